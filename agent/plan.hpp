@@ -1,0 +1,123 @@
+// What the maps shall hold for one service, decided from objects and the node alone: pure, no fd, clock or
+// socket.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agent/topology.hpp"
+#include "k8s/model.hpp"
+#include "maps/abi.h"
+
+namespace lb::agent {
+
+/// Names one service number: a service port in one family (SEM-3, SEM-9).
+struct ServicePortKey {
+  std::string name;  ///< "namespace/name:port name"; ":port name" is absent for an unnamed port
+  lb_protocol protocol = LB_TCP;
+  lb_family family = LB_IPV4;
+  auto operator<=>(const ServicePortKey&) const = default;
+};
+
+struct FrontendPlan {
+  k8s::Address address;  ///< the family's zero for node ports: ::ffff:0.0.0.0 or ::
+  std::uint16_t port = 0;
+  lb_kind kind = LB_CLUSTER_IP;
+  auto operator<=>(const FrontendPlan&) const = default;
+};
+
+struct BackendPlan {
+  k8s::Address address;
+  std::uint16_t port = 0;
+  lb_locality locality = LB_ELSEWHERE;
+  bool in_cluster = false;
+  bool in_local = false;
+  bool serving = false;
+  std::uint8_t weight = 1;  ///< 0: drains, in no set
+  auto operator<=>(const BackendPlan&) const = default;
+};
+
+/// Everything of one service port: at most as many backends as its slices have endpoints.
+struct ServicePortPlan {
+  ServicePortKey key;
+  std::vector<FrontendPlan> frontends;  ///< sorted; those only that this service holds (SEM-82)
+  lb_policy policy{};
+  std::uint32_t affinity_seconds = 0;
+  std::vector<k8s::Prefix> source_ranges;  ///< of its load-balancer addresses; empty: anybody (SEM-37)
+  std::vector<BackendPlan> backends;       ///< sorted by the bytes of their "ip:port" text (SEM-29)
+  bool operator==(const ServicePortPlan&) const;
+};
+
+/// All that one Service object is planned as from now on. Shared, because 100,000 backends are not copied.
+struct PlanChange {
+  std::string service;                                        ///< "namespace/name"
+  std::vector<std::shared_ptr<const ServicePortPlan>> ports;  ///< sorted by key; empty: the service is gone
+};
+
+/// Whether a batch is the whole of what shall exist, or what has changed since the one before.
+enum class Batch : std::uint8_t { whole, changes };
+
+/// Receives plans. The first call is Batch::whole, also when nothing is planned; every service that went
+/// comes before every other one (REL-35).
+class PlanSink {
+ public:
+  virtual ~PlanSink() = default;
+  virtual void apply(Batch batch, std::vector<PlanChange> changes) = 0;
+};
+
+using Labels = std::vector<std::pair<std::string, std::string>>;  ///< sorted by key
+
+/// The node as planning sees it.
+struct NodeView {
+  std::string name;
+  std::string zone;                                  ///< empty: none
+  Labels labels;                                     ///< of this node
+  std::vector<k8s::Address> addresses;               ///< its own, sorted
+  std::map<std::string, Labels, std::less<>> peers;  ///< labels of the other nodes, where they are known
+};
+
+/// May an external IP be one of this node's own addresses (REL-51)?
+enum class OwnAddress : std::uint8_t { refuse, serve };
+
+struct PlanOptions {
+  /// Where spec.externalIPs may lie; nothing given: anywhere, an empty list: nowhere (REL-51).
+  std::optional<std::vector<k8s::Prefix>> external_ip_ranges;
+  OwnAddress external_ip_on_node = OwnAddress::refuse;
+};
+
+/// A service port before its endpoints are looked at.
+struct PortFrame {
+  ServicePortPlan plan;   ///< without backends and without policy.local_empty
+  std::string port_name;  ///< as slices name it
+  TopologyMode topology = TopologyMode::hints;
+  std::array<bool, 2> uses{};  ///< by lb_scope: some traffic is for this set (SEM-20)
+};
+
+struct ServiceFrame {
+  std::vector<PortFrame> ports;         ///< sorted by key; no ports: nothing is programmed
+  std::vector<std::string> complaints;  ///< what of the object was skipped, and why ("Our choices" J)
+};
+
+/// Plans a service as if it were alone: collisions with others are not its matter (see agent/frontends.hpp).
+[[nodiscard]] ServiceFrame frame(const k8s::Service& service, const NodeView& node,
+                                 const PlanOptions& options);
+
+class CandidateList;
+
+/// The service port with its endpoints: sets, verdicts, backends (SEM-20, SEM-31).
+[[nodiscard]] ServicePortPlan complete(const PortFrame& frame, const CandidateList& candidates);
+
+/// frame() and complete() in one, from nothing: what everything incremental must equal.
+/// `slices` are those of this service, in any order.
+[[nodiscard]] std::vector<ServicePortPlan> plan(const k8s::Service& service,
+                                                std::span<const k8s::EndpointSlice> slices,
+                                                const NodeView& node, const PlanOptions& options);
+
+}  // namespace lb::agent

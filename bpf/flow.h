@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The flow tables: tuple as it arrives -> tuple as it leaves. The only file that knows that they come in
+ * two widths. A value is copied and checked against its key before it is believed; a failed check is a miss.
+ */
+#ifndef SLUICE_BPF_FLOW_H
+#define SLUICE_BPF_FLOW_H
+
+#include <asm/errno.h>
+
+#include "parse.h"
+#include "service.h"
+
+enum lb_table { LB_FLOWS, LB_YOUNG };
+
+/* One entry, on the stack, whatever its family. */
+struct lb_flow {
+	struct lb_tuple leaving;
+	struct lb_track track;
+};
+
+/* Independent multiplications, so they overlap; every input bit reaches the top of the sum. */
+#define LB_ODD_0 0x9e3779b97f4a7c15ULL
+#define LB_ODD_1 0xbf58476d1ce4e5b9ULL
+#define LB_ODD_2 0x94d049bb133111ebULL
+#define LB_ODD_3 0xd6e8feb86659fd93ULL
+#define LB_ODD_4 0xa0761d6478bd642fULL
+#define LB_ODD_5 0xe7037ed1a0b428dbULL
+#define LB_ODD_6 0x8ebc6af09c88c6e3ULL
+#define LB_ODD_7 0x589965cc75374cc3ULL
+#define LB_ODD_8 0x1d8e4e27c47d124fULL
+#define LB_ODD_9 0xeb44accab455d165ULL
+
+static __always_inline void lb_reverse(const struct lb_tuple *tuple, struct lb_tuple *reversed)
+{
+	reversed->source = tuple->destination;
+	reversed->destination = tuple->source;
+	reversed->source_port = tuple->destination_port;
+	reversed->destination_port = tuple->source_port;
+	reversed->protocol = tuple->protocol;
+	reversed->family = tuple->family;
+	__builtin_memset(reversed->pad, 0, sizeof(reversed->pad));
+}
+
+static __always_inline int lb_same_tuple(const struct lb_tuple *one, const struct lb_tuple *other)
+{
+	const __u64 *a = (const __u64 *)one, *b = (const __u64 *)other;
+
+	return a[0] == b[0] && a[1] == b[1] && a[2] == b[2] && a[3] == b[3] && a[4] == b[4];
+}
+
+static __always_inline void *lb_flow_map(enum lb_table table, enum lb_family family)
+{
+	if (table == LB_FLOWS)
+		return family == LB_IPV4 ? (void *)&lb_flows4 : (void *)&lb_flows6;
+	return family == LB_IPV4 ? (void *)&lb_young4 : (void *)&lb_young6;
+}
+
+/* ---- IPv4: 16-byte keys, and ends that are one word each. ---- */
+
+static __always_inline void lb_key4(const struct lb_tuple *tuple, struct lb_flow4_key *key)
+{
+	*(__u32 *)key->source = tuple->source.words[3];
+	*(__u32 *)key->destination = tuple->destination.words[3];
+	key->source_port = tuple->source_port;
+	key->destination_port = tuple->destination_port;
+	key->protocol = tuple->protocol;
+	__builtin_memset(key->pad, 0, sizeof(key->pad));
+}
+
+/* Ties one end (0: source, 1: destination) to the key of its entry. */
+static __always_inline __u16 lb_check4(const struct lb_flow4_key *key, const struct lb_end4 *end, int which)
+{
+	const __u64 *words = (const __u64 *)key;
+	__u64 value = (__u64)*(const __u32 *)end->address << 16 | end->port;
+
+	return (__u16)((words[0] * LB_ODD_0 + words[1] * LB_ODD_1 +
+			value * (which ? LB_ODD_2 : LB_ODD_3)) >> 48);
+}
+
+static __always_inline void lb_end4_of(const union lb_ip *address, __u16 port, const struct lb_flow4_key *key,
+				       int which, struct lb_end4 *end)
+{
+	*(__u32 *)end->address = address->words[3];
+	end->port = port;
+	end->check = lb_check4(key, end, which);
+}
+
+static __always_inline void lb_leaving4(const struct lb_flow4 *value, const struct lb_tuple *arriving,
+					struct lb_tuple *leaving)
+{
+	lb_mapped(&leaving->source, *(const __u32 *)value->source.address);
+	lb_mapped(&leaving->destination, *(const __u32 *)value->destination.address);
+	leaving->source_port = value->source.port;
+	leaving->destination_port = value->destination.port;
+	leaving->protocol = arriving->protocol;
+	leaving->family = LB_IPV4;
+	__builtin_memset(leaving->pad, 0, sizeof(leaving->pad));
+}
+
+static __always_inline struct lb_track *lb_find4(void *map, const struct lb_tuple *arriving,
+						 struct lb_flow *flow)
+{
+	struct lb_flow4_key key;
+	struct lb_flow4 *value, copy;
+	__u64 *to = (__u64 *)&copy;
+
+	lb_key4(arriving, &key);
+	value = bpf_map_lookup_elem(map, &key);
+	if (!value)
+		return NULL;
+	to[0] = lb_load(&value->source);
+	to[1] = lb_load(&value->destination);
+	flow->track = value->track;
+	if (copy.source.check != lb_check4(&key, &copy.source, 0) ||
+	    copy.destination.check != lb_check4(&key, &copy.destination, 1)) {
+		lb_count(LB_OUTCOME_check_failed);
+		return NULL;
+	}
+	lb_leaving4(&copy, arriving, &flow->leaving);
+	return &value->track;
+}
+
+static __always_inline long lb_insert4(void *map, const struct lb_tuple *arriving,
+				       const struct lb_flow *flow, __u64 flags)
+{
+	struct lb_flow4_key key;
+	struct lb_flow4 value;
+
+	lb_key4(arriving, &key);
+	lb_end4_of(&flow->leaving.source, flow->leaving.source_port, &key, 0, &value.source);
+	lb_end4_of(&flow->leaving.destination, flow->leaving.destination_port, &key, 1, &value.destination);
+	value.track = flow->track;
+	return bpf_map_update_elem(map, &key, &value, flags);
+}
+
+/* ---- IPv6: the tuple itself is the key. ---- */
+
+static __always_inline __u32 lb_check6(const struct lb_tuple *key, const struct lb_flow6 *value)
+{
+	const __u64 *k = (const __u64 *)key, *v = (const __u64 *)value;
+	__u64 ports = (__u64)value->source_port << 16 | value->destination_port;
+
+	return (__u32)((k[0] * LB_ODD_0 + k[1] * LB_ODD_1 + k[2] * LB_ODD_2 + k[3] * LB_ODD_3 +
+			k[4] * LB_ODD_4 + v[0] * LB_ODD_5 + v[1] * LB_ODD_6 + v[2] * LB_ODD_7 +
+			v[3] * LB_ODD_8 + ports * LB_ODD_9) >> 32);
+}
+
+static __always_inline void lb_leaving6(const struct lb_flow6 *value, const struct lb_tuple *arriving,
+					struct lb_tuple *leaving)
+{
+	leaving->source = *(const union lb_ip *)value->source;
+	leaving->destination = *(const union lb_ip *)value->destination;
+	leaving->source_port = value->source_port;
+	leaving->destination_port = value->destination_port;
+	leaving->protocol = arriving->protocol;
+	leaving->family = LB_IPV6;
+	__builtin_memset(leaving->pad, 0, sizeof(leaving->pad));
+}
+
+static __always_inline struct lb_track *lb_find6(void *map, const struct lb_tuple *arriving,
+						 struct lb_flow *flow)
+{
+	struct lb_flow6 *value = bpf_map_lookup_elem(map, arriving), copy;
+	__u64 *to = (__u64 *)&copy;
+	const __u64 *from = (const __u64 *)value;
+
+	if (!value)
+		return NULL;
+	for (int i = 0; i < 5; i++)
+		to[i] = lb_load(from + i);
+	flow->track = value->track;
+	if (copy.check != lb_check6(arriving, &copy)) {
+		lb_count(LB_OUTCOME_check_failed);
+		return NULL;
+	}
+	lb_leaving6(&copy, arriving, &flow->leaving);
+	return &value->track;
+}
+
+static __always_inline long lb_insert6(void *map, const struct lb_tuple *arriving,
+				       const struct lb_flow *flow, __u64 flags)
+{
+	struct lb_flow6 value;
+
+	*(union lb_ip *)value.source = flow->leaving.source;
+	*(union lb_ip *)value.destination = flow->leaving.destination;
+	value.source_port = flow->leaving.source_port;
+	value.destination_port = flow->leaving.destination_port;
+	value.check = lb_check6(arriving, &value);
+	value.track = flow->track;
+	return bpf_map_update_elem(map, arriving, &value, flags);
+}
+
+/* ---- Both. ---- */
+
+/* Copies the entry at that tuple and returns its live track, to write times and states into. */
+static __always_inline struct lb_track *lb_flow_find(enum lb_table table, const struct lb_tuple *arriving,
+						     struct lb_flow *flow)
+{
+	if (arriving->family == LB_IPV4)
+		return lb_find4(lb_flow_map(table, LB_IPV4), arriving, flow);
+	return lb_find6(lb_flow_map(table, LB_IPV6), arriving, flow);
+}
+
+/* 0, or the kernel's negative error: -EEXIST, -E2BIG, -ENOMEM, -EBUSY. */
+LB_FUNCTION long lb_flow_insert(enum lb_table table, const struct lb_tuple *arriving,
+				const struct lb_flow *flow, __u64 flags)
+{
+	if (!arriving || !flow)
+		return -EINVAL;
+	if (arriving->family == LB_IPV4)
+		return table == LB_FLOWS ? lb_insert4(&lb_flows4, arriving, flow, flags)
+					 : lb_insert4(&lb_young4, arriving, flow, flags);
+	return table == LB_FLOWS ? lb_insert6(&lb_flows6, arriving, flow, flags)
+				 : lb_insert6(&lb_young6, arriving, flow, flags);
+}
+
+static __always_inline void lb_flow_erase(const struct lb_tuple *arriving)
+{
+	struct lb_flow4_key key;
+
+	if (arriving->family == LB_IPV4) {
+		lb_key4(arriving, &key);
+		bpf_map_delete_elem(&lb_flows4, &key);
+	} else {
+		bpf_map_delete_elem(&lb_flows6, arriving);
+	}
+}
+
+/* A young entry that is too old is as absent. */
+static __always_inline struct lb_track *lb_young_find(const struct lb_tuple *arriving, struct lb_flow *flow)
+{
+	struct lb_track *track = lb_flow_find(LB_YOUNG, arriving, flow);
+
+	if (track && lb_clock() - flow->track.seen > lb_config.young_seconds)
+		return NULL;
+	return track;
+}
+
+/* Time is written only when its second changes, so a hot entry's cache line stays clean. */
+static __always_inline int lb_flow_touch(struct lb_track *live, const struct lb_track *copy, __u32 now)
+{
+	if (copy->seen == now)
+		return 0;
+	live->seen = now;
+	return 1;
+}
+
+#endif

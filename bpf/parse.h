@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* From bytes to a tuple: Ethernet, IPv4 and IPv6, TCP and UDP. Reads only; never past the end. */
+#ifndef SLUICE_BPF_PARSE_H
+#define SLUICE_BPF_PARSE_H
+
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/tcp.h>
+#include <linux/udp.h>
+
+#include <bpf/bpf_endian.h>
+
+#include "cursor.h"
+#include "stats.h"
+
+#define LB_IP_FRAGMENT 0x3fff	/* more fragments, or an offset */
+#define LB_V6_HEADERS 8		/* a longer chain of extension headers is left to the stack */
+
+/* An address as words, so that it is copied by words. */
+union lb_ip {
+	__u8 bytes[16];
+	__u32 words[4];	/* IPv4 is the last one */
+	__u64 longs[2];
+};
+
+/* One direction's addresses and ports; as the key of the IPv6 tables it is used as it stands. */
+struct lb_tuple {
+	union lb_ip source;
+	union lb_ip destination;
+	__u16 source_port;
+	__u16 destination_port;
+	LB_BYTE_ENUM lb_protocol protocol;
+	LB_BYTE_ENUM lb_family family;
+	__u8 pad[2];
+} LB_ALIGN8;
+LB_ASSERT(sizeof(struct lb_tuple) == sizeof(struct lb_flow6_key));
+
+LB_BYTE_ENUM lb_tcp_kind {
+	LB_NOT_TCP,
+	LB_TCP_SYN,
+	LB_TCP_SYN_ACK,
+	LB_TCP_RST,
+	LB_TCP_FIN,
+	LB_TCP_DATA,	/* anything else */
+};
+
+struct lb_packet {
+	struct lb_tuple tuple;
+	__u32 sequence;		/* TCP, host order */
+	__u32 acknowledged;	/* TCP, host order */
+	__u16 length;		/* of the IP packet */
+	__u16 network;		/* offset of the IP header */
+	__u16 transport;	/* offset of the TCP or UDP header */
+	LB_BYTE_ENUM lb_tcp_kind tcp;
+	__u8 hops;		/* TTL or hop limit */
+};
+
+/* Success, where an outcome would tell of the opposite. */
+#define LB_FINE LB_OUTCOME_COUNT
+
+static __always_inline void lb_mapped(union lb_ip *address, __be32 v4)
+{
+	address->longs[0] = 0;
+	address->words[2] = bpf_htonl(0xffff);
+	address->words[3] = v4;
+}
+
+static __always_inline enum lb_tcp_kind lb_tcp_kind_of(const struct tcphdr *tcp)
+{
+	if (tcp->rst)
+		return LB_TCP_RST;
+	if (tcp->syn)
+		return tcp->ack ? LB_TCP_SYN_ACK : LB_TCP_SYN;
+	return tcp->fin ? LB_TCP_FIN : LB_TCP_DATA;
+}
+
+static __always_inline enum lb_outcome lb_parse_tcp(struct lb_cursor *cursor, struct lb_packet *packet)
+{
+	const struct tcphdr *tcp = lb_take(cursor, sizeof(*tcp));
+
+	if (!tcp || tcp->doff < 5)
+		return LB_OUTCOME_malformed;
+	packet->tuple.source_port = bpf_ntohs(tcp->source);
+	packet->tuple.destination_port = bpf_ntohs(tcp->dest);
+	packet->sequence = bpf_ntohl(tcp->seq);
+	packet->acknowledged = bpf_ntohl(tcp->ack_seq);
+	packet->tcp = lb_tcp_kind_of(tcp);
+	return LB_FINE;
+}
+
+static __always_inline enum lb_outcome lb_parse_udp(struct lb_cursor *cursor, struct lb_packet *packet)
+{
+	const struct udphdr *udp = lb_take(cursor, sizeof(*udp));
+
+	if (!udp)
+		return LB_OUTCOME_malformed;
+	packet->tuple.source_port = bpf_ntohs(udp->source);
+	packet->tuple.destination_port = bpf_ntohs(udp->dest);
+	packet->tcp = LB_NOT_TCP;
+	return LB_FINE;
+}
+
+static __always_inline enum lb_outcome lb_parse_ports(struct lb_cursor *cursor, __u8 protocol,
+						      struct lb_packet *packet)
+{
+	packet->transport = lb_offset(cursor);
+	switch (protocol) {
+	case IPPROTO_TCP:
+		packet->tuple.protocol = LB_TCP;
+		return lb_parse_tcp(cursor, packet);
+	case IPPROTO_UDP:
+		packet->tuple.protocol = LB_UDP;
+		return lb_parse_udp(cursor, packet);
+	}
+	return LB_OUTCOME_other_protocol;
+}
+
+static __always_inline enum lb_outcome lb_parse_ipv4(struct lb_cursor *cursor, struct lb_packet *packet,
+						     __u32 available)
+{
+	const struct iphdr *ip = lb_take(cursor, sizeof(*ip));
+
+	if (!ip || ip->version != 4 || ip->ihl < 5)
+		return LB_OUTCOME_malformed;
+	packet->length = bpf_ntohs(ip->tot_len);
+	if (packet->length > available || packet->length < ip->ihl * 4)
+		return LB_OUTCOME_malformed;
+	if (ip->ihl > 5 && !lb_take(cursor, (ip->ihl - 5) * 4))
+		return LB_OUTCOME_malformed;
+	if (ip->frag_off & bpf_htons(LB_IP_FRAGMENT))
+		return LB_OUTCOME_fragment;
+	lb_mapped(&packet->tuple.source, ip->saddr);
+	lb_mapped(&packet->tuple.destination, ip->daddr);
+	packet->tuple.family = LB_IPV4;
+	packet->hops = ip->ttl;
+	return lb_parse_ports(cursor, ip->protocol, packet);
+}
+
+/* Steps over one extension header; the next header's number, or a negative outcome. */
+static __always_inline int lb_skip_extension(struct lb_cursor *cursor, __u8 header)
+{
+	const struct ipv6_opt_hdr *option;
+
+	switch (header) {
+	case IPPROTO_HOPOPTS:
+	case IPPROTO_ROUTING:
+	case IPPROTO_DSTOPTS:
+		option = lb_take(cursor, sizeof(*option));
+		if (!option || !lb_take(cursor, option->hdrlen * 8 + 6))
+			return -LB_OUTCOME_malformed;
+		return option->nexthdr;
+	case IPPROTO_FRAGMENT:
+		return -LB_OUTCOME_fragment;
+	case IPPROTO_AH:
+		return -LB_OUTCOME_other_protocol;
+	}
+	return header;
+}
+
+static __always_inline int lb_is_extension(__u8 header)
+{
+	return header == IPPROTO_HOPOPTS || header == IPPROTO_ROUTING || header == IPPROTO_DSTOPTS ||
+	       header == IPPROTO_FRAGMENT || header == IPPROTO_AH;
+}
+
+static __always_inline enum lb_outcome lb_parse_ipv6(struct lb_cursor *cursor, struct lb_packet *packet,
+						     __u32 available)
+{
+	const struct ipv6hdr *ip = lb_take(cursor, sizeof(*ip));
+	int header;
+
+	if (!ip || ip->version != 6)
+		return LB_OUTCOME_malformed;
+	packet->length = bpf_ntohs(ip->payload_len) + sizeof(*ip);
+	if (packet->length > available)
+		return LB_OUTCOME_malformed;
+	__builtin_memcpy(&packet->tuple.source, &ip->saddr, 16);
+	__builtin_memcpy(&packet->tuple.destination, &ip->daddr, 16);
+	packet->tuple.family = LB_IPV6;
+	packet->hops = ip->hop_limit;
+	header = ip->nexthdr;
+	for (int i = 0; i < LB_V6_HEADERS && lb_is_extension(header); i++) {
+		header = lb_skip_extension(cursor, header);
+		if (header < 0)
+			return -header;
+	}
+	return lb_parse_ports(cursor, header, packet);
+}
+
+/* `available`: bytes of the whole packet behind the Ethernet header, beyond what is linear too. */
+static __always_inline enum lb_outcome lb_parse(struct lb_cursor *cursor, struct lb_packet *packet,
+						__u32 total)
+{
+	const struct ethhdr *ethernet = lb_take(cursor, sizeof(*ethernet));
+	__u32 available = total - sizeof(*ethernet);
+
+	__builtin_memset(packet, 0, sizeof(*packet));
+	if (!ethernet)
+		return LB_OUTCOME_malformed;
+	packet->network = lb_offset(cursor);
+	switch (ethernet->h_proto) {
+	case bpf_htons(ETH_P_IP):
+		return lb_parse_ipv4(cursor, packet, available);
+	case bpf_htons(ETH_P_IPV6):
+		return lb_parse_ipv6(cursor, packet, available);
+	}
+	return LB_OUTCOME_not_ip;
+}
+
+#endif

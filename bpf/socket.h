@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The one core of the socket programs: where a call shall go instead, and what a socket is told about its
+ * peer. Works on 16-byte addresses, so that IPv4 through an IPv6 socket is no case of its own.
+ */
+#ifndef SLUICE_BPF_SOCKET_H
+#define SLUICE_BPF_SOCKET_H
+
+#include <asm/errno.h>
+
+#include "service.h"
+
+enum lb_call { LB_CONNECT, LB_SEND };
+
+/* What a socket hook sees of a call; `told` is what the kernel shall use instead of `asked`. */
+struct lb_request {
+	struct bpf_sock_addr *ctx;
+	enum lb_call call;
+	int from_loopback;		/* the socket's source is a loopback address */
+	struct lb_frontend_key asked;
+	struct lb_backend told;
+	__u32 backend;
+	__u32 service;
+};
+
+static __always_inline int lb_same_address(const __u8 *one, const __u8 *other)
+{
+	return lb_word(one) == lb_word(other) && lb_word(one + 8) == lb_word(other + 8);
+}
+
+/* 127.0.0.0/8 or ::1. */
+static __always_inline int lb_is_loopback(const __u8 *address)
+{
+	if (lb_is_ipv4(address))
+		return address[12] == 127;
+	return !lb_word(address) && !lb_half(address + 8) && lb_half(address + 12) == LB_IPV6_LOOPBACK_END;
+}
+
+static __always_inline int lb_of_host(struct bpf_sock_addr *ctx)
+{
+	__u64 host = (__u64)lb_config.host_cookie_high << 32 | lb_config.host_cookie_low;
+
+	return bpf_get_netns_cookie(ctx) == host;
+}
+
+/* A pod's loopback is not the node's: localhost serves node ports to sockets of the host alone. */
+static __always_inline int lb_serves_node_ports(struct lb_request *request)
+{
+	enum lb_address_kind kind = lb_address_kind_of(request->asked.address);
+
+	return kind == LB_NODE_PORT_ADDRESS || (kind == LB_LOOPBACK_ADDRESS && lb_of_host(request->ctx));
+}
+
+static __always_inline int lb_asked_frontend(struct lb_request *request, struct lb_frontend *frontend)
+{
+	struct lb_frontend_key key = request->asked;
+
+	if (lb_frontend_load(&key, frontend))
+		return 1;
+	return lb_serves_node_ports(request) && lb_node_port_load(&key, frontend);
+}
+
+/* What only the packet path can decide, or must. */
+static __always_inline int lb_leaves(struct lb_request *request, struct lb_policy policy, enum lb_kind kind)
+{
+	if (policy.packet_path || (policy.source_ranges && kind == LB_LOAD_BALANCER))
+		return 1;
+	if (request->asked.protocol != LB_TCP && request->asked.protocol != LB_UDP)
+		return 1;
+	if (request->from_loopback)
+		return 1;
+	return lb_config.host_sockets && !lb_of_host(request->ctx);
+}
+
+static __always_inline struct lb_pair *lb_pair_of(struct lb_socket *socket, const struct lb_frontend_key *asked)
+{
+	for (int i = 0; i < LB_SOCKET_PAIRS; i++) {
+		struct lb_pair *pair = &socket->pairs[i];
+
+		if (pair->used && pair->port == asked->port && pair->protocol == asked->protocol &&
+		    lb_same_address(pair->address, asked->address))
+			return pair;
+	}
+	return NULL;
+}
+
+/* A connected socket has one peer, so a connect ends what it knew of others. */
+static __always_inline void lb_forget(struct lb_request *request)
+{
+	struct lb_socket *socket = bpf_sk_storage_get(&lb_sockets, request->ctx->sk, NULL, 0);
+
+	if (!socket)
+		return;
+	for (int i = 0; i < LB_SOCKET_PAIRS; i++)
+		socket->pairs[i].used = LB_NO;
+}
+
+static __always_inline int lb_remember(struct lb_request *request)
+{
+	struct lb_socket *socket = bpf_sk_storage_get(&lb_sockets, request->ctx->sk, NULL,
+						      BPF_SK_STORAGE_GET_F_CREATE);
+	struct lb_pair *pair;
+
+	if (!socket)
+		return 0;
+	pair = lb_pair_of(socket, &request->asked);
+	if (!pair)
+		pair = &socket->pairs[socket->next++ % LB_SOCKET_PAIRS];
+	__builtin_memcpy(pair->address, request->asked.address, sizeof(pair->address));
+	__builtin_memcpy(pair->backend_address, request->told.address, sizeof(pair->backend_address));
+	pair->port = request->asked.port;
+	pair->backend_port = request->told.port;
+	pair->backend = request->backend;
+	pair->service = request->service;
+	pair->protocol = request->asked.protocol;
+	pair->used = LB_YES;
+	return 1;
+}
+
+/*
+ * An unconnected socket stays on its backend while that is serving. Ids are reused one day and a socket is
+ * never swept, so the pair's address is compared too.
+ */
+static __always_inline int lb_keeps(struct lb_request *request)
+{
+	struct lb_socket *socket = bpf_sk_storage_get(&lb_sockets, request->ctx->sk, NULL, 0);
+	const struct lb_pair *pair = socket ? lb_pair_of(socket, &request->asked) : NULL;
+
+	if (!pair || pair->service != request->service)
+		return 0;
+	if (!lb_backend_load(pair->backend, request->service, &request->told) || !request->told.serving)
+		return 0;
+	return request->told.port == pair->backend_port &&
+	       lb_same_address(request->told.address, pair->backend_address);
+}
+
+/* A stale slot means that the set was just replaced: the new one is read once. */
+static __always_inline enum lb_picked lb_pick_for_socket(struct lb_request *request,
+							 const struct lb_service *service, enum lb_scope scope)
+{
+	enum lb_picked picked = LB_PICKED_STALE;
+
+	for (int try = 0; try < 2 && picked == LB_PICKED_STALE; try++)
+		picked = lb_pick(lb_set_load(service, scope), request->service, bpf_get_prandom_u32(),
+				 &request->backend, &request->told);
+	return picked;
+}
+
+static __always_inline enum lb_outcome lb_choose_for_socket(struct lb_request *request,
+							    const struct lb_service *service,
+							    struct lb_policy policy, enum lb_scope scope)
+{
+	switch (lb_pick_for_socket(request, service, scope)) {
+	case LB_PICKED:
+		return lb_remember(request) ? LB_OUTCOME_socket_translated : LB_OUTCOME_socket_forgotten;
+	case LB_PICKED_NONE:
+		return lb_empty_verdict(policy, scope) == LB_REJECT ? LB_OUTCOME_socket_refused :
+								      LB_OUTCOME_socket_dropped;
+	default:
+		return LB_OUTCOME_socket_left;
+	}
+}
+
+/* Decides connect and sendmsg. Inside clients of anything but a ClusterIP get the cluster set (SEM-31, SEM-32). */
+static __always_inline enum lb_outcome lb_redirect_call(struct lb_request *request)
+{
+	const struct lb_service *service;
+	struct lb_frontend frontend;
+	struct lb_policy policy;
+
+	if (request->call == LB_CONNECT)
+		lb_forget(request);
+	if (!lb_asked_frontend(request, &frontend))
+		return LB_OUTCOME_socket_unrelated;
+	request->service = frontend.service;
+	service = lb_service_of(frontend.service);
+	if (!service)
+		return LB_OUTCOME_socket_left;
+	policy = lb_policy_load(service);
+	if (lb_leaves(request, policy, frontend.kind))
+		return LB_OUTCOME_socket_left;
+	if (request->call == LB_SEND && lb_keeps(request))
+		return LB_OUTCOME_socket_kept;
+	return lb_choose_for_socket(request, service, policy,
+				    frontend.kind == LB_CLUSTER_IP ? policy.internal : LB_CLUSTER);
+}
+
+static __always_inline int lb_rewrites_call(enum lb_outcome outcome)
+{
+	return outcome == LB_OUTCOME_socket_translated || outcome == LB_OUTCOME_socket_kept ||
+	       outcome == LB_OUTCOME_socket_forgotten;
+}
+
+/* What a connect or sendmsg program returns: 1 lets the call go on. */
+static __always_inline int lb_end_call(enum lb_outcome outcome)
+{
+	lb_count_call(outcome);
+	if (outcome != LB_OUTCOME_socket_refused)
+		return 1;
+	bpf_set_retval(-ECONNREFUSED);
+	return 0;
+}
+
+/* The frontend that the socket asked for when it was sent to this peer; the latest where several were. */
+static __always_inline const struct lb_pair *lb_asked_for(struct bpf_sock_addr *ctx,
+							  const struct lb_frontend_key *peer)
+{
+	struct lb_socket *socket = bpf_sk_storage_get(&lb_sockets, ctx->sk, NULL, 0);
+
+	if (!socket)
+		return NULL;
+	for (__u32 back = 1; back <= LB_SOCKET_PAIRS; back++) {
+		const struct lb_pair *pair = &socket->pairs[(socket->next - back) % LB_SOCKET_PAIRS];
+
+		if (pair->used && pair->backend_port == peer->port && pair->protocol == peer->protocol &&
+		    lb_same_address(pair->backend_address, peer->address))
+			return pair;
+	}
+	return NULL;
+}
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Everything that one packet needs while it is looked at, in one place per CPU: the programs' stacks are
+ * too small for it. Packet hooks run with bottom halves off, so no two use it at once.
+ */
+#ifndef SLUICE_BPF_WORK_H
+#define SLUICE_BPF_WORK_H
+
+#include "flow.h"
+
+enum lb_hook { LB_HOOK_TC_INGRESS, LB_HOOK_TC_EGRESS, LB_HOOK_XDP };
+
+struct lb_work {
+	struct lb_packet packet;
+	struct lb_flow flow;		/* the packet's entry: what it becomes */
+	struct lb_tuple other;		/* the tuple of the other direction, as it arrives */
+	struct lb_flow half;		/* and its entry */
+	struct lb_flow there;		/* an entry that was in the way */
+	struct bpf_fib_lookup fib;
+	struct lb_backend backend;
+	__u64 hash;			/* keyed, of the packet's tuple: the same for every retransmission */
+	__u32 device;			/* interface index the packet is seen on */
+	__u32 backend_id;
+	__u32 hook;			/* enum lb_hook */
+	__u32 pad;
+};
+
+/* Scratch memory: what a dump shows of it means nothing. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct lb_work);
+} lb_work SEC(".maps") __weak;
+
+static __always_inline struct lb_work *lb_work_of(enum lb_hook hook, __u32 device)
+{
+	__u32 zero = 0;
+	struct lb_work *work = bpf_map_lookup_elem(&lb_work, &zero);
+
+	if (work) {
+		work->hook = hook;
+		work->device = device;
+	}
+	return work;
+}
+
+#endif

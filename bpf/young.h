@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Flows that are not yet proven two-way: what each packet of a handshake does to them. */
+#ifndef SLUICE_BPF_YOUNG_H
+#define SLUICE_BPF_YOUNG_H
+
+#include "nat.h"
+
+/* Until when packets without a flow may belong to one that was opened in mid-stream (lb_clock seconds). */
+__u32 lb_midstream_until __weak;
+
+static __always_inline int lb_acts_here(const struct lb_track *track, __u32 hook)
+{
+	return track->side == (hook == LB_HOOK_TC_EGRESS ? LB_OUTWARD_EGRESS : LB_OUTWARD_INGRESS);
+}
+
+static __always_inline enum lb_outcome lb_known_outcome(const struct lb_track *track, __u32 hook)
+{
+	if (track->way == LB_BY_STACK)
+		return LB_OUTCOME_flow_stack;
+	return hook == LB_HOOK_XDP ? LB_OUTCOME_flow_xdp : LB_OUTCOME_flow_redirect;
+}
+
+/* UDP flows leave a backend that stopped serving; TCP flows drain (SEM-45, SEM-47). */
+static __always_inline int lb_abandoned(struct lb_work *work)
+{
+	const struct lb_track *track = &work->flow.track;
+
+	if (work->packet.tuple.protocol != LB_UDP || track->direction != LB_FORWARD)
+		return 0;
+	return !lb_backend_load(track->backend, track->service, &work->backend) ||
+	       work->backend.serving != LB_YES;
+}
+
+/* A client that starts again on a tuple whose flow has ended gets a new choice (REL-12). */
+static __always_inline int lb_reused(const struct lb_work *work)
+{
+	return work->packet.tcp == LB_TCP_SYN && work->flow.track.direction == LB_FORWARD &&
+	       work->flow.track.state == LB_CLOSING;
+}
+
+static __always_inline void lb_note_end(const struct lb_work *work, struct lb_track *live)
+{
+	if ((work->packet.tcp == LB_TCP_FIN || work->packet.tcp == LB_TCP_RST) &&
+	    work->flow.track.state != LB_CLOSING)
+		live->state = LB_CLOSING;
+}
+
+/* Makes `work->other` and `work->half`, the flow's entry for the other direction, from the packet's own. */
+static __always_inline void lb_other_half(struct lb_work *work)
+{
+	const struct lb_track *track = &work->flow.track;
+	int by_stack = track->way == LB_BY_STACK;
+
+	lb_reverse(&work->flow.leaving, &work->other);
+	lb_reverse(&work->packet.tuple, &work->half.leaving);
+	work->half.track = *track;
+	work->half.track.seen = lb_clock();
+	work->half.track.device = by_stack ? 0 : work->device;
+	work->half.track.direction = track->direction == LB_FORWARD ? LB_REPLY : LB_FORWARD;
+	work->half.track.side =
+		by_stack && track->side == LB_OUTWARD_INGRESS ? LB_OUTWARD_EGRESS : LB_OUTWARD_INGRESS;
+}
+
+enum lb_settled { LB_REFUSED, LB_ADDED, LB_WAS_THERE };
+
+/* Adds an entry to lb_flows; an equal one that is there already is as good. */
+static __always_inline enum lb_settled lb_settle(struct lb_work *work, const struct lb_tuple *arriving,
+						 struct lb_flow *flow)
+{
+	long error;
+
+	flow->track.state = LB_OPEN;
+	error = lb_flow_insert(LB_FLOWS, arriving, flow, BPF_NOEXIST);
+	if (!error)
+		return LB_ADDED;
+	if (error != -EEXIST || !lb_flow_find(LB_FLOWS, arriving, &work->there))
+		return LB_REFUSED;
+	return lb_same_tuple(&work->there.leaving, &flow->leaving) ? LB_WAS_THERE : LB_REFUSED;
+}
+
+/* Both halves or none: the reply's first, so that no forward packet is translated without a way back. */
+LB_FUNCTION int lb_promote(struct lb_work *work)
+{
+	struct lb_tuple *reply, *forward;
+	struct lb_flow *back, *there;
+	enum lb_settled settled;
+
+	if (!work)
+		return 0;
+	lb_other_half(work);
+	if (work->flow.track.direction == LB_FORWARD) {
+		reply = &work->other, back = &work->half;
+		forward = &work->packet.tuple, there = &work->flow;
+	} else {
+		reply = &work->packet.tuple, back = &work->flow;
+		forward = &work->other, there = &work->half;
+	}
+	settled = lb_settle(work, reply, back);
+	if (settled == LB_REFUSED || lb_settle(work, forward, there) == LB_REFUSED) {
+		if (settled == LB_ADDED)
+			lb_flow_erase(reply);
+		lb_count(LB_OUTCOME_promote_failed);
+		return 0;
+	}
+	lb_count(LB_OUTCOME_promoted);
+	return 1;
+}
+
+/* A SYN-ACK brings the forward entry, with the number that alone will prove the client. */
+LB_FUNCTION int lb_answered(struct lb_work *work)
+{
+	struct lb_track *live;
+
+	if (!work)
+		return 0;
+	lb_other_half(work);
+	work->half.track.number = work->packet.sequence + 1;
+	work->half.track.state = LB_ANSWERED;
+	if (!lb_flow_insert(LB_YOUNG, &work->other, &work->half, BPF_NOEXIST))
+		return 1;
+	live = lb_flow_find(LB_YOUNG, &work->other, &work->there);
+	if (live && lb_same_tuple(&work->there.leaving, &work->half.leaving)) {
+		live->number = work->half.track.number;
+		live->state = LB_ANSWERED;
+		live->seen = work->half.track.seen;
+		return 1;
+	}
+	return !lb_flow_insert(LB_YOUNG, &work->other, &work->half, BPF_ANY);
+}
+
+/* Is this packet the proof that both ends take part? */
+static __always_inline int lb_proves(const struct lb_work *work)
+{
+	const struct lb_track *track = &work->flow.track;
+
+	if (work->packet.tuple.protocol == LB_UDP)
+		return track->direction == LB_REPLY;
+	if (work->packet.tcp != LB_TCP_DATA && work->packet.tcp != LB_TCP_FIN)
+		return 0;
+	if (track->direction == LB_REPLY)
+		return track->state == LB_OPENING && track->number == 1;
+	return track->state == LB_ANSWERED && work->packet.acknowledged == track->number;
+}
+
+/*
+ * Once a second: does a young one-way flow still have its backend and its way back? The LRU may have
+ * evicted the reply's half; it comes back, or the flow starts anew.
+ */
+static __always_inline int lb_young_holds(struct lb_work *work)
+{
+	if (work->packet.tuple.protocol != LB_UDP || work->flow.track.direction != LB_FORWARD)
+		return 1;
+	if (lb_abandoned(work))
+		return 0;
+	lb_other_half(work);
+	return lb_claim_tuple(work) == LB_CLAIMED;
+}
+
+LB_FUNCTION enum lb_outcome lb_young(struct lb_work *work)
+{
+	struct lb_track *live;
+
+	if (!work)
+		return LB_OUTCOME_unrelated;
+	live = lb_young_find(&work->packet.tuple, &work->flow);
+	if (!live || !lb_acts_here(&work->flow.track, work->hook) || lb_reused(work))
+		return LB_OUTCOME_unrelated;
+	if (work->hook == LB_HOOK_XDP && work->flow.track.way == LB_BY_STACK)
+		return LB_OUTCOME_left_to_tc;
+	if (lb_flow_touch(live, &work->flow.track, lb_clock()) && !lb_young_holds(work))
+		return LB_OUTCOME_unrelated;
+	lb_note_end(work, live);
+	if (work->packet.tcp == LB_TCP_SYN_ACK && work->flow.track.direction == LB_REPLY)
+		lb_answered(work);
+	else if (lb_proves(work))
+		lb_promote(work);
+	return lb_known_outcome(&work->flow.track, work->hook);
+}
+
+/* TCP in mid-flow is either in lb_flows or nobody's, save for a while after a table was lost. */
+static __always_inline int lb_may_be_young(const struct lb_packet *packet)
+{
+	if (packet->tcp == LB_TCP_DATA || packet->tcp == LB_TCP_FIN)
+		return lb_midstream_until > lb_clock();
+	return 1;
+}
+
+#endif

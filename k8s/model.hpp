@@ -1,0 +1,127 @@
+// The Kubernetes objects as far as a service proxy reads them, decoded and compact. No I/O, no JSON here.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lb::k8s {
+
+enum class Family : std::uint8_t { ipv4 = 4, ipv6 = 6 };
+enum class Protocol : std::uint8_t { tcp = 6, udp = 17, sctp = 132 };
+
+/// 16 bytes in network order; IPv4 as ::ffff:a.b.c.d, as everywhere in the maps.
+struct Address {
+  std::array<std::uint8_t, 16> bytes{};
+
+  /// Parses as the API server's older releases did: leading zeros are decimal, `::ffff:a.b.c.d` is IPv4
+  /// (SEM-4, SEM-89). Nothing for anything else.
+  [[nodiscard]] static std::optional<Address> parse(std::string_view text);
+  [[nodiscard]] Family family() const noexcept;
+  [[nodiscard]] bool unspecified() const noexcept;
+  [[nodiscard]] bool loopback() const noexcept;
+  [[nodiscard]] bool link_local() const noexcept;
+  [[nodiscard]] bool multicast() const noexcept;
+  /// Canonical text (RFC 5952).
+  [[nodiscard]] std::string text() const;
+  auto operator<=>(const Address&) const = default;
+};
+
+/// An address range, for source ranges and cluster CIDRs.
+struct Prefix {
+  Address address;
+  std::uint8_t length = 0;  ///< 0 to 128, counted in the 16-byte form: IPv4's /8 is 104.
+
+  [[nodiscard]] static std::optional<Prefix> parse(std::string_view text);
+  [[nodiscard]] bool contains(const Address& other) const noexcept;
+  [[nodiscard]] std::string text() const;
+  auto operator<=>(const Prefix&) const = default;
+};
+
+/// "namespace/name"; cluster-wide objects have an empty namespace.
+struct ObjectKey {
+  std::string name_space;
+  std::string name;
+
+  [[nodiscard]] std::string text() const;
+  auto operator<=>(const ObjectKey&) const = default;
+};
+
+enum class ServiceType : std::uint8_t { cluster_ip, node_port, load_balancer, external_name };
+enum class TrafficPolicy : std::uint8_t { cluster, local };
+
+struct ServicePort {
+  std::string name;  ///< empty for a service's only port
+  Protocol protocol = Protocol::tcp;
+  std::uint16_t port = 0;
+  std::uint16_t node_port = 0;  ///< 0: none
+  auto operator<=>(const ServicePort&) const = default;
+};
+
+struct Service {
+  ObjectKey key;
+  std::string uid;
+  std::int64_t created = 0;  ///< Unix seconds, 0 if unknown
+  ServiceType type = ServiceType::cluster_ip;
+  bool headless = false;                   ///< spec.clusterIP is "" or "None"
+  bool other_proxy = false;                ///< label service.kubernetes.io/service-proxy-name (SEM-1)
+  std::string proxy_name;                  ///< that label's value
+  std::vector<Address> cluster_ips;        ///< only those of a stated or implied family (SEM-9)
+  std::vector<Address> external_ips;       ///< spec.externalIPs
+  std::vector<Address> load_balancer_ips;  ///< status ingress with ipMode VIP or none (SEM-14)
+  std::vector<Prefix> source_ranges;       ///< spec.loadBalancerSourceRanges
+  bool externally_accessible = false;      ///< a node port, load-balancer or external IP exists (SEM-20)
+  TrafficPolicy internal_policy = TrafficPolicy::cluster;
+  TrafficPolicy external_policy = TrafficPolicy::cluster;
+  std::uint16_t health_check_node_port = 0;
+  std::uint32_t affinity_seconds = 0;      ///< 0: none
+  std::vector<std::string> topology_keys;  ///< annotation sluice.lb/topology-keys or spec.topologyKeys
+  std::vector<ServicePort> ports;
+  bool operator==(const Service&) const = default;
+};
+
+struct Endpoint {
+  Address address;
+  bool ready = true;
+  bool serving = true;
+  bool terminating = false;
+  std::string node_name;  ///< empty: none
+  std::string zone;       ///< empty: none
+  std::vector<std::string> hint_zones;
+  std::vector<std::string> hint_nodes;
+  /// Topology labels other than host name and zone, from deprecatedTopology.
+  std::vector<std::pair<std::string, std::string>> topology;
+  bool operator==(const Endpoint&) const = default;
+};
+
+struct EndpointPort {
+  std::string name;
+  Protocol protocol = Protocol::tcp;
+  std::uint16_t port = 0;
+  bool operator==(const EndpointPort&) const = default;
+};
+
+struct EndpointSlice {
+  ObjectKey key;
+  std::string service;  ///< label kubernetes.io/service-name
+  Family family = Family::ipv4;
+  std::uint8_t weight = 1;  ///< annotation sluice.lb/weight, 0 to 100 ("Our choices" I)
+  std::vector<EndpointPort> ports;
+  std::vector<Endpoint> endpoints;
+  bool operator==(const EndpointSlice&) const = default;
+};
+
+struct Node {
+  std::string name;
+  std::vector<std::pair<std::string, std::string>> labels;  ///< sorted by key
+  std::vector<Address> internal_ips;
+  std::vector<Address> external_ips;
+  std::vector<Prefix> pod_cidrs;
+  bool operator==(const Node&) const = default;
+};
+
+}  // namespace lb::k8s

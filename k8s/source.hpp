@@ -1,0 +1,34 @@
+// What a source of objects (manifests today, the API server later) tells the model. One direction only.
+#pragma once
+
+#include <string>
+
+#include "k8s/model.hpp"
+
+namespace lb::k8s {
+
+/// Something in an object or a document was refused or skipped ("Our choices" J).
+struct Complaint {
+  std::string object;  ///< "Service default/web", or "" where no object could be told
+  std::string where;   ///< "web.yaml:12", or "" for objects from the API
+  std::string reason;
+};
+
+/// Receives every change of every object. Called from the one thread of the agent.
+class Sink {
+ public:
+  virtual ~Sink() = default;
+  virtual void upsert(Service service) = 0;
+  virtual void upsert(EndpointSlice slice) = 0;
+  virtual void upsert(Node node) = 0;
+  virtual void erase_service(const ObjectKey& key) = 0;
+  virtual void erase_slice(const ObjectKey& key) = 0;
+  virtual void erase_node(const std::string& name) = 0;
+  virtual void complain(Complaint complaint) = 0;
+  /// End of a burst: everything that one change of the source brought has been told.
+  virtual void flush() = 0;
+  /// The first complete list has been told; called once.
+  virtual void synced() = 0;
+};
+
+}  // namespace lb::k8s

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The contract between the programs and the agent: every key, value, enum and limit of the maps.
+ * Included by both sides (C11 for the programs, C++20 for the agent), so a struct exists once.
+ *
+ * Addresses are 16 bytes, IPv4 as ::ffff:a.b.c.d. Ports are in host byte order. Padding is explicit
+ * and zero. What changes under a reader changes by aligned 64-bit stores (see maps/LAYOUT.md).
+ */
+#ifndef SLUICE_MAPS_ABI_H
+#define SLUICE_MAPS_ABI_H
+
+#include <linux/types.h>
+
+#include "outcomes.h"
+
+#ifdef __cplusplus
+#define LB_ASSERT(what) static_assert(what, #what)
+#else
+#define LB_ASSERT(what) _Static_assert(what, #what)
+#endif
+
+/* An enum of one byte, so that a dump prints its name and a key has no hole. */
+#define LB_BYTE_ENUM enum __attribute__((packed))
+#define LB_ALIGN8 __attribute__((aligned(8)))
+
+/* The version of everything in this file. It names the pin directory: another layout, another directory. */
+#define LB_LAYOUT 1
+
+/* Default sizes; the agent's options change them before the maps are made. */
+#define LB_MAX_FRONTENDS 65536
+#define LB_MAX_SERVICES 65536
+#define LB_MAX_BACKENDS 262144
+#define LB_MAX_SLOTS 1048576
+#define LB_MAX_FLOWS 524288
+#define LB_MAX_YOUNG 131072
+#define LB_MAX_ADDRESSES 4096
+#define LB_MAX_DEVICES 256
+
+LB_BYTE_ENUM lb_bool { LB_NO, LB_YES };
+
+LB_BYTE_ENUM lb_protocol { LB_ANY_PROTOCOL = 0, LB_TCP = 6, LB_UDP = 17, LB_SCTP = 132 };
+
+LB_BYTE_ENUM lb_family { LB_NO_FAMILY = 0, LB_IPV4 = 4, LB_IPV6 = 6 };
+
+/* ---- Frontends: where services are reached. ---- */
+
+LB_BYTE_ENUM lb_kind {
+	LB_NO_KIND,
+	LB_CLUSTER_IP,
+	LB_NODE_PORT,
+	LB_EXTERNAL_IP,
+	LB_LOAD_BALANCER,
+};
+
+/*
+ * Node ports are keyed by their family's address zero (::ffff:0.0.0.0 or ::), because one number is another
+ * service in each family; lb_addresses says which addresses they serve.
+ */
+struct lb_frontend_key {
+	__u8 address[16];
+	__u16 port;
+	enum lb_protocol protocol;
+	__u8 pad;
+};
+LB_ASSERT(sizeof(struct lb_frontend_key) == 20);
+
+/* Constant while it exists, and read by one 64-bit load; `check` is lb_frontend_check() of its key. */
+struct lb_frontend {
+	__u32 service;
+	enum lb_kind kind;
+	__u8 pad;
+	__u16 check;
+} LB_ALIGN8;
+LB_ASSERT(sizeof(struct lb_frontend) == 8);
+
+/* ---- This node's own addresses. ---- */
+
+LB_BYTE_ENUM lb_address_kind {
+	LB_NO_ADDRESS,
+	LB_NODE_ADDRESS,	/* ours, without node ports */
+	LB_NODE_PORT_ADDRESS,	/* ours, and node ports are served on it */
+	LB_LOOPBACK_ADDRESS,	/* node ports are served on it for sockets of the host's own network namespace */
+};
+
+struct lb_address_key {
+	__u8 address[16];
+};
+
+/* `check` is lb_address_check() of its key, because a hash may show a reader another key's value. */
+struct lb_address {
+	enum lb_address_kind kind;
+	__u8 pad[3];
+	__u32 check;
+} LB_ALIGN8;
+LB_ASSERT(sizeof(struct lb_address) == 8);
+
+/* ---- Devices the packet programs are attached to. ---- */
+
+LB_BYTE_ENUM lb_device_kind {
+	LB_NO_DEVICE,
+	LB_OUTWARD,	/* towards the network: other nodes and clients */
+	LB_POD,		/* the host's end of a pod's device */
+};
+
+/* Keyed by interface index. `check` is lb_device_check() of its key. */
+struct lb_device {
+	enum lb_device_kind kind;
+	__u8 pad[3];
+	__u32 check;
+} LB_ALIGN8;
+LB_ASSERT(sizeof(struct lb_device) == 8);
+
+/* ---- Services: one number per service port, protocol and family. Number 0 is never used. ---- */
+
+/* A run of lb_slots; count 0 is an empty set. Replaced by one 64-bit store. */
+struct lb_set {
+	__u32 first;
+	__u32 count;
+} LB_ALIGN8;
+
+LB_BYTE_ENUM lb_scope { LB_CLUSTER, LB_LOCAL };
+
+LB_BYTE_ENUM lb_verdict { LB_REJECT, LB_DROP };
+
+/* One 64-bit word. */
+struct lb_policy {
+	enum lb_scope internal;		/* the set of a ClusterIP's clients */
+	enum lb_scope external;		/* the set of outside clients of all other kinds */
+	enum lb_verdict cluster_empty;	/* what happens when the cluster set is empty */
+	enum lb_verdict local_empty;	/* what happens when the local set is empty */
+	enum lb_bool source_ranges;	/* load-balancer addresses are limited by lb_ranges */
+	enum lb_bool packet_path;	/* socket hooks leave this service to the packet hooks */
+	__u8 pad[2];
+} LB_ALIGN8;
+
+struct lb_service {
+	struct lb_set cluster;
+	struct lb_set local;
+	struct lb_policy policy;
+	__u32 affinity_seconds;	/* 0: no session affinity */
+	__u32 pad;
+} LB_ALIGN8;
+LB_ASSERT(sizeof(struct lb_set) == 8);
+LB_ASSERT(sizeof(struct lb_policy) == 8);
+LB_ASSERT(sizeof(struct lb_service) == 32);
+
+/* What a service number means, for people and for an agent that adopts the maps. */
+struct lb_name {
+	char service[192]; /* "namespace/name:port name", the port name may be empty */
+	enum lb_protocol protocol;
+	enum lb_family family;
+	enum lb_bool retired; /* the service is gone; its number waits until nothing names it any more */
+	__u8 pad[5];
+};
+LB_ASSERT(sizeof(struct lb_name) == 200);
+
+/* ---- Backends: one id per endpoint (address and port) of one service. Id 0 is never used. ---- */
+
+LB_BYTE_ENUM lb_locality {
+	LB_ELSEWHERE,	/* another zone, or no zone known */
+	LB_SAME_ZONE,
+	LB_SAME_NODE,
+};
+
+struct lb_backend {
+	__u8 address[16];
+	/* One 64-bit word, all that ever changes of a living id. */
+	__u32 service;
+	enum lb_locality locality;
+	enum lb_bool in_cluster;	/* new flows of the cluster set may choose it */
+	enum lb_bool in_local;		/* new flows of the local set may choose it */
+	enum lb_bool serving;		/* the endpoint still answers (UDP flows stay while it does) */
+	__u16 port;
+	__u8 weight;				/* 0 to 100; how many slots it has relative to its peers */
+	__u8 pad[5];
+} LB_ALIGN8;
+LB_ASSERT(sizeof(struct lb_backend) == 32);
+
+/* An element of lb_slots: a backend id. The kernel's arrays step by 8 bytes: see LB_SLOT_STRIDE. */
+#define LB_SLOT_STRIDE 8
+
+/* ---- Flows. A flow is two entries, one per direction, each keyed by the tuple as it arrives. ---- */
+
+/* The hook side at which an entry acts; it does nothing elsewhere. */
+LB_BYTE_ENUM lb_side {
+	LB_NO_SIDE,
+	LB_OUTWARD_INGRESS,	/* arriving at a device towards the network */
+	LB_OUTWARD_EGRESS,	/* leaving by one */
+	LB_POD_INGRESS,		/* arriving from a pod's device */
+	LB_POD_EGRESS,		/* leaving towards a pod */
+};
+
+LB_BYTE_ENUM lb_direction { LB_FORWARD, LB_REPLY };
+
+LB_BYTE_ENUM lb_way {
+	LB_BY_STACK,	/* rewritten and given to the stack */
+	LB_BY_REDIRECT,	/* rewritten and sent out by us, in both directions */
+};
+
+/* What an entry has seen; it may shorten an entry's life and never refuses a packet. */
+LB_BYTE_ENUM lb_state {
+	LB_OPENING,	/* not proven two-way */
+	LB_ANSWERED,	/* the SYN-ACK was seen; `number` is what the client must acknowledge */
+	LB_OPEN,
+	LB_CLOSING,	/* a FIN or an RST was seen */
+};
+
+struct lb_flow4_key {
+	__u8 source[4];
+	__u8 destination[4];
+	__u16 source_port;
+	__u16 destination_port;
+	enum lb_protocol protocol;
+	__u8 pad[3];
+} LB_ALIGN8;
+LB_ASSERT(sizeof(struct lb_flow4_key) == 16);
+
+struct lb_flow6_key {
+	__u8 source[16];
+	__u8 destination[16];
+	__u16 source_port;
+	__u16 destination_port;
+	enum lb_protocol protocol;
+	enum lb_family family;
+	__u8 pad[2];
+} LB_ALIGN8;
+LB_ASSERT(sizeof(struct lb_flow6_key) == 40);
+
+/* One 64-bit word: what to write into one end of the packet, tied to the entry's key by `check`. */
+struct lb_end4 {
+	__u8 address[4];
+	__u16 port;
+	__u16 check;
+} LB_ALIGN8;
+
+/* What both families share. Times are seconds of lb_clock (see struct lb_node). */
+struct lb_track {
+	__u32 backend;
+	__u32 service;
+	__u32 device;	/* interface index that packets of this direction leave by; 0: the stack knows */
+	__u32 seen;	/* when the last packet passed */
+	__u32 opened;
+	__u32 number;	/* what the client's first ACK must acknowledge; 1 in LB_OPENING: no handshake */
+	enum lb_side side;
+	enum lb_direction direction;
+	enum lb_way way;
+	enum lb_state state;
+	enum lb_bool source_nat;
+	__u8 pad[3];
+} LB_ALIGN8;
+LB_ASSERT(sizeof(struct lb_track) == 32);
+
+struct lb_flow4 {
+	struct lb_end4 source;
+	struct lb_end4 destination;
+	struct lb_track track;
+} LB_ALIGN8;
+LB_ASSERT(sizeof(struct lb_flow4) == 48);
+
+struct lb_flow6 {
+	__u8 source[16];
+	__u8 destination[16];
+	__u16 source_port;
+	__u16 destination_port;
+	__u32 check;	/* over the key and the four fields above */
+	struct lb_track track;
+} LB_ALIGN8;
+LB_ASSERT(sizeof(struct lb_flow6) == 72);
+
+/* ---- Sockets: what a socket was told, so that it can be told the same again. ---- */
+
+#define LB_SOCKET_PAIRS 4
+
+struct lb_pair {
+	__u8 address[16];	/* the frontend the process asked for */
+	__u8 backend_address[16];
+	__u16 port;
+	__u16 backend_port;
+	__u32 backend;
+	__u32 service;
+	enum lb_protocol protocol;
+	enum lb_bool used;
+	__u8 pad[2];
+} LB_ALIGN8;
+LB_ASSERT(sizeof(struct lb_pair) == 48);
+
+struct lb_socket {
+	struct lb_pair pairs[LB_SOCKET_PAIRS];
+	__u32 next;	/* which pair is overwritten next */
+	__u32 pad;
+} LB_ALIGN8;
+
+/* ---- The node: what all programs need to know and may change while they run. One element, mmapable. ---- */
+
+struct lb_node {
+	__u8 source4[16];	/* source address towards remote backends where the FIB cannot say */
+	__u8 source6[16];
+	__u64 secret[2];	/* keys the choice of backend and of source ports */
+	__u32 layout;		/* LB_LAYOUT */
+	__u32 hertz;		/* timer ticks a second; lb_clock counts seconds of them */
+	__u64 started;		/* Unix seconds at which the running or last agent had written its first plan */
+	char version[16];	/* of that agent */
+	char name[64];		/* the node's name, cut to fit */
+	char zone[64];
+	char sockets[32];	/* what serves sockets, in words */
+	char packets[64];	/* what serves packets, in words */
+	char missing[128];	/* optional kernel features that are absent, and what is used instead */
+} LB_ALIGN8;
+
+/* ---- Configuration, set before load, in .rodata: the verifier folds it. ---- */
+
+struct lb_config {
+	__u64 clock_factor;	/* 2^32 / hertz: seconds = ticks * factor >> 32 */
+	__u32 young_seconds;	/* a young entry older than this is ignored */
+	__u16 first_port;	/* source ports for source NAT: two ranges, each inclusive; */
+	__u16 last_port;	/* 0 to 0: none */
+	__u16 high_first_port;
+	__u16 high_last_port;
+	enum lb_bool fib_source;	/* the FIB look-up can say the source address */
+	enum lb_bool csum_ipv6;		/* BPF_F_IPV6 is known */
+	enum lb_bool ct_lookup;		/* the kernel's conntrack can be asked */
+	enum lb_bool host_sockets;	/* sockets of the host's network namespace only */
+	__u32 host_cookie_low;	/* network namespace cookie of the host */
+	__u32 host_cookie_high;
+};
+
+/* ---- Checks of values read from hashes. ---- */
+
+/* A multiply-and-fold step: cheap, and every input bit reaches the upper half. */
+static inline __u64 lb_mix(__u64 state, __u64 word)
+{
+	state = (state ^ word) * 0x9e3779b97f4a7c15ULL;
+	return state ^ (state >> 32);
+}
+
+static inline __u64 lb_word(const __u8 *bytes)
+{
+	__u64 word;
+
+	__builtin_memcpy(&word, bytes, sizeof(word));
+	return word;
+}
+
+static inline __u32 lb_half(const __u8 *bytes)
+{
+	__u32 half;
+
+	__builtin_memcpy(&half, bytes, sizeof(half));
+	return half;
+}
+
+static inline __u16 lb_frontend_check(const struct lb_frontend_key *key)
+{
+	__u64 mixed = lb_mix(0, lb_word(key->address));
+
+	mixed = lb_mix(mixed, lb_word(key->address + 8));
+	mixed = lb_mix(mixed, (__u64)key->port << 8 | (__u64)key->protocol);
+	return (__u16)(mixed >> 16);
+}
+
+static inline __u32 lb_device_check(__u32 index)
+{
+	return (__u32)(lb_mix(0, index) >> 16);
+}
+
+static inline __u32 lb_address_check(const struct lb_address_key *key)
+{
+	return (__u32)(lb_mix(lb_mix(0, lb_word(key->address)), lb_word(key->address + 8)) >> 16);
+}
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What can happen to a packet or a socket call: one line an outcome. From this list come the enum, the
+ * counters' struct, the metrics' help and the action of each hook. A test reaches every line.
+ *
+ * X(name, action, meaning). Actions:
+ *   PASS      untouched, on to whoever comes next
+ *   STACK     rewritten by us, on to the stack
+ *   REDIRECT  rewritten by us and sent out by us
+ *   DROP      ends here
+ *   CALL      the outcome of a socket call
+ *   EVENT     counted beside the packet's own outcome
+ */
+#ifndef SLUICE_MAPS_OUTCOMES_H
+#define SLUICE_MAPS_OUTCOMES_H
+
+#define LB_OUTCOMES(X)                                                                                     \
+	X(not_ip, PASS, "neither IPv4 nor IPv6")                                                           \
+	X(malformed, PASS, "headers truncated or contradictory: the stack decides")                        \
+	X(fragment, PASS, "a fragment without ports: the stack decides")                                   \
+	X(other_protocol, PASS, "neither TCP nor UDP")                                                     \
+	X(unrelated, PASS, "no flow and no service")                                                       \
+	X(left_to_tc, PASS, "XDP left it to tc, which can use the stack")                                  \
+	X(own_source, PASS, "claims to come from this node or a service: the stack's martian check decides") \
+	X(flow_stack, STACK, "packet of a known flow, given to the stack")                                 \
+	X(flow_redirect, REDIRECT, "packet of a known flow, sent out")                                     \
+	X(flow_xdp, REDIRECT, "packet of a known flow, sent out by XDP")                                   \
+	X(new_local, STACK, "first packet of a flow to a backend on this node")                            \
+	X(new_remote, REDIRECT, "first packet of a flow to a backend elsewhere")                           \
+	X(new_xdp, REDIRECT, "first packet of a flow to a backend elsewhere, sent out by XDP")             \
+	X(no_backend_reject, DROP, "no endpoint anywhere")                                                 \
+	X(no_backend_drop, DROP, "no endpoint on this node, and the policy asks for one")                  \
+	X(stale_slot, DROP, "a slot named a backend of another service: never sent to a stranger")        \
+	X(ports_exhausted, DROP, "no free source port towards this backend")                               \
+	X(flow_table_full, DROP, "the kernel refused a flow entry")                                        \
+	X(no_route, DROP, "no way out towards the backend that keeps both directions with us")             \
+	X(too_big, DROP, "larger than the way out allows")                                                 \
+	X(hop_limit, PASS, "TTL or hop limit used up: the stack answers")                                  \
+	X(rewrite_failed, DROP, "the kernel refused to change the packet")                                 \
+	X(midstream, EVENT, "TCP without a flow and without SYN, given a backend all the same")            \
+	X(promoted, EVENT, "flow proven two-way and moved to the flow table")                              \
+	X(promote_failed, EVENT, "flow table full: the flow stays young")                                  \
+	X(port_collision, EVENT, "a source port was taken and the next one was probed")                    \
+	X(check_failed, EVENT, "a value read from a hash was not its key's, and was not believed")         \
+	X(socket_translated, CALL, "connect or send to a service, given a backend")                        \
+	X(socket_kept, CALL, "send to a service, kept on the socket's backend")                            \
+	X(socket_refused, CALL, "connect or send refused: no endpoint")                                    \
+	X(socket_dropped, CALL, "call left alone, the packet path drops: no endpoint on this node")        \
+	X(socket_left, CALL, "call left to the packet path")                                               \
+	X(socket_unrelated, CALL, "a call that concerns no service")                                       \
+	X(socket_restored, CALL, "a socket was told the service's address for its backend's")              \
+	X(socket_forgotten, CALL, "no memory for the socket's pair: replies keep the backend's address")
+
+#define LB_OUTCOME_ENUM(name, action, meaning) LB_OUTCOME_##name,
+enum lb_outcome { LB_OUTCOMES(LB_OUTCOME_ENUM) LB_OUTCOME_COUNT };
+#undef LB_OUTCOME_ENUM
+
+/* The element of lb_stats, so that a dump names every counter. */
+#define LB_OUTCOME_FIELD(name, action, meaning) __u64 name;
+struct lb_stats {
+	LB_OUTCOMES(LB_OUTCOME_FIELD)
+};
+#undef LB_OUTCOME_FIELD
+
+#endif
