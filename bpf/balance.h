@@ -28,6 +28,17 @@ static __always_inline enum lb_outcome lb_established(enum lb_hook hook, struct 
 	return lb_known_outcome(&work->flow.track, hook);
 }
 
+/* An ICMP error goes where its flow's packets go, and changes nothing of the flow: it may be forged. */
+static __always_inline enum lb_outcome lb_related(enum lb_hook hook, struct lb_work *work)
+{
+	if (!lb_flow_find(LB_FLOWS, &work->packet.tuple, &work->flow) &&
+	    !lb_young_find(&work->packet.tuple, &work->flow))
+		return LB_OUTCOME_unrelated;
+	if (!lb_acts_here(&work->flow.track, hook))
+		return LB_OUTCOME_unrelated;
+	return work->flow.track.way == LB_BY_STACK ? LB_OUTCOME_icmp_stack : LB_OUTCOME_icmp_redirect;
+}
+
 /* ---- The way out. ---- */
 
 static __always_inline int lb_outward(__u32 index)
@@ -269,8 +280,11 @@ LB_FUNCTION enum lb_outcome lb_open(void *ctx __arg_ctx, struct lb_work *work)
  */
 static __always_inline enum lb_outcome lb_balance(void *ctx, enum lb_hook hook, struct lb_work *work)
 {
-	enum lb_outcome outcome = lb_established(hook, work);
+	enum lb_outcome outcome;
 
+	if (work->packet.inner_network)
+		return hook == LB_HOOK_XDP ? LB_OUTCOME_left_to_tc : lb_related(hook, work);
+	outcome = lb_established(hook, work);
 	if (outcome == LB_OUTCOME_unrelated && lb_may_be_young(&work->packet))
 		outcome = lb_young(work);
 	if (outcome == LB_OUTCOME_unrelated && hook != LB_HOOK_TC_EGRESS)

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* From bytes to a tuple: Ethernet, IPv4 and IPv6, TCP and UDP. Reads only; never past the end. */
+/*
+ * From bytes to a tuple: Ethernet, IPv4 and IPv6, TCP, UDP, and ICMP errors about them. Reads only; never
+ * past the end.
+ */
 #ifndef SLUICE_BPF_PARSE_H
 #define SLUICE_BPF_PARSE_H
 
+#include <linux/icmpv6.h>
 #include <linux/if_ether.h>
 #include <linux/in.h>
 #include <linux/ip.h>
@@ -16,7 +20,23 @@
 #include "stats.h"
 
 #define LB_IP_FRAGMENT 0x3fff	/* more fragments, or an offset */
+#define LB_IP_OFFSET 0x1fff
 #define LB_V6_HEADERS 8		/* a longer chain of extension headers is left to the stack */
+
+/* linux/icmp.h needs libc's sockets; RFC 792 is short enough. */
+struct lb_icmp4 {
+	__u8 type;
+	__u8 code;
+	__u16 checksum;
+	__be16 unused;
+	__be16 mtu;
+};
+
+#define LB_ICMP4_UNREACHABLE 3
+#define LB_ICMP4_PORT 3		/* codes of the above */
+#define LB_ICMP4_TOO_BIG 4
+#define LB_ICMP4_TIME 11
+#define LB_ICMP4_PARAMETER 12
 
 /* An address as words, so that it is copied by words. */
 union lb_ip {
@@ -46,13 +66,21 @@ LB_BYTE_ENUM lb_tcp_kind {
 	LB_TCP_DATA,	/* anything else */
 };
 
+/*
+ * For an ICMP error the tuple is that of the packet it complains about, reversed: the direction in which the
+ * error itself travels. So it finds the same flow entry as that direction's packets.
+ */
 struct lb_packet {
 	struct lb_tuple tuple;
+	union lb_ip outer_source;	/* of an ICMP error */
+	union lb_ip outer_destination;
 	__u32 sequence;		/* TCP, host order */
 	__u32 acknowledged;	/* TCP, host order */
 	__u16 length;		/* of the IP packet */
 	__u16 network;		/* offset of the IP header */
-	__u16 transport;	/* offset of the TCP or UDP header */
+	__u16 transport;	/* offset of the TCP, UDP or ICMP header */
+	__u16 inner_network;	/* of an ICMP error, else 0: offset of the IP header it quotes */
+	__u16 inner_transport;	/* and of the ports behind that */
 	LB_BYTE_ENUM lb_tcp_kind tcp;
 	__u8 hops;		/* TTL or hop limit */
 };
@@ -102,6 +130,75 @@ static __always_inline enum lb_outcome lb_parse_udp(struct lb_cursor *cursor, st
 	return LB_FINE;
 }
 
+/* What an error quotes behind the inner IP header; eight bytes are all that is promised. */
+static __always_inline enum lb_outcome lb_parse_quoted(struct lb_cursor *cursor, __u8 protocol,
+						       struct lb_packet *packet)
+{
+	const __be16 *ports;
+
+	if (protocol != IPPROTO_TCP && protocol != IPPROTO_UDP)
+		return LB_OUTCOME_other_protocol;
+	packet->inner_transport = lb_offset(cursor);
+	ports = lb_take(cursor, 8);
+	if (!ports)
+		return LB_OUTCOME_malformed;
+	packet->tuple.protocol = protocol == IPPROTO_TCP ? LB_TCP : LB_UDP;
+	packet->tuple.destination_port = bpf_ntohs(ports[0]);
+	packet->tuple.source_port = bpf_ntohs(ports[1]);
+	return LB_FINE;
+}
+
+/* Steps over IPv4's options; the mask tells the verifier what the header length cannot exceed. */
+static __always_inline int lb_skip_options(struct lb_cursor *cursor, const struct iphdr *ip)
+{
+	__u32 size = (ip->ihl * 4 - sizeof(*ip)) & 0x3c;
+
+	return ip->ihl >= 5 && lb_take(cursor, size);
+}
+
+static __always_inline enum lb_outcome lb_parse_icmp4(struct lb_cursor *cursor, struct lb_packet *packet)
+{
+	const struct lb_icmp4 *icmp = lb_take(cursor, sizeof(*icmp));
+	const struct iphdr *ip;
+
+	if (!icmp)
+		return LB_OUTCOME_malformed;
+	if (icmp->type != LB_ICMP4_UNREACHABLE && icmp->type != LB_ICMP4_TIME &&
+	    icmp->type != LB_ICMP4_PARAMETER)
+		return LB_OUTCOME_other_protocol;
+	packet->inner_network = lb_offset(cursor);
+	ip = lb_take(cursor, sizeof(*ip));
+	if (!ip || ip->version != 4 || !lb_skip_options(cursor, ip))
+		return LB_OUTCOME_malformed;
+	if (ip->frag_off & bpf_htons(LB_IP_OFFSET))
+		return LB_OUTCOME_fragment;
+	packet->outer_source = packet->tuple.source;
+	packet->outer_destination = packet->tuple.destination;
+	lb_mapped(&packet->tuple.destination, ip->saddr);
+	lb_mapped(&packet->tuple.source, ip->daddr);
+	return lb_parse_quoted(cursor, ip->protocol, packet);
+}
+
+static __always_inline enum lb_outcome lb_parse_icmp6(struct lb_cursor *cursor, struct lb_packet *packet)
+{
+	const struct icmp6hdr *icmp = lb_take(cursor, sizeof(*icmp));
+	const struct ipv6hdr *ip;
+
+	if (!icmp)
+		return LB_OUTCOME_malformed;
+	if (icmp->icmp6_type < ICMPV6_DEST_UNREACH || icmp->icmp6_type > ICMPV6_PARAMPROB)
+		return LB_OUTCOME_other_protocol;
+	packet->inner_network = lb_offset(cursor);
+	ip = lb_take(cursor, sizeof(*ip));
+	if (!ip || ip->version != 6)
+		return LB_OUTCOME_malformed;
+	packet->outer_source = packet->tuple.source;
+	packet->outer_destination = packet->tuple.destination;
+	__builtin_memcpy(&packet->tuple.destination, &ip->saddr, 16);
+	__builtin_memcpy(&packet->tuple.source, &ip->daddr, 16);
+	return lb_parse_quoted(cursor, ip->nexthdr, packet);
+}
+
 static __always_inline enum lb_outcome lb_parse_ports(struct lb_cursor *cursor, __u8 protocol,
 						      struct lb_packet *packet)
 {
@@ -113,6 +210,14 @@ static __always_inline enum lb_outcome lb_parse_ports(struct lb_cursor *cursor, 
 	case IPPROTO_UDP:
 		packet->tuple.protocol = LB_UDP;
 		return lb_parse_udp(cursor, packet);
+	case IPPROTO_ICMP:
+		if (packet->tuple.family == LB_IPV4)
+			return lb_parse_icmp4(cursor, packet);
+		break;
+	case IPPROTO_ICMPV6:
+		if (packet->tuple.family == LB_IPV6)
+			return lb_parse_icmp6(cursor, packet);
+		break;
 	}
 	return LB_OUTCOME_other_protocol;
 }
@@ -122,12 +227,10 @@ static __always_inline enum lb_outcome lb_parse_ipv4(struct lb_cursor *cursor, s
 {
 	const struct iphdr *ip = lb_take(cursor, sizeof(*ip));
 
-	if (!ip || ip->version != 4 || ip->ihl < 5)
+	if (!ip || ip->version != 4 || !lb_skip_options(cursor, ip))
 		return LB_OUTCOME_malformed;
 	packet->length = bpf_ntohs(ip->tot_len);
 	if (packet->length > available || packet->length < ip->ihl * 4)
-		return LB_OUTCOME_malformed;
-	if (ip->ihl > 5 && !lb_take(cursor, (ip->ihl - 5) * 4))
 		return LB_OUTCOME_malformed;
 	if (ip->frag_off & bpf_htons(LB_IP_FRAGMENT))
 		return LB_OUTCOME_fragment;
@@ -189,7 +292,7 @@ static __always_inline enum lb_outcome lb_parse_ipv6(struct lb_cursor *cursor, s
 	return lb_parse_ports(cursor, header, packet);
 }
 
-/* `available`: bytes of the whole packet behind the Ethernet header, beyond what is linear too. */
+/* `total`: bytes of the whole packet, beyond what is linear too. */
 static __always_inline enum lb_outcome lb_parse(struct lb_cursor *cursor, struct lb_packet *packet,
 						__u32 total)
 {

@@ -8,6 +8,9 @@
 
 #include "flow.h"
 
+/* The longest start of a packet that an ICMP answer quotes. */
+#define LB_QUOTE 128
+
 enum lb_hook { LB_HOOK_TC_INGRESS, LB_HOOK_TC_EGRESS, LB_HOOK_XDP };
 
 struct lb_work {
@@ -22,7 +25,10 @@ struct lb_work {
 	__u32 device;			/* interface index the packet is seen on */
 	__u32 backend_id;
 	__u32 hook;			/* enum lb_hook */
-	__u32 pad;
+	__u32 mtu;			/* of the way out, where the packet was too big for it */
+	__u32 answers;			/* ICMP answers given in `answer_second`; these two outlive the packet */
+	__u32 answer_second;
+	__u8 quote[LB_QUOTE];		/* what an ICMP answer quotes */
 };
 
 /* Scratch memory: what a dump shows of it means nothing. */

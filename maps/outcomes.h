@@ -7,6 +7,7 @@
  *   PASS      untouched, on to whoever comes next
  *   STACK     rewritten by us, on to the stack
  *   REDIRECT  rewritten by us and sent out by us
+ *   ANSWER    ends here, and the sender is told by ICMP
  *   DROP      ends here
  *   CALL      the outcome of a socket call
  *   EVENT     counted beside the packet's own outcome
@@ -18,7 +19,7 @@
 	X(not_ip, PASS, "neither IPv4 nor IPv6")                                                           \
 	X(malformed, PASS, "headers truncated or contradictory: the stack decides")                        \
 	X(fragment, PASS, "a fragment without ports: the stack decides")                                   \
-	X(other_protocol, PASS, "neither TCP nor UDP")                                                     \
+	X(other_protocol, PASS, "neither TCP nor UDP, nor an ICMP error about them")                      \
 	X(unrelated, PASS, "no flow and no service")                                                       \
 	X(left_to_tc, PASS, "XDP left it to tc, which can use the stack")                                  \
 	X(own_source, PASS, "claims to come from this node or a service: the stack's martian check decides") \
@@ -28,15 +29,19 @@
 	X(new_local, STACK, "first packet of a flow to a backend on this node")                            \
 	X(new_remote, REDIRECT, "first packet of a flow to a backend elsewhere")                           \
 	X(new_xdp, REDIRECT, "first packet of a flow to a backend elsewhere, sent out by XDP")             \
-	X(no_backend_reject, DROP, "no endpoint anywhere")                                                 \
+	X(icmp_stack, STACK, "ICMP error about a known flow, given to the stack")                          \
+	X(icmp_redirect, REDIRECT, "ICMP error about a known flow, sent out")                              \
+	X(no_backend_reject, ANSWER, "no endpoint anywhere: port unreachable")                             \
 	X(no_backend_drop, DROP, "no endpoint on this node, and the policy asks for one")                  \
 	X(stale_slot, DROP, "a slot named a backend of another service: never sent to a stranger")        \
 	X(ports_exhausted, DROP, "no free source port towards this backend")                               \
 	X(flow_table_full, DROP, "the kernel refused a flow entry")                                        \
 	X(no_route, DROP, "no way out towards the backend that keeps both directions with us")             \
-	X(too_big, DROP, "larger than the way out allows")                                                 \
+	X(too_big, ANSWER, "larger than the way out allows: the sender is told the size")                  \
 	X(hop_limit, PASS, "TTL or hop limit used up: the stack answers")                                  \
 	X(rewrite_failed, DROP, "the kernel refused to change the packet")                                 \
+	X(answer_limited, EVENT, "no ICMP answer: more than a thousand in this second on this CPU")        \
+	X(answer_refused, EVENT, "no ICMP answer: to such a sender, or from such a packet, none is allowed") \
 	X(midstream, EVENT, "TCP without a flow and without SYN, given a backend all the same")            \
 	X(promoted, EVENT, "flow proven two-way and moved to the flow table")                              \
 	X(promote_failed, EVENT, "flow table full: the flow stays young")                                  \
