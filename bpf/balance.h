@@ -6,6 +6,8 @@
 #ifndef SLUICE_BPF_BALANCE_H
 #define SLUICE_BPF_BALANCE_H
 
+#include "affinity.h"
+#include "fragment.h"
 #include "young.h"
 
 #define LB_AF_INET 2
@@ -28,15 +30,30 @@ static __always_inline enum lb_outcome lb_established(enum lb_hook hook, struct 
 	return lb_known_outcome(&work->flow.track, hook);
 }
 
-/* An ICMP error goes where its flow's packets go, and changes nothing of the flow: it may be forged. */
-static __always_inline enum lb_outcome lb_related(enum lb_hook hook, struct lb_work *work)
+/* ICMP errors and later fragments go where their flow's packets go, and change nothing of the flow. */
+LB_FUNCTION enum lb_outcome lb_related(struct lb_work *work)
 {
+	if (!work)
+		return LB_OUTCOME_unrelated;
 	if (!lb_flow_find(LB_FLOWS, &work->packet.tuple, &work->flow) &&
 	    !lb_young_find(&work->packet.tuple, &work->flow))
 		return LB_OUTCOME_unrelated;
-	if (!lb_acts_here(&work->flow.track, hook))
+	if (!lb_acts_here(&work->flow.track, work->hook))
 		return LB_OUTCOME_unrelated;
+	if (work->packet.part == LB_LATER_FRAGMENT)
+		return lb_known_outcome(&work->flow.track, work->hook);
 	return work->flow.track.way == LB_BY_STACK ? LB_OUTCOME_icmp_stack : LB_OUTCOME_icmp_redirect;
+}
+
+/* A later fragment goes where the first one went; it opens nothing and proves nothing. */
+static __always_inline enum lb_outcome lb_later_fragment(struct lb_work *work)
+{
+	enum lb_outcome outcome;
+
+	if (!lb_fragment_find(&work->packet))
+		return LB_OUTCOME_fragment;
+	outcome = lb_related(work);
+	return outcome == LB_OUTCOME_unrelated ? LB_OUTCOME_fragment : outcome;
 }
 
 /* ---- The way out. ---- */
@@ -143,7 +160,7 @@ static __always_inline void lb_begin(struct lb_work *work)
 	track->service = work->backend.service;
 	track->seen = track->opened = lb_clock();
 	track->side = LB_OUTWARD_INGRESS;
-	track->number = work->packet.tcp == LB_TCP_SYN ? 0 : 1;
+	track->number = work->packet.step == LB_STEP_OPEN ? 0 : 1;
 }
 
 /* Opens the flow to the chosen backend, by the stack or by ourselves. */
@@ -179,9 +196,9 @@ LB_FUNCTION enum lb_outcome lb_open_to(void *ctx __arg_ctx, struct lb_work *work
 /* UDP and mid-stream TCP have no handshake that would bring the forward entry later. */
 static __always_inline void lb_record_forward(struct lb_work *work)
 {
-	if (work->packet.tcp == LB_TCP_SYN)
+	if (work->packet.step == LB_STEP_OPEN)
 		return;
-	if (work->packet.tcp != LB_NOT_TCP)
+	if (work->packet.step != LB_STEP_NONE)
 		lb_midstream_until = work->flow.track.opened + lb_config.young_seconds;
 	lb_flow_insert(LB_YOUNG, &work->packet.tuple, &work->flow, BPF_ANY);
 }
@@ -224,8 +241,10 @@ static __always_inline enum lb_outcome lb_choose(void *ctx, struct lb_work *work
 	policy = lb_policy_load(service);
 	scope = lb_scope_of(frontend, policy);
 	work->hash = lb_hash(&work->packet.tuple);
-	picked = lb_pick(lb_set_load(service, scope), frontend.service, (__u32)work->hash, &work->backend_id,
-			 &work->backend);
+	if (frontend.kind == LB_LOAD_BALANCER && policy.source_ranges == LB_YES &&
+	    !lb_in_ranges(frontend.service, &work->packet.tuple.source))
+		return LB_OUTCOME_range_denied;
+	picked = lb_pick_for(work, service, frontend.service, scope);
 	if (picked == LB_PICKED_NONE)
 		return lb_no_backend(policy, scope);
 	if (picked == LB_PICKED_STALE)
@@ -257,14 +276,14 @@ LB_FUNCTION enum lb_outcome lb_open(void *ctx __arg_ctx, struct lb_work *work)
 	struct lb_frontend frontend;
 	enum lb_outcome outcome;
 
-	if (!work || work->packet.tcp == LB_TCP_SYN_ACK || work->packet.tcp == LB_TCP_RST)
+	if (!work || work->packet.step == LB_STEP_ANSWER || work->packet.step == LB_STEP_RESET)
 		return LB_OUTCOME_unrelated;
 	key.port = work->packet.tuple.destination_port;
 	key.protocol = work->packet.tuple.protocol;
 	__builtin_memcpy(key.address, &work->packet.tuple.destination, 16);
 	if (!lb_frontend_find(&key, &frontend))
 		return LB_OUTCOME_unrelated;
-	if (work->packet.tcp == LB_TCP_DATA || work->packet.tcp == LB_TCP_FIN) {
+	if (work->packet.step == LB_STEP_DATA || work->packet.step == LB_STEP_END) {
 		outcome = lb_midstream(ctx, work);
 		if (outcome != LB_FINE)
 			return outcome;
@@ -283,7 +302,11 @@ static __always_inline enum lb_outcome lb_balance(void *ctx, enum lb_hook hook, 
 	enum lb_outcome outcome;
 
 	if (work->packet.inner_network)
-		return hook == LB_HOOK_XDP ? LB_OUTCOME_left_to_tc : lb_related(hook, work);
+		return hook == LB_HOOK_XDP ? LB_OUTCOME_left_to_tc : lb_related(work);
+	if (work->packet.part == LB_LATER_FRAGMENT)
+		return hook == LB_HOOK_XDP ? LB_OUTCOME_left_to_tc : lb_later_fragment(work);
+	if (work->packet.part == LB_FIRST_FRAGMENT)
+		lb_fragment_remember(&work->packet);
 	outcome = lb_established(hook, work);
 	if (outcome == LB_OUTCOME_unrelated && lb_may_be_young(&work->packet))
 		outcome = lb_young(work);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * From bytes to a tuple: Ethernet, IPv4 and IPv6, TCP, UDP, and ICMP errors about them. Reads only; never
- * past the end.
+ * From bytes to a tuple: Ethernet, IPv4 and IPv6, TCP, UDP, SCTP, fragments of them and ICMP errors about
+ * them. Reads only; never past the end.
  */
 #ifndef SLUICE_BPF_PARSE_H
 #define SLUICE_BPF_PARSE_H
@@ -19,7 +19,7 @@
 #include "cursor.h"
 #include "stats.h"
 
-#define LB_IP_FRAGMENT 0x3fff	/* more fragments, or an offset */
+#define LB_IP_MORE 0x2000
 #define LB_IP_OFFSET 0x1fff
 #define LB_V6_HEADERS 8		/* a longer chain of extension headers is left to the stack */
 
@@ -37,6 +37,22 @@ struct lb_icmp4 {
 #define LB_ICMP4_TOO_BIG 4
 #define LB_ICMP4_TIME 11
 #define LB_ICMP4_PARAMETER 12
+
+/* RFC 9260: the common header and the start of the first chunk. */
+struct lb_sctp {
+	__be16 source;
+	__be16 destination;
+	__be32 tag;
+	__le32 checksum;
+	__u8 chunk;
+	__u8 flags;
+	__be16 length;
+};
+
+#define LB_SCTP_INIT 1
+#define LB_SCTP_INIT_ACK 2
+#define LB_SCTP_ABORT 6
+#define LB_SCTP_SHUTDOWN_COMPLETE 14
 
 /* An address as words, so that it is copied by words. */
 union lb_ip {
@@ -57,13 +73,20 @@ struct lb_tuple {
 } LB_ALIGN8;
 LB_ASSERT(sizeof(struct lb_tuple) == sizeof(struct lb_flow6_key));
 
-LB_BYTE_ENUM lb_tcp_kind {
-	LB_NOT_TCP,
-	LB_TCP_SYN,
-	LB_TCP_SYN_ACK,
-	LB_TCP_RST,
-	LB_TCP_FIN,
-	LB_TCP_DATA,	/* anything else */
+/* What a packet does in its connection: TCP's flags and SCTP's chunks in one set of words. */
+LB_BYTE_ENUM lb_step {
+	LB_STEP_NONE,	/* the protocol has no connections */
+	LB_STEP_OPEN,	/* SYN, INIT */
+	LB_STEP_ANSWER,	/* SYN-ACK, INIT-ACK */
+	LB_STEP_RESET,	/* RST, ABORT */
+	LB_STEP_END,	/* FIN, SHUTDOWN-COMPLETE */
+	LB_STEP_DATA,	/* anything else */
+};
+
+LB_BYTE_ENUM lb_part {
+	LB_WHOLE,
+	LB_FIRST_FRAGMENT,
+	LB_LATER_FRAGMENT,	/* has no ports of its own */
 };
 
 /*
@@ -74,18 +97,22 @@ struct lb_packet {
 	struct lb_tuple tuple;
 	union lb_ip outer_source;	/* of an ICMP error */
 	union lb_ip outer_destination;
-	__u32 sequence;		/* TCP, host order */
-	__u32 acknowledged;	/* TCP, host order */
+	__u32 promise;		/* of an answer: what the client's next packet must show */
+	__u32 proof;		/* what this packet shows: TCP's acknowledgement, SCTP's tag */
 	__u16 length;		/* of the IP packet */
 	__u16 network;		/* offset of the IP header */
 	__u16 transport;	/* offset of the TCP, UDP or ICMP header */
 	__u16 inner_network;	/* of an ICMP error, else 0: offset of the IP header it quotes */
 	__u16 inner_transport;	/* and of the ports behind that */
-	LB_BYTE_ENUM lb_tcp_kind tcp;
+	LB_BYTE_ENUM lb_step step;
+	LB_BYTE_ENUM lb_part part;
+	__u32 id;		/* of a fragmented datagram */
 	__u8 hops;		/* TTL or hop limit */
+	__u8 next;		/* the IP protocol's number */
 };
 
 /* Success, where an outcome would tell of the opposite. */
+#define LB_MAX_OFFSET 0x7ff	/* beyond this no header is looked for */
 #define LB_FINE LB_OUTCOME_COUNT
 
 static __always_inline void lb_mapped(union lb_ip *address, __be32 v4)
@@ -95,13 +122,13 @@ static __always_inline void lb_mapped(union lb_ip *address, __be32 v4)
 	address->words[3] = v4;
 }
 
-static __always_inline enum lb_tcp_kind lb_tcp_kind_of(const struct tcphdr *tcp)
+static __always_inline enum lb_step lb_tcp_step(const struct tcphdr *tcp)
 {
 	if (tcp->rst)
-		return LB_TCP_RST;
+		return LB_STEP_RESET;
 	if (tcp->syn)
-		return tcp->ack ? LB_TCP_SYN_ACK : LB_TCP_SYN;
-	return tcp->fin ? LB_TCP_FIN : LB_TCP_DATA;
+		return tcp->ack ? LB_STEP_ANSWER : LB_STEP_OPEN;
+	return tcp->fin ? LB_STEP_END : LB_STEP_DATA;
 }
 
 static __always_inline enum lb_outcome lb_parse_tcp(struct lb_cursor *cursor, struct lb_packet *packet)
@@ -112,9 +139,9 @@ static __always_inline enum lb_outcome lb_parse_tcp(struct lb_cursor *cursor, st
 		return LB_OUTCOME_malformed;
 	packet->tuple.source_port = bpf_ntohs(tcp->source);
 	packet->tuple.destination_port = bpf_ntohs(tcp->dest);
-	packet->sequence = bpf_ntohl(tcp->seq);
-	packet->acknowledged = bpf_ntohl(tcp->ack_seq);
-	packet->tcp = lb_tcp_kind_of(tcp);
+	packet->promise = bpf_ntohl(tcp->seq) + 1;
+	packet->proof = bpf_ntohl(tcp->ack_seq);
+	packet->step = lb_tcp_step(tcp);
 	return LB_FINE;
 }
 
@@ -126,8 +153,57 @@ static __always_inline enum lb_outcome lb_parse_udp(struct lb_cursor *cursor, st
 		return LB_OUTCOME_malformed;
 	packet->tuple.source_port = bpf_ntohs(udp->source);
 	packet->tuple.destination_port = bpf_ntohs(udp->dest);
-	packet->tcp = LB_NOT_TCP;
+	packet->step = LB_STEP_NONE;
 	return LB_FINE;
+}
+
+static __always_inline enum lb_step lb_sctp_step(__u8 chunk)
+{
+	switch (chunk) {
+	case LB_SCTP_INIT:
+		return LB_STEP_OPEN;
+	case LB_SCTP_INIT_ACK:
+		return LB_STEP_ANSWER;
+	case LB_SCTP_ABORT:
+		return LB_STEP_RESET;
+	case LB_SCTP_SHUTDOWN_COMPLETE:
+		return LB_STEP_END;
+	}
+	return LB_STEP_DATA;
+}
+
+/* The server's tag, given in its INIT-ACK, is in every packet of the client from then on. */
+static __always_inline enum lb_outcome lb_parse_sctp(struct lb_cursor *cursor, struct lb_packet *packet)
+{
+	const struct lb_sctp *sctp = lb_take(cursor, sizeof(*sctp));
+	const __be32 *tag;
+
+	if (!sctp)
+		return LB_OUTCOME_malformed;
+	packet->tuple.source_port = bpf_ntohs(sctp->source);
+	packet->tuple.destination_port = bpf_ntohs(sctp->destination);
+	packet->proof = bpf_ntohl(sctp->tag);
+	packet->step = lb_sctp_step(sctp->chunk);
+	if (packet->step != LB_STEP_ANSWER)
+		return LB_FINE;
+	tag = lb_take(cursor, sizeof(*tag));
+	if (!tag)
+		return LB_OUTCOME_malformed;
+	packet->promise = bpf_ntohl(*tag);
+	return LB_FINE;
+}
+
+static __always_inline enum lb_protocol lb_protocol_of(__u8 number)
+{
+	switch (number) {
+	case IPPROTO_TCP:
+		return LB_TCP;
+	case IPPROTO_UDP:
+		return LB_UDP;
+	case IPPROTO_SCTP:
+		return LB_SCTP;
+	}
+	return LB_ANY_PROTOCOL;
 }
 
 /* What an error quotes behind the inner IP header; eight bytes are all that is promised. */
@@ -136,13 +212,13 @@ static __always_inline enum lb_outcome lb_parse_quoted(struct lb_cursor *cursor,
 {
 	const __be16 *ports;
 
-	if (protocol != IPPROTO_TCP && protocol != IPPROTO_UDP)
+	packet->tuple.protocol = lb_protocol_of(protocol);
+	if (packet->tuple.protocol == LB_ANY_PROTOCOL)
 		return LB_OUTCOME_other_protocol;
 	packet->inner_transport = lb_offset(cursor);
 	ports = lb_take(cursor, 8);
 	if (!ports)
 		return LB_OUTCOME_malformed;
-	packet->tuple.protocol = protocol == IPPROTO_TCP ? LB_TCP : LB_UDP;
 	packet->tuple.destination_port = bpf_ntohs(ports[0]);
 	packet->tuple.source_port = bpf_ntohs(ports[1]);
 	return LB_FINE;
@@ -199,27 +275,48 @@ static __always_inline enum lb_outcome lb_parse_icmp6(struct lb_cursor *cursor, 
 	return lb_parse_quoted(cursor, ip->nexthdr, packet);
 }
 
-static __always_inline enum lb_outcome lb_parse_ports(struct lb_cursor *cursor, __u8 protocol,
-						      struct lb_packet *packet)
+static __always_inline enum lb_outcome lb_parse_icmp(struct lb_cursor *cursor, struct lb_packet *packet)
+{
+	if (packet->part != LB_WHOLE)
+		return LB_OUTCOME_fragment;
+	if (packet->next == IPPROTO_ICMP && packet->tuple.family == LB_IPV4)
+		return lb_parse_icmp4(cursor, packet);
+	if (packet->next == IPPROTO_ICMPV6 && packet->tuple.family == LB_IPV6)
+		return lb_parse_icmp6(cursor, packet);
+	return LB_OUTCOME_other_protocol;
+}
+
+/* From the cursor at `packet->transport`: ports, steps, or what an ICMP error is about. */
+static __always_inline enum lb_outcome lb_parse_transport(struct lb_cursor *cursor, struct lb_packet *packet)
+{
+	if (packet->tuple.protocol == LB_ANY_PROTOCOL)
+		return lb_parse_icmp(cursor, packet);
+	if (packet->part == LB_LATER_FRAGMENT)
+		return LB_FINE;
+	switch (packet->tuple.protocol) {
+	case LB_TCP:
+		return lb_parse_tcp(cursor, packet);
+	case LB_UDP:
+		return lb_parse_udp(cursor, packet);
+	default:
+		return lb_parse_sctp(cursor, packet);
+	}
+}
+
+static __always_inline enum lb_outcome lb_transport_is(struct lb_cursor *cursor, __u8 protocol,
+						       struct lb_packet *packet)
 {
 	packet->transport = lb_offset(cursor);
-	switch (protocol) {
-	case IPPROTO_TCP:
-		packet->tuple.protocol = LB_TCP;
-		return lb_parse_tcp(cursor, packet);
-	case IPPROTO_UDP:
-		packet->tuple.protocol = LB_UDP;
-		return lb_parse_udp(cursor, packet);
-	case IPPROTO_ICMP:
-		if (packet->tuple.family == LB_IPV4)
-			return lb_parse_icmp4(cursor, packet);
-		break;
-	case IPPROTO_ICMPV6:
-		if (packet->tuple.family == LB_IPV6)
-			return lb_parse_icmp6(cursor, packet);
-		break;
-	}
-	return LB_OUTCOME_other_protocol;
+	packet->next = protocol;
+	packet->tuple.protocol = lb_protocol_of(protocol);
+	return LB_FINE;
+}
+
+static __always_inline enum lb_part lb_part_of(__u16 offset, int more)
+{
+	if (offset)
+		return LB_LATER_FRAGMENT;
+	return more ? LB_FIRST_FRAGMENT : LB_WHOLE;
 }
 
 static __always_inline enum lb_outcome lb_parse_ipv4(struct lb_cursor *cursor, struct lb_packet *packet,
@@ -232,17 +329,35 @@ static __always_inline enum lb_outcome lb_parse_ipv4(struct lb_cursor *cursor, s
 	packet->length = bpf_ntohs(ip->tot_len);
 	if (packet->length > available || packet->length < ip->ihl * 4)
 		return LB_OUTCOME_malformed;
-	if (ip->frag_off & bpf_htons(LB_IP_FRAGMENT))
-		return LB_OUTCOME_fragment;
+	packet->part = lb_part_of(ip->frag_off & bpf_htons(LB_IP_OFFSET), ip->frag_off & bpf_htons(LB_IP_MORE));
+	packet->id = ip->id;
 	lb_mapped(&packet->tuple.source, ip->saddr);
 	lb_mapped(&packet->tuple.destination, ip->daddr);
 	packet->tuple.family = LB_IPV4;
 	packet->hops = ip->ttl;
-	return lb_parse_ports(cursor, ip->protocol, packet);
+	return lb_transport_is(cursor, ip->protocol, packet);
+}
+
+struct lb_fragment6 {
+	__u8 nexthdr;
+	__u8 reserved;
+	__be16 offset;	/* in bytes, and the lowest bit says that more follow */
+	__be32 id;
+};
+
+static __always_inline int lb_skip_fragment6(struct lb_cursor *cursor, struct lb_packet *packet)
+{
+	const struct lb_fragment6 *fragment = lb_take(cursor, sizeof(*fragment));
+
+	if (!fragment)
+		return -LB_OUTCOME_malformed;
+	packet->part = lb_part_of(fragment->offset & bpf_htons(0xfff8), fragment->offset & bpf_htons(1));
+	packet->id = fragment->id;
+	return fragment->nexthdr;
 }
 
 /* Steps over one extension header; the next header's number, or a negative outcome. */
-static __always_inline int lb_skip_extension(struct lb_cursor *cursor, __u8 header)
+static __always_inline int lb_skip_extension(struct lb_cursor *cursor, __u8 header, struct lb_packet *packet)
 {
 	const struct ipv6_opt_hdr *option;
 
@@ -255,7 +370,7 @@ static __always_inline int lb_skip_extension(struct lb_cursor *cursor, __u8 head
 			return -LB_OUTCOME_malformed;
 		return option->nexthdr;
 	case IPPROTO_FRAGMENT:
-		return -LB_OUTCOME_fragment;
+		return lb_skip_fragment6(cursor, packet);
 	case IPPROTO_AH:
 		return -LB_OUTCOME_other_protocol;
 	}
@@ -284,17 +399,17 @@ static __always_inline enum lb_outcome lb_parse_ipv6(struct lb_cursor *cursor, s
 	packet->tuple.family = LB_IPV6;
 	packet->hops = ip->hop_limit;
 	header = ip->nexthdr;
-	for (int i = 0; i < LB_V6_HEADERS && lb_is_extension(header); i++) {
-		header = lb_skip_extension(cursor, header);
+	for (int i = 0; i < LB_V6_HEADERS && lb_is_extension(header) && packet->part != LB_LATER_FRAGMENT; i++) {
+		header = lb_skip_extension(cursor, header, packet);
 		if (header < 0)
 			return -header;
 	}
-	return lb_parse_ports(cursor, header, packet);
+	return lb_transport_is(cursor, (__u8)header, packet);
 }
 
-/* `total`: bytes of the whole packet, beyond what is linear too. */
-static __always_inline enum lb_outcome lb_parse(struct lb_cursor *cursor, struct lb_packet *packet,
-						__u32 total)
+/* Addresses and the place of the transport header. `total`: bytes of the whole packet, beyond what is linear too. */
+static __always_inline enum lb_outcome lb_parse_network(struct lb_cursor *cursor, struct lb_packet *packet,
+							__u32 total)
 {
 	const struct ethhdr *ethernet = lb_take(cursor, sizeof(*ethernet));
 	__u32 available = total - sizeof(*ethernet);

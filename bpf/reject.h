@@ -122,7 +122,8 @@ LB_FUNCTION int lb_answer(struct __sk_buff *skb, struct lb_work *work)
 		return 0;
 	size = lb_quote_size(&work->packet);
 	ipv4 = work->packet.tuple.family == LB_IPV4;
-	if (size < 28 || size > LB_QUOTE || !lb_answerable(skb, &work->packet.tuple)) {
+	if (size < 28 || size > LB_QUOTE || work->packet.part == LB_LATER_FRAGMENT ||
+	    !lb_answerable(skb, &work->packet.tuple)) {
 		lb_count(LB_OUTCOME_answer_refused);
 		return 0;
 	}

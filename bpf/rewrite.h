@@ -7,11 +7,10 @@
 #define SLUICE_BPF_REWRITE_H
 
 #include "flow.h"
+#include "sctp.h"
 
 /* The kernel's flag from 6.16 on; libc's headers may be older. Used only where it was probed. */
 #define LB_F_IPV6 (1ULL << 7)
-
-#define LB_MAX_OFFSET 0x7ff
 
 enum lb_hops { LB_KEEP_HOPS, LB_COUNT_HOP };
 
@@ -74,6 +73,24 @@ static __always_inline void lb_write_ipv6(struct ipv6hdr *ip, const struct lb_tu
 		ip->hop_limit--;
 }
 
+/* SCTP's sum needs no help of the kernel: it covers no addresses, and an unfinished one is made anew. */
+static __always_inline int lb_write_sctp(void *data, void *end, const struct lb_packet *packet,
+					 const struct lb_tuple *to)
+{
+	struct lb_sctp *sctp = data + (packet->transport & LB_MAX_OFFSET);
+	__u32 length = packet->length - (packet->transport - packet->network);
+	__u32 old, new;
+
+	if ((void *)(sctp + 1) > end)
+		return -1;
+	old = (__u32)bpf_htons(packet->tuple.source_port) |
+	      (__u32)bpf_htons(packet->tuple.destination_port) << 16;
+	new = (__u32)bpf_htons(to->source_port) | (__u32)bpf_htons(to->destination_port) << 16;
+	if (old != new)
+		sctp->checksum ^= lb_crc_change(old ^ new, length & 0xffff);
+	return 0;
+}
+
 /* Everything but the transport's checksum. 0, or -1 where the packet is shorter than it was parsed. */
 static __always_inline int lb_write_headers(void *data, void *end, const struct lb_packet *packet,
 					    const struct lb_tuple *to, __u32 addresses, enum lb_hops hops)
@@ -81,10 +98,12 @@ static __always_inline int lb_write_headers(void *data, void *end, const struct 
 	void *network = data + (packet->network & LB_MAX_OFFSET);
 	__be16 *ports = data + (packet->transport & LB_MAX_OFFSET);
 
-	if ((void *)(ports + 2) > end)
-		return -1;
-	ports[0] = bpf_htons(to->source_port);
-	ports[1] = bpf_htons(to->destination_port);
+	if (packet->part != LB_LATER_FRAGMENT) {
+		if ((void *)(ports + 2) > end)
+			return -1;
+		ports[0] = bpf_htons(to->source_port);
+		ports[1] = bpf_htons(to->destination_port);
+	}
 	if (to->family == LB_IPV4) {
 		if (network + sizeof(struct iphdr) > end)
 			return -1;

@@ -11,7 +11,7 @@
 /* Below this size no way out of ours can be too narrow, and the look at the device is saved. */
 #define LB_SMALL 576
 
-static __always_inline enum lb_outcome lb_skb_read(struct __sk_buff *skb, struct lb_packet *packet)
+LB_FUNCTION enum lb_outcome lb_skb_network(struct __sk_buff *skb, struct lb_packet *packet)
 {
 	struct lb_cursor cursor = {
 		.start = (void *)(long)skb->data,
@@ -19,7 +19,27 @@ static __always_inline enum lb_outcome lb_skb_read(struct __sk_buff *skb, struct
 		.end = (void *)(long)skb->data_end,
 	};
 
-	return lb_parse(&cursor, packet, skb->len);
+	return packet ? lb_parse_network(&cursor, packet, skb->len) : LB_OUTCOME_malformed;
+}
+
+LB_FUNCTION enum lb_outcome lb_skb_transport(struct __sk_buff *skb, struct lb_packet *packet)
+{
+	struct lb_cursor cursor = {
+		.start = (void *)(long)skb->data,
+		.end = (void *)(long)skb->data_end,
+	};
+
+	if (!packet)
+		return LB_OUTCOME_malformed;
+	cursor.pos = cursor.start + (packet->transport & LB_MAX_OFFSET);
+	return lb_parse_transport(&cursor, packet);
+}
+
+static __always_inline enum lb_outcome lb_skb_read(struct __sk_buff *skb, struct lb_packet *packet)
+{
+	enum lb_outcome outcome = lb_skb_network(skb, packet);
+
+	return outcome == LB_FINE ? lb_skb_transport(skb, packet) : outcome;
 }
 
 /* Headers may lie outside the linear part; then they are pulled in and read again. */
@@ -48,15 +68,26 @@ static __always_inline int lb_skb_checksum(struct __sk_buff *skb, enum lb_family
 	return change.ports ? bpf_l4_csum_replace(skb, offset, 0, change.ports, flags) : 0;
 }
 
-static __always_inline int lb_skb_rewrite(struct __sk_buff *skb, const struct lb_work *work, enum lb_hops hops)
+LB_FUNCTION int lb_skb_rewrite(struct __sk_buff *skb, const struct lb_work *work, __u32 hops)
 {
-	const struct lb_packet *packet = &work->packet;
-	struct lb_change change = lb_change_of(&packet->tuple, &work->flow.leaving);
-	__u64 flags = packet->tuple.protocol == LB_UDP ? BPF_F_MARK_MANGLED_0 : 0;
+	const struct lb_packet *packet;
+	struct lb_change change;
+	__u64 flags;
+
+	if (!work)
+		return -1;
+	packet = &work->packet;
+	change = lb_change_of(&packet->tuple, &work->flow.leaving);
+	flags = packet->tuple.protocol == LB_UDP ? BPF_F_MARK_MANGLED_0 : 0;
 
 	if (lb_write_headers((void *)(long)skb->data, (void *)(long)skb->data_end, packet, &work->flow.leaving,
 			     change.addresses, hops))
 		return -1;
+	if (packet->part == LB_LATER_FRAGMENT)
+		return 0;
+	if (packet->tuple.protocol == LB_SCTP)
+		return lb_write_sctp((void *)(long)skb->data, (void *)(long)skb->data_end, packet,
+				     &work->flow.leaving);
 	return lb_skb_checksum(skb, packet->tuple.family, lb_check_offset(packet), flags, change);
 }
 

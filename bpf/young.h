@@ -34,13 +34,13 @@ static __always_inline int lb_abandoned(struct lb_work *work)
 /* A client that starts again on a tuple whose flow has ended gets a new choice (REL-12). */
 static __always_inline int lb_reused(const struct lb_work *work)
 {
-	return work->packet.tcp == LB_TCP_SYN && work->flow.track.direction == LB_FORWARD &&
+	return work->packet.step == LB_STEP_OPEN && work->flow.track.direction == LB_FORWARD &&
 	       work->flow.track.state == LB_CLOSING;
 }
 
 static __always_inline void lb_note_end(const struct lb_work *work, struct lb_track *live)
 {
-	if ((work->packet.tcp == LB_TCP_FIN || work->packet.tcp == LB_TCP_RST) &&
+	if ((work->packet.step == LB_STEP_END || work->packet.step == LB_STEP_RESET) &&
 	    work->flow.track.state != LB_CLOSING)
 		live->state = LB_CLOSING;
 }
@@ -114,7 +114,7 @@ LB_FUNCTION int lb_answered(struct lb_work *work)
 	if (!work)
 		return 0;
 	lb_other_half(work);
-	work->half.track.number = work->packet.sequence + 1;
+	work->half.track.number = work->packet.promise;
 	work->half.track.state = LB_ANSWERED;
 	if (!lb_flow_insert(LB_YOUNG, &work->other, &work->half, BPF_NOEXIST))
 		return 1;
@@ -135,11 +135,11 @@ static __always_inline int lb_proves(const struct lb_work *work)
 
 	if (work->packet.tuple.protocol == LB_UDP)
 		return track->direction == LB_REPLY;
-	if (work->packet.tcp != LB_TCP_DATA && work->packet.tcp != LB_TCP_FIN)
+	if (work->packet.step != LB_STEP_DATA && work->packet.step != LB_STEP_END)
 		return 0;
 	if (track->direction == LB_REPLY)
 		return track->state == LB_OPENING && track->number == 1;
-	return track->state == LB_ANSWERED && work->packet.acknowledged == track->number;
+	return track->state == LB_ANSWERED && work->packet.proof == track->number;
 }
 
 /*
@@ -170,7 +170,7 @@ LB_FUNCTION enum lb_outcome lb_young(struct lb_work *work)
 	if (lb_flow_touch(live, &work->flow.track, lb_clock()) && !lb_young_holds(work))
 		return LB_OUTCOME_unrelated;
 	lb_note_end(work, live);
-	if (work->packet.tcp == LB_TCP_SYN_ACK && work->flow.track.direction == LB_REPLY)
+	if (work->packet.step == LB_STEP_ANSWER && work->flow.track.direction == LB_REPLY)
 		lb_answered(work);
 	else if (lb_proves(work))
 		lb_promote(work);
@@ -180,7 +180,7 @@ LB_FUNCTION enum lb_outcome lb_young(struct lb_work *work)
 /* TCP in mid-flow is either in lb_flows or nobody's, save for a while after a table was lost. */
 static __always_inline int lb_may_be_young(const struct lb_packet *packet)
 {
-	if (packet->tcp == LB_TCP_DATA || packet->tcp == LB_TCP_FIN)
+	if (packet->step == LB_STEP_DATA || packet->step == LB_STEP_END)
 		return lb_midstream_until > lb_clock();
 	return 1;
 }

@@ -35,6 +35,9 @@
 #define LB_MAX_YOUNG 131072
 #define LB_MAX_ADDRESSES 4096
 #define LB_MAX_DEVICES 256
+#define LB_MAX_AFFINITY 131072
+#define LB_MAX_RANGES 65536
+#define LB_MAX_FRAGMENTS 8192
 
 LB_BYTE_ENUM lb_bool { LB_NO, LB_YES };
 
@@ -267,6 +270,59 @@ struct lb_flow6 {
 } LB_ALIGN8;
 LB_ASSERT(sizeof(struct lb_flow6) == 72);
 
+/* ---- Session affinity: which backend a client of a service had last. ---- */
+
+struct lb_affinity_key {
+	__u8 client[16];
+	__u32 service;
+	__u32 pad;
+} LB_ALIGN8;
+LB_ASSERT(sizeof(struct lb_affinity_key) == 24);
+
+/* `check` is lb_affinity_check() of key and backend. Changed in place: replacing a key of an LRU evicts others. */
+struct lb_affinity {
+	__u32 backend;
+	__u32 used;	/* seconds of lb_clock at the last new flow */
+	__u32 check;
+	__u32 pad;
+} LB_ALIGN8;
+LB_ASSERT(sizeof(struct lb_affinity) == 16);
+
+/* ---- Source ranges: who may reach a service's load-balancer addresses (SEM-37). ---- */
+
+/* `prefix` counts the service number's 32 bits too; IPv4 prefixes count their 96 mapped bits. */
+struct lb_range_key {
+	__u32 prefix;
+	__u32 service;
+	__u8 address[16];
+};
+LB_ASSERT(sizeof(struct lb_range_key) == 24);
+
+struct lb_range {
+	__u32 service;	/* that of the key, as its check */
+};
+
+/* ---- Fragments: the ports of a datagram whose first fragment was seen. ---- */
+
+struct lb_fragment_key {
+	__u8 source[16];
+	__u8 destination[16];
+	__u32 id;
+	enum lb_protocol protocol;
+	__u8 pad[3];
+} LB_ALIGN8;
+LB_ASSERT(sizeof(struct lb_fragment_key) == 40);
+
+/* The first word is replaced as one; `check` ties it to the key. */
+struct lb_fragment {
+	__u16 source_port;
+	__u16 destination_port;
+	__u32 seen;
+	__u32 check;
+	__u32 pad;
+} LB_ALIGN8;
+LB_ASSERT(sizeof(struct lb_fragment) == 16);
+
 /* ---- Sockets: what a socket was told, so that it can be told the same again. ---- */
 
 #define LB_SOCKET_PAIRS 4
@@ -366,6 +422,13 @@ static inline __u32 lb_device_check(__u32 index)
 static inline __u32 lb_address_check(const struct lb_address_key *key)
 {
 	return (__u32)(lb_mix(lb_mix(0, lb_word(key->address)), lb_word(key->address + 8)) >> 16);
+}
+
+static inline __u32 lb_affinity_check(const struct lb_affinity_key *key, __u32 backend)
+{
+	__u64 mixed = lb_mix(lb_mix(0, lb_word(key->client)), lb_word(key->client + 8));
+
+	return (__u32)(lb_mix(mixed, (__u64)key->service << 32 | backend) >> 16);
 }
 
 #endif

@@ -18,8 +18,8 @@
 #define LB_OUTCOMES(X)                                                                                     \
 	X(not_ip, PASS, "neither IPv4 nor IPv6")                                                           \
 	X(malformed, PASS, "headers truncated or contradictory: the stack decides")                        \
-	X(fragment, PASS, "a fragment without ports: the stack decides")                                   \
-	X(other_protocol, PASS, "neither TCP nor UDP, nor an ICMP error about them")                      \
+	X(fragment, PASS, "a fragment of a datagram whose start was not seen: the stack reassembles")      \
+	X(other_protocol, PASS, "none of TCP, UDP, SCTP, nor an ICMP error about them")                   \
 	X(unrelated, PASS, "no flow and no service")                                                       \
 	X(left_to_tc, PASS, "XDP left it to tc, which can use the stack")                                  \
 	X(own_source, PASS, "claims to come from this node or a service: the stack's martian check decides") \
@@ -33,6 +33,7 @@
 	X(icmp_redirect, REDIRECT, "ICMP error about a known flow, sent out")                              \
 	X(no_backend_reject, ANSWER, "no endpoint anywhere: port unreachable")                             \
 	X(no_backend_drop, DROP, "no endpoint on this node, and the policy asks for one")                  \
+	X(range_denied, DROP, "the client is in none of the service's source ranges")                      \
 	X(stale_slot, DROP, "a slot named a backend of another service: never sent to a stranger")        \
 	X(ports_exhausted, DROP, "no free source port towards this backend")                               \
 	X(flow_table_full, DROP, "the kernel refused a flow entry")                                        \

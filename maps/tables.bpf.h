@@ -108,6 +108,28 @@ struct {
 } lb_young6 SEC(".maps") __weak;
 
 struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, LB_MAX_AFFINITY);
+	__type(key, struct lb_affinity_key);
+	__type(value, struct lb_affinity);
+} lb_affinity SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, LB_MAX_RANGES);
+	__type(key, struct lb_range_key);
+	__type(value, struct lb_range);
+} lb_ranges SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, LB_MAX_FRAGMENTS);
+	__type(key, struct lb_fragment_key);
+	__type(value, struct lb_fragment);
+} lb_fragments SEC(".maps") __weak;
+
+struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
