@@ -23,7 +23,9 @@ static __always_inline enum lb_outcome lb_established(enum lb_hook hook, struct 
 		return LB_OUTCOME_left_to_tc;
 	if (lb_reused(work) ||
 	    (lb_flow_touch(live, &work->flow.track, lb_clock()) && lb_abandoned(work))) {
-		lb_flow_erase(&work->packet.tuple);
+		lb_flow_erase(LB_FLOWS, &work->packet.tuple);
+		if (lb_reused(work))
+			lb_forget(work);
 		return LB_OUTCOME_unrelated;
 	}
 	lb_note_end(work, live);
@@ -177,8 +179,10 @@ LB_FUNCTION enum lb_outcome lb_open_to(void *ctx __arg_ctx, struct lb_work *work
 	by_stack = work->backend.locality == LB_SAME_NODE;
 	if (!by_stack) {
 		way = lb_route(ctx, work, LB_ASK_SOURCE);
-		if (way == BPF_FIB_LKUP_RET_FRAG_NEEDED)
+		if (way == BPF_FIB_LKUP_RET_FRAG_NEEDED) {
+			work->mtu = work->fib.mtu_result;
 			return LB_OUTCOME_too_big;
+		}
 		if (way != BPF_FIB_LKUP_RET_SUCCESS && way != BPF_FIB_LKUP_RET_NO_NEIGH)
 			return LB_OUTCOME_no_route;
 		by_stack = !lb_outward(work->fib.ifindex);
@@ -203,14 +207,16 @@ static __always_inline void lb_record_forward(struct lb_work *work)
 	lb_flow_insert(LB_YOUNG, &work->packet.tuple, &work->flow, BPF_ANY);
 }
 
-/* An outside packet cannot come from this node: the stack's own check of martians has the last word. */
+/* No outside packet comes from this node, from a group or from nobody: the stack's check of martians decides. */
 static __always_inline int lb_own_source(const struct lb_tuple *tuple)
 {
 	const union lb_ip *source = &tuple->source;
 
-	if (tuple->family == LB_IPV4 && source->bytes[12] == 127)
+	if (tuple->family == LB_IPV4 &&
+	    (source->bytes[12] == 0 || source->bytes[12] == 127 || source->bytes[12] >= 224))
 		return 1;
-	if (!source->longs[0] && (!source->longs[1] || source->longs[1] == bpf_cpu_to_be64(1)))
+	if (source->bytes[0] == 0xff ||
+	    (!source->longs[0] && (!source->longs[1] || source->longs[1] == bpf_cpu_to_be64(1))))
 		return 1;
 	return lb_address_kind_of(source->bytes) != LB_NO_ADDRESS;
 }
@@ -270,13 +276,21 @@ static __always_inline enum lb_outcome lb_midstream(void *ctx, struct lb_work *w
 	return LB_FINE;
 }
 
+/* Address zero is nobody's; as a key it would be the node ports'. */
+static __always_inline int lb_nowhere(const union lb_ip *address)
+{
+	return !address->longs[0] && (!address->longs[1] || (__u32)address->longs[1] == LB_IPV4_PREFIX) &&
+	       !address->words[3];
+}
+
 LB_FUNCTION enum lb_outcome lb_open(void *ctx __arg_ctx, struct lb_work *work)
 {
 	struct lb_frontend_key key = {};
 	struct lb_frontend frontend;
 	enum lb_outcome outcome;
 
-	if (!work || work->packet.step == LB_STEP_ANSWER || work->packet.step == LB_STEP_RESET)
+	if (!work || work->packet.step == LB_STEP_ANSWER || work->packet.step == LB_STEP_RESET ||
+	    lb_nowhere(&work->packet.tuple.destination))
 		return LB_OUTCOME_unrelated;
 	key.port = work->packet.tuple.destination_port;
 	key.protocol = work->packet.tuple.protocol;

@@ -216,15 +216,15 @@ LB_FUNCTION long lb_flow_insert(enum lb_table table, const struct lb_tuple *arri
 				 : lb_insert6(&lb_young6, arriving, flow, flags);
 }
 
-static __always_inline void lb_flow_erase(const struct lb_tuple *arriving)
+static __always_inline void lb_flow_erase(enum lb_table table, const struct lb_tuple *arriving)
 {
 	struct lb_flow4_key key;
 
 	if (arriving->family == LB_IPV4) {
 		lb_key4(arriving, &key);
-		bpf_map_delete_elem(&lb_flows4, &key);
+		bpf_map_delete_elem(lb_flow_map(table, LB_IPV4), &key);
 	} else {
-		bpf_map_delete_elem(&lb_flows6, arriving);
+		bpf_map_delete_elem(lb_flow_map(table, LB_IPV6), arriving);
 	}
 }
 

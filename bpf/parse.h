@@ -111,8 +111,10 @@ struct lb_packet {
 	__u8 next;		/* the IP protocol's number */
 };
 
-/* Success, where an outcome would tell of the opposite. */
 #define LB_MAX_OFFSET 0x7ff	/* beyond this no header is looked for */
+#define LB_REACH 128		/* what is read or written behind the start of the transport header */
+
+/* Success, where an outcome would tell of the opposite. */
 #define LB_FINE LB_OUTCOME_COUNT
 
 static __always_inline void lb_mapped(union lb_ip *address, __be32 v4)
@@ -131,11 +133,24 @@ static __always_inline enum lb_step lb_tcp_step(const struct tcphdr *tcp)
 	return tcp->fin ? LB_STEP_END : LB_STEP_DATA;
 }
 
+/* Bytes from the transport header to the end of the IP packet; what the frame has behind that is no part of it. */
+static __always_inline __u32 lb_transport_room(const struct lb_packet *packet)
+{
+	__u32 headers = packet->transport - packet->network;
+
+	return packet->length > headers ? packet->length - headers : 0;
+}
+
+static __always_inline int lb_beyond(const struct lb_cursor *cursor, const struct lb_packet *packet)
+{
+	return lb_offset(cursor) - packet->network > packet->length;
+}
+
 static __always_inline enum lb_outcome lb_parse_tcp(struct lb_cursor *cursor, struct lb_packet *packet)
 {
 	const struct tcphdr *tcp = lb_take(cursor, sizeof(*tcp));
 
-	if (!tcp || tcp->doff < 5)
+	if (!tcp || tcp->doff < 5 || tcp->doff * 4 > lb_transport_room(packet))
 		return LB_OUTCOME_malformed;
 	packet->tuple.source_port = bpf_ntohs(tcp->source);
 	packet->tuple.destination_port = bpf_ntohs(tcp->dest);
@@ -148,8 +163,11 @@ static __always_inline enum lb_outcome lb_parse_tcp(struct lb_cursor *cursor, st
 static __always_inline enum lb_outcome lb_parse_udp(struct lb_cursor *cursor, struct lb_packet *packet)
 {
 	const struct udphdr *udp = lb_take(cursor, sizeof(*udp));
+	__u32 room = lb_transport_room(packet);
 
-	if (!udp)
+	if (!udp || room < sizeof(*udp) || bpf_ntohs(udp->len) < sizeof(*udp))
+		return LB_OUTCOME_malformed;
+	if (packet->part == LB_WHOLE && bpf_ntohs(udp->len) > room)
 		return LB_OUTCOME_malformed;
 	packet->tuple.source_port = bpf_ntohs(udp->source);
 	packet->tuple.destination_port = bpf_ntohs(udp->dest);
@@ -178,7 +196,7 @@ static __always_inline enum lb_outcome lb_parse_sctp(struct lb_cursor *cursor, s
 	const struct lb_sctp *sctp = lb_take(cursor, sizeof(*sctp));
 	const __be32 *tag;
 
-	if (!sctp)
+	if (!sctp || lb_beyond(cursor, packet))
 		return LB_OUTCOME_malformed;
 	packet->tuple.source_port = bpf_ntohs(sctp->source);
 	packet->tuple.destination_port = bpf_ntohs(sctp->destination);
@@ -187,7 +205,7 @@ static __always_inline enum lb_outcome lb_parse_sctp(struct lb_cursor *cursor, s
 	if (packet->step != LB_STEP_ANSWER)
 		return LB_FINE;
 	tag = lb_take(cursor, sizeof(*tag));
-	if (!tag)
+	if (!tag || lb_beyond(cursor, packet))
 		return LB_OUTCOME_malformed;
 	packet->promise = bpf_ntohl(*tag);
 	return LB_FINE;
@@ -212,12 +230,14 @@ static __always_inline enum lb_outcome lb_parse_quoted(struct lb_cursor *cursor,
 {
 	const __be16 *ports;
 
+	if (lb_beyond(cursor, packet))
+		return LB_OUTCOME_malformed;
 	packet->tuple.protocol = lb_protocol_of(protocol);
 	if (packet->tuple.protocol == LB_ANY_PROTOCOL)
 		return LB_OUTCOME_other_protocol;
 	packet->inner_transport = lb_offset(cursor);
 	ports = lb_take(cursor, 8);
-	if (!ports)
+	if (!ports || lb_beyond(cursor, packet))
 		return LB_OUTCOME_malformed;
 	packet->tuple.destination_port = bpf_ntohs(ports[0]);
 	packet->tuple.source_port = bpf_ntohs(ports[1]);
@@ -307,6 +327,8 @@ static __always_inline enum lb_outcome lb_transport_is(struct lb_cursor *cursor,
 						       struct lb_packet *packet)
 {
 	packet->transport = lb_offset(cursor);
+	if (packet->transport > LB_MAX_OFFSET - LB_REACH)
+		return LB_OUTCOME_other_protocol;
 	packet->next = protocol;
 	packet->tuple.protocol = lb_protocol_of(protocol);
 	return LB_FINE;
@@ -319,6 +341,12 @@ static __always_inline enum lb_part lb_part_of(__u16 offset, int more)
 	return more ? LB_FIRST_FRAGMENT : LB_WHOLE;
 }
 
+/* Segments of more than 64 KiB (BIG TCP) have zero in the length field. */
+static __always_inline __u16 lb_length(__u16 field, __u32 available)
+{
+	return !field && available > 0xffff ? 0xffff : field;
+}
+
 static __always_inline enum lb_outcome lb_parse_ipv4(struct lb_cursor *cursor, struct lb_packet *packet,
 						     __u32 available)
 {
@@ -326,7 +354,7 @@ static __always_inline enum lb_outcome lb_parse_ipv4(struct lb_cursor *cursor, s
 
 	if (!ip || ip->version != 4 || !lb_skip_options(cursor, ip))
 		return LB_OUTCOME_malformed;
-	packet->length = bpf_ntohs(ip->tot_len);
+	packet->length = lb_length(bpf_ntohs(ip->tot_len), available);
 	if (packet->length > available || packet->length < ip->ihl * 4)
 		return LB_OUTCOME_malformed;
 	packet->part = lb_part_of(ip->frag_off & bpf_htons(LB_IP_OFFSET), ip->frag_off & bpf_htons(LB_IP_MORE));
@@ -387,13 +415,13 @@ static __always_inline enum lb_outcome lb_parse_ipv6(struct lb_cursor *cursor, s
 						     __u32 available)
 {
 	const struct ipv6hdr *ip = lb_take(cursor, sizeof(*ip));
+	__u32 length;
 	int header;
 
-	if (!ip || ip->version != 6)
+	if (!ip || ip->version != 6 || sizeof(*ip) + bpf_ntohs(ip->payload_len) > available)
 		return LB_OUTCOME_malformed;
-	packet->length = bpf_ntohs(ip->payload_len) + sizeof(*ip);
-	if (packet->length > available)
-		return LB_OUTCOME_malformed;
+	length = sizeof(*ip) + lb_length(bpf_ntohs(ip->payload_len), available - sizeof(*ip));
+	packet->length = length > 0xffff ? 0xffff : (__u16)length;
 	__builtin_memcpy(&packet->tuple.source, &ip->saddr, 16);
 	__builtin_memcpy(&packet->tuple.destination, &ip->daddr, 16);
 	packet->tuple.family = LB_IPV6;

@@ -135,10 +135,12 @@ LB_FUNCTION int lb_answer(struct __sk_buff *skb, struct lb_work *work)
 		return 0;
 	if (ipv4) {
 		lb_fill4(work, &answer.v4, size);
-		failed = bpf_skb_store_bytes(skb, ETH_HLEN, &answer.v4, sizeof(answer.v4), 0);
+		failed = bpf_skb_store_bytes(skb, ETH_HLEN, &answer.v4, sizeof(answer.v4),
+					     BPF_F_RECOMPUTE_CSUM);
 	} else {
 		lb_fill6(work, &answer.v6, size);
-		failed = bpf_skb_store_bytes(skb, ETH_HLEN, &answer.v6, sizeof(answer.v6), 0);
+		failed = bpf_skb_store_bytes(skb, ETH_HLEN, &answer.v6, sizeof(answer.v6),
+					     BPF_F_RECOMPUTE_CSUM);
 	}
 	return !failed;
 }

@@ -55,6 +55,22 @@ static __always_inline enum lb_outcome lb_skb_parse(struct __sk_buff *skb, struc
 	return lb_skb_read(skb, packet);
 }
 
+/*
+ * A sum that hardware made over the packet (CHECKSUM_COMPLETE) follows what we write ourselves, as far as no
+ * checksum within the packet makes up for it. No such sum: nothing happens.
+ */
+static __always_inline void lb_skb_sum(struct __sk_buff *skb, __u64 difference)
+{
+	if (difference)
+		bpf_csum_update(skb, lb_fold32(difference));
+}
+
+/* A hop limit is under no checksum; a TTL is. */
+static __always_inline __u64 lb_hop_difference(enum lb_family family, __u32 hops)
+{
+	return family == LB_IPV6 && hops == LB_COUNT_HOP ? (__u16)~bpf_htons(1) : 0;
+}
+
 /* The kernel's helpers know of partial checksums and of sums made by hardware; we can see neither. */
 static __always_inline int lb_skb_checksum(struct __sk_buff *skb, enum lb_family family, __u32 offset,
 					   __u64 flags, struct lb_change change)
@@ -65,13 +81,49 @@ static __always_inline int lb_skb_checksum(struct __sk_buff *skb, enum lb_family
 		pseudo |= LB_F_IPV6;
 	if (change.addresses && bpf_l4_csum_replace(skb, offset, 0, change.addresses, pseudo))
 		return -1;
+	/* Without that flag the helper takes the addresses for IPv4's, which the IP header's checksum makes up for. */
+	if (family == LB_IPV6 && !lb_config.csum_ipv6)
+		lb_skb_sum(skb, change.addresses);
 	return change.ports ? bpf_l4_csum_replace(skb, offset, 0, change.ports, flags) : 0;
+}
+
+/* Is there an Internet checksum that the ports and addresses are under? UDP may do without. */
+static __always_inline int lb_skb_summed(const struct __sk_buff *skb, const struct lb_packet *packet)
+{
+	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	__u16 *check = data + (lb_check_offset(packet) & LB_MAX_OFFSET);
+
+	if (packet->part == LB_LATER_FRAGMENT || packet->tuple.protocol == LB_SCTP)
+		return 0;
+	return packet->tuple.protocol == LB_TCP || ((void *)(check + 1) <= end && *check);
+}
+
+/* Where there is none: SCTP's own sum follows, and the difference all this makes to the packet, or -1. */
+static __always_inline __s64 lb_skb_unsummed(struct __sk_buff *skb, const struct lb_packet *packet,
+					     const struct lb_tuple *to, struct lb_change change)
+{
+	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	struct lb_sctp *sctp = data + (packet->transport & LB_MAX_OFFSET);
+	__u64 difference = to->family == LB_IPV6 ? change.addresses : 0;
+
+	if (packet->part == LB_LATER_FRAGMENT)
+		return difference;
+	difference += change.ports;
+	if (packet->tuple.protocol != LB_SCTP)
+		return difference;
+	if ((void *)(sctp + 1) > end)
+		return -1;
+	difference += (__u32)~sctp->checksum;
+	if (lb_write_sctp(data, end, packet, to))
+		return -1;
+	return difference + sctp->checksum;
 }
 
 LB_FUNCTION int lb_skb_rewrite(struct __sk_buff *skb, const struct lb_work *work, __u32 hops)
 {
 	const struct lb_packet *packet;
 	struct lb_change change;
+	__s64 difference;
 	__u64 flags;
 
 	if (!work)
@@ -83,12 +135,14 @@ LB_FUNCTION int lb_skb_rewrite(struct __sk_buff *skb, const struct lb_work *work
 	if (lb_write_headers((void *)(long)skb->data, (void *)(long)skb->data_end, packet, &work->flow.leaving,
 			     change.addresses, hops))
 		return -1;
-	if (packet->part == LB_LATER_FRAGMENT)
-		return 0;
-	if (packet->tuple.protocol == LB_SCTP)
-		return lb_write_sctp((void *)(long)skb->data, (void *)(long)skb->data_end, packet,
-				     &work->flow.leaving);
-	return lb_skb_checksum(skb, packet->tuple.family, lb_check_offset(packet), flags, change);
+	lb_skb_sum(skb, lb_hop_difference(packet->tuple.family, hops));
+	if (lb_skb_summed(skb, packet))
+		return lb_skb_checksum(skb, packet->tuple.family, lb_check_offset(packet), flags, change);
+	difference = lb_skb_unsummed(skb, packet, &work->flow.leaving, change);
+	if (difference < 0)
+		return -1;
+	lb_skb_sum(skb, difference);
+	return 0;
 }
 
 /* Is the packet, or each segment of it, too large for the device it would leave by? Notes that device's MTU. */

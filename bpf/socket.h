@@ -16,7 +16,7 @@ enum lb_call { LB_CONNECT, LB_SEND };
 struct lb_request {
 	struct bpf_sock_addr *ctx;
 	enum lb_call call;
-	int from_loopback;		/* the socket's source is a loopback address */
+	int from_loopback; /* the socket's source is a loopback address */
 	struct lb_frontend_key asked;
 	struct lb_backend told;
 	__u32 backend;
@@ -72,7 +72,8 @@ static __always_inline int lb_leaves(struct lb_request *request, struct lb_polic
 	return lb_config.host_sockets && !lb_of_host(request->ctx);
 }
 
-static __always_inline struct lb_pair *lb_pair_of(struct lb_socket *socket, const struct lb_frontend_key *asked)
+static __always_inline struct lb_pair *lb_pair_of(struct lb_socket *socket,
+						  const struct lb_frontend_key *asked)
 {
 	for (int i = 0; i < LB_SOCKET_PAIRS; i++) {
 		struct lb_pair *pair = &socket->pairs[i];
@@ -97,8 +98,8 @@ static __always_inline void lb_forget(struct lb_request *request)
 
 static __always_inline int lb_remember(struct lb_request *request)
 {
-	struct lb_socket *socket = bpf_sk_storage_get(&lb_sockets, request->ctx->sk, NULL,
-						      BPF_SK_STORAGE_GET_F_CREATE);
+	struct lb_socket *socket =
+		bpf_sk_storage_get(&lb_sockets, request->ctx->sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 	struct lb_pair *pair;
 
 	if (!socket)
@@ -136,7 +137,8 @@ static __always_inline int lb_keeps(struct lb_request *request)
 
 /* A stale slot means that the set was just replaced: the new one is read once. */
 static __always_inline enum lb_picked lb_pick_for_socket(struct lb_request *request,
-							 const struct lb_service *service, enum lb_scope scope)
+							 const struct lb_service *service,
+							 enum lb_scope scope)
 {
 	enum lb_picked picked = LB_PICKED_STALE;
 
@@ -154,14 +156,14 @@ static __always_inline enum lb_outcome lb_choose_for_socket(struct lb_request *r
 	case LB_PICKED:
 		return lb_remember(request) ? LB_OUTCOME_socket_translated : LB_OUTCOME_socket_forgotten;
 	case LB_PICKED_NONE:
-		return lb_empty_verdict(policy, scope) == LB_REJECT ? LB_OUTCOME_socket_refused :
-								      LB_OUTCOME_socket_dropped;
+		return lb_empty_verdict(policy, scope) == LB_REJECT ? LB_OUTCOME_socket_refused
+								    : LB_OUTCOME_socket_dropped;
 	default:
 		return LB_OUTCOME_socket_left;
 	}
 }
 
-/* Decides connect and sendmsg. Inside clients of anything but a ClusterIP get the cluster set (SEM-31, SEM-32). */
+/* Decides connect and sendmsg. All kinds but a ClusterIP give inside clients the cluster set (SEM-31, 32). */
 static __always_inline enum lb_outcome lb_redirect_call(struct lb_request *request)
 {
 	const struct lb_service *service;

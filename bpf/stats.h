@@ -14,7 +14,7 @@
 /* Set by the agent before load. One object for all programs of the linked file. */
 const volatile struct lb_config lb_config __weak = {
 	.clock_factor = (1ULL << 32) / 250,
-	.young_seconds = 75,
+	.young_seconds = LB_YOUNG_SECONDS,
 	.first_port = 1024,
 	.last_port = 29999,
 	.high_first_port = 61000,

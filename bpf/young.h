@@ -5,7 +5,10 @@
 
 #include "nat.h"
 
-/* Until when packets without a flow may belong to one that was opened in mid-stream (lb_clock seconds). */
+/*
+ * Until when packets in mid-flow that are not in lb_flows may belong to a young flow, because one was opened in
+ * mid-stream or found no room there (lb_clock seconds).
+ */
 __u32 lb_midstream_until __weak;
 
 static __always_inline int lb_acts_here(const struct lb_track *track, __u32 hook)
@@ -36,6 +39,14 @@ static __always_inline int lb_reused(const struct lb_work *work)
 {
 	return work->packet.step == LB_STEP_OPEN && work->flow.track.direction == LB_FORWARD &&
 	       work->flow.track.state == LB_CLOSING;
+}
+
+/* Nothing of a flow that has ended may catch the next one on its tuple, neither request nor answer. */
+static __always_inline void lb_forget(struct lb_work *work)
+{
+	lb_reverse(&work->flow.leaving, &work->other);
+	lb_flow_erase(LB_FLOWS, &work->other);
+	lb_flow_erase(LB_YOUNG, &work->packet.tuple);
 }
 
 static __always_inline void lb_note_end(const struct lb_work *work, struct lb_track *live)
@@ -98,7 +109,8 @@ LB_FUNCTION int lb_promote(struct lb_work *work)
 	settled = lb_settle(work, reply, back);
 	if (settled == LB_REFUSED || lb_settle(work, forward, there) == LB_REFUSED) {
 		if (settled == LB_ADDED)
-			lb_flow_erase(reply);
+			lb_flow_erase(LB_FLOWS, reply);
+		lb_midstream_until = lb_clock() + lb_config.young_seconds;
 		lb_count(LB_OUTCOME_promote_failed);
 		return 0;
 	}

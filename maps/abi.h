@@ -33,6 +33,8 @@
 #define LB_MAX_SLOTS 1048576
 #define LB_MAX_FLOWS 524288
 #define LB_MAX_YOUNG 131072
+/* A young entry that no packet used for longer is ignored. */
+#define LB_YOUNG_SECONDS 75
 #define LB_MAX_ADDRESSES 4096
 #define LB_MAX_DEVICES 256
 #define LB_MAX_AFFINITY 131072

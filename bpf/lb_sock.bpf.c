@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The socket programs: connect, sendmsg, recvmsg and getpeername of both families, each a thin entry. */
+#include <linux/bpf.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "bpf/socket.h"
+
+#define LB_AF_INET 2 /* userspace's socket.h does not fit here */
+
+static __always_inline void lb_read4(__u8 *address, __u32 word)
+{
+	__u32 prefix = LB_IPV4_PREFIX;
+
+	__builtin_memset(address, 0, 8);
+	__builtin_memcpy(address + 8, &prefix, sizeof(prefix));
+	__builtin_memcpy(address + 12, &word, sizeof(word));
+}
+
+static __always_inline void lb_read6(__u8 *address, __u32 first, __u32 second, __u32 third, __u32 last)
+{
+	__u32 words[4] = {first, second, third, last};
+
+	__builtin_memcpy(address, words, sizeof(words));
+}
+
+/* The family is a constant of each program: the kernel refuses fields of the other one. */
+static __always_inline void lb_read_peer(struct bpf_sock_addr *ctx, enum lb_family family,
+					 struct lb_frontend_key *peer)
+{
+	if (family == LB_IPV4)
+		lb_read4(peer->address, ctx->user_ip4);
+	else
+		lb_read6(peer->address, ctx->user_ip6[0], ctx->user_ip6[1], ctx->user_ip6[2],
+			 ctx->user_ip6[3]);
+	peer->port = bpf_ntohs((__u16)ctx->user_port);
+	peer->protocol = (enum lb_protocol)ctx->protocol;
+	peer->pad = 0;
+}
+
+static __always_inline void lb_write_peer(struct bpf_sock_addr *ctx, enum lb_family family,
+					  const __u8 *address, __u16 port)
+{
+	if (family == LB_IPV4) {
+		ctx->user_ip4 = lb_half(address + 12);
+	} else {
+		ctx->user_ip6[0] = lb_half(address);
+		ctx->user_ip6[1] = lb_half(address + 4);
+		ctx->user_ip6[2] = lb_half(address + 8);
+		ctx->user_ip6[3] = lb_half(address + 12);
+	}
+	ctx->user_port = bpf_htons(port);
+}
+
+/* In a socket of the IPv6 family the kernel's IPv4 field means nothing: it is 127.0.0.6 for any address. */
+static __always_inline int lb_bound_to_loopback(struct bpf_sock *sk)
+{
+	__u8 address[16];
+
+	if (!sk)
+		return 0;
+	if (sk->family == LB_AF_INET)
+		lb_read4(address, sk->src_ip4);
+	else
+		lb_read6(address, sk->src_ip6[0], sk->src_ip6[1], sk->src_ip6[2], sk->src_ip6[3]);
+	return lb_is_loopback(address);
+}
+
+static __always_inline int lb_call(struct bpf_sock_addr *ctx, enum lb_family family, enum lb_call call,
+				   int from_loopback)
+{
+	struct lb_request request = {.ctx = ctx, .call = call, .from_loopback = from_loopback};
+	enum lb_outcome outcome;
+
+	lb_read_peer(ctx, family, &request.asked);
+	outcome = lb_redirect_call(&request);
+	if (lb_rewrites_call(outcome))
+		lb_write_peer(ctx, family, request.told.address, request.told.port);
+	return lb_end_call(outcome);
+}
+
+/* The kernel lets no recvmsg or getpeername program refuse: they return 1. */
+static __always_inline int lb_tell(struct bpf_sock_addr *ctx, enum lb_family family)
+{
+	struct lb_frontend_key peer;
+	const struct lb_pair *pair;
+
+	lb_read_peer(ctx, family, &peer);
+	pair = lb_asked_for(ctx, &peer);
+	if (pair)
+		lb_write_peer(ctx, family, pair->address, pair->port);
+	lb_count_call(pair ? LB_OUTCOME_socket_restored : LB_OUTCOME_socket_unrelated);
+	return 1;
+}
+
+SEC("cgroup/connect4")
+int lb_connect4(struct bpf_sock_addr *ctx)
+{
+	return lb_call(ctx, LB_IPV4, LB_CONNECT, lb_bound_to_loopback(ctx->sk));
+}
+
+SEC("cgroup/connect6")
+int lb_connect6(struct bpf_sock_addr *ctx)
+{
+	return lb_call(ctx, LB_IPV6, LB_CONNECT, lb_bound_to_loopback(ctx->sk));
+}
+
+/* A message may name a source of its own, so that is what counts. */
+SEC("cgroup/sendmsg4")
+int lb_sendmsg4(struct bpf_sock_addr *ctx)
+{
+	__u8 source[16];
+
+	lb_read4(source, ctx->msg_src_ip4);
+	return lb_call(ctx, LB_IPV4, LB_SEND, lb_is_loopback(source));
+}
+
+SEC("cgroup/sendmsg6")
+int lb_sendmsg6(struct bpf_sock_addr *ctx)
+{
+	__u8 source[16];
+
+	lb_read6(source, ctx->msg_src_ip6[0], ctx->msg_src_ip6[1], ctx->msg_src_ip6[2], ctx->msg_src_ip6[3]);
+	return lb_call(ctx, LB_IPV6, LB_SEND, lb_is_loopback(source));
+}
+
+SEC("cgroup/recvmsg4")
+int lb_recvmsg4(struct bpf_sock_addr *ctx)
+{
+	return lb_tell(ctx, LB_IPV4);
+}
+
+SEC("cgroup/recvmsg6")
+int lb_recvmsg6(struct bpf_sock_addr *ctx)
+{
+	return lb_tell(ctx, LB_IPV6);
+}
+
+SEC("cgroup/getpeername4")
+int lb_peername4(struct bpf_sock_addr *ctx)
+{
+	return lb_tell(ctx, LB_IPV4);
+}
+
+SEC("cgroup/getpeername6")
+int lb_peername6(struct bpf_sock_addr *ctx)
+{
+	return lb_tell(ctx, LB_IPV6);
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

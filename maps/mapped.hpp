@@ -1,0 +1,127 @@
+// A typed view of an ARRAY map through memory. Readers load aligned 64-bit words at any moment, so all that
+// is written here is written in such words; one release store publishes what was written before it.
+#pragma once
+
+#include <linux/bpf.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <type_traits>
+
+#include "maps/map.hpp"
+
+namespace lb::maps {
+
+enum class Access : std::uint8_t { read, write };
+
+/// Memory of a map, or anonymous memory of a test; unmapped at the end.
+class Mapping {
+ public:
+  Mapping() = default;
+  /// EINVAL when the map is not an array made for mapping.
+  [[nodiscard]] static result<Mapping> of_map(int fd, std::size_t bytes, Access access);
+  [[nodiscard]] static Mapping in_memory(std::size_t bytes);
+  [[nodiscard]] std::byte* data() const noexcept { return memory_.get(); }
+
+ private:
+  struct Unmap {
+    std::size_t bytes;
+    void operator()(std::byte* memory) const noexcept;
+  };
+  explicit Mapping(std::byte* memory, std::size_t bytes) : memory_(memory, Unmap{bytes}) {}
+
+  std::unique_ptr<std::byte, Unmap> memory_;
+};
+
+template <class T>
+class MappedArray {
+  static_assert(std::is_trivially_copyable_v<T>);
+
+ public:
+  /// The kernel lays elements out in steps of eight bytes.
+  static constexpr std::size_t stride = (sizeof(T) + 7) / 8 * 8;
+
+  MappedArray() = default;
+  /// EMSGSIZE when the map's sizes are not those of the type.
+  [[nodiscard]] static result<MappedArray> open(Fd fd, Access access) {
+    auto info = map_info(fd.get());
+    if (!info) return info.error();
+    if (info->type != BPF_MAP_TYPE_ARRAY || info->key_size != sizeof(std::uint32_t) ||
+        info->value_size != sizeof(T)) {
+      return make_error_code(boost::system::errc::message_size);
+    }
+    auto mapping = Mapping::of_map(fd.get(), info->max_entries * stride, access);
+    if (!mapping) return mapping.error();
+    return MappedArray(std::move(fd), std::move(*mapping), info->max_entries);
+  }
+  /// Zeroed memory that no kernel knows, for tests and dry runs.
+  [[nodiscard]] static MappedArray in_memory(std::uint32_t count) {
+    return MappedArray(Fd(), Mapping::in_memory(count * stride), count);
+  }
+
+  [[nodiscard]] std::uint32_t size() const noexcept { return size_; }
+  [[nodiscard]] int fd() const noexcept { return fd_.get(); }
+
+  /// Word by word: whole where nobody writes more than one word of that element meanwhile.
+  [[nodiscard]] T load(std::uint32_t index) const noexcept {
+    T element;
+    auto* bytes = reinterpret_cast<std::byte*>(&element);
+    for (std::size_t at = 0; at * 8 < sizeof(T); ++at) {
+      const std::uint64_t loaded = word(index, at).load(std::memory_order_relaxed);
+      std::memcpy(bytes + (at * 8), &loaded, std::min<std::size_t>(8, sizeof(T) - (at * 8)));
+    }
+    return element;
+  }
+
+  /// For elements that no reader can reach yet.
+  void store(std::uint32_t index, const T& element) noexcept {
+    std::array<std::uint64_t, stride / 8> words{};
+    std::memcpy(words.data(), &element, sizeof(element));
+    for (std::size_t at = 0; at < words.size(); ++at)
+      word(index, at).store(words[at], std::memory_order_relaxed);
+  }
+
+  /// Takes the 64-bit word at byte `Offset` of `element` over, in one release store.
+  template <std::size_t Offset>
+  void publish(std::uint32_t index, const T& element) noexcept {
+    static_assert(Offset % 8 == 0 && Offset < stride);
+    word(index, Offset / 8).store(word_of<Offset>(element), std::memory_order_release);
+  }
+
+  /// The same, only where it differs. True: it was written.
+  template <std::size_t Offset>
+  bool publish_change(std::uint32_t index, const T& element) noexcept {
+    if (word(index, Offset / 8).load(std::memory_order_relaxed) == word_of<Offset>(element)) return false;
+    publish<Offset>(index, element);
+    return true;
+  }
+
+ private:
+  MappedArray(Fd fd, Mapping mapping, std::uint32_t size)
+      : fd_(std::move(fd)), mapping_(std::move(mapping)), size_(size) {}
+
+  template <std::size_t Offset>
+  static std::uint64_t word_of(const T& element) noexcept {
+    std::array<std::uint64_t, stride / 8> words{};
+    std::memcpy(words.data(), &element, sizeof(element));
+    return words[Offset / 8];
+  }
+
+  /// The caller keeps `index` below size().
+  [[nodiscard]] std::atomic_ref<std::uint64_t> word(std::uint32_t index, std::size_t at) const noexcept {
+    auto* bytes = mapping_.data() + (index * stride) + (at * 8);
+    return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(bytes));
+  }
+
+  Fd fd_;
+  Mapping mapping_;
+  std::uint32_t size_ = 0;
+};
+
+}  // namespace lb::maps

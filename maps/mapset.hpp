@@ -1,0 +1,91 @@
+// All pinned maps of one Sluice, opened by name; for the agent and for the commands that people use.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "maps/abi.h"
+#include "maps/map.hpp"
+#include "maps/mapped.hpp"
+
+namespace lb::maps {
+
+/// Where things are pinned below one directory of a bpf file system: BASE/vLAYOUT/{maps,links}/NAME.
+class Pins {
+ public:
+  explicit Pins(std::filesystem::path base, std::uint32_t layout = LB_LAYOUT);
+  [[nodiscard]] const std::filesystem::path& base() const noexcept { return base_; }
+  [[nodiscard]] std::filesystem::path version() const;
+  [[nodiscard]] std::filesystem::path maps() const { return version() / "maps"; }
+  [[nodiscard]] std::filesystem::path map(std::string_view name) const { return maps() / name; }
+  [[nodiscard]] std::filesystem::path links() const { return version() / "links"; }
+  [[nodiscard]] std::filesystem::path link(std::string_view name) const { return links() / name; }
+  /// The newest other layout that is pinned beside ours; 0: none.
+  [[nodiscard]] std::uint32_t other_layout() const;
+
+ private:
+  std::filesystem::path base_;
+  std::uint32_t layout_;
+};
+
+enum class OpenFault : std::uint8_t {
+  nothing_here,  ///< no Sluice was started on these pins
+  other_layout,  ///< another version of Sluice made what is pinned
+  missing,       ///< one map is not pinned
+  mismatch,      ///< one map is not of the size that this version knows
+  refused,       ///< the kernel refused; see `cause`
+};
+
+struct OpenError {
+  OpenFault fault = OpenFault::refused;
+  std::string where;  ///< path of the directory or of the map
+  error_code cause;
+  std::uint32_t layout = 0;  ///< the one found, with other_layout
+  /// One sentence for people, that says what to do.
+  [[nodiscard]] std::string sentence() const;
+};
+
+template <class T>
+using Opened = boost::system::result<T, OpenError>;
+
+/// What Tables writes: the maps of the kernel, or doubles of them.
+struct Store {
+  Table<lb_frontend_key, lb_frontend>& frontends;
+  Table<lb_address_key, lb_address>& addresses;
+  Table<lb_range_key, lb_range>& ranges;
+  Table<std::uint32_t, lb_name>& names;
+  MappedArray<lb_service>& services;
+  MappedArray<std::uint32_t>& slots;
+  MappedArray<lb_backend>& backends;
+};
+
+class MapSet {
+ public:
+  /// Access::read opens the maps read-only, whatever the privileges.
+  [[nodiscard]] static Opened<MapSet> open(const Pins& pins, Access access);
+
+  HashMap<lb_frontend_key, lb_frontend> frontends;
+  HashMap<lb_address_key, lb_address> addresses;
+  HashMap<lb_range_key, lb_range> ranges;
+  HashMap<std::uint32_t, lb_name> names;  ///< skip those that are `retired`: their services are gone
+  MappedArray<lb_service> services;       ///< by service number, 0 is unused
+  MappedArray<std::uint32_t> slots;
+  MappedArray<lb_backend> backends;  ///< by id; service 0 is a free one
+  MappedArray<lb_node> node;         ///< one element
+  HashMap<lb_flow4_key, lb_flow4> flows4;
+  HashMap<lb_flow6_key, lb_flow6> flows6;
+  HashMap<lb_flow4_key, lb_flow4> young4;
+  HashMap<lb_flow6_key, lb_flow6> young6;
+  HashMap<lb_affinity_key, lb_affinity> affinity;
+
+  [[nodiscard]] Store store();
+  /// Summed over the CPUs.
+  [[nodiscard]] result<lb_stats> stats() const;
+
+ private:
+  Fd stats_;
+};
+
+}  // namespace lb::maps

@@ -1,0 +1,73 @@
+// What a hash of the kernel is known to hold, so that only differences are written. No policy, no retries.
+#pragma once
+
+#include <boost/functional/hash.hpp>
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+#include "maps/map.hpp"
+
+namespace lb::maps {
+
+/// Keys of the contract have no holes, so their bytes are their identity.
+struct HashBytes {
+  template <class Key>
+  std::size_t operator()(const Key& key) const noexcept {
+    const std::string_view bytes(reinterpret_cast<const char*>(&key), sizeof(key));
+    return boost::hash<std::string_view>()(bytes);
+  }
+};
+struct EqualBytes {
+  template <class Key>
+  bool operator()(const Key& left, const Key& right) const noexcept {
+    return std::memcmp(&left, &right, sizeof(left)) == 0;
+  }
+};
+
+template <class Key, class Value>
+class Mirror {
+ public:
+  using Held = boost::unordered_flat_map<Key, Value, HashBytes, EqualBytes>;
+
+  explicit Mirror(Table<Key, Value>& table) : table_(table) {}
+
+  /// Forgets what was known and reads it again.
+  [[nodiscard]] error_code load() {
+    held_.clear();
+    return table_.for_each(
+        [this](const Key& key, const Value& value) { held_.insert_or_assign(key, value); });
+  }
+
+  /// An existing key is updated in place: never a moment without it but the kernel's own.
+  [[nodiscard]] error_code put(const Key& key, const Value& value) {
+    const auto found = held_.find(key);
+    if (found != held_.end() && EqualBytes()(found->second, value)) return {};
+    if (auto error = table_.put(key, value, Put::any)) return error;
+    held_.insert_or_assign(key, value);
+    return {};
+  }
+
+  [[nodiscard]] error_code erase(const Key& key) {
+    const auto found = held_.find(key);
+    if (found == held_.end()) return {};
+    if (auto error = table_.erase(key)) return error;
+    held_.erase(found);
+    return {};
+  }
+
+  [[nodiscard]] std::optional<Value> find(const Key& key) const {
+    const auto found = held_.find(key);
+    return found == held_.end() ? std::nullopt : std::optional<Value>(found->second);
+  }
+
+  [[nodiscard]] const Held& held() const noexcept { return held_; }
+  [[nodiscard]] std::uint32_t limit() const noexcept { return table_.limit(); }
+
+ private:
+  Table<Key, Value>& table_;
+  Held held_;
+};
+
+}  // namespace lb::maps

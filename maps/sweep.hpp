@@ -1,0 +1,79 @@
+// Finds which backend ids and service numbers the flow tables still name, in bounded steps: an id may mean
+// another endpoint only after nothing names it. It deletes nothing.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "maps/abi.h"
+#include "maps/grace.hpp"
+#include "maps/map.hpp"
+
+namespace lb::maps {
+
+/// By number; shorter than the map where nothing higher is named.
+struct Named {
+  std::vector<bool> backends;
+  std::vector<bool> services;
+
+  void add(std::uint32_t backend_id, std::uint32_t service_number);
+  [[nodiscard]] bool backend(std::uint32_t id) const { return id < backends.size() && backends[id]; }
+  [[nodiscard]] bool service(std::uint32_t number) const {
+    return number < services.size() && services[number];
+  }
+};
+
+class Sweeper {
+ public:
+  virtual ~Sweeper() = default;
+  /// Calls `done` later, on the agent's thread, with all that is named, or with the error that stopped it.
+  /// One at a time.
+  virtual void sweep(std::function<void(result<Named>)> done) = 0;
+};
+
+/// The tables to look at. Flows move from young to established, so the young are looked at first.
+struct FlowTables {
+  const HashMap<lb_flow4_key, lb_flow4>& young4;
+  const HashMap<lb_flow6_key, lb_flow6>& young6;
+  const HashMap<lb_flow4_key, lb_flow4>& flows4;
+  const HashMap<lb_flow6_key, lb_flow6>& flows6;
+  const HashMap<lb_affinity_key, lb_affinity>* affinity = nullptr;  ///< none: not looked at
+};
+
+/// When a young entry no longer counts: the programs ignore it too. Nothing given: every entry counts. An
+/// affinity entry counts for a day, the longest time that a Service can ask for.
+struct YoungAge {
+  std::function<std::uint32_t()> now;  ///< seconds of lb_clock
+  std::uint32_t seconds = 0;
+};
+
+class FlowSweeper final : public Sweeper {
+ public:
+  /// `post` runs each step, of about `step_entries` entries, in a turn of its own.
+  FlowSweeper(FlowTables tables, Post post, YoungAge age, std::uint32_t step_entries = 4096);
+  void sweep(std::function<void(result<Named>)> done) override;
+
+ private:
+  void step();
+  void finish(result<Named> outcome);
+  [[nodiscard]] error_code step_table();
+  template <class Key, class Flow>
+  error_code step_young(const HashMap<Key, Flow>& table);
+  template <class Key, class Flow>
+  error_code step_flows(const HashMap<Key, Flow>& table);
+  [[nodiscard]] error_code step_affinity();
+  [[nodiscard]] bool older(std::uint32_t seen, std::uint32_t seconds) const;
+
+  FlowTables tables_;
+  Post post_;
+  YoungAge age_;
+  std::uint32_t step_entries_;
+  int table_ = 0;
+  std::uint32_t now_ = 0;
+  raw::Cursor cursor_;
+  Named named_;
+  std::function<void(result<Named>)> done_;
+};
+
+}  // namespace lb::maps
