@@ -1,0 +1,63 @@
+// What was wrong inside one object, and where in it: collected while a decoder walks, told by who asked.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lb::k8s {
+
+struct Problem {
+  std::string pointer;  ///< RFC 6901: "/spec/ports/0/port"; "" is the object itself
+  std::string reason;
+  bool operator==(const Problem&) const = default;
+};
+
+/// "spec.ports[0].port" for "/spec/ports/0/port", as people write it.
+[[nodiscard]] std::string field_path(std::string_view pointer);
+
+/// Collects an object's problems. Knows the place by the steps the walker has taken, so that rules need not.
+class Problems {
+ public:
+  /// More than this many are counted, not kept: a hostile object must not fill the log.
+  static constexpr std::size_t kept = 8;
+
+  /// A step into a member or an element, for as long as it lives.
+  class Step {
+   public:
+    Step(Problems& problems, std::string_view member) : problems_(problems) {
+      problems_.steps_.push_back({member, 0});
+    }
+    Step(Problems& problems, std::size_t element) : problems_(problems) {
+      problems_.steps_.push_back({{}, element});
+    }
+    ~Step() { problems_.steps_.pop_back(); }
+    Step(const Step&) = delete;
+    Step& operator=(const Step&) = delete;
+
+   private:
+    Problems& problems_;
+  };
+
+  /// At the current place.
+  void add(std::string reason);
+  /// At a member of the current place.
+  void add(std::string_view member, std::string reason);
+  /// Hands over what was collected, the uncounted rest as one line, and starts anew.
+  [[nodiscard]] std::vector<Problem> take();
+
+ private:
+  struct Place {
+    std::string_view member;  ///< a name with static life; empty: an element
+    std::size_t element;
+  };
+
+  [[nodiscard]] std::string pointer() const;
+
+  std::vector<Place> steps_;
+  std::vector<Problem> problems_;
+  std::size_t more_ = 0;
+};
+
+}  // namespace lb::k8s
