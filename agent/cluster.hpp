@@ -1,0 +1,85 @@
+// The model: every object that matters, and which services need planning again. No I/O and no clock.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "agent/frontends.hpp"
+#include "agent/plan.hpp"
+#include "agent/service_model.hpp"
+#include "k8s/source.hpp"
+
+namespace lb::agent {
+
+/// What the model holds, for metrics.
+struct ClusterCounts {
+  std::size_t services = 0;
+  std::size_t slices = 0;
+  std::size_t endpoints = 0;
+  std::size_t lost_frontends = 0;  ///< claims that a stronger one of another service defeats (SEM-82)
+  std::uint64_t complaints = 0;    ///< told since the start
+};
+
+/// Takes what a source tells, and at each flush() hands the plans that became different to the PlanSink. Says
+/// nothing before synced(); that call makes the first, whole batch. Plans only services that something
+/// changed for.
+class Cluster final : public k8s::Sink {
+ public:
+  using Complain = std::function<void(k8s::Complaint)>;
+
+  /// `node`: this node's name, trimmed and in lower case (SEM-85). Complaints, its own and the source's, go
+  /// to `complain`; its own are told once for as long as they hold. `plans` must outlive the cluster.
+  Cluster(std::string node, PlanOptions options, PlanSink& plans, Complain complain);
+
+  void upsert(k8s::Service service) override;
+  void upsert(k8s::EndpointSlice slice) override;
+  void upsert(k8s::Node node) override;
+  void erase_service(const k8s::ObjectKey& key) override;
+  void erase_slice(const k8s::ObjectKey& key) override;
+  /// The own Node's last state stays (SEM-73).
+  void erase_node(const std::string& name) override;
+  void complain(k8s::Complaint complaint) override;
+  void flush() override;
+  void synced() override;
+
+  /// Addresses found on this node's devices, beside those of its Node object (REL-51). Takes effect at the
+  /// next flush().
+  void set_addresses(std::vector<k8s::Address> addresses);
+
+  [[nodiscard]] const NodeView& node() const noexcept { return node_; }
+  [[nodiscard]] ClusterCounts counts() const;
+
+ private:
+  ServiceModel& touch(const std::string& service);
+  void upsert_own(const k8s::Node& node);
+  void upsert_peer(k8s::Node node);
+  void see_labels_anew();
+  void join_addresses();
+  void publish(Batch batch);
+  void tell_complaints(const std::string& service, const ServiceModel& model);
+  void forget_if_empty(const std::string& service);
+
+  PlanOptions options_;
+  PlanSink& plans_;
+  Complain complain_;
+  NodeView node_;
+  std::vector<k8s::Address> object_addresses_;  ///< of the own Node object
+  std::vector<k8s::Address> device_addresses_;
+  bool is_synced_ = false;
+  std::map<std::string, std::unique_ptr<ServiceModel>> models_;
+  std::unordered_map<std::string, std::string> slice_services_;  ///< slice to service, both "namespace/name"
+  std::set<std::string> services_;                               ///< those that have a Service object
+  std::set<std::string> dirty_;
+  Frontends frontends_;
+  std::map<std::string, std::set<std::string>> told_;  ///< complaints by service
+  std::uint64_t complaint_count_ = 0;
+};
+
+}  // namespace lb::agent

@@ -1,0 +1,115 @@
+// Opens the pins, reads what is asked for, and hands it to the printers.
+#include "agent/commands/commands.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "agent/clock.hpp"
+#include "agent/commands/show.hpp"
+#include "agent/error.hpp"
+
+namespace lb::agent {
+namespace {
+
+using maps::MapSet;
+
+MapSet open_maps(const ShowOptions& options) {
+  auto opened = MapSet::open(maps::Pins(options.pins), maps::Access::read);
+  if (!opened) {
+    throw StartError(opened.error().sentence());
+  }
+  return std::move(*opened);
+}
+
+/// The value, or the reason why a map could not be read.
+template <class T>
+T or_stop(maps::result<T> value) {
+  if (!value) {
+    throw StartError(fmt::format("cannot read the maps: {}; try again as root", value.error().message()));
+  }
+  return std::move(*value);
+}
+
+std::vector<std::string> pinned_links(const maps::Pins& pins) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(pins.links(), error), end; !error && at != end;
+       at.increment(error)) {
+    names.push_back(at->path().filename().string());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+std::string status(const ShowOptions& options) {
+  const auto maps = open_maps(options);
+  Status status;
+  status.pins = options.pins;
+  status.agent = find_agent(options.pins);
+  status.node = maps.node.load(0);
+  status.links = pinned_links(maps::Pins(options.pins));
+  status.snapshot.outcomes = or_stop(maps.stats());
+  status.snapshot.fills = or_stop(table_fills(maps));
+  for (const auto& fill : or_stop(flow_fills(maps))) {
+    status.snapshot.fills.push_back(fill);
+  }
+  return show_status(status, options.output);
+}
+
+std::string services(const ShowOptions& options) {
+  return show_services(or_stop(read_services(open_maps(options))), options.output);
+}
+
+std::string backends(const ShowOptions& options) {
+  const auto maps = open_maps(options);
+  const auto services = matching(or_stop(read_services(maps)), options.service);
+  if (services.empty()) {
+    throw StartError(
+        fmt::format("no service is called, or begins with, '{}'; see `sluice services`", options.service));
+  }
+  std::vector<std::uint32_t> numbers;
+  numbers.reserve(services.size());
+  for (const auto& service : services) {
+    numbers.push_back(service.number);
+  }
+  std::ranges::sort(numbers);
+  return show_backends(services, read_backends(maps, numbers), options.output);
+}
+
+std::string flows(const ShowOptions& options) {
+  const auto maps = open_maps(options);
+  FlowList list;
+  list.now = flow_clock_now(maps.node.load(0).hertz);
+  const auto error = read_flows(maps, list.now, [&](const FlowView& flow) {
+    ++list.all;
+    if (options.limit == 0 || list.flows.size() < options.limit) {
+      list.flows.push_back(flow);
+    }
+  });
+  if (error) {
+    throw StartError(fmt::format("cannot read the flow tables: {}", error.message()));
+  }
+  return show_flows(list, or_stop(read_services(maps)), options.output);
+}
+
+}  // namespace
+
+std::string run_command(Command command, const ShowOptions& options) {
+  switch (command) {
+    case Command::status:
+      return status(options);
+    case Command::services:
+      return services(options);
+    case Command::backends:
+      return backends(options);
+    case Command::flows:
+      return flows(options);
+    case Command::agent:
+      break;
+  }
+  throw StartError("this command shows nothing");
+}
+
+}  // namespace lb::agent

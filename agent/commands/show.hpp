@@ -1,0 +1,37 @@
+// What the commands print: values of view.hpp and snapshot.hpp in, text out. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "agent/commands/view.hpp"
+#include "agent/config.hpp"
+#include "agent/lock.hpp"
+#include "agent/snapshot.hpp"
+
+namespace lb::agent {
+
+[[nodiscard]] std::string show_services(const std::vector<ServiceView>& services, Output output);
+[[nodiscard]] std::string show_backends(const std::vector<ServiceView>& services,
+                                        const std::vector<BackendView>& backends, Output output);
+
+/// The flows to show and how many there are in all.
+struct FlowList {
+  std::vector<FlowView> flows;
+  std::uint64_t all = 0;
+  std::uint32_t now = 0;  ///< seconds of lb_clock; 0: not known, and no idle time is shown
+};
+[[nodiscard]] std::string show_flows(const FlowList& list, const std::vector<ServiceView>& services,
+                                     Output output);
+
+struct Status {
+  std::string pins;
+  AgentPresence agent;
+  lb_node node{};
+  std::vector<std::string> links;  ///< names of pinned links, sorted
+  Snapshot snapshot;
+};
+[[nodiscard]] std::string show_status(const Status& status, Output output);
+
+}  // namespace lb::agent

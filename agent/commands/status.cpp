@@ -1,0 +1,126 @@
+// `sluice status`: who serves, how full the tables are, what packets met.
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+#include <ctime>
+
+#include "agent/commands/grid.hpp"
+#include "agent/commands/show.hpp"
+#include "maps/text.hpp"
+
+namespace lb::agent {
+namespace {
+
+namespace json = boost::json;
+using maps::stored_text;
+
+std::string text_of(std::span<const char> stored) { return std::string(stored_text(stored)); }
+
+std::string started_text(std::uint64_t seconds) {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(static_cast<std::time_t>(seconds)));
+}
+
+std::string agent_text(const Status& status) {
+  const auto& node = status.node;
+  if (status.agent.state == AgentState::absent) {
+    return fmt::format("not running; what is pinned goes on serving (version {} was the last)",
+                       stored_text(node.version));
+  }
+  const auto pid = status.agent.pid ? fmt::format(", pid {}", *status.agent.pid) : std::string();
+  const auto since = node.started == 0 ? std::string(", first plan not written yet")
+                                       : fmt::format(", first plan written {}", started_text(node.started));
+  return fmt::format("running{}, version {}{}", pid, stored_text(node.version), since);
+}
+
+std::string or_dash(std::string text) { return text.empty() ? "-" : text; }
+
+std::string percent(const Fill& fill) {
+  return fill.limit == 0 ? "-" : fmt::format("{}%", fill.used * 100 / fill.limit);
+}
+
+std::string heading(const Status& status) {
+  const auto& node = status.node;
+  const auto zone = text_of(node.zone);
+  return fmt::format(
+      "Node     {}{}\n"
+      "Agent    {}\n"
+      "Pins     {}, {} links\n"
+      "Sockets  {}\n"
+      "Packets  {}\n"
+      "Without  {}\n",
+      or_dash(text_of(node.name)), zone.empty() ? "" : ", zone " + zone, agent_text(status), status.pins,
+      status.links.size(), or_dash(text_of(node.sockets)), or_dash(text_of(node.packets)),
+      or_dash(text_of(node.missing)));
+}
+
+std::string fills_table(const std::vector<Fill>& fills) {
+  Grid grid({{"MAP"}, {"USED", Align::right}, {"LIMIT", Align::right}, {"FULL", Align::right}});
+  for (const auto& fill : fills) {
+    grid.add({std::string(fill.map), std::to_string(fill.used), std::to_string(fill.limit), percent(fill)});
+  }
+  return grid.text();
+}
+
+/// Only what has happened: the rest is in the JSON.
+std::string outcomes_table(const lb_stats& stats) {
+  Grid grid({{"OUTCOME"}, {"COUNT", Align::right}, {"ACTION"}, {"MEANING"}});
+  for (const auto& outcome : outcomes) {
+    if (const auto count = stats.*outcome.count; count != 0) {
+      grid.add({std::string(outcome.name), std::to_string(count), std::string(outcome.action),
+                std::string(outcome.meaning)});
+    }
+  }
+  return grid.text();
+}
+
+json::object agent_json(const Status& status) {
+  json::object agent = {{"running", status.agent.state == AgentState::running},
+                        {"version", text_of(status.node.version)}};
+  if (status.agent.pid) {
+    agent["pid"] = *status.agent.pid;
+  }
+  if (status.node.started != 0) {
+    agent["started"] = started_text(status.node.started);
+  }
+  return agent;
+}
+
+std::string status_json(const Status& status) {
+  const auto& node = status.node;
+  json::object counts;
+  for (const auto& outcome : outcomes) {
+    counts[json::string_view(outcome.name.data(), outcome.name.size())] =
+        static_cast<std::uint64_t>(status.snapshot.outcomes.*outcome.count);
+  }
+  json::object fills;
+  for (const auto& fill : status.snapshot.fills) {
+    fills[json::string_view(fill.map.data(), fill.map.size())] = {{"used", fill.used}, {"limit", fill.limit}};
+  }
+  const json::object object = {{"node", text_of(node.name)},
+                               {"zone", text_of(node.zone)},
+                               {"agent", agent_json(status)},
+                               {"pins", status.pins},
+                               {"layout", node.layout},
+                               {"links", json::array(status.links.begin(), status.links.end())},
+                               {"sockets", text_of(node.sockets)},
+                               {"packets", text_of(node.packets)},
+                               {"without", text_of(node.missing)},
+                               {"maps", std::move(fills)},
+                               {"outcomes", std::move(counts)}};
+  return json::serialize(object) + "\n";
+}
+
+}  // namespace
+
+std::string show_status(const Status& status, Output output) {
+  if (output == Output::json) {
+    return status_json(status);
+  }
+  return heading(status) + "\n" + fills_table(status.snapshot.fills) + "\n" +
+         outcomes_table(status.snapshot.outcomes);
+}
+
+}  // namespace lb::agent

@@ -1,0 +1,456 @@
+// The command line, by CLI11: the only file that includes it.
+#include "agent/config.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <map>
+#include <sstream>
+#include <utility>
+
+namespace lb::agent {
+namespace {
+
+constexpr const char* default_pins = "/sys/fs/bpf/sluice";
+constexpr const char* default_health = "0.0.0.0:10256";
+constexpr const char* default_metrics = "127.0.0.1:10249";
+constexpr const char* default_source_ports = "1024-29999,61000-65535";
+constexpr const char* off = "off";
+constexpr const char* no_devices = "none";
+constexpr std::size_t longest_port_text = 5;
+constexpr std::size_t longest_device_name = 15;  // IFNAMSIZ without its zero
+
+constexpr const char* main_footer = R"(Examples:
+  sluice agent --manifests /etc/sluice --devices eth0
+                                   serve what the manifests say on eth0 and to this node's sockets
+  sluice status                    what is attached where, how full the tables are, what packets met
+  sluice services                  every service port with its frontends
+  sluice backends default/web      who answers for a service, and for whom each is eligible
+  sluice flows --limit 20          live connections through this node
+  sluice COMMAND --help            the options of one command
+
+The commands for people read the pinned maps, so they also work while no agent runs.)";
+
+constexpr const char* agent_footer = R"(Examples:
+  sluice agent --manifests /etc/sluice --devices eth0,eth1
+  sluice agent --manifests DIR --devices eth0 --xdp native    insist on XDP in the driver
+  sluice agent --manifests DIR --devices none                 serve sockets only, touch no packet
+  sluice agent --manifests DIR --devices eth0 --without tcx   use clsact, as kernels before 6.6 do
+
+Signals: SIGTERM and SIGINT end the agent; what it attached and pinned stays and serves, and the next
+agent takes it over. Only one agent can use a pin directory at a time.)";
+
+constexpr const char* flows_footer = R"(Examples:
+  sluice flows                     the first 100 flows
+  sluice flows --limit 0 -o json   all of them, for a program to read)";
+
+constexpr const char* backends_footer = R"(Examples:
+  sluice backends default/web        all ports of default/web
+  sluice backends default/web:http   one port
+  sluice backends kube-system/       everything in a namespace)";
+
+/// What CLI11 fills; kept apart so that conversion is ours and tested.
+struct Raw {
+  AgentOptions agent;
+  ShowOptions show;
+  std::string devices;
+  std::string without;
+  std::string node;
+  std::string xdp = "auto";
+  std::string sockets = "all";
+  std::string node_ports = "all";
+  std::string external_ips = "all";
+  std::string health = default_health;
+  std::string metrics = default_metrics;
+  std::string source_ports = default_source_ports;
+  std::string log_level = "info";
+  std::string log_format = "text";
+  std::string output = "table";
+};
+
+const std::map<std::string, XdpMode> xdp_modes = {{"auto", XdpMode::automatic},
+                                                  {"native", XdpMode::native},
+                                                  {"generic", XdpMode::generic},
+                                                  {"off", XdpMode::off}};
+const std::map<std::string, SocketScope> socket_scopes = {
+    {"all", SocketScope::all}, {"host", SocketScope::host}, {"off", SocketScope::off}};
+const std::map<std::string, LogLevel> log_levels = {{"debug", LogLevel::debug},
+                                                    {"info", LogLevel::info},
+                                                    {"warning", LogLevel::warning},
+                                                    {"error", LogLevel::error}};
+const std::map<std::string, LogFormat> log_formats = {{"text", LogFormat::text}, {"json", LogFormat::json}};
+const std::map<std::string, Output> outputs = {{"table", Output::table}, {"json", Output::json}};
+
+/// Non-empty pieces between commas, without the spaces around them.
+std::vector<std::string> split(std::string_view text) {
+  std::vector<std::string> pieces;
+  std::istringstream stream{std::string(text)};
+  for (std::string piece; std::getline(stream, piece, ',');) {
+    if (CLI::detail::trim(piece); !piece.empty()) {
+      pieces.push_back(piece);
+    }
+  }
+  return pieces;
+}
+
+std::optional<std::uint16_t> parse_port(std::string_view text) {
+  std::uint16_t port = 0;
+  const auto* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, port);
+  if (text.empty() || text.size() > longest_port_text || error != std::errc{} || rest != end) {
+    return std::nullopt;
+  }
+  return port;
+}
+
+std::optional<PortRange> parse_range(std::string_view text) {
+  const auto dash = text.find('-');
+  if (dash == std::string_view::npos) {
+    return std::nullopt;
+  }
+  const auto first = parse_port(text.substr(0, dash));
+  const auto last = parse_port(text.substr(dash + 1));
+  if (!first || !last || *first == 0 || *first > *last) {
+    return std::nullopt;
+  }
+  return PortRange{*first, *last};
+}
+
+/// Empty if one of them is wrong.
+std::vector<k8s::Prefix> parse_prefixes(std::string_view text) {
+  std::vector<k8s::Prefix> prefixes;
+  for (const auto& piece : split(text)) {
+    const auto prefix = k8s::Prefix::parse(piece);
+    if (!prefix) {
+      return {};
+    }
+    prefixes.push_back(*prefix);
+  }
+  return prefixes;
+}
+
+/// Nothing for "all" (and for what is wrong), an empty list for "none".
+std::optional<std::vector<k8s::Prefix>> parse_external_ips(std::string_view text) {
+  auto ranges = parse_prefixes(text);
+  return ranges.empty() && text != "none" ? std::nullopt : std::optional(std::move(ranges));
+}
+
+/// SEM-85; ASCII is enough, node names are DNS subdomains.
+std::string node_name(std::string_view text) {
+  std::string name(text);
+  CLI::detail::trim(name);
+  return CLI::detail::to_lower(name);
+}
+
+/// Turns "nothing for bad text" into CLI11's "a sentence for bad text".
+template <class Parse>
+CLI::Validator checked(Parse parse, const char* wanted) {
+  return CLI::Validator(
+      [parse, wanted](std::string& text) {
+        return parse(text) ? std::string() : fmt::format("'{}' is not {}", text, wanted);
+      },
+      "", "");
+}
+
+template <class Enum>
+CLI::Validator one_of(const std::map<std::string, Enum>& names) {
+  std::string wanted = "one of";
+  for (const auto& [name, value] : names) {
+    wanted += ' ' + name;
+  }
+  return CLI::Validator(
+      [&names, wanted](std::string& text) {
+        return names.contains(text) ? std::string() : fmt::format("'{}' is not {}", text, wanted);
+      },
+      "", "");
+}
+
+std::string wrong_feature(const std::string& list) {
+  const auto& known = optional_features();
+  for (const auto& name : split(list)) {
+    if (std::ranges::find(known, name) == known.end()) {
+      return fmt::format("'{}' is not one of {}", name, fmt::join(known, " "));
+    }
+  }
+  return {};
+}
+
+std::string wrong_device(const std::string& list) {
+  const auto names = split(list);
+  if (names.empty()) {
+    return "names no device; say 'none' to serve sockets only";
+  }
+  const auto too_long = [](const std::string& name) { return name.size() > longest_device_name; };
+  const auto bad = std::ranges::find_if(names, too_long);
+  return bad == names.end() ? std::string() : fmt::format("'{}' is too long for a device name", *bad);
+}
+
+std::string wrong_pins(const std::string& path) {
+  const auto name = std::filesystem::path(path).lexically_normal().filename().string();
+  return name.find('.') == std::string::npos
+             ? std::string()
+             : fmt::format("'{}' has a dot, which a BPF file system takes in no name", path);
+}
+
+void add_pins(CLI::App& app, std::string& pins) {
+  app.add_option("--pins", pins, "Directory of pinned maps and links, on a BPF file system")
+      ->type_name("DIR")
+      ->check(CLI::Validator(wrong_pins, "", ""))
+      ->capture_default_str();
+}
+
+void add_inputs(CLI::App& app, Raw& raw) {
+  app.add_option("--manifests", raw.agent.manifests,
+                 "Follow Services, EndpointSlices and Nodes in DIR's YAML and JSON files")
+      ->type_name("DIR")
+      ->required();
+  app.add_option("--node", raw.node, "This node's name in the objects (default: the host name)")
+      ->type_name("NAME")
+      ->check(checked([](const std::string& text) { return !node_name(text).empty(); }, "a node name"));
+}
+
+void add_hooks(CLI::App& app, Raw& raw) {
+  app.add_option("--devices", raw.devices, "Devices towards the network, separated by commas, or 'none'")
+      ->type_name("LIST")
+      ->required()
+      ->check(CLI::Validator(wrong_device, "", ""));
+  app.add_option("--cgroup", raw.agent.cgroup,
+                 "Serve the sockets below this cgroup v2 directory (default: all of the host's)")
+      ->type_name("PATH");
+  add_pins(app, raw.agent.pins);
+  app.add_option("--xdp", raw.xdp, "XDP on the devices: auto, native, generic or off")
+      ->type_name("MODE")
+      ->check(one_of(xdp_modes))
+      ->capture_default_str();
+  app.add_option("--sockets", raw.sockets, "Translate connect and send of: all, host (no pods) or off")
+      ->type_name("WHOSE")
+      ->check(one_of(socket_scopes))
+      ->capture_default_str();
+  app.add_option(
+         "--without", raw.without,
+         fmt::format("Leave optional kernel features unused: {}", fmt::join(optional_features(), ", ")))
+      ->type_name("LIST")
+      ->check(CLI::Validator(wrong_feature, "", ""));
+}
+
+void add_addresses(CLI::App& app, Raw& raw) {
+  app.add_option("--node-port-addresses", raw.node_ports, "Serve node ports on: all, primary, or these CIDRs")
+      ->type_name("LIST")
+      ->check(checked(parse_node_port_addresses, "all, primary or a list of CIDRs"))
+      ->capture_default_str();
+  app.add_option("--external-ips", raw.external_ips,
+                 "Serve spec.externalIPs: all, none, or inside these CIDRs")
+      ->type_name("LIST")
+      ->check(checked([](const std::string& text) { return text == "all" || parse_external_ips(text); },
+                      "all, none or a list of CIDRs"))
+      ->capture_default_str();
+  app.add_option("--source-ports", raw.source_ports, "Ports for source NAT, one or two ranges")
+      ->type_name("RANGES")
+      ->check(checked(parse_source_ports, "one or two ascending ranges such as 1024-29999,61000-65535"))
+      ->capture_default_str();
+}
+
+void add_servers(CLI::App& app, Raw& raw) {
+  const auto listen =
+      checked([](const std::string& text) { return text == off || parse_listen(text).has_value(); },
+              "ADDRESS:PORT or off");
+  app.add_option("--health", raw.health, "Serve /healthz and /livez here, or 'off'")
+      ->type_name("ADDRESS:PORT")
+      ->check(listen)
+      ->capture_default_str();
+  app.add_option("--metrics", raw.metrics, "Serve /metrics and /proxyMode here, or 'off'")
+      ->type_name("ADDRESS:PORT")
+      ->check(listen)
+      ->capture_default_str();
+  app.add_option("--log-level", raw.log_level, "debug, info, warning or error")
+      ->type_name("LEVEL")
+      ->check(one_of(log_levels))
+      ->capture_default_str();
+  app.add_option("--log-format", raw.log_format, "text or json")
+      ->type_name("FORMAT")
+      ->check(one_of(log_formats))
+      ->capture_default_str();
+}
+
+void add_sizes(CLI::App& app, Sizes& sizes) {
+  constexpr std::uint32_t most = 1U << 28;  // ids are 32 bits, the kernel's array sizes are in bytes
+  const auto add = [&app](const char* name, std::uint32_t& value, const char* what) {
+    app.add_option(name, value, fmt::format("Room for {} when the maps are made", what))
+        ->type_name("N")
+        ->check(CLI::Range(2U, most))
+        ->capture_default_str();
+  };
+  add("--max-frontends", sizes.frontends, "frontends");
+  add("--max-services", sizes.services, "service ports");
+  add("--max-backends", sizes.backends, "backends");
+  add("--max-slots", sizes.slots, "slots");
+  add("--max-flows", sizes.flows, "flow entries of each family (two a flow)");
+  add("--max-young", sizes.young, "entries of flows not proven two-way, of each family");
+}
+
+void add_agent(CLI::App& app, Raw& raw) {
+  auto* agent = app.add_subcommand("agent", "Run the load balancer of this node");
+  add_inputs(*agent, raw);
+  add_hooks(*agent, raw);
+  add_addresses(*agent, raw);
+  add_servers(*agent, raw);
+  add_sizes(*agent, raw.agent.sizes);
+  agent->footer(agent_footer);
+}
+
+CLI::App* add_show(CLI::App& app, const char* name, const char* what, Raw& raw) {
+  auto* show = app.add_subcommand(name, what);
+  add_pins(*show, raw.show.pins);
+  show->add_option("-o,--output", raw.output, "table or json")
+      ->type_name("FORMAT")
+      ->check(one_of(outputs))
+      ->capture_default_str();
+  return show;
+}
+
+void add_shows(CLI::App& app, Raw& raw) {
+  add_show(app, "status", "What serves this node, how full its tables are, what packets met", raw);
+  add_show(app, "services", "Every service port with its frontends and sets", raw);
+  auto* backends = add_show(app, "backends", "The backends of a service", raw);
+  backends->add_option("service", raw.show.service, "namespace/name[:port], or how it begins")
+      ->type_name("SERVICE")
+      ->required();
+  backends->footer(backends_footer);
+  auto* flows = add_show(app, "flows", "Live flows through this node", raw);
+  flows->add_option("--limit", raw.show.limit, "Show at most N, 0 for all")->type_name("N")->default_val(100);
+  flows->footer(flows_footer);
+}
+
+std::optional<Listen> listen_or_off(const std::string& text) {
+  return text == off ? std::nullopt : parse_listen(text);
+}
+
+AgentOptions convert_agent(const Raw& raw, std::string_view host_name) {
+  AgentOptions options = raw.agent;
+  options.node = node_name(raw.node.empty() ? host_name : raw.node);
+  options.devices = raw.devices == no_devices ? std::vector<std::string>{} : split(raw.devices);
+  options.without = split(raw.without);
+  options.xdp = xdp_modes.at(raw.xdp);
+  options.sockets = socket_scopes.at(raw.sockets);
+  options.node_port_addresses = parse_node_port_addresses(raw.node_ports).value_or(NodePortAddresses{});
+  options.external_ips = parse_external_ips(raw.external_ips);
+  options.source_ports = parse_source_ports(raw.source_ports).value_or(std::vector<PortRange>{});
+  options.health = listen_or_off(raw.health);
+  options.metrics = listen_or_off(raw.metrics);
+  options.log_level = log_levels.at(raw.log_level);
+  options.log_format = log_formats.at(raw.log_format);
+  return options;
+}
+
+std::variant<Options, Finished> convert(const CLI::App& app, const Raw& raw, std::string_view host_name) {
+  static const std::map<std::string, Command> commands = {{"agent", Command::agent},
+                                                          {"status", Command::status},
+                                                          {"services", Command::services},
+                                                          {"backends", Command::backends},
+                                                          {"flows", Command::flows}};
+  Options options;
+  options.command = commands.at(app.get_subcommands().front()->get_name());
+  options.show = raw.show;
+  options.show.output = outputs.at(raw.output);
+  if (options.command == Command::agent) {
+    options.agent = convert_agent(raw, host_name);
+    if (options.agent.node.empty()) {
+      return Finished{1, "sluice: the host has no name; give this node's name with --node\n"};
+    }
+  }
+  return options;
+}
+
+/// CLI11's own exit codes say nothing to people: a mistake is 1 (PLATFORM's trap 7).
+Finished explain(const CLI::App& app, const CLI::ParseError& error) {
+  if (error.get_exit_code() == 0) {
+    std::ostringstream text;
+    app.exit(error, text, text);
+    return {0, text.str()};
+  }
+  const auto chosen = app.get_subcommands();
+  if (chosen.empty()) {
+    const auto unknown = app.remaining();
+    const auto what = unknown.empty()
+                          ? "a command is missing"
+                          : fmt::format("'{}' is neither a command nor an option", unknown.front());
+    return {1, fmt::format("sluice: {}; see 'sluice --help'\n", what)};
+  }
+  return {1, fmt::format("sluice: {}; see 'sluice {} --help'\n", error.what(), chosen.front()->get_name())};
+}
+
+}  // namespace
+
+const std::vector<std::string>& optional_features() {
+  static const std::vector<std::string> names = {"tcx", "fib-source", "ct-lookup", "csum-ipv6", "xdp"};
+  return names;
+}
+
+std::optional<Listen> parse_listen(std::string_view text) {
+  const auto colon = text.rfind(':');
+  if (colon == std::string_view::npos) {
+    return std::nullopt;
+  }
+  auto host = text.substr(0, colon);
+  const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  if (bracketed) {
+    host = host.substr(1, host.size() - 2);
+  }
+  const auto address = k8s::Address::parse(host);
+  const auto port = parse_port(text.substr(colon + 1));
+  if (!address || !port || bracketed != (host.find(':') != std::string_view::npos)) {
+    return std::nullopt;
+  }
+  return Listen{std::string(host), *port};
+}
+
+std::optional<std::vector<PortRange>> parse_source_ports(std::string_view text) {
+  std::vector<PortRange> ranges;
+  for (const auto& piece : split(text)) {
+    const auto range = parse_range(piece);
+    if (!range || (!ranges.empty() && range->first <= ranges.back().last)) {
+      return std::nullopt;
+    }
+    ranges.push_back(*range);
+  }
+  if (ranges.empty() || ranges.size() > 2) {
+    return std::nullopt;
+  }
+  return ranges;
+}
+
+std::optional<NodePortAddresses> parse_node_port_addresses(std::string_view text) {
+  if (text == "all") {
+    return NodePortAddresses{};
+  }
+  if (text == "primary") {
+    return NodePortAddresses{NodePortScope::primary, {}};
+  }
+  auto ranges = parse_prefixes(text);
+  return ranges.empty() ? std::nullopt
+                        : std::optional(NodePortAddresses{NodePortScope::ranges, std::move(ranges)});
+}
+
+std::variant<Options, Finished> parse_command_line(std::vector<std::string> arguments,
+                                                   std::string_view host_name) {
+  CLI::App app{"Sluice: a Kubernetes service load balancer in eBPF", "sluice"};
+  app.set_version_flag("--version", "sluice " SLUICE_VERSION);
+  app.require_subcommand(1);
+  app.footer(main_footer);
+  Raw raw;
+  raw.agent.pins = raw.show.pins = default_pins;
+  add_agent(app, raw);
+  add_shows(app, raw);
+  try {
+    std::ranges::reverse(arguments);  // CLI11 takes them from the back
+    app.parse(std::move(arguments));
+  } catch (const CLI::ParseError& error) {
+    return explain(app, error);
+  }
+  return convert(app, raw, host_name);
+}
+
+}  // namespace lb::agent

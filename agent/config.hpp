@@ -1,0 +1,112 @@
+// What the command line says, checked and with its defaults filled in. No command-line library here.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "k8s/model.hpp"
+#include "maps/abi.h"
+
+namespace lb::agent {
+
+enum class Command : std::uint8_t { agent, status, services, backends, flows };
+enum class XdpMode : std::uint8_t { automatic, native, generic, off };
+enum class SocketScope : std::uint8_t { all, host, off };
+enum class NodePortScope : std::uint8_t { all, primary, ranges };
+enum class LogFormat : std::uint8_t { text, json };
+enum class LogLevel : std::uint8_t { debug, info, warning, error };
+enum class Output : std::uint8_t { table, json };
+
+/// Where a server listens; an IPv6 address is written in brackets.
+struct Listen {
+  std::string address;
+  std::uint16_t port = 0;
+  bool operator==(const Listen&) const = default;
+};
+
+/// Both ends belong to it.
+struct PortRange {
+  std::uint16_t first = 0;
+  std::uint16_t last = 0;
+  bool operator==(const PortRange&) const = default;
+};
+
+/// Which of the node's addresses serve node ports (SEM-34).
+struct NodePortAddresses {
+  NodePortScope scope = NodePortScope::all;
+  std::vector<k8s::Prefix> ranges;  ///< only with NodePortScope::ranges
+  bool operator==(const NodePortAddresses&) const = default;
+};
+
+/// Entries of each map; they count when a map is made, a pinned one keeps its size.
+struct Sizes {
+  std::uint32_t frontends = LB_MAX_FRONTENDS;
+  std::uint32_t services = LB_MAX_SERVICES;
+  std::uint32_t backends = LB_MAX_BACKENDS;
+  std::uint32_t slots = LB_MAX_SLOTS;
+  std::uint32_t flows = LB_MAX_FLOWS;  ///< of each family
+  std::uint32_t young = LB_MAX_YOUNG;  ///< of each family
+};
+
+struct AgentOptions {
+  std::string manifests;             ///< directory to follow
+  std::string node;                  ///< this node's name, trimmed and in lower case (SEM-85)
+  std::vector<std::string> devices;  ///< outward devices; empty: sockets only
+  std::string cgroup;                ///< empty: the cgroup v2 root found in /proc/mounts
+  std::string pins;
+  XdpMode xdp = XdpMode::automatic;
+  SocketScope sockets = SocketScope::all;
+  std::vector<std::string> without;  ///< optional kernel features to leave unused
+  NodePortAddresses node_port_addresses;
+  /// Where spec.externalIPs are served; nothing: anywhere, an empty list: nowhere (REL-51).
+  std::optional<std::vector<k8s::Prefix>> external_ips;
+  std::vector<PortRange> source_ports;  ///< one or two, in ascending order
+  std::optional<Listen> health;         ///< nothing: off
+  std::optional<Listen> metrics;        ///< nothing: off
+  Sizes sizes;
+  LogLevel log_level = LogLevel::info;
+  LogFormat log_format = LogFormat::text;
+};
+
+struct ShowOptions {
+  std::string pins;
+  Output output = Output::table;
+  std::string service;      ///< "namespace/name[:port]" or the start of it; empty: all
+  std::uint32_t limit = 0;  ///< rows; 0: all
+};
+
+struct Options {
+  Command command = Command::agent;
+  AgentOptions agent;
+  ShowOptions show;
+};
+
+/// The command line asked for nothing but this text (help, version), or was wrong.
+struct Finished {
+  int exit_code = 0;
+  std::string text;
+};
+
+/// Reads the command line; `host_name` is the default of --node. Every mistake becomes a Finished with
+/// exit code 1 and one sentence.
+[[nodiscard]] std::variant<Options, Finished> parse_command_line(std::vector<std::string> arguments,
+                                                                 std::string_view host_name);
+
+/// "ADDRESS:PORT" or "[ADDRESS]:PORT".
+[[nodiscard]] std::optional<Listen> parse_listen(std::string_view text);
+
+/// "1024-29999,61000-65535": one or two ascending ranges that do not touch zero.
+[[nodiscard]] std::optional<std::vector<PortRange>> parse_source_ports(std::string_view text);
+
+/// "all", "primary" or a comma separated list of CIDRs.
+[[nodiscard]] std::optional<NodePortAddresses> parse_node_port_addresses(std::string_view text);
+
+/// The names of optional kernel features that --without takes.
+[[nodiscard]] const std::vector<std::string>& optional_features();
+
+}  // namespace lb::agent

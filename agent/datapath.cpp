@@ -1,0 +1,330 @@
+// The one file that knows the generated skeleton: sizes, configuration, adoption of pinned maps, loading.
+#include "agent/datapath.hpp"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <fmt/format.h>
+#include <linux/if_link.h>
+#include <net/if.h>
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "agent/error.hpp"
+#include "agent/pinned_maps.hpp"
+#include "agent/places.hpp"
+
+// The skeleton's struct would collide with our namespace of the same name. It is generated as C that C++
+// accepts, not as code that passes our warnings.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+#pragma GCC diagnostic ignored "-Woverlength-strings"
+namespace lb::agent::skeleton {
+#include "bpf/lb.skel.h"
+}
+#pragma GCC diagnostic pop
+
+namespace lb::agent {
+namespace {
+
+using Skeleton = std::unique_ptr<skeleton::lb, decltype(&skeleton::lb__destroy)>;
+
+struct SocketHook {
+  const char* program;
+  const char* name;
+  bpf_attach_type type;
+};
+
+// What restores addresses is attached before what translates them.
+constexpr std::array socket_hooks = {
+    SocketHook{"lb_peername4", "getpeername4", BPF_CGROUP_INET4_GETPEERNAME},
+    SocketHook{"lb_peername6", "getpeername6", BPF_CGROUP_INET6_GETPEERNAME},
+    SocketHook{"lb_recvmsg4", "recvmsg4", BPF_CGROUP_UDP4_RECVMSG},
+    SocketHook{"lb_recvmsg6", "recvmsg6", BPF_CGROUP_UDP6_RECVMSG},
+    SocketHook{"lb_sendmsg4", "sendmsg4", BPF_CGROUP_UDP4_SENDMSG},
+    SocketHook{"lb_sendmsg6", "sendmsg6", BPF_CGROUP_UDP6_SENDMSG},
+    SocketHook{"lb_connect4", "connect4", BPF_CGROUP_INET4_CONNECT},
+    SocketHook{"lb_connect6", "connect6", BPF_CGROUP_INET6_CONNECT},
+};
+
+// ---- libbpf's words go to the debug log; the first warning becomes part of the sentence for the operator.
+// ----
+
+std::string& first_warning() {
+  static std::string text;
+  return text;
+}
+
+[[gnu::format(printf, 2, 0)]] int log_libbpf(libbpf_print_level level, const char* format,
+                                             va_list arguments) {
+  std::array<char, 2048> line{};
+  const int length = std::vsnprintf(line.data(), line.size(), format, arguments);
+  std::string_view text(line.data());
+  while (text.ends_with('\n')) {
+    text.remove_suffix(1);
+  }
+  if (level == LIBBPF_WARN && first_warning().empty()) {
+    first_warning() = text.starts_with("libbpf: ") ? text.substr(8) : text;
+  }
+  spdlog::debug("{}", text);
+  return length;
+}
+
+// ---- Before anything is changed. ----
+
+std::vector<Device> find_devices(const std::vector<std::string>& names) {
+  std::vector<Device> devices;
+  for (const auto& name : names) {
+    if (const auto index = if_nametoindex(name.c_str()); index != 0) {
+      devices.push_back({name, index});
+    }
+  }
+  return devices;
+}
+
+void require_devices(const std::vector<std::string>& names) {
+  for (const auto& name : names) {
+    if (if_nametoindex(name.c_str()) == 0) {
+      throw StartError(
+          fmt::format("there is no network device {}: name the outward devices with --devices", name));
+    }
+  }
+  if (names.size() > LB_MAX_DEVICES) {
+    throw StartError(
+        fmt::format("{} devices are too many: at most {} can be served", names.size(), LB_MAX_DEVICES));
+  }
+}
+
+bool wants_xdp(const AgentOptions& options) {
+  return options.xdp != XdpMode::off && !options.devices.empty() &&
+         std::ranges::find(options.without, "xdp") == options.without.end();
+}
+
+int map_of(const bpf_object* object, const char* name) {
+  return bpf_object__find_map_fd_by_name(object, name);
+}
+
+// ---- Programs. ----
+
+void choose_programs(bpf_object* object, const AgentOptions& options) {
+  bpf_program* program = nullptr;
+  bpf_object__for_each_program(program, object) {
+    bool wanted = false;
+    switch (bpf_program__type(program)) {
+      case BPF_PROG_TYPE_CGROUP_SOCK_ADDR:
+        wanted = options.sockets != SocketScope::off;
+        break;
+      case BPF_PROG_TYPE_SCHED_CLS:
+        wanted = !options.devices.empty();
+        break;
+      default:
+        wanted = wants_xdp(options);
+    }
+    bpf_program__set_autoload(program, wanted);
+  }
+}
+
+/// Names this process's network namespace: the host's, as far as the programs know.
+std::uint64_t network_cookie() {
+  const maps::Fd any(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  std::uint64_t cookie = 0;
+  socklen_t size = sizeof(cookie);
+  ::getsockopt(any.get(), SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &size);
+  return cookie;
+}
+
+lb_bool yes_if(bool condition) { return condition ? LB_YES : LB_NO; }
+
+void configure(lb_config& config, const AgentOptions& options, const Features& features,
+               std::uint32_t hertz) {
+  const auto cookie = network_cookie();
+  config.clock_factor = (std::uint64_t{1} << 32) / hertz;
+  if (!options.source_ports.empty()) {
+    const auto high = options.source_ports.size() > 1 ? options.source_ports[1] : PortRange{};
+    config.first_port = options.source_ports[0].first;
+    config.last_port = options.source_ports[0].last;
+    config.high_first_port = high.first;
+    config.high_last_port = high.last;
+  }
+  config.fib_source = yes_if(features.usable(Feature::fib_source));
+  config.csum_ipv6 = yes_if(features.usable(Feature::csum_ipv6));
+  config.ct_lookup = yes_if(features.usable(Feature::ct_lookup));
+  config.host_sockets = yes_if(options.sockets == SocketScope::host);
+  config.host_cookie_low = static_cast<std::uint32_t>(cookie);
+  config.host_cookie_high = static_cast<std::uint32_t>(cookie >> 32);
+}
+
+void load(skeleton::lb* programs) {
+  first_warning().clear();
+  const int error = skeleton::lb__load(programs);
+  if (error == 0) {
+    return;
+  }
+  const auto reason = first_warning().empty() ? std::string(std::strerror(-error)) : first_warning();
+  const auto* advice = error == -EPERM ? "run as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON"
+                       : error == -ENOMEM
+                           ? "give the agent more memory, or make the maps smaller"
+                           : "--log-level debug shows the verifier's words; Linux 6.1 or later is needed";
+  throw StartError(fmt::format("the kernel refused the programs ({}): {}", reason, advice));
+}
+
+Skeleton open_skeleton() {
+  libbpf_set_print(log_libbpf);
+  Skeleton programs(skeleton::lb__open(), &skeleton::lb__destroy);
+  if (!programs) {
+    throw StartError(fmt::format("cannot read the built-in programs ({})", std::strerror(errno)));
+  }
+  return programs;
+}
+
+/// The measured one of an earlier start holds until the next boot, as the pins do.
+std::uint32_t hertz_of(const maps::Pins& pins) {
+  auto page = maps::MappedArray<lb_node>::open(maps::Fd(bpf_obj_get(pins.map("lb_node").c_str())),
+                                               maps::Access::read);
+  const auto known = page ? page->load(0).hertz : 0;
+  return known != 0 ? known : measure_hertz();
+}
+
+NodePage open_page(const bpf_object* object) {
+  auto array =
+      maps::MappedArray<lb_node>::open(maps::Fd(::dup(map_of(object, "lb_node"))), maps::Access::write);
+  if (!array) {
+    throw StartError(fmt::format("cannot map the node page ({})", array.error().message()));
+  }
+  return NodePage(std::move(*array));
+}
+
+int program_of(const bpf_object* object, const char* name) {
+  const auto* program = bpf_object__find_program_by_name(object, name);
+  return program != nullptr && bpf_program__autoload(program) ? bpf_program__fd(program) : -1;
+}
+
+/// Removes the directories of a start that failed.
+class PinsGuard {
+ public:
+  explicit PinsGuard(const maps::Pins& pins) : pins_(pins) {}
+  PinsGuard(const PinsGuard&) = delete;
+  PinsGuard& operator=(const PinsGuard&) = delete;
+  ~PinsGuard() {
+    if (!started_) {
+      remove_empty_pins(pins_);
+    }
+  }
+  void started() noexcept { started_ = true; }
+
+ private:
+  const maps::Pins& pins_;
+  bool started_ = false;
+};
+
+}  // namespace
+
+struct Datapath::State {
+  AgentOptions options;
+  maps::Pins pins;
+  Features features;
+  Cgroup cgroup;
+  Skeleton programs;
+  NodePage page;
+  Attacher attacher;
+  std::vector<std::string> notes;
+
+  [[nodiscard]] AttachPlan plan() const;
+};
+
+AttachPlan Datapath::State::plan() const {
+  const auto* object = programs->obj;
+  AttachPlan plan;
+  for (const auto& hook : socket_hooks) {
+    if (const int program = program_of(object, hook.program); program >= 0) {
+      plan.sockets.push_back({hook.name, program, hook.type});
+    }
+  }
+  plan.cgroup = cgroup.directory.get();
+  plan.cgroup_id = cgroup.id;
+  plan.devices = find_devices(options.devices);
+  plan.tc_by = features.usable(Feature::tcx) ? TcBy::tcx : TcBy::clsact;
+  plan.tc_in = program_of(object, "lb_tc_in");
+  plan.tc_out = program_of(object, "lb_tc_out");
+  plan.xdp_mode = options.xdp;
+  plan.xdp = program_of(object, "lb_xdp");
+  plan.ports_map = map_of(object, "lb_ports");
+  plan.devices_map = map_of(object, "lb_devices");
+  return plan;
+}
+
+Datapath Datapath::open(const AgentOptions& options) {
+  require_devices(options.devices);
+  auto features = Features::probe(options.without);
+  auto cgroup = options.sockets == SocketScope::off ? Cgroup{} : open_cgroup(options.cgroup);
+  auto programs = open_skeleton();
+  set_sizes(programs->obj, options.sizes);
+  require_memory(programs->obj);
+  const maps::Pins pins(options.pins);
+  prepare_pins(pins);
+  PinsGuard guard(pins);
+  auto notes = adopt_maps(programs->obj, pins);
+  const auto hertz = hertz_of(pins);
+  configure(programs->rodata->lb_config, options, features, hertz);
+  choose_programs(programs->obj, options);
+  load(programs.get());
+  pin_maps(programs->obj, pins);
+  auto page = open_page(programs->obj);
+  page.begin(options.node, hertz);
+  guard.started();
+  return Datapath(
+      std::make_unique<State>(State{options, pins, features, std::move(cgroup), std::move(programs),
+                                    std::move(page), Attacher(pins.links()), std::move(notes)}));
+}
+
+Datapath::Datapath(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Datapath::Datapath(Datapath&&) noexcept = default;
+Datapath& Datapath::operator=(Datapath&&) noexcept = default;
+Datapath::~Datapath() = default;
+
+AttachReport Datapath::attach() {
+  auto report = state_->attacher.attach(state_->plan());
+  for (const auto& name : state_->options.devices) {
+    if (if_nametoindex(name.c_str()) == 0) {
+      report.hooks.push_back({name + " ingress", {}, HookState::failed, "there is no such device now"});
+    }
+  }
+  state_->page.set_status(report.sockets_text(), report.packets_text(), state_->features.missing());
+  return report;
+}
+
+NodePage& Datapath::page() noexcept { return state_->page; }
+const Features& Datapath::features() const noexcept { return state_->features; }
+const std::vector<std::string>& Datapath::notes() const noexcept { return state_->notes; }
+
+void detach_all(const maps::Pins& pins) {
+  remove_clsact_filters({});
+  detach_pins(pins);
+}
+
+void detach_pins(const maps::Pins& pins) {
+  Links(pins.links()).prune({});
+  std::vector<std::filesystem::path> pinned;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(pins.maps(), error)) {
+    pinned.push_back(entry.path());
+  }
+  for (const auto& path : pinned) {
+    ::unlink(path.c_str());
+  }
+  remove_empty_pins(pins);
+}
+
+}  // namespace lb::agent

@@ -1,0 +1,52 @@
+// The kernel's side as one thing: opens it (maps made or adopted, programs loaded), attaches it, and can take
+// it away again. Everything is pinned, so it serves while no agent runs.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/attach.hpp"
+#include "agent/config.hpp"
+#include "agent/features.hpp"
+#include "agent/node_page.hpp"
+#include "maps/mapset.hpp"
+
+namespace lb::agent {
+
+class Datapath {
+ public:
+  /// Checks what it needs (privileges, kernel, memory, cgroup, devices) before it changes anything; then
+  /// makes or adopts the pinned maps and loads the programs with the options' configuration. Throws
+  /// StartError. Attaches nothing. The caller keeps two agents from running on the same pins.
+  [[nodiscard]] static Datapath open(const AgentOptions& options);
+
+  Datapath(Datapath&&) noexcept;
+  Datapath& operator=(Datapath&&) noexcept;
+  ~Datapath();
+
+  /// Makes the hooks be as the options say and writes the outcome to the node page. Again at any time: an
+  /// unchanged hook is not touched, a lost one comes back, a device that appeared is taken up.
+  AttachReport attach();
+
+  [[nodiscard]] NodePage& page() noexcept;
+  [[nodiscard]] const Features& features() const noexcept;
+  /// What an operator should be told once, in sentences: sizes that pinned maps kept, devices that are
+  /// absent.
+  [[nodiscard]] const std::vector<std::string>& notes() const noexcept;
+
+ private:
+  struct State;
+  explicit Datapath(std::unique_ptr<State> state);
+
+  std::unique_ptr<State> state_;
+};
+
+/// Detaches everything that is pinned there and removes the pins. Nothing there is fine.
+void detach_pins(const maps::Pins& pins);
+
+/// The same, and takes our clsact filters, which no pin names, from the devices of this network namespace.
+void detach_all(const maps::Pins& pins);
+
+}  // namespace lb::agent

@@ -1,0 +1,364 @@
+// The endpoints of EndpointSlices as planning wants them.
+#include "agent/endpoints.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <iterator>
+#include <map>
+#include <tuple>
+#include <utility>
+
+namespace lb::agent {
+namespace {
+
+enum Condition : std::uint8_t { is_ready = 1, is_serving = 2, is_terminating = 4 };
+
+constexpr std::uint32_t symbols_a_word = 12;
+constexpr std::uint32_t bits_a_symbol = 5;
+
+/// The characters of address texts in the order of their bytes; 0 is the end of the text.
+constexpr std::uint64_t symbol(char character) {
+  if (character == '.') return 1;
+  if (character >= '0' && character <= '9') return static_cast<std::uint64_t>(character - '0') + 2;
+  if (character == ':') return 12;
+  if (character == ']') return 13;
+  return static_cast<std::uint64_t>(character - 'a') + 14;
+}
+
+struct Run {
+  std::size_t first = 8;
+  std::size_t length = 1;
+  [[nodiscard]] std::size_t end() const { return first + length; }
+};
+
+/// The zeros that RFC 5952 writes as "::": the longest run of two or more groups, of equals the first.
+Run longest_zeros(const std::array<unsigned, 8>& groups) {
+  Run best;
+  for (std::size_t first = 0; first < groups.size(); ++first) {
+    std::size_t end = first;
+    while (end < groups.size() && groups.at(end) == 0) ++end;
+    if (end - first > best.length) best = {first, end - first};
+    first = std::max(first, end);
+  }
+  return best;
+}
+
+/// Writes a text as symbols, the first ones highest, so that words compare as the text does.
+class Packer {
+ public:
+  explicit Packer(std::array<std::uint64_t, 4>& words) : words_(words) {}
+
+  void push(char character) {
+    const auto shift = bits_a_symbol * (symbols_a_word - 1 - length_ % symbols_a_word);
+    words_.at(length_ / symbols_a_word) |= symbol(character) << shift;
+    ++length_;
+  }
+
+  void push_number(unsigned number, int base) {
+    std::array<char, 8> digits{};
+    const auto* end = std::to_chars(digits.data(), digits.data() + digits.size(), number, base).ptr;
+    for (const char* digit = digits.data(); digit != end; ++digit) push(*digit);
+  }
+
+  void push_dotted(const k8s::Address& address) {
+    for (std::size_t byte = 12; byte < 16; ++byte) {
+      if (byte > 12) push('.');
+      push_number(address.bytes.at(byte), 10);
+    }
+  }
+
+  void push_groups(const k8s::Address& address) {
+    std::array<unsigned, 8> groups{};
+    for (std::size_t group = 0; group < groups.size(); ++group) {
+      groups.at(group) =
+          static_cast<unsigned>(address.bytes.at(group * 2) << 8 | address.bytes.at(group * 2 + 1));
+    }
+    const Run zeros = longest_zeros(groups);
+    for (std::size_t group = 0; group < groups.size(); ++group) {
+      if (group == zeros.first) push(':');
+      if (group >= zeros.first && group < zeros.end()) continue;
+      if (group > 0) push(':');
+      push_number(groups.at(group), 16);
+    }
+    if (zeros.end() == groups.size()) push(':');
+  }
+
+ private:
+  std::array<std::uint64_t, 4>& words_;
+  std::uint32_t length_ = 0;
+};
+
+/// Of endpoints in conflict the smaller one counts: not terminating, then ready, then serving (SEM-4).
+auto conflict_order(const Candidate& candidate) {
+  return std::tuple(has_all(candidate.traits, trait::terminating), !has_all(candidate.traits, trait::ready),
+                    !has_all(candidate.traits, trait::serving), std::string_view(candidate.slice->name()));
+}
+
+bool same_place(const Candidate& left, const Candidate& right) {
+  using Words = std::array<std::uint64_t, 2>;
+  const auto mine = std::bit_cast<Words>(left.address.bytes);
+  const auto other = std::bit_cast<Words>(right.address.bytes);
+  return ((mine[0] ^ other[0]) | (mine[1] ^ other[1]) | static_cast<std::uint64_t>(left.port ^ right.port)) ==
+         0;
+}
+
+struct Keyed {
+  OrderKey key;
+  const Candidate* candidate;
+};
+
+bool comes_before(const Keyed& left, const Keyed& right) {
+  if (left.key != right.key) return left.key < right.key;
+  return conflict_order(*left.candidate) < conflict_order(*right.candidate);
+}
+
+Keyed keyed(const Candidate& candidate) { return {OrderKey(candidate.address, candidate.port), &candidate}; }
+
+/// Full equals, which only one slice can have, stay in their order.
+std::vector<Keyed> in_order(const std::vector<Candidate>& fresh) {
+  std::vector<Keyed> sorted;
+  sorted.reserve(fresh.size());
+  for (const auto& candidate : fresh) sorted.push_back(keyed(candidate));
+  std::sort(sorted.begin(), sorted.end(), [](const Keyed& left, const Keyed& right) {
+    if (const auto order = left.key <=> right.key; order != 0) return order < 0;
+    return std::pair(conflict_order(*left.candidate), left.candidate) <
+           std::pair(conflict_order(*right.candidate), right.candidate);
+  });
+  return sorted;
+}
+
+using Place = std::vector<Candidate>::const_iterator;
+
+/// Those between the two places whose slice is not retired, run by run, because retired ones are few.
+void append_living(Place from, Place to, std::vector<Candidate>& living) {
+  const auto is_retired = [](const Candidate& candidate) { return candidate.slice->retired(); };
+  while (from != to) {
+    const auto run = std::find_if(from, to, is_retired);
+    living.insert(living.end(), from, run);
+    from = std::find_if_not(run, to, is_retired);
+  }
+}
+
+/// Calls `visit` with those candidates that count: of equals the first.
+template <class Visit>
+void for_each_merged(const std::vector<Candidate>& candidates, Visit visit) {
+  const Candidate* last = nullptr;
+  for (const auto& candidate : candidates) {
+    if (last == nullptr || !same_place(*last, candidate)) visit(candidate);
+    last = &candidate;
+  }
+}
+
+/// Without branches: endpoints of all localities come in a mix that no branch predictor learns.
+lb_locality locality(Traits traits) {
+  const int local = has_all(traits, trait::local) ? LB_SAME_NODE : LB_ELSEWHERE;
+  const int zone = has_all(traits, trait::same_zone) ? LB_SAME_ZONE : LB_ELSEWHERE;
+  return static_cast<lb_locality>(std::max(local, zone));
+}
+
+std::string_view find_label(const Labels& labels, std::string_view key) {
+  const auto found =
+      std::find_if(labels.begin(), labels.end(), [&](const auto& label) { return label.first == key; });
+  return found == labels.end() ? std::string_view{} : std::string_view(found->second);
+}
+
+}  // namespace
+
+OrderKey::OrderKey(const k8s::Address& address, std::uint16_t port) {
+  Packer packer(words_);
+  if (address.family() == k8s::Family::ipv4) {
+    packer.push_dotted(address);
+  } else {
+    packer.push_groups(address);
+    packer.push(']');
+  }
+  packer.push(':');
+  packer.push_number(port, 10);
+}
+
+/// Gives every string and every list one place; lives as long as the making of its slice.
+class CompactSlice::Builder {
+ public:
+  explicit Builder(CompactSlice& slice) : slice_(slice) {
+    slice_.strings_.emplace_back();
+    slice_.lists_.push_back(0);
+    strings_.emplace("", 0);
+    lists_.emplace(std::vector<std::uint32_t>{}, 0);
+  }
+
+  void add(const k8s::Endpoint& endpoint) {
+    std::vector<std::uint32_t> labels;
+    for (const auto& [key, value] : endpoint.topology) {
+      labels.push_back(string(key));
+      labels.push_back(string(value));
+    }
+    const int conditions = (endpoint.ready ? is_ready : 0) | (endpoint.serving ? is_serving : 0) |
+                           (endpoint.terminating ? is_terminating : 0);
+    slice_.endpoints_.push_back({endpoint.address, string(endpoint.node_name), string(endpoint.zone),
+                                 list(strings(endpoint.hint_zones)), list(strings(endpoint.hint_nodes)),
+                                 list(std::move(labels)), static_cast<std::uint8_t>(conditions)});
+  }
+
+ private:
+  std::uint32_t string(const std::string& text) {
+    const auto [place, is_new] =
+        strings_.try_emplace(text, static_cast<std::uint32_t>(slice_.strings_.size()));
+    if (is_new) slice_.strings_.push_back(text);
+    return place->second;
+  }
+
+  std::vector<std::uint32_t> strings(const std::vector<std::string>& texts) {
+    std::vector<std::uint32_t> places;
+    places.reserve(texts.size());
+    for (const auto& text : texts) places.push_back(string(text));
+    return places;
+  }
+
+  std::uint32_t list(std::vector<std::uint32_t> members) {
+    auto& lists = slice_.lists_;
+    const auto [place, is_new] =
+        lists_.try_emplace(std::move(members), static_cast<std::uint32_t>(lists.size()));
+    if (is_new) {
+      lists.push_back(static_cast<std::uint32_t>(place->first.size()));
+      lists.insert(lists.end(), place->first.begin(), place->first.end());
+    }
+    return place->second;
+  }
+
+  CompactSlice& slice_;
+  std::unordered_map<std::string, std::uint32_t> strings_;
+  std::map<std::vector<std::uint32_t>, std::uint32_t> lists_;
+};
+
+CompactSlice::CompactSlice(const k8s::EndpointSlice& slice)
+    : name_(slice.key.name), family_(slice.family), weight_(slice.weight), ports_(slice.ports) {
+  Builder builder(*this);
+  endpoints_.reserve(slice.endpoints.size());
+  for (const auto& endpoint : slice.endpoints) {
+    if (endpoint.address.family() == family_) builder.add(endpoint);
+  }
+  strings_.shrink_to_fit();
+  lists_.shrink_to_fit();
+}
+
+void CompactSlice::append(const ServicePortKey& key, std::string_view port_name, const Viewpoint& view,
+                          std::vector<Candidate>& candidates) const {
+  if (static_cast<int>(family_) != static_cast<int>(key.family)) return;
+  for (const auto& port : ports_) {
+    if (port.name != port_name || static_cast<int>(port.protocol) != static_cast<int>(key.protocol)) continue;
+    if (port.port == 0) continue;
+    for (const auto& endpoint : endpoints_) {
+      candidates.push_back({endpoint.address, port.port, weight_, traits(endpoint, view), this});
+    }
+  }
+}
+
+Traits CompactSlice::traits(const Endpoint& endpoint, const Viewpoint& view) const {
+  Traits traits = condition_traits(endpoint) | hint_traits(endpoint, view.node);
+  if (strings_[endpoint.node] == view.node.name && endpoint.node != 0) traits |= trait::local;
+  if (strings_[endpoint.zone] == view.node.zone && endpoint.zone != 0) traits |= trait::same_zone;
+  return traits | key_traits(endpoint, view);
+}
+
+/// An endpoint of weight 0 keeps its old flows and nothing else: it is neither ready nor draining ("Our
+/// choices" I).
+Traits CompactSlice::condition_traits(const Endpoint& endpoint) const {
+  const bool terminating = (endpoint.conditions & is_terminating) != 0;
+  const bool serving = (endpoint.conditions & is_serving) != 0;
+  const bool ready = (endpoint.conditions & is_ready) != 0;
+  Traits traits = (serving ? trait::serving : 0) | (terminating ? trait::terminating : 0);
+  if (weight_ == 0) return traits;
+  if (ready) return traits | trait::ready;
+  return serving && terminating ? traits | trait::draining : traits;
+}
+
+Traits CompactSlice::hint_traits(const Endpoint& endpoint, const NodeView& node) const {
+  Traits traits = 0;
+  if (endpoint.hint_nodes != 0) traits |= trait::node_hint;
+  if (list_has(endpoint.hint_nodes, node.name)) traits |= trait::my_node_hint;
+  if (endpoint.hint_zones != 0) traits |= trait::zone_hint;
+  if (!node.zone.empty() && list_has(endpoint.hint_zones, node.zone)) traits |= trait::my_zone_hint;
+  return traits;
+}
+
+Traits CompactSlice::key_traits(const Endpoint& endpoint, const Viewpoint& view) const {
+  Traits traits = 0;
+  for (std::size_t key = 0; key < std::min(view.topology_keys.size(), max_topology_keys); ++key) {
+    if (shares(endpoint, view.node, view.topology_keys[key])) traits |= topology_key_trait(key);
+  }
+  return traits;
+}
+
+bool CompactSlice::shares(const Endpoint& endpoint, const NodeView& node, std::string_view label) const {
+  if (label == any_topology) return true;
+  if (label == hostname_label) return endpoint.node != 0 && strings_[endpoint.node] == node.name;
+  const std::string_view mine =
+      label == zone_label ? std::string_view(node.zone) : find_label(node.labels, label);
+  return !mine.empty() && label_of(endpoint, node, label) == mine;
+}
+
+/// From the slice if it says so, else from the Node object of the endpoint's node; empty: unknown.
+std::string_view CompactSlice::label_of(const Endpoint& endpoint, const NodeView& node,
+                                        std::string_view label) const {
+  if (label == zone_label && endpoint.zone != 0) return strings_[endpoint.zone];
+  const auto labels = list(endpoint.labels);
+  for (std::size_t i = 0; i + 1 < labels.size(); i += 2) {
+    if (strings_[labels[i]] == label) return strings_[labels[i + 1]];
+  }
+  const std::string& name = strings_[endpoint.node];
+  if (name.empty()) return {};
+  if (name == node.name)
+    return label == zone_label ? std::string_view(node.zone) : find_label(node.labels, label);
+  const auto peer = node.peers.find(name);
+  return peer == node.peers.end() ? std::string_view{} : find_label(peer->second, label);
+}
+
+std::span<const std::uint32_t> CompactSlice::list(std::uint32_t place) const {
+  return std::span(lists_).subspan(place + 1, lists_[place]);
+}
+
+bool CompactSlice::list_has(std::uint32_t place, std::string_view text) const {
+  const auto members = list(place);
+  return std::any_of(members.begin(), members.end(),
+                     [&](std::uint32_t member) { return strings_[member] == text; });
+}
+
+void CandidateList::update(const std::vector<Candidate>& fresh) {
+  std::vector<Candidate> settled;
+  settled.reserve(candidates_.size() + fresh.size());
+  const auto end = candidates_.cend();
+  auto from = candidates_.cbegin();
+  for (const auto& next : in_order(fresh)) {
+    const auto to = std::lower_bound(from, end, next, [](const Candidate& old, const Keyed& mine) {
+      return comes_before(keyed(old), mine);
+    });
+    append_living(from, to, settled);
+    settled.push_back(*next.candidate);
+    from = to;
+  }
+  append_living(from, end, settled);
+  candidates_ = std::move(settled);
+}
+
+Census CandidateList::census() const {
+  Census census;
+  for_each_merged(candidates_, [&](const Candidate& candidate) { census.add(candidate.traits); });
+  return census;
+}
+
+std::vector<BackendPlan> CandidateList::backends(const Sets& sets) const {
+  std::vector<BackendPlan> backends;
+  backends.reserve(candidates_.size());
+  for_each_merged(candidates_, [&](const Candidate& candidate) {
+    const bool in_cluster = has_all(candidate.traits, sets.cluster);
+    const bool in_local = has_all(candidate.traits, sets.local);
+    const bool serving = has_all(candidate.traits, trait::serving);
+    if (!in_cluster && !in_local && !serving) return;
+    backends.emplace_back(candidate.address, candidate.port, locality(candidate.traits), in_cluster, in_local,
+                          serving, candidate.weight);
+  });
+  return backends;
+}
+
+}  // namespace lb::agent

@@ -1,0 +1,112 @@
+// The endpoints of EndpointSlices as planning wants them: compact, seen from one node, sorted and merged.
+// Pure.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "agent/plan.hpp"
+#include "agent/topology.hpp"
+#include "k8s/model.hpp"
+
+namespace lb::agent {
+
+/// Whose eyes endpoints are seen with: a node's, and those of a service with topology keys.
+struct Viewpoint {
+  const NodeView& node;
+  std::span<const std::string> topology_keys;  ///< at most max_topology_keys
+};
+
+class CompactSlice;
+
+/// One endpoint of one slice for one service port.
+struct Candidate {
+  k8s::Address address;
+  std::uint16_t port = 0;
+  std::uint8_t weight = 1;
+  Traits traits = 0;
+  const CompactSlice* slice = nullptr;
+};
+
+/// Compares as the bytes of the text "a.b.c.d:port" or "[v6]:port" do (SEM-29), without making that text.
+class OrderKey {
+ public:
+  OrderKey(const k8s::Address& address, std::uint16_t port);
+  auto operator<=>(const OrderKey&) const = default;
+
+ private:
+  std::array<std::uint64_t, 4> words_{};
+};
+
+/// An EndpointSlice without repeated strings: about 45 bytes an endpoint.
+class CompactSlice {
+ public:
+  explicit CompactSlice(const k8s::EndpointSlice& slice);
+
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  [[nodiscard]] std::size_t size() const noexcept { return endpoints_.size(); }
+  /// Appends what this slice has for a port of its service: nothing for another family, protocol or port
+  /// name.
+  void append(const ServicePortKey& key, std::string_view port_name, const Viewpoint& view,
+              std::vector<Candidate>& candidates) const;
+  /// A retired slice's candidates are dropped at the next CandidateList::update.
+  void retire() noexcept { retired_ = true; }
+  [[nodiscard]] bool retired() const noexcept { return retired_; }
+  bool operator==(const CompactSlice&) const = default;
+
+ private:
+  /// Numbers are places in strings_; for lists, in lists_, where a list's length comes before its members.
+  struct Endpoint {
+    k8s::Address address;
+    std::uint32_t node = 0;
+    std::uint32_t zone = 0;
+    std::uint32_t hint_zones = 0;
+    std::uint32_t hint_nodes = 0;
+    std::uint32_t labels = 0;  ///< a list of key, value, key, value …
+    std::uint8_t conditions = 0;
+    bool operator==(const Endpoint&) const = default;
+  };
+  class Builder;
+
+  [[nodiscard]] Traits traits(const Endpoint& endpoint, const Viewpoint& view) const;
+  [[nodiscard]] Traits condition_traits(const Endpoint& endpoint) const;
+  [[nodiscard]] Traits hint_traits(const Endpoint& endpoint, const NodeView& node) const;
+  [[nodiscard]] Traits key_traits(const Endpoint& endpoint, const Viewpoint& view) const;
+  [[nodiscard]] bool shares(const Endpoint& endpoint, const NodeView& node, std::string_view label) const;
+  [[nodiscard]] std::string_view label_of(const Endpoint& endpoint, const NodeView& node,
+                                          std::string_view label) const;
+  [[nodiscard]] std::span<const std::uint32_t> list(std::uint32_t place) const;
+  [[nodiscard]] bool list_has(std::uint32_t place, std::string_view text) const;
+
+  std::string name_;
+  k8s::Family family_;
+  std::uint8_t weight_;
+  bool retired_ = false;
+  std::vector<k8s::EndpointPort> ports_;
+  std::vector<Endpoint> endpoints_;
+  std::vector<std::string> strings_;  ///< [0] is empty
+  std::vector<std::uint32_t> lists_;  ///< [0] is the empty list
+};
+
+/// All candidates of one service port in order; of equals the one that counts comes first (SEM-4).
+class CandidateList {
+ public:
+  /// Drops the candidates of retired slices and takes in those of new ones: linear in the list, with a small
+  /// factor.
+  void update(const std::vector<Candidate>& fresh);
+  void clear() noexcept { candidates_.clear(); }
+  [[nodiscard]] Census census() const;
+  /// Every endpoint that is in a set or serving, merged and in order.
+  [[nodiscard]] std::vector<BackendPlan> backends(const Sets& sets) const;
+
+ private:
+  std::vector<Candidate> candidates_;
+};
+
+}  // namespace lb::agent

@@ -1,0 +1,278 @@
+// Tries kernel features with programs of a few instructions, run on a packet of zeros.
+#include "agent/features.hpp"
+
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+#include <fmt/format.h>
+#include <linux/bpf.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <thread>
+
+#include "agent/error.hpp"
+#include "maps/map.hpp"
+
+namespace lb::agent {
+namespace {
+
+struct Words {
+  Feature feature;
+  std::string_view name;
+  std::string_view instead;
+};
+
+constexpr std::array<Words, feature_count> words = {{
+    {Feature::tcx, "tcx", "clsact"},
+    {Feature::fib_source, "fib-source", "node address"},
+    {Feature::csum_ipv6, "csum-ipv6", "own sums"},
+    {Feature::ct_lookup, "ct-lookup", "not asked"},
+}};
+
+// ---- Instructions, as far as the probes need them. ----
+
+constexpr bpf_insn instruction(int code, int destination, int source, int offset, int immediate) {
+  bpf_insn made{};
+  made.code = static_cast<__u8>(code);
+  made.dst_reg = static_cast<__u8>(destination & 0xf);
+  made.src_reg = static_cast<__u8>(source & 0xf);
+  made.off = static_cast<__s16>(offset);
+  made.imm = immediate;
+  return made;
+}
+
+constexpr bpf_insn set(int destination, int value) {
+  return instruction(BPF_ALU64 | BPF_MOV | BPF_K, destination, 0, 0, value);
+}
+constexpr bpf_insn copy(int destination, int source) {
+  return instruction(BPF_ALU64 | BPF_MOV | BPF_X, destination, source, 0, 0);
+}
+constexpr bpf_insn add(int destination, int value) {
+  return instruction(BPF_ALU64 | BPF_ADD, destination, 0, 0, value);
+}
+constexpr bpf_insn store(int size, int offset, int value) {
+  return instruction(BPF_ST | BPF_MEM | size, BPF_REG_10, 0, offset, value);
+}
+constexpr bpf_insn call(int helper) { return instruction(BPF_JMP | BPF_CALL, 0, 0, 0, helper); }
+constexpr bpf_insn leave() { return instruction(BPF_JMP | BPF_EXIT, 0, 0, 0, 0); }
+
+/// A loaded tc program that is run by hand.
+class Trial {
+ public:
+  explicit Trial(std::span<const bpf_insn> program)
+      : program_(bpf_prog_load(BPF_PROG_TYPE_SCHED_CLS, "lb_probe", "Dual BSD/GPL", program.data(),
+                               program.size(), nullptr)),
+        error_(program_ ? 0 : errno) {}
+
+  [[nodiscard]] int error() const noexcept { return error_; }
+
+  /// The low half of what the program returned; nothing if it was not loaded or not run.
+  [[nodiscard]] std::optional<std::uint32_t> run() const {
+    const std::array<std::byte, 64> packet{};
+    bpf_test_run_opts options{};
+    options.sz = sizeof(options);
+    options.data_in = packet.data();
+    options.data_size_in = packet.size();
+    if (!program_ || bpf_prog_test_run_opts(program_.get(), &options) != 0) {
+      return std::nullopt;
+    }
+    return options.retval;
+  }
+
+ private:
+  maps::Fd program_;
+  int error_;
+};
+
+constexpr std::array ticks_program = {call(BPF_FUNC_jiffies64), leave()};
+
+bool has_tcx() {
+  struct bpf_prog_query_opts query{};
+  query.sz = sizeof(query);
+  constexpr int loopback = 1;
+  return bpf_prog_query_opts(loopback, BPF_TCX_INGRESS, &query) == 0;
+}
+
+// An unknown flag is EINVAL; anything else, an error too, means that the flag was understood.
+bool understood(std::span<const bpf_insn> program) {
+  const auto answer = Trial(program).run();
+  return answer && *answer != static_cast<std::uint32_t>(-EINVAL);
+}
+
+bool has_fib_source() {
+  constexpr int size = sizeof(bpf_fib_lookup);
+  static_assert(size == 64);
+  std::vector<bpf_insn> program;
+  for (int offset = -size; offset < 0; offset += 8) {
+    program.push_back(store(BPF_DW, offset, 0));
+  }
+  const std::array rest = {store(BPF_B, -size, AF_INET),
+                           store(BPF_W, -size + static_cast<int>(offsetof(bpf_fib_lookup, ifindex)), 1),
+                           copy(BPF_REG_2, BPF_REG_10),
+                           add(BPF_REG_2, -size),
+                           set(BPF_REG_3, size),
+                           set(BPF_REG_4, BPF_FIB_LOOKUP_SRC),
+                           call(BPF_FUNC_fib_lookup),
+                           leave()};
+  program.insert(program.end(), rest.begin(), rest.end());
+  return understood(program);
+}
+
+// The odd offset is refused too (EFAULT), but after the flags have been looked at.
+bool has_csum_ipv6() {
+  constexpr int flag = 1 << 7;  // BPF_F_IPV6, younger than some kernel headers we build with
+  constexpr std::array program = {set(BPF_REG_2, 1),
+                                  set(BPF_REG_3, 0),
+                                  set(BPF_REG_4, 0),
+                                  set(BPF_REG_5, flag),
+                                  call(BPF_FUNC_l4_csum_replace),
+                                  leave()};
+  return understood(program);
+}
+
+bool has_function(const btf* types, const char* name) {
+  return types != nullptr && btf__find_by_name_kind(types, name, BTF_KIND_FUNC) > 0;
+}
+
+bool has_ct_lookup() {
+  const std::unique_ptr<btf, decltype(&btf__free)> kernel(btf__load_vmlinux_btf(), &btf__free);
+  if (has_function(kernel.get(), "bpf_skb_ct_lookup")) {
+    return true;
+  }
+  const std::unique_ptr<btf, decltype(&btf__free)> module(
+      kernel ? btf__load_module_btf("nf_conntrack", kernel.get()) : nullptr, &btf__free);
+  return has_function(module.get(), "bpf_skb_ct_lookup");
+}
+
+bool found(Feature feature) {
+  switch (feature) {
+    case Feature::tcx:
+      return has_tcx();
+    case Feature::fib_source:
+      return has_fib_source();
+    case Feature::csum_ipv6:
+      return has_csum_ipv6();
+    case Feature::ct_lookup:
+      return has_ct_lookup();
+  }
+  return false;
+}
+
+void require_programs() {
+  const Trial trial(ticks_program);
+  if (trial.error() == EPERM || trial.error() == EACCES) {
+    throw StartError(
+        "the kernel does not let this process load programs: run it as root, or with CAP_BPF, CAP_NET_ADMIN "
+        "and "
+        "CAP_PERFMON");
+  }
+  if (trial.error() != 0) {
+    throw StartError(
+        fmt::format("the kernel cannot load programs ({}): Linux 6.1 or later with BPF is needed",
+                    std::strerror(trial.error())));
+  }
+  if (libbpf_probe_bpf_helper(BPF_PROG_TYPE_CGROUP_SOCK_ADDR, BPF_FUNC_set_retval, nullptr) == 0) {
+    throw StartError(
+        "the kernel has no bpf_set_retval, so refused calls could not say why: Linux 6.1 or later is needed");
+  }
+}
+
+}  // namespace
+
+Features Features::probe(const std::vector<std::string>& without) {
+  require_programs();
+  Features features;
+  for (const auto& entry : words) {
+    auto& state = features.states_.at(static_cast<std::size_t>(entry.feature));
+    if (std::ranges::find(without, entry.name) != without.end()) {
+      state = FeatureState::switched_off;
+    } else {
+      state = found(entry.feature) ? FeatureState::present : FeatureState::absent;
+    }
+  }
+  return features;
+}
+
+FeatureState Features::state(Feature feature) const noexcept {
+  return states_[static_cast<std::size_t>(feature)];
+}
+
+bool Features::usable(Feature feature) const noexcept { return state(feature) == FeatureState::present; }
+
+std::string Features::missing() const {
+  std::string text;
+  for (const auto& entry : words) {
+    if (usable(entry.feature)) {
+      continue;
+    }
+    const auto* why = state(entry.feature) == FeatureState::absent ? "absent" : "off";
+    text += fmt::format("{}{} {}: {}", text.empty() ? "" : "; ", entry.name, why, entry.instead);
+  }
+  return text;
+}
+
+std::string_view feature_name(Feature feature) { return words[static_cast<std::size_t>(feature)].name; }
+
+std::uint32_t usual_hertz(double measured) {
+  constexpr std::array<std::uint32_t, 4> usual = {100, 250, 300, 1000};
+  for (const auto hertz : usual) {
+    if (std::abs(measured - hertz) <= hertz / 20.0) {
+      return hertz;
+    }
+  }
+  return 0;
+}
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Edge {
+  std::uint32_t ticks;
+  Clock::time_point at;
+};
+
+/// The moment at which the tick counter next moves on.
+std::optional<Edge> next_edge(const Trial& ticks) {
+  const auto first = ticks.run();
+  const auto deadline = Clock::now() + std::chrono::seconds(1);
+  for (auto now = first; first && now && Clock::now() < deadline; now = ticks.run()) {
+    if (*now != *first) {
+      return Edge{*now, Clock::now()};
+    }
+  }
+  return std::nullopt;
+}
+
+double measure_once(const Trial& ticks, std::chrono::milliseconds wait) {
+  const auto from = next_edge(ticks);
+  std::this_thread::sleep_for(wait);
+  const auto to = next_edge(ticks);
+  if (!from || !to) {
+    return 0;
+  }
+  const std::chrono::duration<double> passed = to->at - from->at;
+  return (to->ticks - from->ticks) / passed.count();
+}
+
+}  // namespace
+
+std::uint32_t measure_hertz() {
+  const Trial ticks(ticks_program);
+  for (auto wait = std::chrono::milliseconds(40); wait < std::chrono::seconds(2); wait *= 2) {
+    if (const auto hertz = usual_hertz(measure_once(ticks, wait)); hertz != 0) {
+      return hertz;
+    }
+  }
+  throw StartError("the kernel's timer runs at no usual frequency (100, 250, 300 or 1000 ticks a second)");
+}
+
+}  // namespace lb::agent

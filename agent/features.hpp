@@ -1,0 +1,48 @@
+// What this kernel can do: found by trying, never from its version. Needs the privileges of the agent.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lb::agent {
+
+/// What later kernels than 6.1 have, and Sluice does without where it must.
+enum class Feature : std::uint8_t {
+  tcx,         ///< links for tc programs (6.6)
+  fib_source,  ///< the FIB look-up says the source address (6.7)
+  csum_ipv6,   ///< checksum helpers that know IPv6 addresses (6.16)
+  ct_lookup,   ///< programs can ask the kernel's conntrack
+};
+inline constexpr std::size_t feature_count = 4;
+
+enum class FeatureState : std::uint8_t { present, absent, switched_off };
+
+class Features {
+ public:
+  /// Tries each feature, except those whose names are in `without`. Throws StartError where the kernel
+  /// refuses to load even the smallest program, or lacks what Sluice cannot do without.
+  [[nodiscard]] static Features probe(const std::vector<std::string>& without);
+
+  [[nodiscard]] FeatureState state(Feature feature) const noexcept;
+  [[nodiscard]] bool usable(Feature feature) const noexcept;
+  /// What is not used and what is used instead, as "tcx absent: clsact; …"; empty where all is there.
+  [[nodiscard]] std::string missing() const;
+
+ private:
+  std::array<FeatureState, feature_count> states_{};
+};
+
+/// As --without and `status` call it.
+[[nodiscard]] std::string_view feature_name(Feature feature);
+
+/// Timer ticks a second, measured against the clock in about a tenth of a second. Throws StartError.
+[[nodiscard]] std::uint32_t measure_hertz();
+
+/// The usual timer frequency next to `measured` ticks a second; 0 if none is within a twentieth of it.
+[[nodiscard]] std::uint32_t usual_hertz(double measured);
+
+}  // namespace lb::agent

@@ -1,0 +1,80 @@
+// Counting and passing on.
+#include "agent/intake.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace lb::agent {
+
+Intake::Intake(k8s::Sink& model, std::string node, Metrics& metrics, Health& health,
+               std::function<Moment()> clock, std::function<void()> settled)
+    : model_(model),
+      node_(std::move(node)),
+      metrics_(metrics),
+      health_(health),
+      clock_(std::move(clock)),
+      settled_(std::move(settled)) {}
+
+void Intake::note(Subject what) {
+  const auto now = clock_();
+  metrics_.changed(what, now.wall);
+  health_.queued(now);
+}
+
+void Intake::upsert(k8s::Service service) {
+  note(Subject::service);
+  model_.upsert(std::move(service));
+}
+
+void Intake::upsert(k8s::EndpointSlice slice) {
+  note(Subject::endpoints);
+  model_.upsert(std::move(slice));
+}
+
+void Intake::upsert(k8s::Node node) {
+  health_.queued(clock_());
+  if (node.name == node_) {
+    primary_ = lb::agent::primary_addresses(node);
+  }
+  model_.upsert(std::move(node));
+}
+
+void Intake::erase_service(const k8s::ObjectKey& key) {
+  note(Subject::service);
+  model_.erase_service(key);
+}
+
+void Intake::erase_slice(const k8s::ObjectKey& key) {
+  note(Subject::endpoints);
+  model_.erase_slice(key);
+}
+
+void Intake::erase_node(const std::string& name) { model_.erase_node(name); }
+
+void Intake::complain(k8s::Complaint complaint) { model_.complain(std::move(complaint)); }
+
+void Intake::flush() {
+  model_.flush();
+  settled_();
+}
+
+void Intake::synced() {
+  model_.synced();
+  settled_();
+}
+
+std::vector<k8s::Address> primary_addresses(const k8s::Node& node) {
+  std::vector<k8s::Address> primary;
+  for (const auto family : {k8s::Family::ipv4, k8s::Family::ipv6}) {
+    const auto of_family = [family](const k8s::Address& address) { return address.family() == family; };
+    for (const auto* list : {&node.internal_ips, &node.external_ips}) {
+      if (const auto found = std::ranges::find_if(*list, of_family); found != list->end()) {
+        primary.push_back(*found);
+        break;
+      }
+    }
+  }
+  return primary;
+}
+
+}  // namespace lb::agent

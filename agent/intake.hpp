@@ -1,0 +1,50 @@
+// Stands between the source and the model: counts what comes, tells the probes what waits, and remembers the
+// own Node's addresses.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "agent/health.hpp"
+#include "agent/metrics.hpp"
+#include "k8s/source.hpp"
+
+namespace lb::agent {
+
+class Intake final : public k8s::Sink {
+ public:
+  /// `settled` is called after each end of a burst, when all that the model made of it has been handed on.
+  /// All references must outlive this.
+  Intake(k8s::Sink& model, std::string node, Metrics& metrics, Health& health, std::function<Moment()> clock,
+         std::function<void()> settled);
+
+  void upsert(k8s::Service service) override;
+  void upsert(k8s::EndpointSlice slice) override;
+  void upsert(k8s::Node node) override;
+  void erase_service(const k8s::ObjectKey& key) override;
+  void erase_slice(const k8s::ObjectKey& key) override;
+  void erase_node(const std::string& name) override;
+  void complain(k8s::Complaint complaint) override;
+  void flush() override;
+  void synced() override;
+
+  /// Of the own Node object as it was last seen (SEM-73).
+  [[nodiscard]] const std::vector<k8s::Address>& primary_addresses() const noexcept { return primary_; }
+
+ private:
+  void note(Subject what);
+
+  k8s::Sink& model_;
+  std::string node_;
+  std::vector<k8s::Address> primary_;
+  Metrics& metrics_;
+  Health& health_;
+  std::function<Moment()> clock_;
+  std::function<void()> settled_;
+};
+
+/// The first internal, else the first external address of each family (SEM-34).
+[[nodiscard]] std::vector<k8s::Address> primary_addresses(const k8s::Node& node);
+
+}  // namespace lb::agent

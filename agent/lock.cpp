@@ -1,0 +1,113 @@
+// The lock on the pin directory: flock, and who holds it.
+#include "agent/lock.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "agent/error.hpp"
+#include "agent/places.hpp"
+
+namespace lb::agent {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int attempts = 5;  // `sluice status` may hold it for a moment
+constexpr std::chrono::milliseconds between_attempts{20};
+
+std::string read_locks() {
+  std::ifstream file("/proc/locks");
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::optional<pid_t> holder_of(int fd) {
+  struct stat status{};
+  if (::fstat(fd, &status) != 0) {
+    return std::nullopt;
+  }
+  return lock_holder(read_locks(), status.st_dev, status.st_ino);
+}
+
+maps::Fd open_directory(const fs::path& path) {
+  return maps::Fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+}
+
+/// False when somebody whose start failed has removed the directory since it was opened.
+bool is_still(const fs::path& path, int fd) {
+  struct stat there{};
+  struct stat opened{};
+  return ::stat(path.c_str(), &there) == 0 && ::fstat(fd, &opened) == 0 && there.st_dev == opened.st_dev &&
+         there.st_ino == opened.st_ino;
+}
+
+}  // namespace
+
+std::optional<pid_t> lock_holder(std::string_view locks, dev_t device, ino_t inode) {
+  const auto file = fmt::format("{:02x}:{:02x}:{}", gnu_dev_major(device), gnu_dev_minor(device), inode);
+  std::istringstream lines{std::string(locks)};
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::array<std::string, 6> word;  // number, kind, advisory or mandatory, mode, pid, file
+    for (auto& each : word) {
+      words >> each;
+    }
+    pid_t pid = 0;
+    const auto& text = word[4];
+    const auto parsed = std::from_chars(text.data(), text.data() + text.size(), pid);
+    if (word[1] == "FLOCK" && word[5] == file && parsed.ec == std::errc{} && pid > 0) {
+      return pid;
+    }
+  }
+  return std::nullopt;
+}
+
+PinLock PinLock::take(const maps::Pins& pins) {
+  const auto& directory = pins.base();
+  std::optional<pid_t> holder;
+  for (int attempt = 0; attempt < attempts; ++attempt) {
+    prepare_pins(pins);
+    auto fd = open_directory(directory);
+    if (!fd) {
+      throw StartError(fmt::format("cannot open the pin directory {}: {}; run as root", directory.string(),
+                                   std::generic_category().message(errno)));
+    }
+    if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+      holder = holder_of(fd.get());
+      std::this_thread::sleep_for(between_attempts);
+    } else if (is_still(directory, fd.get())) {
+      return {pins, std::move(fd)};
+    }
+  }
+  throw StartError(
+      fmt::format("another agent{} uses the pins at {}; end it first, or give this one its own --pins",
+                  holder ? fmt::format(" (pid {})", *holder) : "", directory.string()));
+}
+
+PinLock::~PinLock() {
+  if (fd_) {
+    remove_empty_pins(pins_);
+  }
+}
+
+AgentPresence find_agent(const fs::path& pins) {
+  const auto fd = open_directory(pins);
+  if (!fd || ::flock(fd.get(), LOCK_SH | LOCK_NB) == 0 || errno != EWOULDBLOCK) {
+    return {};
+  }
+  return {AgentState::running, holder_of(fd.get())};
+}
+
+}  // namespace lb::agent

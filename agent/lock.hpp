@@ -1,0 +1,49 @@
+// One agent at a time on a pin directory: a lock that ends with the process, however it ends (REL-40).
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "maps/mapset.hpp"
+
+namespace lb::agent {
+
+/// Held while the agent runs. A start that pinned nothing leaves no directory behind.
+class PinLock {
+ public:
+  PinLock(PinLock&&) = default;
+  PinLock& operator=(PinLock&&) = default;
+  PinLock(const PinLock&) = delete;
+  PinLock& operator=(const PinLock&) = delete;
+  ~PinLock();
+
+  /// Makes the directories (prepare_pins) and locks them. Throws StartError when another agent holds the
+  /// lock.
+  [[nodiscard]] static PinLock take(const maps::Pins& pins);
+
+ private:
+  PinLock(maps::Pins pins, maps::Fd fd) : pins_(std::move(pins)), fd_(std::move(fd)) {}
+
+  maps::Pins pins_;
+  maps::Fd fd_;
+};
+
+enum class AgentState : std::uint8_t { running, absent };
+
+struct AgentPresence {
+  AgentState state = AgentState::absent;
+  std::optional<pid_t> pid;  ///< where /proc/locks says it
+};
+
+/// Whether an agent holds the lock of this directory.
+[[nodiscard]] AgentPresence find_agent(const std::filesystem::path& pins);
+
+/// Who holds a flock on the file, by the text of /proc/locks (proc(5)).
+[[nodiscard]] std::optional<pid_t> lock_holder(std::string_view locks, dev_t device, ino_t inode);
+
+}  // namespace lb::agent

@@ -1,0 +1,49 @@
+// sluice: reads the command line, runs what it asks for, and turns "cannot start" into one sentence.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "agent/commands/commands.hpp"
+#include "agent/config.hpp"
+#include "agent/run.hpp"
+
+namespace {
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? std::string(name.data()) : std::string();
+}
+
+int finish(const lb::agent::Finished& finished) {
+  fmt::print(finished.exit_code == 0 ? stdout : stderr, "{}", finished.text);
+  return finished.exit_code;
+}
+
+int run(const lb::agent::Options& options) {
+  if (options.command == lb::agent::Command::agent) {
+    return lb::agent::run_agent(options.agent);
+  }
+  fmt::print("{}", lb::agent::run_command(options.command, options.show));
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    const auto parsed = lb::agent::parse_command_line({argv + 1, argv + argc}, host_name());
+    if (const auto* finished = std::get_if<lb::agent::Finished>(&parsed)) {
+      return finish(*finished);
+    }
+    return run(std::get<lb::agent::Options>(parsed));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "sluice: %s\n", error.what());
+    return 1;
+  }
+}

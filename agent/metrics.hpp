@@ -1,0 +1,42 @@
+// What the agent counts and what a scrape shows. prometheus-cpp stays in metrics.cpp.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/snapshot.hpp"
+
+namespace lb::agent {
+
+enum class Probe : std::uint8_t { healthz, livez };
+enum class Subject : std::uint8_t { service, endpoints };
+
+/// Counted where it happens; rendered together with a snapshot of the maps.
+class Metrics {
+ public:
+  Metrics();
+  ~Metrics();
+  Metrics(const Metrics&) = delete;
+  Metrics& operator=(const Metrics&) = delete;
+
+  /// An object of a source changed; it stays pending until published() is called.
+  void changed(Subject what, std::chrono::system_clock::time_point now);
+  /// All pending changes are in the maps, `took` after the writer got the plan.
+  void published(std::chrono::steady_clock::duration took, std::chrono::system_clock::time_point now);
+  void complained();
+  void retried();
+  void probed(Probe probe, unsigned status);
+
+  /// The exposition text (format 0.0.4).
+  [[nodiscard]] std::string render(const Snapshot& snapshot) const;
+  static constexpr const char* content_type = "text/plain; version=0.0.4; charset=utf-8";
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace lb::agent

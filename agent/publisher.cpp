@@ -1,0 +1,268 @@
+// Match the plan with what is there, reserve, write, flip, retire: in this order.
+#include "agent/publisher.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "agent/endpoint_ids.hpp"
+
+namespace lb::agent {
+
+using maps::Extent;
+
+struct Publisher::Draft {
+  std::vector<std::uint32_t> ids;       ///< one for each planned backend; 0: not yet known
+  std::vector<std::uint32_t> created;   ///< indexes into ids
+  std::vector<std::uint32_t> changed;   ///< indexes into ids whose entries may differ from the plan
+  std::vector<std::uint32_t> revived;   ///< ids that were retired before
+  std::vector<std::uint32_t> leftover;  ///< ids of backends that are no longer planned
+  std::size_t prefix = 0;               ///< so many backends are as before, at the front
+  std::size_t suffix = 0;               ///< and at the end
+  std::vector<std::uint32_t> cluster_slots;
+  std::vector<std::uint32_t> local_slots;
+  Extent cluster;
+  Extent local;
+
+  void clear() {
+    for (auto* list : {&ids, &created, &changed, &revived, &leftover, &cluster_slots, &local_slots})
+      list->clear();
+    prefix = suffix = 0;
+  }
+};
+
+namespace {
+
+lb_bool flag(bool value) { return value ? LB_YES : LB_NO; }
+
+lb_backend backend_of(const BackendPlan& plan, std::uint32_t service) {
+  lb_backend backend{};
+  std::memcpy(static_cast<void*>(backend.address), plan.address.bytes.data(), sizeof(backend.address));
+  backend.service = service;
+  backend.locality = plan.locality;
+  backend.in_cluster = flag(plan.in_cluster && plan.weight > 0);
+  backend.in_local = flag(plan.in_local && plan.weight > 0);
+  backend.serving = flag(plan.serving);
+  backend.port = plan.port;
+  backend.weight = plan.weight;
+  return backend;
+}
+
+bool same_endpoint(const lb_backend& left, const lb_backend& right) {
+  return left.port == right.port &&
+         std::memcmp(static_cast<const void*>(left.address), static_cast<const void*>(right.address),
+                     sizeof(left.address)) == 0;
+}
+
+/// Field by field: faster than by words that were just put together from bytes.
+bool same_state(const lb_backend& left, const lb_backend& right) {
+  return left.service == right.service && left.locality == right.locality &&
+         left.in_cluster == right.in_cluster && left.in_local == right.in_local &&
+         left.serving == right.serving && left.weight == right.weight;
+}
+
+bool in_set(const BackendPlan& backend, lb_scope scope) {
+  return backend.weight > 0 && (scope == LB_LOCAL ? backend.in_local : backend.in_cluster);
+}
+
+}  // namespace
+
+void slots_of(const ServicePortPlan& plan, lb_scope scope, const std::vector<std::uint32_t>& ids,
+              std::vector<std::uint32_t>& slots) {
+  unsigned divisor = 0;
+  std::size_t total = 0;
+  for (const BackendPlan& backend : plan.backends) {
+    if (!in_set(backend, scope)) continue;
+    total += backend.weight;
+    if (backend.weight != divisor) divisor = std::gcd(divisor, unsigned{backend.weight});
+  }
+  slots.clear();
+  if (divisor == 0) return;
+  slots.reserve(total / divisor);
+  for (std::size_t at = 0; at < ids.size(); ++at) {
+    const BackendPlan& backend = plan.backends[at];
+    if (!in_set(backend, scope)) continue;
+    for (unsigned times = backend.weight / divisor; times > 0; --times) slots.push_back(ids[at]);
+  }
+}
+
+Publisher::Publisher(const maps::Store& store, Space& space)
+    : store_(store), space_(space), draft_(std::make_unique<Draft>()) {}
+
+Publisher::~Publisher() = default;
+
+Shortage Publisher::publish(ServiceState& state, const ServicePortPlan& plan) {
+  Draft& draft = *draft_;
+  draft.clear();
+  match(state, plan, draft);
+  if (const Shortage shortage = reserve(state, plan, draft); shortage != Shortage::none) return shortage;
+  write_backends(state, plan, draft);
+  write_extent(state.cluster, draft.cluster, draft.cluster_slots);
+  write_extent(state.local, draft.local, draft.local_slots);
+  flip(state, plan, draft);
+  if (draft.cluster != state.cluster) space_.retire(state.cluster);
+  if (draft.local != state.local) space_.retire(state.local);
+  for (const std::uint32_t id : draft.leftover) end_backend(id);
+  state.ids = draft.ids;
+  state.cluster = draft.cluster;
+  state.local = draft.local;
+  return Shortage::none;
+}
+
+void Publisher::withdraw(ServiceState& state) {
+  store_.services.publish<offsetof(lb_service, cluster)>(state.number, {});
+  store_.services.publish<offsetof(lb_service, local)>(state.number, {});
+  space_.retire(std::exchange(state.cluster, {}));
+  space_.retire(std::exchange(state.local, {}));
+  for (const std::uint32_t id : std::exchange(state.ids, {})) end_backend(id);
+}
+
+// Most changes touch few of many backends, and the order is stable: what is equal at both ends is passed
+// over, and only the middle is looked up.
+void Publisher::match(const ServiceState& state, const ServicePortPlan& plan, Draft& draft) {
+  const auto& backends = plan.backends;
+  const std::size_t shorter = std::min(state.ids.size(), backends.size());
+  draft.ids.assign(backends.size(), 0);
+  const auto same = [&](std::size_t old, std::size_t at) {
+    const lb_backend found = store_.backends.load(state.ids[old]);
+    const lb_backend wanted = backend_of(backends[at], state.number);
+    if (!same_endpoint(found, wanted)) return false;
+    draft.ids[at] = state.ids[old];
+    if (!same_state(found, wanted)) draft.changed.push_back(static_cast<std::uint32_t>(at));
+    return true;
+  };
+  while (draft.prefix < shorter && same(draft.prefix, draft.prefix)) ++draft.prefix;
+  while (draft.prefix + draft.suffix < shorter &&
+         same(state.ids.size() - 1 - draft.suffix, backends.size() - 1 - draft.suffix)) {
+    ++draft.suffix;
+  }
+  match_middle(state, plan, draft);
+}
+
+void Publisher::match_middle(const ServiceState& state, const ServicePortPlan& plan, Draft& draft) {
+  const auto old_end = state.ids.end() - static_cast<std::ptrdiff_t>(draft.suffix);
+  draft.leftover.assign(state.ids.begin() + static_cast<std::ptrdiff_t>(draft.prefix), old_end);
+  const std::size_t end = plan.backends.size() - draft.suffix;
+  if (draft.prefix == end) return;
+
+  EndpointIds<std::size_t> known(store_.backends);  // to the index in leftover
+  known.reserve(draft.leftover.size());
+  for (std::size_t at = 0; at < draft.leftover.size(); ++at) known.emplace(draft.leftover[at], at);
+  for (std::size_t at = draft.prefix; at < end; ++at) {
+    const BackendPlan& backend = plan.backends[at];
+    const Endpoint endpoint{.address = backend.address.bytes, .service = state.number, .port = backend.port};
+    if (const auto found = known.find(endpoint); found != known.end()) {
+      draft.ids[at] = std::exchange(draft.leftover[found->second], 0);
+      draft.changed.push_back(static_cast<std::uint32_t>(at));
+      known.erase(found);
+    } else if (const auto revived = space_.revive(endpoint)) {
+      draft.revived.push_back(draft.ids[at] = *revived);
+      draft.changed.push_back(static_cast<std::uint32_t>(at));
+    } else {
+      draft.created.push_back(static_cast<std::uint32_t>(at));
+    }
+  }
+  std::erase(draft.leftover, 0);
+}
+
+Shortage Publisher::reserve(const ServiceState& state, const ServicePortPlan& plan, Draft& draft) {
+  draft.cluster = state.cluster;
+  draft.local = state.local;
+  if (!reserve_ids(draft)) {
+    for (const std::uint32_t id : draft.revived) space_.retire_backend(id);
+    return Shortage::backends;
+  }
+  slots_of(plan, LB_CLUSTER, draft.ids, draft.cluster_slots);
+  slots_of(plan, LB_LOCAL, draft.ids, draft.local_slots);
+  if (reserve_extent(state.cluster, draft.cluster_slots, draft.cluster) &&
+      reserve_extent(state.local, draft.local_slots, draft.local)) {
+    return Shortage::none;
+  }
+  cancel(state, draft);
+  return Shortage::slots;
+}
+
+bool Publisher::reserve_ids(Draft& draft) {
+  for (std::size_t count = 0; count < draft.created.size(); ++count) {
+    const auto id = space_.backend();
+    if (id) {
+      draft.ids[draft.created[count]] = *id;
+      continue;
+    }
+    while (count > 0) space_.cancel_backend(draft.ids[draft.created[--count]]);
+    return false;
+  }
+  return true;
+}
+
+bool Publisher::reserve_extent(Extent current, const std::vector<std::uint32_t>& ids, Extent& next) {
+  if (holds(current, ids)) return true;
+  const auto extent = space_.slots(static_cast<std::uint32_t>(ids.size()));
+  if (!extent) return false;
+  next = *extent;
+  return true;
+}
+
+void Publisher::cancel(const ServiceState& state, const Draft& draft) {
+  if (draft.cluster != state.cluster) space_.cancel(draft.cluster);
+  if (draft.local != state.local) space_.cancel(draft.local);
+  for (const std::uint32_t at : draft.created) space_.cancel_backend(draft.ids[at]);
+  for (const std::uint32_t id : draft.revived) space_.retire_backend(id);
+}
+
+void Publisher::write_backends(const ServiceState& state, const ServicePortPlan& plan, const Draft& draft) {
+  for (const std::uint32_t at : draft.created) {
+    store_.backends.store(draft.ids[at], backend_of(plan.backends[at], state.number));
+  }
+  for (const std::uint32_t at : draft.changed) {
+    const lb_backend backend = backend_of(plan.backends[at], state.number);
+    store_.backends.publish_change<offsetof(lb_backend, service)>(draft.ids[at], backend);
+    store_.backends.publish_change<offsetof(lb_backend, port)>(draft.ids[at], backend);
+  }
+}
+
+void Publisher::write_extent(Extent current, Extent next, const std::vector<std::uint32_t>& ids) {
+  if (next == current) return;
+  for (std::uint32_t at = 0; at < next.count; ++at) store_.slots.store(next.first + at, ids[at]);
+}
+
+// A reader loads the policy, which names the set, and then the set: a set that the old or the new policy
+// names is never empty in between unless it is empty in one of the two.
+void Publisher::flip(const ServiceState& state, const ServicePortPlan& plan, const Draft& draft) {
+  lb_service next{};
+  next.cluster = {.first = draft.cluster.first, .count = draft.cluster.count};
+  next.local = {.first = draft.local.first, .count = draft.local.count};
+  next.policy = plan.policy;
+  next.affinity_seconds = plan.affinity_seconds;
+  const auto publish_sets = [&](bool empty) {
+    if ((next.cluster.count == 0) == empty) {
+      store_.services.publish_change<offsetof(lb_service, cluster)>(state.number, next);
+    }
+    if ((next.local.count == 0) == empty) {
+      store_.services.publish_change<offsetof(lb_service, local)>(state.number, next);
+    }
+  };
+  publish_sets(false);
+  store_.services.publish_change<offsetof(lb_service, affinity_seconds)>(state.number, next);
+  store_.services.publish_change<offsetof(lb_service, policy)>(state.number, next);
+  publish_sets(true);
+}
+
+void Publisher::end_backend(std::uint32_t id) {
+  lb_backend ended = store_.backends.load(id);
+  ended.in_cluster = ended.in_local = ended.serving = LB_NO;
+  store_.backends.publish_change<offsetof(lb_backend, service)>(id, ended);
+  space_.retire_backend(id);
+}
+
+bool Publisher::holds(Extent extent, const std::vector<std::uint32_t>& ids) const {
+  if (extent.count != ids.size()) return false;
+  for (std::uint32_t at = 0; at < extent.count; ++at) {
+    if (store_.slots.load(extent.first + at) != ids[at]) return false;
+  }
+  return true;
+}
+
+}  // namespace lb::agent

@@ -1,0 +1,68 @@
+// Makes the arrays hold the backends of one service port: new extents are written, then one store shows them.
+// Knows no frontends and no errors of system calls, because it makes none.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/plan.hpp"
+#include "agent/space.hpp"
+#include "maps/mapset.hpp"
+
+namespace lb::agent {
+
+/// One service number and what it has in the kernel.
+struct ServiceState {
+  ServicePortKey key;
+  std::uint32_t number = 0;
+  std::vector<std::uint32_t> ids;  ///< of its backends, in the order of the plan
+  maps::Extent cluster;
+  maps::Extent local;
+  std::vector<lb_frontend_key> frontends;  ///< those that may point to this number
+  std::vector<lb_range_key> ranges;        ///< those that may be there
+};
+
+/// What was short; a service that does not fit keeps all that it had.
+enum class Shortage : std::uint8_t { none, backends, slots };
+
+class Publisher {
+ public:
+  Publisher(const maps::Store& store, Space& space);
+  Publisher(const Publisher&) = delete;
+  Publisher& operator=(const Publisher&) = delete;
+  ~Publisher();
+
+  /// All or nothing. Touches nothing that a reader can see before everything is there.
+  [[nodiscard]] Shortage publish(ServiceState& state, const ServicePortPlan& plan);
+  /// The service has no frontends any more: empties its sets, ends its backends, and retires all but the
+  /// number.
+  void withdraw(ServiceState& state);
+
+ private:
+  struct Draft;
+  void match(const ServiceState& state, const ServicePortPlan& plan, Draft& draft);
+  void match_middle(const ServiceState& state, const ServicePortPlan& plan, Draft& draft);
+  [[nodiscard]] Shortage reserve(const ServiceState& state, const ServicePortPlan& plan, Draft& draft);
+  [[nodiscard]] bool reserve_ids(Draft& draft);
+  [[nodiscard]] bool reserve_extent(maps::Extent current, const std::vector<std::uint32_t>& ids,
+                                    maps::Extent& next);
+  void cancel(const ServiceState& state, const Draft& draft);
+  void write_backends(const ServiceState& state, const ServicePortPlan& plan, const Draft& draft);
+  void write_extent(maps::Extent current, maps::Extent next, const std::vector<std::uint32_t>& ids);
+  void flip(const ServiceState& state, const ServicePortPlan& plan, const Draft& draft);
+  void end_backend(std::uint32_t id);
+  [[nodiscard]] bool holds(maps::Extent extent, const std::vector<std::uint32_t>& ids) const;
+
+  maps::Store store_;
+  Space& space_;
+  std::unique_ptr<Draft> draft_;  ///< of the last publication; its memory serves the next
+};
+
+/// The slots of one set: each backend as often as its weight says, reduced by the weights' common divisor.
+/// `ids` runs beside plan.backends.
+void slots_of(const ServicePortPlan& plan, lb_scope scope, const std::vector<std::uint32_t>& ids,
+              std::vector<std::uint32_t>& slots);
+
+}  // namespace lb::agent

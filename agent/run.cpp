@@ -1,0 +1,342 @@
+// The recipe of the agent. One thread and one io_context; beside them only the helper that waits for grace
+// periods.
+#include "agent/run.hpp"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <csignal>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "agent/clock.hpp"
+#include "agent/cluster.hpp"
+#include "agent/datapath.hpp"
+#include "agent/error.hpp"
+#include "agent/intake.hpp"
+#include "agent/lock.hpp"
+#include "agent/log.hpp"
+#include "agent/node_watch.hpp"
+#include "agent/pages.hpp"
+#include "agent/tables.hpp"
+#include "k8s/manifests.hpp"
+#include "maps/grace.hpp"
+#include "maps/sweep.hpp"
+
+namespace lb::agent {
+namespace {
+
+namespace asio = boost::asio;
+
+/// How long a first plan that does not fit may keep the node from being ready.
+constexpr std::chrono::seconds start_patience{30};
+
+void require_directory(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::directory_iterator look(path, error);
+  if (error) {
+    throw StartError(
+        fmt::format("cannot read the directory --manifests {}: {}; name a directory of YAML or JSON files",
+                    path, error.message()));
+  }
+}
+
+maps::MapSet open_maps(const maps::Pins& pins) {
+  auto opened = maps::MapSet::open(pins, maps::Access::write);
+  if (!opened) {
+    throw StartError(opened.error().sentence());
+  }
+  return std::move(*opened);
+}
+
+std::unique_ptr<maps::KernelGrace> open_grace(maps::Post post) {
+  auto opened = maps::KernelGrace::open(std::move(post));
+  if (!opened) {
+    throw StartError(fmt::format("cannot wait for grace periods: {}; run as root", opened.error().message()));
+  }
+  return std::move(*opened);
+}
+
+PlanOptions plan_options(const AgentOptions& options) {
+  PlanOptions plan;
+  plan.external_ip_ranges = options.external_ips;
+  return plan;
+}
+
+std::unique_ptr<HttpServer> listen_on(asio::io_context& context, const std::optional<Listen>& listen,
+                                      HttpHandler handler) {
+  return listen ? std::make_unique<HttpServer>(context, *listen, std::move(handler)) : nullptr;
+}
+
+std::uint64_t unix_seconds(std::chrono::system_clock::time_point time) {
+  return static_cast<std::uint64_t>(std::chrono::system_clock::to_time_t(time));
+}
+
+/// Everything that lives while the agent runs, in the order in which it comes up. Nothing before `datapath_`
+/// changes anything of the kernel's.
+class Agent final : public PlanSink {
+ public:
+  explicit Agent(const AgentOptions& options);
+
+  /// Until a signal.
+  void run();
+
+ private:
+  void apply(Batch batch, std::vector<PlanChange> changes) override;
+  void settle();
+  void begin_service();
+  void network_changed();
+  void apply_addresses();
+  void attach_again();
+  void retry_later();
+  void complain(const k8s::Complaint& complaint);
+  [[nodiscard]] Snapshot snapshot();
+  [[nodiscard]] maps::Post post();
+
+  maps::Pins pins_;
+  PinLock lock_;
+  const AgentOptions& options_;
+  asio::io_context context_{1};
+  asio::signal_set signals_{context_, SIGTERM, SIGINT};
+  asio::steady_timer retry_timer_{context_};
+
+  Metrics metrics_;
+  Health health_;
+  Complaints complaints_;
+  Pages pages_;
+  std::unique_ptr<HttpServer> health_server_;
+  std::unique_ptr<HttpServer> metrics_server_;
+
+  Datapath datapath_;
+  lb_node before_;  ///< the node page as the last agent left it
+  maps::MapSet maps_;
+  maps::Store store_;
+  std::unique_ptr<maps::KernelGrace> grace_;
+  maps::FlowSweeper sweeper_;
+  FlowCounter flow_counter_;
+  Tables tables_;
+
+  Cluster cluster_;
+  Intake intake_;
+  k8s::ManifestSource source_;
+  NodeWatch node_;
+
+  enum class Phase : std::uint8_t { starting, planning, serving };
+  Phase phase_ = Phase::starting;
+  std::optional<Moment> first_batch_;
+  std::vector<k8s::Address> primary_;           ///< as addresses were last told with
+  std::map<std::uint32_t, NetDevice> devices_;  ///< as hooks were last attached with
+  bool retry_waits_ = false;
+};
+
+Agent::Agent(const AgentOptions& options)
+    : pins_(options.pins),
+      lock_(PinLock::take(pins_)),
+      options_(options),
+      pages_(health_, metrics_, Moment::now, [this] { return snapshot(); }),
+      health_server_(
+          listen_on(context_, options.health, [this](const auto& asked) { return pages_.health(asked); })),
+      metrics_server_(
+          listen_on(context_, options.metrics, [this](const auto& asked) { return pages_.metrics(asked); })),
+      datapath_(Datapath::open(options)),
+      before_(datapath_.page().read()),
+      maps_(open_maps(pins_)),
+      store_(maps_.store()),
+      grace_(open_grace(post())),
+      sweeper_({maps_.young4, maps_.young6, maps_.flows4, maps_.flows6}, post(),
+               {[hertz = before_.hertz] { return flow_clock_now(hertz); }, LB_YOUNG_SECONDS}),
+      flow_counter_(maps_, post()),
+      tables_(store_, *grace_, sweeper_, [this](const auto& complaint) { complain(complaint); }),
+      cluster_(options.node, plan_options(options), *this,
+               [this](const auto& complaint) { complain(complaint); }),
+      intake_(cluster_, options.node, metrics_, health_, Moment::now, [this] { settle(); }),
+      source_(context_, options.manifests, intake_),
+      node_(context_, [this] { network_changed(); }) {}
+
+void Agent::run() {
+  spdlog::info("sluice {} for node {}: manifests {}, pins {}", SLUICE_VERSION, options_.node,
+               options_.manifests, options_.pins);
+  for (const auto& note : datapath_.notes()) {
+    spdlog::warn("{}", note);
+  }
+  if (auto adopted = tables_.adopt(); !adopted) {
+    throw StartError(fmt::format("cannot read the pinned maps: {}; run as root", adopted.error().message()));
+  } else if (adopted->services > 0) {
+    spdlog::info("took over {} service ports, {} backends and {} frontends", adopted->services,
+                 adopted->backends, adopted->frontends);
+  }
+  signals_.async_wait([this](const auto& error, int signal) {
+    if (!error) {
+      spdlog::info("ending on signal {}; what is pinned goes on serving", signal);
+      context_.stop();
+    }
+  });
+  context_.run();
+}
+
+/// The node comes first, so that the first plan knows its addresses.
+void Agent::network_changed() {
+  apply_addresses();
+  if (phase_ == Phase::starting) {
+    phase_ = Phase::planning;
+    source_.start();
+    return;
+  }
+  cluster_.flush();
+  settle();
+  if (phase_ == Phase::serving && node_.network().devices() != devices_) {
+    attach_again();
+  }
+}
+
+void Agent::apply_addresses() {
+  primary_ = intake_.primary_addresses();
+  const auto& network = node_.network();
+  auto addresses = network.addresses(options_.node_port_addresses, primary_);
+  std::vector<k8s::Address> plain;
+  plain.reserve(addresses.size());
+  for (const auto& each : addresses) {
+    plain.push_back(each.address);
+  }
+  cluster_.set_addresses(std::move(plain));
+  tables_.set_addresses(std::move(addresses));
+  const auto sources = network.sources(options_.devices);
+  datapath_.page().set_sources(sources.ipv4, sources.ipv6);
+  retry_later();
+}
+
+/// A device came, went or changed.
+void Agent::attach_again() {
+  devices_ = node_.network().devices();
+  const auto report = datapath_.attach();
+  if (report.count(HookState::attached) + report.count(HookState::updated) + report.count(HookState::failed) >
+      0) {
+    spdlog::info("hooks after a change of devices: sockets: {}; packets: {}", report.sockets_text(),
+                 report.packets_text());
+  }
+  if (const auto failure = report.failure(); !failure.empty()) {
+    spdlog::error("{}", failure);
+  }
+}
+
+/// A plan to the maps. The first one also brings the hooks up: no program sees a packet before there is a
+/// plan.
+void Agent::apply(Batch batch, std::vector<PlanChange> changes) {
+  const auto count = changes.size();
+  const auto start = Moment::now();
+  tables_.apply(batch, std::move(changes));
+  const auto end = Moment::now();
+  metrics_.published(end.steady - start.steady, end.wall);
+  spdlog::debug("wrote {} services in {} µs", count,
+                std::chrono::duration_cast<std::chrono::microseconds>(end.steady - start.steady).count());
+  if (!first_batch_) {
+    first_batch_ = end;
+    asio::post(context_, [this] { begin_service(); });
+  }
+  retry_later();
+}
+
+void Agent::begin_service() {
+  const auto report = datapath_.attach();
+  if (const auto failure = report.failure(); !failure.empty()) {
+    if (before_.started == 0) {
+      detach_all(pins_);
+    }
+    throw StartError(failure + "; see --devices, --xdp and --sockets for what to leave out");
+  }
+  phase_ = Phase::serving;
+  devices_ = node_.network().devices();
+  datapath_.page().set_started(unix_seconds(first_batch_->wall));
+  const auto counts = cluster_.counts();
+  spdlog::info("serving; services: {}, endpoints: {}; sockets: {}; packets: {}", counts.services,
+               counts.endpoints, report.sockets_text(), report.packets_text());
+  if (const auto missing = datapath_.features().missing(); !missing.empty()) {
+    spdlog::info("without: {}", missing);
+  }
+  settle();
+}
+
+/// Nothing of what came is left to plan or to write, save what waits for a retry: one service that does not
+/// fit must not take the node out of its load balancers for good.
+void Agent::settle() {
+  datapath_.page().set_zone(cluster_.node().zone);
+  if (intake_.primary_addresses() != primary_) {
+    apply_addresses();
+  }
+  const auto now = Moment::now();
+  const bool begun = phase_ == Phase::serving && (health_.ready() || tables_.complete() ||
+                                                  now.steady - first_batch_->steady >= start_patience);
+  if (begun) {
+    health_.applied(now);
+  }
+}
+
+/// A retry that is under way is not put off by what comes meanwhile.
+void Agent::retry_later() {
+  const auto pause = tables_.retry_in();
+  if (!pause || retry_waits_) {
+    return;
+  }
+  retry_waits_ = true;
+  retry_timer_.expires_after(*pause);
+  retry_timer_.async_wait([this](const auto& error) {
+    retry_waits_ = false;
+    if (error) {
+      return;
+    }
+    if (!tables_.complete()) {
+      metrics_.retried();
+    }
+    tables_.retry();
+    settle();
+    retry_later();
+  });
+}
+
+void Agent::complain(const k8s::Complaint& complaint) {
+  metrics_.complained();
+  complaints_.say(complaint);
+}
+
+Snapshot Agent::snapshot() {
+  Snapshot snapshot;
+  snapshot.fills = tables_.fills();
+  snapshot.fills.insert(snapshot.fills.end(), flow_counter_.last().begin(), flow_counter_.last().end());
+  flow_counter_.refresh();
+  if (const auto outcomes = maps_.stats()) {
+    snapshot.outcomes = *outcomes;
+  }
+  return snapshot;
+}
+
+/// To this thread, from any; what runs may leave something to retry.
+maps::Post Agent::post() {
+  return [this](std::function<void()> action) {
+    asio::post(context_, [this, action = std::move(action)] {
+      action();
+      retry_later();
+      if (!health_.ready()) {
+        settle();
+      }
+    });
+  };
+}
+
+}  // namespace
+
+int run_agent(const AgentOptions& options) {
+  start_log(options.log_level, options.log_format);
+  require_directory(options.manifests);
+  Agent(options).run();
+  return 0;
+}
+
+}  // namespace lb::agent

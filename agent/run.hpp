@@ -1,0 +1,12 @@
+// The agent's recipe: from options to a node that is served, until a signal ends it.
+#pragma once
+
+#include "agent/config.hpp"
+
+namespace lb::agent {
+
+/// Returns the exit code after SIGTERM or SIGINT; everything stays pinned and serves on. Throws StartError
+/// before the agent is up.
+[[nodiscard]] int run_agent(const AgentOptions& options);
+
+}  // namespace lb::agent

@@ -1,0 +1,137 @@
+// All that is known of one Service, and what was last planned from it.
+#include "agent/service_model.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace lb::agent {
+
+Change ServiceModel::set(k8s::Service service) {
+  if (service_ == service) return Change::none;
+  if (!service_ || service_->topology_keys != service.topology_keys) see_endpoints_anew();
+  service_ = std::move(service);
+  frame_is_stale_ = true;
+  return Change::some;
+}
+
+void ServiceModel::unset() noexcept {
+  service_.reset();
+  frame_is_stale_ = true;
+}
+
+Change ServiceModel::put_slice(const k8s::EndpointSlice& slice) {
+  auto compact = std::make_unique<CompactSlice>(slice);
+  const auto found = slices_.find(slice.key.name);
+  if (found != slices_.end() && *found->second == *compact) return Change::none;
+  retire(slice.key.name);
+  endpoint_count_ += compact->size();
+  slices_.emplace(slice.key.name, std::move(compact));
+  return Change::some;
+}
+
+void ServiceModel::erase_slice(const std::string& name) { retire(name); }
+
+void ServiceModel::retire(const std::string& slice) {
+  changed_slices_.insert(slice);
+  if (endpoints_ == Endpoints::settled) endpoints_ = Endpoints::slices_changed;
+  const auto found = slices_.find(slice);
+  if (found == slices_.end()) return;
+  endpoint_count_ -= found->second->size();
+  found->second->retire();
+  retired_.push_back(std::move(found->second));
+  slices_.erase(found);
+}
+
+std::set<std::string> ServiceModel::frame(const NodeView& node, const PlanOptions& options,
+                                          Frontends& frontends) {
+  if (!std::exchange(frame_is_stale_, false)) return {};
+  ServiceFrame framed;
+  if (service_) framed = lb::agent::frame(*service_, node, options);
+  auto others = frontends.claim(name_, service_ ? service_->created : 0, framed.ports);
+  frame_complaints_ = std::move(framed.complaints);
+  adopt(std::move(framed.ports));
+  return others;
+}
+
+/// Keeps the endpoints and the plan of every port that stays.
+void ServiceModel::adopt(std::vector<PortFrame> frames) {
+  std::vector<Port> ports;
+  std::size_t kept = 0;
+  for (auto& frame : frames) {
+    const auto old = std::find_if(ports_.begin(), ports_.end(),
+                                  [&](const Port& port) { return port.frame.plan.key == frame.plan.key; });
+    Port port;
+    if (old != ports_.end()) {
+      ++kept;
+      port = std::move(*old);
+    }
+    port.frame = std::move(frame);
+    ports.push_back(std::move(port));
+  }
+  ports_went_ = ports_went_ || kept < ports_.size();
+  ports_ = std::move(ports);
+  if (endpoints_ == Endpoints::settled) endpoints_ = Endpoints::slices_changed;
+}
+
+Change ServiceModel::replan(const NodeView& node, const Frontends& frontends) {
+  Change change = std::exchange(ports_went_, false) ? Change::some : Change::none;
+  const bool settled = endpoints_ == Endpoints::settled;
+  if (!settled) settle(node);
+  for (auto& port : ports_) {
+    auto held = frontends.held(name_, port.frame.plan);
+    if (settled && port.plan && port.plan->frontends == held) continue;
+    if (replan(port, std::move(held)) == Change::some) change = Change::some;
+  }
+  return change;
+}
+
+void ServiceModel::settle(const NodeView& node) {
+  static const std::vector<std::string> no_keys;
+  const Viewpoint view{node, service_ ? service_->topology_keys : no_keys};
+  for (auto& port : ports_) {
+    take_in(port, view);
+    port.seen = Seen::before;
+  }
+  retired_.clear();
+  changed_slices_.clear();
+  endpoints_ = Endpoints::settled;
+}
+
+void ServiceModel::take_in(Port& port, const Viewpoint& view) const {
+  std::vector<Candidate> fresh;
+  const auto append = [&](const CompactSlice& slice) {
+    slice.append(port.frame.plan.key, port.frame.port_name, view, fresh);
+  };
+  if (port.seen == Seen::never || endpoints_ == Endpoints::all_stale) {
+    port.candidates.clear();
+    for (const auto& [name, slice] : slices_) append(*slice);
+  } else {
+    for (const auto& name : changed_slices_) {
+      const auto found = slices_.find(name);
+      if (found != slices_.end()) append(*found->second);
+    }
+  }
+  if (!fresh.empty() || !retired_.empty()) port.candidates.update(fresh);
+}
+
+Change ServiceModel::replan(Port& port, std::vector<FrontendPlan> held) const {
+  auto plan = complete(port.frame, port.candidates);
+  plan.frontends = std::move(held);
+  if (port.plan && *port.plan == plan) return Change::none;
+  port.plan = std::make_shared<const ServicePortPlan>(std::move(plan));
+  return Change::some;
+}
+
+PlanChange ServiceModel::plans() const {
+  PlanChange change{name_, {}};
+  for (const auto& port : ports_) change.ports.push_back(port.plan);
+  return change;
+}
+
+std::set<std::string> ServiceModel::complaints(const Frontends& frontends) const {
+  std::set<std::string> complaints(frame_complaints_.begin(), frame_complaints_.end());
+  for (auto& sentence : frontends.lost(name_)) complaints.insert(std::move(sentence));
+  return complaints;
+}
+
+}  // namespace lb::agent

@@ -1,0 +1,82 @@
+// All that is known of one Service: its object, its slices, and what was last planned from them. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "agent/endpoints.hpp"
+#include "agent/frontends.hpp"
+#include "agent/plan.hpp"
+#include "k8s/model.hpp"
+
+namespace lb::agent {
+
+enum class Change : std::uint8_t { none, some };
+
+/// Slices and object may come and go in any order; work is done in frame() and replan(), once for a burst of
+/// them.
+class ServiceModel {
+ public:
+  explicit ServiceModel(std::string name) : name_(std::move(name)) {}
+
+  Change set(k8s::Service service);
+  void unset() noexcept;
+  Change put_slice(const k8s::EndpointSlice& slice);
+  void erase_slice(const std::string& name);
+  /// The node's labels, or those of a peer, are no longer what the endpoints were seen with.
+  void see_endpoints_anew() noexcept { endpoints_ = Endpoints::all_stale; }
+  /// The node's addresses are no longer what the external IPs were compared with.
+  void see_frontends_anew() noexcept { frame_is_stale_ = true; }
+
+  [[nodiscard]] bool wants_labels() const noexcept { return service_ && !service_->topology_keys.empty(); }
+  [[nodiscard]] bool has_external_ips() const noexcept { return service_ && !service_->external_ips.empty(); }
+  [[nodiscard]] std::size_t endpoint_count() const noexcept { return endpoint_count_; }
+  /// Nothing is known and nothing is planned.
+  [[nodiscard]] bool is_empty() const noexcept { return !service_ && slices_.empty() && ports_.empty(); }
+
+  /// Brings the service's own part up to date and claims its frontends. Returns the other services whose
+  /// frontends may have changed by it; they need a replan().
+  std::set<std::string> frame(const NodeView& node, const PlanOptions& options, Frontends& frontends);
+  /// Brings the plans up to date, after every changed service's frame().
+  Change replan(const NodeView& node, const Frontends& frontends);
+  /// The plans as of the last replan().
+  [[nodiscard]] PlanChange plans() const;
+  /// What is wrong with the object now.
+  [[nodiscard]] std::set<std::string> complaints(const Frontends& frontends) const;
+
+ private:
+  enum class Endpoints : std::uint8_t { settled, slices_changed, all_stale };
+  enum class Seen : std::uint8_t { never, before };
+  struct Port {
+    PortFrame frame;
+    Seen seen = Seen::never;
+    CandidateList candidates;
+    std::shared_ptr<const ServicePortPlan> plan;
+  };
+
+  void adopt(std::vector<PortFrame> frames);
+  void settle(const NodeView& node);
+  void take_in(Port& port, const Viewpoint& view) const;
+  void retire(const std::string& slice);
+  Change replan(Port& port, std::vector<FrontendPlan> held) const;
+
+  std::string name_;
+  std::optional<k8s::Service> service_;
+  bool frame_is_stale_ = false;
+  Endpoints endpoints_ = Endpoints::settled;
+  bool ports_went_ = false;
+  std::vector<Port> ports_;  ///< sorted by key
+  std::vector<std::string> frame_complaints_;
+  std::map<std::string, std::unique_ptr<CompactSlice>> slices_;
+  std::set<std::string> changed_slices_;
+  std::vector<std::unique_ptr<CompactSlice>> retired_;  ///< candidates may still point to them
+  std::size_t endpoint_count_ = 0;
+};
+
+}  // namespace lb::agent

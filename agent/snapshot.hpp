@@ -1,0 +1,69 @@
+// What the maps hold at one moment, in sizes and counters: for /metrics and `sluice status`. Plain values.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "maps/abi.h"
+#include "maps/grace.hpp"
+#include "maps/mapset.hpp"
+
+namespace lb::agent {
+
+/// How full one map is.
+struct Fill {
+  std::string_view map;    ///< the kernel's name, a literal
+  std::uint64_t used = 0;  ///< entries
+  std::uint64_t limit = 0;
+};
+
+struct Snapshot {
+  std::vector<Fill> fills;
+  lb_stats outcomes{};  ///< summed over the CPUs
+};
+
+/// Frontends, addresses, services, source ranges, slots and backends in use. Reads every entry: for a
+/// command, or now and then.
+[[nodiscard]] maps::result<std::vector<Fill>> table_fills(const maps::MapSet& maps);
+/// Entries of the tables that programs fill: flows and affinity. Reads every entry.
+[[nodiscard]] maps::result<std::vector<Fill>> flow_fills(const maps::MapSet& maps);
+
+/// Counts the tables that programs fill, in steps between other work, so that no scrape holds up the agent.
+class FlowCounter {
+ public:
+  /// `post` runs each step, of about `step_entries` entries, in a turn of its own. `maps` must outlive this.
+  FlowCounter(const maps::MapSet& maps, maps::Post post, std::uint32_t step_entries = 4096);
+
+  /// Begins a count unless one is under way.
+  void refresh();
+  /// As the last finished count found them; all zero before the first.
+  [[nodiscard]] const std::vector<Fill>& last() const noexcept { return last_; }
+
+ private:
+  void step();
+  [[nodiscard]] maps::error_code step_table();
+
+  const maps::MapSet& maps_;
+  maps::Post post_;
+  std::uint32_t step_entries_;
+  std::vector<Fill> last_;
+  std::vector<Fill> counting_;  ///< empty: no count is under way
+  std::size_t table_ = 0;
+  maps::raw::Cursor cursor_;
+};
+
+/// One line of outcomes.h.
+struct Outcome {
+  std::string_view name;
+  std::string_view action;
+  std::string_view meaning;
+  __u64 lb_stats::* count;
+};
+
+#define LB_OUTCOME_LINE(name, action, meaning) Outcome{#name, #action, meaning, &lb_stats::name},
+inline constexpr std::array<Outcome, LB_OUTCOME_COUNT> outcomes = {{LB_OUTCOMES(LB_OUTCOME_LINE)}};
+#undef LB_OUTCOME_LINE
+
+}  // namespace lb::agent

@@ -1,0 +1,130 @@
+// Makes the kernel's tables match the plan, in an order that never shows a frontend without its backends, and
+// owns the retries: what one service cannot get disturbs no other one and reaches no source.
+#pragma once
+
+#include <boost/unordered/unordered_flat_set.hpp>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "agent/plan.hpp"
+#include "agent/publisher.hpp"
+#include "agent/snapshot.hpp"
+#include "agent/space.hpp"
+#include "k8s/source.hpp"
+#include "maps/mapset.hpp"
+#include "maps/mirror.hpp"
+
+namespace lb::agent {
+
+/// What was found pinned.
+struct Adopted {
+  std::size_t services = 0;
+  std::size_t backends = 0;
+  std::size_t frontends = 0;
+};
+
+/// One of this node's addresses, and whether node ports are served on it.
+struct NodeAddress {
+  k8s::Address address;
+  lb_address_kind kind = LB_NODE_ADDRESS;
+};
+
+class Tables final : public PlanSink {
+ public:
+  using Complain = std::function<void(k8s::Complaint)>;
+
+  /// What `store`, `grace` and `sweeper` refer to must outlive this; each problem of a service is told once
+  /// until it changes.
+  Tables(const maps::Store& store, maps::GracePeriod& grace, maps::Sweeper& sweeper, Complain complain);
+
+  /// Reads all that is pinned; writes nothing. Call it once, before the first apply().
+  [[nodiscard]] maps::result<Adopted> adopt();
+
+  /// Writes what differs. Before the first batch, which is Batch::whole, nothing is written.
+  void apply(Batch batch, std::vector<PlanChange> changes) override;
+
+  /// The whole list of this node's addresses; written as soon as the first batch was.
+  void set_addresses(std::vector<NodeAddress> addresses);
+
+  /// Tries again what failed.
+  void retry();
+  /// How long to wait before the next retry(); nothing: all is written, or waits for a grace period only.
+  [[nodiscard]] std::optional<std::chrono::milliseconds> retry_in() const;
+  /// Whether the kernel holds the whole plan.
+  [[nodiscard]] bool complete() const { return pending_.empty() && !addresses_pending_; }
+
+  [[nodiscard]] std::vector<Fill> fills() const;
+
+ private:
+  using Ports = std::vector<std::unique_ptr<ServiceState>>;
+  using Claims = boost::unordered_flat_set<lb_frontend_key, maps::HashBytes, maps::EqualBytes>;
+  enum class Pause : std::uint8_t { none, waiting, failed };
+  struct Work;
+
+  // Adoption.
+  struct Adoption;
+  [[nodiscard]] maps::error_code adopt_names(Adoption& found);
+  void adopt_frontends(Adoption& found);
+  void adopt_ranges(Adoption& found);
+  void adopt_backends(Adoption& found);
+  void adopt_sets(const Adoption& found);
+  /// Whether a number found in a map is one that we could have given.
+  [[nodiscard]] bool usable(std::uint32_t number) const {
+    return number > 0 && number < space_.service_pool().limit();
+  }
+  ServiceState& add_state(const ServicePortKey& key, std::uint32_t number);
+
+  // One batch.
+  void run(std::vector<PlanChange> changes);
+  void remove_frontends(Work& work, const Claims& claims);
+  void publish_ports(Work& work);
+  void publish_port(Work& work, const ServicePortPlan& plan);
+  void point_frontends(Work& work, ServiceState& state, const ServicePortPlan& plan);
+  void finish(Work& work);
+  void retire_ports(Work& work);
+  [[nodiscard]] bool retire_port(Work& work, ServiceState& state);
+  void erase_frontend(Work& work, ServiceState& state, const lb_frontend_key& key);
+  [[nodiscard]] bool add_ranges(Work& work, ServiceState& state, const ServicePortPlan& plan);
+  [[nodiscard]] bool remove_ranges(Work& work, ServiceState& state, const std::vector<lb_range_key>& wanted);
+  [[nodiscard]] ServiceState* create_state(Work& work, const ServicePortPlan& plan);
+  void settle(Work& work);
+  void fail(Work& work, std::string reason);
+  void fall_short(Work& work, const std::string& what);
+  [[nodiscard]] ServiceState* find_state(const std::string& service, const ServicePortKey& key);
+  void write_addresses();
+  void resume();
+  void rerun(Pause which);
+
+  maps::Store store_;
+  Complain complain_;
+  maps::Mirror<lb_frontend_key, lb_frontend> frontends_;
+  maps::Mirror<lb_address_key, lb_address> addresses_;
+  maps::Mirror<lb_range_key, lb_range> ranges_;
+  Space space_;
+  Publisher publisher_;
+
+  std::unordered_map<std::string, Ports> services_;  ///< by "namespace/name"
+  struct Pending {
+    PlanChange change;
+    Pause pause = Pause::failed;
+  };
+  std::map<std::string, Pending> pending_;
+  std::unordered_map<std::string, std::string> told_;
+  std::vector<NodeAddress> wanted_addresses_;
+  bool addresses_pending_ = false;
+  bool started_ = false;  ///< the first batch came
+  unsigned failures_ = 0;
+};
+
+/// "namespace/name" of a service port's name.
+[[nodiscard]] std::string service_of(const std::string& service_port);
+
+}  // namespace lb::agent
