@@ -1,0 +1,29 @@
+// The floor programs of floor.bpf.c, loaded, with one flow that turns a packet to and fro.
+#pragma once
+
+#include <memory>
+
+#include "tests/prog/packets_build.hpp"
+
+namespace lb::bench {
+
+enum class Floor : std::uint8_t { parse, rewrite };
+
+class Floors {
+ public:
+  /// Packets of `one` become `other`, and those become `one`.
+  Floors(const test::Tuple& one, const test::Tuple& other);
+  Floors(const Floors&) = delete;
+  Floors& operator=(const Floors&) = delete;
+  ~Floors();
+
+  /// Mean nanoseconds of one run; 0 where the program did not know the packet. `hook` is xdp or tc_in.
+  [[nodiscard]] std::uint32_t run(Floor floor, test::Hook hook, const test::Bytes& packet, std::uint32_t repeat);
+
+ private:
+  struct Skeleton;
+  void add(const test::Tuple& from, const test::Tuple& to);
+  std::unique_ptr<Skeleton> skeleton_;
+};
+
+}  // namespace lb::bench

@@ -1,0 +1,309 @@
+// What a packet costs in the programs, in nanoseconds by BPF_PROG_TEST_RUN, for services of 10 to 1,000,000 slots,
+// beside the floor. Run as root, with the machine idle.
+//
+// A test run repeats on the same buffer, and the programs rewrite it. So two services mirror each other: the backend
+// of one is the frontend of the other. An established packet goes to and fro between two flows for as long as its
+// TTL lasts, and a new flow's packet is the next new flow's. Each batch starts with a fresh packet, and counts only if
+// the outcome's counter rose by exactly the batch's size.
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <net/if.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "bench/floor.hpp"
+#include "tests/prog/harness.hpp"
+#include "tests/prog/packets_build.hpp"
+
+namespace lb::bench {
+namespace {
+
+using namespace lb::test;
+
+constexpr std::array<std::uint32_t, 3> sizes = {10, 10'000, 1'000'000};
+constexpr int rounds = 15;
+constexpr std::uint32_t batches = 100;      // of one round
+constexpr std::uint32_t hops_a_batch = 200;  // below the TTL
+constexpr std::uint32_t new_a_batch = 48;    // so few that their ports seldom meet
+constexpr std::uint32_t spare_slots = 64;
+
+struct Names {
+  const char* client;
+  const char* node;
+  std::array<const char*, 2> frontends;
+};
+const Names names4 = {"192.0.2.10", "192.0.2.20", {"192.0.2.80", "192.0.2.81"}};
+const Names names6 = {"2001:db8:1::10", "2001:db8:1::20", {"2001:db8:1::80", "2001:db8:1::81"}};
+constexpr std::uint16_t service_port = 80;
+constexpr std::uint16_t client_port = 5000;
+
+const Names& names_of(int family) { return family == 4 ? names4 : names6; }
+
+Address address(const std::string& text) {
+  Address bytes{};
+  const auto mapped = text.find(':') == std::string::npos ? "::ffff:" + text : text;
+  if (::inet_pton(AF_INET6, mapped.c_str(), bytes.data()) != 1) throw std::runtime_error(text);
+  return bytes;
+}
+
+void must(const maps::error_code& error) {
+  if (error) throw std::runtime_error("a map refused: " + error.message());
+}
+
+/// One device, on whose network everybody is.
+std::uint32_t make_network() {
+  run_ip(
+      "link add bench0 address 02:00:00:00:00:10 type veth peer name bench0p\nlink set bench0 up\n"
+      "link set bench0p up\naddress add 192.0.2.1/24 dev bench0\naddress add 2001:db8:1::1/64 dev bench0 nodad\n");
+  for (const auto* names : {&names4, &names6}) {
+    for (const auto* text : {names->client, names->node, names->frontends[0], names->frontends[1]})
+      run_ip(fmt::format("neighbour replace {} lladdr 02:01:00:00:00:01 dev bench0 nud permanent\n", text));
+  }
+  attach_nothing(::if_nametoindex("bench0"));
+  return ::if_nametoindex("bench0");
+}
+
+Settings settings_of(std::uint32_t slots, std::uint16_t first_port, std::uint16_t last_port) {
+  Settings settings;
+  settings.slots = settings.backends = (4 * slots) + spare_slots;
+  settings.config.fib_source = LB_NO;
+  settings.config.first_port = first_port;
+  settings.config.last_port = last_port;
+  settings.config.high_first_port = settings.config.high_last_port = 0;
+  return settings;
+}
+
+/// Two services of each family that mirror each other, with that many slots each.
+class Mirror {
+ public:
+  Mirror(std::uint32_t slots, std::uint32_t device, std::uint16_t first_port, std::uint16_t last_port)
+      : programs_(settings_of(slots, first_port, last_port)), device_(device) {
+    must(programs_.devices.put(device,
+                               {.kind = LB_OUTWARD, .pad = {}, .check = lb_device_check(device)},
+                               maps::Put::any));
+    must(maps::raw::put(programs_.map("lb_ports"), &device, &device, maps::Put::any));
+    for (const int family : {4, 6}) {
+      for (const int number : {0, 1}) add_service(family, number, slots);
+    }
+  }
+
+  Programs& programs() { return programs_; }
+
+  /// Source addresses of new flows, from now on.
+  void set_source(int family, const char* text) {
+    auto node = programs_.node.load(0);
+    const auto bytes = address(text);
+    std::memcpy(family == 4 ? node.source4 : node.source6, bytes.data(), bytes.size());
+    programs_.node.store(0, node);
+  }
+
+  void set_secret(std::uint64_t secret) {
+    auto node = programs_.node.load(0);
+    node.secret[0] = secret;
+    programs_.node.store(0, node);
+  }
+
+  Verdict run(Hook hook, const Bytes& packet, std::uint32_t repeat) {
+    return programs_.run({.hook = hook, .device = device_, .repeat = repeat}, packet);
+  }
+
+ private:
+  void add_service(int family, int number, std::uint32_t slots) {
+    ++service_;
+    const auto& names = names_of(family);
+    const auto ours = static_cast<std::size_t>(number);
+    lb_backend backend{};
+    const auto target = address(names.frontends[1 - ours]);
+    std::memcpy(backend.address, target.data(), target.size());
+    backend.service = service_;
+    backend.in_cluster = backend.serving = LB_YES;
+    backend.port = service_port;
+    const std::uint32_t first = (service_ - 1) * slots;
+    for (std::uint32_t at = 0; at < slots; ++at) {
+      programs_.backends.store(first + at + 1, backend);
+      programs_.slots.store(first + at, first + at + 1);
+    }
+    lb_service service{};
+    service.cluster = {first, slots};
+    programs_.services.store(service_, service);
+    add_frontend(address(names.frontends[ours]));
+  }
+
+  void add_frontend(const Address& at) {
+    lb_frontend_key key{};
+    std::memcpy(key.address, at.data(), at.size());
+    key.port = service_port;
+    key.protocol = LB_TCP;
+    must(programs_.frontends.put(
+        key, {.service = service_, .kind = LB_LOAD_BALANCER, .pad = 0, .check = lb_frontend_check(&key)},
+        maps::Put::any));
+  }
+
+  Programs programs_;
+  std::uint32_t device_;
+  std::uint32_t service_ = 0;
+};
+
+Tuple request_of(int family, const char* client, int frontend) {
+  return {family, 6, {address(client), client_port},
+          {address(names_of(family).frontends[static_cast<std::size_t>(frontend)]), service_port}};
+}
+
+void demand(bool met, const std::string& what) {
+  if (!met) throw std::runtime_error(what);
+}
+
+/// A whole handshake, after which both halves are in lb_flows.
+void establish(Mirror& mirror, const Tuple& request) {
+  const auto first = mirror.run(Hook::tc_in, build(request, {.flags = syn}), 1);
+  demand(first.counts[LB_OUTCOME_new_remote] == 1, "no new flow: " + counts_text(first.counts));
+  const auto answer = tuple_of(first.packet).reversed();
+  mirror.run(Hook::tc_in, build(answer, {.flags = syn | ack, .sequence = 700, .acknowledged = 1}), 1);
+  const auto third = mirror.run(Hook::tc_in, build(request, {.flags = ack, .acknowledged = 701}), 1);
+  demand(third.counts[LB_OUTCOME_promoted] == 1, "no established flow: " + counts_text(third.counts));
+}
+
+double median(std::vector<double> values) {
+  demand(!values.empty(), "no batch counted");
+  std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2));
+  return values[values.size() / 2];
+}
+
+/// Median of the rounds' means. `batch` returns nanoseconds, or 0 where the batch does not count.
+template <class Batch>
+double measure(Batch batch) {
+  std::vector<double> means;
+  for (int round = 0; round < rounds; ++round) {
+    double sum = 0;
+    int counted = 0;
+    for (std::uint32_t i = 0; i < batches; ++i) {
+      const double nanoseconds = batch();
+      sum += nanoseconds;
+      counted += nanoseconds > 0 ? 1 : 0;
+    }
+    demand(counted > static_cast<int>(batches) / 2, "most batches did not go as planned");
+    means.push_back(sum / counted);
+  }
+  return median(std::move(means));
+}
+
+double counted_only(const Verdict& verdict, lb_outcome outcome, std::uint32_t repeat) {
+  return verdict.counts[outcome] == repeat ? verdict.nanoseconds : 0;
+}
+
+double established(std::uint32_t slots, std::uint32_t device, int family, Hook hook) {
+  Mirror mirror(slots, device, client_port, client_port);
+  const auto& names = names_of(family);
+  mirror.set_source(family, names.node);
+  const auto there = request_of(family, names.client, 0);
+  establish(mirror, there);
+  mirror.set_source(family, names.client);
+  establish(mirror, request_of(family, names.node, 1));
+  const auto packet = build(there, {.hops = 255});
+  const auto outcome = hook == Hook::xdp ? LB_OUTCOME_flow_xdp : LB_OUTCOME_flow_redirect;
+  return measure([&] { return counted_only(mirror.run(hook, packet, hops_a_batch), outcome, hops_a_batch); });
+}
+
+template <class Key, class Value>
+void clear(maps::HashMap<Key, Value>& map) {
+  std::vector<Key> keys;
+  must(map.for_each([&](const Key& key, const Value&) { keys.push_back(key); }));
+  for (const auto& key : keys) must(map.erase(key));
+}
+
+double new_flows(std::uint32_t slots, std::uint32_t device, int family, Hook hook) {
+  Mirror mirror(slots, device, 1024, 65535);
+  std::mt19937_64 random(slots);
+  const auto& names = names_of(family);
+  mirror.set_source(family, names.node);
+  const auto packet = build(request_of(family, names.client, 0), {.hops = 255, .flags = syn});
+  const auto outcome = hook == Hook::xdp ? LB_OUTCOME_new_xdp : LB_OUTCOME_new_remote;
+  return measure([&] {
+    clear(mirror.programs().young4);
+    clear(mirror.programs().young6);
+    mirror.set_secret(random());
+    const auto verdict = mirror.run(hook, packet, new_a_batch);
+    return verdict.counts[LB_OUTCOME_port_collision] == 0 ? counted_only(verdict, outcome, new_a_batch) : 0;
+  });
+}
+
+double unrelated(std::uint32_t slots, std::uint32_t device, int family, Hook hook) {
+  Mirror mirror(slots, device, client_port, client_port);
+  auto tuple = request_of(family, names_of(family).client, 0);
+  tuple.destination.port = service_port + 1;
+  const auto packet = build(tuple, {.hops = 255});
+  const auto outcome = hook == Hook::xdp ? LB_OUTCOME_left_to_tc : LB_OUTCOME_unrelated;
+  return measure([&] { return counted_only(mirror.run(hook, packet, hops_a_batch), outcome, hops_a_batch); });
+}
+
+double floor_of(Floor floor, int family, Hook hook) {
+  const auto& names = names_of(family);
+  const auto there = request_of(family, names.client, 0);
+  Floors floors(there, request_of(family, names.node, 1));
+  const auto packet = build(there, {.hops = 255});
+  return measure([&] { return floors.run(floor, hook, packet, hops_a_batch); });
+}
+
+void print_floor(const char* what, Floor floor, int family, Hook hook) {
+  fmt::print("| {} | IPv{} | floor: {} | {:.0f} | | | |\n", hook == Hook::xdp ? "XDP" : "tc", family, what,
+             floor_of(floor, family, hook));
+}
+
+/// False: the last column is more than 1.5 times the first.
+template <class Measure>
+bool print_row(const char* what, Measure measure_one, std::uint32_t device, int family, Hook hook) {
+  std::array<double, sizes.size()> costs{};
+  for (std::size_t at = 0; at < sizes.size(); ++at) costs[at] = measure_one(sizes[at], device, family, hook);
+  const double ratio = costs.back() / costs.front();
+  fmt::print("| {} | IPv{} | {} | {:.0f} | {:.0f} | {:.0f} | {:.2f} |\n", hook == Hook::xdp ? "XDP" : "tc", family,
+             what, costs[0], costs[1], costs[2], ratio);
+  std::fflush(stdout);
+  return ratio <= 1.5;
+}
+
+/// The thread stays on one processor, so that a batch meets its own caches.
+void stay() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(static_cast<unsigned>(::sched_getcpu()), &set);
+  ::sched_setaffinity(0, sizeof(set), &set);
+}
+
+bool run_all() {
+  stay();
+  const NetNamespace network;
+  const auto device = make_network();
+  bool reached = true;
+  fmt::print("ns a packet, median of {} rounds of {} batches; columns: slots of the service\n\n", rounds, batches);
+  fmt::print("| hook | family | packet | 10 | 10,000 | 1,000,000 | last / first |\n|---|---|---|---|---|---|---|\n");
+  for (const auto hook : {Hook::xdp, Hook::tc_in}) {
+    for (const int family : {4, 6}) {
+      print_floor("parse", Floor::parse, family, hook);
+      print_floor("parse, one look-up, rewrite", Floor::rewrite, family, hook);
+      reached &= print_row("established", established, device, family, hook);
+      reached &= print_row("new flow (SYN)", new_flows, device, family, hook);
+      reached &= print_row("unrelated", unrelated, device, family, hook);
+    }
+  }
+  fmt::print("\nlast / first is to be at most 1.5: {}\n", reached ? "yes" : "NO");
+  return reached;
+}
+
+}  // namespace
+}  // namespace lb::bench
+
+int main() {
+  try {
+    return lb::bench::run_all() ? 0 : 1;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "bench_programs: {}\n", error.what());
+    return 1;
+  }
+}

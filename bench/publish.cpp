@@ -1,0 +1,131 @@
+// Publishing: from a plan to the flip, for one service of many backends, in the kernel's own maps. Run as
+// root.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/tables.hpp"
+#include "tests/prog/real_maps.hpp"
+
+namespace {
+
+using namespace lb::tables_test;
+using lb::agent::Batch;
+using Plan = std::shared_ptr<lb::agent::ServicePortPlan>;
+
+constexpr int rounds = 21;
+
+class NothingNamed final : public lb::maps::Sweeper {
+ public:
+  explicit NothingNamed(lb::maps::Post post) : post_(std::move(post)) {}
+  void sweep(std::function<void(lb::maps::result<lb::maps::Named>)> done) override {
+    post_([done = std::move(done)] { done(lb::maps::Named()); });
+  }
+
+ private:
+  lb::maps::Post post_;
+};
+
+Plan plan_of(std::uint32_t count, std::uint32_t generation) {
+  auto plan = std::make_shared<lb::agent::ServicePortPlan>();
+  plan->key.name = "default/bench";
+  plan->frontends.push_back({.address = {}, .port = 80, .kind = LB_CLUSTER_IP});
+  plan->backends.resize(count);
+  for (std::uint32_t at = 0; at < count; ++at) {
+    auto& backend = plan->backends[at];
+    std::memcpy(backend.address.bytes.data(), &generation, sizeof(generation));
+    std::memcpy(backend.address.bytes.data() + 12, &at, sizeof(at));
+    backend.port = 8080;
+    backend.in_cluster = backend.serving = true;
+  }
+  return plan;
+}
+
+/// One agent over maps of its own.
+struct Bench {
+  Calls calls;
+  RealMaps maps{{.backends = 1U << 20U}};
+  std::unique_ptr<lb::maps::KernelGrace> grace = lb::maps::KernelGrace::open(calls.post()).value();
+  NothingNamed sweeper{calls.post()};
+  lb::agent::Tables tables{maps.store(), *grace, sweeper,
+                           [](const lb::k8s::Complaint& complaint) { fmt::print("{}\n", complaint.reason); }};
+
+  void apply(Batch batch, const Plan& plan) {
+    tables.apply(batch, {{.service = plan->key.name, .ports = {plan}}});
+  }
+  void rest() {
+    calls.wait();
+    while (!tables.complete()) calls.wait();
+  }
+};
+
+void print_row(std::string_view what, std::vector<double> milliseconds) {
+  std::ranges::sort(milliseconds);
+  fmt::print("| {:<44} | {:8.3f} | {:8.3f} | {:8.3f} |\n", what, milliseconds.front(),
+             milliseconds[milliseconds.size() / 2], milliseconds.back());
+}
+
+/// `step` prepares round n and gives what is timed.
+void measure(std::string_view what, const std::function<std::function<void()>(int)>& step) {
+  std::vector<double> times;
+  for (int round = 0; round < rounds; ++round) {
+    const auto timed = step(round);
+    const auto begin = std::chrono::steady_clock::now();
+    timed();
+    times.push_back(
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
+  }
+  print_row(what, std::move(times));
+}
+
+void measure_first(std::uint32_t count) {
+  const Plan plan = plan_of(count, 0);
+  measure(fmt::format("{} backends, first plan", count), [&](int) {
+    auto bench = std::make_shared<Bench>();
+    return [bench, &plan] { bench->apply(Batch::whole, plan); };
+  });
+}
+
+void measure_changes(std::uint32_t count) {
+  Bench bench;
+  std::vector<Plan> plans{plan_of(count, 0), plan_of(count, 1)};
+  bench.apply(Batch::whole, plans[0]);
+  const auto apply = [&](const Plan& plan) { return [&bench, plan] { bench.apply(Batch::changes, plan); }; };
+  measure(fmt::format("{} backends, nothing changed", count), [&](int) { return apply(plans[0]); });
+  measure(fmt::format("{} backends, one replaced", count), [&](int round) {
+    if (round > 0) bench.rest();
+    auto plan = std::make_shared<lb::agent::ServicePortPlan>(*plans[0]);
+    plan->backends[static_cast<std::size_t>(round) * 997 % count].address.bytes[0] = 99;
+    return apply(plan);
+  });
+  bench.rest();
+  measure(fmt::format("{} backends, all replaced", count), [&](int round) {
+    if (round > 0) bench.rest();
+    return apply(plan_of(count, 2 + static_cast<std::uint32_t>(round)));
+  });
+}
+
+}  // namespace
+
+int main() {
+  try {
+    fmt::print("| milliseconds from plan to flip, {} rounds       |  minimum |   median |  maximum |\n",
+               rounds);
+    for (const std::uint32_t count : {100U, 10'000U, 100'000U}) {
+      measure_first(count);
+      measure_changes(count);
+    }
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "bench/publish: {}\n", error.what());
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,280 @@
+// Attaching, adopting and letting go, on real devices and a real cgroup: what a restart, a kill, a vanished
+// device or a foreign program may and may not change.
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <fmt/format.h>
+#include <net/if.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "agent/datapath.hpp"
+#include "agent/error.hpp"
+#include "agent/program.hpp"
+#include "tests/net/hooks.hpp"
+#include "tests/net/lab.hpp"
+
+namespace lb::test {
+namespace {
+
+using agent::AttachReport;
+using agent::Datapath;
+using agent::HookState;
+using Catch::Matchers::ContainsSubstring;
+
+/// The programs on one side of a device, in the order they run.
+std::vector<std::string> programs_on(const char* device, bpf_attach_type side) {
+  std::array<std::uint32_t, 16> program_ids{};
+  struct bpf_prog_query_opts query{};
+  query.sz = sizeof(query);
+  query.prog_ids = program_ids.data();
+  query.count = program_ids.size();
+  REQUIRE(bpf_prog_query_opts(static_cast<int>(if_nametoindex(device)), side, &query) == 0);
+  std::vector<std::string> names;
+  names.reserve(query.count);
+  for (std::uint32_t at = 0; at < query.count; ++at) {
+    names.push_back(agent::program_info_of(program_ids.at(at))->name);
+  }
+  return names;
+}
+
+maps::Fd foreign_program() {
+  const std::array<bpf_insn, 2> next = {
+      {{BPF_ALU64 | BPF_MOV | BPF_K, 0, 0, 0, -1}, {BPF_JMP | BPF_EXIT, 0, 0, 0, 0}}};
+  return maps::Fd(
+      bpf_prog_load(BPF_PROG_TYPE_SCHED_CLS, "foreign", "GPL", next.data(), next.size(), nullptr));
+}
+
+maps::Fd attach_foreign(int program, const char* device, bpf_attach_type side) {
+  return maps::Fd(bpf_link_create(program, static_cast<int>(if_nametoindex(device)), side, nullptr));
+}
+
+std::string refusal(const agent::AgentOptions& options) {
+  try {
+    static_cast<void>(Datapath::open(options));
+  } catch (const agent::StartError& error) {
+    return error.what();
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("what somebody detached comes back") {
+  DeviceLab scene;
+  scene.options.sockets = agent::SocketScope::all;
+  scene.options.xdp = agent::XdpMode::native;
+  auto datapath = Datapath::open(scene.options);
+  static_cast<void>(datapath.attach());
+  const maps::Pins pins(scene.lab.pins());
+  const auto all = links(scene.lab);
+
+  SECTION("by removing the pin") {
+    for (const auto& [name, link] : all) {
+      REQUIRE(::unlink(pins.link(name).c_str()) == 0);
+    }
+  }
+  SECTION("by detaching the link") {
+    for (const auto& [name, link] : all) {
+      REQUIRE(bpf_link_detach(maps::Fd(bpf_obj_get(pins.link(name).c_str())).get()) == 0);
+    }
+  }
+  // The kernel lets go of a removed pin's link a little later, and refuses the same program twice until then.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  while (!datapath.attach().failure().empty() && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  CHECK(datapath.attach().count(HookState::kept) == all.size());
+}
+
+TEST_CASE("a device that vanished and came back is served again") {
+  DeviceLab scene;
+  scene.options.xdp = agent::XdpMode::native;
+  auto datapath = Datapath::open(scene.options);
+  static_cast<void>(datapath.attach());
+  shell("ip link del eth0");
+  CHECK_THAT(datapath.attach().failure(), ContainsSubstring("eth0 ingress: there is no such device now"));
+  CHECK(links(scene.lab).empty());
+  DeviceLab::make_device();
+  CHECK(datapath.attach().count(HookState::attached) == 3);
+}
+
+TEST_CASE("a device that is no longer wanted is let go") {
+  DeviceLab scene;
+  scene.options.xdp = agent::XdpMode::native;
+  scene.options.devices = {"eth0", "peer0"};
+  static_cast<void>(start(scene.options));
+  CHECK(links(scene.lab).size() == 6);
+  scene.options.devices = {"eth0"};
+  CHECK(start(scene.options).count(HookState::kept) == 3);
+  CHECK(links(scene.lab).size() == 3);
+  CHECK(programs_on("peer0", BPF_TCX_INGRESS).empty());
+}
+
+TEST_CASE("the maps name the devices that are served and those that XDP may send to") {
+  DeviceLab scene;
+  scene.options.devices = {"eth0", "peer0"};
+  const maps::Pins pins(scene.lab.pins());
+  const auto listed = [&](const char* map, const char* device) {
+    const maps::Fd fd(bpf_obj_get(pins.map(map).c_str()));
+    const auto index = if_nametoindex(device);
+    std::array<std::byte, 64> value{};
+    return bpf_map_lookup_elem(fd.get(), &index, value.data()) == 0;
+  };
+  static_cast<void>(start(scene.options));
+  CHECK(listed("lb_devices", "eth0"));
+  CHECK_FALSE(listed("lb_ports", "eth0"));
+  scene.options.devices = {"eth0"};
+  scene.options.xdp = agent::XdpMode::native;
+  static_cast<void>(start(scene.options));
+  CHECK(listed("lb_ports", "eth0"));
+  CHECK_FALSE(listed("lb_devices", "peer0"));
+}
+
+TEST_CASE("our program runs first at ingress and last at egress") {
+  DeviceLab scene;
+  const auto program = foreign_program();
+  const auto in = attach_foreign(program.get(), "eth0", BPF_TCX_INGRESS);
+  const auto out = attach_foreign(program.get(), "eth0", BPF_TCX_EGRESS);
+  REQUIRE((in && out));
+  CHECK(start(scene.options).packets_text() == "eth0 tcx");
+  CHECK(programs_on("eth0", BPF_TCX_INGRESS) == std::vector<std::string>{"lb_tc_in", "foreign"});
+  CHECK(programs_on("eth0", BPF_TCX_EGRESS) == std::vector<std::string>{"foreign", "lb_tc_out"});
+}
+
+TEST_CASE("without TCX the programs are clsact filters, kept by a restart and let go for TCX") {
+  DeviceLab scene;
+  scene.options.without = {"tcx"};
+  const auto first = start(scene.options);
+  CHECK(first.packets_text() == "eth0 clsact");
+  CHECK(first.count(HookState::attached) == 2);
+  CHECK(start(scene.options).count(HookState::kept) == 2);
+  CHECK(programs_on("eth0", BPF_TCX_INGRESS).empty());
+  shell("tc filter show dev eth0 ingress | grep -q lb_tc_in");
+
+  scene.options.source_ports = {{2000, 3000}};
+  CHECK(start(scene.options).count(HookState::updated) == 2);
+  scene.options.without.clear();
+  CHECK(start(scene.options).packets_text() == "eth0 tcx");
+  shell("! tc filter show dev eth0 ingress | grep -q lb_tc_in");
+}
+
+TEST_CASE("somebody else's clsact filter in our place is left alone") {
+  DeviceLab scene;
+  scene.options.without = {"tcx"};
+  const auto program = foreign_program();
+  bpf_tc_hook hook{};
+  hook.sz = sizeof(hook);
+  hook.ifindex = static_cast<int>(if_nametoindex("eth0"));
+  hook.attach_point = BPF_TC_INGRESS;
+  bpf_tc_opts place{};
+  place.sz = sizeof(place);
+  place.handle = 0x6c62;
+  place.priority = 1;
+  place.prog_fd = program.get();
+  REQUIRE(bpf_tc_hook_create(&hook) == 0);
+  REQUIRE(bpf_tc_attach(&hook, &place) == 0);
+  CHECK_THAT(start(scene.options).failure(), ContainsSubstring("eth0 ingress"));
+  agent::detach_all(maps::Pins(scene.lab.pins()));
+  shell("tc filter show dev eth0 ingress | grep -q foreign");
+}
+
+TEST_CASE("where a driver refuses native XDP") {
+  DeviceLab scene;
+  shell(
+      "ip link set eth0 mtu 9000 && ip link set peer0 mtu 9000 && ip link add br0 type bridge && ip link set "
+      "br0 up");
+  scene.options.devices = {"br0"};
+
+  SECTION("tc serves alone by default, and status says so") {
+    scene.options.xdp = agent::XdpMode::automatic;
+    const auto report = start(scene.options);
+    CHECK(report.failure().empty());
+    CHECK(report.count(HookState::declined) == 1);
+    CHECK_THAT(report.hooks.back().problem, ContainsSubstring("tc serves alone"));
+    CHECK(report.packets_text() == "br0 tcx");
+  }
+  SECTION("asking for native fails with the reason") {
+    scene.options.xdp = agent::XdpMode::native;
+    CHECK_THAT(start(scene.options).failure(), ContainsSubstring("br0 xdp"));
+  }
+  SECTION("generic serves") {
+    scene.options.xdp = agent::XdpMode::generic;
+    CHECK(start(scene.options).packets_text() == "br0 tcx+generic");
+  }
+}
+
+TEST_CASE("XDP changes its mode on request") {
+  DeviceLab scene;
+  for (const auto mode : {agent::XdpMode::native, agent::XdpMode::generic, agent::XdpMode::automatic}) {
+    scene.options.xdp = mode;
+    const auto* means = mode == agent::XdpMode::generic ? "generic" : "native";
+    CHECK(start(scene.options).packets_text() == fmt::format("eth0 tcx+{}", means));
+  }
+  scene.options.xdp = agent::XdpMode::off;
+  CHECK(start(scene.options).packets_text() == "eth0 tcx");
+}
+
+TEST_CASE("the node page says what serves") {
+  DeviceLab scene;
+  scene.options.sockets = agent::SocketScope::all;
+  scene.options.without = {"tcx"};
+  auto datapath = Datapath::open(scene.options);
+  static_cast<void>(datapath.attach());
+  const auto page = datapath.page().read();
+  CHECK(std::string(page.name) == "node-1");
+  CHECK(std::string(page.sockets) == "cgroup, 8 of 8 hooks");
+  CHECK(std::string(page.packets) == "eth0 clsact");
+  CHECK_THAT(std::string(page.missing), ContainsSubstring("tcx off: clsact"));
+}
+
+TEST_CASE("a start that cannot succeed says what to do and changes nothing") {
+  Lab lab;
+  auto options = lab.options();
+  std::string expected;
+  SECTION("a device that does not exist") {
+    options.devices = {"eth7"};
+    expected = "no network device eth7";
+  }
+  SECTION("a cgroup of version 1 or none at all") {
+    options.cgroup = "/tmp";
+    expected = "/tmp is not in a cgroup v2 file system";
+  }
+  SECTION("a cgroup that does not exist") {
+    options.cgroup = lab.cgroup() + "/none";
+    expected = "cannot open the cgroup";
+  }
+  SECTION("pins outside a bpf file system") {
+    options.pins = "/tmp/lbtest-pins";
+    expected = "is not on a bpf file system";
+  }
+  CHECK_THAT(refusal(options), ContainsSubstring(expected));
+  CHECK_FALSE(std::filesystem::exists(options.pins));
+}
+
+TEST_CASE("detaching leaves nothing behind") {
+  DeviceLab scene;
+  scene.options.sockets = agent::SocketScope::all;
+  scene.options.xdp = agent::XdpMode::native;
+  static_cast<void>(start(scene.options));
+  agent::detach_all(maps::Pins(scene.lab.pins()));
+  CHECK_FALSE(std::filesystem::exists(scene.lab.pins()));
+  CHECK(programs_on("eth0", BPF_TCX_INGRESS).empty());
+  agent::detach_all(maps::Pins(scene.lab.pins()));
+}
+
+}  // namespace lb::test

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The referee of publishing: selects backends as every program does, and counts each one that its service cannot
+ * have had at that moment. Tests only.
+ *
+ * An endpoint's address says whose it is: {service tag, generation} and {index, seal}; its port repeats the
+ * generation. So half of one and half of another are seen as such.
+ */
+#include "bpf/service.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+#define SELECTIONS 32
+#define SERVICES 2
+
+struct {
+	__u64 selections;
+	__u64 misses;		/* no frontend, no set, or a slot of another service's backend */
+	__u64 strangers;	/* an endpoint of another service */
+	__u64 torn;		/* half of one endpoint and half of another */
+	__u64 untimely;		/* of a generation that was not there during the selection */
+} referee;
+__u32 held;			/* steps of idling between the set and the slot */
+__u32 modulus;			/* generations repeat after so many; 0: never */
+__u32 started[SERVICES];	/* the generation being written or written last */
+__u32 shown[SERVICES];		/* the generation that was shown last */
+
+static long idle(__u32 step, void *context)
+{
+	(void)step;
+	(void)context;
+	return 0;
+}
+
+static __always_inline __u32 seal(__u32 tag, __u32 generation)
+{
+	return (generation + 1) * 0x9e3779b1u ^ tag;
+}
+
+static __always_inline int timely(__u32 generation, __u32 before, __u32 after)
+{
+	if (!modulus)
+		return generation - before <= after - before;
+	return after - before + 1 >= modulus || (generation + modulus - before % modulus) % modulus <= after - before;
+}
+
+static __always_inline void judge(const struct lb_backend *backend, __u32 tag, __u32 before, __u32 after)
+{
+	__u64 owner = lb_word(backend->address);
+	__u64 rest = lb_word(backend->address + 8);
+	__u32 generation = (__u32)owner;
+
+	if (owner >> 32 != tag)
+		referee.strangers++;
+	if ((__u32)rest != seal(owner >> 32, generation) || backend->port != (__u16)generation)
+		referee.torn++;
+	else if (!timely(generation, before, after))
+		referee.untimely++;
+}
+
+static __always_inline void select_one(__u32 tag)
+{
+	struct lb_frontend_key key = { .port = 80, .protocol = LB_TCP };
+	struct lb_frontend frontend = {};
+	struct lb_backend backend = {};
+	const struct lb_service *service;
+	__u32 index = tag & (SERVICES - 1);
+	__u32 before = *(volatile __u32 *)&shown[index];
+	struct lb_set set;
+	__u32 id;
+
+	referee.selections++;
+	key.address[15] = 1 + index;
+	if (!lb_frontend_find(&key, &frontend) || !(service = lb_service_of(frontend.service))) {
+		referee.misses++;
+		return;
+	}
+	set = lb_set_load(service, LB_CLUSTER);
+	if (held)
+		bpf_loop(held, idle, NULL, 0);
+	if (lb_pick(set, frontend.service, bpf_get_prandom_u32(), &id, &backend) != LB_PICKED) {
+		referee.misses++;
+		return;
+	}
+	judge(&backend, index, before, *(volatile __u32 *)&started[index]);
+}
+
+SEC("tc")
+int lb_referee(struct __sk_buff *skb)
+{
+	(void)skb;
+	for (int i = 0; i < SELECTIONS; i++)
+		select_one(i);
+	return 0;
+}

@@ -1,0 +1,125 @@
+// What a prog test stands on: a network namespace of its own, the programs loaded into private, unpinned maps, and
+// one call that runs a packet through a program. For tests/prog and bench only.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "maps/abi.h"
+#include "maps/map.hpp"
+#include "maps/mapped.hpp"
+
+namespace lb::test {
+
+using Bytes = std::vector<std::uint8_t>;
+using Counts = std::array<std::uint64_t, LB_OUTCOME_COUNT>;
+
+enum class Hook : std::uint8_t { tc_in, tc_out, xdp };
+
+[[nodiscard]] std::string_view hook_name(Hook hook) noexcept;
+[[nodiscard]] std::string_view outcome_name(std::size_t outcome) noexcept;
+[[nodiscard]] std::optional<lb_outcome> outcome_named(std::string_view name) noexcept;
+/// "new_remote+promoted", each name as often as it was counted up to three times.
+[[nodiscard]] std::string counts_text(const Counts& counts);
+
+/// A new network namespace for the calling thread, with forwarding on and no addresses of its own making; the old
+/// one is entered again at the end, and the kernel removes the new one with all its devices.
+class NetNamespace {
+ public:
+  NetNamespace();
+  NetNamespace(const NetNamespace&) = delete;
+  NetNamespace& operator=(const NetNamespace&) = delete;
+  ~NetNamespace();
+
+ private:
+  maps::Fd before_;
+};
+
+/// Runs lines of `ip` in the thread's network namespace; throws with what ip says.
+void run_ip(const std::string& lines);
+
+/// Attaches an XDP program that does nothing: a test run may name a device's queues only while some program is there.
+void attach_nothing(std::uint32_t device);
+
+/// What is set before load: the configuration and the sizes of the maps.
+struct Settings {
+  Settings();
+  lb_config config{};
+  std::uint32_t flows = 4096;
+  std::uint32_t young = 16384;
+  std::uint32_t slots = 4096;
+  std::uint32_t backends = 4096;
+  bool refusing = false;  ///< lb_young refuses when it is full, instead of evicting
+};
+
+/// How often and on what a program runs.
+struct Run {
+  Hook hook = Hook::tc_in;
+  std::uint32_t device = 0;          ///< interface index the packet is seen on
+  std::uint32_t repeat = 1;
+  std::uint32_t flags = 0;           ///< of bpf(BPF_PROG_TEST_RUN)
+  std::uint32_t segment_size = 0;    ///< of a large segment, tc only; 0: none
+  std::uint32_t linear = 0;          ///< XDP: bytes before the fragments; 0: all
+};
+
+struct Verdict {
+  int error = 0;  ///< errno of the system call, 0 if it ran
+  std::uint32_t code = 0;
+  std::uint32_t nanoseconds = 0;  ///< of one run, the mean
+  Bytes packet;
+  Counts counts{};  ///< by how much each outcome rose
+};
+
+/// One program as the verifier saw it.
+struct Size {
+  std::string name;
+  std::uint32_t instructions = 0;  ///< that the verifier went through
+};
+
+/// The loaded programs and their maps. Throws std::runtime_error where the kernel refuses.
+class Programs {
+ public:
+  explicit Programs(const Settings& settings);
+  Programs(const Programs&) = delete;
+  Programs& operator=(const Programs&) = delete;
+  ~Programs();
+
+  Verdict run(const Run& run, std::span<const std::uint8_t> packet);
+  [[nodiscard]] Counts counts() const;
+  /// -1 where there is no such map.
+  [[nodiscard]] int map(const char* name) const;
+  /// What the programs keep for themselves: until when mid-stream packets may be young.
+  [[nodiscard]] std::uint32_t& midstream_until();
+
+  maps::HashMap<lb_frontend_key, lb_frontend> frontends;
+  maps::HashMap<lb_address_key, lb_address> addresses;
+  maps::HashMap<std::uint32_t, lb_device> devices;
+  maps::MappedArray<lb_service> services;
+  maps::MappedArray<std::uint32_t> slots;
+  maps::MappedArray<lb_backend> backends;
+  maps::MappedArray<lb_node> node;
+  maps::HashMap<lb_flow4_key, lb_flow4> flows4;
+  maps::HashMap<lb_flow6_key, lb_flow6> flows6;
+  maps::HashMap<lb_flow4_key, lb_flow4> young4;
+  maps::HashMap<lb_flow6_key, lb_flow6> young6;
+  maps::HashMap<lb_affinity_key, lb_affinity> affinity;
+  maps::HashMap<lb_range_key, lb_range> ranges;
+  maps::HashMap<lb_fragment_key, lb_fragment> fragments;
+
+ private:
+  struct Skeleton;
+  void open_maps();
+
+  std::unique_ptr<Skeleton> skeleton_;
+};
+
+/// Loads every program of the linked object, the socket ones too, with that configuration.
+[[nodiscard]] std::vector<Size> verify_all(const lb_config& config);
+
+}  // namespace lb::test

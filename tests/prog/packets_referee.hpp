@@ -1,0 +1,44 @@
+// An independent reader of packets: where the headers are, and what the checksums must be, computed over every byte
+// as RFC 1071 says. Knows nothing of the programs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "tests/prog/harness.hpp"
+
+namespace lb::test {
+
+/// Offsets are in bytes from the start of the Ethernet frame.
+struct Layout {
+  int family = 0;  ///< 4 or 6
+  std::size_t network = 0;
+  std::size_t transport = 0;
+  std::size_t end = 0;  ///< of the IP packet
+  std::uint8_t protocol = 0;
+  [[nodiscard]] std::size_t source() const noexcept { return network + (family == 4 ? 12 : 8); }
+  [[nodiscard]] std::size_t destination() const noexcept { return source() + width(); }
+  [[nodiscard]] std::size_t width() const noexcept { return family == 4 ? 4 : 16; }
+  [[nodiscard]] std::size_t hops() const noexcept { return network + (family == 4 ? 8 : 7); }
+  [[nodiscard]] std::size_t check() const noexcept { return transport + (protocol == 6 ? 16 : 6); }
+};
+
+/// Of a whole TCP or UDP packet; nothing for any other.
+[[nodiscard]] std::optional<Layout> layout_of(std::span<const std::uint8_t> packet);
+
+[[nodiscard]] std::uint16_t read16(std::span<const std::uint8_t> bytes, std::size_t at);
+void write16(std::span<std::uint8_t> bytes, std::size_t at, std::uint16_t value);
+
+/// Is the IPv4 packet a part of a larger one? (Of IPv6, layout_of knows whole packets only.)
+[[nodiscard]] bool is_fragment(std::span<const std::uint8_t> packet);
+
+/// What the transport checksum field must hold, whatever it holds now.
+[[nodiscard]] std::uint16_t transport_sum(std::span<const std::uint8_t> packet, const Layout& layout);
+/// The same of the IPv4 header.
+[[nodiscard]] std::uint16_t header_sum(std::span<const std::uint8_t> packet, const Layout& layout);
+/// Are all checksums of the packet right? A UDP checksum of zero is none, and right.
+[[nodiscard]] bool sums_right(std::span<const std::uint8_t> packet);
+
+}  // namespace lb::test

@@ -1,0 +1,65 @@
+// Packets in unusual shapes of memory: large segments, and XDP frames in several buffers.
+#include <catch2/catch_test_macros.hpp>
+
+#include "tests/prog/packets_build.hpp"
+#include "tests/prog/packets_world.hpp"
+
+namespace lb::test {
+namespace {
+
+Tuple to_narrow(int family) {
+  return {family, 6,
+          {address_of(family == 4 ? "192.0.2.10" : "2001:db8:1::10"), 33000},
+          {address_of(family == 4 ? "198.19.0.1" : "2001:db8:ffff::1"), 90}};
+}
+
+/// Opens a TCP flow at tc; the tuple of its answers.
+Tuple open_flow(World& world, const Tuple& request, const char* way) {
+  auto& programs = world.programs();
+  const Run in{.hook = Hook::tc_in, .device = world.device("out0")};
+  const Run back{.hook = Hook::tc_in, .device = world.device(way)};
+  const auto first = programs.run(in, build(request, {.flags = syn}));
+  const auto answer = tuple_of(first.packet).reversed();
+  programs.run(back, build(answer, {.flags = syn | ack, .sequence = 700, .acknowledged = 1}));
+  const auto third = programs.run(in, build(request, {.flags = ack, .sequence = 1, .acknowledged = 701}));
+  CHECK(third.counts[LB_OUTCOME_promoted] == 1);
+  return answer;
+}
+
+}  // namespace
+
+// A test run sets no transport header, so the kernel cannot judge parts that are too large: the net tests do.
+TEST_CASE("a large segment is not refused for its whole size") {
+  World world{Settings()};
+  for (const int family : {4, 6}) {
+    INFO("IPv" << family);
+    const auto request = to_narrow(family);
+    open_flow(world, request, "narrow");
+    Run run{.hook = Hook::tc_in, .device = world.device("out0")};
+    const auto large = build(request, {.payload = Bytes(3000, 7)});
+    run.segment_size = 1200;
+    const auto fits = world.programs().run(run, large);
+    CHECK(fits.error == 0);
+    CHECK(counts_text(fits.counts) == "flow_redirect");
+    CHECK(sums_right(fits.packet));
+  }
+}
+
+TEST_CASE("XDP leaves frames in several buffers to tc, untouched") {
+  World world{Settings()};
+  for (const int family : {4, 6}) {
+    INFO("IPv" << family);
+    const auto request = to_narrow(family);
+    const auto answer = open_flow(world, request, "narrow");
+    for (const auto& tuple : {request, answer}) {
+      const auto packet = build(tuple, {.payload = Bytes(3000, 7)});
+      const auto verdict = world.programs().run(
+          {.hook = Hook::xdp, .device = world.device("out0"), .linear = 1000}, packet);
+      CHECK(verdict.error == 0);
+      CHECK(counts_text(verdict.counts) == "left_to_tc");
+      CHECK(verdict.packet == packet);
+    }
+  }
+}
+
+}  // namespace lb::test

@@ -1,0 +1,181 @@
+// The incremental model against planning from nothing: any sequence of changes ends in the same plans.
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <map>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "agent/cluster.hpp"
+#include "cluster_record.hpp"
+#include "plan_build.hpp"
+
+namespace lb::test {
+namespace {
+
+/// A small world where everything meets: few names, few addresses, few ports.
+class World {
+ public:
+  explicit World(std::uint32_t seed) : random_(seed) {}
+
+  void change(agent::Cluster& cluster) {
+    switch (below(8)) {
+      case 0:
+      case 1:
+        return change_service(cluster);
+      case 2:
+        return change_node(cluster);
+      default:
+        return change_slice(cluster);
+    }
+  }
+
+  /// Every service planned from nothing; frontends given out by trying each pair of services.
+  [[nodiscard]] std::map<std::string, std::vector<std::string>> oracle() const {
+    std::map<std::string, std::vector<std::string>> all;
+    for (const auto& [name, service] : services_) {
+      for (auto plan : agent::plan(service, slices_of(name), node_, {})) {
+        std::erase_if(plan.frontends,
+                      [&](const auto& frontend) { return is_lost(service, plan.key, frontend); });
+        for (auto& line : agent::lines(plan)) all[service.key.text()].push_back(std::move(line));
+      }
+    }
+    return all;
+  }
+
+ private:
+  std::uint32_t below(std::uint32_t bound) { return static_cast<std::uint32_t>(random_() % bound); }
+  std::string pick(const std::vector<std::string>& from) {
+    return from.at(below(static_cast<std::uint32_t>(from.size())));
+  }
+
+  void change_service(agent::Cluster& cluster) {
+    const auto name = pick({"a", "b", "c"});
+    if (below(4) == 0) {
+      services_.erase(name);
+      return cluster.erase_service({"default", name});
+    }
+    auto made = service();
+    made.key.name = name;
+    made.created = below(3);
+    made.headless = below(8) == 0;
+    made.cluster_ips = {address("10.96.0." + std::to_string(below(3)))};
+    if (below(2) == 0) made.cluster_ips.push_back(address("fd96::1"));
+    if (below(2) == 0) made.load_balancer_ips = {address("192.0.2." + std::to_string(below(2)))};
+    if (below(2) == 0) made.external_ips = {address("192.0.2." + std::to_string(below(3)))};
+    if (below(3) == 0) made.internal_policy = k8s::TrafficPolicy::local;
+    if (below(2) == 0) made.external_policy = k8s::TrafficPolicy::local;
+    if (below(4) == 0)
+      made.topology_keys = {"topology.kubernetes.io/region", pick({"*", "kubernetes.io/hostname"})};
+    made.ports = {{"http", k8s::Protocol::tcp, 80, static_cast<std::uint16_t>(30080 * below(2))}};
+    if (below(2) == 0) made.ports.push_back({"dns", k8s::Protocol::udp, 53, 0});
+    services_.insert_or_assign(name, made);
+    cluster.upsert(made);
+  }
+
+  void change_slice(agent::Cluster& cluster) {
+    const auto name = pick({"s1", "s2", "s3", "s4", "s5"});
+    if (below(6) == 0) {
+      slices_.erase(name);
+      return cluster.erase_slice({"default", name});
+    }
+    k8s::EndpointSlice made;
+    made.key = {"default", name};
+    made.service = pick({"a", "b", "c", ""});
+    made.family = below(3) == 0 ? k8s::Family::ipv6 : k8s::Family::ipv4;
+    made.weight = static_cast<std::uint8_t>(below(3));
+    made.ports = {{"http", k8s::Protocol::tcp, static_cast<std::uint16_t>(8080 + below(2))}};
+    if (below(2) == 0) made.ports.push_back({"dns", k8s::Protocol::udp, 53});
+    const bool hints = below(2) == 0;
+    for (auto left = below(6); left > 0; --left)
+      made.endpoints.push_back(random_endpoint(made.family, hints));
+    slices_.insert_or_assign(name, made);
+    cluster.upsert(made);
+  }
+
+  k8s::Endpoint random_endpoint(k8s::Family family, bool hints) {
+    auto text = (family == k8s::Family::ipv4 ? "10.1.0." : "fd01::") + std::to_string(below(12));
+    text += pick({"", "", " unready", " unready terminating", " terminating", " unready unserving"});
+    text += pick({"", " node=this", " node=peer"}) + pick({"", " zone=zone-a", " zone=zone-b"});
+    text += pick({"", " label=topology.kubernetes.io/region:north"});
+    if (hints) text += pick({" for-zone=zone-a", " for-zone=zone-b", " for-zone=zone-a for-node=this"});
+    return endpoint(text);
+  }
+
+  void change_node(agent::Cluster& cluster) {
+    k8s::Node made;
+    made.name = pick({"this", "peer"});
+    made.labels = {{"topology.kubernetes.io/region", pick({"north", "south"})}};
+    if (below(3) != 0) made.labels.emplace_back("topology.kubernetes.io/zone", pick({"zone-a", "zone-b"}));
+    made.internal_ips = {address("192.0.2." + std::to_string(below(3)))};
+    if (made.name == "this") {
+      node_.labels = made.labels;
+      node_.zone = made.labels.size() > 1 ? made.labels.back().second : "";
+      node_.addresses = made.internal_ips;
+    } else {
+      node_.peers["peer"] = made.labels;
+    }
+    cluster.upsert(made);
+  }
+
+  [[nodiscard]] std::vector<k8s::EndpointSlice> slices_of(const std::string& service) const {
+    std::vector<k8s::EndpointSlice> found;
+    for (const auto& [name, made] : slices_) {
+      if (made.service == service) found.push_back(made);
+    }
+    return found;
+  }
+
+  [[nodiscard]] bool is_lost(const k8s::Service& mine, const agent::ServicePortKey& key,
+                             const agent::FrontendPlan& frontend) const {
+    const auto rank = [](const k8s::Service& service, const agent::ServicePortKey& port, lb_kind kind) {
+      const int order = kind == LB_CLUSTER_IP      ? 0
+                        : kind == LB_LOAD_BALANCER ? 1
+                        : kind == LB_EXTERNAL_IP   ? 2
+                                                   : 3;
+      return std::tuple(order, service.created == 0 ? INT64_MAX : service.created, service.key.name,
+                        port.name);
+    };
+    for (const auto& [name, other] : services_) {
+      for (const auto& port : agent::frame(other, node_, {}).ports) {
+        for (const auto& rival : port.plan.frontends) {
+          const bool same = rival.address == frontend.address && rival.port == frontend.port &&
+                            port.plan.key.protocol == key.protocol;
+          if (same && rank(other, port.plan.key, rival.kind) < rank(mine, key, frontend.kind)) return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  std::mt19937 random_;
+  std::map<std::string, k8s::Service> services_;
+  std::map<std::string, k8s::EndpointSlice> slices_;
+  agent::NodeView node_ = [] {
+    agent::NodeView view;
+    view.name = "this";
+    return view;
+  }();
+};
+
+TEST_CASE("after any sequence of changes the plans are those of a clean start") {
+  const auto seed = std::random_device{}();
+  for (std::uint32_t run = 0; run < 60; ++run) {
+    CAPTURE(seed, run);
+    World world(seed + run);
+    Record record;
+    agent::Cluster cluster("this", {}, record, {});
+    cluster.synced();
+    for (int step = 0; step < 60; ++step) {
+      CAPTURE(step);
+      for (int burst = step % 3; burst >= 0; --burst) world.change(cluster);
+      cluster.flush();
+      REQUIRE(record.lines_by_service() == world.oracle());
+    }
+    REQUIRE(record.empty_changes == 0);
+  }
+}
+
+}  // namespace
+}  // namespace lb::test

@@ -1,0 +1,179 @@
+// The command line as a table: what is accepted, with which meaning, and what every mistake is told.
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include "agent/config.hpp"
+
+namespace {
+
+using namespace lb::agent;
+using Catch::Matchers::ContainsSubstring;
+
+using Result = std::variant<Options, Finished>;
+
+Result parse(std::vector<std::string> arguments) {
+  return parse_command_line(std::move(arguments), " Node-A.Example ");
+}
+
+AgentOptions agent(std::vector<std::string> more) {
+  std::vector<std::string> arguments = {"agent", "--manifests", "/m", "--devices", "eth0"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  const auto result = parse(arguments);
+  if (const auto* finished = std::get_if<Finished>(&result)) {
+    FAIL(finished->text);
+  }
+  return std::get<Options>(result).agent;
+}
+
+TEST_CASE("an agent's defaults are kube-proxy's where kube-proxy has them") {
+  const auto options = agent({});
+  CHECK(options.manifests == "/m");
+  CHECK(options.node == "node-a.example");
+  CHECK(options.devices == std::vector<std::string>{"eth0"});
+  CHECK(options.cgroup.empty());
+  CHECK(options.pins == "/sys/fs/bpf/sluice");
+  CHECK(options.xdp == XdpMode::automatic);
+  CHECK(options.sockets == SocketScope::all);
+  CHECK(options.health == Listen{"0.0.0.0", 10256});
+  CHECK(options.metrics == Listen{"127.0.0.1", 10249});
+  CHECK(options.node_port_addresses == NodePortAddresses{});
+  CHECK(options.source_ports == std::vector<PortRange>{{1024, 29999}, {61000, 65535}});
+  CHECK(options.sizes.slots == LB_MAX_SLOTS);
+  CHECK(options.log_format == LogFormat::text);
+}
+
+TEST_CASE("options of an agent are read") {
+  const auto options =
+      agent({"--node",         "  Worker-3 ",    "--xdp",       "native",        "--sockets",    "host",
+             "--without",      "tcx, ct-lookup", "--health",    "[::1]:0",       "--metrics",    "off",
+             "--max-slots",    "4096",           "--log-level", "debug",         "--log-format", "json",
+             "--source-ports", "2000-2999",      "--pins",      "/sys/fs/bpf/x", "--cgroup",     "/c"});
+  CHECK(options.node == "worker-3");
+  CHECK(options.xdp == XdpMode::native);
+  CHECK(options.sockets == SocketScope::host);
+  CHECK(options.without == std::vector<std::string>{"tcx", "ct-lookup"});
+  CHECK(options.health == Listen{"::1", 0});
+  CHECK_FALSE(options.metrics.has_value());
+  CHECK(options.sizes.slots == 4096);
+  CHECK(options.log_level == LogLevel::debug);
+  CHECK(options.log_format == LogFormat::json);
+  CHECK(options.source_ports == std::vector<PortRange>{{2000, 2999}});
+  CHECK(options.pins == "/sys/fs/bpf/x");
+  CHECK(options.cgroup == "/c");
+}
+
+TEST_CASE("several devices, or none") {
+  CHECK(agent({}).devices.size() == 1);
+  const auto several = parse({"agent", "--manifests", "/m", "--devices", "eth0, eth1"});
+  CHECK(std::get<Options>(several).agent.devices == std::vector<std::string>{"eth0", "eth1"});
+  const auto none = parse({"agent", "--manifests", "/m", "--devices", "none"});
+  CHECK(std::get<Options>(none).agent.devices.empty());
+}
+
+TEST_CASE("node port addresses") {
+  CHECK(agent({"--node-port-addresses", "primary"}).node_port_addresses.scope == NodePortScope::primary);
+  const auto ranges = agent({"--node-port-addresses", "10.0.0.0/8,fd00::/8"}).node_port_addresses;
+  CHECK(ranges.scope == NodePortScope::ranges);
+  REQUIRE(ranges.ranges.size() == 2);
+  CHECK(ranges.ranges[0].length == 104);
+}
+
+TEST_CASE("external IPs may be limited (REL-51)") {
+  CHECK_FALSE(agent({}).external_ips.has_value());
+  const auto none = agent({"--external-ips", "none"}).external_ips;
+  REQUIRE(none.has_value());
+  CHECK(none.value().empty());
+  const auto some = agent({"--external-ips", "192.0.2.0/24"}).external_ips;
+  REQUIRE(some.has_value());
+  CHECK(some.value().size() == 1);
+}
+
+TEST_CASE("commands for people") {
+  const auto backends = std::get<Options>(parse({"backends", "default/web", "-o", "json", "--pins", "/p"}));
+  CHECK(backends.command == Command::backends);
+  CHECK(backends.show.service == "default/web");
+  CHECK(backends.show.output == Output::json);
+  CHECK(backends.show.pins == "/p");
+  const auto flows = std::get<Options>(parse({"flows"}));
+  CHECK(flows.command == Command::flows);
+  CHECK(flows.show.limit == 100);
+  CHECK(std::get<Options>(parse({"flows", "--limit", "0"})).show.limit == 0);
+  CHECK(std::get<Options>(parse({"status"})).command == Command::status);
+  CHECK(std::get<Options>(parse({"services"})).command == Command::services);
+}
+
+TEST_CASE("every mistake gets one sentence, where to read on, and exit code 1") {
+  struct Row {
+    std::vector<std::string> arguments;
+    std::string says;
+  };
+  const std::vector<std::string> fine = {"agent", "--manifests", "/m", "--devices", "eth0"};
+  const auto with = [&fine](std::vector<std::string> more) {
+    auto arguments = fine;
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  };
+  const std::vector<Row> rows = {
+      {{}, "a command is missing"},
+      {{"frobnicate"}, "'frobnicate' is neither a command nor an option"},
+      {{"--frobnicate"}, "'--frobnicate' is neither"},
+      {with({"--external-ips", "some"}), "all, none or a list of CIDRs"},
+      {{"agent", "--devices", "eth0"}, "--manifests is required"},
+      {{"agent", "--manifests", "/m"}, "--devices is required"},
+      {{"backends"}, "service is required"},
+      {with({"--frobnicate"}), "--frobnicate"},
+      {with({"--xdp", "fast"}), "'fast' is not one of auto generic native off"},
+      {with({"--sockets", "some"}), "'some' is not one of"},
+      {with({"--without", "tcx,luck"}), "'luck' is not one of tcx"},
+      {with({"--node", "  "}), "not a node name"},
+      {with({"--health", "10256"}), "'10256' is not ADDRESS:PORT or off"},
+      {with({"--health", "localhost:1"}), "not ADDRESS:PORT"},
+      {with({"--metrics", "::1:80"}), "not ADDRESS:PORT"},
+      {with({"--metrics", "127.0.0.1:65536"}), "not ADDRESS:PORT"},
+      {with({"--source-ports", "5000"}), "ascending ranges"},
+      {with({"--source-ports", "1-2,3-4,5-6"}), "ascending ranges"},
+      {with({"--source-ports", "500-600,100-200"}), "ascending ranges"},
+      {with({"--source-ports", "0-10"}), "ascending ranges"},
+      {with({"--node-port-addresses", "10.0.0.0/8,web"}), "list of CIDRs"},
+      {with({"--max-slots", "0"}), "--max-slots"},
+      {with({"--max-flows", "many"}), "--max-flows"},
+      {with({"--log-level", "loud"}), "'loud' is not one of"},
+      {{"agent", "--manifests", "/m", "--devices", ","}, "names no device"},
+      {{"agent", "--manifests", "/m", "--devices", "a-name-of-16-byt"}, "too long"},
+      {with({"--pins", "/sys/fs/bpf/my.pins"}), "'/sys/fs/bpf/my.pins' has a dot"},
+      {{"flows", "-o", "yaml"}, "'yaml' is not one of json table"},
+  };
+  for (const auto& row : rows) {
+    CAPTURE(row.says);
+    const auto result = parse(row.arguments);
+    REQUIRE(std::holds_alternative<Finished>(result));
+    const auto& finished = std::get<Finished>(result);
+    CHECK(finished.exit_code == 1);
+    CHECK_THAT(finished.text, ContainsSubstring(row.says));
+    CHECK_THAT(finished.text, ContainsSubstring("--help'\n"));
+    CHECK(std::count(finished.text.begin(), finished.text.end(), '\n') == 1);
+  }
+}
+
+TEST_CASE("a host without a name needs --node") {
+  const auto result = parse_command_line({"agent", "--manifests", "/m", "--devices", "eth0"}, " ");
+  CHECK(std::get<Finished>(result).exit_code == 1);
+  CHECK_THAT(std::get<Finished>(result).text, ContainsSubstring("--node"));
+}
+
+TEST_CASE("help and version end well, and help shows examples") {
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"--help"},
+                                                    {"agent", "--help"},
+                                                    {"flows", "--help"},
+                                                    {"backends", "--help"}}) {
+    const auto finished = std::get<Finished>(parse(arguments));
+    CHECK(finished.exit_code == 0);
+    CHECK_THAT(finished.text, ContainsSubstring("Examples:"));
+  }
+  const auto version = std::get<Finished>(parse({"--version"}));
+  CHECK(version.exit_code == 0);
+  CHECK_THAT(version.text, ContainsSubstring("sluice " SLUICE_VERSION));
+}
+
+}  // namespace

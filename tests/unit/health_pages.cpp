@@ -1,0 +1,124 @@
+// Which path shows what, and that what comes in is told to the probes until it is settled.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include "agent/intake.hpp"
+#include "agent/pages.hpp"
+
+namespace {
+
+using namespace lb::agent;
+using namespace std::chrono_literals;
+using Catch::Matchers::ContainsSubstring;
+
+/// A clock that the test moves.
+struct Clock {
+  Moment now{std::chrono::steady_clock::time_point(1000s),
+             std::chrono::system_clock::time_point(1767323045s)};
+  void pass(std::chrono::seconds time) {
+    now.steady += time;
+    now.wall += time;
+  }
+};
+
+/// A model that remembers what it was told.
+struct Model final : lb::k8s::Sink {
+  std::string told;
+  void upsert(lb::k8s::Service service) override { told += "+" + service.key.text() + " "; }
+  void upsert(lb::k8s::EndpointSlice slice) override { told += "+" + slice.key.text() + " "; }
+  void upsert(lb::k8s::Node node) override { told += "+" + node.name + " "; }
+  void erase_service(const lb::k8s::ObjectKey& key) override { told += "-" + key.text() + " "; }
+  void erase_slice(const lb::k8s::ObjectKey& key) override { told += "-" + key.text() + " "; }
+  void erase_node(const std::string& name) override { told += "-" + name + " "; }
+  void complain(lb::k8s::Complaint complaint) override { told += "!" + complaint.reason + " "; }
+  void flush() override { told += "flush "; }
+  void synced() override { told += "synced "; }
+};
+
+TEST_CASE("paths of the two servers") {
+  const Clock clock;
+  Health health;
+  Metrics metrics;
+  Snapshot snapshot;
+  snapshot.outcomes.promoted = 17;
+  Pages pages(health, metrics, [&] { return clock.now; }, [&] { return snapshot; });
+
+  CHECK(pages.health({"/healthz"}).status == 503);
+  CHECK(pages.metrics({"/healthz"}).status == 503);
+  health.applied(clock.now);
+  CHECK(pages.health({"/healthz"}).status == 200);
+  CHECK(pages.health({"/livez"}).status == 200);
+  CHECK(pages.health({"/metrics"}).status == 404);
+  CHECK(pages.health({"/"}).status == 404);
+  CHECK(pages.metrics({"/proxyMode"}).body == "sluice");
+  CHECK_THAT(pages.metrics({"/other"}).body, ContainsSubstring("/metrics"));
+
+  const auto scrape = pages.metrics({"/metrics"});
+  CHECK(scrape.content_type == "text/plain; version=0.0.4; charset=utf-8");
+  CHECK_THAT(scrape.body, ContainsSubstring("outcome=\"promoted\"} 17\n"));
+  CHECK_THAT(scrape.body, ContainsSubstring("kubeproxy_proxy_healthz_total{code=\"503\"} 2\n"));
+  CHECK_THAT(scrape.body, ContainsSubstring("kubeproxy_proxy_livez_total{code=\"200\"} 1\n"));
+}
+
+TEST_CASE("the intake passes everything on, in order") {
+  Model model;
+  Metrics metrics;
+  Health health;
+  const Clock clock;
+  Intake intake(model, "a", metrics, health, [&] { return clock.now; }, [&] { model.told += "settled "; });
+  lb::k8s::Service service;
+  service.key = {"default", "web"};
+  lb::k8s::EndpointSlice slice;
+  slice.key = {"default", "web-1"};
+  lb::k8s::Node node;
+  node.name = "a";
+  intake.upsert(service);
+  intake.upsert(slice);
+  intake.upsert(node);
+  intake.synced();
+  intake.erase_slice(slice.key);
+  intake.erase_service(service.key);
+  intake.erase_node("a");
+  intake.complain({"", "", "bad"});
+  intake.flush();
+  CHECK(model.told ==
+        "+default/web +default/web-1 +a synced settled -default/web-1 -default/web -a !bad flush settled ");
+  CHECK_THAT(metrics.render({}), ContainsSubstring("service_changes_total 2\n"));
+  CHECK_THAT(metrics.render({}), ContainsSubstring("endpoint_changes_total 2\n"));
+}
+
+TEST_CASE("a node's primary addresses, one of each family (SEM-34)") {
+  const auto address = [](const char* text) { return lb::k8s::Address::parse(text).value(); };
+  lb::k8s::Node node;
+  node.name = "a";
+  node.internal_ips = {address("10.0.0.1"), address("10.0.0.2")};
+  node.external_ips = {address("192.0.2.1"), address("2001:db8::1")};
+  CHECK(primary_addresses(node) == std::vector{address("10.0.0.1"), address("2001:db8::1")});
+  CHECK(primary_addresses({}).empty());
+
+  Model model;
+  Metrics metrics;
+  Health health;
+  Intake intake(model, "a", metrics, health, Moment::now, [] {});
+  intake.upsert(node);
+  node.name = "b";
+  node.internal_ips = {address("10.0.0.9")};
+  intake.upsert(node);
+  CHECK(intake.primary_addresses().front() == address("10.0.0.1"));
+}
+
+TEST_CASE("a change that is never settled turns the probe over") {
+  Model model;
+  Metrics metrics;
+  Health health;
+  Clock clock;
+  Intake intake(model, "a", metrics, health, [&] { return clock.now; }, [] {});
+  health.applied(clock.now);
+  intake.upsert(lb::k8s::Node{});
+  clock.pass(59s);
+  CHECK(health.healthy(clock.now));
+  clock.pass(1s);
+  CHECK_FALSE(health.healthy(clock.now));
+}
+
+}  // namespace

@@ -1,0 +1,95 @@
+// Who holds an address that several services claim (SEM-82).
+#include <catch2/catch_test_macros.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "agent/frontends.hpp"
+#include "plan_build.hpp"
+
+namespace lb::test {
+namespace {
+
+agent::PortFrame claiming(const std::string& name, const std::string& text, std::uint16_t port,
+                          lb_kind kind) {
+  agent::PortFrame frame;
+  frame.plan.key = {name, LB_TCP, LB_IPV4};
+  frame.plan.frontends = {{address(text), port, kind}};
+  return frame;
+}
+
+std::string holder(const agent::Frontends& table, const std::vector<agent::PortFrame>& frames) {
+  std::string holders;
+  for (const auto& frame : frames) {
+    if (!table.held(frame.plan.key.name, frame.plan).empty()) holders += frame.plan.key.name + ' ';
+  }
+  return holders;
+}
+
+struct Rivals {
+  std::string name;
+  lb_kind first_kind;
+  std::int64_t first_age;
+  lb_kind second_kind;
+  std::int64_t second_age;
+  std::string holder;
+};
+
+const std::vector<Rivals> rivals = {
+    {"ClusterIP beats a load balancer", LB_LOAD_BALANCER, 1, LB_CLUSTER_IP, 2, "z "},
+    {"load balancer beats an external IP", LB_EXTERNAL_IP, 1, LB_LOAD_BALANCER, 2, "z "},
+    {"external IP beats a node port", LB_NODE_PORT, 1, LB_EXTERNAL_IP, 2, "z "},
+    {"then the older service", LB_EXTERNAL_IP, 2, LB_EXTERNAL_IP, 1, "z "},
+    {"an unknown age is the youngest", LB_EXTERNAL_IP, 0, LB_EXTERNAL_IP, 1, "z "},
+    {"then the smaller name", LB_EXTERNAL_IP, 1, LB_EXTERNAL_IP, 1, "a "},
+};
+
+TEST_CASE("the stronger claim holds, in whatever order they come") {
+  for (const auto& row : rivals) {
+    const auto a = claiming("a", "192.0.2.1", 80, row.first_kind);
+    const auto z = claiming("z", "192.0.2.1", 80, row.second_kind);
+    DYNAMIC_SECTION(row.name) {
+      agent::Frontends forwards;
+      forwards.claim("a", row.first_age, std::vector{a});
+      CHECK(forwards.claim("z", row.second_age, std::vector{z}) == std::set<std::string>{"a"});
+      CHECK(holder(forwards, {a, z}) == row.holder);
+      CHECK(forwards.lost_count() == 1);
+
+      agent::Frontends backwards;
+      backwards.claim("z", row.second_age, std::vector{z});
+      backwards.claim("a", row.first_age, std::vector{a});
+      CHECK(holder(backwards, {a, z}) == row.holder);
+    }
+  }
+}
+
+TEST_CASE("a late delete never removes the new owner") {
+  const auto old = claiming("old", "192.0.2.1", 80, LB_NODE_PORT);
+  const auto young = claiming("young", "192.0.2.1", 80, LB_NODE_PORT);
+  agent::Frontends table;
+  table.claim("old", 1, std::vector{old});
+  table.claim("young", 2, std::vector{young});
+  CHECK(table.lost("young") ==
+        std::vector<std::string>{
+            "NodePort 192.0.2.1:80/TCP is not served for young: old holds it as NodePort"});
+  CHECK(table.claim("old", 1, {}) == std::set<std::string>{"young"});
+  CHECK(holder(table, {young}) == "young ");
+  CHECK(table.lost("young").empty());
+  CHECK(table.lost_count() == 0);
+  CHECK(table.claim("old", 1, {}).empty());
+  CHECK(holder(table, {young}) == "young ");
+}
+
+TEST_CASE("another port, protocol or address is no collision") {
+  auto udp = claiming("b", "192.0.2.1", 80, LB_EXTERNAL_IP);
+  udp.plan.key.protocol = LB_UDP;
+  const std::vector<agent::PortFrame> frames = {claiming("a", "192.0.2.1", 80, LB_EXTERNAL_IP), udp,
+                                                claiming("c", "192.0.2.1", 81, LB_EXTERNAL_IP),
+                                                claiming("d", "192.0.2.2", 80, LB_EXTERNAL_IP)};
+  agent::Frontends table;
+  for (const auto& frame : frames) CHECK(table.claim(frame.plan.key.name, 1, std::vector{frame}).empty());
+  CHECK(holder(table, frames) == "a b c d ");
+}
+
+}  // namespace
+}  // namespace lb::test
