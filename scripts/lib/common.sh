@@ -1,0 +1,60 @@
+# What every script here shares: where the tree is, how to talk, how to run something quietly. Sourced, not run.
+# shellcheck shell=bash
+
+SLUICE_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+BUILD_ROOT=${SLUICE_BUILD_ROOT:-$SLUICE_ROOT/build}
+
+if [[ -t 1 && -z ${NO_COLOR:-} ]]; then
+	BOLD=$'\e[1m' DIM=$'\e[2m' RED=$'\e[31m' GREEN=$'\e[32m' YELLOW=$'\e[33m' PLAIN=$'\e[0m'
+else
+	BOLD='' DIM='' RED='' GREEN='' YELLOW='' PLAIN=''
+fi
+# shellcheck disable=SC2034  # used by whoever sources this
+readonly BOLD DIM RED GREEN YELLOW PLAIN SLUICE_ROOT BUILD_ROOT
+
+# say TEXT...: one line of progress.
+say() { printf '%s\n' "$*"; }
+
+# heading TEXT...: a line that starts a part.
+heading() { printf '%s== %s%s\n' "$BOLD" "$*" "$PLAIN"; }
+
+# die TEXT...: one sentence that says what to do, and exit code 1.
+die() {
+	printf '%s%s: %s%s\n' "$RED" "${0##*/}" "$*" "$PLAIN" >&2
+	exit 1
+}
+
+# need_root: BPF, namespaces and packages want root; nothing here works around that.
+need_root() { [[ $(id -u) -eq 0 ]] || die "must run as root; use sudo, or a root shell."; }
+
+# quietly TITLE COMMAND...: prints one line with the time it took; the output only when it fails.
+quietly() {
+	local title=$1 log start=$SECONDS code=0
+	shift
+	log=$(mktemp "${TMPDIR:-/tmp}/sluice.XXXXXX")
+	"$@" >"$log" 2>&1 || code=$?
+	if ((code == 0)); then
+		printf '%-62s %s%3d s%s\n' "$title" "$DIM" $((SECONDS - start)) "$PLAIN"
+	else
+		cat "$log"
+		printf '%s%s: failed (exit code %d), output above%s\n' "$RED" "$title" "$code" "$PLAIN"
+	fi
+	rm -f "$log"
+	return "$code"
+}
+
+# tree_files PATTERN...: the files of this tree that git knows or would add; all but the build when git has no say.
+tree_files() {
+	if git -c safe.directory='*' -C "$SLUICE_ROOT" rev-parse --git-dir >/dev/null 2>&1; then
+		git -c safe.directory='*' -C "$SLUICE_ROOT" ls-files --cached --others --exclude-standard --deduplicate -- "$@" |
+			while IFS= read -r file; do
+				[[ ! -e $SLUICE_ROOT/$file ]] || printf '%s\n' "$file"
+			done
+	else
+		local -a names=()
+		local pattern
+		for pattern; do names+=(-o -name "$pattern"); done
+		(cd "$SLUICE_ROOT" && find . \( -path './.git' -o -path './build*' \) -prune -o -type f \
+			\( "${names[@]:1}" \) -printf '%P\n' | sort)
+	fi
+}

@@ -1,0 +1,31 @@
+"""Fails when a header that costs compile time, or that hides a library, reaches more than one object of the agent and
+its libraries, directly or not. usage: includers.py BUILD_DIR"""
+
+import re
+import sys
+
+from deps import headers_by_object
+
+HEAVY = {
+    "simdjson": r"/simdjson\.h$",
+    "the skeleton": r"/lb\.skel\.h$",
+    "OpenSSL": r"/openssl/ssl\.h$|/boost/asio/ssl\.hpp$",
+    "yaml-cpp": r"/yaml-cpp/",
+    "CLI11": r"/CLI/",
+    "Beast": r"/boost/beast/",
+}
+
+
+def main():
+    objects = {name: headers for name, headers in headers_by_object(sys.argv[1]).items()
+               if re.match(r"CMakeFiles/(lb_\w+|sluice)\.dir/", name)}
+    wrong = not objects
+    for name, pattern in HEAVY.items():
+        users = sorted(user for user, headers in objects.items()
+                       if any(re.search(pattern, str(header)) for header in headers))
+        print(f"{name}: {' '.join(users) or 'nobody'}")
+        wrong |= len(users) > 1
+    return 1 if wrong else 0
+
+
+sys.exit(main())

@@ -1,0 +1,248 @@
+# A small cluster of network namespaces, for the demo and for tests/net/*.sh. Sourced after common.sh, as root.
+# shellcheck shell=bash disable=SC2034  # what lab_up sets is for the caller
+#
+#                      net: one bridge, 10.0.0.0/24 and fd00:10::/64
+#       ┌──────────────┬──────────────┬──────────────┬──────────────┐
+#     client         node           worker-a       worker-b       worker-c      network namespaces, each with eth0
+#     .100           .10            .21            .22            .23
+#                     │ pod0        10.244.2.10    10.244.3.10    10.244.4.10   the pod that each worker holds
+#                    pod            zone-a         zone-b         zone-c
+#                    10.244.1.10, zone-a
+#
+#   lab_up NAME               makes all of it; several labs of different names live side by side
+#   lab_down                  ends what was started in it and removes it; safe to call twice, or before lab_up
+#   lab_in WHO COMMAND...     runs COMMAND in a namespace: client, net, node, pod, worker-a, worker-b or worker-c;
+#                             in node and pod also in a cgroup below $LAB_CGROUP, where the agent's programs see it
+#   lab_start WHO LOG COMMAND...   the same in the background, output to $LAB_DIR/LOG; its pid is in $LAB_STARTED
+#   lab_stop PID [SIGNAL]     ends what lab_start started, and waits for it
+#   lab_backends              an HTTP server (TCP 8080) and an echo server (UDP 5353) in pod and each worker; they answer
+#                             "NAME PEER-ADDRESS", names web-pod, web-a, web-b, web-c
+#   lab_agent [OPTION...]     the agent ($SLUICE) on node, on k8s/examples copied to $LAB_MANIFESTS; waits until it serves;
+#                             its pid is in $LAB_AGENT
+#   lab_ask WHO ARGUMENT...   scripts/lib/ask.py in a namespace
+#   lab_offload on|off        transmit offloads of every eth0; off before XDP: what a veth hands to an XDP program may lack
+#                             its checksum, and a program that sends it on would send that
+#
+# Set by lab_up: LAB (prefix of the namespaces), LAB_DIR (logs), LAB_CGROUP, LAB_PINS, LAB_MANIFESTS. Everything carries
+# NAME and the pid of the shell, so nobody else's things are touched. nsenter, not `ip netns exec`, which would hide
+# the bpf and cgroup file systems below a new /sys.
+
+# shellcheck source=scripts/lib/sandbox.sh
+declare -F cgroup_root >/dev/null || source "$SLUICE_ROOT/scripts/lib/sandbox.sh"
+
+LAB='' LAB_DIR='' LAB_CGROUP='' LAB_PINS='' LAB_MANIFESTS='' LAB_AGENT='' LAB_STARTED=''
+LAB_PIDS=()
+LAB_WORKERS=(worker-a worker-b worker-c)
+SLUICE=${SLUICE:-$BUILD_ROOT/sluice}
+
+# lab_number WHO: the last part of its address on the bridge.
+lab_number() {
+	case $1 in
+	client) echo 100 ;;
+	node) echo 10 ;;
+	worker-a) echo 21 ;;
+	worker-b) echo 22 ;;
+	worker-c) echo 23 ;;
+	esac
+}
+
+# lab_pod_network WHO: the third part of the addresses of its pods.
+lab_pod_network() {
+	case $1 in
+	node | pod) echo 1 ;;
+	worker-a) echo 2 ;;
+	worker-b) echo 3 ;;
+	worker-c) echo 4 ;;
+	esac
+}
+
+lab_namespace() {
+	ip netns add "$LAB-$1"
+	# In the namespace's own settings, before any device exists: no duplicate address detection, no router
+	# solicitations, no ICMP redirects, so that everything is up at once and nothing changes routes.
+	# shellcheck disable=SC2016  # expanded inside
+	nsenter --net="/run/netns/$LAB-$1" bash -c '
+		ip link set lo up
+		cd /proc/sys/net
+		for setting in ipv6/conf/{all,default}/{accept_dad,router_solicitations} ipv4/conf/{all,default}/{rp_filter,send_redirects}; do
+			echo 0 >"$setting"
+		done'
+}
+
+# lab_attach WHO: eth0 of WHO on the bridge.
+lab_attach() {
+	local who=$1 number
+	number=$(lab_number "$who")
+	ip -n "$LAB-net" link add "to-$who" type veth peer name eth0 netns "$LAB-$who"
+	ip -n "$LAB-net" link set "to-$who" master bridge up
+	ip -n "$LAB-$who" link set eth0 up
+	ip -n "$LAB-$who" address add "10.0.0.$number/24" dev eth0
+	ip -n "$LAB-$who" address add "fd00:10::$number/64" dev eth0 nodad
+	# A frame that an XDP program sends out of a veth is taken only by a peer that polls; GRO makes it poll.
+	nsenter --net="/run/netns/$LAB-net" ethtool -K "to-$who" gro on
+}
+
+# lab_worker WHO: another node, whose one pod is an address of its own.
+lab_worker() {
+	local who=$1 pods number
+	number=$(lab_number "$who")
+	pods=$(lab_pod_network "$who")
+	ip -n "$LAB-$who" address add "10.244.$pods.10/32" dev lo
+	ip -n "$LAB-$who" address add "fd00:10:244:$pods::10/128" dev lo nodad
+	ip -n "$LAB-$who" route add 10.244.1.0/24 via 10.0.0.10
+	ip -n "$LAB-$who" route add fd00:10:244:1::/64 via fd00:10::10
+	ip -n "$LAB-node" route add "10.244.$pods.0/24" via "10.0.0.$number"
+	ip -n "$LAB-node" route add "fd00:10:244:$pods::/64" via "fd00:10::$number"
+}
+
+# lab_pod: the pod on the node, routed as many CNIs do it: a /32 and a /128, and the host's end as the gateway.
+lab_pod() {
+	ip -n "$LAB-node" link add pod0 type veth peer name eth0 netns "$LAB-pod"
+	ip -n "$LAB-node" link set pod0 address 02:00:00:00:00:01
+	ip -n "$LAB-pod" link set eth0 address 02:00:00:00:00:02
+	ip -n "$LAB-node" link set pod0 up
+	ip -n "$LAB-pod" link set eth0 up
+	ip -n "$LAB-pod" address add 10.244.1.10/32 dev eth0
+	ip -n "$LAB-pod" address add fd00:10:244:1::10/128 dev eth0 nodad
+	ip -n "$LAB-pod" neighbour add 169.254.1.1 lladdr 02:00:00:00:00:01 dev eth0 nud permanent
+	ip -n "$LAB-pod" neighbour add fe80::1 lladdr 02:00:00:00:00:01 dev eth0 nud permanent
+	ip -n "$LAB-pod" route add default via 169.254.1.1 dev eth0 onlink
+	ip -n "$LAB-pod" route add default via fe80::1 dev eth0 onlink
+	ip -n "$LAB-node" route add 10.244.1.10/32 dev pod0
+	ip -n "$LAB-node" route add fd00:10:244:1::10/128 dev pod0
+	# Permanent, because the node has no address on pod0 to ask from.
+	ip -n "$LAB-node" neighbour add 10.244.1.10 lladdr 02:00:00:00:00:02 dev pod0 nud permanent
+	ip -n "$LAB-node" neighbour add fd00:10:244:1::10 lladdr 02:00:00:00:00:02 dev pod0 nud permanent
+}
+
+lab_routing() {
+	nsenter --net="/run/netns/$LAB-node" bash -c 'cd /proc/sys/net; echo 1 >ipv4/ip_forward; echo 1 >ipv6/conf/all/forwarding'
+	# The way of the outside to what no device holds: service and load-balancer addresses.
+	ip -n "$LAB-client" route add 10.96.0.0/16 via 10.0.0.10
+	ip -n "$LAB-client" route add 203.0.113.0/24 via 10.0.0.10
+	ip -n "$LAB-client" route add fd00:10:96::/112 via fd00:10::10
+	ip -n "$LAB-client" route add 2001:db8:113::/64 via fd00:10::10
+	# Inside, service addresses need some route for a socket to be made; the programs act before it is used.
+	ip -n "$LAB-node" route add default via 10.0.0.1
+	ip -n "$LAB-node" route add default via fd00:10::1
+}
+
+lab_up() {
+	local who
+	LAB=$1-$$
+	LAB_CGROUP=$(cgroup_root)/$LAB
+	LAB_PINS=/sys/fs/bpf/$LAB
+	LAB_DIR=$(mktemp -d "${TMPDIR:-/tmp}/$LAB.XXXXXX")
+	LAB_MANIFESTS=$LAB_DIR/manifests
+	LAB_PIDS=()
+	mkdir -p "$LAB_CGROUP/node" "$LAB_CGROUP/pod" "$LAB_MANIFESTS"
+	for who in net client node pod "${LAB_WORKERS[@]}"; do lab_namespace "$who"; done
+	ip -n "$LAB-net" link add bridge type bridge
+	ip -n "$LAB-net" link set bridge up
+	for who in client node "${LAB_WORKERS[@]}"; do lab_attach "$who"; done
+	for who in "${LAB_WORKERS[@]}"; do lab_worker "$who"; done
+	lab_pod
+	lab_routing
+	cp "$SLUICE_ROOT"/k8s/examples/*.yaml "$LAB_MANIFESTS" 2>/dev/null || true
+}
+
+lab_down() {
+	local who pid
+	[[ -n $LAB ]] || return 0
+	for pid in "${LAB_PIDS[@]}"; do kill -KILL "$pid" 2>/dev/null || true; done
+	for pid in "${LAB_PIDS[@]}"; do wait "$pid" 2>/dev/null || true; done
+	rm -rf "$LAB_PINS"
+	for who in client node pod net "${LAB_WORKERS[@]}"; do ip netns delete "$LAB-$who" 2>/dev/null || true; done
+	for _ in 1 2 3 4 5; do
+		[[ -d $LAB_CGROUP ]] || break
+		find "$LAB_CGROUP" -depth -type d -exec rmdir {} + 2>/dev/null || sleep 0.2
+	done
+	rm -rf "$LAB_DIR"
+	LAB='' LAB_PIDS=() LAB_AGENT=''
+}
+
+lab_in() {
+	local who=$1
+	shift
+	case $who in
+	node | pod)
+		# shellcheck disable=SC2016  # expanded inside
+		bash -c 'echo $$ >"$1/cgroup.procs" && shift && exec nsenter --net="$@"' lab_in \
+			"$LAB_CGROUP/$who" "/run/netns/$LAB-$who" "$@"
+		;;
+	*) nsenter --net="/run/netns/$LAB-$who" "$@" ;;
+	esac
+}
+
+lab_start() {
+	local who=$1 log=$2
+	shift 2
+	# One process from here to COMMAND, so that its pid is the one to signal.
+	if [[ $who == node || $who == pod ]]; then
+		# shellcheck disable=SC2016  # expanded inside
+		bash -c 'echo $$ >"$1/cgroup.procs" && shift && exec nsenter --net="$@"' lab_start \
+			"$LAB_CGROUP/$who" "/run/netns/$LAB-$who" "$@" >>"$LAB_DIR/$log" 2>&1 </dev/null &
+	else
+		nsenter --net="/run/netns/$LAB-$who" "$@" >>"$LAB_DIR/$log" 2>&1 </dev/null &
+	fi
+	LAB_STARTED=$!
+	LAB_PIDS+=("$LAB_STARTED")
+}
+
+lab_stop() {
+	local pid=$1 code=0 other
+	local -a others=()
+	kill -"${2:-TERM}" "$pid" 2>/dev/null || true
+	wait "$pid" 2>/dev/null || code=$?
+	# Its number may be given to another process from now on.
+	for other in "${LAB_PIDS[@]}"; do
+		((other == pid)) || others+=("$other")
+	done
+	LAB_PIDS=(${others[@]+"${others[@]}"})
+	return "$code"
+}
+
+# lab_wait SECONDS COMMAND...: until COMMAND succeeds; fails when it has not by then.
+lab_wait() {
+	local until=$((SECONDS + $1))
+	shift
+	until "$@" >/dev/null 2>&1; do
+		((SECONDS < until)) || return 1
+		sleep 0.05
+	done
+}
+
+lab_backends() {
+	local who
+	for who in pod "${LAB_WORKERS[@]}"; do
+		lab_start "$who" "backend-$who.log" python3 "$SLUICE_ROOT/scripts/lib/backend.py" "web-${who#worker-}" 8080 5353
+	done
+	for who in pod "${LAB_WORKERS[@]}"; do
+		lab_wait 10 lab_in "$who" python3 "$SLUICE_ROOT/scripts/lib/ask.py" tcp 127.0.0.1 8080 ||
+			die "cannot start the backend in $who: $(cat "$LAB_DIR/backend-$who.log")"
+	done
+}
+
+lab_agent() {
+	lab_start node agent.log "$SLUICE" agent --manifests "$LAB_MANIFESTS" --node node --devices eth0 \
+		--cgroup "$LAB_CGROUP" --pins "$LAB_PINS" --health 127.0.0.1:10256 --metrics 127.0.0.1:10249 "$@"
+	LAB_AGENT=$LAB_STARTED
+	if ! lab_wait 30 lab_in node curl -fsS -m 2 http://127.0.0.1:10256/healthz; then
+		cat "$LAB_DIR/agent.log"
+		printf 'the agent did not become ready; its log is above\n'
+		return 1
+	fi
+}
+
+lab_ask() {
+	local who=$1
+	shift
+	lab_in "$who" python3 "$SLUICE_ROOT/scripts/lib/ask.py" "$@"
+}
+
+lab_offload() {
+	local who
+	for who in client node pod "${LAB_WORKERS[@]}"; do
+		nsenter --net="/run/netns/$LAB-$who" ethtool -K eth0 tx "$1" >/dev/null
+	done
+}

@@ -1,0 +1,69 @@
+# Runs a command so that nothing of it can outlive it: own process, mount, network and cgroup namespaces, a bpffs, a
+# /run/netns and a TMPDIR of its own, and a cgroup that it sees as the root. Sourced after common.sh.
+# shellcheck shell=bash
+
+SANDBOX_PID='' SANDBOX_CGROUP='' SANDBOX_TMP=''
+
+# cgroup_root: where cgroup v2 is mounted, on its own or beside v1.
+cgroup_root() {
+	local found
+	found=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/self/mounts)
+	[[ -n $found ]] || die "finds no cgroup v2; mount it: mount -t cgroup2 none /sys/fs/cgroup (or below it)."
+	printf '%s\n' "$found"
+}
+
+# sandbox_end: kills what is left (the kernel ends the whole process namespace with its first process) and
+# removes the cgroups and temporary files.
+sandbox_end() {
+	if [[ -n $SANDBOX_PID ]]; then
+		kill -KILL "$SANDBOX_PID" 2>/dev/null || true
+		wait "$SANDBOX_PID" 2>/dev/null || true
+	fi
+	local try
+	for try in 1 2 3 4 5 6 7 8 9 10; do
+		[[ -n $SANDBOX_CGROUP && -d $SANDBOX_CGROUP ]] || break
+		find "$SANDBOX_CGROUP" -depth -type d -exec rmdir {} + 2>/dev/null || sleep "0.$try"
+	done
+	[[ -z $SANDBOX_TMP ]] || rm -rf "$SANDBOX_TMP"
+	SANDBOX_PID='' SANDBOX_CGROUP='' SANDBOX_TMP=''
+}
+
+# sandbox_sweep: removes what a sandbox left whose script was killed by SIGKILL (its processes died with it).
+sandbox_sweep() {
+	local stale
+	for stale in "$(cgroup_root)"/sluice-sandbox.*; do
+		if [[ -d $stale ]] && ! kill -0 "${stale##*.}" 2>/dev/null; then
+			find "$stale" -depth -type d -exec rmdir {} + 2>/dev/null || true
+		fi
+	done
+}
+
+# catch_signals: from here on a signal ends the script by its EXIT trap. Without, bash forgets an interrupt that comes
+# while a command of its own runs to a good end.
+catch_signals() {
+	trap 'sandbox_end' EXIT
+	trap 'exit 129' HUP
+	trap 'exit 130' INT
+	trap 'exit 143' TERM
+}
+
+# sandbox COMMAND...: its exit code; interrupted by a signal: 128 and the signal's number, as usual.
+sandbox() {
+	local code=0
+	need_root
+	SANDBOX_CGROUP=$(cgroup_root)/sluice-sandbox.$$
+	SANDBOX_TMP=$(mktemp -d "${TMPDIR:-/tmp}/sluice-sandbox.XXXXXX")
+	catch_signals
+	sandbox_sweep
+	mkdir "$SANDBOX_CGROUP"
+	# In the background, so that a signal is handled at once and not when the command ends.
+	# It enters its cgroup first, because that is what becomes the root of its cgroup namespace.
+	# shellcheck disable=SC2016  # expanded inside
+	TMPDIR=$SANDBOX_TMP bash -c 'echo $$ >"$1/cgroup.procs" && exec setpriv --pdeathsig KILL unshare --cgroup --mount \
+		--propagation private --net --pid --fork --kill-child --mount-proc "${@:2}"' sandbox "$SANDBOX_CGROUP" \
+		"$SLUICE_ROOT/scripts/lib/sandbox-init" "$SANDBOX_CGROUP" "$(cgroup_root)" "$@" </dev/null &
+	SANDBOX_PID=$!
+	wait "$SANDBOX_PID" || code=$?
+	sandbox_end
+	return "$code"
+}

@@ -1,0 +1,77 @@
+"""Runs clang-tidy over our .cpp files: those alone whose text, headers, flags or checks have changed since they
+were last found clean. usage: tidy.py BUILD_DIR CACHE_DIR JOBS"""
+
+import concurrent.futures
+import hashlib
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+from deps import headers_by_object
+
+TIDY = "clang-tidy-19"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+class Digests:
+    """Hashes of file contents, each read once."""
+
+    def __init__(self):
+        self.known = {}
+
+    def of(self, path):
+        if path not in self.known:
+            self.known[path] = hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else "gone"
+        return self.known[path]
+
+
+def object_of(entry):
+    """The object file that a compile command makes, as ninja names it."""
+    return re.search(r" -o (\S+)", entry["command"]).group(1)
+
+
+def key_of(entry, headers, digests, common):
+    """Names everything that clang-tidy's answer for one file depends on."""
+    parts = [common, entry["command"], digests.of(pathlib.Path(entry["file"]))]
+    parts += [f"{path} {digests.of(path)}" for path in sorted(headers)]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def run(build, source):
+    command = [TIDY, "-p", str(build), "--quiet", "--warnings-as-errors=*",
+               f"--header-filter=^{re.escape(str(ROOT))}/(agent|bench|k8s|maps|tests)/.*[.]hpp$", source]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    noise = [line for line in done.stderr.splitlines() if "error" in line.lower()] if done.returncode else []
+    return done.returncode, done.stdout + "\n".join(noise)
+
+
+def main():
+    build, cache, jobs = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]), int(sys.argv[3])
+    cache.mkdir(parents=True, exist_ok=True)
+    entries = {entry["file"]: entry for entry in json.loads((build / "compile_commands.json").read_text())
+               if entry["file"].endswith(".cpp")}
+    headers, digests = headers_by_object(build), Digests()
+    version = subprocess.run([TIDY, "--version"], capture_output=True, text=True, check=True).stdout
+    common = version + (ROOT / ".clang-tidy").read_text() + pathlib.Path(__file__).read_text()
+    keys = {source: key_of(entry, headers.get(object_of(entry), []), digests, common)
+            for source, entry in entries.items()}
+    due = [source for source in entries if not (cache / keys[source]).exists()]
+    # The longest files first, so that the last ones to end are short.
+    due.sort(key=lambda source: -len(headers.get(object_of(entries[source]), [])))
+    failed = 0
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        for source, (code, text) in zip(due, pool.map(lambda source: run(build, source), due)):
+            if code == 0:
+                (cache / keys[source]).touch()
+            else:
+                failed += 1
+                print(text)
+    for stale in set(cache.iterdir()) - {cache / key for key in keys.values()}:
+        stale.unlink()
+    print(f"{len(entries)} files, {len(due)} looked at, {failed} with findings")
+    return 1 if failed else 0
+
+
+sys.exit(main())
