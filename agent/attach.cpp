@@ -12,8 +12,10 @@
 #include <array>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include "agent/clsact.hpp"
+#include "agent/device_maps.hpp"
 #include "maps/abi.h"
 
 namespace lb::agent {
@@ -21,57 +23,6 @@ namespace {
 
 using boost::system::error_code;
 using boost::system::result;
-
-constexpr std::string_view cgroup_prefix = "cgroup ";
-
-HookReport report_of(std::string place, std::string means, const result<HookState>& outcome) {
-  if (outcome) {
-    return {std::move(place), std::move(means), *outcome, {}};
-  }
-  return {std::move(place), {}, HookState::failed, outcome.error().message()};
-}
-
-bool serves(const HookReport& hook) {
-  return hook.state != HookState::failed && hook.state != HookState::declined;
-}
-
-// ---- Maps that say which devices take part. Values are constant, so an entry that is there stays. ----
-
-template <class Value>
-void put_if_absent(int map, std::uint32_t key, const Value& value) {
-  Value present;
-  if (maps::raw::get(map, &key, &present)) {
-    // A full map shows as a device that is not served; the device count is checked before.
-    static_cast<void>(maps::raw::put(map, &key, &value, maps::Put::any));
-  }
-}
-
-std::vector<std::uint32_t> keys_of(int map) {
-  std::vector<std::uint32_t> keys;
-  std::uint32_t key = 0;
-  std::uint32_t previous = 0;
-  while (keys.size() < LB_MAX_DEVICES &&
-         bpf_map_get_next_key(map, keys.empty() ? nullptr : &previous, &key) == 0) {
-    keys.push_back(key);
-    previous = key;
-  }
-  return keys;
-}
-
-void keep_only(int map, const std::set<std::uint32_t>& wanted) {
-  for (const auto key : keys_of(map)) {
-    if (!wanted.contains(key)) {
-      static_cast<void>(maps::raw::erase(map, &key));
-    }
-  }
-}
-
-void put_device(int map, std::uint32_t index) {
-  lb_device device{};
-  device.kind = LB_OUTWARD;
-  device.check = lb_device_check(index);
-  put_if_absent(map, index, device);
-}
 
 // ---- XDP. ----
 
@@ -100,85 +51,88 @@ HookReport declined(const std::string& place, const std::string& why) {
   return {place, {}, HookState::declined, fmt::format("{}: tc serves alone", why)};
 }
 
-std::string tc_pin(TcSide side, const Device& device) {
-  return fmt::format("{}_{}", side == TcSide::ingress ? "tc_in" : "tc_out", device.index);
+TcHook tc_hook(const AttachPlan& plan, TcSide side, const Device& device) {
+  const auto pin = fmt::format("{}_{}", side == TcSide::ingress ? "tc_in" : "tc_out", device.index);
+  return {plan.tc_by, side, device.index, pin};
 }
 
 }  // namespace
-
-// ---- The report. ----
-
-std::string AttachReport::failure() const {
-  const auto failed = std::ranges::find(hooks, HookState::failed, &HookReport::state);
-  return failed == hooks.end() ? std::string()
-                               : fmt::format("cannot attach to {}: {}", failed->place, failed->problem);
-}
-
-std::size_t AttachReport::count(HookState state) const {
-  return static_cast<std::size_t>(std::ranges::count(hooks, state, &HookReport::state));
-}
-
-std::string AttachReport::sockets_text() const {
-  std::size_t all = 0;
-  std::size_t serving = 0;
-  for (const auto& hook : hooks) {
-    if (hook.place.starts_with(cgroup_prefix)) {
-      ++all;
-      serving += serves(hook) ? 1 : 0;
-    }
-  }
-  return all == 0 ? "off" : fmt::format("cgroup, {} of {} hooks", serving, all);
-}
-
-// The reports of a device follow one another: ingress, egress, XDP.
-std::string AttachReport::packets_text() const {
-  std::string text;
-  std::string last;
-  for (const auto& hook : hooks) {
-    const auto device = hook.place.substr(0, hook.place.find(' '));
-    if (hook.place.starts_with(cgroup_prefix) || !serves(hook) || hook.place.ends_with(" egress")) {
-      continue;
-    }
-    text += device == last ? "+" + hook.means
-                           : fmt::format("{}{} {}", text.empty() ? "" : ", ", device, hook.means);
-    last = device;
-  }
-  return text.empty() ? "off" : text;
-}
 
 // ---- Attaching. ----
 
 AttachReport Attacher::attach(const AttachPlan& plan) {
   AttachReport report;
-  wanted_.clear();
+  report.tc_by = plan.tc_by;
+  before_ = std::exchange(wanted_, {});
   with_xdp_.clear();
+  watched_.clear();
   attach_sockets(plan, report);
   std::set<std::uint32_t> indices;
   for (const auto& device : plan.devices) {
     indices.insert(device.index);
     attach_device(plan, device, report);
   }
-  links_.prune(wanted_);
-  remove_clsact_filters(plan.tc_by == TcBy::clsact ? indices : std::set<std::uint32_t>());
-  keep_only(plan.devices_map, indices);
-  keep_only(plan.ports_map, with_xdp_);
+  pods_.attach(links_, plan, report);
+  let_go(plan, indices);
+  failed_ = !report.failure().empty();
   return report;
 }
 
-result<HookState> Attacher::ensure(const LinkRequest& request) {
+// The first round finds what earlier agents left; afterwards nothing is there but what rounds before this one
+// attached.
+void Attacher::let_go(const AttachPlan& plan, const std::set<std::uint32_t>& indices) {
+  if (!std::exchange(swept_, true)) {
+    sweep(plan, indices);
+  }
+  for (const auto& pin : before_) {
+    if (!wanted_.contains(pin)) {
+      links_.remove(pin);
+    }
+  }
+  std::set<std::uint32_t> pods;
+  pods_.add_indices(pods);
+  for (const auto index : indices_) {
+    if (!indices.contains(index) && !pods.contains(index)) {
+      remove_clsact(static_cast<int>(index), TcSide::ingress);
+      remove_clsact(static_cast<int>(index), TcSide::egress);
+      erase_device(plan.devices_map, index);
+    }
+  }
+  indices_ = indices;
+  keep_only(plan.ports_map, with_xdp_);
+}
+
+void Attacher::sweep(const AttachPlan& plan, const std::set<std::uint32_t>& indices) {
+  auto pins = wanted_;
+  auto served = indices;
+  pods_.add_indices(served);
+  if (plan.tc_by == TcBy::tcx) {
+    pods_.add_pins(pins);
+  }
+  links_.prune(pins);
+  remove_clsact_filters(plan.tc_by == TcBy::clsact ? served : std::set<std::uint32_t>());
+  keep_only(plan.devices_map, served);
+}
+
+result<Held> Attacher::ensure(Look look, const LinkRequest& request) {
   wanted_.insert(request.pin);
-  return links_.ensure(request);
+  auto held = links_.ensure(request);
+  if (held) {
+    watched_.push_back({look, request, {}, held->program});
+  }
+  return held;
 }
 
 void Attacher::attach_sockets(const AttachPlan& plan, AttachReport& report) {
   for (const auto& socket : plan.sockets) {
     const LinkRequest request{socket.name, socket.program, socket.type, plan.cgroup, plan.cgroup_id, 0};
-    report.hooks.push_back(report_of(std::string(cgroup_prefix) + socket.name, "cgroup", ensure(request)));
+    report.hooks.push_back(
+        report_of(std::string(cgroup_prefix) + socket.name, "cgroup", ensure(Look::query, request)));
   }
 }
 
 void Attacher::attach_device(const AttachPlan& plan, const Device& device, AttachReport& report) {
-  put_device(plan.devices_map, device.index);
+  put_device(plan.devices_map, device.index, LB_OUTWARD);
   attach_tc(plan, device, report);
   if (plan.xdp >= 0) {
     attach_xdp(plan, device, report);
@@ -189,21 +143,20 @@ void Attacher::attach_tc(const AttachPlan& plan, const Device& device, AttachRep
   struct Side {
     TcSide side;
     int program;
-    bpf_attach_type type;
-    std::uint32_t place;
     const char* name;
   };
-  const std::array sides = {Side{TcSide::egress, plan.tc_out, BPF_TCX_EGRESS, BPF_F_AFTER, "egress"},
-                            Side{TcSide::ingress, plan.tc_in, BPF_TCX_INGRESS, BPF_F_BEFORE, "ingress"}};
-  const auto index = static_cast<int>(device.index);
-  for (const auto& [side, program, type, where, name] : sides) {
-    const auto place = fmt::format("{} {}", device.name, name);
+  const std::array sides = {Side{TcSide::egress, plan.tc_out, "egress"},
+                            Side{TcSide::ingress, plan.tc_in, "ingress"}};
+  for (const auto& [side, program, name] : sides) {
+    const auto hook = tc_hook(plan, side, device);
+    const auto held = ensure_tc(links_, hook, program);
     if (plan.tc_by == TcBy::tcx) {
-      const LinkRequest request{tc_pin(side, device), program, type, index, device.index, where};
-      report.hooks.push_back(report_of(place, "tcx", ensure(request)));
-    } else {
-      report.hooks.push_back(report_of(place, "clsact", ensure_clsact(index, side, program)));
+      wanted_.insert(hook.pin);
     }
+    if (held) {
+      watched_.push_back({Look::filter, {}, hook, held->program});
+    }
+    report.hooks.push_back(report_of(fmt::format("{} {}", device.name, name), name_of(plan.tc_by), held));
   }
 }
 
@@ -220,7 +173,7 @@ void Attacher::attach_xdp(const AttachPlan& plan, const Device& device, AttachRe
   if (const auto mode = attached_mode(device.index); mode != 0 && mode != mode_of_flags(flags)) {
     links_.remove(request.pin);
   }
-  const auto outcome = ensure(request);
+  const auto outcome = ensure(Look::link, request);
   if (!outcome && plan.xdp_mode == XdpMode::automatic) {
     if (is_final(outcome.error())) {
       refused_xdp_.insert(device.index);
@@ -231,7 +184,7 @@ void Attacher::attach_xdp(const AttachPlan& plan, const Device& device, AttachRe
   report.hooks.push_back(report_of(place, plan.xdp_mode == XdpMode::generic ? "generic" : "native", outcome));
   if (outcome) {
     with_xdp_.insert(device.index);
-    put_if_absent(plan.ports_map, device.index, device.index);
+    put_port(plan.ports_map, device.index);
   }
 }
 
@@ -244,6 +197,40 @@ void remove_clsact_filters(const std::set<std::uint32_t>& except) {
       remove_clsact(static_cast<int>(device->if_index), TcSide::egress);
     }
   }
+}
+
+// ---- Looking after it. ----
+
+bool Attacher::runs(const Watched& hook, Filters filters) const {
+  switch (hook.look) {
+    case Look::query:
+      return runs_at(hook.request.target, hook.request.type, hook.program).value_or(true);
+    case Look::link:
+      return links_.holds(hook.request.pin, hook.request.target_id);
+    case Look::filter:
+      return runs_tc(hook.tc, hook.program, filters);
+  }
+  return true;
+}
+
+bool Attacher::intact(Filters filters) {
+  const bool ours = std::ranges::all_of(watched_, [&](const auto& hook) { return runs(hook, filters); });
+  const bool pods = pods_.intact(filters);
+  return all_pinned() && ours && pods && !failed_;
+}
+
+// The time is taken before the look, so that what happens during it is seen by the next one.
+bool Attacher::all_pinned() {
+  const auto changed = links_.changed();
+  if (changed == pins_seen_) {
+    return true;
+  }
+  const bool ours = std::ranges::all_of(wanted_, [&](const auto& pin) { return links_.pinned(pin); });
+  const bool pods = pods_.pinned(links_);
+  if (ours && pods) {
+    pins_seen_ = changed;
+  }
+  return ours && pods;
 }
 
 }  // namespace lb::agent

@@ -9,59 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "agent/config.hpp"
+#include "agent/hooks.hpp"
 #include "agent/links.hpp"
-#include "maps/map.hpp"
+#include "agent/pods.hpp"
 
 namespace lb::agent {
-
-/// An outward device of this network namespace.
-struct Device {
-  std::string name;
-  std::uint32_t index = 0;
-};
-
-struct SocketProgram {
-  std::string name;  ///< of its hook: "connect4"
-  int program = -1;
-  bpf_attach_type type = BPF_CGROUP_INET4_CONNECT;
-};
-
-enum class TcBy : std::uint8_t { tcx, clsact };
-
-/// Everything that shall be attached. A program that is not to run is -1.
-struct AttachPlan {
-  std::vector<SocketProgram> sockets;
-  int cgroup = -1;              ///< file descriptor of the cgroup's directory
-  std::uint64_t cgroup_id = 0;  ///< its inode number
-  std::vector<Device> devices;
-  TcBy tc_by = TcBy::tcx;
-  int tc_in = -1;
-  int tc_out = -1;
-  XdpMode xdp_mode = XdpMode::automatic;
-  int xdp = -1;
-  int ports_map = -1;    ///< lb_ports
-  int devices_map = -1;  ///< lb_devices
-};
-
-struct HookReport {
-  std::string place;  ///< "eth0 ingress", "cgroup connect4"
-  std::string means;  ///< "cgroup", "tcx", "clsact", "native", "generic"; empty where nothing is attached
-  HookState state = HookState::failed;
-  std::string problem;  ///< why it failed or was declined; empty otherwise
-};
-
-struct AttachReport {
-  std::vector<HookReport> hooks;
-
-  /// One sentence on the first hook that failed; empty if none did.
-  [[nodiscard]] std::string failure() const;
-  [[nodiscard]] std::size_t count(HookState state) const;
-  /// "cgroup, 8 of 8 hooks", or "off".
-  [[nodiscard]] std::string sockets_text() const;
-  /// "eth0 tcx+native, eth1 tcx", or "off".
-  [[nodiscard]] std::string packets_text() const;
-};
 
 class Attacher {
  public:
@@ -70,15 +22,38 @@ class Attacher {
 
   /// Attaches what is missing, replaces in place what is old, detaches what is no longer wanted.
   [[nodiscard]] AttachReport attach(const AttachPlan& plan);
+  /// Is all that attach() wanted still there? One system call for most hooks. What is not comes back by the
+  /// next attach(). A hook that failed counts as lost.
+  [[nodiscard]] bool intact(Filters filters);
 
  private:
+  enum class Look : std::uint8_t { query, link, filter };
+  /// A hook to look after.
+  struct Watched {
+    Look look = Look::query;
+    LinkRequest request;
+    TcHook tc;                  ///< only with Look::filter
+    std::uint32_t program = 0;  ///< id of the one that runs
+  };
+
   void attach_sockets(const AttachPlan& plan, AttachReport& report);
   void attach_device(const AttachPlan& plan, const Device& device, AttachReport& report);
   void attach_tc(const AttachPlan& plan, const Device& device, AttachReport& report);
   void attach_xdp(const AttachPlan& plan, const Device& device, AttachReport& report);
-  [[nodiscard]] boost::system::result<HookState> ensure(const LinkRequest& request);
+  [[nodiscard]] boost::system::result<Held> ensure(Look look, const LinkRequest& request);
+  void let_go(const AttachPlan& plan, const std::set<std::uint32_t>& indices);
+  void sweep(const AttachPlan& plan, const std::set<std::uint32_t>& indices);
+  [[nodiscard]] bool runs(const Watched& hook, Filters filters) const;
+  [[nodiscard]] bool all_pinned();
 
   Links links_;
+  PodHooks pods_;
+  std::vector<Watched> watched_;         ///< all but pods'
+  bool failed_ = false;                  ///< one of them could not be attached
+  std::int64_t pins_seen_ = 0;           ///< the links' directory, when all were last seen to be pinned
+  bool swept_ = false;                   ///< what an earlier agent left has been looked at
+  std::set<std::uint32_t> indices_;      ///< outward devices of the last round
+  std::set<std::string> before_;         ///< pins of the last round
   std::set<std::string> wanted_;         ///< pins of this round
   std::set<std::uint32_t> with_xdp_;     ///< devices of this round that run XDP
   std::set<std::uint32_t> refused_xdp_;  ///< devices whose driver refused native XDP: not asked again

@@ -43,10 +43,10 @@ std::uint32_t program_at(int device, TcSide side) {
 
 bool is_ours(std::uint32_t program) {
   const auto info = program_info_of(program);
-  return info && info->name.starts_with("lb_tc_");
+  return info && (info->name.starts_with("lb_tc_") || info->name.starts_with("lb_pod_"));
 }
 
-boost::system::result<HookState> put_filter(int device, TcSide side, int program, HookState done) {
+boost::system::result<Held> put_filter(int device, TcSide side, int program, HookState done) {
   auto hook = hook_of(device, side);
   auto place = place_of(side);
   place.prog_fd = program;
@@ -57,12 +57,13 @@ boost::system::result<HookState> put_filter(int device, TcSide side, int program
   if (const int error = bpf_tc_attach(&hook, &place); error != 0) {
     return error_of(error);
   }
-  return done;
+  const auto loaded = program_info(program);
+  return Held{done, loaded ? loaded->id : 0};
 }
 
 }  // namespace
 
-boost::system::result<HookState> ensure_clsact(int device, TcSide side, int program) {
+boost::system::result<Held> ensure_clsact(int device, TcSide side, int program) {
   const auto running = program_at(device, side);
   if (running == 0) {
     return put_filter(device, side, program, HookState::attached);
@@ -71,7 +72,7 @@ boost::system::result<HookState> ensure_clsact(int device, TcSide side, int prog
     return error_of(-EEXIST);
   }
   if (same_program(running, program)) {
-    return HookState::kept;
+    return Held{HookState::kept, running};
   }
   return put_filter(device, side, program, HookState::updated);
 }
@@ -83,6 +84,10 @@ void remove_clsact(int device, TcSide side) {
   const auto hook = hook_of(device, side);
   const auto place = place_of(side);
   bpf_tc_detach(&hook, &place);
+}
+
+bool runs_clsact(int device, TcSide side, std::uint32_t program) {
+  return program_at(device, side) == program;
 }
 
 bool has_clsact(int device, TcSide side) {

@@ -5,11 +5,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <map>
 #include <sstream>
 #include <utility>
+
+#include "agent/option_text.hpp"
 
 namespace lb::agent {
 namespace {
@@ -20,7 +21,6 @@ constexpr const char* default_metrics = "127.0.0.1:10249";
 constexpr const char* default_source_ports = "1024-29999,61000-65535";
 constexpr const char* off = "off";
 constexpr const char* no_devices = "none";
-constexpr std::size_t longest_port_text = 5;
 constexpr std::size_t longest_device_name = 15;  // IFNAMSIZ without its zero
 
 constexpr const char* main_footer = R"(Examples:
@@ -57,6 +57,7 @@ struct Raw {
   AgentOptions agent;
   ShowOptions show;
   std::string devices;
+  std::string pod_devices;
   std::string without;
   std::string node;
   std::string xdp = "auto";
@@ -83,67 +84,6 @@ const std::map<std::string, LogLevel> log_levels = {{"debug", LogLevel::debug},
                                                     {"error", LogLevel::error}};
 const std::map<std::string, LogFormat> log_formats = {{"text", LogFormat::text}, {"json", LogFormat::json}};
 const std::map<std::string, Output> outputs = {{"table", Output::table}, {"json", Output::json}};
-
-/// Non-empty pieces between commas, without the spaces around them.
-std::vector<std::string> split(std::string_view text) {
-  std::vector<std::string> pieces;
-  std::istringstream stream{std::string(text)};
-  for (std::string piece; std::getline(stream, piece, ',');) {
-    if (CLI::detail::trim(piece); !piece.empty()) {
-      pieces.push_back(piece);
-    }
-  }
-  return pieces;
-}
-
-std::optional<std::uint16_t> parse_port(std::string_view text) {
-  std::uint16_t port = 0;
-  const auto* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, port);
-  if (text.empty() || text.size() > longest_port_text || error != std::errc{} || rest != end) {
-    return std::nullopt;
-  }
-  return port;
-}
-
-std::optional<PortRange> parse_range(std::string_view text) {
-  const auto dash = text.find('-');
-  if (dash == std::string_view::npos) {
-    return std::nullopt;
-  }
-  const auto first = parse_port(text.substr(0, dash));
-  const auto last = parse_port(text.substr(dash + 1));
-  if (!first || !last || *first == 0 || *first > *last) {
-    return std::nullopt;
-  }
-  return PortRange{*first, *last};
-}
-
-/// Empty if one of them is wrong.
-std::vector<k8s::Prefix> parse_prefixes(std::string_view text) {
-  std::vector<k8s::Prefix> prefixes;
-  for (const auto& piece : split(text)) {
-    const auto prefix = k8s::Prefix::parse(piece);
-    if (!prefix) {
-      return {};
-    }
-    prefixes.push_back(*prefix);
-  }
-  return prefixes;
-}
-
-/// Nothing for "all" (and for what is wrong), an empty list for "none".
-std::optional<std::vector<k8s::Prefix>> parse_external_ips(std::string_view text) {
-  auto ranges = parse_prefixes(text);
-  return ranges.empty() && text != "none" ? std::nullopt : std::optional(std::move(ranges));
-}
-
-/// SEM-85; ASCII is enough, node names are DNS subdomains.
-std::string node_name(std::string_view text) {
-  std::string name(text);
-  CLI::detail::trim(name);
-  return CLI::detail::to_lower(name);
-}
 
 /// Turns "nothing for bad text" into CLI11's "a sentence for bad text".
 template <class Parse>
@@ -188,6 +128,10 @@ std::string wrong_device(const std::string& list) {
   return bad == names.end() ? std::string() : fmt::format("'{}' is too long for a device name", *bad);
 }
 
+std::string wrong_prefix(const std::string& list) {
+  return list == no_devices || !split(list).empty() ? wrong_device(list) : "names no prefix of a device";
+}
+
 std::string wrong_pins(const std::string& path) {
   const auto name = std::filesystem::path(path).lexically_normal().filename().string();
   return name.find('.') == std::string::npos
@@ -216,6 +160,14 @@ void add_hooks(CLI::App& app, Raw& raw) {
   app.add_option("--devices", raw.devices, "Devices towards the network, separated by commas, or 'none'")
       ->type_name("LIST")
       ->required()
+      ->check(CLI::Validator(wrong_device, "", ""));
+  app.add_option("--pod-devices", raw.pod_devices,
+                 "How the host's ends of pods' devices begin, e.g. veth,cali: translate there what no socket "
+                 "hook did (default: none)")
+      ->type_name("LIST")
+      ->check(CLI::Validator(wrong_prefix, "", ""));
+  app.add_option("--pod-bridge", raw.agent.pod_bridge, "The same for all devices on this bridge")
+      ->type_name("NAME")
       ->check(CLI::Validator(wrong_device, "", ""));
   app.add_option("--cgroup", raw.agent.cgroup,
                  "Serve the sockets below this cgroup v2 directory (default: all of the host's)")
@@ -291,6 +243,24 @@ void add_sizes(CLI::App& app, Sizes& sizes) {
   add("--max-young", sizes.young, "entries of flows not proven two-way, of each family");
 }
 
+void add_timeouts(CLI::App& app, FlowTimeouts& timeouts) {
+  constexpr std::uint32_t most = 1U << 30;  // seconds are compared modulo 2^32
+  const std::map<std::string, std::uint32_t> units = {{"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}};
+  const auto add = [&](const char* name, std::uint32_t& seconds, const char* what) {
+    app.add_option(name, seconds, fmt::format("End {} after so long without a packet", what))
+        ->type_name("TIME")
+        ->check(CLI::Range(1U, most))
+        ->transform(CLI::AsNumberWithUnit(units))
+        ->default_str(fmt::format("{}s", seconds));
+  };
+  add("--tcp-established-timeout", timeouts.established, "a TCP connection");
+  add("--tcp-close-wait-timeout", timeouts.close_wait, "a TCP connection that one side has closed");
+  add("--tcp-closing-timeout", timeouts.closing, "a TCP connection that both sides have closed");
+  add("--udp-timeout", timeouts.udp, "a UDP exchange of two seconds at most");
+  add("--udp-stream-timeout", timeouts.udp_stream, "a longer UDP exchange");
+  add("--sctp-timeout", timeouts.sctp, "an SCTP association");
+}
+
 void add_agent(CLI::App& app, Raw& raw) {
   auto* agent = app.add_subcommand("agent", "Run the load balancer of this node");
   add_inputs(*agent, raw);
@@ -298,6 +268,7 @@ void add_agent(CLI::App& app, Raw& raw) {
   add_addresses(*agent, raw);
   add_servers(*agent, raw);
   add_sizes(*agent, raw.agent.sizes);
+  add_timeouts(*agent, raw.agent.timeouts);
   agent->footer(agent_footer);
 }
 
@@ -332,6 +303,7 @@ AgentOptions convert_agent(const Raw& raw, std::string_view host_name) {
   AgentOptions options = raw.agent;
   options.node = node_name(raw.node.empty() ? host_name : raw.node);
   options.devices = raw.devices == no_devices ? std::vector<std::string>{} : split(raw.devices);
+  options.pod_devices = raw.pod_devices == no_devices ? std::vector<std::string>{} : split(raw.pod_devices);
   options.without = split(raw.without);
   options.xdp = xdp_modes.at(raw.xdp);
   options.sockets = socket_scopes.at(raw.sockets);
@@ -387,51 +359,6 @@ Finished explain(const CLI::App& app, const CLI::ParseError& error) {
 const std::vector<std::string>& optional_features() {
   static const std::vector<std::string> names = {"tcx", "fib-source", "ct-lookup", "csum-ipv6", "xdp"};
   return names;
-}
-
-std::optional<Listen> parse_listen(std::string_view text) {
-  const auto colon = text.rfind(':');
-  if (colon == std::string_view::npos) {
-    return std::nullopt;
-  }
-  auto host = text.substr(0, colon);
-  const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
-  if (bracketed) {
-    host = host.substr(1, host.size() - 2);
-  }
-  const auto address = k8s::Address::parse(host);
-  const auto port = parse_port(text.substr(colon + 1));
-  if (!address || !port || bracketed != (host.find(':') != std::string_view::npos)) {
-    return std::nullopt;
-  }
-  return Listen{std::string(host), *port};
-}
-
-std::optional<std::vector<PortRange>> parse_source_ports(std::string_view text) {
-  std::vector<PortRange> ranges;
-  for (const auto& piece : split(text)) {
-    const auto range = parse_range(piece);
-    if (!range || (!ranges.empty() && range->first <= ranges.back().last)) {
-      return std::nullopt;
-    }
-    ranges.push_back(*range);
-  }
-  if (ranges.empty() || ranges.size() > 2) {
-    return std::nullopt;
-  }
-  return ranges;
-}
-
-std::optional<NodePortAddresses> parse_node_port_addresses(std::string_view text) {
-  if (text == "all") {
-    return NodePortAddresses{};
-  }
-  if (text == "primary") {
-    return NodePortAddresses{NodePortScope::primary, {}};
-  }
-  auto ranges = parse_prefixes(text);
-  return ranges.empty() ? std::nullopt
-                        : std::optional(NodePortAddresses{NodePortScope::ranges, std::move(ranges)});
 }
 
 std::variant<Options, Finished> parse_command_line(std::vector<std::string> arguments,

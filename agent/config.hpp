@@ -53,11 +53,25 @@ struct Sizes {
   std::uint32_t young = LB_MAX_YOUNG;  ///< of each family
 };
 
+/// Seconds without a packet, in either direction, after which a flow ends; kube-proxy's and conntrack's.
+struct FlowTimeouts {
+  std::uint32_t established = 86400;  ///< TCP
+  std::uint32_t close_wait = 3600;    ///< TCP that one side has closed
+  std::uint32_t closing = 60;         ///< TCP that both sides have closed, SCTP that one has: keeps its port
+  std::uint32_t udp = 30;             ///< an exchange of two seconds at most
+  std::uint32_t udp_stream = 180;     ///< any longer one
+  std::uint32_t sctp = 210;
+  bool operator==(const FlowTimeouts&) const = default;
+};
+
 struct AgentOptions {
   std::string manifests;             ///< directory to follow
   std::string node;                  ///< this node's name, trimmed and in lower case (SEM-85)
   std::vector<std::string> devices;  ///< outward devices; empty: sockets only
-  std::string cgroup;                ///< empty: the cgroup v2 root found in /proc/mounts
+  /// How the host's ends of pods' devices are called ("veth", "cali"), and the bridge that they are on.
+  std::vector<std::string> pod_devices;
+  std::string pod_bridge;
+  std::string cgroup;  ///< empty: the cgroup v2 root found in /proc/mounts
   std::string pins;
   XdpMode xdp = XdpMode::automatic;
   SocketScope sockets = SocketScope::all;
@@ -69,6 +83,7 @@ struct AgentOptions {
   std::optional<Listen> health;         ///< nothing: off
   std::optional<Listen> metrics;        ///< nothing: off
   Sizes sizes;
+  FlowTimeouts timeouts;
   LogLevel log_level = LogLevel::info;
   LogFormat log_format = LogFormat::text;
 };
@@ -96,15 +111,6 @@ struct Finished {
 /// exit code 1 and one sentence.
 [[nodiscard]] std::variant<Options, Finished> parse_command_line(std::vector<std::string> arguments,
                                                                  std::string_view host_name);
-
-/// "ADDRESS:PORT" or "[ADDRESS]:PORT".
-[[nodiscard]] std::optional<Listen> parse_listen(std::string_view text);
-
-/// "1024-29999,61000-65535": one or two ascending ranges that do not touch zero.
-[[nodiscard]] std::optional<std::vector<PortRange>> parse_source_ports(std::string_view text);
-
-/// "all", "primary" or a comma separated list of CIDRs.
-[[nodiscard]] std::optional<NodePortAddresses> parse_node_port_addresses(std::string_view text);
 
 /// The names of optional kernel features that --without takes.
 [[nodiscard]] const std::vector<std::string>& optional_features();

@@ -107,6 +107,10 @@ void require_devices(const std::vector<std::string>& names) {
   }
 }
 
+bool wants_pods(const AgentOptions& options) {
+  return !options.pod_devices.empty() || !options.pod_bridge.empty();
+}
+
 bool wants_xdp(const AgentOptions& options) {
   return options.xdp != XdpMode::off && !options.devices.empty() &&
          std::ranges::find(options.without, "xdp") == options.without.end();
@@ -127,7 +131,9 @@ void choose_programs(bpf_object* object, const AgentOptions& options) {
         wanted = options.sockets != SocketScope::off;
         break;
       case BPF_PROG_TYPE_SCHED_CLS:
-        wanted = !options.devices.empty();
+        wanted = std::string_view(bpf_program__name(program)).starts_with("lb_pod_")
+                     ? wants_pods(options)
+                     : !options.devices.empty();
         break;
       default:
         wanted = wants_xdp(options);
@@ -240,8 +246,11 @@ struct Datapath::State {
   NodePage page;
   Attacher attacher;
   std::vector<std::string> notes;
+  std::vector<Device> pods;
+  std::int64_t maps_seen = 0;  ///< when all maps were last seen to be pinned
 
   [[nodiscard]] AttachPlan plan() const;
+  [[nodiscard]] std::size_t restore_maps();
 };
 
 AttachPlan Datapath::State::plan() const {
@@ -258,6 +267,9 @@ AttachPlan Datapath::State::plan() const {
   plan.tc_by = features.usable(Feature::tcx) ? TcBy::tcx : TcBy::clsact;
   plan.tc_in = program_of(object, "lb_tc_in");
   plan.tc_out = program_of(object, "lb_tc_out");
+  plan.pods = pods;
+  plan.pod_in = program_of(object, "lb_pod_in");
+  plan.pod_out = program_of(object, "lb_pod_out");
   plan.xdp_mode = options.xdp;
   plan.xdp = program_of(object, "lb_xdp");
   plan.ports_map = map_of(object, "lb_ports");
@@ -284,9 +296,16 @@ Datapath Datapath::open(const AgentOptions& options) {
   auto page = open_page(programs->obj);
   page.begin(options.node, hertz);
   guard.started();
-  return Datapath(
-      std::make_unique<State>(State{options, pins, features, std::move(cgroup), std::move(programs),
-                                    std::move(page), Attacher(pins.links()), std::move(notes)}));
+  return Datapath(std::make_unique<State>(State{options,
+                                                pins,
+                                                features,
+                                                std::move(cgroup),
+                                                std::move(programs),
+                                                std::move(page),
+                                                Attacher(pins.links()),
+                                                std::move(notes),
+                                                {},
+                                                0}));
 }
 
 Datapath::Datapath(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -303,6 +322,36 @@ AttachReport Datapath::attach() {
   }
   state_->page.set_status(report.sockets_text(), report.packets_text(), state_->features.missing());
   return report;
+}
+
+void Datapath::set_pods(std::vector<Device> pods) { state_->pods = std::move(pods); }
+
+std::size_t Datapath::State::restore_maps() {
+  const auto directory = pins.maps().string();
+  const auto changed = directory_changed(directory);
+  if (changed == maps_seen) {
+    return 0;
+  }
+  maps_seen = changed;
+  return repin_maps(programs->obj, pins);
+}
+
+Restored Datapath::restore(Filters filters) {
+  Restored restored;
+  restored.hooks.assign(state_->restore_maps(), "map");
+  if (state_->attacher.intact(filters)) {
+    return restored;
+  }
+  const auto report = attach();
+  for (const auto* hooks : {&report.hooks, &report.pod_hooks}) {
+    for (const auto& hook : *hooks) {
+      if (hook.state == HookState::attached || hook.state == HookState::updated) {
+        restored.hooks.push_back(hook.place.substr(hook.place.rfind(' ') + 1));
+      }
+    }
+  }
+  restored.failure = report.failure().empty() ? report.pod_failure() : report.failure();
+  return restored;
 }
 
 NodePage& Datapath::page() noexcept { return state_->page; }

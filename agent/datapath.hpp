@@ -15,6 +15,12 @@
 
 namespace lb::agent {
 
+/// What restore() did.
+struct Restored {
+  std::vector<std::string> hooks;  ///< "connect4", "ingress", "pod_egress", "xdp", "map"
+  std::string failure;             ///< why the first of those that did not come back did not; empty: none
+};
+
 class Datapath {
  public:
   /// Checks what it needs (privileges, kernel, memory, cgroup, devices) before it changes anything; then
@@ -29,6 +35,12 @@ class Datapath {
   /// Makes the hooks be as the options say and writes the outcome to the node page. Again at any time: an
   /// unchanged hook is not touched, a lost one comes back, a device that appeared is taken up.
   AttachReport attach();
+
+  /// The devices that attach() shall take for pods', from now on.
+  void set_pods(std::vector<Device> pods);
+  /// Brings back what others have detached or unpinned: the hooks and maps it was, one word each. Costs one
+  /// system call a hook where nothing is lost, so it can be called often.
+  [[nodiscard]] Restored restore(Filters filters);
 
   [[nodiscard]] NodePage& page() noexcept;
   [[nodiscard]] const Features& features() const noexcept;

@@ -240,14 +240,21 @@ struct Edge {
   Clock::time_point at;
 };
 
-/// The moment at which the tick counter next moves on.
+/// The moment at which the tick counter next moves on. An edge during which this thread was held up is of an
+/// unknown moment, and the next one is taken.
 std::optional<Edge> next_edge(const Trial& ticks) {
-  const auto first = ticks.run();
+  constexpr std::chrono::microseconds sharp{200};
   const auto deadline = Clock::now() + std::chrono::seconds(1);
-  for (auto now = first; first && now && Clock::now() < deadline; now = ticks.run()) {
-    if (*now != *first) {
-      return Edge{*now, Clock::now()};
+  auto before = Clock::now();
+  auto last = ticks.run();
+  while (last && Clock::now() < deadline) {
+    const auto now = ticks.run();
+    const auto at = Clock::now();
+    if (now && *now != *last && at - before < sharp) {
+      return Edge{*now, at};
     }
+    before = at;
+    last = now;
   }
   return std::nullopt;
 }

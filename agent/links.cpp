@@ -2,11 +2,16 @@
 #include "agent/links.hpp"
 
 #include <bpf/bpf.h>
+#include <linux/bpf.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <span>
 
 #include "agent/program.hpp"
 #include "maps/map.hpp"
@@ -32,8 +37,26 @@ std::uint64_t target_of(const bpf_link_info& link) {
   }
 }
 
+// The kernel lets no more programs than this stand at one hook.
+constexpr std::size_t most_programs = 64;
+
+std::uint32_t id_of(int program) {
+  const auto info = program_info(program);
+  return info ? info->id : 0;
+}
+
+}  // namespace
+
+bool Links::same(std::uint32_t running, int loaded) {
+  const auto [known, unknown] = compared_.try_emplace({running, loaded}, false);
+  if (unknown) {
+    known->second = same_program(running, loaded);
+  }
+  return known->second;
+}
+
 // Nothing where the pinned link is absent, broken or attached elsewhere: then a new one is needed.
-boost::system::result<HookState> adopt(int link, const LinkRequest& request) {
+boost::system::result<Held> Links::adopt(int link, const LinkRequest& request) {
   bpf_link_info info{};
   std::uint32_t size = sizeof(info);
   if (link < 0 || bpf_link_get_info_by_fd(link, &info, &size) != 0) {
@@ -42,18 +65,16 @@ boost::system::result<HookState> adopt(int link, const LinkRequest& request) {
   if (target_of(info) != request.target_id) {
     return make_error_code(boost::system::errc::no_link);
   }
-  if (same_program(info.prog_id, request.program)) {
-    return HookState::kept;
+  if (same(info.prog_id, request.program)) {
+    return Held{HookState::kept, info.prog_id};
   }
   if (bpf_link_update(link, request.program, nullptr) != 0) {
     return last_error();
   }
-  return HookState::updated;
+  return Held{HookState::updated, id_of(request.program)};
 }
 
-}  // namespace
-
-boost::system::result<HookState> Links::ensure(const LinkRequest& request) const {
+boost::system::result<Held> Links::ensure(const LinkRequest& request) {
   const maps::Fd pinned(bpf_obj_get(path(request.pin).c_str()));
   auto adopted = adopt(pinned.get(), request);
   if (adopted) {
@@ -63,7 +84,7 @@ boost::system::result<HookState> Links::ensure(const LinkRequest& request) const
 }
 
 // The new link takes the old one's name in one step; until then both may be attached, to different targets.
-boost::system::result<HookState> Links::create(const LinkRequest& request) const {
+boost::system::result<Held> Links::create(const LinkRequest& request) const {
   const auto fresh = request.pin + "_new";
   remove(fresh);  // of a start that was killed here
   struct bpf_link_create_opts options{};
@@ -77,8 +98,19 @@ boost::system::result<HookState> Links::create(const LinkRequest& request) const
       std::rename(path(fresh).c_str(), path(request.pin).c_str()) != 0) {
     return last_error();
   }
-  return HookState::attached;
+  return Held{HookState::attached, id_of(request.program)};
 }
+
+bool Links::holds(const std::string& pin, std::uint64_t target_id) const {
+  const maps::Fd link(bpf_obj_get(path(pin).c_str()));
+  bpf_link_info info{};
+  std::uint32_t size = sizeof(info);
+  return link && bpf_link_get_info_by_fd(link.get(), &info, &size) == 0 && target_of(info) == target_id;
+}
+
+bool Links::pinned(const std::string& pin) const { return ::access(path(pin).c_str(), F_OK) == 0; }
+
+std::int64_t Links::changed() const { return directory_changed(directory_); }
 
 // Without the call the kernel would detach some time after the pin is gone.
 void Links::remove(const std::string& pin) const {
@@ -100,6 +132,27 @@ void Links::prune(const std::set<std::string>& wanted) const {
       remove(pin);
     }
   }
+}
+
+std::optional<bool> runs_at(int target, bpf_attach_type type, std::uint32_t program) {
+  std::array<std::uint32_t, most_programs> programs{};
+  struct bpf_prog_query_opts query{};
+  query.sz = sizeof(query);
+  query.prog_ids = programs.data();
+  query.count = programs.size();
+  if (bpf_prog_query_opts(target, type, &query) != 0) {
+    return std::nullopt;
+  }
+  const auto running = std::span(programs).first(std::min<std::size_t>(query.count, programs.size()));
+  return std::ranges::find(running, program) != running.end();
+}
+
+std::int64_t directory_changed(const std::string& path) {
+  struct stat status{};
+  if (::stat(path.c_str(), &status) != 0) {
+    return 0;
+  }
+  return status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec;
 }
 
 }  // namespace lb::agent

@@ -6,8 +6,11 @@
 
 #include <boost/system/result.hpp>
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 namespace lb::agent {
 
@@ -30,12 +33,23 @@ struct LinkRequest {
   std::uint32_t flags = 0;      ///< of the attach type: XDP's mode, TCX's place
 };
 
+/// What stands at a hook after ensure().
+struct Held {
+  HookState state = HookState::failed;
+  std::uint32_t program = 0;  ///< id of the program that runs
+};
+
 class Links {
  public:
   explicit Links(std::string directory) : directory_(std::move(directory)) {}
 
   /// Makes the link be as asked. Errors are errno values of the attach call.
-  [[nodiscard]] boost::system::result<HookState> ensure(const LinkRequest& request) const;
+  [[nodiscard]] boost::system::result<Held> ensure(const LinkRequest& request);
+  /// Is there a link of that name which is attached to that target? Three system calls.
+  [[nodiscard]] bool holds(const std::string& pin, std::uint64_t target_id) const;
+  [[nodiscard]] bool pinned(const std::string& pin) const;
+  /// When a name was last added or removed, in nanoseconds of the file system's clock; 0: no such directory.
+  [[nodiscard]] std::int64_t changed() const;
   /// Detaches: unpins the link, whose last holder the pin is. Nothing there is fine.
   void remove(const std::string& pin) const;
   /// Removes every link whose name is not among `wanted`.
@@ -43,9 +57,19 @@ class Links {
 
  private:
   [[nodiscard]] std::string path(const std::string& pin) const { return directory_ + "/" + pin; }
-  [[nodiscard]] boost::system::result<HookState> create(const LinkRequest& request) const;
+  [[nodiscard]] boost::system::result<Held> adopt(int link, const LinkRequest& request);
+  [[nodiscard]] boost::system::result<Held> create(const LinkRequest& request) const;
+  [[nodiscard]] bool same(std::uint32_t running, int loaded);
 
   std::string directory_;
+  std::map<std::pair<std::uint32_t, int>, bool> compared_;  ///< programs never change, so neither do verdicts
 };
+
+/// Does that program run at this hook? One system call, for cgroups (`target` is a file descriptor) and TCX
+/// (an interface index). A target that is gone holds nothing: nothing is said then.
+[[nodiscard]] std::optional<bool> runs_at(int target, bpf_attach_type type, std::uint32_t program);
+
+/// When a name was last added to or removed from a directory; 0: no such directory.
+[[nodiscard]] std::int64_t directory_changed(const std::string& path);
 
 }  // namespace lb::agent

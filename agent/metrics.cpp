@@ -141,6 +141,15 @@ struct Metrics::State {
                          .Help("Services whose write to the maps failed and was tried again")
                          .Register(registry)
                          .Add({});
+  prometheus::Family<Counter>& restored =
+      BuildCounter()
+          .Name("sluice_hooks_restored_total")
+          .Help("Programs that others detached and pins that others removed, brought back")
+          .Register(registry);
+  prometheus::Family<Counter>& ended = BuildCounter()
+                                           .Name("sluice_flows_ended_total")
+                                           .Help("Established flows whose entries expired, by reason")
+                                           .Register(registry);
   Gauge& build = BuildGauge()
                      .Name("sluice_build_info")
                      .Help("Always 1; the label says which version runs")
@@ -175,6 +184,12 @@ void Metrics::published(std::chrono::steady_clock::duration took, std::chrono::s
 void Metrics::complained() { state_->complaints.Increment(); }
 
 void Metrics::retried() { state_->retries.Increment(); }
+
+void Metrics::flows_ended(std::string_view why, std::uint64_t count) {
+  state_->ended.Add({{"reason", std::string(why)}}).Increment(static_cast<double>(count));
+}
+
+void Metrics::restored(const std::string& hook) { state_->restored.Add({{"hook", hook}}).Increment(); }
 
 void Metrics::probed(Probe probe, unsigned status) {
   auto& family = probe == Probe::healthz ? state_->healthz : state_->livez;

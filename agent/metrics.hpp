@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "agent/snapshot.hpp"
@@ -28,6 +29,10 @@ class Metrics {
   void published(std::chrono::steady_clock::duration took, std::chrono::system_clock::time_point now);
   void complained();
   void retried();
+  /// Flows that expired; `why` is one of `endings`.
+  void flows_ended(std::string_view why, std::uint64_t count);
+  /// A program or pin that others had taken away is back.
+  void restored(const std::string& hook);
   void probed(Probe probe, unsigned status);
 
   /// The exposition text (format 0.0.4).

@@ -56,6 +56,8 @@ NetDevice read_device(const ifinfomsg& head, Bytes attributes) {
       device.name = read_text(content);
     } else if (type == IFLA_MTU) {
       device.mtu = read<std::uint32_t>(content).value_or(0);
+    } else if (type == IFLA_MASTER) {
+      device.master = read<std::uint32_t>(content).value_or(0);
     } else if (type == IFLA_ADDRESS && content.size() == device.mac.size()) {
       std::memcpy(device.mac.data(), content.data(), content.size());
     }
@@ -199,7 +201,9 @@ Sources NodeNetwork::sources(const std::vector<std::string>& outward) const {
 }
 
 void NodeTalk::begin() {
+  const auto removals = network_.filter_removals_ + 1;  // one may be among what was lost
   network_ = {};
+  network_.filter_removals_ = removals;
   phase_ = Phase::devices;
   ++sequence_;
 }
@@ -274,6 +278,10 @@ NodeTalk::Effect NodeTalk::take(const nlmsghdr& head, std::span<const std::byte>
     case RTM_NEWADDR:
     case RTM_DELADDR:
       return take_address(type, body);
+    case RTM_DELTFILTER:
+    case RTM_DELQDISC:
+      ++network_.filter_removals_;
+      return Effect::none;
     default:
       return Effect::none;
   }

@@ -26,6 +26,7 @@ struct NetDevice {
   DevicePower power = DevicePower::down;
   std::uint32_t mtu = 0;              ///< bytes
   std::array<std::uint8_t, 6> mac{};  ///< zero where the device has no Ethernet address
+  std::uint32_t master = 0;           ///< interface index of the bridge (or the like) it belongs to; 0: none
   bool operator==(const NetDevice&) const = default;
 };
 
@@ -55,12 +56,15 @@ class NodeNetwork {
                                                    const std::vector<k8s::Address>& primary) const;
   /// Of the first of these devices that has one, for each family.
   [[nodiscard]] Sources sources(const std::vector<std::string>& outward) const;
+  /// Rises whenever somebody removes a tc filter or qdisc from some device.
+  [[nodiscard]] std::uint64_t filter_removals() const noexcept { return filter_removals_; }
 
  private:
   friend class NodeTalk;
 
   std::map<std::uint32_t, NetDevice> devices_;
   std::map<AddressPlace, AddressUse> addresses_;
+  std::uint64_t filter_removals_ = 0;
 };
 
 /// The conversation with the kernel: two lists, then changes. Knows what was lost and asks again.

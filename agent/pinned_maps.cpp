@@ -117,4 +117,18 @@ void pin_maps(bpf_object* object, const maps::Pins& pins) {
   }
 }
 
+std::size_t repin_maps(const bpf_object* object, const maps::Pins& pins) {
+  std::size_t repinned = 0;
+  bpf_map* map = nullptr;
+  bpf_object__for_each_map(map, object) {
+    const auto path = pins.map(bpf_map__name(map));
+    std::error_code error;
+    if (is_pinnable(map) && !std::filesystem::exists(path, error) &&
+        bpf_obj_pin(bpf_map__fd(map), path.c_str()) == 0) {
+      ++repinned;
+    }
+  }
+  return repinned;
+}
+
 }  // namespace lb::agent

@@ -2,6 +2,7 @@
 // already.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,9 @@ void require_memory(bpf_object* object);
 /// Before load: takes over the maps that are pinned, with their sizes. Returns what an operator should know,
 /// in sentences. Throws StartError where a pinned map is another version's.
 [[nodiscard]] std::vector<std::string> adopt_maps(bpf_object* object, const maps::Pins& pins);
+
+/// Pins again what somebody unpinned, as far as the kernel lets it; how many that were.
+[[nodiscard]] std::size_t repin_maps(const bpf_object* object, const maps::Pins& pins);
 
 /// After load: pins what is not pinned yet. Throws StartError.
 void pin_maps(bpf_object* object, const maps::Pins& pins);

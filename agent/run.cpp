@@ -21,11 +21,13 @@
 #include "agent/cluster.hpp"
 #include "agent/datapath.hpp"
 #include "agent/error.hpp"
+#include "agent/expiry_timer.hpp"
 #include "agent/intake.hpp"
 #include "agent/lock.hpp"
 #include "agent/log.hpp"
 #include "agent/node_watch.hpp"
 #include "agent/pages.hpp"
+#include "agent/pods.hpp"
 #include "agent/tables.hpp"
 #include "k8s/manifests.hpp"
 #include "maps/grace.hpp"
@@ -38,6 +40,9 @@ namespace asio = boost::asio;
 
 /// How long a first plan that does not fit may keep the node from being ready.
 constexpr std::chrono::seconds start_patience{30};
+
+/// Between two looks whether all hooks are still there, which a second must suffice for (REL-19).
+constexpr std::chrono::milliseconds heal_pause{500};
 
 void require_directory(const std::string& path) {
   std::error_code error;
@@ -97,6 +102,8 @@ class Agent final : public PlanSink {
   void apply_addresses();
   void attach_again();
   void retry_later();
+  void heal_later();
+  void heal();
   void complain(const k8s::Complaint& complaint);
   [[nodiscard]] Snapshot snapshot();
   [[nodiscard]] maps::Post post();
@@ -107,6 +114,7 @@ class Agent final : public PlanSink {
   asio::io_context context_{1};
   asio::signal_set signals_{context_, SIGTERM, SIGINT};
   asio::steady_timer retry_timer_{context_};
+  asio::steady_timer heal_timer_{context_};
 
   Metrics metrics_;
   Health health_;
@@ -122,6 +130,7 @@ class Agent final : public PlanSink {
   std::unique_ptr<maps::KernelGrace> grace_;
   maps::FlowSweeper sweeper_;
   FlowCounter flow_counter_;
+  ExpiryTimer expiry_;
   Tables tables_;
 
   Cluster cluster_;
@@ -135,6 +144,8 @@ class Agent final : public PlanSink {
   std::vector<k8s::Address> primary_;           ///< as addresses were last told with
   std::map<std::uint32_t, NetDevice> devices_;  ///< as hooks were last attached with
   bool retry_waits_ = false;
+  std::uint64_t filter_removals_ = 0;  ///< as hooks were last looked after with
+  std::string heal_failure_;           ///< as last logged
 };
 
 Agent::Agent(const AgentOptions& options)
@@ -151,9 +162,10 @@ Agent::Agent(const AgentOptions& options)
       maps_(open_maps(pins_)),
       store_(maps_.store()),
       grace_(open_grace(post())),
-      sweeper_({maps_.young4, maps_.young6, maps_.flows4, maps_.flows6}, post(),
+      sweeper_({maps_.young4, maps_.young6, maps_.flows4, maps_.flows6, &maps_.affinity}, post(),
                {[hertz = before_.hertz] { return flow_clock_now(hertz); }, LB_YOUNG_SECONDS}),
       flow_counter_(maps_, post()),
+      expiry_(context_, maps_, options.timeouts, before_.hertz, metrics_),
       tables_(store_, *grace_, sweeper_, [this](const auto& complaint) { complain(complaint); }),
       cluster_(options.node, plan_options(options), *this,
                [this](const auto& complaint) { complain(complaint); }),
@@ -179,6 +191,7 @@ void Agent::run() {
       context_.stop();
     }
   });
+  expiry_.start();
   context_.run();
 }
 
@@ -216,6 +229,7 @@ void Agent::apply_addresses() {
 /// A device came, went or changed.
 void Agent::attach_again() {
   devices_ = node_.network().devices();
+  datapath_.set_pods(pod_devices(devices_, options_));
   const auto report = datapath_.attach();
   if (report.count(HookState::attached) + report.count(HookState::updated) + report.count(HookState::failed) >
       0) {
@@ -225,6 +239,35 @@ void Agent::attach_again() {
   if (const auto failure = report.failure(); !failure.empty()) {
     spdlog::error("{}", failure);
   }
+  if (const auto failure = report.pod_failure(); !failure.empty()) {
+    spdlog::warn("a pod's device is not served: {}", failure);
+  }
+}
+
+/// Brings back what somebody detached. A failure is told once, and tried again each time.
+void Agent::heal() {
+  const auto removals = std::exchange(filter_removals_, node_.network().filter_removals());
+  const auto filters = removals == filter_removals_ ? Filters::quiet : Filters::disturbed;
+  const auto restored = datapath_.restore(filters);
+  for (const auto& hook : restored.hooks) {
+    metrics_.restored(hook);
+  }
+  if (!restored.hooks.empty()) {
+    spdlog::warn("brought back what somebody took away: {}", fmt::join(restored.hooks, ", "));
+  }
+  if (restored.failure != std::exchange(heal_failure_, restored.failure) && !restored.failure.empty()) {
+    spdlog::error("{}", restored.failure);
+  }
+}
+
+void Agent::heal_later() {
+  heal_timer_.expires_after(heal_pause);
+  heal_timer_.async_wait([this](const auto& error) {
+    if (!error) {
+      heal();
+      heal_later();
+    }
+  });
 }
 
 /// A plan to the maps. The first one also brings the hooks up: no program sees a packet before there is a
@@ -245,6 +288,8 @@ void Agent::apply(Batch batch, std::vector<PlanChange> changes) {
 }
 
 void Agent::begin_service() {
+  devices_ = node_.network().devices();
+  datapath_.set_pods(pod_devices(devices_, options_));
   const auto report = datapath_.attach();
   if (const auto failure = report.failure(); !failure.empty()) {
     if (before_.started == 0) {
@@ -253,7 +298,7 @@ void Agent::begin_service() {
     throw StartError(failure + "; see --devices, --xdp and --sockets for what to leave out");
   }
   phase_ = Phase::serving;
-  devices_ = node_.network().devices();
+  heal_later();
   datapath_.page().set_started(unix_seconds(first_batch_->wall));
   const auto counts = cluster_.counts();
   spdlog::info("serving; services: {}, endpoints: {}; sockets: {}; packets: {}", counts.services,

@@ -21,8 +21,7 @@ static __always_inline enum lb_outcome lb_established(enum lb_hook hook, struct 
 		return LB_OUTCOME_unrelated;
 	if (hook == LB_HOOK_XDP && work->flow.track.way == LB_BY_STACK)
 		return LB_OUTCOME_left_to_tc;
-	if (lb_reused(work) ||
-	    (lb_flow_touch(live, &work->flow.track, lb_clock()) && lb_abandoned(work))) {
+	if (lb_reused(work) || (lb_flow_touch(live, &work->flow.track, lb_clock()) && lb_abandoned(work))) {
 		lb_flow_erase(LB_FLOWS, &work->packet.tuple);
 		if (lb_reused(work))
 			lb_forget(work);
@@ -131,22 +130,49 @@ static __always_inline enum lb_outcome lb_open_remote(void *ctx, struct lb_work 
 	track->way = LB_BY_REDIRECT;
 	track->device = work->fib.ifindex;
 	track->source_nat = LB_YES;
+	track->other_side = track->side;
 	work->half.track = *track;
 	work->half.track.direction = LB_REPLY;
 	work->half.track.device = work->device;
 	return lb_claim(ctx, work);
 }
 
-/* To a backend on this node: the stack delivers, and the reply passes us on its way out. */
-static __always_inline enum lb_outcome lb_open_local(void *ctx, struct lb_work *work)
+/* The stack delivers, and the reply passes us on its way out of the device of the kind the flow came by. */
+static __always_inline enum lb_outcome lb_open_by_stack(void *ctx, struct lb_work *work)
 {
 	struct lb_track *track = &work->flow.track;
 
 	track->way = LB_BY_STACK;
+	track->other_side = track->side == LB_POD_INGRESS ? LB_POD_EGRESS : LB_OUTWARD_EGRESS;
 	work->half.track = *track;
 	work->half.track.direction = LB_REPLY;
-	work->half.track.side = LB_OUTWARD_EGRESS;
+	work->half.track.side = track->other_side;
+	work->half.track.other_side = track->side;
 	return lb_claim(ctx, work);
+}
+
+/*
+ * From a pod its own address is kept, because the reply must come back through this node anyway ("Our choices" C).
+ * A pod that was given to itself would answer itself: it sees the node's address instead (SEM-39).
+ */
+static __always_inline enum lb_outcome lb_open_from_pod(void *ctx, struct lb_work *work)
+{
+	const union lb_ip *source = &work->packet.tuple.source;
+	const union lb_ip *chosen = (const union lb_ip *)work->backend.address;
+	enum lb_outcome outcome;
+	long way;
+
+	if (source->longs[0] != chosen->longs[0] || source->longs[1] != chosen->longs[1]) {
+		outcome = lb_open_by_stack(ctx, work);
+		return outcome == LB_FINE ? LB_OUTCOME_new_from_pod : outcome;
+	}
+	way = lb_route(ctx, work, LB_ASK_SOURCE);
+	if (way != BPF_FIB_LKUP_RET_SUCCESS && way != BPF_FIB_LKUP_RET_NO_NEIGH)
+		return LB_OUTCOME_no_route;
+	/* The port of a bridge has no neighbours: both directions leave by the device that the pod's address is on. */
+	work->device = work->fib.ifindex;
+	outcome = lb_open_remote(ctx, work);
+	return outcome == LB_FINE ? LB_OUTCOME_new_hairpin : outcome;
 }
 
 /* The forward entry to be: the packet's tuple, towards the backend that was chosen. */
@@ -161,7 +187,7 @@ static __always_inline void lb_begin(struct lb_work *work)
 	track->backend = work->backend_id;
 	track->service = work->backend.service;
 	track->seen = track->opened = lb_clock();
-	track->side = LB_OUTWARD_INGRESS;
+	track->side = lb_side_of(work->hook);
 	track->number = work->packet.step == LB_STEP_OPEN ? 0 : 1;
 }
 
@@ -175,6 +201,8 @@ LB_FUNCTION enum lb_outcome lb_open_to(void *ctx __arg_ctx, struct lb_work *work
 	if (!work)
 		return LB_OUTCOME_unrelated;
 	lb_begin(work);
+	if (work->hook == LB_HOOK_POD_INGRESS)
+		return lb_open_from_pod(ctx, work);
 	xdp = work->hook == LB_HOOK_XDP;
 	by_stack = work->backend.locality == LB_SAME_NODE;
 	if (!by_stack) {
@@ -189,7 +217,7 @@ LB_FUNCTION enum lb_outcome lb_open_to(void *ctx __arg_ctx, struct lb_work *work
 	}
 	if (xdp && (by_stack || way != BPF_FIB_LKUP_RET_SUCCESS))
 		return LB_OUTCOME_left_to_tc;
-	outcome = by_stack ? lb_open_local(ctx, work) : lb_open_remote(ctx, work);
+	outcome = by_stack ? lb_open_by_stack(ctx, work) : lb_open_remote(ctx, work);
 	if (outcome != LB_FINE)
 		return outcome;
 	if (by_stack)
@@ -221,16 +249,42 @@ static __always_inline int lb_own_source(const struct lb_tuple *tuple)
 	return lb_address_kind_of(source->bytes) != LB_NO_ADDRESS;
 }
 
-/* The set that this traffic uses: SEM-20, table 32; packets at this hook come from outside. */
-static __always_inline enum lb_scope lb_scope_of(struct lb_frontend frontend, struct lb_policy policy)
+/* The set that this traffic uses: SEM-20, table 32. A pod's traffic to outside addresses is short-circuited. */
+static __always_inline enum lb_scope lb_scope_of(struct lb_frontend frontend, struct lb_policy policy,
+						 __u32 hook)
 {
-	return frontend.kind == LB_CLUSTER_IP ? policy.internal : policy.external;
+	if (frontend.kind == LB_CLUSTER_IP)
+		return policy.internal;
+	return hook == LB_HOOK_POD_INGRESS ? LB_CLUSTER : policy.external;
 }
 
 static __always_inline enum lb_outcome lb_no_backend(struct lb_policy policy, enum lb_scope scope)
 {
 	return lb_empty_verdict(policy, scope) == LB_DROP ? LB_OUTCOME_no_backend_drop
 							  : LB_OUTCOME_no_backend_reject;
+}
+
+static __always_inline enum lb_picked lb_pick_for_packet(struct lb_work *work,
+							 const struct lb_service *service, __u32 number,
+							 enum lb_scope scope)
+{
+	struct lb_choice choice = {
+		.client = &work->packet.tuple.source,
+		.random = (__u32)work->hash,
+		.service = number,
+		.scope = scope,
+		.id = &work->backend_id,
+		.backend = &work->backend,
+	};
+
+	return lb_pick_for(&choice, service);
+}
+
+static __always_inline int lb_opened(enum lb_outcome outcome)
+{
+	return outcome == LB_OUTCOME_new_local || outcome == LB_OUTCOME_new_remote ||
+	       outcome == LB_OUTCOME_new_xdp || outcome == LB_OUTCOME_new_from_pod ||
+	       outcome == LB_OUTCOME_new_hairpin;
 }
 
 /* Chooses a backend for a packet that belongs to no flow, and opens one. */
@@ -245,19 +299,18 @@ static __always_inline enum lb_outcome lb_choose(void *ctx, struct lb_work *work
 	if (!service)
 		return LB_OUTCOME_unrelated;
 	policy = lb_policy_load(service);
-	scope = lb_scope_of(frontend, policy);
+	scope = lb_scope_of(frontend, policy, work->hook);
 	work->hash = lb_hash(&work->packet.tuple);
 	if (frontend.kind == LB_LOAD_BALANCER && policy.source_ranges == LB_YES &&
 	    !lb_in_ranges(frontend.service, &work->packet.tuple.source))
 		return LB_OUTCOME_range_denied;
-	picked = lb_pick_for(work, service, frontend.service, scope);
+	picked = lb_pick_for_packet(work, service, frontend.service, scope);
 	if (picked == LB_PICKED_NONE)
 		return lb_no_backend(policy, scope);
 	if (picked == LB_PICKED_STALE)
 		return LB_OUTCOME_stale_slot;
 	outcome = lb_open_to(ctx, work);
-	if (outcome == LB_OUTCOME_new_local || outcome == LB_OUTCOME_new_remote ||
-	    outcome == LB_OUTCOME_new_xdp)
+	if (lb_opened(outcome))
 		lb_record_forward(work);
 	return outcome;
 }
@@ -302,14 +355,14 @@ LB_FUNCTION enum lb_outcome lb_open(void *ctx __arg_ctx, struct lb_work *work)
 		if (outcome != LB_FINE)
 			return outcome;
 	}
-	if (lb_own_source(&work->packet.tuple))
+	if (work->hook != LB_HOOK_POD_INGRESS && lb_own_source(&work->packet.tuple))
 		return LB_OUTCOME_own_source;
 	return lb_choose(ctx, work, frontend);
 }
 
 /*
  * What happens to the packet, and in `work->flow` what it becomes where the outcome says that it is
- * rewritten. An outward device's egress opens no flows: packets there come from the stack.
+ * rewritten. Egress opens no flows: packets there come from the stack.
  */
 static __always_inline enum lb_outcome lb_balance(void *ctx, enum lb_hook hook, struct lb_work *work)
 {
@@ -324,7 +377,7 @@ static __always_inline enum lb_outcome lb_balance(void *ctx, enum lb_hook hook, 
 	outcome = lb_established(hook, work);
 	if (outcome == LB_OUTCOME_unrelated && lb_may_be_young(&work->packet))
 		outcome = lb_young(work);
-	if (outcome == LB_OUTCOME_unrelated && hook != LB_HOOK_TC_EGRESS)
+	if (outcome == LB_OUTCOME_unrelated && hook != LB_HOOK_TC_EGRESS && hook != LB_HOOK_POD_EGRESS)
 		outcome = lb_open(ctx, work);
 	return outcome;
 }

@@ -72,10 +72,10 @@ static __always_inline void lb_key4(const struct lb_tuple *tuple, struct lb_flow
 static __always_inline __u16 lb_check4(const struct lb_flow4_key *key, const struct lb_end4 *end, int which)
 {
 	const __u64 *words = (const __u64 *)key;
-	__u64 value = (__u64)*(const __u32 *)end->address << 16 | end->port;
+	__u64 value = (__u64) * (const __u32 *)end->address << 16 | end->port;
 
-	return (__u16)((words[0] * LB_ODD_0 + words[1] * LB_ODD_1 +
-			value * (which ? LB_ODD_2 : LB_ODD_3)) >> 48);
+	return (__u16)((words[0] * LB_ODD_0 + words[1] * LB_ODD_1 + value * (which ? LB_ODD_2 : LB_ODD_3)) >>
+		       48);
 }
 
 static __always_inline void lb_end4_of(const union lb_ip *address, __u16 port, const struct lb_flow4_key *key,
@@ -121,8 +121,8 @@ static __always_inline struct lb_track *lb_find4(void *map, const struct lb_tupl
 	return &value->track;
 }
 
-static __always_inline long lb_insert4(void *map, const struct lb_tuple *arriving,
-				       const struct lb_flow *flow, __u64 flags)
+static __always_inline long lb_insert4(void *map, const struct lb_tuple *arriving, const struct lb_flow *flow,
+				       __u64 flags)
 {
 	struct lb_flow4_key key;
 	struct lb_flow4 value;
@@ -143,7 +143,8 @@ static __always_inline __u32 lb_check6(const struct lb_tuple *key, const struct 
 
 	return (__u32)((k[0] * LB_ODD_0 + k[1] * LB_ODD_1 + k[2] * LB_ODD_2 + k[3] * LB_ODD_3 +
 			k[4] * LB_ODD_4 + v[0] * LB_ODD_5 + v[1] * LB_ODD_6 + v[2] * LB_ODD_7 +
-			v[3] * LB_ODD_8 + ports * LB_ODD_9) >> 32);
+			v[3] * LB_ODD_8 + ports * LB_ODD_9) >>
+		       32);
 }
 
 static __always_inline void lb_leaving6(const struct lb_flow6 *value, const struct lb_tuple *arriving,
@@ -178,8 +179,8 @@ static __always_inline struct lb_track *lb_find6(void *map, const struct lb_tupl
 	return &value->track;
 }
 
-static __always_inline long lb_insert6(void *map, const struct lb_tuple *arriving,
-				       const struct lb_flow *flow, __u64 flags)
+static __always_inline long lb_insert6(void *map, const struct lb_tuple *arriving, const struct lb_flow *flow,
+				       __u64 flags)
 {
 	struct lb_flow6 value;
 

@@ -22,7 +22,8 @@ static __always_inline __u32 lb_fragment_check(const struct lb_fragment_key *key
 	const __u64 *k = (const __u64 *)key;
 
 	return (__u32)((k[0] * LB_ODD_0 + k[1] * LB_ODD_1 + k[2] * LB_ODD_2 + k[3] * LB_ODD_3 +
-			k[4] * LB_ODD_4 + word * LB_ODD_5) >> 32);
+			k[4] * LB_ODD_4 + word * LB_ODD_5) >>
+		       32);
 }
 
 /* Written in place where the id comes again: a reader sees the old ports, the new ones, or a wrong check. */

@@ -95,7 +95,7 @@ LB_FUNCTION int lb_icmp_rewrite(struct __sk_buff *skb, struct lb_work *work, __u
 	if (lb_write_outer(skb, &work->packet, to, change.addresses, hops))
 		return -1;
 	change.ports = (__u32)difference;
-	if (to->family == LB_IPV4)	/* its checksum covers no addresses */
+	if (to->family == LB_IPV4) /* its checksum covers no addresses */
 		change.addresses = 0;
 	lb_skb_sum(skb, lb_hop_difference(to->family, hops));
 	offset = work->packet.transport + offsetof(struct lb_icmp4, checksum);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* tc on outward devices: ingress opens and carries flows, egress restores the replies of local backends. */
+/*
+ * tc: ingress opens and carries flows, egress restores the replies of those that went by the stack. On outward
+ * devices for clients outside, on the host's end of pods' devices for what their sockets did not translate.
+ */
 #include "balance.h"
 #include "icmp.h"
 #include "reject.h"
@@ -71,6 +74,18 @@ SEC("tcx/egress")
 int lb_tc_out(struct __sk_buff *skb)
 {
 	return lb_tc(skb, LB_HOOK_TC_EGRESS);
+}
+
+SEC("tcx/ingress")
+int lb_pod_in(struct __sk_buff *skb)
+{
+	return lb_tc(skb, LB_HOOK_POD_INGRESS);
+}
+
+SEC("tcx/egress")
+int lb_pod_out(struct __sk_buff *skb)
+{
+	return lb_tc(skb, LB_HOOK_POD_EGRESS);
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -41,7 +41,8 @@ static __always_inline int lb_way_out(struct xdp_md *xdp, struct lb_work *work)
 {
 	if (lb_route(xdp, work, LB_KEEP_SOURCE) != BPF_FIB_LKUP_RET_SUCCESS)
 		return 0;
-	return work->fib.ifindex == work->flow.track.device && bpf_map_lookup_elem(&lb_ports, &work->fib.ifindex);
+	return work->fib.ifindex == work->flow.track.device &&
+	       bpf_map_lookup_elem(&lb_ports, &work->fib.ifindex);
 }
 
 static __always_inline int lb_xdp_check(void *data, void *end, const struct lb_work *work,

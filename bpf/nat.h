@@ -6,7 +6,7 @@
 #include "work.h"
 
 #define LB_PROBES 16
-#define LB_PROBE_STEP 7919	/* a prime, so that probes of one flow spread over the ranges */
+#define LB_PROBE_STEP 7919 /* a prime, so that probes of one flow spread over the ranges */
 
 enum lb_claim { LB_CLAIMED, LB_CLAIM_TAKEN, LB_CLAIM_REFUSED };
 

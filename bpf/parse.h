@@ -21,7 +21,7 @@
 
 #define LB_IP_MORE 0x2000
 #define LB_IP_OFFSET 0x1fff
-#define LB_V6_HEADERS 8		/* a longer chain of extension headers is left to the stack */
+#define LB_V6_HEADERS 8 /* a longer chain of extension headers is left to the stack */
 
 /* linux/icmp.h needs libc's sockets; RFC 792 is short enough. */
 struct lb_icmp4 {
@@ -33,7 +33,7 @@ struct lb_icmp4 {
 };
 
 #define LB_ICMP4_UNREACHABLE 3
-#define LB_ICMP4_PORT 3		/* codes of the above */
+#define LB_ICMP4_PORT 3 /* codes of the above */
 #define LB_ICMP4_TOO_BIG 4
 #define LB_ICMP4_TIME 11
 #define LB_ICMP4_PARAMETER 12
@@ -57,7 +57,7 @@ struct lb_sctp {
 /* An address as words, so that it is copied by words. */
 union lb_ip {
 	__u8 bytes[16];
-	__u32 words[4];	/* IPv4 is the last one */
+	__u32 words[4]; /* IPv4 is the last one */
 	__u64 longs[2];
 };
 
@@ -75,18 +75,18 @@ LB_ASSERT(sizeof(struct lb_tuple) == sizeof(struct lb_flow6_key));
 
 /* What a packet does in its connection: TCP's flags and SCTP's chunks in one set of words. */
 LB_BYTE_ENUM lb_step {
-	LB_STEP_NONE,	/* the protocol has no connections */
-	LB_STEP_OPEN,	/* SYN, INIT */
-	LB_STEP_ANSWER,	/* SYN-ACK, INIT-ACK */
-	LB_STEP_RESET,	/* RST, ABORT */
-	LB_STEP_END,	/* FIN, SHUTDOWN-COMPLETE */
-	LB_STEP_DATA,	/* anything else */
+	LB_STEP_NONE,   /* the protocol has no connections */
+	LB_STEP_OPEN,   /* SYN, INIT */
+	LB_STEP_ANSWER, /* SYN-ACK, INIT-ACK */
+	LB_STEP_RESET,  /* RST, ABORT */
+	LB_STEP_END,    /* FIN, SHUTDOWN-COMPLETE */
+	LB_STEP_DATA,   /* anything else */
 };
 
 LB_BYTE_ENUM lb_part {
 	LB_WHOLE,
 	LB_FIRST_FRAGMENT,
-	LB_LATER_FRAGMENT,	/* has no ports of its own */
+	LB_LATER_FRAGMENT, /* has no ports of its own */
 };
 
 /*
@@ -95,24 +95,24 @@ LB_BYTE_ENUM lb_part {
  */
 struct lb_packet {
 	struct lb_tuple tuple;
-	union lb_ip outer_source;	/* of an ICMP error */
+	union lb_ip outer_source; /* of an ICMP error */
 	union lb_ip outer_destination;
-	__u32 promise;		/* of an answer: what the client's next packet must show */
-	__u32 proof;		/* what this packet shows: TCP's acknowledgement, SCTP's tag */
-	__u16 length;		/* of the IP packet */
-	__u16 network;		/* offset of the IP header */
-	__u16 transport;	/* offset of the TCP, UDP or ICMP header */
-	__u16 inner_network;	/* of an ICMP error, else 0: offset of the IP header it quotes */
-	__u16 inner_transport;	/* and of the ports behind that */
+	__u32 promise;       /* of an answer: what the client's next packet must show */
+	__u32 proof;         /* what this packet shows: TCP's acknowledgement, SCTP's tag */
+	__u16 length;        /* of the IP packet */
+	__u16 network;       /* offset of the IP header */
+	__u16 transport;     /* offset of the TCP, UDP or ICMP header */
+	__u16 inner_network; /* of an ICMP error, else 0: offset of the IP header it quotes */
+	__u16 inner_transport; /* and of the ports behind that */
 	LB_BYTE_ENUM lb_step step;
 	LB_BYTE_ENUM lb_part part;
-	__u32 id;		/* of a fragmented datagram */
-	__u8 hops;		/* TTL or hop limit */
-	__u8 next;		/* the IP protocol's number */
+	__u32 id;  /* of a fragmented datagram */
+	__u8 hops; /* TTL or hop limit */
+	__u8 next; /* the IP protocol's number */
 };
 
-#define LB_MAX_OFFSET 0x7ff	/* beyond this no header is looked for */
-#define LB_REACH 128		/* what is read or written behind the start of the transport header */
+#define LB_MAX_OFFSET 0x7ff /* beyond this no header is looked for */
+#define LB_REACH 128        /* what is read or written behind the start of the transport header */
 
 /* Success, where an outcome would tell of the opposite. */
 #define LB_FINE LB_OUTCOME_COUNT
@@ -357,7 +357,8 @@ static __always_inline enum lb_outcome lb_parse_ipv4(struct lb_cursor *cursor, s
 	packet->length = lb_length(bpf_ntohs(ip->tot_len), available);
 	if (packet->length > available || packet->length < ip->ihl * 4)
 		return LB_OUTCOME_malformed;
-	packet->part = lb_part_of(ip->frag_off & bpf_htons(LB_IP_OFFSET), ip->frag_off & bpf_htons(LB_IP_MORE));
+	packet->part =
+		lb_part_of(ip->frag_off & bpf_htons(LB_IP_OFFSET), ip->frag_off & bpf_htons(LB_IP_MORE));
 	packet->id = ip->id;
 	lb_mapped(&packet->tuple.source, ip->saddr);
 	lb_mapped(&packet->tuple.destination, ip->daddr);
@@ -369,7 +370,7 @@ static __always_inline enum lb_outcome lb_parse_ipv4(struct lb_cursor *cursor, s
 struct lb_fragment6 {
 	__u8 nexthdr;
 	__u8 reserved;
-	__be16 offset;	/* in bytes, and the lowest bit says that more follow */
+	__be16 offset; /* in bytes, and the lowest bit says that more follow */
 	__be32 id;
 };
 
@@ -427,7 +428,8 @@ static __always_inline enum lb_outcome lb_parse_ipv6(struct lb_cursor *cursor, s
 	packet->tuple.family = LB_IPV6;
 	packet->hops = ip->hop_limit;
 	header = ip->nexthdr;
-	for (int i = 0; i < LB_V6_HEADERS && lb_is_extension(header) && packet->part != LB_LATER_FRAGMENT; i++) {
+	for (int i = 0; i < LB_V6_HEADERS && lb_is_extension(header) && packet->part != LB_LATER_FRAGMENT;
+	     i++) {
 		header = lb_skip_extension(cursor, header, packet);
 		if (header < 0)
 			return -header;

@@ -5,8 +5,9 @@
 
 #include "skb.h"
 
-#define LB_ANSWERS_PER_SECOND 1000	/* on each CPU; the kernel's own limit is as high */
+#define LB_ANSWERS_PER_SECOND 1000 /* on each CPU; the kernel's own limit is as high */
 #define LB_ANSWER_HOPS 64
+#define LB_PACKET_OTHER_HOST 3 /* as a bridge's port sees what is for the bridge's own address */
 #define LB_PACKET_HOST 0
 
 struct lb_answer4 {
@@ -20,11 +21,13 @@ struct lb_answer6 {
 };
 
 /* RFC 1122, RFC 4443: no answer to what was not sent to us alone, nor to a sender that is no single host. */
-static __always_inline int lb_answerable(const struct __sk_buff *skb, const struct lb_tuple *tuple)
+static __always_inline int lb_answerable(const struct __sk_buff *skb, const struct lb_tuple *tuple,
+					 __u32 hook)
 {
 	const union lb_ip *source = &tuple->source;
 
-	if (skb->pkt_type != LB_PACKET_HOST)
+	if (skb->pkt_type != LB_PACKET_HOST &&
+	    (hook != LB_HOOK_POD_INGRESS || skb->pkt_type != LB_PACKET_OTHER_HOST))
 		return 0;
 	if (tuple->family == LB_IPV6)
 		return source->bytes[0] != 0xff && (source->longs[0] || source->longs[1]);
@@ -62,7 +65,8 @@ static __always_inline void lb_fill4(struct lb_work *work, struct lb_answer4 *an
 	answer->ip.protocol = IPPROTO_ICMP;
 	answer->ip.saddr = work->packet.tuple.destination.words[3];
 	answer->ip.daddr = work->packet.tuple.source.words[3];
-	answer->ip.check = (__u16)~lb_fold16(bpf_csum_diff(NULL, 0, (__be32 *)&answer->ip, sizeof(answer->ip), 0));
+	answer->ip.check =
+		(__u16)~lb_fold16(bpf_csum_diff(NULL, 0, (__be32 *)&answer->ip, sizeof(answer->ip), 0));
 	answer->icmp.type = LB_ICMP4_UNREACHABLE;
 	answer->icmp.code = too_big ? LB_ICMP4_TOO_BIG : LB_ICMP4_PORT;
 	answer->icmp.mtu = bpf_htons((__u16)work->mtu);
@@ -123,7 +127,7 @@ LB_FUNCTION int lb_answer(struct __sk_buff *skb, struct lb_work *work)
 	size = lb_quote_size(&work->packet);
 	ipv4 = work->packet.tuple.family == LB_IPV4;
 	if (size < 28 || size > LB_QUOTE || work->packet.part == LB_LATER_FRAGMENT ||
-	    !lb_answerable(skb, &work->packet.tuple)) {
+	    !lb_answerable(skb, &work->packet.tuple, work->hook)) {
 		lb_count(LB_OUTCOME_answer_refused);
 		return 0;
 	}

@@ -83,8 +83,8 @@ static __always_inline int lb_write_sctp(void *data, void *end, const struct lb_
 
 	if ((void *)(sctp + 1) > end)
 		return -1;
-	old = (__u32)bpf_htons(packet->tuple.source_port) |
-	      (__u32)bpf_htons(packet->tuple.destination_port) << 16;
+	old = (__u32)bpf_htons(packet->tuple.source_port) | (__u32)bpf_htons(packet->tuple.destination_port)
+								    << 16;
 	new = (__u32)bpf_htons(to->source_port) | (__u32)bpf_htons(to->destination_port) << 16;
 	if (old != new)
 		sctp->checksum ^= lb_crc_change(old ^ new, length & 0xffff);

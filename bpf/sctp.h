@@ -8,8 +8,8 @@
 
 #include "parse.h"
 
-#define LB_CRC32C 0x82f63b78	/* the polynomial, bits reversed */
-#define LB_CRC_POWERS 16	/* enough for 64 KiB */
+#define LB_CRC32C 0x82f63b78 /* the polynomial, bits reversed */
+#define LB_CRC_POWERS 16     /* enough for 64 KiB */
 
 /* x^(8 * 2^k) modulo the polynomial: what 2^k bytes of zeros do to a remainder. */
 static const __u32 lb_crc_powers[LB_CRC_POWERS] = {

@@ -132,8 +132,8 @@ LB_FUNCTION int lb_skb_rewrite(struct __sk_buff *skb, const struct lb_work *work
 	change = lb_change_of(&packet->tuple, &work->flow.leaving);
 	flags = packet->tuple.protocol == LB_UDP ? BPF_F_MARK_MANGLED_0 : 0;
 
-	if (lb_write_headers((void *)(long)skb->data, (void *)(long)skb->data_end, packet, &work->flow.leaving,
-			     change.addresses, hops))
+	if (lb_write_headers((void *)(long)skb->data, (void *)(long)skb->data_end, packet,
+			     &work->flow.leaving, change.addresses, hops))
 		return -1;
 	lb_skb_sum(skb, lb_hop_difference(packet->tuple.family, hops));
 	if (lb_skb_summed(skb, packet))

@@ -8,7 +8,7 @@
 
 #include <asm/errno.h>
 
-#include "service.h"
+#include "affinity.h"
 
 enum lb_call { LB_CONNECT, LB_SEND };
 
@@ -135,17 +135,22 @@ static __always_inline int lb_keeps(struct lb_request *request)
 	       lb_same_address(request->told.address, pair->backend_address);
 }
 
-/* A stale slot means that the set was just replaced: the new one is read once. */
+/* A socket may have no address yet: its network namespace stands for the client ("Our choices" F). */
 static __always_inline enum lb_picked lb_pick_for_socket(struct lb_request *request,
 							 const struct lb_service *service,
 							 enum lb_scope scope)
 {
-	enum lb_picked picked = LB_PICKED_STALE;
+	__u64 client[2] = {0, bpf_get_netns_cookie(request->ctx)};
+	struct lb_choice choice = {
+		.client = client,
+		.random = bpf_get_prandom_u32(),
+		.service = request->service,
+		.scope = scope,
+		.id = &request->backend,
+		.backend = &request->told,
+	};
 
-	for (int try = 0; try < 2 && picked == LB_PICKED_STALE; try++)
-		picked = lb_pick(lb_set_load(service, scope), request->service, bpf_get_prandom_u32(),
-				 &request->backend, &request->told);
-	return picked;
+	return lb_pick_for(&choice, service);
 }
 
 static __always_inline enum lb_outcome lb_choose_for_socket(struct lb_request *request,

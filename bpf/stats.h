@@ -35,8 +35,8 @@ enum lb_action {
 static __always_inline enum lb_action lb_action(enum lb_outcome outcome)
 {
 	switch (outcome) {
-#define LB_OUTCOME_ACTION(name, action, meaning)                                                           \
-	case LB_OUTCOME_##name:                                                                            \
+#define LB_OUTCOME_ACTION(name, action, meaning)                                                             \
+	case LB_OUTCOME_##name:                                                                              \
 		return LB_ACTION_##action;
 		LB_OUTCOMES(LB_OUTCOME_ACTION)
 #undef LB_OUTCOME_ACTION

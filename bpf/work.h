@@ -11,24 +11,30 @@
 /* The longest start of a packet that an ICMP answer quotes. */
 #define LB_QUOTE 128
 
-enum lb_hook { LB_HOOK_TC_INGRESS, LB_HOOK_TC_EGRESS, LB_HOOK_XDP };
+enum lb_hook {
+	LB_HOOK_TC_INGRESS, /* of an outward device */
+	LB_HOOK_TC_EGRESS,
+	LB_HOOK_XDP,
+	LB_HOOK_POD_INGRESS, /* from a pod, at the host's end of its device */
+	LB_HOOK_POD_EGRESS,  /* to a pod */
+};
 
 struct lb_work {
 	struct lb_packet packet;
-	struct lb_flow flow;		/* the packet's entry: what it becomes */
-	struct lb_tuple other;		/* the tuple of the other direction, as it arrives */
-	struct lb_flow half;		/* and its entry */
-	struct lb_flow there;		/* an entry that was in the way */
+	struct lb_flow flow;   /* the packet's entry: what it becomes */
+	struct lb_tuple other; /* the tuple of the other direction, as it arrives */
+	struct lb_flow half;   /* and its entry */
+	struct lb_flow there;  /* an entry that was in the way */
 	struct bpf_fib_lookup fib;
 	struct lb_backend backend;
-	__u64 hash;			/* keyed, of the packet's tuple: the same for every retransmission */
-	__u32 device;			/* interface index the packet is seen on */
+	__u64 hash;   /* keyed, of the packet's tuple: the same for every retransmission */
+	__u32 device; /* interface index the packet is seen on */
 	__u32 backend_id;
-	__u32 hook;			/* enum lb_hook */
-	__u32 mtu;			/* of the way out, where the packet was too big for it */
-	__u32 answers;			/* ICMP answers given in `answer_second`; these two outlive the packet */
+	__u32 hook;    /* enum lb_hook */
+	__u32 mtu;     /* of the way out, where the packet was too big for it */
+	__u32 answers; /* ICMP answers given in `answer_second`; these two outlive the packet */
 	__u32 answer_second;
-	__u8 quote[LB_QUOTE];		/* what an ICMP answer quotes */
+	__u8 quote[LB_QUOTE]; /* what an ICMP answer quotes */
 };
 
 /* Scratch memory: what a dump shows of it means nothing. */

@@ -11,9 +11,22 @@
  */
 __u32 lb_midstream_until __weak;
 
+static __always_inline enum lb_side lb_side_of(__u32 hook)
+{
+	switch (hook) {
+	case LB_HOOK_TC_EGRESS:
+		return LB_OUTWARD_EGRESS;
+	case LB_HOOK_POD_INGRESS:
+		return LB_POD_INGRESS;
+	case LB_HOOK_POD_EGRESS:
+		return LB_POD_EGRESS;
+	}
+	return LB_OUTWARD_INGRESS;
+}
+
 static __always_inline int lb_acts_here(const struct lb_track *track, __u32 hook)
 {
-	return track->side == (hook == LB_HOOK_TC_EGRESS ? LB_OUTWARD_EGRESS : LB_OUTWARD_INGRESS);
+	return track->side == lb_side_of(hook);
 }
 
 static __always_inline enum lb_outcome lb_known_outcome(const struct lb_track *track, __u32 hook)
@@ -66,10 +79,10 @@ static __always_inline void lb_other_half(struct lb_work *work)
 	lb_reverse(&work->packet.tuple, &work->half.leaving);
 	work->half.track = *track;
 	work->half.track.seen = lb_clock();
-	work->half.track.device = by_stack ? 0 : work->device;
+	work->half.track.device = by_stack ? 0 : track->side == LB_POD_INGRESS ? track->device : work->device;
 	work->half.track.direction = track->direction == LB_FORWARD ? LB_REPLY : LB_FORWARD;
-	work->half.track.side =
-		by_stack && track->side == LB_OUTWARD_INGRESS ? LB_OUTWARD_EGRESS : LB_OUTWARD_INGRESS;
+	work->half.track.side = track->other_side;
+	work->half.track.other_side = track->side;
 }
 
 enum lb_settled { LB_REFUSED, LB_ADDED, LB_WAS_THERE };

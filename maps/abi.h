@@ -36,7 +36,7 @@
 /* A young entry that no packet used for longer is ignored. */
 #define LB_YOUNG_SECONDS 75
 #define LB_MAX_ADDRESSES 4096
-#define LB_MAX_DEVICES 256
+#define LB_MAX_DEVICES 4096
 #define LB_MAX_AFFINITY 131072
 #define LB_MAX_RANGES 65536
 #define LB_MAX_FRAGMENTS 8192
@@ -82,9 +82,9 @@ LB_ASSERT(sizeof(struct lb_frontend) == 8);
 
 LB_BYTE_ENUM lb_address_kind {
 	LB_NO_ADDRESS,
-	LB_NODE_ADDRESS,	/* ours, without node ports */
-	LB_NODE_PORT_ADDRESS,	/* ours, and node ports are served on it */
-	LB_LOOPBACK_ADDRESS,	/* node ports are served on it for sockets of the host's own network namespace */
+	LB_NODE_ADDRESS,      /* ours, without node ports */
+	LB_NODE_PORT_ADDRESS, /* ours, and node ports are served on it */
+	LB_LOOPBACK_ADDRESS, /* node ports are served on it for sockets of the host's own network namespace */
 };
 
 struct lb_address_key {
@@ -103,8 +103,8 @@ LB_ASSERT(sizeof(struct lb_address) == 8);
 
 LB_BYTE_ENUM lb_device_kind {
 	LB_NO_DEVICE,
-	LB_OUTWARD,	/* towards the network: other nodes and clients */
-	LB_POD,		/* the host's end of a pod's device */
+	LB_OUTWARD, /* towards the network: other nodes and clients */
+	LB_POD,     /* the host's end of a pod's device */
 };
 
 /* Keyed by interface index. `check` is lb_device_check() of its key. */
@@ -129,12 +129,12 @@ LB_BYTE_ENUM lb_verdict { LB_REJECT, LB_DROP };
 
 /* One 64-bit word. */
 struct lb_policy {
-	enum lb_scope internal;		/* the set of a ClusterIP's clients */
-	enum lb_scope external;		/* the set of outside clients of all other kinds */
-	enum lb_verdict cluster_empty;	/* what happens when the cluster set is empty */
-	enum lb_verdict local_empty;	/* what happens when the local set is empty */
-	enum lb_bool source_ranges;	/* load-balancer addresses are limited by lb_ranges */
-	enum lb_bool packet_path;	/* socket hooks leave this service to the packet hooks */
+	enum lb_scope internal;        /* the set of a ClusterIP's clients */
+	enum lb_scope external;        /* the set of outside clients of all other kinds */
+	enum lb_verdict cluster_empty; /* what happens when the cluster set is empty */
+	enum lb_verdict local_empty;   /* what happens when the local set is empty */
+	enum lb_bool source_ranges;    /* load-balancer addresses are limited by lb_ranges */
+	enum lb_bool packet_path;      /* socket hooks leave this service to the packet hooks */
 	__u8 pad[2];
 } LB_ALIGN8;
 
@@ -142,7 +142,7 @@ struct lb_service {
 	struct lb_set cluster;
 	struct lb_set local;
 	struct lb_policy policy;
-	__u32 affinity_seconds;	/* 0: no session affinity */
+	__u32 affinity_seconds; /* 0: no session affinity */
 	__u32 pad;
 } LB_ALIGN8;
 LB_ASSERT(sizeof(struct lb_set) == 8);
@@ -162,7 +162,7 @@ LB_ASSERT(sizeof(struct lb_name) == 200);
 /* ---- Backends: one id per endpoint (address and port) of one service. Id 0 is never used. ---- */
 
 LB_BYTE_ENUM lb_locality {
-	LB_ELSEWHERE,	/* another zone, or no zone known */
+	LB_ELSEWHERE, /* another zone, or no zone known */
 	LB_SAME_ZONE,
 	LB_SAME_NODE,
 };
@@ -172,11 +172,11 @@ struct lb_backend {
 	/* One 64-bit word, all that ever changes of a living id. */
 	__u32 service;
 	enum lb_locality locality;
-	enum lb_bool in_cluster;	/* new flows of the cluster set may choose it */
-	enum lb_bool in_local;		/* new flows of the local set may choose it */
-	enum lb_bool serving;		/* the endpoint still answers (UDP flows stay while it does) */
+	enum lb_bool in_cluster; /* new flows of the cluster set may choose it */
+	enum lb_bool in_local;   /* new flows of the local set may choose it */
+	enum lb_bool serving;    /* the endpoint still answers (UDP flows stay while it does) */
 	__u16 port;
-	__u8 weight;				/* 0 to 100; how many slots it has relative to its peers */
+	__u8 weight; /* 0 to 100; how many slots it has relative to its peers */
 	__u8 pad[5];
 } LB_ALIGN8;
 LB_ASSERT(sizeof(struct lb_backend) == 32);
@@ -189,25 +189,25 @@ LB_ASSERT(sizeof(struct lb_backend) == 32);
 /* The hook side at which an entry acts; it does nothing elsewhere. */
 LB_BYTE_ENUM lb_side {
 	LB_NO_SIDE,
-	LB_OUTWARD_INGRESS,	/* arriving at a device towards the network */
-	LB_OUTWARD_EGRESS,	/* leaving by one */
-	LB_POD_INGRESS,		/* arriving from a pod's device */
-	LB_POD_EGRESS,		/* leaving towards a pod */
+	LB_OUTWARD_INGRESS, /* arriving at a device towards the network */
+	LB_OUTWARD_EGRESS,  /* leaving by one */
+	LB_POD_INGRESS,     /* arriving from a pod's device */
+	LB_POD_EGRESS,      /* leaving towards a pod */
 };
 
 LB_BYTE_ENUM lb_direction { LB_FORWARD, LB_REPLY };
 
 LB_BYTE_ENUM lb_way {
-	LB_BY_STACK,	/* rewritten and given to the stack */
-	LB_BY_REDIRECT,	/* rewritten and sent out by us, in both directions */
+	LB_BY_STACK,    /* rewritten and given to the stack */
+	LB_BY_REDIRECT, /* rewritten and sent out by us, in both directions */
 };
 
 /* What an entry has seen; it may shorten an entry's life and never refuses a packet. */
 LB_BYTE_ENUM lb_state {
-	LB_OPENING,	/* not proven two-way */
-	LB_ANSWERED,	/* the SYN-ACK was seen; `number` is what the client must acknowledge */
+	LB_OPENING,  /* not proven two-way */
+	LB_ANSWERED, /* the SYN-ACK was seen; `number` is what the client must acknowledge */
 	LB_OPEN,
-	LB_CLOSING,	/* a FIN or an RST was seen */
+	LB_CLOSING, /* a FIN or an RST was seen */
 };
 
 struct lb_flow4_key {
@@ -242,16 +242,17 @@ struct lb_end4 {
 struct lb_track {
 	__u32 backend;
 	__u32 service;
-	__u32 device;	/* interface index that packets of this direction leave by; 0: the stack knows */
-	__u32 seen;	/* when the last packet passed */
+	__u32 device; /* interface index that packets of this direction leave by; 0: the stack knows */
+	__u32 seen;   /* when the last packet passed */
 	__u32 opened;
-	__u32 number;	/* what the client's first ACK must acknowledge; 1 in LB_OPENING: no handshake */
+	__u32 number; /* what the client's first ACK must acknowledge; 1 in LB_OPENING: no handshake */
 	enum lb_side side;
+	enum lb_side other_side; /* where the flow's other entry acts */
 	enum lb_direction direction;
 	enum lb_way way;
 	enum lb_state state;
 	enum lb_bool source_nat;
-	__u8 pad[3];
+	__u8 pad[2];
 } LB_ALIGN8;
 LB_ASSERT(sizeof(struct lb_track) == 32);
 
@@ -267,7 +268,7 @@ struct lb_flow6 {
 	__u8 destination[16];
 	__u16 source_port;
 	__u16 destination_port;
-	__u32 check;	/* over the key and the four fields above */
+	__u32 check; /* over the key and the four fields above */
 	struct lb_track track;
 } LB_ALIGN8;
 LB_ASSERT(sizeof(struct lb_flow6) == 72);
@@ -284,7 +285,7 @@ LB_ASSERT(sizeof(struct lb_affinity_key) == 24);
 /* `check` is lb_affinity_check() of key and backend. Changed in place: replacing a key of an LRU evicts others. */
 struct lb_affinity {
 	__u32 backend;
-	__u32 used;	/* seconds of lb_clock at the last new flow */
+	__u32 used; /* seconds of lb_clock at the last new flow */
 	__u32 check;
 	__u32 pad;
 } LB_ALIGN8;
@@ -301,7 +302,7 @@ struct lb_range_key {
 LB_ASSERT(sizeof(struct lb_range_key) == 24);
 
 struct lb_range {
-	__u32 service;	/* that of the key, as its check */
+	__u32 service; /* that of the key, as its check */
 };
 
 /* ---- Fragments: the ports of a datagram whose first fragment was seen. ---- */
@@ -330,7 +331,7 @@ LB_ASSERT(sizeof(struct lb_fragment) == 16);
 #define LB_SOCKET_PAIRS 4
 
 struct lb_pair {
-	__u8 address[16];	/* the frontend the process asked for */
+	__u8 address[16]; /* the frontend the process asked for */
 	__u8 backend_address[16];
 	__u16 port;
 	__u16 backend_port;
@@ -344,41 +345,41 @@ LB_ASSERT(sizeof(struct lb_pair) == 48);
 
 struct lb_socket {
 	struct lb_pair pairs[LB_SOCKET_PAIRS];
-	__u32 next;	/* which pair is overwritten next */
+	__u32 next; /* which pair is overwritten next */
 	__u32 pad;
 } LB_ALIGN8;
 
 /* ---- The node: what all programs need to know and may change while they run. One element, mmapable. ---- */
 
 struct lb_node {
-	__u8 source4[16];	/* source address towards remote backends where the FIB cannot say */
+	__u8 source4[16]; /* source address towards remote backends where the FIB cannot say */
 	__u8 source6[16];
-	__u64 secret[2];	/* keys the choice of backend and of source ports */
-	__u32 layout;		/* LB_LAYOUT */
-	__u32 hertz;		/* timer ticks a second; lb_clock counts seconds of them */
-	__u64 started;		/* Unix seconds at which the running or last agent had written its first plan */
-	char version[16];	/* of that agent */
-	char name[64];		/* the node's name, cut to fit */
+	__u64 secret[2];  /* keys the choice of backend and of source ports */
+	__u32 layout;     /* LB_LAYOUT */
+	__u32 hertz;      /* timer ticks a second; lb_clock counts seconds of them */
+	__u64 started;    /* Unix seconds at which the running or last agent had written its first plan */
+	char version[16]; /* of that agent */
+	char name[64];    /* the node's name, cut to fit */
 	char zone[64];
-	char sockets[32];	/* what serves sockets, in words */
-	char packets[64];	/* what serves packets, in words */
-	char missing[128];	/* optional kernel features that are absent, and what is used instead */
+	char sockets[32];  /* what serves sockets, in words */
+	char packets[64];  /* what serves packets, in words */
+	char missing[128]; /* optional kernel features that are absent, and what is used instead */
 } LB_ALIGN8;
 
 /* ---- Configuration, set before load, in .rodata: the verifier folds it. ---- */
 
 struct lb_config {
-	__u64 clock_factor;	/* 2^32 / hertz: seconds = ticks * factor >> 32 */
-	__u32 young_seconds;	/* a young entry older than this is ignored */
-	__u16 first_port;	/* source ports for source NAT: two ranges, each inclusive; */
-	__u16 last_port;	/* 0 to 0: none */
+	__u64 clock_factor;  /* 2^32 / hertz: seconds = ticks * factor >> 32 */
+	__u32 young_seconds; /* a young entry older than this is ignored */
+	__u16 first_port;    /* source ports for source NAT: two ranges, each inclusive; */
+	__u16 last_port;     /* 0 to 0: none */
 	__u16 high_first_port;
 	__u16 high_last_port;
-	enum lb_bool fib_source;	/* the FIB look-up can say the source address */
-	enum lb_bool csum_ipv6;		/* BPF_F_IPV6 is known */
-	enum lb_bool ct_lookup;		/* the kernel's conntrack can be asked */
-	enum lb_bool host_sockets;	/* sockets of the host's network namespace only */
-	__u32 host_cookie_low;	/* network namespace cookie of the host */
+	enum lb_bool fib_source;   /* the FIB look-up can say the source address */
+	enum lb_bool csum_ipv6;    /* BPF_F_IPV6 is known */
+	enum lb_bool ct_lookup;    /* the kernel's conntrack can be asked */
+	enum lb_bool host_sockets; /* sockets of the host's network namespace only */
+	__u32 host_cookie_low;     /* network namespace cookie of the host */
 	__u32 host_cookie_high;
 };
 

@@ -15,46 +15,48 @@
 #ifndef SLUICE_MAPS_OUTCOMES_H
 #define SLUICE_MAPS_OUTCOMES_H
 
-#define LB_OUTCOMES(X)                                                                                     \
-	X(not_ip, PASS, "neither IPv4 nor IPv6")                                                           \
-	X(malformed, PASS, "headers truncated or contradictory: the stack decides")                        \
-	X(fragment, PASS, "a fragment of a datagram whose start was not seen: the stack reassembles")      \
-	X(other_protocol, PASS, "none of TCP, UDP, SCTP, nor an ICMP error about them")                   \
-	X(unrelated, PASS, "no flow and no service")                                                       \
-	X(left_to_tc, PASS, "XDP left it to tc, which can use the stack")                                  \
+#define LB_OUTCOMES(X)                                                                                       \
+	X(not_ip, PASS, "neither IPv4 nor IPv6")                                                             \
+	X(malformed, PASS, "headers truncated or contradictory: the stack decides")                          \
+	X(fragment, PASS, "a fragment of a datagram whose start was not seen: the stack reassembles")        \
+	X(other_protocol, PASS, "none of TCP, UDP, SCTP, nor an ICMP error about them")                      \
+	X(unrelated, PASS, "no flow and no service")                                                         \
+	X(left_to_tc, PASS, "XDP left it to tc, which can use the stack")                                    \
 	X(own_source, PASS, "claims to come from this node or a service: the stack's martian check decides") \
-	X(flow_stack, STACK, "packet of a known flow, given to the stack")                                 \
-	X(flow_redirect, REDIRECT, "packet of a known flow, sent out")                                     \
-	X(flow_xdp, REDIRECT, "packet of a known flow, sent out by XDP")                                   \
-	X(new_local, STACK, "first packet of a flow to a backend on this node")                            \
-	X(new_remote, REDIRECT, "first packet of a flow to a backend elsewhere")                           \
-	X(new_xdp, REDIRECT, "first packet of a flow to a backend elsewhere, sent out by XDP")             \
-	X(icmp_stack, STACK, "ICMP error about a known flow, given to the stack")                          \
-	X(icmp_redirect, REDIRECT, "ICMP error about a known flow, sent out")                              \
-	X(no_backend_reject, ANSWER, "no endpoint anywhere: port unreachable")                             \
-	X(no_backend_drop, DROP, "no endpoint on this node, and the policy asks for one")                  \
-	X(range_denied, DROP, "the client is in none of the service's source ranges")                      \
-	X(stale_slot, DROP, "a slot named a backend of another service: never sent to a stranger")        \
-	X(ports_exhausted, DROP, "no free source port towards this backend")                               \
-	X(flow_table_full, DROP, "the kernel refused a flow entry")                                        \
-	X(no_route, DROP, "no way out towards the backend that keeps both directions with us")             \
-	X(too_big, ANSWER, "larger than the way out allows: the sender is told the size")                  \
-	X(hop_limit, PASS, "TTL or hop limit used up: the stack answers")                                  \
-	X(rewrite_failed, DROP, "the kernel refused to change the packet")                                 \
-	X(answer_limited, EVENT, "no ICMP answer: more than a thousand in this second on this CPU")        \
+	X(flow_stack, STACK, "packet of a known flow, given to the stack")                                   \
+	X(flow_redirect, REDIRECT, "packet of a known flow, sent out")                                       \
+	X(flow_xdp, REDIRECT, "packet of a known flow, sent out by XDP")                                     \
+	X(new_local, STACK, "first packet of a flow to a backend on this node")                              \
+	X(new_remote, REDIRECT, "first packet of a flow to a backend elsewhere")                             \
+	X(new_xdp, REDIRECT, "first packet of a flow to a backend elsewhere, sent out by XDP")               \
+	X(icmp_stack, STACK, "ICMP error about a known flow, given to the stack")                            \
+	X(icmp_redirect, REDIRECT, "ICMP error about a known flow, sent out")                                \
+	X(no_backend_reject, ANSWER, "no endpoint anywhere: port unreachable")                               \
+	X(no_backend_drop, DROP, "no endpoint on this node, and the policy asks for one")                    \
+	X(new_from_pod, STACK, "first packet of a flow that a pod opens, at the pod's device")               \
+	X(new_hairpin, REDIRECT, "first packet of a flow that a pod opens to itself")                        \
+	X(range_denied, DROP, "the client is in none of the service's source ranges")                        \
+	X(stale_slot, DROP, "a slot named a backend of another service: never sent to a stranger")           \
+	X(ports_exhausted, DROP, "no free source port towards this backend")                                 \
+	X(flow_table_full, DROP, "the kernel refused a flow entry")                                          \
+	X(no_route, DROP, "no way out towards the backend that keeps both directions with us")               \
+	X(too_big, ANSWER, "larger than the way out allows: the sender is told the size")                    \
+	X(hop_limit, PASS, "TTL or hop limit used up: the stack answers")                                    \
+	X(rewrite_failed, DROP, "the kernel refused to change the packet")                                   \
+	X(answer_limited, EVENT, "no ICMP answer: more than a thousand in this second on this CPU")          \
 	X(answer_refused, EVENT, "no ICMP answer: to such a sender, or from such a packet, none is allowed") \
-	X(midstream, EVENT, "TCP without a flow and without SYN, given a backend all the same")            \
-	X(promoted, EVENT, "flow proven two-way and moved to the flow table")                              \
-	X(promote_failed, EVENT, "flow table full: the flow stays young")                                  \
-	X(port_collision, EVENT, "a source port was taken and the next one was probed")                    \
-	X(check_failed, EVENT, "a value read from a hash was not its key's, and was not believed")         \
-	X(socket_translated, CALL, "connect or send to a service, given a backend")                        \
-	X(socket_kept, CALL, "send to a service, kept on the socket's backend")                            \
-	X(socket_refused, CALL, "connect or send refused: no endpoint")                                    \
-	X(socket_dropped, CALL, "call left alone, the packet path drops: no endpoint on this node")        \
-	X(socket_left, CALL, "call left to the packet path")                                               \
-	X(socket_unrelated, CALL, "a call that concerns no service")                                       \
-	X(socket_restored, CALL, "a socket was told the service's address for its backend's")              \
+	X(midstream, EVENT, "TCP without a flow and without SYN, given a backend all the same")              \
+	X(promoted, EVENT, "flow proven two-way and moved to the flow table")                                \
+	X(promote_failed, EVENT, "flow table full: the flow stays young")                                    \
+	X(port_collision, EVENT, "a source port was taken and the next one was probed")                      \
+	X(check_failed, EVENT, "a value read from a hash was not its key's, and was not believed")           \
+	X(socket_translated, CALL, "connect or send to a service, given a backend")                          \
+	X(socket_kept, CALL, "send to a service, kept on the socket's backend")                              \
+	X(socket_refused, CALL, "connect or send refused: no endpoint")                                      \
+	X(socket_dropped, CALL, "call left alone, the packet path drops: no endpoint on this node")          \
+	X(socket_left, CALL, "call left to the packet path")                                                 \
+	X(socket_unrelated, CALL, "a call that concerns no service")                                         \
+	X(socket_restored, CALL, "a socket was told the service's address for its backend's")                \
 	X(socket_forgotten, CALL, "no memory for the socket's pair: replies keep the backend's address")
 
 #define LB_OUTCOME_ENUM(name, action, meaning) LB_OUTCOME_##name,
