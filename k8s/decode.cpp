@@ -28,11 +28,12 @@ struct Head {
 };
 
 using M = wire::Metadata;
-constexpr std::array<Member<M>, 6> metadata_members = {{
+constexpr std::array<Member<M>, 7> metadata_members = {{
     {"name", leaf<&M::name, M>},
     {"namespace", leaf<&M::name_space, M>},
     {"uid", leaf<&M::uid, M>},
     {"creationTimestamp", leaf<&M::created, M>},
+    {"resourceVersion", leaf<&M::version, M>},
     {"labels", leaf<&M::labels, M>},
     {"annotations", leaf<&M::annotations, M>},
 }};
@@ -288,6 +289,7 @@ Verdict JsonDecoder::walk(dom::element root, Kind expected, Decoded& decoded) {
     return Verdict::refused;
   }
   decoded.kind = kind_of(head, expected);
+  decoded.version = rules::version_number(head.metadata.version);
   if (decoded.kind == Kind::other) {
     problems_.add(foreign_reason(head));
     return Verdict::foreign;

@@ -28,6 +28,7 @@ struct Decoded {
   Verdict verdict = Verdict::refused;
   Kind kind = Kind::other;
   ObjectKey key;                 ///< empty where it could not be told
+  std::uint64_t version = 0;     ///< metadata.resourceVersion; 0: none, or no number
   std::optional<Object> object;  ///< set if the verdict is `object`
   std::vector<Problem> problems;
   /// Where the text stops to be what its encoding demands, in bytes; only if that is why it was refused.

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 
 namespace lb::k8s {
@@ -86,6 +87,13 @@ Node NodeRules::finish(ObjectKey key, const wire::Metadata& metadata, std::strin
 }
 
 namespace rules {
+
+std::uint64_t version_number(std::string_view text) {
+  std::uint64_t number = 0;
+  const auto* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc{} && stop == end ? number : 0;
+}
 
 bool object_name(std::string_view text) {
   return !text.empty() && text.size() <= 253 && lower_or_digit(text.front()) && lower_or_digit(text.back()) &&

@@ -88,6 +88,9 @@ class NodeRules {
 
 namespace rules {
 
+/// metadata.resourceVersion, to be compared (KEP-5504); 0 for anything but a decimal number.
+[[nodiscard]] std::uint64_t version_number(std::string_view text);
+
 /// A hostile object with more is cut, because each port is compared with the others.
 inline constexpr std::size_t most_ports = 4096;
 

@@ -1,0 +1,293 @@
+// List and watch: answers in, requests and objects out, at times that the test sets.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <string>
+#include <vector>
+
+#include "k8s/reflector.hpp"
+
+using namespace lb::k8s;
+
+namespace {
+
+class Record final : public Listener {
+ public:
+  void upsert(Object object) override { lines.push_back("+" + std::get<Service>(object).key.name); }
+  void erase(Kind /*kind*/, const ObjectKey& key) override { lines.push_back("-" + key.name); }
+  void complain(Complaint complaint) override { lines.push_back("!" + complaint.object); }
+  void trouble(std::string sentence) override { troubles.push_back(std::move(sentence)); }
+  void listed(Kind /*kind*/) override { lines.emplace_back("listed"); }
+  std::string take() {
+    const auto text = fmt::format("{}", fmt::join(lines, " "));
+    lines.clear();
+    return text;
+  }
+
+  std::vector<std::string> lines;
+  std::vector<std::string> troubles;
+};
+
+std::string object(const std::string& name, int version) {
+  return fmt::format(
+      R"({{"kind":"Service","apiVersion":"v1","metadata":{{"name":"{}","namespace":"a","resourceVersion":"{}"}}}})",
+      name, version);
+}
+
+std::string event(const std::string& type, const std::string& body) {
+  return fmt::format(R"({{"type":"{}","object":{}}})", type, body) + "\n";
+}
+
+std::string added(const std::string& name, int version) { return event("ADDED", object(name, version)); }
+
+std::string mark(int version, const std::string& annotations = "") {
+  return event("BOOKMARK", fmt::format(R"({{"kind":"Service","metadata":{{"resourceVersion":"{}"{}}}}})",
+                                       version, annotations));
+}
+
+std::string end_mark(int version) {
+  return mark(version, R"(,"annotations":{"k8s.io/initial-events-end":"true"})");
+}
+
+std::string page(int version, const std::string& more, const std::string& items) {
+  return fmt::format(
+      R"({{"kind":"ServiceList","metadata":{{"resourceVersion":"{}","continue":"{}"}},"items":[{}]}})",
+      version, more, items);
+}
+
+std::string status(int code) {
+  return fmt::format(R"({{"kind":"Status","code":{},"message":"because"}})", code);
+}
+
+/// A reflector whose time passes by waiting for its deadlines.
+struct Lab {
+  Record record;
+  Time now{1'000};
+  Reflector reflector{{Kind::service, "/api/v1/services", "!x", "a!=b"}, ApiEncoding::json, {}, 7, record};
+
+  /// The next request's target; waits as long as it must.
+  std::string ask() {
+    for (;;) {
+      if (const auto request = reflector.begin(now)) {
+        fresh = request->connection == Connection::fresh;
+        return request->target;
+      }
+      REQUIRE(reflector.deadline() > now);
+      waited += reflector.deadline() - now;
+      now = reflector.deadline();
+    }
+  }
+  Flow give(const std::string& bytes, unsigned code = 200) {
+    auto flow = reflector.head({code, "application/json", std::nullopt}, now);
+    return flow == Flow::go_on ? reflector.body(bytes, now) : flow;
+  }
+  /// More of the stream that is open; what comes of it is seen in the record.
+  void more(const std::string& bytes) { (void)reflector.body(bytes, now); }
+  /// An answer to its end.
+  void answer(const std::string& bytes, End how = End::whole, unsigned code = 200) {
+    const auto flow = give(bytes, code);
+    reflector.end(flow == Flow::stop ? End::stopped : how, now);
+  }
+  /// Brings a list of these, and leaves its stream open.
+  void list(const std::string& events, int version) {
+    ask();
+    REQUIRE(give(events + end_mark(version)) == Flow::go_on);
+    record.take();
+  }
+
+  bool fresh = false;
+  Time waited{0};
+};
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("k8s reflector: a streaming list is whole at its end bookmark, and goes on as a watch") {
+  Lab lab;
+  const auto target = lab.ask();
+  CHECK(has(target, "sendInitialEvents=true"));
+  CHECK(has(target, "resourceVersionMatch=NotOlderThan"));
+  CHECK(has(target, "labelSelector=%21x&fieldSelector=a%21%3Db"));
+  lab.give(added("a", 5) + added("b", 6) + mark(7));
+  CHECK(lab.record.take() == "+a +b");
+  CHECK_FALSE(lab.reflector.synced());
+  lab.more(end_mark(8));
+  CHECK(lab.record.take() == "listed");
+  lab.more(event("DELETED", object("a", 9)) + event("MODIFIED", object("b", 10)));
+  CHECK(lab.record.take() == "-a +b");
+  CHECK(lab.reflector.version() == 10);
+}
+
+TEST_CASE("k8s reflector: objects are told however the bytes are cut") {
+  const auto bytes = added("a", 5) + end_mark(8) + added("b", 9);
+  for (std::size_t cut = 0; cut <= bytes.size(); ++cut) {
+    CAPTURE(cut);
+    Lab lab;
+    lab.ask();
+    lab.give(bytes.substr(0, cut));
+    lab.more(bytes.substr(cut));
+    CHECK(lab.record.take() == "+a listed +b");
+  }
+}
+
+TEST_CASE("REL-32: a refused or twice cut streaming list becomes a list in pieces") {
+  struct Row {
+    const char* name;
+    std::string bytes;
+    End how;
+    unsigned code;
+    int times;
+  };
+  const Row rows[] = {
+      {"refused by status", status(422), End::whole, 422, 1},
+      {"refused in the stream", event("ERROR", status(500)), End::whole, 200, 1},
+      {"cut twice", added("a", 1), End::cut, 200, 2},
+      {"silent twice", added("a", 1), End::silent, 200, 2},
+  };
+  for (const auto& row : rows) {
+    CAPTURE(row.name);
+    Lab lab;
+    for (int i = 0; i < row.times; ++i) {
+      CHECK(has(lab.ask(), "sendInitialEvents"));
+      lab.answer(row.bytes, row.how, row.code);
+    }
+    lab.record.take();
+    CHECK(has(lab.ask(), "limit=500"));
+    lab.answer(page(9, "next", object("a", 5)));
+    CHECK_FALSE(lab.reflector.synced());
+    CHECK(has(lab.ask(), "continue=next"));
+    lab.answer(page(9, "", object("b", 6)));
+    CHECK(lab.record.take() == "+a +b listed");
+    CHECK(has(lab.ask(), "watch=true"));
+  }
+}
+
+TEST_CASE("REL-31: an expired continue token lists again without a limit") {
+  Lab lab;
+  lab.ask();
+  lab.answer(status(422), End::whole, 422);
+  lab.ask();
+  lab.answer(page(9, "next", object("a", 5)));
+  lab.ask();
+  lab.answer(status(410), End::whole, 410);
+  const auto target = lab.ask();
+  CHECK_FALSE(has(target, "limit="));
+  CHECK_FALSE(has(target, "continue="));
+  lab.answer(page(12, "", object("b", 11)));
+  CHECK(lab.record.take() == "+a +b -a listed");
+}
+
+TEST_CASE("REL-31: 410 lists again, as status and as event, and what is gone is deleted") {
+  for (const bool as_event : {false, true}) {
+    CAPTURE(as_event);
+    Lab lab;
+    lab.list(added("a", 5) + added("b", 6), 8);
+    if (as_event) {
+      CHECK(lab.reflector.body(event("ERROR", status(410)), lab.now) == Flow::stop);
+      lab.reflector.end(End::stopped, lab.now);
+    } else {
+      lab.now += Time(400'000);
+      lab.reflector.end(End::whole, lab.now);
+      CHECK(has(lab.ask(), "resourceVersion=8"));
+      lab.answer(status(410), End::whole, 410);
+    }
+    CHECK(has(lab.ask(), "sendInitialEvents"));
+    lab.give(added("b", 20) + end_mark(21));
+    CHECK(lab.record.take() == "+b -a listed");
+  }
+}
+
+TEST_CASE("REL-33: a cut or silent watch resumes on a new connection where it stood") {
+  for (const auto how : {End::cut, End::silent}) {
+    Lab lab;
+    lab.list(added("a", 5), 8);
+    CHECK(lab.reflector.deadline() == lab.now + Patience{}.watch);
+    lab.more(added("b", 9) + R"({"type":"ADDED","obj)");
+    lab.reflector.end(how, lab.now);
+    CHECK(has(lab.ask(), "limit=1"));
+    CHECK(lab.fresh);
+    lab.answer(page(30, "more", object("a", 5)));
+    CHECK(lab.record.take() == "+b");
+    CHECK(has(lab.ask(), "resourceVersion=9"));
+  }
+}
+
+TEST_CASE("REL-77: an answer 401, 403 or 404 changes nothing but the connection") {
+  for (const unsigned code : {401U, 403U, 404U, 500U, 302U}) {
+    CAPTURE(code);
+    Lab lab;
+    lab.list(added("a", 5), 8);
+    lab.reflector.end(End::cut, lab.now);
+    lab.ask();
+    lab.answer(status(static_cast<int>(code)), End::whole, code);
+    CHECK(has(lab.ask(), "limit=1"));
+    CHECK(lab.fresh);
+    CHECK(lab.record.take().empty());
+    CHECK(lab.reflector.objects() == 1);
+  }
+}
+
+TEST_CASE("REL-34: pauses grow, and Retry-After is kept to") {
+  Lab lab;
+  lab.ask();
+  CHECK(lab.reflector.head({429, "text/plain", std::chrono::seconds(7)}, lab.now) == Flow::go_on);
+  lab.reflector.end(End::whole, lab.now);
+  lab.ask();
+  CHECK(lab.waited >= Time(7'000));
+  lab.waited = Time(0);
+  for (int i = 0; i < 20; ++i) {
+    lab.answer(status(503), End::whole, 503);
+    lab.ask();
+  }
+  CHECK(lab.waited > Time(60'000));
+  CHECK(lab.waited < Time(20 * 10'000));
+}
+
+TEST_CASE("REL-30: a server that comes back is asked within 2 s") {
+  Lab lab;
+  lab.list(added("a", 5), 8);
+  lab.reflector.end(End::cut, lab.now);
+  for (int i = 0; i < 300; ++i) {
+    lab.ask();
+    lab.waited = Time(0);
+    lab.reflector.end(End::unreachable, lab.now);
+  }
+  lab.ask();
+  CHECK(lab.waited >= Time(700));
+  CHECK(lab.waited <= Time(1'500));
+  CHECK(lab.record.take().empty());
+  CHECK(lab.record.troubles.size() <= 2);
+}
+
+TEST_CASE("REL-76: nothing goes back in time, and a restore from a backup is noticed in 30 s") {
+  Lab lab;
+  lab.list(added("a", 50) + added("b", 60), 80);
+  lab.more(event("MODIFIED", object("a", 40)) + event("DELETED", object("b", 41)));
+  CHECK(lab.record.take().empty());
+  lab.reflector.end(End::cut, lab.now);
+  const auto cut = lab.now;
+  std::string target;
+  while (!has(target = lab.ask(), "sendInitialEvents")) {
+    REQUIRE(lab.now - cut < Time(30'000));
+    lab.answer(page(45, "", object("a", 40)));
+  }
+  CHECK(lab.now - cut >= Patience{}.past);
+  CHECK(lab.record.take().empty());
+  lab.give(added("a", 40) + end_mark(45));
+  CHECK(lab.record.take() == "+a -b listed");
+  CHECK(lab.reflector.version() == 45);
+}
+
+TEST_CASE("REL-76: a list from the past is given up before it changes anything") {
+  Lab lab;
+  lab.list(added("a", 50), 80);
+  lab.more(event("ERROR", status(410)));
+  lab.reflector.end(End::stopped, lab.now);
+  lab.ask();
+  lab.answer(added("deleted", 30) + end_mark(45));
+  CHECK(lab.record.take().empty());
+  CHECK(has(lab.ask(), "limit=1"));
+  CHECK(lab.fresh);
+}
