@@ -118,7 +118,8 @@ static __always_inline int floor(void *data, void *end, int rewrite)
 		return rewrite ? floor_rewrite4(ip, tcp) : 1;
 	}
 	tcp = (void *)(ip6 + 1);
-	if (ethernet->h_proto != bpf_htons(ETH_P_IPV6) || (void *)(tcp + 1) > end || ip6->nexthdr != IPPROTO_TCP)
+	if (ethernet->h_proto != bpf_htons(ETH_P_IPV6) || (void *)(tcp + 1) > end ||
+	    ip6->nexthdr != IPPROTO_TCP)
 		return 0;
 	return rewrite ? floor_rewrite6(ip6, tcp) : 1;
 }

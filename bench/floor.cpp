@@ -93,6 +93,12 @@ void Floors::add(const Tuple& from, const Tuple& to) {
   }
 }
 
+void Floors::attach(Floor floor, std::uint32_t device) {
+  const auto& programs = skeleton_->raw->progs;
+  test::attach_xdp(device,
+                   bpf_program__fd(floor == Floor::parse ? programs.floor_xdp_parse : programs.floor_xdp));
+}
+
 std::uint32_t Floors::run(Floor floor, Hook hook, const Bytes& packet, std::uint32_t repeat) {
   const auto& programs = skeleton_->raw->progs;
   const bool xdp = hook == Hook::xdp;

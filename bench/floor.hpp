@@ -17,8 +17,11 @@ class Floors {
   Floors& operator=(const Floors&) = delete;
   ~Floors();
 
+  /// Attaches the floor's XDP program to a device; see Mirror in programs.cpp.
+  void attach(Floor floor, std::uint32_t device);
   /// Mean nanoseconds of one run; 0 where the program did not know the packet. `hook` is xdp or tc_in.
-  [[nodiscard]] std::uint32_t run(Floor floor, test::Hook hook, const test::Bytes& packet, std::uint32_t repeat);
+  [[nodiscard]] std::uint32_t run(Floor floor, test::Hook hook, const test::Bytes& packet,
+                                  std::uint32_t repeat);
 
  private:
   struct Skeleton;

@@ -22,15 +22,37 @@ configure() {
 	(cd "$SLUICE_ROOT" && CC=$cc CXX=$cxx cmake -G Ninja -B "$directory" -S . "$@")
 }
 
-# build_plain [TARGET...]: g++, optimized, with debug information.
-build_plain() {
-	quietly "configuring (g++)" configure "$PLAIN_DIR" gcc g++ -DCMAKE_BUILD_TYPE=RelWithDebInfo &&
-		quietly "building with g++" ninja --quiet -k 0 -C "$PLAIN_DIR" -j "$(jobs)" "$@"
+# make DIRECTORY TITLE TARGET...: goes on after a failure, so that one run shows all of them.
+make() { quietly "$2" ninja --quiet -k 0 -C "$1" -j "$(jobs)" "${@:3}"; }
+
+# targets DIRECTORY PATTERN: its programs and skeletons whose names match, as ninja calls them.
+targets() {
+	ninja -C "$1" -t targets all | sed -n 's/: CXX_EXECUTABLE.*//p; s/^\([a-z]*_skeleton\): phony/\1/p' | grep -E "$2"
 }
 
-# build_sanitized [TARGET...]: clang-19 with AddressSanitizer and UBSan; also the build for clang's warnings.
-build_sanitized() {
+# g++, optimized, with debug information.
+configure_plain() { quietly "configuring (g++)" configure "$PLAIN_DIR" gcc g++ -DCMAKE_BUILD_TYPE=RelWithDebInfo; }
+
+# clang-19 with AddressSanitizer and UBSan; not optimized, which is quickest to build.
+configure_sanitized() {
 	quietly "configuring (clang-19)" configure "$SANITIZED_DIR" clang-19 clang++-19 -DSLUICE_SANITIZE=ON \
-		-DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -gline-tables-only" &&
-		quietly "building with clang-19, ASan and UBSan" ninja --quiet -k 0 -C "$SANITIZED_DIR" -j "$(jobs)" "$@"
+		-DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O0 -gline-tables-only"
+}
+
+# build_plain [TARGET...]: everything without TARGET.
+build_plain() { configure_plain && make "$PLAIN_DIR" "building with g++" "$@"; }
+
+# build_plain_matching PATTERN, build_sanitized_matching PATTERN: the programs and skeletons whose names match.
+build_plain_matching() {
+	local -a names
+	configure_plain || return 1
+	mapfile -t names < <(targets "$PLAIN_DIR" "$1")
+	make "$PLAIN_DIR" "building with g++" "${names[@]}"
+}
+
+build_sanitized_matching() {
+	local -a names
+	configure_sanitized || return 1
+	mapfile -t names < <(targets "$SANITIZED_DIR" "$1")
+	make "$SANITIZED_DIR" "building with clang-19, ASan and UBSan" "${names[@]}"
 }

@@ -5,7 +5,9 @@ import subprocess
 
 
 def headers_by_object(build):
-    """{object's name: [path of a header or source, ...]} of everything that is built and up to date."""
+    """{object's name: [path of a header or source, ...]} of everything that is built and up to date in `build`."""
+    if not pathlib.Path(build, "build.ninja").exists():
+        return {}
     text = subprocess.run(["ninja", "-C", build, "-t", "deps"], capture_output=True, text=True, check=True).stdout
     result, current = {}, None
     for line in text.splitlines():

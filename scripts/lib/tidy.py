@@ -1,5 +1,8 @@
 """Runs clang-tidy over our .cpp files: those alone whose text, headers, flags or checks have changed since they
-were last found clean. usage: tidy.py BUILD_DIR CACHE_DIR JOBS"""
+were last found clean. usage: tidy.py BUILD_DIR OTHER_BUILD_DIR CACHE_DIR JOBS
+
+The commands are those of BUILD_DIR, which is clang's; what it did not build, OTHER_BUILD_DIR may have, and which headers
+a file includes is known from either. Where it is known from neither, all headers of the tree count."""
 
 import concurrent.futures
 import hashlib
@@ -48,20 +51,23 @@ def run(build, source):
 
 
 def main():
-    build, cache, jobs = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]), int(sys.argv[3])
+    build, other, cache = (pathlib.Path(argument).resolve() for argument in sys.argv[1:4])
     cache.mkdir(parents=True, exist_ok=True)
     entries = {entry["file"]: entry for entry in json.loads((build / "compile_commands.json").read_text())
                if entry["file"].endswith(".cpp")}
-    headers, digests = headers_by_object(build), Digests()
+    headers, digests = headers_by_object(other) | headers_by_object(build), Digests()
+    every_header = [path for folder in ("agent", "bench", "bpf", "k8s", "maps", "tests")
+                    for path in (ROOT / folder).rglob("*.h*")]
     version = subprocess.run([TIDY, "--version"], capture_output=True, text=True, check=True).stdout
-    common = version + (ROOT / ".clang-tidy").read_text() + pathlib.Path(__file__).read_text()
-    keys = {source: key_of(entry, headers.get(object_of(entry), []), digests, common)
+    settings = [ROOT / ".clang-tidy", ROOT / "tests" / ".clang-tidy", pathlib.Path(__file__)]
+    common = version + "".join(path.read_text() for path in settings)
+    keys = {source: key_of(entry, headers.get(object_of(entry), every_header), digests, common)
             for source, entry in entries.items()}
     due = [source for source in entries if not (cache / keys[source]).exists()]
     # The longest files first, so that the last ones to end are short.
-    due.sort(key=lambda source: -len(headers.get(object_of(entries[source]), [])))
+    due.sort(key=lambda source: -len(headers.get(object_of(entries[source]), every_header)))
     failed = 0
-    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+    with concurrent.futures.ThreadPoolExecutor(int(sys.argv[4])) as pool:
         for source, (code, text) in zip(due, pool.map(lambda source: run(build, source), due)):
             if code == 0:
                 (cache / keys[source]).touch()

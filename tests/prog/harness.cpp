@@ -29,7 +29,8 @@ namespace lb::test::skeleton {
 namespace lb::test {
 namespace {
 
-constexpr std::array<std::string_view, 3> hook_names = {"tc_in", "tc_out", "xdp"};
+constexpr std::array<std::string_view, hooks.size()> hook_names = {"tc_in", "tc_out", "xdp", "pod_in",
+                                                                   "pod_out"};
 
 #define LB_OUTCOME_NAME(name, action, meaning) #name,
 constexpr std::array<std::string_view, LB_OUTCOME_COUNT> outcome_names = {LB_OUTCOMES(LB_OUTCOME_NAME)};
@@ -143,8 +144,12 @@ void attach_nothing(std::uint32_t device) {
        {.code = BPF_JMP | BPF_EXIT, .dst_reg = 0, .src_reg = 0, .off = 0, .imm = 0}}};
   const maps::Fd program(
       bpf_prog_load(BPF_PROG_TYPE_XDP, "lb_test_pass", "GPL", pass.data(), pass.size(), nullptr));
-  if (!program || bpf_xdp_attach(static_cast<int>(device), program.get(), 0, nullptr) != 0)
-    fail("cannot attach XDP to a veth");
+  if (!program) fail("an XDP program of two instructions");
+  attach_xdp(device, program.get());
+}
+
+void attach_xdp(std::uint32_t device, int program) {
+  if (bpf_xdp_attach(static_cast<int>(device), program, 0, nullptr) != 0) fail("cannot attach XDP to a veth");
 }
 
 namespace {
@@ -198,19 +203,21 @@ struct Programs::Skeleton {
 
   /// Socket programs cannot be test-run, and another test loads them.
   void load_packet_programs() const {
+    const auto wanted = packet_programs();
     bpf_program* program = nullptr;
     bpf_object__for_each_program(program, raw->obj) {
-      const bool packets = program == raw->progs.lb_tc_in || program == raw->progs.lb_tc_out ||
-                           program == raw->progs.lb_xdp;
-      bpf_program__set_autoload(program, packets);
+      bpf_program__set_autoload(program, std::ranges::find(wanted, program) != wanted.end());
     }
     if (skeleton::lb__load(raw) != 0) fail("the kernel refused the programs");
   }
 
+  [[nodiscard]] std::array<bpf_program*, hooks.size()> packet_programs() const {
+    const auto& programs = raw->progs;
+    return {programs.lb_tc_in, programs.lb_tc_out, programs.lb_xdp, programs.lb_pod_in, programs.lb_pod_out};
+  }
+
   [[nodiscard]] int program(Hook hook) const {
-    const std::array<bpf_program*, 3> programs = {raw->progs.lb_tc_in, raw->progs.lb_tc_out,
-                                                  raw->progs.lb_xdp};
-    return bpf_program__fd(programs[static_cast<std::size_t>(hook)]);
+    return bpf_program__fd(packet_programs().at(static_cast<std::size_t>(hook)));
   }
 };
 
@@ -241,6 +248,8 @@ void Programs::open_maps() {
   open(*this, "lb_ranges", ranges);
   open(*this, "lb_fragments", fragments);
 }
+
+int Programs::program(Hook hook) const { return skeleton_->program(hook); }
 
 int Programs::map(const char* name) const {
   return bpf_object__find_map_fd_by_name(skeleton_->raw->obj, name);

@@ -1,5 +1,5 @@
-// What a prog test stands on: a network namespace of its own, the programs loaded into private, unpinned maps, and
-// one call that runs a packet through a program. For tests/prog and bench only.
+// What a prog test stands on: a network namespace of its own, the programs loaded into private, unpinned
+// maps, and one call that runs a packet through a program. For tests/prog and bench only.
 #pragma once
 
 #include <array>
@@ -20,7 +20,8 @@ namespace lb::test {
 using Bytes = std::vector<std::uint8_t>;
 using Counts = std::array<std::uint64_t, LB_OUTCOME_COUNT>;
 
-enum class Hook : std::uint8_t { tc_in, tc_out, xdp };
+enum class Hook : std::uint8_t { tc_in, tc_out, xdp, pod_in, pod_out };
+inline constexpr std::array hooks = {Hook::tc_in, Hook::tc_out, Hook::xdp, Hook::pod_in, Hook::pod_out};
 
 [[nodiscard]] std::string_view hook_name(Hook hook) noexcept;
 [[nodiscard]] std::string_view outcome_name(std::size_t outcome) noexcept;
@@ -28,8 +29,8 @@ enum class Hook : std::uint8_t { tc_in, tc_out, xdp };
 /// "new_remote+promoted", each name as often as it was counted up to three times.
 [[nodiscard]] std::string counts_text(const Counts& counts);
 
-/// A new network namespace for the calling thread, with forwarding on and no addresses of its own making; the old
-/// one is entered again at the end, and the kernel removes the new one with all its devices.
+/// A new network namespace for the calling thread, with forwarding on and no addresses of its own making; the
+/// old one is entered again at the end, and the kernel removes the new one with all its devices.
 class NetNamespace {
  public:
   NetNamespace();
@@ -44,8 +45,11 @@ class NetNamespace {
 /// Runs lines of `ip` in the thread's network namespace; throws with what ip says.
 void run_ip(const std::string& lines);
 
-/// Attaches an XDP program that does nothing: a test run may name a device's queues only while some program is there.
+/// Attaches an XDP program that does nothing: a test run may name a device's queues only while some program
+/// is there.
 void attach_nothing(std::uint32_t device);
+/// Attaches that XDP program instead of what is there.
+void attach_xdp(std::uint32_t device, int program);
 
 /// What is set before load: the configuration and the sizes of the maps.
 struct Settings {
@@ -61,11 +65,11 @@ struct Settings {
 /// How often and on what a program runs.
 struct Run {
   Hook hook = Hook::tc_in;
-  std::uint32_t device = 0;          ///< interface index the packet is seen on
+  std::uint32_t device = 0;  ///< interface index the packet is seen on
   std::uint32_t repeat = 1;
-  std::uint32_t flags = 0;           ///< of bpf(BPF_PROG_TEST_RUN)
-  std::uint32_t segment_size = 0;    ///< of a large segment, tc only; 0: none
-  std::uint32_t linear = 0;          ///< XDP: bytes before the fragments; 0: all
+  std::uint32_t flags = 0;         ///< of bpf(BPF_PROG_TEST_RUN)
+  std::uint32_t segment_size = 0;  ///< of a large segment, tc only; 0: none
+  std::uint32_t linear = 0;        ///< XDP: bytes before the fragments; 0: all
 };
 
 struct Verdict {
@@ -92,6 +96,8 @@ class Programs {
 
   Verdict run(const Run& run, std::span<const std::uint8_t> packet);
   [[nodiscard]] Counts counts() const;
+  /// The program's file descriptor.
+  [[nodiscard]] int program(Hook hook) const;
   /// -1 where there is no such map.
   [[nodiscard]] int map(const char* name) const;
   /// What the programs keep for themselves: until when mid-stream packets may be young.

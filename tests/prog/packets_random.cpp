@@ -1,5 +1,5 @@
-// Random valid packets of random flows against a model of what a rewrite is: new addresses, new ports, one hop less,
-// and checksums computed anew over every byte.
+// Random valid packets of random flows against a model of what a rewrite is: new addresses, new ports, one
+// hop less, and checksums computed anew over every byte.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,15 +25,16 @@ struct Service {
 };
 
 struct Flow {
-  Tuple request;   ///< as it arrives
-  Tuple onward;    ///< and as it leaves
+  Tuple request;  ///< as it arrives
+  Tuple onward;   ///< and as it leaves
   bool local = false;
 };
 
 Mac mac_of(const Address& address) { return {2, 7, address[12], address[13], address[14], address[15]}; }
 
 std::string text_of(const Mac& mac) {
-  return fmt::format("{:02x}:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}", mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]);
+  return fmt::format("{:02x}:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}", mac[0], mac[1], mac[2], mac[3], mac[4],
+                     mac[5]);
 }
 
 const std::map<int, std::string> node_source = {{4, "198.51.100.1"}, {6, "2001:db8:2::1"}};
@@ -58,7 +59,9 @@ class Model {
   [[nodiscard]] std::size_t flows() const noexcept { return flows_.size(); }
 
  private:
-  std::size_t below(std::size_t limit) { return std::uniform_int_distribution<std::size_t>(0, limit - 1)(random_); }
+  std::size_t below(std::size_t limit) {
+    return std::uniform_int_distribution<std::size_t>(0, limit - 1)(random_);
+  }
   std::uint16_t port() { return static_cast<std::uint16_t>(1 + below(65535)); }
 
   void add_neighbours(int family) {
@@ -83,7 +86,8 @@ class Model {
     for (int number = 0; number < services_each; ++number) {
       Service service;
       const auto name = fmt::format("random_{}_{}_{}", family, protocol, number);
-      const auto address = family == 4 ? fmt::format("198.19.9.{}", number + 1) : fmt::format("2001:db8:9::{}", number + 1);
+      const auto address =
+          family == 4 ? fmt::format("198.19.9.{}", number + 1) : fmt::format("2001:db8:9::{}", number + 1);
       service.to = {family, protocol, {}, {address_of(address), port()}};
       service.local = number == 0;
       world_.change({"policy", name, "cluster", "cluster", "reject", "reject"});
@@ -98,7 +102,8 @@ class Model {
     Words slots = {"cluster", name};
     for (std::size_t i = 0; i <= below(40); ++i) {
       const auto host = static_cast<unsigned>(100 + below(100));
-      const auto address = service.local ? local_text(service.to.family, host) : backend_text(service.to.family, host);
+      const auto address =
+          service.local ? local_text(service.to.family, host) : backend_text(service.to.family, host);
       const Endpoint endpoint{address_of(address), port()};
       const auto backend = fmt::format("{}_{}", name, i);
       world_.change({"backend", backend, name, service.local ? "same_node" : "elsewhere", address,
@@ -111,7 +116,8 @@ class Model {
 
   Endpoint random_client(int family) {
     auto address = address_of(family == 4 ? "100.64.0.0" : "2001:db8:aaaa::");
-    for (std::size_t at = family == 4 ? 14 : 6; at < 16; ++at) address[at] = static_cast<std::uint8_t>(below(256));
+    for (std::size_t at = family == 4 ? 14 : 6; at < 16; ++at)
+      address[at] = static_cast<std::uint8_t>(below(256));
     return {address, port()};
   }
 
@@ -142,12 +148,12 @@ class Model {
   }
 
   /// `towards` is the neighbour that an XDP frame is sent to.
-  bool expect(Hook hook, const Bytes& packet, const Verdict& verdict, const Tuple& to, bool local, const Mac& out,
-              const Mac& towards) const {
+  bool expect(Hook hook, const Bytes& packet, const Verdict& verdict, const Tuple& to, bool local,
+              const Mac& out, const Mac& towards) const {
     auto expected = rewritten(packet, to, local ? 0 : 1);
     if (hook == Hook::xdp) set_macs(expected, out, towards);
-    INFO(hook_name(hook) << ", " << counts_text(verdict.counts) << "\nin       " << hex(packet) << "\nexpected "
-                         << hex(expected) << "\ncame     " << hex(verdict.packet));
+    INFO(hook_name(hook) << ", " << counts_text(verdict.counts) << "\nin       " << hex(packet)
+                         << "\nexpected " << hex(expected) << "\ncame     " << hex(verdict.packet));
     CHECK(verdict.error == 0);
     CHECK(rewrites(verdict));
     CHECK(verdict.packet == expected);
@@ -164,8 +170,8 @@ class Model {
   bool answer(const Flow& flow, const Body& body) {
     const auto hook = flow.local ? Hook::tc_out : below(2) == 0 ? Hook::xdp : Hook::tc_in;
     const auto packet = build(flow.onward.reversed(), body);
-    return expect(hook, packet, run(hook, flow.local ? "out0" : "out1", packet), flow.request.reversed(), flow.local,
-                  device_mac(0x10), {2, 8, 0, 0, 0, 1});
+    return expect(hook, packet, run(hook, flow.local ? "out0" : "out1", packet), flow.request.reversed(),
+                  flow.local, device_mac(0x10), {2, 8, 0, 0, 0, 1});
   }
 
   static Mac device_mac(std::uint8_t last) { return {2, 0, 0, 0, 0, last}; }
@@ -224,7 +230,8 @@ class Model {
   bool allowed(const Service& service, const Flow& flow) {
     const auto& source = flow.onward.source;
     CHECK(service.backends.contains(flow.onward.destination));
-    const bool fresh = answers_.insert(flow.onward.reversed()).second;  // never two flows on one tuple (REL-7)
+    const bool fresh =
+        answers_.insert(flow.onward.reversed()).second;  // never two flows on one tuple (REL-7)
     CHECK(fresh);
     if (flow.local) {
       CHECK(source.address == flow.request.source.address);

@@ -13,7 +13,8 @@ namespace {
 
 /// What no test run can reach, each with its reason.
 constexpr std::array unreachable = {
-    // Every header was read before it is written, and a checksum lies within its header: only a kernel that has no
+    // Every header was read before it is written, and a checksum lies within its header: only a kernel that
+    // has no
     // memory left to make a shared packet writable refuses.
     std::string_view("rewrite_failed"),
 };
@@ -60,7 +61,8 @@ TEST_CASE("every program loads with every configuration") {
   }
   CHECK(sizes.size() >= 3);
   fmt::print("instructions that the verifier went through, over all configurations:\n");
-  for (const auto& [name, range] : sizes) fmt::print("  {:14} {:6} to {:6}\n", name, range.first, range.second);
+  for (const auto& [name, range] : sizes)
+    fmt::print("  {:14} {:6} to {:6}\n", name, range.first, range.second);
 }
 
 }  // namespace lb::test

@@ -82,7 +82,8 @@ std::uint16_t header_sum(std::span<const std::uint8_t> packet, const Layout& lay
 bool sums_right(std::span<const std::uint8_t> packet) {
   const auto layout = layout_of(packet);
   if (!layout) return false;
-  if (layout->family == 4 && read16(packet, layout->network + 10) != header_sum(packet, *layout)) return false;
+  if (layout->family == 4 && read16(packet, layout->network + 10) != header_sum(packet, *layout))
+    return false;
   const auto check = read16(packet, layout->check());
   return (layout->protocol == 17 && check == 0) || check == transport_sum(packet, *layout);
 }

@@ -1,5 +1,5 @@
-// An independent reader of packets: where the headers are, and what the checksums must be, computed over every byte
-// as RFC 1071 says. Knows nothing of the programs.
+// An independent reader of packets: where the headers are, and what the checksums must be, computed over
+// every byte as RFC 1071 says. Knows nothing of the programs.
 #pragma once
 
 #include <cstddef>

@@ -8,7 +8,8 @@ namespace lb::test {
 namespace {
 
 Tuple to_narrow(int family) {
-  return {family, 6,
+  return {family,
+          6,
           {address_of(family == 4 ? "192.0.2.10" : "2001:db8:1::10"), 33000},
           {address_of(family == 4 ? "198.19.0.1" : "2001:db8:ffff::1"), 90}};
 }
@@ -53,8 +54,8 @@ TEST_CASE("XDP leaves frames in several buffers to tc, untouched") {
     const auto answer = open_flow(world, request, "narrow");
     for (const auto& tuple : {request, answer}) {
       const auto packet = build(tuple, {.payload = Bytes(3000, 7)});
-      const auto verdict = world.programs().run(
-          {.hook = Hook::xdp, .device = world.device("out0"), .linear = 1000}, packet);
+      const auto verdict =
+          world.programs().run({.hook = Hook::xdp, .device = world.device("out0"), .linear = 1000}, packet);
       CHECK(verdict.error == 0);
       CHECK(counts_text(verdict.counts) == "left_to_tc");
       CHECK(verdict.packet == packet);

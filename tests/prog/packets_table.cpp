@@ -55,7 +55,7 @@ void read_settings(const Words& words, Settings& settings) {
 
 Trial read_trial(const Words& words) {
   Trial trial;
-  for (const auto hook : {Hook::tc_in, Hook::tc_out, Hook::xdp}) {
+  for (const auto hook : hooks) {
     if (hook_name(hook) == words.at(1)) trial.hook = hook;
   }
   trial.device = words.at(2);
@@ -111,7 +111,8 @@ std::size_t shortest(Hook hook, const Bytes& packet) {
 constexpr std::uint32_t tc_next = 0xffffffff;
 
 std::string code_name(Hook hook, std::uint32_t code) {
-  if (hook == Hook::xdp) return code == 2 ? "pass" : code == 4 ? "redirect" : code == 1 ? "drop" : fmt::format("{}", code);
+  if (hook == Hook::xdp)
+    return code == 2 ? "pass" : code == 4 ? "redirect" : code == 1 ? "drop" : fmt::format("{}", code);
   return code == tc_next ? "next" : code == 7 ? "redirect" : code == 2 ? "shot" : fmt::format("{}", code);
 }
 

@@ -17,7 +17,7 @@ struct Trial {
   std::string code;
   std::string outcomes;
   std::string in;
-  std::string out;  ///< equal to `in` where nothing changes
+  std::string out;   ///< equal to `in` where nothing changes
   std::string verb;  ///< packet, prefixes or until
 };
 
@@ -53,8 +53,8 @@ struct TableResult {
   std::size_t packets = 0;
   Counts counts{};
 };
-/// Runs all cases, each from a fresh state, and goes on behind a failure with the next case. `skb_flags` are those of
-/// bpf(BPF_PROG_TEST_RUN), for the tc hooks.
+/// Runs all cases, each from a fresh state, and goes on behind a failure with the next case. `skb_flags` are
+/// those of bpf(BPF_PROG_TEST_RUN), for the tc hooks.
 [[nodiscard]] TableResult run_table(const Table& table, std::uint32_t skb_flags = 0);
 
 }  // namespace lb::test

@@ -1,4 +1,5 @@
-// The network and the services that packet tests share: fixtures/world.txt made real in a namespace and in the maps.
+// The network and the services that packet tests share: fixtures/world.txt made real in a namespace and in
+// the maps.
 #pragma once
 
 #include <cstdint>

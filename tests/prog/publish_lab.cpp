@@ -13,7 +13,11 @@
 #include <stdexcept>
 #include <thread>
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+#pragma GCC diagnostic ignored "-Woverlength-strings"
 #include "bpf/publish.skel.h"
+#pragma GCC diagnostic pop
 
 namespace lb::tables_test {
 

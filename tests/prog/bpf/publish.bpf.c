@@ -15,15 +15,15 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 struct {
 	__u64 selections;
-	__u64 misses;		/* no frontend, no set, or a slot of another service's backend */
-	__u64 strangers;	/* an endpoint of another service */
-	__u64 torn;		/* half of one endpoint and half of another */
-	__u64 untimely;		/* of a generation that was not there during the selection */
+	__u64 misses;    /* no frontend, no set, or a slot of another service's backend */
+	__u64 strangers; /* an endpoint of another service */
+	__u64 torn;      /* half of one endpoint and half of another */
+	__u64 untimely;  /* of a generation that was not there during the selection */
 } referee;
-__u32 held;			/* steps of idling between the set and the slot */
-__u32 modulus;			/* generations repeat after so many; 0: never */
-__u32 started[SERVICES];	/* the generation being written or written last */
-__u32 shown[SERVICES];		/* the generation that was shown last */
+__u32 held;              /* steps of idling between the set and the slot */
+__u32 modulus;           /* generations repeat after so many; 0: never */
+__u32 started[SERVICES]; /* the generation being written or written last */
+__u32 shown[SERVICES];   /* the generation that was shown last */
 
 static long idle(__u32 step, void *context)
 {
@@ -41,7 +41,8 @@ static __always_inline int timely(__u32 generation, __u32 before, __u32 after)
 {
 	if (!modulus)
 		return generation - before <= after - before;
-	return after - before + 1 >= modulus || (generation + modulus - before % modulus) % modulus <= after - before;
+	return after - before + 1 >= modulus ||
+	       (generation + modulus - before % modulus) % modulus <= after - before;
 }
 
 static __always_inline void judge(const struct lb_backend *backend, __u32 tag, __u32 before, __u32 after)
@@ -60,7 +61,7 @@ static __always_inline void judge(const struct lb_backend *backend, __u32 tag, _
 
 static __always_inline void select_one(__u32 tag)
 {
-	struct lb_frontend_key key = { .port = 80, .protocol = LB_TCP };
+	struct lb_frontend_key key = {.port = 80, .protocol = LB_TCP};
 	struct lb_frontend frontend = {};
 	struct lb_backend backend = {};
 	const struct lb_service *service;

@@ -1,0 +1,95 @@
+// Expiry: what a walk over many flows costs, and how long its longest step holds up the agent. Run as root.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <ctime>
+#include <exception>
+#include <memory>
+#include <thread>
+
+#include "tests/prog/expiry_flows.hpp"
+
+namespace {
+
+using namespace lb::expiry_test;
+
+/// The agent pauses for longer; without any, the kernel frees what earlier steps deleted within a later one.
+constexpr std::chrono::milliseconds breath{2};
+
+double cpu_milliseconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) / 1e6;
+}
+
+/// CPU time of one round, in milliseconds.
+struct Cost {
+  double total = 0;
+  double longest_step = 0;
+  double round = 0;  ///< how long it takes by the clock
+  std::uint32_t steps = 0;
+};
+
+Cost walk(FlowLab& lab) {
+  Cost cost;
+  for (const auto round = lab.expiry.rounds(); lab.expiry.rounds() == round; ++cost.steps) {
+    const double begin = cpu_milliseconds();
+    const auto pause = lab.expiry.step();
+    const double took = cpu_milliseconds() - begin;
+    if (!pause) {
+      throw std::runtime_error(pause.error().message());
+    }
+    cost.round += static_cast<double>(pause->count());
+    std::this_thread::sleep_for(breath);
+    cost.total += took;
+    cost.longest_step = std::max(cost.longest_step, took);
+  }
+  return cost;
+}
+
+void print_row(std::string_view what, std::uint32_t flows, const Cost& cost) {
+  fmt::print("| {:<34} | {:9} | {:6} | {:9.1f} | {:12.2f} | {:11.2f} |\n", what, flows, cost.steps,
+             cost.total, cost.longest_step, cost.total / (cost.round + cost.total) * 100);
+}
+
+/// `over` of a hundred flows have ended.
+std::unique_ptr<FlowLab> lab_of(std::uint32_t flows, std::uint32_t limit, std::uint32_t over) {
+  auto lab = std::make_unique<FlowLab>(limit);
+  for (std::uint32_t number = 0; number < flows; ++number) {
+    const bool ended = number % 100 < over;
+    const HalfIs half{ended ? LB_CLOSING : LB_OPEN, ended ? lab->clock - 100 : lab->clock - 20};
+    lab->add4(number, LB_TCP, half, half);
+  }
+  return lab;
+}
+
+void measure(std::uint32_t flows, std::uint32_t limit) {
+  auto lab = lab_of(flows, limit, 0);
+  (void)walk(*lab);  // memory is touched for the first time
+  print_row("all live", flows, walk(*lab));
+  for (const std::uint32_t over : {10U, 100U}) {
+    lab.reset();
+    lab = lab_of(flows, limit, over);
+    print_row(fmt::format("{} % have ended", over), flows, walk(*lab));
+  }
+}
+
+}  // namespace
+
+int main() {
+  try {
+    fmt::print(
+        "| CPU of one round, milliseconds     |     flows |  steps |     total | longest step | % of a core "
+        "|\n");
+    measure(1000, LB_MAX_FLOWS);
+    measure(100'000, LB_MAX_FLOWS);
+    measure(1'000'000, 2'500'000);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "bench/expiry: {}\n", error.what());
+    return EXIT_FAILURE;
+  }
+  return EXIT_SUCCESS;
+}

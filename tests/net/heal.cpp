@@ -1,0 +1,182 @@
+// What somebody detaches or unpins by hand is brought back, and counted (REL-19).
+#include <bpf/bpf.h>
+#include <fmt/format.h>
+#include <net/if.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <chrono>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/net/hooks.hpp"
+#include "tests/net/pod_scene.hpp"
+
+namespace lb::test {
+namespace {
+
+using agent::Filters;
+using Names = std::map<std::string, int>;
+
+/// As the agent does, until nothing is left to restore; what was, and how often.
+Names heal(agent::Datapath& datapath, Filters filters = Filters::quiet) {
+  Names healed;
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  while (std::chrono::steady_clock::now() < deadline) {
+    const auto restored = datapath.restore(filters);
+    for (const auto& hook : restored.hooks) {
+      ++healed[hook];
+    }
+    if (restored.hooks.empty() && restored.failure.empty()) {
+      break;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return healed;
+}
+
+std::map<std::string, std::uint32_t> programs(const Lab& lab) {
+  std::map<std::string, std::uint32_t> all;
+  for (const auto& [name, link] : links(lab)) {
+    all[name] = link.program;
+  }
+  return all;
+}
+
+const Names all_hooks = {{"getpeername4", 1}, {"getpeername6", 1}, {"recvmsg4", 1}, {"recvmsg6", 1},
+                         {"sendmsg4", 1},     {"sendmsg6", 1},     {"connect4", 1}, {"connect6", 1},
+                         {"ingress", 1},      {"egress", 1},       {"xdp", 1},      {"pod_ingress", 2},
+                         {"pod_egress", 2}};
+
+struct HealScene : PodScene {
+  HealScene() : PodScene(Wiring::routed) {
+    options.sockets = agent::SocketScope::all;
+    options.xdp = agent::XdpMode::native;
+    REQUIRE(attach().failure().empty());
+    REQUIRE(heal(*datapath).empty());
+  }
+  [[nodiscard]] maps::Pins pins() const { return maps::Pins(lab.pins()); }
+};
+
+double cpu_seconds() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+}  // namespace
+
+TEST_CASE("REL-19 every hook that was detached by hand is brought back") {
+  HealScene scene;
+  const auto before = programs(scene.lab);
+  SECTION("by detaching its link") {
+    for (const auto& [name, link] : links(scene.lab)) {
+      REQUIRE(bpf_link_detach(maps::Fd(bpf_obj_get(scene.pins().link(name).c_str())).get()) == 0);
+    }
+    CHECK(heal(*scene.datapath) == all_hooks);
+  }
+  SECTION("by removing its pin") {
+    for (const auto& [name, link] : links(scene.lab)) {
+      REQUIRE(::unlink(scene.pins().link(name).c_str()) == 0);
+    }
+    CHECK(heal(*scene.datapath) == all_hooks);
+  }
+  CHECK(programs(scene.lab) == before);
+  CHECK(heal(*scene.datapath).empty());
+}
+
+TEST_CASE("REL-19 one lost hook of one pod is brought back alone") {
+  HealScene scene;
+  const auto before = ids(links(scene.lab));
+  const auto pin = fmt::format("pod_out_{}", if_nametoindex("pods3"));
+  REQUIRE(bpf_link_detach(maps::Fd(bpf_obj_get(scene.pins().link(pin).c_str())).get()) == 0);
+  CHECK(heal(*scene.datapath) == Names{{"pod_egress", 1}});
+  auto after = ids(links(scene.lab));
+  CHECK(after.at(pin) != before.at(pin));
+  after[pin] = before.at(pin);
+  CHECK(after == before);
+}
+
+TEST_CASE("REL-19 another program put behind our link is replaced") {
+  HealScene scene;
+  const auto in = fmt::format("pod_in_{}", if_nametoindex("pods2"));
+  const auto out = fmt::format("pod_in_{}", if_nametoindex("pods3"));
+  const auto all = programs(scene.lab);
+  const auto tc_in = all.at(fmt::format("tc_in_{}", if_nametoindex("eth0")));
+  const maps::Fd link(bpf_obj_get(scene.pins().link(in).c_str()));
+  const maps::Fd program(bpf_prog_get_fd_by_id(tc_in));
+  REQUIRE(bpf_link_update(link.get(), program.get(), nullptr) == 0);
+  CHECK(heal(*scene.datapath) == Names{{"pod_ingress", 1}});
+  CHECK(programs(scene.lab).at(in) == programs(scene.lab).at(out));
+}
+
+TEST_CASE("REL-19 an unpinned map is pinned again, and is the same map") {
+  HealScene scene;
+  const auto path = scene.pins().map("lb_frontends");
+  const auto id = maps::map_info(maps::Fd(bpf_obj_get(path.c_str())).get())->id;
+  REQUIRE(::unlink(path.c_str()) == 0);
+  CHECK(heal(*scene.datapath) == Names{{"map", 1}});
+  CHECK(maps::map_info(maps::Fd(bpf_obj_get(path.c_str())).get())->id == id);
+}
+
+TEST_CASE("REL-19 removed clsact filters are brought back when the kernel tells of a removal") {
+  PodScene scene(Wiring::routed);
+  scene.options.without = {"tcx"};
+  REQUIRE(scene.attach().failure().empty());
+  REQUIRE(heal(*scene.datapath, Filters::disturbed).empty());
+  shell("tc filter del dev pods2 ingress && tc qdisc del dev eth0 clsact");
+  CHECK(heal(*scene.datapath).empty());
+  CHECK(heal(*scene.datapath, Filters::disturbed) ==
+        Names{{"ingress", 1}, {"egress", 1}, {"pod_ingress", 1}});
+  shell("tc filter show dev pods2 ingress | grep -q lb_pod_in");
+  agent::detach_all(maps::Pins(scene.lab.pins()));
+}
+
+TEST_CASE("500 pods' devices are attached, looked after and let go cheaply") {
+  PodScene scene(Wiring::routed);
+  const auto file = fmt::format("/tmp/lbtest-{}", ::getpid());
+  constexpr int count = 500;
+  std::string add;
+  std::string remove;
+  for (int number = 0; number < count; ++number) {
+    add += fmt::format("link add podsx{0} type veth peer name far{0}\n", number);
+    remove += fmt::format("link del podsx{}\n", number);
+  }
+  const auto batch = [&](const std::string& lines) {
+    std::ofstream(file) << lines;
+    shell(fmt::format("ip -batch {0} && rm {0}", file));
+  };
+  const auto timed = [](const std::function<void()>& act) {
+    const auto begin = cpu_seconds();
+    act();
+    return cpu_seconds() - begin;
+  };
+  batch(add);
+  const auto all = timed([&] { CHECK(scene.attach().pods == count + 2); });
+  shell("ip link add podsy type veth peer name fary");
+  const auto one = timed([&] { CHECK(scene.attach().pods == count + 3); });
+  REQUIRE(heal(*scene.datapath).empty());
+  const auto look = timed([&] {
+    for (int time = 0; time < 20; ++time) {
+      CHECK(scene.datapath->restore(Filters::quiet).hooks.empty());
+    }
+  });
+  WARN(fmt::format("500 devices: all {:.0f} ms, one more {:.1f} ms, a look {:.2f} ms of CPU", all * 1e3,
+                   one * 1e3, look * 1e3 / 20));
+  CHECK(one < all / 4);
+  CHECK(look / 20 < 0.01);  // twice a second: 2 % of a core at the worst, sanitizers and all
+  batch(remove + "link del podsy\n");
+  CHECK(scene.attach().pods == 2);
+  CHECK(links(scene.lab).size() == 6);
+}
+
+}  // namespace lb::test

@@ -1,0 +1,246 @@
+// The changes that a table may ask for: services, backends and frontends, and what time and faults do to
+// flows.
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <stdexcept>
+#include <thread>
+
+#include "tests/prog/packets_maps.hpp"
+#include "tests/prog/packets_world.hpp"
+
+namespace lb::test {
+namespace {
+
+const Names<lb_kind> kinds = {{"cluster_ip", LB_CLUSTER_IP},
+                              {"node_port", LB_NODE_PORT},
+                              {"external_ip", LB_EXTERNAL_IP},
+                              {"load_balancer", LB_LOAD_BALANCER}};
+const Names<lb_protocol> protocols = {{"tcp", LB_TCP}, {"udp", LB_UDP}, {"sctp", LB_SCTP}};
+const Names<lb_scope> scopes = {{"cluster", LB_CLUSTER}, {"local", LB_LOCAL}};
+const Names<lb_verdict> verdicts = {{"reject", LB_REJECT}, {"drop", LB_DROP}};
+const Names<lb_locality> places = {
+    {"elsewhere", LB_ELSEWHERE}, {"same_zone", LB_SAME_ZONE}, {"same_node", LB_SAME_NODE}};
+const Names<lb_address_kind> address_kinds = {
+    {"node", LB_NODE_ADDRESS}, {"node_port", LB_NODE_PORT_ADDRESS}, {"loopback", LB_LOOPBACK_ADDRESS}};
+
+std::uint16_t port_of(const std::string& text) { return static_cast<std::uint16_t>(std::stoul(text)); }
+
+}  // namespace
+
+void World::change(const Words& words) {
+  static const Names<Step> steps = {{"address", &World::add_address},
+                                    {"policy", &World::add_policy},
+                                    {"backend", &World::add_backend},
+                                    {"frontend", &World::add_frontend},
+                                    {"cluster", &World::set_slots},
+                                    {"local", &World::set_slots},
+                                    {"source", &World::set_source},
+                                    {"retire", &World::retire},
+                                    {"age", &World::age},
+                                    {"evict", &World::evict},
+                                    {"corrupt", &World::corrupt},
+                                    {"forget", &World::forget},
+                                    {"remove", &World::remove_frontends},
+                                    {"hold", &World::hold},
+                                    {"affinity", &World::set_affinity},
+                                    {"range", &World::add_range},
+                                    {"age_memory", &World::age_memory},
+                                    {"sleep", &World::sleep}};
+  (this->*named(steps, words.at(0)))(words);
+}
+
+/// address DEVICE ADDRESS/PREFIX KIND
+void World::add_address(const Words& words) {
+  lb_address_key key{};
+  const auto bytes = address_of(words.at(2).substr(0, words.at(2).find('/')));
+  std::memcpy(key.address, bytes.data(), bytes.size());
+  must(programs_.addresses.put(
+      key, {.kind = named(address_kinds, words.at(3)), .pad = {}, .check = lb_address_check(&key)},
+      maps::Put::any));
+}
+
+/// policy SERVICE INTERNAL EXTERNAL CLUSTER-EMPTY LOCAL-EMPTY: the first line about a service
+void World::add_policy(const Words& words) {
+  const auto number = static_cast<std::uint32_t>(services_.size() + 1);
+  lb_service service{};
+  service.policy.internal = named(scopes, words.at(2));
+  service.policy.external = named(scopes, words.at(3));
+  service.policy.cluster_empty = named(verdicts, words.at(4));
+  service.policy.local_empty = named(verdicts, words.at(5));
+  services_[words.at(1)] = number;
+  programs_.services.store(number, service);
+}
+
+/// backend NAME SERVICE PLACE ADDRESS PORT
+void World::add_backend(const Words& words) {
+  const auto id = static_cast<std::uint32_t>(backends_.size() + 1);
+  lb_backend backend{};
+  const auto bytes = address_of(words.at(4));
+  std::memcpy(backend.address, bytes.data(), bytes.size());
+  backend.service = service(words.at(2));
+  backend.locality = named(places, words.at(3));
+  backend.in_cluster = backend.serving = LB_YES;
+  backend.in_local = backend.locality == LB_SAME_NODE ? LB_YES : LB_NO;
+  backend.port = port_of(words.at(5));
+  backend.weight = 1;
+  backends_[words.at(1)] = id;
+  programs_.backends.store(id, backend);
+}
+
+/// frontend SERVICE KIND PROTOCOL ADDRESS PORT
+void World::add_frontend(const Words& words) {
+  lb_frontend_key key{};
+  const auto bytes = address_of(words.at(4));
+  std::memcpy(key.address, bytes.data(), bytes.size());
+  key.protocol = named(protocols, words.at(3));
+  key.port = port_of(words.at(5));
+  const lb_frontend frontend{.service = service(words.at(1)),
+                             .kind = named(kinds, words.at(2)),
+                             .pad = 0,
+                             .check = lb_frontend_check(&key)};
+  must(programs_.frontends.put(key, frontend, maps::Put::create));
+}
+
+/// cluster|local SERVICE BACKEND...: a new extent, then one store; a number stands for an id of no backend
+void World::set_slots(const Words& words) {
+  auto& set_owner = programs_.services;
+  const auto number = service(words.at(1));
+  const lb_set set{.first = next_slot_, .count = static_cast<std::uint32_t>(words.size() - 2)};
+  for (std::size_t at = 2; at < words.size(); ++at) {
+    const bool is_number = words[at].find_first_not_of("0123456789") == std::string::npos;
+    programs_.slots.store(next_slot_++,
+                          is_number ? static_cast<std::uint32_t>(std::stoul(words[at])) : backend(words[at]));
+  }
+  auto element = set_owner.load(number);
+  (named(scopes, words.at(0)) == LB_CLUSTER ? element.cluster : element.local) = set;
+  set_owner.store(number, element);
+}
+
+/// source ADDRESS: towards remote backends, where the FIB is not asked
+void World::set_source(const Words& words) {
+  auto node = programs_.node.load(0);
+  const auto bytes = address_of(words.at(1));
+  const bool four = words.at(1).find(':') == std::string::npos;
+  std::memcpy(four ? node.source4 : node.source6, bytes.data(), bytes.size());
+  programs_.node.store(0, node);
+}
+
+/// retire BACKEND: its endpoint does not answer any more
+void World::retire(const Words& words) {
+  auto element = programs_.backends.load(backend(words.at(1)));
+  element.serving = element.in_cluster = element.in_local = LB_NO;
+  programs_.backends.store(backend(words.at(1)), element);
+}
+
+/// remove SERVICE: its frontends
+void World::remove_frontends(const Words& words) {
+  const auto number = service(words.at(1));
+  erase_if(programs_.frontends, [number](const lb_frontend& value) { return value.service == number; });
+}
+
+/// age SECONDS: all flows were last seen that much earlier
+void World::age(const Words& words) {
+  const auto seconds = static_cast<std::uint32_t>(std::stoul(words.at(1)));
+  each_flow_map(programs_, [seconds](auto& map) {
+    change_all(map, [seconds](auto& flow) { flow.track.seen -= seconds; });
+  });
+}
+
+/// age_memory SECONDS: clients came that much earlier
+void World::age_memory(const Words& words) {
+  const auto seconds = static_cast<std::uint32_t>(std::stoul(words.at(1)));
+  change_all(programs_.affinity, [seconds](auto& value) { value.used -= seconds; });
+}
+
+/// sleep MILLISECONDS: where time is under a check and cannot be written
+void World::sleep(const Words& words) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(std::stoul(words.at(1))));
+}
+
+/// affinity SERVICE SECONDS
+void World::set_affinity(const Words& words) {
+  auto element = programs_.services.load(service(words.at(1)));
+  element.affinity_seconds = static_cast<std::uint32_t>(std::stoul(words.at(2)));
+  programs_.services.store(service(words.at(1)), element);
+}
+
+/// range SERVICE ADDRESS/PREFIX: its load-balancer addresses are for these clients
+void World::add_range(const Words& words) {
+  const auto number = service(words.at(1));
+  const auto slash = words.at(2).find('/');
+  const auto text = words.at(2).substr(0, slash);
+  const auto mapped = text.find(':') == std::string::npos ? 96U : 0U;
+  lb_range_key key{};
+  key.prefix = 32U + mapped + static_cast<std::uint32_t>(std::stoul(words.at(2).substr(slash + 1)));
+  key.service = number;
+  const auto bytes = address_of(text);
+  std::memcpy(key.address, bytes.data(), bytes.size());
+  must(programs_.ranges.put(key, {.service = number}, maps::Put::any));
+  auto element = programs_.services.load(number);
+  element.policy.source_ranges = LB_YES;
+  programs_.services.store(number, element);
+}
+
+/// evict forward|reply: that half of every young flow, as the LRU may do
+void World::evict(const Words& words) {
+  const auto direction = words.at(1) == "reply" ? LB_REPLY : LB_FORWARD;
+  const auto condition = [direction](const auto& flow) { return flow.track.direction == direction; };
+  erase_if(programs_.young4, condition);
+  erase_if(programs_.young6, condition);
+}
+
+/// corrupt WHAT: every value's check in that table is wrong, as if it were another key's
+void World::corrupt(const Words& words) {
+  const auto flip = [](auto& value) { value.check ^= 0x55; };
+  if (words.at(1) == "affinity") return change_all(programs_.affinity, flip);
+  if (words.at(1) == "fragments") return change_all(programs_.fragments, flip);
+  if (words.at(1) == "ranges")
+    return change_all(programs_.ranges, [](lb_range& value) { value.service ^= 0x55; });
+  if (words.at(1) != "flows" && words.at(1) != "frontends" && words.at(1) != "addresses" &&
+      words.at(1) != "devices") {
+    throw std::runtime_error("nothing to corrupt: " + words.at(1));
+  }
+  if (words.at(1) == "frontends") return change_all(programs_.frontends, flip);
+  if (words.at(1) == "addresses") return change_all(programs_.addresses, flip);
+  if (words.at(1) == "devices") return change_all(programs_.devices, flip);
+  change_all(programs_.flows4, [](auto& flow) { flow.source.check ^= 0x55; });
+  change_all(programs_.young4, [](auto& flow) { flow.destination.check ^= 0x55; });
+  change_all(programs_.flows6, flip);
+  change_all(programs_.young6, flip);
+}
+
+/// forget established: as if lb_flows had been lost
+void World::forget(const Words& words) {
+  if (words.at(1) != "established") throw std::runtime_error("forgets established flows only");
+  const auto all = [](const auto&) { return true; };
+  erase_if(programs_.flows4, all);
+  erase_if(programs_.flows6, all);
+}
+
+/// hold ADDRESS PORT PEER PORT: a TCP socket of this node that waits for its peer, until the end of the case
+void World::hold(const Words& words) {
+  const auto end = [&words](std::size_t at) {
+    sockaddr_in6 address{};
+    const auto bytes = address_of(words.at(at));
+    address.sin6_family = AF_INET6;
+    address.sin6_port = htons(port_of(words.at(at + 1)));
+    std::memcpy(&address.sin6_addr, bytes.data(), bytes.size());
+    return address;
+  };
+  const auto own = end(1);
+  const auto peer = end(3);
+  maps::Fd fd(::socket(AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&own), sizeof(own)) != 0 ||
+      (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&peer), sizeof(peer)) != 0 &&
+       errno != EINPROGRESS)) {
+    throw std::runtime_error(fmt::format("hold: {}", std::strerror(errno)));
+  }
+  sockets_.push_back(std::move(fd));
+}
+
+}  // namespace lb::test
