@@ -93,12 +93,13 @@ void Reflector::end(End how, Time now) {
   if (mode_ == Mode::watch && head_.status == 200 && now - begun_ >= good_watch) {
     succeeded();
   }
+  const bool answered_no = how == End::whole && head_.status != 0 && head_.status != 200;
+  // Its body is longer than any Status.
+  const bool answered_too_much = how == End::stopped && !reader_ && head_.status != 0;
   if (result_ != Result::open) {
     settle(now);
-  } else if (how == End::whole && head_.status != 0 && head_.status != 200) {
+  } else if (answered_no || answered_too_much) {
     refused(now);
-  } else if (how == End::stopped && !reader_ && head_.status != 0) {
-    refused(now);  // its body is longer than any Status
   } else if (how == End::whole && reader_ && reader_->whole()) {
     body_ended(now);
   } else {
