@@ -69,6 +69,7 @@ maps::error_code Tables::adopt_names(Adoption& found) {
 // A frontend whose number has no living name belongs to a nameless service, which no plan names: it goes.
 void Tables::adopt_frontends(Adoption& found) {
   for (const auto& [key, value] : frontends_.held()) {
+    count_cluster_address(key, value, 1);
     ServiceState*& state = found.states[value.service];
     if (state == nullptr) state = &add_state({}, value.service);
     state->frontends.push_back(key);
@@ -78,7 +79,7 @@ void Tables::adopt_frontends(Adoption& found) {
 
 void Tables::adopt_ranges(Adoption& found) {
   for (const auto& [key, value] : ranges_.held()) {
-    if (!usable(key.service)) continue;  // number 0: the cluster's ServiceCIDRs
+    if (!usable(key.service)) continue;  // the lists that belong to no service
     ServiceState*& state = found.states[key.service];
     if (state == nullptr) state = &add_state({}, key.service);
     state->ranges.push_back(key);

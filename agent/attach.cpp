@@ -98,6 +98,9 @@ void Attacher::let_go(const AttachPlan& plan, const std::set<std::uint32_t>& ind
       erase_device(plan.devices_map, index);
     }
   }
+  if (indices_ != indices) {
+    release_qdiscs(links_);
+  }
   indices_ = indices;
   keep_only(plan.ports_map, with_xdp_);
 }
@@ -111,6 +114,7 @@ void Attacher::sweep(const AttachPlan& plan, const std::set<std::uint32_t>& indi
   }
   links_.prune(pins);
   remove_clsact_filters(plan.tc_by == TcBy::clsact ? served : std::set<std::uint32_t>());
+  release_qdiscs(links_);
   keep_only(plan.devices_map, served);
 }
 
@@ -181,12 +185,16 @@ void Attacher::attach_xdp(const AttachPlan& plan, const Device& device, AttachRe
     report.hooks.push_back(declined(place, "no native XDP (" + outcome.error().message() + ")"));
     return;
   }
-  report.hooks.push_back(report_of(place, plan.xdp_mode == XdpMode::generic ? "generic" : "native", outcome));
-  if (outcome) {
+  const bool sends = !unsendable_.contains(device.index);
+  const std::string means = plan.xdp_mode == XdpMode::generic ? "generic" : "native";
+  report.hooks.push_back(report_of(place, sends ? means : means + " (tc sends)", outcome));
+  if (outcome && sends) {
     with_xdp_.insert(device.index);
     put_port(plan.ports_map, device.index);
   }
 }
+
+std::vector<std::uint32_t> Attacher::sending() const { return {with_xdp_.begin(), with_xdp_.end()}; }
 
 void remove_clsact_filters(const std::set<std::uint32_t>& except) {
   const std::unique_ptr<struct if_nameindex, decltype(&if_freenameindex)> all(if_nameindex(),
@@ -222,7 +230,7 @@ bool Attacher::intact(Filters filters) {
 // The time is taken before the look, so that what happens during it is seen by the next one.
 bool Attacher::all_pinned() {
   const auto changed = links_.changed();
-  if (changed == pins_seen_) {
+  if (changed && changed == pins_seen_) {
     return true;
   }
   const bool ours = std::ranges::all_of(wanted_, [&](const auto& pin) { return links_.pinned(pin); });

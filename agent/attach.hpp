@@ -5,6 +5,7 @@
 #include <linux/bpf.h>
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -25,6 +26,11 @@ class Attacher {
   /// Is all that attach() wanted still there? One system call for most hooks. What is not comes back by the
   /// next attach(). A hook that failed counts as lost.
   [[nodiscard]] bool intact(Filters filters);
+
+  /// Devices that XDP may send by, in ascending order.
+  [[nodiscard]] std::vector<std::uint32_t> sending() const;
+  /// XDP sends nothing by that device any more: from the next attach() tc does.
+  void stop_sending(std::uint32_t device) { unsendable_.insert(device); }
 
  private:
   enum class Look : std::uint8_t { query, link, filter };
@@ -48,15 +54,16 @@ class Attacher {
 
   Links links_;
   PodHooks pods_;
-  std::vector<Watched> watched_;         ///< all but pods'
-  bool failed_ = false;                  ///< one of them could not be attached
-  std::int64_t pins_seen_ = 0;           ///< the links' directory, when all were last seen to be pinned
-  bool swept_ = false;                   ///< what an earlier agent left has been looked at
-  std::set<std::uint32_t> indices_;      ///< outward devices of the last round
-  std::set<std::string> before_;         ///< pins of the last round
-  std::set<std::string> wanted_;         ///< pins of this round
-  std::set<std::uint32_t> with_xdp_;     ///< devices of this round that run XDP
-  std::set<std::uint32_t> refused_xdp_;  ///< devices whose driver refused native XDP: not asked again
+  std::vector<Watched> watched_;           ///< all but pods'
+  bool failed_ = false;                    ///< one of them could not be attached
+  std::optional<std::int64_t> pins_seen_;  ///< the links' directory, when all were last seen to be pinned
+  bool swept_ = false;                     ///< what an earlier agent left has been looked at
+  std::set<std::uint32_t> indices_;        ///< outward devices of the last round
+  std::set<std::string> before_;           ///< pins of the last round
+  std::set<std::string> wanted_;           ///< pins of this round
+  std::set<std::uint32_t> with_xdp_;       ///< devices of this round that run XDP
+  std::set<std::uint32_t> unsendable_;     ///< devices that lose what XDP sends by them
+  std::set<std::uint32_t> refused_xdp_;    ///< devices whose driver refused native XDP: not asked again
 };
 
 /// Takes our clsact filters from every device of this network namespace but those named.

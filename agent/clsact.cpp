@@ -4,6 +4,7 @@
 #include <bpf/libbpf.h>
 
 #include <cerrno>
+#include <set>
 
 #include "agent/program.hpp"
 
@@ -12,7 +13,8 @@ namespace {
 
 using boost::system::error_code;
 
-constexpr std::uint32_t our_handle = 0x6c62;     // "lb"
+constexpr std::uint32_t first_handle = 0x6c62;   // "lb"
+constexpr std::uint32_t last_handle = 0x6c69;    // where others have taken those before
 constexpr std::uint32_t first_priority = 1;      // before everybody at ingress
 constexpr std::uint32_t last_priority = 0xfff0;  // after everybody at egress
 
@@ -26,19 +28,14 @@ bpf_tc_hook hook_of(int device, TcSide side) {
   return hook;
 }
 
-bpf_tc_opts place_of(TcSide side) {
+std::uint32_t priority_of(TcSide side) { return side == TcSide::ingress ? first_priority : last_priority; }
+
+bpf_tc_opts place_of(TcSide side, std::uint32_t handle) {
   bpf_tc_opts place{};
   place.sz = sizeof(place);
-  place.handle = our_handle;
-  place.priority = side == TcSide::ingress ? first_priority : last_priority;
+  place.handle = handle;
+  place.priority = priority_of(side);
   return place;
-}
-
-/// The program of the filter in our place; 0: none.
-std::uint32_t program_at(int device, TcSide side) {
-  const auto hook = hook_of(device, side);
-  auto place = place_of(side);
-  return bpf_tc_query(&hook, &place) == 0 ? place.prog_id : 0;
 }
 
 bool is_ours(std::uint32_t program) {
@@ -46,14 +43,37 @@ bool is_ours(std::uint32_t program) {
   return info && (info->name.starts_with("lb_tc_") || info->name.starts_with("lb_pod_"));
 }
 
-boost::system::result<Held> put_filter(int device, TcSide side, int program, HookState done) {
-  auto hook = hook_of(device, side);
-  auto place = place_of(side);
+struct Filter {
+  std::uint32_t handle = 0;   ///< 0: no place is left
+  std::uint32_t program = 0;  ///< 0: none yet
+};
+
+/// Our filter, or the first free place for it.
+Filter our_filter(int device, TcSide side) {
+  std::set<std::uint32_t> taken;
+  for (const auto& filter : filters_of(device, side)) {
+    if (filter.priority != priority_of(side)) {
+      continue;
+    }
+    if (filter.program != 0 && is_ours(filter.program)) {
+      return {filter.handle, filter.program};
+    }
+    taken.insert(filter.handle);
+  }
+  for (auto handle = first_handle; handle <= last_handle; ++handle) {
+    if (!taken.contains(handle)) {
+      return {handle, 0};
+    }
+  }
+  return {};
+}
+
+boost::system::result<Held> put_filter(int device, TcSide side, std::uint32_t handle, int program,
+                                       HookState done) {
+  const auto hook = hook_of(device, side);
+  auto place = place_of(side, handle);
   place.prog_fd = program;
   place.flags = done == HookState::updated ? BPF_TC_F_REPLACE : 0;
-  if (const int error = bpf_tc_hook_create(&hook); error != 0 && error != -EEXIST) {
-    return error_of(error);
-  }
   if (const int error = bpf_tc_attach(&hook, &place); error != 0) {
     return error_of(error);
   }
@@ -63,36 +83,52 @@ boost::system::result<Held> put_filter(int device, TcSide side, int program, Hoo
 
 }  // namespace
 
-boost::system::result<Held> ensure_clsact(int device, TcSide side, int program) {
-  const auto running = program_at(device, side);
-  if (running == 0) {
-    return put_filter(device, side, program, HookState::attached);
+boost::system::result<Qdisc> ensure_qdisc(int device) {
+  auto hook = hook_of(device, TcSide::ingress);
+  const int error = bpf_tc_hook_create(&hook);
+  if (error != 0 && error != -EEXIST) {
+    return error_of(error);
   }
-  if (!is_ours(running)) {
+  return error == 0 ? Qdisc::made : Qdisc::found;
+}
+
+void remove_empty_qdisc(int device) {
+  if (!filters_of(device, TcSide::ingress).empty() || !filters_of(device, TcSide::egress).empty()) {
+    return;
+  }
+  auto hook = hook_of(device, TcSide::ingress);
+  hook.attach_point = static_cast<bpf_tc_attach_point>(BPF_TC_INGRESS | BPF_TC_EGRESS);
+  bpf_tc_hook_destroy(&hook);
+}
+
+boost::system::result<Held> ensure_clsact(int device, TcSide side, int program) {
+  const auto filter = our_filter(device, side);
+  if (filter.handle == 0) {
     return error_of(-EEXIST);
   }
-  if (same_program(running, program)) {
-    return Held{HookState::kept, running};
+  if (filter.program == 0) {
+    return put_filter(device, side, filter.handle, program, HookState::attached);
   }
-  return put_filter(device, side, program, HookState::updated);
+  if (same_program(filter.program, program)) {
+    return Held{HookState::kept, filter.program};
+  }
+  return put_filter(device, side, filter.handle, program, HookState::updated);
 }
 
 void remove_clsact(int device, TcSide side) {
-  if (!has_clsact(device, side)) {
+  const auto filter = our_filter(device, side);
+  if (filter.program == 0) {
     return;
   }
   const auto hook = hook_of(device, side);
-  const auto place = place_of(side);
+  const auto place = place_of(side, filter.handle);
   bpf_tc_detach(&hook, &place);
 }
 
 bool runs_clsact(int device, TcSide side, std::uint32_t program) {
-  return program_at(device, side) == program;
+  return our_filter(device, side).program == program;
 }
 
-bool has_clsact(int device, TcSide side) {
-  const auto running = program_at(device, side);
-  return running != 0 && is_ours(running);
-}
+bool has_clsact(int device, TcSide side) { return our_filter(device, side).program != 0; }
 
 }  // namespace lb::agent

@@ -5,20 +5,29 @@
 #include <boost/system/result.hpp>
 #include <cstdint>
 
+#include "agent/filters.hpp"
 #include "agent/links.hpp"
 
 namespace lb::agent {
 
-enum class TcSide : std::uint8_t { ingress, egress };
+/// Whose the qdisc is that filters hang from.
+enum class Qdisc : std::uint8_t { found, made };
 
-/// Makes our filter on one side of a device run `program`, first at ingress and last at egress. A filter of
-/// somebody else in our place is left alone: EEXIST. Other errors are errno values.
+/// Makes sure that the device has the qdisc. Errors are errno values.
+[[nodiscard]] boost::system::result<Qdisc> ensure_qdisc(int device);
+
+/// Removes the qdisc if no filter hangs from it. Nothing there is fine.
+void remove_empty_qdisc(int device);
+
+/// Makes our filter on one side of a device run `program`, first at ingress and last at egress. It has one of
+/// a few handles, so filters of others are left alone; EEXIST: they have taken all of them. Other errors are
+/// errno values. The qdisc must be there.
 [[nodiscard]] boost::system::result<Held> ensure_clsact(int device, TcSide side, int program);
 
 /// Takes our filter away, and nobody else's. Nothing there is fine.
 void remove_clsact(int device, TcSide side);
 
-/// Does the filter in our place run that program?
+/// Does our filter run that program?
 [[nodiscard]] bool runs_clsact(int device, TcSide side, std::uint32_t program);
 
 /// Is a filter of ours there?

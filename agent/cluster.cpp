@@ -105,9 +105,13 @@ void Cluster::join_addresses() {
   joined.insert(joined.end(), device_addresses_.begin(), device_addresses_.end());
   std::sort(joined.begin(), joined.end());
   joined.erase(std::unique(joined.begin(), joined.end()), joined.end());
-  if (std::exchange(node_.addresses, joined) == joined) return;
+  const auto before = std::exchange(node_.addresses, joined);
+  std::vector<k8s::Address> changed;
+  std::set_symmetric_difference(before.begin(), before.end(), joined.begin(), joined.end(),
+                                std::back_inserter(changed));
+  if (changed.empty()) return;
   for (auto& [key, model] : models_) {
-    if (model->has_external_ips()) touch(key).see_frontends_anew();
+    if (model->has_external_ips() || model->has_cluster_ip(changed)) touch(key).see_frontends_anew();
   }
 }
 
@@ -139,11 +143,20 @@ void Cluster::publish(Batch batch) {
       auto plans = model.plans();
       (plans.ports.empty() ? changes : present).push_back(std::move(plans));
     }
+    note_health_check(service, model);
     tell_complaints(service, model);
     forget_if_empty(service);
   }
   std::move(present.begin(), present.end(), std::back_inserter(changes));
   if (batch == Batch::whole || !changes.empty()) plans_.apply(batch, std::move(changes));
+}
+
+void Cluster::note_health_check(const std::string& service, const ServiceModel& model) {
+  if (auto check = model.health_check(node_)) {
+    health_checks_[service] = std::move(*check);
+  } else {
+    health_checks_.erase(service);
+  }
 }
 
 void Cluster::tell_complaints(const std::string& service, const ServiceModel& model) {

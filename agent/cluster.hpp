@@ -41,6 +41,9 @@ class Cluster final : public k8s::Sink {
   void upsert(k8s::Service service) override;
   void upsert(k8s::EndpointSlice slice) override;
   void upsert(k8s::Node node) override;
+  /// Known ranges of ClusterIPs change no service's plan (SEM-17).
+  void upsert(k8s::ServiceCidr /*cidr*/) override {}
+  void erase_service_cidr(const std::string& /*name*/) override {}
   void erase_service(const k8s::ObjectKey& key) override;
   void erase_slice(const k8s::ObjectKey& key) override;
   /// The own Node's last state stays (SEM-73).
@@ -55,6 +58,8 @@ class Cluster final : public k8s::Sink {
 
   [[nodiscard]] const NodeView& node() const noexcept { return node_; }
   [[nodiscard]] ClusterCounts counts() const;
+  /// As of the last whole plan or flush().
+  [[nodiscard]] const HealthChecks& health_checks() const noexcept { return health_checks_; }
 
  private:
   ServiceModel& touch(const std::string& service);
@@ -63,6 +68,7 @@ class Cluster final : public k8s::Sink {
   void see_labels_anew();
   void join_addresses();
   void publish(Batch batch);
+  void note_health_check(const std::string& service, const ServiceModel& model);
   void tell_complaints(const std::string& service, const ServiceModel& model);
   void forget_if_empty(const std::string& service);
 
@@ -78,6 +84,7 @@ class Cluster final : public k8s::Sink {
   std::set<std::string> services_;                               ///< those that have a Service object
   std::set<std::string> dirty_;
   Frontends frontends_;
+  HealthChecks health_checks_;
   std::map<std::string, std::set<std::string>> told_;  ///< complaints by service
   std::uint64_t complaint_count_ = 0;
 };

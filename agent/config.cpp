@@ -11,6 +11,8 @@
 #include <utility>
 
 #include "agent/option_text.hpp"
+#include "k8s/access.hpp"
+#include "k8s/error.hpp"
 
 namespace lb::agent {
 namespace {
@@ -24,8 +26,9 @@ constexpr const char* no_devices = "none";
 constexpr std::size_t longest_device_name = 15;  // IFNAMSIZ without its zero
 
 constexpr const char* main_footer = R"(Examples:
-  sluice agent --manifests /etc/sluice --devices eth0
-                                   serve what the manifests say on eth0 and to this node's sockets
+  sluice agent --devices eth0      in a pod: serve what the API says on eth0 and to this node's sockets
+  sluice agent --kubeconfig FILE --devices eth0        the same, from outside of a pod
+  sluice agent --manifests /etc/sluice --devices eth0  serve what manifests say, without any API
   sluice status                    what is attached where, how full the tables are, what packets met
   sluice services                  every service port with its frontends
   sluice backends default/web      who answers for a service, and for whom each is eligible
@@ -34,7 +37,14 @@ constexpr const char* main_footer = R"(Examples:
 
 The commands for people read the pinned maps, so they also work while no agent runs.)";
 
-constexpr const char* agent_footer = R"(Examples:
+constexpr const char* agent_footer =
+    R"(Where services come from: without --manifests and --kubeconfig the agent is in a pod and uses its service
+account. With several --api-server the next one is asked when one fails. In place of kube-proxy, name the API
+servers' own addresses: the service's address (KUBERNETES_SERVICE_HOST) needs a proxy that already works.
+
+Examples:
+  sluice agent --devices eth0 --api-server https://10.0.0.10:6443 --api-server https://10.0.0.11:6443
+  sluice agent --kubeconfig /etc/kubernetes/kubelet.conf --devices eth0
   sluice agent --manifests /etc/sluice --devices eth0,eth1
   sluice agent --manifests DIR --devices eth0 --xdp native    insist on XDP in the driver
   sluice agent --manifests DIR --devices none                 serve sockets only, touch no packet
@@ -64,9 +74,16 @@ struct Raw {
   std::string sockets = "all";
   std::string node_ports = "all";
   std::string external_ips = "all";
+  std::string exclude;
   std::string health = default_health;
   std::string metrics = default_metrics;
   std::string source_ports = default_source_ports;
+  std::string cluster_cidrs;
+  std::string detect_local = "auto";
+  bool masquerade_all = false;
+  std::string service_cidrs;
+  bool drop_unallocated = false;
+  std::string api_format = "protobuf";
   std::string log_level = "info";
   std::string log_format = "text";
   std::string output = "table";
@@ -78,10 +95,17 @@ const std::map<std::string, XdpMode> xdp_modes = {{"auto", XdpMode::automatic},
                                                   {"off", XdpMode::off}};
 const std::map<std::string, SocketScope> socket_scopes = {
     {"all", SocketScope::all}, {"host", SocketScope::host}, {"off", SocketScope::off}};
+const std::map<std::string, ApiFormat> api_formats = {{"protobuf", ApiFormat::protobuf},
+                                                      {"json", ApiFormat::json}};
 const std::map<std::string, LogLevel> log_levels = {{"debug", LogLevel::debug},
                                                     {"info", LogLevel::info},
                                                     {"warning", LogLevel::warning},
                                                     {"error", LogLevel::error}};
+const std::map<std::string, PodDetector> pod_detectors = {{"auto", PodDetector::automatic},
+                                                          {"cluster-cidr", PodDetector::cluster_cidr},
+                                                          {"node-cidr", PodDetector::node_cidr},
+                                                          {"bridge", PodDetector::bridge},
+                                                          {"prefix", PodDetector::prefix}};
 const std::map<std::string, LogFormat> log_formats = {{"text", LogFormat::text}, {"json", LogFormat::json}};
 const std::map<std::string, Output> outputs = {{"table", Output::table}, {"json", Output::json}};
 
@@ -146,11 +170,53 @@ void add_pins(CLI::App& app, std::string& pins) {
       ->capture_default_str();
 }
 
+std::string wrong_api_server(const std::string& url) {
+  try {
+    (void)k8s::parse_api_server(url);
+    return {};
+  } catch (const k8s::StartError& error) {
+    return error.what();
+  }
+}
+
+void add_api(CLI::App& app, Raw& raw, CLI::Option* manifests) {
+  app.add_option("--kubeconfig", raw.agent.kubeconfig,
+                 "Watch the API of this kubeconfig's current context (default: the pod's service account)")
+      ->type_name("FILE")
+      ->excludes(manifests);
+  app.add_option(
+         "--api-server", raw.agent.api_servers,
+         "Watch the API here, in place of where the kubeconfig or the pod's environment says; repeat it "
+         "for servers that stand in for each other")
+      ->type_name("URL")
+      ->excludes(manifests)
+      ->expected(1)
+      ->take_all()
+      ->check(CLI::Validator(wrong_api_server, "", ""));
+  app.add_option("--api-encoding", raw.api_format,
+                 "Ask the API for protobuf (a quarter of the bytes) or json")
+      ->type_name("FORMAT")
+      ->check(one_of(api_formats))
+      ->capture_default_str();
+  app.add_option("--service-proxy-name", raw.agent.service_proxy_name,
+                 "Serve only Services whose label service.kubernetes.io/service-proxy-name is NAME (default: "
+                 "those without it)")
+      ->type_name("NAME")
+      ->check(checked(is_label_value, "a label's value"));
+  app.add_option("--slice-selector", raw.agent.slice_selector,
+                 "Watch only EndpointSlices whose labels match, as where a zone's are labelled")
+      ->type_name("SELECTOR")
+      ->excludes(manifests)
+      ->check(checked(is_label_selector, "a label selector"));
+}
+
 void add_inputs(CLI::App& app, Raw& raw) {
-  app.add_option("--manifests", raw.agent.manifests,
-                 "Follow Services, EndpointSlices and Nodes in DIR's YAML and JSON files")
-      ->type_name("DIR")
-      ->required();
+  auto* manifests =
+      app.add_option("--manifests", raw.agent.manifests,
+                     "Follow Services, EndpointSlices, Nodes and ServiceCIDRs in DIR's YAML and "
+                     "JSON files, and ask no API")
+          ->type_name("DIR");
+  add_api(app, raw, manifests);
   app.add_option("--node", raw.node, "This node's name in the objects (default: the host name)")
       ->type_name("NAME")
       ->check(checked([](const std::string& text) { return !node_name(text).empty(); }, "a node name"));
@@ -199,10 +265,44 @@ void add_addresses(CLI::App& app, Raw& raw) {
       ->check(checked([](const std::string& text) { return text == "all" || parse_external_ips(text); },
                       "all, none or a list of CIDRs"))
       ->capture_default_str();
+  app.add_option("--exclude", raw.exclude,
+                 "Leave services' addresses inside these CIDRs alone (default: none)")
+      ->type_name("LIST")
+      ->check(
+          checked([](const std::string& text) { return !parse_prefixes(text).empty(); }, "a list of CIDRs"));
   app.add_option("--source-ports", raw.source_ports, "Ports for source NAT, one or two ranges")
       ->type_name("RANGES")
       ->check(checked(parse_source_ports, "one or two ascending ranges such as 1024-29999,61000-65535"))
       ->capture_default_str();
+}
+
+void add_clients(CLI::App& app, Raw& raw) {
+  const auto ranges =
+      checked([](const std::string& text) { return !parse_prefixes(text).empty(); }, "a list of CIDRs");
+  app.add_option("--cluster-cidr", raw.cluster_cidrs, "Pods' addresses; the first of each family counts")
+      ->type_name("LIST")
+      ->check(ranges);
+  app.add_option(
+         "--detect-local", raw.detect_local,
+         "How pods are told from other clients: auto, cluster-cidr, node-cidr (of the own Node), bridge "
+         "(--pod-bridge) or prefix (--pod-devices)")
+      ->type_name("HOW")
+      ->check(one_of(pod_detectors))
+      ->capture_default_str();
+  app.add_flag("--masquerade-all", raw.masquerade_all,
+               "Give pods' requests to ClusterIPs this node's address too, where replies would not come back "
+               "by themselves");
+  app.add_option("--service-cidr", raw.service_cidrs,
+                 "Where ClusterIPs are taken from, beside what ServiceCIDR objects say")
+      ->type_name("LIST")
+      ->check(ranges);
+  app.add_flag("--drop-unallocated", raw.drop_unallocated,
+               "Let nothing leave towards a ClusterIP that no service has; not beside another proxy");
+  app.add_option(
+         "--cluster-secret", raw.agent.cluster_secret,
+         "A file with the same 16 bytes or more on every node, so that all choose the same backend for "
+         "a connection and nobody outside can tell which")
+      ->type_name("FILE");
 }
 
 void add_servers(CLI::App& app, Raw& raw) {
@@ -241,6 +341,12 @@ void add_sizes(CLI::App& app, Sizes& sizes) {
   add("--max-slots", sizes.slots, "slots");
   add("--max-flows", sizes.flows, "flow entries of each family (two a flow)");
   add("--max-young", sizes.young, "entries of flows not proven two-way, of each family");
+  app.add_option("--maglev-slots", sizes.maglev,
+                 "Slots of a set of a service with sluice.lb/selection: maglev, a prime, and a hundred times "
+                 "its endpoints")
+      ->type_name("N")
+      ->check(checked(is_maglev_size, "a prime between 251 and 131071"))
+      ->capture_default_str();
 }
 
 void add_timeouts(CLI::App& app, FlowTimeouts& timeouts) {
@@ -266,6 +372,7 @@ void add_agent(CLI::App& app, Raw& raw) {
   add_inputs(*agent, raw);
   add_hooks(*agent, raw);
   add_addresses(*agent, raw);
+  add_clients(*agent, raw);
   add_servers(*agent, raw);
   add_sizes(*agent, raw.agent.sizes);
   add_timeouts(*agent, raw.agent.timeouts);
@@ -309,9 +416,16 @@ AgentOptions convert_agent(const Raw& raw, std::string_view host_name) {
   options.sockets = socket_scopes.at(raw.sockets);
   options.node_port_addresses = parse_node_port_addresses(raw.node_ports).value_or(NodePortAddresses{});
   options.external_ips = parse_external_ips(raw.external_ips);
+  options.exclude = parse_prefixes(raw.exclude);
   options.source_ports = parse_source_ports(raw.source_ports).value_or(std::vector<PortRange>{});
+  options.cluster_cidrs = parse_prefixes(raw.cluster_cidrs);
+  options.detect_local = pod_detectors.at(raw.detect_local);
+  options.masquerade = raw.masquerade_all ? Masquerade::all : Masquerade::outsiders;
+  options.service_cidrs = parse_prefixes(raw.service_cidrs);
+  options.unallocated = raw.drop_unallocated ? Unallocated::drop : Unallocated::pass;
   options.health = listen_or_off(raw.health);
   options.metrics = listen_or_off(raw.metrics);
+  options.api_format = api_formats.at(raw.api_format);
   options.log_level = log_levels.at(raw.log_level);
   options.log_format = log_formats.at(raw.log_format);
   return options;
@@ -357,7 +471,8 @@ Finished explain(const CLI::App& app, const CLI::ParseError& error) {
 }  // namespace
 
 const std::vector<std::string>& optional_features() {
-  static const std::vector<std::string> names = {"tcx", "fib-source", "ct-lookup", "csum-ipv6", "xdp"};
+  static const std::vector<std::string> names = {"tcx",       "fib-source",     "ct-lookup",
+                                                 "csum-ipv6", "socket-destroy", "xdp"};
   return names;
 }
 

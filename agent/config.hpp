@@ -18,6 +18,13 @@ enum class Command : std::uint8_t { agent, status, services, backends, flows };
 enum class XdpMode : std::uint8_t { automatic, native, generic, off };
 enum class SocketScope : std::uint8_t { all, host, off };
 enum class NodePortScope : std::uint8_t { all, primary, ranges };
+/// How a pod is told from other clients (SEM-32). automatic: by cluster CIDRs where some are given, else by
+/// the pods' devices where those are, else by the own Node's pod CIDRs.
+enum class PodDetector : std::uint8_t { automatic, cluster_cidr, node_cidr, bridge, prefix };
+/// Whose requests to ClusterIPs get this node's address, where the reply would not come back by itself.
+enum class Masquerade : std::uint8_t { outsiders, all };
+/// What happens to packets for a ClusterIP that no service has.
+enum class Unallocated : std::uint8_t { pass, drop };
 enum class LogFormat : std::uint8_t { text, json };
 enum class LogLevel : std::uint8_t { debug, info, warning, error };
 enum class Output : std::uint8_t { table, json };
@@ -51,6 +58,7 @@ struct Sizes {
   std::uint32_t slots = LB_MAX_SLOTS;
   std::uint32_t flows = LB_MAX_FLOWS;  ///< of each family
   std::uint32_t young = LB_MAX_YOUNG;  ///< of each family
+  std::uint32_t maglev = 16381;        ///< slots of a set that is chosen from by Maglev; a prime
 };
 
 /// Seconds without a packet, in either direction, after which a flow ends; kube-proxy's and conntrack's.
@@ -64,8 +72,16 @@ struct FlowTimeouts {
   bool operator==(const FlowTimeouts&) const = default;
 };
 
+/// How objects come from an API server.
+enum class ApiFormat : std::uint8_t { protobuf, json };
+
 struct AgentOptions {
-  std::string manifests;             ///< directory to follow
+  std::string manifests;                 ///< directory to follow; empty: the API is watched
+  std::string kubeconfig;                ///< empty: what the kubelet gave this pod
+  std::vector<std::string> api_servers;  ///< URLs; empty: what kubeconfig or environment say
+  ApiFormat api_format = ApiFormat::protobuf;
+  std::string service_proxy_name;    ///< Services with this label value only; empty: those without the label
+  std::string slice_selector;        ///< label selector for slices; empty: all
   std::string node;                  ///< this node's name, trimmed and in lower case (SEM-85)
   std::vector<std::string> devices;  ///< outward devices; empty: sockets only
   /// How the host's ends of pods' devices are called ("veth", "cali"), and the bridge that they are on.
@@ -79,9 +95,16 @@ struct AgentOptions {
   NodePortAddresses node_port_addresses;
   /// Where spec.externalIPs are served; nothing: anywhere, an empty list: nowhere (REL-51).
   std::optional<std::vector<k8s::Prefix>> external_ips;
-  std::vector<PortRange> source_ports;  ///< one or two, in ascending order
-  std::optional<Listen> health;         ///< nothing: off
-  std::optional<Listen> metrics;        ///< nothing: off
+  std::vector<k8s::Prefix> exclude;        ///< addresses that are not balanced, whatever objects say
+  std::vector<PortRange> source_ports;     ///< one or two, in ascending order
+  std::vector<k8s::Prefix> cluster_cidrs;  ///< of pods; the first of each family counts
+  PodDetector detect_local = PodDetector::automatic;
+  Masquerade masquerade = Masquerade::outsiders;
+  std::vector<k8s::Prefix> service_cidrs;  ///< beside those that the source tells of
+  Unallocated unallocated = Unallocated::pass;
+  std::string cluster_secret;     ///< a file whose content all nodes share; empty: none
+  std::optional<Listen> health;   ///< nothing: off
+  std::optional<Listen> metrics;  ///< nothing: off
   Sizes sizes;
   FlowTimeouts timeouts;
   LogLevel log_level = LogLevel::info;

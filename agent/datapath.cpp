@@ -18,13 +18,18 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 
 #include "agent/error.hpp"
+#include "agent/kernel_ports.hpp"
 #include "agent/pinned_maps.hpp"
 #include "agent/places.hpp"
+#include "agent/xdp_watch.hpp"
 
 // The skeleton's struct would collide with our namespace of the same name. It is generated as C that C++
 // accepts, not as code that passes our warnings.
@@ -107,6 +112,23 @@ void require_devices(const std::vector<std::string>& names) {
   }
 }
 
+/// What all nodes of the cluster share; empty where no file was named.
+std::string read_secret(const std::string& path) {
+  constexpr std::size_t least = 16;
+  if (path.empty()) {
+    return {};
+  }
+  std::ifstream file(path, std::ios::binary);
+  std::string secret{std::istreambuf_iterator<char>(file), {}};
+  if (secret.size() < least) {
+    throw StartError(
+        fmt::format("the file --cluster-secret {} cannot be read or has less than {} bytes; make one "
+                    "of random bytes, the same on every node",
+                    path, least));
+  }
+  return secret;
+}
+
 bool wants_pods(const AgentOptions& options) {
   return !options.pod_devices.empty() || !options.pod_bridge.empty();
 }
@@ -122,7 +144,7 @@ int map_of(const bpf_object* object, const char* name) {
 
 // ---- Programs. ----
 
-void choose_programs(bpf_object* object, const AgentOptions& options) {
+void choose_programs(bpf_object* object, const AgentOptions& options, const Features& features) {
   bpf_program* program = nullptr;
   bpf_object__for_each_program(program, object) {
     bool wanted = false;
@@ -134,6 +156,12 @@ void choose_programs(bpf_object* object, const AgentOptions& options) {
         wanted = std::string_view(bpf_program__name(program)).starts_with("lb_pod_")
                      ? wants_pods(options)
                      : !options.devices.empty();
+        break;
+      case BPF_PROG_TYPE_TRACING:
+        wanted = bpf_program__expected_attach_type(program) == BPF_TRACE_ITER
+                     ? options.sockets != SocketScope::off && features.usable(Feature::socket_destroy)
+                     : wants_xdp(options) && has_tracepoint("xdp_devmap_xmit") &&
+                           has_tracepoint("xdp_redirect_err");
         break;
       default:
         wanted = wants_xdp(options);
@@ -157,13 +185,12 @@ void configure(lb_config& config, const AgentOptions& options, const Features& f
                std::uint32_t hertz) {
   const auto cookie = network_cookie();
   config.clock_factor = (std::uint64_t{1} << 32) / hertz;
-  if (!options.source_ports.empty()) {
-    const auto high = options.source_ports.size() > 1 ? options.source_ports[1] : PortRange{};
-    config.first_port = options.source_ports[0].first;
-    config.last_port = options.source_ports[0].last;
-    config.high_first_port = high.first;
-    config.high_last_port = high.last;
-  }
+  const auto ports = source_ports(options.source_ports, read_kernel_ports());
+  const auto range = [&ports](std::size_t at) { return at < ports.size() ? ports[at] : PortRange{}; };
+  config.first_port = range(0).first;
+  config.last_port = range(0).last;
+  config.high_first_port = range(1).first;
+  config.high_last_port = range(1).last;
   config.fib_source = yes_if(features.usable(Feature::fib_source));
   config.csum_ipv6 = yes_if(features.usable(Feature::csum_ipv6));
   config.ct_lookup = yes_if(features.usable(Feature::ct_lookup));
@@ -245,12 +272,14 @@ struct Datapath::State {
   Skeleton programs;
   NodePage page;
   Attacher attacher;
+  XdpWatch watch;
   std::vector<std::string> notes;
   std::vector<Device> pods;
-  std::int64_t maps_seen = 0;  ///< when all maps were last seen to be pinned
+  std::optional<std::int64_t> maps_seen;  ///< when all maps were last seen to be pinned
 
   [[nodiscard]] AttachPlan plan() const;
   [[nodiscard]] std::size_t restore_maps();
+  [[nodiscard]] bool take_cgroup();
 };
 
 AttachPlan Datapath::State::plan() const {
@@ -279,6 +308,7 @@ AttachPlan Datapath::State::plan() const {
 
 Datapath Datapath::open(const AgentOptions& options) {
   require_devices(options.devices);
+  const auto secret = read_secret(options.cluster_secret);
   auto features = Features::probe(options.without);
   auto cgroup = options.sockets == SocketScope::off ? Cgroup{} : open_cgroup(options.cgroup);
   auto programs = open_skeleton();
@@ -290,11 +320,14 @@ Datapath Datapath::open(const AgentOptions& options) {
   auto notes = adopt_maps(programs->obj, pins);
   const auto hertz = hertz_of(pins);
   configure(programs->rodata->lb_config, options, features, hertz);
-  choose_programs(programs->obj, options);
+  choose_programs(programs->obj, options, features);
   load(programs.get());
   pin_maps(programs->obj, pins);
   auto page = open_page(programs->obj);
-  page.begin(options.node, hertz);
+  const std::vector<int> watching = {program_of(programs->obj, "lb_xdp_sent"),
+                                     program_of(programs->obj, "lb_xdp_refused")};
+  const std::span<lb_sending> sending(programs->bss->lb_sending);
+  page.begin(options.node, hertz, secret);
   guard.started();
   return Datapath(std::make_unique<State>(State{options,
                                                 pins,
@@ -303,6 +336,7 @@ Datapath Datapath::open(const AgentOptions& options) {
                                                 std::move(programs),
                                                 std::move(page),
                                                 Attacher(pins.links()),
+                                                XdpWatch(watching, sending),
                                                 std::move(notes),
                                                 {},
                                                 0}));
@@ -315,6 +349,7 @@ Datapath::~Datapath() = default;
 
 AttachReport Datapath::attach() {
   auto report = state_->attacher.attach(state_->plan());
+  state_->watch.follow(state_->attacher.sending());
   for (const auto& name : state_->options.devices) {
     if (if_nametoindex(name.c_str()) == 0) {
       report.hooks.push_back({name + " ingress", {}, HookState::failed, "there is no such device now"});
@@ -329,17 +364,37 @@ void Datapath::set_pods(std::vector<Device> pods) { state_->pods = std::move(pod
 std::size_t Datapath::State::restore_maps() {
   const auto directory = pins.maps().string();
   const auto changed = directory_changed(directory);
-  if (changed == maps_seen) {
+  if (changed && changed == maps_seen) {
     return 0;
   }
   maps_seen = changed;
   return repin_maps(programs->obj, pins);
 }
 
+// Programs on a cgroup that was removed run for nobody, and nothing of them tells so (REL-70).
+bool Datapath::State::take_cgroup() {
+  if (options.sockets == SocketScope::off || is_cgroup(cgroup)) {
+    return false;
+  }
+  cgroup = open_cgroup(options.cgroup);
+  return true;
+}
+
 Restored Datapath::restore(Filters filters) {
   Restored restored;
   restored.hooks.assign(state_->restore_maps(), "map");
-  if (state_->attacher.intact(filters)) {
+  bool moved = false;
+  try {
+    moved = state_->take_cgroup();
+  } catch (const StartError& error) {
+    restored.failure = error.what();
+    return restored;
+  }
+  const auto losing = state_->watch.losing();
+  for (const auto device : losing) {
+    state_->attacher.stop_sending(device);
+  }
+  if (!moved && losing.empty() && state_->attacher.intact(filters)) {
     return restored;
   }
   const auto report = attach();
@@ -354,17 +409,24 @@ Restored Datapath::restore(Filters filters) {
   return restored;
 }
 
+int Datapath::udp_program() const noexcept { return program_of(state_->programs->obj, "lb_udp_tell"); }
+
 NodePage& Datapath::page() noexcept { return state_->page; }
 const Features& Datapath::features() const noexcept { return state_->features; }
 const std::vector<std::string>& Datapath::notes() const noexcept { return state_->notes; }
 
 void detach_all(const maps::Pins& pins) {
   remove_clsact_filters({});
+  release_qdiscs(Links(pins.links()));
   detach_pins(pins);
 }
 
 void detach_pins(const maps::Pins& pins) {
-  Links(pins.links()).prune({});
+  const Links links(pins.links());
+  links.prune({});
+  for (const auto& note : links.notes("")) {
+    links.forget(note);
+  }
   std::vector<std::filesystem::path> pinned;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(pins.maps(), error)) {

@@ -42,6 +42,9 @@ class Datapath {
   /// system call a hook where nothing is lost, so it can be called often.
   [[nodiscard]] Restored restore(Filters filters);
 
+  /// The iterator that tells connected UDP sockets of their backend's end (bpf/lb_udp.bpf.c); -1: none here.
+  [[nodiscard]] int udp_program() const noexcept;
+
   [[nodiscard]] NodePage& page() noexcept;
   [[nodiscard]] const Features& features() const noexcept;
   /// What an operator should be told once, in sentences: sizes that pinned maps kept, devices that are

@@ -4,7 +4,6 @@
 #include <bpf/bpf.h>
 
 #include <cstring>
-#include <vector>
 
 #include "maps/map.hpp"
 
@@ -20,18 +19,6 @@ void put_if_other(int map, std::uint32_t key, const Value& value) {
   }
 }
 
-std::vector<std::uint32_t> keys_of(int map) {
-  std::vector<std::uint32_t> keys;
-  std::uint32_t key = 0;
-  std::uint32_t previous = 0;
-  while (keys.size() < LB_MAX_DEVICES &&
-         bpf_map_get_next_key(map, keys.empty() ? nullptr : &previous, &key) == 0) {
-    keys.push_back(key);
-    previous = key;
-  }
-  return keys;
-}
-
 }  // namespace
 
 void put_device(int map, std::uint32_t index, lb_device_kind kind) {
@@ -45,8 +32,20 @@ void put_port(int map, std::uint32_t index) { put_if_other(map, index, index); }
 
 void erase_device(int map, std::uint32_t index) { static_cast<void>(maps::raw::erase(map, &index)); }
 
+std::vector<std::uint32_t> devices_in(int map) {
+  std::vector<std::uint32_t> keys;
+  std::uint32_t key = 0;
+  std::uint32_t previous = 0;
+  while (keys.size() < LB_MAX_DEVICES &&
+         bpf_map_get_next_key(map, keys.empty() ? nullptr : &previous, &key) == 0) {
+    keys.push_back(key);
+    previous = key;
+  }
+  return keys;
+}
+
 void keep_only(int map, const std::set<std::uint32_t>& wanted) {
-  for (const auto key : keys_of(map)) {
+  for (const auto key : devices_in(map)) {
     if (!wanted.contains(key)) {
       erase_device(map, key);
     }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <set>
+#include <vector>
 
 #include "maps/abi.h"
 
@@ -15,5 +16,7 @@ void put_port(int map, std::uint32_t index);
 /// From either; nothing there is fine.
 void erase_device(int map, std::uint32_t index);
 void keep_only(int map, const std::set<std::uint32_t>& wanted);
+/// The indices in either.
+[[nodiscard]] std::vector<std::uint32_t> devices_in(int map);
 
 }  // namespace lb::agent

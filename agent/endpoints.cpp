@@ -254,6 +254,14 @@ void CompactSlice::append(const ServicePortKey& key, std::string_view port_name,
   }
 }
 
+void CompactSlice::append_local_ready(std::string_view node, std::vector<k8s::Address>& addresses) const {
+  for (const auto& endpoint : endpoints_) {
+    if ((endpoint.conditions & is_ready) != 0 && strings_.at(endpoint.node) == node) {
+      addresses.push_back(endpoint.address);
+    }
+  }
+}
+
 Traits CompactSlice::traits(const Endpoint& endpoint, const Viewpoint& view) const {
   Traits traits = condition_traits(endpoint) | hint_traits(endpoint, view.node);
   if (strings_[endpoint.node] == view.node.name && endpoint.node != 0) traits |= trait::local;

@@ -55,6 +55,9 @@ class CompactSlice {
   /// name.
   void append(const ServicePortKey& key, std::string_view port_name, const Viewpoint& view,
               std::vector<Candidate>& candidates) const;
+  /// Appends the addresses of ready endpoints on `node`, whatever their ports.
+  void append_local_ready(std::string_view node, std::vector<k8s::Address>& addresses) const;
+  [[nodiscard]] k8s::Family family() const noexcept { return family_; }
   /// A retired slice's candidates are dropped at the next CandidateList::update.
   void retire() noexcept { retired_ = true; }
   [[nodiscard]] bool retired() const noexcept { return retired_; }

@@ -24,7 +24,9 @@ std::uint32_t age(std::uint32_t now, std::uint32_t then) {
 
 bool is_stream(const lb_track& half) { return age(half.seen, half.opened) > stream_seconds; }
 
-bool is_closing(const lb_track& half) { return half.state == LB_CLOSING; }
+bool is_closing(const lb_track& half) { return half.state >= LB_CLOSING; }
+
+bool is_reset(const lb_track& half) { return half.state == LB_RESET; }
 
 std::uint32_t half_closed_limit(const LifeTerms& terms) {
   const auto& limits = terms.timeouts;
@@ -38,7 +40,8 @@ struct Limit {
 };
 
 Limit tcp_limit(const LifeTerms& terms, const lb_track& half, const lb_track& other) {
-  if (is_closing(half) && is_closing(other)) {
+  const bool both = is_closing(half) && is_closing(other);
+  if (both || is_reset(half) || is_reset(other)) {
     return {terms.timeouts.closing, Ending::closed};
   }
   if (is_closing(half) || is_closing(other)) {

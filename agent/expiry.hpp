@@ -18,7 +18,7 @@ namespace lb::agent {
 
 /// Why a flow ended.
 enum class Ending : std::uint8_t {
-  closed,       ///< both sides ended it
+  closed,       ///< both sides ended it, or one reset it
   half_closed,  ///< one side ended it, and then nothing came for long
   idle,         ///< nothing came for long
   orphaned,     ///< one of its two entries was gone

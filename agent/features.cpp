@@ -35,6 +35,7 @@ constexpr std::array<Words, feature_count> words = {{
     {Feature::fib_source, "fib-source", "node address"},
     {Feature::csum_ipv6, "csum-ipv6", "own sums"},
     {Feature::ct_lookup, "ct-lookup", "not asked"},
+    {Feature::socket_destroy, "socket-destroy", "UDP untold"},
 }};
 
 // ---- Instructions, as far as the probes need them. ----
@@ -152,6 +153,11 @@ bool has_ct_lookup() {
   return has_function(module.get(), "bpf_skb_ct_lookup");
 }
 
+bool has_socket_destroy() {
+  const std::unique_ptr<btf, decltype(&btf__free)> kernel(btf__load_vmlinux_btf(), &btf__free);
+  return has_function(kernel.get(), "bpf_sock_destroy");
+}
+
 bool found(Feature feature) {
   switch (feature) {
     case Feature::tcx:
@@ -162,6 +168,8 @@ bool found(Feature feature) {
       return has_csum_ipv6();
     case Feature::ct_lookup:
       return has_ct_lookup();
+    case Feature::socket_destroy:
+      return has_socket_destroy();
   }
   return false;
 }
@@ -217,6 +225,11 @@ std::string Features::missing() const {
     text += fmt::format("{}{} {}: {}", text.empty() ? "" : "; ", entry.name, why, entry.instead);
   }
   return text;
+}
+
+bool has_tracepoint(const std::string& name) {
+  const std::unique_ptr<btf, decltype(&btf__free)> kernel(btf__load_vmlinux_btf(), &btf__free);
+  return kernel && btf__find_by_name_kind(kernel.get(), ("btf_trace_" + name).c_str(), BTF_KIND_TYPEDEF) > 0;
 }
 
 std::string_view feature_name(Feature feature) { return words[static_cast<std::size_t>(feature)].name; }

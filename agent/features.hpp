@@ -12,12 +12,13 @@ namespace lb::agent {
 
 /// What later kernels than 6.1 have, and Sluice does without where it must.
 enum class Feature : std::uint8_t {
-  tcx,         ///< links for tc programs (6.6)
-  fib_source,  ///< the FIB look-up says the source address (6.7)
-  csum_ipv6,   ///< checksum helpers that know IPv6 addresses (6.16)
-  ct_lookup,   ///< programs can ask the kernel's conntrack
+  tcx,             ///< links for tc programs (6.6)
+  fib_source,      ///< the FIB look-up says the source address (6.7)
+  csum_ipv6,       ///< checksum helpers that know IPv6 addresses (6.16)
+  ct_lookup,       ///< programs can ask the kernel's conntrack
+  socket_destroy,  ///< programs can end sockets (6.5)
 };
-inline constexpr std::size_t feature_count = 4;
+inline constexpr std::size_t feature_count = 5;
 
 enum class FeatureState : std::uint8_t { present, absent, switched_off };
 
@@ -35,6 +36,9 @@ class Features {
  private:
   std::array<FeatureState, feature_count> states_{};
 };
+
+/// Has the kernel that tracepoint, with its types?
+[[nodiscard]] bool has_tracepoint(const std::string& name);
 
 /// As --without and `status` call it.
 [[nodiscard]] std::string_view feature_name(Feature feature);

@@ -22,7 +22,8 @@ struct Moment {
 };
 
 /// May cloud load balancers send new connections to this node?
-enum class NodeEligibility : std::uint8_t { eligible, leaving };
+/// `unknown`: the API has not shown the Node yet.
+enum class NodeEligibility : std::uint8_t { eligible, leaving, unknown };
 
 class Health {
  public:

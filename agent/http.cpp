@@ -9,6 +9,7 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ip/v6_only.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
@@ -29,7 +30,8 @@ namespace http = beast::http;
 using tcp = asio::ip::tcp;
 using Stream = beast::tcp_stream;
 using Reply = http::response<http::string_body>;
-using Parser = http::request_parser<http::empty_body>;
+using Request = http::request<http::string_body>;
+using Parser = http::request_parser<http::string_body>;
 
 constexpr auto wait_for_result = asio::as_tuple(asio::use_awaitable);
 constexpr std::chrono::milliseconds accept_pause{100};  // out of descriptors: try again later
@@ -43,6 +45,9 @@ Reply make_reply(HttpResponse response, unsigned version) {
   reply.set(http::field::content_type, response.content_type);
   reply.set("X-Content-Type-Options", "nosniff");
   reply.set(http::field::server, "sluice/" SLUICE_VERSION);
+  for (const auto& [name, value] : response.headers) {
+    reply.set(name, value);
+  }
   reply.body() = std::move(response.body);
   return reply;
 }
@@ -53,7 +58,7 @@ std::optional<HttpResponse> refuse(const beast::error_code& error) {
     return HttpResponse{431, "text/plain; charset=utf-8", "request header too large\n"};
   }
   if (error == http::error::unexpected_body || error == http::error::body_limit) {
-    return HttpResponse{413, "text/plain; charset=utf-8", "a request here has no body\n"};
+    return HttpResponse{413, "text/plain; charset=utf-8", "the request's body is larger than is read here\n"};
   }
   if (error.category() == make_error_code(http::error::bad_method).category() &&
       error != http::error::end_of_stream && error != http::error::partial_message) {
@@ -67,7 +72,8 @@ std::string describe(const Listen& listen) {
   return fmt::format("{}{}{}:{}", bracket ? "[" : "", listen.address, bracket ? "]" : "", listen.port);
 }
 
-tcp::acceptor open_acceptor(asio::io_context& context, const Listen& listen) {
+boost::system::result<tcp::acceptor> open_acceptor(asio::io_context& context, const Listen& listen,
+                                                   HttpFamilies families) {
   beast::error_code error;
   tcp::acceptor acceptor(context);
   const auto address = asio::ip::make_address(listen.address, error);
@@ -79,12 +85,15 @@ tcp::acceptor open_acceptor(asio::io_context& context, const Listen& listen) {
   };
   step([&] { acceptor.open(endpoint.protocol(), error); });
   step([&] { acceptor.set_option(tcp::acceptor::reuse_address(true), error); });
+  step([&] {
+    if (endpoint.protocol() == tcp::v6() && families == HttpFamilies::own) {
+      acceptor.set_option(asio::ip::v6_only(true), error);
+    }
+  });
   step([&] { acceptor.bind(endpoint, error); });
   step([&] { acceptor.listen(asio::socket_base::max_listen_connections, error); });
   if (error) {
-    throw StartError(fmt::format(
-        "cannot listen on {}: {}; end what uses it, or choose another address with --health or --metrics",
-        describe(listen), error.message()));
+    return error;
   }
   return acceptor;
 }
@@ -93,8 +102,8 @@ tcp::acceptor open_acceptor(asio::io_context& context, const Listen& listen) {
 
 /// Shared with the coroutines, so that it lives as long as the last of them.
 struct HttpServer::State {
-  State(asio::io_context& context, const Listen& listen, HttpHandler answer, HttpLimits bounds)
-      : acceptor(open_acceptor(context, listen)), handler(std::move(answer)), limits(bounds) {}
+  State(tcp::acceptor listening, HttpHandler answer, HttpLimits bounds)
+      : acceptor(std::move(listening)), handler(std::move(answer)), limits(bounds) {}
 
   tcp::acceptor acceptor;
   HttpHandler handler;
@@ -108,7 +117,7 @@ struct HttpServer::State {
   static asio::awaitable<bool> send(std::shared_ptr<State> self, std::shared_ptr<Stream> stream, Reply reply);
 
   void admit(const std::shared_ptr<Stream>& stream);
-  [[nodiscard]] Reply reply_to(const http::request<http::empty_body>& request) const;
+  [[nodiscard]] Reply reply_to(const Request& request) const;
 };
 
 /// A probe must get through although others hold connections open: the oldest one makes room.
@@ -123,8 +132,9 @@ void HttpServer::State::admit(const std::shared_ptr<Stream>& stream) {
   streams.push_back(stream);
 }
 
-Reply HttpServer::State::reply_to(const http::request<http::empty_body>& request) const {
-  if (request.method() != http::verb::get && request.method() != http::verb::head) {
+Reply HttpServer::State::reply_to(const Request& request) const {
+  if (limits.methods == HttpMethods::read_only && request.method() != http::verb::get &&
+      request.method() != http::verb::head) {
     auto reply = make_reply({405, "text/plain; charset=utf-8", "only GET and HEAD\n"}, request.version());
     reply.set(http::field::allow, "GET, HEAD");
     return reply;
@@ -144,6 +154,7 @@ asio::awaitable<bool> HttpServer::State::answer(std::shared_ptr<State> self, std
                                                 std::shared_ptr<beast::flat_buffer> buffer) {
   Parser parser;
   parser.header_limit(self->limits.header_bytes);
+  parser.body_limit(self->limits.body_bytes);
   stream->expires_after(self->limits.read);
   const auto read = co_await http::async_read(*stream, *buffer, parser, wait_for_result);
   if (const auto error = std::get<0>(read)) {
@@ -194,10 +205,30 @@ asio::awaitable<void> HttpServer::State::accept(std::shared_ptr<State> self) {
   }
 }
 
-HttpServer::HttpServer(asio::io_context& context, const Listen& listen, HttpHandler handler,
-                       HttpLimits limits)
-    : state_(std::make_shared<State>(context, listen, std::move(handler), limits)) {
-  asio::co_spawn(context, State::accept(state_), asio::detached);
+boost::system::result<std::unique_ptr<HttpServer>> HttpServer::open(asio::io_context& context,
+                                                                    const Listen& listen, HttpHandler handler,
+                                                                    HttpLimits limits) {
+  auto acceptor = open_acceptor(context, listen, limits.families);
+  if (!acceptor) {
+    return acceptor.error();
+  }
+  auto state = std::make_shared<State>(std::move(*acceptor), std::move(handler), limits);
+  return std::unique_ptr<HttpServer>(new HttpServer(std::move(state)));
+}
+
+std::unique_ptr<HttpServer> HttpServer::open_or_throw(asio::io_context& context, const Listen& listen,
+                                                      HttpHandler handler, HttpLimits limits) {
+  auto opened = open(context, listen, std::move(handler), limits);
+  if (!opened) {
+    throw StartError(fmt::format(
+        "cannot listen on {}: {}; end what uses it, or choose another address with --health or --metrics",
+        describe(listen), opened.error().message()));
+  }
+  return std::move(*opened);
+}
+
+HttpServer::HttpServer(std::shared_ptr<State> state) : state_(std::move(state)) {
+  asio::co_spawn(state_->acceptor.get_executor(), State::accept(state_), asio::detached);
 }
 
 HttpServer::~HttpServer() {

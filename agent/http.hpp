@@ -2,12 +2,15 @@
 // stays in http.cpp.
 #pragma once
 
+#include <boost/system/result.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "agent/config.hpp"
 
@@ -17,6 +20,11 @@ class io_context;
 
 namespace lb::agent {
 
+/// Which methods get an answer.
+enum class HttpMethods : std::uint8_t { read_only, any };
+/// What an IPv6 address without a zone listens for, "[::]" that is.
+enum class HttpFamilies : std::uint8_t { both, own };
+
 struct HttpRequest {
   std::string path;  ///< without the query
 };
@@ -25,23 +33,31 @@ struct HttpResponse {
   unsigned status = 200;
   std::string content_type = "text/plain; charset=utf-8";
   std::string body;
+  std::vector<std::pair<std::string, std::string>> headers = {};  ///< beside the usual ones
 };
 
-/// Answers one GET or HEAD; runs in the agent's thread, so it must be quick.
+/// Answers one request; runs in the agent's thread, so it must be quick.
 using HttpHandler = std::function<HttpResponse(const HttpRequest&)>;
 
 struct HttpLimits {
   std::chrono::milliseconds read{10'000};   ///< for a whole request, idle time before it included
   std::chrono::milliseconds write{10'000};  ///< for a whole response
-  std::uint32_t header_bytes = 8192;        ///< a request has no body
-  std::size_t connections = 64;             ///< one more closes the oldest
+  std::uint32_t header_bytes = 8192;
+  std::uint32_t body_bytes = 0;  ///< what a request may carry; it is read and thrown away
+  std::size_t connections = 64;  ///< one more closes the oldest
+  HttpMethods methods = HttpMethods::read_only;
+  HttpFamilies families = HttpFamilies::both;
 };
 
 class HttpServer {
  public:
-  /// Listens at once and throws StartError if that fails. `context` must outlive it.
-  HttpServer(boost::asio::io_context& context, const Listen& listen, HttpHandler handler,
-             HttpLimits limits = {});
+  /// Listens at once, or says why not. `context` must outlive it.
+  [[nodiscard]] static boost::system::result<std::unique_ptr<HttpServer>> open(
+      boost::asio::io_context& context, const Listen& listen, HttpHandler handler, HttpLimits limits = {});
+  /// The same at start-up: throws StartError.
+  [[nodiscard]] static std::unique_ptr<HttpServer> open_or_throw(boost::asio::io_context& context,
+                                                                 const Listen& listen, HttpHandler handler,
+                                                                 HttpLimits limits = {});
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
@@ -51,6 +67,7 @@ class HttpServer {
 
  private:
   struct State;
+  explicit HttpServer(std::shared_ptr<State> state);
   std::shared_ptr<State> state_;
 };
 

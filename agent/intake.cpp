@@ -34,9 +34,16 @@ void Intake::upsert(k8s::EndpointSlice slice) {
 void Intake::upsert(k8s::Node node) {
   health_.queued(clock_());
   if (node.name == node_) {
+    health_.eligibility(node.leaving ? NodeEligibility::leaving : NodeEligibility::eligible);
     primary_ = lb::agent::primary_addresses(node);
+    pod_ranges_ = node.pod_cidrs;
   }
   model_.upsert(std::move(node));
+}
+
+void Intake::upsert(k8s::ServiceCidr cidr) {
+  service_cidrs_.insert_or_assign(cidr.name, cidr.ranges);
+  model_.upsert(std::move(cidr));
 }
 
 void Intake::erase_service(const k8s::ObjectKey& key) {
@@ -50,6 +57,20 @@ void Intake::erase_slice(const k8s::ObjectKey& key) {
 }
 
 void Intake::erase_node(const std::string& name) { model_.erase_node(name); }
+
+void Intake::erase_service_cidr(const std::string& name) {
+  service_cidrs_.erase(name);
+  model_.erase_service_cidr(name);
+}
+
+std::vector<k8s::Prefix> Intake::cluster_ip_ranges() const {
+  std::vector<k8s::Prefix> all;
+  for (const auto& [name, ranges] : service_cidrs_) {
+    all.insert(all.end(), ranges.begin(), ranges.end());
+  }
+  std::ranges::sort(all);
+  return all;
+}
 
 void Intake::complain(k8s::Complaint complaint) { model_.complain(std::move(complaint)); }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -22,15 +23,21 @@ class Intake final : public k8s::Sink {
   void upsert(k8s::Service service) override;
   void upsert(k8s::EndpointSlice slice) override;
   void upsert(k8s::Node node) override;
+  void upsert(k8s::ServiceCidr cidr) override;
   void erase_service(const k8s::ObjectKey& key) override;
   void erase_slice(const k8s::ObjectKey& key) override;
   void erase_node(const std::string& name) override;
+  void erase_service_cidr(const std::string& name) override;
   void complain(k8s::Complaint complaint) override;
   void flush() override;
   void synced() override;
 
   /// Of the own Node object as it was last seen (SEM-73).
   [[nodiscard]] const std::vector<k8s::Address>& primary_addresses() const noexcept { return primary_; }
+  /// Of the same.
+  [[nodiscard]] const std::vector<k8s::Prefix>& pod_ranges() const noexcept { return pod_ranges_; }
+  /// Where ClusterIPs are taken from, as far as the source tells; sorted. Deleted ServiceCIDRs count no more.
+  [[nodiscard]] std::vector<k8s::Prefix> cluster_ip_ranges() const;
 
  private:
   void note(Subject what);
@@ -38,6 +45,8 @@ class Intake final : public k8s::Sink {
   k8s::Sink& model_;
   std::string node_;
   std::vector<k8s::Address> primary_;
+  std::vector<k8s::Prefix> pod_ranges_;
+  std::map<std::string, std::vector<k8s::Prefix>> service_cidrs_;  ///< by name
   Metrics& metrics_;
   Health& health_;
   std::function<Moment()> clock_;

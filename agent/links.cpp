@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <ctime>
 #include <filesystem>
 #include <span>
 
@@ -110,7 +111,7 @@ bool Links::holds(const std::string& pin, std::uint64_t target_id) const {
 
 bool Links::pinned(const std::string& pin) const { return ::access(path(pin).c_str(), F_OK) == 0; }
 
-std::int64_t Links::changed() const { return directory_changed(directory_); }
+std::optional<std::int64_t> Links::changed() const { return directory_changed(directory_); }
 
 // Without the call the kernel would detach some time after the pin is gone.
 void Links::remove(const std::string& pin) const {
@@ -121,11 +122,35 @@ void Links::remove(const std::string& pin) const {
   ::unlink(file.c_str());
 }
 
+// A BPF file system takes no files of anybody, but directories.
+void Links::note(const std::string& name) const { ::mkdir(path(name).c_str(), 0700); }
+
+bool Links::noted(const std::string& name) const {
+  std::error_code error;
+  return std::filesystem::is_directory(path(name), error);
+}
+
+void Links::forget(const std::string& name) const { ::rmdir(path(name).c_str()); }
+
+std::vector<std::string> Links::notes(const std::string& prefix) const {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory_, error)) {
+    auto name = entry.path().filename().string();
+    if (name.starts_with(prefix) && entry.is_directory()) {
+      names.push_back(std::move(name));
+    }
+  }
+  return names;
+}
+
 void Links::prune(const std::set<std::string>& wanted) const {
   std::set<std::string> present;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(directory_, error)) {
-    present.insert(entry.path().filename().string());
+    if (!entry.is_directory()) {
+      present.insert(entry.path().filename().string());
+    }
   }
   for (const auto& pin : present) {
     if (!wanted.contains(pin)) {
@@ -147,12 +172,18 @@ std::optional<bool> runs_at(int target, bpf_attach_type type, std::uint32_t prog
   return std::ranges::find(running, program) != running.end();
 }
 
-std::int64_t directory_changed(const std::string& path) {
+// The clock is read first: a change after the look then bears a later time than one that is told.
+std::optional<std::int64_t> directory_changed(const std::string& path) {
+  constexpr auto nanoseconds = [](const timespec& time) {
+    return time.tv_sec * 1'000'000'000 + time.tv_nsec;
+  };
+  timespec tick{};
   struct stat status{};
-  if (::stat(path.c_str(), &status) != 0) {
-    return 0;
+  if (::clock_gettime(CLOCK_REALTIME_COARSE, &tick) != 0 || ::stat(path.c_str(), &status) != 0 ||
+      nanoseconds(status.st_mtim) >= nanoseconds(tick)) {
+    return std::nullopt;
   }
-  return status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec;
+  return nanoseconds(status.st_mtim);
 }
 
 }  // namespace lb::agent

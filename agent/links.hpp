@@ -11,6 +11,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace lb::agent {
 
@@ -49,9 +50,15 @@ class Links {
   [[nodiscard]] bool holds(const std::string& pin, std::uint64_t target_id) const;
   [[nodiscard]] bool pinned(const std::string& pin) const;
   /// When a name was last added or removed, in nanoseconds of the file system's clock; 0: no such directory.
-  [[nodiscard]] std::int64_t changed() const;
+  [[nodiscard]] std::optional<std::int64_t> changed() const;
   /// Detaches: unpins the link, whose last holder the pin is. Nothing there is fine.
   void remove(const std::string& pin) const;
+  /// Names that say something without being a link, for this agent and the next one.
+  void note(const std::string& name) const;
+  [[nodiscard]] bool noted(const std::string& name) const;
+  void forget(const std::string& name) const;
+  /// Every note that begins so.
+  [[nodiscard]] std::vector<std::string> notes(const std::string& prefix) const;
   /// Removes every link whose name is not among `wanted`.
   void prune(const std::set<std::string>& wanted) const;
 
@@ -69,7 +76,9 @@ class Links {
 /// (an interface index). A target that is gone holds nothing: nothing is said then.
 [[nodiscard]] std::optional<bool> runs_at(int target, bpf_attach_type type, std::uint32_t program);
 
-/// When a name was last added to or removed from a directory; 0: no such directory.
-[[nodiscard]] std::int64_t directory_changed(const std::string& path);
+/// When a name was last added to or removed from a directory, in nanoseconds since 1970. Nothing is said
+/// of a directory that is not there, or that changed within the tick of the file system's clock that still
+/// runs: the next change may bear the same time.
+[[nodiscard]] std::optional<std::int64_t> directory_changed(const std::string& path);
 
 }  // namespace lb::agent

@@ -88,6 +88,57 @@ MetricFamily fill_family(const char* name, const char* help, const std::vector<F
   return family;
 }
 
+using prometheus::MetricType;
+
+/// One line of what is told of each watched resource.
+struct ApiLine {
+  const char* name;
+  const char* help;
+  MetricType type;
+  double (*value)(const k8s::ApiFigures& figures);
+};
+
+template <auto Field>
+double figure(const k8s::ApiFigures& figures) {
+  return static_cast<double>(figures.*Field);
+}
+
+double silence(const k8s::ApiFigures& figures) {
+  return std::chrono::duration<double>(figures.silence).count();
+}
+
+constexpr std::array<ApiLine, 7> api_lines = {{
+    {"sluice_api_lists_total", "Whole lists that the API has told; more than one: the watch was lost",
+     MetricType::Counter, figure<&k8s::ApiFigures::lists>},
+    {"sluice_api_requests_total", "Pieces of lists, and watches, that were asked for", MetricType::Counter,
+     figure<&k8s::ApiFigures::requests>},
+    {"sluice_api_failures_total", "Requests to the API that came to no good end", MetricType::Counter,
+     figure<&k8s::ApiFigures::failures>},
+    {"sluice_api_received_bytes_total", "Bytes of answers, decompressed", MetricType::Counter,
+     figure<&k8s::ApiFigures::bytes>},
+    {"sluice_api_object_problems_total", "What was refused or skipped in objects of the API",
+     MetricType::Counter, figure<&k8s::ApiFigures::problems>},
+    {"sluice_api_objects", "Objects of the API that are known", MetricType::Gauge,
+     figure<&k8s::ApiFigures::objects>},
+    {"sluice_api_silence_seconds",
+     "Since the API was last heard; a server that is well says something each minute", MetricType::Gauge,
+     silence},
+}};
+
+void add_api_families(std::vector<MetricFamily>& families_out,
+                      const std::vector<k8s::ApiFigures>& resources) {
+  for (const auto& line : api_lines) {
+    auto family = make_family(line.name, line.help, line.type);
+    for (const auto& figures : resources) {
+      ClientMetric metric;
+      metric.label = {{"resource", std::string(figures.resource)}};
+      (line.type == MetricType::Counter ? metric.counter.value : metric.gauge.value) = line.value(figures);
+      family.metric.push_back(std::move(metric));
+    }
+    families_out.push_back(std::move(family));
+  }
+}
+
 }  // namespace
 
 struct Metrics::State {
@@ -201,6 +252,9 @@ std::string Metrics::render(const Snapshot& snapshot) const {
   all.push_back(outcome_family(snapshot.outcomes));
   all.push_back(fill_family("sluice_map_entries", "Entries in use", snapshot.fills, &Fill::used));
   all.push_back(fill_family("sluice_map_limit", "Entries a map has room for", snapshot.fills, &Fill::limit));
+  if (!snapshot.api.empty()) {
+    add_api_families(all, snapshot.api);
+  }
   return prometheus::TextSerializer().Serialize(all);
 }
 

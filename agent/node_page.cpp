@@ -6,6 +6,8 @@
 #include <sys/random.h>
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstring>
 
 #include "agent/error.hpp"
@@ -27,11 +29,37 @@ void make_secret(lb_node& node) {
   }
 }
 
+using Key = std::array<std::uint64_t, 2>;
+
+/// Every node makes the same key of the same text; two passes, so that the halves differ.
+Key key_of(std::string_view text) {
+  Key key{text.size(), ~text.size()};
+  for (auto& half : key) {
+    for (const char each : text) half = lb_mix(half, static_cast<unsigned char>(each));
+    half = lb_mix(half, key[0]);
+  }
+  return key;
+}
+
+/// Stated once for all clusters whose operator gives no secret: balancers must agree.
+constexpr std::string_view known_to_all = "sluice.lb/selection: maglev";
+
+void choose_keys(lb_node& node, std::string_view cluster_secret) {
+  const auto shared = key_of(cluster_secret.empty() ? known_to_all : cluster_secret);
+  std::ranges::copy(shared, std::begin(node.choice[LB_MAGLEV]));
+  if (cluster_secret.empty()) {
+    std::ranges::copy(node.secret, std::begin(node.choice[LB_RANDOM]));
+  } else {
+    std::ranges::copy(shared, std::begin(node.choice[LB_RANDOM]));
+  }
+}
+
 }  // namespace
 
-void NodePage::begin(std::string_view node_name, std::uint32_t hertz) {
+void NodePage::begin(std::string_view node_name, std::uint32_t hertz, std::string_view cluster_secret) {
   auto node = read();
   make_secret(node);
+  choose_keys(node, cluster_secret);
   node.layout = LB_LAYOUT;
   node.hertz = hertz;
   write_text(node.version, SLUICE_VERSION);
@@ -50,6 +78,12 @@ void NodePage::set_sources(const k8s::Address& ipv4, const k8s::Address& ipv6) {
   std::ranges::copy(ipv4.bytes, node.source4);
   std::ranges::copy(ipv6.bytes, node.source6);
   array_.store(0, node);
+}
+
+void NodePage::set_conduct(const lb_conduct& conduct) {
+  auto node = read();
+  node.conduct = conduct;
+  array_.publish_change<offsetof(lb_node, conduct)>(0, node);
 }
 
 void NodePage::set_status(std::string_view sockets, std::string_view packets, std::string_view missing) {

@@ -18,8 +18,11 @@ class NodePage {
   [[nodiscard]] lb_node read() const { return array_.load(0); }
 
   /// Marks the page as this version's and makes the secret if there is none yet; an existing one is kept, so
-  /// that flows find their backends again.
-  void begin(std::string_view node_name, std::uint32_t hertz);
+  /// that flows find their ports and backends again. `cluster_secret` is what all nodes of the cluster share;
+  /// empty: each chooses by its own secret, and for Maglev by a key that everybody knows.
+  void begin(std::string_view node_name, std::uint32_t hertz, std::string_view cluster_secret);
+  /// How clients are told apart, and what is refused for their sake: one store.
+  void set_conduct(const lb_conduct& conduct);
   void set_zone(std::string_view zone);
   /// Where the FIB cannot say a source address, this one is used; all zero where the node has none of that
   /// family.

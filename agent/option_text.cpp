@@ -1,10 +1,13 @@
 // Words of the command line to values, and nothing for what is none.
 #include "agent/option_text.hpp"
 
+#include <algorithm>
 #include <boost/algorithm/string/case_conv.hpp>
 #include <boost/algorithm/string/trim.hpp>
+#include <cctype>
 #include <charconv>
 #include <locale>
+#include <regex>
 #include <sstream>
 #include <utility>
 
@@ -23,6 +26,13 @@ std::optional<std::uint16_t> parse_port(std::string_view text) {
   return port;
 }
 
+std::optional<unsigned> parse_number(std::string_view text) {
+  unsigned number = 0;
+  const auto* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  return text.empty() || error != std::errc{} || rest != end ? std::nullopt : std::optional(number);
+}
+
 std::optional<PortRange> parse_range(std::string_view text) {
   const auto dash = text.find('-');
   if (dash == std::string_view::npos) {
@@ -34,19 +44,6 @@ std::optional<PortRange> parse_range(std::string_view text) {
     return std::nullopt;
   }
   return PortRange{*first, *last};
-}
-
-/// Empty if one of them is wrong.
-std::vector<k8s::Prefix> parse_prefixes(std::string_view text) {
-  std::vector<k8s::Prefix> prefixes;
-  for (const auto& piece : split(text)) {
-    const auto prefix = k8s::Prefix::parse(piece);
-    if (!prefix) {
-      return {};
-    }
-    prefixes.push_back(*prefix);
-  }
-  return prefixes;
 }
 
 }  // namespace
@@ -67,6 +64,31 @@ std::string node_name(std::string_view text) {
   boost::algorithm::trim(name);
   boost::algorithm::to_lower(name, std::locale::classic());
   return name;
+}
+
+std::vector<k8s::Prefix> parse_prefixes(std::string_view text) {
+  std::vector<k8s::Prefix> prefixes;
+  for (const auto& piece : split(text)) {
+    const auto prefix = k8s::Prefix::parse(piece);
+    if (!prefix) {
+      return {};
+    }
+    prefixes.push_back(*prefix);
+  }
+  return prefixes;
+}
+
+bool is_maglev_size(std::string_view text) {
+  const auto size = parse_number(text);
+  if (!size || *size < 251 || *size > 131071) {
+    return false;
+  }
+  for (unsigned factor = 2; factor * factor <= *size; ++factor) {
+    if (*size % factor == 0) {
+      return false;
+    }
+  }
+  return true;
 }
 
 std::optional<std::vector<k8s::Prefix>> parse_external_ips(std::string_view text) {
@@ -105,6 +127,32 @@ std::optional<std::vector<PortRange>> parse_source_ports(std::string_view text) 
     return std::nullopt;
   }
   return ranges;
+}
+
+bool is_label_value(std::string_view text) {
+  const auto ends = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
+  const auto inside = [&](char c) { return ends(c) || c == '-' || c == '_' || c == '.'; };
+  return !text.empty() && text.size() <= 63 && ends(text.front()) && ends(text.back()) &&
+         std::ranges::all_of(text, inside);
+}
+
+bool is_label_selector(std::string_view text) {
+  static const std::regex requirement(
+      R"(\s*(!\s*)?[A-Za-z0-9][A-Za-z0-9._/-]*\s*((=|==|!=)\s*[A-Za-z0-9._-]*|(in|notin)\s*\([A-Za-z0-9._, -]*\))?\s*)");
+  std::size_t begin = 0;
+  int depth = 0;
+  for (std::size_t at = 0; at <= text.size(); ++at) {
+    const char c = at < text.size() ? text[at] : ',';
+    depth += c == '(' ? 1 : c == ')' ? -1 : 0;
+    if (c == ',' && (depth == 0 || at == text.size())) {
+      const std::string piece(text.substr(begin, at - begin));
+      if (!std::regex_match(piece, requirement)) {
+        return false;
+      }
+      begin = at + 1;
+    }
+  }
+  return depth == 0;
 }
 
 std::optional<NodePortAddresses> parse_node_port_addresses(std::string_view text) {

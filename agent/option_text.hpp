@@ -25,7 +25,21 @@ namespace lb::agent {
 /// "all", "primary" or a comma separated list of CIDRs.
 [[nodiscard]] std::optional<NodePortAddresses> parse_node_port_addresses(std::string_view text);
 
+/// A comma separated list of CIDRs; empty if one of them is wrong.
+[[nodiscard]] std::vector<k8s::Prefix> parse_prefixes(std::string_view text);
+
+/// A prime from 251 to 131071.
+[[nodiscard]] bool is_maglev_size(std::string_view text);
+
 /// A comma separated list of CIDRs; nothing for "all" (and for what is wrong), an empty list for "none".
 [[nodiscard]] std::optional<std::vector<k8s::Prefix>> parse_external_ips(std::string_view text);
+
+/// Whether each piece between commas (outside of parentheses) can be a requirement of a label selector:
+/// "zone=a", "zone!=a", "zone in (a,b)", "zone", "!zone". The API server looks closer.
+[[nodiscard]] bool is_label_selector(std::string_view text);
+
+/// What a label's value may be: at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both
+/// ends.
+[[nodiscard]] bool is_label_value(std::string_view text);
 
 }  // namespace lb::agent

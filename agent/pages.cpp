@@ -6,8 +6,12 @@
 namespace lb::agent {
 
 Pages::Pages(const Health& health, Metrics& metrics, std::function<Moment()> clock,
-             std::function<Snapshot()> snapshot)
-    : health_(health), metrics_(metrics), clock_(std::move(clock)), snapshot_(std::move(snapshot)) {}
+             std::function<Snapshot()> snapshot, std::string configuration)
+    : health_(health),
+      metrics_(metrics),
+      clock_(std::move(clock)),
+      snapshot_(std::move(snapshot)),
+      configuration_(std::move(configuration)) {}
 
 HttpResponse Pages::health(const HttpRequest& request) {
   if (request.path == "/healthz") {
@@ -30,9 +34,12 @@ HttpResponse Pages::metrics(const HttpRequest& request) {
   if (request.path == "/proxyMode") {
     return {200, "text/plain; charset=utf-8", "sluice"};
   }
+  if (request.path == "/configz") {
+    return {200, "application/json", configuration_};
+  }
   auto response = health(request);
   if (response.status == 404) {
-    response.body = "not found; here are /metrics, /healthz, /livez and /proxyMode\n";
+    response.body = "not found; here are /metrics, /healthz, /livez, /proxyMode and /configz\n";
   }
   return response;
 }

@@ -21,12 +21,13 @@ namespace lb::agent {
 namespace {
 
 std::optional<std::uint32_t> wanted_size(std::string_view map, const Sizes& sizes) {
-  const std::array<std::pair<std::string_view, std::uint32_t>, 9> table = {{
+  const std::array<std::pair<std::string_view, std::uint32_t>, 10> table = {{
       {"lb_frontends", sizes.frontends},
+      {"lb_addresses", std::max<std::uint32_t>(sizes.frontends, LB_MAX_ADDRESSES)},
       {"lb_services", sizes.services},
       {"lb_names", sizes.services},
       {"lb_backends", sizes.backends},
-      {"lb_slots", sizes.slots},
+      {"lb_slots", (sizes.slots + 1) / LB_SLOTS_A_PAIR},
       {"lb_flows4", sizes.flows},
       {"lb_flows6", sizes.flows},
       {"lb_young4", sizes.young},

@@ -125,4 +125,9 @@ Cgroup open_cgroup(const std::string& path) {
   return {std::move(directory), status.st_ino, chosen};
 }
 
+bool is_cgroup(const Cgroup& cgroup) {
+  struct stat status{};
+  return ::stat(cgroup.path.c_str(), &status) == 0 && status.st_ino == cgroup.id;
+}
+
 }  // namespace lb::agent

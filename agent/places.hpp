@@ -27,4 +27,7 @@ struct Cgroup {
 /// The root of a cgroup namespace is refused: programs there would miss every pod.
 [[nodiscard]] Cgroup open_cgroup(const std::string& path);
 
+/// Is it still what its path leads to?
+[[nodiscard]] bool is_cgroup(const Cgroup& cgroup);
+
 }  // namespace lb::agent

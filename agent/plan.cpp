@@ -30,8 +30,10 @@ lb_scope scope_of(k8s::TrafficPolicy policy) {
 lb_bool yes_if(bool condition) { return condition ? LB_YES : LB_NO; }
 
 /// SEM-1, SEM-10: what a proxy programs at all.
-bool is_ours(const k8s::Service& service) {
-  return !service.headless && !service.other_proxy && service.type != k8s::ServiceType::external_name;
+bool is_ours(const k8s::Service& service, const PlanOptions& options) {
+  const bool named = options.service_proxy_name.empty() ? !service.other_proxy
+                                                        : service.proxy_name == options.service_proxy_name;
+  return named && !service.headless && service.type != k8s::ServiceType::external_name;
 }
 
 std::vector<k8s::Address> of_family(const std::vector<k8s::Address>& addresses, lb_family family) {
@@ -55,6 +57,17 @@ std::string refusal(const k8s::Address& address, const NodeView& node, const Pla
   return {};
 }
 
+bool has(const std::vector<k8s::Address>& sorted, const k8s::Address& address) {
+  return std::binary_search(sorted.begin(), sorted.end(), address);
+}
+
+/// Left alone: what `--exclude` names, and a ClusterIP that a cache on this node has taken (NodeLocal DNS).
+bool is_left_alone(const FrontendPlan& frontend, const NodeView& node, const PlanOptions& options) {
+  return (frontend.kind == LB_CLUSTER_IP && has(node.addresses, frontend.address)) ||
+         std::any_of(options.excluded.begin(), options.excluded.end(),
+                     [&](const auto& range) { return range.contains(frontend.address); });
+}
+
 /// A range of 0 bits lets everybody of its family in; ranges of the other family alone restrict nobody
 /// (SEM-37).
 std::vector<k8s::Prefix> ranges_of(const k8s::Service& service, lb_family family) {
@@ -72,7 +85,8 @@ std::vector<k8s::Prefix> ranges_of(const k8s::Service& service, lb_family family
 /// Makes the frames of one service, family by family.
 class Framer {
  public:
-  Framer(const k8s::Service& service, const NodeView& node, const PlanOptions& options) : service_(service) {
+  Framer(const k8s::Service& service, const NodeView& node, const PlanOptions& options)
+      : service_(service), node_(node), options_(options), ours_(is_ours(service, options)) {
     for (const auto& address : service.external_ips) {
       auto why_not = refusal(address, node, options);
       if (why_not.empty()) {
@@ -84,7 +98,7 @@ class Framer {
   }
 
   ServiceFrame make() {
-    if (is_ours(service_)) {
+    if (ours_) {
       for (const auto family : {LB_IPV4, LB_IPV6}) add_family(family);
     }
     auto& ports = frame_.ports;
@@ -143,11 +157,11 @@ class Framer {
   }
 
   /// A service may claim one address twice, as two kinds: the stronger kind, which comes first, serves it.
-  static void add_frontend(std::vector<FrontendPlan>& frontends, const FrontendPlan& added) {
+  void add_frontend(std::vector<FrontendPlan>& frontends, const FrontendPlan& added) const {
     const bool is_there = std::any_of(frontends.begin(), frontends.end(), [&](const auto& frontend) {
       return frontend.address == added.address && frontend.port == added.port;
     });
-    if (!is_there) frontends.push_back(added);
+    if (!is_there && !is_left_alone(added, node_, options_)) frontends.push_back(added);
   }
 
   /// SEM-20. External IPs that are refused make a service externally accessible all the same (SEM-83).
@@ -162,6 +176,7 @@ class Framer {
     plan.policy.internal = scope_of(service_.internal_policy);
     plan.policy.external = accessible ? scope_of(service_.external_policy) : LB_CLUSTER;
     plan.policy.cluster_empty = LB_REJECT;
+    plan.policy.selection = service_.selection == k8s::Selection::maglev ? LB_MAGLEV : LB_RANDOM;
     frame.uses[LB_CLUSTER] = plan.policy.internal == LB_CLUSTER || accessible;
     frame.uses[LB_LOCAL] = plan.policy.internal == LB_LOCAL || plan.policy.external == LB_LOCAL;
     frame.topology = service_.topology_keys.empty() ? TopologyMode::hints : TopologyMode::keys;
@@ -183,6 +198,9 @@ class Framer {
   void complain(std::string reason) { frame_.complaints.push_back(std::move(reason)); }
 
   const k8s::Service& service_;
+  const NodeView& node_;
+  const PlanOptions& options_;
+  bool ours_;
   std::vector<k8s::Address> external_ips_;
   ServiceFrame frame_;
 };

@@ -87,9 +87,12 @@ struct NodeView {
 enum class OwnAddress : std::uint8_t { refuse, serve };
 
 struct PlanOptions {
+  /// Only Services with this value of the label service-proxy-name; empty: only those without it (SEM-1).
+  std::string service_proxy_name;
   /// Where spec.externalIPs may lie; nothing given: anywhere, an empty list: nowhere (REL-51).
   std::optional<std::vector<k8s::Prefix>> external_ip_ranges;
   OwnAddress external_ip_on_node = OwnAddress::refuse;
+  std::vector<k8s::Prefix> excluded;  ///< addresses that are somebody else's to balance
 };
 
 /// A service port before its endpoints are looked at.

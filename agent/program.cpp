@@ -17,8 +17,9 @@ using boost::system::generic_category;
 
 error_code last_error() { return {errno, generic_category()}; }
 
-// libbpf names the data sections of our object so; "lb." can begin no map of ours.
-bool is_section(const maps::MapInfo& map) { return map.name.starts_with("lb."); }
+// libbpf names the data sections of our object so, those that the compiler named itself by that name alone
+// (".rodata.cst16"). No map of ours begins with either.
+bool is_section(const maps::MapInfo& map) { return map.name.starts_with("lb.") || map.name.starts_with('.'); }
 
 struct Section {
   std::vector<std::byte> content;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "agent/endpoint_ids.hpp"
+#include "agent/maglev.hpp"
 
 namespace lb::agent {
 
@@ -67,10 +68,21 @@ bool in_set(const BackendPlan& backend, lb_scope scope) {
   return backend.weight > 0 && (scope == LB_LOCAL ? backend.in_local : backend.in_cluster);
 }
 
+void table_of(const ServicePortPlan& plan, lb_scope scope, const std::vector<std::uint32_t>& ids,
+              std::uint32_t size, std::vector<std::uint32_t>& slots) {
+  std::vector<MaglevMember> members;
+  for (std::size_t at = 0; at < ids.size(); ++at) {
+    const BackendPlan& backend = plan.backends[at];
+    if (in_set(backend, scope)) members.push_back({backend.address, backend.port, backend.weight, ids[at]});
+  }
+  maglev_slots(members, size, slots);
+}
+
 }  // namespace
 
 void slots_of(const ServicePortPlan& plan, lb_scope scope, const std::vector<std::uint32_t>& ids,
-              std::vector<std::uint32_t>& slots) {
+              std::uint32_t maglev, std::vector<std::uint32_t>& slots) {
+  if (plan.policy.selection == LB_MAGLEV) return table_of(plan, scope, ids, maglev, slots);
   unsigned divisor = 0;
   std::size_t total = 0;
   for (const BackendPlan& backend : plan.backends) {
@@ -88,8 +100,8 @@ void slots_of(const ServicePortPlan& plan, lb_scope scope, const std::vector<std
   }
 }
 
-Publisher::Publisher(const maps::Store& store, Space& space)
-    : store_(store), space_(space), draft_(std::make_unique<Draft>()) {}
+Publisher::Publisher(const maps::Store& store, Space& space, std::uint32_t maglev)
+    : store_(store), space_(space), maglev_(maglev), draft_(std::make_unique<Draft>()) {}
 
 Publisher::~Publisher() = default;
 
@@ -174,8 +186,8 @@ Shortage Publisher::reserve(const ServiceState& state, const ServicePortPlan& pl
     for (const std::uint32_t id : draft.revived) space_.retire_backend(id);
     return Shortage::backends;
   }
-  slots_of(plan, LB_CLUSTER, draft.ids, draft.cluster_slots);
-  slots_of(plan, LB_LOCAL, draft.ids, draft.local_slots);
+  slots_of(plan, LB_CLUSTER, draft.ids, maglev_, draft.cluster_slots);
+  slots_of(plan, LB_LOCAL, draft.ids, maglev_, draft.local_slots);
   if (reserve_extent(state.cluster, draft.cluster_slots, draft.cluster) &&
       reserve_extent(state.local, draft.local_slots, draft.local)) {
     return Shortage::none;

@@ -29,7 +29,8 @@ enum class Shortage : std::uint8_t { none, backends, slots };
 
 class Publisher {
  public:
-  Publisher(const maps::Store& store, Space& space);
+  /// `maglev`: slots of a set that is chosen from by Maglev.
+  Publisher(const maps::Store& store, Space& space, std::uint32_t maglev);
   Publisher(const Publisher&) = delete;
   Publisher& operator=(const Publisher&) = delete;
   ~Publisher();
@@ -57,12 +58,13 @@ class Publisher {
 
   maps::Store store_;
   Space& space_;
+  std::uint32_t maglev_;
   std::unique_ptr<Draft> draft_;  ///< of the last publication; its memory serves the next
 };
 
-/// The slots of one set: each backend as often as its weight says, reduced by the weights' common divisor.
-/// `ids` runs beside plan.backends.
+/// The slots of one set: each backend as often as its weight says, reduced by the weights' common divisor; or
+/// a table of `maglev` slots, where the service asks for that. `ids` runs beside plan.backends.
 void slots_of(const ServicePortPlan& plan, lb_scope scope, const std::vector<std::uint32_t>& ids,
-              std::vector<std::uint32_t>& slots);
+              std::uint32_t maglev, std::vector<std::uint32_t>& slots);
 
 }  // namespace lb::agent

@@ -5,12 +5,12 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <csignal>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -19,17 +19,23 @@
 
 #include "agent/clock.hpp"
 #include "agent/cluster.hpp"
+#include "agent/conduct.hpp"
+#include "agent/configz.hpp"
 #include "agent/datapath.hpp"
 #include "agent/error.hpp"
 #include "agent/expiry_timer.hpp"
+#include "agent/inputs.hpp"
 #include "agent/intake.hpp"
+#include "agent/kernel_ports.hpp"
 #include "agent/lock.hpp"
 #include "agent/log.hpp"
 #include "agent/node_watch.hpp"
+#include "agent/owners.hpp"
 #include "agent/pages.hpp"
 #include "agent/pods.hpp"
+#include "agent/service_health.hpp"
 #include "agent/tables.hpp"
-#include "k8s/manifests.hpp"
+#include "agent/udp_sockets.hpp"
 #include "maps/grace.hpp"
 #include "maps/sweep.hpp"
 
@@ -41,18 +47,18 @@ namespace asio = boost::asio;
 /// How long a first plan that does not fit may keep the node from being ready.
 constexpr std::chrono::seconds start_patience{30};
 
+/// Load balancers ask with any method, and on every address of a family at once (SEM-58).
+constexpr HttpLimits health_check_rules{
+    .body_bytes = 4096, .methods = HttpMethods::any, .families = HttpFamilies::own};
+
 /// Between two looks whether all hooks are still there, which a second must suffice for (REL-19).
 constexpr std::chrono::milliseconds heal_pause{500};
 
-void require_directory(const std::string& path) {
-  std::error_code error;
-  const std::filesystem::directory_iterator look(path, error);
-  if (error) {
-    throw StartError(
-        fmt::format("cannot read the directory --manifests {}: {}; name a directory of YAML or JSON files",
-                    path, error.message()));
-  }
-}
+/// Every so many of them it also looks who else is at our hooks.
+constexpr unsigned heals_a_look = 10;
+
+/// 0.0.0.0, as all addresses are written here.
+constexpr k8s::Address any_ipv4{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff}};
 
 maps::MapSet open_maps(const maps::Pins& pins) {
   auto opened = maps::MapSet::open(pins, maps::Access::write);
@@ -72,13 +78,30 @@ std::unique_ptr<maps::KernelGrace> open_grace(maps::Post post) {
 
 PlanOptions plan_options(const AgentOptions& options) {
   PlanOptions plan;
+  plan.service_proxy_name = options.service_proxy_name;
   plan.external_ip_ranges = options.external_ips;
+  plan.excluded = options.exclude;
   return plan;
+}
+
+/// May a UDP backend have ended? What was planned before is not known here.
+bool concerns_udp(const PlanChange& change) {
+  return change.ports.empty() ||
+         std::ranges::any_of(change.ports, [](const auto& port) { return port->key.protocol == LB_UDP; });
+}
+
+void told_udp_sockets(std::uint64_t count, const std::string& problem) {
+  if (count > 0) {
+    spdlog::info("told {} connected UDP sockets that their backend serves no more", count);
+  }
+  if (!problem.empty()) {
+    spdlog::warn("cannot tell UDP sockets of every network namespace: {}", problem);
+  }
 }
 
 std::unique_ptr<HttpServer> listen_on(asio::io_context& context, const std::optional<Listen>& listen,
                                       HttpHandler handler) {
-  return listen ? std::make_unique<HttpServer>(context, *listen, std::move(handler)) : nullptr;
+  return listen ? HttpServer::open_or_throw(context, *listen, std::move(handler)) : nullptr;
 }
 
 std::uint64_t unix_seconds(std::chrono::system_clock::time_point time) {
@@ -100,10 +123,14 @@ class Agent final : public PlanSink {
   void begin_service();
   void network_changed();
   void apply_addresses();
+  void apply_ranges();
+  void apply_kernel_ports();
   void attach_again();
   void retry_later();
+  void look_beside();
   void heal_later();
   void heal();
+  void answer_health_checks();
   void complain(const k8s::Complaint& complaint);
   [[nodiscard]] Snapshot snapshot();
   [[nodiscard]] maps::Post post();
@@ -116,6 +143,7 @@ class Agent final : public PlanSink {
   asio::steady_timer retry_timer_{context_};
   asio::steady_timer heal_timer_{context_};
 
+  Inputs inputs_;
   Metrics metrics_;
   Health health_;
   Complaints complaints_;
@@ -131,28 +159,34 @@ class Agent final : public PlanSink {
   maps::FlowSweeper sweeper_;
   FlowCounter flow_counter_;
   ExpiryTimer expiry_;
+  UdpSockets udp_sockets_;
   Tables tables_;
 
   Cluster cluster_;
   Intake intake_;
-  k8s::ManifestSource source_;
   NodeWatch node_;
+  ServiceHealth service_health_;
 
   enum class Phase : std::uint8_t { starting, planning, serving };
   Phase phase_ = Phase::starting;
   std::optional<Moment> first_batch_;
   std::vector<k8s::Address> primary_;           ///< as addresses were last told with
+  std::optional<KernelPorts> kernel_ports_;     ///< as last written
   std::map<std::uint32_t, NetDevice> devices_;  ///< as hooks were last attached with
   bool retry_waits_ = false;
   std::uint64_t filter_removals_ = 0;  ///< as hooks were last looked after with
   std::string heal_failure_;           ///< as last logged
+  std::string neighbours_;             ///< likewise
+  unsigned heals_ = 0;
 };
 
 Agent::Agent(const AgentOptions& options)
     : pins_(options.pins),
       lock_(PinLock::take(pins_)),
       options_(options),
-      pages_(health_, metrics_, Moment::now, [this] { return snapshot(); }),
+      inputs_(context_, options),
+      pages_(
+          health_, metrics_, Moment::now, [this] { return snapshot(); }, configz(options)),
       health_server_(
           listen_on(context_, options.health, [this](const auto& asked) { return pages_.health(asked); })),
       metrics_server_(
@@ -166,18 +200,29 @@ Agent::Agent(const AgentOptions& options)
                {[hertz = before_.hertz] { return flow_clock_now(hertz); }, LB_YOUNG_SECONDS}),
       flow_counter_(maps_, post()),
       expiry_(context_, maps_, options.timeouts, before_.hertz, metrics_),
-      tables_(store_, *grace_, sweeper_, [this](const auto& complaint) { complain(complaint); }),
+      udp_sockets_(context_, datapath_.udp_program(), told_udp_sockets),
+      tables_(
+          store_, *grace_, sweeper_, [this](const auto& complaint) { complain(complaint); },
+          options.sizes.maglev),
       cluster_(options.node, plan_options(options), *this,
                [this](const auto& complaint) { complain(complaint); }),
       intake_(cluster_, options.node, metrics_, health_, Moment::now, [this] { settle(); }),
-      source_(context_, options.manifests, intake_),
-      node_(context_, [this] { network_changed(); }) {}
+      node_(context_, [this] { network_changed(); }),
+      service_health_(
+          health_, Moment::now,
+          [this](const Listen& listen, HttpHandler handler) {
+            return HttpServer::open(context_, listen, std::move(handler), health_check_rules);
+          },
+          [this](const auto& complaint) { complain(complaint); }) {}
 
 void Agent::run() {
-  spdlog::info("sluice {} for node {}: manifests {}, pins {}", SLUICE_VERSION, options_.node,
-               options_.manifests, options_.pins);
+  spdlog::info("sluice {} for node {}: {}, pins {}", SLUICE_VERSION, options_.node, inputs_.text(),
+               options_.pins);
   for (const auto& note : datapath_.notes()) {
     spdlog::warn("{}", note);
+  }
+  if (options_.manifests.empty()) {
+    health_.eligibility(NodeEligibility::unknown);
   }
   if (auto adopted = tables_.adopt(); !adopted) {
     throw StartError(fmt::format("cannot read the pinned maps: {}; run as root", adopted.error().message()));
@@ -200,7 +245,7 @@ void Agent::network_changed() {
   apply_addresses();
   if (phase_ == Phase::starting) {
     phase_ = Phase::planning;
-    source_.start();
+    inputs_.start(intake_);
     return;
   }
   cluster_.flush();
@@ -223,7 +268,31 @@ void Agent::apply_addresses() {
   tables_.set_addresses(std::move(addresses));
   const auto sources = network.sources(options_.devices);
   datapath_.page().set_sources(sources.ipv4, sources.ipv6);
+  apply_kernel_ports();
   retry_later();
+}
+
+/// Whose addresses are pods', and where ClusterIPs come from.
+void Agent::apply_ranges() {
+  const auto conduct = conduct_of(options_, intake_.pod_ranges());
+  auto cluster_ips = intake_.cluster_ip_ranges();
+  cluster_ips.insert(cluster_ips.end(), options_.service_cidrs.begin(), options_.service_cidrs.end());
+  tables_.set_ranges(LB_POD_RANGES, conduct.pods);
+  tables_.set_ranges(LB_CLUSTER_IP_RANGES, cluster_ips);
+  datapath_.page().set_conduct(conduct.word);
+}
+
+/// An operator may change them at any time, and nobody tells.
+void Agent::apply_kernel_ports() {
+  auto ports = read_kernel_ports();
+  if (kernel_ports_ == ports) {
+    return;
+  }
+  const auto bits = reserved_bits(source_ports(options_.source_ports, ports), ports);
+  for (std::uint32_t word = 0; word < bits.size(); ++word) {
+    maps_.reserved.publish_change<0>(word, bits.at(word));
+  }
+  kernel_ports_ = std::move(ports);
 }
 
 /// A device came, went or changed.
@@ -255,9 +324,25 @@ void Agent::heal() {
   if (!restored.hooks.empty()) {
     spdlog::warn("brought back what somebody took away: {}", fmt::join(restored.hooks, ", "));
   }
+  if (!service_health_.complete()) {
+    answer_health_checks();
+  }
+  apply_kernel_ports();
   if (restored.failure != std::exchange(heal_failure_, restored.failure) && !restored.failure.empty()) {
     spdlog::error("{}", restored.failure);
   }
+}
+
+/// Who came to our hooks, or went, is told once: one before us may keep packets from us (REL-68).
+void Agent::look_beside() {
+  auto text = neighbours_text(neighbours_of(options_.devices));
+  if (text != neighbours_) {
+    spdlog::warn(
+        "beside our programs: {}; what one before us does not pass on (TCX_NEXT, TC_ACT_UNSPEC) never "
+        "reaches us",
+        text.empty() ? "nobody any more" : text);
+  }
+  neighbours_ = std::move(text);
 }
 
 void Agent::heal_later() {
@@ -265,6 +350,9 @@ void Agent::heal_later() {
   heal_timer_.async_wait([this](const auto& error) {
     if (!error) {
       heal();
+      if (++heals_ % heals_a_look == 0) {
+        look_beside();
+      }
       heal_later();
     }
   });
@@ -275,7 +363,11 @@ void Agent::heal_later() {
 void Agent::apply(Batch batch, std::vector<PlanChange> changes) {
   const auto count = changes.size();
   const auto start = Moment::now();
+  const bool udp = std::ranges::any_of(changes, concerns_udp);
   tables_.apply(batch, std::move(changes));
+  if (udp) {
+    udp_sockets_.backend_ended();
+  }
   const auto end = Moment::now();
   metrics_.published(end.steady - start.steady, end.wall);
   spdlog::debug("wrote {} services in {} µs", count,
@@ -316,12 +408,30 @@ void Agent::settle() {
   if (intake_.primary_addresses() != primary_) {
     apply_addresses();
   }
+  apply_ranges();
   const auto now = Moment::now();
   const bool begun = phase_ == Phase::serving && (health_.ready() || tables_.complete() ||
                                                   now.steady - first_batch_->steady >= start_patience);
   if (begun) {
     health_.applied(now);
+    answer_health_checks();
   }
+}
+
+/// Where node ports are served on every address, so are health checks, as long as the addresses are no
+/// concern.
+void Agent::answer_health_checks() {
+  std::vector<k8s::Address> places;
+  if (options_.node_port_addresses.scope == NodePortScope::all) {
+    places = {any_ipv4, k8s::Address{}};
+  } else {
+    for (const auto& each : node_.network().addresses(options_.node_port_addresses, primary_)) {
+      if (each.kind == LB_NODE_PORT_ADDRESS) {
+        places.push_back(each.address);
+      }
+    }
+  }
+  service_health_.serve(cluster_.health_checks(), places);
 }
 
 /// A retry that is under way is not put off by what comes meanwhile.
@@ -356,6 +466,7 @@ Snapshot Agent::snapshot() {
   snapshot.fills = tables_.fills();
   snapshot.fills.insert(snapshot.fills.end(), flow_counter_.last().begin(), flow_counter_.last().end());
   flow_counter_.refresh();
+  snapshot.api = inputs_.figures();
   if (const auto outcomes = maps_.stats()) {
     snapshot.outcomes = *outcomes;
   }
@@ -379,7 +490,6 @@ maps::Post Agent::post() {
 
 int run_agent(const AgentOptions& options) {
   start_log(options.log_level, options.log_format);
-  require_directory(options.manifests);
   Agent(options).run();
   return 0;
 }

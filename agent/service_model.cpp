@@ -128,10 +128,39 @@ PlanChange ServiceModel::plans() const {
   return change;
 }
 
+std::optional<HealthCheck> ServiceModel::health_check(const NodeView& node) const {
+  if (!service_ || ports_.empty() || service_->type != k8s::ServiceType::load_balancer ||
+      service_->external_policy != k8s::TrafficPolicy::local || service_->health_check_node_port == 0) {
+    return std::nullopt;
+  }
+  HealthCheck check{service_->key, service_->health_check_node_port, {}};
+  for (const auto& address : service_->cluster_ips) {
+    check.local.at(address.family() == k8s::Family::ipv4 ? 0 : 1) = local_ready(address.family(), node);
+  }
+  return check;
+}
+
+/// An endpoint in two slices counts once (SEM-30).
+std::size_t ServiceModel::local_ready(k8s::Family family, const NodeView& node) const {
+  std::vector<k8s::Address> addresses;
+  for (const auto& [name, slice] : slices_) {
+    if (slice->family() == family) slice->append_local_ready(node.name, addresses);
+  }
+  std::sort(addresses.begin(), addresses.end());
+  return static_cast<std::size_t>(std::unique(addresses.begin(), addresses.end()) - addresses.begin());
+}
+
 std::set<std::string> ServiceModel::complaints(const Frontends& frontends) const {
   std::set<std::string> complaints(frame_complaints_.begin(), frame_complaints_.end());
   for (auto& sentence : frontends.lost(name_)) complaints.insert(std::move(sentence));
   return complaints;
+}
+
+bool ServiceModel::has_cluster_ip(const std::vector<k8s::Address>& sorted) const {
+  return service_ &&
+         std::any_of(service_->cluster_ips.begin(), service_->cluster_ips.end(), [&](const auto& address) {
+           return std::binary_search(sorted.begin(), sorted.end(), address);
+         });
 }
 
 }  // namespace lb::agent

@@ -12,6 +12,7 @@
 
 #include "agent/endpoints.hpp"
 #include "agent/frontends.hpp"
+#include "agent/health_check.hpp"
 #include "agent/plan.hpp"
 #include "k8s/model.hpp"
 
@@ -36,6 +37,8 @@ class ServiceModel {
 
   [[nodiscard]] bool wants_labels() const noexcept { return service_ && !service_->topology_keys.empty(); }
   [[nodiscard]] bool has_external_ips() const noexcept { return service_ && !service_->external_ips.empty(); }
+  /// Is one of its ClusterIPs among these, which are sorted?
+  [[nodiscard]] bool has_cluster_ip(const std::vector<k8s::Address>& sorted) const;
   [[nodiscard]] std::size_t endpoint_count() const noexcept { return endpoint_count_; }
   /// Nothing is known and nothing is planned.
   [[nodiscard]] bool is_empty() const noexcept { return !service_ && slices_.empty() && ports_.empty(); }
@@ -47,6 +50,8 @@ class ServiceModel {
   Change replan(const NodeView& node, const Frontends& frontends);
   /// The plans as of the last replan().
   [[nodiscard]] PlanChange plans() const;
+  /// What is told to load balancers outside; none for a service without a health-check node port.
+  [[nodiscard]] std::optional<HealthCheck> health_check(const NodeView& node) const;
   /// What is wrong with the object now.
   [[nodiscard]] std::set<std::string> complaints(const Frontends& frontends) const;
 
@@ -64,6 +69,7 @@ class ServiceModel {
   void settle(const NodeView& node);
   void take_in(Port& port, const Viewpoint& view) const;
   void retire(const std::string& slice);
+  [[nodiscard]] std::size_t local_ready(k8s::Family family, const NodeView& node) const;
   Change replan(Port& port, std::vector<FrontendPlan> held) const;
 
   std::string name_;

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "k8s/api_source.hpp"
 #include "maps/abi.h"
 #include "maps/grace.hpp"
 #include "maps/mapset.hpp"
@@ -22,6 +23,7 @@ struct Fill {
 struct Snapshot {
   std::vector<Fill> fills;
   lb_stats outcomes{};  ///< summed over the CPUs
+  std::vector<k8s::ApiFigures> api;
 };
 
 /// Frontends, addresses, services, source ranges, slots and backends in use. Reads every entry: for a

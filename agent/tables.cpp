@@ -27,6 +27,12 @@ lb_frontend_key key_of(const ServicePortKey& service, const FrontendPlan& fronte
   return key;
 }
 
+lb_address_key address_of(const __u8 (&bytes)[16]) {
+  lb_address_key key{};
+  std::memcpy(static_cast<void*>(key.address), static_cast<const void*>(bytes), sizeof(key.address));
+  return key;
+}
+
 lb_frontend frontend_of(const lb_frontend_key& key, const FrontendPlan& plan, std::uint32_t number) {
   lb_frontend frontend{};
   frontend.service = number;
@@ -41,9 +47,9 @@ bool contains(const std::vector<Key>& keys, const Key& key) {
 }
 
 /// The number's 32 bits come first in the trie.
-std::vector<lb_range_key> range_keys(const ServicePortPlan& plan, std::uint32_t number) {
+std::vector<lb_range_key> range_keys(const std::vector<k8s::Prefix>& ranges, std::uint32_t number) {
   std::vector<lb_range_key> keys;
-  for (const k8s::Prefix& range : plan.source_ranges) {
+  for (const k8s::Prefix& range : ranges) {
     lb_range_key key{};
     key.prefix = 32U + range.length;
     key.service = number;
@@ -90,14 +96,15 @@ std::string service_of(const std::string& service_port) {
   return service_port.substr(0, service_port.find(':'));
 }
 
-Tables::Tables(const maps::Store& store, maps::GracePeriod& grace, maps::Sweeper& sweeper, Complain complain)
+Tables::Tables(const maps::Store& store, maps::GracePeriod& grace, maps::Sweeper& sweeper, Complain complain,
+               std::uint32_t maglev)
     : store_(store),
       complain_(std::move(complain)),
       frontends_(store.frontends),
       addresses_(store.addresses),
       ranges_(store.ranges),
       space_(store, grace, sweeper, [this] { resume(); }),
-      publisher_(store, space_) {}
+      publisher_(store, space_, maglev) {}
 
 void Tables::apply(Batch batch, std::vector<PlanChange> changes) {
   if (batch == Batch::whole) {
@@ -113,6 +120,7 @@ void Tables::apply(Batch batch, std::vector<PlanChange> changes) {
   }
   started_ = true;
   write_addresses();
+  write_ranges();
   run(std::move(changes));
 }
 
@@ -129,6 +137,7 @@ void Tables::run(std::vector<PlanChange> changes) {
   for (Work& work : batch) remove_frontends(work, claims);
   for (Work& work : batch) publish_ports(work);
   for (Work& work : batch) finish(work);
+  write_cluster_addresses();
   space_.flush();
   for (Work& work : batch) settle(work);
   if (complete()) failures_ = 0;
@@ -148,7 +157,7 @@ void Tables::remove_frontends(Work& work, const Claims& claims) {
 void Tables::erase_frontend(Work& work, ServiceState& state, const lb_frontend_key& key) {
   const auto value = frontends_.find(key);
   if (value && value->service == state.number) {
-    if (const error_code error = frontends_.erase(key)) {
+    if (const error_code error = remove_frontend(key)) {
       return fail(work, fmt::format("frontend {} cannot be removed: {}", text_of(key), error.message()));
     }
   }
@@ -165,7 +174,7 @@ void Tables::publish_port(Work& work, const ServicePortPlan& plan) {
   if (state == nullptr || !add_ranges(work, *state, plan)) return;
   switch (publisher_.publish(*state, plan)) {
     case Shortage::none:
-      static_cast<void>(remove_ranges(work, *state, range_keys(plan, state->number)));
+      static_cast<void>(remove_ranges(work, *state, range_keys(plan.source_ranges, state->number)));
       return point_frontends(work, *state, plan);
     case Shortage::backends:
       return fall_short(work, full("lb_backends", store_.backends.size(), "--max-backends"));
@@ -179,7 +188,7 @@ void Tables::publish_port(Work& work, const ServicePortPlan& plan) {
 void Tables::point_frontends(Work& work, ServiceState& state, const ServicePortPlan& plan) {
   for (const FrontendPlan& frontend : plan.frontends) {
     const lb_frontend_key key = key_of(plan.key, frontend);
-    if (const error_code error = frontends_.put(key, frontend_of(key, frontend, state.number))) {
+    if (const error_code error = put_frontend(key, frontend_of(key, frontend, state.number))) {
       const bool too_many = error == boost::system::errc::argument_list_too_long;
       fail(work, too_many ? full("lb_frontends", frontends_.limit(), "--max-frontends")
                           : fmt::format("frontend {} cannot be written: {}", text_of(key), error.message()));
@@ -192,7 +201,7 @@ void Tables::point_frontends(Work& work, ServiceState& state, const ServicePortP
 // All are there before the policy asks for them, and the old ones go after: never shut to somebody who may
 // come in before and after, nor open to everybody.
 bool Tables::add_ranges(Work& work, ServiceState& state, const ServicePortPlan& plan) {
-  for (const lb_range_key& key : range_keys(plan, state.number)) {
+  for (const lb_range_key& key : range_keys(plan.source_ranges, state.number)) {
     if (const error_code error = ranges_.put(key, {.service = state.number})) {
       fail(work, fmt::format("its source ranges cannot be written (lb_ranges holds {}): {}", ranges_.limit(),
                              error.message()));
@@ -318,6 +327,7 @@ void Tables::retry() {
   ++failures_;
   space_.press();
   write_addresses();
+  write_ranges();
   rerun(Pause::failed);
 }
 
@@ -332,40 +342,122 @@ void Tables::rerun(Pause which) {
 std::optional<std::chrono::milliseconds> Tables::retry_in() const {
   const bool failed =
       std::ranges::any_of(pending_, [](const auto& entry) { return entry.second.pause == Pause::failed; });
-  if (!failed && !addresses_pending_) return std::nullopt;
+  if (!failed && !addresses_pending_ && !ranges_pending_) return std::nullopt;
   return first_pause * (1U << std::min(failures_, most_doublings));
 }
 
+// ---- Addresses and ranges that belong to no one service. ----
+
+error_code Tables::put_frontend(const lb_frontend_key& key, const lb_frontend& value) {
+  const auto before = frontends_.find(key);
+  if (const error_code error = frontends_.put(key, value)) return error;
+  if (before) count_cluster_address(key, *before, -1);
+  count_cluster_address(key, value, 1);
+  return {};
+}
+
+error_code Tables::remove_frontend(const lb_frontend_key& key) {
+  const auto before = frontends_.find(key);
+  if (const error_code error = frontends_.erase(key)) return error;
+  if (before) count_cluster_address(key, *before, -1);
+  return {};
+}
+
+void Tables::count_cluster_address(const lb_frontend_key& key, const lb_frontend& value, int change) {
+  if (value.kind != LB_CLUSTER_IP) return;
+  const lb_address_key address = address_of(key.address);
+  std::uint32_t& count = cluster_addresses_[address];
+  count += static_cast<std::uint32_t>(change);
+  if (count == 0) cluster_addresses_.erase(address);
+  touched_addresses_.insert(address);
+}
+
+error_code Tables::write_address(const lb_address_key& key) {
+  lb_address value{};
+  value.check = lb_address_check(&key);
+  if (const auto ours = node_addresses_.find(key); ours != node_addresses_.end()) {
+    value.kind = ours->second;
+  } else if (cluster_addresses_.contains(key)) {
+    value.kind = LB_CLUSTER_ADDRESS;
+  } else {
+    return addresses_.erase(key);
+  }
+  return addresses_.put(key, value);
+}
+
+// After all frontends of the batch have come, so that a port which comes with its service is never refused.
+void Tables::write_cluster_addresses() {
+  error_code error;
+  for (const lb_address_key& key : std::exchange(touched_addresses_, {})) {
+    if (const error_code failed = write_address(key)) error = failed;
+  }
+  if (error) tell_addresses(error);
+}
+
 void Tables::set_addresses(std::vector<NodeAddress> addresses) {
-  wanted_addresses_ = std::move(addresses);
+  node_addresses_.clear();
+  for (const NodeAddress& each : addresses) {
+    lb_address_key key{};
+    std::memcpy(static_cast<void*>(key.address), each.address.bytes.data(), sizeof(key.address));
+    node_addresses_.insert_or_assign(key, each.kind);
+  }
   addresses_pending_ = true;
   write_addresses();
 }
 
 void Tables::write_addresses() {
   if (!started_ || !addresses_pending_) return;
+  Addresses keys;
+  for (const auto& [key, kind] : node_addresses_) keys.insert(key);
+  for (const auto& [key, count] : cluster_addresses_) keys.insert(key);
+  for (const auto& [key, value] : addresses_.held()) keys.insert(key);
   error_code error;
-  boost::unordered_flat_set<lb_address_key, maps::HashBytes, maps::EqualBytes> wanted;
-  for (const NodeAddress& address : wanted_addresses_) {
-    lb_address_key key{};
-    std::memcpy(static_cast<void*>(key.address), address.address.bytes.data(), sizeof(key.address));
-    wanted.insert(key);
-    lb_address value{};
-    value.kind = address.kind;
-    value.check = lb_address_check(&key);
-    if (const error_code failed = addresses_.put(key, value)) error = failed;
+  for (const lb_address_key& key : keys) {
+    if (const error_code failed = write_address(key)) error = failed;
   }
-  std::vector<lb_address_key> gone;
-  for (const auto& [key, value] : addresses_.held()) {
-    if (!wanted.contains(key)) gone.push_back(key);
-  }
-  for (const lb_address_key& key : gone) {
-    if (const error_code failed = addresses_.erase(key)) error = failed;
-  }
+  tell_addresses(error);
+}
+
+void Tables::tell_addresses(const error_code& error) {
   addresses_pending_ = static_cast<bool>(error);
   const std::string reason =
-      error ? "this node's addresses cannot be written: " + error.message() : std::string();
+      error ? fmt::format("its addresses and the ClusterIPs cannot be written (lb_addresses holds {}): {}",
+                          addresses_.limit(), error.message())
+            : std::string();
   if (std::exchange(told_["Node"], reason) != reason && error) {
+    complain_({.object = "Node", .where = {}, .reason = reason});
+  }
+}
+
+void Tables::set_ranges(std::uint32_t list, const std::vector<k8s::Prefix>& ranges) {
+  auto keys = range_keys(ranges, list);
+  const auto [wanted, first] = wanted_ranges_.try_emplace(list);
+  if (!first && std::ranges::equal(wanted->second, keys, maps::EqualBytes())) return;
+  wanted->second = std::move(keys);
+  ranges_pending_ = true;
+  write_ranges();
+}
+
+void Tables::write_ranges() {
+  if (!started_ || !ranges_pending_) return;
+  error_code error;
+  std::vector<lb_range_key> gone;
+  for (const auto& [key, value] : ranges_.held()) {
+    const auto list = wanted_ranges_.find(key.service);
+    if (list != wanted_ranges_.end() && !contains(list->second, key)) gone.push_back(key);
+  }
+  for (const auto& [list, keys] : wanted_ranges_) {
+    for (const lb_range_key& key : keys) {
+      if (const error_code failed = ranges_.put(key, {.service = list})) error = failed;
+    }
+  }
+  for (const lb_range_key& key : gone) {
+    if (const error_code failed = ranges_.erase(key)) error = failed;
+  }
+  ranges_pending_ = static_cast<bool>(error);
+  const auto reason =
+      error ? "the ranges of pods and ClusterIPs cannot be written: " + error.message() : std::string();
+  if (std::exchange(told_["ranges"], reason) != reason && error) {
     complain_({.object = "Node", .where = {}, .reason = reason});
   }
 }

@@ -2,6 +2,7 @@
 // owns the retries: what one service cannot get disturbs no other one and reaches no source.
 #pragma once
 
+#include <boost/unordered/unordered_flat_map.hpp>
 #include <boost/unordered/unordered_flat_set.hpp>
 #include <chrono>
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "agent/config.hpp"
 #include "agent/plan.hpp"
 #include "agent/publisher.hpp"
 #include "agent/snapshot.hpp"
@@ -43,7 +45,9 @@ class Tables final : public PlanSink {
 
   /// What `store`, `grace` and `sweeper` refer to must outlive this; each problem of a service is told once
   /// until it changes.
-  Tables(const maps::Store& store, maps::GracePeriod& grace, maps::Sweeper& sweeper, Complain complain);
+  /// `maglev`: slots of a set that is chosen from by Maglev.
+  Tables(const maps::Store& store, maps::GracePeriod& grace, maps::Sweeper& sweeper, Complain complain,
+         std::uint32_t maglev = Sizes{}.maglev);
 
   /// Reads all that is pinned; writes nothing. Call it once, before the first apply().
   [[nodiscard]] maps::result<Adopted> adopt();
@@ -51,15 +55,19 @@ class Tables final : public PlanSink {
   /// Writes what differs. Before the first batch, which is Batch::whole, nothing is written.
   void apply(Batch batch, std::vector<PlanChange> changes) override;
 
-  /// The whole list of this node's addresses; written as soon as the first batch was.
+  /// The whole list of this node's addresses; written as soon as the first batch was. A ClusterIP among them
+  /// is this node's, and what no service answers there is left to it.
   void set_addresses(std::vector<NodeAddress> addresses);
+  /// The whole of one of the lists that belong to no service: LB_POD_RANGES or LB_CLUSTER_IP_RANGES; written
+  /// as soon as the first batch was.
+  void set_ranges(std::uint32_t list, const std::vector<k8s::Prefix>& ranges);
 
   /// Tries again what failed.
   void retry();
   /// How long to wait before the next retry(); nothing: all is written, or waits for a grace period only.
   [[nodiscard]] std::optional<std::chrono::milliseconds> retry_in() const;
   /// Whether the kernel holds the whole plan.
-  [[nodiscard]] bool complete() const { return pending_.empty() && !addresses_pending_; }
+  [[nodiscard]] bool complete() const { return pending_.empty() && !addresses_pending_ && !ranges_pending_; }
 
   [[nodiscard]] std::vector<Fill> fills() const;
 
@@ -99,7 +107,14 @@ class Tables final : public PlanSink {
   void fail(Work& work, std::string reason);
   void fall_short(Work& work, const std::string& what);
   [[nodiscard]] ServiceState* find_state(const std::string& service, const ServicePortKey& key);
+  [[nodiscard]] maps::error_code put_frontend(const lb_frontend_key& key, const lb_frontend& value);
+  [[nodiscard]] maps::error_code remove_frontend(const lb_frontend_key& key);
+  void count_cluster_address(const lb_frontend_key& key, const lb_frontend& value, int change);
+  [[nodiscard]] maps::error_code write_address(const lb_address_key& key);
+  void write_cluster_addresses();
   void write_addresses();
+  void tell_addresses(const maps::error_code& error);
+  void write_ranges();
   void resume();
   void rerun(Pause which);
 
@@ -118,8 +133,15 @@ class Tables final : public PlanSink {
   };
   std::map<std::string, Pending> pending_;
   std::unordered_map<std::string, std::string> told_;
-  std::vector<NodeAddress> wanted_addresses_;
+  using Addresses = boost::unordered_flat_set<lb_address_key, maps::HashBytes, maps::EqualBytes>;
+  template <class Value>
+  using ByAddress = boost::unordered_flat_map<lb_address_key, Value, maps::HashBytes, maps::EqualBytes>;
+  ByAddress<lb_address_kind> node_addresses_;
+  ByAddress<std::uint32_t> cluster_addresses_;  ///< how many frontends a ClusterIP has
+  Addresses touched_addresses_;                 ///< ClusterIPs whose entries this batch may change
+  std::map<std::uint32_t, std::vector<lb_range_key>> wanted_ranges_;  ///< by list
   bool addresses_pending_ = false;
+  bool ranges_pending_ = false;
   bool started_ = false;  ///< the first batch came
   unsigned failures_ = 0;
 };

@@ -37,4 +37,7 @@ struct TcHook {
 /// Nothing there is fine.
 void remove_tc(const Links& links, const TcHook& hook);
 
+/// Removes the qdiscs that we made and that hold no filter any more, of devices that are gone too.
+void release_qdiscs(const Links& links);
+
 }  // namespace lb::agent

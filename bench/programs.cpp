@@ -12,8 +12,11 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <exception>
+#include <functional>
+#include <memory>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -94,11 +97,12 @@ class Mirror {
     must(programs_.devices.put(device, {.kind = LB_OUTWARD, .pad = {}, .check = lb_device_check(device)},
                                maps::Put::any));
     must(maps::raw::put(programs_.map("lb_ports"), &device, &device, maps::Put::any));
-    attach_xdp(device, programs_.program(Hook::xdp));
+    attach();
     for (const int number : {0, 1}) add_service(family, number, slots / 2);
   }
 
-  Programs& programs() { return programs_; }
+  /// The XDP program to the device, in place of another mirror's.
+  void attach() { attach_xdp(device_, programs_.program(Hook::xdp)); }
 
   /// Source addresses of new flows, from now on.
   void set_source(int family, const std::string& text) {
@@ -182,62 +186,77 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Median of the rounds' means. `batch` returns nanoseconds, or 0 where the batch does not count.
+/// Mean of one round. `batch` returns nanoseconds a packet, or 0 where the batch does not count.
+template <class Batch>
+double round_mean(Batch& batch) {
+  double sum = 0;
+  int counted = 0;
+  for (std::uint32_t i = 0; i < batches; ++i) {
+    const double nanoseconds = batch();
+    sum += nanoseconds;
+    counted += nanoseconds > 0 ? 1 : 0;
+  }
+  demand(counted > static_cast<int>(batches) / 2, "most batches did not go as planned");
+  return sum / counted;
+}
+
+/// Median of the rounds' means.
 template <class Batch>
 double measure(Batch batch) {
-  std::vector<double> means;
-  for (int round = 0; round < rounds; ++round) {
-    double sum = 0;
-    int counted = 0;
-    for (std::uint32_t i = 0; i < batches; ++i) {
-      const double nanoseconds = batch();
-      sum += nanoseconds;
-      counted += nanoseconds > 0 ? 1 : 0;
-    }
-    demand(counted > static_cast<int>(batches) / 2, "most batches did not go as planned");
-    means.push_back(sum / counted);
-  }
+  std::vector<double> means(rounds);
+  for (auto& mean : means) mean = round_mean(batch);
   return median(std::move(means));
 }
+
+/// One kind of packet with programs of one size.
+struct Case {
+  std::unique_ptr<Mirror> mirror;
+  std::function<double()> batch;
+};
 
 double counted_only(const Verdict& verdict, lb_outcome outcome, std::uint32_t repeat) {
   return verdict.counts[outcome] == repeat ? verdict.nanoseconds : 0;
 }
 
-double established(std::uint32_t slots, std::uint32_t device, int family, Hook hook) {
-  Mirror mirror(slots, device, family, client_port, client_port);
+Case established(std::uint32_t slots, std::uint32_t device, int family, Hook hook) {
+  auto owned = std::make_unique<Mirror>(slots, device, family, client_port, client_port);
+  auto& mirror = *owned;
   const auto& names = names_of(family);
   mirror.set_source(family, names.node);
   const auto there = request_of(family, names.client, 0);
   establish(mirror, there);
   mirror.set_source(family, names.client);
   establish(mirror, request_of(family, names.node, 1));
-  const auto packet = build(there, {.hops = 255});
   const auto outcome = hook == Hook::xdp ? LB_OUTCOME_flow_xdp : LB_OUTCOME_flow_redirect;
-  return measure([&] { return counted_only(mirror.run(hook, packet, hops_a_batch), outcome, hops_a_batch); });
+  return {std::move(owned), [&mirror, hook, outcome, packet = build(there, {.hops = 255})] {
+            return counted_only(mirror.run(hook, packet, hops_a_batch), outcome, hops_a_batch);
+          }};
 }
 
-double new_flows(std::uint32_t slots, std::uint32_t device, int family, Hook hook) {
-  Mirror mirror(slots, device, family, 1024, 65535);
-  std::mt19937_64 random(slots);
+Case new_flows(std::uint32_t slots, std::uint32_t device, int family, Hook hook) {
+  auto owned = std::make_unique<Mirror>(slots, device, family, 1024, 65535);
+  auto& mirror = *owned;
   const auto packet = build(request_of(family, names_of(family).client, 0), {.hops = 255, .flags = syn});
   const auto outcome = hook == Hook::xdp ? LB_OUTCOME_new_xdp : LB_OUTCOME_new_remote;
-  return measure([&] {
-    const auto drawn = random();
-    mirror.set_secret(drawn);
-    mirror.set_source(family, fmt::format(fmt::runtime(family == 4 ? "10.{}.{}.1" : "fd00::{:x}:{:x}"),
-                                          drawn % 256, drawn / 256 % 256));
-    return counted_only(mirror.run(hook, packet, new_a_batch), outcome, new_a_batch);
-  });
+  return {
+      std::move(owned), [&mirror, family, hook, outcome, packet, random = std::mt19937_64(slots)]() mutable {
+        const auto drawn = random();
+        mirror.set_secret(drawn);
+        mirror.set_source(family, fmt::format(fmt::runtime(family == 4 ? "10.{}.{}.1" : "fd00::{:x}:{:x}"),
+                                              drawn % 256, drawn / 256 % 256));
+        return counted_only(mirror.run(hook, packet, new_a_batch), outcome, new_a_batch);
+      }};
 }
 
-double unrelated(std::uint32_t slots, std::uint32_t device, int family, Hook hook) {
-  Mirror mirror(slots, device, family, client_port, client_port);
+Case unrelated(std::uint32_t slots, std::uint32_t device, int family, Hook hook) {
+  auto owned = std::make_unique<Mirror>(slots, device, family, client_port, client_port);
+  auto& mirror = *owned;
   auto tuple = request_of(family, names_of(family).client, 0);
   tuple.destination.port = service_port + 1;
-  const auto packet = build(tuple, {.hops = 255});
   const auto outcome = hook == Hook::xdp ? LB_OUTCOME_left_to_tc : LB_OUTCOME_unrelated;
-  return measure([&] { return counted_only(mirror.run(hook, packet, hops_a_batch), outcome, hops_a_batch); });
+  return {std::move(owned), [&mirror, hook, outcome, packet = build(tuple, {.hops = 255})] {
+            return counted_only(mirror.run(hook, packet, hops_a_batch), outcome, hops_a_batch);
+          }};
 }
 
 double floor_of(Floor floor, std::uint32_t device, int family, Hook hook) {
@@ -254,14 +273,25 @@ void print_floor(const char* what, Floor floor, std::uint32_t device, int family
              floor_of(floor, device, family, hook));
 }
 
-/// False: the last column is more than 1.5 times the first.
-template <class Measure>
-bool print_row(const char* what, Measure measure_one, std::uint32_t device, int family, Hook hook) {
-  std::array<double, sizes.size()> costs{};
-  for (std::size_t at = 0; at < sizes.size(); ++at) costs[at] = measure_one(sizes[at], device, family, hook);
-  const double ratio = costs.back() / costs.front();
+/// False: the last column is more than 1.5 times the first. The sizes take turns within each round, because
+/// what else the machine does would make a difference between them; the ratio is the median of the rounds'
+/// own.
+template <class Make>
+bool print_row(const char* what, Make make, std::uint32_t device, int family, Hook hook) {
+  std::array<Case, sizes.size()> cases;
+  for (std::size_t at = 0; at < sizes.size(); ++at) cases[at] = make(sizes[at], device, family, hook);
+  std::array<std::vector<double>, sizes.size()> means;
+  std::vector<double> ratios;
+  for (int round = 0; round < rounds; ++round) {
+    for (std::size_t at = 0; at < sizes.size(); ++at) {
+      cases[at].mirror->attach();
+      means[at].push_back(round_mean(cases[at].batch));
+    }
+    ratios.push_back(means.back().back() / means.front().back());
+  }
+  const double ratio = median(ratios);
   fmt::print("| {} | IPv{} | {} | {:.0f} | {:.0f} | {:.0f} | {:.2f} |\n", hook == Hook::xdp ? "XDP" : "tc",
-             family, what, costs[0], costs[1], costs[2], ratio);
+             family, what, median(means[0]), median(means[1]), median(means[2]), ratio);
   std::fflush(stdout);
   return ratio <= 1.5;
 }

@@ -30,6 +30,8 @@ struct lb_flow {
 #define LB_ODD_7 0x589965cc75374cc3ULL
 #define LB_ODD_8 0x1d8e4e27c47d124fULL
 #define LB_ODD_9 0xeb44accab455d165ULL
+#define LB_ODD_A 0xc2b2ae3d27d4eb4fULL
+#define LB_ODD_B 0x165667b19e3779f9ULL
 
 static __always_inline void lb_reverse(const struct lb_tuple *tuple, struct lb_tuple *reversed)
 {
@@ -56,6 +58,38 @@ static __always_inline void *lb_flow_map(enum lb_table table, enum lb_family fam
 	return family == LB_IPV4 ? (void *)&lb_young4 : (void *)&lb_young6;
 }
 
+/* ---- What a packet does beside its new addresses: as constant as they are, and tied to the key with them. ---- */
+
+static __always_inline __u64 lb_whose(const struct lb_track *track)
+{
+	return (__u64)track->service << 32 | track->backend;
+}
+
+static __always_inline __u64 lb_manner(const struct lb_track *track)
+{
+	return (__u64)track->side << 32 | (__u64)track->other_side << 24 | (__u64)track->direction << 16 |
+	       (__u64)track->way << 8 | (__u64)track->source_nat;
+}
+
+/*
+ * The device may be learnt later, so no check holds it: it is read before all that is checked. An element that was
+ * reused by then shows another's words, and the check fails.
+ */
+static __always_inline void lb_copy_device(const struct lb_track *from, struct lb_track *to)
+{
+	((__u64 *)to)[1] = lb_load((const __u64 *)from + 1);
+}
+
+static __always_inline void lb_copy_rest(const struct lb_track *from, struct lb_track *to)
+{
+	__u64 *words = (__u64 *)to;
+
+	words[0] = lb_load((const __u64 *)from);
+	words[2] = lb_load((const __u64 *)from + 2);
+	words[3] = lb_load((const __u64 *)from + 3);
+	barrier(); /* the check reads them from there again: kept in registers they would be spilled to the stack */
+}
+
 /* ---- IPv4: 16-byte keys, and ends that are one word each. ---- */
 
 static __always_inline void lb_key4(const struct lb_tuple *tuple, struct lb_flow4_key *key)
@@ -68,31 +102,34 @@ static __always_inline void lb_key4(const struct lb_tuple *tuple, struct lb_flow
 	__builtin_memset(key->pad, 0, sizeof(key->pad));
 }
 
-/* Ties one end (0: source, 1: destination) to the key of its entry. */
-static __always_inline __u16 lb_check4(const struct lb_flow4_key *key, const struct lb_end4 *end, int which)
+/* Ties one end (0: source, 1: destination), and half of the track's constant part, to the key of its entry. */
+static __always_inline __u16 lb_check4(const struct lb_flow4_key *key, const struct lb_end4 *end,
+				       const struct lb_track *track, int which)
 {
 	const __u64 *words = (const __u64 *)key;
 	__u64 value = (__u64) * (const __u32 *)end->address << 16 | end->port;
+	__u64 sum = words[0] * LB_ODD_0 + words[1] * LB_ODD_1;
 
-	return (__u16)((words[0] * LB_ODD_0 + words[1] * LB_ODD_1 + value * (which ? LB_ODD_2 : LB_ODD_3)) >>
-		       48);
+	sum += which ? value * LB_ODD_2 + lb_manner(track) * LB_ODD_4
+		     : value * LB_ODD_3 + lb_whose(track) * LB_ODD_5;
+	return (__u16)(sum >> 48);
 }
 
 static __always_inline void lb_end4_of(const union lb_ip *address, __u16 port, const struct lb_flow4_key *key,
-				       int which, struct lb_end4 *end)
+				       const struct lb_track *track, int which, struct lb_end4 *end)
 {
 	*(__u32 *)end->address = address->words[3];
 	end->port = port;
-	end->check = lb_check4(key, end, which);
+	end->check = lb_check4(key, end, track, which);
 }
 
-static __always_inline void lb_leaving4(const struct lb_flow4 *value, const struct lb_tuple *arriving,
+static __always_inline void lb_leaving4(const struct lb_end4 *ends, const struct lb_tuple *arriving,
 					struct lb_tuple *leaving)
 {
-	lb_mapped(&leaving->source, *(const __u32 *)value->source.address);
-	lb_mapped(&leaving->destination, *(const __u32 *)value->destination.address);
-	leaving->source_port = value->source.port;
-	leaving->destination_port = value->destination.port;
+	lb_mapped(&leaving->source, *(const __u32 *)ends[0].address);
+	lb_mapped(&leaving->destination, *(const __u32 *)ends[1].address);
+	leaving->source_port = ends[0].port;
+	leaving->destination_port = ends[1].port;
 	leaving->protocol = arriving->protocol;
 	leaving->family = LB_IPV4;
 	__builtin_memset(leaving->pad, 0, sizeof(leaving->pad));
@@ -102,22 +139,23 @@ static __always_inline struct lb_track *lb_find4(void *map, const struct lb_tupl
 						 struct lb_flow *flow)
 {
 	struct lb_flow4_key key;
-	struct lb_flow4 *value, copy;
-	__u64 *to = (__u64 *)&copy;
+	struct lb_flow4 *value;
+	struct lb_end4 ends[2];
 
 	lb_key4(arriving, &key);
 	value = bpf_map_lookup_elem(map, &key);
 	if (!value)
 		return NULL;
-	to[0] = lb_load(&value->source);
-	to[1] = lb_load(&value->destination);
-	flow->track = value->track;
-	if (copy.source.check != lb_check4(&key, &copy.source, 0) ||
-	    copy.destination.check != lb_check4(&key, &copy.destination, 1)) {
+	lb_copy_device(&value->track, &flow->track);
+	*(__u64 *)&ends[0] = lb_load(&value->source);
+	*(__u64 *)&ends[1] = lb_load(&value->destination);
+	lb_copy_rest(&value->track, &flow->track);
+	if (ends[0].check != lb_check4(&key, &ends[0], &flow->track, 0) ||
+	    ends[1].check != lb_check4(&key, &ends[1], &flow->track, 1)) {
 		lb_count(LB_OUTCOME_check_failed);
 		return NULL;
 	}
-	lb_leaving4(&copy, arriving, &flow->leaving);
+	lb_leaving4(ends, arriving, &flow->leaving);
 	return &value->track;
 }
 
@@ -128,55 +166,52 @@ static __always_inline long lb_insert4(void *map, const struct lb_tuple *arrivin
 	struct lb_flow4 value;
 
 	lb_key4(arriving, &key);
-	lb_end4_of(&flow->leaving.source, flow->leaving.source_port, &key, 0, &value.source);
-	lb_end4_of(&flow->leaving.destination, flow->leaving.destination_port, &key, 1, &value.destination);
+	lb_end4_of(&flow->leaving.source, flow->leaving.source_port, &key, &flow->track, 0, &value.source);
+	lb_end4_of(&flow->leaving.destination, flow->leaving.destination_port, &key, &flow->track, 1,
+		   &value.destination);
 	value.track = flow->track;
 	return bpf_map_update_elem(map, &key, &value, flags);
 }
 
 /* ---- IPv6: the tuple itself is the key. ---- */
 
-static __always_inline __u32 lb_check6(const struct lb_tuple *key, const struct lb_flow6 *value)
+static __always_inline __u32 lb_check6(const struct lb_tuple *key, const struct lb_flow *flow)
 {
-	const __u64 *k = (const __u64 *)key, *v = (const __u64 *)value;
-	__u64 ports = (__u64)value->source_port << 16 | value->destination_port;
+	const __u64 *k = (const __u64 *)key, *v = (const __u64 *)&flow->leaving;
+	__u64 ports = (__u64)flow->leaving.source_port << 16 | flow->leaving.destination_port;
 
 	return (__u32)((k[0] * LB_ODD_0 + k[1] * LB_ODD_1 + k[2] * LB_ODD_2 + k[3] * LB_ODD_3 +
 			k[4] * LB_ODD_4 + v[0] * LB_ODD_5 + v[1] * LB_ODD_6 + v[2] * LB_ODD_7 +
-			v[3] * LB_ODD_8 + ports * LB_ODD_9) >>
+			v[3] * LB_ODD_8 + ports * LB_ODD_9 + lb_whose(&flow->track) * LB_ODD_A +
+			lb_manner(&flow->track) * LB_ODD_B) >>
 		       32);
 }
 
-static __always_inline void lb_leaving6(const struct lb_flow6 *value, const struct lb_tuple *arriving,
-					struct lb_tuple *leaving)
-{
-	leaving->source = *(const union lb_ip *)value->source;
-	leaving->destination = *(const union lb_ip *)value->destination;
-	leaving->source_port = value->source_port;
-	leaving->destination_port = value->destination_port;
-	leaving->protocol = arriving->protocol;
-	leaving->family = LB_IPV6;
-	__builtin_memset(leaving->pad, 0, sizeof(leaving->pad));
-}
-
+/* Copies where the caller wants it, and not by way of the stack, of which there is little. */
 static __always_inline struct lb_track *lb_find6(void *map, const struct lb_tuple *arriving,
 						 struct lb_flow *flow)
 {
-	struct lb_flow6 *value = bpf_map_lookup_elem(map, arriving), copy;
-	__u64 *to = (__u64 *)&copy;
+	struct lb_flow6 *value = bpf_map_lookup_elem(map, arriving);
+	struct lb_tuple *leaving = &flow->leaving;
 	const __u64 *from = (const __u64 *)value;
+	__u64 last;
 
 	if (!value)
 		return NULL;
-	for (int i = 0; i < 5; i++)
-		to[i] = lb_load(from + i);
-	flow->track = value->track;
-	if (copy.check != lb_check6(arriving, &copy)) {
-		lb_count(LB_OUTCOME_check_failed);
-		return NULL;
-	}
-	lb_leaving6(&copy, arriving, &flow->leaving);
-	return &value->track;
+	lb_copy_device(&value->track, &flow->track);
+	for (int i = 0; i < 4; i++)
+		((__u64 *)leaving)[i] = lb_load(from + i);
+	last = lb_load(from + 4);
+	lb_copy_rest(&value->track, &flow->track);
+	leaving->source_port = (__u16)last;
+	leaving->destination_port = (__u16)(last >> 16);
+	leaving->protocol = arriving->protocol;
+	leaving->family = LB_IPV6;
+	__builtin_memset(leaving->pad, 0, sizeof(leaving->pad));
+	if ((__u32)(last >> 32) == lb_check6(arriving, flow))
+		return &value->track;
+	lb_count(LB_OUTCOME_check_failed);
+	return NULL;
 }
 
 static __always_inline long lb_insert6(void *map, const struct lb_tuple *arriving, const struct lb_flow *flow,
@@ -188,7 +223,7 @@ static __always_inline long lb_insert6(void *map, const struct lb_tuple *arrivin
 	*(union lb_ip *)value.destination = flow->leaving.destination;
 	value.source_port = flow->leaving.source_port;
 	value.destination_port = flow->leaving.destination_port;
-	value.check = lb_check6(arriving, &value);
+	value.check = lb_check6(arriving, flow);
 	value.track = flow->track;
 	return bpf_map_update_elem(map, arriving, &value, flags);
 }
@@ -217,16 +252,15 @@ LB_FUNCTION long lb_flow_insert(enum lb_table table, const struct lb_tuple *arri
 				 : lb_insert6(&lb_young6, arriving, flow, flags);
 }
 
-static __always_inline void lb_flow_erase(enum lb_table table, const struct lb_tuple *arriving)
+/* 0 for him who has removed the entry. */
+static __always_inline long lb_flow_erase(enum lb_table table, const struct lb_tuple *arriving)
 {
 	struct lb_flow4_key key;
 
-	if (arriving->family == LB_IPV4) {
-		lb_key4(arriving, &key);
-		bpf_map_delete_elem(lb_flow_map(table, LB_IPV4), &key);
-	} else {
-		bpf_map_delete_elem(lb_flow_map(table, LB_IPV6), arriving);
-	}
+	if (arriving->family == LB_IPV6)
+		return bpf_map_delete_elem(lb_flow_map(table, LB_IPV6), arriving);
+	lb_key4(arriving, &key);
+	return bpf_map_delete_elem(lb_flow_map(table, LB_IPV4), &key);
 }
 
 /* A young entry that is too old is as absent. */

@@ -3,6 +3,10 @@
  * tc: ingress opens and carries flows, egress restores the replies of those that went by the stack. On outward
  * devices for clients outside, on the host's end of pods' devices for what their sockets did not translate.
  */
+#define LB_OBJECT tc
+#define LB_CT_LOOKUP bpf_skb_ct_lookup
+#define LB_CT_CONTEXT struct __sk_buff
+
 #include "balance.h"
 #include "icmp.h"
 #include "reject.h"
@@ -17,6 +21,8 @@ static __always_inline enum lb_outcome lb_redirectable(struct __sk_buff *skb, st
 {
 	if (work->packet.hops <= 1)
 		return LB_OUTCOME_hop_limit;
+	if (!lb_leaves(skb, work))
+		return LB_OUTCOME_no_route;
 	return lb_too_big(skb, work) ? LB_OUTCOME_too_big : outcome;
 }
 
@@ -51,8 +57,13 @@ static __always_inline int lb_tc(struct __sk_buff *skb, enum lb_hook hook)
 	outcome = lb_skb_parse(skb, &work->packet);
 	if (outcome == LB_FINE)
 		outcome = lb_carry(skb, work, lb_balance(skb, hook, work));
+	else if (outcome == LB_OUTCOME_other_protocol)
+		outcome = lb_foreign(work);
 	lb_count(outcome);
 	switch (lb_action(outcome)) {
+	case LB_ACTION_STACK:
+		return lb_strays(skb, work) ? bpf_redirect_neigh(work->flow.track.device, NULL, 0, 0)
+					    : LB_NEXT;
 	case LB_ACTION_REDIRECT:
 		return bpf_redirect_neigh(work->flow.track.device, NULL, 0, 0);
 	case LB_ACTION_ANSWER:

@@ -3,6 +3,10 @@
  * XDP on outward devices: finishes what needs no stack, in both directions, and hands everything else on
  * untouched to tc. So it can be switched on and off at any time.
  */
+#define LB_OBJECT xdp
+#define LB_CT_LOOKUP bpf_xdp_ct_lookup
+#define LB_CT_CONTEXT struct xdp_md
+
 #include "balance.h"
 #include "rewrite.h"
 
@@ -39,7 +43,7 @@ LB_FUNCTION enum lb_outcome lb_xdp_transport(struct xdp_md *xdp, struct lb_packe
 /* Can the packet leave right now, by the device that its flow uses? The addresses are then in the FIB's answer. */
 static __always_inline int lb_way_out(struct xdp_md *xdp, struct lb_work *work)
 {
-	if (lb_route(xdp, work, LB_KEEP_SOURCE) != BPF_FIB_LKUP_RET_SUCCESS)
+	if (!lb_leaves(xdp, work) || lb_route(xdp, work, LB_KEEP_SOURCE) != BPF_FIB_LKUP_RET_SUCCESS)
 		return 0;
 	return work->fib.ifindex == work->flow.track.device &&
 	       bpf_map_lookup_elem(&lb_ports, &work->fib.ifindex);

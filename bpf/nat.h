@@ -3,37 +3,65 @@
 #ifndef SLUICE_BPF_NAT_H
 #define SLUICE_BPF_NAT_H
 
-#include "work.h"
+#include "held.h"
 
-#define LB_PROBES 16
-#define LB_PROBE_STEP 7919 /* a prime, so that probes of one flow spread over the ranges */
+/* With nine ports of ten in use, one flow in a million finds none. */
+#define LB_PROBES 128
 
-enum lb_claim { LB_CLAIMED, LB_CLAIM_TAKEN, LB_CLAIM_REFUSED };
+/* LB_CLAIM_YOUNG: taken by a flow that is not proven two-way, whose entry is in `work->there`. */
+enum lb_claim { LB_CLAIMED, LB_CLAIM_TAKEN, LB_CLAIM_YOUNG, LB_CLAIM_REFUSED };
 
 /* Keyed, so that nobody outside can aim at a backend or at a port. */
-static __always_inline __u64 lb_hash(const struct lb_tuple *tuple)
+static __always_inline __u64 lb_hash(const struct lb_tuple *tuple, const __u64 *key)
 {
 	const __u64 *words = (const __u64 *)tuple;
-	__u32 zero = 0;
-	const struct lb_node *node = bpf_map_lookup_elem(&lb_node, &zero);
-	__u64 state = node ? node->secret[0] : 0;
+	__u64 state = key[0];
 
 	for (int i = 0; i < 5; i++)
 		state = lb_mix(state, words[i]);
-	return lb_mix(state, node ? node->secret[1] : 0);
+	return lb_mix(state, key[1]);
 }
 
-/* The port of a probe: both ranges in a row, from a place that the hash decides. 0: no range at all. */
+static __always_inline const struct lb_node *lb_this_node(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&lb_node, &zero);
+}
+
+static __always_inline __u32 lb_low_ports(void)
+{
+	return lb_config.first_port ? lb_config.last_port - lb_config.first_port + 1 : 0;
+}
+
+static __always_inline __u32 lb_all_ports(void)
+{
+	__u32 high = lb_config.high_first_port ? lb_config.high_last_port - lb_config.high_first_port + 1 : 0;
+
+	return lb_low_ports() + high;
+}
+
+/* Primes: a step that is no divisor of how many ports there are comes to each of them before it repeats one. */
+#define LB_STEPS 16
+static const __u16 lb_steps[LB_STEPS] = {
+	1009, 1511, 2003, 2503, 3001, 3511, 4001, 4507, 5003, 5501, 6007, 6521, 7001, 7919, 8009, 9973,
+};
+
+/*
+ * The port of a probe: both ranges in a row, from a place and in steps that the hash decides, so that flows which meet
+ * on one port part on the next. 0: no range at all.
+ */
 static __always_inline __u16 lb_source_port(__u64 hash, __u32 probe)
 {
-	__u32 low = lb_config.first_port ? lb_config.last_port - lb_config.first_port + 1 : 0;
-	__u32 high = lb_config.high_first_port ? lb_config.high_last_port - lb_config.high_first_port + 1 : 0;
-	__u32 all = low + high;
-	__u32 place = (__u32)((hash >> 32) * all >> 32) + probe * LB_PROBE_STEP;
+	__u32 low = lb_low_ports(), all = lb_all_ports();
+	__u32 step = lb_steps[hash % LB_STEPS];
+	__u32 place;
 
 	if (!all)
 		return 0;
-	place %= all;
+	if (!(all % step))
+		step = 1;
+	place = (__u32)(((hash >> 32) * all >> 32) + (__u64)probe * step) % all;
 	return (__u16)(place < low ? lb_config.first_port + place : lb_config.high_first_port + place - low);
 }
 
@@ -57,7 +85,7 @@ LB_FUNCTION int lb_claim_tuple(struct lb_work *work)
 		return LB_CLAIMED;
 	live = lb_young_find(&work->other, &work->there);
 	if (live && !lb_same_tuple(&work->there.leaving, &work->half.leaving))
-		return LB_CLAIM_TAKEN;
+		return LB_CLAIM_YOUNG;
 	if (live) {
 		lb_flow_touch(live, &work->there.track, work->half.track.seen);
 		return LB_CLAIMED;
@@ -69,70 +97,119 @@ LB_FUNCTION int lb_claim_tuple(struct lb_work *work)
 	return live && lb_same_tuple(&work->there.leaving, &work->half.leaving) ? LB_CLAIMED : LB_CLAIM_TAKEN;
 }
 
+static __always_inline int lb_reserved_port(__u16 port)
+{
+	__u32 place = port / 64;
+	const __u64 *word = bpf_map_lookup_elem(&lb_reserved, &place);
+
+	return word && lb_load(word) >> port % 64 & 1;
+}
+
 /* A node port as a source port would make the reply look like a client. */
 static __always_inline int lb_port_usable(__u16 port, enum lb_protocol protocol)
 {
 	struct lb_frontend_key key = {.port = port, .protocol = protocol};
 	struct lb_frontend frontend;
 
-	return port && !lb_node_port_load(&key, &frontend);
+	return port && !lb_reserved_port(port) && !lb_node_port_load(&key, &frontend);
 }
 
-/* Does a TCP socket of this host, other than a listener, hold the tuple, as a packet that arrives here? */
-LB_FUNCTION int lb_socket_holds(void *ctx __arg_ctx, const struct lb_tuple *tuple)
+/* Remembers the claim that `work->there` is, if it is the oldest so far that nobody has proven. */
+static __always_inline void lb_note_oldest(struct lb_work *work)
 {
-	struct bpf_sock_tuple asked = {};
-	struct bpf_sock *found;
-	__u32 state;
+	__u32 age = lb_clock() - work->there.track.seen + 1;
 
-	if (!tuple || tuple->protocol != LB_TCP)
-		return 0;
-	if (tuple->family == LB_IPV4) {
-		asked.ipv4.saddr = tuple->source.words[3];
-		asked.ipv4.daddr = tuple->destination.words[3];
-		asked.ipv4.sport = bpf_htons(tuple->source_port);
-		asked.ipv4.dport = bpf_htons(tuple->destination_port);
-		found = bpf_skc_lookup_tcp(ctx, &asked, sizeof(asked.ipv4), BPF_F_CURRENT_NETNS, 0);
-	} else {
-		__builtin_memcpy(asked.ipv6.saddr, &tuple->source, 16);
-		__builtin_memcpy(asked.ipv6.daddr, &tuple->destination, 16);
-		asked.ipv6.sport = bpf_htons(tuple->source_port);
-		asked.ipv6.dport = bpf_htons(tuple->destination_port);
-		found = bpf_skc_lookup_tcp(ctx, &asked, sizeof(asked.ipv6), BPF_F_CURRENT_NETNS, 0);
-	}
-	if (!found)
-		return 0;
-	state = found->state;
-	bpf_sk_release(found);
-	return state != BPF_TCP_LISTEN;
+	if (work->flow.track.source_nat == LB_NO || age <= work->oldest_age)
+		return;
+	work->oldest_age = age;
+	work->oldest_port = work->flow.leaving.source_port;
 }
 
 /*
- * Claims a source port for `work->flow`, whose reply's track stands in `work->half`. The client's own port
- * comes first where only the destination changes. LB_FINE, or the outcome that ends the packet.
+ * Takes the oldest unproven claim among the probes over, so that a flood of flows that nobody answers cannot use the
+ * ports up. Who deletes the entry has won; the loser's packets begin anew.
  */
-LB_FUNCTION enum lb_outcome lb_claim(void *ctx __arg_ctx, struct lb_work *work)
+LB_FUNCTION enum lb_outcome lb_displace(struct lb_work *work)
 {
-	if (!work)
-		return LB_OUTCOME_flow_table_full;
-	lb_reverse(&work->packet.tuple, &work->half.leaving);
-	for (__u32 probe = 0; probe < LB_PROBES; probe++) {
-		int own = !probe && work->flow.track.source_nat == LB_NO;
-		int claim = LB_CLAIM_TAKEN;
+	struct lb_tuple *loser;
 
-		if (!own)
-			work->flow.leaving.source_port = lb_source_port(work->hash, probe);
-		lb_reverse(&work->flow.leaving, &work->other);
-		if (own || (lb_port_usable(work->flow.leaving.source_port, work->packet.tuple.protocol) &&
-			    !lb_socket_holds(ctx, &work->other)))
-			claim = lb_claim_tuple(work);
-		if (claim == LB_CLAIMED)
-			return LB_FINE;
-		if (claim == LB_CLAIM_REFUSED)
-			return LB_OUTCOME_flow_table_full;
+	if (!work || !work->oldest_age)
+		return LB_OUTCOME_ports_exhausted;
+	work->flow.leaving.source_port = (__u16)work->oldest_port;
+	lb_reverse(&work->flow.leaving, &work->other);
+	if (lb_flow_find(LB_FLOWS, &work->other, &work->there) ||
+	    !lb_flow_find(LB_YOUNG, &work->other, &work->there))
+		return LB_OUTCOME_ports_exhausted;
+	loser = &work->there.leaving;
+	if (lb_flow_erase(LB_YOUNG, &work->other))
+		return LB_OUTCOME_ports_exhausted;
+	lb_reverse(loser, &work->turned);
+	lb_flow_erase(LB_YOUNG, &work->turned);
+	if (lb_flow_insert(LB_YOUNG, &work->other, &work->half, BPF_NOEXIST))
+		return LB_OUTCOME_ports_exhausted;
+	lb_count(LB_OUTCOME_port_displaced);
+	return LB_FINE;
+}
+
+/* No port twice; and one at least, which may be the client's own. */
+static __always_inline __u32 lb_probes(const struct lb_work *work)
+{
+	__u32 all = lb_all_ports() + (work->flow.track.source_nat == LB_NO);
+
+	return all == 0 ? 1 : all < LB_PROBES ? all : LB_PROBES;
+}
+
+/* What all probes of one claim share. */
+struct lb_probing {
+	void *ctx;
+	struct lb_work *work;
+	enum lb_outcome outcome;
+};
+
+/* One probe; 1 ends them. The client's own port comes first where only the destination changes. */
+static long LB_OWN(lb_probe)(__u32 probe, struct lb_probing *probing)
+{
+	struct lb_work *work = probing->work;
+	int own = !probe && work->flow.track.source_nat == LB_NO;
+	int claim = LB_CLAIM_TAKEN;
+
+	if (!own)
+		work->flow.leaving.source_port = lb_source_port(work->hash, probe);
+	lb_reverse(&work->flow.leaving, &work->other);
+	if (own)
+		claim = lb_claim_tuple(work);
+	else if (!lb_port_usable(work->flow.leaving.source_port, work->packet.tuple.protocol))
+		;
+	else if (LB_OWN(lb_taken)(probing->ctx, &work->other))
+		lb_count(LB_OUTCOME_tuple_held);
+	else
+		claim = lb_claim_tuple(work);
+	if (claim == LB_CLAIM_YOUNG)
+		lb_note_oldest(work);
+	if (claim == LB_CLAIM_TAKEN || claim == LB_CLAIM_YOUNG) {
 		lb_count(LB_OUTCOME_port_collision);
+		return 0;
 	}
-	return LB_OUTCOME_ports_exhausted;
+	probing->outcome = claim == LB_CLAIMED ? LB_FINE : LB_OUTCOME_flow_table_full;
+	return 1;
+}
+
+/*
+ * Claims a source port for `work->flow`, whose reply's track stands in `work->half`. LB_FINE, or the outcome that
+ * ends the packet.
+ */
+LB_FUNCTION enum lb_outcome LB_OWN(lb_claim)(void *ctx __arg_ctx, struct lb_work *work)
+{
+	struct lb_probing probing = {.ctx = ctx, .work = work, .outcome = LB_OUTCOME_ports_exhausted};
+	const struct lb_node *node = lb_this_node();
+
+	if (!work || !node)
+		return LB_OUTCOME_flow_table_full;
+	work->hash = lb_hash(&work->packet.tuple, node->secret);
+	work->oldest_age = 0;
+	lb_reverse(&work->packet.tuple, &work->half.leaving);
+	bpf_loop(lb_probes(work), LB_OWN(lb_probe), &probing, 0);
+	return probing.outcome == LB_OUTCOME_ports_exhausted ? lb_displace(work) : probing.outcome;
 }
 
 #endif

@@ -19,6 +19,7 @@
 #include "cursor.h"
 #include "stats.h"
 
+#define LB_IP_DONT 0x4000
 #define LB_IP_MORE 0x2000
 #define LB_IP_OFFSET 0x1fff
 #define LB_V6_HEADERS 8 /* a longer chain of extension headers is left to the stack */
@@ -32,6 +33,7 @@ struct lb_icmp4 {
 	__be16 mtu;
 };
 
+#define LB_ICMP4_ECHO 8
 #define LB_ICMP4_UNREACHABLE 3
 #define LB_ICMP4_PORT 3 /* codes of the above */
 #define LB_ICMP4_TOO_BIG 4
@@ -99,6 +101,7 @@ struct lb_packet {
 	union lb_ip outer_destination;
 	__u32 promise;       /* of an answer: what the client's next packet must show */
 	__u32 proof;         /* what this packet shows: TCP's acknowledgement, SCTP's tag */
+	__u32 past;          /* of TCP: the number behind its last byte, SYN and FIN counted */
 	__u16 length;        /* of the IP packet */
 	__u16 network;       /* offset of the IP header */
 	__u16 transport;     /* offset of the TCP, UDP or ICMP header */
@@ -106,9 +109,10 @@ struct lb_packet {
 	__u16 inner_transport; /* and of the ports behind that */
 	LB_BYTE_ENUM lb_step step;
 	LB_BYTE_ENUM lb_part part;
-	__u32 id;  /* of a fragmented datagram */
-	__u8 hops; /* TTL or hop limit */
-	__u8 next; /* the IP protocol's number */
+	__u32 id; /* of a fragmented datagram */
+	LB_BYTE_ENUM lb_bool echo; /* an ICMP echo request */
+	__u8 hops;         /* TTL or hop limit */
+	__u8 next;         /* the IP protocol's number */
 };
 
 #define LB_MAX_OFFSET 0x7ff /* beyond this no header is looked for */
@@ -156,6 +160,7 @@ static __always_inline enum lb_outcome lb_parse_tcp(struct lb_cursor *cursor, st
 	packet->tuple.destination_port = bpf_ntohs(tcp->dest);
 	packet->promise = bpf_ntohl(tcp->seq) + 1;
 	packet->proof = bpf_ntohl(tcp->ack_seq);
+	packet->past = bpf_ntohl(tcp->seq) + lb_transport_room(packet) - tcp->doff * 4 + tcp->syn + tcp->fin;
 	packet->step = lb_tcp_step(tcp);
 	return LB_FINE;
 }
@@ -259,6 +264,7 @@ static __always_inline enum lb_outcome lb_parse_icmp4(struct lb_cursor *cursor, 
 
 	if (!icmp)
 		return LB_OUTCOME_malformed;
+	packet->echo = icmp->type == LB_ICMP4_ECHO ? LB_YES : LB_NO;
 	if (icmp->type != LB_ICMP4_UNREACHABLE && icmp->type != LB_ICMP4_TIME &&
 	    icmp->type != LB_ICMP4_PARAMETER)
 		return LB_OUTCOME_other_protocol;
@@ -282,6 +288,7 @@ static __always_inline enum lb_outcome lb_parse_icmp6(struct lb_cursor *cursor, 
 
 	if (!icmp)
 		return LB_OUTCOME_malformed;
+	packet->echo = icmp->icmp6_type == ICMPV6_ECHO_REQUEST ? LB_YES : LB_NO;
 	if (icmp->icmp6_type < ICMPV6_DEST_UNREACH || icmp->icmp6_type > ICMPV6_PARAMPROB)
 		return LB_OUTCOME_other_protocol;
 	packet->inner_network = lb_offset(cursor);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* ICMP answers of our own: port unreachable, and the size that a way out allows. Sent back where the packet came from. */
+/*
+ * Answers of our own: port unreachable, the size that a way out allows, and TCP's reset. Sent back where the packet
+ * came from.
+ */
 #ifndef SLUICE_BPF_REJECT_H
 #define SLUICE_BPF_REJECT_H
 
@@ -13,6 +16,16 @@
 struct lb_answer4 {
 	struct iphdr ip;
 	struct lb_icmp4 icmp;
+};
+
+struct lb_reset4 {
+	struct iphdr ip;
+	struct tcphdr tcp;
+};
+
+struct lb_reset6 {
+	struct ipv6hdr ip;
+	struct tcphdr tcp;
 };
 
 struct lb_answer6 {
@@ -112,6 +125,121 @@ static __always_inline int lb_make_room(struct __sk_buff *skb, struct lb_work *w
 	return bpf_skb_store_bytes(skb, 0, addresses, sizeof(addresses), 0);
 }
 
+/* ---- Resets. ---- */
+
+/*
+ * A connection that lost its way hears nothing of ICMP, and of pods' sandboxes nobody knows: they get a reset. Who
+ * knocks from outside is told as kube-proxy tells him.
+ */
+static __always_inline int lb_wants_reset(const struct lb_work *work)
+{
+	return work->packet.tuple.protocol == LB_TCP && !work->mtu &&
+	       (work->hook == LB_HOOK_POD_INGRESS || work->packet.step != LB_STEP_OPEN);
+}
+
+/* The sum over the pseudo header; the mapped prefixes of IPv4 add nothing to it. */
+static __always_inline __u64 lb_pseudo_sum(const struct lb_tuple *tuple, __u32 length)
+{
+	__u64 sum = (__u64)bpf_htons(IPPROTO_TCP) + bpf_htonl(length);
+
+	for (int i = 0; i < 4; i++)
+		sum += (__u64)tuple->source.words[i] + tuple->destination.words[i];
+	return sum;
+}
+
+/* A sum that is still to be finished, by hardware or by the receiver's kernel, is that of the pseudo header alone. */
+static __always_inline int lb_sum_unfinished(struct __sk_buff *skb, const struct lb_packet *packet)
+{
+	__u16 check;
+
+	if (bpf_skb_load_bytes(skb, lb_check_offset(packet), &check, sizeof(check)))
+		return 0;
+	return check == lb_fold16(lb_pseudo_sum(&packet->tuple, lb_transport_room(packet)));
+}
+
+/* RFC 9293, 3.10.7.1: with the number that the sender acknowledged, or acknowledging all that it sent. */
+static __always_inline void lb_fill_reset(const struct lb_packet *packet, struct tcphdr *tcp, int unfinished)
+{
+	const __u16 *words = (const __u16 *)tcp;
+	__u64 sum = lb_pseudo_sum(&packet->tuple, sizeof(*tcp));
+
+	__builtin_memset(tcp, 0, sizeof(*tcp));
+	tcp->source = bpf_htons(packet->tuple.destination_port);
+	tcp->dest = bpf_htons(packet->tuple.source_port);
+	tcp->doff = sizeof(*tcp) / 4;
+	tcp->rst = 1;
+	if (packet->step == LB_STEP_OPEN) {
+		tcp->ack = 1;
+		tcp->ack_seq = bpf_htonl(packet->past);
+	} else {
+		tcp->seq = bpf_htonl(packet->proof);
+	}
+	for (__u32 i = 0; i < sizeof(*tcp) / 2; i++)
+		sum += unfinished ? 0 : words[i];
+	tcp->check = unfinished ? lb_fold16(sum) : (__u16)~lb_fold16(sum);
+}
+
+/* Makes room for what goes behind the Ethernet header, and turns that around. */
+static __always_inline int lb_turn_ethernet(struct __sk_buff *skb, __u32 size)
+{
+	__u8 addresses[2 * ETH_ALEN];
+
+	if (bpf_skb_load_bytes(skb, 0, addresses + ETH_ALEN, ETH_ALEN) ||
+	    bpf_skb_load_bytes(skb, ETH_ALEN, addresses, ETH_ALEN) ||
+	    bpf_skb_change_tail(skb, ETH_HLEN + size, 0))
+		return -1;
+	return bpf_skb_store_bytes(skb, 0, addresses, sizeof(addresses), 0);
+}
+
+static __always_inline int lb_reset4(struct __sk_buff *skb, const struct lb_packet *packet, int unfinished)
+{
+	struct lb_reset4 reset = {};
+
+	reset.ip.version = 4;
+	reset.ip.ihl = 5;
+	reset.ip.frag_off = bpf_htons(LB_IP_DONT);
+	reset.ip.tot_len = bpf_htons(sizeof(reset));
+	reset.ip.ttl = LB_ANSWER_HOPS;
+	reset.ip.protocol = IPPROTO_TCP;
+	reset.ip.saddr = packet->tuple.destination.words[3];
+	reset.ip.daddr = packet->tuple.source.words[3];
+	reset.ip.check = (__u16)~lb_fold16(bpf_csum_diff(NULL, 0, (__be32 *)&reset.ip, sizeof(reset.ip), 0));
+	lb_fill_reset(packet, &reset.tcp, unfinished);
+	return lb_turn_ethernet(skb, sizeof(reset)) ||
+	       bpf_skb_store_bytes(skb, ETH_HLEN, &reset, sizeof(reset), BPF_F_RECOMPUTE_CSUM);
+}
+
+static __always_inline int lb_reset6(struct __sk_buff *skb, const struct lb_packet *packet, int unfinished)
+{
+	struct lb_reset6 reset = {};
+
+	reset.ip.version = 6;
+	reset.ip.payload_len = bpf_htons(sizeof(reset.tcp));
+	reset.ip.nexthdr = IPPROTO_TCP;
+	reset.ip.hop_limit = LB_ANSWER_HOPS;
+	__builtin_memcpy(&reset.ip.saddr, &packet->tuple.destination, 16);
+	__builtin_memcpy(&reset.ip.daddr, &packet->tuple.source, 16);
+	lb_fill_reset(packet, &reset.tcp, unfinished);
+	return lb_turn_ethernet(skb, sizeof(reset)) ||
+	       bpf_skb_store_bytes(skb, ETH_HLEN, &reset, sizeof(reset), BPF_F_RECOMPUTE_CSUM);
+}
+
+LB_FUNCTION int lb_reset(struct __sk_buff *skb, const struct lb_work *work)
+{
+	int unfinished, failed;
+
+	if (!work)
+		return 0;
+	unfinished = lb_sum_unfinished(skb, &work->packet);
+	failed = work->packet.tuple.family == LB_IPV4 ? lb_reset4(skb, &work->packet, unfinished)
+						      : lb_reset6(skb, &work->packet, unfinished);
+	if (!failed)
+		lb_count(LB_OUTCOME_answered_reset);
+	return !failed;
+}
+
+/* ---- All answers. ---- */
+
 /* Turns the packet into the answer and sends it back by the device it came by; drops it where it must not. */
 LB_FUNCTION int lb_answer(struct __sk_buff *skb, struct lb_work *work)
 {
@@ -135,6 +263,8 @@ LB_FUNCTION int lb_answer(struct __sk_buff *skb, struct lb_work *work)
 		lb_count(LB_OUTCOME_answer_limited);
 		return 0;
 	}
+	if (lb_wants_reset(work))
+		return lb_reset(skb, work);
 	if (lb_make_room(skb, work, size, ipv4 ? sizeof(answer.v4) : sizeof(answer.v6)))
 		return 0;
 	if (ipv4) {

@@ -71,16 +71,6 @@ static __always_inline int lb_node_port_load(struct lb_frontend_key *key, struct
 	return lb_frontend_load(key, frontend);
 }
 
-/* The frontend at the key's address and port; node ports only where this node serves them. */
-static __always_inline int lb_frontend_find(struct lb_frontend_key *key, struct lb_frontend *frontend)
-{
-	if (lb_frontend_load(key, frontend))
-		return 1;
-	if (lb_address_kind_of(key->address) != LB_NODE_PORT_ADDRESS)
-		return 0;
-	return lb_node_port_load(key, frontend);
-}
-
 static __always_inline const struct lb_service *lb_service_of(__u32 number)
 {
 	return bpf_map_lookup_elem(&lb_services, &number);
@@ -131,14 +121,15 @@ static __always_inline enum lb_picked lb_pick(struct lb_set set, __u32 service, 
 					      struct lb_backend *backend)
 {
 	__u32 slot = set.first + (__u32)((__u64)random * set.count >> 32);
-	const __u32 *value;
+	__u32 element = slot / LB_SLOTS_A_PAIR;
+	const struct lb_slots_pair *pair;
 
 	if (!set.count)
 		return LB_PICKED_NONE;
-	value = bpf_map_lookup_elem(&lb_slots, &slot);
-	if (!value)
+	pair = bpf_map_lookup_elem(&lb_slots, &element);
+	if (!pair)
 		return LB_PICKED_STALE;
-	*id = *(const volatile __u32 *)value;
+	*id = *(const volatile __u32 *)&pair->ids[slot % LB_SLOTS_A_PAIR];
 	return lb_backend_load(*id, service, backend) ? LB_PICKED : LB_PICKED_STALE;
 }
 

@@ -44,20 +44,36 @@ static __always_inline int lb_of_host(struct bpf_sock_addr *ctx)
 }
 
 /* A pod's loopback is not the node's: localhost serves node ports to sockets of the host alone. */
-static __always_inline int lb_serves_node_ports(struct lb_request *request)
+static __always_inline int lb_serves_node_ports(struct lb_request *request, enum lb_address_kind kind)
 {
-	enum lb_address_kind kind = lb_address_kind_of(request->asked.address);
-
 	return kind == LB_NODE_PORT_ADDRESS || (kind == LB_LOOPBACK_ADDRESS && lb_of_host(request->ctx));
 }
 
-static __always_inline int lb_asked_frontend(struct lb_request *request, struct lb_frontend *frontend)
+static __always_inline int lb_serves_protocol(const struct lb_request *request)
+{
+	return request->asked.protocol == LB_TCP || request->asked.protocol == LB_UDP;
+}
+
+/* Calls that the packet path serves, as the options say. */
+static __always_inline int lb_not_served(struct lb_request *request)
+{
+	return !lb_serves_protocol(request) || (lb_config.host_sockets && !lb_of_host(request->ctx));
+}
+
+enum lb_asked { LB_ASKED_FRONTEND, LB_ASKED_NOTHING, LB_ASKED_UNKNOWN_PORT };
+
+static __always_inline enum lb_asked lb_asked_frontend(struct lb_request *request,
+						       struct lb_frontend *frontend)
 {
 	struct lb_frontend_key key = request->asked;
+	enum lb_address_kind kind;
 
 	if (lb_frontend_load(&key, frontend))
-		return 1;
-	return lb_serves_node_ports(request) && lb_node_port_load(&key, frontend);
+		return LB_ASKED_FRONTEND;
+	kind = lb_address_kind_of(key.address);
+	if (lb_serves_node_ports(request, kind) && lb_node_port_load(&key, frontend))
+		return LB_ASKED_FRONTEND;
+	return kind == LB_CLUSTER_ADDRESS ? LB_ASKED_UNKNOWN_PORT : LB_ASKED_NOTHING;
 }
 
 /* What only the packet path can decide, or must. */
@@ -65,11 +81,7 @@ static __always_inline int lb_leaves(struct lb_request *request, struct lb_polic
 {
 	if (policy.packet_path || (policy.source_ranges && kind == LB_LOAD_BALANCER))
 		return 1;
-	if (request->asked.protocol != LB_TCP && request->asked.protocol != LB_UDP)
-		return 1;
-	if (request->from_loopback)
-		return 1;
-	return lb_config.host_sockets && !lb_of_host(request->ctx);
+	return request->from_loopback || lb_not_served(request);
 }
 
 static __always_inline struct lb_pair *lb_pair_of(struct lb_socket *socket,
@@ -168,16 +180,23 @@ static __always_inline enum lb_outcome lb_choose_for_socket(struct lb_request *r
 	}
 }
 
-/* Decides connect and sendmsg. All kinds but a ClusterIP give inside clients the cluster set (SEM-31, 32). */
+/*
+ * Decides connect and sendmsg; an unknown port of a ClusterIP is refused at once ("Our choices" A and D). All kinds but a
+ * ClusterIP give inside clients the cluster set (SEM-31, 32).
+ */
 static __always_inline enum lb_outcome lb_redirect_call(struct lb_request *request)
 {
 	const struct lb_service *service;
 	struct lb_frontend frontend;
 	struct lb_policy policy;
+	enum lb_asked asked;
 
 	if (request->call == LB_CONNECT)
 		lb_forget(request);
-	if (!lb_asked_frontend(request, &frontend))
+	asked = lb_asked_frontend(request, &frontend);
+	if (asked == LB_ASKED_UNKNOWN_PORT && !lb_not_served(request))
+		return LB_OUTCOME_socket_refused;
+	if (asked != LB_ASKED_FRONTEND)
 		return LB_OUTCOME_socket_unrelated;
 	request->service = frontend.service;
 	service = lb_service_of(frontend.service);

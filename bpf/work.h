@@ -21,18 +21,22 @@ enum lb_hook {
 
 struct lb_work {
 	struct lb_packet packet;
-	struct lb_flow flow;   /* the packet's entry: what it becomes */
-	struct lb_tuple other; /* the tuple of the other direction, as it arrives */
-	struct lb_flow half;   /* and its entry */
-	struct lb_flow there;  /* an entry that was in the way */
+	struct lb_flow flow;    /* the packet's entry: what it becomes */
+	struct lb_tuple other;  /* the tuple of the other direction, as it arrives */
+	struct lb_flow half;    /* and its entry */
+	struct lb_flow there;   /* an entry that was in the way */
+	struct lb_tuple turned; /* the key of that one's other half */
 	struct bpf_fib_lookup fib;
 	struct lb_backend backend;
-	__u64 hash;   /* keyed, of the packet's tuple: the same for every retransmission */
+	__u64 hash;   /* keyed, of the packet's tuple, for source ports: the same for every retransmission */
 	__u32 device; /* interface index the packet is seen on */
 	__u32 backend_id;
-	__u32 hook;    /* enum lb_hook */
-	__u32 mtu;     /* of the way out, where the packet was too big for it */
-	__u32 answers; /* ICMP answers given in `answer_second`; these two outlive the packet */
+	__u32 hook;       /* enum lb_hook */
+	__u32 mtu;        /* of the way out, where the packet was too big for it */
+	__u32 masquerade; /* enum lb_bool: outside of choice C this client gets the node's address */
+	__u32 oldest_age; /* seconds, of the oldest unproven claim among the probes, plus one; 0: there is none */
+	__u32 oldest_port; /* and its port */
+	__u32 answers;     /* ICMP answers given in `answer_second`; these two outlive the packet */
 	__u32 answer_second;
 	__u8 quote[LB_QUOTE]; /* what an ICMP answer quotes */
 };

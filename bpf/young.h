@@ -51,7 +51,16 @@ static __always_inline int lb_abandoned(struct lb_work *work)
 static __always_inline int lb_reused(const struct lb_work *work)
 {
 	return work->packet.step == LB_STEP_OPEN && work->flow.track.direction == LB_FORWARD &&
-	       work->flow.track.state == LB_CLOSING;
+	       work->flow.track.state >= LB_CLOSING;
+}
+
+/* The same where only the backend's reset was seen. A SYN of a known flow is rare, so a look-up more is cheap. */
+static __always_inline int lb_was_reset(struct lb_work *work)
+{
+	if (work->packet.step != LB_STEP_OPEN || work->flow.track.direction != LB_FORWARD)
+		return 0;
+	lb_reverse(&work->flow.leaving, &work->other);
+	return lb_flow_find(LB_FLOWS, &work->other, &work->there) && work->there.track.state == LB_RESET;
 }
 
 /* Nothing of a flow that has ended may catch the next one on its tuple, neither request nor answer. */
@@ -62,24 +71,61 @@ static __always_inline void lb_forget(struct lb_work *work)
 	lb_flow_erase(LB_YOUNG, &work->packet.tuple);
 }
 
-static __always_inline void lb_note_end(const struct lb_work *work, struct lb_track *live)
+/* Does a packet say that its side goes on? Behind a FIN comes nothing new, behind a reset nothing at all. */
+static __always_inline int lb_goes_on(const struct lb_work *work, enum lb_table table)
 {
-	if ((work->packet.step == LB_STEP_END || work->packet.step == LB_STEP_RESET) &&
-	    work->flow.track.state != LB_CLOSING)
-		live->state = LB_CLOSING;
+	const struct lb_track *track = &work->flow.track;
+
+	if (track->state < LB_CLOSING || work->packet.step != LB_STEP_DATA)
+		return 0;
+	if (track->state == LB_RESET || table == LB_YOUNG || work->packet.tuple.protocol != LB_TCP)
+		return 1;
+	return (__s32)(work->packet.past - track->number) > 0;
+}
+
+/* What this side says of the flow's end. Anybody may have forged it, so it only shortens the flow's life (REL-72). */
+static __always_inline void lb_note_end(const struct lb_work *work, struct lb_track *live,
+					enum lb_table table)
+{
+	const struct lb_track *track = &work->flow.track;
+
+	if (work->packet.step == LB_STEP_RESET && track->state != LB_RESET) {
+		live->state = LB_RESET;
+	} else if (work->packet.step == LB_STEP_END) {
+		if (table == LB_FLOWS &&
+		    (track->state != LB_CLOSING || (__s32)(work->packet.past - track->number) > 0))
+			live->number = work->packet.past;
+		if (track->state != LB_CLOSING)
+			live->state = LB_CLOSING;
+	} else if (lb_goes_on(work, table)) {
+		live->state = LB_OPEN;
+	}
+}
+
+/*
+ * The device that the other half's packets leave by; 0: the stack knows, or lb_leaves() will. Replies to outside go back
+ * by the uplink that the flow came by, whatever the stack's choice was (REL-66); but a reply says nothing of the way to
+ * the backend, which may be another than its own.
+ */
+static __always_inline __u32 lb_other_device(const struct lb_work *work)
+{
+	const struct lb_track *track = &work->flow.track;
+
+	if (track->way == LB_BY_REDIRECT && track->side == LB_POD_INGRESS)
+		return track->device;
+	return track->direction == LB_FORWARD && track->side == LB_OUTWARD_INGRESS ? work->device : 0;
 }
 
 /* Makes `work->other` and `work->half`, the flow's entry for the other direction, from the packet's own. */
 static __always_inline void lb_other_half(struct lb_work *work)
 {
 	const struct lb_track *track = &work->flow.track;
-	int by_stack = track->way == LB_BY_STACK;
 
 	lb_reverse(&work->flow.leaving, &work->other);
 	lb_reverse(&work->packet.tuple, &work->half.leaving);
 	work->half.track = *track;
 	work->half.track.seen = lb_clock();
-	work->half.track.device = by_stack ? 0 : track->side == LB_POD_INGRESS ? track->device : work->device;
+	work->half.track.device = lb_other_device(work);
 	work->half.track.direction = track->direction == LB_FORWARD ? LB_REPLY : LB_FORWARD;
 	work->half.track.side = track->other_side;
 	work->half.track.other_side = track->side;
@@ -102,6 +148,15 @@ static __always_inline enum lb_settled lb_settle(struct lb_work *work, const str
 	return lb_same_tuple(&work->there.leaving, &flow->leaving) ? LB_WAS_THERE : LB_REFUSED;
 }
 
+/* Has another flow taken this one's source port, because this one had not proven itself? */
+static __always_inline int lb_displaced(struct lb_work *work)
+{
+	if (work->flow.track.direction != LB_FORWARD || work->flow.track.source_nat == LB_NO)
+		return 0;
+	return lb_flow_find(LB_YOUNG, &work->other, &work->there) &&
+	       !lb_same_tuple(&work->there.leaving, &work->half.leaving);
+}
+
 /* Both halves or none: the reply's first, so that no forward packet is translated without a way back. */
 LB_FUNCTION int lb_promote(struct lb_work *work)
 {
@@ -112,6 +167,10 @@ LB_FUNCTION int lb_promote(struct lb_work *work)
 	if (!work)
 		return 0;
 	lb_other_half(work);
+	if (lb_displaced(work)) {
+		lb_count(LB_OUTCOME_promote_failed);
+		return 0;
+	}
 	if (work->flow.track.direction == LB_FORWARD) {
 		reply = &work->other, back = &work->half;
 		forward = &work->packet.tuple, there = &work->flow;
@@ -164,7 +223,8 @@ static __always_inline int lb_proves(const struct lb_work *work)
 		return 0;
 	if (track->direction == LB_REPLY)
 		return track->state == LB_OPENING && track->number == 1;
-	return track->state == LB_ANSWERED && work->packet.proof == track->number;
+	/* An end that was forged meanwhile takes nothing from the proof. */
+	return track->state != LB_OPENING && track->number != 1 && work->packet.proof == track->number;
 }
 
 /*
@@ -194,7 +254,7 @@ LB_FUNCTION enum lb_outcome lb_young(struct lb_work *work)
 		return LB_OUTCOME_left_to_tc;
 	if (lb_flow_touch(live, &work->flow.track, lb_clock()) && !lb_young_holds(work))
 		return LB_OUTCOME_unrelated;
-	lb_note_end(work, live);
+	lb_note_end(work, live, LB_YOUNG);
 	if (work->packet.step == LB_STEP_ANSWER && work->flow.track.direction == LB_REPLY)
 		lb_answered(work);
 	else if (lb_proves(work))

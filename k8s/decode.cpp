@@ -28,11 +28,12 @@ struct Head {
 };
 
 using M = wire::Metadata;
-constexpr std::array<Member<M>, 7> metadata_members = {{
+constexpr std::array<Member<M>, 8> metadata_members = {{
     {"name", leaf<&M::name, M>},
     {"namespace", leaf<&M::name_space, M>},
     {"uid", leaf<&M::uid, M>},
     {"creationTimestamp", leaf<&M::created, M>},
+    {"deletionTimestamp", leaf<&M::deleted, M>},
     {"resourceVersion", leaf<&M::version, M>},
     {"labels", leaf<&M::labels, M>},
     {"annotations", leaf<&M::annotations, M>},
@@ -209,9 +210,12 @@ constexpr std::array<Member<A>, 2> node_address_members = {{
     {"type", leaf<&A::type, A>},
     {"address", leaf<&A::address, A>},
 }};
-constexpr std::array<Member<N>, 2> node_spec_members = {{
+using T = wire::Taint;
+constexpr std::array<Member<T>, 1> taint_members = {{{"key", leaf<&T::key, T>}}};
+constexpr std::array<Member<N>, 3> node_spec_members = {{
     {"podCIDR", leaf<&N::pod_cidr, N>},
     {"podCIDRs", text_list<&NodeRules::pod_cidr, N>},
+    {"taints", object_list<T, taint_members, &NodeRules::taint, N>},
 }};
 constexpr std::array<Member<N>, 1> node_status_members = {{
     {"addresses", object_list<A, node_address_members, &NodeRules::address, N>},
@@ -219,6 +223,20 @@ constexpr std::array<Member<N>, 1> node_status_members = {{
 constexpr std::array<Member<N>, 2> node_members = {{
     {"spec", nested<node_spec_members, N>},
     {"status", nested<node_status_members, N>},
+}};
+
+// ---- ServiceCIDR. ----
+
+struct ServiceCidrWalk {
+  ServiceCidrRules rules;
+};
+
+using C = ServiceCidrWalk;
+constexpr std::array<Member<C>, 1> service_cidr_spec_members = {{
+    {"cidrs", text_list<&ServiceCidrRules::range, C>},
+}};
+constexpr std::array<Member<C>, 1> service_cidr_members = {{
+    {"spec", nested<service_cidr_spec_members, C>},
 }};
 
 // ---- The decoder. ----
@@ -234,6 +252,11 @@ Kind kind_of(const Head& head, Kind expected) {
   if (head.kind == "Node" && core) {
     return Kind::node;
   }
+  if (head.kind == "ServiceCIDR") {
+    const bool networking =
+        head.api_version == "networking.k8s.io/v1" || head.api_version == "networking.k8s.io/v1beta1";
+    return networking ? Kind::service_cidr : Kind::other;
+  }
   const bool discovery =
       head.api_version == "discovery.k8s.io/v1" || head.api_version == "discovery.k8s.io/v1beta1";
   return head.kind == "EndpointSlice" && discovery ? Kind::slice : Kind::other;
@@ -245,7 +268,7 @@ std::string foreign_reason(const Head& head) {
   }
   return fmt::format(
       "kind {} of apiVersion {} is not read: ignored (Service and Node of v1, EndpointSlice of "
-      "discovery.k8s.io/v1 are)",
+      "discovery.k8s.io/v1, ServiceCIDR of networking.k8s.io/v1 are)",
       rules::quoted(head.kind), rules::quoted(head.api_version));
 }
 
@@ -277,6 +300,7 @@ class JsonDecoder final : public Decoder {
   Verdict service(dom::element root, const Head& head, Decoded& decoded);
   Verdict slice(dom::element root, const Head& head, Decoded& decoded);
   Verdict node(dom::element root, const Head& head, Decoded& decoded);
+  Verdict service_cidr(dom::element root, Decoded& decoded);
 
   Origin origin_;
   dom::parser parser_;
@@ -304,6 +328,8 @@ Verdict JsonDecoder::walk(dom::element root, Kind expected, Decoded& decoded) {
       return service(root, head, decoded);
     case Kind::slice:
       return slice(root, head, decoded);
+    case Kind::service_cidr:
+      return service_cidr(root, decoded);
     default:
       return node(root, head, decoded);
   }
@@ -340,6 +366,15 @@ Verdict JsonDecoder::node(dom::element root, const Head& head, Decoded& decoded)
   return Verdict::object;
 }
 
+Verdict JsonDecoder::service_cidr(dom::element root, Decoded& decoded) {
+  ServiceCidrWalk walk{ServiceCidrRules(problems_)};
+  if (read_object(root, service_cidr_members, walk, problems_) == Read::refused) {
+    return Verdict::refused;
+  }
+  decoded.object = walk.rules.finish(decoded.key);
+  return Verdict::object;
+}
+
 std::string JsonDecoder::syntax_reason(simdjson::error_code error) {
   switch (error) {
     case simdjson::CAPACITY:
@@ -365,6 +400,9 @@ Kind item_kind(std::string_view list_kind) {
   }
   if (list_kind == "EndpointSliceList") {
     return Kind::slice;
+  }
+  if (list_kind == "ServiceCIDRList") {
+    return Kind::service_cidr;
   }
   return list_kind == "NodeList" ? Kind::node : Kind::other;
 }

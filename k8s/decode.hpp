@@ -15,7 +15,7 @@
 
 namespace lb::k8s {
 
-using Object = std::variant<Service, EndpointSlice, Node>;
+using Object = std::variant<Service, EndpointSlice, Node, ServiceCidr>;
 
 enum class Verdict : std::uint8_t {
   object,   ///< there is an object

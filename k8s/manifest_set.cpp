@@ -27,6 +27,9 @@ void erase_from(Sink& sink, const ObjectId& id) {
     case Kind::node:
       sink.erase_node(id.key.name);
       break;
+    case Kind::service_cidr:
+      sink.erase_service_cidr(id.key.name);
+      break;
     case Kind::other:
       break;
   }

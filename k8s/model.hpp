@@ -53,6 +53,8 @@ struct ObjectKey {
 
 enum class ServiceType : std::uint8_t { cluster_ip, node_port, load_balancer, external_name };
 enum class TrafficPolicy : std::uint8_t { cluster, local };
+/// How a backend is chosen for a new flow.
+enum class Selection : std::uint8_t { random, maglev };
 
 struct ServicePort {
   std::string name;  ///< empty for a service's only port
@@ -78,8 +80,9 @@ struct Service {
   TrafficPolicy internal_policy = TrafficPolicy::cluster;
   TrafficPolicy external_policy = TrafficPolicy::cluster;
   std::uint16_t health_check_node_port = 0;
-  std::uint32_t affinity_seconds = 0;      ///< 0: none
-  std::vector<std::string> topology_keys;  ///< annotation sluice.lb/topology-keys or spec.topologyKeys
+  std::uint32_t affinity_seconds = 0;       ///< 0: none
+  std::vector<std::string> topology_keys;   ///< annotation sluice.lb/topology-keys or spec.topologyKeys
+  Selection selection = Selection::random;  ///< annotation sluice.lb/selection
   std::vector<ServicePort> ports;
   bool operator==(const Service&) const = default;
 };
@@ -121,7 +124,16 @@ struct Node {
   std::vector<Address> internal_ips;
   std::vector<Address> external_ips;
   std::vector<Prefix> pod_cidrs;
+  /// Being deleted, or tainted by the cluster's autoscaler: no new connections from outside (SEM-59).
+  bool leaving = false;
   bool operator==(const Node&) const = default;
+};
+
+/// Address ranges that ClusterIPs are taken from; those of an object that is not ready count too (SEM-17).
+struct ServiceCidr {
+  std::string name;
+  std::vector<Prefix> ranges;
+  bool operator==(const ServiceCidr&) const = default;
 };
 
 }  // namespace lb::k8s

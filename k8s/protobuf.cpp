@@ -126,6 +126,11 @@ Kind kind_of(const Envelope& envelope, Kind expected) {
   if (envelope.api_version == "v1") {
     return envelope.kind == "Service" ? Kind::service : envelope.kind == "Node" ? Kind::node : Kind::other;
   }
+  if (envelope.kind == "ServiceCIDR") {
+    const bool networking =
+        envelope.api_version == "networking.k8s.io/v1" || envelope.api_version == "networking.k8s.io/v1beta1";
+    return networking ? Kind::service_cidr : Kind::other;
+  }
   // v1beta1 has other field numbers, and no API server that we know speaks it any more.
   const bool slice = envelope.kind == "EndpointSlice" && envelope.api_version == "discovery.k8s.io/v1";
   return slice ? Kind::slice : Kind::other;
@@ -144,12 +149,13 @@ class ProtobufDecoder final : public Decoder {
   Verdict service(std::string_view message, const wire::Metadata& metadata, Decoded& decoded);
   Verdict slice(std::string_view message, const wire::Metadata& metadata, Decoded& decoded);
   Verdict node(std::string_view message, const wire::Metadata& metadata, Decoded& decoded);
+  Verdict service_cidr(std::string_view message, Decoded& decoded);
   void node_status(std::string_view bytes, NodeRules& rules);
   std::string_view node_spec(std::string_view bytes, NodeRules& rules);
 
   Origin origin_;
   Problems problems_;
-  std::string created_;
+  Times times_;
   wire::Endpoint endpoint_;  ///< used again and again: its vectors keep their memory
 };
 
@@ -194,6 +200,8 @@ Verdict ProtobufDecoder::walk(std::string_view bytes, Kind expected, Decoded& de
       return service(envelope->message, head, decoded);
     case Kind::slice:
       return slice(envelope->message, head, decoded);
+    case Kind::service_cidr:
+      return service_cidr(envelope->message, decoded);
     default:
       return node(envelope->message, head, decoded);
   }
@@ -204,7 +212,7 @@ wire::Metadata ProtobufDecoder::metadata(std::string_view message) {
   wire::Metadata metadata;
   for (Message object(message); object.next();) {
     if (object.tag() == 1) {
-      read_metadata(object.bytes(), metadata, created_);
+      read_metadata(object.bytes(), metadata, times_);
     } else {
       object.skip();
     }
@@ -282,6 +290,8 @@ std::string_view ProtobufDecoder::node_spec(std::string_view bytes, NodeRules& r
   for (Message message(bytes); message.next();) {
     if (message.tag() == 1) {
       single = message.bytes();
+    } else if (message.tag() == 5) {
+      rules.taint(read_taint(message.bytes()));
     } else if (message.tag() == 7) {
       const auto range = message.bytes();
       const Problems::Step list(problems_, "podCIDRs");
@@ -319,6 +329,30 @@ void ProtobufDecoder::node_status(std::string_view bytes, NodeRules& rules) {
     const Problems::Step step(problems_, addresses++);
     rules.address(address);
   }
+}
+
+/// ServiceCIDR{metadata, spec{cidrs...}}.
+Verdict ProtobufDecoder::service_cidr(std::string_view message, Decoded& decoded) {
+  ServiceCidrRules rules(problems_);
+  const Problems::Step spec_step(problems_, "spec");
+  const Problems::Step list(problems_, "cidrs");
+  std::size_t ranges = 0;
+  for (Message object(message); object.next();) {
+    if (object.tag() != 2) {
+      object.skip();
+      continue;
+    }
+    for (Message spec(object.bytes()); spec.next();) {
+      if (spec.tag() == 1) {
+        const Problems::Step step(problems_, ranges++);
+        rules.range(spec.bytes());
+      } else {
+        spec.skip();
+      }
+    }
+  }
+  decoded.object = rules.finish(decoded.key);
+  return Verdict::object;
 }
 
 Verdict ProtobufDecoder::node(std::string_view message, const wire::Metadata& metadata, Decoded& decoded) {

@@ -59,11 +59,18 @@ inline void read_pair(std::string_view bytes, wire::Pairs& out) {
   }
 }
 
-/// ObjectMeta; `created` keeps the text that the metadata views.
-void read_metadata(std::string_view bytes, wire::Metadata& metadata, std::string& created);
+/// Of an ObjectMeta's times, which the metadata views.
+struct Times {
+  std::string created;
+  std::string deleted;
+};
+
+/// ObjectMeta.
+void read_metadata(std::string_view bytes, wire::Metadata& metadata, Times& times);
 [[nodiscard]] wire::ServicePort read_service_port(std::string_view bytes);
 void read_affinity(std::string_view bytes, wire::Service& wire);
 [[nodiscard]] wire::Ingress read_ingress(std::string_view bytes);
+[[nodiscard]] wire::Taint read_taint(std::string_view bytes);
 [[nodiscard]] wire::SlicePort read_slice_port(std::string_view bytes);
 void read_endpoint(std::string_view bytes, wire::Endpoint& endpoint);
 /// As new, its vectors' memory kept.

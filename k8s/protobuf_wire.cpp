@@ -31,7 +31,7 @@ static std::string time_text(std::int64_t seconds) {
 }
 
 /// ObjectMeta.
-void read_metadata(std::string_view bytes, wire::Metadata& metadata, std::string& created) {
+void read_metadata(std::string_view bytes, wire::Metadata& metadata, Times& times) {
   for (Message message(bytes); message.next();) {
     switch (message.tag()) {
       case 1:
@@ -47,8 +47,12 @@ void read_metadata(std::string_view bytes, wire::Metadata& metadata, std::string
         metadata.version = message.bytes();
         break;
       case 8:
-        created = time_text(read_seconds(message.bytes()));
-        metadata.created = created;
+        times.created = time_text(read_seconds(message.bytes()));
+        metadata.created = times.created;
+        break;
+      case 9:
+        times.deleted = time_text(read_seconds(message.bytes()));
+        metadata.deleted = times.deleted;
         break;
       case 11:
         read_pair(message.bytes(), metadata.labels);
@@ -122,6 +126,18 @@ wire::Ingress read_ingress(std::string_view bytes) {
     }
   }
   return ingress;
+}
+
+wire::Taint read_taint(std::string_view bytes) {
+  wire::Taint taint;
+  for (Message message(bytes); message.next();) {
+    if (message.tag() == 1) {
+      taint.key = message.bytes();
+    } else {
+      message.skip();
+    }
+  }
+  return taint;
 }
 
 wire::SlicePort read_slice_port(std::string_view bytes) {

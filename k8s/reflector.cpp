@@ -110,6 +110,10 @@ Flow Reflector::head(const ApiHead& head, Time now) {
   if (encoding_ == nullptr) {
     return give_up(Result::broken, fmt::format("answered in {}", printable_type(head.content_type)));
   }
+  if (mode_ == Mode::watch && !last_trouble_.empty()) {
+    last_trouble_.clear();
+    listener_.trouble(resource_.path + ": the server answers again");
+  }
   const bool events = mode_ == Mode::watch || mode_ == Mode::streaming_list;
   reader_ = events ? encoding_->watch_reader() : encoding_->list_reader();
   deadline_ = now + (mode_ == Mode::watch ? patience_.watch : patience_.body);
@@ -176,14 +180,20 @@ void Reflector::tell_problems(const Decoded& decoded) {
 /// In a list: all up to version_ is known, so an object of that time that is not, or is newer here, is of a
 /// view that has been left behind. In a watch: all events are newer than version_.
 bool Reflector::from_the_past(const Decoded& decoded) const {
-  if (decoded.version == 0 || version_ == 0) {
+  if (decoded.version == 0 || (listing() && restored_ == Restored::believed)) {
     return false;
   }
-  if (!listing()) {
-    return decoded.version <= version_;
-  }
   const auto known = known_.find(decoded.key);
-  return known == known_.end() ? decoded.version <= version_ : decoded.version < known->second.version;
+  const bool older = known != known_.end() && decoded.version < known->second.version;
+  const bool compares = version_ != 0 && (!listing() || known == known_.end());
+  return older || (compares && decoded.version <= version_);
+}
+
+void Reflector::note_version(std::uint64_t version) {
+  seen_ = std::max(seen_, version);
+  if (mode_ == Mode::watch) {
+    version_ = std::max(version_, version);
+  }
 }
 
 Flow Reflector::upserted(Decoded& decoded) {
@@ -196,9 +206,8 @@ Flow Reflector::upserted(Decoded& decoded) {
   }
   auto& known = known_[decoded.key];
   known = {std::max(known.version, decoded.version), round_};
-  if (mode_ == Mode::watch) {
-    version_ = std::max(version_, decoded.version);
-  }
+  unfinished_ = unfinished_ || listing();
+  note_version(decoded.version);
   if (decoded.verdict == Verdict::object) {
     listener_.upsert(std::move(*decoded.object));
   } else if (decoded.verdict == Verdict::absent) {
@@ -215,9 +224,7 @@ Flow Reflector::deleted(const Decoded& decoded) {
   if (!listing() && from_the_past(decoded)) {
     return Flow::go_on;
   }
-  if (mode_ == Mode::watch) {
-    version_ = std::max(version_, decoded.version);
-  }
+  note_version(decoded.version);
   if (known_.erase(decoded.key) != 0) {
     listener_.erase(resource_.kind, decoded.key);
   }
@@ -230,13 +237,13 @@ Flow Reflector::bookmark(std::string_view bytes) {
     return give_up(Result::broken, "sent a bookmark that cannot be read");
   }
   if (mode_ == Mode::watch) {
-    version_ = std::max(version_, mark->version);
+    note_version(mark->version);
     return Flow::go_on;
   }
   if (!mark->initial_end) {
     return Flow::go_on;
   }
-  if (mark->version < version_) {
+  if (mark->version < seen_) {
     return give_up(Result::past, "answers from the past");
   }
   list_complete(mark->version);
@@ -253,13 +260,17 @@ void Reflector::list_complete(std::uint64_t version) {
     listener_.erase(resource_.kind, it->first);
     it = known_.erase(it);
   }
-  version_ = version;
+  version_ = seen_ = version;
+  unfinished_ = false;
   mode_ = Mode::watch;
   more_.clear();
   whole_list_ = false;
   streaming_cuts_ = 0;
   past_since_.reset();
-  succeeded();
+  restored_ = Restored::no;
+  if (trouble_ != Trouble::relist) {
+    succeeded();  // else when its watch is good: lists are dear
+  }
   synced_ = true;
   listener_.listed(resource_.kind);
 }

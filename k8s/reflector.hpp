@@ -16,12 +16,16 @@
 
 namespace lb::k8s {
 
+/// Older API servers do not have every resource.
+enum class Presence : std::uint8_t { required, optional };
+
 /// What to list and watch.
 struct Resource {
   Kind kind = Kind::other;
   std::string path;            ///< "/api/v1/services"
   std::string label_selector;  ///< empty: all
   std::string field_selector;  ///< empty: all
+  Presence presence = Presence::required;
 };
 
 /// What is preferred; the answer's Content-Type says what was sent.
@@ -29,13 +33,17 @@ enum class ApiEncoding : std::uint8_t { protobuf, json };
 
 /// How long is waited for what.
 struct Patience {
-  Time head{30'000};        ///< for the head of an answer, connecting included
-  Time body{30'000};        ///< for the next byte of a list
-  Time watch{120'000};      ///< for the next byte of a watch; servers send a bookmark each minute
-  Time first_pause{500};    ///< before the second try; each further pause is twice as long, ±25 %
+  Time head{30'000};    ///< for the head of an answer, connecting included
+  Time body{30'000};    ///< for the next byte of a list
+  Time watch{120'000};  ///< for the next byte of a watch; servers send a bookmark each minute
+  /// Before the second try, ±25 %. It doubles once, then grows as an eighth of the time for which the trouble
+  /// has lasted, so that a server that returns is noticed soon; where asking is what hurts (429, lists anew)
+  /// it doubles each time.
+  Time first_pause{500};
   Time unreachable{1'000};  ///< the longest pause while there is no server: back within 2 s (REL-30)
   Time refused{8'000};      ///< the longest pause while it answers with an error
   Time overloaded{30'000};  ///< the longest pause while it answers 429
+  Time absent{60'000};      ///< the pause while it does not have an optional resource
   Time past{15'000};        ///< so long a server may answer from the past before that is the present (REL-76)
   std::uint32_t page = 500;   ///< objects in a piece of a list
   std::uint32_t least = 300;  ///< seconds after which the server ends a watch, at least; at most twice that
@@ -69,7 +77,8 @@ class Reflector {
   /// `stop`: the connection is to be closed, then end(End::stopped).
   [[nodiscard]] Flow head(const ApiHead& head, Time now);
   [[nodiscard]] Flow body(std::string_view bytes, Time now);
-  void end(End how, Time now);
+  /// `detail`, for people: the server, and what failed.
+  void end(End how, Time now, std::string detail = {});
   /// When to call end(End::silent) or, between requests, begin().
   [[nodiscard]] Time deadline() const { return deadline_; }
 
@@ -78,6 +87,9 @@ class Reflector {
   /// What the objects told so far stand for; 0 before the first list.
   [[nodiscard]] std::uint64_t version() const { return version_; }
   [[nodiscard]] std::size_t objects() const { return known_.size(); }
+  /// Whether what is told now is part of a list that is not whole.
+  [[nodiscard]] bool listing() const { return mode_ == Mode::streaming_list || mode_ == Mode::list; }
+  [[nodiscard]] const Resource& resource() const { return resource_; }
 
  private:
   enum class Mode : std::uint8_t {
@@ -88,6 +100,8 @@ class Reflector {
   };
   /// What the answer under way has come to.
   enum class Result : std::uint8_t { open, relist, chunked, whole_list, retry, past, broken };
+  /// Why there is a pause.
+  enum class Trouble : std::uint8_t { none, unreachable, refused, overloaded, relist, past };
   struct Known {
     std::uint64_t version = 0;
     std::uint32_t round = 0;  ///< the last list that held it
@@ -96,7 +110,6 @@ class Reflector {
 
   [[nodiscard]] std::string target();
   [[nodiscard]] std::string accept() const;
-  [[nodiscard]] bool listing() const { return mode_ == Mode::streaming_list || mode_ == Mode::list; }
   void start_list();
   void list_meta(ListMeta meta);
   Flow object(std::string_view bytes);
@@ -107,6 +120,7 @@ class Reflector {
   Flow error_event(std::string_view bytes);
   Flow give_up(Result result, std::string why);
   [[nodiscard]] bool from_the_past(const Decoded& decoded) const;
+  void note_version(std::uint64_t version);
   void tell_problems(const Decoded& decoded);
   void list_complete(std::uint64_t version);
   void page_ended();
@@ -117,7 +131,8 @@ class Reflector {
   void settle_past(Time now);
   void watch_ended(Time now);
   void succeeded();
-  void again(Time now, Time longest);
+  void again(Time now, Trouble trouble);
+  [[nodiscard]] Time longest(Trouble trouble) const;
   [[nodiscard]] Time jittered(Time pause);
   void say(std::string_view what, Time pause);
 
@@ -133,6 +148,9 @@ class Reflector {
   bool whole_list_ = false;  ///< without a limit, because a continue token expired
   bool synced_ = false;
   std::uint64_t version_ = 0;
+  std::uint64_t seen_ =
+      0;  ///< the newest version of anything told; more than version_ after a part of a list
+  bool unfinished_ = false;  ///< a part of a list was told: only a whole list makes it good
   std::map<ObjectKey, Known> known_;
   std::uint32_t round_ = 0;
   std::string more_;  ///< the continue token of the list under way
@@ -150,11 +168,18 @@ class Reflector {
   Time begun_{0};
 
   Connection connection_ = Connection::any;
-  unsigned failures_ = 0;        ///< in a row
+  Trouble trouble_ = Trouble::none;
+  Time trouble_since_{0};
+  unsigned failures_ = 0;        ///< in a row, of the same trouble
   unsigned streaming_cuts_ = 0;  ///< streaming lists that broke off, in a row
   std::optional<Time> past_since_;
+  /// A list held objects older than those known, from a server that is not behind: its store was restored and
+  /// has gone on since. The next list is believed.
+  enum class Restored : std::uint8_t { no, suspected, believed };
+  Restored restored_ = Restored::no;
   Time not_before_{0};
   Time deadline_{0};
+  std::string detail_;
   std::string last_trouble_;
 };
 

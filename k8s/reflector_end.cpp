@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <utility>
 
 #include "k8s/reflector.hpp"
 #include "k8s/reflector_text.hpp"
@@ -59,7 +60,7 @@ std::string printable_type(std::string_view content_type) {
 }
 
 void Reflector::succeeded() {
-  failures_ = 0;
+  trouble_ = Trouble::none;
   last_trouble_.clear();
 }
 
@@ -68,10 +69,29 @@ Time Reflector::jittered(Time pause) {
   return pause - Time(quarter) + Time(random_() % (2 * quarter + 1));
 }
 
-void Reflector::again(Time now, Time longest) {
-  const auto doublings = std::min(failures_, 10U);
-  ++failures_;
-  auto pause = jittered(std::min(longest, patience_.first_pause * (1U << doublings)));
+Time Reflector::longest(Trouble trouble) const {
+  switch (trouble) {
+    case Trouble::unreachable:
+      return patience_.unreachable;
+    case Trouble::overloaded:
+      return patience_.overloaded;
+    case Trouble::past:
+      return std::min(patience_.refused, patience_.past / 4);
+    default:
+      return patience_.refused;
+  }
+}
+
+void Reflector::again(Time now, Trouble trouble) {
+  if (std::exchange(trouble_, trouble) != trouble) {
+    trouble_since_ = now;
+    failures_ = 0;
+  }
+  const bool asking_hurts = trouble == Trouble::overloaded || trouble == Trouble::relist;
+  const auto doublings = std::min(failures_++, asking_hurts ? 10U : 1U);
+  const auto eighth = asking_hurts ? Time(0) : (now - trouble_since_) / 8;
+  const auto grown = std::max(patience_.first_pause * (1U << doublings), eighth);
+  auto pause = jittered(std::min(longest(trouble), grown));
   const auto asked = retry_after_ != 0 ? Time(std::chrono::seconds(retry_after_)) : Time(0);
   pause = std::max(pause, std::min(asked, longest_retry_after));
   not_before_ = deadline_ = now + pause;
@@ -84,11 +104,13 @@ void Reflector::say(std::string_view what, Time pause) {
     return;
   }
   last_trouble_ = what;
-  listener_.trouble(fmt::format("{}: {}; trying again in {:.1f} s", resource_.path, what,
+  listener_.trouble(fmt::format("{}: {}{}; trying again in {:.1f} s", resource_.path, what,
+                                detail_.empty() ? "" : fmt::format(" ({})", detail_),
                                 static_cast<double>(pause.count()) / 1000));
 }
 
-void Reflector::end(End how, Time now) {
+void Reflector::end(End how, Time now, std::string detail) {
+  detail_ = std::move(detail);
   not_before_ = deadline_ = now;
   if (mode_ == Mode::watch && head_.status == 200 && now - begun_ >= good_watch) {
     succeeded();
@@ -111,7 +133,7 @@ void Reflector::end(End how, Time now) {
 void Reflector::body_ended(Time now) {
   switch (mode_) {
     case Mode::list:
-      if (meta_.version < version_ || meta_.version == 0) {
+      if (meta_.version < seen_ || meta_.version == 0) {
         (void)give_up(meta_.version == 0 ? Result::broken : Result::past,
                       meta_.version == 0 ? "sent a list without a version" : "answers from the past");
         settle(now);
@@ -120,13 +142,19 @@ void Reflector::body_ended(Time now) {
       page_ended();
       return;
     case Mode::probe:
-      if (meta_.version != 0 && meta_.version < version_) {
+      if (meta_.version != 0 && meta_.version < seen_) {
         (void)give_up(Result::past, "answers from the past");
         settle(now);
         return;
       }
       past_since_.reset();
       mode_ = Mode::watch;
+      if (restored_ == Restored::suspected) {
+        restored_ = Restored::believed;
+      }
+      if (unfinished_ || restored_ == Restored::believed) {
+        start_list();
+      }
       return;
     case Mode::streaming_list:
       failed(End::cut, now);  // before its end bookmark
@@ -144,7 +172,7 @@ void Reflector::watch_ended(Time now) {
   }
   if (told_ == 0 && now - begun_ < shortest_watch) {
     why_ = "the server ends watches at once";
-    again(now, patience_.refused);
+    again(now, Trouble::refused);
   }
 }
 
@@ -190,6 +218,10 @@ void Reflector::refused(Time now) {
   if (code >= 300 && code < 400) {
     why_ += " (redirects are not followed)";
   }
+  if (code == 404 && resource_.presence == Presence::optional) {
+    not_before_ = deadline_ = now + jittered(patience_.absent);
+    return;
+  }
   if (code == 410) {
     result_ = mode_ == Mode::list && !more_.empty() ? Result::whole_list : Result::relist;
   } else if ((code == 400 || code == 422) && mode_ == Mode::streaming_list) {
@@ -218,7 +250,8 @@ void Reflector::failed(End how, Time now) {
   } else {
     mode_ = Mode::probe;  // another server, or a restored one, may be behind the address
   }
-  again(now, how == End::unreachable ? patience_.unreachable : patience_.refused);
+  const bool nobody = how == End::unreachable || (how == End::cut && head_.status == 0);
+  again(now, nobody ? Trouble::unreachable : Trouble::refused);
 }
 
 void Reflector::settle(Time now) {
@@ -234,7 +267,7 @@ void Reflector::settle(Time now) {
       return;
     case Result::relist:
       start_list();
-      again(now, patience_.refused);
+      again(now, Trouble::relist);
       return;
     case Result::past:
       settle_past(now);
@@ -250,7 +283,7 @@ void Reflector::settle(Time now) {
       } else {
         mode_ = Mode::probe;
       }
-      again(now, head_.status == 429 ? patience_.overloaded : patience_.refused);
+      again(now, head_.status == 429 ? Trouble::overloaded : Trouble::refused);
       return;
     case Result::open:
       return;
@@ -262,14 +295,17 @@ void Reflector::settle(Time now) {
 void Reflector::settle_past(Time now) {
   connection_ = Connection::fresh;
   past_since_ = past_since_.value_or(now);
+  if (listing()) {
+    restored_ = Restored::suspected;
+  }
   why_ = "the server answers from the past";
   if (now - *past_since_ < patience_.past) {
     mode_ = Mode::probe;
-    again(now, std::min(patience_.refused, patience_.past / 4));
+    again(now, Trouble::past);
     return;
   }
   why_ = "the server's versions are lower for good (restored from a backup?): taking what it has";
-  version_ = 0;
+  version_ = seen_ = 0;
   for (auto& [key, known] : known_) {
     known.version = 0;
   }

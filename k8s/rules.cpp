@@ -1,4 +1,4 @@
-// Rules that several kinds share, and those of Nodes.
+// Rules that several kinds share, and those of Nodes and ServiceCIDRs.
 #include "k8s/rules.hpp"
 
 #include <fmt/format.h>
@@ -9,6 +9,9 @@
 
 namespace lb::k8s {
 namespace {
+
+/// The cluster autoscaler's, whatever its effect (SEM-59).
+constexpr std::string_view leaving_taint = "ToBeDeletedByClusterAutoscaler";
 
 bool lower_or_digit(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
 
@@ -22,6 +25,8 @@ std::string_view kind_text(Kind kind) {
       return "EndpointSlice";
     case Kind::node:
       return "Node";
+    case Kind::service_cidr:
+      return "ServiceCIDR";
     case Kind::other:
       break;
   }
@@ -36,7 +41,7 @@ std::optional<ObjectKey> identify(Kind kind, const wire::Metadata& metadata, Ori
     problems.add("name", key.name.empty() ? "is missing" : rules::quoted(key.name) + " is no object name");
     return std::nullopt;
   }
-  if (kind == Kind::node) {
+  if (kind == Kind::node || kind == Kind::service_cidr) {
     key.name_space.clear();
     return key;
   }
@@ -71,6 +76,10 @@ void NodeRules::pod_cidr(std::string_view text) {
   }
 }
 
+void NodeRules::taint(const wire::Taint& taint) {
+  node_.leaving = node_.leaving || taint.key == leaving_taint;
+}
+
 Node NodeRules::finish(ObjectKey key, const wire::Metadata& metadata, std::string_view pod_cidr) {
   if (node_.pod_cidrs.empty() && !pod_cidr.empty()) {
     const Problems::Step spec(problems_, "spec");
@@ -78,12 +87,26 @@ Node NodeRules::finish(ObjectKey key, const wire::Metadata& metadata, std::strin
     this->pod_cidr(pod_cidr);
   }
   node_.name = std::move(key.name);
+  node_.leaving = node_.leaving || !metadata.deleted.empty();
   std::map<std::string_view, std::string_view> sorted;
   for (const auto& [name, value] : metadata.labels) {
     sorted[name] = value;  // of equal keys the last one counts, as in the API server's decoder
   }
   node_.labels.assign(sorted.begin(), sorted.end());
   return std::move(node_);
+}
+
+void ServiceCidrRules::range(std::string_view text) {
+  if (const auto prefix = Prefix::parse(text)) {
+    cidr_.ranges.push_back(*prefix);
+  } else {
+    problems_.add(rules::quoted(text) + " is no address range");
+  }
+}
+
+ServiceCidr ServiceCidrRules::finish(ObjectKey key) {
+  cidr_.name = std::move(key.name);
+  return std::move(cidr_);
 }
 
 namespace rules {

@@ -16,9 +16,9 @@ namespace lb::k8s {
 /// has not: its objects get the API server's defaults here, and spec.topologyKeys is read.
 enum class Origin : std::uint8_t { api_server, manifest };
 
-enum class Kind : std::uint8_t { other, service, slice, node };
+enum class Kind : std::uint8_t { other, service, slice, node, service_cidr };
 
-/// "Service", "EndpointSlice", "Node"; "object" for others.
+/// "Service", "EndpointSlice", "Node", "ServiceCIDR"; "object" for others.
 [[nodiscard]] std::string_view kind_text(Kind kind);
 
 /// The object's key, or nothing (with a problem) if it has none that can be one.
@@ -44,6 +44,7 @@ class ServiceRules {
   void affinity(const wire::Service& wire);
   void topology(const wire::Metadata& metadata, const wire::Service& wire);
   void topology_key(std::string_view text);
+  void selection(const wire::Metadata& metadata);
 
   Origin origin_;
   Problems& problems_;
@@ -72,18 +73,32 @@ class SliceRules {
   EndpointSlice slice_;
 };
 
-/// A Node: labels, addresses, pod ranges.
+/// A Node: labels, addresses, pod ranges, whether it is leaving (SEM-59).
 class NodeRules {
  public:
   explicit NodeRules(Problems& problems) : problems_(problems) {}
 
   void address(const wire::NodeAddress& address);
   void pod_cidr(std::string_view text);
+  void taint(const wire::Taint& taint);
   [[nodiscard]] Node finish(ObjectKey key, const wire::Metadata& metadata, std::string_view pod_cidr);
 
  private:
   Problems& problems_;
   Node node_;
+};
+
+/// A ServiceCIDR (SEM-17).
+class ServiceCidrRules {
+ public:
+  explicit ServiceCidrRules(Problems& problems) : problems_(problems) {}
+
+  void range(std::string_view text);
+  [[nodiscard]] ServiceCidr finish(ObjectKey key);
+
+ private:
+  Problems& problems_;
+  ServiceCidr cidr_;
 };
 
 namespace rules {

@@ -281,6 +281,18 @@ void ServiceRules::topology(const wire::Metadata& metadata, const wire::Service&
   }
 }
 
+void ServiceRules::selection(const wire::Metadata& metadata) {
+  const auto annotation = rules::find(metadata.annotations, "sluice.lb/selection", problems_);
+  const auto text = rules::trimmed(annotation.value_or(""));
+  if (text == "maglev") {
+    service_.selection = Selection::maglev;
+  } else if (annotation && text != "random") {
+    const Problems::Step step(problems_, "metadata");
+    problems_.add(fmt::format(
+        "annotation sluice.lb/selection: {} is neither random nor maglev; taken as random", quoted(text)));
+  }
+}
+
 Service ServiceRules::finish(ObjectKey key, const wire::Metadata& metadata, const wire::Service& wire) {
   service_.key = std::move(key);
   sort_unique(service_.external_ips);
@@ -298,6 +310,7 @@ Service ServiceRules::finish(ObjectKey key, const wire::Metadata& metadata, cons
     affinity(wire);
   }
   topology(metadata, wire);
+  selection(metadata);
   return std::move(service_);
 }
 

@@ -1,4 +1,4 @@
-// What a source of objects (manifests today, the API server later) tells the model. One direction only.
+// What a source of objects (manifests, API servers) tells the model. One direction only.
 #pragma once
 
 #include <string>
@@ -21,14 +21,23 @@ class Sink {
   virtual void upsert(Service service) = 0;
   virtual void upsert(EndpointSlice slice) = 0;
   virtual void upsert(Node node) = 0;
+  virtual void upsert(ServiceCidr cidr) = 0;
   virtual void erase_service(const ObjectKey& key) = 0;
   virtual void erase_slice(const ObjectKey& key) = 0;
   virtual void erase_node(const std::string& name) = 0;
+  virtual void erase_service_cidr(const std::string& name) = 0;
   virtual void complain(Complaint complaint) = 0;
   /// End of a burst: everything that one change of the source brought has been told.
   virtual void flush() = 0;
   /// The first complete list has been told; called once.
   virtual void synced() = 0;
+};
+
+class Source {
+ public:
+  virtual ~Source() = default;
+  /// Begins to tell. Throws StartError if the source cannot be read at all. To be called once.
+  virtual void start() = 0;
 };
 
 }  // namespace lb::k8s

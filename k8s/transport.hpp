@@ -1,11 +1,12 @@
-// Requests to the API server and the heads of its answers, as values: what the pure side (reflector) and the
-// side with sockets (client) say to each other.
+// Requests to the API server and its answers: what the pure side (reflector, source) and the side with
+// sockets (client) say to each other.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace lb::k8s {
 
@@ -34,6 +35,31 @@ enum class End : std::uint8_t {
   unreachable,  ///< no head came: no address, no connection, no TLS
   silent,       ///< the deadline passed
   stopped,      ///< the reader of the body wanted no more
+};
+
+enum class Flow : std::uint8_t { go_on, stop };
+
+/// Receives one answer: head(), body()... and in any case end(). After Flow::stop only end(End::stopped).
+class AnswerReader {
+ public:
+  virtual ~AnswerReader() = default;
+  virtual Flow head(const ApiHead& head) = 0;
+  /// A piece of the body, decompressed; lives until the call returns.
+  virtual Flow body(std::string_view bytes) = 0;
+  /// `detail` names the server and what failed, for people; empty where nothing did.
+  virtual void end(End how, std::string detail) = 0;
+};
+
+/// A way to the API servers for one request at a time.
+class ApiLine {
+ public:
+  virtual ~ApiLine() = default;
+  /// Tells `reader` the answer; nothing before this returns. The last request must have ended.
+  virtual void ask(const ApiRequest& request, AnswerReader& reader) = 0;
+  /// Gives the request under way up: its reader is told nothing more.
+  virtual void hang_up() = 0;
+  /// The server that is, or was last, spoken to: "https://10.0.0.1:6443"; empty: none yet.
+  [[nodiscard]] virtual std::string server() const = 0;
 };
 
 }  // namespace lb::k8s

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "k8s/decode.hpp"
+#include "k8s/transport.hpp"
 
 namespace lb::k8s {
 
@@ -16,8 +17,6 @@ namespace lb::k8s {
 inline constexpr std::size_t most_object_bytes = std::size_t{64} << 20U;
 
 enum class EventType : std::uint8_t { upserted, deleted, bookmark, error, unknown };
-
-enum class Flow : std::uint8_t { go_on, stop };
 
 /// A list's own metadata; in an answer in pieces, of this piece.
 struct ListMeta {

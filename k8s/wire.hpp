@@ -17,6 +17,7 @@ struct Metadata {
   std::string_view name_space;
   std::string_view uid;
   std::string_view created;  ///< RFC 3339
+  std::string_view deleted;  ///< the same; empty: nobody has asked for its deletion
   std::string_view version;  ///< resourceVersion
   Pairs labels;
   Pairs annotations;
@@ -64,6 +65,10 @@ struct Endpoint {
   std::vector<std::string_view> hint_nodes;
   Pairs topology;       ///< deprecatedTopology (v1)
   Pairs beta_topology;  ///< topology (v1beta1)
+};
+
+struct Taint {
+  std::string_view key;
 };
 
 struct NodeAddress {

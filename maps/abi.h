@@ -24,7 +24,7 @@
 #define LB_ALIGN8 __attribute__((aligned(8)))
 
 /* The version of everything in this file. It names the pin directory: another layout, another directory. */
-#define LB_LAYOUT 1
+#define LB_LAYOUT 2
 
 /* Default sizes; the agent's options change them before the maps are made. */
 #define LB_MAX_FRONTENDS 65536
@@ -35,7 +35,7 @@
 #define LB_MAX_YOUNG 131072
 /* A young entry that no packet used for longer is ignored. */
 #define LB_YOUNG_SECONDS 75
-#define LB_MAX_ADDRESSES 4096
+#define LB_MAX_ADDRESSES 65536
 #define LB_MAX_DEVICES 4096
 #define LB_MAX_AFFINITY 131072
 #define LB_MAX_RANGES 65536
@@ -78,13 +78,14 @@ struct lb_frontend {
 } LB_ALIGN8;
 LB_ASSERT(sizeof(struct lb_frontend) == 8);
 
-/* ---- This node's own addresses. ---- */
+/* ---- This node's own addresses, and those of services where all ports count. ---- */
 
 LB_BYTE_ENUM lb_address_kind {
 	LB_NO_ADDRESS,
 	LB_NODE_ADDRESS,      /* ours, without node ports */
 	LB_NODE_PORT_ADDRESS, /* ours, and node ports are served on it */
 	LB_LOOPBACK_ADDRESS, /* node ports are served on it for sockets of the host's own network namespace */
+	LB_CLUSTER_ADDRESS,  /* a ClusterIP, and not ours: what no frontend answers there is refused */
 };
 
 struct lb_address_key {
@@ -127,6 +128,13 @@ LB_BYTE_ENUM lb_scope { LB_CLUSTER, LB_LOCAL };
 
 LB_BYTE_ENUM lb_verdict { LB_REJECT, LB_DROP };
 
+/* Which key the choice of backend is made with: see struct lb_node. */
+LB_BYTE_ENUM lb_selection {
+	LB_RANDOM, /* slots stand for weights */
+	LB_MAGLEV, /* slots are a consistent table, the same on every node */
+};
+#define LB_SELECTIONS 2
+
 /* One 64-bit word. */
 struct lb_policy {
 	enum lb_scope internal;        /* the set of a ClusterIP's clients */
@@ -135,7 +143,8 @@ struct lb_policy {
 	enum lb_verdict local_empty;   /* what happens when the local set is empty */
 	enum lb_bool source_ranges;    /* load-balancer addresses are limited by lb_ranges */
 	enum lb_bool packet_path;      /* socket hooks leave this service to the packet hooks */
-	__u8 pad[2];
+	enum lb_selection selection;
+	__u8 pad;
 } LB_ALIGN8;
 
 struct lb_service {
@@ -181,8 +190,15 @@ struct lb_backend {
 } LB_ALIGN8;
 LB_ASSERT(sizeof(struct lb_backend) == 32);
 
-/* An element of lb_slots: a backend id. The kernel's arrays step by 8 bytes: see LB_SLOT_STRIDE. */
-#define LB_SLOT_STRIDE 8
+/*
+ * An element of lb_slots: two slots, each a backend id, because the kernel's arrays step by 8 bytes and half of a
+ * cache line would be empty. Slot n is ids[n % 2] of element n / 2.
+ */
+#define LB_SLOTS_A_PAIR 2
+struct lb_slots_pair {
+	__u32 ids[LB_SLOTS_A_PAIR];
+} LB_ALIGN8;
+LB_ASSERT(sizeof(struct lb_slots_pair) == 8);
 
 /* ---- Flows. A flow is two entries, one per direction, each keyed by the tuple as it arrives. ---- */
 
@@ -202,12 +218,16 @@ LB_BYTE_ENUM lb_way {
 	LB_BY_REDIRECT, /* rewritten and sent out by us, in both directions */
 };
 
-/* What an entry has seen; it may shorten an entry's life and never refuses a packet. */
+/*
+ * What an entry has seen; it may shorten an entry's life and never refuses a packet. From LB_CLOSING on the flow is
+ * over, unless data follows.
+ */
 LB_BYTE_ENUM lb_state {
 	LB_OPENING,  /* not proven two-way */
 	LB_ANSWERED, /* the SYN-ACK was seen; `number` is what the client must acknowledge */
 	LB_OPEN,
-	LB_CLOSING, /* a FIN or an RST was seen */
+	LB_CLOSING, /* a FIN was seen */
+	LB_RESET,   /* an RST was seen: no side sends more */
 };
 
 struct lb_flow4_key {
@@ -231,21 +251,28 @@ struct lb_flow6_key {
 } LB_ALIGN8;
 LB_ASSERT(sizeof(struct lb_flow6_key) == 40);
 
-/* One 64-bit word: what to write into one end of the packet, tied to the entry's key by `check`. */
+/*
+ * One 64-bit word: what to write into one end of the packet. `check` ties it to the entry's key, and half of the
+ * track's constant part with it: backend and service at the source's end, the rest at the destination's.
+ */
 struct lb_end4 {
 	__u8 address[4];
 	__u16 port;
 	__u16 check;
 } LB_ALIGN8;
 
-/* What both families share. Times are seconds of lb_clock (see struct lb_node). */
+/*
+ * What both families share. Times are seconds of lb_clock (see struct lb_node). `seen`, `number` and `state` change, and
+ * `device` does so once, from 0; all else is constant, and checked.
+ */
 struct lb_track {
 	__u32 backend;
 	__u32 service;
 	__u32 device; /* interface index that packets of this direction leave by; 0: the stack knows */
 	__u32 seen;   /* when the last packet passed */
 	__u32 opened;
-	__u32 number; /* what the client's first ACK must acknowledge; 1 in LB_OPENING: no handshake */
+	/* What the client's first ACK must acknowledge; 1 in LB_OPENING: no handshake; in LB_CLOSING: the FIN's end. */
+	__u32 number;
 	enum lb_side side;
 	enum lb_side other_side; /* where the flow's other entry acts */
 	enum lb_direction direction;
@@ -268,7 +295,7 @@ struct lb_flow6 {
 	__u8 destination[16];
 	__u16 source_port;
 	__u16 destination_port;
-	__u32 check; /* over the key and the four fields above */
+	__u32 check; /* over the key, the four fields above and the constant part of the track */
 	struct lb_track track;
 } LB_ALIGN8;
 LB_ASSERT(sizeof(struct lb_flow6) == 72);
@@ -291,7 +318,10 @@ struct lb_affinity {
 } LB_ALIGN8;
 LB_ASSERT(sizeof(struct lb_affinity) == 16);
 
-/* ---- Source ranges: who may reach a service's load-balancer addresses (SEM-37). ---- */
+/* ---- Ranges of addresses: by service who may reach its load-balancer addresses (SEM-37), and two more lists. ---- */
+
+#define LB_CLUSTER_IP_RANGES 0    /* where ClusterIPs are taken from (SEM-17) */
+#define LB_POD_RANGES 0xffffffffu /* whose addresses are pods' (SEM-32) */
 
 /* `prefix` counts the service number's 32 bits too; IPv4 prefixes count their 96 mapped bits. */
 struct lb_range_key {
@@ -349,12 +379,36 @@ struct lb_socket {
 	__u32 pad;
 } LB_ALIGN8;
 
+/* ---- Ports that source NAT leaves to the kernel: a bit a port, 64 an element, the lowest first. ---- */
+
+#define LB_RESERVED_WORDS 1024
+
 /* ---- The node: what all programs need to know and may change while they run. One element, mmapable. ---- */
+
+/* How a family's pods are told from other clients (SEM-32). */
+LB_BYTE_ENUM lb_detector {
+	LB_NO_DETECTOR,
+	LB_BY_RANGE,  /* the source is in LB_POD_RANGES */
+	LB_BY_DEVICE, /* the packet comes from a pod's device */
+};
+
+/* One 64-bit word. */
+struct lb_conduct {
+	enum lb_detector detector4;
+	enum lb_detector detector6;
+	enum lb_bool masquerade_all;   /* also what pods send to ClusterIPs gets this node's address */
+	enum lb_bool drop_unallocated; /* nothing leaves towards a ClusterIP that no service has */
+	__u8 pad[4];
+} LB_ALIGN8;
+LB_ASSERT(sizeof(struct lb_conduct) == 8);
 
 struct lb_node {
 	__u8 source4[16]; /* source address towards remote backends where the FIB cannot say */
 	__u8 source6[16];
-	__u64 secret[2];  /* keys the choice of backend and of source ports */
+	__u64 secret[2]; /* keys the choice of source ports */
+	/* keys the choice of backend, by lb_selection; LB_MAGLEV's is the cluster's */
+	__u64 choice[LB_SELECTIONS][2];
+	struct lb_conduct conduct;
 	__u32 layout;     /* LB_LAYOUT */
 	__u32 hertz;      /* timer ticks a second; lb_clock counts seconds of them */
 	__u64 started;    /* Unix seconds at which the running or last agent had written its first plan */

@@ -44,8 +44,11 @@ class MappedArray {
   static_assert(std::is_trivially_copyable_v<T>);
 
  public:
-  /// The kernel lays elements out in steps of eight bytes.
-  static constexpr std::size_t stride = (sizeof(T) + 7) / 8 * 8;
+  /// The kernel lays elements out in steps of eight bytes; what is smaller shares an element with its
+  /// neighbours.
+  static constexpr std::size_t per_element = sizeof(T) < 8 ? 8 / sizeof(T) : 1;
+  static constexpr std::size_t element_bytes = per_element > 1 ? 8 : sizeof(T);
+  static constexpr std::size_t stride = per_element > 1 ? sizeof(T) : (sizeof(T) + 7) / 8 * 8;
 
   MappedArray() = default;
   /// EMSGSIZE when the map's sizes are not those of the type.
@@ -53,16 +56,17 @@ class MappedArray {
     auto info = map_info(fd.get());
     if (!info) return info.error();
     if (info->type != BPF_MAP_TYPE_ARRAY || info->key_size != sizeof(std::uint32_t) ||
-        info->value_size != sizeof(T)) {
+        info->value_size != element_bytes) {
       return make_error_code(boost::system::errc::message_size);
     }
-    auto mapping = Mapping::of_map(fd.get(), info->max_entries * stride, access);
+    const auto count = static_cast<std::uint32_t>(info->max_entries * per_element);
+    auto mapping = Mapping::of_map(fd.get(), count * stride, access);
     if (!mapping) return mapping.error();
-    return MappedArray(std::move(fd), std::move(*mapping), info->max_entries);
+    return MappedArray(std::move(fd), std::move(*mapping), count);
   }
   /// Zeroed memory that no kernel knows, for tests and dry runs.
   [[nodiscard]] static MappedArray in_memory(std::uint32_t count) {
-    return MappedArray(Fd(), Mapping::in_memory(count * stride), count);
+    return MappedArray(Fd(), Mapping::in_memory((count * stride + 7) / 8 * 8), count);
   }
 
   [[nodiscard]] std::uint32_t size() const noexcept { return size_; }
@@ -70,6 +74,7 @@ class MappedArray {
 
   /// Word by word: whole where nobody writes more than one word of that element meanwhile.
   [[nodiscard]] T load(std::uint32_t index) const noexcept {
+    if constexpr (per_element > 1) return part(index).load(std::memory_order_relaxed);
     T element;
     auto* bytes = reinterpret_cast<std::byte*>(&element);
     for (std::size_t at = 0; at * 8 < sizeof(T); ++at) {
@@ -81,6 +86,7 @@ class MappedArray {
 
   /// For elements that no reader can reach yet.
   void store(std::uint32_t index, const T& element) noexcept {
+    if constexpr (per_element > 1) return part(index).store(element, std::memory_order_relaxed);
     std::array<std::uint64_t, stride / 8> words{};
     std::memcpy(words.data(), &element, sizeof(element));
     for (std::size_t at = 0; at < words.size(); ++at)
@@ -117,6 +123,10 @@ class MappedArray {
   [[nodiscard]] std::atomic_ref<std::uint64_t> word(std::uint32_t index, std::size_t at) const noexcept {
     auto* bytes = mapping_.data() + (index * stride) + (at * 8);
     return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(bytes));
+  }
+
+  [[nodiscard]] std::atomic_ref<T> part(std::uint32_t index) const noexcept {
+    return std::atomic_ref<T>(*reinterpret_cast<T*>(mapping_.data() + (index * stride)));
   }
 
   Fd fd_;

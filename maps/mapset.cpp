@@ -143,6 +143,7 @@ Opened<MapSet> MapSet::open(const Pins& pins, Access access) {
       .open("lb_slots", set.slots)
       .open("lb_backends", set.backends)
       .open("lb_node", set.node)
+      .open("lb_reserved", set.reserved)
       .open("lb_flows4", set.flows4)
       .open("lb_flows6", set.flows6)
       .open("lb_young4", set.young4)

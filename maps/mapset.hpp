@@ -74,6 +74,7 @@ class MapSet {
   MappedArray<std::uint32_t> slots;
   MappedArray<lb_backend> backends;  ///< by id; service 0 is a free one
   MappedArray<lb_node> node;         ///< one element
+  MappedArray<std::uint64_t> reserved;
   HashMap<lb_flow4_key, lb_flow4> flows4;
   HashMap<lb_flow6_key, lb_flow6> flows6;
   HashMap<lb_flow4_key, lb_flow4> young4;

@@ -22,17 +22,21 @@
 	X(other_protocol, PASS, "none of TCP, UDP, SCTP, nor an ICMP error about them")                      \
 	X(unrelated, PASS, "no flow and no service")                                                         \
 	X(left_to_tc, PASS, "XDP left it to tc, which can use the stack")                                    \
-	X(own_source, PASS, "claims to come from this node or a service: the stack's martian check decides") \
+	X(martian, DROP, "for a service, from loopback, a group or nobody; or for loopback, from outside")   \
+	X(own_source, DROP, "for a service, and claims to come from this node")                              \
+	X(service_source, DROP, "for a service, and claims to come from one")                                \
 	X(flow_stack, STACK, "packet of a known flow, given to the stack")                                   \
 	X(flow_redirect, REDIRECT, "packet of a known flow, sent out")                                       \
 	X(flow_xdp, REDIRECT, "packet of a known flow, sent out by XDP")                                     \
-	X(new_local, STACK, "first packet of a flow to a backend on this node")                              \
+	X(new_local, STACK, "first packet of a flow that keeps its source, as to a backend on this node")    \
 	X(new_remote, REDIRECT, "first packet of a flow to a backend elsewhere")                             \
 	X(new_xdp, REDIRECT, "first packet of a flow to a backend elsewhere, sent out by XDP")               \
 	X(icmp_stack, STACK, "ICMP error about a known flow, given to the stack")                            \
 	X(icmp_redirect, REDIRECT, "ICMP error about a known flow, sent out")                                \
 	X(no_backend_reject, ANSWER, "no endpoint anywhere: port unreachable")                               \
 	X(no_backend_drop, DROP, "no endpoint on this node, and the policy asks for one")                    \
+	X(unknown_port, ANSWER, "for a ClusterIP, at a port or of a protocol that the service has not")      \
+	X(unallocated, DROP, "on its way out towards a ClusterIP that no service has")                       \
 	X(new_from_pod, STACK, "first packet of a flow that a pod opens, at the pod's device")               \
 	X(new_hairpin, REDIRECT, "first packet of a flow that a pod opens to itself")                        \
 	X(range_denied, DROP, "the client is in none of the service's source ranges")                        \
@@ -49,10 +53,14 @@
 	X(promoted, EVENT, "flow proven two-way and moved to the flow table")                                \
 	X(promote_failed, EVENT, "flow table full: the flow stays young")                                    \
 	X(port_collision, EVENT, "a source port was taken and the next one was probed")                      \
+	X(port_displaced, EVENT, "all probed ports were taken: the oldest unproven flow lost its own")       \
+	X(tuple_held, EVENT, "a tuple belongs to the kernel's conntrack or to a socket: left to it")         \
+	X(flow_replaced, EVENT, "a new connection straight to a backend ended a dead flow on its tuple")     \
+	X(answered_reset, EVENT, "refused by a TCP reset")                                                   \
 	X(check_failed, EVENT, "a value read from a hash was not its key's, and was not believed")           \
 	X(socket_translated, CALL, "connect or send to a service, given a backend")                          \
 	X(socket_kept, CALL, "send to a service, kept on the socket's backend")                              \
-	X(socket_refused, CALL, "connect or send refused: no endpoint")                                      \
+	X(socket_refused, CALL, "connect or send refused: no endpoint, or no such port")                     \
 	X(socket_dropped, CALL, "call left alone, the packet path drops: no endpoint on this node")          \
 	X(socket_left, CALL, "call left to the packet path")                                                 \
 	X(socket_unrelated, CALL, "a call that concerns no service")                                         \

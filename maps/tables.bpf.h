@@ -47,9 +47,9 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, LB_MAX_SLOTS);
+	__uint(max_entries, LB_MAX_SLOTS / LB_SLOTS_A_PAIR);
 	__type(key, __u32);
-	__type(value, __u32);
+	__type(value, struct lb_slots_pair);
 } lb_slots SEC(".maps") __weak;
 
 struct {
@@ -76,6 +76,14 @@ struct {
 	__type(key, __u32);
 	__type(value, struct lb_node);
 } lb_node SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, LB_RESERVED_WORDS);
+	__type(key, __u32);
+	__type(value, __u64);
+} lb_reserved SEC(".maps") __weak;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -76,7 +76,9 @@ std::string_view word(lb_kind kind) noexcept {
 }
 
 std::string_view word(lb_address_kind kind) noexcept {
-  return pick(std::to_array<std::string_view>({"none", "node-address", "node-port-address"}), kind);
+  return pick(std::to_array<std::string_view>(
+                  {"none", "node-address", "node-port-address", "loopback-address", "cluster-address"}),
+              kind);
 }
 
 std::string_view word(lb_scope scope) noexcept {
@@ -106,7 +108,7 @@ std::string_view word(lb_way way) noexcept {
 }
 
 std::string_view word(lb_state state) noexcept {
-  return pick(std::to_array<std::string_view>({"opening", "answered", "open", "closing"}), state);
+  return pick(std::to_array<std::string_view>({"opening", "answered", "open", "closing", "reset"}), state);
 }
 
 std::string address_text(std::span<const std::uint8_t, 16> address) {
@@ -146,6 +148,7 @@ std::string service_line(const lb_name& name, const lb_service& service) {
   if (service.affinity_seconds != 0) line += fmt::format(" affinity={}s", service.affinity_seconds);
   if (policy.source_ranges == LB_YES) line += " source-ranges";
   if (policy.packet_path == LB_YES) line += " packet-path";
+  if (policy.selection == LB_MAGLEV) line += " maglev";
   return line;
 }
 

@@ -1,14 +1,19 @@
 // Opens the pins, reads what is asked for, and hands it to the printers.
 #include "agent/commands/commands.hpp"
 
+#include <bpf/bpf.h>
 #include <fmt/format.h>
+#include <net/if.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include "agent/clock.hpp"
 #include "agent/commands/show.hpp"
+#include "agent/device_maps.hpp"
 #include "agent/error.hpp"
+#include "agent/owners.hpp"
 
 namespace lb::agent {
 namespace {
@@ -37,10 +42,25 @@ std::vector<std::string> pinned_links(const maps::Pins& pins) {
   std::error_code error;
   for (std::filesystem::directory_iterator at(pins.links(), error), end; !error && at != end;
        at.increment(error)) {
-    names.push_back(at->path().filename().string());
+    if (!at->is_directory(error)) {
+      names.push_back(at->path().filename().string());
+    }
   }
   std::ranges::sort(names);
   return names;
+}
+
+/// At the hooks of the devices that are served and still there.
+std::string others(const maps::Pins& pins) {
+  const maps::Fd devices(bpf_obj_get(pins.map("lb_devices").c_str()));
+  std::vector<std::string> names;
+  for (const auto device : devices_in(devices.get())) {
+    std::array<char, IF_NAMESIZE> name{};
+    if (if_indextoname(device, name.data()) != nullptr) {
+      names.emplace_back(name.data());
+    }
+  }
+  return neighbours_text(neighbours_of(names));
 }
 
 std::string status(const ShowOptions& options) {
@@ -50,6 +70,7 @@ std::string status(const ShowOptions& options) {
   status.agent = find_agent(options.pins);
   status.node = maps.node.load(0);
   status.links = pinned_links(maps::Pins(options.pins));
+  status.others = others(maps::Pins(options.pins));
   status.snapshot.outcomes = or_stop(maps.stats());
   status.snapshot.fills = or_stop(table_fills(maps));
   for (const auto& fill : or_stop(flow_fills(maps))) {

@@ -30,6 +30,7 @@ struct Status {
   AgentPresence agent;
   lb_node node{};
   std::vector<std::string> links;  ///< names of pinned links, sorted
+  std::string others;              ///< who else is at our tc hooks, in words
   Snapshot snapshot;
 };
 [[nodiscard]] std::string show_status(const Status& status, Output output);

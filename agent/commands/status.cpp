@@ -50,10 +50,11 @@ std::string heading(const Status& status) {
       "Pins     {}, {} links\n"
       "Sockets  {}\n"
       "Packets  {}\n"
+      "Others   {}\n"
       "Without  {}\n",
       or_dash(text_of(node.name)), zone.empty() ? "" : ", zone " + zone, agent_text(status), status.pins,
       status.links.size(), or_dash(text_of(node.sockets)), or_dash(text_of(node.packets)),
-      or_dash(text_of(node.missing)));
+      or_dash(status.others), or_dash(text_of(node.missing)));
 }
 
 std::string fills_table(const std::vector<Fill>& fills) {
@@ -107,6 +108,7 @@ std::string status_json(const Status& status) {
                                {"links", json::array(status.links.begin(), status.links.end())},
                                {"sockets", text_of(node.sockets)},
                                {"packets", text_of(node.packets)},
+                               {"others", status.others},
                                {"without", text_of(node.missing)},
                                {"maps", std::move(fills)},
                                {"outcomes", std::move(counts)}};

@@ -1,19 +1,22 @@
 """Asks a service again and again, each time by a new connection or socket, and counts who answers.
 
-usage: ask.py tcp|udp ADDRESS PORT [--count N | --seconds S] [--timeout S] [--json] [--post BYTES] [--keep-socket]
+usage: ask.py tcp|udp ADDRESS PORT [--count N | --seconds S] [--timeout S] [--pause S] [--json] [--post BYTES]
+              [--keep-socket]
        ask.py hold ADDRESS PORT --backend NAME --seconds S
 
 Prints one line an answer: its count, the backend, the client's address as the backend saw it. Failures are counted under
 "failed: REASON". --json: {"answers": {backend: n}, "peers": {backend: [client's address, ...]},
 "failed": {reason: n}, "slowest": seconds}.
-Exit code 1 when any request failed. --keep-socket: datagrams from one unconnected socket. hold: connects until NAME
-answers, says "held", and asks on that one connection every 50 ms; the count of answers comes as above."""
+Exit code 1 when any request failed. SIGTERM ends it as the count or the time would. --keep-socket: datagrams from one
+unconnected socket. hold: connects until NAME answers, says "held", and asks on that one connection every 50 ms; the
+count of answers comes as above."""
 
 import argparse
 import collections
 import errno
 import http.client
 import json
+import signal
 import socket
 import sys
 import time
@@ -27,6 +30,7 @@ def arguments():
     parser.add_argument("--count", type=int, default=1)
     parser.add_argument("--seconds", type=float)
     parser.add_argument("--timeout", type=float, default=3)
+    parser.add_argument("--pause", type=float, default=0)
     parser.add_argument("--post", type=int, default=0)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--keep-socket", action="store_true")
@@ -105,9 +109,11 @@ def run(options, ask):
     """Asks until the count or the time is reached, prints, and ends the program."""
     answers, failed, lines = collections.Counter(), collections.Counter(), collections.Counter()
     peers = collections.defaultdict(set)
-    start, slowest, asked = time.monotonic(), 0.0, 0
-    while time.monotonic() - start < options.seconds if options.seconds else asked < options.count:
+    start, slowest, asked, ended = time.monotonic(), 0.0, 0, []
+    signal.signal(signal.SIGTERM, lambda *_: ended.append(True))
+    while not ended and (time.monotonic() - start < options.seconds if options.seconds else asked < options.count):
         asked += 1
+        time.sleep(options.pause)
         began = time.monotonic()
         try:
             text = ask(options)

@@ -18,7 +18,7 @@
 #   lab_backends              an HTTP server (TCP 8080) and an echo server (UDP 5353) in pod and each worker; they answer
 #                             "NAME PEER-ADDRESS", names web-pod, web-a, web-b, web-c
 #   lab_agent [OPTION...]     the agent ($SLUICE) on node, on k8s/examples copied to $LAB_MANIFESTS; waits until it serves;
-#                             its pid is in $LAB_AGENT
+#                             its pid is in $LAB_AGENT; SLUICE_WITHOUT lists kernel features that it leaves unused
 #   lab_ask WHO ARGUMENT...   scripts/lib/ask.py in a namespace
 #   lab_offload on|off        transmit offloads of every eth0; off before XDP: what a veth hands to an XDP program may lack
 #                             its checksum, and a program that sends it on would send that
@@ -225,7 +225,8 @@ lab_backends() {
 
 lab_agent() {
 	lab_start node agent.log "$SLUICE" agent --manifests "$LAB_MANIFESTS" --node node --devices eth0 \
-		--cgroup "$LAB_CGROUP" --pins "$LAB_PINS" --health 127.0.0.1:10256 --metrics 127.0.0.1:10249 "$@"
+		--cgroup "$LAB_CGROUP" --pins "$LAB_PINS" --health 127.0.0.1:10256 --metrics 127.0.0.1:10249 \
+		${SLUICE_WITHOUT:+--without "$SLUICE_WITHOUT"} "$@"
 	LAB_AGENT=$LAB_STARTED
 	if ! lab_wait 30 lab_in node curl -fsS -m 2 http://127.0.0.1:10256/healthz; then
 		cat "$LAB_DIR/agent.log"

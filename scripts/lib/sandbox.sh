@@ -51,11 +51,11 @@ catch_signals() {
 sandbox() {
 	local code=0
 	need_root
-	SANDBOX_CGROUP=$(cgroup_root)/sluice-sandbox.$$
 	SANDBOX_TMP=$(mktemp -d "${TMPDIR:-/tmp}/sluice-sandbox.XXXXXX")
 	catch_signals
 	sandbox_sweep
-	mkdir "$SANDBOX_CGROUP"
+	# The process number alone is not unique: another process namespace may share the cgroups.
+	SANDBOX_CGROUP=$(mktemp -d --suffix=".$$" "$(cgroup_root)/sluice-sandbox.XXXXXX")
 	# In the background, so that a signal is handled at once and not when the command ends.
 	# It enters its cgroup first, because that is what becomes the root of its cgroup namespace.
 	# shellcheck disable=SC2016  # expanded inside

@@ -98,6 +98,8 @@ class Stage {
     if (name == "external-ips") {
       options_.external_ip_ranges.emplace();
       if (value != "none") options_.external_ip_ranges->push_back(k8s::Prefix::parse(value).value());
+    } else if (name == "exclude") {
+      options_.excluded.push_back(k8s::Prefix::parse(value).value());
     } else if (name == "own-addresses") {
       options_.external_ip_on_node = value == "serve" ? agent::OwnAddress::serve : agent::OwnAddress::refuse;
     } else {

@@ -63,6 +63,20 @@ maps::Fd attach_foreign(int program, const char* device, bpf_attach_type side) {
   return maps::Fd(bpf_link_create(program, static_cast<int>(if_nametoindex(device)), side, nullptr));
 }
 
+/// A clsact filter of eth0 with our priority at ingress.
+void put_filter(int program, bpf_tc_attach_point side, std::uint32_t handle) {
+  bpf_tc_hook hook{};
+  hook.sz = sizeof(hook);
+  hook.ifindex = static_cast<int>(if_nametoindex("eth0"));
+  hook.attach_point = side;
+  bpf_tc_opts place{};
+  place.sz = sizeof(place);
+  place.handle = handle;
+  place.priority = 1;
+  place.prog_fd = program;
+  REQUIRE(bpf_tc_attach(&hook, &place) == 0);
+}
+
 std::string refusal(const agent::AgentOptions& options) {
   try {
     static_cast<void>(Datapath::open(options));
@@ -74,7 +88,7 @@ std::string refusal(const agent::AgentOptions& options) {
 
 }  // namespace
 
-TEST_CASE("what somebody detached comes back") {
+TEST_CASE("what somebody detached comes back", "[features]") {
   DeviceLab scene;
   scene.options.sockets = agent::SocketScope::all;
   scene.options.xdp = agent::XdpMode::native;
@@ -101,7 +115,7 @@ TEST_CASE("what somebody detached comes back") {
   CHECK(datapath.attach().count(HookState::kept) == all.size());
 }
 
-TEST_CASE("a device that vanished and came back is served again") {
+TEST_CASE("a device that vanished and came back is served again", "[features]") {
   DeviceLab scene;
   scene.options.xdp = agent::XdpMode::native;
   auto datapath = Datapath::open(scene.options);
@@ -113,7 +127,7 @@ TEST_CASE("a device that vanished and came back is served again") {
   CHECK(datapath.attach().count(HookState::attached) == 3);
 }
 
-TEST_CASE("a device that is no longer wanted is let go") {
+TEST_CASE("a device that is no longer wanted is let go", "[features]") {
   DeviceLab scene;
   scene.options.xdp = agent::XdpMode::native;
   scene.options.devices = {"eth0", "peer0"};
@@ -125,7 +139,7 @@ TEST_CASE("a device that is no longer wanted is let go") {
   CHECK(programs_on("peer0", BPF_TCX_INGRESS).empty());
 }
 
-TEST_CASE("the maps name the devices that are served and those that XDP may send to") {
+TEST_CASE("the maps name the devices that are served and those that XDP may send to", "[features]") {
   DeviceLab scene;
   scene.options.devices = {"eth0", "peer0"};
   const maps::Pins pins(scene.lab.pins());
@@ -145,7 +159,7 @@ TEST_CASE("the maps name the devices that are served and those that XDP may send
   CHECK_FALSE(listed("lb_devices", "peer0"));
 }
 
-TEST_CASE("our program runs first at ingress and last at egress") {
+TEST_CASE("our program runs first at ingress and last at egress", "[features]") {
   DeviceLab scene;
   const auto program = foreign_program();
   const auto in = attach_foreign(program.get(), "eth0", BPF_TCX_INGRESS);
@@ -173,27 +187,55 @@ TEST_CASE("without TCX the programs are clsact filters, kept by a restart and le
   shell("! tc filter show dev eth0 ingress | grep -q lb_tc_in");
 }
 
-TEST_CASE("somebody else's clsact filter in our place is left alone") {
+TEST_CASE("REL-68 somebody else's clsact filter in our place is left alone, and no reason not to serve") {
   DeviceLab scene;
   scene.options.without = {"tcx"};
   const auto program = foreign_program();
-  bpf_tc_hook hook{};
-  hook.sz = sizeof(hook);
-  hook.ifindex = static_cast<int>(if_nametoindex("eth0"));
-  hook.attach_point = BPF_TC_INGRESS;
-  bpf_tc_opts place{};
-  place.sz = sizeof(place);
-  place.handle = 0x6c62;
-  place.priority = 1;
-  place.prog_fd = program.get();
-  REQUIRE(bpf_tc_hook_create(&hook) == 0);
-  REQUIRE(bpf_tc_attach(&hook, &place) == 0);
-  CHECK_THAT(start(scene.options).failure(), ContainsSubstring("eth0 ingress"));
+  shell("tc qdisc add dev eth0 clsact");
+  put_filter(program.get(), BPF_TC_INGRESS, 0x6c62);
+  CHECK(start(scene.options).failure().empty());
+  CHECK(start(scene.options).count(HookState::kept) == 2);
+  shell("tc filter show dev eth0 ingress | grep -q lb_tc_in");
   agent::detach_all(maps::Pins(scene.lab.pins()));
   shell("tc filter show dev eth0 ingress | grep -q foreign");
+  shell("! tc filter show dev eth0 ingress | grep -q lb_tc_in");
 }
 
-TEST_CASE("where a driver refuses native XDP") {
+TEST_CASE("REL-68 a qdisc that we made goes when nothing hangs from it, and no other one") {
+  DeviceLab scene;
+  scene.options.without = {"tcx"};
+  const auto clean = [&] { agent::detach_all(maps::Pins(scene.lab.pins())); };
+  SECTION("ours") {
+    static_cast<void>(start(scene.options));
+    static_cast<void>(start(scene.options));
+    shell("tc qdisc show dev eth0 | grep -q clsact");
+    clean();
+    shell("! tc qdisc show dev eth0 | grep -q clsact");
+  }
+  SECTION("ours, for TCX") {
+    static_cast<void>(start(scene.options));
+    scene.options.without.clear();
+    static_cast<void>(start(scene.options));
+    shell("! tc qdisc show dev eth0 | grep -q clsact");
+    clean();
+  }
+  SECTION("one that was there") {
+    shell("tc qdisc add dev eth0 clsact");
+    static_cast<void>(start(scene.options));
+    clean();
+    shell("tc qdisc show dev eth0 | grep -q clsact");
+  }
+  SECTION("ours, in which somebody has put a filter") {
+    static_cast<void>(start(scene.options));
+    const auto program = foreign_program();
+    put_filter(program.get(), BPF_TC_EGRESS, 0x10);
+    clean();
+    shell("tc filter show dev eth0 egress | grep -q foreign");
+  }
+  CHECK_FALSE(std::filesystem::exists(scene.lab.pins()));
+}
+
+TEST_CASE("where a driver refuses native XDP", "[features]") {
   DeviceLab scene;
   shell(
       "ip link set eth0 mtu 9000 && ip link set peer0 mtu 9000 && ip link add br0 type bridge && ip link set "
@@ -218,7 +260,7 @@ TEST_CASE("where a driver refuses native XDP") {
   }
 }
 
-TEST_CASE("XDP changes its mode on request") {
+TEST_CASE("XDP changes its mode on request", "[features]") {
   DeviceLab scene;
   for (const auto mode : {agent::XdpMode::native, agent::XdpMode::generic, agent::XdpMode::automatic}) {
     scene.options.xdp = mode;
@@ -240,6 +282,22 @@ TEST_CASE("the node page says what serves") {
   CHECK(std::string(page.sockets) == "cgroup, 8 of 8 hooks");
   CHECK(std::string(page.packets) == "eth0 clsact");
   CHECK_THAT(std::string(page.missing), ContainsSubstring("tcx off: clsact"));
+}
+
+TEST_CASE("the node page names every feature that is switched off") {
+  DeviceLab scene;
+  scene.options.sockets = agent::SocketScope::all;
+  scene.options.xdp = agent::XdpMode::native;
+  scene.options.without = agent::optional_features();
+  auto datapath = Datapath::open(scene.options);
+  const auto report = datapath.attach();
+  CHECK(report.packets_text() == "eth0 clsact");
+  const auto page = datapath.page().read();
+  for (const auto& feature : agent::optional_features()) {
+    INFO(feature);
+    CHECK((feature == "xdp" || std::string(page.missing).find(feature + " off") != std::string::npos));
+  }
+  CHECK(datapath.udp_program() < 0);
 }
 
 TEST_CASE("a start that cannot succeed says what to do and changes nothing") {

@@ -2,14 +2,8 @@
 # What people see: status, services, backends, flows and the two servers tell what real traffic did, with the agent and
 # without it, and tables and JSON say the same.
 set -euo pipefail
-# shellcheck source=scripts/lib/common.sh
-source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib/common.sh"
-# shellcheck source=scripts/lib/netlab.sh
-source "$SLUICE_ROOT/scripts/lib/netlab.sh"
-need_root
-trap 'lab_down' EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
+# shellcheck source=scripts/lib/scenario.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib/scenario.sh"
 
 NODE=10.0.0.10 NODE_PORT=30080
 

@@ -11,6 +11,9 @@ namespace lb::test {
 std::map<std::string, LinkState> links(const Lab& lab) {
   std::map<std::string, LinkState> found;
   for (const auto& entry : std::filesystem::directory_iterator(maps::Pins(lab.pins()).links())) {
+    if (entry.is_directory()) {
+      continue;  // a note, not a link
+    }
     const maps::Fd link(bpf_obj_get(entry.path().c_str()));
     bpf_link_info info{};
     std::uint32_t size = sizeof(info);

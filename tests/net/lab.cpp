@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "agent/datapath.hpp"
+#include "agent/option_text.hpp"
 
 namespace lb::test {
 namespace {
@@ -154,6 +155,10 @@ agent::AgentOptions Lab::options() const {
   options.node = "node-1";
   options.pins = pins_;
   options.cgroup = cgroup_;
+  if (const char* without = std::getenv("SLUICE_WITHOUT"); without != nullptr) {
+    options.without = agent::split(without);
+  }
+  options.source_ports = {{1024, 29999}, {61000, 65535}};
   options.sizes = {
       .frontends = 1024, .services = 1024, .backends = 4096, .slots = 8192, .flows = 4096, .young = 4096};
   return options;

@@ -43,7 +43,7 @@ class Lab {
 
   [[nodiscard]] const std::string& pins() const noexcept { return pins_; }
   [[nodiscard]] const std::string& cgroup() const noexcept { return cgroup_; }
-  /// Sockets alone, small maps, everything else by default.
+  /// Sockets alone, small maps, without the features that SLUICE_WITHOUT lists, everything else by default.
   [[nodiscard]] agent::AgentOptions options() const;
   /// Makes another cgroup, a sibling of cgroup().
   [[nodiscard]] std::string make_cgroup(const std::string& suffix) const;

@@ -170,7 +170,7 @@ TEST_CASE("a pod keeps its backend across connections by session affinity") {
   });
 }
 
-TEST_CASE("a pod's device that appears later is served, and one that goes leaves nothing") {
+TEST_CASE("a pod's device that appears later is served, and one that goes leaves nothing", "[features]") {
   for (const auto wiring : {Wiring::routed, Wiring::bridged}) {
     PodScene scene(wiring);
     CHECK(scene.attach().pods == 2);

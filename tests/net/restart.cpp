@@ -123,7 +123,7 @@ std::size_t count_replaced(const std::map<std::string, LinkState>& old,
 
 }  // namespace
 
-TEST_CASE("an unchanged restart makes no attach call") {
+TEST_CASE("REL-69 an unchanged restart makes no attach call", "[features]") {
   DeviceLab scene;
   scene.options.sockets = agent::SocketScope::all;
   scene.options.xdp = agent::XdpMode::native;
@@ -133,10 +133,13 @@ TEST_CASE("an unchanged restart makes no attach call") {
   for (int restart = 0; restart < 10; ++restart) {
     REQUIRE(start(scene.options).count(HookState::kept) == hooks);
   }
+  const std::set<bpf_cmd> attaching = {BPF_LINK_CREATE, BPF_LINK_UPDATE, BPF_LINK_DETACH,
+                                       BPF_PROG_ATTACH, BPF_PROG_DETACH, BPF_OBJ_PIN};
+  CHECK(start_and_kill(scene.options, attaching, 1) == Ended::whole);
   CHECK(links(scene.lab) == before);
 }
 
-TEST_CASE("another configuration replaces programs in place") {
+TEST_CASE("another configuration replaces programs in place", "[features]") {
   DeviceLab scene;
   scene.options.sockets = agent::SocketScope::all;
   scene.options.xdp = agent::XdpMode::native;

@@ -122,6 +122,7 @@ void Writer::backend(std::uint32_t service, const BackendSpec& backend) {
   value.service = service;
   value.in_cluster = LB_YES;
   value.serving = backend.serving;
+  value.locality = backend.locality;
   value.port = backend.where.port;
   value.weight = 1;
   maps_.backends.store(backend.id, value);
@@ -143,6 +144,10 @@ void Writer::service(std::uint32_t number, const std::vector<BackendSpec>& backe
 void Writer::frontend(const End& where, lb_protocol protocol, std::uint32_t service, lb_kind kind) {
   const auto key = key_of(where, protocol);
   require(maps_.frontends.put(key, frontend_of(key, service, kind), maps::Put::any), "frontend");
+}
+
+void Writer::remove_frontend(const End& where, lb_protocol protocol) {
+  require(maps_.frontends.erase(key_of(where, protocol)), "frontend");
 }
 
 void Writer::node_port(const k8s::Address& family_of, std::uint16_t port, lb_protocol protocol,
@@ -243,9 +248,16 @@ std::optional<End> Socket::accept() const {
   return taken ? std::optional(end_of(raw)) : std::nullopt;
 }
 
-std::optional<End> Socket::peer() const {
+std::optional<End> Socket::peer() const { return peer_of(fd_.get()); }
+
+std::optional<End> Socket::name() const {
   Raw raw;
-  return ::getpeername(fd_.get(), raw.get(), &raw.size) == 0 ? std::optional(end_of(raw)) : std::nullopt;
+  return ::getsockname(fd_.get(), raw.get(), &raw.size) == 0 ? std::optional(end_of(raw)) : std::nullopt;
+}
+
+std::optional<End> peer_of(int connected) {
+  Raw raw;
+  return ::getpeername(connected, raw.get(), &raw.size) == 0 ? std::optional(end_of(raw)) : std::nullopt;
 }
 
 std::optional<End> echo_once(const Socket& server) {

@@ -29,6 +29,7 @@ struct BackendSpec {
   std::uint32_t id = 0;
   End where;
   lb_bool serving = LB_YES;
+  lb_locality locality = LB_ELSEWHERE;
 };
 
 /// Writes maps as the agent would: backends, sets, then frontends.
@@ -40,6 +41,7 @@ class Writer {
   void service(std::uint32_t number, const std::vector<BackendSpec>& backends, lb_policy policy = {});
   void backend(std::uint32_t service, const BackendSpec& backend);
   void frontend(const End& where, lb_protocol protocol, std::uint32_t service, lb_kind kind = LB_CLUSTER_IP);
+  void remove_frontend(const End& where, lb_protocol protocol);
   /// At the address zero of that address's family.
   void node_port(const k8s::Address& family_of, std::uint16_t port, lb_protocol protocol,
                  std::uint32_t service);
@@ -80,11 +82,16 @@ class Socket {
   /// Who connected, waiting at most a second.
   [[nodiscard]] std::optional<End> accept() const;
   [[nodiscard]] std::optional<End> peer() const;
+  /// Where it is bound.
+  [[nodiscard]] std::optional<End> name() const;
 
  private:
   int family_;
   maps::Fd fd_;
 };
+
+/// Who is at the other end of a connected socket.
+[[nodiscard]] std::optional<End> peer_of(int connected);
 
 /// Receives one message and sends it back; where it came from, or nothing within a second.
 std::optional<End> echo_once(const Socket& server);

@@ -219,6 +219,29 @@ TEST_CASE("a service without endpoints refuses at once") {
   CHECK(Socket(way.socket_family, SOCK_DGRAM).send_to(end(way.frontend, service_port), "x") == ECONNREFUSED);
 }
 
+TEST_CASE(
+    "an unknown port or protocol of a ClusterIP is refused at once, of other addresses left alone (SEM-31)") {
+  const auto& way = GENERATE(from_range(ways));
+  INFO(way.name);
+  Stage stage;
+  stage.serve(way, LB_TCP);
+  const std::uint16_t unknown = service_port + 1;
+  const auto asked = [&] {
+    CHECK(Socket(way.socket_family, SOCK_STREAM).connect(end(way.frontend, unknown)) != 0);
+    static_cast<void>(Socket(way.socket_family, SOCK_DGRAM).connect(end(way.frontend, service_port)));
+  };
+  CHECK(rise(*stage.writer, asked).socket_unrelated == 2);
+  stage.writer->address(way.frontend, LB_CLUSTER_ADDRESS);
+  const auto counted = rise(*stage.writer, [&] {
+    CHECK(Socket(way.socket_family, SOCK_STREAM).connect(end(way.frontend, unknown)) == ECONNREFUSED);
+    CHECK(Socket(way.socket_family, SOCK_DGRAM).connect(end(way.frontend, service_port)) == ECONNREFUSED);
+    CHECK(Socket(way.socket_family, SOCK_DGRAM).send_to(end(way.frontend, unknown), "x") == ECONNREFUSED);
+  });
+  CHECK(counted.socket_refused == 3);
+  const auto server = tcp_server(way.first_backend);
+  CHECK(Socket(way.socket_family, SOCK_STREAM).connect(end(way.frontend, service_port)) == 0);
+}
+
 TEST_CASE("localhost serves node ports to the node's own processes in both families") {
   struct Local {
     const char* address;

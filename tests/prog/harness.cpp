@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "agent/features.hpp"
+#include "maps/sending.h"
 
 // The skeleton's struct would collide with our namespace of the same name.
 namespace lb::test::skeleton {
@@ -187,12 +188,13 @@ struct Programs::Skeleton {
 
   void size(const Settings& settings) const {
     const auto& maps = raw->maps;
-    const std::array<std::pair<bpf_map*, std::uint32_t>, 6> sizes = {{{maps.lb_flows4, settings.flows},
-                                                                      {maps.lb_flows6, settings.flows},
-                                                                      {maps.lb_young4, settings.young},
-                                                                      {maps.lb_young6, settings.young},
-                                                                      {maps.lb_slots, settings.slots},
-                                                                      {maps.lb_backends, settings.backends}}};
+    const std::array<std::pair<bpf_map*, std::uint32_t>, 6> sizes = {
+        {{maps.lb_flows4, settings.flows},
+         {maps.lb_flows6, settings.flows},
+         {maps.lb_young4, settings.young},
+         {maps.lb_young6, settings.young},
+         {maps.lb_slots, (settings.slots + 1) / LB_SLOTS_A_PAIR},
+         {maps.lb_backends, settings.backends}}};
     for (const auto& [map, entries] : sizes) {
       if (bpf_map__set_max_entries(map, entries) != 0) fail("cannot size a map");
     }
@@ -240,6 +242,7 @@ void Programs::open_maps() {
   open(*this, "lb_slots", slots);
   open(*this, "lb_backends", backends);
   open(*this, "lb_node", node);
+  open(*this, "lb_reserved", reserved);
   open(*this, "lb_flows4", flows4);
   open(*this, "lb_flows6", flows6);
   open(*this, "lb_young4", young4);

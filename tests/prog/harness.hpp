@@ -110,6 +110,7 @@ class Programs {
   maps::MappedArray<std::uint32_t> slots;
   maps::MappedArray<lb_backend> backends;
   maps::MappedArray<lb_node> node;
+  maps::MappedArray<std::uint64_t> reserved;
   maps::HashMap<lb_flow4_key, lb_flow4> flows4;
   maps::HashMap<lb_flow6_key, lb_flow6> flows6;
   maps::HashMap<lb_flow4_key, lb_flow4> young4;

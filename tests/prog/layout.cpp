@@ -46,10 +46,12 @@ std::vector<Struct> structs() {
       STRUCT(lb_address_key, MEMBER(lb_address_key, address)),
       STRUCT(lb_address, MEMBER(lb_address, kind), MEMBER(lb_address, pad), MEMBER(lb_address, check)),
       STRUCT(lb_device, MEMBER(lb_device, kind), MEMBER(lb_device, pad), MEMBER(lb_device, check)),
+      STRUCT(lb_slots_pair, MEMBER(lb_slots_pair, ids)),
       STRUCT(lb_set, MEMBER(lb_set, first), MEMBER(lb_set, count)),
       STRUCT(lb_policy, MEMBER(lb_policy, internal), MEMBER(lb_policy, external),
              MEMBER(lb_policy, cluster_empty), MEMBER(lb_policy, local_empty),
-             MEMBER(lb_policy, source_ranges), MEMBER(lb_policy, packet_path), MEMBER(lb_policy, pad)),
+             MEMBER(lb_policy, source_ranges), MEMBER(lb_policy, packet_path), MEMBER(lb_policy, selection),
+             MEMBER(lb_policy, pad)),
       STRUCT(lb_service, MEMBER(lb_service, cluster), MEMBER(lb_service, local), MEMBER(lb_service, policy),
              MEMBER(lb_service, affinity_seconds), MEMBER(lb_service, pad)),
       STRUCT(lb_name, MEMBER(lb_name, service), MEMBER(lb_name, protocol), MEMBER(lb_name, family),
@@ -88,10 +90,14 @@ std::vector<Struct> structs() {
              MEMBER(lb_pair, backend_port), MEMBER(lb_pair, backend), MEMBER(lb_pair, service),
              MEMBER(lb_pair, protocol), MEMBER(lb_pair, used), MEMBER(lb_pair, pad)),
       STRUCT(lb_socket, MEMBER(lb_socket, pairs), MEMBER(lb_socket, next), MEMBER(lb_socket, pad)),
+      STRUCT(lb_conduct, MEMBER(lb_conduct, detector4), MEMBER(lb_conduct, detector6),
+             MEMBER(lb_conduct, masquerade_all), MEMBER(lb_conduct, drop_unallocated),
+             MEMBER(lb_conduct, pad)),
       STRUCT(lb_node, MEMBER(lb_node, source4), MEMBER(lb_node, source6), MEMBER(lb_node, secret),
-             MEMBER(lb_node, layout), MEMBER(lb_node, hertz), MEMBER(lb_node, started),
-             MEMBER(lb_node, version), MEMBER(lb_node, name), MEMBER(lb_node, zone), MEMBER(lb_node, sockets),
-             MEMBER(lb_node, packets), MEMBER(lb_node, missing)),
+             MEMBER(lb_node, choice), MEMBER(lb_node, conduct), MEMBER(lb_node, layout),
+             MEMBER(lb_node, hertz), MEMBER(lb_node, started), MEMBER(lb_node, version),
+             MEMBER(lb_node, name), MEMBER(lb_node, zone), MEMBER(lb_node, sockets), MEMBER(lb_node, packets),
+             MEMBER(lb_node, missing)),
       STRUCT(lb_config, MEMBER(lb_config, clock_factor), MEMBER(lb_config, young_seconds),
              MEMBER(lb_config, first_port), MEMBER(lb_config, last_port), MEMBER(lb_config, high_first_port),
              MEMBER(lb_config, high_last_port), MEMBER(lb_config, fib_source), MEMBER(lb_config, csum_ipv6),
@@ -182,5 +188,5 @@ TEST_CASE("every loaded map has BTF for its key and its value, and a short name 
     if (info.btf_key_type_id == 0 || info.btf_value_type_id == 0) bare.insert(name);
   }
   CHECK(bare == without_btf);
-  CHECK(maps >= 17);
+  CHECK(maps >= 18);
 }

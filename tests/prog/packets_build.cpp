@@ -7,7 +7,6 @@
 #include <algorithm>
 
 namespace lb::test {
-namespace {
 
 void put16(Bytes& bytes, std::size_t value) {
   bytes.push_back(static_cast<std::uint8_t>(value >> 8 & 0xff));
@@ -19,7 +18,11 @@ void put32(Bytes& bytes, std::uint32_t value) {
   put16(bytes, value & 0xffff);
 }
 
-void put(Bytes& bytes, const Bytes& more) { bytes.insert(bytes.end(), more.begin(), more.end()); }
+void put(Bytes& bytes, std::span<const std::uint8_t> more) {
+  bytes.insert(bytes.end(), more.begin(), more.end());
+}
+
+namespace {
 
 void put_address(Bytes& bytes, int family, const Address& address) {
   bytes.insert(bytes.end(), address.begin() + (family == 4 ? 12 : 0), address.end());
@@ -35,16 +38,16 @@ Bytes transport(const Tuple& tuple, const Body& body) {
   } else {
     put32(bytes, body.sequence);
     put32(bytes, body.acknowledged);
-    put(bytes, {0x50, body.flags, 0x20, 0, 0, 0, 0, 0});
+    put(bytes, Bytes{0x50, body.flags, 0x20, 0, 0, 0, 0, 0});
   }
   put(bytes, body.payload);
   return bytes;
 }
 
 void put_ipv4(Bytes& packet, const Tuple& tuple, const Body& body, std::size_t length) {
-  put(packet, {8, 0, static_cast<std::uint8_t>(0x45 + (body.options / 4)), 0});
+  put(packet, Bytes{8, 0, static_cast<std::uint8_t>(0x45 + (body.options / 4)), 0});
   put16(packet, 20 + body.options + length);
-  put(packet, {0x12, 0x34, 0x40, 0, body.hops, tuple.protocol, 0, 0});
+  put(packet, Bytes{0x12, 0x34, 0x40, 0, body.hops, tuple.protocol, 0, 0});
   put_address(packet, 4, tuple.source.address);
   put_address(packet, 4, tuple.destination.address);
   packet.insert(packet.end(), body.options, 1);  // no operation
@@ -53,14 +56,14 @@ void put_ipv4(Bytes& packet, const Tuple& tuple, const Body& body, std::size_t l
 /// A destination options header where `options` is not 0: its padding is PadN.
 void put_ipv6(Bytes& packet, const Tuple& tuple, const Body& body, std::size_t length) {
   const std::uint8_t next = body.options != 0 ? 60 : tuple.protocol;
-  put(packet, {0x86, 0xdd, 0x60, 0, 0, 0});
+  put(packet, Bytes{0x86, 0xdd, 0x60, 0, 0, 0});
   put16(packet, body.options + length);
-  put(packet, {next, body.hops});
+  put(packet, Bytes{next, body.hops});
   put_address(packet, 6, tuple.source.address);
   put_address(packet, 6, tuple.destination.address);
   if (body.options == 0) return;
-  put(packet, {tuple.protocol, static_cast<std::uint8_t>((body.options / 8) - 1), 1,
-               static_cast<std::uint8_t>(body.options - 4)});
+  put(packet, Bytes{tuple.protocol, static_cast<std::uint8_t>((body.options / 8) - 1), 1,
+                    static_cast<std::uint8_t>(body.options - 4)});
   packet.insert(packet.end(), body.options - 4, 0);
 }
 

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "tests/prog/packets_referee.hpp"
@@ -43,6 +45,11 @@ struct Body {
 };
 
 inline constexpr std::uint8_t fin = 0x01, syn = 0x02, rst = 0x04, psh = 0x08, ack = 0x10;
+
+/// Appended in network order.
+void put16(Bytes& bytes, std::size_t value);
+void put32(Bytes& bytes, std::uint32_t value);
+void put(Bytes& bytes, std::span<const std::uint8_t> more);
 
 [[nodiscard]] Bytes build(const Tuple& tuple, const Body& body);
 [[nodiscard]] Tuple tuple_of(const Bytes& packet);

@@ -1,15 +1,14 @@
 // The changes that a table may ask for: services, backends and frontends, and what time and faults do to
 // flows.
 #include <fmt/format.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
-#include <cerrno>
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <stdexcept>
 #include <thread>
 
+#include "maps/text.hpp"
 #include "tests/prog/packets_maps.hpp"
 #include "tests/prog/packets_world.hpp"
 
@@ -28,6 +27,9 @@ const Names<lb_locality> places = {
 const Names<lb_address_kind> address_kinds = {
     {"node", LB_NODE_ADDRESS}, {"node_port", LB_NODE_PORT_ADDRESS}, {"loopback", LB_LOOPBACK_ADDRESS}};
 
+const Names<lb_detector> detectors = {
+    {"none", LB_NO_DETECTOR}, {"range", LB_BY_RANGE}, {"device", LB_BY_DEVICE}};
+
 std::uint16_t port_of(const std::string& text) { return static_cast<std::uint16_t>(std::stoul(text)); }
 
 }  // namespace
@@ -40,6 +42,16 @@ void World::change(const Words& words) {
                                     {"cluster", &World::set_slots},
                                     {"local", &World::set_slots},
                                     {"source", &World::set_source},
+                                    {"conduct", &World::set_conduct},
+                                    {"selection", &World::set_selection},
+                                    {"internal", &World::set_internal},
+                                    {"external", &World::set_external},
+                                    {"cluster_address", &World::add_cluster_address},
+                                    {"pods", &World::add_list},
+                                    {"cluster_ips", &World::add_list},
+                                    {"reserve", &World::reserve},
+                                    {"track", &World::track},
+                                    {"states", &World::check_states},
                                     {"retire", &World::retire},
                                     {"age", &World::age},
                                     {"evict", &World::evict},
@@ -130,6 +142,63 @@ void World::set_source(const Words& words) {
   programs_.node.store(0, node);
 }
 
+/// conduct DETECTOR4 DETECTOR6 [masquerade_all] [drop_unallocated]
+void World::set_conduct(const Words& words) {
+  auto node = programs_.node.load(0);
+  const auto has = [&](const char* word) {
+    return std::find(words.begin() + 3, words.end(), word) != words.end() ? LB_YES : LB_NO;
+  };
+  node.conduct = {.detector4 = named(detectors, words.at(1)),
+                  .detector6 = named(detectors, words.at(2)),
+                  .masquerade_all = has("masquerade_all"),
+                  .drop_unallocated = has("drop_unallocated"),
+                  .pad = {}};
+  programs_.node.store(0, node);
+}
+
+/// selection SERVICE random|maglev: which key its choice is made with
+void World::set_selection(const Words& words) {
+  auto element = programs_.services.load(service(words.at(1)));
+  element.policy.selection = words.at(2) == "maglev" ? LB_MAGLEV : LB_RANDOM;
+  programs_.services.store(service(words.at(1)), element);
+}
+
+/// internal SERVICE cluster|local: the policy of its ClusterIP's clients
+void World::set_internal(const Words& words) {
+  auto element = programs_.services.load(service(words.at(1)));
+  element.policy.internal = named(scopes, words.at(2));
+  programs_.services.store(service(words.at(1)), element);
+}
+
+/// external SERVICE cluster|local: the same of outside clients
+void World::set_external(const Words& words) {
+  auto element = programs_.services.load(service(words.at(1)));
+  element.policy.external = named(scopes, words.at(2));
+  programs_.services.store(service(words.at(1)), element);
+}
+
+/// cluster_address ADDRESS: a ClusterIP whose other ports are refused
+void World::add_cluster_address(const Words& words) {
+  lb_address_key key{};
+  const auto bytes = address_of(words.at(1));
+  std::memcpy(key.address, bytes.data(), bytes.size());
+  must(programs_.addresses.put(key, {.kind = LB_CLUSTER_ADDRESS, .pad = {}, .check = lb_address_check(&key)},
+                               maps::Put::any));
+}
+
+/// pods|cluster_ips ADDRESS/PREFIX: one of the ranges of that kind
+void World::add_list(const Words& words) {
+  put_range(words.at(0) == "pods" ? LB_POD_RANGES : LB_CLUSTER_IP_RANGES, words.at(1));
+}
+
+/// reserve PORT...: source NAT leaves these to the kernel
+void World::reserve(const Words& words) {
+  for (std::size_t at = 1; at < words.size(); ++at) {
+    const std::uint32_t port = port_of(words[at]);
+    programs_.reserved.store(port / 64, programs_.reserved.load(port / 64) | std::uint64_t{1} << port % 64);
+  }
+}
+
 /// retire BACKEND: its endpoint does not answer any more
 void World::retire(const Words& words) {
   auto element = programs_.backends.load(backend(words.at(1)));
@@ -143,11 +212,14 @@ void World::remove_frontends(const Words& words) {
   erase_if(programs_.frontends, [number](const lb_frontend& value) { return value.service == number; });
 }
 
-/// age SECONDS: all flows were last seen that much earlier
+/// age SECONDS: all flows were opened, and last seen, that much earlier
 void World::age(const Words& words) {
   const auto seconds = static_cast<std::uint32_t>(std::stoul(words.at(1)));
   each_flow_map(programs_, [seconds](auto& map) {
-    change_all(map, [seconds](auto& flow) { flow.track.seen -= seconds; });
+    change_all(map, [seconds](auto& flow) {
+      flow.track.seen -= seconds;
+      flow.track.opened -= seconds;
+    });
   });
 }
 
@@ -169,21 +241,40 @@ void World::set_affinity(const Words& words) {
   programs_.services.store(service(words.at(1)), element);
 }
 
-/// range SERVICE ADDRESS/PREFIX: its load-balancer addresses are for these clients
-void World::add_range(const Words& words) {
-  const auto number = service(words.at(1));
-  const auto slash = words.at(2).find('/');
-  const auto text = words.at(2).substr(0, slash);
+void World::put_range(std::uint32_t number, const std::string& prefix) {
+  const auto slash = prefix.find('/');
+  const auto text = prefix.substr(0, slash);
   const auto mapped = text.find(':') == std::string::npos ? 96U : 0U;
   lb_range_key key{};
-  key.prefix = 32U + mapped + static_cast<std::uint32_t>(std::stoul(words.at(2).substr(slash + 1)));
+  key.prefix = 32U + mapped + static_cast<std::uint32_t>(std::stoul(prefix.substr(slash + 1)));
   key.service = number;
   const auto bytes = address_of(text);
   std::memcpy(key.address, bytes.data(), bytes.size());
   must(programs_.ranges.put(key, {.service = number}, maps::Put::any));
+}
+
+/// range SERVICE ADDRESS/PREFIX: its load-balancer addresses are for these clients
+void World::add_range(const Words& words) {
+  const auto number = service(words.at(1));
+  put_range(number, words.at(2));
   auto element = programs_.services.load(number);
   element.policy.source_ranges = LB_YES;
   programs_.services.store(number, element);
+}
+
+/// states FORWARD REPLY: those of the one flow that is in lb_flows; throws where they are others
+void World::check_states(const Words& words) {
+  const auto check = [&](const auto& map) {
+    must(map.for_each([&](const auto&, const auto& flow) {
+      const auto& expected = words.at(flow.track.direction == LB_FORWARD ? 1 : 2);
+      if (maps::word(flow.track.state) != expected) {
+        throw std::runtime_error(
+            fmt::format("expected the state {}, found {}", expected, maps::word(flow.track.state)));
+      }
+    }));
+  };
+  check(programs_.flows4);
+  check(programs_.flows6);
 }
 
 /// evict forward|reply: that half of every young flow, as the LRU may do
@@ -220,27 +311,6 @@ void World::forget(const Words& words) {
   const auto all = [](const auto&) { return true; };
   erase_if(programs_.flows4, all);
   erase_if(programs_.flows6, all);
-}
-
-/// hold ADDRESS PORT PEER PORT: a TCP socket of this node that waits for its peer, until the end of the case
-void World::hold(const Words& words) {
-  const auto end = [&words](std::size_t at) {
-    sockaddr_in6 address{};
-    const auto bytes = address_of(words.at(at));
-    address.sin6_family = AF_INET6;
-    address.sin6_port = htons(port_of(words.at(at + 1)));
-    std::memcpy(&address.sin6_addr, bytes.data(), bytes.size());
-    return address;
-  };
-  const auto own = end(1);
-  const auto peer = end(3);
-  maps::Fd fd(::socket(AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&own), sizeof(own)) != 0 ||
-      (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&peer), sizeof(peer)) != 0 &&
-       errno != EINPROGRESS)) {
-    throw std::runtime_error(fmt::format("hold: {}", std::strerror(errno)));
-  }
-  sockets_.push_back(std::move(fd));
 }
 
 }  // namespace lb::test

@@ -64,6 +64,10 @@ bool is_fragment(std::span<const std::uint8_t> packet) {
   return read16(packet, 12) == 0x0800 && (read16(packet, 20) & 0x3fff) != 0;
 }
 
+std::uint16_t internet_sum(std::span<const std::uint8_t> bytes, std::uint64_t before) {
+  return fold(add(before, bytes));
+}
+
 std::uint16_t transport_sum(std::span<const std::uint8_t> packet, const Layout& layout) {
   const auto length = layout.end - layout.transport;
   auto sum = add(0, packet.subspan(layout.source(), 2 * layout.width()));

@@ -34,6 +34,9 @@ void write16(std::span<std::uint8_t> bytes, std::size_t at, std::uint16_t value)
 /// Is the IPv4 packet a part of a larger one? (Of IPv6, layout_of knows whole packets only.)
 [[nodiscard]] bool is_fragment(std::span<const std::uint8_t> packet);
 
+/// RFC 1071's checksum of the bytes, after what `before` has summed.
+[[nodiscard]] std::uint16_t internet_sum(std::span<const std::uint8_t> bytes, std::uint64_t before = 0);
+
 /// What the transport checksum field must hold, whatever it holds now.
 [[nodiscard]] std::uint16_t transport_sum(std::span<const std::uint8_t> packet, const Layout& layout);
 /// The same of the IPv4 header.

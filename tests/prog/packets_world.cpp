@@ -126,6 +126,7 @@ void World::reset() {
   next_slot_ = 0;
   programs_.midstream_until() = 0;
   programs_.node.store(0, {});
+  for (std::uint32_t word = 0; word < LB_RESERVED_WORDS; ++word) programs_.reserved.store(word, 0);
   for (const auto& [name, index] : devices_) {
     auto device = programs_.devices.get(index);
     if (!device) throw std::runtime_error("lb_devices lost a device");

@@ -48,15 +48,25 @@ class World {
   void remove_frontends(const Words& words);
   void set_slots(const Words& words);
   void set_source(const Words& words);
+  void set_conduct(const Words& words);
+  void set_selection(const Words& words);
+  void set_internal(const Words& words);
+  void set_external(const Words& words);
+  void add_cluster_address(const Words& words);
+  void add_list(const Words& words);
+  void reserve(const Words& words);
   void retire(const Words& words);
   void age(const Words& words);
   void evict(const Words& words);
   void corrupt(const Words& words);
   void age_memory(const Words& words);
   void set_affinity(const Words& words);
+  void put_range(std::uint32_t number, const std::string& prefix);
   void add_range(const Words& words);
   void forget(const Words& words);
   void hold(const Words& words);
+  void track(const Words& words);
+  void check_states(const Words& words);
   void sleep(const Words& words);
   void clear_flows();
 
@@ -69,6 +79,7 @@ class World {
   std::map<std::string, std::uint32_t> backends_;
   std::uint32_t next_slot_ = 0;
   std::vector<maps::Fd> sockets_;
+  bool tracking_ = false;  ///< conntrack is on in this network namespace
 };
 
 }  // namespace lb::test

@@ -68,9 +68,10 @@ void pin_all(const Pins& pins) {
   pin<lb_affinity_key, lb_affinity>(pins, BPF_MAP_TYPE_LRU_HASH, "lb_affinity", 16);
   pin<std::uint32_t, lb_name>(pins, BPF_MAP_TYPE_HASH, "lb_names", 16);
   pin<std::uint32_t, lb_service>(pins, BPF_MAP_TYPE_ARRAY, "lb_services", 16);
-  pin<std::uint32_t, std::uint32_t>(pins, BPF_MAP_TYPE_ARRAY, "lb_slots", 16);
+  pin<std::uint32_t, lb_slots_pair>(pins, BPF_MAP_TYPE_ARRAY, "lb_slots", 8);
   pin<std::uint32_t, lb_backend>(pins, BPF_MAP_TYPE_ARRAY, "lb_backends", 16);
   pin<std::uint32_t, lb_node>(pins, BPF_MAP_TYPE_ARRAY, "lb_node", 1);
+  pin<std::uint32_t, std::uint64_t>(pins, BPF_MAP_TYPE_ARRAY, "lb_reserved", LB_RESERVED_WORDS);
   pin<lb_flow4_key, lb_flow4>(pins, BPF_MAP_TYPE_HASH, "lb_flows4", 16);
   pin<lb_flow6_key, lb_flow6>(pins, BPF_MAP_TYPE_HASH, "lb_flows6", 16);
   pin<lb_flow4_key, lb_flow4>(pins, BPF_MAP_TYPE_LRU_HASH, "lb_young4", 16);
@@ -169,9 +170,9 @@ TEST_CASE("what is stored through memory is what the kernel reads, and the rever
   REQUIRE(bpf_map_lookup_elem(services.fd(), &index, &read) == 0);
   CHECK((read.cluster.first == 7 && read.cluster.count == 9));
   auto slots = make_array<std::uint32_t>("lb_slots", 1000);
-  const std::uint32_t id = 4711;
-  index = 999;
-  REQUIRE(bpf_map_update_elem(slots.fd(), &index, &id, BPF_ANY) == 0);
+  const lb_slots_pair last{.ids = {0, 4711}};
+  index = 499;
+  REQUIRE(bpf_map_update_elem(slots.fd(), &index, &last, BPF_ANY) == 0);
   CHECK(slots.load(999) == 4711);
   CHECK(slots.load(998) == 0);
 }

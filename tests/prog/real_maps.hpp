@@ -10,6 +10,7 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "maps/grace.hpp"
@@ -44,14 +45,16 @@ maps::HashMap<Key, Value> make_hash(const char* name, std::uint32_t entries,
 
 template <class T>
 maps::MappedArray<T> make_array(const char* name, std::uint32_t entries) {
-  auto fd = make_map<std::uint32_t, T>(BPF_MAP_TYPE_ARRAY, name, entries);
+  constexpr auto shared = static_cast<std::uint32_t>(maps::MappedArray<T>::per_element);
+  using Element = std::conditional_t<(shared > 1), std::uint64_t, T>;
+  auto fd = make_map<std::uint32_t, Element>(BPF_MAP_TYPE_ARRAY, name, (entries + shared - 1) / shared);
   return maps::MappedArray<T>::open(std::move(fd), maps::Access::write).value();
 }
 
 struct RealMaps {
   explicit RealMaps(RealLimits limits = {})
       : frontends(make_hash<lb_frontend_key, lb_frontend>("lb_frontends", limits.frontends)),
-        addresses(make_hash<lb_address_key, lb_address>("lb_addresses", 16)),
+        addresses(make_hash<lb_address_key, lb_address>("lb_addresses", limits.frontends)),
         ranges(make_hash<lb_range_key, lb_range>("lb_ranges", 64, BPF_MAP_TYPE_LPM_TRIE)),
         names(make_hash<std::uint32_t, lb_name>("lb_names", limits.services)),
         services(make_array<lb_service>("lb_services", limits.services)),

@@ -4,6 +4,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include "agent/config.hpp"
+#include "agent/configz.hpp"
 
 namespace {
 
@@ -63,6 +64,70 @@ TEST_CASE("options of an agent are read") {
   CHECK(options.cgroup == "/c");
 }
 
+TEST_CASE("who is a pod, and what follows") {
+  const auto plain = agent({});
+  CHECK(plain.detect_local == PodDetector::automatic);
+  CHECK(plain.cluster_cidrs.empty());
+  CHECK(plain.masquerade == Masquerade::outsiders);
+  CHECK(plain.unallocated == Unallocated::pass);
+  CHECK(plain.sizes.maglev == 16381);
+  const auto options = agent({"--cluster-cidr", "10.244.0.0/16,fd00::/48", "--detect-local", "node-cidr",
+                              "--masquerade-all", "--service-cidr", "10.96.0.0/12", "--drop-unallocated",
+                              "--cluster-secret", "/etc/secret", "--maglev-slots", "65521"});
+  CHECK(options.cluster_cidrs.size() == 2);
+  CHECK(options.detect_local == PodDetector::node_cidr);
+  CHECK(options.masquerade == Masquerade::all);
+  CHECK(options.service_cidrs.size() == 1);
+  CHECK(options.unallocated == Unallocated::drop);
+  CHECK(options.cluster_secret == "/etc/secret");
+  CHECK(options.sizes.maglev == 65521);
+}
+
+TEST_CASE("where objects come from") {
+  const auto of = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"agent", "--devices", "eth0"});
+    const auto result = parse(arguments);
+    const auto* finished = std::get_if<Finished>(&result);
+    INFO((finished != nullptr ? finished->text : ""));
+    REQUIRE(finished == nullptr);
+    return std::get<Options>(result).agent;
+  };
+  const auto pod = of({});
+  CHECK(pod.manifests.empty());
+  CHECK(pod.kubeconfig.empty());
+  CHECK(pod.api_servers.empty());
+  CHECK(pod.api_format == ApiFormat::protobuf);
+  const auto options =
+      of({"--kubeconfig", "/k", "--api-server", "https://10.0.0.1:6443", "--api-server",
+          "https://[fd00::1]:6443", "--api-encoding", "json", "--service-proxy-name", "mesh"});
+  CHECK(options.kubeconfig == "/k");
+  CHECK(options.api_servers == std::vector<std::string>{"https://10.0.0.1:6443", "https://[fd00::1]:6443"});
+  CHECK(options.api_format == ApiFormat::json);
+  CHECK(options.service_proxy_name == "mesh");
+  for (const auto* selector :
+       {"zone=a", "topology.kubernetes.io/zone in (a, b),!x", "a!=b,c==d,e", "!a", "a notin (b)"}) {
+    CHECK(of({"--slice-selector", selector}).slice_selector == selector);
+  }
+}
+
+TEST_CASE("SEM-91: the configuration as kube-proxy shows its own") {
+  const auto text =
+      configz(agent({"--node", "worker", "--health", "[::]:10256", "--metrics", "off", "--cluster-cidr",
+                     "10.244.0.0/16,fd00::/48", "--detect-local", "cluster-cidr", "--node-port-addresses",
+                     "10.0.0.0/8", "--udp-timeout", "90s"}));
+  CHECK(
+      text ==
+      R"({"kubeproxy.config.k8s.io":{"kind":"KubeProxyConfiguration",)"
+      R"("apiVersion":"kubeproxy.config.k8s.io/v1alpha1","mode":"sluice","hostnameOverride":"worker",)"
+      R"("clientConnection":{"kubeconfig":"","acceptContentTypes":"",)"
+      R"("contentType":"application/vnd.kubernetes.protobuf"},"healthzBindAddress":"[::]:10256",)"
+      R"("metricsBindAddress":"","clusterCIDR":"10.244.0.0/16,fd00::/48","detectLocalMode":"ClusterCIDR",)"
+      R"("detectLocal":{"bridgeInterface":"","interfaceNamePrefix":""},"nodePortAddresses":["10.0.0.0/8"],)"
+      R"("conntrack":{"tcpEstablishedTimeout":"24h0m0s","tcpCloseWaitTimeout":"1h0m0s","udpTimeout":"1m30s",)"
+      R"("udpStreamTimeout":"3m0s"}}})"
+      "\n");
+}
+
 TEST_CASE("several devices, or none") {
   CHECK(agent({}).devices.size() == 1);
   const auto several = parse({"agent", "--manifests", "/m", "--devices", "eth0, eth1"});
@@ -119,7 +184,15 @@ TEST_CASE("every mistake gets one sentence, where to read on, and exit code 1") 
       {{"frobnicate"}, "'frobnicate' is neither a command nor an option"},
       {{"--frobnicate"}, "'--frobnicate' is neither"},
       {with({"--external-ips", "some"}), "all, none or a list of CIDRs"},
-      {{"agent", "--devices", "eth0"}, "--manifests is required"},
+      {with({"--kubeconfig", "/k"}), "--manifests excludes --kubeconfig"},
+      {with({"--api-server", "https://a"}), "--manifests excludes --api-server"},
+      {with({"--slice-selector", "a"}), "--manifests excludes --slice-selector"},
+      {with({"--api-encoding", "cbor"}), "'cbor' is not one of json protobuf"},
+      {with({"--service-proxy-name", "my proxy"}), "'my proxy' is not a label's value"},
+      {{"agent", "--devices", "eth0", "--api-server", "10.0.0.1"}, "is no address of an API server"},
+      {{"agent", "--devices", "eth0", "--slice-selector", "a in (b"}, "is not a label selector"},
+      {{"agent", "--devices", "eth0", "--slice-selector", "a,,b"}, "is not a label selector"},
+      {{"agent", "--devices", "eth0", "--slice-selector", "a&watch=false"}, "is not a label selector"},
       {{"agent", "--manifests", "/m"}, "--devices is required"},
       {{"backends"}, "service is required"},
       {with({"--frobnicate"}), "--frobnicate"},

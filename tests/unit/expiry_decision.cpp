@@ -45,6 +45,7 @@ struct Row {
 constexpr auto lives = std::nullopt;
 constexpr Half none_seen_for(std::uint32_t seconds) { return {.idle = seconds}; }
 constexpr Half closing_for(std::uint32_t seconds) { return {.state = LB_CLOSING, .idle = seconds}; }
+constexpr Half reset_for(std::uint32_t seconds) { return {.state = LB_RESET, .idle = seconds}; }
 constexpr Half brief(std::uint32_t seconds) { return {.idle = seconds, .lasted = 2}; }
 constexpr Half reply(std::uint32_t seconds) { return {.idle = seconds, .direction = LB_REPLY}; }
 
@@ -63,6 +64,11 @@ const std::vector<Row> rows = {
     {"TCP, one FIN, little room", LB_TCP, closing_for(61), none_seen_for(61), Ending::half_closed,
      Room::scarce},
     {"TCP, one FIN, little room, in use", LB_TCP, closing_for(61), none_seen_for(3), lives, Room::scarce},
+    {"TCP, a reset, the port is kept", LB_TCP, reset_for(60), none_seen_for(60), lives},
+    {"TCP, a reset, a minute ago", LB_TCP, reset_for(61), none_seen_for(61), Ending::closed},
+    {"TCP, a reset that was forged: the other side goes on", LB_TCP, reset_for(100), none_seen_for(1), lives},
+    {"TCP, a FIN and a reset", LB_TCP, reset_for(61), closing_for(61), Ending::closed},
+    {"SCTP, aborted", LB_SCTP, reset_for(61), none_seen_for(61), Ending::closed},
     {"TCP, open, little room", LB_TCP, none_seen_for(80000), none_seen_for(80000), lives, Room::scarce},
     {"UDP, one exchange", LB_UDP, brief(30), brief(30), lives},
     {"UDP, one exchange, over", LB_UDP, brief(31), brief(31), Ending::idle},
@@ -132,8 +138,8 @@ TEST_CASE("a flow that has ended shows it in one of its halves alone") {
   std::size_t ended = 0;
   for (int round = 0; round < 20000; ++round) {
     const auto half = [&] {
-      return track({.state = below(2) == 0 ? LB_OPEN : LB_CLOSING, .idle = below(400), .lasted = below(5)},
-                   70000);
+      constexpr std::array states = {LB_OPEN, LB_OPEN, LB_CLOSING, LB_RESET};
+      return track({.state = states.at(below(4)), .idle = below(400), .lasted = below(5)}, 70000);
     };
     const lb_protocol protocol = protocols.at(below(3));
     const LifeTerms terms{.timeouts = {.established = 1 + below(300),

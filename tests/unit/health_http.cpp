@@ -25,7 +25,7 @@ using Catch::Matchers::StartsWith;
 class Served {
  public:
   explicit Served(HttpLimits limits = {})
-      : server_(std::make_unique<HttpServer>(
+      : server_(HttpServer::open_or_throw(
             context_, Listen{"127.0.0.1", 0},
             [](const HttpRequest& request) {
               return request.path == "/hello" ? HttpResponse{200, "text/plain", "hello\n"}
@@ -177,8 +177,8 @@ TEST_CASE("an address in use is told with what to do") {
   const Served served;
   boost::asio::io_context context;
   const auto listen_again = [&] {
-    const HttpServer second(context, Listen{"127.0.0.1", served.port()},
-                            [](const HttpRequest&) { return HttpResponse{}; });
+    const auto second = HttpServer::open_or_throw(context, Listen{"127.0.0.1", served.port()},
+                                                  [](const HttpRequest&) { return HttpResponse{}; });
   };
   CHECK_THROWS_AS(listen_again(), StartError);
 }

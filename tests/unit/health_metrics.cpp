@@ -40,6 +40,27 @@ TEST_CASE("how full the maps are") {
   CHECK_THAT(text, ContainsSubstring("sluice_map_entries{map=\"lb_backends\"} 3\n"));
 }
 
+TEST_CASE("REL-80: what the API told, and for how long it has been silent") {
+  CHECK(Metrics().render({}).find("sluice_api_") == std::string::npos);
+  Snapshot snapshot;
+  snapshot.api = {{.resource = "services",
+                   .lists = 2,
+                   .requests = 5,
+                   .failures = 3,
+                   .bytes = 4096,
+                   .problems = 1,
+                   .objects = 7,
+                   .silence = 90s}};
+  const auto text = Metrics().render(snapshot);
+  CHECK_THAT(text, ContainsSubstring("sluice_api_lists_total{resource=\"services\"} 2\n"));
+  CHECK_THAT(text, ContainsSubstring("sluice_api_requests_total{resource=\"services\"} 5\n"));
+  CHECK_THAT(text, ContainsSubstring("sluice_api_failures_total{resource=\"services\"} 3\n"));
+  CHECK_THAT(text, ContainsSubstring("sluice_api_received_bytes_total{resource=\"services\"} 4096\n"));
+  CHECK_THAT(text, ContainsSubstring("sluice_api_object_problems_total{resource=\"services\"} 1\n"));
+  CHECK_THAT(text, ContainsSubstring("sluice_api_objects{resource=\"services\"} 7\n"));
+  CHECK_THAT(text, ContainsSubstring("sluice_api_silence_seconds{resource=\"services\"} 90\n"));
+}
+
 TEST_CASE("changes are pending until they are published") {
   Metrics metrics;
   metrics.changed(Subject::service, noon);

@@ -27,9 +27,11 @@ struct Model final : lb::k8s::Sink {
   void upsert(lb::k8s::Service service) override { told += "+" + service.key.text() + " "; }
   void upsert(lb::k8s::EndpointSlice slice) override { told += "+" + slice.key.text() + " "; }
   void upsert(lb::k8s::Node node) override { told += "+" + node.name + " "; }
+  void upsert(lb::k8s::ServiceCidr cidr) override { told += "+" + cidr.name + " "; }
   void erase_service(const lb::k8s::ObjectKey& key) override { told += "-" + key.text() + " "; }
   void erase_slice(const lb::k8s::ObjectKey& key) override { told += "-" + key.text() + " "; }
   void erase_node(const std::string& name) override { told += "-" + name + " "; }
+  void erase_service_cidr(const std::string& name) override { told += "-" + name + " "; }
   void complain(lb::k8s::Complaint complaint) override { told += "!" + complaint.reason + " "; }
   void flush() override { told += "flush "; }
   void synced() override { told += "synced "; }
@@ -41,7 +43,7 @@ TEST_CASE("paths of the two servers") {
   Metrics metrics;
   Snapshot snapshot;
   snapshot.outcomes.promoted = 17;
-  Pages pages(health, metrics, [&] { return clock.now; }, [&] { return snapshot; });
+  Pages pages(health, metrics, [&] { return clock.now; }, [&] { return snapshot; }, "{}");
 
   CHECK(pages.health({"/healthz"}).status == 503);
   CHECK(pages.metrics({"/healthz"}).status == 503);
@@ -51,6 +53,9 @@ TEST_CASE("paths of the two servers") {
   CHECK(pages.health({"/metrics"}).status == 404);
   CHECK(pages.health({"/"}).status == 404);
   CHECK(pages.metrics({"/proxyMode"}).body == "sluice");
+  CHECK(pages.metrics({"/configz"}).body == "{}");
+  CHECK(pages.metrics({"/configz"}).content_type == "application/json");
+  CHECK(pages.health({"/configz"}).status == 404);
   CHECK_THAT(pages.metrics({"/other"}).body, ContainsSubstring("/metrics"));
 
   const auto scrape = pages.metrics({"/metrics"});
@@ -105,6 +110,41 @@ TEST_CASE("a node's primary addresses, one of each family (SEM-34)") {
   node.internal_ips = {address("10.0.0.9")};
   intake.upsert(node);
   CHECK(intake.primary_addresses().front() == address("10.0.0.1"));
+}
+
+TEST_CASE("SEM-59, SEM-60: a Node that is leaving or was never seen gets no new connections, and lives") {
+  Model model;
+  Metrics metrics;
+  Health health;
+  const Clock clock;
+  Intake intake(model, "a", metrics, health, [&] { return clock.now; }, [&] { health.applied(clock.now); });
+  health.eligibility(NodeEligibility::unknown);
+  health.applied(clock.now);
+  const auto check = [&](unsigned code, const char* eligible) {
+    CHECK(health.healthz(clock.now).status == code);
+    CHECK_THAT(health.healthz(clock.now).body, ContainsSubstring(eligible));
+    CHECK_THAT(health.healthz(clock.now).body, ContainsSubstring("\"healthy\":true"));
+    CHECK(health.livez(clock.now).status == 200);
+    CHECK(health.livez(clock.now).body.find("nodeEligible") == std::string::npos);
+  };
+  check(503, "\"nodeEligible\":false");
+  const auto see = [&](const char* name, bool leaving) {
+    lb::k8s::Node node;
+    node.name = name;
+    node.leaving = leaving;
+    intake.upsert(node);
+    intake.flush();
+  };
+  see("a", false);
+  check(200, "\"nodeEligible\":true");
+  see("b", true);
+  check(200, "\"nodeEligible\":true");
+  see("a", true);
+  check(503, "\"nodeEligible\":false");
+  intake.erase_node("a");
+  check(503, "\"nodeEligible\":false");
+  see("a", false);
+  check(200, "\"nodeEligible\":true");
 }
 
 TEST_CASE("a change that is never settled turns the probe over") {

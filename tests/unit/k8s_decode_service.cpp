@@ -150,6 +150,20 @@ TEST_CASE("k8s decode: topology keys from the annotation, and from the field in 
   CHECK(problems_of(local).find("do not go together") != std::string::npos);
 }
 
+TEST_CASE("k8s decode: the annotation that asks for consistent selection") {
+  const auto decoded = [](const char* annotation) {
+    return decode(service_json(R"("clusterIP":"10.0.0.1")", "",
+                               fmt::format(R"(,"annotations":{{"sluice.lb/selection":"{}"}})", annotation)),
+                  Origin::api_server);
+  };
+  CHECK(service_of(decoded("maglev")).selection == Selection::maglev);
+  CHECK(service_of(decoded(" maglev ")).selection == Selection::maglev);
+  CHECK(service_of(decoded("random")).selection == Selection::random);
+  CHECK(problems_of(decoded("random")).empty());
+  CHECK(service_of(decoded("Maglev")).selection == Selection::random);
+  CHECK(problems_of(decoded("Maglev")).find("neither random nor maglev") != std::string::npos);
+}
+
 TEST_CASE("k8s decode: what a Service loses, and what is said about it") {
   struct Row {
     const char* spec;

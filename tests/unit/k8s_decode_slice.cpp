@@ -174,3 +174,42 @@ TEST_CASE("k8s decode: a Node") {
       decode(R"({"apiVersion":"v1","kind":"Node","metadata":{"name":"n1"},"spec":{"podCIDR":"10.0.0.0/8"}})");
   CHECK(std::get<Node>(single.object.value()).pod_cidrs.size() == 1);
 }
+
+TEST_CASE("SEM-59: a Node that is being deleted or scaled away is leaving") {
+  struct Row {
+    const char* metadata;
+    const char* spec;
+    bool leaving;
+  };
+  const Row rows[] = {
+      {"", "", false},
+      {R"(,"deletionTimestamp":"2026-01-02T03:04:05Z")", "", true},
+      {R"(,"deletionTimestamp":null)", "", false},
+      {"", R"("taints":[{"key":"node.kubernetes.io/unreachable","effect":"NoExecute"}])", false},
+      {"", R"("taints":[{"key":"x"},{"key":"ToBeDeletedByClusterAutoscaler","effect":"NoSchedule"}])", true},
+      {"", R"("taints":[{"key":"ToBeDeletedByClusterAutoscaler","effect":"PreferNoSchedule"}])", true},
+  };
+  for (const auto& row : rows) {
+    CAPTURE(row.metadata, row.spec);
+    const auto decoded = decode(
+        fmt::format(R"({{"apiVersion":"v1","kind":"Node","metadata":{{"name":"n1"{}}},"spec":{{{}}}}})",
+                    row.metadata, row.spec));
+    CHECK(std::get<Node>(decoded.object.value()).leaving == row.leaving);
+    CHECK(decoded.problems.empty());
+  }
+}
+
+TEST_CASE("SEM-17: a ServiceCIDR, also of the beta version and not ready") {
+  for (const auto* version : {"v1", "v1beta1"}) {
+    const auto decoded = decode(fmt::format(
+        R"({{"apiVersion":"networking.k8s.io/{}","kind":"ServiceCIDR","metadata":{{"name":"extra"}},)"
+        R"("spec":{{"cidrs":["10.96.0.0/12","no range","fd00::/112"]}},"status":{{"conditions":[{{"type":"Ready","status":"False"}}]}}}})",
+        version));
+    const auto& cidr = std::get<ServiceCidr>(decoded.object.value());
+    CHECK(cidr.name == "extra");
+    REQUIRE(cidr.ranges.size() == 2);
+    CHECK(cidr.ranges[0].text() == "10.96.0.0/12");
+    CHECK(cidr.ranges[1].text() == "fd00::/112");
+    CHECK(problems_of(decoded) == R"(/spec/cidrs/1 "no range" is no address range)");
+  }
+}

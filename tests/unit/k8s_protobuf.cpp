@@ -152,6 +152,11 @@ std::string node() {
     w.add_message(1, metadata("node-1", "43", "x"));
     w.add_message(2, message([](Writer& spec) {
                     spec.add_string(1, "10.2.0.0/24");
+                    spec.add_message(5, message([](Writer& taint) {
+                                       taint.add_string(1, "ToBeDeletedByClusterAutoscaler");
+                                       taint.add_string(2, "1700000000");
+                                       taint.add_string(3, "NoSchedule");
+                                     }));
                     spec.add_string(7, "10.2.0.0/24");
                     spec.add_string(7, "fd02::/64");
                   }));
@@ -161,8 +166,24 @@ std::string node() {
 
 constexpr auto node_json = R"({"kind":"Node","apiVersion":"v1",
   "metadata":{"name":"node-1","resourceVersion":"43","labels":{"kubernetes.io/service-name":"x"}},
-  "spec":{"podCIDR":"10.2.0.0/24","podCIDRs":["10.2.0.0/24","fd02::/64"]},
+  "spec":{"podCIDR":"10.2.0.0/24","podCIDRs":["10.2.0.0/24","fd02::/64"],
+    "taints":[{"key":"ToBeDeletedByClusterAutoscaler","value":"1700000000","effect":"NoSchedule"}]},
   "status":{"addresses":[{"type":"InternalIP","address":"192.0.2.1"}]}})";
+
+std::string service_cidr() {
+  return message([&](Writer& w) {
+    w.add_message(1, metadata("kubernetes", "44"));
+    w.add_message(2, message([](Writer& spec) {
+                    spec.add_string(1, "10.96.0.0/12");
+                    spec.add_string(1, "fd00:10:96::/112");
+                  }));
+    w.add_message(3, message([](Writer& status) { status.add_message(1, std::string()); }));
+  });
+}
+
+constexpr auto service_cidr_json = R"({"kind":"ServiceCIDR","apiVersion":"networking.k8s.io/v1",
+  "metadata":{"name":"kubernetes","resourceVersion":"44"},
+  "spec":{"cidrs":["10.96.0.0/12","fd00:10:96::/112"]},"status":{"conditions":[{}]}})";
 
 struct Row {
   const char* json;
@@ -175,7 +196,8 @@ struct Row {
 std::vector<Row> rows() {
   return {{service_json, service(), "v1", "Service", Kind::service},
           {slice_json, slice(), "discovery.k8s.io/v1", "EndpointSlice", Kind::slice},
-          {node_json, node(), "v1", "Node", Kind::node}};
+          {node_json, node(), "v1", "Node", Kind::node},
+          {service_cidr_json, service_cidr(), "networking.k8s.io/v1", "ServiceCIDR", Kind::service_cidr}};
 }
 
 /// Writes down what a body gives.

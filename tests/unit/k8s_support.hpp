@@ -35,10 +35,20 @@ class RecordingSink final : public Sink {
     }
     add(fmt::format("+EndpointSlice {} of {}{}", slice.key.text(), slice.service, endpoints));
   }
-  void upsert(Node node) override { add("+Node " + node.name); }
+  void upsert(Node node) override {
+    add(fmt::format("+Node {}{}", node.name, node.leaving ? " leaving" : ""));
+  }
+  void upsert(ServiceCidr cidr) override {
+    std::string ranges;
+    for (const auto& range : cidr.ranges) {
+      ranges += " " + range.text();
+    }
+    add(fmt::format("+ServiceCIDR {}{}", cidr.name, ranges));
+  }
   void erase_service(const ObjectKey& key) override { add("-Service " + key.text()); }
   void erase_slice(const ObjectKey& key) override { add("-EndpointSlice " + key.text()); }
   void erase_node(const std::string& name) override { add("-Node " + name); }
+  void erase_service_cidr(const std::string& name) override { add("-ServiceCIDR " + name); }
   void complain(Complaint complaint) override {
     complaints.push_back(fmt::format("{}|{}|{}", complaint.object, complaint.where, complaint.reason));
   }

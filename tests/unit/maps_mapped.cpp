@@ -7,8 +7,10 @@
 
 using lb::maps::MappedArray;
 
-TEST_CASE("elements step by eight bytes") {
-  CHECK(MappedArray<std::uint32_t>::stride == LB_SLOT_STRIDE);
+TEST_CASE("elements step by eight bytes, and slots share one") {
+  CHECK(MappedArray<std::uint32_t>::stride == 4);
+  CHECK(MappedArray<std::uint32_t>::element_bytes == sizeof(lb_slots_pair));
+  CHECK(MappedArray<std::uint32_t>::per_element == LB_SLOTS_A_PAIR);
   CHECK(MappedArray<lb_service>::stride == 32);
   CHECK(MappedArray<lb_backend>::stride == 32);
   CHECK(MappedArray<lb_node>::stride == sizeof(lb_node));

@@ -7,7 +7,7 @@
 
 namespace lb::agent {
 
-TEST_CASE("a flow costs two entries of 120 bytes, or of 168 for IPv6, beside its buckets") {
+TEST_CASE("REL-62 a flow costs two entries of 120 bytes, or of 168 for IPv6, beside its buckets") {
   constexpr std::uint32_t entries = 1 << 16;
   constexpr std::uint64_t buckets = 16ULL * entries;
   CHECK(full_bytes({BPF_MAP_TYPE_HASH, 16, 48, entries}, 4) == 120ULL * entries + buckets);

@@ -42,7 +42,7 @@ TEST_CASE("nothing is written before the first batch, nor for a plan that is the
   agent.tables.set_addresses({{.address = address(9, 1), .kind = LB_NODE_PORT_ADDRESS}});
   CHECK(kernel.faults.writes == 0);
   agent.tables.apply(Batch::whole, {change(service("web", 1, {1, 2, 3}))});
-  CHECK(kernel.addresses.entries.size() == 1);
+  CHECK(kernel.addresses.entries.size() == 2);
   const int writes = kernel.faults.writes;
   const lb_service before = service_at(kernel, 1);
   agent.tables.apply(Batch::changes, {change(service("web", 1, {1, 2, 3}))});

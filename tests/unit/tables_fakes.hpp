@@ -87,7 +87,7 @@ struct Limits {
 struct FakeKernel {
   explicit FakeKernel(Limits limits = {})
       : frontends(faults, limits.frontends),
-        addresses(faults, 16),
+        addresses(faults, limits.frontends),
         ranges(faults, 16),
         names(faults, limits.services),
         services(maps::MappedArray<lb_service>::in_memory(limits.services)),
@@ -133,9 +133,10 @@ class ManualSweeper final : public maps::Sweeper {
 
 /// One life of an agent.
 struct Agent {
-  explicit Agent(FakeKernel& kernel)
-      : tables(kernel.store(), grace, sweeper,
-               [this](const k8s::Complaint& complaint) { complaints.push_back(complaint.reason); }) {}
+  explicit Agent(FakeKernel& kernel, std::uint32_t maglev = 251)
+      : tables(
+            kernel.store(), grace, sweeper,
+            [this](const k8s::Complaint& complaint) { complaints.push_back(complaint.reason); }, maglev) {}
 
   /// Everything that waits comes to its end.
   void settle() {

@@ -72,7 +72,7 @@ static __always_inline void select_one(__u32 tag)
 
 	referee.selections++;
 	key.address[15] = 1 + index;
-	if (!lb_frontend_find(&key, &frontend) || !(service = lb_service_of(frontend.service))) {
+	if (!lb_frontend_load(&key, &frontend) || !(service = lb_service_of(frontend.service))) {
 		referee.misses++;
 		return;
 	}

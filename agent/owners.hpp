@@ -1,0 +1,29 @@
+// Who else looks at the packets of a device's hooks, before or after us.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace lb::agent {
+
+enum class Order : std::uint8_t { before_us, after_us };
+
+struct Neighbour {
+  std::string place;  ///< "eth0 ingress"
+  std::string name;   ///< of the program or filter
+  Order order = Order::after_us;
+  bool operator==(const Neighbour&) const = default;
+};
+
+/// At both tc hooks of a device, in the order in which they run. Where ours does not run nobody is our
+/// neighbour.
+[[nodiscard]] std::vector<Neighbour> neighbours_of(std::uint32_t device, const std::string& name);
+
+/// At those of several devices, by their names; one that is gone has none.
+[[nodiscard]] std::vector<Neighbour> neighbours_of(const std::vector<std::string>& devices);
+
+/// "eth0 ingress: cil_from_netdev before us; …"; empty where there are none.
+[[nodiscard]] std::string neighbours_text(const std::vector<Neighbour>& neighbours);
+
+}  // namespace lb::agent

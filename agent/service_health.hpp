@@ -1,0 +1,58 @@
+// The health-check node ports: one small server for each service, family and address (SEM-58, 62). The model
+// says what is told; this opens and closes what tells it.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "agent/health.hpp"
+#include "agent/health_check.hpp"
+#include "agent/http.hpp"
+#include "k8s/source.hpp"
+
+namespace lb::agent {
+
+/// 200 where an endpoint of the service is ready on this node and the maps are kept up to date, else 503.
+[[nodiscard]] HttpResponse service_health(const HealthCheck& check, k8s::Family family, const Health& health,
+                                          Moment now);
+
+class ServiceHealth {
+ public:
+  using Open = std::function<boost::system::result<std::unique_ptr<HttpServer>>(const Listen&, HttpHandler)>;
+  using Complain = std::function<void(const k8s::Complaint&)>;
+
+  /// `open` listens. All references must outlive this.
+  ServiceHealth(const Health& health, std::function<Moment()> clock, Open open, Complain complain);
+
+  /// Listens for what `checks` hold on `addresses` (unspecified ones stand for all of their family) and on
+  /// nothing else. What cannot be opened is complained about once, and tried again by every call.
+  void serve(const HealthChecks& checks, const std::vector<k8s::Address>& addresses);
+  [[nodiscard]] bool complete() const noexcept { return failed_.empty(); }
+
+ private:
+  struct Place {
+    std::string service;
+    k8s::Address address;
+    std::uint16_t port = 0;
+    auto operator<=>(const Place&) const = default;
+  };
+
+  void open(const Place& place);
+  [[nodiscard]] HttpResponse answer(const Place& place) const;
+
+  const Health& health_;
+  std::function<Moment()> clock_;
+  Open open_;
+  Complain complain_;
+  HealthChecks checks_;
+  std::vector<k8s::Address> addresses_;
+  std::map<Place, std::unique_ptr<HttpServer>> servers_;
+  std::set<Place> failed_;
+};
+
+}  // namespace lb::agent

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The few of the kernel's own structs that a program reads, and of them the few members: placed by CO-RE at load time. */
+#ifndef SLUICE_BPF_KERNEL_H
+#define SLUICE_BPF_KERNEL_H
+
+#include <linux/types.h>
+
+#define LB_KERNEL __attribute__((preserve_access_index))
+
+struct in6_address {
+	__u8 bytes[16];
+};
+
+struct sock_common {
+	__be32 skc_daddr;
+	__be16 skc_dport;
+	unsigned short skc_family;
+	volatile unsigned char skc_state;
+	struct in6_address skc_v6_daddr;
+} LB_KERNEL;
+
+struct net {
+	__u64 net_cookie;
+} LB_KERNEL;
+
+typedef struct {
+	struct net *net;
+} LB_KERNEL possible_net_t;
+
+struct net_device {
+	int ifindex;
+	possible_net_t nd_net;
+} LB_KERNEL;
+
+struct udp_sock;
+struct seq_file;
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+} LB_KERNEL;
+
+struct bpf_iter__udp {
+	struct bpf_iter_meta *meta;
+	struct udp_sock *udp_sk;
+} LB_KERNEL;
+
+#endif

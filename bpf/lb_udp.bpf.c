@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Tells connected UDP sockets that their backend serves no more: their next call fails with ECONNABORTED, as if the
+ * backend's host had refused (SEM-46). Run over all UDP sockets of one network namespace, whenever a backend ends.
+ */
+#include <linux/bpf.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "bpf/kernel.h"
+#include "bpf/service.h"
+
+#define LB_AF_INET 2
+#define LB_CONNECTED 1 /* TCP_ESTABLISHED, which connected UDP sockets are in too */
+
+/* 6.5 and later; the agent loads this program only where the kernel has it. */
+extern int bpf_sock_destroy(struct sock_common *sock) __ksym __weak;
+
+static __always_inline void lb_read_far_end(const struct sock_common *sock, struct lb_frontend_key *far_end)
+{
+	__u32 prefix = LB_IPV4_PREFIX, address = sock->skc_daddr;
+
+	__builtin_memset(far_end, 0, sizeof(*far_end));
+	if (sock->skc_family == LB_AF_INET) {
+		__builtin_memcpy(far_end->address + 8, &prefix, sizeof(prefix));
+		__builtin_memcpy(far_end->address + 12, &address, sizeof(address));
+	} else {
+		__builtin_memcpy(far_end->address, sock->skc_v6_daddr.bytes, sizeof(far_end->address));
+	}
+	far_end->port = bpf_ntohs(sock->skc_dport);
+}
+
+static __always_inline int lb_leads_there(const struct lb_pair *pair, const struct lb_frontend_key *far_end)
+{
+	return pair->used && pair->backend_port == far_end->port &&
+	       lb_word(pair->backend_address) == lb_word(far_end->address) &&
+	       lb_word(pair->backend_address + 8) == lb_word(far_end->address + 8);
+}
+
+/* Ids are reused one day, so that the address is compared too. */
+static __always_inline int lb_still_serves(const struct lb_pair *pair)
+{
+	struct lb_backend backend;
+
+	return lb_backend_load(pair->backend, pair->service, &backend) && backend.serving == LB_YES &&
+	       backend.port == pair->backend_port &&
+	       lb_word(backend.address) == lb_word(pair->backend_address) &&
+	       lb_word(backend.address + 8) == lb_word(pair->backend_address + 8);
+}
+
+/* Was the socket given a backend that serves no more? What it did not get from us is not ours to end. */
+static __always_inline int lb_lost_backend(const struct lb_socket *socket, const struct sock_common *sock)
+{
+	struct lb_frontend_key far_end;
+
+	lb_read_far_end(sock, &far_end);
+	for (int i = 0; i < LB_SOCKET_PAIRS; i++) {
+		if (lb_leads_there(&socket->pairs[i], &far_end))
+			return !lb_still_serves(&socket->pairs[i]);
+	}
+	return 0;
+}
+
+/* Writes one byte for each socket that was told. An unconnected one would lose its port (REL-71). */
+SEC("iter/udp")
+int lb_udp_tell(struct bpf_iter__udp *ctx)
+{
+	struct udp_sock *udp = ctx->udp_sk;
+	struct sock_common *sock = (struct sock_common *)udp;
+	const struct lb_socket *socket;
+	__u8 one = 1;
+
+	if (!udp || sock->skc_state != LB_CONNECTED)
+		return 0;
+	socket = bpf_sk_storage_get(&lb_sockets, sock, NULL, 0);
+	if (socket && lb_lost_backend(socket, sock) && !bpf_sock_destroy(sock))
+		bpf_seq_write(ctx->meta->seq, &one, sizeof(one));
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Counts what devices did with the frames that XDP gave them to send: no return code tells, because they leave in bulk,
+ * later (REL-20). Attached while an agent runs, to the kernel's own tracepoints.
+ */
+#include <linux/bpf.h>
+
+#include <bpf/bpf_helpers.h>
+
+#include "bpf/kernel.h"
+#include "bpf/stats.h"
+#include "maps/sending.h"
+
+struct lb_sending lb_sending[LB_MAX_SENDING];
+
+static __always_inline int lb_is_here(const struct net_device *device)
+{
+	__u64 host = (__u64)lb_config.host_cookie_high << 32 | lb_config.host_cookie_low;
+
+	return device->nd_net.net->net_cookie == host;
+}
+
+static __always_inline void lb_note_sending(const struct net_device *here, __u32 device, int sent, int lost)
+{
+	for (int i = 0; i < LB_MAX_SENDING; i++) {
+		if (lb_sending[i].device != device)
+			continue;
+		if (lb_is_here(here)) {
+			__sync_fetch_and_add(&lb_sending[i].sent, sent);
+			__sync_fetch_and_add(&lb_sending[i].lost, lost);
+		}
+		break;
+	}
+}
+
+/* Its arguments: the device frames came by, the one they were to leave by, how many were sent, how many lost, why. */
+SEC("tp_btf/xdp_devmap_xmit")
+int lb_xdp_sent(unsigned long long *arguments)
+{
+	const struct net_device *to = (const struct net_device *)arguments[1];
+
+	lb_note_sending(to, (__u32)to->ifindex, (int)arguments[2], (int)arguments[3]);
+	return 0;
+}
+
+/*
+ * A device that takes no frames of XDP at all. The arguments: the device the frame came by, program, target, error, the
+ * map's type and id, and the key that was looked up in it, which is lb_ports' interface index.
+ */
+SEC("tp_btf/xdp_redirect_err")
+int lb_xdp_refused(unsigned long long *arguments)
+{
+	const struct net_device *from = (const struct net_device *)arguments[0];
+
+	if (arguments[4] == BPF_MAP_TYPE_DEVMAP_HASH)
+		lb_note_sending(from, (__u32)arguments[6], 0, 1);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

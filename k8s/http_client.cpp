@@ -1,0 +1,590 @@
+// Connections by Asio, TLS by OpenSSL: the only file that includes it. What an answer says is http_answer's.
+#include "k8s/http_client.hpp"
+
+#include <fmt/format.h>
+#include <netinet/tcp.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/ssl.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
+#include <exception>
+#include <optional>
+#include <utility>
+
+#include "k8s/credentials.hpp"
+#include "k8s/error.hpp"
+#include "k8s/http_answer.hpp"
+
+namespace lb::k8s {
+namespace {
+
+namespace asio = boost::asio;
+namespace ssl = asio::ssl;
+using boost::system::error_code;
+using tcp = asio::ip::tcp;
+using std::chrono::milliseconds;
+
+constexpr auto wait_for_result = asio::as_tuple(asio::use_awaitable);
+constexpr std::size_t read_bytes = 32768;
+
+/// A dead peer is noticed after this, without a byte from us to wake anybody up.
+constexpr int keepalive_idle_seconds = 15;
+constexpr int keepalive_interval_seconds = 5;
+constexpr int keepalive_probes = 3;
+constexpr unsigned unacknowledged_milliseconds = 20'000;
+
+// ---- TLS. ----
+
+/// What makes a TLS context; PEM.
+struct Pem {
+  std::string authority;
+  std::string certificate;
+  std::string key;
+};
+
+struct Tls {
+  std::shared_ptr<ssl::context> context;  ///< null: `problem` says why
+  std::string problem;
+};
+
+Tls no_tls(std::string_view what, const error_code& error) {
+  return {nullptr, fmt::format("{} cannot be used: {}", what, error.message())};
+}
+
+error_code trust(ssl::context& context, const std::string& authority) {
+  error_code error;
+  if (authority.empty()) {
+    context.set_default_verify_paths(error);
+  } else {
+    context.add_certificate_authority(asio::buffer(authority), error);
+  }
+  return error;
+}
+
+Tls make_tls(const Pem& pem, Verification verification) {
+  auto context = std::make_shared<ssl::context>(ssl::context::tls_client);
+  SSL_CTX* raw = context->native_handle();
+  SSL_CTX_set_min_proto_version(raw, TLS1_2_VERSION);
+  // As Go has it: whatever the bundle holds is trusted, also if it is no root.
+  X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(raw), X509_V_FLAG_PARTIAL_CHAIN);
+  constexpr std::array<unsigned char, 9> protocols = {8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
+  SSL_CTX_set_alpn_protos(raw, protocols.data(), protocols.size());
+  if (verification == Verification::full) {
+    if (const auto error = trust(*context, pem.authority)) {
+      return no_tls("the bundle of certificate authorities", error);
+    }
+  }
+  if (!pem.certificate.empty()) {
+    error_code error;
+    context->use_certificate_chain(asio::buffer(pem.certificate), error);
+    if (error) {
+      return no_tls("the client certificate", error);
+    }
+    context->use_private_key(asio::buffer(pem.key), ssl::context::pem, error);
+    if (error) {
+      return no_tls("the client key", error);
+    }
+  }
+  return {context, ""};
+}
+
+/// False if the name is one that OpenSSL cannot compare.
+bool expect_name(SSL* handle, const std::string& name) {
+  X509_VERIFY_PARAM* parameters = SSL_get0_param(handle);
+  if (const auto address = Address::parse(name)) {
+    return X509_VERIFY_PARAM_set1_ip_asc(parameters, address->text().c_str()) == 1;
+  }
+  X509_VERIFY_PARAM_set_hostflags(parameters,
+                                  X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
+  return X509_VERIFY_PARAM_set1_host(parameters, name.c_str(), name.size()) == 1 &&
+         SSL_set_tlsext_host_name(handle, name.c_str()) == 1;
+}
+
+std::string handshake_problem(SSL* handle, const error_code& error) {
+  const long verdict = SSL_get_verify_result(handle);
+  return verdict == X509_V_OK
+             ? fmt::format("TLS: {}", error.message())
+             : fmt::format("its certificate is not trusted: {}", X509_verify_cert_error_string(verdict));
+}
+
+// ---- One connection. ----
+
+void set_option(tcp::socket& socket, int level, int name, unsigned value) {
+  // A kernel that knows no such option still has the asker's deadlines.
+  (void)::setsockopt(socket.native_handle(), level, name, &value, sizeof(value));
+}
+
+/// Half-open connections end (REL-33), small requests leave at once.
+void set_options(tcp::socket& socket) {
+  set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, keepalive_idle_seconds);
+  set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, keepalive_interval_seconds);
+  set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, keepalive_probes);
+  set_option(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, unacknowledged_milliseconds);
+}
+
+struct Channel : std::enable_shared_from_this<Channel> {
+  explicit Channel(asio::io_context& context) : socket(context), timer(context), buffer(read_bytes) {}
+
+  void close() {
+    error_code ignored;
+    socket.close(ignored);
+    timer.cancel();
+  }
+
+  tcp::socket socket;
+  std::optional<ssl::stream<tcp::socket&>> tls;
+  asio::steady_timer timer;
+  std::vector<char> buffer;
+  std::uint64_t credentials = 0;  ///< with which of them it was opened
+  unsigned limits = 0;            ///< set so far
+  bool expired = false;           ///< a limit closed it
+};
+
+using ChannelPtr = std::shared_ptr<Channel>;
+
+/// Closes a connection unless this is gone in time.
+class Limit {
+ public:
+  Limit(const ChannelPtr& channel, milliseconds time) : channel_(channel) {
+    const auto number = ++channel->limits;
+    channel->timer.expires_after(time);
+    channel->timer.async_wait([weak = channel->weak_from_this(), number](const error_code& error) {
+      const auto self = weak.lock();
+      if (!error && self && self->limits == number) {
+        self->expired = true;
+        self->close();
+      }
+    });
+  }
+  ~Limit() {
+    ++channel_->limits;
+    channel_->timer.cancel();
+  }
+  Limit(const Limit&) = delete;
+  Limit& operator=(const Limit&) = delete;
+
+ private:
+  ChannelPtr channel_;
+};
+
+tcp::endpoint endpoint_of(const Address& address, std::uint16_t port) {
+  if (address.family() == Family::ipv4) {
+    return {
+        asio::ip::address_v4({address.bytes[12], address.bytes[13], address.bytes[14], address.bytes[15]}),
+        port};
+  }
+  return {asio::ip::address_v6(address.bytes), port};
+}
+
+asio::awaitable<error_code> send(ChannelPtr channel, std::string text) {
+  if (channel->tls) {
+    const auto [error, size] = co_await asio::async_write(*channel->tls, asio::buffer(text), wait_for_result);
+    co_return error;
+  }
+  const auto [error, size] = co_await asio::async_write(channel->socket, asio::buffer(text), wait_for_result);
+  co_return error;
+}
+
+struct Received {
+  error_code error;
+  std::string_view bytes;  ///< in the connection's buffer
+};
+
+asio::awaitable<Received> receive(ChannelPtr channel) {
+  const auto buffer = asio::buffer(channel->buffer);
+  if (channel->tls) {
+    const auto [error, size] = co_await channel->tls->async_read_some(buffer, wait_for_result);
+    co_return Received{error, {channel->buffer.data(), size}};
+  }
+  const auto [error, size] = co_await channel->socket.async_read_some(buffer, wait_for_result);
+  co_return Received{error, {channel->buffer.data(), size}};
+}
+
+/// Empty: done; else why not.
+asio::awaitable<std::string> connect(ChannelPtr channel, tcp::endpoint endpoint, milliseconds time) {
+  error_code error;
+  channel->socket.open(endpoint.protocol(), error);
+  if (error) {
+    co_return error.message();
+  }
+  set_options(channel->socket);
+  const Limit limit(channel, time);
+  const auto [failure] = co_await channel->socket.async_connect(endpoint, wait_for_result);
+  co_return failure ? channel->expired ? "no connection in time" : failure.message() : "";
+}
+
+asio::awaitable<std::string> shake_hands(ChannelPtr channel, std::shared_ptr<ssl::context> context,
+                                         std::string name, Verification verification, milliseconds time) {
+  channel->tls.emplace(channel->socket, *context);
+  SSL* handle = channel->tls->native_handle();
+  SSL_set_verify(handle, verification == Verification::full ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, nullptr);
+  if (!expect_name(handle, name)) {
+    co_return fmt::format("'{}' is no name that a certificate can have", name);
+  }
+  const Limit limit(channel, time);
+  const auto [error] = co_await channel->tls->async_handshake(ssl::stream_base::client, wait_for_result);
+  co_return error ? channel->expired ? "no TLS in time" : handshake_problem(handle, error) : "";
+}
+
+}  // namespace
+
+// ---- What all lines share. ----
+
+struct ApiClient::Shared {
+  Shared(asio::io_context& on, ApiAccess to, Warn tell, ConnectPatience waits, Lookup lookup)
+      : context(on),
+        access(std::move(to)),
+        warn(std::move(tell)),
+        patience(waits),
+        resolver(on, std::move(lookup)),
+        authority(access.authority),
+        certificate(access.certificate),
+        key(access.key),
+        token(access.token) {}
+
+  void refresh();
+  void complain(const std::string& sentence);
+  [[nodiscard]] std::string request_text(const ApiServer& server, const ApiRequest& request);
+
+  asio::io_context& context;
+  ApiAccess access;
+  Warn warn;
+  ConnectPatience patience;
+  Resolver resolver;
+  Credential authority;
+  Credential certificate;
+  Credential key;
+  Credential token;
+  std::shared_ptr<ssl::context> tls;
+  std::uint64_t credentials = 0;  ///< rises with each change of what connections are made with
+  std::size_t preferred = 0;      ///< the server that answered last
+  std::string complaint;          ///< the last one
+};
+
+void ApiClient::Shared::complain(const std::string& sentence) {
+  if (std::exchange(complaint, sentence) != sentence && !sentence.empty()) {
+    warn(sentence);
+  }
+}
+
+/// What cannot be used leaves the last good state in use: files are replaced one by one.
+void ApiClient::Shared::refresh() {
+  bool changed = tls == nullptr;
+  std::string problem;
+  for (auto* each : {&authority, &certificate, &key, &token}) {
+    const bool is_new = each->refresh() == Credential::Change::changed;
+    changed = changed || (is_new && each != &token);  // a token is sent with each request
+    problem = problem.empty() ? each->problem() : problem;
+  }
+  if (changed && problem.empty()) {
+    auto made = make_tls({authority.text(), certificate.text(), key.text()}, access.verification);
+    problem = made.problem;
+    if (made.context) {
+      tls = std::move(made.context);
+      ++credentials;
+    }
+  }
+  if (problem.empty() && !token.text().empty() && bearer_token(token.text()).empty()) {
+    problem = "the token cannot be used: it is no line of visible characters";
+  }
+  complain(problem);
+}
+
+std::string ApiClient::Shared::request_text(const ApiServer& server, const ApiRequest& request) {
+  const auto host = server.text().substr(server.scheme == Scheme::https ? 8 : 7);
+  auto text = fmt::format(
+      "GET {}{} HTTP/1.1\r\nHost: {}\r\nUser-Agent: sluice/{}\r\nAccept: {}\r\nAccept-Encoding: gzip\r\n",
+      server.prefix, request.target, host, SLUICE_VERSION, request.accept);
+  const auto bearer = bearer_token(token.text());
+  if (!bearer.empty() && server.scheme == Scheme::https) {
+    text += fmt::format("Authorization: Bearer {}\r\n", bearer);
+  }
+  return text + "\r\n";
+}
+
+// ---- A line. ----
+
+namespace {
+
+/// A look-up that somebody waits for.
+struct LookupWait {
+  explicit LookupWait(asio::io_context& context) : timer(context) {}
+
+  asio::steady_timer timer;
+  std::optional<Looked> looked;
+};
+
+/// What a reader throws ends the context's run(), as it would outside of a coroutine.
+void pass_on(const std::exception_ptr& thrown) {
+  if (thrown) {
+    std::rethrow_exception(thrown);
+  }
+}
+
+/// How a request ended.
+struct Ending {
+  End how = End::cut;
+  std::string problem;
+  bool begun = false;  ///< something of an answer came
+};
+
+}  // namespace
+
+class ApiClient::Line final : public ApiLine {
+ public:
+  explicit Line(std::shared_ptr<Shared> shared) : state_(std::make_shared<State>(std::move(shared))) {}
+  ~Line() override { Line::hang_up(); }
+  Line(const Line&) = delete;
+  Line& operator=(const Line&) = delete;
+
+  void ask(const ApiRequest& request, AnswerReader& reader) override {
+    state_->reader = &reader;
+    asio::co_spawn(state_->shared->context, State::run(state_, request, ++state_->turn), pass_on);
+  }
+  void hang_up() override {
+    ++state_->turn;
+    state_->reader = nullptr;
+    state_->drop();
+  }
+  [[nodiscard]] std::string server() const override {
+    return state_->server ? state_->shared->access.servers[*state_->server].text() : "";
+  }
+
+ private:
+  /// Shared with the coroutines, so that it lives as long as the last of them. One whose turn is over says
+  /// nothing.
+  struct State {
+    explicit State(std::shared_ptr<Shared> with) : shared(std::move(with)) {}
+
+    using Ptr = std::shared_ptr<State>;
+    static asio::awaitable<void> run(Ptr self, ApiRequest request, std::uint64_t turn);
+    static asio::awaitable<std::string> open(Ptr self, Connection how, std::uint64_t turn);
+    static asio::awaitable<std::string> open_server(Ptr self, std::size_t index, std::uint64_t turn);
+    static asio::awaitable<std::string> open_address(Ptr self, std::size_t index, Address address);
+    static asio::awaitable<Looked> resolve(Ptr self, std::string host);
+    static asio::awaitable<Ending> exchange(Ptr self, ApiRequest request, std::uint64_t turn);
+
+    [[nodiscard]] bool usable(Connection how) const;
+    void drop();
+    [[nodiscard]] Ending settle(const HttpAnswer& answer, HttpAnswer::State state, const std::string& place);
+    void finish(std::uint64_t ended, const Ending& ending);
+
+    std::shared_ptr<Shared> shared;
+    std::uint64_t turn = 0;  ///< rises with each request and each hang_up()
+    AnswerReader* reader = nullptr;
+    ChannelPtr channel;
+    std::shared_ptr<LookupWait> lookup;
+    std::optional<std::size_t> server;  ///< spoken to last
+  };
+
+  std::shared_ptr<State> state_;
+};
+
+bool ApiClient::Line::State::usable(Connection how) const {
+  return channel && channel->socket.is_open() && how == Connection::any &&
+         channel->credentials == shared->credentials;
+}
+
+void ApiClient::Line::State::drop() {
+  if (channel) {
+    channel->close();
+    channel.reset();
+  }
+  if (lookup) {
+    lookup->timer.cancel();
+    lookup.reset();
+  }
+}
+
+void ApiClient::Line::State::finish(std::uint64_t ended, const Ending& ending) {
+  if (ended != turn) {
+    return;
+  }
+  if (ending.how != End::whole) {
+    drop();
+  }
+  std::exchange(reader, nullptr)->end(ending.how, ending.problem);
+}
+
+/// What an answer's state says of its request.
+Ending ApiClient::Line::State::settle(const HttpAnswer& answer, HttpAnswer::State state,
+                                      const std::string& place) {
+  switch (state) {
+    case HttpAnswer::State::whole:
+      if (!answer.keep_alive()) {
+        drop();
+      }
+      return {End::whole, place, true};
+    case HttpAnswer::State::stopped:
+      return {End::stopped, place, true};
+    default:
+      return {End::cut, fmt::format("{}: the answer {}", place, answer.problem()), answer.begun()};
+  }
+}
+
+asio::awaitable<void> ApiClient::Line::State::run(Ptr self, ApiRequest request, std::uint64_t turn) {
+  co_await asio::post(asio::use_awaitable);  // ask() has returned before anything is told
+  if (turn != self->turn) {
+    co_return;
+  }
+  self->shared->refresh();
+  Ending ending;
+  if (self->usable(request.connection)) {
+    ending = co_await exchange(self, request, turn);
+    if (ending.begun || ending.how != End::cut || turn != self->turn) {
+      self->finish(turn, ending);
+      co_return;
+    }
+    // The server had closed it while it was idle.
+  }
+  ending.problem = co_await open(self, request.connection, turn);
+  if (turn == self->turn && self->channel) {
+    ending = co_await exchange(self, request, turn);
+  } else {
+    ending.how = End::unreachable;
+  }
+  self->finish(turn, ending);
+}
+
+/// Leaves a connection, or a sentence for each server. What was to be replaced is not asked first.
+asio::awaitable<std::string> ApiClient::Line::State::open(Ptr self, Connection how, std::uint64_t turn) {
+  self->drop();
+  const auto count = self->shared->access.servers.size();
+  const bool other = how == Connection::fresh && self->server == self->shared->preferred;
+  const auto first = self->shared->preferred + (other ? 1 : 0);
+  std::string problems;
+  for (std::size_t i = 0; i < count && turn == self->turn; ++i) {
+    const auto index = (first + i) % count;
+    self->server = index;
+    const auto problem = co_await open_server(self, index, turn);
+    if (problem.empty()) {
+      self->shared->preferred = index;
+      co_return std::string();
+    }
+    problems += fmt::format("{}{}: {}", problems.empty() ? "" : "; ",
+                            self->shared->access.servers[index].text(), problem);
+  }
+  co_return problems;
+}
+
+asio::awaitable<std::string> ApiClient::Line::State::open_server(Ptr self, std::size_t index,
+                                                                 std::uint64_t turn) {
+  const auto& server = self->shared->access.servers[index];
+  const auto looked = co_await resolve(self, server.host);
+  std::string problem = looked.problem.empty() ? "its name has no address" : looked.problem;
+  for (const auto& address : looked.addresses) {
+    if (turn != self->turn) {
+      break;
+    }
+    if (server.scheme == Scheme::http && !address.loopback()) {
+      problem = "is neither encrypted nor on this machine";
+      continue;
+    }
+    problem = co_await open_address(self, index, address);
+    if (problem.empty()) {
+      break;
+    }
+    if (turn == self->turn) {
+      self->drop();
+    }
+  }
+  co_return problem;
+}
+
+/// Names are resolved again for each connection: addresses behind them change (REL-77).
+asio::awaitable<Looked> ApiClient::Line::State::resolve(Ptr self, std::string host) {
+  if (const auto address = Address::parse(host)) {
+    co_return Looked{{*address}, ""};
+  }
+  const auto wait = std::make_shared<LookupWait>(self->shared->context);
+  self->lookup = wait;
+  wait->timer.expires_after(self->shared->patience.resolve);
+  self->shared->resolver.resolve(host, [wait](const Looked& looked) {
+    wait->looked = looked;
+    wait->timer.cancel();
+  });
+  co_await wait->timer.async_wait(wait_for_result);
+  if (self->lookup == wait) {
+    self->lookup.reset();
+  }
+  co_return wait->looked.value_or(Looked{{}, "its name was not resolved in time"});
+}
+
+/// The channel is the line's from the start, so that hang_up() can close it.
+asio::awaitable<std::string> ApiClient::Line::State::open_address(Ptr self, std::size_t index,
+                                                                  Address address) {
+  const auto shared = self->shared;
+  const auto& server = shared->access.servers[index];
+  const auto channel = std::make_shared<Channel>(shared->context);
+  const auto endpoint = endpoint_of(address, server.port);
+  self->channel = channel;
+  channel->credentials = shared->credentials;
+  auto problem = co_await connect(channel, endpoint, shared->patience.connect);
+  if (!problem.empty() || server.scheme == Scheme::http) {
+    co_return problem;
+  }
+  auto name = shared->access.server_name.empty() ? server.host : shared->access.server_name;
+  auto context = shared->tls;
+  problem = co_await shake_hands(channel, std::move(context), std::move(name), shared->access.verification,
+                                 shared->patience.handshake);
+  co_return problem;
+}
+
+/// One request and its answer on the open channel.
+asio::awaitable<Ending> ApiClient::Line::State::exchange(Ptr self, ApiRequest request, std::uint64_t turn) {
+  const auto channel = self->channel;
+  const auto& server = self->shared->access.servers[*self->server];
+  const auto place = server.text();
+  auto text = self->shared->request_text(server, request);
+  const auto failure = co_await send(channel, std::move(text));
+  if (failure || turn != self->turn) {
+    co_return Ending{End::cut, fmt::format("{}: {}", place, failure.message()), false};
+  }
+  HttpAnswer answer(*self->reader);
+  auto state = HttpAnswer::State::open;
+  while (state == HttpAnswer::State::open) {
+    const auto received = co_await receive(channel);
+    if (turn != self->turn) {
+      co_return Ending{};
+    }
+    if (received.error && received.error != asio::error::eof) {
+      co_return Ending{End::cut, fmt::format("{}: {}", place, received.error.message()), answer.begun()};
+    }
+    state = received.error ? answer.close() : answer.feed(received.bytes);
+  }
+  co_return self->settle(answer, state, place);
+}
+
+ApiClient::ApiClient(asio::io_context& context, ApiAccess access, Warn warn, ConnectPatience patience,
+                     Lookup lookup) {
+  check_access(access);
+  std::string problem;
+  shared_ = std::make_shared<Shared>(
+      context, std::move(access), [&problem](std::string sentence) { problem = std::move(sentence); },
+      patience, std::move(lookup));
+  shared_->refresh();
+  shared_->warn = std::move(warn);
+  if (!problem.empty()) {
+    throw StartError(fmt::format("cannot speak to {}: {}", shared_->access.servers.front().text(), problem));
+  }
+}
+
+ApiClient::~ApiClient() = default;
+
+std::unique_ptr<ApiLine> ApiClient::line() { return std::make_unique<Line>(shared_); }
+
+}  // namespace lb::k8s

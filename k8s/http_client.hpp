@@ -1,0 +1,51 @@
+// The side with sockets: requests to the API servers over TLS and HTTP/1.1. OpenSSL stays in http_client.cpp.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "k8s/access.hpp"
+#include "k8s/resolver.hpp"
+#include "k8s/transport.hpp"
+
+namespace boost::asio {
+class io_context;
+}
+
+namespace lb::k8s {
+
+/// How long one step to one server may take, before the next address or server is tried. Waiting for answers
+/// is the asker's matter.
+struct ConnectPatience {
+  std::chrono::milliseconds resolve{5'000};
+  std::chrono::milliseconds connect{3'000};  ///< to one address
+  std::chrono::milliseconds handshake{5'000};
+};
+
+/// All lines to the same servers, with the same credentials. Certificates, keys and tokens in files are read
+/// again for each request; what has changed is used at once, on a new connection. The server's certificate is
+/// verified for its host's name or address. Redirects are answers like others, and a token goes nowhere but
+/// to the named servers over TLS (REL-34, REL-87).
+class ApiClient {
+ public:
+  using Warn = std::function<void(std::string sentence)>;
+
+  /// Throws StartError if the credentials cannot be used. `warn` is told what goes wrong with them later.
+  ApiClient(boost::asio::io_context& context, ApiAccess access, Warn warn, ConnectPatience patience = {},
+            Lookup lookup = look_up_by_system);
+  ~ApiClient();
+  ApiClient(const ApiClient&) = delete;
+  ApiClient& operator=(const ApiClient&) = delete;
+
+  /// A line of its own connection, which it keeps for its next request. May outlive the client.
+  [[nodiscard]] std::unique_ptr<ApiLine> line();
+
+ private:
+  struct Shared;
+  class Line;
+  std::shared_ptr<Shared> shared_;
+};
+
+}  // namespace lb::k8s

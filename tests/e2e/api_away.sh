@@ -1,0 +1,170 @@
+#!/bin/bash
+# shellcheck disable=SC2016,SC2119  # conditions are evaluated when they are checked; options are for those who have some
+# The API server goes away, forgets and comes back: REL-30, 31, 76, 78, 80. A pod asks a service all the time and never fails.
+set -euo pipefail
+# shellcheck source=tests/e2e/lib/scenario.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib/scenario.sh"
+
+AWAY=${SLUICE_LONG:+300} AWAY=${AWAY:-12}
+HELD=${SLUICE_LONG:+600} HELD=${HELD:-6}
+PORT=7443
+ALL='10.244.1.10:8080 10.244.2.10:8080 10.244.3.10:8080 10.244.4.10:8080'
+WITHOUT_B=${ALL/ 10.244.3.10:8080/}
+
+state() { family4 default/web:; }
+healthz() { lab_in node curl -s -o /dev/null -w '%{http_code}' -m 2 http://127.0.0.1:10256/healthz; }
+# more: whether the slice of that name is in the maps.
+more() { sluice backends default/web -o json | jq 'any(.[]; .port == 8081 and .serving)'; }
+affinity() { sluice services -o json | jq '[.[] | select(.service == "default/web:http").affinitySeconds] | max'; }
+lists() { asked '^[0-9.]+ (-|record) GET .*endpointslices[^ ]*(sendInitialEvents=true|limit=[0-9][0-9])'; }
+
+# endpoints NAME...: the slice of the service, made by hand: a controller would take its own time after an outage.
+endpoints() {
+	local name
+	declare -A place=([pod]=1 [a]=2 [b]=3 [c]=4)
+	{
+		cat <<-YAML
+			apiVersion: discovery.k8s.io/v1
+			kind: EndpointSlice
+			metadata:
+			  name: web
+			  namespace: default
+			  labels: {kubernetes.io/service-name: web, endpointslice.kubernetes.io/managed-by: e2e}
+			addressType: IPv4
+			ports: [{name: http, port: 8080, protocol: TCP}]
+			endpoints:
+		YAML
+		for name; do printf '  - {addresses: [10.244.%d.10]}\n' "${place[$name]}"; done
+	} | kube apply
+}
+
+# cut_streams [RULES]: ends every stream that is under way, and has RULES from then on.
+cut_streams() {
+	rules '[{"match": ".", "now": "cut"}]'
+	sleep 0.3
+	rules "${1:-[]}"
+}
+
+stop_api() {
+	lab_stop "$CLUSTER_API" KILL || true
+}
+
+# etcd_ask PATH JSON: etcd's own interface.
+etcd_ask() { lab_in control curl -fsS -m 5 "http://127.0.0.1:2379/v3/kv/$1" -d "$2"; }
+
+# REL-30, REL-80: away; the last state serves, health stays green; the first change after its return is there in 2 s.
+away() {
+	stop_api
+	sleep "$AWAY"
+	[[ $(healthz) == 200 ]] || die "REL-80: /healthz says $(healthz) because the API is away"
+	[[ $(state) == "$ALL" ]] || die "REL-30: the state changed: $(state)"
+	cluster_api
+	kube patch Service/web '{"spec": {"sessionAffinity": "ClientIP"}}'
+	WITHIN=2 becomes "REL-30: the first change after $AWAY s without an API server" 10800 affinity
+	kube patch Service/web '{"spec": {"sessionAffinity": "None"}}'
+	becomes "and the next" 0 affinity
+}
+
+# REL-31: what the agent has seen is compacted away while it cannot watch, and the server's cache is new.
+compacted() {
+	local before revision
+	kube apply <<-YAML
+		apiVersion: discovery.k8s.io/v1
+		kind: EndpointSlice
+		metadata:
+		  name: more
+		  namespace: default
+		  labels: {kubernetes.io/service-name: web}
+		addressType: IPv4
+		ports: [{name: http, port: 8081, protocol: TCP}]
+		endpoints: [{addresses: [10.244.4.10], conditions: {ready: false, serving: true, terminating: true}}]
+	YAML
+	becomes "one more slice" true more
+	before=$(lists)
+	rules '[{"match": ".", "now": "cut"}, {"match": ".", "answer": 503}]'
+	kube delete EndpointSlice/default/more
+	revision=$(etcd_ask range '{"key": "AA==", "limit": "1"}' | jq -r .header.revision)
+	etcd_ask compaction "{\"revision\": \"$revision\", \"physical\": true}" >/dev/null
+	stop_api
+	cluster_api
+	rules '[]'
+	WITHIN=10 becomes "REL-31: after a compaction, what was deleted meanwhile goes" false more
+	(($(lists) > before)) || die "REL-31: no new list after a compaction"
+	[[ $(state) == "$ALL" ]] || die "REL-31: the rest changed: $(state)"
+}
+
+# REL-31: 410 inside a stream.
+expired_event() {
+	local before
+	before=$(lists)
+	cut_streams '[{"match": "endpointslices.*resourceVersion=[1-9]", "error": 410, "reason": "Expired", "times": 1}]'
+	lab_wait 10 eval "((\$(asked ' error GET') > 0))" || die "the agent did not resume its watch"
+	lab_wait 10 eval "((\$(lists) > $before))" || die "REL-31: no list after an ERROR event with code 410"
+	WITHIN=10 becomes "REL-31: 410 as an event" "$ALL" state
+}
+
+# REL-76: a server that lives in the past, to whose probes and lists the agent is led by a 410; it does not go back in time.
+past() {
+	local expired='{"match": "endpointslices.*resourceVersion=[1-9]", "answer": 410, "times": 1}'
+	cut_streams "[$expired, {\"match\": \"endpointslices.*limit=1(&|$)\", \"record\": \"probe\"},
+		{\"match\": \"endpointslices.*sendInitialEvents\", \"record\": \"list\"}]"
+	lab_wait 20 eval '(($(asked " record GET.*sendInitialEvents") > 0))' || die "the agent asked for no list"
+	becomes "a list" "$ALL" state
+	endpoints pod a c
+	WITHIN=10 becomes "a change" "$WITHOUT_B" state
+	cut_streams '[{"match": "endpointslices.*limit=1(&|$)", "replay": "probe"},
+		{"match": "endpointslices.*sendInitialEvents", "replay": "list"},
+		{"match": "endpointslices", "answer": 410}]'
+	lab_wait 20 eval '(($(asked " replay GET") > 0))' || die "the agent asked nothing"
+	for _ in 1 2 3 4 5 6 7 8 9 10; do
+		[[ $(state) == "$WITHOUT_B" ]] || die "REL-76: back in time: $(state)"
+		sleep 0.2
+	done
+	printf 'REL-76: an answer from the past changes nothing\n'
+	cut_streams
+	endpoints pod a b c
+	WITHIN=30 becomes "and on" "$ALL" state
+}
+
+# REL-78: one list is held back; nothing is written, and health is not green, before it has come.
+gate() {
+	maps_of >"$LAB_DIR/before"
+	lab_stop "$LAB_AGENT" KILL || true
+	endpoints pod a c
+	rules "[{\"match\": \"endpointslices\", \"hold\": $((HELD + 4))}]"
+	cluster_agent_starts
+	sleep "$HELD"
+	[[ $(healthz) != 200 ]] || die "REL-78: healthy without having seen a slice"
+	maps_of >"$LAB_DIR/during"
+	diff "$LAB_DIR/before" "$LAB_DIR/during" || die "REL-78: wrote before all lists were there"
+	rules '[]'
+	WITHIN=20 becomes "REL-78: written when the last list has come" "$WITHOUT_B" state
+	lab_wait 5 eval '[[ $(healthz) == 200 ]]' || die "not healthy after all lists have come"
+	endpoints pod a b c
+	becomes "and back" "$ALL" state
+}
+
+cluster_up away
+kube apply <<-YAML
+	apiVersion: v1
+	kind: Service
+	metadata: {name: web, namespace: default}
+	spec:
+	  clusterIP: 10.96.0.80
+	  ports: [{name: http, port: 80, targetPort: 8080}]
+YAML
+endpoints pod a b c
+lab_backends
+cluster_proxy "$PORT"
+agent_account
+AGENT_KUBECONFIG=$CLUSTER/proxied.conf
+kubeconfig "$AGENT_KUBECONFIG" "https://10.0.0.2:$PORT" "token $CLUSTER/token"
+cluster_agent
+WITHIN=10 becomes "four endpoints" "$ALL" state
+traffic pod 10.96.0.80 80
+away
+compacted
+expired_event
+past
+gate
+traffic_ends

@@ -1,0 +1,187 @@
+#!/bin/bash
+# shellcheck disable=SC2016,SC2119  # conditions are evaluated when they are checked; options are for those who have some
+# What lies between the agent and the API server misbehaves: REL-31 to 34, 77. After each the agent follows changes again.
+set -euo pipefail
+# shellcheck source=tests/e2e/lib/scenario.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib/scenario.sh"
+
+PORT=7443
+
+state() { family4 default/web:; }
+
+# A change that no controller has to make: another slice of the same service.
+endpoint() {
+	kube apply <<-YAML
+		apiVersion: discovery.k8s.io/v1
+		kind: EndpointSlice
+		metadata:
+		  name: web-by-hand
+		  namespace: default
+		  labels: {kubernetes.io/service-name: web, endpointslice.kubernetes.io/managed-by: e2e}
+		addressType: IPv4
+		ports: [{name: http, port: 8080, protocol: TCP}]
+		endpoints: [{addresses: [10.244.2.$1]}]
+	YAML
+}
+
+# follows WHAT: a change made now arrives; each time another one.
+NEXT=20
+follows() {
+	NEXT=$((NEXT + 1))
+	endpoint "$NEXT"
+	WITHIN=${WITHIN:-15} becomes "$1" "10.244.2.$NEXT:8080" state
+}
+
+# again RULES: every stream is cut, and RULES hold from then on.
+again() {
+	rules "[{\"match\": \".\", \"now\": \"cut\"}]"
+	sleep 0.3
+	rules "$1"
+}
+
+# restart RULES: an agent that starts on nothing, under RULES.
+restart() {
+	lab_stop "$LAB_AGENT" KILL || true
+	rm -rf "$LAB_PINS"
+	rules "$1"
+	cluster_agent "${@:2}"
+}
+
+requests() { grep -c ' GET ' "$LAB_DIR/proxy.log" || true; }
+
+# calm WHAT AT_MOST: how often the agent asks in three seconds.
+calm() {
+	local before count
+	before=$(requests)
+	sleep 3
+	count=$(($(requests) - before))
+	((count <= $2)) || die "$1: $count requests in 3 s"
+	printf '%s: %d requests in 3 s\n' "$1" "$count"
+}
+
+refused_streams() {
+	local encoding status='{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Invalid", "code": 422}'
+	for encoding in protobuf json; do
+		restart "[{\"match\": \"sendInitialEvents\", \"answer\": 422, \"body\": $(jq -c tojson <<<"$status")}]" --api-encoding=$encoding
+		follows "REL-32: streaming lists refused by a status, $encoding"
+		maps_of >"$LAB_DIR/maps.fallback"
+		restart '[]' --api-encoding=$encoding
+		maps_of | diff "$LAB_DIR/maps.fallback" - || die "REL-32: a streamed list and a plain one gave different maps ($encoding)"
+		restart '[{"match": "sendInitialEvents", "error": 422, "reason": "Invalid"}]' --api-encoding=$encoding
+		follows "REL-32: streaming lists refused by an event, $encoding"
+		maps_of | jq -s 'length' >/dev/null
+	done
+}
+
+count() { sluice services -o json | jq '[.[] | select(.service == "default/many:http").clusterSlots] | max'; }
+
+# REL-31: a list in pieces, whose token has expired when the second piece is asked for; a server that streams no lists.
+expired_token() {
+	kube apply <<-YAML
+		apiVersion: v1
+		kind: Service
+		metadata: {name: many, namespace: default}
+		spec: {clusterIP: 10.96.0.93, ports: [{name: http, port: 80}]}
+	YAML
+	kube slices many 510 4
+	restart '[{"match": "sendInitialEvents", "answer": 422}]'
+	becomes "REL-31: a list in pieces" 2040 count
+	(($(asked ' GET .*endpointslices.*continue=') > 0)) || die "the list came in one piece"
+	restart '[{"match": "sendInitialEvents", "answer": 422}, {"match": "continue=", "answer": 410, "times": 1}]'
+	WITHIN=10 becomes "REL-31: an expired token" 2040 count
+	(($(asked ' answer GET .*continue=') > 0)) || die "no token was refused"
+}
+
+# REL-32: cut before the bookmark that ends it: nothing is written; then whole.
+cut_lists() {
+	lab_stop "$LAB_AGENT" KILL || true
+	rm -rf "$LAB_PINS"
+	rules '[{"match": "endpointslices", "cut": 200}]'
+	cluster_agent_starts
+	lab_wait 20 eval '(($(asked " cut GET") >= 2))' || die "the agent did not ask again"
+	! sluice services 2>/dev/null | grep -q default/web || die "REL-32: written before a whole list"
+	rules '[]'
+	follows "REL-32: lists cut short, then whole"
+}
+
+streams() {
+	local at
+	for at in 1 7 100 333; do
+		# A new agent each time, whose pauses have not grown yet.
+		restart '[]'
+		again "[{\"match\": \"endpointslices.*watch=\", \"cut\": $at, \"times\": 2}]"
+		follows "REL-33: streams cut after $at bytes"
+	done
+	again '[{"match": ".", "drip": 1}]'
+	follows "REL-33: one byte at a time"
+	again '[]'
+	follows "REL-33: cut without a rule"
+}
+
+# half_open: from now on the packets of the connections that there are vanish without a word, in both directions.
+half_open() {
+	local ports
+	ports=$(lab_in node ss -Htn state established dst "10.0.0.2:$PORT" | awk '{ sub(".*:", "", $3); print $3 }' | paste -sd ,)
+	[[ -n $ports ]] || die "the agent has no connection"
+	lab_in control nft -f - <<-NFT
+		table inet e2e {
+			chain in { type filter hook input priority 0; tcp sport { $ports } drop; }
+			chain out { type filter hook output priority 0; tcp dport { $ports } drop; }
+		}
+	NFT
+	WITHIN=60 follows "REL-33: half-open connections"
+}
+
+refusals() {
+	again '[{"match": ".", "answer": 429, "headers": {"Retry-After": "1"}}]'
+	calm "REL-34: 429 with Retry-After" 24
+	rules '[]'
+	follows "REL-34: after 429"
+	again '[{"match": ".", "answer": 500}]'
+	calm "REL-34: 500" 36
+	rules '[]'
+	follows "REL-34: after 500"
+	for status in 401 403 404; do
+		again "[{\"match\": \".\", \"answer\": $status}]"
+		calm "REL-77: $status from a server that dies" 36
+		[[ $(state) == "10.244.2.$NEXT:8080" ]] || die "REL-77: $status changed the state: $(state)"
+		rules '[]'
+		follows "REL-77: after $status"
+	done
+}
+
+# REL-34: the account is made anew, so the token that the agent read at its start is worth nothing; another one is put in place.
+rotation() {
+	kube delete ServiceAccount/kube-system/sluice
+	kube apply <"$SLUICE_ROOT/k8s/deploy/account.yaml"
+	kube token kube-system/sluice >"$CLUSTER/token.new"
+	# The server believes an old token for ten seconds more.
+	sleep 11
+	again '[]'
+	sleep 1
+	mv "$CLUSTER/token.new" "$CLUSTER/token"
+	follows "REL-34: a rotated token"
+}
+
+cluster_up bad
+kube apply <<-YAML
+	apiVersion: v1
+	kind: Service
+	metadata: {name: web, namespace: default}
+	spec:
+	  clusterIP: 10.96.0.80
+	  ports: [{name: http, port: 80, targetPort: 8080}]
+YAML
+cluster_proxy "$PORT"
+agent_account
+AGENT_KUBECONFIG=$CLUSTER/proxied.conf
+kubeconfig "$AGENT_KUBECONFIG" "https://10.0.0.2:$PORT" "token $CLUSTER/token"
+cluster_agent
+follows "a change"
+refused_streams
+cut_lists
+streams
+refusals
+rotation
+half_open
+expired_token

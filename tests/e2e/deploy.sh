@@ -1,0 +1,117 @@
+#!/bin/bash
+# shellcheck disable=SC2016,SC2119  # conditions are evaluated when they are checked; options are for those who have some
+# k8s/deploy: accepted whole by a real API server, and the agent runs as the DaemonSet says, in its image's root, with its
+# capabilities, as its service account: REL-54, REL-55.
+set -euo pipefail
+# shellcheck source=tests/e2e/lib/scenario.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib/scenario.sh"
+
+DEPLOY=$SLUICE_ROOT/k8s/deploy
+
+# resources: the files that the kustomization names, which are all that there are.
+resources() {
+	local -a named
+	mapfile -t named < <(sed -n '/^resources:/,/^[^ ]/s/^  - //p' "$DEPLOY/kustomization.yaml")
+	diff <(printf '%s\n' "${named[@]}" kustomization.yaml | sort) <(cd "$DEPLOY" && printf '%s\n' *.yaml | sort) >&2 ||
+		die "kustomization.yaml does not name the files of k8s/deploy"
+	printf '%s\n' "${named[@]}"
+}
+
+accepted() {
+	local file
+	for file in $(resources); do
+		kube check <"$DEPLOY/$file"
+		printf 'accepted by a dry run: %s\n' "$file"
+	done
+	for file in $(resources); do kube apply <"$DEPLOY/$file"; done
+	kube patch ConfigMap/kube-system/sluice "{\"data\": {\"api-server\": \"$API\"}}"
+}
+
+# as_account COMMAND...: kube.py with nothing but the account's token.
+as_account() { lab_in control env E2E_KUBE="$LAB_DIR/account" python3 "$E2E/kube.py" "$@"; }
+
+# REL-55: exactly what is read, and Events. What every account may ask about itself does not count.
+rights() {
+	local path
+	mkdir "$LAB_DIR/account"
+	cp "$CLUSTER/ca.crt" "$CLUSTER/server" "$LAB_DIR/account"
+	kube token kube-system/sluice >"$LAB_DIR/account/token"
+	lab_in control curl -fsS --cacert "$CLUSTER/ca.crt" -H "Authorization: Bearer $(cat "$LAB_DIR/account/token")" \
+		-H 'Content-Type: application/json' https://127.0.0.1:6443/apis/authorization.k8s.io/v1/selfsubjectrulesreviews \
+		-d '{"kind": "SelfSubjectRulesReview", "apiVersion": "authorization.k8s.io/v1", "spec": {"namespace": "kube-system"}}' |
+		jq -c '.status.resourceRules[] | select(.resources[0] | startswith("selfsubject") | not)
+			| .apiGroups[] as $group | .resources[] as $resource | .verbs[] | [., $group, $resource] | join(" ")' |
+		sort >"$LAB_DIR/rights"
+	diff "$LAB_DIR/rights" <(for path in ' services' ' nodes' 'discovery.k8s.io endpointslices' 'networking.k8s.io servicecidrs'; do
+		printf '"%s '"$path"'"\n' get list watch
+	done | cat - <(printf '"create  events"\n"create events.k8s.io events"\n') | sort) ||
+		die "REL-55: other rights than these"
+	for path in /api/v1/secrets /api/v1/pods /api/v1/configmaps /api/v1/namespaces/kube-system/secrets; do
+		! as_account get "$path" >/dev/null 2>"$LAB_DIR/refusal" || die "REL-55: may read $path"
+		grep -q ' 403: ' "$LAB_DIR/refusal" || die "REL-55: $path: $(cat "$LAB_DIR/refusal")"
+	done
+	! as_account patch Node/node '{"metadata": {"labels": {"a": "b"}}}' 2>/dev/null || die "REL-55: may change a Node"
+	printf 'REL-55: reads services, nodes, endpointslices and servicecidrs, creates Events, and no more\n'
+}
+
+# The environment that the DaemonSet gives: from the fields and the ConfigMap that it names.
+container_environment() {
+	jq -r --argjson config "$(kube get ConfigMap/kube-system/sluice)" '
+		.spec.template.spec.containers[0].env[] |
+		"\(.name)=\(if .valueFrom.configMapKeyRef then $config.data[.valueFrom.configMapKeyRef.key]
+			elif .valueFrom.fieldRef.fieldPath == "spec.nodeName" then "node" else error("unknown source") end)"' "$LAB_DIR/daemonset.json"
+}
+
+# start_container: the agent as a kubelet and a container runtime start it.
+start_container() {
+	local account=/var/run/secrets/kubernetes.io/serviceaccount variable capabilities
+	local -a environment arguments
+	kube get DaemonSet/kube-system/sluice >"$LAB_DIR/daemonset.json"
+	mkdir -p "$LAB_DIR/image" "$LAB_DIR/secrets" "$LAB_PINS"
+	"$SLUICE_ROOT/scripts/lib/image" "$SLUICE" "$LAB_DIR/image"
+	cp "$CLUSTER/ca.crt" "$LAB_DIR/account/token" "$LAB_DIR/secrets"
+	printf kube-system >"$LAB_DIR/secrets/namespace"
+	mapfile -t environment < <(container_environment)
+	mapfile -t arguments < <(jq -r '.spec.template.spec.containers[0].args[]' "$LAB_DIR/daemonset.json")
+	for variable in "${environment[@]}"; do
+		arguments=("${arguments[@]//"\$(${variable%%=*})"/"${variable#*=}"}")
+	done
+	# All but this: where a node has one agent for all of its pods, the test serves its own.
+	arguments=("${arguments[@]/#--cgroup=\/host\/cgroup/--cgroup=\/host\/cgroup\/$LAB}")
+	capabilities=$(jq -r '.spec.template.spec.containers[0].securityContext.capabilities.add | join(",")' "$LAB_DIR/daemonset.json")
+	printf 'as the DaemonSet says: sluice %s\n' "${arguments[*]}"
+	lab_start node agent.log env -i KUBERNETES_SERVICE_HOST=10.96.0.1 KUBERNETES_SERVICE_PORT=443 "${environment[@]}" \
+		"$(command -v python3)" "$E2E/container.py" "$LAB_DIR/image" "$capabilities" --mount /proc:/proc --mount /sys:/sys:ro \
+		--mount "$LAB_PINS:/sys/fs/bpf" --mount "$(cgroup_root):/host/cgroup:ro" --mount "$LAB_DIR/secrets:$account:ro" -- \
+		/usr/bin/sluice "${arguments[@]}"
+	LAB_AGENT=$LAB_STARTED
+}
+
+# probe NAME: the status of that probe, at the path and port that the DaemonSet names.
+probe() {
+	local path port
+	path=$(jq -r ".spec.template.spec.containers[0].$1.httpGet.path" "$LAB_DIR/daemonset.json")
+	port=$(jq -r '.spec.template.spec.containers[0].ports[] | select(.name == "health").containerPort' "$LAB_DIR/daemonset.json")
+	lab_in control curl -s -o /dev/null -w '%{http_code}' -m 2 "http://10.0.0.10:$port$path"
+}
+
+cluster_up deploy
+accepted
+rights
+kube apply <<-YAML
+	apiVersion: v1
+	kind: Service
+	metadata: {name: web, namespace: default}
+	spec:
+	  selector: {app: web}
+	  clusterIP: 10.96.0.80
+	  ports: [{name: http, port: 80, targetPort: 8080}]
+YAML
+cluster_pods
+start_container
+WITHIN=30 becomes "the readiness probe" 200 probe readinessProbe
+becomes "the liveness probe" 200 probe livenessProbe
+LAB_PINS=$LAB_PINS/sluice becomes "traffic" "web-a web-b web-c web-pod" answers pod 10.96.0.80 80
+[[ $(awk '/^CapEff/ { print $2 }' "/proc/$LAB_AGENT/status") == 000000c000001000 ]] ||
+	die "REL-54: other capabilities than BPF, NET_ADMIN and PERFMON"
+lab_stop "$LAB_AGENT" TERM || die "the agent ended badly: $(tail -n 3 "$LAB_DIR/agent.log")"

@@ -1,0 +1,301 @@
+# A control plane of real partners beside the lab of scripts/lib/netlab.sh. Sourced after it, as root.
+# shellcheck shell=bash disable=SC2034  # what cluster_up sets is for the caller
+#
+#   cluster_up NAME            the lab, and in a namespace `control` (10.0.0.2, fd00:10::2) etcd, kube-apiserver and
+#                              kube-controller-manager with the controllers that make slices; the lab's four nodes
+#   cluster_down               ends and removes all of it; safe to call twice
+#   kube COMMAND...            tests/e2e/lib/kube.py against the API server
+#   cluster_agent [OPTION...]  the agent on node, following the API server; waits until it serves
+#   cluster_pods               pods web-pod, web-a, web-b and web-c (label app=web) with servers behind them
+#   cluster_etcd, cluster_api, cluster_controllers    start one partner again; its pid is in CLUSTER_ETCD, …
+#   cluster_proxy PORT         tests/e2e/lib/proxy.py before the API server; its rules are in $CLUSTER/rules.json
+#   kubeconfig FILE SERVER CREDENTIALS   CREDENTIALS: "token FILE" or "certificate NAME"
+#   traffic WHO ADDRESS PORT, traffic_ends    requests all the time, none of which may fail
+#   becomes WHAT WANTED COMMAND...            within $WITHIN seconds (3) COMMAND prints WANTED
+#   maps_of                    what the agent's maps say, without the numbers that another start may choose otherwise
+#
+# $CLUSTER holds certificates and kubeconfigs, $LAB_DIR the logs. PARTNERS names the directory of the binaries, ETCD another
+# etcd in it.
+
+PARTNERS=${PARTNERS:-}
+CLUSTER='' CLUSTER_ETCD='' CLUSTER_API='' CLUSTER_CONTROLLERS='' CLUSTER_PROXY=''
+CONTROLLERS=endpointslice-controller,endpointslice-mirroring-controller,serviceaccount-controller
+CONTROLLERS+=,namespace-controller,service-cidr-controller
+TRAFFIC=()
+# Small maps, which are made and filled quickly.
+AGENT_SIZES=(--max-frontends 4096 --max-services 1024 --max-backends 8192 --max-slots 16384 --max-flows 16384
+	--max-young 16384)
+E2E=$SLUICE_ROOT/tests/e2e/lib
+API=https://10.0.0.2:6443
+SERVICE_RANGES=10.96.0.0/16,fd00:10:96::/112
+
+kube() { lab_in control env E2E_KUBE="$CLUSTER" python3 "$E2E/kube.py" "$@"; }
+
+# certificate NAME SUBJECT [NAMES]: NAME.key and NAME.crt, by the cluster's authority.
+certificate() {
+	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 \
+		-CA "$CLUSTER/ca.crt" -CAkey "$CLUSTER/ca.key" -keyout "$CLUSTER/$1.key" -out "$CLUSTER/$1.crt" \
+		-subj "$2" -addext basicConstraints=critical,CA:FALSE \
+		-addext "extendedKeyUsage=serverAuth,clientAuth" ${3:+-addext "subjectAltName=$3"} 2>/dev/null
+}
+
+cluster_certificates() {
+	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 \
+		-keyout "$CLUSTER/ca.key" -out "$CLUSTER/ca.crt" -subj /CN=e2e -addext keyUsage=critical,keyCertSign,cRLSign 2>/dev/null
+	certificate server /CN=kube-apiserver \
+		"IP:127.0.0.1,IP:::1,IP:10.0.0.2,IP:fd00:10::2,IP:10.96.0.1,DNS:localhost${NAMES_OF_SERVER:+,$NAMES_OF_SERVER}"
+	certificate admin /O=system:masters/CN=admin
+	certificate controllers /O=system:masters/CN=system:kube-controller-manager
+	certificate kube-proxy /CN=system:kube-proxy
+	openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:prime256v1 -out "$CLUSTER/accounts.key" 2>/dev/null
+	openssl pkey -in "$CLUSTER/accounts.key" -pubout -out "$CLUSTER/accounts.pub" 2>/dev/null
+	printf 'https://127.0.0.1:6443\n' >"$CLUSTER/server"
+}
+
+kubeconfig() {
+	local user
+	case $3 in
+	token\ *) user="tokenFile: ${3#token }" ;;
+	certificate\ *)
+		user="client-certificate: $CLUSTER/${3#certificate }.crt, client-key: $CLUSTER/${3#certificate }.key"
+		;;
+	esac
+	cat >"$1" <<-YAML
+		apiVersion: v1
+		kind: Config
+		clusters: [{name: e2e, cluster: {server: "$2", certificate-authority: $CLUSTER/ca.crt}}]
+		users: [{name: e2e, user: {$user}}]
+		contexts: [{name: e2e, context: {cluster: e2e, user: e2e}}]
+		current-context: e2e
+	YAML
+}
+
+# partner NAME OPTION...: one of the binaries, in its namespace; its pid is in $LAB_STARTED.
+partner() { lab_start control "$1.log" nice -n 5 "$PARTNERS/$1" "${@:2}"; }
+
+cluster_etcd() {
+	partner "${ETCD:-etcd}" --data-dir "$CLUSTER/etcd" --unsafe-no-fsync --log-level warn \
+		--listen-client-urls http://127.0.0.1:2379 --advertise-client-urls http://127.0.0.1:2379 \
+		--listen-peer-urls http://127.0.0.1:2380 --initial-advertise-peer-urls http://127.0.0.1:2380 \
+		--initial-cluster default=http://127.0.0.1:2380
+	CLUSTER_ETCD=$LAB_STARTED
+	lab_wait 30 lab_in control curl -fsS -m 2 http://127.0.0.1:2379/health || cluster_wrong "${ETCD:-etcd}"
+}
+
+cluster_api() {
+	partner kube-apiserver --etcd-servers http://127.0.0.1:2379 --bind-address :: --secure-port 6443 \
+		--advertise-address 10.0.0.2 --service-cluster-ip-range "$SERVICE_RANGES" --service-node-port-range 30000-32767 \
+		--tls-cert-file "$CLUSTER/server.crt" --tls-private-key-file "$CLUSTER/server.key" --client-ca-file "$CLUSTER/ca.crt" \
+		--service-account-issuer https://kubernetes.default.svc --service-account-key-file "$CLUSTER/accounts.pub" \
+		--service-account-signing-key-file "$CLUSTER/accounts.key" --authorization-mode RBAC --allow-privileged=true \
+		--shutdown-delay-duration 0s
+	CLUSTER_API=$LAB_STARTED
+	lab_wait 90 kube ready || cluster_wrong kube-apiserver
+}
+
+cluster_controllers() {
+	partner kube-controller-manager --kubeconfig "$CLUSTER/controllers.conf" --leader-elect=false --secure-port 0 \
+		--controllers "$CONTROLLERS" --service-account-private-key-file "$CLUSTER/accounts.key" \
+		--root-ca-file "$CLUSTER/ca.crt" --kube-api-qps 200 --kube-api-burst 400
+	CLUSTER_CONTROLLERS=$LAB_STARTED
+}
+
+# cluster_wrong NAME: a partner did not start.
+cluster_wrong() {
+	tail -n 40 "$LAB_DIR/$1.log"
+	die "cannot start $1; the end of its log is above."
+}
+
+# cluster_node NAME ZONE NUMBER PODS: a node of the lab as its kubelet reports it.
+cluster_node() {
+	cat <<-YAML
+		---
+		apiVersion: v1
+		kind: Node
+		metadata:
+		  name: $1
+		  labels: {kubernetes.io/hostname: $1, kubernetes.io/os: linux, topology.kubernetes.io/zone: $2}
+		spec:
+		  podCIDR: 10.244.$4.0/24
+		  podCIDRs: [10.244.$4.0/24, "fd00:10:244:$4::/64"]
+	YAML
+}
+
+# What its kubelet writes into the status: addresses, and the processors that hints go by.
+cluster_node_status() {
+	kube patch "Node/$1" --status "{\"status\": {
+		\"addresses\": [{\"type\": \"InternalIP\", \"address\": \"10.0.0.$3\"},
+			{\"type\": \"InternalIP\", \"address\": \"fd00:10::$3\"}, {\"type\": \"Hostname\", \"address\": \"$1\"}],
+		\"allocatable\": {\"cpu\": \"4\", \"memory\": \"8Gi\", \"pods\": \"110\"},
+		\"capacity\": {\"cpu\": \"4\", \"memory\": \"8Gi\", \"pods\": \"110\"},
+		\"conditions\": [{\"type\": \"Ready\", \"status\": \"True\", \"reason\": \"KubeletReady\", \"message\": \"e2e\"}]}}"
+}
+
+# each_node FUNCTION: with what it takes of each of the four nodes.
+each_node() {
+	"$1" node zone-a 10 1
+	"$1" worker-a zone-a 21 2
+	"$1" worker-b zone-b 22 3
+	"$1" worker-c zone-c 23 4
+}
+
+# control: where the partners live, a place of their own on the lab's bridge.
+cluster_namespace() {
+	lab_namespace control
+	ip -n "$LAB-net" link add to-control type veth peer name eth0 netns "$LAB-control"
+	ip -n "$LAB-net" link set to-control master bridge up
+	ip -n "$LAB-control" link set eth0 up
+	ip -n "$LAB-control" address add 10.0.0.2/24 dev eth0
+	ip -n "$LAB-control" address add fd00:10::2/64 dev eth0 nodad
+}
+
+cluster_up() {
+	[[ -n $PARTNERS ]] || PARTNERS=$("$SLUICE_ROOT/scripts/lib/partners")
+	lab_up "$1"
+	CLUSTER=$LAB_DIR/cluster
+	mkdir "$CLUSTER"
+	cluster_namespace
+	cluster_certificates
+	kubeconfig "$CLUSTER/controllers.conf" https://127.0.0.1:6443 "certificate controllers"
+	kubeconfig "$CLUSTER/agent.conf" "$API" "certificate admin"
+	cluster_etcd
+	cluster_api
+	cluster_controllers
+	each_node cluster_node | kube apply
+	each_node cluster_node_status
+	lab_wait 30 kube get ServiceAccount/default/default || cluster_wrong kube-controller-manager
+}
+
+cluster_down() {
+	local code=$? name=$LAB
+	if ((code != 0)) && [[ -n $LAB_DIR && -s $LAB_DIR/agent.log ]]; then
+		printf 'the end of the agent'\''s log:\n'
+		tail -n 30 "$LAB_DIR/agent.log" | cut -c1-400
+	fi
+	lab_down
+	[[ -z $name ]] || ip netns delete "$name-control" 2>/dev/null || true
+	CLUSTER=''
+}
+
+# cluster_agent_starts [OPTION...]: the same without the wait.
+cluster_agent_starts() {
+	lab_start node agent.log "$SLUICE" agent --kubeconfig "${AGENT_KUBECONFIG:-$CLUSTER/agent.conf}" --node node --devices eth0 \
+		--xdp off --cgroup "$LAB_CGROUP" --pins "$LAB_PINS" --health 127.0.0.1:10256 --metrics 127.0.0.1:10249 \
+		"${AGENT_SIZES[@]}" "$@"
+	LAB_AGENT=$LAB_STARTED
+}
+
+cluster_agent() {
+	cluster_agent_starts "$@"
+	if ! lab_wait 30 lab_in node curl -fsS -m 2 http://127.0.0.1:10256/healthz; then
+		die "the agent did not become ready."
+	fi
+}
+
+# pod_at NAME: node and pod network of a pod of the lab.
+pod_at() {
+	case $1 in
+	web-pod) echo node 1 ;;
+	web-*) echo "worker-${1#web-}" "$(lab_pod_network "worker-${1#web-}")" ;;
+	esac
+}
+
+# cluster_pod NAME [OPTION...]: that pod, as its kubelet reports it.
+cluster_pod() {
+	local node number
+	read -r node number < <(pod_at "$1")
+	kube pod "$1" "$node" "10.244.$number.10" "fd00:10:244:$number::10" app=web "${@:2}"
+}
+
+cluster_pods() {
+	local name
+	lab_backends
+	for name in web-pod web-a web-b web-c; do cluster_pod "$name"; done
+}
+
+cluster_proxy() {
+	[[ -e $CLUSTER/rules.json ]] || printf '[]\n' >"$CLUSTER/rules.json"
+	lab_start control proxy.log python3 "$E2E/proxy.py" "$1" "$CLUSTER"
+	CLUSTER_PROXY=$LAB_STARTED
+	lab_wait 10 lab_in control python3 -c "import socket; socket.create_connection(('127.0.0.1', $1), 1)" ||
+		cluster_wrong proxy
+}
+
+# sluice COMMAND...: a command for people, on the lab's maps.
+sluice() { lab_in node "$SLUICE" "$1" "${@:2}" --pins "$LAB_PINS"; }
+
+# backends_of SERVICE: the addresses that its cluster set holds, sorted.
+backends_of() {
+	sluice backends "$1" -o json 2>/dev/null | jq -r '[.[] | select(.inClusterSet) | "\(.address):\(.port)"] | sort | join(" ")'
+}
+
+# Ids of endpoints that are gone stay until no flow can name them: they are in no set and serve nothing.
+maps_of() {
+	sluice services -o json |
+		jq -S 'map(del(.number) | .frontends |= sort_by(.kind, .address, .port)) | sort_by(.service, .protocol, .family)'
+	sluice services -o json | jq -r '[.[].service | split("/")[0]] | unique[]' | while read -r name; do
+		sluice backends "$name/" -o json | jq -S 'map(select(.inClusterSet or .inLocalSet or .serving) | del(.id)) |
+			sort_by(.service, .protocol, .family, .address, .port)'
+	done
+}
+
+milliseconds() { echo $((${EPOCHREALTIME/[.,]/} / 1000)); }
+
+# becomes WHAT WANTED COMMAND...: COMMAND prints WANTED within $WITHIN seconds (3); says how long it took.
+becomes() {
+	local what=$1 wanted=$2 start found=''
+	start=$(milliseconds)
+	shift 2
+	while :; do
+		found=$("$@" 2>/dev/null) || true
+		[[ $found != "$wanted" ]] || break
+		(($(milliseconds) - start < ${WITHIN:-3} * 1000)) || die "$what: wanted '$wanted', found '$found'"
+		sleep 0.05
+	done
+	printf '%s: %s (%d ms)\n' "$what" "$wanted" $(($(milliseconds) - start))
+}
+
+# traffic WHO ADDRESS PORT: requests without a pause, each on a new connection, until traffic_ends.
+traffic() {
+	# shellcheck disable=SC2016  # expanded inside
+	lab_start "$1" "traffic-$1.log" bash -c 'while [[ ! -e $1 ]]; do python3 "${@:2}" --seconds 2 --json || exit 1; done' \
+		traffic "$LAB_DIR/traffic-ends" "$SLUICE_ROOT/scripts/lib/ask.py" tcp "$2" "$3"
+	TRAFFIC+=("$LAB_STARTED")
+}
+
+# traffic_ends: none of the requests may have failed.
+traffic_ends() {
+	local pid
+	touch "$LAB_DIR/traffic-ends"
+	for pid in "${TRAFFIC[@]}"; do
+		wait "$pid" || die "requests failed: $(grep -hv '"failed": {}' "$LAB_DIR"/traffic-*.log | tail -n 3)"
+	done
+	printf 'requests, none of which failed: %s\n' \
+		"$(cat "$LAB_DIR"/traffic-*.log | jq -s 'map(.answers | add) | add')"
+	CONTROLLERS=endpointslice-controller,endpointslice-mirroring-controller,serviceaccount-controller
+CONTROLLERS+=,namespace-controller,service-cidr-controller
+TRAFFIC=()
+}
+
+# rules JSON: what the proxy does from now on; in place at once, never half.
+rules() {
+	printf '%s\n' "$1" >"$CLUSTER/rules.new"
+	mv "$CLUSTER/rules.new" "$CLUSTER/rules.json"
+}
+
+# asked EXPRESSION: how many requests the proxy has seen that match; its lines are "TIME ACTION GET PATH".
+asked() { grep -cE -- "$1" "$LAB_DIR/proxy.log" || true; }
+
+# agent_account: the right of the agent, as a token in $CLUSTER/token.
+agent_account() {
+	kube apply <"$SLUICE_ROOT/k8s/deploy/account.yaml"
+	kube token kube-system/sluice >"$CLUSTER/token"
+}
+
+# family4 SERVICE: its IPv4 backends in the cluster set.
+family4() { backends_of "$1" | tr ' ' '\n' | grep -v '\[\|:.*:' | paste -sd ' '; }
+
+# answers WHO ADDRESS PORT: who answers 40 connections, each of which succeeds.
+answers() { lab_ask "$1" tcp "$2" "$3" --count 40 --json | jq -r '.answers | keys | join(" ")'; }
+
+has_service() { sluice services -o json | jq --arg name "$1" 'any(.[]; .service | startswith($name))'; }

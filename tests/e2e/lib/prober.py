@@ -1,0 +1,168 @@
+"""Both ends of the differential test's questions.
+
+usage: prober.py serve TCP_PORT,... UDP_PORT,...    answers "ADDRESS PORT PEER": where it was reached and by whom
+       prober.py ask    reads a line of JSON, [[PROTOCOL, ADDRESS, PORT, TIMES], ...], asks all of it at once, each time by a
+                        new socket, and prints a list of the same order: {answer: count}; an answer is what a server said,
+                        "refused", "timeout" or the name of another error. Of protocol HTTP, which is a health-check node
+                        port: status and count of endpoints, as 200:2"""
+
+import collections
+import errno
+import json
+import selectors
+import socket
+import struct
+import sys
+import threading
+import time
+
+PATIENCE = 1.2  # seconds; a SYN that is sent again after one second counts as an answer
+AT_ONCE = 120
+
+
+def plain(address):
+    return address.removeprefix("::ffff:")
+
+
+def serve_tcp(port):
+    listener = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    listener.bind(("::", port))
+    listener.listen(1024)
+    while True:
+        connection, peer = listener.accept()
+        try:
+            connection.sendall(f"{plain(connection.getsockname()[0])} {port} {plain(peer[0])}\n".encode())
+        except OSError:
+            pass
+        connection.close()
+
+
+def serve_udp(family, port):
+    """An answer leaves from the address that was asked."""
+    sock = socket.socket(family, socket.SOCK_DGRAM)
+    if family == socket.AF_INET6:
+        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVPKTINFO, 1)
+        sock.bind(("::", port))
+    else:
+        sock.setsockopt(socket.IPPROTO_IP, 8, 1)  # IP_PKTINFO
+        sock.bind(("0.0.0.0", port))
+    while True:
+        _, control, _, peer = sock.recvmsg(2048, 256)
+        data = control[0][2]
+        here = socket.inet_ntop(family, data[:16] if family == socket.AF_INET6 else struct.unpack("=I4s4s", data[:12])[2])
+        try:
+            sock.sendmsg([f"{here} {port} {peer[0]}\n".encode()], control, 0, peer)
+        except OSError:
+            pass
+
+
+def serve(tcp, udp):
+    threads = [threading.Thread(target=serve_tcp, args=(int(port),)) for port in tcp.split(",")]
+    for port in udp.split(","):
+        threads += [threading.Thread(target=serve_udp, args=(family, int(port)))
+                    for family in (socket.AF_INET, socket.AF_INET6)]
+    for thread in threads:
+        thread.start()
+
+
+def name_of(code):
+    return {errno.ECONNREFUSED: "refused", errno.ETIMEDOUT: "timeout"}.get(code, errno.errorcode.get(code, str(code)))
+
+
+def health(address, port):
+    """Status and count of local endpoints of a health-check node port."""
+    try:
+        with socket.create_connection((address, port), PATIENCE) as connection:
+            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n")
+            answer = b""
+            while data := connection.recv(4096):
+                answer += data
+        head, body = answer.decode().split("\r\n\r\n", 1)
+        return f"{head.split()[1]}:{json.loads(body)['localEndpoints']}"
+    except (ValueError, KeyError):
+        return "gibberish"
+    except OSError as error:
+        return "timeout" if error.errno is None else name_of(error.errno)
+
+
+class Asker:
+    """Sockets under way; what each came to is counted at the place of its question."""
+
+    def __init__(self):
+        self.selector = selectors.DefaultSelector()
+        self.left = {}
+
+    def begin(self, counts, protocol, address, port):
+        if protocol == "HTTP":
+            counts[health(address, port)] += 1
+            return
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        sock = socket.socket(family, socket.SOCK_STREAM if protocol == "TCP" else socket.SOCK_DGRAM)
+        sock.setblocking(False)
+        try:
+            sock.connect((address, port))
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            counts[name_of(error.errno)] += 1
+            sock.close()
+            return
+        if protocol == "UDP":
+            try:
+                sock.send(b"?")
+            except PermissionError:
+                pass  # a rule for what leaves: an ICMP error tells a refusal from a drop
+            except OSError as error:
+                counts[name_of(error.errno)] += 1
+                sock.close()
+                return
+        self.left[sock] = (counts, time.monotonic() + PATIENCE)
+        self.selector.register(sock, selectors.EVENT_READ)
+
+    def end(self, sock, answer):
+        counts, _ = self.left.pop(sock)
+        self.selector.unregister(sock)
+        sock.close()
+        counts[answer] += 1
+
+    def step(self):
+        for key, _ in self.selector.select(0.05):
+            try:
+                # An ICMP error of a handshake shows here alone.
+                wrong = key.fileobj.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                if wrong:
+                    raise OSError(wrong, "")
+                data = key.fileobj.recv(2048)
+                self.end(key.fileobj, data.decode().strip() or "closed")
+            except OSError as error:
+                self.end(key.fileobj, name_of(error.errno))
+        now = time.monotonic()
+        for sock in [sock for sock, (_, until) in self.left.items() if until < now]:
+            self.end(sock, "timeout")
+
+    def ask(self, questions):
+        answers = [collections.Counter() for _ in questions]
+        todo = collections.deque((at, question) for at, question in enumerate(questions) for _ in range(question[3]))
+        while todo or self.left:
+            while todo and len(self.left) < AT_ONCE:
+                at, (protocol, address, port, _) = todo.popleft()
+                # Where nothing answers, nothing answers the third time either; and whoever refuses counts how often.
+                if answers[at]["timeout"] + answers[at]["refused"] < 2 and not (protocol == "HTTP" and answers[at]):
+                    self.begin(answers[at], protocol, address, port)
+            self.step()
+        return answers
+
+
+def main():
+    if sys.argv[1] == "serve":
+        serve(sys.argv[2], sys.argv[3])
+        return
+    asker = Asker()
+    for line in sys.stdin:
+        print(json.dumps(asker.ask(json.loads(line))), flush=True)
+
+
+main()

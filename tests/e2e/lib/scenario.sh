@@ -1,0 +1,8 @@
+# The same for scenarios with a control plane (cluster.sh). Sourced first.
+# shellcheck shell=bash
+
+# shellcheck source=scripts/lib/scenario.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
+# shellcheck source=tests/e2e/lib/cluster.sh
+source "$SLUICE_ROOT/tests/e2e/lib/cluster.sh"
+trap 'cluster_down' EXIT

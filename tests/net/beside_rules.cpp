@@ -1,0 +1,181 @@
+// Beside others on a node: who forbids, who looks at the same packets, and who routes by marks and sources
+// (issue 8, item 15, REL-66, REL-68).
+#include <bpf/bpf.h>
+#include <fmt/format.h>
+#include <net/if.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <catch2/catch_test_macros.hpp>
+#include <string>
+#include <vector>
+
+#include "agent/owners.hpp"
+#include "tests/net/talk.hpp"
+
+namespace lb::test {
+namespace {
+
+constexpr std::uint16_t port = 80;
+constexpr std::uint16_t node_port = 30080;
+constexpr std::uint16_t backend_port = 8080;
+
+End offer(Writer& writer, const std::string& frontend, const End& backend, lb_kind kind) {
+  const auto where = end(frontend, port);
+  writer.service(1, {{1, backend}});
+  for (const auto protocol : {LB_TCP, LB_UDP}) {
+    writer.frontend(where, protocol, 1, kind);
+  }
+  return where;
+}
+
+/// A tc program that passes everything on and counts.
+class Foreign {
+ public:
+  explicit Foreign(int verdict) {
+    const std::array<bpf_insn, 2> code = {
+        {{BPF_ALU64 | BPF_MOV | BPF_K, 0, 0, 0, verdict}, {BPF_JMP | BPF_EXIT, 0, 0, 0, 0}}};
+    program_ =
+        maps::Fd(bpf_prog_load(BPF_PROG_TYPE_SCHED_CLS, "foreign", "GPL", code.data(), code.size(), nullptr));
+    REQUIRE(program_);
+  }
+
+  void attach(const char* device, bpf_attach_type side, std::uint32_t place) {
+    struct bpf_link_create_opts options{};
+    options.sz = sizeof(options);
+    options.flags = place;
+    link_ =
+        maps::Fd(bpf_link_create(program_.get(), static_cast<int>(if_nametoindex(device)), side, &options));
+    REQUIRE(link_);
+  }
+
+  [[nodiscard]] std::uint64_t runs() const {
+    bpf_prog_info info{};
+    std::uint32_t size = sizeof(info);
+    REQUIRE(bpf_prog_get_info_by_fd(program_.get(), &info, &size) == 0);
+    return info.run_cnt;
+  }
+
+ private:
+  maps::Fd program_, link_;
+};
+
+}  // namespace
+
+TEST_CASE("a FORWARD rule that forbids a pod is obeyed") {
+  PodScene scene(Wiring::routed);
+  REQUIRE(scene.attach().pod_failure().empty());
+  Writer writer(scene.lab.pins());
+  shell(
+      "nft 'table inet host { chain forward { type filter hook forward priority filter; "
+      "ip daddr 10.244.1.3 drop; ip6 daddr fd00:244:1::3 drop; }; }'");
+  for (const int family : {AF_INET, AF_INET6}) {
+    const auto& known = names(family);
+    const auto forbidden = end(known.server, backend_port);
+    const auto allowed = end(known.remote_pod, backend_port);
+    const auto here = serve_at(scene.server, SOCK_DGRAM, forbidden);
+    const auto elsewhere = serve_at(scene.remote, SOCK_DGRAM, allowed);
+    CHECK_FALSE(talk(scene.outside, here, SOCK_DGRAM, offer(writer, known.vip, forbidden, LB_LOAD_BALANCER)));
+    CHECK_FALSE(talk(scene.client, here, SOCK_DGRAM, offer(writer, known.service, forbidden, LB_CLUSTER_IP)));
+    CHECK(talk(scene.outside, elsewhere, SOCK_DGRAM, offer(writer, known.vip, allowed, LB_LOAD_BALANCER)));
+    CHECK(talk(scene.client, elsewhere, SOCK_DGRAM, offer(writer, known.service, allowed, LB_CLUSTER_IP)));
+  }
+}
+
+TEST_CASE("REL-68 another tc program before or after ours is neither skipped nor skips us", "[features]") {
+  PodScene scene(Wiring::routed);
+  REQUIRE(scene.attach().pod_failure().empty());
+  Writer writer(scene.lab.pins());
+  const maps::Fd counting(bpf_enable_stats(BPF_STATS_RUN_TIME));
+  REQUIRE(counting);
+  const auto backend = end(names(AF_INET).server, backend_port);
+  const auto server = serve_at(scene.server, SOCK_DGRAM, backend);
+  const auto where = offer(writer, names(AF_INET).vip, backend, LB_LOAD_BALANCER);
+  for (const auto* device : {"eth0", "pods3"}) {
+    for (const auto side : {BPF_TCX_INGRESS, BPF_TCX_EGRESS}) {
+      Foreign before(-1);
+      Foreign after(-1);
+      before.attach(device, side, BPF_F_BEFORE);
+      after.attach(device, side, BPF_F_AFTER);
+      INFO(device << (side == BPF_TCX_INGRESS ? " ingress" : " egress"));
+      const auto place = std::string(device) + (side == BPF_TCX_INGRESS ? " ingress" : " egress");
+      CHECK(agent::neighbours_of(if_nametoindex(device), device) ==
+            std::vector<agent::Neighbour>{{place, "foreign", agent::Order::before_us},
+                                          {place, "foreign", agent::Order::after_us}});
+      REQUIRE(talk(scene.outside, server, SOCK_DGRAM, where));
+      CHECK(before.runs() >= 3);
+      CHECK(after.runs() >= 3);
+    }
+  }
+}
+
+TEST_CASE("REL-66 routes by source and by mark are honoured behind a translation") {
+  PodScene scene(Wiring::routed);
+  REQUIRE(scene.attach().pod_failure().empty());
+  Writer writer(scene.lab.pins());
+  const auto& known = names(AF_INET);
+  const auto backend = end(known.remote_pod, backend_port);
+  const auto server = serve_at(scene.remote, SOCK_DGRAM, backend);
+  const auto service = offer(writer, known.service, backend, LB_CLUSTER_IP);
+  REQUIRE(talk(scene.client, server, SOCK_DGRAM, service));
+  SECTION("a rule that forbids this pod the way") {
+    shell("ip rule add from 10.244.1.2 lookup 100 && ip route add blackhole default table 100");
+    CHECK_FALSE(talk(scene.client, server, SOCK_DGRAM, service));
+  }
+  SECTION("a mark that alone opens the way") {
+    shell(
+        "ip route del 10.244.2.0/24 && ip route add blackhole 10.244.2.0/24 && "
+        "ip rule add fwmark 0x1 lookup 100 && ip route add 10.244.2.0/24 via 192.0.2.2 table 100");
+    CHECK_FALSE(talk(scene.client, server, SOCK_DGRAM, service));
+    shell(
+        "nft 'table ip host { chain pre { type filter hook prerouting priority mangle; "
+        "ip saddr 10.244.1.2 meta mark set 0x1; }; }'");
+    CHECK(talk(scene.client, server, SOCK_DGRAM, service));
+  }
+  SECTION("a rule that forbids a client outside the way") {
+    const auto vip = offer(writer, known.vip, backend, LB_LOAD_BALANCER);
+    REQUIRE(talk(scene.outside, server, SOCK_DGRAM, vip));
+    shell("ip rule add from 192.0.2.100 lookup 100 && ip route add blackhole default table 100");
+    CHECK_FALSE(talk(scene.outside, server, SOCK_DGRAM, vip));
+  }
+}
+
+// The usual rules of a host with two uplinks know the uplink's address, which replies of a pod bear only
+// after the routing decision.
+TEST_CASE("REL-66 replies leave by the uplink that the flow came by") {
+  PodScene scene(Wiring::routed);
+  const Host beyond;
+  shell(fmt::format("ip link add eth1 type veth peer name eth0 netns {}", beyond.space().path()));
+  shell(
+      "ip link set eth1 up && ip address add 198.18.0.1/24 dev eth1 && "
+      "ip address add 2001:db8:18::1/64 dev eth1 nodad && "
+      "ip rule add from 198.18.0.1 lookup 200 && ip route add default via 198.18.0.2 table 200 && "
+      "ip -6 rule add from 2001:db8:18::1 lookup 200 && ip route add default via 2001:db8:18::2 table 200");
+  beyond.run(
+      "ip link set eth0 up && ip address add 198.18.0.2/24 dev eth0 && "
+      "ip address add 2001:db8:18::2/64 dev eth0 nodad && ip address add 198.19.0.1/32 dev lo && "
+      "ip address add 2001:db8:19::1/128 dev lo nodad && ip route add 198.18.0.1/32 dev eth0 src 198.19.0.1 "
+      "&& "
+      "ip route add 2001:db8:18::1/128 dev eth0 src 2001:db8:19::1");
+  scene.options.devices = {"eth0", "eth1"};
+  REQUIRE(scene.attach().failure().empty());
+  Writer writer(scene.lab.pins());
+  for (const int family : {AF_INET, AF_INET6}) {
+    const auto& known = names(family);
+    const auto where = end(family == AF_INET ? "198.18.0.1" : "2001:db8:18::1", node_port);
+    writer.address(where.address.text(), LB_NODE_PORT_ADDRESS);
+    for (const bool here : {true, false}) {
+      const auto backend = end(here ? known.server : known.remote_pod, backend_port);
+      for (const int type : {SOCK_STREAM, SOCK_DGRAM}) {
+        INFO((family == AF_INET ? "IPv4 " : "IPv6 ")
+             << (type == SOCK_STREAM ? "TCP " : "UDP ") << (here ? "here" : "elsewhere"));
+        const auto server = serve_at(here ? scene.server : scene.remote, type, backend);
+        writer.service(1, {{1, backend}});
+        writer.node_port(where.address, where.port, type == SOCK_STREAM ? LB_TCP : LB_UDP, 1);
+        CHECK(talk(beyond, server, type, where));
+      }
+    }
+  }
+}
+
+}  // namespace lb::test

@@ -1,0 +1,143 @@
+// Live frames by BPF_PROG_TEST_RUN. The one file that knows the flood's skeleton.
+#include "tests/net/flood.hpp"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <linux/if_ether.h>
+#include <linux/ip.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <span>
+#include <stdexcept>
+#include <string>
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+#pragma GCC diagnostic ignored "-Woverlength-strings"
+namespace lb::test::skeleton {
+#include "bpf/flood.skel.h"
+}
+#pragma GCC diagnostic pop
+
+namespace lb::test {
+namespace {
+
+using Frame = std::array<std::uint8_t, sizeof(ethhdr) + sizeof(iphdr) + sizeof(tcphdr)>;
+using Mac = std::array<std::uint8_t, ETH_ALEN>;
+
+Mac mac_of(const Host& host) {
+  const auto text = host.output("ip -o link show eth0 | sed 's/.*ether \\([^ ]*\\).*/\\1/'");
+  Mac mac{};
+  std::array<unsigned, ETH_ALEN> parts{};
+  if (std::sscanf(text.c_str(), "%x:%x:%x:%x:%x:%x", &parts[0], &parts[1], &parts[2], &parts[3], &parts[4],
+                  &parts[5]) != ETH_ALEN) {
+    throw std::runtime_error(text + " is no Ethernet address");
+  }
+  std::ranges::transform(parts, mac.begin(), [](unsigned part) { return static_cast<std::uint8_t>(part); });
+  return mac;
+}
+
+int index_of(const Host& host) { return std::stoi(host.output("ip -o link show eth0")); }
+
+std::uint16_t sum_of(std::span<const std::uint8_t> bytes, std::uint32_t more = 0) {
+  auto sum = more;
+  for (std::size_t at = 0; at + 1 < bytes.size(); at += 2) {
+    std::uint16_t word = 0;
+    std::memcpy(&word, &bytes[at], sizeof(word));
+    sum += word;
+  }
+  sum = (sum & 0xffff) + (sum >> 16);
+  return static_cast<std::uint16_t>((sum & 0xffff) + (sum >> 16));
+}
+
+Frame frame_to(const Mac& from, const Mac& to, std::uint32_t destination, std::uint16_t port) {
+  Frame frame{};
+  ethhdr ethernet{};
+  std::ranges::copy(to, ethernet.h_dest);
+  std::ranges::copy(from, ethernet.h_source);
+  ethernet.h_proto = htons(ETH_P_IP);
+  iphdr ip{};
+  ip.version = 4;
+  ip.ihl = 5;
+  ip.tot_len = htons(sizeof(iphdr) + sizeof(tcphdr));
+  ip.ttl = 64;
+  ip.protocol = IPPROTO_TCP;
+  ip.daddr = destination;
+  tcphdr tcp{};
+  tcp.dest = htons(port);
+  tcp.doff = 5;
+  tcp.syn = 1;
+  tcp.window = htons(65535);
+  std::memcpy(frame.data(), &ethernet, sizeof(ethernet));
+  std::memcpy(frame.data() + sizeof(ethernet), &ip, sizeof(ip));
+  std::memcpy(frame.data() + sizeof(ethernet) + sizeof(ip), &tcp, sizeof(tcp));
+  return frame;
+}
+
+/// Puts the sums of what is there into the places of the checksums.
+void complete(Frame& frame) {
+  const std::span<const std::uint8_t> bytes(frame);
+  const auto ip = sum_of(bytes.subspan(sizeof(ethhdr), sizeof(iphdr)));
+  const auto pseudo = bytes.subspan(sizeof(ethhdr) + offsetof(iphdr, daddr), sizeof(std::uint32_t));
+  const auto tcp = sum_of(bytes.subspan(sizeof(ethhdr) + sizeof(iphdr)),
+                          sum_of(pseudo) + htons(IPPROTO_TCP) + htons(sizeof(tcphdr)));
+  std::memcpy(&frame[sizeof(ethhdr) + offsetof(iphdr, check)], &ip, sizeof(ip));
+  std::memcpy(&frame[sizeof(ethhdr) + sizeof(iphdr) + offsetof(tcphdr, check)], &tcp, sizeof(tcp));
+}
+
+}  // namespace
+
+struct Flood::State {
+  std::unique_ptr<skeleton::flood, decltype(&skeleton::flood__destroy)> program{nullptr, nullptr};
+  Frame frame{};
+  int device = 0;
+  const Namespace& space;
+};
+
+Flood::Flood(const Host& from, const Host& next, const End& target)
+    : state_(std::make_unique<State>(State{.space = from.space()})) {
+  state_->device = index_of(from);
+  std::uint32_t destination = 0;
+  std::memcpy(&destination, target.address.bytes.data() + 12, sizeof(destination));
+  state_->frame = frame_to(mac_of(from), mac_of(next), destination, target.port);
+  state_->program = {skeleton::flood__open(), &skeleton::flood__destroy};
+  if (!state_->program) {
+    throw std::runtime_error("cannot open the flood's program");
+  }
+  complete(state_->frame);
+  std::memcpy(state_->program->rodata->lb_frame, state_->frame.data(), state_->frame.size());
+  if (skeleton::flood__load(state_->program.get()) != 0) {
+    throw std::runtime_error("cannot load the flood's program");
+  }
+}
+
+Flood::~Flood() = default;
+
+void Flood::send(std::uint32_t count) const {
+  const auto before = Namespace::current();
+  state_->space.enter();
+  xdp_md context{};
+  context.data_end = static_cast<std::uint32_t>(state_->frame.size());
+  context.ingress_ifindex = static_cast<std::uint32_t>(state_->device);
+  bpf_test_run_opts options{};
+  options.sz = sizeof(options);
+  options.data_in = state_->frame.data();
+  options.data_size_in = static_cast<std::uint32_t>(state_->frame.size());
+  options.ctx_in = &context;
+  options.ctx_size_in = sizeof(context);
+  options.repeat = static_cast<int>(count);
+  options.flags = BPF_F_TEST_XDP_LIVE_FRAMES;
+  const int failed = bpf_prog_test_run_opts(bpf_program__fd(state_->program->progs.lb_flood_send), &options);
+  before.enter();
+  if (failed != 0) {
+    throw std::runtime_error(std::string("cannot send frames: ") + std::strerror(errno));
+  }
+}
+
+}  // namespace lb::test

@@ -1,0 +1,27 @@
+// A SYN flood out of a network namespace, as fast as its device takes frames.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "tests/net/pod_scene.hpp"
+
+namespace lb::test {
+
+/// SYNs from 10.128.0.0/9 to an IPv4 address and port, from eth0 of one host to eth0 of its next hop.
+class Flood {
+ public:
+  Flood(const Host& from, const Host& next, const End& target);
+  Flood(const Flood&) = delete;
+  Flood& operator=(const Flood&) = delete;
+  ~Flood();
+
+  /// Sends that many. Any thread; it stays in its namespace.
+  void send(std::uint32_t count) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace lb::test

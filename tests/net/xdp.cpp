@@ -1,0 +1,235 @@
+// XDP as an accelerator that can come and go: under traffic, with large frames, with neighbours that vanish
+// or lie (issue 8, item 11; REL-20, REL-21, REL-65).
+#include <fmt/format.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <catch2/catch_test_macros.hpp>
+#include <chrono>
+#include <csignal>
+#include <string>
+#include <thread>
+
+#include "tests/net/hooks.hpp"
+#include "tests/net/talk.hpp"
+
+namespace lb::test {
+namespace {
+
+constexpr std::uint16_t port = 80;
+constexpr std::uint16_t backend_port = 8080;
+
+const char* mode_text(agent::XdpMode mode) { return mode == agent::XdpMode::off ? "tc" : "XDP"; }
+
+/// Services 1 and 2: a backend elsewhere and one here.
+struct Offer {
+  End elsewhere, here;
+  End elsewhere_backend, here_backend;
+};
+
+Offer offer(Writer& writer, int family) {
+  const auto& known = names(family);
+  const Offer made{end(known.vip, port), end(known.vip, port + 1), end(known.remote_pod, backend_port),
+                   end(known.server, backend_port)};
+  writer.service(1, {{1, made.elsewhere_backend}});
+  writer.service(2, {{2, made.here_backend}});
+  for (const auto protocol : {LB_TCP, LB_UDP}) {
+    writer.frontend(made.elsewhere, protocol, 1, LB_LOAD_BALANCER);
+    writer.frontend(made.here, protocol, 2, LB_LOAD_BALANCER);
+  }
+  return made;
+}
+
+/// The end of a child of another thread would interrupt a call of this one that waits for a limited time.
+void ignore_children() {
+  sigset_t children;
+  ::sigemptyset(&children);
+  ::sigaddset(&children, SIGCHLD);
+  ::pthread_sigmask(SIG_BLOCK, &children, nullptr);
+}
+
+/// One request after the other from a thread of its own, until this object is asked how it went.
+class Asking {
+ public:
+  Asking(const Host& client, const Socket& server, const End& where)
+      : thread_([this, &client, &server, where] {
+          ignore_children();
+          while (!over_) {
+            failures_ += talk(client, server, SOCK_STREAM, where, 20'000) ? 0 : 1;
+            ++requests_;
+          }
+        }) {}
+  Asking(const Asking&) = delete;
+  Asking& operator=(const Asking&) = delete;
+  ~Asking() { end(); }
+
+  int failures() {
+    end();
+    return failures_;
+  }
+  [[nodiscard]] int requests() const { return requests_; }
+
+ private:
+  void end() {
+    over_ = true;
+    if (thread_.joinable()) {
+      thread_.join();
+    }
+  }
+
+  std::atomic<bool> over_ = false;
+  std::atomic<int> failures_ = 0;
+  std::atomic<int> requests_ = 0;
+  std::thread thread_;
+};
+
+/// The kernel's patience with neighbours is shortened, so that tests are.
+void ask_neighbours_sooner() {
+  shell(
+      "for each in ipv4 ipv6; do cd /proc/sys/net/$each/neigh/eth0 && echo 1 >delay_first_probe_time && "
+      "echo 100 >retrans_time_ms; done");
+}
+
+bool is_readable(const Socket& socket) {
+  pollfd wait{socket.fd(), POLLIN, 0};
+  return ::poll(&wait, 1, 50) == 1;
+}
+
+/// Sends again and again until an answer comes; false after half a minute.
+bool is_heard_again(const Socket& client, const Socket& server, const End& where) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (std::chrono::steady_clock::now() < deadline) {
+    static_cast<void>(client.send_to(where, "words"));
+    if (is_readable(server)) {
+      static_cast<void>(echo_once(server));
+    }
+    if (is_readable(client)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+struct XdpScene : PodScene {
+  explicit XdpScene(agent::XdpMode mode) : PodScene(Wiring::routed) {
+    check_sums();
+    options.xdp = mode;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("switching XDP on and off under traffic loses no request", "[features]") {
+  XdpScene scene(agent::XdpMode::off);
+  REQUIRE(scene.attach().failure().empty());
+  Writer writer(scene.lab.pins());
+  const auto made = offer(writer, AF_INET);
+  const auto elsewhere = serve_at(scene.remote, SOCK_STREAM, made.elsewhere_backend);
+  const auto here = serve_at(scene.server, SOCK_STREAM, made.here_backend);
+  scene.datapath.reset();
+  const auto before = writer.counters();
+  Asking one(scene.outside, elsewhere, made.elsewhere);
+  Asking other(scene.outside, here, made.here);
+  for (int round = 0; round < 10; ++round) {
+    scene.options.xdp = round % 2 == 0 ? agent::XdpMode::native : agent::XdpMode::off;
+    const auto report = start(scene.options);
+    CHECK(report.packets_text() == (round % 2 == 0 ? "eth0 tcx+native" : "eth0 tcx"));
+    const auto reached = one.requests() + 20;
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (one.requests() < reached && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  }
+  CHECK(one.failures() == 0);
+  CHECK(other.failures() == 0);
+  const auto after = writer.counters();
+  CHECK(after.flow_xdp > before.flow_xdp);
+  CHECK(after.flow_redirect > before.flow_redirect);
+}
+
+TEST_CASE("jumbo frames pass, by tc and beside XDP") {
+  for (const auto mode : {agent::XdpMode::off, agent::XdpMode::native}) {
+    XdpScene scene(mode);
+    scene.wire.run("for each in wire to-node to-remote to-outside; do ip link set $each mtu 9000; done");
+    for (const auto* host : {&scene.remote, &scene.outside}) {
+      host->run("ip link set eth0 mtu 9000");
+    }
+    shell("ip link set eth0 mtu 9000");
+    scene.attach();
+    Writer writer(scene.lab.pins());
+    for (const int family : {AF_INET, AF_INET6}) {
+      INFO(mode_text(mode) << (family == AF_INET ? " IPv4" : " IPv6"));
+      const auto made = offer(writer, family);
+      const auto elsewhere = serve_at(scene.remote, SOCK_STREAM, made.elsewhere_backend);
+      const auto here = serve_at(scene.server, SOCK_STREAM, made.here_backend);
+      CHECK(talk(scene.outside, elsewhere, SOCK_STREAM, made.elsewhere, 5'000'000));
+      CHECK(talk(scene.outside, here, SOCK_STREAM, made.here, 5'000'000));
+    }
+  }
+}
+
+// The other end of the node's veth takes no frames of XDP as long as it does not poll. Each is lost, and only
+// a tracepoint tells.
+TEST_CASE("REL-20 where what XDP sends is lost, tc sends", "[features]") {
+  XdpScene scene(agent::XdpMode::native);
+  scene.wire.run("ethtool -K to-node gro off");
+  REQUIRE(scene.attach().failure().empty());
+  Writer writer(scene.lab.pins());
+  const auto made = offer(writer, AF_INET);
+  const auto server = serve_at(scene.remote, SOCK_STREAM, made.elsewhere_backend);
+  const auto client = scene.outside.socket(AF_INET, SOCK_STREAM);
+  CHECK(client.connect(made.elsewhere) != 0);
+  CHECK(scene.datapath->restore(agent::Filters::quiet).failure.empty());
+  CHECK(std::string(scene.datapath->page().read().packets).find("native (tc sends)") != std::string::npos);
+  CHECK(talk(scene.outside, server, SOCK_STREAM, made.elsewhere));
+  CHECK(scene.datapath->restore(agent::Filters::quiet).hooks.empty());
+}
+
+TEST_CASE("REL-21 neighbours that are flushed under load lose no request") {
+  for (const auto mode : {agent::XdpMode::off, agent::XdpMode::native}) {
+    INFO(mode_text(mode));
+    XdpScene scene(mode);
+    ask_neighbours_sooner();
+    REQUIRE(scene.attach().failure().empty());
+    Writer writer(scene.lab.pins());
+    for (const int family : {AF_INET, AF_INET6}) {
+      INFO((family == AF_INET ? " IPv4" : " IPv6"));
+      const auto made = offer(writer, family);
+      const auto elsewhere = serve_at(scene.remote, SOCK_STREAM, made.elsewhere_backend);
+      Asking asking(scene.outside, elsewhere, made.elsewhere);
+      for (int time = 0; time < 30; ++time) {
+        shell("ip neighbour flush dev eth0");
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
+      CHECK(asking.failures() == 0);
+      CHECK(asking.requests() > 30);
+    }
+  }
+}
+
+TEST_CASE("REL-65 a neighbour with a wrong address is asked for again and found") {
+  for (const auto mode : {agent::XdpMode::off, agent::XdpMode::native}) {
+    XdpScene scene(mode);
+    ask_neighbours_sooner();
+    REQUIRE(scene.attach().failure().empty());
+    Writer writer(scene.lab.pins());
+    for (const int family : {AF_INET, AF_INET6}) {
+      INFO(mode_text(mode) << (family == AF_INET ? " IPv4" : " IPv6"));
+      const auto& known = names(family);
+      const auto made = offer(writer, family);
+      const auto server = serve_at(scene.remote, SOCK_DGRAM, made.elsewhere_backend);
+      const auto client = scene.outside.socket(family, SOCK_DGRAM);
+      REQUIRE(client.send_to(made.elsewhere, "words") == 0);
+      REQUIRE(echo_once(server));
+      REQUIRE(client.receive());
+      for (const auto* host : {&known.remote, &known.outside}) {
+        shell(fmt::format("ip neighbour replace {} lladdr 02:00:00:00:00:99 dev eth0 nud stale", *host));
+      }
+      CHECK(is_heard_again(client, server, made.elsewhere));
+    }
+  }
+}
+
+}  // namespace lb::test

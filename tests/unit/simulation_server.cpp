@@ -1,0 +1,406 @@
+// An API server and its network for the simulation.
+#include "simulation_server.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+namespace lb::simulation {
+namespace {
+
+using k8s::Kind;
+
+constexpr unsigned services = 6;
+constexpr unsigned slices = 10;
+constexpr std::size_t pasts_kept = 12;
+
+std::string meta(const std::string& name, std::uint64_t version, const std::string& more = "") {
+  return fmt::format(R"({{"name":"{}","namespace":"a","resourceVersion":"{}"{}}})", name, version, more);
+}
+
+std::string event_text(const char* type, const std::string& object) {
+  return fmt::format(R"({{"type":"{}","object":{}}})", type, object) + "\n";
+}
+
+std::string bookmark_text(std::uint64_t version, bool initial_end) {
+  return event_text("BOOKMARK",
+                    fmt::format(R"({{"metadata":{{"resourceVersion":"{}"{}}}}})", version,
+                                initial_end ? R"(,"annotations":{"k8s.io/initial-events-end":"true"})" : ""));
+}
+
+std::string status_text(unsigned code, const std::string& reason = "because") {
+  return fmt::format(R"({{"kind":"Status","apiVersion":"v1","status":"Failure","code":{},"reason":"{}"}})",
+                     code, reason);
+}
+
+Kind kind_of(const std::string& path) {
+  if (path.find("/services") != std::string::npos) return Kind::service;
+  if (path.find("/endpointslices") != std::string::npos) return Kind::slice;
+  if (path.find("/nodes") != std::string::npos) return Kind::node;
+  return Kind::service_cidr;
+}
+
+const char* list_kind(Kind kind) {
+  switch (kind) {
+    case Kind::service:
+      return "ServiceList";
+    case Kind::slice:
+      return "EndpointSliceList";
+    case Kind::node:
+      return "NodeList";
+    default:
+      return "ServiceCIDRList";
+  }
+}
+
+/// A request, taken apart.
+struct Asked {
+  explicit Asked(const std::string& target)
+      : kind(kind_of(target.substr(0, target.find('?')))),
+        watch(target.find("watch=true") != std::string::npos),
+        initial(target.find("sendInitialEvents=true") != std::string::npos),
+        version(number(target, "resourceVersion=").value_or(0)),
+        limit(number(target, "limit=")),
+        more(text(target, "continue=")) {}
+
+  Kind kind;
+  bool watch;
+  bool initial;
+  std::uint64_t version;
+  std::optional<std::uint64_t> limit;
+  std::string more;
+
+ private:
+  static std::string text(const std::string& target, const std::string& name) {
+    auto at = target.find("&" + name);
+    if (at == std::string::npos) at = target.find("?" + name);
+    if (at == std::string::npos) return {};
+    at += name.size() + 1;
+    return target.substr(at, target.find('&', at) - at);
+  }
+  static std::optional<std::uint64_t> number(const std::string& target, const std::string& name) {
+    const auto found = text(target, name);
+    return found.empty() ? std::nullopt : std::optional<std::uint64_t>(std::stoull(found));
+  }
+};
+
+}  // namespace
+
+/// A request under way: what has been written and not yet been read, and where its watch stands.
+class Line final : public k8s::ApiLine {
+ public:
+  explicit Line(Server& server) : server_(server) { server_.lines_.push_back(this); }
+  ~Line() override { std::erase(server_.lines_, this); }
+  Line(const Line&) = delete;
+  Line& operator=(const Line&) = delete;
+
+  void ask(const k8s::ApiRequest& request, k8s::AnswerReader& reader) override {
+    hang_up();
+    reader_ = &reader;
+    asked_.emplace(request.target);
+  }
+  void hang_up() override {
+    reader_ = nullptr;
+    asked_.reset();
+    answered_ = false;
+    ends_ = false;
+    written_.clear();
+  }
+  [[nodiscard]] std::string server() const override { return "https://simulated"; }
+
+  [[nodiscard]] bool busy() const { return reader_ != nullptr; }
+
+  void cut() { end(answered_ ? k8s::End::cut : k8s::End::unreachable); }
+
+  /// The next thing that happens on it.
+  void move() {
+    if (!server_.up_ || (server_.faults_ && server_.dice_.once_in(25))) {
+      return cut();
+    }
+    if (!answered_) return answer();
+    if (server_.faults_ && server_.dice_.once_in(6)) return;  // nothing comes
+    write_events();
+    deliver(server_.faults_ ? 1 + server_.dice_.roll(400) : std::numeric_limits<std::size_t>::max());
+  }
+
+ private:
+  void answer() {
+    answered_ = true;
+    if (server_.faults_ && server_.dice_.once_in(12)) return refuse();
+    const Objects& shown = answer_from();
+    unsigned code = 200;
+    if (asked_->kind == Kind::service_cidr) {
+      code = 404;
+    } else if (asked_->watch && !asked_->initial) {
+      code = begin_watch();
+    } else if (asked_->watch) {
+      code = begin_streaming_list(shown);
+    } else {
+      code = list(shown);
+    }
+    if (code != 200) {
+      written_ = status_text(code);
+      ends_ = true;
+    }
+    head(code);
+  }
+
+  void refuse() {
+    constexpr std::array<unsigned, 8> codes = {401, 403, 404, 410, 429, 500, 503, 504};
+    const auto code = codes.at(server_.dice_.roll(codes.size()));
+    written_ = status_text(code);
+    ends_ = true;
+    head(code);
+  }
+
+  void head(unsigned code) {
+    if (reader_->head({code, "application/json", std::nullopt}) == k8s::Flow::stop) end(k8s::End::stopped);
+  }
+
+  /// Another server of the same cluster may lag behind.
+  const Objects& answer_from() {
+    if (!server_.faults_ || server_.past_.empty() || !server_.dice_.once_in(10)) return server_.objects_;
+    return server_.past_.at(server_.dice_.roll(static_cast<unsigned>(server_.past_.size())));
+  }
+
+  unsigned begin_watch() {
+    if (asked_->version > server_.objects_.version) return 504;
+    position_ = asked_->version;
+    if (position_ >= server_.compacted_) return 200;
+    // Both places in which this is told.
+    if (server_.dice_.once_in(2)) return 410;
+    written_ = event_text("ERROR", status_text(410, "Expired"));
+    ends_ = true;
+    return 200;
+  }
+
+  unsigned begin_streaming_list(const Objects& shown) {
+    if (server_.faults_ && server_.dice_.once_in(5)) {
+      // As with an etcd that is too old, and as with a server that does not know the option.
+      if (server_.dice_.once_in(2)) return 422;
+      written_ = event_text("ERROR", status_text(500, "InternalError"));
+      ends_ = true;
+      return 200;
+    }
+    for (const auto& [key, item] : shown.items) {
+      if (key.first == asked_->kind && item.shown) written_ += event_text("ADDED", item.json);
+    }
+    written_ += bookmark_text(shown.version, true);
+    position_ = shown.version;
+    return 200;
+  }
+
+  /// A continue token is the version of the list, and how many of its objects came before.
+  unsigned list(const Objects& newest) {
+    Objects shown = newest;
+    std::size_t first = 0;
+    if (!asked_->more.empty()) {
+      const auto version = std::stoull(asked_->more);
+      first = std::stoul(asked_->more.substr(asked_->more.find('-') + 1));
+      const auto kept = std::ranges::find(server_.past_, version, &Objects::version);
+      if (kept != server_.past_.end()) {
+        shown = *kept;
+      } else if (version != server_.objects_.version) {
+        return 410;
+      }
+    }
+    std::vector<std::string> items;
+    for (const auto& [key, item] : shown.items) {
+      if (key.first == asked_->kind && item.shown) items.push_back(item.json);
+    }
+    const auto last =
+        asked_->limit ? std::min<std::size_t>(items.size(), first + *asked_->limit) : items.size();
+    const auto more = last < items.size() ? fmt::format("{}-{}", shown.version, last) : std::string();
+    written_ =
+        fmt::format(R"({{"kind":"{}","metadata":{{"resourceVersion":"{}","continue":"{}"}},"items":[{}]}})",
+                    list_kind(asked_->kind), shown.version, more,
+                    fmt::join(items.begin() + static_cast<std::ptrdiff_t>(std::min(first, last)),
+                              items.begin() + static_cast<std::ptrdiff_t>(last), ","));
+    ends_ = true;
+    return 200;
+  }
+
+  void write_events() {
+    if (ends_ || !asked_->watch) return;
+    if (position_ < server_.compacted_) {  // it was too slow
+      written_ += event_text("ERROR", status_text(410, "Expired"));
+      ends_ = true;
+      return;
+    }
+    for (const auto& event : server_.history_) {
+      if (event.version > position_ && event.kind == asked_->kind)
+        written_ += event_text(event.type, event.json);
+    }
+    position_ = std::max(position_, server_.objects_.version);
+    if (server_.dice_.once_in(4)) written_ += bookmark_text(position_, false);
+    if (server_.faults_ && server_.dice_.once_in(20)) ends_ = true;
+  }
+
+  void deliver(std::size_t most) {
+    const auto piece = written_.substr(0, most);
+    written_.erase(0, piece.size());
+    if (!piece.empty() && reader_->body(piece) == k8s::Flow::stop) return end(k8s::End::stopped);
+    if (ends_ && written_.empty()) end(k8s::End::whole);
+  }
+
+  void end(k8s::End how) {
+    auto* reader = reader_;
+    hang_up();
+    reader->end(how, server());
+  }
+
+  Server& server_;
+  k8s::AnswerReader* reader_ = nullptr;
+  std::optional<Asked> asked_;
+  bool answered_ = false;
+  bool ends_ = false;
+  std::string written_;
+  std::uint64_t position_ = 0;  ///< of a watch
+};
+
+std::unique_ptr<k8s::ApiLine> Server::line() { return std::make_unique<Line>(*this); }
+
+void Server::move_some_line() {
+  if (lines_.empty()) return;
+  auto* line = lines_.at(dice_.roll(static_cast<unsigned>(lines_.size())));
+  if (line->busy()) line->move();
+}
+
+void Server::deliver_all() {
+  for (int turn = 0; turn < 4; ++turn) {
+    for (std::size_t at = 0; at < lines_.size(); ++at) {
+      if (lines_[at]->busy()) lines_[at]->move();
+    }
+  }
+}
+
+void Server::compact() {
+  compacted_ =
+      std::max(compacted_, objects_.version - std::min<std::uint64_t>(objects_.version, dice_.roll(5)));
+  std::erase_if(history_, [this](const auto& event) { return event.version <= compacted_; });
+}
+
+void Server::restore() {
+  if (past_.empty()) return;
+  objects_ = past_.at(dice_.roll(static_cast<unsigned>(past_.size())));
+  std::erase_if(past_, [this](const auto& past) { return past.version > objects_.version; });
+  std::erase_if(history_, [this](const auto& event) { return event.version > objects_.version; });
+  compacted_ = objects_.version;
+  frozen_ = true;
+  for (auto* line : std::vector(lines_)) {
+    if (line->busy()) line->cut();
+  }
+}
+
+void Server::note(Kind kind, const Objects::Item* before, const Objects::Item* after,
+                  const std::string& gone) {
+  const bool was = before != nullptr && before->shown;
+  const bool is = after != nullptr && after->shown;
+  if (is) {
+    history_.push_back({objects_.version, kind, was ? "MODIFIED" : "ADDED", after->json});
+  } else if (was) {
+    history_.push_back({objects_.version, kind, "DELETED", gone});
+  }
+}
+
+void Server::put(Kind kind, const std::string& name, bool shown,
+                 const std::function<std::string(std::uint64_t)>& json) {
+  const auto version = ++objects_.version;
+  Objects::Item after{version, json(version), shown};
+  const auto found = objects_.items.find({kind, name});
+  note(kind, found == objects_.items.end() ? nullptr : &found->second, &after, after.json);
+  objects_.items[{kind, name}] = std::move(after);
+}
+
+void Server::erase(Kind kind, const std::string& name) {
+  const auto found = objects_.items.find({kind, name});
+  if (found == objects_.items.end()) return;
+  ++objects_.version;
+  // A deletion carries its own version.
+  auto gone = found->second.json;
+  const auto old = fmt::format("\"resourceVersion\":\"{}\"", found->second.version);
+  gone.replace(gone.find(old), old.size(), fmt::format("\"resourceVersion\":\"{}\"", objects_.version));
+  note(kind, &found->second, nullptr, gone);
+  objects_.items.erase(found);
+}
+
+void Server::change_something() {
+  if (frozen_) return;
+  if (dice_.once_in(3)) {
+    past_.push_back(objects_);
+    if (past_.size() > pasts_kept) past_.erase(past_.begin());
+  }
+  switch (dice_.roll(8)) {
+    case 0:
+    case 1:
+      return change_service();
+    case 2:
+      return change_node();
+    default:
+      return change_slice();
+  }
+}
+
+void Server::change_service() {
+  const auto number = dice_.roll(services);
+  const auto name = fmt::format("s{}", number);
+  if (dice_.once_in(4)) return erase(Kind::service, name);
+  const bool node_port = dice_.once_in(2);
+  const bool local = dice_.once_in(3);
+  const bool sticky = dice_.once_in(4);
+  const bool other_proxy = dice_.once_in(8);
+  std::vector<std::string> ports;
+  for (unsigned port = 0; port <= dice_.roll(2); ++port) {
+    ports.push_back(fmt::format(R"({{"name":"p{}","port":{},"protocol":"TCP"{}}})", port, 80 + port,
+                                node_port ? fmt::format(",\"nodePort\":{}", 30000 + number * 2 + port) : ""));
+  }
+  const auto spec = fmt::format(
+      R"("spec":{{"type":"{}","clusterIP":"10.96.0.{}","clusterIPs":["10.96.0.{}"],"ipFamilies":["IPv4"],)"
+      R"("externalTrafficPolicy":"{}","sessionAffinity":"{}","ports":[{}]}})",
+      node_port ? "NodePort" : "ClusterIP", number + 1, number + 1, local ? "Local" : "Cluster",
+      sticky ? "ClientIP" : "None", fmt::join(ports, ","));
+  put(Kind::service, name, !other_proxy, [&](std::uint64_t version) {
+    const auto* label = R"(,"labels":{"service.kubernetes.io/service-proxy-name":"x"})";
+    return fmt::format(R"({{"kind":"Service","apiVersion":"v1","metadata":{},{}}})",
+                       meta(name, version, other_proxy ? label : ""), spec);
+  });
+}
+
+void Server::change_slice() {
+  const auto name = fmt::format("e{}", dice_.roll(slices));
+  if (dice_.once_in(6)) return erase(Kind::slice, name);
+  const auto service = fmt::format("s{}", dice_.roll(services));
+  const bool headless = dice_.once_in(12);
+  std::vector<std::string> endpoints;
+  for (auto count = dice_.roll(6); count > 0; --count) {
+    const auto condition = dice_.roll(6);
+    endpoints.push_back(fmt::format(
+        R"({{"addresses":["10.0.1.{}"],"conditions":{{"ready":{},"serving":{},"terminating":{}}},"nodeName":"{}","zone":"z{}","hints":{{"forZones":[{{"name":"z{}"}}]}}}})",
+        1 + dice_.roll(40), condition > 1, condition > 0, condition < 2, dice_.once_in(3) ? "n" : "m",
+        dice_.roll(2), dice_.roll(2)));
+  }
+  put(Kind::slice, name, !headless, [&](std::uint64_t version) {
+    const auto labels = fmt::format(R"(,"labels":{{"kubernetes.io/service-name":"{}"{}}})", service,
+                                    headless ? R"(,"service.kubernetes.io/headless":"")" : "");
+    return fmt::format(
+        R"({{"kind":"EndpointSlice","apiVersion":"discovery.k8s.io/v1","metadata":{},"addressType":"IPv4",)"
+        R"("ports":[{{"name":"p0","port":8080,"protocol":"TCP"}},{{"name":"p1","port":8081,"protocol":"TCP"}}],"endpoints":[{}]}})",
+        meta(name, version, labels), fmt::join(endpoints, ","));
+  });
+}
+
+void Server::change_node() {
+  const auto zone = dice_.roll(3);
+  put(Kind::node, "n", true, [&](std::uint64_t version) {
+    const auto label =
+        zone == 2 ? std::string() : fmt::format(R"(,"labels":{{"topology.kubernetes.io/zone":"z{}"}})", zone);
+    return fmt::format(
+        R"({{"kind":"Node","apiVersion":"v1","metadata":{{"name":"n","resourceVersion":"{}"{}}},"status":{{"addresses":[{{"type":"InternalIP","address":"10.0.0.1"}}]}}}})",
+        version, label);
+  });
+}
+
+}  // namespace lb::simulation
