@@ -54,30 +54,33 @@ static __always_inline void lb_write_peer(struct bpf_sock_addr *ctx, enum lb_fam
 }
 
 /* In a socket of the IPv6 family the kernel's IPv4 field means nothing: it is 127.0.0.6 for any address. */
-static __always_inline int lb_bound_to_loopback(struct bpf_sock *sk)
+static __always_inline void lb_read_bound(struct bpf_sock *sk, __u8 *address)
 {
-	__u8 address[16];
-
 	if (!sk)
-		return 0;
+		return;
 	if (sk->family == LB_AF_INET)
 		lb_read4(address, sk->src_ip4);
 	else
 		lb_read6(address, sk->src_ip6[0], sk->src_ip6[1], sk->src_ip6[2], sk->src_ip6[3]);
-	return lb_is_loopback(address);
 }
 
-static __always_inline int lb_call(struct bpf_sock_addr *ctx, enum lb_family family, enum lb_call call,
-				   int from_loopback)
+static __always_inline int lb_call(enum lb_family family, struct lb_request *request)
 {
-	struct lb_request request = {.ctx = ctx, .call = call, .from_loopback = from_loopback};
 	enum lb_outcome outcome;
 
-	lb_read_peer(ctx, family, &request.asked);
-	outcome = lb_redirect_call(&request);
+	lb_read_peer(request->ctx, family, &request->asked);
+	outcome = lb_redirect_call(request);
 	if (lb_rewrites_call(outcome))
-		lb_write_peer(ctx, family, request.told.address, request.told.port);
+		lb_write_peer(request->ctx, family, request->told.address, request->told.port);
 	return lb_end_call(outcome);
+}
+
+static __always_inline int lb_connect(struct bpf_sock_addr *ctx, enum lb_family family)
+{
+	struct lb_request request = {.ctx = ctx, .call = LB_CONNECT};
+
+	lb_read_bound(ctx->sk, request.source);
+	return lb_call(family, &request);
 }
 
 /* The kernel lets no recvmsg or getpeername program refuse: they return 1. */
@@ -97,32 +100,33 @@ static __always_inline int lb_tell(struct bpf_sock_addr *ctx, enum lb_family fam
 SEC("cgroup/connect4")
 int lb_connect4(struct bpf_sock_addr *ctx)
 {
-	return lb_call(ctx, LB_IPV4, LB_CONNECT, lb_bound_to_loopback(ctx->sk));
+	return lb_connect(ctx, LB_IPV4);
 }
 
 SEC("cgroup/connect6")
 int lb_connect6(struct bpf_sock_addr *ctx)
 {
-	return lb_call(ctx, LB_IPV6, LB_CONNECT, lb_bound_to_loopback(ctx->sk));
+	return lb_connect(ctx, LB_IPV6);
 }
 
 /* A message may name a source of its own, so that is what counts. */
 SEC("cgroup/sendmsg4")
 int lb_sendmsg4(struct bpf_sock_addr *ctx)
 {
-	__u8 source[16];
+	struct lb_request request = {.ctx = ctx, .call = LB_SEND};
 
-	lb_read4(source, ctx->msg_src_ip4);
-	return lb_call(ctx, LB_IPV4, LB_SEND, lb_is_loopback(source));
+	lb_read4(request.source, ctx->msg_src_ip4);
+	return lb_call(LB_IPV4, &request);
 }
 
 SEC("cgroup/sendmsg6")
 int lb_sendmsg6(struct bpf_sock_addr *ctx)
 {
-	__u8 source[16];
+	struct lb_request request = {.ctx = ctx, .call = LB_SEND};
 
-	lb_read6(source, ctx->msg_src_ip6[0], ctx->msg_src_ip6[1], ctx->msg_src_ip6[2], ctx->msg_src_ip6[3]);
-	return lb_call(ctx, LB_IPV6, LB_SEND, lb_is_loopback(source));
+	lb_read6(request.source, ctx->msg_src_ip6[0], ctx->msg_src_ip6[1], ctx->msg_src_ip6[2],
+		 ctx->msg_src_ip6[3]);
+	return lb_call(LB_IPV6, &request);
 }
 
 SEC("cgroup/recvmsg4")

@@ -16,7 +16,7 @@ enum lb_call { LB_CONNECT, LB_SEND };
 struct lb_request {
 	struct bpf_sock_addr *ctx;
 	enum lb_call call;
-	int from_loopback; /* the socket's source is a loopback address */
+	__u8 source[16]; /* the address that the socket is bound to; unspecified: the kernel will choose */
 	struct lb_frontend_key asked;
 	struct lb_backend told;
 	__u32 backend;
@@ -76,12 +76,43 @@ static __always_inline enum lb_asked lb_asked_frontend(struct lb_request *reques
 	return kind == LB_CLUSTER_ADDRESS ? LB_ASKED_UNKNOWN_PORT : LB_ASKED_NOTHING;
 }
 
-/* What only the packet path can decide, or must. */
+/* Does the frontend look at who asks? */
+static __always_inline int lb_has_ranges(struct lb_policy policy, enum lb_kind kind)
+{
+	return policy.source_ranges && kind == LB_LOAD_BALANCER;
+}
+
+/*
+ * What only the packet path can decide, or must. Of the host's sockets the source is known well enough, and their packets
+ * meet no hook that could open a flow.
+ */
 static __always_inline int lb_leaves(struct lb_request *request, struct lb_policy policy, enum lb_kind kind)
 {
-	if (policy.packet_path || (policy.source_ranges && kind == LB_LOAD_BALANCER))
+	if (lb_is_loopback(request->source) || lb_not_served(request))
 		return 1;
-	return request->from_loopback || lb_not_served(request);
+	return (policy.packet_path || lb_has_ranges(policy, kind)) && !lb_of_host(request->ctx);
+}
+
+/* ::, 0.0.0.0, or that as an IPv6 socket says it. */
+static __always_inline int lb_is_unspecified(const __u8 *address)
+{
+	return !lb_word(address) && !lb_half(address + 12) && (!lb_half(address + 8) || lb_is_ipv4(address));
+}
+
+/* Is a socket of the host in the service's ranges (SEM-37)? One that is not bound will have the node's own address. */
+static __always_inline int lb_host_in_ranges(struct lb_request *request)
+{
+	const __u8 *source = request->source;
+	const struct lb_node *node;
+	__u32 zero = 0;
+
+	if (lb_is_unspecified(source)) {
+		node = bpf_map_lookup_elem(&lb_node, &zero);
+		if (!node)
+			return 0;
+		source = lb_is_ipv4(request->asked.address) ? node->source4 : node->source6;
+	}
+	return lb_in_ranges(request->service, source);
 }
 
 static __always_inline struct lb_pair *lb_pair_of(struct lb_socket *socket,
@@ -205,6 +236,8 @@ static __always_inline enum lb_outcome lb_redirect_call(struct lb_request *reque
 	policy = lb_policy_load(service);
 	if (lb_leaves(request, policy, frontend.kind))
 		return LB_OUTCOME_socket_left;
+	if (lb_has_ranges(policy, frontend.kind) && !lb_host_in_ranges(request))
+		return LB_OUTCOME_socket_dropped;
 	if (request->call == LB_SEND && lb_keeps(request))
 		return LB_OUTCOME_socket_kept;
 	return lb_choose_for_socket(request, service, policy,

@@ -61,7 +61,8 @@
 	X(socket_translated, CALL, "connect or send to a service, given a backend")                          \
 	X(socket_kept, CALL, "send to a service, kept on the socket's backend")                              \
 	X(socket_refused, CALL, "connect or send refused: no endpoint, or no such port")                     \
-	X(socket_dropped, CALL, "call left alone, the packet path drops: no endpoint on this node")          \
+	X(socket_dropped, CALL,                                                                              \
+	  "call left alone and unserved: no endpoint on this node, or out of the ranges")                    \
 	X(socket_left, CALL, "call left to the packet path")                                                 \
 	X(socket_unrelated, CALL, "a call that concerns no service")                                         \
 	X(socket_restored, CALL, "a socket was told the service's address for its backend's")                \

@@ -165,6 +165,15 @@ void Writer::address(const std::string& address, lb_address_kind kind) {
   require(maps_.addresses.put(key, value, maps::Put::any), "address");
 }
 
+void Writer::range(std::uint32_t service, const std::string& prefix) {
+  const auto parsed = k8s::Prefix::parse(prefix).value();
+  lb_range_key key{};
+  key.prefix = 32U + parsed.length;
+  key.service = service;
+  std::ranges::copy(parsed.address.bytes, key.address);
+  require(maps_.ranges.put(key, {.service = service}, maps::Put::any), "range");
+}
+
 void Writer::wrong_frontend(const End& where, lb_protocol protocol, std::uint32_t service) {
   const auto key = key_of(where, protocol);
   auto value = frontend_of(key, service, LB_CLUSTER_IP);

@@ -46,6 +46,8 @@ class Writer {
   void node_port(const k8s::Address& family_of, std::uint16_t port, lb_protocol protocol,
                  std::uint32_t service);
   void address(const std::string& address, lb_address_kind kind);
+  /// One more of a service's source ranges.
+  void range(std::uint32_t service, const std::string& prefix);
   /// A frontend whose value is not its key's, as a reader may see while an element is reused.
   void wrong_frontend(const End& where, lb_protocol protocol, std::uint32_t service);
   /// Points a service's only slot at a backend of another service.

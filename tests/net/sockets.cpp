@@ -1,4 +1,5 @@
 // The socket programs over real sockets: every family, both protocols, and every outcome of a call.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
 
@@ -339,19 +340,26 @@ TEST_CASE("calls that only the packet path can decide are left alone") {
   const auto connect = [&] {
     static_cast<void>(Socket(AF_INET, SOCK_DGRAM).connect(end("10.96.0.1", service_port)));
   };
+  const auto pod = Namespace::fresh();
+  const auto connect_from_pod = [&] {
+    std::jthread([&] {
+      pod.enter();
+      connect();
+    });
+  };
 
   SECTION("the service belongs to the packet path") {
     lb_policy policy{};
     policy.packet_path = LB_YES;
     stage.serve(ways.front(), LB_UDP, policy);
-    CHECK(left_by(connect));
+    CHECK(left_by(connect_from_pod));
   }
   SECTION("source ranges limit its load-balancer address") {
     lb_policy policy{};
     policy.source_ranges = LB_YES;
     stage.serve(ways.front(), LB_UDP, policy);
     stage.writer->frontend(end("10.96.0.1", service_port), LB_UDP, web, LB_LOAD_BALANCER);
-    CHECK(left_by(connect));
+    CHECK(left_by(connect_from_pod));
   }
   SECTION("the socket is bound to loopback") {
     const auto& way = GENERATE(from_range(ways));
@@ -367,6 +375,53 @@ TEST_CASE("calls that only the packet path can decide are left alone") {
     stage.writer->backend(web + 1, {9, end("10.1.0.2", backend_port)});
     stage.writer->stale_slot(web, 9);
     CHECK(left_by(connect));
+  }
+}
+
+TEST_CASE("SEM-37 source ranges hold for the host's sockets, by the address that they have or will have") {
+  Stage stage;
+  const auto& way = GENERATE(from_range(ways));
+  const int type = GENERATE(SOCK_DGRAM, SOCK_STREAM);
+  const auto affinity =
+      GENERATE(LB_NO, LB_YES);  // with affinity, pods leave the whole service to the packet path
+  INFO(way.name << ", type " << type << ", affinity " << affinity);
+  lb_policy policy{};
+  policy.source_ranges = LB_YES;
+  policy.packet_path = affinity;
+  const auto protocol = type == SOCK_DGRAM ? LB_UDP : LB_TCP;
+  stage.serve(way, protocol, policy);
+  stage.writer->frontend(end(way.frontend, service_port), protocol, web, LB_LOAD_BALANCER);
+  const bool ipv4 = family_of(way.frontend) == AF_INET;
+  const auto* inside = ipv4 ? "10.1.0.1" : "fd00:1::1";
+  const auto* outside = ipv4 ? "10.1.0.2" : "fd00:1::2";
+  stage.writer->range(web, ipv4 ? "10.1.0.1/32" : "fd00:1::1/128");
+  const auto node_has = [&](const char* address) {
+    stage.datapath->page().set_sources(end(ipv4 ? address : "192.0.2.1", 0).address,
+                                       end(ipv4 ? "2001:db8::1" : address, 0).address);
+  };
+  const auto connect = [&](const char* bound) {
+    const Socket client(way.socket_family, type);
+    REQUIRE((bound == nullptr || client.bind(end(bound, 0)) == 0));
+    if (type == SOCK_STREAM) ::fcntl(client.fd(), F_SETFL, O_NONBLOCK);
+    return rise(*stage.writer, [&] { static_cast<void>(client.connect(end(way.frontend, service_port))); });
+  };
+
+  node_has(inside);
+  CHECK(connect(nullptr).socket_translated == 1);
+  CHECK(connect(inside).socket_translated == 1);
+  CHECK(connect(outside).socket_dropped == 1);
+  node_has(outside);
+  CHECK(connect(nullptr).socket_dropped == 1);
+  CHECK(connect(inside).socket_translated == 1);
+  if (type == SOCK_DGRAM) {
+    const auto send = [&](const Socket& client) {
+      return rise(*stage.writer,
+                  [&] { static_cast<void>(client.send_to(end(way.frontend, service_port), "x")); });
+    };
+    CHECK(send(Socket(way.socket_family, type)).socket_dropped == 1);
+    const Socket bound(way.socket_family, type);
+    REQUIRE(bound.bind(end(inside, 0)) == 0);
+    CHECK(send(bound).socket_translated == 1);
   }
 }
 
@@ -426,9 +481,9 @@ TEST_CASE("every outcome of a socket call is reached") {
     policy.cluster_empty = LB_DROP;
     stage.writer->service(web, {}, policy);
     static_cast<void>(Socket(AF_INET, SOCK_DGRAM).connect(service));
-    policy.packet_path = LB_YES;
-    stage.writer->service(web, {}, policy);
-    static_cast<void>(Socket(AF_INET, SOCK_DGRAM).connect(service));
+    const Socket local(AF_INET, SOCK_DGRAM);
+    REQUIRE(local.bind(end("127.0.0.1", 0)) == 0);
+    static_cast<void>(local.connect(service));
   });
 #define CHECK_OUTCOME(name, action, meaning) \
   if (std::string_view(#action) == "CALL") { \
