@@ -15,7 +15,7 @@
 #   maps_of                    what the agent's maps say, without the numbers that another start may choose otherwise
 #
 # $CLUSTER holds certificates and kubeconfigs, $LAB_DIR the logs. PARTNERS names the directory of the binaries, ETCD another
-# etcd in it.
+# etcd in it, API_ADDRESS another address of the API server than 10.0.0.2.
 
 PARTNERS=${PARTNERS:-}
 CLUSTER='' CLUSTER_ETCD='' CLUSTER_API='' CLUSTER_CONTROLLERS='' CLUSTER_PROXY=''
@@ -84,7 +84,7 @@ cluster_etcd() {
 
 cluster_api() {
 	partner kube-apiserver --etcd-servers http://127.0.0.1:2379 --bind-address :: --secure-port 6443 \
-		--advertise-address 10.0.0.2 --service-cluster-ip-range "$SERVICE_RANGES" --service-node-port-range 30000-32767 \
+		--advertise-address "${API_ADDRESS:-10.0.0.2}" --service-cluster-ip-range "$SERVICE_RANGES" --service-node-port-range 30000-32767 \
 		--tls-cert-file "$CLUSTER/server.crt" --tls-private-key-file "$CLUSTER/server.key" --client-ca-file "$CLUSTER/ca.crt" \
 		--service-account-issuer https://kubernetes.default.svc --service-account-key-file "$CLUSTER/accounts.pub" \
 		--service-account-signing-key-file "$CLUSTER/accounts.key" --authorization-mode RBAC --allow-privileged=true \

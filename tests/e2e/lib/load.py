@@ -1,0 +1,80 @@
+"""Changes by the thousand. E2E_KUBE as for kube.py.
+
+usage: load.py create COUNT           services load-0 to load-(COUNT-1), dual-stack, each with a slice of two endpoints
+       load.py delete                 all of them
+       load.py update SLICES SECONDS  one slice of `big` after the other changes the port of all its endpoints, 100 a second
+                                      where the server keeps up; the last round brings each to port 8080
+Each prints how many changes it made."""
+
+import concurrent.futures
+import itertools
+import sys
+import threading
+import time
+
+import kube
+
+RATE = 100
+LABEL = "e2e-load"
+OWN = threading.local()
+
+
+def api():
+    """A connection for each thread."""
+    if not hasattr(OWN, "api"):
+        OWN.api = kube.Api()
+    return OWN.api
+
+
+def everywhere(work, things):
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        return sum(1 for _ in pool.map(work, things))
+
+
+def create(number):
+    name = f"load-{number}"
+    meta = {"name": name, "namespace": "default", "labels": {LABEL: "yes"}}
+    api().create({"apiVersion": "v1", "kind": "Service", "metadata": meta,
+                  "spec": {"ipFamilyPolicy": "RequireDualStack", "ports": [{"name": "http", "port": 80}]}})
+    api().create({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+                  "metadata": meta | {"labels": meta["labels"] | {"kubernetes.io/service-name": name}},
+                  "addressType": "IPv4", "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}],
+                  "endpoints": [{"addresses": [f"10.{200 + last}.{number >> 8}.{number & 255}"],
+                                 "conditions": {"ready": True}} for last in range(2)]})
+
+
+def delete_all():
+    """The slices at one stroke; services have no such request."""
+    api().ask("DELETE", kube.path_of("EndpointSlice", "default") + f"?labelSelector={LABEL}%3Dyes")
+    found = api().get(kube.path_of("Service", "default") + f"?labelSelector={LABEL}%3Dyes")
+    return everywhere(lambda each: api().delete(kube.path_of("Service", "default", each["metadata"]["name"])),
+                      found["items"])
+
+
+def set_port(at, port):
+    path = kube.path_of("EndpointSlice", "default", f"big-{at}")
+    api().patch(path, {"ports": [{"name": "http", "port": port, "protocol": "TCP"}]})
+
+
+def update(slices, seconds):
+    begin, made = time.monotonic(), 0
+    for at in itertools.cycle(range(slices)):
+        time.sleep(max(0.0, begin + made / RATE - time.monotonic()))
+        if time.monotonic() - begin > seconds:
+            break
+        set_port(at, 8081 + made % 7)
+        made += 1
+    return made + everywhere(lambda at: set_port(at, 8080), range(slices))
+
+
+def main():
+    command, *numbers = sys.argv[1:]
+    if command == "create":
+        print(everywhere(create, range(int(numbers[0]))))
+    elif command == "delete":
+        print(delete_all())
+    else:
+        print(update(*map(int, numbers)))
+
+
+main()

@@ -1,0 +1,68 @@
+#!/bin/bash
+# shellcheck disable=SC2016,SC2119  # conditions are evaluated when they are checked; options are for those who have some
+# REL-37: services created and deleted by the thousand, and slices of a big service changed a hundred times a second. The
+# agent keeps up, nothing stays behind in its maps, its memory returns, and a pod's requests go on.
+set -euo pipefail
+# shellcheck source=tests/e2e/lib/scenario.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib/scenario.sh"
+
+# 10,000 services and 100,000 endpoints with --long.
+SERVICES=${SLUICE_LONG:+10000} SERVICES=${SERVICES:-400}
+SLICES=${SLUICE_LONG:+1000} SLICES=${SLICES:-50}
+SECONDS_OF_UPDATES=${SLUICE_LONG:+60} SECONDS_OF_UPDATES=${SECONDS_OF_UPDATES:-5}
+ROUNDS=3
+AGENT_SIZES=(--max-frontends 65536 --max-services 65536 --max-backends 262144 --max-slots 1048576 --max-flows 16384
+	--max-young 16384)
+
+load() { lab_in control env E2E_KUBE="$CLUSTER" python3 "$E2E/load.py" "$@"; }
+# resident: kibibytes of the agent.
+resident() { awk '/^VmRSS:/ {print $2}' "/proc/$LAB_AGENT/status"; }
+programmed() { sluice services -o json | jq '[.[] | select(.service | startswith("default/load-"))] | length'; }
+frontends() { bpftool -j map dump pinned "$(maps_directory)/lb_frontends" | jq length; }
+maps_directory() { find "$LAB_PINS" -maxdepth 2 -name maps; }
+# ports: the port numbers of the big service's backends.
+ports() { sluice backends default/big -o json | jq -c '[.[] | select(.inClusterSet).port] | unique'; }
+count() { sluice backends default/big -o json | jq '[.[] | select(.inClusterSet)] | length'; }
+
+cluster_up load
+kube apply <<-YAML
+	apiVersion: v1
+	kind: Service
+	metadata: {name: web, namespace: default}
+	spec:
+	  selector: {app: web}
+	  clusterIP: 10.96.0.80
+	  ports: [{name: http, port: 80, targetPort: 8080}]
+	---
+	apiVersion: v1
+	kind: Service
+	metadata: {name: big, namespace: default}
+	spec:
+	  clusterIP: 10.96.0.81
+	  ports: [{name: http, port: 80}]
+YAML
+cluster_pods
+cluster_agent
+lab_wait 10 eval '[[ $(family4 default/web:) == *10.244.4.10* ]]' || die "the pods never came"
+traffic pod 10.96.0.80 80
+
+before=$(frontends)
+memory=()
+for ((round = 1; round <= ROUNDS; round++)); do
+	made=$(load create "$SERVICES")
+	WITHIN=10 becomes "REL-37: round $round, $made services, two families each" $((2 * SERVICES)) programmed
+	gone=$(load delete)
+	((gone == SERVICES)) || die "$gone of $SERVICES services were deleted"
+	WITHIN=10 becomes "REL-37: round $round, after their end" 0 programmed
+	becomes "frontends, as before" "$before" frontends
+	memory+=("$(resident)")
+done
+printf 'resident after each round: %s KiB\n' "${memory[*]}"
+((memory[ROUNDS - 1] * 10 <= memory[0] * 11)) || die "REL-37: the agent's memory grows from round to round: ${memory[*]} KiB"
+
+kube slices big "$SLICES" 100
+WITHIN=20 becomes "endpoints of the big service" $((SLICES * 100)) count
+made=$(load update "$SLICES" "$SECONDS_OF_UPDATES")
+WITHIN=5 becomes "REL-37: $made changes of its slices later, the last of them" "[8080]" ports
+becomes "its endpoints" $((SLICES * 100)) count
+traffic_ends
