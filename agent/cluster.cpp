@@ -43,18 +43,35 @@ void Cluster::erase_service(const k8s::ObjectKey& key) {
 void Cluster::upsert(k8s::EndpointSlice slice) {
   const auto key = slice.key.text();
   const auto service = k8s::ObjectKey{slice.key.name_space, slice.service}.text();
-  const auto known = slice_services_.find(key);
-  if (known != slice_services_.end() && known->second != service) erase_slice(slice.key);
+  const auto found = slices_.find(key);
+  if (found != slices_.end() && found->second.service != service) erase_slice(slice.key);
   if (slice.service.empty()) return;
-  slice_services_[key] = service;
-  touch(service).put_slice(slice);
+  auto& known = slices_[key];
+  known.service = service;
+  known.family = slice.family;
+  note_triggers(slice, known, touch(service).put_slice(slice));
+}
+
+/// A slice that is told again as it was is no change (SEM-88).
+void Cluster::note_triggers(const k8s::EndpointSlice& slice, Slice& known, Change change) {
+  for (const auto trigger : slice.triggers) {
+    if (change == Change::some || trigger != known.trigger) {
+      triggers_.add({known.service, known.family}, trigger);
+    }
+    known.trigger = trigger;
+  }
+}
+
+TriggerTimes::Pending Cluster::take_triggers() {
+  return is_synced_ && dirty_.empty() ? triggers_.take() : TriggerTimes::Pending{};
 }
 
 void Cluster::erase_slice(const k8s::ObjectKey& key) {
-  const auto known = slice_services_.find(key.text());
-  if (known == slice_services_.end()) return;
-  touch(known->second).erase_slice(key.name);
-  slice_services_.erase(known);
+  const auto known = slices_.find(key.text());
+  if (known == slices_.end()) return;
+  triggers_.discard({known->second.service, known->second.family});
+  touch(known->second.service).erase_slice(key.name);
+  slices_.erase(known);
 }
 
 void Cluster::upsert(k8s::Node node) {
@@ -177,8 +194,11 @@ void Cluster::forget_if_empty(const std::string& service) {
 ClusterCounts Cluster::counts() const {
   ClusterCounts counts;
   counts.services = services_.size();
-  counts.slices = slice_services_.size();
-  for (const auto& [key, model] : models_) counts.endpoints += model->endpoint_count();
+  counts.slices = slices_.size();
+  for (const auto& [key, model] : models_) {
+    counts.endpoints += model->endpoint_count();
+    model->count_no_local(counts.no_local);
+  }
   counts.lost_frontends = frontends_.lost_count();
   counts.complaints = complaint_count_;
   return counts;

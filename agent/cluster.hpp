@@ -11,21 +11,14 @@
 #include <unordered_map>
 #include <vector>
 
+#include "agent/cluster_counts.hpp"
 #include "agent/frontends.hpp"
 #include "agent/plan.hpp"
 #include "agent/service_model.hpp"
+#include "agent/trigger_times.hpp"
 #include "k8s/source.hpp"
 
 namespace lb::agent {
-
-/// What the model holds, for metrics.
-struct ClusterCounts {
-  std::size_t services = 0;
-  std::size_t slices = 0;
-  std::size_t endpoints = 0;
-  std::size_t lost_frontends = 0;  ///< claims that a stronger one of another service defeats (SEM-82)
-  std::uint64_t complaints = 0;    ///< told since the start
-};
 
 /// Takes what a source tells, and at each flush() hands the plans that became different to the PlanSink. Says
 /// nothing before synced(); that call makes the first, whole batch. Plans only services that something
@@ -58,10 +51,23 @@ class Cluster final : public k8s::Sink {
 
   [[nodiscard]] const NodeView& node() const noexcept { return node_; }
   [[nodiscard]] ClusterCounts counts() const;
+  /// From now on keeps when slices' changes were caused, if later than this (Unix nanoseconds).
+  void measure_triggers(std::int64_t after) { triggers_.start(after); }
+  /// Those of all changes that have been planned; none while something waits for a flush(). Each is told
+  /// once.
+  [[nodiscard]] TriggerTimes::Pending take_triggers();
   /// As of the last whole plan or flush().
   [[nodiscard]] const HealthChecks& health_checks() const noexcept { return health_checks_; }
 
  private:
+  /// What is known of a slice beside its endpoints.
+  struct Slice {
+    std::string service;  ///< "namespace/name"
+    k8s::Family family = k8s::Family::ipv4;
+    std::int64_t trigger = 0;  ///< the last that was told; 0: none
+  };
+
+  void note_triggers(const k8s::EndpointSlice& slice, Slice& known, Change change);
   ServiceModel& touch(const std::string& service);
   void upsert_own(const k8s::Node& node);
   void upsert_peer(k8s::Node node);
@@ -80,8 +86,9 @@ class Cluster final : public k8s::Sink {
   std::vector<k8s::Address> device_addresses_;
   bool is_synced_ = false;
   std::map<std::string, std::unique_ptr<ServiceModel>> models_;
-  std::unordered_map<std::string, std::string> slice_services_;  ///< slice to service, both "namespace/name"
-  std::set<std::string> services_;                               ///< those that have a Service object
+  std::unordered_map<std::string, Slice> slices_;  ///< by "namespace/name"
+  std::set<std::string> services_;                 ///< those that have a Service object
+  TriggerTimes triggers_;
   std::set<std::string> dirty_;
   Frontends frontends_;
   HealthChecks health_checks_;

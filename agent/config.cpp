@@ -317,6 +317,11 @@ void add_servers(CLI::App& app, Raw& raw) {
       ->type_name("ADDRESS:PORT")
       ->check(listen)
       ->capture_default_str();
+  app.add_option("--service-metrics", raw.agent.service_metrics,
+                 "Tell in /metrics of so many service ports one by one, each in four lines at most")
+      ->type_name("N")
+      ->check(CLI::Range(0U, std::uint32_t{LB_MAX_SERVICES}))
+      ->capture_default_str();
   app.add_option("--log-level", raw.log_level, "debug, info, warning or error")
       ->type_name("LEVEL")
       ->check(one_of(log_levels))

@@ -102,9 +102,10 @@ struct AgentOptions {
   Masquerade masquerade = Masquerade::outsiders;
   std::vector<k8s::Prefix> service_cidrs;  ///< beside those that the source tells of
   Unallocated unallocated = Unallocated::pass;
-  std::string cluster_secret;     ///< a file whose content all nodes share; empty: none
-  std::optional<Listen> health;   ///< nothing: off
-  std::optional<Listen> metrics;  ///< nothing: off
+  std::string cluster_secret;         ///< a file whose content all nodes share; empty: none
+  std::optional<Listen> health;       ///< nothing: off
+  std::optional<Listen> metrics;      ///< nothing: off
+  std::uint32_t service_metrics = 0;  ///< service ports of which a scrape tells one by one, at most
   Sizes sizes;
   FlowTimeouts timeouts;
   LogLevel log_level = LogLevel::info;

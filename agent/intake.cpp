@@ -15,10 +15,22 @@ Intake::Intake(k8s::Sink& model, std::string node, Metrics& metrics, Health& hea
       clock_(std::move(clock)),
       settled_(std::move(settled)) {}
 
-void Intake::note(Subject what) {
+void Intake::arrived() { arrived_ = clock_(); }
+
+Moment Intake::queue() {
   const auto now = clock_();
-  metrics_.changed(what, now.wall);
   health_.queued(now);
+  burst_ = burst_.value_or(arrived_.value_or(now));
+  return now;
+}
+
+void Intake::note(Subject what) { metrics_.changed(what, queue().wall); }
+
+void Intake::settle() {
+  burst_.reset();
+  arrived_.reset();
+  metrics_.settled();
+  settled_();
 }
 
 void Intake::upsert(k8s::Service service) {
@@ -32,7 +44,7 @@ void Intake::upsert(k8s::EndpointSlice slice) {
 }
 
 void Intake::upsert(k8s::Node node) {
-  health_.queued(clock_());
+  static_cast<void>(queue());
   if (node.name == node_) {
     health_.eligibility(node.leaving ? NodeEligibility::leaving : NodeEligibility::eligible);
     primary_ = lb::agent::primary_addresses(node);
@@ -76,12 +88,12 @@ void Intake::complain(k8s::Complaint complaint) { model_.complain(std::move(comp
 
 void Intake::flush() {
   model_.flush();
-  settled_();
+  settle();
 }
 
 void Intake::synced() {
   model_.synced();
-  settled_();
+  settle();
 }
 
 std::vector<k8s::Address> primary_addresses(const k8s::Node& node) {

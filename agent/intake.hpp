@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@ class Intake final : public k8s::Sink {
   Intake(k8s::Sink& model, std::string node, Metrics& metrics, Health& health, std::function<Moment()> clock,
          std::function<void()> settled);
 
+  void arrived() override;
   void upsert(k8s::Service service) override;
   void upsert(k8s::EndpointSlice slice) override;
   void upsert(k8s::Node node) override;
@@ -32,6 +34,8 @@ class Intake final : public k8s::Sink {
   void flush() override;
   void synced() override;
 
+  /// When the first change of the burst under way came; nothing outside of one.
+  [[nodiscard]] std::optional<Moment> burst() const noexcept { return burst_; }
   /// Of the own Node object as it was last seen (SEM-73).
   [[nodiscard]] const std::vector<k8s::Address>& primary_addresses() const noexcept { return primary_; }
   /// Of the same.
@@ -41,6 +45,8 @@ class Intake final : public k8s::Sink {
 
  private:
   void note(Subject what);
+  [[nodiscard]] Moment queue();
+  void settle();
 
   k8s::Sink& model_;
   std::string node_;
@@ -51,6 +57,8 @@ class Intake final : public k8s::Sink {
   Health& health_;
   std::function<Moment()> clock_;
   std::function<void()> settled_;
+  std::optional<Moment> arrived_;
+  std::optional<Moment> burst_;
 };
 
 /// The first internal, else the first external address of each family (SEM-34).

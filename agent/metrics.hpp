@@ -14,6 +14,8 @@ namespace lb::agent {
 
 enum class Probe : std::uint8_t { healthz, livez };
 enum class Subject : std::uint8_t { service, endpoints };
+/// Whether all was written, or what had changed.
+enum class Sync : std::uint8_t { full, partial };
 
 /// Counted where it happens; rendered together with a snapshot of the maps.
 class Metrics {
@@ -25,8 +27,15 @@ class Metrics {
 
   /// An object of a source changed; it stays pending until published() is called.
   void changed(Subject what, std::chrono::system_clock::time_point now);
-  /// All pending changes are in the maps, `took` after the writer got the plan.
-  void published(std::chrono::steady_clock::duration took, std::chrono::system_clock::time_point now);
+  /// A plan is in the maps, `took` after the writer got it.
+  void published(Sync sync, std::chrono::steady_clock::duration took,
+                 std::chrono::system_clock::time_point now);
+  /// A burst of changes is in the maps, so long after its first one came.
+  void flipped(std::chrono::steady_clock::duration took);
+  /// A change is in the maps, so long after what caused it; below zero where the clocks differ.
+  void programmed(k8s::Family family, std::chrono::nanoseconds took);
+  /// Nothing that was told is pending: what changed no plan needs no write.
+  void settled();
   void complained();
   void retried();
   /// Flows that expired; `why` is one of `endings`.

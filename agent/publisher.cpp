@@ -100,6 +100,15 @@ void slots_of(const ServicePortPlan& plan, lb_scope scope, const std::vector<std
   }
 }
 
+BackendCounts count_backends(const ServicePortPlan& plan) {
+  BackendCounts counts;
+  for (const BackendPlan& backend : plan.backends) {
+    counts.cluster += in_set(backend, LB_CLUSTER) ? 1 : 0;
+    counts.local += in_set(backend, LB_LOCAL) ? 1 : 0;
+  }
+  return counts;
+}
+
 Publisher::Publisher(const maps::Store& store, Space& space, std::uint32_t maglev)
     : store_(store), space_(space), maglev_(maglev), draft_(std::make_unique<Draft>()) {}
 
@@ -120,6 +129,7 @@ Shortage Publisher::publish(ServiceState& state, const ServicePortPlan& plan) {
   state.ids = draft.ids;
   state.cluster = draft.cluster;
   state.local = draft.local;
+  state.counts = count_backends(plan);
   return Shortage::none;
 }
 

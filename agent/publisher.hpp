@@ -13,6 +13,14 @@
 
 namespace lb::agent {
 
+/// Backends in the sets of a service port, however many slots they have.
+struct BackendCounts {
+  std::uint32_t cluster = 0;
+  std::uint32_t local = 0;
+};
+
+[[nodiscard]] BackendCounts count_backends(const ServicePortPlan& plan);
+
 /// One service number and what it has in the kernel.
 struct ServiceState {
   ServicePortKey key;
@@ -20,6 +28,7 @@ struct ServiceState {
   std::vector<std::uint32_t> ids;  ///< of its backends, in the order of the plan
   maps::Extent cluster;
   maps::Extent local;
+  BackendCounts counts;                    ///< since this agent published it
   std::vector<lb_frontend_key> frontends;  ///< those that may point to this number
   std::vector<lb_range_key> ranges;        ///< those that may be there
 };

@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -51,11 +52,12 @@ constexpr std::chrono::seconds start_patience{30};
 constexpr HttpLimits health_check_rules{
     .body_bytes = 4096, .methods = HttpMethods::any, .families = HttpFamilies::own};
 
-/// Between two looks whether all hooks are still there, which a second must suffice for (REL-19).
-constexpr std::chrono::milliseconds heal_pause{500};
+/// Between two looks whether all hooks are still there, which a second must suffice for (REL-19). It is most
+/// of what wakes an idle agent, which shall wake up twice a second at most.
+constexpr std::chrono::milliseconds heal_pause{700};
 
 /// Every so many of them it also looks who else is at our hooks.
-constexpr unsigned heals_a_look = 10;
+constexpr unsigned heals_a_look = 7;
 
 /// 0.0.0.0, as all addresses are written here.
 constexpr k8s::Address any_ipv4{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff}};
@@ -104,6 +106,10 @@ std::unique_ptr<HttpServer> listen_on(asio::io_context& context, const std::opti
   return listen ? HttpServer::open_or_throw(context, *listen, std::move(handler)) : nullptr;
 }
 
+std::int64_t unix_nanoseconds(std::chrono::system_clock::time_point time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+}
+
 std::uint64_t unix_seconds(std::chrono::system_clock::time_point time) {
   return static_cast<std::uint64_t>(std::chrono::system_clock::to_time_t(time));
 }
@@ -119,6 +125,8 @@ class Agent final : public PlanSink {
 
  private:
   void apply(Batch batch, std::vector<PlanChange> changes) override;
+  void measure(Batch batch, const Moment& start, const Moment& end);
+  void measure_triggers();
   void settle();
   void begin_service();
   void network_changed();
@@ -213,7 +221,9 @@ Agent::Agent(const AgentOptions& options)
           [this](const Listen& listen, HttpHandler handler) {
             return HttpServer::open(context_, listen, std::move(handler), health_check_rules);
           },
-          [this](const auto& complaint) { complain(complaint); }) {}
+          [this](const auto& complaint) { complain(complaint); }) {
+  cluster_.measure_triggers(unix_nanoseconds(std::chrono::system_clock::now()));
+}
 
 void Agent::run() {
   spdlog::info("sluice {} for node {}: {}, pins {}", SLUICE_VERSION, options_.node, inputs_.text(),
@@ -369,7 +379,7 @@ void Agent::apply(Batch batch, std::vector<PlanChange> changes) {
     udp_sockets_.backend_ended();
   }
   const auto end = Moment::now();
-  metrics_.published(end.steady - start.steady, end.wall);
+  measure(batch, start, end);
   spdlog::debug("wrote {} services in {} µs", count,
                 std::chrono::duration_cast<std::chrono::microseconds>(end.steady - start.steady).count());
   if (!first_batch_) {
@@ -377,6 +387,27 @@ void Agent::apply(Batch batch, std::vector<PlanChange> changes) {
     asio::post(context_, [this] { begin_service(); });
   }
   retry_later();
+}
+
+/// The first batch answers to no event.
+void Agent::measure(Batch batch, const Moment& start, const Moment& end) {
+  metrics_.published(batch == Batch::whole ? Sync::full : Sync::partial, end.steady - start.steady, end.wall);
+  if (const auto burst = intake_.burst(); burst && batch == Batch::changes) {
+    metrics_.flipped(end.steady - burst->steady);
+  }
+}
+
+/// As in kube-proxy, what fails is not measured, and what changed no plan is.
+void Agent::measure_triggers() {
+  const auto now = unix_nanoseconds(std::chrono::system_clock::now());
+  for (const auto& [key, times] : cluster_.take_triggers()) {
+    if (tables_.failed(key.service)) {
+      continue;
+    }
+    for (const auto time : times) {
+      metrics_.programmed(key.family, std::chrono::nanoseconds(now - time));
+    }
+  }
 }
 
 void Agent::begin_service() {
@@ -404,6 +435,7 @@ void Agent::begin_service() {
 /// Nothing of what came is left to plan or to write, save what waits for a retry: one service that does not
 /// fit must not take the node out of its load balancers for good.
 void Agent::settle() {
+  measure_triggers();
   datapath_.page().set_zone(cluster_.node().zone);
   if (intake_.primary_addresses() != primary_) {
     apply_addresses();
@@ -466,6 +498,9 @@ Snapshot Agent::snapshot() {
   snapshot.fills = tables_.fills();
   snapshot.fills.insert(snapshot.fills.end(), flow_counter_.last().begin(), flow_counter_.last().end());
   flow_counter_.refresh();
+  snapshot.extents = tables_.extents();
+  snapshot.objects = cluster_.counts();
+  std::tie(snapshot.services, snapshot.services_left_out) = tables_.services(options_.service_metrics);
   snapshot.api = inputs_.figures();
   if (const auto outcomes = maps_.stats()) {
     snapshot.outcomes = *outcomes;

@@ -122,6 +122,17 @@ Change ServiceModel::replan(Port& port, std::vector<FrontendPlan> held) const {
   return Change::some;
 }
 
+void ServiceModel::count_no_local(NoLocal& counts) const {
+  for (const auto& port : ports_) {
+    if (!port.plan || port.plan->policy.local_empty != LB_DROP) continue;
+    const auto in_local = [](const BackendPlan& backend) { return backend.in_local && backend.weight > 0; };
+    if (std::ranges::any_of(port.plan->backends, in_local)) continue;
+    const std::size_t family = port.plan->key.family == LB_IPV4 ? 0 : 1;
+    counts.internal.at(family) += port.plan->policy.internal == LB_LOCAL ? 1 : 0;
+    counts.external.at(family) += port.plan->policy.external == LB_LOCAL ? 1 : 0;
+  }
+}
+
 PlanChange ServiceModel::plans() const {
   PlanChange change{name_, {}};
   for (const auto& port : ports_) change.ports.push_back(port.plan);

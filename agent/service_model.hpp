@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/cluster_counts.hpp"
 #include "agent/endpoints.hpp"
 #include "agent/frontends.hpp"
 #include "agent/health_check.hpp"
@@ -48,6 +49,7 @@ class ServiceModel {
   std::set<std::string> frame(const NodeView& node, const PlanOptions& options, Frontends& frontends);
   /// Brings the plans up to date, after every changed service's frame().
   Change replan(const NodeView& node, const Frontends& frontends);
+  void count_no_local(NoLocal& counts) const;
   /// The plans as of the last replan().
   [[nodiscard]] PlanChange plans() const;
   /// What is told to load balancers outside; none for a service without a health-check node port.

@@ -3,9 +3,12 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
+#include "agent/cluster_counts.hpp"
+#include "agent/plan.hpp"
 #include "k8s/api_source.hpp"
 #include "maps/abi.h"
 #include "maps/grace.hpp"
@@ -18,11 +21,34 @@ struct Fill {
   std::string_view map;    ///< the kernel's name, a literal
   std::uint64_t used = 0;  ///< entries
   std::uint64_t limit = 0;
+  /// Of those in use: given up, and kept until no packet and no flow can name them; nothing: never kept.
+  std::optional<std::uint64_t> retired = std::nullopt;
+};
+
+/// How lb_slots is divided.
+struct ExtentFigures {
+  std::uint64_t used = 0;
+  std::uint64_t longest_free = 0;  ///< slots
+};
+
+/// One service port in one family.
+struct ServiceFigures {
+  ServicePortKey key;
+  struct Set {
+    std::uint64_t eligible = 0;    ///< backends that the plan has in it, those of weight 0 excepted
+    std::uint64_t programmed = 0;  ///< backends that the maps have in it
+  };
+  Set cluster;
+  std::optional<Set> local;  ///< nothing: no policy names it
 };
 
 struct Snapshot {
   std::vector<Fill> fills;
-  lb_stats outcomes{};  ///< summed over the CPUs
+  ExtentFigures extents;
+  ClusterCounts objects;
+  std::vector<ServiceFigures> services;  ///< as many as are told one by one
+  std::uint64_t services_left_out = 0;   ///< service ports beyond those
+  lb_stats outcomes{};                   ///< summed over the CPUs
   std::vector<k8s::ApiFigures> api;
 };
 

@@ -151,6 +151,12 @@ bool Space::may_gain() const noexcept {
          unswept_services_ > 0;
 }
 
+std::uint64_t Space::retired_slots() const {
+  std::uint64_t slots = 0;
+  for (const auto& retired : retired_slots_) slots += retired.what.count;
+  return slots;
+}
+
 void Space::adopt(const std::vector<bool>& used_backends, const std::vector<bool>& used_services) {
   backends_.adopt(used_backends);
   services_.adopt(used_services);

@@ -56,6 +56,11 @@ class Space {
   void adopt(const std::vector<bool>& used_backends, const std::vector<bool>& used_services);
   [[nodiscard]] bool claim(maps::Extent extent) { return slots_.claim(extent); }
 
+  // ---- What is given up, and not free yet. ----
+  [[nodiscard]] std::uint64_t retired_slots() const;
+  [[nodiscard]] std::uint64_t retired_backends() const { return retired_backends_.size(); }
+  [[nodiscard]] std::uint64_t retired_services() const { return retired_services_.size(); }
+
   [[nodiscard]] const maps::ExtentArena& slot_arena() const noexcept { return slots_; }
   [[nodiscard]] const maps::IdPool& backend_pool() const noexcept { return backends_; }
   [[nodiscard]] const maps::IdPool& service_pool() const noexcept { return services_; }

@@ -69,7 +69,13 @@ class Tables final : public PlanSink {
   /// Whether the kernel holds the whole plan.
   [[nodiscard]] bool complete() const { return pending_.empty() && !addresses_pending_ && !ranges_pending_; }
 
+  /// Whether the kernel refuses what is planned for a service ("namespace/name").
+  [[nodiscard]] bool failed(const std::string& service) const;
+
   [[nodiscard]] std::vector<Fill> fills() const;
+  [[nodiscard]] ExtentFigures extents() const;
+  /// Of the service ports that are planned or in the maps, the first `most` by name; and how many more are.
+  [[nodiscard]] std::pair<std::vector<ServiceFigures>, std::uint64_t> services(std::size_t most) const;
 
  private:
   using Ports = std::vector<std::unique_ptr<ServiceState>>;

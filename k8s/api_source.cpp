@@ -49,6 +49,14 @@ ObjectKey key_of(const Object& object) {
   return std::visit(Visit{}, object);
 }
 
+/// Each update is measured, also where only the last one is told (SEM-88).
+void keep_triggers(const Object& earlier, Object& later) {
+  const auto* from = std::get_if<EndpointSlice>(&earlier);
+  if (auto* to = std::get_if<EndpointSlice>(&later); from != nullptr && to != nullptr) {
+    to->triggers.insert(to->triggers.begin(), from->triggers.begin(), from->triggers.end());
+  }
+}
+
 std::string_view resource_name(const Resource& resource) {
   return std::string_view(resource.path).substr(resource.path.rfind('/') + 1);
 }
@@ -205,6 +213,7 @@ Flow ApiSource::Follower::head(const ApiHead& head) {
 
 Flow ApiSource::Follower::body(std::string_view bytes) {
   last_heard_ = state_.world.now();
+  state_.sink.arrived();
   figures_.bytes += bytes.size();
   const auto flow = reflector_.body(bytes, last_heard_);
   tell_changes();
@@ -214,7 +223,8 @@ Flow ApiSource::Follower::body(std::string_view bytes) {
 
 void ApiSource::Follower::end(End how, std::string detail) {
   asking_ = false;
-  figures_.failures += how == End::whole || how == End::stopped ? 0 : 1;
+  const bool good = how == End::whole || how == End::stopped || reflector_.quiet(how);
+  figures_.failures += good ? 0 : 1;
   reflector_.end(how, state_.world.now(), std::move(detail));
   tell_changes();
   state_.settle(*this);
@@ -222,8 +232,11 @@ void ApiSource::Follower::end(End how, std::string detail) {
 }
 
 void ApiSource::Follower::upsert(Object object) {
-  auto key = key_of(object);
-  changes_[std::move(key)] = std::move(object);
+  auto& last = changes_[key_of(object)];
+  if (last) {
+    keep_triggers(*last, object);
+  }
+  last = std::move(object);
 }
 
 void ApiSource::Follower::erase(Kind /*kind*/, const ObjectKey& key) { changes_[key] = std::nullopt; }
@@ -257,6 +270,7 @@ void ApiSource::Follower::tell_changes() {
 ApiFigures ApiSource::Follower::figures() const {
   auto figures = figures_;
   figures.objects = reflector_.objects();
+  figures.stream = reflector_.counts();
   figures.silence = state_.world.now() - last_heard_;
   return figures;
 }

@@ -49,7 +49,8 @@ struct ApiFigures {
   std::uint64_t bytes = 0;     ///< of bodies, decompressed
   std::uint64_t problems = 0;  ///< what was refused or skipped in objects
   std::uint64_t objects = 0;   ///< known now
-  Time silence{0};             ///< since something came, or since the start
+  Reflector::Counts stream;
+  Time silence{0};  ///< since something came, or since the start
 };
 
 /// Tells `sink` what the API holds and every change, deletions first within what comes together (REL-35);

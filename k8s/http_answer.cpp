@@ -93,8 +93,11 @@ class Parser final : public http::basic_parser<false> {
 
  private:
   void on_request_impl(http::verb, string_view, string_view, int, error_code&) override {}
-  void on_response_impl(int code, string_view, int, error_code&) override {
+  void on_response_impl(int code, string_view, int, error_code& error) override {
     head_.status = static_cast<unsigned>(code);
+    if (code < 100) {
+      leave(State::broken, "is no HTTP: its status code is none", error);
+    }
   }
   void on_field_impl(http::field name, string_view, string_view value, error_code& error) override;
   void on_header_impl(error_code& error) override;

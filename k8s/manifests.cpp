@@ -189,6 +189,7 @@ void ManifestSource::Follower::take_event(const inotify_event& event, const std:
   if (matters && !unsettled_) {
     unsettled_ = true;
     first_event_ = steady_clock::now();
+    sink_.arrived();
   }
 }
 
@@ -231,7 +232,9 @@ std::error_code ManifestSource::Follower::look_at_files() {
 }
 
 void ManifestSource::Follower::look() {
-  unsettled_ = false;
+  if (!std::exchange(unsettled_, false)) {
+    sink_.arrived();
+  }
   const int watch_error = watch();
   const auto error = look_at_files();
   std::vector<Complaint> complaints;

@@ -115,6 +115,9 @@ struct EndpointSlice {
   std::uint8_t weight = 1;  ///< annotation sluice.lb/weight, 0 to 100 ("Our choices" I)
   std::vector<EndpointPort> ports;
   std::vector<Endpoint> endpoints;
+  /// What caused it, in Unix nanoseconds: annotation endpoints.kubernetes.io/last-change-trigger-time.
+  /// Several where several updates are told as one, the last one's last (SEM-88).
+  std::vector<std::int64_t> triggers;
   bool operator==(const EndpointSlice&) const = default;
 };
 

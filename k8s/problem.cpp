@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "k8s/decode.hpp"
+
 namespace lb::k8s {
 namespace {
 
@@ -40,18 +42,33 @@ bool is_index(std::string_view step) {
   return !step.empty() && std::ranges::all_of(step, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-/// Reasons quote what others wrote: no control characters, no endless lines in logs.
+/// Reasons quote what others wrote: no control characters, no endless lines in logs, nothing but UTF-8 (which
+/// protobuf does not ask for).
 std::string printable(std::string text) {
   std::ranges::replace_if(
       text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
+  if (!valid_utf8(text)) {
+    std::ranges::replace_if(text, [](char c) { return static_cast<unsigned char>(c) >= 0x80; }, '?');
+  }
   if (text.size() > longest_reason) {
-    text.resize(longest_reason);
+    text.resize(start_of(text, longest_reason).size());
     text += "...";
   }
   return text;
 }
 
 }  // namespace
+
+std::string_view start_of(std::string_view text, std::size_t most) {
+  const auto continues = [&](std::size_t at) {
+    return (static_cast<unsigned char>(text[at]) & 0xc0U) == 0x80;
+  };
+  auto size = std::min(text.size(), most);
+  while (size > 0 && size < text.size() && continues(size)) {
+    --size;
+  }
+  return text.substr(0, size);
+}
 
 std::string field_path(std::string_view pointer) {
   std::string out;

@@ -14,6 +14,9 @@ struct Problem {
   bool operator==(const Problem&) const = default;
 };
 
+/// The start of a text, at most so many bytes, without a part of a UTF-8 character at its end.
+[[nodiscard]] std::string_view start_of(std::string_view text, std::size_t most);
+
 /// "spec.ports[0].port" for "/spec/ports/0/port", as people write it.
 [[nodiscard]] std::string field_path(std::string_view pointer);
 

@@ -92,6 +92,7 @@ std::optional<ApiRequest> Reflector::begin(Time now) {
   told_ = 0;
   begun_ = now;
   deadline_ = now + patience_.head;
+  counts_.watches += mode_ == Mode::watch || mode_ == Mode::streaming_list ? 1 : 0;
   return ApiRequest{target(), accept(), std::exchange(connection_, Connection::any)};
 }
 
@@ -135,6 +136,7 @@ Flow Reflector::body(std::string_view bytes, Time now) {
 }
 
 Flow Reflector::give_up(Result result, std::string why) {
+  counts_.unreadable += result == Result::broken ? 1 : 0;
   result_ = result;
   why_ = std::move(why);
   return Flow::stop;
@@ -198,6 +200,7 @@ void Reflector::note_version(std::uint64_t version) {
 
 Flow Reflector::upserted(Decoded& decoded) {
   tell_problems(decoded);
+  counts_.unreadable += decoded.verdict == Verdict::refused ? 1 : 0;
   if (decoded.key.name.empty()) {
     return Flow::go_on;  // nobody can tell which it is
   }
@@ -219,6 +222,7 @@ Flow Reflector::upserted(Decoded& decoded) {
 Flow Reflector::deleted(const Decoded& decoded) {
   if (decoded.key.name.empty()) {
     tell_problems(decoded);
+    ++counts_.unreadable;
     return give_up(Result::relist, "told a deletion that cannot be read");
   }
   if (!listing() && from_the_past(decoded)) {

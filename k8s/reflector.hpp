@@ -35,7 +35,7 @@ enum class ApiEncoding : std::uint8_t { protobuf, json };
 struct Patience {
   Time head{30'000};    ///< for the head of an answer, connecting included
   Time body{30'000};    ///< for the next byte of a list
-  Time watch{120'000};  ///< for the next byte of a watch; servers send a bookmark each minute
+  Time watch{120'000};  ///< for the next byte of a watch; most servers send a bookmark each minute
   /// Before the second try, ±25 %. It doubles once, then grows as an eighth of the time for which the trouble
   /// has lasted, so that a server that returns is noticed soon; where asking is what hurts (429, lists anew)
   /// it doubles each time.
@@ -91,6 +91,17 @@ class Reflector {
   [[nodiscard]] bool listing() const { return mode_ == Mode::streaming_list || mode_ == Mode::list; }
   [[nodiscard]] const Resource& resource() const { return resource_; }
 
+  /// Since the start.
+  struct Counts {
+    std::uint64_t watches = 0;     ///< asked for; all but those that follow a list are restarts
+    std::uint64_t quiet = 0;       ///< watches given up for their silence
+    std::uint64_t unreadable = 0;  ///< answers, events and objects that could not be decoded
+  };
+  [[nodiscard]] const Counts& counts() const { return counts_; }
+  /// Whether an end like this is no failure but a watch in which nothing happened. A server need not send
+  /// bookmarks, and sends none for what has not changed since it started.
+  [[nodiscard]] bool quiet(End how) const;
+
  private:
   enum class Mode : std::uint8_t {
     streaming_list,  ///< a watch that begins with all objects
@@ -130,6 +141,7 @@ class Reflector {
   void settle(Time now);
   void settle_past(Time now);
   void watch_ended(Time now);
+  void watch_was_quiet();
   void succeeded();
   void again(Time now, Trouble trouble);
   [[nodiscard]] Time longest(Trouble trouble) const;
@@ -181,6 +193,7 @@ class Reflector {
   Time deadline_{0};
   std::string detail_;
   std::string last_trouble_;
+  Counts counts_;
 };
 
 }  // namespace lb::k8s

@@ -124,9 +124,22 @@ void Reflector::end(End how, Time now, std::string detail) {
     refused(now);
   } else if (how == End::whole && reader_ && reader_->whole()) {
     body_ended(now);
+  } else if (quiet(how)) {
+    watch_was_quiet();
   } else {
     failed(how == End::whole ? End::cut : how, now);
   }
+}
+
+bool Reflector::quiet(End how) const {
+  return how == End::silent && mode_ == Mode::watch && result_ == Result::open && reader_ && reader_->whole();
+}
+
+/// Nothing happened, or nobody is there any more to tell: the probe, on a new connection, shows which.
+void Reflector::watch_was_quiet() {
+  ++counts_.quiet;
+  connection_ = Connection::fresh;
+  mode_ = Mode::probe;
 }
 
 /// The body came to a good end: of a list's piece, or of a watch whose time was over.

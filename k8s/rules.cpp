@@ -177,7 +177,7 @@ bool plain(std::string_view text) {
 }
 
 std::string quoted(std::string_view text) {
-  return fmt::format("\"{}\"{}", text.substr(0, 64), text.size() > 64 ? "..." : "");
+  return fmt::format("\"{}\"{}", start_of(text, 64), text.size() > 64 ? "..." : "");
 }
 
 }  // namespace rules

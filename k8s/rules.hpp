@@ -67,6 +67,7 @@ class SliceRules {
   void topology(const wire::Endpoint& wire, Endpoint& endpoint);
   void family(Family family);
   void weight(const wire::Metadata& metadata);
+  void trigger(const wire::Metadata& metadata);
 
   Origin origin_;
   Problems& problems_;

@@ -2,10 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
-#include <chrono>
 
+#include "k8s/rfc3339.hpp"
 #include "k8s/rules.hpp"
 
 namespace lb::k8s {
@@ -17,29 +15,9 @@ constexpr std::int64_t most_affinity_seconds = 86400;
 
 using rules::quoted;
 
-/// Unix seconds of "2026-01-31T12:00:00Z", the one form that the API server writes; 0 for others.
+/// 0 for what is no time.
 std::int64_t unix_seconds(std::string_view text) {
-  constexpr std::array<std::pair<std::size_t, std::size_t>, 6> fields = {
-      {{0, 4}, {5, 2}, {8, 2}, {11, 2}, {14, 2}, {17, 2}}};
-  std::array<int, 6> values{};
-  if (text.size() < 20 || text[10] != 'T' || text.back() != 'Z') {
-    return 0;
-  }
-  for (std::size_t i = 0; i < fields.size(); ++i) {
-    const auto field = text.substr(fields[i].first, fields[i].second);
-    const auto [stop, error] = std::from_chars(field.begin(), field.end(), values[i]);
-    if (error != std::errc{} || stop != field.end()) {
-      return 0;
-    }
-  }
-  using namespace std::chrono;
-  const year_month_day date{year{values[0]}, month{static_cast<unsigned>(values[1])},
-                            day{static_cast<unsigned>(values[2])}};
-  if (!date.ok()) {
-    return 0;
-  }
-  const auto moment = sys_days{date} + hours{values[3]} + minutes{values[4]} + seconds{values[5]};
-  return moment.time_since_epoch() / seconds{1};
+  return unix_nanoseconds(text).value_or(0) / 1'000'000'000;
 }
 
 /// An address that may be a frontend. Others would take over traffic that is nobody's service (REL-51).

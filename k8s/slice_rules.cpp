@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "k8s/rfc3339.hpp"
 #include "k8s/rules.hpp"
 
 namespace lb::k8s {
@@ -11,6 +12,7 @@ namespace {
 
 constexpr std::size_t most_topology_labels = 16;
 constexpr std::string_view host_label = "kubernetes.io/hostname";
+constexpr std::string_view trigger_annotation = "endpoints.kubernetes.io/last-change-trigger-time";
 constexpr std::string_view zone_label = "topology.kubernetes.io/zone";
 
 using rules::quoted;
@@ -139,6 +141,20 @@ void SliceRules::weight(const wire::Metadata& metadata) {
   slice_.weight = static_cast<std::uint8_t>(value);
 }
 
+/// Only measured by: a value that is no time is told, and ignored.
+void SliceRules::trigger(const wire::Metadata& metadata) {
+  const auto annotation = rules::find(metadata.annotations, trigger_annotation, problems_);
+  if (!annotation) {
+    return;
+  }
+  if (const auto time = unix_nanoseconds(*annotation)) {
+    slice_.triggers.push_back(*time);
+  } else {
+    problems_.add(
+        fmt::format("annotation {}: {} is no time; ignored", trigger_annotation, quoted(*annotation)));
+  }
+}
+
 std::optional<EndpointSlice> SliceRules::finish(ObjectKey key, const wire::Metadata& metadata,
                                                 std::string_view address_type) {
   if (rules::find(metadata.labels, "service.kubernetes.io/headless", problems_) || address_type == "FQDN") {
@@ -163,6 +179,7 @@ std::optional<EndpointSlice> SliceRules::finish(ObjectKey key, const wire::Metad
   slice_.service = *service;
   family(address_type == "IPv4" ? Family::ipv4 : Family::ipv6);
   weight(metadata);
+  trigger(metadata);
   return std::move(slice_);
 }
 

@@ -18,6 +18,8 @@ struct Complaint {
 class Sink {
  public:
   virtual ~Sink() = default;
+  /// What changes next has come just now, as bytes or as a file, and is not decoded yet.
+  virtual void arrived() {}
   virtual void upsert(Service service) = 0;
   virtual void upsert(EndpointSlice slice) = 0;
   virtual void upsert(Node node) = 0;

@@ -142,6 +142,7 @@ bool JsonListReader::value(BodySink& sink) {
   if (value->empty()) {
     state_ = State::broken;
   } else if (next_ == Next::name) {
+    state_ = value->front() == '"' ? State::good : State::broken;
     name_ = unquoted(*value);
     next_ = Next::colon;
   } else if (next_ == Next::item) {

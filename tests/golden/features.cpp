@@ -1,13 +1,11 @@
 // One test case for each file of tests/golden/features: objects in, lines of map contents out.
 // SLUICE_UPDATE_GOLDENS=1 writes what is really shown into the files instead; read the difference before you
 // keep it.
-#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/internal/catch_test_registry.hpp>
 #include <cstdlib>
 #include <filesystem>
 #include <utility>
-#include <vector>
 
 #include "scenario.hpp"
 
@@ -15,15 +13,6 @@ namespace lb::test {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::vector<fs::path> features() {
-  std::vector<fs::path> paths;
-  for (const auto& entry : fs::directory_iterator(fs::path(SLUICE_SOURCE_DIR) / "tests/golden/features")) {
-    if (entry.path().extension() == ".txt") paths.push_back(entry.path());
-  }
-  std::sort(paths.begin(), paths.end());
-  return paths;
-}
 
 bool is_update() {
   const char* value = std::getenv("SLUICE_UPDATE_GOLDENS");  // NOLINT(concurrency-mt-unsafe): one thread
@@ -62,7 +51,7 @@ class Invoker final : public Catch::ITestInvoker {
 /// Made before main, as TEST_CASE does it.
 struct Registration {
   Registration() {
-    for (const auto& path : features()) {
+    for (const auto& path : scenario_paths()) {
       const auto name = path.stem().string();
       const Catch::AutoReg made(Catch::Detail::make_unique<Invoker>(path), CATCH_INTERNAL_LINEINFO, "",
                                 Catch::NameAndTags(name));
@@ -72,16 +61,7 @@ struct Registration {
 
 const Registration registration;
 
-TEST_CASE("there are scenarios, and each names its rows") {
-  const auto paths = features();
-  CHECK(paths.size() >= 40);
-  for (const auto& path : paths) {
-    CAPTURE(path.filename());
-    const auto preamble = read_scenario(path).preamble;
-    REQUIRE(preamble.size() >= 2);
-    CHECK((preamble[1].starts_with("SEM-") || preamble[1].starts_with("REL-")));
-  }
-}
+TEST_CASE("there are scenarios") { CHECK(scenario_paths().size() >= 120); }
 
 TEST_CASE("a difference is seen") {
   CHECK(difference({"a", "b"}, {"a", "b"}).empty());

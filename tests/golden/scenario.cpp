@@ -146,6 +146,16 @@ Section headed(const std::string& line) {
 
 bool Section::shows() const { return word == "lines" || word == "changed" || word == "complaints"; }
 
+std::vector<std::filesystem::path> scenario_paths() {
+  const auto folder = std::filesystem::path(SLUICE_SOURCE_DIR) / "tests/golden/features";
+  std::vector<std::filesystem::path> paths;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() == ".txt") paths.push_back(entry.path());
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
 Scenario read_scenario(const std::filesystem::path& path) {
   std::ifstream file(path);
   if (!file) throw std::runtime_error("cannot read " + path.string());

@@ -19,9 +19,13 @@ struct Section {
 };
 
 struct Scenario {
-  std::vector<std::string> preamble;  ///< a title, then the rows of SEMANTICS.md
+  std::vector<std::string>
+      preamble;  ///< a title, then the rows that it shows: "SEM-4, SEM-21 choice H, REL-52"
   std::vector<Section> sections;
 };
+
+/// All files of tests/golden/features, by name.
+[[nodiscard]] std::vector<std::filesystem::path> scenario_paths();
 
 [[nodiscard]] Scenario read_scenario(const std::filesystem::path& path);
 void write_scenario(const std::filesystem::path& path, const Scenario& scenario);

@@ -81,6 +81,8 @@ TEST_CASE("who is a pod, and what follows") {
   CHECK(options.unallocated == Unallocated::drop);
   CHECK(options.cluster_secret == "/etc/secret");
   CHECK(options.sizes.maglev == 65521);
+  CHECK(plain.service_metrics == 0);
+  CHECK(agent({"--service-metrics", "100"}).service_metrics == 100);
 }
 
 TEST_CASE("where objects come from") {

@@ -1,6 +1,8 @@
 // Which path shows what, and that what comes in is told to the probes until it is settled.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <optional>
+#include <vector>
 
 #include "agent/intake.hpp"
 #include "agent/pages.hpp"
@@ -22,7 +24,7 @@ struct Clock {
 };
 
 /// A model that remembers what it was told.
-struct Model final : lb::k8s::Sink {
+struct Model : lb::k8s::Sink {
   std::string told;
   void upsert(lb::k8s::Service service) override { told += "+" + service.key.text() + " "; }
   void upsert(lb::k8s::EndpointSlice slice) override { told += "+" + slice.key.text() + " "; }
@@ -90,6 +92,42 @@ TEST_CASE("the intake passes everything on, in order") {
         "+default/web +default/web-1 +a synced settled -default/web-1 -default/web -a !bad flush settled ");
   CHECK_THAT(metrics.render({}), ContainsSubstring("service_changes_total 2\n"));
   CHECK_THAT(metrics.render({}), ContainsSubstring("endpoint_changes_total 2\n"));
+}
+
+TEST_CASE("a burst is as old as the bytes of its first change") {
+  struct Asking final : Model {
+    void flush() override { seen.push_back(intake->burst()); }
+    Intake* intake = nullptr;
+    std::vector<std::optional<Moment>> seen;
+  };
+  Asking model;
+  Metrics metrics;
+  Health health;
+  Clock clock;
+  Intake intake(model, "a", metrics, health, [&] { return clock.now; }, [] {});
+  model.intake = &intake;
+  const auto begun = clock.now.steady;
+  intake.arrived();  // a bookmark, or the start of an object
+  clock.pass(5s);
+  intake.arrived();
+  clock.pass(1s);
+  intake.upsert(lb::k8s::EndpointSlice{});
+  clock.pass(5s);
+  intake.arrived();
+  intake.upsert(lb::k8s::Service{});
+  intake.flush();
+  REQUIRE(model.seen.size() == 1);
+  REQUIRE(model.seen[0]);
+  CHECK(model.seen[0]->steady == begun + 5s);
+  CHECK_FALSE(intake.burst());
+  clock.pass(60s);
+  intake.erase_slice({"default", "web-1"});  // of a source that does not tell when
+  intake.flush();
+  REQUIRE(model.seen.back());
+  CHECK(model.seen.back()->steady == clock.now.steady);
+  intake.flush();
+  CHECK_FALSE(model.seen.back());
+  CHECK_THAT(metrics.render({}), ContainsSubstring("endpoint_changes_pending 0\n"));
 }
 
 TEST_CASE("a node's primary addresses, one of each family (SEM-34)") {

@@ -331,6 +331,48 @@ TEST_CASE("REL-33: a watch that is silent is hung up and resumed on a new connec
   lab.pass(Time(3'000));
   CHECK(lab.services().asked == 2);
   CHECK(lab.services().request.connection == Connection::fresh);
+  const auto of_services = [&lab] {
+    return std::ranges::count_if(
+        lab.troubles, [](const std::string& text) { return text.starts_with("/api/v1/services: "); });
+  };
+  CHECK(of_services() == 0);
+  CHECK(lab.source->figures()[0].failures == 0);
+  CHECK(lab.source->figures()[0].stream.quiet == 1);
+  lab.pass(Patience{}.head + Time(3'000));  // and nobody answers
+  CHECK(of_services() == 1);
+  CHECK(lab.source->figures()[0].failures == 1);
+}
+
+TEST_CASE("SEM-88: updates that come together are told as one with the causes of all") {
+  const auto caused = [](int version, const char* second) {
+    auto text = slice("one", version, "10.1.0.1");
+    const auto place = text.find(R"("labels")");
+    return text.insert(
+        place,
+        fmt::format(
+            R"("annotations":{{"endpoints.kubernetes.io/last-change-trigger-time":"1970-01-01T00:00:{}Z"}},)",
+            second));
+  };
+  Lab lab;
+  lab.sync();
+  lab.slices().body(event("ADDED", caused(11, "01")) + event("MODIFIED", caused(12, "02")));
+  CHECK(lab.sink.last_triggers == std::vector<std::int64_t>{1'000'000'000, 2'000'000'000});
+  lab.slices().body(event("MODIFIED", caused(13, "03")));
+  CHECK(lab.sink.last_triggers == std::vector<std::int64_t>{3'000'000'000});
+  lab.slices().body(event("MODIFIED", caused(14, "04")) + event("DELETED", caused(15, "05")) +
+                    event("ADDED", caused(16, "06")));
+  CHECK(lab.sink.last_triggers == std::vector<std::int64_t>{6'000'000'000});
+}
+
+TEST_CASE("k8s source: bytes are told to have come before what they bring") {
+  Lab lab;
+  lab.sync();
+  const auto before = lab.sink.arrivals;
+  const auto bytes = event("ADDED", service("web", 11));
+  lab.services().body(bytes.substr(0, 40));
+  CHECK(lab.sink.arrivals == before + 1);
+  lab.services().body(bytes.substr(40));
+  CHECK(lab.sink.arrivals == before + 2);
 }
 
 TEST_CASE("SEM-73: the Node is told when it changes, and when it is gone") {

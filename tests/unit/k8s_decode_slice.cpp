@@ -154,6 +154,20 @@ TEST_CASE("k8s decode: ports, family and weight of a slice") {
   CHECK(slice_of(decode(unnamed, Origin::manifest)).ports.size() == 1);
 }
 
+TEST_CASE("SEM-64: when a slice's change was caused, if that is a time") {
+  const auto annotated = [](const char* text) {
+    return decode(slice_json(
+        R"("addressType":"IPv4")",
+        fmt::format(R"(,"annotations":{{"endpoints.kubernetes.io/last-change-trigger-time":"{}"}})", text)));
+  };
+  CHECK(slice_of(annotated("2026-11-21T20:00:00.123456Z")).triggers ==
+        std::vector<std::int64_t>{1795291200'123456000});
+  CHECK(annotated("2026-11-21T20:00:00Z").problems.empty());
+  CHECK(slice_of(decode(slice_json(R"("addressType":"IPv4")"))).triggers.empty());
+  CHECK(slice_of(annotated("yesterday")).triggers.empty());
+  CHECK(annotated("yesterday").problems.size() == 1);
+}
+
 TEST_CASE("k8s decode: a Node") {
   const auto decoded = decode(
       R"({"apiVersion":"v1","kind":"Node","metadata":{"name":"n1","labels":{"b":"2","a":"1","b":"3"}},)"

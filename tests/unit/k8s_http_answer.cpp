@@ -149,6 +149,7 @@ TEST_CASE("k8s answer: what is no HTTP is broken, and says so") {
   const Row rows[] = {
       {"TLS", std::string("\x16\x03\x01\x02\x00\x01\x00\x01", 8)},
       {"another protocol", "SSH-2.0-OpenSSH_9.2\r\n"},
+      {"a status code that is none", "HTTP/1.1 000 OK\r\nContent-Length: 2\r\n\r\nhe"},
       {"a bad chunk size", chunked_head + "zz\r\nhello\r\n"},
       {"a chunk longer than it says", chunked_head + "2\r\nhello\r\n0\r\n\r\n"},
       {"more than was asked for", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhello"},

@@ -182,6 +182,7 @@ TEST_CASE("k8s real bytes: endpoints' conditions, places and hints, the Node, an
     }
     REQUIRE(slice->endpoints.size() == 5);
     CHECK(slice->weight == 7);
+    CHECK(slice->triggers == std::vector<std::int64_t>{1795291200'123456000});
     CHECK(slice->endpoints[0].node_name == "node");
     CHECK(slice->endpoints[0].zone == "zone-a");
     hints = slice->endpoints[0].hint_zones == std::vector<std::string>{"zone-a", "zone-b"} &&

@@ -214,6 +214,95 @@ TEST_CASE("REL-33: a cut or silent watch resumes on a new connection where it st
   }
 }
 
+TEST_CASE("REL-33: silence is a failure only where an answer is due") {
+  struct Row {
+    const char* name;
+    std::string before;  ///< what the watch brings until it falls silent
+    unsigned head;       ///< 0: none comes
+    bool quiet;
+  };
+  const Row rows[] = {
+      {"nothing ever", "", 200, true},
+      {"a bookmark", mark(9), 200, true},
+      {"an event", added("b", 9), 200, true},
+      {"the start of an event", R"({"type":"ADDED","obj)", 200, false},
+      {"no head", "", 0, false},
+  };
+  for (const auto& row : rows) {
+    CAPTURE(row.name);
+    Lab lab;
+    lab.list(added("a", 5), 8);
+    lab.now += Time(400'000);
+    lab.reflector.end(End::whole, lab.now);  // its time was over
+    REQUIRE(has(lab.ask(), "resourceVersion=8"));
+    if (row.head != 0) {
+      lab.give(row.before, row.head);
+    }
+    lab.record.take();
+    const auto silence = row.head != 0 ? Patience{}.watch : Patience{}.head;
+    CHECK(lab.reflector.deadline() == lab.now + silence);
+    lab.now = lab.reflector.deadline();
+    CHECK(lab.reflector.quiet(End::silent) == row.quiet);
+    lab.reflector.end(End::silent, lab.now);
+    CHECK(has(lab.ask(), "limit=1"));  // whether a server is there, and of what time
+    CHECK(lab.fresh);
+    CHECK((lab.waited == Time(0)) == row.quiet);
+    CHECK(lab.record.troubles.empty() == row.quiet);
+    CHECK(lab.reflector.counts().quiet == (row.quiet ? 1 : 0));
+    lab.answer(page(30, "", object("a", 5)));
+    CHECK(has(lab.ask(), row.before.empty() || !row.quiet ? "resourceVersion=8" : "resourceVersion=9"));
+    CHECK(lab.record.take().empty());
+  }
+}
+
+TEST_CASE("REL-33: a watch may be quiet for ever, and a server that has gone meanwhile is noticed") {
+  Lab lab;
+  lab.list(added("a", 5), 8);
+  for (int times = 0; times < 20; ++times) {
+    lab.now = lab.reflector.deadline();
+    lab.reflector.end(End::silent, lab.now);
+    CHECK(has(lab.ask(), "limit=1"));
+    lab.answer(page(30, "", object("a", 5)));
+    CHECK(has(lab.ask(), "resourceVersion=8"));
+    lab.give("");
+  }
+  CHECK(lab.waited == Time(0));
+  CHECK(lab.record.troubles.empty());
+  CHECK(lab.reflector.counts().quiet == 20);
+  CHECK(lab.reflector.counts().watches == 21);
+  lab.now = lab.reflector.deadline();
+  lab.reflector.end(End::silent, lab.now);
+  lab.ask();
+  lab.reflector.end(End::silent, lab.now + Patience{}.head);
+  CHECK(lab.reflector.counts().quiet == 21);  // the watch, not the probe
+  REQUIRE(lab.record.troubles.size() == 1);
+  CHECK(has(lab.record.troubles[0], "the server fell silent"));
+  CHECK(lab.reflector.objects() == 1);
+}
+
+TEST_CASE("k8s reflector: what cannot be decoded is counted") {
+  struct Row {
+    const char* name;
+    std::string bytes;
+    std::uint64_t count;
+  };
+  const Row rows[] = {
+      {"all good", added("b", 9) + mark(10), 0},
+      {"an object without a name", event("ADDED", R"({"kind":"Service","apiVersion":"v1","metadata":{}})"),
+       1},
+      {"a deletion of nobody", event("DELETED", R"({"kind":"Service","apiVersion":"v1","metadata":{}})"), 1},
+      {"no event", "}\n", 1},
+      {"an unknown event", event("GUESSED", object("b", 9)), 1},
+  };
+  for (const auto& row : rows) {
+    CAPTURE(row.name);
+    Lab lab;
+    lab.list(added("a", 5), 8);
+    lab.more(row.bytes);
+    CHECK(lab.reflector.counts().unreadable == row.count);
+  }
+}
+
 TEST_CASE("REL-77: an answer 401, 403 or 404 changes nothing but the connection") {
   for (const unsigned code : {401U, 403U, 404U, 500U, 302U}) {
     CAPTURE(code);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,7 +29,9 @@ class RecordingSink final : public Sink {
     }
     add(fmt::format("+Service {} {}{}", service.key.text(), joined(service.cluster_ips), ports));
   }
+  void arrived() override { ++arrivals; }
   void upsert(EndpointSlice slice) override {
+    last_triggers = slice.triggers;
     std::string endpoints;
     for (const auto& endpoint : slice.endpoints) {
       endpoints += " " + endpoint.address.text();
@@ -61,6 +64,8 @@ class RecordingSink final : public Sink {
 
   std::vector<std::string> lines;
   std::vector<std::string> complaints;
+  std::size_t arrivals = 0;
+  std::vector<std::int64_t> last_triggers;
 
  private:
   void add(std::string line) { lines.push_back(std::move(line)); }

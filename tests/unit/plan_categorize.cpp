@@ -1,5 +1,5 @@
 // Upstream's TestCategorizeEndpoints (Kubernetes v1.36, pkg/proxy/topology_test.go), case by case under its
-// names.
+// names; and rows of our own below it.
 #include <catch2/catch_test_macros.hpp>
 #include <string>
 #include <vector>
@@ -13,7 +13,7 @@ struct Row {
   std::string name;
   std::string node;     ///< own node's name
   std::string zone;     ///< own zone, may be empty
-  std::string service;  ///< of "itp", "etp" (each Local) and "port" (a node port)
+  std::string service;  ///< of "itp", "etp" (each Local); "port", "vip", "ext" (reached from outside by that)
   std::vector<std::string> endpoints;
   std::string cluster;  ///< last bytes of the addresses in the set; "-": this set is not used at all
   std::string local;
@@ -89,9 +89,44 @@ const std::vector<Row> rows = {
      {"10.0.0.0", "10.0.0.1 unready unserving node=this", "10.0.0.2 node=this" + gone, "10.0.0.3" + gone}, "0", "2"},
     {"externalTrafficPolicy ignored if not externally accessible", "this", "", "etp", second_local, "0 1", "-"},
     {"no cluster endpoints for iTP:Local internal-only service", "this", "", "itp", second_local, "-", "1"},
-    {"empty endpoints when no service endpoints exist", "this", "", "itp etp port", {}, "", "", false},
-    {"single endpoint not ready, not serving, not terminating", "this", "", "",
-     {"10.0.0.0 unready unserving node=this"}, "", "-", false},
+    {"empty endpoints when no service endpoints exist", "this", "", "", {}, "", "-", false},
+    {"single endpoint not ready, not serving, not terminating", "this", "zone-a", "",
+     {"10.0.0.0 unready unserving"}, "", "-", false},
+};
+
+const std::vector<Row> own_rows = {
+    {"both policies Local, nobody anywhere", "this", "", "itp etp port", {}, "", "", false},
+    {"externally accessible by a load-balancer address alone", "this", "", "etp vip", one_local, "0 1", "0"},
+    {"externally accessible by an external IP alone", "this", "", "etp ext", one_local, "0 1", "0"},
+    {"internal policy Local, externally accessible by an external IP", "this", "", "itp ext", one_local, "0 1", "0"},
+    {"hints for other nodes and other zones", "node-0", "zone-d", "", nodes, "3 4 5 6", "-"},
+    {"node hints for a node without a zone", "node-2", "", "", nodes, "4", "-"},
+    {"other nodes' hints for a node without a zone", "node-0", "", "", nodes, "3 4 5 6", "-"},
+    {"all node hints, one zone hint missing", "node-1", "zone-a", "",
+     {"10.1.2.3 for-node=node-1", "10.1.2.4 for-zone=zone-a for-node=node-2"}, "3", "-"},
+    {"all zone hints, one node hint missing", "node-1", "zone-a", "",
+     {"10.1.2.3 for-zone=zone-b for-node=node-1", "10.1.2.4 for-zone=zone-a"}, "4", "-"},
+    {"one endpoint for several nodes", "node-1", "zone-a", "",
+     {"10.1.2.3 for-node=node-1 for-node=node-2", "10.1.2.4 for-node=node-2"}, "3", "-"},
+    {"an unready endpoint may lack its hint", "this", "zone-a", "",
+     {"10.1.2.3 for-zone=zone-a", "10.1.2.4 for-zone=zone-b", "10.1.2.5 unready"}, "3", "-"},
+    {"a terminating endpoint may lack its hint", "this", "zone-a", "",
+     {"10.1.2.3 for-zone=zone-a", "10.1.2.4 for-zone=zone-b", "10.1.2.5" + gone}, "3", "-"},
+    {"the hint of a terminating endpoint chooses nothing", "this", "zone-a", "",
+     {"10.1.2.3 for-zone=zone-a" + gone, "10.1.2.4 for-zone=zone-b"}, "4", "-"},
+    {"only terminating endpoints: hints mean nothing", "this", "zone-a", "",
+     {"10.1.2.3 for-zone=zone-a" + gone, "10.1.2.4 for-zone=zone-b" + gone}, "3 4", "-"},
+    {"ready and terminating is ready", "this", "", "etp port",
+     {"10.0.0.0 terminating node=this", "10.0.0.1 unready terminating node=this", "10.0.0.2 terminating"}, "0 2", "0"},
+    {"ready and not serving is ready", "this", "", "itp", {"10.0.0.0 unserving node=this"}, "-", "0"},
+    {"serving and neither ready nor terminating is nobody", "this", "", "itp port",
+     {"10.0.0.0 unready node=this"}, "", "", false},
+    {"terminating and not serving is nobody", "this", "", "itp port",
+     {"10.0.0.0 unready unserving terminating node=this"}, "", "", false},
+    {"one ready endpoint here keeps terminating ones here out", "this", "", "itp",
+     {"10.0.0.0 node=this", "10.0.0.1 node=this" + gone}, "-", "0"},
+    {"internal policy Local, only terminating endpoints elsewhere", "this", "", "itp", {"10.0.0.0" + gone}, "-", ""},
+    {"an endpoint without a node is nobody's own", "", "", "itp", remote, "-", ""},
 };
 // clang-format on
 
@@ -100,6 +135,8 @@ k8s::Service service_of(const Row& row) {
   if (row.service.find("itp") != std::string::npos) made.internal_policy = k8s::TrafficPolicy::local;
   if (row.service.find("etp") != std::string::npos) made.external_policy = k8s::TrafficPolicy::local;
   if (row.service.find("port") != std::string::npos) made.ports.front().node_port = 30080;
+  if (row.service.find("vip") != std::string::npos) made.load_balancer_ips = {address("203.0.113.10")};
+  if (row.service.find("ext") != std::string::npos) made.external_ips = {address("203.0.113.7")};
   return made;
 }
 
@@ -123,25 +160,33 @@ std::string members(const agent::PortFrame& frame, const agent::ServicePortPlan&
 
 TEST_CASE("upstream's categorize cases are all here") { CHECK(rows.size() == 32); }
 
-TEST_CASE("categorize endpoints (SEM-20, SEM-21)") {
+void check(const Row& row) {
+  const auto view = node_of(row);
+  const auto frames = agent::frame(service_of(row), view, {});
+  REQUIRE(frames.ports.size() == 1);
+  const auto& frame = frames.ports.front();
+  const agent::CompactSlice compact(slice("one", row.endpoints));
+  std::vector<agent::Candidate> found;
+  compact.append(frame.plan.key, frame.port_name, {view, {}}, found);
+  agent::CandidateList candidates;
+  candidates.update(found);
+  const auto plan = agent::complete(frame, candidates);
+  CHECK(members(frame, plan, LB_CLUSTER) == row.cluster);
+  CHECK(members(frame, plan, LB_LOCAL) == row.local);
+  CHECK(candidates.census().any() == row.any);
+  if (frame.uses[LB_LOCAL]) CHECK(plan.policy.local_empty == (row.any ? LB_DROP : LB_REJECT));
+  CHECK(plan.policy.cluster_empty == LB_REJECT);
+}
+
+TEST_CASE("categorize endpoints (SEM-20, SEM-21, SEM-22, SEM-26)") {
   for (const auto& row : rows) {
-    DYNAMIC_SECTION(row.name) {
-      const auto view = node_of(row);
-      const auto frames = agent::frame(service_of(row), view, {});
-      REQUIRE(frames.ports.size() == 1);
-      const auto& frame = frames.ports.front();
-      const agent::CompactSlice compact(slice("one", row.endpoints));
-      std::vector<agent::Candidate> found;
-      compact.append(frame.plan.key, frame.port_name, {view, {}}, found);
-      agent::CandidateList candidates;
-      candidates.update(found);
-      const auto plan = agent::complete(frame, candidates);
-      CHECK(members(frame, plan, LB_CLUSTER) == row.cluster);
-      CHECK(members(frame, plan, LB_LOCAL) == row.local);
-      CHECK(candidates.census().any() == row.any);
-      if (frame.uses[LB_LOCAL]) CHECK(plan.policy.local_empty == (row.any ? LB_DROP : LB_REJECT));
-      CHECK(plan.policy.cluster_empty == LB_REJECT);
-    }
+    DYNAMIC_SECTION(row.name) { check(row); }
+  }
+}
+
+TEST_CASE("what upstream's cases leave out (SEM-7, SEM-8, SEM-20, SEM-21, SEM-26)") {
+  for (const auto& row : own_rows) {
+    DYNAMIC_SECTION(row.name) { check(row); }
   }
 }
 

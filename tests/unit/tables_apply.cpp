@@ -299,3 +299,53 @@ TEST_CASE("more is retired than is free: the flow tables are swept without being
   CHECK(agent.sweeper.count >= 10);
   CHECK(agent.tables.fills()[3].used == 0);
 }
+
+TEST_CASE("figures of service ports: what is planned, what the maps have, and what was left out") {
+  FakeKernel kernel({.backends = 4});
+  Agent agent(kernel);
+  agent.tables.apply(Batch::whole, {change(service("web", 1, {1, 2})), change(service("api", 2, {3}))});
+  CHECK(agent.tables.services(0).first.empty());
+  const auto [some, left_out] = agent.tables.services(1);
+  REQUIRE(some.size() == 1);
+  CHECK(some[0].key.name == "default/api");
+  CHECK(left_out == 1);
+
+  agent.tables.apply(Batch::changes, {change(service("web", 1, {1, 2, 4, 5}))});
+  agent.settle();
+  agent.tables.apply(Batch::changes, {change(service("new", 3, {6, 7}))});
+  CHECK(agent.tables.failed("default/web"));
+  CHECK_FALSE(agent.tables.failed("default/api"));
+  const auto all = agent.tables.services(10).first;
+  REQUIRE(all.size() == 3);
+  CHECK((all[0].cluster.eligible == 1 && all[0].cluster.programmed == 1));
+  CHECK((all[1].key.name == "default/new" && all[1].cluster.eligible == 2 && all[1].cluster.programmed == 0));
+  CHECK((all[2].cluster.eligible == 4 && all[2].cluster.programmed == 2));
+  CHECK_FALSE(all[2].local);
+}
+
+TEST_CASE("figures of the local set, of extents, and of what is given up") {
+  FakeKernel kernel;
+  Agent agent(kernel);
+  const auto plan = service("web", 1, {1, 2, 3});
+  plan->policy.external = LB_LOCAL;
+  plan->backends[0].in_local = true;
+  plan->backends[1].weight = 0;
+  agent.tables.apply(Batch::whole, {change(plan)});
+  const auto figures = agent.tables.services(1).first;
+  REQUIRE(figures.size() == 1);
+  CHECK((figures[0].cluster.eligible == 2 && figures[0].cluster.programmed == 2));
+  REQUIRE(figures[0].local);
+  CHECK((figures[0].local->eligible == 1 && figures[0].local->programmed == 1));
+  CHECK(agent.tables.extents().used == 2);
+  CHECK(agent.tables.extents().longest_free == kernel.slots.size() - 3);
+
+  agent.tables.apply(Batch::changes, {change("web", {})});
+  CHECK(agent.tables.extents().used == 0);
+  const auto fills = agent.tables.fills();
+  CHECK(fills[1].retired == 1);
+  CHECK(fills[2].retired == 3);
+  CHECK(fills[3].retired == 3);
+  CHECK_FALSE(fills[0].retired);
+  agent.settle();
+  CHECK(agent.tables.fills()[3].retired == 0);
+}

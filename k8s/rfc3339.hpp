@@ -1,0 +1,14 @@
+// Times as text (RFC 3339), read as Go's time.RFC3339Nano reads them; the C library does the parsing.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace lb::k8s {
+
+/// Unix nanoseconds of "2026-01-31T12:00:00.123456789Z" or of "…+01:00"; nothing for anything else, and for
+/// years that nanoseconds do not reach (before 1678, after 2261).
+[[nodiscard]] std::optional<std::int64_t> unix_nanoseconds(std::string_view text);
+
+}  // namespace lb::k8s
