@@ -441,6 +441,9 @@ static __always_inline enum lb_outcome lb_parse_ipv6(struct lb_cursor *cursor, s
 		if (header < 0)
 			return -header;
 	}
+	/* What follows the packet in its frame, as padding does, is no header of it. */
+	if (lb_beyond(cursor, packet))
+		return LB_OUTCOME_malformed;
 	return lb_transport_is(cursor, (__u8)header, packet);
 }
 

@@ -1,0 +1,92 @@
+// One answer of HTTP/1.1: cut anywhere on its way, it tells what it tells in one piece.
+// Input: the number of piece sizes, these sizes, the answer.
+#include <fmt/format.h>
+
+#include <string>
+
+#include "k8s/http_answer.hpp"
+#include "tests/fuzz/input.hpp"
+
+namespace lb::fuzz {
+namespace {
+
+using k8s::HttpAnswer;
+using State = HttpAnswer::State;
+
+/// Everything an answer told, as text.
+class Told final : public k8s::AnswerReader {
+ public:
+  k8s::Flow head(const k8s::ApiHead& head) override {
+    heads += fmt::format("{} {} {};", head.status, head.content_type,
+                         head.retry_after ? head.retry_after->count() : -1);
+    return k8s::Flow::go_on;
+  }
+  k8s::Flow body(std::string_view bytes) override {
+    require(!heads.empty(), "the head comes first");
+    content += bytes;
+    return k8s::Flow::go_on;
+  }
+  void end(k8s::End /*how*/, std::string /*detail*/) override {
+    require(false, "an answer does not tell its end");
+  }
+
+  std::string heads;
+  std::string content;
+  bool operator==(const Told& other) const { return heads == other.heads && content == other.content; }
+};
+
+/// What became of the bytes, and of the connection's end after them.
+struct Outcome {
+  State fed = State::open;
+  State closed = State::open;
+  bool keeps = false;
+  /// Beast may leave what it sees to be broken in one piece to the end of the connection when it comes in
+  /// several.
+  bool operator==(const Outcome& other) const {
+    return closed == other.closed && (closed == State::broken || (fed == other.fed && keeps == other.keeps));
+  }
+};
+
+Outcome end(HttpAnswer& answer, State fed) {
+  require(fed == State::broken || answer.problem().empty(), "only what is broken has a problem");
+  require(fed != State::broken || !answer.problem().empty(), "what is broken has a problem");
+  return {fed, fed == State::open ? answer.close() : fed, fed == State::whole && answer.keep_alive()};
+}
+
+Outcome read_whole(std::string_view bytes, Told& told) {
+  HttpAnswer answer(told);
+  return end(answer, answer.feed(bytes));
+}
+
+/// Bytes after the end break an answer, whether they come with it or not: who owns the connection sees to
+/// that.
+Outcome read_pieces(std::string_view bytes, std::string_view sizes, Told& told) {
+  HttpAnswer answer(told);
+  auto state = State::open;
+  std::size_t fed = 0;
+  in_pieces(bytes, sizes, [&](std::string_view piece, std::size_t so_far) {
+    state = answer.feed(piece);
+    fed = so_far;
+    return state == State::open;
+  });
+  if (state == State::whole && fed < bytes.size()) {
+    return {State::broken, State::broken, false};
+  }
+  return end(answer, state);
+}
+
+}  // namespace
+}  // namespace lb::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace lb::fuzz;  // NOLINT(google-build-using-namespace): a function
+  Input input(data, size);
+  const auto sizes = input.counted();
+  Told told;
+  const auto outcome = read_whole(input.rest(), told);
+  Told told_in_pieces;
+  const auto outcome_in_pieces = read_pieces(input.rest(), sizes, told_in_pieces);
+  require(outcome == outcome_in_pieces, "pieces end as the whole does");
+  require(told == told_in_pieces, "pieces tell what the whole tells");
+  return 0;
+}

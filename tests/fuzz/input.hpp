@@ -1,0 +1,67 @@
+// What the fuzz targets share: reading choices off an input's start, and an oracle's way to fail.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+#include <vector>
+
+// Every target's, under the name that libFuzzer calls.
+// NOLINTNEXTLINE(readability-identifier-naming)
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+
+namespace lb::fuzz {
+
+/// Ends the run where an oracle does not hold; libFuzzer then keeps the input.
+inline void require(bool holds, std::string_view what) {
+  if (!holds) {
+    fmt::print(stderr, "oracle: {}\n", what);
+    std::abort();
+  }
+}
+
+/// An input that is used up from its front.
+class Input {
+ public:
+  Input(const std::uint8_t* data, std::size_t size) : rest_(reinterpret_cast<const char*>(data), size) {}
+
+  /// 0 where nothing is left.
+  [[nodiscard]] std::uint8_t byte() {
+    const auto taken = front(1);
+    return taken.empty() ? std::uint8_t{0} : static_cast<std::uint8_t>(taken.front());
+  }
+  /// As many bytes as the next byte says, as far as there are any.
+  [[nodiscard]] std::string_view counted() { return front(byte()); }
+  [[nodiscard]] std::string_view rest() const { return rest_; }
+
+ private:
+  std::string_view front(std::size_t size) {
+    const auto taken = rest_.substr(0, size);
+    rest_.remove_prefix(taken.size());
+    return taken;
+  }
+
+  std::string_view rest_;
+};
+
+/// Hands `text` to each(piece, bytes so far) in pieces of these sizes, again and again (none: single bytes),
+/// while it answers true. Every piece lies in memory of its own: who reads beyond it, or keeps it, is found.
+template <typename Each>
+void in_pieces(std::string_view text, std::string_view sizes, Each each) {
+  for (std::size_t at = 0, i = 0; at < text.size(); ++i) {
+    const std::size_t wanted = sizes.empty() ? 1 : static_cast<unsigned char>(sizes[i % sizes.size()]);
+    const auto size = std::min(text.size() - at, std::max<std::size_t>(wanted, 1));
+    const auto from = text.begin() + static_cast<std::ptrdiff_t>(at);
+    const std::vector<char> piece(from, from + static_cast<std::ptrdiff_t>(size));
+    at += size;
+    if (!each(std::string_view(piece.data(), piece.size()), at)) {
+      return;
+    }
+  }
+}
+
+}  // namespace lb::fuzz

@@ -1,0 +1,42 @@
+// A small cluster in which a decoded object takes its place, is planned, and is taken away again.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "agent/cluster.hpp"
+#include "k8s/decode.hpp"
+#include "tests/unit/cluster_record.hpp"
+
+namespace lb::fuzz {
+
+/// A node, a service and its slice.
+struct Base {
+  k8s::Node node;
+  k8s::Service service;
+  k8s::EndpointSlice slice;
+};
+
+class World {
+ public:
+  /// Puts around the object what it has to do with: a service's slice, a slice's service, a node's own agent.
+  explicit World(const k8s::Object& object);
+
+  /// Oracles: while the object is there, the cluster's plan is that from nothing; afterwards it is the one
+  /// before.
+  void visit(const k8s::Object& object);
+
+ private:
+  void put_base();
+  void put(const k8s::Object& object);
+  void take(const k8s::Object& object);
+  void compare_with_plan() const;
+
+  Base base_;
+  test::Record record_;
+  agent::Cluster cluster_;
+  std::map<k8s::ObjectKey, k8s::Service> services_;
+  std::map<k8s::ObjectKey, k8s::EndpointSlice> slices_;
+};
+
+}  // namespace lb::fuzz
