@@ -29,6 +29,7 @@
 #include "agent/kernel_ports.hpp"
 #include "agent/pinned_maps.hpp"
 #include "agent/places.hpp"
+#include "agent/predecessor.hpp"
 #include "agent/xdp_watch.hpp"
 
 // The skeleton's struct would collide with our namespace of the same name. It is generated as C that C++
@@ -327,6 +328,9 @@ Datapath Datapath::open(const AgentOptions& options) {
   const std::vector<int> watching = {program_of(programs->obj, "lb_xdp_sent"),
                                      program_of(programs->obj, "lb_xdp_refused")};
   const std::span<lb_sending> sending(programs->bss->lb_sending);
+  if (const auto inherited = inherited_secret(pins)) {
+    page.inherit(*inherited);
+  }
   page.begin(options.node, hertz, secret);
   guard.started();
   return Datapath(std::make_unique<State>(State{options,

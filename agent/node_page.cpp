@@ -67,6 +67,14 @@ void NodePage::begin(std::string_view node_name, std::uint32_t hertz, std::strin
   array_.store(0, node);
 }
 
+void NodePage::inherit(const std::array<std::uint64_t, 2>& secret) {
+  auto node = read();
+  if (node.secret[0] == 0 && node.secret[1] == 0) {
+    std::ranges::copy(secret, node.secret);
+    array_.store(0, node);
+  }
+}
+
 void NodePage::set_zone(std::string_view zone) {
   auto node = read();
   write_text(node.zone, zone);

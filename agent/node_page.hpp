@@ -2,6 +2,7 @@
 // agent. The running agent is its only writer.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string_view>
 
@@ -21,6 +22,8 @@ class NodePage {
   /// that flows find their ports and backends again. `cluster_secret` is what all nodes of the cluster share;
   /// empty: each chooses by its own secret, and for Maglev by a key that everybody knows.
   void begin(std::string_view node_name, std::uint32_t hertz, std::string_view cluster_secret);
+  /// Before begin(): the secret of another page, where this one has none.
+  void inherit(const std::array<std::uint64_t, 2>& secret);
   /// How clients are told apart, and what is refused for their sake: one store.
   void set_conduct(const lb_conduct& conduct);
   void set_zone(std::string_view zone);

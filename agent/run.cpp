@@ -34,6 +34,7 @@
 #include "agent/owners.hpp"
 #include "agent/pages.hpp"
 #include "agent/pods.hpp"
+#include "agent/predecessor.hpp"
 #include "agent/service_health.hpp"
 #include "agent/tables.hpp"
 #include "agent/udp_sockets.hpp"
@@ -413,12 +414,18 @@ void Agent::measure_triggers() {
 void Agent::begin_service() {
   devices_ = node_.network().devices();
   datapath_.set_pods(pod_devices(devices_, options_));
+  const auto predecessors = take_over_hooks(pins_);
   const auto report = datapath_.attach();
   if (const auto failure = report.failure(); !failure.empty()) {
-    if (before_.started == 0) {
+    if (before_.started == 0 && predecessors.empty()) {
       detach_all(pins_);
     }
     throw StartError(failure + "; see --devices, --xdp and --sockets for what to leave out");
+  }
+  for (const auto& each : predecessors) {
+    spdlog::info("took over {} hooks of map layout {}; flows in its tables are found again by their hash",
+                 each.hooks, each.layout);
+    remove_predecessor(pins_, each);
   }
   phase_ = Phase::serving;
   heal_later();

@@ -405,7 +405,7 @@ LB_ASSERT(sizeof(struct lb_conduct) == 8);
 struct lb_node {
 	__u8 source4[16]; /* source address towards remote backends where the FIB cannot say */
 	__u8 source6[16];
-	__u64 secret[2]; /* keys the choice of source ports */
+	__u64 secret[2]; /* keys the choice of source ports; in this place in every layout */
 	/* keys the choice of backend, by lb_selection; LB_MAGLEV's is the cluster's */
 	__u64 choice[LB_SELECTIONS][2];
 	struct lb_conduct conduct;

@@ -101,14 +101,20 @@ Pins::Pins(fs::path base, std::uint32_t layout) : base_(std::move(base)), layout
 
 fs::path Pins::version() const { return base_ / fmt::format("v{}", layout_); }
 
-std::uint32_t Pins::other_layout() const {
-  std::uint32_t newest = 0;
+std::vector<std::uint32_t> Pins::other_layouts() const {
+  std::vector<std::uint32_t> others;
   std::error_code error;
   for (fs::directory_iterator at(base_, error), end; !error && at != end; at.increment(error)) {
     const auto layout = layout_of(at->path().filename().string());
-    if (layout && *layout != layout_) newest = std::max(newest, *layout);
+    if (layout && *layout != layout_) others.push_back(*layout);
   }
-  return newest;
+  std::ranges::sort(others);
+  return others;
+}
+
+std::uint32_t Pins::other_layout() const {
+  const auto others = other_layouts();
+  return others.empty() ? 0 : others.back();
 }
 
 std::string OpenError::sentence() const {

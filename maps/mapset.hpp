@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "maps/abi.h"
 #include "maps/map.hpp"
@@ -22,7 +23,9 @@ class Pins {
   [[nodiscard]] std::filesystem::path map(std::string_view name) const { return maps() / name; }
   [[nodiscard]] std::filesystem::path links() const { return version() / "links"; }
   [[nodiscard]] std::filesystem::path link(std::string_view name) const { return links() / name; }
-  /// The newest other layout that is pinned beside ours; 0: none.
+  /// Which other layouts are pinned beside ours, the oldest first.
+  [[nodiscard]] std::vector<std::uint32_t> other_layouts() const;
+  /// The newest of them; 0: none.
   [[nodiscard]] std::uint32_t other_layout() const;
 
  private:

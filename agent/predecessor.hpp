@@ -1,0 +1,32 @@
+// What a Sluice with another map layout has pinned below the same directory is taken over (REL-41): its
+// secret at once, its hooks when there is a plan, each by one update in place. Its maps cannot be read; they
+// go when nothing runs on them.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "maps/mapset.hpp"
+
+namespace lb::agent {
+
+struct Predecessor {
+  std::uint32_t layout = 0;
+  std::size_t hooks = 0;  ///< pinned links and notes that are ours now
+};
+
+/// The secret of the newest other layout, whose node page has it in the same place: with it flows find their
+/// backends and ports again. Nothing where there is none.
+[[nodiscard]] std::optional<std::array<std::uint64_t, 2>> inherited_secret(const maps::Pins& pins);
+
+/// Moves the pins of all other layouts' hooks to ours, where attaching finds them and puts our programs
+/// behind them. A hook that we have already is left to remove_predecessor().
+[[nodiscard]] std::vector<Predecessor> take_over_hooks(const maps::Pins& pins);
+
+/// Detaches what is left of that layout's hooks and removes all that it has pinned.
+void remove_predecessor(const maps::Pins& pins, const Predecessor& predecessor);
+
+}  // namespace lb::agent
