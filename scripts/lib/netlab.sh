@@ -18,7 +18,13 @@
 #   lab_backends              an HTTP server (TCP 8080) and an echo server (UDP 5353) in pod and each worker; they answer
 #                             "NAME PEER-ADDRESS", names web-pod, web-a, web-b, web-c
 #   lab_agent [OPTION...]     the agent ($SLUICE) on node, on k8s/examples copied to $LAB_MANIFESTS; waits until it serves;
-#                             its pid is in $LAB_AGENT; SLUICE_WITHOUT lists kernel features that it leaves unused
+#                             its pid is in $LAB_AGENT; LAB_DEVICES lists its devices, SLUICE_WITHOUT kernel features that
+#                             it leaves unused
+#   lab_launch [OPTION...]    the same without waiting
+#   lab_guest                 one more pod on node, "guest" (10.244.1.11 behind pod1), in no cgroup that the agent serves,
+#                             as virtual machines are: only its packets show what it does
+#   lab_sluice COMMAND...     a command for people, on the pins of this lab
+#   lab_maps                  what the maps hold, for comparing: without numbers, which may differ from start to start
 #   lab_ask WHO ARGUMENT...   scripts/lib/ask.py in a namespace
 #   lab_offload on|off        transmit offloads of every eth0; off before XDP: what a veth hands to an XDP program may lack
 #                             its checksum, and a program that sends it on would send that
@@ -30,7 +36,7 @@
 # shellcheck source=scripts/lib/sandbox.sh
 declare -F cgroup_root >/dev/null || source "$SLUICE_ROOT/scripts/lib/sandbox.sh"
 
-LAB='' LAB_DIR='' LAB_CGROUP='' LAB_PINS='' LAB_MANIFESTS='' LAB_AGENT='' LAB_STARTED=''
+LAB='' LAB_DIR='' LAB_CGROUP='' LAB_PINS='' LAB_MANIFESTS='' LAB_AGENT='' LAB_STARTED='' LAB_DEVICES=eth0
 LAB_PIDS=()
 LAB_WORKERS=(worker-a worker-b worker-c)
 SLUICE=${SLUICE:-$BUILD_ROOT/sluice}
@@ -95,24 +101,30 @@ lab_worker() {
 	ip -n "$LAB-node" route add "fd00:10:244:$pods::/64" via "fd00:10::$number"
 }
 
-# lab_pod: the pod on the node, routed as many CNIs do it: a /32 and a /128, and the host's end as the gateway.
+# lab_pod WHO DEVICE NUMBER: a pod on the node, routed as many CNIs do it: a /32 and a /128, and the host's end as the gateway.
 lab_pod() {
-	ip -n "$LAB-node" link add pod0 type veth peer name eth0 netns "$LAB-pod"
-	ip -n "$LAB-node" link set pod0 address 02:00:00:00:00:01
-	ip -n "$LAB-pod" link set eth0 address 02:00:00:00:00:02
-	ip -n "$LAB-node" link set pod0 up
-	ip -n "$LAB-pod" link set eth0 up
-	ip -n "$LAB-pod" address add 10.244.1.10/32 dev eth0
-	ip -n "$LAB-pod" address add fd00:10:244:1::10/128 dev eth0 nodad
-	ip -n "$LAB-pod" neighbour add 169.254.1.1 lladdr 02:00:00:00:00:01 dev eth0 nud permanent
-	ip -n "$LAB-pod" neighbour add fe80::1 lladdr 02:00:00:00:00:01 dev eth0 nud permanent
-	ip -n "$LAB-pod" route add default via 169.254.1.1 dev eth0 onlink
-	ip -n "$LAB-pod" route add default via fe80::1 dev eth0 onlink
-	ip -n "$LAB-node" route add 10.244.1.10/32 dev pod0
-	ip -n "$LAB-node" route add fd00:10:244:1::10/128 dev pod0
-	# Permanent, because the node has no address on pod0 to ask from.
-	ip -n "$LAB-node" neighbour add 10.244.1.10 lladdr 02:00:00:00:00:02 dev pod0 nud permanent
-	ip -n "$LAB-node" neighbour add fd00:10:244:1::10 lladdr 02:00:00:00:00:02 dev pod0 nud permanent
+	local who=$1 device=$2 number=$3 host="02:00:00:00:$3:01" own="02:00:00:00:$3:02"
+	ip -n "$LAB-node" link add "$device" type veth peer name eth0 netns "$LAB-$who"
+	ip -n "$LAB-node" link set "$device" address "$host"
+	ip -n "$LAB-$who" link set eth0 address "$own"
+	ip -n "$LAB-node" link set "$device" up
+	ip -n "$LAB-$who" link set eth0 up
+	ip -n "$LAB-$who" address add "10.244.1.$number/32" dev eth0
+	ip -n "$LAB-$who" address add "fd00:10:244:1::$number/128" dev eth0 nodad
+	ip -n "$LAB-$who" neighbour add 169.254.1.1 lladdr "$host" dev eth0 nud permanent
+	ip -n "$LAB-$who" neighbour add fe80::1 lladdr "$host" dev eth0 nud permanent
+	ip -n "$LAB-$who" route add default via 169.254.1.1 dev eth0 onlink
+	ip -n "$LAB-$who" route add default via fe80::1 dev eth0 onlink
+	ip -n "$LAB-node" route add "10.244.1.$number/32" dev "$device"
+	ip -n "$LAB-node" route add "fd00:10:244:1::$number/128" dev "$device"
+	# Permanent, because the node has no address on the device to ask from.
+	ip -n "$LAB-node" neighbour add "10.244.1.$number" lladdr "$own" dev "$device" nud permanent
+	ip -n "$LAB-node" neighbour add "fd00:10:244:1::$number" lladdr "$own" dev "$device" nud permanent
+}
+
+lab_guest() {
+	lab_namespace guest
+	lab_pod guest pod1 11
 }
 
 lab_routing() {
@@ -141,7 +153,7 @@ lab_up() {
 	ip -n "$LAB-net" link set bridge up
 	for who in client node "${LAB_WORKERS[@]}"; do lab_attach "$who"; done
 	for who in "${LAB_WORKERS[@]}"; do lab_worker "$who"; done
-	lab_pod
+	lab_pod pod pod0 10
 	lab_routing
 	cp "$SLUICE_ROOT"/k8s/examples/*.yaml "$LAB_MANIFESTS" 2>/dev/null || true
 }
@@ -152,7 +164,7 @@ lab_down() {
 	for pid in "${LAB_PIDS[@]}"; do kill -KILL "$pid" 2>/dev/null || true; done
 	for pid in "${LAB_PIDS[@]}"; do wait "$pid" 2>/dev/null || true; done
 	rm -rf "$LAB_PINS"
-	for who in client node pod net "${LAB_WORKERS[@]}"; do ip netns delete "$LAB-$who" 2>/dev/null || true; done
+	for who in client node pod guest net "${LAB_WORKERS[@]}"; do ip netns delete "$LAB-$who" 2>/dev/null || true; done
 	for _ in 1 2 3 4 5; do
 		[[ -d $LAB_CGROUP ]] || break
 		find "$LAB_CGROUP" -depth -type d -exec rmdir {} + 2>/dev/null || sleep 0.2
@@ -223,16 +235,33 @@ lab_backends() {
 	done
 }
 
-lab_agent() {
-	lab_start node agent.log "$SLUICE" agent --manifests "$LAB_MANIFESTS" --node node --devices eth0 \
+lab_launch() {
+	lab_start node agent.log "$SLUICE" agent --manifests "$LAB_MANIFESTS" --node node --devices "$LAB_DEVICES" \
 		--cgroup "$LAB_CGROUP" --pins "$LAB_PINS" --health 127.0.0.1:10256 --metrics 127.0.0.1:10249 \
 		${SLUICE_WITHOUT:+--without "$SLUICE_WITHOUT"} "$@"
 	LAB_AGENT=$LAB_STARTED
+}
+
+lab_agent() {
+	lab_launch "$@"
 	if ! lab_wait 30 lab_in node curl -fsS -m 2 http://127.0.0.1:10256/healthz; then
 		cat "$LAB_DIR/agent.log"
 		printf 'the agent did not become ready; its log is above\n'
 		return 1
 	fi
+}
+
+lab_sluice() { lab_in node "$SLUICE" "$1" "${@:2}" --pins "$LAB_PINS"; }
+
+# Without backends that nothing may choose any more, too: they stay for as long as flows name them.
+lab_maps() {
+	local service
+	lab_sluice services -o json | jq -S 'map(del(.number)) | sort_by(.service, .family)'
+	for service in $(lab_sluice services -o json | jq -r '[.[].service] | unique | .[]'); do
+		lab_sluice backends "$service" -o json |
+			jq -S 'map(select(.serving or .inClusterSet or .inLocalSet) | del(.id, .number)) | sort'
+	done
+	lab_sluice status -o json | jq -S '.maps | {lb_frontends, lb_slots, lb_addresses} | map_values(.used?)'
 }
 
 lab_ask() {

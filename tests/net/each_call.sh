@@ -12,7 +12,6 @@ HEALTH=http://127.0.0.1:10256/healthz
 RANDOM=$((SEED & 32767))
 say "seed $SEED"
 
-sluice() { lab_in node "$SLUICE" "$1" "${@:2}" --pins "$LAB_PINS"; }
 ready() { lab_in node curl -fsS -m 2 "$HEALTH"; }
 gone() { ! kill -0 "$1" 2>/dev/null; }
 ready_or_gone() { gone "$1" || ready; }
@@ -42,22 +41,12 @@ manifests() {
 	YAML
 }
 
-# dump: what the maps hold, without the numbers, which may differ, and without backends that nothing may choose any more:
-# they stay for as long as flows name them.
-dump() {
-	local service
-	sluice services -o json | jq -S 'map(del(.number)) | sort_by(.service, .family)'
-	for service in $(sluice services -o json | jq -r '[.[].service] | unique | .[]'); do
-		sluice backends "$service" -o json | jq -S 'map(select(.serving or .inClusterSet or .inLocalSet) | del(.id, .number)) | sort'
-	done
-	sluice status -o json | jq -S '.maps | {lb_frontends, lb_slots, lb_addresses} | map_values(.used?)'
-}
-same() { [[ $(dump) == "$(<"$LAB_DIR/$1.reference")" ]]; }
+same() { [[ $(lab_maps) == "$(<"$LAB_DIR/$1.reference")" ]]; }
 
 # start_clean SET: an agent that nobody disturbs, until the maps are as they shall be.
 start_clean() {
 	lab_agent --xdp off >"$LAB_DIR/start" || { cat "$LAB_DIR/start" && die "$2: the next start fails"; }
-	lab_wait 15 same "$1" || { diff "$LAB_DIR/$1.reference" <(dump) || die "$2: the next start leaves other maps, above"; }
+	lab_wait 15 same "$1" || { diff "$LAB_DIR/$1.reference" <(lab_maps) || die "$2: the next start leaves other maps, above"; }
 	lab_stop "$LAB_AGENT" KILL || true
 }
 
@@ -119,7 +108,7 @@ for set in base changed; do
 	manifests "$set"
 	lab_agent --xdp off
 	sleep 0.3
-	dump >"$LAB_DIR/$set.reference"
+	lab_maps >"$LAB_DIR/$set.reference"
 	lab_stop "$LAB_AGENT" KILL || true
 done
 ! cmp -s "$LAB_DIR/base.reference" "$LAB_DIR/changed.reference" || die "both sets of manifests give the same maps"
