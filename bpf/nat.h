@@ -22,13 +22,6 @@ static __always_inline __u64 lb_hash(const struct lb_tuple *tuple, const __u64 *
 	return lb_mix(state, key[1]);
 }
 
-static __always_inline const struct lb_node *lb_this_node(void)
-{
-	__u32 zero = 0;
-
-	return bpf_map_lookup_elem(&lb_node, &zero);
-}
-
 static __always_inline __u32 lb_low_ports(void)
 {
 	return lb_config.first_port ? lb_config.last_port - lb_config.first_port + 1 : 0;

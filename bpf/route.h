@@ -90,8 +90,7 @@ static __always_inline int lb_strays(void *ctx, struct lb_work *work)
 static __always_inline void lb_take_source(struct lb_work *work)
 {
 	struct lb_tuple *leaving = &work->flow.leaving;
-	const struct lb_node *node;
-	__u32 zero = 0;
+	const __u8 *source;
 
 	if (lb_config.fib_source) {
 		if (leaving->family == LB_IPV4)
@@ -100,10 +99,9 @@ static __always_inline void lb_take_source(struct lb_work *work)
 			leaving->source = *(const union lb_ip *)work->fib.ipv6_src;
 		return;
 	}
-	node = bpf_map_lookup_elem(&lb_node, &zero);
-	if (node)
-		leaving->source = leaving->family == LB_IPV4 ? *(const union lb_ip *)node->source4
-							     : *(const union lb_ip *)node->source6;
+	source = lb_node_source(leaving->family == LB_IPV4);
+	if (source)
+		leaving->source = *(const union lb_ip *)source;
 }
 
 #endif

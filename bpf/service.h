@@ -76,6 +76,23 @@ static __always_inline const struct lb_service *lb_service_of(__u32 number)
 	return bpf_map_lookup_elem(&lb_services, &number);
 }
 
+static __always_inline const struct lb_node *lb_this_node(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&lb_node, &zero);
+}
+
+/* The address that the agent chose for this node, 16 bytes; NULL: there is no page yet. */
+static __always_inline const __u8 *lb_node_source(int ipv4)
+{
+	const struct lb_node *node = lb_this_node();
+
+	if (!node)
+		return NULL;
+	return ipv4 ? node->source4 : node->source6;
+}
+
 static __always_inline struct lb_policy lb_policy_load(const struct lb_service *service)
 {
 	__u64 word = lb_load(&service->policy);

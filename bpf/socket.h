@@ -103,16 +103,10 @@ static __always_inline int lb_is_unspecified(const __u8 *address)
 static __always_inline int lb_host_in_ranges(struct lb_request *request)
 {
 	const __u8 *source = request->source;
-	const struct lb_node *node;
-	__u32 zero = 0;
 
-	if (lb_is_unspecified(source)) {
-		node = bpf_map_lookup_elem(&lb_node, &zero);
-		if (!node)
-			return 0;
-		source = lb_is_ipv4(request->asked.address) ? node->source4 : node->source6;
-	}
-	return lb_in_ranges(request->service, source);
+	if (lb_is_unspecified(source))
+		source = lb_node_source(lb_is_ipv4(request->asked.address));
+	return source && lb_in_ranges(request->service, source);
 }
 
 static __always_inline struct lb_pair *lb_pair_of(struct lb_socket *socket,
