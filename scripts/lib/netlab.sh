@@ -25,6 +25,8 @@
 #                             as virtual machines are: only its packets show what it does
 #   lab_sluice COMMAND...     a command for people, on the pins of this lab
 #   lab_maps                  what the maps hold, for comparing: without numbers, which may differ from start to start
+#   lab_fill                  how many entries some maps hold
+#   lab_traffic WHO ADDRESS PORT, lab_traffic_ends    requests without a pause, each on a new connection, none of which may fail
 #   lab_ask WHO ARGUMENT...   scripts/lib/ask.py in a namespace
 #   lab_offload on|off        transmit offloads of every eth0; off before XDP: what a veth hands to an XDP program may lack
 #                             its checksum, and a program that sends it on would send that
@@ -38,6 +40,7 @@ declare -F cgroup_root >/dev/null || source "$SLUICE_ROOT/scripts/lib/sandbox.sh
 
 LAB='' LAB_DIR='' LAB_CGROUP='' LAB_PINS='' LAB_MANIFESTS='' LAB_AGENT='' LAB_STARTED='' LAB_DEVICES=eth0
 LAB_PIDS=()
+LAB_TRAFFIC=()
 LAB_WORKERS=(worker-a worker-b worker-c)
 SLUICE=${SLUICE:-$BUILD_ROOT/sluice}
 
@@ -253,15 +256,35 @@ lab_agent() {
 
 lab_sluice() { lab_in node "$SLUICE" "$1" "${@:2}" --pins "$LAB_PINS"; }
 
-# Without backends that nothing may choose any more, too: they stay for as long as flows name them.
+# Ids of endpoints that are gone stay until no flow can name them: they are in no set and serve nothing.
 lab_maps() {
-	local service
-	lab_sluice services -o json | jq -S 'map(del(.number)) | sort_by(.service, .family)'
-	for service in $(lab_sluice services -o json | jq -r '[.[].service] | unique | .[]'); do
-		lab_sluice backends "$service" -o json |
-			jq -S 'map(select(.serving or .inClusterSet or .inLocalSet) | del(.id, .number)) | sort'
+	local name
+	lab_sluice services -o json |
+		jq -S 'map(del(.number) | .frontends |= sort_by(.kind, .address, .port)) | sort_by(.service, .protocol, .family)'
+	for name in $(lab_sluice services -o json | jq -r '[.[].service | split("/")[0]] | unique[]'); do
+		lab_sluice backends "$name/" -o json | jq -S 'map(select(.inClusterSet or .inLocalSet or .serving) | del(.id)) |
+			sort_by(.service, .protocol, .family, .address, .port)'
 	done
-	lab_sluice status -o json | jq -S '.maps | {lb_frontends, lb_slots, lb_addresses} | map_values(.used?)'
+}
+
+lab_fill() { lab_sluice status -o json | jq -S '.maps | {lb_frontends, lb_slots, lb_addresses} | map_values(.used?)'; }
+
+lab_traffic() {
+	# shellcheck disable=SC2016  # expanded inside
+	lab_start "$1" "traffic-$1.log" bash -c 'while [[ ! -e $1 ]]; do python3 "${@:2}" --seconds 2 --json || exit 1; done' \
+		traffic "$LAB_DIR/traffic-ends" "$SLUICE_ROOT/scripts/lib/ask.py" tcp "$2" "$3"
+	LAB_TRAFFIC+=("$LAB_STARTED")
+}
+
+lab_traffic_ends() {
+	local pid
+	touch "$LAB_DIR/traffic-ends"
+	for pid in "${LAB_TRAFFIC[@]}"; do
+		wait "$pid" || die "requests failed: $(grep -hv '"failed": {}' "$LAB_DIR"/traffic-*.log | tail -n 3)"
+	done
+	printf 'requests, none of which failed: %s\n' \
+		"$(cat "$LAB_DIR"/traffic-*.log | jq -s 'map(.answers | add) | add')"
+	LAB_TRAFFIC=()
 }
 
 lab_ask() {

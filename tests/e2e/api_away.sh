@@ -14,8 +14,8 @@ WITHOUT_B=${ALL/ 10.244.3.10:8080/}
 state() { family4 default/web:; }
 healthz() { lab_in node curl -s -o /dev/null -w '%{http_code}' -m 2 http://127.0.0.1:10256/healthz; }
 # more: whether the slice of that name is in the maps.
-more() { sluice backends default/web -o json | jq 'any(.[]; .port == 8081 and .serving)'; }
-affinity() { sluice services -o json | jq '[.[] | select(.service == "default/web:http").affinitySeconds] | max'; }
+more() { lab_sluice backends default/web -o json | jq 'any(.[]; .port == 8081 and .serving)'; }
+affinity() { lab_sluice services -o json | jq '[.[] | select(.service == "default/web:http").affinitySeconds] | max'; }
 lists() { asked '^[0-9.]+ (-|record) GET .*endpointslices[^ ]*(sendInitialEvents=true|limit=[0-9][0-9])'; }
 
 # endpoints NAME...: the slice of the service, made by hand: a controller would take its own time after an outage.
@@ -128,14 +128,14 @@ past() {
 
 # REL-78: one list is held back; nothing is written, and health is not green, before it has come.
 gate() {
-	maps_of >"$LAB_DIR/before"
+	lab_maps >"$LAB_DIR/before"
 	lab_stop "$LAB_AGENT" KILL || true
 	endpoints pod a c
 	rules "[{\"match\": \"endpointslices\", \"hold\": $((HELD + 4))}]"
 	cluster_agent_starts
 	sleep "$HELD"
 	[[ $(healthz) != 200 ]] || die "REL-78: healthy without having seen a slice"
-	maps_of >"$LAB_DIR/during"
+	lab_maps >"$LAB_DIR/during"
 	diff "$LAB_DIR/before" "$LAB_DIR/during" || die "REL-78: wrote before all lists were there"
 	rules '[]'
 	WITHIN=20 becomes "REL-78: written when the last list has come" "$WITHOUT_B" state
@@ -145,14 +145,7 @@ gate() {
 }
 
 cluster_up away
-kube apply <<-YAML
-	apiVersion: v1
-	kind: Service
-	metadata: {name: web, namespace: default}
-	spec:
-	  clusterIP: 10.96.0.80
-	  ports: [{name: http, port: 80, targetPort: 8080}]
-YAML
+cluster_web by-hand
 endpoints pod a b c
 lab_backends
 cluster_proxy "$PORT"
@@ -161,10 +154,10 @@ AGENT_KUBECONFIG=$CLUSTER/proxied.conf
 kubeconfig "$AGENT_KUBECONFIG" "https://10.0.0.2:$PORT" "token $CLUSTER/token"
 cluster_agent
 WITHIN=10 becomes "four endpoints" "$ALL" state
-traffic pod 10.96.0.80 80
+lab_traffic pod 10.96.0.80 80
 away
 compacted
 expired_event
 past
 gate
-traffic_ends
+lab_traffic_ends

@@ -64,16 +64,16 @@ refused_streams() {
 	for encoding in protobuf json; do
 		restart "[{\"match\": \"sendInitialEvents\", \"answer\": 422, \"body\": $(jq -c tojson <<<"$status")}]" --api-encoding=$encoding
 		follows "REL-32: streaming lists refused by a status, $encoding"
-		maps_of >"$LAB_DIR/maps.fallback"
+		lab_maps >"$LAB_DIR/maps.fallback"
 		restart '[]' --api-encoding=$encoding
-		maps_of | diff "$LAB_DIR/maps.fallback" - || die "REL-32: a streamed list and a plain one gave different maps ($encoding)"
+		lab_maps | diff "$LAB_DIR/maps.fallback" - || die "REL-32: a streamed list and a plain one gave different maps ($encoding)"
 		restart '[{"match": "sendInitialEvents", "error": 422, "reason": "Invalid"}]' --api-encoding=$encoding
 		follows "REL-32: streaming lists refused by an event, $encoding"
-		maps_of | jq -s 'length' >/dev/null
+		lab_maps | jq -s 'length' >/dev/null
 	done
 }
 
-count() { sluice services -o json | jq '[.[] | select(.service == "default/many:http").clusterSlots] | max'; }
+count() { lab_sluice services -o json | jq '[.[] | select(.service == "default/many:http").clusterSlots] | max'; }
 
 # REL-31: a list in pieces, whose token has expired when the second piece is asked for; a server that streams no lists.
 expired_token() {
@@ -99,7 +99,7 @@ cut_lists() {
 	rules '[{"match": "endpointslices", "cut": 200}]'
 	cluster_agent_starts
 	lab_wait 20 eval '(($(asked " cut GET") >= 2))' || die "the agent did not ask again"
-	! sluice services 2>/dev/null | grep -q default/web || die "REL-32: written before a whole list"
+	! lab_sluice services 2>/dev/null | grep -q default/web || die "REL-32: written before a whole list"
 	rules '[]'
 	follows "REL-32: lists cut short, then whole"
 }
@@ -164,14 +164,7 @@ rotation() {
 }
 
 cluster_up bad
-kube apply <<-YAML
-	apiVersion: v1
-	kind: Service
-	metadata: {name: web, namespace: default}
-	spec:
-	  clusterIP: 10.96.0.80
-	  ports: [{name: http, port: 80, targetPort: 8080}]
-YAML
+cluster_web by-hand
 cluster_proxy "$PORT"
 agent_account
 AGENT_KUBECONFIG=$CLUSTER/proxied.conf

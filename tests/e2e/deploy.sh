@@ -98,15 +98,7 @@ probe() {
 cluster_up deploy
 accepted
 rights
-kube apply <<-YAML
-	apiVersion: v1
-	kind: Service
-	metadata: {name: web, namespace: default}
-	spec:
-	  selector: {app: web}
-	  clusterIP: 10.96.0.80
-	  ports: [{name: http, port: 80, targetPort: 8080}]
-YAML
+cluster_web
 cluster_pods
 start_container
 WITHIN=30 becomes "the readiness probe" 200 probe readinessProbe

@@ -36,9 +36,9 @@ printf 'seed %d\n' "$SEED"
 
 lab_start control churn.log env E2E_KUBE="$CLUSTER" python3 "$E2E/churn.py" "$SEED" "$LAB_DIR/churn-ends"
 churn=$LAB_STARTED
-traffic pod 10.96.0.80 80
-traffic node fd00:10:96::80 80
-traffic client 10.0.0.10 30080
+lab_traffic pod 10.96.0.80 80
+lab_traffic node fd00:10:96::80 80
+lab_traffic client 10.0.0.10 30080
 RANDOM=$((SEED & 32767))
 # A start takes a few hundred milliseconds: a third each of the kills falls into it, into the first writing and after.
 for ((kill = 1; kill <= KILLS; kill++)); do
@@ -50,12 +50,12 @@ lab_wait 30 lab_in node curl -fsS -m 2 http://127.0.0.1:10256/healthz || die "th
 touch "$LAB_DIR/churn-ends"
 wait "$churn" || die "the changes ended badly: $(tail -n 5 "$LAB_DIR/churn.log")"
 cat "$LAB_DIR/churn.log"
-traffic_ends
+lab_traffic_ends
 
 # The controller and the agent have had their say when nothing has changed for a second.
 settled=''
 for ((i = 0; i < 30; i++)); do
-	maps_of >"$LAB_DIR/after.new"
+	lab_maps >"$LAB_DIR/after.new"
 	! cmp -s "$LAB_DIR/after.new" "$LAB_DIR/after" || { settled=1 && break; }
 	mv "$LAB_DIR/after.new" "$LAB_DIR/after"
 	sleep 1
@@ -64,6 +64,6 @@ done
 lab_stop "$LAB_AGENT" TERM
 rm -rf "$LAB_PINS"
 cluster_agent
-maps_of >"$LAB_DIR/clean"
+lab_maps >"$LAB_DIR/clean"
 diff "$LAB_DIR/after" "$LAB_DIR/clean" || die "after $KILLS kills the maps differ from a clean start's (seed $SEED)"
 printf '%d kills: the maps equal a clean start'\''s, %d lines\n' "$KILLS" "$(wc -l <"$LAB_DIR/clean")"

@@ -17,23 +17,15 @@ AGENT_SIZES=(--max-frontends 65536 --max-services 65536 --max-backends 262144 --
 load() { lab_in control env E2E_KUBE="$CLUSTER" python3 "$E2E/load.py" "$@"; }
 # resident: kibibytes of the agent.
 resident() { awk '/^VmRSS:/ {print $2}' "/proc/$LAB_AGENT/status"; }
-programmed() { sluice services -o json | jq '[.[] | select(.service | startswith("default/load-"))] | length'; }
-frontends() { bpftool -j map dump pinned "$(maps_directory)/lb_frontends" | jq length; }
-maps_directory() { find "$LAB_PINS" -maxdepth 2 -name maps; }
+programmed() { lab_sluice services -o json | jq '[.[] | select(.service | startswith("default/load-"))] | length'; }
+frontends() { lab_fill | jq .lb_frontends; }
 # ports: the port numbers of the big service's backends.
-ports() { sluice backends default/big -o json | jq -c '[.[] | select(.inClusterSet).port] | unique'; }
-count() { sluice backends default/big -o json | jq '[.[] | select(.inClusterSet)] | length'; }
+ports() { lab_sluice backends default/big -o json | jq -c '[.[] | select(.inClusterSet).port] | unique'; }
+count() { lab_sluice backends default/big -o json | jq '[.[] | select(.inClusterSet)] | length'; }
 
 cluster_up load
+cluster_web
 kube apply <<-YAML
-	apiVersion: v1
-	kind: Service
-	metadata: {name: web, namespace: default}
-	spec:
-	  selector: {app: web}
-	  clusterIP: 10.96.0.80
-	  ports: [{name: http, port: 80, targetPort: 8080}]
-	---
 	apiVersion: v1
 	kind: Service
 	metadata: {name: big, namespace: default}
@@ -44,7 +36,7 @@ YAML
 cluster_pods
 cluster_agent
 lab_wait 10 eval '[[ $(family4 default/web:) == *10.244.4.10* ]]' || die "the pods never came"
-traffic pod 10.96.0.80 80
+lab_traffic pod 10.96.0.80 80
 
 before=$(frontends)
 memory=()
@@ -65,4 +57,4 @@ WITHIN=20 becomes "endpoints of the big service" $((SLICES * 100)) count
 made=$(load update "$SLICES" "$SECONDS_OF_UPDATES")
 WITHIN=5 becomes "REL-37: $made changes of its slices later, the last of them" "[8080]" ports
 becomes "its endpoints" $((SLICES * 100)) count
-traffic_ends
+lab_traffic_ends

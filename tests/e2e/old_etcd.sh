@@ -14,15 +14,7 @@ state() { family4 default/web:; }
 [[ -n $PARTNERS ]] || PARTNERS=$("$SLUICE_ROOT/scripts/lib/partners")
 version=$("$PARTNERS/debian-etcd" --version | sed -n 's/^etcd Version: //p')
 ETCD=debian-etcd cluster_up etcd
-kube apply <<-YAML
-	apiVersion: v1
-	kind: Service
-	metadata: {name: web, namespace: default}
-	spec:
-	  selector: {app: web}
-	  clusterIP: 10.96.0.80
-	  ports: [{name: http, port: 80, targetPort: 8080}]
-YAML
+cluster_web
 cluster_pods
 cluster_proxy "$PORT"
 agent_account
@@ -35,7 +27,7 @@ for encoding in protobuf json; do
 	becomes "a change" "${ALL% *}" state
 	cluster_pod web-c
 	becomes "another" "$ALL" state
-	maps_of >"$LAB_DIR/maps.$encoding"
+	lab_maps >"$LAB_DIR/maps.$encoding"
 	lab_stop "$LAB_AGENT" TERM
 	rm -rf "$LAB_PINS"
 done

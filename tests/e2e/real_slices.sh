@@ -119,7 +119,7 @@ load_balancer() {
 	kube patch Service/web --status '{"status": {"loadBalancer": {"ingress": [
 		{"ip": "203.0.113.80", "ipMode": "VIP"}, {"ip": "203.0.113.81", "ipMode": "Proxy"}, {"hostname": "lb.example"}]}}}'
 	becomes "SEM-14: a VIP is served, a proxy's address is not" "203.0.113.80" eval \
-		'sluice services -o json | jq -r "[.[].frontends[] | select(.kind == \"LoadBalancer\").address] | unique | join(\" \")"'
+		'lab_sluice services -o json | jq -r "[.[].frontends[] | select(.kind == \"LoadBalancer\").address] | unique | join(\" \")"'
 	becomes "traffic to the VIP" "web-a web-b web-c web-pod" answers client 203.0.113.80 80
 }
 
@@ -146,7 +146,7 @@ named() {
 	YAML
 	restart --service-proxy-name edge
 	becomes "--service-proxy-name: only what carries that name" '["default/theirs:http"]' \
-		eval 'sluice services -o json | jq -c "[.[].service] | unique"'
+		eval 'lab_sluice services -o json | jq -c "[.[].service] | unique"'
 	becomes "its backends" "$ALL" family4 default/theirs:
 	kube patch Service/theirs '{"metadata": {"labels": {"service.kubernetes.io/service-proxy-name": null}}}'
 	becomes "the name is taken away" false has_service default/theirs
@@ -183,10 +183,10 @@ chosen() {
 
 # the_same: an agent that reads JSON writes the same maps.
 the_same() {
-	maps_of >"$LAB_DIR/protobuf"
+	lab_maps >"$LAB_DIR/protobuf"
 	[[ -s $LAB_DIR/protobuf ]] || die "no maps to compare"
 	restart --api-encoding=json
-	maps_of >"$LAB_DIR/json"
+	lab_maps >"$LAB_DIR/json"
 	diff "$LAB_DIR/protobuf" "$LAB_DIR/json" || die "protobuf and JSON gave different maps"
 	printf 'protobuf and JSON: the same %d lines\n' "$(wc -l <"$LAB_DIR/json")"
 }

@@ -8,8 +8,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib/scenario.sh"
 
 DNS=10.96.0.10 DNS6=fd00:10:96::10
 
-sluice() { lab_in node "$SLUICE" "$1" "${@:2}" --pins "$LAB_PINS"; }
-frontends() { sluice services -o json | jq -r '.[].frontends[].address' | sort -u; }
+frontends() { lab_sluice services -o json | jq -r '.[].frontends[].address' | sort -u; }
 served() { frontends | grep -qFx -- "$1"; }
 not_served() { ! served "$1"; }
 asked() { lab_ask "$@" --count 20 2>&1 | sort -u; }
@@ -43,11 +42,11 @@ wants "served again when the cache is gone" served "$DNS"
 
 # Somebody else's program behind ours.
 if [[ -z ${SLUICE_WITHOUT:-} ]]; then
-	[[ $(sluice status -o json | jq -r .others) == "" ]] || die "somebody is beside us: $(sluice status -o json | jq -r .others)"
+	[[ $(lab_sluice status -o json | jq -r .others) == "" ]] || die "somebody is beside us: $(lab_sluice status -o json | jq -r .others)"
 fi
 
 # A socket that stays connected to a backend which ends. Without the kernel's help nobody tells it.
-if sluice status | grep -q 'socket-destroy'; then
+if lab_sluice status | grep -q 'socket-destroy'; then
 	printf 'this kernel cannot end sockets: nothing to see\n'
 else
 	for who in node pod; do
@@ -66,8 +65,8 @@ fi
 # Meshes and VM runtimes need the ClusterIP on the wire.
 lab_stop "$LAB_AGENT" || true
 lab_agent --xdp off --sockets host --pod-devices pod
-before=$(sluice status -o json | jq '.outcomes.socket_translated')
+before=$(lab_sluice status -o json | jq '.outcomes.socket_translated')
 lab_ask pod tcp 10.96.0.80 80 --count 10 >/dev/null
-[[ $(sluice status -o json | jq '.outcomes.socket_translated') == "$before" ]] || die "a pod's socket was translated"
-[[ $(sluice status -o json | jq '.outcomes | .new_from_pod + .new_hairpin') == 10 ]] || die "a pod's packets were not"
+[[ $(lab_sluice status -o json | jq '.outcomes.socket_translated') == "$before" ]] || die "a pod's socket was translated"
+[[ $(lab_sluice status -o json | jq '.outcomes | .new_from_pod + .new_hairpin') == 10 ]] || die "a pod's packets were not"
 printf 'with --sockets host the packets of pods are served, their sockets left alone\n'

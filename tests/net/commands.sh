@@ -7,7 +7,6 @@ source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib/scenario.sh"
 
 NODE=10.0.0.10 NODE_PORT=30080
 
-sluice() { lab_in node "$SLUICE" "$1" "${@:2}" --pins "$LAB_PINS"; }
 page() { lab_in node curl -sS -m 5 "http://127.0.0.1:$1$2"; }
 
 # equal WHAT WANTED FOUND
@@ -19,29 +18,29 @@ equal() {
 # What is true with and without an agent.
 check_commands() {
 	equal "services of the examples" "default/web:http kube-system/dns:dns" \
-		"$(sluice services -o json | jq -r '[.[].service] | unique | join(" ")')"
-	equal "rows of the table" "$(sluice services -o json | jq length)" "$(sluice services | tail -n +2 | wc -l)"
+		"$(lab_sluice services -o json | jq -r '[.[].service] | unique | join(" ")')"
+	equal "rows of the table" "$(lab_sluice services -o json | jq length)" "$(lab_sluice services | tail -n +2 | wc -l)"
 	equal "node port" "$NODE_PORT" \
-		"$(sluice services -o json | jq '[.[] | select(.service == "default/web:http") | .frontends[] | select(.kind == "NodePort").port] | unique[0]')"
-	equal "backends in the cluster set" "$(sluice services -o json | jq 'map(select(.service == "default/web:http").clusterSlots) | add')" \
-		"$(sluice backends default/web -o json | jq 'map(select(.inClusterSet)) | length')"
+		"$(lab_sluice services -o json | jq '[.[] | select(.service == "default/web:http") | .frontends[] | select(.kind == "NodePort").port] | unique[0]')"
+	equal "backends in the cluster set" "$(lab_sluice services -o json | jq 'map(select(.service == "default/web:http").clusterSlots) | add')" \
+		"$(lab_sluice backends default/web -o json | jq 'map(select(.inClusterSet)) | length')"
 	equal "backends of the node's zone" "same-node" \
-		"$(sluice backends default/web -o json | jq -r '[.[] | select(.address == "10.244.1.10").locality][0]')"
+		"$(lab_sluice backends default/web -o json | jq -r '[.[] | select(.address == "10.244.1.10").locality][0]')"
 	equal "flow of the client" "default/web:http $NODE:$NODE_PORT" \
-		"$(sluice flows --limit 0 -o json | jq -r '[.flows[] | select(.client | startswith("10.0.0.100:")) | "\(.service) \(.frontend)"] | unique[0]')"
-	sluice flows --limit 0 -o json | jq -e 'all(.flows[]; .idleSeconds < 60)' >/dev/null || die "a flow was idle before it began"
-	equal "no flow twice" "$(sluice flows --limit 0 -o json | jq '[.flows[] | .client + .frontend] | unique | length')" \
-		"$(sluice flows --limit 0 -o json | jq .all)"
-	equal "one of all flows" "1" "$(sluice flows --limit 1 -o json | jq '.flows | length')"
+		"$(lab_sluice flows --limit 0 -o json | jq -r '[.flows[] | select(.client | startswith("10.0.0.100:")) | "\(.service) \(.frontend)"] | unique[0]')"
+	lab_sluice flows --limit 0 -o json | jq -e 'all(.flows[]; .idleSeconds < 60)' >/dev/null || die "a flow was idle before it began"
+	equal "no flow twice" "$(lab_sluice flows --limit 0 -o json | jq '[.flows[] | .client + .frontend] | unique | length')" \
+		"$(lab_sluice flows --limit 0 -o json | jq .all)"
+	equal "one of all flows" "1" "$(lab_sluice flows --limit 1 -o json | jq '.flows | length')"
 }
 
-outcome() { sluice status -o json | jq ".outcomes.$1"; }
+outcome() { lab_sluice status -o json | jq ".outcomes.$1"; }
 
 lab_up commands
 lab_backends
 lab_agent --xdp off
-equal "node" "node zone-a" "$(sluice status -o json | jq -r '"\(.node) \(.zone)"')"
-equal "agent" "$LAB_AGENT" "$(sluice status -o json | jq .agent.pid)"
+equal "node" "node zone-a" "$(lab_sluice status -o json | jq -r '"\(.node) \(.zone)"')"
+equal "agent" "$LAB_AGENT" "$(lab_sluice status -o json | jq .agent.pid)"
 
 before=$(($(outcome new_remote) + $(outcome new_local)))
 lab_ask client tcp "$NODE" "$NODE_PORT" --count 40 >"$LAB_DIR/asked"
@@ -53,19 +52,19 @@ equal "proxy mode" "sluice" "$(page 10249 /proxyMode)"
 scraped=$(page 10249 /metrics)
 equal "outcome in a scrape" "$(outcome new_remote)" \
 	"$(sed -n 's/^sluice_outcomes_total{.*outcome="new_remote"} //p' <<<"$scraped")"
-equal "services in a scrape" "$(sluice status -o json | jq .maps.lb_services.used)" \
+equal "services in a scrape" "$(lab_sluice status -o json | jq .maps.lb_services.used)" \
 	"$(sed -n 's/^sluice_map_entries{map="lb_services"} //p' <<<"$scraped")"
 # The first scrape begins the count of flows, a later one shows it.
 counted() { [[ $(page 10249 /metrics | sed -n 's/^sluice_map_entries{map="lb_flows4"} //p') -gt 0 ]]; }
 lab_wait 10 counted || die "a scrape never shows the flows"
 
 lab_stop "$LAB_AGENT" KILL || true
-equal "agent after a kill" "false" "$(sluice status -o json | jq .agent.running)"
+equal "agent after a kill" "false" "$(lab_sluice status -o json | jq .agent.running)"
 lab_ask client tcp "$NODE" "$NODE_PORT" --count 10 >"$LAB_DIR/asked"
 check_commands
 
 lab_agent --xdp off
-equal "agent after a restart" "$LAB_AGENT" "$(sluice status -o json | jq .agent.pid)"
+equal "agent after a restart" "$LAB_AGENT" "$(lab_sluice status -o json | jq .agent.pid)"
 grep -q 'took over' "$LAB_DIR/agent.log" || die "the second agent took nothing over"
 check_commands
 lab_stop "$LAB_AGENT" TERM

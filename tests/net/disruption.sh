@@ -174,6 +174,7 @@ go_on() {
 
 # ---- What is seen. ----
 
+dump() { lab_maps && lab_fill; }
 outcomes() { lab_sluice status -o json | jq .outcomes; }
 
 # moved: the outcomes that were counted since the flows were open, and how often.
@@ -245,7 +246,7 @@ main() {
 	start "the first start"
 	[[ $(lab_sluice status -o json | jq -r .packets) == "eth0 tcx+native, eth1 tcx, 2 pods tcx" ]] ||
 		die "not the paths that shall be tried: $(lab_sluice status -o json | jq -r .packets)"
-	MAPS=$(lab_maps)
+	MAPS=$(dump)
 	talk
 	go_on "before the first restart"
 	OUTCOMES=$(outcomes) FLOWS=$(flows)
@@ -261,7 +262,7 @@ main() {
 	for kind in "${!DONE[@]}"; do say "${DONE[$kind]} times $kind"; done
 
 	equal_flows || wrong "other flow entries than before, above"
-	lab_wait 15 eval '[[ $(lab_maps) == "$MAPS" ]]' || { diff <(printf '%s\n' "$MAPS") <(lab_maps) ||
+	lab_wait 15 eval '[[ $(dump) == "$MAPS" ]]' || { diff <(printf '%s\n' "$MAPS") <(dump) ||
 		wrong "other maps than of a clean start, above"; }
 	moved
 	for kind in "${USED[@]}"; do moved | grep -q "^$kind " || wrong "no packet met $kind"; done

@@ -41,12 +41,13 @@ manifests() {
 	YAML
 }
 
-same() { [[ $(lab_maps) == "$(<"$LAB_DIR/$1.reference")" ]]; }
+dump() { lab_maps && lab_fill; }
+same() { [[ $(dump) == "$(<"$LAB_DIR/$1.reference")" ]]; }
 
 # start_clean SET: an agent that nobody disturbs, until the maps are as they shall be.
 start_clean() {
 	lab_agent --xdp off >"$LAB_DIR/start" || { cat "$LAB_DIR/start" && die "$2: the next start fails"; }
-	lab_wait 15 same "$1" || { diff "$LAB_DIR/$1.reference" <(lab_maps) || die "$2: the next start leaves other maps, above"; }
+	lab_wait 15 same "$1" || { diff "$LAB_DIR/$1.reference" <(dump) || die "$2: the next start leaves other maps, above"; }
 	lab_stop "$LAB_AGENT" KILL || true
 }
 
@@ -108,7 +109,7 @@ for set in base changed; do
 	manifests "$set"
 	lab_agent --xdp off
 	sleep 0.3
-	lab_maps >"$LAB_DIR/$set.reference"
+	dump >"$LAB_DIR/$set.reference"
 	lab_stop "$LAB_AGENT" KILL || true
 done
 ! cmp -s "$LAB_DIR/base.reference" "$LAB_DIR/changed.reference" || die "both sets of manifests give the same maps"

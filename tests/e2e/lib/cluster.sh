@@ -6,13 +6,12 @@
 #   cluster_down               ends and removes all of it; safe to call twice
 #   kube COMMAND...            tests/e2e/lib/kube.py against the API server
 #   cluster_agent [OPTION...]  the agent on node, following the API server; waits until it serves
+#   cluster_web [by-hand]      the service default/web at 10.96.0.80, of those pods or with slices by hand
 #   cluster_pods               pods web-pod, web-a, web-b and web-c (label app=web) with servers behind them
 #   cluster_etcd, cluster_api, cluster_controllers    start one partner again; its pid is in CLUSTER_ETCD, …
 #   cluster_proxy PORT         tests/e2e/lib/proxy.py before the API server; its rules are in $CLUSTER/rules.json
 #   kubeconfig FILE SERVER CREDENTIALS   CREDENTIALS: "token FILE" or "certificate NAME"
-#   traffic WHO ADDRESS PORT, traffic_ends    requests all the time, none of which may fail
 #   becomes WHAT WANTED COMMAND...            within $WITHIN seconds (3) COMMAND prints WANTED
-#   maps_of                    what the agent's maps say, without the numbers that another start may choose otherwise
 #
 # $CLUSTER holds certificates and kubeconfigs, $LAB_DIR the logs. PARTNERS names the directory of the binaries, ETCD another
 # etcd in it, API_ADDRESS another address of the API server than 10.0.0.2.
@@ -21,7 +20,6 @@ PARTNERS=${PARTNERS:-}
 CLUSTER='' CLUSTER_ETCD='' CLUSTER_API='' CLUSTER_CONTROLLERS='' CLUSTER_PROXY=''
 CONTROLLERS=endpointslice-controller,endpointslice-mirroring-controller,serviceaccount-controller
 CONTROLLERS+=,namespace-controller,service-cidr-controller
-TRAFFIC=()
 # Small maps, which are made and filled quickly.
 AGENT_SIZES=(--max-frontends 4096 --max-services 1024 --max-backends 8192 --max-slots 16384 --max-flows 16384
 	--max-young 16384)
@@ -213,6 +211,20 @@ cluster_pods() {
 	for name in web-pod web-a web-b web-c; do cluster_pod "$name"; done
 }
 
+cluster_web() {
+	local selector='selector: {app: web}'
+	[[ ${1:-} != by-hand ]] || selector=''
+	kube apply <<-YAML
+		apiVersion: v1
+		kind: Service
+		metadata: {name: web, namespace: default}
+		spec:
+		  $selector
+		  clusterIP: 10.96.0.80
+		  ports: [{name: http, port: 80, targetPort: 8080}]
+	YAML
+}
+
 cluster_proxy() {
 	[[ -e $CLUSTER/rules.json ]] || printf '[]\n' >"$CLUSTER/rules.json"
 	lab_start control proxy.log python3 "$E2E/proxy.py" "$1" "$CLUSTER"
@@ -221,22 +233,9 @@ cluster_proxy() {
 		cluster_wrong proxy
 }
 
-# sluice COMMAND...: a command for people, on the lab's maps.
-sluice() { lab_in node "$SLUICE" "$1" "${@:2}" --pins "$LAB_PINS"; }
-
 # backends_of SERVICE: the addresses that its cluster set holds, sorted.
 backends_of() {
-	sluice backends "$1" -o json 2>/dev/null | jq -r '[.[] | select(.inClusterSet) | "\(.address):\(.port)"] | sort | join(" ")'
-}
-
-# Ids of endpoints that are gone stay until no flow can name them: they are in no set and serve nothing.
-maps_of() {
-	sluice services -o json |
-		jq -S 'map(del(.number) | .frontends |= sort_by(.kind, .address, .port)) | sort_by(.service, .protocol, .family)'
-	sluice services -o json | jq -r '[.[].service | split("/")[0]] | unique[]' | while read -r name; do
-		sluice backends "$name/" -o json | jq -S 'map(select(.inClusterSet or .inLocalSet or .serving) | del(.id)) |
-			sort_by(.service, .protocol, .family, .address, .port)'
-	done
+	lab_sluice backends "$1" -o json 2>/dev/null | jq -r '[.[] | select(.inClusterSet) | "\(.address):\(.port)"] | sort | join(" ")'
 }
 
 milliseconds() { echo $((${EPOCHREALTIME/[.,]/} / 1000)); }
@@ -253,28 +252,6 @@ becomes() {
 		sleep 0.05
 	done
 	printf '%s: %s (%d ms)\n' "$what" "$wanted" $(($(milliseconds) - start))
-}
-
-# traffic WHO ADDRESS PORT: requests without a pause, each on a new connection, until traffic_ends.
-traffic() {
-	# shellcheck disable=SC2016  # expanded inside
-	lab_start "$1" "traffic-$1.log" bash -c 'while [[ ! -e $1 ]]; do python3 "${@:2}" --seconds 2 --json || exit 1; done' \
-		traffic "$LAB_DIR/traffic-ends" "$SLUICE_ROOT/scripts/lib/ask.py" tcp "$2" "$3"
-	TRAFFIC+=("$LAB_STARTED")
-}
-
-# traffic_ends: none of the requests may have failed.
-traffic_ends() {
-	local pid
-	touch "$LAB_DIR/traffic-ends"
-	for pid in "${TRAFFIC[@]}"; do
-		wait "$pid" || die "requests failed: $(grep -hv '"failed": {}' "$LAB_DIR"/traffic-*.log | tail -n 3)"
-	done
-	printf 'requests, none of which failed: %s\n' \
-		"$(cat "$LAB_DIR"/traffic-*.log | jq -s 'map(.answers | add) | add')"
-	CONTROLLERS=endpointslice-controller,endpointslice-mirroring-controller,serviceaccount-controller
-CONTROLLERS+=,namespace-controller,service-cidr-controller
-TRAFFIC=()
 }
 
 # rules JSON: what the proxy does from now on; in place at once, never half.
@@ -298,4 +275,4 @@ family4() { backends_of "$1" | tr ' ' '\n' | grep -v '\[\|:.*:' | paste -sd ' ';
 # answers WHO ADDRESS PORT: who answers 40 connections, each of which succeeds.
 answers() { lab_ask "$1" tcp "$2" "$3" --count 40 --json | jq -r '.answers | keys | join(" ")'; }
 
-has_service() { sluice services -o json | jq --arg name "$1" 'any(.[]; .service | startswith($name))'; }
+has_service() { lab_sluice services -o json | jq --arg name "$1" 'any(.[]; .service | startswith($name))'; }
