@@ -36,6 +36,7 @@ constexpr std::array<Words, feature_count> words = {{
     {Feature::csum_ipv6, "csum-ipv6", "own sums"},
     {Feature::ct_lookup, "ct-lookup", "not asked"},
     {Feature::socket_destroy, "socket-destroy", "UDP untold"},
+    {Feature::skb_sums, "skb-sums", "checksum helpers"},
 }};
 
 // ---- Instructions, as far as the probes need them. ----
@@ -143,6 +144,11 @@ bool has_function(const btf* types, const char* name) {
   return types != nullptr && btf__find_by_name_kind(types, name, BTF_KIND_FUNC) > 0;
 }
 
+bool has_kernel_function(const char* name) {
+  const std::unique_ptr<btf, decltype(&btf__free)> kernel(btf__load_vmlinux_btf(), &btf__free);
+  return has_function(kernel.get(), name);
+}
+
 bool has_ct_lookup() {
   const std::unique_ptr<btf, decltype(&btf__free)> kernel(btf__load_vmlinux_btf(), &btf__free);
   if (has_function(kernel.get(), "bpf_skb_ct_lookup")) {
@@ -151,11 +157,6 @@ bool has_ct_lookup() {
   const std::unique_ptr<btf, decltype(&btf__free)> module(
       kernel ? btf__load_module_btf("nf_conntrack", kernel.get()) : nullptr, &btf__free);
   return has_function(module.get(), "bpf_skb_ct_lookup");
-}
-
-bool has_socket_destroy() {
-  const std::unique_ptr<btf, decltype(&btf__free)> kernel(btf__load_vmlinux_btf(), &btf__free);
-  return has_function(kernel.get(), "bpf_sock_destroy");
 }
 
 bool found(Feature feature) {
@@ -169,7 +170,9 @@ bool found(Feature feature) {
     case Feature::ct_lookup:
       return has_ct_lookup();
     case Feature::socket_destroy:
-      return has_socket_destroy();
+      return has_kernel_function("bpf_sock_destroy");
+    case Feature::skb_sums:
+      return has_kernel_function("bpf_cast_to_kern_ctx");
   }
   return false;
 }

@@ -17,8 +17,9 @@ enum class Feature : std::uint8_t {
   csum_ipv6,       ///< checksum helpers that know IPv6 addresses (6.16)
   ct_lookup,       ///< programs can ask the kernel's conntrack
   socket_destroy,  ///< programs can end sockets (6.5)
+  skb_sums,        ///< tc programs see how a packet is summed (6.2)
 };
-inline constexpr std::size_t feature_count = 5;
+inline constexpr std::size_t feature_count = 6;
 
 enum class FeatureState : std::uint8_t { present, absent, switched_off };
 

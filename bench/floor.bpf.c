@@ -16,6 +16,8 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
+#include "maps/abi.h"
+
 struct floor4 {
 	__be32 source;
 	__be32 destination;
@@ -47,7 +49,7 @@ struct floor_value6 {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 1024);
+	__uint(max_entries, LB_MAX_FLOWS);
 	__type(key, struct floor4);
 	__type(value, struct floor_value4);
 } floor_flows4 SEC(".maps");
@@ -55,10 +57,27 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 1024);
+	__uint(max_entries, LB_MAX_FLOWS);
 	__type(key, struct floor6);
 	__type(value, struct floor_value6);
 } floor_flows6 SEC(".maps");
+
+/* As wide and as large as the table that new flows are claimed in. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, LB_MAX_YOUNG);
+	__type(key, struct lb_flow4_key);
+	__type(value, struct lb_flow4);
+} floor_young4 SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, LB_MAX_YOUNG);
+	__type(key, struct lb_flow6_key);
+	__type(value, struct lb_flow6);
+} floor_young6 SEC(".maps");
+
+__u64 floor_inserted;
 
 static __always_inline __u16 floor_sum(__u16 check, __u64 difference)
 {
@@ -134,6 +153,41 @@ SEC("xdp")
 int floor_xdp(struct xdp_md *xdp)
 {
 	return floor((void *)(long)xdp->data, (void *)(long)xdp->data_end, 1) ? XDP_TX : XDP_PASS;
+}
+
+/* A key that is never seen again: of each the first bytes are a counter, mixed. */
+static __always_inline int floor_insert(__u16 ethernet_protocol)
+{
+	__u64 mixed = ++floor_inserted * 0x9e3779b97f4a7c15ULL;
+
+	if (ethernet_protocol == bpf_htons(ETH_P_IP)) {
+		struct lb_flow4_key key = {};
+		struct lb_flow4 value = {};
+
+		__builtin_memcpy(&key, &mixed, sizeof(mixed));
+		return !bpf_map_update_elem(&floor_young4, &key, &value, BPF_NOEXIST);
+	}
+	struct lb_flow6_key key = {};
+	struct lb_flow6 value = {};
+
+	__builtin_memcpy(&key, &mixed, sizeof(mixed));
+	return !bpf_map_update_elem(&floor_young6, &key, &value, BPF_NOEXIST);
+}
+
+SEC("xdp")
+int floor_xdp_insert(struct xdp_md *xdp)
+{
+	struct ethhdr *ethernet = (void *)(long)xdp->data;
+
+	if ((void *)(ethernet + 1) > (void *)(long)xdp->data_end)
+		return XDP_PASS;
+	return floor_insert(ethernet->h_proto) ? XDP_TX : XDP_PASS;
+}
+
+SEC("tc")
+int floor_tc_insert(struct __sk_buff *skb)
+{
+	return floor_insert(skb->protocol) ? TC_ACT_STOLEN : TC_ACT_OK;
 }
 
 SEC("tc")

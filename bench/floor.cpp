@@ -93,25 +93,33 @@ void Floors::add(const Tuple& from, const Tuple& to) {
   }
 }
 
-void Floors::attach(Floor floor, std::uint32_t device) {
+const bpf_program* Floors::program(Floor floor, Hook hook) const {
   const auto& programs = skeleton_->raw->progs;
-  test::attach_xdp(device,
-                   bpf_program__fd(floor == Floor::parse ? programs.floor_xdp_parse : programs.floor_xdp));
+  const bool xdp = hook == Hook::xdp;
+  switch (floor) {
+    case Floor::parse:
+      return xdp ? programs.floor_xdp_parse : programs.floor_tc_parse;
+    case Floor::rewrite:
+      return xdp ? programs.floor_xdp : programs.floor_tc;
+    case Floor::insert:
+      return xdp ? programs.floor_xdp_insert : programs.floor_tc_insert;
+  }
+  throw std::logic_error("no such floor");
+}
+
+void Floors::attach(Floor floor, std::uint32_t device) {
+  test::attach_xdp(device, bpf_program__fd(program(floor, Hook::xdp)));
 }
 
 std::uint32_t Floors::run(Floor floor, Hook hook, const Bytes& packet, std::uint32_t repeat) {
-  const auto& programs = skeleton_->raw->progs;
-  const bool xdp = hook == Hook::xdp;
-  const auto* program = floor == Floor::parse ? (xdp ? programs.floor_xdp_parse : programs.floor_tc_parse)
-                                              : (xdp ? programs.floor_xdp : programs.floor_tc);
   bpf_test_run_opts options{};
   options.sz = sizeof(options);
   options.data_in = packet.data();
   options.data_size_in = static_cast<std::uint32_t>(packet.size());
   options.repeat = static_cast<int>(repeat);
-  if (bpf_prog_test_run_opts(bpf_program__fd(program), &options) != 0)
+  if (bpf_prog_test_run_opts(bpf_program__fd(program(floor, hook)), &options) != 0)
     throw std::runtime_error(std::strerror(errno));
-  const std::uint32_t known = xdp ? std::uint32_t{XDP_TX} : std::uint32_t{TC_ACT_STOLEN};
+  const std::uint32_t known = hook == Hook::xdp ? std::uint32_t{XDP_TX} : std::uint32_t{TC_ACT_STOLEN};
   return options.retval == known ? options.duration : 0;
 }
 

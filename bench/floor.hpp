@@ -5,9 +5,15 @@
 
 #include "tests/prog/packets_build.hpp"
 
+struct bpf_program;
+
 namespace lb::bench {
 
-enum class Floor : std::uint8_t { parse, rewrite };
+enum class Floor : std::uint8_t {
+  parse,
+  rewrite,  ///< parse, one look-up, rewrite
+  insert    ///< one new key into a table like that of young flows
+};
 
 class Floors {
  public:
@@ -25,6 +31,7 @@ class Floors {
 
  private:
   struct Skeleton;
+  [[nodiscard]] const bpf_program* program(Floor floor, test::Hook hook) const;
   void add(const test::Tuple& from, const test::Tuple& to);
   std::unique_ptr<Skeleton> skeleton_;
 };

@@ -96,11 +96,36 @@ static __always_inline int lb_is_unallocated(const struct lb_work *work)
 	const struct lb_tuple *tuple = &work->packet.tuple;
 	const struct lb_node *node = lb_this_node();
 
-	if (work->packet.step != LB_STEP_NONE && work->packet.step != LB_STEP_OPEN)
-		return 0;
 	return node && lb_conduct_load(node).drop_unallocated == LB_YES &&
 	       lb_in_ranges(LB_CLUSTER_IP_RANGES, &tuple->destination) &&
 	       lb_address_kind_of(tuple->destination.bytes) == LB_NO_ADDRESS;
+}
+
+/*
+ * What the node's own sockets were left alone with, because their service drops them: nobody further on may answer for it
+ * ("Our choices" D). For the node itself any address but a ClusterIP is short-circuited (table 32).
+ */
+static __always_inline enum lb_outcome lb_withheld(const struct lb_work *work)
+{
+	const struct lb_tuple *tuple = &work->packet.tuple;
+	struct lb_frontend_key key = {.port = tuple->destination_port, .protocol = tuple->protocol};
+	const struct lb_service *service;
+	struct lb_frontend frontend = {};
+	struct lb_policy policy;
+
+	__builtin_memcpy(key.address, &tuple->destination, 16);
+	if (!lb_frontend_load(&key, &frontend))
+		return LB_OUTCOME_unrelated;
+	service = lb_service_of(frontend.service);
+	if (!service)
+		return LB_OUTCOME_unrelated;
+	policy = lb_policy_load(service);
+	if (frontend.kind == LB_LOAD_BALANCER && policy.source_ranges == LB_YES &&
+	    !lb_in_ranges(frontend.service, &tuple->source))
+		return LB_OUTCOME_range_denied;
+	if (lb_set_load(service, frontend.kind == LB_CLUSTER_IP ? policy.internal : LB_CLUSTER).count)
+		return LB_OUTCOME_unrelated;
+	return LB_OUTCOME_no_backend_drop;
 }
 
 LB_FUNCTION enum lb_outcome lb_passing(struct lb_work *work)
@@ -109,9 +134,10 @@ LB_FUNCTION enum lb_outcome lb_passing(struct lb_work *work)
 		return LB_OUTCOME_unrelated;
 	if (work->packet.step == LB_STEP_OPEN)
 		lb_replace_dead(work);
-	if (work->hook == LB_HOOK_TC_EGRESS && lb_is_unallocated(work))
-		return LB_OUTCOME_unallocated;
-	return LB_OUTCOME_unrelated;
+	if (work->hook != LB_HOOK_TC_EGRESS ||
+	    (work->packet.step != LB_STEP_NONE && work->packet.step != LB_STEP_OPEN))
+		return LB_OUTCOME_unrelated;
+	return lb_is_unallocated(work) ? LB_OUTCOME_unallocated : lb_withheld(work);
 }
 
 /* Echo requests and foreign protocols for a ClusterIP, of which it serves none (table 31). */
@@ -123,9 +149,10 @@ static __always_inline enum lb_outcome lb_foreign(const struct lb_work *work)
 	if (work->hook == LB_HOOK_TC_EGRESS || work->hook == LB_HOOK_POD_EGRESS || !packet->transport ||
 	    packet->inner_network || packet->part == LB_LATER_FRAGMENT || (icmp && packet->echo != LB_YES))
 		return LB_OUTCOME_other_protocol;
-	return lb_address_kind_of(packet->tuple.destination.bytes) == LB_CLUSTER_ADDRESS
-		       ? LB_OUTCOME_unknown_port
-		       : LB_OUTCOME_other_protocol;
+	if (lb_address_kind_of(packet->tuple.destination.bytes) != LB_CLUSTER_ADDRESS)
+		return LB_OUTCOME_other_protocol;
+	return lb_on_loopback(&packet->tuple, &packet->tuple.source) ? LB_OUTCOME_martian
+								     : lb_refuses(&packet->tuple);
 }
 
 /*
@@ -142,7 +169,7 @@ static __always_inline enum lb_outcome lb_balance(void *ctx, enum lb_hook hook, 
 		return hook == LB_HOOK_XDP ? LB_OUTCOME_left_to_tc : lb_later_fragment(work);
 	if (work->packet.part == LB_FIRST_FRAGMENT)
 		lb_fragment_remember(&work->packet);
-	outcome = lb_established(hook, work);
+	outcome = work->missed == LB_YES ? LB_OUTCOME_unrelated : lb_established(hook, work);
 	if (outcome == LB_OUTCOME_unrelated && lb_may_be_young(&work->packet))
 		outcome = lb_young(work);
 	if (outcome == LB_OUTCOME_unrelated && hook != LB_HOOK_TC_EGRESS && hook != LB_HOOK_POD_EGRESS)

@@ -58,17 +58,23 @@ static __always_inline void *lb_flow_map(enum lb_table table, enum lb_family fam
 	return family == LB_IPV4 ? (void *)&lb_young4 : (void *)&lb_young6;
 }
 
-/* ---- What a packet does beside its new addresses: as constant as they are, and tied to the key with them. ---- */
+/*
+ * ---- What a packet does beside its new addresses: as constant as they are, and tied to the key with them. Read as the words
+ * that it is copied by: what a program has stored in pieces it waits for when it reads it whole. ----
+ */
+
+LB_ASSERT(offsetof(struct lb_track, backend) == 0 && offsetof(struct lb_track, service) == 4);
+LB_ASSERT(offsetof(struct lb_track, side) == 24 && offsetof(struct lb_track, state) == 28);
+#define LB_ALL_BUT_STATE 0xffffff00ffffffffULL
 
 static __always_inline __u64 lb_whose(const struct lb_track *track)
 {
-	return (__u64)track->service << 32 | track->backend;
+	return *(const __u64 *)track;
 }
 
 static __always_inline __u64 lb_manner(const struct lb_track *track)
 {
-	return (__u64)track->side << 32 | (__u64)track->other_side << 24 | (__u64)track->direction << 16 |
-	       (__u64)track->way << 8 | (__u64)track->source_nat;
+	return ((const __u64 *)track)[3] & LB_ALL_BUT_STATE;
 }
 
 /*
@@ -94,42 +100,52 @@ static __always_inline void lb_copy_rest(const struct lb_track *from, struct lb_
 
 static __always_inline void lb_key4(const struct lb_tuple *tuple, struct lb_flow4_key *key)
 {
-	*(__u32 *)key->source = tuple->source.words[3];
-	*(__u32 *)key->destination = tuple->destination.words[3];
-	key->source_port = tuple->source_port;
-	key->destination_port = tuple->destination_port;
-	key->protocol = tuple->protocol;
-	__builtin_memset(key->pad, 0, sizeof(key->pad));
+	__u64 *words = (__u64 *)key;
+
+	words[0] = (__u64)tuple->destination.words[3] << 32 | tuple->source.words[3];
+	words[1] = (__u64)tuple->protocol << 32 | (__u64)tuple->destination_port << 16 | tuple->source_port;
 }
 
-/* Ties one end (0: source, 1: destination), and half of the track's constant part, to the key of its entry. */
-static __always_inline __u16 lb_check4(const struct lb_flow4_key *key, const struct lb_end4 *end,
-				       const struct lb_track *track, int which)
+/* An end is one word: address, port, check. */
+#define LB_END4_CHECK 48
+#define LB_END4_PLACE ((1ULL << LB_END4_CHECK) - 1)
+
+static __always_inline __u64 lb_place4(const union lb_ip *address, __u16 port)
+{
+	return (__u64)port << 32 | address->words[3];
+}
+
+/* Ties one end (0: source, 1: destination), and half of the track's constant part, to the key: in the check's bits. */
+static __always_inline __u64 lb_sum4(const struct lb_flow4_key *key, __u64 end, const struct lb_track *track,
+				     int which)
 {
 	const __u64 *words = (const __u64 *)key;
-	__u64 value = (__u64) * (const __u32 *)end->address << 16 | end->port;
-	__u64 sum = words[0] * LB_ODD_0 + words[1] * LB_ODD_1;
+	__u64 place = end & LB_END4_PLACE, sum = words[0] * LB_ODD_0 + words[1] * LB_ODD_1;
 
-	sum += which ? value * LB_ODD_2 + lb_manner(track) * LB_ODD_4
-		     : value * LB_ODD_3 + lb_whose(track) * LB_ODD_5;
-	return (__u16)(sum >> 48);
+	return sum + (which ? place * LB_ODD_2 + lb_manner(track) * LB_ODD_4
+			    : place * LB_ODD_3 + lb_whose(track) * LB_ODD_5);
 }
 
-static __always_inline void lb_end4_of(const union lb_ip *address, __u16 port, const struct lb_flow4_key *key,
-				       const struct lb_track *track, int which, struct lb_end4 *end)
+static __always_inline int lb_checks4(const struct lb_flow4_key *key, const __u64 *ends,
+				      const struct lb_track *track)
 {
-	*(__u32 *)end->address = address->words[3];
-	end->port = port;
-	end->check = lb_check4(key, end, track, which);
+	return !((lb_sum4(key, ends[0], track, 0) ^ ends[0]) >> LB_END4_CHECK |
+		 (lb_sum4(key, ends[1], track, 1) ^ ends[1]) >> LB_END4_CHECK);
 }
 
-static __always_inline void lb_leaving4(const struct lb_end4 *ends, const struct lb_tuple *arriving,
+static __always_inline __u64 lb_end4(const struct lb_flow4_key *key, __u64 place,
+				     const struct lb_track *track, int which)
+{
+	return place | (lb_sum4(key, place, track, which) & ~LB_END4_PLACE);
+}
+
+static __always_inline void lb_leaving4(const __u64 *ends, const struct lb_tuple *arriving,
 					struct lb_tuple *leaving)
 {
-	lb_mapped(&leaving->source, *(const __u32 *)ends[0].address);
-	lb_mapped(&leaving->destination, *(const __u32 *)ends[1].address);
-	leaving->source_port = ends[0].port;
-	leaving->destination_port = ends[1].port;
+	lb_mapped(&leaving->source, (__u32)ends[0]);
+	lb_mapped(&leaving->destination, (__u32)ends[1]);
+	leaving->source_port = (__u16)(ends[0] >> 32);
+	leaving->destination_port = (__u16)(ends[1] >> 32);
 	leaving->protocol = arriving->protocol;
 	leaving->family = LB_IPV4;
 	__builtin_memset(leaving->pad, 0, sizeof(leaving->pad));
@@ -140,18 +156,17 @@ static __always_inline struct lb_track *lb_find4(void *map, const struct lb_tupl
 {
 	struct lb_flow4_key key;
 	struct lb_flow4 *value;
-	struct lb_end4 ends[2];
+	__u64 ends[2];
 
 	lb_key4(arriving, &key);
 	value = bpf_map_lookup_elem(map, &key);
 	if (!value)
 		return NULL;
 	lb_copy_device(&value->track, &flow->track);
-	*(__u64 *)&ends[0] = lb_load(&value->source);
-	*(__u64 *)&ends[1] = lb_load(&value->destination);
+	ends[0] = lb_load(&value->source);
+	ends[1] = lb_load(&value->destination);
 	lb_copy_rest(&value->track, &flow->track);
-	if (ends[0].check != lb_check4(&key, &ends[0], &flow->track, 0) ||
-	    ends[1].check != lb_check4(&key, &ends[1], &flow->track, 1)) {
+	if (!lb_checks4(&key, ends, &flow->track)) {
 		lb_count(LB_OUTCOME_check_failed);
 		return NULL;
 	}
@@ -166,9 +181,10 @@ static __always_inline long lb_insert4(void *map, const struct lb_tuple *arrivin
 	struct lb_flow4 value;
 
 	lb_key4(arriving, &key);
-	lb_end4_of(&flow->leaving.source, flow->leaving.source_port, &key, &flow->track, 0, &value.source);
-	lb_end4_of(&flow->leaving.destination, flow->leaving.destination_port, &key, &flow->track, 1,
-		   &value.destination);
+	*(__u64 *)&value.source =
+		lb_end4(&key, lb_place4(&flow->leaving.source, flow->leaving.source_port), &flow->track, 0);
+	*(__u64 *)&value.destination = lb_end4(
+		&key, lb_place4(&flow->leaving.destination, flow->leaving.destination_port), &flow->track, 1);
 	value.track = flow->track;
 	return bpf_map_update_elem(map, &key, &value, flags);
 }

@@ -32,6 +32,13 @@ struct net_device {
 	possible_net_t nd_net;
 } LB_KERNEL;
 
+/* What is known of a packet's checksum; the kernel's CHECKSUM_… */
+enum lb_summed { LB_SUMMED_NOT, LB_SUMMED_VERIFIED, LB_SUMMED_WHOLE, LB_SUMMED_PARTLY };
+
+struct sk_buff {
+	__u8 ip_summed : 2; /* enum lb_summed */
+} LB_KERNEL;
+
 struct udp_sock;
 struct seq_file;
 

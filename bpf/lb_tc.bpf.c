@@ -9,12 +9,58 @@
 
 #include "balance.h"
 #include "icmp.h"
+#include "plain.h"
 #include "reject.h"
 
 #include <linux/pkt_cls.h>
 
 /* TCX_NEXT and TC_ACT_UNSPEC alike. OK would hide the packet from every later program. */
 #define LB_NEXT -1
+
+static __always_inline int lb_passes(void)
+{
+	lb_count(LB_OUTCOME_unrelated);
+	return LB_NEXT;
+}
+
+static __always_inline int lb_tc_plain_of(struct __sk_buff *skb, enum lb_hook hook, enum lb_family family)
+{
+	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	struct lb_plain plain;
+	enum lb_outcome outcome;
+	__u32 mtu = 0;
+
+	if (!lb_plain_read(data, end, skb->len, family, &plain.packet))
+		return LB_LOOK;
+	if (!lb_plain_find(hook, &plain))
+		return lb_plain_foreign(hook, &plain.packet) == LB_OUTCOME_unrelated ? lb_passes()
+										     : LB_LOOK_ON;
+	outcome = lb_plain_known(hook, skb->ifindex, &plain);
+	if (outcome == LB_OUTCOME_flow_stack) {
+		if (lb_skb_write(skb, &plain.packet, &plain.flow.leaving, LB_KEEP_HOPS))
+			return LB_LOOK;
+		lb_count(LB_OUTCOME_flow_stack);
+		return LB_NEXT;
+	}
+	if (outcome == LB_RARE || lb_exceeds(skb, plain.flow.track.device, &mtu) ||
+	    lb_skb_write(skb, &plain.packet, &plain.flow.leaving, LB_COUNT_HOP))
+		return LB_LOOK;
+	lb_count(LB_OUTCOME_flow_redirect);
+	return bpf_redirect_neigh(plain.flow.track.device, NULL, 0, 0);
+}
+
+LB_FUNCTION int lb_tc_plain(struct __sk_buff *skb, enum lb_hook hook)
+{
+	if (!lb_sees_sums() || skb->vlan_present)
+		return LB_LOOK;
+	switch (skb->protocol) {
+	case bpf_htons(ETH_P_IP):
+		return lb_tc_plain_of(skb, hook, LB_IPV4);
+	case bpf_htons(ETH_P_IPV6):
+		return lb_tc_plain_of(skb, hook, LB_IPV6);
+	}
+	return LB_LOOK;
+}
 
 static __always_inline enum lb_outcome lb_redirectable(struct __sk_buff *skb, struct lb_work *work,
 						       enum lb_outcome outcome)
@@ -46,7 +92,7 @@ static __always_inline enum lb_outcome lb_carry(struct __sk_buff *skb, struct lb
 	return failed ? LB_OUTCOME_rewrite_failed : outcome;
 }
 
-static __always_inline int lb_tc(struct __sk_buff *skb, enum lb_hook hook)
+static __always_inline int lb_tc_any(struct __sk_buff *skb, enum lb_hook hook, enum lb_bool missed)
 {
 	struct lb_work *work = lb_work_of(hook, skb->ifindex);
 	enum lb_outcome outcome;
@@ -54,6 +100,7 @@ static __always_inline int lb_tc(struct __sk_buff *skb, enum lb_hook hook)
 	if (!work)
 		return LB_NEXT;
 	work->mtu = 0;
+	work->missed = missed;
 	outcome = lb_skb_parse(skb, &work->packet);
 	if (outcome == LB_FINE)
 		outcome = lb_carry(skb, work, lb_balance(skb, hook, work));
@@ -73,6 +120,15 @@ static __always_inline int lb_tc(struct __sk_buff *skb, enum lb_hook hook)
 	default:
 		return LB_NEXT;
 	}
+}
+
+static __always_inline int lb_tc(struct __sk_buff *skb, enum lb_hook hook)
+{
+	int verdict = lb_tc_plain(skb, hook);
+
+	if (verdict != LB_LOOK && verdict != LB_LOOK_ON)
+		return verdict;
+	return lb_tc_any(skb, hook, verdict == LB_LOOK_ON ? LB_YES : LB_NO);
 }
 
 SEC("tcx/ingress")

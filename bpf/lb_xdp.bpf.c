@@ -7,8 +7,8 @@
 #define LB_CT_LOOKUP bpf_xdp_ct_lookup
 #define LB_CT_CONTEXT struct xdp_md
 
-#include "balance.h"
-#include "rewrite.h"
+#include "plain.h"
+#include "ways.h"
 
 static __always_inline int lb_left(void)
 {
@@ -45,38 +45,92 @@ static __always_inline int lb_way_out(struct xdp_md *xdp, struct lb_work *work)
 {
 	if (!lb_leaves(xdp, work) || lb_route(xdp, work, LB_KEEP_SOURCE) != BPF_FIB_LKUP_RET_SUCCESS)
 		return 0;
-	return work->fib.ifindex == work->flow.track.device &&
-	       bpf_map_lookup_elem(&lb_ports, &work->fib.ifindex);
+	if (work->fib.ifindex != work->flow.track.device ||
+	    !bpf_map_lookup_elem(&lb_ports, &work->fib.ifindex))
+		return 0;
+	lb_way_keep(work);
+	return 1;
 }
 
-static __always_inline int lb_xdp_check(void *data, void *end, const struct lb_work *work,
-					struct lb_change change)
+static __always_inline int lb_xdp_check(void *data, void *end, const struct lb_packet *packet,
+					const struct lb_tuple *leaving, struct lb_change change)
 {
-	if (work->packet.tuple.protocol == LB_SCTP)
-		return lb_write_sctp(data, end, &work->packet, &work->flow.leaving);
-	return lb_write_check(data, end, &work->packet, change);
+	if (packet->tuple.protocol == LB_SCTP)
+		return lb_write_sctp(data, end, packet, leaving);
+	return lb_write_check(data, end, packet, change);
+}
+
+/* `addresses`: where the frame goes and whence it comes, as its header begins. */
+static __always_inline int lb_xdp_write(struct xdp_md *xdp, const struct lb_packet *packet,
+					const struct lb_tuple *leaving, const __u8 *destination,
+					const __u8 *source)
+{
+	void *data = (void *)(long)xdp->data, *end = (void *)(long)xdp->data_end;
+	struct ethhdr *ethernet = data;
+	struct lb_change change = lb_change_of(&packet->tuple, leaving);
+
+	if ((void *)(ethernet + 1) > end ||
+	    lb_write_headers(data, end, packet, leaving, change.addresses, LB_COUNT_HOP) ||
+	    lb_xdp_check(data, end, packet, leaving, change))
+		return -1;
+	__builtin_memcpy(ethernet->h_dest, destination, ETH_ALEN);
+	__builtin_memcpy(ethernet->h_source, source, ETH_ALEN);
+	return 0;
 }
 
 LB_FUNCTION int lb_xdp_rewrite(struct xdp_md *xdp, const struct lb_work *work)
 {
-	void *data = (void *)(long)xdp->data, *end = (void *)(long)xdp->data_end;
-	struct ethhdr *ethernet = data;
-	struct lb_change change;
-
-	if (!work || (void *)(ethernet + 1) > end)
+	if (!work)
 		return -1;
-	change = lb_change_of(&work->packet.tuple, &work->flow.leaving);
-	if (lb_write_headers(data, end, &work->packet, &work->flow.leaving, change.addresses, LB_COUNT_HOP) ||
-	    lb_xdp_check(data, end, work, change))
-		return -1;
-	__builtin_memcpy(ethernet->h_dest, work->fib.dmac, ETH_ALEN);
-	__builtin_memcpy(ethernet->h_source, work->fib.smac, ETH_ALEN);
-	return 0;
+	return lb_xdp_write(xdp, &work->packet, &work->flow.leaving, work->fib.dmac, work->fib.smac);
 }
 
-/* Frames in several buffers are left to tc: their lengths do not fit what is visible here. */
-SEC("xdp.frags")
-int lb_xdp(struct xdp_md *xdp)
+/* A packet of a known flow whose way out was asked for a moment ago. LB_LOOK: the core must, LB_LOOK_ON: for anything but a flow. */
+static __always_inline int lb_xdp_plain_of(struct xdp_md *xdp, enum lb_family family)
+{
+	void *data = (void *)(long)xdp->data, *end = (void *)(long)xdp->data_end;
+	struct lb_plain plain;
+	const struct lb_way_out *way;
+	enum lb_outcome outcome;
+
+	if (!lb_plain_read(data, end, end - data, family, &plain.packet))
+		return LB_LOOK;
+	if (!lb_plain_find(LB_HOOK_XDP, &plain))
+		return lb_plain_foreign(LB_HOOK_XDP, &plain.packet) == LB_OUTCOME_left_to_tc ? lb_left()
+											     : LB_LOOK_ON;
+	outcome = lb_plain_known(LB_HOOK_XDP, xdp->ingress_ifindex, &plain);
+	if (outcome == LB_OUTCOME_left_to_tc)
+		return lb_left();
+	if (outcome == LB_RARE)
+		return LB_LOOK;
+	way = lb_way_known(&plain.flow.leaving, xdp->ingress_ifindex, plain.packet.length);
+	if (!way || way->device != plain.flow.track.device ||
+	    bpf_redirect_map(&lb_ports, way->device, XDP_PASS) != XDP_REDIRECT)
+		return LB_LOOK;
+	if (lb_xdp_write(xdp, &plain.packet, &plain.flow.leaving, way->ethernet, way->ethernet + ETH_ALEN)) {
+		lb_count(LB_OUTCOME_rewrite_failed);
+		return XDP_DROP;
+	}
+	lb_count(outcome);
+	return XDP_REDIRECT;
+}
+
+LB_FUNCTION int lb_xdp_plain(struct xdp_md *xdp)
+{
+	const struct ethhdr *ethernet = (void *)(long)xdp->data;
+
+	if ((const void *)(ethernet + 1) > (void *)(long)xdp->data_end)
+		return LB_LOOK;
+	switch (ethernet->h_proto) {
+	case bpf_htons(ETH_P_IP):
+		return lb_xdp_plain_of(xdp, LB_IPV4);
+	case bpf_htons(ETH_P_IPV6):
+		return lb_xdp_plain_of(xdp, LB_IPV6);
+	}
+	return LB_LOOK;
+}
+
+static __always_inline int lb_xdp_any(struct xdp_md *xdp, enum lb_bool missed)
 {
 	struct lb_work *work = lb_work_of(LB_HOOK_XDP, xdp->ingress_ifindex);
 	enum lb_outcome outcome;
@@ -84,6 +138,7 @@ int lb_xdp(struct xdp_md *xdp)
 	if (!work || lb_xdp_network(xdp, &work->packet) != LB_FINE ||
 	    lb_xdp_transport(xdp, &work->packet) != LB_FINE)
 		return lb_left();
+	work->missed = missed;
 	if (work->packet.hops <= 1 || work->packet.part != LB_WHOLE)
 		return lb_left();
 	outcome = lb_balance(xdp, LB_HOOK_XDP, work);
@@ -95,6 +150,17 @@ int lb_xdp(struct xdp_md *xdp)
 	}
 	lb_count(outcome);
 	return bpf_redirect_map(&lb_ports, work->fib.ifindex, XDP_DROP);
+}
+
+/* Frames in several buffers are left to tc: their lengths do not fit what is visible here. */
+SEC("xdp.frags")
+int lb_xdp(struct xdp_md *xdp)
+{
+	int verdict = lb_xdp_plain(xdp);
+
+	if (verdict != LB_LOOK && verdict != LB_LOOK_ON)
+		return verdict;
+	return lb_xdp_any(xdp, verdict == LB_LOOK_ON ? LB_YES : LB_NO);
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -183,6 +183,14 @@ static __always_inline enum lb_outcome lb_check_source(const struct lb_tuple *tu
 	return kind == LB_NO_ADDRESS ? LB_FINE : LB_OUTCOME_own_source;
 }
 
+/* Of a ClusterIP: answered is who may be a client. */
+static __always_inline enum lb_outcome lb_refuses(const struct lb_tuple *tuple)
+{
+	enum lb_outcome outcome = lb_check_source(tuple);
+
+	return outcome == LB_FINE ? LB_OUTCOME_unknown_port : outcome;
+}
+
 /* ---- Who asks, and what that means (table 32). ---- */
 
 enum lb_client { LB_ANY_CLIENT, LB_POD_CLIENT, LB_OUTSIDE_CLIENT };
@@ -368,6 +376,8 @@ LB_FUNCTION enum lb_outcome LB_OWN(lb_open)(void *ctx __arg_ctx, struct lb_work 
 	    lb_nowhere(&tuple->destination))
 		return LB_OUTCOME_unrelated;
 	outcome = lb_frontend_for(work, &frontend);
+	if (outcome == LB_OUTCOME_unknown_port)
+		return lb_refuses(tuple);
 	if (outcome != LB_FINE)
 		return outcome;
 	if (work->packet.step == LB_STEP_DATA || work->packet.step == LB_STEP_END) {

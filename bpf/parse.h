@@ -75,6 +75,16 @@ struct lb_tuple {
 } LB_ALIGN8;
 LB_ASSERT(sizeof(struct lb_tuple) == sizeof(struct lb_flow6_key));
 
+/* The ports as a packet has them, and the rest, as one word: nothing that reads it whole has to wait for its pieces. */
+static __always_inline void lb_set_ends(struct lb_tuple *tuple, __be32 ports, enum lb_protocol protocol,
+					enum lb_family family)
+{
+	__u32 swapped = bpf_ntohl(ports);
+
+	*(__u64 *)&tuple->source_port =
+		(__u64)family << 40 | (__u64)protocol << 32 | (__u32)(swapped << 16) | swapped >> 16;
+}
+
 /* What a packet does in its connection: TCP's flags and SCTP's chunks in one set of words. */
 LB_BYTE_ENUM lb_step {
 	LB_STEP_NONE,   /* the protocol has no connections */
@@ -257,121 +267,11 @@ static __always_inline int lb_skip_options(struct lb_cursor *cursor, const struc
 	return ip->ihl >= 5 && lb_take(cursor, size);
 }
 
-static __always_inline enum lb_outcome lb_parse_icmp4(struct lb_cursor *cursor, struct lb_packet *packet)
-{
-	const struct lb_icmp4 *icmp = lb_take(cursor, sizeof(*icmp));
-	const struct iphdr *ip;
-
-	if (!icmp)
-		return LB_OUTCOME_malformed;
-	packet->echo = icmp->type == LB_ICMP4_ECHO ? LB_YES : LB_NO;
-	if (icmp->type != LB_ICMP4_UNREACHABLE && icmp->type != LB_ICMP4_TIME &&
-	    icmp->type != LB_ICMP4_PARAMETER)
-		return LB_OUTCOME_other_protocol;
-	packet->inner_network = lb_offset(cursor);
-	ip = lb_take(cursor, sizeof(*ip));
-	if (!ip || ip->version != 4 || !lb_skip_options(cursor, ip))
-		return LB_OUTCOME_malformed;
-	if (ip->frag_off & bpf_htons(LB_IP_OFFSET))
-		return LB_OUTCOME_fragment;
-	packet->outer_source = packet->tuple.source;
-	packet->outer_destination = packet->tuple.destination;
-	lb_mapped(&packet->tuple.destination, ip->saddr);
-	lb_mapped(&packet->tuple.source, ip->daddr);
-	return lb_parse_quoted(cursor, ip->protocol, packet);
-}
-
-static __always_inline enum lb_outcome lb_parse_icmp6(struct lb_cursor *cursor, struct lb_packet *packet)
-{
-	const struct icmp6hdr *icmp = lb_take(cursor, sizeof(*icmp));
-	const struct ipv6hdr *ip;
-
-	if (!icmp)
-		return LB_OUTCOME_malformed;
-	packet->echo = icmp->icmp6_type == ICMPV6_ECHO_REQUEST ? LB_YES : LB_NO;
-	if (icmp->icmp6_type < ICMPV6_DEST_UNREACH || icmp->icmp6_type > ICMPV6_PARAMPROB)
-		return LB_OUTCOME_other_protocol;
-	packet->inner_network = lb_offset(cursor);
-	ip = lb_take(cursor, sizeof(*ip));
-	if (!ip || ip->version != 6)
-		return LB_OUTCOME_malformed;
-	packet->outer_source = packet->tuple.source;
-	packet->outer_destination = packet->tuple.destination;
-	__builtin_memcpy(&packet->tuple.destination, &ip->saddr, 16);
-	__builtin_memcpy(&packet->tuple.source, &ip->daddr, 16);
-	return lb_parse_quoted(cursor, ip->nexthdr, packet);
-}
-
-static __always_inline enum lb_outcome lb_parse_icmp(struct lb_cursor *cursor, struct lb_packet *packet)
-{
-	if (packet->part != LB_WHOLE)
-		return LB_OUTCOME_fragment;
-	if (packet->next == IPPROTO_ICMP && packet->tuple.family == LB_IPV4)
-		return lb_parse_icmp4(cursor, packet);
-	if (packet->next == IPPROTO_ICMPV6 && packet->tuple.family == LB_IPV6)
-		return lb_parse_icmp6(cursor, packet);
-	return LB_OUTCOME_other_protocol;
-}
-
-/* From the cursor at `packet->transport`: ports, steps, or what an ICMP error is about. */
-static __always_inline enum lb_outcome lb_parse_transport(struct lb_cursor *cursor, struct lb_packet *packet)
-{
-	if (packet->tuple.protocol == LB_ANY_PROTOCOL)
-		return lb_parse_icmp(cursor, packet);
-	if (packet->part == LB_LATER_FRAGMENT)
-		return LB_FINE;
-	switch (packet->tuple.protocol) {
-	case LB_TCP:
-		return lb_parse_tcp(cursor, packet);
-	case LB_UDP:
-		return lb_parse_udp(cursor, packet);
-	default:
-		return lb_parse_sctp(cursor, packet);
-	}
-}
-
-static __always_inline enum lb_outcome lb_transport_is(struct lb_cursor *cursor, __u8 protocol,
-						       struct lb_packet *packet)
-{
-	packet->transport = lb_offset(cursor);
-	if (packet->transport > LB_MAX_OFFSET - LB_REACH)
-		return LB_OUTCOME_other_protocol;
-	packet->next = protocol;
-	packet->tuple.protocol = lb_protocol_of(protocol);
-	return LB_FINE;
-}
-
 static __always_inline enum lb_part lb_part_of(__u16 offset, int more)
 {
 	if (offset)
 		return LB_LATER_FRAGMENT;
 	return more ? LB_FIRST_FRAGMENT : LB_WHOLE;
-}
-
-/* Segments of more than 64 KiB (BIG TCP) have zero in the length field. */
-static __always_inline __u16 lb_length(__u16 field, __u32 available)
-{
-	return !field && available > 0xffff ? 0xffff : field;
-}
-
-static __always_inline enum lb_outcome lb_parse_ipv4(struct lb_cursor *cursor, struct lb_packet *packet,
-						     __u32 available)
-{
-	const struct iphdr *ip = lb_take(cursor, sizeof(*ip));
-
-	if (!ip || ip->version != 4 || !lb_skip_options(cursor, ip))
-		return LB_OUTCOME_malformed;
-	packet->length = lb_length(bpf_ntohs(ip->tot_len), available);
-	if (packet->length > available || packet->length < ip->ihl * 4)
-		return LB_OUTCOME_malformed;
-	packet->part =
-		lb_part_of(ip->frag_off & bpf_htons(LB_IP_OFFSET), ip->frag_off & bpf_htons(LB_IP_MORE));
-	packet->id = ip->id;
-	lb_mapped(&packet->tuple.source, ip->saddr);
-	lb_mapped(&packet->tuple.destination, ip->daddr);
-	packet->tuple.family = LB_IPV4;
-	packet->hops = ip->ttl;
-	return lb_transport_is(cursor, ip->protocol, packet);
 }
 
 struct lb_fragment6 {
@@ -419,6 +319,133 @@ static __always_inline int lb_is_extension(__u8 header)
 	       header == IPPROTO_FRAGMENT || header == IPPROTO_AH;
 }
 
+/* Steps over a bounded chain of them, up to a later fragment's; what comes behind, or a negative outcome. */
+static __always_inline int lb_skip_chain(struct lb_cursor *cursor, int header, struct lb_packet *packet)
+{
+	for (int i = 0;
+	     i < LB_V6_HEADERS && header >= 0 && lb_is_extension(header) && packet->part != LB_LATER_FRAGMENT;
+	     i++)
+		header = lb_skip_extension(cursor, header, packet);
+	return header;
+}
+
+static __always_inline enum lb_outcome lb_parse_icmp4(struct lb_cursor *cursor, struct lb_packet *packet)
+{
+	const struct lb_icmp4 *icmp = lb_take(cursor, sizeof(*icmp));
+	const struct iphdr *ip;
+
+	if (!icmp)
+		return LB_OUTCOME_malformed;
+	packet->echo = icmp->type == LB_ICMP4_ECHO ? LB_YES : LB_NO;
+	if (icmp->type != LB_ICMP4_UNREACHABLE && icmp->type != LB_ICMP4_TIME &&
+	    icmp->type != LB_ICMP4_PARAMETER)
+		return LB_OUTCOME_other_protocol;
+	packet->inner_network = lb_offset(cursor);
+	ip = lb_take(cursor, sizeof(*ip));
+	if (!ip || ip->version != 4 || !lb_skip_options(cursor, ip))
+		return LB_OUTCOME_malformed;
+	if (ip->frag_off & bpf_htons(LB_IP_OFFSET))
+		return LB_OUTCOME_fragment;
+	packet->outer_source = packet->tuple.source;
+	packet->outer_destination = packet->tuple.destination;
+	lb_mapped(&packet->tuple.destination, ip->saddr);
+	lb_mapped(&packet->tuple.source, ip->daddr);
+	return lb_parse_quoted(cursor, ip->protocol, packet);
+}
+
+static __always_inline enum lb_outcome lb_parse_icmp6(struct lb_cursor *cursor, struct lb_packet *packet)
+{
+	const struct icmp6hdr *icmp = lb_take(cursor, sizeof(*icmp));
+	const struct ipv6hdr *ip;
+	int header;
+
+	if (!icmp)
+		return LB_OUTCOME_malformed;
+	packet->echo = icmp->icmp6_type == ICMPV6_ECHO_REQUEST ? LB_YES : LB_NO;
+	if (icmp->icmp6_type < ICMPV6_DEST_UNREACH || icmp->icmp6_type > ICMPV6_PARAMPROB)
+		return LB_OUTCOME_other_protocol;
+	packet->inner_network = lb_offset(cursor);
+	ip = lb_take(cursor, sizeof(*ip));
+	if (!ip || ip->version != 6)
+		return LB_OUTCOME_malformed;
+	packet->outer_source = packet->tuple.source;
+	packet->outer_destination = packet->tuple.destination;
+	__builtin_memcpy(&packet->tuple.destination, &ip->saddr, 16);
+	__builtin_memcpy(&packet->tuple.source, &ip->daddr, 16);
+	header = lb_skip_chain(cursor, ip->nexthdr, packet);
+	if (header < 0)
+		return -header;
+	if (packet->part == LB_LATER_FRAGMENT)
+		return LB_OUTCOME_fragment;
+	packet->part = LB_WHOLE;
+	return lb_parse_quoted(cursor, (__u8)header, packet);
+}
+
+static __always_inline enum lb_outcome lb_parse_icmp(struct lb_cursor *cursor, struct lb_packet *packet)
+{
+	if (packet->part != LB_WHOLE)
+		return LB_OUTCOME_fragment;
+	if (packet->next == IPPROTO_ICMP && packet->tuple.family == LB_IPV4)
+		return lb_parse_icmp4(cursor, packet);
+	if (packet->next == IPPROTO_ICMPV6 && packet->tuple.family == LB_IPV6)
+		return lb_parse_icmp6(cursor, packet);
+	return LB_OUTCOME_other_protocol;
+}
+
+/* From the cursor at `packet->transport`: ports, steps, or what an ICMP error is about. */
+static __always_inline enum lb_outcome lb_parse_transport(struct lb_cursor *cursor, struct lb_packet *packet)
+{
+	if (packet->tuple.protocol == LB_ANY_PROTOCOL)
+		return lb_parse_icmp(cursor, packet);
+	if (packet->part == LB_LATER_FRAGMENT)
+		return LB_FINE;
+	switch (packet->tuple.protocol) {
+	case LB_TCP:
+		return lb_parse_tcp(cursor, packet);
+	case LB_UDP:
+		return lb_parse_udp(cursor, packet);
+	default:
+		return lb_parse_sctp(cursor, packet);
+	}
+}
+
+static __always_inline enum lb_outcome lb_transport_is(struct lb_cursor *cursor, __u8 protocol,
+						       struct lb_packet *packet)
+{
+	packet->transport = lb_offset(cursor);
+	if (packet->transport > LB_MAX_OFFSET - LB_REACH)
+		return LB_OUTCOME_other_protocol;
+	packet->next = protocol;
+	packet->tuple.protocol = lb_protocol_of(protocol);
+	return LB_FINE;
+}
+
+/* Segments of more than 64 KiB (BIG TCP) have zero in the length field. */
+static __always_inline __u16 lb_length(__u16 field, __u32 available)
+{
+	return !field && available > 0xffff ? 0xffff : field;
+}
+
+static __always_inline enum lb_outcome lb_parse_ipv4(struct lb_cursor *cursor, struct lb_packet *packet,
+						     __u32 available)
+{
+	const struct iphdr *ip = lb_take(cursor, sizeof(*ip));
+
+	if (!ip || ip->version != 4 || !lb_skip_options(cursor, ip))
+		return LB_OUTCOME_malformed;
+	packet->length = lb_length(bpf_ntohs(ip->tot_len), available);
+	if (packet->length > available || packet->length < ip->ihl * 4)
+		return LB_OUTCOME_malformed;
+	packet->part =
+		lb_part_of(ip->frag_off & bpf_htons(LB_IP_OFFSET), ip->frag_off & bpf_htons(LB_IP_MORE));
+	packet->id = ip->id;
+	lb_mapped(&packet->tuple.source, ip->saddr);
+	lb_mapped(&packet->tuple.destination, ip->daddr);
+	packet->tuple.family = LB_IPV4;
+	packet->hops = ip->ttl;
+	return lb_transport_is(cursor, ip->protocol, packet);
+}
+
 static __always_inline enum lb_outcome lb_parse_ipv6(struct lb_cursor *cursor, struct lb_packet *packet,
 						     __u32 available)
 {
@@ -434,13 +461,9 @@ static __always_inline enum lb_outcome lb_parse_ipv6(struct lb_cursor *cursor, s
 	__builtin_memcpy(&packet->tuple.destination, &ip->daddr, 16);
 	packet->tuple.family = LB_IPV6;
 	packet->hops = ip->hop_limit;
-	header = ip->nexthdr;
-	for (int i = 0; i < LB_V6_HEADERS && lb_is_extension(header) && packet->part != LB_LATER_FRAGMENT;
-	     i++) {
-		header = lb_skip_extension(cursor, header, packet);
-		if (header < 0)
-			return -header;
-	}
+	header = lb_skip_chain(cursor, ip->nexthdr, packet);
+	if (header < 0)
+		return -header;
 	/* What follows the packet in its frame, as padding does, is no header of it. */
 	if (lb_beyond(cursor, packet))
 		return LB_OUTCOME_malformed;

@@ -3,6 +3,9 @@
 #ifndef SLUICE_BPF_SKB_H
 #define SLUICE_BPF_SKB_H
 
+#include <bpf/bpf_core_read.h>
+
+#include "kernel.h"
 #include "rewrite.h"
 #include "work.h"
 
@@ -48,6 +51,9 @@ static __always_inline enum lb_outcome lb_skb_parse(struct __sk_buff *skb, struc
 	enum lb_outcome outcome = lb_skb_read(skb, packet);
 	__u32 linear = skb->data_end - skb->data;
 
+	/* The kernel has taken a tag out of the frame: what it holds is its VLAN's device's, whose programs see it next. */
+	if (skb->vlan_present)
+		return LB_OUTCOME_not_ip;
 	if (outcome != LB_OUTCOME_malformed || linear >= skb->len || linear >= LB_HEADERS)
 		return outcome;
 	if (bpf_skb_pull_data(skb, skb->len < LB_HEADERS ? skb->len : LB_HEADERS))
@@ -145,12 +151,55 @@ LB_FUNCTION int lb_skb_rewrite(struct __sk_buff *skb, const struct lb_work *work
 	return 0;
 }
 
+/* The kernel's own view of a packet (6.2), which costs no call. */
+void *bpf_cast_to_kern_ctx(void *ctx) __ksym __weak;
+
+static __always_inline int lb_sees_sums(void)
+{
+	return lb_config.skb_sums && bpf_ksym_exists(bpf_cast_to_kern_ctx);
+}
+
+static __always_inline enum lb_summed lb_summed_of(struct __sk_buff *skb)
+{
+	struct sk_buff *kernel = bpf_cast_to_kern_ctx(skb);
+
+	return BPF_CORE_READ_BITFIELD(kernel, ip_summed);
+}
+
+/*
+ * The same for a whole TCP or UDP packet with a checksum, where we see how it is summed: four times as fast without the
+ * helpers. A partial checksum covers the addresses only, and is no complement yet.
+ */
+static __always_inline int lb_skb_write(struct __sk_buff *skb, const struct lb_packet *packet,
+					const struct lb_tuple *to, __u32 hops)
+{
+	struct lb_change change = lb_change_of(&packet->tuple, to);
+	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	__u16 *check = data + lb_check_offset(packet);
+	enum lb_summed summed = lb_summed_of(skb);
+
+	if ((void *)(check + 1) > end || lb_write_headers(data, end, packet, to, change.addresses, hops))
+		return -1;
+	if (summed != LB_SUMMED_PARTLY)
+		lb_write_check(data, end, packet, change);
+	else
+		*check = lb_fold16((__u64)*check + change.addresses);
+	if (summed == LB_SUMMED_WHOLE)
+		bpf_csum_update(skb,
+				to->family == LB_IPV4 ? ~change.addresses : lb_hop_difference(LB_IPV6, hops));
+	return 0;
+}
+
 /* Is the packet, or each segment of it, too large for the device it would leave by? Notes that device's MTU. */
+static __always_inline int lb_exceeds(struct __sk_buff *skb, __u32 device, __u32 *mtu)
+{
+	return skb->len > LB_SMALL && bpf_check_mtu(skb, device, mtu, 0, BPF_MTU_CHK_SEGS) > 0;
+}
+
 static __always_inline int lb_too_big(struct __sk_buff *skb, struct lb_work *work)
 {
 	work->mtu = 0;
-	return skb->len > LB_SMALL &&
-	       bpf_check_mtu(skb, work->flow.track.device, &work->mtu, 0, BPF_MTU_CHK_SEGS) > 0;
+	return lb_exceeds(skb, work->flow.track.device, &work->mtu);
 }
 
 #endif

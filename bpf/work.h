@@ -31,7 +31,8 @@ struct lb_work {
 	__u64 hash;   /* keyed, of the packet's tuple, for source ports: the same for every retransmission */
 	__u32 device; /* interface index the packet is seen on */
 	__u32 backend_id;
-	__u32 hook;       /* enum lb_hook */
+	__u32 hook; /* enum lb_hook */
+	__u32 missed; /* enum lb_bool: the flow table was asked already, and has no flow of the packet's that acts here */
 	__u32 mtu;        /* of the way out, where the packet was too big for it */
 	__u32 masquerade; /* enum lb_bool: outside of choice C this client gets the node's address */
 	__u32 oldest_age; /* seconds, of the oldest unproven claim among the probes, plus one; 0: there is none */
@@ -57,6 +58,7 @@ static __always_inline struct lb_work *lb_work_of(enum lb_hook hook, __u32 devic
 	if (work) {
 		work->hook = hook;
 		work->device = device;
+		work->missed = LB_NO;
 	}
 	return work;
 }

@@ -24,7 +24,7 @@
 #define LB_ALIGN8 __attribute__((aligned(8)))
 
 /* The version of everything in this file. It names the pin directory: another layout, another directory. */
-#define LB_LAYOUT 2
+#define LB_LAYOUT 3
 
 /* Default sizes; the agent's options change them before the maps are made. */
 #define LB_MAX_FRONTENDS 65536
@@ -417,7 +417,7 @@ struct lb_node {
 	char zone[64];
 	char sockets[32];  /* what serves sockets, in words */
 	char packets[64];  /* what serves packets, in words */
-	char missing[128]; /* optional kernel features that are absent, and what is used instead */
+	char missing[192]; /* optional kernel features that are absent, and what is used instead */
 } LB_ALIGN8;
 
 /* ---- Configuration, set before load, in .rodata: the verifier folds it. ---- */
@@ -432,8 +432,10 @@ struct lb_config {
 	enum lb_bool fib_source;   /* the FIB look-up can say the source address */
 	enum lb_bool csum_ipv6;    /* BPF_F_IPV6 is known */
 	enum lb_bool ct_lookup;    /* the kernel's conntrack can be asked */
+	enum lb_bool skb_sums;     /* programs can see how a packet is summed */
 	enum lb_bool host_sockets; /* sockets of the host's network namespace only */
-	__u32 host_cookie_low;     /* network namespace cookie of the host */
+	__u8 pad[3];
+	__u32 host_cookie_low; /* network namespace cookie of the host */
 	__u32 host_cookie_high;
 };
 

@@ -175,6 +175,7 @@ Settings::Settings() {
   config.fib_source = LB_YES;
   config.csum_ipv6 = LB_YES;
   config.ct_lookup = LB_YES;
+  config.skb_sums = LB_YES;
 }
 
 struct Programs::Skeleton {

@@ -101,14 +101,14 @@ std::vector<Struct> structs() {
       STRUCT(lb_config, MEMBER(lb_config, clock_factor), MEMBER(lb_config, young_seconds),
              MEMBER(lb_config, first_port), MEMBER(lb_config, last_port), MEMBER(lb_config, high_first_port),
              MEMBER(lb_config, high_last_port), MEMBER(lb_config, fib_source), MEMBER(lb_config, csum_ipv6),
-             MEMBER(lb_config, ct_lookup), MEMBER(lb_config, host_sockets),
-             MEMBER(lb_config, host_cookie_low), MEMBER(lb_config, host_cookie_high)),
+             MEMBER(lb_config, ct_lookup), MEMBER(lb_config, skb_sums), MEMBER(lb_config, host_sockets),
+             MEMBER(lb_config, pad), MEMBER(lb_config, host_cookie_low), MEMBER(lb_config, host_cookie_high)),
       STRUCT(lb_stats, LB_OUTCOMES(COUNTER)),
   };
 }
 
 /// What programs keep for themselves between two of their own calls; the agent never reads it.
-const std::set<std::string> scratch{"lb_work"};
+const std::set<std::string> scratch{"lb_work", "lb_way_out"};
 
 /// The kernel gives these no BTF; so they are known by name.
 const std::set<std::string> without_btf{"lb_ports"};

@@ -48,6 +48,7 @@ void read_settings(const Words& words, Settings& settings) {
     config.fib_source = off("fib_source");
     config.csum_ipv6 = off("csum_ipv6");
     config.ct_lookup = off("ct_lookup");
+    config.skb_sums = off("skb_sums");
   } else {
     throw std::runtime_error("no such setting: " + words[1]);
   }
