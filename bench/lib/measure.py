@@ -1,33 +1,29 @@
 """What bench/lib/parts measures with, one command each; what it finds is one JSON object a line on standard output.
 
 usage: measure.py record PART KEY=VALUE...
+       measure.py add PART KEY=VALUE...        the same with the fields of standard input's JSON object
        measure.py say                          standard input's records in words
-       measure.py fill SERVICES ENDPOINTS NODE_PORT      that many services, with that many endpoints each, at the API server
-       measure.py programmed PID SECONDS       waits until the agent with that pid has programmed all, and is idle
-       measure.py start PEER SIZE PID          what its start took
-       measure.py changes PEER SIZE PID NETNS COUNT      one endpoint changed, COUNT times
-       measure.py load LABEL REQUESTS ENDPOINTS CSV HITS what hey and the server wrote
-Times are seconds, memory is bytes. The two agents are read in one way: by kube-proxy's metric of the last synchronisation, which
-both have, and by what the kernel says of their processes, children included."""
+       measure.py fill SIZE [NODE_PORT POLICY [PROTOCOL...]]   objects behind the API server; SIZE is SERVICESxENDPOINTS
+       measure.py manifests DIRECTORY ENDPOINTS...     the same as files: one service for each number, with TCP and UDP
+       measure.py programmed SECONDS           waits until the agent has programmed all, and is idle
+       measure.py start SIZE SEEN              what its start took
+       measure.py changes SIZE NETNS SEEN ENDPOINTS SLICES ROLLING RATE      what so many changes took
+       measure.py count NODE                   counts bytes between that address and the API server from here on
+       measure.py server PID                   what the API server has spent so far
+       measure.py served PID SIZE FILE         what it has spent since that was written to FILE, on an agent's start
+       measure.py cost PID SIZE COUNT RATE     what it spends on so many changes
+       measure.py load LABEL REQUESTS ENDPOINTS CSV HITS       what hey and the server wrote
+Times are seconds, memory is bytes. SEEN is what `bench_connect watch` writes."""
 
 import collections
 import csv
-import ipaddress
 import json
 import math
 import os
 import pathlib
-import re
 import statistics
 import sys
 import time
-import urllib.request
-
-METRICS = "http://127.0.0.1:10249/metrics"
-TICKS = os.sysconf("SC_CLK_TCK")
-SLICE = 100
-FIRST_ENDPOINT = ipaddress.IPv4Address("10.128.0.0")
-FIRST_SERVICE = ipaddress.IPv4Address("10.96.16.0")
 
 
 def emit(**fields):
@@ -41,8 +37,16 @@ def value_of(text):
         return text
 
 
+def pairs(words):
+    return {key: value_of(value) for key, _, value in (word.partition("=") for word in words)}
+
+
 def record(words):
-    emit(part=words[0], **{key: value_of(value) for key, _, value in (word.partition("=") for word in words[1:])})
+    emit(part=words[0], **pairs(words[1:]))
+
+
+def add(words):
+    emit(part=words[0], **pairs(words[1:]), **json.loads(sys.stdin.read()))
 
 
 def say(_):
@@ -52,95 +56,33 @@ def say(_):
                                for key, value in fields.items() if not isinstance(value, (list, dict))), flush=True)
 
 
-# ---- Objects ----
-
-def endpoint_address(service, index):
-    """Distinct for all services, of which several have at most 64 endpoints each."""
-    return str(FIRST_ENDPOINT + service * 64 + index)
-
-
-def fresh_address():
-    """One that no endpoint has had before, in the upper half of the range."""
-    return str(FIRST_ENDPOINT + (1 << 22) + int(time.time() * 8) % (1 << 22))
-
-
-def slice_of(service, number, count):
-    return {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
-            "metadata": {"name": f"load-{service}-{number}", "namespace": "default",
-                         "labels": {"kubernetes.io/service-name": f"load-{service}"}},
-            "ports": [{"name": "http", "port": 80, "protocol": "TCP"}],
-            "endpoints": [{"addresses": [endpoint_address(service, number * SLICE + index)],
-                           "conditions": {"ready": True, "serving": True, "terminating": False},
-                           "nodeName": f"node-{(number * SLICE + index) % 5000}", "zone": f"zone-{'abc'[index % 3]}"}
-                          for index in range(count)]}
-
-
-def service_of(service, node_port):
-    port = {"name": "http", "port": 80, "targetPort": 80, "protocol": "TCP"}
-    if node_port:
-        port["nodePort"] = node_port
-    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": f"load-{service}", "namespace": "default"},
-            "spec": {"type": "NodePort" if node_port else "ClusterIP", "clusterIP": str(FIRST_SERVICE + service), "ports": [port]}}
-
+# ---- A cluster's agent. What needs a control plane is imported where it is needed. ----
 
 def fill(words):
     import kube
-    services, endpoints, node_port = map(int, words)
-    api = kube.Api()
-    for service in range(services):
-        api.create(service_of(service, node_port))
-        for number in range(math.ceil(endpoints / SLICE)):
-            api.create(slice_of(service, number, min(SLICE, endpoints - number * SLICE)))
+    import objects
+    node_port, policy = (int(words[1]), words[2]) if len(words) > 2 else (0, "Cluster")
+    objects.fill(kube.Api(), objects.Size(words[0]), node_port, policy, words[3:] or ("TCP",))
 
 
-# ---- Agents ----
-
-def processor_seconds(pid):
-    """Of the process, its threads, and the children that it has waited for."""
-    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, fields[11:15])) / TICKS
-
-
-def started(pid):
-    """Unix time of its start."""
-    ticks = int(pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
-    boot = int(re.search(r"^btime (\d+)", pathlib.Path("/proc/stat").read_text(), re.M).group(1))
-    uptime = float(pathlib.Path("/proc/uptime").read_text().split()[0])
-    return max(boot, time.time() - uptime) + ticks / TICKS
-
-
-def resident(pid):
-    return int(re.search(r"^VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text(), re.M).group(1)) * 1024
-
-
-def last_sync():
-    """Unix time at which the agent had last brought the kernel up to date; 0 before the first time."""
-    with urllib.request.urlopen(METRICS, timeout=10) as answer:
-        text = answer.read().decode()
-    found = re.findall(r'^kubeproxy_sync_proxy_rules_last_timestamp_seconds(?:\{[^}]*ip_family="IPv4"[^}]*\})? (\S+)', text, re.M)
-    return max(map(float, found), default=0.0)
-
-
-def wait_idle(pid, quiet=1.0):
-    """Until it has computed nothing worth a tick in `quiet` seconds."""
-    before = processor_seconds(pid)
-    while True:
-        time.sleep(quiet)
-        now = processor_seconds(pid)
-        if now - before <= 0.02 * quiet:
-            return
-        before = now
+def manifests(words):
+    import objects
+    directory = pathlib.Path(words[0])
+    for service, endpoints in enumerate(map(int, words[1:])):
+        for name, thing in objects.documents(service, endpoints, ("TCP", "UDP")):
+            (directory / f"{name}.json").write_text(json.dumps(thing, separators=(",", ":")), encoding="ascii")
 
 
 def programmed(words):
-    pid, until = int(words[0]), time.monotonic() + float(words[1])
+    import agents
+    agent, until = agents.Agent(), time.monotonic() + float(words[0])
     while time.monotonic() < until:
         time.sleep(0.25)
-        if not os.path.exists(f"/proc/{pid}"):
+        if not agent.alive():
             sys.exit("the agent has ended")
         try:
-            if last_sync() > 0:
-                wait_idle(pid)
+            if agents.last_sync() > 0:
+                agent.wait_idle()
                 return
         except OSError:
             pass
@@ -148,45 +90,49 @@ def programmed(words):
 
 
 def start(words):
-    peer, size, pid = words[0], words[1], int(words[2])
-    emit(part="updates", what="start", peer=peer, size=size, seconds=round(last_sync() - started(pid), 4),
-         processor=processor_seconds(pid), resident=resident(pid))
+    import changes as work
+    emit(part="updates", peer=os.environ["PEER"], **work.start(*words))
 
 
 def changes(words):
     """Runs beside the API server; the agent's metrics are read in its own network namespace."""
-    import kube
-    peer, size, pid, netns, count = words[0], words[1], int(words[2]), words[3], int(words[4])
-    api = kube.Api()
-    slices = math.ceil(int(size.split("x")[1]) / SLICE)
-    inside = os.open(netns, os.O_RDONLY)
-    here = os.open("/proc/self/ns/net", os.O_RDONLY)
-    for change in range(1, count + 1):
-        path = kube.path_of("EndpointSlice", "default", f"load-0-{change * 7 % slices}")
-        address = fresh_address()
-        before = processor_seconds(pid)
-        sent = time.time()
-        api.json("PATCH", path, [{"op": "replace", "path": "/endpoints/3/addresses/0", "value": address}],
-                 "application/json-patch+json")
-        time.sleep(1)
-        wait_idle(pid)
-        spent = processor_seconds(pid) - before
-        api.connection.close()
-        os.setns(inside, os.CLONE_NEWNET) if hasattr(os, "setns") else set_namespace(inside)
-        seconds = last_sync() - sent
-        os.setns(here, os.CLONE_NEWNET) if hasattr(os, "setns") else set_namespace(here)
-        if seconds <= 0:
-            sys.exit(f"{peer} did not take the change in")
-        emit(part="updates", what="one endpoint", peer=peer, size=size, seconds=round(seconds, 5), processor=round(spent, 3),
-             resident=resident(pid))
+    import changes as work
+    size, netns, seen, *numbers = words
+    endpoints, slices, rolling, rate = map(int, numbers)
+    made = work.Changes(size, netns, seen)
+
+    def tell(found):
+        emit(part="updates", peer=made.agent.name, size=size, **found)
+
+    for _ in range(endpoints):
+        tell(made.one("one endpoint", lambda: made.replace(0)))
+    for _ in range(slices):
+        tell(made.one("one slice", made.replace_slice))
+    if rolling:
+        tell(made.rolling(rolling, rate))
 
 
-def set_namespace(descriptor):
-    """os.setns came with Python 3.12."""
-    import ctypes
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.setns(descriptor, 0x40000000) != 0:
-        raise OSError(ctypes.get_errno(), "setns")
+def count(words):
+    import apiserver
+    apiserver.count(words[0])
+
+
+def server(words):
+    import apiserver
+    emit(**apiserver.Server(words[0]).figures())
+
+
+def served(words):
+    import apiserver
+    pid, size, before = words
+    found = apiserver.difference(apiserver.Server(pid).figures(), json.loads(pathlib.Path(before).read_text(encoding="ascii")))
+    emit(part="cost", peer=os.environ["PEER"], what="start", size=size, **found)
+
+
+def cost(words):
+    import apiserver
+    pid, size, number, rate = words
+    emit(part="cost", peer=os.environ["PEER"], **apiserver.cost_of_changes(apiserver.Server(pid), size, int(number), float(rate)))
 
 
 # ---- Load ----
@@ -221,5 +167,5 @@ def load(words):
     emit(**fields)
 
 
-COMMANDS = {"record": record, "say": say, "fill": fill, "programmed": programmed, "start": start, "changes": changes, "load": load}
-COMMANDS[sys.argv[1]](sys.argv[2:])
+COMMANDS = (record, add, say, fill, manifests, programmed, start, changes, count, server, served, cost, load)
+{command.__name__: command for command in COMMANDS}[sys.argv[1]](sys.argv[2:])

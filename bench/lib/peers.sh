@@ -1,22 +1,29 @@
-# The measurements that need a cluster: objects of a given size, kube-proxy and Sluice one after the other on the same node,
-# load from a client. Sourced by bench/lib/parts.
+# What the measurements with a cluster share: objects of a given size, kube-proxy and Sluice one after the other on the same node,
+# servers and clients. Sourced by bench/lib/parts.
 # shellcheck shell=bash
 
 # One server answers for every endpoint: the addresses are routed to the loopback of a worker.
 ENDPOINT_RANGE=10.128.0.0/9
 NODE_ADDRESS=10.0.0.10 BENCH_PORT=32301
-PEER='' PEER_LOG=''
+PEER='' PEER_PID='' PEER_LOG='' PEER_CGROUP='' PEER_CALLS=''
+PEERS=0
+export BENCH_SYSCALLS=$BUILD_ROOT/bench/bench_syscalls
 
 measure() { lab_in control env E2E_KUBE="$CLUSTER" PYTHONPATH="$E2E" python3 "$SLUICE_ROOT/bench/lib/measure.py" "$@"; }
-on_node() { lab_in node python3 "$SLUICE_ROOT/bench/lib/measure.py" "$@"; }
+on_node() { lab_in node env PYTHONPATH="$E2E" python3 "$SLUICE_ROOT/bench/lib/measure.py" "$@"; }
 
-bench_cluster() {
-	cluster_up bench
+# endpoint_ways: to the one server behind all endpoints, and back.
+endpoint_ways() {
 	ip -n "$LAB-worker-a" route add local "$ENDPOINT_RANGE" dev lo
 	ip -n "$LAB-node" route add "$ENDPOINT_RANGE" via 10.0.0.21
 	ip -n "$LAB-client" route add "$ENDPOINT_RANGE" via "$NODE_ADDRESS"
 	# Answers of a direct request take the way that those of a service do.
 	ip -n "$LAB-worker-a" route replace 10.0.0.100/32 via "$NODE_ADDRESS"
+}
+
+bench_cluster() {
+	cluster_up bench
+	endpoint_ways
 }
 
 server_starts() {
@@ -39,10 +46,24 @@ server_starts() {
 	lab_wait 10 lab_in worker-a curl -fsS -m 1 http://127.0.0.1/ || die "nginx does not start: $(cat "$LAB_DIR/nginx.log")"
 }
 
-# peer_starts NAME: kube-proxy in a mode (iptables, nftables), or sluice (with tc, or xdp), on node; waits until all is programmed.
+# peer_run NAME COMMAND...: on node, in a cgroup that it and its children have to themselves; counted where PEER_CALLS says so.
+peer_run() {
+	PEER=$1 PEER_LOG=$LAB_DIR/peer-$1.log PEER_CGROUP=$LAB_CGROUP/node/peer-$((++PEERS))
+	mkdir "$PEER_CGROUP"
+	if [[ -n $PEER_CALLS ]]; then
+		rm -rf "$PEER_CALLS"
+		"$BENCH_SYSCALLS" begin "$PEER_CGROUP" "$PEER_CALLS" || rm -rf "$PEER_CALLS"
+	fi
+	# shellcheck disable=SC2016  # expanded inside
+	lab_start node "peer-$1.log" bash -c 'echo $$ >"$1/cgroup.procs" && shift && exec "$@"' peer "$PEER_CGROUP" "${@:2}"
+	PEER_PID=$LAB_STARTED
+	export PEER PEER_PID PEER_CGROUP PEER_CALLS
+}
+
+# peer_starts NAME [OPTION...]: kube-proxy in a mode (iptables, nftables), or sluice (with tc, or xdp) with more options, on node;
+# waits until all is programmed.
 peer_starts() {
-	local seconds=180
-	PEER=$1 PEER_LOG=$LAB_DIR/peer-$1.log
+	local xdp=off
 	case $1 in
 	iptables | nftables)
 		kubeconfig "$CLUSTER/kube-proxy.kubeconfig" "$API" "certificate kube-proxy"
@@ -57,16 +78,15 @@ peer_starts() {
 			healthzBindAddress: 127.0.0.1:10256
 			metricsBindAddress: 127.0.0.1:10249
 		YAML
-		lab_start node "peer-$1.log" "$PARTNERS/kube-proxy" --config "$CLUSTER/kube-proxy.conf"
+		peer_run "$1" "$PARTNERS/kube-proxy" --config "$CLUSTER/kube-proxy.conf"
 		;;
 	sluice | sluice-xdp)
-		lab_start node "peer-$1.log" "$SLUICE" agent --kubeconfig "$CLUSTER/agent.conf" --node node --devices eth0 \
-			--xdp "$([[ $1 == sluice ]] && echo off || echo native)" --cgroup "$LAB_CGROUP" --pins "$LAB_PINS" \
-			--health 127.0.0.1:10256 --metrics 127.0.0.1:10249
+		[[ $1 == sluice ]] || xdp=native
+		peer_run "$1" "$SLUICE" agent --kubeconfig "$CLUSTER/agent.conf" --node node --devices "$LAB_DEVICES" \
+			--xdp "$xdp" --cgroup "$LAB_CGROUP" --pins "$LAB_PINS" --health 127.0.0.1:10256 --metrics 127.0.0.1:10249 "${@:2}"
 		;;
 	esac
-	PEER_PID=$LAB_STARTED
-	on_node programmed "$PEER_PID" "$seconds" || {
+	on_node programmed "${PEER_PATIENCE:-180}" || {
 		tail -n 20 "$PEER_LOG"
 		return 1
 	}
@@ -82,74 +102,18 @@ peer_ends() {
 		;;
 	*) rm -rf "$LAB_PINS" ;;
 	esac
+	[[ -z $PEER_CALLS ]] || rm -rf "$PEER_CALLS"
+	# What one agent's flows left would be in the way of the next one's.
+	lab_in node conntrack -F >/dev/null 2>&1 || true
+	PEER=''
 	return 0
 }
 
-# ---- One NodePort service with 100,000 endpoints, as published at KubeCon EU 2020. ----
+# keep PART [KEY=VALUE...]: standard input's records, one JSON object a line, to the results and in words.
+keep() { tee -a "$RECORDS" | python3 "$SLUICE_ROOT/bench/lib/measure.py" say; }
 
-# load WHO URL REQUESTS LABEL: one run of hey, every request on its own connection.
-load() {
-	: >"$LAB_DIR/hits"
-	sleep 1
-	lab_in "$1" hey -n "$3" -c 8 -t 20 -disable-keepalive -o csv "$2" >"$LAB_DIR/hey.csv" 2>"$LAB_DIR/hey.err" ||
-		die "hey fails: $(cat "$LAB_DIR/hey.err")"
-	sleep 2 # until the server has written its log
-	python3 "$SLUICE_ROOT/bench/lib/measure.py" load "$4" "$3" "$ENDPOINTS" "$LAB_DIR/hey.csv" "$LAB_DIR/hits" | tee -a "$RECORDS" |
-		python3 "$SLUICE_ROOT/bench/lib/measure.py" say
-}
-
-part_workload() {
-	# hey gives each of its clients the same number, rounded down.
-	local round requests=$((REQUESTS / 80 * 80))
-	bench_cluster
-	measure fill 1 "$ENDPOINTS" "$BENCH_PORT"
-	server_starts
-	lab_offload off
-	for ((round = 1; round <= ROUNDS; round++)); do
-		load client http://10.128.0.1/ "$requests" "client direct"
-		load node http://10.128.0.1/ "$requests" "node direct"
-		peer_starts nftables || die "kube-proxy (nftables) does not get ready"
-		load client "http://$NODE_ADDRESS:$BENCH_PORT/" "$requests" "client kube-proxy nftables"
-		peer_ends
-		peer_starts sluice || die "sluice does not get ready"
-		load client "http://$NODE_ADDRESS:$BENCH_PORT/" "$requests" "client sluice tc"
-		load node "http://$NODE_ADDRESS:$BENCH_PORT/" "$requests" "node sluice socket"
-		peer_ends
-		peer_starts sluice-xdp || die "sluice (XDP) does not get ready"
-		load client "http://$NODE_ADDRESS:$BENCH_PORT/" "$requests" "client sluice xdp"
-		peer_ends
-	done
-	# Ten times slower, and no peer for anything but the published figures.
-	if peer_starts iptables; then
-		load client "http://$NODE_ADDRESS:$BENCH_PORT/" $((requests / 10)) "client kube-proxy iptables"
-		peer_ends
-	else
-		skipped "workload iptables" "kube-proxy (iptables) does not get ready"
-		peer_ends
-	fi
-	cluster_down
-}
-
-# ---- What a change costs. ----
-
-part_updates() {
-	local size round peer
-	for size in $SIZES; do
-		bench_cluster
-		measure fill "${size%x*}" "${size#*x}" 0
-		for ((round = 1; round <= ROUNDS; round++)); do
-			for peer in nftables sluice; do
-				if ! peer_starts "$peer"; then
-					skipped "updates $size" "$peer does not get ready"
-					peer_ends
-					continue
-				fi
-				on_node start "$peer" "$size" "$PEER_PID" | tee -a "$RECORDS" | python3 "$SLUICE_ROOT/bench/lib/measure.py" say
-				measure changes "$peer" "$size" "$PEER_PID" "/run/netns/$LAB-node" 5 | tee -a "$RECORDS" |
-					python3 "$SLUICE_ROOT/bench/lib/measure.py" say
-				peer_ends
-			done
-		done
-		cluster_down
-	done
+# not_ready PART: the peer that was started did not get ready; says so in the results.
+not_ready() {
+	skipped "$1" "$PEER does not get ready"
+	peer_ends
 }

@@ -1,0 +1,62 @@
+// What the two ends of a measured connection share: IPv4 ends, errors as exceptions, and the clock. For
+// bench/connect.cpp and bench/serve.cpp.
+#pragma once
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "maps/map.hpp"
+
+namespace lb::bench {
+
+using Clock = std::chrono::steady_clock;
+
+/// What a server writes into each connection before it closes it: the address at which it was reached.
+using Answer = in_addr_t;
+
+inline int must(int value, const char* what) {
+  if (value < 0) throw std::runtime_error(std::string(what) + ": " + std::strerror(errno));
+  return value;
+}
+
+inline std::uint32_t number(std::string_view text) {
+  std::uint32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size())
+    throw std::runtime_error("is no number: " + std::string(text));
+  return value;
+}
+
+/// `skip` addresses behind that one.
+inline sockaddr_in end_of(const char* address, std::uint32_t port, std::uint32_t skip = 0) {
+  sockaddr_in end{};
+  end.sin_family = AF_INET;
+  end.sin_port = htons(static_cast<std::uint16_t>(port));
+  if (::inet_pton(AF_INET, address, &end.sin_addr) != 1)
+    throw std::runtime_error("is no IPv4 address: " + std::string(address));
+  end.sin_addr.s_addr = htonl(ntohl(end.sin_addr.s_addr) + skip);
+  return end;
+}
+
+inline maps::Fd socket_of(int type) {
+  return maps::Fd(must(::socket(AF_INET, type | SOCK_CLOEXEC, 0), "socket"));
+}
+
+inline const sockaddr* plain(const sockaddr_in& end) { return reinterpret_cast<const sockaddr*>(&end); }
+
+inline double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+}  // namespace lb::bench

@@ -1,0 +1,324 @@
+// Packets of established flows, as fast as they go, and how many of them arrive. The sender is the kernel's
+// own test run with live frames, or a UDP socket; the receiver is a program at the last device, so that no
+// socket there is the bottleneck. Flow n comes from address 10.64.0.0 + n, port 5000, whoever sends it.
+//
+// usage: bench_frames receive DEVICE DIRECTORY       answers and counts at DEVICE; pins into DIRECTORY
+// (remove it to end)
+//        bench_frames swallow DEVICE DIRECTORY       ends at DEVICE what comes back to live frames
+//        bench_frames open DIRECTORY DEVICE MAC PROTOCOL ADDRESS PORT FLOWS
+//          each flow's first packets, both ways, by live frames out of DEVICE to its neighbour MAC; PROTOCOL
+//          is tcp or udp
+//        bench_frames live DIRECTORY DEVICE MAC PROTOCOL ADDRESS PORT FLOWS SECONDS
+//        bench_frames socket DIRECTORY ADDRESS PORT FLOWS SECONDS
+//          one JSON object: packets a second, sent and received
+#include "bench/frames.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <fmt/format.h>
+#include <linux/bpf.h>
+#include <net/if.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "bench/ends.hpp"
+#include "tests/prog/packets_build.hpp"
+
+namespace lb::bench::skeleton {
+#include "bpf/frames.skel.h"
+}
+
+namespace lb::bench {
+namespace {
+
+using Program = std::unique_ptr<skeleton::frames, decltype(&skeleton::frames__destroy)>;
+
+constexpr std::uint32_t burst = 64;       // packets a system call of the socket
+constexpr std::uint32_t opening = 1000;   // flows whose first packets go together
+constexpr std::uint32_t chunk = 100'000;  // frames a test run
+
+Program load() {
+  Program program(skeleton::frames__open_and_load(), skeleton::frames__destroy);
+  if (!program) throw std::runtime_error("the kernel refuses the programs");
+  return program;
+}
+
+std::uint32_t device_of(const std::string& name) {
+  const auto index = ::if_nametoindex(name.c_str());
+  if (index == 0) throw std::runtime_error("there is no device " + name);
+  return index;
+}
+
+// ---- What stays at a device. ----
+
+void keep(bpf_link* link, const std::string& path) {
+  must(link == nullptr ? -1 : bpf_link__pin(link, path.c_str()), path.c_str());
+  bpf_link__disconnect(link);
+  bpf_link__destroy(link);
+}
+
+void receive(char** words) {
+  const auto program = load();
+  const auto device = static_cast<int>(device_of(words[0]));
+  const std::string directory = words[1];
+  std::filesystem::create_directory(directory);
+  keep(bpf_program__attach_xdp(program->progs.lb_receive, device), directory + "/receive");
+  keep(bpf_program__attach_tcx(program->progs.lb_answer, device, nullptr), directory + "/answer");
+  must(bpf_map__pin(program->maps.received, (directory + "/received").c_str()), "pinning");
+}
+
+void swallow(char** words) {
+  const auto program = load();
+  keep(bpf_program__attach_xdp(program->progs.lb_swallow, static_cast<int>(device_of(words[0]))),
+       words[1] + std::string("/swallow"));
+}
+
+/// How many packets of data have arrived so far.
+class Received {
+ public:
+  explicit Received(const std::string& directory)
+      : map_(must(bpf_obj_get((directory + "/received").c_str()), "received")) {}
+  [[nodiscard]] std::uint64_t count() const {
+    std::vector<std::uint64_t> each(static_cast<std::size_t>(must(libbpf_num_possible_cpus(), "processors")));
+    const std::uint32_t first = 0;
+    must(bpf_map_lookup_elem(map_.get(), &first, each.data()), "received");
+    return std::accumulate(each.begin(), each.end(), std::uint64_t{0});
+  }
+
+ private:
+  maps::Fd map_;
+};
+
+// ---- Live frames. ----
+
+enum class Kind : std::uint8_t { open = LB_FRAME_OPEN, data = LB_FRAME_DATA };
+
+test::Address mapped(in_addr_t address) {
+  test::Address bytes{};
+  bytes[10] = bytes[11] = 0xff;
+  std::memcpy(bytes.data() + 12, &address, sizeof(address));
+  return bytes;
+}
+
+test::Mac mac_of(const char* text) {
+  test::Mac mac{};
+  std::array<unsigned, 6> parts{};
+  if (std::sscanf(text, "%x:%x:%x:%x:%x:%x", &parts[0], &parts[1], &parts[2], &parts[3], &parts[4],
+                  &parts[5]) != 6)
+    throw std::runtime_error("is no MAC address: " + std::string(text));
+  std::ranges::transform(parts, mac.begin(), [](unsigned part) { return static_cast<std::uint8_t>(part); });
+  return mac;
+}
+
+test::Mac own_mac(const char* device) {
+  const auto socket = socket_of(SOCK_DGRAM);
+  ifreq request{};
+  std::string(device).copy(request.ifr_name, IFNAMSIZ - 1);
+  must(::ioctl(socket.get(), SIOCGIFHWADDR, &request), device);
+  test::Mac mac{};
+  std::memcpy(mac.data(), request.ifr_hwaddr.sa_data, mac.size());
+  return mac;
+}
+
+/// Frames out of a device, as many as asked, of so many flows in turn.
+class Sender {
+ public:
+  /// DEVICE MAC PROTOCOL ADDRESS PORT
+  explicit Sender(char** words)
+      : program_(load()), device_(device_of(words[0])), own_(own_mac(words[0])), next_(mac_of(words[1])) {
+    const auto target = end_of(words[3], number(words[4]));
+    tuple_.protocol = words[2] == std::string("tcp") ? IPPROTO_TCP : IPPROTO_UDP;
+    tuple_.source = {mapped(htonl(LB_FRAME_CLIENTS)), LB_FRAME_CLIENT_PORT};
+    tuple_.destination = {mapped(target.sin_addr.s_addr), ntohs(target.sin_port)};
+  }
+
+  void choose(Kind kind, std::uint32_t first, std::uint32_t flows) {
+    auto frame = build(tuple_, body_of(kind));
+    if (frame.size() != LB_FRAME_BYTES) throw std::runtime_error("a frame of another size");
+    test::set_macs(frame, own_, next_);
+    std::memcpy(program_->bss->lb_frame, frame.data(), frame.size());
+    program_->bss->lb_first = first;
+    program_->data->lb_flows = flows;
+  }
+
+  void send(std::uint32_t count) {
+    std::array<std::uint8_t, LB_FRAME_BYTES> frame{};
+    xdp_md context{};
+    context.data_end = LB_FRAME_BYTES;
+    context.ingress_ifindex = device_;
+    bpf_test_run_opts options{};
+    options.sz = sizeof(options);
+    options.data_in = frame.data();
+    options.data_size_in = LB_FRAME_BYTES;
+    options.ctx_in = &context;
+    options.ctx_size_in = sizeof(context);
+    options.repeat = static_cast<int>(count);
+    options.flags = BPF_F_TEST_XDP_LIVE_FRAMES;
+    must(bpf_prog_test_run_opts(bpf_program__fd(program_->progs.lb_send), &options), "sending frames");
+  }
+
+ private:
+  [[nodiscard]] test::Body body_of(Kind kind) const {
+    const bool tcp = tuple_.protocol == IPPROTO_TCP;
+    const std::size_t headers = 14 + 20 + (tcp ? 20 : 8);
+    test::Body body{};
+    body.payload.assign(LB_FRAME_BYTES - headers, static_cast<std::uint8_t>(kind));
+    body.flags = kind == Kind::open ? test::syn : test::ack;
+    body.sequence = kind == Kind::open ? 0 : 1;
+    body.acknowledged = kind == Kind::open ? 0 : LB_FRAME_SEQUENCE + 1;
+    return body;
+  }
+
+  Program program_;
+  std::uint32_t device_;
+  test::Mac own_, next_;
+  test::Tuple tuple_{};
+};
+
+/// A few together, because not every table has room for all of them while they are young.
+void open(char** words) {
+  const Received received(words[0]);
+  Sender sender(words + 1);
+  const auto flows = number(words[6]);
+  const auto before = received.count();
+  for (std::uint32_t first = 0; first < flows; first += opening) {
+    const auto now = std::min(opening, flows - first);
+    for (const auto kind : {Kind::open, Kind::data}) {
+      sender.choose(kind, first, now);
+      sender.send(now);
+    }
+  }
+  const auto arrived = received.count() - before;
+  if (arrived * 100 < std::uint64_t{flows} * 99)
+    throw std::runtime_error(fmt::format("of {} flows only {} were opened", flows, arrived));
+}
+
+/// Always the same processor: what else runs may have the other one.
+void stay() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(static_cast<unsigned>(::sched_getcpu()), &set);
+  ::sched_setaffinity(0, sizeof(set), &set);
+}
+
+/// `step` sends some packets and says how many.
+void measure(const std::string& directory, double seconds, const std::function<std::uint64_t()>& step) {
+  const Received received(directory);
+  stay();
+  step();
+  const auto before = received.count();
+  const auto begin = Clock::now();
+  std::uint64_t sent = 0;
+  while (seconds_since(begin) < seconds) sent += step();
+  const double took = seconds_since(begin);
+  const auto arrived = received.count() - before;
+  fmt::print(R"({{"sent": {:.6g}, "received": {:.6g}}})"
+             "\n",
+             static_cast<double>(sent) / took, static_cast<double>(arrived) / took);
+}
+
+void live(char** words) {
+  Sender sender(words + 1);
+  sender.choose(Kind::data, 0, number(words[6]));
+  measure(words[0], number(words[7]), [&] {
+    sender.send(chunk);
+    return chunk;
+  });
+}
+
+// ---- A UDP socket. ----
+
+/// Messages that differ by their source address.
+class Burst {
+ public:
+  explicit Burst(std::uint32_t flows) : flows_(flows) {
+    for (std::uint32_t at = 0; at < burst; ++at) {
+      auto& header = messages_[at].msg_hdr;
+      header.msg_iov = &payload_;
+      header.msg_iovlen = 1;
+      if (flows == 1) continue;
+      header.msg_control = &controls_[at];
+      header.msg_controllen = sizeof(controls_[at]);
+      auto* control = CMSG_FIRSTHDR(&header);
+      control->cmsg_level = IPPROTO_IP;
+      control->cmsg_type = IP_PKTINFO;
+      control->cmsg_len = CMSG_LEN(sizeof(in_pktinfo));
+    }
+  }
+
+  std::uint64_t send(int socket) {
+    for (std::uint32_t at = 0; flows_ > 1 && at < burst; ++at) {
+      in_pktinfo from{};
+      from.ipi_spec_dst.s_addr = htonl(LB_FRAME_CLIENTS + next_);
+      std::memcpy(CMSG_DATA(CMSG_FIRSTHDR(&messages_[at].msg_hdr)), &from, sizeof(from));
+      next_ = next_ + 1 < flows_ ? next_ + 1 : 0;
+    }
+    return static_cast<std::uint64_t>(must(::sendmmsg(socket, messages_.data(), burst, 0), "sendmmsg"));
+  }
+
+ private:
+  struct alignas(cmsghdr) Control {
+    std::array<char, CMSG_SPACE(sizeof(in_pktinfo))> bytes;
+  };
+  std::uint32_t flows_, next_ = 0;
+  std::array<char, 22> data_ = [] {
+    std::array<char, 22> bytes{};
+    bytes.fill(LB_FRAME_DATA);
+    return bytes;
+  }();
+  iovec payload_{data_.data(), data_.size()};
+  std::array<Control, burst> controls_{};
+  std::array<mmsghdr, burst> messages_{};
+};
+
+void by_socket(char** words) {
+  const auto flows = number(words[3]);
+  const auto socket = socket_of(SOCK_DGRAM);
+  const auto own = end_of(flows == 1 ? "10.64.0.0" : "0.0.0.0", LB_FRAME_CLIENT_PORT);
+  must(::bind(socket.get(), plain(own), sizeof(own)), "bind");
+  const auto target = end_of(words[1], number(words[2]));
+  must(::connect(socket.get(), plain(target), sizeof(target)), "connect");
+  Burst messages(flows);
+  measure(words[0], number(words[4]), [&] { return messages.send(socket.get()); });
+}
+
+int run(int count, char** words) {
+  struct Command {
+    std::function<void(char**)> what;
+    int words;
+  };
+  const std::map<std::string, Command> commands = {{"receive", {receive, 2}},
+                                                   {"swallow", {swallow, 2}},
+                                                   {"open", {open, 7}},
+                                                   {"live", {live, 8}},
+                                                   {"socket", {by_socket, 5}}};
+  const auto command = count > 1 ? commands.find(words[1]) : commands.end();
+  if (command == commands.end() || count != command->second.words + 2)
+    throw std::runtime_error("usage: see the first lines of bench/frames.cpp");
+  command->second.what(words + 2);
+  return 0;
+}
+
+}  // namespace
+}  // namespace lb::bench
+
+int main(int count, char** words) {
+  try {
+    return lb::bench::run(count, words);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "bench_frames: {}\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,295 @@
+// What a packet costs when there are many flows, and when there are many services, in nanoseconds by
+// BPF_PROG_TEST_RUN. (Many endpoints: bench/programs.cpp.) Run as root, with the machine idle.
+//
+// The services form a ring, in an order that jumps: the backend of one is the frontend of the next. So a
+// packet that the program has rewritten is the next flow's packet, and a test run, which repeats on the same
+// buffer, goes through as many flows as the packet has hops left: a chain. Each chain begins with a client of
+// its own, and a batch is one chain, drawn at random. It counts only if the outcome's counter rose by exactly
+// its length.
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <net/if.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "tests/prog/harness.hpp"
+#include "tests/prog/packets_build.hpp"
+
+namespace lb::bench {
+namespace {
+
+using namespace lb::test;
+
+constexpr int rounds = 9;
+constexpr std::uint32_t batches = 100;      // of one round
+constexpr std::uint32_t chain_flows = 200;  // below the TTL
+constexpr std::uint32_t new_flows = 64;     // of one batch
+constexpr std::uint32_t slots_each = 4;
+constexpr std::uint32_t first_frontend = 0xc6120000;  // 198.18.0.0/15
+constexpr std::uint32_t first_client = 0x0a000000;    // 10.0.0.0/8
+constexpr std::uint16_t service_port = 80, client_port = 5000;
+
+Address mapped(std::uint32_t address) {
+  Address bytes{};
+  bytes[10] = bytes[11] = 0xff;
+  const auto network = htonl(address);
+  std::memcpy(bytes.data() + 12, &network, sizeof(network));
+  return bytes;
+}
+
+void demand(bool met, const std::string& what) {
+  if (!met) throw std::runtime_error(what);
+}
+
+/// One device, behind whose one neighbour everybody is.
+std::uint32_t make_network() {
+  run_ip(
+      "link add growth0 type veth peer name growth0p\nlink set growth0 up\nlink set growth0p up\n"
+      "address add 192.0.2.1/24 dev growth0\n"
+      "neighbour replace 192.0.2.10 lladdr 02:01:00:00:00:01 dev growth0 nud permanent\n"
+      "route add default via 192.0.2.10 dev growth0\n");
+  return ::if_nametoindex("growth0");
+}
+
+struct Shape {
+  std::uint32_t services;
+  std::uint32_t flows;
+};
+
+/// The services of a shape, with its flows established.
+class Ring {
+ public:
+  Ring(Shape shape, std::uint32_t device)
+      : programs_(settings_of(shape)),
+        device_(device),
+        next_(order_of(shape.services)),
+        random_(shape.flows) {
+    demand(!programs_.devices.put(device, {.kind = LB_OUTWARD, .pad = {}, .check = lb_device_check(device)},
+                                  maps::Put::any),
+           "a map refuses the device");
+    demand(!maps::raw::put(programs_.map("lb_ports"), &device, &device, maps::Put::any), "lb_ports");
+    for (std::uint32_t number = 0; number < shape.services; ++number) add_service(number);
+    chains_ = (shape.flows + chain_flows - 1) / chain_flows;
+    for (std::uint32_t chain = 0; chain < chains_; ++chain)
+      establish(chain, std::min(chain_flows, shape.flows));
+    attach();
+  }
+
+  /// A program that is attached nowhere costs two grace periods a run.
+  void attach() { attach_xdp(device_, programs_.program(Hook::xdp)); }
+
+  /// XDP leaves tc a packet of each flow that tc has not seen for seconds; now it has seen all.
+  void refresh() {
+    for (std::uint32_t chain = 0; chain < chains_; ++chain)
+      run(Hook::tc_in, build(first_of(chain), {.hops = 255}), chain_flows, LB_OUTCOME_flow_redirect);
+  }
+
+  /// Nanoseconds a packet of one chain of established flows; 0 where the batch does not count.
+  double established(Hook hook) {
+    const auto outcome = hook == Hook::xdp ? LB_OUTCOME_flow_xdp : LB_OUTCOME_flow_redirect;
+    const auto chain = static_cast<std::uint32_t>(random_() % chains_);
+    return run(hook, build(first_of(chain), {.hops = 255}), chain_flows, outcome);
+  }
+
+  /// The same of flows that are new, from an address that had none.
+  double opened(Hook hook) {
+    const auto outcome = hook == Hook::xdp ? LB_OUTCOME_new_xdp : LB_OUTCOME_new_remote;
+    const auto drawn = static_cast<std::uint32_t>(random_());
+    set_source(first_client + 0x800000 + (drawn % 0x7fffff));
+    auto tuple = first_of(0);
+    tuple.destination.address = frontend(drawn % static_cast<std::uint32_t>(next_.size()));
+    tuple.source.address = mapped(first_client + 0x700000 + (drawn % 0xfffff));
+    return run(hook, build(tuple, {.hops = 255, .flags = syn}), new_flows, outcome);
+  }
+
+ private:
+  static Settings settings_of(Shape shape) {
+    Settings settings;
+    settings.slots = settings.backends = shape.services * slots_each + 64;
+    settings.flows = std::max<std::uint32_t>(LB_MAX_FLOWS, shape.flows * 2 + shape.flows / 4);
+    settings.young = LB_MAX_YOUNG;
+    settings.config.fib_source = LB_NO;
+    settings.config.first_port = 1024;
+    settings.config.last_port = 65535;
+    settings.config.high_first_port = settings.config.high_last_port = 0;
+    return settings;
+  }
+
+  /// Who comes after whom: one ring through all.
+  static std::vector<std::uint32_t> order_of(std::uint32_t services) {
+    std::vector<std::uint32_t> shuffled(services);
+    std::iota(shuffled.begin(), shuffled.end(), 0U);
+    std::ranges::shuffle(shuffled, std::mt19937_64(services));
+    std::vector<std::uint32_t> next(services);
+    for (std::size_t at = 0; at < services; ++at) next[shuffled[at]] = shuffled[(at + 1) % services];
+    return next;
+  }
+
+  static Address frontend(std::uint32_t number) { return mapped(first_frontend + number); }
+
+  static Tuple first_of(std::uint32_t chain) {
+    return {4, 6, {mapped(first_client + chain + 1), client_port}, {frontend(0), service_port}};
+  }
+
+  void add_service(std::uint32_t number) {
+    lb_backend backend{};
+    const auto target = frontend(next_[number]);
+    std::memcpy(backend.address, target.data(), target.size());
+    backend.service = number + 1;
+    backend.in_cluster = backend.serving = LB_YES;
+    backend.port = service_port;
+    const std::uint32_t first = number * slots_each;
+    for (std::uint32_t at = first; at < first + slots_each; ++at) {
+      programs_.backends.store(at + 1, backend);
+      programs_.slots.store(at, at + 1);
+    }
+    lb_service service{};
+    service.cluster = {first, slots_each};
+    programs_.services.store(number + 1, service);
+    lb_frontend_key key{};
+    const auto own = frontend(number);
+    std::memcpy(key.address, own.data(), own.size());
+    key.port = service_port;
+    key.protocol = LB_TCP;
+    demand(!programs_.frontends.put(
+               key,
+               {.service = number + 1, .kind = LB_LOAD_BALANCER, .pad = 0, .check = lb_frontend_check(&key)},
+               maps::Put::any),
+           "a map refuses a frontend");
+  }
+
+  void set_source(std::uint32_t address) {
+    auto node = programs_.node.load(0);
+    const auto bytes = mapped(address);
+    std::memcpy(node.source4, bytes.data(), bytes.size());
+    programs_.node.store(0, node);
+  }
+
+  Verdict once(const Bytes& packet) {
+    return programs_.run({.hook = Hook::tc_in, .device = device_, .repeat = 1}, packet);
+  }
+
+  /// A whole handshake for each flow of the chain, after which all are in lb_flows.
+  void establish(std::uint32_t chain, std::uint32_t flows) {
+    set_source(first_client + 0x400000 + chain);
+    auto request = first_of(chain);
+    for (std::uint32_t at = 0; at < flows; ++at) {
+      const auto first = once(build(request, {.flags = syn}));
+      demand(first.counts[LB_OUTCOME_new_remote] == 1, "no new flow: " + counts_text(first.counts));
+      const auto following = tuple_of(first.packet);
+      once(build(following.reversed(), {.flags = syn | ack, .sequence = 700, .acknowledged = 1}));
+      const auto third = once(build(request, {.flags = ack, .acknowledged = 701}));
+      demand(third.counts[LB_OUTCOME_promoted] == 1, "no established flow: " + counts_text(third.counts));
+      request = following;
+    }
+  }
+
+  double run(Hook hook, const Bytes& packet, std::uint32_t repeat, lb_outcome outcome) {
+    const auto verdict = programs_.run({.hook = hook, .device = device_, .repeat = repeat}, packet);
+    return verdict.counts[outcome] == repeat ? verdict.nanoseconds : 0;
+  }
+
+  Programs programs_;
+  std::uint32_t device_;
+  std::vector<std::uint32_t> next_;
+  std::mt19937_64 random_;
+  std::uint32_t chains_ = 0;
+};
+
+double median(std::vector<double> values) {
+  demand(!values.empty(), "no batch counted");
+  std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2));
+  return values[values.size() / 2];
+}
+
+using Batch = double (Ring::*)(Hook);
+
+double round_mean(Ring& ring, Batch batch, Hook hook) {
+  double sum = 0;
+  int counted = 0;
+  for (std::uint32_t at = 0; at < batches; ++at) {
+    const double nanoseconds = (ring.*batch)(hook);
+    sum += nanoseconds;
+    counted += nanoseconds > 0 ? 1 : 0;
+  }
+  demand(counted > static_cast<int>(batches) / 2, "most batches did not go as planned");
+  return sum / counted;
+}
+
+using Rings = std::vector<std::unique_ptr<Ring>>;
+
+/// The rings take turns within each round, because what else the machine does would make a difference between
+/// them.
+void print_row(const char* grows, const char* what, const Rings& rings, Batch batch, Hook hook) {
+  std::vector<std::vector<double>> means(rings.size());
+  std::vector<double> ratios;
+  for (int round = 0; round < rounds; ++round) {
+    for (std::size_t at = 0; at < rings.size(); ++at) {
+      rings[at]->attach();
+      rings[at]->refresh();
+      means[at].push_back(round_mean(*rings[at], batch, hook));
+    }
+    ratios.push_back(means.back().back() / means.front().back());
+  }
+  fmt::print("| {} | {} | {} |", grows, hook == Hook::xdp ? "XDP" : "tc", what);
+  for (const auto& each : means) fmt::print(" {:.0f} |", median(each));
+  fmt::print(" {:.2f} |\n", median(ratios));
+  std::fflush(stdout);
+}
+
+Rings rings_of(std::initializer_list<Shape> shapes, std::uint32_t device) {
+  Rings rings;
+  for (const auto shape : shapes) rings.push_back(std::make_unique<Ring>(shape, device));
+  return rings;
+}
+
+/// The thread stays on one processor, so that a batch meets its own caches.
+void stay() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(static_cast<unsigned>(::sched_getcpu()), &set);
+  ::sched_setaffinity(0, sizeof(set), &set);
+}
+
+void run_all() {
+  stay();
+  const NetNamespace network;
+  const auto device = make_network();
+  fmt::print("ns a packet, median of {} rounds of {} batches\n\n", rounds, batches);
+  fmt::print(
+      "| what grows | hook | packet | least | middle | most | most / least "
+      "|\n|---|---|---|---|---|---|---|\n");
+  {
+    const auto rings = rings_of({{2, chain_flows}, {2, 10'000}, {2, 1'000'000}}, device);
+    for (const auto hook : {Hook::xdp, Hook::tc_in})
+      print_row("flows: 200, 10,000, 1,000,000", "established", rings, &Ring::established, hook);
+  }
+  const auto rings = rings_of({{2, 10'000}, {1'000, 10'000}, {50'000, 10'000}}, device);
+  for (const auto hook : {Hook::xdp, Hook::tc_in}) {
+    print_row("services: 2, 1,000, 50,000", "established", rings, &Ring::established, hook);
+    print_row("services: 2, 1,000, 50,000", "new flow (SYN)", rings, &Ring::opened, hook);
+  }
+}
+
+}  // namespace
+}  // namespace lb::bench
+
+int main() {
+  try {
+    lb::bench::run_all();
+    return 0;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "bench_growth: {}\n", error.what());
+    return 1;
+  }
+}

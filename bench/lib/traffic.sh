@@ -1,0 +1,236 @@
+# The parts of bench/run about packets: how many a second, how many connections, and how both grow. Sourced by bench/lib/parts.
+# shellcheck shell=bash
+
+# Links of their own, client - node - worker-a, because a bridge between them would be most of what is measured.
+FAST_CLIENTS=10.64.0.0/15
+read -ra PATHS <<<"${ROUTES:-plain nftables sluice sluice-xdp}"
+
+# fast_link WHO DEVICE NETWORK: from the node's DEVICE (.1) to WHO's of the same name (.2).
+fast_link() {
+	local who
+	ip -n "$LAB-node" link add "$2" type veth peer name "$2" netns "$LAB-$1"
+	for who in node "$1"; do ip -n "$LAB-$who" link set "$2" up; done
+	for who in node "$1"; do
+		# A frame that an XDP program or the generator sends is taken only by a device that polls, and GRO makes it poll (asked for
+		# before the device is up, it does not tell XDP so); and XDP needs checksums that are whole. The same for all paths.
+		nsenter --net="/run/netns/$LAB-$who" ethtool -K "$2" gro on tx off >/dev/null
+	done
+	ip -n "$LAB-node" address add "$3.1/24" dev "$2"
+	ip -n "$LAB-$1" address add "$3.2/24" dev "$2"
+	ip -n "$LAB-node" neighbour replace "$3.2" lladdr "$(fast_mac "$1" "$2")" dev "$2" nud permanent
+	ip -n "$LAB-$1" neighbour replace "$3.1" lladdr "$(fast_mac node "$2")" dev "$2" nud permanent
+}
+
+fast_mac() { ip -n "$LAB-$1" -json link show dev "$2" | jq -r '.[0].address'; }
+
+# fast_links: every way that is measured goes over them, for all paths alike.
+fast_links() {
+	fast_link client fast0 10.1.0
+	fast_link worker-a fast1 10.2.0
+	ip -n "$LAB-client" route replace "$NODE_ADDRESS/32" via 10.1.0.1
+	ip -n "$LAB-client" route replace "$ENDPOINT_RANGE" via 10.1.0.1
+	ip -n "$LAB-client" route add local "$FAST_CLIENTS" dev lo
+	ip -n "$LAB-node" route replace "$ENDPOINT_RANGE" via 10.2.0.2
+	ip -n "$LAB-node" route add "$FAST_CLIENTS" via 10.1.0.2
+	ip -n "$LAB-worker-a" route add 10.1.0.0/24 via 10.2.0.1
+	ip -n "$LAB-worker-a" route add "$FAST_CLIENTS" via 10.2.0.1
+	LAB_DEVICES=eth0,fast0,fast1
+}
+
+# quiet_server: no TIME_WAIT at the server. What one path's connections left there would meet the next path's, whose time stamps
+# do not continue theirs: the server would take a SYN for an old one, and the client try again a second later.
+quiet_server() { lab_in worker-a sysctl -qw net.ipv4.tcp_max_tw_buckets=0; }
+
+# serving MODE PORT: that server at worker-a, when it takes connections.
+serving() {
+	lab_start worker-a "serve-$1.log" "$BENCH/bench_serve" "$1" "$2"
+	# shellcheck disable=SC2016  # expanded inside
+	lab_wait 10 lab_in worker-a bash -c 'exec 3<>"/dev/tcp/127.0.0.1/$1"' ask "$2" || die "no server at port $2"
+}
+
+# path_starts NAME: that path, ready; plain is nobody.
+path_starts() {
+	[[ $1 == plain ]] || peer_starts "$1"
+}
+
+path_ends() {
+	[[ $1 == plain ]] || peer_ends
+}
+
+# path_target NAME: where the client sends: the node port, or without a service an endpoint.
+path_target() {
+	if [[ $1 == plain ]]; then echo 10.128.0.1 80; else echo "$NODE_ADDRESS" "$BENCH_PORT"; fi
+}
+
+# ---- Packets a second of established flows. ----
+
+# packets SENDER PROTOCOL FLOWS PATH ARGUMENT...: one run of the generator; flood is live frames with the node on a thread.
+packets() {
+	local sender=$1 protocol=$2 flows=$3 path=$4
+	lab_in client "$BENCH/bench_frames" "${sender/flood/live}" "${@:5}" "$SPAN" | python3 "$SLUICE_ROOT/bench/lib/measure.py" add packets \
+		sender="$sender" protocol="$protocol" flows="$flows" path="$path" | keep
+}
+
+# node_threaded 0|1: whether the node takes what the client sends on a thread of its own, which then gets the other processor: so
+# the generator is never what is measured. What the thread does not take in time is lost at the door.
+node_threaded() {
+	# A network namespace's devices are in a sysfs that is mounted there.
+	# shellcheck disable=SC2016  # expanded inside
+	nsenter --net="/run/netns/$LAB-node" unshare --mount bash -c 'mount -t sysfs bench /sys && echo "$1" >/sys/class/net/fast0/threaded' \
+		threaded "$1"
+}
+
+# packets_of PATH: live frames and, of UDP, a socket; with one flow and with many.
+packets_of() {
+	local path=$1 flows protocol address port mac
+	read -r address port < <(path_target "$path")
+	mac=$(fast_mac node fast0)
+	for protocol in udp tcp; do
+		for flows in 1 "$FLOWS"; do
+			lab_in client "$BENCH/bench_frames" open "$FRAMES" fast0 "$mac" "$protocol" "$address" "$port" "$flows" || {
+				skipped "packets $path $protocol $flows" "the flows could not be opened"
+				continue
+			}
+			packets live "$protocol" "$flows" "$path" "$FRAMES" fast0 "$mac" "$protocol" "$address" "$port" "$flows"
+			if node_threaded 1; then
+				packets flood "$protocol" "$flows" "$path" "$FRAMES" fast0 "$mac" "$protocol" "$address" "$port" "$flows"
+				node_threaded 0
+			fi
+			[[ $protocol == tcp ]] || packets socket udp "$flows" "$path" "$FRAMES" "$address" "$port" "$flows"
+		done
+	done
+}
+
+part_packets() {
+	local round path
+	FRAMES=/sys/fs/bpf/bench-frames
+	bench_cluster
+	measure fill 1x10 "$BENCH_PORT" Cluster TCP UDP
+	fast_links
+	lab_in worker-a "$BENCH/bench_frames" receive fast1 "$FRAMES"
+	lab_in client "$BENCH/bench_frames" swallow fast0 "$FRAMES"
+	for ((round = 1; round <= ROUNDS; round++)); do
+		for path in "${PATHS[@]}"; do
+			if path_starts "$path"; then
+				packets_of "$path"
+				path_ends "$path"
+			else
+				not_ready "packets $path"
+			fi
+		done
+	done
+	rm -rf "$FRAMES"
+	cluster_down
+}
+
+# ---- Connections a second, and bulk. ----
+
+# connections WHO PATH ADDRESS PORT SPREAD: one run of the generator.
+connections() {
+	lab_in "$1" "$BENCH/bench_connect" load "$3" "$4" "$5" "$SPAN" 8 |
+		python3 "$SLUICE_ROOT/bench/lib/measure.py" add connections from="$1" path="$2" | keep
+}
+
+# bulk PATH ADDRESS OFFLOAD
+bulk() {
+	lab_in client "$BENCH/bench_connect" bulk "$2" "$3" "$SPAN" |
+		python3 "$SLUICE_ROOT/bench/lib/measure.py" add bulk path="$1" | keep
+}
+
+# connections_of PATH: through the node, and from the node itself.
+connections_of() {
+	case $1 in
+	plain)
+		connections client direct 10.128.0.0 80 "$ENDPOINTS"
+		connections node direct 10.128.0.0 80 "$ENDPOINTS"
+		bulk direct 10.128.0.0 81
+		;;
+	*)
+		connections client "$1" "$NODE_ADDRESS" "$BENCH_PORT" 1
+		[[ $1 == sluice-xdp ]] || connections node "$1" "$CLUSTER_ADDRESS" 80 1
+		# What is as fast as it gets on the same machine at the same time, for the socket alone.
+		[[ $1 != sluice ]] || connections node direct 10.128.0.0 80 "$ENDPOINTS"
+		bulk "$1" "$NODE_ADDRESS" $((BENCH_PORT + 1))
+		;;
+	esac
+}
+
+part_connections() {
+	local round path
+	CLUSTER_ADDRESS=10.96.16.0
+	bench_cluster
+	measure fill "1x$ENDPOINTS" "$BENCH_PORT" Cluster
+	kube apply <<-YAML
+		apiVersion: v1
+		kind: Service
+		metadata: {name: bulk, namespace: default}
+		spec: {type: NodePort, ports: [{name: bulk, port: 81, nodePort: $((BENCH_PORT + 1)), targetPort: 81}]}
+		---
+		apiVersion: discovery.k8s.io/v1
+		kind: EndpointSlice
+		metadata: {name: bulk-0, namespace: default, labels: {kubernetes.io/service-name: bulk}}
+		addressType: IPv4
+		ports: [{name: bulk, port: 81, protocol: TCP}]
+		endpoints: [{addresses: [10.128.0.1], conditions: {ready: true}}]
+	YAML
+	fast_links
+	quiet_server
+	serving answer 80
+	serving sink 81
+	for ((round = 1; round <= ROUNDS; round++)); do
+		for path in "${PATHS[@]}"; do
+			if path_starts "$path"; then
+				connections_of "$path"
+				path_ends "$path"
+			else
+				not_ready "connections $path"
+			fi
+		done
+	done
+	cluster_down
+}
+
+# ---- Growth. ----
+
+# growth_connect LABEL WHO ADDRESS SPREAD ENDPOINTS: one connection after the other, and from the node that system call alone.
+growth_connect() {
+	lab_in "$2" "$BENCH/bench_connect" load "$3" 80 "$4" "$SPAN" 1 |
+		python3 "$SLUICE_ROOT/bench/lib/measure.py" add growth from="$1" endpoints="$5" | keep
+	[[ $2 == client ]] || lab_in "$2" "$BENCH/bench_connect" call "$3" 80 "$4" 20000 |
+		python3 "$SLUICE_ROOT/bench/lib/measure.py" add call from="$1" endpoints="$5" | keep
+}
+
+# growth_connects: one agent serves a service of 10 endpoints and one of MOST, and connections to the two take turns. Its objects
+# come from a directory.
+growth_connects() {
+	local round
+	lab_up growth
+	rm -f "$LAB_MANIFESTS"/*
+	python3 "$SLUICE_ROOT/bench/lib/measure.py" manifests "$LAB_MANIFESTS" 10 "$MOST"
+	endpoint_ways
+	fast_links
+	quiet_server
+	serving answer 80
+	lab_launch --xdp off --max-backends $((MOST * 2 + 100000)) --max-slots $((MOST * 4))
+	lab_wait 120 lab_in node curl -fsS -m 2 http://127.0.0.1:10256/healthz || {
+		tail -n 5 "$LAB_DIR/agent.log"
+		skipped growth "the agent does not get ready with $MOST endpoints"
+		lab_down
+		return 0
+	}
+	for ((round = 1; round <= ROUNDS * 3; round++)); do
+		growth_connect node node 10.96.16.0 1 10
+		growth_connect node node 10.96.16.1 1 "$MOST"
+		# Without a service: what so many destinations cost the kernel itself.
+		growth_connect direct node 10.128.0.0 10 10
+		growth_connect direct node 10.128.0.64 "$MOST" "$MOST"
+		growth_connect client client 10.96.16.0 1 10
+		growth_connect client client 10.96.16.1 1 "$MOST"
+	done
+	lab_down
+}
+
+part_growth() {
+	program growth
+	growth_connects
+}
