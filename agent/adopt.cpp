@@ -82,7 +82,7 @@ void Tables::adopt_ranges(Adoption& found) {
     if (!usable(key.service)) continue;  // the lists that belong to no service
     ServiceState*& state = found.states[key.service];
     if (state == nullptr) state = &add_state({}, key.service);
-    state->ranges.push_back(key);
+    state->ranges.insert(key);
     found.services[key.service] = true;
   }
 }

@@ -194,6 +194,12 @@ void Attacher::attach_xdp(const AttachPlan& plan, const Device& device, AttachRe
   }
 }
 
+void Attacher::drop(const std::vector<std::string>& names) const {
+  for (const auto& name : names) {
+    links_.remove(name);
+  }
+}
+
 std::vector<std::uint32_t> Attacher::sending() const { return {with_xdp_.begin(), with_xdp_.end()}; }
 
 void remove_clsact_filters(const std::set<std::uint32_t>& except) {
@@ -211,8 +217,8 @@ void remove_clsact_filters(const std::set<std::uint32_t>& except) {
 
 bool Attacher::runs(const Watched& hook, Filters filters) const {
   switch (hook.look) {
-    case Look::query:
-      return runs_at(hook.request.target, hook.request.type, hook.program).value_or(true);
+    case Look::query:  // a cgroup that cannot be asked is on its way out
+      return runs_at(hook.request.target, hook.request.type, hook.program).value_or(false);
     case Look::link:
       return links_.holds(hook.request.pin, hook.request.target_id);
     case Look::filter:

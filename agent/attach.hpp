@@ -27,6 +27,9 @@ class Attacher {
   /// next attach(). A hook that failed counts as lost.
   [[nodiscard]] bool intact(Filters filters);
 
+  /// Lets go of socket hooks, by their names, for the next attach() to make anew.
+  void drop(const std::vector<std::string>& names) const;
+
   /// Devices that XDP may send by, in ascending order.
   [[nodiscard]] std::vector<std::uint32_t> sending() const;
   /// XDP sends nothing by that device any more: from the next attach() tc does.

@@ -6,11 +6,14 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "agent/address_blocks.hpp"
 #include "agent/cluster_counts.hpp"
 #include "agent/frontends.hpp"
 #include "agent/plan.hpp"
@@ -42,15 +45,22 @@ class Cluster final : public k8s::Sink {
   /// The own Node's last state stays (SEM-73).
   void erase_node(const std::string& name) override;
   void complain(k8s::Complaint complaint) override;
+  /// Services that ask for others keep the plan that they have, or wait for their first one.
+  void labels_known(const k8s::LabelKeys& keys) override;
   void flush() override;
   void synced() override;
 
   /// Addresses found on this node's devices, beside those of its Node object (REL-51). Takes effect at the
   /// next flush().
   void set_addresses(std::vector<k8s::Address> addresses);
+  /// Where the agent finds the API, beside the endpoints of default/kubernetes: no service gets such a place
+  /// (REL-51). Takes effect at the next flush().
+  void set_api_servers(std::vector<ListeningPlace> places);
 
   [[nodiscard]] const NodeView& node() const noexcept { return node_; }
   [[nodiscard]] ClusterCounts counts() const;
+  /// Is there a service that is not planned because labels that it asks for are not known?
+  [[nodiscard]] bool waits() const noexcept { return !waiting_.empty(); }
   /// From now on keeps when slices' changes were caused, if later than this (Unix nanoseconds).
   void measure_triggers(std::int64_t after) { triggers_.start(after); }
   /// Those of all changes that have been planned; none while something waits for a flush(). Each is told
@@ -71,8 +81,12 @@ class Cluster final : public k8s::Sink {
   ServiceModel& touch(const std::string& service);
   void upsert_own(const k8s::Node& node);
   void upsert_peer(k8s::Node node);
-  void see_labels_anew();
+  enum class Whose : std::uint8_t { own, peers };
+  void see_labels_anew(Whose whose, std::string_view node, const k8s::LabelKeys& changed);
+  void set_waiting_aside(std::set<std::string>& services);
   void join_addresses();
+  void join_api_servers();
+  void see_endpoints_at(const std::vector<k8s::Address>& addresses, std::set<std::string>& services);
   void publish(Batch batch);
   void note_health_check(const std::string& service, const ServiceModel& model);
   void tell_complaints(const std::string& service, const ServiceModel& model);
@@ -84,12 +98,16 @@ class Cluster final : public k8s::Sink {
   NodeView node_;
   std::vector<k8s::Address> object_addresses_;  ///< of the own Node object
   std::vector<k8s::Address> device_addresses_;
+  std::vector<ListeningPlace> asked_servers_;
+  AddressBlocks blocks_;
   bool is_synced_ = false;
   std::map<std::string, std::unique_ptr<ServiceModel>> models_;
   std::unordered_map<std::string, Slice> slices_;  ///< by "namespace/name"
   std::set<std::string> services_;                 ///< those that have a Service object
   TriggerTimes triggers_;
   std::set<std::string> dirty_;
+  std::set<std::string> waiting_;               ///< services that are not planned for want of labels
+  std::optional<k8s::LabelKeys> known_labels_;  ///< of other Nodes; nothing: all that are told
   Frontends frontends_;
   HealthChecks health_checks_;
   std::map<std::string, std::set<std::string>> told_;  ///< complaints by service

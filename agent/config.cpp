@@ -51,7 +51,8 @@ Examples:
   sluice agent --manifests DIR --devices eth0 --without tcx   use clsact, as kernels before 6.6 do
 
 Signals: SIGTERM and SIGINT end the agent; what it attached and pinned stays and serves, and the next
-agent takes it over. Only one agent can use a pin directory at a time.)";
+agent takes it over. SIGHUP makes it look whether the tables are as it wrote them, as it does every hour, and
+put right what is not. Only one agent can use a pin directory at a time.)";
 
 constexpr const char* flows_footer = R"(Examples:
   sluice flows                     the first 100 flows
@@ -83,6 +84,7 @@ struct Raw {
   bool masquerade_all = false;
   std::string service_cidrs;
   bool drop_unallocated = false;
+  bool tcp_be_liberal = false;
   std::string api_format = "protobuf";
   std::string log_level = "info";
   std::string log_format = "text";
@@ -354,14 +356,15 @@ void add_sizes(CLI::App& app, Sizes& sizes) {
       ->capture_default_str();
 }
 
+const std::map<std::string, std::uint32_t> time_units = {{"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}};
+
 void add_timeouts(CLI::App& app, FlowTimeouts& timeouts) {
   constexpr std::uint32_t most = 1U << 30;  // seconds are compared modulo 2^32
-  const std::map<std::string, std::uint32_t> units = {{"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}};
   const auto add = [&](const char* name, std::uint32_t& seconds, const char* what) {
     app.add_option(name, seconds, fmt::format("End {} after so long without a packet", what))
         ->type_name("TIME")
         ->check(CLI::Range(1U, most))
-        ->transform(CLI::AsNumberWithUnit(units))
+        ->transform(CLI::AsNumberWithUnit(time_units))
         ->default_str(fmt::format("{}s", seconds));
   };
   add("--tcp-established-timeout", timeouts.established, "a TCP connection");
@@ -370,6 +373,31 @@ void add_timeouts(CLI::App& app, FlowTimeouts& timeouts) {
   add("--udp-timeout", timeouts.udp, "a UDP exchange of two seconds at most");
   add("--udp-stream-timeout", timeouts.udp_stream, "a longer UDP exchange");
   add("--sctp-timeout", timeouts.sctp, "an SCTP association");
+}
+
+void add_conntrack(CLI::App& app, Raw& raw) {
+  constexpr std::uint32_t most = 1U << 30;
+  auto& conntrack = raw.agent.conntrack;
+  const auto add_number = [&](const char* name, std::uint32_t& value, const char* what) {
+    app.add_option(name, value, what)->type_name("N")->check(CLI::Range(0U, most))->capture_default_str();
+  };
+  const auto add_time = [&](const char* name, std::uint32_t& seconds, const char* what) {
+    app.add_option(name, seconds,
+                   fmt::format("Let the kernel's conntrack forget {} after so long; 0 leaves it", what))
+        ->type_name("TIME")
+        ->check(CLI::Range(0U, most))
+        ->transform(CLI::AsNumberWithUnit(time_units))
+        ->default_str(fmt::format("{}s", seconds));
+  };
+  add_number("--conntrack-max-per-core", conntrack.max_per_core,
+             "Room for so many connections a CPU in the kernel's conntrack; 0 leaves it as it is");
+  add_number("--conntrack-min", conntrack.min, "No less room than this, however few CPUs there are");
+  add_time("--conntrack-tcp-timeout-established", conntrack.established, "a TCP connection");
+  add_time("--conntrack-tcp-timeout-close-wait", conntrack.close_wait, "a TCP connection in CLOSE_WAIT");
+  add_time("--conntrack-udp-timeout", conntrack.udp, "a UDP exchange");
+  add_time("--conntrack-udp-timeout-stream", conntrack.udp_stream, "a longer UDP exchange");
+  app.add_flag("--conntrack-tcp-be-liberal", raw.tcp_be_liberal,
+               "Let conntrack take TCP packets outside of the window for good ones");
 }
 
 void add_agent(CLI::App& app, Raw& raw) {
@@ -381,6 +409,7 @@ void add_agent(CLI::App& app, Raw& raw) {
   add_servers(*agent, raw);
   add_sizes(*agent, raw.agent.sizes);
   add_timeouts(*agent, raw.agent.timeouts);
+  add_conntrack(*agent, raw);
   agent->footer(agent_footer);
 }
 
@@ -428,12 +457,38 @@ AgentOptions convert_agent(const Raw& raw, std::string_view host_name) {
   options.masquerade = raw.masquerade_all ? Masquerade::all : Masquerade::outsiders;
   options.service_cidrs = parse_prefixes(raw.service_cidrs);
   options.unallocated = raw.drop_unallocated ? Unallocated::drop : Unallocated::pass;
+  options.conntrack.window = raw.tcp_be_liberal ? TcpWindow::liberal : TcpWindow::as_it_is;
   options.health = listen_or_off(raw.health);
   options.metrics = listen_or_off(raw.metrics);
   options.api_format = api_formats.at(raw.api_format);
   options.log_level = log_levels.at(raw.log_level);
   options.log_format = log_formats.at(raw.log_format);
   return options;
+}
+
+/// As they were given, or are by default.
+std::map<std::string, std::string> flags_of(const CLI::App& app) {
+  std::map<std::string, std::string> flags;
+  for (const auto* option : app.get_options()) {
+    const auto given = fmt::format("{}", fmt::join(option->results(), ","));
+    flags[option->get_single_name()] = option->count() == 0 ? option->get_default_str() : given;
+  }
+  flags.erase("help");
+  return flags;
+}
+
+/// What an option asks for that only another one can give; empty: nothing.
+std::string missing_option(const AgentOptions& options) {
+  if (options.node.empty()) {
+    return "the host has no name; give this node's name with --node";
+  }
+  if (options.detect_local == PodDetector::bridge && options.pod_bridge.empty()) {
+    return "--detect-local bridge needs the pods' bridge; name it with --pod-bridge";
+  }
+  if (options.detect_local == PodDetector::prefix && options.pod_devices.empty()) {
+    return "--detect-local prefix needs to know how pods' devices are called; say it with --pod-devices";
+  }
+  return {};
 }
 
 std::variant<Options, Finished> convert(const CLI::App& app, const Raw& raw, std::string_view host_name) {
@@ -448,8 +503,9 @@ std::variant<Options, Finished> convert(const CLI::App& app, const Raw& raw, std
   options.show.output = outputs.at(raw.output);
   if (options.command == Command::agent) {
     options.agent = convert_agent(raw, host_name);
-    if (options.agent.node.empty()) {
-      return Finished{1, "sluice: the host has no name; give this node's name with --node\n"};
+    options.agent.flags = flags_of(*app.get_subcommands().front());
+    if (const auto missing = missing_option(options.agent); !missing.empty()) {
+      return Finished{1, fmt::format("sluice: {}; see 'sluice agent --help'\n", missing)};
     }
   }
   return options;

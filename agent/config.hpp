@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -72,6 +73,20 @@ struct FlowTimeouts {
   bool operator==(const FlowTimeouts&) const = default;
 };
 
+/// What the kernel's conntrack thinks of TCP packets outside of the window.
+enum class TcpWindow : std::uint8_t { as_it_is, liberal };
+
+/// The kernel's connection tracking (SEM-55); 0: left as it is.
+struct ConntrackSettings {
+  std::uint32_t max_per_core = 32768;
+  std::uint32_t min = 131072;
+  std::uint32_t established = 86400;  ///< seconds, as all that follow
+  std::uint32_t close_wait = 3600;
+  std::uint32_t udp = 0;
+  std::uint32_t udp_stream = 0;
+  TcpWindow window = TcpWindow::as_it_is;
+};
+
 /// How objects come from an API server.
 enum class ApiFormat : std::uint8_t { protobuf, json };
 
@@ -108,6 +123,9 @@ struct AgentOptions {
   std::uint32_t service_metrics = 0;  ///< service ports of which a scrape tells one by one, at most
   Sizes sizes;
   FlowTimeouts timeouts;
+  ConntrackSettings conntrack;
+  std::map<std::string, std::string>
+      flags;  ///< every option without its dashes, as it was given or is by default
   LogLevel log_level = LogLevel::info;
   LogFormat log_format = LogFormat::text;
 };

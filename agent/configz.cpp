@@ -80,11 +80,14 @@ json::object client_connection(const AgentOptions& options) {
           {"contentType", plain ? "application/json" : "application/vnd.kubernetes.protobuf"}};
 }
 
-json::object conntrack(const FlowTimeouts& timeouts) {
-  return {{"tcpEstablishedTimeout", duration_text(timeouts.established)},
-          {"tcpCloseWaitTimeout", duration_text(timeouts.close_wait)},
-          {"udpTimeout", duration_text(timeouts.udp)},
-          {"udpStreamTimeout", duration_text(timeouts.udp_stream)}};
+json::object conntrack(const ConntrackSettings& settings) {
+  return {{"maxPerCore", settings.max_per_core},
+          {"min", settings.min},
+          {"tcpEstablishedTimeout", duration_text(settings.established)},
+          {"tcpCloseWaitTimeout", duration_text(settings.close_wait)},
+          {"tcpBeLiberal", settings.window == TcpWindow::liberal},
+          {"udpTimeout", duration_text(settings.udp)},
+          {"udpStreamTimeout", duration_text(settings.udp_stream)}};
 }
 
 }  // namespace
@@ -104,7 +107,7 @@ std::string configz(const AgentOptions& options) {
        {{"bridgeInterface", options.pod_bridge},
         {"interfaceNamePrefix", options.pod_devices.empty() ? "" : options.pod_devices.front()}}},
       {"nodePortAddresses", node_port_addresses(options.node_port_addresses)},
-      {"conntrack", conntrack(options.timeouts)},
+      {"conntrack", conntrack(options.conntrack)},
   };
   return json::serialize(json::object{{"kubeproxy.config.k8s.io", config}}) + "\n";
 }

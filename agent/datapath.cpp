@@ -7,6 +7,7 @@
 #include <linux/if_link.h>
 #include <net/if.h>
 #include <spdlog/spdlog.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -30,6 +31,7 @@
 #include "agent/pinned_maps.hpp"
 #include "agent/places.hpp"
 #include "agent/predecessor.hpp"
+#include "agent/socket_probe.hpp"
 #include "agent/xdp_watch.hpp"
 
 // The skeleton's struct would collide with our namespace of the same name. It is generated as C that C++
@@ -98,6 +100,22 @@ std::vector<Device> find_devices(const std::vector<std::string>& names) {
     }
   }
   return devices;
+}
+
+/// Looking after hooks needs as many at once. Without them devices and pins that are there seem to be gone,
+/// and what is attached must not be given up for that (REL-42).
+constexpr std::size_t spare_descriptors = 4;
+
+/// Why there are none; empty: there are.
+std::string lack_of_descriptors() {
+  std::array<maps::Fd, spare_descriptors> spare;
+  for (auto& each : spare) {
+    each = maps::Fd(::eventfd(0, EFD_CLOEXEC));
+    if (!each) {
+      return std::strerror(errno);
+    }
+  }
+  return {};
 }
 
 void require_devices(const std::vector<std::string>& names) {
@@ -246,6 +264,17 @@ int program_of(const bpf_object* object, const char* name) {
   return program != nullptr && bpf_program__autoload(program) ? bpf_program__fd(program) : -1;
 }
 
+void add_to(Restored& restored, const AttachReport& report) {
+  for (const auto* hooks : {&report.hooks, &report.pod_hooks}) {
+    for (const auto& hook : *hooks) {
+      if (hook.state == HookState::attached || hook.state == HookState::updated) {
+        restored.hooks.push_back(hook.place.substr(hook.place.rfind(' ') + 1));
+      }
+    }
+  }
+  restored.failure = report.failure().empty() ? report.pod_failure() : report.failure();
+}
+
 /// Removes the directories of a start that failed.
 class PinsGuard {
  public:
@@ -274,14 +303,18 @@ struct Datapath::State {
   Skeleton programs;
   NodePage page;
   Attacher attacher;
+  SocketProbe probe;
   XdpWatch watch;
   std::vector<std::string> notes;
   std::vector<Device> pods;
   std::optional<std::int64_t> maps_seen;  ///< when all maps were last seen to be pinned
+  std::vector<std::string> deaf;          ///< socket hooks that did not run when last tried
+  bool late = false;                      ///< the last attach() was not done
 
   [[nodiscard]] AttachPlan plan() const;
   [[nodiscard]] std::size_t restore_maps();
   [[nodiscard]] bool take_cgroup();
+  void try_sockets(AttachReport& report);
 };
 
 AttachPlan Datapath::State::plan() const {
@@ -326,6 +359,7 @@ Datapath Datapath::open(const AgentOptions& options) {
   load(programs.get());
   pin_maps(programs->obj, pins);
   auto page = open_page(programs->obj);
+  SocketProbe probe(map_of(programs->obj, "lb_sockets"));
   const std::vector<int> watching = {program_of(programs->obj, "lb_xdp_sent"),
                                      program_of(programs->obj, "lb_xdp_refused")};
   const std::span<lb_sending> sending(programs->bss->lb_sending);
@@ -341,10 +375,12 @@ Datapath Datapath::open(const AgentOptions& options) {
                                                 std::move(programs),
                                                 std::move(page),
                                                 Attacher(pins.links()),
+                                                std::move(probe),
                                                 XdpWatch(watching, sending),
                                                 std::move(notes),
                                                 {},
-                                                0}));
+                                                0,
+                                                {}}));
 }
 
 Datapath::Datapath(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -353,7 +389,15 @@ Datapath& Datapath::operator=(Datapath&&) noexcept = default;
 Datapath::~Datapath() = default;
 
 AttachReport Datapath::attach() {
+  const auto lack = lack_of_descriptors();
+  state_->late = !lack.empty();
+  if (state_->late) {
+    AttachReport nothing;
+    nothing.hooks.push_back({"any hook", {}, HookState::failed, lack});
+    return nothing;
+  }
   auto report = state_->attacher.attach(state_->plan());
+  state_->try_sockets(report);
   state_->watch.follow(state_->attacher.sending());
   for (const auto& name : state_->options.devices) {
     if (if_nametoindex(name.c_str()) == 0) {
@@ -385,8 +429,28 @@ bool Datapath::State::take_cgroup() {
   return true;
 }
 
+/// A hook that does not run is one that failed.
+void Datapath::State::try_sockets(AttachReport& report) {
+  if (options.sockets == SocketScope::off) {
+    return;
+  }
+  probe.enter(cgroup);
+  deaf = probe.deaf();
+  for (auto& hook : report.hooks) {
+    const auto name = hook.place.starts_with(cgroup_prefix) ? hook.place.substr(cgroup_prefix.size()) : "";
+    if (hook.state != HookState::failed && std::ranges::find(deaf, name) != deaf.end()) {
+      hook.state = HookState::failed;
+      hook.problem = fmt::format("it does not run for sockets of {}", cgroup.path);
+    }
+  }
+}
+
 Restored Datapath::restore(Filters filters) {
   Restored restored;
+  if (const auto lack = lack_of_descriptors(); !lack.empty()) {
+    restored.failure = "hooks are not looked after: " + lack;
+    return restored;
+  }
   restored.hooks.assign(state_->restore_maps(), "map");
   bool moved = false;
   try {
@@ -399,18 +463,27 @@ Restored Datapath::restore(Filters filters) {
   for (const auto device : losing) {
     state_->attacher.stop_sending(device);
   }
-  if (!moved && losing.empty() && state_->attacher.intact(filters)) {
+  if (!moved && !state_->late && losing.empty() && state_->attacher.intact(filters)) {
     return restored;
   }
-  const auto report = attach();
-  for (const auto* hooks : {&report.hooks, &report.pod_hooks}) {
-    for (const auto& hook : *hooks) {
-      if (hook.state == HookState::attached || hook.state == HookState::updated) {
-        restored.hooks.push_back(hook.place.substr(hook.place.rfind(' ') + 1));
-      }
-    }
+  add_to(restored, attach());
+  return restored;
+}
+
+// Made anew once: where that does not help, the hooks that do run shall not flap.
+Restored Datapath::revive() {
+  Restored restored;
+  if (!lack_of_descriptors().empty()) {
+    return restored;
   }
-  restored.failure = report.failure().empty() ? report.pod_failure() : report.failure();
+  const auto deaf = state_->probe.deaf();
+  if (deaf.empty() && state_->deaf.empty()) {
+    return restored;
+  }
+  if (deaf != state_->deaf) {
+    state_->attacher.drop(deaf);
+  }
+  add_to(restored, attach());
   return restored;
 }
 

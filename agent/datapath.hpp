@@ -42,6 +42,10 @@ class Datapath {
   /// system call a hook where nothing is lost, so it can be called often.
   [[nodiscard]] Restored restore(Filters filters);
 
+  /// The same for socket hooks that are attached and yet do not run, which a call of our own finds out
+  /// (REL-70).
+  [[nodiscard]] Restored revive();
+
   /// The iterator that tells connected UDP sockets of their backend's end (bpf/lb_udp.bpf.c); -1: none here.
   [[nodiscard]] int udp_program() const noexcept;
 

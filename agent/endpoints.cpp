@@ -1,6 +1,8 @@
 // The endpoints of EndpointSlices as planning wants them.
 #include "agent/endpoints.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <charconv>
@@ -8,6 +10,9 @@
 #include <map>
 #include <tuple>
 #include <utility>
+
+#include "agent/frontends.hpp"
+#include "maps/text.hpp"
 
 namespace lb::agent {
 namespace {
@@ -157,6 +162,12 @@ lb_locality locality(Traits traits) {
   return static_cast<lb_locality>(std::max(local, zone));
 }
 
+/// One that has ended is in no set, keeps no flow, and gives way to any other of the same address. One that
+/// is not ready yet may not be left out: it counts before a terminating one of another slice (SEM-4).
+bool can_matter(const k8s::Endpoint& endpoint) {
+  return endpoint.ready || endpoint.serving || !endpoint.terminating;
+}
+
 std::string_view find_label(const Labels& labels, std::string_view key) {
   const auto found =
       std::find_if(labels.begin(), labels.end(), [&](const auto& label) { return label.first == key; });
@@ -236,22 +247,66 @@ CompactSlice::CompactSlice(const k8s::EndpointSlice& slice)
   Builder builder(*this);
   endpoints_.reserve(slice.endpoints.size());
   for (const auto& endpoint : slice.endpoints) {
-    if (endpoint.address.family() == family_) builder.add(endpoint);
+    if (endpoint.address.family() == family_ && can_matter(endpoint)) builder.add(endpoint);
   }
   strings_.shrink_to_fit();
   lists_.shrink_to_fit();
 }
 
-void CompactSlice::append(const ServicePortKey& key, std::string_view port_name, const Viewpoint& view,
-                          std::vector<Candidate>& candidates) const {
-  if (static_cast<int>(family_) != static_cast<int>(key.family)) return;
+std::string CompactSlice::append(const ServicePortKey& key, std::string_view port_name, const Viewpoint& view,
+                                 std::vector<Candidate>& candidates) const {
+  if (static_cast<int>(family_) != static_cast<int>(key.family)) return {};
+  std::string first;
+  std::size_t skipped = 0;
   for (const auto& port : ports_) {
     if (port.name != port_name || static_cast<int>(port.protocol) != static_cast<int>(key.protocol)) continue;
     if (port.port == 0) continue;
     for (const auto& endpoint : endpoints_) {
+      if (is_service(endpoint, port, view)) {
+        if (skipped++ == 0) first = maps::socket_text(endpoint.address.bytes, port.port);
+        continue;
+      }
       candidates.push_back({endpoint.address, port.port, weight_, traits(endpoint, view), this});
     }
   }
+  if (skipped == 0) return {};
+  return fmt::format("endpoint {} of slice {} is skipped{}: a service has that address", first, name_,
+                     skipped == 1 ? "" : fmt::format(", and {} more", skipped - 1));
+}
+
+/// What is sent there would come back to a service, in the worst case to this one, and go round. An endpoint
+/// of a node may be where that node's address is also some load balancer's.
+bool CompactSlice::is_service(const Endpoint& endpoint, const k8s::EndpointPort& port,
+                              const Viewpoint& view) const {
+  if (view.frontends == nullptr) return false;
+  switch (view.frontends->use_of({endpoint.address, port.port, static_cast<lb_protocol>(port.protocol)})) {
+    case Frontends::Use::cluster_ip:
+      return true;
+    case Frontends::Use::outside:
+      return endpoint.node == 0;
+    case Frontends::Use::none:
+      break;
+  }
+  return false;
+}
+
+bool CompactSlice::has_one_of(const std::vector<k8s::Address>& sorted) const {
+  return std::ranges::any_of(endpoints_, [&](const Endpoint& endpoint) {
+    return std::ranges::binary_search(sorted, endpoint.address);
+  });
+}
+
+void CompactSlice::append_listening(std::vector<ListeningPlace>& places) const {
+  for (const auto& port : ports_) {
+    if (port.protocol != k8s::Protocol::tcp) continue;
+    for (const auto& endpoint : endpoints_) places.push_back({endpoint.address, port.port});
+  }
+}
+
+bool CompactSlice::names_node(std::string_view node) const {
+  return std::ranges::any_of(endpoints_, [&](const Endpoint& endpoint) {
+    return endpoint.node != 0 && strings_[endpoint.node] == node;
+  });
 }
 
 void CompactSlice::append_local_ready(std::string_view node, std::vector<k8s::Address>& addresses) const {
@@ -299,17 +354,17 @@ Traits CompactSlice::key_traits(const Endpoint& endpoint, const Viewpoint& view)
 }
 
 bool CompactSlice::shares(const Endpoint& endpoint, const NodeView& node, std::string_view label) const {
-  if (label == any_topology) return true;
-  if (label == hostname_label) return endpoint.node != 0 && strings_[endpoint.node] == node.name;
+  if (label == k8s::any_topology) return true;
+  if (label == k8s::hostname_label) return endpoint.node != 0 && strings_[endpoint.node] == node.name;
   const std::string_view mine =
-      label == zone_label ? std::string_view(node.zone) : find_label(node.labels, label);
+      label == k8s::zone_label ? std::string_view(node.zone) : find_label(node.labels, label);
   return !mine.empty() && label_of(endpoint, node, label) == mine;
 }
 
 /// From the slice if it says so, else from the Node object of the endpoint's node; empty: unknown.
 std::string_view CompactSlice::label_of(const Endpoint& endpoint, const NodeView& node,
                                         std::string_view label) const {
-  if (label == zone_label && endpoint.zone != 0) return strings_[endpoint.zone];
+  if (label == k8s::zone_label && endpoint.zone != 0) return strings_[endpoint.zone];
   const auto labels = list(endpoint.labels);
   for (std::size_t i = 0; i + 1 < labels.size(); i += 2) {
     if (strings_[labels[i]] == label) return strings_[labels[i + 1]];
@@ -317,7 +372,7 @@ std::string_view CompactSlice::label_of(const Endpoint& endpoint, const NodeView
   const std::string& name = strings_[endpoint.node];
   if (name.empty()) return {};
   if (name == node.name)
-    return label == zone_label ? std::string_view(node.zone) : find_label(node.labels, label);
+    return label == k8s::zone_label ? std::string_view(node.zone) : find_label(node.labels, label);
   const auto peer = node.peers.find(name);
   return peer == node.peers.end() ? std::string_view{} : find_label(peer->second, label);
 }

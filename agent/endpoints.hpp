@@ -17,10 +17,13 @@
 
 namespace lb::agent {
 
+class Frontends;
+
 /// Whose eyes endpoints are seen with: a node's, and those of a service with topology keys.
 struct Viewpoint {
   const NodeView& node;
   std::span<const std::string> topology_keys;  ///< at most max_topology_keys
+  const Frontends* frontends = nullptr;        ///< what is a service's, and so no endpoint; null: nothing is
 };
 
 class CompactSlice;
@@ -52,12 +55,23 @@ class CompactSlice {
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] std::size_t size() const noexcept { return endpoints_.size(); }
   /// Appends what this slice has for a port of its service: nothing for another family, protocol or port
-  /// name.
-  void append(const ServicePortKey& key, std::string_view port_name, const Viewpoint& view,
-              std::vector<Candidate>& candidates) const;
+  /// name. Returns a sentence on endpoints that were skipped because they are services; empty: none.
+  [[nodiscard]] std::string append(const ServicePortKey& key, std::string_view port_name,
+                                   const Viewpoint& view, std::vector<Candidate>& candidates) const;
   /// Appends the addresses of ready endpoints on `node`, whatever their ports.
   void append_local_ready(std::string_view node, std::vector<k8s::Address>& addresses) const;
   [[nodiscard]] k8s::Family family() const noexcept { return family_; }
+  /// Whether some endpoint is on `node`.
+  [[nodiscard]] bool names_node(std::string_view node) const;
+  /// Whether some endpoint has one of these addresses, which are sorted.
+  [[nodiscard]] bool has_one_of(const std::vector<k8s::Address>& sorted) const;
+  /// Calls `visit` with the address of each endpoint.
+  template <class Visit>
+  void for_each_address(Visit visit) const {
+    for (const auto& endpoint : endpoints_) visit(endpoint.address);
+  }
+  /// Appends where its endpoints listen for TCP.
+  void append_listening(std::vector<ListeningPlace>& places) const;
   /// A retired slice's candidates are dropped at the next CandidateList::update.
   void retire() noexcept { retired_ = true; }
   [[nodiscard]] bool retired() const noexcept { return retired_; }
@@ -77,6 +91,8 @@ class CompactSlice {
   };
   class Builder;
 
+  [[nodiscard]] bool is_service(const Endpoint& endpoint, const k8s::EndpointPort& port,
+                                const Viewpoint& view) const;
   [[nodiscard]] Traits traits(const Endpoint& endpoint, const Viewpoint& view) const;
   [[nodiscard]] Traits condition_traits(const Endpoint& endpoint) const;
   [[nodiscard]] Traits hint_traits(const Endpoint& endpoint, const NodeView& node) const;

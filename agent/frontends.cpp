@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
+#include <string_view>
 #include <utility>
 
 #include "maps/text.hpp"
@@ -56,7 +58,11 @@ void Frontends::withdraw(const std::string& service, std::set<std::string>& touc
     if (at == places_.end()) continue;
     auto& claims = at->second;
     lost_ -= claims.size() - 1;
-    std::erase_if(claims, [&](const Claim& claim) { return claim.service == service; });
+    std::erase_if(claims, [&](const Claim& claim) {
+      if (claim.service != service) return false;
+      unnote(place, claim);
+      return true;
+    });
     if (claims.empty()) {
       places_.erase(at);
       continue;
@@ -72,7 +78,46 @@ void Frontends::add(const Place& place, Claim claim, std::set<std::string>& touc
   auto& claims = places_[place];
   for (const auto& other : claims) touched.insert(other.service);
   const bool had_holder = !claims.empty();
-  if (claims.insert(std::move(claim)).second && had_holder) ++lost_;
+  const auto [inserted, is_new] = claims.insert(std::move(claim));
+  if (!is_new) return;
+  note(place, *inserted);
+  if (had_holder) ++lost_;
+}
+
+std::size_t Frontends::HashAddress::operator()(const k8s::Address& address) const noexcept {
+  return std::hash<std::string_view>()(
+      {reinterpret_cast<const char*>(address.bytes.data()), address.bytes.size()});
+}
+
+void Frontends::note(const Place& place, const Claim& claim) {
+  if (claim.kind == LB_NODE_PORT) return;
+  auto& uses = uses_[place.address];
+  ++uses.claims;
+  uses.cluster_ips += claim.kind == LB_CLUSTER_IP ? 1 : 0;
+  ++changes_[{place, claim.kind}];
+}
+
+void Frontends::unnote(const Place& place, const Claim& claim) {
+  const auto found = uses_.find(place.address);
+  if (claim.kind == LB_NODE_PORT || found == uses_.end()) return;
+  found->second.cluster_ips -= claim.kind == LB_CLUSTER_IP ? 1 : 0;
+  if (--found->second.claims == 0) uses_.erase(found);
+  --changes_[{place, claim.kind}];
+}
+
+Frontends::Use Frontends::use_of(const Place& place) const {
+  const auto found = uses_.find(place.address);
+  if (found == uses_.end()) return Use::none;
+  if (found->second.cluster_ips > 0) return Use::cluster_ip;
+  return places_.contains(place) ? Use::outside : Use::none;
+}
+
+std::vector<k8s::Address> Frontends::take_changed() {
+  std::set<k8s::Address> changed;
+  for (const auto& [place, change] : std::exchange(changes_, {})) {
+    if (change != 0) changed.insert(place.first.address);
+  }
+  return {changed.begin(), changed.end()};
 }
 
 std::vector<FrontendPlan> Frontends::held(const std::string& service, const ServicePortPlan& plan) const {

@@ -8,6 +8,8 @@
 #include <set>
 #include <span>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "agent/plan.hpp"
@@ -39,6 +41,14 @@ class Frontends {
   /// One sentence for each claim that a service has lost, naming the holder.
   [[nodiscard]] std::vector<std::string> lost(const std::string& service) const;
 
+  /// What a place is to those who send there: on a ClusterIP every port is the service's.
+  enum class Use : std::uint8_t { none, cluster_ip, outside };
+  [[nodiscard]] Use use_of(const Place& place) const;
+
+  /// Addresses that were claimed or given up since the last call, sorted; those of a claim that was only
+  /// renewed are not among them.
+  [[nodiscard]] std::vector<k8s::Address> take_changed();
+
   /// How many claims are lost now.
   [[nodiscard]] std::size_t lost_count() const noexcept { return lost_; }
 
@@ -53,11 +63,24 @@ class Frontends {
   };
   using Claims = std::set<Claim>;  ///< the first one holds the place
 
+  /// How many claims there are to an address, node ports' apart.
+  struct Uses {
+    std::uint32_t claims = 0;
+    std::uint32_t cluster_ips = 0;
+  };
+  struct HashAddress {
+    std::size_t operator()(const k8s::Address& address) const noexcept;
+  };
+
+  void note(const Place& place, const Claim& claim);
+  void unnote(const Place& place, const Claim& claim);
   void withdraw(const std::string& service, std::set<std::string>& touched);
   void add(const Place& place, Claim claim, std::set<std::string>& touched);
 
   std::map<Place, Claims> places_;
   std::map<std::string, std::vector<Place>> services_;
+  std::unordered_map<k8s::Address, Uses, HashAddress> uses_;
+  std::map<std::pair<Place, lb_kind>, int> changes_;  ///< claims made, less claims given up
   std::size_t lost_ = 0;
 };
 

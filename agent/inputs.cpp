@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <chrono>
 #include <filesystem>
 #include <random>
 #include <system_error>
@@ -79,15 +80,38 @@ Inputs::Inputs(boost::asio::io_context& context, const AgentOptions& options)
 
 void Inputs::start(k8s::Sink& sink) {
   if (client_) {
-    auto api = std::make_unique<k8s::ApiSource>(
-        scope_of(options_), k8s::real_world(context_, *client_, std::random_device{}()), sink,
-        [](const std::string& sentence) { spdlog::warn("API: {}", sentence); });
+    const auto warn = [](const std::string& sentence) { spdlog::warn("API: {}", sentence); };
+    const auto world = k8s::real_world(context_, *client_, std::random_device{}());
+    events_ = std::make_unique<k8s::EventPoster>(world, std::chrono::system_clock::now, options_.node, warn);
+    auto api = std::make_unique<k8s::ApiSource>(scope_of(options_), world, sink, warn);
     api_ = api.get();
     source_ = std::move(api);
   } else {
     source_ = std::make_unique<k8s::ManifestSource>(context_, options_.manifests, sink);
   }
   source_->start();
+}
+
+std::vector<ListeningPlace> Inputs::api_servers() const {
+  std::vector<ListeningPlace> places;
+  if (client_) {
+    for (const auto& place : client_->places()) {
+      places.push_back({place.address, place.port});
+    }
+  }
+  return places;
+}
+
+void Inputs::on_api_servers(std::function<void()> told) {
+  if (client_) {
+    client_->on_places(std::move(told));
+  }
+}
+
+void Inputs::post(k8s::Event event) {
+  if (events_) {
+    events_->post(std::move(event));
+  }
 }
 
 std::vector<k8s::ApiFigures> Inputs::figures() const {

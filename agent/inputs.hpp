@@ -1,12 +1,15 @@
 // Where objects come from: a directory of manifests or the API, as the options say.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "agent/config.hpp"
+#include "agent/plan.hpp"
 #include "k8s/api_source.hpp"
+#include "k8s/events.hpp"
 #include "k8s/http_client.hpp"
 #include "k8s/source.hpp"
 
@@ -23,6 +26,11 @@ class Inputs {
 
   /// "the manifests in /etc/sluice" or "the API at https://10.0.0.1:6443".
   [[nodiscard]] const std::string& text() const { return text_; }
+  /// Where the API servers are, as far as is known; `told` is called whenever there are more.
+  [[nodiscard]] std::vector<ListeningPlace> api_servers() const;
+  void on_api_servers(std::function<void()> told);
+  /// Tells the API, if there is one, at some time.
+  void post(k8s::Event event);
   /// Of each watched resource; none without the API.
   [[nodiscard]] std::vector<k8s::ApiFigures> figures() const;
 
@@ -30,7 +38,8 @@ class Inputs {
   boost::asio::io_context& context_;
   const AgentOptions& options_;
   std::string text_;
-  std::unique_ptr<k8s::ApiClient> client_;  ///< null: manifests
+  std::unique_ptr<k8s::ApiClient> client_;    ///< null: manifests
+  std::unique_ptr<k8s::EventPoster> events_;  ///< null until start(), and without the API
   std::unique_ptr<k8s::Source> source_;
   const k8s::ApiSource* api_ = nullptr;  ///< the source, if it is one
 };

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "agent/plan.hpp"
+
 namespace lb::agent {
 
 Intake::Intake(k8s::Sink& model, std::string node, Metrics& metrics, Health& health,
@@ -86,6 +88,8 @@ std::vector<k8s::Prefix> Intake::cluster_ip_ranges() const {
 
 void Intake::complain(k8s::Complaint complaint) { model_.complain(std::move(complaint)); }
 
+void Intake::labels_known(const k8s::LabelKeys& keys) { model_.labels_known(keys); }
+
 void Intake::flush() {
   model_.flush();
   settle();
@@ -94,20 +98,6 @@ void Intake::flush() {
 void Intake::synced() {
   model_.synced();
   settle();
-}
-
-std::vector<k8s::Address> primary_addresses(const k8s::Node& node) {
-  std::vector<k8s::Address> primary;
-  for (const auto family : {k8s::Family::ipv4, k8s::Family::ipv6}) {
-    const auto of_family = [family](const k8s::Address& address) { return address.family() == family; };
-    for (const auto* list : {&node.internal_ips, &node.external_ips}) {
-      if (const auto found = std::ranges::find_if(*list, of_family); found != list->end()) {
-        primary.push_back(*found);
-        break;
-      }
-    }
-  }
-  return primary;
 }
 
 }  // namespace lb::agent

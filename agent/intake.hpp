@@ -31,6 +31,7 @@ class Intake final : public k8s::Sink {
   void erase_node(const std::string& name) override;
   void erase_service_cidr(const std::string& name) override;
   void complain(k8s::Complaint complaint) override;
+  void labels_known(const k8s::LabelKeys& keys) override;
   void flush() override;
   void synced() override;
 
@@ -60,8 +61,5 @@ class Intake final : public k8s::Sink {
   std::optional<Moment> arrived_;
   std::optional<Moment> burst_;
 };
-
-/// The first internal, else the first external address of each family (SEM-34).
-[[nodiscard]] std::vector<k8s::Address> primary_addresses(const k8s::Node& node);
 
 }  // namespace lb::agent

@@ -34,18 +34,31 @@ std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-/// Where a cgroup file system is mounted: version 2 for an empty controller name.
-std::optional<std::string> mount_of(std::string_view controller) {
-  std::istringstream lines(read_file("/proc/self/mounts"));
-  std::string device;
+/// Where a cgroup file system is mounted, and which of its directories that shows, as /proc/self/cgroup
+/// writes it.
+struct CgroupMount {
+  std::string root;
   std::string directory;
-  std::string type;
-  std::string options;
-  std::string rest;
-  while (lines >> device >> directory >> type >> options && std::getline(lines, rest)) {
+};
+
+/// Version 2 for an empty controller name.
+std::optional<CgroupMount> mount_of(std::string_view controller) {
+  std::istringstream lines(read_file("/proc/self/mountinfo"));
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string number;
+    CgroupMount mount;
+    std::string word;
+    words >> number >> number >> number >> mount.root >> mount.directory;
+    while (words >> word && word != "-") {
+    }
+    std::string type;
+    std::string device;
+    std::string options;
+    words >> type >> device >> options;
     const bool listed = ("," + options + ",").find("," + std::string(controller) + ",") != std::string::npos;
     if (controller.empty() ? type == "cgroup2" : type == "cgroup" && listed) {
-      return directory;
+      return mount;
     }
   }
   return std::nullopt;
@@ -60,11 +73,12 @@ void lower(std::optional<std::uint64_t>& limit, std::optional<std::uint64_t> oth
 /// The least limit from a cgroup up to the mount's root; `file` is the version's.
 std::optional<std::uint64_t> least_limit(std::string_view controller, const std::string& file) {
   const auto mount = mount_of(controller);
-  auto path = cgroup_path(read_file("/proc/self/cgroup"), controller);
+  const auto whole = cgroup_path(read_file("/proc/self/cgroup"), controller);
+  auto path = mount && whole ? below_mount(*whole, mount->root) : std::nullopt;
   std::optional<std::uint64_t> limit;
-  while (mount && path) {
-    lower(limit, parse_limit(read_file(*mount + *path + "/" + file)));
-    if (path->size() <= 1) {
+  while (path) {
+    lower(limit, parse_limit(read_file(mount->directory + *path + "/" + file)));
+    if (path->empty()) {
       break;
     }
     path->resize(path->rfind('/'));
@@ -108,6 +122,16 @@ std::optional<std::string> cgroup_path(std::string_view text, std::string_view c
     }
   }
   return std::nullopt;
+}
+
+std::optional<std::string> below_mount(std::string_view path, std::string_view root) {
+  const auto plain = [](std::string_view text) { return text == "/" ? std::string_view() : text; };
+  path = plain(path);
+  root = plain(root);
+  if (!path.starts_with(root) || (path.size() > root.size() && path[root.size()] != '/')) {
+    return std::nullopt;
+  }
+  return std::string(path.substr(root.size()));
 }
 
 std::optional<std::uint64_t> parse_limit(std::string_view text) {

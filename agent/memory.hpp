@@ -28,6 +28,11 @@ struct MapSize {
 /// The path of a cgroup in the text of /proc/PID/cgroup: of version 2 for an empty controller name.
 [[nodiscard]] std::optional<std::string> cgroup_path(std::string_view text, std::string_view controller);
 
+/// That path below where its file system is mounted, which shows `root`, both as the same cgroup namespace
+/// sees them
+/// ("/../.." is above it); empty: the mount itself; nothing: it is not shown there.
+[[nodiscard]] std::optional<std::string> below_mount(std::string_view path, std::string_view root);
+
 /// The text of memory.max: nothing for "max" and for what is no number.
 [[nodiscard]] std::optional<std::uint64_t> parse_limit(std::string_view text);
 

@@ -213,6 +213,10 @@ MetricFamily no_local_family(const NoLocal& counts) {
 void add_object_families(std::vector<MetricFamily>& all, const Snapshot& snapshot) {
   const auto& objects = snapshot.objects;
   all.push_back(single("sluice_services", "Services in the model", objects.services));
+  all.push_back(
+      single("sluice_services_waiting",
+             "Services that are not planned because they ask for labels of Nodes that are not known",
+             objects.waiting));
   all.push_back(single("sluice_endpoint_slices", "EndpointSlices in the model", objects.slices));
   all.push_back(single("sluice_endpoints", "Endpoints in the model", objects.endpoints));
   all.push_back(single("sluice_frontends_lost",
@@ -325,6 +329,11 @@ struct Metrics::State {
                          .Help("Services whose write to the maps failed and was tried again")
                          .Register(registry)
                          .Add({});
+  prometheus::Family<Counter>& repaired =
+      BuildCounter()
+          .Name("sluice_entries_repaired_total")
+          .Help("Entries of the tables that somebody else had changed and that are as they were again")
+          .Register(registry);
   prometheus::Family<Counter>& restored =
       BuildCounter()
           .Name("sluice_hooks_restored_total")
@@ -390,6 +399,10 @@ void Metrics::flows_ended(std::string_view why, std::uint64_t count) {
 }
 
 void Metrics::restored(const std::string& hook) { state_->restored.Add({{"hook", hook}}).Increment(); }
+
+void Metrics::repaired(const std::string& table, std::size_t entries) {
+  state_->repaired.Add({{"table", table}}).Increment(static_cast<double>(entries));
+}
 
 void Metrics::probed(Probe probe, unsigned status) {
   auto& family = probe == Probe::healthz ? state_->healthz : state_->livez;

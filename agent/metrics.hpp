@@ -42,6 +42,8 @@ class Metrics {
   void flows_ended(std::string_view why, std::uint64_t count);
   /// A program or pin that others had taken away is back.
   void restored(const std::string& hook);
+  /// Entries of a table that others had changed are as they were again.
+  void repaired(const std::string& table, std::size_t entries);
   void probed(Probe probe, unsigned status);
 
   /// The exposition text (format 0.0.4).

@@ -101,7 +101,6 @@ void remove_empty_pins(const maps::Pins& pins) {
 }
 
 Cgroup open_cgroup(const std::string& path) {
-  constexpr std::uint64_t real_root = 1;  // the inode number of the host's root cgroup
   const auto chosen = path.empty() ? cgroup_root() : path;
   maps::Fd directory(::open(chosen.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory) {
@@ -116,7 +115,7 @@ Cgroup open_cgroup(const std::string& path) {
   }
   struct stat status{};
   ::fstat(directory.get(), &status);
-  if (is_mount_root(directory.get()) && status.st_ino != real_root) {
+  if (is_mount_root(directory.get()) && status.st_ino != host_root_cgroup) {
     throw StartError(
         fmt::format("{} is the root of a cgroup namespace, where no pod would be served: give the agent the "
                     "host's cgroup namespace, or the host's root cgroup as --cgroup",

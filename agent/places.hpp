@@ -17,6 +17,9 @@ void prepare_pins(const maps::Pins& pins);
 /// Removes those directories where they are empty.
 void remove_empty_pins(const maps::Pins& pins);
 
+/// The inode number of the host's root cgroup.
+inline constexpr std::uint64_t host_root_cgroup = 1;
+
 struct Cgroup {
   maps::Fd directory;
   std::uint64_t id = 0;

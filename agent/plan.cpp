@@ -57,6 +57,12 @@ std::string refusal(const k8s::Address& address, const NodeView& node, const Pla
   return {};
 }
 
+/// Whoever takes an API server's place takes every request to it, and the agent's own (REL-51).
+bool is_api_server(const FrontendPlan& frontend, lb_protocol protocol, const NodeView& node) {
+  return protocol == LB_TCP && frontend.kind != LB_CLUSTER_IP &&
+         std::ranges::binary_search(node.api_servers, ListeningPlace{frontend.address, frontend.port});
+}
+
 bool has(const std::vector<k8s::Address>& sorted, const k8s::Address& address) {
   return std::binary_search(sorted.begin(), sorted.end(), address);
 }
@@ -68,9 +74,16 @@ bool is_left_alone(const FrontendPlan& frontend, const NodeView& node, const Pla
                      [&](const auto& range) { return range.contains(frontend.address); });
 }
 
-/// A range of 0 bits lets everybody of its family in; ranges of the other family alone restrict nobody
+bool lie_in(const std::vector<k8s::Prefix>& ranges, const std::vector<k8s::Address>& addresses) {
+  return std::ranges::any_of(ranges, [&](const k8s::Prefix& range) {
+    return std::ranges::any_of(addresses, [&](const auto& address) { return range.contains(address); });
+  });
+}
+
+/// A range of 0 bits lets everybody of its family in; ranges of the other family alone restrict nobody. A
+/// node that is let in may have a load-balancer address as its source where that is on one of its devices
 /// (SEM-37).
-std::vector<k8s::Prefix> ranges_of(const k8s::Service& service, lb_family family) {
+std::vector<k8s::Prefix> ranges_of(const k8s::Service& service, lb_family family, const NodeView& node) {
   std::vector<k8s::Prefix> ranges;
   const int everybody = family == LB_IPV4 ? 96 : 0;
   for (const auto& range : service.source_ranges) {
@@ -78,7 +91,14 @@ std::vector<k8s::Prefix> ranges_of(const k8s::Service& service, lb_family family
     if (range.length == everybody) return {};
     ranges.push_back(range);
   }
-  std::sort(ranges.begin(), ranges.end());
+  if (lie_in(ranges, of_family(node.primary, family))) {
+    constexpr std::uint8_t one_address = 128;
+    for (const auto& address : of_family(service.load_balancer_ips, family)) {
+      ranges.push_back({address, one_address});
+    }
+  }
+  std::ranges::sort(ranges);
+  ranges.erase(std::unique(ranges.begin(), ranges.end()), ranges.end());
   return ranges;
 }
 
@@ -99,7 +119,7 @@ class Framer {
 
   ServiceFrame make() {
     if (ours_) {
-      for (const auto family : {LB_IPV4, LB_IPV6}) add_family(family);
+      for (const auto family : options_.families) add_family(family);
     }
     auto& ports = frame_.ports;
     std::sort(ports.begin(), ports.end(),
@@ -144,9 +164,9 @@ class Framer {
   }
 
   void add_frontends(ServicePortPlan& plan, const k8s::ServicePort& port,
-                     const std::vector<k8s::Address>& cluster_ips) const {
+                     const std::vector<k8s::Address>& cluster_ips) {
     const auto add = [&](const std::vector<k8s::Address>& addresses, lb_kind kind) {
-      for (const auto& address : addresses) add_frontend(plan.frontends, {address, port.port, kind});
+      for (const auto& address : addresses) add_frontend(plan, {address, port.port, kind});
     };
     add(cluster_ips, LB_CLUSTER_IP);
     add(of_family(service_.load_balancer_ips, plan.key.family), LB_LOAD_BALANCER);
@@ -157,7 +177,14 @@ class Framer {
   }
 
   /// A service may claim one address twice, as two kinds: the stronger kind, which comes first, serves it.
-  void add_frontend(std::vector<FrontendPlan>& frontends, const FrontendPlan& added) const {
+  void add_frontend(ServicePortPlan& plan, const FrontendPlan& added) {
+    if (is_api_server(added, plan.key.protocol, node_)) {
+      complain(fmt::format("{} {} is refused on port {}: an API server listens there",
+                           added.kind == LB_EXTERNAL_IP ? "external IP" : "load-balancer IP",
+                           added.address.text(), added.port));
+      return;
+    }
+    auto& frontends = plan.frontends;
     const bool is_there = std::any_of(frontends.begin(), frontends.end(), [&](const auto& frontend) {
       return frontend.address == added.address && frontend.port == added.port;
     });
@@ -187,7 +214,7 @@ class Framer {
   void set_paths(ServicePortPlan& plan) const {
     plan.affinity_seconds = service_.affinity_seconds;
     if (!of_family(service_.load_balancer_ips, plan.key.family).empty()) {
-      plan.source_ranges = ranges_of(service_, plan.key.family);
+      plan.source_ranges = ranges_of(service_, plan.key.family, node_);
     }
     const bool restricted = !plan.source_ranges.empty();
     plan.policy.source_ranges = yes_if(restricted);
@@ -213,6 +240,20 @@ bool ServicePortPlan::operator==(const ServicePortPlan& other) const {
          backends == other.backends;
 }
 
+std::vector<k8s::Address> primary_addresses(const k8s::Node& node) {
+  std::vector<k8s::Address> primary;
+  for (const auto family : {k8s::Family::ipv4, k8s::Family::ipv6}) {
+    const auto of_family = [family](const k8s::Address& address) { return address.family() == family; };
+    for (const auto* list : {&node.internal_ips, &node.external_ips}) {
+      if (const auto found = std::ranges::find_if(*list, of_family); found != list->end()) {
+        primary.push_back(*found);
+        break;
+      }
+    }
+  }
+  return primary;
+}
+
 ServiceFrame frame(const k8s::Service& service, const NodeView& node, const PlanOptions& options) {
   return Framer(service, node, options).make();
 }
@@ -231,11 +272,16 @@ ServicePortPlan complete(const PortFrame& frame, const CandidateList& candidates
 std::vector<ServicePortPlan> plan(const k8s::Service& service, std::span<const k8s::EndpointSlice> slices,
                                   const NodeView& node, const PlanOptions& options) {
   const std::vector<CompactSlice> compact(slices.begin(), slices.end());
-  const Viewpoint view{node, service.topology_keys};
+  const auto framed = frame(service, node, options);
+  Frontends frontends;
+  frontends.claim(service.key.text(), service.created, framed.ports);
+  const Viewpoint view{node, service.topology_keys, &frontends};
   std::vector<ServicePortPlan> plans;
-  for (const auto& port : frame(service, node, options).ports) {
+  for (const auto& port : framed.ports) {
     std::vector<Candidate> fresh;
-    for (const auto& slice : compact) slice.append(port.plan.key, port.port_name, view, fresh);
+    for (const auto& slice : compact) {
+      static_cast<void>(slice.append(port.plan.key, port.port_name, view, fresh));
+    }
     CandidateList candidates;
     candidates.update(fresh);
     plans.push_back(complete(port, candidates));

@@ -55,10 +55,15 @@ struct ServicePortPlan {
   bool operator==(const ServicePortPlan&) const;
 };
 
+/// Whether it is known what a service shall be. If not, what there is of it stays; only told in a first
+/// batch, which else ends what it does not name.
+enum class Standing : std::uint8_t { planned, waiting };
+
 /// All that one Service object is planned as from now on. Shared, because 100,000 backends are not copied.
 struct PlanChange {
   std::string service;                                        ///< "namespace/name"
   std::vector<std::shared_ptr<const ServicePortPlan>> ports;  ///< sorted by key; empty: the service is gone
+  Standing standing = Standing::planned;
 };
 
 /// Whether a batch is the whole of what shall exist, or what has changed since the one before.
@@ -74,14 +79,27 @@ class PlanSink {
 
 using Labels = std::vector<std::pair<std::string, std::string>>;  ///< sorted by key
 
+/// Where somebody listens for TCP.
+struct ListeningPlace {
+  k8s::Address address;
+  std::uint16_t port = 0;
+  auto operator<=>(const ListeningPlace&) const = default;
+};
+
 /// The node as planning sees it.
 struct NodeView {
   std::string name;
   std::string zone;                                  ///< empty: none
   Labels labels;                                     ///< of this node
   std::vector<k8s::Address> addresses;               ///< its own, sorted
+  std::vector<k8s::Address> primary;                 ///< of the Node object, at most one a family (SEM-34)
+  std::optional<lb_family> family;                   ///< of the Node object's first address
+  std::vector<ListeningPlace> api_servers;           ///< sorted
   std::map<std::string, Labels, std::less<>> peers;  ///< labels of the other nodes, where they are known
 };
+
+/// The first internal, else the first external address of each family (SEM-34).
+[[nodiscard]] std::vector<k8s::Address> primary_addresses(const k8s::Node& node);
 
 /// May an external IP be one of this node's own addresses (REL-51)?
 enum class OwnAddress : std::uint8_t { refuse, serve };
@@ -92,7 +110,8 @@ struct PlanOptions {
   /// Where spec.externalIPs may lie; nothing given: anywhere, an empty list: nowhere (REL-51).
   std::optional<std::vector<k8s::Prefix>> external_ip_ranges;
   OwnAddress external_ip_on_node = OwnAddress::refuse;
-  std::vector<k8s::Prefix> excluded;  ///< addresses that are somebody else's to balance
+  std::vector<k8s::Prefix> excluded;                     ///< addresses that are somebody else's to balance
+  std::vector<lb_family> families = {LB_IPV4, LB_IPV6};  ///< nothing is planned for others (SEM-85)
 };
 
 /// A service port before its endpoints are looked at.

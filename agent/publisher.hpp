@@ -2,6 +2,7 @@
 // Knows no frontends and no errors of system calls, because it makes none.
 #pragma once
 
+#include <boost/unordered/unordered_flat_set.hpp>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -10,6 +11,7 @@
 #include "agent/plan.hpp"
 #include "agent/space.hpp"
 #include "maps/mapset.hpp"
+#include "maps/mirror.hpp"
 
 namespace lb::agent {
 
@@ -21,6 +23,9 @@ struct BackendCounts {
 
 [[nodiscard]] BackendCounts count_backends(const ServicePortPlan& plan);
 
+/// A service may have as many as its object can name.
+using Ranges = boost::unordered_flat_set<lb_range_key, maps::HashBytes, maps::EqualBytes>;
+
 /// One service number and what it has in the kernel.
 struct ServiceState {
   ServicePortKey key;
@@ -30,7 +35,7 @@ struct ServiceState {
   maps::Extent local;
   BackendCounts counts;                    ///< since this agent published it
   std::vector<lb_frontend_key> frontends;  ///< those that may point to this number
-  std::vector<lb_range_key> ranges;        ///< those that may be there
+  Ranges ranges;                           ///< those that may be there
 };
 
 /// What was short; a service that does not fit keeps all that it had.

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
@@ -22,9 +23,11 @@
 #include "agent/cluster.hpp"
 #include "agent/conduct.hpp"
 #include "agent/configz.hpp"
+#include "agent/conntrack.hpp"
 #include "agent/datapath.hpp"
 #include "agent/error.hpp"
 #include "agent/expiry_timer.hpp"
+#include "agent/families.hpp"
 #include "agent/inputs.hpp"
 #include "agent/intake.hpp"
 #include "agent/kernel_ports.hpp"
@@ -57,8 +60,11 @@ constexpr HttpLimits health_check_rules{
 /// of what wakes an idle agent, which shall wake up twice a second at most.
 constexpr std::chrono::milliseconds heal_pause{700};
 
-/// Every so many of them it also looks who else is at our hooks.
+/// Every so many of them it also looks who else is at our hooks, and tries those of sockets.
 constexpr unsigned heals_a_look = 7;
+
+/// Between two looks whether the tables are as they were written (SEM-70).
+constexpr std::chrono::hours repair_pause{1};
 
 /// 0.0.0.0, as all addresses are written here.
 constexpr k8s::Address any_ipv4{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff}};
@@ -81,11 +87,14 @@ std::unique_ptr<maps::KernelGrace> open_grace(maps::Post post) {
 
 PlanOptions plan_options(const AgentOptions& options) {
   PlanOptions plan;
+  plan.families = host_families("");
   plan.service_proxy_name = options.service_proxy_name;
   plan.external_ip_ranges = options.external_ips;
   plan.excluded = options.exclude;
   return plan;
 }
+
+unsigned online_cpus() { return static_cast<unsigned>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN))); }
 
 /// May a UDP backend have ended? What was planned before is not known here.
 bool concerns_udp(const PlanChange& change) {
@@ -139,8 +148,15 @@ class Agent final : public PlanSink {
   void look_beside();
   void heal_later();
   void heal();
+  void repair_later();
+  void repair();
+  void await_signal();
+  void revive();
+  void tell(const Restored& restored, std::string& failure);
   void answer_health_checks();
   void complain(const k8s::Complaint& complaint);
+  void no_health_check(const k8s::ObjectKey& service, const std::string& why);
+  void require_family() const;
   [[nodiscard]] Snapshot snapshot();
   [[nodiscard]] maps::Post post();
 
@@ -148,9 +164,10 @@ class Agent final : public PlanSink {
   PinLock lock_;
   const AgentOptions& options_;
   asio::io_context context_{1};
-  asio::signal_set signals_{context_, SIGTERM, SIGINT};
+  asio::signal_set signals_{context_, SIGTERM, SIGINT, SIGHUP};
   asio::steady_timer retry_timer_{context_};
   asio::steady_timer heal_timer_{context_};
+  asio::steady_timer repair_timer_{context_};
 
   Inputs inputs_;
   Metrics metrics_;
@@ -171,6 +188,7 @@ class Agent final : public PlanSink {
   UdpSockets udp_sockets_;
   Tables tables_;
 
+  PlanOptions plan_options_;
   Cluster cluster_;
   Intake intake_;
   NodeWatch node_;
@@ -185,6 +203,7 @@ class Agent final : public PlanSink {
   bool retry_waits_ = false;
   std::uint64_t filter_removals_ = 0;  ///< as hooks were last looked after with
   std::string heal_failure_;           ///< as last logged
+  std::string revival_failure_;        ///< likewise
   std::string neighbours_;             ///< likewise
   unsigned heals_ = 0;
 };
@@ -195,7 +214,8 @@ Agent::Agent(const AgentOptions& options)
       options_(options),
       inputs_(context_, options),
       pages_(
-          health_, metrics_, Moment::now, [this] { return snapshot(); }, configz(options)),
+          health_, metrics_, Moment::now, [this] { return snapshot(); },
+          FixedPages{configz(options), options.flags}),
       health_server_(
           listen_on(context_, options.health, [this](const auto& asked) { return pages_.health(asked); })),
       metrics_server_(
@@ -213,8 +233,8 @@ Agent::Agent(const AgentOptions& options)
       tables_(
           store_, *grace_, sweeper_, [this](const auto& complaint) { complain(complaint); },
           options.sizes.maglev),
-      cluster_(options.node, plan_options(options), *this,
-               [this](const auto& complaint) { complain(complaint); }),
+      plan_options_(plan_options(options)),
+      cluster_(options.node, plan_options_, *this, [this](const auto& complaint) { complain(complaint); }),
       intake_(cluster_, options.node, metrics_, health_, Moment::now, [this] { settle(); }),
       node_(context_, [this] { network_changed(); }),
       service_health_(
@@ -222,7 +242,13 @@ Agent::Agent(const AgentOptions& options)
           [this](const Listen& listen, HttpHandler handler) {
             return HttpServer::open(context_, listen, std::move(handler), health_check_rules);
           },
-          [this](const auto& complaint) { complain(complaint); }) {
+          [this](const auto& service, const auto& why) { no_health_check(service, why); }) {
+  const auto see_servers = [this] {
+    cluster_.set_api_servers(inputs_.api_servers());
+    cluster_.flush();
+  };
+  see_servers();
+  inputs_.on_api_servers(see_servers);
   cluster_.measure_triggers(unix_nanoseconds(std::chrono::system_clock::now()));
 }
 
@@ -231,6 +257,9 @@ void Agent::run() {
                options_.pins);
   for (const auto& note : datapath_.notes()) {
     spdlog::warn("{}", note);
+  }
+  if (plan_options_.families.size() == 1) {
+    spdlog::info("IPv6 is switched off on this node: nothing is served over it");
   }
   if (options_.manifests.empty()) {
     health_.eligibility(NodeEligibility::unknown);
@@ -241,14 +270,24 @@ void Agent::run() {
     spdlog::info("took over {} service ports, {} backends and {} frontends", adopted->services,
                  adopted->backends, adopted->frontends);
   }
-  signals_.async_wait([this](const auto& error, int signal) {
-    if (!error) {
-      spdlog::info("ending on signal {}; what is pinned goes on serving", signal);
-      context_.stop();
-    }
-  });
+  await_signal();
   expiry_.start();
   context_.run();
+}
+
+void Agent::await_signal() {
+  signals_.async_wait([this](const auto& error, int signal) {
+    if (error) {
+      return;
+    }
+    if (signal == SIGHUP) {
+      repair();
+      await_signal();
+      return;
+    }
+    spdlog::info("ending on signal {}; what is pinned goes on serving", signal);
+    context_.stop();
+  });
 }
 
 /// The node comes first, so that the first plan knows its addresses.
@@ -324,25 +363,32 @@ void Agent::attach_again() {
   }
 }
 
-/// Brings back what somebody detached. A failure is told once, and tried again each time.
-void Agent::heal() {
-  const auto removals = std::exchange(filter_removals_, node_.network().filter_removals());
-  const auto filters = removals == filter_removals_ ? Filters::quiet : Filters::disturbed;
-  const auto restored = datapath_.restore(filters);
+/// What came back, and once why something did not.
+void Agent::tell(const Restored& restored, std::string& failure) {
   for (const auto& hook : restored.hooks) {
     metrics_.restored(hook);
   }
   if (!restored.hooks.empty()) {
     spdlog::warn("brought back what somebody took away: {}", fmt::join(restored.hooks, ", "));
   }
+  if (restored.failure != std::exchange(failure, restored.failure) && !restored.failure.empty()) {
+    spdlog::error("{}", restored.failure);
+  }
+}
+
+/// Brings back what somebody detached, and tries it again each time.
+void Agent::heal() {
+  const auto removals = std::exchange(filter_removals_, node_.network().filter_removals());
+  const auto filters = removals == filter_removals_ ? Filters::quiet : Filters::disturbed;
+  tell(datapath_.restore(filters), heal_failure_);
   if (!service_health_.complete()) {
     answer_health_checks();
   }
   apply_kernel_ports();
-  if (restored.failure != std::exchange(heal_failure_, restored.failure) && !restored.failure.empty()) {
-    spdlog::error("{}", restored.failure);
-  }
 }
+
+/// What is attached may run for nobody all the same.
+void Agent::revive() { tell(datapath_.revive(), revival_failure_); }
 
 /// Who came to our hooks, or went, is told once: one before us may keep packets from us (REL-68).
 void Agent::look_beside() {
@@ -361,12 +407,39 @@ void Agent::heal_later() {
   heal_timer_.async_wait([this](const auto& error) {
     if (!error) {
       heal();
+      if (!health_.ready()) {
+        settle();
+      }
       if (++heals_ % heals_a_look == 0) {
         look_beside();
+        revive();
       }
       heal_later();
     }
   });
+}
+
+void Agent::repair_later() {
+  repair_timer_.expires_after(repair_pause);
+  repair_timer_.async_wait([this](const auto& error) {
+    if (!error) {
+      repair();
+      repair_later();
+    }
+  });
+}
+
+/// What others write into the tables nobody tells.
+void Agent::repair() {
+  for (const auto& each : tables_.repair()) {
+    metrics_.repaired(each.table, each.entries);
+    if (each.failure) {
+      spdlog::error("cannot look after {}: {}", each.table, each.failure.message());
+    } else {
+      spdlog::warn("put right {} entries of {} that somebody else had changed", each.entries, each.table);
+    }
+  }
+  spdlog::debug("looked after the tables");
 }
 
 /// A plan to the maps. The first one also brings the hooks up: no program sees a packet before there is a
@@ -411,7 +484,22 @@ void Agent::measure_triggers() {
   }
 }
 
+/// Nothing that is addressed to this node could be served (SEM-85). No hook is attached yet.
+void Agent::require_family() const {
+  const auto& family = cluster_.node().family;
+  if (family && std::ranges::find(plan_options_.families, *family) == plan_options_.families.end()) {
+    if (before_.started == 0) {
+      detach_pins(pins_);
+    }
+    throw StartError(
+        "the Node's first address is IPv6, which is switched off on this node "
+        "(net.ipv6.conf.all.disable_ipv6, or a "
+        "kernel without it): switch it on");
+  }
+}
+
 void Agent::begin_service() {
+  require_family();
   devices_ = node_.network().devices();
   datapath_.set_pods(pod_devices(devices_, options_));
   const auto predecessors = take_over_hooks(pins_);
@@ -422,6 +510,9 @@ void Agent::begin_service() {
     }
     throw StartError(failure + "; see --devices, --xdp and --sockets for what to leave out");
   }
+  if (const auto problem = set_conntrack(options_.conntrack, online_cpus(), ""); !problem.empty()) {
+    spdlog::warn("{}", problem);
+  }
   for (const auto& each : predecessors) {
     spdlog::info("took over {} hooks of map layout {}; flows in its tables are found again by their hash",
                  each.hooks, each.layout);
@@ -429,6 +520,7 @@ void Agent::begin_service() {
   }
   phase_ = Phase::serving;
   heal_later();
+  repair_later();
   datapath_.page().set_started(unix_seconds(first_batch_->wall));
   const auto counts = cluster_.counts();
   spdlog::info("serving; services: {}, endpoints: {}; sockets: {}; packets: {}", counts.services,
@@ -449,8 +541,9 @@ void Agent::settle() {
   }
   apply_ranges();
   const auto now = Moment::now();
-  const bool begun = phase_ == Phase::serving && (health_.ready() || tables_.complete() ||
-                                                  now.steady - first_batch_->steady >= start_patience);
+  const bool whole = tables_.complete() && !cluster_.waits();
+  const bool begun = phase_ == Phase::serving &&
+                     (health_.ready() || whole || now.steady - first_batch_->steady >= start_patience);
   if (begun) {
     health_.applied(now);
     answer_health_checks();
@@ -498,6 +591,12 @@ void Agent::retry_later() {
 void Agent::complain(const k8s::Complaint& complaint) {
   metrics_.complained();
   complaints_.say(complaint);
+}
+
+/// Its people see it where they look at their Service (SEM-58).
+void Agent::no_health_check(const k8s::ObjectKey& service, const std::string& why) {
+  complain({"Service " + service.text(), "", why});
+  inputs_.post({service, "FailedToStartServiceHealthcheck", fmt::format("node {} {}", options_.node, why)});
 }
 
 Snapshot Agent::snapshot() {

@@ -29,9 +29,8 @@ HttpResponse service_health(const HealthCheck& check, k8s::Family family, const 
   return response;
 }
 
-ServiceHealth::ServiceHealth(const Health& health, std::function<Moment()> clock, Open open,
-                             Complain complain)
-    : health_(health), clock_(std::move(clock)), open_(std::move(open)), complain_(std::move(complain)) {}
+ServiceHealth::ServiceHealth(const Health& health, std::function<Moment()> clock, Open open, Failed failed)
+    : health_(health), clock_(std::move(clock)), open_(std::move(open)), tell_(std::move(failed)) {}
 
 /// Closing comes first: a port may pass from one service to another.
 void ServiceHealth::serve(const HealthChecks& checks, const std::vector<k8s::Address>& addresses) {
@@ -58,9 +57,9 @@ void ServiceHealth::open(const Place& place) {
     servers_[place] = std::move(*server);
     failed_.erase(place);
   } else if (failed_.insert(place).second) {
-    complain_({"Service " + place.service, "",
-               fmt::format("cannot listen on its health-check node port {} of {}: {}", place.port,
-                           place.address.text(), server.error().message())});
+    tell_(checks_.at(place.service).service,
+          fmt::format("cannot listen on its health-check node port {} of {}: {}", place.port,
+                      place.address.text(), server.error().message()));
   }
 }
 

@@ -13,7 +13,7 @@
 #include "agent/health.hpp"
 #include "agent/health_check.hpp"
 #include "agent/http.hpp"
-#include "k8s/source.hpp"
+#include "k8s/model.hpp"
 
 namespace lb::agent {
 
@@ -24,13 +24,14 @@ namespace lb::agent {
 class ServiceHealth {
  public:
   using Open = std::function<boost::system::result<std::unique_ptr<HttpServer>>(const Listen&, HttpHandler)>;
-  using Complain = std::function<void(const k8s::Complaint&)>;
+  /// `why`: the port, its address and what the kernel said.
+  using Failed = std::function<void(const k8s::ObjectKey& service, const std::string& why)>;
 
-  /// `open` listens. All references must outlive this.
-  ServiceHealth(const Health& health, std::function<Moment()> clock, Open open, Complain complain);
+  /// `open` listens; `failed` is told of what it could not. All references must outlive this.
+  ServiceHealth(const Health& health, std::function<Moment()> clock, Open open, Failed failed);
 
   /// Listens for what `checks` hold on `addresses` (unspecified ones stand for all of their family) and on
-  /// nothing else. What cannot be opened is complained about once, and tried again by every call.
+  /// nothing else. What cannot be opened is told once, and tried again by every call.
   void serve(const HealthChecks& checks, const std::vector<k8s::Address>& addresses);
   [[nodiscard]] bool complete() const noexcept { return failed_.empty(); }
 
@@ -48,7 +49,7 @@ class ServiceHealth {
   const Health& health_;
   std::function<Moment()> clock_;
   Open open_;
-  Complain complain_;
+  Failed tell_;
   HealthChecks checks_;
   std::vector<k8s::Address> addresses_;
   std::map<Place, std::unique_ptr<HttpServer>> servers_;

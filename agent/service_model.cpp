@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "k8s/peer_labels.hpp"
+
 namespace lb::agent {
 
 Change ServiceModel::set(k8s::Service service) {
@@ -25,6 +27,7 @@ Change ServiceModel::put_slice(const k8s::EndpointSlice& slice) {
   if (found != slices_.end() && *found->second == *compact) return Change::none;
   retire(slice.key.name);
   endpoint_count_ += compact->size();
+  compact->for_each_address([this](const k8s::Address& address) { blocks_.add(address); });
   slices_.emplace(slice.key.name, std::move(compact));
   return Change::some;
 }
@@ -37,6 +40,7 @@ void ServiceModel::retire(const std::string& slice) {
   const auto found = slices_.find(slice);
   if (found == slices_.end()) return;
   endpoint_count_ -= found->second->size();
+  found->second->for_each_address([this](const k8s::Address& address) { blocks_.remove(address); });
   found->second->retire();
   retired_.push_back(std::move(found->second));
   slices_.erase(found);
@@ -69,6 +73,7 @@ void ServiceModel::adopt(std::vector<PortFrame> frames) {
     ports.push_back(std::move(port));
   }
   ports_went_ = ports_went_ || kept < ports_.size();
+  if (kept < ports_.size() && !skipped_.empty()) see_endpoints_anew();
   ports_ = std::move(ports);
   if (endpoints_ == Endpoints::settled) endpoints_ = Endpoints::slices_changed;
 }
@@ -76,7 +81,7 @@ void ServiceModel::adopt(std::vector<PortFrame> frames) {
 Change ServiceModel::replan(const NodeView& node, const Frontends& frontends) {
   Change change = std::exchange(ports_went_, false) ? Change::some : Change::none;
   const bool settled = endpoints_ == Endpoints::settled;
-  if (!settled) settle(node);
+  if (!settled) settle(node, frontends);
   for (auto& port : ports_) {
     auto held = frontends.held(name_, port.frame.plan);
     if (settled && port.plan && port.plan->frontends == held) continue;
@@ -85,9 +90,11 @@ Change ServiceModel::replan(const NodeView& node, const Frontends& frontends) {
   return change;
 }
 
-void ServiceModel::settle(const NodeView& node) {
+void ServiceModel::settle(const NodeView& node, const Frontends& frontends) {
   static const std::vector<std::string> no_keys;
-  const Viewpoint view{node, service_ ? service_->topology_keys : no_keys};
+  const Viewpoint view{node, service_ ? service_->topology_keys : no_keys, &frontends};
+  if (endpoints_ == Endpoints::all_stale) skipped_.clear();
+  for (const auto& name : changed_slices_) skipped_.erase(name);
   for (auto& port : ports_) {
     take_in(port, view);
     port.seen = Seen::before;
@@ -97,10 +104,11 @@ void ServiceModel::settle(const NodeView& node) {
   endpoints_ = Endpoints::settled;
 }
 
-void ServiceModel::take_in(Port& port, const Viewpoint& view) const {
+void ServiceModel::take_in(Port& port, const Viewpoint& view) {
   std::vector<Candidate> fresh;
   const auto append = [&](const CompactSlice& slice) {
-    slice.append(port.frame.plan.key, port.frame.port_name, view, fresh);
+    auto sentence = slice.append(port.frame.plan.key, port.frame.port_name, view, fresh);
+    if (!sentence.empty()) skipped_[slice.name()].insert(std::move(sentence));
   };
   if (port.seen == Seen::never || endpoints_ == Endpoints::all_stale) {
     port.candidates.clear();
@@ -164,7 +172,29 @@ std::size_t ServiceModel::local_ready(k8s::Family family, const NodeView& node) 
 std::set<std::string> ServiceModel::complaints(const Frontends& frontends) const {
   std::set<std::string> complaints(frame_complaints_.begin(), frame_complaints_.end());
   for (auto& sentence : frontends.lost(name_)) complaints.insert(std::move(sentence));
+  for (const auto& [slice, sentences] : skipped_) complaints.insert(sentences.begin(), sentences.end());
   return complaints;
+}
+
+k8s::LabelKeys ServiceModel::peer_labels() const {
+  return service_ ? k8s::peer_labels(*service_) : k8s::LabelKeys{};
+}
+
+bool ServiceModel::asks_for(const k8s::LabelKeys& labels) const {
+  return service_ && std::ranges::any_of(service_->topology_keys,
+                                         [&](const std::string& key) { return labels.contains(key); });
+}
+
+bool ServiceModel::has_endpoints_on(std::string_view node) const {
+  return std::ranges::any_of(slices_, [&](const auto& entry) { return entry.second->names_node(node); });
+}
+
+bool ServiceModel::has_endpoints_at(const std::vector<k8s::Address>& sorted) const {
+  return std::ranges::any_of(slices_, [&](const auto& entry) { return entry.second->has_one_of(sorted); });
+}
+
+void ServiceModel::append_listening(std::vector<ListeningPlace>& places) const {
+  for (const auto& [name, slice] : slices_) slice->append_listening(places);
 }
 
 bool ServiceModel::has_cluster_ip(const std::vector<k8s::Address>& sorted) const {

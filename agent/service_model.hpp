@@ -8,8 +8,10 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "agent/address_blocks.hpp"
 #include "agent/cluster_counts.hpp"
 #include "agent/endpoints.hpp"
 #include "agent/frontends.hpp"
@@ -25,19 +27,33 @@ enum class Change : std::uint8_t { none, some };
 /// them.
 class ServiceModel {
  public:
-  explicit ServiceModel(std::string name) : name_(std::move(name)) {}
+  /// `blocks` knows the endpoints of all services; it must outlive this.
+  ServiceModel(std::string name, AddressBlocks& blocks) : name_(std::move(name)), blocks_(blocks) {}
 
   Change set(k8s::Service service);
   void unset() noexcept;
   Change put_slice(const k8s::EndpointSlice& slice);
   void erase_slice(const std::string& name);
-  /// The node's labels, or those of a peer, are no longer what the endpoints were seen with.
+  /// The node's labels, those of a peer, or services at endpoints' addresses are no longer what the endpoints
+  /// were seen with.
   void see_endpoints_anew() noexcept { endpoints_ = Endpoints::all_stale; }
-  /// The node's addresses are no longer what the external IPs were compared with.
+  /// The addresses of the node or of API servers are no longer what its own were compared with.
   void see_frontends_anew() noexcept { frame_is_stale_ = true; }
 
-  [[nodiscard]] bool wants_labels() const noexcept { return service_ && !service_->topology_keys.empty(); }
+  /// Of other Nodes, the labels without which it cannot be planned.
+  [[nodiscard]] k8s::LabelKeys peer_labels() const;
+  /// Is one of these labels among its topology keys?
+  [[nodiscard]] bool asks_for(const k8s::LabelKeys& labels) const;
+  /// Is one of its endpoints there?
+  [[nodiscard]] bool has_endpoints_on(std::string_view node) const;
+  /// Has one of its endpoints one of these addresses, which are sorted?
+  [[nodiscard]] bool has_endpoints_at(const std::vector<k8s::Address>& sorted) const;
+  /// Appends where its endpoints listen for TCP.
+  void append_listening(std::vector<ListeningPlace>& places) const;
   [[nodiscard]] bool has_external_ips() const noexcept { return service_ && !service_->external_ips.empty(); }
+  [[nodiscard]] bool has_load_balancer_ips() const noexcept {
+    return service_ && !service_->load_balancer_ips.empty();
+  }
   /// Is one of its ClusterIPs among these, which are sorted?
   [[nodiscard]] bool has_cluster_ip(const std::vector<k8s::Address>& sorted) const;
   [[nodiscard]] std::size_t endpoint_count() const noexcept { return endpoint_count_; }
@@ -68,13 +84,14 @@ class ServiceModel {
   };
 
   void adopt(std::vector<PortFrame> frames);
-  void settle(const NodeView& node);
-  void take_in(Port& port, const Viewpoint& view) const;
+  void settle(const NodeView& node, const Frontends& frontends);
+  void take_in(Port& port, const Viewpoint& view);
   void retire(const std::string& slice);
   [[nodiscard]] std::size_t local_ready(k8s::Family family, const NodeView& node) const;
   Change replan(Port& port, std::vector<FrontendPlan> held) const;
 
   std::string name_;
+  AddressBlocks& blocks_;
   std::optional<k8s::Service> service_;
   bool frame_is_stale_ = false;
   Endpoints endpoints_ = Endpoints::settled;
@@ -83,6 +100,8 @@ class ServiceModel {
   std::vector<std::string> frame_complaints_;
   std::map<std::string, std::unique_ptr<CompactSlice>> slices_;
   std::set<std::string> changed_slices_;
+  std::map<std::string, std::set<std::string>>
+      skipped_;  ///< sentences on endpoints that are services, by slice
   std::vector<std::unique_ptr<CompactSlice>> retired_;  ///< candidates may still point to them
   std::size_t endpoint_count_ = 0;
 };

@@ -141,6 +141,7 @@ void Tables::apply(Batch batch, std::vector<PlanChange> changes) {
     for (const auto& [service, ports] : services_) {
       if (!named.contains(service)) gone.push_back({.service = service, .ports = {}});
     }
+    std::erase_if(changes, [](const PlanChange& change) { return change.standing == Standing::waiting; });
     std::ranges::move(changes, std::back_inserter(gone));
     changes = std::move(gone);
     pending_.clear();
@@ -234,19 +235,20 @@ bool Tables::add_ranges(Work& work, ServiceState& state, const ServicePortPlan& 
                              error.message()));
       return false;
     }
-    if (!contains(state.ranges, key)) state.ranges.push_back(key);
+    state.ranges.insert(key);
   }
   return true;
 }
 
 bool Tables::remove_ranges(Work& work, ServiceState& state, const std::vector<lb_range_key>& wanted) {
-  std::erase_if(state.ranges, [&](const lb_range_key& key) {
-    if (contains(wanted, key)) return false;
+  const Ranges kept(wanted.begin(), wanted.end());
+  erase_if(state.ranges, [&](const lb_range_key& key) {
+    if (kept.contains(key)) return false;
     const error_code error = ranges_.erase(key);
     if (error) fail(work, fmt::format("a source range cannot be removed: {}", error.message()));
     return !error;
   });
-  return state.ranges.size() == wanted.size();
+  return state.ranges.size() == kept.size();
 }
 
 ServiceState* Tables::create_state(Work& work, const ServicePortPlan& plan) {

@@ -62,6 +62,15 @@ class Tables final : public PlanSink {
   /// as soon as the first batch was.
   void set_ranges(std::uint32_t list, const std::vector<k8s::Prefix>& ranges);
 
+  /// Looks whether lb_frontends, lb_addresses and lb_ranges are still as they were written, and puts right
+  /// what is not. Reads every entry of them. How many entries were not, by table.
+  struct Repaired {
+    std::string table;
+    std::size_t entries = 0;
+    maps::error_code failure;
+  };
+  [[nodiscard]] std::vector<Repaired> repair();
+
   /// Tries again what failed.
   void retry();
   /// How long to wait before the next retry(); nothing: all is written, or waits for a grace period only.

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 
 namespace lb::agent {
 
@@ -26,10 +25,6 @@ inline constexpr Traits nobody = 1U << 15U;  ///< no endpoint has it
 }  // namespace trait
 
 inline constexpr std::size_t max_topology_keys = 16;
-
-inline constexpr std::string_view hostname_label = "kubernetes.io/hostname";
-inline constexpr std::string_view zone_label = "topology.kubernetes.io/zone";
-inline constexpr std::string_view any_topology = "*";
 
 [[nodiscard]] constexpr Traits topology_key_trait(std::size_t key) noexcept { return 1U << (16U + key); }
 

@@ -42,19 +42,20 @@ static const __u16 lb_steps[LB_STEPS] = {
 
 /*
  * The port of a probe: both ranges in a row, from a place and in steps that the hash decides, so that flows which meet
- * on one port part on the next. 0: no range at all.
+ * on one port part on the next. The place is in the lower half, because the upper one has chosen the backend: of few
+ * backends each would begin in a small part of the ports. 0: no range at all.
  */
 static __always_inline __u16 lb_source_port(__u64 hash, __u32 probe)
 {
 	__u32 low = lb_low_ports(), all = lb_all_ports();
-	__u32 step = lb_steps[hash % LB_STEPS];
+	__u32 step = lb_steps[(hash >> 32) % LB_STEPS];
 	__u32 place;
 
 	if (!all)
 		return 0;
 	if (!(all % step))
 		step = 1;
-	place = (__u32)(((hash >> 32) * all >> 32) + (__u64)probe * step) % all;
+	place = (__u32)(((hash & 0xffffffff) * all >> 32) + (__u64)probe * step) % all;
 	return (__u16)(place < low ? lb_config.first_port + place : lb_config.high_first_port + place - low);
 }
 

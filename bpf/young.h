@@ -227,13 +227,23 @@ static __always_inline int lb_proves(const struct lb_work *work)
 	return track->state != LB_OPENING && track->number != 1 && work->packet.proof == track->number;
 }
 
+static __always_inline int lb_has_reply(struct lb_work *work)
+{
+	lb_reverse(&work->flow.leaving, &work->other);
+	lb_reverse(&work->packet.tuple, &work->turned);
+	return lb_flow_find(LB_YOUNG, &work->other, &work->there) &&
+	       lb_same_tuple(&work->there.leaving, &work->turned);
+}
+
 /*
- * Once a second: does a young one-way flow still have its backend and its way back? The LRU may have
- * evicted the reply's half; it comes back, or the flow starts anew.
+ * Does a young one-way flow still have its way back, and once a second, its backend? The LRU may have evicted the reply's
+ * half, which comes back, or the flow starts anew. To ask for it with each packet is what keeps it as long as this half.
  */
-static __always_inline int lb_young_holds(struct lb_work *work)
+static __always_inline int lb_young_holds(struct lb_work *work, int new_second)
 {
 	if (work->packet.tuple.protocol != LB_UDP || work->flow.track.direction != LB_FORWARD)
+		return 1;
+	if (!new_second && lb_has_reply(work))
 		return 1;
 	if (lb_abandoned(work))
 		return 0;
@@ -252,7 +262,7 @@ LB_FUNCTION enum lb_outcome lb_young(struct lb_work *work)
 		return LB_OUTCOME_unrelated;
 	if (work->hook == LB_HOOK_XDP && work->flow.track.way == LB_BY_STACK)
 		return LB_OUTCOME_left_to_tc;
-	if (lb_flow_touch(live, &work->flow.track, lb_clock()) && !lb_young_holds(work))
+	if (!lb_young_holds(work, lb_flow_touch(live, &work->flow.track, lb_clock())))
 		return LB_OUTCOME_unrelated;
 	lb_note_end(work, live, LB_YOUNG);
 	if (work->packet.step == LB_STEP_ANSWER && work->flow.track.direction == LB_REPLY)

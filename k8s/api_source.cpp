@@ -5,10 +5,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <utility>
 #include <variant>
+
+#include "k8s/peer_labels.hpp"
 
 namespace lb::k8s {
 namespace {
@@ -16,7 +19,7 @@ namespace {
 constexpr std::string_view proxy_label = "service.kubernetes.io/service-proxy-name";
 constexpr std::string_view headless_label = "service.kubernetes.io/headless";
 
-/// So many sentences about servers are told in so long a time; four watches fail together.
+/// So many sentences about servers are told in so long a time; all watches fail together.
 constexpr unsigned most_troubles = 4;
 constexpr Time trouble_period{30'000};
 
@@ -57,7 +60,11 @@ void keep_triggers(const Object& earlier, Object& later) {
   }
 }
 
+/// Of Nodes there may be two.
 std::string_view resource_name(const Resource& resource) {
+  if (resource.extent == Extent::metadata) {
+    return "peer_nodes";
+  }
   return std::string_view(resource.path).substr(resource.path.rfind('/') + 1);
 }
 
@@ -100,16 +107,30 @@ class TroubleGate {
 }  // namespace
 
 struct ApiSource::State {
-  State(ApiWorld with, Sink& to, Trouble trouble)
-      : world(std::move(with)), sink(to), troubles(std::move(trouble)) {}
+  State(ApiScope of, ApiWorld with, Sink& to, Trouble trouble, const Patience& waits)
+      : scope(std::move(of)),
+        world(std::move(with)),
+        sink(to),
+        troubles(std::move(trouble)),
+        patience(waits),
+        seed(world.seed) {}
 
   /// To be called after each turn of a follower.
   void settle(const Follower& turned);
+  [[nodiscard]] std::unique_ptr<Follower> follow(Resource resource);
+  void follow_peers();
+  void note(const Object& told);
+  void note_erased(Kind kind, const ObjectKey& key);
 
+  ApiScope scope;
   ApiWorld world;
   Sink& sink;
   TroubleGate troubles;
+  Patience patience;
+  std::uint32_t seed;
   std::vector<std::unique_ptr<Follower>> followers;
+  AskedLabels asked;
+  std::unique_ptr<Follower> peers;  ///< of the other Nodes; null: nobody asks
   bool synced = false;
   bool unflushed = false;
 };
@@ -117,17 +138,20 @@ struct ApiSource::State {
 /// A resource: its reflector, its line, its alarm.
 class ApiSource::Follower final : public Listener, public AnswerReader {
  public:
-  Follower(State& state, Resource resource, ApiEncoding encoding, const Patience& patience,
-           std::uint32_t seed)
+  Follower(State& state, Resource resource)
       : state_(state),
         line_(state.world.line()),
         alarm_(state.world.alarm()),
-        reflector_(std::move(resource), encoding, patience, seed, *this),
+        reflector_(std::move(resource), state.scope.encoding, state.patience, ++state.seed, *this),
         last_heard_(state_.world.now()) {
     figures_.resource = resource_name(reflector_.resource());
   }
 
   void step();
+  /// Of Nodes, these labels alone are told from now on; where they are more than before, all Nodes are listed
+  /// anew.
+  void keep(LabelKeys labels);
+  [[nodiscard]] Kind kind() const { return reflector_.resource().kind; }
   [[nodiscard]] bool listing() const { return reflector_.listing(); }
   [[nodiscard]] bool gate_open() const {
     return reflector_.synced() || reflector_.resource().presence == Presence::optional;
@@ -148,6 +172,8 @@ class ApiSource::Follower final : public Listener, public AnswerReader {
   void arm();
   void ring();
   void tell_changes();
+  void know(LabelKeys labels);
+  void tell_known(LabelKeys labels);
 
   State& state_;
   std::unique_ptr<ApiLine> line_;
@@ -157,6 +183,9 @@ class ApiSource::Follower final : public Listener, public AnswerReader {
   std::optional<Time> armed_;
   /// Of the piece under way, the last of each object; nothing: it is gone.
   std::map<ObjectKey, std::optional<Object>> changes_;
+  std::optional<LabelKeys> labels_;  ///< of Nodes, those that are told; nothing: all
+  LabelKeys known_labels_;           ///< as last told
+  bool listed_ = false;              ///< a list has come to its end and its last objects are not told yet
   ApiFigures figures_;
   Time last_heard_;
 };
@@ -169,8 +198,45 @@ void ApiSource::State::settle(const Follower& turned) {
     unflushed = false;
     sink.synced();
   }
-  if (synced && !turned.listing() && std::exchange(unflushed, false)) {
+  if (turned.listing()) {
+    return;
+  }
+  if (turned.kind() == Kind::service) {
+    follow_peers();
+  }
+  if (synced && std::exchange(unflushed, false)) {
     sink.flush();
+  }
+}
+
+std::unique_ptr<ApiSource::Follower> ApiSource::State::follow(Resource resource) {
+  return std::make_unique<Follower>(*this, std::move(resource));
+}
+
+void ApiSource::State::note(const Object& told) {
+  if (const auto* service = std::get_if<Service>(&told)) {
+    asked.set(*service);
+  }
+}
+
+void ApiSource::State::note_erased(Kind kind, const ObjectKey& key) {
+  if (kind == Kind::service) {
+    asked.erase(key);
+  }
+}
+
+/// To be called when no list of Services is under way.
+void ApiSource::State::follow_peers() {
+  auto labels = asked.all();
+  const bool wanted = !labels.empty();
+  if (wanted && !peers) {
+    peers = follow(peer_nodes(scope));
+    peers->keep(std::move(labels));
+  } else if (peers) {
+    peers->keep(std::move(labels));
+  }
+  if (!wanted) {
+    peers.reset();
   }
 }
 
@@ -231,7 +297,44 @@ void ApiSource::Follower::end(End how, std::string detail) {
   step();
 }
 
+/// What was told of a label that nobody asks for any more is forgotten, because it is not kept up to date; what a list that
+/// has not come to its end told of it, too.
+void ApiSource::Follower::keep(LabelKeys labels) {
+  if (labels_ == labels) {
+    return;
+  }
+  const auto before = std::exchange(labels_, std::move(labels));
+  LabelKeys still;
+  std::ranges::set_intersection(known_labels_, *labels_, std::inserter(still, still.end()));
+  if (before && (known_labels_ != still || reflector_.listing())) {
+    tell_known(std::move(still));
+  }
+  if (!before) {
+    step();
+  } else if (!std::ranges::includes(*before, *labels_)) {
+    line_->hang_up();
+    asking_ = false;
+    reflector_.list_anew(state_.world.now());
+    step();
+  }
+}
+
+void ApiSource::Follower::know(LabelKeys labels) {
+  if (known_labels_ != labels) {
+    tell_known(std::move(labels));
+  }
+}
+
+void ApiSource::Follower::tell_known(LabelKeys labels) {
+  known_labels_ = std::move(labels);
+  state_.sink.labels_known(known_labels_);
+  state_.unflushed = true;
+}
+
 void ApiSource::Follower::upsert(Object object) {
+  if (auto* node = std::get_if<Node>(&object); node != nullptr && labels_) {
+    keep_labels(*node, *labels_);
+  }
   auto& last = changes_[key_of(object)];
   if (last) {
     keep_triggers(*last, object);
@@ -250,21 +353,29 @@ void ApiSource::Follower::trouble(std::string sentence) {
   state_.troubles.tell(std::move(sentence), state_.world.now());
 }
 
-void ApiSource::Follower::listed(Kind /*kind*/) { ++figures_.lists; }
+void ApiSource::Follower::listed(Kind /*kind*/) {
+  ++figures_.lists;
+  listed_ = true;
+}
 
 void ApiSource::Follower::tell_changes() {
   auto changes = std::exchange(changes_, {});
   for (const auto& [key, object] : changes) {
     if (!object) {
-      tell_erased(state_.sink, reflector_.resource().kind, key);
+      state_.note_erased(kind(), key);
+      tell_erased(state_.sink, kind(), key);
     }
   }
   for (auto& [key, object] : changes) {
     if (object) {
+      state_.note(*object);
       std::visit([this](auto& value) { state_.sink.upsert(std::move(value)); }, *object);
     }
   }
   state_.unflushed = state_.unflushed || !changes.empty();
+  if (std::exchange(listed_, false) && labels_) {
+    know(*labels_);
+  }
 }
 
 ApiFigures ApiSource::Follower::figures() const {
@@ -286,18 +397,23 @@ std::vector<Resource> api_resources(const ApiScope& scope) {
   };
 }
 
+/// The rest of a Node is large, and changes all the time.
+Resource peer_nodes(const ApiScope& scope) {
+  return {Kind::node,         "/api/v1/nodes", "", fmt::format("metadata.name!={}", scope.node),
+          Presence::required, Extent::metadata};
+}
+
 ApiSource::ApiSource(const ApiScope& scope, ApiWorld world, Sink& sink, Trouble trouble, Patience patience)
-    : state_(std::make_unique<State>(std::move(world), sink, std::move(trouble))) {
-  auto seed = state_->world.seed;
+    : state_(std::make_unique<State>(scope, std::move(world), sink, std::move(trouble), patience)) {
   for (auto& resource : api_resources(scope)) {
-    state_->followers.push_back(
-        std::make_unique<Follower>(*state_, std::move(resource), scope.encoding, patience, ++seed));
+    state_->followers.push_back(state_->follow(std::move(resource)));
   }
 }
 
 ApiSource::~ApiSource() = default;
 
 void ApiSource::start() {
+  state_->sink.labels_known({});
   for (const auto& follower : state_->followers) {
     follower->step();
   }
@@ -307,6 +423,9 @@ std::vector<ApiFigures> ApiSource::figures() const {
   std::vector<ApiFigures> figures;
   for (const auto& follower : state_->followers) {
     figures.push_back(follower->figures());
+  }
+  if (state_->peers) {
+    figures.push_back(state_->peers->figures());
   }
   return figures;
 }

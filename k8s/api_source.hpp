@@ -54,8 +54,10 @@ struct ApiFigures {
 };
 
 /// Tells `sink` what the API holds and every change, deletions first within what comes together (REL-35);
-/// synced() when Services, EndpointSlices and Nodes have been listed as a whole, and by nothing else (SEM-69,
-/// REL-78). What is known stays, whatever happens to the servers. `sink` must outlive this.
+/// synced() when Services, EndpointSlices and the own Node have been listed as a whole, and by nothing else
+/// (SEM-69, REL-78). What is known stays, whatever happens to the servers. Other Nodes are listed and watched
+/// for as long as some Service asks for their labels, and only those labels are told. `sink` must outlive
+/// this.
 class ApiSource final : public Source {
  public:
   /// What goes wrong with servers, a sentence each and not too often: for the log.
@@ -75,7 +77,9 @@ class ApiSource final : public Source {
   std::unique_ptr<State> state_;
 };
 
-/// What ApiSource asks for, in this order: Services, EndpointSlices, the own Node, ServiceCIDRs.
+/// What ApiSource always asks for, in this order: Services, EndpointSlices, the own Node, ServiceCIDRs.
 [[nodiscard]] std::vector<Resource> api_resources(const ApiScope& scope);
+/// What it asks for beside them while some Service has topology keys that slices do not tell.
+[[nodiscard]] Resource peer_nodes(const ApiScope& scope);
 
 }  // namespace lb::k8s

@@ -245,6 +245,9 @@ Kind kind_of(const Head& head, Kind expected) {
   if (head.kind.empty() && head.api_version.empty()) {
     return expected;
   }
+  if (head.kind == "PartialObjectMetadata" && expected == Kind::node) {
+    return expected;  // as it was asked for
+  }
   const bool core = head.api_version == "v1";
   if (head.kind == "Service" && core) {
     return Kind::service;

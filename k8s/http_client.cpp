@@ -21,6 +21,7 @@
 #include <boost/asio/write.hpp>
 #include <exception>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "k8s/credentials.hpp"
@@ -38,6 +39,7 @@ using std::chrono::milliseconds;
 
 constexpr auto wait_for_result = asio::as_tuple(asio::use_awaitable);
 constexpr std::size_t read_bytes = 32768;
+constexpr std::size_t most_places = 64;
 
 /// A dead peer is noticed after this, without a byte from us to wake anybody up.
 constexpr int keepalive_idle_seconds = 15;
@@ -258,6 +260,7 @@ struct ApiClient::Shared {
 
   void refresh();
   void complain(const std::string& sentence);
+  void note(const std::vector<Address>& addresses, std::uint16_t port);
   [[nodiscard]] std::string request_text(const ApiServer& server, const ApiRequest& request);
 
   asio::io_context& context;
@@ -273,7 +276,23 @@ struct ApiClient::Shared {
   std::uint64_t credentials = 0;  ///< rises with each change of what connections are made with
   std::size_t preferred = 0;      ///< the server that answered last
   std::string complaint;          ///< the last one
+  std::set<ServerPlace> places;   ///< of all servers, as far as their names were resolved
+  std::function<void()> placed;   ///< called when there are more of them
 };
+
+/// Old ones stay: behind a name there may be several servers in turn.
+void ApiClient::Shared::note(const std::vector<Address>& addresses, std::uint16_t port) {
+  const auto before = places.size();
+  for (const auto& address : addresses) {
+    places.insert({address, port});
+  }
+  if (places.size() > most_places) {
+    places.erase(places.begin());
+  }
+  if (places.size() > before && placed) {
+    placed();
+  }
+}
 
 void ApiClient::Shared::complain(const std::string& sentence) {
   if (std::exchange(complaint, sentence) != sentence && !sentence.empty()) {
@@ -307,13 +326,17 @@ void ApiClient::Shared::refresh() {
 std::string ApiClient::Shared::request_text(const ApiServer& server, const ApiRequest& request) {
   const auto host = server.text().substr(server.scheme == Scheme::https ? 8 : 7);
   auto text = fmt::format(
-      "GET {}{} HTTP/1.1\r\nHost: {}\r\nUser-Agent: sluice/{}\r\nAccept: {}\r\nAccept-Encoding: gzip\r\n",
-      server.prefix, request.target, host, SLUICE_VERSION, request.accept);
+      "{} {}{} HTTP/1.1\r\nHost: {}\r\nUser-Agent: sluice/{}\r\nAccept: {}\r\nAccept-Encoding: gzip\r\n",
+      request.body.empty() ? "GET" : "POST", server.prefix, request.target, host, SLUICE_VERSION,
+      request.accept);
   const auto bearer = bearer_token(token.text());
   if (!bearer.empty() && server.scheme == Scheme::https) {
     text += fmt::format("Authorization: Bearer {}\r\n", bearer);
   }
-  return text + "\r\n";
+  if (!request.body.empty()) {
+    text += fmt::format("Content-Type: application/json\r\nContent-Length: {}\r\n", request.body.size());
+  }
+  return text + "\r\n" + request.body;
 }
 
 // ---- A line. ----
@@ -485,6 +508,7 @@ asio::awaitable<std::string> ApiClient::Line::State::open_server(Ptr self, std::
                                                                  std::uint64_t turn) {
   const auto& server = self->shared->access.servers[index];
   const auto looked = co_await resolve(self, server.host);
+  self->shared->note(looked.addresses, server.port);
   std::string problem = looked.problem.empty() ? "its name has no address" : looked.problem;
   for (const auto& address : looked.addresses) {
     if (turn != self->turn) {
@@ -581,9 +605,20 @@ ApiClient::ApiClient(asio::io_context& context, ApiAccess access, Warn warn, Con
   if (!problem.empty()) {
     throw StartError(fmt::format("cannot speak to {}: {}", shared_->access.servers.front().text(), problem));
   }
+  for (const auto& server : shared_->access.servers) {
+    if (const auto address = Address::parse(server.host)) {
+      shared_->note({*address}, server.port);
+    }
+  }
 }
 
 ApiClient::~ApiClient() = default;
+
+std::vector<ServerPlace> ApiClient::places() const {
+  return {shared_->places.begin(), shared_->places.end()};
+}
+
+void ApiClient::on_places(std::function<void()> told) { shared_->placed = std::move(told); }
 
 std::unique_ptr<ApiLine> ApiClient::line() { return std::make_unique<Line>(shared_); }
 

@@ -5,8 +5,10 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "k8s/access.hpp"
+#include "k8s/model.hpp"
 #include "k8s/resolver.hpp"
 #include "k8s/transport.hpp"
 
@@ -15,6 +17,13 @@ class io_context;
 }
 
 namespace lb::k8s {
+
+/// Where a server listens.
+struct ServerPlace {
+  Address address;
+  std::uint16_t port = 0;
+  auto operator<=>(const ServerPlace&) const = default;
+};
 
 /// How long one step to one server may take, before the next address or server is tried. Waiting for answers
 /// is the asker's matter.
@@ -38,6 +47,11 @@ class ApiClient {
   ~ApiClient();
   ApiClient(const ApiClient&) = delete;
   ApiClient& operator=(const ApiClient&) = delete;
+
+  /// Where the servers are, as far as is known: addresses that are given, and those that names had when they
+  /// were asked for. `told` is called whenever there are more.
+  [[nodiscard]] std::vector<ServerPlace> places() const;
+  void on_places(std::function<void()> told);
 
   /// A line of its own connection, which it keeps for its next request. May outlive the client.
   [[nodiscard]] std::unique_ptr<ApiLine> line();

@@ -5,6 +5,7 @@
 #include <compare>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,6 +42,14 @@ struct Prefix {
   [[nodiscard]] std::string text() const;
   auto operator<=>(const Prefix&) const = default;
 };
+
+/// Labels of Nodes that mean something to us.
+inline constexpr std::string_view hostname_label = "kubernetes.io/hostname";
+inline constexpr std::string_view zone_label = "topology.kubernetes.io/zone";
+/// The topology key that every endpoint shares.
+inline constexpr std::string_view any_topology = "*";
+
+using LabelKeys = std::set<std::string, std::less<>>;
 
 /// "namespace/name"; cluster-wide objects have an empty namespace.
 struct ObjectKey {

@@ -123,6 +123,9 @@ Kind kind_of(const Envelope& envelope, Kind expected) {
   if (envelope.kind.empty() && envelope.api_version.empty()) {
     return expected;
   }
+  if (envelope.kind == "PartialObjectMetadata" && expected == Kind::node) {
+    return expected;  // as it was asked for
+  }
   if (envelope.api_version == "v1") {
     return envelope.kind == "Service" ? Kind::service : envelope.kind == "Node" ? Kind::node : Kind::other;
   }

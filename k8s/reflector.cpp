@@ -71,9 +71,23 @@ std::string Reflector::target() {
   return query.text();
 }
 
+/// A server that cannot cut objects down to their metadata sends them whole.
 std::string Reflector::accept() const {
-  return preferred_ == ApiEncoding::json ? std::string(json_type)
-                                         : fmt::format("{},{}", protobuf_type, json_type);
+  std::string part;
+  if (resource_.extent == Extent::metadata) {
+    const bool list = mode_ == Mode::list || mode_ == Mode::probe;
+    part = fmt::format(";as=PartialObjectMetadata{};g=meta.k8s.io;v=v1", list ? "List" : "");
+  }
+  auto text = preferred_ == ApiEncoding::json
+                  ? fmt::format("{}{}", json_type, part)
+                  : fmt::format("{}{},{}{}", protobuf_type, part, json_type, part);
+  return part.empty() ? text : fmt::format("{},{}", text, json_type);
+}
+
+void Reflector::list_anew(Time now) {
+  unfinished_ = true;
+  start_list();
+  not_before_ = deadline_ = std::max(not_before_, now + jittered(patience_.first_pause));
 }
 
 std::optional<ApiRequest> Reflector::begin(Time now) {

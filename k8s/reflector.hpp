@@ -19,6 +19,9 @@ namespace lb::k8s {
 /// Older API servers do not have every resource.
 enum class Presence : std::uint8_t { required, optional };
 
+/// Whole objects, or their metadata alone, as PartialObjectMetadata.
+enum class Extent : std::uint8_t { whole, metadata };
+
 /// What to list and watch.
 struct Resource {
   Kind kind = Kind::other;
@@ -26,6 +29,7 @@ struct Resource {
   std::string label_selector;  ///< empty: all
   std::string field_selector;  ///< empty: all
   Presence presence = Presence::required;
+  Extent extent = Extent::whole;
 };
 
 /// What is preferred; the answer's Content-Type says what was sent.
@@ -81,6 +85,10 @@ class Reflector {
   void end(End how, Time now, std::string detail = {});
   /// When to call end(End::silent) or, between requests, begin().
   [[nodiscard]] Time deadline() const { return deadline_; }
+
+  /// Between requests, whoever hung up: everything is listed and told anew, also what has not changed, after
+  /// a pause, because lists are dear.
+  void list_anew(Time now);
 
   /// Whether a whole list has ever been told.
   [[nodiscard]] bool synced() const { return synced_; }

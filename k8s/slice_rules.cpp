@@ -11,9 +11,7 @@ namespace lb::k8s {
 namespace {
 
 constexpr std::size_t most_topology_labels = 16;
-constexpr std::string_view host_label = "kubernetes.io/hostname";
 constexpr std::string_view trigger_annotation = "endpoints.kubernetes.io/last-change-trigger-time";
-constexpr std::string_view zone_label = "topology.kubernetes.io/zone";
 
 using rules::quoted;
 
@@ -80,7 +78,7 @@ void SliceRules::topology(const wire::Endpoint& wire, Endpoint& endpoint) {
       }
       if (key == zone_label) {
         endpoint.zone = endpoint.zone.empty() ? value : endpoint.zone;
-      } else if (key != host_label) {
+      } else if (key != hostname_label) {
         endpoint.topology.emplace_back(key, value);
       } else if (pairs == &wire.beta_topology && endpoint.node_name.empty()) {
         endpoint.node_name = value;

@@ -29,6 +29,9 @@ class Sink {
   virtual void erase_node(const std::string& name) = 0;
   virtual void erase_service_cidr(const std::string& name) = 0;
   virtual void complain(Complaint complaint) = 0;
+  /// From now on these labels are known of every Node but the own one, and no others: a Service that asks for
+  /// others waits for them. Not called by a source that tells all labels of all Nodes from the beginning.
+  virtual void labels_known(const LabelKeys& /*keys*/) {}
   /// End of a burst: everything that one change of the source brought has been told.
   virtual void flush() = 0;
   /// The first complete list has been told; called once.

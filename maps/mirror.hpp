@@ -57,6 +57,29 @@ class Mirror {
     return {};
   }
 
+  /// Makes the table what it was left as: whatever somebody else wrote, changed or took is put right. Returns
+  /// how many entries that were; what cannot be put right now is found again by the next call.
+  [[nodiscard]] result<std::size_t> repair() {
+    Held found;
+    if (auto error =
+            table_.for_each([&](const Key& key, const Value& value) { found.emplace(key, value); })) {
+      return error;
+    }
+    std::size_t damaged = 0;
+    for (const auto& [key, value] : held_) {
+      const auto at = found.find(key);
+      if (at != found.end() && EqualBytes()(at->second, value)) continue;
+      ++damaged;
+      if (auto error = table_.put(key, value, Put::any)) return error;
+    }
+    for (const auto& [key, value] : found) {
+      if (held_.contains(key)) continue;
+      ++damaged;
+      if (auto error = table_.erase(key)) return error;
+    }
+    return damaged;
+  }
+
   [[nodiscard]] std::optional<Value> find(const Key& key) const {
     const auto found = held_.find(key);
     return found == held_.end() ? std::nullopt : std::optional<Value>(found->second);

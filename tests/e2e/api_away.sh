@@ -1,6 +1,6 @@
 #!/bin/bash
 # shellcheck disable=SC2016,SC2119  # conditions are evaluated when they are checked; options are for those who have some
-# The API server goes away, forgets and comes back: REL-30, 31, 76, 78, 80. A pod asks a service all the time and never fails.
+# The API server goes away, forgets and comes back: REL-30, 31, 76, 78, 80, SEM-72. A pod asks a service all the time and never fails.
 set -euo pipefail
 # shellcheck source=tests/e2e/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/scenario.sh"

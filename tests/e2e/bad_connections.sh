@@ -73,6 +73,51 @@ refused_streams() {
 	done
 }
 
+# memory FIELD: of the agent, in KiB.
+memory() { awk -v field="$1:" '$1 == field { print $2 }' "/proc/$LAB_AGENT/status"; }
+
+last_endpoint() { family4 default/burst: | tr ' ' '\n' | grep '^10\.200\.'; }
+
+# burst COUNT OPTION: so many changes of a slice of 1,000 endpoints come at once (REL-33). The agent may take as much as a
+# few such objects need, and not what all of them do.
+burst() {
+	local before peak bytes last
+	last=10.200.$(($1 >> 8)).$(($1 & 255)):8080
+	restart '[]' "$2"
+	kube delete EndpointSlice/burst-0 2>/dev/null || true
+	kube slices burst 1 1000
+	kube rewrite burst-0 1 1000 255000
+	becomes "one change of a big slice" "10.200.0.1:8080" last_endpoint
+	rules '[{"match": "endpointslices.*watch=", "now": "gather"}]'
+	sleep 0.3
+	kube rewrite burst-0 "$1" 1000 255000
+	[[ $(last_endpoint) == 10.200.0.1:8080 ]] || die "the proxy did not hold the changes"
+	before=$(memory VmRSS)
+	echo 5 >"/proc/$LAB_AGENT/clear_refs" # VmHWM begins anew
+	rules '[]'
+	WITHIN=60 becomes "REL-33: a burst of 100 MB ($2)" "$last" last_endpoint
+	peak=$(memory VmHWM)
+	bytes=$(awk '$2 == "burst" { bytes = $NF } END { print bytes }' "$LAB_DIR/proxy.log")
+	((bytes >= 100000000)) || die "REL-33: the burst had $bytes bytes"
+	((peak - before <= 16384)) || die "REL-33: a burst of $bytes bytes took $((peak - before)) KiB"
+	(($(lab_sluice backends default/burst: -o json | jq '[.[] | select(.inClusterSet)] | length') == 1000)) ||
+		die "REL-33: not all endpoints are there after the burst"
+	printf 'REL-33: %d bytes took %d KiB\n' "$bytes" $((peak - before))
+}
+
+bursts() {
+	kube apply <<-YAML
+		apiVersion: v1
+		kind: Service
+		metadata: {name: burst, namespace: default}
+		spec: {clusterIP: 10.96.0.94, ports: [{name: http, port: 80}]}
+	YAML
+	burst 345 --api-encoding=protobuf
+	burst 265 --api-encoding=json
+	kube delete Service/burst
+	kube delete EndpointSlice/burst-0
+}
+
 count() { lab_sluice services -o json | jq '[.[] | select(.service == "default/many:http").clusterSlots] | max'; }
 
 # REL-31: a list in pieces, whose token has expired when the second piece is asked for; a server that streams no lists.
@@ -116,6 +161,34 @@ streams() {
 	follows "REL-33: one byte at a time"
 	again '[]'
 	follows "REL-33: cut without a rule"
+}
+
+# held_labels: other Nodes cannot be listed: a Service that asks for their labels waits, and keeps what it has had; all
+# others go on (SEM-21 choice H, REL-78).
+held_labels() {
+	local refused='[{"match": "nodes.*metadata.name%21", "answer": 503}]'
+	rules "$refused"
+	for node in node worker-a; do kube patch "Node/$node" '{"metadata": {"labels": {"e2e/rack": "1"}}}'; done
+	kube slices racked 1 3
+	kube apply <<-YAML
+		apiVersion: v1
+		kind: Service
+		metadata: {name: racked, namespace: default, annotations: {sluice.lb/topology-keys: e2e/rack}}
+		spec: {clusterIP: 10.96.0.95, ports: [{name: http, port: 80}]}
+	YAML
+	follows "while no other Node is known"
+	[[ $(has_service default/racked) == false ]] || die "choice H: planned before the labels of Nodes were known"
+	rules '[]'
+	WITHIN=10 becomes "choice H: the labels are known" "10.128.0.3:8080" family4 default/racked
+	rules "$refused"
+	lab_stop "$LAB_AGENT" KILL || true
+	cluster_agent_starts
+	follows "choice H: another agent, while no other Node is known"
+	[[ $(family4 default/racked) == 10.128.0.3:8080 ]] || die "choice H: what a waiting Service had is gone"
+	rules '[]'
+	kube patch Node/worker-b '{"metadata": {"labels": {"e2e/rack": "1"}}}'
+	WITHIN=10 becomes "choice H: and goes on" "10.128.0.1:8080 10.128.0.3:8080" family4 default/racked
+	kube delete Service/racked
 }
 
 # half_open: from now on the packets of the connections that there are vanish without a word, in both directions.
@@ -174,6 +247,8 @@ follows "a change"
 refused_streams
 cut_lists
 streams
+bursts
+held_labels
 refusals
 rotation
 half_open

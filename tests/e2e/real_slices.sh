@@ -1,7 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2016,SC2119  # conditions are evaluated when they are checked; options are for those who have some
 # What the real controllers make of Pods and Services reaches the maps, and traffic follows: SEM-1, 2, 8, 9, 11, 14, 15, 20,
-# 21, 23, 24, 26, 83; over protobuf as over JSON.
+# 21 (choice H too), 23, 24, 26, 57, 83; over protobuf as over JSON.
 set -euo pipefail
 # shellcheck source=tests/e2e/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/scenario.sh"
@@ -67,6 +67,42 @@ zones() {
 	becomes "SEM-22: same node" "10.244.1.10:8080" family4 default/web:
 	web
 	becomes "no distribution, no hints" "$ALL" family4 default/web:
+}
+
+# region NODE VALUE: a label that slices do not tell.
+region() { kube patch "Node/$1" "{\"metadata\": {\"labels\": {\"topology.kubernetes.io/region\": $2}}}"; }
+
+# keys VALUE: the topology keys of web.
+keys() { kube patch Service/web "{\"metadata\": {\"annotations\": {\"sluice.lb/topology-keys\": $1}}}"; }
+
+# peers: how many Nodes but the own one the agent knows; nothing: it watches none.
+peers() {
+	lab_in node curl -fsS -m 2 http://127.0.0.1:10249/metrics | sed -n 's/^sluice_api_objects{resource="peer_nodes"} //p'
+}
+
+# regions: choice H by labels of the endpoints' Nodes, live.
+regions() {
+	region node '"north"'
+	region worker-a '"south"'
+	region worker-b '"north"'
+	becomes "no Service asks for labels, and no other Node is watched" "" peers
+	keys '"topology.kubernetes.io/region,*"'
+	becomes "SEM-21 choice H: the region of the endpoints' Nodes" "10.244.1.10:8080 10.244.3.10:8080" family4 default/web:
+	becomes "three other Nodes are watched" 3 peers
+	becomes "traffic stays in the region" "web-b web-pod" answers pod "$WEB4" 80
+	region worker-a '"north"'
+	becomes "choice H: a Node comes into the region" "10.244.1.10:8080 10.244.2.10:8080 10.244.3.10:8080" family4 default/web:
+	region worker-b null
+	becomes "choice H: a Node loses its label" "10.244.1.10:8080 10.244.2.10:8080" family4 default/web:
+	keys '"topology.kubernetes.io/region,e2e/rack"'
+	kube patch Node/worker-c '{"metadata": {"labels": {"e2e/rack": "1"}}}'
+	region node null
+	becomes "choice H: nobody shares a label with the own Node" "" family4 default/web:
+	kube patch Node/node '{"metadata": {"labels": {"e2e/rack": "1"}}}'
+	becomes "choice H: the second key, asked for later" "10.244.1.10:8080 10.244.4.10:8080" family4 default/web:
+	keys null
+	becomes "without keys" "$ALL" family4 default/web:
+	becomes "the watch of the others is given up" "" peers
 }
 
 # labels: SEM-1 and SEM-2, both live.
@@ -198,6 +234,7 @@ cluster_agent
 slices
 terminating
 zones
+regions
 labels
 mirrored
 load_balancer

@@ -1,6 +1,6 @@
-// Objects of both encodings: whatever the bytes are, there is an answer, it is the same again, and what was
-// decoded can be planned. The first byte chooses kind, encoding and origin (see Question); the rest is the
-// object.
+// REL-58: objects of both encodings: whatever the bytes are, there is an answer, it is the same again, and
+// what was decoded can be planned. The first byte chooses kind, encoding and origin (see Question); the rest
+// is the object.
 #include <algorithm>
 #include <array>
 #include <memory>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The packet parser and the rewriting of headers, compiled natively: bpf/parse.h and bpf/rewrite.h as they stand, for
- * they call no helper of the kernel. Input: how much of the frame is linear (in 255ths), then the frame.
+ * REL-17: the packet parser and the rewriting of headers, compiled natively: bpf/parse.h and bpf/rewrite.h as they
+ * stand, for they call no helper of the kernel. Input: how much of the frame is linear (in 255ths), then the frame.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// The list of rows (ROWS) against the scenarios and tests that it names: neither may claim what the other
-// does not.
+// The lists of rows (ROWS here, and tests/ROWS for the other sections) against the scenarios and tests that
+// they name: neither may claim what the other does not.
 #include <catch2/catch_test_macros.hpp>
 #include <filesystem>
 #include <fstream>
@@ -9,6 +9,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "scenario.hpp"
@@ -40,8 +41,8 @@ Row row_of(const std::string& line) {
   return row;
 }
 
-std::vector<Row> listed_rows() {
-  std::istringstream text(text_of(fs::path(SLUICE_SOURCE_DIR) / "tests/golden/ROWS"));
+std::vector<Row> listed_rows(const std::string& list = "tests/golden/ROWS") {
+  std::istringstream text(text_of(fs::path(SLUICE_SOURCE_DIR) / list));
   std::vector<Row> rows;
   for (std::string line; std::getline(text, line);) {
     if (!line.starts_with('#')) rows.push_back(row_of(line));
@@ -51,7 +52,7 @@ std::vector<Row> listed_rows() {
 
 /// What the second lines of all scenarios name.
 std::set<std::string> shown_rows() {
-  static const std::regex row("SEM-[0-9]+[a-z]?");
+  static const std::regex row("SEM-[0-9]+[a-z]?|REL-[0-9]+");
   std::set<std::string> names;
   for (const auto& path : scenario_paths()) {
     const auto line = read_scenario(path).preamble.at(1);
@@ -91,10 +92,48 @@ TEST_CASE("a row is tested where the list says") {
 
 TEST_CASE("a row that scenarios name is listed as theirs") {
   const auto shown = shown_rows();
-  for (const auto& row : listed_rows()) {
+  for (const auto* list : {"tests/golden/ROWS", "tests/ROWS"}) {
+    for (const auto& row : listed_rows(list)) {
+      CAPTURE(row.name);
+      const std::set<std::string> places(row.places.begin(), row.places.end());
+      CHECK(places.contains("features") == shown.contains(row.name));
+    }
+  }
+}
+
+/// What comes with operating it later.
+bool comes_later(const std::string& row) {
+  static const std::set<std::string> later = {"SEM-68", "SEM-74", "SEM-75", "SEM-77", "SEM-78", "REL-44",
+                                              "REL-54", "REL-56", "REL-57", "REL-59", "REL-84"};
+  return later.contains(row);
+}
+
+std::vector<std::string> rows_between(const std::string& kind, int first, int last) {
+  std::vector<std::string> names;
+  for (int number = first; number <= last; ++number) {
+    auto name = kind + std::to_string(number);
+    if (!comes_later(name)) names.push_back(std::move(name));
+  }
+  return names;
+}
+
+TEST_CASE("every row of the other sections and of the reliability list is listed once, in order") {
+  auto wanted = rows_between("SEM-", last_row + 1, 91);
+  for (const auto& [first, last] : {std::pair{1, 23}, {30, 44}, {50, 87}}) {
+    for (auto& name : rows_between("REL-", first, last)) wanted.push_back(std::move(name));
+  }
+  std::vector<std::string> listed;
+  for (const auto& row : listed_rows("tests/ROWS")) listed.push_back(row.name);
+  CHECK(listed == wanted);
+}
+
+TEST_CASE("a row of the other sections is tested where the list says, or the list says that it is not") {
+  const auto shown = shown_rows();
+  for (const auto& row : listed_rows("tests/ROWS")) {
     CAPTURE(row.name);
-    const std::set<std::string> places(row.places.begin(), row.places.end());
-    CHECK(places.contains("features") == shown.contains(row.name));
+    REQUIRE(!row.places.empty());
+    if (row.places == std::vector<std::string>{"-"}) continue;
+    for (const auto& place : row.places) CHECK(objection(row, place, shown) == "");
   }
 }
 

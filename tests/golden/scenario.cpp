@@ -85,6 +85,7 @@ class Stage {
           node_, options_, picture_, [this](const k8s::Complaint& complaint) {
             told_.push_back(complaint.object + ": " + complaint.reason);
           });
+      cluster_->set_api_servers(api_servers_);
       files_ = std::make_unique<k8s::ManifestSet>(*cluster_);
     }
     return *files_;
@@ -100,6 +101,10 @@ class Stage {
       if (value != "none") options_.external_ip_ranges->push_back(k8s::Prefix::parse(value).value());
     } else if (name == "exclude") {
       options_.excluded.push_back(k8s::Prefix::parse(value).value());
+    } else if (name == "api-server") {
+      api_servers_.push_back({k8s::Address::parse(value).value(), 6443});
+    } else if (name == "family") {
+      options_.families = {value == "ipv6" ? LB_IPV6 : LB_IPV4};
     } else if (name == "own-addresses") {
       options_.external_ip_on_node = value == "serve" ? agent::OwnAddress::serve : agent::OwnAddress::refuse;
     } else {
@@ -121,6 +126,7 @@ class Stage {
 
   std::string node_ = "node-a";
   agent::PlanOptions options_;
+  std::vector<agent::ListeningPlace> api_servers_;
   Picture picture_;
   std::unique_ptr<agent::Cluster> cluster_;
   std::unique_ptr<k8s::ManifestSet> files_;

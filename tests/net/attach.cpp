@@ -88,7 +88,7 @@ std::string refusal(const agent::AgentOptions& options) {
 
 }  // namespace
 
-TEST_CASE("what somebody detached comes back", "[features]") {
+TEST_CASE("REL-19 what somebody detached comes back", "[features]") {
   DeviceLab scene;
   scene.options.sockets = agent::SocketScope::all;
   scene.options.xdp = agent::XdpMode::native;
@@ -235,7 +235,7 @@ TEST_CASE("REL-68 a qdisc that we made goes when nothing hangs from it, and no o
   CHECK_FALSE(std::filesystem::exists(scene.lab.pins()));
 }
 
-TEST_CASE("where a driver refuses native XDP", "[features]") {
+TEST_CASE("SEM-80 REL-20 where a driver refuses native XDP", "[features]") {
   DeviceLab scene;
   shell(
       "ip link set eth0 mtu 9000 && ip link set peer0 mtu 9000 && ip link add br0 type bridge && ip link set "
@@ -284,7 +284,7 @@ TEST_CASE("the node page says what serves") {
   CHECK_THAT(std::string(page.missing), ContainsSubstring("tcx off: clsact"));
 }
 
-TEST_CASE("the node page names every feature that is switched off") {
+TEST_CASE("SEM-80 the node page names every feature that is switched off") {
   DeviceLab scene;
   scene.options.sockets = agent::SocketScope::all;
   scene.options.xdp = agent::XdpMode::native;

@@ -15,10 +15,11 @@ NAME=bad-input-$$
 WORK=$(mktemp -d)
 PINS=/sys/fs/bpf/$NAME
 CGROUP=$(cgroup_root)/$NAME
-AGENT=''
+AGENT='' LIMITED=''
 
 clean_up() {
 	[[ -z $AGENT ]] || kill -KILL "$AGENT" 2>/dev/null || true
+	[[ -z $LIMITED || ! -d $LIMITED ]] || rmdir "$LIMITED"
 	rm -rf "$PINS" "$PINS-2" "$WORK"
 	[[ ! -d $CGROUP ]] || rmdir "$CGROUP"
 }
@@ -119,6 +120,40 @@ export -f no_cgroup
 with --cgroup ''
 refused "no cgroup v2" "mount -t cgroup2" bash -c 'no_cgroup "$@"' bash "${CHANGED[@]}"
 
+# ---- The family. ----
+cat >"$WORK/manifests/node.yaml" <<-YAML
+	apiVersion: v1
+	kind: Node
+	metadata: {name: bad}
+	status: {addresses: [{type: InternalIP, address: "fd00::1"}, {type: InternalIP, address: 10.0.0.1}]}
+YAML
+echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6
+refused "SEM-85: the Node's first family is switched off" "net.ipv6.conf.all.disable_ipv6" "${START[@]}"
+echo 0 >/proc/sys/net/ipv6/conf/all/disable_ipv6
+rm "$WORK/manifests/node.yaml"
+
+# ---- Memory. ----
+# memory_cgroup: where a memory cgroup can be made, and the name of its limit: version 1, or 2 with the controller in use.
+memory_cgroup() {
+	local root
+	if root=$(awk '$3 == "cgroup" && (","$4",") ~ /,memory,/ { print $2; exit }' /proc/self/mounts) && [[ -n $root ]]; then
+		printf '%s memory.limit_in_bytes\n' "$root$(sed -n 's/^[0-9]*:memory://p' /proc/self/cgroup)"
+	else
+		root=$(cgroup_root)
+		grep -q memory "$root/cgroup.subtree_control" || echo +memory >"$root/cgroup.subtree_control"
+		printf '%s memory.max\n' "$root"
+	fi
+}
+read -r place limit < <(memory_cgroup)
+LIMITED=$place/$NAME
+mkdir "$LIMITED"
+echo $((48 << 20)) >"$LIMITED/$limit"
+# shellcheck disable=SC2016  # expanded inside
+inside=(bash -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$LIMITED")
+with --max-flows 1000000
+refused "REL-62: a memory limit below the maps' sizes" "the memory limit of 48 MiB is too small" \
+	"${inside[@]}" "${CHANGED[@]}"
+
 # ---- Nothing pinned. ----
 for command in status services flows; do
 	refused "$command of nothing" "no Sluice at $PINS" "$SLUICE" "$command" --pins "$PINS"
@@ -133,7 +168,7 @@ for ((i = 0; i < 200; i++)); do
 	kill -0 "$AGENT" || { cat "$WORK/log" && die "the agent did not start"; }
 	sleep 0.1
 done
-refused "a second agent" "another agent (pid $AGENT)" "${START[@]}"
+refused "REL-40: a second agent" "another agent (pid $AGENT)" "${START[@]}"
 with --pins "$PINS-2"
 refused "a port in use" "cannot listen on 127.0.0.1:10256" "${CHANGED[@]}"
 refused "backends of no service" "'default/absent'" "$SLUICE" backends default/absent --pins "$PINS"

@@ -168,17 +168,41 @@ void walk(const PodScene& scene, Writer& writer, const Rules& rules, int family,
 
 }  // namespace
 
-TEST_CASE("every path works under every rule of the host", "[matrix]") {
+namespace {
+
+void walk_all(const PodScene& scene, Writer& writer, const Rules& rules) {
+  for (const int family : {AF_INET, AF_INET6}) {
+    for (const int type : {SOCK_STREAM, SOCK_DGRAM}) {
+      walk(scene, writer, rules, family, type);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every path works under every rule of the host (SEM-33, SEM-34)", "[matrix]") {
   PodScene scene(Wiring::routed);
   REQUIRE(scene.attach().pod_failure().empty());
   Writer writer(scene.lab.pins());
   for (const auto& rules : all_rules()) {
     apply(rules);
-    for (const int family : {AF_INET, AF_INET6}) {
-      for (const int type : {SOCK_STREAM, SOCK_DGRAM}) {
-        walk(scene, writer, rules, family, type);
-      }
-    }
+    walk_all(scene, writer, rules);
+  }
+}
+
+TEST_CASE("every path works with XDP, under the strictest rules of the host", "[matrix][features]") {
+  PodScene scene(Wiring::routed);
+  scene.check_sums();
+  scene.options.xdp = agent::XdpMode::native;
+  const auto report = scene.attach();
+  REQUIRE(report.pod_failure().empty());
+  REQUIRE(report.packets_text().find("native") != std::string::npos);
+  Writer writer(scene.lab.pins());
+  for (const auto& rules : {Rules{0, false, false}, Rules{1, true, true}}) {
+    apply(rules);
+    const auto rose = rise(writer, [&] { walk_all(scene, writer, rules); });
+    CHECK(rose.new_xdp > 0);
+    CHECK(rose.flow_xdp > 0);
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <string>
 #include <vector>
 
@@ -68,17 +69,22 @@ TEST_CASE("a FORWARD rule that forbids a pod is obeyed") {
   Writer writer(scene.lab.pins());
   shell(
       "nft 'table inet host { chain forward { type filter hook forward priority filter; "
+      "ip daddr 10.244.1.3 meta l4proto tcp reject with tcp reset; "
+      "ip6 daddr fd00:244:1::3 meta l4proto tcp reject with tcp reset; "
       "ip daddr 10.244.1.3 drop; ip6 daddr fd00:244:1::3 drop; }; }'");
   for (const int family : {AF_INET, AF_INET6}) {
     const auto& known = names(family);
     const auto forbidden = end(known.server, backend_port);
     const auto allowed = end(known.remote_pod, backend_port);
-    const auto here = serve_at(scene.server, SOCK_DGRAM, forbidden);
-    const auto elsewhere = serve_at(scene.remote, SOCK_DGRAM, allowed);
-    CHECK_FALSE(talk(scene.outside, here, SOCK_DGRAM, offer(writer, known.vip, forbidden, LB_LOAD_BALANCER)));
-    CHECK_FALSE(talk(scene.client, here, SOCK_DGRAM, offer(writer, known.service, forbidden, LB_CLUSTER_IP)));
-    CHECK(talk(scene.outside, elsewhere, SOCK_DGRAM, offer(writer, known.vip, allowed, LB_LOAD_BALANCER)));
-    CHECK(talk(scene.client, elsewhere, SOCK_DGRAM, offer(writer, known.service, allowed, LB_CLUSTER_IP)));
+    for (const int type : {SOCK_STREAM, SOCK_DGRAM}) {
+      INFO((family == AF_INET ? "IPv4 " : "IPv6 ") << (type == SOCK_STREAM ? "TCP" : "UDP"));
+      const auto here = serve_at(scene.server, type, forbidden);
+      const auto elsewhere = serve_at(scene.remote, type, allowed);
+      CHECK_FALSE(talk(scene.outside, here, type, offer(writer, known.vip, forbidden, LB_LOAD_BALANCER)));
+      CHECK_FALSE(talk(scene.client, here, type, offer(writer, known.service, forbidden, LB_CLUSTER_IP)));
+      CHECK(talk(scene.outside, elsewhere, type, offer(writer, known.vip, allowed, LB_LOAD_BALANCER)));
+      CHECK(talk(scene.client, elsewhere, type, offer(writer, known.service, allowed, LB_CLUSTER_IP)));
+    }
   }
 }
 
@@ -109,34 +115,44 @@ TEST_CASE("REL-68 another tc program before or after ours is neither skipped nor
   }
 }
 
+// What a rule forbids is answered by ICMP, so that nobody waits.
 TEST_CASE("REL-66 routes by source and by mark are honoured behind a translation") {
+  const int family = GENERATE(AF_INET, AF_INET6);
+  const int type = GENERATE(SOCK_STREAM, SOCK_DGRAM);
+  INFO((family == AF_INET ? "IPv4 " : "IPv6 ") << (type == SOCK_STREAM ? "TCP" : "UDP"));
   PodScene scene(Wiring::routed);
   REQUIRE(scene.attach().pod_failure().empty());
   Writer writer(scene.lab.pins());
-  const auto& known = names(AF_INET);
+  const auto& known = names(family);
+  const auto ip = [&](const std::string& words) { shell((family == AF_INET ? "ip -4 " : "ip -6 ") + words); };
   const auto backend = end(known.remote_pod, backend_port);
-  const auto server = serve_at(scene.remote, SOCK_DGRAM, backend);
+  const auto server = serve_at(scene.remote, type, backend);
   const auto service = offer(writer, known.service, backend, LB_CLUSTER_IP);
-  REQUIRE(talk(scene.client, server, SOCK_DGRAM, service));
+  REQUIRE(talk(scene.client, server, type, service));
   SECTION("a rule that forbids this pod the way") {
-    shell("ip rule add from 10.244.1.2 lookup 100 && ip route add blackhole default table 100");
-    CHECK_FALSE(talk(scene.client, server, SOCK_DGRAM, service));
+    ip(fmt::format("rule add from {} lookup 100", known.client));
+    ip("route add prohibit default table 100");
+    CHECK_FALSE(talk(scene.client, server, type, service));
   }
   SECTION("a mark that alone opens the way") {
-    shell(
-        "ip route del 10.244.2.0/24 && ip route add blackhole 10.244.2.0/24 && "
-        "ip rule add fwmark 0x1 lookup 100 && ip route add 10.244.2.0/24 via 192.0.2.2 table 100");
-    CHECK_FALSE(talk(scene.client, server, SOCK_DGRAM, service));
-    shell(
-        "nft 'table ip host { chain pre { type filter hook prerouting priority mangle; "
-        "ip saddr 10.244.1.2 meta mark set 0x1; }; }'");
-    CHECK(talk(scene.client, server, SOCK_DGRAM, service));
+    const auto* pods = family == AF_INET ? "10.244.2.0/24" : "fd00:244:2::/64";
+    ip(fmt::format("route del {}", pods));
+    ip(fmt::format("route add prohibit {}", pods));
+    ip("rule add fwmark 0x1 lookup 100");
+    ip(fmt::format("route add {} via {} table 100", pods, known.remote));
+    CHECK_FALSE(talk(scene.client, server, type, service));
+    shell(fmt::format(
+        "nft 'table inet host {{ chain pre {{ type filter hook prerouting priority mangle; {} saddr {} meta "
+        "mark set 0x1; }}; }}'",
+        family == AF_INET ? "ip" : "ip6", known.client));
+    CHECK(talk(scene.client, server, type, service));
   }
   SECTION("a rule that forbids a client outside the way") {
     const auto vip = offer(writer, known.vip, backend, LB_LOAD_BALANCER);
-    REQUIRE(talk(scene.outside, server, SOCK_DGRAM, vip));
-    shell("ip rule add from 192.0.2.100 lookup 100 && ip route add blackhole default table 100");
-    CHECK_FALSE(talk(scene.outside, server, SOCK_DGRAM, vip));
+    REQUIRE(talk(scene.outside, server, type, vip));
+    ip(fmt::format("rule add from {} lookup 100", known.outside));
+    ip("route add prohibit default table 100");
+    CHECK_FALSE(talk(scene.outside, server, type, vip));
   }
 }
 

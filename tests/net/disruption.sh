@@ -1,7 +1,8 @@
 #!/bin/bash
 # The disruption gate: TCP and UDP flows that never pause, over every path, while the agent is killed, ended, upgraded in
-# place and killed while it starts (REL-38, REL-69, REL-83): no flow breaks, moves to another backend or is opened a second
-# time, no datagram is lost, and nothing unexpected is counted.
+# place and killed while it starts (REL-38, REL-69, REL-83, SEM-71): no flow breaks, moves to another backend or is opened a
+# second time, no datagram is lost, and nothing unexpected is counted. Nor does what the node itself does without any service:
+# a pod's way out, a log-in on the node, a probe of a pod.
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib/scenario.sh"
@@ -48,6 +49,8 @@ make_clsact() {
 # addresses WHO: of its server.
 addresses() {
 	local last=10 network
+	[[ $1 != node ]] || { printf '%s\n' 10.0.0.10 fd00:10::10 && return; }
+	[[ $1 != client ]] || { printf '%s\n' 10.0.0.100 fd00:10::100 && return; }
 	[[ $1 != guest ]] || last=11
 	network=$(lab_pod_network "${1/guest/pod}")
 	printf '%s\n' "10.244.$network.$last" "fd00:10:244:$network::$last"
@@ -97,6 +100,13 @@ both() {
 	printf '%s=%s=%d=%s\n' "$1-ipv4" "$2" "$4" "$5" "$1-ipv6" "$3" "$4" "$5"
 }
 
+# plain WHO NAME: straight to another one's server, past every service, as a node's own traffic goes.
+plain() {
+	local -a own
+	mapfile -t own < <(addresses "$2")
+	both "$1-plain-$2" "${own[@]}" "$PORT" "$2"
+}
+
 # paths WHO: the guest is in no cgroup that the agent serves, so its device does what sockets do for the pod and the node.
 paths() {
 	local remote=worker-a,worker-b,worker-c
@@ -105,10 +115,13 @@ paths() {
 	pod)
 		both pod-socket-local "${cluster[@]}" guest
 		both pod-socket-remote "${cluster[@]}" "$remote"
+		plain pod client # egress
 		;;
 	node)
 		both node-socket-local "${cluster[@]}" pod,guest
 		both node-socket-remote "${cluster[@]}" "$remote"
+		plain node pod # as the kubelet probes
+		plain node client
 		;;
 	guest)
 		both guest-tc-local "${cluster[@]}" pod
@@ -121,6 +134,7 @@ paths() {
 		both client-nodeport-xdp-remote 10.0.0.10 fd00:10::10 "$NODE_PORT" "$remote"
 		both client-public-tc-local "${public[@]}" pod,guest
 		both client-public-xdp-remote "${public[@]}" "$remote"
+		plain client node # as people log in
 		;;
 	esac
 }
@@ -129,14 +143,16 @@ paths() {
 helper() { lab_start "$1" "$2" nice -n 10 python3 "$HELPER" "${@:3}"; }
 listens() { [[ $(lab_in "$1" ss -Hln "sport = :$PORT" | wc -l) == 4 ]]; }
 
+SERVERS=(pod guest node client)
+
 serve() {
 	local who
 	local -a own
-	for who in pod guest "${LAB_WORKERS[@]}"; do
+	for who in "${SERVERS[@]}"; do
 		mapfile -t own < <(addresses "$who")
 		helper "$who" "serve-$who" serve "$who" "$PORT" "${own[@]}"
 	done
-	for who in pod guest "${LAB_WORKERS[@]}"; do
+	for who in "${SERVERS[@]}"; do
 		lab_wait 20 listens "$who" || die "cannot start the server in $who: $(<"$LAB_DIR/serve-$who")"
 	done
 }
@@ -240,6 +256,9 @@ main() {
 	lab_offload off
 	second_uplink
 	make_clsact
+	SERVERS+=("${LAB_WORKERS[@]}")
+	ip -n "$LAB-client" route add 10.244.1.0/24 via 10.0.0.10
+	ip -n "$LAB-client" route add fd00:10:244:1::/64 via fd00:10::10
 	LAB_DEVICES=eth0,eth1
 	manifests >"$LAB_MANIFESTS/lines.yaml"
 	serve

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -91,6 +92,23 @@ void complete(Frame& frame) {
   std::memcpy(&frame[sizeof(ethhdr) + sizeof(iphdr) + offsetof(tcphdr, check)], &tcp, sizeof(tcp));
 }
 
+using Link = std::unique_ptr<bpf_link, decltype(&bpf_link__destroy)>;
+
+Link count_at(const Host& host, const bpf_program* program) {
+  const auto device = index_of(host);
+  const auto before = Namespace::current();
+  host.space().enter();
+  bpf_tcx_opts first{};
+  first.sz = sizeof(first);
+  first.flags = BPF_F_BEFORE;
+  Link link(bpf_program__attach_tcx(program, device, &first), &bpf_link__destroy);
+  before.enter();
+  if (!link) {
+    throw std::runtime_error(std::string("cannot count frames: ") + std::strerror(errno));
+  }
+  return link;
+}
+
 }  // namespace
 
 struct Flood::State {
@@ -98,6 +116,7 @@ struct Flood::State {
   Frame frame{};
   int device = 0;
   const Namespace& space;
+  Link counting{nullptr, &bpf_link__destroy};
 };
 
 Flood::Flood(const Host& from, const Host& next, const End& target)
@@ -115,9 +134,14 @@ Flood::Flood(const Host& from, const Host& next, const End& target)
   if (skeleton::flood__load(state_->program.get()) != 0) {
     throw std::runtime_error("cannot load the flood's program");
   }
+  state_->counting = count_at(next, state_->program->progs.lb_flood_count);
 }
 
 Flood::~Flood() = default;
+
+std::uint64_t Flood::arrived() const {
+  return std::atomic_ref(state_->program->bss->lb_flood_seen).load(std::memory_order_relaxed);
+}
 
 void Flood::send(std::uint32_t count) const {
   const auto before = Namespace::current();

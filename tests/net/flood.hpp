@@ -18,6 +18,9 @@ class Flood {
 
   /// Sends that many. Any thread; it stays in its namespace.
   void send(std::uint32_t count) const;
+  /// Frames of any flood that have arrived at the next hop. A veth throws away what its other end does not
+  /// take in time.
+  [[nodiscard]] std::uint64_t arrived() const;
 
  private:
   struct State;

@@ -2,12 +2,16 @@
 #include <bpf/bpf.h>
 #include <fmt/format.h>
 #include <net/if.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 #include <chrono>
 #include <fstream>
 #include <functional>
@@ -16,6 +20,9 @@
 #include <thread>
 #include <vector>
 
+#include "agent/error.hpp"
+#include "agent/places.hpp"
+#include "agent/socket_probe.hpp"
 #include "tests/net/hooks.hpp"
 #include "tests/net/pod_scene.hpp"
 
@@ -23,6 +30,7 @@ namespace lb::test {
 namespace {
 
 using agent::Filters;
+using Catch::Matchers::ContainsSubstring;
 using Names = std::map<std::string, int>;
 
 /// As the agent does, until nothing is left to restore; what was, and how often.
@@ -76,7 +84,7 @@ double cpu_seconds() {
 
 }  // namespace
 
-TEST_CASE("REL-19 every hook that was detached by hand is brought back", "[features]") {
+TEST_CASE("REL-19 SEM-76 every hook that was detached by hand is brought back", "[features]") {
   HealScene scene;
   const auto before = programs(scene.lab);
   SECTION("by detaching its link") {
@@ -95,6 +103,76 @@ TEST_CASE("REL-19 every hook that was detached by hand is brought back", "[featu
   CHECK(heal(*scene.datapath).empty());
 }
 
+using Hooks = std::vector<std::string>;
+
+TEST_CASE("REL-70 socket hooks are tried by calls out of the served cgroup") {
+  const Lab lab;
+  auto options = lab.options();
+  options.cgroup = lab.make_cgroup("served");
+  auto datapath = agent::Datapath::open(options);
+  REQUIRE(datapath.attach().failure().empty());
+  const maps::Fd sockets(bpf_obj_get(maps::Pins(lab.pins()).map("lb_sockets").c_str()));
+  const auto deaf_in = [&](const std::string& path) {
+    agent::SocketProbe probe(sockets.get());
+    probe.enter(agent::open_cgroup(path));
+    return probe.deaf();
+  };
+  CHECK(deaf_in(options.cgroup).empty());
+  const auto below = options.cgroup + "/below";
+  REQUIRE(::mkdir(below.c_str(), 0755) == 0);
+  const auto deaf_below = deaf_in(below);
+  REQUIRE(::rmdir(below.c_str()) == 0);
+  CHECK(deaf_below.empty());
+  CHECK(deaf_in(lab.make_cgroup("beside")) == Hooks{"connect4", "connect6"});
+}
+
+TEST_CASE("REL-70 a socket hook that does not run is attached anew, and said to be lost until it does") {
+  const Lab lab;
+  auto options = lab.options();
+  options.cgroup = lab.make_cgroup("served");
+  auto datapath = agent::Datapath::open(options);
+  REQUIRE(datapath.attach().failure().empty());
+  const maps::Pins pins(lab.pins());
+  const auto detach = [&] {
+    REQUIRE(bpf_link_detach(maps::Fd(bpf_obj_get(pins.link("connect6").c_str())).get()) == 0);
+  };
+  const auto sockets = [&] { return std::string(datapath.page().read().sockets); };
+  CHECK(datapath.revive().hooks.empty());
+  SECTION("its link was detached") {
+    detach();
+    CHECK(datapath.revive().hooks == Hooks{"connect6"});
+  }
+  SECTION("its cgroup is going away") {
+    REQUIRE(::rmdir(options.cgroup.c_str()) == 0);
+    detach();
+    CHECK_THAT(datapath.revive().failure, ContainsSubstring("cannot attach to cgroup connect6"));
+    CHECK(sockets() == "cgroup, 7 of 8 hooks");
+    CHECK(lab.make_cgroup("served") == options.cgroup);
+    CHECK(datapath.restore(Filters::quiet).hooks.size() == socket_hooks);
+  }
+  CHECK(datapath.revive().hooks.empty());
+  CHECK(datapath.revive().failure.empty());
+  CHECK(sockets() == "cgroup, 8 of 8 hooks");
+}
+
+// A thread of its own leaves the namespaces of the others alone.
+TEST_CASE("REL-70 the root of a cgroup namespace is refused") {
+  const Lab lab;
+  const std::string mount = "/tmp";
+  std::string refusal;
+  std::jthread([&] {
+    if (::unshare(CLONE_NEWCGROUP | CLONE_NEWNS) == 0 && ::mount("", "/", "", MS_REC | MS_PRIVATE, "") == 0 &&
+        ::mount("cgroup2", mount.c_str(), "cgroup2", 0, "") == 0) {
+      try {
+        static_cast<void>(agent::open_cgroup(mount));
+      } catch (const agent::StartError& error) {
+        refusal = error.what();
+      }
+    }
+  }).join();
+  CHECK_THAT(refusal, ContainsSubstring("is the root of a cgroup namespace"));
+}
+
 TEST_CASE("REL-70 a cgroup that was removed and made again is served again") {
   Lab lab;
   auto options = lab.options();
@@ -107,6 +185,7 @@ TEST_CASE("REL-70 a cgroup that was removed and made again is served again") {
   const auto restored = datapath.restore(Filters::quiet);
   CHECK(restored.failure.empty());
   CHECK(restored.hooks.size() == socket_hooks);
+  CHECK(datapath.revive().hooks.empty());
   lab.enter_cgroup(options.cgroup);
   Writer writer(lab.pins());
   writer.service(1, {{1, end("127.0.0.1", 9)}});

@@ -67,6 +67,7 @@ TEST_CASE("REL-50 localhost's node ports are not reached from the wire") {
     CHECK_FALSE(listener.receive());
   });
   CHECK(rose.new_local + rose.new_remote == 0);
+  CHECK(rose.martian == 1);
 }
 
 }  // namespace lb::test

@@ -80,7 +80,7 @@ const char* family_text(int family) { return family == AF_INET ? "IPv4" : "IPv6"
 
 }  // namespace
 
-TEST_CASE("REL-15 10 MB pass a narrow link behind another node, with source NAT, by tc and by XDP") {
+TEST_CASE("REL-15 SEM-43 10 MB pass a narrow link behind another node, with source NAT, by tc and by XDP") {
   for (const auto mode : {agent::XdpMode::off, agent::XdpMode::native}) {
     NarrowScene scene;
     scene.options.xdp = mode;

@@ -156,7 +156,7 @@ TEST_CASE("another configuration replaces programs in place", "[features]") {
   }
 }
 
-TEST_CASE("connections succeed while the agent is killed and started again") {
+TEST_CASE("SEM-71 connections succeed while the agent is killed and started again") {
   Lab lab;
   static_cast<void>(start(lab.options()));
   const Traffic traffic(lab.pins());
@@ -170,7 +170,7 @@ TEST_CASE("connections succeed while the agent is killed and started again") {
 }
 
 // Every start has another configuration, so it replaces all programs, and is killed before the next one.
-TEST_CASE("every mix of old and new programs serves") {
+TEST_CASE("REL-83 every mix of old and new programs serves") {
   Lab lab;
   auto options = lab.options();
   static_cast<void>(start(options));

@@ -236,7 +236,7 @@ int Socket::send(const std::string& words) const {
 }
 
 std::optional<Socket::Message> Socket::receive() const {
-  std::array<char, 2048> buffer{};
+  std::array<char, 65536> buffer{};
   Raw raw;
   if (!readable(fd_.get())) {
     return std::nullopt;

@@ -90,7 +90,7 @@ Socket udp_server(const char* address) {
 
 }  // namespace
 
-TEST_CASE("a TCP connection to a service arrives at a backend and its peer is the service") {
+TEST_CASE("SEM-56 a TCP connection to a service arrives at a backend and its peer is the service") {
   const auto& way = GENERATE(from_range(ways));
   INFO(way.name);
   Stage stage;
@@ -160,7 +160,7 @@ TEST_CASE("an unconnected UDP socket stays on its backend until that serves no m
   CHECK(moved.socket_translated == 1);
 }
 
-TEST_CASE("a reused backend id does not hold a UDP socket") {
+TEST_CASE("REL-81 a backend id that another endpoint has by now does not hold a UDP socket") {
   Stage stage;
   const auto& way = ways.front();
   stage.serve(way, LB_UDP);
@@ -283,7 +283,7 @@ TEST_CASE("a pod's localhost is its own") {
   CHECK(counted.socket_unrelated == 1);
 }
 
-TEST_CASE("node ports are one service in each family, on the addresses that serve them alone") {
+TEST_CASE("SEM-84 node ports are one service in each family, on the addresses that serve them alone") {
   Stage stage;
   stage.writer->service(1, {{1, end("10.1.0.1", backend_port)}});
   stage.writer->service(2, {{2, end("fd00:1::1", backend_port)}});

@@ -30,7 +30,7 @@ Tuple open_flow(World& world, const Tuple& request, const char* way) {
 }  // namespace
 
 // A test run sets no transport header, so the kernel cannot judge parts that are too large: the net tests do.
-TEST_CASE("a large segment is not refused for its whole size") {
+TEST_CASE("SEM-43 a large segment is not refused for its whole size") {
   World world{Settings()};
   for (const int family : {4, 6}) {
     INFO("IPv" << family);
@@ -46,7 +46,7 @@ TEST_CASE("a large segment is not refused for its whole size") {
   }
 }
 
-TEST_CASE("XDP leaves frames in several buffers to tc, untouched") {
+TEST_CASE("SEM-43 XDP leaves frames in several buffers to tc, untouched") {
   World world{Settings()};
   for (const int family : {4, 6}) {
     INFO("IPv" << family);

@@ -105,7 +105,7 @@ class Swapper {
 
 }  // namespace
 
-TEST_CASE("REL-1 REL-2 publishing: no selection is ever outside the sets of its service") {
+TEST_CASE("REL-1 REL-2 SEM-50 publishing: no selection is ever outside the sets of its service") {
   const auto swap = GENERATE(Swap{.modulus = 2}, Swap{.modulus = 0}, tiny);
   const std::uint64_t selections = (long_form() ? 60'000'000 : 3'000'000) / (swap.held > 0 ? 2000 : 1);
   const std::uint64_t swaps = long_form() ? (swap.modulus == 2 ? 5000 : 1000) : 100;

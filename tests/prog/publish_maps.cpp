@@ -205,7 +205,10 @@ TEST_CASE("pinned maps are opened by name, for reading alone too, and a wrong on
   CHECK(wrong.error().sentence().find(pins.map("lb_names").string()) != std::string::npos);
 }
 
-TEST_CASE("a sweep finds every id that flows name, in steps, and passes over the young that are too old") {
+TEST_CASE(
+    "REL-81 a sweep finds every id that flows and affinity name, in steps, and passes over the young that "
+    "are "
+    "too old") {
   auto young4 = make_hash<lb_flow4_key, lb_flow4>("lb_young4", 4096, BPF_MAP_TYPE_LRU_HASH);
   auto young6 = make_hash<lb_flow6_key, lb_flow6>("lb_young6", 64, BPF_MAP_TYPE_LRU_HASH);
   auto flows4 = make_hash<lb_flow4_key, lb_flow4>("lb_flows4", 20000);

@@ -185,6 +185,92 @@ TEST_CASE("other nodes' labels replan those services alone that ask for labels")
   CHECK(bed.record.lines().at(2) == "backend default/web TCP 10.1.0.1:8080 elsewhere serving");
 }
 
+k8s::Service asking(const std::string& name, const std::string& cluster_ip, const std::string& key) {
+  auto made = named(name, cluster_ip);
+  made.topology_keys = {key};
+  return made;
+}
+
+const std::string chosen = "backend default/web TCP 10.1.0.1:8080 elsewhere cluster serving";
+
+TEST_CASE("a service that asks for labels of Nodes waits for them, and no other one does (choice H)") {
+  Bed bed;
+  bed.cluster.labels_known({});
+  bed.cluster.upsert(node_object("this", {{"rack", "r1"}}));
+  bed.cluster.upsert(asking("web", "10.96.0.1", "rack"));
+  bed.cluster.upsert(named("other", "10.96.0.2"));
+  bed.cluster.upsert(slice("one", {"10.1.0.1 node=peer"}));
+  bed.cluster.synced();
+  CHECK(bed.record.services.contains("default/other"));
+  REQUIRE(bed.record.last.size() == 2);
+  CHECK(bed.record.last[1].service == "default/web");
+  CHECK(bed.record.last[1].standing == agent::Standing::waiting);
+  CHECK(bed.cluster.waits());
+  bed.cluster.upsert(named("third", "10.96.0.3"));
+  bed.cluster.upsert(node_object("peer", {{"rack", "r1"}}));
+  bed.cluster.flush();
+  REQUIRE(bed.record.last.size() == 1);
+  CHECK(bed.record.last[0].service == "default/third");
+  CHECK(bed.cluster.counts().waiting == 1);
+  bed.cluster.labels_known({"rack"});
+  bed.cluster.flush();
+  REQUIRE(bed.record.last.size() == 1);
+  CHECK(agent::lines(*bed.record.last[0].ports[0]).back() == chosen);
+  CHECK_FALSE(bed.cluster.waits());
+}
+
+TEST_CASE("a service that comes to ask for labels keeps its plan until they are known (choice H)") {
+  Bed bed;
+  bed.cluster.labels_known({});
+  bed.cluster.upsert(node_object("this", {{"rack", "r1"}}));
+  bed.cluster.upsert(named("web", "10.96.0.1"));
+  bed.cluster.upsert(slice("one", {"10.1.0.1 node=peer"}));
+  bed.cluster.synced();
+  REQUIRE(bed.record.lines().back() == chosen);
+  bed.cluster.upsert(asking("web", "10.96.0.1", "rack"));
+  bed.cluster.upsert(slice("two", {"10.1.0.2 node=peer"}));
+  bed.cluster.flush();
+  CHECK(bed.record.batches.size() == 1);
+  bed.cluster.labels_known({"rack"});
+  bed.cluster.flush();
+  CHECK(bed.record.lines().back() == "backend default/web TCP 10.1.0.2:8080 elsewhere serving");
+  bed.cluster.upsert(node_object("peer", {{"rack", "r1"}}));
+  bed.cluster.flush();
+  CHECK(bed.record.lines().back() == "backend default/web TCP 10.1.0.2:8080 elsewhere cluster serving");
+}
+
+TEST_CASE("a service that waits may go, and may cease to ask (choice H)") {
+  Bed bed;
+  bed.cluster.labels_known({});
+  bed.cluster.upsert(asking("web", "10.96.0.1", "rack"));
+  bed.cluster.upsert(asking("other", "10.96.0.2", "rack"));
+  bed.cluster.synced();
+  CHECK(bed.record.services.empty());
+  bed.cluster.erase_service({"default", "web"});
+  bed.cluster.upsert(named("other", "10.96.0.2"));
+  bed.cluster.flush();
+  CHECK_FALSE(bed.cluster.waits());
+  CHECK(bed.cluster.counts().services == 1);
+  REQUIRE(bed.record.last.size() == 1);
+  CHECK(bed.record.last[0].service == "default/other");
+}
+
+TEST_CASE("labels that nobody asks for any more are not kept (choice H)") {
+  Bed bed;
+  bed.cluster.labels_known({});
+  bed.cluster.synced();
+  bed.cluster.labels_known({"rack", "row"});
+  bed.cluster.upsert(node_object("p1", {{"rack", "r1"}, {"row", "7"}}));
+  bed.cluster.upsert(node_object("p2", {{"rack", "r1"}}));
+  bed.cluster.upsert(node_object("p3", {}));
+  CHECK(bed.cluster.node().peers.size() == 2);
+  bed.cluster.labels_known({"row"});
+  CHECK(bed.cluster.node().peers ==
+        std::map<std::string, agent::Labels, std::less<>>{{"p1", {{"row", "7"}}}});
+  bed.cluster.labels_known({});
+  CHECK(bed.cluster.node().peers.empty());
+}
+
 TEST_CASE("external IPs give way to addresses of the node's devices, live (REL-51)") {
   Bed bed;
   auto outside = service();

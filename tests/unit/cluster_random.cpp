@@ -46,6 +46,9 @@ class World {
 
  private:
   std::uint32_t below(std::uint32_t bound) { return static_cast<std::uint32_t>(random_() % bound); }
+  std::uint16_t pick_number(const std::vector<std::uint16_t>& from) {
+    return from.at(below(static_cast<std::uint32_t>(from.size())));
+  }
   std::string pick(const std::vector<std::string>& from) {
     return from.at(below(static_cast<std::uint32_t>(from.size())));
   }
@@ -64,6 +67,7 @@ class World {
     if (below(2) == 0) made.cluster_ips.push_back(address("fd96::1"));
     if (below(2) == 0) made.load_balancer_ips = {address("192.0.2." + std::to_string(below(2)))};
     if (below(2) == 0) made.external_ips = {address("192.0.2." + std::to_string(below(3)))};
+    if (below(3) == 0) made.source_ranges = {prefix("192.0.2.1/32"), prefix("198.51.100.0/24")};
     if (below(3) == 0) made.internal_policy = k8s::TrafficPolicy::local;
     if (below(2) == 0) made.external_policy = k8s::TrafficPolicy::local;
     if (below(4) == 0)
@@ -85,7 +89,7 @@ class World {
     made.service = pick({"a", "b", "c", ""});
     made.family = below(3) == 0 ? k8s::Family::ipv6 : k8s::Family::ipv4;
     made.weight = static_cast<std::uint8_t>(below(3));
-    made.ports = {{"http", k8s::Protocol::tcp, static_cast<std::uint16_t>(8080 + below(2))}};
+    made.ports = {{"http", k8s::Protocol::tcp, pick_number({80, 8080, 8081})}};
     if (below(2) == 0) made.ports.push_back({"dns", k8s::Protocol::udp, 53});
     const bool hints = below(2) == 0;
     for (auto left = below(6); left > 0; --left)
@@ -95,7 +99,10 @@ class World {
   }
 
   k8s::Endpoint random_endpoint(k8s::Family family, bool hints) {
-    auto text = (family == k8s::Family::ipv4 ? "10.1.0." : "fd01::") + std::to_string(below(12));
+    auto text = pick(family == k8s::Family::ipv4
+                         ? std::vector<std::string>{"10.1.0.", "10.1.0.", "10.96.0.", "192.0.2."}
+                         : std::vector<std::string>{"fd01::", "fd01::", "fd96::"}) +
+                std::to_string(below(12));
     text += pick({"", "", " unready", " unready terminating", " terminating", " unready unserving"});
     text += pick({"", " node=this", " node=peer"}) + pick({"", " zone=zone-a", " zone=zone-b"});
     text += pick({"", " label=topology.kubernetes.io/region:north"});
@@ -112,7 +119,7 @@ class World {
     if (made.name == "this") {
       node_.labels = made.labels;
       node_.zone = made.labels.size() > 1 ? made.labels.back().second : "";
-      node_.addresses = made.internal_ips;
+      node_.addresses = node_.primary = made.internal_ips;
     } else {
       node_.peers["peer"] = made.labels;
     }
@@ -122,9 +129,31 @@ class World {
   [[nodiscard]] std::vector<k8s::EndpointSlice> slices_of(const std::string& service) const {
     std::vector<k8s::EndpointSlice> found;
     for (const auto& [name, made] : slices_) {
-      if (made.service == service) found.push_back(made);
+      if (made.service != service) continue;
+      for (const auto& port : made.ports) {
+        auto part = made;
+        part.ports = {port};
+        std::erase_if(part.endpoints, [&](const auto& endpoint) { return is_service(endpoint, port); });
+        found.push_back(std::move(part));
+      }
     }
     return found;
+  }
+
+  /// By trying each frontend that is asked for.
+  [[nodiscard]] bool is_service(const k8s::Endpoint& endpoint, const k8s::EndpointPort& port) const {
+    for (const auto& [name, other] : services_) {
+      for (const auto& framed : agent::frame(other, node_, {}).ports) {
+        for (const auto& frontend : framed.plan.frontends) {
+          if (frontend.address != endpoint.address) continue;
+          if (frontend.kind == LB_CLUSTER_IP) return true;
+          const bool same = frontend.port == port.port &&
+                            static_cast<int>(framed.plan.key.protocol) == static_cast<int>(port.protocol);
+          if (same && endpoint.node_name.empty()) return true;
+        }
+      }
+    }
+    return false;
   }
 
   [[nodiscard]] bool is_lost(const k8s::Service& mine, const agent::ServicePortKey& key,

@@ -116,7 +116,7 @@ TEST_CASE("SEM-91: the configuration as kube-proxy shows its own") {
   const auto text =
       configz(agent({"--node", "worker", "--health", "[::]:10256", "--metrics", "off", "--cluster-cidr",
                      "10.244.0.0/16,fd00::/48", "--detect-local", "cluster-cidr", "--node-port-addresses",
-                     "10.0.0.0/8", "--udp-timeout", "90s"}));
+                     "10.0.0.0/8", "--conntrack-udp-timeout", "90s"}));
   CHECK(
       text ==
       R"({"kubeproxy.config.k8s.io":{"kind":"KubeProxyConfiguration",)"
@@ -125,9 +125,40 @@ TEST_CASE("SEM-91: the configuration as kube-proxy shows its own") {
       R"("contentType":"application/vnd.kubernetes.protobuf"},"healthzBindAddress":"[::]:10256",)"
       R"("metricsBindAddress":"","clusterCIDR":"10.244.0.0/16,fd00::/48","detectLocalMode":"ClusterCIDR",)"
       R"("detectLocal":{"bridgeInterface":"","interfaceNamePrefix":""},"nodePortAddresses":["10.0.0.0/8"],)"
-      R"("conntrack":{"tcpEstablishedTimeout":"24h0m0s","tcpCloseWaitTimeout":"1h0m0s","udpTimeout":"1m30s",)"
-      R"("udpStreamTimeout":"3m0s"}}})"
+      R"("conntrack":{"maxPerCore":32768,"min":131072,"tcpEstablishedTimeout":"24h0m0s",)"
+      R"("tcpCloseWaitTimeout":"1h0m0s","tcpBeLiberal":false,"udpTimeout":"1m30s","udpStreamTimeout":"0s"}}})"
       "\n");
+}
+
+TEST_CASE("SEM-55: conntrack's settings are kube-proxy's, under its names") {
+  const auto defaults = agent({}).conntrack;
+  CHECK(defaults.max_per_core == 32768);
+  CHECK(defaults.min == 131072);
+  CHECK(defaults.established == 86400);
+  CHECK(defaults.close_wait == 3600);
+  CHECK(defaults.udp + defaults.udp_stream == 0);
+  CHECK(defaults.window == TcpWindow::as_it_is);
+  const auto given = agent({"--conntrack-max-per-core", "0", "--conntrack-tcp-timeout-established", "1h",
+                            "--conntrack-udp-timeout-stream", "2m", "--conntrack-tcp-be-liberal"})
+                         .conntrack;
+  CHECK(given.max_per_core == 0);
+  CHECK(given.established == 3600);
+  CHECK(given.udp_stream == 120);
+  CHECK(given.window == TcpWindow::liberal);
+}
+
+TEST_CASE("SEM-61: every option is shown, as it is in effect") {
+  const auto flags = agent({"--udp-timeout", "90s", "--masquerade-all"}).flags;
+  CHECK(flags.at("udp-timeout") == "90");
+  CHECK(flags.at("masquerade-all") == "true");
+  CHECK(flags.at("tcp-close-wait-timeout") == "3600s");
+  CHECK(flags.at("health") == "0.0.0.0:10256");
+  CHECK_FALSE(flags.contains("help"));
+}
+
+TEST_CASE("pods may be told by their devices") {
+  CHECK(agent({"--detect-local", "bridge", "--pod-bridge", "cni0"}).detect_local == PodDetector::bridge);
+  CHECK(agent({"--detect-local", "prefix", "--pod-devices", "veth"}).detect_local == PodDetector::prefix);
 }
 
 TEST_CASE("several devices, or none") {
@@ -213,6 +244,11 @@ TEST_CASE("every mistake gets one sentence, where to read on, and exit code 1") 
       {with({"--node-port-addresses", "10.0.0.0/8,web"}), "list of CIDRs"},
       {with({"--max-slots", "0"}), "--max-slots"},
       {with({"--max-flows", "many"}), "--max-flows"},
+      {with({"--detect-local", "bridge"}),
+       "--detect-local bridge needs the pods' bridge; name it with --pod-bridge"},
+      {with({"--detect-local", "bridge", "--pod-devices", "veth"}), "name it with --pod-bridge"},
+      {with({"--detect-local", "prefix"}), "say it with --pod-devices"},
+      {with({"--detect-local", "prefix", "--pod-devices", "none"}), "say it with --pod-devices"},
       {with({"--log-level", "loud"}), "'loud' is not one of"},
       {{"agent", "--manifests", "/m", "--devices", ","}, "names no device"},
       {{"agent", "--manifests", "/m", "--devices", "a-name-of-16-byt"}, "too long"},
@@ -231,7 +267,7 @@ TEST_CASE("every mistake gets one sentence, where to read on, and exit code 1") 
   }
 }
 
-TEST_CASE("a host without a name needs --node") {
+TEST_CASE("SEM-85 a host without a name needs --node") {
   const auto result = parse_command_line({"agent", "--manifests", "/m", "--devices", "eth0"}, " ");
   CHECK(std::get<Finished>(result).exit_code == 1);
   CHECK_THAT(std::get<Finished>(result).text, ContainsSubstring("--node"));

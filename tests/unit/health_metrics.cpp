@@ -14,7 +14,7 @@ using Catch::Matchers::ContainsSubstring;
 
 const std::chrono::system_clock::time_point noon(1767355200s);
 
-TEST_CASE("every outcome is a counter with its name, action and meaning") {
+TEST_CASE("SEM-66: every outcome is a counter with its name, action and meaning") {
   Snapshot snapshot;
   std::uint64_t figure = 100;
   for (const auto& outcome : outcomes) {
@@ -31,7 +31,7 @@ TEST_CASE("every outcome is a counter with its name, action and meaning") {
   }
 }
 
-TEST_CASE("how full the maps are") {
+TEST_CASE("SEM-65, SEM-81: how full the maps are") {
   Snapshot snapshot;
   snapshot.fills = {{"lb_slots", 6, 4096}, {"lb_backends", 3, 1024}};
   const auto text = Metrics().render(snapshot);
@@ -147,7 +147,7 @@ TEST_CASE("objects, extents, and what is given up") {
   CHECK_THAT(text, ContainsSubstring(no_local + "\"IPv6\",traffic_policy=\"external\"} 10\n"));
 }
 
-TEST_CASE("service ports one by one, where that was asked for") {
+TEST_CASE("SEM-67: service ports one by one, where that was asked for") {
   CHECK(Metrics().render({}).find("sluice_service_") == std::string::npos);
   Snapshot snapshot;
   snapshot.services = {

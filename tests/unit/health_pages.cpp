@@ -39,13 +39,15 @@ struct Model : lb::k8s::Sink {
   void synced() override { told += "synced "; }
 };
 
-TEST_CASE("paths of the two servers") {
-  const Clock clock;
+TEST_CASE("SEM-61: paths of the two servers") {
+  Clock clock;
   Health health;
   Metrics metrics;
   Snapshot snapshot;
   snapshot.outcomes.promoted = 17;
-  Pages pages(health, metrics, [&] { return clock.now; }, [&] { return snapshot; }, "{}");
+  Pages pages(
+      health, metrics, [&] { return clock.now; }, [&] { return snapshot; },
+      {"{}", {{"devices", "eth0"}, {"xdp", "auto"}}});
 
   CHECK(pages.health({"/healthz"}).status == 503);
   CHECK(pages.metrics({"/healthz"}).status == 503);
@@ -65,6 +67,45 @@ TEST_CASE("paths of the two servers") {
   CHECK_THAT(scrape.body, ContainsSubstring("outcome=\"promoted\"} 17\n"));
   CHECK_THAT(scrape.body, ContainsSubstring("kubeproxy_proxy_healthz_total{code=\"503\"} 2\n"));
   CHECK_THAT(scrape.body, ContainsSubstring("kubeproxy_proxy_livez_total{code=\"200\"} 1\n"));
+}
+
+TEST_CASE("SEM-61: /metrics/slis tells how the probes are and were") {
+  const Clock clock;
+  Health health;
+  Metrics metrics;
+  Pages pages(health, metrics, [&] { return clock.now; }, [] { return Snapshot(); }, {});
+  health.applied(clock.now);
+  health.eligibility(NodeEligibility::leaving);
+  (void)pages.health({"/healthz"});
+  (void)pages.health({"/healthz"});
+  (void)pages.metrics({"/livez"});
+  const auto page = pages.metrics({"/metrics/slis"});
+  CHECK(page.content_type == "text/plain; version=0.0.4; charset=utf-8");
+  CHECK_THAT(page.body, ContainsSubstring("# TYPE kubernetes_healthcheck gauge\n"
+                                          "kubernetes_healthcheck{name=\"healthz\",type=\"healthz\"} 0\n"
+                                          "kubernetes_healthcheck{name=\"livez\",type=\"livez\"} 1\n"));
+  CHECK_THAT(page.body, ContainsSubstring("{name=\"healthz\",status=\"error\",type=\"healthz\"} 2\n"));
+  CHECK_THAT(page.body, ContainsSubstring("{name=\"livez\",status=\"success\",type=\"livez\"} 1\n"));
+}
+
+TEST_CASE("SEM-61: /flagz and /statusz are kube-proxy's pages for people") {
+  Clock clock;
+  Health health;
+  Metrics metrics;
+  Pages pages(
+      health, metrics, [&] { return clock.now; }, [] { return Snapshot(); },
+      {"{}", {{"xdp", "auto"}, {"devices", "eth0"}}});
+  const auto flags = pages.metrics({"/flagz"});
+  CHECK(flags.content_type == "text/plain; charset=utf-8");
+  CHECK_THAT(flags.body,
+             ContainsSubstring("\nsluice flagz\nWarning: This endpoint is not meant to be machine"));
+  CHECK(flags.body.ends_with("\ndevices=eth0\nxdp=auto\n"));
+  clock.pass(3725s);
+  const auto status = pages.metrics({"/statusz"});
+  CHECK_THAT(status.body, ContainsSubstring("\nsluice statusz\nWarning: "));
+  CHECK_THAT(status.body,
+             ContainsSubstring("\nStarted: Fri Jan  2 03:04:05 UTC 2026\nUp: 1 hr 02 min 05 sec\n"));
+  CHECK_THAT(status.body, ContainsSubstring("\nPaths: /configz /flagz "));
 }
 
 TEST_CASE("the intake passes everything on, in order") {

@@ -20,7 +20,7 @@ Moment at(std::chrono::seconds seconds) {
 
 json::value body(const HttpResponse& response) { return json::parse(response.body); }
 
-TEST_CASE("not ready before the first full write") {
+TEST_CASE("SEM-63: not ready before the first full write") {
   Health health;
   CHECK(health.healthz(at(0s)).status == 503);
   CHECK(health.livez(at(0s)).status == 200);

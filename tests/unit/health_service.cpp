@@ -65,7 +65,7 @@ struct Told {
 /// What ServiceHealth opened, without sockets.
 struct Doors {
   std::vector<std::string> opened;
-  std::vector<k8s::Complaint> complaints;
+  std::vector<std::string> failures;
   bool refuse = false;
   boost::asio::io_context context;
   Health health = healthy();
@@ -76,7 +76,9 @@ struct Doors {
                           if (refuse) return make_error_code(boost::system::errc::address_in_use);
                           return HttpServer::open(context, {"127.0.0.1", 0}, std::move(handler));
                         },
-                        [this](const k8s::Complaint& complaint) { complaints.push_back(complaint); }};
+                        [this](const k8s::ObjectKey& service, const std::string& why) {
+                          failures.push_back(service.text() + ": " + why);
+                        }};
 };
 
 }  // namespace
@@ -169,8 +171,9 @@ TEST_CASE("SEM-58 a port in use is named once and tried again") {
   const std::vector<k8s::Address> any{address("0.0.0.0")};
   doors.servers.serve({{"default/web", check_of(1)}}, any);
   doors.servers.serve({{"default/web", check_of(1)}}, any);
-  REQUIRE(doors.complaints.size() == 1);
-  CHECK(doors.complaints[0].object == "Service default/web");
+  REQUIRE(doors.failures.size() == 1);
+  CHECK(doors.failures[0].starts_with(
+      "default/web: cannot listen on its health-check node port 30100 of 0.0.0.0: "));
   CHECK_FALSE(doors.servers.complete());
   doors.refuse = false;
   doors.servers.serve({{"default/web", check_of(1)}}, any);

@@ -28,6 +28,22 @@ std::string service(const std::string& name, int version, const std::string& add
       name, version, address, address);
 }
 
+/// A Service with topology keys, as in the annotation.
+std::string asking(const std::string& name, int version, const std::string& keys) {
+  auto text = service(name, version);
+  const std::string mark = R"("metadata":{)";
+  return text.insert(text.find(mark) + mark.size(),
+                     fmt::format(R"("annotations":{{"sluice.lb/topology-keys":"{}"}},)", keys));
+}
+
+/// As it comes when metadata alone was asked for.
+std::string peer(const std::string& name, int version, const std::string& labels) {
+  return fmt::format(
+      R"({{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{{"name":"{}",)"
+      R"("resourceVersion":"{}","labels":{{{}}}}}}})",
+      name, version, labels);
+}
+
 std::string slice(const std::string& name, int version, const std::string& address) {
   return fmt::format(
       R"({{"kind":"EndpointSlice","apiVersion":"discovery.k8s.io/v1","metadata":{{"name":"{}","namespace":"a",)"
@@ -98,6 +114,7 @@ struct Lab {
   FakeLine& slices() { return *lines[1]; }
   FakeLine& nodes() { return *lines[2]; }
   FakeLine& cidrs() { return *lines[3]; }
+  FakeLine& peers() { return *lines.back(); }
 
   /// Alarms ring at their times until `end`.
   void pass(Time span) {
@@ -145,6 +162,9 @@ struct Lab {
   class Line final : public ApiLine {
    public:
     explicit Line(FakeLine& fake) : fake_(fake) {}
+    ~Line() override { fake_.reader = nullptr; }
+    Line(const Line&) = delete;
+    Line& operator=(const Line&) = delete;
     void ask(const ApiRequest& request, AnswerReader& reader) override {
       REQUIRE(fake_.reader == nullptr);
       fake_.request = request;
@@ -204,6 +224,30 @@ TEST_CASE("SEM-69, REL-78: in sync when all required lists are whole, in any ord
     CHECK(has(lab.told(), "synced"));
     CHECK(lab.sink.take_complaints().empty());
   } while (std::ranges::next_permutation(order).found);
+}
+
+TEST_CASE("REL-36: a slice of ten megabytes is taken like any other, and one beside it too") {
+  Lab lab;
+  lab.sync();
+  std::string huge = slice("huge", 11, "10.1.0.1");
+  const std::string mark = R"("endpoints":[)";
+  std::string endpoints;
+  for (unsigned i = 0; endpoints.size() < (std::size_t{10} << 20U); ++i) {
+    endpoints +=
+        fmt::format(R"({{"addresses":["10.{}.{}.{}"]}},)", i >> 16U & 0xffU, i >> 8U & 0xffU, i & 0xffU);
+  }
+  huge.insert(huge.find(mark) + mark.size(), endpoints);
+  const auto bytes = event("ADDED", huge) + event("ADDED", slice("web-1", 12, "10.1.0.2"));
+  for (std::size_t at = 0; at < bytes.size(); at += 32768) {
+    lab.slices().body(bytes.substr(at, 32768));
+  }
+  const auto told = lab.told();
+  CHECK(told.starts_with("+EndpointSlice a/huge of web 10."));
+  CHECK(told.size() > (std::size_t{3} << 20U));
+  CHECK(has(told, "+EndpointSlice a/web-1 of web 10.1.0.2"));
+  CHECK(lab.troubles.empty());
+  lab.slices().body(event("DELETED", slice("huge", 13, "10.1.0.1")));
+  CHECK(has(lab.told(), "-EndpointSlice a/huge"));
 }
 
 TEST_CASE("REL-78: one list that is held for ten minutes holds all back, whatever the others do") {
@@ -284,7 +328,7 @@ TEST_CASE("REL-31: a relist tells the difference in one burst, and is not flushe
 }
 
 TEST_CASE(
-    "REL-30, REL-72: nothing is forgotten while no server answers, and the first change comes after its "
+    "REL-30, SEM-72: nothing is forgotten while no server answers, and the first change comes after its "
     "return") {
   Lab lab;
   lab.sync(event("ADDED", service("web", 5)));
@@ -415,6 +459,126 @@ TEST_CASE("k8s source: figures") {
   CHECK(figures[0].objects == 1);
   CHECK(figures[0].bytes > 300);
   CHECK(figures[1].silence == Time(2'000));
+}
+
+TEST_CASE("choice H: other Nodes are listed and watched for as long as a Service asks for their labels") {
+  Lab lab;
+  lab.sync();
+  lab.services().body(
+      event("ADDED", asking("near", 11, "kubernetes.io/hostname,topology.kubernetes.io/zone,*")));
+  CHECK(lab.told() == "+Service a/near 10.0.0.1 80;flush");
+  REQUIRE(lab.lines.size() == 4);
+  lab.services().body(event("ADDED", asking("web", 12, "rack,*")));
+  CHECK(lab.told() == "+Service a/web 10.0.0.1 80;flush");
+  REQUIRE(lab.lines.size() == 5);
+  CHECK(has(lab.peers().request.target, "fieldSelector=metadata.name%21%3Dn1"));
+  CHECK(lab.peers().request.accept ==
+        "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json");
+  lab.peers().head();
+  lab.peers().body(event("ADDED", peer("n2", 5, R"("other":"x","rack":"r1")")) +
+                   event("ADDED", peer("n3", 6, R"("other":"x")")));
+  CHECK(lab.told() == "+Node n2 rack=r1;+Node n3");
+  lab.peers().body(end_mark(12));
+  CHECK(lab.told() == "labels known: rack;flush");
+  lab.peers().body(event("MODIFIED", peer("n2", 13, R"("rack":"r2")")) +
+                   event("DELETED", peer("n3", 14, "")));
+  CHECK(lab.told() == "-Node n3;+Node n2 rack=r2;flush");
+  CHECK(lab.source->figures().back().resource == "peer_nodes");
+  lab.slices().body(event("ADDED", slice("web", 15, "10.1.0.1")) +
+                    event("DELETED", slice("web", 16, "10.1.0.1")));
+  lab.sink.take();
+  CHECK(lab.peers().reader != nullptr);
+  lab.services().body(event("MODIFIED", service("web", 17)));
+  CHECK(lab.told() == "+Service a/web 10.0.0.1 80;labels known:;flush");
+  CHECK(lab.peers().reader == nullptr);
+  CHECK(lab.source->figures().size() == 4);
+  lab.pass(Time(600'000));
+  CHECK(lab.peers().asked == 1);
+}
+
+TEST_CASE("choice H: another label is known when all Nodes were listed anew, and those before stay known") {
+  Lab lab;
+  lab.sync(event("ADDED", asking("web", 5, "rack")));
+  REQUIRE(lab.lines.size() == 5);
+  lab.peers().head();
+  lab.peers().body(event("ADDED", peer("n2", 5, R"("rack":"r1","row":"7")")) +
+                   event("ADDED", peer("n3", 6, R"("rack":"r1")")) + end_mark(12));
+  CHECK(lab.told() == "+Node n2 rack=r1;+Node n3 rack=r1;labels known: rack;flush");
+  lab.services().body(event("ADDED", asking("more", 13, "row")));
+  CHECK(lab.told() == "+Service a/more 10.0.0.1 80;flush");
+  CHECK(lab.peers().reader == nullptr);
+  lab.pass(Time(1'000));
+  REQUIRE(lab.lines.size() == 5);
+  REQUIRE(lab.peers().asked == 2);
+  REQUIRE(has(lab.peers().request.target, "sendInitialEvents"));
+  lab.peers().head();
+  lab.peers().body(event("ADDED", peer("n2", 5, R"("rack":"r1","row":"7")")));
+  CHECK(lab.told() == "+Node n2 rack=r1 row=7");
+  lab.peers().body(end_mark(14));
+  CHECK(lab.told() == "-Node n3;labels known: rack row;flush");
+  lab.services().body(event("DELETED", asking("web", 15, "rack")));
+  CHECK(lab.told() == "-Service a/web;labels known: row;flush");
+  CHECK(lab.peers().reader != nullptr);
+  lab.services().body(event("MODIFIED", asking("more", 16, "room")));
+  CHECK(lab.told() == "+Service a/more 10.0.0.1 80;labels known:;flush");
+}
+
+TEST_CASE("choice H: while the list of Nodes is held, everything else goes on") {
+  Lab lab;
+  lab.services().head();
+  lab.services().body(event("ADDED", asking("web", 5, "rack")) + end_mark(9));
+  REQUIRE(lab.lines.size() == 5);
+  for (auto* line : {&lab.slices(), &lab.nodes(), &lab.cidrs()}) {
+    line->head();
+    line->body(end_mark(9));
+  }
+  CHECK(lab.told() == "labels known:;+Service a/web 10.0.0.1 80;synced");
+  for (int i = 0; i < 10; ++i) {
+    lab.pass(Time(30'000));
+    if (lab.peers().reader != nullptr) {
+      lab.peers().head(403);
+      lab.peers().end(End::whole);
+    }
+  }
+  lab.services().end(End::cut);
+  lab.sink.take();
+  lab.pass(Time(9'000));
+  lab.services().head();
+  lab.services().body(fmt::format(R"({{"metadata":{{"resourceVersion":"12"}},"items":[]}})"));
+  lab.services().end(End::whole);
+  lab.services().head();
+  lab.services().body(event("ADDED", service("other", 12)));
+  CHECK(lab.told() == "+Service a/other 10.0.0.1 80;flush");
+}
+
+TEST_CASE("choice H: what a list that did not end told of labels is forgotten with them") {
+  Lab lab;
+  lab.sync(event("ADDED", asking("web", 5, "rack")));
+  REQUIRE(lab.lines.size() == 5);
+  lab.peers().head();
+  lab.peers().body(event("ADDED", peer("n2", 5, R"("rack":"r1")")));
+  CHECK(lab.told() == "+Node n2 rack=r1");
+  lab.services().body(event("MODIFIED", service("web", 13)));
+  CHECK(lab.told() == "+Service a/web 10.0.0.1 80;labels known:;flush");
+}
+
+TEST_CASE("choice H: a list of Services under way does not end the watch of Nodes") {
+  Lab lab;
+  lab.sync(event("ADDED", asking("web", 5, "rack")));
+  REQUIRE(lab.lines.size() == 5);
+  lab.peers().head();
+  lab.peers().body(end_mark(10));
+  lab.services().body(event("ERROR", status(410)));
+  lab.pass(Time(1'000));
+  REQUIRE(has(lab.services().request.target, "sendInitialEvents"));
+  lab.services().head();
+  lab.services().body(event("ADDED", service("web", 12)));  // asks no more
+  lab.sink.take();
+  lab.peers().body(event("ADDED", peer("n2", 13, R"("rack":"r1")")));
+  CHECK(lab.told() == "+Node n2 rack=r1;flush");
+  lab.services().body(end_mark(14));
+  CHECK(lab.told() == "labels known:;flush");
+  CHECK(lab.peers().reader == nullptr);
 }
 
 // ---- Over sockets. ----

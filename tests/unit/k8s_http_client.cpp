@@ -359,6 +359,54 @@ TEST_CASE("REL-34: client certificates and authorities that rotate are used at o
   CHECK(lab.ask().ended == End::whole);
 }
 
+TEST_CASE("REL-34: a server whose certificate has expired is named, and used again when that is renewed") {
+  const Authority authority("ours");
+  Lab lab;
+  auto server = std::make_unique<Server>(
+      lab.context, ServerOptions{"127.0.0.1", authority.issue("x", "IP:127.0.0.1", 60), ""}, hello());
+  auto access = access_to({url(*server, "https")});
+  access.authority.text = authority.certificate();
+  access.token.text = "secret";
+  lab.open(access);
+  for (int i = 0; i < 2; ++i) {
+    const auto reader = lab.ask();
+    CHECK(reader.ended == End::unreachable);
+    CHECK_THAT(reader.detail, ContainsSubstring(url(*server, "https") + ": its certificate is not trusted: "
+                                                                        "certificate has expired"));
+  }
+  CHECK(server->asked().empty());
+  Server renewed(lab.context, {"127.0.0.1", authority.issue("x", "IP:127.0.0.1"), ""}, hello());
+  access.servers.push_back(parse_api_server(url(renewed, "https")));
+  lab.open(access);  // one server of two has been renewed
+  CHECK(lab.ask().ended == End::whole);
+  CHECK(lab.line->server() == url(renewed, "https"));
+}
+
+TEST_CASE("REL-34: a client certificate that has expired is named, and works again when it is rotated") {
+  const Authority authority("ours");
+  const Files files;
+  Lab lab;
+  Server server(lab.context, {"127.0.0.1", authority.issue("x", "IP:127.0.0.1"), authority.certificate()},
+                hello());
+  const auto old = authority.issue("old", "", 60);
+  const auto fresh = authority.issue("fresh", "");
+  auto access = access_to({url(server, "https")});
+  access.authority.text = authority.certificate();
+  access.certificate = files.write("certificate", old.certificate);
+  access.key = files.write("key", old.key);
+  lab.open(access);
+  for (int i = 0; i < 2; ++i) {
+    const auto reader = lab.ask();
+    CHECK(reader.ended != End::whole);
+    CHECK_THAT(reader.detail, ContainsSubstring("certificate expired"));
+  }
+  CHECK(server.asked().empty());
+  files.write("certificate", fresh.certificate);
+  files.write("key", fresh.key);
+  CHECK(lab.ask().ended == End::whole);
+  CHECK(server.asked().at(0).client == "fresh");
+}
+
 TEST_CASE("k8s client: credentials that cannot be used are told at the start") {
   const Authority authority("ours");
   const auto identity = authority.issue("x", "");

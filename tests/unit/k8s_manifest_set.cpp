@@ -1,6 +1,9 @@
 // Files in, changes of objects out: documents, lists, broken parts, moves, rivals, patience (REL-85, 86).
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <string>
 
 #include "k8s/manifest_set.hpp"
 #include "k8s_support.hpp"
@@ -260,6 +263,25 @@ TEST_CASE("SEM-2 a slice that becomes headless goes away, and comes back") {
   f.put("a.yaml", slice);
   CHECK(f.put("a.yaml", headless) == Lines{"-EndpointSlice default/web-1", "flush"});
   CHECK(f.put("a.yaml", slice) == Lines{"+EndpointSlice default/web-1 of web 10.1.0.1", "flush"});
+}
+
+TEST_CASE("REL-36: a slice of ten megabytes in a manifest is taken, or refused, without harm to others") {
+  Fixture f;
+  std::string text =
+      R"({"apiVersion":"discovery.k8s.io/v1","kind":"EndpointSlice","metadata":{"namespace":"default","name":"huge",)"
+      R"("labels":{"kubernetes.io/service-name":"web"}},"addressType":"IPv4","ports":[{"name":"","port":80}],)"
+      R"("endpoints":[)";
+  for (unsigned i = 0; text.size() < (std::size_t{10} << 20U); ++i) {
+    text += fmt::format(R"({{"addresses":["10.{}.{}.{}"]}},)", i >> 16U & 0xffU, i >> 8U & 0xffU, i & 0xffU);
+  }
+  f.set.put("web.yaml", web, f.now);
+  auto told = f.put("huge.json", text + R"({"addresses":["10.9.9.9"]}]})");
+  REQUIRE(told.size() == 3);
+  CHECK(std::ranges::find(told, web_told) != told.end());
+  CHECK(std::ranges::any_of(told, [](const auto& line) { return line.ends_with(" 10.9.9.9"); }));
+  CHECK(f.put("huge.json", text).empty());  // cut short: the last good state stays
+  CHECK(f.complaints().size() == 1);
+  CHECK(f.erase("huge.json") == Lines{"-EndpointSlice default/huge", "flush"});
 }
 
 TEST_CASE("k8s manifests: an unreadable file keeps its objects") {

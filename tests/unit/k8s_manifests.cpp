@@ -1,4 +1,5 @@
-// The manifests' source against a real directory: how editors, kubelet and shells change files (REL-85).
+// The manifests' source against a real directory: how editors, kubelet and shells change files
+// (REL-85), without any API server (SEM-79).
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -86,7 +87,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("k8s source: the first look tells all, then synced, before start returns") {
+TEST_CASE("SEM-79 k8s source: the first look tells all, then synced, before start returns") {
   Fixture f;
   f.write("a.yaml", web);
   f.write("b.json", R"({"apiVersion":"v1","kind":"Node","metadata":{"name":"n1"}})");
@@ -169,7 +170,7 @@ TEST_CASE("k8s source: atomic rename, and an editor's ways of saving") {
   f.expect_quiet();
 }
 
-TEST_CASE("k8s source: a file is not read while it is written") {
+TEST_CASE("REL-85 k8s source: a file is not read while it is written") {
   Fixture f;
   f.write("a.yaml", web);
   f.start();

@@ -98,9 +98,10 @@ Authority::~Authority() = default;
 
 std::string Authority::certificate() const { return certificate_pem(state_->certificate.get()); }
 
-Identity Authority::issue(const std::string& common_name, const std::string& names) const {
+Identity Authority::issue(const std::string& common_name, const std::string& names, long seconds) const {
   const Key key(EVP_EC_gen("P-256"));
   const auto certificate = begin_certificate(common_name, key.get());
+  X509_gmtime_adj(X509_getm_notAfter(certificate.get()), seconds - 3600);
   X509_set_issuer_name(certificate.get(), X509_get_subject_name(state_->certificate.get()));
   extend(certificate.get(), NID_basic_constraints, "critical,CA:FALSE");
   if (!names.empty()) {

@@ -28,7 +28,9 @@ class Authority {
 
   [[nodiscard]] std::string certificate() const;
   /// `names` as OpenSSL writes them: "DNS:localhost,IP:127.0.0.1"; `common_name` names a client.
-  [[nodiscard]] Identity issue(const std::string& common_name, const std::string& names) const;
+  /// Valid for `seconds` from an hour ago on; with fewer than 3,600 it has expired.
+  [[nodiscard]] Identity issue(const std::string& common_name, const std::string& names,
+                               long seconds = 86400) const;
 
  private:
   struct State;

@@ -39,7 +39,11 @@ class RecordingSink final : public Sink {
     add(fmt::format("+EndpointSlice {} of {}{}", slice.key.text(), slice.service, endpoints));
   }
   void upsert(Node node) override {
-    add(fmt::format("+Node {}{}", node.name, node.leaving ? " leaving" : ""));
+    std::string labels;
+    for (const auto& [key, value] : node.labels) {
+      labels += fmt::format(" {}={}", key, value);
+    }
+    add(fmt::format("+Node {}{}{}", node.name, node.leaving ? " leaving" : "", labels));
   }
   void upsert(ServiceCidr cidr) override {
     std::string ranges;
@@ -54,6 +58,13 @@ class RecordingSink final : public Sink {
   void erase_service_cidr(const std::string& name) override { add("-ServiceCIDR " + name); }
   void complain(Complaint complaint) override {
     complaints.push_back(fmt::format("{}|{}|{}", complaint.object, complaint.where, complaint.reason));
+  }
+  void labels_known(const LabelKeys& keys) override {
+    std::string text;
+    for (const auto& key : keys) {
+      text += " " + key;
+    }
+    add("labels known:" + text);
   }
   void flush() override { add("flush"); }
   void synced() override { add("synced"); }

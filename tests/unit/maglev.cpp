@@ -69,7 +69,7 @@ TEST_CASE("Maglev: none and one need no table") {
   CHECK(table(members(2)).size() == size);
 }
 
-TEST_CASE("Maglev: nobody has more than a twentieth above his share") {
+TEST_CASE("SEM-50 Maglev: nobody has more than a twentieth above his share") {
   for (const std::uint32_t count : {2U, 3U, 10U, 100U, 160U, 1000U}) {
     CAPTURE(count);
     const auto counted = loads(table(members(count)));
@@ -94,7 +94,7 @@ TEST_CASE("Maglev: shares follow weights") {
   }
 }
 
-TEST_CASE("Maglev: at most 1 % more moves than the share of the members that go") {
+TEST_CASE("SEM-50 Maglev: at most 1 % more moves than the share of the members that go") {
   std::mt19937 random(7);
   for (const std::uint32_t count : {3U, 10U, 30U, 100U, 160U}) {
     for (const std::uint32_t go : {1U, count / 10, count / 3}) {

@@ -1,4 +1,5 @@
 // Paths of pins, and what people are told about them.
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -28,8 +29,8 @@ class Directory {
 
 TEST_CASE("pins lie below a directory of their layout") {
   const Pins pins("/sys/fs/bpf/sluice");
-  CHECK(pins.map("lb_slots") == "/sys/fs/bpf/sluice/v2/maps/lb_slots");
-  CHECK(pins.link("lb_connect4") == "/sys/fs/bpf/sluice/v2/links/lb_connect4");
+  CHECK(pins.map("lb_slots") == "/sys/fs/bpf/sluice/v3/maps/lb_slots");
+  CHECK(pins.link("lb_connect4") == "/sys/fs/bpf/sluice/v3/links/lb_connect4");
   CHECK(Pins("/pins", 7).version() == "/pins/v7");
 }
 
@@ -49,7 +50,8 @@ TEST_CASE("no Sluice, another layout and a missing map are told apart") {
   const auto other = MapSet::open(pins, Access::read);
   REQUIRE_FALSE(other.has_value());
   CHECK(other.error().fault == OpenFault::other_layout);
-  CHECK(other.error().sentence().find("have layout 9, this program reads layout 2") != std::string::npos);
+  CHECK(other.error().sentence().find(
+            fmt::format("have layout 9, this program reads layout {}", LB_LAYOUT)) != std::string::npos);
 
   std::filesystem::create_directories(pins.maps());
   const auto missing = MapSet::open(pins, Access::read);

@@ -34,6 +34,16 @@ TEST_CASE("the cgroup of a process, of both versions") {
   CHECK_FALSE(cgroup_path("", ""));
 }
 
+TEST_CASE("REL-62: a cgroup's files, wherever its file system is mounted from") {
+  CHECK(below_mount("/pods/one", "/") == "/pods/one");
+  CHECK(below_mount("/", "/") == "");
+  CHECK(below_mount("/../../other", "/../..") == "/other");  // seen from a cgroup namespace of one's own
+  CHECK(below_mount("/docker/a/b", "/docker/a") == "/b");
+  CHECK(below_mount("/docker/a", "/docker/a") == "");
+  CHECK_FALSE(below_mount("/docker/ab", "/docker/a"));
+  CHECK_FALSE(below_mount("/", "/../.."));
+}
+
 TEST_CASE("a measured timer frequency is the usual one next to it, or none") {
   CHECK(usual_hertz(251.3) == 250);
   CHECK(usual_hertz(96.0) == 100);

@@ -227,7 +227,7 @@ TEST_CASE("a list that changed while it was made is asked for again") {
   CHECK(talk.network().devices().empty());
 }
 
-TEST_CASE("which addresses serve node ports") {
+TEST_CASE("SEM-34 which addresses serve node ports") {
   const std::vector<AddressSpec> addresses = {{1, "127.0.0.1", 0, RT_SCOPE_HOST},
                                               {1, "::1", 0, RT_SCOPE_HOST},
                                               {2, "192.0.2.1"},

@@ -167,7 +167,7 @@ void check(const Row& row) {
   const auto& frame = frames.ports.front();
   const agent::CompactSlice compact(slice("one", row.endpoints));
   std::vector<agent::Candidate> found;
-  compact.append(frame.plan.key, frame.port_name, {view, {}}, found);
+  CHECK(compact.append(frame.plan.key, frame.port_name, {view, {}}, found).empty());
   agent::CandidateList candidates;
   candidates.update(found);
   const auto plan = agent::complete(frame, candidates);

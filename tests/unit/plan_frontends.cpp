@@ -44,6 +44,34 @@ const std::vector<Rivals> rivals = {
     {"then the smaller name", LB_EXTERNAL_IP, 1, LB_EXTERNAL_IP, 1, "a "},
 };
 
+TEST_CASE("REL-36: what a place is to those who send there, and which addresses changed") {
+  using Use = agent::Frontends::Use;
+  const auto at = [](const std::string& text, std::uint16_t port) {
+    return agent::Frontends::Place{address(text), port, LB_TCP};
+  };
+  agent::Frontends table;
+  const auto a = claiming("a", "10.96.0.1", 80, LB_CLUSTER_IP);
+  const auto b = claiming("b", "192.0.2.1", 80, LB_LOAD_BALANCER);
+  const auto c = claiming("c", "0.0.0.0", 30080, LB_NODE_PORT);
+  table.claim("a", 1, std::vector{a});
+  table.claim("b", 1, std::vector{b});
+  table.claim("c", 1, std::vector{c});
+  CHECK(table.take_changed() == std::vector{address("10.96.0.1"), address("192.0.2.1")});
+  CHECK(table.use_of(at("10.96.0.1", 81)) == Use::cluster_ip);
+  CHECK(table.use_of(at("192.0.2.1", 80)) == Use::outside);
+  CHECK(table.use_of(at("192.0.2.1", 81)) == Use::none);
+  CHECK(table.use_of(at("0.0.0.0", 30080)) == Use::none);
+  table.claim("b", 2, std::vector{b});  // as it was
+  CHECK(table.take_changed().empty());
+  const auto moved = claiming("b", "192.0.2.1", 81, LB_LOAD_BALANCER);
+  table.claim("b", 2, std::vector{moved});
+  CHECK(table.take_changed() == std::vector{address("192.0.2.1")});
+  CHECK(table.use_of(at("192.0.2.1", 80)) == Use::none);
+  table.claim("a", 1, {});
+  CHECK(table.take_changed() == std::vector{address("10.96.0.1")});
+  CHECK(table.use_of(at("10.96.0.1", 80)) == Use::none);
+}
+
 TEST_CASE("the stronger claim holds, in whatever order they come") {
   for (const auto& row : rivals) {
     const auto a = claiming("a", "192.0.2.1", 80, row.first_kind);

@@ -1,5 +1,6 @@
 // Slices become endpoints: the situations of upstream's endpoint slice cache (Kubernetes v1.36,
 // pkg/proxy/endpointslicecache_test.go), as facts of our own.
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <string>
 #include <vector>
@@ -217,6 +218,19 @@ TEST_CASE("a slice is for the service of its label and its namespace (SEM-3, SEM
   REQUIRE(ports.size() == 2);
   REQUIRE(ports.front()->backends.size() == 1);
   CHECK(text_of(ports.front()->backends.front()) == "1.1:80");
+}
+
+TEST_CASE("an endpoint that has ended is not kept, one that is not ready yet is") {
+  const agent::CompactSlice kept(slice("a", {"10.1.0.1 unready unserving", "10.1.0.2 unready terminating",
+                                             "10.1.0.3 unready unserving terminating"}));
+  CHECK(kept.size() == 2);
+  // Of one address in two slices the one that does not terminate counts, though it is not ready.
+  const auto lines = planned(
+      service(), {slice("a", {"10.1.0.1 unready unserving"}), slice("b", {"10.1.0.1 unready terminating"})});
+  CHECK(std::ranges::none_of(lines, [](const auto& line) { return line.starts_with("backend"); }));
+  const auto other = planned(service(), {slice("a", {"10.1.0.1 unready unserving terminating"}),
+                                         slice("b", {"10.1.0.1 unready terminating"})});
+  CHECK(std::ranges::any_of(other, [](const auto& line) { return line.starts_with("backend"); }));
 }
 
 }  // namespace

@@ -221,7 +221,8 @@ class Simulation {
 
 }  // namespace
 
-TEST_CASE("simulation: whatever the API, the network and the kernel do, the maps end as a fresh list's") {
+TEST_CASE(
+    "REL-82 simulation: whatever the API, the network and the kernel do, the maps end as a fresh list's") {
   const char* given = std::getenv("SLUICE_SEED");
   const auto first =
       given != nullptr ? static_cast<std::uint32_t>(std::stoul(given)) : std::random_device()();

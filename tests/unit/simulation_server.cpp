@@ -15,6 +15,7 @@ using k8s::Kind;
 
 constexpr unsigned services = 6;
 constexpr unsigned slices = 10;
+constexpr unsigned peers = 3;
 constexpr std::size_t pasts_kept = 12;
 
 std::string meta(const std::string& name, std::uint64_t version, const std::string& more = "") {
@@ -34,6 +35,11 @@ std::string bookmark_text(std::uint64_t version, bool initial_end) {
 std::string status_text(unsigned code, const std::string& reason = "because") {
   return fmt::format(R"({{"kind":"Status","apiVersion":"v1","status":"Failure","code":{},"reason":"{}"}})",
                      code, reason);
+}
+
+/// What some Services ask for, and something else.
+std::string node_labels(Dice& dice) {
+  return fmt::format(R"("os":"linux","rack":"r{}","row":"{}")", dice.roll(2), dice.roll(2));
 }
 
 Kind kind_of(const std::string& path) {
@@ -60,13 +66,20 @@ const char* list_kind(Kind kind) {
 struct Asked {
   explicit Asked(const std::string& target)
       : kind(kind_of(target.substr(0, target.find('?')))),
+        own_node(target.find("fieldSelector=metadata.name%3D") != std::string::npos),
         watch(target.find("watch=true") != std::string::npos),
         initial(target.find("sendInitialEvents=true") != std::string::npos),
         version(number(target, "resourceVersion=").value_or(0)),
         limit(number(target, "limit=")),
         more(text(target, "continue=")) {}
 
+  /// Of Nodes either the own one is asked for, or all others.
+  [[nodiscard]] bool selects(Kind of, const std::string& name) const {
+    return of == kind && (kind != Kind::node || (name == "n") == own_node);
+  }
+
   Kind kind;
+  bool own_node;
   bool watch;
   bool initial;
   std::uint64_t version;
@@ -186,7 +199,7 @@ class Line final : public k8s::ApiLine {
       return 200;
     }
     for (const auto& [key, item] : shown.items) {
-      if (key.first == asked_->kind && item.shown) written_ += event_text("ADDED", item.json);
+      if (asked_->selects(key.first, key.second) && item.shown) written_ += event_text("ADDED", item.json);
     }
     written_ += bookmark_text(shown.version, true);
     position_ = shown.version;
@@ -209,7 +222,7 @@ class Line final : public k8s::ApiLine {
     }
     std::vector<std::string> items;
     for (const auto& [key, item] : shown.items) {
-      if (key.first == asked_->kind && item.shown) items.push_back(item.json);
+      if (asked_->selects(key.first, key.second) && item.shown) items.push_back(item.json);
     }
     const auto last =
         asked_->limit ? std::min<std::size_t>(items.size(), first + *asked_->limit) : items.size();
@@ -231,7 +244,7 @@ class Line final : public k8s::ApiLine {
       return;
     }
     for (const auto& event : server_.history_) {
-      if (event.version > position_ && event.kind == asked_->kind)
+      if (event.version > position_ && asked_->selects(event.kind, event.name))
         written_ += event_text(event.type, event.json);
     }
     position_ = std::max(position_, server_.objects_.version);
@@ -295,14 +308,14 @@ void Server::restore() {
   }
 }
 
-void Server::note(Kind kind, const Objects::Item* before, const Objects::Item* after,
+void Server::note(Kind kind, const std::string& name, const Objects::Item* before, const Objects::Item* after,
                   const std::string& gone) {
   const bool was = before != nullptr && before->shown;
   const bool is = after != nullptr && after->shown;
   if (is) {
-    history_.push_back({objects_.version, kind, was ? "MODIFIED" : "ADDED", after->json});
+    history_.push_back({objects_.version, kind, name, was ? "MODIFIED" : "ADDED", after->json});
   } else if (was) {
-    history_.push_back({objects_.version, kind, "DELETED", gone});
+    history_.push_back({objects_.version, kind, name, "DELETED", gone});
   }
 }
 
@@ -311,7 +324,7 @@ void Server::put(Kind kind, const std::string& name, bool shown,
   const auto version = ++objects_.version;
   Objects::Item after{version, json(version), shown};
   const auto found = objects_.items.find({kind, name});
-  note(kind, found == objects_.items.end() ? nullptr : &found->second, &after, after.json);
+  note(kind, name, found == objects_.items.end() ? nullptr : &found->second, &after, after.json);
   objects_.items[{kind, name}] = std::move(after);
 }
 
@@ -323,7 +336,7 @@ void Server::erase(Kind kind, const std::string& name) {
   auto gone = found->second.json;
   const auto old = fmt::format("\"resourceVersion\":\"{}\"", found->second.version);
   gone.replace(gone.find(old), old.size(), fmt::format("\"resourceVersion\":\"{}\"", objects_.version));
-  note(kind, &found->second, nullptr, gone);
+  note(kind, name, &found->second, nullptr, gone);
   objects_.items.erase(found);
 }
 
@@ -338,7 +351,7 @@ void Server::change_something() {
     case 1:
       return change_service();
     case 2:
-      return change_node();
+      return dice_.once_in(2) ? change_own_node() : change_peer();
     default:
       return change_slice();
   }
@@ -352,6 +365,10 @@ void Server::change_service() {
   const bool local = dice_.once_in(3);
   const bool sticky = dice_.once_in(4);
   const bool other_proxy = dice_.once_in(8);
+  constexpr std::array<const char*, 4> all_keys = {"rack", "row,*", "rack,row", "kubernetes.io/hostname,*"};
+  const auto keys = dice_.once_in(2) ? fmt::format(R"(,"annotations":{{"sluice.lb/topology-keys":"{}"}})",
+                                                   all_keys.at(dice_.roll(all_keys.size())))
+                                     : std::string();
   std::vector<std::string> ports;
   for (unsigned port = 0; port <= dice_.roll(2); ++port) {
     ports.push_back(fmt::format(R"({{"name":"p{}","port":{},"protocol":"TCP"{}}})", port, 80 + port,
@@ -365,7 +382,7 @@ void Server::change_service() {
   put(Kind::service, name, !other_proxy, [&](std::uint64_t version) {
     const auto* label = R"(,"labels":{"service.kubernetes.io/service-proxy-name":"x"})";
     return fmt::format(R"({{"kind":"Service","apiVersion":"v1","metadata":{},{}}})",
-                       meta(name, version, other_proxy ? label : ""), spec);
+                       meta(name, version, keys + (other_proxy ? label : "")), spec);
   });
 }
 
@@ -379,8 +396,8 @@ void Server::change_slice() {
     const auto condition = dice_.roll(6);
     endpoints.push_back(fmt::format(
         R"({{"addresses":["10.0.1.{}"],"conditions":{{"ready":{},"serving":{},"terminating":{}}},"nodeName":"{}","zone":"z{}","hints":{{"forZones":[{{"name":"z{}"}}]}}}})",
-        1 + dice_.roll(40), condition > 1, condition > 0, condition < 2, dice_.once_in(3) ? "n" : "m",
-        dice_.roll(2), dice_.roll(2)));
+        1 + dice_.roll(40), condition > 1, condition > 0, condition < 2,
+        dice_.once_in(3) ? "n" : fmt::format("m{}", dice_.roll(peers)), dice_.roll(2), dice_.roll(2)));
   }
   put(Kind::slice, name, !headless, [&](std::uint64_t version) {
     const auto labels = fmt::format(R"(,"labels":{{"kubernetes.io/service-name":"{}"{}}})", service,
@@ -392,14 +409,25 @@ void Server::change_slice() {
   });
 }
 
-void Server::change_node() {
+void Server::change_own_node() {
   const auto zone = dice_.roll(3);
+  auto labels = node_labels(dice_);
+  if (zone != 2) labels += fmt::format(R"(,"topology.kubernetes.io/zone":"z{}")", zone);
   put(Kind::node, "n", true, [&](std::uint64_t version) {
-    const auto label =
-        zone == 2 ? std::string() : fmt::format(R"(,"labels":{{"topology.kubernetes.io/zone":"z{}"}})", zone);
     return fmt::format(
-        R"({{"kind":"Node","apiVersion":"v1","metadata":{{"name":"n","resourceVersion":"{}"{}}},"status":{{"addresses":[{{"type":"InternalIP","address":"10.0.0.1"}}]}}}})",
-        version, label);
+        R"({{"kind":"Node","apiVersion":"v1","metadata":{{"name":"n","resourceVersion":"{}","labels":{{{}}}}},"status":{{"addresses":[{{"type":"InternalIP","address":"10.0.0.1"}}]}}}})",
+        version, labels);
+  });
+}
+
+void Server::change_peer() {
+  const auto name = fmt::format("m{}", dice_.roll(peers));
+  if (dice_.once_in(4)) return erase(Kind::node, name);
+  const auto labels = node_labels(dice_);
+  put(Kind::node, name, true, [&](std::uint64_t version) {
+    return fmt::format(
+        R"({{"kind":"Node","apiVersion":"v1","metadata":{{"name":"{}","resourceVersion":"{}","labels":{{{}}}}}}})",
+        name, version, labels);
   });
 }
 

@@ -44,8 +44,8 @@ class Line;
 
 class Server {
  public:
-  /// The own Node is always there: of one that goes the agent keeps the last state (SEM-73).
-  explicit Server(Dice& dice) : dice_(dice) { change_node(); }
+  /// The own Node, "n", is always there: of one that goes the agent keeps the last state (SEM-73).
+  explicit Server(Dice& dice) : dice_(dice) { change_own_node(); }
 
   /// Some object comes, changes or goes.
   void change_something();
@@ -71,6 +71,7 @@ class Server {
   struct Event {
     std::uint64_t version = 0;
     k8s::Kind kind = k8s::Kind::other;
+    std::string name;
     const char* type = "";
     std::string json;
   };
@@ -78,10 +79,12 @@ class Server {
   void put(k8s::Kind kind, const std::string& name, bool shown,
            const std::function<std::string(std::uint64_t)>& json);
   void erase(k8s::Kind kind, const std::string& name);
-  void note(k8s::Kind kind, const Objects::Item* before, const Objects::Item* after, const std::string& gone);
+  void note(k8s::Kind kind, const std::string& name, const Objects::Item* before, const Objects::Item* after,
+            const std::string& gone);
   void change_service();
   void change_slice();
-  void change_node();
+  void change_own_node();
+  void change_peer();
 
   Dice& dice_;
   Objects objects_;

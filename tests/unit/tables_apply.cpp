@@ -125,7 +125,7 @@ TEST_CASE("a service that goes loses its frontends, its number waits, and its na
   CHECK(agent.complaints.empty());
 }
 
-TEST_CASE("a number waits as long as anything names it or one of its ids") {
+TEST_CASE("REL-81 a number waits as long as anything names it or one of its ids") {
   FakeKernel kernel({.services = 2});
   Agent agent(kernel);
   agent.tables.apply(Batch::whole, {change(service("web", 1, {1}))});
@@ -142,7 +142,26 @@ TEST_CASE("a number waits as long as anything names it or one of its ids") {
   CHECK(lines(kernel) == clean_lines({change(service("other", 2, {1}))}));
 }
 
-TEST_CASE("a set that does not fit gives back what the other one took") {
+TEST_CASE("REL-81 who gets a service's number next gets nothing else of it") {
+  FakeKernel kernel({.services = 2});
+  Agent agent(kernel);
+  auto old = service("web", 1, {1, 2});
+  old->policy.source_ranges = LB_YES;
+  old->source_ranges = {{.address = address(7, 0), .length = 120}};
+  old->policy.external = LB_LOCAL;
+  old->policy.local_empty = LB_DROP;
+  old->affinity_seconds = 10800;
+  agent.tables.apply(Batch::whole, {change(old)});
+  const auto next = change(service("other", 1, {2}));
+  agent.tables.apply(Batch::changes, {change("web", {})});
+  agent.tables.apply(Batch::changes, {next});
+  agent.settle();
+  CHECK(lines(kernel) == clean_lines({next}));
+  CHECK(service_at(kernel, 1).affinity_seconds == 0);
+  CHECK(service_at(kernel, 1).policy.source_ranges == LB_NO);
+}
+
+TEST_CASE("SEM-81 a set that does not fit gives back what the other one took") {
   FakeKernel kernel({.slots = 10});
   Agent agent(kernel);
   agent.tables.apply(Batch::whole, {change(service("web", 1, {1, 2}))});
@@ -177,7 +196,7 @@ TEST_CASE("a frontend whose new service does not fit leaves a service that went"
   CHECK(agent.complaints.size() == 1);
 }
 
-TEST_CASE("a service that does not fit keeps its backends and is named once; the others proceed") {
+TEST_CASE("SEM-81 a service that does not fit keeps its backends and is named once; the others proceed") {
   FakeKernel kernel({.slots = 8});
   Agent agent(kernel);
   agent.tables.apply(Batch::whole, {change(service("big", 1, {1, 2})), change(service("small", 2, {1}))});

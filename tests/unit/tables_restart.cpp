@@ -54,7 +54,24 @@ void expect_repair(FakeKernel& kernel) {
 
 }  // namespace
 
-TEST_CASE("an agent that starts takes over what is there and writes nothing that is right") {
+TEST_CASE("a service of which a first plan says nothing yet stays as it was (choice H)") {
+  FakeKernel kernel;
+  Agent(kernel).tables.apply(Batch::whole, first_plan());
+  Agent next(kernel);
+  REQUIRE(next.tables.adopt().has_value());
+  auto plan = second_plan();
+  plan.push_back({.service = "default/goes", .ports = {}, .standing = lb::agent::Standing::waiting});
+  next.tables.apply(Batch::whole, plan);
+  // Its frontend, its range, its set; there is no room for "comes" before it goes.
+  CHECK(std::ranges::count_if(lines(kernel), [](const std::string& line) {
+          return line.find("default/goes") != std::string::npos;
+        }) == 3);
+  next.tables.apply(Batch::changes, {change("goes", {})});
+  next.settle();
+  CHECK(lines(kernel) == clean_lines(second_plan()));
+}
+
+TEST_CASE("SEM-71 an agent that starts takes over what is there and writes nothing that is right") {
   FakeKernel kernel;
   {
     Agent agent(kernel);
@@ -123,7 +140,7 @@ TEST_CASE("an agent killed at any write leaves what readers can use and the next
   }
 }
 
-TEST_CASE("an error at any write disturbs no other service and heals by a retry") {
+TEST_CASE("REL-82 an error at any write disturbs no other service and heals by a retry") {
   const auto error =
       GENERATE(boost::system::errc::not_enough_memory, boost::system::errc::device_or_resource_busy,
                boost::system::errc::argument_list_too_long);

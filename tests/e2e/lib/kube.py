@@ -9,6 +9,9 @@ usage: kube.py apply               server-side apply of the YAML or JSON documen
        kube.py delete KIND/[NAMESPACE/]NAME [--grace SECONDS]
        kube.py token NAMESPACE/ACCOUNT       a token of that service account
        kube.py slices SERVICE COUNT SIZE     so many slices of a service, each with so many endpoints of its own
+       kube.py rewrite SLICE COUNT SIZE BYTES
+                                   changes a slice so many times; it has SIZE endpoints, the last another one each time
+                                   (10.200.0.1 and so on), and an annotation of so many bytes
        kube.py ready               succeeds when the server is
 E2E_KUBE names the directory of the cluster (server, ca.crt, admin.crt, admin.key; or token instead of the last two)."""
 
@@ -173,8 +176,15 @@ def token(api, account):
     return made["status"]["token"]
 
 
+def numbered_endpoint(number):
+    """Addresses from 10.128.0.1 on; on nodes of the three zones in turn."""
+    return {"addresses": [f"10.{128 + (number >> 16)}.{number >> 8 & 255}.{number & 255}"],
+            "conditions": {"ready": True, "serving": True, "terminating": False},
+            "nodeName": f"worker-{'abc'[number % 3]}", "zone": f"zone-{'abc'[number % 3]}"}
+
+
 def make_slices(api, service, count, size):
-    """Addresses from 10.128.0.1 on, counted through; on nodes of the three zones in turn."""
+    """Their endpoints are counted through."""
     for at in range(count):
         numbers = range(1 + at * size, 1 + (at + 1) * size)
         api.create({
@@ -182,9 +192,15 @@ def make_slices(api, service, count, size):
             "metadata": {"name": f"{service}-{at}", "namespace": "default",
                          "labels": {"kubernetes.io/service-name": service, "endpointslice.kubernetes.io/managed-by": "e2e"}},
             "addressType": "IPv4", "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}],
-            "endpoints": [{"addresses": [f"10.{128 + (each >> 16)}.{each >> 8 & 255}.{each & 255}"],
-                           "conditions": {"ready": True, "serving": True, "terminating": False},
-                           "nodeName": f"worker-{'abc'[each % 3]}", "zone": f"zone-{'abc'[each % 3]}"} for each in numbers]})
+            "endpoints": [numbered_endpoint(each) for each in numbers]})
+
+
+def rewrite_slice(api, name, count, size, padding):
+    fixed = [numbered_endpoint(each) for each in range(1, size)]
+    for at in range(1, count + 1):
+        api.patch(path_of("EndpointSlice", "default", name), {
+            "metadata": {"annotations": {"e2e/padding": str(at).ljust(padding, ".")}},
+            "endpoints": [*fixed, {"addresses": [f"10.200.{at >> 8}.{at & 255}"]}]})
 
 
 def option(words, name):
@@ -240,6 +256,7 @@ COMMANDS = {
     "delete": command_delete,
     "token": lambda api, words: print(token(api, words[0])),
     "slices": lambda api, words: make_slices(api, words[0], int(words[1]), int(words[2])),
+    "rewrite": lambda api, words: rewrite_slice(api, words[0], *map(int, words[1:])),
     "ready": lambda api, _: api.ask("GET", "/readyz"),
 }
 

@@ -13,7 +13,8 @@ says what happens:
   {"replay": NAME}                                  what was kept, then silence
 Without a rule requests and answers pass unchanged, one request a connection. A line for each request goes to standard
 output: time, rule or "-", request. Streams that are under way are cut when their rule's list contains {"match": …,
-"now": "cut"}, and fall silent by {"now": "silent"}."""
+"now": "cut"}, fall silent by {"now": "silent"}, and gather what comes for as long as it contains {"now": "gather"}:
+after that all of it goes on at once, as fast as the socket takes it, and a line says how many bytes that was."""
 
 import asyncio
 import json
@@ -155,6 +156,7 @@ class Proxy:
     async def body(self, request, upstream, reader, writer, rule, kept):
         limit = rule.get("cut", rule.get("silent"))
         sent = 0
+        gathered = bytearray()
         pending = asyncio.ensure_future(upstream.read(65536))
         gone = asyncio.ensure_future(reader.read(1))
         try:
@@ -169,11 +171,19 @@ class Proxy:
                 if now == "cut":
                     writer.transport.abort()
                     return
+                if gathered and now != "gather":
+                    print(f"{time.time():.3f} burst {request} {len(gathered)}", flush=True)
+                    await self.send(writer, bytes(gathered), None)
+                    gathered.clear()
                 if not pending.done():
                     continue
                 data = pending.result()
                 if not data:
                     return
+                if now == "gather":
+                    gathered += data
+                    pending = asyncio.ensure_future(upstream.read(65536))
+                    continue
                 if kept is not None:
                     kept += data
                 if limit is not None:

@@ -9,6 +9,8 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
+#define LB_NEXT -1 /* TCX_NEXT */
+
 struct frame {
 	struct ethhdr ethernet;
 	struct iphdr ip;
@@ -45,6 +47,22 @@ int lb_flood_send(struct xdp_md *xdp)
 	frame->tcp.seq = number;
 	frame->tcp.check = complement(frame->tcp.check + sum + port + (number & 0xffff) + (number >> 16));
 	return XDP_TX;
+}
+
+/* How many of them have got through to a device, seen before anybody else there sees them. */
+__u64 lb_flood_seen = 0;
+
+SEC("tcx/ingress")
+int lb_flood_count(struct __sk_buff *skb)
+{
+	struct frame *frame = (void *)(long)skb->data;
+
+	if ((void *)(frame + 1) > (void *)(long)skb->data_end)
+		return LB_NEXT;
+	if (skb->protocol == bpf_htons(ETH_P_IP) &&
+	    (frame->ip.saddr & bpf_htonl(0xff800000)) == bpf_htonl(0x0a800000))
+		__sync_fetch_and_add(&lb_flood_seen, 1);
+	return LB_NEXT;
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,109 @@
+// Numbers in files of /proc/sys and /sys.
+#include "agent/conntrack.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <optional>
+#include <system_error>
+
+#include "maps/map.hpp"
+
+namespace lb::agent {
+namespace {
+
+constexpr std::uint64_t most_entries = 1U << 20;
+constexpr std::uint64_t entries_a_bucket = 4;
+constexpr const char* sysctls = "/proc/sys/net/netfilter/";
+constexpr const char* hash_size = "/sys/module/nf_conntrack/parameters/hashsize";
+
+/// Numbers in files, and what failed.
+class Settings {
+ public:
+  explicit Settings(std::string root) : root_(std::move(root)) {}
+
+  [[nodiscard]] std::optional<std::uint64_t> read(const std::string& path) {
+    std::uint64_t value = 0;
+    errno = 0;
+    if (std::ifstream file(root_ + path); file >> value) {
+      return value;
+    }
+    fail(path);
+    return std::nullopt;
+  }
+
+  void write(const std::string& path, std::uint64_t value) {
+    const maps::Fd file(::open((root_ + path).c_str(), O_WRONLY | O_CLOEXEC | O_TRUNC));
+    const auto line = fmt::format("{}\n", value);
+    if (!file || ::write(file.get(), line.data(), line.size()) < 0) {
+      fail(path);
+    }
+  }
+
+  /// Files are written only where that changes them.
+  void set(const std::string& path, std::uint64_t value) {
+    if (const auto now = read(path); now && *now != value) {
+      write(path, value);
+    }
+  }
+
+  void raise(const std::string& path, std::uint64_t value) {
+    if (const auto now = read(path); now && *now < value) {
+      write(path, value);
+    }
+  }
+
+  [[nodiscard]] std::string problem() const {
+    return failures_.empty()
+               ? std::string()
+               : fmt::format("conntrack's settings stay as they are: {}", fmt::join(failures_, "; "));
+  }
+
+ private:
+  void fail(const std::string& path) {
+    const auto code = errno == 0 ? EINVAL : errno;
+    failures_.push_back(fmt::format("{}: {}", path, std::generic_category().message(code)));
+  }
+
+  std::string root_;
+  std::vector<std::string> failures_;
+};
+
+}  // namespace
+
+std::uint64_t conntrack_max(const ConntrackSettings& settings, unsigned cpus) {
+  if (settings.max_per_core == 0) {
+    return 0;
+  }
+  const auto scaled = std::uint64_t{settings.max_per_core} * cpus;
+  return std::min(std::max(scaled, std::uint64_t{settings.min}), most_entries);
+}
+
+std::string set_conntrack(const ConntrackSettings& settings, unsigned cpus, const std::string& root) {
+  Settings files(root);
+  const auto sysctl = [](const char* name) { return std::string(sysctls) + name; };
+  if (const auto max = conntrack_max(settings, cpus); max != 0) {
+    files.set(sysctl("nf_conntrack_max"), max);
+    files.raise(hash_size, max / entries_a_bucket);
+  }
+  const auto set_seconds = [&](const char* name, std::uint32_t seconds) {
+    if (seconds != 0) {
+      files.set(sysctl(name), seconds);
+    }
+  };
+  set_seconds("nf_conntrack_tcp_timeout_established", settings.established);
+  set_seconds("nf_conntrack_tcp_timeout_close_wait", settings.close_wait);
+  set_seconds("nf_conntrack_udp_timeout", settings.udp);
+  set_seconds("nf_conntrack_udp_timeout_stream", settings.udp_stream);
+  if (settings.window == TcpWindow::liberal) {
+    files.set(sysctl("nf_conntrack_tcp_be_liberal"), 1);
+  }
+  return files.problem();
+}
+
+}  // namespace lb::agent

@@ -1,0 +1,21 @@
+// The kernel's connection tracking as kube-proxy sets it (SEM-55): our own flows need none of it, but what
+// the stack tracks beside us is as much as before.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "agent/config.hpp"
+
+namespace lb::agent {
+
+/// Entries that conntrack shall have room for; 0: as it is.
+[[nodiscard]] std::uint64_t conntrack_max(const ConntrackSettings& settings, unsigned cpus);
+
+/// Writes what differs below `root`, which is "" but in tests. What cannot be read or written is skipped;
+/// returns it as one sentence, empty if there was nothing. What is not this network namespace's, the kernel
+/// lets only the host's write.
+[[nodiscard]] std::string set_conntrack(const ConntrackSettings& settings, unsigned cpus,
+                                        const std::string& root);
+
+}  // namespace lb::agent

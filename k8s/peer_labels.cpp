@@ -1,0 +1,41 @@
+// Which labels of other Nodes Services ask for.
+#include "k8s/peer_labels.hpp"
+
+#include <utility>
+
+namespace lb::k8s {
+
+LabelKeys peer_labels(const Service& service) {
+  if (service.headless || service.type == ServiceType::external_name) {
+    return {};
+  }
+  LabelKeys keys;
+  for (const auto& key : service.topology_keys) {
+    if (key != hostname_label && key != zone_label && key != any_topology) {
+      keys.insert(key);
+    }
+  }
+  return keys;
+}
+
+void AskedLabels::set(const Service& service) {
+  if (auto keys = peer_labels(service); !keys.empty()) {
+    services_.insert_or_assign(service.key, std::move(keys));
+  } else {
+    services_.erase(service.key);
+  }
+}
+
+LabelKeys AskedLabels::all() const {
+  LabelKeys all;
+  for (const auto& [service, keys] : services_) {
+    all.insert(keys.begin(), keys.end());
+  }
+  return all;
+}
+
+void keep_labels(Node& node, const LabelKeys& keys) {
+  std::erase_if(node.labels, [&](const auto& label) { return !keys.contains(label.first); });
+}
+
+}  // namespace lb::k8s

@@ -1,0 +1,29 @@
+// Which labels of other Nodes Services ask for: those of their topology keys that slices do not tell (DESIGN,
+// 6).
+#pragma once
+
+#include <map>
+
+#include "k8s/model.hpp"
+
+namespace lb::k8s {
+
+/// Those of a Service's topology keys that only the Node of an endpoint can tell. None of a Service that is
+/// not programmed.
+[[nodiscard]] LabelKeys peer_labels(const Service& service);
+
+/// What all Services together ask for.
+class AskedLabels {
+ public:
+  void set(const Service& service);
+  void erase(const ObjectKey& service) { services_.erase(service); }
+  [[nodiscard]] LabelKeys all() const;
+
+ private:
+  std::map<ObjectKey, LabelKeys> services_;  ///< those that ask
+};
+
+/// Drops all of a Node's labels but these.
+void keep_labels(Node& node, const LabelKeys& keys);
+
+}  // namespace lb::k8s

@@ -1,0 +1,83 @@
+#!/bin/bash
+# shellcheck disable=SC2016,SC2119  # conditions are evaluated when they are checked; options are for those who have some
+# The own Node changes while the agent runs: its addresses and its pods' range are planned anew (REL-43). And what the agent
+# says of a Service to the API: one event where a health-check node port is taken, and nothing else (SEM-58).
+set -euo pipefail
+# shellcheck source=tests/e2e/lib/scenario.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib/scenario.sh"
+
+ALL='web-a web-b web-c web-pod'
+CHECKED=32100
+
+# node_addresses ADDRESS...: the Node's, the primary one first.
+node_addresses() {
+	local list
+	list=$(printf '{"type": "InternalIP", "address": "%s"}\n' "$@" | jq -sc .)
+	kube patch Node/node --status "{\"status\": {\"addresses\": $list}}"
+}
+
+# pod_ranges: where pods' IPv4 addresses lie, as the programs see it (LB_POD_RANGES).
+pod_ranges() {
+	bpftool map dump pinned "$LAB_PINS"/v*/maps/lb_ranges -j | jq -r '[.[].formatted.key |
+		select(.service == 4294967295 and .address[10] == 255) | "\(.address[12:] | join("."))/\(.prefix - 128)"] | join(" ")'
+}
+
+addresses() {
+	lab_in node ip address add 10.0.0.11/24 dev eth0
+	becomes "node ports on the Node's own address" "$ALL" answers client 10.0.0.10 30080
+	becomes "and on no other one" '' answers client 10.0.0.11 30080
+	node_addresses 10.0.0.11
+	becomes "REL-43: the Node's address changes, node ports follow" "$ALL" answers client 10.0.0.11 30080
+	becomes "the old one serves no more" '' answers client 10.0.0.10 30080
+	node_addresses 10.0.0.10
+	becomes "REL-43: and back" "$ALL" answers client 10.0.0.10 30080
+}
+
+# ranges: a Node's podCIDRs are never changed, but it may be made anew.
+ranges() {
+	becomes "the pods' range" 10.244.1.0/24 pod_ranges
+	kube delete Node/node
+	cluster_node node zone-a 10 5 | sed 's/10\.244\./10.245./g' | kube apply
+	becomes "REL-43: a Node that is made anew has another range" 10.245.5.0/24 pod_ranges
+}
+
+# checked: the health-check node port of a service, as the load balancer outside asks it; nothing: refused.
+checked() { lab_in client curl -sS -m 2 "http://10.0.0.10:$CHECKED/" | jq .localEndpoints; }
+
+# events: what the agent said to the API.
+events() {
+	kube get /api/v1/namespaces/default/events |
+		jq -r '.items[] | select(.reportingComponent == "sluice") | "\(.involvedObject.kind)/\(.involvedObject.name) \(.reason)"'
+}
+
+health_check() {
+	lab_start node taken.log python3 -m http.server --bind 0.0.0.0 "$CHECKED"
+	local taken=$LAB_STARTED
+	lab_wait 5 lab_in node curl -sf -o /dev/null "http://127.0.0.1:$CHECKED/" || die "nobody took port $CHECKED"
+	kube apply <<-YAML
+		apiVersion: v1
+		kind: Service
+		metadata: {name: checked, namespace: default}
+		spec:
+		  selector: {app: web}
+		  type: LoadBalancer
+		  clusterIP: 10.96.0.91
+		  externalTrafficPolicy: Local
+		  healthCheckNodePort: $CHECKED
+		  ports: [{name: http, port: 80, targetPort: 8080}]
+	YAML
+	becomes "SEM-58: one event says that a health-check node port is taken" \
+		"Service/checked FailedToStartServiceHealthcheck" events
+	lab_stop "$taken" TERM || true
+	becomes "SEM-58: it is tried again, and the port answers" 1 checked
+	becomes "and there is no other event" "Service/checked FailedToStartServiceHealthcheck" events
+}
+
+cluster_up own-node
+cluster_web
+cluster_pods
+kube patch Service/web '{"spec": {"type": "NodePort", "ports": [{"name": "http", "port": 80, "targetPort": 8080, "nodePort": 30080}]}}'
+cluster_agent --node-port-addresses primary
+addresses
+health_check
+ranges

@@ -1,0 +1,132 @@
+#!/bin/bash
+# What tools that nobody here wrote make of services, on every path: curl, ncat, ping and traceroute, from outside, from a pod's
+# and the node's sockets, and from a guest that only its packets serve. With SLUICE_WITHOUT the same by every fallback.
+set -euo pipefail
+# shellcheck source=scripts/lib/scenario.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib/scenario.sh"
+
+WEB=10.96.0.80 WEB6=fd00:10:96::80
+DNS=10.96.0.10 DNS6=fd00:10:96::10
+PUBLIC=203.0.113.80 PUBLIC6=2001:db8:113::80
+NODE=10.0.0.10 NODE6=fd00:10::10 NODE_PORT=30080
+PODS=(10.244.1.10 fd00:10:244:1::10) # the node's
+
+# url ADDRESS PORT
+url() { if [[ $1 == *:* ]]; then printf 'http://[%s]:%s/\n' "$1" "$2"; else printf 'http://%s:%s/\n' "$1" "$2"; fi; }
+
+# answered WHAT WORDS COMMAND...: COMMAND succeeds and says WORDS, a pattern.
+answered() {
+	local said
+	said=$("${@:3}" 2>&1) || die "$1: failed: $said"
+	[[ $said =~ $2 ]] || die "$1: does not say '$2': $said"
+}
+
+# never WHAT WORDS TEXT
+never() { [[ ! $3 =~ $2 ]] || die "$1: says '$2': $3"; }
+
+# places WHO: where it finds the web service.
+places() {
+	case $1 in
+	client) printf '%s\n' "$NODE $NODE_PORT" "$NODE6 $NODE_PORT" "$PUBLIC 80" "$PUBLIC6 80" "$WEB 80" "$WEB6 80" ;;
+	node) printf '%s\n' "$WEB 80" "$WEB6 80" "127.0.0.1 $NODE_PORT" ;;
+	*) printf '%s\n' "$WEB 80" "$WEB6 80" "$PUBLIC 80" "$PUBLIC6 80" "$NODE $NODE_PORT" "$NODE6 $NODE_PORT" ;;
+	esac
+}
+
+# by_ncat OPTION... WHO ADDRESS PORT: standard input there, and what comes back; it ends when nothing comes for a second.
+by_ncat() { lab_in "${@: -3:1}" ncat --idle-timeout 1 "${@:1:$#-3}" "${@: -2}" 2>&1 || true; }
+http_by_hand() { printf 'GET / HTTP/1.0\r\n\r\n' | by_ncat "$@"; }
+ask_once() { (printf 'who?\n' && sleep 0.5) | by_ncat -u "$@" 53; } # ncat -u does not wait for answers when its input has ended
+
+by_tcp() {
+	local who address port
+	for who in client node pod guest; do
+		while read -r address port; do
+			answered "curl in $who to $address" '^web-' lab_in "$who" curl -fsS -m 5 "$(url "$address" "$port")"
+			answered "curl in $who sends a megabyte to $address" ' 1048576$' \
+				lab_in "$who" curl -fsS -m 10 --data-binary @"$LAB_DIR/megabyte" "$(url "$address" "$port")"
+		done < <(places "$who")
+		while read -r address port; do
+			answered "ncat in $who to $address" 'web-' http_by_hand "$who" "$address" "$port"
+		done < <(places "$who" | head -n 2)
+		printf '%s: curl and ncat are answered\n' "$who"
+	done
+}
+
+heard() { [[ $(ask_once "$@") == *web-* ]]; }
+
+by_udp() {
+	local who address
+	for who in client node pod guest; do
+		for address in "$DNS" "$DNS6"; do
+			lab_wait 10 heard "$who" "$address" || die "ncat -u in $who is not answered by $address"
+		done
+	done
+	printf 'ncat -u is answered everywhere\n'
+}
+
+# refused WHAT COMMAND...: COMMAND fails and names the port; nothing waits for a time-out.
+refused() {
+	local said
+	! said=$("${@:2}" 2>&1) || die "$1: succeeded: $said"
+	[[ ${said,,} =~ port\ unreachable|connection\ refused|couldn.t\ connect|connection\ reset ]] || die "$1: is not refused: $said"
+}
+
+refusals() {
+	local who address
+	for who in client guest pod; do
+		for address in "$WEB" "$WEB6"; do
+			refused "ping in $who to $address" lab_in "$who" ping -n -c 1 -W 3 "$address"
+			refused "curl in $who to an unknown port of $address" lab_in "$who" curl -sS -m 5 "$(url "$address" 79)"
+		done
+	done
+	printf 'pings and unknown ports of ClusterIPs are refused at once\n'
+}
+
+pings() {
+	local who address
+	for who in client guest; do
+		for address in "${PODS[@]}" "$NODE" "$NODE6"; do
+			answered "ping in $who to $address" ' 0% packet loss' lab_in "$who" ping -n -c 3 -i 0.2 -W 3 -s 1400 "$address"
+		done
+	done
+	answered "ping in node to a worker" ' 0% packet loss' lab_in node ping -n -c 3 -i 0.2 -W 3 10.244.2.10
+	printf 'pings of pods and of the node pass\n'
+}
+
+# route WHO ADDRESS PORT: the node, then the service; of backends nothing is seen.
+route() {
+	local said family=4 node=$NODE
+	[[ $2 != *:* ]] || family=6 node=$NODE6
+	said=$(lab_in "$1" traceroute "-$family" -n -q 1 -w 3 -N 1 -m 6 -T -p "$3" "$2" 2>&1) || die "traceroute in $1 to $2: $said"
+	[[ $said =~ \ 1\ \ $node\  ]] || die "traceroute in $1 to $2 does not name the node first: $said"
+	[[ $said =~ \ 2\ \ $2\  ]] || die "traceroute in $1 to $2 does not name the service next: $said"
+	never "traceroute in $1 to $2" '10\.244\.|fd00:10:244:' "$said"
+}
+
+routes() {
+	local who
+	for who in client guest; do
+		route "$who" "$PUBLIC" 80
+		route "$who" "$PUBLIC6" 80
+		route "$who" "$WEB" 80
+		route "$who" "$WEB6" 80
+	done
+	printf 'SEM-41: traceroute names the node, then the service, never a backend\n'
+}
+
+lab_up tools
+lab_guest
+lab_offload off
+lab_in net ethtool -K to-node tx off >/dev/null # what GRO put together there is cut again, as on a wire
+ip -n "$LAB-client" route add 10.244.0.0/16 via "$NODE"
+ip -n "$LAB-client" route add fd00:10:244::/48 via "$NODE6"
+head -c 1048576 /dev/urandom >"$LAB_DIR/megabyte"
+lab_backends
+lab_agent --pod-devices pod
+printf 'packets: %s\n' "$(lab_sluice status -o json | jq -r .packets)"
+by_tcp
+by_udp
+refusals
+pings
+routes

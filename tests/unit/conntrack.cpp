@@ -1,0 +1,141 @@
+// The kernel's conntrack as kube-proxy sets it, in a directory of the test's own.
+#include "agent/conntrack.hpp"
+
+#include <unistd.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "agent/families.hpp"
+
+namespace lb::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Catch::Matchers::ContainsSubstring;
+using namespace lb::agent;
+
+constexpr const char* sysctls = "/proc/sys/net/netfilter/";
+constexpr const char* hash_size = "/sys/module/nf_conntrack/parameters/hashsize";
+
+/// A kernel's files, gone with the test.
+class Root {
+ public:
+  Root() : path_(fs::temp_directory_path() / ("sluice-root-" + std::to_string(::getpid()))) {
+    fs::remove_all(path_);
+  }
+  ~Root() { fs::remove_all(path_); }
+  Root(const Root&) = delete;
+  Root& operator=(const Root&) = delete;
+
+  void put(const std::string& name, const std::string& content) const {
+    const auto file = fs::path(text() + name);
+    fs::create_directories(file.parent_path());
+    std::ofstream(file) << content;
+  }
+  void put_conntrack() const {
+    put(sysctls + std::string("nf_conntrack_max"), "65536\n");
+    put(sysctls + std::string("nf_conntrack_tcp_timeout_established"), "432000\n");
+    put(sysctls + std::string("nf_conntrack_tcp_timeout_close_wait"), "60\n");
+    put(sysctls + std::string("nf_conntrack_udp_timeout"), "30\n");
+    put(sysctls + std::string("nf_conntrack_udp_timeout_stream"), "120\n");
+    put(sysctls + std::string("nf_conntrack_tcp_be_liberal"), "0\n");
+    put(hash_size, "16384\n");
+  }
+  [[nodiscard]] std::string get(const std::string& name) const {
+    std::ifstream file(text() + name);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  [[nodiscard]] std::string sysctl(const std::string& name) const { return get(sysctls + name); }
+  [[nodiscard]] std::string text() const { return path_.string(); }
+
+ private:
+  fs::path path_;
+};
+
+TEST_CASE("SEM-55: room for connections, by CPUs") {
+  struct Row {
+    std::uint32_t per_core, min;
+    unsigned cpus;
+    std::uint64_t max;
+  };
+  const Row rows[] = {{32768, 131072, 1, 131072}, {32768, 131072, 4, 131072},
+                      {32768, 131072, 8, 262144}, {32768, 131072, 64, 1048576},
+                      {0, 131072, 8, 0},          {1000, 0, 3, 3000},
+                      {1, 2000000, 1, 1048576},   {4000000000, 0, 1000, 1048576}};
+  for (const auto& row : rows) {
+    CAPTURE(row.per_core, row.min, row.cpus);
+    ConntrackSettings settings;
+    settings.max_per_core = row.per_core;
+    settings.min = row.min;
+    CHECK(conntrack_max(settings, row.cpus) == row.max);
+  }
+}
+
+TEST_CASE("SEM-55: the defaults are written, and what shall stay stays") {
+  const Root root;
+  root.put_conntrack();
+  CHECK(set_conntrack({}, 8, root.text()).empty());
+  CHECK(root.sysctl("nf_conntrack_max") == "262144\n");
+  CHECK(root.get(hash_size) == "65536\n");
+  CHECK(root.sysctl("nf_conntrack_tcp_timeout_established") == "86400\n");
+  CHECK(root.sysctl("nf_conntrack_tcp_timeout_close_wait") == "3600\n");
+  CHECK(root.sysctl("nf_conntrack_udp_timeout") == "30\n");
+  CHECK(root.sysctl("nf_conntrack_udp_timeout_stream") == "120\n");
+  CHECK(root.sysctl("nf_conntrack_tcp_be_liberal") == "0\n");
+}
+
+TEST_CASE("SEM-55: everything may be asked for, or nothing") {
+  const Root root;
+  root.put_conntrack();
+  CHECK(set_conntrack({1000, 0, 1, 2, 3, 4, TcpWindow::liberal}, 2, root.text()).empty());
+  CHECK(root.sysctl("nf_conntrack_max") == "2000\n");
+  CHECK(root.get(hash_size) == "16384\n");  // only ever raised
+  CHECK(root.sysctl("nf_conntrack_tcp_timeout_established") == "1\n");
+  CHECK(root.sysctl("nf_conntrack_tcp_timeout_close_wait") == "2\n");
+  CHECK(root.sysctl("nf_conntrack_udp_timeout") == "3\n");
+  CHECK(root.sysctl("nf_conntrack_udp_timeout_stream") == "4\n");
+  CHECK(root.sysctl("nf_conntrack_tcp_be_liberal") == "1\n");
+  const Root nothing;  // not even looked at
+  CHECK(set_conntrack({0, 131072, 0, 0, 0, 0, TcpWindow::as_it_is}, 8, nothing.text()).empty());
+}
+
+TEST_CASE("SEM-55: what is as it shall be is not written") {
+  const Root root;
+  root.put_conntrack();
+  root.put(sysctls + std::string("nf_conntrack_max"), "  262144");  // as we would not write it
+  CHECK(set_conntrack({}, 8, root.text()).empty());
+  CHECK(root.sysctl("nf_conntrack_max") == "  262144");
+}
+
+TEST_CASE("SEM-55: what cannot be set is one sentence, and the rest is set") {
+  const Root root;
+  root.put_conntrack();
+  fs::remove(root.text() + hash_size);
+  root.put(sysctls + std::string("nf_conntrack_tcp_timeout_established"), "nonsense");
+  const auto problem = set_conntrack({}, 8, root.text());
+  CHECK_THAT(problem, ContainsSubstring("hashsize: No such file or directory; "));
+  CHECK_THAT(problem, ContainsSubstring("nf_conntrack_tcp_timeout_established: Invalid argument"));
+  CHECK(root.sysctl("nf_conntrack_max") == "262144\n");
+  CHECK(root.sysctl("nf_conntrack_tcp_timeout_close_wait") == "3600\n");
+}
+
+TEST_CASE("SEM-85: IPv6 is off where the kernel has none, or where it is switched off for all devices") {
+  const Root root;
+  const std::vector both{LB_IPV4, LB_IPV6};
+  const std::vector one{LB_IPV4};
+  CHECK(host_families(root.text()) == one);
+  root.put("/proc/net/if_inet6", "");
+  CHECK(host_families(root.text()) == both);
+  root.put("/proc/sys/net/ipv6/conf/all/disable_ipv6", "0\n");
+  CHECK(host_families(root.text()) == both);
+  root.put("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1\n");
+  CHECK(host_families(root.text()) == one);
+}
+
+}  // namespace
+}  // namespace lb::test

@@ -1,0 +1,68 @@
+// Entries that somebody else changed (SEM-70).
+#include <catch2/catch_test_macros.hpp>
+
+#include "tests/unit/tables_fakes.hpp"
+
+using lb::agent::Batch;
+using namespace lb::tables_test;
+
+namespace {
+
+std::vector<lb::agent::PlanChange> plan() {
+  auto restricted = service("limited", 2, {3});
+  restricted->policy.source_ranges = LB_YES;
+  restricted->source_ranges = {{.address = address(7, 0), .length = 120}};
+  return {change(service("web", 1, {1, 2})), change(restricted)};
+}
+
+}  // namespace
+
+TEST_CASE("SEM-70: what others wrote, changed or took away in the tables is put right") {
+  FakeKernel kernel;
+  Agent agent(kernel);
+  REQUIRE(agent.tables.adopt().has_value());
+  CHECK(agent.tables.repair().empty());
+  agent.tables.apply(Batch::whole, plan());
+  agent.settle();
+  const auto good = lines(kernel);
+  const auto writes = kernel.faults.writes;
+  CHECK(agent.tables.repair().empty());
+  CHECK(kernel.faults.writes == writes);
+
+  auto& frontends = kernel.frontends.entries;
+  REQUIRE(frontends.size() >= 2);
+  const auto kept = frontends.begin()->second;
+  auto foreign = kept;
+  foreign.first.port = 4711;
+  frontends.erase(frontends.begin());
+  frontends.begin()->second.second.service = 99;
+  (void)kernel.frontends.put(foreign.first, foreign.second, lb::maps::Put::any);
+  REQUIRE(kernel.ranges.entries.size() == 1);
+  kernel.ranges.entries.clear();
+  CHECK(lines(kernel) != good);
+  const auto repaired = agent.tables.repair();
+  REQUIRE(repaired.size() == 2);
+  CHECK(repaired[0].table == "lb_frontends");
+  CHECK(repaired[0].entries == 3);
+  CHECK(repaired[1].table == "lb_ranges");
+  CHECK(repaired[1].entries == 1);
+  CHECK(lines(kernel) == good);
+  CHECK(agent.tables.repair().empty());
+}
+
+TEST_CASE("SEM-70: what cannot be put right now is put right later") {
+  FakeKernel kernel;
+  Agent agent(kernel);
+  REQUIRE(agent.tables.adopt().has_value());
+  agent.tables.apply(Batch::whole, plan());
+  agent.settle();
+  const auto good = lines(kernel);
+  kernel.frontends.entries.erase(kernel.frontends.entries.begin());
+  kernel.faults.fail_at = kernel.faults.writes;
+  const auto failed = agent.tables.repair();
+  REQUIRE(failed.size() == 1);
+  CHECK(failed[0].failure);
+  CHECK(lines(kernel) != good);
+  CHECK(agent.tables.repair().size() == 1);
+  CHECK(lines(kernel) == good);
+}
