@@ -297,8 +297,8 @@ void ApiSource::Follower::end(End how, std::string detail) {
   step();
 }
 
-/// What was told of a label that nobody asks for any more is forgotten, because it is not kept up to date; what a list that
-/// has not come to its end told of it, too.
+/// What was told of a label that nobody asks for any more is forgotten, because it is not kept up to date;
+/// what a list that has not come to its end told of it, too.
 void ApiSource::Follower::keep(LabelKeys labels) {
   if (labels_ == labels) {
     return;
