@@ -130,7 +130,8 @@ TEST_CASE("SEM-43 REL-14 datagrams of 8 KB arrive whole, from the first one on, 
         CHECK(hears(talk.client, talk.where));
       }
     });
-    CHECK(rose.flow_redirect + rose.flow_stack >= 3 * 2 * 5);
+    CHECK(rose.flow_redirect + rose.flow_stack >=
+          30);  // three rounds, both ways, five pieces behind each first
   });
 }
 

@@ -21,10 +21,10 @@ namespace {
 struct Lab {
   struct Line final : ApiLine {
     explicit Line(Lab& with) : lab(with) {}
-    void ask(const ApiRequest& request, AnswerReader& reader) override {
+    void ask(const ApiRequest& request, AnswerReader& asking) override {
       REQUIRE(lab.reader == nullptr);
       lab.requests.push_back(request);
-      lab.reader = &reader;
+      lab.reader = &asking;
     }
     void hang_up() override { lab.reader = nullptr; }
     [[nodiscard]] std::string server() const override { return "https://server"; }
@@ -32,9 +32,9 @@ struct Lab {
   };
   struct Bell final : Alarm {
     explicit Bell(Lab& with) : lab(with) {}
-    void set(Time when, std::function<void()> ring) override {
+    void set(Time when, std::function<void()> action) override {
       lab.rings_at = when;
-      lab.ring = std::move(ring);
+      lab.ring = std::move(action);
     }
     Lab& lab;
   };
