@@ -246,7 +246,8 @@ void Cluster::publish(Batch batch) {
   std::vector<PlanChange> present;
   for (const auto& service : services) {
     auto& model = *models_.at(service);
-    if (model.replan(node_, frontends_) == Change::some) {
+    const bool owed = owed_.erase(service) > 0;
+    if (model.replan(node_, frontends_) == Change::some || owed) {
       auto plans = model.plans();
       (plans.ports.empty() ? changes : present).push_back(std::move(plans));
     }
@@ -256,7 +257,8 @@ void Cluster::publish(Batch batch) {
   }
   std::move(present.begin(), present.end(), std::back_inserter(changes));
   if (batch == Batch::whole) {
-    for (const auto& service : waiting_) changes.push_back({service, {}, Standing::waiting});
+    owed_ = waiting_;
+    for (const auto& service : owed_) changes.push_back({service, {}, Standing::waiting});
   }
   if (batch == Batch::whole || !changes.empty()) plans_.apply(batch, std::move(changes));
 }

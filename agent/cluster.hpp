@@ -106,7 +106,10 @@ class Cluster final : public k8s::Sink {
   std::set<std::string> services_;                 ///< those that have a Service object
   TriggerTimes triggers_;
   std::set<std::string> dirty_;
-  std::set<std::string> waiting_;               ///< services that are not planned for want of labels
+  std::set<std::string> waiting_;  ///< services that are not planned for want of labels
+  /// Of those of the first batch, those not planned since: what an earlier agent left of them stands until a
+  /// plan is told, also the plan that nothing is left.
+  std::set<std::string> owed_;
   std::optional<k8s::LabelKeys> known_labels_;  ///< of other Nodes; nothing: all that are told
   Frontends frontends_;
   HealthChecks health_checks_;

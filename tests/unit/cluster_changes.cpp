@@ -251,8 +251,29 @@ TEST_CASE("a service that waits may go, and may cease to ask (choice H)") {
   bed.cluster.flush();
   CHECK_FALSE(bed.cluster.waits());
   CHECK(bed.cluster.counts().services == 1);
+  REQUIRE(bed.record.last.size() == 2);
+  CHECK(bed.record.last[1].service == "default/other");
+}
+
+TEST_CASE("of what waits since the first batch also the going is told: it may be in the maps (choice H)") {
+  Bed bed;
+  bed.cluster.labels_known({});
+  bed.cluster.upsert(asking("web", "10.96.0.1", "rack"));
+  bed.cluster.upsert(slice("one", {"10.1.0.1 node=peer"}));
+  bed.cluster.synced();
   REQUIRE(bed.record.last.size() == 1);
-  CHECK(bed.record.last[0].service == "default/other");
+  bed.cluster.erase_service({"default", "web"});
+  bed.cluster.flush();
+  REQUIRE(bed.record.batches.size() == 2);
+  REQUIRE(bed.record.last.size() == 1);
+  CHECK(bed.record.last[0].service == "default/web");
+  CHECK(bed.record.last[0].ports.empty());
+  CHECK(bed.record.last[0].standing == agent::Standing::planned);
+  bed.cluster.upsert(asking("web", "10.96.0.1", "rack"));
+  bed.cluster.flush();
+  bed.cluster.erase_service({"default", "web"});
+  bed.cluster.flush();
+  CHECK(bed.record.batches.size() == 2);
 }
 
 TEST_CASE("labels that nobody asks for any more are not kept (choice H)") {
