@@ -148,7 +148,7 @@ class ApiSource::Follower final : public Listener, public AnswerReader {
   }
 
   void step();
-  /// Of Nodes, these labels alone are told from now on; where they are more than before, all Nodes are listed
+  /// Of Nodes, these labels alone are told from now on; where one of them is not known, all Nodes are listed
   /// anew.
   void keep(LabelKeys labels);
   [[nodiscard]] Kind kind() const { return reflector_.resource().kind; }
@@ -297,21 +297,23 @@ void ApiSource::Follower::end(End how, std::string detail) {
   step();
 }
 
-/// What was told of a label that nobody asks for any more is forgotten, because it is not kept up to date;
-/// what a list that has not come to its end told of it, too.
+/// What was told of a label that nobody asks for any more is forgotten, because it is not kept up to date. So
+/// is what lists that did not come to their end told, of every label that is not known; that one is over
+/// then, also where fewer labels are asked for than it began with.
 void ApiSource::Follower::keep(LabelKeys labels) {
   if (labels_ == labels) {
     return;
   }
   const auto before = std::exchange(labels_, std::move(labels));
+  if (!before) {
+    return step();
+  }
   LabelKeys still;
   std::ranges::set_intersection(known_labels_, *labels_, std::inserter(still, still.end()));
-  if (before && (known_labels_ != still || reflector_.listing())) {
+  if (before != still) {
     tell_known(std::move(still));
   }
-  if (!before) {
-    step();
-  } else if (!std::ranges::includes(*before, *labels_)) {
+  if (known_labels_ != labels_) {
     line_->hang_up();
     asking_ = false;
     reflector_.list_anew(state_.world.now());

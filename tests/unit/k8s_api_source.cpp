@@ -562,6 +562,52 @@ TEST_CASE("choice H: what a list that did not end told of labels is forgotten wi
   CHECK(lab.told() == "+Service a/web 10.0.0.1 80;labels known:;flush");
 }
 
+TEST_CASE("choice H: what a list told of labels is forgotten also when it is told as one of the past") {
+  Lab lab;
+  lab.sync(event("ADDED", asking("web", 5, "rack")));
+  REQUIRE(lab.lines.size() == 5);
+  lab.peers().head();
+  lab.peers().body(event("ADDED", peer("n2", 12, R"("rack":"r1")")) + end_mark(11));
+  CHECK(lab.told() == "+Node n2 rack=r1;flush");
+  lab.services().body(event("MODIFIED", service("web", 13)));
+  CHECK(lab.told() == "+Service a/web 10.0.0.1 80;labels known:;flush");
+}
+
+TEST_CASE("choice H: when a label is dropped under way, all Nodes are listed anew for those that remain") {
+  Lab lab;
+  lab.sync(event("ADDED", asking("web", 5, "rack,row")));
+  REQUIRE(lab.lines.size() == 5);
+  lab.peers().head();
+  lab.peers().body(event("ADDED", peer("n2", 5, R"("rack":"r1","row":"7")")));
+  CHECK(lab.told() == "+Node n2 rack=r1 row=7");
+  lab.services().body(event("MODIFIED", asking("web", 13, "row")));
+  CHECK(lab.told() == "+Service a/web 10.0.0.1 80;labels known:;flush");
+  CHECK(lab.peers().reader == nullptr);
+  lab.pass(Time(1'000));
+  REQUIRE(lab.peers().asked == 2);
+  REQUIRE(has(lab.peers().request.target, "sendInitialEvents"));
+  lab.peers().head();
+  lab.peers().body(event("ADDED", peer("n2", 5, R"("rack":"r1","row":"7")")) + end_mark(14));
+  CHECK(lab.told() == "+Node n2 row=7;labels known: row;flush");
+}
+
+TEST_CASE("choice H: where all labels that remain are known, the list under way goes on") {
+  Lab lab;
+  lab.sync(event("ADDED", asking("web", 5, "rack")));
+  REQUIRE(lab.lines.size() == 5);
+  lab.peers().head();
+  lab.peers().body(end_mark(12));
+  lab.services().body(event("MODIFIED", asking("web", 13, "rack,row")));
+  lab.pass(Time(1'000));
+  lab.peers().head();
+  lab.peers().body(event("ADDED", peer("n2", 13, R"("rack":"r1","row":"7")")));
+  lab.sink.take();
+  lab.services().body(event("MODIFIED", asking("web", 14, "rack")));
+  CHECK(lab.told() == "+Service a/web 10.0.0.1 80;labels known: rack;flush");
+  CHECK(lab.peers().reader != nullptr);
+  CHECK(lab.peers().asked == 2);
+}
+
 TEST_CASE("choice H: a list of Services under way does not end the watch of Nodes") {
   Lab lab;
   lab.sync(event("ADDED", asking("web", 5, "rack")));
