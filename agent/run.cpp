@@ -3,6 +3,7 @@
 #include "agent/run.hpp"
 
 #include <fmt/format.h>
+#include <malloc.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
@@ -519,6 +520,7 @@ void Agent::begin_service() {
     remove_predecessor(pins_, each);
   }
   phase_ = Phase::serving;
+  ::malloc_trim(0);  // what the first lists took in passing goes back: the allocator would keep it for good
   heal_later();
   repair_later();
   datapath_.page().set_started(unix_seconds(first_batch_->wall));
