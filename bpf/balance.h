@@ -108,20 +108,19 @@ static __always_inline int lb_is_unallocated(const struct lb_work *work)
 static __always_inline enum lb_outcome lb_withheld(const struct lb_work *work)
 {
 	const struct lb_tuple *tuple = &work->packet.tuple;
-	struct lb_frontend_key key = {.port = tuple->destination_port, .protocol = tuple->protocol};
+	struct lb_frontend_key key =
+		lb_frontend_at(&tuple->destination, tuple->destination_port, tuple->protocol);
 	const struct lb_service *service;
 	struct lb_frontend frontend = {};
 	struct lb_policy policy;
 
-	__builtin_memcpy(key.address, &tuple->destination, 16);
 	if (!lb_frontend_load(&key, &frontend))
 		return LB_OUTCOME_unrelated;
 	service = lb_service_of(frontend.service);
 	if (!service)
 		return LB_OUTCOME_unrelated;
 	policy = lb_policy_load(service);
-	if (frontend.kind == LB_LOAD_BALANCER && policy.source_ranges == LB_YES &&
-	    !lb_in_ranges(frontend.service, &tuple->source))
+	if (lb_range_denies(frontend, policy, tuple))
 		return LB_OUTCOME_range_denied;
 	if (lb_set_load(service, frontend.kind == LB_CLUSTER_IP ? policy.internal : LB_CLUSTER).count)
 		return LB_OUTCOME_unrelated;

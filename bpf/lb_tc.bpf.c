@@ -17,10 +17,10 @@
 /* TCX_NEXT and TC_ACT_UNSPEC alike. OK would hide the packet from every later program. */
 #define LB_NEXT -1
 
-static __always_inline int lb_passes(void)
+static __always_inline int lb_ends(enum lb_outcome outcome, int verdict)
 {
-	lb_count(LB_OUTCOME_unrelated);
-	return LB_NEXT;
+	lb_count(outcome);
+	return verdict;
 }
 
 static __always_inline int lb_tc_plain_of(struct __sk_buff *skb, enum lb_hook hook, enum lb_family family)
@@ -33,20 +33,20 @@ static __always_inline int lb_tc_plain_of(struct __sk_buff *skb, enum lb_hook ho
 	if (!lb_plain_read(data, end, skb->len, family, &plain.packet))
 		return LB_LOOK;
 	if (!lb_plain_find(hook, &plain))
-		return lb_plain_foreign(hook, &plain.packet) == LB_OUTCOME_unrelated ? lb_passes()
-										     : LB_LOOK_ON;
+		return lb_plain_foreign(hook, &plain.packet) == LB_OUTCOME_unrelated
+			       ? lb_ends(LB_OUTCOME_unrelated, LB_NEXT)
+			       : LB_LOOK_ON;
 	outcome = lb_plain_known(hook, skb->ifindex, &plain);
-	if (outcome == LB_OUTCOME_flow_stack) {
-		if (lb_skb_write(skb, &plain.packet, &plain.flow.leaving, LB_KEEP_HOPS))
-			return LB_LOOK;
-		lb_count(LB_OUTCOME_flow_stack);
-		return LB_NEXT;
-	}
-	if (outcome == LB_RARE || lb_exceeds(skb, plain.flow.track.device, &mtu) ||
-	    lb_skb_write(skb, &plain.packet, &plain.flow.leaving, LB_COUNT_HOP))
+	if (outcome == LB_RARE ||
+	    (outcome == LB_OUTCOME_flow_redirect && lb_exceeds(skb, plain.flow.track.device, &mtu)))
 		return LB_LOOK;
-	lb_count(LB_OUTCOME_flow_redirect);
-	return bpf_redirect_neigh(plain.flow.track.device, NULL, 0, 0);
+	if (lb_skb_write(skb, &plain.packet, &plain.flow.leaving,
+			 outcome == LB_OUTCOME_flow_redirect ? LB_COUNT_HOP : LB_KEEP_HOPS))
+		return lb_ends(LB_OUTCOME_rewrite_failed, TC_ACT_SHOT);
+	lb_count(outcome);
+	return outcome == LB_OUTCOME_flow_redirect
+		       ? (int)bpf_redirect_neigh(plain.flow.track.device, NULL, 0, 0)
+		       : LB_NEXT;
 }
 
 LB_FUNCTION int lb_tc_plain(struct __sk_buff *skb, enum lb_hook hook)
@@ -94,13 +94,12 @@ static __always_inline enum lb_outcome lb_carry(struct __sk_buff *skb, struct lb
 
 static __always_inline int lb_tc_any(struct __sk_buff *skb, enum lb_hook hook, enum lb_bool missed)
 {
-	struct lb_work *work = lb_work_of(hook, skb->ifindex);
+	struct lb_work *work = lb_work_of(hook, skb->ifindex, missed);
 	enum lb_outcome outcome;
 
 	if (!work)
 		return LB_NEXT;
 	work->mtu = 0;
-	work->missed = missed;
 	outcome = lb_skb_parse(skb, &work->packet);
 	if (outcome == LB_FINE)
 		outcome = lb_carry(skb, work, lb_balance(skb, hook, work));

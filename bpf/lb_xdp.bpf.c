@@ -132,13 +132,12 @@ LB_FUNCTION int lb_xdp_plain(struct xdp_md *xdp)
 
 static __always_inline int lb_xdp_any(struct xdp_md *xdp, enum lb_bool missed)
 {
-	struct lb_work *work = lb_work_of(LB_HOOK_XDP, xdp->ingress_ifindex);
+	struct lb_work *work = lb_work_of(LB_HOOK_XDP, xdp->ingress_ifindex, missed);
 	enum lb_outcome outcome;
 
 	if (!work || lb_xdp_network(xdp, &work->packet) != LB_FINE ||
 	    lb_xdp_transport(xdp, &work->packet) != LB_FINE)
 		return lb_left();
-	work->missed = missed;
 	if (work->packet.hops <= 1 || work->packet.part != LB_WHOLE)
 		return lb_left();
 	outcome = lb_balance(xdp, LB_HOOK_XDP, work);

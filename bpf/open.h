@@ -47,10 +47,7 @@ static __always_inline enum lb_outcome lb_open_by_stack(void *ctx, struct lb_wor
 /* A client that was given to itself would answer itself: it sees the node's address instead (SEM-39). */
 static __always_inline int lb_is_hairpin(const struct lb_work *work)
 {
-	const union lb_ip *source = &work->packet.tuple.source;
-	const union lb_ip *chosen = (const union lb_ip *)work->backend.address;
-
-	return source->longs[0] == chosen->longs[0] && source->longs[1] == chosen->longs[1];
+	return lb_same_address(&work->packet.tuple.source, (const union lb_ip *)work->backend.address);
 }
 
 /* From a pod its own address is kept, because the reply must come back through this node anyway ("Our choices" C). */
@@ -161,13 +158,21 @@ static __always_inline int lb_is_no_host(const struct lb_tuple *tuple, const uni
 	return address->bytes[0] == 0xff || (!address->longs[0] && !address->longs[1]);
 }
 
+static __always_inline struct lb_frontend_key lb_frontend_at(const union lb_ip *address, __u16 port,
+							     enum lb_protocol protocol)
+{
+	struct lb_frontend_key key = {.port = port, .protocol = protocol};
+
+	__builtin_memcpy(key.address, address, sizeof(key.address));
+	return key;
+}
+
 /* Does the source answer for a service itself? A node may hold a balancer's address, but not speak from that port. */
 static __always_inline int lb_service_source(const struct lb_tuple *tuple)
 {
-	struct lb_frontend_key key = {.port = tuple->source_port, .protocol = tuple->protocol};
+	struct lb_frontend_key key = lb_frontend_at(&tuple->source, tuple->source_port, tuple->protocol);
 	struct lb_frontend frontend;
 
-	__builtin_memcpy(key.address, &tuple->source, 16);
 	return lb_frontend_load(&key, &frontend);
 }
 
@@ -181,6 +186,14 @@ static __always_inline enum lb_outcome lb_check_source(const struct lb_tuple *tu
 	if (kind == LB_CLUSTER_ADDRESS || lb_service_source(tuple))
 		return LB_OUTCOME_service_source;
 	return kind == LB_NO_ADDRESS ? LB_FINE : LB_OUTCOME_own_source;
+}
+
+/* Is the packet for a load balancer's address whose source ranges its client is in none of (SEM-37)? */
+static __always_inline int lb_range_denies(struct lb_frontend frontend, struct lb_policy policy,
+					   const struct lb_tuple *tuple)
+{
+	return frontend.kind == LB_LOAD_BALANCER && policy.source_ranges == LB_YES &&
+	       !lb_in_ranges(frontend.service, &tuple->source);
 }
 
 /* Of a ClusterIP: answered is who may be a client. */
@@ -286,8 +299,7 @@ static __always_inline enum lb_outcome lb_choose(void *ctx, struct lb_work *work
 	client = lb_client_of(work, conduct);
 	scope = lb_scope_of(frontend, policy, client);
 	work->masquerade = lb_masquerades(frontend, policy, conduct, client);
-	if (frontend.kind == LB_LOAD_BALANCER && policy.source_ranges == LB_YES &&
-	    !lb_in_ranges(frontend.service, &work->packet.tuple.source))
+	if (lb_range_denies(frontend, policy, &work->packet.tuple))
 		return LB_OUTCOME_range_denied;
 	hash = lb_hash(&work->packet.tuple,
 		       node->choice[policy.selection == LB_MAGLEV ? LB_MAGLEV : LB_RANDOM]);
@@ -348,11 +360,11 @@ static __always_inline enum lb_outcome lb_unserved(struct lb_work *work, enum lb
 /* The frontend that a packet is for: LB_FINE, or the outcome where there is none. */
 static __always_inline enum lb_outcome lb_frontend_for(struct lb_work *work, struct lb_frontend *frontend)
 {
-	struct lb_frontend_key key = {.port = work->packet.tuple.destination_port,
-				      .protocol = work->packet.tuple.protocol};
+	const struct lb_tuple *tuple = &work->packet.tuple;
+	struct lb_frontend_key key =
+		lb_frontend_at(&tuple->destination, tuple->destination_port, tuple->protocol);
 	enum lb_address_kind kind;
 
-	__builtin_memcpy(key.address, &work->packet.tuple.destination, 16);
 	if (lb_frontend_load(&key, frontend))
 		return LB_FINE;
 	kind = lb_address_kind_of(key.address);

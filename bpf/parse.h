@@ -64,6 +64,11 @@ union lb_ip {
 	__u64 longs[2];
 };
 
+static __always_inline int lb_same_address(const union lb_ip *one, const union lb_ip *other)
+{
+	return one->longs[0] == other->longs[0] && one->longs[1] == other->longs[1];
+}
+
 /* One direction's addresses and ports; as the key of the IPv6 tables it is used as it stands. */
 struct lb_tuple {
 	union lb_ip source;

@@ -115,7 +115,8 @@ static __always_inline enum lb_outcome lb_plain_known(enum lb_hook hook, __u32 d
 static __always_inline enum lb_outcome lb_plain_foreign(enum lb_hook hook, const struct lb_packet *packet)
 {
 	const struct lb_tuple *tuple = &packet->tuple;
-	struct lb_frontend_key key = {.port = tuple->destination_port, .protocol = tuple->protocol};
+	struct lb_frontend_key key =
+		lb_frontend_at(&tuple->destination, tuple->destination_port, tuple->protocol);
 	struct lb_frontend frontend;
 	enum lb_address_kind kind;
 
@@ -125,7 +126,6 @@ static __always_inline enum lb_outcome lb_plain_foreign(enum lb_hook hook, const
 		return LB_OUTCOME_unrelated;
 	if (lb_on_loopback(tuple, &tuple->source) || lb_on_loopback(tuple, &tuple->destination))
 		return LB_RARE;
-	__builtin_memcpy(key.address, &tuple->destination, 16);
 	if (bpf_map_lookup_elem(&lb_frontends, &key))
 		return LB_RARE;
 	kind = lb_address_kind_of(key.address);
@@ -135,7 +135,7 @@ static __always_inline enum lb_outcome lb_plain_foreign(enum lb_hook hook, const
 	return hook == LB_HOOK_XDP ? LB_OUTCOME_left_to_tc : LB_OUTCOME_unrelated;
 }
 
-/* Finds the packet's flow: 0 where it has none that acts here, or where it is not plain. */
+/* Finds the packet's flow; 0 where it has none that acts here. */
 static __always_inline int lb_plain_find(enum lb_hook hook, struct lb_plain *plain)
 {
 	struct lb_tuple key =

@@ -167,8 +167,8 @@ static __always_inline enum lb_summed lb_summed_of(struct __sk_buff *skb)
 }
 
 /*
- * The same for a whole TCP or UDP packet with a checksum, where we see how it is summed: four times as fast without the
- * helpers. A partial checksum covers the addresses only, and is no complement yet.
+ * The same for a whole TCP or UDP packet with a checksum, where we see how it is summed: without the helpers' calls.
+ * A partial checksum covers the addresses only, and is no complement yet.
  */
 static __always_inline int lb_skb_write(struct __sk_buff *skb, const struct lb_packet *packet,
 					const struct lb_tuple *to, __u32 hops)

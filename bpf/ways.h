@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The FIB's last answers, believed for an eighth of a second: asking costs as much as all else that XDP does to a packet of
- * a known flow. A route, rule or neighbour that changes is noticed that much later, by nobody who could tell.
+ * The FIB's last answers, believed for an eighth of a second: asked for each packet of a known flow, it cost XDP a large part
+ * of the packet's time. A route, rule or neighbour that changes is noticed that much later, by nobody who could tell.
  */
 #ifndef SLUICE_BPF_WAYS_H
 #define SLUICE_BPF_WAYS_H
@@ -33,11 +33,6 @@ struct {
 static __always_inline __u32 lb_moment(void)
 {
 	return (__u32)(bpf_jiffies64() * lb_config.clock_factor >> (32 - LB_EIGHTHS));
-}
-
-static __always_inline int lb_same_address(const union lb_ip *one, const union lb_ip *other)
-{
-	return one->longs[0] == other->longs[0] && one->longs[1] == other->longs[1];
 }
 
 static __always_inline struct lb_way_out *lb_way_slot(const struct lb_tuple *leaving)

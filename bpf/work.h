@@ -50,7 +50,7 @@ struct {
 	__type(value, struct lb_work);
 } lb_work SEC(".maps") __weak;
 
-static __always_inline struct lb_work *lb_work_of(enum lb_hook hook, __u32 device)
+static __always_inline struct lb_work *lb_work_of(enum lb_hook hook, __u32 device, enum lb_bool missed)
 {
 	__u32 zero = 0;
 	struct lb_work *work = bpf_map_lookup_elem(&lb_work, &zero);
@@ -58,7 +58,7 @@ static __always_inline struct lb_work *lb_work_of(enum lb_hook hook, __u32 devic
 	if (work) {
 		work->hook = hook;
 		work->device = device;
-		work->missed = LB_NO;
+		work->missed = missed;
 	}
 	return work;
 }
