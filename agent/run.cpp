@@ -520,6 +520,7 @@ void Agent::begin_service() {
     remove_predecessor(pins_, each);
   }
   phase_ = Phase::serving;
+  maps_.shed();
   ::malloc_trim(0);  // what the first lists took in passing goes back: the allocator would keep it for good
   heal_later();
   repair_later();

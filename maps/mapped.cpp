@@ -4,12 +4,20 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <exception>
 #include <new>
+#include <utility>
 
 namespace lb::maps {
 
 namespace {
+
+/// A map comes into view in so many pieces at most, each of so many bytes at least: the kernel keeps a record
+/// of each.
+constexpr std::size_t pieces = 16;
+constexpr std::size_t smallest_piece = std::size_t{256} << 10U;
 
 std::size_t whole_pages(std::size_t bytes) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
@@ -20,18 +28,55 @@ std::size_t whole_pages(std::size_t bytes) {
 
 void Mapping::Unmap::operator()(std::byte* memory) const noexcept { ::munmap(memory, bytes); }
 
-result<Mapping> Mapping::of_map(int fd, std::size_t bytes, Access access) {
-  const int protection = access == Access::read ? PROT_READ : PROT_READ | PROT_WRITE;
-  void* memory = ::mmap(nullptr, whole_pages(bytes), protection, MAP_SHARED, fd, 0);
+result<Mapping::Memory> Mapping::reserve(std::size_t bytes, int protection) {
+  void* memory = ::mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return error_code{errno, boost::system::generic_category()};
-  return Mapping(static_cast<std::byte*>(memory), whole_pages(bytes));
+  return Memory(static_cast<std::byte*>(memory), Unmap{bytes});
+}
+
+result<Mapping> Mapping::of_map(int fd, std::size_t bytes, Access access) {
+  const auto whole = whole_pages(bytes);
+  auto memory = reserve(whole, PROT_NONE);
+  if (!memory) return memory.error();
+  Mapping mapping;
+  mapping.memory_ = std::move(*memory);
+  mapping.fd_ = fd;
+  mapping.protection_ = access == Access::read ? PROT_READ : PROT_READ | PROT_WRITE;
+  if (const auto failure = mapping.bring_into_view(0)) return failure;
+  return mapping;
 }
 
 Mapping Mapping::in_memory(std::size_t bytes) {
-  void* memory =
-      ::mmap(nullptr, whole_pages(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) throw std::bad_alloc();
-  return Mapping(static_cast<std::byte*>(memory), whole_pages(bytes));
+  auto memory = reserve(whole_pages(bytes), PROT_READ | PROT_WRITE);
+  if (!memory) throw std::bad_alloc();
+  Mapping mapping;
+  mapping.memory_ = std::move(*memory);
+  mapping.in_view_ = mapping.memory_.get_deleter().bytes;
+  return mapping;
+}
+
+error_code Mapping::bring_into_view(std::size_t offset) const noexcept {
+  const std::size_t whole = memory_.get_deleter().bytes;
+  const std::size_t piece = whole_pages(std::max(whole / pieces, smallest_piece));
+  const std::size_t end = std::min(whole, (offset / piece + 1) * piece);
+  const void* there = ::mmap(memory_.get() + in_view_, end - in_view_, protection_, MAP_SHARED | MAP_FIXED,
+                             fd_, static_cast<off_t>(in_view_));
+  if (there == MAP_FAILED) return {errno, boost::system::generic_category()};
+  in_view_ = end;
+  return {};
+}
+
+/// Readers would have to be told of a failure at every word. An agent that has ended is started again, and
+/// finds all that it wrote.
+void Mapping::extend(std::size_t offset) const noexcept {
+  if (bring_into_view(offset)) std::terminate();
+}
+
+void Mapping::shed() noexcept {
+  if (fd_ < 0) return;
+  const void* there = ::mmap(memory_.get(), memory_.get_deleter().bytes, PROT_NONE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  if (there != MAP_FAILED) in_view_ = 0;
 }
 
 }  // namespace lb::maps

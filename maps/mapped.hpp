@@ -20,23 +20,41 @@ namespace lb::maps {
 
 enum class Access : std::uint8_t { read, write };
 
-/// Memory of a map, or anonymous memory of a test; unmapped at the end.
+/// Memory of a map, or anonymous memory of a test; unmapped at the end. A map comes into view piece by piece,
+/// up to the furthest byte that was asked for: the kernel counts all that is in view as resident, and most
+/// maps are much larger than what is in them.
 class Mapping {
  public:
   Mapping() = default;
-  /// EINVAL when the map is not an array made for mapping.
+  /// EINVAL when the map is not an array made for mapping. `fd` must stay open.
   [[nodiscard]] static result<Mapping> of_map(int fd, std::size_t bytes, Access access);
   [[nodiscard]] static Mapping in_memory(std::size_t bytes);
-  [[nodiscard]] std::byte* data() const noexcept { return memory_.get(); }
+
+  /// The byte at `offset`, which the caller keeps below the size. Ends the process where the kernel has no
+  /// memory left to bring it into view.
+  [[nodiscard]] std::byte* at(std::size_t offset) const noexcept {
+    if (offset >= in_view_) [[unlikely]]
+      extend(offset);
+    return memory_.get() + offset;
+  }
+  /// Takes a map out of view; what is asked for comes back.
+  void shed() noexcept;
+  [[nodiscard]] std::size_t in_view() const noexcept { return in_view_; }
 
  private:
   struct Unmap {
     std::size_t bytes;
     void operator()(std::byte* memory) const noexcept;
   };
-  explicit Mapping(std::byte* memory, std::size_t bytes) : memory_(memory, Unmap{bytes}) {}
+  using Memory = std::unique_ptr<std::byte, Unmap>;
+  static result<Memory> reserve(std::size_t bytes, int protection);
+  [[nodiscard]] error_code bring_into_view(std::size_t offset) const noexcept;
+  void extend(std::size_t offset) const noexcept;
 
-  std::unique_ptr<std::byte, Unmap> memory_;
+  Memory memory_;
+  int fd_ = -1;
+  int protection_ = 0;
+  mutable std::size_t in_view_ = 0;
 };
 
 template <class T>
@@ -71,6 +89,10 @@ class MappedArray {
 
   [[nodiscard]] std::uint32_t size() const noexcept { return size_; }
   [[nodiscard]] int fd() const noexcept { return fd_.get(); }
+  /// Takes all elements out of view; those that are asked for come back.
+  void shed() noexcept { mapping_.shed(); }
+  /// Bytes of the map that are in view.
+  [[nodiscard]] std::size_t in_view() const noexcept { return mapping_.in_view(); }
 
   /// Word by word: whole where nobody writes more than one word of that element meanwhile.
   [[nodiscard]] T load(std::uint32_t index) const noexcept {
@@ -121,12 +143,12 @@ class MappedArray {
 
   /// The caller keeps `index` below size().
   [[nodiscard]] std::atomic_ref<std::uint64_t> word(std::uint32_t index, std::size_t at) const noexcept {
-    auto* bytes = mapping_.data() + (index * stride) + (at * 8);
+    auto* bytes = mapping_.at((index * stride) + (at * 8));
     return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(bytes));
   }
 
   [[nodiscard]] std::atomic_ref<T> part(std::uint32_t index) const noexcept {
-    return std::atomic_ref<T>(*reinterpret_cast<T*>(mapping_.data() + (index * stride)));
+    return std::atomic_ref<T>(*reinterpret_cast<T*>(mapping_.at(index * stride)));
   }
 
   Fd fd_;

@@ -160,6 +160,12 @@ Opened<MapSet> MapSet::open(const Pins& pins, Access access) {
   return set;
 }
 
+void MapSet::shed() noexcept {
+  services.shed();
+  slots.shed();
+  backends.shed();
+}
+
 Store MapSet::store() {
   return {.frontends = frontends,
           .addresses = addresses,

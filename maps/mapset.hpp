@@ -85,6 +85,8 @@ class MapSet {
   HashMap<lb_affinity_key, lb_affinity> affinity;
 
   [[nodiscard]] Store store();
+  /// Takes the large arrays out of view: the start has looked at every element, later work touches few.
+  void shed() noexcept;
   /// Summed over the CPUs.
   [[nodiscard]] result<lb_stats> stats() const;
 

@@ -63,12 +63,13 @@ class Changes:
         """One change, from the request to when it had its effect."""
         spent, sent = self.agent.spent(), time.time()
         address = change()
+        answered = time.time() - sent
         time.sleep(1)
         self.agent.wait_idle()
         seconds, seen = self.metrics.last_sync() - sent, self.seen.first(sent, address)
         if seconds <= 0 or seen is None:
             raise SystemExit(f"{self.agent.name} did not take the change in")
-        return {"what": what, "seconds": round(seconds, 5), "seen": round(seen - sent, 5), "failed": self.seen.failures(sent)} | spent.fields()
+        return {"what": what, "answered": round(answered, 5), "seconds": round(seconds, 5), "seen": round(seen - sent, 5), "failed": self.seen.failures(sent)} | spent.fields()
 
     def rolling(self, count, rate):
         """`count` endpoints replaced one by one at that rate, all over the slices; once a second the one that the client sees."""

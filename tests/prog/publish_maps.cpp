@@ -253,6 +253,26 @@ TEST_CASE(
   CHECK((named->service(6) && named->service(8) && !named->service(9) && named->service(10)));
 }
 
+TEST_CASE("an array comes into view as far as it is asked for, and keeps what was written when it goes") {
+  auto backends = make_array<lb_backend>("lb_backends", 1U << 18U);
+  const std::size_t whole = backends.size() * MappedArray<lb_backend>::stride;
+  CHECK(backends.in_view() < whole / 8);
+  const std::uint32_t middle = backends.size() / 2;
+  lb_backend backend{};
+  backend.service = 7;
+  backends.store(middle, backend);
+  CHECK(backends.in_view() > whole / 2);
+  CHECK(backends.in_view() < whole);
+  backends.shed();
+  CHECK(backends.in_view() == 0);
+  lb_backend found{};
+  REQUIRE(bpf_map_lookup_elem(backends.fd(), &middle, &found) == 0);
+  CHECK(found.service == 7);
+  CHECK(backends.load(middle).service == 7);
+  CHECK(backends.load(backends.size() - 1).service == 0);
+  CHECK(backends.in_view() == whole);
+}
+
 TEST_CASE("grace periods end on the thread that asked, in order, and requests share them") {
   Calls calls;
   auto grace = KernelGrace::open(calls.post());
