@@ -179,8 +179,7 @@ void choose_programs(bpf_object* object, const AgentOptions& options, const Feat
       case BPF_PROG_TYPE_TRACING:
         wanted = bpf_program__expected_attach_type(program) == BPF_TRACE_ITER
                      ? options.sockets != SocketScope::off && features.usable(Feature::socket_destroy)
-                     : wants_xdp(options) && has_tracepoint("xdp_devmap_xmit") &&
-                           has_tracepoint("xdp_redirect_err");
+                     : wants_xdp(options) && features.tells_of_sent_frames();
         break;
       default:
         wanted = wants_xdp(options);

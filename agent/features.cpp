@@ -140,26 +140,29 @@ bool has_csum_ipv6() {
   return understood(program);
 }
 
-bool has_function(const btf* types, const char* name) {
-  return types != nullptr && btf__find_by_name_kind(types, name, BTF_KIND_FUNC) > 0;
+// ---- What the kernel's types say. They are some megabytes, so they are read once and not kept. ----
+
+using Types = std::unique_ptr<btf, decltype(&btf__free)>;
+
+bool has_type(const Types& types, const std::string& name, std::uint32_t kind) {
+  return types && btf__find_by_name_kind(types.get(), name.c_str(), kind) > 0;
 }
 
-bool has_kernel_function(const char* name) {
-  const std::unique_ptr<btf, decltype(&btf__free)> kernel(btf__load_vmlinux_btf(), &btf__free);
-  return has_function(kernel.get(), name);
+bool has_function(const Types& types, const char* name) { return has_type(types, name, BTF_KIND_FUNC); }
+
+bool has_tracepoint(const Types& kernel, const std::string& name) {
+  return has_type(kernel, "btf_trace_" + name, BTF_KIND_TYPEDEF);
 }
 
-bool has_ct_lookup() {
-  const std::unique_ptr<btf, decltype(&btf__free)> kernel(btf__load_vmlinux_btf(), &btf__free);
-  if (has_function(kernel.get(), "bpf_skb_ct_lookup")) {
+bool has_ct_lookup(const Types& kernel) {
+  constexpr auto* name = "bpf_skb_ct_lookup";
+  if (has_function(kernel, name)) {
     return true;
   }
-  const std::unique_ptr<btf, decltype(&btf__free)> module(
-      kernel ? btf__load_module_btf("nf_conntrack", kernel.get()) : nullptr, &btf__free);
-  return has_function(module.get(), "bpf_skb_ct_lookup");
+  return kernel && has_function(Types(btf__load_module_btf("nf_conntrack", kernel.get()), &btf__free), name);
 }
 
-bool found(Feature feature) {
+bool found(Feature feature, const Types& kernel) {
   switch (feature) {
     case Feature::tcx:
       return has_tcx();
@@ -168,11 +171,11 @@ bool found(Feature feature) {
     case Feature::csum_ipv6:
       return has_csum_ipv6();
     case Feature::ct_lookup:
-      return has_ct_lookup();
+      return has_ct_lookup(kernel);
     case Feature::socket_destroy:
-      return has_kernel_function("bpf_sock_destroy");
+      return has_function(kernel, "bpf_sock_destroy");
     case Feature::skb_sums:
-      return has_kernel_function("bpf_cast_to_kern_ctx");
+      return has_function(kernel, "bpf_cast_to_kern_ctx");
   }
   return false;
 }
@@ -200,13 +203,16 @@ void require_programs() {
 
 Features Features::probe(const std::vector<std::string>& without) {
   require_programs();
+  const Types kernel(btf__load_vmlinux_btf(), &btf__free);
   Features features;
+  features.tells_of_sent_frames_ =
+      has_tracepoint(kernel, "xdp_devmap_xmit") && has_tracepoint(kernel, "xdp_redirect_err");
   for (const auto& entry : words) {
     auto& state = features.states_.at(static_cast<std::size_t>(entry.feature));
     if (std::ranges::find(without, entry.name) != without.end()) {
       state = FeatureState::switched_off;
     } else {
-      state = found(entry.feature) ? FeatureState::present : FeatureState::absent;
+      state = found(entry.feature, kernel) ? FeatureState::present : FeatureState::absent;
     }
   }
   return features;
@@ -228,11 +234,6 @@ std::string Features::missing() const {
     text += fmt::format("{}{} {}: {}", text.empty() ? "" : "; ", entry.name, why, entry.instead);
   }
   return text;
-}
-
-bool has_tracepoint(const std::string& name) {
-  const std::unique_ptr<btf, decltype(&btf__free)> kernel(btf__load_vmlinux_btf(), &btf__free);
-  return kernel && btf__find_by_name_kind(kernel.get(), ("btf_trace_" + name).c_str(), BTF_KIND_TYPEDEF) > 0;
 }
 
 std::string_view feature_name(Feature feature) { return words[static_cast<std::size_t>(feature)].name; }

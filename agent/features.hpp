@@ -33,13 +33,13 @@ class Features {
   [[nodiscard]] bool usable(Feature feature) const noexcept;
   /// What is not used and what is used instead, as "tcx absent: clsact; …"; empty where all is there.
   [[nodiscard]] std::string missing() const;
+  /// Has the kernel the tracepoints of frames that XDP sends and loses, with their types?
+  [[nodiscard]] bool tells_of_sent_frames() const noexcept { return tells_of_sent_frames_; }
 
  private:
   std::array<FeatureState, feature_count> states_{};
+  bool tells_of_sent_frames_ = false;
 };
-
-/// Has the kernel that tracepoint, with its types?
-[[nodiscard]] bool has_tracepoint(const std::string& name);
 
 /// As --without and `status` call it.
 [[nodiscard]] std::string_view feature_name(Feature feature);
