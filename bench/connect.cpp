@@ -17,15 +17,13 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <exception>
-#include <functional>
-#include <map>
 #include <string>
 #include <thread>
 #include <unordered_set>
 #include <vector>
 
 #include "bench/ends.hpp"
+#include "bench/tool.hpp"
 
 namespace lb::bench {
 namespace {
@@ -233,28 +231,13 @@ void bulk(char** words) {
              static_cast<double>(bytes) * 8e-9 / seconds_since(begin));
 }
 
-int run(int count, char** words) {
-  struct Command {
-    std::function<void(char**)> what;
-    int words;
-  };
-  const std::map<std::string, Command> commands = {
-      {"load", {load, 5}}, {"call", {call, 4}}, {"watch", {watch, 2}}, {"bulk", {bulk, 3}}};
-  const auto command = count > 1 ? commands.find(words[1]) : commands.end();
-  if (command == commands.end() || count != command->second.words + 2)
-    throw std::runtime_error("usage: see the first lines of bench/connect.cpp");
-  command->second.what(words + 2);
-  return 0;
-}
+const Commands commands = {
+    {"load", {load, 5}}, {"call", {call, 4}}, {"watch", {watch, 2}}, {"bulk", {bulk, 3}}};
 
 }  // namespace
 }  // namespace lb::bench
 
 int main(int count, char** words) {
-  try {
-    return lb::bench::run(count, words);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "bench_connect: {}\n", error.what());
-    return 1;
-  }
+  return lb::bench::run_tool("bench_connect", lb::bench::commands,
+                             "usage: see the first lines of bench/connect.cpp", count, words);
 }

@@ -18,22 +18,21 @@
 #include <fmt/format.h>
 #include <linux/bpf.h>
 #include <net/if.h>
-#include <sched.h>
 #include <sys/ioctl.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <exception>
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
 
 #include "bench/ends.hpp"
+#include "bench/rounds.hpp"
+#include "bench/tool.hpp"
 #include "tests/prog/packets_build.hpp"
 
 namespace lb::bench::skeleton {
@@ -205,14 +204,6 @@ void open(char** words) {
     throw std::runtime_error(fmt::format("of {} flows only {} were opened", flows, arrived));
 }
 
-/// Always the same processor: what else runs may have the other one.
-void stay() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(static_cast<unsigned>(::sched_getcpu()), &set);
-  ::sched_setaffinity(0, sizeof(set), &set);
-}
-
 /// `step` sends some packets and says how many.
 void measure(const std::string& directory, double seconds, const std::function<std::uint64_t()>& step) {
   const Received received(directory);
@@ -294,31 +285,16 @@ void by_socket(char** words) {
   measure(words[0], number(words[4]), [&] { return messages.send(socket.get()); });
 }
 
-int run(int count, char** words) {
-  struct Command {
-    std::function<void(char**)> what;
-    int words;
-  };
-  const std::map<std::string, Command> commands = {{"receive", {receive, 2}},
-                                                   {"swallow", {swallow, 2}},
-                                                   {"open", {open, 7}},
-                                                   {"live", {live, 8}},
-                                                   {"socket", {by_socket, 5}}};
-  const auto command = count > 1 ? commands.find(words[1]) : commands.end();
-  if (command == commands.end() || count != command->second.words + 2)
-    throw std::runtime_error("usage: see the first lines of bench/frames.cpp");
-  command->second.what(words + 2);
-  return 0;
-}
+const Commands commands = {{"receive", {receive, 2}},
+                           {"swallow", {swallow, 2}},
+                           {"open", {open, 7}},
+                           {"live", {live, 8}},
+                           {"socket", {by_socket, 5}}};
 
 }  // namespace
 }  // namespace lb::bench
 
 int main(int count, char** words) {
-  try {
-    return lb::bench::run(count, words);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "bench_frames: {}\n", error.what());
-    return 1;
-  }
+  return lb::bench::run_tool("bench_frames", lb::bench::commands,
+                             "usage: see the first lines of bench/frames.cpp", count, words);
 }

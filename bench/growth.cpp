@@ -9,7 +9,6 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <net/if.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <array>
@@ -18,10 +17,10 @@
 #include <memory>
 #include <numeric>
 #include <random>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "bench/rounds.hpp"
 #include "tests/prog/harness.hpp"
 #include "tests/prog/packets_build.hpp"
 
@@ -31,7 +30,6 @@ namespace {
 using namespace lb::test;
 
 constexpr int rounds = 9;
-constexpr std::uint32_t batches = 100;      // of one round
 constexpr std::uint32_t chain_flows = 200;  // below the TTL
 constexpr std::uint32_t new_flows = 64;     // of one batch
 constexpr std::uint32_t slots_each = 4;
@@ -45,10 +43,6 @@ Address mapped(std::uint32_t address) {
   const auto network = htonl(address);
   std::memcpy(bytes.data() + 12, &network, sizeof(network));
   return bytes;
-}
-
-void demand(bool met, const std::string& what) {
-  if (!met) throw std::runtime_error(what);
 }
 
 /// One device, behind whose one neighbour everybody is.
@@ -206,26 +200,7 @@ class Ring {
   std::uint32_t chains_ = 0;
 };
 
-double median(std::vector<double> values) {
-  demand(!values.empty(), "no batch counted");
-  std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2));
-  return values[values.size() / 2];
-}
-
 using Batch = double (Ring::*)(Hook);
-
-double round_mean(Ring& ring, Batch batch, Hook hook) {
-  double sum = 0;
-  int counted = 0;
-  for (std::uint32_t at = 0; at < batches; ++at) {
-    const double nanoseconds = (ring.*batch)(hook);
-    sum += nanoseconds;
-    counted += nanoseconds > 0 ? 1 : 0;
-  }
-  demand(counted > static_cast<int>(batches) / 2, "most batches did not go as planned");
-  return sum / counted;
-}
-
 using Rings = std::vector<std::unique_ptr<Ring>>;
 
 /// The rings take turns within each round, because what else the machine does would make a difference between
@@ -237,7 +212,7 @@ void print_row(const char* grows, const char* what, const Rings& rings, Batch ba
     for (std::size_t at = 0; at < rings.size(); ++at) {
       rings[at]->attach();
       rings[at]->refresh();
-      means[at].push_back(round_mean(*rings[at], batch, hook));
+      means[at].push_back(round_mean([&] { return (*rings[at].*batch)(hook); }));
     }
     ratios.push_back(means.back().back() / means.front().back());
   }
@@ -251,14 +226,6 @@ Rings rings_of(std::initializer_list<Shape> shapes, std::uint32_t device) {
   Rings rings;
   for (const auto shape : shapes) rings.push_back(std::make_unique<Ring>(shape, device));
   return rings;
-}
-
-/// The thread stays on one processor, so that a batch meets its own caches.
-void stay() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(static_cast<unsigned>(::sched_getcpu()), &set);
-  ::sched_setaffinity(0, sizeof(set), &set);
 }
 
 void run_all() {

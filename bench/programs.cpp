@@ -9,7 +9,6 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <net/if.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <array>
@@ -23,6 +22,7 @@
 #include <vector>
 
 #include "bench/floor.hpp"
+#include "bench/rounds.hpp"
 #include "tests/prog/harness.hpp"
 #include "tests/prog/packets_build.hpp"
 
@@ -33,7 +33,6 @@ using namespace lb::test;
 
 constexpr std::array<std::uint32_t, 3> sizes = {10, 10'000, 1'000'000};
 constexpr int rounds = 15;
-constexpr std::uint32_t batches = 100;       // of one round
 constexpr std::uint32_t hops_a_batch = 200;  // below the TTL
 constexpr std::uint32_t new_a_batch = 64;    // so few that their ports seldom meet
 constexpr std::uint32_t spare_slots = 64;
@@ -166,10 +165,6 @@ Tuple request_of(int family, const char* client, int frontend) {
           {address(names_of(family).frontends[static_cast<std::size_t>(frontend)]), service_port}};
 }
 
-void demand(bool met, const std::string& what) {
-  if (!met) throw std::runtime_error(what);
-}
-
 /// A whole handshake, after which both halves are in lb_flows.
 void establish(Mirror& mirror, const Tuple& request) {
   const auto first = mirror.run(Hook::tc_in, build(request, {.flags = syn}), 1);
@@ -178,26 +173,6 @@ void establish(Mirror& mirror, const Tuple& request) {
   mirror.run(Hook::tc_in, build(answer, {.flags = syn | ack, .sequence = 700, .acknowledged = 1}), 1);
   const auto third = mirror.run(Hook::tc_in, build(request, {.flags = ack, .acknowledged = 701}), 1);
   demand(third.counts[LB_OUTCOME_promoted] == 1, "no established flow: " + counts_text(third.counts));
-}
-
-double median(std::vector<double> values) {
-  demand(!values.empty(), "no batch counted");
-  std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2));
-  return values[values.size() / 2];
-}
-
-/// Mean of one round. `batch` returns nanoseconds a packet, or 0 where the batch does not count.
-template <class Batch>
-double round_mean(Batch& batch) {
-  double sum = 0;
-  int counted = 0;
-  for (std::uint32_t i = 0; i < batches; ++i) {
-    const double nanoseconds = batch();
-    sum += nanoseconds;
-    counted += nanoseconds > 0 ? 1 : 0;
-  }
-  demand(counted > static_cast<int>(batches) / 2, "most batches did not go as planned");
-  return sum / counted;
 }
 
 /// Median of the rounds' means.
@@ -333,14 +308,6 @@ Comparison compare(std::uint32_t device, int family, Hook hook) {
           fresh.nanoseconds[0] / insert,
           others.nanoseconds[0] / one,
           std::max({known.growth, fresh.growth, others.growth})};
-}
-
-/// The thread stays on one processor, so that a batch meets its own caches.
-void stay() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(static_cast<unsigned>(::sched_getcpu()), &set);
-  ::sched_setaffinity(0, sizeof(set), &set);
 }
 
 bool run_all() {

@@ -2,23 +2,16 @@
 //
 // usage: bench_serve answer PORT      writes its address into each connection and closes it
 //        bench_serve sink PORT        reads whatever comes, one connection after the other
-#include <fmt/format.h>
 #include <sys/epoll.h>
 
-#include <array>
-#include <csignal>
-#include <exception>
-#include <functional>
-#include <map>
-#include <string>
-
 #include "bench/ends.hpp"
+#include "bench/tool.hpp"
 
 namespace lb::bench {
 namespace {
 
-maps::Fd listen_at(std::uint32_t port, int more) {
-  auto listener = socket_of(SOCK_STREAM | more);
+maps::Fd listen_at(std::uint32_t port) {
+  auto listener = socket_of(SOCK_STREAM);
   const int on = 1;
   must(::setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)), "SO_REUSEADDR");
   const auto end = end_of("0.0.0.0", port);
@@ -37,16 +30,16 @@ void answer_one(const maps::Fd& connection) {
   (void)::send(connection.get(), &answer, sizeof(answer), MSG_NOSIGNAL);
 }
 
-[[noreturn]] void answer(std::uint32_t port) {
-  const auto listener = listen_at(port, 0);
+[[noreturn]] void answer(char** words) {
+  const auto listener = listen_at(number(words[0]));
   for (;;) {
     const maps::Fd connection(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (connection) answer_one(connection);
   }
 }
 
-[[noreturn]] void sink(std::uint32_t port) {
-  const auto listener = listen_at(port, 0);
+[[noreturn]] void sink(char** words) {
+  const auto listener = listen_at(number(words[0]));
   constexpr std::size_t chunk = std::size_t{1} << 20U;
   for (;;) {
     const maps::Fd connection(must(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC), "accept"));
@@ -56,23 +49,12 @@ void answer_one(const maps::Fd& connection) {
   }
 }
 
-int run(int count, char** words) {
-  const std::map<std::string, std::function<void(std::uint32_t)>> commands = {{"answer", answer},
-                                                                              {"sink", sink}};
-  const auto command = count == 3 ? commands.find(words[1]) : commands.end();
-  if (command == commands.end()) throw std::runtime_error("usage: bench_serve answer|sink PORT");
-  command->second(number(words[2]));
-  return 0;
-}
+const Commands commands = {{"answer", {answer, 1}}, {"sink", {sink, 1}}};
 
 }  // namespace
 }  // namespace lb::bench
 
 int main(int count, char** words) {
-  try {
-    return lb::bench::run(count, words);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "bench_serve: {}\n", error.what());
-    return 1;
-  }
+  return lb::bench::run_tool("bench_serve", lb::bench::commands, "usage: bench_serve answer|sink PORT", count,
+                             words);
 }

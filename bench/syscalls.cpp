@@ -11,12 +11,12 @@
 
 #include <cerrno>
 #include <cstring>
-#include <exception>
 #include <filesystem>
 #include <memory>
 #include <stdexcept>
 #include <string>
 
+#include "bench/tool.hpp"
 #include "maps/map.hpp"
 
 namespace lb::bench::skeleton {
@@ -39,10 +39,11 @@ std::uint64_t cgroup_id(const char* path) {
   return found.st_ino;
 }
 
-void begin(const char* cgroup, const std::string& directory) {
+void begin(char** words) {
+  const std::string directory = words[1];
   const Program program(skeleton::syscalls__open(), skeleton::syscalls__destroy);
   demand(program != nullptr, "the program does not open");
-  program->rodata->lb_cgroup = cgroup_id(cgroup);
+  program->rodata->lb_cgroup = cgroup_id(words[0]);
   demand(skeleton::syscalls__load(program.get()) == 0, "the kernel refuses the program");
   std::filesystem::create_directory(directory);
   auto* link = bpf_program__attach(program->progs.count_call);
@@ -52,7 +53,8 @@ void begin(const char* cgroup, const std::string& directory) {
   bpf_link__destroy(link);
 }
 
-void read(const std::string& directory) {
+void read(char** words) {
+  const std::string directory = words[0];
   const maps::Fd map(bpf_obj_get((directory + "/calls").c_str()));
   demand(static_cast<bool>(map), directory);
   const std::uint32_t first = 0;
@@ -61,22 +63,12 @@ void read(const std::string& directory) {
   fmt::print("{}\n", count);
 }
 
+const Commands commands = {{"begin", {begin, 2}}, {"read", {read, 1}}};
+
 }  // namespace
 }  // namespace lb::bench
 
 int main(int count, char** words) {
-  try {
-    const std::string command = count > 1 ? words[1] : "";
-    if (command == "begin" && count == 4) {
-      lb::bench::begin(words[2], words[3]);
-    } else if (command == "read" && count == 3) {
-      lb::bench::read(words[2]);
-    } else {
-      throw std::runtime_error("usage: bench_syscalls begin CGROUP DIRECTORY | read DIRECTORY");
-    }
-    return 0;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "bench_syscalls: {}\n", error.what());
-    return 1;
-  }
+  return lb::bench::run_tool("bench_syscalls", lb::bench::commands,
+                             "usage: bench_syscalls begin CGROUP DIRECTORY | read DIRECTORY", count, words);
 }

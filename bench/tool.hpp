@@ -1,0 +1,40 @@
+// What the measuring tools' command lines share: a command chosen by its name, and what goes wrong as one
+// sentence. For bench/connect.cpp, bench/frames.cpp, bench/serve.cpp and bench/syscalls.cpp.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <map>
+#include <stdexcept>
+#include <string>
+
+namespace lb::bench {
+
+struct Command {
+  std::function<void(char**)> what;  ///< gets the words behind the command
+  int words;                         ///< so many it wants
+};
+
+using Commands = std::map<std::string, Command>;
+
+inline void run(const Commands& commands, const char* usage, int count, char** words) {
+  const auto command = count > 1 ? commands.find(words[1]) : commands.end();
+  if (command == commands.end() || count != command->second.words + 2) throw std::runtime_error(usage);
+  command->second.what(words + 2);
+}
+
+/// What main() of the tool of that name does, and returns.
+inline int run_tool(const char* name, const Commands& commands, const char* usage, int count, char** words) {
+  try {
+    run(commands, usage, count, words);
+    return 0;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}: {}\n", name, error.what());
+    return 1;
+  }
+}
+
+}  // namespace lb::bench
