@@ -61,8 +61,7 @@ def reached(records):
     rows = [[goal.title, "–" if found is None else found.text, f"{goal.sign} {goal.wanted:g}",
              "not measured" if found is None else "reached" if goal.reached(found.value) else "MISSED"]
             for goal in goals.GOALS for found in [goal.found(records)]]
-    return ("## Figures to reach\n\nMedians of this run; times of processors are means, because one change takes less than they are "
-            "told apart by.\n\n" + table(["", "found", "wanted", ""], rows))
+    return ("## Figures to reach\n\nMedians of this run.\n\n" + table(["", "found", "wanted", ""], rows))
 
 
 def workload(records):
