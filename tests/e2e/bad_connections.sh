@@ -106,12 +106,7 @@ burst() {
 }
 
 bursts() {
-	kube apply <<-YAML
-		apiVersion: v1
-		kind: Service
-		metadata: {name: burst, namespace: default}
-		spec: {clusterIP: 10.96.0.94, ports: [{name: http, port: 80}]}
-	YAML
+	cluster_service burst 10.96.0.94
 	burst 345 --api-encoding=protobuf
 	burst 265 --api-encoding=json
 	kube delete Service/burst
@@ -122,12 +117,7 @@ count() { lab_sluice services -o json | jq '[.[] | select(.service == "default/m
 
 # REL-31: a list in pieces, whose token has expired when the second piece is asked for; a server that streams no lists.
 expired_token() {
-	kube apply <<-YAML
-		apiVersion: v1
-		kind: Service
-		metadata: {name: many, namespace: default}
-		spec: {clusterIP: 10.96.0.93, ports: [{name: http, port: 80}]}
-	YAML
+	cluster_service many 10.96.0.93
 	kube slices many 510 4
 	restart '[{"match": "sendInitialEvents", "answer": 422}]'
 	becomes "REL-31: a list in pieces" 2040 count
@@ -170,12 +160,7 @@ held_labels() {
 	rules "$refused"
 	for node in node worker-a; do kube patch "Node/$node" '{"metadata": {"labels": {"e2e/rack": "1"}}}'; done
 	kube slices racked 1 3
-	kube apply <<-YAML
-		apiVersion: v1
-		kind: Service
-		metadata: {name: racked, namespace: default, annotations: {sluice.lb/topology-keys: e2e/rack}}
-		spec: {clusterIP: 10.96.0.95, ports: [{name: http, port: 80}]}
-	YAML
+	cluster_service racked 10.96.0.95 'annotations: {sluice.lb/topology-keys: e2e/rack}'
 	follows "while no other Node is known"
 	[[ $(has_service default/racked) == false ]] || die "choice H: planned before the labels of Nodes were known"
 	rules '[]'

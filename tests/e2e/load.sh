@@ -25,14 +25,7 @@ count() { lab_sluice backends default/big -o json | jq '[.[] | select(.inCluster
 
 cluster_up load
 cluster_web
-kube apply <<-YAML
-	apiVersion: v1
-	kind: Service
-	metadata: {name: big, namespace: default}
-	spec:
-	  clusterIP: 10.96.0.81
-	  ports: [{name: http, port: 80}]
-YAML
+cluster_service big 10.96.0.81
 cluster_pods
 cluster_agent
 lab_wait 10 eval '[[ $(family4 default/web:) == *10.244.4.10* ]]' || die "the pods never came"

@@ -7,6 +7,7 @@
 #   kube COMMAND...            tests/e2e/lib/kube.py against the API server
 #   cluster_agent [OPTION...]  the agent on node, following the API server; waits until it serves
 #   cluster_web [by-hand]      the service default/web at 10.96.0.80, of those pods or with slices by hand
+#   cluster_service NAME ADDRESS [METADATA]   a service of one port, 80, whose slices come by hand; METADATA: more of it
 #   cluster_pods               pods web-pod, web-a, web-b and web-c (label app=web) with servers behind them
 #   cluster_etcd, cluster_api, cluster_controllers    start one partner again; its pid is in CLUSTER_ETCD, …
 #   cluster_proxy PORT         tests/e2e/lib/proxy.py before the API server; its rules are in $CLUSTER/rules.json
@@ -222,6 +223,15 @@ cluster_web() {
 		  $selector
 		  clusterIP: 10.96.0.80
 		  ports: [{name: http, port: 80, targetPort: 8080}]
+	YAML
+}
+
+cluster_service() {
+	kube apply <<-YAML
+		apiVersion: v1
+		kind: Service
+		metadata: {name: $1, namespace: default${3:+, $3}}
+		spec: {clusterIP: $2, ports: [{name: http, port: 80}]}
 	YAML
 }
 
