@@ -7,13 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "tests/net/paths.hpp"
 #include "tests/net/talk.hpp"
 
 namespace lb::test {
 namespace {
 
-constexpr std::uint16_t port = 80;
-constexpr std::uint16_t node_port = 30080;
 constexpr std::uint16_t backend_port = 8080;
 
 /// Whom the backend shall see.
@@ -25,50 +24,29 @@ enum class Sees : std::uint8_t {
 };
 
 struct Path {
-  const char* name;
-  Host PodScene::* from;
-  Host PodScene::* to;
-  std::string PodNames::* frontend;
-  std::string PodNames::* backend;
-  lb_kind kind;
+  Leg leg;
+  At at;
   Sees sees;
 };
 
 const std::vector<Path> paths = {
-    {"outside to a pod here by a load balancer", &PodScene::outside, &PodScene::server, &PodNames::vip,
-     &PodNames::server, LB_LOAD_BALANCER, Sees::client},
-    {"outside to a pod elsewhere by a load balancer", &PodScene::outside, &PodScene::remote, &PodNames::vip,
-     &PodNames::remote_pod, LB_LOAD_BALANCER, Sees::node},
-    {"outside to a pod here by a ClusterIP", &PodScene::outside, &PodScene::server, &PodNames::service,
-     &PodNames::server, LB_CLUSTER_IP, Sees::anyone},
-    {"outside to a pod elsewhere by a ClusterIP", &PodScene::outside, &PodScene::remote, &PodNames::service,
-     &PodNames::remote_pod, LB_CLUSTER_IP, Sees::node},
-    {"outside to a pod here by a node port", &PodScene::outside, &PodScene::server, &PodNames::node,
-     &PodNames::server, LB_NODE_PORT, Sees::client},
-    {"outside to a pod elsewhere by a node port", &PodScene::outside, &PodScene::remote, &PodNames::node,
-     &PodNames::remote_pod, LB_NODE_PORT, Sees::node},
-    {"outside to a pod here by a node port of another device's address", &PodScene::outside,
-     &PodScene::server, &PodNames::second, &PodNames::server, LB_NODE_PORT, Sees::client},
-    {"outside to a pod elsewhere by a node port of another device's address", &PodScene::outside,
-     &PodScene::remote, &PodNames::second, &PodNames::remote_pod, LB_NODE_PORT, Sees::node},
-    {"pod to a pod here by a ClusterIP", &PodScene::client, &PodScene::server, &PodNames::service,
-     &PodNames::server, LB_CLUSTER_IP, Sees::client},
-    {"pod to a pod elsewhere by a ClusterIP", &PodScene::client, &PodScene::remote, &PodNames::service,
-     &PodNames::remote_pod, LB_CLUSTER_IP, Sees::client},
-    {"pod to another node by a ClusterIP", &PodScene::client, &PodScene::remote, &PodNames::service,
-     &PodNames::remote, LB_CLUSTER_IP, Sees::node_if_masqueraded},
-    {"pod to itself by a ClusterIP", &PodScene::client, &PodScene::client, &PodNames::service,
-     &PodNames::client, LB_CLUSTER_IP, Sees::anyone},
-    {"pod to a pod here by a load balancer", &PodScene::client, &PodScene::server, &PodNames::vip,
-     &PodNames::server, LB_LOAD_BALANCER, Sees::anyone},
-    {"pod to a pod elsewhere by a load balancer", &PodScene::client, &PodScene::remote, &PodNames::vip,
-     &PodNames::remote_pod, LB_LOAD_BALANCER, Sees::anyone},
-    {"pod to a pod here by a node port", &PodScene::client, &PodScene::server, &PodNames::node,
-     &PodNames::server, LB_NODE_PORT, Sees::anyone},
-    {"pod to a pod elsewhere by a node port", &PodScene::client, &PodScene::remote, &PodNames::node,
-     &PodNames::remote_pod, LB_NODE_PORT, Sees::anyone},
-    {"pod to itself by a node port of another device's address", &PodScene::client, &PodScene::client,
-     &PodNames::second, &PodNames::client, LB_NODE_PORT, Sees::anyone},
+    {outside_here, load_balancer, Sees::client},
+    {outside_elsewhere, load_balancer, Sees::node},
+    {outside_here, cluster_ip, Sees::anyone},
+    {outside_elsewhere, cluster_ip, Sees::node},
+    {outside_here, node_port, Sees::client},
+    {outside_elsewhere, node_port, Sees::node},
+    {outside_here, other_node_port, Sees::client},
+    {outside_elsewhere, other_node_port, Sees::node},
+    {pod_here, cluster_ip, Sees::client},
+    {pod_elsewhere, cluster_ip, Sees::client},
+    {pod_to_node, cluster_ip, Sees::node_if_masqueraded},
+    {pod_to_itself, cluster_ip, Sees::anyone},
+    {pod_here, load_balancer, Sees::anyone},
+    {pod_elsewhere, load_balancer, Sees::anyone},
+    {pod_here, node_port, Sees::anyone},
+    {pod_elsewhere, node_port, Sees::anyone},
+    {pod_to_itself, other_node_port, Sees::anyone},
 };
 
 /// What the host does with packets besides us.
@@ -106,45 +84,22 @@ std::string reverse_path_of(int rp_filter) {
                               way);
 }
 
-std::string masquerade_of(const char* family, const std::string& pods) {
-  return fmt::format(
-      "table {0} cni {{ chain post {{ type nat hook postrouting priority srcnat; "
-      "{0} saddr {1} {0} daddr != {1} masquerade; }}\n}}\n",
-      family, pods);
-}
-
 void apply(const Rules& rules) {
   std::string text = "flush ruleset\ntable inet host {\n" + reverse_path_of(rules.rp_filter);
   text += "chain forward { type filter hook forward priority filter; ";
   text += std::string(rules.drops_invalid ? "ct state invalid drop; " : "") + "}\n}\n";
   if (rules.masquerades) {
-    text += masquerade_of("ip", names(AF_INET).pods) + masquerade_of("ip6", names(AF_INET6).pods);
+    text += masquerade_rules();
   }
   shell(fmt::format("nft '{}'", text));
   shell(fmt::format("for each in /proc/sys/net/ipv4/conf/*/rp_filter; do echo {} >$each; done",
                     rules.rp_filter));
 }
 
-/// Offers the path's backend at its frontend and returns the frontend.
-End offer(Writer& writer, const Path& path, const PodNames& known, lb_protocol protocol) {
-  const auto number = static_cast<std::uint32_t>(&path - paths.data()) + 1;
-  const End backend = end(known.*path.backend, backend_port);
-  writer.service(number, {{number, backend}});
-  if (path.kind != LB_NODE_PORT) {
-    const auto where = end(known.*path.frontend, port);
-    writer.frontend(where, protocol, number, path.kind);
-    return where;
-  }
-  const auto where = end(known.*path.frontend, node_port);
-  writer.address(known.*path.frontend, LB_NODE_PORT_ADDRESS);
-  writer.node_port(where.address, where.port, protocol, number);
-  return where;
-}
-
 std::string address_of(const End& where) { return where.address.text(); }
 
 void check_source(const Path& path, const PodNames& known, const Rules& rules, const End& seen) {
-  const auto& client = path.from == &PodScene::outside ? known.outside : known.client;
+  const auto& client = path.leg.from == &PodScene::outside ? known.outside : known.client;
   const bool node = path.sees == Sees::node || (path.sees == Sees::node_if_masqueraded && rules.masquerades);
   if (path.sees != Sees::anyone) {
     CHECK(address_of(seen) == (node ? known.node : client));
@@ -153,22 +108,22 @@ void check_source(const Path& path, const PodNames& known, const Rules& rules, c
 
 void walk(const PodScene& scene, Writer& writer, const Rules& rules, int family, int type) {
   const auto& known = names(family);
+  std::uint32_t number = 0;
   for (const auto& path : paths) {
-    INFO(fmt::format("{}, {} {}: {}", text_of(rules), family == AF_INET ? "IPv4" : "IPv6",
-                     type == SOCK_STREAM ? "TCP" : "UDP", path.name));
-    const auto where = offer(writer, path, known, type == SOCK_STREAM ? LB_TCP : LB_UDP);
-    const auto server = serve_at(scene.*path.to, type, end(known.*path.backend, backend_port));
-    const auto seen = talk(scene.*path.from, server, type, where);
+    const auto& leg = path.leg;
+    INFO(fmt::format("{}, {} {}: {} by {}", text_of(rules), family == AF_INET ? "IPv4" : "IPv6",
+                     type == SOCK_STREAM ? "TCP" : "UDP", leg.name, path.at.name));
+    const auto backend = end(known.*leg.backend, backend_port);
+    const auto where =
+        offer(writer, ++number, path.at, known, backend, type == SOCK_STREAM ? LB_TCP : LB_UDP);
+    const auto server = serve_at(scene.*leg.to, type, backend);
+    const auto seen = talk(scene.*leg.from, server, type, where);
     CHECK(seen);
     if (seen) {
       check_source(path, known, rules, *seen);
     }
   }
 }
-
-}  // namespace
-
-namespace {
 
 void walk_all(const PodScene& scene, Writer& writer, const Rules& rules) {
   for (const int family : {AF_INET, AF_INET6}) {

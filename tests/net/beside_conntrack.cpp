@@ -10,13 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "tests/net/paths.hpp"
 #include "tests/net/talk.hpp"
 
 namespace lb::test {
 namespace {
 
-constexpr std::uint16_t port = 80;
-constexpr std::uint16_t node_port = 30080;
 constexpr std::uint16_t backend_port = 8080;
 constexpr std::size_t ten_megabytes = 10'000'000;
 
@@ -24,44 +23,23 @@ constexpr std::size_t ten_megabytes = 10'000'000;
 enum class By : std::uint8_t { stack, redirect };
 
 struct Path {
-  const char* name;
-  Host PodScene::* from;
-  Host PodScene::* to;
-  std::string PodNames::* frontend;
-  std::string PodNames::* backend;
-  lb_kind kind;
+  Leg leg;
+  At at;
   By by;
 };
 
 const std::vector<Path> paths = {
-    {"outside to a pod here by a load balancer", &PodScene::outside, &PodScene::server, &PodNames::vip,
-     &PodNames::server, LB_LOAD_BALANCER, By::stack},
-    {"outside to a pod elsewhere by a load balancer", &PodScene::outside, &PodScene::remote, &PodNames::vip,
-     &PodNames::remote_pod, LB_LOAD_BALANCER, By::redirect},
-    {"outside to a pod here by a node port", &PodScene::outside, &PodScene::server, &PodNames::node,
-     &PodNames::server, LB_NODE_PORT, By::stack},
-    {"outside to a pod elsewhere by a node port", &PodScene::outside, &PodScene::remote, &PodNames::node,
-     &PodNames::remote_pod, LB_NODE_PORT, By::redirect},
-    {"pod to a pod here by a ClusterIP", &PodScene::client, &PodScene::server, &PodNames::service,
-     &PodNames::server, LB_CLUSTER_IP, By::stack},
-    {"pod to a pod elsewhere by a ClusterIP", &PodScene::client, &PodScene::remote, &PodNames::service,
-     &PodNames::remote_pod, LB_CLUSTER_IP, By::stack},
-    {"pod to another node by a ClusterIP, masqueraded", &PodScene::client, &PodScene::remote,
-     &PodNames::service, &PodNames::remote, LB_CLUSTER_IP, By::stack},
+    {outside_here, load_balancer, By::stack}, {outside_elsewhere, load_balancer, By::redirect},
+    {outside_here, node_port, By::stack},     {outside_elsewhere, node_port, By::redirect},
+    {pod_here, cluster_ip, By::stack},        {pod_elsewhere, cluster_ip, By::stack},
+    {pod_to_node, cluster_ip, By::stack},
 };
-
-std::string masquerade_of(const char* family, const std::string& pods) {
-  return fmt::format(
-      "table {0} cni {{ chain post {{ type nat hook postrouting priority srcnat; "
-      "{0} saddr {1} {0} daddr != {1} masquerade; }}\n}}\n",
-      family, pods);
-}
 
 void track() {
   shell(
       fmt::format("nft 'table inet host {{ chain forward {{ type filter hook forward priority filter; "
-                  "ct state invalid counter drop; }}\n}}\n{}{}'",
-                  masquerade_of("ip", names(AF_INET).pods), masquerade_of("ip6", names(AF_INET6).pods)));
+                  "ct state invalid counter drop; }}\n}}\n{}'",
+                  masquerade_rules()));
   shell("sysctl -qw net.netfilter.nf_conntrack_acct=1");
 }
 
@@ -90,30 +68,18 @@ std::vector<Tracked> tracked(std::uint16_t of) {
   return found;
 }
 
-End offer(Writer& writer, const Path& path, const PodNames& known, const End& backend) {
-  const auto number = static_cast<std::uint32_t>(&path - paths.data()) + 1;
-  const bool by_node = path.kind == LB_NODE_PORT;
-  const auto where = end(known.*path.frontend, by_node ? node_port : port);
-  writer.service(number, {{number, backend}});
-  if (by_node) {
-    writer.address(known.*path.frontend, LB_NODE_PORT_ADDRESS);
-    writer.node_port(where.address, where.port, LB_TCP, number);
-  } else {
-    writer.frontend(where, LB_TCP, number, path.kind);
-  }
-  return where;
-}
-
 void walk(const PodScene& scene, Writer& writer, int family) {
   const auto& known = names(family);
   auto backend = end(known.node, static_cast<std::uint16_t>(backend_port + (family == AF_INET ? 0 : 100)));
-  for (const auto& path : paths) {
-    INFO((family == AF_INET ? "IPv4: " : "IPv6: ") << path.name);
-    backend = end(known.*path.backend, ++backend.port);
-    const auto server = serve_at(scene.*path.to, SOCK_STREAM, backend);
-    CHECK(talk(scene.*path.from, server, SOCK_STREAM, offer(writer, path, known, backend), ten_megabytes));
+  std::uint32_t number = 0;
+  for (const auto& [leg, at, by] : paths) {
+    INFO((family == AF_INET ? "IPv4: " : "IPv6: ") << leg.name << " by " << at.name);
+    backend = end(known.*leg.backend, ++backend.port);
+    const auto server = serve_at(scene.*leg.to, SOCK_STREAM, backend);
+    const auto where = offer(writer, ++number, at, known, backend, LB_TCP);
+    CHECK(talk(scene.*leg.from, server, SOCK_STREAM, where, ten_megabytes));
     const auto seen = tracked(backend.port);
-    CHECK(seen.size() == (path.by == By::stack ? 1 : 0));
+    CHECK(seen.size() == (by == By::stack ? 1 : 0));
     for (const auto& entry : seen) {
       INFO(entry.line);
       CHECK(entry.bytes[0] > ten_megabytes);
