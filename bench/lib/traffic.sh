@@ -57,6 +57,21 @@ path_ends() {
 	[[ $1 == plain ]] || peer_ends
 }
 
+# each_path PART: PART_of NAME for each path, which take turns within each round.
+each_path() {
+	local round path
+	for ((round = 1; round <= ROUNDS; round++)); do
+		for path in "${PATHS[@]}"; do
+			if path_starts "$path"; then
+				"$1_of" "$path"
+				path_ends "$path"
+			else
+				not_ready "$1 $path"
+			fi
+		done
+	done
+}
+
 # path_target NAME: where the client sends: the node port, or without a service an endpoint.
 path_target() {
 	if [[ $1 == plain ]]; then echo 10.128.0.1 80; else echo "$NODE_ADDRESS" "$BENCH_PORT"; fi
@@ -102,23 +117,13 @@ packets_of() {
 }
 
 part_packets() {
-	local round path
 	FRAMES=/sys/fs/bpf/bench-frames
 	bench_cluster
 	measure fill 1x10 "$BENCH_PORT" Cluster TCP UDP
 	fast_links
 	lab_in worker-a "$BENCH/bench_frames" receive fast1 "$FRAMES"
 	lab_in client "$BENCH/bench_frames" swallow fast0 "$FRAMES"
-	for ((round = 1; round <= ROUNDS; round++)); do
-		for path in "${PATHS[@]}"; do
-			if path_starts "$path"; then
-				packets_of "$path"
-				path_ends "$path"
-			else
-				not_ready "packets $path"
-			fi
-		done
-	done
+	each_path packets
 	rm -rf "$FRAMES"
 	cluster_down
 }
@@ -156,7 +161,6 @@ connections_of() {
 }
 
 part_connections() {
-	local round path
 	CLUSTER_ADDRESS=10.96.16.0
 	bench_cluster
 	measure fill "1x$ENDPOINTS" "$BENCH_PORT" Cluster
@@ -177,16 +181,7 @@ part_connections() {
 	quiet_server
 	serving answer 80
 	serving sink 81
-	for ((round = 1; round <= ROUNDS; round++)); do
-		for path in "${PATHS[@]}"; do
-			if path_starts "$path"; then
-				connections_of "$path"
-				path_ends "$path"
-			else
-				not_ready "connections $path"
-			fi
-		done
-	done
+	each_path connections
 	cluster_down
 }
 
