@@ -11,9 +11,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <csignal>
-#include <map>
 #include <memory>
 #include <optional>
 #include <tuple>
@@ -22,24 +20,23 @@
 
 #include "agent/clock.hpp"
 #include "agent/cluster.hpp"
-#include "agent/conduct.hpp"
 #include "agent/configz.hpp"
 #include "agent/conntrack.hpp"
 #include "agent/datapath.hpp"
 #include "agent/error.hpp"
 #include "agent/expiry_timer.hpp"
 #include "agent/families.hpp"
+#include "agent/hook_care.hpp"
 #include "agent/inputs.hpp"
 #include "agent/intake.hpp"
-#include "agent/kernel_ports.hpp"
 #include "agent/lock.hpp"
 #include "agent/log.hpp"
 #include "agent/node_watch.hpp"
-#include "agent/owners.hpp"
+#include "agent/own_node.hpp"
 #include "agent/pages.hpp"
-#include "agent/pods.hpp"
 #include "agent/predecessor.hpp"
 #include "agent/service_health.hpp"
+#include "agent/table_care.hpp"
 #include "agent/tables.hpp"
 #include "agent/udp_sockets.hpp"
 #include "maps/grace.hpp"
@@ -56,19 +53,6 @@ constexpr std::chrono::seconds start_patience{30};
 /// Load balancers ask with any method, and on every address of a family at once (SEM-58).
 constexpr HttpLimits health_check_rules{
     .body_bytes = 4096, .methods = HttpMethods::any, .families = HttpFamilies::own};
-
-/// Between two looks whether all hooks are still there, which a second must suffice for (REL-19). It is most
-/// of what wakes an idle agent, which shall wake up twice a second at most.
-constexpr std::chrono::milliseconds heal_pause{700};
-
-/// Every so many of them it also looks who else is at our hooks, and tries those of sockets.
-constexpr unsigned heals_a_look = 7;
-
-/// Between two looks whether the tables are as they were written (SEM-70).
-constexpr std::chrono::hours repair_pause{1};
-
-/// 0.0.0.0, as all addresses are written here.
-constexpr k8s::Address any_ipv4{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff}};
 
 maps::MapSet open_maps(const maps::Pins& pins) {
   auto opened = maps::MapSet::open(pins, maps::Access::write);
@@ -142,18 +126,8 @@ class Agent final : public PlanSink {
   void begin_service();
   void network_changed();
   void apply_addresses();
-  void apply_ranges();
-  void apply_kernel_ports();
-  void attach_again();
-  void retry_later();
-  void look_beside();
-  void heal_later();
-  void heal();
-  void repair_later();
-  void repair();
+  void hooks_looked_after();
   void await_signal();
-  void revive();
-  void tell(const Restored& restored, std::string& failure);
   void answer_health_checks();
   void complain(const k8s::Complaint& complaint);
   void no_health_check(const k8s::ObjectKey& service, const std::string& why);
@@ -166,9 +140,6 @@ class Agent final : public PlanSink {
   const AgentOptions& options_;
   asio::io_context context_{1};
   asio::signal_set signals_{context_, SIGTERM, SIGINT, SIGHUP};
-  asio::steady_timer retry_timer_{context_};
-  asio::steady_timer heal_timer_{context_};
-  asio::steady_timer repair_timer_{context_};
 
   Inputs inputs_;
   Metrics metrics_;
@@ -188,25 +159,19 @@ class Agent final : public PlanSink {
   ExpiryTimer expiry_;
   UdpSockets udp_sockets_;
   Tables tables_;
+  TableCare table_care_;
 
   PlanOptions plan_options_;
   Cluster cluster_;
   Intake intake_;
   NodeWatch node_;
+  OwnNode own_;
+  HookCare hook_care_;
   ServiceHealth service_health_;
 
   enum class Phase : std::uint8_t { starting, planning, serving };
   Phase phase_ = Phase::starting;
   std::optional<Moment> first_batch_;
-  std::vector<k8s::Address> primary_;           ///< as addresses were last told with
-  std::optional<KernelPorts> kernel_ports_;     ///< as last written
-  std::map<std::uint32_t, NetDevice> devices_;  ///< as hooks were last attached with
-  bool retry_waits_ = false;
-  std::uint64_t filter_removals_ = 0;  ///< as hooks were last looked after with
-  std::string heal_failure_;           ///< as last logged
-  std::string revival_failure_;        ///< likewise
-  std::string neighbours_;             ///< likewise
-  unsigned heals_ = 0;
 };
 
 Agent::Agent(const AgentOptions& options)
@@ -234,10 +199,13 @@ Agent::Agent(const AgentOptions& options)
       tables_(
           store_, *grace_, sweeper_, [this](const auto& complaint) { complain(complaint); },
           options.sizes.maglev),
+      table_care_(context_, tables_, metrics_, [this] { settle(); }),
       plan_options_(plan_options(options)),
       cluster_(options.node, plan_options_, *this, [this](const auto& complaint) { complain(complaint); }),
       intake_(cluster_, options.node, metrics_, health_, Moment::now, [this] { settle(); }),
       node_(context_, [this] { network_changed(); }),
+      own_(options, node_, intake_, {cluster_, tables_, datapath_.page(), maps_}),
+      hook_care_(context_, options, datapath_, node_, metrics_, [this] { hooks_looked_after(); }),
       service_health_(
           health_, Moment::now,
           [this](const Listen& listen, HttpHandler handler) {
@@ -282,7 +250,7 @@ void Agent::await_signal() {
       return;
     }
     if (signal == SIGHUP) {
-      repair();
+      table_care_.repair();
       await_signal();
       return;
     }
@@ -301,146 +269,25 @@ void Agent::network_changed() {
   }
   cluster_.flush();
   settle();
-  if (phase_ == Phase::serving && node_.network().devices() != devices_) {
-    attach_again();
+  if (phase_ == Phase::serving) {
+    hook_care_.follow_devices();
   }
 }
 
 void Agent::apply_addresses() {
-  primary_ = intake_.primary_addresses();
-  const auto& network = node_.network();
-  auto addresses = network.addresses(options_.node_port_addresses, primary_);
-  std::vector<k8s::Address> plain;
-  plain.reserve(addresses.size());
-  for (const auto& each : addresses) {
-    plain.push_back(each.address);
-  }
-  cluster_.set_addresses(std::move(plain));
-  tables_.set_addresses(std::move(addresses));
-  const auto sources = network.sources(options_.devices);
-  datapath_.page().set_sources(sources.ipv4, sources.ipv6);
-  apply_kernel_ports();
-  retry_later();
+  own_.apply_addresses();
+  table_care_.retry_later();
 }
 
-/// Whose addresses are pods', and where ClusterIPs come from.
-void Agent::apply_ranges() {
-  const auto conduct = conduct_of(options_, intake_.pod_ranges());
-  auto cluster_ips = intake_.cluster_ip_ranges();
-  cluster_ips.insert(cluster_ips.end(), options_.service_cidrs.begin(), options_.service_cidrs.end());
-  tables_.set_ranges(LB_POD_RANGES, conduct.pods);
-  tables_.set_ranges(LB_CLUSTER_IP_RANGES, cluster_ips);
-  datapath_.page().set_conduct(conduct.word);
-}
-
-/// An operator may change them at any time, and nobody tells.
-void Agent::apply_kernel_ports() {
-  auto ports = read_kernel_ports();
-  if (kernel_ports_ == ports) {
-    return;
-  }
-  const auto bits = reserved_bits(source_ports(options_.source_ports, ports), ports);
-  for (std::uint32_t word = 0; word < bits.size(); ++word) {
-    maps_.reserved.publish_change<0>(word, bits.at(word));
-  }
-  kernel_ports_ = std::move(ports);
-}
-
-/// A device came, went or changed.
-void Agent::attach_again() {
-  devices_ = node_.network().devices();
-  datapath_.set_pods(pod_devices(devices_, options_));
-  const auto report = datapath_.attach();
-  if (report.count(HookState::attached) + report.count(HookState::updated) + report.count(HookState::failed) >
-      0) {
-    spdlog::info("hooks after a change of devices: sockets: {}; packets: {}", report.sockets_text(),
-                 report.packets_text());
-  }
-  if (const auto failure = report.failure(); !failure.empty()) {
-    spdlog::error("{}", failure);
-  }
-  if (const auto failure = report.pod_failure(); !failure.empty()) {
-    spdlog::warn("a pod's device is not served: {}", failure);
-  }
-}
-
-/// What came back, and once why something did not.
-void Agent::tell(const Restored& restored, std::string& failure) {
-  for (const auto& hook : restored.hooks) {
-    metrics_.restored(hook);
-  }
-  if (!restored.hooks.empty()) {
-    spdlog::warn("brought back what somebody took away: {}", fmt::join(restored.hooks, ", "));
-  }
-  if (restored.failure != std::exchange(failure, restored.failure) && !restored.failure.empty()) {
-    spdlog::error("{}", restored.failure);
-  }
-}
-
-/// Brings back what somebody detached, and tries it again each time.
-void Agent::heal() {
-  const auto removals = std::exchange(filter_removals_, node_.network().filter_removals());
-  const auto filters = removals == filter_removals_ ? Filters::quiet : Filters::disturbed;
-  tell(datapath_.restore(filters), heal_failure_);
+/// What else nobody tells.
+void Agent::hooks_looked_after() {
   if (!service_health_.complete()) {
     answer_health_checks();
   }
-  apply_kernel_ports();
-}
-
-/// What is attached may run for nobody all the same.
-void Agent::revive() { tell(datapath_.revive(), revival_failure_); }
-
-/// Who came to our hooks, or went, is told once: one before us may keep packets from us (REL-68).
-void Agent::look_beside() {
-  auto text = neighbours_text(neighbours_of(options_.devices));
-  if (text != neighbours_) {
-    spdlog::warn(
-        "beside our programs: {}; what one before us does not pass on (TCX_NEXT, TC_ACT_UNSPEC) never "
-        "reaches us",
-        text.empty() ? "nobody any more" : text);
+  own_.apply_kernel_ports();
+  if (!health_.ready()) {
+    settle();
   }
-  neighbours_ = std::move(text);
-}
-
-void Agent::heal_later() {
-  heal_timer_.expires_after(heal_pause);
-  heal_timer_.async_wait([this](const auto& error) {
-    if (!error) {
-      heal();
-      if (!health_.ready()) {
-        settle();
-      }
-      if (++heals_ % heals_a_look == 0) {
-        look_beside();
-        revive();
-      }
-      heal_later();
-    }
-  });
-}
-
-void Agent::repair_later() {
-  repair_timer_.expires_after(repair_pause);
-  repair_timer_.async_wait([this](const auto& error) {
-    if (!error) {
-      repair();
-      repair_later();
-    }
-  });
-}
-
-/// What others write into the tables nobody tells.
-void Agent::repair() {
-  for (const auto& each : tables_.repair()) {
-    metrics_.repaired(each.table, each.entries);
-    if (each.failure) {
-      spdlog::error("cannot look after {}: {}", each.table, each.failure.message());
-    } else {
-      spdlog::warn("put right {} entries of {} that somebody else had changed", each.entries, each.table);
-    }
-  }
-  spdlog::debug("looked after the tables");
 }
 
 /// A plan to the maps. The first one also brings the hooks up: no program sees a packet before there is a
@@ -461,7 +308,7 @@ void Agent::apply(Batch batch, std::vector<PlanChange> changes) {
     first_batch_ = end;
     asio::post(context_, [this] { begin_service(); });
   }
-  retry_later();
+  table_care_.retry_later();
 }
 
 /// The first batch answers to no event.
@@ -501,10 +348,8 @@ void Agent::require_family() const {
 
 void Agent::begin_service() {
   require_family();
-  devices_ = node_.network().devices();
-  datapath_.set_pods(pod_devices(devices_, options_));
   const auto predecessors = take_over_hooks(pins_);
-  const auto report = datapath_.attach();
+  const auto report = hook_care_.attach();
   if (const auto failure = report.failure(); !failure.empty()) {
     if (before_.started == 0 && predecessors.empty()) {
       detach_all(pins_);
@@ -522,8 +367,8 @@ void Agent::begin_service() {
   phase_ = Phase::serving;
   maps_.shed();
   ::malloc_trim(0);  // what the first lists took in passing goes back: the allocator would keep it for good
-  heal_later();
-  repair_later();
+  hook_care_.start();
+  table_care_.repair_later();
   datapath_.page().set_started(unix_seconds(first_batch_->wall));
   const auto counts = cluster_.counts();
   spdlog::info("serving; services: {}, endpoints: {}; sockets: {}; packets: {}", counts.services,
@@ -539,10 +384,10 @@ void Agent::begin_service() {
 void Agent::settle() {
   measure_triggers();
   datapath_.page().set_zone(cluster_.node().zone);
-  if (intake_.primary_addresses() != primary_) {
+  if (own_.addresses_changed()) {
     apply_addresses();
   }
-  apply_ranges();
+  own_.apply_ranges();
   const auto now = Moment::now();
   const bool whole = tables_.complete() && !cluster_.waits();
   const bool begun = phase_ == Phase::serving &&
@@ -553,43 +398,7 @@ void Agent::settle() {
   }
 }
 
-/// Where node ports are served on every address, so are health checks, as long as the addresses are no
-/// concern.
-void Agent::answer_health_checks() {
-  std::vector<k8s::Address> places;
-  if (options_.node_port_addresses.scope == NodePortScope::all) {
-    places = {any_ipv4, k8s::Address{}};
-  } else {
-    for (const auto& each : node_.network().addresses(options_.node_port_addresses, primary_)) {
-      if (each.kind == LB_NODE_PORT_ADDRESS) {
-        places.push_back(each.address);
-      }
-    }
-  }
-  service_health_.serve(cluster_.health_checks(), places);
-}
-
-/// A retry that is under way is not put off by what comes meanwhile.
-void Agent::retry_later() {
-  const auto pause = tables_.retry_in();
-  if (!pause || retry_waits_) {
-    return;
-  }
-  retry_waits_ = true;
-  retry_timer_.expires_after(*pause);
-  retry_timer_.async_wait([this](const auto& error) {
-    retry_waits_ = false;
-    if (error) {
-      return;
-    }
-    if (!tables_.complete()) {
-      metrics_.retried();
-    }
-    tables_.retry();
-    settle();
-    retry_later();
-  });
-}
+void Agent::answer_health_checks() { service_health_.serve(cluster_.health_checks(), own_.health_places()); }
 
 void Agent::complain(const k8s::Complaint& complaint) {
   metrics_.complained();
@@ -622,7 +431,7 @@ maps::Post Agent::post() {
   return [this](std::function<void()> action) {
     asio::post(context_, [this, action = std::move(action)] {
       action();
-      retry_later();
+      table_care_.retry_later();
       if (!health_.ready()) {
         settle();
       }

@@ -1,0 +1,54 @@
+// The care of the hooks: attached to the devices that there are, all still there, really run, and who came to
+// stand beside them?
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "agent/config.hpp"
+#include "agent/datapath.hpp"
+#include "agent/metrics.hpp"
+#include "agent/node_watch.hpp"
+
+namespace lb::agent {
+
+class HookCare {
+ public:
+  /// What is referred to must outlive this. `looked` is called after each look, for what else must be looked
+  /// at as often.
+  HookCare(boost::asio::io_context& context, const AgentOptions& options, Datapath& datapath,
+           const NodeWatch& node, Metrics& metrics, std::function<void()> looked);
+
+  /// To the devices that there are now.
+  AttachReport attach();
+  /// The same once more if a device came, went or changed.
+  void follow_devices();
+
+  /// Looks every so often from now on.
+  void start();
+
+ private:
+  void heal();
+  void revive();
+  void look_beside();
+  void tell(const Restored& restored, std::string& failure);
+
+  boost::asio::steady_timer timer_;
+  const AgentOptions& options_;
+  Datapath& datapath_;
+  const NodeWatch& node_;
+  Metrics& metrics_;
+  std::function<void()> looked_;
+  std::map<std::uint32_t, NetDevice> devices_;  ///< as hooks were last attached with
+  std::uint64_t filter_removals_ = 0;           ///< as of the last look
+  std::string heal_failure_;                    ///< as last logged
+  std::string revival_failure_;                 ///< likewise
+  std::string neighbours_;                      ///< likewise
+  unsigned looks_ = 0;
+};
+
+}  // namespace lb::agent

@@ -1,0 +1,71 @@
+// From options, devices and the Node object to what the maps say.
+#include "agent/own_node.hpp"
+
+#include <utility>
+
+#include "agent/conduct.hpp"
+
+namespace lb::agent {
+namespace {
+
+/// 0.0.0.0, as all addresses are written here.
+constexpr k8s::Address any_ipv4{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff}};
+
+}  // namespace
+
+OwnNode::OwnNode(const AgentOptions& options, const NodeWatch& node, const Intake& intake, Places places)
+    : options_(options), node_(node), intake_(intake), places_(places) {}
+
+void OwnNode::apply_addresses() {
+  primary_ = intake_.primary_addresses();
+  const auto& network = node_.network();
+  auto addresses = network.addresses(options_.node_port_addresses, primary_);
+  std::vector<k8s::Address> plain;
+  plain.reserve(addresses.size());
+  for (const auto& each : addresses) {
+    plain.push_back(each.address);
+  }
+  places_.cluster.set_addresses(std::move(plain));
+  places_.tables.set_addresses(std::move(addresses));
+  const auto sources = network.sources(options_.devices);
+  places_.page.set_sources(sources.ipv4, sources.ipv6);
+  apply_kernel_ports();
+}
+
+void OwnNode::apply_ranges() {
+  const auto conduct = conduct_of(options_, intake_.pod_ranges());
+  auto cluster_ips = intake_.cluster_ip_ranges();
+  cluster_ips.insert(cluster_ips.end(), options_.service_cidrs.begin(), options_.service_cidrs.end());
+  places_.tables.set_ranges(LB_POD_RANGES, conduct.pods);
+  places_.tables.set_ranges(LB_CLUSTER_IP_RANGES, cluster_ips);
+  places_.page.set_conduct(conduct.word);
+}
+
+void OwnNode::apply_kernel_ports() {
+  auto ports = read_kernel_ports();
+  if (kernel_ports_ == ports) {
+    return;
+  }
+  const auto bits = reserved_bits(source_ports(options_.source_ports, ports), ports);
+  for (std::uint32_t word = 0; word < bits.size(); ++word) {
+    places_.maps.reserved.publish_change<0>(word, bits.at(word));
+  }
+  kernel_ports_ = std::move(ports);
+}
+
+/// Where node ports are served on every address, so are health checks, as long as the addresses are no
+/// concern.
+std::vector<k8s::Address> OwnNode::health_places() const {
+  if (options_.node_port_addresses.scope == NodePortScope::all) {
+    return {any_ipv4, k8s::Address{}};
+  }
+  std::vector<k8s::Address> places;
+  for (const auto& each : node_.network().addresses(options_.node_port_addresses, primary_)) {
+    if (each.kind == LB_NODE_PORT_ADDRESS) {
+      places.push_back(each.address);
+    }
+  }
+  return places;
+}
+
+}  // namespace lb::agent

@@ -1,0 +1,69 @@
+// Retries and repairs, by two timers.
+#include "agent/table_care.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <utility>
+
+namespace lb::agent {
+namespace {
+
+/// Between two looks whether the tables are as they were written.
+constexpr std::chrono::hours repair_pause{1};
+
+}  // namespace
+
+TableCare::TableCare(boost::asio::io_context& context, Tables& tables, Metrics& metrics,
+                     std::function<void()> retried)
+    : retry_timer_(context),
+      repair_timer_(context),
+      tables_(tables),
+      metrics_(metrics),
+      retried_(std::move(retried)) {}
+
+void TableCare::retry_later() {
+  const auto pause = tables_.retry_in();
+  if (!pause || retry_waits_) {
+    return;
+  }
+  retry_waits_ = true;
+  retry_timer_.expires_after(*pause);
+  retry_timer_.async_wait([this](const auto& error) {
+    retry_waits_ = false;
+    if (error) {
+      return;
+    }
+    if (!tables_.complete()) {
+      metrics_.retried();
+    }
+    tables_.retry();
+    retried_();
+    retry_later();
+  });
+}
+
+/// What others write into the tables nobody tells.
+void TableCare::repair() {
+  for (const auto& each : tables_.repair()) {
+    metrics_.repaired(each.table, each.entries);
+    if (each.failure) {
+      spdlog::error("cannot look after {}: {}", each.table, each.failure.message());
+    } else {
+      spdlog::warn("put right {} entries of {} that somebody else had changed", each.entries, each.table);
+    }
+  }
+  spdlog::debug("looked after the tables");
+}
+
+void TableCare::repair_later() {
+  repair_timer_.expires_after(repair_pause);
+  repair_timer_.async_wait([this](const auto& error) {
+    if (!error) {
+      repair();
+      repair_later();
+    }
+  });
+}
+
+}  // namespace lb::agent
