@@ -4,33 +4,26 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <fmt/format.h>
-#include <linux/if_link.h>
 #include <net/if.h>
-#include <spdlog/spdlog.h>
-#include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdarg>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
 
 #include "agent/error.hpp"
-#include "agent/kernel_ports.hpp"
+#include "agent/libbpf_words.hpp"
 #include "agent/pinned_maps.hpp"
 #include "agent/places.hpp"
 #include "agent/predecessor.hpp"
+#include "agent/program_config.hpp"
+#include "agent/requirements.hpp"
 #include "agent/socket_probe.hpp"
 #include "agent/xdp_watch.hpp"
 
@@ -67,31 +60,6 @@ constexpr std::array socket_hooks = {
     SocketHook{"lb_connect6", "connect6", BPF_CGROUP_INET6_CONNECT},
 };
 
-// ---- libbpf's words go to the debug log; the first warning becomes part of the sentence for the operator.
-// ----
-
-std::string& first_warning() {
-  static std::string text;
-  return text;
-}
-
-[[gnu::format(printf, 2, 0)]] int log_libbpf(libbpf_print_level level, const char* format,
-                                             va_list arguments) {
-  std::array<char, 2048> line{};
-  const int length = std::vsnprintf(line.data(), line.size(), format, arguments);
-  std::string_view text(line.data());
-  while (text.ends_with('\n')) {
-    text.remove_suffix(1);
-  }
-  if (level == LIBBPF_WARN && first_warning().empty()) {
-    first_warning() = text.starts_with("libbpf: ") ? text.substr(8) : text;
-  }
-  spdlog::debug("{}", text);
-  return length;
-}
-
-// ---- Before anything is changed. ----
-
 std::vector<Device> find_devices(const std::vector<std::string>& names) {
   std::vector<Device> devices;
   for (const auto& name : names) {
@@ -102,138 +70,25 @@ std::vector<Device> find_devices(const std::vector<std::string>& names) {
   return devices;
 }
 
-/// Looking after hooks needs as many at once. Without them devices and pins that are there seem to be gone,
-/// and what is attached must not be given up for that (REL-42).
-constexpr std::size_t spare_descriptors = 4;
-
-/// Why there are none; empty: there are.
-std::string lack_of_descriptors() {
-  std::array<maps::Fd, spare_descriptors> spare;
-  for (auto& each : spare) {
-    each = maps::Fd(::eventfd(0, EFD_CLOEXEC));
-    if (!each) {
-      return std::strerror(errno);
-    }
-  }
-  return {};
-}
-
-void require_devices(const std::vector<std::string>& names) {
-  for (const auto& name : names) {
-    if (if_nametoindex(name.c_str()) == 0) {
-      throw StartError(
-          fmt::format("there is no network device {}: name the outward devices with --devices", name));
-    }
-  }
-  if (names.size() > LB_MAX_DEVICES) {
-    throw StartError(
-        fmt::format("{} devices are too many: at most {} can be served", names.size(), LB_MAX_DEVICES));
-  }
-}
-
-/// What all nodes of the cluster share; empty where no file was named.
-std::string read_secret(const std::string& path) {
-  constexpr std::size_t least = 16;
-  if (path.empty()) {
-    return {};
-  }
-  std::ifstream file(path, std::ios::binary);
-  std::string secret{std::istreambuf_iterator<char>(file), {}};
-  if (secret.size() < least) {
-    throw StartError(
-        fmt::format("the file --cluster-secret {} cannot be read or has less than {} bytes; make one "
-                    "of random bytes, the same on every node",
-                    path, least));
-  }
-  return secret;
-}
-
-bool wants_pods(const AgentOptions& options) {
-  return !options.pod_devices.empty() || !options.pod_bridge.empty();
-}
-
-bool wants_xdp(const AgentOptions& options) {
-  return options.xdp != XdpMode::off && !options.devices.empty() &&
-         std::ranges::find(options.without, "xdp") == options.without.end();
-}
-
 int map_of(const bpf_object* object, const char* name) {
   return bpf_object__find_map_fd_by_name(object, name);
 }
 
-// ---- Programs. ----
-
-void choose_programs(bpf_object* object, const AgentOptions& options, const Features& features) {
-  bpf_program* program = nullptr;
-  bpf_object__for_each_program(program, object) {
-    bool wanted = false;
-    switch (bpf_program__type(program)) {
-      case BPF_PROG_TYPE_CGROUP_SOCK_ADDR:
-        wanted = options.sockets != SocketScope::off;
-        break;
-      case BPF_PROG_TYPE_SCHED_CLS:
-        wanted = std::string_view(bpf_program__name(program)).starts_with("lb_pod_")
-                     ? wants_pods(options)
-                     : !options.devices.empty();
-        break;
-      case BPF_PROG_TYPE_TRACING:
-        wanted = bpf_program__expected_attach_type(program) == BPF_TRACE_ITER
-                     ? options.sockets != SocketScope::off && features.usable(Feature::socket_destroy)
-                     : wants_xdp(options) && features.tells_of_sent_frames();
-        break;
-      default:
-        wanted = wants_xdp(options);
-    }
-    bpf_program__set_autoload(program, wanted);
-  }
-}
-
-/// Names this process's network namespace: the host's, as far as the programs know.
-std::uint64_t network_cookie() {
-  const maps::Fd any(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  std::uint64_t cookie = 0;
-  socklen_t size = sizeof(cookie);
-  ::getsockopt(any.get(), SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &size);
-  return cookie;
-}
-
-lb_bool yes_if(bool condition) { return condition ? LB_YES : LB_NO; }
-
-void configure(lb_config& config, const AgentOptions& options, const Features& features,
-               std::uint32_t hertz) {
-  const auto cookie = network_cookie();
-  config.clock_factor = (std::uint64_t{1} << 32) / hertz;
-  const auto ports = source_ports(options.source_ports, read_kernel_ports());
-  const auto range = [&ports](std::size_t at) { return at < ports.size() ? ports[at] : PortRange{}; };
-  config.first_port = range(0).first;
-  config.last_port = range(0).last;
-  config.high_first_port = range(1).first;
-  config.high_last_port = range(1).last;
-  config.fib_source = yes_if(features.usable(Feature::fib_source));
-  config.csum_ipv6 = yes_if(features.usable(Feature::csum_ipv6));
-  config.ct_lookup = yes_if(features.usable(Feature::ct_lookup));
-  config.skb_sums = yes_if(features.usable(Feature::skb_sums));
-  config.host_sockets = yes_if(options.sockets == SocketScope::host);
-  config.host_cookie_low = static_cast<std::uint32_t>(cookie);
-  config.host_cookie_high = static_cast<std::uint32_t>(cookie >> 32);
-}
-
 void load(skeleton::lb* programs) {
-  first_warning().clear();
+  forget_libbpf_warnings();
   const int error = skeleton::lb__load(programs);
   if (error == 0) {
     return;
   }
-  const auto reason = first_warning().empty() ? std::string(std::strerror(-error)) : first_warning();
   const auto* advice = error == -EPERM ? "run as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON"
                        : error == -ENOMEM
                            ? "give the agent more memory, or make the maps smaller"
                            : "--log-level debug shows the verifier's words; Linux 6.1 or later is needed";
-  throw StartError(fmt::format("the kernel refused the programs ({}): {}", reason, advice));
+  throw StartError(fmt::format("the kernel refused the programs ({}): {}", libbpf_reason(-error), advice));
 }
 
 Skeleton open_skeleton() {
-  libbpf_set_print(log_libbpf);
+  log_libbpf();
   Skeleton programs(skeleton::lb__open(), &skeleton::lb__destroy);
   if (!programs) {
     throw StartError(fmt::format("cannot read the built-in programs ({})", std::strerror(errno)));
@@ -491,28 +346,5 @@ int Datapath::udp_program() const noexcept { return program_of(state_->programs-
 NodePage& Datapath::page() noexcept { return state_->page; }
 const Features& Datapath::features() const noexcept { return state_->features; }
 const std::vector<std::string>& Datapath::notes() const noexcept { return state_->notes; }
-
-void detach_all(const maps::Pins& pins) {
-  remove_clsact_filters({});
-  release_qdiscs(Links(pins.links()));
-  detach_pins(pins);
-}
-
-void detach_pins(const maps::Pins& pins) {
-  const Links links(pins.links());
-  links.prune({});
-  for (const auto& note : links.notes("")) {
-    links.forget(note);
-  }
-  std::vector<std::filesystem::path> pinned;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(pins.maps(), error)) {
-    pinned.push_back(entry.path());
-  }
-  for (const auto& path : pinned) {
-    ::unlink(path.c_str());
-  }
-  remove_empty_pins(pins);
-}
 
 }  // namespace lb::agent

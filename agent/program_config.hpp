@@ -1,0 +1,20 @@
+// From options and what the kernel can do to the programs: which are loaded, and with which read-only data.
+#pragma once
+
+#include <cstdint>
+
+#include "agent/config.hpp"
+#include "agent/features.hpp"
+#include "maps/abi.h"
+
+struct bpf_object;
+
+namespace lb::agent {
+
+/// Leaves out the programs that nothing asks for or that this kernel cannot have.
+void choose_programs(bpf_object* object, const AgentOptions& options, const Features& features);
+
+/// `hertz`: the kernel's timer ticks a second.
+void configure(lb_config& config, const AgentOptions& options, const Features& features, std::uint32_t hertz);
+
+}  // namespace lb::agent
