@@ -10,7 +10,9 @@
 #include <sstream>
 #include <utility>
 
+#include "agent/help_text.hpp"
 #include "agent/option_text.hpp"
+#include "agent/raw_options.hpp"
 #include "k8s/access.hpp"
 #include "k8s/error.hpp"
 
@@ -18,98 +20,7 @@ namespace lb::agent {
 namespace {
 
 constexpr const char* default_pins = "/sys/fs/bpf/sluice";
-constexpr const char* default_health = "0.0.0.0:10256";
-constexpr const char* default_metrics = "127.0.0.1:10249";
-constexpr const char* default_source_ports = "1024-29999,61000-65535";
-constexpr const char* off = "off";
-constexpr const char* no_devices = "none";
 constexpr std::size_t longest_device_name = 15;  // IFNAMSIZ without its zero
-
-constexpr const char* main_footer = R"(Examples:
-  sluice agent --devices eth0      in a pod: serve what the API says on eth0 and to this node's sockets
-  sluice agent --kubeconfig FILE --devices eth0        the same, from outside of a pod
-  sluice agent --manifests /etc/sluice --devices eth0  serve what manifests say, without any API
-  sluice status                    what is attached where, how full the tables are, what packets met
-  sluice services                  every service port with its frontends
-  sluice backends default/web      who answers for a service, and for whom each is eligible
-  sluice flows --limit 20          live connections through this node
-  sluice COMMAND --help            the options of one command
-
-The commands for people read the pinned maps, so they also work while no agent runs.)";
-
-constexpr const char* agent_footer =
-    R"(Where services come from: without --manifests and --kubeconfig the agent is in a pod and uses its service
-account. With several --api-server the next one is asked when one fails. In place of kube-proxy, name the API
-servers' own addresses: the service's address (KUBERNETES_SERVICE_HOST) needs a proxy that already works.
-
-Examples:
-  sluice agent --devices eth0 --api-server https://10.0.0.10:6443 --api-server https://10.0.0.11:6443
-  sluice agent --kubeconfig /etc/kubernetes/kubelet.conf --devices eth0
-  sluice agent --manifests /etc/sluice --devices eth0,eth1
-  sluice agent --manifests DIR --devices eth0 --xdp native    insist on XDP in the driver
-  sluice agent --manifests DIR --devices none                 serve sockets only, touch no packet
-  sluice agent --manifests DIR --devices eth0 --without tcx   use clsact, as kernels before 6.6 do
-
-Signals: SIGTERM and SIGINT end the agent; what it attached and pinned stays and serves, and the next
-agent takes it over. SIGHUP makes it look whether the tables are as it wrote them, as it does every hour, and
-put right what is not. Only one agent can use a pin directory at a time.)";
-
-constexpr const char* flows_footer = R"(Examples:
-  sluice flows                     the first 100 flows
-  sluice flows --limit 0 -o json   all of them, for a program to read)";
-
-constexpr const char* backends_footer = R"(Examples:
-  sluice backends default/web        all ports of default/web
-  sluice backends default/web:http   one port
-  sluice backends kube-system/       everything in a namespace)";
-
-/// What CLI11 fills; kept apart so that conversion is ours and tested.
-struct Raw {
-  AgentOptions agent;
-  ShowOptions show;
-  std::string devices;
-  std::string pod_devices;
-  std::string without;
-  std::string node;
-  std::string xdp = "auto";
-  std::string sockets = "all";
-  std::string node_ports = "all";
-  std::string external_ips = "all";
-  std::string exclude;
-  std::string health = default_health;
-  std::string metrics = default_metrics;
-  std::string source_ports = default_source_ports;
-  std::string cluster_cidrs;
-  std::string detect_local = "auto";
-  bool masquerade_all = false;
-  std::string service_cidrs;
-  bool drop_unallocated = false;
-  bool tcp_be_liberal = false;
-  std::string api_format = "protobuf";
-  std::string log_level = "info";
-  std::string log_format = "text";
-  std::string output = "table";
-};
-
-const std::map<std::string, XdpMode> xdp_modes = {{"auto", XdpMode::automatic},
-                                                  {"native", XdpMode::native},
-                                                  {"generic", XdpMode::generic},
-                                                  {"off", XdpMode::off}};
-const std::map<std::string, SocketScope> socket_scopes = {
-    {"all", SocketScope::all}, {"host", SocketScope::host}, {"off", SocketScope::off}};
-const std::map<std::string, ApiFormat> api_formats = {{"protobuf", ApiFormat::protobuf},
-                                                      {"json", ApiFormat::json}};
-const std::map<std::string, LogLevel> log_levels = {{"debug", LogLevel::debug},
-                                                    {"info", LogLevel::info},
-                                                    {"warning", LogLevel::warning},
-                                                    {"error", LogLevel::error}};
-const std::map<std::string, PodDetector> pod_detectors = {{"auto", PodDetector::automatic},
-                                                          {"cluster-cidr", PodDetector::cluster_cidr},
-                                                          {"node-cidr", PodDetector::node_cidr},
-                                                          {"bridge", PodDetector::bridge},
-                                                          {"prefix", PodDetector::prefix}};
-const std::map<std::string, LogFormat> log_formats = {{"text", LogFormat::text}, {"json", LogFormat::json}};
-const std::map<std::string, Output> outputs = {{"table", Output::table}, {"json", Output::json}};
 
 /// Turns "nothing for bad text" into CLI11's "a sentence for bad text".
 template <class Parse>
@@ -181,7 +92,7 @@ std::string wrong_api_server(const std::string& url) {
   }
 }
 
-void add_api(CLI::App& app, Raw& raw, CLI::Option* manifests) {
+void add_api(CLI::App& app, RawOptions& raw, CLI::Option* manifests) {
   app.add_option("--kubeconfig", raw.agent.kubeconfig,
                  "Watch the API of this kubeconfig's current context (default: the pod's service account)")
       ->type_name("FILE")
@@ -212,7 +123,7 @@ void add_api(CLI::App& app, Raw& raw, CLI::Option* manifests) {
       ->check(checked(is_label_selector, "a label selector"));
 }
 
-void add_inputs(CLI::App& app, Raw& raw) {
+void add_inputs(CLI::App& app, RawOptions& raw) {
   auto* manifests =
       app.add_option("--manifests", raw.agent.manifests,
                      "Follow Services, EndpointSlices, Nodes and ServiceCIDRs in DIR's YAML and "
@@ -224,7 +135,7 @@ void add_inputs(CLI::App& app, Raw& raw) {
       ->check(checked([](const std::string& text) { return !node_name(text).empty(); }, "a node name"));
 }
 
-void add_hooks(CLI::App& app, Raw& raw) {
+void add_hooks(CLI::App& app, RawOptions& raw) {
   app.add_option("--devices", raw.devices, "Devices towards the network, separated by commas, or 'none'")
       ->type_name("LIST")
       ->required()
@@ -256,7 +167,7 @@ void add_hooks(CLI::App& app, Raw& raw) {
       ->check(CLI::Validator(wrong_feature, "", ""));
 }
 
-void add_addresses(CLI::App& app, Raw& raw) {
+void add_addresses(CLI::App& app, RawOptions& raw) {
   app.add_option("--node-port-addresses", raw.node_ports, "Serve node ports on: all, primary, or these CIDRs")
       ->type_name("LIST")
       ->check(checked(parse_node_port_addresses, "all, primary or a list of CIDRs"))
@@ -278,7 +189,7 @@ void add_addresses(CLI::App& app, Raw& raw) {
       ->capture_default_str();
 }
 
-void add_clients(CLI::App& app, Raw& raw) {
+void add_clients(CLI::App& app, RawOptions& raw) {
   const auto ranges =
       checked([](const std::string& text) { return !parse_prefixes(text).empty(); }, "a list of CIDRs");
   app.add_option("--cluster-cidr", raw.cluster_cidrs, "Pods' addresses; the first of each family counts")
@@ -307,9 +218,9 @@ void add_clients(CLI::App& app, Raw& raw) {
       ->type_name("FILE");
 }
 
-void add_servers(CLI::App& app, Raw& raw) {
+void add_servers(CLI::App& app, RawOptions& raw) {
   const auto listen =
-      checked([](const std::string& text) { return text == off || parse_listen(text).has_value(); },
+      checked([](const std::string& text) { return text == off_word || parse_listen(text).has_value(); },
               "ADDRESS:PORT or off");
   app.add_option("--health", raw.health, "Serve /healthz and /livez here, or 'off'")
       ->type_name("ADDRESS:PORT")
@@ -375,7 +286,7 @@ void add_timeouts(CLI::App& app, FlowTimeouts& timeouts) {
   add("--sctp-timeout", timeouts.sctp, "an SCTP association");
 }
 
-void add_conntrack(CLI::App& app, Raw& raw) {
+void add_conntrack(CLI::App& app, RawOptions& raw) {
   constexpr std::uint32_t most = 1U << 30;
   auto& conntrack = raw.agent.conntrack;
   const auto add_number = [&](const char* name, std::uint32_t& value, const char* what) {
@@ -400,7 +311,7 @@ void add_conntrack(CLI::App& app, Raw& raw) {
                "Let conntrack take TCP packets outside of the window for good ones");
 }
 
-void add_agent(CLI::App& app, Raw& raw) {
+void add_agent(CLI::App& app, RawOptions& raw) {
   auto* agent = app.add_subcommand("agent", "Run the load balancer of this node");
   add_inputs(*agent, raw);
   add_hooks(*agent, raw);
@@ -413,7 +324,7 @@ void add_agent(CLI::App& app, Raw& raw) {
   agent->footer(agent_footer);
 }
 
-CLI::App* add_show(CLI::App& app, const char* name, const char* what, Raw& raw) {
+CLI::App* add_show(CLI::App& app, const char* name, const char* what, RawOptions& raw) {
   auto* show = app.add_subcommand(name, what);
   add_pins(*show, raw.show.pins);
   show->add_option("-o,--output", raw.output, "table or json")
@@ -423,7 +334,7 @@ CLI::App* add_show(CLI::App& app, const char* name, const char* what, Raw& raw) 
   return show;
 }
 
-void add_shows(CLI::App& app, Raw& raw) {
+void add_shows(CLI::App& app, RawOptions& raw) {
   add_show(app, "status", "What serves this node, how full its tables are, what packets met", raw);
   add_show(app, "services", "Every service port with its frontends and sets", raw);
   auto* backends = add_show(app, "backends", "The backends of a service", raw);
@@ -434,36 +345,6 @@ void add_shows(CLI::App& app, Raw& raw) {
   auto* flows = add_show(app, "flows", "Live flows through this node", raw);
   flows->add_option("--limit", raw.show.limit, "Show at most N, 0 for all")->type_name("N")->default_val(100);
   flows->footer(flows_footer);
-}
-
-std::optional<Listen> listen_or_off(const std::string& text) {
-  return text == off ? std::nullopt : parse_listen(text);
-}
-
-AgentOptions convert_agent(const Raw& raw, std::string_view host_name) {
-  AgentOptions options = raw.agent;
-  options.node = node_name(raw.node.empty() ? host_name : raw.node);
-  options.devices = raw.devices == no_devices ? std::vector<std::string>{} : split(raw.devices);
-  options.pod_devices = raw.pod_devices == no_devices ? std::vector<std::string>{} : split(raw.pod_devices);
-  options.without = split(raw.without);
-  options.xdp = xdp_modes.at(raw.xdp);
-  options.sockets = socket_scopes.at(raw.sockets);
-  options.node_port_addresses = parse_node_port_addresses(raw.node_ports).value_or(NodePortAddresses{});
-  options.external_ips = parse_external_ips(raw.external_ips);
-  options.exclude = parse_prefixes(raw.exclude);
-  options.source_ports = parse_source_ports(raw.source_ports).value_or(std::vector<PortRange>{});
-  options.cluster_cidrs = parse_prefixes(raw.cluster_cidrs);
-  options.detect_local = pod_detectors.at(raw.detect_local);
-  options.masquerade = raw.masquerade_all ? Masquerade::all : Masquerade::outsiders;
-  options.service_cidrs = parse_prefixes(raw.service_cidrs);
-  options.unallocated = raw.drop_unallocated ? Unallocated::drop : Unallocated::pass;
-  options.conntrack.window = raw.tcp_be_liberal ? TcpWindow::liberal : TcpWindow::as_it_is;
-  options.health = listen_or_off(raw.health);
-  options.metrics = listen_or_off(raw.metrics);
-  options.api_format = api_formats.at(raw.api_format);
-  options.log_level = log_levels.at(raw.log_level);
-  options.log_format = log_formats.at(raw.log_format);
-  return options;
 }
 
 /// As they were given, or are by default.
@@ -477,21 +358,8 @@ std::map<std::string, std::string> flags_of(const CLI::App& app) {
   return flags;
 }
 
-/// What an option asks for that only another one can give; empty: nothing.
-std::string missing_option(const AgentOptions& options) {
-  if (options.node.empty()) {
-    return "the host has no name; give this node's name with --node";
-  }
-  if (options.detect_local == PodDetector::bridge && options.pod_bridge.empty()) {
-    return "--detect-local bridge needs the pods' bridge; name it with --pod-bridge";
-  }
-  if (options.detect_local == PodDetector::prefix && options.pod_devices.empty()) {
-    return "--detect-local prefix needs to know how pods' devices are called; say it with --pod-devices";
-  }
-  return {};
-}
-
-std::variant<Options, Finished> convert(const CLI::App& app, const Raw& raw, std::string_view host_name) {
+std::variant<Options, Finished> convert(const CLI::App& app, const RawOptions& raw,
+                                        std::string_view host_name) {
   static const std::map<std::string, Command> commands = {{"agent", Command::agent},
                                                           {"status", Command::status},
                                                           {"services", Command::services},
@@ -543,7 +411,7 @@ std::variant<Options, Finished> parse_command_line(std::vector<std::string> argu
   app.set_version_flag("--version", "sluice " SLUICE_VERSION);
   app.require_subcommand(1);
   app.footer(main_footer);
-  Raw raw;
+  RawOptions raw;
   raw.agent.pins = raw.show.pins = default_pins;
   add_agent(app, raw);
   add_shows(app, raw);

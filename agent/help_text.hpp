@@ -1,0 +1,44 @@
+// What --help says below the options.
+#pragma once
+
+namespace lb::agent {
+
+inline constexpr const char* main_footer = R"(Examples:
+  sluice agent --devices eth0      in a pod: serve what the API says on eth0 and to this node's sockets
+  sluice agent --kubeconfig FILE --devices eth0        the same, from outside of a pod
+  sluice agent --manifests /etc/sluice --devices eth0  serve what manifests say, without any API
+  sluice status                    what is attached where, how full the tables are, what packets met
+  sluice services                  every service port with its frontends
+  sluice backends default/web      who answers for a service, and for whom each is eligible
+  sluice flows --limit 20          live connections through this node
+  sluice COMMAND --help            the options of one command
+
+The commands for people read the pinned maps, so they also work while no agent runs.)";
+
+inline constexpr const char* agent_footer =
+    R"(Where services come from: without --manifests and --kubeconfig the agent is in a pod and uses its service
+account. With several --api-server the next one is asked when one fails. In place of kube-proxy, name the API
+servers' own addresses: the service's address (KUBERNETES_SERVICE_HOST) needs a proxy that already works.
+
+Examples:
+  sluice agent --devices eth0 --api-server https://10.0.0.10:6443 --api-server https://10.0.0.11:6443
+  sluice agent --kubeconfig /etc/kubernetes/kubelet.conf --devices eth0
+  sluice agent --manifests /etc/sluice --devices eth0,eth1
+  sluice agent --manifests DIR --devices eth0 --xdp native    insist on XDP in the driver
+  sluice agent --manifests DIR --devices none                 serve sockets only, touch no packet
+  sluice agent --manifests DIR --devices eth0 --without tcx   use clsact, as kernels before 6.6 do
+
+Signals: SIGTERM and SIGINT end the agent; what it attached and pinned stays and serves, and the next
+agent takes it over. SIGHUP makes it look whether the tables are as it wrote them, as it does every hour, and
+put right what is not. Only one agent can use a pin directory at a time.)";
+
+inline constexpr const char* flows_footer = R"(Examples:
+  sluice flows                     the first 100 flows
+  sluice flows --limit 0 -o json   all of them, for a program to read)";
+
+inline constexpr const char* backends_footer = R"(Examples:
+  sluice backends default/web        all ports of default/web
+  sluice backends default/web:http   one port
+  sluice backends kube-system/       everything in a namespace)";
+
+}  // namespace lb::agent
