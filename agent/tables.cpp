@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "agent/table_keys.hpp"
 #include "maps/text.hpp"
 
 namespace lb::agent {
@@ -18,46 +19,6 @@ namespace {
 
 constexpr auto first_pause = std::chrono::milliseconds(100);
 constexpr unsigned most_doublings = 8;  // 25.6 s
-
-lb_frontend_key key_of(const ServicePortKey& service, const FrontendPlan& frontend) {
-  lb_frontend_key key{};
-  std::memcpy(static_cast<void*>(key.address), frontend.address.bytes.data(), sizeof(key.address));
-  key.port = frontend.port;
-  key.protocol = service.protocol;
-  return key;
-}
-
-lb_address_key address_of(const __u8 (&bytes)[16]) {
-  lb_address_key key{};
-  std::memcpy(static_cast<void*>(key.address), static_cast<const void*>(bytes), sizeof(key.address));
-  return key;
-}
-
-lb_frontend frontend_of(const lb_frontend_key& key, const FrontendPlan& plan, std::uint32_t number) {
-  lb_frontend frontend{};
-  frontend.service = number;
-  frontend.kind = plan.kind;
-  frontend.check = lb_frontend_check(&key);
-  return frontend;
-}
-
-template <class Key>
-bool contains(const std::vector<Key>& keys, const Key& key) {
-  return std::ranges::any_of(keys, [&](const auto& other) { return maps::EqualBytes()(key, other); });
-}
-
-/// The number's 32 bits come first in the trie.
-std::vector<lb_range_key> range_keys(const std::vector<k8s::Prefix>& ranges, std::uint32_t number) {
-  std::vector<lb_range_key> keys;
-  for (const k8s::Prefix& range : ranges) {
-    lb_range_key key{};
-    key.prefix = 32U + range.length;
-    key.service = number;
-    std::memcpy(static_cast<void*>(key.address), range.address.bytes.data(), sizeof(key.address));
-    keys.push_back(key);
-  }
-  return keys;
-}
 
 std::string text_of(const lb_frontend_key& key) {
   return fmt::format("{}/{}", maps::socket_text(key.address, key.port), maps::word(key.protocol));
@@ -76,33 +37,6 @@ std::optional<lb_name> name_of(const ServicePortKey& key, lb_bool retired) {
 
 std::string full(std::string_view map, std::uint32_t limit, std::string_view option) {
   return fmt::format("{} is full (its limit is {}): raise {}", map, limit, option);
-}
-
-using AllFigures = std::map<ServicePortKey, ServiceFigures>;
-
-bool names_local(const lb_policy& policy) {
-  return policy.internal == LB_LOCAL || policy.external == LB_LOCAL;
-}
-
-/// What the maps have.
-void add_figures(AllFigures& all, const ServiceState& state, const lb_policy& policy) {
-  auto& figures = all[state.key];
-  figures.key = state.key;
-  figures.cluster = {.eligible = state.counts.cluster, .programmed = state.counts.cluster};
-  if (names_local(policy)) {
-    figures.local = {.eligible = state.counts.local, .programmed = state.counts.local};
-  }
-}
-
-/// What they shall have.
-void add_figures(AllFigures& all, const ServicePortPlan& plan) {
-  const auto counts = count_backends(plan);
-  auto& figures = all[plan.key];
-  figures.key = plan.key;
-  figures.cluster.eligible = counts.cluster;
-  if (names_local(plan.policy)) {
-    figures.local = {.eligible = counts.local, .programmed = figures.local ? figures.local->programmed : 0};
-  }
 }
 
 }  // namespace
@@ -375,173 +309,9 @@ std::optional<std::chrono::milliseconds> Tables::retry_in() const {
   return first_pause * (1U << std::min(failures_, most_doublings));
 }
 
-// ---- Addresses and ranges that belong to no one service. ----
-
-error_code Tables::put_frontend(const lb_frontend_key& key, const lb_frontend& value) {
-  const auto before = frontends_.find(key);
-  if (const error_code error = frontends_.put(key, value)) return error;
-  if (before) count_cluster_address(key, *before, -1);
-  count_cluster_address(key, value, 1);
-  return {};
-}
-
-error_code Tables::remove_frontend(const lb_frontend_key& key) {
-  const auto before = frontends_.find(key);
-  if (const error_code error = frontends_.erase(key)) return error;
-  if (before) count_cluster_address(key, *before, -1);
-  return {};
-}
-
-void Tables::count_cluster_address(const lb_frontend_key& key, const lb_frontend& value, int change) {
-  if (value.kind != LB_CLUSTER_IP) return;
-  const lb_address_key address = address_of(key.address);
-  std::uint32_t& count = cluster_addresses_[address];
-  count += static_cast<std::uint32_t>(change);
-  if (count == 0) cluster_addresses_.erase(address);
-  touched_addresses_.insert(address);
-}
-
-error_code Tables::write_address(const lb_address_key& key) {
-  lb_address value{};
-  value.check = lb_address_check(&key);
-  if (const auto ours = node_addresses_.find(key); ours != node_addresses_.end()) {
-    value.kind = ours->second;
-  } else if (cluster_addresses_.contains(key)) {
-    value.kind = LB_CLUSTER_ADDRESS;
-  } else {
-    return addresses_.erase(key);
-  }
-  return addresses_.put(key, value);
-}
-
-// After all frontends of the batch have come, so that a port which comes with its service is never refused.
-void Tables::write_cluster_addresses() {
-  error_code error;
-  for (const lb_address_key& key : std::exchange(touched_addresses_, {})) {
-    if (const error_code failed = write_address(key)) error = failed;
-  }
-  if (error) tell_addresses(error);
-}
-
-void Tables::set_addresses(std::vector<NodeAddress> addresses) {
-  node_addresses_.clear();
-  for (const NodeAddress& each : addresses) {
-    lb_address_key key{};
-    std::memcpy(static_cast<void*>(key.address), each.address.bytes.data(), sizeof(key.address));
-    node_addresses_.insert_or_assign(key, each.kind);
-  }
-  addresses_pending_ = true;
-  write_addresses();
-}
-
-void Tables::write_addresses() {
-  if (!started_ || !addresses_pending_) return;
-  Addresses keys;
-  for (const auto& [key, kind] : node_addresses_) keys.insert(key);
-  for (const auto& [key, count] : cluster_addresses_) keys.insert(key);
-  for (const auto& [key, value] : addresses_.held()) keys.insert(key);
-  error_code error;
-  for (const lb_address_key& key : keys) {
-    if (const error_code failed = write_address(key)) error = failed;
-  }
-  tell_addresses(error);
-}
-
-void Tables::tell_addresses(const error_code& error) {
-  addresses_pending_ = static_cast<bool>(error);
-  const std::string reason =
-      error ? fmt::format("its addresses and the ClusterIPs cannot be written (lb_addresses holds {}): {}",
-                          addresses_.limit(), error.message())
-            : std::string();
-  if (std::exchange(told_["Node"], reason) != reason && error) {
-    complain_({.object = "Node", .where = {}, .reason = reason});
-  }
-}
-
-void Tables::set_ranges(std::uint32_t list, const std::vector<k8s::Prefix>& ranges) {
-  auto keys = range_keys(ranges, list);
-  const auto [wanted, first] = wanted_ranges_.try_emplace(list);
-  if (!first && std::ranges::equal(wanted->second, keys, maps::EqualBytes())) return;
-  wanted->second = std::move(keys);
-  ranges_pending_ = true;
-  write_ranges();
-}
-
-void Tables::write_ranges() {
-  if (!started_ || !ranges_pending_) return;
-  error_code error;
-  std::vector<lb_range_key> gone;
-  for (const auto& [key, value] : ranges_.held()) {
-    const auto list = wanted_ranges_.find(key.service);
-    if (list != wanted_ranges_.end() && !contains(list->second, key)) gone.push_back(key);
-  }
-  for (const auto& [list, keys] : wanted_ranges_) {
-    for (const lb_range_key& key : keys) {
-      if (const error_code failed = ranges_.put(key, {.service = list})) error = failed;
-    }
-  }
-  for (const lb_range_key& key : gone) {
-    if (const error_code failed = ranges_.erase(key)) error = failed;
-  }
-  ranges_pending_ = static_cast<bool>(error);
-  const auto reason =
-      error ? "the ranges of pods and ClusterIPs cannot be written: " + error.message() : std::string();
-  if (std::exchange(told_["ranges"], reason) != reason && error) {
-    complain_({.object = "Node", .where = {}, .reason = reason});
-  }
-}
-
-std::vector<Fill> Tables::fills() const {
-  const auto used = [](const auto& pool) { return std::uint64_t{pool.limit()} - pool.available(); };
-  return {{.map = "lb_frontends", .used = frontends_.held().size(), .limit = frontends_.limit()},
-          {.map = "lb_services",
-           .used = used(space_.service_pool()) - 1,
-           .limit = space_.service_pool().limit() - 1U,
-           .retired = space_.retired_services()},
-          {.map = "lb_backends",
-           .used = used(space_.backend_pool()) - 1,
-           .limit = space_.backend_pool().limit() - 1U,
-           .retired = space_.retired_backends()},
-          {.map = "lb_slots",
-           .used = used(space_.slot_arena()),
-           .limit = space_.slot_arena().limit(),
-           .retired = space_.retired_slots()},
-          {.map = "lb_ranges", .used = ranges_.held().size(), .limit = ranges_.limit()},
-          {.map = "lb_addresses", .used = addresses_.held().size(), .limit = addresses_.limit()}};
-}
-
 bool Tables::failed(const std::string& service) const {
   const auto found = pending_.find(service);
   return found != pending_.end() && found->second.pause == Pause::failed;
-}
-
-ExtentFigures Tables::extents() const {
-  ExtentFigures figures{.longest_free = space_.slot_arena().largest()};
-  for (const auto& [service, ports] : services_) {
-    for (const auto& port : ports) {
-      figures.used += (port->cluster.count > 0 ? 1U : 0U) + (port->local.count > 0 ? 1U : 0U);
-    }
-  }
-  return figures;
-}
-
-// Ports that could not be written have a plan and perhaps no state; all others have what they were planned.
-std::pair<std::vector<ServiceFigures>, std::uint64_t> Tables::services(std::size_t most) const {
-  if (most == 0) return {};
-  AllFigures all;
-  for (const auto& [service, ports] : services_) {
-    for (const auto& port : ports) add_figures(all, *port, store_.services.load(port->number).policy);
-  }
-  for (const auto& [service, pending] : pending_) {
-    for (const auto& port : pending.change.ports) add_figures(all, *port);
-  }
-  std::vector<ServiceFigures> first;
-  for (auto& [key, figures] : all) {
-    if (first.size() == most) break;
-    first.push_back(std::move(figures));
-  }
-  const auto left_out = all.size() - first.size();
-  return {std::move(first), left_out};
 }
 
 }  // namespace lb::agent

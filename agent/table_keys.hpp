@@ -1,0 +1,57 @@
+// From plans to what the hashes hold of them. For the files of agent/tables.hpp alone.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "agent/plan.hpp"
+#include "maps/abi.h"
+#include "maps/mirror.hpp"
+
+namespace lb::agent {
+
+[[nodiscard]] inline lb_frontend_key key_of(const ServicePortKey& service, const FrontendPlan& frontend) {
+  lb_frontend_key key{};
+  std::memcpy(static_cast<void*>(key.address), frontend.address.bytes.data(), sizeof(key.address));
+  key.port = frontend.port;
+  key.protocol = service.protocol;
+  return key;
+}
+
+[[nodiscard]] inline lb_address_key address_of(const __u8 (&bytes)[16]) {
+  lb_address_key key{};
+  std::memcpy(static_cast<void*>(key.address), static_cast<const void*>(bytes), sizeof(key.address));
+  return key;
+}
+
+[[nodiscard]] inline lb_frontend frontend_of(const lb_frontend_key& key, const FrontendPlan& plan,
+                                             std::uint32_t number) {
+  lb_frontend frontend{};
+  frontend.service = number;
+  frontend.kind = plan.kind;
+  frontend.check = lb_frontend_check(&key);
+  return frontend;
+}
+
+template <class Key>
+[[nodiscard]] bool contains(const std::vector<Key>& keys, const Key& key) {
+  return std::ranges::any_of(keys, [&](const auto& other) { return maps::EqualBytes()(key, other); });
+}
+
+/// The number's 32 bits come first in the trie.
+[[nodiscard]] inline std::vector<lb_range_key> range_keys(const std::vector<k8s::Prefix>& ranges,
+                                                          std::uint32_t number) {
+  std::vector<lb_range_key> keys;
+  for (const k8s::Prefix& range : ranges) {
+    lb_range_key key{};
+    key.prefix = 32U + range.length;
+    key.service = number;
+    std::memcpy(static_cast<void*>(key.address), range.address.bytes.data(), sizeof(key.address));
+    keys.push_back(key);
+  }
+  return keys;
+}
+
+}  // namespace lb::agent
