@@ -1,4 +1,4 @@
-// The side with sockets: requests to the API servers over TLS and HTTP/1.1. OpenSSL stays in http_client.cpp.
+// The side with sockets: requests to the API servers over TLS and HTTP/1.1.
 #pragma once
 
 #include <chrono>
