@@ -60,12 +60,7 @@ LB_FUNCTION enum lb_outcome lb_related(struct lb_work *work)
 /* A later fragment goes where the first one went; it opens nothing and proves nothing. */
 static __always_inline enum lb_outcome lb_later_fragment(struct lb_work *work)
 {
-	enum lb_outcome outcome;
-
-	if (!lb_fragment_find(&work->packet))
-		return LB_OUTCOME_fragment;
-	outcome = lb_related(work);
-	return outcome == LB_OUTCOME_unrelated ? LB_OUTCOME_fragment : outcome;
+	return lb_fragment_find(&work->packet) ? lb_related(work) : LB_OUTCOME_fragment;
 }
 
 /* ---- What belongs to no service, on its way past us. ---- */

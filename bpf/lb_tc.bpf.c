@@ -8,6 +8,7 @@
 #define LB_CT_CONTEXT struct __sk_buff
 
 #include "balance.h"
+#include "early.h"
 #include "icmp.h"
 #include "plain.h"
 #include "reject.h"
@@ -72,6 +73,11 @@ static __always_inline enum lb_outcome lb_redirectable(struct __sk_buff *skb, st
 	return lb_too_big(skb, work) ? LB_OUTCOME_too_big : outcome;
 }
 
+static __always_inline int lb_is_rewritten(enum lb_outcome outcome)
+{
+	return lb_action(outcome) == LB_ACTION_STACK || lb_action(outcome) == LB_ACTION_REDIRECT;
+}
+
 /* Checks what only the packet's size can tell, and rewrites it: the outcome that is final. */
 static __always_inline enum lb_outcome lb_carry(struct __sk_buff *skb, struct lb_work *work,
 						enum lb_outcome outcome)
@@ -83,13 +89,31 @@ static __always_inline enum lb_outcome lb_carry(struct __sk_buff *skb, struct lb
 		outcome = lb_redirectable(skb, work, outcome);
 		hops = LB_COUNT_HOP;
 	}
-	if (lb_action(outcome) != LB_ACTION_REDIRECT && lb_action(outcome) != LB_ACTION_STACK)
+	if (!lb_is_rewritten(outcome))
 		return outcome;
 	if (outcome == LB_OUTCOME_icmp_stack || outcome == LB_OUTCOME_icmp_redirect)
 		failed = lb_icmp_rewrite(skb, work, hops);
 	else
 		failed = lb_skb_rewrite(skb, work, hops);
 	return failed ? LB_OUTCOME_rewrite_failed : outcome;
+}
+
+/*
+ * A datagram's fragments in the order in which they can be translated. One that was kept looks once more: its first may have
+ * come meanwhile, and have found no copy.
+ */
+static __always_inline enum lb_outcome lb_in_order(struct __sk_buff *skb, struct lb_work *work,
+						   enum lb_outcome outcome)
+{
+	if (work->packet.part == LB_LATER_FRAGMENT && outcome == LB_OUTCOME_fragment &&
+	    lb_early_keep(skb, work))
+		return lb_later_fragment(work);
+	if (work->packet.part != LB_FIRST_FRAGMENT || !lb_is_rewritten(outcome) ||
+	    !lb_early_release(skb, work))
+		return outcome;
+	if (lb_opened(outcome))
+		lb_count(outcome);
+	return LB_OUTCOME_first_late;
 }
 
 static __always_inline int lb_tc_any(struct __sk_buff *skb, enum lb_hook hook, enum lb_bool missed)
@@ -102,7 +126,7 @@ static __always_inline int lb_tc_any(struct __sk_buff *skb, enum lb_hook hook, e
 	work->mtu = 0;
 	outcome = lb_skb_parse(skb, &work->packet);
 	if (outcome == LB_FINE)
-		outcome = lb_carry(skb, work, lb_balance(skb, hook, work));
+		outcome = lb_carry(skb, work, lb_in_order(skb, work, lb_balance(skb, hook, work)));
 	else if (outcome == LB_OUTCOME_other_protocol)
 		outcome = lb_foreign(work);
 	lb_count(outcome);

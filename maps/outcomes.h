@@ -47,6 +47,7 @@
 	X(too_big, ANSWER, "larger than the way out allows: the sender is told the size")                    \
 	X(hop_limit, PASS, "TTL or hop limit used up: the stack answers")                                    \
 	X(rewrite_failed, DROP, "the kernel refused to change the packet")                                   \
+	X(first_late, DROP, "first fragment of a datagram, behind others: seen again, and they behind it")   \
 	X(answer_limited, EVENT, "no ICMP answer: more than a thousand in this second on this CPU")          \
 	X(answer_refused, EVENT, "no ICMP answer: to such a sender, or from such a packet, none is allowed") \
 	X(midstream, EVENT, "TCP without a flow and without SYN, given a backend all the same")              \
@@ -58,6 +59,8 @@
 	X(flow_replaced, EVENT, "a new connection straight to a backend ended a dead flow on its tuple")     \
 	X(answered_reset, EVENT, "refused by a TCP reset")                                                   \
 	X(check_failed, EVENT, "a value read from a hash was not its key's, and was not believed")           \
+	X(early_kept, EVENT, "a fragment came before the first of its datagram: a copy waits for that")      \
+	X(early_sent, EVENT, "a copy of such a fragment, seen again behind the first of its datagram")       \
 	X(socket_translated, CALL, "connect or send to a service, given a backend")                          \
 	X(socket_kept, CALL, "send to a service, kept on the socket's backend")                              \
 	X(socket_refused, CALL, "connect or send refused: no endpoint, or no such port")                     \

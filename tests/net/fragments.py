@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 """Sends datagrams in fragments that scapy made, in orders that a kernel does not send in.
 
-usage: fragments.py SOURCE PORT DESTINATION PORT SIZE ORDER...: for each ORDER one datagram of SIZE bytes; the byte at N is
-(N * 7 + N // 256) % 256. Orders: in-order, rest-reversed (the first comes first), rotated (the first comes last), reversed.
+usage: fragments.py SOURCE PORT DESTINATION PORT SIZE NUMBER ORDER: one datagram of SIZE bytes, whose identification is NUMBER;
+the byte at N is (N * 7 + N // 256) % 256. Orders: in-order, rest-reversed (the first comes first), rotated (the first comes
+last), reversed.
 """
 import logging
 import socket
@@ -34,9 +35,8 @@ def main():
     source, destination = (sys.argv[1], int(sys.argv[2])), (sys.argv[3], int(sys.argv[4]))
     family = socket.AF_INET6 if ":" in destination[0] else socket.AF_INET
     sender = socket.socket(family, socket.SOCK_RAW, socket.IPPROTO_RAW)
-    for number, order in enumerate(sys.argv[6:]):
-        for part in ORDERS[order](datagram(source, destination, int(sys.argv[5]), 7000 + number)):
-            sender.sendto(raw(part), (destination[0], 0))
+    for part in ORDERS[sys.argv[7]](datagram(source, destination, int(sys.argv[5]), int(sys.argv[6]))):
+        sender.sendto(raw(part), (destination[0], 0))
 
 
 if __name__ == "__main__":

@@ -108,7 +108,7 @@ std::vector<Struct> structs() {
 }
 
 /// What programs keep for themselves between two of their own calls; the agent never reads it.
-const std::set<std::string> scratch{"lb_work", "lb_way_out"};
+const std::set<std::string> scratch{"lb_work", "lb_way_out", "lb_early", "lb_early_index"};
 
 /// The kernel gives these no BTF; so they are known by name.
 const std::set<std::string> without_btf{"lb_ports"};

@@ -20,6 +20,7 @@ namespace lb::test {
 namespace {
 
 constexpr char sum_letter = 'z';
+constexpr std::uint32_t flood = 256;
 constexpr auto longest_wait = std::chrono::seconds(5);
 
 bool is_letter(char c) { return c > 'f' && c <= 'z'; }
@@ -182,6 +183,7 @@ class Runner {
     Run run;
     run.hook = trial.hook;
     run.device = world_.device(trial.device);
+    if (trial.verb == "flood") run.repeat = flood;
     if (trial.hook != Hook::xdp) run.flags = skb_flags_;
     auto verdict = world_.programs().run(run, packet);
     ++result_.packets;

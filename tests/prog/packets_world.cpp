@@ -111,6 +111,16 @@ void World::fill_devices() {
   }
 }
 
+/// The index alone says where copies of fragments are.
+void World::forget_early() {
+  const int map = programs_.map("lb_early_index");
+  const auto info = maps::map_info(map);
+  if (!info) throw std::runtime_error("there is no lb_early_index");
+  const std::vector<std::uint8_t> nothing(info->value_size);
+  const std::uint32_t zero = 0;
+  must(maps::raw::put(map, &zero, nothing.data(), maps::Put::any));
+}
+
 void World::reset() {
   sockets_.clear();
   clear_flows();
@@ -119,6 +129,7 @@ void World::reset() {
   erase_if(programs_.ranges, [](const lb_range&) { return true; });
   erase_if(programs_.affinity, [](const lb_affinity&) { return true; });
   erase_if(programs_.fragments, [](const lb_fragment&) { return true; });
+  forget_early();
   for (const auto& [name, number] : services_) programs_.services.store(number, {});
   for (const auto& [name, id] : backends_) programs_.backends.store(id, {});
   services_.clear();

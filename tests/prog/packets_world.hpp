@@ -69,6 +69,7 @@ class World {
   void check_states(const Words& words);
   void sleep(const Words& words);
   void clear_flows();
+  void forget_early();
 
   NetNamespace network_;
   Programs programs_;
