@@ -2,8 +2,11 @@
 #include "agent/publisher.hpp"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstring>
+#include <iterator>
 #include <numeric>
 #include <utility>
 
@@ -26,6 +29,7 @@ struct Publisher::Draft {
   std::vector<std::uint32_t> local_slots;
   Extent cluster;
   Extent local;
+  BackendCounts counts;
 
   void clear() {
     for (auto* list : {&ids, &created, &changed, &revived, &leftover, &cluster_slots, &local_slots})
@@ -64,8 +68,51 @@ bool same_state(const lb_backend& left, const lb_backend& right) {
          left.serving == right.serving && left.weight == right.weight;
 }
 
+/// For 100,000 that are nearly all as they were: all of it is compared, whatever the first field says,
+/// because a branch a field costs more than the fields.
+bool equal(const BackendPlan& left, const BackendPlan& right) {
+  using Words = std::array<std::uint64_t, 2>;
+  const auto mine = std::bit_cast<Words>(left.address.bytes);
+  const auto other = std::bit_cast<Words>(right.address.bytes);
+  const auto difference = [](auto one, auto two) { return static_cast<std::uint64_t>(one ^ two); };
+  return (difference(mine[0], other[0]) | difference(mine[1], other[1]) | difference(left.port, right.port) |
+          difference(left.locality, right.locality) | difference(left.in_cluster, right.in_cluster) |
+          difference(left.in_local, right.in_local) | difference(left.serving, right.serving) |
+          difference(left.weight, right.weight)) == 0;
+}
+
 bool in_set(const BackendPlan& backend, lb_scope scope) {
   return backend.weight > 0 && (scope == LB_LOCAL ? backend.in_local : backend.in_cluster);
+}
+
+/// The backends of one set before they are slots.
+struct Members {
+  std::uint32_t count = 0;
+  std::uint32_t weights = 0;  ///< their sum
+  unsigned divisor = 0;       ///< the greatest that all their weights have in common; 0: there are none
+
+  /// 0: not in it. Branches only where weights differ: who is in a set is a mix that no branch predictor
+  /// learns.
+  void add(unsigned weight) {
+    count += weight > 0 ? 1 : 0;
+    weights += weight;
+    const unsigned other = weight > 0 ? weight : divisor;
+    if (other != divisor) divisor = std::gcd(divisor, other);
+  }
+};
+
+struct BothSets {
+  Members cluster;
+  Members local;
+};
+
+BothSets sets_of(const ServicePortPlan& plan) {
+  BothSets sets;
+  for (const BackendPlan& backend : plan.backends) {
+    sets.cluster.add(backend.in_cluster ? backend.weight : 0);
+    sets.local.add(backend.in_local ? backend.weight : 0);
+  }
+  return sets;
 }
 
 void table_of(const ServicePortPlan& plan, lb_scope scope, const std::vector<std::uint32_t>& ids,
@@ -78,35 +125,32 @@ void table_of(const ServicePortPlan& plan, lb_scope scope, const std::vector<std
   maglev_slots(members, size, slots);
 }
 
-}  // namespace
-
-void slots_of(const ServicePortPlan& plan, lb_scope scope, const std::vector<std::uint32_t>& ids,
-              std::uint32_t maglev, std::vector<std::uint32_t>& slots) {
+/// Each backend as often as its weight says, reduced by the weights' common divisor; or a table of `maglev`
+/// slots, where the service asks for that. `ids` runs beside plan.backends.
+void slots_of(const ServicePortPlan& plan, lb_scope scope, const Members& members,
+              const std::vector<std::uint32_t>& ids, std::uint32_t maglev,
+              std::vector<std::uint32_t>& slots) {
   if (plan.policy.selection == LB_MAGLEV) return table_of(plan, scope, ids, maglev, slots);
-  unsigned divisor = 0;
-  std::size_t total = 0;
-  for (const BackendPlan& backend : plan.backends) {
-    if (!in_set(backend, scope)) continue;
-    total += backend.weight;
-    if (backend.weight != divisor) divisor = std::gcd(divisor, unsigned{backend.weight});
-  }
   slots.clear();
-  if (divisor == 0) return;
-  slots.reserve(total / divisor);
-  for (std::size_t at = 0; at < ids.size(); ++at) {
-    const BackendPlan& backend = plan.backends[at];
-    if (!in_set(backend, scope)) continue;
-    for (unsigned times = backend.weight / divisor; times > 0; --times) slots.push_back(ids[at]);
+  if (members.count == 0) return;
+  slots.resize(members.weights / members.divisor + 1);
+  auto slot = slots.begin();
+  auto id = ids.begin();
+  for (const BackendPlan& backend : plan.backends) {
+    const unsigned times = in_set(backend, scope) ? backend.weight / members.divisor : 0;
+    *slot = *id;  // the next one takes this place where `times` is 0: again no branch on who is in
+    for (unsigned more = 1; more < times; ++more) slot[more] = *id;
+    slot += times;
+    ++id;
   }
+  slots.pop_back();
 }
 
+}  // namespace
+
 BackendCounts count_backends(const ServicePortPlan& plan) {
-  BackendCounts counts;
-  for (const BackendPlan& backend : plan.backends) {
-    counts.cluster += in_set(backend, LB_CLUSTER) ? 1 : 0;
-    counts.local += in_set(backend, LB_LOCAL) ? 1 : 0;
-  }
-  return counts;
+  const BothSets sets = sets_of(plan);
+  return {.cluster = sets.cluster.count, .local = sets.local.count};
 }
 
 Publisher::Publisher(const maps::Store& store, Space& space, std::uint32_t maglev)
@@ -114,7 +158,8 @@ Publisher::Publisher(const maps::Store& store, Space& space, std::uint32_t magle
 
 Publisher::~Publisher() = default;
 
-Shortage Publisher::publish(ServiceState& state, const ServicePortPlan& plan) {
+Shortage Publisher::publish(ServiceState& state, const std::shared_ptr<const ServicePortPlan>& published) {
+  const ServicePortPlan& plan = *published;
   Draft& draft = *draft_;
   draft.clear();
   match(state, plan, draft);
@@ -127,9 +172,10 @@ Shortage Publisher::publish(ServiceState& state, const ServicePortPlan& plan) {
   if (draft.local != state.local) space_.retire(state.local);
   for (const std::uint32_t id : draft.leftover) end_backend(id);
   state.ids = draft.ids;
+  state.plan = published;
   state.cluster = draft.cluster;
   state.local = draft.local;
-  state.counts = count_backends(plan);
+  state.counts = draft.counts;
   return Shortage::none;
 }
 
@@ -139,27 +185,34 @@ void Publisher::withdraw(ServiceState& state) {
   space_.retire(std::exchange(state.cluster, {}));
   space_.retire(std::exchange(state.local, {}));
   for (const std::uint32_t id : std::exchange(state.ids, {})) end_backend(id);
+  state.plan.reset();
 }
 
 // Most changes touch few of many backends, and the order is stable: what is equal at both ends is passed
-// over, and only the middle is looked up.
+// over, and only the middle is looked up. What is as in the plan before is not even read: the map's memory is
+// the dearest of all that is passed through here.
 void Publisher::match(const ServiceState& state, const ServicePortPlan& plan, Draft& draft) {
+  const auto& ids = state.ids;
   const auto& backends = plan.backends;
-  const std::size_t shorter = std::min(state.ids.size(), backends.size());
-  draft.ids.assign(backends.size(), 0);
-  const auto same = [&](std::size_t old, std::size_t at) {
-    const lb_backend found = store_.backends.load(state.ids[old]);
-    const lb_backend wanted = backend_of(backends[at], state.number);
-    if (!same_endpoint(found, wanted)) return false;
-    draft.ids[at] = state.ids[old];
-    if (!same_state(found, wanted)) draft.changed.push_back(static_cast<std::uint32_t>(at));
+  const BackendPlan* before = state.plan ? state.plan->backends.data() : nullptr;
+  const auto same = [&](const std::uint32_t& id, const BackendPlan& wanted) {
+    if (before != nullptr && equal(before[&id - ids.data()], wanted)) return true;
+    const lb_backend found = store_.backends.load(id);
+    const lb_backend next = backend_of(wanted, state.number);
+    if (!same_endpoint(found, next)) return false;
+    if (!same_state(found, next)) {
+      draft.changed.push_back(static_cast<std::uint32_t>(&wanted - backends.data()));
+    }
     return true;
   };
-  while (draft.prefix < shorter && same(draft.prefix, draft.prefix)) ++draft.prefix;
-  while (draft.prefix + draft.suffix < shorter &&
-         same(state.ids.size() - 1 - draft.suffix, backends.size() - 1 - draft.suffix)) {
-    ++draft.suffix;
-  }
+  const auto front = std::mismatch(ids.begin(), ids.end(), backends.begin(), backends.end(), same);
+  const auto back = std::mismatch(ids.rbegin(), std::make_reverse_iterator(front.first), backends.rbegin(),
+                                  std::make_reverse_iterator(front.second), same);
+  draft.prefix = static_cast<std::size_t>(front.first - ids.begin());
+  draft.suffix = static_cast<std::size_t>(back.first - ids.rbegin());
+  draft.ids.assign(ids.begin(), front.first);
+  draft.ids.resize(backends.size() - draft.suffix);
+  draft.ids.insert(draft.ids.end(), back.first.base(), ids.end());
   match_middle(state, plan, draft);
 }
 
@@ -196,8 +249,10 @@ Shortage Publisher::reserve(const ServiceState& state, const ServicePortPlan& pl
     for (const std::uint32_t id : draft.revived) space_.retire_backend(id);
     return Shortage::backends;
   }
-  slots_of(plan, LB_CLUSTER, draft.ids, maglev_, draft.cluster_slots);
-  slots_of(plan, LB_LOCAL, draft.ids, maglev_, draft.local_slots);
+  const BothSets sets = sets_of(plan);
+  draft.counts = {.cluster = sets.cluster.count, .local = sets.local.count};
+  slots_of(plan, LB_CLUSTER, sets.cluster, draft.ids, maglev_, draft.cluster_slots);
+  slots_of(plan, LB_LOCAL, sets.local, draft.ids, maglev_, draft.local_slots);
   if (reserve_extent(state.cluster, draft.cluster_slots, draft.cluster) &&
       reserve_extent(state.local, draft.local_slots, draft.local)) {
     return Shortage::none;
@@ -247,7 +302,8 @@ void Publisher::write_backends(const ServiceState& state, const ServicePortPlan&
 
 void Publisher::write_extent(Extent current, Extent next, const std::vector<std::uint32_t>& ids) {
   if (next == current) return;
-  for (std::uint32_t at = 0; at < next.count; ++at) store_.slots.store(next.first + at, ids[at]);
+  std::uint32_t slot = next.first;
+  for (const std::uint32_t id : ids) store_.slots.store(slot++, id);
 }
 
 // A reader loads the policy, which names the set, and then the set: a set that the old or the new policy
@@ -281,10 +337,8 @@ void Publisher::end_backend(std::uint32_t id) {
 
 bool Publisher::holds(Extent extent, const std::vector<std::uint32_t>& ids) const {
   if (extent.count != ids.size()) return false;
-  for (std::uint32_t at = 0; at < extent.count; ++at) {
-    if (store_.slots.load(extent.first + at) != ids[at]) return false;
-  }
-  return true;
+  return std::ranges::all_of(
+      ids, [this, slot = extent.first](std::uint32_t id) mutable { return store_.slots.load(slot++) == id; });
 }
 
 }  // namespace lb::agent

@@ -30,7 +30,8 @@ using Ranges = boost::unordered_flat_set<lb_range_key, maps::HashBytes, maps::Eq
 struct ServiceState {
   ServicePortKey key;
   std::uint32_t number = 0;
-  std::vector<std::uint32_t> ids;  ///< of its backends, in the order of the plan
+  std::vector<std::uint32_t> ids;               ///< of its backends, in the order of the plan
+  std::shared_ptr<const ServicePortPlan> plan;  ///< as this agent published it last; null: another agent did
   maps::Extent cluster;
   maps::Extent local;
   BackendCounts counts;                    ///< since this agent published it
@@ -50,7 +51,8 @@ class Publisher {
   ~Publisher();
 
   /// All or nothing. Touches nothing that a reader can see before everything is there.
-  [[nodiscard]] Shortage publish(ServiceState& state, const ServicePortPlan& plan);
+  [[nodiscard]] Shortage publish(ServiceState& state,
+                                 const std::shared_ptr<const ServicePortPlan>& published);
   /// The service has no frontends any more: empties its sets, ends its backends, and retires all but the
   /// number.
   void withdraw(ServiceState& state);
@@ -75,10 +77,5 @@ class Publisher {
   std::uint32_t maglev_;
   std::unique_ptr<Draft> draft_;  ///< of the last publication; its memory serves the next
 };
-
-/// The slots of one set: each backend as often as its weight says, reduced by the weights' common divisor; or
-/// a table of `maglev` slots, where the service asks for that. `ids` runs beside plan.backends.
-void slots_of(const ServicePortPlan& plan, lb_scope scope, const std::vector<std::uint32_t>& ids,
-              std::uint32_t maglev, std::vector<std::uint32_t>& slots);
 
 }  // namespace lb::agent

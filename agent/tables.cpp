@@ -127,14 +127,15 @@ void Tables::erase_frontend(Work& work, ServiceState& state, const lb_frontend_k
 }
 
 void Tables::publish_ports(Work& work) {
-  for (const auto& port : work.change.ports) publish_port(work, *port);
+  for (const auto& port : work.change.ports) publish_port(work, port);
 }
 
-void Tables::publish_port(Work& work, const ServicePortPlan& plan) {
+void Tables::publish_port(Work& work, const std::shared_ptr<const ServicePortPlan>& planned) {
+  const ServicePortPlan& plan = *planned;
   ServiceState* state = find_state(work.change.service, plan.key);
   if (state == nullptr) state = create_state(work, plan);
   if (state == nullptr || !add_ranges(work, *state, plan)) return;
-  switch (publisher_.publish(*state, plan)) {
+  switch (publisher_.publish(*state, planned)) {
     case Shortage::none:
       static_cast<void>(remove_ranges(work, *state, range_keys(plan.source_ranges, state->number)));
       return point_frontends(work, *state, plan);

@@ -109,7 +109,7 @@ class Tables final : public PlanSink {
   void run(std::vector<PlanChange> changes);
   void remove_frontends(Work& work, const Claims& claims);
   void publish_ports(Work& work);
-  void publish_port(Work& work, const ServicePortPlan& plan);
+  void publish_port(Work& work, const std::shared_ptr<const ServicePortPlan>& planned);
   void point_frontends(Work& work, ServiceState& state, const ServicePortPlan& plan);
   void finish(Work& work);
   void retire_ports(Work& work);

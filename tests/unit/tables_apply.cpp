@@ -226,8 +226,9 @@ TEST_CASE("slots follow the weights, reduced to the smallest numbers; weight 0 d
   CHECK(cluster_of(kernel, 1) == std::multiset<std::uint8_t>{1, 2, 2, 4, 4, 4});
   const lb_backend draining = kernel.backends.load(3);
   CHECK((draining.address[15] == 3 && draining.in_cluster == LB_NO && draining.serving == LB_YES));
-  plan->backends = {backend(1, 10), backend(2, 10)};
-  agent.tables.apply(Batch::changes, {change(plan)});
+  const auto equal = service("web", 1, {});
+  equal->backends = {backend(1, 10), backend(2, 10)};
+  agent.tables.apply(Batch::changes, {change(equal)});
   CHECK(cluster_of(kernel, 1) == std::multiset<std::uint8_t>{1, 2});
   CHECK(kernel.backends.load(2).weight == 10);
 }
