@@ -162,11 +162,12 @@ lb_locality locality(Traits traits) {
   return static_cast<lb_locality>(std::max(local, zone));
 }
 
-/// One that has ended is in no set, keeps no flow, and gives way to any other of the same address. One that
-/// is not ready yet may not be left out: it counts before a terminating one of another slice (SEM-4).
-bool can_matter(const k8s::Endpoint& endpoint) {
-  return endpoint.ready || endpoint.serving || !endpoint.terminating;
-}
+/// No set, no flow and no command has one that is neither: the slice is told anew when it comes to be.
+bool is_of_use(const k8s::Endpoint& endpoint) { return endpoint.ready || endpoint.serving; }
+
+/// One that has ended gives way to any other of the same address. One that is not of use yet may not be left
+/// out: it counts before a terminating one of another slice (SEM-4).
+bool can_matter(const k8s::Endpoint& endpoint) { return is_of_use(endpoint) || !endpoint.terminating; }
 
 std::string_view find_label(const Labels& labels, std::string_view key) {
   const auto found =
@@ -198,7 +199,12 @@ class CompactSlice::Builder {
     lists_.emplace(std::vector<std::uint32_t>{}, 0);
   }
 
+  /// Of one that is not of use, that its address is taken is all that counts.
   void add(const k8s::Endpoint& endpoint) {
+    if (!is_of_use(endpoint)) {
+      slice_.endpoints_.push_back({.address = endpoint.address});
+      return;
+    }
     std::vector<std::uint32_t> labels;
     for (const auto& [key, value] : endpoint.topology) {
       labels.push_back(string(key));
@@ -262,7 +268,7 @@ std::string CompactSlice::append(const ServicePortKey& key, std::string_view por
     if (port.name != port_name || static_cast<int>(port.protocol) != static_cast<int>(key.protocol)) continue;
     if (port.port == 0) continue;
     for (const auto& endpoint : endpoints_) {
-      if (is_service(endpoint, port, view)) {
+      if (endpoint.conditions != 0 && is_service(endpoint, port, view)) {
         if (skipped++ == 0) first = maps::socket_text(endpoint.address.bytes, port.port);
         continue;
       }

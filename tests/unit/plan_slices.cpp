@@ -233,5 +233,49 @@ TEST_CASE("an endpoint that has ended is not kept, one that is not ready yet is"
   CHECK(std::ranges::any_of(other, [](const auto& line) { return line.starts_with("backend"); }));
 }
 
+TEST_CASE("of an endpoint that is neither ready nor serving the address alone is kept") {
+  const auto bare = agent::CompactSlice(slice("a", {"10.1.0.1 unready unserving"}));
+  CHECK(agent::CompactSlice(
+            slice("a", {"10.1.0.1 unready unserving node=n zone=z for-zone=z label=rack:r"})) == bare);
+  CHECK_FALSE(bare.names_node("n"));
+  const agent::CompactSlice serving(slice("a", {"10.1.0.1 unready node=n"}));
+  CHECK(serving.names_node("n"));
+  CHECK_FALSE(serving == bare);
+}
+
+TEST_CASE("endpoints elsewhere, and those of Services that are not ours, wait for a change that needs them") {
+  Record record;
+  agent::Cluster cluster("this", {}, record, nullptr);
+  auto local = service();
+  local.internal_policy = k8s::TrafficPolicy::local;
+  cluster.upsert(local);
+  auto foreign = service();
+  foreign.key.name = "foreign";
+  foreign.cluster_ips = {address("10.96.0.11")};
+  foreign.other_proxy = true;
+  cluster.upsert(foreign);
+  cluster.upsert(slice("a", {"10.1.0.1 node=peer", "10.1.0.2 unready unserving terminating"}));
+  for (const auto* name : {"foreign", "unknown"}) {
+    auto of_another = slice(name, {"10.1.0.3 node=peer", "10.1.0.4 unready unserving terminating"});
+    of_another.service = name;
+    cluster.upsert(of_another);
+  }
+  cluster.synced();
+  CHECK(cluster.counts().endpoints == 3);
+  CHECK(record.services.size() == 1);
+  local.internal_policy = k8s::TrafficPolicy::cluster;
+  cluster.upsert(local);
+  foreign.other_proxy = false;
+  cluster.upsert(foreign);
+  foreign.key.name = "unknown";
+  foreign.cluster_ips = {address("10.96.0.12")};
+  cluster.upsert(foreign);
+  cluster.flush();
+  for (const auto* name : {"default/web", "default/foreign", "default/unknown"}) {
+    const auto& backends = record.services.at(name).front()->backends;
+    CHECK(std::ranges::count(backends, true, &agent::BackendPlan::in_cluster) == 1);
+  }
+}
+
 }  // namespace
 }  // namespace lb::test
