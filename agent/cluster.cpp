@@ -155,15 +155,18 @@ void Cluster::labels_known(const k8s::LabelKeys& keys) {
   }
 }
 
-/// They keep what they have until labels_known() touches them again.
+/// They keep what they have until labels_known() touches them again. Load balancers outside are answered all
+/// the same: what is local hangs on no label of other Nodes.
 void Cluster::set_waiting_aside(std::set<std::string>& services) {
   if (!known_labels_) return;
   std::erase_if(services, [this](const std::string& service) {
-    if (std::ranges::includes(*known_labels_, models_.at(service)->peer_labels())) {
+    const auto& model = *models_.at(service);
+    if (std::ranges::includes(*known_labels_, model.peer_labels())) {
       waiting_.erase(service);
       return false;
     }
     waiting_.insert(service);
+    note_health_check(service, model);
     return true;
   });
 }
@@ -264,7 +267,7 @@ void Cluster::publish(Batch batch) {
 }
 
 void Cluster::note_health_check(const std::string& service, const ServiceModel& model) {
-  if (auto check = model.health_check(node_)) {
+  if (auto check = model.health_check(node_, options_)) {
     health_checks_[service] = std::move(*check);
   } else {
     health_checks_.erase(service);

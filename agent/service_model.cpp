@@ -147,9 +147,11 @@ PlanChange ServiceModel::plans() const {
   return change;
 }
 
-std::optional<HealthCheck> ServiceModel::health_check(const NodeView& node) const {
-  if (!service_ || ports_.empty() || service_->type != k8s::ServiceType::load_balancer ||
-      service_->external_policy != k8s::TrafficPolicy::local || service_->health_check_node_port == 0) {
+std::optional<HealthCheck> ServiceModel::health_check(const NodeView& node,
+                                                      const PlanOptions& options) const {
+  if (!service_ || service_->type != k8s::ServiceType::load_balancer ||
+      service_->external_policy != k8s::TrafficPolicy::local || service_->health_check_node_port == 0 ||
+      lb::agent::frame(*service_, node, options).ports.empty()) {
     return std::nullopt;
   }
   HealthCheck check{service_->key, service_->health_check_node_port, {}};

@@ -68,8 +68,10 @@ class ServiceModel {
   void count_no_local(NoLocal& counts) const;
   /// The plans as of the last replan().
   [[nodiscard]] PlanChange plans() const;
-  /// What is told to load balancers outside; none for a service without a health-check node port.
-  [[nodiscard]] std::optional<HealthCheck> health_check(const NodeView& node) const;
+  /// What is told to load balancers outside; none for a service without a health-check node port. Needs no
+  /// frame() and no replan(): its endpoints are known as soon as its slices are.
+  [[nodiscard]] std::optional<HealthCheck> health_check(const NodeView& node,
+                                                        const PlanOptions& options) const;
   /// What is wrong with the object now.
   [[nodiscard]] std::set<std::string> complaints(const Frontends& frontends) const;
 

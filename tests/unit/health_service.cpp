@@ -100,6 +100,40 @@ TEST_CASE("SEM-58 a node without ready endpoints answers 503") {
   CHECK(response.body.find("\"localEndpoints\":0,\"serviceProxyHealthy\":true") != std::string::npos);
 }
 
+TEST_CASE("SEM-58 a service that waits for labels of other Nodes is answered for by its slices") {
+  NoPlans plans;
+  Cluster cluster("n", {}, plans, {});
+  cluster.labels_known({});
+  auto waiting = service();
+  waiting.topology_keys = {"rack"};
+  cluster.upsert(waiting);
+  cluster.synced();
+  REQUIRE(cluster.waits());
+  REQUIRE(cluster.health_checks().contains("default/web"));
+  CHECK(cluster.health_checks().at("default/web") == check_of(0));
+  cluster.upsert(slice("a", {"10.0.1.1 node=n", "10.0.1.2 node=m", "10.0.1.3 node=n unready"}));
+  cluster.flush();
+  REQUIRE(cluster.waits());
+  CHECK(cluster.health_checks().at("default/web") == check_of(1));
+  waiting.external_policy = k8s::TrafficPolicy::cluster;
+  cluster.upsert(waiting);
+  cluster.flush();
+  REQUIRE(cluster.waits());
+  CHECK(cluster.health_checks().empty());
+}
+
+TEST_CASE("SEM-58 a service of another proxy is not answered for, also while it asks for labels") {
+  NoPlans plans;
+  Cluster cluster("n", {}, plans, {});
+  cluster.labels_known({});
+  auto foreign = service();
+  foreign.topology_keys = {"rack"};
+  foreign.other_proxy = true;
+  cluster.upsert(foreign);
+  cluster.synced();
+  CHECK(cluster.health_checks().empty());
+}
+
 TEST_CASE("SEM-62 a node that waits too long to write answers 503, one that is only leaving does not") {
   auto health = healthy();
   health.eligibility(NodeEligibility::leaving);
