@@ -306,6 +306,7 @@ void ApiSource::Follower::keep(LabelKeys labels) {
   }
   const auto before = std::exchange(labels_, std::move(labels));
   if (!before) {
+    if (state_.synced) reflector_.spread(state_.world.now());
     return step();
   }
   LabelKeys still;

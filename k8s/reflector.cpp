@@ -84,10 +84,25 @@ std::string Reflector::accept() const {
   return part.empty() ? text : fmt::format("{},{}", text, json_type);
 }
 
+void Reflector::spread(Time now) { pause(now, crowd_pause()); }
+
 void Reflector::list_anew(Time now) {
   unfinished_ = true;
   start_list();
-  not_before_ = deadline_ = std::max(not_before_, now + jittered(patience_.first_pause));
+  pause(now, jittered(patience_.first_pause) + crowd_pause());
+}
+
+Time Reflector::crowd_pause() {
+  const auto most = static_cast<std::uint32_t>(patience_.crowd.count());
+  return Time(random_() % (most + 1));
+}
+
+/// One that is under way serves: else events that keep coming would put it off for ever.
+void Reflector::pause(Time now, Time length) {
+  if (now >= not_before_) {
+    not_before_ = now + length;
+  }
+  deadline_ = not_before_;
 }
 
 std::optional<ApiRequest> Reflector::begin(Time now) {

@@ -48,7 +48,9 @@ struct Patience {
   Time refused{8'000};      ///< the longest pause while it answers with an error
   Time overloaded{30'000};  ///< the longest pause while it answers 429
   Time absent{60'000};      ///< the pause while it does not have an optional resource
-  Time past{15'000};        ///< so long a server may answer from the past before that is the present (REL-76)
+  Time crowd{
+      3'000};  ///< over so long lists are spread that one event makes all agents want (not at the start)
+  Time past{15'000};  ///< so long a server may answer from the past before that is the present (REL-76)
   std::uint32_t page = 500;   ///< objects in a piece of a list
   std::uint32_t least = 300;  ///< seconds after which the server ends a watch, at least; at most twice that
 };
@@ -86,8 +88,11 @@ class Reflector {
   /// When to call end(End::silent) or, between requests, begin().
   [[nodiscard]] Time deadline() const { return deadline_; }
 
+  /// Before the first request: it waits for a while that dice choose, because the event that calls for it
+  /// calls every agent of the cluster at once.
+  void spread(Time now);
   /// Between requests, whoever hung up: everything is listed and told anew, also what has not changed, after
-  /// a pause, because lists are dear.
+  /// a pause, because lists are dear; and spread.
   void list_anew(Time now);
 
   /// Whether a whole list has ever been told.
@@ -154,6 +159,8 @@ class Reflector {
   void again(Time now, Trouble trouble);
   [[nodiscard]] Time longest(Trouble trouble) const;
   [[nodiscard]] Time jittered(Time pause);
+  [[nodiscard]] Time crowd_pause();
+  void pause(Time now, Time length);
   void say(std::string_view what, Time pause);
 
   Resource resource_;

@@ -98,15 +98,17 @@ struct Lab {
   explicit Lab(ApiScope scope = {.node = "n1",
                                  .service_proxy_name = "",
                                  .slice_selector = "",
-                                 .encoding = ApiEncoding::json}) {
+                                 .encoding = ApiEncoding::json},
+               Patience patience = {.crowd = Time(0)}) {
     ApiWorld world;
     world.line = [this] { return std::make_unique<Line>(*lines.emplace_back(std::make_unique<FakeLine>())); };
     world.alarm = [this] {
       return std::make_unique<TestAlarm>(*alarms.emplace_back(std::make_unique<Bell>()));
     };
     world.now = [this] { return now; };
-    source = std::make_unique<ApiSource>(scope, std::move(world), sink,
-                                         [this](std::string text) { troubles.push_back(std::move(text)); });
+    source = std::make_unique<ApiSource>(
+        scope, std::move(world), sink, [this](std::string text) { troubles.push_back(std::move(text)); },
+        patience);
     source->start();
   }
 
@@ -812,4 +814,15 @@ TEST_CASE("k8s source over sockets: another server goes on where the first was")
     return lab.comes("+Service a/web 10.0.0.2 80;flush");
   }));
   CHECK_FALSE(has(lab.all, "-Service"));
+}
+
+TEST_CASE("choice H: a Service that comes does not make all agents list Nodes in the same moment") {
+  Lab lab({.node = "n1", .service_proxy_name = "", .slice_selector = "", .encoding = ApiEncoding::json},
+          {.crowd = Time(3'000)});
+  lab.sync();
+  lab.services().body(event("ADDED", asking("web", 12, "rack,*")));
+  REQUIRE(lab.lines.size() == 5);
+  CHECK(lab.peers().asked == 0);
+  lab.pass(Time(3'000));
+  CHECK(lab.peers().asked == 1);
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -500,4 +501,33 @@ TEST_CASE(
   CHECK(lab.give(added("a", 3) + end_mark(20)) == Flow::go_on);
   CHECK(lab.record.take() == "+a -b listed");
   CHECK(lab.reflector.version() == 20);
+}
+
+TEST_CASE("k8s reflector: what one event makes all agents list is spread over a few seconds") {
+  Patience patience;
+  patience.crowd = Time(3'000);
+  std::set<Time> firsts;
+  std::set<Time> others;
+  for (std::uint32_t seed = 1; seed <= 200; ++seed) {
+    Record record;
+    Reflector reflector({Kind::service, "/api/v1/services", "", ""}, ApiEncoding::json, patience, seed * 7919,
+                        record);
+    reflector.spread(Time(1'000));
+    firsts.insert(reflector.deadline() - Time(1'000));
+    CHECK(reflector.begin(Time(1'000)).has_value() == (reflector.deadline() == Time(1'000)));
+    REQUIRE(reflector.begin(reflector.deadline()));
+    reflector.end(End::stopped, Time(10'000));
+    reflector.list_anew(Time(60'000));
+    others.insert(reflector.deadline() - Time(60'000));
+    const auto until = reflector.deadline();
+    reflector.list_anew(until - Time(1));
+    CHECK(reflector.deadline() == until);
+  }
+  CHECK(firsts.size() > 100);
+  CHECK(*firsts.begin() < Time(300));
+  CHECK(*firsts.rbegin() > Time(2'700));
+  CHECK(*firsts.rbegin() <= Time(3'000));
+  CHECK(others.size() > 100);
+  CHECK(*others.begin() >= Time(375));
+  CHECK(*others.rbegin() <= Time(3'625));
 }
