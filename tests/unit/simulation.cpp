@@ -1,11 +1,14 @@
 // Agent, API and map writer in one thread with dice for a clock and a network: views that are old, missing,
 // cut or in pieces, servers that refuse, lag, lose their history or their store, map calls that fail, kills
-// at any of them. When all calms down, the maps hold what a fresh list and a clean start give (REL-30 to 35,
-// 38, 76 to 78, 82). A failing seed replays exactly: SLUICE_SEED=n, and SLUICE_LONG for more of them.
+// at any of them, strangers at the tables. When all calms down, the maps hold what a fresh list and a clean
+// start give (REL-30 to 35, 38, 76 to 78, 82; SEM-17, 70). A failing seed replays exactly: SLUICE_SEED=n, and
+// SLUICE_LONG for more of them.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <cstdlib>
+#include <iterator>
 #include <optional>
 #include <random>
 #include <string>
@@ -13,6 +16,9 @@
 #include <vector>
 
 #include "agent/cluster.hpp"
+#include "agent/health.hpp"
+#include "agent/intake.hpp"
+#include "agent/metrics.hpp"
 #include "k8s/decode.hpp"
 #include "simulation_server.hpp"
 #include "tests/unit/tables_fakes.hpp"
@@ -87,20 +93,40 @@ class Writer final : public agent::PlanSink {
   agent::Tables& tables_;
 };
 
+/// The model as the agent fills it: Services, slices and Nodes by way of the plan, ServiceCIDRs beside it.
+struct Model {
+  explicit Model(agent::Tables& tables)
+      : writer(tables),
+        cluster("n", {}, writer, {}),
+        intake(
+            cluster, "n", metrics(), health, [] { return agent::Moment{}; },
+            [this, &tables] { tables.set_ranges(LB_CLUSTER_IP_RANGES, intake.cluster_ip_ranges()); }) {}
+
+  /// Nobody reads them, and they are dear to make.
+  static agent::Metrics& metrics() {
+    static agent::Metrics all;
+    return all;
+  }
+
+  Writer writer;
+  agent::Cluster cluster;
+  agent::Health health;
+  agent::Intake intake;
+};
+
 k8s::ApiScope scope() { return {"n", "", "", k8s::ApiEncoding::json}; }
 
 /// An agent from its start to its death.
 struct Life {
   Life(tables_test::FakeKernel& kernel, Server& server, Clock& clock, std::uint32_t seed)
       : agent(kernel),
-        writer(agent.tables),
-        cluster("n", {}, writer, {}),
+        model(agent.tables),
         source(
             scope(),
             {[&server] { return server.line(); },
              [&clock] { return std::make_unique<SimulatedAlarm>(clock); }, [&clock] { return clock.now(); },
              seed},
-            cluster, [](const std::string& /*sentence*/) {}, small_pages()) {}
+            model.intake, [](const std::string& /*sentence*/) {}, small_pages()) {}
 
   static k8s::Patience small_pages() {
     k8s::Patience patience;
@@ -109,8 +135,7 @@ struct Life {
   }
 
   tables_test::Agent agent;
-  Writer writer;
-  agent::Cluster cluster;
+  Model model;
   k8s::ApiSource source;
 };
 
@@ -118,15 +143,15 @@ struct Life {
 std::vector<std::string> oracle(const Objects& objects) {
   tables_test::FakeKernel kernel(room);
   tables_test::Agent agent(kernel);
-  Writer writer(agent.tables);
-  agent::Cluster cluster("n", {}, writer, {});
+  Model model(agent.tables);
   const auto decoder = k8s::json_decoder(k8s::Origin::api_server);
   for (const auto& [key, item] : objects.items) {
     if (!item.shown) continue;
     auto decoded = decoder->decode(item.json, key.first);
-    if (decoded.object) std::visit([&](auto& object) { cluster.upsert(std::move(object)); }, *decoded.object);
+    if (decoded.object)
+      std::visit([&](auto& object) { model.intake.upsert(std::move(object)); }, *decoded.object);
   }
-  cluster.synced();
+  model.intake.synced();
   return tables_test::lines(kernel);
 }
 
@@ -179,12 +204,37 @@ class Simulation {
     if (dice_.once_in(3)) life_->agent.grace.pass();
     if (dice_.once_in(5)) life_->agent.sweeper.finish();
     if (dice_.once_in(8)) life_->agent.tables.retry();
+    if (dice_.once_in(12)) meddle();
     if (dice_.once_in(60)) throw tables_test::Killed();
+  }
+
+  /// Somebody else takes away, changes or adds an entry, and the agent looks (SEM-70): at once, because
+  /// packets would see it too.
+  void meddle() {
+    auto& entries = kernel_.frontends.entries;
+    if (!life_->model.writer.wrote || entries.empty()) return;
+    const auto victim = std::next(entries.begin(), dice_.roll(static_cast<unsigned>(entries.size())));
+    auto foreign = victim->second;
+    switch (dice_.roll(3)) {
+      case 0:
+        entries.erase(victim);
+        break;
+      case 1:
+        victim->second.second.kind = LB_EXTERNAL_IP;
+        break;
+      default:
+        foreign.first.port = 4711;
+        foreign.second.check = lb_frontend_check(&foreign.first);
+        kernel_.frontends.insert(foreign.first, foreign.second);
+    }
+    const auto failed = [](const auto& table) { return static_cast<bool>(table.failure); };
+    while (std::ranges::any_of(life_->agent.tables.repair(), failed)) continue;
+    CHECK(life_->agent.tables.repair().empty());
   }
 
   /// No agent changes what is served before it knows what shall be (REL-78).
   void keep_still_before_the_first_list() {
-    if (life_ && !life_->writer.wrote) REQUIRE(tables_test::lines(kernel_) == before_);
+    if (life_ && !life_->model.writer.wrote) REQUIRE(tables_test::lines(kernel_) == before_);
   }
 
   void calm_down() {
@@ -206,7 +256,7 @@ class Simulation {
   }
 
   [[nodiscard]] bool settled() const {
-    return life_ && life_->writer.wrote && life_->agent.tables.complete();
+    return life_ && life_->model.writer.wrote && life_->agent.tables.complete();
   }
 
   std::uint32_t seed_;

@@ -16,6 +16,7 @@ using k8s::Kind;
 constexpr unsigned services = 6;
 constexpr unsigned slices = 10;
 constexpr unsigned peers = 3;
+constexpr unsigned cidrs = 2;
 constexpr std::size_t pasts_kept = 12;
 
 std::string meta(const std::string& name, std::uint64_t version, const std::string& more = "") {
@@ -41,6 +42,21 @@ std::string status_text(unsigned code, const std::string& reason = "because") {
 std::string node_labels(Dice& dice) {
   return fmt::format(R"("os":"linux","rack":"r{}","row":"{}")", dice.roll(2), dice.roll(2));
 }
+
+/// Addresses that services may have in common: with each other, with endpoints, and one with the node itself.
+std::string outside_address(Dice& dice) {
+  const auto number = dice.roll(4);
+  return number == 0 ? "10.0.0.1" : fmt::format("198.51.100.{}", number);
+}
+
+/// Now and then that of a service.
+std::string endpoint_address(Dice& dice) {
+  if (dice.once_in(16)) return outside_address(dice);
+  if (dice.once_in(16)) return fmt::format("10.96.0.{}", 1 + dice.roll(services));
+  return fmt::format("10.0.1.{}", 1 + dice.roll(40));
+}
+
+std::string quoted(const std::string& text) { return fmt::format("\"{}\"", text); }
 
 Kind kind_of(const std::string& path) {
   if (path.find("/services") != std::string::npos) return Kind::service;
@@ -145,7 +161,7 @@ class Line final : public k8s::ApiLine {
     if (server_.faults_ && server_.dice_.once_in(12)) return refuse();
     const Objects& shown = answer_from();
     unsigned code = 200;
-    if (asked_->kind == Kind::service_cidr) {
+    if (asked_->kind == Kind::service_cidr && !server_.has_cidrs_) {
       code = 404;
     } else if (asked_->watch && !asked_->initial) {
       code = begin_watch();
@@ -351,6 +367,7 @@ void Server::change_something() {
     case 1:
       return change_service();
     case 2:
+      if (has_cidrs_ && dice_.once_in(4)) return change_service_cidr();
       return dice_.once_in(2) ? change_own_node() : change_peer();
     default:
       return change_slice();
@@ -369,16 +386,18 @@ void Server::change_service() {
   const auto keys = dice_.once_in(2) ? fmt::format(R"(,"annotations":{{"sluice.lb/topology-keys":"{}"}})",
                                                    all_keys.at(dice_.roll(all_keys.size())))
                                      : std::string();
+  const auto first_port = dice_.once_in(3) ? 8080U : 80U;  // slices have endpoints at 8080
   std::vector<std::string> ports;
   for (unsigned port = 0; port <= dice_.roll(2); ++port) {
-    ports.push_back(fmt::format(R"({{"name":"p{}","port":{},"protocol":"TCP"{}}})", port, 80 + port,
+    ports.push_back(fmt::format(R"({{"name":"p{}","port":{},"protocol":"TCP"{}}})", port, first_port + port,
                                 node_port ? fmt::format(",\"nodePort\":{}", 30000 + number * 2 + port) : ""));
   }
   const auto spec = fmt::format(
       R"("spec":{{"type":"{}","clusterIP":"10.96.0.{}","clusterIPs":["10.96.0.{}"],"ipFamilies":["IPv4"],)"
-      R"("externalTrafficPolicy":"{}","sessionAffinity":"{}","ports":[{}]}})",
+      R"("externalTrafficPolicy":"{}","sessionAffinity":"{}","externalIPs":[{}],"ports":[{}]}},"status":{{"loadBalancer":{{"ingress":[{}]}}}})",
       node_port ? "NodePort" : "ClusterIP", number + 1, number + 1, local ? "Local" : "Cluster",
-      sticky ? "ClientIP" : "None", fmt::join(ports, ","));
+      sticky ? "ClientIP" : "None", dice_.once_in(3) ? quoted(outside_address(dice_)) : "",
+      fmt::join(ports, ","), dice_.once_in(3) ? fmt::format(R"({{"ip":"{}"}})", outside_address(dice_)) : "");
   put(Kind::service, name, !other_proxy, [&](std::uint64_t version) {
     const auto* label = R"(,"labels":{"service.kubernetes.io/service-proxy-name":"x"})";
     return fmt::format(R"({{"kind":"Service","apiVersion":"v1","metadata":{},{}}})",
@@ -395,8 +414,8 @@ void Server::change_slice() {
   for (auto count = dice_.roll(6); count > 0; --count) {
     const auto condition = dice_.roll(6);
     endpoints.push_back(fmt::format(
-        R"({{"addresses":["10.0.1.{}"],"conditions":{{"ready":{},"serving":{},"terminating":{}}},"nodeName":"{}","zone":"z{}","hints":{{"forZones":[{{"name":"z{}"}}]}}}})",
-        1 + dice_.roll(40), condition > 1, condition > 0, condition < 2,
+        R"({{"addresses":["{}"],"conditions":{{"ready":{},"serving":{},"terminating":{}}},"nodeName":"{}","zone":"z{}","hints":{{"forZones":[{{"name":"z{}"}}]}}}})",
+        endpoint_address(dice_), condition > 1, condition > 0, condition < 2,
         dice_.once_in(3) ? "n" : fmt::format("m{}", dice_.roll(peers)), dice_.roll(2), dice_.roll(2)));
   }
   put(Kind::slice, name, !headless, [&](std::uint64_t version) {
@@ -428,6 +447,17 @@ void Server::change_peer() {
     return fmt::format(
         R"({{"kind":"Node","apiVersion":"v1","metadata":{{"name":"{}","resourceVersion":"{}","labels":{{{}}}}}}})",
         name, version, labels);
+  });
+}
+
+void Server::change_service_cidr() {
+  const auto name = fmt::format("c{}", dice_.roll(cidrs));
+  if (dice_.once_in(3)) return erase(Kind::service_cidr, name);
+  const auto range = fmt::format("10.{}.0.0/16", 96 + dice_.roll(4));
+  put(Kind::service_cidr, name, true, [&](std::uint64_t version) {
+    return fmt::format(
+        R"({{"kind":"ServiceCIDR","apiVersion":"networking.k8s.io/v1","metadata":{{"name":"{}","resourceVersion":"{}"}},"spec":{{"cidrs":["{}"]}}}})",
+        name, version, range);
   });
 }
 

@@ -45,7 +45,7 @@ class Line;
 class Server {
  public:
   /// The own Node, "n", is always there: of one that goes the agent keeps the last state (SEM-73).
-  explicit Server(Dice& dice) : dice_(dice) { change_own_node(); }
+  explicit Server(Dice& dice) : dice_(dice), has_cidrs_(!dice.once_in(4)) { change_own_node(); }
 
   /// Some object comes, changes or goes.
   void change_something();
@@ -85,8 +85,10 @@ class Server {
   void change_slice();
   void change_own_node();
   void change_peer();
+  void change_service_cidr();
 
   Dice& dice_;
+  bool has_cidrs_;  ///< older ones do not know ServiceCIDRs
   Objects objects_;
   std::vector<Objects> past_;  ///< some of what was
   std::vector<Event> history_;

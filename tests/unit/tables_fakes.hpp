@@ -56,6 +56,10 @@ class FakeTable final : public maps::Table<Key, Value> {
     entries.insert_or_assign(bytes(key), std::pair(key, value));
     return {};
   }
+  /// By somebody else.
+  void insert(const Key& key, const Value& value) {
+    entries.insert_or_assign(bytes(key), std::pair(key, value));
+  }
   [[nodiscard]] error_code erase(const Key& key) override {
     if (auto error = faults_.next()) return error;
     entries.erase(bytes(key));
@@ -213,8 +217,12 @@ inline std::vector<std::string> lines(const maps::Store& store) {
     result.push_back(maps::service_line(name, found) + " cluster:" + set_text(number, found.cluster) +
                      " local:" + set_text(number, found.local));
   };
+  const auto list_of = [&](std::uint32_t number) {
+    const bool is_node = number == LB_CLUSTER_IP_RANGES || number == LB_POD_RANGES;
+    return is_node ? fmt::format("list {}", number) : name_of(number);
+  };
   const auto add_range = [&](const lb_range_key& key, const lb_range& value) {
-    result.push_back(fmt::format("range {}{} {}/{}", name_of(key.service),
+    result.push_back(fmt::format("range {}{} {}/{}", list_of(key.service),
                                  value.service == key.service ? "" : "!", maps::address_text(key.address),
                                  key.prefix - 32));
   };
