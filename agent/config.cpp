@@ -309,6 +309,10 @@ void add_conntrack(CLI::App& app, RawOptions& raw) {
   add_time("--conntrack-udp-timeout-stream", conntrack.udp_stream, "a longer UDP exchange");
   app.add_flag("--conntrack-tcp-be-liberal", raw.tcp_be_liberal,
                "Let conntrack take TCP packets outside of the window for good ones");
+  app.add_option("--conntrack-dir", conntrack.directory,
+                 "Where the host's /proc/sys/net/netfilter is; a container's own is read-only")
+      ->type_name("DIR")
+      ->capture_default_str();
 }
 
 void add_agent(CLI::App& app, RawOptions& raw) {

@@ -85,6 +85,7 @@ struct ConntrackSettings {
   std::uint32_t udp = 0;
   std::uint32_t udp_stream = 0;
   TcpWindow window = TcpWindow::as_it_is;
+  std::string directory = "/proc/sys/net/netfilter";  ///< where the kernel shows it
 };
 
 /// How objects come from an API server.

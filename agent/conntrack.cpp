@@ -1,4 +1,4 @@
-// Numbers in files of /proc/sys and /sys.
+// Numbers in files of /proc/sys/net/netfilter.
 #include "agent/conntrack.hpp"
 
 #include <fcntl.h>
@@ -19,42 +19,40 @@ namespace {
 
 constexpr std::uint64_t most_entries = 1U << 20;
 constexpr std::uint64_t entries_a_bucket = 4;
-constexpr const char* sysctls = "/proc/sys/net/netfilter/";
-constexpr const char* hash_size = "/sys/module/nf_conntrack/parameters/hashsize";
 
 /// Numbers in files, and what failed.
 class Settings {
  public:
-  explicit Settings(std::string root) : root_(std::move(root)) {}
+  explicit Settings(std::string directory) : directory_(std::move(directory)) {}
 
-  [[nodiscard]] std::optional<std::uint64_t> read(const std::string& path) {
+  [[nodiscard]] std::optional<std::uint64_t> read(const std::string& name) {
     std::uint64_t value = 0;
     errno = 0;
-    if (std::ifstream file(root_ + path); file >> value) {
+    if (std::ifstream file(path(name)); file >> value) {
       return value;
     }
-    fail(path);
+    fail(name);
     return std::nullopt;
   }
 
-  void write(const std::string& path, std::uint64_t value) {
-    const maps::Fd file(::open((root_ + path).c_str(), O_WRONLY | O_CLOEXEC | O_TRUNC));
+  void write(const std::string& name, std::uint64_t value) {
+    const maps::Fd file(::open(path(name).c_str(), O_WRONLY | O_CLOEXEC | O_TRUNC));
     const auto line = fmt::format("{}\n", value);
     if (!file || ::write(file.get(), line.data(), line.size()) < 0) {
-      fail(path);
+      fail(name);
     }
   }
 
   /// Files are written only where that changes them.
-  void set(const std::string& path, std::uint64_t value) {
-    if (const auto now = read(path); now && *now != value) {
-      write(path, value);
+  void set(const std::string& name, std::uint64_t value) {
+    if (const auto now = read(name); now && *now != value) {
+      write(name, value);
     }
   }
 
-  void raise(const std::string& path, std::uint64_t value) {
-    if (const auto now = read(path); now && *now < value) {
-      write(path, value);
+  void raise(const std::string& name, std::uint64_t value) {
+    if (const auto now = read(name); now && *now < value) {
+      write(name, value);
     }
   }
 
@@ -65,12 +63,14 @@ class Settings {
   }
 
  private:
-  void fail(const std::string& path) {
+  [[nodiscard]] std::string path(const std::string& name) const { return directory_ + "/" + name; }
+
+  void fail(const std::string& name) {
     const auto code = errno == 0 ? EINVAL : errno;
-    failures_.push_back(fmt::format("{}: {}", path, std::generic_category().message(code)));
+    failures_.push_back(fmt::format("{}: {}", path(name), std::generic_category().message(code)));
   }
 
-  std::string root_;
+  std::string directory_;
   std::vector<std::string> failures_;
 };
 
@@ -84,16 +84,15 @@ std::uint64_t conntrack_max(const ConntrackSettings& settings, unsigned cpus) {
   return std::min(std::max(scaled, std::uint64_t{settings.min}), most_entries);
 }
 
-std::string set_conntrack(const ConntrackSettings& settings, unsigned cpus, const std::string& root) {
-  Settings files(root);
-  const auto sysctl = [](const char* name) { return std::string(sysctls) + name; };
+std::string set_conntrack(const ConntrackSettings& settings, unsigned cpus) {
+  Settings files(settings.directory);
   if (const auto max = conntrack_max(settings, cpus); max != 0) {
-    files.set(sysctl("nf_conntrack_max"), max);
-    files.raise(hash_size, max / entries_a_bucket);
+    files.set("nf_conntrack_max", max);
+    files.raise("nf_conntrack_buckets", max / entries_a_bucket);
   }
   const auto set_seconds = [&](const char* name, std::uint32_t seconds) {
     if (seconds != 0) {
-      files.set(sysctl(name), seconds);
+      files.set(name, seconds);
     }
   };
   set_seconds("nf_conntrack_tcp_timeout_established", settings.established);
@@ -101,7 +100,7 @@ std::string set_conntrack(const ConntrackSettings& settings, unsigned cpus, cons
   set_seconds("nf_conntrack_udp_timeout", settings.udp);
   set_seconds("nf_conntrack_udp_timeout_stream", settings.udp_stream);
   if (settings.window == TcpWindow::liberal) {
-    files.set(sysctl("nf_conntrack_tcp_be_liberal"), 1);
+    files.set("nf_conntrack_tcp_be_liberal", 1);
   }
   return files.problem();
 }

@@ -12,10 +12,9 @@ namespace lb::agent {
 /// Entries that conntrack shall have room for; 0: as it is.
 [[nodiscard]] std::uint64_t conntrack_max(const ConntrackSettings& settings, unsigned cpus);
 
-/// Writes what differs below `root`, which is "" but in tests. What cannot be read or written is skipped;
-/// returns it as one sentence, empty if there was nothing. What is not this network namespace's, the kernel
-/// lets only the host's write.
-[[nodiscard]] std::string set_conntrack(const ConntrackSettings& settings, unsigned cpus,
-                                        const std::string& root);
+/// Writes what differs in the settings' directory. What cannot be read or written is skipped; returns it as
+/// one sentence, empty if there was nothing. What is not this network namespace's, the kernel lets only the
+/// host's write.
+[[nodiscard]] std::string set_conntrack(const ConntrackSettings& settings, unsigned cpus);
 
 }  // namespace lb::agent

@@ -356,7 +356,7 @@ void Agent::begin_service() {
     }
     throw StartError(failure + "; see --devices, --xdp and --sockets for what to leave out");
   }
-  if (const auto problem = set_conntrack(options_.conntrack, online_cpus(), ""); !problem.empty()) {
+  if (const auto problem = set_conntrack(options_.conntrack, online_cpus()); !problem.empty()) {
     spdlog::warn("{}", problem);
   }
   for (const auto& each : predecessors) {

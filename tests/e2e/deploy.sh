@@ -82,7 +82,7 @@ start_container() {
 	printf 'as the DaemonSet says: sluice %s\n' "${arguments[*]}"
 	lab_start node agent.log env -i KUBERNETES_SERVICE_HOST=10.96.0.1 KUBERNETES_SERVICE_PORT=443 "${environment[@]}" \
 		"$(command -v python3)" "$E2E/container.py" "$LAB_DIR/image" "$capabilities" --mount /proc:/proc --mount /sys:/sys:ro \
-		--mount "$LAB_PINS:/sys/fs/bpf" --mount "$(cgroup_root):/host/cgroup:ro" --mount "$LAB_DIR/secrets:$account:ro" -- \
+		--mount "$LAB_PINS:/sys/fs/bpf" --mount "$(cgroup_root):/host/cgroup:ro" --mount /proc/sys:/proc/sys:ro --mount /proc/sys/net/netfilter:/host/netfilter --mount "$LAB_DIR/secrets:$account:ro" -- \
 		/usr/bin/sluice "${arguments[@]}"
 	LAB_AGENT=$LAB_STARTED
 }
@@ -95,15 +95,20 @@ probe() {
 	lab_in control curl -s -o /dev/null -w '%{http_code}' -m 2 "http://10.0.0.10:$port$path"
 }
 
+# SEM-55: how long conntrack keeps a connection in CLOSE_WAIT in the node's namespace.
+close_wait() { lab_in node cat /proc/sys/net/netfilter/nf_conntrack_tcp_timeout_close_wait; }
+
 cluster_up deploy
 accepted
 rights
 cluster_web
 cluster_pods
+[[ $(close_wait) != 3600 ]] || die "SEM-55: conntrack is as the agent would have it before there is one"
 start_container
 WITHIN=30 becomes "the readiness probe" 200 probe readinessProbe
 becomes "the liveness probe" 200 probe livenessProbe
 LAB_PINS=$LAB_PINS/sluice becomes "traffic" "web-a web-b web-c web-pod" answers pod 10.96.0.80 80
+[[ $(close_wait) == 3600 ]] || die "SEM-55: conntrack's settings are not written: $(grep conntrack "$LAB_DIR/agent.log")"
 [[ $(awk '/^CapEff/ { print $2 }' "/proc/$LAB_AGENT/status") == 000000c000001000 ]] ||
 	die "REL-54: other capabilities than BPF, NET_ADMIN and PERFMON"
 lab_stop "$LAB_AGENT" TERM || die "the agent ended badly: $(tail -n 3 "$LAB_DIR/agent.log")"

@@ -20,7 +20,6 @@ using Catch::Matchers::ContainsSubstring;
 using namespace lb::agent;
 
 constexpr const char* sysctls = "/proc/sys/net/netfilter/";
-constexpr const char* hash_size = "/sys/module/nf_conntrack/parameters/hashsize";
 
 /// A kernel's files, gone with the test.
 class Root {
@@ -44,7 +43,7 @@ class Root {
     put(sysctls + std::string("nf_conntrack_udp_timeout"), "30\n");
     put(sysctls + std::string("nf_conntrack_udp_timeout_stream"), "120\n");
     put(sysctls + std::string("nf_conntrack_tcp_be_liberal"), "0\n");
-    put(hash_size, "16384\n");
+    put(sysctls + std::string("nf_conntrack_buckets"), "16384\n");
   }
   [[nodiscard]] std::string get(const std::string& name) const {
     std::ifstream file(text() + name);
@@ -56,6 +55,11 @@ class Root {
  private:
   fs::path path_;
 };
+
+std::string set_below(const Root& root, ConntrackSettings settings, unsigned cpus) {
+  settings.directory = root.text() + sysctls;
+  return set_conntrack(settings, cpus);
+}
 
 TEST_CASE("SEM-55: room for connections, by CPUs") {
   struct Row {
@@ -79,9 +83,9 @@ TEST_CASE("SEM-55: room for connections, by CPUs") {
 TEST_CASE("SEM-55: the defaults are written, and what shall stay stays") {
   const Root root;
   root.put_conntrack();
-  CHECK(set_conntrack({}, 8, root.text()).empty());
+  CHECK(set_below(root, {}, 8).empty());
   CHECK(root.sysctl("nf_conntrack_max") == "262144\n");
-  CHECK(root.get(hash_size) == "65536\n");
+  CHECK(root.sysctl("nf_conntrack_buckets") == "65536\n");
   CHECK(root.sysctl("nf_conntrack_tcp_timeout_established") == "86400\n");
   CHECK(root.sysctl("nf_conntrack_tcp_timeout_close_wait") == "3600\n");
   CHECK(root.sysctl("nf_conntrack_udp_timeout") == "30\n");
@@ -92,33 +96,33 @@ TEST_CASE("SEM-55: the defaults are written, and what shall stay stays") {
 TEST_CASE("SEM-55: everything may be asked for, or nothing") {
   const Root root;
   root.put_conntrack();
-  CHECK(set_conntrack({1000, 0, 1, 2, 3, 4, TcpWindow::liberal}, 2, root.text()).empty());
+  CHECK(set_below(root, {1000, 0, 1, 2, 3, 4, TcpWindow::liberal}, 2).empty());
   CHECK(root.sysctl("nf_conntrack_max") == "2000\n");
-  CHECK(root.get(hash_size) == "16384\n");  // only ever raised
+  CHECK(root.sysctl("nf_conntrack_buckets") == "16384\n");  // only ever raised
   CHECK(root.sysctl("nf_conntrack_tcp_timeout_established") == "1\n");
   CHECK(root.sysctl("nf_conntrack_tcp_timeout_close_wait") == "2\n");
   CHECK(root.sysctl("nf_conntrack_udp_timeout") == "3\n");
   CHECK(root.sysctl("nf_conntrack_udp_timeout_stream") == "4\n");
   CHECK(root.sysctl("nf_conntrack_tcp_be_liberal") == "1\n");
   const Root nothing;  // not even looked at
-  CHECK(set_conntrack({0, 131072, 0, 0, 0, 0, TcpWindow::as_it_is}, 8, nothing.text()).empty());
+  CHECK(set_below(nothing, {0, 131072, 0, 0, 0, 0, TcpWindow::as_it_is}, 8).empty());
 }
 
 TEST_CASE("SEM-55: what is as it shall be is not written") {
   const Root root;
   root.put_conntrack();
   root.put(sysctls + std::string("nf_conntrack_max"), "  262144");  // as we would not write it
-  CHECK(set_conntrack({}, 8, root.text()).empty());
+  CHECK(set_below(root, {}, 8).empty());
   CHECK(root.sysctl("nf_conntrack_max") == "  262144");
 }
 
 TEST_CASE("SEM-55: what cannot be set is one sentence, and the rest is set") {
   const Root root;
   root.put_conntrack();
-  fs::remove(root.text() + hash_size);
+  fs::remove(root.text() + sysctls + "nf_conntrack_buckets");
   root.put(sysctls + std::string("nf_conntrack_tcp_timeout_established"), "nonsense");
-  const auto problem = set_conntrack({}, 8, root.text());
-  CHECK_THAT(problem, ContainsSubstring("hashsize: No such file or directory; "));
+  const auto problem = set_below(root, {}, 8);
+  CHECK_THAT(problem, ContainsSubstring("nf_conntrack_buckets: No such file or directory; "));
   CHECK_THAT(problem, ContainsSubstring("nf_conntrack_tcp_timeout_established: Invalid argument"));
   CHECK(root.sysctl("nf_conntrack_max") == "262144\n");
   CHECK(root.sysctl("nf_conntrack_tcp_timeout_close_wait") == "3600\n");
