@@ -6,6 +6,7 @@
 #include <bpf/libbpf.h>
 #include <fmt/format.h>
 #include <linux/if_link.h>
+#include <linux/netdev.h>
 #include <net/if.h>
 
 #include <algorithm>
@@ -30,11 +31,21 @@ std::uint32_t xdp_flags(XdpMode mode) {
   return mode == XdpMode::generic ? XDP_FLAGS_SKB_MODE : XDP_FLAGS_DRV_MODE;
 }
 
-/// How XDP runs on a device now; 0: not at all.
-std::uint8_t attached_mode(std::uint32_t device) {
+/// What the kernel says of XDP on a device; all 0 where it says nothing.
+bpf_xdp_query_opts xdp_of(std::uint32_t device) {
   bpf_xdp_query_opts query{};
   query.sz = sizeof(query);
-  return bpf_xdp_query(static_cast<int>(device), 0, &query) == 0 ? query.attach_mode : 0;
+  return bpf_xdp_query(static_cast<int>(device), 0, &query) == 0 ? query : bpf_xdp_query_opts{};
+}
+
+/// How XDP runs on a device now; 0: not at all.
+std::uint8_t attached_mode(std::uint32_t device) { return xdp_of(device).attach_mode; }
+
+/// Does the device say that it takes no frames of XDP to send, as a veth whose other end does not poll?
+/// Before 6.3 kernels say nothing of any device.
+bool takes_no_frames(std::uint32_t device) {
+  const auto features = xdp_of(device).feature_flags;
+  return features != 0 && (features & NETDEV_XDP_ACT_NDO_XMIT) == 0;
 }
 
 std::uint8_t mode_of_flags(std::uint32_t flags) {
@@ -65,6 +76,7 @@ AttachReport Attacher::attach(const AttachPlan& plan) {
   report.tc_by = plan.tc_by;
   before_ = std::exchange(wanted_, {});
   with_xdp_.clear();
+  declining_.clear();
   watched_.clear();
   attach_sockets(plan, report);
   std::set<std::uint32_t> indices;
@@ -185,9 +197,12 @@ void Attacher::attach_xdp(const AttachPlan& plan, const Device& device, AttachRe
     report.hooks.push_back(declined(place, "no native XDP (" + outcome.error().message() + ")"));
     return;
   }
-  const bool sends = !unsendable_.contains(device.index);
+  const bool sends = !unsendable_.contains(device.index) && !takes_no_frames(device.index);
   const std::string means = plan.xdp_mode == XdpMode::generic ? "generic" : "native";
   report.hooks.push_back(report_of(place, sends ? means : means + " (tc sends)", outcome));
+  if (outcome && !sends) {
+    declining_.insert(device.index);
+  }
   if (outcome && sends) {
     with_xdp_.insert(device.index);
     put_port(plan.ports_map, device.index);
@@ -197,6 +212,13 @@ void Attacher::attach_xdp(const AttachPlan& plan, const Device& device, AttachRe
 void Attacher::drop(const std::vector<std::string>& names) const {
   for (const auto& name : names) {
     links_.remove(name);
+  }
+}
+
+// What the device says itself, it may take back; else nobody knows when it would send again.
+void Attacher::stop_sending(std::uint32_t device) {
+  if (!takes_no_frames(device)) {
+    unsendable_.insert(device);
   }
 }
 
@@ -230,7 +252,15 @@ bool Attacher::runs(const Watched& hook, Filters filters) const {
 bool Attacher::intact(Filters filters) {
   const bool ours = std::ranges::all_of(watched_, [&](const auto& hook) { return runs(hook, filters); });
   const bool pods = pods_.intact(filters);
-  return all_pinned() && ours && pods && !failed_;
+  return all_pinned() && ours && pods && !failed_ && sends_as_before();
+}
+
+// No rtnetlink event tells that a device has changed its mind.
+bool Attacher::sends_as_before() const {
+  return std::ranges::none_of(with_xdp_, takes_no_frames) &&
+         std::ranges::all_of(declining_, [&](auto device) {
+           return unsendable_.contains(device) || takes_no_frames(device);
+         });
 }
 
 // The time is taken before the look, so that what happens during it is seen by the next one.

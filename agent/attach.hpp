@@ -33,7 +33,7 @@ class Attacher {
   /// Devices that XDP may send by, in ascending order.
   [[nodiscard]] std::vector<std::uint32_t> sending() const;
   /// XDP sends nothing by that device any more: from the next attach() tc does.
-  void stop_sending(std::uint32_t device) { unsendable_.insert(device); }
+  void stop_sending(std::uint32_t device);
 
  private:
   enum class Look : std::uint8_t { query, link, filter };
@@ -54,6 +54,7 @@ class Attacher {
   void sweep(const AttachPlan& plan, const std::set<std::uint32_t>& indices);
   [[nodiscard]] bool runs(const Watched& hook, Filters filters) const;
   [[nodiscard]] bool all_pinned();
+  [[nodiscard]] bool sends_as_before() const;
 
   Links links_;
   PodHooks pods_;
@@ -64,7 +65,8 @@ class Attacher {
   std::set<std::uint32_t> indices_;        ///< outward devices of the last round
   std::set<std::string> before_;           ///< pins of the last round
   std::set<std::string> wanted_;           ///< pins of this round
-  std::set<std::uint32_t> with_xdp_;       ///< devices of this round that run XDP
+  std::set<std::uint32_t> with_xdp_;       ///< devices of this round that run XDP and send what it gives them
+  std::set<std::uint32_t> declining_;      ///< those that run it and do not
   std::set<std::uint32_t> unsendable_;     ///< devices that lose what XDP sends by them
   std::set<std::uint32_t> refused_xdp_;    ///< devices whose driver refused native XDP: not asked again
 };

@@ -202,21 +202,47 @@ TEST_CASE("SEM-43 REL-20 jumbo frames pass, by tc and beside XDP") {
   }
 }
 
+namespace {
+
+/// Looks after the hooks, as the agent does every 0.7 s; what XDP is for eth0 then.
+std::string packets_after_look(PodScene& scene) {
+  CHECK(scene.datapath->restore(agent::Filters::quiet).failure.empty());
+  return scene.datapath->page().read().packets;
+}
+
+}  // namespace
+
 // The other end of the node's veth takes no frames of XDP as long as it does not poll. Each is lost, and only
 // a tracepoint tells.
 TEST_CASE("REL-20 where what XDP sends is lost, tc sends", "[features]") {
   XdpScene scene(agent::XdpMode::native);
-  scene.wire.run("ethtool -K to-node gro off");
   REQUIRE(scene.attach().failure().empty());
+  scene.wire.run("ethtool -K to-node gro off");
   Writer writer(scene.lab.pins());
   const auto made = offer(writer, AF_INET);
   const auto server = serve_at(scene.remote, SOCK_STREAM, made.elsewhere_backend);
   const auto client = scene.outside.socket(AF_INET, SOCK_STREAM);
   CHECK(client.connect(made.elsewhere) != 0);
-  CHECK(scene.datapath->restore(agent::Filters::quiet).failure.empty());
-  CHECK(std::string(scene.datapath->page().read().packets).find("native (tc sends)") != std::string::npos);
+  CHECK(packets_after_look(scene).find("native (tc sends)") != std::string::npos);
   CHECK(talk(scene.outside, server, SOCK_STREAM, made.elsewhere));
   CHECK(scene.datapath->restore(agent::Filters::quiet).hooks.empty());
+}
+
+TEST_CASE("REL-20 a device that says that it takes no frames of XDP gets none while it says so",
+          "[features]") {
+  XdpScene scene(agent::XdpMode::native);
+  scene.wire.run("ethtool -K to-node gro off");
+  CHECK(scene.attach().packets_text().starts_with("eth0 tcx+native (tc sends)"));
+  Writer writer(scene.lab.pins());
+  const auto made = offer(writer, AF_INET);
+  const auto server = serve_at(scene.remote, SOCK_STREAM, made.elsewhere_backend);
+  for (const bool polls : {false, true, false}) {
+    INFO((polls ? "polls" : "does not poll"));
+    scene.wire.run(fmt::format("ethtool -K to-node gro {}", polls ? "on" : "off"));
+    CHECK((packets_after_look(scene).find("(tc sends)") == std::string::npos) == polls);
+    const auto rose = rise(writer, [&] { CHECK(talk(scene.outside, server, SOCK_STREAM, made.elsewhere)); });
+    CHECK((rose.flow_xdp > 0) == polls);
+  }
 }
 
 TEST_CASE("REL-21 neighbours that are flushed under load lose no request") {
