@@ -151,7 +151,7 @@ static __always_inline enum lb_outcome lb_foreign(const struct lb_work *work)
 
 /*
  * What happens to the packet, and in `work->flow` what it becomes where the outcome says that it is
- * rewritten. Egress opens no flows: packets there come from the stack.
+ * rewritten. Packets at egress come from the stack; it opens none but the node's own flows that no socket hook serves.
  */
 static __always_inline enum lb_outcome lb_balance(void *ctx, enum lb_hook hook, struct lb_work *work)
 {
@@ -171,6 +171,9 @@ static __always_inline enum lb_outcome lb_balance(void *ctx, enum lb_hook hook, 
 	if (outcome == LB_OUTCOME_unrelated &&
 	    (work->packet.step == LB_STEP_OPEN || hook == LB_HOOK_TC_EGRESS))
 		outcome = lb_passing(work);
+	if (outcome == LB_OUTCOME_unrelated && hook == LB_HOOK_TC_EGRESS &&
+	    work->packet.tuple.protocol == LB_SCTP)
+		outcome = LB_OWN(lb_open_own)(ctx, work);
 	return outcome;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Opening a flow: who asks, which service and verdict, which backend, which source, and the claim that makes it a flow. Egress
- * opens none: packets there come from the stack.
+ * opens only those of the node itself that sockets cannot.
  */
 #ifndef SLUICE_BPF_OPEN_H
 #define SLUICE_BPF_OPEN_H
@@ -93,6 +93,38 @@ static __always_inline int lb_is_ours(const __u8 *address)
 	return kind == LB_NODE_ADDRESS || kind == LB_NODE_PORT_ADDRESS;
 }
 
+/*
+ * From the node itself, on the way out: its address is kept, for replies come back to it. They pass us where they arrive from
+ * another node or from a pod whose device is served; other backends here answer where nobody sees it, and are left alone.
+ */
+static __always_inline enum lb_outcome lb_open_from_node(void *ctx, struct lb_work *work)
+{
+	struct lb_track *track = &work->flow.track;
+	enum lb_device_kind kind;
+	enum lb_outcome outcome;
+	long way;
+
+	if (lb_is_ours(work->backend.address))
+		return LB_OUTCOME_unrelated;
+	way = lb_route(ctx, work, LB_KEEP_SOURCE);
+	if (!lb_names_device(work, way))
+		return LB_OUTCOME_no_route;
+	kind = lb_device_kind_of(work->fib.ifindex);
+	if (kind == LB_NO_DEVICE)
+		return LB_OUTCOME_unrelated;
+	track->way = LB_BY_REDIRECT;
+	track->device = work->fib.ifindex;
+	track->other_side = kind == LB_POD ? LB_POD_INGRESS : LB_OUTWARD_INGRESS;
+	work->half.track = *track;
+	work->half.track.way = LB_BY_STACK;
+	work->half.track.device = 0;
+	work->half.track.direction = LB_REPLY;
+	work->half.track.side = track->other_side;
+	work->half.track.other_side = track->side;
+	outcome = LB_OWN(lb_claim)(ctx, work);
+	return outcome == LB_FINE ? LB_OUTCOME_new_remote : outcome;
+}
+
 /* Opens the flow to the chosen backend, by the stack or by ourselves. */
 LB_FUNCTION enum lb_outcome LB_OWN(lb_open_to)(void *ctx __arg_ctx, struct lb_work *work)
 {
@@ -105,6 +137,8 @@ LB_FUNCTION enum lb_outcome LB_OWN(lb_open_to)(void *ctx __arg_ctx, struct lb_wo
 	lb_begin(work);
 	if (work->hook == LB_HOOK_POD_INGRESS)
 		return lb_open_from_pod(ctx, work);
+	if (work->hook == LB_HOOK_TC_EGRESS)
+		return lb_open_from_node(ctx, work);
 	xdp = work->hook == LB_HOOK_XDP;
 	by_stack = work->backend.locality == LB_SAME_NODE || lb_is_ours(work->backend.address);
 	if (!by_stack) {
@@ -206,7 +240,7 @@ static __always_inline enum lb_outcome lb_refuses(const struct lb_tuple *tuple)
 
 /* ---- Who asks, and what that means (table 32). ---- */
 
-enum lb_client { LB_ANY_CLIENT, LB_POD_CLIENT, LB_OUTSIDE_CLIENT };
+enum lb_client { LB_ANY_CLIENT, LB_POD_CLIENT, LB_OUTSIDE_CLIENT, LB_NODE_CLIENT };
 
 static __always_inline struct lb_conduct lb_conduct_load(const struct lb_node *node)
 {
@@ -222,6 +256,8 @@ static __always_inline enum lb_client lb_client_of(const struct lb_work *work, s
 {
 	const struct lb_tuple *tuple = &work->packet.tuple;
 
+	if (work->hook == LB_HOOK_TC_EGRESS)
+		return LB_NODE_CLIENT;
 	switch (tuple->family == LB_IPV4 ? conduct.detector4 : conduct.detector6) {
 	case LB_BY_RANGE:
 		return lb_in_ranges(LB_POD_RANGES, &tuple->source) ? LB_POD_CLIENT : LB_OUTSIDE_CLIENT;
@@ -241,13 +277,13 @@ static __always_inline int lb_masquerades(struct lb_frontend frontend, struct lb
 	return policy.external == LB_CLUSTER;
 }
 
-/* The set that this traffic uses: SEM-20, table 32. A pod's traffic to outside addresses is short-circuited. */
+/* The set that this traffic uses: SEM-20, table 32. A pod's or the node's traffic to outside addresses is short-circuited. */
 static __always_inline enum lb_scope lb_scope_of(struct lb_frontend frontend, struct lb_policy policy,
 						 enum lb_client client)
 {
 	if (frontend.kind == LB_CLUSTER_IP)
 		return policy.internal;
-	return client == LB_POD_CLIENT ? LB_CLUSTER : policy.external;
+	return client == LB_POD_CLIENT || client == LB_NODE_CLIENT ? LB_CLUSTER : policy.external;
 }
 
 static __always_inline enum lb_outcome lb_no_backend(struct lb_policy policy, enum lb_scope scope)
@@ -371,6 +407,31 @@ static __always_inline enum lb_outcome lb_frontend_for(struct lb_work *work, str
 	if (kind == LB_NODE_PORT_ADDRESS && lb_node_port_load(&key, frontend))
 		return LB_FINE;
 	return lb_unserved(work, kind);
+}
+
+/*
+ * What the node's own processes send, where no socket hook is asked: SCTP's. Nobody is answered on the way out; what is to be
+ * dropped was (lb_withheld), and a set that was emptied meanwhile drops, too.
+ */
+LB_FUNCTION enum lb_outcome LB_OWN(lb_open_own)(void *ctx __arg_ctx, struct lb_work *work)
+{
+	const struct lb_tuple *tuple;
+	struct lb_frontend_key key;
+	struct lb_frontend frontend = {};
+	enum lb_outcome outcome;
+
+	if (!work)
+		return LB_OUTCOME_unrelated;
+	tuple = &work->packet.tuple;
+	if (!lb_is_ours(tuple->source.bytes))
+		return LB_OUTCOME_unrelated;
+	if (work->packet.step != LB_STEP_OPEN)
+		return lb_young(work);
+	key = lb_frontend_at(&tuple->destination, tuple->destination_port, tuple->protocol);
+	if (!lb_frontend_load(&key, &frontend))
+		return LB_OUTCOME_unrelated;
+	outcome = lb_choose(ctx, work, frontend);
+	return outcome == LB_OUTCOME_no_backend_reject ? LB_OUTCOME_no_backend_drop : outcome;
 }
 
 LB_FUNCTION enum lb_outcome LB_OWN(lb_open)(void *ctx __arg_ctx, struct lb_work *work)

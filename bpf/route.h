@@ -8,17 +8,22 @@
 #define LB_AF_INET 2
 #define LB_AF_INET6 10
 
-static __always_inline int lb_outward(__u32 index)
+static __always_inline enum lb_device_kind lb_device_kind_of(__u32 index)
 {
 	const struct lb_device *value = bpf_map_lookup_elem(&lb_devices, &index);
 	struct lb_device found;
 	__u64 word;
 
 	if (!value)
-		return 0;
+		return LB_NO_DEVICE;
 	word = lb_load(value);
 	__builtin_memcpy(&found, &word, sizeof(word));
-	return found.check == lb_device_check(index) && found.kind == LB_OUTWARD;
+	return found.check == lb_device_check(index) ? found.kind : LB_NO_DEVICE;
+}
+
+static __always_inline int lb_outward(__u32 index)
+{
+	return lb_device_kind_of(index) == LB_OUTWARD;
 }
 
 enum lb_ask { LB_KEEP_SOURCE, LB_ASK_SOURCE };

@@ -103,6 +103,23 @@ static __always_inline void lb_note_end(const struct lb_work *work, struct lb_tr
 }
 
 /*
+ * A flow that the node itself began, on its way out (SCTP, which no socket hook serves): its requests are sent by us, and its
+ * replies given to the stack.
+ */
+static __always_inline int lb_is_nodes_own(const struct lb_track *track)
+{
+	return track->direction == LB_FORWARD ? track->side == LB_OUTWARD_EGRESS
+					      : track->other_side == LB_OUTWARD_EGRESS;
+}
+
+static __always_inline enum lb_way lb_other_way(const struct lb_track *track)
+{
+	if (!lb_is_nodes_own(track))
+		return track->way;
+	return track->direction == LB_FORWARD ? LB_BY_STACK : LB_BY_REDIRECT;
+}
+
+/*
  * The device that the other half's packets leave by; 0: the stack knows, or lb_leaves() will. Replies to outside go back
  * by the uplink that the flow came by, whatever the stack's choice was (REL-66); but a reply says nothing of the way to
  * the backend, which may be another than its own.
@@ -111,6 +128,8 @@ static __always_inline __u32 lb_other_device(const struct lb_work *work)
 {
 	const struct lb_track *track = &work->flow.track;
 
+	if (lb_is_nodes_own(track))
+		return track->side == LB_POD_INGRESS ? work->device : 0;
 	if (track->way == LB_BY_REDIRECT && track->side == LB_POD_INGRESS)
 		return track->device;
 	return track->direction == LB_FORWARD && track->side == LB_OUTWARD_INGRESS ? work->device : 0;
@@ -127,6 +146,7 @@ static __always_inline void lb_other_half(struct lb_work *work)
 	work->half.track.seen = lb_clock();
 	work->half.track.device = lb_other_device(work);
 	work->half.track.direction = track->direction == LB_FORWARD ? LB_REPLY : LB_FORWARD;
+	work->half.track.way = lb_other_way(track);
 	work->half.track.side = track->other_side;
 	work->half.track.other_side = track->side;
 }
