@@ -11,11 +11,18 @@
 #include <utility>
 
 #include "agent/endpoint_ids.hpp"
+#include "agent/endpoints.hpp"
 #include "agent/maglev.hpp"
 
 namespace lb::agent {
 
 using maps::Extent;
+
+/// Indexes from `begin` on, without `end`.
+struct Publisher::Part {
+  std::size_t begin;
+  std::size_t end;
+};
 
 struct Publisher::Draft {
   std::vector<std::uint32_t> ids;       ///< one for each planned backend; 0: not yet known
@@ -30,6 +37,8 @@ struct Publisher::Draft {
   Extent cluster;
   Extent local;
   BackendCounts counts;
+
+  void add(std::size_t at) { created.push_back(static_cast<std::uint32_t>(at)); }
 
   void clear() {
     for (auto* list : {&ids, &created, &changed, &revived, &leftover, &cluster_slots, &local_slots})
@@ -80,6 +89,12 @@ bool equal(const BackendPlan& left, const BackendPlan& right) {
           difference(left.in_local, right.in_local) | difference(left.serving, right.serving) |
           difference(left.weight, right.weight)) == 0;
 }
+
+bool same_place(const BackendPlan& left, const BackendPlan& right) {
+  return left.port == right.port && left.address == right.address;
+}
+
+OrderKey order_of(const BackendPlan& backend) { return {backend.address, backend.port}; }
 
 bool in_set(const BackendPlan& backend, lb_scope scope) {
   return backend.weight > 0 && (scope == LB_LOCAL ? backend.in_local : backend.in_cluster);
@@ -189,8 +204,8 @@ void Publisher::withdraw(ServiceState& state) {
 }
 
 // Most changes touch few of many backends, and the order is stable: what is equal at both ends is passed
-// over, and only the middle is looked up. What is as in the plan before is not even read: the map's memory is
-// the dearest of all that is passed through here.
+// over, and only the middle is looked at closely. What is as in the plan before is not even read: the map's
+// memory is the dearest of all that is passed through here.
 void Publisher::match(const ServiceState& state, const ServicePortPlan& plan, Draft& draft) {
   const auto& ids = state.ids;
   const auto& backends = plan.backends;
@@ -217,28 +232,57 @@ void Publisher::match(const ServiceState& state, const ServicePortPlan& plan, Dr
 }
 
 void Publisher::match_middle(const ServiceState& state, const ServicePortPlan& plan, Draft& draft) {
-  const auto old_end = state.ids.end() - static_cast<std::ptrdiff_t>(draft.suffix);
-  draft.leftover.assign(state.ids.begin() + static_cast<std::ptrdiff_t>(draft.prefix), old_end);
-  const std::size_t end = plan.backends.size() - draft.suffix;
-  if (draft.prefix == end) return;
+  const Part old{draft.prefix, state.ids.size() - draft.suffix};
+  const Part wanted{draft.prefix, plan.backends.size() - draft.suffix};
+  if (state.plan) {
+    match_in_order(state, plan, old, wanted, draft);
+  } else {
+    for (std::size_t at = old.begin; at < old.end; ++at) draft.leftover.push_back(state.ids[at]);
+    for (std::size_t at = wanted.begin; at < wanted.end; ++at) draft.add(at);
+  }
+  match_rest(state, plan, draft);
+}
 
+/// Both plans are in one order: whoever of the two comes first in it has gone, or is new.
+void Publisher::match_in_order(const ServiceState& state, const ServicePortPlan& plan, Part old, Part wanted,
+                               Draft& draft) {
+  const auto& before = state.plan->backends;
+  while (old.begin < old.end && wanted.begin < wanted.end) {
+    const BackendPlan& left = before[old.begin];
+    const BackendPlan& right = plan.backends[wanted.begin];
+    if (same_place(left, right)) {
+      draft.ids[wanted.begin] = state.ids[old.begin++];
+      if (!equal(left, right)) draft.changed.push_back(static_cast<std::uint32_t>(wanted.begin));
+      ++wanted.begin;
+    } else if (order_of(left) < order_of(right)) {
+      draft.leftover.push_back(state.ids[old.begin++]);
+    } else {
+      draft.add(wanted.begin++);
+    }
+  }
+  while (old.begin < old.end) draft.leftover.push_back(state.ids[old.begin++]);
+  while (wanted.begin < wanted.end) draft.add(wanted.begin++);
+}
+
+/// What seems new may be what was adopted, in whatever order, or what was retired and is not yet forgotten.
+void Publisher::match_rest(const ServiceState& state, const ServicePortPlan& plan, Draft& draft) {
   EndpointIds<std::size_t> known(store_.backends);  // to the index in leftover
   known.reserve(draft.leftover.size());
   for (std::size_t at = 0; at < draft.leftover.size(); ++at) known.emplace(draft.leftover[at], at);
-  for (std::size_t at = draft.prefix; at < end; ++at) {
+  std::erase_if(draft.created, [&](std::uint32_t at) {
     const BackendPlan& backend = plan.backends[at];
     const Endpoint endpoint{.address = backend.address.bytes, .service = state.number, .port = backend.port};
     if (const auto found = known.find(endpoint); found != known.end()) {
       draft.ids[at] = std::exchange(draft.leftover[found->second], 0);
-      draft.changed.push_back(static_cast<std::uint32_t>(at));
       known.erase(found);
     } else if (const auto revived = space_.revive(endpoint)) {
       draft.revived.push_back(draft.ids[at] = *revived);
-      draft.changed.push_back(static_cast<std::uint32_t>(at));
     } else {
-      draft.created.push_back(static_cast<std::uint32_t>(at));
+      return false;
     }
-  }
+    draft.changed.push_back(at);
+    return true;
+  });
   std::erase(draft.leftover, 0);
 }
 

@@ -59,8 +59,12 @@ class Publisher {
 
  private:
   struct Draft;
+  struct Part;
   void match(const ServiceState& state, const ServicePortPlan& plan, Draft& draft);
   void match_middle(const ServiceState& state, const ServicePortPlan& plan, Draft& draft);
+  static void match_in_order(const ServiceState& state, const ServicePortPlan& plan, Part old, Part wanted,
+                             Draft& draft);
+  void match_rest(const ServiceState& state, const ServicePortPlan& plan, Draft& draft);
   [[nodiscard]] Shortage reserve(const ServiceState& state, const ServicePortPlan& plan, Draft& draft);
   [[nodiscard]] bool reserve_ids(Draft& draft);
   [[nodiscard]] bool reserve_extent(maps::Extent current, const std::vector<std::uint32_t>& ids,
