@@ -23,7 +23,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int attempts = 5;  // `sluice status` may hold it for a moment
+// The kernel takes its time to end a killed agent with all its maps, and `sluice status` may hold the lock
+// for a moment.
+constexpr int attempts = 100;
 constexpr std::chrono::milliseconds between_attempts{20};
 
 std::string read_locks() {

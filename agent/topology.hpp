@@ -21,7 +21,8 @@ inline constexpr Traits my_node_hint = 1U << 6U;
 inline constexpr Traits zone_hint = 1U << 7U;
 inline constexpr Traits my_zone_hint = 1U << 8U;
 inline constexpr Traits terminating = 1U << 9U;
-inline constexpr Traits nobody = 1U << 15U;  ///< no endpoint has it
+inline constexpr Traits first_unused = 1U << 10U;  ///< below it, all combinations of the above
+inline constexpr Traits nobody = 1U << 15U;        ///< no endpoint has it
 }  // namespace trait
 
 inline constexpr std::size_t max_topology_keys = 16;
@@ -45,12 +46,10 @@ struct Census {
   Traits ready_keys = 0;  ///< topology keys that some ready endpoint shares with the node
   Traits draining_keys = 0;
 
-  /// Inline and without branches, because it is called for every endpoint at every change.
-  void add(Traits traits) noexcept {
+  /// So many endpoints of these traits.
+  void add(Traits traits, std::uint32_t times = 1) noexcept {
     constexpr Traits all_keys = 0xffff0000U;
-    const auto one_if = [](Traits some, Traits wanted) {
-      return static_cast<std::uint32_t>(has_all(some, wanted));
-    };
+    const auto one_if = [times](Traits some, Traits wanted) { return has_all(some, wanted) ? times : 0; };
     const Traits of_ready = has_all(traits, trait::ready) ? traits : 0;
     ready += one_if(of_ready, trait::ready);
     local_ready += one_if(of_ready, trait::local);
