@@ -178,6 +178,9 @@ class Proxy:
                 if not pending.done():
                     continue
                 data = pending.result()
+                if not data and gathered:
+                    await asyncio.sleep(LOOK)  # the server has ended; what it said before is passed on in its time
+                    continue
                 if not data:
                     return
                 if now == "gather":
