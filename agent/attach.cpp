@@ -74,6 +74,7 @@ TcHook tc_hook(const AttachPlan& plan, TcSide side, const Device& device) {
 AttachReport Attacher::attach(const AttachPlan& plan) {
   AttachReport report;
   report.tc_by = plan.tc_by;
+  generic_ = plan.xdp_mode == XdpMode::generic;
   before_ = std::exchange(wanted_, {});
   with_xdp_.clear();
   declining_.clear();
@@ -197,7 +198,7 @@ void Attacher::attach_xdp(const AttachPlan& plan, const Device& device, AttachRe
     report.hooks.push_back(declined(place, "no native XDP (" + outcome.error().message() + ")"));
     return;
   }
-  const bool sends = !unsendable_.contains(device.index) && !takes_no_frames(device.index);
+  const bool sends = !unsendable_.contains(device.index) && !declines(device.index);
   const std::string means = plan.xdp_mode == XdpMode::generic ? "generic" : "native";
   report.hooks.push_back(report_of(place, sends ? means : means + " (tc sends)", outcome));
   if (outcome && !sends) {
@@ -215,9 +216,12 @@ void Attacher::drop(const std::vector<std::string>& names) const {
   }
 }
 
+/// Generic XDP gives devices packets, which all of them take.
+bool Attacher::declines(std::uint32_t device) const { return !generic_ && takes_no_frames(device); }
+
 // What the device says itself, it may take back; else nobody knows when it would send again.
 void Attacher::stop_sending(std::uint32_t device) {
-  if (!takes_no_frames(device)) {
+  if (!declines(device)) {
     unsendable_.insert(device);
   }
 }
@@ -257,10 +261,9 @@ bool Attacher::intact(Filters filters) {
 
 // No rtnetlink event tells that a device has changed its mind.
 bool Attacher::sends_as_before() const {
-  return std::ranges::none_of(with_xdp_, takes_no_frames) &&
-         std::ranges::all_of(declining_, [&](auto device) {
-           return unsendable_.contains(device) || takes_no_frames(device);
-         });
+  return std::ranges::none_of(with_xdp_, [&](auto device) { return declines(device); }) &&
+         std::ranges::all_of(declining_,
+                             [&](auto device) { return unsendable_.contains(device) || declines(device); });
 }
 
 // The time is taken before the look, so that what happens during it is seen by the next one.

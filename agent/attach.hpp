@@ -54,6 +54,7 @@ class Attacher {
   void sweep(const AttachPlan& plan, const std::set<std::uint32_t>& indices);
   [[nodiscard]] bool runs(const Watched& hook, Filters filters) const;
   [[nodiscard]] bool all_pinned();
+  [[nodiscard]] bool declines(std::uint32_t device) const;
   [[nodiscard]] bool sends_as_before() const;
 
   Links links_;
@@ -66,6 +67,7 @@ class Attacher {
   std::set<std::string> before_;           ///< pins of the last round
   std::set<std::string> wanted_;           ///< pins of this round
   std::set<std::uint32_t> with_xdp_;       ///< devices of this round that run XDP and send what it gives them
+  bool generic_ = false;                   ///< XDP is asked to run in the stack
   std::set<std::uint32_t> declining_;      ///< those that run it and do not
   std::set<std::uint32_t> unsendable_;     ///< devices that lose what XDP sends by them
   std::set<std::uint32_t> refused_xdp_;    ///< devices whose driver refused native XDP: not asked again

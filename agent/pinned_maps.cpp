@@ -65,6 +65,13 @@ void adopt_map(bpf_map* map, const std::string& path, std::vector<std::string>& 
 
 bool is_pinnable(const bpf_map* map) { return !bpf_map__is_internal(map); }
 
+/// libbpf makes maps without names where its own question whether the kernel knows names met a lack of
+/// memory. By a name a map is found again, by the next agent and by people.
+bool is_named(const bpf_map* map) {
+  const auto info = maps::map_info(bpf_map__fd(map));
+  return info && !info->name.empty();
+}
+
 }  // namespace
 
 void set_sizes(bpf_object* object, const Sizes& sizes) {
@@ -111,8 +118,14 @@ void pin_maps(bpf_object* object, const maps::Pins& pins) {
   bpf_map* map = nullptr;
   bpf_object__for_each_map(map, object) {
     const auto path = pins.map(bpf_map__name(map));
-    if (is_pinnable(map) && !std::filesystem::exists(path) &&
-        bpf_obj_pin(bpf_map__fd(map), path.c_str()) != 0) {
+    if (!is_pinnable(map) || std::filesystem::exists(path)) {
+      continue;
+    }
+    if (!is_named(map)) {
+      throw StartError(fmt::format(
+          "the kernel gave the map {} no name; memory may have been short, start again", bpf_map__name(map)));
+    }
+    if (bpf_obj_pin(bpf_map__fd(map), path.c_str()) != 0) {
       throw StartError(fmt::format("cannot pin the map {} ({})", path.string(), std::strerror(errno)));
     }
   }

@@ -260,6 +260,16 @@ TEST_CASE("SEM-80 REL-20 where a driver refuses native XDP", "[features]") {
   }
 }
 
+TEST_CASE("XDP sends natively only where the device takes its frames, in the stack everywhere",
+          "[features]") {
+  DeviceLab scene;
+  shell("ethtool -K peer0 gro off");
+  scene.options.xdp = agent::XdpMode::native;
+  CHECK(start(scene.options).packets_text() == "eth0 tcx+native (tc sends)");
+  scene.options.xdp = agent::XdpMode::generic;
+  CHECK(start(scene.options).packets_text() == "eth0 tcx+generic");
+}
+
 TEST_CASE("XDP changes its mode on request", "[features]") {
   DeviceLab scene;
   for (const auto mode : {agent::XdpMode::native, agent::XdpMode::generic, agent::XdpMode::automatic}) {

@@ -46,7 +46,10 @@ DeviceLab::DeviceLab() : options(lab.options()) {
 }
 
 void DeviceLab::make_device() {
-  shell("ip link add eth0 type veth peer name peer0 && ip link set eth0 up && ip link set peer0 up");
+  // eth0 takes frames of XDP when its other end polls, and GRO makes it poll.
+  shell(
+      "ip link add eth0 type veth peer name peer0 && ip link set eth0 up && ip link set peer0 up && "
+      "ethtool -K peer0 gro on");
 }
 
 }  // namespace lb::test
