@@ -198,10 +198,12 @@ void Attacher::attach_xdp(const AttachPlan& plan, const Device& device, AttachRe
     report.hooks.push_back(declined(place, "no native XDP (" + outcome.error().message() + ")"));
     return;
   }
-  const bool sends = !unsendable_.contains(device.index) && !declines(device.index);
+  const bool is_unsendable = unsendable_.contains(device.index);
+  const bool is_declining = !is_unsendable && declines(device.index);
+  const bool sends = !is_unsendable && !is_declining;
   const std::string means = plan.xdp_mode == XdpMode::generic ? "generic" : "native";
   report.hooks.push_back(report_of(place, sends ? means : means + " (tc sends)", outcome));
-  if (outcome && !sends) {
+  if (outcome && is_declining) {
     declining_.insert(device.index);
   }
   if (outcome && sends) {
@@ -261,9 +263,8 @@ bool Attacher::intact(Filters filters) {
 
 // No rtnetlink event tells that a device has changed its mind.
 bool Attacher::sends_as_before() const {
-  return std::ranges::none_of(with_xdp_, [&](auto device) { return declines(device); }) &&
-         std::ranges::all_of(declining_,
-                             [&](auto device) { return unsendable_.contains(device) || declines(device); });
+  const auto declines_now = [this](auto device) { return declines(device); };
+  return std::ranges::none_of(with_xdp_, declines_now) && std::ranges::all_of(declining_, declines_now);
 }
 
 // The time is taken before the look, so that what happens during it is seen by the next one.

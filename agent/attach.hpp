@@ -68,7 +68,7 @@ class Attacher {
   std::set<std::string> wanted_;           ///< pins of this round
   std::set<std::uint32_t> with_xdp_;       ///< devices of this round that run XDP and send what it gives them
   bool generic_ = false;                   ///< XDP is asked to run in the stack
-  std::set<std::uint32_t> declining_;      ///< those that run it and do not
+  std::set<std::uint32_t> declining_;      ///< those that run it and say that they take none of its frames
   std::set<std::uint32_t> unsendable_;     ///< devices that lose what XDP sends by them
   std::set<std::uint32_t> refused_xdp_;    ///< devices whose driver refused native XDP: not asked again
 };
