@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "tests/prog/real_maps.hpp"
+#include "tests/seed.hpp"
 #include "tests/unit/tables_fakes.hpp"
 
 using namespace lb::tables_test;
@@ -78,7 +79,7 @@ void start_and_kill(RealMaps& maps, unsigned seed, std::chrono::microseconds aft
 
 TEST_CASE(
     "an agent killed at any moment leaves whole tables, and the next start ends where a clean one does") {
-  const unsigned seed = std::random_device()();
+  const auto seed = lb::test::seed();
   INFO("seed " << seed);
   std::mt19937 random(seed);
   RealMaps maps(room);

@@ -10,6 +10,7 @@
 #include "agent/cluster.hpp"
 #include "cluster_record.hpp"
 #include "plan_build.hpp"
+#include "tests/seed.hpp"
 
 namespace lb::test {
 namespace {
@@ -101,10 +102,11 @@ class World {
   k8s::Endpoint random_endpoint(k8s::Family family, bool hints) {
     auto text = pick(family == k8s::Family::ipv4
                          ? std::vector<std::string>{"10.1.0.", "10.1.0.", "10.96.0.", "192.0.2."}
-                         : std::vector<std::string>{"fd01::", "fd01::", "fd96::"}) +
-                std::to_string(below(12));
+                         : std::vector<std::string>{"fd01::", "fd01::", "fd96::"});
+    text += std::to_string(below(12));
     text += pick({"", "", " unready", " unready terminating", " terminating", " unready unserving"});
-    text += pick({"", " node=this", " node=peer"}) + pick({"", " zone=zone-a", " zone=zone-b"});
+    text += pick({"", " node=this", " node=peer"});
+    text += pick({"", " zone=zone-a", " zone=zone-b"});
     text += pick({"", " label=topology.kubernetes.io/region:north"});
     if (hints) text += pick({" for-zone=zone-a", " for-zone=zone-b", " for-zone=zone-a for-node=this"});
     return endpoint(text);
@@ -140,8 +142,10 @@ class World {
     return found;
   }
 
-  /// By trying each frontend that is asked for.
+  /// By trying each frontend that is asked for. An endpoint that is of no use stays: where its address is
+  /// given twice, the later of the two counts (SEM-4), also when it is this one.
   [[nodiscard]] bool is_service(const k8s::Endpoint& endpoint, const k8s::EndpointPort& port) const {
+    if (!endpoint.ready && !endpoint.serving) return false;
     for (const auto& [name, other] : services_) {
       for (const auto& framed : agent::frame(other, node_, {}).ports) {
         for (const auto& frontend : framed.plan.frontends) {
@@ -188,8 +192,22 @@ class World {
   }();
 };
 
+using Lines = std::map<std::string, std::vector<std::string>>;
+
+std::string only_in(const Lines& some, const Lines& others) {
+  std::string text;
+  for (const auto& [service, lines] : some) {
+    const auto other = others.find(service);
+    for (const auto& line : lines) {
+      if (other == others.end() || std::ranges::find(other->second, line) == other->second.end())
+        text += "\n  " + line;
+    }
+  }
+  return text;
+}
+
 TEST_CASE("after any sequence of changes the plans are those of a clean start") {
-  const auto seed = std::random_device{}();
+  const auto seed = test::seed();
   for (std::uint32_t run = 0; run < 60; ++run) {
     CAPTURE(seed, run);
     World world(seed + run);
@@ -200,7 +218,10 @@ TEST_CASE("after any sequence of changes the plans are those of a clean start") 
       CAPTURE(step);
       for (int burst = step % 3; burst >= 0; --burst) world.change(cluster);
       cluster.flush();
-      REQUIRE(record.lines_by_service() == world.oracle());
+      const auto told = record.lines_by_service();
+      const auto wanted = world.oracle();
+      INFO("told alone:" << only_in(told, wanted) << "\nwanted alone:" << only_in(wanted, told));
+      REQUIRE(told == wanted);
     }
     REQUIRE(record.empty_changes == 0);
   }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "agent/expiry.hpp"
+#include "tests/seed.hpp"
 
 namespace {
 
@@ -131,7 +132,7 @@ TEST_CASE("the time-outs are the options'") {
 }
 
 TEST_CASE("a flow that has ended shows it in one of its halves alone") {
-  const unsigned seed = std::random_device()();
+  const auto seed = lb::test::seed();
   std::mt19937 random(seed);
   const auto below = [&random](std::uint32_t limit) { return static_cast<std::uint32_t>(random() % limit); };
   constexpr std::array protocols = {LB_TCP, LB_UDP, LB_SCTP};

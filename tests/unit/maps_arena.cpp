@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "maps/arena.hpp"
+#include "tests/seed.hpp"
 
 using lb::maps::Extent;
 using lb::maps::ExtentArena;
@@ -28,7 +29,7 @@ std::uint32_t longest_run(const std::vector<bool>& taken) {
 
 TEST_CASE(
     "an arena never gives a slot twice, finds every run that is long enough, and merges what comes back") {
-  const unsigned seed = std::random_device()();
+  const auto seed = lb::test::seed();
   INFO("seed " << seed);
   std::mt19937 random(seed);
   constexpr std::uint32_t limit = 500;
