@@ -8,6 +8,7 @@
 #include <charconv>
 #include <iterator>
 #include <map>
+#include <ranges>
 #include <tuple>
 #include <utility>
 
@@ -133,16 +134,94 @@ std::vector<Keyed> in_order(const std::vector<Candidate>& fresh) {
   return sorted;
 }
 
-using Place = std::vector<Candidate>::const_iterator;
-
-/// Those between the two places whose slice is not retired, run by run, because retired ones are few.
-void append_living(Place from, Place to, std::vector<Candidate>& living) {
-  const auto is_retired = [](const Candidate& candidate) { return candidate.slice->retired(); };
-  while (from != to) {
-    const auto run = std::find_if(from, to, is_retired);
-    living.insert(living.end(), from, run);
-    from = std::find_if_not(run, to, is_retired);
+/// Where those that go are, in order. Those of one address and port are few.
+std::vector<std::size_t> find(const std::vector<Candidate>& candidates, const std::vector<Candidate>& gone) {
+  const auto order_of = [](const Candidate& candidate) {
+    return OrderKey(candidate.address, candidate.port);
+  };
+  std::vector<std::size_t> places;
+  for (const auto& wanted : gone) {
+    auto at = std::ranges::lower_bound(candidates, order_of(wanted), {}, order_of);
+    for (; at != candidates.end() && same_place(*at, wanted); ++at) {
+      if (at->slice == wanted.slice) places.push_back(static_cast<std::size_t>(at - candidates.begin()));
+    }
   }
+  std::ranges::sort(places);
+  places.erase(std::unique(places.begin(), places.end()), places.end());
+  return places;
+}
+
+/// One comes before the candidate at a place; or, without one, the candidate there goes.
+struct Edit {
+  std::size_t at;
+  const Candidate* fresh;
+};
+
+/// In order of their places. `holes` and `fresh` are sorted.
+std::vector<Edit> edits(const std::vector<Candidate>& candidates, const std::vector<std::size_t>& holes,
+                        const std::vector<Keyed>& fresh) {
+  std::vector<Edit> edits;
+  edits.reserve(holes.size() + fresh.size());
+  auto hole = holes.begin();
+  const auto add_holes_before = [&](std::size_t place) {
+    for (; hole != holes.end() && *hole < place; ++hole) edits.push_back({*hole, nullptr});
+  };
+  auto from = candidates.begin();
+  for (const auto& next : fresh) {
+    from = std::lower_bound(from, candidates.end(), next, [](const Candidate& old, const Keyed& mine) {
+      return comes_before(keyed(old), mine);
+    });
+    const auto at = static_cast<std::size_t>(from - candidates.begin());
+    add_holes_before(at);
+    edits.push_back({at, next.candidate});
+  }
+  add_holes_before(candidates.size());
+  return edits;
+}
+
+/// Candidates that stay, and by how many places they move to the end.
+struct Stay {
+  std::ptrdiff_t begin;
+  std::ptrdiff_t end;
+  std::ptrdiff_t by;
+};
+
+/// What is before each edit, and last what is after all of them.
+std::vector<Stay> stays_between(const std::vector<Edit>& edits, std::size_t size) {
+  std::vector<Stay> stays;
+  stays.reserve(edits.size() + 1);
+  std::ptrdiff_t begin = 0;
+  std::ptrdiff_t by = 0;
+  for (const auto& edit : edits) {
+    const auto at = static_cast<std::ptrdiff_t>(edit.at);
+    const bool goes = edit.fresh == nullptr;
+    stays.push_back({begin, at, by});
+    begin = goes ? at + 1 : at;
+    by += goes ? -1 : 1;
+  }
+  stays.push_back({begin, static_cast<std::ptrdiff_t>(size), by});
+  return stays;
+}
+
+/// In place: where one comes for one that goes, nothing behind them moves. What moves to the front goes
+/// first, from the front, then what moves to the end, from the end: so nobody is written over.
+void carry_out(const std::vector<Edit>& edits, std::vector<Candidate>& candidates) {
+  const auto stays = stays_between(edits, candidates.size());
+  const auto size = static_cast<std::size_t>(stays.back().end + stays.back().by);
+  candidates.reserve(size);
+  candidates.resize(std::max(size, candidates.size()));
+  const auto first = candidates.begin();
+  for (const auto& stay : stays) {
+    if (stay.by < 0) std::move(first + stay.begin, first + stay.end, first + stay.begin + stay.by);
+  }
+  for (const auto& stay : std::views::reverse(stays)) {
+    if (stay.by > 0) std::move_backward(first + stay.begin, first + stay.end, first + stay.end + stay.by);
+  }
+  for (std::size_t i = 0; i < edits.size(); ++i) {
+    if (edits[i].fresh != nullptr)
+      first[static_cast<std::ptrdiff_t>(edits[i].at) + stays[i].by] = *edits[i].fresh;
+  }
+  candidates.resize(size);
 }
 
 /// Calls `visit` with those candidates that count: of equals the first.
@@ -393,44 +472,23 @@ bool CompactSlice::list_has(std::uint32_t place, std::string_view text) const {
                      [&](std::uint32_t member) { return strings_[member] == text; });
 }
 
-void CandidateList::update(const std::vector<Candidate>& fresh) {
-  std::vector<Candidate> settled;
-  settled.reserve(candidates_.size() + fresh.size());
-  const auto end = candidates_.cend();
-  auto from = candidates_.cbegin();
-  for (const auto& next : in_order(fresh)) {
-    const auto to = std::lower_bound(from, end, next, [](const Candidate& old, const Keyed& mine) {
-      return comes_before(keyed(old), mine);
-    });
-    append_living(from, to, settled);
-    settled.push_back(*next.candidate);
-    from = to;
-  }
-  append_living(from, end, settled);
-  candidates_ = std::move(settled);
+void CandidateList::update(const std::vector<Candidate>& gone, const std::vector<Candidate>& fresh) {
+  const auto sorted = in_order(fresh);
+  carry_out(edits(candidates_, find(candidates_, gone), sorted), candidates_);
 }
 
 /// Of 100,000 endpoints few differ in their traits: equals are counted first, and added up once.
-Census CandidateList::census() const {
+Census CandidateList::see(const Sets& sets, std::vector<BackendPlan>& backends) const {
   Census census;
   std::array<std::uint32_t, trait::first_unused> equals{};
+  backends.clear();
+  backends.reserve(candidates_.size());
   for_each_merged(candidates_, [&](const Candidate& candidate) {
     if (candidate.traits < equals.size()) {
       ++equals[candidate.traits];
     } else {
       census.add(candidate.traits);
     }
-  });
-  for (Traits traits = 0; traits < equals.size(); ++traits) {
-    if (equals[traits] > 0) census.add(traits, equals[traits]);
-  }
-  return census;
-}
-
-std::vector<BackendPlan> CandidateList::backends(const Sets& sets) const {
-  std::vector<BackendPlan> backends;
-  backends.reserve(candidates_.size());
-  for_each_merged(candidates_, [&](const Candidate& candidate) {
     const bool in_cluster = has_all(candidate.traits, sets.cluster);
     const bool in_local = has_all(candidate.traits, sets.local);
     const bool serving = has_all(candidate.traits, trait::serving);
@@ -438,7 +496,10 @@ std::vector<BackendPlan> CandidateList::backends(const Sets& sets) const {
     backends.emplace_back(candidate.address, candidate.port, locality(candidate.traits), in_cluster, in_local,
                           serving, candidate.weight);
   });
-  return backends;
+  for (Traits traits = 0; traits < equals.size(); ++traits) {
+    if (equals[traits] > 0) census.add(traits, equals[traits]);
+  }
+  return census;
 }
 
 }  // namespace lb::agent

@@ -72,9 +72,6 @@ class CompactSlice {
   }
   /// Appends where its endpoints listen for TCP.
   void append_listening(std::vector<ListeningPlace>& places) const;
-  /// A retired slice's candidates are dropped at the next CandidateList::update.
-  void retire() noexcept { retired_ = true; }
-  [[nodiscard]] bool retired() const noexcept { return retired_; }
   bool operator==(const CompactSlice&) const = default;
 
  private:
@@ -106,7 +103,6 @@ class CompactSlice {
   std::string name_;
   k8s::Family family_;
   std::uint8_t weight_;
-  bool retired_ = false;
   std::vector<k8s::EndpointPort> ports_;
   std::vector<Endpoint> endpoints_;
   std::vector<std::string> strings_;  ///< [0] is empty
@@ -116,13 +112,12 @@ class CompactSlice {
 /// All candidates of one service port in order; of equals the one that counts comes first (SEM-4).
 class CandidateList {
  public:
-  /// Drops the candidates of retired slices and takes in those of new ones: linear in the list, with a small
-  /// factor.
-  void update(const std::vector<Candidate>& fresh);
+  /// Drops what slices that went had appended, and takes in what new ones have: moves what is between an
+  /// endpoint that goes and one that comes, and reads nothing else.
+  void update(const std::vector<Candidate>& gone, const std::vector<Candidate>& fresh);
   void clear() noexcept { candidates_.clear(); }
-  [[nodiscard]] Census census() const;
-  /// Every endpoint that is in a set or serving, merged and in order.
-  [[nodiscard]] std::vector<BackendPlan> backends(const Sets& sets) const;
+  /// Counts all of them, and makes `backends` those that are in a set or serving, merged and in order.
+  Census see(const Sets& sets, std::vector<BackendPlan>& backends) const;
 
  private:
   std::vector<Candidate> candidates_;

@@ -232,6 +232,13 @@ class Framer {
   ServiceFrame frame_;
 };
 
+Sets sets_of(const PortFrame& frame, const Census& census) {
+  Sets sets;
+  if (frame.uses[LB_CLUSTER]) sets.cluster = cluster_set(census, frame.topology);
+  if (frame.uses[LB_LOCAL]) sets.local = local_set(census);
+  return sets;
+}
+
 }  // namespace
 
 bool ServicePortPlan::operator==(const ServicePortPlan& other) const {
@@ -258,14 +265,14 @@ ServiceFrame frame(const k8s::Service& service, const NodeView& node, const Plan
   return Framer(service, node, options).make();
 }
 
-ServicePortPlan complete(const PortFrame& frame, const CandidateList& candidates) {
-  const Census census = candidates.census();
-  Sets sets;
-  if (frame.uses[LB_CLUSTER]) sets.cluster = cluster_set(census, frame.topology);
-  if (frame.uses[LB_LOCAL]) sets.local = local_set(census);
+ServicePortPlan complete(const PortFrame& frame, const CandidateList& candidates, Sets& sets) {
   ServicePortPlan plan = frame.plan;
+  Census census = candidates.see(sets, plan.backends);
+  if (const Sets found = sets_of(frame, census); found != sets) {
+    sets = found;
+    census = candidates.see(sets, plan.backends);
+  }
   plan.policy.local_empty = frame.uses[LB_LOCAL] && census.any() ? LB_DROP : LB_REJECT;
-  plan.backends = candidates.backends(sets);
   return plan;
 }
 
@@ -283,8 +290,9 @@ std::vector<ServicePortPlan> plan(const k8s::Service& service, std::span<const k
       static_cast<void>(slice.append(port.plan.key, port.port_name, view, fresh));
     }
     CandidateList candidates;
-    candidates.update(fresh);
-    plans.push_back(complete(port, candidates));
+    candidates.update({}, fresh);
+    Sets sets;
+    plans.push_back(complete(port, candidates, sets));
   }
   return plans;
 }

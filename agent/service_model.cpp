@@ -41,7 +41,6 @@ void ServiceModel::retire(const std::string& slice) {
   if (found == slices_.end()) return;
   endpoint_count_ -= found->second->size();
   found->second->for_each_address([this](const k8s::Address& address) { blocks_.remove(address); });
-  found->second->retire();
   retired_.push_back(std::move(found->second));
   slices_.erase(found);
 }
@@ -105,6 +104,7 @@ void ServiceModel::settle(const NodeView& node, const Frontends& frontends) {
 }
 
 void ServiceModel::take_in(Port& port, const Viewpoint& view) {
+  std::vector<Candidate> gone;
   std::vector<Candidate> fresh;
   const auto append = [&](const CompactSlice& slice) {
     auto sentence = slice.append(port.frame.plan.key, port.frame.port_name, view, fresh);
@@ -114,16 +114,20 @@ void ServiceModel::take_in(Port& port, const Viewpoint& view) {
     port.candidates.clear();
     for (const auto& [name, slice] : slices_) append(*slice);
   } else {
+    const Viewpoint all_of_them{view.node, view.topology_keys};
+    for (const auto& slice : retired_) {
+      static_cast<void>(slice->append(port.frame.plan.key, port.frame.port_name, all_of_them, gone));
+    }
     for (const auto& name : changed_slices_) {
       const auto found = slices_.find(name);
       if (found != slices_.end()) append(*found->second);
     }
   }
-  if (!fresh.empty() || !retired_.empty()) port.candidates.update(fresh);
+  if (!fresh.empty() || !gone.empty()) port.candidates.update(gone, fresh);
 }
 
 Change ServiceModel::replan(Port& port, std::vector<FrontendPlan> held) const {
-  auto plan = complete(port.frame, port.candidates);
+  auto plan = complete(port.frame, port.candidates, port.sets);
   plan.frontends = std::move(held);
   if (port.plan && *port.plan == plan) return Change::none;
   port.plan = std::make_shared<const ServicePortPlan>(std::move(plan));

@@ -82,6 +82,7 @@ class ServiceModel {
     PortFrame frame;
     Seen seen = Seen::never;
     CandidateList candidates;
+    Sets sets;  ///< as the plan has them
     std::shared_ptr<const ServicePortPlan> plan;
   };
 

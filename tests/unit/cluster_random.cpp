@@ -142,8 +142,8 @@ class World {
     return found;
   }
 
-  /// By trying each frontend that is asked for. An endpoint that is of no use stays: where its address is
-  /// given twice, the later of the two counts (SEM-4), also when it is this one.
+  /// By trying each frontend that is asked for. One that is of no use stays: where its address is given
+  /// twice, it may be the one that counts (SEM-4).
   [[nodiscard]] bool is_service(const k8s::Endpoint& endpoint, const k8s::EndpointPort& port) const {
     if (!endpoint.ready && !endpoint.serving) return false;
     for (const auto& [name, other] : services_) {
