@@ -78,6 +78,8 @@ void load(skeleton::lb* programs) {
   forget_libbpf_warnings();
   const int error = skeleton::lb__load(programs);
   if (error == 0) {
+    // libbpf maps no memory where its own question whether the kernel can met an error.
+    if (programs->bss == nullptr) throw StartError("cannot see the programs' memory: start again");
     return;
   }
   const auto* advice = error == -EPERM ? "run as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON"

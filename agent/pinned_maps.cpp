@@ -42,9 +42,20 @@ bool same_shape(const maps::MapInfo& pinned, const bpf_map* map) {
          pinned.value_size == bpf_map__value_size(map);
 }
 
+/// What is pinned there; none: nothing. To take a map that cannot be opened for none would be to serve from
+/// an empty one.
+maps::Fd open_pinned(const std::string& path) {
+  maps::Fd fd(bpf_obj_get(path.c_str()));
+  const int error = errno;
+  if (!fd && std::filesystem::exists(path)) {
+    throw StartError(fmt::format("cannot open the map pinned at {} ({})", path, std::strerror(error)));
+  }
+  return fd;
+}
+
 // libbpf's own adoption refuses another size and, before 1.6, every DEVMAP.
 void adopt_map(bpf_map* map, const std::string& path, std::vector<std::string>& notes) {
-  const maps::Fd fd(bpf_obj_get(path.c_str()));
+  const auto fd = open_pinned(path);
   if (!fd) {
     return;
   }

@@ -1,14 +1,14 @@
 """Asks a service again and again, each time by a new connection or socket, and counts who answers.
 
 usage: ask.py tcp|udp ADDRESS PORT [--count N | --seconds S] [--timeout S] [--pause S] [--json] [--post BYTES]
-              [--keep-socket]
+              [--keep-socket] [--until-failure]
        ask.py hold ADDRESS PORT --backend NAME --seconds S
 
 Prints one line an answer: its count, the backend, the client's address as the backend saw it. Failures are counted under
 "failed: REASON". --json: {"answers": {backend: n}, "peers": {backend: [client's address, ...]},
 "failed": {reason: n}, "slowest": seconds}.
 Exit code 1 when any request failed. SIGTERM ends it as the count or the time would. --keep-socket: datagrams from one
-unconnected socket. hold: connects until NAME answers, says "held", and asks on that one connection every 50 ms; the
+unconnected socket. --until-failure: ends with the first request that fails. hold: connects until NAME answers, says "held", and asks on that one connection every 50 ms; the
 count of answers comes as above."""
 
 import argparse
@@ -34,6 +34,7 @@ def arguments():
     parser.add_argument("--post", type=int, default=0)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--keep-socket", action="store_true")
+    parser.add_argument("--until-failure", action="store_true")
     parser.add_argument("--backend")
     return parser.parse_args()
 
@@ -123,6 +124,8 @@ def run(options, ask):
             lines[text.strip()] += 1
         except OSError as error:
             failed[error.strerror or str(error)] += 1
+            if options.until_failure:
+                ended.append(True)
         slowest = max(slowest, time.monotonic() - began)
     if options.json:
         print(json.dumps({"answers": answers, "peers": {name: sorted(seen) for name, seen in peers.items()},

@@ -6,6 +6,7 @@
 #include <net/if.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -113,6 +114,20 @@ TEST_CASE("REL-19 what somebody detached comes back", "[features]") {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   CHECK(datapath.attach().count(HookState::kept) == all.size());
+}
+
+TEST_CASE("REL-38 a pinned map that cannot be opened is not taken for none", "[features]") {
+  DeviceLab scene;
+  static_cast<void>(start(scene.options));
+  const maps::Pins pins(scene.lab.pins());
+  const auto pin = pins.map("lb_frontends");
+  const maps::Fd map(bpf_obj_get(pin.c_str()));
+  REQUIRE(::unlink(pin.c_str()) == 0);
+  REQUIRE(::mkdir(pin.c_str(), 0700) == 0);
+  CHECK_THAT(refusal(scene.options), ContainsSubstring("cannot open the map pinned at " + pin.string()));
+  REQUIRE(::rmdir(pin.c_str()) == 0);
+  REQUIRE(bpf_obj_pin(map.get(), pin.c_str()) == 0);
+  CHECK(start(scene.options).failure().empty());
 }
 
 TEST_CASE("a device that vanished and came back is served again", "[features]") {

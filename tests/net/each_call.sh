@@ -10,6 +10,8 @@ SEED=$(seed 7) POINTS=${SLUICE_LONG:+100000}
 POINTS=${POINTS:-8} STAGES=${SLUICE_STAGES:-1 2 3 4}
 ERRORS=(E2BIG ENOMEM EBUSY ENOENT)
 HEALTH=http://127.0.0.1:10256/healthz
+ASK=(python3 "$SLUICE_ROOT/scripts/lib/ask.py" --seconds 7200 --pause 0.02 --until-failure)
+ASKERS=()
 RANDOM=$((SEED & 32767))
 say "seed $SEED"
 
@@ -73,6 +75,14 @@ start_injected() {
 # fired: the last injection took place.
 fired() { [[ $INJECTED == signal=* && $ENDED == yes ]] || grep -q INJECTED "$LAB_DIR/calls"; }
 
+# all_answered: no asker has met a failure.
+all_answered() {
+	local asker
+	for asker in ${ASKERS[@]+"${ASKERS[@]}"}; do
+		! gone "${asker%%:*}" || { cat "$LAB_DIR/${asker#*:}" && return 1; }
+	done
+}
+
 # points COUNT: up to POINTS of the numbers 1 to COUNT, spread evenly from a random place.
 points() {
 	local step=$((($1 + POINTS - 1) / POINTS)) at
@@ -99,6 +109,7 @@ go_through() {
 		start_injected "$filled:when=$at"
 		! fired || fired=$((fired + 1))
 		start_clean "$wanted" "$title, $filled at call $at of $count"
+		all_answered || die "a request failed at or shortly before: $title, $filled at call $at of $count"
 		[[ $wanted == base ]] && wanted=changed || wanted=base
 	done
 	((fired * 2 > number)) || die "$title: of $number injections only $fired took place"
@@ -124,13 +135,13 @@ go_through 2 "error at a first start" nothing error=ERROR
 
 # From here on somebody always asks, at a socket and through the devices, and no request may fail.
 manifests base && start_clean base "before the requests"
-lab_start node asked.socket python3 "$SLUICE_ROOT/scripts/lib/ask.py" tcp 10.96.0.80 80 --seconds 3600 --pause 0.02
-socket_asker=$LAB_STARTED
-lab_start client asked.packets python3 "$SLUICE_ROOT/scripts/lib/ask.py" tcp 10.0.0.10 30080 --seconds 3600 --pause 0.02
-packet_asker=$LAB_STARTED
+lab_start node asked.socket "${ASK[@]}" tcp 10.96.0.80 80
+ASKERS+=("$LAB_STARTED:asked.socket")
+lab_start client asked.packets "${ASK[@]}" tcp 10.0.0.10 30080
+ASKERS+=("$LAB_STARTED:asked.packets")
 go_through 3 "crash at a restart" pinned signal=SIGKILL
 go_through 4 "error at a restart" pinned error=ERROR
-for asker in "$socket_asker:asked.socket" "$packet_asker:asked.packets"; do
+for asker in "${ASKERS[@]}"; do
 	lab_stop "${asker%%:*}" TERM || { cat "$LAB_DIR/${asker#*:}" && die "requests failed while the agent was killed"; }
 	[[ -s $LAB_DIR/${asker#*:} ]] || die "nobody asked"
 	cat "$LAB_DIR/${asker#*:}"

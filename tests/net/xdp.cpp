@@ -165,8 +165,9 @@ TEST_CASE("switching XDP on and off under traffic loses no request", "[features]
   }
   for (const auto& one : asking) {
     CHECK(one->requests() > 100);
-    // A veth throws away what waits in its queue when XDP comes or goes; TCP sends that again.
-    CHECK(one->failures() <= (type == SOCK_STREAM ? 0 : rounds));
+    // A veth throws away what gets into its queue while XDP goes; TCP sends that again. One datagram in all
+    // may meet that: 400 of these switches, and 1,190 of a program that only passes, never did.
+    CHECK(one->failures() <= (type == SOCK_STREAM ? 0 : 1));
   }
   const auto after = writer.counters();
   CHECK(after.flow_xdp > before.flow_xdp);
