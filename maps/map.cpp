@@ -110,7 +110,11 @@ error_code walk_keys(int fd, const MapInfo& info, const Visit& visit) {
   if (!keys) return keys.error();
   std::vector<char> value(info.value_size);
   for (const std::string& key : *keys) {
-    if (bpf_map_lookup_elem(fd, key.data(), value.data()) == 0) visit(key.data(), value.data());
+    if (bpf_map_lookup_elem(fd, key.data(), value.data()) == 0) {
+      visit(key.data(), value.data());
+    } else if (errno != ENOENT) {  // it went meanwhile
+      return from_errno();
+    }
   }
   return {};
 }
