@@ -77,6 +77,15 @@ bool same_state(const lb_backend& left, const lb_backend& right) {
          left.serving == right.serving && left.weight == right.weight;
 }
 
+lb_service row_of(const ServicePortPlan& plan, Extent cluster, Extent local) {
+  lb_service row{};
+  row.cluster = {.first = cluster.first, .count = cluster.count};
+  row.local = {.first = local.first, .count = local.count};
+  row.policy = plan.policy;
+  row.affinity_seconds = plan.affinity_seconds;
+  return row;
+}
+
 /// For 100,000 that are nearly all as they were: all of it is compared, whatever the first field says,
 /// because a branch a field costs more than the fields.
 bool equal(const BackendPlan& left, const BackendPlan& right) {
@@ -353,11 +362,7 @@ void Publisher::write_extent(Extent current, Extent next, const std::vector<std:
 // A reader loads the policy, which names the set, and then the set: a set that the old or the new policy
 // names is never empty in between unless it is empty in one of the two.
 void Publisher::flip(const ServiceState& state, const ServicePortPlan& plan, const Draft& draft) {
-  lb_service next{};
-  next.cluster = {.first = draft.cluster.first, .count = draft.cluster.count};
-  next.local = {.first = draft.local.first, .count = draft.local.count};
-  next.policy = plan.policy;
-  next.affinity_seconds = plan.affinity_seconds;
+  const lb_service next = row_of(plan, draft.cluster, draft.local);
   const auto publish_sets = [&](bool empty) {
     if ((next.cluster.count == 0) == empty) {
       store_.services.publish_change<offsetof(lb_service, cluster)>(state.number, next);
@@ -383,6 +388,39 @@ bool Publisher::holds(Extent extent, const std::vector<std::uint32_t>& ids) cons
   if (extent.count != ids.size()) return false;
   return std::ranges::all_of(
       ids, [this, slot = extent.first](std::uint32_t id) mutable { return store_.slots.load(slot++) == id; });
+}
+
+Damage& Damage::operator+=(const Damage& more) noexcept {
+  services += more.services;
+  slots += more.slots;
+  backends += more.backends;
+  return *this;
+}
+
+Damage Publisher::damage(const ServiceState& state) {
+  const ServicePortPlan& plan = *state.plan;
+  Damage damage;
+  for (std::size_t at = 0; at < state.ids.size(); ++at) {
+    const lb_backend found = store_.backends.load(state.ids[at]);
+    const lb_backend wanted = backend_of(plan.backends[at], state.number);
+    damage.backends += same_endpoint(found, wanted) && same_state(found, wanted) ? 0 : 1;
+  }
+  const BothSets sets = sets_of(plan);
+  slots_of(plan, LB_CLUSTER, sets.cluster, state.ids, maglev_, draft_->cluster_slots);
+  slots_of(plan, LB_LOCAL, sets.local, state.ids, maglev_, draft_->local_slots);
+  damage.slots =
+      differences(state.cluster, draft_->cluster_slots) + differences(state.local, draft_->local_slots);
+  const lb_service row = row_of(plan, state.cluster, state.local);
+  damage.services = maps::EqualBytes()(store_.services.load(state.number), row) ? 0 : 1;
+  return damage;
+}
+
+std::size_t Publisher::differences(Extent extent, const std::vector<std::uint32_t>& ids) const {
+  std::size_t count = 0;
+  for (std::uint32_t at = 0; at < extent.count; ++at) {
+    count += store_.slots.load(extent.first + at) == ids[at] ? 0 : 1;
+  }
+  return count;
 }
 
 }  // namespace lb::agent

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <boost/unordered/unordered_flat_set.hpp>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -39,6 +40,15 @@ struct ServiceState {
   Ranges ranges;                           ///< those that may be there
 };
 
+/// Entries of one service port, or of several, that are not as they were published.
+struct Damage {
+  std::size_t services = 0;
+  std::size_t slots = 0;
+  std::size_t backends = 0;
+  [[nodiscard]] bool any() const noexcept { return services + slots + backends > 0; }
+  Damage& operator+=(const Damage& more) noexcept;
+};
+
 /// What was short; a service that does not fit keeps all that it had.
 enum class Shortage : std::uint8_t { none, backends, slots };
 
@@ -56,6 +66,8 @@ class Publisher {
   /// The service has no frontends any more: empties its sets, ends its backends, and retires all but the
   /// number.
   void withdraw(ServiceState& state);
+  /// Reads every entry of a service port that has a plan.
+  [[nodiscard]] Damage damage(const ServiceState& state);
 
  private:
   struct Draft;
@@ -75,6 +87,7 @@ class Publisher {
   void flip(const ServiceState& state, const ServicePortPlan& plan, const Draft& draft);
   void end_backend(std::uint32_t id);
   [[nodiscard]] bool holds(maps::Extent extent, const std::vector<std::uint32_t>& ids) const;
+  [[nodiscard]] std::size_t differences(maps::Extent extent, const std::vector<std::uint32_t>& ids) const;
 
   maps::Store store_;
   Space& space_;

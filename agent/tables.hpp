@@ -62,8 +62,8 @@ class Tables final : public PlanSink {
   /// as soon as the first batch was.
   void set_ranges(std::uint32_t list, const std::vector<k8s::Prefix>& ranges);
 
-  /// Looks whether lb_frontends, lb_addresses and lb_ranges are still as they were written, and puts right
-  /// what is not. Reads every entry of them. How many entries were not, by table.
+  /// Looks whether lb_frontends, lb_addresses, lb_ranges, lb_services, lb_slots and lb_backends are still as
+  /// they were written, and puts right what is not. Reads every entry in use. How many were not, by table.
   struct Repaired {
     std::string table;
     std::size_t entries = 0;
@@ -104,6 +104,9 @@ class Tables final : public PlanSink {
     return number > 0 && number < space_.service_pool().limit();
   }
   ServiceState& add_state(const ServicePortKey& key, std::uint32_t number);
+
+  // Repair.
+  [[nodiscard]] Damage repair_port(ServiceState& state, Shortage& shortage);
 
   // One batch.
   void run(std::vector<PlanChange> changes);

@@ -164,7 +164,7 @@ class Simulation {
     for (int change = 0; change < 12; ++change) server_.change_something();
     for (int turn = 0; turn < turns; ++turn) {
       survive([this] { live(); });
-      REQUIRE_FALSE(tables_test::torn(tables_test::lines(kernel_)));
+      if (!damaged_) REQUIRE_FALSE(tables_test::torn(tables_test::lines(kernel_)));
       keep_still_before_the_first_list();
     }
     calm_down();
@@ -216,21 +216,47 @@ class Simulation {
     if (!life_->model.writer.wrote || entries.empty()) return;
     const auto victim = std::next(entries.begin(), dice_.roll(static_cast<unsigned>(entries.size())));
     auto foreign = victim->second;
-    switch (dice_.roll(3)) {
+    switch (dice_.roll(5)) {
       case 0:
         entries.erase(victim);
         break;
       case 1:
         victim->second.second.kind = LB_EXTERNAL_IP;
         break;
+      case 2:
+      case 3:
+        meddle_with_arrays(foreign.second.service);
+        break;
       default:
         foreign.first.port = 4711;
         foreign.second.check = lb_frontend_check(&foreign.first);
         kernel_.frontends.insert(foreign.first, foreign.second);
     }
+    // The one that is killed over it leaves it to the next.
+    damaged_ = true;
     const auto failed = [](const auto& table) { return static_cast<bool>(table.failure); };
-    while (std::ranges::any_of(life_->agent.tables.repair(), failed)) continue;
+    for (int again = 0; again < 20 && std::ranges::any_of(life_->agent.tables.repair(), failed); ++again) {
+      life_->agent.settle();
+    }
     CHECK(life_->agent.tables.repair().empty());
+    damaged_ = false;
+  }
+
+  /// Empties the row of a service, or changes one of its slots or the backend behind that.
+  void meddle_with_arrays(std::uint32_t number) {
+    auto row = kernel_.services.load(number);
+    const auto slot = row.cluster.first + dice_.roll(std::max(row.cluster.count, 1U));
+    const auto id = kernel_.slots.load(slot);
+    auto backend = kernel_.backends.load(id);
+    if (row.cluster.count == 0 || dice_.once_in(3)) {
+      row.cluster.count = 0;
+      kernel_.services.store(number, row);
+    } else if (dice_.once_in(2)) {
+      kernel_.slots.store(slot, 0);
+    } else {
+      backend.port = 4711;
+      kernel_.backends.store(id, backend);
+    }
   }
 
   /// No agent changes what is served before it knows what shall be (REL-78).
@@ -265,6 +291,7 @@ class Simulation {
   Clock clock_;
   Server server_;
   tables_test::FakeKernel kernel_;
+  bool damaged_ = false;
   std::unique_ptr<Life> life_;
   std::vector<std::string> before_;
   int kills_ = 0;

@@ -66,3 +66,49 @@ TEST_CASE("SEM-70: what cannot be put right now is put right later") {
   CHECK(agent.tables.repair().size() == 1);
   CHECK(lines(kernel) == good);
 }
+
+TEST_CASE("SEM-70: what others wrote into the arrays is put right") {
+  FakeKernel kernel;
+  Agent agent(kernel);
+  REQUIRE(agent.tables.adopt().has_value());
+  agent.tables.apply(Batch::whole, plan());
+  agent.settle();
+  const auto good = lines(kernel);
+  const auto number = kernel.frontends.entries.begin()->second.second.service;
+  const auto row = kernel.services.load(number);
+  const auto id = kernel.slots.load(row.cluster.first);
+  const auto repaired_alone = [&](const char* table) {
+    const auto repaired = agent.tables.repair();
+    agent.settle();
+    REQUIRE(repaired.size() == 1);
+    CHECK(repaired[0].table == table);
+    CHECK(repaired[0].entries == 1);
+    CHECK_FALSE(repaired[0].failure);
+    CHECK(lines(kernel) == good);
+    CHECK(kernel.services.load(number).cluster.count == row.cluster.count);
+    CHECK(agent.tables.repair().empty());
+  };
+  SECTION("a service's row") {
+    auto other = row;
+    other.cluster.count = 0;
+    kernel.services.store(number, other);
+    repaired_alone("lb_services");
+  }
+  SECTION("a slot") {
+    kernel.slots.store(row.cluster.first, 0);
+    repaired_alone("lb_slots");
+  }
+  SECTION("a backend's place") {
+    auto other = kernel.backends.load(id);
+    other.port = 4711;
+    kernel.backends.store(id, other);
+    repaired_alone("lb_backends");
+  }
+  SECTION("what a backend is") {
+    auto other = kernel.backends.load(id);
+    other.in_cluster = LB_NO;
+    kernel.backends.store(id, other);
+    repaired_alone("lb_backends");
+    CHECK(kernel.backends.load(id).in_cluster == LB_YES);
+  }
+}
