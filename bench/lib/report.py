@@ -42,7 +42,8 @@ def column(records, name, factor=1.0):
 
 
 def of(records, part):
-    return [record for record in records if record["part"] == part and "skipped" not in record]
+    """The figures of a part: neither that it was skipped, nor the table that a program printed."""
+    return [record for record in records if record["part"] == part and "skipped" not in record and "table" not in record]
 
 
 def table(head, rows):
