@@ -73,7 +73,7 @@ class Changes:
 
     def rolling(self, count, rate):
         """`count` endpoints replaced one by one at that rate, all over the slices; once a second the one that the client sees."""
-        spent, begin, sent = self.agent.spent(), time.time(), []
+        spent, begin, sent, before = self.agent.spent(), time.time(), [], self.metrics.read(agents.changes)
         for at in range(count):
             time.sleep(max(0.0, begin + at / rate - time.time()))
             if at % rate == 0:
@@ -89,7 +89,7 @@ class Changes:
         lags = self.lags(sent)
         return {"what": f"{count} endpoints at {rate}/s", "seconds": round(max(0.0, self.metrics.last_sync() - end), 5),
                 "seen": round(statistics.median(lags), 5), "seen_most": round(max(lags), 5), "failed": self.seen.failures(begin),
-                "rate": round(count / (end - begin), 2)} | spent.fields()
+                "rate": round(count / (end - begin), 2)} | agents.shares(before, self.metrics.read(agents.changes)) | spent.fields()
 
     def lags(self, sent):
         """Of each of the client's changes, until it or a later one was seen: an agent that is behind leaves some out."""
