@@ -51,7 +51,7 @@ events() {
 }
 
 health_check() {
-	lab_start node taken.log python3 -m http.server --bind 0.0.0.0 "$CHECKED"
+	lab_start node taken.log python3 "$SLUICE_ROOT/scripts/lib/backend.py" taken "$CHECKED" 5353
 	local taken=$LAB_STARTED
 	lab_wait 5 lab_in node curl -sf -o /dev/null "http://127.0.0.1:$CHECKED/" || die "nobody took port $CHECKED"
 	kube apply <<-YAML
