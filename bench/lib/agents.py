@@ -13,7 +13,6 @@ import urllib.request
 METRICS = "http://127.0.0.1:10249/metrics"
 TICKS = os.sysconf("SC_CLK_TCK")
 LAST = re.compile(r'^kubeproxy_sync_proxy_rules_last_timestamp_seconds(?:\{[^}]*ip_family="IPv4"[^}]*\})? (\S+)', re.M)
-
 CHANGES = re.compile(r'^sluice_change_seconds_bucket\{le="([^"]+)"\} (\S+)', re.M)
 
 

@@ -232,19 +232,19 @@ class Simulation {
         foreign.second.check = lb_frontend_check(&foreign.first);
         kernel_.frontends.insert(foreign.first, foreign.second);
     }
-    // The one that is killed over it leaves it to the next.
-    damaged_ = true;
     const auto failed = [](const auto& table) { return static_cast<bool>(table.failure); };
     for (int again = 0; again < 20 && std::ranges::any_of(life_->agent.tables.repair(), failed); ++again) {
       life_->agent.settle();
     }
     CHECK(life_->agent.tables.repair().empty());
     // What waits for its plan is not known well enough to be put right before that has come.
-    damaged_ = tables_test::torn(tables_test::lines(kernel_));
+    damaged_ = damaged_ && tables_test::torn(tables_test::lines(kernel_));
   }
 
-  /// Empties the row of a service, or changes one of its slots or the backend behind that.
+  /// Empties the row of a service, or changes one of its slots or the backend behind that. An agent that is
+  /// killed over it leaves it to the next.
   void meddle_with_arrays(std::uint32_t number) {
+    damaged_ = true;
     auto row = kernel_.services.load(number);
     const auto slot = row.cluster.first + dice_.roll(std::max(row.cluster.count, 1U));
     const auto id = kernel_.slots.load(slot);

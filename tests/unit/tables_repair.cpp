@@ -15,6 +15,19 @@ std::vector<lb::agent::PlanChange> plan() {
   return {change(service("web", 1, {1, 2})), change(restricted)};
 }
 
+/// An agent whose tables are as the plan says.
+struct Written {
+  Written() {
+    REQUIRE(agent.tables.adopt().has_value());
+    agent.tables.apply(Batch::whole, plan());
+    agent.settle();
+    good = lines(kernel);
+  }
+  FakeKernel kernel;
+  Agent agent{kernel};
+  std::vector<std::string> good;
+};
+
 }  // namespace
 
 TEST_CASE("SEM-70: what others wrote, changed or took away in the tables is put right") {
@@ -51,12 +64,10 @@ TEST_CASE("SEM-70: what others wrote, changed or took away in the tables is put 
 }
 
 TEST_CASE("SEM-70: what cannot be put right now is put right later") {
-  FakeKernel kernel;
-  Agent agent(kernel);
-  REQUIRE(agent.tables.adopt().has_value());
-  agent.tables.apply(Batch::whole, plan());
-  agent.settle();
-  const auto good = lines(kernel);
+  Written written;
+  auto& kernel = written.kernel;
+  auto& agent = written.agent;
+  const auto& good = written.good;
   kernel.frontends.entries.erase(kernel.frontends.entries.begin());
   kernel.faults.fail_at = kernel.faults.writes;
   const auto failed = agent.tables.repair();
@@ -68,12 +79,10 @@ TEST_CASE("SEM-70: what cannot be put right now is put right later") {
 }
 
 TEST_CASE("SEM-70: what others wrote into the arrays is put right") {
-  FakeKernel kernel;
-  Agent agent(kernel);
-  REQUIRE(agent.tables.adopt().has_value());
-  agent.tables.apply(Batch::whole, plan());
-  agent.settle();
-  const auto good = lines(kernel);
+  Written written;
+  auto& kernel = written.kernel;
+  auto& agent = written.agent;
+  const auto& good = written.good;
   const auto number = kernel.frontends.entries.begin()->second.second.service;
   const auto row = kernel.services.load(number);
   const auto id = kernel.slots.load(row.cluster.first);
