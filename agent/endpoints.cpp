@@ -178,8 +178,8 @@ class CompactSlice::Builder {
   std::map<std::vector<std::uint32_t>, std::uint32_t> lists_;
 };
 
-CompactSlice::CompactSlice(const k8s::EndpointSlice& slice)
-    : name_(slice.key.name), family_(slice.family), weight_(slice.weight), ports_(slice.ports) {
+CompactSlice::CompactSlice(const k8s::EndpointSlice& slice, std::shared_ptr<const std::string> name)
+    : name_(std::move(name)), family_(slice.family), weight_(slice.weight), ports_(slice.ports) {
   Builder builder(*this);
   endpoints_.reserve(slice.endpoints.size());
   for (const auto& endpoint : slice.endpoints) {
@@ -202,11 +202,11 @@ std::string CompactSlice::append(const ServicePortKey& key, std::string_view por
         if (skipped++ == 0) first = maps::socket_text(endpoint.address.bytes, port.port);
         continue;
       }
-      candidates.push_back({endpoint.address, port.port, weight_, traits(endpoint, view), this});
+      candidates.push_back({endpoint.address, port.port, weight_, traits(endpoint, view), name_.get()});
     }
   }
   if (skipped == 0) return {};
-  return fmt::format("endpoint {} of slice {} is skipped{}: a service has that address", first, name_,
+  return fmt::format("endpoint {} of slice {} is skipped{}: a service has that address", first, *name_,
                      skipped == 1 ? "" : fmt::format(", and {} more", skipped - 1));
 }
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <compare>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,15 +27,15 @@ struct Viewpoint {
   const Frontends* frontends = nullptr;        ///< what is a service's, and so no endpoint; null: nothing is
 };
 
-class CompactSlice;
-
 /// One endpoint of one slice for one service port.
 struct Candidate {
   k8s::Address address;
   std::uint16_t port = 0;
   std::uint8_t weight = 1;
   Traits traits = 0;
-  const CompactSlice* slice = nullptr;
+  const std::string* slice =
+      nullptr;  ///< its name: the same text for as long as there is a slice of that name
+  bool operator==(const Candidate&) const = default;
 };
 
 /// Compares as the bytes of the text "a.b.c.d:port" or "[v6]:port" do (SEM-29), without making that text.
@@ -50,9 +51,13 @@ class OrderKey {
 /// An EndpointSlice without repeated strings: about 45 bytes an endpoint.
 class CompactSlice {
  public:
-  explicit CompactSlice(const k8s::EndpointSlice& slice);
+  explicit CompactSlice(const k8s::EndpointSlice& slice)
+      : CompactSlice(slice, std::make_shared<const std::string>(slice.key.name)) {}
+  /// What has become of `before`: endpoints that stayed as they were give equal candidates.
+  CompactSlice(const k8s::EndpointSlice& slice, const CompactSlice& before)
+      : CompactSlice(slice, before.name_) {}
 
-  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  [[nodiscard]] const std::string& name() const noexcept { return *name_; }
   [[nodiscard]] std::size_t size() const noexcept { return endpoints_.size(); }
   /// Appends what this slice has for a port of its service: nothing for another family, protocol or port
   /// name. Returns a sentence on endpoints that were skipped because they are services; empty: none.
@@ -72,6 +77,7 @@ class CompactSlice {
   }
   /// Appends where its endpoints listen for TCP.
   void append_listening(std::vector<ListeningPlace>& places) const;
+  /// Of two of one name, where one has become of the other.
   bool operator==(const CompactSlice&) const = default;
 
  private:
@@ -88,6 +94,7 @@ class CompactSlice {
   };
   class Builder;
 
+  CompactSlice(const k8s::EndpointSlice& slice, std::shared_ptr<const std::string> name);
   [[nodiscard]] bool is_service(const Endpoint& endpoint, const k8s::EndpointPort& port,
                                 const Viewpoint& view) const;
   [[nodiscard]] Traits traits(const Endpoint& endpoint, const Viewpoint& view) const;
@@ -100,7 +107,7 @@ class CompactSlice {
   [[nodiscard]] std::span<const std::uint32_t> list(std::uint32_t place) const;
   [[nodiscard]] bool list_has(std::uint32_t place, std::string_view text) const;
 
-  std::string name_;
+  std::shared_ptr<const std::string> name_;
   k8s::Family family_;
   std::uint8_t weight_;
   std::vector<k8s::EndpointPort> ports_;
@@ -109,18 +116,31 @@ class CompactSlice {
   std::vector<std::uint32_t> lists_;  ///< [0] is the empty list
 };
 
-/// All candidates of one service port in order; of equals the one that counts comes first (SEM-4).
+/// All candidates of one service port in order; of equals the one that counts comes first (SEM-4). They are
+/// kept in blocks, so that a change costs what it touches.
 class CandidateList {
  public:
-  /// Drops what slices that went had appended, and takes in what new ones have: moves what is between an
-  /// endpoint that goes and one that comes, and reads nothing else.
+  /// Drops what slices that went had appended, and takes in what new ones have. `gone` is of each slice what
+  /// was taken in, and all of it.
   void update(const std::vector<Candidate>& gone, const std::vector<Candidate>& fresh);
-  void clear() noexcept { candidates_.clear(); }
-  /// Counts all of them, and makes `backends` those that are in a set or serving, merged and in order.
-  Census see(const Sets& sets, std::vector<BackendPlan>& backends) const;
+  void clear() noexcept { blocks_.clear(); }
+  /// Those that count, counted.
+  [[nodiscard]] Census census() const noexcept;
+  /// Those that count and are in a set or serving. What has not changed is in the chunks of the last time.
+  [[nodiscard]] BackendList backends(const Sets& sets);
 
  private:
-  std::vector<Candidate> candidates_;
+  /// Neighbours, at least one; those of one address and port are all in one block.
+  struct Block {
+    OrderKey first;
+    std::vector<Candidate> candidates;
+    Census census;
+    std::shared_ptr<const BackendChunk> chunk;  ///< for sets_; null: to be made
+  };
+  class Editor;
+
+  std::vector<Block> blocks_;
+  Sets sets_;
 };
 
 }  // namespace lb::agent

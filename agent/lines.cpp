@@ -22,7 +22,7 @@ lb_name name_of(const ServicePortKey& key) {
   return name;
 }
 
-lb_set set_of(const std::vector<BackendPlan>& backends, bool BackendPlan::* member) {
+lb_set set_of(const BackendList& backends, bool BackendPlan::* member) {
   std::vector<std::uint8_t> weights;
   for (const auto& backend : backends) {
     if (backend.*member) weights.push_back(backend.weight);

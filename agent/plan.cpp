@@ -265,13 +265,10 @@ ServiceFrame frame(const k8s::Service& service, const NodeView& node, const Plan
   return Framer(service, node, options).make();
 }
 
-ServicePortPlan complete(const PortFrame& frame, const CandidateList& candidates, Sets& sets) {
+ServicePortPlan complete(const PortFrame& frame, CandidateList& candidates) {
   ServicePortPlan plan = frame.plan;
-  Census census = candidates.see(sets, plan.backends);
-  if (const Sets found = sets_of(frame, census); found != sets) {
-    sets = found;
-    census = candidates.see(sets, plan.backends);
-  }
+  const Census census = candidates.census();
+  plan.backends = candidates.backends(sets_of(frame, census));
   plan.policy.local_empty = frame.uses[LB_LOCAL] && census.any() ? LB_DROP : LB_REJECT;
   return plan;
 }
@@ -291,8 +288,7 @@ std::vector<ServicePortPlan> plan(const k8s::Service& service, std::span<const k
     }
     CandidateList candidates;
     candidates.update({}, fresh);
-    Sets sets;
-    plans.push_back(complete(port, candidates, sets));
+    plans.push_back(complete(port, candidates));
   }
   return plans;
 }

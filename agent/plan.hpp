@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "agent/backends.hpp"
 #include "agent/topology.hpp"
 #include "k8s/model.hpp"
 #include "maps/abi.h"
@@ -33,17 +34,6 @@ struct FrontendPlan {
   auto operator<=>(const FrontendPlan&) const = default;
 };
 
-struct BackendPlan {
-  k8s::Address address;
-  std::uint16_t port = 0;
-  lb_locality locality : 8 = LB_ELSEWHERE;  ///< 24 bytes in all: there are 100,000
-  bool in_cluster = false;
-  bool in_local = false;
-  bool serving = false;
-  std::uint8_t weight = 1;  ///< 0: drains, in no set
-  auto operator<=>(const BackendPlan&) const = default;
-};
-
 /// Everything of one service port: at most as many backends as its slices have endpoints.
 struct ServicePortPlan {
   ServicePortKey key;
@@ -51,7 +41,7 @@ struct ServicePortPlan {
   lb_policy policy{};
   std::uint32_t affinity_seconds = 0;
   std::vector<k8s::Prefix> source_ranges;  ///< of its load-balancer addresses; empty: anybody (SEM-37)
-  std::vector<BackendPlan> backends;       ///< sorted by the bytes of their "ip:port" text (SEM-29)
+  BackendList backends;                    ///< sorted by the bytes of their "ip:port" text (SEM-29)
   bool operator==(const ServicePortPlan&) const;
 };
 
@@ -133,9 +123,9 @@ struct ServiceFrame {
 
 class CandidateList;
 
-/// The service port with its endpoints: sets, verdicts, backends (SEM-20, SEM-31). `sets` are left as found:
-/// those of the last time save a pass over the endpoints where they still hold.
-[[nodiscard]] ServicePortPlan complete(const PortFrame& frame, const CandidateList& candidates, Sets& sets);
+/// The service port with its endpoints: sets, verdicts, backends (SEM-20, SEM-31). Candidates that were
+/// completed before give the chunks of then where nothing changed.
+[[nodiscard]] ServicePortPlan complete(const PortFrame& frame, CandidateList& candidates);
 
 /// frame() and complete() in one, from nothing: what everything incremental must equal.
 /// `slices` are those of this service, in any order.

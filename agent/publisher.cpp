@@ -18,32 +18,26 @@ namespace lb::agent {
 
 using maps::Extent;
 
-/// Indexes from `begin` on, without `end`.
-struct Publisher::Part {
-  std::size_t begin;
-  std::size_t end;
+/// A backend of the plan, and where its id is.
+struct Publisher::Entry {
+  std::uint32_t at;  ///< index into Draft::ids
+  const BackendPlan* backend;
 };
 
 struct Publisher::Draft {
   std::vector<std::uint32_t> ids;       ///< one for each planned backend; 0: not yet known
-  std::vector<std::uint32_t> created;   ///< indexes into ids
-  std::vector<std::uint32_t> changed;   ///< indexes into ids whose entries may differ from the plan
+  std::vector<Entry> created;           ///< those without an id
+  std::vector<Entry> changed;           ///< those whose entries may differ from the plan
   std::vector<std::uint32_t> revived;   ///< ids that were retired before
   std::vector<std::uint32_t> leftover;  ///< ids of backends that are no longer planned
-  std::size_t prefix = 0;               ///< so many backends are as before, at the front
-  std::size_t suffix = 0;               ///< and at the end
   std::vector<std::uint32_t> cluster_slots;
   std::vector<std::uint32_t> local_slots;
   Extent cluster;
   Extent local;
-  BackendCounts counts;
-
-  void add(std::size_t at) { created.push_back(static_cast<std::uint32_t>(at)); }
 
   void clear() {
-    for (auto* list : {&ids, &created, &changed, &revived, &leftover, &cluster_slots, &local_slots})
-      list->clear();
-    prefix = suffix = 0;
+    for (auto* list : {&ids, &revived, &leftover, &cluster_slots, &local_slots}) list->clear();
+    for (auto* list : {&created, &changed}) list->clear();
   }
 };
 
@@ -86,19 +80,6 @@ lb_service row_of(const ServicePortPlan& plan, Extent cluster, Extent local) {
   return row;
 }
 
-/// For 100,000 that are nearly all as they were: all of it is compared, whatever the first field says,
-/// because a branch a field costs more than the fields.
-bool equal(const BackendPlan& left, const BackendPlan& right) {
-  using Words = std::array<std::uint64_t, 2>;
-  const auto mine = std::bit_cast<Words>(left.address.bytes);
-  const auto other = std::bit_cast<Words>(right.address.bytes);
-  const auto difference = [](auto one, auto two) { return static_cast<std::uint64_t>(one ^ two); };
-  return (difference(mine[0], other[0]) | difference(mine[1], other[1]) | difference(left.port, right.port) |
-          difference(left.locality, right.locality) | difference(left.in_cluster, right.in_cluster) |
-          difference(left.in_local, right.in_local) | difference(left.serving, right.serving) |
-          difference(left.weight, right.weight)) == 0;
-}
-
 bool same_place(const BackendPlan& left, const BackendPlan& right) {
   return left.port == right.port && left.address == right.address;
 }
@@ -109,63 +90,57 @@ bool in_set(const BackendPlan& backend, lb_scope scope) {
   return backend.weight > 0 && (scope == LB_LOCAL ? backend.in_local : backend.in_cluster);
 }
 
-/// The backends of one set before they are slots.
-struct Members {
-  std::uint32_t count = 0;
-  std::uint32_t weights = 0;  ///< their sum
-  unsigned divisor = 0;       ///< the greatest that all their weights have in common; 0: there are none
-
-  /// 0: not in it. Branches only where weights differ: who is in a set is a mix that no branch predictor
-  /// learns.
-  void add(unsigned weight) {
-    count += weight > 0 ? 1 : 0;
-    weights += weight;
-    const unsigned other = weight > 0 ? weight : divisor;
-    if (other != divisor) divisor = std::gcd(divisor, other);
-  }
-};
-
-struct BothSets {
-  Members cluster;
-  Members local;
-};
-
-BothSets sets_of(const ServicePortPlan& plan) {
-  BothSets sets;
-  for (const BackendPlan& backend : plan.backends) {
-    sets.cluster.add(backend.in_cluster ? backend.weight : 0);
-    sets.local.add(backend.in_local ? backend.weight : 0);
-  }
-  return sets;
-}
-
-void table_of(const ServicePortPlan& plan, lb_scope scope, const std::vector<std::uint32_t>& ids,
+void table_of(const BackendList& backends, lb_scope scope, const std::vector<std::uint32_t>& ids,
               std::uint32_t size, std::vector<std::uint32_t>& slots) {
   std::vector<MaglevMember> members;
-  for (std::size_t at = 0; at < ids.size(); ++at) {
-    const BackendPlan& backend = plan.backends[at];
-    if (in_set(backend, scope)) members.push_back({backend.address, backend.port, backend.weight, ids[at]});
+  auto id = ids.begin();
+  for (const BackendPlan& backend : backends) {
+    if (in_set(backend, scope)) members.push_back({backend.address, backend.port, backend.weight, *id});
+    ++id;
   }
   maglev_slots(members, size, slots);
 }
 
+using Slot = std::vector<std::uint32_t>::iterator;
+using Id = std::vector<std::uint32_t>::const_iterator;
+
+/// One slot for each member. The next one takes the place of who is not in: who is, is a mix that no branch
+/// predictor learns.
+Slot fill_once(const BackendChunk& chunk, lb_scope scope, Id id, Slot slot) {
+  if (chunk.members(scope).count == chunk.size()) {
+    return std::copy_n(id, chunk.size(), slot);
+  }
+  for (std::size_t at = 0; at < chunk.size(); ++at) {
+    *slot = *id++;
+    slot += chunk.has(scope, at) ? 1 : 0;
+  }
+  return slot;
+}
+
+Slot fill_by_weight(const BackendChunk& chunk, lb_scope scope, unsigned divisor, Id id, Slot slot) {
+  for (const BackendPlan& backend : chunk.backends()) {
+    slot = std::fill_n(slot, in_set(backend, scope) ? backend.weight / divisor : 0, *id++);
+  }
+  return slot;
+}
+
 /// Each backend as often as its weight says, reduced by the weights' common divisor; or a table of `maglev`
 /// slots, where the service asks for that. `ids` runs beside plan.backends.
-void slots_of(const ServicePortPlan& plan, lb_scope scope, const Members& members,
-              const std::vector<std::uint32_t>& ids, std::uint32_t maglev,
-              std::vector<std::uint32_t>& slots) {
-  if (plan.policy.selection == LB_MAGLEV) return table_of(plan, scope, ids, maglev, slots);
+void slots_of(const ServicePortPlan& plan, lb_scope scope, const std::vector<std::uint32_t>& ids,
+              std::uint32_t maglev, std::vector<std::uint32_t>& slots) {
+  if (plan.policy.selection == LB_MAGLEV) return table_of(plan.backends, scope, ids, maglev, slots);
   slots.clear();
+  const Members members = plan.backends.members(scope);
   if (members.count == 0) return;
-  slots.resize(members.weights / members.divisor + 1);
+  slots.resize(members.weights / members.divisor + 1);  // one more, for fill_once() to write to
   auto slot = slots.begin();
   auto id = ids.begin();
-  for (const BackendPlan& backend : plan.backends) {
-    const unsigned times = in_set(backend, scope) ? backend.weight / members.divisor : 0;
-    *slot = *id;  // the next one takes this place where `times` is 0: again no branch on who is in
-    for (unsigned more = 1; more < times; ++more) slot[more] = *id;
-    slot += times;
-    ++id;
+  for (const auto& chunk : plan.backends.chunks()) {
+    if (chunk->members(scope).count > 0) {
+      slot = members.are_equal() ? fill_once(*chunk, scope, id, slot)
+                                 : fill_by_weight(*chunk, scope, members.divisor, id, slot);
+    }
+    id += static_cast<std::ptrdiff_t>(chunk->size());
   }
   slots.pop_back();
 }
@@ -173,8 +148,7 @@ void slots_of(const ServicePortPlan& plan, lb_scope scope, const Members& member
 }  // namespace
 
 BackendCounts count_backends(const ServicePortPlan& plan) {
-  const BothSets sets = sets_of(plan);
-  return {.cluster = sets.cluster.count, .local = sets.local.count};
+  return {.cluster = plan.backends.members(LB_CLUSTER).count, .local = plan.backends.members(LB_LOCAL).count};
 }
 
 Publisher::Publisher(const maps::Store& store, Space& space, std::uint32_t maglev)
@@ -188,7 +162,7 @@ Shortage Publisher::publish(ServiceState& state, const std::shared_ptr<const Ser
   draft.clear();
   match(state, plan, draft);
   if (const Shortage shortage = reserve(state, plan, draft); shortage != Shortage::none) return shortage;
-  write_backends(state, plan, draft);
+  write_backends(state, draft);
   write_extent(state.cluster, draft.cluster, draft.cluster_slots);
   write_extent(state.local, draft.local, draft.local_slots);
   flip(state, plan, draft);
@@ -199,7 +173,7 @@ Shortage Publisher::publish(ServiceState& state, const std::shared_ptr<const Ser
   state.plan = published;
   state.cluster = draft.cluster;
   state.local = draft.local;
-  state.counts = draft.counts;
+  state.counts = count_backends(plan);
   return Shortage::none;
 }
 
@@ -212,84 +186,89 @@ void Publisher::withdraw(ServiceState& state) {
   state.plan.reset();
 }
 
-// Most changes touch few of many backends, and the order is stable: what is equal at both ends is passed
-// over, and only the middle is looked at closely. What is as in the plan before is not even read: the map's
-// memory is the dearest of all that is passed through here.
+// What is as in the plan before is not even read from the map: that memory is the dearest of all that is
+// passed through here.
 void Publisher::match(const ServiceState& state, const ServicePortPlan& plan, Draft& draft) {
-  const auto& ids = state.ids;
-  const auto& backends = plan.backends;
-  const BackendPlan* before = state.plan ? state.plan->backends.data() : nullptr;
-  const auto same = [&](const std::uint32_t& id, const BackendPlan& wanted) {
-    if (before != nullptr && equal(before[&id - ids.data()], wanted)) return true;
-    const lb_backend found = store_.backends.load(id);
-    const lb_backend next = backend_of(wanted, state.number);
-    if (!same_endpoint(found, next)) return false;
-    if (!same_state(found, next)) {
-      draft.changed.push_back(static_cast<std::uint32_t>(&wanted - backends.data()));
-    }
-    return true;
-  };
-  const auto front = std::mismatch(ids.begin(), ids.end(), backends.begin(), backends.end(), same);
-  const auto back = std::mismatch(ids.rbegin(), std::make_reverse_iterator(front.first), backends.rbegin(),
-                                  std::make_reverse_iterator(front.second), same);
-  draft.prefix = static_cast<std::size_t>(front.first - ids.begin());
-  draft.suffix = static_cast<std::size_t>(back.first - ids.rbegin());
-  draft.ids.assign(ids.begin(), front.first);
-  draft.ids.resize(backends.size() - draft.suffix);
-  draft.ids.insert(draft.ids.end(), back.first.base(), ids.end());
-  match_middle(state, plan, draft);
-}
-
-void Publisher::match_middle(const ServiceState& state, const ServicePortPlan& plan, Draft& draft) {
-  const Part old{draft.prefix, state.ids.size() - draft.suffix};
-  const Part wanted{draft.prefix, plan.backends.size() - draft.suffix};
+  draft.ids.resize(plan.backends.size());
   if (state.plan) {
-    match_in_order(state, plan, old, wanted, draft);
+    match_in_order(state, plan, draft);
   } else {
-    for (std::size_t at = old.begin; at < old.end; ++at) draft.leftover.push_back(state.ids[at]);
-    for (std::size_t at = wanted.begin; at < wanted.end; ++at) draft.add(at);
+    match_adopted(state, plan, draft);
   }
-  match_rest(state, plan, draft);
+  match_rest(state, draft);
 }
 
-/// Both plans are in one order: whoever of the two comes first in it has gone, or is new.
-void Publisher::match_in_order(const ServiceState& state, const ServicePortPlan& plan, Part old, Part wanted,
-                               Draft& draft) {
-  const auto& before = state.plan->backends;
-  while (old.begin < old.end && wanted.begin < wanted.end) {
-    const BackendPlan& left = before[old.begin];
-    const BackendPlan& right = plan.backends[wanted.begin];
-    if (same_place(left, right)) {
-      draft.ids[wanted.begin] = state.ids[old.begin++];
-      if (!equal(left, right)) draft.changed.push_back(static_cast<std::uint32_t>(wanted.begin));
-      ++wanted.begin;
-    } else if (order_of(left) < order_of(right)) {
-      draft.leftover.push_back(state.ids[old.begin++]);
+/// Both plans are in one order: whoever of the two comes first in it has gone, or is new. Chunks that both
+/// have are passed over.
+void Publisher::match_in_order(const ServiceState& state, const ServicePortPlan& plan, Draft& draft) {
+  auto old = state.plan->backends.begin();
+  auto wanted = plan.backends.begin();
+  const auto old_end = state.plan->backends.end();
+  const auto wanted_end = plan.backends.end();
+  auto old_id = state.ids.begin();
+  std::uint32_t at = 0;
+  const auto drop = [&] {
+    draft.leftover.push_back(*old_id++);
+    ++old;
+  };
+  const auto add = [&] { draft.created.push_back({at++, &*wanted++}); };
+  while (old != old_end && wanted != wanted_end) {
+    if (share_chunk(old, wanted)) {
+      const auto size = wanted.begun()->size();
+      std::copy_n(old_id, size, draft.ids.begin() + at);
+      old_id += static_cast<std::ptrdiff_t>(size);
+      at += static_cast<std::uint32_t>(size);
+      old.skip_chunk();
+      wanted.skip_chunk();
+    } else if (same_place(*old, *wanted)) {
+      draft.ids[at] = *old_id++;
+      if (!equal(*old, *wanted)) draft.changed.push_back({at, &*wanted});
+      ++at;
+      ++old;
+      ++wanted;
+    } else if (order_of(*old) < order_of(*wanted)) {
+      drop();
     } else {
-      draft.add(wanted.begin++);
+      add();
     }
   }
-  while (old.begin < old.end) draft.leftover.push_back(state.ids[old.begin++]);
-  while (wanted.begin < wanted.end) draft.add(wanted.begin++);
+  while (old != old_end) drop();
+  while (wanted != wanted_end) add();
+}
+
+/// Another agent published them, in what order only the map tells: usually in this one.
+void Publisher::match_adopted(const ServiceState& state, const ServicePortPlan& plan, Draft& draft) {
+  auto id = state.ids.begin();
+  std::uint32_t at = 0;
+  auto wanted = plan.backends.begin();
+  for (; id != state.ids.end() && wanted != plan.backends.end(); ++id, ++at, ++wanted) {
+    const lb_backend found = store_.backends.load(*id);
+    const lb_backend next = backend_of(*wanted, state.number);
+    if (!same_endpoint(found, next)) break;
+    if (!same_state(found, next)) draft.changed.push_back({at, &*wanted});
+    draft.ids[at] = *id;
+  }
+  draft.leftover.assign(id, state.ids.end());
+  for (; wanted != plan.backends.end(); ++wanted) draft.created.push_back({at++, &*wanted});
 }
 
 /// What seems new may be what was adopted, in whatever order, or what was retired and is not yet forgotten.
-void Publisher::match_rest(const ServiceState& state, const ServicePortPlan& plan, Draft& draft) {
+void Publisher::match_rest(const ServiceState& state, Draft& draft) {
   EndpointIds<std::size_t> known(store_.backends);  // to the index in leftover
   known.reserve(draft.leftover.size());
   for (std::size_t at = 0; at < draft.leftover.size(); ++at) known.emplace(draft.leftover[at], at);
-  std::erase_if(draft.created, [&](std::uint32_t at) {
-    const BackendPlan& backend = plan.backends[at];
+  std::erase_if(draft.created, [&](const Entry& entry) {
+    const BackendPlan& backend = *entry.backend;
     const Endpoint endpoint{.address = backend.address.bytes, .service = state.number, .port = backend.port};
     if (const auto found = known.find(endpoint); found != known.end()) {
-      draft.ids[at] = std::exchange(draft.leftover[found->second], 0);
+      draft.ids[entry.at] = std::exchange(draft.leftover[found->second], 0);
       known.erase(found);
     } else if (const auto revived = space_.revive(endpoint)) {
-      draft.revived.push_back(draft.ids[at] = *revived);
+      draft.revived.push_back(draft.ids[entry.at] = *revived);
     } else {
       return false;
     }
-    draft.changed.push_back(at);
+    draft.changed.push_back(entry);
     return true;
   });
   std::erase(draft.leftover, 0);
@@ -302,10 +281,8 @@ Shortage Publisher::reserve(const ServiceState& state, const ServicePortPlan& pl
     for (const std::uint32_t id : draft.revived) space_.retire_backend(id);
     return Shortage::backends;
   }
-  const BothSets sets = sets_of(plan);
-  draft.counts = {.cluster = sets.cluster.count, .local = sets.local.count};
-  slots_of(plan, LB_CLUSTER, sets.cluster, draft.ids, maglev_, draft.cluster_slots);
-  slots_of(plan, LB_LOCAL, sets.local, draft.ids, maglev_, draft.local_slots);
+  slots_of(plan, LB_CLUSTER, draft.ids, maglev_, draft.cluster_slots);
+  slots_of(plan, LB_LOCAL, draft.ids, maglev_, draft.local_slots);
   if (reserve_extent(state.cluster, draft.cluster_slots, draft.cluster) &&
       reserve_extent(state.local, draft.local_slots, draft.local)) {
     return Shortage::none;
@@ -318,10 +295,10 @@ bool Publisher::reserve_ids(Draft& draft) {
   for (std::size_t count = 0; count < draft.created.size(); ++count) {
     const auto id = space_.backend();
     if (id) {
-      draft.ids[draft.created[count]] = *id;
+      draft.ids[draft.created[count].at] = *id;
       continue;
     }
-    while (count > 0) space_.cancel_backend(draft.ids[draft.created[--count]]);
+    while (count > 0) space_.cancel_backend(draft.ids[draft.created[--count].at]);
     return false;
   }
   return true;
@@ -338,18 +315,18 @@ bool Publisher::reserve_extent(Extent current, const std::vector<std::uint32_t>&
 void Publisher::cancel(const ServiceState& state, const Draft& draft) {
   if (draft.cluster != state.cluster) space_.cancel(draft.cluster);
   if (draft.local != state.local) space_.cancel(draft.local);
-  for (const std::uint32_t at : draft.created) space_.cancel_backend(draft.ids[at]);
+  for (const Entry& entry : draft.created) space_.cancel_backend(draft.ids[entry.at]);
   for (const std::uint32_t id : draft.revived) space_.retire_backend(id);
 }
 
-void Publisher::write_backends(const ServiceState& state, const ServicePortPlan& plan, const Draft& draft) {
-  for (const std::uint32_t at : draft.created) {
-    store_.backends.store(draft.ids[at], backend_of(plan.backends[at], state.number));
+void Publisher::write_backends(const ServiceState& state, const Draft& draft) {
+  for (const Entry& entry : draft.created) {
+    store_.backends.store(draft.ids[entry.at], backend_of(*entry.backend, state.number));
   }
-  for (const std::uint32_t at : draft.changed) {
-    const lb_backend backend = backend_of(plan.backends[at], state.number);
-    store_.backends.publish_change<offsetof(lb_backend, service)>(draft.ids[at], backend);
-    store_.backends.publish_change<offsetof(lb_backend, port)>(draft.ids[at], backend);
+  for (const Entry& entry : draft.changed) {
+    const lb_backend backend = backend_of(*entry.backend, state.number);
+    store_.backends.publish_change<offsetof(lb_backend, service)>(draft.ids[entry.at], backend);
+    store_.backends.publish_change<offsetof(lb_backend, port)>(draft.ids[entry.at], backend);
   }
 }
 
@@ -400,14 +377,14 @@ Damage& Damage::operator+=(const Damage& more) noexcept {
 Damage Publisher::damage(const ServiceState& state) {
   const ServicePortPlan& plan = *state.plan;
   Damage damage;
-  for (std::size_t at = 0; at < state.ids.size(); ++at) {
-    const lb_backend found = store_.backends.load(state.ids[at]);
-    const lb_backend wanted = backend_of(plan.backends[at], state.number);
+  auto id = state.ids.begin();
+  for (const BackendPlan& backend : plan.backends) {
+    const lb_backend found = store_.backends.load(*id++);
+    const lb_backend wanted = backend_of(backend, state.number);
     damage.backends += same_endpoint(found, wanted) && same_state(found, wanted) ? 0 : 1;
   }
-  const BothSets sets = sets_of(plan);
-  slots_of(plan, LB_CLUSTER, sets.cluster, state.ids, maglev_, draft_->cluster_slots);
-  slots_of(plan, LB_LOCAL, sets.local, state.ids, maglev_, draft_->local_slots);
+  slots_of(plan, LB_CLUSTER, state.ids, maglev_, draft_->cluster_slots);
+  slots_of(plan, LB_LOCAL, state.ids, maglev_, draft_->local_slots);
   damage.slots =
       differences(state.cluster, draft_->cluster_slots) + differences(state.local, draft_->local_slots);
   const lb_service row = row_of(plan, state.cluster, state.local);

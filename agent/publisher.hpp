@@ -71,18 +71,17 @@ class Publisher {
 
  private:
   struct Draft;
-  struct Part;
+  struct Entry;
   void match(const ServiceState& state, const ServicePortPlan& plan, Draft& draft);
-  void match_middle(const ServiceState& state, const ServicePortPlan& plan, Draft& draft);
-  static void match_in_order(const ServiceState& state, const ServicePortPlan& plan, Part old, Part wanted,
-                             Draft& draft);
-  void match_rest(const ServiceState& state, const ServicePortPlan& plan, Draft& draft);
+  static void match_in_order(const ServiceState& state, const ServicePortPlan& plan, Draft& draft);
+  void match_adopted(const ServiceState& state, const ServicePortPlan& plan, Draft& draft);
+  void match_rest(const ServiceState& state, Draft& draft);
   [[nodiscard]] Shortage reserve(const ServiceState& state, const ServicePortPlan& plan, Draft& draft);
   [[nodiscard]] bool reserve_ids(Draft& draft);
   [[nodiscard]] bool reserve_extent(maps::Extent current, const std::vector<std::uint32_t>& ids,
                                     maps::Extent& next);
   void cancel(const ServiceState& state, const Draft& draft);
-  void write_backends(const ServiceState& state, const ServicePortPlan& plan, const Draft& draft);
+  void write_backends(const ServiceState& state, const Draft& draft);
   void write_extent(maps::Extent current, maps::Extent next, const std::vector<std::uint32_t>& ids);
   void flip(const ServiceState& state, const ServicePortPlan& plan, const Draft& draft);
   void end_backend(std::uint32_t id);

@@ -22,8 +22,9 @@ void ServiceModel::unset() noexcept {
 }
 
 Change ServiceModel::put_slice(const k8s::EndpointSlice& slice) {
-  auto compact = std::make_unique<CompactSlice>(slice);
   const auto found = slices_.find(slice.key.name);
+  auto compact = found == slices_.end() ? std::make_unique<CompactSlice>(slice)
+                                        : std::make_unique<CompactSlice>(slice, *found->second);
   if (found != slices_.end() && *found->second == *compact) return Change::none;
   retire(slice.key.name);
   endpoint_count_ += compact->size();
@@ -34,14 +35,15 @@ Change ServiceModel::put_slice(const k8s::EndpointSlice& slice) {
 
 void ServiceModel::erase_slice(const std::string& name) { retire(name); }
 
+/// What came and went since the last replan() was never among the candidates.
 void ServiceModel::retire(const std::string& slice) {
-  changed_slices_.insert(slice);
+  const bool was_taken_in = changed_slices_.insert(slice).second;
   if (endpoints_ == Endpoints::settled) endpoints_ = Endpoints::slices_changed;
   const auto found = slices_.find(slice);
   if (found == slices_.end()) return;
   endpoint_count_ -= found->second->size();
   found->second->for_each_address([this](const k8s::Address& address) { blocks_.remove(address); });
-  retired_.push_back(std::move(found->second));
+  if (was_taken_in) retired_.push_back(std::move(found->second));
   slices_.erase(found);
 }
 
@@ -126,8 +128,8 @@ void ServiceModel::take_in(Port& port, const Viewpoint& view) {
   if (!fresh.empty() || !gone.empty()) port.candidates.update(gone, fresh);
 }
 
-Change ServiceModel::replan(Port& port, std::vector<FrontendPlan> held) const {
-  auto plan = complete(port.frame, port.candidates, port.sets);
+Change ServiceModel::replan(Port& port, std::vector<FrontendPlan> held) {
+  auto plan = complete(port.frame, port.candidates);
   plan.frontends = std::move(held);
   if (port.plan && *port.plan == plan) return Change::none;
   port.plan = std::make_shared<const ServicePortPlan>(std::move(plan));

@@ -82,7 +82,6 @@ class ServiceModel {
     PortFrame frame;
     Seen seen = Seen::never;
     CandidateList candidates;
-    Sets sets;  ///< as the plan has them
     std::shared_ptr<const ServicePortPlan> plan;
   };
 
@@ -91,7 +90,7 @@ class ServiceModel {
   void take_in(Port& port, const Viewpoint& view);
   void retire(const std::string& slice);
   [[nodiscard]] std::size_t local_ready(k8s::Family family, const NodeView& node) const;
-  Change replan(Port& port, std::vector<FrontendPlan> held) const;
+  static Change replan(Port& port, std::vector<FrontendPlan> held);
 
   std::string name_;
   AddressBlocks& blocks_;
@@ -105,7 +104,7 @@ class ServiceModel {
   std::set<std::string> changed_slices_;
   std::map<std::string, std::set<std::string>>
       skipped_;  ///< sentences on endpoints that are services, by slice
-  std::vector<std::unique_ptr<CompactSlice>> retired_;  ///< candidates may still point to them
+  std::vector<std::unique_ptr<CompactSlice>> retired_;  ///< what candidates came from them is to go
   std::size_t endpoint_count_ = 0;
 };
 

@@ -21,8 +21,7 @@ inline constexpr Traits my_node_hint = 1U << 6U;
 inline constexpr Traits zone_hint = 1U << 7U;
 inline constexpr Traits my_zone_hint = 1U << 8U;
 inline constexpr Traits terminating = 1U << 9U;
-inline constexpr Traits first_unused = 1U << 10U;  ///< below it, all combinations of the above
-inline constexpr Traits nobody = 1U << 15U;        ///< no endpoint has it
+inline constexpr Traits nobody = 1U << 15U;  ///< no endpoint has it
 }  // namespace trait
 
 inline constexpr std::size_t max_topology_keys = 16;
@@ -46,10 +45,10 @@ struct Census {
   Traits ready_keys = 0;  ///< topology keys that some ready endpoint shares with the node
   Traits draining_keys = 0;
 
-  /// So many endpoints of these traits.
-  void add(Traits traits, std::uint32_t times = 1) noexcept {
+  /// One endpoint of these traits.
+  void add(Traits traits) noexcept {
     constexpr Traits all_keys = 0xffff0000U;
-    const auto one_if = [times](Traits some, Traits wanted) { return has_all(some, wanted) ? times : 0; };
+    const auto one_if = [](Traits some, Traits wanted) { return has_all(some, wanted) ? 1U : 0U; };
     const Traits of_ready = has_all(traits, trait::ready) ? traits : 0;
     ready += one_if(of_ready, trait::ready);
     local_ready += one_if(of_ready, trait::local);
@@ -61,6 +60,19 @@ struct Census {
     draining += one_if(traits, trait::draining);
     local_draining += one_if(traits, trait::draining | trait::local);
     draining_keys |= has_all(traits, trait::draining) ? traits & all_keys : 0;
+  }
+  /// All that another one has counted.
+  void add(const Census& other) noexcept {
+    ready += other.ready;
+    draining += other.draining;
+    local_ready += other.local_ready;
+    local_draining += other.local_draining;
+    node_hinted += other.node_hinted;
+    my_node += other.my_node;
+    zone_hinted += other.zone_hinted;
+    my_zone += other.my_zone;
+    ready_keys |= other.ready_keys;
+    draining_keys |= other.draining_keys;
   }
   /// Some endpoint anywhere could take new flows (SEM-20: hasAny).
   [[nodiscard]] bool any() const noexcept { return ready + draining > 0; }

@@ -38,15 +38,26 @@ Plan plan_of(std::uint32_t count, std::uint32_t generation) {
   auto plan = std::make_shared<lb::agent::ServicePortPlan>();
   plan->key.name = "default/bench";
   plan->frontends.push_back({.address = {}, .port = 80, .kind = LB_CLUSTER_IP});
-  plan->backends.resize(count);
+  std::vector<lb::agent::BackendPlan> backends(count);
   for (std::uint32_t at = 0; at < count; ++at) {
-    auto& backend = plan->backends[at];
+    auto& backend = backends[at];
     std::memcpy(backend.address.bytes.data(), &generation, sizeof(generation));
     std::memcpy(backend.address.bytes.data() + 12, &at, sizeof(at));
     backend.port = 8080;
     backend.in_cluster = backend.serving = true;
   }
+  plan->backends = backends;
   return plan;
+}
+
+/// As planning does it: all chunks but one are the same.
+lb::agent::BackendList with_one_replaced(const lb::agent::BackendList& before, std::size_t which) {
+  auto chunks = before.chunks();
+  auto& chunk = chunks[which / lb::agent::BackendChunk::most];
+  std::vector<lb::agent::BackendPlan> backends(chunk->backends().begin(), chunk->backends().end());
+  backends[which % lb::agent::BackendChunk::most].address.bytes[0] = 99;
+  chunk = std::make_shared<const lb::agent::BackendChunk>(std::move(backends));
+  return lb::agent::BackendList(std::move(chunks));
 }
 
 /// One agent over maps of its own.
@@ -103,7 +114,7 @@ void measure_changes(std::uint32_t count) {
   measure(fmt::format("{} backends, one replaced", count), [&](int round) {
     if (round > 0) bench.rest();
     auto plan = std::make_shared<lb::agent::ServicePortPlan>(*plans[0]);
-    plan->backends[static_cast<std::size_t>(round) * 997 % count].address.bytes[0] = 99;
+    plan->backends = with_one_replaced(plans[0]->backends, static_cast<std::size_t>(round) * 997 % count);
     return apply(plan);
   });
   bench.rest();

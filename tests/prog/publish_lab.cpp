@@ -138,15 +138,16 @@ std::shared_ptr<agent::ServicePortPlan> referee_plan(std::uint32_t service, std:
   agent::FrontendPlan frontend{.address = {}, .port = 80, .kind = LB_CLUSTER_IP};
   frontend.address.bytes[15] = static_cast<std::uint8_t>(1 + service);
   plan->frontends.push_back(frontend);
-  plan->backends.resize(count);
+  std::vector<agent::BackendPlan> backends(count);
   for (std::uint32_t index = 0; index < count; ++index) {
     const lb_backend made = referee_backend(service, generation, index);
-    agent::BackendPlan& backend = plan->backends[index];
+    agent::BackendPlan& backend = backends[index];
     std::memcpy(backend.address.bytes.data(), static_cast<const void*>(made.address), sizeof(made.address));
     backend.port = made.port;
     backend.in_cluster = true;
     backend.serving = true;
   }
+  plan->backends = backends;
   return plan;
 }
 

@@ -170,12 +170,10 @@ void check(const Row& row) {
   CHECK(compact.append(frame.plan.key, frame.port_name, {view, {}}, found).empty());
   agent::CandidateList candidates;
   candidates.update({}, found);
-  agent::Sets sets;
-  std::vector<agent::BackendPlan> backends;
-  const auto plan = agent::complete(frame, candidates, sets);
+  const auto plan = agent::complete(frame, candidates);
   CHECK(members(frame, plan, LB_CLUSTER) == row.cluster);
   CHECK(members(frame, plan, LB_LOCAL) == row.local);
-  CHECK(candidates.see(sets, backends).any() == row.any);
+  CHECK(candidates.census().any() == row.any);
   if (frame.uses[LB_LOCAL]) CHECK(plan.policy.local_empty == (row.any ? LB_DROP : LB_REJECT));
   CHECK(plan.policy.cluster_empty == LB_REJECT);
 }

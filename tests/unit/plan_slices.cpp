@@ -217,7 +217,7 @@ TEST_CASE("a slice is for the service of its label and its namespace (SEM-3, SEM
   const auto& ports = record.services.at("default/web");
   REQUIRE(ports.size() == 2);
   REQUIRE(ports.front()->backends.size() == 1);
-  CHECK(text_of(ports.front()->backends.front()) == "1.1:80");
+  CHECK(text_of(*ports.front()->backends.begin()) == "1.1:80");
 }
 
 TEST_CASE("an endpoint that has ended is not kept, one that is not ready yet is") {
@@ -235,8 +235,8 @@ TEST_CASE("an endpoint that has ended is not kept, one that is not ready yet is"
 
 TEST_CASE("of an endpoint that is neither ready nor serving the address alone is kept") {
   const auto bare = agent::CompactSlice(slice("a", {"10.1.0.1 unready unserving"}));
-  CHECK(agent::CompactSlice(
-            slice("a", {"10.1.0.1 unready unserving node=n zone=z for-zone=z label=rack:r"})) == bare);
+  CHECK(agent::CompactSlice(slice("a", {"10.1.0.1 unready unserving node=n zone=z for-zone=z label=rack:r"}),
+                            bare) == bare);
   CHECK_FALSE(bare.names_node("n"));
   const agent::CompactSlice serving(slice("a", {"10.1.0.1 unready node=n"}));
   CHECK(serving.names_node("n"));

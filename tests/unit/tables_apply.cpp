@@ -166,7 +166,9 @@ TEST_CASE("SEM-81 a set that does not fit gives back what the other one took") {
   Agent agent(kernel);
   agent.tables.apply(Batch::whole, {change(service("web", 1, {1, 2}))});
   const auto plan = service("web", 1, {1, 2, 3, 4, 5});
-  for (auto& backend : plan->backends) backend.in_local = true;
+  edit_backends(plan, [](auto& backends) {
+    for (auto& backend : backends) backend.in_local = true;
+  });
   agent.tables.apply(Batch::changes, {change(plan)});
   agent.settle();
   CHECK(agent.complaints.size() == 1);
@@ -219,7 +221,7 @@ TEST_CASE("SEM-81 a service that does not fit keeps its backends and is named on
 
 TEST_CASE("slots follow the weights, reduced to the smallest numbers; weight 0 drains") {
   const auto plan = service("web", 1, {});
-  plan->backends = {backend(1, 10), backend(2, 20), backend(3, 0), backend(4, 30)};
+  plan->backends = Backends{backend(1, 10), backend(2, 20), backend(3, 0), backend(4, 30)};
   FakeKernel kernel;
   Agent agent(kernel);
   agent.tables.apply(Batch::whole, {change(plan)});
@@ -227,7 +229,7 @@ TEST_CASE("slots follow the weights, reduced to the smallest numbers; weight 0 d
   const lb_backend draining = kernel.backends.load(3);
   CHECK((draining.address[15] == 3 && draining.in_cluster == LB_NO && draining.serving == LB_YES));
   const auto equal = service("web", 1, {});
-  equal->backends = {backend(1, 10), backend(2, 10)};
+  equal->backends = Backends{backend(1, 10), backend(2, 10)};
   agent.tables.apply(Batch::changes, {change(equal)});
   CHECK(cluster_of(kernel, 1) == std::multiset<std::uint8_t>{1, 2});
   CHECK(kernel.backends.load(2).weight == 10);
@@ -240,7 +242,7 @@ TEST_CASE("the local set, policy and affinity are published too, and a set that 
   plan->policy.external = LB_LOCAL;
   plan->policy.local_empty = LB_DROP;
   plan->affinity_seconds = 10800;
-  plan->backends[1].in_local = true;
+  edit_backends(plan, [](auto& backends) { backends[1].in_local = true; });
   agent.tables.apply(Batch::whole, {change(plan)});
   const lb_service found = service_at(kernel, 1);
   CHECK((found.local.count == 1 && found.affinity_seconds == 10800 && found.policy.external == LB_LOCAL));
@@ -348,8 +350,10 @@ TEST_CASE("figures of the local set, of extents, and of what is given up") {
   Agent agent(kernel);
   const auto plan = service("web", 1, {1, 2, 3});
   plan->policy.external = LB_LOCAL;
-  plan->backends[0].in_local = true;
-  plan->backends[1].weight = 0;
+  edit_backends(plan, [](auto& backends) {
+    backends[0].in_local = true;
+    backends[1].weight = 0;
+  });
   agent.tables.apply(Batch::whole, {change(plan)});
   const auto figures = agent.tables.services(1).first;
   REQUIRE(figures.size() == 1);

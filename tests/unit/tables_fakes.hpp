@@ -173,6 +173,7 @@ inline agent::BackendPlan backend(std::uint8_t last, std::uint8_t weight = 1) {
 }
 
 using Plan = std::shared_ptr<agent::ServicePortPlan>;
+using Backends = std::vector<agent::BackendPlan>;
 
 /// A TCP service "default/NAME" with the frontend 10.0.0.FRONTEND:80 and backends 10.0.1.LAST:8080.
 inline Plan service(const std::string& name, std::uint8_t frontend, const std::vector<std::uint8_t>& lasts) {
@@ -180,8 +181,17 @@ inline Plan service(const std::string& name, std::uint8_t frontend, const std::v
   plan->key.name = "default/" + name;
   if (frontend != 0)
     plan->frontends.push_back({.address = address(0, frontend), .port = 80, .kind = LB_CLUSTER_IP});
-  for (const std::uint8_t last : lasts) plan->backends.push_back(backend(last));
+  Backends backends;
+  for (const std::uint8_t last : lasts) backends.push_back(backend(last));
+  plan->backends = backends;
   return plan;
+}
+
+template <class Edit>
+void edit_backends(const Plan& plan, Edit edit) {
+  Backends backends(plan->backends.begin(), plan->backends.end());
+  edit(backends);
+  plan->backends = backends;
 }
 
 inline agent::PlanChange change(const std::string& name, std::vector<Plan> plans) {

@@ -107,20 +107,23 @@ class Seen:
     def __init__(self):
         self.verdicts = set()
         self.backends = collections.defaultdict(set)
+        self.tries = collections.Counter()  # by verdict
 
     def add(self, question, answers):
-        for answer in answers:
+        for answer, times in answers.items():
             words = answer.split()
             if len(words) == 3:
-                self.verdicts.add("answered")
+                verdict = "answered"
                 self.backends[f"{words[0]}:{words[1]}"].add(source_of(question.client, words[2]))
             else:
                 # Where nobody serves an address, the kernel looks for a neighbour, and says so when it gives up in time.
-                self.verdicts.add("timeout" if answer == "EHOSTUNREACH" else answer)
+                verdict = "timeout" if answer == "EHOSTUNREACH" else answer
+            self.verdicts.add(verdict)
+            self.tries[verdict] += times
 
     def __str__(self):
         backends = ", ".join(f"{name} seen as {'/'.join(sorted(peers))}" for name, peers in sorted(self.backends.items()))
-        return "/".join(sorted(self.verdicts)) + (f": {backends}" if backends else "")
+        return "/".join(f"{verdict} {times}" for verdict, times in sorted(self.tries.items())) + (f": {backends}" if backends else "")
 
 
 # ---- Comparing ----
