@@ -5,7 +5,7 @@ cgroups are $E2E_CGROUPS/LAB; E2E_KUBE as for kube.py)
 
 After each step every client of both labs asks the same frontends: what answers, whom the backend saw, what is refused and
 what gets no answer. A difference that stays for some seconds is a failure, unless it is one of ALLOWED, each of which names
-its letter of "Our choices" in SEMANTICS.md; a letter that never comes up is a failure too, but for RARE ones."""
+its letter of "Our choices" in SEMANTICS.md, or the row; one that never comes up is a failure too, but for RARE ones."""
 
 import collections
 import json
@@ -35,12 +35,14 @@ TARGETS = {"TCP": [8080, 8081], "UDP": [5353, 5354]}
 UNKNOWN_PORT = 7777
 UNALLOCATED = ["10.96.255.254", "fd00:10:96::fffe"]
 MARK4 = "10.96.0.99"
+PROXY_NAME = "service.kubernetes.io/service-proxy-name"
 
 ALLOWED = {
     "B": "node ports on localhost",
     "C": "the client's own address is kept where the reply comes back through this node anyway",
 }
 RARE = {
+    "45": "of a UDP service that is gone, or another proxy's, kube-proxy's connection tracking still answers source ports that it has seen",
     "32": "a pod reaches itself also where it is an endpoint that names no node; kube-proxy's nftables takes only those on its node for hairpins",
 }
 
@@ -137,10 +139,18 @@ def meets_itself(question, theirs, ours, nameless):
     return theirs.verdicts in ({"timeout"}, {"answered", "timeout"}) and (question.sticky or others == set(theirs.backends))
 
 
-def letter_of(question, theirs, ours, nameless):
-    """The letter of "Our choices" that allows this difference; None when there is no difference, "" when none does."""
-    if meets_itself(question, theirs, ours, nameless):
+def outlives(question, theirs, ours, ended):
+    """A UDP service that is no longer the proxy's: a source port that comes round again finds the flow of its first time."""
+    return (question.protocol == "UDP" and (question.address, question.port) in ended and "answered" not in ours.verdicts and
+            theirs.verdicts == ours.verdicts | {"answered"})
+
+
+def letter_of(question, theirs, ours, world):
+    """The letter or row of SEMANTICS.md that allows this difference; None when there is no difference, "" when none does."""
+    if meets_itself(question, theirs, ours, world.nameless):
         return "32"
+    if outlives(question, theirs, ours, world.ended):
+        return "45"
     if theirs.verdicts == {"answered", "timeout"}:
         theirs.verdicts = {"answered"}  # what kube-proxy's connection tracking loses now and then is no verdict
     if theirs.verdicts != ours.verdicts:
@@ -170,6 +180,7 @@ class Comparison:
         self.letters = collections.Counter()
         self.asked = 0
         self.nameless = set()  # addresses of endpoints that name no node
+        self.ended = set()  # address and port of services that are gone, or another proxy's
 
     def sides(self, questions, times, before=None):
         answers = self.labs.ask(questions, times)
@@ -182,7 +193,7 @@ class Comparison:
 
     def judged(self, questions, seen):
         theirs, ours = self.labs.names
-        return {each: letter_of(each, seen[theirs, each], seen[ours, each], self.nameless) for each in questions}
+        return {each: letter_of(each, seen[theirs, each], seen[ours, each], self) for each in questions}
 
     def run(self, questions):
         """The questions that the two answer differently for good, with both answers."""
@@ -304,7 +315,7 @@ class World:
     def label(self):
         name = self.name()
         value = self.random.choice([None, None, "another"])
-        self.api.patch(self.path(name), {"metadata": {"labels": {"service.kubernetes.io/service-proxy-name": value}}})
+        self.api.patch(self.path(name), {"metadata": {"labels": {PROXY_NAME: value}}})
         return f"{name}: service-proxy-name {value}"
 
     def type(self):
@@ -460,7 +471,7 @@ def questions_of(services):
     frontends = set()
     for service in services:
         spec, sticky = service["spec"], service["spec"].get("sessionAffinity") == "ClientIP"
-        sticky &= "service.kubernetes.io/service-proxy-name" not in service["metadata"].get("labels", {})
+        sticky &= PROXY_NAME not in service["metadata"].get("labels", {})
         ingress = [each for each in service.get("status", {}).get("loadBalancer", {}).get("ingress", []) if "ip" in each]
         for port in spec["ports"]:
             protocol, number = port["protocol"], port["port"]
@@ -492,6 +503,16 @@ def nameless(api):
     return {endpoint["addresses"][0] for each in slices for endpoint in each.get("endpoints") or [] if not endpoint.get("nodeName")}
 
 
+def ended(services, present):
+    """Where services that are gone, or another proxy's, have been."""
+    places = set()
+    for service in services:
+        if service["metadata"]["name"] in present and PROXY_NAME not in service["metadata"].get("labels", {}):
+            continue
+        places |= {question[2:4] for question in questions_of([service])}
+    return places
+
+
 def main():
     seed, steps = int(sys.argv[1]), int(sys.argv[2])
     labs = Labs(sys.argv[3:5])
@@ -504,7 +525,7 @@ def main():
         history.append(f"step {step}, {what}")
         mark.pass_by()
         before, services = changed_services(api, before)
-        comparison.nameless = nameless(api)
+        comparison.nameless, comparison.ended = nameless(api), ended(services, before)
         differences = comparison.run(questions_of(services))
         if differences:
             wrong += len(differences)
@@ -525,7 +546,7 @@ def main():
     known = dict(sorted(comparison.letters.items()))
     say(f"seed {seed}: {comparison.asked} questions, {wrong} differences; by choice: {known}")
     if unused:
-        say(f"letters that never came up: {unused}")
+        say(f"choices that never came up: {unused}")
     sys.exit(1 if wrong or unused else 0)
 
 
