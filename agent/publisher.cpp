@@ -2,12 +2,8 @@
 #include "agent/publisher.hpp"
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cstddef>
 #include <cstring>
-#include <iterator>
-#include <numeric>
 #include <utility>
 
 #include "agent/endpoint_ids.hpp"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The least that a load balancer's program can cost here: reading headers; and that with one hash look-up and a
- * rewrite of addresses, ports and checksums. For bench/programs.cpp only.
+ * The least that a load balancer's program can cost here: reading headers; that with one hash look-up and a rewrite of addresses,
+ * ports and checksums; and that with a counter, and sent on. For bench/programs.cpp only.
  */
 #include <stddef.h>
 
@@ -76,6 +76,20 @@ struct {
 	__type(key, struct lb_flow6_key);
 	__type(value, struct lb_flow6);
 } floor_young6 SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_DEVMAP_HASH);
+	__uint(max_entries, LB_MAX_DEVICES);
+	__type(key, __u32);
+	__type(value, __u32);
+} floor_ports SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} floor_sent SEC(".maps");
 
 __u64 floor_inserted;
 
@@ -200,6 +214,33 @@ SEC("tc")
 int floor_tc(struct __sk_buff *skb)
 {
 	return floor((void *)(long)skb->data, (void *)(long)skb->data_end, 1) ? TC_ACT_STOLEN : TC_ACT_OK;
+}
+
+static __always_inline void floor_count(void)
+{
+	__u32 zero = 0;
+	__u64 *sent = bpf_map_lookup_elem(&floor_sent, &zero);
+
+	if (sent)
+		*sent += 1;
+}
+
+SEC("xdp")
+int floor_xdp_send(struct xdp_md *xdp)
+{
+	if (!floor((void *)(long)xdp->data, (void *)(long)xdp->data_end, 1))
+		return XDP_PASS;
+	floor_count();
+	return bpf_redirect_map(&floor_ports, xdp->ingress_ifindex, XDP_PASS);
+}
+
+SEC("tc")
+int floor_tc_send(struct __sk_buff *skb)
+{
+	if (!floor((void *)(long)skb->data, (void *)(long)skb->data_end, 1))
+		return TC_ACT_OK;
+	floor_count();
+	return bpf_redirect_neigh(skb->ifindex, NULL, 0, 0);
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -54,6 +54,15 @@ Bytes key_of(const Tuple& tuple) {
   return key;
 }
 
+/// By which a test run's frame comes, unless it says otherwise.
+constexpr std::uint32_t loopback = 1;
+
+/// Of a packet that the program knew.
+std::uint32_t verdict_of(Floor floor, Hook hook) {
+  if (hook == Hook::xdp) return floor == Floor::send ? std::uint32_t{XDP_REDIRECT} : std::uint32_t{XDP_TX};
+  return floor == Floor::send ? std::uint32_t{TC_ACT_REDIRECT} : std::uint32_t{TC_ACT_STOLEN};
+}
+
 void append(Bytes& bytes, std::uint32_t value) {
   const auto* begin = reinterpret_cast<const std::uint8_t*>(&value);
   bytes.insert(bytes.end(), begin, begin + sizeof(value));
@@ -101,6 +110,8 @@ const bpf_program* Floors::program(Floor floor, Hook hook) const {
       return xdp ? programs.floor_xdp_parse : programs.floor_tc_parse;
     case Floor::rewrite:
       return xdp ? programs.floor_xdp : programs.floor_tc;
+    case Floor::send:
+      return xdp ? programs.floor_xdp_send : programs.floor_tc_send;
     case Floor::insert:
       return xdp ? programs.floor_xdp_insert : programs.floor_tc_insert;
   }
@@ -109,6 +120,9 @@ const bpf_program* Floors::program(Floor floor, Hook hook) const {
 
 void Floors::attach(Floor floor, std::uint32_t device) {
   test::attach_xdp(device, bpf_program__fd(program(floor, Hook::xdp)));
+  const auto* ports = skeleton_->raw->maps.floor_ports;
+  if (bpf_map_update_elem(bpf_map__fd(ports), &loopback, &device, BPF_ANY) != 0)
+    throw std::runtime_error("the floor's map does not take its device");
 }
 
 std::uint32_t Floors::run(Floor floor, Hook hook, const Bytes& packet, std::uint32_t repeat) {
@@ -119,8 +133,7 @@ std::uint32_t Floors::run(Floor floor, Hook hook, const Bytes& packet, std::uint
   options.repeat = static_cast<int>(repeat);
   if (bpf_prog_test_run_opts(bpf_program__fd(program(floor, hook)), &options) != 0)
     throw std::runtime_error(std::strerror(errno));
-  const std::uint32_t known = hook == Hook::xdp ? std::uint32_t{XDP_TX} : std::uint32_t{TC_ACT_STOLEN};
-  return options.retval == known ? options.duration : 0;
+  return options.retval == verdict_of(floor, hook) ? options.duration : 0;
 }
 
 }  // namespace lb::bench
