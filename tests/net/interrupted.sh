@@ -6,6 +6,12 @@ source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib/common.sh"
 # shellcheck source=scripts/lib/sandbox.sh
 source "$SLUICE_ROOT/scripts/lib/sandbox.sh"
 
+# Beside other tests, which make and remove things of their own.
+if [[ -z ${SLUICE_ALONE:-} ]]; then
+	SLUICE_ALONE=1 sandbox bash "${BASH_SOURCE[0]}"
+	exit
+fi
+
 # state: everything that could be left behind, but for loaded programs. Processes are counted by their cgroup, which
 # cannot be removed while one lives.
 state() {
