@@ -245,20 +245,24 @@ void add_servers(CLI::App& app, RawOptions& raw) {
       ->capture_default_str();
 }
 
-void add_sizes(CLI::App& app, Sizes& sizes) {
-  constexpr std::uint32_t most = 1U << 28;  // ids are 32 bits, the kernel's array sizes are in bytes
+void add_sizes(CLI::App& app, RawOptions& raw) {
+  auto& sizes = raw.agent.sizes;
   const auto add = [&app](const char* name, std::uint32_t& value, const char* what) {
-    app.add_option(name, value, fmt::format("Room for {} when the maps are made", what))
+    app.add_option(name, value, fmt::format("Room for {}", what))
         ->type_name("N")
-        ->check(CLI::Range(2U, most))
+        ->check(CLI::Range(2U, most_map_entries))
         ->capture_default_str();
   };
   add("--max-frontends", sizes.frontends, "frontends");
+  add("--max-ranges", sizes.ranges, "source ranges");
   add("--max-services", sizes.services, "service ports");
   add("--max-backends", sizes.backends, "backends");
   add("--max-slots", sizes.slots, "slots");
-  add("--max-flows", sizes.flows, "flow entries of each family (two a flow)");
-  add("--max-young", sizes.young, "entries of flows not proven two-way, of each family");
+  add("--max-flows", sizes.flows, "flow entries of each family (two a flow), when the maps are made");
+  add("--max-young", sizes.young,
+      "entries of flows not proven two-way, of each family, when the maps are made");
+  app.add_flag("--fixed-sizes", raw.fixed_sizes,
+               "Make no table larger than this: a service that does not fit keeps what it had");
   app.add_option("--maglev-slots", sizes.maglev,
                  "Slots of a set of a service with sluice.lb/selection: maglev, a prime, and a hundred times "
                  "its endpoints")
@@ -322,7 +326,7 @@ void add_agent(CLI::App& app, RawOptions& raw) {
   add_addresses(*agent, raw);
   add_clients(*agent, raw);
   add_servers(*agent, raw);
-  add_sizes(*agent, raw.agent.sizes);
+  add_sizes(*agent, raw);
   add_timeouts(*agent, raw.agent.timeouts);
   add_conntrack(*agent, raw);
   agent->footer(agent_footer);

@@ -51,16 +51,24 @@ struct NodePortAddresses {
   bool operator==(const NodePortAddresses&) const = default;
 };
 
-/// Entries of each map; they count when a map is made, a pinned one keeps its size.
+/// Entries of each map. Of flows they count when a map is made; tables that are smaller are made anew.
 struct Sizes {
   std::uint32_t frontends = LB_MAX_FRONTENDS;
+  std::uint32_t ranges = LB_MAX_RANGES;
   std::uint32_t services = LB_MAX_SERVICES;
   std::uint32_t backends = LB_MAX_BACKENDS;
   std::uint32_t slots = LB_MAX_SLOTS;
   std::uint32_t flows = LB_MAX_FLOWS;  ///< of each family
   std::uint32_t young = LB_MAX_YOUNG;  ///< of each family
   std::uint32_t maglev = 16381;        ///< slots of a set that is chosen from by Maglev; a prime
+  bool operator==(const Sizes&) const = default;
 };
+
+/// More than this no option gives a map, and no growth: the kernel's array sizes are in bytes.
+inline constexpr std::uint32_t most_map_entries = 1U << 28U;
+
+/// What becomes of a table that is too small for the plan (SEM-81).
+enum class Growth : std::uint8_t { when_short, off };
 
 /// Seconds without a packet, in either direction, after which a flow ends; kube-proxy's and conntrack's.
 struct FlowTimeouts {
@@ -123,6 +131,7 @@ struct AgentOptions {
   std::optional<Listen> metrics;      ///< nothing: off
   std::uint32_t service_metrics = 0;  ///< service ports of which a scrape tells one by one, at most
   Sizes sizes;
+  Growth growth = Growth::when_short;
   FlowTimeouts timeouts;
   ConntrackSettings conntrack;
   std::map<std::string, std::string>

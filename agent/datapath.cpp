@@ -208,11 +208,12 @@ Datapath Datapath::open(const AgentOptions& options) {
   const maps::Pins pins(options.pins);
   prepare_pins(pins);
   PinsGuard guard(pins);
-  auto notes = adopt_maps(programs->obj, pins);
+  auto adopted = adopt_maps(programs->obj, pins);
   const auto hertz = hertz_of(pins);
   configure(programs->rodata->lb_config, options, features, hertz);
   choose_programs(programs->obj, options, features);
   load(programs.get());
+  replace_outgrown(programs->obj, pins, adopted.outgrown);
   pin_maps(programs->obj, pins);
   auto page = open_page(programs->obj);
   SocketProbe probe(map_of(programs->obj, "lb_sockets"));
@@ -233,7 +234,7 @@ Datapath Datapath::open(const AgentOptions& options) {
                                                 Attacher(pins.links()),
                                                 std::move(probe),
                                                 XdpWatch(watching, sending),
-                                                std::move(notes),
+                                                std::move(adopted.notes),
                                                 {},
                                                 0,
                                                 {}}));
@@ -344,6 +345,10 @@ Restored Datapath::revive() {
 }
 
 int Datapath::udp_program() const noexcept { return program_of(state_->programs->obj, "lb_udp_tell"); }
+
+std::optional<std::string> Datapath::lack_of_memory(const Sizes& sizes) const {
+  return agent::lack_of_memory(state_->programs->obj, sizes);
+}
 
 NodePage& Datapath::page() noexcept { return state_->page; }
 const Features& Datapath::features() const noexcept { return state_->features; }

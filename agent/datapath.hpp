@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,9 @@ class Datapath {
 
   /// The iterator that tells connected UDP sockets of their backend's end (bpf/lb_udp.bpf.c); -1: none here.
   [[nodiscard]] int udp_program() const noexcept;
+
+  /// Why tables of these sizes cannot be made beside those that there are; nothing: they can.
+  [[nodiscard]] std::optional<std::string> lack_of_memory(const Sizes& sizes) const;
 
   [[nodiscard]] NodePage& page() noexcept;
   [[nodiscard]] const Features& features() const noexcept;

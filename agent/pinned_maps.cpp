@@ -16,26 +16,66 @@
 
 #include "agent/error.hpp"
 #include "agent/memory.hpp"
+#include "maps/copy.hpp"
 
 namespace lb::agent {
 namespace {
 
-std::optional<std::uint32_t> wanted_size(std::string_view map, const Sizes& sizes) {
-  const std::array<std::pair<std::string_view, std::uint32_t>, 10> table = {{
-      {"lb_frontends", sizes.frontends},
-      {"lb_addresses", std::max<std::uint32_t>(sizes.frontends, LB_MAX_ADDRESSES)},
-      {"lb_services", sizes.services},
-      {"lb_names", sizes.services},
-      {"lb_backends", sizes.backends},
-      {"lb_slots", (sizes.slots + 1) / LB_SLOTS_A_PAIR},
-      {"lb_flows4", sizes.flows},
-      {"lb_flows6", sizes.flows},
-      {"lb_young4", sizes.young},
-      {"lb_young6", sizes.young},
+/// Tables grow. Flows come and go in the hands of the programs: nobody could copy them whole.
+enum class Resize : std::uint8_t { never, when_short };
+
+struct WantedSize {
+  std::string_view map;
+  std::uint32_t entries;
+  Resize resize;
+};
+
+std::optional<WantedSize> wanted_size(std::string_view map, const Sizes& sizes) {
+  const std::array<WantedSize, 11> all = {{
+      {"lb_frontends", sizes.frontends, Resize::when_short},
+      {"lb_addresses", std::max<std::uint32_t>(sizes.frontends, LB_MAX_ADDRESSES), Resize::when_short},
+      {"lb_ranges", sizes.ranges, Resize::when_short},
+      {"lb_services", sizes.services, Resize::when_short},
+      {"lb_names", sizes.services, Resize::when_short},
+      {"lb_backends", sizes.backends, Resize::when_short},
+      {"lb_slots", (sizes.slots + 1) / LB_SLOTS_A_PAIR, Resize::when_short},
+      {"lb_flows4", sizes.flows, Resize::never},
+      {"lb_flows6", sizes.flows, Resize::never},
+      {"lb_young4", sizes.young, Resize::never},
+      {"lb_young6", sizes.young, Resize::never},
   }};
-  const auto found = std::ranges::find(table, map, &std::pair<std::string_view, std::uint32_t>::first);
-  return found == table.end() ? std::nullopt : std::optional(found->second);
+  const auto* const found = std::ranges::find(all, map, &WantedSize::map);
+  return found == all.end() ? std::nullopt : std::optional(*found);
 }
+
+/// Behind a table's name: pinned, and not yet in its place. The bpf file system takes no dots.
+constexpr const char* beside = "_next";
+
+bool grows(const bpf_map* map) {
+  const auto wanted = wanted_size(bpf_map__name(map), {});
+  return wanted && wanted->resize == Resize::when_short;
+}
+
+MapSize size_of(const bpf_map* map) {
+  return {bpf_map__type(map), bpf_map__key_size(map), bpf_map__value_size(map), bpf_map__max_entries(map)};
+}
+
+constexpr std::uint64_t mebi = 1 << 20;
+
+/// Bytes of the agent itself, and of all maps, each as `size` says; a sentence where they do not fit.
+template <class Size>
+std::optional<std::string> lack(const bpf_object* object, Size size, std::string_view advice) {
+  constexpr std::uint64_t agent_itself = 64 * mebi;
+  std::uint64_t needed = agent_itself;
+  const bpf_map* map = nullptr;
+  bpf_object__for_each_map(map, object) { needed += size(map); }
+  const auto limit = memory_limit();
+  if (!limit || *limit >= needed) return std::nullopt;
+  return fmt::format("the memory limit of {} MiB is too small: full maps and the agent need {} MiB; {}",
+                     *limit / mebi, (needed + mebi - 1) / mebi, advice);
+}
+
+std::uint32_t cpu_count() { return static_cast<std::uint32_t>(std::max(libbpf_num_possible_cpus(), 1)); }
 
 bool same_shape(const maps::MapInfo& pinned, const bpf_map* map) {
   return pinned.type == bpf_map__type(map) && pinned.key_size == bpf_map__key_size(map) &&
@@ -54,8 +94,10 @@ maps::Fd open_pinned(const std::string& path) {
 }
 
 // libbpf's own adoption refuses another size and, before 1.6, every DEVMAP.
-void adopt_map(bpf_map* map, const std::string& path, std::vector<std::string>& notes) {
-  const auto fd = open_pinned(path);
+void adopt_map(bpf_map* map, const std::string& path, AdoptedMaps& adopted) {
+  std::error_code ignored;
+  if (grows(map)) std::filesystem::remove(path + beside, ignored);  // of a process that was killed
+  auto fd = open_pinned(path);
   if (!fd) {
     return;
   }
@@ -64,8 +106,12 @@ void adopt_map(bpf_map* map, const std::string& path, std::vector<std::string>& 
     throw StartError(fmt::format(
         "the map pinned at {} is not this version's: remove the pins of the other one first", path));
   }
+  if (info->max_entries < bpf_map__max_entries(map) && grows(map)) {
+    adopted.outgrown.push_back({bpf_map__name(map), std::move(fd)});
+    return;
+  }
   if (info->max_entries != bpf_map__max_entries(map)) {
-    notes.push_back(
+    adopted.notes.push_back(
         fmt::format("{} keeps its {} entries, because it is pinned with that size; {} were asked for",
                     info->name, info->max_entries, bpf_map__max_entries(map)));
   }
@@ -89,40 +135,64 @@ void set_sizes(bpf_object* object, const Sizes& sizes) {
   bpf_map* map = nullptr;
   bpf_object__for_each_map(map, object) {
     if (const auto size = wanted_size(bpf_map__name(map), sizes)) {
-      bpf_map__set_max_entries(map, *size);
+      bpf_map__set_max_entries(map, size->entries);
     }
   }
 }
 
 void require_memory(bpf_object* object) {
-  constexpr std::uint64_t mebi = 1 << 20;
-  constexpr std::uint64_t agent_itself = 64 * mebi;
-  const auto cpus = static_cast<std::uint32_t>(std::max(libbpf_num_possible_cpus(), 1));
-  std::uint64_t needed = agent_itself;
-  const bpf_map* map = nullptr;
-  bpf_object__for_each_map(map, object) {
-    needed += full_bytes(
-        {bpf_map__type(map), bpf_map__key_size(map), bpf_map__value_size(map), bpf_map__max_entries(map)},
-        cpus);
-  }
-  if (const auto limit = memory_limit(); limit && *limit < needed) {
-    throw StartError(
-        fmt::format("the memory limit of {} MiB is too small: full maps and the agent need {} MiB; raise the "
-                    "limit or make "
-                    "the maps smaller with --max-flows and --max-young",
-                    *limit / mebi, (needed + mebi - 1) / mebi));
-  }
+  const auto sentence = lack(
+      object, [cpus = cpu_count()](const bpf_map* map) { return full_bytes(size_of(map), cpus); },
+      "raise the limit or make the maps smaller with --max-flows and --max-young");
+  if (sentence) throw StartError(*sentence);
 }
 
-std::vector<std::string> adopt_maps(bpf_object* object, const maps::Pins& pins) {
-  std::vector<std::string> notes;
+std::optional<std::string> lack_of_memory(const bpf_object* object, const Sizes& sizes) {
+  const auto both = [&sizes, cpus = cpu_count()](const bpf_map* map) {
+    auto size = size_of(map);
+    auto bytes = full_bytes(size, cpus);
+    const auto wanted = wanted_size(bpf_map__name(map), sizes);
+    if (wanted && wanted->resize == Resize::when_short && wanted->entries > size.entries) {
+      size.entries = wanted->entries;
+      bytes += full_bytes(size, cpus);
+    }
+    return bytes;
+  };
+  return lack(object, both, "raise the limit");
+}
+
+AdoptedMaps adopt_maps(bpf_object* object, const maps::Pins& pins) {
+  AdoptedMaps adopted;
   bpf_map* map = nullptr;
   bpf_object__for_each_map(map, object) {
     if (is_pinnable(map)) {
-      adopt_map(map, pins.map(bpf_map__name(map)), notes);
+      adopt_map(map, pins.map(bpf_map__name(map)), adopted);
     }
   }
-  return notes;
+  return adopted;
+}
+
+void replace_outgrown(bpf_object* object, const maps::Pins& pins, const std::vector<Outgrown>& outgrown) {
+  const auto fd_of = [object](const Outgrown& each) {
+    return bpf_object__find_map_fd_by_name(object, each.name.c_str());
+  };
+  for (const auto& each : outgrown) {
+    if (const auto error = maps::copy_entries(each.table.get(), fd_of(each))) {
+      throw StartError(fmt::format("cannot make {} larger: {}", each.name, error.message()));
+    }
+  }
+  for (const auto& each : outgrown) {
+    const auto place = pins.map(each.name);
+    const auto next = pins.map(each.name + beside);
+    std::error_code error;
+    if (bpf_obj_pin(fd_of(each), next.c_str()) != 0) {
+      throw StartError(fmt::format("cannot pin the map {} ({})", next.string(), std::strerror(errno)));
+    }
+    std::filesystem::rename(next, place, error);
+    if (error) {
+      throw StartError(fmt::format("cannot pin the map {} ({})", place.string(), error.message()));
+    }
+  }
 }
 
 void pin_maps(bpf_object* object, const maps::Pins& pins) {

@@ -363,6 +363,16 @@ bool Publisher::holds(Extent extent, const std::vector<std::uint32_t>& ids) cons
       ids, [this, slot = extent.first](std::uint32_t id) mutable { return store_.slots.load(slot++) == id; });
 }
 
+std::uint64_t Publisher::slots(const ServicePortPlan& plan) const {
+  std::uint64_t slots = 0;
+  for (const auto scope : {LB_CLUSTER, LB_LOCAL}) {
+    const Members members = plan.backends.members(scope);
+    if (members.count == 0) continue;
+    slots += plan.policy.selection == LB_MAGLEV ? maglev_ : members.weights / members.divisor;
+  }
+  return slots;
+}
+
 Damage& Damage::operator+=(const Damage& more) noexcept {
   services += more.services;
   slots += more.slots;

@@ -66,6 +66,8 @@ class Publisher {
   /// The service has no frontends any more: empties its sets, ends its backends, and retires all but the
   /// number.
   void withdraw(ServiceState& state);
+  /// Slots that the sets of a plan take.
+  [[nodiscard]] std::uint64_t slots(const ServicePortPlan& plan) const;
   /// Reads every entry of a service port that has a plan.
   [[nodiscard]] Damage damage(const ServiceState& state);
 

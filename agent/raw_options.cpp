@@ -52,6 +52,7 @@ AgentOptions convert_agent(const RawOptions& raw, std::string_view host_name) {
   options.detect_local = pod_detectors.at(raw.detect_local);
   options.masquerade = raw.masquerade_all ? Masquerade::all : Masquerade::outsiders;
   options.service_cidrs = parse_prefixes(raw.service_cidrs);
+  options.growth = raw.fixed_sizes ? Growth::off : Growth::when_short;
   options.unallocated = raw.drop_unallocated ? Unallocated::drop : Unallocated::pass;
   options.conntrack.window = raw.tcp_be_liberal ? TcpWindow::liberal : TcpWindow::as_it_is;
   options.health = listen_or_off(raw.health);

@@ -34,6 +34,7 @@ struct RawOptions {
   std::string service_cidrs;
   bool drop_unallocated = false;
   bool tcp_be_liberal = false;
+  bool fixed_sizes = false;
   std::string api_format = "protobuf";
   std::string log_level = "info";
   std::string log_format = "text";

@@ -101,6 +101,11 @@ std::unique_ptr<HttpServer> listen_on(asio::io_context& context, const std::opti
   return listen ? HttpServer::open_or_throw(context, *listen, std::move(handler)) : nullptr;
 }
 
+std::string sizes_text(const Sizes& sizes) {
+  return fmt::format("{} frontends, {} source ranges, {} service ports, {} backends, {} slots",
+                     sizes.frontends, sizes.ranges, sizes.services, sizes.backends, sizes.slots);
+}
+
 std::int64_t unix_nanoseconds(std::chrono::system_clock::time_point time) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
 }
@@ -113,10 +118,11 @@ std::uint64_t unix_seconds(std::chrono::system_clock::time_point time) {
 /// changes anything of the kernel's.
 class Agent final : public PlanSink {
  public:
+  /// `options` must outlive this. The caller holds the lock of the pins.
   explicit Agent(const AgentOptions& options);
 
-  /// Until a signal.
-  void run();
+  /// Until a signal; or until tables have to be made larger, whose sizes it returns then.
+  std::optional<Sizes> run();
 
  private:
   void apply(Batch batch, std::vector<PlanChange> changes) override;
@@ -134,9 +140,9 @@ class Agent final : public PlanSink {
   void require_family() const;
   [[nodiscard]] Snapshot snapshot();
   [[nodiscard]] maps::Post post();
+  void make_room();
 
   maps::Pins pins_;
-  PinLock lock_;
   const AgentOptions& options_;
   asio::io_context context_{1};
   asio::signal_set signals_{context_, SIGTERM, SIGINT, SIGHUP};
@@ -172,11 +178,12 @@ class Agent final : public PlanSink {
   enum class Phase : std::uint8_t { starting, planning, serving };
   Phase phase_ = Phase::starting;
   std::optional<Moment> first_batch_;
+  std::optional<Sizes> larger_;  ///< ends this agent; the next one has them
+  std::string no_room_;          ///< why tables cannot be made larger, as it was said last
 };
 
 Agent::Agent(const AgentOptions& options)
     : pins_(options.pins),
-      lock_(PinLock::take(pins_)),
       options_(options),
       inputs_(context_, options),
       pages_(
@@ -221,7 +228,7 @@ Agent::Agent(const AgentOptions& options)
   cluster_.measure_triggers(unix_nanoseconds(std::chrono::system_clock::now()));
 }
 
-void Agent::run() {
+std::optional<Sizes> Agent::run() {
   spdlog::info("sluice {} for node {}: {}, pins {}", SLUICE_VERSION, options_.node, inputs_.text(),
                options_.pins);
   for (const auto& note : datapath_.notes()) {
@@ -242,6 +249,7 @@ void Agent::run() {
   await_signal();
   expiry_.start();
   context_.run();
+  return larger_;
 }
 
 void Agent::await_signal() {
@@ -382,6 +390,7 @@ void Agent::begin_service() {
 /// Nothing of what came is left to plan or to write, save what waits for a retry: one service that does not
 /// fit must not take the node out of its load balancers for good.
 void Agent::settle() {
+  make_room();
   measure_triggers();
   datapath_.page().set_zone(cluster_.node().zone);
   if (own_.addresses_changed()) {
@@ -396,6 +405,26 @@ void Agent::settle() {
     health_.applied(now);
     answer_health_checks();
   }
+}
+
+/// Tables of another size mean other programs, which are loaded at a start: so this agent ends, and one that
+/// begins with larger tables takes over what is pinned as after any restart.
+void Agent::make_room() {
+  auto sizes = options_.growth == Growth::off ? std::nullopt : tables_.larger();
+  if (!sizes || larger_) {
+    return;
+  }
+  sizes->flows = options_.sizes.flows;
+  sizes->young = options_.sizes.young;
+  sizes->maglev = options_.sizes.maglev;
+  if (const auto lack = datapath_.lack_of_memory(*sizes)) {
+    if (std::exchange(no_room_, *lack) != *lack) {
+      spdlog::error("tables are too small and cannot be made larger: {}", *lack);
+    }
+    return;
+  }
+  larger_ = sizes;
+  context_.stop();
 }
 
 void Agent::answer_health_checks() { service_health_.serve(cluster_.health_checks(), own_.health_places()); }
@@ -431,6 +460,7 @@ maps::Post Agent::post() {
   return [this](std::function<void()> action) {
     asio::post(context_, [this, action = std::move(action)] {
       action();
+      make_room();
       table_care_.retry_later();
       if (!health_.ready()) {
         settle();
@@ -441,10 +471,31 @@ maps::Post Agent::post() {
 
 }  // namespace
 
-int run_agent(const AgentOptions& options) {
+/// One agent after another, each with larger tables than the one before; a growth that fails is not tried
+/// again.
+int run_agent(AgentOptions options) {
   start_log(options.log_level, options.log_format);
-  Agent(options).run();
-  return 0;
+  const maps::Pins pins(options.pins);
+  const auto lock = PinLock::take(pins);
+  auto fitting = options.sizes;
+  for (;;) {
+    try {
+      const auto larger = Agent(options).run();
+      if (!larger) {
+        return 0;
+      }
+      fitting = std::exchange(options.sizes, *larger);
+      spdlog::info("tables are too small for what is planned; making them anew: {}",
+                   sizes_text(options.sizes));
+    } catch (const StartError& error) {
+      if (options.sizes == fitting) {
+        throw;
+      }
+      spdlog::error("the tables stay as small as they are: {}", error.what());
+      options.sizes = fitting;
+      options.growth = Growth::off;
+    }
+  }
 }
 
 }  // namespace lb::agent

@@ -7,6 +7,6 @@ namespace lb::agent {
 
 /// Returns the exit code after SIGTERM or SIGINT; everything stays pinned and serves on. Throws StartError
 /// before the agent is up.
-[[nodiscard]] int run_agent(const AgentOptions& options);
+[[nodiscard]] int run_agent(AgentOptions options);
 
 }  // namespace lb::agent

@@ -54,4 +54,10 @@ template <class Key>
   return keys;
 }
 
+/// A map takes no more entries: what hashes say, and what tries do.
+[[nodiscard]] inline bool is_full(const maps::error_code& error) {
+  return error == boost::system::errc::argument_list_too_long ||
+         error == boost::system::errc::no_space_on_device;
+}
+
 }  // namespace lb::agent

@@ -102,7 +102,10 @@ void Tables::run(std::vector<PlanChange> changes) {
   write_cluster_addresses();
   space_.flush();
   for (Work& work : batch) settle(work);
-  if (complete()) failures_ = 0;
+  if (complete()) {
+    failures_ = 0;
+    short_.clear();
+  }
 }
 
 // A key that another service of this batch claims is not removed: it passes in one update, without a hole.
@@ -140,11 +143,13 @@ void Tables::publish_port(Work& work, const std::shared_ptr<const ServicePortPla
       static_cast<void>(remove_ranges(work, *state, range_keys(plan.source_ranges, state->number)));
       return point_frontends(work, *state, plan);
     case Shortage::backends:
-      return fall_short(work, full("lb_backends", store_.backends.size(), "--max-backends"));
+      return fall_short(work, &Sizes::backends,
+                        full("lb_backends", store_.backends.size(), "--max-backends"));
     case Shortage::slots:
       return fall_short(
-          work, fmt::format("lb_slots has no free run long enough (its limit is {}): raise --max-slots",
-                            store_.slots.size()));
+          work, &Sizes::slots,
+          fmt::format("lb_slots has no free run long enough (its limit is {}): raise --max-slots",
+                      store_.slots.size()));
   }
 }
 
@@ -152,7 +157,8 @@ void Tables::point_frontends(Work& work, ServiceState& state, const ServicePortP
   for (const FrontendPlan& frontend : plan.frontends) {
     const lb_frontend_key key = key_of(plan.key, frontend);
     if (const error_code error = put_frontend(key, frontend_of(key, frontend, state.number))) {
-      const bool too_many = error == boost::system::errc::argument_list_too_long;
+      const bool too_many = is_full(error);
+      if (too_many) note_short(&Sizes::frontends);
       fail(work, too_many ? full("lb_frontends", frontends_.limit(), "--max-frontends")
                           : fmt::format("frontend {} cannot be written: {}", text_of(key), error.message()));
       continue;
@@ -166,6 +172,7 @@ void Tables::point_frontends(Work& work, ServiceState& state, const ServicePortP
 bool Tables::add_ranges(Work& work, ServiceState& state, const ServicePortPlan& plan) {
   for (const lb_range_key& key : range_keys(plan.source_ranges, state.number)) {
     if (const error_code error = ranges_.put(key, {.service = state.number})) {
+      if (is_full(error)) note_short(&Sizes::ranges);
       fail(work, fmt::format("its source ranges cannot be written (lb_ranges holds {}): {}", ranges_.limit(),
                              error.message()));
       return false;
@@ -194,7 +201,7 @@ ServiceState* Tables::create_state(Work& work, const ServicePortPlan& plan) {
   }
   const auto number = space_.service();
   if (!number) {
-    fall_short(work, full("lb_services", space_.service_pool().limit(), "--max-services"));
+    fall_short(work, &Sizes::services, full("lb_services", space_.service_pool().limit(), "--max-services"));
     return nullptr;
   }
   // The name comes first: an agent that is killed from here on leaves a number that the next one can tell.
@@ -266,8 +273,11 @@ void Tables::fail(Work& work, std::string reason) {
 }
 
 // Waiting for a grace period or a sweep is no trouble, unless nothing can come of it.
-void Tables::fall_short(Work& work, const std::string& what) {
-  if (!space_.may_gain()) return fail(work, what + "; what the service had is kept");
+void Tables::fall_short(Work& work, std::uint32_t Sizes::* table, const std::string& what) {
+  if (!space_.may_gain()) {
+    note_short(table);
+    return fail(work, what + "; what the service had is kept");
+  }
   space_.press();
   if (work.pause == Pause::none) work.pause = Pause::waiting;
 }

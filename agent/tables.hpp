@@ -78,6 +78,10 @@ class Tables final : public PlanSink {
   /// Whether the kernel holds the whole plan.
   [[nodiscard]] bool complete() const { return pending_.empty() && !addresses_pending_ && !ranges_pending_; }
 
+  /// Sizes with which what was refused for want of room would fit: of tables that were too small at least the
+  /// double. Nothing: no table was, or none may grow (SEM-81).
+  [[nodiscard]] std::optional<Sizes> larger() const;
+
   /// Whether the kernel refuses what is planned for a service ("namespace/name").
   [[nodiscard]] bool failed(const std::string& service) const;
 
@@ -123,7 +127,9 @@ class Tables final : public PlanSink {
   [[nodiscard]] ServiceState* create_state(Work& work, const ServicePortPlan& plan);
   void settle(Work& work);
   void fail(Work& work, std::string reason);
-  void fall_short(Work& work, const std::string& what);
+  void fall_short(Work& work, std::uint32_t Sizes::* table, const std::string& what);
+  void note_short(std::uint32_t Sizes::* table);
+  [[nodiscard]] std::uint64_t waiting(std::uint32_t Sizes::* table) const;
   [[nodiscard]] ServiceState* find_state(const std::string& service, const ServicePortKey& key);
   [[nodiscard]] maps::error_code put_frontend(const lb_frontend_key& key, const lb_frontend& value);
   [[nodiscard]] maps::error_code remove_frontend(const lb_frontend_key& key);
@@ -162,6 +168,8 @@ class Tables final : public PlanSink {
   bool ranges_pending_ = false;
   bool started_ = false;  ///< the first batch came
   unsigned failures_ = 0;
+  std::vector<std::uint32_t Sizes::*>
+      short_;  ///< tables that had no room for something since all was written
 };
 
 /// "namespace/name" of a service port's name.

@@ -85,6 +85,7 @@ void Tables::write_addresses() {
 
 void Tables::tell_addresses(const error_code& error) {
   addresses_pending_ = static_cast<bool>(error);
+  if (is_full(error)) note_short(&Sizes::frontends);
   const std::string reason =
       error ? fmt::format("its addresses and the ClusterIPs cannot be written (lb_addresses holds {}): {}",
                           addresses_.limit(), error.message())
@@ -120,6 +121,7 @@ void Tables::write_ranges() {
     if (const error_code failed = ranges_.erase(key)) error = failed;
   }
   ranges_pending_ = static_cast<bool>(error);
+  if (is_full(error)) note_short(&Sizes::ranges);
   const auto reason =
       error ? "the ranges of pods and ClusterIPs cannot be written: " + error.message() : std::string();
   if (std::exchange(told_["ranges"], reason) != reason && error) {

@@ -12,6 +12,18 @@ cgroup_root() {
 	printf '%s\n' "$found"
 }
 
+# memory_cgroup: where a memory cgroup can be made, and the name of its limit: version 1, or 2 with the controller in use.
+memory_cgroup() {
+	local root
+	if root=$(awk '$3 == "cgroup" && (","$4",") ~ /,memory,/ { print $2; exit }' /proc/self/mounts) && [[ -n $root ]]; then
+		printf '%s memory.limit_in_bytes\n' "$root$(sed -n 's/^[0-9]*:memory://p' /proc/self/cgroup)"
+	else
+		root=$(cgroup_root)
+		grep -q memory "$root/cgroup.subtree_control" || echo +memory >"$root/cgroup.subtree_control"
+		printf '%s memory.max\n' "$root"
+	fi
+}
+
 # sandbox_end: kills what is left (the kernel ends the whole process namespace with its first process) and
 # removes the cgroups and temporary files.
 sandbox_end() {

@@ -1,8 +1,8 @@
 #!/bin/bash
 # The disruption gate: TCP and UDP flows that never pause, over every path, while the agent is killed, ended, upgraded in
-# place and killed while it starts (REL-38, REL-69, REL-83, SEM-71): no flow breaks, moves to another backend or is opened a
-# second time, no datagram is lost, and nothing unexpected is counted. Nor does what the node itself does without any service:
-# a pod's way out, a log-in on the node, a probe of a pod.
+# place, killed while it starts, and given larger tables (REL-38, REL-69, REL-83, SEM-71, SEM-81): no flow breaks, moves to
+# another backend or is opened a second time, no datagram is lost, and nothing unexpected is counted. Nor does what the node
+# itself does without any service: a pod's way out, a log-in on the node, a probe of a pod.
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib/scenario.sh"
@@ -224,11 +224,18 @@ equal_flows() { diff <(printf '%s\n' "$FLOWS") <(flows); }
 
 # ---- Restarts. ----
 
-VARIANT='' KINDS=(killed ended upgraded 'killed while starting')
+VARIANT='' KINDS=(killed ended upgraded 'killed while starting' 'killed, and given larger tables' 'killed while starting with larger tables')
+SIZE=65536 # of the smallest table, as it is made without options
+LARGER=()
 declare -A DONE
 
+larger() {
+	SIZE=$((SIZE + 1))
+	LARGER=(--max-frontends "$SIZE" --max-services "$SIZE" --max-backends "$((4 * SIZE))" --max-slots "$((16 * SIZE))")
+}
+
 # shellcheck disable=SC2086  # no option or one
-start() { lab_agent --pod-devices pod $VARIANT >"$LAB_DIR/start" || { cat "$LAB_DIR/start" && die "$1: does not start"; }; }
+start() { lab_agent --pod-devices pod $VARIANT ${LARGER[@]+"${LARGER[@]}"} >"$LAB_DIR/start" || { cat "$LAB_DIR/start" && die "$1: does not start"; }; }
 
 another_variant() { VARIANT=${VARIANTS[RANDOM % ${#VARIANTS[@]}]}; }
 
@@ -237,10 +244,11 @@ restart() { # KIND TITLE
 	[[ $1 != ended && $1 != upgraded ]] || signal=TERM
 	lab_stop "$LAB_AGENT" "$signal" || [[ $signal == KILL ]] || wrong "$2: the agent did not end well"
 	go_on "$2, without an agent"
-	[[ $1 != upgraded && $1 != *starting ]] || another_variant
-	if [[ $1 == *starting ]]; then
+	[[ $1 != upgraded && $1 != *starting* ]] || another_variant
+	[[ $1 != *larger* ]] || larger
+	if [[ $1 == *starting* ]]; then
 		# shellcheck disable=SC2086
-		lab_launch --pod-devices pod $VARIANT
+		lab_launch --pod-devices pod $VARIANT ${LARGER[@]+"${LARGER[@]}"}
 		sleep "$((RANDOM % 2)).$((RANDOM % 10))"
 		lab_stop "$LAB_AGENT" KILL || true
 		go_on "$2, after that"

@@ -1,17 +1,19 @@
 #!/bin/bash
 # A crash at each bpf() call of the agent, and an error at each (REL-38, REL-82): whatever call it was, requests go on, and
 # the next start leaves what a start from nothing would. A few calls, spread by a seed; all of them with SLUICE_LONG, which
-# takes a quarter of an hour and more for each of the four: SLUICE_STAGES="1 3" goes through the first and the third alone.
+# takes a quarter of an hour and more for each of the six: SLUICE_STAGES="1 3" goes through the first and the third alone.
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib/scenario.sh"
 
 SEED=$(seed 7) POINTS=${SLUICE_LONG:+100000}
-POINTS=${POINTS:-8} STAGES=${SLUICE_STAGES:-1 2 3 4}
+POINTS=${POINTS:-8} STAGES=${SLUICE_STAGES:-1 2 3 4 5 6}
+SIZE=65536 # of the smallest table, as it is made without options
 ERRORS=(E2BIG ENOMEM EBUSY ENOENT)
 HEALTH=http://127.0.0.1:10256/healthz
 ASK=(python3 "$SLUICE_ROOT/scripts/lib/ask.py" --seconds 7200 --pause 0.02 --until-failure)
 ASKERS=()
+LARGER=() # options of both starts at a point, with which the tables are made anew
 RANDOM=$((SEED & 32767))
 say "seed $SEED"
 
@@ -49,7 +51,7 @@ same() { [[ $(dump) == "$(<"$LAB_DIR/$1.reference")" ]]; }
 
 # start_clean SET: an agent that nobody disturbs, until the maps are as they shall be.
 start_clean() {
-	lab_agent --xdp off >"$LAB_DIR/start" || { cat "$LAB_DIR/start" && die "$2: the next start fails"; }
+	lab_agent --xdp off ${LARGER[@]+"${LARGER[@]}"} >"$LAB_DIR/start" || { cat "$LAB_DIR/start" && die "$2: the next start fails"; }
 	lab_wait 15 same "$1" || { diff "$LAB_DIR/$1.reference" <(dump) || die "$2: the next start leaves other maps, above"; }
 	lab_stop "$LAB_AGENT" KILL || true
 }
@@ -59,7 +61,7 @@ start_injected() {
 	: >"$LAB_DIR/injected.log"
 	lab_start node injected.log strace -f -qq -e signal=none -e trace=bpf -o "$LAB_DIR/calls" -e "inject=bpf:$1" \
 		"$SLUICE" agent --manifests "$LAB_MANIFESTS" --node node --devices eth0 --cgroup "$LAB_CGROUP" --pins "$LAB_PINS" \
-		--health 127.0.0.1:10256 --metrics off --xdp off
+		--health 127.0.0.1:10256 --metrics off --xdp off ${LARGER[@]+"${LARGER[@]}"}
 	INJECTED=$1 ENDED=no
 	lab_wait 30 ready_or_gone "$LAB_STARTED" || { cat "$LAB_DIR/injected.log" && die "with $1: neither serves nor ends"; }
 	CALLS=$(wc -l <"$LAB_DIR/calls")
@@ -90,12 +92,20 @@ points() {
 	for ((at = 1 + RANDOM % step; at <= $1; at += step)); do printf '%d\n' "$at"; done
 }
 
+# larger STAGE: the next starts want larger tables than any before, in the last two stages.
+larger() {
+	[[ $1 == [56] ]] || return 0
+	SIZE=$((SIZE + 1))
+	LARGER=(--max-frontends "$SIZE" --max-services "$SIZE" --max-backends "$((4 * SIZE))" --max-slots "$((16 * SIZE))")
+}
+
 # go_through STAGE TITLE FROM INJECTION: at each point an injected start, a clean one, and the maps compared. FROM: nothing, or what
 # the other set of manifests left.
 go_through() {
 	local title=$2 from=$3 injection=$4 at count wanted=changed number=0 fired=0 filled
 	[[ " $STAGES " == *" $1 "* ]] || return 0
 	manifests "$wanted"
+	larger "$1"
 	[[ $from != nothing ]] || rm -rf "$LAB_PINS"
 	start_injected signal=SIGKILL:when=65535 # counts
 	count=$CALLS
@@ -105,6 +115,7 @@ go_through() {
 	for at in $([[ $1 != 2 ]] || echo 1 2) $(points "$count"); do
 		[[ $from != nothing ]] || rm -rf "$LAB_PINS"
 		manifests "$wanted"
+		larger "$1"
 		filled=${injection//ERROR/${ERRORS[number++ % ${#ERRORS[@]}]}}
 		start_injected "$filled:when=$at"
 		! fired || fired=$((fired + 1))
@@ -131,7 +142,7 @@ done
 go_through 1 "crash at a first start" nothing signal=SIGKILL
 go_through 2 "error at a first start" nothing error=ERROR
 
-[[ $STAGES == *[34]* ]] || exit 0
+[[ $STAGES == *[3456]* ]] || exit 0
 
 # From here on somebody always asks, at a socket and through the devices, and no request may fail.
 manifests base && start_clean base "before the requests"
@@ -141,6 +152,8 @@ lab_start client asked.packets "${ASK[@]}" tcp 10.0.0.10 30080
 ASKERS+=("$LAB_STARTED:asked.packets")
 go_through 3 "crash at a restart" pinned signal=SIGKILL
 go_through 4 "error at a restart" pinned error=ERROR
+go_through 5 "crash at a restart with larger tables" pinned signal=SIGKILL
+go_through 6 "error at a restart with larger tables" pinned error=ERROR
 for asker in "${ASKERS[@]}"; do
 	lab_stop "${asker%%:*}" TERM || { cat "$LAB_DIR/${asker#*:}" && die "requests failed while the agent was killed"; }
 	[[ -s $LAB_DIR/${asker#*:} ]] || die "nobody asked"

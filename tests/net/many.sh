@@ -8,28 +8,6 @@ source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib/scenario.sh"
 SERVICES=${SLUICE_LONG:+10000} SERVICES=${SERVICES:-1000}
 ROUNDS=3
 
-# write COUNT: as many manifests, each a service with a slice of two endpoints, written beside and moved to their place.
-write() {
-	lab_in node python3 - "$1" "$LAB_MANIFESTS" <<-'PYTHON'
-		import json, os, sys
-		count, directory = int(sys.argv[1]), sys.argv[2]
-		for at in range(count):
-		    name, high, low = f"many-{at}", at >> 8, at & 255
-		    things = [
-		        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": "default"},
-		         "spec": {"clusterIP": f"10.97.{high}.{low}", "ports": [{"name": "http", "port": 80}]}},
-		        {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-		         "metadata": {"name": name, "namespace": "default", "labels": {"kubernetes.io/service-name": name}},
-		         "addressType": "IPv4", "ports": [{"name": "http", "port": 8080}],
-		         "endpoints": [{"addresses": [f"10.{200 + last}.{high}.{low}"]} for last in range(2)]}]
-		    for thing in things:
-		        kind = thing["kind"].lower()
-		        fresh = os.path.join(directory, f".{name}-{kind}")
-		        with open(fresh, "w", encoding="ascii") as file:
-		            json.dump(thing, file)
-		        os.rename(fresh, os.path.join(directory, f"{name}-{kind}.json"))
-	PYTHON
-}
 frontends() { lab_fill | jq .lb_frontends; }
 has() { [[ $(frontends) == "$1" ]]; }
 
@@ -41,7 +19,7 @@ lab_start pod asked python3 "$SLUICE_ROOT/scripts/lib/ask.py" tcp 10.96.0.80 80 
 asker=$LAB_STARTED
 for ((round = 1; round <= ROUNDS; round++)); do
 	begin=$EPOCHREALTIME
-	write "$SERVICES"
+	lab_in node python3 "$SLUICE_ROOT/tests/net/services.py" many "$SERVICES" 2 "$LAB_MANIFESTS"
 	lab_wait 120 has $((before + SERVICES)) || die "round $round: $(frontends) frontends instead of $((before + SERVICES))"
 	made=$EPOCHREALTIME
 	find "$LAB_MANIFESTS" -name 'many-*' -delete

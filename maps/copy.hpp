@@ -1,0 +1,13 @@
+// Copies what one map holds into a larger one of the same shape.
+#pragma once
+
+#include "maps/map.hpp"
+
+namespace lb::maps {
+
+/// Arrays that can be mapped as a whole, other maps key by key; a key that `to` has already is replaced.
+/// EINVAL where the two are of different shape or `to` is smaller; else an error as of bpf(2) or mmap(2),
+/// with a part copied. Nobody may write to `from` meanwhile.
+[[nodiscard]] error_code copy_entries(int from, int to);
+
+}  // namespace lb::maps

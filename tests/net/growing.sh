@@ -1,0 +1,113 @@
+#!/bin/bash
+# SEM-81: tables that are too small for what is planned are made anew, larger, while the same agent goes on: connections that are
+# open stay with their backends, and no request fails. A later start keeps the sizes, and makes smaller tables larger when asked
+# to. With --fixed-sizes nothing grows: who does not fit keeps what he had.
+set -euo pipefail
+# shellcheck source=scripts/lib/scenario.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib/scenario.sh"
+
+trap 'lab_down; [[ -z $LIMITED || ! -d $LIMITED ]] || rmdir "$LIMITED"' EXIT
+LIMITED=''
+
+TABLES=(lb_frontends lb_services lb_names lb_backends lb_slots)
+SMALL=(--max-frontends 32 --max-services 16 --max-backends 48 --max-slots 64 --max-ranges 4)
+MANY=${SLUICE_LONG:+5000} MANY=${MANY:-500}
+
+# services PREFIX COUNT ENDPOINTS: more of them.
+services() { lab_in node python3 "$SLUICE_ROOT/tests/net/services.py" "$@" "$LAB_MANIFESTS"; }
+# programmed PREFIX: backends in the sets of those.
+programmed() { lab_sluice backends "default/$1-" -o json 2>/dev/null | jq '[.[] | select(.inClusterSet)] | length'; }
+has() { [[ $(programmed "$1") == "$2" ]]; }
+entries() { bpftool -j map show pinned "$LAB_PINS"/v*/maps/"$1" | jq .max_entries; }
+sizes() { for table in "${TABLES[@]}"; do printf '%s %d\n' "$table" "$(entries "$table")"; done; }
+grown() { grep -c 'making them anew' "$LAB_DIR/agent.log" || true; }
+secret() { bpftool -j map dump pinned "$LAB_PINS"/v*/maps/lb_node | jq -c '.[0].formatted.value.secret'; }
+
+# more PREFIX COUNT ENDPOINTS: services that do not fit, until they are served.
+more() {
+	local before begin=$EPOCHREALTIME
+	before=$(grown)
+	services "$@"
+	lab_wait 60 has "$1" $(($2 * $3)) || die "$1: $(programmed "$1") backends instead of $(($2 * $3)): $(tail -n 5 "$LAB_DIR/agent.log")"
+	(($(grown) > before)) || die "$1: nothing grew, and all of it fits?"
+	kill -0 "$LAB_AGENT" || die "$1: the agent has ended"
+	printf 'SEM-81: %d services of %d endpoints fit after %d ms: %s\n' "$2" "$3" \
+		$(((${EPOCHREALTIME/./} - ${begin/./}) / 1000)) "$(sizes | tr '\n' ' ')"
+}
+
+lab_up growing
+lab_offload off
+lab_backends
+lab_agent --xdp native "${SMALL[@]}"
+(($(grown) == 0)) || die "the first services do not fit: $(sizes)"
+SECRET=$(secret)
+KEPT=()
+# By sockets; by tc, and by XDP where the backend is remote.
+for ask in "pod 10.96.0.80 80" "client 10.0.0.10 30080" "client fd00:10::10 30080"; do
+	read -r who address port <<<"$ask"
+	for ((i = 0; i < 4; i++)); do
+		lab_start "$who" "kept-${#KEPT[@]}" python3 "$SLUICE_ROOT/tests/net/kept.py" "$address" "$port" "$LAB_DIR"
+		KEPT+=("$LAB_STARTED")
+	done
+done
+lab_traffic pod 10.96.0.80 80
+lab_traffic client 10.0.0.10 30080
+sleep 0.5
+
+more some 40 2
+more big 1 300
+more many "$MANY" 3
+LARGE=$(sizes)
+[[ -z $(find "$LAB_PINS" -name '*_next') ]] || die "something stays pinned beside: $(find "$LAB_PINS" -name '*_next')"
+[[ $(bpftool -j map dump pinned "$LAB_PINS"/v*/maps/lb_services | jq '.[1].formatted.value.policy.internal') == *LB_* ]] ||
+	die "people cannot read the new tables: $(bpftool map dump pinned "$LAB_PINS"/v*/maps/lb_services | head -n 20)"
+
+# A start with smaller sizes keeps them; one with larger ones does not, and nobody notices.
+lab_stop "$LAB_AGENT" KILL || true
+lab_agent --xdp native "${SMALL[@]}"
+[[ $(sizes) == "$LARGE" ]] || die "sizes were $LARGE and are $(sizes)"
+lab_stop "$LAB_AGENT" KILL || true
+lab_agent --xdp native --max-backends 200000 --max-services 30000
+(($(entries lb_backends) == 200000 && $(entries lb_services) == 30000 && $(entries lb_names) == 30000)) || die "did not grow: $(sizes)"
+[[ $(secret) == "$SECRET" ]] || die "the secret changed"
+has many $((MANY * 3)) || die "$(programmed many) backends after a start that grew"
+
+# What is full stays full.
+lab_stop "$LAB_AGENT" KILL || true
+touch "$LAB_DIR/stop"
+for pid in "${KEPT[@]}"; do
+	wait "$pid" || die "a connection did not go on: $(cat "$LAB_DIR"/kept-*)"
+done
+lab_traffic_ends
+rm -r "$LAB_PINS"
+find "$LAB_MANIFESTS" -name '*.json' -delete
+lab_agent --xdp native "${SMALL[@]}" --fixed-sizes
+services big 1 300
+lab_wait 10 grep -q 'Service default/big-0: lb_backends is full' "$LAB_DIR/agent.log" || die "nobody says that it does not fit"
+(($(entries lb_backends) == 48 && $(programmed big) == 0)) || die "it grew, or part of it is served: $(sizes)"
+lab_ask client tcp 10.0.0.10 30080 --count 20 >/dev/null || die "the others are not served"
+
+# Nor does a table grow beyond the memory limit.
+limited() {
+	lab_stop "$LAB_AGENT" KILL || true
+	rm -r "$LAB_PINS"
+	read -r place limit < <(memory_cgroup)
+	LIMITED=$place/$LAB
+	mkdir "$LIMITED"
+	# shellcheck disable=SC2016  # expanded inside
+	printf '#!/bin/bash\necho $$ >"%s/cgroup.procs" && exec "%s" "$@"\n' "$LIMITED" "$SLUICE" >"$LAB_DIR/sluice-limited"
+	chmod +x "$LAB_DIR/sluice-limited"
+	SMALL+=(--max-flows 4096 --max-young 4096)
+	echo $((16 << 20)) >"$LIMITED/$limit"
+	SLUICE=$LAB_DIR/sluice-limited lab_launch --xdp off "${SMALL[@]}"
+	lab_wait 20 grep -q 'the agent need' "$LAB_DIR/agent.log" || die "16 MiB are enough: $(<"$LAB_DIR/agent.log")"
+	echo $(($(sed -n 's/.*the agent need \([0-9]*\) MiB.*/\1/p' "$LAB_DIR/agent.log" | tail -n 1) << 20)) >"$LIMITED/$limit"
+	SLUICE=$LAB_DIR/sluice-limited lab_agent --xdp off "${SMALL[@]}"
+	services many 5000 1
+	lab_wait 30 grep -q 'cannot be made larger: the memory limit of' "$LAB_DIR/agent.log" || die "it grew: $(sizes)"
+	lab_ask client tcp 10.0.0.10 30080 --count 20 >/dev/null || die "the others are not served"
+	lab_stop "$LAB_AGENT" KILL || true
+	lab_wait 5 rmdir "$LIMITED"
+}
+limited
+printf 'answers on %d connections that stayed: %s\n' "${#KEPT[@]}" "$(cat "$LAB_DIR"/kept-* | jq -s add)"
