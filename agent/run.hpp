@@ -1,4 +1,4 @@
-// The agent's recipe: from options to a node that is served, until a signal ends it.
+// The agent as a process, until a signal ends it.
 #pragma once
 
 #include "agent/config.hpp"

@@ -87,6 +87,20 @@ lab_wait 10 grep -q 'Service default/big-0: lb_backends is full' "$LAB_DIR/agent
 (($(entries lb_backends) == 48 && $(programmed big) == 0)) || die "it grew, or part of it is served: $(sizes)"
 lab_ask client tcp 10.0.0.10 30080 --count 20 >/dev/null || die "the others are not served"
 
+# A growth that fails is told of, and the agent goes on as before it: as ready as it was.
+lab_stop "$LAB_AGENT" KILL || true
+find "$LAB_MANIFESTS" -name '*.json' -delete
+lab_agent --xdp native "${SMALL[@]}"
+taken=$(find "$LAB_PINS" -name lb_backends)_next
+mkdir -p "$taken/by-somebody"
+services big 1 300
+lab_wait 10 grep -q 'the tables stay as small as they are: cannot pin the map .*lb_backends_next' "$LAB_DIR/agent.log" ||
+	die "a growth that cannot be is not told of: $(tail -n 5 "$LAB_DIR/agent.log")"
+lab_wait 5 lab_in node curl -fsS -m 2 http://127.0.0.1:10256/healthz || die "is not ready after a growth that failed"
+(($(entries lb_backends) == 48)) || die "it grew: $(sizes)"
+lab_ask client tcp 10.0.0.10 30080 --count 20 >/dev/null || die "the others are not served after a growth that failed"
+rmdir "$taken/by-somebody" "$taken"
+
 # Nor does a table grow beyond the memory limit.
 limited() {
 	lab_stop "$LAB_AGENT" KILL || true

@@ -1,0 +1,472 @@
+// The recipe of the agent. One thread and one io_context; beside them only the helper that waits for grace
+// periods.
+#include "agent/serve.hpp"
+
+#include <fmt/format.h>
+#include <malloc.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <csignal>
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "agent/clock.hpp"
+#include "agent/cluster.hpp"
+#include "agent/configz.hpp"
+#include "agent/conntrack.hpp"
+#include "agent/datapath.hpp"
+#include "agent/error.hpp"
+#include "agent/expiry_timer.hpp"
+#include "agent/families.hpp"
+#include "agent/hook_care.hpp"
+#include "agent/inputs.hpp"
+#include "agent/intake.hpp"
+#include "agent/log.hpp"
+#include "agent/node_watch.hpp"
+#include "agent/own_node.hpp"
+#include "agent/pages.hpp"
+#include "agent/predecessor.hpp"
+#include "agent/service_health.hpp"
+#include "agent/table_care.hpp"
+#include "agent/tables.hpp"
+#include "agent/udp_sockets.hpp"
+#include "maps/grace.hpp"
+#include "maps/sweep.hpp"
+
+namespace lb::agent {
+namespace {
+
+namespace asio = boost::asio;
+
+/// How long a first plan that does not fit may keep the node from being ready.
+constexpr std::chrono::seconds start_patience{30};
+
+/// Load balancers ask with any method, and on every address of a family at once (SEM-58).
+constexpr HttpLimits health_check_rules{
+    .body_bytes = 4096, .methods = HttpMethods::any, .families = HttpFamilies::own};
+
+maps::MapSet open_maps(const maps::Pins& pins) {
+  auto opened = maps::MapSet::open(pins, maps::Access::write);
+  if (!opened) {
+    throw StartError(opened.error().sentence());
+  }
+  return std::move(*opened);
+}
+
+std::unique_ptr<maps::KernelGrace> open_grace(maps::Post post) {
+  auto opened = maps::KernelGrace::open(std::move(post));
+  if (!opened) {
+    throw StartError(fmt::format("cannot wait for grace periods: {}; run as root", opened.error().message()));
+  }
+  return std::move(*opened);
+}
+
+PlanOptions plan_options(const AgentOptions& options) {
+  PlanOptions plan;
+  plan.families = host_families("");
+  plan.service_proxy_name = options.service_proxy_name;
+  plan.external_ip_ranges = options.external_ips;
+  plan.excluded = options.exclude;
+  return plan;
+}
+
+unsigned online_cpus() { return static_cast<unsigned>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN))); }
+
+/// May a UDP backend have ended? What was planned before is not known here.
+bool concerns_udp(const PlanChange& change) {
+  return change.ports.empty() ||
+         std::ranges::any_of(change.ports, [](const auto& port) { return port->key.protocol == LB_UDP; });
+}
+
+void told_udp_sockets(std::uint64_t count, const std::string& problem) {
+  if (count > 0) {
+    spdlog::info("told {} connected UDP sockets that their backend serves no more", count);
+  }
+  if (!problem.empty()) {
+    spdlog::warn("cannot tell UDP sockets of every network namespace: {}", problem);
+  }
+}
+
+std::unique_ptr<HttpServer> listen_on(asio::io_context& context, const std::optional<Listen>& listen,
+                                      HttpHandler handler) {
+  return listen ? HttpServer::open_or_throw(context, *listen, std::move(handler)) : nullptr;
+}
+
+std::int64_t unix_nanoseconds(std::chrono::system_clock::time_point time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+}
+
+std::uint64_t unix_seconds(std::chrono::system_clock::time_point time) {
+  return static_cast<std::uint64_t>(std::chrono::system_clock::to_time_t(time));
+}
+
+/// Everything that lives while the agent runs, in the order in which it comes up. Nothing before `datapath_`
+/// changes anything of the kernel's.
+class Agent final : public PlanSink {
+ public:
+  Agent(const AgentOptions& options, Readiness readiness);
+
+  std::optional<Larger> run();
+
+ private:
+  void apply(Batch batch, std::vector<PlanChange> changes) override;
+  void measure(Batch batch, const Moment& start, const Moment& end);
+  void measure_triggers();
+  void settle();
+  void begin_service();
+  void network_changed();
+  void apply_addresses();
+  void hooks_looked_after();
+  void await_signal();
+  void answer_health_checks();
+  void complain(const k8s::Complaint& complaint);
+  void no_health_check(const k8s::ObjectKey& service, const std::string& why);
+  void require_family() const;
+  [[nodiscard]] Snapshot snapshot();
+  [[nodiscard]] maps::Post post();
+  void make_room();
+
+  maps::Pins pins_;
+  const AgentOptions& options_;
+  std::chrono::seconds patience_;
+  asio::io_context context_{1};
+  asio::signal_set signals_{context_, SIGTERM, SIGINT, SIGHUP};
+
+  Inputs inputs_;
+  Metrics metrics_;
+  Health health_;
+  Complaints complaints_;
+  Pages pages_;
+  std::unique_ptr<HttpServer> health_server_;
+  std::unique_ptr<HttpServer> metrics_server_;
+
+  Datapath datapath_;
+  lb_node before_;  ///< the node page as the last agent left it
+  maps::MapSet maps_;
+  maps::Store store_;
+  std::unique_ptr<maps::KernelGrace> grace_;
+  maps::FlowSweeper sweeper_;
+  FlowCounter flow_counter_;
+  ExpiryTimer expiry_;
+  UdpSockets udp_sockets_;
+  Tables tables_;
+  TableCare table_care_;
+
+  PlanOptions plan_options_;
+  Cluster cluster_;
+  Intake intake_;
+  NodeWatch node_;
+  OwnNode own_;
+  HookCare hook_care_;
+  ServiceHealth service_health_;
+
+  enum class Phase : std::uint8_t { starting, planning, serving };
+  Phase phase_ = Phase::starting;
+  std::optional<Moment> first_batch_;
+  std::optional<Larger> larger_;  ///< ends this agent
+  std::string no_room_;           ///< why tables cannot be made larger, as it was said last
+};
+
+Agent::Agent(const AgentOptions& options, Readiness readiness)
+    : pins_(options.pins),
+      options_(options),
+      patience_(readiness == Readiness::before ? std::chrono::seconds(0) : start_patience),
+      inputs_(context_, options),
+      pages_(
+          health_, metrics_, Moment::now, [this] { return snapshot(); },
+          FixedPages{configz(options), options.flags}),
+      health_server_(
+          listen_on(context_, options.health, [this](const auto& asked) { return pages_.health(asked); })),
+      metrics_server_(
+          listen_on(context_, options.metrics, [this](const auto& asked) { return pages_.metrics(asked); })),
+      datapath_(Datapath::open(options)),
+      before_(datapath_.page().read()),
+      maps_(open_maps(pins_)),
+      store_(maps_.store()),
+      grace_(open_grace(post())),
+      sweeper_({maps_.young4, maps_.young6, maps_.flows4, maps_.flows6, &maps_.affinity}, post(),
+               {[hertz = before_.hertz] { return flow_clock_now(hertz); }, LB_YOUNG_SECONDS}),
+      flow_counter_(maps_, post()),
+      expiry_(context_, maps_, options.timeouts, before_.hertz, metrics_),
+      udp_sockets_(context_, datapath_.udp_program(), told_udp_sockets),
+      tables_(
+          store_, *grace_, sweeper_, [this](const auto& complaint) { complain(complaint); },
+          options.sizes.maglev),
+      table_care_(context_, tables_, metrics_, [this] { settle(); }),
+      plan_options_(plan_options(options)),
+      cluster_(options.node, plan_options_, *this, [this](const auto& complaint) { complain(complaint); }),
+      intake_(cluster_, options.node, metrics_, health_, Moment::now, [this] { settle(); }),
+      node_(context_, [this] { network_changed(); }),
+      own_(options, node_, intake_, {cluster_, tables_, datapath_.page(), maps_}),
+      hook_care_(context_, options, datapath_, node_, metrics_, [this] { hooks_looked_after(); }),
+      service_health_(
+          health_, Moment::now,
+          [this](const Listen& listen, HttpHandler handler) {
+            return HttpServer::open(context_, listen, std::move(handler), health_check_rules);
+          },
+          [this](const auto& service, const auto& why) { no_health_check(service, why); }) {
+  const auto see_servers = [this] {
+    cluster_.set_api_servers(inputs_.api_servers());
+    cluster_.flush();
+  };
+  see_servers();
+  inputs_.on_api_servers(see_servers);
+  cluster_.measure_triggers(unix_nanoseconds(std::chrono::system_clock::now()));
+}
+
+std::optional<Larger> Agent::run() {
+  spdlog::info("sluice {} for node {}: {}, pins {}", SLUICE_VERSION, options_.node, inputs_.text(),
+               options_.pins);
+  for (const auto& note : datapath_.notes()) {
+    spdlog::warn("{}", note);
+  }
+  if (plan_options_.families.size() == 1) {
+    spdlog::info("IPv6 is switched off on this node: nothing is served over it");
+  }
+  if (options_.manifests.empty()) {
+    health_.eligibility(NodeEligibility::unknown);
+  }
+  if (auto adopted = tables_.adopt(); !adopted) {
+    throw StartError(fmt::format("cannot read the pinned maps: {}; run as root", adopted.error().message()));
+  } else if (adopted->services > 0) {
+    spdlog::info("took over {} service ports, {} backends and {} frontends", adopted->services,
+                 adopted->backends, adopted->frontends);
+  }
+  await_signal();
+  expiry_.start();
+  context_.run();
+  return larger_;
+}
+
+void Agent::await_signal() {
+  signals_.async_wait([this](const auto& error, int signal) {
+    if (error) {
+      return;
+    }
+    if (signal == SIGHUP) {
+      table_care_.repair();
+      await_signal();
+      return;
+    }
+    spdlog::info("ending on signal {}; what is pinned goes on serving", signal);
+    context_.stop();
+  });
+}
+
+/// The node comes first, so that the first plan knows its addresses.
+void Agent::network_changed() {
+  apply_addresses();
+  if (phase_ == Phase::starting) {
+    phase_ = Phase::planning;
+    inputs_.start(intake_);
+    return;
+  }
+  cluster_.flush();
+  settle();
+  if (phase_ == Phase::serving) {
+    hook_care_.follow_devices();
+  }
+}
+
+void Agent::apply_addresses() {
+  own_.apply_addresses();
+  table_care_.retry_later();
+}
+
+/// What else nobody tells.
+void Agent::hooks_looked_after() {
+  if (!service_health_.complete()) {
+    answer_health_checks();
+  }
+  own_.apply_kernel_ports();
+  if (!health_.ready()) {
+    settle();
+  }
+}
+
+/// A plan to the maps. The first one also brings the hooks up: no program sees a packet before there is a
+/// plan.
+void Agent::apply(Batch batch, std::vector<PlanChange> changes) {
+  const auto count = changes.size();
+  const auto start = Moment::now();
+  const bool udp = std::ranges::any_of(changes, concerns_udp);
+  tables_.apply(batch, std::move(changes));
+  if (udp) {
+    udp_sockets_.backend_ended();
+  }
+  const auto end = Moment::now();
+  measure(batch, start, end);
+  spdlog::debug("wrote {} services in {} µs", count,
+                std::chrono::duration_cast<std::chrono::microseconds>(end.steady - start.steady).count());
+  if (!first_batch_) {
+    first_batch_ = end;
+    asio::post(context_, [this] { begin_service(); });
+  }
+  table_care_.retry_later();
+}
+
+/// The first batch answers to no event.
+void Agent::measure(Batch batch, const Moment& start, const Moment& end) {
+  metrics_.published(batch == Batch::whole ? Sync::full : Sync::partial, end.steady - start.steady, end.wall);
+  if (const auto burst = intake_.burst(); burst && batch == Batch::changes) {
+    metrics_.flipped(end.steady - burst->steady);
+  }
+}
+
+/// As in kube-proxy, what fails is not measured, and what changed no plan is.
+void Agent::measure_triggers() {
+  const auto now = unix_nanoseconds(std::chrono::system_clock::now());
+  for (const auto& [key, times] : cluster_.take_triggers()) {
+    if (tables_.failed(key.service)) {
+      continue;
+    }
+    for (const auto time : times) {
+      metrics_.programmed(key.family, std::chrono::nanoseconds(now - time));
+    }
+  }
+}
+
+/// Nothing that is addressed to this node could be served (SEM-85). No hook is attached yet.
+void Agent::require_family() const {
+  const auto& family = cluster_.node().family;
+  if (family && std::ranges::find(plan_options_.families, *family) == plan_options_.families.end()) {
+    if (before_.started == 0) {
+      detach_pins(pins_);
+    }
+    throw StartError(
+        "the Node's first address is IPv6, which is switched off on this node "
+        "(net.ipv6.conf.all.disable_ipv6, or a "
+        "kernel without it): switch it on");
+  }
+}
+
+void Agent::begin_service() {
+  require_family();
+  const auto predecessors = take_over_hooks(pins_);
+  const auto report = hook_care_.attach();
+  if (const auto failure = report.failure(); !failure.empty()) {
+    if (before_.started == 0 && predecessors.empty()) {
+      detach_all(pins_);
+    }
+    throw StartError(failure + "; see --devices, --xdp and --sockets for what to leave out");
+  }
+  if (const auto problem = set_conntrack(options_.conntrack, online_cpus()); !problem.empty()) {
+    spdlog::warn("{}", problem);
+  }
+  for (const auto& each : predecessors) {
+    spdlog::info("took over {} hooks of map layout {}; flows in its tables are found again by their hash",
+                 each.hooks, each.layout);
+    remove_predecessor(pins_, each);
+  }
+  phase_ = Phase::serving;
+  maps_.shed();
+  ::malloc_trim(0);  // what the first lists took in passing goes back: the allocator would keep it for good
+  hook_care_.start();
+  table_care_.repair_later();
+  datapath_.page().set_started(unix_seconds(first_batch_->wall));
+  const auto counts = cluster_.counts();
+  spdlog::info("serving; services: {}, endpoints: {}; sockets: {}; packets: {}", counts.services,
+               counts.endpoints, report.sockets_text(), report.packets_text());
+  if (const auto missing = datapath_.features().missing(); !missing.empty()) {
+    spdlog::info("without: {}", missing);
+  }
+  settle();
+}
+
+/// Nothing of what came is left to plan or to write, save what waits for a retry: one service that does not
+/// fit must not take the node out of its load balancers for good.
+void Agent::settle() {
+  make_room();
+  measure_triggers();
+  datapath_.page().set_zone(cluster_.node().zone);
+  if (own_.addresses_changed()) {
+    apply_addresses();
+  }
+  own_.apply_ranges();
+  const auto now = Moment::now();
+  const bool whole = tables_.complete() && !cluster_.waits();
+  const bool begun = phase_ == Phase::serving &&
+                     (health_.ready() || whole || now.steady - first_batch_->steady >= patience_);
+  if (begun) {
+    health_.applied(now);
+    answer_health_checks();
+  }
+}
+
+/// Tables of another size mean other programs, which are loaded at a start: so this agent ends, and one that
+/// begins with larger tables takes over what is pinned as after any restart.
+void Agent::make_room() {
+  auto sizes = options_.growth == Growth::off ? std::nullopt : tables_.larger();
+  if (!sizes || larger_) {
+    return;
+  }
+  sizes->flows = options_.sizes.flows;
+  sizes->young = options_.sizes.young;
+  sizes->maglev = options_.sizes.maglev;
+  if (const auto lack = datapath_.lack_of_memory(*sizes)) {
+    if (std::exchange(no_room_, *lack) != *lack) {
+      spdlog::error("tables are too small and cannot be made larger: {}", *lack);
+    }
+    return;
+  }
+  larger_ = {*sizes, health_.ready() ? Readiness::before : Readiness::never};
+  context_.stop();
+}
+
+void Agent::answer_health_checks() { service_health_.serve(cluster_.health_checks(), own_.health_places()); }
+
+void Agent::complain(const k8s::Complaint& complaint) {
+  metrics_.complained();
+  complaints_.say(complaint);
+}
+
+/// Its people see it where they look at their Service (SEM-58).
+void Agent::no_health_check(const k8s::ObjectKey& service, const std::string& why) {
+  complain({"Service " + service.text(), "", why});
+  inputs_.post({service, "FailedToStartServiceHealthcheck", fmt::format("node {} {}", options_.node, why)});
+}
+
+Snapshot Agent::snapshot() {
+  Snapshot snapshot;
+  snapshot.fills = tables_.fills();
+  snapshot.fills.insert(snapshot.fills.end(), flow_counter_.last().begin(), flow_counter_.last().end());
+  flow_counter_.refresh();
+  snapshot.extents = tables_.extents();
+  snapshot.objects = cluster_.counts();
+  std::tie(snapshot.services, snapshot.services_left_out) = tables_.services(options_.service_metrics);
+  snapshot.api = inputs_.figures();
+  if (const auto outcomes = maps_.stats()) {
+    snapshot.outcomes = *outcomes;
+  }
+  return snapshot;
+}
+
+/// To this thread, from any; what runs may leave something to retry.
+maps::Post Agent::post() {
+  return [this](std::function<void()> action) {
+    asio::post(context_, [this, action = std::move(action)] {
+      action();
+      make_room();
+      table_care_.retry_later();
+      if (!health_.ready()) {
+        settle();
+      }
+    });
+  };
+}
+
+}  // namespace
+
+std::optional<Larger> serve(const AgentOptions& options, Readiness readiness) {
+  return Agent(options, readiness).run();
+}
+
+}  // namespace lb::agent
