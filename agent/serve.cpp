@@ -200,7 +200,7 @@ Agent::Agent(const AgentOptions& options, Readiness readiness)
       tables_(
           store_, *grace_, sweeper_, [this](const auto& complaint) { complain(complaint); },
           options.sizes.maglev),
-      table_care_(context_, tables_, metrics_, [this] { settle(); }),
+      table_care_(context_, tables_, metrics_, options.growth, [this] { settle(); }),
       plan_options_(plan_options(options)),
       cluster_(options.node, plan_options_, *this, [this](const auto& complaint) { complain(complaint); }),
       intake_(cluster_, options.node, metrics_, health_, Moment::now, [this] { settle(); }),
@@ -384,6 +384,7 @@ void Agent::begin_service() {
 /// Nothing of what came is left to plan or to write, save what waits for a retry: one service that does not
 /// fit must not take the node out of its load balancers for good.
 void Agent::settle() {
+  table_care_.tell_fullness();
   make_room();
   measure_triggers();
   datapath_.page().set_zone(cluster_.node().zone);

@@ -4,7 +4,10 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <functional>
+#include <set>
+#include <string_view>
 
+#include "agent/config.hpp"
 #include "agent/metrics.hpp"
 #include "agent/tables.hpp"
 
@@ -12,13 +15,17 @@ namespace lb::agent {
 
 class TableCare {
  public:
-  /// What is referred to must outlive this. `retried` is called after each retry.
-  TableCare(boost::asio::io_context& context, Tables& tables, Metrics& metrics,
+  /// What is referred to must outlive this. `retried` is called after each retry; `growth`: what becomes of a
+  /// table that is full.
+  TableCare(boost::asio::io_context& context, Tables& tables, Metrics& metrics, Growth growth,
             std::function<void()> retried);
 
   /// Tries again in time what has failed, if anything has. A retry that is under way is not put off by what
   /// comes meanwhile.
   void retry_later();
+
+  /// Says of each table once that it is nearly full, and once that this is over.
+  void tell_fullness();
 
   /// Looks now whether the tables are as they were written (SEM-70).
   void repair();
@@ -30,8 +37,10 @@ class TableCare {
   boost::asio::steady_timer repair_timer_;
   Tables& tables_;
   Metrics& metrics_;
+  Growth growth_;
   std::function<void()> retried_;
   bool retry_waits_ = false;
+  std::set<std::string_view> nearly_full_;  ///< as last logged
 };
 
 }  // namespace lb::agent

@@ -55,6 +55,8 @@ lab_traffic client 10.0.0.10 30080
 sleep 0.5
 
 more some 40 2
+grep -q 'lb_services is nearly full: 1[45] of 15 entries; when it is full, a larger one is made' "$LAB_DIR/agent.log" ||
+	die "nobody warned: $(<"$LAB_DIR/agent.log")"
 more big 1 300
 more many "$MANY" 3
 LARGE=$(sizes)
