@@ -21,6 +21,7 @@ has() { [[ $(programmed "$1") == "$2" ]]; }
 entries() { bpftool -j map show pinned "$LAB_PINS"/v*/maps/"$1" | jq .max_entries; }
 sizes() { for table in "${TABLES[@]}"; do printf '%s %d\n' "$table" "$(entries "$table")"; done; }
 grown() { grep -c 'making them anew' "$LAB_DIR/agent.log" || true; }
+descriptors() { find "/proc/$LAB_AGENT/fd" -mindepth 1 | wc -l; }
 secret() { bpftool -j map dump pinned "$LAB_PINS"/v*/maps/lb_node | jq -c '.[0].formatted.value.secret'; }
 
 # more PREFIX COUNT ENDPOINTS: services that do not fit, until they are served.
@@ -64,9 +65,11 @@ LARGE=$(sizes)
 [[ $(bpftool -j map dump pinned "$LAB_PINS"/v*/maps/lb_services | jq '.[1].formatted.value.policy.internal') == *LB_* ]] ||
 	die "people cannot read the new tables: $(bpftool map dump pinned "$LAB_PINS"/v*/maps/lb_services | head -n 20)"
 
-# A start with smaller sizes keeps them; one with larger ones does not, and nobody notices.
+# A start with smaller sizes keeps them; one with larger ones does not, and nobody notices. What grew holds no more than what starts.
+held=$(descriptors)
 lab_stop "$LAB_AGENT" KILL || true
 lab_agent --xdp native "${SMALL[@]}"
+((held <= $(descriptors) + 4)) || die "after growing $held descriptors are open, after a start $(descriptors)"
 [[ $(sizes) == "$LARGE" ]] || die "sizes were $LARGE and are $(sizes)"
 lab_stop "$LAB_AGENT" KILL || true
 lab_agent --xdp native --max-backends 200000 --max-services 30000
