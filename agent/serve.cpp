@@ -11,9 +11,11 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <csignal>
 #include <memory>
 #include <optional>
+#include <random>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -48,6 +50,9 @@ namespace asio = boost::asio;
 
 /// How long a first plan that does not fit may keep the node from being ready.
 constexpr std::chrono::seconds start_patience{30};
+
+/// All nodes' tables are full at one time, and a new agent asks the API for everything: not all at once.
+constexpr std::chrono::milliseconds growth_spread{30'000};
 
 /// Load balancers ask with any method, and on every address of a family at once (SEM-58).
 constexpr HttpLimits health_check_rules{
@@ -133,6 +138,7 @@ class Agent final : public PlanSink {
   [[nodiscard]] Snapshot snapshot();
   [[nodiscard]] maps::Post post();
   void make_room();
+  void grow();
 
   maps::Pins pins_;
   const AgentOptions& options_;
@@ -171,6 +177,8 @@ class Agent final : public PlanSink {
   enum class Phase : std::uint8_t { starting, planning, serving };
   Phase phase_ = Phase::starting;
   std::optional<Moment> first_batch_;
+  asio::steady_timer room_timer_{context_};
+  bool room_waits_ = false;
   std::optional<Larger> larger_;  ///< ends this agent
   std::string no_room_;           ///< why tables cannot be made larger, as it was said last
 };
@@ -402,11 +410,27 @@ void Agent::settle() {
   }
 }
 
+void Agent::make_room() {
+  if (options_.growth == Growth::off || larger_ || room_waits_ || !tables_.larger()) {
+    return;
+  }
+  const bool herd = options_.manifests.empty() && health_.ready();
+  room_waits_ = true;
+  room_timer_.expires_after(
+      std::chrono::milliseconds(herd ? std::random_device()() % growth_spread.count() : 0));
+  room_timer_.async_wait([this](const auto& error) {
+    room_waits_ = false;
+    if (!error) {
+      grow();
+    }
+  });
+}
+
 /// Tables of another size mean other programs, which are loaded at a start: so this agent ends, and one that
 /// begins with larger tables takes over what is pinned as after any restart.
-void Agent::make_room() {
-  auto sizes = options_.growth == Growth::off ? std::nullopt : tables_.larger();
-  if (!sizes || larger_) {
+void Agent::grow() {
+  auto sizes = tables_.larger();
+  if (!sizes) {
     return;
   }
   sizes->flows = options_.sizes.flows;

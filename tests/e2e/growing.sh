@@ -1,0 +1,33 @@
+#!/bin/bash
+# shellcheck disable=SC2016,SC2119  # conditions are evaluated when they are checked; options are for those who have some
+# SEM-81 behind a real API server: services and endpoints that do not fit make the tables larger within the half minute over which
+# nodes spread that; the agent goes on as the same process, is ready as soon as it serves, and no request fails.
+set -euo pipefail
+# shellcheck source=tests/e2e/lib/scenario.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib/scenario.sh"
+
+AGENT_SIZES=(--max-frontends 64 --max-services 32 --max-backends 128 --max-slots 256 --max-flows 16384 --max-young 16384)
+SERVICES=100
+
+load() { lab_in control env E2E_KUBE="$CLUSTER" python3 "$E2E/load.py" "$@"; }
+programmed() { lab_sluice services -o json | jq '[.[] | select(.service | startswith("default/load-"))] | length'; }
+count() { lab_sluice backends default/big -o json | jq '[.[] | select(.inClusterSet)] | length'; }
+ready() { lab_in node curl -fsS -m 2 http://127.0.0.1:10256/healthz; }
+
+cluster_up growing
+cluster_web
+cluster_service big 10.96.0.81
+cluster_pods
+cluster_agent
+lab_wait 10 eval '[[ $(family4 default/web:) == *10.244.4.10* ]]' || die "the pods never came"
+lab_traffic pod 10.96.0.80 80
+agent=$LAB_AGENT
+
+load create "$SERVICES" >/dev/null
+WITHIN=60 becomes "SEM-81: service ports, two families each" $((2 * SERVICES)) programmed
+kube slices big 10 100
+WITHIN=60 becomes "SEM-81: endpoints of one service" 1000 count
+grep -q 'making them anew' "$LAB_DIR/agent.log" || die "nothing grew"
+kill -0 "$agent" || die "the agent has ended"
+lab_wait 5 ready || die "the agent is not ready"
+lab_traffic_ends
