@@ -32,8 +32,13 @@ struct Publisher::Draft {
   Extent local;
 
   void clear() {
-    for (auto* list : {&ids, &revived, &leftover, &cluster_slots, &local_slots}) list->clear();
-    for (auto* list : {&created, &changed}) list->clear();
+    for (auto* list : {&ids, &cluster_slots, &local_slots}) list->clear();
+    forget_changes();
+  }
+  /// The memory of a first plan, where all is new, is not kept for changes, which are small.
+  void forget_changes() {
+    for (auto* list : {&revived, &leftover}) *list = {};
+    for (auto* list : {&created, &changed}) *list = {};
   }
 };
 
@@ -170,6 +175,7 @@ Shortage Publisher::publish(ServiceState& state, const std::shared_ptr<const Ser
   state.cluster = draft.cluster;
   state.local = draft.local;
   state.counts = count_backends(plan);
+  draft.forget_changes();
   return Shortage::none;
 }
 
