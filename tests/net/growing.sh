@@ -17,7 +17,10 @@ MANY=${SLUICE_LONG:+5000} MANY=${MANY:-500}
 services() { lab_in node python3 "$SLUICE_ROOT/tests/net/services.py" "$@" "$LAB_MANIFESTS"; }
 # programmed PREFIX: backends in the sets of those.
 programmed() { lab_sluice backends "default/$1-" -o json 2>/dev/null | jq '[.[] | select(.inClusterSet)] | length'; }
-has() { [[ $(programmed "$1") == "$2" ]]; }
+# pointed PREFIX: frontends of those.
+pointed() { lab_sluice services -o json | jq --arg prefix "default/$1-" '[.[] | select(.service | startswith($prefix)).frontends | length] | add'; }
+# has PREFIX BACKENDS SERVICES
+has() { [[ $(programmed "$1") == "$2" && $(pointed "$1") == "$3" ]]; }
 entries() { bpftool -j map show pinned "$LAB_PINS"/v*/maps/"$1" | jq .max_entries; }
 sizes() { for table in "${TABLES[@]}"; do printf '%s %d\n' "$table" "$(entries "$table")"; done; }
 grown() { grep -c 'making them anew' "$LAB_DIR/agent.log" || true; }
@@ -29,7 +32,7 @@ more() {
 	local before begin=$EPOCHREALTIME
 	before=$(grown)
 	services "$@"
-	lab_wait 60 has "$1" $(($2 * $3)) || die "$1: $(programmed "$1") backends instead of $(($2 * $3)): $(tail -n 5 "$LAB_DIR/agent.log")"
+	lab_wait 60 has "$1" $(($2 * $3)) "$2" || die "$1: $(programmed "$1") backends instead of $(($2 * $3)): $(tail -n 5 "$LAB_DIR/agent.log")"
 	(($(grown) > before)) || die "$1: nothing grew, and all of it fits?"
 	kill -0 "$LAB_AGENT" || die "$1: the agent has ended"
 	printf 'SEM-81: %d services of %d endpoints fit after %d ms: %s\n' "$2" "$3" \
@@ -75,7 +78,7 @@ lab_stop "$LAB_AGENT" KILL || true
 lab_agent --xdp native --max-backends 200000 --max-services 30000
 (($(entries lb_backends) == 200000 && $(entries lb_services) == 30000 && $(entries lb_names) == 30000)) || die "did not grow: $(sizes)"
 [[ $(secret) == "$SECRET" ]] || die "the secret changed"
-has many $((MANY * 3)) || die "$(programmed many) backends after a start that grew"
+has many $((MANY * 3)) "$MANY" || die "$(programmed many) backends after a start that grew"
 
 # What is full stays full.
 lab_stop "$LAB_AGENT" KILL || true
