@@ -58,6 +58,16 @@ std::optional<End> talk_by_udp(const Socket& client, const Socket& server, const
   return seen;
 }
 
+/// A port that no conversation had before: a UDP flow outlives its socket, and who comes from the same port
+/// to the same place while it lives is, rightly, still with its backend.
+std::uint16_t unused_port() {
+  constexpr std::uint16_t first = 33000;
+  constexpr std::uint16_t last = 60000;
+  static std::uint16_t next = last;
+  next = next < last ? static_cast<std::uint16_t>(next + 1) : first;
+  return next;
+}
+
 }  // namespace
 
 Socket serve_at(const Host& host, int type, const End& where) {
@@ -110,7 +120,10 @@ maps::Fd take(const Socket& server) {
 std::optional<End> talk(const Host& client, const Socket& server, int type, const End& where,
                         std::size_t bytes) {
   const auto family = where.address.family() == k8s::Family::ipv4 ? AF_INET : AF_INET6;
-  const auto socket = client.socket(family, type);
+  auto socket = client.socket(family, type);
+  if (type == SOCK_DGRAM && socket.bind(end(family == AF_INET ? "0.0.0.0" : "::", unused_port())) != 0) {
+    return std::nullopt;
+  }
   return type == SOCK_STREAM ? talk_by_tcp(socket, server, where, bytes) : talk_by_udp(socket, server, where);
 }
 
