@@ -2,8 +2,6 @@
 #include "agent/backends.hpp"
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <numeric>
 #include <stdexcept>
 #include <utility>
@@ -70,22 +68,11 @@ bool BackendList::operator==(const BackendList& other) const {
     if (share_chunk(left, right)) {
       left.skip_chunk();
       right.skip_chunk();
-    } else if (!equal(*left++, *right++)) {
+    } else if (*left++ != *right++) {
       return false;
     }
   }
   return true;
-}
-
-bool equal(const BackendPlan& left, const BackendPlan& right) noexcept {
-  using Words = std::array<std::uint64_t, 2>;
-  const auto mine = std::bit_cast<Words>(left.address.bytes);
-  const auto other = std::bit_cast<Words>(right.address.bytes);
-  const auto difference = [](auto one, auto two) { return static_cast<std::uint64_t>(one ^ two); };
-  return (difference(mine[0], other[0]) | difference(mine[1], other[1]) | difference(left.port, right.port) |
-          difference(left.locality, right.locality) | difference(left.in_cluster, right.in_cluster) |
-          difference(left.in_local, right.in_local) | difference(left.serving, right.serving) |
-          difference(left.weight, right.weight)) == 0;
 }
 
 }  // namespace lb::agent

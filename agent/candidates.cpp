@@ -28,11 +28,7 @@ auto conflict_order(const Candidate& candidate) {
 OrderKey key_of(const Candidate& candidate) { return {candidate.address, candidate.port}; }
 
 bool same_place(const Candidate& left, const Candidate& right) {
-  using Words = std::array<std::uint64_t, 2>;
-  const auto mine = std::bit_cast<Words>(left.address.bytes);
-  const auto other = std::bit_cast<Words>(right.address.bytes);
-  return ((mine[0] ^ other[0]) | (mine[1] ^ other[1]) | static_cast<std::uint64_t>(left.port ^ right.port)) ==
-         0;
+  return left.address == right.address && left.port == right.port;
 }
 
 struct Keyed {

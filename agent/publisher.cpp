@@ -224,7 +224,7 @@ void Publisher::match_in_order(const ServiceState& state, const ServicePortPlan&
       wanted.skip_chunk();
     } else if (same_place(*old, *wanted)) {
       draft.ids[at] = *old_id++;
-      if (!equal(*old, *wanted)) draft.changed.push_back({at, &*wanted});
+      if (*old != *wanted) draft.changed.push_back({at, &*wanted});
       ++at;
       ++old;
       ++wanted;

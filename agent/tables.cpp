@@ -299,6 +299,7 @@ void Tables::resume() { rerun(Pause::waiting); }
 
 void Tables::retry() {
   ++failures_;
+  short_.clear();  // told again by what is still refused
   space_.press();
   write_addresses();
   write_ranges();

@@ -168,8 +168,7 @@ class Tables final : public PlanSink {
   bool ranges_pending_ = false;
   bool started_ = false;  ///< the first batch came
   unsigned failures_ = 0;
-  std::vector<std::uint32_t Sizes::*>
-      short_;  ///< tables that had no room for something since all was written
+  std::vector<std::uint32_t Sizes::*> short_;  ///< tables that had no room for something at the last retry
 };
 
 /// "namespace/name" of a service port's name.

@@ -19,7 +19,8 @@ std::uint32_t grown(std::uint32_t now, std::uint64_t needed) {
 
 /// At the first try what goes in the same batch may still be in the way.
 void Tables::note_short(std::uint32_t Sizes::* table) {
-  if (failures_ > 0) short_.push_back(table);
+  if (failures_ == 0 || std::ranges::find(short_, table) != short_.end()) return;
+  short_.push_back(table);
 }
 
 /// Entries that all which was refused could take. Slots twice: a set that changes has an old and a new

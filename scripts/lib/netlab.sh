@@ -27,6 +27,8 @@
 #   lab_maps                  what the maps hold, for comparing: without numbers, which may differ from start to start
 #   lab_fill                  how many entries some maps hold
 #   lab_traffic WHO ADDRESS PORT, lab_traffic_ends    requests without a pause, each on a new connection, none of which may fail
+#   lab_keep, lab_keep_ends   connections that stay open, by sockets, tc and XDP, asking all the time; at the end all must have had
+#                             their answers, and only from the backend that they began with
 #   lab_ask WHO ARGUMENT...   scripts/lib/ask.py in a namespace
 #   lab_offload on|off        transmit offloads of every eth0; off before XDP: what a veth hands to an XDP program may lack
 #                             its checksum, and a program that sends it on would send that
@@ -41,6 +43,7 @@ declare -F cgroup_root >/dev/null || source "$SLUICE_ROOT/scripts/lib/sandbox.sh
 LAB='' LAB_DIR='' LAB_CGROUP='' LAB_PINS='' LAB_MANIFESTS='' LAB_AGENT='' LAB_STARTED='' LAB_DEVICES=eth0
 LAB_PIDS=()
 LAB_TRAFFIC=()
+LAB_KEPT=()
 LAB_WORKERS=(worker-a worker-b worker-c)
 SLUICE=${SLUICE:-$BUILD_ROOT/sluice}
 
@@ -285,6 +288,28 @@ lab_traffic_ends() {
 	printf 'requests, none of which failed: %s\n' \
 		"$(cat "$LAB_DIR"/traffic-*.log | jq -s 'map(.answers | add) | add')"
 	LAB_TRAFFIC=()
+}
+
+# To the example service of k8s/examples; by XDP where the backend is remote.
+lab_keep() {
+	local ask who address port i
+	for ask in "pod 10.96.0.80 80" "client 10.0.0.10 30080" "client fd00:10::10 30080"; do
+		read -r who address port <<<"$ask"
+		for ((i = 0; i < 4; i++)); do
+			lab_start "$who" "kept-${#LAB_KEPT[@]}" python3 "$SLUICE_ROOT/tests/net/kept.py" "$address" "$port" "$LAB_DIR"
+			LAB_KEPT+=("$LAB_STARTED")
+		done
+	done
+}
+
+lab_keep_ends() {
+	local pid
+	touch "$LAB_DIR/stop"
+	for pid in "${LAB_KEPT[@]}"; do
+		wait "$pid" || die "a connection did not go on: $(cat "$LAB_DIR"/kept-*)"
+	done
+	printf 'answers on %d connections that stayed: %s\n' "${#LAB_KEPT[@]}" "$(cat "$LAB_DIR"/kept-* | jq -s add)"
+	LAB_KEPT=()
 }
 
 lab_ask() {

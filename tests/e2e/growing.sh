@@ -9,18 +9,9 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib/scenario.sh"
 AGENT_SIZES=(--max-frontends 64 --max-services 32 --max-backends 128 --max-slots 256 --max-flows 16384 --max-young 16384)
 SERVICES=100
 
-load() { lab_in control env E2E_KUBE="$CLUSTER" python3 "$E2E/load.py" "$@"; }
-programmed() { lab_sluice services -o json | jq '[.[] | select(.service | startswith("default/load-"))] | length'; }
-count() { lab_sluice backends default/big -o json | jq '[.[] | select(.inClusterSet)] | length'; }
 ready() { lab_in node curl -fsS -m 2 http://127.0.0.1:10256/healthz; }
 
-cluster_up growing
-cluster_web
-cluster_service big 10.96.0.81
-cluster_pods
-cluster_agent
-lab_wait 10 eval '[[ $(family4 default/web:) == *10.244.4.10* ]]' || die "the pods never came"
-lab_traffic pod 10.96.0.80 80
+load_up growing
 agent=$LAB_AGENT
 
 load create "$SERVICES" >/dev/null

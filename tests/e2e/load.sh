@@ -14,22 +14,13 @@ ROUNDS=3
 AGENT_SIZES=(--max-frontends 65536 --max-services 65536 --max-backends 262144 --max-slots 1048576 --max-flows 16384
 	--max-young 16384)
 
-load() { lab_in control env E2E_KUBE="$CLUSTER" python3 "$E2E/load.py" "$@"; }
 # resident: kibibytes of the agent.
 resident() { awk '/^VmRSS:/ {print $2}' "/proc/$LAB_AGENT/status"; }
-programmed() { lab_sluice services -o json | jq '[.[] | select(.service | startswith("default/load-"))] | length'; }
 frontends() { lab_fill | jq .lb_frontends; }
 # ports: the port numbers of the big service's backends.
 ports() { lab_sluice backends default/big -o json | jq -c '[.[] | select(.inClusterSet).port] | unique'; }
-count() { lab_sluice backends default/big -o json | jq '[.[] | select(.inClusterSet)] | length'; }
 
-cluster_up load
-cluster_web
-cluster_service big 10.96.0.81
-cluster_pods
-cluster_agent
-lab_wait 10 eval '[[ $(family4 default/web:) == *10.244.4.10* ]]' || die "the pods never came"
-lab_traffic pod 10.96.0.80 80
+load_up load
 
 before=$(frontends)
 memory=()

@@ -45,15 +45,7 @@ lab_backends
 lab_agent --xdp native "${SMALL[@]}"
 (($(grown) == 0)) || die "the first services do not fit: $(sizes)"
 SECRET=$(secret)
-KEPT=()
-# By sockets; by tc, and by XDP where the backend is remote.
-for ask in "pod 10.96.0.80 80" "client 10.0.0.10 30080" "client fd00:10::10 30080"; do
-	read -r who address port <<<"$ask"
-	for ((i = 0; i < 4; i++)); do
-		lab_start "$who" "kept-${#KEPT[@]}" python3 "$SLUICE_ROOT/tests/net/kept.py" "$address" "$port" "$LAB_DIR"
-		KEPT+=("$LAB_STARTED")
-	done
-done
+lab_keep
 lab_traffic pod 10.96.0.80 80
 lab_traffic client 10.0.0.10 30080
 sleep 0.5
@@ -82,10 +74,7 @@ has many $((MANY * 3)) "$MANY" || die "$(programmed many) backends after a start
 
 # What is full stays full.
 lab_stop "$LAB_AGENT" KILL || true
-touch "$LAB_DIR/stop"
-for pid in "${KEPT[@]}"; do
-	wait "$pid" || die "a connection did not go on: $(cat "$LAB_DIR"/kept-*)"
-done
+lab_keep_ends
 lab_traffic_ends
 rm -r "$LAB_PINS"
 find "$LAB_MANIFESTS" -name '*.json' -delete
@@ -132,4 +121,3 @@ limited() {
 	lab_wait 5 rmdir "$LIMITED"
 }
 limited
-printf 'answers on %d connections that stayed: %s\n' "${#KEPT[@]}" "$(cat "$LAB_DIR"/kept-* | jq -s add)"

@@ -138,4 +138,18 @@ TEST_CASE("SEM-81 what fails for another reason asks for no larger table, nor wh
     agent.settle();
     CHECK_FALSE(agent.tables.larger());
   }
+  SECTION("what was refused went, and something else is refused for good") {
+    agent.tables.apply(Batch::changes,
+                       {change(numbered("next", 2, 10)), change(service(std::string(400, 'x'), 3, {1}))});
+    agent.settle();
+    agent.tables.retry();
+    agent.settle();
+    CHECK(agent.tables.larger());
+    agent.tables.apply(Batch::changes, {change("next", {})});
+    agent.settle();
+    agent.tables.retry();
+    agent.settle();
+    CHECK_FALSE(agent.tables.complete());
+    CHECK_FALSE(agent.tables.larger());
+  }
 }

@@ -12,6 +12,9 @@
 #   cluster_etcd, cluster_api, cluster_controllers    start one partner again; its pid is in CLUSTER_ETCD, …
 #   cluster_proxy PORT         tests/e2e/lib/proxy.py before the API server; its rules are in $CLUSTER/rules.json
 #   kubeconfig FILE SERVER CREDENTIALS   CREDENTIALS: "token FILE" or "certificate NAME"
+#   load_up NAME               cluster_up with web, its pods, the agent and traffic, and a service default/big for slices by hand
+#   load create|delete|update ...             tests/e2e/lib/load.py: many services, many changes
+#   programmed, count          service ports of those that are in the maps; endpoints of default/big
 #   becomes WHAT WANTED COMMAND...            within $WITHIN seconds (3) COMMAND prints WANTED
 #
 # $CLUSTER holds certificates and kubeconfigs, $LAB_DIR the logs. PARTNERS names the directory of the binaries, ETCD another
@@ -234,6 +237,20 @@ cluster_service() {
 		spec: {clusterIP: $2, ports: [{name: http, port: 80}]}
 	YAML
 }
+
+load_up() {
+	cluster_up "$1"
+	cluster_web
+	cluster_service big 10.96.0.81
+	cluster_pods
+	cluster_agent
+	lab_wait 10 eval '[[ $(family4 default/web:) == *10.244.4.10* ]]' || die "the pods never came"
+	lab_traffic pod 10.96.0.80 80
+}
+
+load() { lab_in control env E2E_KUBE="$CLUSTER" python3 "$E2E/load.py" "$@"; }
+programmed() { lab_sluice services -o json | jq '[.[] | select(.service | startswith("default/load-"))] | length'; }
+count() { lab_sluice backends default/big -o json | jq '[.[] | select(.inClusterSet)] | length'; }
 
 cluster_proxy() {
 	[[ -e $CLUSTER/rules.json ]] || printf '[]\n' >"$CLUSTER/rules.json"
