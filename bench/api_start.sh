@@ -6,8 +6,10 @@
 set -euo pipefail
 # shellcheck source=tests/e2e/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../tests/e2e/lib/scenario.sh"
+# shellcheck source=bench/rows.sh
+source "$SLUICE_ROOT/bench/rows.sh"
 
-RUNS=5
+RUNS=5 LABEL=''
 AGENT_SIZES=() # the defaults
 LISTS=(/api/v1/services /apis/discovery.k8s.io/v1/endpointslices)
 
@@ -20,8 +22,6 @@ fetch() {
 	printf '%d\n' $(($(milliseconds) - start))
 }
 
-median() { sort -n | awk '{ value[NR] = $1 } END { print value[int((NR + 1) / 2)] }'; }
-
 # start_time: milliseconds from exec to /healthz 200, which is when all of it is in the maps.
 start_time() {
 	local start
@@ -30,28 +30,41 @@ start_time() {
 	cluster_agent_starts "$@"
 	lab_in node timeout 60 bash -c 'until curl -sf -o /dev/null http://127.0.0.1:10256/healthz; do sleep 0.005; done'
 	printf '%d\n' $(($(milliseconds) - start)) >>"$LAB_DIR/starts"
-	awk '/^VmRSS/ { print $2 }' "/proc/$LAB_AGENT/status" >>"$LAB_DIR/resident"
-	awk '/^VmHWM/ { print $2 }' "/proc/$LAB_AGENT/status" >>"$LAB_DIR/peak"
-	awk '/^RssAnon/ { print $2 }' "/proc/$LAB_AGENT/status" >>"$LAB_DIR/anonymous"
+	awk '/^VmRSS/ { print $2 / 1024 }' "/proc/$LAB_AGENT/status" >>"$LAB_DIR/resident"
+	awk '/^VmHWM/ { print $2 / 1024 }' "/proc/$LAB_AGENT/status" >>"$LAB_DIR/peak"
+	awk '/^RssAnon/ { print $2 / 1024 }' "/proc/$LAB_AGENT/status" >>"$LAB_DIR/anonymous"
 	awk '{ print ($14 + $15) * 10 }' "/proc/$LAB_AGENT/stat" >>"$LAB_DIR/cpu"
 }
 
-# figures NAME: one line of the table.
+# figure FILE WHAT UNIT DIGITS WHO: a cell of the table, and the record of it; LABEL says which objects.
+figure() {
+	keep api "$LABEL, $5: $2" "$3" <"$LAB_DIR/$1"
+	cell "$4" <"$LAB_DIR/$1"
+}
+
+# figures NAME OPTION...: one line of the table.
 figures() {
-	local run
+	local turn
 	rm -f "$LAB_DIR"/{starts,resident,peak,anonymous,cpu}
-	for ((run = 0; run < RUNS; run++)); do
+	for ((turn = 0; turn < RUNS; turn++)); do
 		start_time "${@:2}"
 		lab_stop "$LAB_AGENT" TERM
 	done
-	printf '%-10s %8d ms %8d ms CPU %8.1f MiB resident, of them %.1f its own; %.1f at most\n' "$1" "$(median <"$LAB_DIR/starts")" \
-		"$(median <"$LAB_DIR/cpu")" "$(median <"$LAB_DIR/resident" | awk '{ print $1 / 1024 }')" \
-		"$(median <"$LAB_DIR/anonymous" | awk '{ print $1 / 1024 }')" "$(median <"$LAB_DIR/peak" | awk '{ print $1 / 1024 }')"
+	printf '| Sluice, %s | %s | %s | %s | %s | %s |\n' "$1" "$(figure starts 'start' ms 0 "Sluice, $1")" \
+		"$(figure cpu CPU ms 0 "Sluice, $1")" "$(figure resident 'resident' MiB 1 "Sluice, $1")" \
+		"$(figure anonymous 'resident, its own' MiB 1 "Sluice, $1")" "$(figure peak 'resident at most' MiB 1 "Sluice, $1")"
+}
+
+# fetches NAME TYPE: the same of curl, which has no more to tell than its time.
+fetches() {
+	local turn
+	for ((turn = 0; turn < RUNS; turn++)); do fetch "$2"; done >"$LAB_DIR/fetches"
+	printf '| curl, %s | %s | | | | |\n' "$1" "$(figure fetches 'lists' ms 0 "curl, $1")"
 }
 
 # measure SERVICES SLICES SIZE
 measure() {
-	local run type
+	LABEL=$1x$(($2 * $3))
 	cluster_up start
 	lab_in control env E2E_KUBE="$CLUSTER" python3 - "$@" <<-PYTHON
 		import sys
@@ -64,12 +77,12 @@ measure() {
 		                "spec": {"ports": [{"name": "http", "port": 80, "targetPort": 8080}]}})
 		    kube.make_slices(api, f"s{at}", slices, size)
 	PYTHON
-	heading "$1 services of $2 slices with $3 endpoints: median of $RUNS"
-	for type in application/vnd.kubernetes.protobuf application/json; do
-		printf '%-10s %8d ms\n' "curl, ${type##*[.]}" "$(for ((run = 0; run < RUNS; run++)); do fetch "$type"; done | median)"
-	done
+	printf '\n%s services of %s slices with %s endpoints: median of %d (least–most)\n\n' "$@" "$RUNS"
+	printf '| who | start or lists, ms | CPU, ms | resident, MiB | of it its own | at most |\n|---|---|---|---|---|---|\n'
+	fetches protobuf application/vnd.kubernetes.protobuf
+	fetches JSON application/json
 	figures protobuf
-	figures json --api-encoding=json
+	figures JSON --api-encoding=json
 	cluster_down
 }
 

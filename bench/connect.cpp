@@ -1,15 +1,30 @@
 // A small generator of connections: what a connection costs in time, and how many a second there can be. The
-// other end is bench/serve.cpp, whose answer names the endpoint that was reached; one outside of the
-// endpoints' range is counted as misrouted.
+// other end is bench/serve.cpp, whose answer names the endpoint that was reached.
 //
-// usage: bench_connect load ADDRESS PORT SPREAD SECONDS CONCURRENT
-//          fresh TCP connections, so many at a time, each to the next of SPREAD addresses from ADDRESS on (in
-//          an order that jumps); one JSON object: connections a second, times to connect and to the answer,
-//          failures, endpoints met
-//        bench_connect call ADDRESS PORT SPREAD COUNT     the system call connect() of a UDP socket alone, in
-//        nanoseconds bench_connect watch ADDRESS PORT                 "UNIX-TIME ENDPOINT" whenever another
-//        endpoint answers, until it is ended bench_connect bulk ADDRESS PORT SECONDS          gigabits a
-//        second of one connection
+// usage: bench_connect load ADDRESS PORT SPREAD SECONDS CONCURRENT FIRST COUNT
+//          Fresh TCP connections, so many at a time, each to the next of SPREAD addresses from ADDRESS on, in
+//          an order that jumps. Right are the answers of the COUNT endpoints from address FIRST on; with a
+//          COUNT of 0 that of the address asked alone. One JSON object: connections a second, times to
+//          connect and to the answer, endpoints met, and how many
+//            failed     had no answer
+//            reset      ended by an error, or were not closed by the server in time; of these, those without
+//                       an answer have failed, too
+//            misrouted  were answered by anybody else
+//        bench_connect call ADDRESS PORT SPREAD COUNT
+//          The system call connect() of a UDP socket alone, in nanoseconds.
+//        bench_connect bulk ADDRESS PORT SECONDS
+//          Gigabits a second that arrive by one connection; without that figure, and "failed", if the server
+//          has not received what was sent.
+//        bench_connect watch ADDRESS PORT
+//          "UNIX-TIME ENDPOINT" whenever another endpoint answers, "UNIX-TIME -" for each ask that nobody
+//          answers, until it is ended.
+//        bench_connect steady ADDRESS PORT RATE SECONDS
+//          Fresh connections one after the other, RATE a second at most, until SIGTERM or SIGINT if SECONDS
+//          is 0. At the end one JSON object:
+//            {"asked": 3, "failed": 0, "reset": 0, "answers": {"10.128.0.1": 3},
+//             "first": {"10.128.0.1": 1795420000.123456}, "last": {"10.128.0.1": 1795420002.123456}}
+//          failed and reset as above; Unix times of when an endpoint's first answer was there, and of when
+//          the last connection that it answered began.
 #include <fmt/format.h>
 #include <sys/epoll.h>
 
@@ -18,10 +33,10 @@
 #include <cmath>
 #include <cstdio>
 #include <string>
-#include <thread>
 #include <unordered_set>
 #include <vector>
 
+#include "bench/ask.hpp"
 #include "bench/ends.hpp"
 #include "bench/tool.hpp"
 
@@ -29,7 +44,6 @@ namespace lb::bench {
 namespace {
 
 constexpr double patience = 5;  ///< seconds until a connection counts as lost
-constexpr std::uint32_t endpoint_range = 0x0a800000, endpoint_mask = 0xff800000;  ///< 10.128.0.0/9
 
 /// Addresses in turn, neighbours far apart.
 class Targets {
@@ -39,7 +53,7 @@ class Targets {
   sockaddr_in next() {
     auto end = first_;
     at_ = (at_ + 7919) % spread_;
-    end.sin_addr.s_addr = htonl(ntohl(first_.sin_addr.s_addr) + at_);
+    end.sin_addr.s_addr = htonl(host_order(first_) + at_);
     return end;
   }
 
@@ -48,24 +62,41 @@ class Targets {
   std::uint32_t spread_, at_ = 0;
 };
 
+/// Who may answer: so many endpoints from that address on, or with none the address asked alone.
+class Right {
+ public:
+  Right(const char* first, std::uint32_t count) : first_(host_order(end_of(first, 0))), count_(count) {}
+  [[nodiscard]] bool holds(Answer answer, const sockaddr_in& asked) const {
+    return count_ == 0 ? answer == asked.sin_addr.s_addr : ntohl(answer) - first_ < count_;
+  }
+
+ private:
+  std::uint32_t first_, count_;
+};
+
 struct Figures {
   std::vector<float> connect, answer;  ///< seconds
   std::unordered_set<Answer> endpoints;
-  std::uint64_t failed = 0, misrouted = 0;
+  std::uint64_t failed = 0, reset = 0, misrouted = 0;
   double seconds = 0;
 };
 
 /// One connection from its connect() to the server's end of it.
 struct Attempt {
   maps::Fd fd;
+  sockaddr_in asked;
   Clock::time_point begin;
   bool connected = false, answered = false;
 };
 
+/// How a connection ends: closed by the server, by an error, or given up.
+enum class End : std::uint8_t { closed, error, silence };
+
 class Load {
  public:
-  Load(Targets targets, std::uint32_t concurrent)
+  Load(Targets targets, Right right, std::uint32_t concurrent)
       : targets_(targets),
+        right_(right),
         poll_(must(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1")),
         attempts_(concurrent) {}
 
@@ -81,15 +112,14 @@ class Load {
  private:
   void start(std::uint32_t slot) {
     auto& attempt = attempts_[slot];
-    attempt = {.fd = socket_of(SOCK_STREAM | SOCK_NONBLOCK), .begin = Clock::now()};
+    attempt = {.fd = socket_of(SOCK_STREAM | SOCK_NONBLOCK), .asked = targets_.next(), .begin = Clock::now()};
     if (attempt.begin >= until_) {
       attempt.fd = maps::Fd();
       return;
     }
     epoll_event event{.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data = {.u32 = slot}};
-    const auto end = targets_.next();
     // What fails at once would fail at once again.
-    const int made = ::connect(attempt.fd.get(), plain(end), sizeof(end));
+    const int made = ::connect(attempt.fd.get(), plain(attempt.asked), sizeof(attempt.asked));
     if (made != 0 && errno != EINPROGRESS) must(made, "connect");
     ++open_;
     must(::epoll_ctl(poll_.get(), EPOLL_CTL_ADD, attempt.fd.get(), &event), "epoll_ctl");
@@ -101,7 +131,7 @@ class Load {
     for (int at = 0; at < count; ++at) step(events[static_cast<std::size_t>(at)]);
     if (count > 0) return;
     for (std::uint32_t slot = 0; slot < attempts_.size(); ++slot) {
-      if (attempts_[slot].fd && seconds_since(attempts_[slot].begin) > patience) finish(slot);
+      if (attempts_[slot].fd && seconds_since(attempts_[slot].begin) > patience) finish(slot, End::silence);
     }
   }
 
@@ -120,23 +150,25 @@ class Load {
     for (;;) {
       const auto got = ::recv(attempt.fd.get(), &answer, sizeof(answer), 0);
       if (got < 0 && errno == EAGAIN) return;
-      if (got != sizeof(answer)) return finish(slot);
+      if (got != sizeof(answer)) return finish(slot, got < 0 ? End::error : End::closed);
       attempt.answered = true;
       figures_.endpoints.insert(answer);
-      figures_.misrouted += (ntohl(answer) & endpoint_mask) == endpoint_range ? 0 : 1;
+      figures_.misrouted += right_.holds(answer, attempt.asked) ? 0 : 1;
     }
   }
 
-  void finish(std::uint32_t slot) {
+  void finish(std::uint32_t slot, End end) {
     auto& attempt = attempts_[slot];
     if (attempt.answered) figures_.answer.push_back(static_cast<float>(seconds_since(attempt.begin)));
     figures_.failed += attempt.answered ? 0 : 1;
+    figures_.reset += end == End::error || (end == End::silence && attempt.answered) ? 1 : 0;
     attempt.fd = maps::Fd();
     --open_;
     start(slot);
   }
 
   Targets targets_;
+  Right right_;
   maps::Fd poll_;
   std::vector<Attempt> attempts_;
   Figures figures_;
@@ -153,15 +185,16 @@ double percentile(std::vector<float>& values, double share) {
 }
 
 void load(char** words) {
-  Load generator({words[0], number(words[1]), number(words[2])}, number(words[4]));
+  Load generator({words[0], number(words[1]), number(words[2])}, {words[5], number(words[6])},
+                 number(words[4]));
   auto found = generator.run(number(words[3]));
   const auto rate = static_cast<double>(found.answer.size()) / found.seconds;
   fmt::print(
-      R"({{"per_second": {:.6g}, "connect_p50": {:.6g}, "connect_p90": {:.6g}, "connect_p99": {:.6g}, "answer_p50": {:.6g}, "answer_p99": {:.6g}, "connections": {}, "failed": {}, "misrouted": {}, "endpoints_hit": {}}})"
+      R"({{"per_second": {:.6g}, "connect_p50": {:.6g}, "connect_p90": {:.6g}, "connect_p99": {:.6g}, "answer_p50": {:.6g}, "answer_p99": {:.6g}, "connections": {}, "failed": {}, "reset": {}, "misrouted": {}, "endpoints_hit": {}}})"
       "\n",
       rate, percentile(found.connect, 0.5), percentile(found.connect, 0.9), percentile(found.connect, 0.99),
       percentile(found.answer, 0.5), percentile(found.answer, 0.99), found.answer.size(), found.failed,
-      found.misrouted, found.endpoints.size());
+      found.reset, found.misrouted, found.endpoints.size());
 }
 
 /// Each call on a socket of its own, because a second connect() of one takes other ways.
@@ -180,59 +213,51 @@ void call(char** words) {
              percentile(times, 0.5), percentile(times, 0.99), times.size());
 }
 
-/// 0: nobody answered.
-Answer ask(const sockaddr_in& end) {
-  const auto socket = socket_of(SOCK_STREAM);
-  const timeval most{.tv_sec = 1, .tv_usec = 0};
-  for (const int which : {SO_RCVTIMEO, SO_SNDTIMEO})
-    must(::setsockopt(socket.get(), SOL_SOCKET, which, &most, sizeof(most)), "SO_RCVTIMEO");
-  Answer answer = 0;
-  if (::connect(socket.get(), plain(end), sizeof(end)) != 0) return 0;
-  if (::recv(socket.get(), &answer, sizeof(answer), MSG_WAITALL) != sizeof(answer)) return 0;
-  char rest = 0;
-  (void)::recv(socket.get(), &rest, 1, 0);  // the server's end, so that no port of ours waits
-  return answer;
-}
+/// So many bytes left here until the seconds were over, or the connection.
+struct Sent {
+  std::uint64_t bytes = 0;
+  bool reset = false;
+};
 
-/// A thousand times a second at most, so as not to be what the machine does.
-[[noreturn]] void watch(char** words) {
-  const auto end = end_of(words[0], number(words[1]));
-  Answer last = ~Answer{0};
-  for (;;) {
-    const Answer answer = ask(end);
-    const auto now =
-        std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-    if (answer != last) {
-      std::array<char, INET_ADDRSTRLEN> text{};
-      ::inet_ntop(AF_INET, &answer, text.data(), text.size());
-      fmt::print("{:.6f} {}\n", now, answer == 0 ? "-" : text.data());
-      std::fflush(stdout);
-      last = answer;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+Sent send_for(double seconds, int socket) {
+  const std::vector<char> chunk(std::size_t{256} << 10U);
+  const auto begin = Clock::now();
+  Sent sent;
+  while (!sent.reset && seconds_since(begin) < seconds) {
+    const auto taken = ::send(socket, chunk.data(), chunk.size(), MSG_NOSIGNAL);
+    if (taken > 0)
+      sent.bytes += static_cast<std::uint64_t>(taken);
+    else
+      sent.reset = cut(taken);
   }
+  return sent;
 }
 
 void bulk(char** words) {
   const auto end = end_of(words[0], number(words[1]));
-  const auto socket = socket_of(SOCK_STREAM);
-  must(::connect(socket.get(), plain(end), sizeof(end)), "connect");
-  const std::vector<char> chunk(std::size_t{256} << 10U);
-  const double seconds = number(words[2]);
+  const auto socket = patient_socket(static_cast<time_t>(patience));
+  const bool made = ::connect(socket.get(), plain(end), sizeof(end)) == 0;
   const auto begin = Clock::now();
-  std::uint64_t bytes = 0;
-  while (seconds_since(begin) < seconds) {
-    const auto sent = ::send(socket.get(), chunk.data(), chunk.size(), MSG_NOSIGNAL);
-    if (sent <= 0) throw std::runtime_error(std::string("send: ") + std::strerror(errno));
-    bytes += static_cast<std::uint64_t>(sent);
-  }
-  fmt::print(R"({{"gigabits": {:.5g}}})"
-             "\n",
-             static_cast<double>(bytes) * 8e-9 / seconds_since(begin));
+  const auto sent = made ? send_for(number(words[2]), socket.get()) : Sent{};
+  ::shutdown(socket.get(), SHUT_WR);
+  Total arrived = 0;
+  const auto got = ::recv(socket.get(), &arrived, sizeof(arrived), MSG_WAITALL);
+  const bool reset = sent.reset || cut(got);
+  if (got == sizeof(arrived) && arrived == sent.bytes && !reset)
+    fmt::print(R"({{"gigabits": {:.5g}, "failed": 0, "reset": 0}})"
+               "\n",
+               static_cast<double>(arrived) * 8e-9 / seconds_since(begin));
+  else
+    fmt::print(R"({{"failed": 1, "reset": {}}})"
+               "\n",
+               reset ? 1 : 0);
 }
 
-const Commands commands = {
-    {"load", {load, 5}}, {"call", {call, 4}}, {"watch", {watch, 2}}, {"bulk", {bulk, 3}}};
+const Commands commands = {{"load", {load, 7}},
+                           {"call", {call, 4}},
+                           {"bulk", {bulk, 3}},
+                           {"watch", {watch, 2}},
+                           {"steady", {steady, 4}}};
 
 }  // namespace
 }  // namespace lb::bench

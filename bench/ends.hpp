@@ -1,5 +1,5 @@
 // What the two ends of a measured connection share: IPv4 ends, errors as exceptions, and the clock. For
-// bench/connect.cpp and bench/serve.cpp.
+// bench/connect.cpp, bench/ask.cpp and bench/serve.cpp.
 #pragma once
 
 #include <arpa/inet.h>
@@ -25,6 +25,9 @@ using Clock = std::chrono::steady_clock;
 /// What a server writes into each connection before it closes it: the address at which it was reached.
 using Answer = in_addr_t;
 
+/// What a sink writes when the sender has ended: bytes.
+using Total = std::uint64_t;
+
 inline int must(int value, const char* what) {
   if (value < 0) throw std::runtime_error(std::string(what) + ": " + std::strerror(errno));
   return value;
@@ -38,20 +41,32 @@ inline std::uint32_t number(std::string_view text) {
   return value;
 }
 
-/// `skip` addresses behind that one.
-inline sockaddr_in end_of(const char* address, std::uint32_t port, std::uint32_t skip = 0) {
+inline sockaddr_in end_of(const char* address, std::uint32_t port) {
   sockaddr_in end{};
   end.sin_family = AF_INET;
   end.sin_port = htons(static_cast<std::uint16_t>(port));
   if (::inet_pton(AF_INET, address, &end.sin_addr) != 1)
     throw std::runtime_error("is no IPv4 address: " + std::string(address));
-  end.sin_addr.s_addr = htonl(ntohl(end.sin_addr.s_addr) + skip);
   return end;
 }
+
+inline std::uint32_t host_order(const sockaddr_in& end) { return ntohl(end.sin_addr.s_addr); }
 
 inline maps::Fd socket_of(int type) {
   return maps::Fd(must(::socket(AF_INET, type | SOCK_CLOEXEC, 0), "socket"));
 }
+
+/// A TCP socket that waits for nothing longer than that.
+inline maps::Fd patient_socket(time_t seconds) {
+  auto socket = socket_of(SOCK_STREAM);
+  const timeval most{.tv_sec = seconds, .tv_usec = 0};
+  for (const int which : {SO_RCVTIMEO, SO_SNDTIMEO})
+    must(::setsockopt(socket.get(), SOL_SOCKET, which, &most, sizeof(most)), "SO_RCVTIMEO");
+  return socket;
+}
+
+/// Whether the call before failed otherwise than by patience.
+inline bool cut(ssize_t returned) { return returned < 0 && errno != EAGAIN && errno != EINPROGRESS; }
 
 inline const sockaddr* plain(const sockaddr_in& end) { return reinterpret_cast<const sockaddr*>(&end); }
 

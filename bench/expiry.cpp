@@ -8,13 +8,20 @@
 #include <ctime>
 #include <exception>
 #include <memory>
+#include <string>
 #include <thread>
+#include <vector>
 
+#include "bench/rows.hpp"
 #include "tests/prog/expiry_flows.hpp"
 
 namespace {
 
 using namespace lb::expiry_test;
+
+constexpr const char* part = "expiry";
+constexpr int rounds = 3;
+constexpr std::uint64_t mebibytes = 1024;
 
 /// The agent pauses for longer; without any, the kernel frees what earlier steps deleted within a later one.
 constexpr std::chrono::milliseconds breath{2};
@@ -50,9 +57,20 @@ Cost walk(FlowLab& lab) {
   return cost;
 }
 
-void print_row(std::string_view what, std::uint32_t flows, const Cost& cost) {
-  fmt::print("| {:<34} | {:9} | {:6} | {:9.1f} | {:12.2f} | {:11.2f} |\n", what, flows, cost.steps,
-             cost.total, cost.longest_step, cost.total / (cost.round + cost.total) * 100);
+void tell(const std::string& what, std::uint32_t flows, const std::vector<Cost>& costs) {
+  const auto figure = [&](const char* name, const char* unit, auto of, int digits) {
+    std::vector<double> values(costs.size());
+    std::ranges::transform(costs, values.begin(), of);
+    const auto spread = lb::bench::spread_of(std::move(values));
+    lb::bench::keep({part, fmt::format("{}: {}", what, name), unit, spread, "flows", flows});
+    return lb::bench::cell(spread, digits);
+  };
+  fmt::print("| {} | {} | {} |", flows, what, costs.front().steps);
+  fmt::print(" {} |", figure("CPU of a walk", "ms", [](const Cost& cost) { return cost.total; }, 1));
+  fmt::print(" {} |", figure("longest step", "ms", [](const Cost& cost) { return cost.longest_step; }, 2));
+  const auto share = [](const Cost& cost) { return cost.total / (cost.round + cost.total) * 100; };
+  fmt::print(" {} |\n", figure("of a core", "%", share, 2));
+  std::fflush(stdout);
 }
 
 /// `over` of a hundred flows have ended.
@@ -69,11 +87,16 @@ std::unique_ptr<FlowLab> lab_of(std::uint32_t flows, std::uint32_t limit, std::u
 void measure(std::uint32_t flows, std::uint32_t limit) {
   auto lab = lab_of(flows, limit, 0);
   (void)walk(*lab);  // memory is touched for the first time
-  print_row("all live", flows, walk(*lab));
+  std::vector<Cost> costs(rounds);
+  for (auto& cost : costs) cost = walk(*lab);
+  tell("all live", flows, costs);
   for (const std::uint32_t over : {10U, 100U}) {
-    lab.reset();
-    lab = lab_of(flows, limit, over);
-    print_row(fmt::format("{} % have ended", over), flows, walk(*lab));
+    for (auto& cost : costs) {
+      lab.reset();
+      lab = lab_of(flows, limit, over);
+      cost = walk(*lab);
+    }
+    tell(fmt::format("{} % have ended", over), flows, costs);
   }
 }
 
@@ -81,14 +104,15 @@ void measure(std::uint32_t flows, std::uint32_t limit) {
 
 int main() {
   try {
-    fmt::print(
-        "| CPU of one round, milliseconds     |     flows |  steps |     total | longest step | % of a core "
-        "|\n");
+    lb::bench::need_memory(mebibytes);
+    fmt::print("CPU of one walk over all flows: median of {} (least–most)\n\n", rounds);
+    fmt::print("| flows | of which | steps | total, ms | longest step, ms | % of a core |\n");
+    fmt::print("|---|---|---|---|---|---|\n");
     measure(1000, LB_MAX_FLOWS);
     measure(100'000, LB_MAX_FLOWS);
     measure(1'000'000, 2'500'000);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "bench/expiry: {}\n", error.what());
+    fmt::print(stderr, "bench_expiry: {}\n", error.what());
     return EXIT_FAILURE;
   }
   return EXIT_SUCCESS;

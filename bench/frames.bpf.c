@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Both ends of the packets that bench/frames.cpp measures with: a sender that makes frames of many flows, a receiver that answers
- * what opens a flow and counts the rest, and an end for what comes back to a sender without sockets.
+ * what opens a flow, counts the rest and looks where it was sent to, and an end for what comes back to a sender without sockets.
  */
 #include <stddef.h>
 
@@ -23,11 +23,11 @@ struct frame {
 	union {
 		struct {
 			struct udphdr header;
-			__u8 kind;
+			struct lb_frame_load load;
 		} udp;
 		struct {
 			struct tcphdr header;
-			__u8 kind;
+			struct lb_frame_load load;
 		} tcp;
 	};
 } __attribute__((packed));
@@ -44,6 +44,27 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 } received SEC(".maps");
+
+/* Whose packets are none of those: one that goes to no endpoint, or not to where its flow went before. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} misrouted SEC(".maps");
+
+/* By flow, where its first packet went; 0 before. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, LB_FRAME_FLOWS);
+	__type(key, __u32);
+	__type(value, __be32);
+} backends SEC(".maps");
+
+/* So many addresses from the first on, and their port; in host order. */
+const volatile __u32 lb_first_endpoint;
+const volatile __u32 lb_endpoints;
+const volatile __u16 lb_endpoint_port;
 
 /* One's complement: `sum` with `from` taken out and `to` put in. */
 static __always_inline __u16 replaced(__u16 check, __u32 from, __u32 to)
@@ -64,7 +85,9 @@ int lb_send(struct xdp_md *xdp)
 	__u64 *words = (void *)(long)xdp->data;
 	struct frame *frame = (void *)words;
 	__u32 number = lb_first + next_flow;
-	__u32 source;
+	__be32 flow = bpf_htonl(number);
+	__be32 source;
+	__u16 check;
 
 	if ((void *)(words + LB_FRAME_BYTES / 8) > (void *)(long)xdp->data_end)
 		return XDP_ABORTED;
@@ -73,10 +96,15 @@ int lb_send(struct xdp_md *xdp)
 	next_flow = next_flow + 1 < lb_flows ? next_flow + 1 : 0;
 	source = bpf_htonl(bpf_ntohl(frame->ip.saddr) + number);
 	frame->ip.check = replaced(frame->ip.check, frame->ip.saddr, source);
-	if (frame->ip.protocol == IPPROTO_UDP)
-		frame->udp.header.check = replaced(frame->udp.header.check, frame->ip.saddr, source);
-	else
-		frame->tcp.header.check = replaced(frame->tcp.header.check, frame->ip.saddr, source);
+	if (frame->ip.protocol == IPPROTO_UDP) {
+		check = replaced(frame->udp.header.check, frame->ip.saddr, source);
+		frame->udp.header.check = replaced(check, frame->udp.load.flow, flow);
+		frame->udp.load.flow = flow;
+	} else {
+		check = replaced(frame->tcp.header.check, frame->ip.saddr, source);
+		frame->tcp.header.check = replaced(check, frame->tcp.load.flow, flow);
+		frame->tcp.load.flow = flow;
+	}
 	frame->ip.saddr = source;
 	return XDP_TX;
 }
@@ -98,14 +126,22 @@ static __always_inline void turn(struct frame *frame)
 	frame->udp.header.dest = port;
 }
 
-static __always_inline int counted(void)
+static __always_inline void count_received(void)
 {
 	__u32 first = 0;
 	__u64 *count = bpf_map_lookup_elem(&received, &first);
 
 	if (count)
 		(*count)++;
-	return XDP_DROP;
+}
+
+static __always_inline void count_misrouted(void)
+{
+	__u32 first = 0;
+	__u64 *count = bpf_map_lookup_elem(&misrouted, &first);
+
+	if (count)
+		__sync_fetch_and_add(count, 1);
 }
 
 static __always_inline void answer_syn(struct frame *frame)
@@ -133,32 +169,58 @@ static __always_inline struct frame *frame_of(__u32 data, __u32 end)
 	return frame;
 }
 
-/* What the first byte says of a packet that may be ours, or 0. */
-static __always_inline __u8 kind_of(const struct frame *frame)
+/* What a packet carries that may be ours, or NULL. */
+static __always_inline const struct lb_frame_load *load_of(const struct frame *frame)
 {
 	if (frame->ip.protocol == IPPROTO_UDP)
-		return frame->udp.kind;
-	return frame->ip.protocol == IPPROTO_TCP ? frame->tcp.kind : 0;
+		return &frame->udp.load;
+	return frame->ip.protocol == IPPROTO_TCP ? &frame->tcp.load : NULL;
+}
+
+/* Whether that is where it should be; its flow's first packet says where the others should. */
+static __always_inline int arrived_well(const struct frame *frame, const struct lb_frame_load *load)
+{
+	__u32 flow = bpf_ntohl(load->flow);
+	__be32 *backend = bpf_map_lookup_elem(&backends, &flow);
+
+	/* Both protocols' headers begin with the ports. */
+	if (!backend || frame->udp.header.dest != bpf_htons(lb_endpoint_port) ||
+	    bpf_ntohl(frame->ip.daddr) - lb_first_endpoint >= lb_endpoints)
+		return 0;
+	if (*backend == 0)
+		*backend = frame->ip.daddr;
+	return *backend == frame->ip.daddr;
 }
 
 SEC("xdp")
 int lb_receive(struct xdp_md *xdp)
 {
-	struct frame *frame = frame_of(xdp->data, xdp->data_end);
+	const struct frame *frame = frame_of(xdp->data, xdp->data_end);
+	const struct lb_frame_load *load = frame ? load_of(frame) : NULL;
 
-	return frame && kind_of(frame) == LB_FRAME_DATA ? counted() : XDP_PASS;
+	if (!load || load->kind != LB_FRAME_DATA)
+		return XDP_PASS;
+	if (arrived_well(frame, load))
+		count_received();
+	else
+		count_misrouted();
+	return XDP_DROP;
 }
 
 /* Not by XDP_TX: a veth lost what was sent so of a packet that had been a live frame and then a socket buffer (6.18). */
 SEC("tcx/ingress")
 int lb_answer(struct __sk_buff *skb)
 {
+	const struct lb_frame_load *load;
 	struct frame *frame;
 
 	bpf_skb_pull_data(skb, sizeof(*frame));
 	frame = frame_of(skb->data, skb->data_end);
-	if (!frame || kind_of(frame) != LB_FRAME_OPEN)
+	load = frame ? load_of(frame) : NULL;
+	if (!load || load->kind != LB_FRAME_OPEN)
 		return TCX_NEXT;
+	if (!arrived_well(frame, load))
+		count_misrouted();
 	if (frame->ip.protocol == IPPROTO_TCP)
 		answer_syn(frame);
 	turn(frame);

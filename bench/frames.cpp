@@ -2,15 +2,18 @@
 // own test run with live frames, or a UDP socket; the receiver is a program at the last device, so that no
 // socket there is the bottleneck. Flow n comes from address 10.64.0.0 + n, port 5000, whoever sends it.
 //
-// usage: bench_frames receive DEVICE DIRECTORY       answers and counts at DEVICE; pins into DIRECTORY
-// (remove it to end)
-//        bench_frames swallow DEVICE DIRECTORY       ends at DEVICE what comes back to live frames
+// usage: bench_frames receive DEVICE DIRECTORY FIRST COUNT PORT
+//          Answers and counts at DEVICE what goes to one of COUNT endpoints from address FIRST on; pins into
+//          DIRECTORY, which is to be removed in the end.
+//        bench_frames swallow DEVICE DIRECTORY
+//          Ends at DEVICE what comes back to live frames.
 //        bench_frames open DIRECTORY DEVICE MAC PROTOCOL ADDRESS PORT FLOWS
-//          each flow's first packets, both ways, by live frames out of DEVICE to its neighbour MAC; PROTOCOL
-//          is tcp or udp
+//          Each flow's first packets, both ways, by live frames out of DEVICE to its neighbour MAC; PROTOCOL
+//          is tcp or udp. All flows of before are forgotten.
 //        bench_frames live DIRECTORY DEVICE MAC PROTOCOL ADDRESS PORT FLOWS SECONDS
 //        bench_frames socket DIRECTORY ADDRESS PORT FLOWS SECONDS
-//          one JSON object: packets a second, sent and received
+//          One JSON object: packets a second, sent and received, and how many were misrouted since the flows
+//          were opened or that was last said: to no endpoint, or not to where their flow went before.
 #include "bench/frames.h"
 
 #include <bpf/bpf.h>
@@ -48,9 +51,19 @@ constexpr std::uint32_t burst = 64;       // packets a system call of the socket
 constexpr std::uint32_t opening = 1000;   // flows whose first packets go together
 constexpr std::uint32_t chunk = 100'000;  // frames a test run
 
-Program load() {
-  Program program(skeleton::frames__open_and_load(), skeleton::frames__destroy);
-  if (!program) throw std::runtime_error("the kernel refuses the programs");
+/// Where the receiver counts what arrives; a sender's is left empty.
+struct Endpoints {
+  std::uint32_t first = 0, count = 0;
+  std::uint16_t port = 0;
+};
+
+Program load(const Endpoints& endpoints = {}) {
+  Program program(skeleton::frames__open(), skeleton::frames__destroy);
+  if (!program) throw std::runtime_error("the programs cannot be opened");
+  program->rodata->lb_first_endpoint = endpoints.first;
+  program->rodata->lb_endpoints = endpoints.count;
+  program->rodata->lb_endpoint_port = endpoints.port;
+  if (skeleton::frames__load(program.get()) != 0) throw std::runtime_error("the kernel refuses the programs");
   return program;
 }
 
@@ -69,13 +82,15 @@ void keep(bpf_link* link, const std::string& path) {
 }
 
 void receive(char** words) {
-  const auto program = load();
+  const auto first = end_of(words[2], number(words[4]));
+  const auto program = load({host_order(first), number(words[3]), ntohs(first.sin_port)});
   const auto device = static_cast<int>(device_of(words[0]));
   const std::string directory = words[1];
   std::filesystem::create_directory(directory);
   keep(bpf_program__attach_xdp(program->progs.lb_receive, device), directory + "/receive");
   keep(bpf_program__attach_tcx(program->progs.lb_answer, device, nullptr), directory + "/answer");
-  must(bpf_map__pin(program->maps.received, (directory + "/received").c_str()), "pinning");
+  for (auto* map : {program->maps.received, program->maps.misrouted, program->maps.backends})
+    must(bpf_map__pin(map, (directory + '/' + bpf_map__name(map)).c_str()), "pinning");
 }
 
 void swallow(char** words) {
@@ -84,21 +99,45 @@ void swallow(char** words) {
        words[1] + std::string("/swallow"));
 }
 
-/// How many packets of data have arrived so far.
+maps::Fd pinned(const std::string& directory, const char* name) {
+  return maps::Fd(must(bpf_obj_get((directory + '/' + name).c_str()), name));
+}
+
+/// What the receiver has counted so far.
 class Received {
  public:
   explicit Received(const std::string& directory)
-      : map_(must(bpf_obj_get((directory + "/received").c_str()), "received")) {}
+      : received_(pinned(directory, "received")), misrouted_(pinned(directory, "misrouted")) {}
+  /// Packets of data at their right place.
   [[nodiscard]] std::uint64_t count() const {
     std::vector<std::uint64_t> each(static_cast<std::size_t>(must(libbpf_num_possible_cpus(), "processors")));
-    const std::uint32_t first = 0;
-    must(bpf_map_lookup_elem(map_.get(), &first, each.data()), "received");
+    must(bpf_map_lookup_elem(received_.get(), &only, each.data()), "received");
     return std::accumulate(each.begin(), each.end(), std::uint64_t{0});
+  }
+  [[nodiscard]] std::uint64_t misrouted() const {
+    std::uint64_t count = 0;
+    must(bpf_map_lookup_elem(misrouted_.get(), &only, &count), "misrouted");
+    return count;
+  }
+  void forget_misrouted() const {
+    const std::uint64_t none = 0;
+    must(bpf_map_update_elem(misrouted_.get(), &only, &none, BPF_ANY), "misrouted");
   }
 
  private:
-  maps::Fd map_;
+  static constexpr std::uint32_t only = 0;
+  maps::Fd received_, misrouted_;
 };
+
+/// The flows' numbers are given anew, to flows that may go elsewhere.
+void forget_backends(const std::string& directory) {
+  const auto map = pinned(directory, "backends");
+  std::vector<std::uint32_t> flows(LB_FRAME_FLOWS);
+  std::iota(flows.begin(), flows.end(), 0U);
+  const std::vector<in_addr_t> none(flows.size());
+  std::uint32_t count = LB_FRAME_FLOWS;
+  must(bpf_map_update_batch(map.get(), flows.data(), none.data(), &count, nullptr), "backends");
+}
 
 // ---- Live frames. ----
 
@@ -173,7 +212,9 @@ class Sender {
     const bool tcp = tuple_.protocol == IPPROTO_TCP;
     const std::size_t headers = 14 + 20 + (tcp ? 20 : 8);
     test::Body body{};
-    body.payload.assign(LB_FRAME_BYTES - headers, static_cast<std::uint8_t>(kind));
+    const lb_frame_load load{.kind = static_cast<std::uint8_t>(kind), .unused = 0, .flow = 0};
+    body.payload.resize(LB_FRAME_BYTES - headers);
+    std::memcpy(body.payload.data(), &load, sizeof(load));
     body.flags = kind == Kind::open ? test::syn : test::ack;
     body.sequence = kind == Kind::open ? 0 : 1;
     body.acknowledged = kind == Kind::open ? 0 : LB_FRAME_SEQUENCE + 1;
@@ -191,6 +232,9 @@ void open(char** words) {
   const Received received(words[0]);
   Sender sender(words + 1);
   const auto flows = number(words[6]);
+  if (flows > LB_FRAME_FLOWS) throw std::runtime_error(fmt::format("at most {} flows", LB_FRAME_FLOWS));
+  forget_backends(words[0]);
+  received.forget_misrouted();
   const auto before = received.count();
   for (std::uint32_t first = 0; first < flows; first += opening) {
     const auto now = std::min(opening, flows - first);
@@ -199,7 +243,8 @@ void open(char** words) {
       sender.send(now);
     }
   }
-  const auto arrived = received.count() - before;
+  // A misrouted one is open, too; it is told with the next figures.
+  const auto arrived = received.count() - before + received.misrouted();
   if (arrived * 100 < std::uint64_t{flows} * 99)
     throw std::runtime_error(fmt::format("of {} flows only {} were opened", flows, arrived));
 }
@@ -215,9 +260,10 @@ void measure(const std::string& directory, double seconds, const std::function<s
   while (seconds_since(begin) < seconds) sent += step();
   const double took = seconds_since(begin);
   const auto arrived = received.count() - before;
-  fmt::print(R"({{"sent": {:.6g}, "received": {:.6g}}})"
+  fmt::print(R"({{"sent": {:.6g}, "received": {:.6g}, "misrouted": {}}})"
              "\n",
-             static_cast<double>(sent) / took, static_cast<double>(arrived) / took);
+             static_cast<double>(sent) / took, static_cast<double>(arrived) / took, received.misrouted());
+  received.forget_misrouted();
 }
 
 void live(char** words) {
@@ -231,13 +277,15 @@ void live(char** words) {
 
 // ---- A UDP socket. ----
 
-/// Messages that differ by their source address.
+/// Messages that differ by their source address, and say which flow's they are.
 class Burst {
  public:
   explicit Burst(std::uint32_t flows) : flows_(flows) {
     for (std::uint32_t at = 0; at < burst; ++at) {
       auto& header = messages_[at].msg_hdr;
-      header.msg_iov = &payload_;
+      loads_[at].begin.kind = LB_FRAME_DATA;
+      pieces_[at] = {&loads_[at], sizeof(Load)};
+      header.msg_iov = &pieces_[at];
       header.msg_iovlen = 1;
       if (flows == 1) continue;
       header.msg_control = &controls_[at];
@@ -254,6 +302,7 @@ class Burst {
       in_pktinfo from{};
       from.ipi_spec_dst.s_addr = htonl(LB_FRAME_CLIENTS + next_);
       std::memcpy(CMSG_DATA(CMSG_FIRSTHDR(&messages_[at].msg_hdr)), &from, sizeof(from));
+      loads_[at].begin.flow = htonl(next_);
       next_ = next_ + 1 < flows_ ? next_ + 1 : 0;
     }
     return static_cast<std::uint64_t>(must(::sendmmsg(socket, messages_.data(), burst, 0), "sendmmsg"));
@@ -263,13 +312,14 @@ class Burst {
   struct alignas(cmsghdr) Control {
     std::array<char, CMSG_SPACE(sizeof(in_pktinfo))> bytes;
   };
+  /// As long as that of a live frame.
+  struct Load {
+    lb_frame_load begin;
+    std::array<char, 22 - sizeof(lb_frame_load)> rest;
+  };
   std::uint32_t flows_, next_ = 0;
-  std::array<char, 22> data_ = [] {
-    std::array<char, 22> bytes{};
-    bytes.fill(LB_FRAME_DATA);
-    return bytes;
-  }();
-  iovec payload_{data_.data(), data_.size()};
+  std::array<Load, burst> loads_{};
+  std::array<iovec, burst> pieces_{};
   std::array<Control, burst> controls_{};
   std::array<mmsghdr, burst> messages_{};
 };
@@ -285,7 +335,7 @@ void by_socket(char** words) {
   measure(words[0], number(words[4]), [&] { return messages.send(socket.get()); });
 }
 
-const Commands commands = {{"receive", {receive, 2}},
+const Commands commands = {{"receive", {receive, 5}},
                            {"swallow", {swallow, 2}},
                            {"open", {open, 7}},
                            {"live", {live, 8}},

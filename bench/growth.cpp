@@ -5,7 +5,7 @@
 // packet that the program has rewritten is the next flow's packet, and a test run, which repeats on the same
 // buffer, goes through as many flows as the packet has hops left: a chain. Each chain begins with a client of
 // its own, and a batch is one chain, drawn at random. It counts only if the outcome's counter rose by exactly
-// its length.
+// its length. A single flow, and its packet, become themselves: its source after NAT is the client's own.
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <net/if.h>
@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "bench/rounds.hpp"
+#include "bench/rows.hpp"
 #include "tests/prog/harness.hpp"
 #include "tests/prog/packets_build.hpp"
 
@@ -29,7 +30,9 @@ namespace {
 
 using namespace lb::test;
 
+constexpr const char* part = "growth";
 constexpr int rounds = 9;
+constexpr std::uint64_t mebibytes = 6144;
 constexpr std::uint32_t chain_flows = 200;  // below the TTL
 constexpr std::uint32_t new_flows = 64;     // of one batch
 constexpr std::uint32_t slots_each = 4;
@@ -113,8 +116,8 @@ class Ring {
     settings.flows = std::max<std::uint32_t>(LB_MAX_FLOWS, shape.flows * 2 + shape.flows / 4);
     settings.young = LB_MAX_YOUNG;
     settings.config.fib_source = LB_NO;
-    settings.config.first_port = 1024;
-    settings.config.last_port = 65535;
+    settings.config.first_port = shape.flows == 1 ? client_port : 1024;
+    settings.config.last_port = shape.flows == 1 ? client_port : 65535;
     settings.config.high_first_port = settings.config.high_last_port = 0;
     return settings;
   }
@@ -175,7 +178,7 @@ class Ring {
 
   /// A whole handshake for each flow of the chain, after which all are in lb_flows.
   void establish(std::uint32_t chain, std::uint32_t flows) {
-    set_source(first_client + 0x400000 + chain);
+    set_source(flows == 1 ? first_client + chain + 1 : first_client + 0x400000 + chain);
     auto request = first_of(chain);
     for (std::uint32_t at = 0; at < flows; ++at) {
       const auto first = once(build(request, {.flags = syn}));
@@ -201,11 +204,32 @@ class Ring {
 };
 
 using Batch = double (Ring::*)(Hook);
-using Rings = std::vector<std::unique_ptr<Ring>>;
+
+/// What grows, in which steps, with a ring for each.
+struct Growth {
+  const char* by;
+  std::vector<std::uint32_t> sizes;
+  std::vector<std::unique_ptr<Ring>> rings;
+};
+
+void tell(const Growth& growth, const char* what, Hook hook, const std::vector<Spread>& costs,
+          const Spread& ratio) {
+  const auto series = fmt::format("{}, IPv4, {}", hook == Hook::xdp ? "XDP" : "tc ingress", what);
+  fmt::print("| {} | {} |", hook == Hook::xdp ? "XDP" : "tc ingress", what);
+  for (std::size_t at = 0; at < costs.size(); ++at) {
+    fmt::print(" {} |", cell(costs[at]));
+    keep({part, series, "ns", costs[at], growth.by, growth.sizes[at]});
+  }
+  fmt::print(" {} |\n", cell(ratio, 2));
+  keep({part, fmt::format("{}: {} {} / {}", series, growth.sizes.back(), growth.by, growth.sizes.front()),
+        "ratio", ratio});
+  std::fflush(stdout);
+}
 
 /// The rings take turns within each round, because what else the machine does would make a difference between
 /// them.
-void print_row(const char* grows, const char* what, const Rings& rings, Batch batch, Hook hook) {
+void measure(const Growth& growth, const char* what, Batch batch, Hook hook) {
+  const auto& rings = growth.rings;
   std::vector<std::vector<double>> means(rings.size());
   std::vector<double> ratios;
   for (int round = 0; round < rounds; ++round) {
@@ -216,36 +240,52 @@ void print_row(const char* grows, const char* what, const Rings& rings, Batch ba
     }
     ratios.push_back(means.back().back() / means.front().back());
   }
-  fmt::print("| {} | {} | {} |", grows, hook == Hook::xdp ? "XDP" : "tc", what);
-  for (const auto& each : means) fmt::print(" {:.0f} |", median(each));
-  fmt::print(" {:.2f} |\n", median(ratios));
-  std::fflush(stdout);
+  std::vector<Spread> costs(means.size());
+  std::ranges::transform(means, costs.begin(), spread_of);
+  tell(growth, what, hook, costs, spread_of(std::move(ratios)));
 }
 
-Rings rings_of(std::initializer_list<Shape> shapes, std::uint32_t device) {
-  Rings rings;
-  for (const auto shape : shapes) rings.push_back(std::make_unique<Ring>(shape, device));
-  return rings;
+void print_head(const Growth& growth) {
+  std::string line = "|---|---|---|";
+  fmt::print("\n| hook | packet |");
+  for (const auto size : growth.sizes) {
+    fmt::print(" {}: {} |", growth.by, size);
+    line += "---|";
+  }
+  fmt::print(" most / least |\n{}\n", line);
+}
+
+void measure_flows(std::uint32_t device) {
+  Growth growth{"flows", {1, chain_flows, 10'000, 1'000'000}, {}};
+  for (const auto flows : growth.sizes)
+    growth.rings.push_back(std::make_unique<Ring>(Shape{flows == 1 ? 1U : 2U, flows}, device));
+  print_head(growth);
+  for (const auto hook : {Hook::xdp, Hook::tc_in}) measure(growth, "established", &Ring::established, hook);
+}
+
+void measure_services(std::uint32_t device) {
+  Growth growth{"services", {1, 1'000, 50'000}, {}};
+  for (const auto services : growth.sizes)
+    growth.rings.push_back(std::make_unique<Ring>(Shape{services, 10'000}, device));
+  print_head(growth);
+  for (const auto hook : {Hook::xdp, Hook::tc_in}) {
+    measure(growth, "established", &Ring::established, hook);
+    measure(growth, "new flow (SYN)", &Ring::opened, hook);
+  }
 }
 
 void run_all() {
+  need_memory(mebibytes);
   stay();
   const NetNamespace network;
   const auto device = make_network();
-  fmt::print("ns a packet, median of {} rounds of {} batches\n\n", rounds, batches);
   fmt::print(
-      "| what grows | hook | packet | least | middle | most | most / least "
-      "|\n|---|---|---|---|---|---|---|\n");
-  {
-    const auto rings = rings_of({{2, chain_flows}, {2, 10'000}, {2, 1'000'000}}, device);
-    for (const auto hook : {Hook::xdp, Hook::tc_in})
-      print_row("flows: 200, 10,000, 1,000,000", "established", rings, &Ring::established, hook);
-  }
-  const auto rings = rings_of({{2, 10'000}, {1'000, 10'000}, {50'000, 10'000}}, device);
-  for (const auto hook : {Hook::xdp, Hook::tc_in}) {
-    print_row("services: 2, 1,000, 50,000", "established", rings, &Ring::established, hook);
-    print_row("services: 2, 1,000, 50,000", "new flow (SYN)", rings, &Ring::opened, hook);
-  }
+      "ns a packet: median of {} rounds of {} batches (least–most); with two services (one for one flow), or "
+      "with "
+      "10,000 flows\n",
+      rounds, batches);
+  measure_flows(device);
+  measure_services(device);
 }
 
 }  // namespace

@@ -2,17 +2,16 @@
 // root.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <exception>
 #include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "agent/tables.hpp"
+#include "bench/rows.hpp"
 #include "tests/prog/real_maps.hpp"
 
 namespace {
@@ -21,7 +20,9 @@ using namespace lb::tables_test;
 using lb::agent::Batch;
 using Plan = std::shared_ptr<lb::agent::ServicePortPlan>;
 
+constexpr const char* part = "publish";
 constexpr int rounds = 21;
+constexpr std::uint64_t mebibytes = 512;
 
 class NothingNamed final : public lb::maps::Sweeper {
  public:
@@ -78,14 +79,8 @@ struct Bench {
   }
 };
 
-void print_row(std::string_view what, std::vector<double> milliseconds) {
-  std::ranges::sort(milliseconds);
-  fmt::print("| {:<44} | {:8.3f} | {:8.3f} | {:8.3f} |\n", what, milliseconds.front(),
-             milliseconds[milliseconds.size() / 2], milliseconds.back());
-}
-
 /// `step` prepares round n and gives what is timed.
-void measure(std::string_view what, const std::function<std::function<void()>(int)>& step) {
+void measure(const char* what, std::uint32_t count, const std::function<std::function<void()>(int)>& step) {
   std::vector<double> times;
   for (int round = 0; round < rounds; ++round) {
     const auto timed = step(round);
@@ -94,12 +89,14 @@ void measure(std::string_view what, const std::function<std::function<void()>(in
     times.push_back(
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
   }
-  print_row(what, std::move(times));
+  const auto spread = lb::bench::spread_of(std::move(times));
+  fmt::print("| {} | {} | {} |\n", count, what, lb::bench::cell(spread, 3));
+  lb::bench::keep({part, what, "ms", spread, "backends", count});
 }
 
 void measure_first(std::uint32_t count) {
   const Plan plan = plan_of(count, 0);
-  measure(fmt::format("{} backends, first plan", count), [&](int) {
+  measure("first plan", count, [&](int) {
     auto bench = std::make_shared<Bench>();
     return [bench, &plan] { bench->apply(Batch::whole, plan); };
   });
@@ -110,15 +107,15 @@ void measure_changes(std::uint32_t count) {
   std::vector<Plan> plans{plan_of(count, 0), plan_of(count, 1)};
   bench.apply(Batch::whole, plans[0]);
   const auto apply = [&](const Plan& plan) { return [&bench, plan] { bench.apply(Batch::changes, plan); }; };
-  measure(fmt::format("{} backends, nothing changed", count), [&](int) { return apply(plans[0]); });
-  measure(fmt::format("{} backends, one replaced", count), [&](int round) {
+  measure("nothing changed", count, [&](int) { return apply(plans[0]); });
+  measure("one replaced", count, [&](int round) {
     if (round > 0) bench.rest();
     auto plan = std::make_shared<lb::agent::ServicePortPlan>(*plans[0]);
     plan->backends = with_one_replaced(plans[0]->backends, static_cast<std::size_t>(round) * 997 % count);
     return apply(plan);
   });
   bench.rest();
-  measure(fmt::format("{} backends, all replaced", count), [&](int round) {
+  measure("all replaced", count, [&](int round) {
     if (round > 0) bench.rest();
     return apply(plan_of(count, 2 + static_cast<std::uint32_t>(round)));
   });
@@ -128,14 +125,15 @@ void measure_changes(std::uint32_t count) {
 
 int main() {
   try {
-    fmt::print("| milliseconds from plan to flip, {} rounds       |  minimum |   median |  maximum |\n",
-               rounds);
+    lb::bench::need_memory(mebibytes);
+    fmt::print("Milliseconds from plan to flip: median of {} rounds (least–most)\n\n", rounds);
+    fmt::print("| backends | what | ms |\n|---|---|---|\n");
     for (const std::uint32_t count : {100U, 10'000U, 100'000U}) {
       measure_first(count);
       measure_changes(count);
     }
   } catch (const std::exception& error) {
-    fmt::print(stderr, "bench/publish: {}\n", error.what());
+    fmt::print(stderr, "bench_publish: {}\n", error.what());
     return 1;
   }
   return 0;

@@ -1,14 +1,11 @@
-// How the benches of packets measure: on one processor, in rounds of batches, and by their medians.
+// How the benches of packets measure: on one processor, and in rounds of batches.
 #pragma once
 
 #include <sched.h>
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
-#include <vector>
 
 namespace lb::bench {
 
@@ -27,23 +24,18 @@ inline void stay() {
   ::sched_setaffinity(0, sizeof(set), &set);
 }
 
-inline double median(std::vector<double> values) {
-  demand(!values.empty(), "no batch counted");
-  std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2));
-  return values[values.size() / 2];
-}
-
-/// Mean of one round. `batch` returns nanoseconds a packet, or 0 where the batch does not count.
+/// Mean of one round of `count` batches. `batch` returns nanoseconds a packet, or 0 where the batch does not
+/// count.
 template <class Batch>
-double round_mean(Batch&& batch) {
+double round_mean(Batch&& batch, std::uint32_t count = batches) {
   double sum = 0;
-  int counted = 0;
-  for (std::uint32_t at = 0; at < batches; ++at) {
+  std::uint32_t counted = 0;
+  for (std::uint32_t at = 0; at < count; ++at) {
     const double nanoseconds = batch();
     sum += nanoseconds;
     counted += nanoseconds > 0 ? 1 : 0;
   }
-  demand(counted > static_cast<int>(batches) / 2, "most batches did not go as planned");
+  demand(counted > count / 2, "most batches did not go as planned");
   return sum / counted;
 }
 

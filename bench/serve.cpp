@@ -1,7 +1,10 @@
 // The servers of bench/connect.cpp: one process answers for all addresses that are routed to it.
 //
-// usage: bench_serve answer PORT      writes its address into each connection and closes it
-//        bench_serve sink PORT        reads whatever comes, one connection after the other
+// usage: bench_serve answer PORT
+//          Writes its address into each connection and closes it.
+//        bench_serve sink PORT
+//          Reads whatever comes, one connection after the other, and answers at its end how many bytes it
+//          was.
 #include <sys/epoll.h>
 
 #include "bench/ends.hpp"
@@ -43,9 +46,11 @@ void answer_one(const maps::Fd& connection) {
   constexpr std::size_t chunk = std::size_t{1} << 20U;
   for (;;) {
     const maps::Fd connection(must(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC), "accept"));
+    Total all = 0;
     // Thrown away in the kernel: the receiver is not what is measured.
-    while (::recv(connection.get(), nullptr, chunk, MSG_TRUNC) > 0) {
-    }
+    ssize_t got = 0;
+    while ((got = ::recv(connection.get(), nullptr, chunk, MSG_TRUNC)) > 0) all += static_cast<Total>(got);
+    if (got == 0) (void)::send(connection.get(), &all, sizeof(all), MSG_NOSIGNAL);
   }
 }
 

@@ -16,6 +16,10 @@ LAST = re.compile(r'^kubeproxy_sync_proxy_rules_last_timestamp_seconds(?:\{[^}]*
 CHANGES = re.compile(r'^sluice_change_seconds_bucket\{le="([^"]+)"\} (\S+)', re.M)
 
 
+class Busy(Exception):
+    """The agent still computes when it should be idle."""
+
+
 class Agent:
     def __init__(self):
         self.name = os.environ["PEER"]
@@ -33,8 +37,11 @@ class Agent:
         found = subprocess.run([os.environ["BENCH_SYSCALLS"], "read", os.environ["PEER_CALLS"]], capture_output=True, text=True, check=False)
         return int(found.stdout) if found.returncode == 0 else None
 
-    def resident(self):
-        return int(re.search(r"^VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{self.pid}/status").read_text(), re.M).group(1)) * 1024
+    def memory(self):
+        """Resident now, and the most that it ever was; of the agent without its children."""
+        text = pathlib.Path(f"/proc/{self.pid}/status").read_text()
+        return {name: int(re.search(rf"^{field}:\s+(\d+)", text, re.M).group(1)) * 1024
+                for name, field in (("resident", "VmRSS"), ("resident_most", "VmHWM"))}
 
     def started(self):
         """Unix time of its start, to a hundredth of a second."""
@@ -43,7 +50,7 @@ class Agent:
         return time.time() - uptime + ticks / TICKS
 
     def wait_idle(self, quiet=1.0, most=120.0):
-        """Until it has computed nothing worth a tick in `quiet` seconds."""
+        """Until it has computed nothing worth a tick in `quiet` seconds; Busy where that never comes."""
         until, before = time.monotonic() + most, self.processor()
         while time.monotonic() < until:
             time.sleep(quiet)
@@ -51,6 +58,7 @@ class Agent:
             if now - before <= 0.02 * quiet:
                 return
             before = now
+        raise Busy(f"{self.name} still computes after {most:g} s")
 
     def spent(self):
         return Spent(self)
@@ -64,7 +72,7 @@ class Spent:
 
     def fields(self):
         processor, calls = self.agent.processor() - self.before, self.agent.calls()
-        found = {"processor": round(processor, 6), "resident": self.agent.resident()}
+        found = {"processor": round(processor, 6)} | self.agent.memory()
         return found if calls is None or self.calls is None else found | {"calls": calls - self.calls}
 
 

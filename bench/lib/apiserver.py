@@ -3,17 +3,15 @@ that the server has sent to everybody, and the server's processor time. Runs in 
 without any agent (PEER=nobody) say what of it is not the agent's."""
 
 import json
-import os
 import pathlib
 import re
+import statistics
 import subprocess
 import time
 
 import changes
 import kube
-import objects
 
-TICKS = os.sysconf("SC_CLK_TCK")
 RULES = """table inet bench {{
     counter to {{}}
     counter from {{}}
@@ -28,8 +26,8 @@ def count(node):
 
 
 class Server:
-    def __init__(self, pid):
-        self.pid, self.api = pid, kube.Api()
+    def __init__(self, cgroup):
+        self.cgroup, self.api = pathlib.Path(cgroup), kube.Api()
 
     def counters(self):
         found = json.loads(subprocess.run(["nft", "-j", "list", "counters"], capture_output=True, text=True, check=True).stdout)
@@ -42,33 +40,62 @@ class Server:
         return int(sum(float(value) for labels, value in found if re.search(r'="(services|endpointslices|Service|EndpointSlice)"', labels)))
 
     def processor(self):
-        fields = pathlib.Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return sum(map(int, fields[11:13])) / TICKS
+        return int(re.search(r"^usage_usec (\d+)", (self.cgroup / "cpu.stat").read_text(), re.M).group(1)) / 1e6
 
     def figures(self):
         counters = self.counters()
-        return {"to_server": counters["to"], "from_server": counters["from"], "events": self.events(), "processor": self.processor()}
+        return {"to_server": counters["to"], "from_server": counters["from"], "events": self.events(), "processor": self.processor(),
+                "span": time.monotonic()}
 
 
 def difference(after, before):
-    return {key: round(after[key] - before[key], 3) for key in after}
+    return {key: round(after[key] - before[key], 6) for key in after}
 
 
-class Patches(changes.Changes):
-    """The changes alone, without an agent to look at."""
-
-    def __init__(self, size):  # pylint: disable=super-init-not-called
-        self.size, self.api, self.fresh = objects.Size(size), kube.Api(), objects.Fresh()
-
-    def run(self, count_, rate):
-        begin = time.time()
-        for at in range(count_):
-            time.sleep(max(0.0, begin + at / rate - time.time()))
-            self.replace(at * 7919, 1)
-
-
-def cost_of_changes(server, size, count_, rate):
-    patches, before = Patches(size), server.figures()
-    patches.run(count_, rate)
+def cost_of_changes(server, size, number, rate):
+    patches, before, begin = changes.Patches(size), server.figures(), time.time()
+    for at in range(number):
+        time.sleep(max(0.0, begin + at / rate - time.time()))
+        patches.replace(at * 7919, 1)
     time.sleep(3)
-    return {"what": f"{count_} changes", "size": size} | difference(server.figures(), before)
+    return {"what": f"{number} changes", "size": size} | difference(server.figures(), before)
+
+
+COUNTS = ("to_server", "from_server", "events")
+
+
+def rounds(records, **wanted):
+    return [record for record in records if "skipped" not in record and "extrapolated" not in record and
+            all(record.get(key) == value for key, value in wanted.items())]
+
+
+def beyond(one, nobody, field):
+    """The median of that figure with the agent, less the one without."""
+    return statistics.median(record[field] for record in one) - statistics.median(record[field] for record in nobody)
+
+
+def processor_beyond(one, nobody):
+    """The same of processor time, of equal spans; None where the rounds differ by more than the agent costs."""
+    rates = [record["processor"] / record["span"] for record in nobody]
+    costs = [record["processor"] - statistics.median(rates) * record["span"] for record in one]
+    noise = max(max(costs) - min(costs), (max(rates) - min(rates)) * statistics.median(record["span"] for record in one))
+    return statistics.median(costs) if statistics.median(costs) > noise else None
+
+
+def extrapolated(records, size, nodes, endpoints):
+    """What so many agents would cost, each as much as the one that was measured, less what the server spends without it. A start's cost
+    grows with the endpoints; a change's does not, whose slice holds as many."""
+    held = size.services * size.endpoints
+    for what in dict.fromkeys(record["what"] for record in rounds(records, part="cost", size=size.text)):
+        wanted = {"part": "cost", "size": size.text, "what": what}
+        nobody, factor = rounds(records, peer="nobody", **wanted), nodes * (endpoints / held if what == "start" else 1)
+        for peer in ("nftables", "sluice"):
+            one = rounds(records, peer=peer, **wanted)
+            if not one or not nobody:
+                continue
+            found, processor = {key: round(beyond(one, nobody, key) * factor) for key in COUNTS}, processor_beyond(one, nobody)
+            if processor is None:
+                yield {"part": f"cost, extrapolated, processor time, {peer}, {what}", "skipped": "an agent's share is less than the rounds differ by"}
+            else:
+                found["processor"] = round(processor * factor, 3)
+            yield wanted | {"peer": peer, "extrapolated": True, "nodes": nodes, "endpoints": endpoints} | found

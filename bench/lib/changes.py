@@ -10,8 +10,10 @@ import statistics
 import time
 
 import agents
+import book
 import kube
 import objects
+import steady
 
 SMALL = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
@@ -35,61 +37,98 @@ class Seen:
         return sum(who == "-" for _, who in self.lines(since))
 
 
-class Changes:
-    def __init__(self, size, netns, seen):
-        self.size, self.agent = objects.Size(size), agents.Agent()
-        self.metrics, self.seen = agents.Elsewhere(netns), Seen(seen)
-        self.api, self.fresh = kube.Api(), objects.Fresh()
+class Missed(Exception):
+    """A change did not take effect."""
 
-    def patch(self, service, number, changes):
+
+class Patches:
+    """The changes alone, without an agent to look at."""
+
+    def __init__(self, size):
+        self.size, self.api, self.fresh = objects.Size(size), kube.Api(), objects.Fresh()
+
+    def patch(self, service, number, addresses):
+        """New addresses, by index, in that slice of a service."""
         path = kube.path_of("EndpointSlice", "default", f"load-{service}-{number}")
-        body = [{"op": "replace", "path": place, "value": value} for place, value in changes]
+        body = [{"op": "replace", "path": f"/endpoints/{index}/addresses/0", "value": address} for index, address in addresses.items()]
         self.api.ask("PATCH", path, json.dumps(body), "application/json-patch+json", SMALL)
 
     def replace(self, number, index=0):
         """One endpoint of the number-th slice of all; returns its new address."""
         address = self.fresh.next()
-        self.patch(*self.size.slice(number), [(f"/endpoints/{index}/addresses/0", address)])
+        self.patch(*self.size.slice(number), {index: address})
         return address
 
     def replace_slice(self):
         """All endpoints of the slice that the client sees one of."""
         service, number = self.size.slice(0)
-        addresses = [self.fresh.next() for _ in range(self.size.held(number))]
-        self.patch(service, number, [(f"/endpoints/{index}/addresses/0", address) for index, address in enumerate(addresses)])
+        addresses = {index: self.fresh.next() for index in range(self.size.held(number))}
+        self.patch(service, number, addresses)
         return addresses[0]
 
-    def one(self, what, change):
-        """One change, from the request to when it had its effect."""
-        spent, sent = self.agent.spent(), time.time()
-        address = change()
-        answered = time.time() - sent
-        time.sleep(1)
-        self.agent.wait_idle()
-        seconds, seen = self.metrics.last_sync() - sent, self.seen.first(sent, address)
-        if seconds <= 0 or seen is None:
-            raise SystemExit(f"{self.agent.name} did not take the change in")
-        return {"what": what, "answered": round(answered, 5), "seconds": round(seconds, 5), "seen": round(seen - sent, 5), "failed": self.seen.failures(sent)} | spent.fields()
 
-    def rolling(self, count, rate):
-        """`count` endpoints replaced one by one at that rate, all over the slices; once a second the one that the client sees."""
-        spent, begin, sent, before = self.agent.spent(), time.time(), [], self.metrics.read(agents.changes)
+class Changes(Patches):
+    def __init__(self, size, netns, seen, path):
+        super().__init__(size)
+        self.agent, self.metrics, self.seen = agents.Agent(), agents.Elsewhere(netns), Seen(seen)
+        self.book, self.netns = book.Book(self.size, path), netns
+
+    def patch(self, service, number, addresses):
+        sent = time.time()
+        super().patch(service, number, addresses)
+        if service == 0:
+            self.book.replaced(number, addresses, sent)
+
+    def traffic(self):
+        return steady.Steady(self.netns, self.agent.cgroup.parent)
+
+    def wrong(self, begin, found, lag):
+        """What went wrong for the client and on the node since then, where the agent may be that far behind."""
+        seen = [who for _, who in self.seen.lines(begin) if who != "-"]
+        return {"asked": found["asked"], "failed": self.seen.failures(begin) + found["failed"], "reset": found["reset"],
+                "misrouted": self.book.misrouted(found["answers"], found["last"], lag + 1) + self.book.not_the_clients(seen)}
+
+    def one(self, change):
+        """One change, from the request to when it had its effect."""
+        with self.traffic() as traffic:
+            spent, sent = self.agent.spent(), time.time()
+            address = change()
+            answered = time.time() - sent
+            time.sleep(1)
+            self.agent.wait_idle()
+            costs = spent.fields()
+            seconds, seen = self.metrics.last_sync() - sent, self.seen.first(sent, address)
+            if seconds <= 0 or seen is None:
+                raise Missed(f"{self.agent.name} did not take the change in")
+            wrong = self.wrong(sent, traffic.end(), max(seconds, seen - sent))
+        return {"answered": round(answered, 5), "seconds": round(seconds, 5), "seen": round(seen - sent, 5)} | wrong | costs
+
+    def replace_many(self, count, rate):
+        """`count` endpoints one by one at that rate, all over the slices, and once a second the one that the client sees: when and to what."""
+        begin, sent, others = time.time(), [], max(1, self.size.slices - 1)
         for at in range(count):
             time.sleep(max(0.0, begin + at / rate - time.time()))
             if at % rate == 0:
                 sent.append((time.time(), self.replace(0)))
             else:
-                number = 1 + at * 7919 % max(1, self.size.slices - 1)
-                index = at // max(1, self.size.slices - 1) % self.size.held(self.size.slice(number)[1])
+                number = 1 + at * 7919 % others
+                index = at // others % self.size.held(self.size.slice(number)[1])
                 # The client's own changes by the line above alone.
                 self.replace(number, max(index, 1) if number % self.size.slices == 0 else index)
-        end = time.time()
-        time.sleep(1)
-        self.agent.wait_idle()
-        lags = self.lags(sent)
-        return {"what": f"{count} endpoints at {rate}/s", "seconds": round(max(0.0, self.metrics.last_sync() - end), 5),
-                "seen": round(statistics.median(lags), 5), "seen_most": round(max(lags), 5), "failed": self.seen.failures(begin),
-                "rate": round(count / (end - begin), 2)} | agents.shares(before, self.metrics.read(agents.changes)) | spent.fields()
+        return sent
+
+    def rolling(self, count, rate):
+        with self.traffic() as traffic:
+            spent, begin, before = self.agent.spent(), time.time(), self.metrics.read(agents.changes)
+            sent = self.replace_many(count, rate)
+            end = time.time()
+            time.sleep(1)
+            self.agent.wait_idle()
+            costs, lags = spent.fields(), self.lags(sent)
+            behind = max(0.0, self.metrics.last_sync() - end)
+            wrong = self.wrong(begin, traffic.end(), max(behind, *lags))
+        return {"seconds": round(behind, 5), "seen": round(statistics.median(lags), 5), "seen_most": round(max(lags), 5),
+                "rate": round(count / (end - begin), 2)} | wrong | agents.shares(before, self.metrics.read(agents.changes)) | costs
 
     def lags(self, sent):
         """Of each of the client's changes, until it or a later one was seen: an agent that is behind leaves some out."""
@@ -101,7 +140,7 @@ class Changes:
                 when[at] = time_seen
                 at -= 1
         if when[-1] is None:
-            raise SystemExit(f"{self.agent.name} did not take the last change in")
+            raise Missed(f"{self.agent.name} did not take the last change in")
         return [seen - begun for seen, (begun, _) in zip(when, sent)]
 
 
@@ -109,8 +148,6 @@ def start(size, seen):
     """In the agent's network namespace, when all is programmed."""
     agent = agents.Agent()
     begun, found = agent.started(), Seen(seen)
-    first = found.first(begun - 0.01)
-    calls = agent.calls()
-    return {"what": "start", "size": size, "seconds": round(agents.last_sync() - begun, 4), "processor": agent.processor(),
-            "resident": agent.resident()} | ({} if first is None else {"seen": round(first - begun, 4)}) | (
-                {} if calls is None else {"calls": calls})
+    first, calls = found.first(begun - 0.01), agent.calls()
+    return ({"what": "start", "size": size, "seconds": round(agents.last_sync() - begun, 4), "processor": agent.processor()} | agent.memory() |
+            ({} if first is None else {"seen": round(first - begun, 4)}) | ({} if calls is None else {"calls": calls}))

@@ -2,127 +2,249 @@
 # the API server. Sourced by bench/lib/parts.
 # shellcheck shell=bash
 
-# ---- One NodePort service with 100,000 endpoints, as published at KubeCon EU 2020. ----
+# OUT is a directory with a file for each peer that is not tried again.
+ROUND=1 OUT=''
+export ROUND BENCH_CONNECT=$BUILD_ROOT/bench/bench_connect
 
-# load WHO URL REQUESTS LABEL: one run of hey, every request on its own connection.
-load() {
-	: >"$LAB_DIR/hits"
-	sleep 1
-	lab_in "$1" hey -n "$3" -c 8 -t 20 -disable-keepalive -o csv "$2" >"$LAB_DIR/hey.csv" 2>"$LAB_DIR/hey.err" ||
-		die "hey fails: $(cat "$LAB_DIR/hey.err")"
-	sleep 2 # until the server has written its log
-	python3 "$SLUICE_ROOT/bench/lib/measure.py" load "$4" "$3" "$ENDPOINTS" "$LAB_DIR/hey.csv" "$LAB_DIR/hits" | keep
+# apart PART COMMAND...: in a shell of its own, so that its end is only PART's, and a failure of the whole. Not to be called where
+# bash ignores errors (after `if`, before `||`): the command would ignore them too.
+apart() {
+	local code=0 why
+	why=$(mktemp)
+	(
+		trap 'cluster_down 2>/dev/null' EXIT
+		"${@:2}"
+	) 2>"$why" &
+	wait $! || code=$?
+	cat "$why" >&2
+	((code == 0)) || broken "$1" "ended with an error: $(last_words "$why")"
+	rm -f "$why"
 }
 
-part_workload() {
+# kept PART COMMAND...: keeps the records that COMMAND writes; where it fails, PART is skipped with its last words.
+kept() {
+	"${@:2}" 2>"$LAB_DIR/why" | keep && return 0
+	broken "$1" "$(last_words "$LAB_DIR/why")"
+	return 1
+}
+
+# peer_stays_out PEER PART: PEER was started and did not get ready; it is not tried again.
+peer_stays_out() {
+	not_ready "$2"
+	touch "$OUT/$1"
+}
+
+# ---- One NodePort service with many endpoints, as published at KubeCon EU 2020. ----
+
+# load WHO URL LABEL: one run of hey, every request on its own connection.
+load() {
 	# hey gives each of its clients the same number, rounded down.
-	local round requests=$((REQUESTS / 80 * 80))
+	local requests=$((REQUESTS / 80 * 80))
+	sleep 1.5 # until the server has written what came before
+	: >"$LAB_DIR/hits"
+	if ! lab_in "$1" hey -n "$requests" -c 8 -t 20 -disable-keepalive -o csv "$2" >"$LAB_DIR/hey.csv" 2>"$LAB_DIR/hey.err"; then
+		broken "workload $WORKLOAD $3" "hey fails: $(last_words "$LAB_DIR/hey.err")"
+		return 0
+	fi
+	lab_wait 5 hits_written "$requests" || true # what is missing is counted
+	kept "workload $WORKLOAD $3" python3 "$SLUICE_ROOT/bench/lib/measure.py" hits "$3" "$requests" "$WORKLOAD" \
+		"$LAB_DIR/hey.csv" "$LAB_DIR/hits" || true
+}
+
+hits_written() { (($(wc -l <"$LAB_DIR/hits") >= $1)); }
+
+# workload_of PEER: loads it by each of its paths.
+workload_of() {
+	local url="http://$NODE_ADDRESS:$BENCH_PORT/"
+	[[ ! -e $OUT/$1 ]] || return 0
+	if ! peer_starts "$1"; then
+		peer_stays_out "$1" "workload $WORKLOAD $1"
+		return 0
+	fi
+	kept "rules $WORKLOAD $1" on_node rules "$WORKLOAD" "$(peer_rules)" || true
+	case $1 in
+	sluice)
+		load client "$url" "client sluice tc"
+		load node "$url" "node sluice socket"
+		;;
+	sluice-xdp) load client "$url" "client sluice xdp" ;;
+	*) load client "$url" "client kube-proxy $1" ;;
+	esac
+	peer_ends
+}
+
+# workload_up ENDPOINTS: the service, and the server behind it.
+workload_up() {
+	WORKLOAD=$1
 	bench_cluster
-	measure fill "1x$ENDPOINTS" "$BENCH_PORT" Cluster
+	measure fill "1x$1" "$BENCH_PORT" Cluster
 	fast_links
 	quiet_server
 	server_starts
-	for ((round = 1; round <= ROUNDS; round++)); do
-		load client http://10.128.0.1/ "$requests" "client direct"
-		load node http://10.128.0.1/ "$requests" "node direct"
-		peer_starts nftables || die "kube-proxy (nftables) does not get ready"
-		load client "http://$NODE_ADDRESS:$BENCH_PORT/" "$requests" "client kube-proxy nftables"
-		peer_ends
-		peer_starts sluice || die "sluice does not get ready"
-		load client "http://$NODE_ADDRESS:$BENCH_PORT/" "$requests" "client sluice tc"
-		load node "http://$NODE_ADDRESS:$BENCH_PORT/" "$requests" "node sluice socket"
-		peer_ends
-		peer_starts sluice-xdp || die "sluice (XDP) does not get ready"
-		load client "http://$NODE_ADDRESS:$BENCH_PORT/" "$requests" "client sluice xdp"
-		peer_ends
+	iptables_tools
+}
+
+workload_at() {
+	local peer
+	workload_up "$1"
+	for ((ROUND = 1; ROUND <= ROUNDS; ROUND++)); do
+		load client http://10.128.0.1/ "client direct"
+		load node http://10.128.0.1/ "node direct"
+		for peer in nftables sluice sluice-xdp iptables; do workload_of "$peer"; done
 	done
-	# Ten times slower, and no peer for anything but the published figures.
-	if peer_starts iptables; then
-		load client "http://$NODE_ADDRESS:$BENCH_PORT/" $((requests / 10)) "client kube-proxy iptables"
-		peer_ends
-	else
-		not_ready "workload iptables"
+}
+
+# workload_small: of kube-proxy's iptables mode, so that there is a figure of it at all.
+workload_small() {
+	workload_up "$IPTABLES_ENDPOINTS"
+	for ((ROUND = 1; ROUND <= ROUNDS; ROUND++)); do workload_of iptables; done
+}
+
+part_workload() {
+	local endpoints
+	OUT=$(mktemp -d)
+	for endpoints in $WORKLOADS; do apart "workload $endpoints" workload_at "$endpoints"; done
+	if [[ -e $OUT/iptables ]]; then
+		rm "$OUT/iptables"
+		apart "workload $IPTABLES_ENDPOINTS iptables" workload_small
 	fi
-	cluster_down
 }
 
 # ---- What a start and a change cost. ----
 
 # client_watches: from now on $SEEN says who answers the client at the node port, and since when.
 client_watches() {
-	SEEN=$LAB_DIR/seen
-	serving answer 80
-	lab_start client seen "$BENCH/bench_connect" watch "$NODE_ADDRESS" "$BENCH_PORT"
+	: >"$SEEN"
+	lab_start client seen "$BENCH_CONNECT" watch "$NODE_ADDRESS" "$BENCH_PORT"
+	WATCH=$LAB_STARTED
 }
 
 # updates_of PEER SIZE ROLLING: a start, some changes, and where ROLLING is not 0 a rolling update of so many endpoints.
 updates_of() {
+	local part="updates $2 $1" rate=$STEADY
 	local -a room=()
 	# The defaults have room for 262,144 endpoints, and each change needs a second extent for a moment.
 	((${2#*x} <= 200000)) || room=(--max-backends 1400000 --max-slots 4194304)
 	[[ $1 == sluice ]] || room=()
-	if ! peer_starts "$1" "${room[@]}"; then
-		not_ready "updates $2 $1"
-		return 0
+	[[ $1 != iptables ]] || rate=$STEADY_IPTABLES
+	[[ ! -e $OUT/$1 ]] || return 0
+	client_watches
+	if peer_starts "$1" "${room[@]}"; then
+		kept "$part start" on_node start "$2" "$SEEN" || true
+		STEADY=$rate kept "$part" measure changes "$2" "/run/netns/$LAB-node" "$SEEN" "$LAB_DIR/book" "$CHANGES" "$SLICES" "$3" "$RATE" || true
+		peer_ends
+	else
+		peer_stays_out "$1" "$part"
 	fi
-	on_node start "$2" "$SEEN" | keep
-	measure changes "$2" "/run/netns/$LAB-node" "$SEEN" "$CHANGES" "$SLICES" "$3" "$RATE" | keep
-	peer_ends
+	lab_stop "$WATCH" KILL || true
 }
 
-# updates_at SIZE ROUNDS ROLLING PEER...: the peers in turn; the rolling update in the first round alone.
+# updates_at SIZE ROLLING PEER...: the peers in turn; the rolling update in the first round alone.
 updates_at() {
-	local round peer rolling=$3
+	local peer rolling=$2
+	OUT=$(mktemp -d)
 	bench_cluster
+	SEEN=$LAB_DIR/seen
 	measure fill "$1" "$BENCH_PORT" Local
-	client_watches
-	for ((round = 1; round <= $2; round++)); do
-		for peer in "${@:4}"; do updates_of "$peer" "$1" "$rolling"; done
+	serving answer 80
+	[[ " $* " != *" iptables "* ]] || iptables_tools
+	for ((ROUND = 1; ROUND <= ROUNDS; ROUND++)); do
+		for peer in "${@:3}"; do
+			((ROUND <= $(rounds_of "$1" "$peer"))) || continue
+			updates_of "$peer" "$1" "$rolling"
+		done
 		rolling=0
 	done
-	cluster_down
+}
+
+# rounds_of SIZE PEER: as many as there are, or as what takes long may have.
+rounds_of() {
+	if ((${1%x*} <= 10000 && ${1#*x} <= 200000)) && [[ $2 != iptables ]]; then echo "$ROUNDS"; else echo "$SLOW_ROUNDS"; fi
+}
+
+# updates_peers SIZE: who is measured at that size; who is not, with the reason.
+updates_peers() {
+	UPDATES_PEERS=(sluice)
+	if ((${1#*x} > 200000)); then
+		skipped "updates $1 nftables" "Sluice alone at this size"
+	else
+		UPDATES_PEERS=(nftables sluice)
+	fi
+	if [[ " ${SIZES_IPTABLES:-} " == *" $1 "* ]]; then
+		UPDATES_PEERS+=(iptables)
+	else
+		skipped "updates $1 iptables" "only at SIZES_IPTABLES (${SIZES_IPTABLES:-none})"
+	fi
+}
+
+# calls_countable: whether the kernel lets system calls be counted.
+calls_countable() {
+	local group why
+	group=$(cgroup_root)/bench-calls
+	why=$(mktemp)
+	mkdir "$group"
+	"$BENCH_SYSCALLS" begin "$group" "$PEER_CALLS" >"$why" 2>&1 || {
+		skipped "updates, system calls" "$(last_words "$why")"
+		PEER_CALLS=''
+	}
+	rm -rf /sys/fs/bpf/bench-calls "$why"
+	rmdir "$group"
 }
 
 part_updates() {
-	local size first=yes
+	local size rolling=$ROLLING
 	PEER_CALLS=/sys/fs/bpf/bench-calls
+	calls_countable
 	for size in $SIZES; do
-		case $size in
-		*x1000000) ! enough 10 "updates $size" || updates_at "$size" 1 "$ROLLING_ELSEWHERE" sluice ;;
-		*)
-			if [[ $first == yes ]]; then
-				updates_at "$size" "$ROUNDS" "$ROLLING" nftables sluice
-			else
-				updates_at "$size" 1 "$ROLLING_ELSEWHERE" nftables sluice
-			fi
-			first=no
-			;;
-		esac
+		if ((${size#*x} <= 200000)) || enough 10 "updates $size"; then
+			updates_peers "$size"
+			apart "updates $size" updates_at "$size" "$rolling" "${UPDATES_PEERS[@]}"
+		fi
+		rolling=$ROLLING_ELSEWHERE
 	done
-	# Each of its synchronisations takes seconds, so a rolling update would never end.
-	[[ -z ${SIZES_IPTABLES:-} ]] || for size in $SIZES_IPTABLES; do updates_at "$size" 1 0 iptables; done
 	PEER_CALLS=''
 }
 
 # ---- What one agent costs the API server. ----
 
-part_cost() {
+# api_cgroup: the API server's own, whose processor time is counted in microseconds; outside of what an agent attaches to.
+api_cgroup() {
+	API_CGROUP=$(cgroup_root)/bench-api
+	mkdir -p "$API_CGROUP"
+	echo "$CLUSTER_API" >"$API_CGROUP/cgroup.procs"
+}
+
+# cost_of PEER: its start and some changes; nobody says what of it is not the agent's.
+cost_of() {
+	local part="cost 1x$ENDPOINTS $1"
+	[[ ! -e $OUT/$1 ]] || return 0
+	measure server "$API_CGROUP" >"$LAB_DIR/before"
+	if [[ $1 == nobody ]]; then
+		PEER=nobody
+		export PEER
+		sleep 5
+	elif ! peer_starts "$1"; then
+		peer_stays_out "$1" "$part"
+		return 0
+	fi
+	kept "$part start" measure served "$API_CGROUP" "1x$ENDPOINTS" "$LAB_DIR/before" || true
+	kept "$part changes" measure cost "$API_CGROUP" "1x$ENDPOINTS" "$COST_CHANGES" 30 || true
+	[[ $1 == nobody ]] || peer_ends
+}
+
+cost_at() {
 	local peer
 	bench_cluster
 	measure fill "1x$ENDPOINTS" "$BENCH_PORT" Cluster
 	measure count "$NODE_ADDRESS"
-	for peer in nobody nftables sluice; do
-		export PEER=$peer
-		measure server "$CLUSTER_API" >"$LAB_DIR/before"
-		if [[ $peer == nobody ]]; then
-			sleep 5
-		elif ! peer_starts "$peer"; then
-			not_ready "cost $peer"
-			continue
-		fi
-		measure served "$CLUSTER_API" "1x$ENDPOINTS" "$LAB_DIR/before" | keep
-		measure cost "$CLUSTER_API" "1x$ENDPOINTS" "$COST_CHANGES" 30 | keep
-		[[ $peer == nobody ]] || peer_ends
+	api_cgroup
+	for ((ROUND = 1; ROUND <= ROUNDS; ROUND++)); do
+		for peer in nobody nftables sluice; do cost_of "$peer"; done
 	done
-	cluster_down
+	kept "cost, extrapolated" measure extrapolate "$RECORDS" "1x$ENDPOINTS" "$NODES" "$NODES_ENDPOINTS" || true
+}
+
+part_cost() {
+	OUT=$(mktemp -d)
+	apart cost cost_at
 }

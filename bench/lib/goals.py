@@ -1,18 +1,25 @@
-"""The figures to reach, each a ratio of what one run of bench/run has measured."""
+"""The figures to reach, each a ratio of what bench/run has measured: of two medians, with the least and the most that single rounds gave."""
 
 import dataclasses
 import statistics
+
+import results
 
 
 @dataclasses.dataclass
 class Found:
     value: float
-    text: str
+    rounds: list  # the ratio within each round that has both
+    endpoints: int | None  # at how many it was measured, where that says anything
+
+    def text(self):
+        spread = f" ({min(self.rounds):.3g}–{max(self.rounds):.3g})" if len(self.rounds) > 1 else ""
+        return f"{self.value:.3g}{spread}" + ("" if self.endpoints is None else f" at {self.endpoints:,} endpoints")
 
 
-def values(records, part, field, where):
-    return [record[field] for record in records
-            if record["part"] == part and field in record and all(record.get(key) == value for key, value in where.items())]
+def medians(records, field, *names):
+    """Of that field, by the values of these fields."""
+    return {key: statistics.median(results.column(group, field)) for key, group in results.grouped(records, *names).items()}
 
 
 @dataclasses.dataclass
@@ -26,11 +33,27 @@ class Goal:
     sign: str = "≥"
 
     def found(self, records):
-        over, under = (values(records, self.part, self.field, where) for where in (self.over, self.under))
-        if not over or not under or statistics.median(under) <= 0:
+        """None where one of the two was not measured. Of several numbers of endpoints the largest counts that both were measured at."""
+        over, under = (self.matching(records, where) for where in (self.over, self.under))
+        at = None
+        if "endpoints" not in self.over:
+            common = {record.get("endpoints") for record in over} & {record.get("endpoints") for record in under}
+            at = max(common, key=lambda size: size or 0, default=None)
+            over, under = ([record for record in side if record.get("endpoints") == at] for side in (over, under))
+        if not over or not under or statistics.median(results.column(under, self.field)) <= 0:
             return None
-        value = statistics.median(over) / statistics.median(under)
-        return Found(value, f"{value:.3g}")
+        value = statistics.median(results.column(over, self.field)) / statistics.median(results.column(under, self.field))
+        return Found(value, self.ratios(over, under), at)
+
+    def matching(self, records, where):
+        return [record for record in results.of(records, self.part)
+                if record.get(self.field) is not None and all(record.get(key) == value for key, value in where.items())]
+
+    def ratios(self, over, under):
+        """Within each round, where records have one."""
+        above, below = ({key: value for key, value in medians(side, self.field, "run", "round").items() if key[1] is not None}
+                        for side in (over, under))
+        return [above[key] / below[key] for key in above if below.get(key, 0) > 0]
 
     def reached(self, value):
         return value >= self.wanted if self.sign == "≥" else value <= self.wanted
@@ -63,4 +86,6 @@ GOALS = [
          {"from": "node", "endpoints": 1000000}, {"from": "node", "endpoints": 10}, 1.1, "≤"),
     Goal("the same from outside, by tc", "growth", "connect_p50",
          {"from": "client", "endpoints": 1000000}, {"from": "client", "endpoints": 10}, 1.1, "≤"),
+    Goal("the same from outside, by XDP", "growth", "connect_p50",
+         {"from": "client-xdp", "endpoints": 1000000}, {"from": "client-xdp", "endpoints": 10}, 1.1, "≤"),
 ]

@@ -7,27 +7,30 @@ usage: measure.py record PART KEY=VALUE...
        measure.py manifests DIRECTORY ENDPOINTS...     the same as files: one service for each number, with TCP and UDP
        measure.py programmed SECONDS           waits until the agent has programmed all, and is idle
        measure.py start SIZE SEEN              what its start took
-       measure.py changes SIZE NETNS SEEN ENDPOINTS SLICES ROLLING RATE      what so many changes took
+       measure.py rules ENDPOINTS LINES        the agent's rules after its start
+       measure.py changes SIZE NETNS SEEN BOOK ENDPOINTS SLICES ROLLING RATE      what so many changes took
        measure.py count NODE                   counts bytes between that address and the API server from here on
-       measure.py server PID                   what the API server has spent so far
-       measure.py served PID SIZE FILE         what it has spent since that was written to FILE, on an agent's start
-       measure.py cost PID SIZE COUNT RATE     what it spends on so many changes
-       measure.py load LABEL REQUESTS ENDPOINTS CSV HITS       what hey and the server wrote
-Times are seconds, memory is bytes. SEEN is what `bench_connect watch` writes."""
+       measure.py server CGROUP                what the API server has spent so far
+       measure.py served CGROUP SIZE FILE      what it has spent since that was written to FILE, on an agent's start
+       measure.py cost CGROUP SIZE COUNT RATE  what it spends on so many changes
+       measure.py extrapolate RECORDS SIZE NODES ENDPOINTS     what so many agents would cost it, each as much as the measured one
+       measure.py hits LABEL REQUESTS ENDPOINTS CSV HITS       what hey and the server wrote
+Times are seconds, memory is bytes. SEEN is what `bench_connect watch` writes, BOOK a file of book.py. In the
+environment PEER is who is measured, ROUND the number of the round."""
 
-import collections
-import csv
 import json
-import math
 import os
 import pathlib
-import statistics
 import sys
 import time
 
 
 def emit(**fields):
     print(json.dumps(fields), flush=True)
+
+
+def emit_round(part, **fields):
+    emit(part=part, **fields, round=int(os.environ["ROUND"]))
 
 
 def value_of(text):
@@ -79,37 +82,50 @@ def programmed(words):
     while time.monotonic() < until:
         time.sleep(0.25)
         if not agent.alive():
-            sys.exit("the agent has ended")
+            sys.exit("it has ended")
         try:
             if agents.last_sync() > 0:
                 agent.wait_idle()
                 return
         except OSError:
             pass
-    sys.exit("nothing was programmed in time")
+        except agents.Busy as error:
+            sys.exit(str(error))
+    sys.exit(f"nothing was programmed within {words[0]} s")
 
 
 def start(words):
     import changes as work
-    emit(part="updates", peer=os.environ["PEER"], **work.start(*words))
+    emit_round("updates", peer=os.environ["PEER"], **work.start(*words))
+
+
+def rules(words):
+    import agents
+    agent = agents.Agent()
+    emit_round("rules", peer=agent.name, endpoints=int(words[0]), lines=int(words[1]), start=round(agents.last_sync() - agent.started(), 4))
 
 
 def changes(words):
     """Runs beside the API server; the agent's metrics are read in its own network namespace."""
+    import agents
     import changes as work
-    size, netns, seen, *numbers = words
+    size, netns, seen, book, *numbers = words
     endpoints, slices, rolling, rate = map(int, numbers)
-    made = work.Changes(size, netns, seen)
+    made = work.Changes(size, netns, seen, book)
 
-    def tell(found):
-        emit(part="updates", peer=made.agent.name, size=size, **found)
+    def tell(what, measured):
+        """One that fails is not in the way of the next."""
+        try:
+            emit_round("updates", peer=made.agent.name, size=size, what=what, **measured())
+        except (work.Missed, agents.Busy) as error:
+            emit(part=f"updates {size} {made.agent.name} {what}", skipped=str(error))
 
     for _ in range(endpoints):
-        tell(made.one("one endpoint", lambda: made.replace(0)))
+        tell("one endpoint", lambda: made.one(lambda: made.replace(0)))
     for _ in range(slices):
-        tell(made.one("one slice", made.replace_slice))
+        tell("one slice", lambda: made.one(made.replace_slice))
     if rolling:
-        tell(made.rolling(rolling, rate))
+        tell(f"{rolling} endpoints at {rate}/s", lambda: made.rolling(rolling, rate))
 
 
 def count(words):
@@ -124,48 +140,29 @@ def server(words):
 
 def served(words):
     import apiserver
-    pid, size, before = words
-    found = apiserver.difference(apiserver.Server(pid).figures(), json.loads(pathlib.Path(before).read_text(encoding="ascii")))
-    emit(part="cost", peer=os.environ["PEER"], what="start", size=size, **found)
+    cgroup, size, before = words
+    found = apiserver.difference(apiserver.Server(cgroup).figures(), json.loads(pathlib.Path(before).read_text(encoding="ascii")))
+    emit_round("cost", peer=os.environ["PEER"], what="start", size=size, **found)
 
 
 def cost(words):
     import apiserver
-    pid, size, number, rate = words
-    emit(part="cost", peer=os.environ["PEER"], **apiserver.cost_of_changes(apiserver.Server(pid), size, int(number), float(rate)))
+    cgroup, size, number, rate = words
+    emit_round("cost", peer=os.environ["PEER"], **apiserver.cost_of_changes(apiserver.Server(cgroup), size, int(number), float(rate)))
 
 
-# ---- Load ----
-
-def percentile(values, share):
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, math.ceil(share * len(ordered)) - 1)]
-
-
-def chi_square(hits, endpoints, requests):
-    """How far the hits are from even, in standard deviations of what chance does (the statistic's normal approximation)."""
-    expected = requests / endpoints
-    statistic = sum((count - expected) ** 2 / expected for count in hits.values()) + (endpoints - len(hits)) * expected
-    return (statistic - (endpoints - 1)) / math.sqrt(2 * (endpoints - 1))
+def extrapolate(words):
+    import apiserver
+    import objects
+    records = [json.loads(line) for line in pathlib.Path(words[0]).read_text(encoding="utf-8").splitlines()]
+    for found in apiserver.extrapolated(records, objects.Size(words[1]), int(words[2]), int(words[3])):
+        emit(**found)
 
 
-def load(words):
-    label, requests, endpoints = words[0], int(words[1]), int(words[2])
-    with open(words[3], encoding="ascii") as lines:
-        rows = [row for row in csv.DictReader(lines) if row["status-code"]]
-    wrong = sum(row["status-code"] != "200" for row in rows) + requests - len(rows)
-    connect = [float(row["DNS+dialup"]) for row in rows]
-    response = [float(row["response-time"]) for row in rows]
-    seconds = max(float(row["offset"]) + float(row["response-time"]) for row in rows)
-    hits = collections.Counter(pathlib.Path(words[4]).read_text(encoding="ascii").split())
-    fields = {"part": "workload", "label": label, "requests": requests, "failed": wrong, "per_second": len(rows) / seconds,
-              "connect_mean": statistics.fmean(connect), "connect_p99": percentile(connect, 0.99),
-              "response_mean": statistics.fmean(response), "response_p99": percentile(response, 0.99),
-              "endpoints_hit": len(hits)}
-    if "direct" not in label:
-        fields["deviation"] = chi_square(hits, endpoints, sum(hits.values()))
-    emit(**fields)
+def hits(words):
+    import hits as work
+    emit_round("workload", **work.load(words[0], int(words[1]), int(words[2]), *words[3:]))
 
 
-COMMANDS = (record, add, say, fill, manifests, programmed, start, changes, count, server, served, cost, load)
+COMMANDS = (record, add, say, fill, manifests, programmed, start, rules, changes, count, server, served, cost, extrapolate, hits)
 {command.__name__: command for command in COMMANDS}[sys.argv[1]](sys.argv[2:])

@@ -13,6 +13,8 @@ import uuid
 
 ETCD = "http://127.0.0.1:2379/v3/kv/txn"
 SLICE = 100
+# The pods of the published workload are 10 groups of 10,000: of each service, consecutive slices.
+GROUPS = 10
 FIRST_ENDPOINT = ipaddress.IPv4Address("10.128.0.0")
 FIRST_SERVICE = ipaddress.IPv4Address("10.96.16.0")
 # Of what one transaction of etcd takes, which is 128 operations and 1.5 MB.
@@ -32,6 +34,10 @@ class Size:
         """Service and slice of the number-th slice of all."""
         return divmod(number % self.slices, self.slices_each)
 
+    def group(self, number):
+        """Of that slice of a service, or of a small service the only one."""
+        return number * GROUPS // self.slices_each
+
     def held(self, number):
         """Endpoints in that slice of a service."""
         return min(SLICE, self.endpoints - number * SLICE)
@@ -40,6 +46,10 @@ class Size:
 def endpoint_address(service, index):
     """Distinct for all services, of which several have at most 64 endpoints each."""
     return str(FIRST_ENDPOINT + service * 64 + index)
+
+
+def number_of(address):
+    return int(ipaddress.IPv4Address(address))
 
 
 class Fresh:
@@ -69,9 +79,10 @@ def ports(key, protocols):
     return [{"name": protocol.lower(), key: 80, "protocol": protocol} for protocol in protocols]
 
 
-def slice_of(service, number, count, protocols=("TCP",)):
+def slice_of(service, number, count, group, protocols=("TCP",)):
+    labels = {"kubernetes.io/service-name": f"load-{service}", "group": f"group-{group}"}
     return {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
-            "metadata": meta(f"load-{service}-{number}", namespace="default", labels={"kubernetes.io/service-name": f"load-{service}"}),
+            "metadata": meta(f"load-{service}-{number}", namespace="default", labels=labels),
             "ports": ports("port", protocols),
             "endpoints": [endpoint(service, number * SLICE + index) for index in range(count)]}
 
@@ -112,14 +123,16 @@ def entries(size, first_service, protocols):
         yield entry(f"ipaddresses/{FIRST_SERVICE + service}", address_of(service))
         yield entry(f"services/specs/default/load-{service}", service_of(service, protocols))
     for service, number in itertools.product(range(size.services), range(size.slices_each)):
-        yield entry(f"endpointslices/default/load-{service}-{number}", slice_of(service, number, size.held(number), protocols))
+        made = slice_of(service, number, size.held(number), size.group(number), protocols)
+        yield entry(f"endpointslices/default/load-{service}-{number}", made)
 
 
 def documents(service, endpoints, protocols):
     """A service and its slices, each with the name of its file."""
+    size = Size(f"1x{endpoints}")
     yield f"service-{service}", service_of(service, protocols)
-    for number in range(math.ceil(endpoints / SLICE)):
-        yield f"slice-{service}-{number}", slice_of(service, number, min(SLICE, endpoints - number * SLICE), protocols)
+    for number in range(size.slices_each):
+        yield f"slice-{service}-{number}", slice_of(service, number, size.held(number), size.group(number), protocols)
 
 
 def write(batch):

@@ -6,7 +6,9 @@
 ENDPOINT_RANGE=10.128.0.0/9
 NODE_ADDRESS=10.0.0.10 BENCH_PORT=32301
 PEER='' PEER_PID='' PEER_LOG='' PEER_CGROUP='' PEER_CALLS=''
-PEERS=0
+PEERS=0 IPTABLES_BIN=''
+# shellcheck source=bench/lib/iptables.sh
+source "$SLUICE_ROOT/bench/lib/iptables.sh"
 export BENCH_SYSCALLS=$BUILD_ROOT/bench/bench_syscalls
 
 measure() { lab_in control env E2E_KUBE="$CLUSTER" PYTHONPATH="$E2E" python3 "$SLUICE_ROOT/bench/lib/measure.py" "$@"; }
@@ -37,7 +39,7 @@ server_starts() {
 		error_log $LAB_DIR/nginx.err;
 		events { worker_connections 8192; }
 		http {
-			log_format hit '\$server_addr';
+			log_format hit '\$server_addr \$remote_addr:\$remote_port';
 			access_log $LAB_DIR/hits hit buffer=64k flush=1s;
 			server { listen 80 backlog=8192; root $LAB_DIR/www; }
 		}
@@ -50,6 +52,7 @@ server_starts() {
 peer_run() {
 	PEER=$1 PEER_LOG=$LAB_DIR/peer-$1.log PEER_CGROUP=$LAB_CGROUP/node/peer-$((++PEERS))
 	mkdir "$PEER_CGROUP"
+	: >"$PEER_LOG"
 	if [[ -n $PEER_CALLS ]]; then
 		rm -rf "$PEER_CALLS"
 		"$BENCH_SYSCALLS" begin "$PEER_CGROUP" "$PEER_CALLS" || rm -rf "$PEER_CALLS"
@@ -78,7 +81,7 @@ peer_starts() {
 			healthzBindAddress: 127.0.0.1:10256
 			metricsBindAddress: 127.0.0.1:10249
 		YAML
-		peer_run "$1" "$PARTNERS/kube-proxy" --config "$CLUSTER/kube-proxy.conf"
+		peer_run "$1" env PATH="${IPTABLES_BIN:+$IPTABLES_BIN:}$PATH" "$PARTNERS/kube-proxy" --config "$CLUSTER/kube-proxy.conf"
 		;;
 	sluice | sluice-xdp)
 		[[ $1 == sluice ]] || xdp=native
@@ -86,19 +89,33 @@ peer_starts() {
 			--xdp "$xdp" --cgroup "$LAB_CGROUP" --pins "$LAB_PINS" --health 127.0.0.1:10256 --metrics 127.0.0.1:10249 "${@:2}"
 		;;
 	esac
-	on_node programmed "${PEER_PATIENCE:-180}" || {
-		tail -n 20 "$PEER_LOG"
-		return 1
-	}
+	on_node programmed "$PEER_PATIENCE" 2>"$LAB_DIR/peer-why"
+}
+
+# peer_rules: how many lines of rules the peer has now; Sluice has none.
+peer_rules() {
+	case $PEER in
+	iptables) lab_in node "$IPTABLES_BIN/iptables-save" | wc -l ;;
+	nftables) lab_in node nft list ruleset | wc -l ;;
+	*) echo 0 ;;
+	esac
+}
+
+# peer_killed: it and its children; an iptables-restore would go on.
+peer_killed() {
+	echo 1 >"$PEER_CGROUP/cgroup.kill"
+	lab_stop "$PEER_PID" KILL || true
+	lab_wait 60 grep -qx 'populated 0' "$PEER_CGROUP/cgroup.events" || die "$PEER does not end"
 }
 
 # peer_ends: and what it left in the kernel.
 peer_ends() {
-	lab_stop "$PEER_PID" KILL || true
+	peer_killed
 	case $PEER in
-	iptables | nftables)
-		lab_in node nft flush ruleset
-		lab_in node iptables-save | grep -q KUBE && die "kube-proxy's rules are still there"
+	nftables) lab_in node nft flush ruleset ;;
+	iptables)
+		if [[ $IPTABLES == legacy ]]; then iptables_empty; else lab_in node nft flush ruleset; fi
+		! lab_in node "$IPTABLES_BIN/iptables-save" | grep KUBE >/dev/null || die "kube-proxy's rules are still there"
 		;;
 	*) rm -rf "$LAB_PINS" ;;
 	esac
@@ -112,8 +129,28 @@ peer_ends() {
 # keep PART [KEY=VALUE...]: standard input's records, one JSON object a line, to the results and in words.
 keep() { tee -a "$RECORDS" | python3 "$SLUICE_ROOT/bench/lib/measure.py" say; }
 
-# not_ready PART: the peer that was started did not get ready; says so in the results.
+# last_words FILE: of a command that failed; not of bash, which tells of the processes that this killed.
+last_words() {
+	sed 's/\x1b\[[0-9;]*m//g' "$1" | awk 'NF && !/ Killed / { last = $0 } END { print last == "" ? "it does not say why" : substr(last, 1, 300) }'
+}
+
+# not_ready PART: the peer that was started did not get ready; says so in the results, and ends it.
 not_ready() {
-	skipped "$1" "$PEER does not get ready"
+	skipped "$1" "$PEER is not ready: $(last_words "$LAB_DIR/peer-why"); $(peer_error)$(peer_children)"
 	peer_ends
+}
+
+# peer_error: the last one in its log. Counters that this kernel lacks are complained of at each reading of the metrics, and the
+# addresses of node ports are those that are meant.
+peer_error() {
+	awk '!/nfacct|nodePortAddresses/ && (/^[EF][0-9]/ || tolower($0) ~ /error|fail/) { last = $0 }
+		END { print last == "" ? "no error in its log" : substr(last, 1, 250) }' "$PEER_LOG"
+}
+
+# peer_children: those that still run, and for how long.
+peer_children() {
+	local pid name seconds
+	while read -r pid; do
+		((pid == PEER_PID)) || ! read -r name seconds < <(ps -o comm=,etimes= -p "$pid") || printf '; its %s has run for %s s' "$name" "$seconds"
+	done <"$PEER_CGROUP/cgroup.procs"
 }

@@ -3,7 +3,9 @@
 
 # Links of their own, client - node - worker-a, because a bridge between them would be most of what is measured.
 FAST_CLIENTS=10.64.0.0/15
-read -ra PATHS <<<"${ROUTES:-plain nftables sluice sluice-xdp}"
+read -ra PATHS <<<"$ROUTES"
+# What has no service in front of it: connections to endpoints themselves, of which only the asked one may answer.
+DIRECT=(0.0.0.0 0)
 
 # fast_link WHO DEVICE NETWORK: from the node's DEVICE (.1) to WHO's of the same name (.2).
 fast_link() {
@@ -29,6 +31,7 @@ fast_links() {
 	fast_link worker-a fast1 10.2.0
 	ip -n "$LAB-client" route replace "$NODE_ADDRESS/32" via 10.1.0.1
 	ip -n "$LAB-client" route replace "$ENDPOINT_RANGE" via 10.1.0.1
+	ip -n "$LAB-client" route replace 10.96.0.0/16 via 10.1.0.1
 	ip -n "$LAB-client" route add local "$FAST_CLIENTS" dev lo
 	ip -n "$LAB-node" route replace "$ENDPOINT_RANGE" via 10.2.0.2
 	ip -n "$LAB-node" route add "$FAST_CLIENTS" via 10.1.0.2
@@ -72,6 +75,9 @@ each_path() {
 	done
 }
 
+# first_endpoint SERVICE: of the service load-SERVICE; see bench/lib/objects.py.
+first_endpoint() { printf '10.128.%d.%d\n' $(($1 * 64 / 256)) $(($1 * 64 % 256)); }
+
 # path_target NAME: where the client sends: the node port, or without a service an endpoint.
 path_target() {
 	if [[ $1 == plain ]]; then echo 10.128.0.1 80; else echo "$NODE_ADDRESS" "$BENCH_PORT"; fi
@@ -83,7 +89,7 @@ path_target() {
 packets() {
 	local sender=$1 protocol=$2 flows=$3 path=$4
 	lab_in client "$BENCH/bench_frames" "${sender/flood/live}" "${@:5}" "$SPAN" | python3 "$SLUICE_ROOT/bench/lib/measure.py" add packets \
-		sender="$sender" protocol="$protocol" flows="$flows" path="$path" | keep
+		round="$round" sender="$sender" protocol="$protocol" flows="$flows" path="$path" | keep
 }
 
 # node_threaded 0|1: whether the node takes what the client sends on a thread of its own, which then gets the other processor: so
@@ -117,11 +123,12 @@ packets_of() {
 }
 
 part_packets() {
+	local size=10
 	FRAMES=/sys/fs/bpf/bench-frames
 	bench_cluster
-	measure fill 1x10 "$BENCH_PORT" Cluster TCP UDP
+	measure fill "1x$size" "$BENCH_PORT" Cluster TCP UDP
 	fast_links
-	lab_in worker-a "$BENCH/bench_frames" receive fast1 "$FRAMES"
+	lab_in worker-a "$BENCH/bench_frames" receive fast1 "$FRAMES" "$(first_endpoint 0)" "$size" 80
 	lab_in client "$BENCH/bench_frames" swallow fast0 "$FRAMES"
 	each_path packets
 	rm -rf "$FRAMES"
@@ -130,52 +137,57 @@ part_packets() {
 
 # ---- Connections a second, and bulk. ----
 
-# connections WHO PATH ADDRESS PORT SPREAD: one run of the generator.
+# connections WHO PATH ADDRESS PORT SPREAD FIRST COUNT: one run of the generator; right are COUNT endpoints from FIRST on.
 connections() {
-	lab_in "$1" "$BENCH/bench_connect" load "$3" "$4" "$5" "$SPAN" 8 |
-		python3 "$SLUICE_ROOT/bench/lib/measure.py" add connections from="$1" path="$2" | keep
+	lab_in "$1" "$BENCH/bench_connect" load "$3" "$4" "$5" "$SPAN" 8 "$6" "$7" |
+		python3 "$SLUICE_ROOT/bench/lib/measure.py" add connections round="$round" from="$1" path="$2" endpoints="$ENDPOINTS" | keep
 }
 
-# bulk PATH ADDRESS OFFLOAD
+direct_connections() { connections "$1" direct "$(first_endpoint 0)" 80 "$ENDPOINTS" "${DIRECT[@]}"; }
+
+# service_connections WHO PATH ADDRESS PORT
+service_connections() { connections "$@" 1 "$(first_endpoint 0)" "$ENDPOINTS"; }
+
+# bulk WHO PATH ADDRESS PORT: by one connection to a service of one endpoint.
 bulk() {
-	lab_in client "$BENCH/bench_connect" bulk "$2" "$3" "$SPAN" |
-		python3 "$SLUICE_ROOT/bench/lib/measure.py" add bulk path="$1" | keep
+	lab_in "$1" "$BENCH/bench_connect" bulk "$3" "$4" "$SPAN" |
+		python3 "$SLUICE_ROOT/bench/lib/measure.py" add bulk round="$round" from="$1" path="$2" endpoints=1 | keep
 }
 
-# connections_of PATH: through the node, and from the node itself.
+# connections_of PATH: through the node, and from the node itself, where XDP has no part in it.
 connections_of() {
-	case $1 in
-	plain)
-		connections client direct 10.128.0.0 80 "$ENDPOINTS"
-		connections node direct 10.128.0.0 80 "$ENDPOINTS"
-		bulk direct 10.128.0.0 81
-		;;
-	*)
-		connections client "$1" "$NODE_ADDRESS" "$BENCH_PORT" 1
-		[[ $1 == sluice-xdp ]] || connections node "$1" "$CLUSTER_ADDRESS" 80 1
-		# What is as fast as it gets on the same machine at the same time, for the socket alone.
-		[[ $1 != sluice ]] || connections node direct 10.128.0.0 80 "$ENDPOINTS"
-		bulk "$1" "$NODE_ADDRESS" $((BENCH_PORT + 1))
-		;;
-	esac
+	if [[ $1 == plain ]]; then
+		direct_connections client
+		direct_connections node
+		bulk client direct "$BULK_ENDPOINT" 81
+		bulk node direct "$BULK_ENDPOINT" 81
+		return 0
+	fi
+	service_connections client "$1" "$NODE_ADDRESS" "$BENCH_PORT"
+	bulk client "$1" "$NODE_ADDRESS" $((BENCH_PORT + 1))
+	[[ $1 != sluice-xdp ]] || return 0
+	service_connections node "$1" "$CLUSTER_ADDRESS" 80
+	bulk node "$1" "$BULK_ADDRESS" 81
+	# What is as fast as it gets on the same machine at the same time, for the socket alone.
+	[[ $1 != sluice ]] || direct_connections node
 }
 
 part_connections() {
-	CLUSTER_ADDRESS=10.96.16.0
+	CLUSTER_ADDRESS=10.96.16.0 BULK_ADDRESS=10.96.16.1 BULK_ENDPOINT=10.128.0.1
 	bench_cluster
 	measure fill "1x$ENDPOINTS" "$BENCH_PORT" Cluster
 	kube apply <<-YAML
 		apiVersion: v1
 		kind: Service
 		metadata: {name: bulk, namespace: default}
-		spec: {type: NodePort, ports: [{name: bulk, port: 81, nodePort: $((BENCH_PORT + 1)), targetPort: 81}]}
+		spec: {type: NodePort, clusterIP: $BULK_ADDRESS, ports: [{name: bulk, port: 81, nodePort: $((BENCH_PORT + 1)), targetPort: 81}]}
 		---
 		apiVersion: discovery.k8s.io/v1
 		kind: EndpointSlice
 		metadata: {name: bulk-0, namespace: default, labels: {kubernetes.io/service-name: bulk}}
 		addressType: IPv4
 		ports: [{name: bulk, port: 81, protocol: TCP}]
-		endpoints: [{addresses: [10.128.0.1], conditions: {ready: true}}]
+		endpoints: [{addresses: [$BULK_ENDPOINT], conditions: {ready: true}}]
 	YAML
 	fast_links
 	quiet_server
@@ -187,41 +199,73 @@ part_connections() {
 
 # ---- Growth. ----
 
-# growth_connect LABEL WHO ADDRESS SPREAD ENDPOINTS: one connection after the other, and from the node that system call alone.
-growth_connect() {
-	lab_in "$2" "$BENCH/bench_connect" load "$3" 80 "$4" "$SPAN" 1 |
-		python3 "$SLUICE_ROOT/bench/lib/measure.py" add growth from="$1" endpoints="$5" | keep
-	[[ $2 == client ]] || lab_in "$2" "$BENCH/bench_connect" call "$3" 80 "$4" 20000 |
-		python3 "$SLUICE_ROOT/bench/lib/measure.py" add call from="$1" endpoints="$5" | keep
+# growth_sizes: endpoints of the services load-1, load-2 and so on, none larger than MOST.
+growth_sizes() {
+	local size
+	for size in $GROWTH_SIZES; do echo $((size < MOST ? size : MOST)); done | sort -nu
 }
 
-# growth_connects: one agent serves a service of 10 endpoints and one of MOST, and connections to the two take turns. Its objects
-# come from a directory.
+# growth_connect FROM SERVICE: one connection after the other, and from the node that system call alone. FROM is node (by the
+# service's address), direct (without a service: what so many destinations cost the kernel itself), client or client-xdp.
+growth_connect() {
+	local who=${1%-xdp} size=${sizes[$2]} first
+	local -a target right
+	first=$(first_endpoint "$2")
+	target=("10.96.16.$2" 80 1) right=("$first" "$size")
+	[[ $1 != direct ]] || who=node target=("$first" 80 "$size") right=("${DIRECT[@]}")
+	lab_in "$who" "$BENCH/bench_connect" load "${target[@]}" "$SPAN" 1 "${right[@]}" |
+		python3 "$SLUICE_ROOT/bench/lib/measure.py" add growth round="$round" from="$1" endpoints="$size" | keep
+	[[ $who == client ]] || lab_in "$who" "$BENCH/bench_connect" call "${target[@]}" 20000 |
+		python3 "$SLUICE_ROOT/bench/lib/measure.py" add call round="$round" from="$1" endpoints="$size" | keep
+}
+
+# growth_rounds FROM...: connections to the services take turns; to those between the smallest and the largest in every third round.
+growth_rounds() {
+	local round from service last=${#sizes[@]}
+	for ((round = 1; round <= ROUNDS * 3; round++)); do
+		for from; do
+			for service in "${!sizes[@]}"; do
+				((round % 3 != 1 && service != 1 && service != last)) || growth_connect "$from" "$service"
+			done
+		done
+	done
+}
+
+# growth_agent XDP: the agent with all services, from manifests in its directory.
+growth_agent() {
+	local all=0 size
+	for size in "${sizes[@]}"; do all=$((all + size)); done
+	# Told where pods are, it takes the client for somebody outside, whose packets need no stack: the rest XDP leaves to tc. Each
+	# service is there for TCP and for UDP.
+	lab_launch --xdp "$1" --cluster-cidr 10.244.0.0/16 --max-backends $((all * 2 + 100000)) --max-slots $((all * 4))
+	lab_wait 180 lab_in node curl -fsS -m 2 http://127.0.0.1:10256/healthz || {
+		tail -n 5 "$LAB_DIR/agent.log"
+		skipped "growth, XDP $1" "the agent does not get ready with $all endpoints"
+		return 1
+	}
+}
+
+growth_agent_ends() {
+	lab_stop "$LAB_AGENT" KILL || true
+	rm -rf "$LAB_PINS"
+}
+
+# growth_connects: one agent serves services of 10 endpoints to MOST, and after it another one by XDP.
 growth_connects() {
-	local round
+	local -a sizes
+	mapfile -t -O 1 sizes < <(growth_sizes)
 	lab_up growth
 	rm -f "$LAB_MANIFESTS"/*
-	python3 "$SLUICE_ROOT/bench/lib/measure.py" manifests "$LAB_MANIFESTS" 10 "$MOST"
+	# The first endpoint of load-0 is said to be on the node, and has other ways; so that service is one that nobody asks.
+	python3 "$SLUICE_ROOT/bench/lib/measure.py" manifests "$LAB_MANIFESTS" 1 "${sizes[@]}"
 	endpoint_ways
 	fast_links
 	quiet_server
 	serving answer 80
-	lab_launch --xdp off --max-backends $((MOST * 2 + 100000)) --max-slots $((MOST * 4))
-	lab_wait 120 lab_in node curl -fsS -m 2 http://127.0.0.1:10256/healthz || {
-		tail -n 5 "$LAB_DIR/agent.log"
-		skipped growth "the agent does not get ready with $MOST endpoints"
-		lab_down
-		return 0
-	}
-	for ((round = 1; round <= ROUNDS * 3; round++)); do
-		growth_connect node node 10.96.16.0 1 10
-		growth_connect node node 10.96.16.1 1 "$MOST"
-		# Without a service: what so many destinations cost the kernel itself.
-		growth_connect direct node 10.128.0.0 10 10
-		growth_connect direct node 10.128.0.64 "$MOST" "$MOST"
-		growth_connect client client 10.96.16.0 1 10
-		growth_connect client client 10.96.16.1 1 "$MOST"
-	done
+	! growth_agent off || growth_rounds node direct client
+	growth_agent_ends
+	! growth_agent native || growth_rounds client-xdp
+	growth_agent_ends
 	lab_down
 }
 

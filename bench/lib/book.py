@@ -1,0 +1,44 @@
+"""Who is an endpoint of the first service, from the first one on: kept over all changes that bench/run makes, so that each answer to a
+client can be judged. A file, because one process makes the changes of one agent, and the next goes on from there."""
+
+import json
+import pathlib
+
+import objects
+
+
+class Book:
+    def __init__(self, size, path):
+        self.size, self.path = size, pathlib.Path(path)
+        self.first = int(objects.FIRST_ENDPOINT)
+        self.now, self.added, self.gone, self.seen_by_client = {}, set(), {}, {objects.endpoint_address(0, 0)}
+        if self.path.exists():
+            for line in self.path.read_text(encoding="ascii").splitlines():
+                self.note(*json.loads(line), when=0.0)
+
+    def note(self, number, index, address, when):
+        place = (number, index)
+        self.gone[self.now.get(place, objects.endpoint_address(0, number * objects.SLICE + index))] = when
+        self.now[place] = address
+        self.added.add(address)
+        if place == (0, 0):
+            self.seen_by_client.add(address)
+
+    def replaced(self, number, changes, when):
+        """Endpoints of a slice of the first service, by index; `when` the API server was asked to."""
+        with self.path.open("a", encoding="ascii") as file:
+            for index, address in changes.items():
+                self.note(number, index, address, when)
+                file.write(json.dumps([number, index, address]) + "\n")
+
+    def was_endpoint(self, address):
+        return address in self.added or 0 <= objects.number_of(address) - self.first < self.size.endpoints
+
+    def misrouted(self, answers, last, lag):
+        """Answers by strangers, and at least one for each endpoint that answered a request made more than `lag` after its removal."""
+        strangers = sum(count for address, count in answers.items() if not self.was_endpoint(address))
+        return strangers + sum(address in self.gone and begun > self.gone[address] + lag for address, begun in last.items())
+
+    def not_the_clients(self, addresses):
+        """Of those that answered at the node port: only ever the first endpoint may."""
+        return sum(address not in self.seen_by_client for address in addresses)

@@ -1,0 +1,107 @@
+# What bench/run asks the machine: how busy it is, how much memory is left, and what it is. Sourced after sandbox.sh, records.sh and
+# settings.sh.
+# shellcheck shell=bash
+
+# ---- Processor time. ----
+
+load() { cut -d' ' -f1 /proc/loadavg; }
+
+# ticks: of all processors so far: busy (stolen time included), stolen, and all of it.
+ticks() { awk '/^cpu / { print $2 + $3 + $4 + $7 + $8 + $9, $9, $2 + $3 + $4 + $5 + $6 + $7 + $8 + $9; exit }' /proc/stat; }
+
+# processors_busy: how many, over the next three seconds. The load average would still hold the build and the part before.
+processors_busy() {
+	local before after
+	before=$(ticks)
+	sleep 3
+	after=$(ticks)
+	awk -v processors="$(nproc)" '{ printf "%.2f\n", ($6 > $3 ? ($4 - $1) / ($6 - $3) * processors : 0) }' <<<"$before $after"
+}
+
+# stolen BEFORE AFTER: the share of all time between two outputs of ticks that the hypervisor gave to others.
+stolen() { awk '{ printf "%.4f\n", ($6 > $3 ? ($5 - $2) / ($6 - $3) : 0) }' <<<"$1 $2"; }
+
+# ---- Memory. ----
+
+# cgroup_left: bytes that the memory cgroup of a sandbox leaves; nothing where there is no limit. Version 1: it stays in ours, and
+# whatever is above counts, too; version 2: it is made below the root. What caches alone hold is free.
+cgroup_left() {
+	local root place=/ limit=memory.max used=memory.current cache=inactive_file
+	root=$(awk '$3 == "cgroup" && (","$4",") ~ /,memory,/ { print $2; exit }' /proc/self/mounts)
+	if [[ -n $root ]]; then
+		place=$(sed -n 's/^[0-9]*:memory://p' /proc/self/cgroup)
+		limit=memory.limit_in_bytes used=memory.usage_in_bytes cache=total_inactive_file
+	else
+		root=$(cgroup_root)
+	fi
+	while :; do
+		if [[ -r $root$place/$limit && $(<"$root$place/$limit") =~ ^[0-9]+$ ]]; then
+			awk -v limit="$(<"$root$place/$limit")" -v used="$(<"$root$place/$used")" -v cache="$cache" \
+				'$1 == cache { print limit - used + $2 }' "$root$place/memory.stat"
+		fi
+		[[ $place != / && -n $place ]] || break
+		place=$(dirname "$place")
+	done | sort -g | head -n 1
+}
+
+# memory_left: GiB, whole ones.
+memory_left() { { awk '/^MemAvailable/ { print $2 * 1024 }' /proc/meminfo && cgroup_left; } | sort -g | awk 'NR == 1 { print int($1 / 2 ^ 30) }'; }
+
+# ---- What it is. ----
+
+# told COMMAND...: the first line that it prints.
+told() { { "$@" 2>&1 || true; } | head -n 1; }
+
+# hypervisor: its name, as far as the machine tells.
+hypervisor() {
+	local name
+	name=$(systemd-detect-virt --vm 2>/dev/null) || true
+	if [[ -n $name && $name != none ]]; then
+		printf '%s\n' "$name"
+	elif grep -qw '^flags.* hypervisor' /proc/cpuinfo; then
+		printf 'there is one\n'
+	else
+		printf 'none\n'
+	fi
+}
+
+# mitigations: of what the processor is affected by.
+mitigations() {
+	local file
+	for file in /sys/devices/system/cpu/vulnerabilities/*; do
+		[[ ! -r $file ]] || printf '%s: %s\n' "${file##*/}" "$(<"$file")"
+	done | grep -v '^[^:]*: Not affected$' | paste -sd '|' | sed 's/|/ | /g'
+}
+
+# installed_version PACKAGE: of a program that does not tell its own.
+installed_version() { dpkg-query -W -f '${Version}' "$1" 2>/dev/null; }
+
+# partner_versions: KEY=VALUE of each program that a part may have to do with, one a line.
+partner_versions() {
+	local name
+	for name in etcd kube-apiserver kube-controller-manager kube-proxy; do
+		[[ ! -x ${PARTNERS:-}/$name ]] || printf '%s=%s\n' "$name" "$(told "$PARTNERS/$name" --version)"
+	done
+	! command -v nginx >/dev/null || printf 'nginx=%s\n' "$(told nginx -v)"
+	! command -v hey >/dev/null || printf 'hey=%s\n' "$(installed_version hey)"
+	! command -v iptables >/dev/null || printf 'iptables=%s\n' "$(told iptables --version)"
+	! command -v iptables-legacy >/dev/null || printf 'iptables-legacy=%s\n' "$(told iptables-legacy --version)"
+	! command -v nft >/dev/null || printf 'nftables=%s\n' "$(told nft --version)"
+	[[ ! -x $BUILD_ROOT/sluice ]] || printf 'sluice=%s\n' "$(told "$BUILD_ROOT/sluice" --version)"
+}
+
+# environment PART...: one record for this run.
+environment() {
+	local name
+	local -a fields
+	mapfile -t fields < <(partner_versions)
+	for name in "${SETTINGS[@]}"; do fields+=("$name=${!name}"); done
+	for name in SLUICE_WITHOUT SLUICE_PARTNERS KUBEBUILDER_ASSETS; do
+		[[ -z ${!name:-} ]] || fields+=("$name=${!name}")
+	done
+	record environment date="$(date -u +%Y-%m-%dT%H:%MZ)" parts="$*" \
+		tree="$(git -c safe.directory='*' -C "$SLUICE_ROOT" describe --always --dirty 2>/dev/null || echo unknown)" \
+		kernel="$(uname -r)" system="$(sed -n 's/^PRETTY_NAME="\(.*\)"/\1/p' /etc/os-release)" processors="$(nproc)" \
+		model="$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)" hypervisor="$(hypervisor)" mitigations="$(mitigations)" \
+		memory="$(awk '/^MemTotal/ { print int($2 / 1048576 + 0.5) " GiB" }' /proc/meminfo)" "${fields[@]}"
+}

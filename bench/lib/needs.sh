@@ -1,0 +1,108 @@
+# What each part of bench/run needs, so that what is missing costs only the parts that need it. Sourced after build.sh and machine.sh.
+# shellcheck shell=bash
+
+CLUSTER_PARTS=(packets connections cost api workload updates)
+
+# GiB of free memory.
+declare -A MEMORY=([idle]=1 [programs]=4 [publish]=2 [expiry]=4 [maglev]=2 [fanout]=1 [growth]=6 [packets]=6 [connections]=6 [cost]=6
+	[api]=6 [workload]=6 [updates]=6)
+
+# is_cluster_part PART
+is_cluster_part() { [[ " ${CLUSTER_PARTS[*]} " == *" $1 "* ]]; }
+
+any_cluster_part() {
+	local part
+	for part; do ! is_cluster_part "$part" || return 0; done
+	return 1
+}
+
+# programs_of PART: what the build has to make for it.
+programs_of() {
+	case $1 in
+	idle | api) echo sluice ;;
+	programs | publish | expiry | maglev | fanout) echo "bench/bench_$1" ;;
+	growth) echo sluice bench/bench_{growth,connect,serve} ;;
+	*) echo sluice bench/bench_{connect,serve,frames,syscalls} ;;
+	esac
+}
+
+# commands_of PART: what else has to be installed for it.
+commands_of() {
+	case $1 in
+	programs | publish | expiry | maglev | fanout) ;;
+	idle) echo ip nsenter ethtool curl ;;
+	growth) echo ip nsenter ethtool curl jq ;;
+	workload) echo ip nsenter ethtool curl jq openssl nft iptables-save conntrack nginx hey ;;
+	*) echo ip nsenter ethtool curl jq openssl nft iptables-save conntrack ;;
+	esac
+}
+
+# partners_of PART
+partners_of() {
+	case $1 in
+	api) echo etcd kube-apiserver ;;
+	*) ! is_cluster_part "$1" || echo etcd kube-apiserver kube-controller-manager kube-proxy ;;
+	esac
+}
+
+# packages_for PART...: what they, and the plots, need beside scripts/setup's packages.
+packages_for() {
+	echo python3-matplotlib
+	! any_cluster_part "$@" || echo conntrack
+	[[ " $* " != *" workload "* ]] || echo nginx-light
+}
+
+# install PACKAGE: as no service: nginx would start where there is an init system to ask.
+install() (
+	policy=/usr/sbin/policy-rc.d
+	if [[ ! -e $policy ]]; then
+		trap 'rm -f "$policy"' EXIT
+		printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod 755 "$policy"
+	fi
+	DEBIAN_FRONTEND=noninteractive apt-get -qq -o APT::Sandbox::User=root -o DPkg::Lock::Timeout=120 install -y --no-install-recommends "$1"
+)
+
+is_installed() { dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null | grep -qx installed; }
+
+# prepare PART...: installs and builds for them. What fails is said here, and again by why_not for the parts that need it.
+prepare() {
+	local package
+	"$SLUICE_ROOT/scripts/setup" || say "scripts/setup failed; going on with what is there"
+	while read -r package; do
+		is_installed "$package" || quietly "installing $package" install "$package" || true
+	done < <(packages_for "$@")
+	build "$@"
+	if any_cluster_part "$@"; then
+		"$SLUICE_ROOT/scripts/lib/partners" >/dev/null || true
+		# Where it leaves them, also if one could not be had.
+		export PARTNERS=$BUILD_ROOT/partners
+	fi
+}
+
+declare -A BUILT=()
+
+# build PART...: one by one only if not all can be built: what an old build left is not what is to be measured.
+build() {
+	local part name all=yes
+	local -a names=()
+	for part; do mapfile -t -O "${#names[@]}" names < <(programs_of "$part" | tr ' ' '\n'); done
+	build_plain "${names[@]}" || all=no
+	for name in "${names[@]}"; do
+		if [[ $all == yes ]] || make "$PLAIN_DIR" "building $name" "$name" >/dev/null; then BUILT[$name]=yes; fi
+	done
+}
+
+# why_not PART: why it cannot be measured; nothing if it can.
+why_not() {
+	local name
+	for name in $(programs_of "$1"); do
+		[[ -n ${BUILT[$name]:-} ]] || { printf '%s could not be built\n' "$name" && return; }
+	done
+	for name in $(commands_of "$1"); do
+		command -v "$name" >/dev/null || { printf '%s is not installed\n' "$name" && return; }
+	done
+	for name in $(partners_of "$1"); do
+		[[ -x ${PARTNERS:-}/$name ]] || { printf '%s could not be had; see scripts/lib/partners\n' "$name" && return; }
+	done
+	((MEMORY_LEFT >= MEMORY[$1])) || printf 'needs %s GiB of free memory, and %s are\n' "${MEMORY[$1]}" "$MEMORY_LEFT"
+}

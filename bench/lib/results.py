@@ -1,0 +1,111 @@
+"""What the report is made of: the records of one or several runs, selected, grouped and put into words. For report.py, tables.py and
+plots.py; the fields of the records are those that measure.py and the programs in bench/ write."""
+
+import collections
+import json
+import statistics
+
+# Published at KubeCon EU 2020 for the same workload at 4,002 nodes, in seconds; to stand beside ours, not to be compared by ratio.
+PUBLISHED = {"iptables": {"response_mean": 0.88, "per_second": 248.7, "update": 25, "lines": 401964, "start": 16},
+             "IPVS": {"response_mean": 1.75, "per_second": 248.3, "update": 5}}
+PUBLISHED_ENDPOINTS = 100000
+# What a path is called in a table.
+PATHS = {"plain": "plain routing", "direct": "direct, routed", "nftables": "kube-proxy nftables", "iptables": "kube-proxy iptables",
+         "sluice": "Sluice, tc", "sluice-xdp": "Sluice, XDP"}
+# The same of an agent.
+PEERS = PATHS | {"sluice": "Sluice"}
+# Where there is traffic, somebody must have counted what went wrong.
+TRAFFIC = ("workload", "updates", "packets", "connections", "bulk", "growth")
+WRONG = ("failed", "reset", "misrouted")
+
+
+def read(directory):
+    """All records, each with the number of the run that wrote it: a run begins with its environment."""
+    run, records = 0, []
+    with open(directory / "records.jsonl", encoding="utf-8") as lines:
+        for at, line in enumerate(lines, 1):
+            try:
+                record = json.loads(line)
+            except ValueError:  # of a program that was ended while it wrote
+                record = {"part": "records", "skipped": f"line {at} of records.jsonl is torn: {line.strip()[:80]}"}
+            run += record["part"] == "environment"
+            records.append(record | {"run": run})
+    return records
+
+
+def of(records, part):
+    """The measurements of a part: neither that it was skipped, nor the rows of a table that a program printed."""
+    return [record for record in records if record["part"] == part and not {"skipped", "table", "series"} & record.keys()]
+
+
+def rows_of(records, part):
+    """The rows of its programs' tables."""
+    return [record for record in records if record["part"] == part and "series" in record and record.get("value") is not None]
+
+
+def grouped(records, *names):
+    """By the values of these fields, in their order of appearance; None where a record has no such field."""
+    groups = collections.defaultdict(list)
+    for record in records:
+        groups[tuple(record.get(name) for name in names)].append(record)
+    return groups
+
+
+def column(records, name, factor=1.0):
+    return [record[name] * factor for record in records if record.get(name) is not None]
+
+
+def number(value):
+    """Four digits that count, and no exponent."""
+    if isinstance(value, int) or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.4g}"
+
+
+def spread(values):
+    """Median, and what the extremes were."""
+    if not values:
+        return "–"
+    middle, least, most = (number(each) for each in (statistics.median(values), min(values), max(values)))
+    return middle if least == most else f"{middle} ({least}–{most})"
+
+
+def total(records, name):
+    """Of a count; a dash where nobody counted."""
+    values = column(records, name)
+    return f"{sum(values):,.0f}" if values else "–"
+
+
+def count(value):
+    return "–" if value is None else f"{value:,}"
+
+
+def table(head, rows):
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return "\n".join(lines + ["| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |" for row in rows]) + "\n"
+
+
+def wrong(records):
+    """Of each part with traffic: how many of each kind went wrong; None where nobody counted."""
+    found = {}
+    for part in dict.fromkeys(record["part"] for record in records):
+        counts = {name: sum(values) if (values := column([record for record in records if record["part"] == part], name)) else None for name in WRONG}
+        if (part in TRAFFIC and of(records, part)) or any(value is not None for value in counts.values()):
+            found[part] = counts
+    return found
+
+
+def who(record):
+    """Whose measurement a record is, as far as it says."""
+    return ", ".join(str(record[name]) for name in ("series", "label", "size", "what", "peer", "sender", "protocol", "from", "path") if name in record)
+
+
+def incorrect(records):
+    """A sentence for each part with an answer that was wrong or missing, with whom it happened to."""
+    sentences = []
+    for part, counts in wrong(records).items():
+        if any(counts.values()):
+            sums = ", ".join(f"{value:,.0f} {name}" for name, value in counts.items() if value)
+            whom = dict.fromkeys(who(record) for record in records if record["part"] == part and any(record.get(name) for name in WRONG))
+            sentences.append(f"{part}: {sums} ({' / '.join(filter(None, whom)) or 'of all'})")
+    return sentences

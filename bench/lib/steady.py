@@ -1,0 +1,32 @@
+"""Steady requests from the measured node to the first service's address while something changes: bench_connect steady, in the node's
+network namespace and cgroup as its other clients are. Environment: BENCH_CONNECT, STEADY (requests a second)."""
+
+import json
+import os
+import subprocess
+
+import objects
+
+JOIN = 'echo $$ >"$1/cgroup.procs" && shift && exec nsenter --net="$@"'
+
+
+class Steady:
+    def __init__(self, netns, cgroup):
+        self.command = ["bash", "-c", JOIN, "steady", str(cgroup), netns, os.environ["BENCH_CONNECT"], "steady", str(objects.FIRST_SERVICE), "80",
+                        os.environ["STEADY"], "0"]
+        self.process, self.found = None, {}
+
+    def __enter__(self):
+        self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, text=True)  # pylint: disable=consider-using-with
+        return self
+
+    def __exit__(self, *_):
+        self.end()
+
+    def end(self):
+        """What it has found: counts, answers by endpoint, and when the last request that each answered was begun."""
+        if self.process is not None:
+            self.process.terminate()
+            text, _ = self.process.communicate(timeout=30)
+            self.found, self.process = json.loads(text), None
+        return self.found

@@ -1,0 +1,25 @@
+# What bench/rows.hpp is to the programs of bench/, for its scripts. Sourced, not run.
+# shellcheck shell=bash
+
+# keep PART SERIES UNIT [BY SIZE]: the numbers on standard input, one a line, as one record for bench/lib/report.py, in the file
+# that BENCH_RECORDS names (none if it is unset): their median, and of several the extremes. BY and SIZE: what it grows with.
+keep() {
+	local by=${4:+\"by\": \"$4\", \"size\": $5, }
+	sort -g | awk -v head="{\"part\": \"$1\", \"series\": \"$2\", $by\"unit\": \"$3\"" '
+		{ value[NR] = $1 }
+		END {
+			printf "%s, \"value\": %s", head, value[int((NR + 1) / 2)]
+			if (NR > 1) printf ", \"least\": %s, \"most\": %s", value[1], value[NR]
+			print "}"
+		}' >>"${BENCH_RECORDS:-/dev/null}"
+}
+
+# cell [DIGITS]: the same as a cell of a Markdown table, "117 (112–125)".
+cell() {
+	sort -g | awk -v digits="${1:-0}" '
+		{ value[NR] = $1 }
+		END {
+			printf "%.*f", digits, value[int((NR + 1) / 2)]
+			if (NR > 1) printf " (%.*f–%.*f)", digits, value[1], digits, value[NR]
+		}'
+}
