@@ -33,6 +33,7 @@ struct Words {
 constexpr std::array<Words, feature_count> words = {{
     {Feature::tcx, "tcx", "clsact"},
     {Feature::fib_source, "fib-source", "node address"},
+    {Feature::fib_mark, "fib-mark", "not asked"},
     {Feature::csum_ipv6, "csum-ipv6", "own sums"},
     {Feature::ct_lookup, "ct-lookup", "not asked"},
     {Feature::socket_destroy, "socket-destroy", "UDP untold"},
@@ -109,7 +110,7 @@ bool understood(std::span<const bpf_insn> program) {
   return answer && *answer != static_cast<std::uint32_t>(-EINVAL);
 }
 
-bool has_fib_source() {
+bool has_fib_flag(int flag) {
   constexpr int size = sizeof(bpf_fib_lookup);
   static_assert(size == 64);
   std::vector<bpf_insn> program;
@@ -121,7 +122,7 @@ bool has_fib_source() {
                            copy(BPF_REG_2, BPF_REG_10),
                            add(BPF_REG_2, -size),
                            set(BPF_REG_3, size),
-                           set(BPF_REG_4, BPF_FIB_LOOKUP_SRC),
+                           set(BPF_REG_4, flag),
                            call(BPF_FUNC_fib_lookup),
                            leave()};
   program.insert(program.end(), rest.begin(), rest.end());
@@ -167,7 +168,9 @@ bool found(Feature feature, const Types& kernel) {
     case Feature::tcx:
       return has_tcx();
     case Feature::fib_source:
-      return has_fib_source();
+      return has_fib_flag(BPF_FIB_LOOKUP_SRC);
+    case Feature::fib_mark:
+      return has_fib_flag(BPF_FIB_LOOKUP_MARK);
     case Feature::csum_ipv6:
       return has_csum_ipv6();
     case Feature::ct_lookup:

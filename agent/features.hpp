@@ -14,12 +14,13 @@ namespace lb::agent {
 enum class Feature : std::uint8_t {
   tcx,             ///< links for tc programs (6.6)
   fib_source,      ///< the FIB look-up says the source address (6.7)
+  fib_mark,        ///< the FIB look-up knows packets' marks (6.10)
   csum_ipv6,       ///< checksum helpers that know IPv6 addresses (6.16)
   ct_lookup,       ///< programs can ask the kernel's conntrack
   socket_destroy,  ///< programs can end sockets (6.5)
   skb_sums,        ///< tc programs see how a packet is summed (6.2)
 };
-inline constexpr std::size_t feature_count = 6;
+inline constexpr std::size_t feature_count = 7;
 
 enum class FeatureState : std::uint8_t { present, absent, switched_off };
 

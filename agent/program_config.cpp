@@ -72,6 +72,7 @@ void configure(lb_config& config, const AgentOptions& options, const Features& f
   config.high_first_port = range(1).first;
   config.high_last_port = range(1).last;
   config.fib_source = yes_if(features.usable(Feature::fib_source));
+  config.fib_mark = yes_if(features.usable(Feature::fib_mark));
   config.csum_ipv6 = yes_if(features.usable(Feature::csum_ipv6));
   config.ct_lookup = yes_if(features.usable(Feature::ct_lookup));
   config.skb_sums = yes_if(features.usable(Feature::skb_sums));

@@ -97,8 +97,9 @@ static __always_inline int lb_is_unallocated(const struct lb_work *work)
 }
 
 /*
- * What the node's own sockets were left alone with, because their service drops them: nobody further on may answer for it
- * ("Our choices" D). For the node itself any address but a ClusterIP is short-circuited (table 32).
+ * What leaves although nobody serves it: calls that our sockets' hooks left alone because their service drops them ("Our choices"
+ * D), and what they never saw, such as SCTP, raw sockets and pods' packets at devices that we are not told of. Nobody further on
+ * may answer for it. For the node itself any address but a ClusterIP is short-circuited (table 32).
  */
 static __always_inline enum lb_outcome lb_withheld(const struct lb_work *work)
 {
@@ -108,18 +109,19 @@ static __always_inline enum lb_outcome lb_withheld(const struct lb_work *work)
 	const struct lb_service *service;
 	struct lb_frontend frontend = {};
 	struct lb_policy policy;
+	enum lb_scope scope;
 
 	if (!lb_frontend_load(&key, &frontend))
-		return LB_OUTCOME_unrelated;
+		return lb_address_kind_of(key.address) == LB_CLUSTER_ADDRESS ? LB_OUTCOME_unknown_port
+									     : LB_OUTCOME_unrelated;
 	service = lb_service_of(frontend.service);
 	if (!service)
 		return LB_OUTCOME_unrelated;
 	policy = lb_policy_load(service);
 	if (lb_range_denies(frontend, policy, tuple))
 		return LB_OUTCOME_range_denied;
-	if (lb_set_load(service, frontend.kind == LB_CLUSTER_IP ? policy.internal : LB_CLUSTER).count)
-		return LB_OUTCOME_unrelated;
-	return LB_OUTCOME_no_backend_drop;
+	scope = frontend.kind == LB_CLUSTER_IP ? policy.internal : LB_CLUSTER;
+	return lb_set_load(service, scope).count ? LB_OUTCOME_unrelated : lb_no_backend(policy, scope);
 }
 
 LB_FUNCTION enum lb_outcome lb_passing(struct lb_work *work)
@@ -140,11 +142,13 @@ static __always_inline enum lb_outcome lb_foreign(const struct lb_work *work)
 	const struct lb_packet *packet = &work->packet;
 	int icmp = packet->next == IPPROTO_ICMP || packet->next == IPPROTO_ICMPV6;
 
-	if (work->hook == LB_HOOK_TC_EGRESS || work->hook == LB_HOOK_POD_EGRESS || !packet->transport ||
-	    packet->inner_network || packet->part == LB_LATER_FRAGMENT || (icmp && packet->echo != LB_YES))
+	if (work->hook == LB_HOOK_POD_EGRESS || !packet->transport || packet->inner_network ||
+	    packet->part == LB_LATER_FRAGMENT || (icmp && packet->echo != LB_YES))
 		return LB_OUTCOME_other_protocol;
 	if (lb_address_kind_of(packet->tuple.destination.bytes) != LB_CLUSTER_ADDRESS)
 		return LB_OUTCOME_other_protocol;
+	if (work->hook == LB_HOOK_TC_EGRESS)
+		return LB_OUTCOME_unknown_port;
 	return lb_on_loopback(&packet->tuple, &packet->tuple.source) ? LB_OUTCOME_martian
 								     : lb_refuses(&packet->tuple);
 }

@@ -116,6 +116,12 @@ static __always_inline enum lb_outcome lb_in_order(struct __sk_buff *skb, struct
 	return LB_OUTCOME_first_late;
 }
 
+/* Who sends through this node by its own stack hears of it there. */
+static __always_inline int lb_send_back(const struct __sk_buff *skb, enum lb_hook hook)
+{
+	return (int)bpf_redirect(skb->ifindex, hook == LB_HOOK_TC_EGRESS ? BPF_F_INGRESS : 0);
+}
+
 static __always_inline int lb_tc_any(struct __sk_buff *skb, enum lb_hook hook, enum lb_bool missed)
 {
 	struct lb_work *work = lb_work_of(hook, skb->ifindex, missed);
@@ -124,6 +130,7 @@ static __always_inline int lb_tc_any(struct __sk_buff *skb, enum lb_hook hook, e
 	if (!work)
 		return LB_NEXT;
 	work->mtu = 0;
+	work->mark = skb->mark;
 	outcome = lb_skb_parse(skb, &work->packet);
 	if (outcome == LB_FINE)
 		outcome = lb_carry(skb, work, lb_in_order(skb, work, lb_balance(skb, hook, work)));
@@ -137,7 +144,7 @@ static __always_inline int lb_tc_any(struct __sk_buff *skb, enum lb_hook hook, e
 	case LB_ACTION_REDIRECT:
 		return bpf_redirect_neigh(work->flow.track.device, NULL, 0, 0);
 	case LB_ACTION_ANSWER:
-		return lb_answer(skb, work) ? bpf_redirect(skb->ifindex, 0) : TC_ACT_SHOT;
+		return lb_answer(skb, work) ? lb_send_back(skb, hook) : TC_ACT_SHOT;
 	case LB_ACTION_DROP:
 		return TC_ACT_SHOT;
 	default:

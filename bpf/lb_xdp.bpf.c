@@ -135,6 +135,8 @@ static __always_inline int lb_xdp_any(struct xdp_md *xdp, enum lb_bool missed)
 	struct lb_work *work = lb_work_of(LB_HOOK_XDP, xdp->ingress_ifindex, missed);
 	enum lb_outcome outcome;
 
+	if (work)
+		work->mark = 0;
 	if (!work || lb_xdp_network(xdp, &work->packet) != LB_FINE ||
 	    lb_xdp_transport(xdp, &work->packet) != LB_FINE)
 		return lb_left();

@@ -410,15 +410,13 @@ static __always_inline enum lb_outcome lb_frontend_for(struct lb_work *work, str
 }
 
 /*
- * What the node's own processes send, where no socket hook is asked: SCTP's. Nobody is answered on the way out; what is to be
- * dropped was (lb_withheld), and a set that was emptied meanwhile drops, too.
+ * What the node's own processes send, where no socket hook is asked: SCTP's. What is refused or dropped was (lb_withheld).
  */
 LB_FUNCTION enum lb_outcome LB_OWN(lb_open_own)(void *ctx __arg_ctx, struct lb_work *work)
 {
 	const struct lb_tuple *tuple;
 	struct lb_frontend_key key;
 	struct lb_frontend frontend = {};
-	enum lb_outcome outcome;
 
 	if (!work)
 		return LB_OUTCOME_unrelated;
@@ -430,8 +428,7 @@ LB_FUNCTION enum lb_outcome LB_OWN(lb_open_own)(void *ctx __arg_ctx, struct lb_w
 	key = lb_frontend_at(&tuple->destination, tuple->destination_port, tuple->protocol);
 	if (!lb_frontend_load(&key, &frontend))
 		return LB_OUTCOME_unrelated;
-	outcome = lb_choose(ctx, work, frontend);
-	return outcome == LB_OUTCOME_no_backend_reject ? LB_OUTCOME_no_backend_drop : outcome;
+	return lb_choose(ctx, work, frontend);
 }
 
 LB_FUNCTION enum lb_outcome LB_OWN(lb_open)(void *ctx __arg_ctx, struct lb_work *work)

@@ -36,6 +36,10 @@ static __always_inline long lb_route(void *ctx, struct lb_work *work, enum lb_as
 	__u32 flags = ask == LB_ASK_SOURCE && lb_config.fib_source ? BPF_FIB_LOOKUP_SRC : 0;
 
 	__builtin_memset(fib, 0, sizeof(*fib));
+	if (lb_config.fib_mark) {
+		flags |= BPF_FIB_LOOKUP_MARK;
+		fib->mark = work->mark;
+	}
 	fib->l4_protocol = leaving->protocol;
 	fib->ifindex = work->device;
 	fib->tot_len = work->hook == LB_HOOK_XDP ? work->packet.length : 0;

@@ -29,6 +29,7 @@ struct lb_work {
 	struct bpf_fib_lookup fib;
 	struct lb_backend backend;
 	__u64 hash;   /* keyed, of the packet's tuple, for source ports: the same for every retransmission */
+	__u32 mark;   /* of the packet, as routing rules may ask for it; XDP's have none */
 	__u32 device; /* interface index the packet is seen on */
 	__u32 backend_id;
 	__u32 hook; /* enum lb_hook */

@@ -434,7 +434,8 @@ struct lb_config {
 	enum lb_bool ct_lookup;    /* the kernel's conntrack can be asked */
 	enum lb_bool skb_sums;     /* programs can see how a packet is summed */
 	enum lb_bool host_sockets; /* sockets of the host's network namespace only */
-	__u8 pad[3];
+	enum lb_bool fib_mark;     /* the FIB look-up asks rules about marks */
+	__u8 pad[2];
 	__u32 host_cookie_low; /* network namespace cookie of the host */
 	__u32 host_cookie_high;
 };

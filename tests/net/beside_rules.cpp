@@ -8,6 +8,7 @@
 #include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -30,12 +31,15 @@ End offer(Writer& writer, const std::string& frontend, const End& backend, lb_ki
   return where;
 }
 
-/// A tc program that passes everything on and counts.
+/// A tc program that passes everything on, with that mark, and counts.
 class Foreign {
  public:
-  explicit Foreign(int verdict) {
-    const std::array<bpf_insn, 2> code = {
-        {{BPF_ALU64 | BPF_MOV | BPF_K, 0, 0, 0, verdict}, {BPF_JMP | BPF_EXIT, 0, 0, 0, 0}}};
+  explicit Foreign(int verdict, int mark = 0) {
+    constexpr auto place = static_cast<short>(offsetof(__sk_buff, mark));
+    const std::array<bpf_insn, 4> code = {{{BPF_ALU64 | BPF_MOV | BPF_K, 2, 0, 0, mark},
+                                           {BPF_STX | BPF_MEM | BPF_W, 1, 2, place, 0},
+                                           {BPF_ALU64 | BPF_MOV | BPF_K, 0, 0, 0, verdict},
+                                           {BPF_JMP | BPF_EXIT, 0, 0, 0, 0}}};
     program_ =
         maps::Fd(bpf_prog_load(BPF_PROG_TYPE_SCHED_CLS, "foreign", "GPL", code.data(), code.size(), nullptr));
     REQUIRE(program_);
@@ -154,6 +158,32 @@ TEST_CASE("REL-66 routes by source and by mark are honoured behind a translation
     ip("route add prohibit default table 100");
     CHECK_FALSE(talk(scene.outside, server, type, vip));
   }
+}
+
+// From outside to another node a packet never meets the host's own rules that set marks; those of programs
+// before ours count.
+TEST_CASE("REL-66 a mark that a program before ours has set opens the way to a backend elsewhere",
+          "[features]") {
+  const int family = GENERATE(AF_INET, AF_INET6);
+  const int type = GENERATE(SOCK_STREAM, SOCK_DGRAM);
+  INFO((family == AF_INET ? "IPv4 " : "IPv6 ") << (type == SOCK_STREAM ? "TCP" : "UDP"));
+  PodScene scene(Wiring::routed);
+  REQUIRE(scene.attach().failure().empty());
+  Writer writer(scene.lab.pins());
+  const auto& known = names(family);
+  const auto ip = [&](const std::string& words) { shell((family == AF_INET ? "ip -4 " : "ip -6 ") + words); };
+  const auto backend = end(known.remote_pod, backend_port);
+  const auto server = serve_at(scene.remote, type, backend);
+  const auto vip = offer(writer, known.vip, backend, LB_LOAD_BALANCER);
+  const auto* pods = family == AF_INET ? "10.244.2.0/24" : "fd00:244:2::/64";
+  ip(fmt::format("route del {}", pods));
+  ip(fmt::format("route add prohibit {}", pods));
+  ip("rule add fwmark 0x1 lookup 100");
+  ip(fmt::format("route add {} via {} table 100", pods, known.remote));
+  CHECK_FALSE(talk(scene.outside, server, type, vip));
+  Foreign marking(-1, 1);
+  marking.attach("eth0", BPF_TCX_INGRESS, BPF_F_BEFORE);
+  CHECK(talk(scene.outside, server, type, vip));
 }
 
 // The usual rules of a host with two uplinks know the uplink's address, which replies of a pod bear only

@@ -16,7 +16,7 @@ say "seed $SEED, $RESTARTS restarts"
 
 # What the starts differ in: constants of all programs, and without tcx also how they are attached.
 VARIANTS=('' --source-ports=2000-29999 --without=fib-source --without=csum-ipv6 --without=ct-lookup
-	--without=socket-destroy --without=tcx --without=tcx,fib-source,csum-ipv6,ct-lookup,socket-destroy,skb-sums)
+	--without=socket-destroy --without=tcx --without=tcx,fib-source,fib-mark,csum-ipv6,ct-lookup,socket-destroy,skb-sums)
 # What may be counted while flows live that were all open before. The rest is unexpected: drops, refusals, new flows.
 EXPECTED=(not_ip other_protocol unrelated left_to_tc flow_stack flow_redirect flow_xdp
 	socket_kept socket_restored socket_unrelated)

@@ -74,7 +74,7 @@ refused() {
 
 refusals() {
 	local who address
-	for who in client guest pod; do
+	for who in client guest pod node; do
 		for address in "$WEB" "$WEB6"; do
 			refused "ping in $who to $address" lab_in "$who" ping -n -c 1 -W 3 "$address"
 			refused "curl in $who to an unknown port of $address" lab_in "$who" curl -sS -m 5 "$(url "$address" 79)"

@@ -173,6 +173,7 @@ Settings::Settings() {
   config.high_first_port = 61000;
   config.high_last_port = 65535;
   config.fib_source = LB_YES;
+  config.fib_mark = LB_YES;
   config.csum_ipv6 = LB_YES;
   config.ct_lookup = LB_YES;
   config.skb_sums = LB_YES;

@@ -102,7 +102,8 @@ std::vector<Struct> structs() {
              MEMBER(lb_config, first_port), MEMBER(lb_config, last_port), MEMBER(lb_config, high_first_port),
              MEMBER(lb_config, high_last_port), MEMBER(lb_config, fib_source), MEMBER(lb_config, csum_ipv6),
              MEMBER(lb_config, ct_lookup), MEMBER(lb_config, skb_sums), MEMBER(lb_config, host_sockets),
-             MEMBER(lb_config, pad), MEMBER(lb_config, host_cookie_low), MEMBER(lb_config, host_cookie_high)),
+             MEMBER(lb_config, fib_mark), MEMBER(lb_config, pad), MEMBER(lb_config, host_cookie_low),
+             MEMBER(lb_config, host_cookie_high)),
       STRUCT(lb_stats, LB_OUTCOMES(COUNTER)),
   };
 }

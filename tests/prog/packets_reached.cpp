@@ -27,6 +27,7 @@ lb_config with(unsigned features) {
   lb_config config = Settings().config;
   const auto on = [features](unsigned bit) { return (features & bit) != 0 ? LB_YES : LB_NO; };
   config.fib_source = on(1);
+  config.fib_mark = config.fib_source;  // a flag more of the same call
   config.csum_ipv6 = on(2);
   config.ct_lookup = on(4);
   config.host_sockets = on(8);

@@ -47,6 +47,7 @@ void read_settings(const Words& words, Settings& settings) {
       return std::ranges::find(words, name) != words.end() ? LB_NO : LB_YES;
     };
     config.fib_source = off("fib_source");
+    config.fib_mark = off("fib_mark");
     config.csum_ipv6 = off("csum_ipv6");
     config.ct_lookup = off("ct_lookup");
     config.skb_sums = off("skb_sums");
