@@ -64,15 +64,18 @@ static __always_inline int lb_skip_fragment6(struct lb_cursor *cursor, struct lb
 /* Steps over one extension header; the next header's number, or a negative outcome. */
 static __always_inline int lb_skip_extension(struct lb_cursor *cursor, __u8 header, struct lb_packet *packet)
 {
-	const struct ipv6_opt_hdr *option;
+	const struct ipv6_rt_hdr *option; /* the others begin alike, and none is shorter than eight bytes */
 
 	switch (header) {
 	case IPPROTO_HOPOPTS:
 	case IPPROTO_ROUTING:
 	case IPPROTO_DSTOPTS:
 		option = lb_take(cursor, sizeof(*option));
-		if (!option || !lb_take(cursor, option->hdrlen * 8 + 6))
+		if (!option || !lb_take(cursor, option->hdrlen * 8 + 8 - sizeof(*option)))
 			return -LB_OUTCOME_malformed;
+		/* On its way to somebody else first, and the checksum covers who gets it last (RFC 8200, 8.1). */
+		if (header == IPPROTO_ROUTING && option->segments_left)
+			return -LB_OUTCOME_other_protocol;
 		return option->nexthdr;
 	case IPPROTO_FRAGMENT:
 		return lb_skip_fragment6(cursor, packet);
