@@ -78,6 +78,17 @@ static __always_inline int lb_is_rewritten(enum lb_outcome outcome)
 	return lb_action(outcome) == LB_ACTION_STACK || lb_action(outcome) == LB_ACTION_REDIRECT;
 }
 
+/*
+ * A router would cut a packet that is too big and may be cut. The kernel cuts only what it routes, and it takes no packet from
+ * outside that has the node's own address as its source, as ours have; so the sender is told the size all the same.
+ */
+static __always_inline enum lb_outcome lb_unsent(const struct lb_work *work, enum lb_outcome outcome)
+{
+	return outcome == LB_OUTCOME_too_big && work->packet.may_fragment == LB_YES
+		       ? LB_OUTCOME_not_fragmented
+		       : outcome;
+}
+
 /* Checks what only the packet's size can tell, and rewrites it: the outcome that is final. */
 static __always_inline enum lb_outcome lb_carry(struct __sk_buff *skb, struct lb_work *work,
 						enum lb_outcome outcome)
@@ -90,12 +101,19 @@ static __always_inline enum lb_outcome lb_carry(struct __sk_buff *skb, struct lb
 		hops = LB_COUNT_HOP;
 	}
 	if (!lb_is_rewritten(outcome))
-		return outcome;
+		return lb_unsent(work, outcome);
 	if (outcome == LB_OUTCOME_icmp_stack || outcome == LB_OUTCOME_icmp_redirect)
 		failed = lb_icmp_rewrite(skb, work, hops);
 	else
 		failed = lb_skb_rewrite(skb, work, hops);
 	return failed ? LB_OUTCOME_rewrite_failed : outcome;
+}
+
+static __always_inline enum lb_outcome lb_if_summable(const struct lb_work *work, enum lb_outcome outcome)
+{
+	return lb_is_rewritten(outcome) && lb_is_sctp_part(&work->packet, &work->flow.leaving)
+		       ? LB_OUTCOME_sctp_fragment
+		       : outcome;
 }
 
 /*
@@ -107,7 +125,7 @@ static __always_inline enum lb_outcome lb_in_order(struct __sk_buff *skb, struct
 {
 	if (work->packet.part == LB_LATER_FRAGMENT && outcome == LB_OUTCOME_fragment &&
 	    lb_early_keep(skb, work))
-		return lb_later_fragment(work);
+		return lb_if_summable(work, lb_later_fragment(work));
 	if (work->packet.part != LB_FIRST_FRAGMENT || !lb_is_rewritten(outcome) ||
 	    !lb_early_release(skb, work))
 		return outcome;
@@ -133,7 +151,8 @@ static __always_inline int lb_tc_any(struct __sk_buff *skb, enum lb_hook hook, e
 	work->mark = skb->mark;
 	outcome = lb_skb_parse(skb, &work->packet);
 	if (outcome == LB_FINE)
-		outcome = lb_carry(skb, work, lb_in_order(skb, work, lb_balance(skb, hook, work)));
+		outcome = lb_carry(skb, work,
+				   lb_in_order(skb, work, lb_if_summable(work, lb_balance(skb, hook, work))));
 	else if (outcome == LB_OUTCOME_other_protocol)
 		outcome = lb_foreign(work);
 	lb_count(outcome);

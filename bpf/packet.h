@@ -97,9 +97,10 @@ struct lb_packet {
 	LB_BYTE_ENUM lb_step step;
 	LB_BYTE_ENUM lb_part part;
 	__u32 id; /* of a fragmented datagram */
-	LB_BYTE_ENUM lb_bool echo; /* an ICMP echo request */
-	__u8 hops;         /* TTL or hop limit */
-	__u8 next;         /* the IP protocol's number */
+	LB_BYTE_ENUM lb_bool echo;         /* an ICMP echo request */
+	__u8 hops;                 /* TTL or hop limit */
+	__u8 next; /* the IP protocol's number */
+	LB_BYTE_ENUM lb_bool may_fragment; /* IPv4 without "don't fragment" */
 };
 
 #define LB_MAX_OFFSET 0x7ff /* beyond this no header is looked for */

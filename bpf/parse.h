@@ -134,6 +134,7 @@ static __always_inline enum lb_outcome lb_parse_ipv4(struct lb_cursor *cursor, s
 		return LB_OUTCOME_malformed;
 	packet->part =
 		lb_part_of(ip->frag_off & bpf_htons(LB_IP_OFFSET), ip->frag_off & bpf_htons(LB_IP_MORE));
+	packet->may_fragment = ip->frag_off & bpf_htons(LB_IP_DONT) ? LB_NO : LB_YES;
 	packet->id = ip->id;
 	lb_mapped(&packet->tuple.source, ip->saddr);
 	lb_mapped(&packet->tuple.destination, ip->daddr);

@@ -51,6 +51,14 @@ static __always_inline __u16 lb_apply(__u16 check, __u64 difference)
 	return (__u16)~lb_fold16((__u64)(__u16)~check + difference);
 }
 
+/* Of a UDP checksum zero means none, so one that comes out as zero is written as its other form. */
+static __always_inline void lb_apply_to(__u16 *check, int udp, __u64 difference)
+{
+	*check = lb_apply(*check, difference);
+	if (udp && !*check)
+		*check = 0xffff;
+}
+
 static __always_inline void lb_write_ipv4(struct iphdr *ip, const struct lb_tuple *to, __u32 addresses,
 					  enum lb_hops hops)
 {
@@ -71,6 +79,17 @@ static __always_inline void lb_write_ipv6(struct ipv6hdr *ip, const struct lb_tu
 	__builtin_memcpy(&ip->daddr, &to->destination, 16);
 	if (hops == LB_COUNT_HOP)
 		ip->hop_limit--;
+}
+
+/*
+ * Its sum covers the whole message, whose length the last fragment alone tells: with new ports no part of it can be right. And
+ * an INIT leaves no entry that its later parts would find.
+ */
+static __always_inline int lb_is_sctp_part(const struct lb_packet *packet, const struct lb_tuple *to)
+{
+	return packet->tuple.protocol == LB_SCTP && packet->part != LB_WHOLE &&
+	       (packet->step == LB_STEP_OPEN || packet->tuple.source_port != to->source_port ||
+		packet->tuple.destination_port != to->destination_port);
 }
 
 /* SCTP's sum needs no help of the kernel: it covers no addresses, and an unfinished one is made anew. */
@@ -116,13 +135,18 @@ static __always_inline int lb_write_headers(void *data, void *end, const struct 
 	return 0;
 }
 
-static __always_inline __u32 lb_check_offset(const struct lb_packet *packet)
+/* Behind the start of a TCP or UDP header. */
+static __always_inline __u32 lb_check_place(enum lb_protocol protocol)
 {
-	return packet->transport + (packet->tuple.protocol == LB_TCP ? offsetof(struct tcphdr, check)
-								     : offsetof(struct udphdr, check));
+	return protocol == LB_TCP ? offsetof(struct tcphdr, check) : offsetof(struct udphdr, check);
 }
 
-/* For XDP, where a checksum is complete. A UDP checksum of zero means none and stays. */
+static __always_inline __u32 lb_check_offset(const struct lb_packet *packet)
+{
+	return packet->transport + lb_check_place(packet->tuple.protocol);
+}
+
+/* For XDP, where a checksum is complete. UDP that has none keeps none. */
 static __always_inline int lb_write_check(void *data, void *end, const struct lb_packet *packet,
 					  struct lb_change change)
 {
@@ -133,9 +157,7 @@ static __always_inline int lb_write_check(void *data, void *end, const struct lb
 		return -1;
 	if (udp && !*check)
 		return 0;
-	*check = lb_apply(*check, (__u64)change.addresses + change.ports);
-	if (udp && !*check)
-		*check = 0xffff;
+	lb_apply_to(check, udp, (__u64)change.addresses + change.ports);
 	return 0;
 }
 

@@ -45,9 +45,11 @@
 	X(flow_table_full, DROP, "the kernel refused a flow entry")                                          \
 	X(no_route, DROP, "no way out towards the backend that keeps both directions with us")               \
 	X(too_big, ANSWER, "larger than the way out allows: the sender is told the size")                    \
+	X(not_fragmented, ANSWER, "the same without \"don't fragment\", which needs the stack: as too_big")  \
 	X(hop_limit, PASS, "TTL or hop limit used up: the stack answers")                                    \
 	X(rewrite_failed, DROP, "the kernel refused to change the packet")                                   \
 	X(first_late, DROP, "first fragment of a datagram, behind others: seen again, and they behind it")   \
+	X(sctp_fragment, DROP, "part of an SCTP message whose ports change: its checksum covers the whole")  \
 	X(answer_limited, EVENT, "no ICMP answer: more than a thousand in this second on this CPU")          \
 	X(answer_refused, EVENT, "no ICMP answer: to such a sender, or from such a packet, none is allowed") \
 	X(midstream, EVENT, "TCP without a flow and without SYN, given a backend all the same")              \
