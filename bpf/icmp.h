@@ -8,6 +8,28 @@
 
 #include "skb.h"
 
+/* Of a quoted TCP header no more than eight bytes are promised; most senders quote all of it. */
+static __always_inline void lb_pull_quoted(struct __sk_buff *skb, const struct lb_packet *packet)
+{
+	__u32 end = packet->inner_transport + lb_check_place(LB_TCP) + sizeof(__u16);
+
+	if (packet->tuple.protocol == LB_TCP && (__u32)(skb->data_end - skb->data) < end && end <= skb->len)
+		bpf_skb_pull_data(skb, end);
+}
+
+/* The quoted packet's checksum, if it has one that covers ports and addresses and the quote goes that far. */
+static __always_inline __u16 *lb_quoted_check(void *data, const void *end, const struct lb_packet *packet)
+{
+	enum lb_protocol protocol = packet->tuple.protocol;
+	__u32 offset = packet->inner_transport + lb_check_place(protocol);
+	__u16 *check = data + (offset & LB_MAX_OFFSET);
+
+	if (protocol == LB_SCTP || (const void *)(check + 1) > end ||
+	    offset + sizeof(*check) - packet->network > packet->length)
+		return NULL;
+	return protocol == LB_TCP || *check ? check : NULL;
+}
+
 /* Writes the quoted packet; the difference that this makes to the ICMP checksum, or -1. */
 static __always_inline long lb_write_quoted(struct __sk_buff *skb, const struct lb_packet *packet,
 					    const struct lb_tuple *from, const struct lb_tuple *to)
@@ -15,18 +37,18 @@ static __always_inline long lb_write_quoted(struct __sk_buff *skb, const struct 
 	struct lb_change change = lb_change_of(from, to);
 	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
 	void *network = data + (packet->inner_network & LB_MAX_OFFSET);
-	__be16 *transport = data + (packet->inner_transport & LB_MAX_OFFSET);
+	__be16 *ports = data + (packet->inner_transport & LB_MAX_OFFSET);
+	__u16 *check = lb_quoted_check(data, end, packet);
 	__u64 difference = change.ports;
 
-	if ((void *)(transport + 4) > end)
+	if ((void *)(ports + 2) > end)
 		return -1;
-	transport[0] = bpf_htons(to->source_port);
-	transport[1] = bpf_htons(to->destination_port);
-	/* A quoted UDP checksum is among the eight bytes; TCP's is not promised to be there. */
-	if (from->protocol == LB_UDP && transport[3]) {
-		difference += (__u16)~transport[3];
-		transport[3] = lb_apply(transport[3], (__u64)change.addresses + change.ports);
-		difference += transport[3];
+	ports[0] = bpf_htons(to->source_port);
+	ports[1] = bpf_htons(to->destination_port);
+	if (check) {
+		difference += (__u16) ~*check;
+		lb_apply_to(check, from->protocol == LB_UDP, (__u64)change.addresses + change.ports);
+		difference += *check;
 	}
 	if (from->family == LB_IPV4) {
 		/* Its own checksum keeps the quoted header's sum as it was. */
@@ -87,6 +109,7 @@ LB_FUNCTION int lb_icmp_rewrite(struct __sk_buff *skb, struct lb_work *work, __u
 	from = &work->other, to = &work->half.leaving;
 	lb_reverse(&work->packet.tuple, from);
 	lb_reverse(&work->flow.leaving, to);
+	lb_pull_quoted(skb, &work->packet);
 	difference = lb_write_quoted(skb, &work->packet, from, to);
 	if (difference < 0)
 		return -1;

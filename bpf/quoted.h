@@ -39,6 +39,8 @@ static __always_inline enum lb_outcome lb_parse_quoted(struct lb_cursor *cursor,
 	if (packet->tuple.protocol == LB_ANY_PROTOCOL)
 		return LB_OUTCOME_other_protocol;
 	packet->inner_transport = lb_offset(cursor);
+	if (packet->inner_transport > LB_MAX_OFFSET - LB_REACH)
+		return LB_OUTCOME_other_protocol;
 	ports = lb_take(cursor, 8);
 	if (!ports || lb_beyond(cursor, packet))
 		return LB_OUTCOME_malformed;

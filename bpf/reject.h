@@ -240,7 +240,10 @@ LB_FUNCTION int lb_reset(struct __sk_buff *skb, const struct lb_work *work)
 
 /* ---- All answers. ---- */
 
-/* Turns the packet into the answer and sends it back by the device it came by; drops it where it must not. */
+/*
+ * Turns the packet into the answer and sends it back by the device it came by; drops it where it must not. An ICMP error gets
+ * none.
+ */
 LB_FUNCTION int lb_answer(struct __sk_buff *skb, struct lb_work *work)
 {
 	union {
@@ -255,7 +258,7 @@ LB_FUNCTION int lb_answer(struct __sk_buff *skb, struct lb_work *work)
 	size = lb_quote_size(&work->packet);
 	ipv4 = work->packet.tuple.family == LB_IPV4;
 	if (size < 28 || size > LB_QUOTE || work->packet.part == LB_LATER_FRAGMENT ||
-	    !lb_answerable(skb, &work->packet.tuple, work->hook)) {
+	    work->packet.inner_network || !lb_answerable(skb, &work->packet.tuple, work->hook)) {
 		lb_count(LB_OUTCOME_answer_refused);
 		return 0;
 	}

@@ -100,6 +100,7 @@ static void check_places(const struct lb_packet *packet, const __u8 *bytes, __u3
 	if (!packet->inner_network)
 		return;
 	require(packet->inner_network == packet->transport + 8, "an error quotes behind its header");
+	require(packet->inner_transport + LB_REACH <= LB_MAX_OFFSET, "quoted offsets stay below it, too");
 	require(follows(packet, bytes, packet->inner_network, packet->inner_transport) &&
 			packet->inner_transport + 8u <= end,
 		"the quoted ports are in the IP packet");
