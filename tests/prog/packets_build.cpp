@@ -28,11 +28,22 @@ void put_address(Bytes& bytes, int family, const Address& address) {
   bytes.insert(bytes.end(), address.begin() + (family == 4 ? 12 : 0), address.end());
 }
 
+/// What TCP's flags say, in the first chunk.
+std::uint8_t chunk_of(std::uint8_t flags) {
+  if ((flags & syn) != 0) return (flags & ack) != 0 ? 2 : 1;
+  return 0;
+}
+
 Bytes transport(const Tuple& tuple, const Body& body) {
   Bytes bytes;
   put16(bytes, tuple.source.port);
   put16(bytes, tuple.destination.port);
-  if (tuple.protocol == 17) {
+  if (tuple.protocol == 132) {
+    put32(bytes, body.acknowledged);
+    put(bytes, Bytes{0, 0, 0, 0, chunk_of(body.flags), 0});
+    put16(bytes, 8 + body.payload.size());
+    put32(bytes, body.sequence + 1);
+  } else if (tuple.protocol == 17) {
     put16(bytes, 8 + body.payload.size());
     put16(bytes, 0);
   } else {
@@ -70,7 +81,7 @@ void put_ipv6(Bytes& packet, const Tuple& tuple, const Body& body, std::size_t l
 void fix_sums(Bytes& packet, Sum sum) {
   const auto layout = layout_of(packet).value();
   if (layout.family == 4) write16(packet, layout.network + 10, header_sum(packet, layout));
-  if (sum == Sum::full) write16(packet, layout.check(), transport_sum(packet, layout));
+  if (sum == Sum::full) write_transport_sum(packet, layout);
 }
 
 Address address_at(const Bytes& packet, const Layout& layout, std::size_t at) {

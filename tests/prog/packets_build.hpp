@@ -23,7 +23,7 @@ struct Endpoint {
 /// As it arrives: the ends of one direction.
 struct Tuple {
   int family = 4;
-  std::uint8_t protocol = 6;  ///< 6 or 17
+  std::uint8_t protocol = 6;  ///< 6, 17 or 132
   Endpoint source;
   Endpoint destination;
   auto operator<=>(const Tuple&) const = default;
@@ -32,7 +32,9 @@ struct Tuple {
 
 enum class Sum : std::uint8_t { full, none };
 
-/// What else is in a packet.
+/// What else is in a packet. Of SCTP: `flags` choose the first chunk as they choose TCP's step,
+/// `acknowledged` is the tag, and one more than `sequence` is the first word in the chunk, where an INIT-ACK
+/// has the tag to be shown.
 struct Body {
   std::uint8_t hops = 64;
   std::uint8_t flags = 0x10;  ///< of TCP

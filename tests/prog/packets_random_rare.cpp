@@ -42,16 +42,6 @@ std::uint64_t pseudo(int family, const Address& source, const Address& destinati
   return static_cast<std::uint16_t>(~internet_sum(header)) + std::uint64_t{protocol} + length;
 }
 
-/// CRC32c, bit by bit (RFC 9260, appendix A).
-std::uint32_t crc_of(std::span<const std::uint8_t> bytes) {
-  std::uint32_t crc = 0xffffffff;
-  for (const auto byte : bytes) {
-    crc ^= byte;
-    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (0x82f63b78U & (0U - (crc & 1)));
-  }
-  return ~crc;
-}
-
 Bytes sctp_of(const Tuple& tuple, const Shape& shape) {
   Bytes bytes;
   put16(bytes, tuple.source.port);

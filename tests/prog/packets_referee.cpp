@@ -1,6 +1,8 @@
 // Reads headers byte by byte and sums all of them.
 #include "tests/prog/packets_referee.hpp"
 
+#include <algorithm>
+
 namespace lb::test {
 namespace {
 
@@ -15,6 +17,20 @@ std::uint64_t add(std::uint64_t sum, std::span<const std::uint8_t> bytes) {
 std::uint16_t fold(std::uint64_t sum) {
   while (sum > 0xffff) sum = (sum & 0xffff) + (sum >> 16);
   return static_cast<std::uint16_t>(~sum & 0xffff);
+}
+
+/// Bytes that a transport header has at least; 0: of another protocol.
+std::size_t header_of(std::uint8_t protocol) {
+  switch (protocol) {
+    case 6:
+      return 20;
+    case 17:
+      return 8;
+    case 132:
+      return 12;
+    default:
+      return 0;
+  }
 }
 
 bool is_extension(std::uint8_t header) { return header == 0 || header == 43 || header == 60; }
@@ -54,9 +70,10 @@ std::optional<Layout> layout_of(std::span<const std::uint8_t> packet) {
   const auto type = read16(packet, 12);
   auto layout = type == 0x0800 ? layout4(packet) : type == 0x86dd ? layout6(packet) : std::nullopt;
   if (!layout || layout->end > packet.size()) return std::nullopt;
-  const std::size_t header = layout->protocol == 6 ? 20 : 8;
-  if ((layout->protocol != 6 && layout->protocol != 17) || layout->transport + header > layout->end)
-    return std::nullopt;
+  const auto header = header_of(layout->protocol);
+  if (header == 0 || layout->transport + header > layout->end) return std::nullopt;
+  const std::size_t datagram = layout->protocol == 17 ? read16(packet, layout->transport + 4) : 0;
+  if (datagram >= header) layout->end = std::min(layout->end, layout->transport + datagram);
   return layout;
 }
 
@@ -68,14 +85,30 @@ std::uint16_t internet_sum(std::span<const std::uint8_t> bytes, std::uint64_t be
   return fold(add(before, bytes));
 }
 
-std::uint16_t transport_sum(std::span<const std::uint8_t> packet, const Layout& layout) {
+std::uint32_t crc_of(std::span<const std::uint8_t> bytes) {
+  std::uint32_t crc = 0xffffffff;
+  for (const auto byte : bytes) {
+    crc ^= byte;
+    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (0x82f63b78U & (0U - (crc & 1)));
+  }
+  return ~crc;
+}
+
+void write_transport_sum(std::span<std::uint8_t> packet, const Layout& layout) {
   const auto length = layout.end - layout.transport;
+  const auto transport = packet.subspan(layout.transport, length);
+  if (layout.protocol == 132) {
+    const auto field = packet.subspan(layout.check(), 4);
+    std::ranges::fill(field, 0);
+    const auto crc = crc_of(transport);
+    for (std::size_t at = 0; at < 4; ++at) field[at] = static_cast<std::uint8_t>(crc >> 8 * at);
+    return;
+  }
+  write16(packet, layout.check(), 0);
   auto sum = add(0, packet.subspan(layout.source(), 2 * layout.width()));
   sum += layout.protocol + length;
-  sum = add(sum, packet.subspan(layout.transport, length));
-  sum -= read16(packet, layout.check());
-  const auto check = fold(sum);
-  return layout.protocol == 17 && check == 0 ? 0xffff : check;
+  const auto check = fold(add(sum, transport));
+  write16(packet, layout.check(), layout.protocol == 17 && check == 0 ? 0xffff : check);
 }
 
 std::uint16_t header_sum(std::span<const std::uint8_t> packet, const Layout& layout) {
@@ -88,8 +121,10 @@ bool sums_right(std::span<const std::uint8_t> packet) {
   if (!layout) return false;
   if (layout->family == 4 && read16(packet, layout->network + 10) != header_sum(packet, *layout))
     return false;
-  const auto check = read16(packet, layout->check());
-  return (layout->protocol == 17 && check == 0) || check == transport_sum(packet, *layout);
+  if (layout->protocol == 17 && read16(packet, layout->check()) == 0) return true;
+  Bytes right(packet.begin(), packet.end());
+  write_transport_sum(right, *layout);
+  return std::ranges::equal(right, packet);
 }
 
 }  // namespace lb::test

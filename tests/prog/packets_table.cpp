@@ -264,7 +264,7 @@ Bytes packet_of(const std::string& text, const Letters& letters) {
     at += 2;
   }
   const auto layout = summed ? layout_of(packet) : std::nullopt;
-  if (layout) write16(packet, layout->check(), transport_sum(packet, *layout));
+  if (layout) write_transport_sum(packet, *layout);
   return packet;
 }
 
