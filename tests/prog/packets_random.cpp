@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <catch2/catch_get_random_seed.hpp>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
 #include <cstdlib>
 #include <map>
 #include <random>
@@ -38,15 +40,21 @@ std::string text_of(const Mac& mac) {
                      mac[5]);
 }
 
+const std::map<std::uint8_t, std::string> protocols = {{6, "tcp"}, {17, "udp"}, {132, "sctp"}};
+/// The FIB's, and that which stands in where the FIB is not asked.
 const std::map<int, std::string> node_source = {{4, "198.51.100.1"}, {6, "2001:db8:2::1"}};
+const std::map<int, std::string> stand_in = {{4, "198.51.100.2"}, {6, "2001:db8:2::2"}};
 const std::map<int, std::string> router = {{4, "192.0.2.254"}, {6, "2001:db8:1::fe"}};
 
 class Model {
  public:
-  explicit Model(World& world) : world_(world), random_(Catch::getSeed()) {
+  Model(World& world, const lb_config& config)
+      : world_(world),
+        sources_(config.fib_source == LB_YES ? node_source : stand_in),
+        random_(Catch::getSeed()) {
     for (const int family : {4, 6}) {
       add_neighbours(family);
-      for (const std::uint8_t protocol : {std::uint8_t{6}, std::uint8_t{17}}) add_services(family, protocol);
+      for (const auto& [protocol, name] : protocols) add_services(family, protocol);
     }
   }
 
@@ -95,7 +103,7 @@ class Model {
       service.local = number == 0;
       world_.change({"policy", name, "cluster", "cluster", "reject", "reject"});
       add_backends(service, name);
-      world_.change({"frontend", name, "load_balancer", protocol == 6 ? "tcp" : "udp", address,
+      world_.change({"frontend", name, "load_balancer", protocols.at(protocol), address,
                      std::to_string(service.to.destination.port)});
       services_.push_back(std::move(service));
     }
@@ -266,7 +274,7 @@ class Model {
       CHECK(source.address == flow.request.source.address);
       return fresh && service.backends.contains(flow.onward.destination);
     }
-    CHECK(source.address == address_of(node_source.at(flow.request.family)));
+    CHECK(source.address == address_of(sources_.at(flow.request.family)));
     CHECK(((source.port >= 1024 && source.port <= 29999) || source.port >= 61000));
     return fresh && service.backends.contains(flow.onward.destination);
   }
@@ -283,6 +291,7 @@ class Model {
   }
 
   World& world_;
+  const std::map<int, std::string>& sources_;
   std::mt19937_64 random_;
   std::vector<Service> services_;
   std::vector<Flow> flows_;
@@ -294,12 +303,15 @@ class Model {
 }  // namespace
 
 TEST_CASE("random packets of random flows are rewritten as the model says") {
-  const int packets = std::getenv("SLUICE_LONG") != nullptr ? 400'000 : 100'000;
+  const auto& [without, features, share] = GENERATE(from_range(feature_sets));
+  INFO("without " << without);
+  const int packets = (std::getenv("SLUICE_LONG") != nullptr ? 400'000 : 100'000) / share;
   Settings settings;
   settings.flows = 262'144;
   settings.young = 262'144;
+  features(settings.config);
   World world(settings);
-  Model model(world);
+  Model model(world, settings.config);
   for (int i = 0; i < packets; ++i) REQUIRE(model.step());
   CHECK(model.flows() > static_cast<std::size_t>(packets) / 5);
   CHECK(model.left() < static_cast<std::size_t>(packets) / 5);

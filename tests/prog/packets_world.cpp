@@ -66,6 +66,26 @@ Words words_of(std::string_view line) {
   return words;
 }
 
+const std::vector<FeatureSet> feature_sets = {
+    {"nothing", [](lb_config&) {}, 2},
+    {"skb_sums", [](lb_config& config) { config.skb_sums = LB_NO; }, 4},
+    {"all",
+     [](lb_config& config) {
+       config.skb_sums = config.csum_ipv6 = config.ct_lookup = config.fib_source = LB_NO;
+     },
+     4}};
+
+std::array<std::uint8_t, 6> neighbour_mac(const std::array<std::uint8_t, 16>& address) {
+  for (const auto& words : lines_of(fixtures() + "world.txt")) {
+    if (words[0] != "neighbour" || address_of(words.at(2)) != address) continue;
+    std::array<std::uint8_t, 6> mac{};
+    for (std::size_t at = 0; at < mac.size(); ++at)
+      mac[at] = static_cast<std::uint8_t>(std::stoul(words.at(3).substr(3 * at, 2), nullptr, 16));
+    return mac;
+  }
+  throw std::runtime_error("world.txt has no such neighbour");
+}
+
 std::array<std::uint8_t, 16> address_of(const std::string& text) {
   std::array<std::uint8_t, 16> bytes{};
   const auto mapped = text.find(':') == std::string::npos ? "::ffff:" + text : text;

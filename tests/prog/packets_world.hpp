@@ -2,6 +2,7 @@
 // the maps.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -17,6 +18,15 @@ using Words = std::vector<std::string>;
 [[nodiscard]] Words words_of(std::string_view line);
 /// 16 bytes, IPv4 as ::ffff:a.b.c.d; throws on anything else.
 [[nodiscard]] std::array<std::uint8_t, 16> address_of(const std::string& text);
+/// Optional features of the kernel that random tests do without, and which part of the packets each set gets.
+struct FeatureSet {
+  const char* without;
+  void (*take)(lb_config&);
+  int share;
+};
+extern const std::vector<FeatureSet> feature_sets;
+/// The link address that world.txt gives to a neighbour; throws where it has none.
+[[nodiscard]] std::array<std::uint8_t, 6> neighbour_mac(const std::array<std::uint8_t, 16>& address);
 /// The directory of the tables, in the source tree.
 [[nodiscard]] std::string fixtures();
 
