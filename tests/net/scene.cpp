@@ -128,7 +128,8 @@ void Writer::backend(std::uint32_t service, const BackendSpec& backend) {
   maps_.backends.store(backend.id, value);
 }
 
-void Writer::service(std::uint32_t number, const std::vector<BackendSpec>& backends, lb_policy policy) {
+void Writer::service(std::uint32_t number, const std::vector<BackendSpec>& backends, lb_policy policy,
+                     const std::vector<BackendSpec>& local) {
   const auto first = number * extent;
   std::uint32_t count = 0;
   for (const auto& spec : backends) {
@@ -137,6 +138,11 @@ void Writer::service(std::uint32_t number, const std::vector<BackendSpec>& backe
   }
   lb_service service{};
   service.cluster = {first, count};
+  for (const auto& spec : local) {
+    backend(number, spec);
+    maps_.slots.store(first + count++, spec.id);
+  }
+  service.local = {first + service.cluster.count, count - service.cluster.count};
   service.policy = policy;
   maps_.services.store(number, service);
 }

@@ -37,8 +37,9 @@ class Writer {
  public:
   explicit Writer(const std::string& pins);
 
-  /// Its cluster set are these backends; the local set is empty.
-  void service(std::uint32_t number, const std::vector<BackendSpec>& backends, lb_policy policy = {});
+  /// Its cluster set are these backends, its local set those.
+  void service(std::uint32_t number, const std::vector<BackendSpec>& backends, lb_policy policy = {},
+               const std::vector<BackendSpec>& local = {});
   void backend(std::uint32_t service, const BackendSpec& backend);
   void frontend(const End& where, lb_protocol protocol, std::uint32_t service, lb_kind kind = LB_CLUSTER_IP);
   void remove_frontend(const End& where, lb_protocol protocol);
