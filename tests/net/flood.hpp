@@ -8,7 +8,8 @@
 
 namespace lb::test {
 
-/// SYNs from 10.128.0.0/9 to an IPv4 address and port, from eth0 of one host to eth0 of its next hop.
+/// SYNs from 10.128.0.0/9 or, to an IPv6 address, 2001:db8:f::/96, from eth0 of one host to eth0 of its next
+/// hop.
 class Flood {
  public:
   Flood(const Host& from, const Host& next, const End& target);
