@@ -75,6 +75,7 @@ bool without_fib_source(const agent::AgentOptions& options) {
 
 }  // namespace
 
+// The kernel's VXLAN device has no XDP of its own: what comes by eth0, natively, leaves by tc.
 TEST_CASE("backends behind a VXLAN device are reached from outside, from pods and from the node's sockets") {
   for (const auto mode : {agent::XdpMode::off, agent::XdpMode::automatic}) {
     OverlayScene scene;
@@ -82,7 +83,9 @@ TEST_CASE("backends behind a VXLAN device are reached from outside, from pods an
     if (mode != agent::XdpMode::off) {
       scene.check_sums();
     }
-    REQUIRE(scene.attach().failure().empty());
+    const auto report = scene.attach();
+    REQUIRE(report.failure().empty());
+    CHECK(report.packets_text().starts_with("eth0 tcx+native, flannel.1 tcx") == scene.runs_xdp());
     Writer writer(scene.lab.pins());
     for (const int family : {AF_INET, AF_INET6}) {
       INFO((family == AF_INET ? "IPv4" : "IPv6") << (mode == agent::XdpMode::off ? " tc" : " tc and XDP"));
@@ -90,12 +93,34 @@ TEST_CASE("backends behind a VXLAN device are reached from outside, from pods an
       const auto backend = end(known.remote_pod, backend_port);
       const auto& tunnel = tunnel_end(family, 1);
       const auto vip = offer(writer, known, &PodNames::vip, LB_LOAD_BALANCER);
-      converse(scene.outside, scene.remote, vip, backend,
-               without_fib_source(scene.options) ? known.node : tunnel);
+      const auto rose = rise(writer, [&] {
+        converse(scene.outside, scene.remote, vip, backend,
+                 without_fib_source(scene.options) ? known.node : tunnel);
+      });
+      CHECK((rose.left_to_tc > 100) == scene.runs_xdp());
+      CHECK(rose.flow_redirect > 100);
+      CHECK(rose.flow_xdp + rose.new_xdp == 0);
       const auto service = offer(writer, known, &PodNames::service, LB_CLUSTER_IP);
       converse(scene.client, scene.remote, service, backend, known.client);
       converse(Host::here(), scene.remote, service, backend, tunnel);
     }
+  }
+}
+
+TEST_CASE("backends behind a VXLAN device are reached from pods' sockets") {
+  OverlayScene scene;
+  scene.options.sockets = agent::SocketScope::all;
+  REQUIRE(scene.attach().failure().empty());
+  Writer writer(scene.lab.pins());
+  for (const int family : {AF_INET, AF_INET6}) {
+    INFO((family == AF_INET ? "IPv4" : "IPv6"));
+    const auto& known = names(family);
+    const auto service = offer(writer, known, &PodNames::service, LB_CLUSTER_IP);
+    const auto rose = rise(writer, [&] {
+      converse(scene.client, scene.remote, service, end(known.remote_pod, backend_port), known.client);
+    });
+    CHECK(rose.socket_translated >= 2);
+    CHECK(rose.new_from_pod == 0);
   }
 }
 
