@@ -1,11 +1,14 @@
 // REL-16: sums that the sender left to its card and that we rewrote are completed by the node's own kernel,
 // because the way out has no card that would: right on the wire, as the receivers see, who look at every one.
 #include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -90,10 +93,44 @@ bool carry_by_udp(const Socket& client, const Socket& server, const End& where) 
   return true;
 }
 
+void set_udp(const Socket& socket, int option, int value) {
+  REQUIRE(::setsockopt(socket.fd(), IPPROTO_UDP, option, &value, sizeof(value)) == 0);
+}
+
+constexpr int segment = 1000;
+
+/// What comes until it is as much as `size`, whole segments put together or one by one; whom from.
+std::optional<Socket::Message> gather(const Socket& socket, std::size_t size) {
+  auto all = socket.receive();
+  while (all && all->words.size() < size) {
+    const auto more = socket.receive();
+    if (!more || !(more->from == all->from)) return std::nullopt;
+    all->words += more->words;
+  }
+  return all;
+}
+
+/// Datagrams that the sender's kernel, its card, or nobody cuts before the receiver.
+bool carry_segments(const Socket& client, const Socket& server, const End& where) {
+  for (const auto* socket : {&client, &server}) {
+    set_udp(*socket, UDP_SEGMENT, segment);
+    set_udp(*socket, UDP_GRO, 1);
+  }
+  for (unsigned round = 0; round < 10; ++round) {
+    const auto words = random_bytes(2 * segment + round * 2013, round);
+    if (client.send_to(where, words) != 0) return false;
+    const auto question = gather(server, words.size());
+    if (!question || question->words != words || server.send_to(question->from, words) != 0) return false;
+    const auto answer = gather(client, words.size());
+    if (!answer || answer->words != words || !(answer->from == where)) return false;
+  }
+  return true;
+}
+
 bool carry(const PodScene& scene, const Path& path, int family, int type, const End& where) {
   const auto server = serve_at(scene.*path.to, type, end(names(family).*path.backend, backend_port));
   const auto client = (scene.*path.from).socket(family, type);
-  if (type == SOCK_DGRAM) return carry_by_udp(client, server, where);
+  if (type == SOCK_DGRAM) return carry_by_udp(client, server, where) && carry_segments(client, server, where);
   if (client.connect(where) != 0) return false;
   const auto taken = take(server);
   return taken && carry_by_tcp(client.fd(), taken.get());
