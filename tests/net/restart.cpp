@@ -1,5 +1,6 @@
 // Agents that are killed and started again while connections are made: nothing may notice.
 #include <linux/bpf.h>
+#include <linux/rtnetlink.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -11,6 +12,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <map>
 #include <set>
 #include <string>
@@ -18,6 +20,7 @@
 #include "agent/datapath.hpp"
 #include "tests/net/hooks.hpp"
 #include "tests/net/lab.hpp"
+#include "tests/net/pod_scene.hpp"
 #include "tests/net/scene.hpp"
 
 namespace lb::test {
@@ -86,10 +89,23 @@ class Traffic {
   Socket server_;
 };
 
+/// What sends a request by a netlink socket that attaches or detaches: filters, qdiscs, XDP of a device.
+bool attaches_by_netlink(pid_t process, const __ptrace_syscall_info& info) {
+  if (info.entry.nr != __NR_sendto) {
+    return false;
+  }
+  // libbpf and the agent begin each request with its header, of which the type is the third half word.
+  const long head = ::ptrace(PTRACE_PEEKDATA, process, info.entry.args[1], nullptr);
+  const auto type = static_cast<std::uint16_t>(static_cast<unsigned long>(head) >> 32);
+  static const std::set<std::uint16_t> attaching = {RTM_NEWQDISC, RTM_DELQDISC, RTM_NEWTFILTER,
+                                                    RTM_DELTFILTER, RTM_SETLINK};
+  return attaching.contains(type);
+}
+
 enum class Ended : std::uint8_t { killed, whole };
 
 /// Starts an agent in a process of its own and kills it just before its `nth` bpf() call with one of
-/// `commands`.
+/// `commands`, or request by netlink that attaches.
 Ended start_and_kill(const agent::AgentOptions& options, const std::set<bpf_cmd>& commands, int nth) {
   const auto child = ::fork();
   if (child == 0) {
@@ -106,7 +122,8 @@ Ended start_and_kill(const agent::AgentOptions& options, const std::set<bpf_cmd>
     ::ptrace(PTRACE_GET_SYSCALL_INFO, child, sizeof(info), &info);
     const bool counts = info.op == PTRACE_SYSCALL_INFO_ENTRY && info.entry.nr == __NR_bpf &&
                         commands.contains(static_cast<bpf_cmd>(info.entry.args[0]));
-    calls += counts ? 1 : 0;
+    const bool enters = info.op == PTRACE_SYSCALL_INFO_ENTRY;
+    calls += counts || (enters && attaches_by_netlink(child, info)) ? 1 : 0;
     if (calls == nth) {
       ::kill(child, SIGKILL);
     }
@@ -123,20 +140,50 @@ std::size_t count_replaced(const std::map<std::string, LinkState>& old,
 
 }  // namespace
 
+namespace {
+
+const std::set<bpf_cmd> attaching = {BPF_LINK_CREATE, BPF_LINK_UPDATE, BPF_LINK_DETACH,
+                                     BPF_PROG_ATTACH, BPF_PROG_DETACH, BPF_OBJ_PIN};
+
+/// All hooks but `others` are sockets'. SLUICE_LONG: a hundred restarts.
+void restart_unchanged(DeviceLab& scene, std::size_t others) {
+  const auto hooks = socket_hooks + others;
+  REQUIRE(start(scene.options).count(HookState::attached) == hooks);
+  const auto before = links(scene.lab);
+  const int restarts = std::getenv("SLUICE_LONG") != nullptr ? 100 : 10;
+  for (int restart = 0; restart < restarts; ++restart) {
+    REQUIRE(start(scene.options).count(HookState::kept) == hooks);
+  }
+  CHECK(start_and_kill(scene.options, attaching, 1) == Ended::whole);
+  CHECK(links(scene.lab) == before);
+}
+
+}  // namespace
+
 TEST_CASE("REL-69 an unchanged restart makes no attach call", "[features]") {
   DeviceLab scene;
   scene.options.sockets = agent::SocketScope::all;
   scene.options.xdp = agent::XdpMode::native;
-  constexpr std::size_t hooks = socket_hooks + 3;
-  REQUIRE(start(scene.options).count(HookState::attached) == hooks);
-  const auto before = links(scene.lab);
-  for (int restart = 0; restart < 10; ++restart) {
-    REQUIRE(start(scene.options).count(HookState::kept) == hooks);
-  }
-  const std::set<bpf_cmd> attaching = {BPF_LINK_CREATE, BPF_LINK_UPDATE, BPF_LINK_DETACH,
-                                       BPF_PROG_ATTACH, BPF_PROG_DETACH, BPF_OBJ_PIN};
-  CHECK(start_and_kill(scene.options, attaching, 1) == Ended::whole);
-  CHECK(links(scene.lab) == before);
+  restart_unchanged(scene, 3);
+}
+
+TEST_CASE("REL-69 an unchanged restart makes no attach call, without TCX") {
+  DeviceLab scene;
+  scene.options.sockets = agent::SocketScope::all;
+  scene.options.without = {"tcx"};
+  const auto filters = [] {
+    return Host::here().output("tc filter show dev eth0 ingress; tc filter show dev eth0 egress");
+  };
+  restart_unchanged(scene, 2);
+  const auto before = filters();
+  REQUIRE(before.find("lb_tc_in") != std::string::npos);
+  CHECK(start(scene.options).count(HookState::kept) == socket_hooks + 2);
+  CHECK(filters() == before);
+  // And what is not there is seen to be attached.
+  agent::detach_all(maps::Pins(scene.lab.pins()));
+  CHECK(start_and_kill(scene.options, {}, 1) == Ended::killed);
+  static_cast<void>(start(scene.options));
+  agent::detach_all(maps::Pins(scene.lab.pins()));
 }
 
 TEST_CASE("another configuration replaces programs in place", "[features]") {
