@@ -205,6 +205,107 @@ TEST_CASE("SEM-43 REL-20 jumbo frames pass, by tc and beside XDP") {
 
 namespace {
 
+/// How a second outward device is made.
+enum class Second : std::uint8_t { veth, bridge };
+
+/// A second outward device, eth1, with a node and its pods behind it.
+struct TwoUplinks : XdpScene {
+  explicit TwoUplinks(Second second) : XdpScene(agent::XdpMode::automatic) {
+    const auto path = beyond.space().path();
+    if (second == Second::veth) {
+      shell("ip link add eth1 type veth peer name eth0 netns " + path);
+    } else {
+      shell("ip link add eth1 type bridge && ip link add port type veth peer name eth0 netns " + path +
+            " && ip link set port master eth1 up");
+    }
+    beyond.run(
+        "ethtool -K eth0 gro on tx off >/dev/null && ip link set eth0 up && "
+        "ip address add 198.18.0.2/24 dev eth0 && ip address add 2001:db8:18::2/64 dev eth0 nodad && "
+        "ip address add 10.244.3.2/32 dev lo && ip address add fd00:244:3::2/128 dev lo nodad && "
+        "ip route add default via 198.18.0.1 && ip route add default via 2001:db8:18::1");
+    shell(
+        "ip link set eth1 up && ip address add 198.18.0.1/24 dev eth1 && "
+        "ip address add 2001:db8:18::1/64 dev eth1 nodad && ip route add 10.244.3.0/24 via 198.18.0.2 && "
+        "ip route add fd00:244:3::/64 via 2001:db8:18::2");
+    options.devices = {"eth0", "eth1"};
+  }
+
+  /// Conversations from outside with a pod behind eth1.
+  lb_stats converse(int family, int type) {
+    const auto& known = names(family);
+    const auto backend = end(family == AF_INET ? "10.244.3.2" : "fd00:244:3::2", backend_port);
+    const auto where = end(known.vip, port);
+    Writer writer(lab.pins());
+    writer.service(1, {{1, backend}});
+    writer.frontend(where, type == SOCK_STREAM ? LB_TCP : LB_UDP, 1, LB_LOAD_BALANCER);
+    const auto listener = serve_at(beyond, type, backend);
+    return rise(writer, [&] {
+      for (int time = 0; time < 5; ++time) {
+        CHECK(talk(outside, listener, type, where));
+      }
+    });
+  }
+
+  Host beyond;
+};
+
+}  // namespace
+
+TEST_CASE("XDP sends from one device out of another, and back") {
+  const int family = GENERATE(AF_INET, AF_INET6);
+  const int type = GENERATE(SOCK_STREAM, SOCK_DGRAM);
+  INFO((family == AF_INET ? "IPv4 " : "IPv6 ") << (type == SOCK_STREAM ? "TCP" : "UDP"));
+  TwoUplinks scene(Second::veth);
+  const auto report = scene.attach();
+  CHECK((report.packets_text() == "eth0 tcx+native, eth1 tcx+native, 2 pods tcx") == scene.runs_xdp());
+  const auto rose = scene.converse(family, type);
+  CHECK((rose.new_xdp > 0) == scene.runs_xdp());
+  // The first packet of each direction is tc's, because the neighbour is unknown.
+  CHECK((rose.flow_xdp > (type == SOCK_STREAM ? 100U : 10U)) == scene.runs_xdp());
+}
+
+// The kernel's bridges have no XDP of their own.
+TEST_CASE("what XDP takes in and a bridge sends on is left to tc") {
+  const int family = GENERATE(AF_INET, AF_INET6);
+  const int type = GENERATE(SOCK_STREAM, SOCK_DGRAM);
+  INFO((family == AF_INET ? "IPv4 " : "IPv6 ") << (type == SOCK_STREAM ? "TCP" : "UDP"));
+  TwoUplinks scene(Second::bridge);
+  const auto report = scene.attach();
+  CHECK((report.packets_text() == "eth0 tcx+native, eth1 tcx, 2 pods tcx") == scene.runs_xdp());
+  const auto rose = scene.converse(family, type);
+  CHECK((rose.left_to_tc >= 5) == scene.runs_xdp());
+  CHECK(rose.new_remote >= 1);
+  CHECK(rose.flow_redirect > (type == SOCK_STREAM ? 100U : 10U));
+  CHECK(rose.new_xdp + rose.flow_xdp == 0);
+}
+
+// BIG TCP: segments of more than 64 KiB, which the kernel marks by a jumbo option between the headers.
+TEST_CASE("SEM-43 segments of 128 KiB pass, by tc and beside XDP") {
+  for (const auto mode : {agent::XdpMode::off, agent::XdpMode::native}) {
+    INFO(mode_text(mode));
+    XdpScene scene(mode);
+    constexpr const char* large = "ip link set {} gso_max_size 131072 gro_max_size 131072";
+    for (const auto* host : {&scene.remote, &scene.outside, &scene.server}) {
+      host->run("ethtool -K eth0 tx on gro on >/dev/null && " + fmt::format(fmt::runtime(large), "eth0"));
+    }
+    for (const auto* device : {"to-node", "to-remote", "to-outside"}) {
+      scene.wire.run(fmt::format(fmt::runtime(large), device));
+    }
+    for (const auto* device : {"eth0", "pods3"}) {
+      shell(fmt::format(fmt::runtime(large), device));
+    }
+    REQUIRE(scene.attach().failure().empty());
+    Writer writer(scene.lab.pins());
+    const auto made = offer(writer, AF_INET6);
+    const auto elsewhere = serve_at(scene.remote, SOCK_STREAM, made.elsewhere_backend);
+    const auto here = serve_at(scene.server, SOCK_STREAM, made.here_backend);
+    CHECK(talk(scene.outside, elsewhere, SOCK_STREAM, made.elsewhere, 30'000'000));
+    CHECK(talk(scene.outside, here, SOCK_STREAM, made.here, 30'000'000));
+  }
+}
+
+namespace {
+
 /// Looks after the hooks, as the agent does every 0.7 s; what XDP is for eth0 then.
 std::string packets_after_look(PodScene& scene) {
   CHECK(scene.datapath->restore(agent::Filters::quiet).failure.empty());
