@@ -1,6 +1,7 @@
 // Beside others on a node: who forbids, who looks at the same packets, and who routes by marks and sources
 // (issue 8, item 15, REL-66, REL-68).
 #include <bpf/bpf.h>
+#include <bpf/libbpf.h>
 #include <fmt/format.h>
 #include <net/if.h>
 #include <sys/socket.h>
@@ -9,7 +10,11 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <cstddef>
+#include <map>
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agent/owners.hpp"
@@ -54,6 +59,19 @@ class Foreign {
     REQUIRE(link_);
   }
 
+  /// As a filter of clsact; it goes with the device.
+  void attach_filter(const char* device, bpf_tc_attach_point side, std::uint32_t priority) const {
+    bpf_tc_hook hook{};
+    hook.sz = sizeof(hook);
+    hook.ifindex = static_cast<int>(if_nametoindex(device));
+    hook.attach_point = side;
+    bpf_tc_opts place{};
+    place.sz = sizeof(place);
+    place.priority = priority;
+    place.prog_fd = program_.get();
+    REQUIRE(bpf_tc_attach(&hook, &place) == 0);
+  }
+
   [[nodiscard]] std::uint64_t runs() const {
     bpf_prog_info info{};
     std::uint32_t size = sizeof(info);
@@ -92,31 +110,115 @@ TEST_CASE("a FORWARD rule that forbids a pod is obeyed") {
   }
 }
 
-TEST_CASE("REL-68 another tc program before or after ours is neither skipped nor skips us", "[features]") {
-  PodScene scene(Wiring::routed);
-  REQUIRE(scene.attach().pod_failure().empty());
-  Writer writer(scene.lab.pins());
-  const maps::Fd counting(bpf_enable_stats(BPF_STATS_RUN_TIME));
-  REQUIRE(counting);
-  const auto backend = end(names(AF_INET).server, backend_port);
-  const auto server = serve_at(scene.server, SOCK_DGRAM, backend);
-  const auto where = offer(writer, names(AF_INET).vip, backend, LB_LOAD_BALANCER);
-  for (const auto* device : {"eth0", "pods3"}) {
-    for (const auto side : {BPF_TCX_INGRESS, BPF_TCX_EGRESS}) {
-      Foreign before(-1);
-      Foreign after(-1);
+namespace {
+
+enum class By : std::uint8_t { tcx, clsact };
+
+/// Of one hook: who runs before our program and who after.
+struct Pair {
+  Pair(By by, const char* device, bpf_attach_type side) {
+    if (by == By::tcx) {
       before.attach(device, side, BPF_F_BEFORE);
       after.attach(device, side, BPF_F_AFTER);
-      INFO(device << (side == BPF_TCX_INGRESS ? " ingress" : " egress"));
-      const auto place = std::string(device) + (side == BPF_TCX_INGRESS ? " ingress" : " egress");
-      CHECK(agent::neighbours_of(if_nametoindex(device), device) ==
-            std::vector<agent::Neighbour>{{place, "foreign", agent::Order::before_us},
-                                          {place, "foreign", agent::Order::after_us}});
-      REQUIRE(talk(scene.outside, server, SOCK_DGRAM, where));
-      CHECK(before.runs() >= 3);
-      CHECK(after.runs() >= 3);
+    } else {
+      const auto point = side == BPF_TCX_INGRESS ? BPF_TC_INGRESS : BPF_TC_EGRESS;
+      before.attach_filter(device, point, 1);  // of one priority the newest is the first
+      after.attach_filter(device, point, 2);
+    }
+    place = std::string(device) + (side == BPF_TCX_INGRESS ? " ingress" : " egress");
+  }
+
+  std::string place;
+  Foreign before{-1};
+  Foreign after{-1};
+};
+
+/// Others at all four hooks of two devices, all at once, while somebody outside talks to a pod here (pods3)
+/// or to one elsewhere (by eth0).
+struct Beside {
+  explicit Beside(By by) : scene(Wiring::routed) {
+    if (by == By::clsact) {
+      scene.options.without.emplace_back("tcx");
+    }
+    REQUIRE(scene.attach().pod_failure().empty());
+    writer.emplace(scene.lab.pins());
+    counting = maps::Fd(bpf_enable_stats(BPF_STATS_RUN_TIME));
+    REQUIRE(counting);
+    for (const auto* device : {"eth0", "pods3"}) {
+      for (const auto side : {BPF_TCX_INGRESS, BPF_TCX_EGRESS}) {
+        pairs.push_back(std::make_unique<Pair>(by, device, side));
+      }
     }
   }
+
+  void ask(int family, int type, const Host& host, const std::string& address) {
+    const auto backend = end(address, backend_port);
+    const auto server = serve_at(host, type, backend);
+    for (auto& pair : pairs) {
+      seen[pair->place] = {pair->before.runs(), pair->after.runs()};
+    }
+    REQUIRE(talk(scene.outside, server, type, offer(*writer, names(family).vip, backend, LB_LOAD_BALANCER),
+                 1000));
+    for (auto& pair : pairs) {
+      auto& [before, after] = seen[pair->place];
+      before = pair->before.runs() - before;
+      after = pair->after.runs() - after;
+    }
+  }
+
+  PodScene scene;
+  std::optional<Writer> writer;
+  maps::Fd counting;
+  std::vector<std::unique_ptr<Pair>> pairs;
+  std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> seen;  ///< packets before us and after us
+};
+
+/// Three packets at least of every conversation.
+void see_all(Beside& beside) {
+  for (const int family : {AF_INET, AF_INET6}) {
+    for (const int type : {SOCK_STREAM, SOCK_DGRAM}) {
+      INFO((family == AF_INET ? "IPv4 " : "IPv6 ") << (type == SOCK_STREAM ? "TCP" : "UDP"));
+      const auto& known = names(family);
+      beside.ask(family, type, beside.scene.server, known.server);
+      for (const auto& [place, packets] : beside.seen) {
+        INFO(place << ", to a pod here");
+        CHECK(packets.first >= 3);
+        CHECK(packets.second >= 3);
+      }
+      // Once a packet is sent on from here, the kernel asks nobody else who looks at what comes in.
+      beside.ask(family, type, beside.scene.remote, known.remote_pod);
+      const auto& [before_in, after_in] = beside.seen.at("eth0 ingress");
+      CHECK(before_in >= 6);
+      CHECK(after_in < before_in);
+      const auto& [before_out, after_out] = beside.seen.at("eth0 egress");
+      CHECK(before_out >= 6);
+      CHECK(after_out >= 6);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("REL-68 another tc program before or after ours is neither skipped nor skips us", "[features]") {
+  Beside beside(By::tcx);
+  for (const auto* device : {"eth0", "pods3"}) {
+    std::vector<agent::Neighbour> wanted;
+    for (const auto* side : {" ingress", " egress"}) {
+      wanted.push_back({std::string(device) + side, "foreign", agent::Order::before_us});
+      wanted.push_back({std::string(device) + side, "foreign", agent::Order::after_us});
+    }
+    CHECK(agent::neighbours_of(if_nametoindex(device), device) == wanted);
+  }
+  see_all(beside);
+}
+
+TEST_CASE("REL-68 another clsact filter before or after ours is neither skipped nor skips us") {
+  Beside beside(By::clsact);
+  const auto all = agent::neighbours_of(if_nametoindex("eth0"), "eth0");
+  REQUIRE(all.size() == 4);
+  CHECK(all.at(0).order == agent::Order::before_us);
+  CHECK(all.at(1).order == agent::Order::after_us);
+  see_all(beside);
 }
 
 // What a rule forbids is answered by ICMP, so that nobody waits.
