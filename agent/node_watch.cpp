@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "agent/error.hpp"
 
@@ -57,6 +58,7 @@ struct NodeWatch::State {
   asio::posix::stream_descriptor socket;
   std::function<void()> changed;
   NodeTalk talk;
+  bool lost = false;  ///< something, for want of room
   std::array<std::byte, 65536> buffer{};
 };
 
@@ -77,7 +79,7 @@ std::optional<std::span<const std::byte>> NodeWatch::State::receive() {
   const auto length = ::recvfrom(socket.native_handle(), buffer.data(), buffer.size(), 0,
                                  reinterpret_cast<sockaddr*>(&sender), &size);
   if (length < 0 && errno == ENOBUFS) {
-    start_over();
+    lost = true;
     return std::span<const std::byte>();
   }
   if (length < 0) {
@@ -101,7 +103,11 @@ void NodeWatch::State::drain() {
         break;
     }
   }
-  if (tell) {
+  // Only an empty socket has room for every answer: one that says "a list is under way still" would be lost,
+  // too, and the end of that list is not the one that is waited for.
+  if (std::exchange(lost, false)) {
+    start_over();
+  } else if (tell) {
     changed();
   }
 }
