@@ -13,8 +13,6 @@ namespace {
 
 using boost::system::error_code;
 
-constexpr std::uint32_t first_handle = 0x6c62;   // "lb"
-constexpr std::uint32_t last_handle = 0x6c69;    // where others have taken those before
 constexpr std::uint32_t first_priority = 1;      // before everybody at ingress
 constexpr std::uint32_t last_priority = 0xfff0;  // after everybody at egress
 

@@ -10,6 +10,11 @@
 
 namespace lb::agent {
 
+/// Filters of ours have one of these handles: the first, or, where others have taken those before, a later
+/// one.
+inline constexpr std::uint32_t first_handle = 0x6c62;  // "lb"
+inline constexpr std::uint32_t last_handle = 0x6c69;
+
 /// Whose the qdisc is that filters hang from.
 enum class Qdisc : std::uint8_t { found, made };
 

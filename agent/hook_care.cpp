@@ -72,8 +72,8 @@ void HookCare::start() {
 
 /// Brings back what somebody detached, and tries it again each time.
 void HookCare::heal() {
-  const auto removals = std::exchange(filter_removals_, node_.network().filter_removals());
-  const auto filters = removals == filter_removals_ ? Filters::quiet : Filters::disturbed;
+  const auto changes = std::exchange(filter_changes_, node_.network().filter_changes());
+  const auto filters = changes == filter_changes_ ? Filters::quiet : Filters::disturbed;
   tell(datapath_.restore(filters), heal_failure_);
 }
 

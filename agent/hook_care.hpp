@@ -44,7 +44,7 @@ class HookCare {
   Metrics& metrics_;
   std::function<void()> looked_;
   std::map<std::uint32_t, NetDevice> devices_;  ///< as hooks were last attached with
-  std::uint64_t filter_removals_ = 0;           ///< as of the last look
+  std::uint64_t filter_changes_ = 0;            ///< as of the last look
   std::string heal_failure_;                    ///< as last logged
   std::string revival_failure_;                 ///< likewise
   std::string neighbours_;                      ///< likewise

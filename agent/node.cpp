@@ -12,52 +12,29 @@
 #include <cstring>
 #include <optional>
 
+#include "agent/clsact.hpp"
+#include "agent/netlink.hpp"
+
 namespace lb::agent {
 namespace {
 
-using Bytes = std::span<const std::byte>;
-
-constexpr std::size_t aligned(std::size_t size) { return (size + 3) / 4 * 4; }
-
-template <class T>
-std::optional<T> read(Bytes bytes) {
-  if (bytes.size() < sizeof(T)) {
-    return std::nullopt;
-  }
-  T value;
-  std::memcpy(&value, bytes.data(), sizeof(value));
-  return value;
-}
-
-Bytes after(Bytes bytes, std::size_t size) { return bytes.subspan(std::min(aligned(size), bytes.size())); }
-
-/// Calls `visit` with the type and the content of each attribute.
-template <class Visit>
-void for_each_attribute(Bytes bytes, Visit visit) {
-  while (const auto head = read<rtattr>(bytes)) {
-    if (head->rta_len < sizeof(rtattr) || head->rta_len > bytes.size()) {
-      return;
-    }
-    visit(head->rta_type, bytes.subspan(sizeof(rtattr), head->rta_len - sizeof(rtattr)));
-    bytes = after(bytes, head->rta_len);
-  }
-}
-
-std::string read_text(Bytes bytes) {
-  const auto* text = reinterpret_cast<const char*>(bytes.data());
-  return {text, ::strnlen(text, bytes.size())};
-}
+using netlink::after;
+using netlink::Bytes;
+using netlink::for_each_attribute;
+using netlink::read;
 
 NetDevice read_device(const ifinfomsg& head, Bytes attributes) {
   NetDevice device;
   device.power = (head.ifi_flags & IFF_UP) != 0 ? DevicePower::up : DevicePower::down;
   for_each_attribute(attributes, [&](unsigned short type, Bytes content) {
     if (type == IFLA_IFNAME) {
-      device.name = read_text(content);
+      device.name = netlink::text_of(content);
     } else if (type == IFLA_MTU) {
       device.mtu = read<std::uint32_t>(content).value_or(0);
     } else if (type == IFLA_MASTER) {
       device.master = read<std::uint32_t>(content).value_or(0);
+    } else if (type == IFLA_LINK_NETNSID) {
+      device.peer_space = read<std::int32_t>(content);
     } else if (type == IFLA_ADDRESS && content.size() == device.mac.size()) {
       std::memcpy(device.mac.data(), content.data(), content.size());
     }
@@ -107,6 +84,12 @@ bool in_use(std::uint32_t flags) {
 AddressUse use_of(const ifaddrmsg& head, std::uint32_t flags) {
   const bool plain = (flags & (IFA_F_SECONDARY | IFA_F_DEPRECATED)) == 0;
   return head.ifa_scope == RT_SCOPE_UNIVERSE && plain ? AddressUse::preferred : AddressUse::other;
+}
+
+/// A filter that replaces another is told as one that came. So are our own: one look too many.
+bool at_our_handle(Bytes body) {
+  const auto filter = read<tcmsg>(body);
+  return filter && filter->tcm_handle >= first_handle && filter->tcm_handle <= last_handle;
 }
 
 template <class Map>
@@ -201,9 +184,9 @@ Sources NodeNetwork::sources(const std::vector<std::string>& outward) const {
 }
 
 void NodeTalk::begin() {
-  const auto removals = network_.filter_removals_ + 1;  // one may be among what was lost
+  const auto changes = network_.filter_changes_ + 1;  // one may be among what was lost
   network_ = {};
-  network_.filter_removals_ = removals;
+  network_.filter_changes_ = changes;
   phase_ = Phase::devices;
   ++sequence_;
 }
@@ -278,9 +261,12 @@ NodeTalk::Effect NodeTalk::take(const nlmsghdr& head, std::span<const std::byte>
     case RTM_NEWADDR:
     case RTM_DELADDR:
       return take_address(type, body);
+    case RTM_NEWTFILTER:
+      network_.filter_changes_ += at_our_handle(body) ? 1 : 0;
+      return Effect::none;
     case RTM_DELTFILTER:
     case RTM_DELQDISC:
-      ++network_.filter_removals_;
+      ++network_.filter_changes_;
       return Effect::none;
     default:
       return Effect::none;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -27,6 +28,9 @@ struct NetDevice {
   std::uint32_t mtu = 0;              ///< bytes
   std::array<std::uint8_t, 6> mac{};  ///< zero where the device has no Ethernet address
   std::uint32_t master = 0;           ///< interface index of the bridge (or the like) it belongs to; 0: none
+  /// The kernel's number of the network namespace that its other end is in; nothing: this one, or no such
+  /// end.
+  std::optional<std::int32_t> peer_space = std::nullopt;
   bool operator==(const NetDevice&) const = default;
 };
 
@@ -56,15 +60,16 @@ class NodeNetwork {
                                                    const std::vector<k8s::Address>& primary) const;
   /// Of the first of these devices that has one, for each family.
   [[nodiscard]] Sources sources(const std::vector<std::string>& outward) const;
-  /// Rises whenever somebody removes a tc filter or qdisc from some device.
-  [[nodiscard]] std::uint64_t filter_removals() const noexcept { return filter_removals_; }
+  /// Rises whenever somebody removes a tc filter or qdisc from some device, or puts a filter at a handle of
+  /// ours.
+  [[nodiscard]] std::uint64_t filter_changes() const noexcept { return filter_changes_; }
 
  private:
   friend class NodeTalk;
 
   std::map<std::uint32_t, NetDevice> devices_;
   std::map<AddressPlace, AddressUse> addresses_;
-  std::uint64_t filter_removals_ = 0;
+  std::uint64_t filter_changes_ = 0;
 };
 
 /// The conversation with the kernel: two lists, then changes. Knows what was lost and asks again.

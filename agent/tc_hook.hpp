@@ -15,8 +15,8 @@ namespace lb::agent {
 
 enum class TcBy : std::uint8_t { tcx, clsact };
 
-/// Has anybody removed a filter since the last look? Filters cost five system calls to look at, and the
-/// kernel tells when one goes.
+/// Has anybody removed a filter, or replaced one of ours, since the last look? Filters cost five system calls
+/// to look at, and the kernel tells when one goes or comes.
 enum class Filters : std::uint8_t { quiet, disturbed };
 
 struct TcHook {

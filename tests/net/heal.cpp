@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <boost/asio/io_context.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <chrono>
@@ -21,6 +22,8 @@
 #include <vector>
 
 #include "agent/error.hpp"
+#include "agent/filters.hpp"
+#include "agent/node_watch.hpp"
 #include "agent/places.hpp"
 #include "agent/socket_probe.hpp"
 #include "tests/net/hooks.hpp"
@@ -245,6 +248,29 @@ TEST_CASE("REL-19 removed clsact filters are brought back when the kernel tells 
   CHECK(heal(*scene.datapath, Filters::disturbed) ==
         Names{{"ingress", 1}, {"egress", 1}, {"pod_ingress", 1}});
   shell("tc filter show dev pods2 ingress | grep -q lb_pod_in");
+  agent::detach_all(maps::Pins(scene.lab.pins()));
+}
+
+TEST_CASE("REL-68 a filter replaced at our handle is noticed, and ours runs again") {
+  PodScene scene(Wiring::routed);
+  scene.options.without = {"tcx"};
+  REQUIRE(scene.attach().failure().empty());
+  boost::asio::io_context context;
+  const agent::NodeWatch watch(context, [] {});
+  const auto changes = [&] {
+    context.restart();
+    context.run_for(std::chrono::milliseconds(100));
+    return watch.network().filter_changes();
+  };
+  const auto before = changes();
+  shell("tc filter replace dev eth0 ingress prio 1 handle 0x99 bpf bytecode '1,6 0 0 4294967295,'");
+  CHECK(changes() == before);
+  shell("tc filter replace dev eth0 ingress prio 1 handle 0x6c62 bpf bytecode '1,6 0 0 4294967295,'");
+  CHECK(changes() == before + 1);
+  CHECK(heal(*scene.datapath, Filters::disturbed) == Names{{"ingress", 1}});
+  const auto at_eth0 = agent::filters_of(static_cast<int>(if_nametoindex("eth0")), agent::TcSide::ingress);
+  REQUIRE(at_eth0.size() == 3);
+  CHECK(at_eth0.front().name.starts_with("lb_tc_in"));
   agent::detach_all(maps::Pins(scene.lab.pins()));
 }
 

@@ -170,6 +170,40 @@ TEST_CASE("changes are told, repetitions are not") {
   CHECK(texts(talk.network().addresses({}, {}), LB_NODE_PORT_ADDRESS) == Texts{"192.0.2.2"});
 }
 
+TEST_CASE("where a device's other end is, is told") {
+  auto talk = node_with({});
+  Bytes body;
+  ifinfomsg head{};
+  head.ifi_index = 7;
+  append(body, head);
+  attribute(body, IFLA_IFNAME, "veth7", 6);
+  const std::int32_t space = 3;
+  attribute(body, IFLA_LINK_NETNSID, &space, sizeof(space));
+  CHECK(talk.receive(message(RTM_NEWLINK, body)) == Next::tell);
+  CHECK(talk.network().devices().at(7).peer_space == space);
+  CHECK(talk.network().devices().at(2).peer_space == std::nullopt);
+}
+
+TEST_CASE("REL-68 filters that go, and those that come where ours are, are counted") {
+  auto talk = node_with({});
+  const auto rises = [&](std::uint16_t type, std::uint32_t handle) {
+    const auto before = talk.network().filter_changes();
+    Bytes body;
+    tcmsg filter{};
+    filter.tcm_handle = handle;
+    append(body, filter);
+    CHECK(talk.receive(message(type, body)) == Next::wait);
+    return talk.network().filter_changes() - before;
+  };
+  CHECK(rises(RTM_DELTFILTER, 1) == 1);
+  CHECK(rises(RTM_DELQDISC, 0) == 1);
+  CHECK(rises(RTM_NEWTFILTER, 0x6c61) == 0);
+  CHECK(rises(RTM_NEWTFILTER, 0x6c62) == 1);
+  CHECK(rises(RTM_NEWTFILTER, 0x6c69) == 1);
+  CHECK(rises(RTM_NEWTFILTER, 0x6c6a) == 0);
+  CHECK(talk.receive(message(RTM_NEWTFILTER, Bytes(4))) == Next::wait);
+}
+
 TEST_CASE("a device takes its addresses along") {
   auto talk = node_with({{2, "192.0.2.1"}, {4, "192.0.2.9"}});
   CHECK(talk.receive(device(RTM_DELLINK, 2, "eth0")) == Next::tell);

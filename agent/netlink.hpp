@@ -1,0 +1,89 @@
+// Netlink messages as bytes: read with every length checked, written with every length right, and one
+// question with its answers.
+#pragma once
+
+#include <linux/netlink.h>
+
+#include <boost/system/error_code.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lb::agent::netlink {
+
+using Bytes = std::span<const std::byte>;
+
+template <class T>
+std::optional<T> read(Bytes bytes) {
+  if (bytes.size() < sizeof(T)) {
+    return std::nullopt;
+  }
+  T value;
+  std::memcpy(&value, bytes.data(), sizeof(value));
+  return value;
+}
+
+/// What follows after `size` bytes and their padding.
+[[nodiscard]] Bytes after(Bytes bytes, std::size_t size);
+
+/// Calls `visit` with the type and the content of each attribute.
+template <class Visit>
+void for_each_attribute(Bytes bytes, Visit visit) {
+  while (const auto head = read<nlattr>(bytes)) {
+    if (head->nla_len < sizeof(nlattr) || head->nla_len > bytes.size()) {
+      return;
+    }
+    visit(static_cast<unsigned short>(head->nla_type & NLA_TYPE_MASK),
+          bytes.subspan(sizeof(nlattr), head->nla_len - sizeof(nlattr)));
+    bytes = after(bytes, head->nla_len);
+  }
+}
+
+/// The content of the first attribute of that type; empty where there is none.
+[[nodiscard]] Bytes attribute(Bytes bytes, unsigned short type);
+
+/// Up to its first zero.
+[[nodiscard]] std::string text_of(Bytes bytes);
+
+enum class Wanted : std::uint8_t { one, all };
+
+class Request {
+ public:
+  template <class Head>
+  Request(std::uint16_t type, Wanted wanted, const Head& head) : bytes_(sizeof(nlmsghdr)) {
+    nlmsghdr message{};
+    message.nlmsg_type = type;
+    message.nlmsg_flags = NLM_F_REQUEST | (wanted == Wanted::all ? NLM_F_DUMP : NLM_F_ACK);
+    std::memcpy(bytes_.data(), &message, sizeof(message));
+    put(&head, sizeof(head));
+  }
+
+  Request& add(std::uint16_t type, std::uint32_t value);
+  Request& add(std::uint16_t type, std::string_view text);
+  /// Puts what `inner` adds into an attribute of that type.
+  Request& nest(std::uint16_t type, const std::function<void(Request& request)>& inner);
+
+  /// Whole, to be sent.
+  [[nodiscard]] Bytes bytes();
+
+ private:
+  void put(const void* from, std::size_t size);
+  std::size_t begin(std::uint16_t type);
+  void end(std::size_t at);
+
+  std::vector<std::byte> bytes_;
+};
+
+using Take = std::function<void(const nlmsghdr& head, Bytes body)>;
+
+/// Sends and calls `take` for each answer, until the end of the list or the acknowledgement. Errors are errno
+/// values: the kernel's, or EINTR for a list that changed while it was told.
+[[nodiscard]] boost::system::error_code ask(int socket, Request request, const Take& take);
+
+}  // namespace lb::agent::netlink
