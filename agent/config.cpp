@@ -409,7 +409,8 @@ Finished explain(const CLI::App& app, const CLI::ParseError& error) {
 
 const std::vector<std::string>& optional_features() {
   static const std::vector<std::string> names = {"tcx",       "fib-source",     "fib-mark", "ct-lookup",
-                                                 "csum-ipv6", "socket-destroy", "skb-sums", "xdp"};
+                                                 "csum-ipv6", "socket-destroy", "skb-sums", "sock-diag",
+                                                 "xdp"};
   return names;
 }
 

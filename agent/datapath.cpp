@@ -165,9 +165,11 @@ struct Datapath::State {
   std::vector<Device> pods;
   std::optional<std::int64_t> maps_seen;  ///< when all maps were last seen to be pinned
   std::vector<std::string> deaf;          ///< socket hooks that did not run when last tried
+  std::string lacks;                      ///< as set_lacks() was told
   bool late = false;                      ///< the last attach() was not done
 
   [[nodiscard]] AttachPlan plan() const;
+  [[nodiscard]] std::string missing() const;
   [[nodiscard]] std::size_t restore_maps();
   [[nodiscard]] bool take_cgroup();
   void try_sockets(AttachReport& report);
@@ -195,6 +197,11 @@ AttachPlan Datapath::State::plan() const {
   plan.ports_map = map_of(object, "lb_ports");
   plan.devices_map = map_of(object, "lb_devices");
   return plan;
+}
+
+std::string Datapath::State::missing() const {
+  const auto kernel = features.missing();
+  return lacks.empty() || kernel.empty() ? lacks + kernel : lacks + "; " + kernel;
 }
 
 Datapath Datapath::open(const AgentOptions& options) {
@@ -237,6 +244,7 @@ Datapath Datapath::open(const AgentOptions& options) {
                                                 std::move(adopted.notes),
                                                 {},
                                                 0,
+                                                {},
                                                 {}}));
 }
 
@@ -261,7 +269,8 @@ AttachReport Datapath::attach() {
       report.hooks.push_back({name + " ingress", {}, HookState::failed, "there is no such device now"});
     }
   }
-  state_->page.set_status(report.sockets_text(), report.packets_text(), state_->features.missing());
+  state_->page.set_status(report.sockets_text(), report.packets_text());
+  state_->page.set_missing(state_->missing());
   return report;
 }
 
@@ -344,7 +353,15 @@ Restored Datapath::revive() {
   return restored;
 }
 
-int Datapath::udp_program() const noexcept { return program_of(state_->programs->obj, "lb_udp_tell"); }
+UdpWays Datapath::udp_ways() const noexcept {
+  const auto* object = state_->programs->obj;
+  return {program_of(object, "lb_udp_tell"), program_of(object, "lb_udp_find")};
+}
+
+void Datapath::set_lacks(std::string lacks) {
+  state_->lacks = std::move(lacks);
+  state_->page.set_missing(state_->missing());
+}
 
 std::optional<std::string> Datapath::lack_of_memory(const Sizes& sizes) const {
   return agent::lack_of_memory(state_->programs->obj, sizes);

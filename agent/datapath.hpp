@@ -12,6 +12,7 @@
 #include "agent/config.hpp"
 #include "agent/features.hpp"
 #include "agent/node_page.hpp"
+#include "agent/udp_ways.hpp"
 #include "maps/mapset.hpp"
 
 namespace lb::agent {
@@ -47,8 +48,12 @@ class Datapath {
   /// (REL-70).
   [[nodiscard]] Restored revive();
 
-  /// The iterator that tells connected UDP sockets of their backend's end (bpf/lb_udp.bpf.c); -1: none here.
-  [[nodiscard]] int udp_program() const noexcept;
+  /// How connected UDP sockets are told of their backend's end; the descriptors live as long as this.
+  [[nodiscard]] UdpWays udp_ways() const noexcept;
+
+  /// What else than the kernel's features is missing, in words as theirs ("CAP_…: …"), for the node page;
+  /// empty: nothing.
+  void set_lacks(std::string lacks);
 
   /// Why tables of these sizes cannot be made beside those that there are; nothing: they can.
   [[nodiscard]] std::optional<std::string> lack_of_memory(const Sizes& sizes) const;

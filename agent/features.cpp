@@ -19,6 +19,7 @@
 #include <thread>
 
 #include "agent/error.hpp"
+#include "agent/udp_diag.hpp"
 #include "maps/map.hpp"
 
 namespace lb::agent {
@@ -36,8 +37,9 @@ constexpr std::array<Words, feature_count> words = {{
     {Feature::fib_mark, "fib-mark", "not asked"},
     {Feature::csum_ipv6, "csum-ipv6", "own sums"},
     {Feature::ct_lookup, "ct-lookup", "not asked"},
-    {Feature::socket_destroy, "socket-destroy", "UDP untold"},
+    {Feature::socket_destroy, "socket-destroy", "sock_diag"},
     {Feature::skb_sums, "skb-sums", "checksum helpers"},
+    {Feature::sock_diag, "sock-diag", "UDP untold"},
 }};
 
 // ---- Instructions, as far as the probes need them. ----
@@ -179,6 +181,8 @@ bool found(Feature feature, const Types& kernel) {
       return has_function(kernel, "bpf_sock_destroy");
     case Feature::skb_sums:
       return has_function(kernel, "bpf_cast_to_kern_ctx");
+    case Feature::sock_diag:
+      return ends_udp_sockets();
   }
   return false;
 }
@@ -212,13 +216,20 @@ Features Features::probe(const std::vector<std::string>& without) {
       has_tracepoint(kernel, "xdp_devmap_xmit") && has_tracepoint(kernel, "xdp_redirect_err");
   for (const auto& entry : words) {
     auto& state = features.states_.at(static_cast<std::size_t>(entry.feature));
-    if (std::ranges::find(without, entry.name) != without.end()) {
+    if (!features.needs(entry.feature)) {
+      state = FeatureState::present;
+    } else if (std::ranges::find(without, entry.name) != without.end()) {
       state = FeatureState::switched_off;
     } else {
       state = found(entry.feature, kernel) ? FeatureState::present : FeatureState::absent;
     }
   }
   return features;
+}
+
+// To ask for sock_diag loads modules of the kernel.
+bool Features::needs(Feature feature) const noexcept {
+  return feature != Feature::sock_diag || !usable(Feature::socket_destroy);
 }
 
 FeatureState Features::state(Feature feature) const noexcept {

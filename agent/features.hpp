@@ -19,8 +19,9 @@ enum class Feature : std::uint8_t {
   ct_lookup,       ///< programs can ask the kernel's conntrack
   socket_destroy,  ///< programs can end sockets (6.5)
   skb_sums,        ///< tc programs see how a packet is summed (6.2)
+  sock_diag,       ///< sockets can be ended by netlink; asked for only where programs cannot
 };
-inline constexpr std::size_t feature_count = 7;
+inline constexpr std::size_t feature_count = 8;
 
 enum class FeatureState : std::uint8_t { present, absent, switched_off };
 
@@ -38,6 +39,8 @@ class Features {
   [[nodiscard]] bool tells_of_sent_frames() const noexcept { return tells_of_sent_frames_; }
 
  private:
+  [[nodiscard]] bool needs(Feature feature) const noexcept;
+
   std::array<FeatureState, feature_count> states_{};
   bool tells_of_sent_frames_ = false;
 };

@@ -94,10 +94,15 @@ void NodePage::set_conduct(const lb_conduct& conduct) {
   array_.publish_change<offsetof(lb_node, conduct)>(0, node);
 }
 
-void NodePage::set_status(std::string_view sockets, std::string_view packets, std::string_view missing) {
+void NodePage::set_status(std::string_view sockets, std::string_view packets) {
   auto node = read();
   write_text(node.sockets, sockets);
   write_text(node.packets, packets);
+  array_.store(0, node);
+}
+
+void NodePage::set_missing(std::string_view missing) {
+  auto node = read();
   write_text(node.missing, missing);
   array_.store(0, node);
 }

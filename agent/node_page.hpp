@@ -31,7 +31,8 @@ class NodePage {
   /// family.
   void set_sources(const k8s::Address& ipv4, const k8s::Address& ipv6);
   /// Words for `status`; cut to fit.
-  void set_status(std::string_view sockets, std::string_view packets, std::string_view missing);
+  void set_status(std::string_view sockets, std::string_view packets);
+  void set_missing(std::string_view missing);
   /// Unix seconds at which the first whole plan was written.
   void set_started(std::uint64_t seconds);
 

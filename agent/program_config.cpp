@@ -23,6 +23,12 @@ bool wants_xdp(const AgentOptions& options) {
          std::ranges::find(options.without, "xdp") == options.without.end();
 }
 
+/// Is it the one of the two that this kernel can do?
+bool is_iterator(std::string_view name, const Features& features) {
+  const bool ends = features.usable(Feature::socket_destroy);
+  return name == "lb_udp_tell" ? ends : !ends && features.usable(Feature::sock_diag);
+}
+
 /// Names this process's network namespace: the host's, as far as the programs know.
 std::uint64_t network_cookie() {
   const maps::Fd any(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -50,9 +56,10 @@ void choose_programs(bpf_object* object, const AgentOptions& options, const Feat
                      : !options.devices.empty();
         break;
       case BPF_PROG_TYPE_TRACING:
-        wanted = bpf_program__expected_attach_type(program) == BPF_TRACE_ITER
-                     ? options.sockets != SocketScope::off && features.usable(Feature::socket_destroy)
-                     : wants_xdp(options) && features.tells_of_sent_frames();
+        wanted =
+            bpf_program__expected_attach_type(program) == BPF_TRACE_ITER
+                ? options.sockets != SocketScope::off && is_iterator(bpf_program__name(program), features)
+                : wants_xdp(options) && features.tells_of_sent_frames();
         break;
       default:
         wanted = wants_xdp(options);

@@ -32,6 +32,7 @@
 #include "agent/inputs.hpp"
 #include "agent/intake.hpp"
 #include "agent/log.hpp"
+#include "agent/net_spaces.hpp"
 #include "agent/node_watch.hpp"
 #include "agent/own_node.hpp"
 #include "agent/pages.hpp"
@@ -91,13 +92,29 @@ bool concerns_udp(const PlanChange& change) {
          std::ranges::any_of(change.ports, [](const auto& port) { return port->key.protocol == LB_UDP; });
 }
 
-void told_udp_sockets(std::uint64_t count, const std::string& problem) {
-  if (count > 0) {
-    spdlog::info("told {} connected UDP sockets that their backend serves no more", count);
+/// The namespaces whose sockets our hooks translate.
+Spaces spaces_of(SocketScope scope) { return scope == SocketScope::all ? Spaces::all : Spaces::own; }
+
+/// What keeps pods' connected UDP sockets from being told, as --without's words are; empty: nothing.
+std::string lacks_text(const Reach& reach) {
+  if (!reach.may_enter) {
+    return "CAP_SYS_ADMIN: UDP untold in pods";
   }
-  if (!problem.empty()) {
-    spdlog::warn("cannot tell UDP sockets of every network namespace: {}", problem);
-  }
+  return reach.unseen == 0
+             ? ""
+             : fmt::format("sight of {} network namespaces in /run/netns: UDP untold there", reach.unseen);
+}
+
+/// A problem that lasts is logged once.
+UdpSockets::Told log_told_sockets() {
+  return [last = std::string()](std::uint64_t count, const std::string& problem) mutable {
+    if (count > 0) {
+      spdlog::info("told {} connected UDP sockets that their backend serves no more", count);
+    }
+    if (problem != std::exchange(last, problem) && !problem.empty()) {
+      spdlog::warn("cannot tell UDP sockets of every network namespace: {}", problem);
+    }
+  };
 }
 
 std::unique_ptr<HttpServer> listen_on(asio::io_context& context, const std::optional<Listen>& listen,
@@ -130,6 +147,7 @@ class Agent final : public PlanSink {
   void network_changed();
   void apply_addresses();
   void hooks_looked_after();
+  void look_at_reach();
   void await_signal();
   void answer_health_checks();
   void complain(const k8s::Complaint& complaint);
@@ -177,6 +195,8 @@ class Agent final : public PlanSink {
   enum class Phase : std::uint8_t { starting, planning, serving };
   Phase phase_ = Phase::starting;
   std::optional<Moment> first_batch_;
+  bool devices_changed_ = false;  ///< since the last look at what leads to pods
+  std::string lacks_;             ///< as it was said last
   asio::steady_timer room_timer_{context_};
   bool room_waits_ = false;
   std::optional<Larger> larger_;  ///< ends this agent
@@ -204,7 +224,7 @@ Agent::Agent(const AgentOptions& options, Readiness readiness)
                {[hertz = before_.hertz] { return flow_clock_now(hertz); }, LB_YOUNG_SECONDS}),
       flow_counter_(maps_, post()),
       expiry_(context_, maps_, options.timeouts, before_.hertz, metrics_),
-      udp_sockets_(context_, datapath_.udp_program(), told_udp_sockets),
+      udp_sockets_(context_, datapath_.udp_ways(), spaces_of(options.sockets), log_told_sockets()),
       tables_(
           store_, *grace_, sweeper_, [this](const auto& complaint) { complain(complaint); },
           options.sizes.maglev),
@@ -272,6 +292,7 @@ void Agent::await_signal() {
 /// The node comes first, so that the first plan knows its addresses.
 void Agent::network_changed() {
   apply_addresses();
+  devices_changed_ = true;
   if (phase_ == Phase::starting) {
     phase_ = Phase::planning;
     inputs_.start(intake_);
@@ -295,9 +316,26 @@ void Agent::hooks_looked_after() {
     answer_health_checks();
   }
   own_.apply_kernel_ports();
+  look_at_reach();
   if (!health_.ready()) {
     settle();
   }
+}
+
+/// Pods come and go with devices, and their namespaces with them.
+void Agent::look_at_reach() {
+  if (spaces_of(options_.sockets) != Spaces::all || !std::exchange(devices_changed_, false)) {
+    return;
+  }
+  auto lacks = lacks_text(reach_of(node_.network().devices(), options_.devices));
+  if (lacks == lacks_) {
+    return;
+  }
+  if (!lacks.empty()) {
+    spdlog::warn("without {}: connected sockets there do not hear that their backend has ended", lacks);
+  }
+  lacks_ = std::move(lacks);
+  datapath_.set_lacks(lacks_);
 }
 
 /// A plan to the maps. The first one also brings the hooks up: no program sees a packet before there is a
@@ -378,6 +416,7 @@ void Agent::begin_service() {
   maps_.shed();
   ::malloc_trim(0);  // what the first lists took in passing goes back: the allocator would keep it for good
   hook_care_.start();
+  look_at_reach();
   table_care_.repair_later();
   datapath_.page().set_started(unix_seconds(first_batch_->wall));
   const auto counts = cluster_.counts();

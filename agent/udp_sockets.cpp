@@ -1,21 +1,20 @@
-// Namespaces one after the other, and the iterator in each.
+// Namespaces one after the other, and in each the iterator, and sock_diag where that only finds.
 #include "agent/udp_sockets.hpp"
 
 #include <bpf/bpf.h>
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sched.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <boost/asio/post.hpp>
 #include <cerrno>
-#include <exception>
-#include <filesystem>
+#include <chrono>
+#include <cstring>
 #include <set>
 #include <utility>
+
+#include "agent/net_spaces.hpp"
+#include "agent/udp_diag.hpp"
 
 namespace lb::agent {
 namespace {
@@ -28,74 +27,35 @@ constexpr std::size_t spaces_a_step = 16;  // an iterator over a namespace's soc
 
 error_code last_error() { return {errno, boost::system::generic_category()}; }
 
-bool is_number(const std::string& name) {
-  return !name.empty() && std::ranges::all_of(name, [](char each) { return each >= '0' && each <= '9'; });
-}
-
-/// Adds the namespace behind a file, unless it is there already or gone.
-void add_space(const std::string& file, std::set<std::pair<dev_t, ino_t>>& known,
-               std::vector<std::string>& spaces) {
-  struct stat status{};
-  if (::stat(file.c_str(), &status) == 0 && known.emplace(status.st_dev, status.st_ino).second) {
-    spaces.push_back(file);
-  }
-}
-
-/// All that the iterator writes: a byte a socket.
-boost::system::result<std::uint64_t> read_all(int iterator) {
+/// All that the iterator writes: a byte for each socket that it told, a cookie for each that it found.
+boost::system::result<std::string> read_all(int iterator) {
   std::array<char, 4096> buffer{};
-  std::uint64_t count = 0;
+  std::string written;
   ssize_t size = 0;
   while ((size = ::read(iterator, buffer.data(), buffer.size())) > 0 || (size < 0 && errno == EAGAIN)) {
-    count += size > 0 ? static_cast<std::uint64_t>(size) : 0;
+    written.append(buffer.data(), size > 0 ? static_cast<std::size_t>(size) : 0);
   }
   if (size < 0) {
     return last_error();
   }
-  return count;
+  return written;
+}
+
+std::set<std::uint64_t> cookies_in(const std::string& written) {
+  std::set<std::uint64_t> cookies;
+  for (std::size_t at = 0; at + sizeof(std::uint64_t) <= written.size(); at += sizeof(std::uint64_t)) {
+    std::uint64_t cookie = 0;
+    std::memcpy(&cookie, written.data() + at, sizeof(cookie));
+    cookies.insert(cookie);
+  }
+  return cookies;
 }
 
 }  // namespace
 
-std::vector<std::string> network_namespaces() {
-  std::set<std::pair<dev_t, ino_t>> known;
-  std::vector<std::string> spaces;
-  add_space("/proc/thread-self/ns/net", known, spaces);
-  std::error_code error;
-  for (std::filesystem::directory_iterator at("/run/netns", error), end; !error && at != end;
-       at.increment(error)) {
-    add_space(at->path().string(), known, spaces);
-  }
-  for (std::filesystem::directory_iterator at("/proc", error), end; !error && at != end;
-       at.increment(error)) {
-    if (is_number(at->path().filename().string())) {
-      add_space(at->path().string() + "/ns/net", known, spaces);
-    }
-  }
-  return spaces;
-}
-
-// A thread that cannot go back is of no use to anybody.
-boost::system::result<std::uint64_t> tell_in(int link, const std::string& space) {
-  const maps::Fd own(::open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC));
-  const maps::Fd there(::open(space.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!own || !there || ::setns(there.get(), CLONE_NEWNET) != 0) {
-    return last_error();
-  }
-  const maps::Fd iterator(bpf_iter_create(link));
-  const auto error = iterator ? error_code() : last_error();
-  if (::setns(own.get(), CLONE_NEWNET) != 0) {
-    std::terminate();
-  }
-  if (error) {
-    return error;
-  }
-  return read_all(iterator.get());
-}
-
-UdpSockets::UdpSockets(boost::asio::io_context& context, int program, Told told)
-    : timer_(context), told_(std::move(told)) {
-  if (program >= 0) {
+UdpSockets::UdpSockets(boost::asio::io_context& context, const UdpWays& ways, Spaces spaces, Told told)
+    : timer_(context), finds_(ways.tells < 0), which_(spaces), told_(std::move(told)) {
+  if (const int program = finds_ ? ways.finds : ways.tells; program >= 0) {
     link_ = maps::Fd(bpf_link_create(program, 0, BPF_TRACE_ITER, nullptr));
   }
 }
@@ -119,16 +79,41 @@ void UdpSockets::backend_ended() {
 
 void UdpSockets::begin() {
   phase_ = Phase::running;
-  spaces_ = network_namespaces();
+  spaces_ = which_ == Spaces::all ? network_namespaces() : std::vector<std::string>{own_space};
   count_ = 0;
   problem_.clear();
   step();
 }
 
+// An iterator is one over the sockets of the namespace in which it was made, and so is sock_diag.
+boost::system::result<std::uint64_t> UdpSockets::tell_in(const std::string& space) const {
+  maps::Fd iterator;
+  boost::system::result<maps::Fd> diag = maps::Fd();
+  const auto error = in_space(space, [&] {
+    iterator = maps::Fd(bpf_iter_create(link_.get()));
+    const auto failure = iterator ? error_code() : last_error();
+    if (finds_) {
+      diag = open_socket_diag();
+    }
+    return failure ? failure : diag ? error_code() : diag.error();
+  });
+  if (error) {
+    return error;
+  }
+  const auto written = read_all(iterator.get());
+  if (!written) {
+    return written.error();
+  }
+  if (!finds_) {
+    return written->size();
+  }
+  return written->empty() ? 0 : end_udp_sockets(diag->get(), cookies_in(*written));
+}
+
 // A namespace that ended meanwhile has no sockets.
 void UdpSockets::step() {
   for (std::size_t done = 0; done < spaces_a_step && !spaces_.empty(); ++done) {
-    const auto told = tell_in(link_.get(), spaces_.back());
+    const auto told = tell_in(spaces_.back());
     if (told) {
       count_ += *told;
     } else if (told.error() != boost::system::errc::no_such_file_or_directory) {

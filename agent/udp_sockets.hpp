@@ -6,22 +6,24 @@
 #include <boost/asio/steady_timer.hpp>
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "agent/udp_ways.hpp"
 #include "maps/map.hpp"
 
 namespace lb::agent {
+
+/// The namespaces whose sockets are given backends.
+enum class Spaces : std::uint8_t { own, all };
 
 class UdpSockets {
  public:
   /// How many were told in one round, and why some namespaces could not be looked at; empty: all were.
   using Told = std::function<void(std::uint64_t count, const std::string& problem)>;
 
-  /// `program` is the iterator over UDP sockets, -1 where the kernel has none such: then nothing happens,
-  /// ever.
-  UdpSockets(boost::asio::io_context& context, int program, Told told);
+  /// Without a way nothing happens, ever.
+  UdpSockets(boost::asio::io_context& context, const UdpWays& ways, Spaces spaces, Told told);
 
   /// Some backend ended. A round begins soon; one that runs is followed by another.
   void backend_ended();
@@ -30,9 +32,13 @@ class UdpSockets {
   void begin();
   void step();
   void finish();
+  /// How many it told of a namespace's.
+  [[nodiscard]] boost::system::result<std::uint64_t> tell_in(const std::string& space) const;
 
   boost::asio::steady_timer timer_;
-  maps::Fd link_;
+  maps::Fd link_;  ///< of the iterator
+  bool finds_;     ///< it is the one that finds
+  Spaces which_;
   Told told_;
   enum class Phase : std::uint8_t { idle, waiting, running };
   Phase phase_ = Phase::idle;
@@ -41,13 +47,5 @@ class UdpSockets {
   std::uint64_t count_ = 0;
   std::string problem_;
 };
-
-/// Files of this machine's network namespaces, each namespace once: those of processes, and those with a name
-/// in /run/netns.
-[[nodiscard]] std::vector<std::string> network_namespaces();
-
-/// Runs the iterator behind `link` in a network namespace; how many sockets it told. The calling thread is
-/// back in its own namespace afterwards. Errors are errno values.
-[[nodiscard]] boost::system::result<std::uint64_t> tell_in(int link, const std::string& space);
 
 }  // namespace lb::agent

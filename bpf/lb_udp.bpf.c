@@ -14,7 +14,7 @@
 #define LB_AF_INET 2
 #define LB_CONNECTED 1 /* TCP_ESTABLISHED, which connected UDP sockets are in too */
 
-/* 6.5 and later; the agent loads this program only where the kernel has it. */
+/* 6.5 and later; the agent loads lb_udp_tell only where the kernel has it. */
 extern int bpf_sock_destroy(struct sock_common *sock) __ksym __weak;
 
 static __always_inline void lb_read_far_end(const struct sock_common *sock, struct lb_frontend_key *far_end)
@@ -62,20 +62,42 @@ static __always_inline int lb_lost_backend(const struct lb_socket *socket, const
 	return 0;
 }
 
-/* Writes one byte for each socket that was told. An unconnected one would lose its port (REL-71). */
+/* An unconnected one would lose its port (REL-71). */
+static __always_inline int lb_must_hear(struct sock_common *sock)
+{
+	const struct lb_socket *socket;
+
+	if (sock->skc_state != LB_CONNECTED)
+		return 0;
+	socket = bpf_sk_storage_get(&lb_sockets, sock, NULL, 0);
+	return socket && lb_lost_backend(socket, sock);
+}
+
+/* Writes one byte for each socket that was told. */
 SEC("iter/udp")
 int lb_udp_tell(struct bpf_iter__udp *ctx)
 {
 	struct udp_sock *udp = ctx->udp_sk;
 	struct sock_common *sock = (struct sock_common *)udp;
-	const struct lb_socket *socket;
 	__u8 one = 1;
 
-	if (!udp || sock->skc_state != LB_CONNECTED)
-		return 0;
-	socket = bpf_sk_storage_get(&lb_sockets, sock, NULL, 0);
-	if (socket && lb_lost_backend(socket, sock) && !bpf_sock_destroy(sock))
+	if (udp && lb_must_hear(sock) && !bpf_sock_destroy(sock))
 		bpf_seq_write(ctx->meta->seq, &one, sizeof(one));
+	return 0;
+}
+
+/* For kernels without bpf_sock_destroy: writes the cookie of each socket that the agent shall tell, by sock_diag. */
+SEC("iter/udp")
+int lb_udp_find(struct bpf_iter__udp *ctx)
+{
+	struct udp_sock *udp = ctx->udp_sk;
+	struct sock_common *sock = (struct sock_common *)udp;
+	__u64 cookie;
+
+	if (udp && lb_must_hear(sock)) {
+		cookie = bpf_get_socket_cookie(sock);
+		bpf_seq_write(ctx->meta->seq, &cookie, sizeof(cookie));
+	}
 	return 0;
 }
 

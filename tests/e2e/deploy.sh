@@ -62,13 +62,25 @@ container_environment() {
 			elif .valueFrom.fieldRef.fieldPath == "spec.nodeName" then "node" else error("unknown source") end)"' "$LAB_DIR/daemonset.json"
 }
 
-# start_container: the agent as a kubelet and a container runtime start it.
-start_container() {
-	local account=/var/run/secrets/kubernetes.io/serviceaccount variable capabilities
-	local -a environment arguments
+# A mount of network namespaces as the DaemonSet says it.
+namespaces_mount() {
+	jq -r '(.spec.template.spec.volumes[] | select(.name == "netns").hostPath.path) as $path |
+		.spec.template.spec.containers[0].volumeMounts[] | select(.name == "netns") |
+		"\($path):\(.mountPath)\(if .readOnly then ":ro" else "" end)\(if .mountPropagation == "HostToContainer" then ":slave" else "" end)"' \
+		"$LAB_DIR/daemonset.json"
+}
+
+# make_image: what start_container starts.
+make_image() {
 	kube get DaemonSet/kube-system/sluice >"$LAB_DIR/daemonset.json"
 	mkdir -p "$LAB_DIR/image" "$LAB_DIR/secrets" "$LAB_PINS"
 	"$SLUICE_ROOT/scripts/lib/image" "$SLUICE" "$LAB_DIR/image"
+}
+
+# start_container [whole|no-namespaces|no-capability]: the agent as a kubelet and a container runtime start it; or less.
+start_container() {
+	local account=/var/run/secrets/kubernetes.io/serviceaccount variable capabilities
+	local -a environment arguments namespaces=(--mount "$(namespaces_mount)")
 	cp "$CLUSTER/ca.crt" "$LAB_DIR/account/token" "$LAB_DIR/secrets"
 	printf kube-system >"$LAB_DIR/secrets/namespace"
 	mapfile -t environment < <(container_environment)
@@ -79,10 +91,15 @@ start_container() {
 	# All but this: where a node has one agent for all of its pods, the test serves its own.
 	arguments=("${arguments[@]/#--cgroup=\/host\/cgroup/--cgroup=\/host\/cgroup\/$LAB}")
 	capabilities=$(jq -r '.spec.template.spec.containers[0].securityContext.capabilities.add | join(",")' "$LAB_DIR/daemonset.json")
+	case ${1:-whole} in
+	no-namespaces) namespaces=() ;;
+	no-capability) capabilities=${capabilities/,SYS_ADMIN/} ;;
+	esac
 	printf 'as the DaemonSet says: sluice %s\n' "${arguments[*]}"
 	lab_start node agent.log env -i KUBERNETES_SERVICE_HOST=10.96.0.1 KUBERNETES_SERVICE_PORT=443 "${environment[@]}" \
 		"$(command -v python3)" "$E2E/container.py" "$LAB_DIR/image" "$capabilities" --mount /proc:/proc --mount /sys:/sys:ro \
-		--mount "$LAB_PINS:/sys/fs/bpf" --mount "$(cgroup_root):/host/cgroup:ro" --mount /proc/sys:/proc/sys:ro --mount /proc/sys/net/netfilter:/host/netfilter --mount "$LAB_DIR/secrets:$account:ro" -- \
+		--mount "$LAB_PINS:/sys/fs/bpf" --mount "$(cgroup_root):/host/cgroup:ro" --mount /proc/sys:/proc/sys:ro --mount /proc/sys/net/netfilter:/host/netfilter --mount "$LAB_DIR/secrets:$account:ro" \
+		${namespaces[@]+"${namespaces[@]}"} -- \
 		/usr/bin/sluice "${arguments[@]}"
 	LAB_AGENT=$LAB_STARTED
 }
@@ -95,6 +112,62 @@ probe() {
 	lab_in control curl -s -o /dev/null -w '%{http_code}' -m 2 "http://10.0.0.10:$port$path"
 }
 
+# ---- Connected UDP sockets of pods (SEM-46). ----
+
+# dns_is SERVING: a service of datagrams with one endpoint, the lab's pod.
+dns_is() {
+	kube apply <<-YAML
+		apiVersion: v1
+		kind: Service
+		metadata: {name: dns, namespace: default}
+		spec: {clusterIP: 10.96.0.11, ports: [{name: dns, protocol: UDP, port: 53, targetPort: 5353}]}
+		---
+		apiVersion: discovery.k8s.io/v1
+		kind: EndpointSlice
+		metadata: {name: dns-by-hand, namespace: default, labels: {kubernetes.io/service-name: dns}}
+		addressType: IPv4
+		ports: [{name: dns, protocol: UDP, port: 5353}]
+		endpoints: [{addresses: [10.244.2.10], nodeName: worker-a, conditions: {ready: $1, serving: $1, terminating: false}}]
+	YAML
+}
+
+without() { LAB_PINS=$LAB_PINS/sluice lab_sluice status -o json | jq -r .without; }
+lacks() { [[ $(without) == *"$1"* ]]; }
+lacks_not() { ! lacks "$1"; }
+
+# late_pod: a pod that comes while the agent runs, in the cgroup that is served.
+late_pod() {
+	lab_guest
+	# shellcheck disable=SC2016  # expanded inside
+	lab_start client "connected-guest.log" bash -c 'echo $$ >"$1/pod/cgroup.procs" && exec nsenter --net="/run/netns/$2-guest" python3 "$3" 10.96.0.11 53' \
+		late "$LAB_CGROUP" "$LAB" "$SLUICE_ROOT/tests/net/connected.py"
+}
+
+pods_are_told() {
+	local who
+	dns_is true
+	lab_wait 10 lab_ask pod udp 10.96.0.11 53 || die "the service of datagrams is not served"
+	lab_start pod connected-pod.log python3 "$SLUICE_ROOT/tests/net/connected.py" 10.96.0.11 53
+	late_pod
+	for who in pod guest; do
+		lab_wait 5 grep -q '^answered' "$LAB_DIR/connected-$who.log" || die "$who: no answer: $(cat "$LAB_DIR/connected-$who.log")"
+	done
+	lab_wait 5 lacks_not 'UDP untold' || die "status says that sockets cannot be told: $(without)"
+	dns_is false
+	for who in pod guest; do
+		lab_wait 5 grep -q '^told' "$LAB_DIR/connected-$who.log" || die "SEM-46: $who was not told: $(cat "$LAB_DIR/connected-$who.log")"
+		printf 'SEM-46: %s: %s\n' "$who" "$(tail -n 1 "$LAB_DIR/connected-$who.log")"
+	done
+}
+
+# said_to_be_untold LESS WORDS: what status says where the container has less than the DaemonSet gives.
+said_to_be_untold() {
+	start_container "$1"
+	lab_wait 30 lacks "$2" || die "status does not say '$2': $(without)"
+	printf '%s: without %s\n' "$1" "$(without)"
+	lab_stop "$LAB_AGENT" TERM || die "the agent ended badly: $(tail -n 3 "$LAB_DIR/agent.log")"
+}
+
 # SEM-55: how long conntrack keeps a connection in CLOSE_WAIT in the node's namespace.
 close_wait() { lab_in node cat /proc/sys/net/netfilter/nf_conntrack_tcp_timeout_close_wait; }
 
@@ -104,11 +177,15 @@ rights
 cluster_web
 cluster_pods
 [[ $(close_wait) != 3600 ]] || die "SEM-55: conntrack is as the agent would have it before there is one"
+make_image
+said_to_be_untold no-capability 'CAP_SYS_ADMIN: UDP untold in pods'
+said_to_be_untold no-namespaces 'sight of 1 network namespaces in /run/netns: UDP untold there'
 start_container
 WITHIN=30 becomes "the readiness probe" 200 probe readinessProbe
 becomes "the liveness probe" 200 probe livenessProbe
 LAB_PINS=$LAB_PINS/sluice becomes "traffic" "web-a web-b web-c web-pod" answers pod 10.96.0.80 80
 [[ $(close_wait) == 3600 ]] || die "SEM-55: conntrack's settings are not written: $(grep conntrack "$LAB_DIR/agent.log")"
-[[ $(awk '/^CapEff/ { print $2 }' "/proc/$LAB_AGENT/status") == 000000c000001000 ]] ||
-	die "REL-54: other capabilities than BPF, NET_ADMIN and PERFMON"
+[[ $(awk '/^CapEff/ { print $2 }' "/proc/$LAB_AGENT/status") == 000000c000201000 ]] ||
+	die "REL-54: other capabilities than BPF, NET_ADMIN, PERFMON and SYS_ADMIN"
+pods_are_told
 lab_stop "$LAB_AGENT" TERM || die "the agent ended badly: $(tail -n 3 "$LAB_DIR/agent.log")"

@@ -322,7 +322,8 @@ TEST_CASE("SEM-80 the node page names every feature that is switched off") {
     INFO(feature);
     CHECK((feature == "xdp" || std::string(page.missing).find(feature + " off") != std::string::npos));
   }
-  CHECK(datapath.udp_program() < 0);
+  CHECK(datapath.udp_ways().tells < 0);
+  CHECK(datapath.udp_ways().finds < 0);
 }
 
 TEST_CASE("a start that cannot succeed says what to do and changes nothing") {

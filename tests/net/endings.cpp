@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <cerrno>
 #include <chrono>
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "agent/udp_sockets.hpp"
 #include "tests/net/talk.hpp"
@@ -152,11 +155,14 @@ TEST_CASE("REL-9 SEM-45 a UDP flow leaves a backend that stopped serving within 
 
 namespace {
 
+using Names = std::vector<std::string>;
+
 /// The datapath with socket hooks, one service of two UDP backends at the node's own addresses, and who
 /// tells.
 struct SocketScene : PodScene {
-  SocketScene() : PodScene(Wiring::routed) {
+  explicit SocketScene(const Names& without = {}) : PodScene(Wiring::routed) {
     options.sockets = agent::SocketScope::all;
+    options.without.insert(options.without.end(), without.begin(), without.end());
     REQUIRE(attach().failure().empty());
     writer.emplace(lab.pins());
   }
@@ -165,7 +171,7 @@ struct SocketScene : PodScene {
   std::uint64_t tell() const {
     boost::asio::io_context context;
     std::optional<std::uint64_t> told;
-    agent::UdpSockets sockets(context, datapath->udp_program(),
+    agent::UdpSockets sockets(context, datapath->udp_ways(), agent::Spaces::all,
                               [&](std::uint64_t count, const std::string& problem) {
                                 CHECK(problem.empty());
                                 told = count;
@@ -178,7 +184,8 @@ struct SocketScene : PodScene {
     return told.value_or(0);
   }
 
-  [[nodiscard]] bool can_tell() const { return datapath->udp_program() >= 0; }
+  [[nodiscard]] bool iterates() const { return datapath->udp_ways().tells >= 0; }
+  [[nodiscard]] bool asks() const { return datapath->udp_ways().finds >= 0; }
 
   std::optional<Writer> writer;
 };
@@ -194,7 +201,11 @@ int told_error(const Socket& socket) {
 }  // namespace
 
 TEST_CASE("SEM-46 connected UDP sockets are told that their backend has ended, in pods' namespaces too") {
-  SocketScene scene;
+  const auto without = GENERATE(Names{}, Names{"socket-destroy"});
+  SocketScene scene(without);
+  INFO((without.empty() ? "by the iterator" : "by sock_diag"));
+  REQUIRE(scene.iterates() != scene.asks());
+  CHECK((without.empty() || scene.asks()));
   const auto sleeper = scene.client.start("exec sleep 60");
   for (const int family : {AF_INET, AF_INET6}) {
     INFO(family_text(family));
@@ -209,16 +220,24 @@ TEST_CASE("SEM-46 connected UDP sockets are told that their backend has ended, i
     }
     CHECK(scene.tell() == 0);
     end_backend(*scene.writer, made.here, {made.elsewhere});
-    CHECK(scene.tell() == (scene.can_tell() ? 3 : 0));
+    CHECK(scene.tell() == 3);
     for (const auto* socket : {&node, &pod, &mapped}) {
-      CHECK(told_error(*socket) == (scene.can_tell() ? ECONNABORTED : 0));
-      CHECK((socket->send("still there?") != 0) == scene.can_tell());
+      CHECK(told_error(*socket) == ECONNABORTED);
+      CHECK(socket->send("still there?") != 0);
     }
+    CHECK(scene.tell() == 0);
   }
 }
 
+TEST_CASE("SEM-46 a kernel that can end no sockets is said to tell nobody") {
+  SocketScene scene({"socket-destroy", "sock-diag"});
+  const std::string missing = scene.datapath->page().read().missing;
+  CHECK(missing.find("sock-diag off: UDP untold") != std::string::npos);
+  CHECK_FALSE((scene.iterates() || scene.asks()));
+}
+
 TEST_CASE("REL-71 sockets that are not connected, or not by us, or to somebody who serves, are left alone") {
-  SocketScene scene;
+  SocketScene scene(GENERATE(Names{}, Names{"socket-destroy"}));
   const auto made = offer(*scene.writer, AF_INET, LB_UDP);
   const auto here = serve_at(scene.server, SOCK_DGRAM, made.here.where);
   const auto elsewhere = serve_at(scene.remote, SOCK_DGRAM, made.elsewhere.where);

@@ -1,8 +1,9 @@
 """Runs a command as a container runtime would: the root of an image, read-only, a few mounts, a few capabilities.
 
-usage: container.py ROOT CAPABILITIES [--mount SOURCE:TARGET[:ro]]... -- COMMAND...
+usage: container.py ROOT CAPABILITIES [--mount SOURCE:TARGET[:ro][:slave]]... -- COMMAND...
 CAPABILITIES: names as in a Pod's securityContext, separated by commas. Namespaces and cgroup are the caller's, but for
-mounts. The environment is the caller's."""
+mounts; into one that is a slave the host's later mounts come, which Kubernetes calls HostToContainer. The environment is the
+caller's."""
 
 import ctypes
 import os
@@ -10,7 +11,7 @@ import sys
 
 CAPABILITIES = {"NET_ADMIN": 12, "SYS_ADMIN": 21, "PERFMON": 38, "BPF": 39}
 LAST_CAPABILITY = int(open("/proc/sys/kernel/cap_last_cap").read())
-MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 32, 4096, 16384, 1 << 18
+MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE, MS_SLAVE = 1, 32, 4096, 16384, 1 << 18, 1 << 19
 CLONE_NEWNS = 0x20000
 PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 24, 38
 libc = ctypes.CDLL(None, use_errno=True)
@@ -32,6 +33,8 @@ def mounted(root, words):
         place = root + target
         os.makedirs(place, exist_ok=True)
         mount(source, place, MS_BIND | MS_REC)
+        if "slave" not in options:
+            mount(None, place, MS_REC | MS_PRIVATE)
         if "ro" in options:
             mount(None, place, MS_REMOUNT | MS_BIND | MS_RDONLY)
     mount(None, root, MS_REMOUNT | MS_BIND | MS_RDONLY)
@@ -42,7 +45,7 @@ def main():
     root, names, *rest = sys.argv[1:split]
     command = sys.argv[split + 1:]
     checked(libc.unshare(CLONE_NEWNS), "unshare")
-    mount(None, "/", MS_REC | MS_PRIVATE)
+    mount(None, "/", MS_REC | MS_SLAVE)
     mounted(root, [rest[at + 1].split(":") for at in range(0, len(rest), 2)])
     os.chroot(root)
     os.chdir("/")
