@@ -166,10 +166,13 @@ struct Datapath::State {
   std::optional<std::int64_t> maps_seen;  ///< when all maps were last seen to be pinned
   std::vector<std::string> deaf;          ///< socket hooks that did not run when last tried
   std::string lacks;                      ///< as set_lacks() was told
+  std::string sockets;                    ///< what serves, as of the last attach()
+  std::string packets;                    ///< likewise
   bool late = false;                      ///< the last attach() was not done
 
   [[nodiscard]] AttachPlan plan() const;
   [[nodiscard]] std::string missing() const;
+  void tell();
   [[nodiscard]] std::size_t restore_maps();
   [[nodiscard]] bool take_cgroup();
   void try_sockets(AttachReport& report);
@@ -202,6 +205,17 @@ AttachPlan Datapath::State::plan() const {
 std::string Datapath::State::missing() const {
   const auto kernel = features.missing();
   return lacks.empty() || kernel.empty() ? lacks + kernel : lacks + "; " + kernel;
+}
+
+/// What serves, and what it lost, for `status`.
+void Datapath::State::tell() {
+  std::string lost;
+  for (const auto& [device, frames] : watch.lost()) {
+    if (frames > 0) {
+      lost += fmt::format("; {} frames lost by {}", frames, device);
+    }
+  }
+  page.set_status(sockets, packets + lost);
 }
 
 Datapath Datapath::open(const AgentOptions& options) {
@@ -245,6 +259,8 @@ Datapath Datapath::open(const AgentOptions& options) {
                                                 {},
                                                 0,
                                                 {},
+                                                {},
+                                                {},
                                                 {}}));
 }
 
@@ -269,7 +285,9 @@ AttachReport Datapath::attach() {
       report.hooks.push_back({name + " ingress", {}, HookState::failed, "there is no such device now"});
     }
   }
-  state_->page.set_status(report.sockets_text(), report.packets_text());
+  state_->sockets = report.sockets_text();
+  state_->packets = report.packets_text();
+  state_->tell();
   state_->page.set_missing(state_->missing());
   return report;
 }
@@ -325,7 +343,11 @@ Restored Datapath::restore(Filters filters) {
     restored.failure = error.what();
     return restored;
   }
+  const auto lost = state_->watch.lost();
   const auto losing = state_->watch.losing();
+  if (state_->watch.lost() != lost) {
+    state_->tell();
+  }
   for (const auto device : losing) {
     state_->attacher.stop_sending(device);
   }
@@ -367,6 +389,9 @@ std::optional<std::string> Datapath::lack_of_memory(const Sizes& sizes) const {
   return agent::lack_of_memory(state_->programs->obj, sizes);
 }
 
+const std::map<std::string, std::uint64_t>& Datapath::frames_lost() const noexcept {
+  return state_->watch.lost();
+}
 NodePage& Datapath::page() noexcept { return state_->page; }
 const Features& Datapath::features() const noexcept { return state_->features; }
 const std::vector<std::string>& Datapath::notes() const noexcept { return state_->notes; }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -57,6 +58,9 @@ class Datapath {
 
   /// Why tables of these sizes cannot be made beside those that there are; nothing: they can.
   [[nodiscard]] std::optional<std::string> lack_of_memory(const Sizes& sizes) const;
+
+  /// Frames that devices have lost after XDP gave them to them, by device, as restore() last saw it.
+  [[nodiscard]] const std::map<std::string, std::uint64_t>& frames_lost() const noexcept;
 
   [[nodiscard]] NodePage& page() noexcept;
   [[nodiscard]] const Features& features() const noexcept;

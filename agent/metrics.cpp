@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -103,6 +104,19 @@ MetricFamily fill_family(const char* name, const char* help, const std::vector<F
     ClientMetric metric;
     metric.label = {{"map", std::string(fill.map)}};
     metric.gauge.value = static_cast<double>(fill.*figure);
+    family.metric.push_back(std::move(metric));
+  }
+  return family;
+}
+
+MetricFamily lost_family(const std::map<std::string, std::uint64_t>& frames) {
+  auto family = make_family("sluice_xdp_frames_lost_total",
+                            "Frames that XDP gave a device to send and that it did not take",
+                            prometheus::MetricType::Counter);
+  for (const auto& [device, count] : frames) {
+    ClientMetric metric;
+    metric.label = {{"device", device}};
+    metric.counter.value = static_cast<double>(count);
     family.metric.push_back(std::move(metric));
   }
   return family;
@@ -415,6 +429,9 @@ std::string Metrics::render(const Snapshot& snapshot) const {
   all.push_back(fill_family("sluice_map_entries", "Entries in use", snapshot.fills, &Fill::used));
   all.push_back(fill_family("sluice_map_limit", "Entries a map has room for", snapshot.fills, &Fill::limit));
   all.push_back(retired_family(snapshot.fills));
+  if (!snapshot.frames_lost.empty()) {
+    all.push_back(lost_family(snapshot.frames_lost));
+  }
   all.push_back(no_local_family(snapshot.objects.no_local));
   add_object_families(all, snapshot);
   if (!snapshot.services.empty()) {

@@ -507,6 +507,7 @@ Snapshot Agent::snapshot() {
   snapshot.objects = cluster_.counts();
   std::tie(snapshot.services, snapshot.services_left_out) = tables_.services(options_.service_metrics);
   snapshot.api = inputs_.figures();
+  snapshot.frames_lost = datapath_.frames_lost();
   if (const auto outcomes = maps_.stats()) {
     snapshot.outcomes = *outcomes;
   }

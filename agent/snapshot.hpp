@@ -3,7 +3,9 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -50,6 +52,7 @@ struct Snapshot {
   std::uint64_t services_left_out = 0;   ///< service ports beyond those
   lb_stats outcomes{};                   ///< summed over the CPUs
   std::vector<k8s::ApiFigures> api;
+  std::map<std::string, std::uint64_t> frames_lost;  ///< of XDP's, by device
 };
 
 /// Frontends, addresses, services, source ranges, slots and backends in use. Reads every entry: for a

@@ -2,14 +2,21 @@
 #include "agent/xdp_watch.hpp"
 
 #include <bpf/bpf.h>
+#include <net/if.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 
 namespace lb::agent {
 namespace {
 
 std::uint64_t read(__u64& counter) { return std::atomic_ref(counter).load(std::memory_order_relaxed); }
+
+std::string name_of(std::uint32_t device) {
+  std::array<char, IF_NAMESIZE> name{};
+  return if_indextoname(device, name.data()) != nullptr ? name.data() : std::to_string(device);
+}
 
 }  // namespace
 
@@ -36,7 +43,8 @@ void XdpWatch::follow(const std::vector<std::uint32_t>& devices) {
     const auto place = std::ranges::find(counts_, device, &lb_sending::device);
     const auto free = std::ranges::find(counts_, 0U, &lb_sending::device);
     if (place == counts_.end() && free != counts_.end()) {
-      seen_[device] = {read(free->sent), read(free->lost)};
+      seen_[device] = {name_of(device), read(free->sent), read(free->lost)};
+      lost_.try_emplace(seen_[device].name, 0);
       std::atomic_ref(free->device).store(device, std::memory_order_relaxed);
     }
   }
@@ -49,11 +57,15 @@ std::vector<std::uint32_t> XdpWatch::losing() {
     if (seen == seen_.end()) {
       continue;
     }
-    const Seen now{read(count.sent), read(count.lost)};
-    if (now.lost != seen->second.lost && now.sent == seen->second.sent) {
+    auto& [name, sent, lost] = seen->second;
+    const auto sent_now = read(count.sent);
+    const auto lost_now = read(count.lost);
+    if (lost_now != lost && sent_now == sent) {
       devices.push_back(count.device);
     }
-    seen->second = now;
+    lost_[name] += lost_now - lost;
+    sent = sent_now;
+    lost = lost_now;
   }
   return devices;
 }

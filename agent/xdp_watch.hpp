@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "maps/map.hpp"
@@ -21,9 +22,13 @@ class XdpWatch {
   void follow(const std::vector<std::uint32_t>& devices);
   /// Those of them that have lost all they were given since the last call, and were given something.
   [[nodiscard]] std::vector<std::uint32_t> losing();
+  /// Frames that devices have lost since the start, by their names: as of the last call of losing(), and of
+  /// those too that are not counted any more.
+  [[nodiscard]] const std::map<std::string, std::uint64_t>& lost() const noexcept { return lost_; }
 
  private:
   struct Seen {
+    std::string name;
     std::uint64_t sent = 0;
     std::uint64_t lost = 0;
   };
@@ -31,6 +36,7 @@ class XdpWatch {
   std::vector<maps::Fd> links_;
   std::span<lb_sending> counts_;
   std::map<std::uint32_t, Seen> seen_;
+  std::map<std::string, std::uint64_t> lost_;
 };
 
 }  // namespace lb::agent

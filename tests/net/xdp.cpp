@@ -325,7 +325,12 @@ TEST_CASE("REL-20 where what XDP sends is lost, tc sends", "[features]") {
   const auto server = serve_at(scene.remote, SOCK_STREAM, made.elsewhere_backend);
   const auto client = scene.outside.socket(AF_INET, SOCK_STREAM);
   CHECK(client.connect(made.elsewhere) != 0);
-  CHECK(packets_after_look(scene).find("native (tc sends)") != std::string::npos);
+  const auto packets = packets_after_look(scene);
+  CHECK(packets.find("native (tc sends)") != std::string::npos);
+  const auto lost = scene.datapath->frames_lost();
+  REQUIRE(lost.contains("eth0"));
+  CHECK(lost.at("eth0") > 0);
+  CHECK(packets.find(fmt::format("; {} frames lost by eth0", lost.at("eth0"))) != std::string::npos);
   CHECK(talk(scene.outside, server, SOCK_STREAM, made.elsewhere));
   CHECK(scene.datapath->restore(agent::Filters::quiet).hooks.empty());
 }

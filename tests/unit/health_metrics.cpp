@@ -40,6 +40,16 @@ TEST_CASE("SEM-65, SEM-81: how full the maps are") {
   CHECK_THAT(text, ContainsSubstring("sluice_map_entries{map=\"lb_backends\"} 3\n"));
 }
 
+TEST_CASE("REL-20: frames that devices lost after XDP, by device") {
+  CHECK(Metrics().render({}).find("sluice_xdp_frames_lost_total") == std::string::npos);
+  Snapshot snapshot;
+  snapshot.frames_lost = {{"eth0", 12}, {"eth1", 0}};
+  const auto text = Metrics().render(snapshot);
+  CHECK_THAT(text, ContainsSubstring("# TYPE sluice_xdp_frames_lost_total counter"));
+  CHECK_THAT(text, ContainsSubstring("sluice_xdp_frames_lost_total{device=\"eth0\"} 12\n"));
+  CHECK_THAT(text, ContainsSubstring("sluice_xdp_frames_lost_total{device=\"eth1\"} 0\n"));
+}
+
 TEST_CASE("REL-80: what the API told, and for how long it has been silent") {
   CHECK(Metrics().render({}).find("sluice_api_") == std::string::npos);
   Snapshot snapshot;
