@@ -31,15 +31,18 @@ lb_detector by_range(const std::vector<k8s::Prefix>& ranges, k8s::Family family,
 }
 
 /// Another owner of services may have that ClusterIP.
-bool owns_all(const AgentOptions& options) { return options.service_proxy_name.empty(); }
+bool owns_all(const AgentOptions& options, KubeProxy kube_proxy) {
+  return options.service_proxy_name.empty() && kube_proxy == KubeProxy::absent;
+}
 
 }  // namespace
 
-Conduct conduct_of(const AgentOptions& options, const std::vector<k8s::Prefix>& node_ranges) {
+Conduct conduct_of(const AgentOptions& options, const std::vector<k8s::Prefix>& node_ranges,
+                   KubeProxy kube_proxy) {
   Conduct conduct;
   conduct.word.masquerade_all = options.masquerade == Masquerade::all ? LB_YES : LB_NO;
   conduct.word.drop_unallocated =
-      options.unallocated == Unallocated::drop && owns_all(options) ? LB_YES : LB_NO;
+      options.unallocated == Unallocated::drop && owns_all(options, kube_proxy) ? LB_YES : LB_NO;
   const auto detector = detector_of(options);
   if (detector == PodDetector::bridge || detector == PodDetector::prefix) {
     conduct.word.detector4 = conduct.word.detector6 = LB_BY_DEVICE;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "agent/config.hpp"
+#include "agent/kube_proxy.hpp"
 #include "k8s/model.hpp"
 #include "maps/abi.h"
 
@@ -17,6 +18,8 @@ struct Conduct {
 
 /// `node_ranges` are the own Node's pod CIDRs. A detector without a range of a family is none for that family
 /// (SEM-32, SEM-68).
-[[nodiscard]] Conduct conduct_of(const AgentOptions& options, const std::vector<k8s::Prefix>& node_ranges);
+/// What kube-proxy's rules serve is not to be dropped.
+[[nodiscard]] Conduct conduct_of(const AgentOptions& options, const std::vector<k8s::Prefix>& node_ranges,
+                                 KubeProxy kube_proxy);
 
 }  // namespace lb::agent

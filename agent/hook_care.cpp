@@ -23,7 +23,7 @@ constexpr unsigned looks_until_beside = 7;
 }  // namespace
 
 HookCare::HookCare(boost::asio::io_context& context, const AgentOptions& options, Datapath& datapath,
-                   const NodeWatch& node, Metrics& metrics, std::function<void()> looked)
+                   const NodeWatch& node, Metrics& metrics, std::function<void(Look look)> looked)
     : timer_(context),
       options_(options),
       datapath_(datapath),
@@ -60,8 +60,9 @@ void HookCare::start() {
   timer_.async_wait([this](const auto& error) {
     if (!error) {
       heal();
-      looked_();
-      if (++looks_ % looks_until_beside == 0) {
+      const auto look = ++looks_ % looks_until_beside == 0 ? Look::thorough : Look::usual;
+      looked_(look);
+      if (look == Look::thorough) {
         look_beside();
         revive();
       }

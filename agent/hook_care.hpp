@@ -16,12 +16,15 @@
 
 namespace lb::agent {
 
+/// Each look, or those few at which more is looked at.
+enum class Look : std::uint8_t { usual, thorough };
+
 class HookCare {
  public:
   /// What is referred to must outlive this. `looked` is called after each look, for what else must be looked
   /// at as often.
   HookCare(boost::asio::io_context& context, const AgentOptions& options, Datapath& datapath,
-           const NodeWatch& node, Metrics& metrics, std::function<void()> looked);
+           const NodeWatch& node, Metrics& metrics, std::function<void(Look look)> looked);
 
   /// To the devices that there are now.
   AttachReport attach();
@@ -42,7 +45,7 @@ class HookCare {
   Datapath& datapath_;
   const NodeWatch& node_;
   Metrics& metrics_;
-  std::function<void()> looked_;
+  std::function<void(Look look)> looked_;
   std::map<std::uint32_t, NetDevice> devices_;  ///< as hooks were last attached with
   std::uint64_t filter_changes_ = 0;            ///< as of the last look
   std::string heal_failure_;                    ///< as last logged

@@ -357,6 +357,11 @@ struct Metrics::State {
                                            .Name("sluice_flows_ended_total")
                                            .Help("Established flows whose entries expired, by reason")
                                            .Register(registry);
+  Gauge& kube_proxy = BuildGauge()
+                          .Name("sluice_kube_proxy_rules")
+                          .Help("1 while --drop-unallocated finds kube-proxy's rules and does nothing")
+                          .Register(registry)
+                          .Add({});
   Gauge& build = BuildGauge()
                      .Name("sluice_build_info")
                      .Help("Always 1; the label says which version runs")
@@ -422,6 +427,8 @@ void Metrics::probed(Probe probe, unsigned status) {
   auto& family = probe == Probe::healthz ? state_->healthz : state_->livez;
   family.Add({{"code", std::to_string(status)}}).Increment();
 }
+
+void Metrics::kube_proxy(KubeProxy rules) { state_->kube_proxy.Set(rules == KubeProxy::present ? 1 : 0); }
 
 std::string Metrics::render(const Snapshot& snapshot) const {
   auto all = state_->registry.Collect();

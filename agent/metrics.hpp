@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "agent/kube_proxy.hpp"
 #include "agent/snapshot.hpp"
 
 namespace lb::agent {
@@ -45,6 +46,8 @@ class Metrics {
   /// Entries of a table that others had changed are as they were again.
   void repaired(const std::string& table, std::size_t entries);
   void probed(Probe probe, unsigned status);
+  /// Are kube-proxy's rules there?
+  void kube_proxy(KubeProxy rules);
 
   /// The exposition text (format 0.0.4).
   [[nodiscard]] std::string render(const Snapshot& snapshot) const;

@@ -9,6 +9,7 @@
 #include "agent/config.hpp"
 #include "agent/intake.hpp"
 #include "agent/kernel_ports.hpp"
+#include "agent/kube_proxy.hpp"
 #include "agent/node_page.hpp"
 #include "agent/node_watch.hpp"
 #include "agent/tables.hpp"
@@ -31,6 +32,8 @@ class OwnNode {
   void apply_addresses();
   /// Whether the Node object's addresses are others than those that were applied.
   [[nodiscard]] bool addresses_changed() const { return intake_.primary_addresses() != primary_; }
+  /// Holds from the next apply_ranges() on.
+  void set_kube_proxy(KubeProxy kube_proxy);
   /// Whose addresses are pods', and where ClusterIPs come from.
   void apply_ranges();
   /// An operator may change them at any time, and nobody tells.
@@ -44,6 +47,7 @@ class OwnNode {
   const NodeWatch& node_;
   const Intake& intake_;
   Places places_;
+  KubeProxy kube_proxy_ = KubeProxy::absent;
   std::vector<k8s::Address> primary_;        ///< as addresses were last applied with
   std::optional<KernelPorts> kernel_ports_;  ///< as last written
 };

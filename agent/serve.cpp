@@ -31,6 +31,7 @@
 #include "agent/hook_care.hpp"
 #include "agent/inputs.hpp"
 #include "agent/intake.hpp"
+#include "agent/kube_proxy.hpp"
 #include "agent/log.hpp"
 #include "agent/net_spaces.hpp"
 #include "agent/node_watch.hpp"
@@ -146,8 +147,10 @@ class Agent final : public PlanSink {
   void begin_service();
   void network_changed();
   void apply_addresses();
-  void hooks_looked_after();
+  void hooks_looked_after(Look look);
   void look_at_reach();
+  void look_for_kube_proxy();
+  void tell_lacks();
   void await_signal();
   void answer_health_checks();
   void complain(const k8s::Complaint& complaint);
@@ -197,6 +200,8 @@ class Agent final : public PlanSink {
   std::optional<Moment> first_batch_;
   bool devices_changed_ = false;  ///< since the last look at what leads to pods
   std::string lacks_;             ///< as it was said last
+  KubeProxyRules kube_proxy_rules_;
+  std::string kube_proxy_;  ///< by what means its rules are there; empty: they are not
   asio::steady_timer room_timer_{context_};
   bool room_waits_ = false;
   std::optional<Larger> larger_;  ///< ends this agent
@@ -234,7 +239,8 @@ Agent::Agent(const AgentOptions& options, Readiness readiness)
       intake_(cluster_, options.node, metrics_, health_, Moment::now, [this] { settle(); }),
       node_(context_, [this] { network_changed(); }),
       own_(options, node_, intake_, {cluster_, tables_, datapath_.page(), maps_}),
-      hook_care_(context_, options, datapath_, node_, metrics_, [this] { hooks_looked_after(); }),
+      hook_care_(context_, options, datapath_, node_, metrics_,
+                 [this](Look look) { hooks_looked_after(look); }),
       service_health_(
           health_, Moment::now,
           [this](const Listen& listen, HttpHandler handler) {
@@ -268,6 +274,7 @@ std::optional<Larger> Agent::run() {
     spdlog::info("took over {} service ports, {} backends and {} frontends", adopted->services,
                  adopted->backends, adopted->frontends);
   }
+  look_for_kube_proxy();
   await_signal();
   expiry_.start();
   context_.run();
@@ -311,12 +318,15 @@ void Agent::apply_addresses() {
 }
 
 /// What else nobody tells.
-void Agent::hooks_looked_after() {
+void Agent::hooks_looked_after(Look look) {
   if (!service_health_.complete()) {
     answer_health_checks();
   }
   own_.apply_kernel_ports();
   look_at_reach();
+  if (look == Look::thorough) {
+    look_for_kube_proxy();
+  }
   if (!health_.ready()) {
     settle();
   }
@@ -335,7 +345,38 @@ void Agent::look_at_reach() {
     spdlog::warn("without {}: connected sockets there do not hear that their backend has ended", lacks);
   }
   lacks_ = std::move(lacks);
-  datapath_.set_lacks(lacks_);
+  tell_lacks();
+}
+
+/// What its rules serve would be dropped (choice A). Who does not ask for that is not looked after.
+void Agent::look_for_kube_proxy() {
+  if (options_.unallocated != Unallocated::drop) {
+    return;
+  }
+  auto rules = kube_proxy_rules_.look();
+  if (rules == kube_proxy_) {
+    return;
+  }
+  if (rules.empty()) {
+    spdlog::info("kube-proxy's rules are gone: --drop-unallocated holds");
+  } else {
+    spdlog::warn("kube-proxy's rules are here ({}): --drop-unallocated does nothing until they are gone",
+                 rules);
+  }
+  const auto found = rules.empty() ? KubeProxy::absent : KubeProxy::present;
+  metrics_.kube_proxy(found);
+  own_.set_kube_proxy(found);
+  kube_proxy_ = std::move(rules);
+  tell_lacks();
+  if (phase_ == Phase::serving) {
+    own_.apply_ranges();
+  }
+}
+
+void Agent::tell_lacks() {
+  const auto dropping = kube_proxy_.empty() ? "" : "drop-unallocated: kube-proxy's rules are here";
+  datapath_.set_lacks(
+      fmt::format("{}{}{}", dropping, kube_proxy_.empty() || lacks_.empty() ? "" : "; ", lacks_));
 }
 
 /// A plan to the maps. The first one also brings the hooks up: no program sees a packet before there is a

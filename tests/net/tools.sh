@@ -115,6 +115,36 @@ routes() {
 	printf 'SEM-41: traceroute names the node, then the service, never a backend\n'
 }
 
+# ---- --drop-unallocated, which stands back where kube-proxy has rules (choice A). ----
+
+drops() { lab_sluice status -o json | jq '.outcomes.unallocated'; }
+knock() { lab_in node bash -c 'echo anybody >/dev/udp/10.96.9.9/9'; }
+has_rules() { [[ $(lab_in node curl -sS -m 5 http://127.0.0.1:10249/metrics | awk '/^sluice_kube_proxy_rules/ { print $2 }') == "$1" ]]; }
+dropped_since() { knock && (($(drops) > $1)); }
+
+unallocated() {
+	local before
+	ip -n "$LAB-node" neighbour replace 10.0.0.1 lladdr 02:00:00:00:00:99 dev eth0 nud permanent # whose frames nobody takes
+	lab_stop "$LAB_AGENT" || true
+	lab_in node nft add table ip kube-proxy
+	lab_agent --pod-devices pod --drop-unallocated --service-cidr 10.96.0.0/16
+	has_rules 1 || die "the metric does not say that kube-proxy's rules are there"
+	[[ $(lab_sluice status -o json | jq -r .without) == *"drop-unallocated: kube-proxy's rules are here"* ]] || die "status does not say it"
+	grep -q "kube-proxy's rules are here (nftables)" "$LAB_DIR/agent.log" || die "the log does not say it"
+	before=$(drops)
+	knock
+	(($(drops) == before)) || die "an address of the service range is dropped beside kube-proxy's rules"
+	lab_in node nft delete table ip kube-proxy
+	lab_wait 15 has_rules 0 || die "kube-proxy's rules are gone, and the metric says that they are there"
+	lab_wait 5 dropped_since "$before" || die "an address of the service range is not dropped without kube-proxy"
+	lab_in node iptables-nft -t nat -N KUBE-SERVICES
+	lab_wait 15 has_rules 1 || die "the rules of kube-proxy's iptables mode are not seen"
+	before=$(drops)
+	knock
+	(($(drops) == before)) || die "an address is dropped beside the rules of kube-proxy's iptables mode"
+	printf 'unallocated addresses of the service range are dropped, but not beside rules of kube-proxy\n'
+}
+
 lab_up tools
 lab_guest
 lab_offload off
@@ -130,3 +160,4 @@ by_udp
 refusals
 pings
 routes
+unallocated

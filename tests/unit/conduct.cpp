@@ -126,7 +126,7 @@ TEST_CASE("how a pod is told from other clients (SEM-32)") {
     options.cluster_cidrs = ranges(row.cluster);
     options.pod_devices = row.devices;
     options.pod_bridge = row.bridge;
-    const auto conduct = conduct_of(options, ranges(row.node));
+    const auto conduct = conduct_of(options, ranges(row.node), KubeProxy::absent);
     CHECK(conduct.word.detector4 == row.ipv4);
     CHECK(conduct.word.detector6 == row.ipv6);
     CHECK(conduct.pods == ranges(row.pods));
@@ -139,10 +139,12 @@ TEST_CASE("masquerade all, and dropping what is not allocated: not where another
   AgentOptions options;
   options.masquerade = Masquerade::all;
   options.unallocated = Unallocated::drop;
-  CHECK(conduct_of(options, {}).word.masquerade_all == LB_YES);
-  CHECK(conduct_of(options, {}).word.drop_unallocated == LB_YES);
+  CHECK(conduct_of(options, {}, KubeProxy::absent).word.masquerade_all == LB_YES);
+  CHECK(conduct_of(options, {}, KubeProxy::absent).word.drop_unallocated == LB_YES);
+  CHECK(conduct_of(options, {}, KubeProxy::present).word.drop_unallocated == LB_NO);
+  CHECK(conduct_of(options, {}, KubeProxy::present).word.masquerade_all == LB_YES);
   options.service_proxy_name = "sluice";
-  CHECK(conduct_of(options, {}).word.drop_unallocated == LB_NO);
+  CHECK(conduct_of(options, {}, KubeProxy::absent).word.drop_unallocated == LB_NO);
 }
 
 TEST_CASE("lists of ports as the kernel writes them") {

@@ -50,6 +50,15 @@ TEST_CASE("REL-20: frames that devices lost after XDP, by device") {
   CHECK_THAT(text, ContainsSubstring("sluice_xdp_frames_lost_total{device=\"eth1\"} 0\n"));
 }
 
+TEST_CASE("whether kube-proxy's rules keep --drop-unallocated from working") {
+  Metrics metrics;
+  CHECK_THAT(metrics.render({}), ContainsSubstring("sluice_kube_proxy_rules 0\n"));
+  metrics.kube_proxy(KubeProxy::present);
+  CHECK_THAT(metrics.render({}), ContainsSubstring("sluice_kube_proxy_rules 1\n"));
+  metrics.kube_proxy(KubeProxy::absent);
+  CHECK_THAT(metrics.render({}), ContainsSubstring("sluice_kube_proxy_rules 0\n"));
+}
+
 TEST_CASE("REL-80: what the API told, and for how long it has been silent") {
   CHECK(Metrics().render({}).find("sluice_api_") == std::string::npos);
   Snapshot snapshot;
