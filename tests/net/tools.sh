@@ -24,11 +24,11 @@ answered() {
 # never WHAT WORDS TEXT
 never() { [[ ! $3 =~ $2 ]] || die "$1: says '$2': $3"; }
 
-# places WHO: where it finds the web service.
+# places WHO: where it finds the web service; localhost's node ports too (SEM-35).
 places() {
 	case $1 in
 	client) printf '%s\n' "$NODE $NODE_PORT" "$NODE6 $NODE_PORT" "$PUBLIC 80" "$PUBLIC6 80" "$WEB 80" "$WEB6 80" ;;
-	node) printf '%s\n' "$WEB 80" "$WEB6 80" "127.0.0.1 $NODE_PORT" ;;
+	node) printf '%s\n' "$WEB 80" "$WEB6 80" "127.0.0.1 $NODE_PORT" "::1 $NODE_PORT" ;;
 	*) printf '%s\n' "$WEB 80" "$WEB6 80" "$PUBLIC 80" "$PUBLIC6 80" "$NODE $NODE_PORT" "$NODE6 $NODE_PORT" ;;
 	esac
 }
@@ -72,10 +72,18 @@ refused() {
 	[[ ${said,,} =~ port\ unreachable|connection\ refused|couldn.t\ connect|connection\ reset ]] || die "$1: is not refused: $said"
 }
 
+# refused_at_once WHO ADDRESS: TCP hears it before it would send its SYN again.
+refused_at_once() {
+	local said
+	said=$(printf '[["TCP", "%s", 79, 2]]\n' "$2" | lab_in "$1" python3 "$SLUICE_ROOT/tests/e2e/lib/prober.py" ask)
+	[[ $said == '[{"refused": 2}]' ]] || die "TCP in $1 to an unknown port of $2: $said"
+}
+
 refusals() {
 	local who address
 	for who in client guest pod node; do
 		for address in "$WEB" "$WEB6"; do
+			refused_at_once "$who" "$address"
 			refused "ping in $who to $address" lab_in "$who" ping -n -c 1 -W 3 "$address"
 			refused "curl in $who to an unknown port of $address" lab_in "$who" curl -sS -m 5 "$(url "$address" 79)"
 		done

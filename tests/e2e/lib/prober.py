@@ -16,7 +16,8 @@ import sys
 import threading
 import time
 
-PATIENCE = 1.2  # seconds; a SYN that is sent again after one second counts as an answer
+PATIENCE = 0.9  # seconds; a SYN that must be sent again, after one second, is a time-out
+RECVERR = {socket.AF_INET: (socket.IPPROTO_IP, 11), socket.AF_INET6: (socket.IPPROTO_IPV6, 25)}
 AT_ONCE = 120
 
 
@@ -102,6 +103,8 @@ class Asker:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         sock = socket.socket(family, socket.SOCK_STREAM if protocol == "TCP" else socket.SOCK_DGRAM)
         sock.setblocking(False)
+        # Over a veth an ICMP error arrives while connect() still holds the socket, and would be noticed at the next SYN.
+        sock.setsockopt(*RECVERR[family], 1)
         try:
             sock.connect((address, port))
         except BlockingIOError:
