@@ -26,19 +26,21 @@ static __always_inline int lb_is_tcs_turn(const struct lb_track *track)
 static __always_inline enum lb_outcome lb_established(enum lb_hook hook, struct lb_work *work)
 {
 	struct lb_track *live = lb_flow_find(LB_FLOWS, &work->packet.tuple, &work->flow);
+	int reused, new_second;
 
 	if (!live || !lb_acts_here(&work->flow.track, hook))
 		return LB_OUTCOME_unrelated;
 	if (hook == LB_HOOK_XDP && (work->flow.track.way == LB_BY_STACK || lb_is_tcs_turn(&work->flow.track)))
 		return LB_OUTCOME_left_to_tc;
-	if (lb_reused(work) || lb_was_reset(work) ||
-	    (lb_flow_touch(live, &work->flow.track, lb_clock()) && lb_abandoned(work))) {
+	reused = lb_reused(work);
+	new_second = !reused && lb_flow_touch(live, &work->flow.track, lb_clock());
+	if (reused || (new_second && lb_abandoned(work))) {
 		lb_flow_erase(LB_FLOWS, &work->packet.tuple);
-		if (work->packet.step == LB_STEP_OPEN)
+		if (reused)
 			lb_forget(work);
 		return LB_OUTCOME_unrelated;
 	}
-	lb_note_end(work, live, LB_FLOWS);
+	lb_note(work, live, new_second);
 	return lb_known_outcome(&work->flow.track, hook);
 }
 
@@ -75,8 +77,9 @@ static __always_inline void lb_replace_dead(struct lb_work *work)
 	if (!lb_flow_find(LB_FLOWS, &work->other, &work->half) || work->half.track.direction != LB_REPLY)
 		return;
 	lb_reverse(&work->half.leaving, &work->turned);
-	if (work->half.track.state < LB_CLOSING &&
-	    (!lb_flow_find(LB_FLOWS, &work->turned, &work->there) || work->there.track.state < LB_CLOSING))
+	if (!lb_flow_find(LB_FLOWS, &work->turned, &work->there))
+		work->there.track.state = work->half.track.state;
+	if (!lb_is_over(work->packet.tuple.protocol, work->half.track.state, work->there.track.state))
 		return;
 	lb_flow_erase(LB_FLOWS, &work->turned);
 	lb_flow_erase(LB_YOUNG, &work->turned);

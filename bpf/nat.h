@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Claiming the reply's tuple for a new flow, with another source port where it is taken. */
+/*
+ * Claiming the reply's tuple for a new flow, with another source port where it is taken.
+ *
+ * A tuple has one owner: whose entry lb_flows has, or else whose young entry counts. The kernel deletes by key alone, so
+ * whoever deletes what he has looked at may delete what another processor has claimed since. So all that makes an owner
+ * (a claim, a claim that takes an old one over, a displacement, the proof) holds the tuple's lock from its first look to its
+ * last write. What ends an entry without the lock (eviction, expiry, a new start) makes no owner.
+ */
 #ifndef SLUICE_BPF_NAT_H
 #define SLUICE_BPF_NAT_H
 
@@ -7,6 +14,37 @@
 
 /* With nine ports of ten in use, one flow in a million finds none. */
 #define LB_PROBES 128
+
+/* Locks of tuples: 0 or 1. Many, so that two processors seldom meet on one; and pinned, so that old programs share them. */
+#define LB_LOCKS 1024
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, LB_LOCKS);
+	__type(key, __u32);
+	__type(value, __u64);
+} lb_locks SEC(".maps") __weak;
+
+/* A microsecond or several: a holder has at most five looks into tables to do. */
+#define LB_LOCK_TRIES 64
+
+/* NULL: another processor is at it for too long. No program ends, and none interrupts another, while it holds one. */
+static __always_inline __u64 *lb_lock(const struct lb_tuple *tuple)
+{
+	const __u64 *words = (const __u64 *)tuple;
+	__u32 place = (__u32)(lb_mix(words[1] ^ words[3], words[4]) >> 32) % LB_LOCKS;
+	__u64 *lock = bpf_map_lookup_elem(&lb_locks, &place);
+
+	for (int try = 0; lock && try < LB_LOCK_TRIES; try++) {
+		if (!__sync_val_compare_and_swap(lock, 0, 1))
+			return lock;
+	}
+	return NULL;
+}
+
+static __always_inline void lb_unlock(__u64 *lock)
+{
+	__sync_lock_test_and_set(lock, 0);
+}
 
 /* LB_CLAIM_YOUNG: taken by a flow that is not proven two-way, whose entry is in `work->there`. */
 enum lb_claim { LB_CLAIMED, LB_CLAIM_TAKEN, LB_CLAIM_YOUNG, LB_CLAIM_REFUSED };
@@ -60,16 +98,14 @@ static __always_inline __u16 lb_source_port(__u64 hash, __u32 probe)
 }
 
 /*
- * Claims `work->other` for the flow whose reply entry is `work->half`; a retransmission finds its own
- * claim. One that lost the race to lb_flows stays behind as a young entry, which lb_flows hides.
+ * A retransmission finds its own claim. One that lost to lb_flows stays behind as a young entry, which lb_flows hides.
+ * With the lock held.
  */
-LB_FUNCTION int lb_claim_tuple(struct lb_work *work)
+static __always_inline enum lb_claim lb_claim_locked(struct lb_work *work)
 {
 	struct lb_track *live;
 	long error;
 
-	if (!work)
-		return LB_CLAIM_REFUSED;
 	error = lb_flow_insert(LB_YOUNG, &work->other, &work->half, BPF_NOEXIST);
 	if (error && error != -EEXIST)
 		return LB_CLAIM_REFUSED;
@@ -84,11 +120,43 @@ LB_FUNCTION int lb_claim_tuple(struct lb_work *work)
 		lb_flow_touch(live, &work->there.track, work->half.track.seen);
 		return LB_CLAIMED;
 	}
-	/* Too old to count: taken over, unless somebody else was faster. */
-	if (lb_flow_insert(LB_YOUNG, &work->other, &work->half, BPF_ANY))
+	/* Too old to count: taken over. */
+	lb_flow_erase(LB_YOUNG, &work->other);
+	return lb_flow_insert(LB_YOUNG, &work->other, &work->half, BPF_NOEXIST) ? LB_CLAIM_REFUSED
+										: LB_CLAIMED;
+}
+
+/* Claims `work->other` for the flow whose reply entry is `work->half`. */
+LB_FUNCTION int lb_claim_tuple(struct lb_work *work)
+{
+	enum lb_claim claim;
+	__u64 *lock;
+
+	if (!work)
 		return LB_CLAIM_REFUSED;
-	live = lb_young_find(&work->other, &work->there);
-	return live && lb_same_tuple(&work->there.leaving, &work->half.leaving) ? LB_CLAIMED : LB_CLAIM_TAKEN;
+	lock = lb_lock(&work->other);
+	if (!lock)
+		return LB_CLAIM_TAKEN;
+	claim = lb_claim_locked(work);
+	lb_unlock(lock);
+	return claim;
+}
+
+/* Gives the claim back, if it is still the flow's own. */
+LB_FUNCTION int lb_unclaim(struct lb_work *work)
+{
+	__u64 *lock;
+
+	if (!work)
+		return 0;
+	lock = lb_lock(&work->other);
+	if (!lock)
+		return 0;
+	if (lb_flow_find(LB_YOUNG, &work->other, &work->there) &&
+	    lb_same_tuple(&work->there.leaving, &work->half.leaving))
+		lb_flow_erase(LB_YOUNG, &work->other);
+	lb_unlock(lock);
+	return 1;
 }
 
 static __always_inline int lb_reserved_port(__u16 port)
@@ -117,30 +185,42 @@ static __always_inline void lb_note_oldest(struct lb_work *work)
 		return;
 	work->oldest_age = age;
 	work->oldest_port = work->flow.leaving.source_port;
+	work->oldest = work->there.leaving;
+}
+
+/* Is the claim still that of the flow that was the oldest, and not proven? With the lock held. */
+static __always_inline int lb_displaceable(struct lb_work *work)
+{
+	return !lb_flow_find(LB_FLOWS, &work->other, &work->there) &&
+	       lb_flow_find(LB_YOUNG, &work->other, &work->there) &&
+	       lb_same_tuple(&work->there.leaving, &work->oldest);
 }
 
 /*
  * Takes the oldest unproven claim among the probes over, so that a flood of flows that nobody answers cannot use the
- * ports up. Who deletes the entry has won; the loser's packets begin anew.
+ * ports up. The loser's packets begin anew.
  */
 LB_FUNCTION enum lb_outcome lb_displace(struct lb_work *work)
 {
-	struct lb_tuple *loser;
+	long refused = 1;
+	__u64 *lock;
 
 	if (!work || !work->oldest_age)
 		return LB_OUTCOME_ports_exhausted;
 	work->flow.leaving.source_port = (__u16)work->oldest_port;
 	lb_reverse(&work->flow.leaving, &work->other);
-	if (lb_flow_find(LB_FLOWS, &work->other, &work->there) ||
-	    !lb_flow_find(LB_YOUNG, &work->other, &work->there))
+	lock = lb_lock(&work->other);
+	if (!lock)
 		return LB_OUTCOME_ports_exhausted;
-	loser = &work->there.leaving;
-	if (lb_flow_erase(LB_YOUNG, &work->other))
+	if (lb_displaceable(work)) {
+		lb_flow_erase(LB_YOUNG, &work->other);
+		refused = lb_flow_insert(LB_YOUNG, &work->other, &work->half, BPF_NOEXIST);
+	}
+	lb_unlock(lock);
+	if (refused)
 		return LB_OUTCOME_ports_exhausted;
-	lb_reverse(loser, &work->turned);
+	lb_reverse(&work->oldest, &work->turned);
 	lb_flow_erase(LB_YOUNG, &work->turned);
-	if (lb_flow_insert(LB_YOUNG, &work->other, &work->half, BPF_NOEXIST))
-		return LB_OUTCOME_ports_exhausted;
 	lb_count(LB_OUTCOME_port_displaced);
 	return LB_FINE;
 }

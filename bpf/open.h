@@ -173,7 +173,7 @@ static __always_inline enum lb_outcome lb_record_forward(struct lb_work *work, e
 		lb_midstream_until = work->flow.track.opened + lb_config.young_seconds;
 	if (!lb_flow_insert(LB_YOUNG, &work->packet.tuple, &work->flow, BPF_ANY))
 		return opened;
-	lb_flow_erase(LB_YOUNG, &work->other);
+	lb_unclaim(work);
 	return LB_OUTCOME_flow_table_full;
 }
 

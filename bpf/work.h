@@ -37,8 +37,9 @@ struct lb_work {
 	__u32 mtu;        /* of the way out, where the packet was too big for it */
 	__u32 masquerade; /* enum lb_bool: outside of choice C this client gets the node's address */
 	__u32 oldest_age; /* seconds, of the oldest unproven claim among the probes, plus one; 0: there is none */
-	__u32 oldest_port; /* and its port */
-	__u32 answers;     /* ICMP answers given in `answer_second`; these two outlive the packet */
+	__u32 oldest_port;      /* and its port */
+	struct lb_tuple oldest; /* and what it makes of the packets there: whose it is */
+	__u32 answers;          /* ICMP answers given in `answer_second`; these two outlive the packet */
 	__u32 answer_second;
 	__u8 quote[LB_QUOTE]; /* what an ICMP answer quotes */
 };

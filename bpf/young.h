@@ -47,20 +47,39 @@ static __always_inline int lb_abandoned(struct lb_work *work)
 	       work->backend.serving != LB_YES;
 }
 
-/* A client that starts again on a tuple whose flow has ended gets a new choice (REL-12). */
-static __always_inline int lb_reused(const struct lb_work *work)
+/*
+ * Is a flow with such halves over? One FIN alone ends no TCP flow, whose client cannot begin anew yet; an SCTP association has
+ * one end for both sides.
+ */
+static __always_inline int lb_is_over(enum lb_protocol protocol, enum lb_state one, enum lb_state other)
+{
+	if (one == LB_RESET || other == LB_RESET)
+		return 1;
+	return protocol == LB_TCP ? one >= LB_CLOSING && other >= LB_CLOSING
+				  : one >= LB_CLOSING || other >= LB_CLOSING;
+}
+
+/*
+ * A client that starts again on a tuple whose flow has ended gets a new choice (REL-12). The first packet of a known flow is
+ * rare, so a look-up more is cheap.
+ */
+static __always_inline int lb_reused(struct lb_work *work)
+{
+	const struct lb_track *track = &work->flow.track;
+
+	if (work->packet.step != LB_STEP_OPEN || track->direction != LB_FORWARD)
+		return 0;
+	lb_reverse(&work->flow.leaving, &work->other);
+	if (!lb_flow_find(LB_FLOWS, &work->other, &work->there))
+		return track->state >= LB_CLOSING;
+	return lb_is_over(work->packet.tuple.protocol, track->state, work->there.track.state);
+}
+
+/* The same of a flow that was never proven, and of which nothing else is worth a look. */
+static __always_inline int lb_begins_anew(const struct lb_work *work)
 {
 	return work->packet.step == LB_STEP_OPEN && work->flow.track.direction == LB_FORWARD &&
 	       work->flow.track.state >= LB_CLOSING;
-}
-
-/* The same where only the backend's reset was seen. A SYN of a known flow is rare, so a look-up more is cheap. */
-static __always_inline int lb_was_reset(struct lb_work *work)
-{
-	if (work->packet.step != LB_STEP_OPEN || work->flow.track.direction != LB_FORWARD)
-		return 0;
-	lb_reverse(&work->flow.leaving, &work->other);
-	return lb_flow_find(LB_FLOWS, &work->other, &work->there) && work->there.track.state == LB_RESET;
 }
 
 /* Nothing of a flow that has ended may catch the next one on its tuple, neither request nor answer. */
@@ -71,35 +90,93 @@ static __always_inline void lb_forget(struct lb_work *work)
 	lb_flow_erase(LB_YOUNG, &work->packet.tuple);
 }
 
-/* Does a packet say that its side goes on? Behind a FIN comes nothing new, behind a reset nothing at all. */
-static __always_inline int lb_goes_on(const struct lb_work *work, enum lb_table table)
+/* What a side of a young flow says of its end. Anybody may have forged it, so it only shortens the flow's life (REL-72). */
+static __always_inline void lb_note_young(const struct lb_work *work, struct lb_track *live)
 {
 	const struct lb_track *track = &work->flow.track;
 
-	if (track->state < LB_CLOSING || work->packet.step != LB_STEP_DATA)
-		return 0;
-	if (track->state == LB_RESET || table == LB_YOUNG || work->packet.tuple.protocol != LB_TCP)
-		return 1;
-	return (__s32)(work->packet.past - track->number) > 0;
+	if (work->packet.step == LB_STEP_RESET && track->state != LB_RESET)
+		live->state = LB_RESET;
+	else if (work->packet.step == LB_STEP_END && track->state != LB_CLOSING)
+		live->state = LB_CLOSING;
+	else if (work->packet.step == LB_STEP_DATA && track->state >= LB_CLOSING)
+		live->state = LB_OPEN;
 }
 
-/* What this side says of the flow's end. Anybody may have forged it, so it only shortens the flow's life (REL-72). */
-static __always_inline void lb_note_end(const struct lb_work *work, struct lb_track *live,
-					enum lb_table table)
+/* How far a number may lie from the one that was kept, of some packet of the flow's last second: 4 MiB behind, 64 ahead. */
+#define LB_BEHIND (1U << 22)
+#define LB_AHEAD (1U << 26)
+
+/* 0: none was kept. */
+static __always_inline int lb_near(__u32 number, __u32 kept)
+{
+	return !kept || number - kept + LB_BEHIND <= LB_BEHIND + LB_AHEAD;
+}
+
+/*
+ * Does a packet of a proven flow fit what was seen of it? Of thirty packets of somebody who guesses one does. A side that
+ * sends so fast that its own number says nothing acknowledges what the other one sent. SCTP: the tag that the server gave.
+ */
+static __always_inline int lb_fits(struct lb_work *work)
+{
+	const struct lb_packet *packet = &work->packet;
+
+	if (packet->tuple.protocol != LB_TCP)
+		return !work->flow.track.number || packet->proof == work->flow.track.number;
+	if (lb_near(packet->past, work->flow.track.number))
+		return 1;
+	lb_reverse(&work->flow.leaving, &work->other);
+	return lb_flow_find(LB_FLOWS, &work->other, &work->there) &&
+	       lb_near(packet->proof, work->there.track.number);
+}
+
+/*
+ * A side's end. One that does not fit may be forged, or of a side that was seen too seldom: of TCP it counts as a FIN, after
+ * which an idle flow lives for an hour, and is nothing that another flow may begin on.
+ */
+static __always_inline void lb_note_close(const struct lb_work *work, struct lb_track *live, int fits)
 {
 	const struct lb_track *track = &work->flow.track;
+	int tcp = work->packet.tuple.protocol == LB_TCP;
 
-	if (work->packet.step == LB_STEP_RESET && track->state != LB_RESET) {
-		live->state = LB_RESET;
-	} else if (work->packet.step == LB_STEP_END) {
-		if (table == LB_FLOWS &&
-		    (track->state != LB_CLOSING || (__s32)(work->packet.past - track->number) > 0))
-			live->number = work->packet.past;
-		if (track->state != LB_CLOSING)
-			live->state = LB_CLOSING;
-	} else if (lb_goes_on(work, table)) {
-		live->state = LB_OPEN;
+	if (!fits && (!tcp || track->state >= LB_CLOSING))
+		return;
+	if (work->packet.step == LB_STEP_RESET) {
+		live->state = fits ? LB_RESET : LB_CLOSING;
+		return;
 	}
+	if (tcp && fits && (track->state != LB_CLOSING || (__s32)(work->packet.past - track->number) > 0))
+		live->number = work->packet.past;
+	live->state = LB_CLOSING;
+}
+
+/* A side goes on: behind a FIN comes nothing new, behind a reset nothing at all. And once a second, how far it is. */
+static __always_inline void lb_note_data(const struct lb_work *work, struct lb_track *live, int fits)
+{
+	const struct lb_track *track = &work->flow.track;
+	int tcp = work->packet.tuple.protocol == LB_TCP;
+
+	if (track->state == LB_CLOSING && tcp && (!fits || (__s32)(work->packet.past - track->number) <= 0))
+		return;
+	if (tcp && fits)
+		live->number = work->packet.past;
+	if (track->state >= LB_CLOSING)
+		live->state = LB_OPEN;
+}
+
+/* What a packet says of its flow's end, and where its side is (REL-72). */
+LB_FUNCTION int lb_note(struct lb_work *work, struct lb_track *live, int new_second)
+{
+	__u8 step;
+
+	if (!work || !live)
+		return 0;
+	step = work->packet.step;
+	if (step == LB_STEP_RESET || step == LB_STEP_END)
+		lb_note_close(work, live, lb_fits(work));
+	else if (step == LB_STEP_DATA && (new_second || work->flow.track.state >= LB_CLOSING))
+		lb_note_data(work, live, lb_fits(work));
+	return 0;
 }
 
 /*
@@ -151,7 +228,7 @@ static __always_inline void lb_other_half(struct lb_work *work)
 	work->half.track.other_side = track->side;
 }
 
-enum lb_settled { LB_REFUSED, LB_ADDED, LB_WAS_THERE };
+enum lb_settled { LB_REFUSED, LB_ADDED, LB_WAS_THERE, LB_LOST };
 
 /* Adds an entry to lb_flows; an equal one that is there already is as good. */
 static __always_inline enum lb_settled lb_settle(struct lb_work *work, const struct lb_tuple *arriving,
@@ -168,49 +245,76 @@ static __always_inline enum lb_settled lb_settle(struct lb_work *work, const str
 	return lb_same_tuple(&work->there.leaving, &flow->leaving) ? LB_WAS_THERE : LB_REFUSED;
 }
 
-/* Has another flow taken this one's source port, because this one had not proven itself? */
-static __always_inline int lb_displaced(struct lb_work *work)
+/* Has another flow taken this one's tuple, because this one had not proven itself? With the lock held. */
+static __always_inline int lb_displaced(struct lb_work *work, const struct lb_tuple *reply,
+					const struct lb_flow *back)
 {
-	if (work->flow.track.direction != LB_FORWARD || work->flow.track.source_nat == LB_NO)
-		return 0;
-	return lb_flow_find(LB_YOUNG, &work->other, &work->there) &&
-	       !lb_same_tuple(&work->there.leaving, &work->half.leaving);
+	return lb_flow_find(LB_YOUNG, reply, &work->there) &&
+	       !lb_same_tuple(&work->there.leaving, &back->leaving);
+}
+
+/* Where each side is, as far as the packet that proves the flow tells; SCTP's server gave its tag in the handshake. */
+static __always_inline void lb_first_numbers(struct lb_work *work)
+{
+	struct lb_track *mine = &work->flow.track, *other = &work->half.track;
+
+	if (work->packet.tuple.protocol == LB_TCP) {
+		mine->number = work->packet.past;
+		other->number = work->packet.proof;
+		return;
+	}
+	other->number = 0;
+	if (mine->direction == LB_REPLY)
+		mine->number = 0;
 }
 
 /* Both halves or none: the reply's first, so that no forward packet is translated without a way back. */
+static __always_inline enum lb_settled lb_settle_both(struct lb_work *work)
+{
+	int forth = work->flow.track.direction == LB_FORWARD;
+	struct lb_tuple *reply = forth ? &work->other : &work->packet.tuple;
+	struct lb_tuple *forward = forth ? &work->packet.tuple : &work->other;
+	struct lb_flow *back = forth ? &work->half : &work->flow;
+	struct lb_flow *there = forth ? &work->flow : &work->half;
+	enum lb_settled settled;
+	__u64 *lock = lb_lock(reply);
+
+	if (!lock)
+		return LB_REFUSED;
+	settled = lb_displaced(work, reply, back) ? LB_LOST : lb_settle(work, reply, back);
+	if ((settled == LB_ADDED || settled == LB_WAS_THERE) &&
+	    lb_settle(work, forward, there) == LB_REFUSED) {
+		if (settled == LB_ADDED)
+			lb_flow_erase(LB_FLOWS, reply);
+		settled = LB_REFUSED;
+	}
+	lb_unlock(lock);
+	return settled;
+}
+
 LB_FUNCTION int lb_promote(struct lb_work *work)
 {
-	struct lb_tuple *reply, *forward;
-	struct lb_flow *back, *there;
 	enum lb_settled settled;
 
 	if (!work)
 		return 0;
 	lb_other_half(work);
-	if (lb_displaced(work)) {
-		lb_count(LB_OUTCOME_promote_failed);
-		return 0;
+	lb_first_numbers(work);
+	settled = lb_settle_both(work);
+	if (settled == LB_ADDED || settled == LB_WAS_THERE) {
+		lb_count(LB_OUTCOME_promoted);
+		return 1;
 	}
-	if (work->flow.track.direction == LB_FORWARD) {
-		reply = &work->other, back = &work->half;
-		forward = &work->packet.tuple, there = &work->flow;
-	} else {
-		reply = &work->packet.tuple, back = &work->flow;
-		forward = &work->other, there = &work->half;
-	}
-	settled = lb_settle(work, reply, back);
-	if (settled == LB_REFUSED || lb_settle(work, forward, there) == LB_REFUSED) {
-		if (settled == LB_ADDED)
-			lb_flow_erase(LB_FLOWS, reply);
+	if (settled == LB_REFUSED)
 		lb_midstream_until = lb_clock() + lb_config.young_seconds;
-		lb_count(LB_OUTCOME_promote_failed);
-		return 0;
-	}
-	lb_count(LB_OUTCOME_promoted);
-	return 1;
+	lb_count(LB_OUTCOME_promote_failed);
+	return 0;
 }
 
-/* A SYN-ACK brings the forward entry, with the number that alone will prove the client. */
+/*
+ * A SYN-ACK brings the forward entry, with the number that alone will prove the client. Where a SYN came again after a change
+ * two backends may answer; the client goes on with who was first, and so do we (REL-11).
+ */
 LB_FUNCTION int lb_answered(struct lb_work *work)
 {
 	struct lb_track *live;
@@ -222,13 +326,15 @@ LB_FUNCTION int lb_answered(struct lb_work *work)
 	work->half.track.state = LB_ANSWERED;
 	if (!lb_flow_insert(LB_YOUNG, &work->other, &work->half, BPF_NOEXIST))
 		return 1;
-	live = lb_flow_find(LB_YOUNG, &work->other, &work->there);
+	live = lb_young_find(&work->other, &work->there);
 	if (live && lb_same_tuple(&work->there.leaving, &work->half.leaving)) {
 		live->number = work->half.track.number;
 		live->state = LB_ANSWERED;
 		live->seen = work->half.track.seen;
 		return 1;
 	}
+	if (live && work->there.track.state == LB_ANSWERED)
+		return 0;
 	return !lb_flow_insert(LB_YOUNG, &work->other, &work->half, BPF_ANY);
 }
 
@@ -278,13 +384,13 @@ LB_FUNCTION enum lb_outcome lb_young(struct lb_work *work)
 	if (!work)
 		return LB_OUTCOME_unrelated;
 	live = lb_young_find(&work->packet.tuple, &work->flow);
-	if (!live || !lb_acts_here(&work->flow.track, work->hook) || lb_reused(work))
+	if (!live || !lb_acts_here(&work->flow.track, work->hook) || lb_begins_anew(work))
 		return LB_OUTCOME_unrelated;
 	if (work->hook == LB_HOOK_XDP && work->flow.track.way == LB_BY_STACK)
 		return LB_OUTCOME_left_to_tc;
 	if (!lb_young_holds(work, lb_flow_touch(live, &work->flow.track, lb_clock())))
 		return LB_OUTCOME_unrelated;
-	lb_note_end(work, live, LB_YOUNG);
+	lb_note_young(work, live);
 	if (work->packet.step == LB_STEP_ANSWER && work->flow.track.direction == LB_REPLY)
 		lb_answered(work);
 	else if (lb_proves(work))

@@ -271,7 +271,10 @@ struct lb_track {
 	__u32 device; /* interface index that packets of this direction leave by; 0: the stack knows */
 	__u32 seen;   /* when the last packet passed */
 	__u32 opened;
-	/* What the client's first ACK must acknowledge; 1 in LB_OPENING: no handshake; in LB_CLOSING: the FIN's end. */
+	/*
+	 * Young: what the client's first ACK must acknowledge; 1 in LB_OPENING: no handshake. Then, of TCP, the number behind
+	 * a packet of this side, of each second's first or of the FIN; of SCTP the server's tag. 0: not known.
+	 */
 	__u32 number;
 	enum lb_side side;
 	enum lb_side other_side; /* where the flow's other entry acts */

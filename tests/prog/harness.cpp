@@ -274,7 +274,7 @@ Counts Programs::counts() const {
   return sums;
 }
 
-Verdict Programs::run(const Run& run, std::span<const std::uint8_t> packet) {
+Verdict Programs::shoot(const Run& run, std::span<const std::uint8_t> packet) {
   Verdict verdict;
   Context context;
   bpf_test_run_opts options{};
@@ -287,13 +287,18 @@ Verdict Programs::run(const Run& run, std::span<const std::uint8_t> packet) {
   options.repeat = static_cast<int>(run.repeat);
   options.flags = run.flags;
   describe(run, packet.size(), context, options);
-  const auto before = counts();
   if (bpf_prog_test_run_opts(skeleton_->program(run.hook), &options) != 0) verdict.error = errno;
-  verdict.counts = counts();
-  for (std::size_t at = 0; at < before.size(); ++at) verdict.counts[at] -= before[at];
   verdict.code = options.retval;
   verdict.nanoseconds = options.duration;
   verdict.packet.resize(options.data_size_out);
+  return verdict;
+}
+
+Verdict Programs::run(const Run& run, std::span<const std::uint8_t> packet) {
+  const auto before = counts();
+  auto verdict = shoot(run, packet);
+  verdict.counts = counts();
+  for (std::size_t at = 0; at < before.size(); ++at) verdict.counts[at] -= before[at];
   return verdict;
 }
 

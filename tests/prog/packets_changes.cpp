@@ -8,6 +8,9 @@
 #include <stdexcept>
 #include <thread>
 
+#include "agent/clock.hpp"
+#include "agent/expiry.hpp"
+#include "agent/features.hpp"
 #include "maps/text.hpp"
 #include "tests/prog/packets_maps.hpp"
 #include "tests/prog/packets_world.hpp"
@@ -57,6 +60,7 @@ void World::change(const Words& words) {
                                     {"evict", &World::evict},
                                     {"corrupt", &World::corrupt},
                                     {"forget", &World::forget},
+                                    {"expire", &World::expire},
                                     {"remove", &World::remove_frontends},
                                     {"hold", &World::hold},
                                     {"affinity", &World::set_affinity},
@@ -311,6 +315,16 @@ void World::forget(const Words& words) {
   const auto all = [](const auto&) { return true; };
   erase_if(programs_.flows4, all);
   erase_if(programs_.flows6, all);
+}
+
+/// expire: one round of the agent's walk, with its default time-outs
+void World::expire(const Words& /*words*/) {
+  static const std::uint32_t hertz = agent::measure_hertz();
+  agent::FlowExpiry expiry(programs_.flows4, programs_.flows6, {},
+                           [] { return agent::flow_clock_now(hertz); });
+  while (expiry.rounds() == 0) {
+    if (const auto pause = expiry.step(); !pause) must(pause.error());
+  }
 }
 
 }  // namespace lb::test

@@ -74,6 +74,7 @@ class World {
   void put_range(std::uint32_t number, const std::string& prefix);
   void add_range(const Words& words);
   void forget(const Words& words);
+  void expire(const Words& words);
   void hold(const Words& words);
   void track(const Words& words);
   void check_states(const Words& words);
