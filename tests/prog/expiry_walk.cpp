@@ -13,6 +13,8 @@ using namespace lb::agent;
 using namespace lb::expiry_test;
 using namespace std::chrono_literals;
 
+constexpr std::uint32_t agent_step = ExpiryPace{}.step_entries;
+
 template <class Table>
 std::uint32_t entries(const Table& table) {
   std::uint32_t count = 0;
@@ -164,6 +166,25 @@ TEST_CASE("half-closed flows go early from a table that is nearly full, and step
   lab.walk();
   CHECK(ended(lab, Ending::half_closed) == 450);
   CHECK(lab.expiry.fullness()[0].room == Room::plenty);
+}
+
+// CPU time is bench/expiry.cpp's. What costs it is counted here: entries looked at, and how often.
+TEST_CASE("REL-23 a second's walk looks at a bounded number of entries, however many there are") {
+  constexpr std::uint32_t most_a_second = 512 * 1000 / 25;
+  for (const std::uint32_t limit : {1000U, 100'000U, 1U << 20U, 1U << 22U}) {
+    FlowLab lab(limit);
+    const auto pause = lab.expiry.step().value();
+    CAPTURE(limit);
+    CHECK(agent_step * 1000 / static_cast<std::uint64_t>(pause.count()) <= most_a_second);
+  }
+  constexpr std::uint32_t flows = 20'000;
+  FlowLab lab(4 * flows);
+  for (std::uint32_t number = 0; number < flows; ++number)
+    lab.add4(number, LB_TCP, {LB_OPEN, lab.clock}, {LB_OPEN, lab.clock});
+  const auto steps = lab.walk();
+  CHECK(lab.expiry.fullness()[0].entries == 2 * flows);  // each once
+  CHECK(steps >= 2 * flows / (agent_step + agent_step / 4));
+  CHECK(steps <= (2 * flows / agent_step * 5 / 4) + 4);
 }
 
 TEST_CASE("a round takes its time, whatever the tables hold") {
