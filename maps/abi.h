@@ -420,7 +420,7 @@ struct lb_node {
 	char zone[64];
 	char sockets[32];  /* what serves sockets, in words */
 	char packets[64];  /* what serves packets, in words */
-	char missing[192]; /* optional kernel features that are absent, and what is used instead */
+	char missing[320]; /* optional kernel features that are absent, and what is used instead */
 } LB_ALIGN8;
 
 /* ---- Configuration, set before load, in .rodata: the verifier folds it. ---- */
