@@ -408,9 +408,9 @@ Finished explain(const CLI::App& app, const CLI::ParseError& error) {
 }  // namespace
 
 const std::vector<std::string>& optional_features() {
-  static const std::vector<std::string> names = {"tcx",       "fib-source",     "fib-mark", "ct-lookup",
-                                                 "csum-ipv6", "socket-destroy", "skb-sums", "sock-diag",
-                                                 "xdp"};
+  static const std::vector<std::string> names = {"tcx",       "fib-source", "fib-mark",
+                                                 "ct-lookup", "csum-ipv6",  "socket-destroy",
+                                                 "skb-sums",  "sock-diag",  "xdp"};
   return names;
 }
 

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <fstream>
 #include <initializer_list>
@@ -79,10 +80,9 @@ std::size_t legacy_size(int socket, int family) {
 bool names_chain(int socket, int family, std::size_t bytes) {
   static_assert(sizeof(ipt_get_entries) == sizeof(ip6t_get_entries));
   std::vector<char> answer(sizeof(ipt_get_entries) + bytes);
-  ipt_get_entries head{};
-  std::strcpy(head.name, "nat");
-  head.size = static_cast<unsigned>(bytes);
-  std::memcpy(answer.data(), &head, sizeof(head));
+  std::strcpy(answer.data() + offsetof(ipt_get_entries, name), "nat");
+  const auto room = static_cast<unsigned>(bytes);
+  std::memcpy(answer.data() + offsetof(ipt_get_entries, size), &room, sizeof(room));
   auto size = static_cast<socklen_t>(answer.size());
   const int level = family == AF_INET ? IPPROTO_IP : IPPROTO_IPV6;
   if (::getsockopt(socket, level, IPT_SO_GET_ENTRIES, answer.data(), &size) != 0) {

@@ -46,7 +46,7 @@ const std::vector<Truth> truths = {
 class Everywhere {
  public:
   Everywhere(SocketStage& stage, const Way& way, lb_protocol protocol)
-      : writer_(*stage.writer), way_(way), protocol_(protocol), ipv4_(family_of(way.frontend) == AF_INET) {
+      : writer_(*stage.writer), way_(way), ipv4_(family_of(way.frontend) == AF_INET) {
     set({});
     writer_.frontend(where(To::cluster_ip), protocol, web, LB_CLUSTER_IP);
     writer_.frontend(where(To::load_balancer), protocol, web, LB_LOAD_BALANCER);
@@ -79,7 +79,6 @@ class Everywhere {
  private:
   Writer& writer_;
   const Way& way_;
-  lb_protocol protocol_;
   bool ipv4_;
 };
 
