@@ -265,7 +265,7 @@ void flood_by_turns(Talkers& talkers, const FloodScene& scene, int family) {
   }
   for (const auto& progress : {routed, balanced}) {
     CHECK(progress.broken == 0);
-    CHECK(progress.least() >= 2 * turns);
+    CHECK(progress.least() >= std::uint64_t{2} * turns);
   }
   if (is_long()) {
     WARN("balanced: " << balanced.text() << "; routed: " << routed.text());

@@ -175,14 +175,14 @@ TEST_CASE("REL-23 a second's walk looks at a bounded number of entries, however 
     FlowLab lab(limit);
     const auto pause = lab.expiry.step().value();
     CAPTURE(limit);
-    CHECK(agent_step * 1000 / static_cast<std::uint64_t>(pause.count()) <= most_a_second);
+    CHECK(std::uint64_t{agent_step} * 1000 / static_cast<std::uint64_t>(pause.count()) <= most_a_second);
   }
   constexpr std::uint32_t flows = 20'000;
   FlowLab lab(4 * flows);
   for (std::uint32_t number = 0; number < flows; ++number)
     lab.add4(number, LB_TCP, {LB_OPEN, lab.clock}, {LB_OPEN, lab.clock});
   const auto steps = lab.walk();
-  CHECK(lab.expiry.fullness()[0].entries == 2 * flows);  // each once
+  CHECK(lab.expiry.fullness()[0].entries == std::uint64_t{2} * flows);  // each once
   CHECK(steps >= 2 * flows / (agent_step + agent_step / 4));
   CHECK(steps <= (2 * flows / agent_step * 5 / 4) + 4);
 }

@@ -154,7 +154,7 @@ TEST_CASE("REL-63 two processors fill one small table: no half of a flow stays")
     }
     const auto after = programs.counts();
     CHECK(after[LB_OUTCOME_promote_failed] > before[LB_OUTCOME_promote_failed]);
-    CHECK(after[LB_OUTCOME_promoted] > before[LB_OUTCOME_promoted] + batches() * 20);
+    CHECK(after[LB_OUTCOME_promoted] > before[LB_OUTCOME_promoted] + std::uint64_t{batches()} * 20);
   }
 }
 
