@@ -1,7 +1,5 @@
 // The candidates of one service port: kept in order and in blocks, merged, and looked at.
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>

@@ -221,6 +221,21 @@ TEST_CASE("REL-68 another clsact filter before or after ours is neither skipped 
   see_all(beside);
 }
 
+namespace {
+
+void ip_of(int family, const std::string& words) { shell((family == AF_INET ? "ip -4 " : "ip -6 ") + words); }
+
+/// The way to the pods of the other node is there for packets with mark 1 only.
+void open_by_mark_alone(int family) {
+  const auto* pods = family == AF_INET ? "10.244.2.0/24" : "fd00:244:2::/64";
+  ip_of(family, fmt::format("route del {}", pods));
+  ip_of(family, fmt::format("route add prohibit {}", pods));
+  ip_of(family, "rule add fwmark 0x1 lookup 100");
+  ip_of(family, fmt::format("route add {} via {} table 100", pods, names(family).remote));
+}
+
+}  // namespace
+
 // What a rule forbids is answered by ICMP, so that nobody waits.
 TEST_CASE("REL-66 routes by source and by mark are honoured behind a translation") {
   const int family = GENERATE(AF_INET, AF_INET6);
@@ -230,7 +245,7 @@ TEST_CASE("REL-66 routes by source and by mark are honoured behind a translation
   REQUIRE(scene.attach().pod_failure().empty());
   Writer writer(scene.lab.pins());
   const auto& known = names(family);
-  const auto ip = [&](const std::string& words) { shell((family == AF_INET ? "ip -4 " : "ip -6 ") + words); };
+  const auto ip = [&](const std::string& words) { ip_of(family, words); };
   const auto backend = end(known.remote_pod, backend_port);
   const auto server = serve_at(scene.remote, type, backend);
   const auto service = offer(writer, known.service, backend, LB_CLUSTER_IP);
@@ -241,11 +256,7 @@ TEST_CASE("REL-66 routes by source and by mark are honoured behind a translation
     CHECK_FALSE(talk(scene.client, server, type, service));
   }
   SECTION("a mark that alone opens the way") {
-    const auto* pods = family == AF_INET ? "10.244.2.0/24" : "fd00:244:2::/64";
-    ip(fmt::format("route del {}", pods));
-    ip(fmt::format("route add prohibit {}", pods));
-    ip("rule add fwmark 0x1 lookup 100");
-    ip(fmt::format("route add {} via {} table 100", pods, known.remote));
+    open_by_mark_alone(family);
     CHECK_FALSE(talk(scene.client, server, type, service));
     shell(fmt::format(
         "nft 'table inet host {{ chain pre {{ type filter hook prerouting priority mangle; {} saddr {} meta "
@@ -273,15 +284,10 @@ TEST_CASE("REL-66 a mark that a program before ours has set opens the way to a b
   REQUIRE(scene.attach().failure().empty());
   Writer writer(scene.lab.pins());
   const auto& known = names(family);
-  const auto ip = [&](const std::string& words) { shell((family == AF_INET ? "ip -4 " : "ip -6 ") + words); };
   const auto backend = end(known.remote_pod, backend_port);
   const auto server = serve_at(scene.remote, type, backend);
   const auto vip = offer(writer, known.vip, backend, LB_LOAD_BALANCER);
-  const auto* pods = family == AF_INET ? "10.244.2.0/24" : "fd00:244:2::/64";
-  ip(fmt::format("route del {}", pods));
-  ip(fmt::format("route add prohibit {}", pods));
-  ip("rule add fwmark 0x1 lookup 100");
-  ip(fmt::format("route add {} via {} table 100", pods, known.remote));
+  open_by_mark_alone(family);
   CHECK_FALSE(talk(scene.outside, server, type, vip));
   Foreign marking(-1, 1);
   marking.attach("eth0", BPF_TCX_INGRESS, BPF_F_BEFORE);

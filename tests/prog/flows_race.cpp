@@ -3,21 +3,18 @@
 // million packets.
 #include <bpf/bpf.h>
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <algorithm>
-#include <atomic>
 #include <catch2/catch_test_macros.hpp>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <exception>
-#include <thread>
 #include <vector>
 
 #include "tests/prog/packets_build.hpp"
 #include "tests/prog/packets_maps.hpp"
 #include "tests/prog/packets_world.hpp"
+#include "tests/prog/two_cores.hpp"
 
 namespace lb::test {
 namespace {
@@ -27,13 +24,6 @@ constexpr std::uint16_t readers = 64;   // flows that are carried
 constexpr std::uint16_t few = 4;        // of those whose entries come and go
 
 std::uint64_t packets_wanted() { return std::getenv("SLUICE_LONG") != nullptr ? 60'000'000 : 3'000'000; }
-
-void stay_on(unsigned processor) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(processor % std::max(1U, std::thread::hardware_concurrency()), &set);
-  static_cast<void>(::sched_setaffinity(0, sizeof(set), &set));
-}
 
 Address text(int family, const char* four, const char* six) { return address_of(family == 4 ? four : six); }
 
@@ -180,30 +170,16 @@ class Race {
 template <class Disturb>
 std::pair<std::uint64_t, bool> carry_all(Race& race, std::uint16_t flows, std::uint64_t wanted,
                                          Disturb disturb) {
-  std::atomic<bool> stop = false;
-  std::exception_ptr failure;
-  std::thread other([&] {
-    try {
-      stay_on(1);
-      for (std::uint16_t round = 0; !stop; ++round) disturb(round);
-    } catch (...) {
-      failure = std::current_exception();
-    }
-  });
-  stay_on(0);
   std::uint64_t carried = 0;
   bool whole = true;
-  for (std::uint16_t number = 0; whole && carried < wanted; ++number) {
-    whole = race.carry(number % flows);
-    carried += batch;
-  }
-  stop = true;
-  other.join();
-  cpu_set_t all;
-  CPU_ZERO(&all);
-  for (unsigned at = 0; at < std::thread::hardware_concurrency(); ++at) CPU_SET(at, &all);
-  static_cast<void>(::sched_setaffinity(0, sizeof(all), &all));
-  if (failure) std::rethrow_exception(failure);
+  meanwhile(
+      [&] {
+        for (std::uint16_t number = 0; whole && carried < wanted; ++number) {
+          whole = race.carry(number % flows);
+          carried += batch;
+        }
+      },
+      disturb);
   return {carried, whole};
 }
 
@@ -214,8 +190,9 @@ TEST_CASE("flows under churn: no packet meets a stranger's flow, and none misses
     INFO("IPv" << family);
     Race race(family);
     const auto before = race.world().programs().counts();
-    const auto [carried, whole] =
-        carry_all(race, readers, packets_wanted() / 2, [&](std::uint16_t round) { race.churn(round); });
+    const auto [carried, whole] = carry_all(race, readers, packets_wanted() / 2, [&](std::uint32_t round) {
+      race.churn(static_cast<std::uint16_t>(round));
+    });
     const auto after = race.world().programs().counts();
     INFO(race.problem());
     CHECK(whole);
@@ -229,7 +206,7 @@ TEST_CASE("flows that end while they are used are never taken for a stranger's")
     INFO("IPv" << family);
     Race race(family);
     const auto [carried, whole] =
-        carry_all(race, few, packets_wanted() / 2, [&](std::uint16_t) { race.churn_readers(); });
+        carry_all(race, few, packets_wanted() / 2, [&](std::uint32_t) { race.churn_readers(); });
     INFO(race.problem());
     CHECK(whole);
     CHECK(carried >= packets_wanted() / 2);
