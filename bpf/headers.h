@@ -36,6 +36,32 @@ static __always_inline int lb_skip_options(struct lb_cursor *cursor, const struc
 	return ip->ihl >= 5 && lb_take(cursor, size);
 }
 
+#define LB_V4_OPTIONS 40 /* bytes of them, and so at most as many */
+#define LB_OPTION_END 0
+#define LB_OPTION_NONE 1
+#define LB_OPTION_LOOSE 131
+#define LB_OPTION_STRICT 137
+
+/*
+ * Has the packet a source route of which there is more to go (RFC 791, 3.1)? Then it is on its way to somebody else first, as with
+ * a routing header's segments left.
+ */
+static __always_inline int lb_is_source_routed(const struct iphdr *ip, const void *end)
+{
+	__u32 at = sizeof(*ip), size = ip->ihl * 4;
+
+	for (int i = 0; i < LB_V4_OPTIONS && at + 3 <= size; i++) {
+		const __u8 *option = (const __u8 *)ip + at;
+
+		if ((const void *)(option + 3) > end || option[0] == LB_OPTION_END)
+			return 0;
+		if (option[0] == LB_OPTION_LOOSE || option[0] == LB_OPTION_STRICT)
+			return option[2] <= option[1];
+		at += option[0] == LB_OPTION_NONE ? 1 : option[1];
+	}
+	return 0;
+}
+
 static __always_inline enum lb_part lb_part_of(__u16 offset, int more)
 {
 	if (offset)

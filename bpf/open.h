@@ -162,14 +162,14 @@ LB_FUNCTION enum lb_outcome LB_OWN(lb_open_to)(void *ctx __arg_ctx, struct lb_wo
 }
 
 /*
- * UDP and mid-stream TCP have no handshake that would bring the forward entry later. Without room for it the reply's
- * entry goes too: no half of a flow stays (REL-63).
+ * UDP and mid-stream TCP have no handshake that would bring the forward entry later, and the rest of a SYN in fragments does not
+ * wait for one. Without room for it the reply's entry goes too: no half of a flow stays (REL-63).
  */
 static __always_inline enum lb_outcome lb_record_forward(struct lb_work *work, enum lb_outcome opened)
 {
-	if (work->packet.step == LB_STEP_OPEN)
+	if (work->packet.step == LB_STEP_OPEN && work->packet.part == LB_WHOLE)
 		return opened;
-	if (work->packet.step != LB_STEP_NONE)
+	if (work->packet.step != LB_STEP_NONE && work->packet.step != LB_STEP_OPEN)
 		lb_midstream_until = work->flow.track.opened + lb_config.young_seconds;
 	if (!lb_flow_insert(LB_YOUNG, &work->packet.tuple, &work->flow, BPF_ANY))
 		return opened;

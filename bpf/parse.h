@@ -132,6 +132,8 @@ static __always_inline enum lb_outcome lb_parse_ipv4(struct lb_cursor *cursor, s
 	packet->length = lb_length(bpf_ntohs(ip->tot_len), available);
 	if (packet->length > available || packet->length < ip->ihl * 4)
 		return LB_OUTCOME_malformed;
+	if (ip->ihl > 5 && lb_is_source_routed(ip, cursor->end))
+		return LB_OUTCOME_other_protocol;
 	packet->part =
 		lb_part_of(ip->frag_off & bpf_htons(LB_IP_OFFSET), ip->frag_off & bpf_htons(LB_IP_MORE));
 	packet->may_fragment = ip->frag_off & bpf_htons(LB_IP_DONT) ? LB_NO : LB_YES;

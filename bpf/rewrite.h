@@ -81,14 +81,11 @@ static __always_inline void lb_write_ipv6(struct ipv6hdr *ip, const struct lb_tu
 		ip->hop_limit--;
 }
 
-/*
- * Its sum covers the whole message, whose length the last fragment alone tells: with new ports no part of it can be right. And
- * an INIT leaves no entry that its later parts would find.
- */
+/* Its sum covers the whole message, whose length the last fragment alone tells: with new ports no part of it can be right. */
 static __always_inline int lb_is_sctp_part(const struct lb_packet *packet, const struct lb_tuple *to)
 {
 	return packet->tuple.protocol == LB_SCTP && packet->part != LB_WHOLE &&
-	       (packet->step == LB_STEP_OPEN || packet->tuple.source_port != to->source_port ||
+	       (packet->tuple.source_port != to->source_port ||
 		packet->tuple.destination_port != to->destination_port);
 }
 

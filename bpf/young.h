@@ -313,7 +313,8 @@ LB_FUNCTION int lb_promote(struct lb_work *work)
 
 /*
  * A SYN-ACK brings the forward entry, with the number that alone will prove the client. Where a SYN came again after a change
- * two backends may answer; the client goes on with who was first, and so do we (REL-11).
+ * two backends may answer: who was first is the flow's, and of the other the client shall not hear, or it would go on with that
+ * one if the first answer is lost (REL-11). 0: this is the other.
  */
 LB_FUNCTION int lb_answered(struct lb_work *work)
 {
@@ -335,7 +336,8 @@ LB_FUNCTION int lb_answered(struct lb_work *work)
 	}
 	if (live && work->there.track.state == LB_ANSWERED)
 		return 0;
-	return !lb_flow_insert(LB_YOUNG, &work->other, &work->half, BPF_ANY);
+	lb_flow_insert(LB_YOUNG, &work->other, &work->half, BPF_ANY);
+	return 1;
 }
 
 /* Is this packet the proof that both ends take part? */
@@ -391,10 +393,12 @@ LB_FUNCTION enum lb_outcome lb_young(struct lb_work *work)
 	if (!lb_young_holds(work, lb_flow_touch(live, &work->flow.track, lb_clock())))
 		return LB_OUTCOME_unrelated;
 	lb_note_young(work, live);
-	if (work->packet.step == LB_STEP_ANSWER && work->flow.track.direction == LB_REPLY)
-		lb_answered(work);
-	else if (lb_proves(work))
+	if (work->packet.step == LB_STEP_ANSWER && work->flow.track.direction == LB_REPLY) {
+		if (!lb_answered(work))
+			return LB_OUTCOME_second_answer;
+	} else if (lb_proves(work)) {
 		lb_promote(work);
+	}
 	return lb_known_outcome(&work->flow.track, work->hook);
 }
 

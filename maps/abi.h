@@ -24,7 +24,7 @@
 #define LB_ALIGN8 __attribute__((aligned(8)))
 
 /* The version of everything in this file. It names the pin directory: another layout, another directory. */
-#define LB_LAYOUT 5
+#define LB_LAYOUT 6
 
 /* Default sizes; the agent's options change them before the maps are made. */
 #define LB_MAX_FRONTENDS 65536

@@ -50,6 +50,7 @@
 	X(rewrite_failed, DROP, "the kernel refused to change the packet")                                   \
 	X(first_late, DROP, "first fragment of a datagram, behind others: seen again, and they behind it")   \
 	X(sctp_fragment, DROP, "part of an SCTP message whose ports change: its checksum covers the whole")  \
+	X(second_answer, DROP, "SYN-ACK or INIT-ACK of another backend than the one that was first")         \
 	X(answer_limited, EVENT, "no ICMP answer: more than a thousand in this second on this CPU")          \
 	X(answer_refused, EVENT, "no ICMP answer: to such a sender, or from such a packet, none is allowed") \
 	X(midstream, EVENT, "TCP without a flow and without SYN, given a backend all the same")              \
