@@ -4,6 +4,15 @@
 #include <ctime>
 
 namespace lb::agent {
+namespace {
+
+std::chrono::nanoseconds time_of(clockid_t clock) {
+  timespec now{};
+  ::clock_gettime(clock, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
+
+}  // namespace
 
 std::uint32_t flow_clock(std::chrono::nanoseconds monotonic, std::uint32_t hertz) {
   constexpr std::uint64_t second = 1'000'000'000;
@@ -15,12 +24,9 @@ std::uint32_t flow_clock(std::chrono::nanoseconds monotonic, std::uint32_t hertz
 }
 
 std::uint32_t flow_clock_now(std::uint32_t hertz) {
-  if (hertz == 0) {
-    return 0;
-  }
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return flow_clock(std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec), hertz);
+  return hertz == 0 ? 0 : flow_clock(time_of(CLOCK_MONOTONIC), hertz);
 }
+
+std::chrono::nanoseconds thread_time() { return time_of(CLOCK_THREAD_CPUTIME_ID); }
 
 }  // namespace lb::agent

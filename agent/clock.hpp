@@ -10,6 +10,9 @@ namespace lb::agent {
 /// right to within a second. The kernel's tick counter starts 300 s before 2^32 ticks (INITIAL_JIFFIES).
 [[nodiscard]] std::uint32_t flow_clock(std::chrono::nanoseconds monotonic, std::uint32_t hertz);
 
+/// The processor time that the calling thread has taken so far.
+[[nodiscard]] std::chrono::nanoseconds thread_time();
+
 /// Now; 0 where `hertz` is 0.
 [[nodiscard]] std::uint32_t flow_clock_now(std::uint32_t hertz);
 

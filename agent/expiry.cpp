@@ -171,11 +171,11 @@ lb_flow6_key other_key(const lb_flow6_key& key, const lb_flow6& flow) {
   return other;
 }
 
-FlowExpiry::FlowExpiry(Flows4& flows4, Flows6& flows6, FlowTimeouts timeouts,
-                       std::function<std::uint32_t()> now, ExpiryPace pace)
-    : flows4_(flows4), flows6_(flows6), timeouts_(timeouts), now_(std::move(now)), pace_(pace) {}
+FlowExpiry::FlowExpiry(Flows4& flows4, Flows6& flows6, FlowTimeouts timeouts, Clocks clocks, ExpiryPace pace)
+    : flows4_(flows4), flows6_(flows6), timeouts_(timeouts), clocks_(std::move(clocks)), pace_(pace) {}
 
 maps::result<std::chrono::milliseconds> FlowExpiry::step() {
+  const auto begin = clocks_.taken();
   const auto error = table_ == 0 ? step_table(flows4_) : step_table(flows6_);
   if (error) {
     cursor_ = {};
@@ -187,12 +187,12 @@ maps::result<std::chrono::milliseconds> FlowExpiry::step() {
   if (cursor_.finished) {
     finish_table();
   }
-  return pause();
+  return pause(clocks_.taken() - begin);
 }
 
 template <class Key, class Flow>
 maps::error_code FlowExpiry::step_table(maps::HashMap<Key, Flow>& table) {
-  const LifeTerms terms{.timeouts = timeouts_, .room = fullness_.at(table_).room, .now = now_()};
+  const LifeTerms terms{.timeouts = timeouts_, .room = fullness_.at(table_).room, .now = clocks_.now()};
   std::vector<Key> suspects;
   const auto error = table.step(cursor_, pace_.step_entries, [&](const Key& key, const Flow& flow) {
     ++counted_;
@@ -233,13 +233,14 @@ void FlowExpiry::finish_table() {
 
 /// Even steps for full tables, so that the cost of a round does not depend on guesses; what is left of a
 /// round's time after emptier ones is one long pause.
-std::chrono::milliseconds FlowExpiry::pause() {
-  const auto& [round, shortest] = tempo();
+std::chrono::milliseconds FlowExpiry::pause(std::chrono::nanoseconds taken) {
+  const auto& [round, shortest, rest] = tempo();
   const std::chrono::milliseconds round_time = round;
   const auto limits = std::uint64_t{flows4_.limit()} + flows6_.limit();
   const auto even = std::chrono::milliseconds(static_cast<std::uint64_t>(round_time.count()) *
                                               pace_.step_entries / std::max<std::uint64_t>(limits, 1));
-  const auto step_pause = std::clamp(even, shortest, longest_pause);
+  const auto step_pause = std::max(std::clamp(even, shortest, longest_pause),
+                                   std::chrono::ceil<std::chrono::milliseconds>(taken * rest));
   if (table_ < fullness_.size()) {
     slept_ += step_pause;
     return step_pause;

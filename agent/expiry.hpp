@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "agent/clock.hpp"
 #include "agent/config.hpp"
 #include "maps/abi.h"
 #include "maps/map.hpp"
@@ -57,18 +58,20 @@ struct LifeTerms {
 [[nodiscard]] lb_flow6_key other_key(const lb_flow6_key& key, const lb_flow6& flow);
 
 /// From one look at an entry to the next, and the least between two steps, which makes rounds over tables of
-/// more than a million entries longer: it bounds the cost whatever the size (bench/expiry.cpp).
+/// more than a million entries longer: it bounds the cost whatever the size, and on a slow machine the rest
+/// does (bench/expiry.cpp).
 struct Tempo {
   std::chrono::seconds round;
   std::chrono::milliseconds shortest_pause;
+  unsigned rest;  ///< after a step: at least so many times as long as it took, by its processor time
 };
 
 /// How fast the tables are walked.
 struct ExpiryPace {
   std::uint32_t step_entries = 512;  ///< looked at in one turn of the event loop
-  Tempo even{.round = std::chrono::seconds{60}, .shortest_pause = std::chrono::milliseconds{25}};
+  Tempo even{.round = std::chrono::seconds{60}, .shortest_pause = std::chrono::milliseconds{25}, .rest = 120};
   /// While room is scarce in one of the tables.
-  Tempo hasty{.round = std::chrono::seconds{15}, .shortest_pause = std::chrono::milliseconds{6}};
+  Tempo hasty{.round = std::chrono::seconds{15}, .shortest_pause = std::chrono::milliseconds{6}, .rest = 15};
 };
 
 class FlowExpiry {
@@ -82,9 +85,14 @@ class FlowExpiry {
     Room room = Room::plenty;
   };
 
-  /// `now` gives seconds of lb_clock. The tables must outlive this.
-  FlowExpiry(Flows4& flows4, Flows6& flows6, FlowTimeouts timeouts, std::function<std::uint32_t()> now,
-             ExpiryPace pace = {});
+  /// What is asked for the time: seconds of lb_clock, and the processor time that this thread has taken.
+  struct Clocks {
+    std::function<std::uint32_t()> now;
+    std::function<std::chrono::nanoseconds()> taken = thread_time;
+  };
+
+  /// The tables must outlive this.
+  FlowExpiry(Flows4& flows4, Flows6& flows6, FlowTimeouts timeouts, Clocks clocks, ExpiryPace pace = {});
 
   /// Looks at the next few entries, and says how long to wait before the next step. An error gives this round
   /// up; the next step begins another.
@@ -102,13 +110,13 @@ class FlowExpiry {
   template <class Table, class Key>
   void settle(Table& table, const LifeTerms& terms, const Key& key);
   void finish_table();
-  [[nodiscard]] std::chrono::milliseconds pause();
+  [[nodiscard]] std::chrono::milliseconds pause(std::chrono::nanoseconds taken);
   [[nodiscard]] const Tempo& tempo() const;
 
   Flows4& flows4_;
   Flows6& flows6_;
   FlowTimeouts timeouts_;
-  std::function<std::uint32_t()> now_;
+  Clocks clocks_;
   ExpiryPace pace_;
   std::array<Fullness, 2> fullness_{};
   std::array<std::uint64_t, endings.size()> ended_{};

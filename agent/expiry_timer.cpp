@@ -21,7 +21,7 @@ ExpiryTimer::ExpiryTimer(boost::asio::io_context& context, maps::MapSet& maps, c
     : timer_(context),
       maps_(maps),
       metrics_(metrics),
-      expiry_(maps.flows4, maps.flows6, timeouts, [hertz] { return flow_clock_now(hertz); }) {}
+      expiry_(maps.flows4, maps.flows6, timeouts, {.now = [hertz] { return flow_clock_now(hertz); }}) {}
 
 void ExpiryTimer::start() {
   for (const auto& [why, name] : endings) {

@@ -48,7 +48,7 @@ class HourAlone {
   void expire() {
     const auto hertz = agent::measure_hertz();
     agent::FlowExpiry expiry(world_.programs().flows4, world_.programs().flows6, {},
-                             [hertz] { return agent::flow_clock_now(hertz); });
+                             {.now = [hertz] { return agent::flow_clock_now(hertz); }});
     while (expiry.rounds() < 1) {
       if (const auto pause = expiry.step(); !pause) throw std::runtime_error(pause.error().message());
     }

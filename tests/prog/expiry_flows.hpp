@@ -2,7 +2,9 @@
 // benches.
 #pragma once
 
+#include <chrono>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -86,12 +88,14 @@ inline lb_flow6 back6(const lb_flow6_key& key) {
   return flow;
 }
 
-/// The two tables and what walks them; `clock` is lb_clock.
+/// The two tables and what walks them; `clock` is lb_clock. A step takes no time unless `taken` says so.
 struct FlowLab {
-  explicit FlowLab(std::uint32_t limit, agent::ExpiryPace pace = {})
+  explicit FlowLab(
+      std::uint32_t limit, agent::ExpiryPace pace = {},
+      std::function<std::chrono::nanoseconds()> taken = [] { return std::chrono::nanoseconds(0); })
       : flows4(tables_test::make_hash<lb_flow4_key, lb_flow4>("lb_flows4", limit)),
         flows6(tables_test::make_hash<lb_flow6_key, lb_flow6>("lb_flows6", limit)),
-        expiry(flows4, flows6, {}, [this] { return clock; }, pace) {}
+        expiry(flows4, flows6, {}, {.now = [this] { return clock; }, .taken = std::move(taken)}, pace) {}
 
   void add4(std::uint32_t number, lb_protocol protocol, HalfIs forward, HalfIs reply,
             Halves halves = Halves::both) {

@@ -187,6 +187,19 @@ TEST_CASE("REL-23 a second's walk looks at a bounded number of entries, however 
   CHECK(steps <= (2 * flows / agent_step * 5 / 4) + 4);
 }
 
+TEST_CASE(
+    "REL-23 after a step the walk rests 120 times as long, on a machine of any speed, and less in haste") {
+  std::chrono::nanoseconds taken{};
+  FlowLab lab(1000, {.step_entries = 10}, [&taken] { return taken += 20ms; });
+  CHECK(lab.expiry.step().value() == 2400ms);
+  CHECK(lab.expiry.step().value() == 60s - 2400ms);  // what is left of a round
+  for (std::uint32_t number = 0; number < 450; ++number)
+    lab.add4(number, LB_TCP, {LB_OPEN, lab.clock}, {LB_OPEN, lab.clock});
+  lab.walk();
+  REQUIRE(lab.expiry.fullness()[0].room == Room::scarce);
+  CHECK(lab.expiry.step().value() == 300ms);
+}
+
 TEST_CASE("a round takes its time, whatever the tables hold") {
   FlowLab lab(1000, {.step_entries = 10});
   for (std::uint32_t number = 0; number < 400; ++number) {

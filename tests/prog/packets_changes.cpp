@@ -321,7 +321,7 @@ void World::forget(const Words& words) {
 void World::expire(const Words& /*words*/) {
   static const std::uint32_t hertz = agent::measure_hertz();
   agent::FlowExpiry expiry(programs_.flows4, programs_.flows6, {},
-                           [] { return agent::flow_clock_now(hertz); });
+                           {.now = [] { return agent::flow_clock_now(hertz); }});
   while (expiry.rounds() == 0) {
     if (const auto pause = expiry.step(); !pause) must(pause.error());
   }
