@@ -11,11 +11,9 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <csignal>
 #include <memory>
 #include <optional>
-#include <random>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -31,14 +29,14 @@
 #include "agent/hook_care.hpp"
 #include "agent/inputs.hpp"
 #include "agent/intake.hpp"
-#include "agent/kube_proxy.hpp"
 #include "agent/log.hpp"
-#include "agent/net_spaces.hpp"
 #include "agent/node_watch.hpp"
 #include "agent/own_node.hpp"
 #include "agent/pages.hpp"
 #include "agent/predecessor.hpp"
+#include "agent/room_care.hpp"
 #include "agent/service_health.hpp"
+#include "agent/surroundings.hpp"
 #include "agent/table_care.hpp"
 #include "agent/tables.hpp"
 #include "agent/udp_sockets.hpp"
@@ -52,9 +50,6 @@ namespace asio = boost::asio;
 
 /// How long a first plan that does not fit may keep the node from being ready.
 constexpr std::chrono::seconds start_patience{30};
-
-/// All nodes' tables are full at one time, and a new agent asks the API for everything: not all at once.
-constexpr std::chrono::milliseconds growth_spread{30'000};
 
 /// Load balancers ask with any method, and on every address of a family at once (SEM-58).
 constexpr HttpLimits health_check_rules{
@@ -95,16 +90,6 @@ bool concerns_udp(const PlanChange& change) {
 
 /// The namespaces whose sockets our hooks translate.
 Spaces spaces_of(SocketScope scope) { return scope == SocketScope::all ? Spaces::all : Spaces::own; }
-
-/// What keeps pods' connected UDP sockets from being told, as --without's words are; empty: nothing.
-std::string lacks_text(const Reach& reach) {
-  if (!reach.may_enter) {
-    return "CAP_SYS_ADMIN: UDP untold in pods";
-  }
-  return reach.unseen == 0
-             ? ""
-             : fmt::format("sight of {} network namespaces in /run/netns: UDP untold there", reach.unseen);
-}
 
 /// A problem that lasts is logged once.
 UdpSockets::Told log_told_sockets() {
@@ -148,9 +133,7 @@ class Agent final : public PlanSink {
   void network_changed();
   void apply_addresses();
   void hooks_looked_after(Look look);
-  void look_at_reach();
   void look_for_kube_proxy();
-  void tell_lacks();
   void await_signal();
   void answer_health_checks();
   void complain(const k8s::Complaint& complaint);
@@ -158,8 +141,7 @@ class Agent final : public PlanSink {
   void require_family() const;
   [[nodiscard]] Snapshot snapshot();
   [[nodiscard]] maps::Post post();
-  void make_room();
-  void grow();
+  void begin_again(const Sizes& sizes);
 
   maps::Pins pins_;
   const AgentOptions& options_;
@@ -186,6 +168,7 @@ class Agent final : public PlanSink {
   UdpSockets udp_sockets_;
   Tables tables_;
   TableCare table_care_;
+  RoomCare room_care_;
 
   PlanOptions plan_options_;
   Cluster cluster_;
@@ -193,19 +176,13 @@ class Agent final : public PlanSink {
   NodeWatch node_;
   OwnNode own_;
   HookCare hook_care_;
+  Surroundings surroundings_;
   ServiceHealth service_health_;
 
   enum class Phase : std::uint8_t { starting, planning, serving };
   Phase phase_ = Phase::starting;
   std::optional<Moment> first_batch_;
-  bool devices_changed_ = false;  ///< since the last look at what leads to pods
-  std::string lacks_;             ///< as it was said last
-  KubeProxyRules kube_proxy_rules_;
-  std::string kube_proxy_;  ///< by what means its rules are there; empty: they are not
-  asio::steady_timer room_timer_{context_};
-  bool room_waits_ = false;
   std::optional<Larger> larger_;  ///< ends this agent
-  std::string no_room_;           ///< why tables cannot be made larger, as it was said last
 };
 
 Agent::Agent(const AgentOptions& options, Readiness readiness)
@@ -234,6 +211,8 @@ Agent::Agent(const AgentOptions& options, Readiness readiness)
           store_, *grace_, sweeper_, [this](const auto& complaint) { complain(complaint); },
           options.sizes.maglev),
       table_care_(context_, tables_, metrics_, options.growth, [this] { settle(); }),
+      room_care_(context_, options, tables_, datapath_, health_,
+                 [this](const auto& sizes) { begin_again(sizes); }),
       plan_options_(plan_options(options)),
       cluster_(options.node, plan_options_, *this, [this](const auto& complaint) { complain(complaint); }),
       intake_(cluster_, options.node, metrics_, health_, Moment::now, [this] { settle(); }),
@@ -241,6 +220,7 @@ Agent::Agent(const AgentOptions& options, Readiness readiness)
       own_(options, node_, intake_, {cluster_, tables_, datapath_.page(), maps_}),
       hook_care_(context_, options, datapath_, node_, metrics_,
                  [this](Look look) { hooks_looked_after(look); }),
+      surroundings_(options, datapath_, metrics_),
       service_health_(
           health_, Moment::now,
           [this](const Listen& listen, HttpHandler handler) {
@@ -299,7 +279,7 @@ void Agent::await_signal() {
 /// The node comes first, so that the first plan knows its addresses.
 void Agent::network_changed() {
   apply_addresses();
-  devices_changed_ = true;
+  surroundings_.devices_changed();
   if (phase_ == Phase::starting) {
     phase_ = Phase::planning;
     inputs_.start(intake_);
@@ -323,7 +303,7 @@ void Agent::hooks_looked_after(Look look) {
     answer_health_checks();
   }
   own_.apply_kernel_ports();
-  look_at_reach();
+  surroundings_.look_at_reach(node_.network().devices());
   if (look == Look::thorough) {
     look_for_kube_proxy();
   }
@@ -332,51 +312,15 @@ void Agent::hooks_looked_after(Look look) {
   }
 }
 
-/// Pods come and go with devices, and their namespaces with them.
-void Agent::look_at_reach() {
-  if (spaces_of(options_.sockets) != Spaces::all || !std::exchange(devices_changed_, false)) {
-    return;
-  }
-  auto lacks = lacks_text(reach_of(node_.network().devices(), options_.devices));
-  if (lacks == lacks_) {
-    return;
-  }
-  if (!lacks.empty()) {
-    spdlog::warn("without {}: connected sockets there do not hear that their backend has ended", lacks);
-  }
-  lacks_ = std::move(lacks);
-  tell_lacks();
-}
-
-/// What its rules serve would be dropped (choice A). Who does not ask for that is not looked after.
 void Agent::look_for_kube_proxy() {
-  if (options_.unallocated != Unallocated::drop) {
+  const auto found = surroundings_.look_for_kube_proxy();
+  if (!found) {
     return;
   }
-  auto rules = kube_proxy_rules_.look();
-  if (rules == kube_proxy_) {
-    return;
-  }
-  if (rules.empty()) {
-    spdlog::info("kube-proxy's rules are gone: --drop-unallocated holds");
-  } else {
-    spdlog::warn("kube-proxy's rules are here ({}): --drop-unallocated does nothing until they are gone",
-                 rules);
-  }
-  const auto found = rules.empty() ? KubeProxy::absent : KubeProxy::present;
-  metrics_.kube_proxy(found);
-  own_.set_kube_proxy(found);
-  kube_proxy_ = std::move(rules);
-  tell_lacks();
+  own_.set_kube_proxy(*found);
   if (phase_ == Phase::serving) {
     own_.apply_ranges();
   }
-}
-
-void Agent::tell_lacks() {
-  const auto dropping = kube_proxy_.empty() ? "" : "drop-unallocated: kube-proxy's rules are here";
-  datapath_.set_lacks(
-      fmt::format("{}{}{}", dropping, kube_proxy_.empty() || lacks_.empty() ? "" : "; ", lacks_));
 }
 
 /// A plan to the maps. The first one also brings the hooks up: no program sees a packet before there is a
@@ -457,7 +401,7 @@ void Agent::begin_service() {
   maps_.shed();
   ::malloc_trim(0);  // what the first lists took in passing goes back: the allocator would keep it for good
   hook_care_.start();
-  look_at_reach();
+  surroundings_.look_at_reach(node_.network().devices());
   table_care_.repair_later();
   datapath_.page().set_started(unix_seconds(first_batch_->wall));
   const auto counts = cluster_.counts();
@@ -473,7 +417,7 @@ void Agent::begin_service() {
 /// fit must not take the node out of its load balancers for good.
 void Agent::settle() {
   table_care_.tell_fullness();
-  make_room();
+  room_care_.make();
   measure_triggers();
   datapath_.page().set_zone(cluster_.node().zone);
   if (own_.addresses_changed()) {
@@ -490,39 +434,8 @@ void Agent::settle() {
   }
 }
 
-void Agent::make_room() {
-  if (options_.growth == Growth::off || larger_ || room_waits_ || !tables_.larger()) {
-    return;
-  }
-  const bool herd = options_.manifests.empty() && health_.ready();
-  room_waits_ = true;
-  room_timer_.expires_after(
-      std::chrono::milliseconds(herd ? std::random_device()() % growth_spread.count() : 0));
-  room_timer_.async_wait([this](const auto& error) {
-    room_waits_ = false;
-    if (!error) {
-      grow();
-    }
-  });
-}
-
-/// Tables of another size mean other programs, which are loaded at a start: so this agent ends, and one that
-/// begins with larger tables takes over what is pinned as after any restart.
-void Agent::grow() {
-  auto sizes = tables_.larger();
-  if (!sizes) {
-    return;
-  }
-  sizes->flows = options_.sizes.flows;
-  sizes->young = options_.sizes.young;
-  sizes->maglev = options_.sizes.maglev;
-  if (const auto lack = datapath_.lack_of_memory(*sizes)) {
-    if (std::exchange(no_room_, *lack) != *lack) {
-      spdlog::error("tables are too small and cannot be made larger: {}", *lack);
-    }
-    return;
-  }
-  larger_ = {*sizes, health_.ready() ? Readiness::before : Readiness::never};
+void Agent::begin_again(const Sizes& sizes) {
+  larger_ = {sizes, health_.ready() ? Readiness::before : Readiness::never};
   context_.stop();
 }
 
@@ -560,7 +473,7 @@ maps::Post Agent::post() {
   return [this](std::function<void()> action) {
     asio::post(context_, [this, action = std::move(action)] {
       action();
-      make_room();
+      room_care_.make();
       table_care_.retry_later();
       if (!health_.ready()) {
         settle();
