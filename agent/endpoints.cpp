@@ -125,8 +125,10 @@ class CompactSlice::Builder {
   explicit Builder(CompactSlice& slice) : slice_(slice) {
     slice_.strings_.emplace_back();
     slice_.lists_.push_back(0);
+    slice_.profiles_.emplace_back();
     strings_.emplace("", 0);
     lists_.emplace(std::vector<std::uint32_t>{}, 0);
+    profiles_.emplace(Profile{}, 0);
   }
 
   /// Of one that is not of use, that its address is taken is all that counts.
@@ -142,9 +144,11 @@ class CompactSlice::Builder {
     }
     const int conditions = (endpoint.ready ? is_ready : 0) | (endpoint.serving ? is_serving : 0) |
                            (endpoint.terminating ? is_terminating : 0);
-    slice_.endpoints_.push_back({endpoint.address, string(endpoint.node_name), string(endpoint.zone),
-                                 list(strings(endpoint.hint_zones)), list(strings(endpoint.hint_nodes)),
-                                 list(std::move(labels)), static_cast<std::uint8_t>(conditions)});
+    const auto node = string(endpoint.node_name);
+    const auto shared = profile({string(endpoint.zone), list(strings(endpoint.hint_zones)),
+                                 list(strings(endpoint.hint_nodes)), list(std::move(labels)),
+                                 static_cast<std::uint8_t>(conditions)});
+    slice_.endpoints_.push_back({endpoint.address, node, shared});
   }
 
  private:
@@ -173,9 +177,17 @@ class CompactSlice::Builder {
     return place->second;
   }
 
+  std::uint32_t profile(const Profile& profile) {
+    const auto [place, is_new] =
+        profiles_.try_emplace(profile, static_cast<std::uint32_t>(slice_.profiles_.size()));
+    if (is_new) slice_.profiles_.push_back(profile);
+    return place->second;
+  }
+
   CompactSlice& slice_;
   std::unordered_map<std::string, std::uint32_t> strings_;
   std::map<std::vector<std::uint32_t>, std::uint32_t> lists_;
+  std::map<Profile, std::uint32_t> profiles_;
 };
 
 CompactSlice::CompactSlice(const k8s::EndpointSlice& slice, std::shared_ptr<const std::string> name)
@@ -187,6 +199,8 @@ CompactSlice::CompactSlice(const k8s::EndpointSlice& slice, std::shared_ptr<cons
   }
   strings_.shrink_to_fit();
   lists_.shrink_to_fit();
+  profiles_.shrink_to_fit();
+  endpoints_.shrink_to_fit();
 }
 
 std::string CompactSlice::append(const ServicePortKey& key, std::string_view port_name, const Viewpoint& view,
@@ -198,7 +212,7 @@ std::string CompactSlice::append(const ServicePortKey& key, std::string_view por
     if (port.name != port_name || static_cast<int>(port.protocol) != static_cast<int>(key.protocol)) continue;
     if (port.port == 0) continue;
     for (const auto& endpoint : endpoints_) {
-      if (endpoint.conditions != 0 && is_service(endpoint, port, view)) {
+      if (of(endpoint).conditions != 0 && is_service(endpoint, port, view)) {
         if (skipped++ == 0) first = maps::socket_text(endpoint.address.bytes, port.port);
         continue;
       }
@@ -247,37 +261,38 @@ bool CompactSlice::names_node(std::string_view node) const {
 
 void CompactSlice::append_local_ready(std::string_view node, std::vector<k8s::Address>& addresses) const {
   for (const auto& endpoint : endpoints_) {
-    if ((endpoint.conditions & is_ready) != 0 && strings_.at(endpoint.node) == node) {
+    if ((of(endpoint).conditions & is_ready) != 0 && strings_.at(endpoint.node) == node) {
       addresses.push_back(endpoint.address);
     }
   }
 }
 
 Traits CompactSlice::traits(const Endpoint& endpoint, const Viewpoint& view) const {
-  Traits traits = condition_traits(endpoint) | hint_traits(endpoint, view.node);
+  const Profile& profile = of(endpoint);
+  Traits traits = condition_traits(profile) | hint_traits(profile, view.node);
   if (strings_[endpoint.node] == view.node.name && endpoint.node != 0) traits |= trait::local;
-  if (strings_[endpoint.zone] == view.node.zone && endpoint.zone != 0) traits |= trait::same_zone;
+  if (strings_[profile.zone] == view.node.zone && profile.zone != 0) traits |= trait::same_zone;
   return traits | key_traits(endpoint, view);
 }
 
 /// An endpoint of weight 0 keeps its old flows and nothing else: it is neither ready nor draining ("Our
 /// choices" I).
-Traits CompactSlice::condition_traits(const Endpoint& endpoint) const {
-  const bool terminating = (endpoint.conditions & is_terminating) != 0;
-  const bool serving = (endpoint.conditions & is_serving) != 0;
-  const bool ready = (endpoint.conditions & is_ready) != 0;
+Traits CompactSlice::condition_traits(const Profile& profile) const {
+  const bool terminating = (profile.conditions & is_terminating) != 0;
+  const bool serving = (profile.conditions & is_serving) != 0;
+  const bool ready = (profile.conditions & is_ready) != 0;
   Traits traits = (serving ? trait::serving : 0) | (terminating ? trait::terminating : 0);
   if (weight_ == 0) return traits;
   if (ready) return traits | trait::ready;
   return serving && terminating ? traits | trait::draining : traits;
 }
 
-Traits CompactSlice::hint_traits(const Endpoint& endpoint, const NodeView& node) const {
+Traits CompactSlice::hint_traits(const Profile& profile, const NodeView& node) const {
   Traits traits = 0;
-  if (endpoint.hint_nodes != 0) traits |= trait::node_hint;
-  if (list_has(endpoint.hint_nodes, node.name)) traits |= trait::my_node_hint;
-  if (endpoint.hint_zones != 0) traits |= trait::zone_hint;
-  if (!node.zone.empty() && list_has(endpoint.hint_zones, node.zone)) traits |= trait::my_zone_hint;
+  if (profile.hint_nodes != 0) traits |= trait::node_hint;
+  if (list_has(profile.hint_nodes, node.name)) traits |= trait::my_node_hint;
+  if (profile.hint_zones != 0) traits |= trait::zone_hint;
+  if (!node.zone.empty() && list_has(profile.hint_zones, node.zone)) traits |= trait::my_zone_hint;
   return traits;
 }
 
@@ -300,8 +315,9 @@ bool CompactSlice::shares(const Endpoint& endpoint, const NodeView& node, std::s
 /// From the slice if it says so, else from the Node object of the endpoint's node; empty: unknown.
 std::string_view CompactSlice::label_of(const Endpoint& endpoint, const NodeView& node,
                                         std::string_view label) const {
-  if (label == k8s::zone_label && endpoint.zone != 0) return strings_[endpoint.zone];
-  const auto labels = list(endpoint.labels);
+  const Profile& profile = of(endpoint);
+  if (label == k8s::zone_label && profile.zone != 0) return strings_[profile.zone];
+  const auto labels = list(profile.labels);
   for (std::size_t i = 0; i + 1 < labels.size(); i += 2) {
     if (strings_[labels[i]] == label) return strings_[labels[i + 1]];
   }
