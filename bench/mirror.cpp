@@ -6,7 +6,10 @@
 #include <net/if.h>
 
 #include <cstring>
+#include <functional>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 #include "bench/rounds.hpp"
 
@@ -27,6 +30,19 @@ void must(const maps::error_code& error) {
 
 void demand_proven(const Verdict& last) {
   demand(last.counts[LB_OUTCOME_promoted] == 1, "no established flow: " + counts_text(last.counts));
+}
+
+template <class Key, class Flow>
+std::function<void()> aging_of(maps::HashMap<Key, Flow>& flows) {
+  std::vector<Key> keys;
+  must(flows.for_each([&](const Key& key, const Flow&) { keys.push_back(key); }));
+  return [&flows, keys = std::move(keys)] {
+    for (const auto& key : keys) {
+      auto flow = flows.get(key).value();
+      --flow.track.seen;
+      must(flows.put(key, flow, maps::Put::any));
+    }
+  };
 }
 
 Settings settings_of(const Shape& shape) {
@@ -140,6 +156,10 @@ void Mirror::renew(std::uint64_t drawn) {
   set_secret(drawn);
   set_source(fmt::format(fmt::runtime(shape_.family == 4 ? "10.{}.{}.1" : "fd00::{:x}:{:x}"), drawn % 256,
                          drawn / 256 % 256));
+}
+
+std::function<void()> Mirror::aging() {
+  return shape_.family == 4 ? aging_of(programs_.flows4) : aging_of(programs_.flows6);
 }
 
 Verdict Mirror::run(Hook hook, const Bytes& packet, std::uint32_t repeat) {

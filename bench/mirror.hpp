@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "tests/prog/harness.hpp"
@@ -60,6 +61,9 @@ class Mirror {
   void renew(std::uint64_t drawn);
   /// Clients of these addresses may reach the services: `bits` of the address count.
   void allow(const std::string& text, std::uint32_t bits);
+
+  /// Each call makes the flows that there are now seen a second earlier than they were.
+  [[nodiscard]] std::function<void()> aging();
 
   test::Verdict run(test::Hook hook, const test::Bytes& packet, std::uint32_t repeat);
   /// Mean nanoseconds of one run; 0 unless the outcome was counted `repeat` times.

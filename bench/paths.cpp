@@ -48,11 +48,17 @@ Bytes request_of(const Mirror& mirror, int family, const Body& body) {
 
 /// ---- Flows that are known. ----
 
+/// Two flows, between which an established packet goes to and fro.
+std::unique_ptr<Mirror> with_flows(const Place& place, const Shape& shape) {
+  auto mirror = std::make_unique<Mirror>(shape, place.device);
+  mirror->establish_pair(Hook::tc_in, Hook::tc_in);
+  return mirror;
+}
+
 /// Every few seconds XDP leaves a flow to tc until tc has seen it; before each batch it has.
 Case known(const Place& place, const Shape& shape) {
-  auto owned = std::make_unique<Mirror>(shape, place.device);
+  auto owned = with_flows(place, shape);
   auto& mirror = *owned;
-  mirror.establish_pair(Hook::tc_in, Hook::tc_in);
   return {std::move(owned),
           [&mirror, hook = place.hook, packet = request_of(mirror, place.family, {.hops = 255})] {
             mirror.run(Hook::tc_in, packet, 2);
@@ -111,9 +117,8 @@ Bytes fragment_of(const Tuple& tuple, std::uint16_t units) {
 Case later_fragment(const Place& place) {
   auto shape = shape_of(place);
   shape.protocol = udp;
-  auto owned = std::make_unique<Mirror>(shape, place.device);
+  auto owned = with_flows(place, shape);
   auto& mirror = *owned;
-  mirror.establish_pair(Hook::tc_in, Hook::tc_in);
   const auto tuple = mirror.request(names_of(place.family).client, 0);
   return {std::move(owned),
           [&mirror, hook = place.hook, first = fragment_of(tuple, 0), later = fragment_of(tuple, 3)] {
@@ -248,6 +253,18 @@ Case answered(const Place& place) {
 }  // namespace
 
 Case established(const Place& place) { return known(place, shape_of(place)); }
+
+Case looked_after(const Place& place) {
+  auto shape = shape_of(place);
+  shape.protocol = udp;
+  auto owned = with_flows(place, shape);
+  auto& mirror = *owned;
+  return {std::move(owned), [&mirror, hook = place.hook, age = mirror.aging(),
+                             packet = request_of(mirror, place.family, {.hops = 255})] {
+            age();
+            return mirror.batch(hook, packet, known_outcome(hook), 1);
+          }};
+}
 
 Case new_flows(const Place& place) { return opened(place, shape_of_new(place), first_segment); }
 

@@ -29,6 +29,8 @@ struct Place {
 [[nodiscard]] const char* name_of(test::Hook hook);
 
 [[nodiscard]] Case established(const Place& place);
+/// A datagram that is the first of its second, and looks whether the backend still serves; single runs.
+[[nodiscard]] Case looked_after(const Place& place);
 [[nodiscard]] Case new_flows(const Place& place);
 [[nodiscard]] Case unrelated(const Place& place);
 

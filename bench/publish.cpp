@@ -24,17 +24,6 @@ constexpr const char* part = "publish";
 constexpr int rounds = 21;
 constexpr std::uint64_t mebibytes = 512;
 
-class NothingNamed final : public lb::maps::Sweeper {
- public:
-  explicit NothingNamed(lb::maps::Post post) : post_(std::move(post)) {}
-  void sweep(std::function<void(lb::maps::result<lb::maps::Named>)> done) override {
-    post_([done = std::move(done)] { done(lb::maps::Named()); });
-  }
-
- private:
-  lb::maps::Post post_;
-};
-
 Plan plan_of(std::uint32_t count, std::uint32_t generation) {
   auto plan = std::make_shared<lb::agent::ServicePortPlan>();
   plan->key.name = "default/bench";

@@ -23,7 +23,7 @@ def workload(records):
     hits = [[count(size), label, spread(column(group, "endpoints_hit")), spread(column(group, "choices")), spread(column(group, "expected_hit")), spread(column(group, "chi_square")),
              spread(column(group, "degrees")), spread(column(group, "deviation"))] for (size, label), group in groups.items()]
     return ("## One NodePort service with many endpoints, loaded with hey\n\nMilliseconds; every request on a connection of its own, 8 at a "
-            "time.\n\n" +
+            "time. hey does not tell why a request has failed: resets are among those.\n\n" +
             table(["endpoints", "path", "connect, mean", "connect, 99 %", "response, mean", "response, 99 %", "requests/s", "requests", "failed",
                    "reset", "misrouted"], times) +
             "\nHow the requests are distributed. One client's ports come round again; where the tuple alone decides, so that all nodes decide the same, "
@@ -48,7 +48,8 @@ def rules(records):
         rows.append([PEERS.get(peer, peer), count(endpoints), spread(column(own, "lines")),
                      spread(column(own, "start") or column(made[("start",)], "seconds")), spread(column(made[("one endpoint",)], "seconds"))])
     return ("## Rules and updates beside the published figures\n\nOne service; seconds. The published ones are of 4,002 nodes and their API "
-            "server: to stand beside ours, not to be divided by.\n\n" +
+            "server: to stand beside ours, not to be divided by. Of nftables' rules the lines that `nft list ruleset` prints, to which maps of any size "
+            "add few.\n\n" +
             table(["agent", "endpoints", "lines of rules", "first synchronisation", "one endpoint changed"], rows))
 
 

@@ -20,18 +20,6 @@ constexpr std::uint32_t set_size = 50000;
 
 bool long_form() { return std::getenv("SLUICE_LONG") != nullptr; }
 
-/// No flow names anything here; the answer comes in a turn of its own.
-class NothingNamed final : public lb::maps::Sweeper {
- public:
-  explicit NothingNamed(lb::maps::Post post) : post_(std::move(post)) {}
-  void sweep(std::function<void(lb::maps::result<lb::maps::Named>)> done) override {
-    post_([done = std::move(done)] { done(lb::maps::Named()); });
-  }
-
- private:
-  lb::maps::Post post_;
-};
-
 /// The mistake that the referee must see: no waiting.
 class NoGrace final : public lb::maps::GracePeriod {
  public:

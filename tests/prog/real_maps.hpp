@@ -15,6 +15,7 @@
 
 #include "maps/grace.hpp"
 #include "maps/mapset.hpp"
+#include "maps/sweep.hpp"
 
 namespace lb::tables_test {
 
@@ -116,6 +117,18 @@ class Calls {
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::deque<std::function<void()>> calls_;
+};
+
+/// No flow names anything here; the answer comes in a turn of its own.
+class NothingNamed final : public maps::Sweeper {
+ public:
+  explicit NothingNamed(maps::Post post) : post_(std::move(post)) {}
+  void sweep(std::function<void(maps::result<maps::Named>)> done) override {
+    post_([done = std::move(done)] { done(maps::Named()); });
+  }
+
+ private:
+  maps::Post post_;
 };
 
 }  // namespace lb::tables_test
