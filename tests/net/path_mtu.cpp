@@ -3,6 +3,7 @@
 // (SEM-41).
 #include <fmt/format.h>
 #include <net/if.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -148,6 +149,75 @@ TEST_CASE("REL-15 iperf3 runs through a narrow link in both directions") {
           "for try in 1 2 3 4 5 6 7 8 9 10; do timeout 20 iperf3 -c {} -p {} -n 10M {} >/dev/null && exit 0; "
           "sleep 0.1; done; exit 1",
           address, port, way));
+    }
+  }
+}
+
+namespace {
+
+/// The way out towards the backend is itself the narrow one.
+struct NarrowUplink : PodScene {
+  NarrowUplink() : PodScene(Wiring::routed) {
+    NarrowScene::connect(Host::here(), far, "narrow", "172.16.1", "fd00:1", narrow);
+    shell("ip route add 10.244.2.2 via 172.16.1.2 && ip route add fd00:244:2::2 via fd00:1::2");
+    far.run(
+        "ip route add default via 172.16.1.1 && ip route add default via fd00:1::1 && "
+        "ip address add 10.244.2.2/32 dev lo && ip address add fd00:244:2::2/128 dev lo nodad");
+    options.devices.emplace_back("narrow");
+  }
+
+  Host far;
+};
+
+/// `want`: "don't fragment" where the way is believed to take it, as sockets do that nobody asked otherwise.
+enum class Discovery : std::uint8_t { none, want };
+
+Socket sender_of(const Host& host, int family, Discovery discovery) {
+  auto socket = host.socket(family, SOCK_DGRAM);
+  const int how = discovery == Discovery::none ? IP_PMTUDISC_DONT : IP_PMTUDISC_WANT;
+  REQUIRE(::setsockopt(socket.fd(), IPPROTO_IP, IP_MTU_DISCOVER, &how, sizeof(how)) == 0);
+  if (family == AF_INET6)
+    REQUIRE(::setsockopt(socket.fd(), IPPROTO_IPV6, IPV6_MTU_DISCOVER, &how, sizeof(how)) == 0);
+  return socket;
+}
+
+/// How many datagrams are lost until one arrives; at most five are sent.
+int lost_before(const Socket& client, const Socket& server, const End& where, std::size_t size) {
+  for (int sent = 0; sent < 5; ++sent) {
+    REQUIRE(client.send_to(where, std::string(size, 'x')) == 0);
+    if (const auto message = server.receive(); message && message->words.size() == size) return sent;
+  }
+  return 5;
+}
+
+}  // namespace
+
+TEST_CASE("REL-15 SEM-43 senders believe the size of our own way out, also without \"don't fragment\"") {
+  NarrowUplink scene;
+  REQUIRE(scene.attach().failure().empty());
+  Writer writer(scene.lab.pins());
+  for (const int family : {AF_INET, AF_INET6}) {
+    const auto& known = names(family);
+    const auto where = offer(writer, known, known.remote_pod, LB_LOAD_BALANCER);
+    const auto server = serve_at(scene.far, SOCK_DGRAM, end(known.remote_pod, backend_port));
+    for (const auto discovery : {Discovery::none, Discovery::want}) {
+      for (const std::size_t size : {std::size_t{1400}, std::size_t{8192}}) {
+        INFO(family_text(family) << ", " << size << " bytes"
+                                 << (discovery == Discovery::none ? ", no discovery" : ""));
+        scene.outside.run("ip route flush cache && ip -6 route flush cache");
+        const auto client = sender_of(scene.outside, family, discovery);
+        const auto rose = rise(writer, [&] {
+          REQUIRE(client.send_to(where, "small") == 0);
+          REQUIRE(echo_once(server));
+          REQUIRE(client.receive());
+          CHECK(lost_before(client, server, where, size) == 1);
+          CHECK(lost_before(client, server, where, size) == 0);
+        });
+        CHECK_THAT(path_mtu_of(scene.outside, where), ContainsSubstring(fmt::format("mtu {}", narrow)));
+        const bool marked = family == AF_INET6 || (discovery == Discovery::want && size < 1500);
+        CHECK((rose.too_big > 0) == marked);
+        CHECK((rose.not_fragmented > 0) == !marked);
+      }
     }
   }
 }

@@ -44,15 +44,17 @@ void leave_one_address(const PodScene& scene, int family) {
   scene.remote.run("ip address del 10.244.2.2/32 dev lo");
 }
 
-/// Until the server listens it refuses, whoever asks.
+/// Until the server listens it refuses, whoever asks. The client's end is the association's, and what comes
+/// back by then counts.
 std::string ask(const Host& client, const std::string& address) {
   std::string text;
   for (int tries = 0; tries < 10 && (text.empty() || text.find("Connection refused") != std::string::npos);
        ++tries) {
-    text = client.output(
-        fmt::format("(for each in $(seq {}); do echo \"line $each.\"; sleep 0.01; done; sleep 0.3) | "
-                    "timeout 20 /usr/lib/usrsctp/client {} {}",
-                    lines, address, port));
+    text = client.output(fmt::format(
+        "out=$(mktemp); (for each in $(seq {0}); do echo \"line $each.\"; sleep 0.01; done; "
+        "for each in $(seq 200); do grep -qE 'line {0}[.]|refused' $out && break; sleep 0.05; done) | "
+        "timeout 20 stdbuf -oL /usr/lib/usrsctp/client {1} {2} >$out 2>&1; cat $out; rm -f $out",
+        lines, address, port));
   }
   return text;
 }

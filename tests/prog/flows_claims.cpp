@@ -76,8 +76,8 @@ struct Form {
 
 /// Each family and each protocol once; the long form has every pair.
 std::vector<Form> forms() {
-  if (std::getenv("SLUICE_LONG") != nullptr) return {{4, 6}, {4, 17}, {6, 6}, {6, 17}};
-  return {{4, 17}, {6, 6}};
+  if (std::getenv("SLUICE_LONG") != nullptr) return {{4, 6}, {4, 17}, {4, 132}, {6, 6}, {6, 17}, {6, 132}};
+  return {{4, 17}, {6, 6}, {4, 132}};
 }
 
 }  // namespace

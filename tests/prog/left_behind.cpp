@@ -4,6 +4,7 @@
 // tests/unit/tables_apply.cpp's and publish_maps.cpp's; sockets are tests/net/sockets.cpp's.
 #include <catch2/catch_test_macros.hpp>
 #include <cstring>
+#include <map>
 #include <string>
 
 #include "tests/prog/packets_build.hpp"
@@ -24,7 +25,8 @@ class Reuse {
   World& world() { return world_; }
   /// "pair" is "pair_tcp4" here.
   [[nodiscard]] std::string named(const std::string& name) const {
-    return name + (form_.protocol == 6 ? "_tcp" : "_udp") + std::to_string(form_.family);
+    static const std::map<int, std::string> protocols = {{6, "_tcp"}, {17, "_udp"}, {132, "_sctp"}};
+    return name + protocols.at(form_.protocol) + std::to_string(form_.family);
   }
   [[nodiscard]] Address address(const std::string& four, const std::string& six) const {
     return address_of(form_.family == 4 ? four : six);
@@ -84,7 +86,7 @@ constexpr std::uint16_t remote_port = 80, pair_port = 83;
 
 template <class Test>
 void each_form(Test test) {
-  for (const Form form : {Form{4, 6}, Form{4, 17}, Form{6, 6}, Form{6, 17}}) {
+  for (const Form form : {Form{4, 6}, Form{4, 17}, Form{4, 132}, Form{6, 6}, Form{6, 17}, Form{6, 132}}) {
     INFO("protocol " << int{form.protocol} << ", IPv" << form.family);
     Reuse reuse(form);
     test(reuse);
