@@ -69,7 +69,7 @@ maps::error_code Tables::adopt_names(Adoption& found) {
 // A frontend whose number has no living name belongs to a nameless service, which no plan names: it goes.
 void Tables::adopt_frontends(Adoption& found) {
   for (const auto& [key, value] : frontends_.held()) {
-    count_cluster_address(key, value, 1);
+    count_address(key, value, 1);
     ServiceState*& state = found.states[value.service];
     if (state == nullptr) state = &add_state({}, value.service);
     state->frontends.push_back(key);

@@ -99,7 +99,7 @@ void Tables::run(std::vector<PlanChange> changes) {
   for (Work& work : batch) remove_frontends(work, claims);
   for (Work& work : batch) publish_ports(work);
   for (Work& work : batch) finish(work);
-  write_cluster_addresses();
+  write_service_addresses();
   space_.flush();
   for (Work& work : batch) settle(work);
   if (complete()) {

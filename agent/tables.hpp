@@ -133,9 +133,9 @@ class Tables final : public PlanSink {
   [[nodiscard]] ServiceState* find_state(const std::string& service, const ServicePortKey& key);
   [[nodiscard]] maps::error_code put_frontend(const lb_frontend_key& key, const lb_frontend& value);
   [[nodiscard]] maps::error_code remove_frontend(const lb_frontend_key& key);
-  void count_cluster_address(const lb_frontend_key& key, const lb_frontend& value, int change);
+  void count_address(const lb_frontend_key& key, const lb_frontend& value, int change);
   [[nodiscard]] maps::error_code write_address(const lb_address_key& key);
-  void write_cluster_addresses();
+  void write_service_addresses();
   void write_addresses();
   void tell_addresses(const maps::error_code& error);
   void write_ranges();
@@ -161,8 +161,13 @@ class Tables final : public PlanSink {
   template <class Value>
   using ByAddress = boost::unordered_flat_map<lb_address_key, Value, maps::HashBytes, maps::EqualBytes>;
   ByAddress<lb_address_kind> node_addresses_;
-  ByAddress<std::uint32_t> cluster_addresses_;  ///< how many frontends a ClusterIP has
-  Addresses touched_addresses_;                 ///< ClusterIPs whose entries this batch may change
+  /// How many frontends are at an address.
+  struct ServiceUse {
+    std::uint32_t cluster = 0;  ///< as a ClusterIP
+    std::uint32_t others = 0;
+  };
+  ByAddress<ServiceUse> service_addresses_;
+  Addresses touched_addresses_;  ///< of services, whose entries this batch may change
   std::map<std::uint32_t, std::vector<lb_range_key>> wanted_ranges_;  ///< by list
   bool addresses_pending_ = false;
   bool ranges_pending_ = false;

@@ -1,5 +1,5 @@
-// What belongs to no one service: the node's addresses and the ClusterIPs in lb_addresses, and the ranges of
-// pods and ClusterIPs in lb_ranges.
+// What belongs to no one service: the node's addresses and those of services in lb_addresses, and the ranges
+// of pods and ClusterIPs in lb_ranges.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,24 +16,25 @@ using maps::error_code;
 error_code Tables::put_frontend(const lb_frontend_key& key, const lb_frontend& value) {
   const auto before = frontends_.find(key);
   if (const error_code error = frontends_.put(key, value)) return error;
-  if (before) count_cluster_address(key, *before, -1);
-  count_cluster_address(key, value, 1);
+  if (before) count_address(key, *before, -1);
+  count_address(key, value, 1);
   return {};
 }
 
 error_code Tables::remove_frontend(const lb_frontend_key& key) {
   const auto before = frontends_.find(key);
   if (const error_code error = frontends_.erase(key)) return error;
-  if (before) count_cluster_address(key, *before, -1);
+  if (before) count_address(key, *before, -1);
   return {};
 }
 
-void Tables::count_cluster_address(const lb_frontend_key& key, const lb_frontend& value, int change) {
-  if (value.kind != LB_CLUSTER_IP) return;
+/// Node ports are at every address of the node's.
+void Tables::count_address(const lb_frontend_key& key, const lb_frontend& value, int change) {
+  if (value.kind == LB_NODE_PORT) return;
   const lb_address_key address = address_of(key.address);
-  std::uint32_t& count = cluster_addresses_[address];
-  count += static_cast<std::uint32_t>(change);
-  if (count == 0) cluster_addresses_.erase(address);
+  ServiceUse& use = service_addresses_[address];
+  (value.kind == LB_CLUSTER_IP ? use.cluster : use.others) += static_cast<std::uint32_t>(change);
+  if (use.cluster == 0 && use.others == 0) service_addresses_.erase(address);
   touched_addresses_.insert(address);
 }
 
@@ -42,8 +43,8 @@ error_code Tables::write_address(const lb_address_key& key) {
   value.check = lb_address_check(&key);
   if (const auto ours = node_addresses_.find(key); ours != node_addresses_.end()) {
     value.kind = ours->second;
-  } else if (cluster_addresses_.contains(key)) {
-    value.kind = LB_CLUSTER_ADDRESS;
+  } else if (const auto use = service_addresses_.find(key); use != service_addresses_.end()) {
+    value.kind = use->second.cluster > 0 ? LB_CLUSTER_ADDRESS : LB_SERVICE_ADDRESS;
   } else {
     return addresses_.erase(key);
   }
@@ -51,7 +52,7 @@ error_code Tables::write_address(const lb_address_key& key) {
 }
 
 // After all frontends of the batch have come, so that a port which comes with its service is never refused.
-void Tables::write_cluster_addresses() {
+void Tables::write_service_addresses() {
   error_code error;
   for (const lb_address_key& key : std::exchange(touched_addresses_, {})) {
     if (const error_code failed = write_address(key)) error = failed;
@@ -74,7 +75,7 @@ void Tables::write_addresses() {
   if (!started_ || !addresses_pending_) return;
   Addresses keys;
   for (const auto& [key, kind] : node_addresses_) keys.insert(key);
-  for (const auto& [key, count] : cluster_addresses_) keys.insert(key);
+  for (const auto& [key, use] : service_addresses_) keys.insert(key);
   for (const auto& [key, value] : addresses_.held()) keys.insert(key);
   error_code error;
   for (const lb_address_key& key : keys) {
@@ -87,7 +88,7 @@ void Tables::tell_addresses(const error_code& error) {
   addresses_pending_ = static_cast<bool>(error);
   if (is_full(error)) note_short(&Sizes::frontends);
   const std::string reason =
-      error ? fmt::format("its addresses and the ClusterIPs cannot be written (lb_addresses holds {}): {}",
+      error ? fmt::format("its addresses and those of services cannot be written (lb_addresses holds {}): {}",
                           addresses_.limit(), error.message())
             : std::string();
   if (std::exchange(told_["Node"], reason) != reason && error) {

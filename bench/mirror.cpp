@@ -124,6 +124,10 @@ void Mirror::add_frontend(std::uint32_t service, const Address& at) {
   must(programs_.frontends.put(
       key, {.service = service, .kind = LB_LOAD_BALANCER, .pad = 0, .check = lb_frontend_check(&key)},
       maps::Put::any));
+  lb_address_key address{};
+  std::memcpy(address.address, at.data(), at.size());
+  must(programs_.addresses.put(
+      address, {.kind = LB_SERVICE_ADDRESS, .pad = {}, .check = lb_address_check(&address)}, maps::Put::any));
 }
 
 void Mirror::set_source(const std::string& text) {

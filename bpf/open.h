@@ -217,9 +217,11 @@ static __always_inline enum lb_outcome lb_check_source(const struct lb_tuple *tu
 
 	if (lb_is_no_host(tuple, &tuple->source))
 		return LB_OUTCOME_martian;
+	if (kind == LB_NO_ADDRESS)
+		return LB_FINE;
 	if (kind == LB_CLUSTER_ADDRESS || lb_service_source(tuple))
 		return LB_OUTCOME_service_source;
-	return kind == LB_NO_ADDRESS ? LB_FINE : LB_OUTCOME_own_source;
+	return kind == LB_SERVICE_ADDRESS ? LB_FINE : LB_OUTCOME_own_source;
 }
 
 /* Is the packet for a load balancer's address whose source ranges its client is in none of (SEM-37)? */

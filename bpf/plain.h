@@ -126,11 +126,10 @@ static __always_inline enum lb_outcome lb_plain_foreign(enum lb_hook hook, const
 		return LB_OUTCOME_unrelated;
 	if (lb_on_loopback(tuple, &tuple->source) || lb_on_loopback(tuple, &tuple->destination))
 		return LB_RARE;
-	if (bpf_map_lookup_elem(&lb_frontends, &key))
-		return LB_RARE;
 	kind = lb_address_kind_of(key.address);
-	if (kind == LB_CLUSTER_ADDRESS ||
-	    (kind == LB_NODE_PORT_ADDRESS && lb_node_port_load(&key, &frontend)))
+	if (kind != LB_NO_ADDRESS &&
+	    (kind == LB_CLUSTER_ADDRESS || bpf_map_lookup_elem(&lb_frontends, &key) ||
+	     (kind == LB_NODE_PORT_ADDRESS && lb_node_port_load(&key, &frontend))))
 		return LB_RARE;
 	return hook == LB_HOOK_XDP ? LB_OUTCOME_left_to_tc : LB_OUTCOME_unrelated;
 }

@@ -86,6 +86,7 @@ LB_BYTE_ENUM lb_address_kind {
 	LB_NODE_PORT_ADDRESS, /* ours, and node ports are served on it */
 	LB_LOOPBACK_ADDRESS, /* node ports are served on it for sockets of the host's own network namespace */
 	LB_CLUSTER_ADDRESS,  /* a ClusterIP, and not ours: what no frontend answers there is refused */
+	LB_SERVICE_ADDRESS, /* another address of services, and not ours: no frontend is at an address that is not here */
 };
 
 struct lb_address_key {

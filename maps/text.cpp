@@ -76,8 +76,8 @@ std::string_view word(lb_kind kind) noexcept {
 }
 
 std::string_view word(lb_address_kind kind) noexcept {
-  return pick(std::to_array<std::string_view>(
-                  {"none", "node-address", "node-port-address", "loopback-address", "cluster-address"}),
+  return pick(std::to_array<std::string_view>({"none", "node-address", "node-port-address",
+                                               "loopback-address", "cluster-address", "service-address"}),
               kind);
 }
 

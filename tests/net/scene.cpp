@@ -150,6 +150,14 @@ void Writer::service(std::uint32_t number, const std::vector<BackendSpec>& backe
 void Writer::frontend(const End& where, lb_protocol protocol, std::uint32_t service, lb_kind kind) {
   const auto key = key_of(where, protocol);
   require(maps_.frontends.put(key, frontend_of(key, service, kind), maps::Put::any), "frontend");
+  if (kind != LB_NODE_PORT) note_address(where);
+}
+
+/// As the agent would, but no ClusterIP's other ports are refused unless address() says so.
+void Writer::note_address(const End& where) {
+  lb_address_key key{};
+  std::ranges::copy(where.address.bytes, key.address);
+  if (!maps_.addresses.get(key)) address(where.address.text(), LB_SERVICE_ADDRESS);
 }
 
 void Writer::remove_frontend(const End& where, lb_protocol protocol) {

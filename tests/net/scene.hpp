@@ -57,6 +57,8 @@ class Writer {
   [[nodiscard]] lb_stats counters() const;
 
  private:
+  void note_address(const End& where);
+
   maps::MapSet maps_;
 };
 

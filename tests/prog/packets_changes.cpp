@@ -120,6 +120,16 @@ void World::add_frontend(const Words& words) {
                              .pad = 0,
                              .check = lb_frontend_check(&key)};
   must(programs_.frontends.put(key, frontend, maps::Put::create));
+  if (frontend.kind != LB_NODE_PORT) add_address_of(bytes, LB_SERVICE_ADDRESS, maps::Put::create);
+}
+
+/// One that is there already stays what it is, unless it is to be another.
+void World::add_address_of(const std::array<std::uint8_t, 16>& bytes, lb_address_kind kind, maps::Put mode) {
+  lb_address_key key{};
+  std::memcpy(key.address, bytes.data(), bytes.size());
+  const auto error =
+      programs_.addresses.put(key, {.kind = kind, .pad = {}, .check = lb_address_check(&key)}, mode);
+  if (mode != maps::Put::create || error.value() != EEXIST) must(error);
 }
 
 /// cluster|local SERVICE BACKEND...: a new extent, then one store; a number stands for an id of no backend
@@ -183,11 +193,7 @@ void World::set_external(const Words& words) {
 
 /// cluster_address ADDRESS: a ClusterIP whose other ports are refused
 void World::add_cluster_address(const Words& words) {
-  lb_address_key key{};
-  const auto bytes = address_of(words.at(1));
-  std::memcpy(key.address, bytes.data(), bytes.size());
-  must(programs_.addresses.put(key, {.kind = LB_CLUSTER_ADDRESS, .pad = {}, .check = lb_address_check(&key)},
-                               maps::Put::any));
+  add_address_of(address_of(words.at(1)), LB_CLUSTER_ADDRESS, maps::Put::any);
 }
 
 /// pods|cluster_ips ADDRESS/PREFIX: one of the ranges of that kind

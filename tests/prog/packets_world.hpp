@@ -63,6 +63,7 @@ class World {
   void set_internal(const Words& words);
   void set_external(const Words& words);
   void add_cluster_address(const Words& words);
+  void add_address_of(const std::array<std::uint8_t, 16>& bytes, lb_address_kind kind, maps::Put mode);
   void add_list(const Words& words);
   void reserve(const Words& words);
   void retire(const Words& words);

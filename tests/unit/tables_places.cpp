@@ -41,7 +41,7 @@ TEST_CASE("a ClusterIP is known as long as one frontend of it is there (choice A
   auto web = service("web", 1, {1});
   web->frontends.push_back({.address = address(0, 7), .port = 80, .kind = LB_LOAD_BALANCER});
   agent.tables.apply(Batch::whole, {change(web), change(service("db", 2, {2}))});
-  CHECK(kinds(kernel) == Kinds{{1, LB_CLUSTER_ADDRESS}, {2, LB_CLUSTER_ADDRESS}});
+  CHECK(kinds(kernel) == Kinds{{1, LB_CLUSTER_ADDRESS}, {2, LB_CLUSTER_ADDRESS}, {7, LB_SERVICE_ADDRESS}});
 
   auto two = service("web", 1, {1});
   two->frontends.push_back({.address = address(0, 1), .port = 81, .kind = LB_CLUSTER_IP});
