@@ -250,6 +250,23 @@ Case answered(const Place& place) {
           answers_a_round};
 }
 
+/// ---- Packets that are for no service. ----
+
+/// A packet in mid-connection to that end, which no service has.
+Case foreign(const Place& place, const Endpoint& destination) {
+  auto shape = shape_of(place);
+  shape.device = place.hook == Hook::pod_in || place.hook == Hook::pod_out ? LB_POD : LB_OUTWARD;
+  auto mirror = std::make_unique<Mirror>(shape, place.device);
+  auto tuple = mirror->request(names_of(place.family).client, 0);
+  tuple.destination = destination;
+  const auto outcome = place.hook == Hook::xdp ? LB_OUTCOME_left_to_tc : LB_OUTCOME_unrelated;
+  return repeated(std::move(mirror), place.hook, build(tuple, {.hops = 255}), outcome);
+}
+
+Case unrelated_at_service(const Place& place) {
+  return foreign(place, {address(names_of(place.family).frontends[0]), service_port + 1});
+}
+
 }  // namespace
 
 Case established(const Place& place) { return known(place, shape_of(place)); }
@@ -269,13 +286,7 @@ Case looked_after(const Place& place) {
 Case new_flows(const Place& place) { return opened(place, shape_of_new(place), first_segment); }
 
 Case unrelated(const Place& place) {
-  auto shape = shape_of(place);
-  shape.device = place.hook == Hook::pod_in || place.hook == Hook::pod_out ? LB_POD : LB_OUTWARD;
-  auto mirror = std::make_unique<Mirror>(shape, place.device);
-  auto tuple = mirror->request(names_of(place.family).client, 0);
-  tuple.destination.port = service_port + 1;
-  const auto outcome = place.hook == Hook::xdp ? LB_OUTCOME_left_to_tc : LB_OUTCOME_unrelated;
-  return repeated(std::move(mirror), place.hook, build(tuple, {.hops = 255}), outcome);
+  return foreign(place, {address(place.family == 4 ? "192.0.2.99" : "2001:db8:1::99"), service_port});
 }
 
 const char* name_of(Hook hook) {
@@ -303,6 +314,8 @@ const std::vector<Path>& paths() {
       {"established, from a pod", Hook::pod_in, from_pod},
       {"established, reply to a pod", Hook::pod_out, from_pod},
       {"fragment that is not the first, of an established UDP flow", Hook::tc_in, later_fragment},
+      {"unrelated, to another port of a service's address", Hook::xdp, unrelated_at_service},
+      {"unrelated, to another port of a service's address", Hook::tc_in, unrelated_at_service},
       {"unrelated", Hook::tc_out, unrelated},
       {"unrelated", Hook::pod_in, unrelated},
       {"unrelated", Hook::pod_out, unrelated},
