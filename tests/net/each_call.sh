@@ -1,13 +1,13 @@
 #!/bin/bash
 # A crash at each bpf() call of the agent, and an error at each (REL-38, REL-82): whatever call it was, requests go on, and
-# the next start leaves what a start from nothing would. A few calls, spread by a seed; all of them with SLUICE_LONG, which
-# takes a quarter of an hour and more for each of the six: SLUICE_STAGES="1 3" goes through the first and the third alone.
+# the next start leaves what a start from nothing would. A few calls, spread by a seed, and a hundred in each of the six stages with
+# SLUICE_LONG. SLUICE_POINTS=100000 goes through all, a quarter of an hour and more a stage; SLUICE_STAGES="1 3" through two.
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib/scenario.sh"
 
-SEED=$(seed 7) POINTS=${SLUICE_LONG:+100000}
-POINTS=${POINTS:-8} STAGES=${SLUICE_STAGES:-1 2 3 4 5 6}
+SEED=$(seed 7) POINTS=${SLUICE_LONG:+100}
+POINTS=${SLUICE_POINTS:-${POINTS:-8}} STAGES=${SLUICE_STAGES:-1 2 3 4 5 6}
 SIZE=65536 # of the smallest table, as it is made without options
 ERRORS=(E2BIG ENOMEM EBUSY ENOENT)
 HEALTH=http://127.0.0.1:10256/healthz
