@@ -70,6 +70,7 @@ maps::error_code Tables::adopt_names(Adoption& found) {
 void Tables::adopt_frontends(Adoption& found) {
   for (const auto& [key, value] : frontends_.held()) {
     count_address(key, value, 1);
+    count_node_port(key, 1);
     ServiceState*& state = found.states[value.service];
     if (state == nullptr) state = &add_state({}, value.service);
     state->frontends.push_back(key);

@@ -29,7 +29,7 @@ struct KernelPorts {
 [[nodiscard]] std::vector<PortRange> source_ports(const std::vector<PortRange>& wanted,
                                                   const KernelPorts& kernel);
 
-/// A bit for each port that source NAT leaves alone although it is in `chosen`: lb_reserved's content.
+/// A bit for each port that source NAT leaves to the kernel although it is in `chosen`.
 [[nodiscard]] std::array<std::uint64_t, LB_RESERVED_WORDS> reserved_bits(const std::vector<PortRange>& chosen,
                                                                          const KernelPorts& kernel);
 

@@ -48,10 +48,7 @@ void OwnNode::apply_kernel_ports() {
   if (kernel_ports_ == ports) {
     return;
   }
-  const auto bits = reserved_bits(source_ports(options_.source_ports, ports), ports);
-  for (std::uint32_t word = 0; word < bits.size(); ++word) {
-    places_.maps.reserved.publish_change<0>(word, bits.at(word));
-  }
+  places_.tables.set_kernel_ports(reserved_bits(source_ports(options_.source_ports, ports), ports));
   kernel_ports_ = std::move(ports);
 }
 

@@ -13,7 +13,6 @@
 #include "agent/node_page.hpp"
 #include "agent/node_watch.hpp"
 #include "agent/tables.hpp"
-#include "maps/mapset.hpp"
 
 namespace lb::agent {
 
@@ -24,7 +23,6 @@ class OwnNode {
     Cluster& cluster;
     Tables& tables;
     NodePage& page;
-    maps::MapSet& maps;
   };
   OwnNode(const AgentOptions& options, const NodeWatch& node, const Intake& intake, Places places);
 

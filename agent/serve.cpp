@@ -217,7 +217,7 @@ Agent::Agent(const AgentOptions& options, Readiness readiness)
       cluster_(options.node, plan_options_, *this, [this](const auto& complaint) { complain(complaint); }),
       intake_(cluster_, options.node, metrics_, health_, Moment::now, [this] { settle(); }),
       node_(context_, [this] { network_changed(); }),
-      own_(options, node_, intake_, {cluster_, tables_, datapath_.page(), maps_}),
+      own_(options, node_, intake_, {cluster_, tables_, datapath_.page()}),
       hook_care_(context_, options, datapath_, node_, metrics_,
                  [this](Look look) { hooks_looked_after(look); }),
       surroundings_(options, datapath_, metrics_),

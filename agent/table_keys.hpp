@@ -26,6 +26,13 @@ namespace lb::agent {
   return key;
 }
 
+/// A node port is at the address zero, whatever somebody wrote behind it.
+[[nodiscard]] inline bool is_node_port(const lb_frontend_key& key) {
+  k8s::Address address;
+  std::ranges::copy(key.address, address.bytes.begin());
+  return address.unspecified();
+}
+
 [[nodiscard]] inline lb_frontend frontend_of(const lb_frontend_key& key, const FrontendPlan& plan,
                                              std::uint32_t number) {
   lb_frontend frontend{};

@@ -64,6 +64,7 @@ Tables::Tables(const maps::Store& store, maps::GracePeriod& grace, maps::Sweeper
       frontends_(store.frontends),
       addresses_(store.addresses),
       ranges_(store.ranges),
+      kept_ports_(store.reserved),
       space_(store, grace, sweeper, [this] { resume(); }),
       publisher_(store, space_, maglev) {}
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "agent/config.hpp"
+#include "agent/kept_ports.hpp"
 #include "agent/plan.hpp"
 #include "agent/publisher.hpp"
 #include "agent/snapshot.hpp"
@@ -61,6 +62,8 @@ class Tables final : public PlanSink {
   /// The whole of one of the lists that belong to no service: LB_POD_RANGES or LB_CLUSTER_IP_RANGES; written
   /// as soon as the first batch was.
   void set_ranges(std::uint32_t list, const std::vector<k8s::Prefix>& ranges);
+  /// The ports that source NAT leaves to the kernel, to which the tables add the node ports; written at once.
+  void set_kernel_ports(const KeptPorts::Bits& bits) { kept_ports_.set_kernel(bits); }
 
   /// Looks whether lb_frontends, lb_addresses, lb_ranges, lb_services, lb_slots and lb_backends are still as
   /// they were written, and puts right what is not. Reads every entry in use. How many were not, by table.
@@ -134,6 +137,7 @@ class Tables final : public PlanSink {
   [[nodiscard]] maps::error_code put_frontend(const lb_frontend_key& key, const lb_frontend& value);
   [[nodiscard]] maps::error_code remove_frontend(const lb_frontend_key& key);
   void count_address(const lb_frontend_key& key, const lb_frontend& value, int change);
+  void count_node_port(const lb_frontend_key& key, int change);
   [[nodiscard]] maps::error_code write_address(const lb_address_key& key);
   void write_service_addresses();
   void write_addresses();
@@ -147,6 +151,7 @@ class Tables final : public PlanSink {
   maps::Mirror<lb_frontend_key, lb_frontend> frontends_;
   maps::Mirror<lb_address_key, lb_address> addresses_;
   maps::Mirror<lb_range_key, lb_range> ranges_;
+  KeptPorts kept_ports_;
   Space space_;
   Publisher publisher_;
 

@@ -15,7 +15,11 @@ using maps::error_code;
 
 error_code Tables::put_frontend(const lb_frontend_key& key, const lb_frontend& value) {
   const auto before = frontends_.find(key);
-  if (const error_code error = frontends_.put(key, value)) return error;
+  if (!before) count_node_port(key, 1);
+  if (const error_code error = frontends_.put(key, value)) {
+    if (!before) count_node_port(key, -1);
+    return error;
+  }
   if (before) count_address(key, *before, -1);
   count_address(key, value, 1);
   return {};
@@ -24,8 +28,15 @@ error_code Tables::put_frontend(const lb_frontend_key& key, const lb_frontend& v
 error_code Tables::remove_frontend(const lb_frontend_key& key) {
   const auto before = frontends_.find(key);
   if (const error_code error = frontends_.erase(key)) return error;
-  if (before) count_address(key, *before, -1);
+  if (!before) return {};
+  count_address(key, *before, -1);
+  count_node_port(key, -1);
   return {};
+}
+
+/// Kept from source NAT before anybody can be a client of it, and as long as anybody can.
+void Tables::count_node_port(const lb_frontend_key& key, int change) {
+  if (is_node_port(key)) kept_ports_.count_node_port(key.port, change);
 }
 
 /// Node ports are at every address of the node's.

@@ -40,13 +40,20 @@ LB_FUNCTION enum lb_outcome lb_xdp_transport(struct xdp_md *xdp, struct lb_packe
 	return lb_parse_transport(&cursor, packet);
 }
 
-/* Can the packet leave right now, by the device that its flow uses? The addresses are then in the FIB's answer. */
+static __always_inline int lb_sends_by(__u32 device)
+{
+	return bpf_map_lookup_elem(&lb_ports, &device) != NULL;
+}
+
+/*
+ * Can a known flow's packet leave right now, by the device that the flow uses? The addresses are then in the FIB's answer. The
+ * first packet's was just asked for, as the client's, as the kernel does that routes before it changes the source.
+ */
 static __always_inline int lb_way_out(struct xdp_md *xdp, struct lb_work *work)
 {
 	if (!lb_leaves(xdp, work) || lb_route(xdp, work, LB_KEEP_SOURCE) != BPF_FIB_LKUP_RET_SUCCESS)
 		return 0;
-	if (work->fib.ifindex != work->flow.track.device ||
-	    !bpf_map_lookup_elem(&lb_ports, &work->fib.ifindex))
+	if (work->fib.ifindex != work->flow.track.device || !lb_sends_by(work->fib.ifindex))
 		return 0;
 	lb_way_keep(work);
 	return 1;
@@ -143,7 +150,8 @@ static __always_inline int lb_xdp_any(struct xdp_md *xdp, enum lb_bool missed)
 	if (work->packet.hops <= 1 || work->packet.part != LB_WHOLE)
 		return lb_left();
 	outcome = lb_balance(xdp, LB_HOOK_XDP, work);
-	if ((outcome != LB_OUTCOME_flow_xdp && outcome != LB_OUTCOME_new_xdp) || !lb_way_out(xdp, work))
+	if (!(outcome == LB_OUTCOME_flow_xdp && lb_way_out(xdp, work)) &&
+	    !(outcome == LB_OUTCOME_new_xdp && lb_sends_by(work->fib.ifindex)))
 		return lb_left();
 	if (lb_xdp_rewrite(xdp, work)) {
 		lb_count(LB_OUTCOME_rewrite_failed);

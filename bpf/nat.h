@@ -80,8 +80,7 @@ static const __u16 lb_steps[LB_STEPS] = {
 
 /*
  * The port of a probe: both ranges in a row, from a place and in steps that the hash decides, so that flows which meet
- * on one port part on the next. The place is in the lower half, because the upper one has chosen the backend: of few
- * backends each would begin in a small part of the ports. 0: no range at all.
+ * on one port part on the next. 0: no range at all.
  */
 static __always_inline __u16 lb_source_port(__u64 hash, __u32 probe)
 {
@@ -159,21 +158,13 @@ LB_FUNCTION int lb_unclaim(struct lb_work *work)
 	return 1;
 }
 
-static __always_inline int lb_reserved_port(__u16 port)
+/* Neither the kernel's nor a node port, as which a source port would make the reply look like a client. */
+static __always_inline int lb_port_usable(__u16 port)
 {
 	__u32 place = port / 64;
 	const __u64 *word = bpf_map_lookup_elem(&lb_reserved, &place);
 
-	return word && lb_load(word) >> port % 64 & 1;
-}
-
-/* A node port as a source port would make the reply look like a client. */
-static __always_inline int lb_port_usable(__u16 port, enum lb_protocol protocol)
-{
-	struct lb_frontend_key key = {.port = port, .protocol = protocol};
-	struct lb_frontend frontend;
-
-	return port && !lb_reserved_port(port) && !lb_node_port_load(&key, &frontend);
+	return port && word && !(lb_load(word) >> port % 64 & 1);
 }
 
 /* Remembers the claim that `work->there` is, if it is the oldest so far that nobody has proven. */
@@ -252,7 +243,7 @@ static long LB_OWN(lb_probe)(__u32 probe, struct lb_probing *probing)
 	lb_reverse(&work->flow.leaving, &work->other);
 	if (own)
 		claim = lb_claim_tuple(work);
-	else if (!lb_port_usable(work->flow.leaving.source_port, work->packet.tuple.protocol))
+	else if (!lb_port_usable(work->flow.leaving.source_port))
 		;
 	else if (LB_OWN(lb_taken)(probing->ctx, &work->other))
 		lb_count(LB_OUTCOME_tuple_held);
@@ -275,11 +266,9 @@ static long LB_OWN(lb_probe)(__u32 probe, struct lb_probing *probing)
 LB_FUNCTION enum lb_outcome LB_OWN(lb_claim)(void *ctx __arg_ctx, struct lb_work *work)
 {
 	struct lb_probing probing = {.ctx = ctx, .work = work, .outcome = LB_OUTCOME_ports_exhausted};
-	const struct lb_node *node = lb_this_node();
 
-	if (!work || !node)
+	if (!work)
 		return LB_OUTCOME_flow_table_full;
-	work->hash = lb_hash(&work->packet.tuple, node->secret);
 	work->oldest_age = 0;
 	lb_reverse(&work->packet.tuple, &work->half.leaving);
 	bpf_loop(lb_probes(work), LB_OWN(lb_probe), &probing, 0);

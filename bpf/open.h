@@ -140,16 +140,20 @@ LB_FUNCTION enum lb_outcome LB_OWN(lb_open_to)(void *ctx __arg_ctx, struct lb_wo
 	if (work->hook == LB_HOOK_TC_EGRESS)
 		return lb_open_from_node(ctx, work);
 	xdp = work->hook == LB_HOOK_XDP;
-	by_stack = work->backend.locality == LB_SAME_NODE || lb_is_ours(work->backend.address);
+	by_stack = work->backend.locality == LB_SAME_NODE;
 	if (!by_stack) {
 		way = lb_route(ctx, work, LB_ASK_SOURCE);
 		if (way == BPF_FIB_LKUP_RET_FRAG_NEEDED) {
 			work->mtu = work->fib.mtu_result;
 			return LB_OUTCOME_too_big;
 		}
-		if (way != BPF_FIB_LKUP_RET_SUCCESS && way != BPF_FIB_LKUP_RET_NO_NEIGH)
+		if (way == BPF_FIB_LKUP_RET_SUCCESS || way == BPF_FIB_LKUP_RET_NO_NEIGH)
+			by_stack =
+				!lb_outward(work->fib.ifindex) || (!work->masquerade && !lb_is_hairpin(work));
+		else if (lb_is_ours(work->backend.address))
+			by_stack = 1;
+		else
 			return LB_OUTCOME_no_route;
-		by_stack = !lb_outward(work->fib.ifindex) || (!work->masquerade && !lb_is_hairpin(work));
 	}
 	if (xdp && (by_stack || way != BPF_FIB_LKUP_RET_SUCCESS))
 		return LB_OUTCOME_left_to_tc;
@@ -270,6 +274,15 @@ static __always_inline enum lb_client lb_client_of(const struct lb_work *work, s
 	}
 }
 
+/* Does who asks make a difference? If not, the ranges of pods need not be searched. */
+static __always_inline int lb_asks_client(struct lb_frontend frontend, struct lb_policy policy,
+					  struct lb_conduct conduct)
+{
+	if (frontend.kind == LB_CLUSTER_IP)
+		return conduct.masquerade_all != LB_YES;
+	return policy.external != LB_CLUSTER;
+}
+
 /* Does table 32 ask for the node's address? "Our choices" C keep the client's where the reply comes back anyway. */
 static __always_inline int lb_masquerades(struct lb_frontend frontend, struct lb_policy policy,
 					  struct lb_conduct conduct, enum lb_client client)
@@ -334,13 +347,15 @@ static __always_inline enum lb_outcome lb_choose(void *ctx, struct lb_work *work
 		return LB_OUTCOME_unrelated;
 	policy = lb_policy_load(service);
 	conduct = lb_conduct_load(node);
-	client = lb_client_of(work, conduct);
+	client = lb_asks_client(frontend, policy, conduct) ? lb_client_of(work, conduct) : LB_ANY_CLIENT;
 	scope = lb_scope_of(frontend, policy, client);
 	work->masquerade = lb_masquerades(frontend, policy, conduct, client);
 	if (lb_range_denies(frontend, policy, &work->packet.tuple))
 		return LB_OUTCOME_range_denied;
 	hash = lb_hash(&work->packet.tuple,
 		       node->choice[policy.selection == LB_MAGLEV ? LB_MAGLEV : LB_RANDOM]);
+	/* Mixed again with what only this node knows: of few backends each would else begin in a small part of the ports. */
+	work->hash = lb_mix(hash, node->secret[0]);
 	picked = lb_pick_for_packet(work, service, frontend.service, scope, hash);
 	if (picked == LB_PICKED_NONE)
 		return lb_no_backend(policy, scope);

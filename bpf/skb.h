@@ -125,32 +125,6 @@ static __always_inline __s64 lb_skb_unsummed(struct __sk_buff *skb, const struct
 	return difference + sctp->checksum;
 }
 
-LB_FUNCTION int lb_skb_rewrite(struct __sk_buff *skb, const struct lb_work *work, __u32 hops)
-{
-	const struct lb_packet *packet;
-	struct lb_change change;
-	__s64 difference;
-	__u64 flags;
-
-	if (!work)
-		return -1;
-	packet = &work->packet;
-	change = lb_change_of(&packet->tuple, &work->flow.leaving);
-	flags = packet->tuple.protocol == LB_UDP ? BPF_F_MARK_MANGLED_0 : 0;
-
-	if (lb_write_headers((void *)(long)skb->data, (void *)(long)skb->data_end, packet,
-			     &work->flow.leaving, change.addresses, hops))
-		return -1;
-	lb_skb_sum(skb, lb_hop_difference(packet->tuple.family, hops));
-	if (lb_skb_summed(skb, packet))
-		return lb_skb_checksum(skb, packet->tuple.family, lb_check_offset(packet), flags, change);
-	difference = lb_skb_unsummed(skb, packet, &work->flow.leaving, change);
-	if (difference < 0)
-		return -1;
-	lb_skb_sum(skb, difference);
-	return 0;
-}
-
 /* The kernel's own view of a packet (6.2), which costs no call. */
 void *bpf_cast_to_kern_ctx(void *ctx) __ksym __weak;
 
@@ -175,7 +149,7 @@ static __always_inline int lb_skb_write(struct __sk_buff *skb, const struct lb_p
 {
 	struct lb_change change = lb_change_of(&packet->tuple, to);
 	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
-	__u16 *check = data + lb_check_offset(packet);
+	__u16 *check = data + (lb_check_offset(packet) & LB_MAX_OFFSET);
 	enum lb_summed summed = lb_summed_of(skb);
 
 	if ((void *)(check + 1) > end || lb_write_headers(data, end, packet, to, change.addresses, hops))
@@ -187,6 +161,34 @@ static __always_inline int lb_skb_write(struct __sk_buff *skb, const struct lb_p
 	if (summed == LB_SUMMED_WHOLE)
 		bpf_csum_update(skb,
 				to->family == LB_IPV4 ? ~change.addresses : lb_hop_difference(LB_IPV6, hops));
+	return 0;
+}
+
+LB_FUNCTION int lb_skb_rewrite(struct __sk_buff *skb, const struct lb_work *work, __u32 hops)
+{
+	const struct lb_packet *packet;
+	struct lb_change change;
+	__s64 difference;
+	__u64 flags;
+
+	if (!work)
+		return -1;
+	packet = &work->packet;
+	if (lb_sees_sums() && packet->part == LB_WHOLE && lb_skb_summed(skb, packet))
+		return lb_skb_write(skb, packet, &work->flow.leaving, hops);
+	change = lb_change_of(&packet->tuple, &work->flow.leaving);
+	flags = packet->tuple.protocol == LB_UDP ? BPF_F_MARK_MANGLED_0 : 0;
+
+	if (lb_write_headers((void *)(long)skb->data, (void *)(long)skb->data_end, packet,
+			     &work->flow.leaving, change.addresses, hops))
+		return -1;
+	lb_skb_sum(skb, lb_hop_difference(packet->tuple.family, hops));
+	if (lb_skb_summed(skb, packet))
+		return lb_skb_checksum(skb, packet->tuple.family, lb_check_offset(packet), flags, change);
+	difference = lb_skb_unsummed(skb, packet, &work->flow.leaving, change);
+	if (difference < 0)
+		return -1;
+	lb_skb_sum(skb, difference);
 	return 0;
 }
 

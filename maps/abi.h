@@ -32,7 +32,8 @@
 #define LB_MAX_BACKENDS 262144
 #define LB_MAX_SLOTS 1048576
 #define LB_MAX_FLOWS 524288
-#define LB_MAX_YOUNG 131072
+/* A little more than a power of two: the kernel makes twice as many buckets, and chains are half as long. */
+#define LB_MAX_YOUNG 140000
 /* A young entry that no packet used for longer is ignored. */
 #define LB_YOUNG_SECONDS 75
 #define LB_MAX_ADDRESSES 65536

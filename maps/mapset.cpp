@@ -173,7 +173,8 @@ Store MapSet::store() {
           .names = names,
           .services = services,
           .slots = slots,
-          .backends = backends};
+          .backends = backends,
+          .reserved = reserved};
 }
 
 result<lb_stats> MapSet::stats() const {

@@ -62,6 +62,7 @@ struct Store {
   MappedArray<lb_service>& services;
   MappedArray<std::uint32_t>& slots;
   MappedArray<lb_backend>& backends;
+  MappedArray<std::uint64_t>& reserved;
 };
 
 class MapSet {

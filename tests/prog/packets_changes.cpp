@@ -53,6 +53,7 @@ void World::change(const Words& words) {
                                     {"pods", &World::add_list},
                                     {"cluster_ips", &World::add_list},
                                     {"reserve", &World::reserve},
+                                    {"unreserve", &World::unreserve},
                                     {"track", &World::track},
                                     {"states", &World::check_states},
                                     {"retire", &World::retire},
@@ -120,7 +121,15 @@ void World::add_frontend(const Words& words) {
                              .pad = 0,
                              .check = lb_frontend_check(&key)};
   must(programs_.frontends.put(key, frontend, maps::Put::create));
-  if (frontend.kind != LB_NODE_PORT) add_address_of(bytes, LB_SERVICE_ADDRESS, maps::Put::create);
+  if (frontend.kind == LB_NODE_PORT) {
+    keep_port(key.port);
+  } else {
+    add_address_of(bytes, LB_SERVICE_ADDRESS, maps::Put::create);
+  }
+}
+
+void World::keep_port(std::uint16_t port) {
+  programs_.reserved.store(port / 64, programs_.reserved.load(port / 64) | std::uint64_t{1} << port % 64);
 }
 
 /// One that is there already stays what it is, unless it is to be another.
@@ -203,10 +212,13 @@ void World::add_list(const Words& words) {
 
 /// reserve PORT...: source NAT leaves these to the kernel
 void World::reserve(const Words& words) {
-  for (std::size_t at = 1; at < words.size(); ++at) {
-    const std::uint32_t port = port_of(words[at]);
-    programs_.reserved.store(port / 64, programs_.reserved.load(port / 64) | std::uint64_t{1} << port % 64);
-  }
+  for (std::size_t at = 1; at < words.size(); ++at) keep_port(port_of(words[at]));
+}
+
+/// unreserve PORT: nobody has it any more, as a node port neither
+void World::unreserve(const Words& words) {
+  const auto port = port_of(words.at(1));
+  programs_.reserved.store(port / 64, programs_.reserved.load(port / 64) & ~(std::uint64_t{1} << port % 64));
 }
 
 /// retire BACKEND: its endpoint does not answer any more

@@ -66,6 +66,8 @@ class World {
   void add_address_of(const std::array<std::uint8_t, 16>& bytes, lb_address_kind kind, maps::Put mode);
   void add_list(const Words& words);
   void reserve(const Words& words);
+  void unreserve(const Words& words);
+  void keep_port(std::uint16_t port);
   void retire(const Words& words);
   void age(const Words& words);
   void evict(const Words& words);

@@ -60,7 +60,8 @@ struct RealMaps {
         names(make_hash<std::uint32_t, lb_name>("lb_names", limits.services)),
         services(make_array<lb_service>("lb_services", limits.services)),
         slots(make_array<std::uint32_t>("lb_slots", limits.slots)),
-        backends(make_array<lb_backend>("lb_backends", limits.backends)) {}
+        backends(make_array<lb_backend>("lb_backends", limits.backends)),
+        reserved(make_array<std::uint64_t>("lb_reserved", LB_RESERVED_WORDS)) {}
 
   maps::Store store() {
     return {.frontends = frontends,
@@ -69,7 +70,8 @@ struct RealMaps {
             .names = names,
             .services = services,
             .slots = slots,
-            .backends = backends};
+            .backends = backends,
+            .reserved = reserved};
   }
 
   maps::HashMap<lb_frontend_key, lb_frontend> frontends;
@@ -79,6 +81,7 @@ struct RealMaps {
   maps::MappedArray<lb_service> services;
   maps::MappedArray<std::uint32_t> slots;
   maps::MappedArray<lb_backend> backends;
+  maps::MappedArray<std::uint64_t> reserved;
 };
 
 /// What an io_context is to the agent: calls posted by any thread, run by this one.

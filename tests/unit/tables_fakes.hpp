@@ -98,7 +98,7 @@ struct FakeKernel {
         slots(maps::MappedArray<std::uint32_t>::in_memory(limits.slots)),
         backends(maps::MappedArray<lb_backend>::in_memory(limits.backends)) {}
 
-  maps::Store store() { return {frontends, addresses, ranges, names, services, slots, backends}; }
+  maps::Store store() { return {frontends, addresses, ranges, names, services, slots, backends, reserved}; }
 
   Faults faults;
   FakeTable<lb_frontend_key, lb_frontend> frontends;
@@ -108,6 +108,7 @@ struct FakeKernel {
   maps::MappedArray<lb_service> services;
   maps::MappedArray<std::uint32_t> slots;
   maps::MappedArray<lb_backend> backends;
+  maps::MappedArray<std::uint64_t> reserved = maps::MappedArray<std::uint64_t>::in_memory(LB_RESERVED_WORDS);
 };
 
 /// Ends a grace period when the test says so.
@@ -200,6 +201,15 @@ inline agent::PlanChange change(const std::string& name, std::vector<Plan> plans
 
 inline agent::PlanChange change(const Plan& plan) { return {.service = plan->key.name, .ports = {plan}}; }
 
+inline bool is_kept(const maps::Store& store, std::uint16_t port) {
+  return (store.reserved.load(port / 64) >> port % 64 & 1) != 0;
+}
+
+/// By somebody else.
+inline void keep(const maps::Store& store, std::uint16_t port) {
+  store.reserved.store(port / 64, store.reserved.load(port / 64) | std::uint64_t{1} << port % 64);
+}
+
 /// What a reader would see: living services with their sets in order, and frontends; every number replaced by
 /// what it means. A line with "!" is one that must not be.
 inline std::vector<std::string> lines(const maps::Store& store) {
@@ -218,8 +228,9 @@ inline std::vector<std::string> lines(const maps::Store& store) {
     return text;
   };
   const auto add_frontend = [&](const lb_frontend_key& key, const lb_frontend& value) {
-    result.push_back(maps::frontend_line(key, value, name_of(value.service)) +
-                     (value.check == lb_frontend_check(&key) ? "" : "!"));
+    const bool is_right =
+        value.check == lb_frontend_check(&key) && (value.kind != LB_NODE_PORT || is_kept(store, key.port));
+    result.push_back(maps::frontend_line(key, value, name_of(value.service)) + (is_right ? "" : "!"));
   };
   const auto add_service = [&](std::uint32_t number, const lb_name& name) {
     if (name.retired == LB_YES) return;

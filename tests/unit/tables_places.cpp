@@ -90,6 +90,52 @@ TEST_CASE("the next agent keeps ClusterIPs, and forgets those of services that w
   CHECK(kinds(kernel) == Kinds{{1, LB_CLUSTER_ADDRESS}});
 }
 
+TEST_CASE("REL-64 a node port is kept from source NAT from before it is served until nobody has it") {
+  FakeKernel kernel;
+  Agent agent(kernel);
+  const auto kept = [&](std::uint16_t port) { return is_kept(kernel.store(), port); };
+  const auto node_port = [](const std::string& name, std::uint8_t address, std::uint16_t port) {
+    auto made = service(name, address, {1});
+    made->frontends.push_back({.address = lb::k8s::Address{}, .port = port, .kind = LB_NODE_PORT});
+    return made;
+  };
+  lb::agent::KeptPorts::Bits kernels{};
+  kernels.at(8080 / 64) |= std::uint64_t{1} << 8080 % 64;
+  agent.tables.set_kernel_ports(kernels);
+  CHECK(kept(8080));
+
+  kernel.faults.fail_at = 2;  // a name, a frontend, and the node port
+  agent.tables.apply(Batch::whole, {change(node_port("web", 1, 20080))});
+  CHECK_FALSE(kept(20080));
+  agent.tables.retry();
+  CHECK(kept(20080));
+  agent.tables.apply(Batch::changes, {change(node_port("db", 2, 8080))});
+  agent.tables.apply(Batch::changes, {change("db", {})});
+  CHECK(kept(8080));
+  agent.tables.set_kernel_ports({});
+  CHECK_FALSE(kept(8080));
+  CHECK(kept(20080));
+
+  Agent next(kernel);
+  REQUIRE(next.tables.adopt().has_value());
+  next.tables.set_kernel_ports(kernels);
+  CHECK(kept(20080));
+  next.tables.apply(Batch::whole, {change(service("web", 1, {1}))});
+  CHECK_FALSE(kept(20080));
+  CHECK(kept(8080));
+}
+
+TEST_CASE("REL-64 an agent that is killed where it serves a node port has kept it already") {
+  FakeKernel kernel;
+  kernel.faults.kill_at = 2;
+  Agent agent(kernel);
+  auto web = service("web", 1, {1});
+  web->frontends.push_back({.address = lb::k8s::Address{}, .port = 20080, .kind = LB_NODE_PORT});
+  CHECK_THROWS_AS(agent.tables.apply(Batch::whole, {change(web)}), Killed);
+  CHECK(kernel.frontends.entries.size() == 1);
+  CHECK(is_kept(kernel.store(), 20080));
+}
+
 TEST_CASE("the lists of ranges hold what was last told, beside the services' own") {
   FakeKernel kernel;
   Agent agent(kernel);
