@@ -1,4 +1,6 @@
 // The tables of fixtures/ against the programs: packet in, outcome, return code, packet out, byte for byte.
+#include <algorithm>
+#include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
@@ -70,10 +72,15 @@ TEST_CASE("the tables are what generate.py writes") {
   std::filesystem::remove_all(directory);
 }
 
+/// Answers that quote less than the packet had, and copies of other lengths: a packet that is cut has no such
+/// sum any more, of which the kernel's check knows nothing.
+constexpr std::array cutting = {"egress.table",   "fragments_early.table", "pods.table",    "refused.table",
+                                "sessions.table", "unanswered.table",      "verdicts.table"};
+
 // The kernel keeps a sum over the packet, as hardware would, and checks after the run that it is still right.
 TEST_CASE("sums made by hardware stay right through every rewrite") {
-  for (const auto& file : {"flows.table", "flows_without_optional_features.table", "flows_by_helpers.table",
-                           "fragments.table", "errors.table"}) {
+  for (const auto& file : table_files()) {
+    if (std::ranges::find(cutting, file) != cutting.end()) continue;
     INFO(file);
     const auto result = run_table(read_table(file), checksum_complete);
     for (const auto& failure : result.failures) FAIL_CHECK(failure);
