@@ -37,6 +37,12 @@ lb_frontend_key key_of(const End& where, lb_protocol protocol) {
   return key;
 }
 
+lb_address_key key_of(const k8s::Address& address) {
+  lb_address_key key{};
+  std::ranges::copy(address.bytes, key.address);
+  return key;
+}
+
 lb_frontend frontend_of(const lb_frontend_key& key, std::uint32_t service, lb_kind kind) {
   lb_frontend frontend{};
   frontend.service = service;
@@ -150,14 +156,17 @@ void Writer::service(std::uint32_t number, const std::vector<BackendSpec>& backe
 void Writer::frontend(const End& where, lb_protocol protocol, std::uint32_t service, lb_kind kind) {
   const auto key = key_of(where, protocol);
   require(maps_.frontends.put(key, frontend_of(key, service, kind), maps::Put::any), "frontend");
-  if (kind != LB_NODE_PORT) note_address(where);
+  note(where, kind);
 }
 
 /// As the agent would, but no ClusterIP's other ports are refused unless address() says so.
-void Writer::note_address(const End& where) {
-  lb_address_key key{};
-  std::ranges::copy(where.address.bytes, key.address);
-  if (!maps_.addresses.get(key)) address(where.address.text(), LB_SERVICE_ADDRESS);
+void Writer::note(const End& where, lb_kind kind) {
+  if (kind == LB_NODE_PORT) {
+    const std::uint32_t word = where.port / 64;
+    maps_.reserved.store(word, maps_.reserved.load(word) | std::uint64_t{1} << where.port % 64);
+  } else if (!maps_.addresses.get(key_of(where.address))) {
+    address(where.address.text(), LB_SERVICE_ADDRESS);
+  }
 }
 
 void Writer::remove_frontend(const End& where, lb_protocol protocol) {
@@ -171,8 +180,7 @@ void Writer::node_port(const k8s::Address& family_of, std::uint16_t port, lb_pro
 }
 
 void Writer::address(const std::string& address, lb_address_kind kind) {
-  lb_address_key key{};
-  std::ranges::copy(end(address, 0).address.bytes, key.address);
+  const auto key = key_of(end(address, 0).address);
   lb_address value{};
   value.kind = kind;
   value.check = lb_address_check(&key);

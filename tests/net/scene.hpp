@@ -57,7 +57,7 @@ class Writer {
   [[nodiscard]] lb_stats counters() const;
 
  private:
-  void note_address(const End& where);
+  void note(const End& where, lb_kind kind);
 
   maps::MapSet maps_;
 };
