@@ -12,7 +12,10 @@
 #include <algorithm>
 #include <array>
 #include <exception>
+#include <functional>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/floor.hpp"
@@ -43,24 +46,39 @@ Spread measure(Batch batch, std::uint32_t count = batches) {
   return spread_of(std::move(means));
 }
 
-Spread floor_of(Floor floor, std::uint32_t device, int family, Hook hook, std::uint32_t repeat) {
+/// What is brought up, and then measured in batches, as often as its turn comes.
+struct Turn {
+  std::function<void()> begin;
+  std::function<double()> batch;
+};
+
+Turn turn_of(Floor floor, std::uint32_t device, int family, Hook hook, std::uint32_t repeat) {
   const auto& names = names_of(family);
   const Tuple there{
       family, 6, {address(names.client), client_port}, {address(names.frontends[0]), service_port}};
   const Tuple next{
       family, 6, {address(names.node), client_port}, {address(names.frontends[1]), service_port}};
-  Floors floors(there, next);
-  const auto packet = build(there, {.hops = 255});
-  floors.attach(floor, device);
-  return measure([&] { return floors.run(floor, hook, packet, repeat); });
+  const auto floors = std::make_shared<Floors>(there, next);
+  return {[=] { floors->attach(floor, device); },
+          [=, packet = build(there, {.hops = 255})] { return floors->run(floor, hook, packet, repeat); }};
 }
 
-Spread measured_floor(const char* what, Floor floor, std::uint32_t device, int family, Hook hook) {
+Turn turn_of(Case made) {
+  const auto owned = std::make_shared<Case>(std::move(made));
+  return {[owned] { owned->mirror->attach(); }, [owned] { return owned->batch(); }};
+}
+
+Spread floor_of(Floor floor, std::uint32_t device, int family, Hook hook, std::uint32_t repeat) {
+  const auto turn = turn_of(floor, device, family, hook, repeat);
+  turn.begin();
+  return measure(turn.batch);
+}
+
+void measure_floor(const char* what, Floor floor, std::uint32_t device, int family, Hook hook) {
   const auto cost = floor_of(floor, device, family, hook, hops_a_batch);
   const auto name = fmt::format("floor: {}", what);
   fmt::print("| {} | IPv{} | {} | {} | | | |\n", name_of(hook), family, name, cell(cost));
   keep({part, series(hook, family, name), "ns", cost});
-  return cost;
 }
 
 /// One kind of packet at one hook, with services of each size.
@@ -101,24 +119,48 @@ Row measured(const char* what, Case (*make)(const Place&), std::uint32_t device,
   return row;
 }
 
-/// What issue and README compare, of one hook and family.
-struct Comparison {
-  Hook hook;
-  int family;
-  std::array<double, 5> ratios;
-  double growth;  ///< the worst of them
-};
-
 constexpr std::array compared = {"established / floor", "established / floor that redirects",
                                  "new flow / established", "new flow / one insert",
                                  "unrelated / established"};
 
+/// What issue and README compare, of one hook and family.
+struct Comparison {
+  Hook hook;
+  int family;
+  std::array<Spread, compared.size()> ratios;
+  double growth;  ///< the worst of them
+};
+
+/// All that is compared takes its turn within each round: a machine whose speed changes meanwhile would make
+/// a difference between them. With the least slots.
+std::array<Spread, compared.size()> ratios_by_turns(std::uint32_t device, int family, Hook hook) {
+  const auto floor = [&](Floor which) { return turn_of(which, device, family, hook, hops_a_batch); };
+  const auto of = [&](Case (*make)(const Place&)) {
+    return turn_of(make({device, family, hook, sizes.front()}));
+  };
+  const std::array turns = {floor(Floor::rewrite), floor(Floor::send), floor(Floor::insert),
+                            of(established),       of(new_flows),      of(unrelated)};
+  std::array<std::vector<double>, compared.size()> ratios;
+  for (int round = 0; round < rounds; ++round) {
+    std::array<double, turns.size()> mean{};
+    for (std::size_t at = 0; at < turns.size(); ++at) {
+      turns[at].begin();
+      mean[at] = round_mean(turns[at].batch);
+    }
+    const auto [rewrite, send, insert, known, fresh, others] = mean;
+    const std::array found = {known / rewrite, known / send, fresh / known, fresh / insert, others / known};
+    for (std::size_t at = 0; at < found.size(); ++at) ratios[at].push_back(found[at]);
+  }
+  std::array<Spread, compared.size()> spreads;
+  std::ranges::transform(ratios, spreads.begin(), spread_of);
+  return spreads;
+}
+
 Comparison compare(std::uint32_t device, int family, Hook hook) {
-  measured_floor("parse", Floor::parse, device, family, hook);
-  const auto floor = measured_floor("parse, one look-up, rewrite", Floor::rewrite, device, family, hook);
-  const auto sent = measured_floor("the same, counted and redirected", Floor::send, device, family, hook);
-  const auto insert =
-      measured_floor("one insert into a table of young flows", Floor::insert, device, family, hook);
+  measure_floor("parse", Floor::parse, device, family, hook);
+  measure_floor("parse, one look-up, rewrite", Floor::rewrite, device, family, hook);
+  measure_floor("the same, counted and redirected", Floor::send, device, family, hook);
+  measure_floor("one insert into a table of young flows", Floor::insert, device, family, hook);
   const auto known = measured("established", established, device, family, hook);
   const auto fresh = measured("new flow (SYN), source NAT", new_flows, device, family, hook);
   const auto others = measured("unrelated", unrelated, device, family, hook);
@@ -129,13 +171,7 @@ Comparison compare(std::uint32_t device, int family, Hook hook) {
         measured("established UDP, first of a second; single runs", looked_after, device, family, hook);
     growth = std::max(growth, looking.growth.value);
   }
-  const double one = known.nanoseconds[0].value;
-  const double first = fresh.nanoseconds[0].value;
-  return {hook,
-          family,
-          {one / floor.value, one / sent.value, first / one, first / insert.value,
-           others.nanoseconds[0].value / one},
-          growth};
+  return {hook, family, ratios_by_turns(device, family, hook), growth};
 }
 
 void print_head(const std::vector<std::string>& columns) {
@@ -159,15 +195,15 @@ std::vector<Comparison> measure_sizes(std::uint32_t device) {
 }
 
 void print_comparisons(const std::vector<Comparison>& comparisons) {
-  fmt::print("\nMedians over medians, with {} slots:\n\n", sizes.front());
+  fmt::print("\nBy turns, with {} slots; medians of the rounds' own ratios (least–most):\n\n", sizes.front());
   std::vector<std::string> columns = {"hook", "family"};
   columns.insert(columns.end(), compared.begin(), compared.end());
   print_head(columns);
   for (const auto& row : comparisons) {
     fmt::print("| {} | IPv{} |", name_of(row.hook), row.family);
     for (std::size_t at = 0; at < compared.size(); ++at) {
-      fmt::print(" {:.2f} |", row.ratios[at]);
-      keep({part, series(row.hook, row.family, compared[at]), "ratio", single(row.ratios[at])});
+      fmt::print(" {} |", cell(row.ratios[at], 2));
+      keep({part, series(row.hook, row.family, compared[at]), "ratio", row.ratios[at]});
     }
     fmt::print("\n");
   }
