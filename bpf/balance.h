@@ -6,6 +6,9 @@
 #ifndef SLUICE_BPF_BALANCE_H
 #define SLUICE_BPF_BALANCE_H
 
+#include <linux/in.h>
+#include <linux/in6.h>
+
 #include "fragment.h"
 #include "open.h"
 
@@ -40,13 +43,14 @@ static __always_inline enum lb_outcome lb_established(enum lb_hook hook, struct 
 			lb_forget(work);
 		return LB_OUTCOME_unrelated;
 	}
-	lb_note(work, live, new_second);
+	lb_note(live, new_second);
 	return lb_known_outcome(&work->flow.track, hook);
 }
 
 /* ICMP errors and later fragments go where their flow's packets go, and change nothing of the flow. */
-LB_FUNCTION enum lb_outcome lb_related(struct lb_work *work)
+LB_FUNCTION enum lb_outcome lb_related(void)
 {
+	struct lb_work *work = lb_work_here();
 	if (!work)
 		return LB_OUTCOME_unrelated;
 	if (!lb_flow_find(LB_FLOWS, &work->packet.tuple, &work->flow) &&
@@ -62,7 +66,7 @@ LB_FUNCTION enum lb_outcome lb_related(struct lb_work *work)
 /* A later fragment goes where the first one went; it opens nothing and proves nothing. */
 static __always_inline enum lb_outcome lb_later_fragment(struct lb_work *work)
 {
-	return lb_fragment_find(&work->packet) ? lb_related(work) : LB_OUTCOME_fragment;
+	return lb_fragment_find(&work->packet) ? lb_related() : LB_OUTCOME_fragment;
 }
 
 /* ---- What belongs to no service, on its way past us. ---- */
@@ -127,8 +131,9 @@ static __always_inline enum lb_outcome lb_withheld(const struct lb_work *work)
 	return lb_set_load(service, scope).count ? LB_OUTCOME_unrelated : lb_no_backend(policy, scope);
 }
 
-LB_FUNCTION enum lb_outcome lb_passing(struct lb_work *work)
+LB_FUNCTION enum lb_outcome lb_passing(void)
 {
+	struct lb_work *work = lb_work_here();
 	if (!work)
 		return LB_OUTCOME_unrelated;
 	if (work->packet.step == LB_STEP_OPEN)
@@ -165,22 +170,22 @@ static __always_inline enum lb_outcome lb_balance(void *ctx, enum lb_hook hook, 
 	enum lb_outcome outcome;
 
 	if (work->packet.inner_network)
-		return hook == LB_HOOK_XDP ? LB_OUTCOME_left_to_tc : lb_related(work);
+		return hook == LB_HOOK_XDP ? LB_OUTCOME_left_to_tc : lb_related();
 	if (work->packet.part == LB_LATER_FRAGMENT)
 		return hook == LB_HOOK_XDP ? LB_OUTCOME_left_to_tc : lb_later_fragment(work);
 	if (work->packet.part == LB_FIRST_FRAGMENT)
 		lb_fragment_remember(&work->packet);
 	outcome = work->missed == LB_YES ? LB_OUTCOME_unrelated : lb_established(hook, work);
 	if (outcome == LB_OUTCOME_unrelated && lb_may_be_young(&work->packet))
-		outcome = lb_young(work);
+		outcome = lb_young();
 	if (outcome == LB_OUTCOME_unrelated && hook != LB_HOOK_TC_EGRESS && hook != LB_HOOK_POD_EGRESS)
-		outcome = LB_OWN(lb_open)(ctx, work);
+		outcome = LB_OWN(lb_open)(ctx);
 	if (outcome == LB_OUTCOME_unrelated &&
 	    (work->packet.step == LB_STEP_OPEN || hook == LB_HOOK_TC_EGRESS))
-		outcome = lb_passing(work);
+		outcome = lb_passing();
 	if (outcome == LB_OUTCOME_unrelated && hook == LB_HOOK_TC_EGRESS &&
 	    work->packet.tuple.protocol == LB_SCTP)
-		outcome = LB_OWN(lb_open_own)(ctx, work);
+		outcome = LB_OWN(lb_open_own)(ctx);
 	return outcome;
 }
 

@@ -7,6 +7,8 @@
 #ifndef SLUICE_BPF_EARLY_H
 #define SLUICE_BPF_EARLY_H
 
+#include <linux/if_ether.h>
+
 #include "fragment.h"
 
 #define LB_MAX_EARLY 256    /* copies: of four datagrams of the largest size */
@@ -73,15 +75,17 @@ static __always_inline void lb_early_give(struct lb_early *copy, enum lb_early_s
 }
 
 /* Keeps a copy of a later fragment in the place of the oldest one; 0 where that cannot be. */
-LB_FUNCTION int lb_early_keep(struct __sk_buff *skb, const struct lb_work *work)
+LB_FUNCTION int lb_early_keep(struct __sk_buff *skb)
 {
+	const struct lb_work *work = lb_work_here();
 	struct lb_early_index *index = lb_early_places();
 	struct lb_fragment_key datagram;
 	struct lb_early *copy;
-	__u32 place, length = skb->len;
+	__u64 length = skb->len;
+	__u32 place;
 	long failed;
 
-	if (!work || !index || length < sizeof(struct ethhdr) || length > LB_EARLY_FRAME)
+	if (!work || !index || !lb_within(&length, sizeof(struct ethhdr), LB_EARLY_FRAME))
 		return 0;
 	place = __sync_fetch_and_add(&index->next, 1) % LB_MAX_EARLY;
 	copy = bpf_map_lookup_elem(&lb_early, &place);
@@ -153,9 +157,10 @@ static __always_inline long lb_early_again(struct __sk_buff *skb, __u32 hook)
 /* Gives the packet the copy's length and all behind its Ethernet header, which is the same. */
 static __always_inline long lb_early_become(struct __sk_buff *skb, const struct lb_early *copy)
 {
-	__u32 length = *(const volatile __u32 *)&copy->length;
+	__u64 length = *(const volatile __u32 *)&copy->length;
 
-	if (length <= sizeof(struct ethhdr) || length > LB_EARLY_FRAME || bpf_skb_change_tail(skb, length, 0))
+	if (!lb_within(&length, sizeof(struct ethhdr) + 1, LB_EARLY_FRAME) ||
+	    bpf_skb_change_tail(skb, length, 0))
 		return -1;
 	return bpf_skb_store_bytes(skb, sizeof(struct ethhdr), copy->frame + sizeof(struct ethhdr),
 				   length - sizeof(struct ethhdr), BPF_F_RECOMPUTE_CSUM);
@@ -202,8 +207,9 @@ static long lb_early_drop(__u32 number, struct lb_early_train *train)
  * again and they behind it, and 1 says that this packet is spent; no copy comes twice. What is sent out again passes these
  * programs at once, so nothing of the CPU's work is believed after that.
  */
-LB_FUNCTION int lb_early_release(struct __sk_buff *skb, const struct lb_work *work)
+LB_FUNCTION int lb_early_release(struct __sk_buff *skb)
 {
+	const struct lb_work *work = lb_work_here();
 	struct lb_early_train train = {.skb = skb, .index = lb_early_places()};
 
 	if (!work || !train.index || lb_clock() - *(volatile __u32 *)&train.index->seen > LB_FRAGMENT_SECONDS)

@@ -8,16 +8,10 @@
 
 #include <asm/errno.h>
 
-#include "parse.h"
 #include "service.h"
+#include "work.h"
 
 enum lb_table { LB_FLOWS, LB_YOUNG };
-
-/* One entry, on the stack, whatever its family. */
-struct lb_flow {
-	struct lb_tuple leaving;
-	struct lb_track track;
-};
 
 /* Independent multiplications, so they overlap; every input bit reaches the top of the sum. */
 #define LB_ODD_0 0x9e3779b97f4a7c15ULL
@@ -177,16 +171,20 @@ static __always_inline struct lb_track *lb_find4(void *map, const struct lb_tupl
 static __always_inline long lb_insert4(void *map, const struct lb_tuple *arriving, const struct lb_flow *flow,
 				       __u64 flags)
 {
+	struct lb_work *work = lb_work_here();
 	struct lb_flow4_key key;
-	struct lb_flow4 value;
+	struct lb_flow4 *value;
 
+	if (!work)
+		return -EINVAL;
+	value = &work->inserted.v4;
 	lb_key4(arriving, &key);
-	*(__u64 *)&value.source =
+	*(__u64 *)&value->source =
 		lb_end4(&key, lb_place4(&flow->leaving.source, flow->leaving.source_port), &flow->track, 0);
-	*(__u64 *)&value.destination = lb_end4(
+	*(__u64 *)&value->destination = lb_end4(
 		&key, lb_place4(&flow->leaving.destination, flow->leaving.destination_port), &flow->track, 1);
-	value.track = flow->track;
-	return bpf_map_update_elem(map, &key, &value, flags);
+	value->track = flow->track;
+	return bpf_map_update_elem(map, &key, value, flags);
 }
 
 /* ---- IPv6: the tuple itself is the key. ---- */
@@ -233,15 +231,20 @@ static __always_inline struct lb_track *lb_find6(void *map, const struct lb_tupl
 static __always_inline long lb_insert6(void *map, const struct lb_tuple *arriving, const struct lb_flow *flow,
 				       __u64 flags)
 {
-	struct lb_flow6 value;
+	struct lb_tuple key = *arriving; /* older verifiers take no key from an argument's memory */
+	struct lb_work *work = lb_work_here();
+	struct lb_flow6 *value;
 
-	*(union lb_ip *)value.source = flow->leaving.source;
-	*(union lb_ip *)value.destination = flow->leaving.destination;
-	value.source_port = flow->leaving.source_port;
-	value.destination_port = flow->leaving.destination_port;
-	value.check = lb_check6(arriving, flow);
-	value.track = flow->track;
-	return bpf_map_update_elem(map, arriving, &value, flags);
+	if (!work)
+		return -EINVAL;
+	value = &work->inserted.v6;
+	*(union lb_ip *)value->source = flow->leaving.source;
+	*(union lb_ip *)value->destination = flow->leaving.destination;
+	value->source_port = flow->leaving.source_port;
+	value->destination_port = flow->leaving.destination_port;
+	value->check = lb_check6(arriving, flow);
+	value->track = flow->track;
+	return bpf_map_update_elem(map, &key, value, flags);
 }
 
 /* ---- Both. ---- */

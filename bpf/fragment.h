@@ -3,7 +3,7 @@
 #ifndef SLUICE_BPF_FRAGMENT_H
 #define SLUICE_BPF_FRAGMENT_H
 
-#include "work.h"
+#include "flow.h"
 
 /* Seconds of lb_clock for which an entry counts: ids wrap soon (RFC 4963), fragments travel together. */
 #define LB_FRAGMENT_SECONDS 1

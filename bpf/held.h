@@ -7,7 +7,7 @@
 #ifndef SLUICE_BPF_HELD_H
 #define SLUICE_BPF_HELD_H
 
-#include "work.h"
+#include "flow.h"
 
 #define LB_JOIN(name, object) name##_##object
 #define LB_JOINED(name, object) LB_JOIN(name, object)

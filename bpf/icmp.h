@@ -97,8 +97,9 @@ static __always_inline void lb_outer_tuples(struct lb_work *work, struct lb_tupl
 		to->source = work->flow.leaving.source;
 }
 
-LB_FUNCTION int lb_icmp_rewrite(struct __sk_buff *skb, struct lb_work *work, __u32 hops)
+LB_FUNCTION int lb_icmp_rewrite(struct __sk_buff *skb, __u32 hops)
 {
+	struct lb_work *work = lb_work_here();
 	struct lb_tuple *from, *to;
 	struct lb_change change;
 	long difference;

@@ -103,9 +103,9 @@ static __always_inline enum lb_outcome lb_carry(struct __sk_buff *skb, struct lb
 	if (!lb_is_rewritten(outcome))
 		return lb_unsent(work, outcome);
 	if (outcome == LB_OUTCOME_icmp_stack || outcome == LB_OUTCOME_icmp_redirect)
-		failed = lb_icmp_rewrite(skb, work, hops);
+		failed = lb_icmp_rewrite(skb, hops);
 	else
-		failed = lb_skb_rewrite(skb, work, hops);
+		failed = lb_skb_rewrite(skb, hops);
 	return failed ? LB_OUTCOME_rewrite_failed : outcome;
 }
 
@@ -123,11 +123,9 @@ static __always_inline enum lb_outcome lb_if_summable(const struct lb_work *work
 static __always_inline enum lb_outcome lb_in_order(struct __sk_buff *skb, struct lb_work *work,
 						   enum lb_outcome outcome)
 {
-	if (work->packet.part == LB_LATER_FRAGMENT && outcome == LB_OUTCOME_fragment &&
-	    lb_early_keep(skb, work))
+	if (work->packet.part == LB_LATER_FRAGMENT && outcome == LB_OUTCOME_fragment && lb_early_keep(skb))
 		return lb_if_summable(work, lb_later_fragment(work));
-	if (work->packet.part != LB_FIRST_FRAGMENT || !lb_is_rewritten(outcome) ||
-	    !lb_early_release(skb, work))
+	if (work->packet.part != LB_FIRST_FRAGMENT || !lb_is_rewritten(outcome) || !lb_early_release(skb))
 		return outcome;
 	if (lb_opened(outcome))
 		lb_count(outcome);
@@ -163,7 +161,7 @@ static __always_inline int lb_tc_any(struct __sk_buff *skb, enum lb_hook hook, e
 	case LB_ACTION_REDIRECT:
 		return bpf_redirect_neigh(work->flow.track.device, NULL, 0, 0);
 	case LB_ACTION_ANSWER:
-		return lb_answer(skb, work) ? lb_send_back(skb, hook) : TC_ACT_SHOT;
+		return lb_answer(skb) ? lb_send_back(skb, hook) : TC_ACT_SHOT;
 	case LB_ACTION_DROP:
 		return TC_ACT_SHOT;
 	default:

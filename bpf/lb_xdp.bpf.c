@@ -7,6 +7,7 @@
 #define LB_CT_LOOKUP bpf_xdp_ct_lookup
 #define LB_CT_CONTEXT struct xdp_md
 
+#include "parse.h"
 #include "plain.h"
 #include "ways.h"
 
@@ -85,8 +86,9 @@ static __always_inline int lb_xdp_write(struct xdp_md *xdp, const struct lb_pack
 	return 0;
 }
 
-LB_FUNCTION int lb_xdp_rewrite(struct xdp_md *xdp, const struct lb_work *work)
+LB_FUNCTION int lb_xdp_rewrite(struct xdp_md *xdp)
 {
+	const struct lb_work *work = lb_work_here();
 	if (!work)
 		return -1;
 	return lb_xdp_write(xdp, &work->packet, &work->flow.leaving, work->fib.dmac, work->fib.smac);
@@ -153,7 +155,7 @@ static __always_inline int lb_xdp_any(struct xdp_md *xdp, enum lb_bool missed)
 	if (!(outcome == LB_OUTCOME_flow_xdp && lb_way_out(xdp, work)) &&
 	    !(outcome == LB_OUTCOME_new_xdp && lb_sends_by(work->fib.ifindex)))
 		return lb_left();
-	if (lb_xdp_rewrite(xdp, work)) {
+	if (lb_xdp_rewrite(xdp)) {
 		lb_count(LB_OUTCOME_rewrite_failed);
 		return XDP_DROP;
 	}

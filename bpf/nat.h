@@ -126,8 +126,9 @@ static __always_inline enum lb_claim lb_claim_locked(struct lb_work *work)
 }
 
 /* Claims `work->other` for the flow whose reply entry is `work->half`. */
-LB_FUNCTION int lb_claim_tuple(struct lb_work *work)
+LB_FUNCTION int lb_claim_tuple(void)
 {
+	struct lb_work *work = lb_work_here();
 	enum lb_claim claim;
 	__u64 *lock;
 
@@ -142,8 +143,9 @@ LB_FUNCTION int lb_claim_tuple(struct lb_work *work)
 }
 
 /* Gives the claim back, if it is still the flow's own. */
-LB_FUNCTION int lb_unclaim(struct lb_work *work)
+LB_FUNCTION int lb_unclaim(void)
 {
+	struct lb_work *work = lb_work_here();
 	__u64 *lock;
 
 	if (!work)
@@ -191,8 +193,9 @@ static __always_inline int lb_displaceable(struct lb_work *work)
  * Takes the oldest unproven claim among the probes over, so that a flood of flows that nobody answers cannot use the
  * ports up. The loser's packets begin anew.
  */
-LB_FUNCTION enum lb_outcome lb_displace(struct lb_work *work)
+LB_FUNCTION enum lb_outcome lb_displace(void)
 {
+	struct lb_work *work = lb_work_here();
 	long refused = 1;
 	__u64 *lock;
 
@@ -242,13 +245,13 @@ static long LB_OWN(lb_probe)(__u32 probe, struct lb_probing *probing)
 		work->flow.leaving.source_port = lb_source_port(work->hash, probe);
 	lb_reverse(&work->flow.leaving, &work->other);
 	if (own)
-		claim = lb_claim_tuple(work);
+		claim = lb_claim_tuple();
 	else if (!lb_port_usable(work->flow.leaving.source_port))
 		;
 	else if (LB_OWN(lb_taken)(probing->ctx, &work->other))
 		lb_count(LB_OUTCOME_tuple_held);
 	else
-		claim = lb_claim_tuple(work);
+		claim = lb_claim_tuple();
 	if (claim == LB_CLAIM_YOUNG)
 		lb_note_oldest(work);
 	if (claim == LB_CLAIM_TAKEN || claim == LB_CLAIM_YOUNG) {
@@ -263,8 +266,9 @@ static long LB_OWN(lb_probe)(__u32 probe, struct lb_probing *probing)
  * Claims a source port for `work->flow`, whose reply's track stands in `work->half`. LB_FINE, or the outcome that
  * ends the packet.
  */
-LB_FUNCTION enum lb_outcome LB_OWN(lb_claim)(void *ctx __arg_ctx, struct lb_work *work)
+LB_FUNCTION enum lb_outcome LB_OWN(lb_claim)(void *ctx __arg_ctx)
 {
+	struct lb_work *work = lb_work_here();
 	struct lb_probing probing = {.ctx = ctx, .work = work, .outcome = LB_OUTCOME_ports_exhausted};
 
 	if (!work)
@@ -272,7 +276,7 @@ LB_FUNCTION enum lb_outcome LB_OWN(lb_claim)(void *ctx __arg_ctx, struct lb_work
 	work->oldest_age = 0;
 	lb_reverse(&work->packet.tuple, &work->half.leaving);
 	bpf_loop(lb_probes(work), LB_OWN(lb_probe), &probing, 0);
-	return probing.outcome == LB_OUTCOME_ports_exhausted ? lb_displace(work) : probing.outcome;
+	return probing.outcome == LB_OUTCOME_ports_exhausted ? lb_displace() : probing.outcome;
 }
 
 #endif

@@ -26,7 +26,7 @@ static __always_inline enum lb_outcome lb_open_remote(void *ctx, struct lb_work 
 	work->half.track = *track;
 	work->half.track.direction = LB_REPLY;
 	work->half.track.device = work->device;
-	return LB_OWN(lb_claim)(ctx, work);
+	return LB_OWN(lb_claim)(ctx);
 }
 
 /* The stack delivers, and the reply passes us on its way out of the device of the kind the flow came by. */
@@ -41,7 +41,7 @@ static __always_inline enum lb_outcome lb_open_by_stack(void *ctx, struct lb_wor
 	work->half.track.direction = LB_REPLY;
 	work->half.track.side = track->other_side;
 	work->half.track.other_side = track->side;
-	return LB_OWN(lb_claim)(ctx, work);
+	return LB_OWN(lb_claim)(ctx);
 }
 
 /* A client that was given to itself would answer itself: it sees the node's address instead (SEM-39). */
@@ -121,13 +121,14 @@ static __always_inline enum lb_outcome lb_open_from_node(void *ctx, struct lb_wo
 	work->half.track.direction = LB_REPLY;
 	work->half.track.side = track->other_side;
 	work->half.track.other_side = track->side;
-	outcome = LB_OWN(lb_claim)(ctx, work);
+	outcome = LB_OWN(lb_claim)(ctx);
 	return outcome == LB_FINE ? LB_OUTCOME_new_remote : outcome;
 }
 
 /* Opens the flow to the chosen backend, by the stack or by ourselves. */
-LB_FUNCTION enum lb_outcome LB_OWN(lb_open_to)(void *ctx __arg_ctx, struct lb_work *work)
+LB_FUNCTION enum lb_outcome LB_OWN(lb_open_to)(void *ctx __arg_ctx)
 {
+	struct lb_work *work = lb_work_here();
 	int xdp, by_stack;
 	long way = BPF_FIB_LKUP_RET_SUCCESS;
 	enum lb_outcome outcome;
@@ -177,7 +178,7 @@ static __always_inline enum lb_outcome lb_record_forward(struct lb_work *work, e
 		lb_midstream_until = work->flow.track.opened + lb_config.young_seconds;
 	if (!lb_flow_insert(LB_YOUNG, &work->packet.tuple, &work->flow, BPF_ANY))
 		return opened;
-	lb_unclaim(work);
+	lb_unclaim();
 	return LB_OUTCOME_flow_table_full;
 }
 
@@ -361,14 +362,14 @@ static __always_inline enum lb_outcome lb_choose(void *ctx, struct lb_work *work
 		return lb_no_backend(policy, scope);
 	if (picked == LB_PICKED_STALE)
 		return LB_OUTCOME_stale_slot;
-	outcome = LB_OWN(lb_open_to)(ctx, work);
+	outcome = LB_OWN(lb_open_to)(ctx);
 	return lb_opened(outcome) ? lb_record_forward(work, outcome) : outcome;
 }
 
 /* TCP in mid-flow towards a service: young, somebody's own business, or an open flow we lost. */
 static __always_inline enum lb_outcome lb_midstream(void *ctx, struct lb_work *work)
 {
-	enum lb_outcome outcome = lb_young(work);
+	enum lb_outcome outcome = lb_young();
 	int theirs;
 
 	if (outcome != LB_OUTCOME_unrelated)
@@ -406,7 +407,7 @@ static __always_inline enum lb_outcome lb_unserved(struct lb_work *work, enum lb
 	if (kind != LB_CLUSTER_ADDRESS)
 		return outcome;
 	if (work->packet.step == LB_STEP_DATA || work->packet.step == LB_STEP_END)
-		outcome = lb_young(work);
+		outcome = lb_young();
 	return outcome == LB_OUTCOME_unrelated ? LB_OUTCOME_unknown_port : outcome;
 }
 
@@ -414,14 +415,13 @@ static __always_inline enum lb_outcome lb_unserved(struct lb_work *work, enum lb
 static __always_inline enum lb_outcome lb_frontend_for(struct lb_work *work, struct lb_frontend *frontend)
 {
 	const struct lb_tuple *tuple = &work->packet.tuple;
-	struct lb_frontend_key key =
-		lb_frontend_at(&tuple->destination, tuple->destination_port, tuple->protocol);
 	enum lb_address_kind kind;
 
-	if (lb_frontend_load(&key, frontend))
+	work->asked = lb_frontend_at(&tuple->destination, tuple->destination_port, tuple->protocol);
+	if (lb_frontend_load(&work->asked, frontend))
 		return LB_FINE;
-	kind = lb_address_kind_of(key.address);
-	if (kind == LB_NODE_PORT_ADDRESS && lb_node_port_load(&key, frontend))
+	kind = lb_address_kind_of(tuple->destination.bytes);
+	if (kind == LB_NODE_PORT_ADDRESS && lb_node_port_load(&work->asked, frontend))
 		return LB_FINE;
 	return lb_unserved(work, kind);
 }
@@ -429,10 +429,10 @@ static __always_inline enum lb_outcome lb_frontend_for(struct lb_work *work, str
 /*
  * What the node's own processes send, where no socket hook is asked: SCTP's. What is refused or dropped was (lb_withheld).
  */
-LB_FUNCTION enum lb_outcome LB_OWN(lb_open_own)(void *ctx __arg_ctx, struct lb_work *work)
+LB_FUNCTION enum lb_outcome LB_OWN(lb_open_own)(void *ctx __arg_ctx)
 {
+	struct lb_work *work = lb_work_here();
 	const struct lb_tuple *tuple;
-	struct lb_frontend_key key;
 	struct lb_frontend frontend = {};
 
 	if (!work)
@@ -441,15 +441,16 @@ LB_FUNCTION enum lb_outcome LB_OWN(lb_open_own)(void *ctx __arg_ctx, struct lb_w
 	if (!lb_is_ours(tuple->source.bytes))
 		return LB_OUTCOME_unrelated;
 	if (work->packet.step != LB_STEP_OPEN)
-		return lb_young(work);
-	key = lb_frontend_at(&tuple->destination, tuple->destination_port, tuple->protocol);
-	if (!lb_frontend_load(&key, &frontend))
+		return lb_young();
+	work->asked = lb_frontend_at(&tuple->destination, tuple->destination_port, tuple->protocol);
+	if (!lb_frontend_load(&work->asked, &frontend))
 		return LB_OUTCOME_unrelated;
 	return lb_choose(ctx, work, frontend);
 }
 
-LB_FUNCTION enum lb_outcome LB_OWN(lb_open)(void *ctx __arg_ctx, struct lb_work *work)
+LB_FUNCTION enum lb_outcome LB_OWN(lb_open)(void *ctx __arg_ctx)
 {
+	struct lb_work *work = lb_work_here();
 	const struct lb_tuple *tuple;
 	struct lb_frontend frontend = {};
 	enum lb_outcome outcome;

@@ -224,8 +224,9 @@ static __always_inline int lb_reset6(struct __sk_buff *skb, const struct lb_pack
 	       bpf_skb_store_bytes(skb, ETH_HLEN, &reset, sizeof(reset), BPF_F_RECOMPUTE_CSUM);
 }
 
-LB_FUNCTION int lb_reset(struct __sk_buff *skb, const struct lb_work *work)
+LB_FUNCTION int lb_reset(struct __sk_buff *skb)
 {
+	const struct lb_work *work = lb_work_here();
 	int unfinished, failed;
 
 	if (!work)
@@ -244,8 +245,9 @@ LB_FUNCTION int lb_reset(struct __sk_buff *skb, const struct lb_work *work)
  * Turns the packet into the answer and sends it back by the device it came by; drops it where it must not. An ICMP error gets
  * none.
  */
-LB_FUNCTION int lb_answer(struct __sk_buff *skb, struct lb_work *work)
+LB_FUNCTION int lb_answer(struct __sk_buff *skb)
 {
+	struct lb_work *work = lb_work_here();
 	union {
 		struct lb_answer4 v4;
 		struct lb_answer6 v6;
@@ -267,7 +269,7 @@ LB_FUNCTION int lb_answer(struct __sk_buff *skb, struct lb_work *work)
 		return 0;
 	}
 	if (lb_wants_reset(work))
-		return lb_reset(skb, work);
+		return lb_reset(skb);
 	if (lb_make_room(skb, work, size, ipv4 ? sizeof(answer.v4) : sizeof(answer.v6)))
 		return 0;
 	if (ipv4) {

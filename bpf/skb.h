@@ -6,6 +6,7 @@
 #include <bpf/bpf_core_read.h>
 
 #include "kernel.h"
+#include "parse.h"
 #include "rewrite.h"
 #include "work.h"
 
@@ -164,8 +165,9 @@ static __always_inline int lb_skb_write(struct __sk_buff *skb, const struct lb_p
 	return 0;
 }
 
-LB_FUNCTION int lb_skb_rewrite(struct __sk_buff *skb, const struct lb_work *work, __u32 hops)
+LB_FUNCTION int lb_skb_rewrite(struct __sk_buff *skb, __u32 hops)
 {
+	const struct lb_work *work = lb_work_here();
 	const struct lb_packet *packet;
 	struct lb_change change;
 	__s64 difference;

@@ -11,6 +11,27 @@
  */
 #define LB_FUNCTION __weak __attribute__((noinline))
 
+/*
+ * A number that the compiler knows nothing of. Older verifiers (before 6.10) follow a bound only in the register that was compared, not in
+ * its 32-bit copies, and know nothing of what a function of its own returned; so a length, an index or an outcome goes through here
+ * once, and is then compared and used in this one 64-bit register.
+ */
+static __always_inline __u64 lb_opaque(__u64 number)
+{
+	asm volatile("" : "+r"(number));
+	return number;
+}
+
+/* Is the number from `least` to `most`? Two comparisons of the same register: compilers make one of them, of a difference. */
+static __always_inline int lb_within(__u64 *number, __u64 least, __u64 most)
+{
+	*number = lb_opaque(*number);
+	if (*number < least)
+		return 0;
+	*number = lb_opaque(*number);
+	return *number <= most;
+}
+
 /* Set by the agent before load. One object for all programs of the linked file. */
 const volatile struct lb_config lb_config __weak = {
 	.clock_factor = (1ULL << 32) / 250,
@@ -49,8 +70,9 @@ static __always_inline __u64 *lb_counter(enum lb_outcome outcome)
 {
 	__u32 zero = 0;
 	struct lb_stats *stats = bpf_map_lookup_elem(&lb_stats, &zero);
+	__u64 index = lb_opaque(outcome);
 
-	return stats && outcome < LB_OUTCOME_COUNT ? (__u64 *)stats + outcome : NULL;
+	return stats && index < LB_OUTCOME_COUNT ? (__u64 *)stats + index : NULL;
 }
 
 /* For packet hooks, which run with bottom halves off: nothing else counts on this CPU meanwhile. */

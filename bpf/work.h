@@ -6,7 +6,9 @@
 #ifndef SLUICE_BPF_WORK_H
 #define SLUICE_BPF_WORK_H
 
-#include "flow.h"
+#include <linux/bpf.h>
+
+#include "packet.h"
 
 /* The longest start of a packet that an ICMP answer quotes. */
 #define LB_QUOTE 128
@@ -19,6 +21,12 @@ enum lb_hook {
 	LB_HOOK_POD_EGRESS,  /* to a pod */
 };
 
+/* One entry of a flow table, whatever its family. */
+struct lb_flow {
+	struct lb_tuple leaving;
+	struct lb_track track;
+};
+
 struct lb_work {
 	struct lb_packet packet;
 	struct lb_flow flow;    /* the packet's entry: what it becomes */
@@ -28,6 +36,7 @@ struct lb_work {
 	struct lb_tuple turned; /* the key of that one's other half */
 	struct bpf_fib_lookup fib;
 	struct lb_backend backend;
+	struct lb_frontend_key asked; /* where the packet asks for a service */
 	__u64 hash;   /* keyed, of the packet's tuple, for source ports: the same for every retransmission */
 	__u32 mark;   /* of the packet, as routing rules may ask for it; XDP's have none */
 	__u32 device; /* interface index the packet is seen on */
@@ -42,6 +51,10 @@ struct lb_work {
 	__u32 answers;          /* ICMP answers given in `answer_second`; these two outlive the packet */
 	__u32 answer_second;
 	__u8 quote[LB_QUOTE]; /* what an ICMP answer quotes */
+	union {
+		struct lb_flow4 v4;
+		struct lb_flow6 v6;
+	} inserted; /* an entry as it goes into its table */
 };
 
 /* Scratch memory: what a dump shows of it means nothing. */
@@ -52,10 +65,21 @@ struct {
 	__type(value, struct lb_work);
 } lb_work SEC(".maps") __weak;
 
-static __always_inline struct lb_work *lb_work_of(enum lb_hook hook, __u32 device, enum lb_bool missed)
+/*
+ * What this CPU is at work on. Functions that the verifier checks by themselves (LB_FUNCTION) ask for it here and never get it
+ * as an argument: from a look-up it is a map's value, parts of which may be keys of other maps; an argument's memory may
+ * not before Linux 6.2.
+ */
+static __always_inline struct lb_work *lb_work_here(void)
 {
 	__u32 zero = 0;
-	struct lb_work *work = bpf_map_lookup_elem(&lb_work, &zero);
+
+	return bpf_map_lookup_elem(&lb_work, &zero);
+}
+
+static __always_inline struct lb_work *lb_work_of(enum lb_hook hook, __u32 device, enum lb_bool missed)
+{
+	struct lb_work *work = lb_work_here();
 
 	if (work) {
 		work->hook = hook;

@@ -165,8 +165,9 @@ static __always_inline void lb_note_data(const struct lb_work *work, struct lb_t
 }
 
 /* What a packet says of its flow's end, and where its side is (REL-72). */
-LB_FUNCTION int lb_note(struct lb_work *work, struct lb_track *live, int new_second)
+LB_FUNCTION int lb_note(struct lb_track *live, int new_second)
 {
+	struct lb_work *work = lb_work_here();
 	__u8 step;
 
 	if (!work || !live)
@@ -292,8 +293,9 @@ static __always_inline enum lb_settled lb_settle_both(struct lb_work *work)
 	return settled;
 }
 
-LB_FUNCTION int lb_promote(struct lb_work *work)
+LB_FUNCTION int lb_promote(void)
 {
+	struct lb_work *work = lb_work_here();
 	enum lb_settled settled;
 
 	if (!work)
@@ -316,8 +318,9 @@ LB_FUNCTION int lb_promote(struct lb_work *work)
  * two backends may answer: who was first is the flow's, and of the other the client shall not hear, or it would go on with that
  * one if the first answer is lost (REL-11). 0: this is the other.
  */
-LB_FUNCTION int lb_answered(struct lb_work *work)
+LB_FUNCTION int lb_answered(void)
 {
+	struct lb_work *work = lb_work_here();
 	struct lb_track *live;
 
 	if (!work)
@@ -376,11 +379,12 @@ static __always_inline int lb_young_holds(struct lb_work *work, int new_second)
 	if (lb_abandoned(work))
 		return 0;
 	lb_other_half(work);
-	return lb_claim_tuple(work) == LB_CLAIMED;
+	return lb_claim_tuple() == LB_CLAIMED;
 }
 
-LB_FUNCTION enum lb_outcome lb_young(struct lb_work *work)
+LB_FUNCTION enum lb_outcome lb_young(void)
 {
+	struct lb_work *work = lb_work_here();
 	struct lb_track *live;
 
 	if (!work)
@@ -394,10 +398,10 @@ LB_FUNCTION enum lb_outcome lb_young(struct lb_work *work)
 		return LB_OUTCOME_unrelated;
 	lb_note_young(work, live);
 	if (work->packet.step == LB_STEP_ANSWER && work->flow.track.direction == LB_REPLY) {
-		if (!lb_answered(work))
+		if (!lb_answered())
 			return LB_OUTCOME_second_answer;
 	} else if (lb_proves(work)) {
-		lb_promote(work);
+		lb_promote();
 	}
 	return lb_known_outcome(&work->flow.track, work->hook);
 }
