@@ -26,6 +26,7 @@
 #include "agent/requirements.hpp"
 #include "agent/socket_probe.hpp"
 #include "agent/xdp_watch.hpp"
+#include "maps/frame_address.h"
 
 // The skeleton's struct would collide with our namespace of the same name. It is generated as C that C++
 // accepts, not as code that passes our warnings.

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "agent/clock.hpp"
 #include "agent/error.hpp"
 
 namespace lb::agent {
@@ -41,6 +42,10 @@ Key key_of(std::string_view text) {
   return key;
 }
 
+/// For so long after the flow tables were made empty a packet in mid-connection may be of a flow that they
+/// had.
+constexpr std::uint32_t seconds_to_find_flows_again = 900;
+
 /// Stated once for all clusters whose operator gives no secret: balancers must agree.
 constexpr std::string_view known_to_all = "sluice.lb/selection: maglev";
 
@@ -60,6 +65,8 @@ void NodePage::begin(std::string_view node_name, std::uint32_t hertz, std::strin
   auto node = read();
   make_secret(node);
   choose_keys(node, cluster_secret);
+  // A new page lies among new tables, and what they would have known may be going on.
+  if (node.layout != LB_LAYOUT) node.lost_until = flow_clock_now(hertz) + seconds_to_find_flows_again;
   node.layout = LB_LAYOUT;
   node.hertz = hertz;
   write_text(node.version, SLUICE_VERSION);

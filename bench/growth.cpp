@@ -75,6 +75,7 @@ class Ring {
                                   maps::Put::any),
            "a map refuses the device");
     demand(!maps::raw::put(programs_.map("lb_ports"), &device, &device, maps::Put::any), "lb_ports");
+    programs_.set_frame_address(device);
     for (std::uint32_t number = 0; number < shape.services; ++number) add_service(number);
     chains_ = (shape.flows + chain_flows - 1) / chain_flows;
     for (std::uint32_t chain = 0; chain < chains_; ++chain)

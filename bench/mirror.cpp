@@ -75,7 +75,8 @@ std::uint32_t make_network() {
       "nodad\n");
   for (const auto* names : {&names4, &names6}) {
     for (const auto* text : {names->client, names->node, names->frontends[0], names->frontends[1]})
-      run_ip(fmt::format("neighbour replace {} lladdr 02:01:00:00:00:01 dev bench0 nud permanent\n", text));
+      // The device's own address: a frame that XDP has sent on is the next one that it gets.
+      run_ip(fmt::format("neighbour replace {} lladdr 02:00:00:00:00:10 dev bench0 nud permanent\n", text));
   }
   return ::if_nametoindex("bench0");
 }
@@ -85,6 +86,7 @@ Mirror::Mirror(const Shape& shape, std::uint32_t device)
   must(programs_.devices.put(device, {.kind = shape.device, .pad = {}, .check = lb_device_check(device)},
                              maps::Put::any));
   must(maps::raw::put(programs_.map("lb_ports"), &device, &device, maps::Put::any));
+  programs_.set_frame_address(device);
   attach();
   for (const int number : {0, 1}) add_service(number);
 }

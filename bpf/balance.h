@@ -183,6 +183,9 @@ static __always_inline enum lb_outcome lb_balance(void *ctx, enum lb_hook hook, 
 	if (outcome == LB_OUTCOME_unrelated &&
 	    (work->packet.step == LB_STEP_OPEN || hook == LB_HOOK_TC_EGRESS))
 		outcome = lb_passing();
+	if (outcome == LB_OUTCOME_unrelated && (hook == LB_HOOK_TC_INGRESS || hook == LB_HOOK_POD_INGRESS) &&
+	    (work->packet.step == LB_STEP_OPEN || work->packet.step == LB_STEP_NONE))
+		outcome = LB_OWN(lb_open_direct)(ctx);
 	if (outcome == LB_OUTCOME_unrelated && hook == LB_HOOK_TC_EGRESS &&
 	    work->packet.tuple.protocol == LB_SCTP)
 		outcome = LB_OWN(lb_open_own)(ctx);

@@ -121,6 +121,18 @@ LB_FUNCTION int LB_OWN(lb_tracked)(void *ctx __arg_ctx, const struct lb_tuple *t
 	return holder;
 }
 
+/*
+ * Do replies on this tuple belong to a connection that the kernel tracks, as one that the client has straight to the backend? Its
+ * sockets are not asked: the client is no process of this node's. After the flow tables were lost the kernel's entry may be that of
+ * a flow of ours which is to be found again, and nothing tells the two apart.
+ */
+LB_FUNCTION int LB_OWN(lb_is_direct)(void *ctx __arg_ctx, const struct lb_tuple *reply, int opens)
+{
+	if (!reply || (!opens && lb_tables_lost()))
+		return 0;
+	return LB_OWN(lb_tracked)(ctx, reply) != LB_NOBODY;
+}
+
 /* May replies not come by this tuple, because they would be taken for somebody else's, or his for ours? */
 LB_FUNCTION int LB_OWN(lb_taken)(void *ctx __arg_ctx, const struct lb_tuple *tuple)
 {

@@ -138,6 +138,15 @@ static __always_inline int lb_send_back(const struct __sk_buff *skb, enum lb_hoo
 	return (int)bpf_redirect(skb->ifindex, hook == LB_HOOK_TC_EGRESS ? BPF_F_INGRESS : 0);
 }
 
+/* Sends the rewritten packet by the device that its flow leaves by. */
+static __always_inline int lb_send_on(struct __sk_buff *skb, const struct lb_work *work)
+{
+	__u32 device = work->flow.track.device;
+
+	lb_untag(skb);
+	return (int)bpf_redirect_neigh(device, NULL, 0, 0);
+}
+
 static __always_inline int lb_tc_any(struct __sk_buff *skb, enum lb_hook hook, enum lb_bool missed)
 {
 	struct lb_work *work = lb_work_of(hook, skb->ifindex, missed);
@@ -156,12 +165,12 @@ static __always_inline int lb_tc_any(struct __sk_buff *skb, enum lb_hook hook, e
 	lb_count(outcome);
 	switch (lb_action(outcome)) {
 	case LB_ACTION_STACK:
-		return lb_strays(skb, work) ? bpf_redirect_neigh(work->flow.track.device, NULL, 0, 0)
-					    : LB_NEXT;
+		return lb_strays(skb, work) ? lb_send_on(skb, work) : LB_NEXT;
 	case LB_ACTION_REDIRECT:
-		return bpf_redirect_neigh(work->flow.track.device, NULL, 0, 0);
+		return lb_send_on(skb, work);
 	case LB_ACTION_ANSWER:
-		return lb_answer(skb) ? lb_send_back(skb, hook) : TC_ACT_SHOT;
+		lb_untag(skb);
+		return lb_answer(skb, lb_answer_of(outcome)) ? lb_send_back(skb, hook) : TC_ACT_SHOT;
 	case LB_ACTION_DROP:
 		return TC_ACT_SHOT;
 	default:
@@ -169,10 +178,22 @@ static __always_inline int lb_tc_any(struct __sk_buff *skb, enum lb_hook hook, e
 	}
 }
 
+/*
+ * Is a frame from the network for this host alone? Others come by a flooding switch or in promiscuous mode, and whoever they are for
+ * gets one, too. Of pods' devices the kernel's word says nothing: a bridge's port sees what is for the bridge as for another host.
+ */
+static __always_inline int lb_is_for_host(const struct __sk_buff *skb, enum lb_hook hook)
+{
+	return hook != LB_HOOK_TC_INGRESS || skb->pkt_type == LB_PACKET_HOST;
+}
+
 static __always_inline int lb_tc(struct __sk_buff *skb, enum lb_hook hook)
 {
-	int verdict = lb_tc_plain(skb, hook);
+	int verdict;
 
+	if (!lb_is_for_host(skb, hook))
+		return lb_ends(LB_OUTCOME_other_host, LB_NEXT);
+	verdict = lb_tc_plain(skb, hook);
 	if (verdict != LB_LOOK && verdict != LB_LOOK_ON)
 		return verdict;
 	return lb_tc_any(skb, hook, verdict == LB_LOOK_ON ? LB_YES : LB_NO);

@@ -11,6 +11,10 @@
 #include "plain.h"
 #include "ways.h"
 
+#include "maps/frame_address.h"
+
+struct lb_frame_address lb_frame_addresses[LB_FRAME_ADDRESSES];
+
 static __always_inline int lb_left(void)
 {
 	lb_count(LB_OUTCOME_left_to_tc);
@@ -163,12 +167,30 @@ static __always_inline int lb_xdp_any(struct xdp_md *xdp, enum lb_bool missed)
 	return bpf_redirect_map(&lb_ports, work->fib.ifindex, XDP_DROP);
 }
 
+/*
+ * Is the frame for the device that it came by? What is for others, or for many, a flooding switch or promiscuous mode brought here, and
+ * tc sees what the kernel makes of it.
+ */
+static __always_inline int lb_is_for_device(struct xdp_md *xdp)
+{
+	const struct ethhdr *ethernet = (void *)(long)xdp->data;
+	const struct lb_frame_address *own = &lb_frame_addresses[xdp->ingress_ifindex % LB_FRAME_ADDRESSES];
+	const __u16 *mine = (const __u16 *)own->address, *theirs = (const __u16 *)ethernet->h_dest;
+
+	if ((const void *)(ethernet + 1) > (void *)(long)xdp->data_end || own->device != xdp->ingress_ifindex)
+		return 0;
+	return mine[0] == theirs[0] && mine[1] == theirs[1] && mine[2] == theirs[2];
+}
+
 /* Frames in several buffers are left to tc: their lengths do not fit what is visible here. */
 SEC("xdp.frags")
 int lb_xdp(struct xdp_md *xdp)
 {
-	int verdict = lb_xdp_plain(xdp);
+	int verdict;
 
+	if (!lb_is_for_device(xdp))
+		return lb_left();
+	verdict = lb_xdp_plain(xdp);
 	if (verdict != LB_LOOK && verdict != LB_LOOK_ON)
 		return verdict;
 	return lb_xdp_any(xdp, verdict == LB_LOOK_ON ? LB_YES : LB_NO);

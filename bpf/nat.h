@@ -219,10 +219,10 @@ LB_FUNCTION enum lb_outcome lb_displace(void)
 	return LB_FINE;
 }
 
-/* No port twice; and one at least, which may be the client's own. */
-static __always_inline __u32 lb_probes(const struct lb_work *work)
+/* No port twice, and one at least. */
+static __always_inline __u32 lb_probes(void)
 {
-	__u32 all = lb_all_ports() + (work->flow.track.source_nat == LB_NO);
+	__u32 all = lb_all_ports();
 
 	return all == 0 ? 1 : all < LB_PROBES ? all : LB_PROBES;
 }
@@ -234,19 +234,47 @@ struct lb_probing {
 	enum lb_outcome outcome;
 };
 
-/* One probe; 1 ends them. The client's own port comes first where only the destination changes. */
+/* Is the flow's own claim there already, as a retransmission finds it? Its connection is then the one that the kernel tracks. */
+static __always_inline int lb_is_claimed(struct lb_work *work)
+{
+	return (lb_flow_find(LB_FLOWS, &work->other, &work->there) ||
+		lb_young_find(&work->other, &work->there)) &&
+	       lb_same_tuple(&work->there.leaving, &work->half.leaving);
+}
+
+/*
+ * The client's own port: as nobody chose it, the client may have a connection straight to the backend by it. That one keeps the
+ * tuple, and this flow another port (as the kernel's own NAT does); a forged packet would else turn its answers around.
+ */
+LB_FUNCTION int LB_OWN(lb_claim_own_port)(void *ctx __arg_ctx)
+{
+	struct lb_work *work = lb_work_here();
+	int claim;
+
+	if (!work)
+		return LB_CLAIM_REFUSED;
+	lb_reverse(&work->flow.leaving, &work->other);
+	if (!lb_is_claimed(work) &&
+	    LB_OWN(lb_is_direct)(ctx, &work->other, work->packet.step == LB_STEP_OPEN)) {
+		lb_count(LB_OUTCOME_tuple_held);
+		claim = LB_CLAIM_TAKEN;
+	} else {
+		claim = lb_claim_tuple();
+	}
+	if (claim == LB_CLAIM_TAKEN || claim == LB_CLAIM_YOUNG)
+		lb_count(LB_OUTCOME_port_collision);
+	return claim;
+}
+
+/* One probe of a port that we choose; 1 ends them. */
 static long LB_OWN(lb_probe)(__u32 probe, struct lb_probing *probing)
 {
 	struct lb_work *work = probing->work;
-	int own = !probe && work->flow.track.source_nat == LB_NO;
 	int claim = LB_CLAIM_TAKEN;
 
-	if (!own)
-		work->flow.leaving.source_port = lb_source_port(work->hash, probe);
+	work->flow.leaving.source_port = lb_source_port(work->hash, probe);
 	lb_reverse(&work->flow.leaving, &work->other);
-	if (own)
-		claim = lb_claim_tuple();
-	else if (!lb_port_usable(work->flow.leaving.source_port))
+	if (!lb_port_usable(work->flow.leaving.source_port))
 		;
 	else if (LB_OWN(lb_taken)(probing->ctx, &work->other))
 		lb_count(LB_OUTCOME_tuple_held);
@@ -263,19 +291,25 @@ static long LB_OWN(lb_probe)(__u32 probe, struct lb_probing *probing)
 }
 
 /*
- * Claims a source port for `work->flow`, whose reply's track stands in `work->half`. LB_FINE, or the outcome that
- * ends the packet.
+ * Claims a source port for `work->flow`, whose reply's track stands in `work->half`: the client's own where only the destination
+ * changes, if it can be had, or one of ours. LB_FINE, or the outcome that ends the packet.
  */
 LB_FUNCTION enum lb_outcome LB_OWN(lb_claim)(void *ctx __arg_ctx)
 {
 	struct lb_work *work = lb_work_here();
 	struct lb_probing probing = {.ctx = ctx, .work = work, .outcome = LB_OUTCOME_ports_exhausted};
+	int claim;
 
 	if (!work)
 		return LB_OUTCOME_flow_table_full;
 	work->oldest_age = 0;
 	lb_reverse(&work->packet.tuple, &work->half.leaving);
-	bpf_loop(lb_probes(work), LB_OWN(lb_probe), &probing, 0);
+	if (work->flow.track.source_nat == LB_NO) {
+		claim = LB_OWN(lb_claim_own_port)(ctx);
+		if (claim == LB_CLAIMED || claim == LB_CLAIM_REFUSED)
+			return claim == LB_CLAIMED ? LB_FINE : LB_OUTCOME_flow_table_full;
+	}
+	bpf_loop(lb_probes(), LB_OWN(lb_probe), &probing, 0);
 	return probing.outcome == LB_OUTCOME_ports_exhausted ? lb_displace() : probing.outcome;
 }
 

@@ -69,6 +69,13 @@ static __always_inline enum lb_outcome lb_open_from_pod(void *ctx, struct lb_wor
 	return outcome == LB_FINE ? LB_OUTCOME_new_hairpin : outcome;
 }
 
+/* A SYN with data: the server may answer it before the client's ACK. */
+static __always_inline int lb_has_early_data(const struct lb_packet *packet)
+{
+	return packet->step == LB_STEP_OPEN && packet->tuple.protocol == LB_TCP &&
+	       packet->past != packet->promise;
+}
+
 /* The forward entry to be: the packet's tuple, towards the backend that was chosen. */
 static __always_inline void lb_begin(struct lb_work *work)
 {
@@ -83,6 +90,7 @@ static __always_inline void lb_begin(struct lb_work *work)
 	track->seen = track->opened = lb_clock();
 	track->side = lb_side_of(work->hook);
 	track->number = work->packet.step == LB_STEP_OPEN ? 0 : 1;
+	track->fast_open = lb_has_early_data(&work->packet) ? LB_YES : LB_NO;
 }
 
 /* An endpoint may be this node without saying so (SEM-12): whoever wrote it gave no node's name. */
@@ -91,6 +99,14 @@ static __always_inline int lb_is_ours(const __u8 *address)
 	enum lb_address_kind kind = lb_address_kind_of(address);
 
 	return kind == LB_NODE_ADDRESS || kind == LB_NODE_PORT_ADDRESS;
+}
+
+/* Would the stack encrypt, or block, what we would send there in the clear? Redirected packets meet no IPsec policy. */
+LB_FUNCTION int lb_needs_xfrm(void)
+{
+	const struct lb_work *work = lb_work_here();
+
+	return work && work->xfrm && lb_in_ranges(LB_XFRM_RANGES, work->backend.address);
 }
 
 /*
@@ -112,6 +128,8 @@ static __always_inline enum lb_outcome lb_open_from_node(void *ctx, struct lb_wo
 	kind = lb_device_kind_of(work->fib.ifindex);
 	if (kind == LB_NO_DEVICE)
 		return LB_OUTCOME_unrelated;
+	if (lb_needs_xfrm())
+		return LB_OUTCOME_ipsec;
 	track->way = LB_BY_REDIRECT;
 	track->device = work->fib.ifindex;
 	track->other_side = kind == LB_POD ? LB_POD_INGRESS : LB_OUTWARD_INGRESS;
@@ -158,6 +176,8 @@ LB_FUNCTION enum lb_outcome LB_OWN(lb_open_to)(void *ctx __arg_ctx)
 	}
 	if (xdp && (by_stack || way != BPF_FIB_LKUP_RET_SUCCESS))
 		return LB_OUTCOME_left_to_tc;
+	if (!by_stack && lb_needs_xfrm())
+		return LB_OUTCOME_ipsec;
 	outcome = by_stack ? lb_open_by_stack(ctx, work) : lb_open_remote(ctx, work);
 	if (outcome != LB_FINE)
 		return outcome;
@@ -172,10 +192,13 @@ LB_FUNCTION enum lb_outcome LB_OWN(lb_open_to)(void *ctx __arg_ctx)
  */
 static __always_inline enum lb_outcome lb_record_forward(struct lb_work *work, enum lb_outcome opened)
 {
+	const struct lb_track *track = &work->flow.track;
+
+	if (track->fast_open == LB_YES ||
+	    (work->packet.step != LB_STEP_NONE && work->packet.step != LB_STEP_OPEN))
+		lb_midstream_until = track->opened + lb_config.young_seconds;
 	if (work->packet.step == LB_STEP_OPEN && work->packet.part == LB_WHOLE)
 		return opened;
-	if (work->packet.step != LB_STEP_NONE && work->packet.step != LB_STEP_OPEN)
-		lb_midstream_until = work->flow.track.opened + lb_config.young_seconds;
 	if (!lb_flow_insert(LB_YOUNG, &work->packet.tuple, &work->flow, BPF_ANY))
 		return opened;
 	lb_unclaim();
@@ -187,14 +210,6 @@ static __always_inline int lb_on_loopback(const struct lb_tuple *tuple, const un
 	if (tuple->family == LB_IPV4)
 		return address->bytes[12] == 127;
 	return !address->longs[0] && address->longs[1] == bpf_cpu_to_be64(1);
-}
-
-/* A group's address, or nobody's. */
-static __always_inline int lb_is_no_host(const struct lb_tuple *tuple, const union lb_ip *address)
-{
-	if (tuple->family == LB_IPV4)
-		return address->bytes[12] == 0 || address->bytes[12] >= 224;
-	return address->bytes[0] == 0xff || (!address->longs[0] && !address->longs[1]);
 }
 
 static __always_inline struct lb_frontend_key lb_frontend_at(const union lb_ip *address, __u16 port,
@@ -220,7 +235,7 @@ static __always_inline enum lb_outcome lb_check_source(const struct lb_tuple *tu
 {
 	enum lb_address_kind kind = lb_address_kind_of(tuple->source.bytes);
 
-	if (lb_is_no_host(tuple, &tuple->source))
+	if (lb_is_no_host(tuple->family, &tuple->source))
 		return LB_OUTCOME_martian;
 	if (kind == LB_NO_ADDRESS)
 		return LB_FINE;
@@ -328,7 +343,7 @@ static __always_inline int lb_opened(enum lb_outcome outcome)
 {
 	return outcome == LB_OUTCOME_new_local || outcome == LB_OUTCOME_new_remote ||
 	       outcome == LB_OUTCOME_new_xdp || outcome == LB_OUTCOME_new_from_pod ||
-	       outcome == LB_OUTCOME_new_hairpin;
+	       outcome == LB_OUTCOME_new_hairpin || outcome == LB_OUTCOME_new_direct;
 }
 
 /* Chooses a backend for a packet that belongs to no flow, and opens one. */
@@ -351,6 +366,7 @@ static __always_inline enum lb_outcome lb_choose(void *ctx, struct lb_work *work
 	client = lb_asks_client(frontend, policy, conduct) ? lb_client_of(work, conduct) : LB_ANY_CLIENT;
 	scope = lb_scope_of(frontend, policy, client);
 	work->masquerade = lb_masquerades(frontend, policy, conduct, client);
+	work->xfrm = conduct.xfrm;
 	if (lb_range_denies(frontend, policy, &work->packet.tuple))
 		return LB_OUTCOME_range_denied;
 	hash = lb_hash(&work->packet.tuple,
@@ -364,6 +380,41 @@ static __always_inline enum lb_outcome lb_choose(void *ctx, struct lb_work *work
 		return LB_OUTCOME_stale_slot;
 	outcome = LB_OWN(lb_open_to)(ctx);
 	return lb_opened(outcome) ? lb_record_forward(work, outcome) : outcome;
+}
+
+/*
+ * The flow by whose reply's tuple the packet's own answers would come, in `work->half`: of a client that also uses a service. Not what
+ * we have sent ourselves and what some route brings back to us.
+ */
+static __always_inline int lb_meets_flow(struct lb_work *work)
+{
+	lb_reverse(&work->packet.tuple, &work->other);
+	return (lb_flow_find(LB_FLOWS, &work->other, &work->half) ||
+		lb_young_find(&work->other, &work->half)) &&
+	       work->half.track.direction == LB_REPLY && work->half.track.source_nat == LB_NO;
+}
+
+/*
+ * A client asks a backend directly by the port by which it has a flow to that backend through a service. The flow keeps the tuple of
+ * the answers, and what is asked directly gets another port, as from the kernel's own NAT.
+ */
+LB_FUNCTION enum lb_outcome LB_OWN(lb_open_direct)(void *ctx __arg_ctx)
+{
+	struct lb_work *work = lb_work_here();
+	const struct lb_node *node = lb_this_node();
+	enum lb_outcome outcome;
+
+	if (!work || !node || !lb_meets_flow(work))
+		return LB_OUTCOME_unrelated;
+	work->backend_id = work->half.track.backend;
+	work->backend.service = work->half.track.service;
+	__builtin_memcpy(work->backend.address, &work->packet.tuple.destination,
+			 sizeof(work->backend.address));
+	work->backend.port = work->packet.tuple.destination_port;
+	work->hash = lb_mix(lb_hash(&work->packet.tuple, node->choice[LB_RANDOM]), node->secret[0]);
+	lb_begin(work);
+	outcome = lb_open_by_stack(ctx, work);
+	return outcome == LB_FINE ? lb_record_forward(work, LB_OUTCOME_new_direct) : outcome;
 }
 
 /* TCP in mid-flow towards a service: young, somebody's own business, or an open flow we lost. */

@@ -40,6 +40,16 @@ static __always_inline int lb_same_address(const union lb_ip *one, const union l
 	return one->longs[0] == other->longs[0] && one->longs[1] == other->longs[1];
 }
 
+/* A group's address, everybody's or nobody's. 240.0.0.0/4 is unicast, as it is to Linux. */
+static __always_inline int lb_is_no_host(enum lb_family family, const union lb_ip *address)
+{
+	__u8 first = address->bytes[12];
+
+	if (family == LB_IPV4)
+		return first == 0 || (first >= 224 && first < 240) || address->words[3] == 0xffffffff;
+	return address->bytes[0] == 0xff || (!address->longs[0] && !address->longs[1]);
+}
+
 /* One direction's addresses and ports; as the key of the IPv6 tables it is used as it stands. */
 struct lb_tuple {
 	union lb_ip source;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Answers of our own: port unreachable, the size that a way out allows, and TCP's reset. Sent back where the packet
+ * Answers of our own: port unreachable, the size that a way out allows, time exceeded, and TCP's reset. Sent back where the packet
  * came from.
  */
 #ifndef SLUICE_BPF_REJECT_H
@@ -11,7 +11,6 @@
 #define LB_ANSWERS_PER_SECOND 1000 /* on each CPU; the kernel's own limit is as high */
 #define LB_ANSWER_HOPS 64
 #define LB_PACKET_OTHER_HOST 3 /* as a bridge's port sees what is for the bridge's own address */
-#define LB_PACKET_HOST 0
 
 struct lb_answer4 {
 	struct iphdr ip;
@@ -37,14 +36,10 @@ struct lb_answer6 {
 static __always_inline int lb_answerable(const struct __sk_buff *skb, const struct lb_tuple *tuple,
 					 __u32 hook)
 {
-	const union lb_ip *source = &tuple->source;
-
 	if (skb->pkt_type != LB_PACKET_HOST &&
 	    (hook != LB_HOOK_POD_INGRESS || skb->pkt_type != LB_PACKET_OTHER_HOST))
 		return 0;
-	if (tuple->family == LB_IPV6)
-		return source->bytes[0] != 0xff && (source->longs[0] || source->longs[1]);
-	return source->words[3] && source->bytes[12] < 224;
+	return !lb_is_no_host(tuple->family, &tuple->source);
 }
 
 static __always_inline int lb_answer_allowed(struct lb_work *work)
@@ -58,15 +53,58 @@ static __always_inline int lb_answer_allowed(struct lb_work *work)
 	return work->answers++ < LB_ANSWERS_PER_SECOND;
 }
 
+/* What the sender is told. */
+enum lb_answer { LB_ANSWER_PORT, LB_ANSWER_TOO_BIG, LB_ANSWER_TIME };
+
+static __always_inline enum lb_answer lb_answer_of(enum lb_outcome outcome)
+{
+	switch (outcome) {
+	case LB_OUTCOME_hop_limit:
+		return LB_ANSWER_TIME;
+	case LB_OUTCOME_too_big:
+	case LB_OUTCOME_not_fragmented:
+		return LB_ANSWER_TOO_BIG;
+	default:
+		return LB_ANSWER_PORT;
+	}
+}
+
+/* Who answers: the service for its ports and ways; for what ended here on its way, this node as any router. */
+static __always_inline const union lb_ip *lb_answers_as(const struct lb_tuple *tuple, enum lb_answer what)
+{
+	const union lb_ip *node = (const union lb_ip *)lb_node_source(tuple->family == LB_IPV4);
+
+	return what == LB_ANSWER_TIME && node && !lb_is_no_host(tuple->family, node) ? node
+										     : &tuple->destination;
+}
+
 /* Bytes to quote: the headers that lead to the ports, and of TCP the whole fixed header. A multiple of 4. */
 static __always_inline __u32 lb_quote_size(const struct lb_packet *packet)
 {
 	return packet->transport - packet->network + (packet->tuple.protocol == LB_TCP ? 20 : 8);
 }
 
-static __always_inline void lb_fill4(struct lb_work *work, struct lb_answer4 *answer, __u32 size)
+static __always_inline void lb_icmp4(struct lb_icmp4 *icmp, enum lb_answer what, __u32 mtu)
 {
-	int too_big = work->mtu != 0;
+	icmp->type = what == LB_ANSWER_TIME ? LB_ICMP4_TIME : LB_ICMP4_UNREACHABLE;
+	icmp->code = what == LB_ANSWER_TOO_BIG ? LB_ICMP4_TOO_BIG
+		     : what == LB_ANSWER_PORT  ? LB_ICMP4_PORT
+					       : 0;
+	icmp->mtu = what == LB_ANSWER_TOO_BIG ? bpf_htons((__u16)mtu) : 0;
+}
+
+static __always_inline void lb_icmp6(struct icmp6hdr *icmp, enum lb_answer what, __u32 mtu)
+{
+	icmp->icmp6_type = what == LB_ANSWER_TIME      ? ICMPV6_TIME_EXCEED
+			   : what == LB_ANSWER_TOO_BIG ? ICMPV6_PKT_TOOBIG
+						       : ICMPV6_DEST_UNREACH;
+	icmp->icmp6_code = what == LB_ANSWER_PORT ? ICMPV6_PORT_UNREACH : 0;
+	icmp->icmp6_mtu = what == LB_ANSWER_TOO_BIG ? bpf_htonl(mtu) : 0;
+}
+
+static __always_inline void lb_fill4(struct lb_work *work, struct lb_answer4 *answer, __u32 size,
+				     enum lb_answer what)
+{
 	__s64 sum;
 
 	__builtin_memset(answer, 0, sizeof(*answer));
@@ -76,21 +114,19 @@ static __always_inline void lb_fill4(struct lb_work *work, struct lb_answer4 *an
 	answer->ip.tot_len = bpf_htons((__u16)(sizeof(*answer) + size));
 	answer->ip.ttl = LB_ANSWER_HOPS;
 	answer->ip.protocol = IPPROTO_ICMP;
-	answer->ip.saddr = work->packet.tuple.destination.words[3];
+	answer->ip.saddr = lb_answers_as(&work->packet.tuple, what)->words[3];
 	answer->ip.daddr = work->packet.tuple.source.words[3];
 	answer->ip.check =
 		(__u16)~lb_fold16(bpf_csum_diff(NULL, 0, (__be32 *)&answer->ip, sizeof(answer->ip), 0));
-	answer->icmp.type = LB_ICMP4_UNREACHABLE;
-	answer->icmp.code = too_big ? LB_ICMP4_TOO_BIG : LB_ICMP4_PORT;
-	answer->icmp.mtu = bpf_htons((__u16)work->mtu);
+	lb_icmp4(&answer->icmp, what, work->mtu);
 	sum = bpf_csum_diff(NULL, 0, (__be32 *)&answer->icmp, sizeof(answer->icmp), 0);
 	sum = bpf_csum_diff(NULL, 0, (__be32 *)work->quote, size, (__u32)sum);
 	answer->icmp.checksum = (__u16)~lb_fold16((__u32)sum);
 }
 
-static __always_inline void lb_fill6(struct lb_work *work, struct lb_answer6 *answer, __u32 size)
+static __always_inline void lb_fill6(struct lb_work *work, struct lb_answer6 *answer, __u32 size,
+				     enum lb_answer what)
 {
-	int too_big = work->mtu != 0;
 	__u32 length = sizeof(answer->icmp) + size;
 	__s64 sum;
 
@@ -99,11 +135,9 @@ static __always_inline void lb_fill6(struct lb_work *work, struct lb_answer6 *an
 	answer->ip.payload_len = bpf_htons((__u16)length);
 	answer->ip.nexthdr = IPPROTO_ICMPV6;
 	answer->ip.hop_limit = LB_ANSWER_HOPS;
-	__builtin_memcpy(&answer->ip.saddr, &work->packet.tuple.destination, 16);
+	__builtin_memcpy(&answer->ip.saddr, lb_answers_as(&work->packet.tuple, what), 16);
 	__builtin_memcpy(&answer->ip.daddr, &work->packet.tuple.source, 16);
-	answer->icmp.icmp6_type = too_big ? ICMPV6_PKT_TOOBIG : ICMPV6_DEST_UNREACH;
-	answer->icmp.icmp6_code = too_big ? 0 : ICMPV6_PORT_UNREACH;
-	answer->icmp.icmp6_mtu = bpf_htonl(work->mtu);
+	lb_icmp6(&answer->icmp, what, work->mtu);
 	sum = bpf_csum_diff(NULL, 0, (__be32 *)&answer->ip.saddr, 32, bpf_htonl(length + IPPROTO_ICMPV6));
 	sum = bpf_csum_diff(NULL, 0, (__be32 *)&answer->icmp, sizeof(answer->icmp), (__u32)sum);
 	sum = bpf_csum_diff(NULL, 0, (__be32 *)work->quote, size, (__u32)sum);
@@ -131,9 +165,9 @@ static __always_inline int lb_make_room(struct __sk_buff *skb, struct lb_work *w
  * A connection that lost its way hears nothing of ICMP, and of pods' sandboxes nobody knows: they get a reset. Who
  * knocks from outside is told as kube-proxy tells him.
  */
-static __always_inline int lb_wants_reset(const struct lb_work *work)
+static __always_inline int lb_wants_reset(const struct lb_work *work, enum lb_answer what)
 {
-	return work->packet.tuple.protocol == LB_TCP && !work->mtu &&
+	return work->packet.tuple.protocol == LB_TCP && what == LB_ANSWER_PORT &&
 	       (work->hook == LB_HOOK_POD_INGRESS || work->packet.step != LB_STEP_OPEN);
 }
 
@@ -245,7 +279,7 @@ LB_FUNCTION int lb_reset(struct __sk_buff *skb)
  * Turns the packet into the answer and sends it back by the device it came by; drops it where it must not. An ICMP error gets
  * none.
  */
-LB_FUNCTION int lb_answer(struct __sk_buff *skb)
+LB_FUNCTION int lb_answer(struct __sk_buff *skb, enum lb_answer what)
 {
 	struct lb_work *work = lb_work_here();
 	union {
@@ -268,16 +302,16 @@ LB_FUNCTION int lb_answer(struct __sk_buff *skb)
 		lb_count(LB_OUTCOME_answer_limited);
 		return 0;
 	}
-	if (lb_wants_reset(work))
+	if (lb_wants_reset(work, what))
 		return lb_reset(skb);
 	if (lb_make_room(skb, work, size, ipv4 ? sizeof(answer.v4) : sizeof(answer.v6)))
 		return 0;
 	if (ipv4) {
-		lb_fill4(work, &answer.v4, size);
+		lb_fill4(work, &answer.v4, size, what);
 		failed = bpf_skb_store_bytes(skb, ETH_HLEN, &answer.v4, sizeof(answer.v4),
 					     BPF_F_RECOMPUTE_CSUM);
 	} else {
-		lb_fill6(work, &answer.v6, size);
+		lb_fill6(work, &answer.v6, size, what);
 		failed = bpf_skb_store_bytes(skb, ETH_HLEN, &answer.v6, sizeof(answer.v6),
 					     BPF_F_RECOMPUTE_CSUM);
 	}

@@ -26,14 +26,22 @@ static __always_inline int lb_outward(__u32 index)
 	return lb_device_kind_of(index) == LB_OUTWARD;
 }
 
-enum lb_ask { LB_KEEP_SOURCE, LB_ASK_SOURCE };
+/* With the source that the packet has; with one that the FIB says; or whether its entry's device leads there. */
+enum lb_ask { LB_KEEP_SOURCE, LB_ASK_SOURCE, LB_ASK_DEVICE };
+
+static __always_inline __u32 lb_route_flags(enum lb_ask ask)
+{
+	if (ask == LB_ASK_DEVICE)
+		return BPF_FIB_LOOKUP_OUTPUT;
+	return ask == LB_ASK_SOURCE && lb_config.fib_source ? BPF_FIB_LOOKUP_SRC : 0;
+}
 
 /* The way that the packet's entry takes, into `work->fib`; on request with the source address for it. */
 static __always_inline long lb_route(void *ctx, struct lb_work *work, enum lb_ask ask)
 {
 	const struct lb_tuple *leaving = &work->flow.leaving;
 	struct bpf_fib_lookup *fib = &work->fib;
-	__u32 flags = ask == LB_ASK_SOURCE && lb_config.fib_source ? BPF_FIB_LOOKUP_SRC : 0;
+	__u32 flags = lb_route_flags(ask);
 
 	__builtin_memset(fib, 0, sizeof(*fib));
 	if (lb_config.fib_mark) {
@@ -41,7 +49,7 @@ static __always_inline long lb_route(void *ctx, struct lb_work *work, enum lb_as
 		fib->mark = work->mark;
 	}
 	fib->l4_protocol = leaving->protocol;
-	fib->ifindex = work->device;
+	fib->ifindex = ask == LB_ASK_DEVICE ? work->flow.track.device : work->device;
 	fib->tot_len = work->hook == LB_HOOK_XDP ? work->packet.length : 0;
 	if (leaving->family == LB_IPV4) {
 		fib->family = LB_AF_INET;
@@ -62,21 +70,41 @@ static __always_inline int lb_names_device(const struct lb_work *work, long way)
 	       (way == BPF_FIB_LKUP_RET_FRAG_NEEDED && work->hook != LB_HOOK_XDP);
 }
 
+/*
+ * Replies go back by the uplink that their flow came by, if a route leads to the client there: where a client's packets and those to
+ * it take different ways (rp_filter 0 or 2) there may be none. Asked of replies until their flow is proven.
+ */
+static __always_inline int lb_leads_back(void *ctx, struct lb_work *work)
+{
+	if (work->young == LB_NO || work->flow.track.direction != LB_REPLY)
+		return 1;
+	return lb_names_device(work, lb_route(ctx, work, LB_ASK_DEVICE));
+}
+
+/* By which device do the packets of the entry leave? Told to the entry, wherever it is by now. */
+static __always_inline void lb_set_device(struct lb_work *work, __u32 device)
+{
+	struct lb_track *live;
+
+	work->flow.track.device = device;
+	live = lb_flow_find(LB_FLOWS, &work->packet.tuple, &work->there);
+	if (live)
+		live->device = device;
+	if (work->young == LB_NO)
+		return;
+	live = lb_young_find(&work->packet.tuple, &work->there);
+	if (live)
+		live->device = device;
+}
+
 /* Knows the packet's entry by which device its packets leave? If not, that is found out once. */
 static __always_inline int lb_leaves(void *ctx, struct lb_work *work)
 {
-	struct lb_track *live;
-	long way;
-
-	if (work->flow.track.device)
+	if (work->flow.track.device && lb_leads_back(ctx, work))
 		return 1;
-	way = lb_route(ctx, work, LB_KEEP_SOURCE);
-	if (!lb_names_device(work, way) || !lb_outward(work->fib.ifindex))
+	if (!lb_names_device(work, lb_route(ctx, work, LB_KEEP_SOURCE)) || !lb_outward(work->fib.ifindex))
 		return 0;
-	work->flow.track.device = work->fib.ifindex;
-	live = lb_flow_find(LB_FLOWS, &work->packet.tuple, &work->there);
-	if (live)
-		live->device = work->fib.ifindex;
+	lb_set_device(work, work->fib.ifindex);
 	return 1;
 }
 

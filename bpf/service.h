@@ -83,6 +83,14 @@ static __always_inline const struct lb_node *lb_this_node(void)
 	return bpf_map_lookup_elem(&lb_node, &zero);
 }
 
+/* Were the flow tables made empty a short while ago, with flows going on that they had? */
+static __always_inline int lb_tables_lost(void)
+{
+	const struct lb_node *node = lb_this_node();
+
+	return node && lb_clock() < *(const volatile __u32 *)&node->lost_until;
+}
+
 /* The address that the agent chose for this node, 16 bytes; NULL: there is no page yet. */
 static __always_inline const __u8 *lb_node_source(int ipv4)
 {

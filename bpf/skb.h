@@ -39,6 +39,25 @@ LB_FUNCTION enum lb_outcome lb_skb_transport(struct __sk_buff *skb, struct lb_pa
 	return lb_parse_transport(&cursor, packet);
 }
 
+#define LB_PACKET_HOST 0 /* of skb->pkt_type: for this host alone */
+#define LB_VLAN_ID 0x0fff
+
+/*
+ * Is the frame tagged for a VLAN? The kernel has taken the tag out of it, and it is its VLAN's device's, whose programs see it next.
+ * A tag of VLAN 0 only gives a priority (IEEE 802.1Q, 9.6): the frame is the device's own.
+ */
+static __always_inline int lb_is_tagged(const struct __sk_buff *skb)
+{
+	return skb->vlan_present && (skb->vlan_tci & LB_VLAN_ID);
+}
+
+/* A frame that we send out has no priority tag, as one that the kernel forwards has none. */
+static __always_inline void lb_untag(struct __sk_buff *skb)
+{
+	if (skb->vlan_present)
+		bpf_skb_vlan_pop(skb);
+}
+
 static __always_inline enum lb_outcome lb_skb_read(struct __sk_buff *skb, struct lb_packet *packet)
 {
 	enum lb_outcome outcome = lb_skb_network(skb, packet);
@@ -52,8 +71,7 @@ static __always_inline enum lb_outcome lb_skb_parse(struct __sk_buff *skb, struc
 	enum lb_outcome outcome = lb_skb_read(skb, packet);
 	__u32 linear = skb->data_end - skb->data;
 
-	/* The kernel has taken a tag out of the frame: what it holds is its VLAN's device's, whose programs see it next. */
-	if (skb->vlan_present)
+	if (lb_is_tagged(skb))
 		return LB_OUTCOME_not_ip;
 	if (outcome != LB_OUTCOME_malformed || linear >= skb->len || linear >= LB_HEADERS)
 		return outcome;

@@ -43,8 +43,10 @@ struct lb_work {
 	__u32 backend_id;
 	__u32 hook; /* enum lb_hook */
 	__u32 missed; /* enum lb_bool: the flow table was asked already, and has no flow of the packet's that acts here */
+	__u32 young;      /* enum lb_bool: the packet's entry is of a flow that was not proven before it */
 	__u32 mtu;        /* of the way out, where the packet was too big for it */
 	__u32 masquerade; /* enum lb_bool: outside of choice C this client gets the node's address */
+	__u32 xfrm;       /* enum lb_bool: IPsec policies may cover the way to the backend */
 	__u32 oldest_age; /* seconds, of the oldest unproven claim among the probes, plus one; 0: there is none */
 	__u32 oldest_port;      /* and its port */
 	struct lb_tuple oldest; /* and what it makes of the packets there: whose it is */
@@ -85,6 +87,7 @@ static __always_inline struct lb_work *lb_work_of(enum lb_hook hook, __u32 devic
 		work->hook = hook;
 		work->device = device;
 		work->missed = missed;
+		work->young = LB_NO;
 	}
 	return work;
 }

@@ -7,7 +7,7 @@
 
 /*
  * Until when packets in mid-flow that are not in lb_flows may belong to a young flow, because one was opened in
- * mid-stream or found no room there (lb_clock seconds).
+ * mid-stream or by a SYN with data, or found no room there (lb_clock seconds).
  */
 __u32 lb_midstream_until __weak;
 
@@ -246,12 +246,19 @@ static __always_inline enum lb_settled lb_settle(struct lb_work *work, const str
 	return lb_same_tuple(&work->there.leaving, &flow->leaving) ? LB_WAS_THERE : LB_REFUSED;
 }
 
-/* Has another flow taken this one's tuple, because this one had not proven itself? With the lock held. */
+/*
+ * Has another flow taken this one's tuple, because this one had not proven itself? If not, replies go on by the device that they have
+ * found. With the lock held.
+ */
 static __always_inline int lb_displaced(struct lb_work *work, const struct lb_tuple *reply,
-					const struct lb_flow *back)
+					struct lb_flow *back)
 {
-	return lb_flow_find(LB_YOUNG, reply, &work->there) &&
-	       !lb_same_tuple(&work->there.leaving, &back->leaving);
+	if (!lb_flow_find(LB_YOUNG, reply, &work->there))
+		return 0;
+	if (!lb_same_tuple(&work->there.leaving, &back->leaving))
+		return 1;
+	back->track.device = work->there.track.device;
+	return 0;
 }
 
 /* Where each side is, as far as the packet that proves the flow tells; SCTP's server gave its tag in the handshake. */
@@ -343,6 +350,20 @@ LB_FUNCTION int lb_answered(void)
 	return 1;
 }
 
+/*
+ * What a client may acknowledge beyond the SYN-ACK in its first packet behind that: what a server sent on the data of the SYN (RFC
+ * 7413), which is no more than an initial window in practice. Who guesses the number blindly has one chance in 65,536.
+ */
+#define LB_FAST_OPEN_DATA (1U << 16)
+
+/* Does the client show that it saw the SYN-ACK? */
+static __always_inline int lb_acknowledges(const struct lb_track *track, __u32 proof)
+{
+	__u32 beyond = proof - track->number;
+
+	return track->fast_open == LB_YES ? beyond < LB_FAST_OPEN_DATA : !beyond;
+}
+
 /* Is this packet the proof that both ends take part? */
 static __always_inline int lb_proves(const struct lb_work *work)
 {
@@ -355,7 +376,7 @@ static __always_inline int lb_proves(const struct lb_work *work)
 	if (track->direction == LB_REPLY)
 		return track->state == LB_OPENING && track->number == 1;
 	/* An end that was forged meanwhile takes nothing from the proof. */
-	return track->state != LB_OPENING && track->number != 1 && work->packet.proof == track->number;
+	return track->state != LB_OPENING && track->number != 1 && lb_acknowledges(track, work->packet.proof);
 }
 
 static __always_inline int lb_has_reply(struct lb_work *work)
@@ -396,6 +417,7 @@ LB_FUNCTION enum lb_outcome lb_young(void)
 		return LB_OUTCOME_left_to_tc;
 	if (!lb_young_holds(work, lb_flow_touch(live, &work->flow.track, lb_clock())))
 		return LB_OUTCOME_unrelated;
+	work->young = LB_YES;
 	lb_note_young(work, live);
 	if (work->packet.step == LB_STEP_ANSWER && work->flow.track.direction == LB_REPLY) {
 		if (!lb_answered())
@@ -406,7 +428,7 @@ LB_FUNCTION enum lb_outcome lb_young(void)
 	return lb_known_outcome(&work->flow.track, work->hook);
 }
 
-/* TCP in mid-flow is either in lb_flows or nobody's, save for a while after a table was lost. */
+/* TCP in mid-flow is either in lb_flows or nobody's, save for a while after a table was lost or a SYN had data. */
 static __always_inline int lb_may_be_young(const struct lb_packet *packet)
 {
 	if (packet->step == LB_STEP_DATA || packet->step == LB_STEP_END)

@@ -24,7 +24,7 @@
 #define LB_ALIGN8 __attribute__((aligned(8)))
 
 /* The version of everything in this file. It names the pin directory: another layout, another directory. */
-#define LB_LAYOUT 6
+#define LB_LAYOUT 7
 
 /* Default sizes; the agent's options change them before the maps are made. */
 #define LB_MAX_FRONTENDS 65536
@@ -284,7 +284,9 @@ struct lb_track {
 	enum lb_way way;
 	enum lb_state state;
 	enum lb_bool source_nat;
-	__u8 pad[2];
+	enum lb_bool
+		fast_open; /* its SYN had data, so that the server may send before the client acknowledges (RFC 7413) */
+	__u8 pad;
 } LB_ALIGN8;
 LB_ASSERT(sizeof(struct lb_track) == 32);
 
@@ -325,8 +327,9 @@ LB_ASSERT(sizeof(struct lb_affinity) == 16);
 
 /* ---- Ranges of addresses: by service who may reach its load-balancer addresses (SEM-37), and two more lists. ---- */
 
-#define LB_CLUSTER_IP_RANGES 0    /* where ClusterIPs are taken from (SEM-17) */
-#define LB_POD_RANGES 0xffffffffu /* whose addresses are pods' (SEM-32) */
+#define LB_CLUSTER_IP_RANGES 0     /* where ClusterIPs are taken from (SEM-17) */
+#define LB_POD_RANGES 0xffffffffu  /* whose addresses are pods' (SEM-32) */
+#define LB_XFRM_RANGES 0xfffffffeu /* what IPsec policies of this node encrypt or block on its way out */
 
 /* `prefix` counts the service number's 32 bits too; IPv4 prefixes count their 96 mapped bits. */
 struct lb_range_key {
@@ -403,7 +406,8 @@ struct lb_conduct {
 	enum lb_detector detector6;
 	enum lb_bool masquerade_all;   /* also what pods send to ClusterIPs gets this node's address */
 	enum lb_bool drop_unallocated; /* nothing leaves towards a ClusterIP that no service has */
-	__u8 pad[4];
+	enum lb_bool xfrm;             /* LB_XFRM_RANGES has entries */
+	__u8 pad[3];
 } LB_ALIGN8;
 LB_ASSERT(sizeof(struct lb_conduct) == 8);
 
@@ -414,8 +418,11 @@ struct lb_node {
 	/* keys the choice of backend, by lb_selection; LB_MAGLEV's is the cluster's */
 	__u64 choice[LB_SELECTIONS][2];
 	struct lb_conduct conduct;
-	__u32 layout;     /* LB_LAYOUT */
-	__u32 hertz;      /* timer ticks a second; lb_clock counts seconds of them */
+	__u32 layout; /* LB_LAYOUT */
+	__u32 hertz;  /* timer ticks a second; lb_clock counts seconds of them */
+	/* Until then (lb_clock) the flow tables may lack flows that live, because they were made empty: see lb_tables_lost() */
+	__u32 lost_until;
+	__u32 pad;
 	__u64 started;    /* Unix seconds at which the running or last agent had written its first plan */
 	char version[16]; /* of that agent */
 	char name[64];    /* the node's name, cut to fit */

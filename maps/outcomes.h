@@ -17,6 +17,7 @@
 
 #define LB_OUTCOMES(X)                                                                                       \
 	X(not_ip, PASS, "neither IPv4 nor IPv6")                                                             \
+	X(other_host, PASS, "a frame for another host, or for many: as a flooding switch delivers it")       \
 	X(malformed, PASS, "headers truncated or contradictory: the stack decides")                          \
 	X(fragment, PASS, "a fragment of a datagram whose start was not seen: the stack reassembles")        \
 	X(other_protocol, PASS, "none of TCP, UDP, SCTP, nor an ICMP error about them")                      \
@@ -31,6 +32,8 @@
 	X(new_local, STACK, "first packet of a flow that keeps its source, as to a backend on this node")    \
 	X(new_remote, REDIRECT, "first packet of a flow to a backend elsewhere")                             \
 	X(new_xdp, REDIRECT, "first packet of a flow to a backend elsewhere, sent out by XDP")               \
+	X(new_direct, STACK,                                                                                 \
+	  "first packet straight to a backend, whose tuple a service's flow has: from another port")         \
 	X(icmp_stack, STACK, "ICMP error about a known flow, given to the stack")                            \
 	X(icmp_redirect, REDIRECT, "ICMP error about a known flow, sent out")                                \
 	X(no_backend_reject, ANSWER, "no endpoint anywhere: port unreachable")                               \
@@ -46,7 +49,9 @@
 	X(no_route, DROP, "no way out towards the backend that keeps both directions with us")               \
 	X(too_big, ANSWER, "larger than the way out allows: the sender is told the size")                    \
 	X(not_fragmented, ANSWER, "the same without \"don't fragment\", which needs the stack: as too_big")  \
-	X(hop_limit, PASS, "TTL or hop limit used up: the stack answers")                                    \
+	X(hop_limit, ANSWER, "TTL or hop limit used up: the sender is told")                                 \
+	X(ipsec, DROP,                                                                                       \
+	  "an IPsec policy covers the way to this backend: sent by us it would leave in the clear")          \
 	X(rewrite_failed, DROP, "the kernel refused to change the packet")                                   \
 	X(first_late, DROP, "first fragment of a datagram, behind others: seen again, and they behind it")   \
 	X(sctp_fragment, DROP, "part of an SCTP message whose ports change: its checksum covers the whole")  \

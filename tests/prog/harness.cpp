@@ -6,7 +6,10 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/bpf.h>
+#include <net/if.h>
 #include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,6 +23,7 @@
 #include <utility>
 
 #include "agent/features.hpp"
+#include "maps/frame_address.h"
 #include "maps/sending.h"
 
 // The skeleton's struct would collide with our namespace of the same name.
@@ -258,6 +262,18 @@ int Programs::program(Hook hook) const { return skeleton_->program(hook); }
 
 int Programs::map(const char* name) const {
   return bpf_object__find_map_fd_by_name(skeleton_->raw->obj, name);
+}
+
+void Programs::set_frame_address(std::uint32_t device) {
+  const maps::Fd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq request{};
+  if (::if_indextoname(device, request.ifr_name) == nullptr ||
+      ::ioctl(socket.get(), SIOCGIFHWADDR, &request) != 0) {
+    fail("the device's address");
+  }
+  auto& entry = skeleton_->raw->bss->lb_frame_addresses[device % LB_FRAME_ADDRESSES];
+  entry.device = device;
+  std::memcpy(entry.address, request.ifr_hwaddr.sa_data, sizeof(entry.address));
 }
 
 std::uint32_t& Programs::midstream_until() { return skeleton_->raw->bss->lb_midstream_until; }

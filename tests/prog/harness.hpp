@@ -104,6 +104,8 @@ class Programs {
   [[nodiscard]] int map(const char* name) const;
   /// What the programs keep for themselves: until when mid-stream packets may be young.
   [[nodiscard]] std::uint32_t& midstream_until();
+  /// Tells XDP the device's own address, as the agent does: frames for any other one are left alone.
+  void set_frame_address(std::uint32_t device);
 
   maps::HashMap<lb_frontend_key, lb_frontend> frontends;
   maps::HashMap<lb_address_key, lb_address> addresses;

@@ -52,6 +52,8 @@ void World::change(const Words& words) {
                                     {"cluster_address", &World::add_cluster_address},
                                     {"pods", &World::add_list},
                                     {"cluster_ips", &World::add_list},
+                                    {"xfrm", &World::add_list},
+                                    {"tables_lost", &World::lose_tables},
                                     {"reserve", &World::reserve},
                                     {"unreserve", &World::unreserve},
                                     {"track", &World::track},
@@ -165,7 +167,7 @@ void World::set_source(const Words& words) {
   programs_.node.store(0, node);
 }
 
-/// conduct DETECTOR4 DETECTOR6 [masquerade_all] [drop_unallocated]
+/// conduct DETECTOR4 DETECTOR6 [masquerade_all] [drop_unallocated] [xfrm]
 void World::set_conduct(const Words& words) {
   auto node = programs_.node.load(0);
   const auto has = [&](const char* word) {
@@ -175,7 +177,16 @@ void World::set_conduct(const Words& words) {
                   .detector6 = named(detectors, words.at(2)),
                   .masquerade_all = has("masquerade_all"),
                   .drop_unallocated = has("drop_unallocated"),
+                  .xfrm = has("xfrm"),
                   .pad = {}};
+  programs_.node.store(0, node);
+}
+
+/// tables_lost SECONDS: for so long the flow tables may lack flows that live
+void World::lose_tables(const Words& words) {
+  static const std::uint32_t hertz = agent::measure_hertz();
+  auto node = programs_.node.load(0);
+  node.lost_until = agent::flow_clock_now(hertz) + static_cast<std::uint32_t>(std::stoul(words.at(1)));
   programs_.node.store(0, node);
 }
 
@@ -205,9 +216,11 @@ void World::add_cluster_address(const Words& words) {
   add_address_of(address_of(words.at(1)), LB_CLUSTER_ADDRESS, maps::Put::any);
 }
 
-/// pods|cluster_ips ADDRESS/PREFIX: one of the ranges of that kind
+/// pods|cluster_ips|xfrm ADDRESS/PREFIX: one of the ranges of that kind
 void World::add_list(const Words& words) {
-  put_range(words.at(0) == "pods" ? LB_POD_RANGES : LB_CLUSTER_IP_RANGES, words.at(1));
+  static const Names<std::uint32_t> lists = {
+      {"pods", LB_POD_RANGES}, {"cluster_ips", LB_CLUSTER_IP_RANGES}, {"xfrm", LB_XFRM_RANGES}};
+  put_range(named(lists, words.at(0)), words.at(1));
 }
 
 /// reserve PORT...: source NAT leaves these to the kernel

@@ -31,6 +31,9 @@ maps::Fd socket_of(const Words& words) {
   const int type = is_udp(words) ? SOCK_DGRAM : SOCK_STREAM;
   maps::Fd fd(::socket(AF_INET6, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const auto own = end_of(words, 1);
+  const int on = 1;  // a client's address is none of this node's
+  if (::setsockopt(fd.get(), SOL_IPV6, IPV6_TRANSPARENT, &on, sizeof(on)) != 0)
+    throw std::runtime_error(fmt::format("IPV6_TRANSPARENT: {}", std::strerror(errno)));
   if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&own), sizeof(own)) != 0)
     throw std::runtime_error(fmt::format("bind: {}", std::strerror(errno)));
   if (words.at(3) == "-") return fd;

@@ -127,6 +127,7 @@ void World::fill_devices() {
     if (words.at(3) == "port") {
       must(maps::raw::put(programs_.map("lb_ports"), &index, &index, maps::Put::any));
     }
+    programs_.set_frame_address(index);
     attach_nothing(index);
   }
 }

@@ -59,6 +59,7 @@ class World {
   void set_slots(const Words& words);
   void set_source(const Words& words);
   void set_conduct(const Words& words);
+  void lose_tables(const Words& words);
   void set_selection(const Words& words);
   void set_internal(const Words& words);
   void set_external(const Words& words);

@@ -222,6 +222,7 @@ TEST_CASE("an agent that starts again keeps its choice") {
                      .detector6 = LB_BY_DEVICE,
                      .masquerade_all = LB_YES,
                      .drop_unallocated = LB_NO,
+                     .xfrm = LB_NO,
                      .pad = {}});
   array.begin("one", 250, "");
   const auto after = array.read();
