@@ -38,6 +38,14 @@ std::uint64_t network_cookie() {
   return cookie;
 }
 
+/// As if its section were "xdp": a program has its section's flags until its type changes. The stack gives a
+/// program that takes frames in several buffers a copy of each packet whose data lies outside of the head,
+/// and tc gets that copy.
+void take_no_fragments(bpf_program* program) {
+  bpf_program__set_type(program, BPF_PROG_TYPE_UNSPEC);
+  bpf_program__set_type(program, BPF_PROG_TYPE_XDP);
+}
+
 lb_bool yes_if(bool condition) { return condition ? LB_YES : LB_NO; }
 
 }  // namespace
@@ -65,6 +73,9 @@ void choose_programs(bpf_object* object, const AgentOptions& options, const Feat
         wanted = wants_xdp(options);
     }
     bpf_program__set_autoload(program, wanted);
+    if (options.xdp == XdpMode::generic && bpf_program__type(program) == BPF_PROG_TYPE_XDP) {
+      take_no_fragments(program);
+    }
   }
 }
 

@@ -205,6 +205,49 @@ TEST_CASE("SEM-43 REL-20 jumbo frames pass, by tc and beside XDP") {
 
 namespace {
 
+/// One datagram of that size there and back; whole, as the server got it.
+bool echoes(const Host& client, const Socket& server, const End& where, std::size_t size) {
+  const auto family = where.address.family() == k8s::Family::ipv4 ? AF_INET : AF_INET6;
+  const auto socket = client.socket(family, SOCK_DGRAM);
+  const std::string words(size, 'x');
+  if (socket.send_to(where, words) != 0 || !echo_once(server)) {
+    return false;
+  }
+  const auto answer = socket.receive();
+  return answer && answer->words == words && answer->from == where;
+}
+
+}  // namespace
+
+TEST_CASE("generic XDP leaves to tc what it does not take, whole") {
+  const int family = GENERATE(AF_INET, AF_INET6);
+  INFO((family == AF_INET ? "IPv4" : "IPv6"));
+  XdpScene scene(agent::XdpMode::generic);
+  const auto report = scene.attach();
+  CHECK(report.packets_text().starts_with("eth0 tcx+generic") == scene.runs_xdp());
+  Writer writer(scene.lab.pins());
+  const auto made = offer(writer, family);
+  const auto rose = rise(writer, [&] {
+    const auto elsewhere = serve_at(scene.remote, SOCK_STREAM, made.elsewhere_backend);
+    const auto here = serve_at(scene.server, SOCK_STREAM, made.here_backend);
+    CHECK(talk(scene.outside, elsewhere, SOCK_STREAM, made.elsewhere, 5'000'000));
+    CHECK(talk(scene.outside, here, SOCK_STREAM, made.here, 5'000'000));
+    // One of nobody's service.
+    const auto node = serve_at(Host::here(), SOCK_STREAM, end(names(family).node, backend_port));
+    CHECK(talk(scene.outside, node, SOCK_STREAM, end(names(family).node, backend_port), 5'000'000));
+  });
+  CHECK((rose.flow_xdp > 100) == scene.runs_xdp());
+  const auto elsewhere = serve_at(scene.remote, SOCK_DGRAM, made.elsewhere_backend);
+  const auto here = serve_at(scene.server, SOCK_DGRAM, made.here_backend);
+  for (const std::size_t size : {100U, 4000U, 20000U}) {
+    INFO(size << " bytes");
+    CHECK(echoes(scene.outside, elsewhere, made.elsewhere, size));
+    CHECK(echoes(scene.outside, here, made.here, size));
+  }
+}
+
+namespace {
+
 /// How a second outward device is made.
 enum class Second : std::uint8_t { veth, bridge };
 
