@@ -57,9 +57,8 @@ bool is_final(const error_code& error) {
   return error != boost::system::errc::device_or_resource_busy && error != boost::system::errc::file_exists;
 }
 
-// XDP can only be declined where tc serves alone without being asked to.
-HookReport declined(const std::string& place, const std::string& why) {
-  return {place, {}, HookState::declined, fmt::format("{}: tc serves alone", why)};
+std::string no_native_xdp(const error_code& error) {
+  return fmt::format("no native XDP ({}): tc serves alone", error.message());
 }
 
 TcHook tc_hook(const AttachPlan& plan, TcSide side, const Device& device) {
@@ -177,13 +176,22 @@ void Attacher::attach_tc(const AttachPlan& plan, const Device& device, AttachRep
   }
 }
 
+// A driver that has refused is not asked again, and the reason stays the same.
+std::string Attacher::why_no_xdp(const AttachPlan& plan, const Device& device) const {
+  if (plan.xdp_mode != XdpMode::automatic) {
+    return {};
+  }
+  const auto refused = refused_xdp_.find(device.index);
+  return refused != refused_xdp_.end() ? refused->second : why_no_automatic_xdp(device.kind);
+}
+
 void Attacher::attach_xdp(const AttachPlan& plan, const Device& device, AttachReport& report) {
   const auto place = device.name + " xdp";
   const auto flags = xdp_flags(plan.xdp_mode);
   const LinkRequest request{fmt::format("xdp_{}", device.index), plan.xdp,     BPF_XDP,
                             static_cast<int>(device.index),      device.index, flags};
-  if (refused_xdp_.contains(device.index)) {
-    report.hooks.push_back(declined(place, "the driver refused native XDP before"));
+  if (const auto why = why_no_xdp(plan, device); !why.empty()) {
+    report.hooks.push_back({place, {}, HookState::declined, why});
     return;
   }
   // Both modes at once are refused by the kernel, so a link of the other mode goes first.
@@ -193,9 +201,9 @@ void Attacher::attach_xdp(const AttachPlan& plan, const Device& device, AttachRe
   const auto outcome = ensure(Look::link, request);
   if (!outcome && plan.xdp_mode == XdpMode::automatic) {
     if (is_final(outcome.error())) {
-      refused_xdp_.insert(device.index);
+      refused_xdp_[device.index] = no_native_xdp(outcome.error());
     }
-    report.hooks.push_back(declined(place, "no native XDP (" + outcome.error().message() + ")"));
+    report.hooks.push_back({place, {}, HookState::declined, no_native_xdp(outcome.error())});
     return;
   }
   const bool is_unsendable = unsendable_.contains(device.index);

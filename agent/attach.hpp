@@ -5,6 +5,7 @@
 #include <linux/bpf.h>
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -48,6 +49,7 @@ class Attacher {
   void attach_sockets(const AttachPlan& plan, AttachReport& report);
   void attach_device(const AttachPlan& plan, const Device& device, AttachReport& report);
   void attach_tc(const AttachPlan& plan, const Device& device, AttachReport& report);
+  [[nodiscard]] std::string why_no_xdp(const AttachPlan& plan, const Device& device) const;
   void attach_xdp(const AttachPlan& plan, const Device& device, AttachReport& report);
   [[nodiscard]] boost::system::result<Held> ensure(Look look, const LinkRequest& request);
   void let_go(const AttachPlan& plan, const std::set<std::uint32_t>& indices);
@@ -70,7 +72,7 @@ class Attacher {
   bool generic_ = false;                   ///< XDP is asked to run in the stack
   std::set<std::uint32_t> declining_;      ///< those that run it and say that they take none of its frames
   std::set<std::uint32_t> unsendable_;     ///< devices that lose what XDP sends by them
-  std::set<std::uint32_t> refused_xdp_;    ///< devices whose driver refused native XDP: not asked again
+  std::map<std::uint32_t, std::string> refused_xdp_;  ///< devices whose driver refused native XDP, and why
 };
 
 /// Takes our clsact filters from every device of this network namespace but those named.

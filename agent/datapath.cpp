@@ -4,6 +4,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <net/if.h>
 #include <unistd.h>
 
@@ -61,14 +62,26 @@ constexpr std::array socket_hooks = {
     SocketHook{"lb_connect6", "connect6", BPF_CGROUP_INET6_CONNECT},
 };
 
+/// Those of the named devices that there are.
 std::vector<Device> find_devices(const std::vector<std::string>& names) {
   std::vector<Device> devices;
   for (const auto& name : names) {
-    if (const auto index = if_nametoindex(name.c_str()); index != 0) {
-      devices.push_back({name, index});
+    const auto index = if_nametoindex(name.c_str());
+    if (auto kind = device_kind(name); kind && index != 0) {
+      devices.push_back({name, index, *kind});
     }
   }
   return devices;
+}
+
+/// Hooks of a named device that is gone have failed.
+void report_absent(const std::vector<std::string>& names, const std::vector<Device>& devices,
+                   AttachReport& report) {
+  for (const auto& name : names) {
+    if (std::ranges::find(devices, name, &Device::name) == devices.end()) {
+      report.hooks.push_back({name + " ingress", {}, HookState::failed, "there is no such device now"});
+    }
+  }
 }
 
 int map_of(const bpf_object* object, const char* name) {
@@ -166,12 +179,13 @@ struct Datapath::State {
   std::vector<Device> pods;
   std::optional<std::int64_t> maps_seen;  ///< when all maps were last seen to be pinned
   std::vector<std::string> deaf;          ///< socket hooks that did not run when last tried
+  std::vector<std::string> declined;      ///< what the last attach() left unused, and why
   std::string lacks;                      ///< as set_lacks() was told
   std::string sockets;                    ///< what serves, as of the last attach()
   std::string packets;                    ///< likewise
   bool late = false;                      ///< the last attach() was not done
 
-  [[nodiscard]] AttachPlan plan() const;
+  [[nodiscard]] AttachPlan plan(const std::vector<Device>& devices) const;
   [[nodiscard]] std::string missing() const;
   void tell();
   [[nodiscard]] std::size_t restore_maps();
@@ -179,7 +193,7 @@ struct Datapath::State {
   void try_sockets(AttachReport& report);
 };
 
-AttachPlan Datapath::State::plan() const {
+AttachPlan Datapath::State::plan(const std::vector<Device>& devices) const {
   const auto* object = programs->obj;
   AttachPlan plan;
   for (const auto& hook : socket_hooks) {
@@ -189,7 +203,7 @@ AttachPlan Datapath::State::plan() const {
   }
   plan.cgroup = cgroup.directory.get();
   plan.cgroup_id = cgroup.id;
-  plan.devices = find_devices(options.devices);
+  plan.devices = devices;
   plan.tc_by = features.usable(Feature::tcx) ? TcBy::tcx : TcBy::clsact;
   plan.tc_in = program_of(object, "lb_tc_in");
   plan.tc_out = program_of(object, "lb_tc_out");
@@ -204,8 +218,13 @@ AttachPlan Datapath::State::plan() const {
 }
 
 std::string Datapath::State::missing() const {
-  const auto kernel = features.missing();
-  return lacks.empty() || kernel.empty() ? lacks + kernel : lacks + "; " + kernel;
+  auto parts = declined;
+  for (const auto& part : {lacks, features.missing()}) {
+    if (!part.empty()) {
+      parts.push_back(part);
+    }
+  }
+  return fmt::format("{}", fmt::join(parts, "; "));
 }
 
 /// What serves, and what it lost, for `status`.
@@ -262,6 +281,7 @@ Datapath Datapath::open(const AgentOptions& options) {
                                                 {},
                                                 {},
                                                 {},
+                                                {},
                                                 {}}));
 }
 
@@ -278,16 +298,14 @@ AttachReport Datapath::attach() {
     nothing.hooks.push_back({"any hook", {}, HookState::failed, lack});
     return nothing;
   }
-  auto report = state_->attacher.attach(state_->plan());
+  const auto devices = find_devices(state_->options.devices);
+  auto report = state_->attacher.attach(state_->plan(devices));
   state_->try_sockets(report);
   state_->watch.follow(state_->attacher.sending());
-  for (const auto& name : state_->options.devices) {
-    if (if_nametoindex(name.c_str()) == 0) {
-      report.hooks.push_back({name + " ingress", {}, HookState::failed, "there is no such device now"});
-    }
-  }
+  report_absent(state_->options.devices, devices, report);
   state_->sockets = report.sockets_text();
   state_->packets = report.packets_text();
+  state_->declined = report.declined();
   state_->tell();
   state_->page.set_missing(state_->missing());
   return report;
@@ -394,6 +412,7 @@ const std::map<std::string, std::uint64_t>& Datapath::frames_lost() const noexce
   return state_->watch.lost();
 }
 NodePage& Datapath::page() noexcept { return state_->page; }
+const std::vector<std::string>& Datapath::declined() const noexcept { return state_->declined; }
 const Features& Datapath::features() const noexcept { return state_->features; }
 const std::vector<std::string>& Datapath::notes() const noexcept { return state_->notes; }
 

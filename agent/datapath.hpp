@@ -62,6 +62,9 @@ class Datapath {
   /// Frames that devices have lost after XDP gave them to them, by device, as restore() last saw it.
   [[nodiscard]] const std::map<std::string, std::uint64_t>& frames_lost() const noexcept;
 
+  /// What the last attach() left unused at which device, and why: sentences, which the node page has too.
+  [[nodiscard]] const std::vector<std::string>& declined() const noexcept;
+
   [[nodiscard]] NodePage& page() noexcept;
   [[nodiscard]] const Features& features() const noexcept;
   /// What an operator should be told once, in sentences: sizes that pinned maps kept, devices that are

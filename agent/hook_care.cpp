@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -34,7 +35,9 @@ HookCare::HookCare(boost::asio::io_context& context, const AgentOptions& options
 AttachReport HookCare::attach() {
   devices_ = node_.network().devices();
   datapath_.set_pods(pod_devices(devices_, options_));
-  return datapath_.attach();
+  auto report = datapath_.attach();
+  tell_declined();
+  return report;
 }
 
 void HookCare::follow_devices() {
@@ -78,6 +81,16 @@ void HookCare::heal() {
   tell(datapath_.restore(filters), heal_failure_);
 }
 
+/// A device that is not served, or not by XDP, is told once for each reason.
+void HookCare::tell_declined() {
+  for (const auto& sentence : datapath_.declined()) {
+    if (std::ranges::find(declined_, sentence) == declined_.end()) {
+      spdlog::warn("{}", sentence);
+    }
+  }
+  declined_ = datapath_.declined();
+}
+
 /// What is attached may run for nobody all the same.
 void HookCare::revive() { tell(datapath_.revive(), revival_failure_); }
 
@@ -95,6 +108,7 @@ void HookCare::look_beside() {
 
 /// What came back, and once why something did not.
 void HookCare::tell(const Restored& restored, std::string& failure) {
+  tell_declined();
   for (const auto& hook : restored.hooks) {
     metrics_.restored(hook);
   }

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "agent/config.hpp"
 #include "agent/datapath.hpp"
@@ -39,6 +40,7 @@ class HookCare {
   void revive();
   void look_beside();
   void tell(const Restored& restored, std::string& failure);
+  void tell_declined();
 
   boost::asio::steady_timer timer_;
   const AgentOptions& options_;
@@ -48,6 +50,7 @@ class HookCare {
   std::function<void(Look look)> looked_;
   std::map<std::uint32_t, NetDevice> devices_;  ///< as hooks were last attached with
   std::uint64_t filter_changes_ = 0;            ///< as of the last look
+  std::vector<std::string> declined_;           ///< as last logged
   std::string heal_failure_;                    ///< as last logged
   std::string revival_failure_;                 ///< likewise
   std::string neighbours_;                      ///< likewise

@@ -41,6 +41,27 @@ std::size_t AttachReport::count(HookState state) const {
   return static_cast<std::size_t>(std::ranges::count(hooks, state, &HookReport::state));
 }
 
+std::vector<std::string> AttachReport::declined() const {
+  std::vector<std::pair<std::string, std::string>> places;  // by reason
+  for (const auto& hook : hooks) {
+    if (hook.state != HookState::declined) {
+      continue;
+    }
+    const auto known = std::ranges::find(places, hook.problem, &std::pair<std::string, std::string>::first);
+    if (known == places.end()) {
+      places.emplace_back(hook.problem, hook.place);
+    } else {
+      known->second += ", " + hook.place;
+    }
+  }
+  std::vector<std::string> sentences;
+  sentences.reserve(places.size());
+  for (const auto& [problem, where] : places) {
+    sentences.push_back(fmt::format("{}: {}", where, problem));
+  }
+  return sentences;
+}
+
 std::string AttachReport::sockets_text() const {
   std::size_t all = 0;
   std::size_t serving = 0;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "agent/config.hpp"
+#include "agent/device_kind.hpp"
 #include "agent/links.hpp"
 #include "agent/tc_hook.hpp"
 
@@ -22,6 +23,7 @@ inline constexpr std::string_view cgroup_prefix = "cgroup ";
 struct Device {
   std::string name;
   std::uint32_t index = 0;
+  DeviceKind kind = {};
 };
 
 struct SocketProgram {
@@ -65,6 +67,8 @@ struct AttachReport {
   /// fails is no reason not to serve.
   [[nodiscard]] std::string failure() const;
   [[nodiscard]] std::size_t count(HookState state) const;
+  /// What is not used where, and why: a sentence a reason.
+  [[nodiscard]] std::vector<std::string> declined() const;
   /// "cgroup, 8 of 8 hooks", or "off".
   [[nodiscard]] std::string sockets_text() const;
   /// The same of pods' devices.

@@ -287,13 +287,31 @@ TEST_CASE("XDP sends natively only where the device takes its frames, in the sta
 
 TEST_CASE("XDP changes its mode on request", "[features]") {
   DeviceLab scene;
-  for (const auto mode : {agent::XdpMode::native, agent::XdpMode::generic, agent::XdpMode::automatic}) {
+  for (const auto mode : {agent::XdpMode::native, agent::XdpMode::generic, agent::XdpMode::native}) {
     scene.options.xdp = mode;
     const auto* means = mode == agent::XdpMode::generic ? "generic" : "native";
     CHECK(start(scene.options).packets_text() == fmt::format("eth0 tcx+{}", means));
   }
   scene.options.xdp = agent::XdpMode::off;
   CHECK(start(scene.options).packets_text() == "eth0 tcx");
+}
+
+TEST_CASE("by default XDP is not used where frames may carry unfinished checksums, and status says so") {
+  DeviceLab scene;
+  shell("ip tuntap add dev tap0 mode tap && ip link set tap0 up");
+  scene.options.devices = {"eth0", "tap0"};
+  scene.options.xdp = agent::XdpMode::native;
+  CHECK(start(scene.options).packets_text() == "eth0 tcx+native, tap0 tcx+native");
+  scene.options.xdp = agent::XdpMode::automatic;
+  auto datapath = Datapath::open(scene.options);
+  const auto report = datapath.attach();
+  CHECK(report.failure().empty());
+  CHECK(report.packets_text() == "eth0 tcx, tap0 tcx");
+  CHECK(datapath.declined() == report.declined());
+  CHECK(report.declined().size() == 2);
+  const std::string missing = datapath.page().read().missing;
+  CHECK_THAT(missing, ContainsSubstring("eth0 xdp: frames may carry unfinished checksums (veth)"));
+  CHECK_THAT(missing, ContainsSubstring("tap0 xdp: frames may carry unfinished checksums (tun)"));
 }
 
 TEST_CASE("the node page says what serves") {

@@ -44,11 +44,11 @@ descriptors() {
 no_descriptors_to_start() {
 	local code=0
 	lab_stop "$LAB_AGENT" KILL || true
-	(ulimit -n 20 && lab_launch && wait "$LAB_AGENT") || code=$?
+	(ulimit -n 20 && lab_launch --xdp native && wait "$LAB_AGENT") || code=$?
 	((code == 1)) || die "an agent with 20 descriptors ended with $code"
 	grep -q "^sluice: .*[Tt]oo many open files" "$DISK/agent.log" || die "it does not say why: $(tail -n 3 "$DISK/agent.log")"
 	unchanged "an agent with 20 descriptors"
-	lab_agent
+	lab_agent --xdp native
 	unchanged "the next agent"
 	printf 'too few descriptors to start: %s\n' "$(grep '^sluice: ' "$DISK/agent.log")"
 }
@@ -57,7 +57,7 @@ disk() {
 	dd if=/dev/zero of="$DISK/fill" bs=4k status=none 2>/dev/null || true
 	service late 10.96.0.70 >"$LAB_MANIFESTS/late.json" 2>/dev/null && die "the disk is not full"
 	lab_stop "$LAB_AGENT" KILL || true
-	lab_agent # it cannot even log
+	lab_agent --xdp native # it cannot even log
 	healthy || die "not healthy on a full disk"
 	unchanged "a full disk"
 	rm "$DISK/fill"
@@ -76,7 +76,7 @@ mkdir "$DISK/manifests"
 cp "$LAB_MANIFESTS"/*.yaml "$DISK/manifests"
 LAB_MANIFESTS=$DISK/manifests
 lab_backends
-lab_agent
+lab_agent --xdp native
 lab_maps >"$LAB_DIR/maps"
 lab_traffic pod 10.96.0.80 80
 lab_traffic client 10.0.0.10 30080

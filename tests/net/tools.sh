@@ -135,7 +135,7 @@ unallocated() {
 	ip -n "$LAB-node" neighbour replace 10.0.0.1 lladdr 02:00:00:00:00:99 dev eth0 nud permanent # whose frames nobody takes
 	lab_stop "$LAB_AGENT" || true
 	lab_in node nft add table ip kube-proxy
-	lab_agent --pod-devices pod --drop-unallocated --service-cidr 10.96.0.0/16
+	lab_agent --xdp native --pod-devices pod --drop-unallocated --service-cidr 10.96.0.0/16
 	has_rules 1 || die "the metric does not say that kube-proxy's rules are there"
 	[[ $(lab_sluice status -o json | jq -r .without) == *"drop-unallocated: kube-proxy's rules are here"* ]] || die "status does not say it"
 	grep -q "kube-proxy's rules are here (nftables)" "$LAB_DIR/agent.log" || die "the log does not say it"
@@ -161,7 +161,7 @@ ip -n "$LAB-client" route add 10.244.0.0/16 via "$NODE"
 ip -n "$LAB-client" route add fd00:10:244::/48 via "$NODE6"
 head -c 1048576 /dev/urandom >"$LAB_DIR/megabyte"
 lab_backends
-lab_agent --pod-devices pod
+lab_agent --xdp native --pod-devices pod
 printf 'packets: %s\n' "$(lab_sluice status -o json | jq -r .packets)"
 by_tcp
 by_udp

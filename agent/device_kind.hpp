@@ -1,0 +1,28 @@
+// What kind of network device one is, and what follows from that: whether it is served at all, and whether
+// --xdp auto takes it. The rules are pure; device_kind() asks the kernel.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace lb::agent {
+
+struct DeviceKind {
+  std::uint16_t hardware = 1;         ///< ARPHRD_…: the header that its frames begin with
+  std::string driver;                 ///< as ethtool has it: "ixgbe", "veth", "wireguard"; empty: it has none
+  std::array<std::uint8_t, 6> mac{};  ///< zero without Ethernet
+};
+
+/// Of a device of this network namespace; nothing: there is none of that name.
+[[nodiscard]] std::optional<DeviceKind> device_kind(const std::string& name);
+
+/// Why no program is attached to such a device, and what that means; empty: it is served. The programs read
+/// Ethernet headers, and loopback carries what never left this node.
+[[nodiscard]] std::string why_not_served(const DeviceKind& kind);
+
+/// Why --xdp auto leaves such a device to tc; empty: it does not.
+[[nodiscard]] std::string why_no_automatic_xdp(const DeviceKind& kind);
+
+}  // namespace lb::agent
