@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -74,12 +75,17 @@ std::vector<Device> find_devices(const std::vector<std::string>& names) {
   return devices;
 }
 
-/// Hooks of a named device that is gone have failed.
-void report_absent(const std::vector<std::string>& names, const std::vector<Device>& devices,
-                   AttachReport& report) {
+bool is_served(const Device& device) { return why_not_served(device.kind).empty(); }
+
+/// Devices that are named and not served; at those that there are not hooks have failed.
+void report_unserved(const std::vector<std::string>& names, const std::vector<Device>& devices,
+                     AttachReport& report) {
   for (const auto& name : names) {
-    if (std::ranges::find(devices, name, &Device::name) == devices.end()) {
+    const auto device = std::ranges::find(devices, name, &Device::name);
+    if (device == devices.end()) {
       report.hooks.push_back({name + " ingress", {}, HookState::failed, "there is no such device now"});
+    } else if (!is_served(*device)) {
+      report.hooks.push_back({name, {}, HookState::declined, why_not_served(device->kind)});
     }
   }
 }
@@ -203,7 +209,7 @@ AttachPlan Datapath::State::plan(const std::vector<Device>& devices) const {
   }
   plan.cgroup = cgroup.directory.get();
   plan.cgroup_id = cgroup.id;
-  plan.devices = devices;
+  std::ranges::copy_if(devices, std::back_inserter(plan.devices), is_served);
   plan.tc_by = features.usable(Feature::tcx) ? TcBy::tcx : TcBy::clsact;
   plan.tc_in = program_of(object, "lb_tc_in");
   plan.tc_out = program_of(object, "lb_tc_out");
@@ -302,7 +308,7 @@ AttachReport Datapath::attach() {
   auto report = state_->attacher.attach(state_->plan(devices));
   state_->try_sockets(report);
   state_->watch.follow(state_->attacher.sending());
-  report_absent(state_->options.devices, devices, report);
+  report_unserved(state_->options.devices, devices, report);
   state_->sockets = report.sockets_text();
   state_->packets = report.packets_text();
   state_->declined = report.declined();

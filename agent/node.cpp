@@ -6,6 +6,7 @@
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
+#include <net/if_arp.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -25,6 +26,7 @@ using netlink::read;
 
 NetDevice read_device(const ifinfomsg& head, Bytes attributes) {
   NetDevice device;
+  device.hardware = head.ifi_type;
   device.power = (head.ifi_flags & IFF_UP) != 0 ? DevicePower::up : DevicePower::down;
   for_each_attribute(attributes, [&](unsigned short type, Bytes content) {
     if (type == IFLA_IFNAME) {
@@ -171,7 +173,8 @@ Sources NodeNetwork::sources(const std::vector<std::string>& outward) const {
   for (const auto& name : outward) {
     for (const auto& [place, use] : addresses_) {
       const auto device = devices_.find(place.device);
-      if (use != AddressUse::preferred || device == devices_.end() || device->second.name != name) {
+      if (use != AddressUse::preferred || device == devices_.end() || device->second.name != name ||
+          device->second.hardware != ARPHRD_ETHER) {
         continue;
       }
       auto& source = place.address.family() == k8s::Family::ipv4 ? sources.ipv4 : sources.ipv6;

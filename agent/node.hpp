@@ -31,6 +31,7 @@ struct NetDevice {
   /// The kernel's number of the network namespace that its other end is in; nothing: this one, or no such
   /// end.
   std::optional<std::int32_t> peer_space = std::nullopt;
+  std::uint16_t hardware = 1;  ///< ARPHRD_…: the header that its frames begin with; 1: Ethernet's
   bool operator==(const NetDevice&) const = default;
 };
 
@@ -58,7 +59,7 @@ class NodeNetwork {
   /// are the Node's own, at most one of a family; it matters for NodePortScope::primary only.
   [[nodiscard]] std::vector<NodeAddress> addresses(const NodePortAddresses& asked,
                                                    const std::vector<k8s::Address>& primary) const;
-  /// Of the first of these devices that has one, for each family.
+  /// Of the first of these devices that has one, for each family. One without Ethernet headers is not served.
   [[nodiscard]] Sources sources(const std::vector<std::string>& outward) const;
   /// Rises whenever somebody removes a tc filter or qdisc from some device, or puts a filter at a handle of
   /// ours.

@@ -2,6 +2,7 @@
 #include "agent/pods.hpp"
 
 #include <fmt/format.h>
+#include <net/if_arp.h>
 
 #include <algorithm>
 
@@ -47,7 +48,7 @@ std::vector<Device> pod_devices(const std::map<std::uint32_t, NetDevice>& device
   std::vector<Device> pods;
   for (const auto& [index, device] : devices) {
     const bool outward = std::ranges::find(options.devices, device.name) != options.devices.end();
-    if (!outward &&
+    if (!outward && device.hardware == ARPHRD_ETHER &&
         (has_prefix(device.name, options.pod_devices) || on_bridge(device, devices, options.pod_bridge))) {
       pods.push_back({device.name, index});
     }

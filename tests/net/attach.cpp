@@ -314,6 +314,30 @@ TEST_CASE("by default XDP is not used where frames may carry unfinished checksum
   CHECK_THAT(missing, ContainsSubstring("tap0 xdp: frames may carry unfinished checksums (tun)"));
 }
 
+TEST_CASE("a device without Ethernet headers is refused by name, and the others are served") {
+  DeviceLab scene;
+  shell("ip tuntap add dev tun0 mode tun && ip link set tun0 up");
+  scene.options.devices = {"tun0", "lo", "eth0"};
+  const maps::Pins pins(scene.lab.pins());
+  auto datapath = Datapath::open(scene.options);
+  const auto report = datapath.attach();
+  CHECK(report.failure().empty());
+  CHECK(report.packets_text() == "eth0 tcx");
+  for (const auto* device : {"tun0", "lo"}) {
+    INFO(device);
+    CHECK(programs_on(device, BPF_TCX_INGRESS).empty());
+    CHECK(programs_on(device, BPF_TCX_EGRESS).empty());
+    const maps::Fd devices(bpf_obj_get(pins.map("lb_devices").c_str()));
+    const auto index = if_nametoindex(device);
+    lb_device value{};
+    CHECK(bpf_map_lookup_elem(devices.get(), &index, &value) != 0);
+  }
+  const std::string missing = datapath.page().read().missing;
+  CHECK_THAT(missing, ContainsSubstring("tun0: no Ethernet headers (tun), not served"));
+  CHECK_THAT(missing, ContainsSubstring("lo: loopback is not served"));
+  CHECK(datapath.restore(agent::Filters::quiet).hooks.empty());
+}
+
 TEST_CASE("the node page says what serves") {
   DeviceLab scene;
   scene.options.sockets = agent::SocketScope::all;

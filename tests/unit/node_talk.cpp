@@ -4,6 +4,7 @@
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
+#include <net/if_arp.h>
 #include <sys/socket.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -56,6 +57,7 @@ Bytes device(std::uint16_t type, int index, const std::string& name, std::uint32
   Bytes body;
   ifinfomsg head{};
   head.ifi_family = family;
+  head.ifi_type = ARPHRD_ETHER;
   head.ifi_index = index;
   head.ifi_flags = IFF_UP;
   append(body, head);
