@@ -82,6 +82,10 @@ AttachReport Attacher::attach(const AttachPlan& plan) {
   std::set<std::uint32_t> indices;
   for (const auto& device : plan.devices) {
     indices.insert(device.index);
+  }
+  addresses_.add(plan.frame_addresses);
+  addresses_.keep_only(indices);
+  for (const auto& device : plan.devices) {
     attach_device(plan, device, report);
   }
   pods_.attach(links_, plan, report);
@@ -176,13 +180,20 @@ void Attacher::attach_tc(const AttachPlan& plan, const Device& device, AttachRep
   }
 }
 
-// A driver that has refused is not asked again, and the reason stays the same.
-std::string Attacher::why_no_xdp(const AttachPlan& plan, const Device& device) const {
-  if (plan.xdp_mode != XdpMode::automatic) {
-    return {};
+// A driver that has refused is not asked again, and the reason stays the same. XDP takes frames for the
+// device's own address alone, so that is written before XDP sees the first one.
+std::string Attacher::why_no_xdp(const AttachPlan& plan, const Device& device) {
+  const bool automatic = plan.xdp_mode == XdpMode::automatic;
+  if (const auto refused = refused_xdp_.find(device.index); automatic && refused != refused_xdp_.end()) {
+    return refused->second;
   }
-  const auto refused = refused_xdp_.find(device.index);
-  return refused != refused_xdp_.end() ? refused->second : why_no_automatic_xdp(device.kind);
+  if (auto why = why_no_automatic_xdp(device.kind); automatic && !why.empty()) {
+    return why;
+  }
+  return addresses_.put(device.index, device.kind.mac)
+             ? std::string()
+             : fmt::format("its interface index is that of another served device modulo {}: tc serves alone",
+                           LB_FRAME_ADDRESSES);
 }
 
 void Attacher::attach_xdp(const AttachPlan& plan, const Device& device, AttachReport& report) {
@@ -199,6 +210,9 @@ void Attacher::attach_xdp(const AttachPlan& plan, const Device& device, AttachRe
     links_.remove(request.pin);
   }
   const auto outcome = ensure(Look::link, request);
+  if (outcome && outcome->state == HookState::kept) {
+    addresses_.add_program(outcome->program);
+  }
   if (!outcome && plan.xdp_mode == XdpMode::automatic) {
     if (is_final(outcome.error())) {
       refused_xdp_[device.index] = no_native_xdp(outcome.error());

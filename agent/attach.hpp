@@ -49,7 +49,7 @@ class Attacher {
   void attach_sockets(const AttachPlan& plan, AttachReport& report);
   void attach_device(const AttachPlan& plan, const Device& device, AttachReport& report);
   void attach_tc(const AttachPlan& plan, const Device& device, AttachReport& report);
-  [[nodiscard]] std::string why_no_xdp(const AttachPlan& plan, const Device& device) const;
+  [[nodiscard]] std::string why_no_xdp(const AttachPlan& plan, const Device& device);
   void attach_xdp(const AttachPlan& plan, const Device& device, AttachReport& report);
   [[nodiscard]] boost::system::result<Held> ensure(Look look, const LinkRequest& request);
   void let_go(const AttachPlan& plan, const std::set<std::uint32_t>& indices);
@@ -60,6 +60,7 @@ class Attacher {
   [[nodiscard]] bool sends_as_before() const;
 
   Links links_;
+  FrameAddresses addresses_;  ///< of the outward devices
   PodHooks pods_;
   std::vector<Watched> watched_;           ///< all but pods'
   bool failed_ = false;                    ///< one of them could not be attached

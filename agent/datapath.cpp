@@ -218,6 +218,7 @@ AttachPlan Datapath::State::plan(const std::vector<Device>& devices) const {
   plan.pod_out = program_of(object, "lb_pod_out");
   plan.xdp_mode = options.xdp;
   plan.xdp = program_of(object, "lb_xdp");
+  plan.frame_addresses = frame_addresses_of(object, programs->bss);
   plan.ports_map = map_of(object, "lb_ports");
   plan.devices_map = map_of(object, "lb_devices");
   return plan;

@@ -11,6 +11,7 @@
 
 #include "agent/config.hpp"
 #include "agent/device_kind.hpp"
+#include "agent/frame_addresses.hpp"
 #include "agent/links.hpp"
 #include "agent/tc_hook.hpp"
 
@@ -46,8 +47,9 @@ struct AttachPlan {
   int pod_out = -1;
   XdpMode xdp_mode = XdpMode::automatic;
   int xdp = -1;
-  int ports_map = -1;    ///< lb_ports
-  int devices_map = -1;  ///< lb_devices
+  FrameAddresses::Memory frame_addresses;  ///< of the program `xdp`
+  int ports_map = -1;                      ///< lb_ports
+  int devices_map = -1;                    ///< lb_devices
 };
 
 struct HookReport {

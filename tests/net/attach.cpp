@@ -314,6 +314,26 @@ TEST_CASE("by default XDP is not used where frames may carry unfinished checksum
   CHECK_THAT(missing, ContainsSubstring("tap0 xdp: frames may carry unfinished checksums (tun)"));
 }
 
+// 256 of them have entries: see maps/frame_address.h.
+TEST_CASE("of two devices whose interface indices share an entry XDP serves the first", "[features]") {
+  DeviceLab scene;
+  const auto index = if_nametoindex("eth0");
+  shell(fmt::format(
+      "ip link add eth1 index {} type veth peer name peer1 && ip link set eth1 up && ip link set peer1 up && "
+      "ethtool -K peer1 gro on",
+      index + LB_FRAME_ADDRESSES));
+  scene.options.devices = {"eth0", "eth1"};
+  scene.options.xdp = agent::XdpMode::native;
+  auto datapath = Datapath::open(scene.options);
+  const auto report = datapath.attach();
+  CHECK(report.failure().empty());
+  CHECK(report.packets_text() == "eth0 tcx+native, eth1 tcx");
+  CHECK_THAT(std::string(datapath.page().read().missing), ContainsSubstring("eth1 xdp: its interface index"));
+  shell("ip link del eth0");
+  scene.options.devices = {"eth1"};
+  CHECK(start(scene.options).packets_text() == "eth1 tcx+native");
+}
+
 TEST_CASE("a device without Ethernet headers is refused by name, and the others are served") {
   DeviceLab scene;
   shell("ip tuntap add dev tun0 mode tun && ip link set tun0 up");

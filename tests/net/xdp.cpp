@@ -435,6 +435,49 @@ TEST_CASE("REL-21 neighbours that are flushed under load lose no request") {
   }
 }
 
+namespace {
+
+/// Another link-layer address for eth0, which its neighbours hear of at once.
+void give_address(const PodScene& scene, const char* address) {
+  shell(fmt::format("ip link set eth0 address {}", address));
+  for (const auto* host : {&scene.remote, &scene.outside}) {
+    host->run("ip neighbour flush dev eth0");
+  }
+}
+
+}  // namespace
+
+// XDP takes frames for the device's own address alone, which the agent tells it.
+TEST_CASE("a served device may change its link-layer address under traffic", "[features]") {
+  const int family = GENERATE(AF_INET, AF_INET6);
+  INFO((family == AF_INET ? "IPv4" : "IPv6"));
+  XdpScene scene(agent::XdpMode::native);
+  REQUIRE(scene.attach().failure().empty());
+  Writer writer(scene.lab.pins());
+  const auto made = offer(writer, family);
+  const auto server = serve_at(scene.remote, SOCK_STREAM, made.elsewhere_backend);
+  const auto by_xdp = [&] {
+    return rise(writer, [&] { CHECK(talk(scene.outside, server, SOCK_STREAM, made.elsewhere)); }).flow_xdp >
+           0;
+  };
+  CHECK(by_xdp() == scene.runs_xdp());
+  {
+    std::vector<std::unique_ptr<Asking>> asking;
+    asking.push_back(std::make_unique<Asking>(scene.outside, server, made.elsewhere));
+    give_address(scene, "02:00:00:00:00:71");
+    wait_for(asking, 5);
+    REQUIRE(scene.attach().failure().empty());
+    wait_for(asking, 5);
+    CHECK(asking.front()->failures() == 0);
+  }
+  CHECK(by_xdp() == scene.runs_xdp());
+  // The next agent keeps the program that runs, and with it that program's memory.
+  scene.datapath.reset();
+  give_address(scene, "02:00:00:00:00:72");
+  CHECK(scene.attach().count(agent::HookState::kept) >= 3);
+  CHECK(by_xdp() == scene.runs_xdp());
+}
+
 TEST_CASE("REL-65 a neighbour with a wrong address is asked for again and found") {
   for (const auto mode : {agent::XdpMode::off, agent::XdpMode::native}) {
     XdpScene scene(mode);
