@@ -33,15 +33,19 @@ void OwnNode::apply_addresses() {
 }
 
 void OwnNode::apply_ranges() {
-  const auto conduct = conduct_of(options_, intake_.pod_ranges(), kube_proxy_);
+  auto conduct = conduct_of(options_, intake_.pod_ranges(), kube_proxy_);
   auto cluster_ips = intake_.cluster_ip_ranges();
   cluster_ips.insert(cluster_ips.end(), options_.service_cidrs.begin(), options_.service_cidrs.end());
   places_.tables.set_ranges(LB_POD_RANGES, conduct.pods);
   places_.tables.set_ranges(LB_CLUSTER_IP_RANGES, cluster_ips);
+  places_.tables.set_ranges(LB_XFRM_RANGES, xfrm_);
+  conduct.word.xfrm = xfrm_.empty() ? LB_NO : LB_YES;
   places_.page.set_conduct(conduct.word);
 }
 
 void OwnNode::set_kube_proxy(KubeProxy kube_proxy) { kube_proxy_ = kube_proxy; }
+
+void OwnNode::set_xfrm(std::vector<k8s::Prefix> ranges) { xfrm_ = std::move(ranges); }
 
 void OwnNode::apply_kernel_ports() {
   auto ports = read_kernel_ports();

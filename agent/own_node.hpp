@@ -32,7 +32,9 @@ class OwnNode {
   [[nodiscard]] bool addresses_changed() const { return intake_.primary_addresses() != primary_; }
   /// Holds from the next apply_ranges() on.
   void set_kube_proxy(KubeProxy kube_proxy);
-  /// Whose addresses are pods', and where ClusterIPs come from.
+  /// What IPsec policies encrypt or block; likewise.
+  void set_xfrm(std::vector<k8s::Prefix> ranges);
+  /// Whose addresses are pods', what is behind IPsec policies, and where ClusterIPs come from.
   void apply_ranges();
   /// An operator may change them at any time, and nobody tells.
   void apply_kernel_ports();
@@ -46,6 +48,7 @@ class OwnNode {
   const Intake& intake_;
   Places places_;
   KubeProxy kube_proxy_ = KubeProxy::absent;
+  std::vector<k8s::Prefix> xfrm_;
   std::vector<k8s::Address> primary_;        ///< as addresses were last applied with
   std::optional<KernelPorts> kernel_ports_;  ///< as last written
 };

@@ -34,12 +34,14 @@
 #include "agent/own_node.hpp"
 #include "agent/pages.hpp"
 #include "agent/predecessor.hpp"
+#include "agent/redirected_flows.hpp"
 #include "agent/room_care.hpp"
 #include "agent/service_health.hpp"
 #include "agent/surroundings.hpp"
 #include "agent/table_care.hpp"
 #include "agent/tables.hpp"
 #include "agent/udp_sockets.hpp"
+#include "agent/xfrm.hpp"
 #include "maps/grace.hpp"
 #include "maps/sweep.hpp"
 
@@ -103,6 +105,12 @@ UdpSockets::Told log_told_sockets() {
   };
 }
 
+void log_ended_flows(std::size_t entries) {
+  if (entries > 0) {
+    spdlog::info("ended redirected flows to backends behind IPsec policies: {} entries", entries);
+  }
+}
+
 std::unique_ptr<HttpServer> listen_on(asio::io_context& context, const std::optional<Listen>& listen,
                                       HttpHandler handler) {
   return listen ? HttpServer::open_or_throw(context, *listen, std::move(handler)) : nullptr;
@@ -132,6 +140,7 @@ class Agent final : public PlanSink {
   void begin_service();
   void network_changed();
   void apply_addresses();
+  void apply_xfrm();
   void hooks_looked_after(Look look);
   void look_for_kube_proxy();
   void await_signal();
@@ -178,6 +187,8 @@ class Agent final : public PlanSink {
   HookCare hook_care_;
   Surroundings surroundings_;
   ServiceHealth service_health_;
+  RedirectedFlows redirected_flows_;
+  XfrmWatch xfrm_;
 
   enum class Phase : std::uint8_t { starting, planning, serving };
   Phase phase_ = Phase::starting;
@@ -226,7 +237,9 @@ Agent::Agent(const AgentOptions& options, Readiness readiness)
           [this](const Listen& listen, HttpHandler handler) {
             return HttpServer::open(context_, listen, std::move(handler), health_check_rules);
           },
-          [this](const auto& service, const auto& why) { no_health_check(service, why); }) {
+          [this](const auto& service, const auto& why) { no_health_check(service, why); }),
+      redirected_flows_(context_, maps_, log_ended_flows),
+      xfrm_(context_, [this] { apply_xfrm(); }) {
   const auto see_servers = [this] {
     cluster_.set_api_servers(inputs_.api_servers());
     cluster_.flush();
@@ -255,6 +268,9 @@ std::optional<Larger> Agent::run() {
                  adopted->backends, adopted->frontends);
   }
   look_for_kube_proxy();
+  if (xfrm_.policies().count > 0) {
+    apply_xfrm();
+  }
   await_signal();
   expiry_.start();
   context_.run();
@@ -289,6 +305,19 @@ void Agent::network_changed() {
   settle();
   if (phase_ == Phase::serving) {
     hook_care_.follow_devices();
+  }
+}
+
+/// What is redirected passes no policy: new flows are refused first, then those that are there end.
+void Agent::apply_xfrm() {
+  const auto& policies = xfrm_.policies();
+  spdlog::info("IPsec policies for what leaves: {}; new flows to backends behind them are refused",
+               policies.count);
+  own_.set_xfrm(policies.ranges);
+  surroundings_.set_xfrm(policies.count);
+  if (phase_ == Phase::serving) {
+    own_.apply_ranges();
+    redirected_flows_.end(policies.ranges);
   }
 }
 
@@ -401,6 +430,7 @@ void Agent::begin_service() {
   maps_.shed();
   ::malloc_trim(0);  // what the first lists took in passing goes back: the allocator would keep it for good
   hook_care_.start();
+  redirected_flows_.end(xfrm_.policies().ranges);  // an earlier agent's
   surroundings_.look_at_reach(node_.network().devices());
   table_care_.repair_later();
   datapath_.page().set_started(unix_seconds(first_batch_->wall));

@@ -1,9 +1,12 @@
 #include "agent/surroundings.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "agent/net_spaces.hpp"
 
@@ -61,10 +64,24 @@ std::optional<KubeProxy> Surroundings::look_for_kube_proxy() {
   return found;
 }
 
+void Surroundings::set_xfrm(std::size_t policies) {
+  if (policies != std::exchange(xfrm_, policies)) {
+    tell();
+  }
+}
+
 void Surroundings::tell() {
-  const auto* dropping = kube_proxy_.empty() ? "" : "drop-unallocated: kube-proxy's rules are here";
-  datapath_.set_lacks(
-      fmt::format("{}{}{}", dropping, kube_proxy_.empty() || lacks_.empty() ? "" : "; ", lacks_));
+  std::vector<std::string> parts;
+  if (xfrm_ > 0) {
+    parts.push_back(fmt::format("ipsec: {} policies; new flows to backends behind them are refused", xfrm_));
+  }
+  if (!kube_proxy_.empty()) {
+    parts.emplace_back("drop-unallocated: kube-proxy's rules are here");
+  }
+  if (!lacks_.empty()) {
+    parts.push_back(lacks_);
+  }
+  datapath_.set_lacks(fmt::format("{}", fmt::join(parts, "; ")));
 }
 
 }  // namespace lb::agent

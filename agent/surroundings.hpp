@@ -29,6 +29,9 @@ class Surroundings {
   /// not ask for that is not looked after.
   [[nodiscard]] std::optional<KubeProxy> look_for_kube_proxy();
 
+  /// How many IPsec policies bind what leaves this node.
+  void set_xfrm(std::size_t policies);
+
  private:
   void tell();
 
@@ -38,6 +41,7 @@ class Surroundings {
   bool devices_changed_ = false;  ///< since the last look at what leads to pods
   std::string lacks_;             ///< of reach, as it was said last
   KubeProxyRules rules_;
+  std::size_t xfrm_ = 0;    ///< IPsec policies
   std::string kube_proxy_;  ///< by what means its rules are there; empty: they are not
 };
 

@@ -59,8 +59,8 @@ class Tables final : public PlanSink {
   /// The whole list of this node's addresses; written as soon as the first batch was. A ClusterIP among them
   /// is this node's, and what no service answers there is left to it.
   void set_addresses(std::vector<NodeAddress> addresses);
-  /// The whole of one of the lists that belong to no service: LB_POD_RANGES or LB_CLUSTER_IP_RANGES; written
-  /// as soon as the first batch was.
+  /// The whole of one of the lists that belong to no service: LB_POD_RANGES, LB_CLUSTER_IP_RANGES or
+  /// LB_XFRM_RANGES; written as soon as the first batch was.
   void set_ranges(std::uint32_t list, const std::vector<k8s::Prefix>& ranges);
   /// The ports that source NAT leaves to the kernel, to which the tables add the node ports; written at once.
   void set_kernel_ports(const KeptPorts::Bits& bits) { kept_ports_.set_kernel(bits); }

@@ -135,7 +135,8 @@ void Tables::write_ranges() {
   ranges_pending_ = static_cast<bool>(error);
   if (is_full(error)) note_short(&Sizes::ranges);
   const auto reason =
-      error ? "the ranges of pods and ClusterIPs cannot be written: " + error.message() : std::string();
+      error ? "the ranges of pods, ClusterIPs and IPsec policies cannot be written: " + error.message()
+            : std::string();
   if (std::exchange(told_["ranges"], reason) != reason && error) {
     complain_({.object = "Node", .where = {}, .reason = reason});
   }
