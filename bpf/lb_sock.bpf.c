@@ -8,6 +8,7 @@
 #include "bpf/socket.h"
 
 #define LB_AF_INET 2 /* userspace's socket.h does not fit here */
+#define LB_MPTCP 262 /* IPPROTO_MPTCP */
 
 static __always_inline void lb_read4(__u8 *address, __u32 word)
 {
@@ -25,6 +26,14 @@ static __always_inline void lb_read6(__u8 *address, __u32 first, __u32 second, _
 	__builtin_memcpy(address, words, sizeof(words));
 }
 
+/* To others an MPTCP connection is TCP; getpeername shows the process's socket, whose protocol is another. */
+static __always_inline enum lb_protocol lb_protocol_of(__u32 protocol)
+{
+	if (protocol == LB_MPTCP)
+		return LB_TCP;
+	return protocol <= 0xff ? (enum lb_protocol)protocol : LB_ANY_PROTOCOL;
+}
+
 /* The family is a constant of each program: the kernel refuses fields of the other one. */
 static __always_inline void lb_read_peer(struct bpf_sock_addr *ctx, enum lb_family family,
 					 struct lb_frontend_key *peer)
@@ -35,7 +44,7 @@ static __always_inline void lb_read_peer(struct bpf_sock_addr *ctx, enum lb_fami
 		lb_read6(peer->address, ctx->user_ip6[0], ctx->user_ip6[1], ctx->user_ip6[2],
 			 ctx->user_ip6[3]);
 	peer->port = bpf_ntohs((__u16)ctx->user_port);
-	peer->protocol = (enum lb_protocol)ctx->protocol;
+	peer->protocol = lb_protocol_of(ctx->protocol);
 	peer->pad = 0;
 }
 
@@ -72,6 +81,8 @@ static __always_inline int lb_call(enum lb_family family, struct lb_request *req
 	outcome = lb_redirect_call(request);
 	if (lb_rewrites_call(outcome))
 		lb_write_peer(request->ctx, family, request->told.address, request->told.port);
+	else if (request->call == LB_SEND)
+		lb_note_direct(request);
 	return lb_end_call(outcome);
 }
 
@@ -84,13 +95,14 @@ static __always_inline int lb_connect(struct bpf_sock_addr *ctx, enum lb_family 
 }
 
 /* The kernel lets no recvmsg or getpeername program refuse: they return 1. */
-static __always_inline int lb_tell(struct bpf_sock_addr *ctx, enum lb_family family)
+static __always_inline int lb_tell(struct bpf_sock_addr *ctx, enum lb_family family,
+				   enum lb_question question)
 {
 	struct lb_frontend_key peer;
 	const struct lb_pair *pair;
 
 	lb_read_peer(ctx, family, &peer);
-	pair = lb_asked_for(ctx, &peer);
+	pair = lb_asked_for(ctx, &peer, question);
 	if (pair)
 		lb_write_peer(ctx, family, pair->address, pair->port);
 	lb_count_call(pair ? LB_OUTCOME_socket_restored : LB_OUTCOME_socket_unrelated);
@@ -132,25 +144,25 @@ int lb_sendmsg6(struct bpf_sock_addr *ctx)
 SEC("cgroup/recvmsg4")
 int lb_recvmsg4(struct bpf_sock_addr *ctx)
 {
-	return lb_tell(ctx, LB_IPV4);
+	return lb_tell(ctx, LB_IPV4, LB_WHO_SENT);
 }
 
 SEC("cgroup/recvmsg6")
 int lb_recvmsg6(struct bpf_sock_addr *ctx)
 {
-	return lb_tell(ctx, LB_IPV6);
+	return lb_tell(ctx, LB_IPV6, LB_WHO_SENT);
 }
 
 SEC("cgroup/getpeername4")
 int lb_peername4(struct bpf_sock_addr *ctx)
 {
-	return lb_tell(ctx, LB_IPV4);
+	return lb_tell(ctx, LB_IPV4, LB_WHO_IS_PEER);
 }
 
 SEC("cgroup/getpeername6")
 int lb_peername6(struct bpf_sock_addr *ctx)
 {
-	return lb_tell(ctx, LB_IPV6);
+	return lb_tell(ctx, LB_IPV6, LB_WHO_IS_PEER);
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

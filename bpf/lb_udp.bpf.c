@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Tells connected UDP sockets that their backend serves no more: their next call fails with ECONNABORTED, as if the
- * backend's host had refused (SEM-46). Run over all UDP sockets of one network namespace, whenever a backend ends.
+ * Tells connected UDP sockets that their backend serves no more, or that somebody serves what nobody served when they connected:
+ * their next call fails with ECONNABORTED, as if the host had refused, and connecting again helps (SEM-46). Run over all UDP
+ * sockets of one network namespace, whenever UDP services change.
  */
 #include <linux/bpf.h>
 
@@ -49,15 +50,51 @@ static __always_inline int lb_still_serves(const struct lb_pair *pair)
 	       lb_word(backend.address + 8) == lb_word(pair->backend_address + 8);
 }
 
-/* Was the socket given a backend that serves no more? What it did not get from us is not ours to end. */
+/* The frontend that the pair's call asked for, if there is one by now. */
+static __always_inline int lb_frontend_of(const struct lb_pair *pair, struct lb_frontend *frontend)
+{
+	struct lb_frontend_key key = {.port = pair->port, .protocol = pair->protocol};
+	enum lb_address_kind kind;
+
+	__builtin_memcpy(key.address, pair->address, sizeof(key.address));
+	if (lb_frontend_load(&key, frontend))
+		return 1;
+	kind = lb_address_kind_of(key.address);
+	return (kind == LB_NODE_PORT_ADDRESS || kind == LB_LOOPBACK_ADDRESS) &&
+	       lb_node_port_load(&key, frontend);
+}
+
+/* Would a socket that connects now be given a backend? The set is that of lb_redirect_call. */
+static __always_inline int lb_would_serve(const struct lb_pair *pair)
+{
+	const struct lb_service *service;
+	struct lb_frontend frontend;
+	enum lb_scope scope;
+
+	if (!lb_frontend_of(pair, &frontend))
+		return 0;
+	service = lb_service_of(frontend.service);
+	if (!service)
+		return 0;
+	scope = frontend.kind == LB_CLUSTER_IP ? lb_policy_load(service).internal : LB_CLUSTER;
+	return lb_set_load(service, scope).count > 0;
+}
+
+/* Does the pair lead nowhere, or nowhere yet while somebody serves? */
+static __always_inline int lb_is_outdated(const struct lb_pair *pair)
+{
+	return pair->backend ? !lb_still_serves(pair) : lb_would_serve(pair);
+}
+
+/* Does the socket's pair lead to nobody? What it did not get from us is not ours to end. */
 static __always_inline int lb_lost_backend(const struct lb_socket *socket, const struct sock_common *sock)
 {
 	struct lb_frontend_key far_end;
 
 	lb_read_far_end(sock, &far_end);
 	for (int i = 0; i < LB_SOCKET_PAIRS; i++) {
-		if (lb_leads_there(&socket->pairs[i], &far_end))
-			return !lb_still_serves(&socket->pairs[i]);
+		if (!socket->pairs[i].sent && lb_leads_there(&socket->pairs[i], &far_end))
+			return lb_is_outdated(&socket->pairs[i]);
 	}
 	return 0;
 }

@@ -8,9 +8,25 @@
 
 #include <asm/errno.h>
 
+#include <bpf/bpf_core_read.h>
+
 #include "affinity.h"
+#include "kernel.h"
+
+/* The kernel's TCP_ESTABLISHED, which connected UDP sockets are in too, TCP_SYN_SENT and TCP_CLOSE. */
+#define LB_CONNECTED 1
+#define LB_CONNECTING 2
+#define LB_CLOSED 7
+
+/* Of the kernel's own struct no member is read, only whether there is one. */
+struct mptcp_sock {
+	__u64 write_seq;
+} LB_KERNEL;
 
 enum lb_call { LB_CONNECT, LB_SEND };
+
+/* What a socket asks about its peer: whom a message is from, or whom it is connected to. */
+enum lb_question { LB_WHO_SENT, LB_WHO_IS_PEER };
 
 /* What a socket hook sees of a call; `told` is what the kernel shall use instead of `asked`. */
 struct lb_request {
@@ -109,23 +125,71 @@ static __always_inline int lb_host_in_ranges(struct lb_request *request)
 	return source && lb_in_ranges(request->service, source);
 }
 
-static __always_inline struct lb_pair *lb_pair_of(struct lb_socket *socket,
-						  const struct lb_frontend_key *asked)
-{
-	for (int i = 0; i < LB_SOCKET_PAIRS; i++) {
-		struct lb_pair *pair = &socket->pairs[i];
+/* ---- What a socket remembers, under its lock. The first pair is the latest, and free ones are the last. ---- */
 
-		if (pair->used && pair->port == asked->port && pair->protocol == asked->protocol &&
-		    lb_same_address(pair->address, asked->address))
-			return pair;
+static __always_inline int lb_asks_for(const struct lb_pair *pair, const struct lb_frontend_key *asked)
+{
+	return pair->used && pair->port == asked->port && pair->protocol == asked->protocol &&
+	       lb_same_address(pair->address, asked->address);
+}
+
+static __always_inline int lb_leads_to(const struct lb_pair *pair, const struct lb_frontend_key *peer)
+{
+	return pair->used && pair->backend_port == peer->port && pair->protocol == peer->protocol &&
+	       lb_same_address(pair->backend_address, peer->address);
+}
+
+/* The MPTCP connection that the call opens; NULL: none. Later subflows are the kernel's business, not the process's. */
+static __always_inline struct mptcp_sock *lb_mptcp_opening(const struct lb_request *request)
+{
+	struct mptcp_sock *connection;
+	__u8 state;
+
+	if (!bpf_core_type_exists(struct mptcp_sock) || request->asked.protocol != LB_TCP)
+		return NULL;
+	connection = bpf_skc_to_mptcp_sock(request->ctx->sk);
+	if (!connection)
+		return NULL;
+	state = ((struct sock_common *)connection)->skc_state;
+	return state == LB_CONNECTING || state == LB_CLOSED ? connection : NULL;
+}
+
+/*
+ * The memory of the socket that the process has. Of MPTCP that is not the one that connects, which is a subflow that the kernel
+ * made; getpeername is asked of the process's.
+ */
+static __always_inline struct lb_socket *lb_socket_of(const struct lb_request *request, __u64 flags)
+{
+	struct mptcp_sock *connection = lb_mptcp_opening(request);
+
+	if (connection)
+		return bpf_sk_storage_get(&lb_sockets, connection, NULL, flags);
+	return bpf_sk_storage_get(&lb_sockets, request->ctx->sk, NULL, flags);
+}
+
+/* Where that frontend's pair is; where there is none, a free place, or that of the pair that was not used for longest. */
+static __always_inline int lb_place_of(const struct lb_socket *socket, const struct lb_frontend_key *asked)
+{
+	for (int i = 0; i < LB_SOCKET_PAIRS - 1; i++) {
+		if (!socket->pairs[i].used || lb_asks_for(&socket->pairs[i], asked))
+			return i;
 	}
-	return NULL;
+	return LB_SOCKET_PAIRS - 1;
+}
+
+/* Makes room for the latest pair: those before `at`, which it had, move on. */
+static __always_inline void lb_make_room_first(struct lb_socket *socket, int at)
+{
+	for (int i = LB_SOCKET_PAIRS - 1; i > 0; i--) {
+		if (i <= at)
+			socket->pairs[i] = socket->pairs[i - 1];
+	}
 }
 
 /* A connected socket has one peer, so a connect ends what it knew of others. */
-static __always_inline void lb_forget(struct lb_request *request)
+static __always_inline void lb_forget(const struct lb_request *request)
 {
-	struct lb_socket *socket = bpf_sk_storage_get(&lb_sockets, request->ctx->sk, NULL, 0);
+	struct lb_socket *socket = lb_socket_of(request, 0);
 
 	if (!socket)
 		return;
@@ -133,17 +197,15 @@ static __always_inline void lb_forget(struct lb_request *request)
 		socket->pairs[i].used = LB_NO;
 }
 
-static __always_inline int lb_remember(struct lb_request *request)
+static __always_inline int lb_remember(const struct lb_request *request)
 {
-	struct lb_socket *socket =
-		bpf_sk_storage_get(&lb_sockets, request->ctx->sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+	struct lb_socket *socket = lb_socket_of(request, BPF_SK_STORAGE_GET_F_CREATE);
 	struct lb_pair *pair;
 
 	if (!socket)
 		return 0;
-	pair = lb_pair_of(socket, &request->asked);
-	if (!pair)
-		pair = &socket->pairs[socket->next++ % LB_SOCKET_PAIRS];
+	lb_make_room_first(socket, lb_place_of(socket, &request->asked));
+	pair = &socket->pairs[0];
 	__builtin_memcpy(pair->address, request->asked.address, sizeof(pair->address));
 	__builtin_memcpy(pair->backend_address, request->told.address, sizeof(pair->backend_address));
 	pair->port = request->asked.port;
@@ -152,25 +214,80 @@ static __always_inline int lb_remember(struct lb_request *request)
 	pair->service = request->service;
 	pair->protocol = request->asked.protocol;
 	pair->used = LB_YES;
+	pair->direct = LB_NO;
+	pair->sent = request->call == LB_SEND ? LB_YES : LB_NO;
 	return 1;
 }
 
-/*
- * An unconnected socket stays on its backend while that is serving. Ids are reused one day and a socket is
- * never swept, so the pair's address is compared too.
- */
-static __always_inline int lb_keeps(struct lb_request *request)
+/* Ids are reused one day and a socket is never swept, so the pair's address is compared too. */
+static __always_inline int lb_pair_serves(struct lb_request *request, const struct lb_pair *pair)
 {
-	struct lb_socket *socket = bpf_sk_storage_get(&lb_sockets, request->ctx->sk, NULL, 0);
-	const struct lb_pair *pair = socket ? lb_pair_of(socket, &request->asked) : NULL;
-
-	if (!pair || pair->service != request->service)
-		return 0;
-	if (!lb_backend_load(pair->backend, request->service, &request->told) || !request->told.serving)
+	if (pair->service != request->service ||
+	    !lb_backend_load(pair->backend, request->service, &request->told) || !request->told.serving)
 		return 0;
 	return request->told.port == pair->backend_port &&
 	       lb_same_address(request->told.address, pair->backend_address);
 }
+
+/* An unconnected socket stays on its backend while that is serving; what it sends makes the pair its latest. */
+static __always_inline int lb_keeps(struct lb_request *request)
+{
+	struct lb_socket *socket = lb_socket_of(request, 0);
+	struct lb_pair pair;
+	int at;
+
+	if (!socket)
+		return 0;
+	at = lb_place_of(socket, &request->asked);
+	if (!lb_asks_for(&socket->pairs[at], &request->asked) || !lb_pair_serves(request, &socket->pairs[at]))
+		return 0;
+	if (at) {
+		pair = socket->pairs[at];
+		lb_make_room_first(socket, at);
+		socket->pairs[0] = pair;
+	}
+	socket->pairs[0].direct = LB_NO;
+	return 1;
+}
+
+/*
+ * A message that goes where it was sent to. If services have led the socket there, answers from there are not theirs any more
+ * until the next message to one of them: of two conversations on one tuple the latest counts. But for a connected socket's
+ * peer: of an IPv6 socket with an IPv4 peer the kernel shows each message as one that was sent to that.
+ */
+static __always_inline void lb_note_direct(const struct lb_request *request)
+{
+	struct lb_socket *socket = lb_socket_of(request, 0);
+	int connected;
+
+	if (!socket)
+		return;
+	connected = request->ctx->sk->state == LB_CONNECTED;
+	for (int i = 0; i < LB_SOCKET_PAIRS; i++) {
+		struct lb_pair *pair = &socket->pairs[i];
+
+		if (lb_leads_to(pair, &request->asked) && (pair->sent || !connected))
+			pair->direct = LB_YES;
+	}
+}
+
+/*
+ * Nobody serves that frontend, or there is none at that port of a ClusterIP. UDP's connect succeeds all the same, for it
+ * sends nothing: getaddrinfo connects to sort addresses, others to learn their own. What is sent then is refused or dropped on its
+ * way. The pair, of no backend, lets lb_udp tell the socket once somebody serves.
+ */
+static __always_inline enum lb_outcome lb_unserved(struct lb_request *request, enum lb_verdict verdict)
+{
+	if (request->call != LB_CONNECT || request->asked.protocol != LB_UDP)
+		return verdict == LB_REJECT ? LB_OUTCOME_socket_refused : LB_OUTCOME_socket_dropped;
+	request->backend = 0;
+	__builtin_memcpy(request->told.address, request->asked.address, sizeof(request->told.address));
+	request->told.port = request->asked.port;
+	lb_remember(request);
+	return verdict == LB_REJECT ? LB_OUTCOME_socket_left : LB_OUTCOME_socket_dropped;
+}
+
+/* ---- Decisions. ---- */
 
 /* A socket may have no address yet: its network namespace stands for the client ("Our choices" F). */
 static __always_inline enum lb_picked lb_pick_for_socket(struct lb_request *request,
@@ -198,15 +315,14 @@ static __always_inline enum lb_outcome lb_choose_for_socket(struct lb_request *r
 	case LB_PICKED:
 		return lb_remember(request) ? LB_OUTCOME_socket_translated : LB_OUTCOME_socket_forgotten;
 	case LB_PICKED_NONE:
-		return lb_empty_verdict(policy, scope) == LB_REJECT ? LB_OUTCOME_socket_refused
-								    : LB_OUTCOME_socket_dropped;
+		return lb_unserved(request, lb_empty_verdict(policy, scope));
 	default:
 		return LB_OUTCOME_socket_left;
 	}
 }
 
 /*
- * Decides connect and sendmsg; an unknown port of a ClusterIP is refused at once ("Our choices" A and D). All kinds but a
+ * Decides connect and sendmsg; an unknown port of a ClusterIP is refused ("Our choices" A and D). All kinds but a
  * ClusterIP give inside clients the cluster set (SEM-31, 32).
  */
 static __always_inline enum lb_outcome lb_redirect_call(struct lb_request *request)
@@ -220,7 +336,7 @@ static __always_inline enum lb_outcome lb_redirect_call(struct lb_request *reque
 		lb_forget(request);
 	asked = lb_asked_frontend(request, &frontend);
 	if (asked == LB_ASKED_UNKNOWN_PORT && !lb_not_served(request))
-		return LB_OUTCOME_socket_refused;
+		return lb_unserved(request, LB_REJECT);
 	if (asked != LB_ASKED_FRONTEND)
 		return LB_OUTCOME_socket_unrelated;
 	request->service = frontend.service;
@@ -254,19 +370,26 @@ static __always_inline int lb_end_call(enum lb_outcome outcome)
 	return 0;
 }
 
-/* The frontend that the socket asked for when it was sent to this peer; the latest where several were. */
+/*
+ * The frontend that the socket asked for when it was sent to this peer; the latest where several were. A connected socket's peer is
+ * what its connect asked for, whatever it has sent elsewhere since.
+ */
 static __always_inline const struct lb_pair *lb_asked_for(struct bpf_sock_addr *ctx,
-							  const struct lb_frontend_key *peer)
+							  const struct lb_frontend_key *peer,
+							  enum lb_question question)
 {
 	struct lb_socket *socket = bpf_sk_storage_get(&lb_sockets, ctx->sk, NULL, 0);
 
 	if (!socket)
 		return NULL;
-	for (__u32 back = 1; back <= LB_SOCKET_PAIRS; back++) {
-		const struct lb_pair *pair = &socket->pairs[(socket->next - back) % LB_SOCKET_PAIRS];
+	for (int i = 0; i < LB_SOCKET_PAIRS; i++) {
+		const struct lb_pair *pair = &socket->pairs[i];
 
-		if (pair->used && pair->backend_port == peer->port && pair->protocol == peer->protocol &&
-		    lb_same_address(pair->backend_address, peer->address))
+		if (!lb_leads_to(pair, peer))
+			continue;
+		if (question == LB_WHO_SENT)
+			return pair->direct ? NULL : pair;
+		if (!pair->sent)
 			return pair;
 	}
 	return NULL;

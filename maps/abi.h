@@ -373,18 +373,18 @@ struct lb_pair {
 	__u8 backend_address[16];
 	__u16 port;
 	__u16 backend_port;
-	__u32 backend;
+	__u32 backend; /* 0: nobody served, and a connected UDP socket waits to be told; the addresses are the same */
 	__u32 service;
 	enum lb_protocol protocol;
 	enum lb_bool used;
-	__u8 pad[2];
+	enum lb_bool direct; /* the process has sent to the backend itself since */
+	enum lb_bool sent;   /* by a message; no: by connect */
 } LB_ALIGN8;
 LB_ASSERT(sizeof(struct lb_pair) == 48);
 
 struct lb_socket {
-	struct lb_pair pairs[LB_SOCKET_PAIRS];
-	__u32 next; /* which pair is overwritten next */
-	__u32 pad;
+	struct lb_pair pairs[LB_SOCKET_PAIRS]; /* the latest first */
+	__u8 pad[8];                           /* older programs' turn, which newer ones leave as it is */
 } LB_ALIGN8;
 
 /* ---- Ports that source NAT leaves to the kernel: a bit a port, 64 an element, the lowest first. ---- */

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "agent/net_spaces.hpp"
 #include "agent/udp_sockets.hpp"
 #include "tests/net/talk.hpp"
 
@@ -224,6 +225,49 @@ TEST_CASE("SEM-46 connected UDP sockets are told that their backend has ended, i
     for (const auto* socket : {&node, &pod, &mapped}) {
       CHECK(told_error(*socket) == ECONNABORTED);
       CHECK(socket->send("still there?") != 0);
+    }
+    CHECK(scene.tell() == 0);
+  }
+}
+
+TEST_CASE("SEM-46 connected UDP sockets that nobody served are told once somebody does") {
+  SocketScene scene(GENERATE(Names{}, Names{"socket-destroy"}));
+  const auto node = Host::here();
+  const auto spaces = agent::network_namespaces().size();
+  const auto sleeper = scene.client.start("exec sleep 60");
+  for (int tries = 0; tries < 1000 && agent::network_namespaces().size() == spaces; ++tries) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  for (const int family : {AF_INET, AF_INET6}) {
+    const auto& known = names(family);
+    const BackendSpec backend{1, end(known.server, backend_port)};
+    const auto empty = end(known.service, port);
+    const auto unknown = end(known.service, port + 1);
+    const auto node_port = end(known.node, 30080);
+    INFO(family_text(family));
+    scene.writer->service(1, {});
+    scene.writer->frontend(empty, LB_UDP, 1);
+    scene.writer->address(known.service, LB_CLUSTER_ADDRESS);
+    scene.writer->node_port(node_port.address, node_port.port, LB_UDP, 1);
+    scene.writer->address(known.node, LB_NODE_PORT_ADDRESS);
+    std::vector<Socket> sockets;
+    for (const auto& where : {empty, unknown, node_port}) {
+      for (const auto* host : {&node, &std::as_const(scene.client)}) {
+        sockets.push_back(host->socket(family, SOCK_DGRAM));
+        REQUIRE(sockets.back().connect(where) == 0);
+        REQUIRE(sockets.back().peer() == where);
+      }
+    }
+    CHECK(scene.tell() == 0);
+    scene.writer->service(1, {backend});
+    scene.writer->frontend(unknown, LB_UDP, 1);
+    CHECK(scene.tell() == sockets.size());
+    const auto server = serve_at(scene.server, SOCK_DGRAM, backend.where);
+    for (const auto& socket : sockets) {
+      CHECK(told_error(socket) == ECONNABORTED);
+      REQUIRE(socket.connect(empty) == 0);
+      CHECK(socket.send("somebody!") == 0);
+      CHECK(server.receive());
     }
     CHECK(scene.tell() == 0);
   }

@@ -228,7 +228,8 @@ lb_stats rise(const Writer& writer, const std::function<void()>& act) {
   return after;
 }
 
-Socket::Socket(int family, int type) : family_(family), fd_(::socket(family, type | SOCK_CLOEXEC, 0)) {
+Socket::Socket(int family, int type, int protocol)
+    : family_(family), fd_(::socket(family, type | SOCK_CLOEXEC, protocol)) {
   if (!fd_) {
     throw std::runtime_error(std::strerror(errno));
   }
@@ -248,9 +249,9 @@ int Socket::connect(const End& where) const {
   return error_of(::connect(fd_.get(), raw.get(), raw.size));
 }
 
-int Socket::send_to(const End& where, const std::string& words) const {
+int Socket::send_to(const End& where, const std::string& words, int flags) const {
   auto raw = raw_of(family_, where);
-  return error_of(::sendto(fd_.get(), words.data(), words.size(), MSG_NOSIGNAL, raw.get(), raw.size));
+  return error_of(::sendto(fd_.get(), words.data(), words.size(), MSG_NOSIGNAL | flags, raw.get(), raw.size));
 }
 
 int Socket::send(const std::string& words) const {

@@ -68,14 +68,14 @@ class Writer {
 /// A socket of one family; IPv4 addresses go through an IPv6 socket as ::ffff:a.b.c.d.
 class Socket {
  public:
-  Socket(int family, int type);
+  Socket(int family, int type, int protocol = 0);
   [[nodiscard]] int fd() const noexcept { return fd_.get(); }
 
   /// 0 or errno, as everything below.
   [[nodiscard]] int bind(const End& where) const;
   [[nodiscard]] int listen() const;
   [[nodiscard]] int connect(const End& where) const;
-  [[nodiscard]] int send_to(const End& where, const std::string& words) const;
+  [[nodiscard]] int send_to(const End& where, const std::string& words, int flags = 0) const;
   [[nodiscard]] int send(const std::string& words) const;
 
   struct Message {

@@ -58,6 +58,11 @@ struct SocketStage {
     writer->frontend(end(way.frontend, service_port), protocol, web);
   }
 
+  /// A way out towards services, as a default route is one; packets that take it end here.
+  static void route_services() {
+    shell("ip route add 10.96.0.0/16 dev lo src 10.1.0.1 && ip route add fd00:96::/64 dev lo src fd00:1::1");
+  }
+
   Lab lab;
   agent::AgentOptions options;
   std::optional<agent::Datapath> datapath;
