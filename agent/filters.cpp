@@ -31,7 +31,9 @@ std::optional<TcFilter> read_filter(Bytes body) {
                   text_of(attribute(attributes, TCA_KIND))};
   const auto options = attribute(attributes, TCA_OPTIONS);
   if (filter.name == "bpf") {
-    filter.name = text_of(attribute(options, TCA_BPF_NAME));
+    if (auto name = text_of(attribute(options, TCA_BPF_NAME)); !name.empty()) {
+      filter.name = std::move(name);
+    }
     filter.program = read<std::uint32_t>(attribute(options, TCA_BPF_ID)).value_or(0);
   }
   return filter;
