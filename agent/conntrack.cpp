@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <system_error>
@@ -84,6 +85,18 @@ std::uint64_t conntrack_max(const ConntrackSettings& settings, unsigned cpus) {
   return std::min(std::max(scaled, std::uint64_t{settings.min}), most_entries);
 }
 
+std::string no_conntrack(const ConntrackSettings& settings) {
+  return fmt::format(
+      "nf_conntrack is not loaded ({} is not there): its settings stay as they are, and source "
+      "ports are not kept from its connections",
+      settings.directory);
+}
+
+bool has_conntrack(const ConntrackSettings& settings) {
+  std::error_code error;
+  return std::filesystem::exists(settings.directory + "/nf_conntrack_max", error);
+}
+
 std::string set_conntrack(const ConntrackSettings& settings, unsigned cpus) {
   Settings files(settings.directory);
   if (const auto max = conntrack_max(settings, cpus); max != 0) {
@@ -102,7 +115,10 @@ std::string set_conntrack(const ConntrackSettings& settings, unsigned cpus) {
   if (settings.window == TcpWindow::liberal) {
     files.set("nf_conntrack_tcp_be_liberal", 1);
   }
-  return files.problem();
+  const auto problem = files.problem();
+  return problem.empty() || has_conntrack(settings)
+             ? problem
+             : fmt::format("{}; {}", no_conntrack(settings), load_conntrack);
 }
 
 }  // namespace lb::agent

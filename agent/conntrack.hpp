@@ -12,6 +12,13 @@ namespace lb::agent {
 /// Entries that conntrack shall have room for; 0: as it is.
 [[nodiscard]] std::uint64_t conntrack_max(const ConntrackSettings& settings, unsigned cpus);
 
+/// What is wrong where the kernel's connection tracking is not there, and what to do.
+[[nodiscard]] std::string no_conntrack(const ConntrackSettings& settings);
+inline constexpr const char* load_conntrack = "load it by 'modprobe nf_conntrack' before the agent starts";
+
+/// Is it there?
+[[nodiscard]] bool has_conntrack(const ConntrackSettings& settings);
+
 /// Writes what differs in the settings' directory. What cannot be read or written is skipped; returns it as
 /// one sentence, empty if there was nothing. What is not this network namespace's, the kernel lets only the
 /// host's write.

@@ -108,6 +108,14 @@ TEST_CASE("SEM-55: everything may be asked for, or nothing") {
   CHECK(set_below(nothing, {0, 131072, 0, 0, 0, 0, TcpWindow::as_it_is}, 8).empty());
 }
 
+TEST_CASE("conntrack that is not loaded is one sentence that says what to do") {
+  const Root nothing;
+  const auto problem = set_below(nothing, {}, 8);
+  CHECK(problem.find("nf_conntrack is not loaded") == 0);
+  CHECK(problem.find("modprobe nf_conntrack") != std::string::npos);
+  CHECK(problem.find("nf_conntrack_max") == std::string::npos);  // not file by file
+}
+
 TEST_CASE("SEM-55: what is as it shall be is not written") {
   const Root root;
   root.put_conntrack();
