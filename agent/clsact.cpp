@@ -2,9 +2,11 @@
 #include "agent/clsact.hpp"
 
 #include <bpf/libbpf.h>
+#include <sched.h>
 
 #include <cerrno>
 #include <set>
+#include <thread>
 
 #include "agent/program.hpp"
 
@@ -79,7 +81,30 @@ boost::system::result<Held> put_filter(int device, TcSide side, std::uint32_t ha
   return Held{done, loaded ? loaded->id : 0};
 }
 
+/// In the network namespace of the calling thread, which must be its own alone.
+ClsactTrial attach_anywhere(int program) {
+  constexpr int loopback = 1;
+  if (const auto qdisc = ensure_qdisc(loopback); !qdisc) {
+    return {qdisc.error(), ClsactPart::qdisc};
+  }
+  const auto held = put_filter(loopback, TcSide::ingress, first_handle, program, HookState::attached);
+  return {held ? error_code() : held.error(), ClsactPart::filter};
+}
+
 }  // namespace
+
+// The namespace goes with the thread, and what hangs in it with the namespace.
+ClsactTrial try_clsact(int program) {
+  ClsactTrial trial;
+  std::thread([&] {
+    if (::unshare(CLONE_NEWNET) != 0) {
+      trial.error = error_of(-errno);
+      return;
+    }
+    trial = attach_anywhere(program);
+  }).join();
+  return trial;
+}
 
 boost::system::result<Qdisc> ensure_qdisc(int device) {
   auto hook = hook_of(device, TcSide::ingress);

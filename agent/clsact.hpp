@@ -2,6 +2,7 @@
 // runs.
 #pragma once
 
+#include <boost/system/error_code.hpp>
 #include <boost/system/result.hpp>
 #include <cstdint>
 
@@ -34,6 +35,18 @@ void remove_clsact(int device, TcSide side);
 
 /// Does our filter run that program?
 [[nodiscard]] bool runs_clsact(int device, TcSide side, std::uint32_t program);
+
+enum class ClsactPart : std::uint8_t { qdisc, filter };
+
+/// What the kernel answered, and to which of the two.
+struct ClsactTrial {
+  boost::system::error_code error;
+  ClsactPart part = ClsactPart::qdisc;
+};
+
+/// Attaches `program` to the loopback device of a network namespace that is made for that and ends with the
+/// call: can this kernel do it? EPERM: nothing is known, because this process may make no namespace.
+[[nodiscard]] ClsactTrial try_clsact(int program);
 
 /// Is a filter of ours there?
 [[nodiscard]] bool has_clsact(int device, TcSide side);

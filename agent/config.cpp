@@ -319,8 +319,7 @@ void add_conntrack(CLI::App& app, RawOptions& raw) {
       ->capture_default_str();
 }
 
-void add_agent(CLI::App& app, RawOptions& raw) {
-  auto* agent = app.add_subcommand("agent", "Run the load balancer of this node");
+CLI::App* add_agent_options(CLI::App* agent, RawOptions& raw) {
   add_inputs(*agent, raw);
   add_hooks(*agent, raw);
   add_addresses(*agent, raw);
@@ -329,16 +328,28 @@ void add_agent(CLI::App& app, RawOptions& raw) {
   add_sizes(*agent, raw);
   add_timeouts(*agent, raw.agent.timeouts);
   add_conntrack(*agent, raw);
-  agent->footer(agent_footer);
+  return agent;
+}
+
+void add_output(CLI::App& app, RawOptions& raw) {
+  app.add_option("-o,--output", raw.output, "table or json")
+      ->type_name("FORMAT")
+      ->check(one_of(outputs))
+      ->capture_default_str();
+}
+
+void add_agent(CLI::App& app, RawOptions& raw) {
+  add_agent_options(app.add_subcommand("agent", "Run the load balancer of this node"), raw)
+      ->footer(agent_footer);
+  auto* check = app.add_subcommand("check", "Would an agent with these options start here? Changes nothing");
+  add_agent_options(check, raw)->footer(check_footer);
+  add_output(*check, raw);
 }
 
 CLI::App* add_show(CLI::App& app, const char* name, const char* what, RawOptions& raw) {
   auto* show = app.add_subcommand(name, what);
   add_pins(*show, raw.show.pins);
-  show->add_option("-o,--output", raw.output, "table or json")
-      ->type_name("FORMAT")
-      ->check(one_of(outputs))
-      ->capture_default_str();
+  add_output(*show, raw);
   return show;
 }
 
@@ -368,20 +379,19 @@ std::map<std::string, std::string> flags_of(const CLI::App& app) {
 
 std::variant<Options, Finished> convert(const CLI::App& app, const RawOptions& raw,
                                         std::string_view host_name) {
-  static const std::map<std::string, Command> commands = {{"agent", Command::agent},
-                                                          {"status", Command::status},
-                                                          {"services", Command::services},
-                                                          {"backends", Command::backends},
-                                                          {"flows", Command::flows}};
+  static const std::map<std::string, Command> commands = {
+      {"agent", Command::agent},       {"check", Command::check},       {"status", Command::status},
+      {"services", Command::services}, {"backends", Command::backends}, {"flows", Command::flows}};
   Options options;
   options.command = commands.at(app.get_subcommands().front()->get_name());
   options.show = raw.show;
   options.show.output = outputs.at(raw.output);
-  if (options.command == Command::agent) {
+  if (options.command == Command::agent || options.command == Command::check) {
+    const auto* chosen = app.get_subcommands().front();
     options.agent = convert_agent(raw, host_name);
-    options.agent.flags = flags_of(*app.get_subcommands().front());
+    options.agent.flags = flags_of(*chosen);
     if (const auto missing = missing_option(options.agent); !missing.empty()) {
-      return Finished{1, fmt::format("sluice: {}; see 'sluice agent --help'\n", missing)};
+      return Finished{1, fmt::format("sluice: {}; see 'sluice {} --help'\n", missing, chosen->get_name())};
     }
   }
   return options;

@@ -15,7 +15,7 @@
 
 namespace lb::agent {
 
-enum class Command : std::uint8_t { agent, status, services, backends, flows };
+enum class Command : std::uint8_t { agent, check, status, services, backends, flows };
 enum class XdpMode : std::uint8_t { automatic, native, generic, off };
 enum class SocketScope : std::uint8_t { all, host, off };
 enum class NodePortScope : std::uint8_t { all, primary, ranges };
@@ -149,7 +149,7 @@ struct ShowOptions {
 
 struct Options {
   Command command = Command::agent;
-  AgentOptions agent;
+  AgentOptions agent;  ///< of `agent` and `check`
   ShowOptions show;
 };
 

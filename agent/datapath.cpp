@@ -1,4 +1,4 @@
-// The one file that knows the generated skeleton: sizes, configuration, adoption of pinned maps, loading.
+// Opening in the order that changes nothing before all is checked; attaching, and looking after that.
 #include "agent/datapath.hpp"
 
 #include <bpf/bpf.h>
@@ -19,49 +19,19 @@
 #include <string_view>
 #include <utility>
 
+#include "agent/bpf_programs.hpp"
 #include "agent/error.hpp"
-#include "agent/libbpf_words.hpp"
 #include "agent/pinned_maps.hpp"
 #include "agent/places.hpp"
 #include "agent/predecessor.hpp"
-#include "agent/program_config.hpp"
+#include "agent/prerequisites.hpp"
 #include "agent/requirements.hpp"
+#include "agent/socket_hooks.hpp"
 #include "agent/socket_probe.hpp"
 #include "agent/xdp_watch.hpp"
-#include "maps/frame_address.h"
-
-// The skeleton's struct would collide with our namespace of the same name. It is generated as C that C++
-// accepts, not as code that passes our warnings.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wsign-conversion"
-#pragma GCC diagnostic ignored "-Woverlength-strings"
-namespace lb::agent::skeleton {
-#include "bpf/lb.skel.h"
-}
-#pragma GCC diagnostic pop
 
 namespace lb::agent {
 namespace {
-
-using Skeleton = std::unique_ptr<skeleton::lb, decltype(&skeleton::lb__destroy)>;
-
-struct SocketHook {
-  const char* program;
-  const char* name;
-  bpf_attach_type type;
-};
-
-// What restores addresses is attached before what translates them.
-constexpr std::array socket_hooks = {
-    SocketHook{"lb_peername4", "getpeername4", BPF_CGROUP_INET4_GETPEERNAME},
-    SocketHook{"lb_peername6", "getpeername6", BPF_CGROUP_INET6_GETPEERNAME},
-    SocketHook{"lb_recvmsg4", "recvmsg4", BPF_CGROUP_UDP4_RECVMSG},
-    SocketHook{"lb_recvmsg6", "recvmsg6", BPF_CGROUP_UDP6_RECVMSG},
-    SocketHook{"lb_sendmsg4", "sendmsg4", BPF_CGROUP_UDP4_SENDMSG},
-    SocketHook{"lb_sendmsg6", "sendmsg6", BPF_CGROUP_UDP6_SENDMSG},
-    SocketHook{"lb_connect4", "connect4", BPF_CGROUP_INET4_CONNECT},
-    SocketHook{"lb_connect6", "connect6", BPF_CGROUP_INET6_CONNECT},
-};
 
 /// Those of the named devices that there are.
 std::vector<Device> find_devices(const std::vector<std::string>& names) {
@@ -90,34 +60,6 @@ void report_unserved(const std::vector<std::string>& names, const std::vector<De
   }
 }
 
-int map_of(const bpf_object* object, const char* name) {
-  return bpf_object__find_map_fd_by_name(object, name);
-}
-
-void load(skeleton::lb* programs) {
-  forget_libbpf_warnings();
-  const int error = skeleton::lb__load(programs);
-  if (error == 0) {
-    // libbpf maps no memory where its own question whether the kernel can met an error.
-    if (programs->bss == nullptr) throw StartError("cannot see the programs' memory: start again");
-    return;
-  }
-  const auto* advice = error == -EPERM ? "run as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON"
-                       : error == -ENOMEM
-                           ? "give the agent more memory, or make the maps smaller"
-                           : "--log-level debug shows the verifier's words; Linux 6.1 or later is needed";
-  throw StartError(fmt::format("the kernel refused the programs ({}): {}", libbpf_reason(-error), advice));
-}
-
-Skeleton open_skeleton() {
-  log_libbpf();
-  Skeleton programs(skeleton::lb__open(), &skeleton::lb__destroy);
-  if (!programs) {
-    throw StartError(fmt::format("cannot read the built-in programs ({})", std::strerror(errno)));
-  }
-  return programs;
-}
-
 /// The measured one of an earlier start holds until the next boot, as the pins do.
 std::uint32_t hertz_of(const maps::Pins& pins) {
   auto page = maps::MappedArray<lb_node>::open(maps::Fd(bpf_obj_get(pins.map("lb_node").c_str())),
@@ -126,18 +68,13 @@ std::uint32_t hertz_of(const maps::Pins& pins) {
   return known != 0 ? known : measure_hertz();
 }
 
-NodePage open_page(const bpf_object* object) {
+NodePage open_page(const BpfPrograms& programs) {
   auto array =
-      maps::MappedArray<lb_node>::open(maps::Fd(::dup(map_of(object, "lb_node"))), maps::Access::write);
+      maps::MappedArray<lb_node>::open(maps::Fd(::dup(programs.map("lb_node"))), maps::Access::write);
   if (!array) {
     throw StartError(fmt::format("cannot map the node page ({})", array.error().message()));
   }
   return NodePage(std::move(*array));
-}
-
-int program_of(const bpf_object* object, const char* name) {
-  const auto* program = bpf_object__find_program_by_name(object, name);
-  return program != nullptr && bpf_program__autoload(program) ? bpf_program__fd(program) : -1;
 }
 
 void add_to(Restored& restored, const AttachReport& report) {
@@ -176,7 +113,7 @@ struct Datapath::State {
   maps::Pins pins;
   Features features;
   Cgroup cgroup;
-  Skeleton programs;
+  BpfPrograms programs;
   NodePage page;
   Attacher attacher;
   SocketProbe probe;
@@ -200,10 +137,9 @@ struct Datapath::State {
 };
 
 AttachPlan Datapath::State::plan(const std::vector<Device>& devices) const {
-  const auto* object = programs->obj;
   AttachPlan plan;
   for (const auto& hook : socket_hooks) {
-    if (const int program = program_of(object, hook.program); program >= 0) {
+    if (const int program = programs.program(hook.program); program >= 0) {
       plan.sockets.push_back({hook.name, program, hook.type});
     }
   }
@@ -211,16 +147,16 @@ AttachPlan Datapath::State::plan(const std::vector<Device>& devices) const {
   plan.cgroup_id = cgroup.id;
   std::ranges::copy_if(devices, std::back_inserter(plan.devices), is_served);
   plan.tc_by = features.usable(Feature::tcx) ? TcBy::tcx : TcBy::clsact;
-  plan.tc_in = program_of(object, "lb_tc_in");
-  plan.tc_out = program_of(object, "lb_tc_out");
+  plan.tc_in = programs.program("lb_tc_in");
+  plan.tc_out = programs.program("lb_tc_out");
   plan.pods = pods;
-  plan.pod_in = program_of(object, "lb_pod_in");
-  plan.pod_out = program_of(object, "lb_pod_out");
+  plan.pod_in = programs.program("lb_pod_in");
+  plan.pod_out = programs.program("lb_pod_out");
   plan.xdp_mode = options.xdp;
-  plan.xdp = program_of(object, "lb_xdp");
-  plan.frame_addresses = frame_addresses_of(object, programs->bss);
-  plan.ports_map = map_of(object, "lb_ports");
-  plan.devices_map = map_of(object, "lb_devices");
+  plan.xdp = programs.program("lb_xdp");
+  plan.frame_addresses = programs.frame_addresses();
+  plan.ports_map = programs.map("lb_ports");
+  plan.devices_map = programs.map("lb_devices");
   return plan;
 }
 
@@ -246,37 +182,30 @@ void Datapath::State::tell() {
 }
 
 Datapath Datapath::open(const AgentOptions& options) {
-  require_devices(options.devices);
-  const auto secret = read_secret(options.cluster_secret);
-  auto features = Features::probe(options.without);
-  auto cgroup = options.sockets == SocketScope::off ? Cgroup{} : open_cgroup(options.cgroup);
-  auto programs = open_skeleton();
-  set_sizes(programs->obj, options.sizes);
-  require_memory(programs->obj);
+  auto needed = require_prerequisites(options);
+  auto& programs = *needed.programs;
   const maps::Pins pins(options.pins);
   prepare_pins(pins);
   PinsGuard guard(pins);
-  auto adopted = adopt_maps(programs->obj, pins);
+  auto adopted = adopt_maps(programs.object(), pins);
   const auto hertz = hertz_of(pins);
-  configure(programs->rodata->lb_config, options, features, hertz);
-  choose_programs(programs->obj, options, features);
-  load(programs.get());
-  replace_outgrown(programs->obj, pins, adopted.outgrown);
-  pin_maps(programs->obj, pins);
-  auto page = open_page(programs->obj);
-  SocketProbe probe(map_of(programs->obj, "lb_sockets"));
-  const std::vector<int> watching = {program_of(programs->obj, "lb_xdp_sent"),
-                                     program_of(programs->obj, "lb_xdp_refused")};
-  const std::span<lb_sending> sending(programs->bss->lb_sending);
+  programs.configure(options, *needed.features, hertz);
+  programs.load();
+  replace_outgrown(programs.object(), pins, adopted.outgrown);
+  pin_maps(programs.object(), pins);
+  auto page = open_page(programs);
+  SocketProbe probe(programs.map("lb_sockets"));
+  const std::vector<int> watching = {programs.program("lb_xdp_sent"), programs.program("lb_xdp_refused")};
+  const auto sending = programs.sending();
   if (const auto inherited = inherited_secret(pins)) {
     page.inherit(*inherited);
   }
-  page.begin(options.node, hertz, secret);
+  page.begin(options.node, hertz, needed.secret);
   guard.started();
   return Datapath(std::make_unique<State>(State{options,
                                                 pins,
-                                                features,
-                                                std::move(cgroup),
+                                                *needed.features,
+                                                std::move(needed.cgroup),
                                                 std::move(programs),
                                                 std::move(page),
                                                 Attacher(pins.links()),
@@ -327,7 +256,7 @@ std::size_t Datapath::State::restore_maps() {
     return 0;
   }
   maps_seen = changed;
-  return repin_maps(programs->obj, pins);
+  return repin_maps(programs.object(), pins);
 }
 
 // Programs on a cgroup that was removed run for nobody, and nothing of them tells so (REL-70).
@@ -402,8 +331,8 @@ Restored Datapath::revive() {
 }
 
 UdpWays Datapath::udp_ways() const noexcept {
-  const auto* object = state_->programs->obj;
-  return {program_of(object, "lb_udp_tell"), program_of(object, "lb_udp_find")};
+  const auto& programs = state_->programs;
+  return {programs.program("lb_udp_tell"), programs.program("lb_udp_find")};
 }
 
 void Datapath::set_lacks(std::string lacks) {
@@ -412,7 +341,7 @@ void Datapath::set_lacks(std::string lacks) {
 }
 
 std::optional<std::string> Datapath::lack_of_memory(const Sizes& sizes) const {
-  return agent::lack_of_memory(state_->programs->obj, sizes);
+  return agent::lack_of_memory(state_->programs.object(), sizes);
 }
 
 const std::map<std::string, std::uint64_t>& Datapath::frames_lost() const noexcept {

@@ -18,6 +18,7 @@
 #include <span>
 #include <thread>
 
+#include "agent/clsact.hpp"
 #include "agent/error.hpp"
 #include "agent/udp_diag.hpp"
 #include "maps/map.hpp"
@@ -29,17 +30,18 @@ struct Words {
   Feature feature;
   std::string_view name;
   std::string_view instead;
+  std::string_view since;  ///< which kernel has it
 };
 
 constexpr std::array<Words, feature_count> words = {{
-    {Feature::tcx, "tcx", "clsact"},
-    {Feature::fib_source, "fib-source", "node address"},
-    {Feature::fib_mark, "fib-mark", "not asked"},
-    {Feature::csum_ipv6, "csum-ipv6", "own sums"},
-    {Feature::ct_lookup, "ct-lookup", "not asked"},
-    {Feature::socket_destroy, "socket-destroy", "sock_diag"},
-    {Feature::skb_sums, "skb-sums", "checksum helpers"},
-    {Feature::sock_diag, "sock-diag", "UDP untold"},
+    {Feature::tcx, "tcx", "clsact", "Linux 6.6"},
+    {Feature::fib_source, "fib-source", "node address", "Linux 6.7"},
+    {Feature::fib_mark, "fib-mark", "not asked", "Linux 6.10"},
+    {Feature::csum_ipv6, "csum-ipv6", "own sums", "Linux 6.16, or a stable release since"},
+    {Feature::ct_lookup, "ct-lookup", "not asked", "Linux 6.1 with nf_conntrack loaded"},
+    {Feature::socket_destroy, "socket-destroy", "sock_diag", "Linux 6.5"},
+    {Feature::skb_sums, "skb-sums", "checksum helpers", "Linux 6.2"},
+    {Feature::sock_diag, "sock-diag", "UDP untold", "CONFIG_INET_DIAG_DESTROY"},
 }};
 
 // ---- Instructions, as far as the probes need them. ----
@@ -78,6 +80,7 @@ class Trial {
         error_(program_ ? 0 : errno) {}
 
   [[nodiscard]] int error() const noexcept { return error_; }
+  [[nodiscard]] int descriptor() const noexcept { return program_.get(); }
 
   /// The low half of what the program returned; nothing if it was not loaded or not run.
   [[nodiscard]] std::optional<std::uint32_t> run() const {
@@ -98,6 +101,13 @@ class Trial {
 };
 
 constexpr std::array ticks_program = {call(BPF_FUNC_jiffies64), leave()};
+
+/// The kernel has no machine code of what it interprets.
+bool is_compiled(int program) {
+  bpf_prog_info info{};
+  __u32 size = sizeof(info);
+  return bpf_prog_get_info_by_fd(program, &info, &size) == 0 && info.jited_prog_len > 0;
+}
 
 bool has_tcx() {
   struct bpf_prog_query_opts query{};
@@ -187,30 +197,57 @@ bool found(Feature feature, const Types& kernel) {
   return false;
 }
 
-void require_programs() {
+}  // namespace
+
+void require_bpf(const Privileges& privileges) {
   const Trial trial(ticks_program);
-  if (trial.error() == EPERM || trial.error() == EACCES) {
-    throw StartError(
-        "the kernel does not let this process load programs: run it as root, or with CAP_BPF, CAP_NET_ADMIN "
-        "and "
-        "CAP_PERFMON");
+  const auto lacking = lacking_capabilities(privileges);
+  if (trial.error() == 0 && lacking.empty()) {
+    return;
   }
-  if (trial.error() != 0) {
-    throw StartError(
-        fmt::format("the kernel cannot load programs ({}): Linux 6.1 or later with BPF is needed",
-                    std::strerror(trial.error())));
-  }
+  const auto [found, advice] = bpf_refusal(privileges, trial.error() == 0 ? EPERM : trial.error());
+  throw StartError(found, advice);
+}
+
+void require_kernel() {
   if (libbpf_probe_bpf_helper(BPF_PROG_TYPE_CGROUP_SOCK_ADDR, BPF_FUNC_set_retval, nullptr) == 0) {
-    throw StartError(
-        "the kernel has no bpf_set_retval, so refused calls could not say why: Linux 6.1 or later is needed");
+    throw StartError("the kernel has no bpf_set_retval, so refused calls could not say why",
+                     "Linux 6.1 or later is needed");
   }
 }
 
-}  // namespace
+// Without it the kernel takes no calls back (bpf_loop) and no calls of its own functions.
+void require_jit() {
+  const Trial trial(ticks_program);
+  if (trial.error() == 0 && !is_compiled(trial.descriptor())) {
+    throw StartError("the kernel interprets programs instead of compiling them, which ours are not made for",
+                     "switch its compiler on by 'sysctl -w net.core.bpf_jit_enable=1' (the kernel needs "
+                     "CONFIG_BPF_JIT)");
+  }
+}
+
+void require_clsact() {
+  const Trial trial(std::array{set(BPF_REG_0, 0), leave()});
+  const auto [error, lacks] = try_clsact(trial.descriptor());
+  // Who may make no network namespace learns it when attaching.
+  if (!error || error == boost::system::errc::operation_not_permitted) {
+    return;
+  }
+  const bool qdisc = lacks == ClsactPart::qdisc;
+  throw StartError(
+      fmt::format(
+          "the kernel has no {} ({}), which tc programs need where there is no TCX (before Linux 6.6)",
+          qdisc ? "qdisc clsact" : "filter cls_bpf", error.message()),
+      fmt::format("let it load the module {} ('modprobe {}')", qdisc ? "sch_ingress" : "cls_bpf",
+                  qdisc ? "sch_ingress" : "cls_bpf"));
+}
 
 Features Features::probe(const std::vector<std::string>& without) {
-  require_programs();
   const Types kernel(btf__load_vmlinux_btf(), &btf__free);
+  if (!kernel) {
+    throw StartError("the kernel does not show its types (BTF) at /sys/kernel/btf/vmlinux",
+                     "use a kernel that is built with CONFIG_DEBUG_INFO_BTF, and mount sysfs at /sys");
+  }
   Features features;
   features.tells_of_sent_frames_ =
       has_tracepoint(kernel, "xdp_devmap_xmit") && has_tracepoint(kernel, "xdp_redirect_err");
@@ -249,6 +286,12 @@ std::string Features::missing() const {
   }
   return text;
 }
+
+std::string_view feature_fallback(Feature feature) {
+  return words[static_cast<std::size_t>(feature)].instead;
+}
+
+std::string_view feature_source(Feature feature) { return words[static_cast<std::size_t>(feature)].since; }
 
 std::string_view feature_name(Feature feature) { return words[static_cast<std::size_t>(feature)].name; }
 

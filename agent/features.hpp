@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "agent/privileges.hpp"
+
 namespace lb::agent {
 
 /// What later kernels than 6.1 have, and Sluice does without where it must.
@@ -27,8 +29,8 @@ enum class FeatureState : std::uint8_t { present, absent, switched_off };
 
 class Features {
  public:
-  /// Tries each feature, except those whose names are in `without`. Throws StartError where the kernel
-  /// refuses to load even the smallest program, or lacks what Sluice cannot do without.
+  /// Tries each feature, except those whose names are in `without`. Throws StartError where the kernel does
+  /// not show its types, without which libbpf loads none of our programs. After require_bpf().
   [[nodiscard]] static Features probe(const std::vector<std::string>& without);
 
   [[nodiscard]] FeatureState state(Feature feature) const noexcept;
@@ -47,6 +49,25 @@ class Features {
 
 /// As --without and `status` call it.
 [[nodiscard]] std::string_view feature_name(Feature feature);
+/// What is used instead, as `status` calls it.
+[[nodiscard]] std::string_view feature_fallback(Feature feature);
+/// What has it: "Linux 6.6".
+[[nodiscard]] std::string_view feature_source(Feature feature);
+
+/// Throws StartError where the kernel refuses to load even the smallest program to this process, or would
+/// refuse ours.
+void require_bpf(const Privileges& privileges);
+
+/// Throws StartError where the kernel lacks what Sluice cannot do without. After require_bpf(), as what
+/// follows.
+void require_kernel();
+
+/// Throws StartError where programs are not compiled.
+void require_jit();
+
+/// Throws StartError where tc programs cannot be attached without TCX; what it tries it tries in a network
+/// namespace of its own. The kernel may load its modules for that, as it would at the start.
+void require_clsact();
 
 /// Timer ticks a second, measured against the clock in about a tenth of a second. Throws StartError.
 [[nodiscard]] std::uint32_t measure_hertz();

@@ -116,12 +116,4 @@ void FrameAddresses::write(std::size_t at) {
   }
 }
 
-FrameAddresses::Memory frame_addresses_of(const bpf_object* object, void* bss) {
-  const auto* types = bpf_object__btf(object);
-  const auto section = types == nullptr ? -1 : btf__find_by_name_kind(types, ".bss", BTF_KIND_DATASEC);
-  const auto offset = section < 0 ? std::nullopt : offset_in(types, static_cast<std::uint32_t>(section));
-  return offset && bss != nullptr ? entries_at(static_cast<std::byte*>(bss) + *offset)
-                                  : FrameAddresses::Memory();
-}
-
 }  // namespace lb::agent

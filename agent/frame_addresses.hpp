@@ -15,8 +15,6 @@
 #include "maps/map.hpp"
 #include "maps/mapped.hpp"
 
-struct bpf_object;
-
 namespace lb::agent {
 
 class FrameAddresses {
@@ -50,8 +48,5 @@ class FrameAddresses {
   std::vector<Memory> memories_;
   std::map<std::uint32_t, std::optional<Mapped>> programs_;  ///< by id; nothing: it has no such memory
 };
-
-/// The entries in the memory of a loaded object's programs, which begins at `bss`; empty: they have none.
-[[nodiscard]] FrameAddresses::Memory frame_addresses_of(const bpf_object* object, void* bss);
 
 }  // namespace lb::agent

@@ -7,6 +7,7 @@ inline constexpr const char* main_footer = R"(Examples:
   sluice agent --devices eth0      in a pod: serve what the API says on eth0 and to this node's sockets
   sluice agent --kubeconfig FILE --devices eth0        the same, from outside of a pod
   sluice agent --manifests /etc/sluice --devices eth0  serve what manifests say, without any API
+  sluice check --devices eth0      would an agent start here, and what would it go without
   sluice status                    what is attached where, how full the tables are, what packets met
   sluice services                  every service port with its frontends
   sluice backends default/web      who answers for a service, and for whom each is eligible
@@ -31,6 +32,19 @@ Examples:
 Signals: SIGTERM and SIGINT end the agent; what it attached and pinned stays and serves, and the next
 agent takes it over. SIGHUP makes it look whether the tables are as it wrote them, as it does every hour, and
 put right what is not. Only one agent can use a pin directory at a time.)";
+
+inline constexpr const char* check_footer =
+    R"(Give it the options that the agent is to have. It looks at all that a start looks at, and at more: each program
+is loaded and dropped again, each optional feature tried. VERDICT is ok, warning (the agent starts, and something is
+lost or should be known) or missing (it does not). The exit code is 0 only if nothing is missing.
+
+Nothing is changed: no pins, nothing attached, no setting. The kernel may load its own modules when it is asked for
+sock_diag (before Linux 6.5) or clsact (before 6.6), as it does when an agent starts. An agent that runs on the same
+pins is taken for the one to be replaced: its ports are not tried.
+
+Examples:
+  sluice check --manifests /etc/sluice --devices eth0
+  sluice check --kubeconfig FILE --devices eth0 --without tcx -o json)";
 
 inline constexpr const char* flows_footer = R"(Examples:
   sluice flows                     the first 100 flows

@@ -220,9 +220,8 @@ std::unique_ptr<HttpServer> HttpServer::open_or_throw(asio::io_context& context,
                                                       HttpHandler handler, HttpLimits limits) {
   auto opened = open(context, listen, std::move(handler), limits);
   if (!opened) {
-    throw StartError(fmt::format(
-        "cannot listen on {}: {}; end what uses it, or choose another address with --health or --metrics",
-        describe(listen), opened.error().message()));
+    throw StartError(fmt::format("cannot listen on {} ({})", describe(listen), opened.error().message()),
+                     "end what uses it, or choose another address with --health or --metrics");
   }
   return std::move(*opened);
 }

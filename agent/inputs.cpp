@@ -22,9 +22,8 @@ void require_directory(const std::string& path) {
   std::error_code error;
   const std::filesystem::directory_iterator look(path, error);
   if (error) {
-    throw StartError(
-        fmt::format("cannot read the directory --manifests {}: {}; name a directory of YAML or JSON files",
-                    path, error.message()));
+    throw StartError(fmt::format("cannot read the directory --manifests {} ({})", path, error.message()),
+                     "name a directory of YAML or JSON files");
   }
 }
 

@@ -1,4 +1,5 @@
-// What libbpf says: all of it in the debug log, and the first warning for the operator.
+// What libbpf says: all of it in the debug log, and for the operator the first warning and the program that
+// the kernel refused.
 #pragma once
 
 #include <string>
@@ -10,6 +11,14 @@ void log_libbpf();
 
 /// The first warning that is not forgotten, or else what the error number means.
 [[nodiscard]] std::string libbpf_reason(int error);
+
+struct RefusedProgram {
+  std::string name;    ///< empty: no program was refused
+  std::string reason;  ///< the verifier's; empty where it was not asked, or said nothing
+};
+
+/// The last program that the kernel refused since the warnings were forgotten.
+[[nodiscard]] const RefusedProgram& refused_program();
 
 /// Forgets the warnings so far.
 void forget_libbpf_warnings();

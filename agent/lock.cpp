@@ -16,7 +16,6 @@
 #include <thread>
 
 #include "agent/error.hpp"
-#include "agent/places.hpp"
 
 namespace lb::agent {
 namespace {
@@ -79,8 +78,11 @@ std::optional<pid_t> lock_holder(std::string_view locks, dev_t device, ino_t ino
 PinLock PinLock::take(const maps::Pins& pins) {
   const auto& directory = pins.base();
   std::optional<pid_t> holder;
+  auto mount = BpfMount::found;
   for (int attempt = 0; attempt < attempts; ++attempt) {
-    prepare_pins(pins);
+    if (prepare_pins(pins) == BpfMount::made) {
+      mount = BpfMount::made;
+    }
     auto fd = open_directory(directory);
     if (!fd) {
       throw StartError(fmt::format("cannot open the pin directory {}: {}; run as root", directory.string(),
@@ -90,7 +92,7 @@ PinLock PinLock::take(const maps::Pins& pins) {
       holder = holder_of(fd.get());
       std::this_thread::sleep_for(between_attempts);
     } else if (is_still(directory, fd.get())) {
-      return {pins, std::move(fd)};
+      return {pins, std::move(fd), mount};
     }
   }
   throw StartError(
@@ -99,8 +101,14 @@ PinLock PinLock::take(const maps::Pins& pins) {
 }
 
 PinLock::~PinLock() {
-  if (fd_) {
-    remove_empty_pins(pins_);
+  if (!fd_) {
+    return;
+  }
+  remove_empty_pins(pins_);
+  fd_ = {};
+  std::error_code error;
+  if (mount_ == BpfMount::made && !fs::exists(pins_.base(), error)) {
+    unmount_bpf();
   }
 }
 

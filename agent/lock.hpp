@@ -9,11 +9,13 @@
 #include <string_view>
 #include <utility>
 
+#include "agent/places.hpp"
 #include "maps/mapset.hpp"
 
 namespace lb::agent {
 
-/// Held while the agent runs. A start that pinned nothing leaves no directory behind.
+/// Held while the agent runs. A start that pinned nothing leaves no directory behind, and no file system that
+/// it mounted for it.
 class PinLock {
  public:
   PinLock(PinLock&&) = default;
@@ -27,10 +29,12 @@ class PinLock {
   [[nodiscard]] static PinLock take(const maps::Pins& pins);
 
  private:
-  PinLock(maps::Pins pins, maps::Fd fd) : pins_(std::move(pins)), fd_(std::move(fd)) {}
+  PinLock(maps::Pins pins, maps::Fd fd, BpfMount mount)
+      : pins_(std::move(pins)), fd_(std::move(fd)), mount_(mount) {}
 
   maps::Pins pins_;
   maps::Fd fd_;
+  BpfMount mount_;
 };
 
 enum class AgentState : std::uint8_t { running, absent };

@@ -29,6 +29,9 @@ int run(const lb::agent::Options& options) {
   if (options.command == lb::agent::Command::agent) {
     return lb::agent::run_agent(options.agent);
   }
+  if (options.command == lb::agent::Command::check) {
+    return lb::agent::run_check(options);
+  }
   fmt::print("{}", lb::agent::run_command(options.command, options.show));
   return 0;
 }

@@ -61,7 +61,45 @@ void add_neighbours(std::uint32_t device, TcSide side, const std::string& place,
   }
 }
 
+void add_others(std::uint32_t device, TcSide side, const std::string& place, std::vector<std::string>& all) {
+  for (const auto& name : runners(device, side)) {
+    if (!is_ours(name)) {
+      all.push_back(fmt::format("{}: {}", place, name));
+    }
+  }
+}
+
 }  // namespace
+
+std::vector<std::string> others_at_tc(const std::string& device) {
+  std::vector<std::string> all;
+  if (const auto index = if_nametoindex(device.c_str()); index != 0) {
+    add_others(index, TcSide::ingress, device + " ingress", all);
+    add_others(index, TcSide::egress, device + " egress", all);
+  }
+  return all;
+}
+
+CgroupOwners owners_at(int cgroup, bpf_attach_type type) {
+  std::array<std::uint32_t, most_programs> ids{};
+  struct bpf_prog_query_opts query{};
+  query.sz = sizeof(query);
+  query.prog_ids = ids.data();
+  query.count = ids.size();
+  CgroupOwners owners;
+  if (bpf_prog_query_opts(cgroup, type, &query) != 0) {
+    return owners;
+  }
+  for (const auto id : std::span(ids).first(std::min<std::size_t>(query.count, ids.size()))) {
+    const auto program = program_info_of(id);
+    if (!program || !program->name.starts_with("lb_")) {
+      owners.programs.push_back(program ? program->name : "?");
+    }
+  }
+  const bool several = (query.attach_flags & BPF_F_ALLOW_MULTI) != 0;
+  owners.sharing = owners.programs.empty() || several ? Sharing::possible : Sharing::refused;
+  return owners;
+}
 
 std::vector<Neighbour> neighbours_of(std::uint32_t device, const std::string& name) {
   std::vector<Neighbour> all;

@@ -62,17 +62,22 @@ MapSize size_of(const bpf_map* map) {
 
 constexpr std::uint64_t mebi = 1 << 20;
 
-/// Bytes of the agent itself, and of all maps, each as `size` says; a sentence where they do not fit.
+/// Bytes of the agent itself, and of all maps, each as `size` says.
 template <class Size>
-std::optional<std::string> lack(const bpf_object* object, Size size, std::string_view advice) {
+std::uint64_t needed_bytes(const bpf_object* object, Size size) {
   constexpr std::uint64_t agent_itself = 64 * mebi;
   std::uint64_t needed = agent_itself;
   const bpf_map* map = nullptr;
   bpf_object__for_each_map(map, object) { needed += size(map); }
+  return needed;
+}
+
+/// A sentence where that is more than the limit.
+std::optional<std::string> lack(std::uint64_t needed) {
   const auto limit = memory_limit();
   if (!limit || *limit >= needed) return std::nullopt;
-  return fmt::format("the memory limit of {} MiB is too small: full maps and the agent need {} MiB; {}",
-                     *limit / mebi, (needed + mebi - 1) / mebi, advice);
+  return fmt::format("the memory limit of {} MiB is too small: full maps and the agent need {} MiB",
+                     *limit / mebi, (needed + mebi - 1) / mebi);
 }
 
 std::uint32_t cpu_count() { return static_cast<std::uint32_t>(std::max(libbpf_num_possible_cpus(), 1)); }
@@ -93,18 +98,28 @@ maps::Fd open_pinned(const std::string& path) {
   return fd;
 }
 
+/// What is pinned there, if it can be this map; none: nothing.
+maps::Fd open_adoptable(const bpf_map* map, const std::string& path) {
+  auto fd = open_pinned(path);
+  if (!fd) {
+    return fd;
+  }
+  const auto info = maps::map_info(fd.get());
+  if (!info || !same_shape(*info, map)) {
+    throw StartError(fmt::format("the map pinned at {} is not this version's", path),
+                     "remove the pins of the other one first");
+  }
+  return fd;
+}
+
 // libbpf's own adoption refuses another size and, before 1.6, every DEVMAP.
 void adopt_map(bpf_map* map, const std::string& path, AdoptedMaps& adopted) {
   std::error_code ignored;
   if (grows(map)) std::filesystem::remove(path + beside, ignored);  // of a process that was killed
-  auto fd = open_pinned(path);
-  if (!fd) {
-    return;
-  }
+  auto fd = open_adoptable(map, path);
   const auto info = maps::map_info(fd.get());
-  if (!info || !same_shape(*info, map)) {
-    throw StartError(fmt::format(
-        "the map pinned at {} is not this version's: remove the pins of the other one first", path));
+  if (!fd || !info) {
+    return;
   }
   if (info->max_entries < bpf_map__max_entries(map) && grows(map)) {
     adopted.outgrown.push_back({bpf_map__name(map), std::move(fd)});
@@ -140,11 +155,15 @@ void set_sizes(bpf_object* object, const Sizes& sizes) {
   }
 }
 
+std::uint64_t needed_memory(const bpf_object* object) {
+  return needed_bytes(object,
+                      [cpus = cpu_count()](const bpf_map* map) { return full_bytes(size_of(map), cpus); });
+}
+
 void require_memory(bpf_object* object) {
-  const auto sentence = lack(
-      object, [cpus = cpu_count()](const bpf_map* map) { return full_bytes(size_of(map), cpus); },
-      "raise the limit or make the maps smaller with --max-flows and --max-young");
-  if (sentence) throw StartError(*sentence);
+  if (const auto found = lack(needed_memory(object))) {
+    throw StartError(*found, "raise the limit or make the maps smaller with --max-flows and --max-young");
+  }
 }
 
 std::optional<std::string> lack_of_memory(const bpf_object* object, const Sizes& sizes) {
@@ -158,7 +177,17 @@ std::optional<std::string> lack_of_memory(const bpf_object* object, const Sizes&
     }
     return bytes;
   };
-  return lack(object, both, "raise the limit");
+  const auto found = lack(needed_bytes(object, both));
+  return found ? std::optional(*found + "; raise the limit") : std::nullopt;
+}
+
+void require_adoptable(const bpf_object* object, const maps::Pins& pins) {
+  const bpf_map* map = nullptr;
+  bpf_object__for_each_map(map, object) {
+    if (is_pinnable(map)) {
+      static_cast<void>(open_adoptable(map, pins.map(bpf_map__name(map))));
+    }
+  }
 }
 
 AdoptedMaps adopt_maps(bpf_object* object, const maps::Pins& pins) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,8 +21,14 @@ void set_sizes(bpf_object* object, const Sizes& sizes);
 /// Before load: throws StartError where the full maps would not fit the agent's memory cgroup (REL-62).
 void require_memory(bpf_object* object);
 
+/// Bytes that the agent and its full maps need, as require_memory() asks for.
+[[nodiscard]] std::uint64_t needed_memory(const bpf_object* object);
+
 /// Why tables of these sizes, made beside those that there are, would not fit; nothing: they would.
 [[nodiscard]] std::optional<std::string> lack_of_memory(const bpf_object* object, const Sizes& sizes);
+
+/// Before load: throws StartError where adopt_maps() would. Touches nothing.
+void require_adoptable(const bpf_object* object, const maps::Pins& pins);
 
 /// A pinned table that is smaller than it shall be, and what it holds.
 struct Outgrown {

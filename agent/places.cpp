@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/capability.h>
 #include <linux/magic.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -14,6 +15,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "agent/error.hpp"
 
@@ -35,48 +37,33 @@ std::filesystem::path existing_part(std::filesystem::path path) {
   return path;
 }
 
-void mount_bpf() {
-  if (::mount("bpf", usual_mount, "bpf", 0, "mode=0700") != 0) {
-    throw StartError(
-        fmt::format("cannot mount the bpf file system at {} ({}): run as root, or mount it by 'mount -t bpf "
-                    "bpf {}'",
-                    usual_mount, std::strerror(errno), usual_mount));
-  }
-}
-
-void require_bpf_file_system(const std::string& pins) {
-  if (is_on(existing_part(pins), BPF_FS_MAGIC)) {
-    return;
-  }
-  const bool below_usual = pins.starts_with(std::string(usual_mount) + "/");
-  if (!below_usual) {
-    throw StartError(
-        fmt::format("{} is not on a bpf file system: choose --pins below {}", pins, usual_mount));
-  }
-  mount_bpf();
+StartError no_bpf_mount(int error) {
+  return {fmt::format("no bpf file system is mounted at {}, and mounting it is refused ({})", usual_mount,
+                      std::strerror(error)),
+          fmt::format("run as root, or mount it by 'mount -t bpf bpf {}'", usual_mount)};
 }
 
 void make_directory(const std::string& path) {
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
-    throw StartError(fmt::format("cannot make the directory {} ({}): run as root, or choose another --pins",
-                                 path, std::strerror(errno)));
+    throw StartError(fmt::format("cannot make the directory {} ({})", path, std::strerror(errno)),
+                     "run as root, or choose another --pins");
   }
 }
 
 std::string cgroup_root() {
-  std::ifstream mounts("/proc/self/mounts");
-  std::string device;
-  std::string directory;
-  std::string type;
-  std::string rest;
-  while (mounts >> device >> directory >> type && std::getline(mounts, rest)) {
-    if (type == "cgroup2") {
-      return directory;
-    }
+  auto mounts = cgroup_mounts(read_mounts());
+  if (!mounts.version2.empty()) {
+    return mounts.version2;
+  }
+  if (mounts.version1) {
+    throw StartError("cgroup v1 alone is mounted, and socket programs need version 2",
+                     "boot with it, or mount it beside by 'mkdir -p /sys/fs/cgroup/unified; mount -t cgroup2 "
+                     "cgroup2 /sys/fs/cgroup/unified', or switch the socket programs off with --sockets off");
   }
   throw StartError(
-      "no cgroup v2 file system is mounted: mount one by 'mount -t cgroup2 cgroup2 /sys/fs/cgroup', or "
-      "switch the socket programs off with --sockets off");
+      "no cgroup v2 file system is mounted",
+      "mount one by 'mount -t cgroup2 cgroup2 /sys/fs/cgroup', or switch the socket programs off "
+      "with --sockets off");
 }
 
 bool is_mount_root(int directory) {
@@ -87,11 +74,58 @@ bool is_mount_root(int directory) {
 
 }  // namespace
 
-void prepare_pins(const maps::Pins& pins) {
-  require_bpf_file_system(pins.base());
+BpfMount require_bpf_mount(const maps::Pins& pins, const Privileges& privileges) {
+  const auto& base = pins.base().string();
+  if (is_on(existing_part(base), BPF_FS_MAGIC)) {
+    return BpfMount::found;
+  }
+  if (!base.starts_with(std::string(usual_mount) + "/")) {
+    throw StartError(fmt::format("{} is not on a bpf file system", base),
+                     fmt::format("choose --pins below {}", usual_mount));
+  }
+  if (!has_capability(privileges, CAP_SYS_ADMIN)) {
+    throw no_bpf_mount(EPERM);
+  }
+  if (!std::filesystem::is_directory(usual_mount)) {
+    throw no_bpf_mount(ENOENT);
+  }
+  return BpfMount::made;
+}
+
+BpfMount prepare_pins(const maps::Pins& pins) {
+  const auto mount = require_bpf_mount(pins, own_privileges(""));
+  if (mount == BpfMount::made && ::mount("bpf", usual_mount, "bpf", 0, "mode=0700") != 0) {
+    throw no_bpf_mount(errno);
+  }
   for (const auto& path : {pins.base(), pins.version(), pins.maps(), pins.links()}) {
     make_directory(path);
   }
+  return mount;
+}
+
+void unmount_bpf() { static_cast<void>(::umount2(usual_mount, 0)); }
+
+std::string read_mounts() {
+  std::ifstream file("/proc/self/mounts");
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+CgroupMounts cgroup_mounts(const std::string& mounts) {
+  std::istringstream lines(mounts);
+  CgroupMounts found;
+  std::string device;
+  std::string directory;
+  std::string type;
+  std::string rest;
+  while (lines >> device >> directory >> type && std::getline(lines, rest)) {
+    if (type == "cgroup2" && found.version2.empty()) {
+      found.version2 = directory;
+    }
+    found.version1 |= type == "cgroup";
+  }
+  return found;
 }
 
 void remove_empty_pins(const maps::Pins& pins) {
@@ -104,22 +138,19 @@ Cgroup open_cgroup(const std::string& path) {
   const auto chosen = path.empty() ? cgroup_root() : path;
   maps::Fd directory(::open(chosen.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory) {
-    throw StartError(
-        fmt::format("cannot open the cgroup {} ({}): choose another --cgroup", chosen, std::strerror(errno)));
+    throw StartError(fmt::format("cannot open the cgroup {} ({})", chosen, std::strerror(errno)),
+                     "choose another --cgroup");
   }
   if (!is_on(chosen, CGROUP2_SUPER_MAGIC)) {
-    throw StartError(
-        fmt::format("{} is not in a cgroup v2 file system: choose another --cgroup, or switch the socket "
-                    "programs off with --sockets off",
-                    chosen));
+    throw StartError(fmt::format("{} is not in a cgroup v2 file system", chosen),
+                     "choose another --cgroup, or switch the socket programs off with --sockets off");
   }
   struct stat status{};
   ::fstat(directory.get(), &status);
   if (is_mount_root(directory.get()) && status.st_ino != host_root_cgroup) {
     throw StartError(
-        fmt::format("{} is the root of a cgroup namespace, where no pod would be served: give the agent the "
-                    "host's cgroup namespace, or the host's root cgroup as --cgroup",
-                    chosen));
+        fmt::format("{} is the root of a cgroup namespace, where no pod would be served", chosen),
+        "give the agent the host's cgroup namespace, or the host's root cgroup as --cgroup");
   }
   return {std::move(directory), status.st_ino, chosen};
 }

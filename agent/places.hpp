@@ -5,14 +5,24 @@
 #include <cstdint>
 #include <string>
 
+#include "agent/privileges.hpp"
 #include "maps/map.hpp"
 #include "maps/mapset.hpp"
 
 namespace lb::agent {
 
-/// Makes the pin directory and those below it, for root alone. Mounts the bpf file system at /sys/fs/bpf
-/// where that is not done yet and `pins` lies below it.
-void prepare_pins(const maps::Pins& pins);
+/// The bpf file system of the pins.
+enum class BpfMount : std::uint8_t { found, made };
+
+/// Is it there? Where it is not, a start makes it at /sys/fs/bpf, if `pins` lies below that and `privileges`
+/// allow it. Throws StartError where neither is so.
+[[nodiscard]] BpfMount require_bpf_mount(const maps::Pins& pins, const Privileges& privileges);
+
+/// Makes the pin directory and those below it, for root alone, and the mount where it is not there yet.
+BpfMount prepare_pins(const maps::Pins& pins);
+
+/// Takes the mount away that prepare_pins() has made, unless somebody uses it by now.
+void unmount_bpf();
 
 /// Removes those directories where they are empty.
 void remove_empty_pins(const maps::Pins& pins);
@@ -29,6 +39,14 @@ struct Cgroup {
 /// Opens a directory of the cgroup v2 file system; an empty path means its root, found in /proc/self/mounts.
 /// The root of a cgroup namespace is refused: programs there would miss every pod.
 [[nodiscard]] Cgroup open_cgroup(const std::string& path);
+
+/// Which versions of the cgroup file system are mounted, by the text of /proc/self/mounts.
+struct CgroupMounts {
+  std::string version2;  ///< the first directory; empty: none
+  bool version1 = false;
+};
+[[nodiscard]] CgroupMounts cgroup_mounts(const std::string& mounts);
+[[nodiscard]] std::string read_mounts();
 
 /// Is it still what its path leads to?
 [[nodiscard]] bool is_cgroup(const Cgroup& cgroup);

@@ -18,11 +18,6 @@ bool wants_pods(const AgentOptions& options) {
   return !options.pod_devices.empty() || !options.pod_bridge.empty();
 }
 
-bool wants_xdp(const AgentOptions& options) {
-  return options.xdp != XdpMode::off && !options.devices.empty() &&
-         std::ranges::find(options.without, "xdp") == options.without.end();
-}
-
 /// Is it the one of the two that this kernel can do?
 bool is_iterator(std::string_view name, const Features& features) {
   const bool ends = features.usable(Feature::socket_destroy);
@@ -49,6 +44,13 @@ void take_no_fragments(bpf_program* program) {
 lb_bool yes_if(bool condition) { return condition ? LB_YES : LB_NO; }
 
 }  // namespace
+
+bool wants_xdp(const AgentOptions& options) {
+  return options.xdp != XdpMode::off && !options.devices.empty() &&
+         std::ranges::find(options.without, "xdp") == options.without.end();
+}
+
+bool serves_devices(const AgentOptions& options) { return !options.devices.empty() || wants_pods(options); }
 
 void choose_programs(bpf_object* object, const AgentOptions& options, const Features& features) {
   bpf_program* program = nullptr;

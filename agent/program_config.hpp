@@ -11,6 +11,10 @@ struct bpf_object;
 
 namespace lb::agent {
 
+/// Do the options ask for XDP, and for tc programs?
+[[nodiscard]] bool wants_xdp(const AgentOptions& options);
+[[nodiscard]] bool serves_devices(const AgentOptions& options);
+
 /// Leaves out the programs that nothing asks for or that this kernel cannot have.
 void choose_programs(bpf_object* object, const AgentOptions& options, const Features& features);
 

@@ -27,13 +27,13 @@ constexpr std::size_t spare_descriptors = 4;
 void require_devices(const std::vector<std::string>& names) {
   for (const auto& name : names) {
     if (if_nametoindex(name.c_str()) == 0) {
-      throw StartError(
-          fmt::format("there is no network device {}: name the outward devices with --devices", name));
+      throw StartError(fmt::format("there is no network device {}", name),
+                       "name the outward devices with --devices");
     }
   }
   if (names.size() > LB_MAX_DEVICES) {
-    throw StartError(
-        fmt::format("{} devices are too many: at most {} can be served", names.size(), LB_MAX_DEVICES));
+    throw StartError(fmt::format("{} devices are too many", names.size()),
+                     fmt::format("at most {} can be served", LB_MAX_DEVICES));
   }
 }
 
@@ -46,9 +46,8 @@ std::string read_secret(const std::string& path) {
   std::string secret{std::istreambuf_iterator<char>(file), {}};
   if (secret.size() < least) {
     throw StartError(
-        fmt::format("the file --cluster-secret {} cannot be read or has less than {} bytes; make one "
-                    "of random bytes, the same on every node",
-                    path, least));
+        fmt::format("the file --cluster-secret {} cannot be read or has less than {} bytes", path, least),
+        "make one of random bytes, the same on every node");
   }
   return secret;
 }

@@ -2,13 +2,27 @@
 #pragma once
 
 #include <stdexcept>
+#include <string>
+#include <utility>
 
 namespace lb::k8s {
 
 /// A source cannot start. what() is one sentence for the user that says what to do.
 class StartError : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  explicit StartError(const std::string& sentence) : std::runtime_error(sentence), found_(sentence) {}
+  /// In two parts: "FOUND: ADVICE".
+  StartError(std::string found, std::string advice)
+      : std::runtime_error(found + ": " + advice), found_(std::move(found)), advice_(std::move(advice)) {}
+
+  /// What is wrong; the whole sentence where it was not given in two parts.
+  [[nodiscard]] const std::string& found() const noexcept { return found_; }
+  /// What to do; empty where it is part of found().
+  [[nodiscard]] const std::string& advice() const noexcept { return advice_; }
+
+ private:
+  std::string found_;
+  std::string advice_;
 };
 
 }  // namespace lb::k8s

@@ -128,6 +128,7 @@ std::string run_command(Command command, const ShowOptions& options) {
     case Command::flows:
       return flows(options);
     case Command::agent:
+    case Command::check:
       break;
   }
   throw StartError("this command shows nothing");

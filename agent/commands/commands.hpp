@@ -1,4 +1,4 @@
-// The commands for people: read-only, from the pinned maps, with or without a running agent.
+// The commands for people: read-only, with or without a running agent; all but `check` from the pinned maps.
 #pragma once
 
 #include <string>
@@ -9,5 +9,9 @@ namespace lb::agent {
 
 /// The text to print. Throws StartError where nothing is pinned or nothing matches.
 [[nodiscard]] std::string run_command(Command command, const ShowOptions& options);
+
+/// Looks at this machine for an agent of these options and prints what was found; the exit code: 0 if it
+/// would start.
+[[nodiscard]] int run_check(const Options& options);
 
 }  // namespace lb::agent

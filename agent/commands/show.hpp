@@ -7,6 +7,7 @@
 
 #include "agent/commands/view.hpp"
 #include "agent/config.hpp"
+#include "agent/findings.hpp"
 #include "agent/lock.hpp"
 #include "agent/snapshot.hpp"
 
@@ -24,6 +25,9 @@ struct FlowList {
 };
 [[nodiscard]] std::string show_flows(const FlowList& list, const std::vector<ServiceView>& services,
                                      Output output);
+
+/// One line, or object, for each finding, and whether the agent would start.
+[[nodiscard]] std::string show_findings(const std::vector<Finding>& findings, Output output);
 
 struct Status {
   std::string pins;

@@ -64,6 +64,21 @@ TEST_CASE("options of an agent are read") {
   CHECK(options.cgroup == "/c");
 }
 
+TEST_CASE("a check takes an agent's options, and the form of its output") {
+  const auto result =
+      parse({"check", "--manifests", "/m", "--devices", "eth0", "--without", "tcx", "-o", "json"});
+  REQUIRE(std::holds_alternative<Options>(result));
+  const auto& options = std::get<Options>(result);
+  CHECK(options.command == Command::check);
+  CHECK(options.agent.devices == std::vector<std::string>{"eth0"});
+  CHECK(options.agent.without == std::vector<std::string>{"tcx"});
+  CHECK(options.agent.pins == "/sys/fs/bpf/sluice");
+  CHECK(options.show.output == Output::json);
+  const auto wrong = parse({"check", "--devices", "eth0", "--detect-local", "bridge"});
+  REQUIRE(std::holds_alternative<Finished>(wrong));
+  CHECK_THAT(std::get<Finished>(wrong).text, ContainsSubstring("see 'sluice check --help'"));
+}
+
 TEST_CASE("who is a pod, and what follows") {
   const auto plain = agent({});
   CHECK(plain.detect_local == PodDetector::automatic);

@@ -1,0 +1,73 @@
+// `sluice check`: would an agent start here?
+#include "agent/check.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+
+#include "agent/commands/commands.hpp"
+#include "agent/commands/grid.hpp"
+#include "agent/commands/show.hpp"
+#include "agent/log.hpp"
+
+namespace lb::agent {
+namespace {
+
+namespace json = boost::json;
+
+std::ptrdiff_t count(const std::vector<Finding>& findings, Verdict verdict) {
+  return std::ranges::count(findings, verdict, &Finding::verdict);
+}
+
+std::string conclusion(const std::vector<Finding>& findings) {
+  const auto missing = count(findings, Verdict::missing);
+  const auto warnings = count(findings, Verdict::warning);
+  return missing == 0
+             ? fmt::format("An agent with these options would start; warnings: {}.\n", warnings)
+             : fmt::format("An agent with these options would not start; missing: {}, warnings: {}.\n",
+                           missing, warnings);
+}
+
+/// What to do stands below what was found: in a column of its own the lines would get too long to be read.
+std::string findings_table(const std::vector<Finding>& findings) {
+  Grid grid({{"VERDICT"}, {"WHAT"}, {"FOUND"}});
+  for (const auto& each : findings) {
+    grid.add({verdict_name(each.verdict), each.subject, each.found});
+    if (!each.advice.empty()) {
+      grid.add({"", "", "-> " + each.advice});
+    }
+  }
+  return grid.text() + "\n" + conclusion(findings);
+}
+
+std::string findings_json(const std::vector<Finding>& findings) {
+  json::array all;
+  for (const auto& each : findings) {
+    json::object object = {
+        {"what", each.subject}, {"verdict", verdict_name(each.verdict)}, {"found", each.found}};
+    if (!each.advice.empty()) {
+      object["advice"] = each.advice;
+    }
+    all.push_back(std::move(object));
+  }
+  return json::serialize(json::object{{"starts", would_start(findings)}, {"findings", std::move(all)}}) +
+         "\n";
+}
+
+}  // namespace
+
+std::string show_findings(const std::vector<Finding>& findings, Output output) {
+  return output == Output::json ? findings_json(findings) : findings_table(findings);
+}
+
+int run_check(const Options& options) {
+  start_log(options.agent.log_level, options.agent.log_format);
+  const auto findings = check_machine(options.agent);
+  fmt::print("{}", show_findings(findings, options.show.output));
+  return would_start(findings) ? 0 : 1;
+}
+
+}  // namespace lb::agent

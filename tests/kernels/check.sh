@@ -1,0 +1,177 @@
+#!/bin/bash
+# Inside a virtual machine with a distribution's own kernel ($KERNEL, 6.1 or 6.12): what `sluice check` ($SLUICE) says of it, and of
+# a machine that lacks something. What the machine has is changed at will, because it ends with the test.
+set -euo pipefail
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+SLUICE=${SLUICE:?the agent to run}
+KERNEL=${KERNEL:?6.1 or 6.12}
+WORK=$(mktemp -d)
+FAILURES=0
+
+die() { printf '%s\n' "$*" && exit 1; }
+
+# The file systems of a usual machine, as far as they are not there.
+mountpoint -q /sys/fs/bpf || mount -t bpf bpf /sys/fs/bpf
+mountpoint -q /sys/fs/cgroup || mount -t cgroup2 cgroup2 /sys/fs/cgroup
+mountpoint -q /sys/kernel/security || mount -t securityfs securityfs /sys/kernel/security
+mkdir "$WORK/manifests"
+ip link set lo up
+ip link add eth0 type veth peer name peer0
+ip link set eth0 up
+ip link set peer0 up
+ethtool -K peer0 gro on # makes it poll, so that eth0 takes frames of XDP
+# Its modules do not load by themselves: each does when a test says so.
+printf 'blacklist sch_ingress\nblacklist cls_bpf\n' >/etc/modprobe.d/sluice-check.conf
+
+options() {
+	printf '%s\n' --manifests "$WORK/manifests" --node guest --devices eth0 --metrics off --health 127.0.0.1:10256 --max-flows 1024 \
+		--max-young 1024
+}
+mapfile -t OPTIONS < <(options)
+
+# check [OPTION...]: its findings in $WORK/said, its exit code in CODE.
+check() {
+	CODE=0
+	"$SLUICE" check "${OPTIONS[@]}" "$@" -o json >"$WORK/said" 2>"$WORK/errors" </dev/null || CODE=$?
+	jq -e . "$WORK/said" >/dev/null || { cat "$WORK/said" "$WORK/errors" && die "no JSON"; }
+}
+
+# find_in SUBJECT WHAT: of the last check.
+find_in() { jq -r --arg subject "$1" ".findings[] | select(.what == \$subject) | .$2 // empty" "$WORK/said"; }
+
+# found SUBJECT VERDICT WORDS: by the last check.
+found() {
+	if [[ $(find_in "$1" verdict) != "$2" || $(find_in "$1" found) != *"$3"* ]]; then
+		printf 'WRONG %s: wanted %s, %s; ' "$1" "$2" "$3"
+		FAILURES=$((FAILURES + 1))
+	fi
+	printf '%s: %s: %s%s\n' "$1" "$(find_in "$1" verdict)" "$(find_in "$1" found)" "$(find_in "$1" advice | sed 's/^/: /')"
+}
+
+# refused SUBJECT WORDS: the last check found that missing, and an agent ends with the same sentence.
+refused() {
+	local code=0
+	found "$1" missing "$2"
+	timeout 120 "$SLUICE" agent "${OPTIONS[@]}" >"$WORK/agent" 2>&1 </dev/null || code=$?
+	if ((CODE != 1 || code != 1)) || ! grep -qxF "sluice: $(find_in "$1" found): $(find_in "$1" advice)" "$WORK/agent"; then
+		printf 'WRONG: the check ended with %d, the agent with %d: %s\n' "$CODE" "$code" "$(tail -n 2 "$WORK/agent")"
+		FAILURES=$((FAILURES + 1))
+	fi
+}
+
+# ---- Without the modules. ----
+check
+found kernel ok "$KERNEL."
+found "bpf()" ok works
+found JIT ok compiled
+found BTF ok "shows its types"
+found lockdown ok none
+found cgroup ok "the root of all"
+found bpffs ok mounted
+found conntrack warning "nf_conntrack is not loaded"
+found "feature ct-lookup" warning "absent"
+found "feature csum-ipv6" ok present # of 6.16, and of stable releases since
+case $KERNEL in
+6.1)
+	for feature in tcx fib-source fib-mark socket-destroy skb-sums; do found "feature $feature" warning absent; done
+	found "feature sock-diag" ok present
+	found "device eth0" ok "driver veth; the kernel does not say"
+	refused tc "the kernel has no qdisc clsact"
+	rm /etc/modprobe.d/sluice-check.conf
+	printf 'blacklist cls_bpf\n' >/etc/modprobe.d/sluice-check.conf
+	check
+	refused tc "the kernel has no filter cls_bpf"
+	;;
+*)
+	for feature in tcx fib-source fib-mark socket-destroy skb-sums sock-diag; do found "feature $feature" ok present; done
+	found "device eth0" ok "driver veth; XDP: native, redirect, takes frames"
+	found tc ok TCX
+	check --without tcx
+	OPTIONS+=(--without tcx)
+	refused tc "the kernel has no qdisc clsact"
+	mapfile -t OPTIONS < <(options)
+	;;
+esac
+
+# ---- With them. ----
+rm /etc/modprobe.d/sluice-check.conf
+modprobe nf_conntrack
+check
+found conntrack ok "nf_conntrack is loaded"
+found "feature ct-lookup" ok present
+[[ $KERNEL != 6.1 ]] || found tc ok clsact
+for program in lb_tc_in lb_tc_out lb_xdp lb_connect4 lb_connect6 lb_sendmsg4 lb_sendmsg6 lb_recvmsg4 lb_recvmsg6 lb_peername4 lb_peername6; do
+	found "program $program" ok "of 1000000 instructions"
+done
+if ((CODE != 0)) || [[ $(jq .starts "$WORK/said") != true ]]; then
+	printf 'WRONG: an agent would not start here\n'
+	FAILURES=$((FAILURES + 1))
+fi
+
+# ---- What is taken away, one after the other. ----
+sysctl -qw net.core.bpf_jit_enable=0
+check
+refused JIT "the kernel interprets programs"
+sysctl -qw net.core.bpf_jit_enable=1
+sysctl -qw net.core.bpf_jit_harden=2
+check
+found "JIT hardening" warning "on for everybody"
+sysctl -qw net.core.bpf_jit_harden=0
+
+mount -t tmpfs none /sys/kernel/btf
+check
+refused BTF "the kernel does not show its types"
+umount /sys/kernel/btf
+
+printf '#!/bin/sh\nexec python3 %s EPERM %s "$@"\n' "$ROOT/tests/net/refuse_bpf.py" "$SLUICE" >"$WORK/filtered"
+chmod +x "$WORK/filtered"
+UNFILTERED=$SLUICE SLUICE=$WORK/filtered
+check
+refused "bpf()" "a seccomp filter refuses bpf()"
+SLUICE=$UNFILTERED
+
+sysctl -qw kernel.unprivileged_bpf_disabled=1
+check
+found "unprivileged bpf()" ok refused
+printf '#!/bin/sh\nexec setpriv --bounding-set=-all --inh-caps=-all %s "$@"\n' "$UNFILTERED" >"$WORK/unprivileged"
+chmod +x "$WORK/unprivileged"
+SLUICE=$WORK/unprivileged
+check
+refused "bpf()" "lacks CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON"
+SLUICE=$UNFILTERED
+
+umount /sys/fs/bpf
+check
+found bpffs ok "not mounted; the agent mounts it"
+! mountpoint -q /sys/fs/bpf || die "a check mounted the bpf file system"
+OPTIONS+=(--cluster-secret "$WORK/absent")
+check
+refused "cluster secret" "$WORK/absent"
+! mountpoint -q /sys/fs/bpf || die "a start that failed left the bpf file system mounted"
+mapfile -t OPTIONS < <(options)
+mount -t bpf bpf /sys/fs/bpf
+
+umount /sys/fs/cgroup
+check
+refused cgroup "no cgroup v2 file system is mounted"
+mount -t tmpfs none /sys/fs/cgroup
+mkdir /sys/fs/cgroup/{pids,unified}
+mount -t cgroup -o none,name=old none /sys/fs/cgroup/pids
+check
+refused cgroup "cgroup v1 alone is mounted"
+mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified
+check
+found cgroup ok "/sys/fs/cgroup/unified"
+found "cgroup versions" ok hybrid
+
+# The last one: nothing takes it back.
+for mode in integrity confidentiality; do
+	echo "$mode" >/sys/kernel/security/lockdown
+	check
+	found lockdown ok "$mode"
+	jq -r '.findings[] | select(.verdict == "missing") | "\(.what): \(.verdict): \(.found)"' "$WORK/said"
+	((CODE == 0)) || FAILURES=$((FAILURES + 1))
+done
+rm -rf "$WORK"
+printf '%d wrong\n' "$FAILURES"
+((FAILURES == 0))
