@@ -155,6 +155,7 @@ std::vector<ProgramTrial> try_programs(const AgentOptions& options, const Featur
   std::vector<ProgramTrial> trials;
   auto all = configured(options, features);
   const auto names = chosen_programs(all);
+  trials.reserve(names.size());
   const bool loaded = bpf_object__load(all.object()) == 0;
   for (const auto& name : names) {
     trials.push_back(loaded ? ProgramTrial{name, instructions_of(all.program(name.c_str())), {}}

@@ -35,7 +35,7 @@ struct Words {
 
 constexpr std::array<Words, feature_count> words = {{
     {Feature::tcx, "tcx", "clsact", "Linux 6.6"},
-    {Feature::fib_source, "fib-source", "node address", "Linux 6.7"},
+    {Feature::fib_source, "fib-source", "node address", "Linux 6.7, or a stable release since"},
     {Feature::fib_mark, "fib-mark", "not asked", "Linux 6.10"},
     {Feature::csum_ipv6, "csum-ipv6", "own sums", "Linux 6.16, or a stable release since"},
     {Feature::ct_lookup, "ct-lookup", "not asked", "Linux 6.1 with nf_conntrack loaded"},

@@ -40,10 +40,12 @@ bool look_at_bpf(const Privileges& privileges, Findings& findings) {
   return true;
 }
 
-void look_at_jit(Findings& findings) {
-  if (findings.need("JIT", require_jit)) {
+bool look_at_jit(Findings& findings) {
+  const bool compiles = findings.need("JIT", require_jit);
+  if (compiles) {
     findings.ok("JIT", "programs are compiled");
   }
+  return compiles;
 }
 
 void look_at_types(const AgentOptions& options, Prerequisites& found, Findings& findings) {
@@ -173,8 +175,12 @@ Prerequisites look_at_prerequisites(const AgentOptions& options, Findings& findi
   const bool may_ask = look_at_bpf(privileges, findings);
   if (may_ask) {
     look_at_kernel(findings);
-    look_at_jit(findings);
+    const bool compiles = look_at_jit(findings);
     look_at_types(options, found, findings);
+    // Whatever else the kernel refused then, it would be for that reason.
+    if (!compiles) {
+      found.features.reset();
+    }
   }
   findings.need("cluster secret", [&] { found.secret = read_secret(options.cluster_secret); });
   look_at_cgroup(options, found, findings);

@@ -16,7 +16,7 @@ namespace lb::agent {
 /// What was found on the way and a start goes on with.
 struct Prerequisites {
   std::string secret;
-  std::optional<Features> features;     ///< nothing: the kernel lets nobody ask
+  std::optional<Features> features;     ///< nothing: they cannot be asked for
   Cgroup cgroup;                        ///< empty where sockets are not served
   std::optional<BpfPrograms> programs;  ///< opened, with the options' sizes
 };

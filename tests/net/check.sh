@@ -39,8 +39,7 @@ ip link set bridge0 up
 
 # What both are given; set_option changes one of these.
 OPTIONS=(--manifests "$WORK/manifests" --node checked --devices eth0 --cgroup "$CGROUP" --pins "$PINS"
-	--health 127.0.0.1:10256 --metrics off --max-flows 1024 --max-young 1024
-	${SLUICE_WITHOUT:+--without "$SLUICE_WITHOUT"})
+	--health 127.0.0.1:10256 --metrics off --max-flows 1024 --max-young 1024)
 
 # set_option NAME VALUE
 set_option() {
@@ -146,6 +145,11 @@ tc filter add dev eth0 ingress bpf bytecode '1,6 0 0 0' # a classic program, whi
 checked 0 "$SLUICE" check "${OPTIONS[@]}"
 verdict "hook eth0 ingress" warning "bpf runs there too"
 tc qdisc delete dev eth0 clsact
+
+checked 0 "$SLUICE" check "${OPTIONS[@]}" --without tcx,fib-mark
+verdict tc ok "clsact qdisc"
+verdict "feature tcx" ok "switched off; instead: clsact"
+[[ $(jq '[.findings[] | select(.what | startswith("feature "))] | length' "$WORK/said") == 8 ]] || die "not every feature is told"
 
 # ---- What is missing, to a check as to a start. ----
 missing "bpf()" "lacks CAP_BPF" without_capabilities
