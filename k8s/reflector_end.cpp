@@ -5,6 +5,7 @@
 #include <cctype>
 #include <utility>
 
+#include "k8s/problem.hpp"
 #include "k8s/reflector.hpp"
 #include "k8s/reflector_text.hpp"
 
@@ -29,6 +30,22 @@ std::string_view end_text(End how) {
     default:
       return "the answer was given up";
   }
+}
+
+/// What a server says when it refuses names the account and the right at its end, behind more than a
+/// quotation of an object's field has room for.
+constexpr std::size_t longest_refusal = 300;
+
+std::string refusal_text(unsigned code, std::string_view message) {
+  auto text = fmt::format("the server answers {}", code);
+  if (!message.empty()) {
+    text += fmt::format(": \"{}\"{}", start_of(message, longest_refusal),
+                        message.size() > longest_refusal ? "..." : "");
+  }
+  if (code == 403) {
+    text += "; k8s/deploy/account.yaml grants what the agent reads";
+  }
+  return text;
 }
 
 }  // namespace
@@ -219,10 +236,7 @@ Flow Reflector::error_event(std::string_view bytes) {
 void Reflector::refused(Time now) {
   const auto status = encoding_ != nullptr ? encoding_->status(error_body_) : std::nullopt;
   const auto code = head_.status;
-  why_ = fmt::format("the server answers {}", code);
-  if (status && !status->message.empty()) {
-    why_ += ": " + rules::quoted(status->message);
-  }
+  why_ = refusal_text(code, status ? std::string_view(status->message) : std::string_view());
   const auto in_body = status ? status->retry_after : 0U;
   retry_after_ =
       head_.retry_after

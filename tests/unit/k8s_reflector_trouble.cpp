@@ -125,6 +125,18 @@ TEST_CASE("k8s reflector: trouble is told once for as long as it lasts, and its 
   CHECK(lab.record.troubles[2] == "/api/v1/services: the server answers again");
 }
 
+TEST_CASE("a refusal is told whole, and where the rights are") {
+  Lab lab;
+  lab.ask();
+  const std::string message =
+      "endpointslices.discovery.k8s.io is forbidden: User 'system:serviceaccount:kube-system:sluice' cannot "
+      "list resource 'endpointslices' in API group 'discovery.k8s.io' at the cluster scope";
+  lab.answer(fmt::format(R"({{"kind":"Status","code":403,"message":"{}"}})", message), End::whole, 403);
+  REQUIRE(lab.record.troubles.size() == 1);
+  CHECK(has(lab.record.troubles[0], "the server answers 403: \"" + message + "\""));
+  CHECK(has(lab.record.troubles[0], "k8s/deploy/account.yaml"));
+}
+
 TEST_CASE("REL-76: nothing goes back in time, and a restore from a backup is noticed in 30 s") {
   Lab lab;
   lab.list(added("a", 50) + added("b", 60), 80);
