@@ -36,40 +36,48 @@ class Settings {
     return std::nullopt;
   }
 
-  void write(const std::string& name, std::uint64_t value) {
-    const maps::Fd file(::open(path(name).c_str(), O_WRONLY | O_CLOEXEC | O_TRUNC));
-    const auto line = fmt::format("{}\n", value);
-    if (!file || ::write(file.get(), line.data(), line.size()) < 0) {
-      fail(name);
-    }
-  }
-
   /// Files are written only where that changes them.
   void set(const std::string& name, std::uint64_t value) {
-    if (const auto now = read(name); now && *now != value) {
-      write(name, value);
+    if (const auto now = read(name); now && *now != value && !write(name, value)) {
+      fail(name, *now, value);
     }
   }
 
   void raise(const std::string& name, std::uint64_t value) {
-    if (const auto now = read(name); now && *now < value) {
-      write(name, value);
+    if (const auto now = read(name); now && *now < value && !write(name, value)) {
+      fail(name, *now, value);
+    }
+  }
+
+  /// The same room as asked for; more of it is no lack where the kernel does not let it be less, as outside
+  /// of the host's network namespace.
+  void set_room(const std::string& name, std::uint64_t value) {
+    if (const auto now = read(name); now && *now != value && !write(name, value) && *now < value) {
+      fail(name, *now, value);
     }
   }
 
   [[nodiscard]] std::string problem() const {
     return failures_.empty()
                ? std::string()
-               : fmt::format("conntrack's settings stay as they are: {}", fmt::join(failures_, "; "));
+               : fmt::format("cannot set conntrack: {}; see --conntrack-dir", fmt::join(failures_, "; "));
   }
 
  private:
   [[nodiscard]] std::string path(const std::string& name) const { return directory_ + "/" + name; }
 
-  void fail(const std::string& name) {
-    const auto code = errno == 0 ? EINVAL : errno;
-    failures_.push_back(fmt::format("{}: {}", path(name), std::generic_category().message(code)));
+  [[nodiscard]] bool write(const std::string& name, std::uint64_t value) const {
+    const maps::Fd file(::open(path(name).c_str(), O_WRONLY | O_CLOEXEC | O_TRUNC));
+    const auto line = fmt::format("{}\n", value);
+    return file && ::write(file.get(), line.data(), line.size()) >= 0;
   }
+
+  void fail(const std::string& name) { failures_.push_back(fmt::format("{}: {}", path(name), last_error())); }
+  void fail(const std::string& name, std::uint64_t now, std::uint64_t wanted) {
+    failures_.push_back(fmt::format("{} is {} and not {}: {}", path(name), now, wanted, last_error()));
+  }
+
+  static std::string last_error() { return std::generic_category().message(errno == 0 ? EINVAL : errno); }
 
   std::string directory_;
   std::vector<std::string> failures_;
@@ -100,7 +108,7 @@ bool has_conntrack(const ConntrackSettings& settings) {
 std::string set_conntrack(const ConntrackSettings& settings, unsigned cpus) {
   Settings files(settings.directory);
   if (const auto max = conntrack_max(settings, cpus); max != 0) {
-    files.set("nf_conntrack_max", max);
+    files.set_room("nf_conntrack_max", max);
     files.raise("nf_conntrack_buckets", max / entries_a_bucket);
   }
   const auto set_seconds = [&](const char* name, std::uint32_t seconds) {

@@ -124,6 +124,24 @@ TEST_CASE("SEM-55: what is as it shall be is not written") {
   CHECK(root.sysctl("nf_conntrack_max") == "  262144");
 }
 
+// A sysctl that nobody can write, root included, as conntrack's are outside of the host's network namespace.
+TEST_CASE(
+    "SEM-55: a setting that cannot be written is named with what it is; more room than asked for is no "
+    "lack") {
+  const Root root;
+  root.put_conntrack();
+  const auto max = root.text() + sysctls + "nf_conntrack_max";
+  fs::remove(max);
+  fs::create_symlink("/proc/sys/kernel/ngroups_max", max);
+  REQUIRE(root.sysctl("nf_conntrack_max") == "65536\n");
+  ConntrackSettings settings;
+  CHECK_THAT(set_below(root, settings, 8),
+             ContainsSubstring("nf_conntrack_max is 65536 and not 262144: Permission denied"));
+  settings.min = 0;
+  settings.max_per_core = 1000;
+  CHECK(set_below(root, settings, 2).empty());
+}
+
 TEST_CASE("SEM-55: what cannot be set is one sentence, and the rest is set") {
   const Root root;
   root.put_conntrack();
