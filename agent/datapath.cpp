@@ -188,6 +188,9 @@ Datapath Datapath::open(const AgentOptions& options) {
   prepare_pins(pins);
   PinsGuard guard(pins);
   auto adopted = adopt_maps(programs.object(), pins);
+  if (!needed.cgroup.note.empty()) {
+    adopted.notes.push_back(needed.cgroup.note);
+  }
   const auto hertz = hertz_of(pins);
   programs.configure(options, *needed.features, hertz);
   programs.load();

@@ -72,6 +72,36 @@ bool is_mount_root(int directory) {
          (status.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
 }
 
+/// Does a cgroup of that directory, or of one of those, belong to the kubelet's pods: "kubepods",
+/// "kubepods.slice", "kubelet-kubepods.slice"?
+bool holds_pods(const std::filesystem::path& directory) {
+  constexpr int deepest = 2;  // kind has /kubelet.slice/kubelet-kubepods.slice
+  std::error_code error;
+  auto at = std::filesystem::recursive_directory_iterator(directory, error);
+  for (const auto end = std::filesystem::recursive_directory_iterator(); !error && at != end;
+       at.increment(error)) {
+    if (!at->is_directory(error) || at.depth() + 1 >= deepest) {
+      at.disable_recursion_pending();
+    }
+    if (at->path().filename().string().find("kubepods") != std::string::npos) {
+      return true;
+    }
+  }
+  return false;
+}
+
+std::string note_on(const Cgroup& cgroup) {
+  if (!is_mount_root(cgroup.directory.get()) || cgroup.id == host_root_cgroup || holds_pods(cgroup.path)) {
+    return {};
+  }
+  return fmt::format(
+      "{} is the root of a cgroup namespace and holds no pods: only sockets of processes below it are "
+      "served; if "
+      "this node runs pods, give the agent the host's cgroup namespace, or the host's root cgroup as "
+      "--cgroup",
+      cgroup.path);
+}
+
 }  // namespace
 
 BpfMount require_bpf_mount(const maps::Pins& pins, const Privileges& privileges) {
@@ -147,12 +177,9 @@ Cgroup open_cgroup(const std::string& path) {
   }
   struct stat status{};
   ::fstat(directory.get(), &status);
-  if (is_mount_root(directory.get()) && status.st_ino != host_root_cgroup) {
-    throw StartError(
-        fmt::format("{} is the root of a cgroup namespace, where no pod would be served", chosen),
-        "give the agent the host's cgroup namespace, or the host's root cgroup as --cgroup");
-  }
-  return {std::move(directory), status.st_ino, chosen};
+  Cgroup cgroup{std::move(directory), status.st_ino, chosen, {}};
+  cgroup.note = note_on(cgroup);
+  return cgroup;
 }
 
 bool is_cgroup(const Cgroup& cgroup) {

@@ -34,10 +34,12 @@ struct Cgroup {
   maps::Fd directory;
   std::uint64_t id = 0;
   std::string path;
+  std::string note;  ///< what an operator should know of it, in a sentence; empty: nothing
 };
 
 /// Opens a directory of the cgroup v2 file system; an empty path means its root, found in /proc/self/mounts.
-/// The root of a cgroup namespace is refused: programs there would miss every pod.
+/// The root of a cgroup namespace serves the sockets below it alone. On a node that is itself a container
+/// (kind) all pods are below it; where no pods' cgroup is, the note says so.
 [[nodiscard]] Cgroup open_cgroup(const std::string& path);
 
 /// Which versions of the cgroup file system are mounted, by the text of /proc/self/mounts.
