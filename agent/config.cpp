@@ -230,6 +230,9 @@ void add_servers(CLI::App& app, RawOptions& raw) {
       ->type_name("ADDRESS:PORT")
       ->check(listen)
       ->capture_default_str();
+  app.add_flag("--bind-address-hard-fail", raw.bind_address_hard_fail,
+               "Do not start while another process holds one of these ports (default: serve without, and try "
+               "again each second)");
   app.add_option("--service-metrics", raw.agent.service_metrics,
                  "Tell in /metrics of so many service ports one by one, each in four lines at most")
       ->type_name("N")

@@ -26,6 +26,8 @@ enum class PodDetector : std::uint8_t { automatic, cluster_cidr, node_cidr, brid
 enum class Masquerade : std::uint8_t { outsiders, all };
 /// What happens to packets for a ClusterIP that no service has.
 enum class Unallocated : std::uint8_t { pass, drop };
+/// What becomes of a start whose ports another process holds: kube-proxy's bindAddressHardFail.
+enum class BindFailure : std::uint8_t { retry, fatal };
 enum class LogFormat : std::uint8_t { text, json };
 enum class LogLevel : std::uint8_t { debug, info, warning, error };
 enum class Output : std::uint8_t { table, json };
@@ -126,9 +128,10 @@ struct AgentOptions {
   Masquerade masquerade = Masquerade::outsiders;
   std::vector<k8s::Prefix> service_cidrs;  ///< beside those that the source tells of
   Unallocated unallocated = Unallocated::pass;
-  std::string cluster_secret;         ///< a file whose content all nodes share; empty: none
-  std::optional<Listen> health;       ///< nothing: off
-  std::optional<Listen> metrics;      ///< nothing: off
+  std::string cluster_secret;     ///< a file whose content all nodes share; empty: none
+  std::optional<Listen> health;   ///< nothing: off
+  std::optional<Listen> metrics;  ///< nothing: off
+  BindFailure bind_failure = BindFailure::retry;
   std::uint32_t service_metrics = 0;  ///< service ports of which a scrape tells one by one, at most
   Sizes sizes;
   Growth growth = Growth::when_short;

@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "agent/http.hpp"
+
 namespace lb::agent {
 namespace {
 
@@ -25,12 +27,8 @@ std::string duration_text(std::uint32_t seconds) {
                       : fmt::format("{}h{}m{}", minutes / 60, minutes % 60, rest);
 }
 
-std::string listen_text(const std::optional<Listen>& listen) {
-  if (!listen) {
-    return {};
-  }
-  const bool bracket = listen->address.find(':') != std::string::npos;
-  return fmt::format("{}{}{}:{}", bracket ? "[" : "", listen->address, bracket ? "]" : "", listen->port);
+std::string listen_or_empty(const std::optional<Listen>& listen) {
+  return listen ? listen_text(*listen) : std::string();
 }
 
 std::string prefixes_text(const std::vector<k8s::Prefix>& prefixes) {
@@ -99,8 +97,9 @@ std::string configz(const AgentOptions& options) {
       {"mode", "sluice"},
       {"hostnameOverride", options.node},
       {"clientConnection", client_connection(options)},
-      {"healthzBindAddress", listen_text(options.health)},
-      {"metricsBindAddress", listen_text(options.metrics)},
+      {"healthzBindAddress", listen_or_empty(options.health)},
+      {"metricsBindAddress", listen_or_empty(options.metrics)},
+      {"bindAddressHardFail", options.bind_failure == BindFailure::fatal},
       {"clusterCIDR", prefixes_text(options.cluster_cidrs)},
       {"detectLocalMode", detector_text(options.detect_local)},
       {"detectLocal",

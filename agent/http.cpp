@@ -67,11 +67,6 @@ std::optional<HttpResponse> refuse(const beast::error_code& error) {
   return std::nullopt;
 }
 
-std::string describe(const Listen& listen) {
-  const bool bracket = listen.address.find(':') != std::string::npos;
-  return fmt::format("{}{}{}:{}", bracket ? "[" : "", listen.address, bracket ? "]" : "", listen.port);
-}
-
 boost::system::result<tcp::acceptor> open_acceptor(asio::io_context& context, const Listen& listen,
                                                    HttpFamilies families) {
   beast::error_code error;
@@ -99,6 +94,11 @@ boost::system::result<tcp::acceptor> open_acceptor(asio::io_context& context, co
 }
 
 }  // namespace
+
+std::string listen_text(const Listen& listen) {
+  const bool bracket = listen.address.find(':') != std::string::npos;
+  return fmt::format("{}{}{}:{}", bracket ? "[" : "", listen.address, bracket ? "]" : "", listen.port);
+}
 
 /// Shared with the coroutines, so that it lives as long as the last of them.
 struct HttpServer::State {
@@ -220,7 +220,7 @@ std::unique_ptr<HttpServer> HttpServer::open_or_throw(asio::io_context& context,
                                                       HttpHandler handler, HttpLimits limits) {
   auto opened = open(context, listen, std::move(handler), limits);
   if (!opened) {
-    throw StartError(fmt::format("cannot listen on {} ({})", describe(listen), opened.error().message()),
+    throw StartError(fmt::format("cannot listen on {} ({})", listen_text(listen), opened.error().message()),
                      "end what uses it, or choose another address with --health or --metrics");
   }
   return std::move(*opened);

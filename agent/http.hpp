@@ -36,6 +36,9 @@ struct HttpResponse {
   std::vector<std::pair<std::string, std::string>> headers = {};  ///< beside the usual ones
 };
 
+/// "0.0.0.0:10256", "[::1]:10256".
+[[nodiscard]] std::string listen_text(const Listen& listen);
+
 /// Answers one request; runs in the agent's thread, so it must be quick.
 using HttpHandler = std::function<HttpResponse(const HttpRequest&)>;
 

@@ -362,6 +362,11 @@ struct Metrics::State {
                           .Help("1 while --drop-unallocated finds kube-proxy's rules and does nothing")
                           .Register(registry)
                           .Add({});
+  prometheus::Family<Gauge>& ports_waiting =
+      BuildGauge()
+          .Name("sluice_ports_waiting")
+          .Help("Ports that the agent waits for because another process holds them, by what they are for")
+          .Register(registry);
   Gauge& build = BuildGauge()
                      .Name("sluice_build_info")
                      .Help("Always 1; the label says which version runs")
@@ -429,6 +434,10 @@ void Metrics::probed(Probe probe, unsigned status) {
 }
 
 void Metrics::kube_proxy(KubeProxy rules) { state_->kube_proxy.Set(rules == KubeProxy::present ? 1 : 0); }
+
+void Metrics::ports_waiting(const std::string& server, std::size_t count) {
+  state_->ports_waiting.Add({{"server", server}}).Set(static_cast<double>(count));
+}
 
 std::string Metrics::render(const Snapshot& snapshot) const {
   auto all = state_->registry.Collect();

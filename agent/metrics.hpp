@@ -49,6 +49,9 @@ class Metrics {
   /// Are kube-proxy's rules there?
   void kube_proxy(KubeProxy rules);
 
+  /// So many ports of that server ("health", "metrics", "health-check") are another process's.
+  void ports_waiting(const std::string& server, std::size_t count);
+
   /// The exposition text (format 0.0.4).
   [[nodiscard]] std::string render(const Snapshot& snapshot) const;
   static constexpr const char* content_type = "text/plain; version=0.0.4; charset=utf-8";

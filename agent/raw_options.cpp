@@ -57,6 +57,7 @@ AgentOptions convert_agent(const RawOptions& raw, std::string_view host_name) {
   options.conntrack.window = raw.tcp_be_liberal ? TcpWindow::liberal : TcpWindow::as_it_is;
   options.health = listen_or_off(raw.health);
   options.metrics = listen_or_off(raw.metrics);
+  options.bind_failure = raw.bind_address_hard_fail ? BindFailure::fatal : BindFailure::retry;
   options.api_format = api_formats.at(raw.api_format);
   options.log_level = log_levels.at(raw.log_level);
   options.log_format = log_formats.at(raw.log_format);

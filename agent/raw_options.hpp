@@ -35,6 +35,7 @@ struct RawOptions {
   bool drop_unallocated = false;
   bool tcp_be_liberal = false;
   bool fixed_sizes = false;
+  bool bind_address_hard_fail = false;
   std::string api_format = "protobuf";
   std::string log_level = "info";
   std::string log_format = "text";

@@ -36,6 +36,7 @@
 #include "agent/predecessor.hpp"
 #include "agent/redirected_flows.hpp"
 #include "agent/room_care.hpp"
+#include "agent/servers.hpp"
 #include "agent/service_health.hpp"
 #include "agent/surroundings.hpp"
 #include "agent/table_care.hpp"
@@ -111,11 +112,6 @@ void log_ended_flows(std::size_t entries) {
   }
 }
 
-std::unique_ptr<HttpServer> listen_on(asio::io_context& context, const std::optional<Listen>& listen,
-                                      HttpHandler handler) {
-  return listen ? HttpServer::open_or_throw(context, *listen, std::move(handler)) : nullptr;
-}
-
 std::int64_t unix_nanoseconds(std::chrono::system_clock::time_point time) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
 }
@@ -145,6 +141,8 @@ class Agent final : public PlanSink {
   void look_for_kube_proxy();
   void await_signal();
   void answer_health_checks();
+  void announce_taken_ports();
+  void report_ports();
   void complain(const k8s::Complaint& complaint);
   void no_health_check(const k8s::ObjectKey& service, const std::string& why);
   void require_family() const;
@@ -163,8 +161,7 @@ class Agent final : public PlanSink {
   Health health_;
   Complaints complaints_;
   Pages pages_;
-  std::unique_ptr<HttpServer> health_server_;
-  std::unique_ptr<HttpServer> metrics_server_;
+  Servers servers_;
 
   Datapath datapath_;
   lb_node before_;  ///< the node page as the last agent left it
@@ -204,10 +201,7 @@ Agent::Agent(const AgentOptions& options, Readiness readiness)
       pages_(
           health_, metrics_, Moment::now, [this] { return snapshot(); },
           FixedPages{configz(options), options.flags}),
-      health_server_(
-          listen_on(context_, options.health, [this](const auto& asked) { return pages_.health(asked); })),
-      metrics_server_(
-          listen_on(context_, options.metrics, [this](const auto& asked) { return pages_.metrics(asked); })),
+      servers_(context_, options, pages_, metrics_, [this] { report_ports(); }),
       datapath_(Datapath::open(options)),
       before_(datapath_.page().read()),
       maps_(open_maps(pins_)),
@@ -271,6 +265,7 @@ std::optional<Larger> Agent::run() {
   if (xfrm_.policies().count > 0) {
     apply_xfrm();
   }
+  report_ports();
   await_signal();
   expiry_.start();
   context_.run();
@@ -299,6 +294,7 @@ void Agent::network_changed() {
   if (phase_ == Phase::starting) {
     phase_ = Phase::planning;
     inputs_.start(intake_);
+    announce_taken_ports();
     return;
   }
   cluster_.flush();
@@ -469,7 +465,32 @@ void Agent::begin_again(const Sizes& sizes) {
   context_.stop();
 }
 
-void Agent::answer_health_checks() { service_health_.serve(cluster_.health_checks(), own_.health_places()); }
+void Agent::answer_health_checks() {
+  service_health_.serve(cluster_.health_checks(), own_.health_places());
+  report_ports();
+}
+
+/// People see it where they look at their Node, as kube-proxy has it.
+void Agent::announce_taken_ports() {
+  for (const auto& server : servers_.waiting()) {
+    inputs_.post({{"", options_.node}, server.event, server.problem, k8s::EventSubject::node});
+  }
+}
+
+/// Ports that another process holds, to `status` and to the metrics.
+void Agent::report_ports() {
+  std::string text;
+  for (const auto& server : servers_.waiting()) {
+    text += (text.empty() ? "" : "; ") + server.problem;
+  }
+  const auto checks = service_health_.waiting();
+  if (checks > 0) {
+    text += fmt::format("{}{} health-check node ports are taken", text.empty() ? "" : "; ", checks);
+  }
+  metrics_.ports_waiting("health-check", checks);
+  surroundings_.set_ports(std::move(text));
+}
+
 
 void Agent::complain(const k8s::Complaint& complaint) {
   metrics_.complained();

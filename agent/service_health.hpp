@@ -34,6 +34,8 @@ class ServiceHealth {
   /// nothing else. What cannot be opened is told once, and tried again by every call.
   void serve(const HealthChecks& checks, const std::vector<k8s::Address>& addresses);
   [[nodiscard]] bool complete() const noexcept { return failed_.empty(); }
+  /// How many of its ports it waits for.
+  [[nodiscard]] std::size_t waiting() const noexcept { return failed_.size(); }
 
  private:
   struct Place {

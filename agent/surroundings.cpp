@@ -4,6 +4,9 @@
 #include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <array>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -70,18 +73,31 @@ void Surroundings::set_xfrm(std::size_t policies) {
   }
 }
 
+void Surroundings::set_ports(std::string ports) {
+  if (ports != ports_) {
+    ports_ = std::move(ports);
+    tell();
+  }
+}
+
+bool Surroundings::set_node(std::string node) {
+  if (node == node_) {
+    return false;
+  }
+  node_ = std::move(node);
+  tell();
+  return true;
+}
+
 void Surroundings::tell() {
-  std::vector<std::string> parts;
-  if (xfrm_ > 0) {
-    parts.push_back(fmt::format("ipsec: {} policies; new flows to backends behind them are refused", xfrm_));
-  }
-  if (!kube_proxy_.empty()) {
-    parts.emplace_back("drop-unallocated: kube-proxy's rules are here");
-  }
-  if (!lacks_.empty()) {
-    parts.push_back(lacks_);
-  }
-  datapath_.set_lacks(fmt::format("{}", fmt::join(parts, "; ")));
+  const std::string dropping = kube_proxy_.empty() ? "" : "drop-unallocated: kube-proxy's rules are here";
+  const auto xfrm =
+      xfrm_ == 0 ? std::string()
+                 : fmt::format("ipsec: {} policies; new flows to backends behind them are refused", xfrm_);
+  std::vector<std::string> lacks;
+  std::ranges::copy_if(std::array{node_, ports_, xfrm, dropping, lacks_}, std::back_inserter(lacks),
+                       [](const auto& text) { return !text.empty(); });
+  datapath_.set_lacks(fmt::format("{}", fmt::join(lacks, "; ")));
 }
 
 }  // namespace lb::agent

@@ -1,5 +1,5 @@
 // What else of this node limits what the agent does, and is therefore looked for and told: kube-proxy's
-// rules, and pods' network namespaces that it cannot reach.
+// rules, pods' network namespaces that it cannot reach, ports that others hold, and a Node that is not there.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +31,10 @@ class Surroundings {
 
   /// How many IPsec policies bind what leaves this node.
   void set_xfrm(std::size_t policies);
+  /// Ports that another process holds, in words; empty: none.
+  void set_ports(std::string ports);
+  /// The same of what is wrong with the own Node. Is it news?
+  [[nodiscard]] bool set_node(std::string node);
 
  private:
   void tell();
@@ -40,6 +44,8 @@ class Surroundings {
   Metrics& metrics_;
   bool devices_changed_ = false;  ///< since the last look at what leads to pods
   std::string lacks_;             ///< of reach, as it was said last
+  std::string ports_;
+  std::string node_;
   KubeProxyRules rules_;
   std::size_t xfrm_ = 0;    ///< IPsec policies
   std::string kube_proxy_;  ///< by what means its rules are there; empty: they are not

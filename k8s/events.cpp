@@ -17,6 +17,21 @@ std::string text_of(std::chrono::system_clock::time_point time) {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(time)));
 }
 
+/// Events about what has no namespace are kept in "default", as by client-go.
+std::string name_space_of(const Event& event) {
+  return event.subject == EventSubject::node ? "default" : event.object.name_space;
+}
+
+/// A Node by its name as its UID, as kube-proxy and the kubelet refer to it: `kubectl describe node` looks
+/// for that.
+json::object reference_to(const Event& event) {
+  const auto& object = event.object;
+  if (event.subject == EventSubject::node) {
+    return {{"kind", "Node"}, {"apiVersion", "v1"}, {"name", object.name}, {"uid", object.name}};
+  }
+  return {{"kind", "Service"}, {"apiVersion", "v1"}, {"namespace", object.name_space}, {"name", object.name}};
+}
+
 }  // namespace
 
 /// Keeps the answer's status, and lets its body pass.
@@ -57,7 +72,7 @@ EventPoster::~EventPoster() { line_->hang_up(); }
 void EventPoster::post(Event event) {
   const auto now = now_();
   std::erase_if(told_, [now](const auto& told) { return now - told.second >= pause; });
-  if (waiting_.size() == most_waiting || !told_.try_emplace({event.service, event.reason}, now).second) {
+  if (waiting_.size() == most_waiting || !told_.try_emplace({event.object, event.reason}, now).second) {
     return;
   }
   waiting_.push_back(std::move(event));
@@ -80,7 +95,7 @@ void EventPoster::next() {
     }
   });
   ApiRequest request;
-  request.target = fmt::format("/api/v1/namespaces/{}/events", event.service.name_space);
+  request.target = fmt::format("/api/v1/namespaces/{}/events", name_space_of(event));
   request.accept = "application/json";
   request.body = body(event);
   line_->ask(request, *reader_);
@@ -97,16 +112,11 @@ void EventPoster::finish(const std::string& problem) {
 
 std::string EventPoster::body(const Event& event) const {
   const auto time = text_of(wall_());
-  const auto& service = event.service;
   const json::object body = {
       {"kind", "Event"},
       {"apiVersion", "v1"},
-      {"metadata", {{"generateName", service.name + "."}, {"namespace", service.name_space}}},
-      {"involvedObject",
-       {{"kind", "Service"},
-        {"apiVersion", "v1"},
-        {"namespace", service.name_space},
-        {"name", service.name}}},
+      {"metadata", {{"generateName", event.object.name + "."}, {"namespace", name_space_of(event)}}},
+      {"involvedObject", reference_to(event)},
       {"type", "Warning"},
       {"reason", event.reason},
       {"action", "Listen"},

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
@@ -16,14 +17,17 @@
 
 namespace lb::k8s {
 
-/// Always a warning, on a Service.
+enum class EventSubject : std::uint8_t { service, node };
+
+/// Always a warning.
 struct Event {
-  ObjectKey service;
+  ObjectKey object;    ///< a Node's has no namespace
   std::string reason;  ///< "FailedToStartServiceHealthcheck"
   std::string message;
+  EventSubject subject = EventSubject::service;
 };
 
-/// Posts one event at a time. The same about the same Service is told once in ten minutes, what finds 32
+/// Posts one event at a time. The same about the same object is told once in ten minutes, what finds 32
 /// others waiting not at all, and what fails not again: an event is a courtesy.
 class EventPoster {
  public:

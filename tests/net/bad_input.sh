@@ -159,7 +159,7 @@ for ((i = 0; i < 200; i++)); do
 done
 refused "REL-40: a second agent" "another agent (pid $AGENT)" "${START[@]}"
 with --pins "$PINS-2"
-refused "a port in use" "cannot listen on 127.0.0.1:10256" "${CHANGED[@]}"
+refused "a port in use" "cannot listen on 127.0.0.1:10256" "${CHANGED[@]}" --bind-address-hard-fail
 refused "backends of no service" "'default/absent'" "$SLUICE" backends default/absent --pins "$PINS"
 [[ $("$SLUICE" status --pins "$PINS" -o json | jq .agent.pid) == "$AGENT" ]] || die "the agent is gone"
 printf "what is refused beside a running agent does not touch it\n"

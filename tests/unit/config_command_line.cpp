@@ -138,11 +138,18 @@ TEST_CASE("SEM-91: the configuration as kube-proxy shows its own") {
       R"("apiVersion":"kubeproxy.config.k8s.io/v1alpha1","mode":"sluice","hostnameOverride":"worker",)"
       R"("clientConnection":{"kubeconfig":"","acceptContentTypes":"",)"
       R"("contentType":"application/vnd.kubernetes.protobuf"},"healthzBindAddress":"[::]:10256",)"
-      R"("metricsBindAddress":"","clusterCIDR":"10.244.0.0/16,fd00::/48","detectLocalMode":"ClusterCIDR",)"
+      R"("metricsBindAddress":"","bindAddressHardFail":false,"clusterCIDR":"10.244.0.0/16,fd00::/48","detectLocalMode":"ClusterCIDR",)"
       R"("detectLocal":{"bridgeInterface":"","interfaceNamePrefix":""},"nodePortAddresses":["10.0.0.0/8"],)"
       R"("conntrack":{"maxPerCore":32768,"min":131072,"tcpEstablishedTimeout":"24h0m0s",)"
       R"("tcpCloseWaitTimeout":"1h0m0s","tcpBeLiberal":false,"udpTimeout":"1m30s","udpStreamTimeout":"0s"}}})"
       "\n");
+}
+
+TEST_CASE("a port that another process holds is waited for, or refuses the start") {
+  CHECK(agent({}).bind_failure == BindFailure::retry);
+  const auto strict = agent({"--bind-address-hard-fail"});
+  CHECK(strict.bind_failure == BindFailure::fatal);
+  CHECK_THAT(configz(strict), ContainsSubstring("\"bindAddressHardFail\":true"));
 }
 
 TEST_CASE("SEM-55: conntrack's settings are kube-proxy's, under its names") {

@@ -8,11 +8,13 @@
 #include <boost/asio/post.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <functional>
 #include <string>
 #include <thread>
 
 #include "agent/error.hpp"
 #include "agent/http.hpp"
+#include "agent/listener.hpp"
 
 namespace {
 
@@ -171,6 +173,51 @@ TEST_CASE("connections held open do not keep a probe out") {
   probe.send(get("/hello"));
   CHECK_THAT(probe.receive("hello\n"), StartsWith("HTTP/1.1 200 OK\r\n"));
   CHECK(oldest.rest().empty());
+}
+
+/// Until it is so, for as long as any machine may take.
+bool comes_true(const std::function<bool()>& condition) {
+  const auto until = std::chrono::steady_clock::now() + 20s;
+  while (!condition() && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(5ms);
+  }
+  return condition();
+}
+
+TEST_CASE("a port that another process holds is waited for") {
+  auto holder = std::make_unique<Served>();
+  const Listen listen{"127.0.0.1", holder->port()};
+  boost::asio::io_context context;
+  int opened = 0;
+  const auto answer = [](const HttpRequest&) { return HttpResponse{200, "text/plain", "hello\n"}; };
+  const Listener listener(context, listen, answer, BindFailure::retry, [&opened] { ++opened; });
+  CHECK(listener.waits());
+  CHECK_THAT(listener.problem(),
+             StartsWith("cannot listen on 127.0.0.1:" + std::to_string(listen.port) + ": "));
+  holder.reset();
+  CHECK(comes_true([&] {
+    context.poll();
+    return !listener.waits();
+  }));
+  CHECK(opened == 1);
+  CHECK(listener.problem().empty());
+  const Client client(listen.port);
+  client.send(get("/"));
+  std::thread serving([&context] { context.run(); });
+  CHECK_THAT(client.receive("hello\n"), StartsWith("HTTP/1.1 200 OK\r\n"));
+  context.stop();
+  serving.join();
+}
+
+TEST_CASE("a port that another process holds ends a start that was told so") {
+  const Served served;
+  boost::asio::io_context context;
+  const auto start = [&] {
+    const Listener listener(
+        context, {"127.0.0.1", served.port()}, [](const HttpRequest&) { return HttpResponse{}; },
+        BindFailure::fatal, [] {});
+  };
+  CHECK_THROWS_AS(start(), StartError);
 }
 
 TEST_CASE("an address in use is told with what to do") {

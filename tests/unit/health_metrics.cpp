@@ -50,6 +50,16 @@ TEST_CASE("REL-20: frames that devices lost after XDP, by device") {
   CHECK_THAT(text, ContainsSubstring("sluice_xdp_frames_lost_total{device=\"eth1\"} 0\n"));
 }
 
+TEST_CASE("ports that another process holds, by what they are for") {
+  Metrics metrics;
+  metrics.ports_waiting("health", 1);
+  metrics.ports_waiting("health-check", 2);
+  CHECK_THAT(metrics.render({}), ContainsSubstring("sluice_ports_waiting{server=\"health\"} 1\n"));
+  CHECK_THAT(metrics.render({}), ContainsSubstring("sluice_ports_waiting{server=\"health-check\"} 2\n"));
+  metrics.ports_waiting("health", 0);
+  CHECK_THAT(metrics.render({}), ContainsSubstring("sluice_ports_waiting{server=\"health\"} 0\n"));
+}
+
 TEST_CASE("whether kube-proxy's rules keep --drop-unallocated from working") {
   Metrics metrics;
   CHECK_THAT(metrics.render({}), ContainsSubstring("sluice_kube_proxy_rules 0\n"));

@@ -82,6 +82,17 @@ TEST_CASE("SEM-58: an event says what happened to which Service, and who says so
   CHECK(lab.troubles.empty());
 }
 
+TEST_CASE("an event about the Node is where people look for it") {
+  Lab lab;
+  lab.poster.post({{"", "node-a"}, "FailedToStartProxierHealthcheck", "taken", EventSubject::node});
+  REQUIRE(lab.requests.size() == 1);
+  CHECK(lab.requests[0].target == "/api/v1/namespaces/default/events");
+  CHECK_THAT(lab.requests[0].body,
+             ContainsSubstring(R"("metadata":{"generateName":"node-a.","namespace":"default"},)"
+                               R"("involvedObject":{"kind":"Node","apiVersion":"v1","name":"node-a",)"
+                               R"("uid":"node-a"},)"));
+}
+
 TEST_CASE("SEM-58: the same event is told once in ten minutes, and one at a time") {
   Lab lab;
   lab.tell("web");
