@@ -47,7 +47,9 @@ void Intake::upsert(k8s::EndpointSlice slice) {
 
 void Intake::upsert(k8s::Node node) {
   static_cast<void>(queue());
+  any_node_ = true;
   if (node.name == node_) {
+    own_node_ = true;
     health_.eligibility(node.leaving ? NodeEligibility::leaving : NodeEligibility::eligible);
     primary_ = lb::agent::primary_addresses(node);
     pod_ranges_ = node.pod_cidrs;
@@ -70,7 +72,10 @@ void Intake::erase_slice(const k8s::ObjectKey& key) {
   model_.erase_slice(key);
 }
 
-void Intake::erase_node(const std::string& name) { model_.erase_node(name); }
+void Intake::erase_node(const std::string& name) {
+  own_node_ = own_node_ && name != node_;
+  model_.erase_node(name);
+}
 
 void Intake::erase_service_cidr(const std::string& name) {
   service_cidrs_.erase(name);
@@ -96,6 +101,7 @@ void Intake::flush() {
 }
 
 void Intake::synced() {
+  listed_ = true;
   model_.synced();
   settle();
 }

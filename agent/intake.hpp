@@ -41,6 +41,10 @@ class Intake final : public k8s::Sink {
   [[nodiscard]] const std::vector<k8s::Address>& primary_addresses() const noexcept { return primary_; }
   /// Of the same.
   [[nodiscard]] const std::vector<k8s::Prefix>& pod_ranges() const noexcept { return pod_ranges_; }
+  /// Has the source told all that it has, and the own Node is not among it?
+  [[nodiscard]] bool own_node_is_missing() const noexcept { return listed_ && !own_node_; }
+  /// Has the source told of any Node?
+  [[nodiscard]] bool any_node() const noexcept { return any_node_; }
   /// Where ClusterIPs are taken from, as far as the source tells; sorted. Deleted ServiceCIDRs count no more.
   [[nodiscard]] std::vector<k8s::Prefix> cluster_ip_ranges() const;
 
@@ -58,6 +62,9 @@ class Intake final : public k8s::Sink {
   Health& health_;
   std::function<Moment()> clock_;
   std::function<void()> settled_;
+  bool listed_ = false;    ///< the source's first lists are whole
+  bool own_node_ = false;  ///< is there
+  bool any_node_ = false;  ///< has been there
   std::optional<Moment> arrived_;
   std::optional<Moment> burst_;
 };

@@ -143,6 +143,7 @@ class Agent final : public PlanSink {
   void answer_health_checks();
   void announce_taken_ports();
   void report_ports();
+  void report_own_node();
   void complain(const k8s::Complaint& complaint);
   void no_health_check(const k8s::ObjectKey& service, const std::string& why);
   void require_family() const;
@@ -450,6 +451,7 @@ void Agent::settle() {
     apply_addresses();
   }
   own_.apply_ranges();
+  report_own_node();
   const auto now = Moment::now();
   const bool whole = tables_.complete() && !cluster_.waits();
   const bool begun = phase_ == Phase::serving &&
@@ -491,6 +493,18 @@ void Agent::report_ports() {
   surroundings_.set_ports(std::move(text));
 }
 
+/// Without its Node the agent knows no zone, no address and no pods' range of its own.
+void Agent::report_own_node() {
+  const bool expected = options_.manifests.empty() || intake_.any_node();
+  const bool missing = expected && intake_.own_node_is_missing();
+  const bool is_news = surroundings_.set_node(
+      missing ? fmt::format("Node {}: there is none of that name", options_.node) : "");
+  if (is_news && missing) {
+    complain({fmt::format("Node {}", options_.node), "",
+              "there is none of that name, so this node has no zone, no addresses and no pods' range of its "
+              "own: give the name that it has in the cluster with --node"});
+  }
+}
 
 void Agent::complain(const k8s::Complaint& complaint) {
   metrics_.complained();

@@ -108,6 +108,25 @@ TEST_CASE("SEM-61: /flagz and /statusz are kube-proxy's pages for people") {
   CHECK_THAT(status.body, ContainsSubstring("\nPaths: /configz /flagz "));
 }
 
+TEST_CASE("a Node of another name is not the own one, which is missed once all is listed") {
+  Model model;
+  Metrics metrics;
+  Health health;
+  Intake intake(model, "a", metrics, health, Moment::now, [] {});
+  CHECK_FALSE(intake.any_node());
+  lb::k8s::Node node;
+  node.name = "b";
+  intake.upsert(node);
+  CHECK(intake.any_node());
+  CHECK_FALSE(intake.own_node_is_missing());  // more may come
+  intake.synced();
+  CHECK(intake.own_node_is_missing());
+  intake.erase_node("b");
+  node.name = "a";
+  intake.upsert(node);
+  CHECK_FALSE(intake.own_node_is_missing());
+}
+
 TEST_CASE("the intake passes everything on, in order") {
   Model model;
   Metrics metrics;
@@ -124,9 +143,11 @@ TEST_CASE("the intake passes everything on, in order") {
   intake.upsert(slice);
   intake.upsert(node);
   intake.synced();
+  CHECK_FALSE(intake.own_node_is_missing());
   intake.erase_slice(slice.key);
   intake.erase_service(service.key);
   intake.erase_node("a");
+  CHECK(intake.own_node_is_missing());
   intake.complain({"", "", "bad"});
   intake.flush();
   CHECK(model.told ==
