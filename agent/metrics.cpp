@@ -213,6 +213,17 @@ MetricFamily retired_family(const std::vector<Fill>& fills) {
   return family;
 }
 
+MetricFamily flows_age_family(std::chrono::steady_clock::duration age) {
+  auto family =
+      gauges("sluice_flow_count_age_seconds",
+             "Since the entries of the flow tables were counted: a scrape shows the last count, and "
+             "begins the next");
+  ClientMetric metric;
+  metric.gauge.value = std::chrono::duration<double>(age).count();
+  family.metric.push_back(std::move(metric));
+  return family;
+}
+
 MetricFamily no_local_family(const NoLocal& counts) {
   auto family =
       gauges("kubeproxy_sync_proxy_rules_no_local_endpoints_total",
@@ -445,6 +456,9 @@ std::string Metrics::render(const Snapshot& snapshot) const {
   all.push_back(fill_family("sluice_map_entries", "Entries in use", snapshot.fills, &Fill::used));
   all.push_back(fill_family("sluice_map_limit", "Entries a map has room for", snapshot.fills, &Fill::limit));
   all.push_back(retired_family(snapshot.fills));
+  if (snapshot.flows_age) {
+    all.push_back(flows_age_family(*snapshot.flows_age));
+  }
   if (!snapshot.frames_lost.empty()) {
     all.push_back(lost_family(snapshot.frames_lost));
   }

@@ -428,6 +428,7 @@ void Agent::begin_service() {
   ::malloc_trim(0);  // what the first lists took in passing goes back: the allocator would keep it for good
   hook_care_.start();
   redirected_flows_.end(xfrm_.policies().ranges);  // an earlier agent's
+  flow_counter_.refresh();  // for the first scrape
   surroundings_.look_at_reach(node_.network().devices());
   table_care_.repair_later();
   datapath_.page().set_started(unix_seconds(first_batch_->wall));
@@ -521,6 +522,9 @@ Snapshot Agent::snapshot() {
   Snapshot snapshot;
   snapshot.fills = tables_.fills();
   snapshot.fills.insert(snapshot.fills.end(), flow_counter_.last().begin(), flow_counter_.last().end());
+  if (const auto counted = flow_counter_.counted()) {
+    snapshot.flows_age = std::chrono::steady_clock::now() - *counted;
+  }
   flow_counter_.refresh();
   snapshot.extents = tables_.extents();
   snapshot.objects = cluster_.counts();

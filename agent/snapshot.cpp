@@ -131,6 +131,7 @@ void FlowCounter::step() {
   }
   if (table_ == flow_tables) {
     last_ = std::exchange(counting_, {});
+    counted_ = std::chrono::steady_clock::now();
     return;
   }
   post_([this] { step(); });

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -46,6 +47,8 @@ struct ServiceFigures {
 
 struct Snapshot {
   std::vector<Fill> fills;
+  /// Since the flow tables among them were counted; nothing: not yet.
+  std::optional<std::chrono::steady_clock::duration> flows_age;
   ExtentFigures extents;
   ClusterCounts objects;
   std::vector<ServiceFigures> services;  ///< as many as are told one by one
@@ -71,6 +74,10 @@ class FlowCounter {
   void refresh();
   /// As the last finished count found them; all zero before the first.
   [[nodiscard]] const std::vector<Fill>& last() const noexcept { return last_; }
+  /// When that count ended; nothing before the first.
+  [[nodiscard]] std::optional<std::chrono::steady_clock::time_point> counted() const noexcept {
+    return counted_;
+  }
 
  private:
   void step();
@@ -80,6 +87,7 @@ class FlowCounter {
   maps::Post post_;
   std::uint32_t step_entries_;
   std::vector<Fill> last_;
+  std::optional<std::chrono::steady_clock::time_point> counted_;
   std::vector<Fill> counting_;  ///< empty: no count is under way
   std::size_t table_ = 0;
   maps::raw::Cursor cursor_;
