@@ -152,6 +152,8 @@ bool runs_clsact(int device, TcSide side, std::uint32_t program) {
   return our_filter(device, side).program == program;
 }
 
-bool has_clsact(int device, TcSide side) { return our_filter(device, side).program != 0; }
+std::uint32_t clsact_program(int device, TcSide side) { return our_filter(device, side).program; }
+
+bool has_clsact(int device, TcSide side) { return clsact_program(device, side) != 0; }
 
 }  // namespace lb::agent

@@ -48,6 +48,9 @@ struct ClsactTrial {
 /// call: can this kernel do it? EPERM: nothing is known, because this process may make no namespace.
 [[nodiscard]] ClsactTrial try_clsact(int program);
 
+/// The id of the program that a filter of ours runs; 0: there is none.
+[[nodiscard]] std::uint32_t clsact_program(int device, TcSide side);
+
 /// Is a filter of ours there?
 [[nodiscard]] bool has_clsact(int device, TcSide side);
 

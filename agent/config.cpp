@@ -358,15 +358,31 @@ CLI::App* add_show(CLI::App& app, const char* name, const char* what, RawOptions
 
 void add_shows(CLI::App& app, RawOptions& raw) {
   add_show(app, "status", "What serves this node, how full its tables are, what packets met", raw);
-  add_show(app, "services", "Every service port with its frontends and sets", raw);
+  auto* services = add_show(app, "services", "Every service port with its frontends and sets", raw);
+  services->add_option("service", raw.show.service, "namespace/name[:port], or how it begins (default: all)")
+      ->type_name("SERVICE");
+  services->footer(services_footer);
   auto* backends = add_show(app, "backends", "The backends of a service", raw);
   backends->add_option("service", raw.show.service, "namespace/name[:port], or how it begins")
       ->type_name("SERVICE")
       ->required();
+  backends->add_flag("--all", raw.gone_too,
+                     "Show those whose endpoints are gone, too, until no flow can name them");
   backends->footer(backends_footer);
   auto* flows = add_show(app, "flows", "Live flows through this node", raw);
   flows->add_option("--limit", raw.show.limit, "Show at most N, 0 for all")->type_name("N")->default_val(100);
   flows->footer(flows_footer);
+}
+
+void add_cleanup(CLI::App& app, RawOptions& raw) {
+  auto* cleanup =
+      app.add_subcommand("cleanup", "Remove from this node what Sluice, or kube-proxy, left there");
+  add_pins(*cleanup, raw.cleanup.pins);
+  cleanup->add_flag("--kube-proxy", raw.cleanup_kube_proxy,
+                    "Remove kube-proxy's rules instead, and nothing of Sluice's");
+  cleanup->add_flag("--dry-run", raw.dry_run, "Print what would be removed, and remove nothing");
+  cleanup->add_flag("--stay", raw.stay, "Wait for SIGTERM afterwards, as a DaemonSet's pod has to");
+  cleanup->footer(cleanup_footer);
 }
 
 /// As they were given, or are by default.
@@ -384,11 +400,14 @@ std::variant<Options, Finished> convert(const CLI::App& app, const RawOptions& r
                                         std::string_view host_name) {
   static const std::map<std::string, Command> commands = {
       {"agent", Command::agent},       {"check", Command::check},       {"status", Command::status},
-      {"services", Command::services}, {"backends", Command::backends}, {"flows", Command::flows}};
+      {"services", Command::services}, {"backends", Command::backends}, {"flows", Command::flows},
+      {"cleanup", Command::cleanup}};
   Options options;
   options.command = commands.at(app.get_subcommands().front()->get_name());
   options.show = raw.show;
   options.show.output = outputs.at(raw.output);
+  options.show.gone = raw.gone_too ? Gone::show : Gone::hide;
+  options.cleanup = convert_cleanup(raw);
   if (options.command == Command::agent || options.command == Command::check) {
     const auto* chosen = app.get_subcommands().front();
     options.agent = convert_agent(raw, host_name);
@@ -434,9 +453,10 @@ std::variant<Options, Finished> parse_command_line(std::vector<std::string> argu
   app.require_subcommand(1);
   app.footer(main_footer);
   RawOptions raw;
-  raw.agent.pins = raw.show.pins = default_pins;
+  raw.agent.pins = raw.show.pins = raw.cleanup.pins = default_pins;
   add_agent(app, raw);
   add_shows(app, raw);
+  add_cleanup(app, raw);
   try {
     std::ranges::reverse(arguments);  // CLI11 takes them from the back
     app.parse(std::move(arguments));

@@ -15,7 +15,7 @@
 
 namespace lb::agent {
 
-enum class Command : std::uint8_t { agent, check, status, services, backends, flows };
+enum class Command : std::uint8_t { agent, check, status, services, backends, flows, cleanup };
 enum class XdpMode : std::uint8_t { automatic, native, generic, off };
 enum class SocketScope : std::uint8_t { all, host, off };
 enum class NodePortScope : std::uint8_t { all, primary, ranges };
@@ -143,17 +143,35 @@ struct AgentOptions {
   LogFormat log_format = LogFormat::text;
 };
 
+/// Backends whose endpoints are gone and whose ids wait until no flow can name them.
+enum class Gone : std::uint8_t { hide, show };
+
 struct ShowOptions {
   std::string pins;
   Output output = Output::table;
   std::string service;      ///< "namespace/name[:port]" or the start of it; empty: all
   std::uint32_t limit = 0;  ///< rows; 0: all
+  Gone gone = Gone::hide;
+};
+
+/// Whose leftovers `sluice cleanup` removes.
+enum class CleanupTarget : std::uint8_t { sluice, kube_proxy };
+enum class CleanupMode : std::uint8_t { remove, dry_run };
+/// What follows a clean-up: a pod of a DaemonSet must not end.
+enum class AfterCleanup : std::uint8_t { end, stay };
+
+struct CleanupOptions {
+  std::string pins;
+  CleanupTarget target = CleanupTarget::sluice;
+  CleanupMode mode = CleanupMode::remove;
+  AfterCleanup after = AfterCleanup::end;
 };
 
 struct Options {
   Command command = Command::agent;
   AgentOptions agent;  ///< of `agent` and `check`
   ShowOptions show;
+  CleanupOptions cleanup;
 };
 
 /// The command line asked for nothing but this text (help, version), or was wrong.

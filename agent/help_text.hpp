@@ -12,6 +12,7 @@ inline constexpr const char* main_footer = R"(Examples:
   sluice services                  every service port with its frontends
   sluice backends default/web      who answers for a service, and for whom each is eligible
   sluice flows --limit 20          live connections through this node
+  sluice cleanup                   remove all that Sluice left on this node, once no agent runs
   sluice COMMAND --help            the options of one command
 
 The commands for people read the pinned maps, so they also work while no agent runs.)";
@@ -49,6 +50,28 @@ Examples:
 inline constexpr const char* flows_footer = R"(Examples:
   sluice flows                     the first 100 flows
   sluice flows --limit 0 -o json   all of them, for a program to read)";
+
+inline constexpr const char* services_footer = R"(Examples:
+  sluice services                    every service port
+  sluice services default/web        all ports of default/web
+  sluice services kube-system/       everything in a namespace)";
+
+inline constexpr const char* cleanup_footer =
+    R"(Removes the pinned links, which detaches the programs from sockets and devices, our clsact filters and the qdiscs
+that were made for them, the pinned maps, and the directories of every map layout below --pins. Needs no API server, and
+may be repeated. It refuses while an agent runs, which would put everything back: end that first.
+
+--kube-proxy removes what kube-proxy left in any of its modes, once another service proxy serves: the tables of its
+nftables mode, its chains in iptables' tables (nft and legacy) and the jumps to them. The kubelet's chains and everybody
+else's rules stay; so does a chain of kube-proxy's that somebody else's chain leads to. What its IPVS mode has beside
+chains (virtual services, IP sets, the device kube-ipvs0) is left to `kube-proxy --cleanup`.
+
+Exit code 0: nothing is left. 1: something is, and is named.
+
+Examples:
+  sluice cleanup --dry-run           what would go
+  sluice cleanup                     remove it
+  sluice cleanup --kube-proxy        remove kube-proxy's rules, while Sluice serves)";
 
 inline constexpr const char* backends_footer = R"(Examples:
   sluice backends default/web        all ports of default/web

@@ -46,6 +46,14 @@ maps::Fd open_directory(const fs::path& path) {
   return maps::Fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 }
 
+std::optional<std::chrono::system_clock::time_point> last_beat(const maps::Pins& pins) {
+  struct stat status{};
+  if (::stat(pins.version().c_str(), &status) != 0) {
+    return std::nullopt;
+  }
+  return std::chrono::system_clock::from_time_t(status.st_mtim.tv_sec);
+}
+
 /// False when somebody whose start failed has removed the directory since it was opened.
 bool is_still(const fs::path& path, int fd) {
   struct stat there{};
@@ -75,15 +83,24 @@ std::optional<pid_t> lock_holder(std::string_view locks, dev_t device, ino_t ino
   return std::nullopt;
 }
 
-PinLock PinLock::take(const maps::Pins& pins) {
+PinLock PinLock::take(const maps::Pins& pins) { return std::move(*try_take(pins, Missing::made)); }
+
+std::optional<PinLock> PinLock::take_existing(const maps::Pins& pins) {
+  return try_take(pins, Missing::left);
+}
+
+std::optional<PinLock> PinLock::try_take(const maps::Pins& pins, Missing missing) {
   const auto& directory = pins.base();
   std::optional<pid_t> holder;
   auto mount = BpfMount::found;
   for (int attempt = 0; attempt < attempts; ++attempt) {
-    if (prepare_pins(pins) == BpfMount::made) {
+    if (missing == Missing::made && prepare_pins(pins) == BpfMount::made) {
       mount = BpfMount::made;
     }
     auto fd = open_directory(directory);
+    if (!fd && errno == ENOENT && missing == Missing::left) {
+      return std::nullopt;
+    }
     if (!fd) {
       throw StartError(fmt::format("cannot open the pin directory {}: {}; run as root", directory.string(),
                                    std::generic_category().message(errno)));
@@ -92,12 +109,18 @@ PinLock PinLock::take(const maps::Pins& pins) {
       holder = holder_of(fd.get());
       std::this_thread::sleep_for(between_attempts);
     } else if (is_still(directory, fd.get())) {
-      return {pins, std::move(fd), mount};
+      return PinLock(pins, std::move(fd), mount);
     }
   }
+  const auto pid = holder ? fmt::format(" (pid {})", *holder) : "";
   throw StartError(
-      fmt::format("another agent{} uses the pins at {}; end it first, or give this one its own --pins",
-                  holder ? fmt::format(" (pid {})", *holder) : "", directory.string()));
+      missing == Missing::made
+          ? fmt::format("another agent{} uses the pins at {}; end it first, or give this one its "
+                        "own --pins",
+                        pid, directory.string())
+          : fmt::format("an agent{} runs on the pins at {} and would put everything back; end it "
+                        "first",
+                        pid, directory.string()));
 }
 
 PinLock::~PinLock() {
@@ -112,12 +135,17 @@ PinLock::~PinLock() {
   }
 }
 
-AgentPresence find_agent(const fs::path& pins) {
-  const auto fd = open_directory(pins);
-  if (!fd || ::flock(fd.get(), LOCK_SH | LOCK_NB) == 0 || errno != EWOULDBLOCK) {
-    return {};
+void beat(const maps::Pins& pins) { ::utimensat(AT_FDCWD, pins.version().c_str(), nullptr, 0); }
+
+AgentPresence find_agent(const maps::Pins& pins) {
+  const auto fd = open_directory(pins.base());
+  AgentPresence presence;
+  presence.last_beat = last_beat(pins);
+  if (fd && ::flock(fd.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    presence.state = AgentState::running;
+    presence.pid = holder_of(fd.get());
   }
-  return {AgentState::running, holder_of(fd.get())};
+  return presence;
 }
 
 }  // namespace lb::agent

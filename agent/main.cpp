@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "agent/commands/cleanup.hpp"
 #include "agent/commands/commands.hpp"
 #include "agent/config.hpp"
 #include "agent/run.hpp"
@@ -31,6 +32,9 @@ int run(const lb::agent::Options& options) {
   }
   if (options.command == lb::agent::Command::check) {
     return lb::agent::run_check(options);
+  }
+  if (options.command == lb::agent::Command::cleanup) {
+    return lb::agent::run_cleanup(options.cleanup);
   }
   fmt::print("{}", lb::agent::run_command(options.command, options.show));
   return 0;

@@ -1,6 +1,7 @@
 // Bytes, and a socket that waits for its answers.
 #include "agent/netlink.hpp"
 
+#include <endian.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -96,6 +97,14 @@ Request& Request::add(std::uint16_t type, std::string_view text) {
   return *this;
 }
 
+Request& Request::add_network_order(std::uint16_t type, std::uint64_t value) {
+  const auto at = begin(type);
+  const auto swapped = htobe64(value);
+  put(&swapped, sizeof(swapped));
+  end(at);
+  return *this;
+}
+
 Request& Request::nest(std::uint16_t type, const std::function<void(Request& request)>& inner) {
   const auto at = begin(static_cast<std::uint16_t>(type | NLA_F_NESTED));
   inner(*this);
@@ -114,6 +123,10 @@ error_code ask(int socket, Request request, const Take& take) {
   if (::send(socket, message.data(), message.size(), 0) < 0) {
     return error_of(errno);
   }
+  return hear(socket, take);
+}
+
+error_code hear(int socket, const Take& take) {
   std::array<std::byte, 65536> buffer{};
   Progress progress;
   error_code error;

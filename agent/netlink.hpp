@@ -51,7 +51,12 @@ void for_each_attribute(Bytes bytes, Visit visit) {
 /// Up to its first zero.
 [[nodiscard]] std::string text_of(Bytes bytes);
 
-enum class Wanted : std::uint8_t { one, all };
+/// one: an acknowledgement; all: a list; nothing: no answer but an error.
+enum class Wanted : std::uint8_t { one, all, nothing };
+
+[[nodiscard]] constexpr int flags_of(Wanted wanted) {
+  return wanted == Wanted::all ? NLM_F_DUMP : wanted == Wanted::one ? NLM_F_ACK : 0;
+}
 
 class Request {
  public:
@@ -59,13 +64,15 @@ class Request {
   Request(std::uint16_t type, Wanted wanted, const Head& head) : bytes_(sizeof(nlmsghdr)) {
     nlmsghdr message{};
     message.nlmsg_type = type;
-    message.nlmsg_flags = NLM_F_REQUEST | (wanted == Wanted::all ? NLM_F_DUMP : NLM_F_ACK);
+    message.nlmsg_flags = static_cast<__u16>(NLM_F_REQUEST | flags_of(wanted));
     std::memcpy(bytes_.data(), &message, sizeof(message));
     put(&head, sizeof(head));
   }
 
   Request& add(std::uint16_t type, std::uint32_t value);
   Request& add(std::uint16_t type, std::string_view text);
+  /// In network order, as netfilter has its numbers.
+  Request& add_network_order(std::uint16_t type, std::uint64_t value);
   /// Puts what `inner` adds into an attribute of that type.
   Request& nest(std::uint16_t type, const std::function<void(Request& request)>& inner);
 
@@ -81,6 +88,9 @@ class Request {
 };
 
 using Take = std::function<void(const nlmsghdr& head, Bytes body)>;
+
+/// Receives and calls `take` for each answer, until the end of the list or the acknowledgement.
+[[nodiscard]] boost::system::error_code hear(int socket, const Take& take);
 
 /// Sends and calls `take` for each answer, until the end of the list or the acknowledgement. Errors are errno
 /// values: the kernel's, or EINTR for a list that changed while it was told.

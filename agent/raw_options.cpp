@@ -64,6 +64,14 @@ AgentOptions convert_agent(const RawOptions& raw, std::string_view host_name) {
   return options;
 }
 
+CleanupOptions convert_cleanup(const RawOptions& raw) {
+  CleanupOptions options = raw.cleanup;
+  options.target = raw.cleanup_kube_proxy ? CleanupTarget::kube_proxy : CleanupTarget::sluice;
+  options.mode = raw.dry_run ? CleanupMode::dry_run : CleanupMode::remove;
+  options.after = raw.stay ? AfterCleanup::stay : AfterCleanup::end;
+  return options;
+}
+
 std::string missing_option(const AgentOptions& options) {
   if (options.node.empty()) {
     return "the host has no name; give this node's name with --node";

@@ -16,6 +16,7 @@ inline constexpr const char* no_devices = "none";
 struct RawOptions {
   AgentOptions agent;
   ShowOptions show;
+  CleanupOptions cleanup;
   std::string devices;
   std::string pod_devices;
   std::string without;
@@ -36,6 +37,10 @@ struct RawOptions {
   bool tcp_be_liberal = false;
   bool fixed_sizes = false;
   bool bind_address_hard_fail = false;
+  bool cleanup_kube_proxy = false;
+  bool dry_run = false;
+  bool gone_too = false;
+  bool stay = false;
   std::string api_format = "protobuf";
   std::string log_level = "info";
   std::string log_format = "text";
@@ -53,6 +58,8 @@ extern const std::map<std::string, Output> outputs;
 
 /// Takes what the options' checks have let pass; `host_name` is the node's where none is given.
 [[nodiscard]] AgentOptions convert_agent(const RawOptions& raw, std::string_view host_name);
+
+[[nodiscard]] CleanupOptions convert_cleanup(const RawOptions& raw);
 
 /// What an option asks for that only another one can give; empty: nothing.
 [[nodiscard]] std::string missing_option(const AgentOptions& options);

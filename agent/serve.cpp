@@ -29,6 +29,7 @@
 #include "agent/hook_care.hpp"
 #include "agent/inputs.hpp"
 #include "agent/intake.hpp"
+#include "agent/lock.hpp"
 #include "agent/log.hpp"
 #include "agent/node_watch.hpp"
 #include "agent/own_node.hpp"
@@ -328,6 +329,7 @@ void Agent::hooks_looked_after(Look look) {
   if (!service_health_.complete()) {
     answer_health_checks();
   }
+  beat(pins_);
   own_.apply_kernel_ports();
   surroundings_.look_at_reach(node_.network().devices());
   if (look == Look::thorough) {

@@ -39,10 +39,28 @@ Fill count_slots(const MapSet& maps) {
   return fill;
 }
 
+/// Ids whose endpoints are gone are in no set and serve nothing.
 Fill count_backends(const MapSet& maps) {
-  Fill fill{"lb_backends", 0, maps.backends.size() - 1U};  // id 0 is never used
+  Fill fill{"lb_backends", 0, maps.backends.size() - 1U, 0};  // id 0 is never used
   for (std::uint32_t id = 1; id < maps.backends.size(); ++id) {
-    fill.used += maps.backends.load(id).service != 0 ? 1 : 0;
+    const auto backend = maps.backends.load(id);
+    if (backend.service != 0) {
+      ++fill.used;
+      *fill.retired += is_retired(backend) ? 1U : 0U;
+    }
+  }
+  return fill;
+}
+
+/// Service numbers; one name each.
+result<Fill> count_services(const MapSet& maps) {
+  Fill fill{"lb_services", 0, maps.services.size() - 1U, 0};
+  const auto error = maps.names.for_each([&fill](const auto&, const lb_name& name) {
+    ++fill.used;
+    *fill.retired += name.retired == LB_YES ? 1U : 0U;
+  });
+  if (error) {
+    return error;
   }
   return fill;
 }
@@ -57,17 +75,16 @@ std::vector<Fill> empty_flow_fills(const MapSet& maps) {
 
 }  // namespace
 
+bool is_retired(const lb_backend& backend) {
+  return backend.in_cluster == LB_NO && backend.in_local == LB_NO && backend.serving == LB_NO;
+}
+
 result<std::vector<Fill>> table_fills(const MapSet& maps) {
   std::vector<Fill> fills;
   error_code error;
   take(count("lb_frontends", maps.frontends), fills, error);
   take(count("lb_addresses", maps.addresses), fills, error);
-  auto names = count("lb_names", maps.names);
-  if (names) {
-    names->map = "lb_services";  // one name each
-    names->limit = maps.services.size() - 1U;
-  }
-  take(names, fills, error);
+  take(count_services(maps), fills, error);
   take(count("lb_ranges", maps.ranges), fills, error);
   if (error) {
     return error;

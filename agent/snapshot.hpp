@@ -58,6 +58,9 @@ struct Snapshot {
   std::map<std::string, std::uint64_t> frames_lost;  ///< of XDP's, by device
 };
 
+/// Is its endpoint gone, and its id kept only until no packet and no flow can name it?
+[[nodiscard]] bool is_retired(const lb_backend& backend);
+
 /// Frontends, addresses, services, source ranges, slots and backends in use. Reads every entry: for a
 /// command, or now and then.
 [[nodiscard]] maps::result<std::vector<Fill>> table_fills(const maps::MapSet& maps);

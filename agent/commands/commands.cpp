@@ -67,7 +67,8 @@ std::string status(const ShowOptions& options) {
   const auto maps = open_maps(options);
   Status status;
   status.pins = options.pins;
-  status.agent = find_agent(options.pins);
+  status.agent = find_agent(maps::Pins(options.pins));
+  status.now = std::chrono::system_clock::now();
   status.node = maps.node.load(0);
   status.links = pinned_links(maps::Pins(options.pins));
   status.others = others(maps::Pins(options.pins));
@@ -79,24 +80,36 @@ std::string status(const ShowOptions& options) {
   return show_status(status, options.output);
 }
 
-std::string services(const ShowOptions& options) {
-  return show_services(or_stop(read_services(open_maps(options))), options.output);
-}
-
-std::string backends(const ShowOptions& options) {
-  const auto maps = open_maps(options);
-  const auto services = matching(or_stop(read_services(maps)), options.service);
+/// Those that are asked for; all where none is named.
+std::vector<ServiceView> wanted_services(const MapSet& maps, const ShowOptions& options) {
+  auto services = or_stop(read_services(maps));
+  if (options.service.empty()) {
+    return services;
+  }
+  services = matching(std::move(services), options.service);
   if (services.empty()) {
     throw StartError(
         fmt::format("no service is called, or begins with, '{}'; see `sluice services`", options.service));
   }
+  return services;
+}
+
+std::string services(const ShowOptions& options) {
+  return show_services(wanted_services(open_maps(options), options), options.output);
+}
+
+std::string backends(const ShowOptions& options) {
+  const auto maps = open_maps(options);
+  const auto services = wanted_services(maps, options);
   std::vector<std::uint32_t> numbers;
   numbers.reserve(services.size());
   for (const auto& service : services) {
     numbers.push_back(service.number);
   }
   std::ranges::sort(numbers);
-  return show_backends(services, read_backends(maps, numbers), options.output);
+  const auto all = read_backends(maps, numbers);
+  return show_backends(services, options.gone == Gone::show ? BackendViews{all, 0} : present_among(all),
+                       options.output);
 }
 
 std::string flows(const ShowOptions& options) {
@@ -129,6 +142,7 @@ std::string run_command(Command command, const ShowOptions& options) {
       return flows(options);
     case Command::agent:
     case Command::check:
+    case Command::cleanup:
       break;
   }
   throw StartError("this command shows nothing");

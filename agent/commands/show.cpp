@@ -191,8 +191,7 @@ std::string show_services(const std::vector<ServiceView>& services, Output outpu
   return grid.text();
 }
 
-std::string show_backends(const std::vector<ServiceView>& services, const std::vector<BackendView>& backends,
-                          Output output) {
+std::string show_backends(const std::vector<ServiceView>& services, const BackendViews& list, Output output) {
   json::array array;
   Grid grid({{"SERVICE"},
              {"PROTOCOL"},
@@ -203,7 +202,7 @@ std::string show_backends(const std::vector<ServiceView>& services, const std::v
              {"SERVING"},
              {"WEIGHT", Align::right}});
   for (const auto& service : services) {
-    for (const auto& each : backends) {
+    for (const auto& each : list.backends) {
       const auto& backend = each.backend;
       if (backend.service != service.number) {
         continue;
@@ -215,7 +214,13 @@ std::string show_backends(const std::vector<ServiceView>& services, const std::v
                 std::to_string(backend.weight)});
     }
   }
-  return output == Output::json ? printed(array) : grid.text();
+  if (output == Output::json) {
+    return printed(array);
+  }
+  return grid.text() + (list.gone == 0 ? ""
+                                       : fmt::format("{} more are gone, kept until no flow can name them; "
+                                                     "--all shows them\n",
+                                                     list.gone));
 }
 
 std::string show_flows(const FlowList& list, const std::vector<ServiceView>& services, Output output) {

@@ -1,6 +1,7 @@
 // What the commands print: values of view.hpp and snapshot.hpp in, text out. Pure.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -14,8 +15,8 @@
 namespace lb::agent {
 
 [[nodiscard]] std::string show_services(const std::vector<ServiceView>& services, Output output);
-[[nodiscard]] std::string show_backends(const std::vector<ServiceView>& services,
-                                        const std::vector<BackendView>& backends, Output output);
+[[nodiscard]] std::string show_backends(const std::vector<ServiceView>& services, const BackendViews& list,
+                                        Output output);
 
 /// The flows to show and how many there are in all.
 struct FlowList {
@@ -32,6 +33,7 @@ struct FlowList {
 struct Status {
   std::string pins;
   AgentPresence agent;
+  std::chrono::system_clock::time_point now;
   lb_node node{};
   std::vector<std::string> links;  ///< names of pinned links, sorted
   std::string others;              ///< who else is at our tc hooks, in words

@@ -2,9 +2,12 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
+#include <chrono>
+#include <cstdint>
 #include <ctime>
 
 #include "agent/commands/grid.hpp"
@@ -19,15 +22,40 @@ using maps::stored_text;
 
 std::string text_of(std::span<const char> stored) { return std::string(stored_text(stored)); }
 
-std::string started_text(std::uint64_t seconds) {
-  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(static_cast<std::time_t>(seconds)));
+std::string time_text(std::time_t seconds) {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(seconds));
+}
+
+std::string started_text(std::uint64_t seconds) { return time_text(static_cast<std::time_t>(seconds)); }
+
+/// "2 h 5 min": as exactly as one cares for.
+std::string age_text(std::chrono::seconds age) {
+  const auto seconds = std::max<std::int64_t>(age.count(), 0);
+  if (seconds < 60) {
+    return fmt::format("{} s", seconds);
+  }
+  return seconds < 3600 ? fmt::format("{} min", seconds / 60)
+                        : fmt::format("{} h {} min", seconds / 3600, seconds / 60 % 60);
+}
+
+/// What is pinned serves on, and grows old: nothing else says so to anybody.
+std::string absent_text(const Status& status) {
+  std::string since;
+  if (const auto beat = status.agent.last_beat) {
+    const auto age = std::chrono::duration_cast<std::chrono::seconds>(status.now - *beat);
+    since =
+        fmt::format(" since {} ({})", time_text(std::chrono::system_clock::to_time_t(*beat)), age_text(age));
+  }
+  return fmt::format(
+      "NOT RUNNING{}; what is pinned serves as it was then, whatever changes: start it, or remove all by "
+      "`sluice cleanup` (version {} was the last)",
+      since, stored_text(status.node.version));
 }
 
 std::string agent_text(const Status& status) {
   const auto& node = status.node;
   if (status.agent.state == AgentState::absent) {
-    return fmt::format("not running; what is pinned goes on serving (version {} was the last)",
-                       stored_text(node.version));
+    return absent_text(status);
   }
   const auto pid = status.agent.pid ? fmt::format(", pid {}", *status.agent.pid) : std::string();
   const auto since = node.started == 0 ? std::string(", first plan not written yet")
@@ -57,12 +85,27 @@ std::string heading(const Status& status) {
       or_dash(status.others), or_dash(text_of(node.missing)));
 }
 
+/// What is given up takes room, and is not in use.
 std::string fills_table(const std::vector<Fill>& fills) {
-  Grid grid({{"MAP"}, {"USED", Align::right}, {"LIMIT", Align::right}, {"FULL", Align::right}});
+  Grid grid({{"MAP"},
+             {"USED", Align::right},
+             {"RETIRED", Align::right},
+             {"LIMIT", Align::right},
+             {"FULL", Align::right}});
   for (const auto& fill : fills) {
-    grid.add({std::string(fill.map), std::to_string(fill.used), std::to_string(fill.limit), percent(fill)});
+    const auto retired = fill.retired.value_or(0);
+    grid.add({std::string(fill.map), std::to_string(fill.used - retired),
+              fill.retired ? std::to_string(retired) : "-", std::to_string(fill.limit), percent(fill)});
   }
   return grid.text();
+}
+
+json::object fill_json(const Fill& fill) {
+  json::object object = {{"used", fill.used}, {"limit", fill.limit}};
+  if (fill.retired) {
+    object["retired"] = *fill.retired;
+  }
+  return object;
 }
 
 /// Only what has happened: the rest is in the JSON.
@@ -83,6 +126,9 @@ json::object agent_json(const Status& status) {
   if (status.agent.pid) {
     agent["pid"] = *status.agent.pid;
   }
+  if (status.agent.state == AgentState::absent && status.agent.last_beat) {
+    agent["absentSince"] = time_text(std::chrono::system_clock::to_time_t(*status.agent.last_beat));
+  }
   if (status.node.started != 0) {
     agent["started"] = started_text(status.node.started);
   }
@@ -98,7 +144,7 @@ std::string status_json(const Status& status) {
   }
   json::object fills;
   for (const auto& fill : status.snapshot.fills) {
-    fills[json::string_view(fill.map.data(), fill.map.size())] = {{"used", fill.used}, {"limit", fill.limit}};
+    fills[json::string_view(fill.map.data(), fill.map.size())] = fill_json(fill);
   }
   const json::object object = {{"node", text_of(node.name)},
                                {"zone", text_of(node.zone)},

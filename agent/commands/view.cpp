@@ -6,6 +6,7 @@
 #include <map>
 #include <tuple>
 
+#include "agent/snapshot.hpp"
 #include "maps/text.hpp"
 
 namespace lb::agent {
@@ -118,6 +119,11 @@ std::vector<BackendView> read_backends(const MapSet& maps, const std::vector<std
   std::ranges::sort(views, std::less{},
                     [](const BackendView& view) { return std::make_pair(view.backend.service, view.id); });
   return views;
+}
+
+BackendViews present_among(std::vector<BackendView> backends) {
+  const auto gone = std::erase_if(backends, [](const BackendView& view) { return is_retired(view.backend); });
+  return {std::move(backends), gone};
 }
 
 error_code read_flows(const MapSet& maps, std::uint32_t now,

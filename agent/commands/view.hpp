@@ -27,6 +27,12 @@ struct BackendView {
   lb_backend backend{};
 };
 
+/// The backends to show, and how many are left out because their endpoints are gone.
+struct BackendViews {
+  std::vector<BackendView> backends;
+  std::size_t gone = 0;
+};
+
 enum class FlowAge : std::uint8_t { established, young };
 
 /// One connection, told from the entry that its replies meet. IPv4 in the 16-byte form.
@@ -51,6 +57,9 @@ struct FlowView {
 /// Living backends of these services (numbers, ascending), by service and then id.
 [[nodiscard]] std::vector<BackendView> read_backends(const maps::MapSet& maps,
                                                      const std::vector<std::uint32_t>& services);
+
+/// Without those whose endpoints are gone.
+[[nodiscard]] BackendViews present_among(std::vector<BackendView> backends);
 
 /// Every flow of both families, once; the established come first. Young entries that the programs ignore are
 /// left out: those whose flow was established since, and old ones. `now`: seconds of lb_clock, 0 if not

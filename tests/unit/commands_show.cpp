@@ -4,7 +4,11 @@
 #include <boost/json/parse.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <chrono>
 #include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "agent/commands/grid.hpp"
 #include "agent/commands/show.hpp"
@@ -122,14 +126,28 @@ TEST_CASE("backends are told with their service, in the services' order") {
   const std::vector<ServiceView> services = {service("default/web:http", 7), service("default/web:admin", 2)};
   const std::vector<BackendView> backends = {backend(1, 2, "10.1.0.9"), backend(2, 7, "10.1.0.5"),
                                              backend(3, 9, "10.1.0.99")};
-  CHECK(show_backends(services, backends, Output::table) ==
+  CHECK(show_backends(services, {backends}, Output::table) ==
         "SERVICE            PROTOCOL  BACKEND        LOCALITY   CLUSTER  LOCAL  SERVING  WEIGHT\n"
         "default/web:http   TCP       10.1.0.5:8080  same-zone  yes      -      yes           1\n"
         "default/web:admin  TCP       10.1.0.9:8080  same-zone  yes      -      yes           1\n");
-  const auto array = json::parse(show_backends(services, backends, Output::json)).as_array();
+  const auto array = json::parse(show_backends(services, {backends}, Output::json)).as_array();
   REQUIRE(array.size() == 2);
   CHECK(array[0].at("address").as_string() == "10.1.0.5");
   CHECK(array[0].at("inLocalSet").as_bool() == false);
+}
+
+TEST_CASE("backends whose endpoints are gone are left out, and counted") {
+  auto gone = backend(3, 7, "10.1.0.7");
+  gone.backend.in_cluster = gone.backend.serving = LB_NO;
+  auto terminating = backend(4, 7, "10.1.0.8");
+  terminating.backend.in_cluster = LB_NO;  // serves the flows that it has
+  const auto present = present_among({backend(2, 7, "10.1.0.5"), gone, terminating});
+  CHECK(present.backends.size() == 2);
+  CHECK(present.gone == 1);
+  const auto text = show_backends({service("default/web:http", 7)}, present, Output::table);
+  CHECK_THAT(text, !ContainsSubstring("10.1.0.7"));
+  CHECK_THAT(text,
+             ContainsSubstring("1 more are gone, kept until no flow can name them; --all shows them\n"));
 }
 
 TEST_CASE("a flow is told from the entry of its replies") {
@@ -190,7 +208,7 @@ Status example() {
   std::strcpy(status.node.packets, "eth0 tcx+native");
   status.node.started = 1767323045;
   status.links = {"connect4", "eth0-ingress"};
-  status.snapshot.fills = {{"lb_slots", 512, 1024}};
+  status.snapshot.fills = {{"lb_slots", 512, 1024}, {"lb_backends", 523, 1024, 507}};
   status.snapshot.outcomes.flow_stack = 42;
   return status;
 }
@@ -202,22 +220,33 @@ TEST_CASE("status shows who serves, how full the maps are, and what has happened
       text, ContainsSubstring("running, pid 4711, version 0.1.0, first plan written 2026-01-02T03:04:05Z\n"));
   CHECK_THAT(text, ContainsSubstring("Packets  eth0 tcx+native\n"));
   CHECK_THAT(text, ContainsSubstring("Sockets  -\n"));
-  CHECK_THAT(text, ContainsSubstring("lb_slots   512   1024   50%\n"));
+  CHECK_THAT(text, ContainsSubstring("lb_slots      512        -   1024   50%\n"));
+  CHECK_THAT(text, ContainsSubstring("lb_backends    16      507   1024   51%\n"));
   CHECK_THAT(text,
              ContainsSubstring("flow_stack     42  STACK   packet of a known flow, given to the stack\n"));
   CHECK_THAT(text, !ContainsSubstring("malformed"));
 }
 
-TEST_CASE("status without an agent says that the node is still served") {
+TEST_CASE("status without an agent says since when what is pinned grows old") {
   auto status = example();
   status.agent = {};
   CHECK_THAT(show_status(status, Output::table),
-             ContainsSubstring("not running; what is pinned goes on serving"));
+             ContainsSubstring("NOT RUNNING; what is pinned serves as it was then"));
+  status.agent.last_beat = std::chrono::system_clock::from_time_t(1767323045);
+  for (const auto& [later, age] : std::vector<std::pair<int, const char*>>{
+           {-5, "0 s"}, {59, "59 s"}, {60, "1 min"}, {3599, "59 min"}, {7500, "2 h 5 min"}}) {
+    status.now = *status.agent.last_beat + std::chrono::seconds(later);
+    CHECK_THAT(show_status(status, Output::table),
+               ContainsSubstring("NOT RUNNING since 2026-01-02T03:04:05Z (" + std::string(age) + "); "));
+  }
+  CHECK(json::parse(show_status(status, Output::json)).at("agent").at("absentSince").as_string() ==
+        "2026-01-02T03:04:05Z");
   const auto object = json::parse(show_status(status, Output::json));
   CHECK(object.at("agent").at("running").as_bool() == false);
   CHECK(object.at("outcomes").at("flow_stack").to_number<int>() == 42);
   CHECK(object.at("outcomes").at("malformed").to_number<int>() == 0);
   CHECK(object.at("maps").at("lb_slots").at("limit").to_number<int>() == 1024);
+  CHECK(object.at("maps").at("lb_backends").at("retired").to_number<int>() == 507);
 }
 
 TEST_CASE("the holder of a lock is read from /proc/locks") {

@@ -152,6 +152,21 @@ TEST_CASE("a port that another process holds is waited for, or refuses the start
   CHECK_THAT(configz(strict), ContainsSubstring("\"bindAddressHardFail\":true"));
 }
 
+TEST_CASE("SEM-75: what a clean-up removes, and what follows it") {
+  const auto plain = std::get<Options>(parse({"cleanup"}));
+  CHECK(plain.command == Command::cleanup);
+  CHECK(plain.cleanup.pins == "/sys/fs/bpf/sluice");
+  CHECK(plain.cleanup.target == CleanupTarget::sluice);
+  CHECK(plain.cleanup.mode == CleanupMode::remove);
+  CHECK(plain.cleanup.after == AfterCleanup::end);
+  const auto given =
+      std::get<Options>(parse({"cleanup", "--kube-proxy", "--dry-run", "--stay", "--pins", "/p"})).cleanup;
+  CHECK(given.pins == "/p");
+  CHECK(given.target == CleanupTarget::kube_proxy);
+  CHECK(given.mode == CleanupMode::dry_run);
+  CHECK(given.after == AfterCleanup::stay);
+}
+
 TEST_CASE("SEM-55: conntrack's settings are kube-proxy's, under its names") {
   const auto defaults = agent({}).conntrack;
   CHECK(defaults.max_per_core == 32768);
@@ -215,6 +230,10 @@ TEST_CASE("commands for people") {
   CHECK(backends.show.service == "default/web");
   CHECK(backends.show.output == Output::json);
   CHECK(backends.show.pins == "/p");
+  CHECK(backends.show.gone == Gone::hide);
+  CHECK(std::get<Options>(parse({"backends", "default/web", "--all"})).show.gone == Gone::show);
+  CHECK(std::get<Options>(parse({"services"})).show.service.empty());
+  CHECK(std::get<Options>(parse({"services", "default/web"})).show.service == "default/web");
   const auto flows = std::get<Options>(parse({"flows"}));
   CHECK(flows.command == Command::flows);
   CHECK(flows.show.limit == 100);

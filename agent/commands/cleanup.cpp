@@ -1,0 +1,102 @@
+// Looks, removes, and looks again: what is still there was not removed.
+#include "agent/commands/cleanup.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/cleanup.hpp"
+#include "agent/kube_proxy_cleanup.hpp"
+#include "agent/lock.hpp"
+#include "maps/mapset.hpp"
+
+namespace lb::agent {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+Lines without(const Lines& lines, const Lines& others) {
+  Lines rest;
+  std::ranges::copy_if(lines, std::back_inserter(rest),
+                       [&](const auto& line) { return std::ranges::find(others, line) == others.end(); });
+  return rest;
+}
+
+void print(std::FILE* to, const char* what, const Lines& lines) {
+  for (const auto& line : lines) {
+    fmt::print(to, "{} {}\n", what, line);
+  }
+}
+
+/// `look` says what is there.
+template <class Look, class Remove>
+int clean(CleanupMode mode, const char* whose, Look look, Remove remove) {
+  const Lines before = look();
+  if (before.empty()) {
+    fmt::print("nothing of {} is left on this node\n", whose);
+    return 0;
+  }
+  if (mode == CleanupMode::dry_run) {
+    print(stdout, "would remove", before);
+    return 0;
+  }
+  const auto problem = remove();
+  const Lines after = look();
+  print(stdout, "removed", without(before, after));
+  print(stderr, "sluice: could not remove", after);
+  if (!problem.empty()) {
+    fmt::print(stderr, "sluice: {}\n", problem);
+  }
+  return after.empty() && problem.empty() ? 0 : 1;
+}
+
+/// An agent would put everything back within a second.
+int clean_sluice(const CleanupOptions& options) {
+  const maps::Pins pins(options.pins);
+  std::optional<PinLock> lock;
+  if (options.mode == CleanupMode::remove) {
+    lock = PinLock::take_existing(pins);
+  }
+  return clean(
+      options.mode, "Sluice", [&] { return leftovers(pins.base()); },
+      [&] {
+        remove_leftovers(pins.base());
+        return std::string();
+      });
+}
+
+int clean_kube_proxy(const CleanupOptions& options) {
+  const int code = clean(options.mode, "kube-proxy", kube_proxy_leftovers, remove_kube_proxy_leftovers);
+  print(stdout, "kept, because others' chains lead there:", kube_proxy_kept());
+  return code;
+}
+
+void wait_for_end() {
+  sigset_t ends;
+  sigemptyset(&ends);
+  sigaddset(&ends, SIGTERM);
+  sigaddset(&ends, SIGINT);
+  sigprocmask(SIG_BLOCK, &ends, nullptr);
+  int signal = 0;
+  sigwait(&ends, &signal);
+}
+
+}  // namespace
+
+int run_cleanup(const CleanupOptions& options) {
+  const int code =
+      options.target == CleanupTarget::sluice ? clean_sluice(options) : clean_kube_proxy(options);
+  std::fflush(stdout);
+  if (code == 0 && options.after == AfterCleanup::stay) {
+    wait_for_end();
+  }
+  return code;
+}
+
+}  // namespace lb::agent

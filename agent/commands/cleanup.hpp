@@ -1,0 +1,11 @@
+// `sluice cleanup`: what Sluice or kube-proxy left on this node goes.
+#pragma once
+
+#include "agent/config.hpp"
+
+namespace lb::agent {
+
+/// Prints what went, or would go, and what could not; the exit code. Throws StartError while an agent runs.
+[[nodiscard]] int run_cleanup(const CleanupOptions& options);
+
+}  // namespace lb::agent
