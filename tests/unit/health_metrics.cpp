@@ -40,6 +40,13 @@ TEST_CASE("SEM-65, SEM-81: how full the maps are") {
   CHECK_THAT(text, ContainsSubstring("sluice_map_entries{map=\"lb_backends\"} 3\n"));
 }
 
+TEST_CASE("how old the counts of flow tables are, once they were counted") {
+  Snapshot snapshot;
+  CHECK(Metrics().render(snapshot).find("sluice_flow_count_age_seconds") == std::string::npos);
+  snapshot.flows_age = 1500ms;
+  CHECK_THAT(Metrics().render(snapshot), ContainsSubstring("sluice_flow_count_age_seconds 1.5\n"));
+}
+
 TEST_CASE("REL-20: frames that devices lost after XDP, by device") {
   CHECK(Metrics().render({}).find("sluice_xdp_frames_lost_total") == std::string::npos);
   Snapshot snapshot;
