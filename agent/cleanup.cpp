@@ -72,9 +72,11 @@ std::string text_of(const FilterPlace& place) {
 /// Filters with our programs, but for those of another Sluice.
 std::vector<FilterPlace> our_filters(const fs::path& base) {
   const auto others = pages_of_others(base);
+  // Where the kernel does not say whose it is (without CAP_SYS_ADMIN), it is left if it may be another's.
   const auto is_others = [&](std::uint32_t program) {
     const auto info = program_info_of(program);
-    return info && std::ranges::any_of(info->maps, [&](auto map) { return others.contains(map); });
+    return info ? std::ranges::any_of(info->maps, [&](auto map) { return others.contains(map); })
+                : !others.empty();
   };
   const std::unique_ptr<struct if_nameindex, decltype(&if_freenameindex)> all(if_nameindex(),
                                                                               &if_freenameindex);

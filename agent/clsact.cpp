@@ -38,9 +38,12 @@ bpf_tc_opts place_of(TcSide side, std::uint32_t handle) {
   return place;
 }
 
-bool is_ours(std::uint32_t program) {
-  const auto info = program_info_of(program);
-  return info && (info->name.starts_with("lb_tc_") || info->name.starts_with("lb_pod_"));
+/// By its program's name; the kernel shows a program to CAP_SYS_ADMIN alone, and libbpf names the filter
+/// after it.
+bool is_ours(const TcFilter& filter) {
+  const auto info = program_info_of(filter.program);
+  const auto& name = info ? info->name : filter.name;
+  return name.starts_with("lb_tc_") || name.starts_with("lb_pod_");
 }
 
 struct Filter {
@@ -55,7 +58,7 @@ Filter our_filter(int device, TcSide side) {
     if (filter.priority != priority_of(side)) {
       continue;
     }
-    if (filter.program != 0 && is_ours(filter.program)) {
+    if (filter.program != 0 && is_ours(filter)) {
       return {filter.handle, filter.program};
     }
     taken.insert(filter.handle);

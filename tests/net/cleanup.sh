@@ -93,6 +93,37 @@ others_stay() {
 	lab_in node tc qdisc del dev eth0 clsact
 }
 
+# as_deployed: what a node's pod of k8s/deploy/uninstall does, in the image's root, with its capabilities and no others; its second
+# container stays until it is ended.
+as_deployed() {
+	local manifest=$SLUICE_ROOT/k8s/deploy/uninstall/daemonset.yaml capabilities some
+	local -a containers arguments
+	capabilities=$(sed -n 's/^ *add: \[\(.*\)\]$/\1/p' "$manifest" | sort -u | tr -d ' ')
+	mapfile -t containers < <(sed -n 's/^ *args: \[\(.*\)\]$/\1/p' "$manifest" | tr -d ,)
+	[[ ${#containers[@]} == 2 && -n $capabilities ]] || die "daemonset.yaml has not two containers with the same capabilities"
+	mkdir "$LAB_DIR/image"
+	"$SLUICE_ROOT/scripts/lib/image" "$SLUICE" "$LAB_DIR/image"
+	state >"$LAB_DIR/before"
+	read -ra arguments <<<"${containers[0]}"
+	for some in "${capabilities/,SYS_ADMIN/}" "$capabilities"; do
+		SLUICE_WITHOUT=tcx,xdp lab_agent
+		stopped
+		lab_in node "${CONTAINER[@]}" "$LAB_DIR/image" "$some" "${CONTAINER_MOUNTS[@]}" -- \
+			/usr/bin/sluice "${arguments[@]}" --pins "$LAB_PINS" >"$LAB_DIR/said" 2>&1 || die "with $some: $(cat "$LAB_DIR/said")"
+		state >"$LAB_DIR/after"
+		same "with $some: something is left" "$LAB_DIR/before" "$LAB_DIR/after"
+		printf 'as deployed, with %s: nothing is left\n' "$some"
+	done
+	read -ra arguments <<<"${containers[1]}"
+	lab_start node stays.log "${CONTAINER[@]}" "$LAB_DIR/image" "$capabilities" "${CONTAINER_MOUNTS[@]}" -- \
+		/usr/bin/sluice "${arguments[@]}" --pins "$LAB_PINS"
+	lab_wait 10 grep -q '^nothing of Sluice is left on this node$' "$LAB_DIR/stays.log" || die "the second container: $(cat "$LAB_DIR/stays.log")"
+	kill -0 "$LAB_STARTED" || die "the second container does not stay"
+	lab_stop "$LAB_STARTED" || die "the second container ended badly"
+}
+CONTAINER=(env -i "$(command -v python3)" "$SLUICE_ROOT/tests/e2e/lib/container.py")
+CONTAINER_MOUNTS=(--mount /proc:/proc --mount /sys:/sys:ro --mount /sys/fs/bpf:/sys/fs/bpf)
+
 # ---- kube-proxy's rules. ----
 
 # by FAMILY KIND COMMAND...: ip or ip6, nft or legacy.
@@ -222,4 +253,5 @@ lab_offload off
 lab_backends
 sluice_goes
 others_stay
+as_deployed
 kube_proxy_goes
