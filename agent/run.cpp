@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "agent/end_signals.hpp"
 #include "agent/error.hpp"
 #include "agent/lock.hpp"
 #include "agent/log.hpp"
@@ -26,13 +27,14 @@ std::string sizes_text(const Sizes& sizes) {
 /// A growth that fails is not tried again.
 int run_agent(AgentOptions options) {
   start_log(options.log_level, options.log_format);
+  EndSignals ends;
   const maps::Pins pins(options.pins);
   const auto lock = PinLock::take(pins);
   auto fitting = options.sizes;
   auto readiness = Readiness::never;
   for (;;) {
     try {
-      const auto larger = serve(options, readiness);
+      const auto larger = serve(options, readiness, ends);
       if (!larger) {
         return 0;
       }

@@ -125,7 +125,10 @@ std::uint64_t unix_seconds(std::chrono::system_clock::time_point time) {
 /// changes anything of the kernel's.
 class Agent final : public PlanSink {
  public:
-  Agent(const AgentOptions& options, Readiness readiness);
+  Agent(const AgentOptions& options, Readiness readiness, EndSignals& ends);
+  ~Agent() override { ends_.tell(nullptr); }
+  Agent(const Agent&) = delete;
+  Agent& operator=(const Agent&) = delete;
 
   std::optional<Larger> run();
 
@@ -140,7 +143,8 @@ class Agent final : public PlanSink {
   void apply_xfrm();
   void hooks_looked_after(Look look);
   void look_for_kube_proxy();
-  void await_signal();
+  void await_signals();
+  void await_hang_up();
   void answer_health_checks();
   void announce_taken_ports();
   void report_ports();
@@ -152,11 +156,12 @@ class Agent final : public PlanSink {
   [[nodiscard]] maps::Post post();
   void begin_again(const Sizes& sizes);
 
+  EndSignals& ends_;
   maps::Pins pins_;
   const AgentOptions& options_;
   std::chrono::seconds patience_;
   asio::io_context context_{1};
-  asio::signal_set signals_{context_, SIGTERM, SIGINT, SIGHUP};
+  asio::signal_set hang_ups_{context_, SIGHUP};
 
   Inputs inputs_;
   Metrics metrics_;
@@ -195,8 +200,9 @@ class Agent final : public PlanSink {
   std::optional<Larger> larger_;  ///< ends this agent
 };
 
-Agent::Agent(const AgentOptions& options, Readiness readiness)
-    : pins_(options.pins),
+Agent::Agent(const AgentOptions& options, Readiness readiness, EndSignals& ends)
+    : ends_(ends),
+      pins_(options.pins),
       options_(options),
       patience_(readiness == Readiness::before ? std::chrono::seconds(0) : start_patience),
       inputs_(context_, options),
@@ -268,24 +274,29 @@ std::optional<Larger> Agent::run() {
     apply_xfrm();
   }
   report_ports();
-  await_signal();
+  await_signals();
   expiry_.start();
   context_.run();
   return larger_;
 }
 
-void Agent::await_signal() {
-  signals_.async_wait([this](const auto& error, int signal) {
-    if (error) {
-      return;
-    }
-    if (signal == SIGHUP) {
+/// The waiting thread tells, and this one ends.
+void Agent::await_signals() {
+  await_hang_up();
+  ends_.tell([this](int signal) {
+    asio::post(context_, [this, signal] {
+      spdlog::info("ending on signal {}; what is pinned goes on serving", signal);
+      context_.stop();
+    });
+  });
+}
+
+void Agent::await_hang_up() {
+  hang_ups_.async_wait([this](const auto& error, int /*signal*/) {
+    if (!error) {
       table_care_.repair();
-      await_signal();
-      return;
+      await_hang_up();
     }
-    spdlog::info("ending on signal {}; what is pinned goes on serving", signal);
-    context_.stop();
   });
 }
 
@@ -555,8 +566,8 @@ maps::Post Agent::post() {
 
 }  // namespace
 
-std::optional<Larger> serve(const AgentOptions& options, Readiness readiness) {
-  return Agent(options, readiness).run();
+std::optional<Larger> serve(const AgentOptions& options, Readiness readiness, EndSignals& ends) {
+  return Agent(options, readiness, ends).run();
 }
 
 }  // namespace lb::agent

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "agent/config.hpp"
+#include "agent/end_signals.hpp"
 
 namespace lb::agent {
 
@@ -20,6 +21,6 @@ struct Larger {
 /// Until SIGTERM or SIGINT, after which it returns nothing; or until tables have to be made larger.
 /// Everything stays pinned and serves on. A node that was ready is so again as soon as it serves, whatever
 /// does not fit. The caller holds the lock of the pins. Throws StartError before the agent is up.
-[[nodiscard]] std::optional<Larger> serve(const AgentOptions& options, Readiness readiness);
+[[nodiscard]] std::optional<Larger> serve(const AgentOptions& options, Readiness readiness, EndSignals& ends);
 
 }  // namespace lb::agent

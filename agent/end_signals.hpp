@@ -1,0 +1,44 @@
+// SIGTERM and SIGINT end the process in a fifth of a second, whatever it is doing: a thread waits for them,
+// so a turn of the agent's own that takes long, or never ends, holds nothing up. What is pinned is whole at
+// any instruction.
+#pragma once
+
+#include <chrono>
+#include <csignal>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "maps/map.hpp"
+
+namespace lb::agent {
+
+class EndSignals {
+ public:
+  /// How long the agent has to end by itself.
+  static constexpr std::chrono::milliseconds patience{150};
+
+  /// To be made before all other threads, which inherit that they do not get these signals.
+  EndSignals();
+  /// The process goes on to end by itself.
+  ~EndSignals();
+  EndSignals(const EndSignals&) = delete;
+  EndSignals& operator=(const EndSignals&) = delete;
+
+  /// `told` is called with the signal's number in the waiting thread, and must return at once. Null: nobody
+  /// is.
+  void tell(std::function<void(int)> told);
+
+ private:
+  void wait();
+  void pass_on(int signal);
+
+  sigset_t before_{};
+  maps::Fd signals_;
+  maps::Fd done_;
+  std::mutex mutex_;
+  std::function<void(int)> told_;  ///< under the lock
+  std::thread thread_;
+};
+
+}  // namespace lb::agent
