@@ -208,7 +208,8 @@ void Cluster::join_api_servers() {
   }
 }
 
-/// A service that comes may have the address of another one's endpoint, or gives it free as it goes.
+/// A service that comes may have the address of another one's endpoint as its ClusterIP, or gives it free as
+/// it goes.
 void Cluster::see_endpoints_at(const std::vector<k8s::Address>& addresses, std::set<std::string>& services) {
   std::vector<k8s::Address> concerned;
   std::ranges::copy_if(addresses, std::back_inserter(concerned),

@@ -25,6 +25,7 @@ struct Viewpoint {
   const NodeView& node;
   std::span<const std::string> topology_keys;  ///< at most max_topology_keys
   const Frontends* frontends = nullptr;        ///< what is a service's, and so no endpoint; null: nothing is
+  std::string service = {};                    ///< whose endpoints they are; only with frontends
 };
 
 /// One endpoint of one slice for one service port.

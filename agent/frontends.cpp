@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
+#include <boost/functional/hash.hpp>
+#include <iterator>
 #include <limits>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "maps/text.hpp"
@@ -16,6 +18,10 @@ namespace {
 
 Frontends::Place place_of(const FrontendPlan& frontend, lb_protocol protocol) {
   return {frontend.address, frontend.port, protocol};
+}
+
+std::string_view bytes_of(const k8s::Address& address) {
+  return {reinterpret_cast<const char*>(address.bytes.data()), address.bytes.size()};
 }
 
 }  // namespace
@@ -35,121 +41,163 @@ int precedence(lb_kind kind) noexcept {
   return 3;
 }
 
-std::set<std::string> Frontends::claim(const std::string& service, std::int64_t created,
-                                       std::span<const PortFrame> frames) {
-  std::set<std::string> touched;
-  withdraw(service, touched);
-  const auto age = created == 0 ? std::numeric_limits<std::int64_t>::max() : created;
-  for (const auto& frame : frames) {
-    for (const auto& frontend : frame.plan.frontends) {
-      add(place_of(frontend, frame.plan.key.protocol),
-          {precedence(frontend.kind), age, service, frame.plan.key.name, frontend.kind}, touched);
-    }
-  }
-  touched.erase(service);
-  return touched;
-}
-
-void Frontends::withdraw(const std::string& service, std::set<std::string>& touched) {
-  const auto found = services_.find(service);
-  if (found == services_.end()) return;
-  for (const auto& place : found->second) {
-    const auto at = places_.find(place);
-    if (at == places_.end()) continue;
-    auto& claims = at->second;
-    lost_ -= claims.size() - 1;
-    std::erase_if(claims, [&](const Claim& claim) {
-      if (claim.service != service) return false;
-      unnote(place, claim);
-      return true;
-    });
-    if (claims.empty()) {
-      places_.erase(at);
-      continue;
-    }
-    lost_ += claims.size() - 1;
-    for (const auto& claim : claims) touched.insert(claim.service);
-  }
-  services_.erase(found);
-}
-
-void Frontends::add(const Place& place, Claim claim, std::set<std::string>& touched) {
-  services_[claim.service].push_back(place);
-  auto& claims = places_[place];
-  for (const auto& other : claims) touched.insert(other.service);
-  const bool had_holder = !claims.empty();
-  const auto [inserted, is_new] = claims.insert(std::move(claim));
-  if (!is_new) return;
-  note(place, *inserted);
-  if (had_holder) ++lost_;
-}
-
 std::size_t Frontends::HashAddress::operator()(const k8s::Address& address) const noexcept {
-  return std::hash<std::string_view>()(
-      {reinterpret_cast<const char*>(address.bytes.data()), address.bytes.size()});
+  return boost::hash<std::string_view>()(bytes_of(address));
 }
 
-void Frontends::note(const Place& place, const Claim& claim) {
-  if (claim.kind == LB_NODE_PORT) return;
-  auto& uses = uses_[place.address];
-  ++uses.claims;
-  uses.cluster_ips += claim.kind == LB_CLUSTER_IP ? 1 : 0;
-  ++changes_[{place, claim.kind}];
+std::size_t Frontends::HashPlace::operator()(const Place& place) const noexcept {
+  auto hash = boost::hash<std::string_view>()(bytes_of(place.address));
+  boost::hash_combine(hash, std::uint32_t{place.port} << 8U | static_cast<std::uint32_t>(place.protocol));
+  return hash;
 }
 
-void Frontends::unnote(const Place& place, const Claim& claim) {
-  const auto found = uses_.find(place.address);
-  if (claim.kind == LB_NODE_PORT || found == uses_.end()) return;
-  found->second.cluster_ips -= claim.kind == LB_CLUSTER_IP ? 1 : 0;
-  if (--found->second.claims == 0) uses_.erase(found);
-  --changes_[{place, claim.kind}];
+bool Frontends::is_stronger(const Claim& left, const Claim& right) noexcept {
+  const auto order = [](const Claim& claim) {
+    return std::tuple(precedence(claim.kind), claim.who->age, std::string_view(claim.who->service),
+                      std::string_view(claim.who->ports[claim.port]));
+  };
+  return order(left) < order(right);
 }
 
-Frontends::Use Frontends::use_of(const Place& place) const {
-  const auto found = uses_.find(place.address);
-  if (found == uses_.end()) return Use::none;
-  if (found->second.cluster_ips > 0) return Use::cluster_ip;
-  return places_.contains(place) ? Use::outside : Use::none;
+Frontends::Changes Frontends::claim(const std::string& service, std::int64_t created,
+                                    std::span<const PortFrame> frames) {
+  const auto age = created == 0 ? std::numeric_limits<std::int64_t>::max() : created;
+  std::vector<std::string> ports;
+  std::vector<Made> claims;
+  for (std::uint32_t port = 0; port < frames.size(); ++port) {
+    const auto& plan = frames[port].plan;
+    ports.push_back(plan.key.name);
+    for (const auto& frontend : plan.frontends) {
+      claims.push_back({place_of(frontend, plan.key.protocol), frontend.kind, port});
+    }
+  }
+  std::ranges::sort(claims);
+  Changes changes;
+  auto& claimant = claimants_[service];
+  if (!claimant) claimant = std::make_unique<Claimant>(Claimant{service, age, ports, {}});
+  if (claimant->age != age || claimant->ports != ports) {
+    replace(*claimant, {}, changes);
+    claimant->age = age;
+    claimant->ports = std::move(ports);
+  }
+  replace(*claimant, std::move(claims), changes);
+  if (claimant->claims.empty()) claimants_.erase(service);
+  changes.touched.erase(service);
+  return changes;
+}
+
+/// Those that go are removed after the others came: who takes a place over is told once.
+void Frontends::replace(Claimant& claimant, std::vector<Made> claims, Changes& changes) {
+  const auto before = std::exchange(claimant.claims, std::move(claims));
+  std::vector<Made> gone;
+  std::ranges::set_difference(before, claimant.claims, std::back_inserter(gone));
+  std::vector<Made> come;
+  std::ranges::set_difference(claimant.claims, before, std::back_inserter(come));
+  for (const auto& made : come) add(claimant, made, changes);
+  for (const auto& made : gone) remove(claimant, made, changes);
+}
+
+void Frontends::note(const Made& made, Changes& changes) {
+  if (made.kind == LB_CLUSTER_IP || made.kind == LB_NODE_PORT) return;
+  changes.outside.push_back(made.place.address);
+}
+
+void Frontends::add(const Claimant& claimant, const Made& made, Changes& changes) {
+  note(made, changes);
+  count_cluster_ip(made, 1);
+  Claim claim{&claimant, made.port, made.kind};
+  const auto [at, is_first] = places_.try_emplace(made.place, Claims{claim, {}});
+  if (is_first) return;
+  ++lost_;
+  auto& [holder, others] = at->second;
+  if (is_stronger(claim, holder)) {
+    changes.touched.insert(holder.who->service);
+    std::swap(claim, holder);
+  }
+  others.push_back(claim);
+}
+
+void Frontends::remove(const Claimant& claimant, const Made& made, Changes& changes) {
+  note(made, changes);
+  count_cluster_ip(made, -1);
+  const auto at = places_.find(made.place);
+  const Claim claim{&claimant, made.port, made.kind};
+  auto& [holder, others] = at->second;
+  if (others.empty()) {
+    places_.erase(at);
+    return;
+  }
+  --lost_;
+  if (holder != claim) {
+    *std::ranges::find(others, claim) = others.back();
+  } else {
+    const auto strongest = std::ranges::min_element(others, is_stronger);
+    changes.touched.insert(strongest->who->service);
+    holder = *strongest;
+    *strongest = others.back();
+  }
+  others.pop_back();
+}
+
+void Frontends::count_cluster_ip(const Made& made, int change) {
+  if (made.kind != LB_CLUSTER_IP) return;
+  auto& claims = cluster_ips_[made.place.address];
+  claims += static_cast<std::uint32_t>(change);
+  changes_[made.place.address] += change;
+  if (claims == 0) cluster_ips_.erase(made.place.address);
+}
+
+Frontends::Use Frontends::use_of(const Place& place, const std::string& service) const {
+  if (cluster_ips_.contains(place.address)) return Use::cluster_ip;
+  const auto found = claimants_.find(service);
+  if (found == claimants_.end()) return Use::none;
+  const auto& claims = found->second->claims;
+  const auto at = std::ranges::lower_bound(claims, place, {}, &Made::place);
+  return at != claims.end() && at->place == place ? Use::own : Use::none;
 }
 
 std::vector<k8s::Address> Frontends::take_changed() {
-  std::set<k8s::Address> changed;
-  for (const auto& [place, change] : std::exchange(changes_, {})) {
-    if (change != 0) changed.insert(place.first.address);
+  std::vector<k8s::Address> changed;
+  for (const auto& [address, change] : std::exchange(changes_, {})) {
+    if (change != 0) changed.push_back(address);
   }
-  return {changed.begin(), changed.end()};
+  return changed;
 }
 
 std::vector<FrontendPlan> Frontends::held(const std::string& service, const ServicePortPlan& plan) const {
   std::vector<FrontendPlan> held;
-  std::copy_if(
-      plan.frontends.begin(), plan.frontends.end(), std::back_inserter(held), [&](const auto& frontend) {
-        const auto at = places_.find(place_of(frontend, plan.key.protocol));
-        if (at == places_.end()) return false;
-        const Claim& holder = *at->second.begin();
-        return holder.service == service && holder.port_name == plan.key.name && holder.kind == frontend.kind;
-      });
+  const auto found = claimants_.find(service);
+  if (found == claimants_.end()) return held;
+  const Claimant* const who = found->second.get();
+  held.reserve(plan.frontends.size());
+  std::ranges::copy_if(plan.frontends, std::back_inserter(held), [&](const auto& frontend) {
+    const auto at = places_.find(place_of(frontend, plan.key.protocol));
+    if (at == places_.end()) return false;
+    const Claim& holder = at->second.holder;
+    return holder.who == who && holder.kind == frontend.kind && who->ports[holder.port] == plan.key.name;
+  });
   return held;
 }
 
-std::vector<std::string> Frontends::lost(const std::string& service) const {
-  std::vector<std::string> sentences;
-  const auto found = services_.find(service);
-  if (found == services_.end()) return sentences;
-  for (const auto& place : found->second) {
-    const auto& claims = places_.at(place);
-    const Claim& holder = *claims.begin();
-    for (const auto& claim : claims) {
-      if (claim.service != service || claim == holder) continue;
-      sentences.push_back(
-          fmt::format("{} {}/{} is not served for {}: {} holds it as {}", maps::word(claim.kind),
-                      maps::socket_text(place.address.bytes, place.port), maps::word(place.protocol),
-                      claim.port_name, holder.port_name, maps::word(holder.kind)));
+std::string Frontends::lost(const std::string& service) const {
+  const auto found = claimants_.find(service);
+  if (found == claimants_.end()) return {};
+  const Claimant& who = *found->second;
+  std::string first;
+  std::size_t more = 0;
+  for (const auto& made : who.claims) {
+    const Claim& holder = places_.find(made.place)->second.holder;
+    if (holder == Claim{&who, made.port, made.kind}) continue;
+    if (!first.empty()) {
+      ++more;
+      continue;
     }
+    first = fmt::format("{} {}/{} is not served for {}: {} holds it as {}", maps::word(made.kind),
+                        maps::socket_text(made.place.address.bytes, made.place.port),
+                        maps::word(made.place.protocol), who.ports[made.port], holder.who->ports[holder.port],
+                        maps::word(holder.kind));
   }
-  std::sort(sentences.begin(), sentences.end());
-  sentences.erase(std::unique(sentences.begin(), sentences.end()), sentences.end());
-  return sentences;
+  return more == 0 ? first : fmt::format("{}; and so it is with {} more of its frontends", first, more);
 }
 
 }  // namespace lb::agent

@@ -279,7 +279,7 @@ std::vector<ServicePortPlan> plan(const k8s::Service& service, std::span<const k
   const auto framed = frame(service, node, options);
   Frontends frontends;
   frontends.claim(service.key.text(), service.created, framed.ports);
-  const Viewpoint view{node, service.topology_keys, &frontends};
+  const Viewpoint view{node, service.topology_keys, &frontends, service.key.text()};
   std::vector<ServicePortPlan> plans;
   for (const auto& port : framed.ports) {
     std::vector<Candidate> fresh;

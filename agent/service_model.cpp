@@ -52,10 +52,17 @@ std::set<std::string> ServiceModel::frame(const NodeView& node, const PlanOption
   if (!std::exchange(frame_is_stale_, false)) return {};
   ServiceFrame framed;
   if (service_) framed = lb::agent::frame(*service_, node, options);
-  auto others = frontends.claim(name_, service_ ? service_->created : 0, framed.ports);
+  auto changes = frontends.claim(name_, service_ ? service_->created : 0, framed.ports);
+  if (has_endpoints_in_blocks_of(changes.outside)) see_endpoints_anew();
   frame_complaints_ = std::move(framed.complaints);
   adopt(std::move(framed.ports));
-  return others;
+  return std::move(changes.touched);
+}
+
+/// Only the service's own outside addresses matter to its endpoints.
+bool ServiceModel::has_endpoints_in_blocks_of(const std::vector<k8s::Address>& addresses) const {
+  return !slices_.empty() &&
+         std::ranges::any_of(addresses, [this](const auto& address) { return blocks_.may_have(address); });
 }
 
 /// Keeps the endpoints and the plan of every port that stays.
@@ -93,7 +100,7 @@ Change ServiceModel::replan(const NodeView& node, const Frontends& frontends) {
 
 void ServiceModel::settle(const NodeView& node, const Frontends& frontends) {
   static const std::vector<std::string> no_keys;
-  const Viewpoint view{node, service_ ? service_->topology_keys : no_keys, &frontends};
+  const Viewpoint view{node, service_ ? service_->topology_keys : no_keys, &frontends, name_};
   if (endpoints_ == Endpoints::all_stale) skipped_.clear();
   for (const auto& name : changed_slices_) skipped_.erase(name);
   for (auto& port : ports_) {
@@ -179,7 +186,7 @@ std::size_t ServiceModel::local_ready(k8s::Family family, const NodeView& node) 
 
 std::set<std::string> ServiceModel::complaints(const Frontends& frontends) const {
   std::set<std::string> complaints(frame_complaints_.begin(), frame_complaints_.end());
-  for (auto& sentence : frontends.lost(name_)) complaints.insert(std::move(sentence));
+  if (auto sentence = frontends.lost(name_); !sentence.empty()) complaints.insert(std::move(sentence));
   for (const auto& [slice, sentences] : skipped_) complaints.insert(sentences.begin(), sentences.end());
   return complaints;
 }

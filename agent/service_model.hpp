@@ -34,8 +34,8 @@ class ServiceModel {
   void unset() noexcept;
   Change put_slice(const k8s::EndpointSlice& slice);
   void erase_slice(const std::string& name);
-  /// The node's labels, those of a peer, or services at endpoints' addresses are no longer what the endpoints
-  /// were seen with.
+  /// The node's labels, those of a peer, or ClusterIPs at endpoints' addresses are no longer what the
+  /// endpoints were seen with.
   void see_endpoints_anew() noexcept { endpoints_ = Endpoints::all_stale; }
   /// The addresses of the node or of API servers are no longer what its own were compared with.
   void see_frontends_anew() noexcept { frame_is_stale_ = true; }
@@ -86,6 +86,7 @@ class ServiceModel {
   };
 
   void adopt(std::vector<PortFrame> frames);
+  [[nodiscard]] bool has_endpoints_in_blocks_of(const std::vector<k8s::Address>& addresses) const;
   void settle(const NodeView& node, const Frontends& frontends);
   void take_in(Port& port, const Viewpoint& view);
   void retire(const std::string& slice);

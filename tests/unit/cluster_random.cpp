@@ -135,7 +135,8 @@ class World {
       for (const auto& port : made.ports) {
         auto part = made;
         part.ports = {port};
-        std::erase_if(part.endpoints, [&](const auto& endpoint) { return is_service(endpoint, port); });
+        std::erase_if(part.endpoints,
+                      [&](const auto& endpoint) { return is_service(service, endpoint, port); });
         found.push_back(std::move(part));
       }
     }
@@ -144,7 +145,8 @@ class World {
 
   /// By trying each frontend that is asked for. One that is of no use stays: where its address is given
   /// twice, it may be the one that counts (SEM-4).
-  [[nodiscard]] bool is_service(const k8s::Endpoint& endpoint, const k8s::EndpointPort& port) const {
+  [[nodiscard]] bool is_service(const std::string& service, const k8s::Endpoint& endpoint,
+                                const k8s::EndpointPort& port) const {
     if (!endpoint.ready && !endpoint.serving) return false;
     for (const auto& [name, other] : services_) {
       for (const auto& framed : agent::frame(other, node_, {}).ports) {
@@ -153,7 +155,7 @@ class World {
           if (frontend.kind == LB_CLUSTER_IP) return true;
           const bool same = frontend.port == port.port &&
                             static_cast<int>(framed.plan.key.protocol) == static_cast<int>(port.protocol);
-          if (same && endpoint.node_name.empty()) return true;
+          if (same && name == service && endpoint.node_name.empty()) return true;
         }
       }
     }

@@ -56,20 +56,21 @@ TEST_CASE("REL-36: what a place is to those who send there, and which addresses 
   table.claim("a", 1, std::vector{a});
   table.claim("b", 1, std::vector{b});
   table.claim("c", 1, std::vector{c});
-  CHECK(table.take_changed() == std::vector{address("10.96.0.1"), address("192.0.2.1")});
-  CHECK(table.use_of(at("10.96.0.1", 81)) == Use::cluster_ip);
-  CHECK(table.use_of(at("192.0.2.1", 80)) == Use::outside);
-  CHECK(table.use_of(at("192.0.2.1", 81)) == Use::none);
-  CHECK(table.use_of(at("0.0.0.0", 30080)) == Use::none);
-  table.claim("b", 2, std::vector{b});  // as it was
+  CHECK(table.take_changed() == std::vector{address("10.96.0.1")});
+  CHECK(table.use_of(at("10.96.0.1", 81), "b") == Use::cluster_ip);
+  CHECK(table.use_of(at("192.0.2.1", 80), "b") == Use::own);
+  CHECK(table.use_of(at("192.0.2.1", 80), "a") == Use::none);
+  CHECK(table.use_of(at("192.0.2.1", 81), "b") == Use::none);
+  CHECK(table.use_of(at("0.0.0.0", 30080), "b") == Use::none);
+  table.claim("a", 2, std::vector{a});  // as it was
   CHECK(table.take_changed().empty());
   const auto moved = claiming("b", "192.0.2.1", 81, LB_LOAD_BALANCER);
-  table.claim("b", 2, std::vector{moved});
-  CHECK(table.take_changed() == std::vector{address("192.0.2.1")});
-  CHECK(table.use_of(at("192.0.2.1", 80)) == Use::none);
+  CHECK(table.claim("b", 2, std::vector{moved}).outside.size() == 2);
+  CHECK(table.claim("b", 2, std::vector{moved}).outside.empty());
+  CHECK(table.use_of(at("192.0.2.1", 80), "b") == Use::none);
   table.claim("a", 1, {});
   CHECK(table.take_changed() == std::vector{address("10.96.0.1")});
-  CHECK(table.use_of(at("10.96.0.1", 80)) == Use::none);
+  CHECK(table.use_of(at("10.96.0.1", 80), "b") == Use::none);
 }
 
 TEST_CASE("the stronger claim holds, in whatever order they come") {
@@ -79,7 +80,8 @@ TEST_CASE("the stronger claim holds, in whatever order they come") {
     DYNAMIC_SECTION(row.name) {
       agent::Frontends forwards;
       forwards.claim("a", row.first_age, std::vector{a});
-      CHECK(forwards.claim("z", row.second_age, std::vector{z}) == std::set<std::string>{"a"});
+      const auto touched = forwards.claim("z", row.second_age, std::vector{z}).touched;
+      CHECK(touched == (row.holder == "z " ? std::set<std::string>{"a"} : std::set<std::string>{}));
       CHECK(holder(forwards, {a, z}) == row.holder);
       CHECK(forwards.lost_count() == 1);
 
@@ -97,14 +99,12 @@ TEST_CASE("a late delete never removes the new owner") {
   agent::Frontends table;
   table.claim("old", 1, std::vector{old});
   table.claim("young", 2, std::vector{young});
-  CHECK(table.lost("young") ==
-        std::vector<std::string>{
-            "NodePort 192.0.2.1:80/TCP is not served for young: old holds it as NodePort"});
-  CHECK(table.claim("old", 1, {}) == std::set<std::string>{"young"});
+  CHECK(table.lost("young") == "NodePort 192.0.2.1:80/TCP is not served for young: old holds it as NodePort");
+  CHECK(table.claim("old", 1, {}).touched == std::set<std::string>{"young"});
   CHECK(holder(table, {young}) == "young ");
   CHECK(table.lost("young").empty());
   CHECK(table.lost_count() == 0);
-  CHECK(table.claim("old", 1, {}).empty());
+  CHECK(table.claim("old", 1, {}).touched.empty());
   CHECK(holder(table, {young}) == "young ");
 }
 
@@ -115,8 +115,40 @@ TEST_CASE("another port, protocol or address is no collision") {
                                                 claiming("c", "192.0.2.1", 81, LB_EXTERNAL_IP),
                                                 claiming("d", "192.0.2.2", 80, LB_EXTERNAL_IP)};
   agent::Frontends table;
-  for (const auto& frame : frames) CHECK(table.claim(frame.plan.key.name, 1, std::vector{frame}).empty());
+  for (const auto& frame : frames)
+    CHECK(table.claim(frame.plan.key.name, 1, std::vector{frame}).touched.empty());
   CHECK(holder(table, frames) == "a b c d ");
+}
+
+TEST_CASE("of many claims that are lost one sentence tells, with a number") {
+  auto old = claiming("old", "192.0.2.1", 80, LB_EXTERNAL_IP);
+  old.plan.frontends.push_back({address("192.0.2.2"), 80, LB_EXTERNAL_IP});
+  old.plan.frontends.push_back({address("192.0.2.3"), 80, LB_EXTERNAL_IP});
+  auto young = old;
+  young.plan.key.name = "young";
+  agent::Frontends table;
+  table.claim("old", 1, std::vector{old});
+  table.claim("young", 2, std::vector{young});
+  CHECK(
+      table.lost("young") ==
+      "ExternalIP 192.0.2.1:80/TCP is not served for young: old holds it as ExternalIP; and so it is with 2 "
+      "more of its frontends");
+  CHECK(table.lost_count() == 3);
+}
+
+// One whose claims do not hold anything hears nothing of who else comes and goes.
+TEST_CASE("only those who hold more or less than before are touched") {
+  agent::Frontends table;
+  const auto claim = [&](const std::string& name, std::int64_t age) {
+    return table.claim(name, age, std::vector{claiming(name, "192.0.2.1", 80, LB_EXTERNAL_IP)}).touched;
+  };
+  CHECK(claim("a", 1).empty());
+  CHECK(claim("b", 2).empty());
+  CHECK(claim("c", 3).empty());
+  CHECK(table.claim("c", 3, {}).touched.empty());
+  CHECK(claim("c", 3).empty());
+  CHECK(table.claim("a", 1, {}).touched == std::set<std::string>{"b"});
+  CHECK(claim("a", 1) == std::set<std::string>{"b"});
 }
 
 }  // namespace
