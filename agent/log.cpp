@@ -6,6 +6,7 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <boost/json/serialize.hpp>
 #include <utility>
 
@@ -69,12 +70,58 @@ std::string complaint_text(const k8s::Complaint& complaint) {
   return subject.empty() ? complaint.reason : fmt::format("{}: {}", subject, complaint.reason);
 }
 
+std::string complaint_kind(std::string_view reason) {
+  std::string kind;
+  while (!reason.empty()) {
+    const auto end = std::min(reason.find(' '), reason.size());
+    const auto word = reason.substr(0, end);
+    kind += word.find_first_of("0123456789/:\"") == std::string_view::npos ? word : "*";
+    kind += ' ';
+    reason.remove_prefix(std::min(end + 1, reason.size()));
+  }
+  return kind;
+}
+
 Complaints::Complaints(std::size_t capacity) : capacity_(capacity) {}
 
-void Complaints::say(const k8s::Complaint& complaint) {
-  if (const auto text = complaint_text(complaint); is_new(text)) {
-    spdlog::warn("{}", text);
+void Complaints::say(const k8s::Complaint& complaint, Moment now) {
+  auto text = complaint_text(complaint);
+  if (!is_new(text)) {
+    return;
   }
+  say_held_back(now);
+  auto& kinds = said_[complaint.object.empty() ? complaint.where : complaint.object];
+  auto kind = complaint_kind(complaint.reason);
+  if (kinds.size() >= most_kinds && !kinds.contains(kind)) {
+    kind.clear();
+  }
+  const auto [said, is_first] = kinds.try_emplace(std::move(kind), Said{now, 0, {}});
+  if (is_first) {
+    spdlog::warn("{}", text);
+  } else {
+    ++said->second.held_back;
+    said->second.latest = std::move(text);
+  }
+}
+
+/// Cheap where nothing is old enough: objects complained about within a minute are few, or their owners are
+/// many.
+void Complaints::say_held_back(Moment now) {
+  if (now < next_look_) {
+    return;
+  }
+  next_look_ = now + std::chrono::seconds(1);
+  for (auto& [object, kinds] : said_) {
+    for (auto& [kind, said] : kinds) {
+      if (said.held_back > 0 && now - said.at >= pause) {
+        spdlog::warn("{}{}", said.latest,
+                     said.held_back == 1 ? "" : fmt::format(" (and {} more like this)", said.held_back - 1));
+        said = {now, 0, {}};
+      }
+    }
+    std::erase_if(kinds, [now](const auto& kind) { return now - kind.second.at >= pause; });
+  }
+  std::erase_if(said_, [](const auto& object) { return object.second.empty(); });
 }
 
 bool Complaints::is_new(const std::string& text) {

@@ -342,6 +342,7 @@ void Agent::hooks_looked_after(Look look) {
   }
   beat(pins_);
   own_.apply_kernel_ports();
+  complaints_.say_held_back(std::chrono::steady_clock::now());
   surroundings_.look_at_reach(node_.network().devices());
   if (look == Look::thorough) {
     look_for_kube_proxy();
@@ -522,7 +523,7 @@ void Agent::report_own_node() {
 
 void Agent::complain(const k8s::Complaint& complaint) {
   metrics_.complained();
-  complaints_.say(complaint);
+  complaints_.say(complaint, std::chrono::steady_clock::now());
 }
 
 /// Its people see it where they look at their Service (SEM-58).

@@ -66,14 +66,64 @@ TEST_CASE("a complaint is said once, and forgotten when too many are known") {
     const auto text = log.text();
     return std::count(text.begin(), text.end(), '\n');
   };
-  complaints.say({"a", "", "bad"});
-  complaints.say({"a", "", "bad"});
+  Complaints::Moment now;
+  const auto say = [&](const lb::k8s::Complaint& complaint) {
+    complaints.say(complaint, now);
+    now += Complaints::pause;
+  };
+  say({"a", "", "bad"});
+  say({"a", "", "bad"});
   CHECK(lines() == 1);
-  complaints.say({"a", "", "worse"});
+  say({"a", "", "worse"});
   CHECK(lines() == 2);
-  complaints.say({"b", "", "bad"});
-  complaints.say({"a", "", "bad"});
+  say({"b", "", "bad"});
+  say({"a", "", "bad"});
   CHECK(lines() == 4);
+}
+
+TEST_CASE("the kind of a complaint leaves out what it is about") {
+  CHECK(complaint_kind("external IP 192.0.2.1 is refused: it is an address of this node") ==
+        complaint_kind("external IP 2001:db8::7 is refused: it is an address of this node"));
+  CHECK(complaint_kind("default/a:http holds it") == complaint_kind("default/b holds it"));
+  CHECK(complaint_kind("\"x\" is no label key") == complaint_kind("\"y\" is no label key"));
+  CHECK(complaint_kind("bad") != complaint_kind("worse"));
+}
+
+// Two Services that take the same 10,000 addresses from each other all day are a line a minute each.
+TEST_CASE("in a minute an object is told of once for each kind, and of what came meanwhile by one line") {
+  const Captured log(LogFormat::text);
+  Complaints complaints;
+  const auto lines = [&log] {
+    const auto text = log.text();
+    return std::count(text.begin(), text.end(), '\n');
+  };
+  Complaints::Moment now;
+  for (int at = 0; at < 10'000; ++at) {
+    complaints.say({"Service a/one", "", fmt::format("192.0.2.{} is lost to b/{}", at % 256, at)}, now);
+  }
+  CHECK(lines() == 1);
+  complaints.say({"Service b/two", "", "192.0.2.1 is lost to a/one"}, now);
+  complaints.say({"Service a/one", "", "192.0.2.1 is refused"}, now);
+  CHECK(lines() == 3);
+  complaints.say_held_back(now + Complaints::pause - std::chrono::seconds(1));
+  CHECK(lines() == 3);
+  complaints.say_held_back(now + Complaints::pause);
+  CHECK(lines() == 4);
+  CHECK(log.text().ends_with("Service a/one: 192.0.2.15 is lost to b/9999 (and 9998 more like this)\n"));
+  complaints.say({"Service a/one", "", "192.0.2.77 is lost to b/x"}, now + Complaints::pause);
+  complaints.say_held_back(now + 3 * Complaints::pause);
+  CHECK(lines() == 5);
+  CHECK(log.text().ends_with("192.0.2.77 is lost to b/x\n"));
+}
+
+TEST_CASE("kinds without end about one object are a bounded number of lines a minute") {
+  const Captured log(LogFormat::text);
+  Complaints complaints;
+  for (int at = 0; at < 1000; ++at) {
+    complaints.say({"Service a/one", "", std::string(static_cast<std::size_t>(at) + 1, 'x')}, {});
+  }
+  const auto text = log.text();
+  CHECK(std::count(text.begin(), text.end(), '\n') == Complaints::most_kinds + 1);
 }
 
 }  // namespace
