@@ -73,7 +73,7 @@ void Tables::adopt_frontends(Adoption& found) {
     count_node_port(key, 1);
     ServiceState*& state = found.states[value.service];
     if (state == nullptr) state = &add_state({}, value.service);
-    state->frontends.push_back(key);
+    state->frontends.insert(key);
     if (usable(value.service)) found.services[value.service] = true;
   }
 }

@@ -158,6 +158,7 @@ Publisher::Publisher(const maps::Store& store, Space& space, std::uint32_t magle
 Publisher::~Publisher() = default;
 
 Shortage Publisher::publish(ServiceState& state, const std::shared_ptr<const ServicePortPlan>& published) {
+  if (state.plan == published) return Shortage::none;  // it is all there; repair() looks whether it still is
   const ServicePortPlan& plan = *published;
   Draft& draft = *draft_;
   draft.clear();

@@ -26,6 +26,7 @@ struct BackendCounts {
 
 /// A service may have as many as its object can name.
 using Ranges = boost::unordered_flat_set<lb_range_key, maps::HashBytes, maps::EqualBytes>;
+using FrontendKeys = boost::unordered_flat_set<lb_frontend_key, maps::HashBytes, maps::EqualBytes>;
 
 /// One service number and what it has in the kernel.
 struct ServiceState {
@@ -35,9 +36,9 @@ struct ServiceState {
   std::shared_ptr<const ServicePortPlan> plan;  ///< as this agent published it last; null: another agent did
   maps::Extent cluster;
   maps::Extent local;
-  BackendCounts counts;                    ///< since this agent published it
-  std::vector<lb_frontend_key> frontends;  ///< those that may point to this number
-  Ranges ranges;                           ///< those that may be there
+  BackendCounts counts;    ///< since this agent published it
+  FrontendKeys frontends;  ///< those that may point to this number
+  Ranges ranges;           ///< those that may be there
 };
 
 /// Entries of one service port, or of several, that are not as they were published.

@@ -29,7 +29,7 @@ std::vector<Tables::Repaired> Tables::repair() {
   Damage damage;
   Shortage shortage = Shortage::none;
   for (const auto& [service, ports] : services_) {
-    for (const auto& state : ports) damage += repair_port(*state, shortage);
+    for (const auto& [key, state] : ports) damage += repair_port(*state, shortage);
   }
   space_.flush();
   const auto failure =

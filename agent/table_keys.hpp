@@ -42,11 +42,6 @@ namespace lb::agent {
   return frontend;
 }
 
-template <class Key>
-[[nodiscard]] bool contains(const std::vector<Key>& keys, const Key& key) {
-  return std::ranges::any_of(keys, [&](const auto& other) { return maps::EqualBytes()(key, other); });
-}
-
 /// The number's 32 bits come first in the trie.
 [[nodiscard]] inline std::vector<lb_range_key> range_keys(const std::vector<k8s::Prefix>& ranges,
                                                           std::uint32_t number) {

@@ -48,8 +48,9 @@ struct Tables::Work {
   std::string reason;
 
   [[nodiscard]] const ServicePortPlan* find(const ServicePortKey& key) const {
-    const auto found = std::ranges::find_if(change.ports, [&](const auto& port) { return port->key == key; });
-    return found == change.ports.end() ? nullptr : found->get();
+    const auto by_key = [](const auto& port) -> const auto& { return port->key; };
+    const auto found = std::ranges::lower_bound(change.ports, key, {}, by_key);
+    return found == change.ports.end() || (*found)->key != key ? nullptr : found->get();
   }
 };
 
@@ -113,21 +114,19 @@ void Tables::run(std::vector<PlanChange> changes) {
 void Tables::remove_frontends(Work& work, const Claims& claims) {
   const auto found = services_.find(work.change.service);
   if (found == services_.end()) return;
-  for (const auto& state : found->second) {
-    for (const lb_frontend_key& key : std::vector(state->frontends)) {
-      if (!claims.contains(key)) erase_frontend(work, *state, key);
-    }
+  for (const auto& [port, state] : found->second) {
+    erase_if(state->frontends,
+             [&](const auto& key) { return !claims.contains(key) && erase_frontend(work, *state, key); });
   }
 }
 
-void Tables::erase_frontend(Work& work, ServiceState& state, const lb_frontend_key& key) {
+/// Whether it points to this service no more.
+bool Tables::erase_frontend(Work& work, const ServiceState& state, const lb_frontend_key& key) {
   const auto value = frontends_.find(key);
-  if (value && value->service == state.number) {
-    if (const error_code error = remove_frontend(key)) {
-      return fail(work, fmt::format("frontend {} cannot be removed: {}", text_of(key), error.message()));
-    }
-  }
-  std::erase_if(state.frontends, [&](const auto& other) { return maps::EqualBytes()(key, other); });
+  if (!value || value->service != state.number) return true;
+  const error_code error = remove_frontend(key);
+  if (error) fail(work, fmt::format("frontend {} cannot be removed: {}", text_of(key), error.message()));
+  return !error;
 }
 
 void Tables::publish_ports(Work& work) {
@@ -154,17 +153,22 @@ void Tables::publish_port(Work& work, const std::shared_ptr<const ServicePortPla
   }
 }
 
+/// Once the table has refused a new frontend, only those that it has already are written: thousands of
+/// refusals at each retry would be for nothing.
 void Tables::point_frontends(Work& work, ServiceState& state, const ServicePortPlan& plan) {
+  bool too_many = false;
   for (const FrontendPlan& frontend : plan.frontends) {
     const lb_frontend_key key = key_of(plan.key, frontend);
+    if (too_many && !frontends_.find(key)) continue;
     if (const error_code error = put_frontend(key, frontend_of(key, frontend, state.number))) {
-      const bool too_many = is_full(error);
-      if (too_many) note_short(&Sizes::frontends);
-      fail(work, too_many ? full("lb_frontends", frontends_.limit(), "--max-frontends")
-                          : fmt::format("frontend {} cannot be written: {}", text_of(key), error.message()));
+      too_many = too_many || is_full(error);
+      if (is_full(error)) note_short(&Sizes::frontends);
+      fail(work, is_full(error)
+                     ? full("lb_frontends", frontends_.limit(), "--max-frontends")
+                     : fmt::format("frontend {} cannot be written: {}", text_of(key), error.message()));
       continue;
     }
-    if (!contains(state.frontends, key)) state.frontends.push_back(key);
+    state.frontends.insert(key);
   }
 }
 
@@ -215,41 +219,39 @@ ServiceState* Tables::create_state(Work& work, const ServicePortPlan& plan) {
 }
 
 ServiceState& Tables::add_state(const ServicePortKey& key, std::uint32_t number) {
-  auto& ports = services_[service_of(key.name)];
-  ports.push_back(std::make_unique<ServiceState>());
-  ports.back()->key = key;
-  ports.back()->number = number;
-  return *ports.back();
+  auto& state = *services_[service_of(key.name)].emplace(key, std::make_unique<ServiceState>())->second;
+  state.key = key;
+  state.number = number;
+  return state;
 }
 
 ServiceState* Tables::find_state(const std::string& service, const ServicePortKey& key) {
   const auto found = services_.find(service);
   if (found == services_.end()) return nullptr;
-  const auto state = std::ranges::find_if(found->second, [&](const auto& port) { return port->key == key; });
-  return state == found->second.end() ? nullptr : state->get();
+  const auto state = found->second.find(key);
+  return state == found->second.end() ? nullptr : state->second.get();
 }
 
 // What another service claimed and did not get is removed here after all.
 void Tables::finish(Work& work) {
   const auto found = services_.find(work.change.service);
   if (found == services_.end()) return;
-  for (const auto& state : found->second) {
-    const ServicePortPlan* plan = work.find(state->key);
-    std::vector<lb_frontend_key> planned;
+  for (const auto& [port, state] : found->second) {
+    const ServicePortPlan* plan = work.find(port);
+    FrontendKeys planned;
     if (plan != nullptr) {
-      for (const FrontendPlan& frontend : plan->frontends) planned.push_back(key_of(plan->key, frontend));
+      for (const FrontendPlan& frontend : plan->frontends) planned.insert(key_of(plan->key, frontend));
     }
-    for (const lb_frontend_key& key : std::vector(state->frontends)) {
-      if (!contains(planned, key)) erase_frontend(work, *state, key);
-    }
+    erase_if(state->frontends,
+             [&](const auto& key) { return !planned.contains(key) && erase_frontend(work, *state, key); });
   }
   retire_ports(work);
 }
 
 void Tables::retire_ports(Work& work) {
   Ports& ports = services_[work.change.service];
-  std::erase_if(ports, [&](const auto& state) {
-    return work.find(state->key) == nullptr && retire_port(work, *state);
+  std::erase_if(ports, [&](const auto& port) {
+    return work.find(port.first) == nullptr && retire_port(work, *port.second);
   });
   if (ports.empty()) services_.erase(work.change.service);
 }

@@ -94,8 +94,9 @@ class Tables final : public PlanSink {
   [[nodiscard]] std::pair<std::vector<ServiceFigures>, std::uint64_t> services(std::size_t most) const;
 
  private:
-  using Ports = std::vector<std::unique_ptr<ServiceState>>;
-  using Claims = boost::unordered_flat_set<lb_frontend_key, maps::HashBytes, maps::EqualBytes>;
+  /// An object may have 10,000 service ports. What was adopted without a name has no key.
+  using Ports = std::multimap<ServicePortKey, std::unique_ptr<ServiceState>>;
+  using Claims = FrontendKeys;
   enum class Pause : std::uint8_t { none, waiting, failed };
   struct Work;
 
@@ -124,7 +125,7 @@ class Tables final : public PlanSink {
   void finish(Work& work);
   void retire_ports(Work& work);
   [[nodiscard]] bool retire_port(Work& work, ServiceState& state);
-  void erase_frontend(Work& work, ServiceState& state, const lb_frontend_key& key);
+  [[nodiscard]] bool erase_frontend(Work& work, const ServiceState& state, const lb_frontend_key& key);
   [[nodiscard]] bool add_ranges(Work& work, ServiceState& state, const ServicePortPlan& plan);
   [[nodiscard]] bool remove_ranges(Work& work, ServiceState& state, const std::vector<lb_range_key>& wanted);
   [[nodiscard]] ServiceState* create_state(Work& work, const ServicePortPlan& plan);

@@ -59,7 +59,7 @@ std::vector<Fill> Tables::fills() const {
 ExtentFigures Tables::extents() const {
   ExtentFigures figures{.longest_free = space_.slot_arena().largest()};
   for (const auto& [service, ports] : services_) {
-    for (const auto& port : ports) {
+    for (const auto& [key, port] : ports) {
       figures.used += (port->cluster.count > 0 ? 1U : 0U) + (port->local.count > 0 ? 1U : 0U);
     }
   }
@@ -71,7 +71,7 @@ std::pair<std::vector<ServiceFigures>, std::uint64_t> Tables::services(std::size
   if (most == 0) return {};
   AllFigures all;
   for (const auto& [service, ports] : services_) {
-    for (const auto& port : ports) add_figures(all, *port, store_.services.load(port->number).policy);
+    for (const auto& [key, port] : ports) add_figures(all, *port, store_.services.load(port->number).policy);
   }
   for (const auto& [service, pending] : pending_) {
     for (const auto& port : pending.change.ports) add_figures(all, *port);

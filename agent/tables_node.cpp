@@ -15,6 +15,7 @@ using maps::error_code;
 
 error_code Tables::put_frontend(const lb_frontend_key& key, const lb_frontend& value) {
   const auto before = frontends_.find(key);
+  if (before && maps::EqualBytes()(*before, value)) return {};
   if (!before) count_node_port(key, 1);
   if (const error_code error = frontends_.put(key, value)) {
     if (!before) count_node_port(key, -1);
@@ -120,9 +121,10 @@ void Tables::write_ranges() {
   if (!started_ || !ranges_pending_) return;
   error_code error;
   std::vector<lb_range_key> gone;
+  Ranges wanted;
+  for (const auto& [list, keys] : wanted_ranges_) wanted.insert(keys.begin(), keys.end());
   for (const auto& [key, value] : ranges_.held()) {
-    const auto list = wanted_ranges_.find(key.service);
-    if (list != wanted_ranges_.end() && !contains(list->second, key)) gone.push_back(key);
+    if (wanted_ranges_.contains(key.service) && !wanted.contains(key)) gone.push_back(key);
   }
   for (const auto& [list, keys] : wanted_ranges_) {
     for (const lb_range_key& key : keys) {
