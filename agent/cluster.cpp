@@ -27,7 +27,10 @@ k8s::LabelKeys changed_keys(const Labels& before, const Labels& after) {
 }  // namespace
 
 Cluster::Cluster(std::string node, PlanOptions options, PlanSink& plans, Complain complain)
-    : options_(std::move(options)), plans_(plans), complain_(std::move(complain)) {
+    : options_(std::move(options)),
+      plans_(plans),
+      complain_(std::move(complain)),
+      maglev_(options_.maglev_tables) {
   node_.name = std::move(node);
 }
 
@@ -41,6 +44,7 @@ ServiceModel& Cluster::touch(const std::string& service) {
 void Cluster::upsert(k8s::Service service) {
   const auto key = service.key.text();
   services_.insert(key);
+  k8s::refuse_topology_keys(service, options_.topology_labels);
   touch(key).set(std::move(service));
 }
 
@@ -73,7 +77,7 @@ void Cluster::note_triggers(const k8s::EndpointSlice& slice, Slice& known, Chang
 }
 
 TriggerTimes::Pending Cluster::take_triggers() {
-  return is_synced_ && dirty_.empty() ? triggers_.take() : TriggerTimes::Pending{};
+  return is_synced_ && !has_work() ? triggers_.take() : TriggerTimes::Pending{};
 }
 
 void Cluster::erase_slice(const k8s::ObjectKey& key) {
@@ -155,20 +159,18 @@ void Cluster::labels_known(const k8s::LabelKeys& keys) {
   }
 }
 
-/// They keep what they have until labels_known() touches them again. Load balancers outside are answered all
-/// the same: what is local hangs on no label of other Nodes.
-void Cluster::set_waiting_aside(std::set<std::string>& services) {
-  if (!known_labels_) return;
-  std::erase_if(services, [this](const std::string& service) {
-    const auto& model = *models_.at(service);
-    if (std::ranges::includes(*known_labels_, model.peer_labels())) {
-      waiting_.erase(service);
-      return false;
-    }
-    waiting_.insert(service);
-    note_health_check(service, model);
-    return true;
-  });
+/// A service that asks for labels which are not known keeps what it has until labels_known() touches it
+/// again. Load balancers outside are answered all the same: what is local hangs on no label of other Nodes.
+bool Cluster::set_aside(const std::string& service) {
+  if (!known_labels_) return false;
+  const auto& model = *models_.at(service);
+  if (std::ranges::includes(*known_labels_, model.peer_labels())) {
+    waiting_.erase(service);
+    return false;
+  }
+  waiting_.insert(service);
+  note_health_check(service, model);
+  return true;
 }
 
 void Cluster::set_addresses(std::vector<k8s::Address> addresses) {
@@ -210,7 +212,7 @@ void Cluster::join_api_servers() {
 
 /// A service that comes may have the address of another one's endpoint as its ClusterIP, or gives it free as
 /// it goes.
-void Cluster::see_endpoints_at(const std::vector<k8s::Address>& addresses, std::set<std::string>& services) {
+void Cluster::see_endpoints_at(const std::vector<k8s::Address>& addresses) {
   std::vector<k8s::Address> concerned;
   std::ranges::copy_if(addresses, std::back_inserter(concerned),
                        [this](const k8s::Address& address) { return blocks_.may_have(address); });
@@ -218,7 +220,7 @@ void Cluster::see_endpoints_at(const std::vector<k8s::Address>& addresses, std::
   for (auto& [key, model] : models_) {
     if (!model->has_endpoints_at(concerned)) continue;
     model->see_endpoints_anew();
-    services.insert(key);
+    framed_.insert(key);
   }
 }
 
@@ -228,43 +230,111 @@ void Cluster::complain(k8s::Complaint complaint) {
 }
 
 void Cluster::flush() {
-  if (is_synced_ && !dirty_.empty()) publish(Batch::changes);
+  if (is_synced_ && has_work()) work(Batch::changes, Effort(more_ ? limits_.turn : Effort::unlimited));
+}
+
+void Cluster::take_turn() {
+  asked_for_more_ = false;
+  flush();
 }
 
 void Cluster::synced() {
   if (std::exchange(is_synced_, true)) return;
-  publish(Batch::whole);
+  work(Batch::whole, Effort(Effort::unlimited));
 }
 
-/// All frames come before all plans, because who holds a frontend is known only when all claims are.
-void Cluster::publish(Batch batch) {
-  if (dirty_.contains(api_service)) join_api_servers();
-  auto services = std::exchange(dirty_, {});
-  set_waiting_aside(services);
-  std::set<std::string> others;
-  for (const auto& service : services) others.merge(models_.at(service)->frame(node_, options_, frontends_));
-  see_endpoints_at(frontends_.take_changed(), others);
-  set_waiting_aside(others);
-  services.merge(others);
-  std::vector<PlanChange> changes;
-  std::vector<PlanChange> present;
-  for (const auto& service : services) {
-    auto& model = *models_.at(service);
-    const bool owed = owed_.erase(service) > 0;
-    if (model.replan(node_, frontends_) == Change::some || owed) {
-      auto plans = model.plans();
-      (plans.ports.empty() ? changes : present).push_back(std::move(plans));
-    }
-    note_health_check(service, model);
-    tell_complaints(service, model);
-    forget_if_empty(service);
+bool Cluster::has_work() const { return !dirty_.empty() || has_plans_to_make(); }
+
+void Cluster::ask_for_more() {
+  if (more_ && has_work() && !std::exchange(asked_for_more_, true)) more_();
+}
+
+bool Cluster::has_plans_to_make() const { return !framed_.empty() || !under_way_.empty(); }
+
+/// All frames come before all plans, because who holds a frontend is known only when all claims are. What
+/// comes while frames are made joins them. A frontend that passes between two services of which one has to
+/// wait for another turn is nobody's until then.
+void Cluster::work(Batch batch, Effort effort) {
+  frame_dirty(effort);
+  Planned planned;
+  if (dirty_.empty()) {
+    do {
+      replan_some(effort, planned);
+    } while (!effort.is_limited() && has_plans_to_make());
   }
-  std::move(present.begin(), present.end(), std::back_inserter(changes));
+  auto changes = changes_of(planned.changed);
+  for (const auto& service : planned.all) forget_if_empty(service);
   if (batch == Batch::whole) {
     owed_ = waiting_;
     for (const auto& service : owed_) changes.push_back({service, {}, Standing::waiting});
   }
   if (batch == Batch::whole || !changes.empty()) plans_.apply(batch, std::move(changes));
+  ask_for_more();
+}
+
+void Cluster::frame_dirty(Effort& effort) {
+  if (dirty_.contains(api_service)) join_api_servers();
+  while (!dirty_.empty() && !effort.is_over()) {
+    const auto service = *dirty_.begin();
+    dirty_.erase(dirty_.begin());
+    if (postpone(service) || set_aside(service)) continue;
+    auto& model = *models_.at(service);
+    framed_.merge(model.frame(node_, options_, frontends_));
+    framed_.merge(maglev_.ask(service, model.created(), model.maglev_tables()));
+    framed_.insert(service);
+    effort.spend(1 + model.frontend_count());
+  }
+  if (dirty_.empty()) see_endpoints_at(frontends_.take_changed());
+}
+
+/// Its frame and its slices are those of the plan under way, until that is made.
+bool Cluster::postpone(const std::string& service) {
+  const bool is_under_way = models_.at(service)->is_under_way();
+  if (is_under_way) postponed_.insert(service);
+  return is_under_way;
+}
+
+/// New ones first: most are planned in no time. Then one that needs several turns goes on, however many new
+/// ones there are.
+void Cluster::replan_some(Effort& turn, Planned& planned) {
+  const bool goes_on = !under_way_.empty();
+  while (!framed_.empty() && !turn.is_over()) {
+    const auto service = *framed_.begin();
+    framed_.erase(framed_.begin());
+    if (!postpone(service) && !set_aside(service)) replan(service, turn, planned);
+  }
+  if (!goes_on) return;
+  const auto service = std::move(under_way_.front());
+  under_way_.pop_front();
+  if (models_.contains(service) && models_.at(service)->is_under_way()) replan(service, turn, planned);
+}
+
+void Cluster::replan(const std::string& service, Effort& turn, Planned& planned) {
+  Effort effort(turn.is_limited() ? limits_.service : Effort::unlimited);
+  auto& model = *models_.at(service);
+  if (!model.is_under_way()) model.grant_maglev(maglev_.granted(service));
+  const auto change = model.replan(node_, frontends_, effort);
+  turn.spend(effort.spent());
+  if (!change) {
+    under_way_.push_back(service);
+    return;
+  }
+  planned.all.push_back(service);
+  if (owed_.erase(service) > 0 || *change == Change::some) planned.changed.push_back(service);
+  note_health_check(service, model);
+  tell_complaints(service, model);
+  if (postponed_.erase(service) > 0) dirty_.insert(service);
+}
+
+std::vector<PlanChange> Cluster::changes_of(const std::vector<std::string>& finished) const {
+  std::vector<PlanChange> changes;
+  std::vector<PlanChange> present;
+  for (const auto& service : finished) {
+    auto plans = models_.at(service)->plans();
+    (plans.ports.empty() ? changes : present).push_back(std::move(plans));
+  }
+  std::ranges::move(present, std::back_inserter(changes));
+  return changes;
 }
 
 void Cluster::note_health_check(const std::string& service, const ServiceModel& model) {
@@ -287,7 +357,8 @@ void Cluster::tell_complaints(const std::string& service, const ServiceModel& mo
 
 void Cluster::forget_if_empty(const std::string& service) {
   const auto found = models_.find(service);
-  if (found != models_.end() && found->second->is_empty()) models_.erase(found);
+  if (found == models_.end() || dirty_.contains(service) || framed_.contains(service)) return;
+  if (found->second->is_empty()) models_.erase(found);
 }
 
 ClusterCounts Cluster::counts() const {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -15,7 +16,9 @@
 
 #include "agent/address_blocks.hpp"
 #include "agent/cluster_counts.hpp"
+#include "agent/effort.hpp"
 #include "agent/frontends.hpp"
+#include "agent/maglev_budget.hpp"
 #include "agent/plan.hpp"
 #include "agent/service_model.hpp"
 #include "agent/trigger_times.hpp"
@@ -25,7 +28,7 @@ namespace lb::agent {
 
 /// Takes what a source tells, and at each flush() hands the plans that became different to the PlanSink. Says
 /// nothing before synced(); that call makes the first, whole batch. Plans only services that something
-/// changed for.
+/// changed for, and where it is told who runs it on, by turns: no service's planning keeps others waiting.
 class Cluster final : public k8s::Sink {
  public:
   using Complain = std::function<void(k8s::Complaint)>;
@@ -57,6 +60,16 @@ class Cluster final : public k8s::Sink {
   /// (REL-51). Takes effect at the next flush().
   void set_api_servers(std::vector<ListeningPlace> places);
 
+  /// From now on flush() does no more than a turn's work; for what is left it calls `more` once, which shall
+  /// have take_turn() called soon.
+  void take_turns(std::function<void()> more, TurnLimits limits = {}) {
+    more_ = std::move(more);
+    limits_ = limits;
+  }
+  /// Frames are made first, then services are planned that nothing was done for yet, then the one that has
+  /// waited longest for its next part.
+  void take_turn();
+
   [[nodiscard]] const NodeView& node() const noexcept { return node_; }
   [[nodiscard]] ClusterCounts counts() const;
   /// Is there a service that is not planned because labels that it asks for are not known?
@@ -83,11 +96,24 @@ class Cluster final : public k8s::Sink {
   void upsert_peer(k8s::Node node);
   enum class Whose : std::uint8_t { own, peers };
   void see_labels_anew(Whose whose, std::string_view node, const k8s::LabelKeys& changed);
-  void set_waiting_aside(std::set<std::string>& services);
+  [[nodiscard]] bool set_aside(const std::string& service);
   void join_addresses();
   void join_api_servers();
-  void see_endpoints_at(const std::vector<k8s::Address>& addresses, std::set<std::string>& services);
-  void publish(Batch batch);
+  void see_endpoints_at(const std::vector<k8s::Address>& addresses);
+  void frame_dirty(Effort& effort);
+  [[nodiscard]] bool postpone(const std::string& service);
+  /// Services whose plan was made, and those of them that have another one now.
+  struct Planned {
+    std::vector<std::string> all;
+    std::vector<std::string> changed;
+  };
+  void replan_some(Effort& turn, Planned& planned);
+  void replan(const std::string& service, Effort& turn, Planned& planned);
+  [[nodiscard]] bool has_work() const;
+  [[nodiscard]] bool has_plans_to_make() const;
+  void ask_for_more();
+  void work(Batch batch, Effort effort);
+  [[nodiscard]] std::vector<PlanChange> changes_of(const std::vector<std::string>& finished) const;
   void note_health_check(const std::string& service, const ServiceModel& model);
   void tell_complaints(const std::string& service, const ServiceModel& model);
   void forget_if_empty(const std::string& service);
@@ -105,13 +131,20 @@ class Cluster final : public k8s::Sink {
   std::unordered_map<std::string, Slice> slices_;  ///< by "namespace/name"
   std::set<std::string> services_;                 ///< those that have a Service object
   TriggerTimes triggers_;
-  std::set<std::string> dirty_;
+  std::set<std::string> dirty_;        ///< to be framed
+  std::set<std::string> framed_;       ///< and then to be planned
+  std::deque<std::string> under_way_;  ///< planned in part
+  std::set<std::string> postponed_;    ///< to be framed once the plan that is under way is made
+  std::function<void()> more_;         ///< null: everything is done at once
+  TurnLimits limits_;
+  bool asked_for_more_ = false;
   std::set<std::string> waiting_;  ///< services that are not planned for want of labels
   /// Of those of the first batch, those not planned since: what an earlier agent left of them stands until a
   /// plan is told, also the plan that nothing is left.
   std::set<std::string> owed_;
   std::optional<k8s::LabelKeys> known_labels_;  ///< of other Nodes; nothing: all that are told
   Frontends frontends_;
+  MaglevBudget maglev_;
   HealthChecks health_checks_;
   std::map<std::string, std::set<std::string>> told_;  ///< complaints by service
   std::uint64_t complaint_count_ = 0;

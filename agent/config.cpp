@@ -183,6 +183,12 @@ void add_addresses(CLI::App& app, RawOptions& raw) {
       ->type_name("LIST")
       ->check(
           checked([](const std::string& text) { return !parse_prefixes(text).empty(); }, "a list of CIDRs"));
+  app.add_option(
+         "--topology-labels", raw.topology_labels,
+         "Labels that Services may name in sluice.lb/topology-keys: these, all, or none. A label beside "
+         "zone and hostname has every agent watch all Nodes")
+      ->type_name("LIST")
+      ->capture_default_str();
   app.add_option("--source-ports", raw.source_ports, "Ports for source NAT, one or two ranges")
       ->type_name("RANGES")
       ->check(checked(parse_source_ports, "one or two ascending ranges such as 1024-29999,61000-65535"))
@@ -264,6 +270,20 @@ void add_sizes(CLI::App& app, RawOptions& raw) {
   add("--max-flows", sizes.flows, "flow entries of each family (two a flow), when the maps are made");
   add("--max-young", sizes.young,
       "entries of flows not proven two-way, of each family, when the maps are made");
+  app.add_option(
+         "--max-service-frontends", raw.agent.service_frontends,
+         "Frontends (addresses times ports) of one Service at most, and its source ranges; what it asks "
+         "for beyond that is not served, and logged")
+      ->type_name("N")
+      ->check(CLI::Range(1U, most_map_entries))
+      ->capture_default_str();
+  app.add_option(
+         "--maglev-budget", raw.agent.maglev_budget,
+         "Slots of all sets of services with sluice.lb/selection: maglev together, at most a quarter for "
+         "one Service; beyond that a service port chooses at random, which is logged")
+      ->type_name("N")
+      ->check(CLI::Range(0U, most_map_entries))
+      ->capture_default_str();
   app.add_flag("--fixed-sizes", raw.fixed_sizes,
                "Make no table larger than this: a service that does not fit keeps what it had");
   app.add_option("--maglev-slots", sizes.maglev,

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "k8s/model.hpp"
+#include "k8s/peer_labels.hpp"
 #include "maps/abi.h"
 
 namespace lb::agent {
@@ -69,6 +70,12 @@ struct Sizes {
 /// More than this no option gives a map, and no growth: the kernel's array sizes are in bytes.
 inline constexpr std::uint32_t most_map_entries = 1U << 28U;
 
+/// Frontends of one Service: its object of 1.5 MB could ask for millions (addresses times ports).
+inline constexpr std::uint32_t default_service_frontends = 10000;
+
+/// Slots of all sets that are chosen from by Maglev: 16 MB.
+inline constexpr std::uint32_t default_maglev_budget = 1U << 22U;
+
 /// What becomes of a table that is too small for the plan (SEM-81).
 enum class Growth : std::uint8_t { when_short, off };
 
@@ -121,9 +128,13 @@ struct AgentOptions {
   NodePortAddresses node_port_addresses;
   /// Where spec.externalIPs are served; nothing: anywhere, an empty list: nowhere (REL-51).
   std::optional<std::vector<k8s::Prefix>> external_ips;
-  std::vector<k8s::Prefix> exclude;        ///< addresses that are not balanced, whatever objects say
-  std::vector<PortRange> source_ports;     ///< one or two, in ascending order
-  std::vector<k8s::Prefix> cluster_cidrs;  ///< of pods; the first of each family counts
+  std::vector<k8s::Prefix> exclude;  ///< addresses that are not balanced, whatever objects say
+  /// Labels that Services may have as topology keys; nothing: any.
+  k8s::AllowedLabels topology_labels;
+  std::uint32_t maglev_budget = default_maglev_budget;  ///< slots of all sets that are chosen from by Maglev
+  std::uint32_t service_frontends = default_service_frontends;  ///< of one Service, at most
+  std::vector<PortRange> source_ports;                          ///< one or two, in ascending order
+  std::vector<k8s::Prefix> cluster_cidrs;                       ///< of pods; the first of each family counts
   PodDetector detect_local = PodDetector::automatic;
   Masquerade masquerade = Masquerade::outsiders;
   std::vector<k8s::Prefix> service_cidrs;  ///< beside those that the source tells of

@@ -60,6 +60,7 @@ class CompactSlice {
 
   [[nodiscard]] const std::string& name() const noexcept { return *name_; }
   [[nodiscard]] std::size_t size() const noexcept { return endpoints_.size(); }
+  [[nodiscard]] std::size_t port_count() const noexcept { return ports_.size(); }
   /// Appends what this slice has for a port of its service: nothing for another family, protocol or port
   /// name. Returns a sentence on endpoints that were skipped because they are services; empty: none.
   [[nodiscard]] std::string append(const ServicePortKey& key, std::string_view port_name,

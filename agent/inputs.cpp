@@ -58,7 +58,7 @@ std::string api_text(const k8s::ApiAccess& access) {
 k8s::ApiScope scope_of(const AgentOptions& options) {
   const bool json = options.api_format == ApiFormat::json;
   return {options.node, options.service_proxy_name, options.slice_selector,
-          json ? k8s::ApiEncoding::json : k8s::ApiEncoding::protobuf};
+          json ? k8s::ApiEncoding::json : k8s::ApiEncoding::protobuf, options.topology_labels};
 }
 
 }  // namespace

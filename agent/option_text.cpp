@@ -91,6 +91,19 @@ bool is_maglev_size(std::string_view text) {
   return true;
 }
 
+k8s::AllowedLabels parse_topology_labels(std::string_view text) {
+  if (text == "all") {
+    return std::nullopt;
+  }
+  k8s::LabelKeys labels;
+  if (text != "none") {
+    for (auto& label : split(text)) {
+      labels.insert(std::move(label));
+    }
+  }
+  return labels;
+}
+
 std::optional<std::vector<k8s::Prefix>> parse_external_ips(std::string_view text) {
   auto ranges = parse_prefixes(text);
   return ranges.empty() && text != "none" ? std::nullopt : std::optional(std::move(ranges));

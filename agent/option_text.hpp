@@ -34,6 +34,9 @@ namespace lb::agent {
 /// A comma separated list of CIDRs; nothing for "all" (and for what is wrong), an empty list for "none".
 [[nodiscard]] std::optional<std::vector<k8s::Prefix>> parse_external_ips(std::string_view text);
 
+/// A comma separated list of label keys; nothing for "all", an empty list for "none".
+[[nodiscard]] k8s::AllowedLabels parse_topology_labels(std::string_view text);
+
 /// Whether each piece between commas (outside of parentheses) can be a requirement of a label selector:
 /// "zone=a", "zone!=a", "zone in (a,b)", "zone", "!zone". The API server looks closer.
 [[nodiscard]] bool is_label_selector(std::string_view text);

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,8 +14,10 @@
 #include <vector>
 
 #include "agent/backends.hpp"
+#include "agent/config.hpp"
 #include "agent/topology.hpp"
 #include "k8s/model.hpp"
+#include "k8s/peer_labels.hpp"
 #include "maps/abi.h"
 
 namespace lb::agent {
@@ -102,6 +105,12 @@ struct PlanOptions {
   OwnAddress external_ip_on_node = OwnAddress::refuse;
   std::vector<k8s::Prefix> excluded;                     ///< addresses that are somebody else's to balance
   std::vector<lb_family> families = {LB_IPV4, LB_IPV6};  ///< nothing is planned for others (SEM-85)
+  k8s::AllowedLabels topology_labels;  ///< as topology keys; told of a Service that asks for others
+  /// Of one Service: addresses times ports, and source ranges times ports; what goes beyond is told.
+  std::size_t most_frontends = default_service_frontends;
+  /// Of all sets that are chosen from by Maglev; a service port beyond them chooses at random, and is told
+  /// of.
+  std::size_t maglev_tables = std::numeric_limits<std::size_t>::max();
 };
 
 /// A service port before its endpoints are looked at.

@@ -47,6 +47,7 @@ AgentOptions convert_agent(const RawOptions& raw, std::string_view host_name) {
   options.node_port_addresses = parse_node_port_addresses(raw.node_ports).value_or(NodePortAddresses{});
   options.external_ips = parse_external_ips(raw.external_ips);
   options.exclude = parse_prefixes(raw.exclude);
+  options.topology_labels = parse_topology_labels(raw.topology_labels);
   options.source_ports = parse_source_ports(raw.source_ports).value_or(std::vector<PortRange>{});
   options.cluster_cidrs = parse_prefixes(raw.cluster_cidrs);
   options.detect_local = pod_detectors.at(raw.detect_local);

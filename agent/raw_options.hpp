@@ -26,6 +26,8 @@ struct RawOptions {
   std::string node_ports = "all";
   std::string external_ips = "all";
   std::string exclude;
+  std::string topology_labels =
+      "topology.kubernetes.io/zone,topology.kubernetes.io/region,kubernetes.io/hostname";
   std::string health = "0.0.0.0:10256";
   std::string metrics = "127.0.0.1:10249";
   std::string source_ports = "1024-29999,61000-65535";

@@ -33,6 +33,7 @@
 #include "agent/log.hpp"
 #include "agent/node_watch.hpp"
 #include "agent/own_node.hpp"
+#include "agent/pacer.hpp"
 #include "agent/pages.hpp"
 #include "agent/predecessor.hpp"
 #include "agent/redirected_flows.hpp"
@@ -81,6 +82,9 @@ PlanOptions plan_options(const AgentOptions& options) {
   plan.service_proxy_name = options.service_proxy_name;
   plan.external_ip_ranges = options.external_ips;
   plan.excluded = options.exclude;
+  plan.topology_labels = options.topology_labels;
+  plan.most_frontends = options.service_frontends;
+  plan.maglev_tables = options.maglev_budget / options.sizes.maglev;
   return plan;
 }
 
@@ -184,6 +188,7 @@ class Agent final : public PlanSink {
   RoomCare room_care_;
 
   PlanOptions plan_options_;
+  Pacer pacer_;
   Cluster cluster_;
   Intake intake_;
   NodeWatch node_;
@@ -227,7 +232,14 @@ Agent::Agent(const AgentOptions& options, Readiness readiness, EndSignals& ends)
       room_care_(context_, options, tables_, datapath_, health_,
                  [this](const auto& sizes) { begin_again(sizes); }),
       plan_options_(plan_options(options)),
-      cluster_(options.node, plan_options_, *this, [this](const auto& complaint) { complain(complaint); }),
+      pacer_(*this,
+             [this] {
+               asio::post(context_, [this] {
+                 pacer_.take_turn();
+                 settle();
+               });
+             }),
+      cluster_(options.node, plan_options_, pacer_, [this](const auto& complaint) { complain(complaint); }),
       intake_(cluster_, options.node, metrics_, health_, Moment::now, [this] { settle(); }),
       node_(context_, [this] { network_changed(); }),
       own_(options, node_, intake_, {cluster_, tables_, datapath_.page()}),
@@ -248,6 +260,12 @@ Agent::Agent(const AgentOptions& options, Readiness readiness, EndSignals& ends)
   };
   see_servers();
   inputs_.on_api_servers(see_servers);
+  cluster_.take_turns([this] {
+    asio::post(context_, [this] {
+      cluster_.take_turn();
+      settle();
+    });
+  });
   cluster_.measure_triggers(unix_nanoseconds(std::chrono::system_clock::now()));
 }
 
@@ -468,7 +486,7 @@ void Agent::settle() {
   own_.apply_ranges();
   report_own_node();
   const auto now = Moment::now();
-  const bool whole = tables_.complete() && !cluster_.waits();
+  const bool whole = tables_.complete() && !cluster_.waits() && !pacer_.waits();
   const bool begun = phase_ == Phase::serving &&
                      (health_.ready() || whole || now.steady - first_batch_->steady >= patience_);
   if (begun) {

@@ -113,7 +113,8 @@ struct ApiSource::State {
         sink(to),
         troubles(std::move(trouble)),
         patience(waits),
-        seed(world.seed) {}
+        seed(world.seed),
+        asked(scope.topology_labels) {}
 
   /// To be called after each turn of a follower.
   void settle(const Follower& turned);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "k8s/peer_labels.hpp"
 #include "k8s/reflector.hpp"
 #include "k8s/source.hpp"
 #include "k8s/transport.hpp"
@@ -22,6 +23,7 @@ struct ApiScope {
       service_proxy_name;      ///< only Services with this label value; empty: only those without the label
   std::string slice_selector;  ///< label selector that slices must match too; empty: all
   ApiEncoding encoding = ApiEncoding::protobuf;
+  AllowedLabels topology_labels = {};  ///< what Services may ask of other Nodes; nothing: anything
 };
 
 /// Calls once, at or after a time.

@@ -46,6 +46,7 @@ struct Prefix {
 /// Labels of Nodes that mean something to us.
 inline constexpr std::string_view hostname_label = "kubernetes.io/hostname";
 inline constexpr std::string_view zone_label = "topology.kubernetes.io/zone";
+inline constexpr std::string_view region_label = "topology.kubernetes.io/region";
 /// The topology key that every endpoint shares.
 inline constexpr std::string_view any_topology = "*";
 
@@ -89,9 +90,10 @@ struct Service {
   TrafficPolicy internal_policy = TrafficPolicy::cluster;
   TrafficPolicy external_policy = TrafficPolicy::cluster;
   std::uint16_t health_check_node_port = 0;
-  std::uint32_t affinity_seconds = 0;       ///< 0: none
-  std::vector<std::string> topology_keys;   ///< annotation sluice.lb/topology-keys or spec.topologyKeys
-  Selection selection = Selection::random;  ///< annotation sluice.lb/selection
+  std::uint32_t affinity_seconds = 0;      ///< 0: none
+  std::vector<std::string> topology_keys;  ///< annotation sluice.lb/topology-keys or spec.topologyKeys
+  std::vector<std::string> refused_topology_keys;  ///< those of them that the operator does not allow
+  Selection selection = Selection::random;         ///< annotation sluice.lb/selection
   std::vector<ServicePort> ports;
   bool operator==(const Service&) const = default;
 };

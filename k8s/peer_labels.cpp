@@ -1,9 +1,21 @@
 // Which labels of other Nodes Services ask for.
 #include "k8s/peer_labels.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace lb::k8s {
+
+void refuse_topology_keys(Service& service, const AllowedLabels& allowed) {
+  if (!allowed) {
+    return;
+  }
+  auto& keys = service.topology_keys;
+  const auto refused = std::ranges::stable_partition(
+      keys, [&](const std::string& key) { return key == any_topology || allowed->contains(key); });
+  service.refused_topology_keys.assign(refused.begin(), refused.end());
+  keys.erase(refused.begin(), refused.end());
+}
 
 LabelKeys peer_labels(const Service& service) {
   if (service.headless || service.type == ServiceType::external_name) {
@@ -19,7 +31,11 @@ LabelKeys peer_labels(const Service& service) {
 }
 
 void AskedLabels::set(const Service& service) {
-  if (auto keys = peer_labels(service); !keys.empty()) {
+  auto keys = peer_labels(service);
+  if (allowed_) {
+    std::erase_if(keys, [this](const std::string& key) { return !allowed_->contains(key); });
+  }
+  if (!keys.empty()) {
     services_.insert_or_assign(service.key, std::move(keys));
   } else {
     services_.erase(service.key);

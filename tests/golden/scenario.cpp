@@ -12,6 +12,7 @@
 
 #include "agent/cluster.hpp"
 #include "agent/lines.hpp"
+#include "agent/option_text.hpp"
 #include "k8s/manifest_set.hpp"
 
 namespace lb::test {
@@ -105,6 +106,10 @@ class Stage {
       api_servers_.push_back({k8s::Address::parse(value).value(), 6443});
     } else if (name == "family") {
       options_.families = {value == "ipv6" ? LB_IPV6 : LB_IPV4};
+    } else if (name == "topology-labels") {
+      options_.topology_labels = agent::parse_topology_labels(value);
+    } else if (name == "max-service-frontends") {
+      options_.most_frontends = std::stoul(value);
     } else if (name == "own-addresses") {
       options_.external_ip_on_node = value == "serve" ? agent::OwnAddress::serve : agent::OwnAddress::refuse;
     } else {

@@ -229,5 +229,40 @@ TEST_CASE("after any sequence of changes the plans are those of a clean start") 
   }
 }
 
+TEST_CASE("the same where all is planned by turns of next to no work, and changes come between them") {
+  const auto seed = test::seed();
+  for (std::uint32_t run = 0; run < 60; ++run) {
+    CAPTURE(seed, run);
+    World world(seed + run);
+    std::mt19937 random(seed + run);
+    Record record;
+    agent::Cluster cluster("this", {}, record, {});
+    int asked = 0;
+    int most_asked = 0;
+    cluster.take_turns([&] { most_asked = std::max(most_asked, ++asked); }, {.service = 2, .turn = 3});
+    cluster.synced();
+    for (int step = 0; step < 60; ++step) {
+      CAPTURE(step);
+      for (int burst = step % 3; burst >= 0; --burst) world.change(cluster);
+      cluster.flush();
+      for (auto turns = random() % 4; turns > 0 && asked > 0; --turns) {
+        asked = 0;
+        cluster.take_turn();
+      }
+      if (random() % 4 > 0) continue;
+      for (int turn = 0; asked > 0; ++turn) {
+        REQUIRE(turn < 1000);
+        asked = 0;
+        cluster.take_turn();
+      }
+      const auto told = record.lines_by_service();
+      const auto wanted = world.oracle();
+      INFO("told alone:" << only_in(told, wanted) << "\nwanted alone:" << only_in(wanted, told));
+      REQUIRE(told == wanted);
+    }
+    REQUIRE(most_asked == 1);
+  }
+}
+
 }  // namespace
 }  // namespace lb::test

@@ -96,6 +96,17 @@ TEST_CASE("who is a pod, and what follows") {
   CHECK(options.unallocated == Unallocated::drop);
   CHECK(options.cluster_secret == "/etc/secret");
   CHECK(options.sizes.maglev == 65521);
+  CHECK(plain.topology_labels ==
+        lb::k8s::AllowedLabels{
+            {"kubernetes.io/hostname", "topology.kubernetes.io/region", "topology.kubernetes.io/zone"}});
+  CHECK_FALSE(agent({"--topology-labels", "all"}).topology_labels.has_value());
+  CHECK(agent({"--topology-labels", "none"}).topology_labels == lb::k8s::AllowedLabels{lb::k8s::LabelKeys{}});
+  CHECK(agent({"--topology-labels", "a/rack, row"}).topology_labels ==
+        lb::k8s::AllowedLabels{{"a/rack", "row"}});
+  CHECK(plain.service_frontends == 10000);
+  CHECK(agent({"--max-service-frontends", "12"}).service_frontends == 12);
+  CHECK(plain.maglev_budget == 4194304);
+  CHECK(agent({"--maglev-budget", "0"}).maglev_budget == 0);
   CHECK(plain.service_metrics == 0);
   CHECK(agent({"--service-metrics", "100"}).service_metrics == 100);
 }

@@ -54,6 +54,21 @@ TEST_CASE("choice H: a label is asked for as long as some Service has it as a ke
   CHECK(asked.all().empty());
 }
 
+TEST_CASE("labels that the operator does not allow are no topology keys and have no Node watched") {
+  const AllowedLabels allowed = LabelKeys{"row", "topology.kubernetes.io/zone"};
+  auto service = asking("one", {"rack", "row", "room", "*"});
+  AskedLabels asked(allowed);
+  asked.set(service);
+  CHECK(text(asked.all()) == "row");
+  asked.set(asking("one", {"rack"}));
+  CHECK(asked.all().empty());
+  refuse_topology_keys(service, std::nullopt);
+  CHECK(service.refused_topology_keys.empty());
+  refuse_topology_keys(service, allowed);
+  CHECK(service.topology_keys == std::vector<std::string>{"row", "*"});
+  CHECK(service.refused_topology_keys == std::vector<std::string>{"rack", "room"});
+}
+
 TEST_CASE("choice H: of a Node only those labels are kept") {
   Node node;
   node.labels = {{"a", "1"}, {"b", "2"}, {"c", "3"}};

@@ -183,6 +183,7 @@ cluster_down() {
 cluster_agent_starts() {
 	lab_start node agent.log "$SLUICE" agent --kubeconfig "${AGENT_KUBECONFIG:-$CLUSTER/agent.conf}" --node node --devices eth0 \
 		--xdp off --cgroup "$LAB_CGROUP" --pins "$LAB_PINS" --health 127.0.0.1:10256 --metrics 127.0.0.1:10249 \
+		--topology-labels topology.kubernetes.io/region,topology.kubernetes.io/zone,kubernetes.io/hostname,e2e/rack \
 		"${AGENT_SIZES[@]}" "$@"
 	LAB_AGENT=$LAB_STARTED
 }

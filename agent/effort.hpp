@@ -1,0 +1,36 @@
+// How much work may be done before others have their turn. Counted, not timed: the same on every machine.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+namespace lb::agent {
+
+/// A unit is the planning of about one endpoint or one frontend: a third of a microsecond on a machine of
+/// 2020.
+class Effort {
+ public:
+  static constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
+  explicit Effort(std::uint64_t most) : is_limited_(most != unlimited), left_(most) {}
+
+  void spend(std::uint64_t units) noexcept {
+    spent_ += units;
+    if (is_limited_) left_ -= units < left_ ? units : left_;
+  }
+  [[nodiscard]] bool is_over() const noexcept { return left_ == 0; }
+  [[nodiscard]] bool is_limited() const noexcept { return is_limited_; }
+  [[nodiscard]] std::uint64_t spent() const noexcept { return spent_; }
+
+ private:
+  bool is_limited_;
+  std::uint64_t left_;
+  std::uint64_t spent_ = 0;
+};
+
+/// Of one turn, two to three milliseconds each.
+struct TurnLimits {
+  std::uint64_t service = 8192;  ///< one service
+  std::uint64_t turn = 8192;     ///< all services, beside one that needs several turns
+};
+
+}  // namespace lb::agent

@@ -1,0 +1,90 @@
+// What of an object that asks for too much is planned: the same on every node, and in time that the object's
+// size bounds.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <string>
+#include <vector>
+
+#include "plan_build.hpp"
+
+namespace lb::test {
+namespace {
+
+k8s::Address external(std::size_t number) {
+  return address(fmt::format("198.{}.{}.{}", 18 + (number >> 16U), (number >> 8U) & 255U, number & 255U));
+}
+
+k8s::Service asking(std::size_t addresses, std::size_t ports) {
+  auto made = service();
+  for (std::size_t at = 0; at < addresses; ++at) made.external_ips.push_back(external(at));
+  made.ports.clear();
+  for (std::size_t at = 0; at < ports; ++at) {
+    made.ports.push_back(
+        {fmt::format("p{:04}", at), k8s::Protocol::tcp, static_cast<std::uint16_t>(1000 + at), 0});
+  }
+  return made;
+}
+
+std::size_t frontends(const agent::ServiceFrame& frame) {
+  std::size_t count = 0;
+  for (const auto& port : frame.ports) count += port.plan.frontends.size();
+  return count;
+}
+
+TEST_CASE("two million frontends are ten thousand: ClusterIPs, then whole addresses in order") {
+  const auto frame = agent::frame(asking(70'000, 30), node(), {});
+  CHECK(frame.ports.size() == 30);
+  CHECK(frontends(frame) == agent::default_service_frontends);
+  for (const auto& port : frame.ports) {
+    CHECK(port.plan.frontends.front().kind == LB_CLUSTER_IP);
+    CHECK(port.plan.frontends.at(332).address == external(331));
+  }
+  REQUIRE(frame.complaints.size() == 1);
+  CHECK(frame.complaints.front() ==
+        "asks for 2090040 frontends (addresses times ports) more than the 10000 that a Service may have: "
+        "198.18.1.76 and the addresses after it are not served; raise --max-service-frontends");
+}
+
+TEST_CASE("service ports beyond the budget have no number and no backends") {
+  auto made = asking(3, 20);
+  made.cluster_ips.push_back(address("fd96::1"));
+  agent::PlanOptions options;
+  options.most_frontends = 25;
+  const auto frame = agent::frame(made, node(), options);
+  CHECK(frame.ports.size() == 25);
+  CHECK(frontends(frame) == 25);
+  CHECK(std::ranges::is_sorted(frame.ports, {}, [](const auto& port) { return port.plan.key; }));
+  CHECK(std::ranges::count(frame.ports, LB_IPV6, [](const auto& port) { return port.plan.key.family; }) == 5);
+  REQUIRE(frame.complaints.size() == 2);
+  CHECK(frame.complaints.back().starts_with("service port default/web:p0005 and 14 more are not served"));
+}
+
+TEST_CASE("what is refused of many addresses is one sentence with a number") {
+  agent::PlanOptions options;
+  options.external_ip_ranges.emplace();
+  const auto frame = agent::frame(asking(10'000, 1), node(), options);
+  CHECK(frame.complaints ==
+        std::vector<std::string>{
+            "external IP 198.18.0.0 and 9999 more are refused: it is in no range that is allowed"});
+  CHECK(agent::frame(asking(1, 1), node(), options).complaints ==
+        std::vector<std::string>{"external IP 198.18.0.0 is refused: it is in no range that is allowed"});
+}
+
+TEST_CASE("source ranges beyond the budget let nobody in") {
+  auto made = asking(0, 4);
+  made.load_balancer_ips = {address("192.0.2.1")};
+  for (std::size_t at = 0; at < 1000; ++at) made.source_ranges.push_back({external(at), 128});
+  agent::PlanOptions options;
+  options.most_frontends = 400;
+  const auto frame = agent::frame(made, node(), options);
+  for (const auto& port : frame.ports) {
+    CHECK(port.plan.source_ranges.size() == 100);
+    CHECK(port.plan.policy.source_ranges == LB_YES);
+  }
+  CHECK(frame.complaints.size() == 1);
+}
+
+}  // namespace
+}  // namespace lb::test
