@@ -4,13 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <boost/functional/hash.hpp>
 #include <iterator>
 #include <limits>
 #include <string_view>
 #include <tuple>
 #include <utility>
 
+#include "maps/abi.h"
 #include "maps/text.hpp"
 
 namespace lb::agent {
@@ -18,10 +18,6 @@ namespace {
 
 Frontends::Place place_of(const FrontendPlan& frontend, lb_protocol protocol) {
   return {frontend.address, frontend.port, protocol};
-}
-
-std::string_view bytes_of(const k8s::Address& address) {
-  return {reinterpret_cast<const char*>(address.bytes.data()), address.bytes.size()};
 }
 
 }  // namespace
@@ -42,13 +38,13 @@ int precedence(lb_kind kind) noexcept {
 }
 
 std::size_t Frontends::HashAddress::operator()(const k8s::Address& address) const noexcept {
-  return boost::hash<std::string_view>()(bytes_of(address));
+  const auto* bytes = address.bytes.data();
+  return lb_mix(lb_mix(0, lb_word(bytes)), lb_word(bytes + 8));
 }
 
 std::size_t Frontends::HashPlace::operator()(const Place& place) const noexcept {
-  auto hash = boost::hash<std::string_view>()(bytes_of(place.address));
-  boost::hash_combine(hash, std::uint32_t{place.port} << 8U | static_cast<std::uint32_t>(place.protocol));
-  return hash;
+  const std::uint64_t address = HashAddress()(place.address);
+  return lb_mix(address, std::uint64_t{place.port} << 8U | static_cast<std::uint64_t>(place.protocol));
 }
 
 bool Frontends::is_stronger(const Claim& left, const Claim& right) noexcept {

@@ -84,9 +84,11 @@ class Frontends {
     std::vector<Claim> others;
   };
   struct HashPlace {
+    using is_avalanching = void;
     std::size_t operator()(const Place& place) const noexcept;
   };
   struct HashAddress {
+    using is_avalanching = void;
     std::size_t operator()(const k8s::Address& address) const noexcept;
   };
 

@@ -12,6 +12,7 @@ namespace {
 using Plan = std::shared_ptr<const ServicePortPlan>;
 
 constexpr std::size_t backends_a_write = 16;
+constexpr std::size_t ended_a_write = 4;  ///< backends that go, each with an entry in quarantine
 constexpr std::size_t writes_a_port = 4;  ///< name, number, sets
 
 template <class Entry>
@@ -30,9 +31,9 @@ std::size_t backend_writes(const ServicePortPlan& have, const ServicePortPlan& w
   return count / backends_a_write;
 }
 
-std::size_t writes_of(const ServicePortPlan& plan) {
+std::size_t writes_of(const ServicePortPlan& plan, std::size_t backends_in_one) {
   return writes_a_port + plan.frontends.size() + plan.source_ranges.size() +
-         plan.backends.size() / backends_a_write;
+         plan.backends.size() / backends_in_one;
 }
 
 std::size_t writes_between(const ServicePortPlan& have, const ServicePortPlan& want) {
@@ -106,19 +107,26 @@ Plan nearer(const ServicePortPlan& have, const Plan& want, std::size_t& writes) 
   return shared(std::move(plan));
 }
 
+/// Without so many of the last ones, in whole chunks.
+BackendList fewer(const BackendList& backends, std::size_t& writes) {
+  auto chunks = backends.chunks();
+  while (!chunks.empty() && writes > 0) {
+    writes -= std::min(writes, chunks.back()->size() / ended_a_write + 1);
+    chunks.pop_back();
+  }
+  return BackendList(std::move(chunks));
+}
+
 /// Its frontends first, which nobody may find without the rest. Null: it is gone.
 Plan going(const Plan& have, std::size_t& writes) {
-  if (const auto cost = writes_of(*have); cost <= writes) {
+  if (const auto cost = writes_of(*have, ended_a_write); cost <= writes) {
     writes -= cost;
-    return nullptr;
-  }
-  if (have->frontends.empty() && have->source_ranges.empty()) {  // backends go as a whole
-    writes = 0;
     return nullptr;
   }
   ServicePortPlan plan = *have;
   plan.frontends = nearer(plan.frontends, {}, writes);
   if (plan.frontends.empty()) plan.source_ranges = nearer(plan.source_ranges, {}, writes);
+  if (plan.frontends.empty() && plan.source_ranges.empty()) plan.backends = fewer(plan.backends, writes);
   return shared(std::move(plan));
 }
 
@@ -146,7 +154,7 @@ std::size_t writes_between(const ServicePlans& have, const ServicePlans& want) {
   std::size_t count = 0;
   for (const auto& [old, next] : pairs_of(have, want)) {
     if (old == nullptr || next == nullptr) {
-      count += writes_of(old == nullptr ? **next : **old);
+      count += old == nullptr ? writes_of(**next, backends_a_write) : writes_of(**old, ended_a_write);
     } else if (*old != *next) {
       count += writes_between(**old, **next);
     }

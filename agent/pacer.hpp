@@ -17,14 +17,14 @@ namespace lb::agent {
 /// The plans of one service, sorted by key.
 using ServicePlans = std::vector<std::shared_ptr<const ServicePortPlan>>;
 
-/// How much it takes to write `want` where `have` is: about a system call each; backends, which are stores
-/// into mapped memory, a sixteenth.
+/// How much it takes to write `want` where `have` is: about a system call each. Backends, which are stores
+/// into mapped memory, are a sixteenth where they come and a quarter where their service port goes.
 [[nodiscard]] std::size_t writes_between(const ServicePlans& have, const ServicePlans& want);
 
 /// What is to be written next on the way from one to the other, with about so many writes: `want` itself
 /// where that does, else plans of which each is as good as it is said to be. Nobody is let in or shut out on
 /// the way who is not at one of its ends: source ranges come before what they let in, and go after it. One
-/// service port's backends come as a whole. With two writes or more something comes nearer.
+/// service port's backends come as a whole, and go in parts. With two writes or more something comes nearer.
 [[nodiscard]] ServicePlans part_of_the_way(const ServicePlans& have, const ServicePlans& want,
                                            std::size_t writes);
 
@@ -32,7 +32,7 @@ using ServicePlans = std::vector<std::shared_ptr<const ServicePortPlan>>;
 /// take_turn(), services in turn.
 class Pacer final : public PlanSink {
  public:
-  static constexpr std::size_t most_writes = 2048;  ///< 3 to 5 ms
+  static constexpr std::size_t most_writes = 1024;  ///< 2 to 4 ms
 
   /// `more` is called once when something waits: take_turn() shall be called soon. `plans` must outlive this.
   Pacer(PlanSink& plans, std::function<void()> more, std::size_t most = most_writes)

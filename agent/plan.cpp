@@ -51,6 +51,11 @@ bool has(const std::vector<k8s::Address>& sorted, const k8s::Address& address) {
   return std::binary_search(sorted.begin(), sorted.end(), address);
 }
 
+bool has_some_of(const std::vector<k8s::Address>& addresses, lb_family family) {
+  return std::ranges::any_of(addresses,
+                             [family](const auto& address) { return family_of(address) == family; });
+}
+
 /// Why an external IP may not be programmed; null: it may (REL-51).
 const char* refusal(const k8s::Address& address, const NodeView& node, const PlanOptions& options) {
   const auto& ranges = options.external_ip_ranges;
@@ -78,8 +83,10 @@ bool is_excluded(const k8s::Address& address, const PlanOptions& options) {
 std::vector<k8s::Address> served(const std::vector<k8s::Address>& addresses, lb_family family,
                                  const PlanOptions& options) {
   auto chosen = of_family(addresses, family);
-  std::erase_if(chosen, [&](const auto& address) { return is_excluded(address, options); });
-  std::ranges::sort(chosen);
+  if (!options.excluded.empty()) {
+    std::erase_if(chosen, [&](const auto& address) { return is_excluded(address, options); });
+  }
+  if (!std::ranges::is_sorted(chosen)) std::ranges::sort(chosen);
   return chosen;
 }
 
@@ -201,7 +208,7 @@ class Framer {
   /// Without a ClusterIP of its own a family has nothing, neither node ports nor load-balancer IPs (SEM-9).
   void add_family(lb_family family) {
     FamilyParts parts;
-    if (of_family(service_.cluster_ips, family).empty()) return;
+    if (!has_some_of(service_.cluster_ips, family)) return;
     parts.family = family;
     parts.cluster_ips = served(service_.cluster_ips, family, options_);
     // A ClusterIP that a cache on this node has taken is left alone (NodeLocal DNS).
@@ -209,8 +216,8 @@ class Framer {
     parts.load_balancer_ips = served(service_.load_balancer_ips, family, options_);
     parts.external_ips = served(external_ips_, family, options_);
     // External IPs that are refused make a service externally accessible all the same (SEM-83).
-    parts.reached_from_outside = !of_family(service_.load_balancer_ips, family).empty() ||
-                                 !of_family(service_.external_ips, family).empty();
+    parts.reached_from_outside =
+        has_some_of(service_.load_balancer_ips, family) || has_some_of(service_.external_ips, family);
     parts.source_ranges = ranges_of(service_, family, node_);
     parts.first_frame = frame_.ports.size();
     families_.push_back(std::move(parts));

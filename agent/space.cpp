@@ -18,7 +18,10 @@ Space::Space(const maps::Store& store, maps::GracePeriod& grace, maps::Sweeper& 
       slots_(store.slots.size()),
       backends_(store.backends.size()),
       services_(std::min(store.services.size(), store.names.limit())),
-      retired_backends_(store.backends) {}
+      retired_backends_(store.backends) {
+  // Else it would be made anew with many entries in it, which takes as long as all of them.
+  retired_backends_.reserve(store.backends.size());
+}
 
 std::optional<Extent> Space::slots(std::uint32_t count) {
   if (closed_ && count > 0) return std::nullopt;
