@@ -25,6 +25,7 @@ struct RealLimits {
   std::uint32_t services = 1024;
   std::uint32_t backends = LB_MAX_BACKENDS;
   std::uint32_t slots = LB_MAX_SLOTS;
+  std::uint32_t ranges = 64;
 };
 
 template <class Key, class Value>
@@ -56,7 +57,7 @@ struct RealMaps {
   explicit RealMaps(RealLimits limits = {})
       : frontends(make_hash<lb_frontend_key, lb_frontend>("lb_frontends", limits.frontends)),
         addresses(make_hash<lb_address_key, lb_address>("lb_addresses", limits.frontends)),
-        ranges(make_hash<lb_range_key, lb_range>("lb_ranges", 64, BPF_MAP_TYPE_LPM_TRIE)),
+        ranges(make_hash<lb_range_key, lb_range>("lb_ranges", limits.ranges, BPF_MAP_TYPE_LPM_TRIE)),
         names(make_hash<std::uint32_t, lb_name>("lb_names", limits.services)),
         services(make_array<lb_service>("lb_services", limits.services)),
         slots(make_array<std::uint32_t>("lb_slots", limits.slots)),

@@ -1,0 +1,237 @@
+// What the worst objects that an API server accepts do to the agent's loop: the longest step, and how long
+// the change of a small service waits meanwhile. Model, pacer and tables, with the kernel's own maps. Run as
+// root.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agent/clock.hpp"
+#include "agent/cluster.hpp"
+#include "agent/pacer.hpp"
+#include "agent/tables.hpp"
+#include "bench/rows.hpp"
+#include "tests/prog/real_maps.hpp"
+
+namespace {
+
+using namespace lb::tables_test;
+using lb::k8s::Address;
+using lb::k8s::EndpointSlice;
+using lb::k8s::Service;
+
+constexpr const char* part = "turns";
+constexpr std::uint64_t mebibytes = 2048;
+constexpr double longest_step = 10;  ///< ms
+constexpr double longest_wait = 100;
+
+Address address(const std::string& text) { return Address::parse(text).value(); }
+
+Address numbered(unsigned net, std::size_t number) {
+  return address(fmt::format("{}.{}.{}.{}", net, number >> 16U, (number >> 8U) & 255U, number & 255U));
+}
+
+Service service(const std::string& name, std::size_t ports, std::size_t cluster_ip) {
+  Service made;
+  made.key = {"default", name};
+  made.created = static_cast<std::int64_t>(cluster_ip);
+  made.cluster_ips = {numbered(11, cluster_ip)};
+  for (std::size_t at = 0; at < ports; ++at) {
+    made.ports.push_back(
+        {fmt::format("p{:04}", at), lb::k8s::Protocol::tcp, static_cast<std::uint16_t>(1000 + at), 0});
+  }
+  return made;
+}
+
+Service with_addresses(Service made, std::size_t addresses) {
+  for (std::size_t at = 0; at < addresses; ++at) made.external_ips.push_back(numbered(198, at));
+  return made;
+}
+
+EndpointSlice slice(const std::string& of, std::size_t number, std::size_t ports, std::size_t endpoints) {
+  EndpointSlice made;
+  made.key = {"default", fmt::format("{}-{}", of, number)};
+  made.service = of;
+  for (std::size_t at = 0; at < ports; ++at) {
+    made.ports.push_back(
+        {fmt::format("p{:04}", at), lb::k8s::Protocol::tcp, static_cast<std::uint16_t>(8000 + at)});
+  }
+  for (std::size_t at = 0; at < endpoints; ++at) {
+    lb::k8s::Endpoint one;
+    one.address = numbered(10, number * endpoints + at);
+    one.node_name = fmt::format("node-{}", at % 500);
+    made.endpoints.push_back(std::move(one));
+  }
+  return made;
+}
+
+/// What is posted, in its order, each piece timed. By this thread's processor time, because the machine may
+/// be shared.
+class Loop {
+ public:
+  using Step = std::function<void()>;
+  void post(Step step) { steps_.push_back(std::move(step)); }
+  [[nodiscard]] bool is_idle() const { return steps_.empty(); }
+  void run_one() {
+    const auto step = std::move(steps_.front());
+    steps_.pop_front();
+    const auto begin = lb::agent::thread_time();
+    step();
+    const auto took = std::chrono::duration<double, std::milli>(lb::agent::thread_time() - begin).count();
+    longest_ = std::max(longest_, took);
+    total_ += took;
+  }
+  [[nodiscard]] double total() const { return total_; }
+  [[nodiscard]] double longest() const { return longest_; }
+  void forget() { longest_ = total_ = 0; }
+
+ private:
+  std::deque<Step> steps_;
+  double longest_ = 0;
+  double total_ = 0;
+};
+
+/// An agent without hooks, and a small service that is changed again as soon as its last change is written.
+class Bench {
+ public:
+  Bench() {
+    cluster_.take_turns([this] { loop_.post([this] { cluster_.take_turn(); }); });
+    cluster_.synced();
+  }
+
+  void measure(const std::string& what, const std::function<void(lb::agent::Cluster&)>& change) {
+    loop_.forget();
+    longest_wait_ = 0;
+    loop_.post([&] {
+      change(cluster_);
+      cluster_.flush();
+    });
+    change_small();
+    while (!loop_.is_idle()) {
+      calls_.run();
+      loop_.run_one();
+      if (!small_waits_ && !loop_.is_idle()) change_small();
+    }
+    while (!tables_.complete()) calls_.wait();
+    const bool missed = loop_.longest() > longest_step || longest_wait_ > longest_wait;
+    missed_ = missed_ || missed;
+    fmt::print("| {} | {:.1f} | {:.1f} | {:.1f} |\n", what, loop_.total(), loop_.longest(), longest_wait_);
+    lb::bench::keep({part, what + ": longest step", "ms", lb::bench::single(loop_.longest())});
+    lb::bench::keep({part, what + ": a small service waits", "ms", lb::bench::single(longest_wait_)});
+  }
+  /// Not timed.
+  void prepare(const std::function<void(lb::agent::Cluster&)>& change) {
+    change(cluster_);
+    cluster_.flush();
+    while (!loop_.is_idle()) loop_.run_one();
+  }
+  [[nodiscard]] bool missed() const { return missed_; }
+
+ private:
+  void change_small() {
+    small_waits_ = true;
+    const double begin = loop_.total();
+    loop_.post([this, begin] {
+      auto small = service("small", 1, 1U << 16U);
+      small.cluster_ips = {numbered(12, ++generation_)};
+      cluster_.upsert(std::move(small));
+      cluster_.flush();
+      longest_wait_ = std::max(longest_wait_, loop_.total() - begin);
+      small_waits_ = false;
+    });
+  }
+
+  Calls calls_;
+  RealMaps maps_{{.frontends = LB_MAX_FRONTENDS,
+                  .services = LB_MAX_SERVICES,
+                  .backends = 1U << 22U,
+                  .slots = 1U << 22U,
+                  .ranges = LB_MAX_RANGES}};
+  std::unique_ptr<lb::maps::KernelGrace> grace_ = lb::maps::KernelGrace::open(calls_.post()).value();
+  NothingNamed sweeper_{calls_.post()};
+  lb::agent::Tables tables_{maps_.store(), *grace_, sweeper_, [](const lb::k8s::Complaint& complaint) {
+                              fmt::print(stderr, "{}\n", complaint.reason);
+                            }};
+  Loop loop_;
+  lb::agent::Pacer pacer_{tables_, [this] { loop_.post([this] { pacer_.take_turn(); }); }};
+  lb::agent::Cluster cluster_{"node-1", {}, pacer_, {}};
+  std::size_t generation_ = 0;
+  double longest_wait_ = 0;
+  bool small_waits_ = false;
+  bool missed_ = false;
+};
+
+void addresses(Bench& bench) {
+  const auto large = with_addresses(service("large", 30, 1), 70'000);
+  bench.measure("70,000 external IPs, 30 ports: comes", [&](auto& cluster) { cluster.upsert(large); });
+  auto changed = large;
+  changed.external_ips.erase(changed.external_ips.begin());
+  bench.measure("and one address goes", [&](auto& cluster) { cluster.upsert(changed); });
+  auto rival = with_addresses(service("rival", 30, 0), 70'000);
+  rival.created = 0;
+  bench.measure("a younger one with the same addresses comes", [&](auto& cluster) { cluster.upsert(rival); });
+  bench.measure("the older one goes", [&](auto& cluster) { cluster.erase_service({"default", "large"}); });
+  bench.measure("the other goes", [&](auto& cluster) { cluster.erase_service({"default", "rival"}); });
+}
+
+void ports(Bench& bench) {
+  bench.measure("4,096 ports, 2 addresses: comes",
+                [&](auto& cluster) { cluster.upsert(with_addresses(service("ports", 4096, 2), 2)); });
+  bench.measure("gets 10 endpoints", [&](auto& cluster) { cluster.upsert(slice("ports", 0, 100, 10)); });
+  bench.measure("goes", [&](auto& cluster) { cluster.erase_service({"default", "ports"}); });
+}
+
+void ranges(Bench& bench) {
+  auto made = service("ranges", 30, 3);
+  made.load_balancer_ips = {numbered(13, 1)};
+  for (std::size_t at = 0; at < 60'000; ++at) made.source_ranges.push_back({numbered(14, at), 128});
+  bench.measure("60,000 source ranges, 30 ports: comes", [&](auto& cluster) { cluster.upsert(made); });
+  bench.measure("goes", [&](auto& cluster) { cluster.erase_service({"default", "ranges"}); });
+}
+
+void endpoints(Bench& bench, std::size_t slices, std::size_t ports, const std::string& what) {
+  for (std::size_t at = 1; at < slices; ++at) {
+    bench.prepare([&](auto& cluster) { cluster.upsert(slice("many", at, ports, 1000)); });
+  }
+  bench.measure(what + ": a slice without its Service",
+                [&](auto& cluster) { cluster.upsert(slice("many", 0, ports, 1000)); });
+  bench.measure(what + ": its Service comes",
+                [&](auto& cluster) { cluster.upsert(service("many", ports, 4)); });
+  bench.measure("one endpoint changes", [&](auto& cluster) {
+    auto changed = slice("many", 0, ports, 1000);
+    changed.endpoints.front().address = numbered(15, 1);
+    cluster.upsert(std::move(changed));
+  });
+  bench.measure("the Service goes", [&](auto& cluster) { cluster.erase_service({"default", "many"}); });
+  for (std::size_t at = 0; at < slices; ++at) {
+    bench.prepare([&](auto& cluster) { cluster.erase_slice({"default", fmt::format("many-{}", at)}); });
+  }
+}
+
+}  // namespace
+
+int main() {
+  try {
+    lb::bench::need_memory(mebibytes);
+    fmt::print("Milliseconds of processor time; a step may take {}, a small service wait {}\n\n",
+               longest_step, longest_wait);
+    fmt::print("| what | in all | longest step | a small service waits |\n|---|---|---|---|\n");
+    Bench bench;
+    addresses(bench);
+    ports(bench);
+    ranges(bench);
+    endpoints(bench, 1, 100, "1,000 endpoints, 100 ports");
+    endpoints(bench, 100, 10, "100 slices of 1,000 endpoints, 10 ports");
+    return bench.missed() ? lb::bench::figure_missed : 0;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "bench_turns: {}\n", error.what());
+    return 1;
+  }
+}
