@@ -23,6 +23,7 @@
 #include <utility>
 
 #include "agent/features.hpp"
+#include "agent/program_config.hpp"
 #include "maps/frame_address.h"
 #include "maps/sending.h"
 
@@ -168,6 +169,37 @@ std::uint32_t likely_hertz() {
 
 }  // namespace
 
+namespace {
+
+const agent::Features& kernel_features() {
+  static const auto features = agent::Features::probe({});
+  return features;
+}
+
+/// What an agent with every option loads, as far as this kernel can have it.
+void choose_all(bpf_object* object) {
+  agent::AgentOptions options;
+  options.devices = {"any"};
+  options.pod_devices = {"any"};
+  options.xdp = agent::XdpMode::native;
+  agent::choose_programs(object, options, kernel_features());
+}
+
+/// Switches off what this kernel cannot do.
+void leave_out_absent(lb_config& config) {
+  using agent::Feature;
+  const std::array<std::pair<lb_bool*, Feature>, 5> switches = {{{&config.fib_source, Feature::fib_source},
+                                                                 {&config.fib_mark, Feature::fib_mark},
+                                                                 {&config.csum_ipv6, Feature::csum_ipv6},
+                                                                 {&config.ct_lookup, Feature::ct_lookup},
+                                                                 {&config.skb_sums, Feature::skb_sums}}};
+  for (const auto& [on, feature] : switches) {
+    if (!kernel_features().usable(feature)) *on = LB_NO;
+  }
+}
+
+}  // namespace
+
 Settings::Settings() {
   static const std::uint32_t hertz = likely_hertz();
   config.clock_factor = (std::uint64_t{1} << 32) / hertz;
@@ -176,11 +208,8 @@ Settings::Settings() {
   config.last_port = 29999;
   config.high_first_port = 61000;
   config.high_last_port = 65535;
-  config.fib_source = LB_YES;
-  config.fib_mark = LB_YES;
-  config.csum_ipv6 = LB_YES;
-  config.ct_lookup = LB_YES;
-  config.skb_sums = LB_YES;
+  config.fib_source = config.fib_mark = config.csum_ipv6 = config.ct_lookup = config.skb_sums = LB_YES;
+  leave_out_absent(config);
 }
 
 struct Programs::Skeleton {
@@ -233,6 +262,7 @@ Programs::Programs(const Settings& settings) {
   libbpf_set_print(only_errors);
   skeleton_ = std::make_unique<Skeleton>();
   skeleton_->raw->rodata->lb_config = settings.config;
+  leave_out_absent(skeleton_->raw->rodata->lb_config);
   skeleton_->size(settings);
   skeleton_->load_packet_programs();
   open_maps();
@@ -323,10 +353,13 @@ std::vector<Size> verify_all(const lb_config& config) {
   if (raw == nullptr) fail("cannot open the linked object");
   const std::unique_ptr<skeleton::lb, decltype(&skeleton::lb__destroy)> owner(raw, skeleton::lb__destroy);
   raw->rodata->lb_config = config;
+  leave_out_absent(raw->rodata->lb_config);
+  choose_all(raw->obj);
   if (skeleton::lb__load(raw) != 0) fail("the kernel refused the programs");
   std::vector<Size> sizes;
   bpf_program* program = nullptr;
   bpf_object__for_each_program(program, raw->obj) {
+    if (!bpf_program__autoload(program)) continue;
     bpf_prog_info info{};
     std::uint32_t length = sizeof(info);
     if (bpf_prog_get_info_by_fd(bpf_program__fd(program), &info, &length) != 0) fail("program info");

@@ -130,7 +130,8 @@ class Programs {
   std::unique_ptr<Skeleton> skeleton_;
 };
 
-/// Loads every program of the linked object, the socket ones too, with that configuration.
+/// Loads every program of the linked object that this kernel can have, the socket ones too, with that configuration as far
+/// as the kernel can have that.
 [[nodiscard]] std::vector<Size> verify_all(const lb_config& config);
 
 }  // namespace lb::test
