@@ -81,17 +81,28 @@ lab_namespace() {
 		done'
 }
 
-# lab_attach WHO: eth0 of WHO on the bridge.
+# lab_attach WHO: eth0 of WHO on the bridge. (A scenario with other uplinks has a function of this name of its own.)
 lab_attach() {
-	local who=$1 number
-	number=$(lab_number "$who")
-	ip -n "$LAB-net" link add "to-$who" type veth peer name eth0 netns "$LAB-$who"
-	ip -n "$LAB-net" link set "to-$who" master bridge up
-	ip -n "$LAB-$who" link set eth0 up
-	ip -n "$LAB-$who" address add "10.0.0.$number/24" dev eth0
-	ip -n "$LAB-$who" address add "fd00:10::$number/64" dev eth0 nodad
+	lab_port "$1" eth0
+	lab_address "$1"
+}
+
+# lab_port WHO DEVICE [PORT]: a veth between WHO and the bridge, which is PORT there (to-WHO).
+lab_port() {
+	local who=$1 device=$2 port=${3:-to-$1}
+	ip -n "$LAB-net" link add "$port" type veth peer name "$device" netns "$LAB-$who"
+	ip -n "$LAB-net" link set "$port" master bridge up
+	ip -n "$LAB-$who" link set "$device" up
 	# A frame that an XDP program sends out of a veth is taken only by a peer that polls; GRO makes it poll.
-	nsenter --net="/run/netns/$LAB-net" ethtool -K "to-$who" gro on
+	nsenter --net="/run/netns/$LAB-net" ethtool -K "$port" gro on
+}
+
+# lab_address WHO: its addresses on the bridge, on its eth0.
+lab_address() {
+	local number
+	number=$(lab_number "$1")
+	ip -n "$LAB-$1" address add "10.0.0.$number/24" dev eth0
+	ip -n "$LAB-$1" address add "fd00:10::$number/64" dev eth0 nodad
 }
 
 # lab_worker WHO: another node, whose one pod is an address of its own.

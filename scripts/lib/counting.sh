@@ -1,0 +1,99 @@
+# Running tests and counting them: what scripts/lib/test-levels and, on other kernels, scripts/lib/kernel-tests share. Sourced after
+# build.sh.
+# shellcheck shell=bash
+
+PASSED=0 FAILED=0 SKIPPED=0 FAILURES=()
+LOGS=$BUILD_ROOT/logs
+LIMIT=${SLUICE_LONG:+7200}
+LIMIT=${LIMIT:-600}
+
+passed() { PASSED=$((PASSED + $1)); }
+failed() {
+	FAILED=$((FAILED + $1))
+	FAILURES+=("$2")
+}
+skipped() {
+	if [[ ${CI:-} == true ]]; then
+		failed "$1" "$2: skipped, which CI does not accept"
+	else
+		SKIPPED=$((SKIPPED + $1))
+	fi
+}
+
+# excerpt LOG: as much of a failed test's output as one reads; all of it stays in $LOGS.
+excerpt() {
+	mkdir -p "$LOGS"
+	cp "$1" "$LOGS"
+	cut -c1-400 "$1" | if (($(wc -l <"$1") > 250)); then sed '200q' && printf '…\n' && tail -n 30 "$1" | cut -c1-400; else cat; fi
+	say "(the whole output: ${LOGS#"$SLUICE_ROOT"/}/${1##*/})"
+}
+
+# field XML NAME: an attribute of Catch2's closing count of test cases; 0 where it has none.
+field() {
+	local value
+	value=$(grep -o '<OverallResultsCases [^>]*>' "$1" | tail -n 1 | sed -n "s/.* $2=\"\([0-9]*\)\".*/\1/p")
+	printf '%d\n' "${value:-0}"
+}
+
+# catch_level LEVEL DIRECTORY [TITLE TESTS]: runs DIRECTORY/tests/test_LEVEL, if that level has tests, and adds up its
+# cases. TESTS, as Catch2 selects them: not all of them.
+catch_level() {
+	local level=${3:-$1} binary=$2/tests/test_$1 start=$SECONDS code=0
+	local xml=$TMPDIR/${level// /-}.xml log=$TMPDIR/${level// /-}.log
+	compgen -G "$SLUICE_ROOT/tests/$1/*.cpp" >/dev/null || return 0
+	if [[ ! -x $binary ]]; then
+		failed 1 "$level: $binary was not built"
+		return 0
+	fi
+	(cd "$SLUICE_ROOT" && timeout -k 10 "$LIMIT" "$binary" "${@:4}" --reporter compact --reporter "xml::out=$xml") \
+		>"$log" 2>&1 || code=$?
+	if ((code != 0)); then excerpt "$log"; fi
+	if ! grep -q '<OverallResultsCases ' "$xml" 2>/dev/null; then
+		failed 1 "$level: ended before its summary (exit code $code; 124 is the limit of $LIMIT s)"
+		return 0
+	fi
+	passed $(($(field "$xml" successes) + $(field "$xml" expectedFailures)))
+	(($(field "$xml" failures) == 0)) || failed "$(field "$xml" failures)" "$level: see above"
+	(($(field "$xml" skips) == 0)) || skipped "$(field "$xml" skips)" "$level"
+	# Catch2 exits with 4 when every test was skipped; a sanitizer's report at exit shows in the code alone.
+	if ((code != 0 && code != 4 && $(field "$xml" failures) == 0)); then failed 1 "$level: exit code $code"; fi
+	printf '%-62s %s%3d s%s\n' "$level: $(field "$xml" successes) cases passed, $(field "$xml" failures) failed" \
+		"$DIM" $((SECONDS - start)) "$PLAIN"
+}
+
+# instructions LOG: what the verifier went through, as tests/prog/packets_reached.cpp prints it, so that growth is seen.
+instructions() {
+	awk '/^instructions that the verifier/ { block = 1; print; next } block && /^  / { print; next } { block = 0 }' "$1"
+}
+
+# scenario LEVEL NAME [TITLE]: tests/LEVEL/NAME.sh, one test; exit code 77 is a skip.
+scenario() {
+	local title=${3:-$1}/$2.sh code=0 log start=$SECONDS
+	log=$TMPDIR/${title//[ \/]/-}.log
+	SLUICE=$PLAIN_DIR/sluice timeout -k 10 "$LIMIT" bash "$SLUICE_ROOT/tests/$1/$2.sh" >"$log" 2>&1 </dev/null || code=$?
+	case $code in
+	0) passed 1 ;;
+	77) skipped 1 "$title" ;;
+	*)
+		excerpt "$log"
+		failed 1 "$title: exit code $code (124 is the limit of $LIMIT s)"
+		;;
+	esac
+	printf '%-62s %s%3d s%s\n' "$title: exit code $code" "$DIM" $((SECONDS - start)) "$PLAIN"
+}
+
+# write_counts FILE: for add_counts, in another shell.
+write_counts() { printf '%s\n' "$PASSED $FAILED $SKIPPED" ${FAILURES[@]+"${FAILURES[@]}"} >"$1"; }
+
+# add_counts FILE WHO: as write_counts has written it; none: WHO did not get to its end.
+add_counts() {
+	local -a counts failures
+	if [[ ! -s $1 ]]; then
+		failed 1 "$2 ended before its last test"
+		return 0
+	fi
+	mapfile -t failures <"$1"
+	read -ra counts <<<"${failures[0]}"
+	PASSED=$((PASSED + counts[0])) FAILED=$((FAILED + counts[1])) SKIPPED=$((SKIPPED + counts[2]))
+	FAILURES+=("${failures[@]:1}")
+}

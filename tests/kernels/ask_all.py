@@ -1,0 +1,50 @@
+"""Asks services until a backend of this node and one of another have answered, each time by a new connection or socket.
+
+usage: ask_all.py PROTOCOL ADDRESS PORT...: tcp or udp, as often as wanted. Fails at the first request that fails, and where 60 answers
+come from this node's backend (web-pod) alone, or from others alone."""
+
+import http.client
+import socket
+import sys
+
+LOCAL = "web-pod"
+PATIENCE = 5
+
+
+def tcp(address, port):
+    connection = http.client.HTTPConnection(address, port, timeout=PATIENCE)
+    connection.request("GET", "/")
+    answer = connection.getresponse().read()
+    connection.close()
+    return answer
+
+
+def udp(address, port):
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.settimeout(PATIENCE)
+        sock.sendto(b"who?\n", (address, port))
+        answer, peer = sock.recvfrom(65535)
+        if peer[:2] != (address, port):
+            sys.exit(f"udp {address} {port}: answered from {peer[:2]}")
+        return answer
+
+
+def ask(protocol, address, port):
+    seen = set()
+    for count in range(60):
+        try:
+            seen.add({"tcp": tcp, "udp": udp}[protocol](address, port).split()[0].decode())
+        except OSError as error:
+            sys.exit(f"{protocol} {address} {port}: {error}, after {count} answers from {sorted(seen)}")
+        if LOCAL in seen and len(seen) > 1:
+            return
+    sys.exit(f"{protocol} {address} {port}: only {sorted(seen)} answer")
+
+
+def main():
+    words = iter(sys.argv[1:])
+    for protocol in words:
+        ask(protocol, next(words), int(next(words)))
+
+
+main()
