@@ -1,0 +1,34 @@
+#!/bin/bash
+# Nodes whose uplink is a VLAN device, and one in another (802.1Q in 802.1ad): served on the VLAN device, while what is on the device below
+# it (its tag is not in the packet there) is left alone, whether that is named too or not.
+set -euo pipefail
+# shellcheck source=tests/kernels/lab.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
+
+# The outer device has room for its own tag alone: the kernel takes it from the inner one's MTU.
+lab_attach() {
+	lab_port "$1" below
+	if [[ $STACKED == yes ]]; then
+		ip -n "$LAB-$1" link add link below name outer up type vlan protocol 802.1ad id 200
+		ip -n "$LAB-$1" link add link outer name eth0 up mtu 1496 type vlan id 100
+	else
+		ip -n "$LAB-$1" link add link below name eth0 up type vlan id 100
+	fi
+	lab_address "$1"
+}
+
+# on DEVICES
+on() {
+	LAB_DEVICES=$1
+	up vlan off
+	bulk_service
+	served "VLAN in VLAN: $STACKED; devices $1"
+	bulk client TCP "$NODE" "$BULK_PORT"
+	bulk guest TCP "$BULK" 7000
+	counted new_remote new_from_pod flow_redirect socket_translated
+	lab_down
+}
+
+modules 8021q
+STACKED=no on below,eth0
+STACKED=yes on eth0
