@@ -40,23 +40,37 @@ void look_at_source(const AgentOptions& options, Findings& findings) {
   }
 }
 
+/// A port that another process holds keeps an agent from starting only where the options say so.
+void look_at_port(const std::string& subject, const Listen& listen, BindFailure failure, Findings& findings) {
+  const auto text = fmt::format("{} port {}", listen.address, listen.port);
+  boost::asio::io_context context;
+  const auto open = [&] { static_cast<void>(HttpServer::open_or_throw(context, listen, {})); };
+  if (failure == BindFailure::fatal) {
+    if (findings.need(subject, open)) findings.ok(subject, text + " is free");
+    return;
+  }
+  try {
+    open();
+    findings.ok(subject, text + " is free");
+  } catch (const StartError& error) {
+    findings.warning(subject, error.found(),
+                     "end what uses it: until then the agent serves packets, and tries the port each second");
+  }
+}
+
 /// A running agent on the same pins has these ports, and gives them up when it ends.
-void look_at_server(const std::string& subject, const std::optional<Listen>& listen,
+void look_at_server(const std::string& subject, const std::optional<Listen>& listen, BindFailure failure,
                     const AgentPresence& running, Findings& findings) {
   if (!listen) {
     findings.ok(subject, "off");
     return;
   }
-  const auto text = fmt::format("{} port {}", listen->address, listen->port);
   if (running.state == AgentState::running) {
-    findings.ok(subject, text + ": not tried beside a running agent");
+    findings.ok(subject,
+                fmt::format("{} port {}: not tried beside a running agent", listen->address, listen->port));
     return;
   }
-  boost::asio::io_context context;
-  const auto open = [&] { static_cast<void>(HttpServer::open_or_throw(context, *listen, {})); };
-  if (findings.need(subject, open)) {
-    findings.ok(subject, text + " is free");
-  }
+  look_at_port(subject, *listen, failure, findings);
 }
 
 void look_at_timer(const Prerequisites& found, Findings& findings) {
@@ -91,13 +105,13 @@ void look_at_programs(const AgentOptions& options, const Prerequisites& found, F
 
 std::vector<Finding> check_machine(const AgentOptions& options) {
   Findings findings(Findings::Missing::is_listed);
-  const auto running = find_agent(options.pins);
+  const auto running = find_agent(maps::Pins(options.pins));
   const auto found = look_at_prerequisites(options, findings);
   look_at_timer(found, findings);
   look_at_agent(options, running, findings);
   look_at_source(options, findings);
-  look_at_server("health server", options.health, running, findings);
-  look_at_server("metrics server", options.metrics, running, findings);
+  look_at_server("health server", options.health, options.bind_failure, running, findings);
+  look_at_server("metrics server", options.metrics, options.bind_failure, running, findings);
   look_at_settings(findings);
   look_at_rights(options, findings);
   look_at_features(found, findings);

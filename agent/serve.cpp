@@ -460,7 +460,7 @@ void Agent::begin_service() {
   ::malloc_trim(0);  // what the first lists took in passing goes back: the allocator would keep it for good
   hook_care_.start();
   redirected_flows_.end(xfrm_.policies().ranges);  // an earlier agent's
-  flow_counter_.refresh();  // for the first scrape
+  flow_counter_.refresh();                         // for the first scrape
   surroundings_.look_at_reach(node_.network().devices());
   table_care_.repair_later();
   datapath_.page().set_started(unix_seconds(first_batch_->wall));

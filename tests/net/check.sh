@@ -224,7 +224,11 @@ set_option --max-flows 1024
 python3 -m http.server --bind 127.0.0.1 10256 >/dev/null 2>&1 &
 AGENT=$!
 for ((i = 0; i < 200; i++)); do ! curl -s -o "$WORK/page" http://127.0.0.1:10256/ || break; sleep 0.1; done
+checked 0 "$SLUICE" check "${OPTIONS[@]}"
+verdict "health server" warning "cannot listen on 127.0.0.1:10256"
+OPTIONS+=(--bind-address-hard-fail)
 missing "health server" "cannot listen on 127.0.0.1:10256" as_it_is
+unset 'OPTIONS[-1]'
 kill "$AGENT" && wait "$AGENT" || true
 "$SLUICE" agent "${OPTIONS[@]}" >"$WORK/log" 2>&1 &
 AGENT=$!

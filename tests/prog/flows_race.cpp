@@ -75,8 +75,9 @@ class Race {
 
   /// Carries a reader's packets; false where one of them was changed.
   bool carry(int number) {
-    const auto packet = build(to_itself(family_, static_cast<std::uint16_t>(1 + number)),
-                              {.flags = ack, .payload = Bytes(10, 7)});
+    auto packet = build(to_itself(family_, static_cast<std::uint16_t>(1 + number)),
+                        {.flags = ack, .payload = Bytes(10, 7)});
+    set_macs(packet, {2, 0xff, 0, 0, 0, 1}, world_.programs().link_address(world_.device("out0")));
     Bytes out(packet.size() + 256);
     __sk_buff skb{};
     skb.ifindex = world_.device("out0");

@@ -258,6 +258,26 @@ struct Programs::Skeleton {
   }
 };
 
+namespace {
+
+constexpr LinkAddress nobody{};
+
+/// The device's own address becomes zeros where the frame had it, and where an answer has it that turned the
+/// frame around.
+void hide_address(Bytes& out, const Bytes& in, const LinkAddress& own) {
+  if (out.size() < 2 * own.size()) return;
+  const auto destination = std::span(out).first(own.size());
+  const auto source = std::span(out).subspan(own.size(), own.size());
+  if (std::ranges::equal(destination, own)) {
+    std::ranges::copy(nobody, destination.begin());
+  } else if (std::ranges::equal(source, own) &&
+             std::ranges::equal(destination, std::span(in).subspan(own.size(), own.size()))) {
+    std::ranges::copy(nobody, source.begin());
+  }
+}
+
+}  // namespace
+
 Programs::Programs(const Settings& settings) {
   libbpf_set_print(only_errors);
   skeleton_ = std::make_unique<Skeleton>();
@@ -304,6 +324,7 @@ void Programs::set_frame_address(std::uint32_t device) {
   auto& entry = skeleton_->raw->bss->lb_frame_addresses[device % LB_FRAME_ADDRESSES];
   entry.device = device;
   std::memcpy(entry.address, request.ifr_hwaddr.sa_data, sizeof(entry.address));
+  std::memcpy(addresses_[device].data(), request.ifr_hwaddr.sa_data, sizeof(entry.address));
 }
 
 std::uint32_t& Programs::midstream_until() { return skeleton_->raw->bss->lb_midstream_until; }
@@ -321,6 +342,19 @@ Counts Programs::counts() const {
 }
 
 Verdict Programs::shoot(const Run& run, std::span<const std::uint8_t> packet) {
+  const auto own = addresses_.find(run.device);
+  if (own == addresses_.end() || packet.size() < 2 * nobody.size() ||
+      !std::ranges::equal(packet.first(nobody.size()), nobody)) {
+    return shoot_frame(run, packet);
+  }
+  Bytes frame(packet.begin(), packet.end());
+  std::ranges::copy(own->second, frame.begin());
+  auto verdict = shoot_frame(run, frame);
+  hide_address(verdict.packet, frame, own->second);
+  return verdict;
+}
+
+Verdict Programs::shoot_frame(const Run& run, std::span<const std::uint8_t> packet) {
   Verdict verdict;
   Context context;
   bpf_test_run_opts options{};

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,6 +19,7 @@
 namespace lb::test {
 
 using Bytes = std::vector<std::uint8_t>;
+using LinkAddress = std::array<std::uint8_t, 6>;
 using Counts = std::array<std::uint64_t, LB_OUTCOME_COUNT>;
 
 enum class Hook : std::uint8_t { tc_in, tc_out, xdp, pod_in, pod_out };
@@ -94,6 +96,8 @@ class Programs {
   Programs& operator=(const Programs&) = delete;
   ~Programs();
 
+  /// A frame whose destination is no link address (zeros) is for the device that it is seen on; that address
+  /// is zeros again in what comes out.
   Verdict run(const Run& run, std::span<const std::uint8_t> packet);
   /// The same without a look at the counters: for two threads at once.
   Verdict shoot(const Run& run, std::span<const std::uint8_t> packet);
@@ -106,6 +110,8 @@ class Programs {
   [[nodiscard]] std::uint32_t& midstream_until();
   /// Tells XDP the device's own address, as the agent does: frames for any other one are left alone.
   void set_frame_address(std::uint32_t device);
+  /// As set_frame_address() found it.
+  [[nodiscard]] const LinkAddress& link_address(std::uint32_t device) const { return addresses_.at(device); }
 
   maps::HashMap<lb_frontend_key, lb_frontend> frontends;
   maps::HashMap<lb_address_key, lb_address> addresses;
@@ -126,12 +132,14 @@ class Programs {
  private:
   struct Skeleton;
   void open_maps();
+  Verdict shoot_frame(const Run& run, std::span<const std::uint8_t> packet);
 
   std::unique_ptr<Skeleton> skeleton_;
+  std::map<std::uint32_t, LinkAddress> addresses_;  ///< of set_frame_address()
 };
 
-/// Loads every program of the linked object that this kernel can have, the socket ones too, with that configuration as far
-/// as the kernel can have that.
+/// Loads every program of the linked object that this kernel can have, the socket ones too, with that
+/// configuration as far as the kernel can have that.
 [[nodiscard]] std::vector<Size> verify_all(const lb_config& config);
 
 }  // namespace lb::test

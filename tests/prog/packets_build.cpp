@@ -101,7 +101,7 @@ void set_address(Bytes& packet, const Layout& layout, std::size_t at, const Addr
 
 Bytes build(const Tuple& tuple, const Body& body) {
   const auto inner = transport(tuple, body);
-  Bytes packet = {2, 0, 0, 0, 0, 0x10, 2, 0xff, 0, 0, 0, 1};
+  Bytes packet = {0, 0, 0, 0, 0, 0, 2, 0xff, 0, 0, 0, 1};
   if (tuple.family == 4) {
     put_ipv4(packet, tuple, body, inner.size());
   } else {

@@ -137,7 +137,7 @@ Bytes network(const Tuple& tuple, const Shape& shape, std::uint8_t hops, std::ui
 }
 
 Bytes frame(int family, const Bytes& packet) {
-  Bytes bytes = {2, 0, 0, 0, 0, 0x10, 2, 0xff, 0, 0, 0, 1};
+  Bytes bytes = {0, 0, 0, 0, 0, 0, 2, 0xff, 0, 0, 0, 1};
   put16(bytes, family == 4 ? 0x0800 : 0x86dd);
   put(bytes, packet);
   return bytes;
