@@ -88,6 +88,8 @@ std::string facts_text(const DeviceFacts& facts) {
   return text;
 }
 
+bool has_native_xdp(const std::string& name) { return has(device_facts(name), NETDEV_XDP_ACT_BASIC); }
+
 // A driver outside of the kernel's tree may have XDP and not say so: --xdp auto tries it all the same.
 void require_xdp(const AgentOptions& options, const std::string& name, const DeviceFacts& facts) {
   if (!wants_xdp(options) || options.xdp == XdpMode::automatic) {

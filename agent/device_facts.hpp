@@ -22,6 +22,9 @@ struct DeviceFacts {
 /// "driver veth; XDP: native, redirect, takes frames".
 [[nodiscard]] std::string facts_text(const DeviceFacts& facts);
 
+/// Does its driver say that it has native XDP?
+[[nodiscard]] bool has_native_xdp(const std::string& name);
+
 /// Throws StartError where --xdp insists on what cannot be had on that device.
 void require_xdp(const AgentOptions& options, const std::string& name, const DeviceFacts& facts);
 

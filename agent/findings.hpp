@@ -53,6 +53,8 @@ class Findings {
     }
   }
 
+  /// Is what is missing a line of a list, and not the end?
+  [[nodiscard]] bool lists() const noexcept { return missing_ == Missing::is_listed; }
   [[nodiscard]] const std::vector<Finding>& all() const noexcept { return all_; }
 
  private:

@@ -5,6 +5,8 @@
 #include <fmt/ranges.h>
 #include <sys/utsname.h>
 
+#include <algorithm>
+
 #include "agent/device_facts.hpp"
 #include "agent/memory.hpp"
 #include "agent/owners.hpp"
@@ -133,12 +135,19 @@ void look_at_tc(const AgentOptions& options, const Prerequisites& found, Finding
   }
 }
 
+/// Does a start end at this device already? With several, attaching names the hook that failed, after those
+/// that did not.
+bool ends_here(const AgentOptions& options, const Findings& findings) {
+  return findings.lists() || options.xdp != XdpMode::native ||
+         std::ranges::none_of(options.devices, [](const auto& name) { return has_native_xdp(name); });
+}
+
 /// Which XDP the options ask of a device.
 void look_at_device(const AgentOptions& options, const std::string& name, Findings& findings) {
   const auto subject = "device " + name;
   const auto look = [&] {
     require_devices({name});
-    require_xdp(options, name, device_facts(name));
+    if (ends_here(options, findings)) require_xdp(options, name, device_facts(name));
   };
   if (!findings.need(subject, look)) {
     return;

@@ -51,7 +51,8 @@ Address mapped(std::uint32_t address) {
 /// One device, behind whose one neighbour everybody is.
 std::uint32_t make_network() {
   run_ip(
-      "link add growth0 address 02:00:00:00:00:10 type veth peer name growth0p\nlink set growth0 up\nlink set growth0p up\n"
+      "link add growth0 address 02:00:00:00:00:10 type veth peer name growth0p\nlink set growth0 up\nlink "
+      "set growth0p up\n"
       "address add 192.0.2.1/24 dev growth0\n"
       "neighbour replace 192.0.2.10 lladdr 02:00:00:00:00:10 dev growth0 nud permanent\n"
       "route add default via 192.0.2.10 dev growth0\n");

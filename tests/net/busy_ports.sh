@@ -52,7 +52,7 @@ lab_launch --xdp off --bind-address-hard-fail
 code=0
 wait "$LAB_AGENT" || code=$?
 ((code == 1)) || die "--bind-address-hard-fail: exit code $code"
-grep -q '^sluice: cannot listen on 127.0.0.1:10256: ' "$LAB_DIR/agent.log" || die "--bind-address-hard-fail does not say why: $(cat "$LAB_DIR/agent.log")"
+grep -q '^sluice: cannot listen on 127.0.0.1:10256 (Address already in use): ' "$LAB_DIR/agent.log" || die "--bind-address-hard-fail does not say why: $(cat "$LAB_DIR/agent.log")"
 [[ ! -e $LAB_PINS ]] || die "--bind-address-hard-fail left pins"
 printf 'refused with --bind-address-hard-fail\n'
 
