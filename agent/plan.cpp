@@ -93,9 +93,11 @@ std::vector<k8s::Address> served(const std::vector<k8s::Address>& addresses, lb_
 /// By the key of the service port, as far as it is of the port.
 std::vector<const k8s::ServicePort*> in_order(const std::vector<k8s::ServicePort>& ports) {
   std::vector<const k8s::ServicePort*> sorted;
+  sorted.reserve(ports.size());
   for (const auto& port : ports) sorted.push_back(&port);
-  std::ranges::stable_sort(sorted, [](const auto* left, const auto* right) {
-    return std::tie(left->name, left->protocol) < std::tie(right->name, right->protocol);
+  // Of equal keys the first in the list comes first.
+  std::ranges::sort(sorted, [](const auto* left, const auto* right) {
+    return std::tie(left->name, left->protocol, left) < std::tie(right->name, right->protocol, right);
   });
   return sorted;
 }
@@ -247,11 +249,9 @@ class Framer {
     ports_.push_back(&port);
   }
 
-  /// The ports of each are in order.
+  /// No key is in both.
   void merge_families() {
-    const auto key = [](const PortFrame& port) -> const auto& { return port.plan.key; };
-    const auto second = std::ranges::is_sorted_until(frame_.ports, {}, key);
-    std::ranges::inplace_merge(frame_.ports, second, {}, key);
+    std::ranges::sort(frame_.ports, {}, [](const PortFrame& port) -> const auto& { return port.plan.key; });
   }
 
   [[nodiscard]] ServicePortKey key_of(const k8s::ServicePort& port, lb_family family) const {

@@ -2,6 +2,7 @@
 #include "k8s/peer_labels.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace lb::k8s {
@@ -11,10 +12,12 @@ void refuse_topology_keys(Service& service, const AllowedLabels& allowed) {
     return;
   }
   auto& keys = service.topology_keys;
-  const auto refused = std::ranges::stable_partition(
-      keys, [&](const std::string& key) { return key == any_topology || allowed->contains(key); });
-  service.refused_topology_keys.assign(refused.begin(), refused.end());
-  keys.erase(refused.begin(), refused.end());
+  const auto is_refused = [&](const std::string& key) {
+    return key != any_topology && !allowed->contains(key);
+  };
+  service.refused_topology_keys.clear();
+  std::ranges::copy_if(keys, std::back_inserter(service.refused_topology_keys), is_refused);
+  std::erase_if(keys, is_refused);
 }
 
 LabelKeys peer_labels(const Service& service) {
