@@ -296,7 +296,8 @@ TEST_CASE("XDP changes its mode on request", "[features]") {
   CHECK(start(scene.options).packets_text() == "eth0 tcx");
 }
 
-TEST_CASE("by default XDP is not used where frames may carry unfinished checksums, and status says so") {
+TEST_CASE("by default XDP is not used where frames may carry unfinished checksums, and status says so",
+          "[features]") {
   DeviceLab scene;
   shell("ip tuntap add dev tap0 mode tap && ip link set tap0 up");
   scene.options.devices = {"eth0", "tap0"};
@@ -334,7 +335,7 @@ TEST_CASE("of two devices whose interface indices share an entry XDP serves the 
   CHECK(start(scene.options).packets_text() == "eth1 tcx+native");
 }
 
-TEST_CASE("a device without Ethernet headers is refused by name, and the others are served") {
+TEST_CASE("a device without Ethernet headers is refused by name, and the others are served", "[features]") {
   DeviceLab scene;
   shell("ip tuntap add dev tun0 mode tun && ip link set tun0 up");
   scene.options.devices = {"tun0", "lo", "eth0"};

@@ -220,7 +220,7 @@ bool echoes(const Host& client, const Socket& server, const End& where, std::siz
 }  // namespace
 
 // Senders on the same machine leave checksums to a card that there is none of.
-TEST_CASE("by default what a veth hands over with unfinished checksums arrives") {
+TEST_CASE("by default what a veth hands over with unfinished checksums arrives", "[features]") {
   const int family = GENERATE(AF_INET, AF_INET6);
   const int type = GENERATE(SOCK_STREAM, SOCK_DGRAM);
   INFO((family == AF_INET ? "IPv4 " : "IPv6 ") << (type == SOCK_STREAM ? "TCP" : "UDP"));
@@ -235,7 +235,7 @@ TEST_CASE("by default what a veth hands over with unfinished checksums arrives")
   CHECK(talk(scene.outside, here, type, made.here));
 }
 
-TEST_CASE("generic XDP leaves to tc what it does not take, whole") {
+TEST_CASE("generic XDP leaves to tc what it does not take, whole", "[features]") {
   const int family = GENERATE(AF_INET, AF_INET6);
   INFO((family == AF_INET ? "IPv4" : "IPv6"));
   XdpScene scene(agent::XdpMode::generic);
