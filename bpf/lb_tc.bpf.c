@@ -24,6 +24,36 @@ static __always_inline int lb_ends(enum lb_outcome outcome, int verdict)
 	return verdict;
 }
 
+/*
+ * Where two of our programs are at one hook, as while one way of attaching replaces another, the second sees what the first has
+ * translated, which looks like what a client sends straight to a backend. So the first notes in the packet's control buffer, which
+ * all programs of one hook share, what it has made of the packet. Others may leave anything there.
+ */
+#define LB_TRANSLATED_NOTE 0x5107ce00u
+#define LB_TRANSLATED_WORD 4 /* of skb->cb */
+
+static __always_inline __u32 lb_translated_note(const struct __sk_buff *skb, enum lb_hook hook,
+						const struct lb_tuple *tuple)
+{
+	__u32 ports = (__u32)tuple->source_port << 16 | tuple->destination_port;
+
+	return LB_TRANSLATED_NOTE ^ hook ^ skb->ifindex << 8 ^ tuple->source.words[3] ^
+	       tuple->destination.words[3] << 1 ^ ports;
+}
+
+static __always_inline int lb_is_translated(const struct __sk_buff *skb, enum lb_hook hook,
+					    const struct lb_tuple *tuple)
+{
+	return skb->cb[LB_TRANSLATED_WORD] == lb_translated_note(skb, hook, tuple);
+}
+
+static __always_inline int lb_pass_translated(struct __sk_buff *skb, enum lb_hook hook,
+					      const struct lb_tuple *leaving)
+{
+	skb->cb[LB_TRANSLATED_WORD] = lb_translated_note(skb, hook, leaving);
+	return LB_NEXT;
+}
+
 static __always_inline int lb_tc_plain_of(struct __sk_buff *skb, enum lb_hook hook, enum lb_family family)
 {
 	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
@@ -33,6 +63,8 @@ static __always_inline int lb_tc_plain_of(struct __sk_buff *skb, enum lb_hook ho
 
 	if (!lb_plain_read(data, end, skb->len, family, &plain.packet))
 		return LB_LOOK;
+	if (lb_is_translated(skb, hook, &plain.packet.tuple))
+		return lb_ends(LB_OUTCOME_unrelated, LB_NEXT);
 	if (!lb_plain_find(hook, &plain))
 		return lb_plain_foreign(hook, &plain.packet) == LB_OUTCOME_unrelated
 			       ? lb_ends(LB_OUTCOME_unrelated, LB_NEXT)
@@ -47,7 +79,7 @@ static __always_inline int lb_tc_plain_of(struct __sk_buff *skb, enum lb_hook ho
 	lb_count(outcome);
 	return outcome == LB_OUTCOME_flow_redirect
 		       ? (int)bpf_redirect_neigh(plain.flow.track.device, NULL, 0, 0)
-		       : LB_NEXT;
+		       : lb_pass_translated(skb, hook, &plain.flow.leaving);
 }
 
 LB_FUNCTION int lb_tc_plain(struct __sk_buff *skb, enum lb_hook hook)
@@ -157,7 +189,9 @@ static __always_inline int lb_tc_any(struct __sk_buff *skb, enum lb_hook hook, e
 	work->mtu = 0;
 	work->mark = skb->mark;
 	outcome = lb_skb_parse(skb, &work->packet);
-	if (outcome == LB_FINE)
+	if (outcome == LB_FINE && lb_is_translated(skb, hook, &work->packet.tuple))
+		outcome = LB_OUTCOME_unrelated;
+	else if (outcome == LB_FINE)
 		outcome = lb_carry(skb, work,
 				   lb_in_order(skb, work, lb_if_summable(work, lb_balance(skb, hook, work))));
 	else if (outcome == LB_OUTCOME_other_protocol)
@@ -165,7 +199,8 @@ static __always_inline int lb_tc_any(struct __sk_buff *skb, enum lb_hook hook, e
 	lb_count(outcome);
 	switch (lb_action(outcome)) {
 	case LB_ACTION_STACK:
-		return lb_strays(skb, work) ? lb_send_on(skb, work) : LB_NEXT;
+		return lb_strays(skb, work) ? lb_send_on(skb, work)
+					    : lb_pass_translated(skb, hook, &work->flow.leaving);
 	case LB_ACTION_REDIRECT:
 		return lb_send_on(skb, work);
 	case LB_ACTION_ANSWER:

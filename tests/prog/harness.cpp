@@ -98,8 +98,9 @@ void describe(const Run& run, std::size_t size, Context& context, bpf_test_run_o
   context.skb.ifindex = run.device;
   context.skb.gso_size = run.segment_size;
   context.skb.gso_segs = run.segment_size != 0 ? static_cast<std::uint32_t>(size / run.segment_size) + 1 : 0;
-  options.ctx_in = &context.skb;
-  options.ctx_size_in = sizeof(context.skb);
+  std::ranges::copy(run.control, context.skb.cb);
+  options.ctx_in = options.ctx_out = &context.skb;
+  options.ctx_size_in = options.ctx_size_out = sizeof(context.skb);
 }
 
 }  // namespace
@@ -371,6 +372,7 @@ Verdict Programs::shoot_frame(const Run& run, std::span<const std::uint8_t> pack
   verdict.code = options.retval;
   verdict.nanoseconds = options.duration;
   verdict.packet.resize(options.data_size_out);
+  if (run.hook != Hook::xdp) std::ranges::copy(context.skb.cb, verdict.control.begin());
   return verdict;
 }
 

@@ -69,9 +69,10 @@ struct Run {
   Hook hook = Hook::tc_in;
   std::uint32_t device = 0;  ///< interface index the packet is seen on
   std::uint32_t repeat = 1;
-  std::uint32_t flags = 0;         ///< of bpf(BPF_PROG_TEST_RUN)
-  std::uint32_t segment_size = 0;  ///< of a large segment, tc only; 0: none
-  std::uint32_t linear = 0;        ///< XDP: bytes before the fragments; 0: all
+  std::uint32_t flags = 0;                 ///< of bpf(BPF_PROG_TEST_RUN)
+  std::uint32_t segment_size = 0;          ///< of a large segment, tc only; 0: none
+  std::uint32_t linear = 0;                ///< XDP: bytes before the fragments; 0: all
+  std::array<std::uint32_t, 5> control{};  ///< tc: the packet's control buffer (skb->cb)
 };
 
 struct Verdict {
@@ -79,6 +80,8 @@ struct Verdict {
   std::uint32_t code = 0;
   std::uint32_t nanoseconds = 0;  ///< of one run, the mean
   Bytes packet;
+  std::array<std::uint32_t, 5>
+      control{};    ///< tc: the control buffer as the next program of the hook finds it
   Counts counts{};  ///< by how much each outcome rose
 };
 

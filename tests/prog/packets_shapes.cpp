@@ -14,6 +14,14 @@ Tuple to_narrow(int family) {
           {address_of(family == 4 ? "198.19.0.1" : "2001:db8:ffff::1"), 90}};
 }
 
+/// To a service whose only backend is on this node.
+Tuple to_local(int family, std::uint8_t protocol) {
+  return {family,
+          protocol,
+          {address_of(family == 4 ? "192.0.2.10" : "2001:db8:1::10"), 33100},
+          {address_of(family == 4 ? "198.19.0.1" : "2001:db8:ffff::1"), 81}};
+}
+
 /// Opens a TCP flow at tc; the tuple of its answers.
 Tuple open_flow(World& world, const Tuple& request, const char* way) {
   auto& programs = world.programs();
@@ -59,6 +67,29 @@ TEST_CASE("SEM-43 XDP leaves frames in several buffers to tc, untouched") {
       CHECK(verdict.error == 0);
       CHECK(counts_text(verdict.counts) == "left_to_tc");
       CHECK(verdict.packet == packet);
+    }
+  }
+}
+
+// While one way of attaching replaces another (TCX, clsact) both programs are at the hook, the old one first.
+TEST_CASE(
+    "REL-7 what another program of ours at the same hook has translated is nobody's direct connection") {
+  World world{Settings()};
+  auto& programs = world.programs();
+  for (const int family : {4, 6}) {
+    for (const auto protocol : {std::uint8_t{6}, std::uint8_t{17}}) {
+      INFO("IPv" << family << ", protocol " << int{protocol});
+      Run run{.hook = Hook::tc_in, .device = world.device("out0")};
+      const auto request = to_local(family, protocol);
+      const auto first = programs.run(run, build(request, {.flags = syn}));
+      CHECK(counts_text(first.counts) == "new_local");
+      CHECK(programs.run(run, first.packet).counts[LB_OUTCOME_new_direct] == 1);
+      run.control = first.control;
+      const auto second = programs.run(run, first.packet);
+      CHECK(counts_text(second.counts) == "unrelated");
+      CHECK(second.packet == first.packet);
+      run.hook = Hook::pod_in;
+      CHECK(programs.run(run, first.packet).counts[LB_OUTCOME_new_direct] == 1);
     }
   }
 }
