@@ -154,6 +154,9 @@ lab_routing() {
 	# Inside, service addresses need some route for a socket to be made; the programs act before it is used.
 	ip -n "$LAB-node" route add default via 10.0.0.1
 	ip -n "$LAB-node" route add default via fd00:10::1
+	# The router is there, and drops what it gets: without a neighbour nothing would come as far as the hooks at egress.
+	ip -n "$LAB-node" neighbour replace 10.0.0.1 lladdr 02:00:00:00:00:99 dev eth0 nud permanent
+	ip -n "$LAB-node" neighbour replace fd00:10::1 lladdr 02:00:00:00:00:99 dev eth0 nud permanent
 }
 
 lab_up() {
