@@ -11,8 +11,8 @@
 
 #include "agent/commands/cleanup.hpp"
 #include "agent/commands/commands.hpp"
-#include "agent/config.hpp"
-#include "agent/run.hpp"
+#include "agent/options/config.hpp"
+#include "agent/run/run.hpp"
 
 namespace {
 

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "agent/clock.hpp"
+#include "agent/base/clock.hpp"
 #include "bench/rows.hpp"
 #include "tests/prog/expiry_flows.hpp"
 

@@ -16,7 +16,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
-#include "maps/abi.h"
+#include "maps/abi/abi.h"
 
 struct floor4 {
 	__be32 source;

@@ -1,7 +1,5 @@
 // Consistent selection: what a table costs, how even it is, and how much moves beyond the share of the
 // members that go.
-#include "agent/maglev.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "agent/plan/rendezvous.hpp"
 #include "bench/rows.hpp"
 
 namespace {

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "agent/clock.hpp"
-#include "agent/cluster.hpp"
+#include "agent/base/clock.hpp"
+#include "agent/plan/cluster.hpp"
 #include "bench/rows.hpp"
 
 namespace {

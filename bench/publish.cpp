@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/tables.hpp"
+#include "agent/tables/tables.hpp"
 #include "bench/rows.hpp"
 #include "tests/prog/real_maps.hpp"
 

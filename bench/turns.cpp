@@ -13,10 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "agent/clock.hpp"
-#include "agent/cluster.hpp"
-#include "agent/pacer.hpp"
-#include "agent/tables.hpp"
+#include "agent/base/clock.hpp"
+#include "agent/plan/cluster.hpp"
+#include "agent/plan/pacer.hpp"
+#include "agent/tables/tables.hpp"
 #include "bench/rows.hpp"
 #include "tests/prog/real_maps.hpp"
 

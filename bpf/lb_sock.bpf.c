@@ -5,7 +5,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
-#include "bpf/socket.h"
+#include "bpf/sock/socket.h"
 
 #define LB_AF_INET 2 /* userspace's socket.h does not fit here */
 #define LB_MPTCP 262 /* IPPROTO_MPTCP */

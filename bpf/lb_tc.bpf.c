@@ -7,11 +7,11 @@
 #define LB_CT_LOOKUP bpf_skb_ct_lookup
 #define LB_CT_CONTEXT struct __sk_buff
 
-#include "balance.h"
-#include "early.h"
-#include "icmp.h"
-#include "plain.h"
-#include "reject.h"
+#include "bpf/path/balance.h"
+#include "bpf/flow/frag_queue.h"
+#include "bpf/rewrite/icmp.h"
+#include "bpf/path/fastpath.h"
+#include "bpf/rewrite/reject.h"
 
 #include <linux/pkt_cls.h>
 

@@ -9,8 +9,8 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
-#include "bpf/kernel.h"
-#include "bpf/service.h"
+#include "bpf/packet/kernel.h"
+#include "bpf/select/service.h"
 
 #define LB_AF_INET 2
 #define LB_CONNECTED 1 /* TCP_ESTABLISHED, which connected UDP sockets are in too */

@@ -7,9 +7,9 @@
 
 #include <bpf/bpf_helpers.h>
 
-#include "bpf/kernel.h"
-#include "bpf/stats.h"
-#include "maps/sending.h"
+#include "bpf/packet/kernel.h"
+#include "bpf/packet/stats.h"
+#include "maps/abi/xdp_tx.h"
 
 struct lb_sending lb_sending[LB_MAX_SENDING];
 

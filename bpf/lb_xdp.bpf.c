@@ -7,11 +7,11 @@
 #define LB_CT_LOOKUP bpf_xdp_ct_lookup
 #define LB_CT_CONTEXT struct xdp_md
 
-#include "parse.h"
-#include "plain.h"
-#include "ways.h"
+#include "bpf/packet/parse.h"
+#include "bpf/path/fastpath.h"
+#include "bpf/path/fib_cache.h"
 
-#include "maps/frame_address.h"
+#include "maps/abi/frame_address.h"
 
 struct lb_frame_address lb_frame_addresses[LB_FRAME_ADDRESSES];
 

@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "maps/abi.h"
+#include "maps/abi/abi.h"
 #include "maps/grace.hpp"
 #include "maps/map.hpp"
 

@@ -1,4 +1,4 @@
-// One canonical line per map entry, for goldens, the command line and logs. Values of maps/abi.h in, text
+// One canonical line per map entry, for goldens, the command line and logs. Values of maps/abi/abi.h in, text
 // out.
 #pragma once
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "maps/abi.h"
+#include "maps/abi/abi.h"
 
 namespace lb::maps {
 

@@ -1,5 +1,5 @@
 // `sluice check`: would an agent start here?
-#include "agent/check.hpp"
+#include "agent/run/check.hpp"
 
 #include <fmt/format.h>
 
@@ -8,10 +8,10 @@
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 
+#include "agent/base/log.hpp"
 #include "agent/commands/commands.hpp"
 #include "agent/commands/grid.hpp"
 #include "agent/commands/show.hpp"
-#include "agent/log.hpp"
 
 namespace lb::agent {
 namespace {

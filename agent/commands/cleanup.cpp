@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "agent/cleanup.hpp"
-#include "agent/kube_proxy_cleanup.hpp"
-#include "agent/lock.hpp"
+#include "agent/datapath/lock.hpp"
+#include "agent/netlink/kube_proxy_cleanup.hpp"
+#include "agent/run/cleanup.hpp"
 #include "maps/mapset.hpp"
 
 namespace lb::agent {

@@ -1,7 +1,7 @@
 // `sluice cleanup`: what Sluice or kube-proxy left on this node goes.
 #pragma once
 
-#include "agent/config.hpp"
+#include "agent/options/config.hpp"
 
 namespace lb::agent {
 

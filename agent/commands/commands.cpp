@@ -9,11 +9,11 @@
 #include <array>
 #include <filesystem>
 
-#include "agent/clock.hpp"
+#include "agent/attach/hook_neighbours.hpp"
+#include "agent/base/clock.hpp"
+#include "agent/base/error.hpp"
 #include "agent/commands/show.hpp"
-#include "agent/device_maps.hpp"
-#include "agent/error.hpp"
-#include "agent/owners.hpp"
+#include "agent/programs/device_maps.hpp"
 
 namespace lb::agent {
 namespace {

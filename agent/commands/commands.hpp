@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "agent/config.hpp"
+#include "agent/options/config.hpp"
 
 namespace lb::agent {
 

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "agent/base/findings.hpp"
 #include "agent/commands/view.hpp"
-#include "agent/config.hpp"
-#include "agent/findings.hpp"
-#include "agent/lock.hpp"
-#include "agent/snapshot.hpp"
+#include "agent/datapath/lock.hpp"
+#include "agent/options/config.hpp"
+#include "agent/tables/snapshot.hpp"
 
 namespace lb::agent {
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <tuple>
 
-#include "agent/snapshot.hpp"
+#include "agent/tables/snapshot.hpp"
 #include "maps/text.hpp"
 
 namespace lb::agent {

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <tuple>
 
-#include "k8s/places.hpp"
-#include "k8s/protobuf.hpp"
-#include "k8s/transport_body.hpp"
+#include "k8s/encoding/protobuf.hpp"
+#include "k8s/encoding/text_position.hpp"
+#include "k8s/watch/transport_body.hpp"
 #include "tests/fuzz/input.hpp"
 #include "tests/fuzz/world.hpp"
 

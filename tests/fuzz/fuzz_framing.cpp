@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "k8s/framing.hpp"
-#include "k8s/transport_body.hpp"
+#include "k8s/encoding/framing.hpp"
+#include "k8s/watch/transport_body.hpp"
 #include "tests/fuzz/input.hpp"
 
 namespace lb::fuzz {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "k8s/http_answer.hpp"
+#include "k8s/client/http_answer.hpp"
 #include "tests/fuzz/input.hpp"
 
 namespace lb::fuzz {

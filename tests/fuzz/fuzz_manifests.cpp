@@ -7,9 +7,9 @@
 #include <type_traits>
 #include <vector>
 
-#include "k8s/manifest_set.hpp"
-#include "k8s/places.hpp"
-#include "k8s/yaml.hpp"
+#include "k8s/encoding/text_position.hpp"
+#include "k8s/encoding/yaml.hpp"
+#include "k8s/manifests/manifest_set.hpp"
 #include "tests/fuzz/input.hpp"
 #include "tests/fuzz/world.hpp"
 

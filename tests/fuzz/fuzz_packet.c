@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * REL-17: the packet parser and the rewriting of headers, compiled natively: bpf/parse.h and bpf/rewrite.h as they
+ * REL-17: the packet parser and the rewriting of headers, compiled natively: bpf/packet/parse.h and bpf/rewrite/rewrite.h as they
  * stand, for they call no helper of the kernel. Input: how much of the frame is linear (in 255ths), then the frame.
  */
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #undef offsetof
 #define offsetof(type, member) __builtin_offsetof(type, member)
 
-#include "bpf/rewrite.h"
+#include "bpf/rewrite/rewrite.h"
 
 #define ALIGN 2    /* what drivers put before a frame, so that the IP header is aligned (NET_IP_ALIGN) */
 #define MOST 65536 /* bytes of a frame */

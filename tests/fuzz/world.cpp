@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-#include "agent/lines.hpp"
+#include "agent/plan/lines.hpp"
 #include "tests/fuzz/input.hpp"
 
 namespace lb::fuzz {

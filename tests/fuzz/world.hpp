@@ -4,9 +4,9 @@
 #include <map>
 #include <string>
 
-#include "agent/cluster.hpp"
-#include "k8s/decode.hpp"
-#include "tests/unit/cluster_record.hpp"
+#include "agent/plan/cluster.hpp"
+#include "k8s/encoding/decode.hpp"
+#include "tests/unit/plan/cluster_record.hpp"
 
 namespace lb::fuzz {
 

@@ -149,8 +149,8 @@ TEST_CASE("the second line of a scenario is a list of rows") {
 }
 
 TEST_CASE("a row is not its longer namesake, and files that are not there name nothing") {
-  CHECK(is_named_in("SEM-20", "tests/unit/plan_categorize.cpp"));
-  CHECK_FALSE(is_named_in("SEM-2", "tests/unit/plan_categorize.cpp"));
+  CHECK(is_named_in("SEM-20", "tests/unit/plan/categorize.cpp"));
+  CHECK_FALSE(is_named_in("SEM-2", "tests/unit/plan/categorize.cpp"));
   CHECK_FALSE(is_named_in("SEM-20", "tests/unit/absent.cpp"));
   CHECK(objection({"SEM-20", {"features"}}, "features", {"SEM-2"}) == "no scenario names it");
   CHECK(objection({"SEM-20", {}}, "tests/unit/absent.cpp", {}) == "tests/unit/absent.cpp does not name it");

@@ -10,10 +10,10 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "agent/cluster.hpp"
-#include "agent/lines.hpp"
-#include "agent/option_text.hpp"
-#include "k8s/manifest_set.hpp"
+#include "agent/options/option_text.hpp"
+#include "agent/plan/cluster.hpp"
+#include "agent/plan/lines.hpp"
+#include "k8s/manifests/manifest_set.hpp"
 
 namespace lb::test {
 namespace {

@@ -23,9 +23,10 @@
 #include <thread>
 #include <vector>
 
-#include "agent/datapath.hpp"
-#include "agent/error.hpp"
-#include "agent/program.hpp"
+#include "agent/attach/detach.hpp"
+#include "agent/base/error.hpp"
+#include "agent/datapath/datapath.hpp"
+#include "agent/programs/program.hpp"
 #include "tests/net/hooks.hpp"
 #include "tests/net/lab.hpp"
 
@@ -315,7 +316,7 @@ TEST_CASE("by default XDP is not used where frames may carry unfinished checksum
   CHECK_THAT(missing, ContainsSubstring("tap0 xdp: frames may carry unfinished checksums (tun)"));
 }
 
-// 256 of them have entries: see maps/frame_address.h.
+// 256 of them have entries: see maps/abi/frame_address.h.
 TEST_CASE("of two devices whose interface indices share an entry XDP serves the first", "[features]") {
   DeviceLab scene;
   const auto index = if_nametoindex("eth0");

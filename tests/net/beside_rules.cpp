@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "agent/owners.hpp"
+#include "agent/attach/hook_neighbours.hpp"
 #include "tests/net/talk.hpp"
 
 namespace lb::test {

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "agent/net_spaces.hpp"
-#include "agent/udp_sockets.hpp"
+#include "agent/attach/udp_sockets.hpp"
+#include "agent/netlink/netns.hpp"
 #include "tests/net/talk.hpp"
 
 namespace lb::test {

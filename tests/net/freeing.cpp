@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/predecessor.hpp"
+#include "agent/attach/layout_migration.hpp"
 #include "tests/net/pod_scene.hpp"
 
 namespace lb::test {

@@ -21,11 +21,12 @@
 #include <thread>
 #include <vector>
 
-#include "agent/error.hpp"
-#include "agent/filters.hpp"
-#include "agent/node_watch.hpp"
-#include "agent/places.hpp"
-#include "agent/socket_probe.hpp"
+#include "agent/attach/detach.hpp"
+#include "agent/attach/socket_probe.hpp"
+#include "agent/base/cgroup.hpp"
+#include "agent/base/error.hpp"
+#include "agent/netlink/filters.hpp"
+#include "agent/netlink/node_watch.hpp"
 #include "tests/net/hooks.hpp"
 #include "tests/net/pod_scene.hpp"
 

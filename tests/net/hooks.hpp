@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "agent/datapath.hpp"
+#include "agent/datapath/datapath.hpp"
 #include "tests/net/lab.hpp"
 
 namespace lb::test {

@@ -1,5 +1,5 @@
 // kube-proxy's rules are seen, in whatever mode it wrote them, and gone when they are gone (choice A).
-#include "agent/kube_proxy.hpp"
+#include "agent/netlink/kube_proxy.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <string>

@@ -21,8 +21,9 @@
 #include <stdexcept>
 #include <vector>
 
-#include "agent/datapath.hpp"
-#include "agent/option_text.hpp"
+#include "agent/attach/detach.hpp"
+#include "agent/datapath/datapath.hpp"
+#include "agent/options/option_text.hpp"
 
 namespace lb::test {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "agent/config.hpp"
+#include "agent/options/config.hpp"
 #include "maps/map.hpp"
 #include "maps/mapset.hpp"
 

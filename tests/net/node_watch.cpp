@@ -1,5 +1,5 @@
 // The rtnetlink socket in a namespace of its own: what is there, what changes, and what was lost.
-#include "agent/node_watch.hpp"
+#include "agent/netlink/node_watch.hpp"
 
 #include <unistd.h>
 

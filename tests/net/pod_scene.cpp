@@ -16,8 +16,8 @@
 #include <cstdio>
 #include <memory>
 
-#include "agent/node_watch.hpp"
-#include "agent/pods.hpp"
+#include "agent/attach/pods.hpp"
+#include "agent/netlink/node_watch.hpp"
 
 namespace lb::test {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "agent/datapath.hpp"
+#include "agent/datapath/datapath.hpp"
 #include "tests/net/lab.hpp"
 #include "tests/net/scene.hpp"
 

@@ -1,6 +1,6 @@
 // Packets of pods whose sockets no hook translates: served at the host's ends of their devices, by route and
 // by bridge, both families, TCP and UDP.
-#include "agent/pods.hpp"
+#include "agent/attach/pods.hpp"
 
 #include <fmt/format.h>
 #include <sys/socket.h>
@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "agent/attach/detach.hpp"
 #include "tests/net/hooks.hpp"
 #include "tests/net/pod_scene.hpp"
 

@@ -17,7 +17,8 @@
 #include <set>
 #include <string>
 
-#include "agent/datapath.hpp"
+#include "agent/attach/detach.hpp"
+#include "agent/datapath/datapath.hpp"
 #include "tests/net/hooks.hpp"
 #include "tests/net/lab.hpp"
 #include "tests/net/pod_scene.hpp"

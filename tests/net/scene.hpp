@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "k8s/model.hpp"
+#include "k8s/objects/model.hpp"
 #include "maps/mapset.hpp"
 
 namespace lb::test {

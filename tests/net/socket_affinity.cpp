@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "agent/datapath.hpp"
+#include "agent/datapath/datapath.hpp"
 #include "tests/net/lab.hpp"
 #include "tests/net/pod_scene.hpp"
 #include "tests/net/scene.hpp"

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "agent/datapath.hpp"
+#include "agent/datapath/datapath.hpp"
 #include "tests/net/lab.hpp"
 #include "tests/net/scene.hpp"
 

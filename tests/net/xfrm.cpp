@@ -1,5 +1,5 @@
 // IPsec policies are followed, and what they should encrypt or block is redirected no more.
-#include "agent/xfrm.hpp"
+#include "agent/netlink/xfrm.hpp"
 
 #include <sys/socket.h>
 
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/redirected_flows.hpp"
+#include "agent/tables/redirected_flows.hpp"
 #include "tests/net/talk.hpp"
 
 namespace lb::test {

@@ -1,5 +1,5 @@
 // The agent's reckoning of the programs' clock against the kernel's own tick counter.
-#include "agent/clock.hpp"
+#include "agent/base/clock.hpp"
 
 #include <bpf/bpf.h>
 #include <linux/bpf.h>
@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <thread>
 
-#include "agent/features.hpp"
+#include "agent/programs/features.hpp"
 #include "maps/map.hpp"
 
 namespace {

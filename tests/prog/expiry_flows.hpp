@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "agent/expiry.hpp"
+#include "agent/tables/expiry.hpp"
 #include "tests/prog/real_maps.hpp"
 
 namespace lb::expiry_test {

@@ -22,10 +22,10 @@
 #include <stdexcept>
 #include <utility>
 
-#include "agent/features.hpp"
-#include "agent/program_config.hpp"
-#include "maps/frame_address.h"
-#include "maps/sending.h"
+#include "agent/programs/features.hpp"
+#include "agent/programs/program_config.hpp"
+#include "maps/abi/frame_address.h"
+#include "maps/abi/xdp_tx.h"
 
 // The skeleton's struct would collide with our namespace of the same name.
 namespace lb::test::skeleton {

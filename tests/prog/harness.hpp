@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "maps/abi.h"
+#include "maps/abi/abi.h"
 #include "maps/map.hpp"
 #include "maps/mapped.hpp"
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "maps/abi.h"
+#include "maps/abi/abi.h"
 
 namespace {
 

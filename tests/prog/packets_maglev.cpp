@@ -7,7 +7,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <map>
 
-#include "agent/maglev.hpp"
+#include "agent/plan/rendezvous.hpp"
 #include "tests/prog/packets_build.hpp"
 #include "tests/prog/packets_world.hpp"
 

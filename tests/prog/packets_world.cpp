@@ -1,5 +1,5 @@
 // Builds devices, addresses, neighbours and routes by `ip`, and fills the maps through the structs of
-// maps/abi.h.
+// maps/abi/abi.h.
 #include "tests/prog/packets_world.hpp"
 
 #include <arpa/inet.h>

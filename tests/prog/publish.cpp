@@ -7,7 +7,7 @@
 #include <chrono>
 #include <cstdlib>
 
-#include "agent/tables.hpp"
+#include "agent/tables/tables.hpp"
 #include "tests/prog/publish_lab.hpp"
 
 using namespace lb::tables_test;

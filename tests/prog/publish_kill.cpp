@@ -13,7 +13,7 @@
 
 #include "tests/prog/real_maps.hpp"
 #include "tests/seed.hpp"
-#include "tests/unit/tables_fakes.hpp"
+#include "tests/unit/tables/fakes.hpp"
 
 using namespace lb::tables_test;
 using lb::agent::Batch;

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "agent/plan.hpp"
+#include "agent/plan/plan.hpp"
 #include "tests/prog/real_maps.hpp"
 
 namespace lb::tables_test {

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "agent/clock.hpp"
-#include "agent/expiry.hpp"
-#include "agent/features.hpp"
+#include "agent/base/clock.hpp"
+#include "agent/programs/features.hpp"
+#include "agent/tables/expiry.hpp"
 #include "tests/prog/packets_build.hpp"
 #include "tests/prog/packets_maps.hpp"
 #include "tests/prog/packets_world.hpp"

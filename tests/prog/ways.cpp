@@ -1,5 +1,5 @@
 // XDP believes the FIB for an eighth of a second: what changes behind that is followed all the same
-// (bpf/ways.h).
+// (bpf/path/fib_cache.h).
 #include <fmt/format.h>
 
 #include <algorithm>

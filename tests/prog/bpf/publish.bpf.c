@@ -6,7 +6,7 @@
  * An endpoint's address says whose it is: {service tag, generation} and {index, seal}; its port repeats the
  * generation. So half of one and half of another are seen as such.
  */
-#include "bpf/service.h"
+#include "bpf/select/service.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 

@@ -1,0 +1,306 @@
+// The order of attaching: what restores replies before what opens flows, XDP last because it needs tc behind
+// it.
+#include "agent/attach/attach.hpp"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <fmt/format.h>
+#include <linux/if_link.h>
+#include <linux/netdev.h>
+#include <net/if.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "agent/programs/clsact.hpp"
+#include "agent/programs/device_maps.hpp"
+#include "maps/abi/abi.h"
+
+namespace lb::agent {
+namespace {
+
+using boost::system::error_code;
+using boost::system::result;
+
+// ---- XDP. ----
+
+std::uint32_t xdp_flags(XdpMode mode) {
+  return mode == XdpMode::generic ? XDP_FLAGS_SKB_MODE : XDP_FLAGS_DRV_MODE;
+}
+
+/// What the kernel says of XDP on a device; all 0 where it says nothing.
+bpf_xdp_query_opts xdp_of(std::uint32_t device) {
+  bpf_xdp_query_opts query{};
+  query.sz = sizeof(query);
+  return bpf_xdp_query(static_cast<int>(device), 0, &query) == 0 ? query : bpf_xdp_query_opts{};
+}
+
+/// How XDP runs on a device now; 0: not at all.
+std::uint8_t attached_mode(std::uint32_t device) { return xdp_of(device).attach_mode; }
+
+/// Does the device say that it takes no frames of XDP to send, as a veth whose other end does not poll?
+/// Before 6.3 kernels say nothing of any device.
+bool takes_no_frames(std::uint32_t device) {
+  const auto features = xdp_of(device).feature_flags;
+  return features != 0 && (features & NETDEV_XDP_ACT_NDO_XMIT) == 0;
+}
+
+std::uint8_t mode_of_flags(std::uint32_t flags) {
+  return flags == XDP_FLAGS_SKB_MODE ? XDP_ATTACHED_SKB : XDP_ATTACHED_DRV;
+}
+
+// Somebody else's program, or our own link that is just going away, may be gone the next time.
+bool is_final(const error_code& error) {
+  return error != boost::system::errc::device_or_resource_busy && error != boost::system::errc::file_exists;
+}
+
+std::string no_native_xdp(const error_code& error) {
+  return fmt::format("no native XDP ({}): tc serves alone", error.message());
+}
+
+TcHook tc_hook(const AttachPlan& plan, TcSide side, const Device& device) {
+  const auto pin = fmt::format("{}_{}", side == TcSide::ingress ? "tc_in" : "tc_out", device.index);
+  return {plan.tc_by, side, device.index, pin};
+}
+
+}  // namespace
+
+// ---- Attaching. ----
+
+AttachReport Attacher::attach(const AttachPlan& plan) {
+  AttachReport report;
+  report.tc_by = plan.tc_by;
+  generic_ = plan.xdp_mode == XdpMode::generic;
+  before_ = std::exchange(wanted_, {});
+  with_xdp_.clear();
+  declining_.clear();
+  watched_.clear();
+  attach_sockets(plan, report);
+  std::set<std::uint32_t> indices;
+  for (const auto& device : plan.devices) {
+    indices.insert(device.index);
+  }
+  addresses_.add(plan.frame_addresses);
+  addresses_.keep_only(indices);
+  for (const auto& device : plan.devices) {
+    attach_device(plan, device, report);
+  }
+  pods_.attach(links_, plan, report);
+  let_go(plan, indices);
+  failed_ = !report.failure().empty();
+  return report;
+}
+
+// The first round finds what earlier agents left; afterwards nothing is there but what rounds before this one
+// attached.
+void Attacher::let_go(const AttachPlan& plan, const std::set<std::uint32_t>& indices) {
+  if (!std::exchange(swept_, true)) {
+    sweep(plan, indices);
+  }
+  for (const auto& pin : before_) {
+    if (!wanted_.contains(pin)) {
+      links_.remove(pin);
+    }
+  }
+  std::set<std::uint32_t> pods;
+  pods_.add_indices(pods);
+  for (const auto index : indices_) {
+    if (!indices.contains(index) && !pods.contains(index)) {
+      remove_clsact(static_cast<int>(index), TcSide::ingress);
+      remove_clsact(static_cast<int>(index), TcSide::egress);
+      erase_device(plan.devices_map, index);
+    }
+  }
+  if (indices_ != indices) {
+    release_qdiscs(links_);
+  }
+  indices_ = indices;
+  keep_only(plan.ports_map, with_xdp_);
+}
+
+void Attacher::sweep(const AttachPlan& plan, const std::set<std::uint32_t>& indices) {
+  auto pins = wanted_;
+  auto served = indices;
+  pods_.add_indices(served);
+  if (plan.tc_by == TcBy::tcx) {
+    pods_.add_pins(pins);
+  }
+  links_.prune(pins);
+  remove_clsact_filters(plan.tc_by == TcBy::clsact ? served : std::set<std::uint32_t>());
+  release_qdiscs(links_);
+  keep_only(plan.devices_map, served);
+}
+
+result<Held> Attacher::ensure(Look look, const LinkRequest& request) {
+  wanted_.insert(request.pin);
+  auto held = links_.ensure(request);
+  if (held) {
+    watched_.push_back({look, request, {}, held->program});
+  }
+  return held;
+}
+
+void Attacher::attach_sockets(const AttachPlan& plan, AttachReport& report) {
+  for (const auto& socket : plan.sockets) {
+    const LinkRequest request{socket.name, socket.program, socket.type, plan.cgroup, plan.cgroup_id, 0};
+    report.hooks.push_back(
+        report_of(std::string(cgroup_prefix) + socket.name, "cgroup", ensure(Look::query, request)));
+  }
+}
+
+void Attacher::attach_device(const AttachPlan& plan, const Device& device, AttachReport& report) {
+  put_device(plan.devices_map, device.index, LB_OUTWARD);
+  attach_tc(plan, device, report);
+  if (plan.xdp >= 0) {
+    attach_xdp(plan, device, report);
+  }
+}
+
+void Attacher::attach_tc(const AttachPlan& plan, const Device& device, AttachReport& report) {
+  struct Side {
+    TcSide side;
+    int program;
+    const char* name;
+  };
+  const std::array sides = {Side{TcSide::egress, plan.tc_out, "egress"},
+                            Side{TcSide::ingress, plan.tc_in, "ingress"}};
+  for (const auto& [side, program, name] : sides) {
+    const auto hook = tc_hook(plan, side, device);
+    const auto held = ensure_tc(links_, hook, program);
+    if (plan.tc_by == TcBy::tcx) {
+      wanted_.insert(hook.pin);
+    }
+    if (held) {
+      watched_.push_back({Look::filter, {}, hook, held->program});
+    }
+    report.hooks.push_back(report_of(fmt::format("{} {}", device.name, name), name_of(plan.tc_by), held));
+  }
+}
+
+// A driver that has refused is not asked again, and the reason stays the same. XDP takes frames for the
+// device's own address alone, so that is written before XDP sees the first one.
+std::string Attacher::why_no_xdp(const AttachPlan& plan, const Device& device) {
+  const bool automatic = plan.xdp_mode == XdpMode::automatic;
+  if (const auto refused = refused_xdp_.find(device.index); automatic && refused != refused_xdp_.end()) {
+    return refused->second;
+  }
+  if (auto why = why_no_automatic_xdp(device.kind); automatic && !why.empty()) {
+    return why;
+  }
+  return addresses_.put(device.index, device.kind.mac)
+             ? std::string()
+             : fmt::format("its interface index is that of another served device modulo {}: tc serves alone",
+                           LB_FRAME_ADDRESSES);
+}
+
+void Attacher::attach_xdp(const AttachPlan& plan, const Device& device, AttachReport& report) {
+  const auto place = device.name + " xdp";
+  const auto flags = xdp_flags(plan.xdp_mode);
+  const LinkRequest request{fmt::format("xdp_{}", device.index), plan.xdp,     BPF_XDP,
+                            static_cast<int>(device.index),      device.index, flags};
+  if (const auto why = why_no_xdp(plan, device); !why.empty()) {
+    report.hooks.push_back({place, {}, HookState::declined, why});
+    return;
+  }
+  // Both modes at once are refused by the kernel, so a link of the other mode goes first.
+  if (const auto mode = attached_mode(device.index); mode != 0 && mode != mode_of_flags(flags)) {
+    links_.remove(request.pin);
+  }
+  const auto outcome = ensure(Look::link, request);
+  if (outcome && outcome->state == HookState::kept) {
+    addresses_.add_program(outcome->program);
+  }
+  if (!outcome && plan.xdp_mode == XdpMode::automatic) {
+    if (is_final(outcome.error())) {
+      refused_xdp_[device.index] = no_native_xdp(outcome.error());
+    }
+    report.hooks.push_back({place, {}, HookState::declined, no_native_xdp(outcome.error())});
+    return;
+  }
+  const bool is_unsendable = unsendable_.contains(device.index);
+  const bool is_declining = !is_unsendable && declines(device.index);
+  const bool sends = !is_unsendable && !is_declining;
+  const std::string means = plan.xdp_mode == XdpMode::generic ? "generic" : "native";
+  report.hooks.push_back(report_of(place, sends ? means : means + " (tc sends)", outcome));
+  if (outcome && is_declining) {
+    declining_.insert(device.index);
+  }
+  if (outcome && sends) {
+    with_xdp_.insert(device.index);
+    put_port(plan.ports_map, device.index);
+  }
+}
+
+void Attacher::drop(const std::vector<std::string>& names) const {
+  for (const auto& name : names) {
+    links_.remove(name);
+  }
+}
+
+/// Generic XDP gives devices packets, which all of them take.
+bool Attacher::declines(std::uint32_t device) const { return !generic_ && takes_no_frames(device); }
+
+// What the device says itself, it may take back; else nobody knows when it would send again.
+void Attacher::stop_sending(std::uint32_t device) {
+  if (!declines(device)) {
+    unsendable_.insert(device);
+  }
+}
+
+std::vector<std::uint32_t> Attacher::sending() const { return {with_xdp_.begin(), with_xdp_.end()}; }
+
+void remove_clsact_filters(const std::set<std::uint32_t>& except) {
+  const std::unique_ptr<struct if_nameindex, decltype(&if_freenameindex)> all(if_nameindex(),
+                                                                              &if_freenameindex);
+  for (const auto* device = all.get(); device != nullptr && device->if_index != 0; ++device) {
+    if (!except.contains(device->if_index)) {
+      remove_clsact(static_cast<int>(device->if_index), TcSide::ingress);
+      remove_clsact(static_cast<int>(device->if_index), TcSide::egress);
+    }
+  }
+}
+
+// ---- Looking after it. ----
+
+bool Attacher::runs(const Watched& hook, Filters filters) const {
+  switch (hook.look) {
+    case Look::query:  // a cgroup that cannot be asked is on its way out
+      return runs_at(hook.request.target, hook.request.type, hook.program).value_or(false);
+    case Look::link:
+      return links_.holds(hook.request.pin, hook.request.target_id);
+    case Look::filter:
+      return runs_tc(hook.tc, hook.program, filters);
+  }
+  return true;
+}
+
+bool Attacher::intact(Filters filters) {
+  const bool ours = std::ranges::all_of(watched_, [&](const auto& hook) { return runs(hook, filters); });
+  const bool pods = pods_.intact(filters);
+  return all_pinned() && ours && pods && !failed_ && sends_as_before();
+}
+
+// No rtnetlink event tells that a device has changed its mind.
+bool Attacher::sends_as_before() const {
+  const auto declines_now = [this](auto device) { return declines(device); };
+  return std::ranges::none_of(with_xdp_, declines_now) && std::ranges::all_of(declining_, declines_now);
+}
+
+// The time is taken before the look, so that what happens during it is seen by the next one.
+bool Attacher::all_pinned() {
+  const auto changed = links_.changed();
+  if (changed && changed == pins_seen_) {
+    return true;
+  }
+  const bool ours = std::ranges::all_of(wanted_, [&](const auto& pin) { return links_.pinned(pin); });
+  const bool pods = pods_.pinned(links_);
+  if (ours && pods) {
+    pins_seen_ = changed;
+  }
+  return ours && pods;
+}
+
+}  // namespace lb::agent

@@ -1,0 +1,83 @@
+// Two ioctls a device, which need no privileges.
+#include "agent/attach/device_kind.hpp"
+
+#include <fmt/format.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include "maps/map.hpp"
+
+namespace lb::agent {
+namespace {
+
+/// Drivers that give XDP frames whose transport checksum nobody has finished, because the sender is on the
+/// same machine: the other end of a veth, the process behind a tap (vhost, a VPN), another domain of the same
+/// Xen host (xen-netfront calls itself vif). virtio_net is none of them: while it has a program, its host
+/// finishes checksums.
+constexpr std::array<std::string_view, 3> unfinished_checksums = {"veth", "tun", "vif"};
+
+ifreq request_for(const std::string& name) {
+  ifreq request{};
+  name.copy(request.ifr_name, IFNAMSIZ - 1);
+  return request;
+}
+
+/// A virtual device's driver is its kind, as `ip -details link` shows it.
+std::string driver_of(int socket, const std::string& name) {
+  ethtool_drvinfo info{};
+  info.cmd = ETHTOOL_GDRVINFO;
+  auto request = request_for(name);
+  request.ifr_data = reinterpret_cast<char*>(&info);
+  return ::ioctl(socket, SIOCETHTOOL, &request) == 0 ? std::string(info.driver) : std::string();
+}
+
+std::string kind_text(const DeviceKind& kind) {
+  return kind.driver.empty() ? fmt::format("hardware type {}", kind.hardware) : kind.driver;
+}
+
+}  // namespace
+
+std::optional<DeviceKind> device_kind(const std::string& name) {
+  const maps::Fd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  auto request = request_for(name);
+  if (::ioctl(socket.get(), SIOCGIFHWADDR, &request) != 0) {
+    return std::nullopt;
+  }
+  DeviceKind kind{request.ifr_hwaddr.sa_family, driver_of(socket.get(), name)};
+  if (kind.hardware == ARPHRD_ETHER) {
+    std::memcpy(kind.mac.data(), request.ifr_hwaddr.sa_data, kind.mac.size());
+  }
+  return kind;
+}
+
+std::string why_not_served(const DeviceKind& kind) {
+  if (kind.hardware == ARPHRD_ETHER) {
+    return {};
+  }
+  if (kind.hardware == ARPHRD_LOOPBACK) {
+    return "loopback is not served at packets: sockets' hooks serve what this node's processes send";
+  }
+  return fmt::format(
+      "no Ethernet headers ({}), not served: node ports do not answer there; backends behind it are reached "
+      "through the stack, "
+      "client's address kept",
+      kind_text(kind));
+}
+
+std::string why_no_automatic_xdp(const DeviceKind& kind) {
+  return std::ranges::find(unfinished_checksums, kind.driver) == unfinished_checksums.end()
+             ? std::string()
+             : fmt::format(
+                   "frames may carry unfinished checksums ({}): tc serves alone, --xdp native forces XDP",
+                   kind.driver);
+}
+
+}  // namespace lb::agent

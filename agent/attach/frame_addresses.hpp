@@ -1,0 +1,52 @@
+// Tells XDP which link-layer address each device has that it serves (maps/abi/frame_address.h): in the memory
+// of every program that may run at one of them. A program that an earlier agent attached, and that this one
+// keeps, has its own memory.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "maps/abi/frame_address.h"
+#include "maps/map.hpp"
+#include "maps/mapped.hpp"
+
+namespace lb::agent {
+
+class FrameAddresses {
+ public:
+  using Memory = std::span<lb_frame_address>;
+  using Mac = std::array<std::uint8_t, 6>;
+
+  /// Writes what is known there, and every change from now on; once for each memory. An empty one is fine.
+  void add(Memory memory);
+  /// The same for the memory of a program that runs, by its id; what it has no such memory, is left alone.
+  void add_program(std::uint32_t program);
+
+  /// False: another device has the entry.
+  [[nodiscard]] bool put(std::uint32_t device, const Mac& mac);
+  /// Frees the entries of all other devices.
+  void keep_only(const std::set<std::uint32_t>& devices);
+
+ private:
+  struct Known {
+    std::uint32_t device = 0;
+    Mac mac{};
+  };
+  struct Mapped {
+    maps::Fd map;
+    maps::Mapping mapping;
+  };
+
+  void write(std::size_t at);
+
+  std::array<Known, LB_FRAME_ADDRESSES> known_{};
+  std::vector<Memory> memories_;
+  std::map<std::uint32_t, std::optional<Mapped>> programs_;  ///< by id; nothing: it has no such memory
+};
+
+}  // namespace lb::agent

@@ -1,0 +1,130 @@
+// TCX programs first, clsact filters behind them, as the kernel runs them.
+#include "agent/attach/hook_neighbours.hpp"
+
+#include <bpf/bpf.h>
+#include <fmt/format.h>
+#include <net/if.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <span>
+
+#include "agent/netlink/filters.hpp"
+#include "agent/programs/program.hpp"
+
+namespace lb::agent {
+namespace {
+
+constexpr std::size_t most_programs = 64;
+
+void add_tcx(std::uint32_t device, TcSide side, std::vector<std::string>& names) {
+  std::array<std::uint32_t, most_programs> ids{};
+  struct bpf_prog_query_opts query{};
+  query.sz = sizeof(query);
+  query.prog_ids = ids.data();
+  query.count = ids.size();
+  const auto type = side == TcSide::ingress ? BPF_TCX_INGRESS : BPF_TCX_EGRESS;
+  if (bpf_prog_query_opts(static_cast<int>(device), type, &query) != 0) {
+    return;  // a kernel before TCX
+  }
+  for (const auto id : std::span(ids).first(std::min<std::size_t>(query.count, ids.size()))) {
+    const auto program = program_info_of(id);
+    names.push_back(program ? program->name : "?");
+  }
+}
+
+/// What runs at a hook, in this order.
+std::vector<std::string> runners(std::uint32_t device, TcSide side) {
+  std::vector<std::string> names;
+  add_tcx(device, side, names);
+  for (const auto& filter : filters_of(static_cast<int>(device), side)) {
+    const auto program = program_info_of(filter.program);
+    names.push_back(program ? program->name : filter.name);
+  }
+  return names;
+}
+
+bool is_ours(const std::string& name) { return name.starts_with("lb_tc_") || name.starts_with("lb_pod_"); }
+
+void add_neighbours(std::uint32_t device, TcSide side, const std::string& place,
+                    std::vector<Neighbour>& all) {
+  const auto names = runners(device, side);
+  const auto ours = std::ranges::find_if(names, is_ours);
+  if (ours == names.end()) {
+    return;
+  }
+  for (auto at = names.begin(); at != names.end(); ++at) {
+    if (!is_ours(*at)) {
+      all.push_back({place, *at, at < ours ? Order::before_us : Order::after_us});
+    }
+  }
+}
+
+void add_others(std::uint32_t device, TcSide side, const std::string& place, std::vector<std::string>& all) {
+  for (const auto& name : runners(device, side)) {
+    if (!is_ours(name)) {
+      all.push_back(fmt::format("{}: {}", place, name));
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> others_at_tc(const std::string& device) {
+  std::vector<std::string> all;
+  if (const auto index = if_nametoindex(device.c_str()); index != 0) {
+    add_others(index, TcSide::ingress, device + " ingress", all);
+    add_others(index, TcSide::egress, device + " egress", all);
+  }
+  return all;
+}
+
+CgroupOwners owners_at(int cgroup, bpf_attach_type type) {
+  std::array<std::uint32_t, most_programs> ids{};
+  struct bpf_prog_query_opts query{};
+  query.sz = sizeof(query);
+  query.prog_ids = ids.data();
+  query.count = ids.size();
+  CgroupOwners owners;
+  if (bpf_prog_query_opts(cgroup, type, &query) != 0) {
+    return owners;
+  }
+  for (const auto id : std::span(ids).first(std::min<std::size_t>(query.count, ids.size()))) {
+    const auto program = program_info_of(id);
+    if (!program || !program->name.starts_with("lb_")) {
+      owners.programs.push_back(program ? program->name : "?");
+    }
+  }
+  const bool several = (query.attach_flags & BPF_F_ALLOW_MULTI) != 0;
+  owners.sharing = owners.programs.empty() || several ? Sharing::possible : Sharing::refused;
+  return owners;
+}
+
+std::vector<Neighbour> neighbours_of(std::uint32_t device, const std::string& name) {
+  std::vector<Neighbour> all;
+  add_neighbours(device, TcSide::ingress, name + " ingress", all);
+  add_neighbours(device, TcSide::egress, name + " egress", all);
+  return all;
+}
+
+std::vector<Neighbour> neighbours_of(const std::vector<std::string>& devices) {
+  std::vector<Neighbour> all;
+  for (const auto& name : devices) {
+    if (const auto device = if_nametoindex(name.c_str()); device != 0) {
+      std::ranges::move(neighbours_of(device, name), std::back_inserter(all));
+    }
+  }
+  return all;
+}
+
+std::string neighbours_text(const std::vector<Neighbour>& neighbours) {
+  std::string text;
+  for (const auto& each : neighbours) {
+    text += fmt::format("{}{}: {} {} us", text.empty() ? "" : "; ", each.place, each.name,
+                        each.order == Order::before_us ? "before" : "after");
+  }
+  return text;
+}
+
+}  // namespace lb::agent

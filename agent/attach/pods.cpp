@@ -1,0 +1,136 @@
+// Hooks of pods' devices.
+#include "agent/attach/pods.hpp"
+
+#include <fmt/format.h>
+#include <net/if_arp.h>
+
+#include <algorithm>
+
+#include "agent/programs/device_maps.hpp"
+
+namespace lb::agent {
+namespace {
+
+bool has_prefix(const std::string& name, const std::vector<std::string>& prefixes) {
+  return std::ranges::any_of(prefixes, [&](const auto& prefix) { return name.starts_with(prefix); });
+}
+
+bool on_bridge(const NetDevice& device, const std::map<std::uint32_t, NetDevice>& all,
+               const std::string& bridge) {
+  const auto master = all.find(device.master);
+  return !bridge.empty() && master != all.end() && master->second.name == bridge;
+}
+
+// Named by index, which is safe in a path whatever the device is called.
+TcHook hook_of(TcBy by, TcSide side, std::uint32_t device) {
+  return {by, side, device, fmt::format("{}_{}", side == TcSide::ingress ? "pod_in" : "pod_out", device)};
+}
+
+/// Attaches one side if that is not done; says so in the report, and is false where it failed.
+bool ensure_side(Links& links, const TcHook& hook, int program, std::uint32_t& running,
+                 const std::string& device, AttachReport& report) {
+  if (running != 0) {
+    return true;
+  }
+  const auto* side = hook.side == TcSide::ingress ? "pod_ingress" : "pod_egress";
+  const auto held = ensure_tc(links, hook, program);
+  running = held ? held->program : 0;
+  if (!held || held->state != HookState::kept) {
+    report.pod_hooks.push_back(report_of(fmt::format("{} {}", device, side), name_of(hook.by), held));
+  }
+  return held.has_value();
+}
+
+}  // namespace
+
+std::vector<Device> pod_devices(const std::map<std::uint32_t, NetDevice>& devices,
+                                const AgentOptions& options) {
+  std::vector<Device> pods;
+  for (const auto& [index, device] : devices) {
+    const bool outward = std::ranges::find(options.devices, device.name) != options.devices.end();
+    if (!outward && device.hardware == ARPHRD_ETHER &&
+        (has_prefix(device.name, options.pod_devices) || on_bridge(device, devices, options.pod_bridge))) {
+      pods.push_back({device.name, index});
+    }
+  }
+  return pods;
+}
+
+// Without the egress program's restoring, what the ingress program translates would get no answer.
+void PodHooks::attach(Links& links, const AttachPlan& plan, AttachReport& report) {
+  let_go(links, plan);
+  by_ = plan.tc_by;
+  for (const auto& device : plan.pods) {
+    auto& hooked = hooked_[device.index];
+    if (!hooked.whole()) {
+      put_device(plan.devices_map, device.index, LB_POD);
+      const auto egress = hook_of(by_, TcSide::egress, device.index);
+      const auto ingress = hook_of(by_, TcSide::ingress, device.index);
+      static_cast<void>(ensure_side(links, egress, plan.pod_out, hooked.out, device.name, report) &&
+                        ensure_side(links, ingress, plan.pod_in, hooked.in, device.name, report));
+    }
+    report.pods += hooked.whole() ? 1 : 0;
+  }
+}
+
+void PodHooks::let_go(Links& links, const AttachPlan& plan) {
+  std::set<std::uint32_t> wanted;
+  for (const auto& device : plan.pods) {
+    wanted.insert(device.index);
+  }
+  std::erase_if(hooked_, [&](const auto& entry) {
+    const auto index = entry.first;
+    if (wanted.contains(index)) {
+      return false;
+    }
+    remove_tc(links, hook_of(by_, TcSide::ingress, index));
+    remove_tc(links, hook_of(by_, TcSide::egress, index));
+    if (!is_outward(plan, index)) {
+      erase_device(plan.devices_map, index);
+    }
+    return true;
+  });
+}
+
+bool PodHooks::intact(Filters filters) {
+  bool whole = true;
+  for (auto& [index, hooked] : hooked_) {
+    if (hooked.in != 0 && !runs_tc(hook_of(by_, TcSide::ingress, index), hooked.in, filters)) {
+      hooked.in = 0;
+    }
+    if (hooked.out != 0 && !runs_tc(hook_of(by_, TcSide::egress, index), hooked.out, filters)) {
+      hooked.out = 0;
+    }
+    whole = whole && hooked.whole();
+  }
+  return whole;
+}
+
+bool PodHooks::pinned(const Links& links) {
+  bool whole = true;
+  for (auto& [index, hooked] : hooked_) {
+    if (by_ == TcBy::tcx && hooked.in != 0 && !links.pinned(hook_of(by_, TcSide::ingress, index).pin)) {
+      hooked.in = 0;
+    }
+    if (by_ == TcBy::tcx && hooked.out != 0 && !links.pinned(hook_of(by_, TcSide::egress, index).pin)) {
+      hooked.out = 0;
+    }
+    whole = whole && hooked.whole();
+  }
+  return whole;
+}
+
+void PodHooks::add_pins(std::set<std::string>& pins) const {
+  for (const auto& [index, hooked] : hooked_) {
+    pins.insert(hook_of(by_, TcSide::ingress, index).pin);
+    pins.insert(hook_of(by_, TcSide::egress, index).pin);
+  }
+}
+
+void PodHooks::add_indices(std::set<std::uint32_t>& indices) const {
+  for (const auto& [index, hooked] : hooked_) {
+    indices.insert(index);
+  }
+}
+
+}  // namespace lb::agent

@@ -1,0 +1,209 @@
+// One function for each subject; a subject that another one needs comes before it.
+#include "agent/attach/prerequisites.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/utsname.h>
+
+#include <algorithm>
+
+#include "agent/attach/device_facts.hpp"
+#include "agent/attach/hook_neighbours.hpp"
+#include "agent/attach/socket_hooks.hpp"
+#include "agent/base/memory.hpp"
+#include "agent/base/privileges.hpp"
+#include "agent/programs/pinned_maps.hpp"
+#include "agent/programs/program_config.hpp"
+#include "agent/programs/requirements.hpp"
+
+namespace lb::agent {
+namespace {
+
+constexpr std::uint64_t mebi = 1 << 20;
+
+std::string kernel_text() {
+  utsname name{};
+  ::uname(&name);
+  return fmt::format("Linux {} ({})", name.release, name.machine);
+}
+
+void look_at_kernel(Findings& findings) {
+  if (findings.need("kernel", require_kernel)) {
+    findings.ok("kernel", kernel_text());
+  }
+}
+
+/// May anything be asked at all?
+bool look_at_bpf(const Privileges& privileges, Findings& findings) {
+  if (!findings.need("bpf()", [&] { require_bpf(privileges); })) {
+    return false;
+  }
+  findings.ok("bpf()", privileges.filtered ? "works, through a seccomp filter" : "works");
+  return true;
+}
+
+bool look_at_jit(Findings& findings) {
+  const bool compiles = findings.need("JIT", require_jit);
+  if (compiles) {
+    findings.ok("JIT", "programs are compiled");
+  }
+  return compiles;
+}
+
+void look_at_types(const AgentOptions& options, Prerequisites& found, Findings& findings) {
+  if (findings.need("BTF", [&] { found.features = Features::probe(options.without); })) {
+    findings.ok("BTF", "the kernel shows its types");
+  }
+}
+
+void look_at_cgroup(const AgentOptions& options, Prerequisites& found, Findings& findings) {
+  if (options.sockets == SocketScope::off) {
+    findings.ok("cgroup", "not needed with --sockets off");
+    return;
+  }
+  if (findings.need("cgroup", [&] { found.cgroup = open_cgroup(options.cgroup); })) {
+    const auto whole = found.cgroup.id == host_root_cgroup;
+    findings.ok("cgroup",
+                fmt::format("v2, {}{}", found.cgroup.path, whole ? " (the root of all)" : " and below"));
+  }
+}
+
+void look_at_socket_hook(int cgroup, const SocketHook& hook, Findings& findings) {
+  const auto owners = owners_at(cgroup, hook.type);
+  const auto subject = fmt::format("hook cgroup {}", hook.name);
+  const auto who = fmt::format("{}", fmt::join(owners.programs, ", "));
+  if (owners.sharing == Sharing::refused) {
+    findings.missing(
+        subject, StartError(fmt::format("{} is attached to {} of the cgroup and shares that with nobody", who,
+                                        hook.name),
+                            "detach it, choose another --cgroup, or say --sockets off"));
+  } else if (!who.empty()) {
+    findings.warning(subject, fmt::format("{} runs there too", who),
+                     "see that it translates no services: two that do undo each other's work");
+  }
+}
+
+void look_at_socket_hooks(const Prerequisites& found, Findings& findings) {
+  if (!found.features || !found.cgroup.directory) {
+    return;
+  }
+  for (const auto& hook : socket_hooks) {
+    look_at_socket_hook(found.cgroup.directory.get(), hook, findings);
+  }
+}
+
+void look_at_memory(const AgentOptions& options, Prerequisites& found, Findings& findings) {
+  const auto open = [&] {
+    found.programs = BpfPrograms::open(options.sizes);
+    require_memory(found.programs->object());
+  };
+  if (findings.need("memory", open)) {
+    const auto limit = memory_limit();
+    findings.ok("memory", fmt::format("full maps and the agent need {} MiB; {}",
+                                      needed_memory(found.programs->object()) / mebi,
+                                      limit ? fmt::format("the limit is {} MiB", *limit / mebi)
+                                            : std::string("no limit is set")));
+  }
+}
+
+void look_at_pins(const AgentOptions& options, const Privileges& privileges, const Prerequisites& found,
+                  Findings& findings) {
+  const maps::Pins pins(options.pins);
+  auto mount = BpfMount::found;
+  const auto look = [&] {
+    mount = require_bpf_mount(pins, privileges);
+    if (found.programs && mount == BpfMount::found) {
+      require_adoptable(found.programs->object(), pins);
+    }
+  };
+  if (findings.need("bpffs", look)) {
+    findings.ok("bpffs", mount == BpfMount::found
+                             ? fmt::format("mounted, for {}", options.pins)
+                             : "not mounted; the agent mounts it at /sys/fs/bpf when it starts");
+  }
+}
+
+/// How tc programs get to devices.
+void look_at_tc(const AgentOptions& options, const Prerequisites& found, Findings& findings) {
+  if (!serves_devices(options) || !found.features) {
+    return;
+  }
+  if (found.features->usable(Feature::tcx)) {
+    findings.ok("tc", "by TCX; sch_ingress and cls_bpf are not needed");
+  } else if (findings.need("tc", require_clsact)) {
+    findings.ok("tc", "by filters of a clsact qdisc (sch_ingress and cls_bpf)");
+  }
+}
+
+/// Does a start end at this device already? With several, attaching names the hook that failed, after those
+/// that did not.
+bool ends_here(const AgentOptions& options, const Findings& findings) {
+  return findings.lists() || options.xdp != XdpMode::native ||
+         std::ranges::none_of(options.devices, [](const auto& name) { return has_native_xdp(name); });
+}
+
+/// Which XDP the options ask of a device.
+void look_at_device(const AgentOptions& options, const std::string& name, Findings& findings) {
+  const auto subject = "device " + name;
+  const auto look = [&] {
+    require_devices({name});
+    if (ends_here(options, findings)) require_xdp(options, name, device_facts(name));
+  };
+  if (!findings.need(subject, look)) {
+    return;
+  }
+  const auto facts = device_facts(name);
+  const auto text = facts_text(facts);
+  if (const auto lack = xdp_lack(options, facts); lack.found.empty()) {
+    findings.ok(subject, text);
+  } else {
+    findings.warning(subject, fmt::format("{}; {}", text, lack.found), lack.advice);
+  }
+}
+
+void look_at_devices(const AgentOptions& options, Findings& findings) {
+  if (options.devices.empty()) {
+    findings.ok("devices", "none: sockets are served only");
+    return;
+  }
+  // How many they are matters to all, and which ones to each.
+  if (options.devices.size() > LB_MAX_DEVICES) {
+    findings.need("devices", [&] { require_devices(options.devices); });
+    return;
+  }
+  for (const auto& name : options.devices) {
+    look_at_device(options, name, findings);
+  }
+}
+
+}  // namespace
+
+Prerequisites look_at_prerequisites(const AgentOptions& options, Findings& findings) {
+  Prerequisites found;
+  const auto privileges = own_privileges("");
+  const bool may_ask = look_at_bpf(privileges, findings);
+  if (may_ask) {
+    look_at_kernel(findings);
+    const bool compiles = look_at_jit(findings);
+    look_at_types(options, found, findings);
+    // Whatever else the kernel refused then, it would be for that reason.
+    if (!compiles) {
+      found.features.reset();
+    }
+  }
+  findings.need("cluster secret", [&] { found.secret = read_secret(options.cluster_secret); });
+  look_at_cgroup(options, found, findings);
+  look_at_socket_hooks(found, findings);
+  look_at_memory(options, found, findings);
+  look_at_pins(options, privileges, found, findings);
+  look_at_tc(options, found, findings);
+  look_at_devices(options, findings);
+  return found;
+}
+
+Prerequisites require_prerequisites(const AgentOptions& options) {
+  Findings findings(Findings::Missing::ends_start);
+  return look_at_prerequisites(options, findings);
+}
+
+}  // namespace lb::agent

@@ -1,0 +1,120 @@
+// Sockets in another cgroup than ours, and marks in their storage that the programs wipe.
+#include "agent/attach/socket_probe.hpp"
+
+#include <arpa/inet.h>
+#include <bpf/bpf.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <utility>
+
+#include "maps/abi/abi.h"
+
+namespace lb::agent {
+namespace {
+
+// The addresses that are nobody's by agreement: RFC 7600 and RFC 9780.
+constexpr const char* nobody4 = "192.0.0.8";
+constexpr const char* nobody6 = "100:0:0:1::1";
+constexpr std::uint16_t discard_port = 9;
+
+maps::Fd udp_socket(int family) { return maps::Fd(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0)); }
+
+sockaddr_storage nobody(int family) {
+  sockaddr_in in{.sin_family = AF_INET, .sin_port = htons(discard_port), .sin_addr = {}, .sin_zero = {}};
+  sockaddr_in6 in6{};
+  in6.sin6_family = AF_INET6;
+  in6.sin6_port = htons(discard_port);
+  ::inet_pton(AF_INET, nobody4, &in.sin_addr);
+  ::inet_pton(AF_INET6, nobody6, &in6.sin6_addr);
+  sockaddr_storage where{};
+  if (family == AF_INET) {
+    std::memcpy(&where, &in, sizeof(in));
+  } else {
+    std::memcpy(&where, &in6, sizeof(in6));
+  }
+  return where;
+}
+
+// Without a route it fails, after the programs. A socket that got connected lets go of its port.
+void connect_once(int socket, int family) {
+  const auto where = nobody(family);
+  ::connect(socket, reinterpret_cast<const sockaddr*>(&where), sizeof(where));
+  const sockaddr none{.sa_family = AF_UNSPEC, .sa_data = {}};
+  ::connect(socket, &none, sizeof(none));
+}
+
+// A child in that cgroup, with our descriptors but memory of its own; it may use system calls alone.
+pid_t fork_into(const Cgroup& cgroup) {
+  clone_args how{};
+  how.flags = CLONE_INTO_CGROUP | CLONE_FILES;
+  how.exit_signal = SIGCHLD;
+  how.cgroup = static_cast<std::uint64_t>(cgroup.directory.get());
+  return static_cast<pid_t>(::syscall(SYS_clone3, &how, sizeof(how)));
+}
+
+// A socket belongs to the cgroup of the process that made it, whoever uses it afterwards.
+bool replace(int socket, int family) {
+  const int made = ::socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const bool replaced = made >= 0 && ::dup3(made, socket, O_CLOEXEC) >= 0;
+  ::close(made);
+  return replaced;
+}
+
+}  // namespace
+
+void SocketProbe::enter(const Cgroup& cgroup) {
+  if (std::exchange(entered_, cgroup.id) == cgroup.id) {
+    return;
+  }
+  ears_.clear();
+  for (const auto& [hook, family] : {std::pair{"connect4", AF_INET}, std::pair{"connect6", AF_INET6}}) {
+    if (auto socket = udp_socket(family); socket) {
+      ears_.push_back({hook, family, std::move(socket)});
+    }
+  }
+  const auto child = fork_into(cgroup);
+  if (child == 0) {
+    bool all = true;
+    for (const auto& ear : ears_) {
+      all = replace(ear.socket.get(), ear.family) && all;
+    }
+    ::_exit(all ? 0 : 1);
+  }
+  int status = 1;
+  const bool inside = child > 0 && ::waitpid(child, &status, 0) == child && status == 0;
+  if (!inside && cgroup.id != host_root_cgroup) {
+    ears_.clear();
+  }
+}
+
+// The programs forget, at a connect, all pairs of the socket before they look at where it goes.
+bool SocketProbe::hears(const Ear& ear) const {
+  const int socket = ear.socket.get();
+  lb_socket mark{};
+  mark.pairs[0].used = LB_YES;
+  if (bpf_map_update_elem(sockets_, &socket, &mark, BPF_ANY) != 0) {
+    return true;  // nothing is known
+  }
+  connect_once(socket, ear.family);
+  return bpf_map_lookup_elem(sockets_, &socket, &mark) != 0 || mark.pairs[0].used == LB_NO;
+}
+
+std::vector<std::string> SocketProbe::deaf() const {
+  std::vector<std::string> found;
+  for (const auto& ear : ears_) {
+    if (!hears(ear)) {
+      found.emplace_back(ear.hook);
+    }
+  }
+  return found;
+}
+
+}  // namespace lb::agent

@@ -1,0 +1,139 @@
+// Namespaces one after the other, and in each the iterator, and sock_diag where that only finds.
+#include "agent/attach/udp_sockets.hpp"
+
+#include <bpf/bpf.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <boost/asio/post.hpp>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <set>
+#include <utility>
+
+#include "agent/netlink/netns.hpp"
+#include "agent/netlink/udp_diag.hpp"
+
+namespace lb::agent {
+namespace {
+
+using boost::system::error_code;
+
+constexpr std::chrono::milliseconds pause{
+    100};                                  // between a backend's end and the look, so that more may come
+constexpr std::size_t spaces_a_step = 16;  // an iterator over a namespace's sockets takes some 100 µs
+
+error_code last_error() { return {errno, boost::system::generic_category()}; }
+
+/// All that the iterator writes: a byte for each socket that it told, a cookie for each that it found.
+boost::system::result<std::string> read_all(int iterator) {
+  std::array<char, 4096> buffer{};
+  std::string written;
+  ssize_t size = 0;
+  while ((size = ::read(iterator, buffer.data(), buffer.size())) > 0 || (size < 0 && errno == EAGAIN)) {
+    written.append(buffer.data(), size > 0 ? static_cast<std::size_t>(size) : 0);
+  }
+  if (size < 0) {
+    return last_error();
+  }
+  return written;
+}
+
+std::set<std::uint64_t> cookies_in(const std::string& written) {
+  std::set<std::uint64_t> cookies;
+  for (std::size_t at = 0; at + sizeof(std::uint64_t) <= written.size(); at += sizeof(std::uint64_t)) {
+    std::uint64_t cookie = 0;
+    std::memcpy(&cookie, written.data() + at, sizeof(cookie));
+    cookies.insert(cookie);
+  }
+  return cookies;
+}
+
+}  // namespace
+
+UdpSockets::UdpSockets(boost::asio::io_context& context, const UdpWays& ways, Spaces spaces, Told told)
+    : timer_(context), finds_(ways.tells < 0), which_(spaces), told_(std::move(told)) {
+  if (const int program = finds_ ? ways.finds : ways.tells; program >= 0) {
+    link_ = maps::Fd(bpf_link_create(program, 0, BPF_TRACE_ITER, nullptr));
+  }
+}
+
+void UdpSockets::backend_ended() {
+  if (!link_ || phase_ == Phase::waiting) {
+    return;
+  }
+  if (phase_ == Phase::running) {
+    again_ = true;
+    return;
+  }
+  phase_ = Phase::waiting;
+  timer_.expires_after(pause);
+  timer_.async_wait([this](const auto& error) {
+    if (!error) {
+      begin();
+    }
+  });
+}
+
+void UdpSockets::begin() {
+  phase_ = Phase::running;
+  spaces_ = which_ == Spaces::all ? network_namespaces() : std::vector<std::string>{own_space};
+  count_ = 0;
+  problem_.clear();
+  step();
+}
+
+// An iterator is one over the sockets of the namespace in which it was made, and so is sock_diag.
+boost::system::result<std::uint64_t> UdpSockets::tell_in(const std::string& space) const {
+  maps::Fd iterator;
+  boost::system::result<maps::Fd> diag = maps::Fd();
+  const auto error = in_space(space, [&] {
+    iterator = maps::Fd(bpf_iter_create(link_.get()));
+    const auto failure = iterator ? error_code() : last_error();
+    if (finds_) {
+      diag = open_socket_diag();
+    }
+    return failure ? failure : diag ? error_code() : diag.error();
+  });
+  if (error) {
+    return error;
+  }
+  const auto written = read_all(iterator.get());
+  if (!written) {
+    return written.error();
+  }
+  if (!finds_) {
+    return written->size();
+  }
+  return written->empty() ? 0 : end_udp_sockets(diag->get(), cookies_in(*written));
+}
+
+// A namespace that ended meanwhile has no sockets.
+void UdpSockets::step() {
+  for (std::size_t done = 0; done < spaces_a_step && !spaces_.empty(); ++done) {
+    const auto told = tell_in(spaces_.back());
+    if (told) {
+      count_ += *told;
+    } else if (told.error() != boost::system::errc::no_such_file_or_directory) {
+      problem_ = fmt::format("{}: {}", spaces_.back(), told.error().message());
+    }
+    spaces_.pop_back();
+  }
+  if (spaces_.empty()) {
+    finish();
+    return;
+  }
+  boost::asio::post(timer_.get_executor(), [this] { step(); });
+}
+
+void UdpSockets::finish() {
+  phase_ = Phase::idle;
+  told_(count_, problem_);
+  if (std::exchange(again_, false)) {
+    backend_ended();
+  }
+}
+
+}  // namespace lb::agent

@@ -1,0 +1,51 @@
+// Tells connected UDP sockets whose backend serves no more, in every network namespace of this machine, a few
+// namespaces at a time (SEM-46, REL-71).
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "agent/attach/udp_cleanup.hpp"
+#include "maps/map.hpp"
+
+namespace lb::agent {
+
+/// The namespaces whose sockets are given backends.
+enum class Spaces : std::uint8_t { own, all };
+
+class UdpSockets {
+ public:
+  /// How many were told in one round, and why some namespaces could not be looked at; empty: all were.
+  using Told = std::function<void(std::uint64_t count, const std::string& problem)>;
+
+  /// Without a way nothing happens, ever.
+  UdpSockets(boost::asio::io_context& context, const UdpWays& ways, Spaces spaces, Told told);
+
+  /// Some backend ended. A round begins soon; one that runs is followed by another.
+  void backend_ended();
+
+ private:
+  void begin();
+  void step();
+  void finish();
+  /// How many it told of a namespace's.
+  [[nodiscard]] boost::system::result<std::uint64_t> tell_in(const std::string& space) const;
+
+  boost::asio::steady_timer timer_;
+  maps::Fd link_;  ///< of the iterator
+  bool finds_;     ///< it is the one that finds
+  Spaces which_;
+  Told told_;
+  enum class Phase : std::uint8_t { idle, waiting, running };
+  Phase phase_ = Phase::idle;
+  bool again_ = false;
+  std::vector<std::string> spaces_;  ///< still to be looked at
+  std::uint64_t count_ = 0;
+  std::string problem_;
+};
+
+}  // namespace lb::agent

@@ -1,0 +1,42 @@
+// Devices that lose every frame that XDP gives them to send (REL-20): a veth whose other end does not poll, a
+// card without queues for it. The kernel tells nobody but its tracepoints.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "maps/abi/xdp_tx.h"
+#include "maps/map.hpp"
+
+namespace lb::agent {
+
+class XdpWatch {
+ public:
+  /// `programs` count into `counts` (bpf/lb_watch.bpf.c) as long as this object lives; -1: nobody counts.
+  XdpWatch(const std::vector<int>& programs, std::span<lb_sending> counts);
+
+  /// Counts these devices from now on, as many as there is room for.
+  void follow(const std::vector<std::uint32_t>& devices);
+  /// Those of them that have lost all they were given since the last call, and were given something.
+  [[nodiscard]] std::vector<std::uint32_t> losing();
+  /// Frames that devices have lost since the start, by their names: as of the last call of losing(), and of
+  /// those too that are not counted any more.
+  [[nodiscard]] const std::map<std::string, std::uint64_t>& lost() const noexcept { return lost_; }
+
+ private:
+  struct Seen {
+    std::string name;
+    std::uint64_t sent = 0;
+    std::uint64_t lost = 0;
+  };
+
+  std::vector<maps::Fd> links_;
+  std::span<lb_sending> counts_;
+  std::map<std::uint32_t, Seen> seen_;
+  std::map<std::string, std::uint64_t> lost_;
+};
+
+}  // namespace lb::agent

@@ -1,0 +1,139 @@
+// The log: how a line looks, and what is said only once.
+#include "agent/base/log.hpp"
+
+#include <fmt/format.h>
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <boost/json/serialize.hpp>
+#include <utility>
+
+namespace lb::agent {
+namespace {
+
+/// "%*": the message as a JSON string.
+class JsonMessage : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm& /*time*/,
+              spdlog::memory_buf_t& line) override {
+    const auto text =
+        boost::json::serialize(boost::json::string_view(message.payload.data(), message.payload.size()));
+    line.append(text.data(), text.data() + text.size());
+  }
+
+  [[nodiscard]] std::unique_ptr<custom_flag_formatter> clone() const override {
+    return std::make_unique<JsonMessage>();
+  }
+};
+
+spdlog::level::level_enum spdlog_level(LogLevel level) {
+  switch (level) {
+    case LogLevel::debug:
+      return spdlog::level::debug;
+    case LogLevel::info:
+      return spdlog::level::info;
+    case LogLevel::warning:
+      return spdlog::level::warn;
+    case LogLevel::error:
+      break;
+  }
+  return spdlog::level::err;
+}
+
+}  // namespace
+
+std::unique_ptr<spdlog::formatter> log_formatter(LogFormat format) {
+  auto formatter = std::make_unique<spdlog::pattern_formatter>(spdlog::pattern_time_type::utc);
+  if (format == LogFormat::json) {
+    formatter->add_flag<JsonMessage>('*').set_pattern(
+        R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l","message":%*})");
+  } else {
+    formatter->set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %^%-7l%$ %v");
+  }
+  return formatter;
+}
+
+void start_log(LogLevel level, LogFormat format) {
+  auto logger = std::make_shared<spdlog::logger>("sluice", std::make_shared<spdlog::sinks::stderr_sink_st>());
+  logger->set_formatter(log_formatter(format));
+  logger->set_level(spdlog_level(level));
+  logger->flush_on(spdlog::level::trace);
+  spdlog::set_default_logger(std::move(logger));
+}
+
+std::string complaint_text(const k8s::Complaint& complaint) {
+  const auto subject = complaint.object.empty()  ? complaint.where
+                       : complaint.where.empty() ? complaint.object
+                                                 : fmt::format("{} ({})", complaint.object, complaint.where);
+  return subject.empty() ? complaint.reason : fmt::format("{}: {}", subject, complaint.reason);
+}
+
+std::string complaint_kind(std::string_view reason) {
+  std::string kind;
+  while (!reason.empty()) {
+    const auto end = std::min(reason.find(' '), reason.size());
+    const auto word = reason.substr(0, end);
+    kind += word.find_first_of("0123456789/:\"") == std::string_view::npos ? word : "*";
+    kind += ' ';
+    reason.remove_prefix(std::min(end + 1, reason.size()));
+  }
+  return kind;
+}
+
+Complaints::Complaints(std::size_t capacity) : capacity_(capacity) {}
+
+void Complaints::say(const k8s::Complaint& complaint, Moment now) {
+  auto text = complaint_text(complaint);
+  if (!is_new(text)) {
+    return;
+  }
+  say_held_back(now);
+  auto& kinds = said_[complaint.object.empty() ? complaint.where : complaint.object];
+  auto kind = complaint_kind(complaint.reason);
+  if (kinds.size() >= most_kinds && !kinds.contains(kind)) {
+    kind.clear();
+  }
+  const auto [said, is_first] = kinds.try_emplace(std::move(kind), Said{now, 0, {}});
+  if (is_first) {
+    spdlog::warn("{}", text);
+  } else {
+    ++said->second.held_back;
+    said->second.latest = std::move(text);
+  }
+}
+
+/// Cheap where nothing is old enough: objects complained about within a minute are few, or their owners are
+/// many.
+void Complaints::say_held_back(Moment now) {
+  if (now < next_look_) {
+    return;
+  }
+  next_look_ = now + std::chrono::seconds(1);
+  for (auto& [object, kinds] : said_) {
+    for (auto& [kind, said] : kinds) {
+      if (said.held_back > 0 && now - said.at >= pause) {
+        spdlog::warn("{}{}", said.latest,
+                     said.held_back == 1 ? "" : fmt::format(" (and {} more like this)", said.held_back - 1));
+        said = {now, 0, {}};
+      }
+    }
+    std::erase_if(kinds, [now](const auto& kind) { return now - kind.second.at >= pause; });
+  }
+  std::erase_if(said_, [](const auto& object) { return object.second.empty(); });
+}
+
+bool Complaints::is_new(const std::string& text) {
+  if (!known_.insert(text).second) {
+    return false;
+  }
+  order_.push_back(text);
+  if (order_.size() > capacity_) {
+    known_.erase(order_.front());
+    order_.pop_front();
+  }
+  return true;
+}
+
+}  // namespace lb::agent

@@ -1,0 +1,123 @@
+// Looking after the hooks: what is lost comes back, and what stands before them is told.
+#include "agent/datapath/attachment_reconciler.hpp"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "agent/attach/hook_neighbours.hpp"
+#include "agent/attach/pods.hpp"
+
+namespace lb::agent {
+namespace {
+
+/// Between two looks whether all hooks are still there, which a second must suffice for (REL-19). It is most
+/// of what wakes an idle agent, which shall wake up twice a second at most.
+constexpr std::chrono::milliseconds pause{700};
+
+/// Every so many of them it also looks who else is at our hooks, and tries those of sockets.
+constexpr unsigned looks_until_beside = 7;
+
+}  // namespace
+
+HookCare::HookCare(boost::asio::io_context& context, const AgentOptions& options, Datapath& datapath,
+                   const NodeWatch& node, Metrics& metrics, std::function<void(Look look)> looked)
+    : timer_(context),
+      options_(options),
+      datapath_(datapath),
+      node_(node),
+      metrics_(metrics),
+      looked_(std::move(looked)) {}
+
+AttachReport HookCare::attach() {
+  devices_ = node_.network().devices();
+  datapath_.set_pods(pod_devices(devices_, options_));
+  auto report = datapath_.attach();
+  tell_declined();
+  return report;
+}
+
+void HookCare::follow_devices() {
+  if (node_.network().devices() == devices_) {
+    return;
+  }
+  const auto report = attach();
+  if (report.count(HookState::attached) + report.count(HookState::updated) + report.count(HookState::failed) >
+      0) {
+    spdlog::info("hooks after a change of devices: sockets: {}; packets: {}", report.sockets_text(),
+                 report.packets_text());
+  }
+  if (const auto failure = report.failure(); !failure.empty()) {
+    spdlog::error("{}", failure);
+  }
+  if (const auto failure = report.pod_failure(); !failure.empty()) {
+    spdlog::warn("a pod's device is not served: {}", failure);
+  }
+}
+
+void HookCare::start() {
+  timer_.expires_after(pause);
+  timer_.async_wait([this](const auto& error) {
+    if (!error) {
+      heal();
+      const auto look = ++looks_ % looks_until_beside == 0 ? Look::thorough : Look::usual;
+      looked_(look);
+      if (look == Look::thorough) {
+        look_beside();
+        revive();
+      }
+      start();
+    }
+  });
+}
+
+/// Brings back what somebody detached, and tries it again each time.
+void HookCare::heal() {
+  const auto changes = std::exchange(filter_changes_, node_.network().filter_changes());
+  const auto filters = changes == filter_changes_ ? Filters::quiet : Filters::disturbed;
+  tell(datapath_.restore(filters), heal_failure_);
+}
+
+/// A device that is not served, or not by XDP, is told once for each reason.
+void HookCare::tell_declined() {
+  for (const auto& sentence : datapath_.declined()) {
+    if (std::ranges::find(declined_, sentence) == declined_.end()) {
+      spdlog::warn("{}", sentence);
+    }
+  }
+  declined_ = datapath_.declined();
+}
+
+/// What is attached may run for nobody all the same.
+void HookCare::revive() { tell(datapath_.revive(), revival_failure_); }
+
+/// Who came to our hooks, or went, is told once: one before us may keep packets from us (REL-68).
+void HookCare::look_beside() {
+  auto text = neighbours_text(neighbours_of(options_.devices));
+  if (text != neighbours_) {
+    spdlog::warn(
+        "beside our programs: {}; what one before us does not pass on (TCX_NEXT, TC_ACT_UNSPEC) never "
+        "reaches us",
+        text.empty() ? "nobody any more" : text);
+  }
+  neighbours_ = std::move(text);
+}
+
+/// What came back, and once why something did not.
+void HookCare::tell(const Restored& restored, std::string& failure) {
+  tell_declined();
+  for (const auto& hook : restored.hooks) {
+    metrics_.restored(hook);
+  }
+  if (!restored.hooks.empty()) {
+    spdlog::warn("brought back what somebody took away: {}", fmt::join(restored.hooks, ", "));
+  }
+  if (restored.failure != std::exchange(failure, restored.failure) && !restored.failure.empty()) {
+    spdlog::error("{}", restored.failure);
+  }
+}
+
+}  // namespace lb::agent

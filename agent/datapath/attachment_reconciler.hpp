@@ -1,0 +1,60 @@
+// The care of the hooks: attached to the devices that there are, all still there, really run, and who came to
+// stand beside them?
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "agent/datapath/datapath.hpp"
+#include "agent/netlink/node_watch.hpp"
+#include "agent/observe/metrics.hpp"
+#include "agent/options/config.hpp"
+
+namespace lb::agent {
+
+/// Each look, or those few at which more is looked at.
+enum class Look : std::uint8_t { usual, thorough };
+
+class HookCare {
+ public:
+  /// What is referred to must outlive this. `looked` is called after each look, for what else must be looked
+  /// at as often.
+  HookCare(boost::asio::io_context& context, const AgentOptions& options, Datapath& datapath,
+           const NodeWatch& node, Metrics& metrics, std::function<void(Look look)> looked);
+
+  /// To the devices that there are now.
+  AttachReport attach();
+  /// The same once more if a device came, went or changed.
+  void follow_devices();
+
+  /// Looks every so often from now on.
+  void start();
+
+ private:
+  void heal();
+  void revive();
+  void look_beside();
+  void tell(const Restored& restored, std::string& failure);
+  void tell_declined();
+
+  boost::asio::steady_timer timer_;
+  const AgentOptions& options_;
+  Datapath& datapath_;
+  const NodeWatch& node_;
+  Metrics& metrics_;
+  std::function<void(Look look)> looked_;
+  std::map<std::uint32_t, NetDevice> devices_;  ///< as hooks were last attached with
+  std::uint64_t filter_changes_ = 0;            ///< as of the last look
+  std::vector<std::string> declined_;           ///< as last logged
+  std::string heal_failure_;                    ///< as last logged
+  std::string revival_failure_;                 ///< likewise
+  std::string neighbours_;                      ///< likewise
+  unsigned looks_ = 0;
+};
+
+}  // namespace lb::agent

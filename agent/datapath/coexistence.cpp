@@ -1,0 +1,103 @@
+#include "agent/datapath/coexistence.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agent/netlink/netns.hpp"
+
+namespace lb::agent {
+namespace {
+
+/// What keeps pods' connected UDP sockets from being told, as --without's words are; empty: nothing.
+std::string lacks_text(const Reach& reach) {
+  if (!reach.may_enter) {
+    return "CAP_SYS_ADMIN: UDP untold in pods";
+  }
+  return reach.unseen == 0
+             ? ""
+             : fmt::format("sight of {} network namespaces in /run/netns: UDP untold there", reach.unseen);
+}
+
+}  // namespace
+
+Surroundings::Surroundings(const AgentOptions& options, Datapath& datapath, Metrics& metrics)
+    : options_(options), datapath_(datapath), metrics_(metrics) {}
+
+void Surroundings::look_at_reach(const std::map<std::uint32_t, NetDevice>& devices) {
+  if (options_.sockets != SocketScope::all || !std::exchange(devices_changed_, false)) {
+    return;
+  }
+  auto lacks = lacks_text(reach_of(devices, options_.devices));
+  if (lacks == lacks_) {
+    return;
+  }
+  if (!lacks.empty()) {
+    spdlog::warn("without {}: connected sockets there do not hear that their backend has ended", lacks);
+  }
+  lacks_ = std::move(lacks);
+  tell();
+}
+
+std::optional<KubeProxy> Surroundings::look_for_kube_proxy() {
+  if (options_.unallocated != Unallocated::drop) {
+    return std::nullopt;
+  }
+  auto rules = rules_.look();
+  if (rules == kube_proxy_) {
+    return std::nullopt;
+  }
+  if (rules.empty()) {
+    spdlog::info("kube-proxy's rules are gone: --drop-unallocated holds");
+  } else {
+    spdlog::warn("kube-proxy's rules are here ({}): --drop-unallocated does nothing until they are gone",
+                 rules);
+  }
+  const auto found = rules.empty() ? KubeProxy::absent : KubeProxy::present;
+  metrics_.kube_proxy(found);
+  kube_proxy_ = std::move(rules);
+  tell();
+  return found;
+}
+
+void Surroundings::set_xfrm(std::size_t policies) {
+  if (policies != std::exchange(xfrm_, policies)) {
+    tell();
+  }
+}
+
+void Surroundings::set_ports(std::string ports) {
+  if (ports != ports_) {
+    ports_ = std::move(ports);
+    tell();
+  }
+}
+
+bool Surroundings::set_node(std::string node) {
+  if (node == node_) {
+    return false;
+  }
+  node_ = std::move(node);
+  tell();
+  return true;
+}
+
+void Surroundings::tell() {
+  const std::string dropping = kube_proxy_.empty() ? "" : "drop-unallocated: kube-proxy's rules are here";
+  const auto xfrm =
+      xfrm_ == 0 ? std::string()
+                 : fmt::format("ipsec: {} policies; new flows to backends behind them are refused", xfrm_);
+  std::vector<std::string> lacks;
+  std::ranges::copy_if(std::array{node_, ports_, xfrm, dropping, lacks_}, std::back_inserter(lacks),
+                       [](const auto& text) { return !text.empty(); });
+  datapath_.set_lacks(fmt::format("{}", fmt::join(lacks, "; ")));
+}
+
+}  // namespace lb::agent

@@ -1,0 +1,54 @@
+// What else of this node limits what the agent does, and is therefore looked for and told: kube-proxy's
+// rules, pods' network namespaces that it cannot reach, ports that others hold, and a Node that is not there.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "agent/datapath/datapath.hpp"
+#include "agent/netlink/kube_proxy.hpp"
+#include "agent/netlink/node_network.hpp"
+#include "agent/observe/metrics.hpp"
+#include "agent/options/config.hpp"
+
+namespace lb::agent {
+
+class Surroundings {
+ public:
+  /// What is referred to must outlive this.
+  Surroundings(const AgentOptions& options, Datapath& datapath, Metrics& metrics);
+
+  /// Pods come and go with devices, and their namespaces with them: the next look at these is a new one.
+  void devices_changed() noexcept { devices_changed_ = true; }
+  /// Are there namespaces of pods whose connected UDP sockets will not be told?
+  void look_at_reach(const std::map<std::uint32_t, NetDevice>& devices);
+
+  /// What its rules serve would be dropped (choice A): whether they are here, if that has changed. Who does
+  /// not ask for that is not looked after.
+  [[nodiscard]] std::optional<KubeProxy> look_for_kube_proxy();
+
+  /// How many IPsec policies bind what leaves this node.
+  void set_xfrm(std::size_t policies);
+  /// Ports that another process holds, in words; empty: none.
+  void set_ports(std::string ports);
+  /// The same of what is wrong with the own Node. Is it news?
+  [[nodiscard]] bool set_node(std::string node);
+
+ private:
+  void tell();
+
+  const AgentOptions& options_;
+  Datapath& datapath_;
+  Metrics& metrics_;
+  bool devices_changed_ = false;  ///< since the last look at what leads to pods
+  std::string lacks_;             ///< of reach, as it was said last
+  std::string ports_;
+  std::string node_;
+  KubeProxyRules rules_;
+  std::size_t xfrm_ = 0;    ///< IPsec policies
+  std::string kube_proxy_;  ///< by what means its rules are there; empty: they are not
+};
+
+}  // namespace lb::agent

@@ -1,0 +1,358 @@
+// Opening in the order that changes nothing before all is checked; attaching, and looking after that.
+#include "agent/datapath/datapath.hpp"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <net/if.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <iterator>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "agent/attach/layout_migration.hpp"
+#include "agent/attach/prerequisites.hpp"
+#include "agent/attach/socket_hooks.hpp"
+#include "agent/attach/socket_probe.hpp"
+#include "agent/attach/xdp_watch.hpp"
+#include "agent/base/cgroup.hpp"
+#include "agent/base/error.hpp"
+#include "agent/programs/bpf_programs.hpp"
+#include "agent/programs/pinned_maps.hpp"
+#include "agent/programs/requirements.hpp"
+
+namespace lb::agent {
+namespace {
+
+/// Those of the named devices that there are.
+std::vector<Device> find_devices(const std::vector<std::string>& names) {
+  std::vector<Device> devices;
+  for (const auto& name : names) {
+    const auto index = if_nametoindex(name.c_str());
+    if (auto kind = device_kind(name); kind && index != 0) {
+      devices.push_back({name, index, *kind});
+    }
+  }
+  return devices;
+}
+
+bool is_served(const Device& device) { return why_not_served(device.kind).empty(); }
+
+/// Devices that are named and not served; at those that there are not hooks have failed.
+void report_unserved(const std::vector<std::string>& names, const std::vector<Device>& devices,
+                     AttachReport& report) {
+  for (const auto& name : names) {
+    const auto device = std::ranges::find(devices, name, &Device::name);
+    if (device == devices.end()) {
+      report.hooks.push_back({name + " ingress", {}, HookState::failed, "there is no such device now"});
+    } else if (!is_served(*device)) {
+      report.hooks.push_back({name, {}, HookState::declined, why_not_served(device->kind)});
+    }
+  }
+}
+
+/// The measured one of an earlier start holds until the next boot, as the pins do.
+std::uint32_t hertz_of(const maps::Pins& pins) {
+  auto page = maps::MappedArray<lb_node>::open(maps::Fd(bpf_obj_get(pins.map("lb_node").c_str())),
+                                               maps::Access::read);
+  const auto known = page ? page->load(0).hertz : 0;
+  return known != 0 ? known : measure_hertz();
+}
+
+NodePage open_page(const BpfPrograms& programs) {
+  auto array =
+      maps::MappedArray<lb_node>::open(maps::Fd(::dup(programs.map("lb_node"))), maps::Access::write);
+  if (!array) {
+    throw StartError(fmt::format("cannot map the node page ({})", array.error().message()));
+  }
+  return NodePage(std::move(*array));
+}
+
+void add_to(Restored& restored, const AttachReport& report) {
+  for (const auto* hooks : {&report.hooks, &report.pod_hooks}) {
+    for (const auto& hook : *hooks) {
+      if (hook.state == HookState::attached || hook.state == HookState::updated) {
+        restored.hooks.push_back(hook.place.substr(hook.place.rfind(' ') + 1));
+      }
+    }
+  }
+  restored.failure = report.failure().empty() ? report.pod_failure() : report.failure();
+}
+
+/// Removes the directories of a start that failed.
+class PinsGuard {
+ public:
+  explicit PinsGuard(const maps::Pins& pins) : pins_(pins) {}
+  PinsGuard(const PinsGuard&) = delete;
+  PinsGuard& operator=(const PinsGuard&) = delete;
+  ~PinsGuard() {
+    if (!started_) {
+      remove_empty_pins(pins_);
+    }
+  }
+  void started() noexcept { started_ = true; }
+
+ private:
+  const maps::Pins& pins_;
+  bool started_ = false;
+};
+
+}  // namespace
+
+struct Datapath::State {
+  AgentOptions options;
+  maps::Pins pins;
+  Features features;
+  Cgroup cgroup;
+  BpfPrograms programs;
+  NodePage page;
+  Attacher attacher;
+  SocketProbe probe;
+  XdpWatch watch;
+  std::vector<std::string> notes;
+  std::vector<Device> pods;
+  std::optional<std::int64_t> maps_seen;  ///< when all maps were last seen to be pinned
+  std::vector<std::string> deaf;          ///< socket hooks that did not run when last tried
+  std::vector<std::string> declined;      ///< what the last attach() left unused, and why
+  std::string lacks;                      ///< as set_lacks() was told
+  std::string sockets;                    ///< what serves, as of the last attach()
+  std::string packets;                    ///< likewise
+  bool late = false;                      ///< the last attach() was not done
+
+  [[nodiscard]] AttachPlan plan(const std::vector<Device>& devices) const;
+  [[nodiscard]] std::string missing() const;
+  void tell();
+  [[nodiscard]] std::size_t restore_maps();
+  [[nodiscard]] bool take_cgroup();
+  void try_sockets(AttachReport& report);
+};
+
+AttachPlan Datapath::State::plan(const std::vector<Device>& devices) const {
+  AttachPlan plan;
+  for (const auto& hook : socket_hooks) {
+    if (const int program = programs.program(hook.program); program >= 0) {
+      plan.sockets.push_back({hook.name, program, hook.type});
+    }
+  }
+  plan.cgroup = cgroup.directory.get();
+  plan.cgroup_id = cgroup.id;
+  std::ranges::copy_if(devices, std::back_inserter(plan.devices), is_served);
+  plan.tc_by = features.usable(Feature::tcx) ? TcBy::tcx : TcBy::clsact;
+  plan.tc_in = programs.program("lb_tc_in");
+  plan.tc_out = programs.program("lb_tc_out");
+  plan.pods = pods;
+  plan.pod_in = programs.program("lb_pod_in");
+  plan.pod_out = programs.program("lb_pod_out");
+  plan.xdp_mode = options.xdp;
+  plan.xdp = programs.program("lb_xdp");
+  plan.frame_addresses = programs.frame_addresses();
+  plan.ports_map = programs.map("lb_ports");
+  plan.devices_map = programs.map("lb_devices");
+  return plan;
+}
+
+std::string Datapath::State::missing() const {
+  auto parts = declined;
+  for (const auto& part : {lacks, features.missing()}) {
+    if (!part.empty()) {
+      parts.push_back(part);
+    }
+  }
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+/// What serves, and what it lost, for `status`.
+void Datapath::State::tell() {
+  std::string lost;
+  for (const auto& [device, frames] : watch.lost()) {
+    if (frames > 0) {
+      lost += fmt::format("; {} frames lost by {}", frames, device);
+    }
+  }
+  page.set_status(sockets, packets + lost);
+}
+
+Datapath Datapath::open(const AgentOptions& options) {
+  auto needed = require_prerequisites(options);
+  auto& programs = *needed.programs;
+  const maps::Pins pins(options.pins);
+  prepare_pins(pins);
+  PinsGuard guard(pins);
+  auto adopted = adopt_maps(programs.object(), pins);
+  if (!needed.cgroup.note.empty()) {
+    adopted.notes.push_back(needed.cgroup.note);
+  }
+  const auto hertz = hertz_of(pins);
+  programs.configure(options, *needed.features, hertz);
+  programs.load();
+  replace_outgrown(programs.object(), pins, adopted.outgrown);
+  pin_maps(programs.object(), pins);
+  auto page = open_page(programs);
+  SocketProbe probe(programs.map("lb_sockets"));
+  const std::vector<int> watching = {programs.program("lb_xdp_sent"), programs.program("lb_xdp_refused")};
+  const auto sending = programs.sending();
+  if (const auto inherited = inherited_secret(pins)) {
+    page.inherit(*inherited);
+  }
+  page.begin(options.node, hertz, needed.secret);
+  guard.started();
+  return Datapath(std::make_unique<State>(State{options,
+                                                pins,
+                                                *needed.features,
+                                                std::move(needed.cgroup),
+                                                std::move(programs),
+                                                std::move(page),
+                                                Attacher(pins.links()),
+                                                std::move(probe),
+                                                XdpWatch(watching, sending),
+                                                std::move(adopted.notes),
+                                                {},
+                                                0,
+                                                {},
+                                                {},
+                                                {},
+                                                {},
+                                                {}}));
+}
+
+Datapath::Datapath(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Datapath::Datapath(Datapath&&) noexcept = default;
+Datapath& Datapath::operator=(Datapath&&) noexcept = default;
+Datapath::~Datapath() = default;
+
+AttachReport Datapath::attach() {
+  const auto lack = lack_of_descriptors();
+  state_->late = !lack.empty();
+  if (state_->late) {
+    AttachReport nothing;
+    nothing.hooks.push_back({"any hook", {}, HookState::failed, lack});
+    return nothing;
+  }
+  const auto devices = find_devices(state_->options.devices);
+  auto report = state_->attacher.attach(state_->plan(devices));
+  state_->try_sockets(report);
+  state_->watch.follow(state_->attacher.sending());
+  report_unserved(state_->options.devices, devices, report);
+  state_->sockets = report.sockets_text();
+  state_->packets = report.packets_text();
+  state_->declined = report.declined();
+  state_->tell();
+  state_->page.set_missing(state_->missing());
+  return report;
+}
+
+void Datapath::set_pods(std::vector<Device> pods) { state_->pods = std::move(pods); }
+
+std::size_t Datapath::State::restore_maps() {
+  const auto directory = pins.maps().string();
+  const auto changed = directory_changed(directory);
+  if (changed && changed == maps_seen) {
+    return 0;
+  }
+  maps_seen = changed;
+  return repin_maps(programs.object(), pins);
+}
+
+// Programs on a cgroup that was removed run for nobody, and nothing of them tells so (REL-70).
+bool Datapath::State::take_cgroup() {
+  if (options.sockets == SocketScope::off || is_cgroup(cgroup)) {
+    return false;
+  }
+  cgroup = open_cgroup(options.cgroup);
+  return true;
+}
+
+/// A hook that does not run is one that failed.
+void Datapath::State::try_sockets(AttachReport& report) {
+  if (options.sockets == SocketScope::off) {
+    return;
+  }
+  probe.enter(cgroup);
+  deaf = probe.deaf();
+  for (auto& hook : report.hooks) {
+    const auto name = hook.place.starts_with(cgroup_prefix) ? hook.place.substr(cgroup_prefix.size()) : "";
+    if (hook.state != HookState::failed && std::ranges::find(deaf, name) != deaf.end()) {
+      hook.state = HookState::failed;
+      hook.problem = fmt::format("it does not run for sockets of {}", cgroup.path);
+    }
+  }
+}
+
+Restored Datapath::restore(Filters filters) {
+  Restored restored;
+  if (const auto lack = lack_of_descriptors(); !lack.empty()) {
+    restored.failure = "hooks are not looked after: " + lack;
+    return restored;
+  }
+  restored.hooks.assign(state_->restore_maps(), "map");
+  bool moved = false;
+  try {
+    moved = state_->take_cgroup();
+  } catch (const StartError& error) {
+    restored.failure = error.what();
+    return restored;
+  }
+  const auto lost = state_->watch.lost();
+  const auto losing = state_->watch.losing();
+  if (state_->watch.lost() != lost) {
+    state_->tell();
+  }
+  for (const auto device : losing) {
+    state_->attacher.stop_sending(device);
+  }
+  if (!moved && !state_->late && losing.empty() && state_->attacher.intact(filters)) {
+    return restored;
+  }
+  add_to(restored, attach());
+  return restored;
+}
+
+// Made anew once: where that does not help, the hooks that do run shall not flap.
+Restored Datapath::revive() {
+  Restored restored;
+  if (!lack_of_descriptors().empty()) {
+    return restored;
+  }
+  const auto deaf = state_->probe.deaf();
+  if (deaf.empty() && state_->deaf.empty()) {
+    return restored;
+  }
+  if (deaf != state_->deaf) {
+    state_->attacher.drop(deaf);
+  }
+  add_to(restored, attach());
+  return restored;
+}
+
+UdpWays Datapath::udp_ways() const noexcept {
+  const auto& programs = state_->programs;
+  return {programs.program("lb_udp_tell"), programs.program("lb_udp_find")};
+}
+
+void Datapath::set_lacks(std::string lacks) {
+  state_->lacks = std::move(lacks);
+  state_->page.set_missing(state_->missing());
+}
+
+std::optional<std::string> Datapath::lack_of_memory(const Sizes& sizes) const {
+  return agent::lack_of_memory(state_->programs.object(), sizes);
+}
+
+const std::map<std::string, std::uint64_t>& Datapath::frames_lost() const noexcept {
+  return state_->watch.lost();
+}
+NodePage& Datapath::page() noexcept { return state_->page; }
+const std::vector<std::string>& Datapath::declined() const noexcept { return state_->declined; }
+const Features& Datapath::features() const noexcept { return state_->features; }
+const std::vector<std::string>& Datapath::notes() const noexcept { return state_->notes; }
+
+}  // namespace lb::agent

@@ -1,0 +1,38 @@
+// Runs the expiry of flows between the agent's other work, and tells what it did.
+#pragma once
+
+#include <array>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cstdint>
+
+#include "agent/observe/metrics.hpp"
+#include "agent/tables/expiry.hpp"
+#include "maps/mapset.hpp"
+
+namespace lb::agent {
+
+class ExpiryTimer {
+ public:
+  /// `hertz` is the kernel's (lb_node). The references must outlive this.
+  ExpiryTimer(boost::asio::io_context& context, maps::MapSet& maps, const FlowTimeouts& timeouts,
+              std::uint32_t hertz, Metrics& metrics);
+
+  /// From now until the context ends.
+  void start();
+
+ private:
+  void step();
+  void count();
+  void tell_fullness();
+
+  boost::asio::steady_timer timer_;
+  maps::MapSet& maps_;
+  Metrics& metrics_;
+  FlowExpiry expiry_;
+  std::array<std::uint64_t, endings.size()> counted_{};  ///< as last told to the metrics
+  std::array<Room, 2> rooms_{};                          ///< as last logged, by table
+  maps::error_code failure_;                             ///< as last logged
+};
+
+}  // namespace lb::agent

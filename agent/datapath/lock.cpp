@@ -1,0 +1,151 @@
+// The lock on the pin directory: flock, and who holds it.
+#include "agent/datapath/lock.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "agent/base/error.hpp"
+
+namespace lb::agent {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The kernel takes its time to end a killed agent with all its maps, and `sluice status` may hold the lock
+// for a moment.
+constexpr int attempts = 100;
+constexpr std::chrono::milliseconds between_attempts{20};
+
+std::string read_locks() {
+  std::ifstream file("/proc/locks");
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::optional<pid_t> holder_of(int fd) {
+  struct stat status{};
+  if (::fstat(fd, &status) != 0) {
+    return std::nullopt;
+  }
+  return lock_holder(read_locks(), status.st_dev, status.st_ino);
+}
+
+maps::Fd open_directory(const fs::path& path) {
+  return maps::Fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+}
+
+std::optional<std::chrono::system_clock::time_point> last_beat(const maps::Pins& pins) {
+  struct stat status{};
+  if (::stat(pins.version().c_str(), &status) != 0) {
+    return std::nullopt;
+  }
+  return std::chrono::system_clock::from_time_t(status.st_mtim.tv_sec);
+}
+
+/// False when somebody whose start failed has removed the directory since it was opened.
+bool is_still(const fs::path& path, int fd) {
+  struct stat there{};
+  struct stat opened{};
+  return ::stat(path.c_str(), &there) == 0 && ::fstat(fd, &opened) == 0 && there.st_dev == opened.st_dev &&
+         there.st_ino == opened.st_ino;
+}
+
+}  // namespace
+
+std::optional<pid_t> lock_holder(std::string_view locks, dev_t device, ino_t inode) {
+  const auto file = fmt::format("{:02x}:{:02x}:{}", gnu_dev_major(device), gnu_dev_minor(device), inode);
+  std::istringstream lines{std::string(locks)};
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::array<std::string, 6> word;  // number, kind, advisory or mandatory, mode, pid, file
+    for (auto& each : word) {
+      words >> each;
+    }
+    pid_t pid = 0;
+    const auto& text = word[4];
+    const auto parsed = std::from_chars(text.data(), text.data() + text.size(), pid);
+    if (word[1] == "FLOCK" && word[5] == file && parsed.ec == std::errc{} && pid > 0) {
+      return pid;
+    }
+  }
+  return std::nullopt;
+}
+
+PinLock PinLock::take(const maps::Pins& pins) { return std::move(*try_take(pins, Missing::made)); }
+
+std::optional<PinLock> PinLock::take_existing(const maps::Pins& pins) {
+  return try_take(pins, Missing::left);
+}
+
+std::optional<PinLock> PinLock::try_take(const maps::Pins& pins, Missing missing) {
+  const auto& directory = pins.base();
+  std::optional<pid_t> holder;
+  auto mount = BpfMount::found;
+  for (int attempt = 0; attempt < attempts; ++attempt) {
+    if (missing == Missing::made && prepare_pins(pins) == BpfMount::made) {
+      mount = BpfMount::made;
+    }
+    auto fd = open_directory(directory);
+    if (!fd && errno == ENOENT && missing == Missing::left) {
+      return std::nullopt;
+    }
+    if (!fd) {
+      throw StartError(fmt::format("cannot open the pin directory {}: {}; run as root", directory.string(),
+                                   std::generic_category().message(errno)));
+    }
+    if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+      holder = holder_of(fd.get());
+      std::this_thread::sleep_for(between_attempts);
+    } else if (is_still(directory, fd.get())) {
+      return PinLock(pins, std::move(fd), mount);
+    }
+  }
+  const auto pid = holder ? fmt::format(" (pid {})", *holder) : "";
+  throw StartError(
+      missing == Missing::made
+          ? fmt::format("another agent{} uses the pins at {}; end it first, or give this one its "
+                        "own --pins",
+                        pid, directory.string())
+          : fmt::format("an agent{} runs on the pins at {} and would put everything back; end it "
+                        "first",
+                        pid, directory.string()));
+}
+
+PinLock::~PinLock() {
+  if (!fd_) {
+    return;
+  }
+  remove_empty_pins(pins_);
+  fd_ = {};
+  std::error_code error;
+  if (mount_ == BpfMount::made && !fs::exists(pins_.base(), error)) {
+    unmount_bpf();
+  }
+}
+
+void beat(const maps::Pins& pins) { ::utimensat(AT_FDCWD, pins.version().c_str(), nullptr, 0); }
+
+AgentPresence find_agent(const maps::Pins& pins) {
+  const auto fd = open_directory(pins.base());
+  AgentPresence presence;
+  presence.last_beat = last_beat(pins);
+  if (fd && ::flock(fd.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    presence.state = AgentState::running;
+    presence.pid = holder_of(fd.get());
+  }
+  return presence;
+}
+
+}  // namespace lb::agent

@@ -1,0 +1,64 @@
+// One agent at a time on a pin directory: a lock that ends with the process, however it ends (REL-40).
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "agent/base/cgroup.hpp"
+#include "maps/mapset.hpp"
+
+namespace lb::agent {
+
+/// Held while the agent runs. A start that pinned nothing leaves no directory behind, and no file system that
+/// it mounted for it.
+class PinLock {
+ public:
+  PinLock(PinLock&&) = default;
+  PinLock& operator=(PinLock&&) = default;
+  PinLock(const PinLock&) = delete;
+  PinLock& operator=(const PinLock&) = delete;
+  ~PinLock();
+
+  /// Makes the directories (prepare_pins) and locks them. Throws StartError when another agent holds the
+  /// lock.
+  [[nodiscard]] static PinLock take(const maps::Pins& pins);
+  /// The same without making anything: nothing where there is no such directory.
+  [[nodiscard]] static std::optional<PinLock> take_existing(const maps::Pins& pins);
+
+ private:
+  enum class Missing : std::uint8_t { made, left };
+  [[nodiscard]] static std::optional<PinLock> try_take(const maps::Pins& pins, Missing missing);
+  PinLock(maps::Pins pins, maps::Fd fd, BpfMount mount)
+      : pins_(std::move(pins)), fd_(std::move(fd)), mount_(mount) {}
+
+  maps::Pins pins_;
+  maps::Fd fd_;
+  BpfMount mount_;
+};
+
+enum class AgentState : std::uint8_t { running, absent };
+
+struct AgentPresence {
+  AgentState state = AgentState::absent;
+  std::optional<pid_t> pid;  ///< where /proc/locks says it
+  /// When an agent last looked after what is pinned; nothing: this layout's pins are not there.
+  std::optional<std::chrono::system_clock::time_point> last_beat = std::nullopt;
+};
+
+/// Says that an agent runs, by the time of the layout's directory: what `status` shows once none does.
+void beat(const maps::Pins& pins);
+
+/// Whether an agent holds the lock of this directory.
+[[nodiscard]] AgentPresence find_agent(const maps::Pins& pins);
+
+/// Who holds a flock on the file, by the text of /proc/locks (proc(5)).
+[[nodiscard]] std::optional<pid_t> lock_holder(std::string_view locks, dev_t device, ino_t inode);
+
+}  // namespace lb::agent

@@ -1,0 +1,90 @@
+// Retries and repairs, by two timers.
+#include "agent/datapath/table_reconciler.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <cstdint>
+#include <utility>
+
+namespace lb::agent {
+namespace {
+
+/// Between two looks whether the tables are as they were written.
+constexpr std::chrono::hours repair_pause{1};
+
+/// Of eighths. A table that comes and goes at one mark is not told of each time.
+constexpr std::uint64_t nearly_full = 7;
+constexpr std::uint64_t room_again = 6;
+
+}  // namespace
+
+TableCare::TableCare(boost::asio::io_context& context, Tables& tables, Metrics& metrics, Growth growth,
+                     std::function<void()> retried)
+    : retry_timer_(context),
+      repair_timer_(context),
+      tables_(tables),
+      metrics_(metrics),
+      growth_(growth),
+      retried_(std::move(retried)) {}
+
+void TableCare::retry_later() {
+  const auto pause = tables_.retry_in();
+  if (!pause || retry_waits_) {
+    return;
+  }
+  retry_waits_ = true;
+  retry_timer_.expires_after(*pause);
+  retry_timer_.async_wait([this](const auto& error) {
+    retry_waits_ = false;
+    if (error) {
+      return;
+    }
+    if (!tables_.complete()) {
+      metrics_.retried();
+    }
+    tables_.retry();
+    retried_();
+    retry_later();
+  });
+}
+
+void TableCare::tell_fullness() {
+  const auto* const then =
+      growth_ == Growth::off ? "what does not fit keeps what it had" : "a larger one is made";
+  for (const auto& fill : tables_.fills()) {
+    if (fill.used * 8 >= fill.limit * nearly_full) {
+      if (nearly_full_.insert(fill.map).second) {
+        spdlog::warn("{} is nearly full: {} of {} entries; when it is full, {}", fill.map, fill.used,
+                     fill.limit, then);
+      }
+    } else if (fill.used * 8 < fill.limit * room_again && nearly_full_.erase(fill.map) > 0) {
+      spdlog::info("{} has room again: {} of {} entries", fill.map, fill.used, fill.limit);
+    }
+  }
+}
+
+/// What others write into the tables nobody tells.
+void TableCare::repair() {
+  for (const auto& each : tables_.repair()) {
+    metrics_.repaired(each.table, each.entries);
+    if (each.failure) {
+      spdlog::error("cannot look after {}: {}", each.table, each.failure.message());
+    } else {
+      spdlog::warn("put right {} entries of {} that somebody else had changed", each.entries, each.table);
+    }
+  }
+  spdlog::debug("looked after the tables");
+}
+
+void TableCare::repair_later() {
+  repair_timer_.expires_after(repair_pause);
+  repair_timer_.async_wait([this](const auto& error) {
+    if (!error) {
+      repair();
+      repair_later();
+    }
+  });
+}
+
+}  // namespace lb::agent

@@ -1,0 +1,119 @@
+// Files below /proc and /run/netns; the kernel's numbers tell which namespaces they are.
+#include "agent/netlink/netns.hpp"
+
+#include <fcntl.h>
+#include <linux/net_namespace.h>
+#include <linux/rtnetlink.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <exception>
+#include <filesystem>
+#include <set>
+#include <utility>
+
+#include "agent/netlink/netlink.hpp"
+#include "maps/map.hpp"
+
+namespace lb::agent {
+namespace {
+
+using boost::system::error_code;
+
+error_code last_error() { return {errno, boost::system::generic_category()}; }
+
+maps::Fd open_space(const std::string& file) { return maps::Fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC)); }
+
+bool is_number(const std::string& name) {
+  return !name.empty() && std::ranges::all_of(name, [](char each) { return each >= '0' && each <= '9'; });
+}
+
+/// Adds the namespace behind a file, unless it is there already, or the file is none's: all of them are in
+/// one file system of the kernel's.
+void add_space(const std::string& file, std::set<std::pair<dev_t, ino_t>>& known,
+               std::vector<std::string>& spaces) {
+  struct stat status{};
+  if (::stat(file.c_str(), &status) == 0 && (known.empty() || known.begin()->first == status.st_dev) &&
+      known.emplace(status.st_dev, status.st_ino).second) {
+    spaces.push_back(file);
+  }
+}
+
+/// As our namespace calls that one; below zero if it has no number for it.
+std::int32_t number_of(int socket, const std::string& file) {
+  const auto space = open_space(file);
+  netlink::Request request(RTM_GETNSID, netlink::Wanted::one, rtgenmsg{});
+  request.add(NETNSA_FD, static_cast<std::uint32_t>(space.get()));
+  std::int32_t number = NETNSA_NSID_NOT_ASSIGNED;
+  static_cast<void>(netlink::ask(socket, request, [&](const auto&, netlink::Bytes body) {
+    const auto attributes = netlink::after(body, sizeof(rtgenmsg));
+    number = netlink::read<std::int32_t>(netlink::attribute(attributes, NETNSA_NSID)).value_or(number);
+  }));
+  return number;
+}
+
+bool may_enter_others() {
+  const auto own = open_space(own_space);
+  return own && ::setns(own.get(), CLONE_NEWNET) == 0;
+}
+
+}  // namespace
+
+std::vector<std::string> network_namespaces() {
+  std::set<std::pair<dev_t, ino_t>> known;
+  std::vector<std::string> spaces;
+  add_space(own_space, known, spaces);
+  std::error_code error;
+  for (std::filesystem::directory_iterator at("/run/netns", error), end; !error && at != end;
+       at.increment(error)) {
+    add_space(at->path().string(), known, spaces);
+  }
+  for (std::filesystem::directory_iterator at("/proc", error), end; !error && at != end;
+       at.increment(error)) {
+    if (is_number(at->path().filename().string())) {
+      add_space(at->path().string() + "/ns/net", known, spaces);
+    }
+  }
+  return spaces;
+}
+
+// A thread that cannot go back is of no use to anybody. Staying needs no right to go.
+error_code in_space(const std::string& space, const std::function<error_code()>& act) {
+  if (space == own_space) {
+    return act();
+  }
+  const auto own = open_space(own_space);
+  const auto there = open_space(space);
+  if (!own || !there || ::setns(there.get(), CLONE_NEWNET) != 0) {
+    return last_error();
+  }
+  const auto error = act();
+  if (::setns(own.get(), CLONE_NEWNET) != 0) {
+    std::terminate();
+  }
+  return error;
+}
+
+Reach reach_of(const std::map<std::uint32_t, NetDevice>& devices, const std::vector<std::string>& outward) {
+  Reach reach{may_enter_others(), 0};
+  std::set<std::int32_t> unseen;
+  for (const auto& [index, device] : devices) {
+    if (device.peer_space && std::ranges::find(outward, device.name) == outward.end()) {
+      unseen.insert(*device.peer_space);
+    }
+  }
+  if (unseen.empty()) {
+    return reach;
+  }
+  const maps::Fd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
+  for (const auto& space : network_namespaces()) {
+    unseen.erase(number_of(socket.get(), space));
+  }
+  reach.unseen = unseen.size();
+  return reach;
+}
+
+}  // namespace lb::agent

@@ -1,0 +1,23 @@
+// iptables' tables as nf_tables has them (iptables-nft), and tables of nftables: read, and parts of them
+// removed in one transaction. By netlink, so that no binary of the host is needed.
+#pragma once
+
+#include <boost/system/error_code.hpp>
+#include <string>
+#include <string_view>
+
+#include "agent/netlink/kube_proxy_chains.hpp"
+
+namespace lb::agent {
+
+/// Of one family (AF_INET, AF_INET6), by its name: "nat". Empty where there is none.
+[[nodiscard]] ChainTable read_nf_table(int family, std::string_view table);
+
+/// All of it, or nothing and the kernel's error.
+[[nodiscard]] boost::system::error_code remove_nf_chains(int family, std::string_view table,
+                                                         const ChainRemoval& removal);
+
+[[nodiscard]] bool has_nf_table(int family, std::string_view table);
+[[nodiscard]] boost::system::error_code remove_nf_table(int family, std::string_view table);
+
+}  // namespace lb::agent

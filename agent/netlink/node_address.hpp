@@ -1,0 +1,15 @@
+// What the maps say of an address of this node.
+#pragma once
+
+#include "k8s/objects/model.hpp"
+#include "maps/abi/abi.h"
+
+namespace lb::agent {
+
+/// One of this node's addresses, and whether node ports are served on it.
+struct NodeAddress {
+  k8s::Address address;
+  lb_address_kind kind = LB_NODE_ADDRESS;
+};
+
+}  // namespace lb::agent

@@ -1,0 +1,57 @@
+// The detector that counts, and the first range of each family.
+#include "agent/netlink/node_policy.hpp"
+
+#include <algorithm>
+
+namespace lb::agent {
+namespace {
+
+PodDetector detector_of(const AgentOptions& options) {
+  if (options.detect_local != PodDetector::automatic) {
+    return options.detect_local;
+  }
+  if (!options.cluster_cidrs.empty()) {
+    return PodDetector::cluster_cidr;
+  }
+  if (!options.pod_bridge.empty()) {
+    return PodDetector::bridge;
+  }
+  return options.pod_devices.empty() ? PodDetector::node_cidr : PodDetector::prefix;
+}
+
+lb_detector by_range(const std::vector<k8s::Prefix>& ranges, k8s::Family family,
+                     std::vector<k8s::Prefix>& pods) {
+  const auto found =
+      std::ranges::find_if(ranges, [family](const auto& range) { return range.address.family() == family; });
+  if (found == ranges.end()) {
+    return LB_NO_DETECTOR;
+  }
+  pods.push_back(*found);
+  return LB_BY_RANGE;
+}
+
+/// Another owner of services may have that ClusterIP.
+bool owns_all(const AgentOptions& options, KubeProxy kube_proxy) {
+  return options.service_proxy_name.empty() && kube_proxy == KubeProxy::absent;
+}
+
+}  // namespace
+
+Conduct conduct_of(const AgentOptions& options, const std::vector<k8s::Prefix>& node_ranges,
+                   KubeProxy kube_proxy) {
+  Conduct conduct;
+  conduct.word.masquerade_all = options.masquerade == Masquerade::all ? LB_YES : LB_NO;
+  conduct.word.drop_unallocated =
+      options.unallocated == Unallocated::drop && owns_all(options, kube_proxy) ? LB_YES : LB_NO;
+  const auto detector = detector_of(options);
+  if (detector == PodDetector::bridge || detector == PodDetector::prefix) {
+    conduct.word.detector4 = conduct.word.detector6 = LB_BY_DEVICE;
+    return conduct;
+  }
+  const auto& ranges = detector == PodDetector::cluster_cidr ? options.cluster_cidrs : node_ranges;
+  conduct.word.detector4 = by_range(ranges, k8s::Family::ipv4, conduct.pods);
+  conduct.word.detector6 = by_range(ranges, k8s::Family::ipv6, conduct.pods);
+  return conduct;
+}
+
+}  // namespace lb::agent

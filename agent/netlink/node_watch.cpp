@@ -1,0 +1,125 @@
+// The rtnetlink socket: reads until it is empty, then tells once.
+#include "agent/netlink/node_watch.hpp"
+
+#include <fmt/format.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "agent/base/error.hpp"
+
+namespace lb::agent {
+namespace {
+
+namespace asio = boost::asio;
+
+int open_socket() {
+  const int fd = ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
+  sockaddr_nl address{};
+  address.nl_family = AF_NETLINK;
+  address.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR | RTMGRP_TC;
+  if (fd < 0 || ::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    const auto reason = std::string(std::strerror(errno));
+    if (fd >= 0) {
+      ::close(fd);
+    }
+    throw StartError(
+        fmt::format("cannot follow the node's devices and addresses ({}): allow AF_NETLINK sockets", reason));
+  }
+  return fd;
+}
+
+}  // namespace
+
+struct NodeWatch::State {
+  State(asio::io_context& context, std::function<void()> told)
+      : socket(context, open_socket()), changed(std::move(told)) {}
+
+  void start_over() {
+    talk.begin();
+    send_request();
+  }
+  void send_request() {
+    const auto request = talk.request();
+    // A failure shows as a list that never ends; the kernel refuses none while the socket has room.
+    static_cast<void>(::send(socket.native_handle(), request.data(), request.size(), 0));
+  }
+  void wait();
+  void drain();
+  [[nodiscard]] std::optional<std::span<const std::byte>> receive();
+
+  asio::posix::stream_descriptor socket;
+  std::function<void()> changed;
+  NodeTalk talk;
+  bool lost = false;  ///< something, for want of room
+  std::array<std::byte, 65536> buffer{};
+};
+
+void NodeWatch::State::wait() {
+  socket.async_wait(asio::posix::stream_descriptor::wait_read,
+                    [this](const boost::system::error_code& error) {
+                      if (!error) {
+                        drain();
+                        wait();
+                      }
+                    });
+}
+
+// Nothing when the socket is empty; an empty datagram for one that is not the kernel's.
+std::optional<std::span<const std::byte>> NodeWatch::State::receive() {
+  sockaddr_nl sender{};
+  socklen_t size = sizeof(sender);
+  const auto length = ::recvfrom(socket.native_handle(), buffer.data(), buffer.size(), 0,
+                                 reinterpret_cast<sockaddr*>(&sender), &size);
+  if (length < 0 && errno == ENOBUFS) {
+    lost = true;
+    return std::span<const std::byte>();
+  }
+  if (length < 0) {
+    return std::nullopt;
+  }
+  return std::span<const std::byte>(buffer.data(), sender.nl_pid == 0 ? static_cast<std::size_t>(length) : 0);
+}
+
+void NodeWatch::State::drain() {
+  bool tell = false;
+  while (const auto datagram = receive()) {
+    switch (talk.receive(*datagram)) {
+      case NodeTalk::Next::wait:
+        break;
+      case NodeTalk::Next::send:
+        tell = false;
+        send_request();
+        break;
+      case NodeTalk::Next::tell:
+        tell = true;
+        break;
+    }
+  }
+  // Only an empty socket has room for every answer: one that says "a list is under way still" would be lost,
+  // too, and the end of that list is not the one that is waited for.
+  if (std::exchange(lost, false)) {
+    start_over();
+  } else if (tell) {
+    changed();
+  }
+}
+
+NodeWatch::NodeWatch(asio::io_context& context, std::function<void()> changed)
+    : state_(std::make_unique<State>(context, std::move(changed))) {
+  state_->start_over();
+  state_->wait();
+}
+
+NodeWatch::~NodeWatch() = default;
+
+const NodeNetwork& NodeWatch::network() const noexcept { return state_->talk.network(); }
+
+}  // namespace lb::agent

@@ -1,0 +1,172 @@
+// Two netlink sockets: one hears that something has changed, the other one asks for the whole list.
+#include "agent/netlink/xfrm.hpp"
+
+#include <linux/netlink.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+// It needs what the ones before it define.
+#include <linux/xfrm.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "maps/map.hpp"
+
+namespace lb::agent {
+namespace {
+
+namespace asio = boost::asio;
+using netlink::Bytes;
+
+constexpr std::uint8_t ipv4_bits = 96;  // before an IPv4 address in 16 bytes
+
+void add_range(XfrmPolicies& policies, const k8s::Prefix& range) {
+  const auto place = std::ranges::lower_bound(policies.ranges, range);
+  if (place == policies.ranges.end() || *place != range) {
+    policies.ranges.insert(place, range);
+  }
+}
+
+/// Without the bits behind the prefix, which the kernel does not look at.
+k8s::Prefix masked(k8s::Prefix range) {
+  for (std::size_t at = 0; at < range.address.bytes.size(); ++at) {
+    const auto kept = std::clamp<int>(range.length - static_cast<int>(8 * at), 0, 8);
+    range.address.bytes.at(at) &= static_cast<std::uint8_t>(0xff00U >> static_cast<unsigned>(kept));
+  }
+  return range;
+}
+
+std::optional<k8s::Prefix> destination_of(const xfrm_selector& selector) {
+  k8s::Prefix range;
+  if (selector.family == AF_INET && selector.prefixlen_d <= 32) {
+    range.address.bytes[10] = range.address.bytes[11] = 0xff;
+    std::memcpy(range.address.bytes.data() + 12, &selector.daddr.a4, 4);
+    range.length = static_cast<std::uint8_t>(ipv4_bits + selector.prefixlen_d);
+    return masked(range);
+  }
+  if (selector.family == AF_INET6 && selector.prefixlen_d <= 128) {
+    std::memcpy(range.address.bytes.data(), selector.daddr.a6, 16);
+    range.length = selector.prefixlen_d;
+    return masked(range);
+  }
+  return std::nullopt;
+}
+
+/// A policy of an xfrm device holds for what is routed to that device, which only the stack does.
+bool binds_what_leaves(const xfrm_userpolicy_info& policy, Bytes attributes) {
+  const bool out = policy.dir == XFRM_POLICY_OUT || policy.dir == XFRM_POLICY_FWD;
+  const bool asks = policy.action == XFRM_POLICY_BLOCK || !netlink::attribute(attributes, XFRMA_TMPL).empty();
+  const auto device = netlink::read<std::uint32_t>(netlink::attribute(attributes, XFRMA_IF_ID)).value_or(0);
+  return out && asks && device == 0;
+}
+
+void take_default(XfrmPolicies& policies, Bytes body) {
+  const auto action = netlink::read<xfrm_userpolicy_default>(body);
+  if (action && (action->out == XFRM_USERPOLICY_BLOCK || action->fwd == XFRM_USERPOLICY_BLOCK)) {
+    ++policies.count;
+    add_range(policies, k8s::Prefix());
+    add_range(policies, {.address = *k8s::Address::parse("0.0.0.0"), .length = ipv4_bits});
+  }
+}
+
+/// Nothing where the list changed while it was told, or cannot be read.
+std::optional<XfrmPolicies> read_policies() {
+  const maps::Fd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_XFRM));
+  XfrmPolicies policies;
+  const auto take = [&](const auto& head, Bytes body) { take_policy(policies, head, body); };
+  if (!socket ||
+      netlink::ask(socket.get(), {XFRM_MSG_GETPOLICY, netlink::Wanted::all, xfrm_userpolicy_id{}}, take)) {
+    return std::nullopt;
+  }
+  // Before 5.14 there is no default but to let pass.
+  static_cast<void>(netlink::ask(
+      socket.get(), {XFRM_MSG_GETDEFAULT, netlink::Wanted::one, xfrm_userpolicy_default{}}, take));
+  return policies;
+}
+
+/// Hears of every change; invalid where the kernel has no IPsec.
+maps::Fd open_listener() {
+  maps::Fd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_XFRM));
+  sockaddr_nl address{};
+  address.nl_family = AF_NETLINK;
+  address.nl_groups = 1U << (XFRMNLGRP_POLICY - 1U);
+  if (socket && ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    spdlog::warn("cannot follow IPsec policies ({}): what they should encrypt may leave unencrypted",
+                 std::strerror(errno));
+    return {};
+  }
+  return socket;
+}
+
+}  // namespace
+
+void take_policy(XfrmPolicies& policies, const nlmsghdr& head, Bytes body) {
+  if (head.nlmsg_type == XFRM_MSG_GETDEFAULT) {
+    take_default(policies, body);
+  }
+  const auto policy = netlink::read<xfrm_userpolicy_info>(body);
+  if (head.nlmsg_type != XFRM_MSG_NEWPOLICY || !policy ||
+      !binds_what_leaves(*policy, netlink::after(body, sizeof(*policy)))) {
+    return;
+  }
+  if (const auto range = destination_of(policy->sel)) {
+    ++policies.count;
+    add_range(policies, *range);
+  }
+}
+
+struct XfrmWatch::State {
+  State(asio::io_context& context, std::function<void()> told) : events(context), changed(std::move(told)) {
+    if (const auto listener = open_listener(); listener) {
+      events.assign(::dup(listener.get()));
+      policies = read_policies().value_or(XfrmPolicies());
+      wait();
+    }
+  }
+
+  void wait();
+  void look();
+
+  asio::posix::stream_descriptor events;
+  std::function<void()> changed;
+  XfrmPolicies policies;
+};
+
+void XfrmWatch::State::wait() {
+  events.async_wait(asio::posix::stream_descriptor::wait_read,
+                    [this](const boost::system::error_code& error) {
+                      if (!error) {
+                        look();
+                        wait();
+                      }
+                    });
+}
+
+/// What was told, and what was lost, is in the list that is read afterwards. One that changes meanwhile wakes
+/// this again.
+void XfrmWatch::State::look() {
+  std::array<std::byte, 65536> told{};
+  while (::recv(events.native_handle(), told.data(), told.size(), 0) >= 0 || errno == ENOBUFS) {
+  }
+  auto now = read_policies();
+  if (now && *now != policies) {
+    policies = std::move(*now);
+    changed();
+  }
+}
+
+XfrmWatch::XfrmWatch(asio::io_context& context, std::function<void()> changed)
+    : state_(std::make_unique<State>(context, std::move(changed))) {}
+
+XfrmWatch::~XfrmWatch() = default;
+
+const XfrmPolicies& XfrmWatch::policies() const noexcept { return state_->policies; }
+
+}  // namespace lb::agent

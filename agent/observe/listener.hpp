@@ -1,0 +1,45 @@
+// An HTTP server whose port another process may hold: it waits for the port, as kube-proxy does
+// (bindAddressHardFail: false), while the agent serves packets.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/system/error_code.hpp>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "agent/observe/http.hpp"
+#include "agent/options/config.hpp"
+
+namespace lb::agent {
+
+class Listener {
+ public:
+  /// Between two attempts; kube-proxy waits five seconds.
+  static constexpr std::chrono::seconds pause{1};
+
+  /// Tries to listen at once; throws StartError where that fails and `failure` says that it is fatal.
+  /// `opened` is called when a later attempt succeeds. `context` must outlive this.
+  Listener(boost::asio::io_context& context, Listen listen, HttpHandler handler, BindFailure failure,
+           std::function<void()> opened);
+
+  [[nodiscard]] bool waits() const noexcept { return server_ == nullptr; }
+  /// "cannot listen on 0.0.0.0:10256: Address already in use"; empty while it listens.
+  [[nodiscard]] std::string problem() const;
+
+ private:
+  void attempt();
+  void attempt_later();
+
+  boost::asio::io_context& context_;
+  boost::asio::steady_timer timer_;
+  Listen listen_;
+  HttpHandler handler_;
+  std::function<void()> opened_;
+  std::unique_ptr<HttpServer> server_;  ///< null while it waits
+  boost::system::error_code error_;     ///< of the last attempt
+};
+
+}  // namespace lb::agent

@@ -1,0 +1,64 @@
+// What the agent counts and what a scrape shows. prometheus-cpp stays in metrics.cpp.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/netlink/kube_proxy.hpp"
+#include "agent/tables/snapshot.hpp"
+
+namespace lb::agent {
+
+enum class Probe : std::uint8_t { healthz, livez };
+enum class Subject : std::uint8_t { service, endpoints };
+/// Whether all was written, or what had changed.
+enum class Sync : std::uint8_t { full, partial };
+
+/// Counted where it happens; rendered together with a snapshot of the maps.
+class Metrics {
+ public:
+  Metrics();
+  ~Metrics();
+  Metrics(const Metrics&) = delete;
+  Metrics& operator=(const Metrics&) = delete;
+
+  /// An object of a source changed; it stays pending until published() is called.
+  void changed(Subject what, std::chrono::system_clock::time_point now);
+  /// A plan is in the maps, `took` after the writer got it.
+  void published(Sync sync, std::chrono::steady_clock::duration took,
+                 std::chrono::system_clock::time_point now);
+  /// A burst of changes is in the maps, so long after its first one came.
+  void flipped(std::chrono::steady_clock::duration took);
+  /// A change is in the maps, so long after what caused it; below zero where the clocks differ.
+  void programmed(k8s::Family family, std::chrono::nanoseconds took);
+  /// Nothing that was told is pending: what changed no plan needs no write.
+  void settled();
+  void complained();
+  void retried();
+  /// Flows that expired; `why` is one of `endings`.
+  void flows_ended(std::string_view why, std::uint64_t count);
+  /// A program or pin that others had taken away is back.
+  void restored(const std::string& hook);
+  /// Entries of a table that others had changed are as they were again.
+  void repaired(const std::string& table, std::size_t entries);
+  void probed(Probe probe, unsigned status);
+  /// Are kube-proxy's rules there?
+  void kube_proxy(KubeProxy rules);
+
+  /// So many ports of that server ("health", "metrics", "health-check") are another process's.
+  void ports_waiting(const std::string& server, std::size_t count);
+
+  /// The exposition text (format 0.0.4).
+  [[nodiscard]] std::string render(const Snapshot& snapshot) const;
+  static constexpr const char* content_type = "text/plain; version=0.0.4; charset=utf-8";
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace lb::agent

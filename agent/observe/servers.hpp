@@ -1,0 +1,51 @@
+// The agent's two servers, for probes and for scrapes, and what is said while another process holds their
+// ports: beside a kube-proxy that still runs the agent serves packets all the same.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/observe/listener.hpp"
+#include "agent/observe/metrics.hpp"
+#include "agent/observe/pages.hpp"
+#include "agent/options/config.hpp"
+
+namespace lb::agent {
+
+/// A server that waits for its port.
+struct WaitingServer {
+  std::string event;    ///< the reason of the Event that says so
+  std::string problem;  ///< "cannot listen on 0.0.0.0:10256: Address already in use"
+};
+
+class Servers {
+ public:
+  /// Listens, or throws StartError where the options say that a port that is taken is fatal. `opened` is
+  /// called when a server listens after all. All references must outlive this.
+  Servers(boost::asio::io_context& context, const AgentOptions& options, Pages& pages, Metrics& metrics,
+          std::function<void()> opened);
+
+  [[nodiscard]] std::vector<WaitingServer> waiting() const;
+
+ private:
+  struct Server {
+    std::string name;
+    std::string event;
+    std::unique_ptr<Listener> listener;
+  };
+
+  void add(std::string name, std::string event, const std::optional<Listen>& listen, HttpHandler handler);
+  void report_opened(const std::string& name);
+
+  boost::asio::io_context& context_;
+  BindFailure failure_;
+  Metrics& metrics_;
+  std::function<void()> opened_;
+  std::vector<Server> servers_;
+};
+
+}  // namespace lb::agent

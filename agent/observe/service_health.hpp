@@ -1,0 +1,61 @@
+// The health-check node ports: one small server for each service, family and address (SEM-58, 62). The model
+// says what is told; this opens and closes what tells it.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "agent/observe/health.hpp"
+#include "agent/observe/http.hpp"
+#include "agent/plan/health_check.hpp"
+#include "k8s/objects/model.hpp"
+
+namespace lb::agent {
+
+/// 200 where an endpoint of the service is ready on this node and the maps are kept up to date, else 503.
+[[nodiscard]] HttpResponse service_health(const HealthCheck& check, k8s::Family family, const Health& health,
+                                          Moment now);
+
+class ServiceHealth {
+ public:
+  using Open = std::function<boost::system::result<std::unique_ptr<HttpServer>>(const Listen&, HttpHandler)>;
+  /// `why`: the port, its address and what the kernel said.
+  using Failed = std::function<void(const k8s::ObjectKey& service, const std::string& why)>;
+
+  /// `open` listens; `failed` is told of what it could not. All references must outlive this.
+  ServiceHealth(const Health& health, std::function<Moment()> clock, Open open, Failed failed);
+
+  /// Listens for what `checks` hold on `addresses` (unspecified ones stand for all of their family) and on
+  /// nothing else. What cannot be opened is told once, and tried again by every call.
+  void serve(const HealthChecks& checks, const std::vector<k8s::Address>& addresses);
+  [[nodiscard]] bool complete() const noexcept { return failed_.empty(); }
+  /// How many of its ports it waits for.
+  [[nodiscard]] std::size_t waiting() const noexcept { return failed_.size(); }
+
+ private:
+  struct Place {
+    std::string service;
+    k8s::Address address;
+    std::uint16_t port = 0;
+    auto operator<=>(const Place&) const = default;
+  };
+
+  void open(const Place& place);
+  [[nodiscard]] HttpResponse answer(const Place& place) const;
+
+  const Health& health_;
+  std::function<Moment()> clock_;
+  Open open_;
+  Failed tell_;
+  HealthChecks checks_;
+  std::vector<k8s::Address> addresses_;
+  std::map<Place, std::unique_ptr<HttpServer>> servers_;
+  std::set<Place> failed_;
+};
+
+}  // namespace lb::agent

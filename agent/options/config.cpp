@@ -1,0 +1,489 @@
+// The command line, by CLI11: the only file that includes it.
+#include "agent/options/config.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <sstream>
+#include <utility>
+
+#include "agent/options/help_text.hpp"
+#include "agent/options/option_text.hpp"
+#include "agent/options/raw_options.hpp"
+#include "k8s/client/access.hpp"
+#include "k8s/objects/error.hpp"
+
+namespace lb::agent {
+namespace {
+
+constexpr const char* default_pins = "/sys/fs/bpf/sluice";
+constexpr std::size_t longest_device_name = 15;  // IFNAMSIZ without its zero
+
+/// Turns "nothing for bad text" into CLI11's "a sentence for bad text".
+template <class Parse>
+CLI::Validator checked(Parse parse, const char* wanted) {
+  return CLI::Validator(
+      [parse, wanted](std::string& text) {
+        return parse(text) ? std::string() : fmt::format("'{}' is not {}", text, wanted);
+      },
+      "", "");
+}
+
+template <class Enum>
+CLI::Validator one_of(const std::map<std::string, Enum>& names) {
+  std::string wanted = "one of";
+  for (const auto& [name, value] : names) {
+    wanted += ' ' + name;
+  }
+  return CLI::Validator(
+      [&names, wanted](std::string& text) {
+        return names.contains(text) ? std::string() : fmt::format("'{}' is not {}", text, wanted);
+      },
+      "", "");
+}
+
+std::string wrong_feature(const std::string& list) {
+  const auto& known = optional_features();
+  for (const auto& name : split(list)) {
+    if (std::ranges::find(known, name) == known.end()) {
+      return fmt::format("'{}' is not one of {}", name, fmt::join(known, " "));
+    }
+  }
+  return {};
+}
+
+std::string wrong_device(const std::string& list) {
+  const auto names = split(list);
+  if (names.empty()) {
+    return "names no device; say 'none' to serve sockets only";
+  }
+  const auto too_long = [](const std::string& name) { return name.size() > longest_device_name; };
+  const auto bad = std::ranges::find_if(names, too_long);
+  return bad == names.end() ? std::string() : fmt::format("'{}' is too long for a device name", *bad);
+}
+
+std::string wrong_prefix(const std::string& list) {
+  return list == no_devices || !split(list).empty() ? wrong_device(list) : "names no prefix of a device";
+}
+
+std::string wrong_pins(const std::string& path) {
+  const auto name = std::filesystem::path(path).lexically_normal().filename().string();
+  return name.find('.') == std::string::npos
+             ? std::string()
+             : fmt::format("'{}' has a dot, which a BPF file system takes in no name", path);
+}
+
+void add_pins(CLI::App& app, std::string& pins) {
+  app.add_option("--pins", pins, "Directory of pinned maps and links, on a BPF file system")
+      ->type_name("DIR")
+      ->check(CLI::Validator(wrong_pins, "", ""))
+      ->capture_default_str();
+}
+
+std::string wrong_api_server(const std::string& url) {
+  try {
+    (void)k8s::parse_api_server(url);
+    return {};
+  } catch (const k8s::StartError& error) {
+    return error.what();
+  }
+}
+
+void add_api(CLI::App& app, RawOptions& raw, CLI::Option* manifests) {
+  app.add_option("--kubeconfig", raw.agent.kubeconfig,
+                 "Watch the API of this kubeconfig's current context (default: the pod's service account)")
+      ->type_name("FILE")
+      ->excludes(manifests);
+  app.add_option(
+         "--api-server", raw.agent.api_servers,
+         "Watch the API here, in place of where the kubeconfig or the pod's environment says; repeat it "
+         "for servers that stand in for each other")
+      ->type_name("URL")
+      ->excludes(manifests)
+      ->expected(1)
+      ->take_all()
+      ->check(CLI::Validator(wrong_api_server, "", ""));
+  app.add_option("--api-encoding", raw.api_format,
+                 "Ask the API for protobuf (a quarter of the bytes) or json")
+      ->type_name("FORMAT")
+      ->check(one_of(api_formats))
+      ->capture_default_str();
+  app.add_option("--service-proxy-name", raw.agent.service_proxy_name,
+                 "Serve only Services whose label service.kubernetes.io/service-proxy-name is NAME (default: "
+                 "those without it)")
+      ->type_name("NAME")
+      ->check(checked(is_label_value, "a label's value"));
+  app.add_option("--slice-selector", raw.agent.slice_selector,
+                 "Watch only EndpointSlices whose labels match, as where a zone's are labelled")
+      ->type_name("SELECTOR")
+      ->excludes(manifests)
+      ->check(checked(is_label_selector, "a label selector"));
+}
+
+void add_inputs(CLI::App& app, RawOptions& raw) {
+  auto* manifests =
+      app.add_option("--manifests", raw.agent.manifests,
+                     "Follow Services, EndpointSlices, Nodes and ServiceCIDRs in DIR's YAML and "
+                     "JSON files, and ask no API")
+          ->type_name("DIR");
+  add_api(app, raw, manifests);
+  app.add_option("--node", raw.node, "This node's name in the objects (default: the host name)")
+      ->type_name("NAME")
+      ->check(checked([](const std::string& text) { return !node_name(text).empty(); }, "a node name"));
+}
+
+void add_hooks(CLI::App& app, RawOptions& raw) {
+  app.add_option("--devices", raw.devices, "Devices towards the network, separated by commas, or 'none'")
+      ->type_name("LIST")
+      ->required()
+      ->check(CLI::Validator(wrong_device, "", ""));
+  app.add_option("--pod-devices", raw.pod_devices,
+                 "How the host's ends of pods' devices begin, e.g. veth,cali: translate there what no socket "
+                 "hook did (default: none)")
+      ->type_name("LIST")
+      ->check(CLI::Validator(wrong_prefix, "", ""));
+  app.add_option("--pod-bridge", raw.agent.pod_bridge, "The same for all devices on this bridge")
+      ->type_name("NAME")
+      ->check(CLI::Validator(wrong_device, "", ""));
+  app.add_option("--cgroup", raw.agent.cgroup,
+                 "Serve the sockets below this cgroup v2 directory (default: all of the host's)")
+      ->type_name("PATH");
+  add_pins(app, raw.agent.pins);
+  app.add_option("--xdp", raw.xdp, "XDP on the devices: auto, native, generic or off")
+      ->type_name("MODE")
+      ->check(one_of(xdp_modes))
+      ->capture_default_str();
+  app.add_option("--sockets", raw.sockets, "Translate connect and send of: all, host (no pods) or off")
+      ->type_name("WHOSE")
+      ->check(one_of(socket_scopes))
+      ->capture_default_str();
+  app.add_option(
+         "--without", raw.without,
+         fmt::format("Leave optional kernel features unused: {}", fmt::join(optional_features(), ", ")))
+      ->type_name("LIST")
+      ->check(CLI::Validator(wrong_feature, "", ""));
+}
+
+void add_addresses(CLI::App& app, RawOptions& raw) {
+  app.add_option("--node-port-addresses", raw.node_ports, "Serve node ports on: all, primary, or these CIDRs")
+      ->type_name("LIST")
+      ->check(checked(parse_node_port_addresses, "all, primary or a list of CIDRs"))
+      ->capture_default_str();
+  app.add_option("--external-ips", raw.external_ips,
+                 "Serve spec.externalIPs: all, none, or inside these CIDRs")
+      ->type_name("LIST")
+      ->check(checked([](const std::string& text) { return text == "all" || parse_external_ips(text); },
+                      "all, none or a list of CIDRs"))
+      ->capture_default_str();
+  app.add_option("--exclude", raw.exclude,
+                 "Leave services' addresses inside these CIDRs alone (default: none)")
+      ->type_name("LIST")
+      ->check(
+          checked([](const std::string& text) { return !parse_prefixes(text).empty(); }, "a list of CIDRs"));
+  app.add_option(
+         "--topology-labels", raw.topology_labels,
+         "Labels that Services may name in sluice.lb/topology-keys: these, all, or none. A label beside "
+         "zone and hostname has every agent watch all Nodes")
+      ->type_name("LIST")
+      ->capture_default_str();
+  app.add_option("--source-ports", raw.source_ports, "Ports for source NAT, one or two ranges")
+      ->type_name("RANGES")
+      ->check(checked(parse_source_ports, "one or two ascending ranges such as 1024-29999,61000-65535"))
+      ->capture_default_str();
+}
+
+void add_clients(CLI::App& app, RawOptions& raw) {
+  const auto ranges =
+      checked([](const std::string& text) { return !parse_prefixes(text).empty(); }, "a list of CIDRs");
+  app.add_option("--cluster-cidr", raw.cluster_cidrs, "Pods' addresses; the first of each family counts")
+      ->type_name("LIST")
+      ->check(ranges);
+  app.add_option(
+         "--detect-local", raw.detect_local,
+         "How pods are told from other clients: auto, cluster-cidr, node-cidr (of the own Node), bridge "
+         "(--pod-bridge) or prefix (--pod-devices)")
+      ->type_name("HOW")
+      ->check(one_of(pod_detectors))
+      ->capture_default_str();
+  app.add_flag("--masquerade-all", raw.masquerade_all,
+               "Give pods' requests to ClusterIPs this node's address too, where replies would not come back "
+               "by themselves");
+  app.add_option("--service-cidr", raw.service_cidrs,
+                 "Where ClusterIPs are taken from, beside what ServiceCIDR objects say")
+      ->type_name("LIST")
+      ->check(ranges);
+  app.add_flag("--drop-unallocated", raw.drop_unallocated,
+               "Let nothing leave towards a ClusterIP that no service has; not beside another proxy");
+  app.add_option(
+         "--cluster-secret", raw.agent.cluster_secret,
+         "A file with the same 16 bytes or more on every node, so that all choose the same backend for "
+         "a connection and nobody outside can tell which")
+      ->type_name("FILE");
+}
+
+void add_servers(CLI::App& app, RawOptions& raw) {
+  const auto listen =
+      checked([](const std::string& text) { return text == off_word || parse_listen(text).has_value(); },
+              "ADDRESS:PORT or off");
+  app.add_option("--health", raw.health, "Serve /healthz and /livez here, or 'off'")
+      ->type_name("ADDRESS:PORT")
+      ->check(listen)
+      ->capture_default_str();
+  app.add_option("--metrics", raw.metrics, "Serve /metrics and /proxyMode here, or 'off'")
+      ->type_name("ADDRESS:PORT")
+      ->check(listen)
+      ->capture_default_str();
+  app.add_flag("--bind-address-hard-fail", raw.bind_address_hard_fail,
+               "Do not start while another process holds one of these ports (default: serve without, and try "
+               "again each second)");
+  app.add_option("--service-metrics", raw.agent.service_metrics,
+                 "Tell in /metrics of so many service ports one by one, each in four lines at most")
+      ->type_name("N")
+      ->check(CLI::Range(0U, std::uint32_t{LB_MAX_SERVICES}))
+      ->capture_default_str();
+  app.add_option("--log-level", raw.log_level, "debug, info, warning or error")
+      ->type_name("LEVEL")
+      ->check(one_of(log_levels))
+      ->capture_default_str();
+  app.add_option("--log-format", raw.log_format, "text or json")
+      ->type_name("FORMAT")
+      ->check(one_of(log_formats))
+      ->capture_default_str();
+}
+
+void add_sizes(CLI::App& app, RawOptions& raw) {
+  auto& sizes = raw.agent.sizes;
+  const auto add = [&app](const char* name, std::uint32_t& value, const char* what) {
+    app.add_option(name, value, fmt::format("Room for {}", what))
+        ->type_name("N")
+        ->check(CLI::Range(2U, most_map_entries))
+        ->capture_default_str();
+  };
+  add("--max-frontends", sizes.frontends, "frontends");
+  add("--max-ranges", sizes.ranges, "source ranges");
+  add("--max-services", sizes.services, "service ports");
+  add("--max-backends", sizes.backends, "backends");
+  add("--max-slots", sizes.slots, "slots");
+  add("--max-flows", sizes.flows, "flow entries of each family (two a flow), when the maps are made");
+  add("--max-young", sizes.young,
+      "entries of flows not proven two-way, of each family, when the maps are made");
+  app.add_option(
+         "--max-service-frontends", raw.agent.service_frontends,
+         "Frontends (addresses times ports) of one Service at most, and its source ranges; what it asks "
+         "for beyond that is not served, and logged")
+      ->type_name("N")
+      ->check(CLI::Range(1U, most_map_entries))
+      ->capture_default_str();
+  app.add_option(
+         "--maglev-budget", raw.agent.maglev_budget,
+         "Slots of all sets of services with sluice.lb/selection: maglev together, at most a quarter for "
+         "one Service; beyond that a service port chooses at random, which is logged")
+      ->type_name("N")
+      ->check(CLI::Range(0U, most_map_entries))
+      ->capture_default_str();
+  app.add_flag("--fixed-sizes", raw.fixed_sizes,
+               "Make no table larger than this: a service that does not fit keeps what it had");
+  app.add_option("--maglev-slots", sizes.maglev,
+                 "Slots of a set of a service with sluice.lb/selection: maglev, a prime, and a hundred times "
+                 "its endpoints")
+      ->type_name("N")
+      ->check(checked(is_maglev_size, "a prime between 251 and 131071"))
+      ->capture_default_str();
+}
+
+const std::map<std::string, std::uint32_t> time_units = {{"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}};
+
+void add_timeouts(CLI::App& app, FlowTimeouts& timeouts) {
+  constexpr std::uint32_t most = 1U << 30;  // seconds are compared modulo 2^32
+  const auto add = [&](const char* name, std::uint32_t& seconds, const char* what) {
+    app.add_option(name, seconds, fmt::format("End {} after so long without a packet", what))
+        ->type_name("TIME")
+        ->check(CLI::Range(1U, most))
+        ->transform(CLI::AsNumberWithUnit(time_units))
+        ->default_str(fmt::format("{}s", seconds));
+  };
+  add("--tcp-established-timeout", timeouts.established, "a TCP connection");
+  add("--tcp-close-wait-timeout", timeouts.close_wait, "a TCP connection that one side has closed");
+  add("--tcp-closing-timeout", timeouts.closing, "a TCP connection that both sides have closed");
+  add("--udp-timeout", timeouts.udp, "a UDP exchange of two seconds at most");
+  add("--udp-stream-timeout", timeouts.udp_stream, "a longer UDP exchange");
+  add("--sctp-timeout", timeouts.sctp, "an SCTP association");
+}
+
+void add_conntrack(CLI::App& app, RawOptions& raw) {
+  constexpr std::uint32_t most = 1U << 30;
+  auto& conntrack = raw.agent.conntrack;
+  const auto add_number = [&](const char* name, std::uint32_t& value, const char* what) {
+    app.add_option(name, value, what)->type_name("N")->check(CLI::Range(0U, most))->capture_default_str();
+  };
+  const auto add_time = [&](const char* name, std::uint32_t& seconds, const char* what) {
+    app.add_option(name, seconds,
+                   fmt::format("Let the kernel's conntrack forget {} after so long; 0 leaves it", what))
+        ->type_name("TIME")
+        ->check(CLI::Range(0U, most))
+        ->transform(CLI::AsNumberWithUnit(time_units))
+        ->default_str(fmt::format("{}s", seconds));
+  };
+  add_number("--conntrack-max-per-core", conntrack.max_per_core,
+             "Room for so many connections a CPU in the kernel's conntrack; 0 leaves it as it is");
+  add_number("--conntrack-min", conntrack.min, "No less room than this, however few CPUs there are");
+  add_time("--conntrack-tcp-timeout-established", conntrack.established, "a TCP connection");
+  add_time("--conntrack-tcp-timeout-close-wait", conntrack.close_wait, "a TCP connection in CLOSE_WAIT");
+  add_time("--conntrack-udp-timeout", conntrack.udp, "a UDP exchange");
+  add_time("--conntrack-udp-timeout-stream", conntrack.udp_stream, "a longer UDP exchange");
+  app.add_flag("--conntrack-tcp-be-liberal", raw.tcp_be_liberal,
+               "Let conntrack take TCP packets outside of the window for good ones");
+  app.add_option("--conntrack-dir", conntrack.directory,
+                 "Where the host's /proc/sys/net/netfilter is; a container's own is read-only")
+      ->type_name("DIR")
+      ->capture_default_str();
+}
+
+CLI::App* add_agent_options(CLI::App* agent, RawOptions& raw) {
+  add_inputs(*agent, raw);
+  add_hooks(*agent, raw);
+  add_addresses(*agent, raw);
+  add_clients(*agent, raw);
+  add_servers(*agent, raw);
+  add_sizes(*agent, raw);
+  add_timeouts(*agent, raw.agent.timeouts);
+  add_conntrack(*agent, raw);
+  return agent;
+}
+
+void add_output(CLI::App& app, RawOptions& raw) {
+  app.add_option("-o,--output", raw.output, "table or json")
+      ->type_name("FORMAT")
+      ->check(one_of(outputs))
+      ->capture_default_str();
+}
+
+void add_agent(CLI::App& app, RawOptions& raw) {
+  add_agent_options(app.add_subcommand("agent", "Run the load balancer of this node"), raw)
+      ->footer(agent_footer);
+  auto* check = app.add_subcommand("check", "Would an agent with these options start here? Changes nothing");
+  add_agent_options(check, raw)->footer(check_footer);
+  add_output(*check, raw);
+}
+
+CLI::App* add_show(CLI::App& app, const char* name, const char* what, RawOptions& raw) {
+  auto* show = app.add_subcommand(name, what);
+  add_pins(*show, raw.show.pins);
+  add_output(*show, raw);
+  return show;
+}
+
+void add_shows(CLI::App& app, RawOptions& raw) {
+  add_show(app, "status", "What serves this node, how full its tables are, what packets met", raw);
+  auto* services = add_show(app, "services", "Every service port with its frontends and sets", raw);
+  services->add_option("service", raw.show.service, "namespace/name[:port], or how it begins (default: all)")
+      ->type_name("SERVICE");
+  services->footer(services_footer);
+  auto* backends = add_show(app, "backends", "The backends of a service", raw);
+  backends->add_option("service", raw.show.service, "namespace/name[:port], or how it begins")
+      ->type_name("SERVICE")
+      ->required();
+  backends->add_flag("--all", raw.gone_too,
+                     "Show those whose endpoints are gone, too, until no flow can name them");
+  backends->footer(backends_footer);
+  auto* flows = add_show(app, "flows", "Live flows through this node", raw);
+  flows->add_option("--limit", raw.show.limit, "Show at most N, 0 for all")->type_name("N")->default_val(100);
+  flows->footer(flows_footer);
+}
+
+void add_cleanup(CLI::App& app, RawOptions& raw) {
+  auto* cleanup =
+      app.add_subcommand("cleanup", "Remove from this node what Sluice, or kube-proxy, left there");
+  add_pins(*cleanup, raw.cleanup.pins);
+  cleanup->add_flag("--kube-proxy", raw.cleanup_kube_proxy,
+                    "Remove kube-proxy's rules instead, and nothing of Sluice's");
+  cleanup->add_flag("--dry-run", raw.dry_run, "Print what would be removed, and remove nothing");
+  cleanup->add_flag("--stay", raw.stay, "Wait for SIGTERM afterwards, as a DaemonSet's pod has to");
+  cleanup->footer(cleanup_footer);
+}
+
+/// As they were given, or are by default.
+std::map<std::string, std::string> flags_of(const CLI::App& app) {
+  std::map<std::string, std::string> flags;
+  for (const auto* option : app.get_options()) {
+    const auto given = fmt::format("{}", fmt::join(option->results(), ","));
+    flags[option->get_single_name()] = option->count() == 0 ? option->get_default_str() : given;
+  }
+  flags.erase("help");
+  return flags;
+}
+
+std::variant<Options, Finished> convert(const CLI::App& app, const RawOptions& raw,
+                                        std::string_view host_name) {
+  static const std::map<std::string, Command> commands = {
+      {"agent", Command::agent},       {"check", Command::check},       {"status", Command::status},
+      {"services", Command::services}, {"backends", Command::backends}, {"flows", Command::flows},
+      {"cleanup", Command::cleanup}};
+  Options options;
+  options.command = commands.at(app.get_subcommands().front()->get_name());
+  options.show = raw.show;
+  options.show.output = outputs.at(raw.output);
+  options.show.gone = raw.gone_too ? Gone::show : Gone::hide;
+  options.cleanup = convert_cleanup(raw);
+  if (options.command == Command::agent || options.command == Command::check) {
+    const auto* chosen = app.get_subcommands().front();
+    options.agent = convert_agent(raw, host_name);
+    options.agent.flags = flags_of(*chosen);
+    if (const auto missing = missing_option(options.agent); !missing.empty()) {
+      return Finished{1, fmt::format("sluice: {}; see 'sluice {} --help'\n", missing, chosen->get_name())};
+    }
+  }
+  return options;
+}
+
+/// CLI11's own exit codes say nothing to people: a mistake is 1 (PLATFORM's trap 7).
+Finished explain(const CLI::App& app, const CLI::ParseError& error) {
+  if (error.get_exit_code() == 0) {
+    std::ostringstream text;
+    app.exit(error, text, text);
+    return {0, text.str()};
+  }
+  const auto chosen = app.get_subcommands();
+  if (chosen.empty()) {
+    const auto unknown = app.remaining();
+    const auto what = unknown.empty()
+                          ? "a command is missing"
+                          : fmt::format("'{}' is neither a command nor an option", unknown.front());
+    return {1, fmt::format("sluice: {}; see 'sluice --help'\n", what)};
+  }
+  return {1, fmt::format("sluice: {}; see 'sluice {} --help'\n", error.what(), chosen.front()->get_name())};
+}
+
+}  // namespace
+
+const std::vector<std::string>& optional_features() {
+  static const std::vector<std::string> names = {"tcx",       "fib-source", "fib-mark",
+                                                 "ct-lookup", "csum-ipv6",  "socket-destroy",
+                                                 "skb-sums",  "sock-diag",  "xdp"};
+  return names;
+}
+
+std::variant<Options, Finished> parse_command_line(std::vector<std::string> arguments,
+                                                   std::string_view host_name) {
+  CLI::App app{"Sluice: a Kubernetes service load balancer in eBPF", "sluice"};
+  app.set_version_flag("--version", "sluice " SLUICE_VERSION);
+  app.require_subcommand(1);
+  app.footer(main_footer);
+  RawOptions raw;
+  raw.agent.pins = raw.show.pins = raw.cleanup.pins = default_pins;
+  add_agent(app, raw);
+  add_shows(app, raw);
+  add_cleanup(app, raw);
+  try {
+    std::ranges::reverse(arguments);  // CLI11 takes them from the back
+    app.parse(std::move(arguments));
+  } catch (const CLI::ParseError& error) {
+    return explain(app, error);
+  }
+  return convert(app, raw, host_name);
+}
+
+}  // namespace lb::agent

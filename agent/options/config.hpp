@@ -1,0 +1,202 @@
+// What the command line says, checked and with its defaults filled in. No command-line library here.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "k8s/objects/model.hpp"
+#include "k8s/objects/peer_labels.hpp"
+#include "maps/abi/abi.h"
+
+namespace lb::agent {
+
+enum class Command : std::uint8_t { agent, check, status, services, backends, flows, cleanup };
+enum class XdpMode : std::uint8_t { automatic, native, generic, off };
+enum class SocketScope : std::uint8_t { all, host, off };
+enum class NodePortScope : std::uint8_t { all, primary, ranges };
+/// How a pod is told from other clients (SEM-32). automatic: by cluster CIDRs where some are given, else by
+/// the pods' devices where those are, else by the own Node's pod CIDRs.
+enum class PodDetector : std::uint8_t { automatic, cluster_cidr, node_cidr, bridge, prefix };
+/// Whose requests to ClusterIPs get this node's address, where the reply would not come back by itself.
+enum class Masquerade : std::uint8_t { outsiders, all };
+/// What happens to packets for a ClusterIP that no service has.
+enum class Unallocated : std::uint8_t { pass, drop };
+/// What becomes of a start whose ports another process holds: kube-proxy's bindAddressHardFail.
+enum class BindFailure : std::uint8_t { retry, fatal };
+enum class LogFormat : std::uint8_t { text, json };
+enum class LogLevel : std::uint8_t { debug, info, warning, error };
+enum class Output : std::uint8_t { table, json };
+
+/// Where a server listens; an IPv6 address is written in brackets.
+struct Listen {
+  std::string address;
+  std::uint16_t port = 0;
+  bool operator==(const Listen&) const = default;
+};
+
+/// Both ends belong to it.
+struct PortRange {
+  std::uint16_t first = 0;
+  std::uint16_t last = 0;
+  bool operator==(const PortRange&) const = default;
+};
+
+/// Which of the node's addresses serve node ports (SEM-34).
+struct NodePortAddresses {
+  NodePortScope scope = NodePortScope::all;
+  std::vector<k8s::Prefix> ranges;  ///< only with NodePortScope::ranges
+  bool operator==(const NodePortAddresses&) const = default;
+};
+
+/// Entries of each map. Of flows they count when a map is made; tables that are smaller are made anew.
+struct Sizes {
+  std::uint32_t frontends = LB_MAX_FRONTENDS;
+  std::uint32_t ranges = LB_MAX_RANGES;
+  std::uint32_t services = LB_MAX_SERVICES;
+  std::uint32_t backends = LB_MAX_BACKENDS;
+  std::uint32_t slots = LB_MAX_SLOTS;
+  std::uint32_t flows = LB_MAX_FLOWS;  ///< of each family
+  std::uint32_t young = LB_MAX_YOUNG;  ///< of each family
+  std::uint32_t maglev = 16381;        ///< slots of a set that is chosen from by Maglev; a prime
+  bool operator==(const Sizes&) const = default;
+};
+
+/// More than this no option gives a map, and no growth: the kernel's array sizes are in bytes.
+inline constexpr std::uint32_t most_map_entries = 1U << 28U;
+
+/// Frontends of one Service: its object of 1.5 MB could ask for millions (addresses times ports).
+inline constexpr std::uint32_t default_service_frontends = 10000;
+
+/// Slots of all sets that are chosen from by Maglev: 16 MB.
+inline constexpr std::uint32_t default_maglev_budget = 1U << 22U;
+
+/// What becomes of a table that is too small for the plan (SEM-81).
+enum class Growth : std::uint8_t { when_short, off };
+
+/// Seconds without a packet, in either direction, after which a flow ends; kube-proxy's and conntrack's.
+struct FlowTimeouts {
+  std::uint32_t established = 86400;  ///< TCP
+  std::uint32_t close_wait = 3600;    ///< TCP that one side has closed
+  std::uint32_t closing = 60;         ///< TCP that both sides have closed, SCTP that one has: keeps its port
+  std::uint32_t udp = 30;             ///< an exchange of two seconds at most
+  std::uint32_t udp_stream = 180;     ///< any longer one
+  std::uint32_t sctp = 210;
+  bool operator==(const FlowTimeouts&) const = default;
+};
+
+/// What the kernel's conntrack thinks of TCP packets outside of the window.
+enum class TcpWindow : std::uint8_t { as_it_is, liberal };
+
+/// The kernel's connection tracking (SEM-55); 0: left as it is.
+struct ConntrackSettings {
+  std::uint32_t max_per_core = 32768;
+  std::uint32_t min = 131072;
+  std::uint32_t established = 86400;  ///< seconds, as all that follow
+  std::uint32_t close_wait = 3600;
+  std::uint32_t udp = 0;
+  std::uint32_t udp_stream = 0;
+  TcpWindow window = TcpWindow::as_it_is;
+  std::string directory = "/proc/sys/net/netfilter";  ///< where the kernel shows it
+};
+
+/// How objects come from an API server.
+enum class ApiFormat : std::uint8_t { protobuf, json };
+
+struct AgentOptions {
+  std::string manifests;                 ///< directory to follow; empty: the API is watched
+  std::string kubeconfig;                ///< empty: what the kubelet gave this pod
+  std::vector<std::string> api_servers;  ///< URLs; empty: what kubeconfig or environment say
+  ApiFormat api_format = ApiFormat::protobuf;
+  std::string service_proxy_name;    ///< Services with this label value only; empty: those without the label
+  std::string slice_selector;        ///< label selector for slices; empty: all
+  std::string node;                  ///< this node's name, trimmed and in lower case (SEM-85)
+  std::vector<std::string> devices;  ///< outward devices; empty: sockets only
+  /// How the host's ends of pods' devices are called ("veth", "cali"), and the bridge that they are on.
+  std::vector<std::string> pod_devices;
+  std::string pod_bridge;
+  std::string cgroup;  ///< empty: the cgroup v2 root found in /proc/mounts
+  std::string pins;
+  XdpMode xdp = XdpMode::automatic;
+  SocketScope sockets = SocketScope::all;
+  std::vector<std::string> without;  ///< optional kernel features to leave unused
+  NodePortAddresses node_port_addresses;
+  /// Where spec.externalIPs are served; nothing: anywhere, an empty list: nowhere (REL-51).
+  std::optional<std::vector<k8s::Prefix>> external_ips;
+  std::vector<k8s::Prefix> exclude;  ///< addresses that are not balanced, whatever objects say
+  /// Labels that Services may have as topology keys; nothing: any.
+  k8s::AllowedLabels topology_labels;
+  std::uint32_t maglev_budget = default_maglev_budget;  ///< slots of all sets that are chosen from by Maglev
+  std::uint32_t service_frontends = default_service_frontends;  ///< of one Service, at most
+  std::vector<PortRange> source_ports;                          ///< one or two, in ascending order
+  std::vector<k8s::Prefix> cluster_cidrs;                       ///< of pods; the first of each family counts
+  PodDetector detect_local = PodDetector::automatic;
+  Masquerade masquerade = Masquerade::outsiders;
+  std::vector<k8s::Prefix> service_cidrs;  ///< beside those that the source tells of
+  Unallocated unallocated = Unallocated::pass;
+  std::string cluster_secret;     ///< a file whose content all nodes share; empty: none
+  std::optional<Listen> health;   ///< nothing: off
+  std::optional<Listen> metrics;  ///< nothing: off
+  BindFailure bind_failure = BindFailure::retry;
+  std::uint32_t service_metrics = 0;  ///< service ports of which a scrape tells one by one, at most
+  Sizes sizes;
+  Growth growth = Growth::when_short;
+  FlowTimeouts timeouts;
+  ConntrackSettings conntrack;
+  std::map<std::string, std::string>
+      flags;  ///< every option without its dashes, as it was given or is by default
+  LogLevel log_level = LogLevel::info;
+  LogFormat log_format = LogFormat::text;
+};
+
+/// Backends whose endpoints are gone and whose ids wait until no flow can name them.
+enum class Gone : std::uint8_t { hide, show };
+
+struct ShowOptions {
+  std::string pins;
+  Output output = Output::table;
+  std::string service;      ///< "namespace/name[:port]" or the start of it; empty: all
+  std::uint32_t limit = 0;  ///< rows; 0: all
+  Gone gone = Gone::hide;
+};
+
+/// Whose leftovers `sluice cleanup` removes.
+enum class CleanupTarget : std::uint8_t { sluice, kube_proxy };
+enum class CleanupMode : std::uint8_t { remove, dry_run };
+/// What follows a clean-up: a pod of a DaemonSet must not end.
+enum class AfterCleanup : std::uint8_t { end, stay };
+
+struct CleanupOptions {
+  std::string pins;
+  CleanupTarget target = CleanupTarget::sluice;
+  CleanupMode mode = CleanupMode::remove;
+  AfterCleanup after = AfterCleanup::end;
+};
+
+struct Options {
+  Command command = Command::agent;
+  AgentOptions agent;  ///< of `agent` and `check`
+  ShowOptions show;
+  CleanupOptions cleanup;
+};
+
+/// The command line asked for nothing but this text (help, version), or was wrong.
+struct Finished {
+  int exit_code = 0;
+  std::string text;
+};
+
+/// Reads the command line; `host_name` is the default of --node. Every mistake becomes a Finished with
+/// exit code 1 and one sentence.
+[[nodiscard]] std::variant<Options, Finished> parse_command_line(std::vector<std::string> arguments,
+                                                                 std::string_view host_name);
+
+/// The names of optional kernel features that --without takes.
+[[nodiscard]] const std::vector<std::string>& optional_features();
+
+}  // namespace lb::agent

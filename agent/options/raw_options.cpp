@@ -1,0 +1,89 @@
+// From words to values.
+#include "agent/options/raw_options.hpp"
+
+#include <optional>
+#include <vector>
+
+#include "agent/options/option_text.hpp"
+
+namespace lb::agent {
+
+const std::map<std::string, XdpMode> xdp_modes = {{"auto", XdpMode::automatic},
+                                                  {"native", XdpMode::native},
+                                                  {"generic", XdpMode::generic},
+                                                  {"off", XdpMode::off}};
+const std::map<std::string, SocketScope> socket_scopes = {
+    {"all", SocketScope::all}, {"host", SocketScope::host}, {"off", SocketScope::off}};
+const std::map<std::string, ApiFormat> api_formats = {{"protobuf", ApiFormat::protobuf},
+                                                      {"json", ApiFormat::json}};
+const std::map<std::string, LogLevel> log_levels = {{"debug", LogLevel::debug},
+                                                    {"info", LogLevel::info},
+                                                    {"warning", LogLevel::warning},
+                                                    {"error", LogLevel::error}};
+const std::map<std::string, PodDetector> pod_detectors = {{"auto", PodDetector::automatic},
+                                                          {"cluster-cidr", PodDetector::cluster_cidr},
+                                                          {"node-cidr", PodDetector::node_cidr},
+                                                          {"bridge", PodDetector::bridge},
+                                                          {"prefix", PodDetector::prefix}};
+const std::map<std::string, LogFormat> log_formats = {{"text", LogFormat::text}, {"json", LogFormat::json}};
+const std::map<std::string, Output> outputs = {{"table", Output::table}, {"json", Output::json}};
+
+namespace {
+
+std::optional<Listen> listen_or_off(const std::string& text) {
+  return text == off_word ? std::nullopt : parse_listen(text);
+}
+
+}  // namespace
+
+AgentOptions convert_agent(const RawOptions& raw, std::string_view host_name) {
+  AgentOptions options = raw.agent;
+  options.node = node_name(raw.node.empty() ? host_name : raw.node);
+  options.devices = raw.devices == no_devices ? std::vector<std::string>{} : split(raw.devices);
+  options.pod_devices = raw.pod_devices == no_devices ? std::vector<std::string>{} : split(raw.pod_devices);
+  options.without = split(raw.without);
+  options.xdp = xdp_modes.at(raw.xdp);
+  options.sockets = socket_scopes.at(raw.sockets);
+  options.node_port_addresses = parse_node_port_addresses(raw.node_ports).value_or(NodePortAddresses{});
+  options.external_ips = parse_external_ips(raw.external_ips);
+  options.exclude = parse_prefixes(raw.exclude);
+  options.topology_labels = parse_topology_labels(raw.topology_labels);
+  options.source_ports = parse_source_ports(raw.source_ports).value_or(std::vector<PortRange>{});
+  options.cluster_cidrs = parse_prefixes(raw.cluster_cidrs);
+  options.detect_local = pod_detectors.at(raw.detect_local);
+  options.masquerade = raw.masquerade_all ? Masquerade::all : Masquerade::outsiders;
+  options.service_cidrs = parse_prefixes(raw.service_cidrs);
+  options.growth = raw.fixed_sizes ? Growth::off : Growth::when_short;
+  options.unallocated = raw.drop_unallocated ? Unallocated::drop : Unallocated::pass;
+  options.conntrack.window = raw.tcp_be_liberal ? TcpWindow::liberal : TcpWindow::as_it_is;
+  options.health = listen_or_off(raw.health);
+  options.metrics = listen_or_off(raw.metrics);
+  options.bind_failure = raw.bind_address_hard_fail ? BindFailure::fatal : BindFailure::retry;
+  options.api_format = api_formats.at(raw.api_format);
+  options.log_level = log_levels.at(raw.log_level);
+  options.log_format = log_formats.at(raw.log_format);
+  return options;
+}
+
+CleanupOptions convert_cleanup(const RawOptions& raw) {
+  CleanupOptions options = raw.cleanup;
+  options.target = raw.cleanup_kube_proxy ? CleanupTarget::kube_proxy : CleanupTarget::sluice;
+  options.mode = raw.dry_run ? CleanupMode::dry_run : CleanupMode::remove;
+  options.after = raw.stay ? AfterCleanup::stay : AfterCleanup::end;
+  return options;
+}
+
+std::string missing_option(const AgentOptions& options) {
+  if (options.node.empty()) {
+    return "the host has no name; give this node's name with --node";
+  }
+  if (options.detect_local == PodDetector::bridge && options.pod_bridge.empty()) {
+    return "--detect-local bridge needs the pods' bridge; name it with --pod-bridge";
+  }
+  if (options.detect_local == PodDetector::prefix && options.pod_devices.empty()) {
+    return "--detect-local prefix needs to know how pods' devices are called; say it with --pod-devices";
+  }
+  return {};
+}
+
+}  // namespace lb::agent

@@ -1,0 +1,69 @@
+// The command line as it is written, and what it means. No command-line library here.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "agent/options/config.hpp"
+
+namespace lb::agent {
+
+inline constexpr const char* off_word = "off";
+inline constexpr const char* no_devices = "none";
+
+/// What the command-line library fills; kept apart so that conversion is ours and tested.
+struct RawOptions {
+  AgentOptions agent;
+  ShowOptions show;
+  CleanupOptions cleanup;
+  std::string devices;
+  std::string pod_devices;
+  std::string without;
+  std::string node;
+  std::string xdp = "auto";
+  std::string sockets = "all";
+  std::string node_ports = "all";
+  std::string external_ips = "all";
+  std::string exclude;
+  std::string topology_labels =
+      "topology.kubernetes.io/zone,topology.kubernetes.io/region,kubernetes.io/hostname";
+  std::string health = "0.0.0.0:10256";
+  std::string metrics = "127.0.0.1:10249";
+  std::string source_ports = "1024-29999,61000-65535";
+  std::string cluster_cidrs;
+  std::string detect_local = "auto";
+  bool masquerade_all = false;
+  std::string service_cidrs;
+  bool drop_unallocated = false;
+  bool tcp_be_liberal = false;
+  bool fixed_sizes = false;
+  bool bind_address_hard_fail = false;
+  bool cleanup_kube_proxy = false;
+  bool dry_run = false;
+  bool gone_too = false;
+  bool stay = false;
+  std::string api_format = "protobuf";
+  std::string log_level = "info";
+  std::string log_format = "text";
+  std::string output = "table";
+};
+
+/// The words that an option takes.
+extern const std::map<std::string, XdpMode> xdp_modes;
+extern const std::map<std::string, SocketScope> socket_scopes;
+extern const std::map<std::string, ApiFormat> api_formats;
+extern const std::map<std::string, LogLevel> log_levels;
+extern const std::map<std::string, PodDetector> pod_detectors;
+extern const std::map<std::string, LogFormat> log_formats;
+extern const std::map<std::string, Output> outputs;
+
+/// Takes what the options' checks have let pass; `host_name` is the node's where none is given.
+[[nodiscard]] AgentOptions convert_agent(const RawOptions& raw, std::string_view host_name);
+
+[[nodiscard]] CleanupOptions convert_cleanup(const RawOptions& raw);
+
+/// What an option asks for that only another one can give; empty: nothing.
+[[nodiscard]] std::string missing_option(const AgentOptions& options);
+
+}  // namespace lb::agent

@@ -1,0 +1,141 @@
+// The backends of one service port: in order, and in chunks that plans share where nothing changed. Pure.
+#pragma once
+
+#include <bitset>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "k8s/objects/model.hpp"
+#include "maps/abi/abi.h"
+
+namespace lb::agent {
+
+struct BackendPlan {
+  k8s::Address address;
+  std::uint16_t port = 0;
+  lb_locality locality : 8 = LB_ELSEWHERE;  ///< 24 bytes in all: there are 100,000
+  bool in_cluster = false;
+  bool in_local = false;
+  bool serving = false;
+  std::uint8_t weight = 1;  ///< 0: drains, in no set
+  auto operator<=>(const BackendPlan&) const = default;
+};
+
+/// The backends of one set before they are slots.
+struct Members {
+  std::uint32_t count = 0;
+  std::uint32_t weights = 0;  ///< their sum
+  unsigned divisor = 0;       ///< the greatest that all their weights have in common; 0: there are none
+
+  void add(unsigned weight) noexcept;
+  void add(const Members& others) noexcept;
+  /// All weights are the same, so each backend is one slot.
+  [[nodiscard]] bool are_equal() const noexcept { return weights == count * divisor; }
+  bool operator==(const Members&) const = default;
+};
+
+/// Neighbours in the order, and who of them is in which set: what is published of a chunk that did not change
+/// is known without a look at its backends.
+class BackendChunk {
+ public:
+  static constexpr std::size_t most = 256;  ///< a changed endpoint costs this many, and one look a chunk
+
+  /// std::length_error where they are more than `most`.
+  explicit BackendChunk(std::vector<BackendPlan> backends);
+
+  [[nodiscard]] std::span<const BackendPlan> backends() const noexcept { return backends_; }
+  [[nodiscard]] std::size_t size() const noexcept { return backends_.size(); }
+  [[nodiscard]] const Members& members(lb_scope scope) const noexcept { return set(scope).members; }
+  /// Is the backend at this place in the set, with a weight?
+  [[nodiscard]] bool has(lb_scope scope, std::size_t at) const noexcept { return set(scope).who[at]; }
+
+ private:
+  struct Set {
+    Members members;
+    std::bitset<most> who;
+    void add(std::size_t at, unsigned weight);
+  };
+  [[nodiscard]] const Set& set(lb_scope scope) const noexcept {
+    return scope == LB_LOCAL ? local_ : cluster_;
+  }
+
+  std::vector<BackendPlan> backends_;
+  Set cluster_;
+  Set local_;
+};
+
+class BackendList {
+ public:
+  using Chunks = std::vector<std::shared_ptr<const BackendChunk>>;
+  class Iterator;
+
+  BackendList() = default;
+  /// In the order that they are given in.
+  BackendList(std::span<const BackendPlan> backends);    // NOLINT(google-explicit-constructor)
+  BackendList(const std::vector<BackendPlan>& backends)  // NOLINT(google-explicit-constructor)
+      : BackendList(std::span(backends)) {}
+  /// Chunks without backends are left out.
+  explicit BackendList(Chunks chunks);
+
+  [[nodiscard]] const Chunks& chunks() const noexcept { return chunks_; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+  [[nodiscard]] Members members(lb_scope scope) const noexcept;
+  [[nodiscard]] Iterator begin() const noexcept;
+  [[nodiscard]] Iterator end() const noexcept;
+  /// The same backends, however they are divided.
+  bool operator==(const BackendList& other) const;
+
+ private:
+  Chunks chunks_;
+  std::size_t size_ = 0;
+};
+
+/// Over the backends; at the beginning of a chunk, over all of it in one step.
+class BackendList::Iterator {
+ public:
+  using value_type = BackendPlan;
+  using difference_type = std::ptrdiff_t;
+  using reference = const BackendPlan&;
+  using pointer = const BackendPlan*;
+  using iterator_category = std::forward_iterator_tag;
+
+  Iterator() = default;
+  explicit Iterator(Chunks::const_iterator chunk) noexcept : chunk_(chunk) {}
+
+  reference operator*() const noexcept { return (*chunk_)->backends()[at_]; }
+  pointer operator->() const noexcept { return &**this; }
+  Iterator& operator++() noexcept {
+    if (++at_ == (*chunk_)->size()) skip_chunk();
+    return *this;
+  }
+  Iterator operator++(int) noexcept {
+    const auto before = *this;
+    ++*this;
+    return before;
+  }
+  bool operator==(const Iterator&) const noexcept = default;
+
+  /// The chunk that begins here; null within one. Not at the end.
+  [[nodiscard]] const BackendChunk* begun() const noexcept { return at_ == 0 ? chunk_->get() : nullptr; }
+  void skip_chunk() noexcept {
+    ++chunk_;
+    at_ = 0;
+  }
+
+ private:
+  Chunks::const_iterator chunk_;
+  std::size_t at_ = 0;
+};
+
+/// The same chunk begins at both: all in it is equal, and not even looked at.
+[[nodiscard]] inline bool share_chunk(const BackendList::Iterator& left, const BackendList::Iterator& right) {
+  return left.begun() != nullptr && left.begun() == right.begun();
+}
+
+}  // namespace lb::agent

@@ -1,0 +1,378 @@
+// The model: every object that matters, and which services need planning again.
+#include "agent/plan/cluster.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace lb::agent {
+namespace {
+
+/// Its endpoints are the API servers.
+const std::string api_service = "default/kubernetes";
+
+std::string zone_of(const Labels& labels) {
+  const auto found = std::ranges::find(labels, k8s::zone_label, &Labels::value_type::first);
+  return found == labels.end() ? std::string{} : found->second;
+}
+
+k8s::LabelKeys changed_keys(const Labels& before, const Labels& after) {
+  Labels changed;
+  std::ranges::set_symmetric_difference(before, after, std::back_inserter(changed));
+  k8s::LabelKeys keys;
+  for (auto& [key, value] : changed) keys.insert(std::move(key));
+  return keys;
+}
+
+}  // namespace
+
+Cluster::Cluster(std::string node, PlanOptions options, PlanSink& plans, Complain complain)
+    : options_(std::move(options)),
+      plans_(plans),
+      complain_(std::move(complain)),
+      maglev_(options_.maglev_tables) {
+  node_.name = std::move(node);
+}
+
+ServiceModel& Cluster::touch(const std::string& service) {
+  dirty_.insert(service);
+  auto& model = models_[service];
+  if (!model) model = std::make_unique<ServiceModel>(service, blocks_);
+  return *model;
+}
+
+void Cluster::upsert(k8s::Service service) {
+  const auto key = service.key.text();
+  services_.insert(key);
+  k8s::refuse_topology_keys(service, options_.topology_labels);
+  touch(key).set(std::move(service));
+}
+
+void Cluster::erase_service(const k8s::ObjectKey& key) {
+  if (services_.erase(key.text()) > 0) touch(key.text()).unset();
+}
+
+/// A slice that changes its service leaves the old one first (SEM-4); one without a service is as good as
+/// absent.
+void Cluster::upsert(k8s::EndpointSlice slice) {
+  const auto key = slice.key.text();
+  const auto service = k8s::ObjectKey{slice.key.name_space, slice.service}.text();
+  const auto found = slices_.find(key);
+  if (found != slices_.end() && found->second.service != service) erase_slice(slice.key);
+  if (slice.service.empty()) return;
+  auto& known = slices_[key];
+  known.service = service;
+  known.family = slice.family;
+  note_triggers(slice, known, touch(service).put_slice(slice));
+}
+
+/// A slice that is told again as it was is no change (SEM-88).
+void Cluster::note_triggers(const k8s::EndpointSlice& slice, Slice& known, Change change) {
+  for (const auto trigger : slice.triggers) {
+    if (change == Change::some || trigger != known.trigger) {
+      triggers_.add({known.service, known.family}, trigger);
+    }
+    known.trigger = trigger;
+  }
+}
+
+TriggerTimes::Pending Cluster::take_triggers() {
+  return is_synced_ && !has_work() ? triggers_.take() : TriggerTimes::Pending{};
+}
+
+void Cluster::erase_slice(const k8s::ObjectKey& key) {
+  const auto known = slices_.find(key.text());
+  if (known == slices_.end()) return;
+  triggers_.discard({known->second.service, known->second.family});
+  touch(known->second.service).erase_slice(key.name);
+  slices_.erase(known);
+}
+
+void Cluster::upsert(k8s::Node node) {
+  if (node.name == node_.name) {
+    upsert_own(node);
+  } else {
+    upsert_peer(std::move(node));
+  }
+}
+
+void Cluster::upsert_own(const k8s::Node& node) {
+  if (node_.labels != node.labels) {
+    const auto zone = zone_of(node.labels);
+    const auto before = std::exchange(node_.labels, node.labels);
+    see_labels_anew(Whose::own, node.name, changed_keys(before, node.labels));
+    if (std::exchange(node_.zone, zone) != zone) {
+      for (auto& [key, model] : models_) touch(key).see_endpoints_anew();
+    }
+  }
+  object_addresses_ = node.internal_ips;
+  object_addresses_.insert(object_addresses_.end(), node.external_ips.begin(), node.external_ips.end());
+  if (!object_addresses_.empty()) {
+    node_.family = object_addresses_.front().family() == k8s::Family::ipv4 ? LB_IPV4 : LB_IPV6;
+  }
+  join_addresses();
+  if (auto primary = primary_addresses(node); primary != std::exchange(node_.primary, primary)) {
+    for (auto& [key, model] : models_) {
+      if (model->has_load_balancer_ips()) touch(key).see_frontends_anew();
+    }
+  }
+}
+
+/// A Node without labels is as good as absent.
+void Cluster::upsert_peer(k8s::Node node) {
+  auto& labels = node_.peers[node.name];
+  const auto changed = changed_keys(labels, node.labels);
+  labels = std::move(node.labels);
+  if (labels.empty()) node_.peers.erase(node.name);
+  see_labels_anew(Whose::peers, node.name, changed);
+}
+
+void Cluster::erase_node(const std::string& name) {
+  const auto found = node_.peers.find(name);
+  if (found == node_.peers.end()) return;
+  const auto gone = changed_keys(found->second, {});
+  node_.peers.erase(found);
+  see_labels_anew(Whose::peers, name, gone);
+}
+
+/// Labels other than the own zone matter to services with topology keys only (SEM-24), and those of another
+/// Node only where endpoints are on it.
+void Cluster::see_labels_anew(Whose whose, std::string_view node, const k8s::LabelKeys& changed) {
+  if (changed.empty()) return;
+  for (auto& [key, model] : models_) {
+    if (!model->asks_for(changed)) continue;
+    if (whose == Whose::own || model->has_endpoints_on(node)) touch(key).see_endpoints_anew();
+  }
+}
+
+void Cluster::labels_known(const k8s::LabelKeys& keys) {
+  const auto before = std::exchange(known_labels_, keys);
+  for (auto& [name, labels] : node_.peers) {
+    std::erase_if(labels, [&](const auto& label) { return !keys.contains(label.first); });
+  }
+  std::erase_if(node_.peers, [](const auto& peer) { return peer.second.empty(); });
+  k8s::LabelKeys changed;
+  std::ranges::set_symmetric_difference(before.value_or(k8s::LabelKeys{}), keys,
+                                        std::inserter(changed, changed.end()));
+  for (auto& [key, model] : models_) {
+    if (model->asks_for(changed)) touch(key).see_endpoints_anew();
+  }
+}
+
+/// A service that asks for labels which are not known keeps what it has until labels_known() touches it
+/// again. Load balancers outside are answered all the same: what is local hangs on no label of other Nodes.
+bool Cluster::set_aside(const std::string& service) {
+  if (!known_labels_) return false;
+  const auto& model = *models_.at(service);
+  if (std::ranges::includes(*known_labels_, model.peer_labels())) {
+    waiting_.erase(service);
+    return false;
+  }
+  waiting_.insert(service);
+  note_health_check(service, model);
+  return true;
+}
+
+void Cluster::set_addresses(std::vector<k8s::Address> addresses) {
+  device_addresses_ = std::move(addresses);
+  join_addresses();
+}
+
+void Cluster::join_addresses() {
+  auto joined = object_addresses_;
+  joined.insert(joined.end(), device_addresses_.begin(), device_addresses_.end());
+  std::sort(joined.begin(), joined.end());
+  joined.erase(std::unique(joined.begin(), joined.end()), joined.end());
+  const auto before = std::exchange(node_.addresses, joined);
+  std::vector<k8s::Address> changed;
+  std::set_symmetric_difference(before.begin(), before.end(), joined.begin(), joined.end(),
+                                std::back_inserter(changed));
+  if (changed.empty()) return;
+  for (auto& [key, model] : models_) {
+    if (model->has_external_ips() || model->has_cluster_ip(changed)) touch(key).see_frontends_anew();
+  }
+}
+
+void Cluster::set_api_servers(std::vector<ListeningPlace> places) {
+  asked_servers_ = std::move(places);
+  join_api_servers();
+}
+
+void Cluster::join_api_servers() {
+  auto joined = asked_servers_;
+  const auto behind = models_.find(api_service);
+  if (behind != models_.end()) behind->second->append_listening(joined);
+  std::ranges::sort(joined);
+  joined.erase(std::unique(joined.begin(), joined.end()), joined.end());
+  if (joined == std::exchange(node_.api_servers, joined)) return;
+  for (auto& [key, model] : models_) {
+    if (model->has_external_ips() || model->has_load_balancer_ips()) touch(key).see_frontends_anew();
+  }
+}
+
+/// A service that comes may have the address of another one's endpoint as its ClusterIP, or gives it free as
+/// it goes.
+void Cluster::see_endpoints_at(const std::vector<k8s::Address>& addresses) {
+  std::vector<k8s::Address> concerned;
+  std::ranges::copy_if(addresses, std::back_inserter(concerned),
+                       [this](const k8s::Address& address) { return blocks_.may_have(address); });
+  if (concerned.empty()) return;
+  for (auto& [key, model] : models_) {
+    if (!model->has_endpoints_at(concerned)) continue;
+    model->see_endpoints_anew();
+    framed_.insert(key);
+  }
+}
+
+void Cluster::complain(k8s::Complaint complaint) {
+  ++complaint_count_;
+  if (complain_) complain_(std::move(complaint));
+}
+
+void Cluster::flush() {
+  if (is_synced_ && has_work()) work(Batch::changes, Effort(more_ ? limits_.turn : Effort::unlimited));
+}
+
+void Cluster::take_turn() {
+  asked_for_more_ = false;
+  flush();
+}
+
+void Cluster::synced() {
+  if (std::exchange(is_synced_, true)) return;
+  work(Batch::whole, Effort(Effort::unlimited));
+}
+
+bool Cluster::has_work() const { return !dirty_.empty() || has_plans_to_make(); }
+
+void Cluster::ask_for_more() {
+  if (more_ && has_work() && !std::exchange(asked_for_more_, true)) more_();
+}
+
+bool Cluster::has_plans_to_make() const { return !framed_.empty() || !under_way_.empty(); }
+
+/// All frames come before all plans, because who holds a frontend is known only when all claims are. What
+/// comes while frames are made joins them. A frontend that passes between two services of which one has to
+/// wait for another turn is nobody's until then.
+void Cluster::work(Batch batch, Effort effort) {
+  frame_dirty(effort);
+  Planned planned;
+  if (dirty_.empty()) {
+    do {
+      replan_some(effort, planned);
+    } while (!effort.is_limited() && has_plans_to_make());
+  }
+  auto changes = changes_of(planned.changed);
+  for (const auto& service : planned.all) forget_if_empty(service);
+  if (batch == Batch::whole) {
+    owed_ = waiting_;
+    for (const auto& service : owed_) changes.push_back({service, {}, Standing::waiting});
+  }
+  if (batch == Batch::whole || !changes.empty()) plans_.apply(batch, std::move(changes));
+  ask_for_more();
+}
+
+void Cluster::frame_dirty(Effort& effort) {
+  if (dirty_.contains(api_service)) join_api_servers();
+  while (!dirty_.empty() && !effort.is_over()) {
+    const auto service = *dirty_.begin();
+    dirty_.erase(dirty_.begin());
+    if (postpone(service) || set_aside(service)) continue;
+    auto& model = *models_.at(service);
+    framed_.merge(model.frame(node_, options_, frontends_));
+    framed_.merge(maglev_.ask(service, model.created(), model.maglev_tables()));
+    framed_.insert(service);
+    effort.spend(1 + model.frontend_count());
+  }
+  if (dirty_.empty()) see_endpoints_at(frontends_.take_changed());
+}
+
+/// Its frame and its slices are those of the plan under way, until that is made.
+bool Cluster::postpone(const std::string& service) {
+  const bool is_under_way = models_.at(service)->is_under_way();
+  if (is_under_way) postponed_.insert(service);
+  return is_under_way;
+}
+
+/// New ones first: most are planned in no time. Then one that needs several turns goes on, however many new
+/// ones there are.
+void Cluster::replan_some(Effort& turn, Planned& planned) {
+  const bool goes_on = !under_way_.empty();
+  while (!framed_.empty() && !turn.is_over()) {
+    const auto service = *framed_.begin();
+    framed_.erase(framed_.begin());
+    if (!postpone(service) && !set_aside(service)) replan(service, turn, planned);
+  }
+  if (!goes_on) return;
+  const auto service = std::move(under_way_.front());
+  under_way_.pop_front();
+  if (models_.contains(service) && models_.at(service)->is_under_way()) replan(service, turn, planned);
+}
+
+void Cluster::replan(const std::string& service, Effort& turn, Planned& planned) {
+  Effort effort(turn.is_limited() ? limits_.service : Effort::unlimited);
+  auto& model = *models_.at(service);
+  if (!model.is_under_way()) model.grant_maglev(maglev_.granted(service));
+  const auto change = model.replan(node_, frontends_, effort);
+  turn.spend(effort.spent());
+  if (!change) {
+    under_way_.push_back(service);
+    return;
+  }
+  planned.all.push_back(service);
+  if (owed_.erase(service) > 0 || *change == Change::some) planned.changed.push_back(service);
+  note_health_check(service, model);
+  tell_complaints(service, model);
+  if (postponed_.erase(service) > 0) dirty_.insert(service);
+}
+
+std::vector<PlanChange> Cluster::changes_of(const std::vector<std::string>& finished) const {
+  std::vector<PlanChange> changes;
+  std::vector<PlanChange> present;
+  for (const auto& service : finished) {
+    auto plans = models_.at(service)->plans();
+    (plans.ports.empty() ? changes : present).push_back(std::move(plans));
+  }
+  std::ranges::move(present, std::back_inserter(changes));
+  return changes;
+}
+
+void Cluster::note_health_check(const std::string& service, const ServiceModel& model) {
+  if (auto check = model.health_check(node_, options_)) {
+    health_checks_[service] = std::move(*check);
+  } else {
+    health_checks_.erase(service);
+  }
+}
+
+void Cluster::tell_complaints(const std::string& service, const ServiceModel& model) {
+  auto complaints = model.complaints(frontends_);
+  auto& told = told_[service];
+  for (const auto& reason : complaints) {
+    if (!told.contains(reason)) complain({"Service " + service, "", reason});
+  }
+  told = std::move(complaints);
+  if (told.empty()) told_.erase(service);
+}
+
+void Cluster::forget_if_empty(const std::string& service) {
+  const auto found = models_.find(service);
+  if (found == models_.end() || dirty_.contains(service) || framed_.contains(service)) return;
+  if (found->second->is_empty()) models_.erase(found);
+}
+
+ClusterCounts Cluster::counts() const {
+  ClusterCounts counts;
+  counts.services = services_.size();
+  counts.slices = slices_.size();
+  counts.waiting = waiting_.size();
+  for (const auto& [key, model] : models_) {
+    counts.endpoints += model->endpoint_count();
+    model->count_no_local(counts.no_local);
+  }
+  counts.lost_frontends = frontends_.lost_count();
+  counts.complaints = complaint_count_;
+  return counts;
+}
+
+}  // namespace lb::agent

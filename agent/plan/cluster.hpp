@@ -1,0 +1,153 @@
+// The model: every object that matters, and which services need planning again. No I/O and no clock.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "agent/plan/address_blocks.hpp"
+#include "agent/plan/cluster_counts.hpp"
+#include "agent/plan/consistent_budget.hpp"
+#include "agent/plan/frontends.hpp"
+#include "agent/plan/plan.hpp"
+#include "agent/plan/service_model.hpp"
+#include "agent/plan/trigger_times.hpp"
+#include "agent/plan/work_budget.hpp"
+#include "k8s/objects/source.hpp"
+
+namespace lb::agent {
+
+/// Takes what a source tells, and at each flush() hands the plans that became different to the PlanSink. Says
+/// nothing before synced(); that call makes the first, whole batch. Plans only services that something
+/// changed for, and where it is told who runs it on, by turns: no service's planning keeps others waiting.
+class Cluster final : public k8s::Sink {
+ public:
+  using Complain = std::function<void(k8s::Complaint)>;
+
+  /// `node`: this node's name, trimmed and in lower case (SEM-85). Complaints, its own and the source's, go
+  /// to `complain`; its own are told once for as long as they hold. `plans` must outlive the cluster.
+  Cluster(std::string node, PlanOptions options, PlanSink& plans, Complain complain);
+
+  void upsert(k8s::Service service) override;
+  void upsert(k8s::EndpointSlice slice) override;
+  void upsert(k8s::Node node) override;
+  /// Known ranges of ClusterIPs change no service's plan (SEM-17).
+  void upsert(k8s::ServiceCidr /*cidr*/) override {}
+  void erase_service_cidr(const std::string& /*name*/) override {}
+  void erase_service(const k8s::ObjectKey& key) override;
+  void erase_slice(const k8s::ObjectKey& key) override;
+  /// The own Node's last state stays (SEM-73).
+  void erase_node(const std::string& name) override;
+  void complain(k8s::Complaint complaint) override;
+  /// Services that ask for others keep the plan that they have, or wait for their first one.
+  void labels_known(const k8s::LabelKeys& keys) override;
+  void flush() override;
+  void synced() override;
+
+  /// Addresses found on this node's devices, beside those of its Node object (REL-51). Takes effect at the
+  /// next flush().
+  void set_addresses(std::vector<k8s::Address> addresses);
+  /// Where the agent finds the API, beside the endpoints of default/kubernetes: no service gets such a place
+  /// (REL-51). Takes effect at the next flush().
+  void set_api_servers(std::vector<ListeningPlace> places);
+
+  /// From now on flush() does no more than a turn's work; for what is left it calls `more` once, which shall
+  /// have take_turn() called soon.
+  void take_turns(std::function<void()> more, TurnLimits limits = {}) {
+    more_ = std::move(more);
+    limits_ = limits;
+  }
+  /// Frames are made first, then services are planned that nothing was done for yet, then the one that has
+  /// waited longest for its next part.
+  void take_turn();
+
+  [[nodiscard]] const NodeView& node() const noexcept { return node_; }
+  [[nodiscard]] ClusterCounts counts() const;
+  /// Is there a service that is not planned because labels that it asks for are not known?
+  [[nodiscard]] bool waits() const noexcept { return !waiting_.empty(); }
+  /// From now on keeps when slices' changes were caused, if later than this (Unix nanoseconds).
+  void measure_triggers(std::int64_t after) { triggers_.start(after); }
+  /// Those of all changes that have been planned; none while something waits for a flush(). Each is told
+  /// once.
+  [[nodiscard]] TriggerTimes::Pending take_triggers();
+  /// As of the last whole plan or flush().
+  [[nodiscard]] const HealthChecks& health_checks() const noexcept { return health_checks_; }
+
+ private:
+  /// What is known of a slice beside its endpoints.
+  struct Slice {
+    std::string service;  ///< "namespace/name"
+    k8s::Family family = k8s::Family::ipv4;
+    std::int64_t trigger = 0;  ///< the last that was told; 0: none
+  };
+
+  void note_triggers(const k8s::EndpointSlice& slice, Slice& known, Change change);
+  ServiceModel& touch(const std::string& service);
+  void upsert_own(const k8s::Node& node);
+  void upsert_peer(k8s::Node node);
+  enum class Whose : std::uint8_t { own, peers };
+  void see_labels_anew(Whose whose, std::string_view node, const k8s::LabelKeys& changed);
+  [[nodiscard]] bool set_aside(const std::string& service);
+  void join_addresses();
+  void join_api_servers();
+  void see_endpoints_at(const std::vector<k8s::Address>& addresses);
+  void frame_dirty(Effort& effort);
+  [[nodiscard]] bool postpone(const std::string& service);
+  /// Services whose plan was made, and those of them that have another one now.
+  struct Planned {
+    std::vector<std::string> all;
+    std::vector<std::string> changed;
+  };
+  void replan_some(Effort& turn, Planned& planned);
+  void replan(const std::string& service, Effort& turn, Planned& planned);
+  [[nodiscard]] bool has_work() const;
+  [[nodiscard]] bool has_plans_to_make() const;
+  void ask_for_more();
+  void work(Batch batch, Effort effort);
+  [[nodiscard]] std::vector<PlanChange> changes_of(const std::vector<std::string>& finished) const;
+  void note_health_check(const std::string& service, const ServiceModel& model);
+  void tell_complaints(const std::string& service, const ServiceModel& model);
+  void forget_if_empty(const std::string& service);
+
+  PlanOptions options_;
+  PlanSink& plans_;
+  Complain complain_;
+  NodeView node_;
+  std::vector<k8s::Address> object_addresses_;  ///< of the own Node object
+  std::vector<k8s::Address> device_addresses_;
+  std::vector<ListeningPlace> asked_servers_;
+  AddressBlocks blocks_;
+  bool is_synced_ = false;
+  std::map<std::string, std::unique_ptr<ServiceModel>> models_;
+  std::unordered_map<std::string, Slice> slices_;  ///< by "namespace/name"
+  std::set<std::string> services_;                 ///< those that have a Service object
+  TriggerTimes triggers_;
+  std::set<std::string> dirty_;        ///< to be framed
+  std::set<std::string> framed_;       ///< and then to be planned
+  std::deque<std::string> under_way_;  ///< planned in part
+  std::set<std::string> postponed_;    ///< to be framed once the plan that is under way is made
+  std::function<void()> more_;         ///< null: everything is done at once
+  TurnLimits limits_;
+  bool asked_for_more_ = false;
+  std::set<std::string> waiting_;  ///< services that are not planned for want of labels
+  /// Of those of the first batch, those not planned since: what an earlier agent left of them stands until a
+  /// plan is told, also the plan that nothing is left.
+  std::set<std::string> owed_;
+  std::optional<k8s::LabelKeys> known_labels_;  ///< of other Nodes; nothing: all that are told
+  Frontends frontends_;
+  MaglevBudget maglev_;
+  HealthChecks health_checks_;
+  std::map<std::string, std::set<std::string>> told_;  ///< complaints by service
+  std::uint64_t complaint_count_ = 0;
+};
+
+}  // namespace lb::agent

@@ -1,0 +1,155 @@
+// The endpoints of EndpointSlices as planning wants them: compact, seen from one node, sorted and merged.
+// Pure.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "agent/plan/plan.hpp"
+#include "agent/plan/topology.hpp"
+#include "k8s/objects/model.hpp"
+
+namespace lb::agent {
+
+class Frontends;
+
+/// Whose eyes endpoints are seen with: a node's, and those of a service with topology keys.
+struct Viewpoint {
+  const NodeView& node;
+  std::span<const std::string> topology_keys;  ///< at most max_topology_keys
+  const Frontends* frontends = nullptr;        ///< what is a service's, and so no endpoint; null: nothing is
+  std::string service = {};                    ///< whose endpoints they are; only with frontends
+};
+
+/// One endpoint of one slice for one service port.
+struct Candidate {
+  k8s::Address address;
+  std::uint16_t port = 0;
+  std::uint8_t weight = 1;
+  Traits traits = 0;
+  const std::string* slice =
+      nullptr;  ///< its name: the same text for as long as there is a slice of that name
+  bool operator==(const Candidate&) const = default;
+};
+
+/// Compares as the bytes of the text "a.b.c.d:port" or "[v6]:port" do (SEM-29), without making that text.
+class OrderKey {
+ public:
+  OrderKey(const k8s::Address& address, std::uint16_t port);
+  auto operator<=>(const OrderKey&) const = default;
+
+ private:
+  std::array<std::uint64_t, 4> words_{};
+};
+
+/// An EndpointSlice without anything twice: about 30 bytes an endpoint.
+class CompactSlice {
+ public:
+  explicit CompactSlice(const k8s::EndpointSlice& slice)
+      : CompactSlice(slice, std::make_shared<const std::string>(slice.key.name)) {}
+  /// What has become of `before`: endpoints that stayed as they were give equal candidates.
+  CompactSlice(const k8s::EndpointSlice& slice, const CompactSlice& before)
+      : CompactSlice(slice, before.name_) {}
+
+  [[nodiscard]] const std::string& name() const noexcept { return *name_; }
+  [[nodiscard]] std::size_t size() const noexcept { return endpoints_.size(); }
+  [[nodiscard]] std::size_t port_count() const noexcept { return ports_.size(); }
+  /// Appends what this slice has for a port of its service: nothing for another family, protocol or port
+  /// name. Returns a sentence on endpoints that were skipped because they are services; empty: none.
+  [[nodiscard]] std::string append(const ServicePortKey& key, std::string_view port_name,
+                                   const Viewpoint& view, std::vector<Candidate>& candidates) const;
+  /// Appends the addresses of ready endpoints on `node`, whatever their ports.
+  void append_local_ready(std::string_view node, std::vector<k8s::Address>& addresses) const;
+  [[nodiscard]] k8s::Family family() const noexcept { return family_; }
+  /// Whether some endpoint is on `node`.
+  [[nodiscard]] bool names_node(std::string_view node) const;
+  /// Whether some endpoint has one of these addresses, which are sorted.
+  [[nodiscard]] bool has_one_of(const std::vector<k8s::Address>& sorted) const;
+  /// Calls `visit` with the address of each endpoint.
+  template <class Visit>
+  void for_each_address(Visit visit) const {
+    for (const auto& endpoint : endpoints_) visit(endpoint.address);
+  }
+  /// Appends where its endpoints listen for TCP.
+  void append_listening(std::vector<ListeningPlace>& places) const;
+  /// Of two of one name, where one has become of the other.
+  bool operator==(const CompactSlice&) const = default;
+
+ private:
+  /// What many endpoints have in common. Numbers are places in strings_; for lists, in lists_, where a list's
+  /// length comes before its members.
+  struct Profile {
+    std::uint32_t zone = 0;
+    std::uint32_t hint_zones = 0;
+    std::uint32_t hint_nodes = 0;
+    std::uint32_t labels = 0;  ///< a list of key, value, key, value …
+    std::uint8_t conditions = 0;
+    auto operator<=>(const Profile&) const = default;
+  };
+  struct Endpoint {
+    k8s::Address address;
+    std::uint32_t node = 0;     ///< a place in strings_
+    std::uint32_t profile = 0;  ///< a place in profiles_
+    bool operator==(const Endpoint&) const = default;
+  };
+  class Builder;
+
+  CompactSlice(const k8s::EndpointSlice& slice, std::shared_ptr<const std::string> name);
+  [[nodiscard]] const Profile& of(const Endpoint& endpoint) const { return profiles_[endpoint.profile]; }
+  [[nodiscard]] bool is_service(const Endpoint& endpoint, const k8s::EndpointPort& port,
+                                const Viewpoint& view) const;
+  [[nodiscard]] Traits traits(const Endpoint& endpoint, const Viewpoint& view) const;
+  [[nodiscard]] Traits condition_traits(const Profile& profile) const;
+  [[nodiscard]] Traits hint_traits(const Profile& profile, const NodeView& node) const;
+  [[nodiscard]] Traits key_traits(const Endpoint& endpoint, const Viewpoint& view) const;
+  [[nodiscard]] bool shares(const Endpoint& endpoint, const NodeView& node, std::string_view label) const;
+  [[nodiscard]] std::string_view label_of(const Endpoint& endpoint, const NodeView& node,
+                                          std::string_view label) const;
+  [[nodiscard]] std::span<const std::uint32_t> list(std::uint32_t place) const;
+  [[nodiscard]] bool list_has(std::uint32_t place, std::string_view text) const;
+
+  std::shared_ptr<const std::string> name_;
+  k8s::Family family_;
+  std::uint8_t weight_;
+  std::vector<k8s::EndpointPort> ports_;
+  std::vector<Endpoint> endpoints_;
+  std::vector<Profile> profiles_;     ///< [0] is of one that is of no use to anybody
+  std::vector<std::string> strings_;  ///< [0] is empty
+  std::vector<std::uint32_t> lists_;  ///< [0] is the empty list
+};
+
+/// All candidates of one service port in order; of equals the one that counts comes first (SEM-4). They are
+/// kept in blocks, so that a change costs what it touches.
+class CandidateList {
+ public:
+  /// Drops what slices that went had appended, and takes in what new ones have. `gone` is of each slice what
+  /// was taken in, and all of it.
+  void update(const std::vector<Candidate>& gone, const std::vector<Candidate>& fresh);
+  void clear() noexcept { blocks_.clear(); }
+  /// Those that count, counted.
+  [[nodiscard]] Census census() const noexcept;
+  /// Those that count and are in a set or serving. What has not changed is in the chunks of the last time.
+  [[nodiscard]] BackendList backends(const Sets& sets);
+
+ private:
+  /// Neighbours, at least one; those of one address and port are all in one block.
+  struct Block {
+    OrderKey first;
+    std::vector<Candidate> candidates;
+    Census census;
+    std::shared_ptr<const BackendChunk> chunk;  ///< for sets_; null: to be made
+  };
+  class Editor;
+
+  std::vector<Block> blocks_;
+  Sets sets_;
+};
+
+}  // namespace lb::agent

@@ -1,0 +1,199 @@
+// Who holds an address and port that several services claim.
+#include "agent/plan/frontends.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "maps/abi/abi.h"
+#include "maps/text.hpp"
+
+namespace lb::agent {
+namespace {
+
+Frontends::Place place_of(const FrontendPlan& frontend, lb_protocol protocol) {
+  return {frontend.address, frontend.port, protocol};
+}
+
+}  // namespace
+
+int precedence(lb_kind kind) noexcept {
+  switch (kind) {
+    case LB_CLUSTER_IP:
+      return 0;
+    case LB_LOAD_BALANCER:
+      return 1;
+    case LB_EXTERNAL_IP:
+      return 2;
+    case LB_NODE_PORT:
+    case LB_NO_KIND:
+      break;
+  }
+  return 3;
+}
+
+std::size_t Frontends::HashAddress::operator()(const k8s::Address& address) const noexcept {
+  const auto* bytes = address.bytes.data();
+  return lb_mix(lb_mix(0, lb_word(bytes)), lb_word(bytes + 8));
+}
+
+std::size_t Frontends::HashPlace::operator()(const Place& place) const noexcept {
+  const std::uint64_t address = HashAddress()(place.address);
+  return lb_mix(address, std::uint64_t{place.port} << 8U | static_cast<std::uint64_t>(place.protocol));
+}
+
+bool Frontends::is_stronger(const Claim& left, const Claim& right) noexcept {
+  const auto order = [](const Claim& claim) {
+    return std::tuple(precedence(claim.kind), claim.who->age, std::string_view(claim.who->service),
+                      std::string_view(claim.who->ports[claim.port]));
+  };
+  return order(left) < order(right);
+}
+
+Frontends::Changes Frontends::claim(const std::string& service, std::int64_t created,
+                                    std::span<const PortFrame> frames) {
+  const auto age = created == 0 ? std::numeric_limits<std::int64_t>::max() : created;
+  std::vector<std::string> ports;
+  std::vector<Made> claims;
+  for (std::uint32_t port = 0; port < frames.size(); ++port) {
+    const auto& plan = frames[port].plan;
+    ports.push_back(plan.key.name);
+    for (const auto& frontend : plan.frontends) {
+      claims.push_back({place_of(frontend, plan.key.protocol), frontend.kind, port});
+    }
+  }
+  std::ranges::sort(claims);
+  Changes changes;
+  auto& claimant = claimants_[service];
+  if (!claimant) claimant = std::make_unique<Claimant>(Claimant{service, age, ports, {}});
+  if (claimant->age != age || claimant->ports != ports) {
+    replace(*claimant, {}, changes);
+    claimant->age = age;
+    claimant->ports = std::move(ports);
+  }
+  replace(*claimant, std::move(claims), changes);
+  if (claimant->claims.empty()) claimants_.erase(service);
+  changes.touched.erase(service);
+  return changes;
+}
+
+/// Those that go are removed after the others came: who takes a place over is told once.
+void Frontends::replace(Claimant& claimant, std::vector<Made> claims, Changes& changes) {
+  const auto before = std::exchange(claimant.claims, std::move(claims));
+  std::vector<Made> gone;
+  std::ranges::set_difference(before, claimant.claims, std::back_inserter(gone));
+  std::vector<Made> come;
+  std::ranges::set_difference(claimant.claims, before, std::back_inserter(come));
+  for (const auto& made : come) add(claimant, made, changes);
+  for (const auto& made : gone) remove(claimant, made, changes);
+}
+
+void Frontends::note(const Made& made, Changes& changes) {
+  if (made.kind == LB_CLUSTER_IP || made.kind == LB_NODE_PORT) return;
+  changes.outside.push_back(made.place.address);
+}
+
+void Frontends::add(const Claimant& claimant, const Made& made, Changes& changes) {
+  note(made, changes);
+  count_cluster_ip(made, 1);
+  Claim claim{&claimant, made.port, made.kind};
+  const auto [at, is_first] = places_.try_emplace(made.place, Claims{claim, {}});
+  if (is_first) return;
+  ++lost_;
+  auto& [holder, others] = at->second;
+  if (is_stronger(claim, holder)) {
+    changes.touched.insert(holder.who->service);
+    std::swap(claim, holder);
+  }
+  others.push_back(claim);
+}
+
+void Frontends::remove(const Claimant& claimant, const Made& made, Changes& changes) {
+  note(made, changes);
+  count_cluster_ip(made, -1);
+  const auto at = places_.find(made.place);
+  const Claim claim{&claimant, made.port, made.kind};
+  auto& [holder, others] = at->second;
+  if (others.empty()) {
+    places_.erase(at);
+    return;
+  }
+  --lost_;
+  if (holder != claim) {
+    *std::ranges::find(others, claim) = others.back();
+  } else {
+    const auto strongest = std::ranges::min_element(others, is_stronger);
+    changes.touched.insert(strongest->who->service);
+    holder = *strongest;
+    *strongest = others.back();
+  }
+  others.pop_back();
+}
+
+void Frontends::count_cluster_ip(const Made& made, int change) {
+  if (made.kind != LB_CLUSTER_IP) return;
+  auto& claims = cluster_ips_[made.place.address];
+  claims += static_cast<std::uint32_t>(change);
+  changes_[made.place.address] += change;
+  if (claims == 0) cluster_ips_.erase(made.place.address);
+}
+
+Frontends::Use Frontends::use_of(const Place& place, const std::string& service) const {
+  if (cluster_ips_.contains(place.address)) return Use::cluster_ip;
+  const auto found = claimants_.find(service);
+  if (found == claimants_.end()) return Use::none;
+  const auto& claims = found->second->claims;
+  const auto at = std::ranges::lower_bound(claims, place, {}, &Made::place);
+  return at != claims.end() && at->place == place ? Use::own : Use::none;
+}
+
+std::vector<k8s::Address> Frontends::take_changed() {
+  std::vector<k8s::Address> changed;
+  for (const auto& [address, change] : std::exchange(changes_, {})) {
+    if (change != 0) changed.push_back(address);
+  }
+  return changed;
+}
+
+std::vector<FrontendPlan> Frontends::held(const std::string& service, const ServicePortPlan& plan) const {
+  std::vector<FrontendPlan> held;
+  const auto found = claimants_.find(service);
+  if (found == claimants_.end()) return held;
+  const Claimant* const who = found->second.get();
+  held.reserve(plan.frontends.size());
+  std::ranges::copy_if(plan.frontends, std::back_inserter(held), [&](const auto& frontend) {
+    const auto at = places_.find(place_of(frontend, plan.key.protocol));
+    if (at == places_.end()) return false;
+    const Claim& holder = at->second.holder;
+    return holder.who == who && holder.kind == frontend.kind && who->ports[holder.port] == plan.key.name;
+  });
+  return held;
+}
+
+std::string Frontends::lost(const std::string& service) const {
+  const auto found = claimants_.find(service);
+  if (found == claimants_.end()) return {};
+  const Claimant& who = *found->second;
+  std::string first;
+  std::size_t more = 0;
+  for (const auto& made : who.claims) {
+    const Claim& holder = places_.find(made.place)->second.holder;
+    if (holder == Claim{&who, made.port, made.kind}) continue;
+    if (!first.empty()) {
+      ++more;
+      continue;
+    }
+    first = fmt::format("{} {}/{} is not served for {}: {} holds it as {}", maps::word(made.kind),
+                        maps::socket_text(made.place.address.bytes, made.place.port),
+                        maps::word(made.place.protocol), who.ports[made.port], holder.who->ports[holder.port],
+                        maps::word(holder.kind));
+  }
+  return more == 0 ? first : fmt::format("{}; and so it is with {} more of its frontends", first, more);
+}
+
+}  // namespace lb::agent

@@ -1,0 +1,109 @@
+// Who holds an address and port that several services claim (SEM-82). Pure.
+#pragma once
+
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agent/plan/plan.hpp"
+
+namespace lb::agent {
+
+/// Smaller is stronger: ClusterIP, load balancer, external IP, node port.
+[[nodiscard]] int precedence(lb_kind kind) noexcept;
+
+/// All claims of all services. A service holds a frontend if no stronger claim to it exists: by kind, then by
+/// age of the Service object (unknown: youngest), then by "namespace/name", then by service port. A renewed
+/// claim costs what of it has changed.
+class Frontends {
+ public:
+  struct Place {
+    k8s::Address address;
+    std::uint16_t port = 0;
+    lb_protocol protocol = LB_TCP;
+    auto operator<=>(const Place&) const = default;
+  };
+
+  /// What a call of claim() has changed.
+  struct Changes {
+    std::set<std::string> touched;      ///< other services that now hold a place more or less
+    std::vector<k8s::Address> outside;  ///< of the service: those but ClusterIPs that it claimed or gave up
+  };
+  /// Replaces all claims of a service, `created` in Unix seconds (0: unknown) as its age; no frames: it
+  /// claims nothing more.
+  Changes claim(const std::string& service, std::int64_t created, std::span<const PortFrame> frames);
+
+  /// Those of a service port's claims that it holds.
+  [[nodiscard]] std::vector<FrontendPlan> held(const std::string& service, const ServicePortPlan& plan) const;
+
+  /// What a service has lost: one sentence that names the first of its claims and that one's holder, and how
+  /// many more there are; empty: nothing.
+  [[nodiscard]] std::string lost(const std::string& service) const;
+
+  /// What a place is to the endpoints of `service`. On a ClusterIP every port is the service's; of all other
+  /// places only its own matter, because anybody may claim any address as an external one.
+  enum class Use : std::uint8_t { none, cluster_ip, own };
+  [[nodiscard]] Use use_of(const Place& place, const std::string& service) const;
+
+  /// Addresses that became a ClusterIP since the last call, or are one no more; sorted.
+  [[nodiscard]] std::vector<k8s::Address> take_changed();
+
+  /// How many claims are lost now.
+  [[nodiscard]] std::size_t lost_count() const noexcept { return lost_; }
+
+ private:
+  struct Made {
+    Place place;
+    lb_kind kind = LB_CLUSTER_IP;
+    std::uint32_t port = 0;  ///< a place in Claimant::ports
+    auto operator<=>(const Made&) const = default;
+  };
+  struct Claimant {
+    std::string service;
+    std::int64_t age = 0;
+    std::vector<std::string> ports;  ///< ServicePortKey::name
+    std::vector<Made> claims;        ///< sorted
+  };
+  struct Claim {
+    const Claimant* who = nullptr;
+    std::uint32_t port = 0;
+    lb_kind kind = LB_CLUSTER_IP;
+    bool operator==(const Claim&) const = default;
+  };
+  /// Nearly every place has one claim.
+  struct Claims {
+    Claim holder;
+    std::vector<Claim> others;
+  };
+  struct HashPlace {
+    using is_avalanching = void;
+    std::size_t operator()(const Place& place) const noexcept;
+  };
+  struct HashAddress {
+    using is_avalanching = void;
+    std::size_t operator()(const k8s::Address& address) const noexcept;
+  };
+
+  static bool is_stronger(const Claim& left, const Claim& right) noexcept;
+  void replace(Claimant& claimant, std::vector<Made> claims, Changes& changes);
+  void add(const Claimant& claimant, const Made& made, Changes& changes);
+  void remove(const Claimant& claimant, const Made& made, Changes& changes);
+  void count_cluster_ip(const Made& made, int change);
+  static void note(const Made& made, Changes& changes);
+
+  boost::unordered_flat_map<Place, Claims, HashPlace> places_;
+  std::map<std::string, std::unique_ptr<Claimant>> claimants_;
+  boost::unordered_flat_map<k8s::Address, std::uint32_t, HashAddress> cluster_ips_;  ///< claims to each
+  std::map<k8s::Address, int> changes_;  ///< claims to ClusterIPs made, less those given up
+  std::size_t lost_ = 0;
+};
+
+}  // namespace lb::agent

@@ -1,0 +1,28 @@
+// What load balancers outside the cluster ask a node about one service (SEM-58). Data only.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "k8s/objects/model.hpp"
+
+namespace lb::agent {
+
+/// A service's health-check node port on this node.
+struct HealthCheck {
+  k8s::ObjectKey service;
+  std::uint16_t port = 0;
+  /// Distinct addresses of ready endpoints on this node, IPv4 then IPv6; none: the service has no ClusterIP
+  /// of that family, so nothing is asked about it there.
+  std::array<std::optional<std::size_t>, 2> local;
+  bool operator==(const HealthCheck&) const = default;
+};
+
+/// By the service's "namespace/name".
+using HealthChecks = std::map<std::string, HealthCheck>;
+
+}  // namespace lb::agent

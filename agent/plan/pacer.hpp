@@ -1,0 +1,59 @@
+// Between the model and the tables: a plan that changes thousands of entries is written in parts, by turns
+// with those of other services. Pure, and without a clock: writes are counted.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "agent/plan/plan.hpp"
+
+namespace lb::agent {
+
+/// The plans of one service, sorted by key.
+using ServicePlans = std::vector<std::shared_ptr<const ServicePortPlan>>;
+
+/// How much it takes to write `want` where `have` is: about a system call each. Backends, which are stores
+/// into mapped memory, are a sixteenth where they come and a quarter where their service port goes.
+[[nodiscard]] std::size_t writes_between(const ServicePlans& have, const ServicePlans& want);
+
+/// What is to be written next on the way from one to the other, with about so many writes: `want` itself
+/// where that does, else plans of which each is as good as it is said to be. Nobody is let in or shut out on
+/// the way who is not at one of its ends: source ranges come before what they let in, and go after it. One
+/// service port's backends come as a whole, and go in parts. With two writes or more something comes nearer.
+[[nodiscard]] ServicePlans part_of_the_way(const ServicePlans& have, const ServicePlans& want,
+                                           std::size_t writes);
+
+/// Passes small changes on at once and as they came. Of a large one it passes the next part on with each
+/// take_turn(), services in turn.
+class Pacer final : public PlanSink {
+ public:
+  static constexpr std::size_t most_writes = 1024;  ///< 2 to 4 ms
+
+  /// `more` is called once when something waits: take_turn() shall be called soon. `plans` must outlive this.
+  Pacer(PlanSink& plans, std::function<void()> more, std::size_t most = most_writes)
+      : plans_(plans), more_(std::move(more)), most_(most) {}
+
+  void apply(Batch batch, std::vector<PlanChange> changes) override;
+  void take_turn();
+  [[nodiscard]] bool waits() const noexcept { return !wanted_.empty(); }
+
+ private:
+  void note(const PlanChange& passed);
+  void ask_for_more();
+  [[nodiscard]] bool is_large(const PlanChange& change) const;
+
+  PlanSink& plans_;
+  std::function<void()> more_;
+  std::size_t most_;
+  std::unordered_map<std::string, ServicePlans> passed_;  ///< as of the last call of plans_
+  std::unordered_map<std::string, ServicePlans> wanted_;  ///< what is still to be reached
+  std::deque<std::string> turns_;                         ///< the services of wanted_
+  bool asked_for_more_ = false;
+};
+
+}  // namespace lb::agent

@@ -1,0 +1,465 @@
+// What the maps shall hold for one service, decided from objects and the node alone.
+#include "agent/plan/plan.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <map>
+#include <string_view>
+#include <tuple>
+
+#include "agent/plan/endpoints.hpp"
+#include "agent/plan/frontends.hpp"
+
+namespace lb::agent {
+namespace {
+
+lb_family family_of(const k8s::Address& address) {
+  return address.family() == k8s::Family::ipv4 ? LB_IPV4 : LB_IPV6;
+}
+
+k8s::Address zero_of(lb_family family) {
+  k8s::Address zero;
+  if (family == LB_IPV4) zero.bytes[10] = zero.bytes[11] = 0xff;
+  return zero;
+}
+
+lb_scope scope_of(k8s::TrafficPolicy policy) {
+  return policy == k8s::TrafficPolicy::local ? LB_LOCAL : LB_CLUSTER;
+}
+
+lb_bool yes_if(bool condition) { return condition ? LB_YES : LB_NO; }
+
+/// SEM-1, SEM-10: what a proxy programs at all.
+bool is_ours(const k8s::Service& service, const PlanOptions& options) {
+  const bool named = options.service_proxy_name.empty() ? !service.other_proxy
+                                                        : service.proxy_name == options.service_proxy_name;
+  return named && !service.headless && service.type != k8s::ServiceType::external_name;
+}
+
+std::vector<k8s::Address> of_family(const std::vector<k8s::Address>& addresses, lb_family family) {
+  std::vector<k8s::Address> chosen;
+  std::copy_if(addresses.begin(), addresses.end(), std::back_inserter(chosen),
+               [&](const k8s::Address& address) { return family_of(address) == family; });
+  return chosen;
+}
+
+bool has(const std::vector<k8s::Address>& sorted, const k8s::Address& address) {
+  return std::binary_search(sorted.begin(), sorted.end(), address);
+}
+
+bool has_some_of(const std::vector<k8s::Address>& addresses, lb_family family) {
+  return std::ranges::any_of(addresses,
+                             [family](const auto& address) { return family_of(address) == family; });
+}
+
+/// Why an external IP may not be programmed; null: it may (REL-51).
+const char* refusal(const k8s::Address& address, const NodeView& node, const PlanOptions& options) {
+  const auto& ranges = options.external_ip_ranges;
+  if (ranges && std::none_of(ranges->begin(), ranges->end(),
+                             [&](const auto& range) { return range.contains(address); })) {
+    return "in no range that is allowed";
+  }
+  if (options.external_ip_on_node == OwnAddress::refuse && has(node.addresses, address)) {
+    return "an address of this node";
+  }
+  return nullptr;
+}
+
+/// Whoever takes an API server's place takes every request to it, and the agent's own (REL-51).
+bool is_api_server(const FrontendPlan& frontend, lb_protocol protocol, const NodeView& node) {
+  return protocol == LB_TCP && frontend.kind != LB_CLUSTER_IP &&
+         std::ranges::binary_search(node.api_servers, ListeningPlace{frontend.address, frontend.port});
+}
+
+bool is_excluded(const k8s::Address& address, const PlanOptions& options) {
+  return std::ranges::any_of(options.excluded, [&](const auto& range) { return range.contains(address); });
+}
+
+/// Those of a family that are served, sorted: not what `--exclude` names.
+std::vector<k8s::Address> served(const std::vector<k8s::Address>& addresses, lb_family family,
+                                 const PlanOptions& options) {
+  auto chosen = of_family(addresses, family);
+  if (!options.excluded.empty()) {
+    std::erase_if(chosen, [&](const auto& address) { return is_excluded(address, options); });
+  }
+  if (!std::ranges::is_sorted(chosen)) std::ranges::sort(chosen);
+  return chosen;
+}
+
+/// By the key of the service port, as far as it is of the port.
+std::vector<const k8s::ServicePort*> in_order(const std::vector<k8s::ServicePort>& ports) {
+  std::vector<const k8s::ServicePort*> sorted;
+  sorted.reserve(ports.size());
+  for (const auto& port : ports) sorted.push_back(&port);
+  // Of equal keys the first in the list comes first.
+  std::ranges::sort(sorted, [](const auto* left, const auto* right) {
+    return std::tie(left->name, left->protocol, left) < std::tie(right->name, right->protocol, right);
+  });
+  return sorted;
+}
+
+bool same_key(const k8s::ServicePort* left, const k8s::ServicePort* right) {
+  return left->name == right->name && left->protocol == right->protocol;
+}
+
+bool lie_in(const std::vector<k8s::Prefix>& ranges, const std::vector<k8s::Address>& addresses) {
+  return std::ranges::any_of(ranges, [&](const k8s::Prefix& range) {
+    return std::ranges::any_of(addresses, [&](const auto& address) { return range.contains(address); });
+  });
+}
+
+/// Things of one kind that are complained about in one sentence: the first of them, and how many more.
+class Tally {
+ public:
+  /// `name` is asked for of the first one only.
+  template <class Name>
+  void add(Name name) {
+    if (count_++ == 0) first_ = name();
+  }
+  [[nodiscard]] bool any() const noexcept { return count_ > 0; }
+  /// "192.0.2.1 is", "192.0.2.1 and 2 more are".
+  [[nodiscard]] std::string is() const {
+    return count_ == 1 ? first_ + " is" : fmt::format("{} and {} more are", first_, count_ - 1);
+  }
+
+ private:
+  std::string first_;
+  std::size_t count_ = 0;
+};
+
+/// What a family's service ports have in common, made once for all of them.
+struct FamilyParts {
+  lb_family family = LB_IPV4;
+  std::vector<k8s::Address> cluster_ips;  ///< this and the next two: those that are served, sorted
+  std::vector<k8s::Address> load_balancer_ips;
+  std::vector<k8s::Address> external_ips;
+  bool reached_from_outside = false;  ///< by addresses, whatever becomes of them
+  std::vector<k8s::Prefix> source_ranges;
+  std::size_t first_frame = 0;  ///< its frames begin here
+};
+
+/// A range of 0 bits lets everybody of its family in; ranges of the other family alone restrict nobody. A
+/// node that is let in may have a load-balancer address as its source where that is on one of its devices
+/// (SEM-37).
+std::vector<k8s::Prefix> ranges_of(const k8s::Service& service, lb_family family, const NodeView& node) {
+  const auto load_balancer_ips = of_family(service.load_balancer_ips, family);
+  if (load_balancer_ips.empty()) return {};
+  std::vector<k8s::Prefix> ranges;
+  const int everybody = family == LB_IPV4 ? 96 : 0;
+  for (const auto& range : service.source_ranges) {
+    if (family_of(range.address) != family) continue;
+    if (range.length == everybody) return {};
+    ranges.push_back(range);
+  }
+  if (lie_in(ranges, of_family(node.primary, family))) {
+    constexpr std::uint8_t one_address = 128;
+    for (const auto& address : load_balancer_ips) ranges.push_back({address, one_address});
+  }
+  std::ranges::sort(ranges);
+  ranges.erase(std::unique(ranges.begin(), ranges.end()), ranges.end());
+  return ranges;
+}
+
+/// Makes the frames of one service: first all service ports, then what they are reached by, the nearest to
+/// the cluster first, address by address. Where an object asks for more than one Service may have, that order
+/// says what of it is served. Costs no more than what is served, and a look at each address, range and port.
+class Framer {
+ public:
+  Framer(const k8s::Service& service, const NodeView& node, const PlanOptions& options)
+      : service_(service), node_(node), options_(options), left_(options.most_frontends) {}
+
+  ServiceFrame make() {
+    choose_external_ips();
+    if (is_ours(service_, options_)) {
+      choose_ports();
+      for (const auto family : options_.families) add_family(family);
+      bound_source_ranges();
+      for (const auto& parts : families_) add_to_ports(parts, parts.cluster_ips, LB_CLUSTER_IP);
+      add_node_ports();
+      for (const auto& parts : families_) add_to_ports(parts, parts.load_balancer_ips, LB_LOAD_BALANCER);
+      for (const auto& parts : families_) add_to_ports(parts, parts.external_ips, LB_EXTERNAL_IP);
+      drop_ports_without_room();
+      merge_families();
+    }
+    for (auto& port : frame_.ports) std::ranges::sort(port.plan.frontends);
+    tell();
+    std::ranges::sort(frame_.complaints);
+    return std::move(frame_);
+  }
+
+ private:
+  /// An object may have 70,000 addresses.
+  void choose_external_ips() {
+    std::map<std::string_view, Tally> refused;
+    for (const auto& address : service_.external_ips) {
+      if (const char* const why = refusal(address, node_, options_)) {
+        refused[why].add([&] { return address.text(); });
+      } else {
+        external_ips_.push_back(address);
+      }
+    }
+    for (const auto& [why, which] : refused) {
+      complain(fmt::format("external IP {} refused: it is {}", which.is(), why));
+    }
+  }
+
+  /// Without a ClusterIP of its own a family has nothing, neither node ports nor load-balancer IPs (SEM-9).
+  void add_family(lb_family family) {
+    FamilyParts parts;
+    if (!has_some_of(service_.cluster_ips, family)) return;
+    parts.family = family;
+    parts.cluster_ips = served(service_.cluster_ips, family, options_);
+    // A ClusterIP that a cache on this node has taken is left alone (NodeLocal DNS).
+    std::erase_if(parts.cluster_ips, [&](const auto& address) { return has(node_.addresses, address); });
+    parts.load_balancer_ips = served(service_.load_balancer_ips, family, options_);
+    parts.external_ips = served(external_ips_, family, options_);
+    // External IPs that are refused make a service externally accessible all the same (SEM-83).
+    parts.reached_from_outside =
+        has_some_of(service_.load_balancer_ips, family) || has_some_of(service_.external_ips, family);
+    parts.source_ranges = ranges_of(service_, family, node_);
+    parts.first_frame = frame_.ports.size();
+    families_.push_back(std::move(parts));
+    for (const auto* port : sorted_ports_) add_port(*port, families_.back());
+  }
+
+  /// The first one of a key counts.
+  void choose_ports() {
+    for (const auto* port : in_order(service_.ports)) {
+      if (!sorted_ports_.empty() && same_key(sorted_ports_.back(), port)) {
+        stated_twice_.add([&] { return key_of(*port, LB_IPV4).name; });
+      } else {
+        sorted_ports_.push_back(port);
+      }
+    }
+  }
+
+  void add_port(const k8s::ServicePort& port, const FamilyParts& parts) {
+    if (frame_.ports.size() == options_.most_frontends) {
+      return without_room_.add([&] { return key_of(port, parts.family).name; });
+    }
+    PortFrame frame;
+    frame.port_name = port.name;
+    frame.plan.key = key_of(port, parts.family);
+    set_policy(frame, port, parts);
+    frame_.ports.push_back(std::move(frame));
+    ports_.push_back(&port);
+  }
+
+  /// No key is in both.
+  void merge_families() {
+    std::ranges::sort(frame_.ports, {}, [](const PortFrame& port) -> const auto& { return port.plan.key; });
+  }
+
+  [[nodiscard]] ServicePortKey key_of(const k8s::ServicePort& port, lb_family family) const {
+    auto name = service_.key.text();
+    if (!port.name.empty()) name += ":" + port.name;
+    return {std::move(name), static_cast<lb_protocol>(port.protocol), family};
+  }
+
+  [[nodiscard]] std::size_t end_of(const FamilyParts& parts) const {
+    const std::size_t next = static_cast<std::size_t>(&parts - families_.data()) + 1;
+    return next < families_.size() ? families_[next].first_frame : frame_.ports.size();
+  }
+
+  /// All ports of one address come before the next address, which works as a whole or not at all.
+  void add_to_ports(const FamilyParts& parts, const std::vector<k8s::Address>& addresses, lb_kind kind) {
+    const std::size_t end = end_of(parts);
+    for (const auto& address : addresses) {
+      if (is_of_stronger_kind(parts, address, kind)) continue;
+      for (std::size_t at = parts.first_frame; at < end; ++at) {
+        if (left_ == 0) return beyond(addresses, address, end - parts.first_frame);
+        add_frontend(frame_.ports[at].plan, {address, ports_[at]->port, kind});
+      }
+    }
+  }
+
+  void beyond(const std::vector<k8s::Address>& addresses, const k8s::Address& first, std::size_t ports) {
+    if (first_beyond_.empty()) first_beyond_ = first.text();
+    const auto at = static_cast<std::size_t>(std::ranges::find(addresses, first) - addresses.begin());
+    beyond_ += (addresses.size() - at) * ports;
+  }
+
+  /// A service may claim one address twice, as two kinds: the stronger kind, which comes first, serves it.
+  [[nodiscard]] static bool is_of_stronger_kind(const FamilyParts& parts, const k8s::Address& address,
+                                                lb_kind kind) {
+    return kind != LB_CLUSTER_IP && (has(parts.cluster_ips, address) ||
+                                     (kind == LB_EXTERNAL_IP && has(parts.load_balancer_ips, address)));
+  }
+
+  void add_frontend(ServicePortPlan& plan, const FrontendPlan& added) {
+    if (is_api_server(added, plan.key.protocol, node_)) {
+      return api_servers_[{added.kind, added.port}].add([&] { return added.address.text(); });
+    }
+    plan.frontends.push_back(added);
+    --left_;
+  }
+
+  void add_node_ports() {
+    for (std::size_t at = 0; at < frame_.ports.size() && left_ > 0; ++at) {
+      auto& plan = frame_.ports[at].plan;
+      if (ports_[at]->node_port == 0) continue;
+      plan.frontends.push_back({zero_of(plan.key.family), ports_[at]->node_port, LB_NODE_PORT});
+      --left_;
+    }
+  }
+
+  /// Each service port has the ranges for itself. Who lies beyond those that fit is not let in: what a range
+  /// restricts must not open because there are many.
+  void bound_source_ranges() {
+    for (auto& parts : families_) {
+      const std::size_t ports = end_of(parts) - parts.first_frame;
+      if (ports == 0 || parts.source_ranges.empty()) continue;
+      const auto most = std::max<std::size_t>(options_.most_frontends / ports, 1);
+      if (parts.source_ranges.size() > most) {
+        complain(fmt::format(
+            "has {} source ranges for each of {} service ports: those after {} let nobody in, because a "
+            "Service may have {} (--max-service-frontends)",
+            parts.source_ranges.size(), ports, parts.source_ranges[most - 1].text(),
+            options_.most_frontends));
+        parts.source_ranges.resize(most);
+      }
+      for (std::size_t at = parts.first_frame; at < parts.first_frame + ports; ++at) {
+        frame_.ports[at].plan.source_ranges = parts.source_ranges;
+      }
+    }
+  }
+
+  /// One that nothing reaches would have a number and backends for nobody.
+  void drop_ports_without_room() {
+    if (left_ > 0) return;
+    std::erase_if(frame_.ports, [this](const PortFrame& port) {
+      if (!port.plan.frontends.empty()) return false;
+      without_room_.add([&] { return port.plan.key.name; });
+      return true;
+    });
+  }
+
+  void set_policy(PortFrame& frame, const k8s::ServicePort& port, const FamilyParts& parts) const {
+    ServicePortPlan& plan = frame.plan;
+    const bool accessible = port.node_port != 0 || parts.reached_from_outside;  // SEM-20
+    plan.policy.internal = scope_of(service_.internal_policy);
+    plan.policy.external = accessible ? scope_of(service_.external_policy) : LB_CLUSTER;
+    plan.policy.cluster_empty = LB_REJECT;
+    plan.policy.selection = service_.selection == k8s::Selection::maglev ? LB_MAGLEV : LB_RANDOM;
+    frame.uses[LB_CLUSTER] = plan.policy.internal == LB_CLUSTER || accessible;
+    frame.uses[LB_LOCAL] = plan.policy.internal == LB_LOCAL || plan.policy.external == LB_LOCAL;
+    frame.topology = service_.topology_keys.empty() ? TopologyMode::hints : TopologyMode::keys;
+    plan.affinity_seconds = service_.affinity_seconds;
+    // Only for load-balancer IPs; and what the socket hooks must leave alone ("Our choices" E and F).
+    const bool restricted = !parts.source_ranges.empty();
+    plan.policy.source_ranges = yes_if(restricted);
+    plan.policy.packet_path =
+        yes_if(plan.key.protocol == LB_SCTP || (restricted && plan.affinity_seconds != 0));
+  }
+
+  void tell() {
+    if (!service_.refused_topology_keys.empty()) {
+      complain(fmt::format("topology keys {} are skipped: --topology-labels does not allow them",
+                           fmt::join(service_.refused_topology_keys, ", ")));
+    }
+    for (const auto& [where, which] : api_servers_) {
+      complain(fmt::format("{} {} refused on port {}: an API server listens there",
+                           where.first == LB_EXTERNAL_IP ? "external IP" : "load-balancer IP", which.is(),
+                           where.second));
+    }
+    if (stated_twice_.any()) {
+      complain(fmt::format("port {} stated twice: the first one counts", stated_twice_.is()));
+    }
+    if (without_room_.any()) {
+      complain(
+          fmt::format("service port {} not served: a Service may have {} frontends "
+                      "(--max-service-frontends)",
+                      without_room_.is(), options_.most_frontends));
+    }
+    if (beyond_ > 0) {
+      complain(
+          fmt::format("asks for {} frontends (addresses times ports) more than the {} that a Service may "
+                      "have: {} and the addresses after it are not served; raise --max-service-frontends",
+                      beyond_, options_.most_frontends, first_beyond_));
+    }
+  }
+
+  void complain(std::string reason) { frame_.complaints.push_back(std::move(reason)); }
+
+  const k8s::Service& service_;
+  const NodeView& node_;
+  const PlanOptions& options_;
+  std::size_t left_;  ///< frontends that the Service may have yet
+  std::vector<k8s::Address> external_ips_;
+  std::vector<FamilyParts> families_;
+  std::vector<const k8s::ServicePort*> sorted_ports_;
+  std::vector<const k8s::ServicePort*> ports_;  ///< beside frame_.ports, until those are merged
+  std::map<std::pair<lb_kind, std::uint16_t>, Tally> api_servers_;
+  Tally stated_twice_;
+  Tally without_room_;
+  std::string first_beyond_;
+  std::size_t beyond_ = 0;
+  ServiceFrame frame_;
+};
+
+Sets sets_of(const PortFrame& frame, const Census& census) {
+  Sets sets;
+  if (frame.uses[LB_CLUSTER]) sets.cluster = cluster_set(census, frame.topology);
+  if (frame.uses[LB_LOCAL]) sets.local = local_set(census);
+  return sets;
+}
+
+}  // namespace
+
+bool ServicePortPlan::operator==(const ServicePortPlan& other) const {
+  return key == other.key && frontends == other.frontends && affinity_seconds == other.affinity_seconds &&
+         std::memcmp(&policy, &other.policy, sizeof(policy)) == 0 && source_ranges == other.source_ranges &&
+         backends == other.backends;
+}
+
+std::vector<k8s::Address> primary_addresses(const k8s::Node& node) {
+  std::vector<k8s::Address> primary;
+  for (const auto family : {k8s::Family::ipv4, k8s::Family::ipv6}) {
+    const auto of_family = [family](const k8s::Address& address) { return address.family() == family; };
+    for (const auto* list : {&node.internal_ips, &node.external_ips}) {
+      if (const auto found = std::ranges::find_if(*list, of_family); found != list->end()) {
+        primary.push_back(*found);
+        break;
+      }
+    }
+  }
+  return primary;
+}
+
+ServiceFrame frame(const k8s::Service& service, const NodeView& node, const PlanOptions& options) {
+  return Framer(service, node, options).make();
+}
+
+ServicePortPlan complete(const PortFrame& frame, CandidateList& candidates) {
+  ServicePortPlan plan = frame.plan;
+  const Census census = candidates.census();
+  plan.backends = candidates.backends(sets_of(frame, census));
+  plan.policy.local_empty = frame.uses[LB_LOCAL] && census.any() ? LB_DROP : LB_REJECT;
+  return plan;
+}
+
+std::vector<ServicePortPlan> plan(const k8s::Service& service, std::span<const k8s::EndpointSlice> slices,
+                                  const NodeView& node, const PlanOptions& options) {
+  const std::vector<CompactSlice> compact(slices.begin(), slices.end());
+  const auto framed = frame(service, node, options);
+  Frontends frontends;
+  frontends.claim(service.key.text(), service.created, framed.ports);
+  const Viewpoint view{node, service.topology_keys, &frontends, service.key.text()};
+  std::vector<ServicePortPlan> plans;
+  for (const auto& port : framed.ports) {
+    std::vector<Candidate> fresh;
+    for (const auto& slice : compact) {
+      static_cast<void>(slice.append(port.plan.key, port.port_name, view, fresh));
+    }
+    CandidateList candidates;
+    candidates.update({}, fresh);
+    plans.push_back(complete(port, candidates));
+  }
+  return plans;
+}
+
+}  // namespace lb::agent

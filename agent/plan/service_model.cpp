@@ -1,0 +1,308 @@
+// All that is known of one Service, and what was last planned from it.
+#include "agent/plan/service_model.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "k8s/objects/peer_labels.hpp"
+
+namespace lb::agent {
+
+Change ServiceModel::set(k8s::Service service) {
+  if (service_ == service) return Change::none;
+  if (!service_ || service_->topology_keys != service.topology_keys) {
+    abandon_round();
+    see_endpoints_anew();
+  }
+  service_ = std::move(service);
+  frame_is_stale_ = true;
+  return Change::some;
+}
+
+void ServiceModel::unset() {
+  service_.reset();
+  frame_is_stale_ = true;
+  abandon_round();
+}
+
+/// Nobody needs the plan that was under way.
+void ServiceModel::abandon_round() {
+  if (!round_) return;
+  ports_went_ = ports_went_ || round_->change == Change::some;
+  round_.reset();
+  see_endpoints_anew();
+}
+
+std::size_t ServiceModel::frontend_count() const noexcept {
+  return std::accumulate(ports_.begin(), ports_.end(), std::size_t{0}, [](std::size_t sum, const Port& port) {
+    return sum + port.frame.plan.frontends.size();
+  });
+}
+
+Change ServiceModel::put_slice(const k8s::EndpointSlice& slice) {
+  const auto found = slices_.find(slice.key.name);
+  auto compact = found == slices_.end() ? std::make_shared<const CompactSlice>(slice)
+                                        : std::make_shared<const CompactSlice>(slice, *found->second);
+  if (found != slices_.end() && *found->second == *compact) return Change::none;
+  retire(slice.key.name);
+  endpoint_count_ += compact->size();
+  compact->for_each_address([this](const k8s::Address& address) { blocks_.add(address); });
+  slices_.emplace(slice.key.name, std::move(compact));
+  return Change::some;
+}
+
+void ServiceModel::erase_slice(const std::string& name) { retire(name); }
+
+/// What came and went since the last replan() began was never among the candidates, and is not to be.
+void ServiceModel::retire(const std::string& slice) {
+  const bool was_taken_in = changed_slices_.insert(slice).second;
+  if (endpoints_ == Endpoints::settled) endpoints_ = Endpoints::slices_changed;
+  const auto found = slices_.find(slice);
+  if (found == slices_.end()) return;
+  endpoint_count_ -= found->second->size();
+  found->second->for_each_address([this](const k8s::Address& address) { blocks_.remove(address); });
+  if (was_taken_in) retired_.insert_or_assign(slice, std::move(found->second));
+  slices_.erase(found);
+}
+
+std::set<std::string> ServiceModel::frame(const NodeView& node, const PlanOptions& options,
+                                          Frontends& frontends) {
+  if (!std::exchange(frame_is_stale_, false)) return {};
+  ServiceFrame framed;
+  if (service_) framed = lb::agent::frame(*service_, node, options);
+  auto changes = frontends.claim(name_, service_ ? service_->created : 0, framed.ports);
+  if (has_endpoints_in_blocks_of(changes.outside)) see_endpoints_anew();
+  frame_complaints_ = std::move(framed.complaints);
+  adopt(std::move(framed.ports));
+  return std::move(changes.touched);
+}
+
+/// Only the service's own outside addresses matter to its endpoints.
+bool ServiceModel::has_endpoints_in_blocks_of(const std::vector<k8s::Address>& addresses) const {
+  return !slices_.empty() &&
+         std::ranges::any_of(addresses, [this](const auto& address) { return blocks_.may_have(address); });
+}
+
+/// Keeps the endpoints and the plan of every port that stays.
+void ServiceModel::adopt(std::vector<PortFrame> frames) {
+  std::vector<Port> ports;
+  ports.reserve(frames.size());
+  std::size_t kept = 0;
+  auto old = ports_.begin();  // both lists are in the order of their keys
+  for (auto& frame : frames) {
+    while (old != ports_.end() && old->frame.plan.key < frame.plan.key) ++old;
+    Port port;
+    if (old != ports_.end() && old->frame.plan.key == frame.plan.key) {
+      ++kept;
+      port = std::move(*old++);
+    }
+    port.frame = std::move(frame);
+    ports.push_back(std::move(port));
+  }
+  ports_went_ = ports_went_ || kept < ports_.size();
+  if (kept < ports_.size() && !skipped_.empty()) see_endpoints_anew();
+  ports_ = std::move(ports);
+  if (endpoints_ == Endpoints::settled) endpoints_ = Endpoints::slices_changed;
+}
+
+std::optional<Change> ServiceModel::replan(const NodeView& node, const Frontends& frontends, Effort& effort) {
+  static const std::vector<std::string> no_keys;
+  if (!round_) round_ = begin();
+  const Viewpoint view{node, service_ ? service_->topology_keys : no_keys, &frontends, name_};
+  if (!settle(*round_, view, effort)) return std::nullopt;
+  while (round_->planned < ports_.size()) {
+    if (effort.is_over()) return std::nullopt;
+    const std::size_t at = round_->planned++;
+    const auto& port = ports_[at];
+    auto held = frontends.held(name_, port.frame.plan);
+    effort.spend(1 + held.size() / 4);
+    const bool stays = round_->is_settled && port.plan && port.plan->frontends == held &&
+                       port.plan->policy.selection == selection_of(at);
+    round_->plans.push_back(stays ? port.plan : replan(at, std::move(held), effort));
+  }
+  const auto round = std::exchange(round_, std::nullopt);
+  Change change = round->change;
+  for (std::size_t at = 0; at < ports_.size(); ++at) {
+    if (std::exchange(ports_[at].plan, round->plans[at]) != round->plans[at]) change = Change::some;
+  }
+  return change;
+}
+
+ServiceModel::Round ServiceModel::begin() {
+  Round round;
+  round.change = std::exchange(ports_went_, false) ? Change::some : Change::none;
+  const auto endpoints = std::exchange(endpoints_, Endpoints::settled);
+  round.is_settled = endpoints == Endpoints::settled;
+  round.are_stale = endpoints == Endpoints::all_stale;
+  if (round.are_stale) skipped_.clear();
+  const auto now = [this](const std::string& name) {
+    const auto found = slices_.find(name);
+    return found == slices_.end() ? nullptr : found->second;
+  };
+  for (const auto& name : std::exchange(changed_slices_, {})) {
+    skipped_.erase(name);
+    const auto before = retired_.find(name);
+    round.changed.push_back({before == retired_.end() ? nullptr : std::move(before->second), now(name)});
+  }
+  retired_.clear();
+  const bool some_take_all = round.are_stale || std::ranges::any_of(ports_, [](const Port& port) {
+                               return port.seen == Seen::never;
+                             });
+  if (some_take_all && !round.is_settled) {
+    for (const auto& [name, slice] : slices_) round.all.push_back({nullptr, slice});
+  }
+  return round;
+}
+
+/// Port by port, and of each port some slices at a time.
+bool ServiceModel::settle(Round& round, const Viewpoint& view, Effort& effort) {
+  if (round.is_settled) return true;
+  for (; round.port < ports_.size(); ++round.port, round.slice = 0) {
+    auto& port = ports_[round.port];
+    const bool all = port.seen == Seen::never || round.are_stale;
+    const auto& changes = all ? round.all : round.changed;
+    if (all && round.slice == 0) port.candidates.clear();
+    while (round.slice < changes.size()) {
+      if (effort.is_over()) return false;
+      round.slice = take_in(port, changes, round.slice, view, effort);
+    }
+    port.seen = Seen::before;
+    effort.spend(1);
+  }
+  return true;
+}
+
+/// As many as make up a step, so that each of few costs no pass over all. Returns which comes next.
+std::size_t ServiceModel::take_in(Port& port, const std::vector<SliceChange>& changes, std::size_t from,
+                                  const Viewpoint& view, Effort& effort) {
+  constexpr std::size_t step = 4096;
+  const Viewpoint all_of_them{view.node, view.topology_keys};
+  const auto& [key, name] = std::tie(port.frame.plan.key, port.frame.port_name);
+  std::vector<Candidate> gone;
+  std::vector<Candidate> fresh;
+  std::uint64_t looked_at = 0;
+  while (from < changes.size() && gone.size() + fresh.size() < step && looked_at < step) {
+    const auto& change = changes[from++];
+    if (change.gone) static_cast<void>(change.gone->append(key, name, all_of_them, gone));
+    if (!change.fresh) continue;
+    looked_at += change.fresh->port_count();
+    auto sentence = change.fresh->append(key, name, view, fresh);
+    if (!sentence.empty()) skipped_[change.fresh->name()].insert(std::move(sentence));
+  }
+  if (!fresh.empty() || !gone.empty()) port.candidates.update(gone, fresh);
+  effort.spend(gone.size() + fresh.size() + looked_at / 16 + 1);
+  return from;
+}
+
+std::vector<std::size_t> ServiceModel::maglev_tables() const {
+  std::vector<std::size_t> tables;
+  if (!service_ || service_->selection != k8s::Selection::maglev) return tables;
+  for (const auto& port : ports_) {
+    tables.push_back(static_cast<std::size_t>(std::ranges::count(port.frame.uses, true)));
+  }
+  return tables;
+}
+
+lb_selection ServiceModel::selection_of(std::size_t port) const {
+  return port < granted_ ? ports_[port].frame.plan.policy.selection : LB_RANDOM;
+}
+
+std::shared_ptr<const ServicePortPlan> ServiceModel::replan(std::size_t at, std::vector<FrontendPlan> held,
+                                                            Effort& effort) {
+  auto& port = ports_[at];
+  auto plan = complete(port.frame, port.candidates);
+  plan.frontends = std::move(held);
+  plan.policy.selection = selection_of(at);
+  effort.spend(plan.backends.size() / 16);
+  if (port.plan && *port.plan == plan) return port.plan;
+  return std::make_shared<const ServicePortPlan>(std::move(plan));
+}
+
+void ServiceModel::count_no_local(NoLocal& counts) const {
+  for (const auto& port : ports_) {
+    if (!port.plan || port.plan->policy.local_empty != LB_DROP) continue;
+    const auto in_local = [](const BackendPlan& backend) { return backend.in_local && backend.weight > 0; };
+    if (std::ranges::any_of(port.plan->backends, in_local)) continue;
+    const std::size_t family = port.plan->key.family == LB_IPV4 ? 0 : 1;
+    counts.internal.at(family) += port.plan->policy.internal == LB_LOCAL ? 1 : 0;
+    counts.external.at(family) += port.plan->policy.external == LB_LOCAL ? 1 : 0;
+  }
+}
+
+PlanChange ServiceModel::plans() const {
+  PlanChange change{name_, {}};
+  for (const auto& port : ports_) change.ports.push_back(port.plan);
+  return change;
+}
+
+std::optional<HealthCheck> ServiceModel::health_check(const NodeView& node,
+                                                      const PlanOptions& options) const {
+  if (!service_ || service_->type != k8s::ServiceType::load_balancer ||
+      service_->external_policy != k8s::TrafficPolicy::local || service_->health_check_node_port == 0 ||
+      lb::agent::frame(*service_, node, options).ports.empty()) {
+    return std::nullopt;
+  }
+  HealthCheck check{service_->key, service_->health_check_node_port, {}};
+  for (const auto& address : service_->cluster_ips) {
+    check.local.at(address.family() == k8s::Family::ipv4 ? 0 : 1) = local_ready(address.family(), node);
+  }
+  return check;
+}
+
+/// An endpoint in two slices counts once (SEM-30).
+std::size_t ServiceModel::local_ready(k8s::Family family, const NodeView& node) const {
+  std::vector<k8s::Address> addresses;
+  for (const auto& [name, slice] : slices_) {
+    if (slice->family() == family) slice->append_local_ready(node.name, addresses);
+  }
+  std::sort(addresses.begin(), addresses.end());
+  return static_cast<std::size_t>(std::unique(addresses.begin(), addresses.end()) - addresses.begin());
+}
+
+std::set<std::string> ServiceModel::complaints(const Frontends& frontends) const {
+  std::set<std::string> complaints(frame_complaints_.begin(), frame_complaints_.end());
+  if (auto sentence = frontends.lost(name_); !sentence.empty()) complaints.insert(std::move(sentence));
+  if (const auto tables = maglev_tables(); granted_ < tables.size()) {
+    complaints.insert(
+        fmt::format("{} of its {} service ports choose backends at random: all sets of consistent selection "
+                    "together, and a "
+                    "quarter of that for one Service, have no room for theirs; raise --maglev-budget",
+                    tables.size() - granted_, tables.size()));
+  }
+  for (const auto& [slice, sentences] : skipped_) complaints.insert(sentences.begin(), sentences.end());
+  return complaints;
+}
+
+k8s::LabelKeys ServiceModel::peer_labels() const {
+  return service_ ? k8s::peer_labels(*service_) : k8s::LabelKeys{};
+}
+
+bool ServiceModel::asks_for(const k8s::LabelKeys& labels) const {
+  return service_ && std::ranges::any_of(service_->topology_keys,
+                                         [&](const std::string& key) { return labels.contains(key); });
+}
+
+bool ServiceModel::has_endpoints_on(std::string_view node) const {
+  return std::ranges::any_of(slices_, [&](const auto& entry) { return entry.second->names_node(node); });
+}
+
+bool ServiceModel::has_endpoints_at(const std::vector<k8s::Address>& sorted) const {
+  return std::ranges::any_of(slices_, [&](const auto& entry) { return entry.second->has_one_of(sorted); });
+}
+
+void ServiceModel::append_listening(std::vector<ListeningPlace>& places) const {
+  for (const auto& [name, slice] : slices_) slice->append_listening(places);
+}
+
+bool ServiceModel::has_cluster_ip(const std::vector<k8s::Address>& sorted) const {
+  return service_ &&
+         std::any_of(service_->cluster_ips.begin(), service_->cluster_ips.end(), [&](const auto& address) {
+           return std::binary_search(sorted.begin(), sorted.end(), address);
+         });
+}
+
+}  // namespace lb::agent

@@ -1,0 +1,155 @@
+// All that is known of one Service: its object, its slices, and what was last planned from them. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "agent/plan/address_blocks.hpp"
+#include "agent/plan/cluster_counts.hpp"
+#include "agent/plan/endpoints.hpp"
+#include "agent/plan/frontends.hpp"
+#include "agent/plan/health_check.hpp"
+#include "agent/plan/plan.hpp"
+#include "agent/plan/work_budget.hpp"
+#include "k8s/objects/model.hpp"
+
+namespace lb::agent {
+
+enum class Change : std::uint8_t { none, some };
+
+/// Slices and object may come and go in any order; work is done in frame() and replan(), once for a burst of
+/// them.
+class ServiceModel {
+ public:
+  /// `blocks` knows the endpoints of all services; it must outlive this.
+  ServiceModel(std::string name, AddressBlocks& blocks) : name_(std::move(name)), blocks_(blocks) {}
+
+  Change set(k8s::Service service);
+  void unset();
+  Change put_slice(const k8s::EndpointSlice& slice);
+  void erase_slice(const std::string& name);
+  /// The node's labels, those of a peer, or ClusterIPs at endpoints' addresses are no longer what the
+  /// endpoints were seen with.
+  void see_endpoints_anew() noexcept { endpoints_ = Endpoints::all_stale; }
+  /// The addresses of the node or of API servers are no longer what its own were compared with.
+  void see_frontends_anew() noexcept { frame_is_stale_ = true; }
+
+  /// Of other Nodes, the labels without which it cannot be planned.
+  [[nodiscard]] k8s::LabelKeys peer_labels() const;
+  /// Is one of these labels among its topology keys?
+  [[nodiscard]] bool asks_for(const k8s::LabelKeys& labels) const;
+  /// Is one of its endpoints there?
+  [[nodiscard]] bool has_endpoints_on(std::string_view node) const;
+  /// Has one of its endpoints one of these addresses, which are sorted?
+  [[nodiscard]] bool has_endpoints_at(const std::vector<k8s::Address>& sorted) const;
+  /// Appends where its endpoints listen for TCP.
+  void append_listening(std::vector<ListeningPlace>& places) const;
+  [[nodiscard]] bool has_external_ips() const noexcept { return service_ && !service_->external_ips.empty(); }
+  [[nodiscard]] bool has_load_balancer_ips() const noexcept {
+    return service_ && !service_->load_balancer_ips.empty();
+  }
+  /// Is one of its ClusterIPs among these, which are sorted?
+  [[nodiscard]] bool has_cluster_ip(const std::vector<k8s::Address>& sorted) const;
+  [[nodiscard]] std::size_t endpoint_count() const noexcept { return endpoint_count_; }
+  /// Nothing is known and nothing is planned.
+  [[nodiscard]] bool is_empty() const noexcept {
+    return !service_ && slices_.empty() && ports_.empty() && !round_;
+  }
+  /// Those that it asks for.
+  [[nodiscard]] std::size_t frontend_count() const noexcept;
+  [[nodiscard]] std::int64_t created() const noexcept { return service_ ? service_->created : 0; }
+  /// Of each service port the tables that consistent selection takes; none where the service selects
+  /// otherwise.
+  [[nodiscard]] std::vector<std::size_t> maglev_tables() const;
+  /// How many service ports, from the first one on, may have them; for the next replan().
+  void grant_maglev(std::size_t ports) noexcept { granted_ = ports; }
+
+  /// Brings the service's own part up to date and claims its frontends. Returns the other services whose
+  /// frontends may have changed by it; they need a replan().
+  std::set<std::string> frame(const NodeView& node, const PlanOptions& options, Frontends& frontends);
+  /// Brings the plans up to date, after every changed service's frame(), as far as the effort goes. Nothing:
+  /// there is more to do, by further calls. Until then the plans are what they were, frame() may not be
+  /// called, and what changes meanwhile is for the replan() after that.
+  [[nodiscard]] std::optional<Change> replan(const NodeView& node, const Frontends& frontends,
+                                             Effort& effort);
+  /// Has a replan() come to no end yet?
+  [[nodiscard]] bool is_under_way() const noexcept { return round_.has_value(); }
+  void count_no_local(NoLocal& counts) const;
+  /// The plans as of the last replan().
+  [[nodiscard]] PlanChange plans() const;
+  /// What is told to load balancers outside; none for a service without a health-check node port. Needs no
+  /// frame() and no replan(): its endpoints are known as soon as its slices are.
+  [[nodiscard]] std::optional<HealthCheck> health_check(const NodeView& node,
+                                                        const PlanOptions& options) const;
+  /// What is wrong with the object now.
+  [[nodiscard]] std::set<std::string> complaints(const Frontends& frontends) const;
+
+ private:
+  enum class Endpoints : std::uint8_t { settled, slices_changed, all_stale };
+  enum class Seen : std::uint8_t { never, before };
+  struct Port {
+    PortFrame frame;
+    Seen seen = Seen::never;
+    CandidateList candidates;
+    std::shared_ptr<const ServicePortPlan> plan;
+  };
+
+  void adopt(std::vector<PortFrame> frames);
+  [[nodiscard]] bool has_endpoints_in_blocks_of(const std::vector<k8s::Address>& addresses) const;
+  /// A slice as its candidates were, and as they shall be; null: it was not there, or goes.
+  struct SliceChange {
+    std::shared_ptr<const CompactSlice> gone;
+    std::shared_ptr<const CompactSlice> fresh;
+  };
+  /// A replan() from its beginning to its end, on the slices of its beginning.
+  struct Round {
+    std::vector<SliceChange> changed;
+    std::vector<SliceChange> all;  ///< only where some port takes them all in
+    bool is_settled = false;       ///< endpoints are what they were
+    bool are_stale = false;        ///< all candidates are to be made anew
+    std::size_t port = 0;          ///< that takes slices in, the next ones from `slice` on
+    std::size_t slice = 0;
+    std::size_t planned = 0;  ///< ports
+    std::vector<std::shared_ptr<const ServicePortPlan>> plans;
+    Change change = Change::none;
+  };
+
+  [[nodiscard]] Round begin();
+  void abandon_round();
+  [[nodiscard]] bool settle(Round& round, const Viewpoint& view, Effort& effort);
+  [[nodiscard]] std::size_t take_in(Port& port, const std::vector<SliceChange>& changes, std::size_t from,
+                                    const Viewpoint& view, Effort& effort);
+  void retire(const std::string& slice);
+  [[nodiscard]] std::size_t local_ready(k8s::Family family, const NodeView& node) const;
+  [[nodiscard]] lb_selection selection_of(std::size_t port) const;
+  std::shared_ptr<const ServicePortPlan> replan(std::size_t at, std::vector<FrontendPlan> held,
+                                                Effort& effort);
+
+  std::string name_;
+  AddressBlocks& blocks_;
+  std::optional<k8s::Service> service_;
+  bool frame_is_stale_ = false;
+  Endpoints endpoints_ = Endpoints::settled;
+  bool ports_went_ = false;
+  std::vector<Port> ports_;  ///< sorted by key
+  std::vector<std::string> frame_complaints_;
+  std::map<std::string, std::shared_ptr<const CompactSlice>> slices_;
+  std::set<std::string> changed_slices_;
+  std::map<std::string, std::set<std::string>>
+      skipped_;  ///< sentences on endpoints that are services, by slice
+  std::map<std::string, std::shared_ptr<const CompactSlice>>
+      retired_;  ///< what candidates came from them is to go
+  std::optional<Round> round_;
+  std::size_t granted_ = 0;  ///< service ports that may have tables of consistent selection
+  std::size_t endpoint_count_ = 0;
+};
+
+}  // namespace lb::agent

@@ -1,0 +1,42 @@
+// When the changes were caused that are not in the maps yet, as kube-proxy keeps it for its measure of
+// network programming (SEM-64, SEM-88). Pure: times are Unix nanoseconds that others read.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "k8s/objects/model.hpp"
+
+namespace lb::agent {
+
+/// kube-proxy has one tracker for each family.
+struct TriggerKey {
+  std::string service;  ///< "namespace/name"
+  k8s::Family family = k8s::Family::ipv4;
+  auto operator<=>(const TriggerKey&) const = default;
+};
+
+class TriggerTimes {
+ public:
+  using Pending = std::map<TriggerKey, std::vector<std::int64_t>>;
+
+  /// Keeps what was caused later than this; before the call nothing is kept.
+  void start(std::int64_t after) { after_ = after; }
+  void add(TriggerKey key, std::int64_t time) {
+    if (after_ && time > *after_) pending_[std::move(key)].push_back(time);
+  }
+  /// A slice went: its annotation tells of an earlier change, so nothing of its service is measured.
+  void discard(const TriggerKey& key) { pending_.erase(key); }
+  [[nodiscard]] Pending take() { return std::exchange(pending_, {}); }
+
+ private:
+  std::optional<std::int64_t> after_;
+  Pending pending_;
+};
+
+}  // namespace lb::agent

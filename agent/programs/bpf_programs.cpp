@@ -1,0 +1,167 @@
+// The one file that knows the generated skeleton.
+#include "agent/programs/bpf_programs.hpp"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "agent/base/error.hpp"
+#include "agent/programs/libbpf_log.hpp"
+#include "agent/programs/pinned_maps.hpp"
+#include "agent/programs/program_config.hpp"
+
+// The skeleton's struct would collide with our namespace of the same name. It is generated as C that C++
+// accepts, not as code that passes our warnings.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+#pragma GCC diagnostic ignored "-Woverlength-strings"
+namespace lb::agent::skeleton {
+#include "bpf/lb.skel.h"
+}
+#pragma GCC diagnostic pop
+
+namespace lb::agent {
+namespace {
+
+using Opened = std::unique_ptr<skeleton::lb, decltype(&skeleton::lb__destroy)>;
+
+/// Why the last load failed, in the verifier's words where it has some.
+std::string refusal(int error) {
+  const auto& refused = refused_program();
+  return refused.reason.empty() ? libbpf_reason(error) : refused.reason;
+}
+
+StartError load_error(int error) {
+  const auto& refused = refused_program();
+  const auto what = refused.name.empty() ? std::string("programs") : "program " + refused.name;
+  const auto* advice = error == EPERM ? "run as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON"
+                       : error == ENOMEM
+                           ? "give the agent more memory, or make the maps smaller"
+                           : "'sluice check' with the same options tries each program; Linux 6.1 or later "
+                             "is needed";
+  return {fmt::format("the kernel refused the {} ({})", what, refusal(error)), advice};
+}
+
+/// The options' tables are as small as they may be: no program knows their sizes from the options.
+constexpr Sizes smallest{.frontends = 64,
+                         .ranges = 64,
+                         .services = 64,
+                         .backends = 64,
+                         .slots = 64,
+                         .flows = 1024,
+                         .young = 1024,
+                         .maglev = 251};
+
+/// A clock is of no concern to the verifier.
+constexpr std::uint32_t any_hertz = 250;
+
+BpfPrograms configured(const AgentOptions& options, const Features& features) {
+  auto programs = BpfPrograms::open(smallest);
+  programs.configure(options, features, any_hertz);
+  return programs;
+}
+
+std::uint32_t instructions_of(int program) {
+  bpf_prog_info info{};
+  __u32 size = sizeof(info);
+  return bpf_prog_get_info_by_fd(program, &info, &size) == 0 ? info.verified_insns : 0;
+}
+
+std::vector<std::string> chosen_programs(const BpfPrograms& programs) {
+  std::vector<std::string> names;
+  bpf_program* program = nullptr;
+  bpf_object__for_each_program(program, programs.object()) {
+    if (bpf_program__autoload(program)) {
+      names.emplace_back(bpf_program__name(program));
+    }
+  }
+  return names;
+}
+
+void choose_only(const BpfPrograms& programs, const std::string& name) {
+  bpf_program* program = nullptr;
+  bpf_object__for_each_program(program, programs.object()) {
+    bpf_program__set_autoload(program, bpf_program__name(program) == name);
+  }
+}
+
+ProgramTrial try_program(const AgentOptions& options, const Features& features, const std::string& name) {
+  auto programs = configured(options, features);
+  choose_only(programs, name);
+  forget_libbpf_warnings();
+  if (const int error = bpf_object__load(programs.object()); error != 0) {
+    return {name, 0, refusal(-error)};
+  }
+  return {name, instructions_of(programs.program(name.c_str())), {}};
+}
+
+}  // namespace
+
+struct BpfPrograms::Skeleton {
+  Opened opened;
+};
+
+BpfPrograms::BpfPrograms(std::unique_ptr<Skeleton> skeleton) : skeleton_(std::move(skeleton)) {}
+BpfPrograms::BpfPrograms(BpfPrograms&&) noexcept = default;
+BpfPrograms& BpfPrograms::operator=(BpfPrograms&&) noexcept = default;
+BpfPrograms::~BpfPrograms() = default;
+
+BpfPrograms BpfPrograms::open(const Sizes& sizes) {
+  log_libbpf();
+  Opened opened(skeleton::lb__open(), &skeleton::lb__destroy);
+  if (!opened) {
+    throw StartError(fmt::format("cannot read the built-in programs ({})", std::strerror(errno)));
+  }
+  set_sizes(opened->obj, sizes);
+  return BpfPrograms(std::make_unique<Skeleton>(Skeleton{std::move(opened)}));
+}
+
+void BpfPrograms::configure(const AgentOptions& options, const Features& features, std::uint32_t hertz) {
+  agent::configure(skeleton_->opened->rodata->lb_config, options, features, hertz);
+  choose_programs(object(), options, features);
+}
+
+void BpfPrograms::load() {
+  forget_libbpf_warnings();
+  if (const int error = skeleton::lb__load(skeleton_->opened.get()); error != 0) {
+    throw load_error(-error);
+  }
+  // libbpf maps no memory where its own question whether the kernel can met an error.
+  if (skeleton_->opened->bss == nullptr) throw StartError("cannot see the programs' memory: start again");
+}
+
+bpf_object* BpfPrograms::object() const noexcept { return skeleton_->opened->obj; }
+
+std::span<lb_sending> BpfPrograms::sending() const noexcept { return skeleton_->opened->bss->lb_sending; }
+
+std::span<lb_frame_address> BpfPrograms::frame_addresses() const noexcept {
+  return skeleton_->opened->bss->lb_frame_addresses;
+}
+
+int BpfPrograms::map(const char* name) const { return bpf_object__find_map_fd_by_name(object(), name); }
+
+int BpfPrograms::program(const char* name) const {
+  const auto* program = bpf_object__find_program_by_name(object(), name);
+  return program != nullptr && bpf_program__autoload(program) ? bpf_program__fd(program) : -1;
+}
+
+// All at once, as an agent does; the kernel stops at the first that it refuses, and only then each is tried
+// by itself, which takes longer.
+std::vector<ProgramTrial> try_programs(const AgentOptions& options, const Features& features) {
+  std::vector<ProgramTrial> trials;
+  auto all = configured(options, features);
+  const auto names = chosen_programs(all);
+  trials.reserve(names.size());
+  const bool loaded = bpf_object__load(all.object()) == 0;
+  for (const auto& name : names) {
+    trials.push_back(loaded ? ProgramTrial{name, instructions_of(all.program(name.c_str())), {}}
+                            : try_program(options, features, name));
+  }
+  return trials;
+}
+
+}  // namespace lb::agent

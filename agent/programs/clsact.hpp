@@ -1,0 +1,52 @@
+// tc programs without links, for kernels before TCX: filters of the clsact qdisc, which stay while no agent
+// runs.
+#pragma once
+
+#include <boost/system/error_code.hpp>
+#include <boost/system/result.hpp>
+#include <cstdint>
+
+#include "agent/netlink/filters.hpp"
+#include "agent/programs/links.hpp"
+
+namespace lb::agent {
+
+/// Whose the qdisc is that filters hang from.
+enum class Qdisc : std::uint8_t { found, made };
+
+/// Makes sure that the device has the qdisc. Errors are errno values.
+[[nodiscard]] boost::system::result<Qdisc> ensure_qdisc(int device);
+
+/// Removes the qdisc if no filter hangs from it. Nothing there is fine.
+void remove_empty_qdisc(int device);
+
+/// Makes our filter on one side of a device run `program`, first at ingress and last at egress. It has one of
+/// a few handles, so filters of others are left alone; EEXIST: they have taken all of them. Other errors are
+/// errno values. The qdisc must be there.
+[[nodiscard]] boost::system::result<Held> ensure_clsact(int device, TcSide side, int program);
+
+/// Takes our filter away, and nobody else's. Nothing there is fine.
+void remove_clsact(int device, TcSide side);
+
+/// Does our filter run that program?
+[[nodiscard]] bool runs_clsact(int device, TcSide side, std::uint32_t program);
+
+enum class ClsactPart : std::uint8_t { qdisc, filter };
+
+/// What the kernel answered, and to which of the two.
+struct ClsactTrial {
+  boost::system::error_code error;
+  ClsactPart part = ClsactPart::qdisc;
+};
+
+/// Attaches `program` to the loopback device of a network namespace that is made for that and ends with the
+/// call: can this kernel do it? EPERM: nothing is known, because this process may make no namespace.
+[[nodiscard]] ClsactTrial try_clsact(int program);
+
+/// The id of the program that a filter of ours runs; 0: there is none.
+[[nodiscard]] std::uint32_t clsact_program(int device, TcSide side);
+
+/// Is a filter of ours there?
+[[nodiscard]] bool has_clsact(int device, TcSide side);
+
+}  // namespace lb::agent

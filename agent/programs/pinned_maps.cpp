@@ -1,0 +1,258 @@
+// Sizes, memory and pins of the object's maps.
+#include "agent/programs/pinned_maps.hpp"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "agent/base/error.hpp"
+#include "agent/base/memory.hpp"
+#include "maps/copy.hpp"
+
+namespace lb::agent {
+namespace {
+
+/// Tables grow. Flows come and go in the hands of the programs: nobody could copy them whole.
+enum class Resize : std::uint8_t { never, when_short };
+
+struct WantedSize {
+  std::string_view map;
+  std::uint32_t entries;
+  Resize resize;
+};
+
+std::optional<WantedSize> wanted_size(std::string_view map, const Sizes& sizes) {
+  const std::array<WantedSize, 11> all = {{
+      {"lb_frontends", sizes.frontends, Resize::when_short},
+      {"lb_addresses", std::max<std::uint32_t>(sizes.frontends, LB_MAX_ADDRESSES), Resize::when_short},
+      {"lb_ranges", sizes.ranges, Resize::when_short},
+      {"lb_services", sizes.services, Resize::when_short},
+      {"lb_names", sizes.services, Resize::when_short},
+      {"lb_backends", sizes.backends, Resize::when_short},
+      {"lb_slots", (sizes.slots + 1) / LB_SLOTS_A_PAIR, Resize::when_short},
+      {"lb_flows4", sizes.flows, Resize::never},
+      {"lb_flows6", sizes.flows, Resize::never},
+      {"lb_young4", sizes.young, Resize::never},
+      {"lb_young6", sizes.young, Resize::never},
+  }};
+  const auto* const found = std::ranges::find(all, map, &WantedSize::map);
+  return found == all.end() ? std::nullopt : std::optional(*found);
+}
+
+/// Behind a table's name: pinned, and not yet in its place. The bpf file system takes no dots.
+constexpr const char* beside = "_next";
+
+bool grows(const bpf_map* map) {
+  const auto wanted = wanted_size(bpf_map__name(map), {});
+  return wanted && wanted->resize == Resize::when_short;
+}
+
+MapSize size_of(const bpf_map* map) {
+  return {bpf_map__type(map), bpf_map__key_size(map), bpf_map__value_size(map), bpf_map__max_entries(map)};
+}
+
+constexpr std::uint64_t mebi = 1 << 20;
+
+/// Bytes of the agent itself, and of all maps, each as `size` says.
+template <class Size>
+std::uint64_t needed_bytes(const bpf_object* object, Size size) {
+  constexpr std::uint64_t agent_itself = 64 * mebi;
+  std::uint64_t needed = agent_itself;
+  const bpf_map* map = nullptr;
+  bpf_object__for_each_map(map, object) { needed += size(map); }
+  return needed;
+}
+
+/// A sentence where that is more than the limit.
+std::optional<std::string> lack(std::uint64_t needed) {
+  const auto limit = memory_limit();
+  if (!limit || *limit >= needed) return std::nullopt;
+  return fmt::format("the memory limit of {} MiB is too small: full maps and the agent need {} MiB",
+                     *limit / mebi, (needed + mebi - 1) / mebi);
+}
+
+std::uint32_t cpu_count() { return static_cast<std::uint32_t>(std::max(libbpf_num_possible_cpus(), 1)); }
+
+bool same_shape(const maps::MapInfo& pinned, const bpf_map* map) {
+  return pinned.type == bpf_map__type(map) && pinned.key_size == bpf_map__key_size(map) &&
+         pinned.value_size == bpf_map__value_size(map);
+}
+
+/// What is pinned there; none: nothing. To take a map that cannot be opened for none would be to serve from
+/// an empty one.
+maps::Fd open_pinned(const std::string& path) {
+  maps::Fd fd(bpf_obj_get(path.c_str()));
+  const int error = errno;
+  if (!fd && std::filesystem::exists(path)) {
+    throw StartError(fmt::format("cannot open the map pinned at {} ({})", path, std::strerror(error)));
+  }
+  return fd;
+}
+
+/// What is pinned there, if it can be this map; none: nothing.
+maps::Fd open_adoptable(const bpf_map* map, const std::string& path) {
+  auto fd = open_pinned(path);
+  if (!fd) {
+    return fd;
+  }
+  const auto info = maps::map_info(fd.get());
+  if (!info || !same_shape(*info, map)) {
+    throw StartError(fmt::format("the map pinned at {} is not this version's", path),
+                     "remove the pins of the other one first");
+  }
+  return fd;
+}
+
+// libbpf's own adoption refuses another size and, before 1.6, every DEVMAP.
+void adopt_map(bpf_map* map, const std::string& path, AdoptedMaps& adopted) {
+  std::error_code ignored;
+  if (grows(map)) std::filesystem::remove(path + beside, ignored);  // of a process that was killed
+  auto fd = open_adoptable(map, path);
+  const auto info = maps::map_info(fd.get());
+  if (!fd || !info) {
+    return;
+  }
+  if (info->max_entries < bpf_map__max_entries(map) && grows(map)) {
+    adopted.outgrown.push_back({bpf_map__name(map), std::move(fd)});
+    return;
+  }
+  if (info->max_entries != bpf_map__max_entries(map)) {
+    adopted.notes.push_back(
+        fmt::format("{} keeps its {} entries, because it is pinned with that size; {} were asked for",
+                    info->name, info->max_entries, bpf_map__max_entries(map)));
+  }
+  if (const int error = bpf_map__reuse_fd(map, fd.get()); error != 0) {
+    throw StartError(fmt::format("cannot adopt the map pinned at {} ({})", path, std::strerror(-error)));
+  }
+}
+
+bool is_pinnable(const bpf_map* map) { return !bpf_map__is_internal(map); }
+
+/// libbpf makes maps without names where its own question whether the kernel knows names met a lack of
+/// memory. By a name a map is found again, by the next agent and by people.
+bool is_named(const bpf_map* map) {
+  const auto info = maps::map_info(bpf_map__fd(map));
+  return info && !info->name.empty();
+}
+
+}  // namespace
+
+void set_sizes(bpf_object* object, const Sizes& sizes) {
+  bpf_map* map = nullptr;
+  bpf_object__for_each_map(map, object) {
+    if (const auto size = wanted_size(bpf_map__name(map), sizes)) {
+      bpf_map__set_max_entries(map, size->entries);
+    }
+  }
+}
+
+std::uint64_t needed_memory(const bpf_object* object) {
+  return needed_bytes(object,
+                      [cpus = cpu_count()](const bpf_map* map) { return full_bytes(size_of(map), cpus); });
+}
+
+void require_memory(bpf_object* object) {
+  if (const auto found = lack(needed_memory(object))) {
+    throw StartError(*found, "raise the limit or make the maps smaller with --max-flows and --max-young");
+  }
+}
+
+std::optional<std::string> lack_of_memory(const bpf_object* object, const Sizes& sizes) {
+  const auto both = [&sizes, cpus = cpu_count()](const bpf_map* map) {
+    auto size = size_of(map);
+    auto bytes = full_bytes(size, cpus);
+    const auto wanted = wanted_size(bpf_map__name(map), sizes);
+    if (wanted && wanted->resize == Resize::when_short && wanted->entries > size.entries) {
+      size.entries = wanted->entries;
+      bytes += full_bytes(size, cpus);
+    }
+    return bytes;
+  };
+  const auto found = lack(needed_bytes(object, both));
+  return found ? std::optional(*found + "; raise the limit") : std::nullopt;
+}
+
+void require_adoptable(const bpf_object* object, const maps::Pins& pins) {
+  const bpf_map* map = nullptr;
+  bpf_object__for_each_map(map, object) {
+    if (is_pinnable(map)) {
+      static_cast<void>(open_adoptable(map, pins.map(bpf_map__name(map))));
+    }
+  }
+}
+
+AdoptedMaps adopt_maps(bpf_object* object, const maps::Pins& pins) {
+  AdoptedMaps adopted;
+  bpf_map* map = nullptr;
+  bpf_object__for_each_map(map, object) {
+    if (is_pinnable(map)) {
+      adopt_map(map, pins.map(bpf_map__name(map)), adopted);
+    }
+  }
+  return adopted;
+}
+
+void replace_outgrown(bpf_object* object, const maps::Pins& pins, const std::vector<Outgrown>& outgrown) {
+  const auto fd_of = [object](const Outgrown& each) {
+    return bpf_object__find_map_fd_by_name(object, each.name.c_str());
+  };
+  for (const auto& each : outgrown) {
+    if (const auto error = maps::copy_entries(each.table.get(), fd_of(each))) {
+      throw StartError(fmt::format("cannot make {} larger: {}", each.name, error.message()));
+    }
+  }
+  for (const auto& each : outgrown) {
+    const auto place = pins.map(each.name);
+    const auto next = pins.map(each.name + beside);
+    std::error_code error;
+    if (bpf_obj_pin(fd_of(each), next.c_str()) != 0) {
+      throw StartError(fmt::format("cannot pin the map {} ({})", next.string(), std::strerror(errno)));
+    }
+    std::filesystem::rename(next, place, error);
+    if (error) {
+      throw StartError(fmt::format("cannot pin the map {} ({})", place.string(), error.message()));
+    }
+  }
+}
+
+void pin_maps(bpf_object* object, const maps::Pins& pins) {
+  bpf_map* map = nullptr;
+  bpf_object__for_each_map(map, object) {
+    const auto path = pins.map(bpf_map__name(map));
+    if (!is_pinnable(map) || std::filesystem::exists(path)) {
+      continue;
+    }
+    if (!is_named(map)) {
+      throw StartError(fmt::format(
+          "the kernel gave the map {} no name; memory may have been short, start again", bpf_map__name(map)));
+    }
+    if (bpf_obj_pin(bpf_map__fd(map), path.c_str()) != 0) {
+      throw StartError(fmt::format("cannot pin the map {} ({})", path.string(), std::strerror(errno)));
+    }
+  }
+}
+
+std::size_t repin_maps(const bpf_object* object, const maps::Pins& pins) {
+  std::size_t repinned = 0;
+  bpf_map* map = nullptr;
+  bpf_object__for_each_map(map, object) {
+    const auto path = pins.map(bpf_map__name(map));
+    std::error_code error;
+    if (is_pinnable(map) && !std::filesystem::exists(path, error) &&
+        bpf_obj_pin(bpf_map__fd(map), path.c_str()) == 0) {
+      ++repinned;
+    }
+  }
+  return repinned;
+}
+
+}  // namespace lb::agent

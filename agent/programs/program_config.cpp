@@ -1,0 +1,104 @@
+// The choice of programs, and lb_config.
+#include "agent/programs/program_config.hpp"
+
+#include <bpf/libbpf.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <string_view>
+
+#include "agent/netlink/kernel_ports.hpp"
+#include "maps/map.hpp"
+
+namespace lb::agent {
+namespace {
+
+bool wants_pods(const AgentOptions& options) {
+  return !options.pod_devices.empty() || !options.pod_bridge.empty();
+}
+
+/// Is it the one of the two that this kernel can do?
+bool is_iterator(std::string_view name, const Features& features) {
+  const bool ends = features.usable(Feature::socket_destroy);
+  return name == "lb_udp_tell" ? ends : !ends && features.usable(Feature::sock_diag);
+}
+
+/// Names this process's network namespace: the host's, as far as the programs know.
+std::uint64_t network_cookie() {
+  const maps::Fd any(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  std::uint64_t cookie = 0;
+  socklen_t size = sizeof(cookie);
+  ::getsockopt(any.get(), SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &size);
+  return cookie;
+}
+
+/// As if its section were "xdp": a program has its section's flags until its type changes. The stack gives a
+/// program that takes frames in several buffers a copy of each packet whose data lies outside of the head,
+/// and tc gets that copy.
+void take_no_fragments(bpf_program* program) {
+  bpf_program__set_type(program, BPF_PROG_TYPE_UNSPEC);
+  bpf_program__set_type(program, BPF_PROG_TYPE_XDP);
+}
+
+lb_bool yes_if(bool condition) { return condition ? LB_YES : LB_NO; }
+
+}  // namespace
+
+bool wants_xdp(const AgentOptions& options) {
+  return options.xdp != XdpMode::off && !options.devices.empty() &&
+         std::ranges::find(options.without, "xdp") == options.without.end();
+}
+
+bool serves_devices(const AgentOptions& options) { return !options.devices.empty() || wants_pods(options); }
+
+void choose_programs(bpf_object* object, const AgentOptions& options, const Features& features) {
+  bpf_program* program = nullptr;
+  bpf_object__for_each_program(program, object) {
+    bool wanted = false;
+    switch (bpf_program__type(program)) {
+      case BPF_PROG_TYPE_CGROUP_SOCK_ADDR:
+        wanted = options.sockets != SocketScope::off;
+        break;
+      case BPF_PROG_TYPE_SCHED_CLS:
+        wanted = std::string_view(bpf_program__name(program)).starts_with("lb_pod_")
+                     ? wants_pods(options)
+                     : !options.devices.empty();
+        break;
+      case BPF_PROG_TYPE_TRACING:
+        wanted =
+            bpf_program__expected_attach_type(program) == BPF_TRACE_ITER
+                ? options.sockets != SocketScope::off && is_iterator(bpf_program__name(program), features)
+                : wants_xdp(options) && features.tells_of_sent_frames();
+        break;
+      default:
+        wanted = wants_xdp(options);
+    }
+    bpf_program__set_autoload(program, wanted);
+    if (options.xdp == XdpMode::generic && bpf_program__type(program) == BPF_PROG_TYPE_XDP) {
+      take_no_fragments(program);
+    }
+  }
+}
+
+void configure(lb_config& config, const AgentOptions& options, const Features& features,
+               std::uint32_t hertz) {
+  const auto cookie = network_cookie();
+  config.clock_factor = (std::uint64_t{1} << 32) / hertz;
+  const auto ports = source_ports(options.source_ports, read_kernel_ports());
+  const auto range = [&ports](std::size_t at) { return at < ports.size() ? ports[at] : PortRange{}; };
+  config.first_port = range(0).first;
+  config.last_port = range(0).last;
+  config.high_first_port = range(1).first;
+  config.high_last_port = range(1).last;
+  config.fib_source = yes_if(features.usable(Feature::fib_source));
+  config.fib_mark = yes_if(features.usable(Feature::fib_mark));
+  config.csum_ipv6 = yes_if(features.usable(Feature::csum_ipv6));
+  config.ct_lookup = yes_if(features.usable(Feature::ct_lookup));
+  config.skb_sums = yes_if(features.usable(Feature::skb_sums));
+  config.host_sockets = yes_if(options.sockets == SocketScope::host);
+  config.host_cookie_low = static_cast<std::uint32_t>(cookie);
+  config.host_cookie_high = static_cast<std::uint32_t>(cookie >> 32);
+}
+
+}  // namespace lb::agent

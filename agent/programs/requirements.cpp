@@ -1,0 +1,66 @@
+// Devices, the cluster's secret, descriptors.
+#include "agent/programs/requirements.hpp"
+
+#include <fmt/format.h>
+#include <net/if.h>
+#include <sys/eventfd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "agent/base/error.hpp"
+#include "maps/abi/abi.h"
+#include "maps/map.hpp"
+
+namespace lb::agent {
+namespace {
+
+/// Looking after hooks needs as many at once.
+constexpr std::size_t spare_descriptors = 4;
+
+}  // namespace
+
+void require_devices(const std::vector<std::string>& names) {
+  for (const auto& name : names) {
+    if (if_nametoindex(name.c_str()) == 0) {
+      throw StartError(fmt::format("there is no network device {}", name),
+                       "name the outward devices with --devices");
+    }
+  }
+  if (names.size() > LB_MAX_DEVICES) {
+    throw StartError(fmt::format("{} devices are too many", names.size()),
+                     fmt::format("at most {} can be served", LB_MAX_DEVICES));
+  }
+}
+
+std::string read_secret(const std::string& path) {
+  constexpr std::size_t least = 16;
+  if (path.empty()) {
+    return {};
+  }
+  std::ifstream file(path, std::ios::binary);
+  std::string secret{std::istreambuf_iterator<char>(file), {}};
+  if (secret.size() < least) {
+    throw StartError(
+        fmt::format("the file --cluster-secret {} cannot be read or has less than {} bytes", path, least),
+        "make one of random bytes, the same on every node");
+  }
+  return secret;
+}
+
+std::string lack_of_descriptors() {
+  std::array<maps::Fd, spare_descriptors> spare;
+  for (auto& each : spare) {
+    each = maps::Fd(::eventfd(0, EFD_CLOEXEC));
+    if (!each) {
+      return std::strerror(errno);
+    }
+  }
+  return {};
+}
+
+}  // namespace lb::agent

@@ -1,0 +1,83 @@
+// The two ways to a device's hook behind one set of words.
+#include "agent/programs/tc_hook.hpp"
+
+#include <charconv>
+#include <string>
+#include <string_view>
+
+namespace lb::agent {
+namespace {
+
+constexpr const char* qdisc_note = "qdisc_";
+
+bool holds_ours(int device) {
+  return has_clsact(device, TcSide::ingress) || has_clsact(device, TcSide::egress);
+}
+
+// Before the first filter, so that what a start that was killed leaves is known to the next one.
+boost::system::error_code prepare_qdisc(const Links& links, int device) {
+  const auto qdisc = ensure_qdisc(device);
+  if (!qdisc) {
+    return qdisc.error();
+  }
+  if (*qdisc == Qdisc::made) {
+    links.note(qdisc_note + std::to_string(device));
+  }
+  return {};
+}
+
+void release_qdisc(const Links& links, int device) {
+  const auto name = qdisc_note + std::to_string(device);
+  if (links.noted(name) && !holds_ours(device)) {
+    remove_empty_qdisc(device);
+    links.forget(name);
+  }
+}
+
+bpf_attach_type type_of(TcSide side) { return side == TcSide::ingress ? BPF_TCX_INGRESS : BPF_TCX_EGRESS; }
+
+}  // namespace
+
+const char* name_of(TcBy by) { return by == TcBy::tcx ? "tcx" : "clsact"; }
+
+boost::system::result<Held> ensure_tc(Links& links, const TcHook& hook, int program) {
+  const auto index = static_cast<int>(hook.device);
+  if (hook.by == TcBy::clsact) {
+    if (!has_clsact(index, hook.side)) {
+      if (const auto error = prepare_qdisc(links, index)) {
+        return error;
+      }
+    }
+    return ensure_clsact(index, hook.side, program);
+  }
+  const std::uint32_t place = hook.side == TcSide::ingress ? BPF_F_BEFORE : BPF_F_AFTER;
+  return links.ensure({hook.pin, program, type_of(hook.side), index, hook.device, place});
+}
+
+bool runs_tc(const TcHook& hook, std::uint32_t program, Filters filters) {
+  const auto index = static_cast<int>(hook.device);
+  if (hook.by == TcBy::tcx) {
+    return runs_at(index, type_of(hook.side), program).value_or(true);
+  }
+  return filters == Filters::quiet || runs_clsact(index, hook.side, program);
+}
+
+void remove_tc(const Links& links, const TcHook& hook) {
+  if (hook.by == TcBy::tcx) {
+    links.remove(hook.pin);
+  } else {
+    remove_clsact(static_cast<int>(hook.device), hook.side);
+    release_qdisc(links, static_cast<int>(hook.device));
+  }
+}
+
+void release_qdiscs(const Links& links) {
+  const std::string_view prefix = qdisc_note;
+  for (const auto& name : links.notes(qdisc_note)) {
+    int device = 0;
+    std::from_chars(name.data() + prefix.size(), name.data() + name.size(), device);
+    release_qdisc(links, device);
+  }
+}
+
+}  // namespace lb::agent

@@ -1,0 +1,120 @@
+// Choosing the source, and what must be right before it starts.
+#include "agent/run/inputs.hpp"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <filesystem>
+#include <random>
+#include <system_error>
+#include <utility>
+
+#include "agent/base/error.hpp"
+#include "k8s/client/kubeconfig.hpp"
+#include "k8s/manifests/manifests.hpp"
+#include "k8s/watch/api_runtime.hpp"
+
+namespace lb::agent {
+namespace {
+
+void require_directory(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::directory_iterator look(path, error);
+  if (error) {
+    throw StartError(fmt::format("cannot read the directory --manifests {} ({})", path, error.message()),
+                     "name a directory of YAML or JSON files");
+  }
+}
+
+k8s::ApiAccess read_access(const AgentOptions& options) {
+  std::vector<k8s::ApiServer> servers;
+  servers.reserve(options.api_servers.size());
+  for (const auto& url : options.api_servers) {
+    servers.push_back(k8s::parse_api_server(url));
+  }
+  if (options.kubeconfig.empty()) {
+    return k8s::in_cluster_access(k8s::PodSurroundings::from_environment(), std::move(servers));
+  }
+  auto config = k8s::read_kubeconfig(options.kubeconfig);
+  for (const auto& warning : config.warnings) {
+    spdlog::warn("{}", warning);
+  }
+  if (!servers.empty()) {
+    config.access.servers = std::move(servers);
+    k8s::check_access(config.access);
+  }
+  return std::move(config.access);
+}
+
+std::string api_text(const k8s::ApiAccess& access) {
+  std::string text = "the API at";
+  for (const auto& server : access.servers) {
+    text += ' ' + server.text();
+  }
+  return text;
+}
+
+k8s::ApiScope scope_of(const AgentOptions& options) {
+  const bool json = options.api_format == ApiFormat::json;
+  return {options.node, options.service_proxy_name, options.slice_selector,
+          json ? k8s::ApiEncoding::json : k8s::ApiEncoding::protobuf, options.topology_labels};
+}
+
+}  // namespace
+
+Inputs::Inputs(boost::asio::io_context& context, const AgentOptions& options)
+    : context_(context), options_(options) {
+  if (!options.manifests.empty()) {
+    require_directory(options.manifests);
+    text_ = "the manifests in " + options.manifests;
+    return;
+  }
+  auto access = read_access(options);
+  text_ = api_text(access);
+  client_ = std::make_unique<k8s::ApiClient>(context, std::move(access), [](const std::string& sentence) {
+    spdlog::warn("API access: {}", sentence);
+  });
+}
+
+void Inputs::start(k8s::Sink& sink) {
+  if (client_) {
+    const auto warn = [](const std::string& sentence) { spdlog::warn("API: {}", sentence); };
+    const auto world = k8s::real_world(context_, *client_, std::random_device{}());
+    events_ = std::make_unique<k8s::EventPoster>(world, std::chrono::system_clock::now, options_.node, warn);
+    auto api = std::make_unique<k8s::ApiSource>(scope_of(options_), world, sink, warn);
+    api_ = api.get();
+    source_ = std::move(api);
+  } else {
+    source_ = std::make_unique<k8s::ManifestSource>(context_, options_.manifests, sink);
+  }
+  source_->start();
+}
+
+std::vector<ListeningPlace> Inputs::api_servers() const {
+  std::vector<ListeningPlace> places;
+  if (client_) {
+    for (const auto& place : client_->places()) {
+      places.push_back({place.address, place.port});
+    }
+  }
+  return places;
+}
+
+void Inputs::on_api_servers(std::function<void()> told) {
+  if (client_) {
+    client_->on_places(std::move(told));
+  }
+}
+
+void Inputs::post(k8s::Event event) {
+  if (events_) {
+    events_->post(std::move(event));
+  }
+}
+
+std::vector<k8s::ApiFigures> Inputs::figures() const {
+  return api_ != nullptr ? api_->figures() : std::vector<k8s::ApiFigures>{};
+}
+
+}  // namespace lb::agent

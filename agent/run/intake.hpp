@@ -1,0 +1,72 @@
+// Stands between the source and the model: counts what comes, tells the probes what waits, and remembers the
+// own Node's addresses.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/observe/health.hpp"
+#include "agent/observe/metrics.hpp"
+#include "k8s/objects/source.hpp"
+
+namespace lb::agent {
+
+class Intake final : public k8s::Sink {
+ public:
+  /// `settled` is called after each end of a burst, when all that the model made of it has been handed on.
+  /// All references must outlive this.
+  Intake(k8s::Sink& model, std::string node, Metrics& metrics, Health& health, std::function<Moment()> clock,
+         std::function<void()> settled);
+
+  void arrived() override;
+  void upsert(k8s::Service service) override;
+  void upsert(k8s::EndpointSlice slice) override;
+  void upsert(k8s::Node node) override;
+  void upsert(k8s::ServiceCidr cidr) override;
+  void erase_service(const k8s::ObjectKey& key) override;
+  void erase_slice(const k8s::ObjectKey& key) override;
+  void erase_node(const std::string& name) override;
+  void erase_service_cidr(const std::string& name) override;
+  void complain(k8s::Complaint complaint) override;
+  void labels_known(const k8s::LabelKeys& keys) override;
+  void flush() override;
+  void synced() override;
+
+  /// When the first change of the burst under way came; nothing outside of one.
+  [[nodiscard]] std::optional<Moment> burst() const noexcept { return burst_; }
+  /// Of the own Node object as it was last seen (SEM-73).
+  [[nodiscard]] const std::vector<k8s::Address>& primary_addresses() const noexcept { return primary_; }
+  /// Of the same.
+  [[nodiscard]] const std::vector<k8s::Prefix>& pod_ranges() const noexcept { return pod_ranges_; }
+  /// Has the source told all that it has, and the own Node is not among it?
+  [[nodiscard]] bool own_node_is_missing() const noexcept { return listed_ && !own_node_; }
+  /// Has the source told of any Node?
+  [[nodiscard]] bool any_node() const noexcept { return any_node_; }
+  /// Where ClusterIPs are taken from, as far as the source tells; sorted. Deleted ServiceCIDRs count no more.
+  [[nodiscard]] std::vector<k8s::Prefix> cluster_ip_ranges() const;
+
+ private:
+  void note(Subject what);
+  [[nodiscard]] Moment queue();
+  void settle();
+
+  k8s::Sink& model_;
+  std::string node_;
+  std::vector<k8s::Address> primary_;
+  std::vector<k8s::Prefix> pod_ranges_;
+  std::map<std::string, std::vector<k8s::Prefix>> service_cidrs_;  ///< by name
+  Metrics& metrics_;
+  Health& health_;
+  std::function<Moment()> clock_;
+  std::function<void()> settled_;
+  bool listed_ = false;    ///< the source's first lists are whole
+  bool own_node_ = false;  ///< is there
+  bool any_node_ = false;  ///< has been there
+  std::optional<Moment> arrived_;
+  std::optional<Moment> burst_;
+};
+
+}  // namespace lb::agent

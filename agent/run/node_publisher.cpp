@@ -1,0 +1,74 @@
+// From options, devices and the Node object to what the maps say.
+#include "agent/run/node_publisher.hpp"
+
+#include <utility>
+
+#include "agent/netlink/node_policy.hpp"
+
+namespace lb::agent {
+namespace {
+
+/// 0.0.0.0, as all addresses are written here.
+constexpr k8s::Address any_ipv4{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff}};
+
+}  // namespace
+
+OwnNode::OwnNode(const AgentOptions& options, const NodeWatch& node, const Intake& intake, Places places)
+    : options_(options), node_(node), intake_(intake), places_(places) {}
+
+void OwnNode::apply_addresses() {
+  primary_ = intake_.primary_addresses();
+  const auto& network = node_.network();
+  auto addresses = network.addresses(options_.node_port_addresses, primary_);
+  std::vector<k8s::Address> plain;
+  plain.reserve(addresses.size());
+  for (const auto& each : addresses) {
+    plain.push_back(each.address);
+  }
+  places_.cluster.set_addresses(std::move(plain));
+  places_.tables.set_addresses(std::move(addresses));
+  const auto sources = network.sources(options_.devices);
+  places_.page.set_sources(sources.ipv4, sources.ipv6);
+  apply_kernel_ports();
+}
+
+void OwnNode::apply_ranges() {
+  auto conduct = conduct_of(options_, intake_.pod_ranges(), kube_proxy_);
+  auto cluster_ips = intake_.cluster_ip_ranges();
+  cluster_ips.insert(cluster_ips.end(), options_.service_cidrs.begin(), options_.service_cidrs.end());
+  places_.tables.set_ranges(LB_POD_RANGES, conduct.pods);
+  places_.tables.set_ranges(LB_CLUSTER_IP_RANGES, cluster_ips);
+  places_.tables.set_ranges(LB_XFRM_RANGES, xfrm_);
+  conduct.word.xfrm = xfrm_.empty() ? LB_NO : LB_YES;
+  places_.page.set_conduct(conduct.word);
+}
+
+void OwnNode::set_kube_proxy(KubeProxy kube_proxy) { kube_proxy_ = kube_proxy; }
+
+void OwnNode::set_xfrm(std::vector<k8s::Prefix> ranges) { xfrm_ = std::move(ranges); }
+
+void OwnNode::apply_kernel_ports() {
+  auto ports = read_kernel_ports();
+  if (kernel_ports_ == ports) {
+    return;
+  }
+  places_.tables.set_kernel_ports(reserved_bits(source_ports(options_.source_ports, ports), ports));
+  kernel_ports_ = std::move(ports);
+}
+
+/// Where node ports are served on every address, so are health checks, as long as the addresses are no
+/// concern.
+std::vector<k8s::Address> OwnNode::health_places() const {
+  if (options_.node_port_addresses.scope == NodePortScope::all) {
+    return {any_ipv4, k8s::Address{}};
+  }
+  std::vector<k8s::Address> places;
+  for (const auto& each : node_.network().addresses(options_.node_port_addresses, primary_)) {
+    if (each.kind == LB_NODE_PORT_ADDRESS) {
+      places.push_back(each.address);
+    }
+  }
+  return places;
+}
+
+}  // namespace lb::agent

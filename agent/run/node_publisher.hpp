@@ -1,0 +1,56 @@
+// What the maps say of this node itself: its addresses, whose addresses are pods', and which ports are not
+// ours to give. Written when it changes.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "agent/netlink/kernel_ports.hpp"
+#include "agent/netlink/kube_proxy.hpp"
+#include "agent/netlink/node_watch.hpp"
+#include "agent/options/config.hpp"
+#include "agent/plan/cluster.hpp"
+#include "agent/run/intake.hpp"
+#include "agent/tables/node_page.hpp"
+#include "agent/tables/tables.hpp"
+
+namespace lb::agent {
+
+class OwnNode {
+ public:
+  /// What is referred to must outlive this.
+  struct Places {
+    Cluster& cluster;
+    Tables& tables;
+    NodePage& page;
+  };
+  OwnNode(const AgentOptions& options, const NodeWatch& node, const Intake& intake, Places places);
+
+  /// The node's addresses, to all who ask for them, and the ports.
+  void apply_addresses();
+  /// Whether the Node object's addresses are others than those that were applied.
+  [[nodiscard]] bool addresses_changed() const { return intake_.primary_addresses() != primary_; }
+  /// Holds from the next apply_ranges() on.
+  void set_kube_proxy(KubeProxy kube_proxy);
+  /// What IPsec policies encrypt or block; likewise.
+  void set_xfrm(std::vector<k8s::Prefix> ranges);
+  /// Whose addresses are pods', what is behind IPsec policies, and where ClusterIPs come from.
+  void apply_ranges();
+  /// An operator may change them at any time, and nobody tells.
+  void apply_kernel_ports();
+
+  /// Where health checks are answered.
+  [[nodiscard]] std::vector<k8s::Address> health_places() const;
+
+ private:
+  const AgentOptions& options_;
+  const NodeWatch& node_;
+  const Intake& intake_;
+  Places places_;
+  KubeProxy kube_proxy_ = KubeProxy::absent;
+  std::vector<k8s::Prefix> xfrm_;
+  std::vector<k8s::Address> primary_;        ///< as addresses were last applied with
+  std::optional<KernelPorts> kernel_ports_;  ///< as last written
+};
+
+}  // namespace lb::agent

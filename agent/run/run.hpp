@@ -1,0 +1,12 @@
+// The agent as a process, until a signal ends it.
+#pragma once
+
+#include "agent/options/config.hpp"
+
+namespace lb::agent {
+
+/// Returns the exit code after SIGTERM or SIGINT; everything stays pinned and serves on. Throws StartError
+/// before the agent is up.
+[[nodiscard]] int run_agent(AgentOptions options);
+
+}  // namespace lb::agent

@@ -1,0 +1,593 @@
+// The recipe of the agent. One thread and one io_context; beside them only the helper that waits for grace
+// periods.
+#include "agent/run/serve.hpp"
+
+#include <fmt/format.h>
+#include <malloc.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <csignal>
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "agent/attach/detach.hpp"
+#include "agent/attach/layout_migration.hpp"
+#include "agent/attach/udp_sockets.hpp"
+#include "agent/base/clock.hpp"
+#include "agent/base/error.hpp"
+#include "agent/base/log.hpp"
+#include "agent/datapath/attachment_reconciler.hpp"
+#include "agent/datapath/coexistence.hpp"
+#include "agent/datapath/datapath.hpp"
+#include "agent/datapath/expiry_timer.hpp"
+#include "agent/datapath/lock.hpp"
+#include "agent/datapath/map_resizer.hpp"
+#include "agent/datapath/table_reconciler.hpp"
+#include "agent/netlink/conntrack.hpp"
+#include "agent/netlink/node_watch.hpp"
+#include "agent/netlink/xfrm.hpp"
+#include "agent/observe/configz.hpp"
+#include "agent/observe/pages.hpp"
+#include "agent/observe/servers.hpp"
+#include "agent/observe/service_health.hpp"
+#include "agent/options/families.hpp"
+#include "agent/plan/cluster.hpp"
+#include "agent/plan/pacer.hpp"
+#include "agent/run/inputs.hpp"
+#include "agent/run/intake.hpp"
+#include "agent/run/node_publisher.hpp"
+#include "agent/tables/redirected_flows.hpp"
+#include "agent/tables/tables.hpp"
+#include "maps/grace.hpp"
+#include "maps/sweep.hpp"
+
+namespace lb::agent {
+namespace {
+
+namespace asio = boost::asio;
+
+/// How long a first plan that does not fit may keep the node from being ready.
+constexpr std::chrono::seconds start_patience{30};
+
+/// Load balancers ask with any method, and on every address of a family at once (SEM-58).
+constexpr HttpLimits health_check_rules{
+    .body_bytes = 4096, .methods = HttpMethods::any, .families = HttpFamilies::own};
+
+maps::MapSet open_maps(const maps::Pins& pins) {
+  auto opened = maps::MapSet::open(pins, maps::Access::write);
+  if (!opened) {
+    throw StartError(opened.error().sentence());
+  }
+  return std::move(*opened);
+}
+
+std::unique_ptr<maps::KernelGrace> open_grace(maps::Post post) {
+  auto opened = maps::KernelGrace::open(std::move(post));
+  if (!opened) {
+    throw StartError(fmt::format("cannot wait for grace periods: {}; run as root", opened.error().message()));
+  }
+  return std::move(*opened);
+}
+
+PlanOptions plan_options(const AgentOptions& options) {
+  PlanOptions plan;
+  plan.families = host_families("");
+  plan.service_proxy_name = options.service_proxy_name;
+  plan.external_ip_ranges = options.external_ips;
+  plan.excluded = options.exclude;
+  plan.topology_labels = options.topology_labels;
+  plan.most_frontends = options.service_frontends;
+  plan.maglev_tables = options.maglev_budget / options.sizes.maglev;
+  return plan;
+}
+
+unsigned online_cpus() { return static_cast<unsigned>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN))); }
+
+/// May a UDP backend have ended? What was planned before is not known here.
+bool concerns_udp(const PlanChange& change) {
+  return change.ports.empty() ||
+         std::ranges::any_of(change.ports, [](const auto& port) { return port->key.protocol == LB_UDP; });
+}
+
+/// The namespaces whose sockets our hooks translate.
+Spaces spaces_of(SocketScope scope) { return scope == SocketScope::all ? Spaces::all : Spaces::own; }
+
+/// A problem that lasts is logged once.
+UdpSockets::Told log_told_sockets() {
+  return [last = std::string()](std::uint64_t count, const std::string& problem) mutable {
+    if (count > 0) {
+      spdlog::info("told {} connected UDP sockets that their backend serves no more", count);
+    }
+    if (problem != std::exchange(last, problem) && !problem.empty()) {
+      spdlog::warn("cannot tell UDP sockets of every network namespace: {}", problem);
+    }
+  };
+}
+
+void log_ended_flows(std::size_t entries) {
+  if (entries > 0) {
+    spdlog::info("ended redirected flows to backends behind IPsec policies: {} entries", entries);
+  }
+}
+
+std::int64_t unix_nanoseconds(std::chrono::system_clock::time_point time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+}
+
+std::uint64_t unix_seconds(std::chrono::system_clock::time_point time) {
+  return static_cast<std::uint64_t>(std::chrono::system_clock::to_time_t(time));
+}
+
+/// Everything that lives while the agent runs, in the order in which it comes up. Nothing before `datapath_`
+/// changes anything of the kernel's.
+class Agent final : public PlanSink {
+ public:
+  Agent(const AgentOptions& options, Readiness readiness, EndSignals& ends);
+  ~Agent() override { ends_.tell(nullptr); }
+  Agent(const Agent&) = delete;
+  Agent& operator=(const Agent&) = delete;
+
+  std::optional<Larger> run();
+
+ private:
+  void apply(Batch batch, std::vector<PlanChange> changes) override;
+  void measure(Batch batch, const Moment& start, const Moment& end);
+  void measure_triggers();
+  void settle();
+  void begin_service();
+  void network_changed();
+  void apply_addresses();
+  void apply_xfrm();
+  void hooks_looked_after(Look look);
+  void look_for_kube_proxy();
+  void await_signals();
+  void await_hang_up();
+  void answer_health_checks();
+  void announce_taken_ports();
+  void report_ports();
+  void report_own_node();
+  void complain(const k8s::Complaint& complaint);
+  void no_health_check(const k8s::ObjectKey& service, const std::string& why);
+  void require_family() const;
+  [[nodiscard]] Snapshot snapshot();
+  [[nodiscard]] maps::Post post();
+  void begin_again(const Sizes& sizes);
+
+  EndSignals& ends_;
+  maps::Pins pins_;
+  const AgentOptions& options_;
+  std::chrono::seconds patience_;
+  asio::io_context context_{1};
+  asio::signal_set hang_ups_{context_, SIGHUP};
+
+  Inputs inputs_;
+  Metrics metrics_;
+  Health health_;
+  Complaints complaints_;
+  Pages pages_;
+  Servers servers_;
+
+  Datapath datapath_;
+  lb_node before_;  ///< the node page as the last agent left it
+  maps::MapSet maps_;
+  maps::Store store_;
+  std::unique_ptr<maps::KernelGrace> grace_;
+  maps::FlowSweeper sweeper_;
+  FlowCounter flow_counter_;
+  ExpiryTimer expiry_;
+  UdpSockets udp_sockets_;
+  Tables tables_;
+  TableCare table_care_;
+  RoomCare room_care_;
+
+  PlanOptions plan_options_;
+  Pacer pacer_;
+  Cluster cluster_;
+  Intake intake_;
+  NodeWatch node_;
+  OwnNode own_;
+  HookCare hook_care_;
+  Surroundings surroundings_;
+  ServiceHealth service_health_;
+  RedirectedFlows redirected_flows_;
+  XfrmWatch xfrm_;
+
+  enum class Phase : std::uint8_t { starting, planning, serving };
+  Phase phase_ = Phase::starting;
+  std::optional<Moment> first_batch_;
+  std::optional<Larger> larger_;  ///< ends this agent
+};
+
+Agent::Agent(const AgentOptions& options, Readiness readiness, EndSignals& ends)
+    : ends_(ends),
+      pins_(options.pins),
+      options_(options),
+      patience_(readiness == Readiness::before ? std::chrono::seconds(0) : start_patience),
+      inputs_(context_, options),
+      pages_(
+          health_, metrics_, Moment::now, [this] { return snapshot(); },
+          FixedPages{configz(options), options.flags}),
+      servers_(context_, options, pages_, metrics_, [this] { report_ports(); }),
+      datapath_(Datapath::open(options)),
+      before_(datapath_.page().read()),
+      maps_(open_maps(pins_)),
+      store_(maps_.store()),
+      grace_(open_grace(post())),
+      sweeper_({maps_.young4, maps_.young6, maps_.flows4, maps_.flows6, &maps_.affinity}, post(),
+               {[hertz = before_.hertz] { return flow_clock_now(hertz); }, LB_YOUNG_SECONDS}),
+      flow_counter_(maps_, post()),
+      expiry_(context_, maps_, options.timeouts, before_.hertz, metrics_),
+      udp_sockets_(context_, datapath_.udp_ways(), spaces_of(options.sockets), log_told_sockets()),
+      tables_(
+          store_, *grace_, sweeper_, [this](const auto& complaint) { complain(complaint); },
+          options.sizes.maglev),
+      table_care_(context_, tables_, metrics_, options.growth, [this] { settle(); }),
+      room_care_(context_, options, tables_, datapath_, health_,
+                 [this](const auto& sizes) { begin_again(sizes); }),
+      plan_options_(plan_options(options)),
+      pacer_(*this,
+             [this] {
+               asio::post(context_, [this] {
+                 pacer_.take_turn();
+                 settle();
+               });
+             }),
+      cluster_(options.node, plan_options_, pacer_, [this](const auto& complaint) { complain(complaint); }),
+      intake_(cluster_, options.node, metrics_, health_, Moment::now, [this] { settle(); }),
+      node_(context_, [this] { network_changed(); }),
+      own_(options, node_, intake_, {cluster_, tables_, datapath_.page()}),
+      hook_care_(context_, options, datapath_, node_, metrics_,
+                 [this](Look look) { hooks_looked_after(look); }),
+      surroundings_(options, datapath_, metrics_),
+      service_health_(
+          health_, Moment::now,
+          [this](const Listen& listen, HttpHandler handler) {
+            return HttpServer::open(context_, listen, std::move(handler), health_check_rules);
+          },
+          [this](const auto& service, const auto& why) { no_health_check(service, why); }),
+      redirected_flows_(context_, maps_, log_ended_flows),
+      xfrm_(context_, [this] { apply_xfrm(); }) {
+  const auto see_servers = [this] {
+    cluster_.set_api_servers(inputs_.api_servers());
+    cluster_.flush();
+  };
+  see_servers();
+  inputs_.on_api_servers(see_servers);
+  cluster_.take_turns([this] {
+    asio::post(context_, [this] {
+      cluster_.take_turn();
+      settle();
+    });
+  });
+  cluster_.measure_triggers(unix_nanoseconds(std::chrono::system_clock::now()));
+}
+
+std::optional<Larger> Agent::run() {
+  spdlog::info("sluice {} for node {}: {}, pins {}", SLUICE_VERSION, options_.node, inputs_.text(),
+               options_.pins);
+  for (const auto& note : datapath_.notes()) {
+    spdlog::warn("{}", note);
+  }
+  if (plan_options_.families.size() == 1) {
+    spdlog::info("IPv6 is switched off on this node: nothing is served over it");
+  }
+  if (options_.manifests.empty()) {
+    health_.eligibility(NodeEligibility::unknown);
+  }
+  if (auto adopted = tables_.adopt(); !adopted) {
+    throw StartError(fmt::format("cannot read the pinned maps: {}; run as root", adopted.error().message()));
+  } else if (adopted->services > 0) {
+    spdlog::info("took over {} service ports, {} backends and {} frontends", adopted->services,
+                 adopted->backends, adopted->frontends);
+  }
+  look_for_kube_proxy();
+  if (xfrm_.policies().count > 0) {
+    apply_xfrm();
+  }
+  report_ports();
+  await_signals();
+  expiry_.start();
+  context_.run();
+  return larger_;
+}
+
+/// The waiting thread tells, and this one ends.
+void Agent::await_signals() {
+  await_hang_up();
+  ends_.tell([this](int signal) {
+    asio::post(context_, [this, signal] {
+      spdlog::info("ending on signal {}; what is pinned goes on serving", signal);
+      context_.stop();
+    });
+  });
+}
+
+void Agent::await_hang_up() {
+  hang_ups_.async_wait([this](const auto& error, int /*signal*/) {
+    if (!error) {
+      table_care_.repair();
+      await_hang_up();
+    }
+  });
+}
+
+/// The node comes first, so that the first plan knows its addresses.
+void Agent::network_changed() {
+  apply_addresses();
+  surroundings_.devices_changed();
+  if (phase_ == Phase::starting) {
+    phase_ = Phase::planning;
+    inputs_.start(intake_);
+    announce_taken_ports();
+    return;
+  }
+  cluster_.flush();
+  settle();
+  if (phase_ == Phase::serving) {
+    hook_care_.follow_devices();
+  }
+}
+
+/// What is redirected passes no policy: new flows are refused first, then those that are there end.
+void Agent::apply_xfrm() {
+  const auto& policies = xfrm_.policies();
+  spdlog::info("IPsec policies for what leaves: {}; new flows to backends behind them are refused",
+               policies.count);
+  own_.set_xfrm(policies.ranges);
+  surroundings_.set_xfrm(policies.count);
+  if (phase_ == Phase::serving) {
+    own_.apply_ranges();
+    redirected_flows_.end(policies.ranges);
+  }
+}
+
+void Agent::apply_addresses() {
+  own_.apply_addresses();
+  table_care_.retry_later();
+}
+
+/// What else nobody tells.
+void Agent::hooks_looked_after(Look look) {
+  if (!service_health_.complete()) {
+    answer_health_checks();
+  }
+  beat(pins_);
+  own_.apply_kernel_ports();
+  complaints_.say_held_back(std::chrono::steady_clock::now());
+  surroundings_.look_at_reach(node_.network().devices());
+  if (look == Look::thorough) {
+    look_for_kube_proxy();
+  }
+  if (!health_.ready()) {
+    settle();
+  }
+}
+
+void Agent::look_for_kube_proxy() {
+  const auto found = surroundings_.look_for_kube_proxy();
+  if (!found) {
+    return;
+  }
+  own_.set_kube_proxy(*found);
+  if (phase_ == Phase::serving) {
+    own_.apply_ranges();
+  }
+}
+
+/// A plan to the maps. The first one also brings the hooks up: no program sees a packet before there is a
+/// plan.
+void Agent::apply(Batch batch, std::vector<PlanChange> changes) {
+  const auto count = changes.size();
+  const auto start = Moment::now();
+  const bool udp = std::ranges::any_of(changes, concerns_udp);
+  tables_.apply(batch, std::move(changes));
+  if (udp) {
+    udp_sockets_.backend_ended();
+  }
+  const auto end = Moment::now();
+  measure(batch, start, end);
+  spdlog::debug("wrote {} services in {} µs", count,
+                std::chrono::duration_cast<std::chrono::microseconds>(end.steady - start.steady).count());
+  if (!first_batch_) {
+    first_batch_ = end;
+    asio::post(context_, [this] { begin_service(); });
+  }
+  table_care_.retry_later();
+}
+
+/// The first batch answers to no event.
+void Agent::measure(Batch batch, const Moment& start, const Moment& end) {
+  metrics_.published(batch == Batch::whole ? Sync::full : Sync::partial, end.steady - start.steady, end.wall);
+  if (const auto burst = intake_.burst(); burst && batch == Batch::changes) {
+    metrics_.flipped(end.steady - burst->steady);
+  }
+}
+
+/// As in kube-proxy, what fails is not measured, and what changed no plan is.
+void Agent::measure_triggers() {
+  const auto now = unix_nanoseconds(std::chrono::system_clock::now());
+  for (const auto& [key, times] : cluster_.take_triggers()) {
+    if (tables_.failed(key.service)) {
+      continue;
+    }
+    for (const auto time : times) {
+      metrics_.programmed(key.family, std::chrono::nanoseconds(now - time));
+    }
+  }
+}
+
+/// Nothing that is addressed to this node could be served (SEM-85). No hook is attached yet.
+void Agent::require_family() const {
+  const auto& family = cluster_.node().family;
+  if (family && std::ranges::find(plan_options_.families, *family) == plan_options_.families.end()) {
+    if (before_.started == 0) {
+      detach_pins(pins_);
+    }
+    throw StartError(
+        "the Node's first address is IPv6, which is switched off on this node "
+        "(net.ipv6.conf.all.disable_ipv6, or a "
+        "kernel without it): switch it on");
+  }
+}
+
+void Agent::begin_service() {
+  require_family();
+  const auto predecessors = take_over_hooks(pins_);
+  const auto report = hook_care_.attach();
+  if (const auto failure = report.failure(); !failure.empty()) {
+    if (before_.started == 0 && predecessors.empty()) {
+      detach_all(pins_);
+    }
+    throw StartError(failure + "; see --devices, --xdp and --sockets for what to leave out");
+  }
+  if (const auto problem = set_conntrack(options_.conntrack, online_cpus()); !problem.empty()) {
+    spdlog::warn("{}", problem);
+  }
+  for (const auto& each : predecessors) {
+    spdlog::info("took over {} hooks of map layout {}; flows in its tables are found again by their hash",
+                 each.hooks, each.layout);
+    remove_predecessor(pins_, each);
+  }
+  phase_ = Phase::serving;
+  maps_.shed();
+  ::malloc_trim(0);  // what the first lists took in passing goes back: the allocator would keep it for good
+  hook_care_.start();
+  redirected_flows_.end(xfrm_.policies().ranges);  // an earlier agent's
+  flow_counter_.refresh();                         // for the first scrape
+  surroundings_.look_at_reach(node_.network().devices());
+  table_care_.repair_later();
+  datapath_.page().set_started(unix_seconds(first_batch_->wall));
+  const auto counts = cluster_.counts();
+  spdlog::info("serving; services: {}, endpoints: {}; sockets: {}; packets: {}", counts.services,
+               counts.endpoints, report.sockets_text(), report.packets_text());
+  if (const auto missing = datapath_.features().missing(); !missing.empty()) {
+    spdlog::info("without: {}", missing);
+  }
+  settle();
+}
+
+/// Nothing of what came is left to plan or to write, save what waits for a retry: one service that does not
+/// fit must not take the node out of its load balancers for good.
+void Agent::settle() {
+  table_care_.tell_fullness();
+  room_care_.make();
+  measure_triggers();
+  datapath_.page().set_zone(cluster_.node().zone);
+  if (own_.addresses_changed()) {
+    apply_addresses();
+  }
+  own_.apply_ranges();
+  report_own_node();
+  const auto now = Moment::now();
+  const bool whole = tables_.complete() && !cluster_.waits() && !pacer_.waits();
+  const bool begun = phase_ == Phase::serving &&
+                     (health_.ready() || whole || now.steady - first_batch_->steady >= patience_);
+  if (begun) {
+    health_.applied(now);
+    answer_health_checks();
+  }
+}
+
+void Agent::begin_again(const Sizes& sizes) {
+  larger_ = {sizes, health_.ready() ? Readiness::before : Readiness::never};
+  context_.stop();
+}
+
+void Agent::answer_health_checks() {
+  service_health_.serve(cluster_.health_checks(), own_.health_places());
+  report_ports();
+}
+
+/// People see it where they look at their Node, as kube-proxy has it.
+void Agent::announce_taken_ports() {
+  for (const auto& server : servers_.waiting()) {
+    inputs_.post({{"", options_.node}, server.event, server.problem, k8s::EventSubject::node});
+  }
+}
+
+/// Ports that another process holds, to `status` and to the metrics.
+void Agent::report_ports() {
+  std::string text;
+  for (const auto& server : servers_.waiting()) {
+    text += (text.empty() ? "" : "; ") + server.problem;
+  }
+  const auto checks = service_health_.waiting();
+  if (checks > 0) {
+    text += fmt::format("{}{} health-check node ports are taken", text.empty() ? "" : "; ", checks);
+  }
+  metrics_.ports_waiting("health-check", checks);
+  surroundings_.set_ports(std::move(text));
+}
+
+/// Without its Node the agent knows no zone, no address and no pods' range of its own.
+void Agent::report_own_node() {
+  const bool expected = options_.manifests.empty() || intake_.any_node();
+  const bool missing = expected && intake_.own_node_is_missing();
+  const bool is_news = surroundings_.set_node(
+      missing ? fmt::format("Node {}: there is none of that name", options_.node) : "");
+  if (is_news && missing) {
+    complain({fmt::format("Node {}", options_.node), "",
+              "there is none of that name, so this node has no zone, no addresses and no pods' range of its "
+              "own: give the name that it has in the cluster with --node"});
+  }
+}
+
+void Agent::complain(const k8s::Complaint& complaint) {
+  metrics_.complained();
+  complaints_.say(complaint, std::chrono::steady_clock::now());
+}
+
+/// Its people see it where they look at their Service (SEM-58).
+void Agent::no_health_check(const k8s::ObjectKey& service, const std::string& why) {
+  complain({"Service " + service.text(), "", why});
+  inputs_.post({service, "FailedToStartServiceHealthcheck", fmt::format("node {} {}", options_.node, why)});
+}
+
+Snapshot Agent::snapshot() {
+  Snapshot snapshot;
+  snapshot.fills = tables_.fills();
+  snapshot.fills.insert(snapshot.fills.end(), flow_counter_.last().begin(), flow_counter_.last().end());
+  if (const auto counted = flow_counter_.counted()) {
+    snapshot.flows_age = std::chrono::steady_clock::now() - *counted;
+  }
+  flow_counter_.refresh();
+  snapshot.extents = tables_.extents();
+  snapshot.objects = cluster_.counts();
+  std::tie(snapshot.services, snapshot.services_left_out) = tables_.services(options_.service_metrics);
+  snapshot.api = inputs_.figures();
+  snapshot.frames_lost = datapath_.frames_lost();
+  if (const auto outcomes = maps_.stats()) {
+    snapshot.outcomes = *outcomes;
+  }
+  return snapshot;
+}
+
+/// To this thread, from any; what runs may leave something to retry.
+maps::Post Agent::post() {
+  return [this](std::function<void()> action) {
+    asio::post(context_, [this, action = std::move(action)] {
+      action();
+      room_care_.make();
+      table_care_.retry_later();
+      if (!health_.ready()) {
+        settle();
+      }
+    });
+  };
+}
+
+}  // namespace
+
+std::optional<Larger> serve(const AgentOptions& options, Readiness readiness, EndSignals& ends) {
+  return Agent(options, readiness, ends).run();
+}
+
+}  // namespace lb::agent

@@ -1,0 +1,26 @@
+// What of the machine never keeps an agent from starting, or only beside something else, and should be known
+// before: for `sluice check`.
+#pragma once
+
+#include "agent/attach/prerequisites.hpp"
+#include "agent/base/findings.hpp"
+#include "agent/options/config.hpp"
+
+namespace lb::agent {
+
+/// The kernel's settings that bear on programs.
+void look_at_settings(Findings& findings);
+
+/// What a process may do beyond what it must.
+void look_at_rights(const AgentOptions& options, Findings& findings);
+
+/// The optional features that the kernel has, has not, or shall not use.
+void look_at_features(const Prerequisites& found, Findings& findings);
+
+/// The kernel's connection tracking.
+void look_at_conntrack(const AgentOptions& options, const Prerequisites& found, Findings& findings);
+
+/// Who else is at the devices' tc hooks, and kube-proxy.
+void look_at_owners(const AgentOptions& options, Findings& findings);
+
+}  // namespace lb::agent

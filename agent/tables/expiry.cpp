@@ -1,0 +1,259 @@
+// When a flow has ended, and the walk that ends it.
+#include "agent/tables/expiry.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+namespace lb::agent {
+
+namespace {
+
+/// A UDP exchange that lasts longer is a stream; conntrack's rule.
+constexpr std::uint32_t stream_seconds = 2;
+/// In one of so many rounds an entry is compared with its other half although it is in use. A power of two.
+constexpr std::uint64_t orphan_rounds = 32;
+constexpr std::chrono::milliseconds longest_pause{1000};
+
+/// Seconds of lb_clock since `then`; its second may have begun before ours. Modulo 2^32, as programs count.
+std::uint32_t age(std::uint32_t now, std::uint32_t then) {
+  const std::uint32_t passed = now - then;
+  return passed < (1U << 31U) ? passed : 0;
+}
+
+bool is_stream(const lb_track& half) { return age(half.seen, half.opened) > stream_seconds; }
+
+bool is_closing(const lb_track& half) { return half.state >= LB_CLOSING; }
+
+bool is_reset(const lb_track& half) { return half.state == LB_RESET; }
+
+std::uint32_t half_closed_limit(const LifeTerms& terms) {
+  const auto& limits = terms.timeouts;
+  return terms.room == Room::plenty ? limits.close_wait : std::min(limits.close_wait, limits.closing);
+}
+
+/// Seconds without a packet that end a flow, and what that is called.
+struct Limit {
+  std::uint32_t seconds;
+  Ending ending;
+};
+
+Limit tcp_limit(const LifeTerms& terms, const lb_track& half, const lb_track& other) {
+  const bool both = is_closing(half) && is_closing(other);
+  if (both || is_reset(half) || is_reset(other)) {
+    return {terms.timeouts.closing, Ending::closed};
+  }
+  if (is_closing(half) || is_closing(other)) {
+    return {half_closed_limit(terms), Ending::half_closed};
+  }
+  return {terms.timeouts.established, Ending::idle};
+}
+
+Limit limit_of(const LifeTerms& terms, lb_protocol protocol, const lb_track& half, const lb_track& other) {
+  const auto& limits = terms.timeouts;
+  switch (protocol) {
+    case LB_UDP:
+      return {is_stream(half) || is_stream(other) ? limits.udp_stream : limits.udp, Ending::idle};
+    case LB_SCTP:
+      if (is_closing(half) || is_closing(other)) {
+        return {limits.closing, Ending::closed};
+      }
+      return {limits.sctp, Ending::idle};
+    case LB_TCP:
+    case LB_ANY_PROTOCOL:
+      break;
+  }
+  return tcp_limit(terms, half, other);
+}
+
+/// Is it this entry's turn? By its key, because places in the table shift.
+template <class Key>
+bool is_sampled(const Key& key, std::uint32_t round) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, &key, sizeof(word));
+  const std::uint64_t ports = std::uint64_t{key.source_port} << 16U | key.destination_port;
+  return (lb_mix(word, ports) + round) % orphan_rounds == 0;
+}
+
+/// Replies without a forward entry may still pass, and keep their port for a while; requests without a way
+/// back only fail, and start anew when this entry is gone.
+bool is_over_alone(const LifeTerms& terms, const lb_track& half) {
+  return half.direction == LB_FORWARD || age(terms.now, half.seen) > terms.timeouts.closing;
+}
+
+template <class Key>
+bool same(const Key& one, const Key& other) {
+  return std::memcmp(&one, &other, sizeof(Key)) == 0;
+}
+
+/// The flow's other entry, as it is now. A hash may show another key's value, and a tuple may belong to
+/// another flow by now: only an entry that leads back to `key` is believed.
+template <class Table, class Key, class Flow>
+auto find_other(const Table& table, const Key& key, const Flow& flow) {
+  const Key there = other_key(key, flow);
+  auto found = table.get(there);
+  return found && same(other_key(there, *found), key) ? std::optional(*found) : std::nullopt;
+}
+
+/// An entry and the other half of its flow, as they are now.
+template <class Flow>
+struct Pair {
+  Flow half;
+  std::optional<Flow> other;
+};
+
+template <class Table, class Key>
+auto read_pair(const Table& table, const Key& key) {
+  using Flow = typename decltype(table.get(key))::value_type;
+  std::optional<Pair<Flow>> pair;
+  if (const auto half = table.get(key)) {
+    pair = Pair<Flow>{*half, find_other(table, key, *half)};
+  }
+  return pair;
+}
+
+template <class Flow>
+std::optional<Ending> judge(const LifeTerms& terms, lb_protocol protocol, const Pair<Flow>& pair) {
+  return ending(terms, protocol, pair.half.track, pair.other ? &pair.other->track : nullptr);
+}
+
+/// Requests first: none is translated without a way back. A program that dies between the two, or an error,
+/// leaves a reply's entry, which is an orphan of the next round.
+template <class Table, class Key, class Flow>
+bool erase_pair(Table& table, const Key& key, const Pair<Flow>& pair) {
+  if (!pair.other) {
+    return !table.erase(key);
+  }
+  const Key there = other_key(key, pair.half);
+  const bool is_forward = pair.half.track.direction == LB_FORWARD;
+  return !table.erase(is_forward ? key : there) && !table.erase(is_forward ? there : key);
+}
+
+}  // namespace
+
+bool may_have_ended(const LifeTerms& terms, lb_protocol protocol, const lb_track& half) {
+  std::uint32_t seconds = limit_of(terms, protocol, half, half).seconds;
+  if (protocol == LB_TCP && is_closing(half)) {
+    seconds = std::min(seconds, half_closed_limit(terms));
+  }
+  return age(terms.now, half.seen) > seconds;
+}
+
+std::optional<Ending> ending(const LifeTerms& terms, lb_protocol protocol, const lb_track& half,
+                             const lb_track* other) {
+  if (other == nullptr) {
+    return is_over_alone(terms, half) ? std::optional(Ending::orphaned) : std::nullopt;
+  }
+  const auto limit = limit_of(terms, protocol, half, *other);
+  const auto idle = std::min(age(terms.now, half.seen), age(terms.now, other->seen));
+  return idle > limit.seconds ? std::optional(limit.ending) : std::nullopt;
+}
+
+lb_flow4_key other_key(const lb_flow4_key& key, const lb_flow4& flow) {
+  lb_flow4_key other{};
+  std::ranges::copy(flow.destination.address, std::begin(other.source));
+  std::ranges::copy(flow.source.address, std::begin(other.destination));
+  other.source_port = flow.destination.port;
+  other.destination_port = flow.source.port;
+  other.protocol = key.protocol;
+  return other;
+}
+
+lb_flow6_key other_key(const lb_flow6_key& key, const lb_flow6& flow) {
+  lb_flow6_key other{};
+  std::ranges::copy(flow.destination, std::begin(other.source));
+  std::ranges::copy(flow.source, std::begin(other.destination));
+  other.source_port = flow.destination_port;
+  other.destination_port = flow.source_port;
+  other.protocol = key.protocol;
+  other.family = key.family;
+  return other;
+}
+
+FlowExpiry::FlowExpiry(Flows4& flows4, Flows6& flows6, FlowTimeouts timeouts, Clocks clocks, ExpiryPace pace)
+    : flows4_(flows4), flows6_(flows6), timeouts_(timeouts), clocks_(std::move(clocks)), pace_(pace) {}
+
+maps::result<std::chrono::milliseconds> FlowExpiry::step() {
+  const auto begin = clocks_.taken();
+  const auto error = table_ == 0 ? step_table(flows4_) : step_table(flows6_);
+  if (error) {
+    cursor_ = {};
+    counted_ = 0;
+    table_ = 0;
+    slept_ = {};
+    return error;
+  }
+  if (cursor_.finished) {
+    finish_table();
+  }
+  return pause(clocks_.taken() - begin);
+}
+
+template <class Key, class Flow>
+maps::error_code FlowExpiry::step_table(maps::HashMap<Key, Flow>& table) {
+  const LifeTerms terms{.timeouts = timeouts_, .room = fullness_.at(table_).room, .now = clocks_.now()};
+  std::vector<Key> suspects;
+  const auto error = table.step(cursor_, pace_.step_entries, [&](const Key& key, const Flow& flow) {
+    ++counted_;
+    if (may_have_ended(terms, key.protocol, flow.track) || is_sampled(key, round_)) {
+      suspects.push_back(key);
+    }
+  });
+  for (const Key& key : suspects) {
+    settle(table, terms, key);
+  }
+  return error;
+}
+
+/// What the walk saw may have changed since, so all is read again. A lone half is believed when seen twice.
+template <class Table, class Key>
+void FlowExpiry::settle(Table& table, const LifeTerms& terms, const Key& key) {
+  auto pair = read_pair(table, key);
+  if (pair && !pair->other) {
+    pair = read_pair(table, key);
+  }
+  if (!pair) {
+    return;
+  }
+  const auto why = judge(terms, key.protocol, *pair);
+  if (why && erase_pair(table, key, *pair)) {
+    ++ended_.at(static_cast<std::size_t>(*why));
+  }
+}
+
+void FlowExpiry::finish_table() {
+  const std::uint64_t limit = table_ == 0 ? flows4_.limit() : flows6_.limit();
+  fullness_.at(table_) = {.entries = counted_,
+                          .room = counted_ * 10 >= limit * 9 ? Room::scarce : Room::plenty};
+  cursor_ = {};
+  counted_ = 0;
+  ++table_;
+}
+
+/// Even steps for full tables, so that the cost of a round does not depend on guesses; what is left of a
+/// round's time after emptier ones is one long pause.
+std::chrono::milliseconds FlowExpiry::pause(std::chrono::nanoseconds taken) {
+  const auto& [round, shortest, rest] = tempo();
+  const std::chrono::milliseconds round_time = round;
+  const auto limits = std::uint64_t{flows4_.limit()} + flows6_.limit();
+  const auto even = std::chrono::milliseconds(static_cast<std::uint64_t>(round_time.count()) *
+                                              pace_.step_entries / std::max<std::uint64_t>(limits, 1));
+  const auto step_pause = std::max(std::clamp(even, shortest, longest_pause),
+                                   std::chrono::ceil<std::chrono::milliseconds>(taken * rest));
+  if (table_ < fullness_.size()) {
+    slept_ += step_pause;
+    return step_pause;
+  }
+  table_ = 0;
+  ++round_;
+  return std::max(round_time - std::exchange(slept_, {}), step_pause);
+}
+
+const Tempo& FlowExpiry::tempo() const {
+  const bool hasty =
+      std::ranges::any_of(fullness_, [](const Fullness& fullness) { return fullness.room == Room::scarce; });
+  return hasty ? pace_.hasty : pace_.even;
+}
+
+}  // namespace lb::agent

@@ -1,0 +1,130 @@
+// Ends flows that are over: when (a pure decision), and a walk over the tables in bounded, paced steps.
+// Programs make the entries; only this deletes those that nobody uses any more.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "agent/base/clock.hpp"
+#include "agent/options/config.hpp"
+#include "maps/abi/abi.h"
+#include "maps/map.hpp"
+
+namespace lb::agent {
+
+/// Why a flow ended.
+enum class Ending : std::uint8_t {
+  closed,       ///< both sides ended it, or one reset it
+  half_closed,  ///< one side ended it, and then nothing came for long
+  idle,         ///< nothing came for long
+  orphaned,     ///< one of its two entries was gone
+};
+
+struct EndingName {
+  Ending ending;
+  std::string_view name;
+};
+
+inline constexpr std::array<EndingName, 4> endings = {{{Ending::closed, "closed"},
+                                                       {Ending::half_closed, "half_closed"},
+                                                       {Ending::idle, "idle"},
+                                                       {Ending::orphaned, "orphaned"}}};
+
+/// Whether the table has room for more; scarce: nine tenths are in use.
+enum class Room : std::uint8_t { plenty, scarce };
+
+/// What the decision needs besides the entries. `now` is in seconds of lb_clock.
+struct LifeTerms {
+  FlowTimeouts timeouts;
+  Room room = Room::plenty;
+  std::uint32_t now = 0;
+};
+
+/// False: whatever the other entry says, the flow lives. Cheap, for each entry of a walk.
+[[nodiscard]] bool may_have_ended(const LifeTerms& terms, lb_protocol protocol, const lb_track& half);
+
+/// Why the flow of these two entries has ended, nothing while it lives. `other` is null when there is no
+/// other entry. A flow is as young as its younger half, because a one-way stream refreshes only one of them.
+[[nodiscard]] std::optional<Ending> ending(const LifeTerms& terms, lb_protocol protocol, const lb_track& half,
+                                           const lb_track* other);
+
+/// The key of a flow's other entry, which follows from the rewrite of this one.
+[[nodiscard]] lb_flow4_key other_key(const lb_flow4_key& key, const lb_flow4& flow);
+[[nodiscard]] lb_flow6_key other_key(const lb_flow6_key& key, const lb_flow6& flow);
+
+/// From one look at an entry to the next, and the least between two steps, which makes rounds over tables of
+/// more than a million entries longer: it bounds the cost whatever the size, and on a slow machine the rest
+/// does (bench/expiry.cpp).
+struct Tempo {
+  std::chrono::seconds round;
+  std::chrono::milliseconds shortest_pause;
+  unsigned rest;  ///< after a step: at least so many times as long as it took, by its processor time
+};
+
+/// How fast the tables are walked.
+struct ExpiryPace {
+  std::uint32_t step_entries = 512;  ///< looked at in one turn of the event loop
+  Tempo even{.round = std::chrono::seconds{60}, .shortest_pause = std::chrono::milliseconds{25}, .rest = 120};
+  /// While room is scarce in one of the tables.
+  Tempo hasty{.round = std::chrono::seconds{15}, .shortest_pause = std::chrono::milliseconds{6}, .rest = 15};
+};
+
+class FlowExpiry {
+ public:
+  using Flows4 = maps::HashMap<lb_flow4_key, lb_flow4>;
+  using Flows6 = maps::HashMap<lb_flow6_key, lb_flow6>;
+
+  /// How full one table was when its last walk ended.
+  struct Fullness {
+    std::uint64_t entries = 0;
+    Room room = Room::plenty;
+  };
+
+  /// What is asked for the time: seconds of lb_clock, and the processor time that this thread has taken.
+  struct Clocks {
+    std::function<std::uint32_t()> now;
+    std::function<std::chrono::nanoseconds()> taken = thread_time;
+  };
+
+  /// The tables must outlive this.
+  FlowExpiry(Flows4& flows4, Flows6& flows6, FlowTimeouts timeouts, Clocks clocks, ExpiryPace pace = {});
+
+  /// Looks at the next few entries, and says how long to wait before the next step. An error gives this round
+  /// up; the next step begins another.
+  [[nodiscard]] maps::result<std::chrono::milliseconds> step();
+
+  /// Flows (not entries) since the start, by Ending.
+  [[nodiscard]] const std::array<std::uint64_t, endings.size()>& ended() const noexcept { return ended_; }
+  /// By table: IPv4, IPv6.
+  [[nodiscard]] const std::array<Fullness, 2>& fullness() const noexcept { return fullness_; }
+  [[nodiscard]] std::uint32_t rounds() const noexcept { return round_; }
+
+ private:
+  template <class Key, class Flow>
+  [[nodiscard]] maps::error_code step_table(maps::HashMap<Key, Flow>& table);
+  template <class Table, class Key>
+  void settle(Table& table, const LifeTerms& terms, const Key& key);
+  void finish_table();
+  [[nodiscard]] std::chrono::milliseconds pause(std::chrono::nanoseconds taken);
+  [[nodiscard]] const Tempo& tempo() const;
+
+  Flows4& flows4_;
+  Flows6& flows6_;
+  FlowTimeouts timeouts_;
+  Clocks clocks_;
+  ExpiryPace pace_;
+  std::array<Fullness, 2> fullness_{};
+  std::array<std::uint64_t, endings.size()> ended_{};
+  std::size_t table_ = 0;
+  std::uint64_t counted_ = 0;  ///< entries of this table in this round
+  std::uint32_t round_ = 0;
+  std::chrono::milliseconds slept_{};  ///< in this round
+  maps::raw::Cursor cursor_;
+};
+
+}  // namespace lb::agent

@@ -1,0 +1,172 @@
+// Quarantine: stamps what is given up with the grace periods begun so far, and frees it when one more has
+// passed.
+#include "agent/tables/id_reclaimer.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace lb::agent {
+
+using maps::Extent;
+
+Space::Space(const maps::Store& store, maps::GracePeriod& grace, maps::Sweeper& sweeper,
+             std::function<void()> freed)
+    : store_(store),
+      grace_(grace),
+      sweeper_(sweeper),
+      freed_(std::move(freed)),
+      slots_(store.slots.size()),
+      backends_(store.backends.size()),
+      services_(std::min(store.services.size(), store.names.limit())),
+      retired_backends_(store.backends) {
+  // Else it would be made anew with many entries in it, which takes as long as all of them.
+  retired_backends_.reserve(store.backends.size());
+}
+
+std::optional<Extent> Space::slots(std::uint32_t count) {
+  if (closed_ && count > 0) return std::nullopt;
+  return slots_.allocate(count);
+}
+
+std::optional<std::uint32_t> Space::backend() { return closed_ ? std::nullopt : backends_.allocate(); }
+
+std::optional<std::uint32_t> Space::service() { return closed_ ? std::nullopt : services_.allocate(); }
+
+template <class T>
+Space::Retired<T> Space::stamped(T what) {
+  dirty_ = true;
+  return {.what = what, .epoch = started_};
+}
+
+void Space::retire(Extent extent) {
+  if (extent.count > 0) retired_slots_.push_back(stamped(extent));
+}
+
+void Space::retire_backend(std::uint32_t id) {
+  dirty_ = true;
+  // Two ids of one meaning are no work of ours; the second one stays out of use until the next start.
+  if (!retired_backends_.emplace(id, started_).second) return;
+  ++retired_of_[store_.backends.load(id).service];
+  ++unswept_backends_;
+}
+
+void Space::retire_service(std::uint32_t number) {
+  retired_services_.push_back(stamped(number));
+  ++unswept_services_;
+}
+
+std::optional<std::uint32_t> Space::revive(const Endpoint& endpoint) {
+  if (retired_backends_.empty()) return std::nullopt;
+  const auto found = retired_backends_.find(endpoint);
+  if (found == retired_backends_.end()) return std::nullopt;
+  const std::uint32_t id = found->first;
+  retired_backends_.erase(found);
+  forget(endpoint.service);
+  return id;
+}
+
+void Space::forget(std::uint32_t number) {
+  const auto count = retired_of_.find(number);
+  if (--count->second == 0) retired_of_.erase(count);
+}
+
+void Space::flush() {
+  if (!dirty_ || started_ != completed_) return;
+  dirty_ = false;
+  ++started_;
+  grace_.after([this] { passed(); });
+}
+
+void Space::passed() {
+  completed_ = started_;
+  closed_ = false;
+  while (!retired_slots_.empty() && retired_slots_.front().epoch < completed_) {
+    slots_.release(retired_slots_.front().what);
+    retired_slots_.pop_front();
+  }
+  flush();
+  sweep_if_wanted();
+  freed_();
+}
+
+void Space::press() {
+  urgent_ = true;
+  flush();
+  if (started_ == completed_) sweep_if_wanted();
+}
+
+void Space::sweep_if_wanted() {
+  const bool wanted =
+      urgent_ || unswept_backends_ > backends_.available() || unswept_services_ > services_.available();
+  if (sweeping_ || !wanted) return;
+  sweeping_ = true;
+  urgent_ = false;
+  sweep_epoch_ = completed_;
+  sweeper_.sweep([this](const maps::result<maps::Named>& named) { swept(named); });
+}
+
+void Space::swept(const maps::result<maps::Named>& named) {
+  sweeping_ = false;
+  // After an error too: what failed now is tried again when something is short or more was retired.
+  unswept_backends_ = 0;
+  unswept_services_ = 0;
+  if (named) {
+    release_backends(*named);
+    release_services(*named);
+  }
+  // Whoever asked for a sweep meanwhile has had it; else two who are short would have it made again for ever.
+  if (unswept_backends_ + unswept_services_ == 0) urgent_ = false;
+  freed_();
+}
+
+void Space::release_backends(const maps::Named& named) {
+  std::vector<std::uint32_t> released;
+  for (const auto& [id, epoch] : retired_backends_) {
+    const bool swept = epoch < sweep_epoch_;
+    if (!swept) ++unswept_backends_;
+    if (swept && !named.backend(id)) released.push_back(id);
+  }
+  for (const std::uint32_t id : released) {
+    retired_backends_.erase(id);
+    forget(store_.backends.load(id).service);
+    store_.backends.store(id, {});
+    backends_.release(id);
+  }
+}
+
+void Space::release_services(const maps::Named& named) {
+  std::erase_if(retired_services_, [&](const Retired<std::uint32_t>& retired) {
+    const bool swept = retired.epoch < sweep_epoch_;
+    if (!swept) ++unswept_services_;
+    return swept && !named.service(retired.what) && !retired_of_.contains(retired.what) &&
+           release_service(retired.what);
+  });
+}
+
+bool Space::release_service(std::uint32_t number) {
+  store_.services.store(number, {});
+  // The name goes last: while it is there, the number is not free, also for the next agent.
+  if (store_.names.erase(number)) return false;
+  services_.release(number);
+  return true;
+}
+
+bool Space::may_gain() const noexcept {
+  return closed_ || dirty_ || started_ != completed_ || sweeping_ || urgent_ || unswept_backends_ > 0 ||
+         unswept_services_ > 0;
+}
+
+std::uint64_t Space::retired_slots() const {
+  std::uint64_t slots = 0;
+  for (const auto& retired : retired_slots_) slots += retired.what.count;
+  return slots;
+}
+
+void Space::adopt(const std::vector<bool>& used_backends, const std::vector<bool>& used_services) {
+  backends_.adopt(used_backends);
+  services_.adopt(used_services);
+  closed_ = true;
+  dirty_ = true;
+}
+
+}  // namespace lb::agent

@@ -1,0 +1,123 @@
+// Writes whole words, and words that stay the same are written as they were, so a reader never sees half of
+// one.
+#include "agent/tables/node_page.hpp"
+
+#include <fmt/format.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstring>
+
+#include "agent/base/clock.hpp"
+#include "agent/base/error.hpp"
+
+namespace lb::agent {
+namespace {
+
+template <std::size_t Size>
+void write_text(char (&field)[Size], std::string_view text) {
+  std::memset(field, 0, Size);
+  std::memcpy(field, text.data(), std::min(text.size(), Size - 1));
+}
+
+void make_secret(lb_node& node) {
+  while (node.secret[0] == 0 && node.secret[1] == 0) {
+    if (::getrandom(node.secret, sizeof(node.secret), 0) != static_cast<ssize_t>(sizeof(node.secret))) {
+      throw StartError("the kernel gives no random bytes for the secret that keys the choice of backends");
+    }
+  }
+}
+
+using Key = std::array<std::uint64_t, 2>;
+
+/// Every node makes the same key of the same text; two passes, so that the halves differ.
+Key key_of(std::string_view text) {
+  Key key{text.size(), ~text.size()};
+  for (auto& half : key) {
+    for (const char each : text) half = lb_mix(half, static_cast<unsigned char>(each));
+    half = lb_mix(half, key[0]);
+  }
+  return key;
+}
+
+/// For so long after the flow tables were made empty a packet in mid-connection may be of a flow that they
+/// had.
+constexpr std::uint32_t seconds_to_find_flows_again = 900;
+
+/// Stated once for all clusters whose operator gives no secret: balancers must agree.
+constexpr std::string_view known_to_all = "sluice.lb/selection: maglev";
+
+void choose_keys(lb_node& node, std::string_view cluster_secret) {
+  const auto shared = key_of(cluster_secret.empty() ? known_to_all : cluster_secret);
+  std::ranges::copy(shared, std::begin(node.choice[LB_MAGLEV]));
+  if (cluster_secret.empty()) {
+    std::ranges::copy(node.secret, std::begin(node.choice[LB_RANDOM]));
+  } else {
+    std::ranges::copy(shared, std::begin(node.choice[LB_RANDOM]));
+  }
+}
+
+}  // namespace
+
+void NodePage::begin(std::string_view node_name, std::uint32_t hertz, std::string_view cluster_secret) {
+  auto node = read();
+  make_secret(node);
+  choose_keys(node, cluster_secret);
+  // A new page lies among new tables, and what they would have known may be going on.
+  if (node.layout != LB_LAYOUT) node.lost_until = flow_clock_now(hertz) + seconds_to_find_flows_again;
+  node.layout = LB_LAYOUT;
+  node.hertz = hertz;
+  write_text(node.version, SLUICE_VERSION);
+  write_text(node.name, node_name);
+  array_.store(0, node);
+}
+
+void NodePage::inherit(const std::array<std::uint64_t, 2>& secret) {
+  auto node = read();
+  if (node.secret[0] == 0 && node.secret[1] == 0) {
+    std::ranges::copy(secret, node.secret);
+    array_.store(0, node);
+  }
+}
+
+void NodePage::set_zone(std::string_view zone) {
+  auto node = read();
+  write_text(node.zone, zone);
+  array_.store(0, node);
+}
+
+void NodePage::set_sources(const k8s::Address& ipv4, const k8s::Address& ipv6) {
+  auto node = read();
+  std::ranges::copy(ipv4.bytes, node.source4);
+  std::ranges::copy(ipv6.bytes, node.source6);
+  array_.store(0, node);
+}
+
+void NodePage::set_conduct(const lb_conduct& conduct) {
+  auto node = read();
+  node.conduct = conduct;
+  array_.publish_change<offsetof(lb_node, conduct)>(0, node);
+}
+
+void NodePage::set_status(std::string_view sockets, std::string_view packets) {
+  auto node = read();
+  write_text(node.sockets, sockets);
+  write_text(node.packets, packets);
+  array_.store(0, node);
+}
+
+void NodePage::set_missing(std::string_view missing) {
+  auto node = read();
+  write_text(node.missing, missing);
+  array_.store(0, node);
+}
+
+void NodePage::set_started(std::uint64_t seconds) {
+  auto node = read();
+  node.started = seconds;
+  array_.store(0, node);
+}
+
+}  // namespace lb::agent

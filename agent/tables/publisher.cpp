@@ -1,0 +1,416 @@
+// Match the plan with what is there, reserve, write, flip, retire: in this order.
+#include "agent/tables/publisher.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <utility>
+
+#include "agent/plan/endpoints.hpp"
+#include "agent/plan/rendezvous.hpp"
+#include "agent/tables/endpoint_ids.hpp"
+
+namespace lb::agent {
+
+using maps::Extent;
+
+/// A backend of the plan, and where its id is.
+struct Publisher::Entry {
+  std::uint32_t at;  ///< index into Draft::ids
+  const BackendPlan* backend;
+};
+
+struct Publisher::Draft {
+  std::vector<std::uint32_t> ids;       ///< one for each planned backend; 0: not yet known
+  std::vector<Entry> created;           ///< those without an id
+  std::vector<Entry> changed;           ///< those whose entries may differ from the plan
+  std::vector<std::uint32_t> revived;   ///< ids that were retired before
+  std::vector<std::uint32_t> leftover;  ///< ids of backends that are no longer planned
+  std::vector<std::uint32_t> cluster_slots;
+  std::vector<std::uint32_t> local_slots;
+  Extent cluster;
+  Extent local;
+
+  void clear() {
+    for (auto* list : {&ids, &cluster_slots, &local_slots}) list->clear();
+    forget_changes();
+  }
+  /// The memory of a first plan, where all is new, is not kept for changes, which are small.
+  void forget_changes() {
+    for (auto* list : {&revived, &leftover}) *list = {};
+    for (auto* list : {&created, &changed}) *list = {};
+  }
+};
+
+namespace {
+
+lb_bool flag(bool value) { return value ? LB_YES : LB_NO; }
+
+lb_backend backend_of(const BackendPlan& plan, std::uint32_t service) {
+  lb_backend backend{};
+  std::memcpy(static_cast<void*>(backend.address), plan.address.bytes.data(), sizeof(backend.address));
+  backend.service = service;
+  backend.locality = plan.locality;
+  backend.in_cluster = flag(plan.in_cluster && plan.weight > 0);
+  backend.in_local = flag(plan.in_local && plan.weight > 0);
+  backend.serving = flag(plan.serving);
+  backend.port = plan.port;
+  backend.weight = plan.weight;
+  return backend;
+}
+
+bool same_endpoint(const lb_backend& left, const lb_backend& right) {
+  return left.port == right.port &&
+         std::memcmp(static_cast<const void*>(left.address), static_cast<const void*>(right.address),
+                     sizeof(left.address)) == 0;
+}
+
+/// Field by field: faster than by words that were just put together from bytes.
+bool same_state(const lb_backend& left, const lb_backend& right) {
+  return left.service == right.service && left.locality == right.locality &&
+         left.in_cluster == right.in_cluster && left.in_local == right.in_local &&
+         left.serving == right.serving && left.weight == right.weight;
+}
+
+lb_service row_of(const ServicePortPlan& plan, Extent cluster, Extent local) {
+  lb_service row{};
+  row.cluster = {.first = cluster.first, .count = cluster.count};
+  row.local = {.first = local.first, .count = local.count};
+  row.policy = plan.policy;
+  row.affinity_seconds = plan.affinity_seconds;
+  return row;
+}
+
+bool same_place(const BackendPlan& left, const BackendPlan& right) {
+  return left.port == right.port && left.address == right.address;
+}
+
+OrderKey order_of(const BackendPlan& backend) { return {backend.address, backend.port}; }
+
+bool in_set(const BackendPlan& backend, lb_scope scope) {
+  return backend.weight > 0 && (scope == LB_LOCAL ? backend.in_local : backend.in_cluster);
+}
+
+void table_of(const BackendList& backends, lb_scope scope, const std::vector<std::uint32_t>& ids,
+              std::uint32_t size, std::vector<std::uint32_t>& slots) {
+  std::vector<MaglevMember> members;
+  auto id = ids.begin();
+  for (const BackendPlan& backend : backends) {
+    if (in_set(backend, scope)) members.push_back({backend.address, backend.port, backend.weight, *id});
+    ++id;
+  }
+  maglev_slots(members, size, slots);
+}
+
+using Slot = std::vector<std::uint32_t>::iterator;
+using Id = std::vector<std::uint32_t>::const_iterator;
+
+/// One slot for each member. The next one takes the place of who is not in: who is, is a mix that no branch
+/// predictor learns.
+Slot fill_once(const BackendChunk& chunk, lb_scope scope, Id id, Slot slot) {
+  if (chunk.members(scope).count == chunk.size()) {
+    return std::copy_n(id, chunk.size(), slot);
+  }
+  for (std::size_t at = 0; at < chunk.size(); ++at) {
+    *slot = *id++;
+    slot += chunk.has(scope, at) ? 1 : 0;
+  }
+  return slot;
+}
+
+Slot fill_by_weight(const BackendChunk& chunk, lb_scope scope, unsigned divisor, Id id, Slot slot) {
+  for (const BackendPlan& backend : chunk.backends()) {
+    slot = std::fill_n(slot, in_set(backend, scope) ? backend.weight / divisor : 0, *id++);
+  }
+  return slot;
+}
+
+/// Each backend as often as its weight says, reduced by the weights' common divisor; or a table of `maglev`
+/// slots, where the service asks for that. `ids` runs beside plan.backends.
+void slots_of(const ServicePortPlan& plan, lb_scope scope, const std::vector<std::uint32_t>& ids,
+              std::uint32_t maglev, std::vector<std::uint32_t>& slots) {
+  if (plan.policy.selection == LB_MAGLEV) return table_of(plan.backends, scope, ids, maglev, slots);
+  slots.clear();
+  const Members members = plan.backends.members(scope);
+  if (members.count == 0) return;
+  slots.resize(members.weights / members.divisor + 1);  // one more, for fill_once() to write to
+  auto slot = slots.begin();
+  auto id = ids.begin();
+  for (const auto& chunk : plan.backends.chunks()) {
+    if (chunk->members(scope).count > 0) {
+      slot = members.are_equal() ? fill_once(*chunk, scope, id, slot)
+                                 : fill_by_weight(*chunk, scope, members.divisor, id, slot);
+    }
+    id += static_cast<std::ptrdiff_t>(chunk->size());
+  }
+  slots.pop_back();
+}
+
+}  // namespace
+
+BackendCounts count_backends(const ServicePortPlan& plan) {
+  return {.cluster = plan.backends.members(LB_CLUSTER).count, .local = plan.backends.members(LB_LOCAL).count};
+}
+
+Publisher::Publisher(const maps::Store& store, Space& space, std::uint32_t maglev)
+    : store_(store), space_(space), maglev_(maglev), draft_(std::make_unique<Draft>()) {}
+
+Publisher::~Publisher() = default;
+
+Shortage Publisher::publish(ServiceState& state, const std::shared_ptr<const ServicePortPlan>& published) {
+  if (state.plan == published) return Shortage::none;  // it is all there; repair() looks whether it still is
+  const ServicePortPlan& plan = *published;
+  Draft& draft = *draft_;
+  draft.clear();
+  match(state, plan, draft);
+  if (const Shortage shortage = reserve(state, plan, draft); shortage != Shortage::none) return shortage;
+  write_backends(state, draft);
+  write_extent(state.cluster, draft.cluster, draft.cluster_slots);
+  write_extent(state.local, draft.local, draft.local_slots);
+  flip(state, plan, draft);
+  if (draft.cluster != state.cluster) space_.retire(state.cluster);
+  if (draft.local != state.local) space_.retire(state.local);
+  for (const std::uint32_t id : draft.leftover) end_backend(id);
+  state.ids = draft.ids;
+  state.plan = published;
+  state.cluster = draft.cluster;
+  state.local = draft.local;
+  state.counts = count_backends(plan);
+  draft.forget_changes();
+  return Shortage::none;
+}
+
+void Publisher::withdraw(ServiceState& state) {
+  store_.services.publish<offsetof(lb_service, cluster)>(state.number, {});
+  store_.services.publish<offsetof(lb_service, local)>(state.number, {});
+  space_.retire(std::exchange(state.cluster, {}));
+  space_.retire(std::exchange(state.local, {}));
+  for (const std::uint32_t id : std::exchange(state.ids, {})) end_backend(id);
+  state.plan.reset();
+}
+
+// What is as in the plan before is not even read from the map: that memory is the dearest of all that is
+// passed through here.
+void Publisher::match(const ServiceState& state, const ServicePortPlan& plan, Draft& draft) {
+  draft.ids.resize(plan.backends.size());
+  if (state.plan) {
+    match_in_order(state, plan, draft);
+  } else {
+    match_adopted(state, plan, draft);
+  }
+  match_rest(state, draft);
+}
+
+/// Both plans are in one order: whoever of the two comes first in it has gone, or is new. Chunks that both
+/// have are passed over.
+void Publisher::match_in_order(const ServiceState& state, const ServicePortPlan& plan, Draft& draft) {
+  auto old = state.plan->backends.begin();
+  auto wanted = plan.backends.begin();
+  const auto old_end = state.plan->backends.end();
+  const auto wanted_end = plan.backends.end();
+  auto old_id = state.ids.begin();
+  std::uint32_t at = 0;
+  const auto drop = [&] {
+    draft.leftover.push_back(*old_id++);
+    ++old;
+  };
+  const auto add = [&] { draft.created.push_back({at++, &*wanted++}); };
+  while (old != old_end && wanted != wanted_end) {
+    if (share_chunk(old, wanted)) {
+      const auto size = wanted.begun()->size();
+      std::copy_n(old_id, size, draft.ids.begin() + at);
+      old_id += static_cast<std::ptrdiff_t>(size);
+      at += static_cast<std::uint32_t>(size);
+      old.skip_chunk();
+      wanted.skip_chunk();
+    } else if (same_place(*old, *wanted)) {
+      draft.ids[at] = *old_id++;
+      if (*old != *wanted) draft.changed.push_back({at, &*wanted});
+      ++at;
+      ++old;
+      ++wanted;
+    } else if (order_of(*old) < order_of(*wanted)) {
+      drop();
+    } else {
+      add();
+    }
+  }
+  while (old != old_end) drop();
+  while (wanted != wanted_end) add();
+}
+
+/// Another agent published them, in what order only the map tells: usually in this one.
+void Publisher::match_adopted(const ServiceState& state, const ServicePortPlan& plan, Draft& draft) {
+  auto id = state.ids.begin();
+  std::uint32_t at = 0;
+  auto wanted = plan.backends.begin();
+  for (; id != state.ids.end() && wanted != plan.backends.end(); ++id, ++at, ++wanted) {
+    const lb_backend found = store_.backends.load(*id);
+    const lb_backend next = backend_of(*wanted, state.number);
+    if (!same_endpoint(found, next)) break;
+    if (!same_state(found, next)) draft.changed.push_back({at, &*wanted});
+    draft.ids[at] = *id;
+  }
+  draft.leftover.assign(id, state.ids.end());
+  for (; wanted != plan.backends.end(); ++wanted) draft.created.push_back({at++, &*wanted});
+}
+
+/// What seems new may be what was adopted, in whatever order, or what was retired and is not yet forgotten.
+void Publisher::match_rest(const ServiceState& state, Draft& draft) {
+  EndpointIds<std::size_t> known(store_.backends);  // to the index in leftover
+  known.reserve(draft.leftover.size());
+  for (std::size_t at = 0; at < draft.leftover.size(); ++at) known.emplace(draft.leftover[at], at);
+  std::erase_if(draft.created, [&](const Entry& entry) {
+    const BackendPlan& backend = *entry.backend;
+    const Endpoint endpoint{.address = backend.address.bytes, .service = state.number, .port = backend.port};
+    if (const auto found = known.find(endpoint); found != known.end()) {
+      draft.ids[entry.at] = std::exchange(draft.leftover[found->second], 0);
+      known.erase(found);
+    } else if (const auto revived = space_.revive(endpoint)) {
+      draft.revived.push_back(draft.ids[entry.at] = *revived);
+    } else {
+      return false;
+    }
+    draft.changed.push_back(entry);
+    return true;
+  });
+  std::erase(draft.leftover, 0);
+}
+
+Shortage Publisher::reserve(const ServiceState& state, const ServicePortPlan& plan, Draft& draft) {
+  draft.cluster = state.cluster;
+  draft.local = state.local;
+  if (!reserve_ids(draft)) {
+    for (const std::uint32_t id : draft.revived) space_.retire_backend(id);
+    return Shortage::backends;
+  }
+  slots_of(plan, LB_CLUSTER, draft.ids, maglev_, draft.cluster_slots);
+  slots_of(plan, LB_LOCAL, draft.ids, maglev_, draft.local_slots);
+  if (reserve_extent(state.cluster, draft.cluster_slots, draft.cluster) &&
+      reserve_extent(state.local, draft.local_slots, draft.local)) {
+    return Shortage::none;
+  }
+  cancel(state, draft);
+  return Shortage::slots;
+}
+
+bool Publisher::reserve_ids(Draft& draft) {
+  for (std::size_t count = 0; count < draft.created.size(); ++count) {
+    const auto id = space_.backend();
+    if (id) {
+      draft.ids[draft.created[count].at] = *id;
+      continue;
+    }
+    while (count > 0) space_.cancel_backend(draft.ids[draft.created[--count].at]);
+    return false;
+  }
+  return true;
+}
+
+bool Publisher::reserve_extent(Extent current, const std::vector<std::uint32_t>& ids, Extent& next) {
+  if (holds(current, ids)) return true;
+  const auto extent = space_.slots(static_cast<std::uint32_t>(ids.size()));
+  if (!extent) return false;
+  next = *extent;
+  return true;
+}
+
+void Publisher::cancel(const ServiceState& state, const Draft& draft) {
+  if (draft.cluster != state.cluster) space_.cancel(draft.cluster);
+  if (draft.local != state.local) space_.cancel(draft.local);
+  for (const Entry& entry : draft.created) space_.cancel_backend(draft.ids[entry.at]);
+  for (const std::uint32_t id : draft.revived) space_.retire_backend(id);
+}
+
+void Publisher::write_backends(const ServiceState& state, const Draft& draft) {
+  for (const Entry& entry : draft.created) {
+    store_.backends.store(draft.ids[entry.at], backend_of(*entry.backend, state.number));
+  }
+  for (const Entry& entry : draft.changed) {
+    const lb_backend backend = backend_of(*entry.backend, state.number);
+    store_.backends.publish_change<offsetof(lb_backend, service)>(draft.ids[entry.at], backend);
+    store_.backends.publish_change<offsetof(lb_backend, port)>(draft.ids[entry.at], backend);
+  }
+}
+
+void Publisher::write_extent(Extent current, Extent next, const std::vector<std::uint32_t>& ids) {
+  if (next == current) return;
+  std::uint32_t slot = next.first;
+  for (const std::uint32_t id : ids) store_.slots.store(slot++, id);
+}
+
+// A reader loads the policy, which names the set, and then the set: a set that the old or the new policy
+// names is never empty in between unless it is empty in one of the two.
+void Publisher::flip(const ServiceState& state, const ServicePortPlan& plan, const Draft& draft) {
+  const lb_service next = row_of(plan, draft.cluster, draft.local);
+  const auto publish_sets = [&](bool empty) {
+    if ((next.cluster.count == 0) == empty) {
+      store_.services.publish_change<offsetof(lb_service, cluster)>(state.number, next);
+    }
+    if ((next.local.count == 0) == empty) {
+      store_.services.publish_change<offsetof(lb_service, local)>(state.number, next);
+    }
+  };
+  publish_sets(false);
+  store_.services.publish_change<offsetof(lb_service, affinity_seconds)>(state.number, next);
+  store_.services.publish_change<offsetof(lb_service, policy)>(state.number, next);
+  publish_sets(true);
+}
+
+void Publisher::end_backend(std::uint32_t id) {
+  lb_backend ended = store_.backends.load(id);
+  ended.in_cluster = ended.in_local = ended.serving = LB_NO;
+  store_.backends.publish_change<offsetof(lb_backend, service)>(id, ended);
+  space_.retire_backend(id);
+}
+
+bool Publisher::holds(Extent extent, const std::vector<std::uint32_t>& ids) const {
+  if (extent.count != ids.size()) return false;
+  return std::ranges::all_of(
+      ids, [this, slot = extent.first](std::uint32_t id) mutable { return store_.slots.load(slot++) == id; });
+}
+
+std::uint64_t Publisher::slots(const ServicePortPlan& plan) const {
+  std::uint64_t slots = 0;
+  for (const auto scope : {LB_CLUSTER, LB_LOCAL}) {
+    const Members members = plan.backends.members(scope);
+    if (members.count == 0) continue;
+    slots += plan.policy.selection == LB_MAGLEV ? maglev_ : members.weights / members.divisor;
+  }
+  return slots;
+}
+
+Damage& Damage::operator+=(const Damage& more) noexcept {
+  services += more.services;
+  slots += more.slots;
+  backends += more.backends;
+  return *this;
+}
+
+Damage Publisher::damage(const ServiceState& state) {
+  const ServicePortPlan& plan = *state.plan;
+  Damage damage;
+  auto id = state.ids.begin();
+  for (const BackendPlan& backend : plan.backends) {
+    const lb_backend found = store_.backends.load(*id++);
+    const lb_backend wanted = backend_of(backend, state.number);
+    damage.backends += same_endpoint(found, wanted) && same_state(found, wanted) ? 0 : 1;
+  }
+  slots_of(plan, LB_CLUSTER, state.ids, maglev_, draft_->cluster_slots);
+  slots_of(plan, LB_LOCAL, state.ids, maglev_, draft_->local_slots);
+  damage.slots =
+      differences(state.cluster, draft_->cluster_slots) + differences(state.local, draft_->local_slots);
+  const lb_service row = row_of(plan, state.cluster, state.local);
+  damage.services = maps::EqualBytes()(store_.services.load(state.number), row) ? 0 : 1;
+  return damage;
+}
+
+std::size_t Publisher::differences(Extent extent, const std::vector<std::uint32_t>& ids) const {
+  std::size_t count = 0;
+  for (std::uint32_t at = 0; at < extent.count; ++at) {
+    count += store_.slots.load(extent.first + at) == ids[at] ? 0 : 1;
+  }
+  return count;
+}
+
+}  // namespace lb::agent

@@ -1,0 +1,100 @@
+// Makes the arrays hold the backends of one service port: new extents are written, then one store shows them.
+// Knows no frontends and no errors of system calls, because it makes none.
+#pragma once
+
+#include <boost/unordered/unordered_flat_set.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/plan/plan.hpp"
+#include "agent/tables/id_reclaimer.hpp"
+#include "maps/mapset.hpp"
+#include "maps/mirror.hpp"
+
+namespace lb::agent {
+
+/// Backends in the sets of a service port, however many slots they have.
+struct BackendCounts {
+  std::uint32_t cluster = 0;
+  std::uint32_t local = 0;
+};
+
+[[nodiscard]] BackendCounts count_backends(const ServicePortPlan& plan);
+
+/// A service may have as many as its object can name.
+using Ranges = boost::unordered_flat_set<lb_range_key, maps::HashBytes, maps::EqualBytes>;
+using FrontendKeys = boost::unordered_flat_set<lb_frontend_key, maps::HashBytes, maps::EqualBytes>;
+
+/// One service number and what it has in the kernel.
+struct ServiceState {
+  ServicePortKey key;
+  std::uint32_t number = 0;
+  std::vector<std::uint32_t> ids;               ///< of its backends, in the order of the plan
+  std::shared_ptr<const ServicePortPlan> plan;  ///< as this agent published it last; null: another agent did
+  maps::Extent cluster;
+  maps::Extent local;
+  BackendCounts counts;    ///< since this agent published it
+  FrontendKeys frontends;  ///< those that may point to this number
+  Ranges ranges;           ///< those that may be there
+};
+
+/// Entries of one service port, or of several, that are not as they were published.
+struct Damage {
+  std::size_t services = 0;
+  std::size_t slots = 0;
+  std::size_t backends = 0;
+  [[nodiscard]] bool any() const noexcept { return services + slots + backends > 0; }
+  Damage& operator+=(const Damage& more) noexcept;
+};
+
+/// What was short; a service that does not fit keeps all that it had.
+enum class Shortage : std::uint8_t { none, backends, slots };
+
+class Publisher {
+ public:
+  /// `maglev`: slots of a set that is chosen from by Maglev.
+  Publisher(const maps::Store& store, Space& space, std::uint32_t maglev);
+  Publisher(const Publisher&) = delete;
+  Publisher& operator=(const Publisher&) = delete;
+  ~Publisher();
+
+  /// All or nothing. Touches nothing that a reader can see before everything is there.
+  [[nodiscard]] Shortage publish(ServiceState& state,
+                                 const std::shared_ptr<const ServicePortPlan>& published);
+  /// The service has no frontends any more: empties its sets, ends its backends, and retires all but the
+  /// number.
+  void withdraw(ServiceState& state);
+  /// Slots that the sets of a plan take.
+  [[nodiscard]] std::uint64_t slots(const ServicePortPlan& plan) const;
+  /// Reads every entry of a service port that has a plan.
+  [[nodiscard]] Damage damage(const ServiceState& state);
+
+ private:
+  struct Draft;
+  struct Entry;
+  void match(const ServiceState& state, const ServicePortPlan& plan, Draft& draft);
+  static void match_in_order(const ServiceState& state, const ServicePortPlan& plan, Draft& draft);
+  void match_adopted(const ServiceState& state, const ServicePortPlan& plan, Draft& draft);
+  void match_rest(const ServiceState& state, Draft& draft);
+  [[nodiscard]] Shortage reserve(const ServiceState& state, const ServicePortPlan& plan, Draft& draft);
+  [[nodiscard]] bool reserve_ids(Draft& draft);
+  [[nodiscard]] bool reserve_extent(maps::Extent current, const std::vector<std::uint32_t>& ids,
+                                    maps::Extent& next);
+  void cancel(const ServiceState& state, const Draft& draft);
+  void write_backends(const ServiceState& state, const Draft& draft);
+  void write_extent(maps::Extent current, maps::Extent next, const std::vector<std::uint32_t>& ids);
+  void flip(const ServiceState& state, const ServicePortPlan& plan, const Draft& draft);
+  void end_backend(std::uint32_t id);
+  [[nodiscard]] bool holds(maps::Extent extent, const std::vector<std::uint32_t>& ids) const;
+  [[nodiscard]] std::size_t differences(maps::Extent extent, const std::vector<std::uint32_t>& ids) const;
+
+  maps::Store store_;
+  Space& space_;
+  std::uint32_t maglev_;
+  std::unique_ptr<Draft> draft_;  ///< of the last publication; its memory serves the next
+};
+
+}  // namespace lb::agent

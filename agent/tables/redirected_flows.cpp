@@ -1,0 +1,109 @@
+// Young tables first: a flow moves from there to the others, never back.
+#include "agent/tables/redirected_flows.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "agent/tables/expiry.hpp"
+
+namespace lb::agent {
+namespace {
+
+constexpr std::uint32_t step_entries = 512;
+constexpr std::chrono::milliseconds between_steps{2};
+constexpr std::size_t tables = 4;
+
+/// Where packets of this entry go.
+k8s::Address target_of(const lb_flow4& flow) {
+  k8s::Address address;
+  address.bytes[10] = address.bytes[11] = 0xff;
+  std::ranges::copy(flow.destination.address, address.bytes.begin() + 12);
+  return address;
+}
+
+k8s::Address target_of(const lb_flow6& flow) {
+  k8s::Address address;
+  std::ranges::copy(flow.destination, address.bytes.begin());
+  return address;
+}
+
+}  // namespace
+
+RedirectedFlows::RedirectedFlows(boost::asio::io_context& context, maps::MapSet& maps,
+                                 std::function<void(std::size_t entries)> ended)
+    : timer_(context), maps_(maps), ended_(std::move(ended)) {}
+
+void RedirectedFlows::end(std::vector<k8s::Prefix> towards) {
+  towards_ = std::move(towards);
+  table_ = erased_ = 0;
+  cursor_ = {};
+  timer_.cancel();
+  if (!towards_.empty()) {
+    pause();
+  }
+}
+
+void RedirectedFlows::pause() {
+  timer_.expires_after(between_steps);
+  timer_.async_wait([this](const auto& stopped) {
+    if (!stopped) {
+      step();
+    }
+  });
+}
+
+bool RedirectedFlows::is_there(const k8s::Address& address) const {
+  return std::ranges::any_of(towards_, [&](const auto& range) { return range.contains(address); });
+}
+
+maps::error_code RedirectedFlows::step_tables() {
+  switch (table_) {
+    case 0:
+      return step_table(maps_.young4);
+    case 1:
+      return step_table(maps_.young6);
+    case 2:
+      return step_table(maps_.flows4);
+    default:
+      return step_table(maps_.flows6);
+  }
+}
+
+void RedirectedFlows::step() {
+  if (const auto error = step_tables()) {
+    spdlog::error("cannot walk the flow tables ({}): flows go on that an IPsec policy should hold",
+                  error.message());
+    return;
+  }
+  if (cursor_.finished) {
+    cursor_ = {};
+    ++table_;
+  }
+  if (table_ < tables) {
+    pause();
+  } else {
+    ended_(erased_);
+  }
+}
+
+/// Requests first, as in expiry: none is translated without a way back.
+template <class Key, class Flow>
+maps::error_code RedirectedFlows::step_table(maps::HashMap<Key, Flow>& table) {
+  std::vector<Key> gone;
+  const auto error = table.step(cursor_, step_entries, [&](const Key& key, const Flow& flow) {
+    if (flow.track.way == LB_BY_REDIRECT && is_there(target_of(flow))) {
+      const bool is_request = flow.track.direction == LB_FORWARD;
+      gone.push_back(is_request ? key : other_key(key, flow));
+      gone.push_back(is_request ? other_key(key, flow) : key);
+    }
+  });
+  for (const auto& key : gone) {
+    erased_ += table.erase(key) ? 0 : 1;
+  }
+  return error;
+}
+
+}  // namespace lb::agent

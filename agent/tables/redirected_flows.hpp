@@ -1,0 +1,42 @@
+// Ends flows that programs redirect towards some addresses: the next packet of one is looked at anew.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "k8s/objects/model.hpp"
+#include "maps/mapset.hpp"
+
+namespace lb::agent {
+
+class RedirectedFlows {
+ public:
+  /// The tables must outlive this. `ended` hears how many entries a walk has erased.
+  RedirectedFlows(boost::asio::io_context& context, maps::MapSet& maps,
+                  std::function<void(std::size_t entries)> ended);
+
+  /// Walks all flow tables from the start, between other work. Programs must refuse new flows there before.
+  void end(std::vector<k8s::Prefix> towards);
+
+ private:
+  void step();
+  void pause();
+  template <class Key, class Flow>
+  [[nodiscard]] maps::error_code step_table(maps::HashMap<Key, Flow>& table);
+  [[nodiscard]] maps::error_code step_tables();
+  [[nodiscard]] bool is_there(const k8s::Address& address) const;
+
+  boost::asio::steady_timer timer_;
+  maps::MapSet& maps_;
+  std::function<void(std::size_t)> ended_;
+  std::vector<k8s::Prefix> towards_;
+  std::size_t table_ = 0;
+  std::size_t erased_ = 0;
+  maps::raw::Cursor cursor_;
+};
+
+}  // namespace lb::agent

@@ -1,0 +1,32 @@
+// What is kept is the union of what anybody wants kept; a word is stored only where that differs.
+#include "agent/tables/reserved_ports.hpp"
+
+namespace lb::agent {
+
+void KeptPorts::set_kernel(const Bits& bits) {
+  kernel_ = bits;
+  kernel_is_known_ = true;
+  for (std::uint32_t word = 0; word < LB_RESERVED_WORDS; ++word) write(word);
+}
+
+void KeptPorts::count_node_port(std::uint16_t port, int change) {
+  const std::uint32_t word = port / 64;
+  const auto bit = std::uint64_t{1} << port % 64;
+  int& frontends = frontends_[port];
+  frontends += change;
+  if (frontends > 0) {
+    node_ports_.at(word) |= bit;
+  } else {
+    node_ports_.at(word) &= ~bit;
+    frontends_.erase(port);
+  }
+  write(word);
+}
+
+void KeptPorts::write(std::uint32_t word) {
+  const auto there = reserved_.load(word);
+  const auto wanted = (kernel_is_known_ ? kernel_.at(word) : there) | node_ports_.at(word);
+  if (wanted != there) reserved_.publish_change<0>(word, wanted);
+}
+
+}  // namespace lb::agent

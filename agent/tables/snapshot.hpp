@@ -1,0 +1,111 @@
+// What the maps hold at one moment, in sizes and counters: for /metrics and `sluice status`. Plain values.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/plan/cluster_counts.hpp"
+#include "agent/plan/plan.hpp"
+#include "k8s/watch/api_source.hpp"
+#include "maps/abi/abi.h"
+#include "maps/grace.hpp"
+#include "maps/mapset.hpp"
+
+namespace lb::agent {
+
+/// How full one map is.
+struct Fill {
+  std::string_view map;    ///< the kernel's name, a literal
+  std::uint64_t used = 0;  ///< entries
+  std::uint64_t limit = 0;
+  /// Of those in use: given up, and kept until no packet and no flow can name them; nothing: never kept.
+  std::optional<std::uint64_t> retired = std::nullopt;
+};
+
+/// How lb_slots is divided.
+struct ExtentFigures {
+  std::uint64_t used = 0;
+  std::uint64_t longest_free = 0;  ///< slots
+};
+
+/// One service port in one family.
+struct ServiceFigures {
+  ServicePortKey key;
+  struct Set {
+    std::uint64_t eligible = 0;    ///< backends that the plan has in it, those of weight 0 excepted
+    std::uint64_t programmed = 0;  ///< backends that the maps have in it
+  };
+  Set cluster;
+  std::optional<Set> local;  ///< nothing: no policy names it
+};
+
+struct Snapshot {
+  std::vector<Fill> fills;
+  /// Since the flow tables among them were counted; nothing: not yet.
+  std::optional<std::chrono::steady_clock::duration> flows_age;
+  ExtentFigures extents;
+  ClusterCounts objects;
+  std::vector<ServiceFigures> services;  ///< as many as are told one by one
+  std::uint64_t services_left_out = 0;   ///< service ports beyond those
+  lb_stats outcomes{};                   ///< summed over the CPUs
+  std::vector<k8s::ApiFigures> api;
+  std::map<std::string, std::uint64_t> frames_lost;  ///< of XDP's, by device
+};
+
+/// Is its endpoint gone, and its id kept only until no packet and no flow can name it?
+[[nodiscard]] bool is_retired(const lb_backend& backend);
+
+/// Frontends, addresses, services, source ranges, slots and backends in use. Reads every entry: for a
+/// command, or now and then.
+[[nodiscard]] maps::result<std::vector<Fill>> table_fills(const maps::MapSet& maps);
+/// Entries of the tables that programs fill: flows and affinity. Reads every entry.
+[[nodiscard]] maps::result<std::vector<Fill>> flow_fills(const maps::MapSet& maps);
+
+/// Counts the tables that programs fill, in steps between other work, so that no scrape holds up the agent.
+class FlowCounter {
+ public:
+  /// `post` runs each step, of about `step_entries` entries, in a turn of its own. `maps` must outlive this.
+  FlowCounter(const maps::MapSet& maps, maps::Post post, std::uint32_t step_entries = 4096);
+
+  /// Begins a count unless one is under way.
+  void refresh();
+  /// As the last finished count found them; all zero before the first.
+  [[nodiscard]] const std::vector<Fill>& last() const noexcept { return last_; }
+  /// When that count ended; nothing before the first.
+  [[nodiscard]] std::optional<std::chrono::steady_clock::time_point> counted() const noexcept {
+    return counted_;
+  }
+
+ private:
+  void step();
+  [[nodiscard]] maps::error_code step_table();
+
+  const maps::MapSet& maps_;
+  maps::Post post_;
+  std::uint32_t step_entries_;
+  std::vector<Fill> last_;
+  std::optional<std::chrono::steady_clock::time_point> counted_;
+  std::vector<Fill> counting_;  ///< empty: no count is under way
+  std::size_t table_ = 0;
+  maps::raw::Cursor cursor_;
+};
+
+/// One line of outcomes.h.
+struct Outcome {
+  std::string_view name;
+  std::string_view action;
+  std::string_view meaning;
+  __u64 lb_stats::* count;
+};
+
+#define LB_OUTCOME_LINE(name, action, meaning) Outcome{#name, #action, meaning, &lb_stats::name},
+inline constexpr std::array<Outcome, LB_OUTCOME_COUNT> outcomes = {{LB_OUTCOMES(LB_OUTCOME_LINE)}};
+#undef LB_OUTCOME_LINE
+
+}  // namespace lb::agent

@@ -1,0 +1,65 @@
+// From plans to what the hashes hold of them. For the files of agent/tables/tables.hpp alone.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "agent/plan/plan.hpp"
+#include "maps/abi/abi.h"
+#include "maps/mirror.hpp"
+
+namespace lb::agent {
+
+[[nodiscard]] inline lb_frontend_key key_of(const ServicePortKey& service, const FrontendPlan& frontend) {
+  lb_frontend_key key{};
+  std::memcpy(static_cast<void*>(key.address), frontend.address.bytes.data(), sizeof(key.address));
+  key.port = frontend.port;
+  key.protocol = service.protocol;
+  return key;
+}
+
+[[nodiscard]] inline lb_address_key address_of(const __u8 (&bytes)[16]) {
+  lb_address_key key{};
+  std::memcpy(static_cast<void*>(key.address), static_cast<const void*>(bytes), sizeof(key.address));
+  return key;
+}
+
+/// A node port is at the address zero, whatever somebody wrote behind it.
+[[nodiscard]] inline bool is_node_port(const lb_frontend_key& key) {
+  k8s::Address address;
+  std::ranges::copy(key.address, address.bytes.begin());
+  return address.unspecified();
+}
+
+[[nodiscard]] inline lb_frontend frontend_of(const lb_frontend_key& key, const FrontendPlan& plan,
+                                             std::uint32_t number) {
+  lb_frontend frontend{};
+  frontend.service = number;
+  frontend.kind = plan.kind;
+  frontend.check = lb_frontend_check(&key);
+  return frontend;
+}
+
+/// The number's 32 bits come first in the trie.
+[[nodiscard]] inline std::vector<lb_range_key> range_keys(const std::vector<k8s::Prefix>& ranges,
+                                                          std::uint32_t number) {
+  std::vector<lb_range_key> keys;
+  for (const k8s::Prefix& range : ranges) {
+    lb_range_key key{};
+    key.prefix = 32U + range.length;
+    key.service = number;
+    std::memcpy(static_cast<void*>(key.address), range.address.bytes.data(), sizeof(key.address));
+    keys.push_back(key);
+  }
+  return keys;
+}
+
+/// A map takes no more entries: what hashes say, and what tries do.
+[[nodiscard]] inline bool is_full(const maps::error_code& error) {
+  return error == boost::system::errc::argument_list_too_long ||
+         error == boost::system::errc::no_space_on_device;
+}
+
+}  // namespace lb::agent

@@ -1,0 +1,332 @@
+// The order of one batch: frontends go, sets flip, frontends come, numbers are retired; then what failed is
+// kept.
+#include "agent/tables/tables.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "agent/tables/table_keys.hpp"
+#include "maps/text.hpp"
+
+namespace lb::agent {
+
+using maps::error_code;
+
+namespace {
+
+constexpr auto first_pause = std::chrono::milliseconds(100);
+constexpr unsigned most_doublings = 8;  // 25.6 s
+
+std::string text_of(const lb_frontend_key& key) {
+  return fmt::format("{}/{}", maps::socket_text(key.address, key.port), maps::word(key.protocol));
+}
+
+/// Nothing where the name does not fit.
+std::optional<lb_name> name_of(const ServicePortKey& key, lb_bool retired) {
+  lb_name name{};
+  if (key.name.size() >= sizeof(name.service)) return std::nullopt;
+  std::memcpy(static_cast<void*>(name.service), key.name.data(), key.name.size());
+  name.protocol = key.protocol;
+  name.family = key.family;
+  name.retired = retired;
+  return name;
+}
+
+std::string full(std::string_view map, std::uint32_t limit, std::string_view option) {
+  return fmt::format("{} is full (its limit is {}): raise {}", map, limit, option);
+}
+
+}  // namespace
+
+/// One service of a batch, and how far it came.
+struct Tables::Work {
+  PlanChange change;
+  Pause pause = Pause::none;
+  std::string reason;
+
+  [[nodiscard]] const ServicePortPlan* find(const ServicePortKey& key) const {
+    const auto by_key = [](const auto& port) -> const auto& { return port->key; };
+    const auto found = std::ranges::lower_bound(change.ports, key, {}, by_key);
+    return found == change.ports.end() || (*found)->key != key ? nullptr : found->get();
+  }
+};
+
+std::string service_of(const std::string& service_port) {
+  return service_port.substr(0, service_port.find(':'));
+}
+
+Tables::Tables(const maps::Store& store, maps::GracePeriod& grace, maps::Sweeper& sweeper, Complain complain,
+               std::uint32_t maglev)
+    : store_(store),
+      complain_(std::move(complain)),
+      frontends_(store.frontends),
+      addresses_(store.addresses),
+      ranges_(store.ranges),
+      kept_ports_(store.reserved),
+      space_(store, grace, sweeper, [this] { resume(); }),
+      publisher_(store, space_, maglev) {}
+
+void Tables::apply(Batch batch, std::vector<PlanChange> changes) {
+  if (batch == Batch::whole) {
+    boost::unordered_flat_set<std::string_view> named;
+    for (const PlanChange& change : changes) named.insert(change.service);
+    std::vector<PlanChange> gone;
+    for (const auto& [service, ports] : services_) {
+      if (!named.contains(service)) gone.push_back({.service = service, .ports = {}});
+    }
+    std::erase_if(changes, [](const PlanChange& change) { return change.standing == Standing::waiting; });
+    std::ranges::move(changes, std::back_inserter(gone));
+    changes = std::move(gone);
+    pending_.clear();
+  }
+  started_ = true;
+  write_addresses();
+  write_ranges();
+  run(std::move(changes));
+}
+
+void Tables::run(std::vector<PlanChange> changes) {
+  Claims claims;
+  std::vector<Work> batch;
+  batch.reserve(changes.size());
+  for (PlanChange& change : changes) {
+    for (const auto& port : change.ports) {
+      for (const FrontendPlan& frontend : port->frontends) claims.insert(key_of(port->key, frontend));
+    }
+    batch.push_back({.change = std::move(change), .pause = Pause::none, .reason = {}});
+  }
+  for (Work& work : batch) remove_frontends(work, claims);
+  for (Work& work : batch) publish_ports(work);
+  for (Work& work : batch) finish(work);
+  write_service_addresses();
+  space_.flush();
+  for (Work& work : batch) settle(work);
+  if (complete()) {
+    failures_ = 0;
+    short_.clear();
+  }
+}
+
+// A key that another service of this batch claims is not removed: it passes in one update, without a hole.
+void Tables::remove_frontends(Work& work, const Claims& claims) {
+  const auto found = services_.find(work.change.service);
+  if (found == services_.end()) return;
+  for (const auto& [port, state] : found->second) {
+    erase_if(state->frontends,
+             [&](const auto& key) { return !claims.contains(key) && erase_frontend(work, *state, key); });
+  }
+}
+
+/// Whether it points to this service no more.
+bool Tables::erase_frontend(Work& work, const ServiceState& state, const lb_frontend_key& key) {
+  const auto value = frontends_.find(key);
+  if (!value || value->service != state.number) return true;
+  const error_code error = remove_frontend(key);
+  if (error) fail(work, fmt::format("frontend {} cannot be removed: {}", text_of(key), error.message()));
+  return !error;
+}
+
+void Tables::publish_ports(Work& work) {
+  for (const auto& port : work.change.ports) publish_port(work, port);
+}
+
+void Tables::publish_port(Work& work, const std::shared_ptr<const ServicePortPlan>& planned) {
+  const ServicePortPlan& plan = *planned;
+  ServiceState* state = find_state(work.change.service, plan.key);
+  if (state == nullptr) state = create_state(work, plan);
+  if (state == nullptr || !add_ranges(work, *state, plan)) return;
+  switch (publisher_.publish(*state, planned)) {
+    case Shortage::none:
+      static_cast<void>(remove_ranges(work, *state, range_keys(plan.source_ranges, state->number)));
+      return point_frontends(work, *state, plan);
+    case Shortage::backends:
+      return fall_short(work, &Sizes::backends,
+                        full("lb_backends", store_.backends.size(), "--max-backends"));
+    case Shortage::slots:
+      return fall_short(
+          work, &Sizes::slots,
+          fmt::format("lb_slots has no free run long enough (its limit is {}): raise --max-slots",
+                      store_.slots.size()));
+  }
+}
+
+/// Once the table has refused a new frontend, only those that it has already are written: thousands of
+/// refusals at each retry would be for nothing.
+void Tables::point_frontends(Work& work, ServiceState& state, const ServicePortPlan& plan) {
+  bool too_many = false;
+  for (const FrontendPlan& frontend : plan.frontends) {
+    const lb_frontend_key key = key_of(plan.key, frontend);
+    if (too_many && !frontends_.find(key)) continue;
+    if (const error_code error = put_frontend(key, frontend_of(key, frontend, state.number))) {
+      too_many = too_many || is_full(error);
+      if (is_full(error)) note_short(&Sizes::frontends);
+      fail(work, is_full(error)
+                     ? full("lb_frontends", frontends_.limit(), "--max-frontends")
+                     : fmt::format("frontend {} cannot be written: {}", text_of(key), error.message()));
+      continue;
+    }
+    state.frontends.insert(key);
+  }
+}
+
+// All are there before the policy asks for them, and the old ones go after: never shut to somebody who may
+// come in before and after, nor open to everybody.
+bool Tables::add_ranges(Work& work, ServiceState& state, const ServicePortPlan& plan) {
+  for (const lb_range_key& key : range_keys(plan.source_ranges, state.number)) {
+    if (const error_code error = ranges_.put(key, {.service = state.number})) {
+      if (is_full(error)) note_short(&Sizes::ranges);
+      fail(work, fmt::format("its source ranges cannot be written (lb_ranges holds {}): {}", ranges_.limit(),
+                             error.message()));
+      return false;
+    }
+    state.ranges.insert(key);
+  }
+  return true;
+}
+
+bool Tables::remove_ranges(Work& work, ServiceState& state, const std::vector<lb_range_key>& wanted) {
+  const Ranges kept(wanted.begin(), wanted.end());
+  erase_if(state.ranges, [&](const lb_range_key& key) {
+    if (kept.contains(key)) return false;
+    const error_code error = ranges_.erase(key);
+    if (error) fail(work, fmt::format("a source range cannot be removed: {}", error.message()));
+    return !error;
+  });
+  return state.ranges.size() == kept.size();
+}
+
+ServiceState* Tables::create_state(Work& work, const ServicePortPlan& plan) {
+  const auto name = name_of(plan.key, LB_NO);
+  if (!name) {
+    fail(work, "its name is too long");
+    return nullptr;
+  }
+  const auto number = space_.service();
+  if (!number) {
+    fall_short(work, &Sizes::services, full("lb_services", space_.service_pool().limit(), "--max-services"));
+    return nullptr;
+  }
+  // The name comes first: an agent that is killed from here on leaves a number that the next one can tell.
+  if (const error_code error = store_.names.put(*number, *name, maps::Put::any)) {
+    space_.cancel_service(*number);
+    fail(work, fmt::format("its name cannot be written: {}", error.message()));
+    return nullptr;
+  }
+  return &add_state(plan.key, *number);
+}
+
+ServiceState& Tables::add_state(const ServicePortKey& key, std::uint32_t number) {
+  auto& state = *services_[service_of(key.name)].emplace(key, std::make_unique<ServiceState>())->second;
+  state.key = key;
+  state.number = number;
+  return state;
+}
+
+ServiceState* Tables::find_state(const std::string& service, const ServicePortKey& key) {
+  const auto found = services_.find(service);
+  if (found == services_.end()) return nullptr;
+  const auto state = found->second.find(key);
+  return state == found->second.end() ? nullptr : state->second.get();
+}
+
+// What another service claimed and did not get is removed here after all.
+void Tables::finish(Work& work) {
+  const auto found = services_.find(work.change.service);
+  if (found == services_.end()) return;
+  for (const auto& [port, state] : found->second) {
+    const ServicePortPlan* plan = work.find(port);
+    FrontendKeys planned;
+    if (plan != nullptr) {
+      for (const FrontendPlan& frontend : plan->frontends) planned.insert(key_of(plan->key, frontend));
+    }
+    erase_if(state->frontends,
+             [&](const auto& key) { return !planned.contains(key) && erase_frontend(work, *state, key); });
+  }
+  retire_ports(work);
+}
+
+void Tables::retire_ports(Work& work) {
+  Ports& ports = services_[work.change.service];
+  std::erase_if(ports, [&](const auto& port) {
+    return work.find(port.first) == nullptr && retire_port(work, *port.second);
+  });
+  if (ports.empty()) services_.erase(work.change.service);
+}
+
+// The name goes last: an agent that is killed before leaves a service that the next one withdraws again.
+bool Tables::retire_port(Work& work, ServiceState& state) {
+  if (!state.frontends.empty() || !remove_ranges(work, state, {})) return false;
+  if (!usable(state.number)) return true;
+  publisher_.withdraw(state);
+  const auto name = name_of(state.key, LB_YES);
+  if (const error_code error = name ? store_.names.put(state.number, *name, maps::Put::any) : error_code{}) {
+    fail(work, fmt::format("its name cannot be retired: {}", error.message()));
+    return false;
+  }
+  space_.retire_service(state.number);
+  return true;
+}
+
+void Tables::fail(Work& work, std::string reason) {
+  work.pause = Pause::failed;
+  if (work.reason.empty()) work.reason = std::move(reason);
+}
+
+// Waiting for a grace period or a sweep is no trouble, unless nothing can come of it.
+void Tables::fall_short(Work& work, std::uint32_t Sizes::* table, const std::string& what) {
+  if (!space_.may_gain()) {
+    note_short(table);
+    return fail(work, what + "; what the service had is kept");
+  }
+  space_.press();
+  if (work.pause == Pause::none) work.pause = Pause::waiting;
+}
+
+void Tables::settle(Work& work) {
+  const std::string service = work.change.service;
+  if (work.pause == Pause::none) {
+    told_.erase(service);
+    pending_.erase(service);
+    return;
+  }
+  if (work.pause == Pause::failed && std::exchange(told_[service], work.reason) != work.reason) {
+    complain_({.object = "Service " + service, .where = {}, .reason = work.reason});
+  }
+  pending_.insert_or_assign(service, Pending{.change = std::move(work.change), .pause = work.pause});
+}
+
+void Tables::resume() { rerun(Pause::waiting); }
+
+void Tables::retry() {
+  ++failures_;
+  short_.clear();  // told again by what is still refused
+  space_.press();
+  write_addresses();
+  write_ranges();
+  rerun(Pause::failed);
+}
+
+void Tables::rerun(Pause which) {
+  std::vector<PlanChange> changes;
+  for (const auto& [service, pending] : pending_) {
+    if (pending.pause == which) changes.push_back(pending.change);
+  }
+  if (!changes.empty()) run(std::move(changes));
+}
+
+std::optional<std::chrono::milliseconds> Tables::retry_in() const {
+  const bool failed =
+      std::ranges::any_of(pending_, [](const auto& entry) { return entry.second.pause == Pause::failed; });
+  if (!failed && !addresses_pending_ && !ranges_pending_) return std::nullopt;
+  return first_pause * (1U << std::min(failures_, most_doublings));
+}
+
+bool Tables::failed(const std::string& service) const {
+  const auto found = pending_.find(service);
+  return found != pending_.end() && found->second.pause == Pause::failed;
+}
+
+}  // namespace lb::agent

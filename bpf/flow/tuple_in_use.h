@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Does a tuple belong to somebody else on this node: to a socket of the host, or to a connection that the kernel
+ * tracks? Asked for new flows only. The kernel's function is another one in each kind of program, so the object that
+ * includes this names its own in LB_CT_LOOKUP and, for whatever calls it, itself in LB_OBJECT.
+ */
+#ifndef SLUICE_BPF_HELD_H
+#define SLUICE_BPF_HELD_H
+
+#include "bpf/flow/flow.h"
+
+#define LB_JOIN(name, object) name##_##object
+#define LB_JOINED(name, object) LB_JOIN(name, object)
+#define LB_OWN(name) LB_JOINED(name, LB_OBJECT)
+#define LB_CT_RELEASE LB_JOINED(bpf_ct_release__, LB_OBJECT)
+
+/* net/netfilter/nf_conntrack_bpf.c; the flavour behind ___ is ignored when it is compared with the kernel's. */
+struct bpf_ct_opts___lb {
+	__s32 netns_id;
+	__s32 error;
+	__u8 l4proto;
+	__u8 dir; /* which of the connection's directions the tuple is */
+	__u16 ct_zone_id;
+	__u8 ct_zone_dir;
+	__u8 reserved[3];
+};
+#define LB_CT_REPLY 1
+/* Older kernels know the first twelve bytes. */
+#define LB_CT_OPTS_SIZE 12
+
+/* Never looked into; but a struct that is only declared is of no kind that the kernel's is compared with. */
+struct nf_conn {
+	unsigned long status;
+};
+
+struct nf_conn *LB_CT_LOOKUP(LB_CT_CONTEXT *ctx, struct bpf_sock_tuple *tuple, __u32 size,
+			     struct bpf_ct_opts___lb *opts, __u32 opts_size) __weak __ksym;
+/* One name in each object, because bpftool cannot merge two that are outside of both. */
+void LB_CT_RELEASE(struct nf_conn *connection) __weak __ksym;
+
+enum lb_holder { LB_NOBODY, LB_LISTENER, LB_CONNECTED, LB_TRACKED, LB_TRACKED_REPLY };
+
+/* Fills a tuple as a packet that arrives here has it; its size. */
+static __always_inline __u32 lb_sock_tuple(const struct lb_tuple *tuple, struct bpf_sock_tuple *asked)
+{
+	__builtin_memset(asked, 0, sizeof(*asked));
+	if (tuple->family == LB_IPV4) {
+		asked->ipv4.saddr = tuple->source.words[3];
+		asked->ipv4.daddr = tuple->destination.words[3];
+		asked->ipv4.sport = bpf_htons(tuple->source_port);
+		asked->ipv4.dport = bpf_htons(tuple->destination_port);
+		return sizeof(asked->ipv4);
+	}
+	__builtin_memcpy(asked->ipv6.saddr, &tuple->source, 16);
+	__builtin_memcpy(asked->ipv6.daddr, &tuple->destination, 16);
+	asked->ipv6.sport = bpf_htons(tuple->source_port);
+	asked->ipv6.dport = bpf_htons(tuple->destination_port);
+	return sizeof(asked->ipv6);
+}
+
+LB_FUNCTION int lb_tcp_holder(void *ctx __arg_ctx, const struct lb_tuple *tuple)
+{
+	struct bpf_sock_tuple asked;
+	struct bpf_sock *found;
+	__u32 state;
+
+	if (!tuple)
+		return LB_NOBODY;
+	found = bpf_skc_lookup_tcp(ctx, &asked, lb_sock_tuple(tuple, &asked), BPF_F_CURRENT_NETNS, 0);
+	if (!found)
+		return LB_NOBODY;
+	state = found->state;
+	bpf_sk_release(found);
+	return state == BPF_TCP_LISTEN ? LB_LISTENER : LB_CONNECTED;
+}
+
+/* A listener is whoever is bound to the port and has no peer. */
+LB_FUNCTION int lb_udp_holder(void *ctx __arg_ctx, const struct lb_tuple *tuple)
+{
+	struct bpf_sock_tuple asked;
+	struct bpf_sock *found;
+	__u32 peer;
+
+	if (!tuple)
+		return LB_NOBODY;
+	found = bpf_sk_lookup_udp(ctx, &asked, lb_sock_tuple(tuple, &asked), BPF_F_CURRENT_NETNS, 0);
+	if (!found)
+		return LB_NOBODY;
+	peer = found->dst_port;
+	bpf_sk_release(found);
+	return peer ? LB_CONNECTED : LB_LISTENER;
+}
+
+static __always_inline int lb_socket_holder(void *ctx, const struct lb_tuple *tuple)
+{
+	switch (tuple->protocol) {
+	case LB_TCP:
+		return lb_tcp_holder(ctx, tuple);
+	case LB_UDP:
+		return lb_udp_holder(ctx, tuple);
+	default:
+		return LB_NOBODY;
+	}
+}
+
+LB_FUNCTION int LB_OWN(lb_tracked)(void *ctx __arg_ctx, const struct lb_tuple *tuple)
+{
+	struct bpf_ct_opts___lb opts = {.netns_id = BPF_F_CURRENT_NETNS};
+	struct bpf_sock_tuple asked;
+	struct nf_conn *connection;
+	enum lb_holder holder;
+
+	if (!tuple || !lb_config.ct_lookup || (tuple->protocol != LB_TCP && tuple->protocol != LB_UDP))
+		return LB_NOBODY;
+	opts.l4proto = tuple->protocol;
+	connection = LB_CT_LOOKUP(ctx, &asked, lb_sock_tuple(tuple, &asked), &opts, LB_CT_OPTS_SIZE);
+	if (!connection)
+		return LB_NOBODY;
+	holder = opts.dir == LB_CT_REPLY ? LB_TRACKED_REPLY : LB_TRACKED;
+	LB_CT_RELEASE(connection);
+	return holder;
+}
+
+/*
+ * Do replies on this tuple belong to a connection that the kernel tracks, as one that the client has straight to the backend? Its
+ * sockets are not asked: the client is no process of this node's. After the flow tables were lost the kernel's entry may be that of
+ * a flow of ours which is to be found again, and nothing tells the two apart.
+ */
+LB_FUNCTION int LB_OWN(lb_is_direct)(void *ctx __arg_ctx, const struct lb_tuple *reply, int opens)
+{
+	if (!reply || (!opens && lb_tables_lost()))
+		return 0;
+	return LB_OWN(lb_tracked)(ctx, reply) != LB_NOBODY;
+}
+
+/* May replies not come by this tuple, because they would be taken for somebody else's, or his for ours? */
+LB_FUNCTION int LB_OWN(lb_taken)(void *ctx __arg_ctx, const struct lb_tuple *tuple)
+{
+	int holder;
+
+	if (!tuple)
+		return 1;
+	holder = lb_socket_holder(ctx, tuple);
+	if (holder == LB_CONNECTED || (holder == LB_LISTENER && tuple->protocol == LB_UDP))
+		return 1;
+	return LB_OWN(lb_tracked)(ctx, tuple) != LB_NOBODY;
+}
+
+/*
+ * Is a packet for a service's address an answer to somebody here, whose source that address and port are (REL-64)? Of
+ * UDP the connection's first direction says nothing: it may be what passed before the service existed.
+ */
+LB_FUNCTION int LB_OWN(lb_somebodys)(void *ctx __arg_ctx, const struct lb_tuple *tuple)
+{
+	int tracked;
+
+	if (!tuple)
+		return 0;
+	if (lb_socket_holder(ctx, tuple) == LB_CONNECTED)
+		return 1;
+	tracked = LB_OWN(lb_tracked)(ctx, tuple);
+	return tracked == LB_TRACKED_REPLY || (tracked == LB_TRACKED && tuple->protocol == LB_TCP);
+}
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Counting outcomes, the configuration and the clock. Included by every program. */
+#ifndef SLUICE_BPF_STATS_H
+#define SLUICE_BPF_STATS_H
+
+#include "maps/abi/maps.bpf.h"
+
+/*
+ * A function that the verifier checks once, by itself. Its pointers may be null as far as the verifier
+ * knows. Weak, because several objects bring it and are linked into one.
+ */
+#define LB_FUNCTION __weak __attribute__((noinline))
+
+/*
+ * A number that the compiler knows nothing of. Older verifiers (before 6.10) follow a bound only in the register that was compared, not in
+ * its 32-bit copies, and know nothing of what a function of its own returned; so a length, an index or an outcome goes through here
+ * once, and is then compared and used in this one 64-bit register.
+ */
+static __always_inline __u64 lb_opaque(__u64 number)
+{
+	asm volatile("" : "+r"(number));
+	return number;
+}
+
+/* Is the number from `least` to `most`? Two comparisons of the same register: compilers make one of them, of a difference. */
+static __always_inline int lb_within(__u64 *number, __u64 least, __u64 most)
+{
+	*number = lb_opaque(*number);
+	if (*number < least)
+		return 0;
+	*number = lb_opaque(*number);
+	return *number <= most;
+}
+
+/* Set by the agent before load. One object for all programs of the linked file. */
+const volatile struct lb_config lb_config __weak = {
+	.clock_factor = (1ULL << 32) / 250,
+	.young_seconds = LB_YOUNG_SECONDS,
+	.first_port = 1024,
+	.last_port = 29999,
+	.high_first_port = 61000,
+	.high_last_port = 65535,
+};
+
+enum lb_action {
+	LB_ACTION_PASS,
+	LB_ACTION_STACK,
+	LB_ACTION_REDIRECT,
+	LB_ACTION_ANSWER,
+	LB_ACTION_DROP,
+	LB_ACTION_CALL,
+	LB_ACTION_EVENT,
+};
+
+/* The one table from what happened to what is done. */
+static __always_inline enum lb_action lb_action(enum lb_outcome outcome)
+{
+	switch (outcome) {
+#define LB_OUTCOME_ACTION(name, action, meaning)                                                             \
+	case LB_OUTCOME_##name:                                                                              \
+		return LB_ACTION_##action;
+		LB_OUTCOMES(LB_OUTCOME_ACTION)
+#undef LB_OUTCOME_ACTION
+	default:
+		return LB_ACTION_PASS;
+	}
+}
+
+static __always_inline __u64 *lb_counter(enum lb_outcome outcome)
+{
+	__u32 zero = 0;
+	struct lb_stats *stats = bpf_map_lookup_elem(&lb_stats, &zero);
+	__u64 index = lb_opaque(outcome);
+
+	return stats && index < LB_OUTCOME_COUNT ? (__u64 *)stats + index : NULL;
+}
+
+/* For packet hooks, which run with bottom halves off: nothing else counts on this CPU meanwhile. */
+static __always_inline void lb_count(enum lb_outcome outcome)
+{
+	__u64 *counter = lb_counter(outcome);
+
+	if (counter)
+		*counter += 1;
+}
+
+/* For socket hooks, which may be interrupted by one another. */
+static __always_inline void lb_count_call(enum lb_outcome outcome)
+{
+	__u64 *counter = lb_counter(outcome);
+
+	if (counter)
+		__sync_fetch_and_add(counter, 1);
+}
+
+/* Coarse seconds: the jiffies are thirty times cheaper to read than the clock. */
+static __always_inline __u32 lb_clock(void)
+{
+	return (__u32)(bpf_jiffies64() * lb_config.clock_factor >> 32);
+}
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The FIB's last answers, believed for an eighth of a second: asked for each packet of a known flow, it cost XDP a large part
+ * of the packet's time. A route, rule or neighbour that changes is noticed that much later, by nobody who could tell.
+ */
+#ifndef SLUICE_BPF_WAYS_H
+#define SLUICE_BPF_WAYS_H
+
+#include "bpf/path/route.h"
+
+#define LB_WAYS 256  /* a power of two */
+#define LB_EIGHTHS 3 /* bits behind the seconds */
+
+struct lb_way_out {
+	union lb_ip source;
+	union lb_ip destination;
+	__u32 from;   /* interface index that the packet came by */
+	__u32 moment; /* in which the FIB was asked: eighths of a second */
+	__u32 device;
+	__u16 mtu;
+	__u8 ethernet[2 * ETH_ALEN]; /* the new header's start */
+	__u8 pad[6];
+};
+
+/* Scratch memory, as lb_work. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, LB_WAYS);
+	__type(key, __u32);
+	__type(value, struct lb_way_out);
+} lb_ways SEC(".maps") __weak;
+
+static __always_inline __u32 lb_moment(void)
+{
+	return (__u32)(bpf_jiffies64() * lb_config.clock_factor >> (32 - LB_EIGHTHS));
+}
+
+static __always_inline struct lb_way_out *lb_way_slot(const struct lb_tuple *leaving)
+{
+	__u32 slot = leaving->source.words[3] ^ bpf_htonl(leaving->destination.words[3]);
+
+	slot = (slot ^ slot >> 16) % LB_WAYS;
+	return bpf_map_lookup_elem(&lb_ways, &slot);
+}
+
+/* How a packet that becomes `leaving` left a moment ago; NULL: the FIB has to be asked, or it is too long. */
+static __always_inline const struct lb_way_out *lb_way_known(const struct lb_tuple *leaving, __u32 from,
+							     __u16 length)
+{
+	const struct lb_way_out *way = lb_way_slot(leaving);
+
+	if (!way || way->moment != lb_moment() || way->from != from || length > way->mtu)
+		return NULL;
+	return lb_same_address(&way->source, &leaving->source) &&
+			       lb_same_address(&way->destination, &leaving->destination)
+		       ? way
+		       : NULL;
+}
+
+/* Keeps what the FIB has just said in `work->fib`. */
+static __always_inline void lb_way_keep(const struct lb_work *work)
+{
+	const struct lb_tuple *leaving = &work->flow.leaving;
+	struct lb_way_out *way = lb_way_slot(leaving);
+
+	if (!way)
+		return;
+	way->source = leaving->source;
+	way->destination = leaving->destination;
+	way->from = work->device;
+	way->moment = lb_moment();
+	way->device = work->fib.ifindex;
+	way->mtu = work->fib.mtu_result;
+	__builtin_memcpy(way->ethernet, work->fib.dmac, ETH_ALEN);
+	__builtin_memcpy(way->ethernet + ETH_ALEN, work->fib.smac, ETH_ALEN);
+}
+
+#endif

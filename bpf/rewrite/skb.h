@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What only tc needs: linear headers, checksums by the kernel's helpers, sizes of segments. */
+#ifndef SLUICE_BPF_SKB_H
+#define SLUICE_BPF_SKB_H
+
+#include <bpf/bpf_core_read.h>
+
+#include "bpf/packet/kernel.h"
+#include "bpf/packet/parse.h"
+#include "bpf/rewrite/rewrite.h"
+#include "bpf/flow/scratch.h"
+
+/* Bytes made linear before a second try at parsing: the longest chain of headers we follow, and TCP's. */
+#define LB_HEADERS 256
+/* Below this size no way out of ours can be too narrow, and the look at the device is saved. */
+#define LB_SMALL 576
+
+LB_FUNCTION enum lb_outcome lb_skb_network(struct __sk_buff *skb, struct lb_packet *packet)
+{
+	struct lb_cursor cursor = {
+		.start = (void *)(long)skb->data,
+		.pos = (void *)(long)skb->data,
+		.end = (void *)(long)skb->data_end,
+	};
+
+	return packet ? lb_parse_network(&cursor, packet, skb->len) : LB_OUTCOME_malformed;
+}
+
+LB_FUNCTION enum lb_outcome lb_skb_transport(struct __sk_buff *skb, struct lb_packet *packet)
+{
+	struct lb_cursor cursor = {
+		.start = (void *)(long)skb->data,
+		.end = (void *)(long)skb->data_end,
+	};
+
+	if (!packet)
+		return LB_OUTCOME_malformed;
+	cursor.pos = cursor.start + (packet->transport & LB_MAX_OFFSET);
+	return lb_parse_transport(&cursor, packet);
+}
+
+#define LB_PACKET_HOST 0 /* of skb->pkt_type: for this host alone */
+#define LB_VLAN_ID 0x0fff
+
+/*
+ * Is the frame tagged for a VLAN? The kernel has taken the tag out of it, and it is its VLAN's device's, whose programs see it next.
+ * A tag of VLAN 0 only gives a priority (IEEE 802.1Q, 9.6): the frame is the device's own.
+ */
+static __always_inline int lb_is_tagged(const struct __sk_buff *skb)
+{
+	return skb->vlan_present && (skb->vlan_tci & LB_VLAN_ID);
+}
+
+/* A frame that we send out has no priority tag, as one that the kernel forwards has none. */
+static __always_inline void lb_untag(struct __sk_buff *skb)
+{
+	if (skb->vlan_present)
+		bpf_skb_vlan_pop(skb);
+}
+
+static __always_inline enum lb_outcome lb_skb_read(struct __sk_buff *skb, struct lb_packet *packet)
+{
+	enum lb_outcome outcome = lb_skb_network(skb, packet);
+
+	return outcome == LB_FINE ? lb_skb_transport(skb, packet) : outcome;
+}
+
+/* Headers may lie outside the linear part; then they are pulled in and read again. */
+static __always_inline enum lb_outcome lb_skb_parse(struct __sk_buff *skb, struct lb_packet *packet)
+{
+	enum lb_outcome outcome = lb_skb_read(skb, packet);
+	__u32 linear = skb->data_end - skb->data;
+
+	if (lb_is_tagged(skb))
+		return LB_OUTCOME_not_ip;
+	if (outcome != LB_OUTCOME_malformed || linear >= skb->len || linear >= LB_HEADERS)
+		return outcome;
+	if (bpf_skb_pull_data(skb, skb->len < LB_HEADERS ? skb->len : LB_HEADERS))
+		return outcome;
+	return lb_skb_read(skb, packet);
+}
+
+/*
+ * A sum that hardware made over the packet (CHECKSUM_COMPLETE) follows what we write ourselves, as far as no
+ * checksum within the packet makes up for it. No such sum: nothing happens.
+ */
+static __always_inline void lb_skb_sum(struct __sk_buff *skb, __u64 difference)
+{
+	if (difference)
+		bpf_csum_update(skb, lb_fold32(difference));
+}
+
+/* A hop limit is under no checksum; a TTL is. */
+static __always_inline __u64 lb_hop_difference(enum lb_family family, __u32 hops)
+{
+	return family == LB_IPV6 && hops == LB_COUNT_HOP ? (__u16)~bpf_htons(1) : 0;
+}
+
+/* The kernel's helpers know of partial checksums and of sums made by hardware; we can see neither. */
+static __always_inline int lb_skb_checksum(struct __sk_buff *skb, enum lb_family family, __u32 offset,
+					   __u64 flags, struct lb_change change)
+{
+	__u64 pseudo = flags | BPF_F_PSEUDO_HDR;
+
+	if (family == LB_IPV6 && lb_config.csum_ipv6)
+		pseudo |= LB_F_IPV6;
+	if (change.addresses && bpf_l4_csum_replace(skb, offset, 0, change.addresses, pseudo))
+		return -1;
+	/* Without that flag the helper takes the addresses for IPv4's, which the IP header's checksum makes up for. */
+	if (family == LB_IPV6 && !lb_config.csum_ipv6)
+		lb_skb_sum(skb, change.addresses);
+	return change.ports ? bpf_l4_csum_replace(skb, offset, 0, change.ports, flags) : 0;
+}
+
+/* Is there an Internet checksum that the ports and addresses are under? UDP may do without. */
+static __always_inline int lb_skb_summed(const struct __sk_buff *skb, const struct lb_packet *packet)
+{
+	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	__u16 *check = data + (lb_check_offset(packet) & LB_MAX_OFFSET);
+
+	if (packet->part == LB_LATER_FRAGMENT || packet->tuple.protocol == LB_SCTP)
+		return 0;
+	return packet->tuple.protocol == LB_TCP || ((void *)(check + 1) <= end && *check);
+}
+
+/* Where there is none: SCTP's own sum follows, and the difference all this makes to the packet, or -1. */
+static __always_inline __s64 lb_skb_unsummed(struct __sk_buff *skb, const struct lb_packet *packet,
+					     const struct lb_tuple *to, struct lb_change change)
+{
+	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	struct lb_sctp *sctp = data + (packet->transport & LB_MAX_OFFSET);
+	__u64 difference = to->family == LB_IPV6 ? change.addresses : 0;
+
+	if (packet->part == LB_LATER_FRAGMENT)
+		return difference;
+	difference += change.ports;
+	if (packet->tuple.protocol != LB_SCTP)
+		return difference;
+	if ((void *)(sctp + 1) > end)
+		return -1;
+	difference += (__u32)~sctp->checksum;
+	if (lb_write_sctp(data, end, packet, to))
+		return -1;
+	return difference + sctp->checksum;
+}
+
+/* The kernel's own view of a packet (6.2), which costs no call. */
+void *bpf_cast_to_kern_ctx(void *ctx) __ksym __weak;
+
+static __always_inline int lb_sees_sums(void)
+{
+	return lb_config.skb_sums && bpf_ksym_exists(bpf_cast_to_kern_ctx);
+}
+
+static __always_inline enum lb_summed lb_summed_of(struct __sk_buff *skb)
+{
+	struct sk_buff *kernel = bpf_cast_to_kern_ctx(skb);
+
+	return BPF_CORE_READ_BITFIELD(kernel, ip_summed);
+}
+
+/*
+ * The same for a whole TCP or UDP packet with a checksum, where we see how it is summed: without the helpers' calls.
+ * A partial checksum covers the addresses only, and is no complement yet.
+ */
+static __always_inline int lb_skb_write(struct __sk_buff *skb, const struct lb_packet *packet,
+					const struct lb_tuple *to, __u32 hops)
+{
+	struct lb_change change = lb_change_of(&packet->tuple, to);
+	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	__u16 *check = data + (lb_check_offset(packet) & LB_MAX_OFFSET);
+	enum lb_summed summed = lb_summed_of(skb);
+
+	if ((void *)(check + 1) > end || lb_write_headers(data, end, packet, to, change.addresses, hops))
+		return -1;
+	if (summed != LB_SUMMED_PARTLY)
+		lb_write_check(data, end, packet, change);
+	else
+		*check = lb_fold16((__u64)*check + change.addresses);
+	if (summed == LB_SUMMED_WHOLE)
+		bpf_csum_update(skb,
+				to->family == LB_IPV4 ? ~change.addresses : lb_hop_difference(LB_IPV6, hops));
+	return 0;
+}
+
+LB_FUNCTION int lb_skb_rewrite(struct __sk_buff *skb, __u32 hops)
+{
+	const struct lb_work *work = lb_work_here();
+	const struct lb_packet *packet;
+	struct lb_change change;
+	__s64 difference;
+	__u64 flags;
+
+	if (!work)
+		return -1;
+	packet = &work->packet;
+	if (lb_sees_sums() && packet->part == LB_WHOLE && lb_skb_summed(skb, packet))
+		return lb_skb_write(skb, packet, &work->flow.leaving, hops);
+	change = lb_change_of(&packet->tuple, &work->flow.leaving);
+	flags = packet->tuple.protocol == LB_UDP ? BPF_F_MARK_MANGLED_0 : 0;
+
+	if (lb_write_headers((void *)(long)skb->data, (void *)(long)skb->data_end, packet,
+			     &work->flow.leaving, change.addresses, hops))
+		return -1;
+	lb_skb_sum(skb, lb_hop_difference(packet->tuple.family, hops));
+	if (lb_skb_summed(skb, packet))
+		return lb_skb_checksum(skb, packet->tuple.family, lb_check_offset(packet), flags, change);
+	difference = lb_skb_unsummed(skb, packet, &work->flow.leaving, change);
+	if (difference < 0)
+		return -1;
+	lb_skb_sum(skb, difference);
+	return 0;
+}
+
+/* Is the packet, or each segment of it, too large for the device it would leave by? Notes that device's MTU. */
+static __always_inline int lb_exceeds(struct __sk_buff *skb, __u32 device, __u32 *mtu)
+{
+	return skb->len > LB_SMALL && bpf_check_mtu(skb, device, mtu, 0, BPF_MTU_CHK_SEGS) > 0;
+}
+
+static __always_inline int lb_too_big(struct __sk_buff *skb, struct lb_work *work)
+{
+	work->mtu = 0;
+	return lb_exceeds(skb, work->flow.track.device, &work->mtu);
+}
+
+#endif

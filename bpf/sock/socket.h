@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The one core of the socket programs: where a call shall go instead, and what a socket is told about its
+ * peer. Works on 16-byte addresses, so that IPv4 through an IPv6 socket is no case of its own.
+ */
+#ifndef SLUICE_BPF_SOCKET_H
+#define SLUICE_BPF_SOCKET_H
+
+#include <asm/errno.h>
+
+#include <bpf/bpf_core_read.h>
+
+#include "bpf/select/affinity.h"
+#include "bpf/packet/kernel.h"
+
+/* The kernel's TCP_ESTABLISHED, which connected UDP sockets are in too, TCP_SYN_SENT and TCP_CLOSE. */
+#define LB_CONNECTED 1
+#define LB_CONNECTING 2
+#define LB_CLOSED 7
+
+/* Of the kernel's own struct no member is read, only whether there is one. */
+struct mptcp_sock {
+	__u64 write_seq;
+} LB_KERNEL;
+
+enum lb_call { LB_CONNECT, LB_SEND };
+
+/* What a socket asks about its peer: whom a message is from, or whom it is connected to. */
+enum lb_question { LB_WHO_SENT, LB_WHO_IS_PEER };
+
+/* What a socket hook sees of a call; `told` is what the kernel shall use instead of `asked`. */
+struct lb_request {
+	struct bpf_sock_addr *ctx;
+	enum lb_call call;
+	__u8 source[16]; /* the address that the socket is bound to; unspecified: the kernel will choose */
+	struct lb_frontend_key asked;
+	struct lb_backend told;
+	__u32 backend;
+	__u32 service;
+};
+
+static __always_inline int lb_same_address(const __u8 *one, const __u8 *other)
+{
+	return lb_word(one) == lb_word(other) && lb_word(one + 8) == lb_word(other + 8);
+}
+
+/* 127.0.0.0/8 or ::1. */
+static __always_inline int lb_is_loopback(const __u8 *address)
+{
+	if (lb_is_ipv4(address))
+		return address[12] == 127;
+	return !lb_word(address) && !lb_half(address + 8) && lb_half(address + 12) == LB_IPV6_LOOPBACK_END;
+}
+
+static __always_inline int lb_of_host(struct bpf_sock_addr *ctx)
+{
+	__u64 host = (__u64)lb_config.host_cookie_high << 32 | lb_config.host_cookie_low;
+
+	return bpf_get_netns_cookie(ctx) == host;
+}
+
+/* A pod's loopback is not the node's: localhost serves node ports to sockets of the host alone. */
+static __always_inline int lb_serves_node_ports(struct lb_request *request, enum lb_address_kind kind)
+{
+	return kind == LB_NODE_PORT_ADDRESS || (kind == LB_LOOPBACK_ADDRESS && lb_of_host(request->ctx));
+}
+
+static __always_inline int lb_serves_protocol(const struct lb_request *request)
+{
+	return request->asked.protocol == LB_TCP || request->asked.protocol == LB_UDP;
+}
+
+/* Calls that the packet path serves, as the options say. */
+static __always_inline int lb_not_served(struct lb_request *request)
+{
+	return !lb_serves_protocol(request) || (lb_config.host_sockets && !lb_of_host(request->ctx));
+}
+
+enum lb_asked { LB_ASKED_FRONTEND, LB_ASKED_NOTHING, LB_ASKED_UNKNOWN_PORT };
+
+static __always_inline enum lb_asked lb_asked_frontend(struct lb_request *request,
+						       struct lb_frontend *frontend)
+{
+	struct lb_frontend_key key = request->asked;
+	enum lb_address_kind kind;
+
+	if (lb_frontend_load(&key, frontend))
+		return LB_ASKED_FRONTEND;
+	kind = lb_address_kind_of(key.address);
+	if (lb_serves_node_ports(request, kind) && lb_node_port_load(&key, frontend))
+		return LB_ASKED_FRONTEND;
+	return kind == LB_CLUSTER_ADDRESS ? LB_ASKED_UNKNOWN_PORT : LB_ASKED_NOTHING;
+}
+
+/* Does the frontend look at who asks? */
+static __always_inline int lb_has_ranges(struct lb_policy policy, enum lb_kind kind)
+{
+	return policy.source_ranges && kind == LB_LOAD_BALANCER;
+}
+
+/*
+ * What only the packet path can decide, or must. Of the host's sockets the source is known well enough, and their packets
+ * meet no hook that could open a flow.
+ */
+static __always_inline int lb_leaves(struct lb_request *request, struct lb_policy policy, enum lb_kind kind)
+{
+	if (lb_is_loopback(request->source) || lb_not_served(request))
+		return 1;
+	return (policy.packet_path || lb_has_ranges(policy, kind)) && !lb_of_host(request->ctx);
+}
+
+/* ::, 0.0.0.0, or that as an IPv6 socket says it. */
+static __always_inline int lb_is_unspecified(const __u8 *address)
+{
+	return !lb_word(address) && !lb_half(address + 12) && (!lb_half(address + 8) || lb_is_ipv4(address));
+}
+
+/* Is a socket of the host in the service's ranges (SEM-37)? One that is not bound will have the node's own address. */
+static __always_inline int lb_host_in_ranges(struct lb_request *request)
+{
+	const __u8 *source = request->source;
+
+	if (lb_is_unspecified(source))
+		source = lb_node_source(lb_is_ipv4(request->asked.address));
+	return source && lb_in_ranges(request->service, source);
+}
+
+/* ---- What a socket remembers, under its lock. The first pair is the latest, and free ones are the last. ---- */
+
+static __always_inline int lb_asks_for(const struct lb_pair *pair, const struct lb_frontend_key *asked)
+{
+	return pair->used && pair->port == asked->port && pair->protocol == asked->protocol &&
+	       lb_same_address(pair->address, asked->address);
+}
+
+static __always_inline int lb_leads_to(const struct lb_pair *pair, const struct lb_frontend_key *peer)
+{
+	return pair->used && pair->backend_port == peer->port && pair->protocol == peer->protocol &&
+	       lb_same_address(pair->backend_address, peer->address);
+}
+
+/* The MPTCP connection that the call opens; NULL: none. Later subflows are the kernel's business, not the process's. */
+static __always_inline struct mptcp_sock *lb_mptcp_opening(const struct lb_request *request)
+{
+	struct mptcp_sock *connection;
+	__u8 state;
+
+	if (!bpf_core_type_exists(struct mptcp_sock) || request->asked.protocol != LB_TCP)
+		return NULL;
+	connection = bpf_skc_to_mptcp_sock(request->ctx->sk);
+	if (!connection)
+		return NULL;
+	state = ((struct sock_common *)connection)->skc_state;
+	return state == LB_CONNECTING || state == LB_CLOSED ? connection : NULL;
+}
+
+/*
+ * The memory of the socket that the process has. Of MPTCP that is not the one that connects, which is a subflow that the kernel
+ * made; getpeername is asked of the process's.
+ */
+static __always_inline struct lb_socket *lb_socket_of(const struct lb_request *request, __u64 flags)
+{
+	struct mptcp_sock *connection = lb_mptcp_opening(request);
+
+	if (connection)
+		return bpf_sk_storage_get(&lb_sockets, connection, NULL, flags);
+	return bpf_sk_storage_get(&lb_sockets, request->ctx->sk, NULL, flags);
+}
+
+/* Where that frontend's pair is; where there is none, a free place, or that of the pair that was not used for longest. */
+static __always_inline int lb_place_of(const struct lb_socket *socket, const struct lb_frontend_key *asked)
+{
+	for (int i = 0; i < LB_SOCKET_PAIRS - 1; i++) {
+		if (!socket->pairs[i].used || lb_asks_for(&socket->pairs[i], asked))
+			return i;
+	}
+	return LB_SOCKET_PAIRS - 1;
+}
+
+/* Makes room for the latest pair: those before `at`, which it had, move on. */
+static __always_inline void lb_make_room_first(struct lb_socket *socket, int at)
+{
+	for (int i = LB_SOCKET_PAIRS - 1; i > 0; i--) {
+		if (i <= at)
+			socket->pairs[i] = socket->pairs[i - 1];
+	}
+}
+
+/* A connected socket has one peer, so a connect ends what it knew of others. */
+static __always_inline void lb_forget(const struct lb_request *request)
+{
+	struct lb_socket *socket = lb_socket_of(request, 0);
+
+	if (!socket)
+		return;
+	for (int i = 0; i < LB_SOCKET_PAIRS; i++)
+		socket->pairs[i].used = LB_NO;
+}
+
+static __always_inline int lb_remember(const struct lb_request *request)
+{
+	struct lb_socket *socket = lb_socket_of(request, BPF_SK_STORAGE_GET_F_CREATE);
+	struct lb_pair *pair;
+
+	if (!socket)
+		return 0;
+	lb_make_room_first(socket, lb_place_of(socket, &request->asked));
+	pair = &socket->pairs[0];
+	__builtin_memcpy(pair->address, request->asked.address, sizeof(pair->address));
+	__builtin_memcpy(pair->backend_address, request->told.address, sizeof(pair->backend_address));
+	pair->port = request->asked.port;
+	pair->backend_port = request->told.port;
+	pair->backend = request->backend;
+	pair->service = request->service;
+	pair->protocol = request->asked.protocol;
+	pair->used = LB_YES;
+	pair->direct = LB_NO;
+	pair->sent = request->call == LB_SEND ? LB_YES : LB_NO;
+	return 1;
+}
+
+/* Ids are reused one day and a socket is never swept, so the pair's address is compared too. */
+static __always_inline int lb_pair_serves(struct lb_request *request, const struct lb_pair *pair)
+{
+	if (pair->service != request->service ||
+	    !lb_backend_load(pair->backend, request->service, &request->told) || !request->told.serving)
+		return 0;
+	return request->told.port == pair->backend_port &&
+	       lb_same_address(request->told.address, pair->backend_address);
+}
+
+/* An unconnected socket stays on its backend while that is serving; what it sends makes the pair its latest. */
+static __always_inline int lb_keeps(struct lb_request *request)
+{
+	struct lb_socket *socket = lb_socket_of(request, 0);
+	struct lb_pair pair;
+	int at;
+
+	if (!socket)
+		return 0;
+	at = lb_place_of(socket, &request->asked);
+	if (!lb_asks_for(&socket->pairs[at], &request->asked) || !lb_pair_serves(request, &socket->pairs[at]))
+		return 0;
+	if (at) {
+		pair = socket->pairs[at];
+		lb_make_room_first(socket, at);
+		socket->pairs[0] = pair;
+	}
+	socket->pairs[0].direct = LB_NO;
+	return 1;
+}
+
+/*
+ * A message that goes where it was sent to. If services have led the socket there, answers from there are not theirs any more
+ * until the next message to one of them: of two conversations on one tuple the latest counts. But for a connected socket's
+ * peer: of an IPv6 socket with an IPv4 peer the kernel shows each message as one that was sent to that.
+ */
+static __always_inline void lb_note_direct(const struct lb_request *request)
+{
+	struct lb_socket *socket = lb_socket_of(request, 0);
+	int connected;
+
+	if (!socket)
+		return;
+	connected = request->ctx->sk->state == LB_CONNECTED;
+	for (int i = 0; i < LB_SOCKET_PAIRS; i++) {
+		struct lb_pair *pair = &socket->pairs[i];
+
+		if (lb_leads_to(pair, &request->asked) && (pair->sent || !connected))
+			pair->direct = LB_YES;
+	}
+}
+
+/*
+ * Nobody serves that frontend, or there is none at that port of a ClusterIP. UDP's connect succeeds all the same, for it
+ * sends nothing: getaddrinfo connects to sort addresses, others to learn their own. What is sent then is refused or dropped on its
+ * way. The pair, of no backend, lets lb_udp tell the socket once somebody serves.
+ */
+static __always_inline enum lb_outcome lb_unserved(struct lb_request *request, enum lb_verdict verdict)
+{
+	if (request->call != LB_CONNECT || request->asked.protocol != LB_UDP)
+		return verdict == LB_REJECT ? LB_OUTCOME_socket_refused : LB_OUTCOME_socket_dropped;
+	request->backend = 0;
+	__builtin_memcpy(request->told.address, request->asked.address, sizeof(request->told.address));
+	request->told.port = request->asked.port;
+	lb_remember(request);
+	return verdict == LB_REJECT ? LB_OUTCOME_socket_left : LB_OUTCOME_socket_dropped;
+}
+
+/* ---- Decisions. ---- */
+
+/* A socket may have no address yet: its network namespace stands for the client ("Our choices" F). */
+static __always_inline enum lb_picked lb_pick_for_socket(struct lb_request *request,
+							 const struct lb_service *service,
+							 enum lb_scope scope)
+{
+	__u64 client[2] = {0, bpf_get_netns_cookie(request->ctx)};
+	struct lb_choice choice = {
+		.client = client,
+		.random = bpf_get_prandom_u32(),
+		.service = request->service,
+		.scope = scope,
+		.id = &request->backend,
+		.backend = &request->told,
+	};
+
+	return lb_pick_for(&choice, service);
+}
+
+static __always_inline enum lb_outcome lb_choose_for_socket(struct lb_request *request,
+							    const struct lb_service *service,
+							    struct lb_policy policy, enum lb_scope scope)
+{
+	switch (lb_pick_for_socket(request, service, scope)) {
+	case LB_PICKED:
+		return lb_remember(request) ? LB_OUTCOME_socket_translated : LB_OUTCOME_socket_forgotten;
+	case LB_PICKED_NONE:
+		return lb_unserved(request, lb_empty_verdict(policy, scope));
+	default:
+		return LB_OUTCOME_socket_left;
+	}
+}
+
+/*
+ * Decides connect and sendmsg; an unknown port of a ClusterIP is refused ("Our choices" A and D). All kinds but a
+ * ClusterIP give inside clients the cluster set (SEM-31, 32).
+ */
+static __always_inline enum lb_outcome lb_redirect_call(struct lb_request *request)
+{
+	const struct lb_service *service;
+	struct lb_frontend frontend;
+	struct lb_policy policy;
+	enum lb_asked asked;
+
+	if (request->call == LB_CONNECT)
+		lb_forget(request);
+	asked = lb_asked_frontend(request, &frontend);
+	if (asked == LB_ASKED_UNKNOWN_PORT && !lb_not_served(request))
+		return lb_unserved(request, LB_REJECT);
+	if (asked != LB_ASKED_FRONTEND)
+		return LB_OUTCOME_socket_unrelated;
+	request->service = frontend.service;
+	service = lb_service_of(frontend.service);
+	if (!service)
+		return LB_OUTCOME_socket_left;
+	policy = lb_policy_load(service);
+	if (lb_leaves(request, policy, frontend.kind))
+		return LB_OUTCOME_socket_left;
+	if (lb_has_ranges(policy, frontend.kind) && !lb_host_in_ranges(request))
+		return LB_OUTCOME_socket_dropped;
+	if (request->call == LB_SEND && lb_keeps(request))
+		return LB_OUTCOME_socket_kept;
+	return lb_choose_for_socket(request, service, policy,
+				    frontend.kind == LB_CLUSTER_IP ? policy.internal : LB_CLUSTER);
+}
+
+static __always_inline int lb_rewrites_call(enum lb_outcome outcome)
+{
+	return outcome == LB_OUTCOME_socket_translated || outcome == LB_OUTCOME_socket_kept ||
+	       outcome == LB_OUTCOME_socket_forgotten;
+}
+
+/* What a connect or sendmsg program returns: 1 lets the call go on. */
+static __always_inline int lb_end_call(enum lb_outcome outcome)
+{
+	lb_count_call(outcome);
+	if (outcome != LB_OUTCOME_socket_refused)
+		return 1;
+	bpf_set_retval(-ECONNREFUSED);
+	return 0;
+}
+
+/*
+ * The frontend that the socket asked for when it was sent to this peer; the latest where several were. A connected socket's peer is
+ * what its connect asked for, whatever it has sent elsewhere since.
+ */
+static __always_inline const struct lb_pair *lb_asked_for(struct bpf_sock_addr *ctx,
+							  const struct lb_frontend_key *peer,
+							  enum lb_question question)
+{
+	struct lb_socket *socket = bpf_sk_storage_get(&lb_sockets, ctx->sk, NULL, 0);
+
+	if (!socket)
+		return NULL;
+	for (int i = 0; i < LB_SOCKET_PAIRS; i++) {
+		const struct lb_pair *pair = &socket->pairs[i];
+
+		if (!lb_leads_to(pair, peer))
+			continue;
+		if (question == LB_WHO_SENT)
+			return pair->direct ? NULL : pair;
+		if (!pair->sent)
+			return pair;
+	}
+	return NULL;
+}
+
+#endif

@@ -1,0 +1,250 @@
+// Beast's parser is driven by hand, so that no byte is waited for here; zlib follows behind it.
+#include "k8s/client/http_answer.hpp"
+
+#include <fmt/format.h>
+#include <zlib.h>
+
+#include <array>
+#include <boost/asio/buffer.hpp>
+#include <boost/beast/core/error.hpp>
+#include <boost/beast/http/basic_parser.hpp>
+#include <boost/beast/http/error.hpp>
+#include <charconv>
+#include <cstring>
+#include <optional>
+
+namespace lb::k8s {
+namespace {
+
+namespace http = boost::beast::http;
+using boost::beast::error_code;
+using boost::beast::string_view;
+using State = HttpAnswer::State;
+
+constexpr std::uint32_t most_head_bytes = 65536;
+/// What a chunk's size line or a trailer may take.
+constexpr std::size_t most_waiting_bytes = most_head_bytes + 4096;
+constexpr std::size_t piece_bytes = 32768;
+
+/// A stream of gzip, piece by piece.
+class Gunzip {
+ public:
+  Gunzip() { good_ = ::inflateInit2(&stream_, 16 + MAX_WBITS) == Z_OK; }
+  ~Gunzip() { ::inflateEnd(&stream_); }
+  Gunzip(const Gunzip&) = delete;
+  Gunzip& operator=(const Gunzip&) = delete;
+
+  /// Tells `reader` what comes of `bytes`.
+  State feed(std::string_view bytes, AnswerReader& reader);
+  [[nodiscard]] bool ended() const { return ended_; }
+
+ private:
+  z_stream stream_{};
+  std::array<char, piece_bytes> piece_{};
+  bool good_ = false;
+  bool ended_ = false;
+};
+
+State Gunzip::feed(std::string_view bytes, AnswerReader& reader) {
+  std::string input(bytes);  // zlib's input is not const
+  stream_.next_in = reinterpret_cast<Bytef*>(input.data());
+  stream_.avail_in = static_cast<uInt>(input.size());
+  bool full = true;  // there may be more to come of what went in before
+  while (good_ && (stream_.avail_in > 0 || full)) {
+    if (ended_) {
+      return stream_.avail_in > 0 ? State::broken : State::open;
+    }
+    stream_.next_out = reinterpret_cast<Bytef*>(piece_.data());
+    stream_.avail_out = piece_bytes;
+    const int result = ::inflate(&stream_, Z_NO_FLUSH);
+    const std::size_t size = piece_bytes - stream_.avail_out;
+    full = stream_.avail_out == 0;
+    ended_ = result == Z_STREAM_END;
+    good_ = ended_ || result == Z_OK || result == Z_BUF_ERROR;
+    if (size > 0 && reader.body({piece_.data(), size}) == Flow::stop) {
+      return State::stopped;
+    }
+  }
+  return good_ ? State::open : State::broken;
+}
+
+std::optional<std::chrono::seconds> seconds(string_view text) {
+  std::uint32_t count = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  return error == std::errc{} && stop == text.data() + text.size() && !text.empty()
+             ? std::optional(std::chrono::seconds(count))
+             : std::nullopt;
+}
+
+/// Fields and body to the reader. An error that it sets ends Beast's work; state() says what it meant.
+class Parser final : public http::basic_parser<false> {
+ public:
+  explicit Parser(AnswerReader& reader) : reader_(reader) {
+    eager(true);
+    header_limit(most_head_bytes);
+    body_limit(boost::none);
+  }
+
+  [[nodiscard]] State state() const { return state_; }
+  [[nodiscard]] const std::string& problem() const { return problem_; }
+  [[nodiscard]] unsigned status() const { return head_.status; }
+  /// A body that was compressed has an end of its own.
+  [[nodiscard]] bool body_whole() const { return !gunzip_ || gunzip_->ended(); }
+
+ private:
+  void on_request_impl(http::verb, string_view, string_view, int, error_code&) override {}
+  void on_response_impl(int code, string_view, int, error_code& error) override {
+    head_.status = static_cast<unsigned>(code);
+    if (code < 100) {
+      leave(State::broken, "is no HTTP: its status code is none", error);
+    }
+  }
+  void on_field_impl(http::field name, string_view, string_view value, error_code& error) override;
+  void on_header_impl(error_code& error) override;
+  void on_body_init_impl(const boost::optional<std::uint64_t>&, error_code&) override {}
+  std::size_t on_body_impl(string_view body, error_code& error) override { return take(body, error); }
+  void on_chunk_header_impl(std::uint64_t, string_view, error_code&) override {}
+  std::size_t on_chunk_body_impl(std::uint64_t, string_view body, error_code& error) override {
+    return take(body, error);
+  }
+  void on_finish_impl(error_code&) override {}
+
+  std::size_t take(string_view body, error_code& error);
+  void leave(State state, std::string problem, error_code& error) {
+    state_ = state;
+    problem_ = std::move(problem);
+    error = http::error::need_buffer;
+  }
+
+  AnswerReader& reader_;
+  ApiHead head_;
+  std::string coding_;
+  bool head_told_ = false;
+  std::unique_ptr<Gunzip> gunzip_;
+  State state_ = State::open;
+  std::string problem_;
+};
+
+void Parser::on_field_impl(http::field name, string_view, string_view value, error_code&) {
+  if (head_told_) {
+    return;  // a trailer
+  }
+  switch (name) {
+    case http::field::content_type:
+      head_.content_type = std::string(value);
+      break;
+    case http::field::content_encoding:
+      coding_ = std::string(value);
+      break;
+    case http::field::retry_after:
+      head_.retry_after = seconds(value);
+      break;
+    default:
+      break;
+  }
+}
+
+void Parser::on_header_impl(error_code& error) {
+  head_told_ = true;
+  if (head_.status < 200) {
+    return;  // the answer itself is still to come
+  }
+  if (coding_ == "gzip") {
+    gunzip_ = std::make_unique<Gunzip>();
+  } else if (!coding_.empty() && coding_ != "identity") {
+    leave(State::broken, "uses a content coding that was not asked for", error);
+    return;
+  }
+  if (reader_.head(head_) == Flow::stop) {
+    leave(State::stopped, "", error);
+  }
+}
+
+std::size_t Parser::take(string_view body, error_code& error) {
+  const std::string_view bytes(body.data(), body.size());
+  const auto state = gunzip_                             ? gunzip_->feed(bytes, reader_)
+                     : reader_.body(bytes) == Flow::stop ? State::stopped
+                                                         : State::open;
+  if (state != State::open) {
+    leave(state, state == State::broken ? "is no gzip although it says so" : "", error);
+  }
+  return body.size();
+}
+
+}  // namespace
+
+struct HttpAnswer::Work {
+  explicit Work(AnswerReader& to) : reader(to), parser(std::in_place, to) {}
+
+  State settle(State state, std::string text);
+  State whole_or_next();
+
+  AnswerReader& reader;
+  std::optional<Parser> parser;
+  std::string waiting;  ///< bytes that the parser wants to see again with more
+  bool begun = false;
+  std::string problem;
+};
+
+State HttpAnswer::Work::settle(State state, std::string text) {
+  problem = std::move(text);
+  return state;
+}
+
+State HttpAnswer::Work::whole_or_next() {
+  if (parser->status() < 200) {
+    parser.emplace(reader);
+    return State::open;
+  }
+  if (!waiting.empty()) {
+    return settle(State::broken, "goes on after its end");
+  }
+  return parser->body_whole() ? State::whole : settle(State::broken, "ends within its gzip");
+}
+
+HttpAnswer::HttpAnswer(AnswerReader& reader) : work_(std::make_unique<Work>(reader)) {}
+HttpAnswer::~HttpAnswer() = default;
+
+State HttpAnswer::feed(std::string_view bytes) {
+  work_->begun = work_->begun || !bytes.empty();
+  work_->waiting += bytes;
+  while (!work_->waiting.empty()) {
+    auto& parser = *work_->parser;
+    error_code error;
+    const auto used = parser.put(boost::asio::buffer(work_->waiting), error);
+    work_->waiting.erase(0, used);
+    if (parser.state() != State::open) {
+      return work_->settle(parser.state(), parser.problem());
+    }
+    if (error && error != http::error::need_more) {
+      return work_->settle(State::broken, fmt::format("is no HTTP: {}", error.message()));
+    }
+    if (parser.is_done()) {
+      if (const auto state = work_->whole_or_next(); state != State::open) {
+        return state;
+      }
+    } else if (error || used == 0) {
+      break;
+    }
+  }
+  return work_->waiting.size() > most_waiting_bytes ? work_->settle(State::broken, "has an endless line")
+                                                    : State::open;
+}
+
+State HttpAnswer::close() {
+  error_code error;
+  auto& parser = *work_->parser;
+  if (parser.got_some()) {
+    parser.put_eof(error);
+  }
+  if (error || !parser.is_done() || parser.status() < 200) {
+    return work_->settle(State::broken, "ends before its end");
+  }
+  return work_->whole_or_next();
+}
+
+bool HttpAnswer::keep_alive() const { return work_->parser->is_done() && work_->parser->keep_alive(); }
+bool HttpAnswer::begun() const { return work_->begun; }
+const std::string& HttpAnswer::problem() const { return work_->problem; }
+
+}  // namespace lb::k8s

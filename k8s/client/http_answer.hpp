@@ -1,0 +1,45 @@
+// One answer of HTTP/1.1 as its bytes arrive: head, chunks and gzip taken off. No I/O; Beast and zlib stay in
+// http_answer.cpp.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "k8s/client/transport.hpp"
+
+namespace lb::k8s {
+
+/// Memory is bounded: a head of 64 KiB, one piece of the body, zlib's window.
+class HttpAnswer {
+ public:
+  enum class State : std::uint8_t {
+    open,     ///< more is to come
+    whole,    ///< came to its end; bytes after it break it, for nobody asked for them
+    broken,   ///< is no HTTP, or ends too early; problem() says why
+    stopped,  ///< the reader wants no more
+  };
+
+  /// Tells `reader` head and body, never end().
+  explicit HttpAnswer(AnswerReader& reader);
+  ~HttpAnswer();
+  HttpAnswer(const HttpAnswer&) = delete;
+  HttpAnswer& operator=(const HttpAnswer&) = delete;
+
+  /// Not to be called again once it has answered anything but `open`.
+  State feed(std::string_view bytes);
+  /// The server has ended the connection in an orderly way.
+  State close();
+
+  /// Whether another request may follow on the connection; once it is `whole`.
+  [[nodiscard]] bool keep_alive() const;
+  /// Whether anything of it has come.
+  [[nodiscard]] bool begun() const;
+  [[nodiscard]] const std::string& problem() const;
+
+ private:
+  struct Work;
+  std::unique_ptr<Work> work_;
+};
+
+}  // namespace lb::k8s

@@ -1,0 +1,412 @@
+// Lines to the servers: which server, which address, what is asked, and when it is asked anew. What an answer
+// says is http_answer's, a connection is channel's.
+#include "k8s/client/http_client.hpp"
+
+#include <fmt/format.h>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <exception>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "k8s/client/channel.hpp"
+#include "k8s/client/credentials.hpp"
+#include "k8s/client/http_answer.hpp"
+#include "k8s/objects/error.hpp"
+
+namespace lb::k8s {
+namespace {
+
+namespace asio = boost::asio;
+
+constexpr auto wait_for_result = asio::as_tuple(asio::use_awaitable);
+constexpr std::size_t most_places = 64;
+
+}  // namespace
+
+// ---- What all lines share. ----
+
+struct ApiClient::Shared {
+  Shared(asio::io_context& on, ApiAccess to, Warn tell, ConnectPatience waits, Lookup lookup)
+      : context(on),
+        access(std::move(to)),
+        warn(std::move(tell)),
+        patience(waits),
+        resolver(on, std::move(lookup)),
+        authority(access.authority),
+        certificate(access.certificate),
+        key(access.key),
+        token(access.token) {}
+
+  void refresh();
+  void complain(const std::string& sentence);
+  void note(const std::vector<Address>& addresses, std::uint16_t port);
+  [[nodiscard]] std::string request_text(const ApiServer& server, const ApiRequest& request);
+
+  asio::io_context& context;
+  ApiAccess access;
+  Warn warn;
+  ConnectPatience patience;
+  Resolver resolver;
+  Credential authority;
+  Credential certificate;
+  Credential key;
+  Credential token;
+  std::shared_ptr<TlsContext> tls;
+  std::uint64_t credentials = 0;  ///< rises with each change of what connections are made with
+  std::size_t preferred = 0;      ///< the server that answered last
+  std::string complaint;          ///< the last one
+  std::set<ServerPlace> places;   ///< of all servers, as far as their names were resolved
+  std::function<void()> placed;   ///< called when there are more of them
+};
+
+/// Old ones stay: behind a name there may be several servers in turn.
+void ApiClient::Shared::note(const std::vector<Address>& addresses, std::uint16_t port) {
+  const auto before = places.size();
+  for (const auto& address : addresses) {
+    places.insert({address, port});
+  }
+  if (places.size() > most_places) {
+    places.erase(places.begin());
+  }
+  if (places.size() > before && placed) {
+    placed();
+  }
+}
+
+void ApiClient::Shared::complain(const std::string& sentence) {
+  if (std::exchange(complaint, sentence) != sentence && !sentence.empty()) {
+    warn(sentence);
+  }
+}
+
+/// What cannot be used leaves the last good state in use: files are replaced one by one.
+void ApiClient::Shared::refresh() {
+  bool changed = tls == nullptr;
+  std::string problem;
+  for (auto* each : {&authority, &certificate, &key, &token}) {
+    const bool is_new = each->refresh() == Credential::Change::changed;
+    changed = changed || (is_new && each != &token);  // a token is sent with each request
+    problem = problem.empty() ? each->problem() : problem;
+  }
+  if (changed && problem.empty()) {
+    auto made = make_tls({authority.text(), certificate.text(), key.text()}, access.verification);
+    problem = made.problem;
+    if (made.context) {
+      tls = std::move(made.context);
+      ++credentials;
+    }
+  }
+  if (problem.empty() && !token.text().empty() && bearer_token(token.text()).empty()) {
+    problem = "the token cannot be used: it is no line of visible characters";
+  }
+  complain(problem);
+}
+
+std::string ApiClient::Shared::request_text(const ApiServer& server, const ApiRequest& request) {
+  const auto host = server.text().substr(server.scheme == Scheme::https ? 8 : 7);
+  auto text = fmt::format(
+      "{} {}{} HTTP/1.1\r\nHost: {}\r\nUser-Agent: sluice/{}\r\nAccept: {}\r\nAccept-Encoding: gzip\r\n",
+      request.body.empty() ? "GET" : "POST", server.prefix, request.target, host, SLUICE_VERSION,
+      request.accept);
+  const auto bearer = bearer_token(token.text());
+  if (!bearer.empty() && server.scheme == Scheme::https) {
+    text += fmt::format("Authorization: Bearer {}\r\n", bearer);
+  }
+  if (!request.body.empty()) {
+    text += fmt::format("Content-Type: application/json\r\nContent-Length: {}\r\n", request.body.size());
+  }
+  return text + "\r\n" + request.body;
+}
+
+// ---- A line. ----
+
+namespace {
+
+/// A look-up that somebody waits for.
+struct LookupWait {
+  explicit LookupWait(asio::io_context& context) : timer(context) {}
+
+  asio::steady_timer timer;
+  std::optional<Looked> looked;
+};
+
+/// What a reader throws ends the context's run(), as it would outside of a coroutine.
+void pass_on(const std::exception_ptr& thrown) {
+  if (thrown) {
+    std::rethrow_exception(thrown);
+  }
+}
+
+/// How a request ended.
+struct Ending {
+  End how = End::cut;
+  std::string problem;
+  bool begun = false;  ///< something of an answer came
+};
+
+}  // namespace
+
+class ApiClient::Line final : public ApiLine {
+ public:
+  explicit Line(std::shared_ptr<Shared> shared) : state_(std::make_shared<State>(std::move(shared))) {}
+  ~Line() override { Line::hang_up(); }
+  Line(const Line&) = delete;
+  Line& operator=(const Line&) = delete;
+
+  void ask(const ApiRequest& request, AnswerReader& reader) override {
+    state_->reader = &reader;
+    asio::co_spawn(state_->shared->context, State::run(state_, request, ++state_->turn), pass_on);
+  }
+  void hang_up() override {
+    ++state_->turn;
+    state_->reader = nullptr;
+    state_->drop();
+  }
+  [[nodiscard]] std::string server() const override {
+    return state_->server ? state_->shared->access.servers[*state_->server].text() : "";
+  }
+
+ private:
+  /// Shared with the coroutines, so that it lives as long as the last of them. One whose turn is over says
+  /// nothing.
+  struct State {
+    explicit State(std::shared_ptr<Shared> with) : shared(std::move(with)) {}
+
+    using Ptr = std::shared_ptr<State>;
+    static asio::awaitable<void> run(Ptr self, ApiRequest request, std::uint64_t turn);
+    static asio::awaitable<std::string> open(Ptr self, Connection how, std::uint64_t turn);
+    static asio::awaitable<std::string> open_server(Ptr self, std::size_t index, std::uint64_t turn);
+    static asio::awaitable<std::string> open_address(Ptr self, std::size_t index, Address address);
+    static asio::awaitable<Looked> resolve(Ptr self, std::string host);
+    static asio::awaitable<Ending> exchange(Ptr self, ApiRequest request, std::uint64_t turn);
+
+    [[nodiscard]] bool usable(Connection how) const;
+    void drop();
+    [[nodiscard]] Ending settle(const HttpAnswer& answer, HttpAnswer::State state, const std::string& place);
+    void finish(std::uint64_t ended, const Ending& ending);
+
+    std::shared_ptr<Shared> shared;
+    std::uint64_t turn = 0;  ///< rises with each request and each hang_up()
+    AnswerReader* reader = nullptr;
+    ChannelPtr channel;
+    std::uint64_t opened_with = 0;  ///< of shared->credentials
+    std::shared_ptr<LookupWait> lookup;
+    std::optional<std::size_t> server;  ///< spoken to last
+  };
+
+  std::shared_ptr<State> state_;
+};
+
+bool ApiClient::Line::State::usable(Connection how) const {
+  return channel && is_open(*channel) && how == Connection::any && opened_with == shared->credentials;
+}
+
+void ApiClient::Line::State::drop() {
+  if (channel) {
+    close(*channel);
+    channel.reset();
+  }
+  if (lookup) {
+    lookup->timer.cancel();
+    lookup.reset();
+  }
+}
+
+void ApiClient::Line::State::finish(std::uint64_t ended, const Ending& ending) {
+  if (ended != turn) {
+    return;
+  }
+  if (ending.how != End::whole) {
+    drop();
+  }
+  std::exchange(reader, nullptr)->end(ending.how, ending.problem);
+}
+
+/// What an answer's state says of its request.
+Ending ApiClient::Line::State::settle(const HttpAnswer& answer, HttpAnswer::State state,
+                                      const std::string& place) {
+  switch (state) {
+    case HttpAnswer::State::whole:
+      if (!answer.keep_alive()) {
+        drop();
+      }
+      return {End::whole, place, true};
+    case HttpAnswer::State::stopped:
+      return {End::stopped, place, true};
+    default:
+      return {End::cut, fmt::format("{}: the answer {}", place, answer.problem()), answer.begun()};
+  }
+}
+
+asio::awaitable<void> ApiClient::Line::State::run(Ptr self, ApiRequest request, std::uint64_t turn) {
+  co_await asio::post(asio::use_awaitable);  // ask() has returned before anything is told
+  if (turn != self->turn) {
+    co_return;
+  }
+  self->shared->refresh();
+  Ending ending;
+  if (self->usable(request.connection)) {
+    ending = co_await exchange(self, request, turn);
+    if (ending.begun || ending.how != End::cut || turn != self->turn) {
+      self->finish(turn, ending);
+      co_return;
+    }
+    // The server had closed it while it was idle.
+  }
+  ending.problem = co_await open(self, request.connection, turn);
+  if (turn == self->turn && self->channel) {
+    ending = co_await exchange(self, request, turn);
+  } else {
+    ending.how = End::unreachable;
+  }
+  self->finish(turn, ending);
+}
+
+/// Leaves a connection, or a sentence for each server. What was to be replaced is not asked first.
+asio::awaitable<std::string> ApiClient::Line::State::open(Ptr self, Connection how, std::uint64_t turn) {
+  self->drop();
+  const auto count = self->shared->access.servers.size();
+  const bool other = how == Connection::fresh && self->server == self->shared->preferred;
+  const auto first = self->shared->preferred + (other ? 1 : 0);
+  std::string problems;
+  for (std::size_t i = 0; i < count && turn == self->turn; ++i) {
+    const auto index = (first + i) % count;
+    self->server = index;
+    const auto problem = co_await open_server(self, index, turn);
+    if (problem.empty()) {
+      self->shared->preferred = index;
+      co_return std::string();
+    }
+    problems += fmt::format("{}{}: {}", problems.empty() ? "" : "; ",
+                            self->shared->access.servers[index].text(), problem);
+  }
+  co_return problems;
+}
+
+asio::awaitable<std::string> ApiClient::Line::State::open_server(Ptr self, std::size_t index,
+                                                                 std::uint64_t turn) {
+  const auto& server = self->shared->access.servers[index];
+  const auto looked = co_await resolve(self, server.host);
+  self->shared->note(looked.addresses, server.port);
+  std::string problem = looked.problem.empty() ? "its name has no address" : looked.problem;
+  for (const auto& address : looked.addresses) {
+    if (turn != self->turn) {
+      break;
+    }
+    if (server.scheme == Scheme::http && !address.loopback()) {
+      problem = "is neither encrypted nor on this machine";
+      continue;
+    }
+    problem = co_await open_address(self, index, address);
+    if (problem.empty()) {
+      break;
+    }
+    if (turn == self->turn) {
+      self->drop();
+    }
+  }
+  co_return problem;
+}
+
+/// Names are resolved again for each connection: addresses behind them change (REL-77).
+asio::awaitable<Looked> ApiClient::Line::State::resolve(Ptr self, std::string host) {
+  if (const auto address = Address::parse(host)) {
+    co_return Looked{{*address}, ""};
+  }
+  const auto wait = std::make_shared<LookupWait>(self->shared->context);
+  self->lookup = wait;
+  wait->timer.expires_after(self->shared->patience.resolve);
+  self->shared->resolver.resolve(host, [wait](const Looked& looked) {
+    wait->looked = looked;
+    wait->timer.cancel();
+  });
+  co_await wait->timer.async_wait(wait_for_result);
+  if (self->lookup == wait) {
+    self->lookup.reset();
+  }
+  co_return wait->looked.value_or(Looked{{}, "its name was not resolved in time"});
+}
+
+/// The channel is the line's from the start, so that hang_up() can close it.
+asio::awaitable<std::string> ApiClient::Line::State::open_address(Ptr self, std::size_t index,
+                                                                  Address address) {
+  const auto shared = self->shared;
+  const auto& server = shared->access.servers[index];
+  const auto channel = make_channel(shared->context);
+  self->channel = channel;
+  self->opened_with = shared->credentials;
+  auto problem = co_await connect(channel, address, server.port, shared->patience.connect);
+  if (!problem.empty() || server.scheme == Scheme::http) {
+    co_return problem;
+  }
+  auto name = shared->access.server_name.empty() ? server.host : shared->access.server_name;
+  auto context = shared->tls;
+  problem = co_await shake_hands(channel, std::move(context), std::move(name), shared->access.verification,
+                                 shared->patience.handshake);
+  co_return problem;
+}
+
+/// One request and its answer on the open channel.
+asio::awaitable<Ending> ApiClient::Line::State::exchange(Ptr self, ApiRequest request, std::uint64_t turn) {
+  const auto channel = self->channel;
+  const auto& server = self->shared->access.servers[*self->server];
+  const auto place = server.text();
+  auto text = self->shared->request_text(server, request);
+  const auto failure = co_await send(channel, std::move(text));
+  if (failure || turn != self->turn) {
+    co_return Ending{End::cut, fmt::format("{}: {}", place, failure.message()), false};
+  }
+  HttpAnswer answer(*self->reader);
+  auto state = HttpAnswer::State::open;
+  while (state == HttpAnswer::State::open) {
+    const auto received = co_await receive(channel);
+    if (turn != self->turn) {
+      co_return Ending{};
+    }
+    if (received.error && received.error != asio::error::eof) {
+      co_return Ending{End::cut, fmt::format("{}: {}", place, received.error.message()), answer.begun()};
+    }
+    state = received.error ? answer.close() : answer.feed(received.bytes);
+  }
+  co_return self->settle(answer, state, place);
+}
+
+ApiClient::ApiClient(asio::io_context& context, ApiAccess access, Warn warn, ConnectPatience patience,
+                     Lookup lookup) {
+  check_access(access);
+  std::string problem;
+  shared_ = std::make_shared<Shared>(
+      context, std::move(access), [&problem](std::string sentence) { problem = std::move(sentence); },
+      patience, std::move(lookup));
+  shared_->refresh();
+  shared_->warn = std::move(warn);
+  if (!problem.empty()) {
+    throw StartError(fmt::format("cannot speak to {}: {}", shared_->access.servers.front().text(), problem));
+  }
+  for (const auto& server : shared_->access.servers) {
+    if (const auto address = Address::parse(server.host)) {
+      shared_->note({*address}, server.port);
+    }
+  }
+}
+
+ApiClient::~ApiClient() = default;
+
+std::vector<ServerPlace> ApiClient::places() const {
+  return {shared_->places.begin(), shared_->places.end()};
+}
+
+void ApiClient::on_places(std::function<void()> told) { shared_->placed = std::move(told); }
+
+std::unique_ptr<ApiLine> ApiClient::line() { return std::make_unique<Line>(shared_); }
+
+}  // namespace lb::k8s

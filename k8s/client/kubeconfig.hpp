@@ -1,0 +1,36 @@
+// Where the agent learns how to reach the API: a kubeconfig file, or what the kubelet puts into a pod.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "k8s/client/access.hpp"
+
+namespace lb::k8s {
+
+struct Kubeconfig {
+  ApiAccess access;
+  std::vector<std::string> warnings;  ///< a sentence each
+};
+
+/// The current context of a kubeconfig. File names in it are relative to it. Throws StartError that names the
+/// field which is wrong, missing, or asks for what is not supported (exec and auth-provider plugins,
+/// passwords, impersonation, proxies).
+[[nodiscard]] Kubeconfig read_kubeconfig(const std::string& path);
+
+/// What a pod is told: its environment's KUBERNETES_SERVICE_HOST and _PORT, and its service account's files.
+struct PodSurroundings {
+  std::string host;
+  std::string port;
+  std::string directory = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+  [[nodiscard]] static PodSurroundings from_environment();
+};
+
+/// Throws StartError where there are none. `servers` that are given count in place of the environment's.
+[[nodiscard]] ApiAccess in_cluster_access(const PodSurroundings& pod, std::vector<ApiServer> servers);
+
+/// Standard base64, white space allowed; throws StartError that names `field` for anything else.
+[[nodiscard]] std::string decode_base64(std::string_view text, std::string_view field);
+
+}  // namespace lb::k8s

@@ -1,0 +1,111 @@
+// One thread a look-up, because a library call cannot be cancelled: it is left behind, not waited for.
+#include "k8s/client/resolver.hpp"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace lb::k8s {
+namespace {
+
+namespace asio = boost::asio;
+
+std::optional<Address> address_of(const sockaddr& from) {
+  Address address;
+  if (from.sa_family == AF_INET) {
+    address.bytes[10] = address.bytes[11] = 0xff;
+    std::memcpy(address.bytes.data() + 12, &reinterpret_cast<const sockaddr_in&>(from).sin_addr, 4);
+    return address;
+  }
+  if (from.sa_family == AF_INET6) {
+    std::memcpy(address.bytes.data(), &reinterpret_cast<const sockaddr_in6&>(from).sin6_addr, 16);
+    return address;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Looked look_up_by_system(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int error = ::getaddrinfo(host.c_str(), nullptr, &hints, &found);
+  if (error != 0) {
+    return {{}, error == EAI_SYSTEM ? std::generic_category().message(errno) : ::gai_strerror(error)};
+  }
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
+  Looked looked;
+  for (const auto* each = found; each != nullptr; each = each->ai_next) {
+    const auto address = address_of(*each->ai_addr);
+    if (address && std::ranges::find(looked.addresses, *address) == looked.addresses.end()) {
+      looked.addresses.push_back(*address);
+    }
+  }
+  return looked;
+}
+
+/// Shared with the threads. The context is theirs to use only under the lock, and only while there is one.
+struct Resolver::State : std::enable_shared_from_this<State> {
+  State(asio::io_context& to, Lookup how) : context(&to), lookup(std::move(how)) {}
+
+  void run(const std::string& host);
+  void finish(const std::string& host, const Looked& looked);
+
+  std::mutex mutex;
+  asio::io_context* context;
+  Lookup lookup;
+  std::map<std::string, std::vector<Done>> waiting;  ///< used in the context's thread only
+};
+
+void Resolver::State::run(const std::string& host) {
+  auto looked = lookup(host);
+  const std::lock_guard lock(mutex);
+  if (context != nullptr) {
+    asio::post(*context,
+               [self = shared_from_this(), host, looked = std::move(looked)] { self->finish(host, looked); });
+  }
+}
+
+void Resolver::State::finish(const std::string& host, const Looked& looked) {
+  for (const auto& done : std::exchange(waiting[host], {})) {
+    done(looked);
+  }
+  waiting.erase(host);
+}
+
+Resolver::Resolver(asio::io_context& context, Lookup lookup)
+    : state_(std::make_shared<State>(context, std::move(lookup))) {}
+
+Resolver::~Resolver() {
+  state_->waiting.clear();  // here and now: they hold what belongs to the context
+  const std::lock_guard lock(state_->mutex);
+  state_->context = nullptr;
+}
+
+void Resolver::resolve(const std::string& host, Done done) {
+  auto& waiting = state_->waiting[host];
+  waiting.push_back(std::move(done));
+  if (waiting.size() > 1) {
+    return;
+  }
+  try {
+    std::thread([state = state_, host] { state->run(host); }).detach();
+  } catch (const std::system_error& error) {
+    asio::post(*state_->context, [state = state_, host, problem = std::string(error.what())] {
+      state->finish(host, {{}, problem});
+    });
+  }
+}
+
+}  // namespace lb::k8s

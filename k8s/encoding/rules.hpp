@@ -1,0 +1,132 @@
+// From the wire to the model: defaults, filters and refusals, the same for every encoding. No JSON here.
+// A walker calls a method where it stands, so that a problem gets the walker's place; order does not matter.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "k8s/encoding/problem.hpp"
+#include "k8s/objects/model.hpp"
+#include "k8s/objects/wire.hpp"
+
+namespace lb::k8s {
+
+/// Who has written an object. The API server has filled in defaults and refused nonsense; a manifest's author
+/// has not: its objects get the API server's defaults here, and spec.topologyKeys is read.
+enum class Origin : std::uint8_t { api_server, manifest };
+
+enum class Kind : std::uint8_t { other, service, slice, node, service_cidr };
+
+/// "Service", "EndpointSlice", "Node", "ServiceCIDR"; "object" for others.
+[[nodiscard]] std::string_view kind_text(Kind kind);
+
+/// The object's key, or nothing (with a problem) if it has none that can be one.
+[[nodiscard]] std::optional<ObjectKey> identify(Kind kind, const wire::Metadata& metadata, Origin origin,
+                                                Problems& problems);
+
+/// A Service (SEM-1, 9, 14, 16, 20, 37, 38, 83; REL-51).
+class ServiceRules {
+ public:
+  ServiceRules(Origin origin, Problems& problems) : origin_(origin), problems_(problems) {}
+
+  void port(const wire::ServicePort& wire);
+  void external_ip(std::string_view text);
+  void source_range(std::string_view text);
+  void ingress(const wire::Ingress& ingress);
+  /// The Service itself; to be called once, at the object's root, after all others.
+  [[nodiscard]] Service finish(ObjectKey key, const wire::Metadata& metadata, const wire::Service& wire);
+
+ private:
+  void addresses(const wire::Service& wire);
+  void cluster_ip(std::string_view text, std::optional<Family> family, std::size_t index);
+  void policies(const wire::Service& wire);
+  void affinity(const wire::Service& wire);
+  void topology(const wire::Metadata& metadata, const wire::Service& wire);
+  void topology_key(std::string_view text);
+  void selection(const wire::Metadata& metadata);
+
+  Origin origin_;
+  Problems& problems_;
+  Service service_;
+};
+
+/// An EndpointSlice (SEM-2, 4; REL-36, 52).
+class SliceRules {
+ public:
+  SliceRules(Origin origin, Problems& problems) : origin_(origin), problems_(problems) {}
+
+  void port(const wire::SlicePort& wire);
+  void endpoint(const wire::Endpoint& wire);
+  /// The slice, or nothing if it shall be as absent: headless, FQDN, of no service.
+  [[nodiscard]] std::optional<EndpointSlice> finish(ObjectKey key, const wire::Metadata& metadata,
+                                                    std::string_view address_type);
+
+ private:
+  [[nodiscard]] std::optional<Address> address(const wire::Endpoint& wire);
+  void topology(const wire::Endpoint& wire, Endpoint& endpoint);
+  void family(Family family);
+  void weight(const wire::Metadata& metadata);
+  void trigger(const wire::Metadata& metadata);
+
+  Origin origin_;
+  Problems& problems_;
+  EndpointSlice slice_;
+};
+
+/// A Node: labels, addresses, pod ranges, whether it is leaving (SEM-59).
+class NodeRules {
+ public:
+  explicit NodeRules(Problems& problems) : problems_(problems) {}
+
+  void address(const wire::NodeAddress& address);
+  void pod_cidr(std::string_view text);
+  void taint(const wire::Taint& taint);
+  [[nodiscard]] Node finish(ObjectKey key, const wire::Metadata& metadata, std::string_view pod_cidr);
+
+ private:
+  Problems& problems_;
+  Node node_;
+};
+
+/// A ServiceCIDR (SEM-17).
+class ServiceCidrRules {
+ public:
+  explicit ServiceCidrRules(Problems& problems) : problems_(problems) {}
+
+  void range(std::string_view text);
+  [[nodiscard]] ServiceCidr finish(ObjectKey key);
+
+ private:
+  Problems& problems_;
+  ServiceCidr cidr_;
+};
+
+namespace rules {
+
+/// metadata.resourceVersion, to be compared (KEP-5504); 0 for anything but a decimal number.
+[[nodiscard]] std::uint64_t version_number(std::string_view text);
+
+/// A hostile object with more is cut, because each port is compared with the others.
+inline constexpr std::size_t most_ports = 4096;
+
+/// A DNS subdomain, loosely: the API server checks more; we need names that are safe to print and to compare.
+[[nodiscard]] bool object_name(std::string_view text);
+/// The last value of a key, as the API server's own decoder would have it; a problem if there are several.
+[[nodiscard]] std::optional<std::string_view> find(const wire::Pairs& pairs, std::string_view key,
+                                                   Problems& problems);
+[[nodiscard]] std::string_view trimmed(std::string_view text);
+/// Nothing (with a problem at the current place) for anything but TCP, UDP, SCTP; none is TCP.
+[[nodiscard]] std::optional<Protocol> protocol(std::string_view text, Problems& problems);
+/// 1 to 65535, else nothing, with a problem.
+[[nodiscard]] std::optional<std::uint16_t> port_number(std::optional<std::int64_t> number,
+                                                       Problems& problems);
+/// A DNS label of at most 63 characters, or empty.
+[[nodiscard]] bool port_name(std::string_view text);
+/// What a zone, a node's name or a label's value may be: printable ASCII, at most 253 characters.
+[[nodiscard]] bool plain(std::string_view text);
+/// "10.0.0" in quotes, cut, for reasons.
+[[nodiscard]] std::string quoted(std::string_view text);
+
+}  // namespace rules
+}  // namespace lb::k8s

@@ -1,0 +1,153 @@
+// Lists, compares and reads files. Every failure is told as an unreadable file, and tried again at the next
+// look.
+#include "k8s/manifests/directory.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+
+namespace lb::k8s {
+namespace {
+
+/// File systems stamp by the timer tick: a file that was written just now can be written again unnoticed.
+constexpr std::chrono::nanoseconds rest = std::chrono::milliseconds(50);
+
+std::int64_t nanoseconds(const timespec& time) { return time.tv_sec * 1'000'000'000LL + time.tv_nsec; }
+
+std::string error_text(int error) { return std::generic_category().message(error); }
+
+class OpenFile {
+ public:
+  explicit OpenFile(const std::string& path) : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
+  ~OpenFile() {
+    if (fd_ >= 0) {
+      ::close(fd_);
+    }
+  }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+
+  [[nodiscard]] bool status(struct stat& out) const { return fd_ >= 0 && ::fstat(fd_, &out) == 0; }
+
+  /// 0 or an errno.
+  [[nodiscard]] int read_all(std::string& out) const {
+    std::size_t length = 0;
+    for (;;) {
+      if (length == out.size()) {
+        out.resize(length + (64U << 10U));
+      }
+      const auto got = ::read(fd_, out.data() + length, out.size() - length);
+      if (got < 0 && errno != EINTR) {
+        return errno;
+      }
+      if (got == 0 || length > Directory::most_bytes) {
+        out.resize(length);
+        return 0;
+      }
+      length += got > 0 ? static_cast<std::size_t>(got) : 0;
+    }
+  }
+
+ private:
+  int fd_;
+};
+
+}  // namespace
+
+bool is_manifest_name(std::string_view name) {
+  return !name.starts_with('.') &&
+         (name.ends_with(".yaml") || name.ends_with(".yml") || name.ends_with(".json"));
+}
+
+Directory::Identity Directory::identity(const struct stat& status) {
+  return {status.st_dev, status.st_ino, status.st_size, nanoseconds(status.st_mtim),
+          nanoseconds(status.st_ctim)};
+}
+
+bool Directory::rested(const Identity& identity) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return now - std::chrono::nanoseconds(identity.changed) > rest;
+}
+
+void Directory::read(const std::string& name, FileListener& listener) {
+  const auto path = path_ + "/" + name;
+  known_.erase(name);
+  const OpenFile file(path);
+  struct stat status{};
+  if (!file.status(status)) {
+    listener.unreadable(name, "cannot be opened: " + error_text(errno));
+    return;
+  }
+  if (S_ISDIR(status.st_mode)) {
+    listener.gone(name);
+    return;
+  }
+  if (!S_ISREG(status.st_mode)) {
+    listener.unreadable(name, "is no regular file");
+    return;
+  }
+  std::string text(static_cast<std::size_t>(std::min<off_t>(status.st_size, most_bytes)) + 1, '\0');
+  if (const int error = file.read_all(text); error != 0) {
+    listener.unreadable(name, "cannot be read: " + error_text(error));
+    return;
+  }
+  if (text.size() > most_bytes) {
+    listener.unreadable(name, fmt::format("is larger than {} MiB", most_bytes >> 20U));
+    return;
+  }
+  if (rested(identity(status))) {
+    known_.emplace(name, identity(status));
+  }
+  listener.text(name, text);
+}
+
+void Directory::forget_missing(const std::set<std::string>& present, FileListener& listener) {
+  for (auto it = told_.begin(); it != told_.end();) {
+    if (present.contains(*it)) {
+      ++it;
+      continue;
+    }
+    listener.gone(*it);
+    known_.erase(*it);
+    it = told_.erase(it);
+  }
+}
+
+std::error_code Directory::look(const std::set<std::string>& changed, const std::set<std::string>& skipped,
+                                FileListener& listener) {
+  std::error_code error;
+  std::set<std::string> present;
+  std::filesystem::directory_iterator entry(path_, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    if (auto name = entry->path().filename().string(); is_manifest_name(name)) {
+      present.insert(std::move(name));
+    }
+  }
+  if (error) {
+    return error;
+  }
+  forget_missing(present, listener);
+  for (const auto& name : present) {
+    if (!skipped.contains(name) && (changed.contains(name) || looks_changed(name))) {
+      told_.insert(name);
+      read(name, listener);
+    }
+  }
+  return {};
+}
+
+bool Directory::looks_changed(const std::string& name) const {
+  const auto known = known_.find(name);
+  struct stat status{};
+  if (known == known_.end() || ::stat((path_ + "/" + name).c_str(), &status) != 0) {
+    return true;
+  }
+  return identity(status) != known->second;
+}
+
+}  // namespace lb::k8s

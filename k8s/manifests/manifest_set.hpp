@@ -1,0 +1,72 @@
+// The objects that a set of files defines, and what changes when a file does. Pure: no fd, clock or thread.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "k8s/encoding/decode.hpp"
+#include "k8s/objects/complaints.hpp"
+#include "k8s/objects/source.hpp"
+
+namespace lb::k8s {
+
+/// Names one object of any kind.
+struct ObjectId {
+  Kind kind = Kind::other;
+  ObjectKey key;
+
+  /// "Service default/web"
+  [[nodiscard]] std::string text() const;
+  auto operator<=>(const ObjectId&) const = default;
+};
+
+/// Files in, changes of objects out. An object belongs to the first file, in the order of their names, that
+/// defines it. What cannot be read keeps its last good state: a refused object its own; a broken document all
+/// that its file had and does not define anew, for nobody can know which objects the broken part meant. So
+/// does an empty file, which is what a full disk makes of one.
+class ManifestSet {
+ public:
+  using Moment = ComplaintBook::Moment;
+
+  explicit ManifestSet(Sink& sink);
+
+  /// A file has this text now. Names that end in ".json" are JSON, all others YAML.
+  void put(const std::string& file, std::string_view text, Moment now);
+  /// A file is there and cannot be read: its objects stay.
+  void unreadable(const std::string& file, std::string reason, Moment now);
+  /// A file is gone, and its objects with it.
+  void erase(const std::string& file, Moment now);
+
+  /// Tells the sink what has changed since the last call, deletions first, and flushes if that was anything.
+  void apply(Moment now);
+
+  [[nodiscard]] ComplaintBook& complaints() { return complaints_; }
+
+ private:
+  /// What one file says of one object. No object: it shall be as absent.
+  struct Definition {
+    std::shared_ptr<const Object> object;
+    std::size_t line = 0;
+  };
+  using Definitions = std::map<ObjectId, Definition>;
+  class Reader;
+
+  void replace(const std::string& file, Definitions definitions);
+  void tell(const ObjectId& id, const std::shared_ptr<const Object>& object);
+  void complain_of_rivals(const ObjectId& id, Moment now);
+  [[nodiscard]] std::shared_ptr<const Object> winner(const ObjectId& id) const;
+
+  Sink& sink_;
+  std::unique_ptr<Decoder> decoder_;
+  ComplaintBook complaints_;
+  std::map<std::string, Definitions> files_;
+  std::map<ObjectId, std::set<std::string>> owners_;
+  std::map<ObjectId, std::shared_ptr<const Object>> told_;
+  std::set<ObjectId> changed_;
+};
+
+}  // namespace lb::k8s

@@ -1,0 +1,59 @@
+// Keeps the complaints that stand; a complaint is the same if object, file and reason are.
+#include "k8s/objects/complaints.hpp"
+
+#include <algorithm>
+
+namespace lb::k8s {
+namespace {
+
+std::string_view without_line(const std::string& where) {
+  return std::string_view(where).substr(0, where.rfind(':'));
+}
+
+bool same(const Complaint& a, const Complaint& b) {
+  return a.object == b.object && a.reason == b.reason && without_line(a.where) == without_line(b.where);
+}
+
+}  // namespace
+
+void ComplaintBook::set(const std::string& owner, std::vector<Complaint> complaints, Moment now) {
+  std::vector<Entry> fresh;
+  auto& old = entries_[owner];
+  for (auto& complaint : complaints) {
+    const auto known =
+        std::ranges::find_if(old, [&](const Entry& entry) { return same(entry.complaint, complaint); });
+    const bool is_known = known != old.end();
+    fresh.push_back({std::move(complaint), is_known ? known->since : now, is_known && known->told});
+  }
+  old = std::move(fresh);
+  if (old.empty()) {
+    entries_.erase(owner);
+  }
+}
+
+void ComplaintBook::tell_patiently(Sink& sink, Moment now) {
+  for (auto& [owner, entries] : entries_) {
+    for (auto& entry : entries) {
+      if (!entry.told && now - entry.since >= patience) {
+        entry.told = true;
+        sink.complain(entry.complaint);
+      }
+    }
+  }
+}
+
+void ComplaintBook::tell_all(Sink& sink) { tell_patiently(sink, Moment::max()); }
+
+std::optional<ComplaintBook::Moment> ComplaintBook::due() const {
+  std::optional<Moment> earliest;
+  for (const auto& [owner, entries] : entries_) {
+    for (const auto& entry : entries) {
+      if (!entry.told && (!earliest || entry.since + patience < *earliest)) {
+        earliest = entry.since + patience;
+      }
+    }
+  }
+  return earliest;
+}
+
+}  // namespace lb::k8s

@@ -1,0 +1,41 @@
+// Which complaints stand, and which of them have been told: each once, when it has stood for a while. Pure.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "k8s/objects/source.hpp"
+
+namespace lb::k8s {
+
+/// Complaints by owner (a file, an object). The same complaint on another line is the same complaint.
+class ComplaintBook {
+ public:
+  using Moment = std::chrono::steady_clock::time_point;
+
+  /// A state that lasts for less is no complaint: files are written in steps, objects move between files.
+  static constexpr std::chrono::milliseconds patience{250};
+
+  /// All that stands against `owner` from now on; none clears it.
+  void set(const std::string& owner, std::vector<Complaint> complaints, Moment now);
+  /// Tells what has stood for `patience` and was not told.
+  void tell_patiently(Sink& sink, Moment now);
+  /// Tells all that was not told.
+  void tell_all(Sink& sink);
+  /// When tell_patiently() will have something to tell; nothing if never.
+  [[nodiscard]] std::optional<Moment> due() const;
+
+ private:
+  struct Entry {
+    Complaint complaint;
+    Moment since;
+    bool told;
+  };
+
+  std::map<std::string, std::vector<Entry>> entries_;
+};
+
+}  // namespace lb::k8s

@@ -1,0 +1,45 @@
+// Timers that forget their ring when they are set again or gone.
+#include "k8s/watch/api_runtime.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <utility>
+
+namespace lb::k8s {
+namespace {
+
+namespace asio = boost::asio;
+using Clock = std::chrono::steady_clock;
+
+class TimerAlarm final : public Alarm {
+ public:
+  explicit TimerAlarm(asio::io_context& context) : timer_(context) {}
+
+  void set(Time when, std::function<void()> ring) override {
+    const auto number = ++*number_;
+    timer_.expires_at(Clock::time_point(when));
+    timer_.async_wait([number, current = std::weak_ptr(number_), ring = std::move(ring)](const auto& error) {
+      const auto now = current.lock();  // gone with the alarm
+      if (!error && now && *now == number) {
+        ring();
+      }
+    });
+  }
+
+ private:
+  asio::steady_timer timer_;
+  std::shared_ptr<std::uint64_t> number_ = std::make_shared<std::uint64_t>(0);
+};
+
+/// Rounded up: an alarm at this time has rung when the clock shows it.
+Time steady_now() { return std::chrono::ceil<Time>(Clock::now().time_since_epoch()); }
+
+}  // namespace
+
+ApiWorld real_world(asio::io_context& context, ApiClient& client, std::uint32_t seed) {
+  return {[&client] { return client.line(); }, [&context] { return std::make_unique<TimerAlarm>(context); },
+          steady_now, seed};
+}
+
+}  // namespace lb::k8s

@@ -1,0 +1,14 @@
+// The real world for ApiSource: lines of an ApiClient, Asio's timers, the steady clock.
+#pragma once
+
+#include <cstdint>
+
+#include "k8s/client/http_client.hpp"
+#include "k8s/watch/api_source.hpp"
+
+namespace lb::k8s {
+
+/// `context` and `client` must outlive every source that lives in it.
+[[nodiscard]] ApiWorld real_world(boost::asio::io_context& context, ApiClient& client, std::uint32_t seed);
+
+}  // namespace lb::k8s

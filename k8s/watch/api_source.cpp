@@ -1,0 +1,437 @@
+// One follower a resource drives its reflector by its line and its alarm, and hands on what comes together at
+// once.
+#include "k8s/watch/api_source.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "k8s/objects/peer_labels.hpp"
+
+namespace lb::k8s {
+namespace {
+
+constexpr std::string_view proxy_label = "service.kubernetes.io/service-proxy-name";
+constexpr std::string_view headless_label = "service.kubernetes.io/headless";
+
+/// So many sentences about servers are told in so long a time; all watches fail together.
+constexpr unsigned most_troubles = 4;
+constexpr Time trouble_period{30'000};
+
+void tell_erased(Sink& sink, Kind kind, const ObjectKey& key) {
+  switch (kind) {
+    case Kind::service:
+      sink.erase_service(key);
+      break;
+    case Kind::slice:
+      sink.erase_slice(key);
+      break;
+    case Kind::node:
+      sink.erase_node(key.name);
+      break;
+    case Kind::service_cidr:
+      sink.erase_service_cidr(key.name);
+      break;
+    case Kind::other:
+      break;
+  }
+}
+
+ObjectKey key_of(const Object& object) {
+  struct Visit {
+    ObjectKey operator()(const Service& service) const { return service.key; }
+    ObjectKey operator()(const EndpointSlice& slice) const { return slice.key; }
+    ObjectKey operator()(const Node& node) const { return {"", node.name}; }
+    ObjectKey operator()(const ServiceCidr& cidr) const { return {"", cidr.name}; }
+  };
+  return std::visit(Visit{}, object);
+}
+
+/// Each update is measured, also where only the last one is told (SEM-88).
+void keep_triggers(const Object& earlier, Object& later) {
+  const auto* from = std::get_if<EndpointSlice>(&earlier);
+  if (auto* to = std::get_if<EndpointSlice>(&later); from != nullptr && to != nullptr) {
+    to->triggers.insert(to->triggers.begin(), from->triggers.begin(), from->triggers.end());
+  }
+}
+
+/// Of Nodes there may be two.
+std::string_view resource_name(const Resource& resource) {
+  if (resource.extent == Extent::metadata) {
+    return "peer_nodes";
+  }
+  return std::string_view(resource.path).substr(resource.path.rfind('/') + 1);
+}
+
+std::string service_selector(const std::string& proxy_name) {
+  return proxy_name.empty() ? fmt::format("!{}", proxy_label) : fmt::format("{}={}", proxy_label, proxy_name);
+}
+
+std::string slice_selector(const std::string& more) {
+  return fmt::format("!{}{}{}", headless_label, more.empty() ? "" : ",", more);
+}
+
+/// Lets through what a log can bear, and says how much it did not.
+class TroubleGate {
+ public:
+  explicit TroubleGate(ApiSource::Trouble tell) : tell_(std::move(tell)) {}
+
+  void tell(std::string sentence, Time now) {
+    if (!since_ || now - *since_ >= trouble_period) {
+      since_ = now;
+      told_ = 0;
+    }
+    if (told_ == most_troubles) {
+      ++kept_back_;
+      return;
+    }
+    ++told_;
+    if (const auto others = std::exchange(kept_back_, 0); others > 0) {
+      sentence += fmt::format(" (and {} more such troubles since the last)", others);
+    }
+    tell_(std::move(sentence));
+  }
+
+ private:
+  ApiSource::Trouble tell_;
+  std::optional<Time> since_;
+  unsigned told_ = 0;
+  unsigned kept_back_ = 0;
+};
+
+}  // namespace
+
+struct ApiSource::State {
+  State(ApiScope of, ApiWorld with, Sink& to, Trouble trouble, const Patience& waits)
+      : scope(std::move(of)),
+        world(std::move(with)),
+        sink(to),
+        troubles(std::move(trouble)),
+        patience(waits),
+        seed(world.seed),
+        asked(scope.topology_labels) {}
+
+  /// To be called after each turn of a follower.
+  void settle(const Follower& turned);
+  [[nodiscard]] std::unique_ptr<Follower> follow(Resource resource);
+  void follow_peers();
+  void note(const Object& told);
+  void note_erased(Kind kind, const ObjectKey& key);
+
+  ApiScope scope;
+  ApiWorld world;
+  Sink& sink;
+  TroubleGate troubles;
+  Patience patience;
+  std::uint32_t seed;
+  std::vector<std::unique_ptr<Follower>> followers;
+  AskedLabels asked;
+  std::unique_ptr<Follower> peers;  ///< of the other Nodes; null: nobody asks
+  bool synced = false;
+  bool unflushed = false;
+};
+
+/// A resource: its reflector, its line, its alarm.
+class ApiSource::Follower final : public Listener, public AnswerReader {
+ public:
+  Follower(State& state, Resource resource)
+      : state_(state),
+        line_(state.world.line()),
+        alarm_(state.world.alarm()),
+        reflector_(std::move(resource), state.scope.encoding, state.patience, ++state.seed, *this),
+        last_heard_(state_.world.now()) {
+    figures_.resource = resource_name(reflector_.resource());
+  }
+
+  void step();
+  /// Of Nodes, these labels alone are told from now on; where one of them is not known, all Nodes are listed
+  /// anew.
+  void keep(LabelKeys labels);
+  [[nodiscard]] Kind kind() const { return reflector_.resource().kind; }
+  [[nodiscard]] bool listing() const { return reflector_.listing(); }
+  [[nodiscard]] bool gate_open() const {
+    return reflector_.synced() || reflector_.resource().presence == Presence::optional;
+  }
+  [[nodiscard]] ApiFigures figures() const;
+
+  void upsert(Object object) override;
+  void erase(Kind kind, const ObjectKey& key) override;
+  void complain(Complaint complaint) override;
+  void trouble(std::string sentence) override;
+  void listed(Kind kind) override;
+
+  Flow head(const ApiHead& head) override;
+  Flow body(std::string_view bytes) override;
+  void end(End how, std::string detail) override;
+
+ private:
+  void arm();
+  void ring();
+  void tell_changes();
+  void know(LabelKeys labels);
+  void tell_known(LabelKeys labels);
+
+  State& state_;
+  std::unique_ptr<ApiLine> line_;
+  std::unique_ptr<Alarm> alarm_;
+  Reflector reflector_;
+  bool asking_ = false;
+  std::optional<Time> armed_;
+  /// Of the piece under way, the last of each object; nothing: it is gone.
+  std::map<ObjectKey, std::optional<Object>> changes_;
+  std::optional<LabelKeys> labels_;  ///< of Nodes, those that are told; nothing: all
+  LabelKeys known_labels_;           ///< as last told
+  bool listed_ = false;              ///< a list has come to its end and its last objects are not told yet
+  ApiFigures figures_;
+  Time last_heard_;
+};
+
+/// Lists come whole before they are flushed, and what a relist brings is one burst.
+void ApiSource::State::settle(const Follower& turned) {
+  const auto open = [](const auto& follower) { return follower->gate_open(); };
+  if (!synced && std::ranges::all_of(followers, open)) {
+    synced = true;
+    unflushed = false;
+    sink.synced();
+  }
+  if (turned.listing()) {
+    return;
+  }
+  if (turned.kind() == Kind::service) {
+    follow_peers();
+  }
+  if (synced && std::exchange(unflushed, false)) {
+    sink.flush();
+  }
+}
+
+std::unique_ptr<ApiSource::Follower> ApiSource::State::follow(Resource resource) {
+  return std::make_unique<Follower>(*this, std::move(resource));
+}
+
+void ApiSource::State::note(const Object& told) {
+  if (const auto* service = std::get_if<Service>(&told)) {
+    asked.set(*service);
+  }
+}
+
+void ApiSource::State::note_erased(Kind kind, const ObjectKey& key) {
+  if (kind == Kind::service) {
+    asked.erase(key);
+  }
+}
+
+/// To be called when no list of Services is under way.
+void ApiSource::State::follow_peers() {
+  auto labels = asked.all();
+  const bool wanted = !labels.empty();
+  if (wanted && !peers) {
+    peers = follow(peer_nodes(scope));
+    peers->keep(std::move(labels));
+  } else if (peers) {
+    peers->keep(std::move(labels));
+  }
+  if (!wanted) {
+    peers.reset();
+  }
+}
+
+void ApiSource::Follower::step() {
+  if (const auto request = reflector_.begin(state_.world.now())) {
+    ++figures_.requests;
+    asking_ = true;
+    line_->ask(*request, *this);
+  }
+  arm();
+}
+
+/// A deadline that moves on leaves the alarm where it is: it rings, and is set again.
+void ApiSource::Follower::arm() {
+  const auto deadline = reflector_.deadline();
+  if (!armed_ || deadline < *armed_) {
+    armed_ = deadline;
+    alarm_->set(deadline, [this] { ring(); });
+  }
+}
+
+void ApiSource::Follower::ring() {
+  armed_.reset();
+  if (state_.world.now() < reflector_.deadline()) {
+    arm();
+  } else if (asking_) {
+    const auto server = line_->server();
+    line_->hang_up();
+    end(End::silent, server);
+  } else {
+    step();
+  }
+}
+
+Flow ApiSource::Follower::head(const ApiHead& head) {
+  last_heard_ = state_.world.now();
+  figures_.failures += head.status == 200 ? 0 : 1;
+  return reflector_.head(head, last_heard_);
+}
+
+Flow ApiSource::Follower::body(std::string_view bytes) {
+  last_heard_ = state_.world.now();
+  state_.sink.arrived();
+  figures_.bytes += bytes.size();
+  const auto flow = reflector_.body(bytes, last_heard_);
+  tell_changes();
+  state_.settle(*this);
+  return flow;
+}
+
+void ApiSource::Follower::end(End how, std::string detail) {
+  asking_ = false;
+  const bool good = how == End::whole || how == End::stopped || reflector_.quiet(how);
+  figures_.failures += good ? 0 : 1;
+  reflector_.end(how, state_.world.now(), std::move(detail));
+  tell_changes();
+  state_.settle(*this);
+  step();
+}
+
+/// What was told of a label that nobody asks for any more is forgotten, because it is not kept up to date. So
+/// is what lists that did not come to their end told, of every label that is not known; that one is over
+/// then, also where fewer labels are asked for than it began with.
+void ApiSource::Follower::keep(LabelKeys labels) {
+  if (labels_ == labels) {
+    return;
+  }
+  const auto before = std::exchange(labels_, std::move(labels));
+  if (!before) {
+    if (state_.synced) reflector_.spread(state_.world.now());
+    return step();
+  }
+  LabelKeys still;
+  std::ranges::set_intersection(known_labels_, *labels_, std::inserter(still, still.end()));
+  if (before != still) {
+    tell_known(std::move(still));
+  }
+  if (known_labels_ != labels_) {
+    line_->hang_up();
+    asking_ = false;
+    reflector_.list_anew(state_.world.now());
+    step();
+  }
+}
+
+void ApiSource::Follower::know(LabelKeys labels) {
+  if (known_labels_ != labels) {
+    tell_known(std::move(labels));
+  }
+}
+
+void ApiSource::Follower::tell_known(LabelKeys labels) {
+  known_labels_ = std::move(labels);
+  state_.sink.labels_known(known_labels_);
+  state_.unflushed = true;
+}
+
+void ApiSource::Follower::upsert(Object object) {
+  if (auto* node = std::get_if<Node>(&object); node != nullptr && labels_) {
+    keep_labels(*node, *labels_);
+  }
+  auto& last = changes_[key_of(object)];
+  if (last) {
+    keep_triggers(*last, object);
+  }
+  last = std::move(object);
+}
+
+void ApiSource::Follower::erase(Kind /*kind*/, const ObjectKey& key) { changes_[key] = std::nullopt; }
+
+void ApiSource::Follower::complain(Complaint complaint) {
+  ++figures_.problems;
+  state_.sink.complain(std::move(complaint));
+}
+
+void ApiSource::Follower::trouble(std::string sentence) {
+  state_.troubles.tell(std::move(sentence), state_.world.now());
+}
+
+void ApiSource::Follower::listed(Kind /*kind*/) {
+  ++figures_.lists;
+  listed_ = true;
+}
+
+void ApiSource::Follower::tell_changes() {
+  auto changes = std::exchange(changes_, {});
+  for (const auto& [key, object] : changes) {
+    if (!object) {
+      state_.note_erased(kind(), key);
+      tell_erased(state_.sink, kind(), key);
+    }
+  }
+  for (auto& [key, object] : changes) {
+    if (object) {
+      state_.note(*object);
+      std::visit([this](auto& value) { state_.sink.upsert(std::move(value)); }, *object);
+    }
+  }
+  state_.unflushed = state_.unflushed || !changes.empty();
+  if (std::exchange(listed_, false) && labels_) {
+    know(*labels_);
+  }
+}
+
+ApiFigures ApiSource::Follower::figures() const {
+  auto figures = figures_;
+  figures.objects = reflector_.objects();
+  figures.stream = reflector_.counts();
+  figures.silence = state_.world.now() - last_heard_;
+  return figures;
+}
+
+// ---- The source. ----
+
+std::vector<Resource> api_resources(const ApiScope& scope) {
+  return {
+      {Kind::service, "/api/v1/services", service_selector(scope.service_proxy_name), "spec.clusterIP!=None"},
+      {Kind::slice, "/apis/discovery.k8s.io/v1/endpointslices", slice_selector(scope.slice_selector), ""},
+      {Kind::node, "/api/v1/nodes", "", fmt::format("metadata.name={}", scope.node)},
+      {Kind::service_cidr, "/apis/networking.k8s.io/v1/servicecidrs", "", "", Presence::optional},
+  };
+}
+
+/// The rest of a Node is large, and changes all the time.
+Resource peer_nodes(const ApiScope& scope) {
+  return {Kind::node,         "/api/v1/nodes", "", fmt::format("metadata.name!={}", scope.node),
+          Presence::required, Extent::metadata};
+}
+
+ApiSource::ApiSource(const ApiScope& scope, ApiWorld world, Sink& sink, Trouble trouble, Patience patience)
+    : state_(std::make_unique<State>(scope, std::move(world), sink, std::move(trouble), patience)) {
+  for (auto& resource : api_resources(scope)) {
+    state_->followers.push_back(state_->follow(std::move(resource)));
+  }
+}
+
+ApiSource::~ApiSource() = default;
+
+void ApiSource::start() {
+  state_->sink.labels_known({});
+  for (const auto& follower : state_->followers) {
+    follower->step();
+  }
+}
+
+std::vector<ApiFigures> ApiSource::figures() const {
+  std::vector<ApiFigures> figures;
+  for (const auto& follower : state_->followers) {
+    figures.push_back(follower->figures());
+  }
+  if (state_->peers) {
+    figures.push_back(state_->peers->figures());
+  }
+  return figures;
+}
+
+}  // namespace lb::k8s

@@ -1,0 +1,134 @@
+// One request after the other; what the answer says matters to the log only.
+#include "k8s/watch/events.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+#include <ctime>
+
+namespace lb::k8s {
+namespace {
+
+namespace json = boost::json;
+
+std::string text_of(std::chrono::system_clock::time_point time) {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(time)));
+}
+
+/// Events about what has no namespace are kept in "default", as by client-go.
+std::string name_space_of(const Event& event) {
+  return event.subject == EventSubject::node ? "default" : event.object.name_space;
+}
+
+/// A Node by its name as its UID, as kube-proxy and the kubelet refer to it: `kubectl describe node` looks
+/// for that.
+json::object reference_to(const Event& event) {
+  const auto& object = event.object;
+  if (event.subject == EventSubject::node) {
+    return {{"kind", "Node"}, {"apiVersion", "v1"}, {"name", object.name}, {"uid", object.name}};
+  }
+  return {{"kind", "Service"}, {"apiVersion", "v1"}, {"namespace", object.name_space}, {"name", object.name}};
+}
+
+}  // namespace
+
+/// Keeps the answer's status, and lets its body pass.
+class EventPoster::Reader final : public AnswerReader {
+ public:
+  explicit Reader(EventPoster& owner) : owner_(owner) {}
+
+  Flow head(const ApiHead& head) override {
+    status_ = head.status;
+    return Flow::go_on;
+  }
+  Flow body(std::string_view /*bytes*/) override { return Flow::go_on; }
+  void end(End how, std::string detail) override {
+    const auto status = std::exchange(status_, 0U);
+    if (how != End::whole) {
+      owner_.finish(detail);
+    } else {
+      owner_.finish(status / 100 == 2 ? "" : fmt::format("{}: answer {}", detail, status));
+    }
+  }
+
+ private:
+  EventPoster& owner_;
+  unsigned status_ = 0;
+};
+
+EventPoster::EventPoster(const ApiWorld& world, WallClock wall, std::string node, Trouble trouble)
+    : now_(world.now),
+      wall_(std::move(wall)),
+      node_(std::move(node)),
+      trouble_(std::move(trouble)),
+      reader_(std::make_unique<Reader>(*this)),
+      alarm_(world.alarm()),
+      line_(world.line()) {}
+
+EventPoster::~EventPoster() { line_->hang_up(); }
+
+void EventPoster::post(Event event) {
+  const auto now = now_();
+  std::erase_if(told_, [now](const auto& told) { return now - told.second >= pause; });
+  if (waiting_.size() == most_waiting || !told_.try_emplace({event.object, event.reason}, now).second) {
+    return;
+  }
+  waiting_.push_back(std::move(event));
+  if (!busy_) {
+    next();
+  }
+}
+
+void EventPoster::next() {
+  if (waiting_.empty()) {
+    return;
+  }
+  const auto event = std::move(waiting_.front());
+  waiting_.pop_front();
+  busy_ = true;
+  alarm_->set(now_() + deadline, [this] {
+    if (busy_) {
+      line_->hang_up();
+      finish("no answer in time");
+    }
+  });
+  ApiRequest request;
+  request.target = fmt::format("/api/v1/namespaces/{}/events", name_space_of(event));
+  request.accept = "application/json";
+  request.body = body(event);
+  line_->ask(request, *reader_);
+}
+
+void EventPoster::finish(const std::string& problem) {
+  busy_ = false;
+  if (!problem.empty() && !failing_) {
+    trouble_(fmt::format("an event could not be told to the API: {}", problem));
+  }
+  failing_ = !problem.empty();
+  next();
+}
+
+std::string EventPoster::body(const Event& event) const {
+  const auto time = text_of(wall_());
+  const json::object body = {
+      {"kind", "Event"},
+      {"apiVersion", "v1"},
+      {"metadata", {{"generateName", event.object.name + "."}, {"namespace", name_space_of(event)}}},
+      {"involvedObject", reference_to(event)},
+      {"type", "Warning"},
+      {"reason", event.reason},
+      {"action", "Listen"},
+      {"message", event.message},
+      {"source", {{"component", "sluice"}, {"host", node_}}},
+      {"reportingComponent", "sluice"},
+      {"reportingInstance", node_},
+      {"firstTimestamp", time},
+      {"lastTimestamp", time},
+      {"count", 1},
+  };
+  return json::serialize(body);
+}
+
+}  // namespace lb::k8s

@@ -1,0 +1,311 @@
+// The life of a list and watch: what is asked next, and what answers and their ends mean.
+#include "k8s/watch/reflector.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "k8s/watch/reflector_text.hpp"
+
+namespace lb::k8s {
+
+/// The reflector as the receiver of a body's parts.
+class Reflector::Sink final : public BodySink {
+ public:
+  explicit Sink(Reflector& reflector) : reflector_(reflector) {}
+  void list_meta(ListMeta meta) override { reflector_.list_meta(std::move(meta)); }
+  Flow item(std::string_view object) override { return reflector_.object(object); }
+  Flow event(EventType type, std::string_view object) override { return reflector_.event(type, object); }
+
+ private:
+  Reflector& reflector_;
+};
+
+Reflector::Reflector(Resource resource, ApiEncoding encoding, Patience patience, std::uint32_t seed,
+                     Listener& listener)
+    : resource_(std::move(resource)),
+      preferred_(encoding),
+      patience_(patience),
+      random_(seed),
+      listener_(listener),
+      encodings_{protobuf_encoding(), json_encoding()} {
+  start_list();
+}
+
+Reflector::~Reflector() = default;
+
+// ---- Requests. ----
+
+void Reflector::start_list() {
+  mode_ = streaming_refused_ ? Mode::list : Mode::streaming_list;
+  more_.clear();
+  ++round_;
+}
+
+std::string Reflector::target() {
+  Query query(resource_.path);
+  query.add("labelSelector", resource_.label_selector);
+  query.add("fieldSelector", resource_.field_selector);
+  if (mode_ == Mode::watch || mode_ == Mode::streaming_list) {
+    query.add("watch", "true");
+    query.add("allowWatchBookmarks", "true");
+    query.add("timeoutSeconds", std::to_string(patience_.least + random_() % (patience_.least + 1)));
+  }
+  switch (mode_) {
+    case Mode::streaming_list:
+      query.add("sendInitialEvents", "true");
+      query.add("resourceVersionMatch", "NotOlderThan");
+      break;
+    case Mode::watch:
+      query.add("resourceVersion", std::to_string(version_));
+      break;
+    case Mode::probe:
+      query.add("limit", "1");
+      break;
+    case Mode::list:
+      query.add("limit", whole_list_ ? "" : std::to_string(patience_.page));
+      query.add("continue", more_);
+      break;
+  }
+  return query.text();
+}
+
+/// A server that cannot cut objects down to their metadata sends them whole.
+std::string Reflector::accept() const {
+  std::string part;
+  if (resource_.extent == Extent::metadata) {
+    const bool list = mode_ == Mode::list || mode_ == Mode::probe;
+    part = fmt::format(";as=PartialObjectMetadata{};g=meta.k8s.io;v=v1", list ? "List" : "");
+  }
+  auto text = preferred_ == ApiEncoding::json
+                  ? fmt::format("{}{}", json_type, part)
+                  : fmt::format("{}{},{}{}", protobuf_type, part, json_type, part);
+  return part.empty() ? text : fmt::format("{},{}", text, json_type);
+}
+
+void Reflector::spread(Time now) { pause(now, crowd_pause()); }
+
+void Reflector::list_anew(Time now) {
+  unfinished_ = true;
+  start_list();
+  pause(now, jittered(patience_.first_pause) + crowd_pause());
+}
+
+Time Reflector::crowd_pause() {
+  const auto most = static_cast<std::uint32_t>(patience_.crowd.count());
+  return Time(random_() % (most + 1));
+}
+
+/// One that is under way serves: else events that keep coming would put it off for ever.
+void Reflector::pause(Time now, Time length) {
+  if (now >= not_before_) {
+    not_before_ = now + length;
+  }
+  deadline_ = not_before_;
+}
+
+std::optional<ApiRequest> Reflector::begin(Time now) {
+  if (now < not_before_) {
+    deadline_ = not_before_;
+    return std::nullopt;
+  }
+  encoding_ = nullptr;
+  reader_.reset();
+  head_ = {};
+  meta_ = {};
+  error_body_.clear();
+  result_ = Result::open;
+  why_.clear();
+  retry_after_ = 0;
+  told_ = 0;
+  begun_ = now;
+  deadline_ = now + patience_.head;
+  counts_.watches += mode_ == Mode::watch || mode_ == Mode::streaming_list ? 1 : 0;
+  return ApiRequest{target(), accept(), std::exchange(connection_, Connection::any)};
+}
+
+// ---- Answers. ----
+
+Flow Reflector::head(const ApiHead& head, Time now) {
+  head_ = head;
+  deadline_ = now + patience_.body;
+  const auto encoding = encoding_of(head.content_type);
+  if (encoding) {
+    encoding_ = encodings_[static_cast<std::size_t>(*encoding)].get();
+  }
+  if (head.status != 200) {
+    return Flow::go_on;
+  }
+  if (encoding_ == nullptr) {
+    return give_up(Result::broken, fmt::format("answered in {}", printable_type(head.content_type)));
+  }
+  if (mode_ == Mode::watch && !last_trouble_.empty()) {
+    last_trouble_.clear();
+    listener_.trouble(resource_.path + ": the server answers again");
+  }
+  const bool events = mode_ == Mode::watch || mode_ == Mode::streaming_list;
+  reader_ = events ? encoding_->watch_reader() : encoding_->list_reader();
+  deadline_ = now + (mode_ == Mode::watch ? patience_.watch : patience_.body);
+  return Flow::go_on;
+}
+
+Flow Reflector::body(std::string_view bytes, Time now) {
+  if (!reader_) {
+    error_body_ += bytes.substr(0, most_error_bytes - std::min(most_error_bytes, error_body_.size()));
+    return error_body_.size() < most_error_bytes ? Flow::go_on : Flow::stop;
+  }
+  Sink sink(*this);
+  const auto state = reader_->feed(bytes, sink);
+  deadline_ = now + (mode_ == Mode::watch ? patience_.watch : patience_.body);
+  if (state == BodyReader::State::broken) {
+    return give_up(Result::broken, "sent what cannot be read");
+  }
+  return state == BodyReader::State::stopped ? Flow::stop : Flow::go_on;
+}
+
+Flow Reflector::give_up(Result result, std::string why) {
+  counts_.unreadable += result == Result::broken ? 1 : 0;
+  result_ = result;
+  why_ = std::move(why);
+  return Flow::stop;
+}
+
+void Reflector::list_meta(ListMeta meta) { meta_ = std::move(meta); }
+
+Flow Reflector::object(std::string_view bytes) {
+  if (mode_ == Mode::probe) {
+    return Flow::go_on;
+  }
+  auto decoded = encoding_->decoder().decode(bytes, resource_.kind);
+  return upserted(decoded);
+}
+
+Flow Reflector::event(EventType type, std::string_view bytes) {
+  ++told_;
+  if (type == EventType::bookmark) {
+    return bookmark(bytes);
+  }
+  if (type == EventType::error) {
+    return error_event(bytes);
+  }
+  auto decoded = encoding_->decoder().decode(bytes, resource_.kind);
+  switch (type) {
+    case EventType::upserted:
+      return upserted(decoded);
+    case EventType::deleted:
+      return deleted(decoded);
+    default:
+      return give_up(Result::broken, "sent an event of an unknown type");
+  }
+}
+
+void Reflector::tell_problems(const Decoded& decoded) {
+  for (const auto& problem : decoded.problems) {
+    const auto place = field_path(problem.pointer);
+    listener_.complain({fmt::format("{} {}", kind_text(resource_.kind), decoded.key.text()), "",
+                        place.empty() ? problem.reason : place + " " + problem.reason});
+  }
+}
+
+/// In a list: all up to version_ is known, so an object of that time that is not, or is newer here, is of a
+/// view that has been left behind. In a watch: all events are newer than version_.
+bool Reflector::from_the_past(const Decoded& decoded) const {
+  if (decoded.version == 0 || (listing() && restored_ == Restored::believed)) {
+    return false;
+  }
+  const auto known = known_.find(decoded.key);
+  const bool older = known != known_.end() && decoded.version < known->second.version;
+  const bool compares = version_ != 0 && (!listing() || known == known_.end());
+  return older || (compares && decoded.version <= version_);
+}
+
+void Reflector::note_version(std::uint64_t version) {
+  seen_ = std::max(seen_, version);
+  if (mode_ == Mode::watch) {
+    version_ = std::max(version_, version);
+  }
+}
+
+Flow Reflector::upserted(Decoded& decoded) {
+  tell_problems(decoded);
+  counts_.unreadable += decoded.verdict == Verdict::refused ? 1 : 0;
+  if (decoded.key.name.empty()) {
+    return Flow::go_on;  // nobody can tell which it is
+  }
+  if (from_the_past(decoded)) {
+    return listing() ? give_up(Result::past, "answers from the past") : Flow::go_on;
+  }
+  auto& known = known_[decoded.key];
+  known = {std::max(known.version, decoded.version), round_};
+  unfinished_ = unfinished_ || listing();
+  note_version(decoded.version);
+  if (decoded.verdict == Verdict::object) {
+    listener_.upsert(std::move(*decoded.object));
+  } else if (decoded.verdict == Verdict::absent) {
+    listener_.erase(resource_.kind, decoded.key);
+  }
+  return Flow::go_on;
+}
+
+Flow Reflector::deleted(const Decoded& decoded) {
+  if (decoded.key.name.empty()) {
+    tell_problems(decoded);
+    ++counts_.unreadable;
+    return give_up(Result::relist, "told a deletion that cannot be read");
+  }
+  if (!listing() && from_the_past(decoded)) {
+    return Flow::go_on;
+  }
+  note_version(decoded.version);
+  if (known_.erase(decoded.key) != 0) {
+    listener_.erase(resource_.kind, decoded.key);
+  }
+  return Flow::go_on;
+}
+
+Flow Reflector::bookmark(std::string_view bytes) {
+  const auto mark = encoding_->bookmark(bytes);
+  if (!mark) {
+    return give_up(Result::broken, "sent a bookmark that cannot be read");
+  }
+  if (mode_ == Mode::watch) {
+    note_version(mark->version);
+    return Flow::go_on;
+  }
+  if (!mark->initial_end) {
+    return Flow::go_on;
+  }
+  if (mark->version < seen_) {
+    return give_up(Result::past, "answers from the past");
+  }
+  list_complete(mark->version);
+  return Flow::go_on;
+}
+
+/// Everything was compared with the round: what the list did not hold is gone.
+void Reflector::list_complete(std::uint64_t version) {
+  for (auto it = known_.begin(); it != known_.end();) {
+    if (it->second.round == round_) {
+      ++it;
+      continue;
+    }
+    listener_.erase(resource_.kind, it->first);
+    it = known_.erase(it);
+  }
+  version_ = seen_ = version;
+  unfinished_ = false;
+  mode_ = Mode::watch;
+  more_.clear();
+  whole_list_ = false;
+  streaming_cuts_ = 0;
+  past_since_.reset();
+  restored_ = Restored::no;
+  if (trouble_ != Trouble::relist) {
+    succeeded();  // else when its watch is good: lists are dear
+  }
+  synced_ = true;
+  listener_.listed(resource_.kind);
+}
+
+}  // namespace lb::k8s

@@ -1,0 +1,343 @@
+// How an answer ended, and what follows from it: the next request, and when.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+#include "k8s/encoding/problem.hpp"
+#include "k8s/watch/reflector.hpp"
+#include "k8s/watch/reflector_text.hpp"
+
+namespace lb::k8s {
+namespace {
+
+/// A watch that ends sooner without an event counts as a failure: no hot loop.
+constexpr Time shortest_watch{1'000};
+/// One that lived so long was a success, however it ended.
+constexpr Time good_watch{5'000};
+/// A server may not keep us away for longer.
+constexpr Time longest_retry_after{120'000};
+
+std::string_view end_text(End how) {
+  switch (how) {
+    case End::cut:
+      return "the connection broke off";
+    case End::unreachable:
+      return "the server cannot be reached";
+    case End::silent:
+      return "the server fell silent";
+    default:
+      return "the answer was given up";
+  }
+}
+
+/// What a server says when it refuses names the account and the right at its end, behind more than a
+/// quotation of an object's field has room for.
+constexpr std::size_t longest_refusal = 300;
+
+std::string refusal_text(unsigned code, std::string_view message) {
+  auto text = fmt::format("the server answers {}", code);
+  if (!message.empty()) {
+    text += fmt::format(": \"{}\"{}", start_of(message, longest_refusal),
+                        message.size() > longest_refusal ? "..." : "");
+  }
+  if (code == 403) {
+    text += "; k8s/deploy/account.yaml grants what the agent reads";
+  }
+  return text;
+}
+
+}  // namespace
+
+void Query::add(std::string_view name, std::string_view value) {
+  if (value.empty()) {
+    return;
+  }
+  text_ += separator_;
+  text_ += name;
+  text_ += '=';
+  for (const char c : value) {
+    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '.' || c == '_';
+    text_ += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  }
+  separator_ = '&';
+}
+
+std::optional<ApiEncoding> encoding_of(std::string_view content_type) {
+  const auto type = content_type.substr(0, content_type.find_first_of("; "));
+  if (type == json_type) {
+    return ApiEncoding::json;
+  }
+  return type == protobuf_type ? std::optional(ApiEncoding::protobuf) : std::nullopt;
+}
+
+std::string printable_type(std::string_view content_type) {
+  return content_type.empty() ? "no stated encoding" : rules::quoted(content_type);
+}
+
+void Reflector::succeeded() {
+  trouble_ = Trouble::none;
+  last_trouble_.clear();
+}
+
+Time Reflector::jittered(Time pause) {
+  const auto quarter = static_cast<std::uint32_t>(pause.count() / 4);
+  return pause - Time(quarter) + Time(random_() % (2 * quarter + 1));
+}
+
+Time Reflector::longest(Trouble trouble) const {
+  switch (trouble) {
+    case Trouble::unreachable:
+      return patience_.unreachable;
+    case Trouble::overloaded:
+      return patience_.overloaded;
+    case Trouble::past:
+      return std::min(patience_.refused, patience_.past / 4);
+    default:
+      return patience_.refused;
+  }
+}
+
+void Reflector::again(Time now, Trouble trouble) {
+  if (std::exchange(trouble_, trouble) != trouble) {
+    trouble_since_ = now;
+    failures_ = 0;
+  }
+  const bool asking_hurts = trouble == Trouble::overloaded || trouble == Trouble::relist;
+  const auto doublings = std::min(failures_++, asking_hurts ? 10U : 1U);
+  const auto eighth = asking_hurts ? Time(0) : (now - trouble_since_) / 8;
+  const auto grown = std::max(patience_.first_pause * (1U << doublings), eighth);
+  auto pause = jittered(std::min(longest(trouble), grown));
+  const auto asked = retry_after_ != 0 ? Time(std::chrono::seconds(retry_after_)) : Time(0);
+  pause = std::max(pause, std::min(asked, longest_retry_after));
+  not_before_ = deadline_ = now + pause;
+  say(why_, pause);
+}
+
+/// Said once for as long as it is the same.
+void Reflector::say(std::string_view what, Time pause) {
+  if (what.empty() || what == last_trouble_) {
+    return;
+  }
+  last_trouble_ = what;
+  listener_.trouble(fmt::format("{}: {}{}; trying again in {:.1f} s", resource_.path, what,
+                                detail_.empty() ? "" : fmt::format(" ({})", detail_),
+                                static_cast<double>(pause.count()) / 1000));
+}
+
+void Reflector::end(End how, Time now, std::string detail) {
+  detail_ = std::move(detail);
+  not_before_ = deadline_ = now;
+  if (mode_ == Mode::watch && head_.status == 200 && now - begun_ >= good_watch) {
+    succeeded();
+  }
+  const bool answered_no = how == End::whole && head_.status != 0 && head_.status != 200;
+  // Its body is longer than any Status.
+  const bool answered_too_much = how == End::stopped && !reader_ && head_.status != 0;
+  if (result_ != Result::open) {
+    settle(now);
+  } else if (answered_no || answered_too_much) {
+    refused(now);
+  } else if (how == End::whole && reader_ && reader_->whole()) {
+    body_ended(now);
+  } else if (quiet(how)) {
+    watch_was_quiet();
+  } else {
+    failed(how == End::whole ? End::cut : how, now);
+  }
+}
+
+bool Reflector::quiet(End how) const {
+  return how == End::silent && mode_ == Mode::watch && result_ == Result::open && reader_ && reader_->whole();
+}
+
+/// Nothing happened, or nobody is there any more to tell: the probe, on a new connection, shows which.
+void Reflector::watch_was_quiet() {
+  ++counts_.quiet;
+  connection_ = Connection::fresh;
+  mode_ = Mode::probe;
+}
+
+/// The body came to a good end: of a list's piece, or of a watch whose time was over.
+void Reflector::body_ended(Time now) {
+  switch (mode_) {
+    case Mode::list:
+      if (meta_.version < seen_ || meta_.version == 0) {
+        (void)give_up(meta_.version == 0 ? Result::broken : Result::past,
+                      meta_.version == 0 ? "sent a list without a version" : "answers from the past");
+        settle(now);
+        return;
+      }
+      page_ended();
+      return;
+    case Mode::probe:
+      if (meta_.version != 0 && meta_.version < seen_) {
+        (void)give_up(Result::past, "answers from the past");
+        settle(now);
+        return;
+      }
+      past_since_.reset();
+      mode_ = Mode::watch;
+      if (restored_ == Restored::suspected) {
+        restored_ = Restored::believed;
+      }
+      if (unfinished_ || restored_ == Restored::believed) {
+        start_list();
+      }
+      return;
+    case Mode::streaming_list:
+      failed(End::cut, now);  // before its end bookmark
+      return;
+    case Mode::watch:
+      watch_ended(now);
+      return;
+  }
+}
+
+/// Sooner than asked for: the server goes away, and what comes back may be another one, or restored.
+void Reflector::watch_ended(Time now) {
+  if (now - begun_ < std::chrono::seconds(patience_.least)) {
+    mode_ = Mode::probe;
+  }
+  if (told_ == 0 && now - begun_ < shortest_watch) {
+    why_ = "the server ends watches at once";
+    again(now, Trouble::refused);
+  }
+}
+
+void Reflector::page_ended() {
+  more_ = meta_.more;
+  if (more_.empty()) {
+    list_complete(meta_.version);
+  }
+}
+
+/// An error in the stream: a Status, whose code says what a status line would have said (KEP-3157: a refused
+/// streaming list may also come so).
+Flow Reflector::error_event(std::string_view bytes) {
+  const auto status = encoding_->status(bytes);
+  if (!status) {
+    return give_up(Result::broken, "sent an error that cannot be read");
+  }
+  retry_after_ = status->retry_after;
+  auto why = fmt::format("told the error {} {}", status->code, rules::quoted(status->message));
+  if (status->code == 410) {
+    return give_up(Result::relist, std::move(why));
+  }
+  if (mode_ == Mode::streaming_list && status->code != 429 && status->code != 503) {
+    return give_up(Result::chunked, std::move(why));
+  }
+  const bool keeps = status->code == 429 || status->code >= 500 || status->code == 0;
+  return give_up(keeps ? Result::retry : Result::relist, std::move(why));
+}
+
+/// Any status but 200.
+void Reflector::refused(Time now) {
+  const auto status = encoding_ != nullptr ? encoding_->status(error_body_) : std::nullopt;
+  const auto code = head_.status;
+  why_ = refusal_text(code, status ? std::string_view(status->message) : std::string_view());
+  const auto in_body = status ? status->retry_after : 0U;
+  retry_after_ =
+      head_.retry_after
+          ? static_cast<std::uint32_t>(std::clamp<std::int64_t>(head_.retry_after->count(), 0, 3600))
+          : in_body;
+  if (code >= 300 && code < 400) {
+    why_ += " (redirects are not followed)";
+  }
+  if (code == 404 && resource_.presence == Presence::optional) {
+    not_before_ = deadline_ = now + jittered(patience_.absent);
+    return;
+  }
+  if (code == 410) {
+    result_ = mode_ == Mode::list && !more_.empty() ? Result::whole_list : Result::relist;
+  } else if ((code == 400 || code == 422) && mode_ == Mode::streaming_list) {
+    result_ = Result::chunked;
+  } else if (code == 406 || code == 415) {
+    preferred_ = ApiEncoding::json;
+    result_ = Result::retry;
+  } else {
+    result_ = code == 400 && mode_ == Mode::watch ? Result::relist : Result::retry;
+  }
+  settle(now);
+}
+
+/// No error was told, but the answer is not whole.
+void Reflector::failed(End how, Time now) {
+  why_ = end_text(how);
+  connection_ = Connection::fresh;
+  if (mode_ == Mode::streaming_list && head_.status == 200 && ++streaming_cuts_ >= 2) {
+    mode_ = Mode::list;  // this time; the next list streams again
+    streaming_cuts_ = 0;
+  }
+  if (listing()) {
+    const auto mode = mode_;
+    start_list();
+    mode_ = mode;
+  } else {
+    mode_ = Mode::probe;  // another server, or a restored one, may be behind the address
+  }
+  const bool nobody = how == End::unreachable || (how == End::cut && head_.status == 0);
+  again(now, nobody ? Trouble::unreachable : Trouble::refused);
+}
+
+void Reflector::settle(Time now) {
+  switch (result_) {
+    case Result::whole_list:
+      whole_list_ = true;
+      start_list();
+      mode_ = Mode::list;
+      return;
+    case Result::chunked:
+      streaming_refused_ = true;
+      start_list();
+      return;
+    case Result::relist:
+      start_list();
+      again(now, Trouble::relist);
+      return;
+    case Result::past:
+      settle_past(now);
+      return;
+    case Result::broken:
+      failed(End::cut, now);
+      return;
+    case Result::retry:
+      connection_ = head_.status == 429 ? Connection::any : Connection::fresh;
+      if (listing()) {
+        more_.clear();
+        ++round_;
+      } else {
+        mode_ = Mode::probe;
+      }
+      again(now, head_.status == 429 ? Trouble::overloaded : Trouble::refused);
+      return;
+    case Result::open:
+      return;
+  }
+}
+
+/// A server that lags catches up, or another one answers; if that does not come, etcd was restored, and what
+/// the server says is the present: all versions begin anew (REL-76).
+void Reflector::settle_past(Time now) {
+  connection_ = Connection::fresh;
+  past_since_ = past_since_.value_or(now);
+  if (listing()) {
+    restored_ = Restored::suspected;
+  }
+  why_ = "the server answers from the past";
+  if (now - *past_since_ < patience_.past) {
+    mode_ = Mode::probe;
+    again(now, Trouble::past);
+    return;
+  }
+  why_ = "the server's versions are lower for good (restored from a backup?): taking what it has";
+  version_ = seen_ = 0;
+  for (auto& [key, known] : known_) {
+    known.version = 0;
+  }
+  start_list();
+  say(why_, Time(0));
+}
+
+}  // namespace lb::k8s

@@ -1,0 +1,37 @@
+// Texts that the reflector writes and reads: queries and media types. Included by reflector*.cpp.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "k8s/watch/reflector.hpp"
+
+namespace lb::k8s {
+
+inline constexpr std::string_view json_type = "application/json";
+inline constexpr std::string_view protobuf_type = "application/vnd.kubernetes.protobuf";
+/// Of an answer that is an error; a Status is shorter.
+inline constexpr std::size_t most_error_bytes = 16384;
+
+/// A path and its query, percent-encoded.
+class Query {
+ public:
+  explicit Query(std::string_view path) : text_(path) {}
+
+  /// Nothing is added for an empty value.
+  void add(std::string_view name, std::string_view value);
+  [[nodiscard]] const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+  char separator_ = '?';
+};
+
+/// Of a Content-Type with or without parameters; nothing for others.
+[[nodiscard]] std::optional<ApiEncoding> encoding_of(std::string_view content_type);
+/// For sentences: cut, without control characters.
+[[nodiscard]] std::string printable_type(std::string_view content_type);
+
+}  // namespace lb::k8s

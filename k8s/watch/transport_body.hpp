@@ -1,0 +1,83 @@
+// Bodies of lists and watches, cut into their objects while they arrive: one interface for JSON and protobuf.
+// Memory is bounded by the largest single object. No I/O.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "k8s/client/transport.hpp"
+#include "k8s/encoding/decode.hpp"
+
+namespace lb::k8s {
+
+/// The largest object, in bytes, that is waited for.
+inline constexpr std::size_t most_object_bytes = std::size_t{64} << 20U;
+
+enum class EventType : std::uint8_t { upserted, deleted, bookmark, error, unknown };
+
+/// A list's own metadata; in an answer in pieces, of this piece.
+struct ListMeta {
+  std::uint64_t version = 0;  ///< 0: none, or no number
+  std::string more;           ///< the continue token; empty: this was the last piece
+};
+
+/// What a bookmark says; `initial_end`: a streaming list is whole (KEP-3157).
+struct Bookmark {
+  std::uint64_t version = 0;
+  bool initial_end = false;
+};
+
+/// metav1.Status.
+struct ApiStatus {
+  unsigned code = 0;
+  std::string reason;
+  std::string message;
+  std::uint32_t retry_after = 0;  ///< seconds; 0: not said
+};
+
+/// Receives a body's parts; views live until the call returns.
+class BodySink {
+ public:
+  virtual ~BodySink() = default;
+  /// Before or after the items, as the server writes it.
+  virtual void list_meta(ListMeta meta) = 0;
+  virtual Flow item(std::string_view object) = 0;
+  virtual Flow event(EventType type, std::string_view object) = 0;
+};
+
+class BodyReader {
+ public:
+  enum class State : std::uint8_t { good, stopped, broken };
+
+  virtual ~BodyReader() = default;
+  /// Once it has answered anything but `good`, the rest of the body is of no use.
+  virtual State feed(std::string_view bytes, BodySink& sink) = 0;
+  /// Whether the body may end here.
+  [[nodiscard]] virtual bool whole() const = 0;
+};
+
+/// A way in which the API server writes objects.
+class Encoding {
+ public:
+  virtual ~Encoding() = default;
+  [[nodiscard]] virtual std::unique_ptr<BodyReader> list_reader() const = 0;
+  [[nodiscard]] virtual std::unique_ptr<BodyReader> watch_reader() const = 0;
+  /// An event's object that is a bookmark; nothing if it cannot be read.
+  [[nodiscard]] virtual std::optional<Bookmark> bookmark(std::string_view object) const = 0;
+  /// A Status: an event's object or a whole body; nothing if it cannot be read.
+  [[nodiscard]] virtual std::optional<ApiStatus> status(std::string_view object) const = 0;
+  [[nodiscard]] virtual Decoder& decoder() = 0;
+};
+
+[[nodiscard]] std::unique_ptr<Encoding> json_encoding();
+[[nodiscard]] std::unique_ptr<Encoding> protobuf_encoding();
+
+/// "ADDED" and "MODIFIED" are one.
+[[nodiscard]] EventType event_type(std::string_view text);
+
+inline constexpr std::string_view initial_end_annotation = "k8s.io/initial-events-end";
+
+}  // namespace lb::k8s

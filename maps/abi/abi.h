@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The contract between the programs and the agent: every key, value, enum and limit of the maps.
+ * Included by both sides (C11 for the programs, C++20 for the agent), so a struct exists once.
+ *
+ * Addresses are 16 bytes, IPv4 as ::ffff:a.b.c.d. Ports are in host byte order. Padding is explicit
+ * and zero. What changes under a reader changes by aligned 64-bit stores (see maps/abi/LAYOUT.md).
+ */
+#ifndef SLUICE_MAPS_ABI_H
+#define SLUICE_MAPS_ABI_H
+
+#include <linux/types.h>
+
+#include "maps/abi/outcomes.h"
+
+#ifdef __cplusplus
+#define LB_ASSERT(what) static_assert(what, #what)
+#else
+#define LB_ASSERT(what) _Static_assert(what, #what)
+#endif
+
+/* An enum of one byte, so that a dump prints its name and a key has no hole. */
+#define LB_BYTE_ENUM enum __attribute__((packed))
+#define LB_ALIGN8 __attribute__((aligned(8)))
+
+/* The version of everything in this file. It names the pin directory: another layout, another directory. */
+#define LB_LAYOUT 7
+
+/* Default sizes; the agent's options change them before the maps are made. */
+#define LB_MAX_FRONTENDS 65536
+#define LB_MAX_SERVICES 65536
+#define LB_MAX_BACKENDS 262144
+#define LB_MAX_SLOTS 1048576
+#define LB_MAX_FLOWS 524288
+/* A little more than a power of two: the kernel makes twice as many buckets, and chains are half as long. */
+#define LB_MAX_YOUNG 140000
+/* A young entry that no packet used for longer is ignored. */
+#define LB_YOUNG_SECONDS 75
+#define LB_MAX_ADDRESSES 65536
+#define LB_MAX_DEVICES 4096
+#define LB_MAX_AFFINITY 131072
+#define LB_MAX_RANGES 65536
+#define LB_MAX_FRAGMENTS 8192
+
+LB_BYTE_ENUM lb_bool { LB_NO, LB_YES };
+
+LB_BYTE_ENUM lb_protocol { LB_ANY_PROTOCOL = 0, LB_TCP = 6, LB_UDP = 17, LB_SCTP = 132 };
+
+LB_BYTE_ENUM lb_family { LB_NO_FAMILY = 0, LB_IPV4 = 4, LB_IPV6 = 6 };
+
+/* ---- Frontends: where services are reached. ---- */
+
+LB_BYTE_ENUM lb_kind {
+	LB_NO_KIND,
+	LB_CLUSTER_IP,
+	LB_NODE_PORT,
+	LB_EXTERNAL_IP,
+	LB_LOAD_BALANCER,
+};
+
+/*
+ * Node ports are keyed by their family's address zero (::ffff:0.0.0.0 or ::), because one number is another
+ * service in each family; lb_addresses says which addresses they serve.
+ */
+struct lb_frontend_key {
+	__u8 address[16];
+	__u16 port;
+	enum lb_protocol protocol;
+	__u8 pad;
+};
+LB_ASSERT(sizeof(struct lb_frontend_key) == 20);
+
+/* Constant while it exists, and read by one 64-bit load; `check` is lb_frontend_check() of its key. */
+struct lb_frontend {
+	__u32 service;
+	enum lb_kind kind;
+	__u8 pad;
+	__u16 check;
+} LB_ALIGN8;
+LB_ASSERT(sizeof(struct lb_frontend) == 8);
+
+/* ---- This node's own addresses, and those of services where all ports count. ---- */
+
+LB_BYTE_ENUM lb_address_kind {
+	LB_NO_ADDRESS,
+	LB_NODE_ADDRESS,      /* ours, without node ports */
+	LB_NODE_PORT_ADDRESS, /* ours, and node ports are served on it */
+	LB_LOOPBACK_ADDRESS, /* node ports are served on it for sockets of the host's own network namespace */
+	LB_CLUSTER_ADDRESS,  /* a ClusterIP, and not ours: what no frontend answers there is refused */
+	LB_SERVICE_ADDRESS, /* another address of services, and not ours: no frontend is at an address that is not here */
+};
+
+struct lb_address_key {
+	__u8 address[16];
+};
+
+/* `check` is lb_address_check() of its key, because a hash may show a reader another key's value. */
+struct lb_address {
+	enum lb_address_kind kind;
+	__u8 pad[3];
+	__u32 check;
+} LB_ALIGN8;
+LB_ASSERT(sizeof(struct lb_address) == 8);
+
+/* ---- Devices the packet programs are attached to. ---- */
+
+LB_BYTE_ENUM lb_device_kind {
+	LB_NO_DEVICE,
+	LB_OUTWARD, /* towards the network: other nodes and clients */
+	LB_POD,     /* the host's end of a pod's device */
+};
+
+/* Keyed by interface index. `check` is lb_device_check() of its key. */
+struct lb_device {
+	enum lb_device_kind kind;
+	__u8 pad[3];
+	__u32 check;
+} LB_ALIGN8;
+LB_ASSERT(sizeof(struct lb_device) == 8);
+
+/* ---- Services: one number per service port, protocol and family. Number 0 is never used. ---- */
+
+/* A run of lb_slots; count 0 is an empty set. Replaced by one 64-bit store. */
+struct lb_set {
+	__u32 first;
+	__u32 count;
+} LB_ALIGN8;
+
+LB_BYTE_ENUM lb_scope { LB_CLUSTER, LB_LOCAL };
+
+LB_BYTE_ENUM lb_verdict { LB_REJECT, LB_DROP };
+
+/* Which key the choice of backend is made with: see struct lb_node. */
+LB_BYTE_ENUM lb_selection {
+	LB_RANDOM, /* slots stand for weights */
+	LB_MAGLEV, /* slots are a consistent table, the same on every node */
+};
+#define LB_SELECTIONS 2
+
+/* One 64-bit word. */
+struct lb_policy {
+	enum lb_scope internal;        /* the set of a ClusterIP's clients */
+	enum lb_scope external;        /* the set of outside clients of all other kinds */
+	enum lb_verdict cluster_empty; /* what happens when the cluster set is empty */
+	enum lb_verdict local_empty;   /* what happens when the local set is empty */
+	enum lb_bool source_ranges;    /* load-balancer addresses are limited by lb_ranges */
+	enum lb_bool packet_path;      /* socket hooks leave this service to the packet hooks */
+	enum lb_selection selection;
+	__u8 pad;
+} LB_ALIGN8;
+
+struct lb_service {
+	struct lb_set cluster;
+	struct lb_set local;
+	struct lb_policy policy;
+	__u32 affinity_seconds; /* 0: no session affinity */
+	__u32 pad;
+} LB_ALIGN8;
+LB_ASSERT(sizeof(struct lb_set) == 8);
+LB_ASSERT(sizeof(struct lb_policy) == 8);
+LB_ASSERT(sizeof(struct lb_service) == 32);
+
+/* What a service number means, for people and for an agent that adopts the maps. */
+struct lb_name {
+	char service[192]; /* "namespace/name:port name", the port name may be empty */
+	enum lb_protocol protocol;
+	enum lb_family family;
+	enum lb_bool retired; /* the service is gone; its number waits until nothing names it any more */
+	__u8 pad[5];
+};
+LB_ASSERT(sizeof(struct lb_name) == 200);
+
+/* ---- Backends: one id per endpoint (address and port) of one service. Id 0 is never used. ---- */
+
+LB_BYTE_ENUM lb_locality {
+	LB_ELSEWHERE, /* another zone, or no zone known */
+	LB_SAME_ZONE,
+	LB_SAME_NODE,
+};
+
+struct lb_backend {
+	__u8 address[16];
+	/* One 64-bit word, all that ever changes of a living id. */
+	__u32 service;
+	enum lb_locality locality;
+	enum lb_bool in_cluster; /* new flows of the cluster set may choose it */
+	enum lb_bool in_local;   /* new flows of the local set may choose it */
+	enum lb_bool serving;    /* the endpoint still answers (UDP flows stay while it does) */
+	__u16 port;
+	__u8 weight; /* 0 to 100; how many slots it has relative to its peers */
+	__u8 pad[5];
+} LB_ALIGN8;
+LB_ASSERT(sizeof(struct lb_backend) == 32);
+
+/*
+ * An element of lb_slots: two slots, each a backend id, because the kernel's arrays step by 8 bytes and half of a
+ * cache line would be empty. Slot n is ids[n % 2] of element n / 2.
+ */
+#define LB_SLOTS_A_PAIR 2
+struct lb_slots_pair {
+	__u32 ids[LB_SLOTS_A_PAIR];
+} LB_ALIGN8;
+LB_ASSERT(sizeof(struct lb_slots_pair) == 8);
+
+/* ---- Flows. A flow is two entries, one per direction, each keyed by the tuple as it arrives. ---- */
+
+/* The hook side at which an entry acts; it does nothing elsewhere. */
+LB_BYTE_ENUM lb_side {
+	LB_NO_SIDE,
+	LB_OUTWARD_INGRESS, /* arriving at a device towards the network */
+	LB_OUTWARD_EGRESS,  /* leaving by one */
+	LB_POD_INGRESS,     /* arriving from a pod's device */
+	LB_POD_EGRESS,      /* leaving towards a pod */
+};
+
+LB_BYTE_ENUM lb_direction { LB_FORWARD, LB_REPLY };
+
+LB_BYTE_ENUM lb_way {
+	LB_BY_STACK,    /* rewritten and given to the stack */
+	LB_BY_REDIRECT, /* rewritten and sent out by us, in both directions */
+};
+
+/*
+ * What an entry has seen; it may shorten an entry's life and never refuses a packet. From LB_CLOSING on the flow is
+ * over, unless data follows.
+ */
+LB_BYTE_ENUM lb_state {
+	LB_OPENING,  /* not proven two-way */
+	LB_ANSWERED, /* the SYN-ACK was seen; `number` is what the client must acknowledge */
+	LB_OPEN,
+	LB_CLOSING, /* a FIN was seen */
+	LB_RESET,   /* an RST was seen: no side sends more */
+};
+
+struct lb_flow4_key {
+	__u8 source[4];
+	__u8 destination[4];
+	__u16 source_port;
+	__u16 destination_port;
+	enum lb_protocol protocol;
+	__u8 pad[3];
+} LB_ALIGN8;
+LB_ASSERT(sizeof(struct lb_flow4_key) == 16);
+
+struct lb_flow6_key {
+	__u8 source[16];
+	__u8 destination[16];
+	__u16 source_port;
+	__u16 destination_port;
+	enum lb_protocol protocol;
+	enum lb_family family;
+	__u8 pad[2];
+} LB_ALIGN8;
+LB_ASSERT(sizeof(struct lb_flow6_key) == 40);
+
+/*
+ * One 64-bit word: what to write into one end of the packet. `check` ties it to the entry's key, and half of the
+ * track's constant part with it: backend and service at the source's end, the rest at the destination's.
+ */
+struct lb_end4 {
+	__u8 address[4];
+	__u16 port;
+	__u16 check;
+} LB_ALIGN8;
+
+/*
+ * What both families share. Times are seconds of lb_clock (see struct lb_node). `seen`, `number` and `state` change, and
+ * `device` does so once, from 0; all else is constant, and checked.
+ */
+struct lb_track {
+	__u32 backend;
+	__u32 service;
+	__u32 device; /* interface index that packets of this direction leave by; 0: the stack knows */
+	__u32 seen;   /* when the last packet passed */
+	__u32 opened;
+	/*
+	 * Young: what the client's first ACK must acknowledge; 1 in LB_OPENING: no handshake. Then, of TCP, the number behind
+	 * a packet of this side, of each second's first or of the FIN; of SCTP the server's tag. 0: not known.
+	 */
+	__u32 number;
+	enum lb_side side;
+	enum lb_side other_side; /* where the flow's other entry acts */
+	enum lb_direction direction;
+	enum lb_way way;
+	enum lb_state state;
+	enum lb_bool source_nat;
+	enum lb_bool
+		fast_open; /* its SYN had data, so that the server may send before the client acknowledges (RFC 7413) */
+	__u8 pad;
+} LB_ALIGN8;
+LB_ASSERT(sizeof(struct lb_track) == 32);
+
+struct lb_flow4 {
+	struct lb_end4 source;
+	struct lb_end4 destination;
+	struct lb_track track;
+} LB_ALIGN8;
+LB_ASSERT(sizeof(struct lb_flow4) == 48);
+
+struct lb_flow6 {
+	__u8 source[16];
+	__u8 destination[16];
+	__u16 source_port;
+	__u16 destination_port;
+	__u32 check; /* over the key, the four fields above and the constant part of the track */
+	struct lb_track track;
+} LB_ALIGN8;
+LB_ASSERT(sizeof(struct lb_flow6) == 72);
+
+/* ---- Session affinity: which backend a client of a service had last. ---- */
+
+struct lb_affinity_key {
+	__u8 client[16];
+	__u32 service;
+	__u32 pad;
+} LB_ALIGN8;
+LB_ASSERT(sizeof(struct lb_affinity_key) == 24);
+
+/* `check` is lb_affinity_check() of key and backend. Changed in place: replacing a key of an LRU evicts others. */
+struct lb_affinity {
+	__u32 backend;
+	__u32 used; /* seconds of lb_clock at the last new flow */
+	__u32 check;
+	__u32 pad;
+} LB_ALIGN8;
+LB_ASSERT(sizeof(struct lb_affinity) == 16);
+
+/* ---- Ranges of addresses: by service who may reach its load-balancer addresses (SEM-37), and two more lists. ---- */
+
+#define LB_CLUSTER_IP_RANGES 0     /* where ClusterIPs are taken from (SEM-17) */
+#define LB_POD_RANGES 0xffffffffu  /* whose addresses are pods' (SEM-32) */
+#define LB_XFRM_RANGES 0xfffffffeu /* what IPsec policies of this node encrypt or block on its way out */
+
+/* `prefix` counts the service number's 32 bits too; IPv4 prefixes count their 96 mapped bits. */
+struct lb_range_key {
+	__u32 prefix;
+	__u32 service;
+	__u8 address[16];
+};
+LB_ASSERT(sizeof(struct lb_range_key) == 24);
+
+struct lb_range {
+	__u32 service; /* that of the key, as its check */
+};
+
+/* ---- Fragments: the ports of a datagram whose first fragment was seen. ---- */
+
+struct lb_fragment_key {
+	__u8 source[16];
+	__u8 destination[16];
+	__u32 id;
+	enum lb_protocol protocol;
+	__u8 pad[3];
+} LB_ALIGN8;
+LB_ASSERT(sizeof(struct lb_fragment_key) == 40);
+
+/* The first word is replaced as one; `check` ties it to the key. */
+struct lb_fragment {
+	__u16 source_port;
+	__u16 destination_port;
+	__u32 seen;
+	__u32 check;
+	__u32 pad;
+} LB_ALIGN8;
+LB_ASSERT(sizeof(struct lb_fragment) == 16);
+
+/* ---- Sockets: what a socket was told, so that it can be told the same again. ---- */
+
+#define LB_SOCKET_PAIRS 4
+
+struct lb_pair {
+	__u8 address[16]; /* the frontend the process asked for */
+	__u8 backend_address[16];
+	__u16 port;
+	__u16 backend_port;
+	__u32 backend; /* 0: nobody served, and a connected UDP socket waits to be told; the addresses are the same */
+	__u32 service;
+	enum lb_protocol protocol;
+	enum lb_bool used;
+	enum lb_bool direct; /* the process has sent to the backend itself since */
+	enum lb_bool sent;   /* by a message; no: by connect */
+} LB_ALIGN8;
+LB_ASSERT(sizeof(struct lb_pair) == 48);
+
+struct lb_socket {
+	struct lb_pair pairs[LB_SOCKET_PAIRS]; /* the latest first */
+	__u8 pad[8];                           /* older programs' turn, which newer ones leave as it is */
+} LB_ALIGN8;
+
+/* ---- Ports that source NAT leaves to the kernel: a bit a port, 64 an element, the lowest first. ---- */
+
+#define LB_RESERVED_WORDS 1024
+
+/* ---- The node: what all programs need to know and may change while they run. One element, mmapable. ---- */
+
+/* How a family's pods are told from other clients (SEM-32). */
+LB_BYTE_ENUM lb_detector {
+	LB_NO_DETECTOR,
+	LB_BY_RANGE,  /* the source is in LB_POD_RANGES */
+	LB_BY_DEVICE, /* the packet comes from a pod's device */
+};
+
+/* One 64-bit word. */
+struct lb_conduct {
+	enum lb_detector detector4;
+	enum lb_detector detector6;
+	enum lb_bool masquerade_all;   /* also what pods send to ClusterIPs gets this node's address */
+	enum lb_bool drop_unallocated; /* nothing leaves towards a ClusterIP that no service has */
+	enum lb_bool xfrm;             /* LB_XFRM_RANGES has entries */
+	__u8 pad[3];
+} LB_ALIGN8;
+LB_ASSERT(sizeof(struct lb_conduct) == 8);
+
+struct lb_node {
+	__u8 source4[16]; /* source address towards remote backends where the FIB cannot say */
+	__u8 source6[16];
+	__u64 secret[2]; /* keys the choice of source ports; in this place in every layout */
+	/* keys the choice of backend, by lb_selection; LB_MAGLEV's is the cluster's */
+	__u64 choice[LB_SELECTIONS][2];
+	struct lb_conduct conduct;
+	__u32 layout; /* LB_LAYOUT */
+	__u32 hertz;  /* timer ticks a second; lb_clock counts seconds of them */
+	/* Until then (lb_clock) the flow tables may lack flows that live, because they were made empty: see lb_tables_lost() */
+	__u32 lost_until;
+	__u32 pad;
+	__u64 started;    /* Unix seconds at which the running or last agent had written its first plan */
+	char version[16]; /* of that agent */
+	char name[64];    /* the node's name, cut to fit */
+	char zone[64];
+	char sockets[32];  /* what serves sockets, in words */
+	char packets[64];  /* what serves packets, in words */
+	char missing[320]; /* optional kernel features that are absent, and what is used instead */
+} LB_ALIGN8;
+
+/* ---- Configuration, set before load, in .rodata: the verifier folds it. ---- */
+
+struct lb_config {
+	__u64 clock_factor;  /* 2^32 / hertz: seconds = ticks * factor >> 32 */
+	__u32 young_seconds; /* a young entry older than this is ignored */
+	__u16 first_port;    /* source ports for source NAT: two ranges, each inclusive; */
+	__u16 last_port;     /* 0 to 0: none */
+	__u16 high_first_port;
+	__u16 high_last_port;
+	enum lb_bool fib_source;   /* the FIB look-up can say the source address */
+	enum lb_bool csum_ipv6;    /* BPF_F_IPV6 is known */
+	enum lb_bool ct_lookup;    /* the kernel's conntrack can be asked */
+	enum lb_bool skb_sums;     /* programs can see how a packet is summed */
+	enum lb_bool host_sockets; /* sockets of the host's network namespace only */
+	enum lb_bool fib_mark;     /* the FIB look-up asks rules about marks */
+	__u8 pad[2];
+	__u32 host_cookie_low; /* network namespace cookie of the host */
+	__u32 host_cookie_high;
+};
+
+/* ---- Checks of values read from hashes. ---- */
+
+/* A multiply-and-fold step: cheap, and every input bit reaches the upper half. */
+static inline __u64 lb_mix(__u64 state, __u64 word)
+{
+	state = (state ^ word) * 0x9e3779b97f4a7c15ULL;
+	return state ^ (state >> 32);
+}
+
+static inline __u64 lb_word(const __u8 *bytes)
+{
+	__u64 word;
+
+	__builtin_memcpy(&word, bytes, sizeof(word));
+	return word;
+}
+
+static inline __u32 lb_half(const __u8 *bytes)
+{
+	__u32 half;
+
+	__builtin_memcpy(&half, bytes, sizeof(half));
+	return half;
+}
+
+static inline __u16 lb_frontend_check(const struct lb_frontend_key *key)
+{
+	__u64 mixed = lb_mix(0, lb_word(key->address));
+
+	mixed = lb_mix(mixed, lb_word(key->address + 8));
+	mixed = lb_mix(mixed, (__u64)key->port << 8 | (__u64)key->protocol);
+	return (__u16)(mixed >> 16);
+}
+
+static inline __u32 lb_device_check(__u32 index)
+{
+	return (__u32)(lb_mix(0, index) >> 16);
+}
+
+static inline __u32 lb_address_check(const struct lb_address_key *key)
+{
+	return (__u32)(lb_mix(lb_mix(0, lb_word(key->address)), lb_word(key->address + 8)) >> 16);
+}
+
+static inline __u32 lb_affinity_check(const struct lb_affinity_key *key, __u32 backend)
+{
+	__u64 mixed = lb_mix(lb_mix(0, lb_word(key->client)), lb_word(key->client + 8));
+
+	return (__u32)(lb_mix(mixed, (__u64)key->service << 32 | backend) >> 16);
+}
+
+#endif

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Devices that XDP sends by, in the memory of bpf/lb_watch.bpf.c: the agent writes `device`, the program counts. C11 and
+ * C++20.
+ */
+#ifndef SLUICE_MAPS_SENDING_H
+#define SLUICE_MAPS_SENDING_H
+
+#include "maps/abi/abi.h"
+
+#define LB_MAX_SENDING 16
+
+struct lb_sending {
+	__u32 device; /* interface index; 0: free */
+	__u32 pad;
+	__u64 sent; /* frames that the device took */
+	__u64 lost; /* and those that it did not */
+};
+LB_ASSERT(sizeof(struct lb_sending) == 24);
+
+#endif

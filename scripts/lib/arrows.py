@@ -1,0 +1,58 @@
+"""Fails where an include points up: from a folder to one that is built upon it. Each list below names the folders of a part,
+lowest first; a file may include what stands in its own folder and in those before it. usage: arrows.py"""
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PARTS = [
+    ["maps/abi", "maps"],
+    ["bpf/packet", "bpf/select", "bpf/flow", "bpf/rewrite", "bpf/path", "bpf/sock", "bpf"],
+    ["k8s/objects", "k8s/encoding", "k8s/client", "k8s/watch", "k8s/manifests"],
+    ["agent/options", "agent/base", "agent/plan", "agent/netlink", "agent/programs", "agent/attach", "agent/tables",
+     "agent/observe", "agent/datapath", "agent/run", "agent/commands", "agent"],
+]
+# Between the parts: who may include whom.
+ABOVE = {"maps": set(), "bpf": {"maps"}, "k8s": set(), "agent": {"maps", "k8s", "bpf"}}
+# The plan is a function of objects: it knows neither maps nor the kernel, nor does it wait.
+PURE = {"agent/plan": re.compile(r"<bpf/|<boost/asio|\"maps/(?!abi/|text\.hpp)|<sys/|<linux/")}
+
+
+def folder(name):
+    return str(Path(name).parent)
+
+
+def complaints(path):
+    name = str(path.relative_to(ROOT))
+    here = folder(name)
+    order = next((part for part in PARTS if here in part), None)
+    if order is None:
+        yield f"{name}: stands in a folder that scripts/lib/arrows.py does not know"
+        return
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        pure = PURE.get(here)
+        if pure and line.startswith("#include") and pure.search(line):
+            yield f"{name}:{number}: {here} is pure: {line}"
+        found = re.match(r'#include "((maps|bpf|k8s|agent)/[^"]+)"', line)
+        if not found or found.group(1).endswith(".skel.h"):
+            continue
+        there = folder(found.group(1))
+        part, other = here.split("/")[0], there.split("/")[0]
+        if part != other and other not in ABOVE[part]:
+            yield f"{name}:{number}: {part}/ includes {other}/"
+        elif part == other and (there not in order or order.index(there) > order.index(here)):
+            yield f"{name}:{number}: {here} includes {there}, which is built upon it"
+
+
+def main():
+    sources = [path for part in ABOVE for path in sorted((ROOT / part).rglob("*"))
+               if path.suffix in (".c", ".h", ".cpp", ".hpp")]
+    wrong = [text for path in sources for text in complaints(path)]
+    for text in wrong:
+        print(text)
+    print(f"{len(sources)} files, {len(wrong)} includes that point up")
+    return 1 if wrong or not sources else 0
+
+
+sys.exit(main())

@@ -1,0 +1,380 @@
+// rtnetlink as bytes: what a node is told of its devices and addresses, and what it makes of that.
+#include <linux/if_addr.h>
+#include <linux/if_link.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+#include <sys/socket.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
+#include <cstring>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "agent/netlink/node_network.hpp"
+#include "tests/seed.hpp"
+
+namespace lb::agent {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+using Next = NodeTalk::Next;
+
+template <class T>
+void append(Bytes& bytes, const T& value) {
+  const auto* from = reinterpret_cast<const std::byte*>(&value);
+  bytes.insert(bytes.end(), from, from + sizeof(value));
+}
+
+void pad(Bytes& bytes) { bytes.resize((bytes.size() + 3) / 4 * 4); }
+
+void attribute(Bytes& bytes, unsigned short type, const void* content, std::size_t size) {
+  append(bytes, rtattr{static_cast<unsigned short>(sizeof(rtattr) + size), type});
+  const auto* from = static_cast<const std::byte*>(content);
+  bytes.insert(bytes.end(), from, from + size);
+  pad(bytes);
+}
+
+Bytes message(std::uint16_t type, const Bytes& body, std::uint32_t sequence = 0, std::uint16_t flags = 0) {
+  Bytes bytes;
+  nlmsghdr head{};
+  head.nlmsg_len = static_cast<std::uint32_t>(sizeof(head) + body.size());
+  head.nlmsg_type = type;
+  head.nlmsg_flags = flags;
+  head.nlmsg_seq = sequence;
+  append(bytes, head);
+  bytes.insert(bytes.end(), body.begin(), body.end());
+  pad(bytes);
+  return bytes;
+}
+
+Bytes device(std::uint16_t type, int index, const std::string& name, std::uint32_t mtu = 1500,
+             unsigned char family = AF_UNSPEC) {
+  Bytes body;
+  ifinfomsg head{};
+  head.ifi_family = family;
+  head.ifi_type = ARPHRD_ETHER;
+  head.ifi_index = index;
+  head.ifi_flags = IFF_UP;
+  append(body, head);
+  attribute(body, IFLA_IFNAME, name.c_str(), name.size() + 1);
+  attribute(body, IFLA_MTU, &mtu, sizeof(mtu));
+  attribute(body, IFLA_ADDRESS, "\x02\x00\x00\x00\x00\x01", 6);
+  return message(type, body);
+}
+
+struct AddressSpec {
+  std::uint32_t device = 0;
+  const char* text = nullptr;
+  std::uint32_t flags = 0;
+  unsigned char scope = RT_SCOPE_UNIVERSE;
+  const char* other_end = nullptr;
+};
+
+Bytes address(std::uint16_t type, const AddressSpec& spec) {
+  const auto parsed = *k8s::Address::parse(spec.text);
+  const bool ipv4 = parsed.family() == k8s::Family::ipv4;
+  const std::size_t skip = ipv4 ? 12 : 0;
+  ifaddrmsg head{};
+  head.ifa_family = ipv4 ? AF_INET : AF_INET6;
+  head.ifa_scope = spec.scope;
+  head.ifa_index = spec.device;
+  Bytes body;
+  append(body, head);
+  const auto other = spec.other_end != nullptr ? *k8s::Address::parse(spec.other_end) : parsed;
+  attribute(body, IFA_ADDRESS, other.bytes.data() + skip, 16 - skip);
+  if (spec.other_end != nullptr) {
+    attribute(body, IFA_LOCAL, parsed.bytes.data() + skip, 16 - skip);
+  }
+  attribute(body, IFA_FLAGS, &spec.flags, sizeof(spec.flags));
+  return message(type, body);
+}
+
+std::uint32_t asked_sequence(const NodeTalk& talk) {
+  nlmsghdr head{};
+  std::memcpy(&head, talk.request().data(), sizeof(head));
+  return head.nlmsg_seq;
+}
+
+std::uint16_t asked_type(const NodeTalk& talk) {
+  nlmsghdr head{};
+  std::memcpy(&head, talk.request().data(), sizeof(head));
+  return head.nlmsg_type;
+}
+
+Next finish(NodeTalk& talk) { return talk.receive(message(NLMSG_DONE, Bytes(4), asked_sequence(talk))); }
+
+/// A node with these addresses; device 1 is lo, 2 is eth0, 3 is kube-ipvs0, 4 is eth1.
+NodeTalk node_with(const std::vector<AddressSpec>& addresses) {
+  NodeTalk talk;
+  talk.begin();
+  int index = 0;
+  for (const auto* name : {"lo", "eth0", "kube-ipvs0", "eth1"}) {
+    REQUIRE(talk.receive(device(RTM_NEWLINK, ++index, name)) == Next::wait);
+  }
+  REQUIRE(finish(talk) == Next::send);
+  for (const auto& spec : addresses) {
+    REQUIRE(talk.receive(address(RTM_NEWADDR, spec)) == Next::wait);
+  }
+  REQUIRE(finish(talk) == Next::tell);
+  return talk;
+}
+
+std::vector<std::string> texts(const std::vector<NodeAddress>& addresses, lb_address_kind kind) {
+  std::vector<std::string> list;
+  for (const auto& entry : addresses) {
+    if (entry.kind == kind) {
+      list.push_back(entry.address.text());
+    }
+  }
+  return list;
+}
+
+std::vector<k8s::Address> parsed(const std::vector<const char*>& list) {
+  std::vector<k8s::Address> addresses;
+  addresses.reserve(list.size());
+  for (const auto* text : list) {
+    addresses.push_back(*k8s::Address::parse(text));
+  }
+  return addresses;
+}
+
+using Texts = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("two lists make a node, devices first") {
+  NodeTalk talk;
+  talk.begin();
+  CHECK(asked_type(talk) == RTM_GETLINK);
+  CHECK(talk.receive(device(RTM_NEWLINK, 2, "eth0", 9000)) == Next::wait);
+  CHECK(finish(talk) == Next::send);
+  CHECK(asked_type(talk) == RTM_GETADDR);
+  CHECK(talk.receive(address(RTM_NEWADDR, {2, "192.0.2.1"})) == Next::wait);
+  CHECK(finish(talk) == Next::tell);
+  const NetDevice expected{"eth0", DevicePower::up, 9000, {2, 0, 0, 0, 0, 1}};
+  CHECK(talk.network().devices().at(2) == expected);
+  CHECK(texts(talk.network().addresses({}, {}), LB_NODE_PORT_ADDRESS) == Texts{"192.0.2.1"});
+}
+
+TEST_CASE("changes are told, repetitions are not") {
+  auto talk = node_with({{2, "192.0.2.1"}});
+  CHECK(talk.receive(address(RTM_NEWADDR, {2, "192.0.2.1"})) == Next::wait);
+  CHECK(talk.receive(device(RTM_NEWLINK, 2, "eth0")) == Next::wait);
+  CHECK(talk.receive(address(RTM_NEWADDR, {2, "192.0.2.2"})) == Next::tell);
+  CHECK(talk.receive(device(RTM_NEWLINK, 2, "wan0")) == Next::tell);
+  CHECK(talk.receive(address(RTM_DELADDR, {2, "192.0.2.1"})) == Next::tell);
+  CHECK(talk.receive(address(RTM_DELADDR, {2, "192.0.2.1"})) == Next::wait);
+  CHECK(texts(talk.network().addresses({}, {}), LB_NODE_PORT_ADDRESS) == Texts{"192.0.2.2"});
+}
+
+TEST_CASE("where a device's other end is, is told") {
+  auto talk = node_with({});
+  Bytes body;
+  ifinfomsg head{};
+  head.ifi_index = 7;
+  append(body, head);
+  attribute(body, IFLA_IFNAME, "veth7", 6);
+  const std::int32_t space = 3;
+  attribute(body, IFLA_LINK_NETNSID, &space, sizeof(space));
+  CHECK(talk.receive(message(RTM_NEWLINK, body)) == Next::tell);
+  CHECK(talk.network().devices().at(7).peer_space == space);
+  CHECK(talk.network().devices().at(2).peer_space == std::nullopt);
+}
+
+TEST_CASE("REL-68 filters that go, and those that come where ours are, are counted") {
+  auto talk = node_with({});
+  const auto rises = [&](std::uint16_t type, std::uint32_t handle) {
+    const auto before = talk.network().filter_changes();
+    Bytes body;
+    tcmsg filter{};
+    filter.tcm_handle = handle;
+    append(body, filter);
+    CHECK(talk.receive(message(type, body)) == Next::wait);
+    return talk.network().filter_changes() - before;
+  };
+  CHECK(rises(RTM_DELTFILTER, 1) == 1);
+  CHECK(rises(RTM_DELQDISC, 0) == 1);
+  CHECK(rises(RTM_NEWTFILTER, 0x6c61) == 0);
+  CHECK(rises(RTM_NEWTFILTER, 0x6c62) == 1);
+  CHECK(rises(RTM_NEWTFILTER, 0x6c69) == 1);
+  CHECK(rises(RTM_NEWTFILTER, 0x6c6a) == 0);
+  CHECK(talk.receive(message(RTM_NEWTFILTER, Bytes(4))) == Next::wait);
+}
+
+TEST_CASE("a device takes its addresses along") {
+  auto talk = node_with({{2, "192.0.2.1"}, {4, "192.0.2.9"}});
+  CHECK(talk.receive(device(RTM_DELLINK, 2, "eth0")) == Next::tell);
+  CHECK_FALSE(talk.network().devices().contains(2));
+  CHECK(texts(talk.network().addresses({}, {}), LB_NODE_PORT_ADDRESS) == Texts{"192.0.2.9"});
+}
+
+TEST_CASE("a bridge that lets a port go does not take the device away") {
+  auto talk = node_with({});
+  CHECK(talk.receive(device(RTM_DELLINK, 2, "eth0", 1500, AF_BRIDGE)) == Next::wait);
+  CHECK(talk.network().devices().contains(2));
+}
+
+TEST_CASE("an address counts while it is the node's") {
+  auto talk = node_with({{2, "2001:db8::1", IFA_F_TENTATIVE},
+                         {2, "2001:db8::2", IFA_F_TENTATIVE | IFA_F_OPTIMISTIC},
+                         {2, "2001:db8::3", IFA_F_DADFAILED},
+                         {2, "2001:db8::4", IFA_F_DEPRECATED}});
+  const auto served = [&] { return texts(talk.network().addresses({}, {}), LB_NODE_PORT_ADDRESS); };
+  CHECK(served() == Texts{"2001:db8::2", "2001:db8::4"});
+  CHECK(talk.receive(address(RTM_NEWADDR, {2, "2001:db8::1"})) == Next::tell);
+  CHECK(served() == Texts{"2001:db8::1", "2001:db8::2", "2001:db8::4"});
+  CHECK(talk.receive(address(RTM_NEWADDR, {2, "2001:db8::2", IFA_F_DADFAILED})) == Next::tell);
+  CHECK(served() == Texts{"2001:db8::1", "2001:db8::4"});
+}
+
+TEST_CASE("of a point-to-point device the node has the near end") {
+  const auto talk = node_with({{2, "192.0.2.1", 0, RT_SCOPE_UNIVERSE, "192.0.2.2"}});
+  CHECK(texts(talk.network().addresses({}, {}), LB_NODE_PORT_ADDRESS) == Texts{"192.0.2.1"});
+}
+
+TEST_CASE("what is lost is asked for again") {
+  auto talk = node_with({{2, "192.0.2.1"}});
+  const auto old_sequence = asked_sequence(talk);
+  SECTION("the socket overran") { talk.begin(); }
+  SECTION("the kernel says so") { CHECK(talk.receive(message(NLMSG_OVERRUN, {})) == Next::send); }
+  CHECK(asked_type(talk) == RTM_GETLINK);
+  CHECK(talk.network().devices().empty());
+  // The end of the list that was given up ends nothing.
+  CHECK(talk.receive(message(NLMSG_DONE, Bytes(4), old_sequence)) == Next::wait);
+  CHECK(asked_type(talk) == RTM_GETLINK);
+  CHECK(finish(talk) == Next::send);
+  CHECK(finish(talk) == Next::tell);
+}
+
+TEST_CASE("a list that changed while it was made is asked for again") {
+  NodeTalk talk;
+  talk.begin();
+  Bytes interrupted = device(RTM_NEWLINK, 2, "eth0");
+  nlmsghdr head{};
+  std::memcpy(&head, interrupted.data(), sizeof(head));
+  head.nlmsg_flags = NLM_F_DUMP_INTR;
+  head.nlmsg_seq = asked_sequence(talk);
+  std::memcpy(interrupted.data(), &head, sizeof(head));
+  CHECK(talk.receive(interrupted) == Next::send);
+  CHECK(talk.network().devices().empty());
+}
+
+TEST_CASE("SEM-34 which addresses serve node ports") {
+  const std::vector<AddressSpec> addresses = {{1, "127.0.0.1", 0, RT_SCOPE_HOST},
+                                              {1, "::1", 0, RT_SCOPE_HOST},
+                                              {2, "192.0.2.1"},
+                                              {2, "2001:db8::1"},
+                                              {2, "fe80::1", 0, RT_SCOPE_LINK},
+                                              {2, "169.254.20.10", 0, RT_SCOPE_LINK},
+                                              {3, "10.96.0.1"},
+                                              {4, "198.51.100.1"},
+                                              {4, "192.0.2.1"}};
+  struct Row {
+    const char* name;
+    NodePortScope scope;
+    std::vector<const char*> list;  // ranges, or the node's primary addresses
+    Texts served;
+    Texts local;
+  };
+  const std::vector<Row> rows = {
+      {"all: everything but link-local, localhost for sockets",
+       NodePortScope::all,
+       {},
+       {"192.0.2.1", "198.51.100.1", "2001:db8::1"},
+       {"::1", "127.0.0.1"}},
+      {"ranges of both families",
+       NodePortScope::ranges,
+       {"192.0.2.0/24", "2001:db8::/32"},
+       {"192.0.2.1", "2001:db8::1"},
+       {}},
+      {"ranges of IPv4 alone leave IPv6 as it was",
+       NodePortScope::ranges,
+       {"198.51.100.0/24"},
+       {"198.51.100.1", "2001:db8::1"},
+       {"::1"}},
+      {"ranges that hold localhost and a link-local address",
+       NodePortScope::ranges,
+       {"127.0.0.0/8", "169.254.0.0/16", "fe80::/10"},
+       {"169.254.20.10", "fe80::1"},
+       {"127.0.0.1"}},
+      {"primary: the Node's own",
+       NodePortScope::primary,
+       {"192.0.2.1", "2001:db8::1"},
+       {"192.0.2.1", "2001:db8::1"},
+       {}},
+      {"primary, unknown for IPv6: all of that family",
+       NodePortScope::primary,
+       {"198.51.100.1"},
+       {"198.51.100.1", "2001:db8::1"},
+       {}},
+  };
+  const auto& row = GENERATE_REF(from_range(rows));
+  INFO(row.name);
+  NodePortAddresses asked{row.scope, {}};
+  std::vector<k8s::Address> primary;
+  if (row.scope == NodePortScope::primary) {
+    primary = parsed(row.list);
+  } else {
+    for (const auto* range : row.list) {
+      asked.ranges.push_back(*k8s::Prefix::parse(range));
+    }
+  }
+  const auto talk = node_with(addresses);
+  const auto found = talk.network().addresses(asked, primary);
+  CHECK(texts(found, LB_NODE_PORT_ADDRESS) == row.served);
+  CHECK(texts(found, LB_LOOPBACK_ADDRESS) == row.local);
+  CHECK(found.size() == 7);  // each address once, and none of kube-ipvs0's
+}
+
+TEST_CASE("the source towards other nodes is the first outward device's own address") {
+  const auto talk = node_with({{2, "192.0.2.7", IFA_F_SECONDARY},
+                               {2, "fe80::1", 0, RT_SCOPE_LINK},
+                               {4, "198.51.100.1"},
+                               {4, "2001:db8::9", IFA_F_DEPRECATED},
+                               {4, "2001:db8::4"}});
+  const auto sources = talk.network().sources({"eth0", "eth1"});
+  CHECK(sources.ipv4.text() == "198.51.100.1");
+  CHECK(sources.ipv6.text() == "2001:db8::4");
+  CHECK(talk.network().sources({"eth0"}) == Sources{});
+}
+
+TEST_CASE("no bytes confuse it") {
+  const auto whole = [] {
+    Bytes bytes = device(RTM_NEWLINK, 2, "eth0");
+    const auto more = address(RTM_NEWADDR, {2, "192.0.2.1"});
+    bytes.insert(bytes.end(), more.begin(), more.end());
+    return bytes;
+  }();
+
+  SECTION("cut anywhere") {
+    for (std::size_t size = 0; size < whole.size(); ++size) {
+      NodeTalk talk;
+      talk.begin();
+      // A copy of its own, so that a sanitizer sees a read past the end.
+      CHECK(talk.receive(Bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size))) ==
+            Next::wait);
+    }
+  }
+  SECTION("any byte changed to anything") {
+    const auto seed = test::seed();
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    for (int round = 0; round < 20'000; ++round) {
+      auto bytes = whole;
+      for (int change = 0; change < 3; ++change) {
+        bytes[random() % bytes.size()] = static_cast<std::byte>(random());
+      }
+      NodeTalk talk;
+      talk.begin();
+      static_cast<void>(talk.receive(bytes));
+      CHECK(talk.network().devices().size() <= 2);
+    }
+  }
+}
+
+}  // namespace lb::agent

@@ -1,0 +1,112 @@
+// No service's planning keeps others waiting.
+#include <fmt/format.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <string>
+
+#include "agent/plan/cluster.hpp"
+#include "cluster_record.hpp"
+#include "plan_build.hpp"
+
+namespace lb::test {
+namespace {
+
+k8s::Service named(const std::string& name, std::size_t ports, const std::string& cluster_ip) {
+  auto made = service();
+  made.key.name = name;
+  made.cluster_ips = {address(cluster_ip)};
+  made.ports.clear();
+  for (std::size_t at = 0; at < ports; ++at) {
+    made.ports.push_back(
+        {fmt::format("p{:03}", at), k8s::Protocol::tcp, static_cast<std::uint16_t>(80 + at), 0});
+  }
+  return made;
+}
+
+k8s::EndpointSlice large(const std::string& of, std::size_t number, std::size_t ports,
+                         std::size_t endpoints) {
+  k8s::EndpointSlice made;
+  made.key = {"default", fmt::format("{}-{}", of, number)};
+  made.service = of;
+  for (std::size_t at = 0; at < ports; ++at) {
+    made.ports.push_back(
+        {fmt::format("p{:03}", at), k8s::Protocol::tcp, static_cast<std::uint16_t>(8080 + at)});
+  }
+  for (std::size_t at = 0; at < endpoints; ++at) {
+    made.endpoints.push_back(endpoint(fmt::format("10.{}.{}.{}", number, at >> 8U, at & 255U)));
+  }
+  return made;
+}
+
+struct Bed {
+  Bed() {
+    cluster.take_turns([this] { ++asked; }, {.service = 500, .turn = 500});
+    cluster.synced();
+  }
+  /// How many turns until nothing is asked for.
+  int turns() {
+    int count = 0;
+    for (; asked > 0 && count < 10'000; ++count) {
+      asked = 0;
+      cluster.take_turn();
+    }
+    return count;
+  }
+  Record record;
+  agent::Cluster cluster{"this", {}, record, {}};
+  int asked = 0;
+};
+
+TEST_CASE("what is small is planned at once, while something large has many turns") {
+  Bed bed;
+  bed.cluster.upsert(named("large", 20, "10.96.0.1"));
+  for (std::size_t at = 0; at < 5; ++at) bed.cluster.upsert(large("large", at, 20, 200));
+  bed.cluster.flush();
+  CHECK(bed.record.services.empty());
+  CHECK(bed.asked == 1);
+  bed.cluster.upsert(named("small", 1, "10.96.0.2"));
+  bed.cluster.flush();
+  CHECK(bed.record.services.contains("default/small"));
+  CHECK_FALSE(bed.record.services.contains("default/large"));
+  CHECK(bed.asked == 1);
+  CHECK(bed.turns() > 20);
+  REQUIRE(bed.record.services.contains("default/large"));
+  CHECK(bed.record.services.at("default/large").size() == 20);
+  CHECK(bed.record.services.at("default/large").back()->backends.size() == 1000);
+}
+
+TEST_CASE("two large ones share the turns: both are finished at about one time") {
+  Bed bed;
+  for (const auto* name : {"one", "two"}) {
+    bed.cluster.upsert(named(name, 10, name == std::string("one") ? "10.96.0.1" : "10.96.0.2"));
+    for (std::size_t at = 0; at < 5; ++at) bed.cluster.upsert(large(name, at, 10, 200));
+  }
+  bed.cluster.flush();
+  int first = 0;
+  for (int turn = 1; bed.record.services.size() < 2; ++turn) {
+    REQUIRE(turn < 10'000);
+    bed.asked = 0;
+    bed.cluster.take_turn();
+    if (first == 0 && !bed.record.services.empty()) first = turn;
+    if (bed.record.services.size() == 2) CHECK(turn - first <= 3);
+  }
+}
+
+TEST_CASE("a service that goes while its plan is under way is not waited for") {
+  Bed bed;
+  bed.cluster.upsert(named("large", 20, "10.96.0.1"));
+  for (std::size_t at = 0; at < 5; ++at) bed.cluster.upsert(large("large", at, 20, 200));
+  bed.cluster.flush();
+  bed.cluster.erase_service({"default", "large"});
+  bed.cluster.flush();
+  CHECK(bed.turns() <= 3);
+  CHECK(bed.record.services.empty());
+  bed.cluster.upsert(named("large", 20, "10.96.0.1"));
+  bed.cluster.flush();
+  bed.turns();
+  REQUIRE(bed.record.services.contains("default/large"));
+  CHECK(bed.record.services.at("default/large").back()->backends.size() == 1000);
+}
+
+}  // namespace
+}  // namespace lb::test

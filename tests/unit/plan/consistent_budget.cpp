@@ -1,0 +1,90 @@
+// Which service ports have tables of consistent selection, where not all can.
+#include "agent/plan/consistent_budget.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "agent/plan/cluster.hpp"
+#include "cluster_record.hpp"
+#include "plan_build.hpp"
+
+namespace lb::test {
+namespace {
+
+using Tables = std::vector<std::size_t>;
+using Names = std::set<std::string>;
+
+TEST_CASE("older services come first, whatever came to be known first, and nobody has more than a quarter") {
+  agent::MaglevBudget budget(16);
+  CHECK(budget.ask("young", 30, Tables(4096, 1)).empty());
+  CHECK(budget.granted("young") == 4);
+  CHECK(budget.ask("a", 10, Tables(3, 1)).empty());
+  CHECK(budget.ask("b", 10, Tables(2, 2)).empty());
+  CHECK(budget.ask("c", 20, Tables(4, 1)).empty());
+  CHECK(budget.ask("d", 20, {2, 1, 2}) == Names{"young"});
+  CHECK(budget.granted("young") == 2);
+  CHECK(budget.granted("d") == 2);
+  CHECK(budget.ask("e", 0, {1}).empty());
+  CHECK(budget.granted("e") == 0);
+  CHECK(budget.ask("a", 10, {}) == Names{"e", "young"});
+  CHECK(budget.granted("young") == 4);
+  CHECK(budget.granted("e") == 1);
+  CHECK(budget.granted("a") == 0);
+}
+
+TEST_CASE("without a budget nobody has a table") {
+  agent::MaglevBudget budget(0);
+  budget.ask("a", 1, {1});
+  CHECK(budget.granted("a") == 0);
+}
+
+TEST_CASE(
+    "service ports beyond the budget choose at random, are told of, and have their tables when there is "
+    "room") {
+  std::vector<std::string> told;
+  Record record;
+  agent::PlanOptions options;
+  options.maglev_tables = 4;
+  agent::Cluster cluster("this", options, record,
+                         [&](const k8s::Complaint& complaint) { told.push_back(complaint.reason); });
+  const auto add = [&](const std::string& name, std::int64_t created, std::size_t ports) {
+    auto made = service();
+    made.key.name = name;
+    made.created = created;
+    made.selection = k8s::Selection::maglev;
+    made.ports.clear();
+    for (std::size_t at = 0; at < ports; ++at) {
+      made.ports.push_back(
+          {"p" + std::to_string(at), k8s::Protocol::tcp, static_cast<std::uint16_t>(80 + at), 0});
+    }
+    made.cluster_ips = {address("10.96.0." + std::to_string(created))};
+    cluster.upsert(made);
+    cluster.flush();
+  };
+  const auto consistent = [&](const std::string& name) {
+    std::size_t count = 0;
+    for (const auto& port : record.services.at("default/" + name)) {
+      count += port->policy.selection == LB_MAGLEV ? 1 : 0;
+    }
+    return count;
+  };
+  cluster.synced();
+  add("two", 2, 2);
+  CHECK(consistent("two") == 1);
+  REQUIRE(told.size() == 1);
+  CHECK(told.front().starts_with("1 of its 2 service ports choose backends at random"));
+  for (const int age : {3, 4, 5}) add("s" + std::to_string(age), age, 1);
+  CHECK(consistent("s5") == 1);
+  add("one", 1, 1);
+  CHECK(consistent("one") == 1);
+  CHECK(consistent("s5") == 0);
+  CHECK(told.size() == 2);
+  cluster.erase_service({"default", "two"});
+  cluster.flush();
+  CHECK(consistent("s5") == 1);
+}
+
+}  // namespace
+}  // namespace lb::test

@@ -1,0 +1,156 @@
+// Who holds an address that several services claim (SEM-82).
+#include "agent/plan/frontends.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "plan_build.hpp"
+
+namespace lb::test {
+namespace {
+
+agent::PortFrame claiming(const std::string& name, const std::string& text, std::uint16_t port,
+                          lb_kind kind) {
+  agent::PortFrame frame;
+  frame.plan.key = {name, LB_TCP, LB_IPV4};
+  frame.plan.frontends = {{address(text), port, kind}};
+  return frame;
+}
+
+std::string holder(const agent::Frontends& table, const std::vector<agent::PortFrame>& frames) {
+  std::string holders;
+  for (const auto& frame : frames) {
+    if (!table.held(frame.plan.key.name, frame.plan).empty()) holders += frame.plan.key.name + ' ';
+  }
+  return holders;
+}
+
+struct Rivals {
+  std::string name;
+  lb_kind first_kind;
+  std::int64_t first_age;
+  lb_kind second_kind;
+  std::int64_t second_age;
+  std::string holder;
+};
+
+const std::vector<Rivals> rivals = {
+    {"ClusterIP beats a load balancer", LB_LOAD_BALANCER, 1, LB_CLUSTER_IP, 2, "z "},
+    {"load balancer beats an external IP", LB_EXTERNAL_IP, 1, LB_LOAD_BALANCER, 2, "z "},
+    {"external IP beats a node port", LB_NODE_PORT, 1, LB_EXTERNAL_IP, 2, "z "},
+    {"then the older service", LB_EXTERNAL_IP, 2, LB_EXTERNAL_IP, 1, "z "},
+    {"an unknown age is the youngest", LB_EXTERNAL_IP, 0, LB_EXTERNAL_IP, 1, "z "},
+    {"then the smaller name", LB_EXTERNAL_IP, 1, LB_EXTERNAL_IP, 1, "a "},
+};
+
+TEST_CASE("REL-36: what a place is to those who send there, and which addresses changed") {
+  using Use = agent::Frontends::Use;
+  const auto at = [](const std::string& text, std::uint16_t port) {
+    return agent::Frontends::Place{address(text), port, LB_TCP};
+  };
+  agent::Frontends table;
+  const auto a = claiming("a", "10.96.0.1", 80, LB_CLUSTER_IP);
+  const auto b = claiming("b", "192.0.2.1", 80, LB_LOAD_BALANCER);
+  const auto c = claiming("c", "0.0.0.0", 30080, LB_NODE_PORT);
+  table.claim("a", 1, std::vector{a});
+  table.claim("b", 1, std::vector{b});
+  table.claim("c", 1, std::vector{c});
+  CHECK(table.take_changed() == std::vector{address("10.96.0.1")});
+  CHECK(table.use_of(at("10.96.0.1", 81), "b") == Use::cluster_ip);
+  CHECK(table.use_of(at("192.0.2.1", 80), "b") == Use::own);
+  CHECK(table.use_of(at("192.0.2.1", 80), "a") == Use::none);
+  CHECK(table.use_of(at("192.0.2.1", 81), "b") == Use::none);
+  CHECK(table.use_of(at("0.0.0.0", 30080), "b") == Use::none);
+  table.claim("a", 2, std::vector{a});  // as it was
+  CHECK(table.take_changed().empty());
+  const auto moved = claiming("b", "192.0.2.1", 81, LB_LOAD_BALANCER);
+  CHECK(table.claim("b", 2, std::vector{moved}).outside.size() == 2);
+  CHECK(table.claim("b", 2, std::vector{moved}).outside.empty());
+  CHECK(table.use_of(at("192.0.2.1", 80), "b") == Use::none);
+  table.claim("a", 1, {});
+  CHECK(table.take_changed() == std::vector{address("10.96.0.1")});
+  CHECK(table.use_of(at("10.96.0.1", 80), "b") == Use::none);
+}
+
+TEST_CASE("the stronger claim holds, in whatever order they come") {
+  for (const auto& row : rivals) {
+    const auto a = claiming("a", "192.0.2.1", 80, row.first_kind);
+    const auto z = claiming("z", "192.0.2.1", 80, row.second_kind);
+    DYNAMIC_SECTION(row.name) {
+      agent::Frontends forwards;
+      forwards.claim("a", row.first_age, std::vector{a});
+      const auto touched = forwards.claim("z", row.second_age, std::vector{z}).touched;
+      CHECK(touched == (row.holder == "z " ? std::set<std::string>{"a"} : std::set<std::string>{}));
+      CHECK(holder(forwards, {a, z}) == row.holder);
+      CHECK(forwards.lost_count() == 1);
+
+      agent::Frontends backwards;
+      backwards.claim("z", row.second_age, std::vector{z});
+      backwards.claim("a", row.first_age, std::vector{a});
+      CHECK(holder(backwards, {a, z}) == row.holder);
+    }
+  }
+}
+
+TEST_CASE("a late delete never removes the new owner") {
+  const auto old = claiming("old", "192.0.2.1", 80, LB_NODE_PORT);
+  const auto young = claiming("young", "192.0.2.1", 80, LB_NODE_PORT);
+  agent::Frontends table;
+  table.claim("old", 1, std::vector{old});
+  table.claim("young", 2, std::vector{young});
+  CHECK(table.lost("young") == "NodePort 192.0.2.1:80/TCP is not served for young: old holds it as NodePort");
+  CHECK(table.claim("old", 1, {}).touched == std::set<std::string>{"young"});
+  CHECK(holder(table, {young}) == "young ");
+  CHECK(table.lost("young").empty());
+  CHECK(table.lost_count() == 0);
+  CHECK(table.claim("old", 1, {}).touched.empty());
+  CHECK(holder(table, {young}) == "young ");
+}
+
+TEST_CASE("another port, protocol or address is no collision") {
+  auto udp = claiming("b", "192.0.2.1", 80, LB_EXTERNAL_IP);
+  udp.plan.key.protocol = LB_UDP;
+  const std::vector<agent::PortFrame> frames = {claiming("a", "192.0.2.1", 80, LB_EXTERNAL_IP), udp,
+                                                claiming("c", "192.0.2.1", 81, LB_EXTERNAL_IP),
+                                                claiming("d", "192.0.2.2", 80, LB_EXTERNAL_IP)};
+  agent::Frontends table;
+  for (const auto& frame : frames)
+    CHECK(table.claim(frame.plan.key.name, 1, std::vector{frame}).touched.empty());
+  CHECK(holder(table, frames) == "a b c d ");
+}
+
+TEST_CASE("of many claims that are lost one sentence tells, with a number") {
+  auto old = claiming("old", "192.0.2.1", 80, LB_EXTERNAL_IP);
+  old.plan.frontends.push_back({address("192.0.2.2"), 80, LB_EXTERNAL_IP});
+  old.plan.frontends.push_back({address("192.0.2.3"), 80, LB_EXTERNAL_IP});
+  auto young = old;
+  young.plan.key.name = "young";
+  agent::Frontends table;
+  table.claim("old", 1, std::vector{old});
+  table.claim("young", 2, std::vector{young});
+  CHECK(
+      table.lost("young") ==
+      "ExternalIP 192.0.2.1:80/TCP is not served for young: old holds it as ExternalIP; and so it is with 2 "
+      "more of its frontends");
+  CHECK(table.lost_count() == 3);
+}
+
+// One whose claims do not hold anything hears nothing of who else comes and goes.
+TEST_CASE("only those who hold more or less than before are touched") {
+  agent::Frontends table;
+  const auto claim = [&](const std::string& name, std::int64_t age) {
+    return table.claim(name, age, std::vector{claiming(name, "192.0.2.1", 80, LB_EXTERNAL_IP)}).touched;
+  };
+  CHECK(claim("a", 1).empty());
+  CHECK(claim("b", 2).empty());
+  CHECK(claim("c", 3).empty());
+  CHECK(table.claim("c", 3, {}).touched.empty());
+  CHECK(claim("c", 3).empty());
+  CHECK(table.claim("a", 1, {}).touched == std::set<std::string>{"b"});
+  CHECK(claim("a", 1) == std::set<std::string>{"b"});
+}
+
+}  // namespace
+}  // namespace lb::test

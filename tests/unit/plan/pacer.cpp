@@ -1,0 +1,179 @@
+// Large plans are written in parts: each part is small, all of them together are the plan, and nobody is let
+// in or shut out on the way.
+#include "agent/plan/pacer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cluster_record.hpp"
+#include "plan_build.hpp"
+#include "tests/seed.hpp"
+
+namespace lb::test {
+namespace {
+
+using agent::part_of_the_way;
+using agent::ServicePlans;
+using agent::writes_between;
+
+struct Shape {
+  std::size_t ports = 1;
+  std::size_t first = 0;  ///< of the frontends
+  std::size_t frontends = 0;
+  std::size_t ranges = 0;
+  std::size_t backends = 0;
+};
+
+k8s::Address numbered(std::uint8_t net, std::size_t number) {
+  return address(fmt::format("{}.{}.{}.{}", net, number >> 16U, (number >> 8U) & 255U, number & 255U));
+}
+
+ServicePlans plans(const Shape& shape) {
+  ServicePlans all;
+  for (std::size_t port = 0; port < shape.ports; ++port) {
+    agent::ServicePortPlan plan;
+    plan.key = {fmt::format("a/web:{:04}", port), LB_TCP, LB_IPV4};
+    for (std::size_t at = 0; at < shape.frontends; ++at) {
+      plan.frontends.push_back({numbered(198, shape.first + at), 80, LB_LOAD_BALANCER});
+    }
+    for (std::size_t at = 0; at < shape.ranges; ++at) plan.source_ranges.push_back({numbered(10, at), 128});
+    plan.policy.source_ranges = shape.ranges > 0 ? LB_YES : LB_NO;
+    std::vector<agent::BackendPlan> backends;
+    for (std::size_t at = 0; at < shape.backends; ++at) {
+      backends.emplace_back(numbered(172, at), 8080, LB_ELSEWHERE, true, false, true, 1);
+    }
+    plan.backends = agent::BackendList(backends);
+    all.push_back(std::make_shared<const agent::ServicePortPlan>(std::move(plan)));
+  }
+  return all;
+}
+
+/// Where a policy restricts, a plan with frontends has all ranges of that policy's end.
+bool is_safe(const agent::ServicePortPlan& part, const ServicePlans& have, const ServicePlans& want) {
+  if (part.frontends.empty() || part.policy.source_ranges == LB_NO) return true;
+  const auto covers = [&](const ServicePlans& end) {
+    return std::ranges::any_of(end, [&](const auto& plan) {
+      return plan->key == part.key && plan->policy.source_ranges == LB_YES &&
+             std::ranges::includes(part.source_ranges, plan->source_ranges);
+    });
+  };
+  return covers(have) || covers(want);
+}
+
+const std::vector<std::pair<Shape, Shape>> ways = {
+    {{.ports = 0}, {.ports = 3, .frontends = 700, .ranges = 90, .backends = 500}},
+    {{.ports = 3, .frontends = 700, .ranges = 90, .backends = 500}, {.ports = 0}},
+    {{.frontends = 900, .backends = 3}, {.first = 450, .frontends = 900, .backends = 3}},
+    {{.frontends = 300, .ranges = 0}, {.frontends = 300, .ranges = 800}},
+    {{.frontends = 300, .ranges = 800}, {.frontends = 300, .ranges = 0}},
+    {{.frontends = 300, .ranges = 800}, {.first = 200, .frontends = 300, .ranges = 100}},
+    {{.ports = 900, .frontends = 1}, {.ports = 300, .first = 1, .frontends = 1}},
+    {{.ports = 300, .frontends = 1}, {.ports = 900, .first = 1, .frontends = 1}},
+};
+
+TEST_CASE("a long way is made in parts of bounded size that let nobody in or out on the way") {
+  constexpr std::size_t most = 100;
+  for (const auto& [from, to] : ways) {
+    const auto start = plans(from);
+    const auto want = plans(to);
+    auto have = start;
+    std::size_t parts = 0;
+    while (have != want) {
+      REQUIRE(++parts < 200);
+      const auto next = part_of_the_way(have, want, most);
+      // A port's backends come as a whole, beside what fits.
+      CHECK(writes_between(have, next) <= most + 40);
+      for (const auto& port : next) CHECK(is_safe(*port, start, want));
+      CHECK(std::ranges::is_sorted(next, {}, [](const auto& port) { return port->key; }));
+      have = next;
+    }
+    CHECK(parts > 1);
+  }
+}
+
+TEST_CASE("a short way is made at once, and what is shared costs nothing") {
+  const auto have = plans({.ports = 2, .frontends = 50});
+  auto want = have;
+  CHECK(writes_between(have, want) == 0);
+  want[1] = plans({.ports = 2, .frontends = 51})[1];
+  CHECK(writes_between(have, want) <= 2);
+  CHECK(part_of_the_way(have, want, 100) == want);
+}
+
+agent::PlanChange change(const std::string& service, ServicePlans ports) {
+  return {service, std::move(ports)};
+}
+
+TEST_CASE("small changes pass while large ones take turns, and each large one has its own") {
+  Record record;
+  int asked = 0;
+  agent::Pacer pacer(record, [&] { ++asked; }, 100);
+  pacer.apply(agent::Batch::whole, {});
+  pacer.apply(agent::Batch::changes,
+              {change("a/one", plans({.frontends = 250})), change("a/two", plans({.frontends = 150})),
+               change("b/small", plans({.frontends = 2}))});
+  CHECK(record.services.contains("b/small"));
+  CHECK(record.services.size() == 1);
+  CHECK(asked == 1);
+  CHECK(pacer.waits());
+  const auto frontends = [&](const std::string& service) {
+    return record.services.contains(service) ? record.services.at(service).front()->frontends.size() : 0;
+  };
+  pacer.take_turn();
+  const auto first = frontends("a/one");
+  CHECK(first > 0);
+  CHECK(first <= 100);
+  CHECK(frontends("a/two") == 0);
+  pacer.take_turn();
+  CHECK(frontends("a/one") == first);
+  CHECK(frontends("a/two") > 0);
+  pacer.apply(agent::Batch::changes, {change("b/small", {})});
+  CHECK_FALSE(record.services.contains("b/small"));
+  for (int turn = 2; pacer.waits(); ++turn) {
+    REQUIRE(turn < 20);
+    CHECK(asked == turn + 1);
+    pacer.take_turn();
+  }
+  CHECK(frontends("a/one") == 250);
+  CHECK(frontends("a/two") == 150);
+  pacer.apply(agent::Batch::changes, {change("a/one", {})});
+  while (pacer.waits()) pacer.take_turn();
+  CHECK_FALSE(record.services.contains("a/one"));
+}
+
+TEST_CASE("what is wanted may change on the way: the end is what was told last") {
+  std::mt19937 random(lb::test::seed());
+  const auto below = [&](std::size_t bound) { return static_cast<std::size_t>(random() % bound); };
+  Record record;
+  agent::Pacer pacer(record, [] {}, 20);
+  pacer.apply(agent::Batch::whole, {});
+  std::map<std::string, ServicePlans> told;
+  for (int round = 0; round < 300; ++round) {
+    const auto service = fmt::format("a/{}", below(3));
+    const auto ports = plans({.ports = below(4),
+                              .first = below(30),
+                              .frontends = below(60),
+                              .ranges = below(2) * below(60),
+                              .backends = below(50)});
+    told[service] = ports;
+    if (ports.empty()) told.erase(service);
+    pacer.apply(agent::Batch::changes, {change(service, ports)});
+    for (auto turns = below(6); turns > 0; --turns) pacer.take_turn();
+  }
+  for (int turn = 0; pacer.waits(); ++turn) {
+    REQUIRE(turn < 200);
+    pacer.take_turn();
+  }
+  CHECK(record.services == told);
+}
+
+}  // namespace
+}  // namespace lb::test

@@ -1,0 +1,155 @@
+// Which tables would have to be larger, and how large, for what was refused for want of room (SEM-81).
+#include <catch2/catch_test_macros.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/unit/tables/fakes.hpp"
+
+using lb::agent::Batch;
+using lb::agent::Sizes;
+using namespace lb::tables_test;
+
+namespace {
+
+/// The tables of the fake kernel, of which one is as large as said.
+Sizes sizes_of(const FakeKernel& kernel) {
+  Sizes sizes;
+  sizes.frontends = kernel.frontends.limit();
+  sizes.ranges = kernel.ranges.limit();
+  sizes.services = kernel.services.size();
+  sizes.backends = kernel.backends.size();
+  sizes.slots = kernel.slots.size();
+  return sizes;
+}
+
+Plan numbered(const std::string& name, std::uint8_t frontend, std::uint8_t count) {
+  std::vector<std::uint8_t> lasts;
+  for (std::uint8_t last = 0; last < count; ++last) lasts.push_back(last);
+  return service(name, frontend, lasts);
+}
+
+/// What has become too small after a plan that fits and one that does not.
+struct Case {
+  Limits limits;
+  std::vector<Plan> plans;
+  std::uint32_t Sizes::* table;
+  std::uint32_t wanted;
+};
+
+void check(const Case& row) {
+  FakeKernel kernel(row.limits);
+  Agent agent(kernel);
+  agent.tables.apply(Batch::whole, {change(service("web", 1, {1, 2}))});
+  agent.settle();
+  CHECK_FALSE(agent.tables.larger());
+  std::vector<lb::agent::PlanChange> changes;
+  for (const auto& plan : row.plans) changes.push_back(change(plan));
+  agent.tables.apply(Batch::changes, changes);
+  agent.settle();
+  agent.tables.retry();
+  agent.settle();
+  REQUIRE(agent.tables.larger());
+  Sizes wanted = sizes_of(kernel);
+  wanted.*row.table = row.wanted;
+  CHECK(*agent.tables.larger() == wanted);
+
+  // In tables of that size all of it fits.
+  FakeKernel larger({.frontends = wanted.frontends,
+                     .services = wanted.services,
+                     .backends = wanted.backends,
+                     .slots = wanted.slots});
+  Agent next(larger);
+  changes.push_back(change(service("web", 1, {1, 2})));
+  next.tables.apply(Batch::whole, changes);
+  next.settle();
+  CHECK(next.tables.complete());
+  CHECK_FALSE(next.tables.larger());
+}
+
+}  // namespace
+
+TEST_CASE("SEM-81 a table that is too small is to be twice as large, or as large as it takes") {
+  SECTION("backends, a few too many") {
+    check({{.backends = 16}, {numbered("big", 2, 14)}, &Sizes::backends, 32});
+  }
+  SECTION("backends, many too many") {
+    check({{.backends = 16}, {numbered("big", 2, 120)}, &Sizes::backends, 256});
+  }
+  SECTION("slots") { check({{.slots = 16}, {numbered("big", 2, 60)}, &Sizes::slots, 256}); }
+  SECTION("service ports") {
+    check({{.services = 4},
+           {numbered("a", 2, 1), numbered("b", 3, 1), numbered("c", 4, 1)},
+           &Sizes::services,
+           8});
+  }
+  SECTION("frontends") {
+    check({{.frontends = 2}, {numbered("a", 2, 1), numbered("b", 3, 1)}, &Sizes::frontends, 4});
+  }
+}
+
+TEST_CASE(
+    "SEM-81 several services that do not fit after a restart are told of, and the sweeps come to an end") {
+  FakeKernel kernel({.backends = 16});
+  Agent agent(kernel);
+  agent.tables.apply(Batch::whole, {change(numbered("web", 1, 12))});
+  agent.settle();
+  Agent next(kernel);
+  REQUIRE(next.tables.adopt().has_value());
+  next.tables.apply(Batch::whole, {change(numbered("web", 1, 12)), change(numbered("a", 2, 6)),
+                                   change(numbered("b", 3, 6)), change(numbered("c", 4, 6))});
+  for (int round = 0; round < 20; ++round) {
+    next.grace.pass();
+    next.sweeper.finish();
+  }
+  CHECK_FALSE(next.sweeper.waiting);
+  CHECK(next.sweeper.count < 5);
+  CHECK(next.complaints.size() == 3);
+  CHECK(next.tables.retry_in());
+}
+
+TEST_CASE("SEM-81 what fails for another reason asks for no larger table, nor what may yet find room") {
+  FakeKernel kernel({.backends = 16});
+  Agent agent(kernel);
+  agent.tables.apply(Batch::whole, {change(numbered("web", 1, 14))});
+  SECTION("the kernel has no memory") {
+    kernel.faults.fail_at = kernel.faults.writes;
+    agent.tables.apply(Batch::changes, {change(service("web", 2, {1}))});
+    agent.settle();
+    CHECK_FALSE(agent.tables.complete());
+    CHECK_FALSE(agent.tables.larger());
+  }
+  SECTION("other backends are about to be free") {
+    agent.tables.apply(Batch::changes, {change("web", {}), change(numbered("next", 2, 10))});
+    CHECK_FALSE(agent.tables.complete());
+    CHECK_FALSE(agent.tables.larger());
+    agent.settle();
+    agent.tables.retry();
+    agent.settle();
+    CHECK(agent.tables.complete());
+    CHECK_FALSE(agent.tables.larger());
+  }
+  SECTION("what was refused went") {
+    agent.tables.apply(Batch::changes, {change(numbered("next", 2, 10))});
+    agent.settle();
+    agent.tables.retry();
+    agent.settle();
+    CHECK(agent.tables.larger());
+    agent.tables.apply(Batch::changes, {change("next", {})});
+    agent.settle();
+    CHECK_FALSE(agent.tables.larger());
+  }
+  SECTION("what was refused went, and something else is refused for good") {
+    agent.tables.apply(Batch::changes,
+                       {change(numbered("next", 2, 10)), change(service(std::string(400, 'x'), 3, {1}))});
+    agent.settle();
+    agent.tables.retry();
+    agent.settle();
+    CHECK(agent.tables.larger());
+    agent.tables.apply(Batch::changes, {change("next", {})});
+    agent.settle();
+    agent.tables.retry();
+    agent.settle();
+    CHECK_FALSE(agent.tables.complete());
+    CHECK_FALSE(agent.tables.larger());
+  }
+}

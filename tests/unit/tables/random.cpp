@@ -1,0 +1,144 @@
+// Readers that were held up at any point of a selection, against random changes: whatever they do next leads
+// to an endpoint that their service has had since they began. Grace periods end only when those readers have.
+#include <catch2/catch_test_macros.hpp>
+#include <deque>
+#include <map>
+#include <random>
+#include <set>
+
+#include "tests/seed.hpp"
+#include "tests/unit/tables/fakes.hpp"
+
+using lb::agent::Batch;
+using lb::agent::PlanChange;
+using namespace lb::tables_test;
+
+namespace {
+
+/// A program between its look-up of a frontend and its use of the backend.
+struct HeldReader {
+  std::string service;
+  std::uint32_t number = 0;
+  lb_set set{};
+  std::set<std::uint8_t> allowed;  ///< endpoints planned since it began
+  bool before_grace = false;       ///< it began before the grace period that is under way, or comes next
+};
+
+class Simulation {
+ public:
+  explicit Simulation(unsigned seed) : random_(seed) {}
+
+  /// Gives the number of selections that were held up.
+  int run(int steps) {
+    agent_.tables.apply(Batch::whole, {});
+    for (int step = 0; step < steps; ++step) {
+      change_something();
+      if (roll(2) == 0) hold_reader();
+      if (roll(3) == 0) finish_readers();
+      if (roll(4) == 0) agent_.sweeper.finish();
+      if (roll(16) == 0) agent_.tables.retry();
+    }
+    finish_readers();
+    finish_readers();
+    agent_.settle();
+    agent_.tables.retry();
+    agent_.settle();
+    CHECK(lines(kernel_) == clean_lines(whole()));
+    return selections_;
+  }
+
+ private:
+  unsigned roll(unsigned sides) { return static_cast<unsigned>(random_() % sides); }
+
+  void change_something() {
+    const auto frontend = static_cast<std::uint8_t>(1 + roll(4));
+    const std::string name = "s" + std::to_string(frontend);
+    std::set<std::uint8_t> lasts;
+    for (unsigned count = roll(6); count > 0; --count) lasts.insert(static_cast<std::uint8_t>(1 + roll(30)));
+    if (roll(6) == 0) {
+      plans_.erase(name);
+      agent_.tables.apply(Batch::changes, {change(name, {})});
+      return;
+    }
+    plans_[name] = service(name, frontend, {lasts.begin(), lasts.end()});
+    for (HeldReader& reader : readers_) {
+      if (reader.service == name) reader.allowed.insert(lasts.begin(), lasts.end());
+    }
+    agent_.tables.apply(Batch::changes, {change(plans_[name])});
+    REQUIRE_FALSE(torn(lines(kernel_)));
+  }
+
+  /// It may see a plan that did not fit yet, so it may be sent to what was planned before.
+  void hold_reader() {
+    if (kernel_.frontends.entries.empty()) return;
+    auto entry = kernel_.frontends.entries.begin();
+    std::advance(entry, roll(static_cast<unsigned>(kernel_.frontends.entries.size())));
+    const std::uint32_t number = entry->second.second.service;
+    const std::string name(lb::maps::stored_text(kernel_.names.get(number)->service));
+    const lb_set set = kernel_.services.load(number).cluster;
+    std::set<std::uint8_t> allowed = now(number, set);
+    readers_.push_back({.service = name.substr(8),
+                        .number = number,
+                        .set = set,
+                        .allowed = std::move(allowed),
+                        .before_grace = agent_.grace.waiting.empty()});
+  }
+
+  std::set<std::uint8_t> now(std::uint32_t number, lb_set set) {
+    std::set<std::uint8_t> lasts;
+    for (std::uint32_t at = 0; at < set.count; ++at) {
+      const lb_backend found = kernel_.backends.load(kernel_.slots.load(set.first + at));
+      if (found.service == number) lasts.insert(found.address[15]);
+    }
+    return lasts;
+  }
+
+  /// The grace period under way ends.
+  void finish_readers() {
+    std::deque<HeldReader> later;
+    for (HeldReader& reader : std::exchange(readers_, {})) {
+      if (reader.before_grace) {
+        finish(reader);
+      } else {
+        reader.before_grace = true;
+        later.push_back(std::move(reader));
+      }
+    }
+    readers_ = std::move(later);
+    agent_.grace.pass();
+  }
+
+  void finish(const HeldReader& reader) {
+    if (reader.set.count == 0) return;
+    const std::uint32_t id = kernel_.slots.load(reader.set.first + roll(reader.set.count));
+    const lb_backend found = kernel_.backends.load(id);
+    REQUIRE(found.service == reader.number);
+    REQUIRE(reader.allowed.contains(found.address[15]));
+    ++selections_;
+  }
+
+  std::vector<PlanChange> whole() const {
+    std::vector<PlanChange> all;
+    for (const auto& [name, plan] : plans_) all.push_back(change(plan));
+    return all;
+  }
+
+  FakeKernel kernel_{{.frontends = 8, .services = 8, .backends = 32, .slots = 40}};
+  Agent agent_{kernel_};
+  std::mt19937 random_;
+  std::map<std::string, Plan> plans_;
+  std::deque<HeldReader> readers_;
+  int selections_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("held-up readers never meet a stranger, whatever changes meanwhile") {
+  const auto base = lb::test::seed();
+  int selections = 0;
+  for (unsigned seed = base; seed < base + 100; ++seed) {
+    INFO("seed " << seed);
+    selections += Simulation(seed).run(200);
+  }
+  CHECK(selections > 3000);
+}
