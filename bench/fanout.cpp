@@ -29,8 +29,8 @@ constexpr const char* part = "fanout";
 constexpr std::uint32_t slice_capacity = 100;  // the controller's default
 constexpr std::uint32_t zones = 3;
 
-/// Bytes of one watch event of a slice: measured at a real API server for slices of 100 endpoints (MEASURES:
-/// a list of 100,000 is 12.1 MB as protobuf and 48.3 MB as JSON), less what a slice without endpoints takes.
+/// Bytes of one watch event of a slice: measured at a real API server for slices of 100 endpoints (a list of
+/// 100,000 is 12.1 MB as protobuf and 48.3 MB as JSON), less what a slice without endpoints takes.
 struct Encoding {
   const char* name;
   double slice;

@@ -439,7 +439,7 @@ std::variant<Options, Finished> convert(const CLI::App& app, const RawOptions& r
   return options;
 }
 
-/// CLI11's own exit codes say nothing to people: a mistake is 1 (PLATFORM's trap 7).
+/// CLI11's own exit codes say nothing to people: a mistake is 1, not 109.
 Finished explain(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) {
     std::ostringstream text;

@@ -106,7 +106,7 @@ static __always_inline int lb_is_unallocated(const struct lb_work *work)
 /*
  * What leaves although nobody serves it: calls that our sockets' hooks left alone because their service drops them ("Our choices"
  * D), and what they never saw, such as SCTP, raw sockets and pods' packets at devices that we are not told of. Nobody further on
- * may answer for it. For the node itself any address but a ClusterIP is short-circuited (table 32).
+ * may answer for it. For the node itself any address but a ClusterIP is short-circuited (SEM-32).
  */
 static __always_inline enum lb_outcome lb_withheld(const struct lb_work *work)
 {
@@ -144,7 +144,7 @@ LB_FUNCTION enum lb_outcome lb_passing(void)
 	return lb_is_unallocated(work) ? LB_OUTCOME_unallocated : lb_withheld(work);
 }
 
-/* Echo requests and foreign protocols for a ClusterIP, of which it serves none (table 31). */
+/* Echo requests and foreign protocols for a ClusterIP, of which it serves none (SEM-31). */
 static __always_inline enum lb_outcome lb_foreign(const struct lb_work *work)
 {
 	const struct lb_packet *packet = &work->packet;

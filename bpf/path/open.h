@@ -260,7 +260,7 @@ static __always_inline enum lb_outcome lb_refuses(const struct lb_tuple *tuple)
 	return outcome == LB_FINE ? LB_OUTCOME_unknown_port : outcome;
 }
 
-/* ---- Who asks, and what that means (table 32). ---- */
+/* ---- Who asks, and what that means (SEM-32). ---- */
 
 enum lb_client { LB_ANY_CLIENT, LB_POD_CLIENT, LB_OUTSIDE_CLIENT, LB_NODE_CLIENT };
 
@@ -299,7 +299,7 @@ static __always_inline int lb_asks_client(struct lb_frontend frontend, struct lb
 	return policy.external != LB_CLUSTER;
 }
 
-/* Does table 32 ask for the node's address? "Our choices" C keep the client's where the reply comes back anyway. */
+/* Does SEM-32 ask for the node's address? "Our choices" C keep the client's where the reply comes back anyway. */
 static __always_inline int lb_masquerades(struct lb_frontend frontend, struct lb_policy policy,
 					  struct lb_conduct conduct, enum lb_client client)
 {
@@ -308,7 +308,7 @@ static __always_inline int lb_masquerades(struct lb_frontend frontend, struct lb
 	return policy.external == LB_CLUSTER;
 }
 
-/* The set that this traffic uses: SEM-20, table 32. A pod's or the node's traffic to outside addresses is short-circuited. */
+/* The set that this traffic uses: SEM-20, SEM-32. A pod's or the node's traffic to outside addresses is short-circuited. */
 static __always_inline enum lb_scope lb_scope_of(struct lb_frontend frontend, struct lb_policy policy,
 						 enum lb_client client)
 {

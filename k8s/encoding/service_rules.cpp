@@ -236,7 +236,7 @@ void ServiceRules::topology_key(std::string_view text) {
   }
 }
 
-/// DESIGN section 6: the annotation everywhere, the field in manifests only (the API server drops it).
+/// Choice H: the annotation everywhere, the field in manifests only (the API server drops it).
 void ServiceRules::topology(const wire::Metadata& metadata, const wire::Service& wire) {
   const auto annotation = rules::find(metadata.annotations, "sluice.lb/topology-keys", problems_);
   if (annotation) {

@@ -1,5 +1,5 @@
-// Which labels of other Nodes Services ask for: those of their topology keys that slices do not tell (DESIGN,
-// 6).
+// Which labels of other Nodes Services ask for: those of their topology keys that slices do not tell (choice
+// H).
 #pragma once
 
 #include <map>

@@ -1,7 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2016,SC2119  # conditions are evaluated when they are checked; options are for those who have some
 # k8s/deploy: accepted whole by a real API server, and the agent runs as the DaemonSet says, in its image's root, with its
-# capabilities, as its service account: REL-54, REL-55.
+# capabilities, as its service account: REL-54, REL-55, SEM-77.
 set -euo pipefail
 # shellcheck source=tests/e2e/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/scenario.sh"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # shellcheck disable=SC2016,SC2119  # conditions are evaluated when they are checked; options are for those who have some
-# The own Node changes while the agent runs: its addresses and its pods' range are planned anew (REL-43). And what the agent
+# The own Node changes while the agent runs: its addresses and its pods' range are planned anew (REL-43, SEM-96). And what the agent
 # says of a Service to the API: one event where a health-check node port is taken, and nothing else (SEM-58).
 set -euo pipefail
 # shellcheck source=tests/e2e/lib/scenario.sh

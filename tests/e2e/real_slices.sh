@@ -1,7 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2016,SC2119  # conditions are evaluated when they are checked; options are for those who have some
 # What the real controllers make of Pods and Services reaches the maps, and traffic follows: SEM-1, 2, 8, 9, 11, 14, 15, 20,
-# 21 (choice H too), 23, 24, 26, 57, 83; over protobuf as over JSON.
+# 21, 23, 24, 26, 57, 83, and choice H; over protobuf as over JSON.
 set -euo pipefail
 # shellcheck source=tests/e2e/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/scenario.sh"

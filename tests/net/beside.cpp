@@ -1,5 +1,5 @@
 // Beside others on a node: every path of a packet, under every rule that hosts and CNIs are known to have
-// (issue 8, item 15).
+// (SEM-33, SEM-34).
 #include <fmt/format.h>
 #include <sys/socket.h>
 

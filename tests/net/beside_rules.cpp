@@ -1,5 +1,5 @@
 // Beside others on a node: who forbids, who looks at the same packets, and who routes by marks and sources
-// (issue 8, item 15, REL-66, REL-68).
+// (SEM-52, REL-66, REL-68).
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 #!/bin/bash
 # The disruption gate: TCP and UDP flows that never pause, over every path, while the agent is killed, ended, upgraded in
-# place, killed while it starts, and given larger tables (REL-38, REL-69, REL-83, SEM-71, SEM-81): no flow breaks, moves to
+# place, killed while it starts, and given larger tables (REL-38, REL-69, REL-83, SEM-71, SEM-78, SEM-81): no flow breaks, moves to
 # another backend or is opened a second time, no datagram is lost, and nothing unexpected is counted. Nor does what the node
 # itself does without any service: a pod's way out, a log-in on the node, a probe of a pod.
 set -euo pipefail

@@ -1,5 +1,5 @@
 // What live flows and sockets do when their backend or their service ends: TCP drains, UDP moves on within a
-// second, connected UDP sockets are told (SEM-45 to SEM-48, REL-8 to REL-10, REL-71).
+// second, connected UDP sockets are told (SEM-45 to SEM-48, SEM-94, REL-8 to REL-10, REL-71).
 #include <sys/socket.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 #!/bin/bash
-# IPsec policies under a running agent: the maps and status follow them, and what was redirected towards them ends.
+# IPsec policies under a running agent: the maps and status follow them, and what was redirected towards them ends (REL-88).
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib/scenario.sh"

@@ -1,5 +1,5 @@
 // Node ports on localhost: for the node's own processes, in both families, and for nobody on the wire
-// (SEM-35, REL-50).
+// (SEM-35, choice B, REL-50).
 #include <fcntl.h>
 #include <sys/socket.h>
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# REL-41: what a Sluice of another map layout has pinned is taken over: each hook is updated in place, calls by sockets go on
+# REL-41, SEM-78: what a Sluice of another map layout has pinned is taken over: each hook is updated in place, calls by sockets go on
 # without a failure, connections through the other layout's flow tables are found again by their hash, and nothing of it stays.
 # Not those that wait for an answer at that moment: of a reply without a flow nobody can say whose it is.
 set -euo pipefail

@@ -1,5 +1,4 @@
-// Issue 8, item 13: backends behind a VXLAN device, made as flannel makes it, reached from sockets, pods and
-// outside.
+// Backends behind a VXLAN device, made as flannel makes it, reached from sockets, pods and outside.
 #include <fmt/format.h>
 #include <sys/socket.h>
 

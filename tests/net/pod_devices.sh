@@ -1,5 +1,5 @@
 #!/bin/bash
-# Issue 8, item 12: 500 pods' devices come and go beside a running agent, which hears of them by rtnetlink: found by prefix, and
+# 500 pods' devices come and go beside a running agent, which hears of them by rtnetlink: found by prefix, and
 # fewer by their bridge. What comes is hooked and served, by packets alone, and nothing of what went stays.
 # SLUICE_WITHOUT=tcx shows the same with clsact.
 set -euo pipefail

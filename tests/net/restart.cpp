@@ -1,4 +1,4 @@
-// Agents that are killed and started again while connections are made: nothing may notice.
+// Agents that are killed and started again while connections are made: nothing may notice (SEM-78).
 #include <linux/bpf.h>
 #include <linux/rtnetlink.h>
 #include <sys/ptrace.h>

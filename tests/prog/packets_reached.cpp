@@ -1,4 +1,5 @@
-// Is every outcome of a packet reached by the tables, and does every program load with every configuration?
+// Is every outcome of a packet reached by the tables, and does every program load with every configuration
+// (REL-95)?
 #include <fmt/format.h>
 
 #include <algorithm>

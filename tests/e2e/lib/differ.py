@@ -5,7 +5,7 @@ cgroups are $E2E_CGROUPS/LAB; E2E_KUBE as for kube.py)
 
 After each step every client of both labs asks the same frontends: what answers, whom the backend saw, what is refused and
 what gets no answer. A difference that stays for some seconds is a failure, unless it is one of ALLOWED, each of which names
-its letter of "Our choices" in SEMANTICS.md, or the row; one that never comes up is a failure too, but for RARE ones."""
+its choice or its row in docs/semantics.md; one that never comes up is a failure too, but for RARE ones."""
 
 import collections
 import json
@@ -146,7 +146,7 @@ def outlives(question, theirs, ours, ended):
 
 
 def letter_of(question, theirs, ours, world):
-    """The letter or row of SEMANTICS.md that allows this difference; None when there is no difference, "" when none does."""
+    """The choice or row of docs/semantics.md that allows this difference; None when there is no difference, "" when none does."""
     if meets_itself(question, theirs, ours, world.nameless):
         return "32"
     if outlives(question, theirs, ours, world.ended):

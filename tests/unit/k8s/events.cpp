@@ -1,6 +1,4 @@
-// Events on Services: what is posted, when, and what becomes of failures (SEM-58).
-#include "k8s/watch/events.hpp"
-
+// Events on Services: what is posted, when, and what becomes of failures (SEM-58, SEM-77).
 #include <fmt/format.h>
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,6 +1,4 @@
-// Which labels of other Nodes are asked for.
-#include "k8s/objects/peer_labels.hpp"
-
+// Which labels of other Nodes are asked for (choice H, REL-96).
 #include <fmt/format.h>
 
 #include <catch2/catch_test_macros.hpp>

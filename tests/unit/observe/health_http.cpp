@@ -1,4 +1,4 @@
-// The HTTP server over real sockets on loopback: answers, refusals, bounds and deadlines.
+// The HTTP server over real sockets on loopback: answers, refusals, bounds and deadlines (REL-57).
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>

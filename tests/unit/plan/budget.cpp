@@ -1,5 +1,5 @@
 // What of an object that asks for too much is planned: the same on every node, and in time that the object's
-// size bounds.
+// size bounds (REL-93).
 #include <fmt/format.h>
 
 #include <algorithm>

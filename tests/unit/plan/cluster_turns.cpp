@@ -1,4 +1,4 @@
-// No service's planning keeps others waiting.
+// No service's planning keeps others waiting (REL-93).
 #include <fmt/format.h>
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,4 +1,4 @@
-// Which service ports have tables of consistent selection, where not all can.
+// Which service ports have tables of consistent selection, where not all can (REL-96).
 #include "agent/plan/consistent_budget.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,6 +1,4 @@
-// Who holds an address that several services claim (SEM-82).
-#include "agent/plan/frontends.hpp"
-
+// Who holds an address that several services claim (SEM-82, REL-90).
 #include <catch2/catch_test_macros.hpp>
 #include <set>
 #include <string>

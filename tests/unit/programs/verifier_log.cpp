@@ -1,4 +1,5 @@
-// What the operator is told of the kernel's reasons: from real logs, and from the forms that reasons have.
+// What the operator is told of the kernel's reasons: from real logs, and from the forms that reasons have
+// (REL-95).
 #include "agent/programs/verifier_log.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,0 +1,118 @@
+"""contract.py against small trees with planted mistakes: each kind of mistake is seen, and none where there is none."""
+
+import pathlib
+import tempfile
+import unittest
+
+from contract import Contract, references
+
+SEMANTICS = """# Rows
+
+## 1. Objects
+
+### SEM-1
+
+**One rule.** It says what holds and no more.
+
+Tests: `tests/golden/features/one.txt`, `tests/unit/one.cpp`.
+
+### SEM-2
+
+**Another rule.** It says what holds and no more.
+
+Tests: not yet. Nobody has written one.
+
+## 2. Choices
+
+### Choice A
+
+This is what was chosen, and nothing else.
+
+Tests: `tests/unit/one.cpp`.
+"""
+RELIABILITY = """# Faults
+
+### REL-5
+
+**A fault.** It says what holds and no more.
+
+Tests: `tests/net/five.sh`.
+"""
+GOOD = {
+    "docs/semantics.md": SEMANTICS,
+    "docs/reliability.md": RELIABILITY,
+    "tests/golden/features/one.txt": "A scenario.\nSEM-1\n",
+    "tests/unit/one.cpp": "// SEM-1, and choice A.\n",
+    "tests/net/five.sh": "# REL-5: a fault.\n",
+    "agent/plan.cpp": "// The rule (SEM-1, 2).\n",
+}
+
+
+def mistakes(**changes):
+    """What is said of the good tree with these files ("docs/semantics.md" is docs__semantics_md) changed by (old, new)."""
+    files = dict(GOOD)
+    for name, change in changes.items():
+        path = next((each for each in files if each.replace("/", "__").replace(".", "_") == name), None)
+        files[path or name] = files[path].replace(*change) if path else change
+    with tempfile.TemporaryDirectory() as folder:
+        tree = pathlib.Path(folder)
+        for path, text in files.items():
+            (tree / path).parent.mkdir(parents=True, exist_ok=True)
+            (tree / path).write_text(text, encoding="utf-8")
+        return Contract(tree).check()
+
+
+class Mistakes(unittest.TestCase):
+    def sees(self, words, **changes):
+        found = mistakes(**changes)
+        self.assertEqual(len(found), 1, found)
+        self.assertIn(words, found[0])
+
+    def test_a_good_tree_has_none(self):
+        self.assertEqual(mistakes(), [])
+
+    def test_rows_that_are_named_and_not_there(self):
+        self.sees("agent/plan.cpp:1: names SEM-3", agent__plan_cpp=("SEM-1, 2", "SEM-1 to 3"))
+        self.sees("agent/plan.cpp:2: names REL-6", agent__plan_cpp=("\n", "\n// REL-6\n"))
+        self.sees("agent/plan.cpp:1: names Choice B", agent__plan_cpp=("The rule", "Choice B"))
+
+    def test_tests_that_are_not_there_or_do_not_name_the_row(self):
+        self.sees("lists tests/unit/two.cpp, which is not there",
+                  docs__semantics_md=("`tests/unit/one.cpp`.\n\n### SEM-2", "`tests/unit/one.cpp`, `tests/unit/two.cpp`.\n\n### SEM-2"))
+        self.sees("REL-5 lists tests/net/five.sh, which does not name it", tests__net__five_sh=("REL-5", "Nothing"))
+        self.sees("SEM-2 does not list tests/net/five.sh",
+                  docs__semantics_md=("not yet. Nobody has written one.", "`tests/unit/one.cpp`."),
+                  tests__unit__one_cpp=("SEM-1", "SEM-1, SEM-2"), tests__net__five_sh=("REL-5", "SEM-2, REL-5"))
+
+    def test_rows_without_tests_say_why(self):
+        self.sees("SEM-2 names no test", docs__semantics_md=(" Nobody has written one.", ""))
+        self.sees('SEM-2 has no paragraph "Tests:"', docs__semantics_md=("Tests: not yet. ", ""))
+
+    def test_rows_out_of_order_twice_or_empty(self):
+        self.sees("REL-4 stands behind REL-5", docs__reliability_md=(
+            "`tests/net/five.sh`.\n", "`tests/net/five.sh`.\n\n### REL-4\n\nOne that says what holds.\n\nTests: not yet. It is new.\n"))
+        self.sees("REL-5 is there twice", docs__reliability_md=(
+            "`tests/net/five.sh`.\n", "`tests/net/five.sh`.\n\n### REL-5\n\nOne that says what holds.\n\nTests: `tests/net/five.sh`.\n"))
+        self.sees("SEM-2 says nothing", docs__semantics_md=("**Another rule.** It says what holds and no more.", "Todo."))
+
+    def test_scenarios_whose_second_line_is_no_list(self):
+        self.sees("one.txt:2: is no list", tests__golden__features__one_txt=("\nSEM-1\n", "\nSEM-1 and more\n"))
+
+    def test_pages_outside_of_the_repository(self):
+        self.sees('agent/plan.cpp:1: "table 32"', agent__plan_cpp=("The rule", "The table 32"))
+
+
+class References(unittest.TestCase):
+    def test_lists_and_ranges(self):
+        def named(text):
+            return [name for _, name in references(text)]
+        self.assertEqual(named("SEM-1, 2; REL-30 to 32, 41."), ["SEM-1", "SEM-2", "REL-30", "REL-31", "REL-32", "REL-41"])
+        self.assertEqual(named("SEM-45 to SEM-47"), ["SEM-45", "SEM-46", "SEM-47", "SEM-47"])
+        self.assertEqual(named("(REL-23,\n// 74)"), ["REL-23", "REL-74"])
+        self.assertEqual(named("SEM-30a"), ["SEM-30a"])
+        self.assertEqual(named('("Our choices"\n * A and D)'), ["Choice A", "Choice D"])
+        self.assertEqual(named("REL-3 5,000 flows"), ["REL-3"])
+
+
+if __name__ == "__main__":
+    unittest.main()
