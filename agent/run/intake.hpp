@@ -41,6 +41,8 @@ class Intake final : public k8s::Sink {
   [[nodiscard]] const std::vector<k8s::Address>& primary_addresses() const noexcept { return primary_; }
   /// Of the same.
   [[nodiscard]] const std::vector<k8s::Prefix>& pod_ranges() const noexcept { return pod_ranges_; }
+  /// Has the source told all that it has?
+  [[nodiscard]] bool listed() const noexcept { return listed_; }
   /// Has the source told all that it has, and the own Node is not among it?
   [[nodiscard]] bool own_node_is_missing() const noexcept { return listed_ && !own_node_; }
   /// Has the source told of any Node?

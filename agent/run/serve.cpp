@@ -18,34 +18,34 @@
 #include <utility>
 #include <vector>
 
-#include "agent/attach/detach.hpp"
-#include "agent/attach/layout_migration.hpp"
-#include "agent/attach/udp_sockets.hpp"
 #include "agent/base/clock.hpp"
-#include "agent/base/error.hpp"
-#include "agent/base/log.hpp"
-#include "agent/datapath/attachment_reconciler.hpp"
-#include "agent/datapath/coexistence.hpp"
-#include "agent/datapath/datapath.hpp"
-#include "agent/datapath/expiry_timer.hpp"
-#include "agent/datapath/lock.hpp"
-#include "agent/datapath/map_resizer.hpp"
-#include "agent/datapath/table_reconciler.hpp"
-#include "agent/netlink/conntrack.hpp"
-#include "agent/netlink/node_watch.hpp"
-#include "agent/netlink/xfrm.hpp"
-#include "agent/observe/configz.hpp"
-#include "agent/observe/pages.hpp"
-#include "agent/observe/servers.hpp"
-#include "agent/observe/service_health.hpp"
-#include "agent/options/families.hpp"
 #include "agent/plan/cluster.hpp"
-#include "agent/plan/pacer.hpp"
+#include "agent/observe/configz.hpp"
+#include "agent/netlink/conntrack.hpp"
+#include "agent/datapath/datapath.hpp"
+#include "agent/base/error.hpp"
+#include "agent/datapath/expiry_timer.hpp"
+#include "agent/options/families.hpp"
+#include "agent/datapath/attachment_reconciler.hpp"
 #include "agent/run/inputs.hpp"
 #include "agent/run/intake.hpp"
+#include "agent/datapath/lock.hpp"
+#include "agent/base/log.hpp"
+#include "agent/netlink/node_watch.hpp"
 #include "agent/run/node_publisher.hpp"
+#include "agent/plan/pacer.hpp"
+#include "agent/observe/pages.hpp"
+#include "agent/attach/layout_migration.hpp"
 #include "agent/tables/redirected_flows.hpp"
+#include "agent/datapath/map_resizer.hpp"
+#include "agent/observe/servers.hpp"
+#include "agent/observe/service_health.hpp"
+#include "agent/start_progress.hpp"
+#include "agent/datapath/coexistence.hpp"
+#include "agent/datapath/table_reconciler.hpp"
 #include "agent/tables/tables.hpp"
+#include "agent/attach/udp_sockets.hpp"
+#include "agent/netlink/xfrm.hpp"
 #include "maps/grace.hpp"
 #include "maps/sweep.hpp"
 
@@ -157,6 +157,7 @@ class Agent final : public PlanSink {
   void complain(const k8s::Complaint& complaint);
   void no_health_check(const k8s::ObjectKey& service, const std::string& why);
   void require_family() const;
+  [[nodiscard]] StartStep start_step() const;
   [[nodiscard]] Snapshot snapshot();
   [[nodiscard]] maps::Post post();
   void begin_again(const Sizes& sizes);
@@ -202,6 +203,7 @@ class Agent final : public PlanSink {
 
   enum class Phase : std::uint8_t { starting, planning, serving };
   Phase phase_ = Phase::starting;
+  StartProgress start_progress_{context_, [this] { return awaited(start_step(), inputs_.figures()); }};
   std::optional<Moment> first_batch_;
   std::optional<Larger> larger_;  ///< ends this agent
 };
@@ -294,6 +296,7 @@ std::optional<Larger> Agent::run() {
   }
   report_ports();
   await_signals();
+  start_progress_.watch();
   expiry_.start();
   context_.run();
   return larger_;
@@ -494,6 +497,13 @@ void Agent::settle() {
     health_.applied(now);
     answer_health_checks();
   }
+}
+
+StartStep Agent::start_step() const {
+  if (health_.ready()) return StartStep::serving;
+  if (phase_ == Phase::starting) return StartStep::network;
+  if (!first_batch_) return intake_.listed() ? StartStep::plan : StartStep::objects;
+  return phase_ == Phase::serving ? StartStep::tables : StartStep::plan;
 }
 
 void Agent::begin_again(const Sizes& sizes) {

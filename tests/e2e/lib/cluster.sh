@@ -190,7 +190,7 @@ cluster_agent_starts() {
 
 cluster_agent() {
 	cluster_agent_starts "$@"
-	if ! lab_wait 30 lab_in node curl -fsS -m 2 http://127.0.0.1:10256/healthz; then
+	if ! lab_wait 120 lab_in node curl -fsS -m 2 http://127.0.0.1:10256/healthz; then
 		die "the agent did not become ready."
 	fi
 }

@@ -14,7 +14,8 @@ says what happens:
 Without a rule requests and answers pass unchanged, one request a connection. A line for each request goes to standard
 output: time, rule or "-", request. Streams that are under way are cut when their rule's list contains {"match": …,
 "now": "cut"}, fall silent by {"now": "silent"}, and gather what comes for as long as it contains {"now": "gather"}:
-after that all of it goes on at once, as fast as the socket takes it, and a line says how many bytes that was."""
+after that all of it goes on at once, as fast as the socket takes it, and a line says how many bytes that was. Meanwhile
+DIRECTORY/gathered says how many it is so far."""
 
 import asyncio
 import json
@@ -81,6 +82,11 @@ class Proxy:
             self.used[name] = self.used.get(name, 0) + 1
             return rule
         return {}
+
+    def tell_gathered(self, size):
+        """Whole at any moment."""
+        (self.directory / "gathered.new").write_text(f"{size}\n")
+        (self.directory / "gathered.new").rename(self.directory / "gathered")
 
     def now(self, request):
         for rule in self.rules():
@@ -157,6 +163,8 @@ class Proxy:
         limit = rule.get("cut", rule.get("silent"))
         sent = 0
         gathered = bytearray()
+        ended = False  # by the server, while it gathers
+        gathering = False
         pending = asyncio.ensure_future(upstream.read(65536))
         gone = asyncio.ensure_future(reader.read(1))
         try:
@@ -165,6 +173,9 @@ class Proxy:
                 now = self.now(request)
                 if gone.done():
                     return
+                if now == "gather" and not gathering:
+                    print(f"{time.time():.3f} gathering {request}", flush=True)
+                gathering = now == "gather"
                 if now == "silent":
                     await gone
                     return
@@ -179,12 +190,16 @@ class Proxy:
                     continue
                 data = pending.result()
                 if not data and gathered:
+                    if not ended:
+                        print(f"{time.time():.3f} ended {request} {len(gathered)}", flush=True)
+                    ended = True
                     await asyncio.sleep(LOOK)  # the server has ended; what it said before is passed on in its time
                     continue
                 if not data:
                     return
                 if now == "gather":
                     gathered += data
+                    self.tell_gathered(len(gathered))
                     pending = asyncio.ensure_future(upstream.read(65536))
                     continue
                 if kept is not None:

@@ -1,0 +1,72 @@
+// Sentences about a start that takes long.
+#include "agent/start_progress.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+namespace lb::agent {
+namespace {
+
+constexpr std::chrono::seconds pause{5};
+
+/// Those without which there is no plan: of ServiceCIDRs and other Nodes there is.
+constexpr std::array<std::string_view, 3> needed = {"services", "endpointslices", "nodes"};
+
+std::string progress_of(const k8s::ApiFigures& list) {
+  if (list.requests == 0) return fmt::format("{} (not asked for yet)", list.resource);
+  return fmt::format("{} ({} requests, {} failed, {} bytes; last heard of {} s ago)", list.resource,
+                     list.requests, list.failures, list.bytes,
+                     std::chrono::duration_cast<std::chrono::seconds>(list.silence).count());
+}
+
+std::string awaited_objects(const std::vector<k8s::ApiFigures>& api) {
+  if (api.empty()) return "the manifests";
+  std::vector<std::string> lists;
+  for (const auto& each : api) {
+    const bool is_needed = std::ranges::find(needed, each.resource) != needed.end();
+    if (is_needed && each.lists == 0) lists.push_back(progress_of(each));
+  }
+  return lists.empty() ? "the objects of the API"
+                       : fmt::format("the API's list of {}", fmt::join(lists, ", of "));
+}
+
+}  // namespace
+
+std::string awaited(StartStep step, const std::vector<k8s::ApiFigures>& api) {
+  switch (step) {
+    case StartStep::network:
+      return "the kernel's word about this node's devices and addresses";
+    case StartStep::objects:
+      return awaited_objects(api);
+    case StartStep::plan:
+      return "the first plan";
+    case StartStep::tables:
+      return "what the maps have not taken yet";
+    case StartStep::serving:
+      break;
+  }
+  return "";
+}
+
+StartProgress::StartProgress(boost::asio::io_context& context, Ask ask)
+    : timer_(context), ask_(std::move(ask)) {}
+
+void StartProgress::watch() {
+  timer_.expires_after(pause);
+  timer_.async_wait([this](const auto& stopped) {
+    if (stopped) return;
+    const auto what = ask_();
+    if (what.empty()) return;
+    waited_ += pause;
+    spdlog::warn("not ready after {} s: waiting for {}", waited_.count(), what);
+    watch();
+  });
+}
+
+}  // namespace lb::agent

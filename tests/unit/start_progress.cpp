@@ -1,0 +1,44 @@
+// What is said of a start that takes long.
+#include "agent/start_progress.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <chrono>
+#include <vector>
+
+namespace lb::agent {
+namespace {
+
+k8s::ApiFigures list(std::string_view resource, std::uint64_t lists) {
+  k8s::ApiFigures figures;
+  figures.resource = resource;
+  figures.lists = lists;
+  figures.requests = 3;
+  figures.failures = 2;
+  figures.bytes = 4096;
+  figures.silence = std::chrono::milliseconds(4300);
+  return figures;
+}
+
+}  // namespace
+
+TEST_CASE("a start that takes long names the lists that are not there") {
+  auto unasked = list("nodes", 0);
+  unasked.requests = 0;
+  const std::vector<k8s::ApiFigures> api = {list("services", 1), list("endpointslices", 0), unasked,
+                                            list("servicecidrs", 0)};
+  CHECK(awaited(StartStep::objects, api) ==
+        "the API's list of endpointslices (3 requests, 2 failed, 4096 bytes; last heard of 4 s ago), of "
+        "nodes (not "
+        "asked for yet)");
+}
+
+TEST_CASE("a start names its other steps, and none when it is over") {
+  CHECK(awaited(StartStep::objects, {}) == "the manifests");
+  CHECK(awaited(StartStep::objects, {list("services", 1)}) == "the objects of the API");
+  CHECK_FALSE(awaited(StartStep::network, {}).empty());
+  CHECK_FALSE(awaited(StartStep::plan, {}).empty());
+  CHECK_FALSE(awaited(StartStep::tables, {}).empty());
+  CHECK(awaited(StartStep::serving, {}).empty());
+}
+
+}  // namespace lb::agent
