@@ -24,34 +24,10 @@ static __always_inline int lb_ends(enum lb_outcome outcome, int verdict)
 	return verdict;
 }
 
-/*
- * Where two of our programs are at one hook, as while one way of attaching replaces another, the second sees what the first has
- * translated, which looks like what a client sends straight to a backend. So the first notes in the packet's control buffer, which
- * all programs of one hook share, what it has made of the packet. Others may leave anything there.
- */
-#define LB_TRANSLATED_NOTE 0x5107ce00u
-#define LB_TRANSLATED_WORD 4 /* of skb->cb */
-
-static __always_inline __u32 lb_translated_note(const struct __sk_buff *skb, enum lb_hook hook,
-						const struct lb_tuple *tuple)
+/* At egress: may the packet be one that came here by a flow, and that the stack sends on to the flow's backend? */
+static __always_inline int lb_is_forwarded(const struct __sk_buff *skb, enum lb_hook hook)
 {
-	__u32 ports = (__u32)tuple->source_port << 16 | tuple->destination_port;
-
-	return LB_TRANSLATED_NOTE ^ hook ^ skb->ifindex << 8 ^ tuple->source.words[3] ^
-	       tuple->destination.words[3] << 1 ^ ports;
-}
-
-static __always_inline int lb_is_translated(const struct __sk_buff *skb, enum lb_hook hook,
-					    const struct lb_tuple *tuple)
-{
-	return skb->cb[LB_TRANSLATED_WORD] == lb_translated_note(skb, hook, tuple);
-}
-
-static __always_inline int lb_pass_translated(struct __sk_buff *skb, enum lb_hook hook,
-					      const struct lb_tuple *leaving)
-{
-	skb->cb[LB_TRANSLATED_WORD] = lb_translated_note(skb, hook, leaving);
-	return LB_NEXT;
+	return lb_config.stack_forwards && hook == LB_HOOK_TC_EGRESS && skb->ingress_ifindex;
 }
 
 static __always_inline int lb_tc_plain_of(struct __sk_buff *skb, enum lb_hook hook, enum lb_family family)
@@ -66,7 +42,8 @@ static __always_inline int lb_tc_plain_of(struct __sk_buff *skb, enum lb_hook ho
 	if (lb_is_translated(skb, hook, &plain.packet.tuple))
 		return lb_ends(LB_OUTCOME_unrelated, LB_NEXT);
 	if (!lb_plain_find(hook, &plain))
-		return lb_plain_foreign(hook, &plain.packet) == LB_OUTCOME_unrelated
+		return !lb_is_forwarded(skb, hook) &&
+				       lb_plain_foreign(hook, &plain.packet) == LB_OUTCOME_unrelated
 			       ? lb_ends(LB_OUTCOME_unrelated, LB_NEXT)
 			       : LB_LOOK_ON;
 	outcome = lb_plain_known(hook, skb->ifindex, &plain);
@@ -188,6 +165,7 @@ static __always_inline int lb_tc_any(struct __sk_buff *skb, enum lb_hook hook, e
 		return LB_NEXT;
 	work->mtu = 0;
 	work->mark = skb->mark;
+	work->forwarded = lb_is_forwarded(skb, hook) ? LB_YES : LB_NO;
 	outcome = lb_skb_parse(skb, &work->packet);
 	if (outcome == LB_FINE && lb_is_translated(skb, hook, &work->packet.tuple))
 		outcome = LB_OUTCOME_unrelated;

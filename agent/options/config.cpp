@@ -161,6 +161,13 @@ void add_hooks(CLI::App& app, RawOptions& raw) {
       ->check(one_of(socket_scopes))
       ->capture_default_str();
   app.add_option(
+         "--forwarding", raw.forwarding,
+         "Get clients outside to backends on other nodes by: redirect (at once, past the host's firewall) or "
+         "stack (through its prerouting, forward and postrouting hooks)")
+      ->type_name("WAY")
+      ->check(one_of(forwarding_ways))
+      ->capture_default_str();
+  app.add_option(
          "--without", raw.without,
          fmt::format("Leave optional kernel features unused: {}", fmt::join(optional_features(), ", ")))
       ->type_name("LIST")

@@ -25,6 +25,10 @@ enum class NodePortScope : std::uint8_t { all, primary, ranges };
 enum class PodDetector : std::uint8_t { automatic, cluster_cidr, node_cidr, bridge, prefix };
 /// Whose requests to ClusterIPs get this node's address, where the reply would not come back by itself.
 enum class Masquerade : std::uint8_t { outsiders, all };
+/// How packets of clients outside get to backends on other nodes, and back: sent on by us at once, or
+/// forwarded by the stack, whose hooks (prerouting, forward, postrouting) and routing rules see client and
+/// backend.
+enum class Forwarding : std::uint8_t { redirect, stack };
 /// What happens to packets for a ClusterIP that no service has.
 enum class Unallocated : std::uint8_t { pass, drop };
 /// What becomes of a start whose ports another process holds: kube-proxy's bindAddressHardFail.
@@ -124,6 +128,7 @@ struct AgentOptions {
   std::string pins;
   XdpMode xdp = XdpMode::automatic;
   SocketScope sockets = SocketScope::all;
+  Forwarding forwarding = Forwarding::redirect;
   std::vector<std::string> without;  ///< optional kernel features to leave unused
   NodePortAddresses node_port_addresses;
   /// Where spec.externalIPs are served; nothing: anywhere, an empty list: nowhere (REL-51).

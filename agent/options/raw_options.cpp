@@ -14,6 +14,8 @@ const std::map<std::string, XdpMode> xdp_modes = {{"auto", XdpMode::automatic},
                                                   {"off", XdpMode::off}};
 const std::map<std::string, SocketScope> socket_scopes = {
     {"all", SocketScope::all}, {"host", SocketScope::host}, {"off", SocketScope::off}};
+const std::map<std::string, Forwarding> forwarding_ways = {{"redirect", Forwarding::redirect},
+                                                           {"stack", Forwarding::stack}};
 const std::map<std::string, ApiFormat> api_formats = {{"protobuf", ApiFormat::protobuf},
                                                       {"json", ApiFormat::json}};
 const std::map<std::string, LogLevel> log_levels = {{"debug", LogLevel::debug},
@@ -44,6 +46,7 @@ AgentOptions convert_agent(const RawOptions& raw, std::string_view host_name) {
   options.without = split(raw.without);
   options.xdp = xdp_modes.at(raw.xdp);
   options.sockets = socket_scopes.at(raw.sockets);
+  options.forwarding = forwarding_ways.at(raw.forwarding);
   options.node_port_addresses = parse_node_port_addresses(raw.node_ports).value_or(NodePortAddresses{});
   options.external_ips = parse_external_ips(raw.external_ips);
   options.exclude = parse_prefixes(raw.exclude);

@@ -23,6 +23,7 @@ struct RawOptions {
   std::string node;
   std::string xdp = "auto";
   std::string sockets = "all";
+  std::string forwarding = "redirect";
   std::string node_ports = "all";
   std::string external_ips = "all";
   std::string exclude;
@@ -52,6 +53,7 @@ struct RawOptions {
 /// The words that an option takes.
 extern const std::map<std::string, XdpMode> xdp_modes;
 extern const std::map<std::string, SocketScope> socket_scopes;
+extern const std::map<std::string, Forwarding> forwarding_ways;
 extern const std::map<std::string, ApiFormat> api_formats;
 extern const std::map<std::string, LogLevel> log_levels;
 extern const std::map<std::string, PodDetector> pod_detectors;

@@ -96,6 +96,7 @@ void configure(lb_config& config, const AgentOptions& options, const Features& f
   config.csum_ipv6 = yes_if(features.usable(Feature::csum_ipv6));
   config.ct_lookup = yes_if(features.usable(Feature::ct_lookup));
   config.skb_sums = yes_if(features.usable(Feature::skb_sums));
+  config.stack_forwards = yes_if(options.forwarding == Forwarding::stack);
   config.host_sockets = yes_if(options.sockets == SocketScope::host);
   config.host_cookie_low = static_cast<std::uint32_t>(cookie);
   config.host_cookie_high = static_cast<std::uint32_t>(cookie >> 32);

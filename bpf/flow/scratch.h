@@ -47,6 +47,7 @@ struct lb_work {
 	__u32 mtu;        /* of the way out, where the packet was too big for it */
 	__u32 masquerade; /* enum lb_bool: outside of choice C this client gets the node's address */
 	__u32 xfrm;       /* enum lb_bool: IPsec policies may cover the way to the backend */
+	__u32 forwarded;  /* enum lb_bool: at egress, a packet that came by another device */
 	__u32 oldest_age; /* seconds, of the oldest unproven claim among the probes, plus one; 0: there is none */
 	__u32 oldest_port;      /* and its port */
 	struct lb_tuple oldest; /* and what it makes of the packets there: whose it is */

@@ -186,6 +186,8 @@ LB_FUNCTION int lb_note(struct lb_track *live, int new_second)
  */
 static __always_inline int lb_is_nodes_own(const struct lb_track *track)
 {
+	if (track->source_nat == LB_YES)
+		return 0;
 	return track->direction == LB_FORWARD ? track->side == LB_OUTWARD_EGRESS
 					      : track->other_side == LB_OUTWARD_EGRESS;
 }

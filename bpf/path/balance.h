@@ -189,6 +189,9 @@ static __always_inline enum lb_outcome lb_balance(void *ctx, enum lb_hook hook, 
 	if (outcome == LB_OUTCOME_unrelated && hook == LB_HOOK_TC_EGRESS &&
 	    work->packet.tuple.protocol == LB_SCTP)
 		outcome = LB_OWN(lb_open_own)(ctx);
+	if (outcome == LB_OUTCOME_unrelated && hook == LB_HOOK_TC_EGRESS && lb_config.stack_forwards &&
+	    work->forwarded == LB_YES)
+		outcome = LB_OWN(lb_open_leaving)(ctx);
 	return outcome;
 }
 

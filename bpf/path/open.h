@@ -147,12 +147,14 @@ static __always_inline enum lb_outcome lb_open_from_node(void *ctx, struct lb_wo
 LB_FUNCTION enum lb_outcome LB_OWN(lb_open_to)(void *ctx __arg_ctx)
 {
 	struct lb_work *work = lb_work_here();
-	int xdp, by_stack;
+	int xdp, by_stack, ours = 0;
 	long way = BPF_FIB_LKUP_RET_SUCCESS;
 	enum lb_outcome outcome;
 
 	if (!work)
 		return LB_OUTCOME_unrelated;
+	if (lb_config.stack_forwards && work->hook == LB_HOOK_XDP)
+		return LB_OUTCOME_left_to_tc;
 	lb_begin(work);
 	if (work->hook == LB_HOOK_POD_INGRESS)
 		return lb_open_from_pod(ctx, work);
@@ -162,22 +164,24 @@ LB_FUNCTION enum lb_outcome LB_OWN(lb_open_to)(void *ctx __arg_ctx)
 	by_stack = work->backend.locality == LB_SAME_NODE;
 	if (!by_stack) {
 		way = lb_route(ctx, work, LB_ASK_SOURCE);
-		if (way == BPF_FIB_LKUP_RET_FRAG_NEEDED) {
+		if (way == BPF_FIB_LKUP_RET_FRAG_NEEDED && !lb_config.stack_forwards) {
 			work->mtu = work->fib.mtu_result;
 			return LB_OUTCOME_too_big;
 		}
-		if (way == BPF_FIB_LKUP_RET_SUCCESS || way == BPF_FIB_LKUP_RET_NO_NEIGH)
-			by_stack =
-				!lb_outward(work->fib.ifindex) || (!work->masquerade && !lb_is_hairpin(work));
-		else if (lb_is_ours(work->backend.address))
+		if (lb_names_device(work, way)) {
+			ours = lb_outward(work->fib.ifindex) && (work->masquerade || lb_is_hairpin(work));
+			by_stack = !ours || lb_config.stack_forwards;
+		} else if (lb_is_ours(work->backend.address)) {
 			by_stack = 1;
-		else
+		} else {
 			return LB_OUTCOME_no_route;
+		}
 	}
 	if (xdp && (by_stack || way != BPF_FIB_LKUP_RET_SUCCESS))
 		return LB_OUTCOME_left_to_tc;
-	if (!by_stack && lb_needs_xfrm())
+	if (ours && lb_needs_xfrm())
 		return LB_OUTCOME_ipsec;
+	work->flow.track.forwarded = ours && by_stack ? LB_YES : LB_NO;
 	outcome = by_stack ? lb_open_by_stack(ctx, work) : lb_open_remote(ctx, work);
 	if (outcome != LB_FINE)
 		return outcome;
@@ -394,6 +398,18 @@ static __always_inline int lb_meets_flow(struct lb_work *work)
 	       work->half.track.direction == LB_REPLY && work->half.track.source_nat == LB_NO;
 }
 
+/* The forward entry of a flow that begins where `work->half` says that another one's packets pass: to the same backend. */
+static __always_inline void lb_begin_behind(struct lb_work *work, const struct lb_node *node)
+{
+	work->backend_id = work->half.track.backend;
+	work->backend.service = work->half.track.service;
+	__builtin_memcpy(work->backend.address, &work->packet.tuple.destination,
+			 sizeof(work->backend.address));
+	work->backend.port = work->packet.tuple.destination_port;
+	work->hash = lb_mix(lb_hash(&work->packet.tuple, node->choice[LB_RANDOM]), node->secret[0]);
+	lb_begin(work);
+}
+
 /*
  * A client asks a backend directly by the port by which it has a flow to that backend through a service. The flow keeps the tuple of
  * the answers, and what is asked directly gets another port, as from the kernel's own NAT.
@@ -406,14 +422,45 @@ LB_FUNCTION enum lb_outcome LB_OWN(lb_open_direct)(void *ctx __arg_ctx)
 
 	if (!work || !node || !lb_meets_flow(work))
 		return LB_OUTCOME_unrelated;
-	work->backend_id = work->half.track.backend;
-	work->backend.service = work->half.track.service;
-	__builtin_memcpy(work->backend.address, &work->packet.tuple.destination,
-			 sizeof(work->backend.address));
-	work->backend.port = work->packet.tuple.destination_port;
-	work->hash = lb_mix(lb_hash(&work->packet.tuple, node->choice[LB_RANDOM]), node->secret[0]);
-	lb_begin(work);
+	/* By that tuple the stack forwards the flow's own packets. */
+	if (work->half.track.forwarded == LB_YES)
+		return LB_OUTCOME_ports_exhausted;
+	lb_begin_behind(work, node);
 	outcome = lb_open_by_stack(ctx, work);
+	return outcome == LB_FINE ? lb_record_forward(work, LB_OUTCOME_new_direct) : outcome;
+}
+
+/*
+ * What the stack forwards to a backend elsewhere, where it leaves: it gets this node's address, as a flow of its own behind the one that it
+ * arrived by. Conntrack and the host's rules, which lie between the two, see client and backend.
+ */
+LB_FUNCTION enum lb_outcome LB_OWN(lb_open_leaving)(void *ctx __arg_ctx)
+{
+	struct lb_work *work = lb_work_here();
+	const struct lb_node *node = lb_this_node();
+	enum lb_outcome outcome = LB_OUTCOME_unrelated;
+	struct lb_track *track;
+
+	if (!work || !node || work->packet.step == LB_STEP_RESET || !lb_meets_flow(work) ||
+	    work->half.track.forwarded != LB_YES)
+		return LB_OUTCOME_unrelated;
+	if (work->packet.step == LB_STEP_DATA || work->packet.step == LB_STEP_END)
+		outcome = lb_young();
+	if (outcome != LB_OUTCOME_unrelated)
+		return outcome;
+	lb_begin_behind(work, node);
+	if (!lb_names_device(work, lb_route(ctx, work, LB_ASK_SOURCE)))
+		return LB_OUTCOME_no_route;
+	lb_take_source(work);
+	track = &work->flow.track;
+	track->way = LB_BY_STACK;
+	track->source_nat = LB_YES;
+	track->other_side = LB_OUTWARD_INGRESS;
+	work->half.track = *track;
+	work->half.track.direction = LB_REPLY;
+	work->half.track.side = track->other_side;
+	work->half.track.other_side = track->side;
+	outcome = LB_OWN(lb_claim)(ctx);
 	return outcome == LB_FINE ? lb_record_forward(work, LB_OUTCOME_new_direct) : outcome;
 }
 

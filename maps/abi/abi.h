@@ -286,7 +286,8 @@ struct lb_track {
 	enum lb_bool source_nat;
 	enum lb_bool
 		fast_open; /* its SYN had data, so that the server may send before the client acknowledges (RFC 7413) */
-	__u8 pad;
+	enum lb_bool
+		forwarded; /* the stack forwards its requests; where they leave, another flow gives them a source */
 } LB_ALIGN8;
 LB_ASSERT(sizeof(struct lb_track) == 32);
 
@@ -447,7 +448,8 @@ struct lb_config {
 	enum lb_bool skb_sums;     /* programs can see how a packet is summed */
 	enum lb_bool host_sockets; /* sockets of the host's network namespace only */
 	enum lb_bool fib_mark;     /* the FIB look-up asks rules about marks */
-	__u8 pad[2];
+	enum lb_bool stack_forwards; /* flows from outside to backends elsewhere go by the stack */
+	__u8 pad;
 	__u32 host_cookie_low; /* network namespace cookie of the host */
 	__u32 host_cookie_high;
 };

@@ -71,7 +71,7 @@ std::vector<Struct> structs() {
              MEMBER(lb_track, seen), MEMBER(lb_track, opened), MEMBER(lb_track, number),
              MEMBER(lb_track, side), MEMBER(lb_track, other_side), MEMBER(lb_track, direction),
              MEMBER(lb_track, way), MEMBER(lb_track, state), MEMBER(lb_track, source_nat),
-             MEMBER(lb_track, fast_open), MEMBER(lb_track, pad)),
+             MEMBER(lb_track, fast_open), MEMBER(lb_track, forwarded)),
       STRUCT(lb_flow4, MEMBER(lb_flow4, source), MEMBER(lb_flow4, destination), MEMBER(lb_flow4, track)),
       STRUCT(lb_flow6, MEMBER(lb_flow6, source), MEMBER(lb_flow6, destination), MEMBER(lb_flow6, source_port),
              MEMBER(lb_flow6, destination_port), MEMBER(lb_flow6, check), MEMBER(lb_flow6, track)),
@@ -103,8 +103,8 @@ std::vector<Struct> structs() {
              MEMBER(lb_config, first_port), MEMBER(lb_config, last_port), MEMBER(lb_config, high_first_port),
              MEMBER(lb_config, high_last_port), MEMBER(lb_config, fib_source), MEMBER(lb_config, csum_ipv6),
              MEMBER(lb_config, ct_lookup), MEMBER(lb_config, skb_sums), MEMBER(lb_config, host_sockets),
-             MEMBER(lb_config, fib_mark), MEMBER(lb_config, pad), MEMBER(lb_config, host_cookie_low),
-             MEMBER(lb_config, host_cookie_high)),
+             MEMBER(lb_config, fib_mark), MEMBER(lb_config, stack_forwards), MEMBER(lb_config, pad),
+             MEMBER(lb_config, host_cookie_low), MEMBER(lb_config, host_cookie_high)),
       STRUCT(lb_stats, LB_OUTCOMES(COUNTER)),
   };
 }

@@ -32,6 +32,7 @@ lb_config with(unsigned features) {
   config.csum_ipv6 = on(2);
   config.ct_lookup = on(4);
   config.host_sockets = on(8);
+  config.stack_forwards = config.host_sockets;  // the one is of sockets, the other of packets
   config.skb_sums = config.ct_lookup;  // a way beside the others': it needs no configurations of its own
   return config;
 }
