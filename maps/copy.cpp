@@ -9,9 +9,12 @@
 namespace lb::maps {
 namespace {
 
+bool same_shape(const MapInfo& from, const MapInfo& to) {
+  return from.type == to.type && from.key_size == to.key_size && from.value_size == to.value_size;
+}
+
 bool fits(const MapInfo& from, const MapInfo& to) {
-  return from.type == to.type && from.key_size == to.key_size && from.value_size == to.value_size &&
-         from.max_entries <= to.max_entries;
+  return same_shape(from, to) && from.max_entries <= to.max_entries;
 }
 
 /// Bytes of an array, as the kernel lays it out.
@@ -19,9 +22,10 @@ std::size_t array_bytes(const MapInfo& info) {
   return std::size_t{info.max_entries} * ((std::size_t{info.value_size} + 7) / 8 * 8);
 }
 
+/// As many elements as the smaller one has.
 error_code copy_array(int from, const MapInfo& source, int to, const MapInfo& target) {
-  const auto bytes = array_bytes(source);
-  const auto old = Mapping::of_map(from, bytes, Access::read);
+  const auto bytes = std::min(array_bytes(source), array_bytes(target));
+  const auto old = Mapping::of_map(from, array_bytes(source), Access::read);
   if (!old) return old.error();
   const auto fresh = Mapping::of_map(to, array_bytes(target), Access::write);
   if (!fresh) return fresh.error();
@@ -50,6 +54,17 @@ error_code copy_entries(int from, int to) {
   if (!fits(*source, *target)) return make_error_code(boost::system::errc::invalid_argument);
   return source->type == BPF_MAP_TYPE_ARRAY ? copy_array(from, *source, to, *target)
                                             : copy_keys(from, *source, to);
+}
+
+error_code copy_start(int from, int to) {
+  const auto source = map_info(from);
+  if (!source) return source.error();
+  const auto target = map_info(to);
+  if (!target) return target.error();
+  if (!same_shape(*source, *target) || source->type != BPF_MAP_TYPE_ARRAY) {
+    return make_error_code(boost::system::errc::invalid_argument);
+  }
+  return copy_array(from, *source, to, *target);
 }
 
 }  // namespace lb::maps

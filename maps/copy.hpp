@@ -10,4 +10,8 @@ namespace lb::maps {
 /// with a part copied. Nobody may write to `from` meanwhile.
 [[nodiscard]] error_code copy_entries(int from, int to);
 
+/// Fills an array with the first elements of a larger one, which can be mapped, too. EINVAL where the two are
+/// of different shape or no such arrays; else as above.
+[[nodiscard]] error_code copy_start(int from, int to);
+
 }  // namespace lb::maps

@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <chrono>
 #include <random>
 #include <utility>
@@ -12,13 +13,18 @@ namespace {
 /// All nodes' tables are full at one time, and a new agent asks the API for everything: not all at once.
 constexpr std::chrono::milliseconds spread{30'000};
 
+/// Between two looks at the slots.
+constexpr std::chrono::milliseconds longest_look{30'000};
+
 }  // namespace
 
-RoomCare::RoomCare(boost::asio::io_context& context, const AgentOptions& options, const Tables& tables,
+RoomCare::RoomCare(boost::asio::io_context& context, const RoomLimits& limits, Tables& tables,
                    const Datapath& datapath, const Health& health,
                    std::function<void(const Sizes&)> begin_again)
     : timer_(context),
-      options_(options),
+      slots_timer_(context),
+      options_(limits.options),
+      least_slots_(limits.least_slots),
       tables_(tables),
       datapath_(datapath),
       health_(health),
@@ -53,6 +59,44 @@ void RoomCare::grow() {
     }
     return;
   }
+  found_ = true;
+  begin_again_(*sizes);
+}
+
+void RoomCare::watch_slots() {
+  if (options_.growth == Growth::off || options_.shrink_after == 0 || found_) {
+    return;
+  }
+  slots_timer_.expires_after(std::min<std::chrono::milliseconds>(patience() / 4, longest_look));
+  slots_timer_.async_wait([this](const auto& error) {
+    if (!error) {
+      look_at_slots(std::chrono::steady_clock::now());
+      watch_slots();
+    }
+  });
+}
+
+void RoomCare::look_at_slots(std::chrono::steady_clock::time_point now) {
+  const auto sizes = tables_.smaller(least_slots_);
+  if (!sizes) {
+    free_since_.reset();
+    return;
+  }
+  free_since_ = free_since_.value_or(now);
+  if (now - *free_since_ >= patience() && tables_.lower_slots(sizes->slots / 2)) {
+    shrink();
+  }
+}
+
+/// What is in use lies in the first half of what the next agent makes.
+void RoomCare::shrink() {
+  auto sizes = tables_.smaller(least_slots_);
+  if (!sizes) {
+    return;
+  }
+  sizes->flows = options_.sizes.flows;
+  sizes->young = options_.sizes.young;
+  sizes->maglev = options_.sizes.maglev;
   found_ = true;
   begin_again_(*sizes);
 }

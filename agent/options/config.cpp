@@ -261,6 +261,8 @@ void add_servers(CLI::App& app, RawOptions& raw) {
       ->capture_default_str();
 }
 
+const std::map<std::string, std::uint32_t> time_units = {{"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}};
+
 void add_sizes(CLI::App& app, RawOptions& raw) {
   auto& sizes = raw.agent.sizes;
   const auto add = [&app](const char* name, std::uint32_t& value, const char* what) {
@@ -293,6 +295,13 @@ void add_sizes(CLI::App& app, RawOptions& raw) {
       ->capture_default_str();
   app.add_flag("--fixed-sizes", raw.fixed_sizes,
                "Make no table larger than this: a service that does not fit keeps what it had");
+  app.add_option("--shrink-after", raw.agent.shrink_after,
+                 "Make the table of slots smaller, down to --max-slots, when seven eighths of it were free "
+                 "for so long; 0: never")
+      ->type_name("TIME")
+      ->check(CLI::Range(0U, 1U << 30))
+      ->transform(CLI::AsNumberWithUnit(time_units))
+      ->default_str(fmt::format("{}s", raw.agent.shrink_after));
   app.add_option("--maglev-slots", sizes.maglev,
                  "Slots of a set of a service with sluice.lb/selection: maglev, a prime, and a hundred times "
                  "its endpoints")
@@ -300,8 +309,6 @@ void add_sizes(CLI::App& app, RawOptions& raw) {
       ->check(checked(is_maglev_size, "a prime between 251 and 131071"))
       ->capture_default_str();
 }
-
-const std::map<std::string, std::uint32_t> time_units = {{"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}};
 
 void add_timeouts(CLI::App& app, FlowTimeouts& timeouts) {
   constexpr std::uint32_t most = 1U << 30;  // seconds are compared modulo 2^32

@@ -157,6 +157,8 @@ struct AgentOptions {
       flags;  ///< every option without its dashes, as it was given or is by default
   LogLevel log_level = LogLevel::info;
   LogFormat log_format = LogFormat::text;
+  /// Seconds for which the table of slots is mostly free before it is made smaller; 0: it never is.
+  std::uint32_t shrink_after = 600;
 };
 
 /// Backends whose endpoints are gone and whose ids wait until no flow can name them.

@@ -112,8 +112,30 @@ maps::Fd open_adoptable(const bpf_map* map, const std::string& path) {
   return fd;
 }
 
+/// Slots up to the last one that a service's set has; nothing where that cannot be told.
+std::optional<std::uint32_t> slots_in_use(const maps::Pins& pins) {
+  auto services =
+      maps::MappedArray<lb_service>::open(open_pinned(pins.map("lb_services")), maps::Access::read);
+  if (!services) return std::nullopt;
+  std::uint32_t end = 0;
+  for (std::uint32_t number = 0; number < services->size(); ++number) {
+    const auto service = services->load(number);
+    for (const auto& set : {service.cluster, service.local}) end = std::max(end, set.first + set.count);
+  }
+  return end;
+}
+
+/// Of the slots alone is it known what is in use, and that this lies at the start. Half of them stay free, or
+/// the next change would make the table larger again.
+bool may_shrink(const bpf_map* map, const maps::Pins& pins) {
+  if (std::string_view(bpf_map__name(map)) != "lb_slots") return false;
+  const auto used = slots_in_use(pins);
+  return used && *used <= bpf_map__max_entries(map) / 2 * LB_SLOTS_A_PAIR;
+}
+
 // libbpf's own adoption refuses another size and, before 1.6, every DEVMAP.
-void adopt_map(bpf_map* map, const std::string& path, AdoptedMaps& adopted) {
+void adopt_map(bpf_map* map, const maps::Pins& pins, AdoptedMaps& adopted) {
+  const auto path = pins.map(bpf_map__name(map)).string();
   std::error_code ignored;
   if (grows(map)) std::filesystem::remove(path + beside, ignored);  // of a process that was killed
   auto fd = open_adoptable(map, path);
@@ -121,7 +143,8 @@ void adopt_map(bpf_map* map, const std::string& path, AdoptedMaps& adopted) {
   if (!fd || !info) {
     return;
   }
-  if (info->max_entries < bpf_map__max_entries(map) && grows(map)) {
+  const bool grown = info->max_entries < bpf_map__max_entries(map) && grows(map);
+  if (grown || (info->max_entries > bpf_map__max_entries(map) && may_shrink(map, pins))) {
     adopted.outgrown.push_back({bpf_map__name(map), std::move(fd)});
     return;
   }
@@ -133,6 +156,14 @@ void adopt_map(bpf_map* map, const std::string& path, AdoptedMaps& adopted) {
   if (const int error = bpf_map__reuse_fd(map, fd.get()); error != 0) {
     throw StartError(fmt::format("cannot adopt the map pinned at {} ({})", path, std::strerror(-error)));
   }
+}
+
+/// Into a larger table all, into a smaller one what fits.
+maps::error_code copy(int from, int to) {
+  const auto source = maps::map_info(from);
+  const auto target = maps::map_info(to);
+  const bool shrinks = source && target && target->max_entries < source->max_entries;
+  return shrinks ? maps::copy_start(from, to) : maps::copy_entries(from, to);
 }
 
 bool is_pinnable(const bpf_map* map) { return !bpf_map__is_internal(map); }
@@ -195,7 +226,7 @@ AdoptedMaps adopt_maps(bpf_object* object, const maps::Pins& pins) {
   bpf_map* map = nullptr;
   bpf_object__for_each_map(map, object) {
     if (is_pinnable(map)) {
-      adopt_map(map, pins.map(bpf_map__name(map)), adopted);
+      adopt_map(map, pins, adopted);
     }
   }
   return adopted;
@@ -206,8 +237,8 @@ void replace_outgrown(bpf_object* object, const maps::Pins& pins, const std::vec
     return bpf_object__find_map_fd_by_name(object, each.name.c_str());
   };
   for (const auto& each : outgrown) {
-    if (const auto error = maps::copy_entries(each.table.get(), fd_of(each))) {
-      throw StartError(fmt::format("cannot make {} larger: {}", each.name, error.message()));
+    if (const auto error = copy(each.table.get(), fd_of(each))) {
+      throw StartError(fmt::format("cannot give {} another size: {}", each.name, error.message()));
     }
   }
   for (const auto& each : outgrown) {

@@ -30,7 +30,8 @@ void require_memory(bpf_object* object);
 /// Before load: throws StartError where adopt_maps() would. Touches nothing.
 void require_adoptable(const bpf_object* object, const maps::Pins& pins);
 
-/// A pinned table that is smaller than it shall be, and what it holds.
+/// A pinned table that is smaller than it shall be, or an lb_slots that is larger and of which nothing is in
+/// use beyond half of what it shall be; and what it holds.
 struct Outgrown {
   std::string name;
   maps::Fd table;

@@ -1,4 +1,4 @@
-// One agent after another, each with larger tables than the one before.
+// One agent after another, each with tables of other sizes than the one before.
 #include "agent/run/run.hpp"
 
 #include <fmt/format.h>
@@ -22,33 +22,48 @@ std::string sizes_text(const Sizes& sizes) {
                      sizes.frontends, sizes.ranges, sizes.services, sizes.backends, sizes.slots);
 }
 
+const char* reason(SizeChange change) {
+  return change == SizeChange::smaller ? "slots were mostly free"
+                                       : "tables are too small for what is planned";
+}
+
+void give_up(AgentOptions& options, SizeChange change, const StartError& error) {
+  if (change == SizeChange::smaller) {
+    spdlog::error("the table of slots stays as large as it is: {}", error.what());
+    options.shrink_after = 0;
+  } else {
+    spdlog::error("the tables stay as small as they are: {}", error.what());
+    options.growth = Growth::off;
+  }
+}
+
 }  // namespace
 
-/// A growth that fails is not tried again.
+/// A growth that fails is not tried again, nor is a table made smaller once that has failed.
 int run_agent(AgentOptions options) {
   start_log(options.log_level, options.log_format);
   EndSignals ends;
   const maps::Pins pins(options.pins);
   const auto lock = PinLock::take(pins);
   auto fitting = options.sizes;
-  auto readiness = Readiness::never;
+  Start start{.readiness = Readiness::never, .least_slots = options.sizes.slots};
+  auto change = SizeChange::larger;
   for (;;) {
     try {
-      const auto larger = serve(options, readiness, ends);
+      const auto larger = serve(options, start, ends);
       if (!larger) {
         return 0;
       }
       fitting = std::exchange(options.sizes, larger->sizes);
-      readiness = larger->readiness;
-      spdlog::info("tables are too small for what is planned; making them anew: {}",
-                   sizes_text(options.sizes));
+      start.readiness = larger->readiness;
+      change = larger->change;
+      spdlog::info("{}; making them anew: {}", reason(change), sizes_text(options.sizes));
     } catch (const StartError& error) {
       if (options.sizes == fitting) {
         throw;
       }
-      spdlog::error("the tables stay as small as they are: {}", error.what());
+      give_up(options, change, error);
       options.sizes = fitting;
-      options.growth = Growth::off;
     }
   }
 }

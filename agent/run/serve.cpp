@@ -130,7 +130,7 @@ std::uint64_t unix_seconds(std::chrono::system_clock::time_point time) {
 /// changes anything of the kernel's.
 class Agent final : public PlanSink {
  public:
-  Agent(const AgentOptions& options, Readiness readiness, EndSignals& ends);
+  Agent(const AgentOptions& options, const Start& start, EndSignals& ends);
   ~Agent() override { ends_.tell(nullptr); }
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
@@ -208,11 +208,11 @@ class Agent final : public PlanSink {
   std::optional<Larger> larger_;  ///< ends this agent
 };
 
-Agent::Agent(const AgentOptions& options, Readiness readiness, EndSignals& ends)
+Agent::Agent(const AgentOptions& options, const Start& start, EndSignals& ends)
     : ends_(ends),
       pins_(options.pins),
       options_(options),
-      patience_(readiness == Readiness::before ? std::chrono::seconds(0) : start_patience),
+      patience_(start.readiness == Readiness::before ? std::chrono::seconds(0) : start_patience),
       inputs_(context_, options),
       pages_(
           health_, metrics_, Moment::now, [this] { return snapshot(); },
@@ -232,7 +232,7 @@ Agent::Agent(const AgentOptions& options, Readiness readiness, EndSignals& ends)
           store_, *grace_, sweeper_, [this](const auto& complaint) { complain(complaint); },
           options.sizes.maglev),
       table_care_(context_, tables_, metrics_, options.growth, [this] { settle(); }),
-      room_care_(context_, options, tables_, datapath_, health_,
+      room_care_(context_, {options, start.least_slots}, tables_, datapath_, health_,
                  [this](const auto& sizes) { begin_again(sizes); }),
       plan_options_(plan_options(options)),
       pacer_(*this,
@@ -467,6 +467,7 @@ void Agent::begin_service() {
   flow_counter_.refresh();                         // for the first scrape
   surroundings_.look_at_reach(node_.network().devices());
   table_care_.repair_later();
+  room_care_.watch_slots();
   datapath_.page().set_started(unix_seconds(first_batch_->wall));
   const auto counts = cluster_.counts();
   spdlog::info("serving; services: {}, endpoints: {}; sockets: {}; packets: {}", counts.services,
@@ -507,7 +508,8 @@ StartStep Agent::start_step() const {
 }
 
 void Agent::begin_again(const Sizes& sizes) {
-  larger_ = {sizes, health_.ready() ? Readiness::before : Readiness::never};
+  larger_ = {sizes, health_.ready() ? Readiness::before : Readiness::never,
+             sizes.slots < maps_.slots.size() ? SizeChange::smaller : SizeChange::larger};
   context_.stop();
 }
 
@@ -596,8 +598,8 @@ maps::Post Agent::post() {
 
 }  // namespace
 
-std::optional<Larger> serve(const AgentOptions& options, Readiness readiness, EndSignals& ends) {
-  return Agent(options, readiness, ends).run();
+std::optional<Larger> serve(const AgentOptions& options, const Start& start, EndSignals& ends) {
+  return Agent(options, start, ends).run();
 }
 
 }  // namespace lb::agent

@@ -12,15 +12,24 @@ namespace lb::agent {
 /// Was this node ready before this agent began?
 enum class Readiness : std::uint8_t { never, before };
 
-/// How the next agent is to begin, because tables are too small (SEM-81).
+/// What is known before an agent begins.
+struct Start {
+  Readiness readiness = Readiness::never;
+  std::uint32_t least_slots = 0;  ///< the table of slots gets no smaller than was asked for at first
+};
+
+enum class SizeChange : std::uint8_t { larger, smaller };
+
+/// How the next agent is to begin, because tables are too small, or slots mostly free (SEM-81).
 struct Larger {
   Sizes sizes;
   Readiness readiness = Readiness::never;
+  SizeChange change = SizeChange::larger;
 };
 
-/// Until SIGTERM or SIGINT, after which it returns nothing; or until tables have to be made larger.
+/// Until SIGTERM or SIGINT, after which it returns nothing; or until tables have to be made of other sizes.
 /// Everything stays pinned and serves on. A node that was ready is so again as soon as it serves, whatever
 /// does not fit. The caller holds the lock of the pins. Throws StartError before the agent is up.
-[[nodiscard]] std::optional<Larger> serve(const AgentOptions& options, Readiness readiness, EndSignals& ends);
+[[nodiscard]] std::optional<Larger> serve(const AgentOptions& options, const Start& start, EndSignals& ends);
 
 }  // namespace lb::agent

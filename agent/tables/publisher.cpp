@@ -189,6 +189,42 @@ void Publisher::withdraw(ServiceState& state) {
   state.plan.reset();
 }
 
+std::uint32_t Publisher::lower(ServiceState& state, std::uint32_t limit) {
+  const auto cluster = state.cluster;
+  const auto local = state.local;
+  std::uint32_t moved = 0;
+  lb_service row = store_.services.load(state.number);
+  if (lower_extent(state.cluster, limit)) {
+    row.cluster = {.first = state.cluster.first, .count = state.cluster.count};
+    store_.services.publish<offsetof(lb_service, cluster)>(state.number, row);
+    space_.retire(cluster);
+    moved += cluster.count;
+  }
+  if (lower_extent(state.local, limit)) {
+    row.local = {.first = state.local.first, .count = state.local.count};
+    store_.services.publish<offsetof(lb_service, local)>(state.number, row);
+    space_.retire(local);
+    moved += local.count;
+  }
+  return moved;
+}
+
+/// Copies what is there; nobody looks at the new place yet.
+bool Publisher::lower_extent(Extent& extent, std::uint32_t limit) {
+  if (extent.first + extent.count <= limit) return false;
+  const auto next = space_.slots(extent.count);
+  if (!next) return false;
+  if (next->first + next->count > limit) {
+    space_.cancel(*next);
+    return false;
+  }
+  for (std::uint32_t at = 0; at < extent.count; ++at) {
+    store_.slots.store(next->first + at, store_.slots.load(extent.first + at));
+  }
+  extent = *next;
+  return true;
+}
+
 // What is as in the plan before is not even read from the map: that memory is the dearest of all that is
 // passed through here.
 void Publisher::match(const ServiceState& state, const ServicePortPlan& plan, Draft& draft) {

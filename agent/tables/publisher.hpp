@@ -67,6 +67,9 @@ class Publisher {
   /// The service has no frontends any more: empties its sets, ends its backends, and retires all but the
   /// number.
   void withdraw(ServiceState& state);
+  /// Moves the sets of a service port that end behind `limit` to where they do not, as far as there is room;
+  /// how many slots that were.
+  [[nodiscard]] std::uint32_t lower(ServiceState& state, std::uint32_t limit);
   /// Slots that the sets of a plan take.
   [[nodiscard]] std::uint64_t slots(const ServicePortPlan& plan) const;
   /// Reads every entry of a service port that has a plan.
@@ -85,6 +88,7 @@ class Publisher {
                                     maps::Extent& next);
   void cancel(const ServiceState& state, const Draft& draft);
   void write_backends(const ServiceState& state, const Draft& draft);
+  [[nodiscard]] bool lower_extent(maps::Extent& extent, std::uint32_t limit);
   void write_extent(maps::Extent current, maps::Extent next, const std::vector<std::uint32_t>& ids);
   void flip(const ServiceState& state, const ServicePortPlan& plan, const Draft& draft);
   void end_backend(std::uint32_t id);

@@ -79,6 +79,12 @@ class Tables final : public PlanSink {
   /// Sizes with which what was refused for want of room would fit: of tables that were too small at least the
   /// double. Nothing: no table was, or none may grow (SEM-81).
   [[nodiscard]] std::optional<Sizes> larger() const;
+  /// Sizes with an lb_slots that is enough for four times what is in use, and no smaller than `least`.
+  /// Nothing: that would be no less than half of what it is.
+  [[nodiscard]] std::optional<Sizes> smaller(std::uint32_t least) const;
+  /// Moves sets to the first `limit` slots, and some of them only if they are many: to be called until it
+  /// says that all are there. False for good where there is no room for one.
+  [[nodiscard]] bool lower_slots(std::uint32_t limit);
 
   /// Whether the kernel refuses what is planned for a service ("namespace/name").
   [[nodiscard]] bool failed(const std::string& service) const;
@@ -128,6 +134,7 @@ class Tables final : public PlanSink {
   void fail(Work& work, std::string reason);
   void fall_short(Work& work, std::uint32_t Sizes::* table, const std::string& what);
   void note_short(std::uint32_t Sizes::* table);
+  [[nodiscard]] Sizes sizes() const;
   [[nodiscard]] std::uint64_t waiting(std::uint32_t Sizes::* table) const;
   [[nodiscard]] ServiceState* find_state(const std::string& service, const ServicePortKey& key);
   [[nodiscard]] maps::error_code put_frontend(const lb_frontend_key& key, const lb_frontend& value);

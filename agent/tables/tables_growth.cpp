@@ -15,6 +15,8 @@ std::uint32_t grown(std::uint32_t now, std::uint64_t needed) {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, most_map_entries));
 }
 
+bool is_below(maps::Extent extent, std::uint32_t limit) { return extent.first + extent.count <= limit; }
+
 }  // namespace
 
 /// At the first try what goes in the same batch may still be in the way.
@@ -39,13 +41,43 @@ std::uint64_t Tables::waiting(std::uint32_t Sizes::* table) const {
   return entries;
 }
 
-std::optional<Sizes> Tables::larger() const {
+Sizes Tables::sizes() const {
   Sizes now;
   now.frontends = frontends_.limit();
   now.ranges = ranges_.limit();
   now.services = space_.service_pool().limit();
   now.backends = space_.backend_pool().limit();
   now.slots = space_.slot_arena().limit();
+  return now;
+}
+
+/// Sets that change want room for an old and a new extent, and what comes back soon should find room, too.
+std::optional<Sizes> Tables::smaller(std::uint32_t least) const {
+  constexpr std::uint64_t spare = 4;
+  Sizes sizes = this->sizes();
+  const std::uint64_t used = sizes.slots - space_.slot_arena().available();
+  const auto wanted = std::max<std::uint64_t>(std::bit_ceil(used * spare), least);
+  if (!complete() || wanted * 2 > sizes.slots) return std::nullopt;
+  sizes.slots = static_cast<std::uint32_t>(wanted);
+  return sizes;
+}
+
+bool Tables::lower_slots(std::uint32_t limit) {
+  constexpr std::uint32_t most = 1U << 16U;  // half a millisecond
+  std::uint32_t moved = 0;
+  bool all = true;
+  for (const auto& [service, ports] : services_) {
+    for (const auto& [key, state] : ports) {
+      if (moved < most && usable(state->number)) moved += publisher_.lower(*state, limit);
+      all = all && is_below(state->cluster, limit) && is_below(state->local, limit);
+    }
+  }
+  if (moved > 0) space_.flush();
+  return all;
+}
+
+std::optional<Sizes> Tables::larger() const {
+  const Sizes now = sizes();
   Sizes sizes = now;
   for (const auto table : short_) sizes.*table = grown(now.*table, now.*table + waiting(table));
   return sizes == now ? std::nullopt : std::optional(sizes);

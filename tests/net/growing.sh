@@ -72,6 +72,28 @@ lab_agent --xdp native --max-backends 200000 --max-services 30000
 [[ $(secret) == "$SECRET" ]] || die "the secret changed"
 has many $((MANY * 3)) "$MANY" || die "$(programmed many) backends after a start that grew"
 
+# Slots that are mostly free become fewer again, with the same flows, and the agent is as ready as it was; a start does so, too.
+shrunk() { (($(entries lb_slots) * 2 <= $1)); }
+lab_stop "$LAB_AGENT" KILL || true
+lab_agent --xdp native "${SMALL[@]}" --shrink-after 2s
+find "$LAB_MANIFESTS" -name 'big-*.json' -delete
+find "$LAB_MANIFESTS" -name 'many-*.json' -delete
+large=$(entries lb_slots)
+lab_wait 60 shrunk "$large" || die "slots stay $large: $(tail -n 5 "$LAB_DIR/agent.log")"
+grep -q 'slots were mostly free; making them anew' "$LAB_DIR/agent.log" || die "nobody says so: $(tail -n 5 "$LAB_DIR/agent.log")"
+has some 80 40 || die "$(programmed some) backends after the slots became fewer"
+lab_wait 10 lab_in node curl -fsS -m 2 http://127.0.0.1:10256/healthz || die "is not ready after the slots became fewer"
+printf 'SEM-81: %d pairs of slots became %d\n' "$large" "$(entries lb_slots)"
+more many "$MANY" 3
+lab_stop "$LAB_AGENT" KILL || true
+find "$LAB_MANIFESTS" -name 'many-*.json' -delete
+lab_agent --xdp native "${SMALL[@]}" --shrink-after 0
+large=$(entries lb_slots)
+lab_stop "$LAB_AGENT" KILL || true
+lab_agent --xdp native --max-slots 1024 --shrink-after 0
+((large > 512 && $(entries lb_slots) == 512)) || die "a start left $(entries lb_slots) pairs of slots of $large"
+has some 80 40 || die "$(programmed some) backends after a start"
+
 # What is full stays full.
 lab_stop "$LAB_AGENT" KILL || true
 lab_keep_ends

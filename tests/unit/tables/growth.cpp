@@ -1,4 +1,5 @@
 // Which tables would have to be larger, and how large, for what was refused for want of room (SEM-81).
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <string>
 #include <vector>
@@ -152,4 +153,52 @@ TEST_CASE("SEM-81 what fails for another reason asks for no larger table, nor wh
     CHECK_FALSE(agent.tables.complete());
     CHECK_FALSE(agent.tables.larger());
   }
+}
+
+namespace {
+
+/// Where the sets of all services end.
+std::uint32_t end_of_sets(FakeKernel& kernel) {
+  std::uint32_t end = 0;
+  for (std::uint32_t number = 0; number < kernel.services.size(); ++number) {
+    const auto row = kernel.services.load(number);
+    end = std::max({end, row.cluster.first + row.cluster.count, row.local.first + row.local.count});
+  }
+  return end;
+}
+
+}  // namespace
+
+TEST_CASE("SEM-81 slots that are mostly free may be fewer, once all sets lie in the first of them") {
+  FakeKernel kernel({.backends = 1024, .slots = 1024});
+  Agent agent(kernel);
+  agent.tables.apply(Batch::whole, {change(numbered("big", 1, 200))});
+  agent.tables.apply(Batch::changes, {change(service("web", 2, {1, 2}))});
+  agent.settle();
+  CHECK_FALSE(agent.tables.smaller(16));
+  agent.tables.apply(Batch::changes, {change("big", {})});
+  CHECK_FALSE(agent.tables.smaller(16));  // readers may still hold them
+  agent.settle();
+  CHECK_FALSE(agent.tables.smaller(1024));
+  REQUIRE(agent.tables.smaller(16));
+  auto wanted = sizes_of(kernel);
+  wanted.slots = 16;
+  CHECK(*agent.tables.smaller(16) == wanted);
+  const auto before = lines(kernel);
+  CHECK(end_of_sets(kernel) > 200);
+  CHECK(agent.tables.lower_slots(8));
+  CHECK(end_of_sets(kernel) <= 8);
+  agent.settle();
+  CHECK(lines(kernel) == before);
+}
+
+TEST_CASE("SEM-81 sets that find no room in the first slots stay where they are") {
+  FakeKernel kernel({.backends = 1024, .slots = 1024});
+  Agent agent(kernel);
+  agent.tables.apply(Batch::whole, {change(numbered("big", 1, 200))});
+  agent.settle();
+  const auto before = lines(kernel);
+  CHECK_FALSE(agent.tables.lower_slots(100));
+  agent.settle();
+  CHECK(lines(kernel) == before);
 }
