@@ -169,6 +169,7 @@ bool Cluster::set_aside(const std::string& service) {
     return false;
   }
   waiting_.insert(service);
+  due_.erase(service);
   note_health_check(service, model);
   return true;
 }
@@ -230,7 +231,7 @@ void Cluster::complain(k8s::Complaint complaint) {
 }
 
 void Cluster::flush() {
-  if (is_synced_ && has_work()) work(Batch::changes, Effort(more_ ? limits_.turn : Effort::unlimited));
+  if (is_synced_ && has_work()) work(Effort(more_ ? limits_.turn : Effort::unlimited));
 }
 
 void Cluster::take_turn() {
@@ -240,7 +241,8 @@ void Cluster::take_turn() {
 
 void Cluster::synced() {
   if (std::exchange(is_synced_, true)) return;
-  work(Batch::whole, Effort(Effort::unlimited));
+  due_ = dirty_;
+  work(Effort(more_ ? limits_.turn : Effort::unlimited));
 }
 
 bool Cluster::has_work() const { return !dirty_.empty() || has_plans_to_make(); }
@@ -254,7 +256,7 @@ bool Cluster::has_plans_to_make() const { return !framed_.empty() || !under_way_
 /// All frames come before all plans, because who holds a frontend is known only when all claims are. What
 /// comes while frames are made joins them. A frontend that passes between two services of which one has to
 /// wait for another turn is nobody's until then.
-void Cluster::work(Batch batch, Effort effort) {
+void Cluster::work(Effort effort) {
   frame_dirty(effort);
   Planned planned;
   if (dirty_.empty()) {
@@ -262,14 +264,32 @@ void Cluster::work(Batch batch, Effort effort) {
       replan_some(effort, planned);
     } while (!effort.is_limited() && has_plans_to_make());
   }
+  if (is_first_told_) {
+    tell(planned);
+  } else {
+    tell_first(planned);
+  }
+  ask_for_more();
+}
+
+void Cluster::tell(const Planned& planned) {
   auto changes = changes_of(planned.changed);
   for (const auto& service : planned.all) forget_if_empty(service);
-  if (batch == Batch::whole) {
-    owed_ = waiting_;
-    for (const auto& service : owed_) changes.push_back({service, {}, Standing::waiting});
-  }
-  if (batch == Batch::whole || !changes.empty()) plans_.apply(batch, std::move(changes));
-  ask_for_more();
+  if (!changes.empty()) plans_.apply(Batch::changes, std::move(changes));
+}
+
+/// One batch, once every service that was there at the start has a plan. What comes meanwhile joins, and
+/// holds nothing up.
+void Cluster::tell_first(const Planned& planned) {
+  first_.insert(planned.changed.begin(), planned.changed.end());
+  for (const auto& service : planned.all) forget_if_empty(service);
+  if (!due_.empty()) return;
+  is_first_told_ = true;
+  std::erase_if(first_, [this](const auto& service) { return !models_.contains(service); });
+  auto changes = changes_of(std::exchange(first_, {}));
+  owed_ = waiting_;
+  for (const auto& service : owed_) changes.push_back({service, {}, Standing::waiting});
+  plans_.apply(Batch::whole, std::move(changes));
 }
 
 void Cluster::frame_dirty(Effort& effort) {
@@ -320,13 +340,15 @@ void Cluster::replan(const std::string& service, Effort& turn, Planned& planned)
     return;
   }
   planned.all.push_back(service);
+  due_.erase(service);
   if (owed_.erase(service) > 0 || *change == Change::some) planned.changed.push_back(service);
   note_health_check(service, model);
   tell_complaints(service, model);
   if (postponed_.erase(service) > 0) dirty_.insert(service);
 }
 
-std::vector<PlanChange> Cluster::changes_of(const std::vector<std::string>& finished) const {
+template <class Names>
+std::vector<PlanChange> Cluster::changes_of(const Names& finished) const {
   std::vector<PlanChange> changes;
   std::vector<PlanChange> present;
   for (const auto& service : finished) {

@@ -60,8 +60,8 @@ class Cluster final : public k8s::Sink {
   /// (REL-51). Takes effect at the next flush().
   void set_api_servers(std::vector<ListeningPlace> places);
 
-  /// From now on flush() does no more than a turn's work; for what is left it calls `more` once, which shall
-  /// have take_turn() called soon.
+  /// From now on flush() and synced() do no more than a turn's work; for what is left they call `more` once,
+  /// which shall have take_turn() called soon. The first plans are told together, when all are made.
   void take_turns(std::function<void()> more, TurnLimits limits = {}) {
     more_ = std::move(more);
     limits_ = limits;
@@ -112,8 +112,11 @@ class Cluster final : public k8s::Sink {
   [[nodiscard]] bool has_work() const;
   [[nodiscard]] bool has_plans_to_make() const;
   void ask_for_more();
-  void work(Batch batch, Effort effort);
-  [[nodiscard]] std::vector<PlanChange> changes_of(const std::vector<std::string>& finished) const;
+  void work(Effort effort);
+  void tell(const Planned& planned);
+  void tell_first(const Planned& planned);
+  template <class Names>
+  [[nodiscard]] std::vector<PlanChange> changes_of(const Names& finished) const;
   void note_health_check(const std::string& service, const ServiceModel& model);
   void tell_complaints(const std::string& service, const ServiceModel& model);
   void forget_if_empty(const std::string& service);
@@ -148,6 +151,9 @@ class Cluster final : public k8s::Sink {
   HealthChecks health_checks_;
   std::map<std::string, std::set<std::string>> told_;  ///< complaints by service
   std::uint64_t complaint_count_ = 0;
+  bool is_first_told_ = false;   ///< the first plans, as one batch
+  std::set<std::string> first_;  ///< services that are in it so far
+  std::set<std::string> due_;    ///< services of the start that have no plan yet
 };
 
 }  // namespace lb::agent

@@ -1,8 +1,11 @@
 // No service's planning keeps others waiting (REL-93).
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "agent/plan/cluster.hpp"
 #include "cluster_record.hpp"
@@ -38,10 +41,12 @@ k8s::EndpointSlice large(const std::string& of, std::size_t number, std::size_t 
   return made;
 }
 
+enum class Synced : std::uint8_t { now, later };
+
 struct Bed {
-  Bed() {
+  explicit Bed(Synced when = Synced::now) {
     cluster.take_turns([this] { ++asked; }, {.service = 500, .turn = 500});
-    cluster.synced();
+    if (when == Synced::now) cluster.synced();
   }
   /// How many turns until nothing is asked for.
   int turns() {
@@ -106,6 +111,57 @@ TEST_CASE("a service that goes while its plan is under way is not waited for") {
   bed.turns();
   REQUIRE(bed.record.services.contains("default/large"));
   CHECK(bed.record.services.at("default/large").back()->backends.size() == 1000);
+}
+
+/// Before anything is planned: 50 services of 100 endpoints.
+struct StartBed : Bed {
+  StartBed() : Bed(Synced::later) {
+    for (unsigned at = 0; at < 50; ++at) {
+      const auto name = fmt::format("s{:02}", at);
+      cluster.upsert(named(name, 1, fmt::format("10.96.0.{}", at + 1)));
+      cluster.upsert(large(name, at, 1, 100));
+    }
+  }
+};
+
+TEST_CASE("the first plans are made in turns and told together") {
+  StartBed bed;
+  bed.cluster.synced();
+  CHECK(bed.record.batches.empty());
+  CHECK(bed.turns() > 5);
+  CHECK(bed.record.batches == std::vector{agent::Batch::whole});
+  CHECK(bed.record.services.size() == 50);
+}
+
+TEST_CASE("what comes and goes while the first plans are made is in them, or follows them") {
+  StartBed bed;
+  bed.cluster.synced();
+  bed.cluster.take_turn();
+  bed.cluster.erase_service({"default", "s00"});
+  bed.cluster.erase_slice({"default", "s00-0"});
+  bed.cluster.erase_service({"default", "s49"});
+  bed.cluster.erase_slice({"default", "s49-49"});
+  bed.cluster.upsert(named("late", 1, "10.96.1.1"));
+  bed.cluster.flush();
+  bed.turns();
+  CHECK(bed.record.batches.front() == agent::Batch::whole);
+  CHECK(std::ranges::count(bed.record.batches, agent::Batch::whole) == 1);
+  CHECK(bed.record.services.size() == 49);
+  CHECK_FALSE(bed.record.services.contains("default/s00"));
+  CHECK_FALSE(bed.record.services.contains("default/s49"));
+  CHECK(bed.record.services.contains("default/late"));
+}
+
+TEST_CASE("changes without end do not hold the first plans up") {
+  StartBed bed;
+  bed.cluster.synced();
+  for (unsigned turn = 0; bed.record.batches.empty(); ++turn) {
+    REQUIRE(turn < 1000);
+    bed.cluster.upsert(named("restless", 1, fmt::format("10.96.2.{}", turn % 250 + 1)));
+    bed.cluster.take_turn();
+  }
+  CHECK(bed.record.batches == std::vector{agent::Batch::whole});
+  CHECK(bed.record.services.size() >= 50);
 }
 
 }  // namespace
