@@ -191,11 +191,15 @@ void Pacer::apply(Batch batch, std::vector<PlanChange> changes) {
     turns_.clear();
     passed_.clear();
   }
+  const bool is_bounded = batch == Batch::changes || first_ == FirstBatch::in_parts;
+  std::size_t first = 0;  // writes of a first batch so far
   std::vector<PlanChange> small;
   for (auto& change : changes) {
+    const auto writes = is_bounded ? writes_for(change) : 0;
+    if (batch == Batch::whole) first += writes;
     if (const auto waiting = wanted_.find(change.service); waiting != wanted_.end()) {
       waiting->second = std::move(change.ports);
-    } else if (batch == Batch::changes && is_large(change)) {
+    } else if (change.standing == Standing::planned && std::max(writes, first) > most_) {
       turns_.push_back(change.service);
       wanted_.emplace(change.service, std::move(change.ports));
     } else {
@@ -207,9 +211,9 @@ void Pacer::apply(Batch batch, std::vector<PlanChange> changes) {
   ask_for_more();
 }
 
-bool Pacer::is_large(const PlanChange& change) const {
+std::size_t Pacer::writes_for(const PlanChange& change) const {
   const auto passed = passed_.find(change.service);
-  return writes_between(passed == passed_.end() ? ServicePlans{} : passed->second, change.ports) > most_;
+  return writes_between(passed == passed_.end() ? ServicePlans{} : passed->second, change.ports);
 }
 
 void Pacer::note(const PlanChange& passed) {
@@ -221,22 +225,32 @@ void Pacer::note(const PlanChange& passed) {
   }
 }
 
-void Pacer::take_turn() {
-  asked_for_more_ = false;
-  if (turns_.empty()) return;
+/// Of the service whose turn it is, with about so many writes at most, of which it takes its own.
+PlanChange Pacer::next_part(std::size_t& writes) {
   const auto service = std::move(turns_.front());
   turns_.pop_front();
   const auto want = wanted_.find(service);
-  PlanChange part{service, part_of_the_way(passed_[service], want->second, most_)};
+  const auto& passed = passed_[service];
+  const auto cost = writes_between(passed, want->second);
+  PlanChange part{service, part_of_the_way(passed, want->second, writes)};
   note(part);
+  writes -= std::min(writes, cost);
   if (part.ports == want->second) {
     wanted_.erase(want);
   } else {
     turns_.push_back(service);
+    writes = 0;
   }
+  return part;
+}
+
+void Pacer::take_turn() {
+  constexpr std::size_t least = 2;  // with fewer nothing need come nearer
+  asked_for_more_ = false;
   std::vector<PlanChange> parts;
-  parts.push_back(std::move(part));
-  plans_.apply(Batch::changes, std::move(parts));
+  for (std::size_t writes = most_; writes >= least && !turns_.empty();) parts.push_back(next_part(writes));
+  std::ranges::stable_partition(parts, [](const PlanChange& part) { return part.ports.empty(); });
+  if (!parts.empty()) plans_.apply(Batch::changes, std::move(parts));
   ask_for_more();
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -28,8 +29,12 @@ using ServicePlans = std::vector<std::shared_ptr<const ServicePortPlan>>;
 [[nodiscard]] ServicePlans part_of_the_way(const ServicePlans& have, const ServicePlans& want,
                                            std::size_t writes);
 
+/// What becomes of the first batch. At once: an earlier agent's entries serve, and each must find its place
+/// in one go. In parts: there is nothing yet that anybody could miss.
+enum class FirstBatch : std::uint8_t { at_once, in_parts };
+
 /// Passes small changes on at once and as they came. Of a large one it passes the next part on with each
-/// take_turn(), services in turn.
+/// take_turn(), services in turn, and others that wait behind it.
 class Pacer final : public PlanSink {
  public:
   static constexpr std::size_t most_writes = 1024;  ///< 2 to 4 ms
@@ -39,13 +44,16 @@ class Pacer final : public PlanSink {
       : plans_(plans), more_(std::move(more)), most_(most) {}
 
   void apply(Batch batch, std::vector<PlanChange> changes) override;
+  /// To be called before the first batch, if at all.
+  void pass_first(FirstBatch how) noexcept { first_ = how; }
   void take_turn();
   [[nodiscard]] bool waits() const noexcept { return !wanted_.empty(); }
 
  private:
   void note(const PlanChange& passed);
   void ask_for_more();
-  [[nodiscard]] bool is_large(const PlanChange& change) const;
+  [[nodiscard]] std::size_t writes_for(const PlanChange& change) const;
+  [[nodiscard]] PlanChange next_part(std::size_t& writes);
 
   PlanSink& plans_;
   std::function<void()> more_;
@@ -54,6 +62,7 @@ class Pacer final : public PlanSink {
   std::unordered_map<std::string, ServicePlans> wanted_;  ///< what is still to be reached
   std::deque<std::string> turns_;                         ///< the services of wanted_
   bool asked_for_more_ = false;
+  FirstBatch first_ = FirstBatch::at_once;
 };
 
 }  // namespace lb::agent

@@ -201,7 +201,7 @@ class Agent final : public PlanSink {
   RedirectedFlows redirected_flows_;
   XfrmWatch xfrm_;
 
-  enum class Phase : std::uint8_t { starting, planning, serving };
+  enum class Phase : std::uint8_t { starting, planning, attaching, serving };
   Phase phase_ = Phase::starting;
   StartProgress start_progress_{context_, [this] { return awaited(start_step(), inputs_.figures()); }};
   std::optional<Moment> first_batch_;
@@ -286,7 +286,9 @@ std::optional<Larger> Agent::run() {
   }
   if (auto adopted = tables_.adopt(); !adopted) {
     throw StartError(fmt::format("cannot read the pinned maps: {}; run as root", adopted.error().message()));
-  } else if (adopted->services > 0) {
+  } else if (adopted->services + adopted->frontends + adopted->backends == 0) {
+    pacer_.pass_first(FirstBatch::in_parts);
+  } else {
     spdlog::info("took over {} service ports, {} backends and {} frontends", adopted->services,
                  adopted->backends, adopted->frontends);
   }
@@ -399,8 +401,9 @@ void Agent::apply(Batch batch, std::vector<PlanChange> changes) {
   measure(batch, start, end);
   spdlog::debug("wrote {} services in {} µs", count,
                 std::chrono::duration_cast<std::chrono::microseconds>(end.steady - start.steady).count());
-  if (!first_batch_) {
-    first_batch_ = end;
+  if (!first_batch_) first_batch_ = end;
+  if (phase_ == Phase::planning && !pacer_.waits()) {
+    phase_ = Phase::attaching;
     asio::post(context_, [this] { begin_service(); });
   }
   table_care_.retry_later();

@@ -149,6 +149,34 @@ TEST_CASE("small changes pass while large ones take turns, and each large one ha
   CHECK_FALSE(record.services.contains("a/one"));
 }
 
+TEST_CASE("a first batch is passed on in parts where nothing was before, and at once where something was") {
+  std::vector<agent::PlanChange> changes;
+  for (int at = 0; at < 50; ++at) {
+    changes.push_back(change(fmt::format("a/s{:02}", at), plans({.frontends = 5, .backends = 100})));
+  }
+  changes.push_back(change("a/large", plans({.frontends = 250})));
+  changes.push_back({"a/waits", {}, agent::Standing::waiting});
+  for (const auto how : {agent::FirstBatch::at_once, agent::FirstBatch::in_parts}) {
+    Record record;
+    agent::Pacer pacer(record, [] {}, 100);
+    pacer.pass_first(how);
+    pacer.apply(agent::Batch::whole, changes);
+    CHECK(pacer.waits() == (how == agent::FirstBatch::in_parts));
+    std::size_t turns = 0;
+    for (; pacer.waits(); ++turns) {
+      REQUIRE(turns < 50);
+      const auto before = record.services.size();
+      pacer.take_turn();
+      CHECK(record.services.size() - before <= 10);
+    }
+    CHECK((turns > 5) == (how == agent::FirstBatch::in_parts));
+    CHECK(record.services.size() == 51);
+    CHECK(record.services.at("a/large").front()->frontends.size() == 250);
+    CHECK(record.batches.front() == agent::Batch::whole);
+    CHECK(std::ranges::count(record.batches, agent::Batch::whole) == 1);
+  }
+}
+
 TEST_CASE("what is wanted may change on the way: the end is what was told last") {
   std::mt19937 random(lb::test::seed());
   const auto below = [&](std::size_t bound) { return static_cast<std::size_t>(random() % bound); };
