@@ -78,9 +78,9 @@ static __always_inline int lb_leads_back(void *ctx, struct lb_work *work)
 {
 	if (work->young == LB_NO || work->flow.track.direction != LB_REPLY)
 		return 1;
-	/* Of IPv6 the FIB names another device where that one leads nowhere. */
+	/* Of IPv6 the FIB names the best route's device, by whatever route that one leads there, too. */
 	return lb_names_device(work, lb_route(ctx, work, LB_ASK_DEVICE)) &&
-	       work->fib.ifindex == work->flow.track.device;
+	       (work->fib.ifindex == work->flow.track.device || !lb_outward(work->fib.ifindex));
 }
 
 /* By which device do the packets of the entry leave? Told to the entry, wherever it is by now. */
