@@ -442,12 +442,12 @@ struct lb_config {
 	__u16 last_port;     /* 0 to 0: none */
 	__u16 high_first_port;
 	__u16 high_last_port;
-	enum lb_bool fib_source;   /* the FIB look-up can say the source address */
-	enum lb_bool csum_ipv6;    /* BPF_F_IPV6 is known */
-	enum lb_bool ct_lookup;    /* the kernel's conntrack can be asked */
-	enum lb_bool skb_sums;     /* programs can see how a packet is summed */
-	enum lb_bool host_sockets; /* sockets of the host's network namespace only */
-	enum lb_bool fib_mark;     /* the FIB look-up asks rules about marks */
+	enum lb_bool fib_source;     /* the FIB look-up can say the source address */
+	enum lb_bool csum_ipv6;      /* BPF_F_IPV6 is known */
+	enum lb_bool ct_lookup;      /* the kernel's conntrack can be asked */
+	enum lb_bool skb_sums;       /* programs can see how a packet is summed */
+	enum lb_bool host_sockets;   /* sockets of the host's network namespace only */
+	enum lb_bool fib_mark;       /* the FIB look-up asks rules about marks */
 	enum lb_bool stack_forwards; /* flows from outside to backends elsewhere go by the stack */
 	__u8 pad;
 	__u32 host_cookie_low; /* network namespace cookie of the host */
