@@ -45,6 +45,20 @@ TEST_CASE("a JSON line stays JSON whatever the message holds") {
   CHECK(line.at("time").as_string().back() == 'Z');
 }
 
+TEST_CASE("no name is a terminal's command, nor anything but UTF-8") {
+  CHECK(in_words("eth0, ünd 日本\tok\n") == "eth0, ünd 日本\tok\n");
+  CHECK(in_words("pod\x1b[31m\a\x7f") == "pod?[31m??");
+  CHECK(in_words("pod\xc2\x9b"
+                 "2J") == "pod?2J");
+  CHECK(in_words("pod\xff\xfe\x1b") == "pod???");
+  CHECK(in_words("\xc3") == "?");
+  for (const auto format : {LogFormat::text, LogFormat::json}) {
+    const Captured log(format);
+    spdlog::info("{}", "pod\x1b[31m\xff");
+    CHECK(log.text().find("pod?[31m?") != std::string::npos);
+  }
+}
+
 TEST_CASE("a text line shows level and message") {
   const Captured log(LogFormat::text);
   spdlog::info("hello");
