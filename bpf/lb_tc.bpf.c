@@ -24,6 +24,36 @@ static __always_inline int lb_ends(enum lb_outcome outcome, int verdict)
 	return verdict;
 }
 
+/*
+ * Where two of our programs are at one hook, as while one way of attaching replaces another, the second sees what the first has
+ * translated, which looks like what a client sends straight to a backend. So the first notes in the packet's control buffer, which
+ * all programs of one hook share, what it has made of the packet. Others may leave anything there.
+ */
+#define LB_TRANSLATED_NOTE 0x5107ce00u
+#define LB_TRANSLATED_WORD 4 /* of skb->cb */
+
+static __always_inline __u32 lb_translated_note(const struct __sk_buff *skb, enum lb_hook hook,
+						const struct lb_tuple *tuple)
+{
+	__u32 ports = (__u32)tuple->source_port << 16 | tuple->destination_port;
+
+	return LB_TRANSLATED_NOTE ^ hook ^ skb->ifindex << 8 ^ tuple->source.words[3] ^
+	       tuple->destination.words[3] << 1 ^ ports;
+}
+
+static __always_inline int lb_is_translated(const struct __sk_buff *skb, enum lb_hook hook,
+					    const struct lb_tuple *tuple)
+{
+	return skb->cb[LB_TRANSLATED_WORD] == lb_translated_note(skb, hook, tuple);
+}
+
+static __always_inline int lb_pass_translated(struct __sk_buff *skb, enum lb_hook hook,
+					      const struct lb_tuple *leaving)
+{
+	skb->cb[LB_TRANSLATED_WORD] = lb_translated_note(skb, hook, leaving);
+	return LB_NEXT;
+}
+
 /* At egress: may the packet be one that came here by a flow, and that the stack sends on to the flow's backend? */
 static __always_inline int lb_is_forwarded(const struct __sk_buff *skb, enum lb_hook hook)
 {
