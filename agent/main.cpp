@@ -12,6 +12,8 @@
 #include "agent/commands/cleanup.hpp"
 #include "agent/commands/commands.hpp"
 #include "agent/options/config.hpp"
+#include "agent/default_devices.hpp"
+#include "agent/kube_proxy_flags.hpp"
 #include "agent/run/run.hpp"
 
 namespace {
@@ -24,6 +26,15 @@ std::string host_name() {
 int finish(const lb::agent::Finished& finished) {
   fmt::print(finished.exit_code == 0 ? stdout : stderr, "{}", finished.text);
   return finished.exit_code;
+}
+
+std::variant<lb::agent::Options, lb::agent::Finished> parse(const std::string& called,
+                                                            const std::vector<std::string>& arguments) {
+  if (lb::agent::is_kube_proxy_name(called)) {
+    return lb::agent::parse_kube_proxy_command_line(arguments, host_name(),
+                                                    lb::agent::default_route_devices());
+  }
+  return lb::agent::parse_command_line(arguments, host_name());
 }
 
 int run(const lb::agent::Options& options) {
@@ -44,7 +55,7 @@ int run(const lb::agent::Options& options) {
 
 int main(int argc, char** argv) {
   try {
-    const auto parsed = lb::agent::parse_command_line({argv + 1, argv + argc}, host_name());
+    const auto parsed = parse(argv[0], {argv + 1, argv + argc});
     if (const auto* finished = std::get_if<lb::agent::Finished>(&parsed)) {
       return finish(*finished);
     }

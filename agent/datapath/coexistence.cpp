@@ -80,6 +80,13 @@ void Surroundings::set_ports(std::string ports) {
   }
 }
 
+void Surroundings::set_config(std::string config) {
+  if (config != config_) {
+    config_ = std::move(config);
+    tell();
+  }
+}
+
 bool Surroundings::set_node(std::string node) {
   if (node == node_) {
     return false;
@@ -95,7 +102,7 @@ void Surroundings::tell() {
       xfrm_ == 0 ? std::string()
                  : fmt::format("ipsec: {} policies; new flows to backends behind them are refused", xfrm_);
   std::vector<std::string> lacks;
-  std::ranges::copy_if(std::array{node_, ports_, xfrm, dropping, lacks_}, std::back_inserter(lacks),
+  std::ranges::copy_if(std::array{config_, node_, ports_, xfrm, dropping, lacks_}, std::back_inserter(lacks),
                        [](const auto& text) { return !text.empty(); });
   datapath_.set_lacks(fmt::format("{}", fmt::join(lacks, "; ")));
 }

@@ -33,6 +33,8 @@ class Surroundings {
   void set_xfrm(std::size_t policies);
   /// Ports that another process holds, in words; empty: none.
   void set_ports(std::string ports);
+  /// The same of what is wrong with the configuration file.
+  void set_config(std::string config);
   /// The same of what is wrong with the own Node. Is it news?
   [[nodiscard]] bool set_node(std::string node);
 
@@ -46,6 +48,7 @@ class Surroundings {
   std::string lacks_;             ///< of reach, as it was said last
   std::string ports_;
   std::string node_;
+  std::string config_;
   KubeProxyRules rules_;
   std::size_t xfrm_ = 0;    ///< IPsec policies
   std::string kube_proxy_;  ///< by what means its rules are there; empty: they are not

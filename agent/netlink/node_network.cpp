@@ -118,11 +118,15 @@ bool in_primary(const k8s::Address& address, const std::vector<k8s::Address>& pr
   return std::ranges::find(primary, address) != primary.end();
 }
 
+bool contains(const std::vector<k8s::Prefix>& ranges, const k8s::Address& address) {
+  return std::ranges::any_of(ranges, [&](const auto& range) { return range.contains(address); });
+}
+
 bool in_ranges(const k8s::Address& address, const std::vector<k8s::Prefix>& ranges) {
   if (std::ranges::none_of(ranges, [&](const auto& range) { return same_family(range.address, address); })) {
     return !address.link_local();
   }
-  return std::ranges::any_of(ranges, [&](const auto& range) { return range.contains(address); });
+  return contains(ranges, address);
 }
 
 bool serves_node_ports(const k8s::Address& address, const NodePortAddresses& asked,
@@ -131,7 +135,7 @@ bool serves_node_ports(const k8s::Address& address, const NodePortAddresses& ask
     case NodePortScope::all:
       return !address.link_local();
     case NodePortScope::primary:
-      return in_primary(address, primary);
+      return in_primary(address, primary) || contains(asked.ranges, address);
     case NodePortScope::ranges:
       return in_ranges(address, asked.ranges);
   }

@@ -40,15 +40,16 @@ std::string prefixes_text(const std::vector<k8s::Prefix>& prefixes) {
 }
 
 json::value node_port_addresses(const NodePortAddresses& addresses) {
+  json::array ranges;
   switch (addresses.scope) {
     case NodePortScope::all:
       return nullptr;
     case NodePortScope::primary:
-      return json::array{"primary"};
+      ranges.emplace_back("primary");
+      break;
     case NodePortScope::ranges:
       break;
   }
-  json::array ranges;
   for (const auto& range : addresses.ranges) {
     ranges.emplace_back(range.text());
   }

@@ -378,6 +378,15 @@ struct Metrics::State {
           .Name("sluice_ports_waiting")
           .Help("Ports that the agent waits for because another process holds them, by what they are for")
           .Register(registry);
+  prometheus::Family<Gauge>& config_good =
+      BuildGauge()
+          .Name("sluice_config_last_reload_successful")
+          .Help("1 if the configuration file can be used as it is now; 0: the last good one is in force")
+          .Register(registry);
+  prometheus::Family<Gauge>& config_time = BuildGauge()
+                                               .Name("sluice_config_last_reload_success_timestamp_seconds")
+                                               .Help("When the configuration that is in force was read")
+                                               .Register(registry);
   Gauge& build = BuildGauge()
                      .Name("sluice_build_info")
                      .Help("Always 1; the label says which version runs")
@@ -448,6 +457,13 @@ void Metrics::kube_proxy(KubeProxy rules) { state_->kube_proxy.Set(rules == Kube
 
 void Metrics::ports_waiting(const std::string& server, std::size_t count) {
   state_->ports_waiting.Add({{"server", server}}).Set(static_cast<double>(count));
+}
+
+void Metrics::config_loaded(ConfigState state, std::chrono::system_clock::time_point now) {
+  state_->config_good.Add({}).Set(state == ConfigState::good ? 1 : 0);
+  if (state == ConfigState::good) {
+    state_->config_time.Add({}).Set(unix_seconds(now));
+  }
 }
 
 std::string Metrics::render(const Snapshot& snapshot) const {

@@ -15,6 +15,8 @@ namespace lb::agent {
 
 enum class Probe : std::uint8_t { healthz, livez };
 enum class Subject : std::uint8_t { service, endpoints };
+/// Can the configuration file, as it is now, be used?
+enum class ConfigState : std::uint8_t { good, bad };
 /// Whether all was written, or what had changed.
 enum class Sync : std::uint8_t { full, partial };
 
@@ -51,6 +53,9 @@ class Metrics {
 
   /// So many ports of that server ("health", "metrics", "health-check") are another process's.
   void ports_waiting(const std::string& server, std::size_t count);
+
+  /// The configuration file was read, at the start or because it changed.
+  void config_loaded(ConfigState state, std::chrono::system_clock::time_point now);
 
   /// The exposition text (format 0.0.4).
   [[nodiscard]] std::string render(const Snapshot& snapshot) const;

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "agent/observe/health.hpp"
 #include "agent/observe/http.hpp"
@@ -13,7 +14,7 @@
 
 namespace lb::agent {
 
-/// What stays as it was at the start.
+/// What the options say.
 struct FixedPages {
   std::string configz;
   std::map<std::string, std::string> flags;  ///< by their names, without dashes
@@ -25,6 +26,8 @@ class Pages {
   Pages(const Health& health, Metrics& metrics, std::function<Moment()> clock,
         std::function<Snapshot()> snapshot, FixedPages fixed);
 
+  /// The options have changed.
+  void show(FixedPages fixed) { fixed_ = std::move(fixed); }
   /// /healthz and /livez, for probes from anywhere (SEM-59, 60).
   [[nodiscard]] HttpResponse health(const HttpRequest& request);
   /// /metrics, /metrics/slis, /proxyMode, /configz, /flagz, /statusz and the probes, for this node (SEM-61).

@@ -11,6 +11,8 @@
 #include <utility>
 
 #include "agent/options/help_text.hpp"
+#include "agent/kube_proxy_config_file.hpp"
+#include "agent/kube_proxy_flags.hpp"
 #include "agent/options/option_text.hpp"
 #include "agent/options/raw_options.hpp"
 #include "k8s/client/access.hpp"
@@ -123,6 +125,19 @@ void add_api(CLI::App& app, RawOptions& raw, CLI::Option* manifests) {
       ->check(checked(is_label_selector, "a label selector"));
 }
 
+void add_config(CLI::App& app, RawOptions& raw) {
+  app.add_option("--config", raw.agent.config_file.path,
+                 "Take what kube-proxy would from this KubeProxyConfiguration, and follow its changes; of "
+                 "the options "
+                 "here, those that kube-proxy has too are ignored then")
+      ->type_name("FILE");
+  app.add_flag("--init-only", raw.agent.init_only, "Set the kernel's conntrack, and end");
+  app.add_option("--oom-score-adj", raw.agent.oom_score_adj,
+                 "Ask the kernel to spare the agent when memory runs out (default: as it is)")
+      ->type_name("N")
+      ->check(CLI::Range(-1000, 1000));
+}
+
 void add_inputs(CLI::App& app, RawOptions& raw) {
   auto* manifests =
       app.add_option("--manifests", raw.agent.manifests,
@@ -175,9 +190,10 @@ void add_hooks(CLI::App& app, RawOptions& raw) {
 }
 
 void add_addresses(CLI::App& app, RawOptions& raw) {
-  app.add_option("--node-port-addresses", raw.node_ports, "Serve node ports on: all, primary, or these CIDRs")
+  app.add_option("--node-port-addresses", raw.node_ports,
+                 "Serve node ports on: all, primary, localhost, these CIDRs, or several of them")
       ->type_name("LIST")
-      ->check(checked(parse_node_port_addresses, "all, primary or a list of CIDRs"))
+      ->check(checked(parse_node_port_addresses, "all, primary, localhost or a list of CIDRs"))
       ->capture_default_str();
   app.add_option("--external-ips", raw.external_ips,
                  "Serve spec.externalIPs: all, none, or inside these CIDRs")
@@ -205,9 +221,12 @@ void add_addresses(CLI::App& app, RawOptions& raw) {
 void add_clients(CLI::App& app, RawOptions& raw) {
   const auto ranges =
       checked([](const std::string& text) { return !parse_prefixes(text).empty(); }, "a list of CIDRs");
+  const auto ranges_or_none =
+      checked([](const std::string& text) { return text.empty() || !parse_prefixes(text).empty(); },
+              "a list of CIDRs");
   app.add_option("--cluster-cidr", raw.cluster_cidrs, "Pods' addresses; the first of each family counts")
       ->type_name("LIST")
-      ->check(ranges);
+      ->check(ranges_or_none);
   app.add_option(
          "--detect-local", raw.detect_local,
          "How pods are told from other clients: auto, cluster-cidr, node-cidr (of the own Node), bridge "
@@ -293,6 +312,13 @@ void add_sizes(CLI::App& app, RawOptions& raw) {
       ->type_name("N")
       ->check(CLI::Range(0U, most_map_entries))
       ->capture_default_str();
+  app.add_option(
+         "--selection", raw.selection,
+         "How services without sluice.lb/selection choose one backend of many: random (with weights) or "
+         "maglev, which makes all nodes choose the same")
+      ->type_name("HOW")
+      ->check(one_of(selections))
+      ->capture_default_str();
   app.add_flag("--fixed-sizes", raw.fixed_sizes,
                "Make no table larger than this: a service that does not fit keeps what it had");
   app.add_option("--shrink-after", raw.agent.shrink_after,
@@ -357,6 +383,7 @@ void add_conntrack(CLI::App& app, RawOptions& raw) {
 }
 
 CLI::App* add_agent_options(CLI::App* agent, RawOptions& raw) {
+  add_config(*agent, raw);
   add_inputs(*agent, raw);
   add_hooks(*agent, raw);
   add_addresses(*agent, raw);
@@ -471,6 +498,67 @@ Finished explain(const CLI::App& app, const CLI::ParseError& error) {
   return {1, fmt::format("sluice: {}; see 'sluice {} --help'\n", error.what(), chosen.front()->get_name())};
 }
 
+/// kube-proxy ignores a flag where a file is given. An option that it does not have is ours, and counts.
+/// Manifests leave no place for a kubeconfig.
+bool counts_beside_file(const CLI::App& agent, const std::string& option) {
+  return !is_kube_proxy_flag(option) ||
+         (option == "--kubeconfig" && agent.get_option("--manifests")->count() > 0);
+}
+
+void apply(CLI::App& agent, const OptionSetting& setting, AgentOptions& options) {
+  auto* option = agent.get_option(setting.option);
+  const bool counts = counts_beside_file(agent, setting.option);
+  if (counts && (option->count() > 0 || setting.option == "--kubeconfig")) return;
+  if (option->count() > 0) {
+    options.remarks.push_back({LogLevel::warning, fmt::format("{} is ignored, as by kube-proxy: {} decides",
+                                                              setting.option, options.config_file.path)});
+  }
+  option->clear();
+  option->add_result(setting.value);
+  option->run_callback();
+}
+
+/// Reads the file that --config names unless its text is given. Returns why it cannot be used, a sentence
+/// each.
+ConfigRefusal take_config_file(CLI::App& agent, RawOptions& raw, std::optional<std::string> text) {
+  auto& options = raw.agent;
+  const auto& path = options.config_file.path;
+  auto loaded = text ? load_config_text(path, std::move(*text)) : load_config_file(path);
+  if (auto* refusal = std::get_if<ConfigRefusal>(&loaded)) return std::move(*refusal);
+  auto& config = std::get<LoadedConfig>(loaded);
+  options.config_file.text = std::move(config.text);
+  options.remarks = std::move(config.remarks);
+  for (const auto& setting : config.settings) apply(agent, setting, options);
+  return {};
+}
+
+std::variant<Options, Finished> parse(const std::vector<std::string>& arguments, std::string_view host_name,
+                                      std::optional<std::string> config_text) {
+  CLI::App app{"Sluice: a Kubernetes service load balancer in eBPF", "sluice"};
+  app.set_version_flag("--version", "sluice " SLUICE_VERSION);
+  app.require_subcommand(1);
+  app.footer(main_footer);
+  RawOptions raw;
+  raw.agent.pins = raw.show.pins = raw.cleanup.pins = default_pins;
+  add_agent(app, raw);
+  add_shows(app, raw);
+  add_cleanup(app, raw);
+  try {
+    app.parse(
+        std::vector<std::string>(arguments.rbegin(), arguments.rend()));  // CLI11 takes them from the back
+    if (auto& file = raw.agent.config_file; !file.path.empty()) {
+      const auto refusal = take_config_file(*app.get_subcommands().front(), raw, std::move(config_text));
+      if (!refusal.empty())
+        return Finished{1, fmt::format("sluice: {}\n", refusal_text(refusal, "\nsluice: "))};
+      file.arguments = arguments;
+      file.host_name = host_name;
+    }
+  } catch (const CLI::ParseError& error) {
+    return explain(app, error);
+  }
+  return convert(app, raw, host_name);
+}
+
 }  // namespace
 
 const std::vector<std::string>& optional_features() {
@@ -482,22 +570,11 @@ const std::vector<std::string>& optional_features() {
 
 std::variant<Options, Finished> parse_command_line(std::vector<std::string> arguments,
                                                    std::string_view host_name) {
-  CLI::App app{"Sluice: a Kubernetes service load balancer in eBPF", "sluice"};
-  app.set_version_flag("--version", "sluice " SLUICE_VERSION);
-  app.require_subcommand(1);
-  app.footer(main_footer);
-  RawOptions raw;
-  raw.agent.pins = raw.show.pins = raw.cleanup.pins = default_pins;
-  add_agent(app, raw);
-  add_shows(app, raw);
-  add_cleanup(app, raw);
-  try {
-    std::ranges::reverse(arguments);  // CLI11 takes them from the back
-    app.parse(std::move(arguments));
-  } catch (const CLI::ParseError& error) {
-    return explain(app, error);
-  }
-  return convert(app, raw, host_name);
+  return parse(arguments, host_name, std::nullopt);
+}
+
+std::variant<Options, Finished> parse_with_config(const ConfigFile& file, std::string text) {
+  return parse(file.arguments, file.host_name, std::move(text));
 }
 
 }  // namespace lb::agent

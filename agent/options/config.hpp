@@ -54,7 +54,7 @@ struct PortRange {
 /// Which of the node's addresses serve node ports (SEM-34).
 struct NodePortAddresses {
   NodePortScope scope = NodePortScope::all;
-  std::vector<k8s::Prefix> ranges;  ///< only with NodePortScope::ranges
+  std::vector<k8s::Prefix> ranges;  ///< with NodePortScope::ranges; with primary: beside those
   bool operator==(const NodePortAddresses&) const = default;
 };
 
@@ -107,10 +107,29 @@ struct ConntrackSettings {
   std::uint32_t udp_stream = 0;
   TcpWindow window = TcpWindow::as_it_is;
   std::string directory = "/proc/sys/net/netfilter";  ///< where the kernel shows it
+  bool operator==(const ConntrackSettings&) const = default;
 };
 
 /// How objects come from an API server.
 enum class ApiFormat : std::uint8_t { protobuf, json };
+
+/// What the log says once, at the start, of where options come from.
+struct ConfigRemark {
+  LogLevel level = LogLevel::info;
+  std::string text;
+  bool operator==(const ConfigRemark&) const = default;
+};
+
+/// kube-proxy's configuration file, and what it takes to make the options anew when it changes.
+struct ConfigFile {
+  std::string path;                    ///< empty: there is none
+  std::string text;                    ///< what it held
+  std::vector<std::string> arguments;  ///< of the command line
+  std::string host_name;
+  std::string refused;  ///< a later text of which no agent could be made; only with `refusal`, which says why
+  std::string refusal;
+  bool operator==(const ConfigFile&) const = default;
+};
 
 struct AgentOptions {
   std::string manifests;                 ///< directory to follow; empty: the API is watched
@@ -157,8 +176,12 @@ struct AgentOptions {
       flags;  ///< every option without its dashes, as it was given or is by default
   LogLevel log_level = LogLevel::info;
   LogFormat log_format = LogFormat::text;
-  /// Seconds for which the table of slots is mostly free before it is made smaller; 0: it never is.
-  std::uint32_t shrink_after = 600;
+  std::optional<std::int32_t> oom_score_adj;          ///< of the agent's process; nothing: as it is
+  k8s::Selection selection = k8s::Selection::random;  ///< for Services that do not say one
+  bool init_only = false;                             ///< sets the kernel's conntrack, and ends
+  ConfigFile config_file;
+  std::vector<ConfigRemark> remarks;
+  bool operator==(const AgentOptions&) const = default;
 };
 
 /// Backends whose endpoints are gone and whose ids wait until no flow can name them.
@@ -202,6 +225,9 @@ struct Finished {
 /// exit code 1 and one sentence.
 [[nodiscard]] std::variant<Options, Finished> parse_command_line(std::vector<std::string> arguments,
                                                                  std::string_view host_name);
+
+/// The same command line with another text of its configuration file. Pure.
+[[nodiscard]] std::variant<Options, Finished> parse_with_config(const ConfigFile& file, std::string text);
 
 /// The names of optional kernel features that --without takes.
 [[nodiscard]] const std::vector<std::string>& optional_features();

@@ -169,15 +169,23 @@ bool is_label_selector(std::string_view text) {
 }
 
 std::optional<NodePortAddresses> parse_node_port_addresses(std::string_view text) {
-  if (text == "all") {
-    return NodePortAddresses{};
+  NodePortAddresses addresses{NodePortScope::ranges, {}};
+  const auto pieces = split(text);
+  for (const auto& piece : pieces) {
+    if (piece == "all") {
+      return NodePortAddresses{};
+    }
+    if (piece == "primary") {
+      addresses.scope = NodePortScope::primary;
+      continue;
+    }
+    const auto ranges = parse_prefixes(piece == "localhost" ? "127.0.0.0/8,::1/128" : piece);
+    if (ranges.empty()) {
+      return std::nullopt;
+    }
+    addresses.ranges.insert(addresses.ranges.end(), ranges.begin(), ranges.end());
   }
-  if (text == "primary") {
-    return NodePortAddresses{NodePortScope::primary, {}};
-  }
-  auto ranges = parse_prefixes(text);
-  return ranges.empty() ? std::nullopt
-                        : std::optional(NodePortAddresses{NodePortScope::ranges, std::move(ranges)});
+  return pieces.empty() ? std::nullopt : std::optional(std::move(addresses));
 }
 
 }  // namespace lb::agent

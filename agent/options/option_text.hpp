@@ -22,7 +22,7 @@ namespace lb::agent {
 /// "1024-29999,61000-65535": one or two ascending ranges that do not touch zero.
 [[nodiscard]] std::optional<std::vector<PortRange>> parse_source_ports(std::string_view text);
 
-/// "all", "primary" or a comma separated list of CIDRs.
+/// A comma separated list of CIDRs, "primary", "localhost" and "all", as kube-proxy takes it (SEM-92).
 [[nodiscard]] std::optional<NodePortAddresses> parse_node_port_addresses(std::string_view text);
 
 /// A comma separated list of CIDRs; empty if one of them is wrong.

@@ -12,6 +12,8 @@ const std::map<std::string, XdpMode> xdp_modes = {{"auto", XdpMode::automatic},
                                                   {"native", XdpMode::native},
                                                   {"generic", XdpMode::generic},
                                                   {"off", XdpMode::off}};
+const std::map<std::string, k8s::Selection> selections = {{"random", k8s::Selection::random},
+                                                          {"maglev", k8s::Selection::maglev}};
 const std::map<std::string, SocketScope> socket_scopes = {
     {"all", SocketScope::all}, {"host", SocketScope::host}, {"off", SocketScope::off}};
 const std::map<std::string, Forwarding> forwarding_ways = {{"redirect", Forwarding::redirect},
@@ -45,6 +47,7 @@ AgentOptions convert_agent(const RawOptions& raw, std::string_view host_name) {
   options.pod_devices = raw.pod_devices == no_devices ? std::vector<std::string>{} : split(raw.pod_devices);
   options.without = split(raw.without);
   options.xdp = xdp_modes.at(raw.xdp);
+  options.selection = selections.at(raw.selection);
   options.sockets = socket_scopes.at(raw.sockets);
   options.forwarding = forwarding_ways.at(raw.forwarding);
   options.node_port_addresses = parse_node_port_addresses(raw.node_ports).value_or(NodePortAddresses{});

@@ -22,6 +22,7 @@ struct RawOptions {
   std::string without;
   std::string node;
   std::string xdp = "auto";
+  std::string selection = "random";
   std::string sockets = "all";
   std::string forwarding = "redirect";
   std::string node_ports = "all";
@@ -52,6 +53,7 @@ struct RawOptions {
 
 /// The words that an option takes.
 extern const std::map<std::string, XdpMode> xdp_modes;
+extern const std::map<std::string, k8s::Selection> selections;
 extern const std::map<std::string, SocketScope> socket_scopes;
 extern const std::map<std::string, Forwarding> forwarding_ways;
 extern const std::map<std::string, ApiFormat> api_formats;

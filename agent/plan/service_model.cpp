@@ -200,8 +200,9 @@ std::size_t ServiceModel::take_in(Port& port, const std::vector<SliceChange>& ch
 
 std::vector<std::size_t> ServiceModel::maglev_tables() const {
   std::vector<std::size_t> tables;
-  if (!service_ || service_->selection != k8s::Selection::maglev) return tables;
+  if (!service_) return tables;
   for (const auto& port : ports_) {
+    if (port.frame.plan.policy.selection != LB_MAGLEV) return {};
     tables.push_back(static_cast<std::size_t>(std::ranges::count(port.frame.uses, true)));
   }
   return tables;

@@ -20,6 +20,17 @@ namespace {
 
 constexpr const char* instructions_limit = "1000000";  // BPF_COMPLEXITY_LIMIT_INSNS
 
+/// What a configuration file asks for that is lost, unknown or without effect.
+void look_at_remarks(const AgentOptions& options, Findings& findings) {
+  for (const auto& remark : options.remarks) {
+    if (remark.level == LogLevel::info) {
+      findings.ok("configuration", remark.text);
+    } else {
+      findings.warning("configuration", remark.text, "");
+    }
+  }
+}
+
 void look_at_agent(const AgentOptions& options, const AgentPresence& running, Findings& findings) {
   if (running.state == AgentState::absent) {
     findings.ok("agent", fmt::format("none runs on {}", options.pins));
@@ -106,6 +117,7 @@ void look_at_programs(const AgentOptions& options, const Prerequisites& found, F
 std::vector<Finding> check_machine(const AgentOptions& options) {
   Findings findings(Findings::Missing::is_listed);
   const auto running = find_agent(maps::Pins(options.pins));
+  look_at_remarks(options, findings);
   const auto found = look_at_prerequisites(options, findings);
   look_at_timer(found, findings);
   look_at_agent(options, running, findings);

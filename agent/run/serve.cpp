@@ -29,9 +29,11 @@
 #include "agent/datapath/attachment_reconciler.hpp"
 #include "agent/run/inputs.hpp"
 #include "agent/run/intake.hpp"
+#include "agent/kube_proxy_config_care.hpp"
 #include "agent/datapath/lock.hpp"
 #include "agent/base/log.hpp"
 #include "agent/netlink/node_watch.hpp"
+#include "agent/oom_score.hpp"
 #include "agent/run/node_publisher.hpp"
 #include "agent/plan/pacer.hpp"
 #include "agent/observe/pages.hpp"
@@ -40,7 +42,6 @@
 #include "agent/datapath/map_resizer.hpp"
 #include "agent/observe/servers.hpp"
 #include "agent/observe/service_health.hpp"
-#include "agent/start_progress.hpp"
 #include "agent/datapath/coexistence.hpp"
 #include "agent/datapath/table_reconciler.hpp"
 #include "agent/tables/tables.hpp"
@@ -85,6 +86,7 @@ PlanOptions plan_options(const AgentOptions& options) {
   plan.excluded = options.exclude;
   plan.topology_labels = options.topology_labels;
   plan.most_frontends = options.service_frontends;
+  plan.selection = options.selection;
   plan.maglev_tables = options.maglev_budget / options.sizes.maglev;
   return plan;
 }
@@ -130,7 +132,7 @@ std::uint64_t unix_seconds(std::chrono::system_clock::time_point time) {
 /// changes anything of the kernel's.
 class Agent final : public PlanSink {
  public:
-  Agent(const AgentOptions& options, const Start& start, EndSignals& ends);
+  Agent(AgentOptions& options, Readiness readiness, EndSignals& ends);
   ~Agent() override { ends_.tell(nullptr); }
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
@@ -161,9 +163,13 @@ class Agent final : public PlanSink {
   [[nodiscard]] Snapshot snapshot();
   [[nodiscard]] maps::Post post();
   void begin_again(const Sizes& sizes);
+  void begin_with(AgentOptions options);
+  void apply_live(AgentOptions next);
+  void apply_conntrack();
 
   EndSignals& ends_;
   maps::Pins pins_;
+  AgentOptions& given_;  ///< the caller's, for what of them changes while the agent runs
   const AgentOptions& options_;
   std::chrono::seconds patience_;
   asio::io_context context_{1};
@@ -197,6 +203,7 @@ class Agent final : public PlanSink {
   OwnNode own_;
   HookCare hook_care_;
   Surroundings surroundings_;
+  ConfigCare config_care_;
   ServiceHealth service_health_;
   RedirectedFlows redirected_flows_;
   XfrmWatch xfrm_;
@@ -208,9 +215,10 @@ class Agent final : public PlanSink {
   std::optional<Larger> larger_;  ///< ends this agent
 };
 
-Agent::Agent(const AgentOptions& options, const Start& start, EndSignals& ends)
+Agent::Agent(AgentOptions& options, Readiness readiness, EndSignals& ends)
     : ends_(ends),
       pins_(options.pins),
+      given_(options),
       options_(options),
       patience_(start.readiness == Readiness::before ? std::chrono::seconds(0) : start_patience),
       inputs_(context_, options),
@@ -249,6 +257,10 @@ Agent::Agent(const AgentOptions& options, const Start& start, EndSignals& ends)
       hook_care_(context_, options, datapath_, node_, metrics_,
                  [this](Look look) { hooks_looked_after(look); }),
       surroundings_(options, datapath_, metrics_),
+      config_care_(context_, options, metrics_,
+                   {.apply_live = [this](auto next) { apply_live(std::move(next)); },
+                    .begin_again = [this](auto next) { begin_with(std::move(next)); },
+                    .report = [this](auto problem) { surroundings_.set_config(std::move(problem)); }}),
       service_health_(
           health_, Moment::now,
           [this](const Listen& listen, HttpHandler handler) {
@@ -454,9 +466,7 @@ void Agent::begin_service() {
     }
     throw StartError(failure + "; see --devices, --xdp and --sockets for what to leave out");
   }
-  if (const auto problem = set_conntrack(options_.conntrack, online_cpus()); !problem.empty()) {
-    spdlog::warn("{}", problem);
-  }
+  apply_conntrack();
   for (const auto& each : predecessors) {
     spdlog::info("took over {} hooks of map layout {}; flows in its tables are found again by their hash",
                  each.hooks, each.layout);
@@ -514,6 +524,29 @@ void Agent::begin_again(const Sizes& sizes) {
   larger_ = {sizes, health_.ready() ? Readiness::before : Readiness::never,
              sizes.slots < maps_.slots.size() ? SizeChange::smaller : SizeChange::larger};
   context_.stop();
+}
+
+void Agent::begin_with(AgentOptions options) {
+  larger_ = {options_.sizes, health_.ready() ? Readiness::before : Readiness::never, std::move(options)};
+  context_.stop();
+}
+
+/// What nothing else of the agent keeps a copy of.
+void Agent::apply_live(AgentOptions next) {
+  const bool conntrack = next.conntrack != options_.conntrack;
+  take_live(given_, std::move(next));
+  start_log(options_.log_level, options_.log_format);
+  adjust_oom_score(options_.oom_score_adj);
+  pages_.show({configz(options_), options_.flags});
+  if (conntrack && phase_ == Phase::serving) {
+    apply_conntrack();
+  }
+}
+
+void Agent::apply_conntrack() {
+  if (const auto problem = set_conntrack(options_.conntrack, online_cpus()); !problem.empty()) {
+    spdlog::warn("{}", problem);
+  }
 }
 
 void Agent::answer_health_checks() {
@@ -601,8 +634,8 @@ maps::Post Agent::post() {
 
 }  // namespace
 
-std::optional<Larger> serve(const AgentOptions& options, const Start& start, EndSignals& ends) {
-  return Agent(options, start, ends).run();
+std::optional<Larger> serve(AgentOptions& options, Readiness readiness, EndSignals& ends) {
+  return Agent(options, readiness, ends).run();
 }
 
 }  // namespace lb::agent

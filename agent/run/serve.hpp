@@ -12,24 +12,18 @@ namespace lb::agent {
 /// Was this node ready before this agent began?
 enum class Readiness : std::uint8_t { never, before };
 
-/// What is known before an agent begins.
-struct Start {
-  Readiness readiness = Readiness::never;
-  std::uint32_t least_slots = 0;  ///< the table of slots gets no smaller than was asked for at first
-};
-
-enum class SizeChange : std::uint8_t { larger, smaller };
-
-/// How the next agent is to begin, because tables are too small, or slots mostly free (SEM-81).
+/// How the next agent is to begin, because tables are too small (SEM-81) or the configuration file has
+/// changed.
 struct Larger {
   Sizes sizes;
   Readiness readiness = Readiness::never;
-  SizeChange change = SizeChange::larger;
+  std::optional<AgentOptions> options = std::nullopt;  ///< those of the changed file; nothing: the same
 };
 
-/// Until SIGTERM or SIGINT, after which it returns nothing; or until tables have to be made of other sizes.
-/// Everything stays pinned and serves on. A node that was ready is so again as soon as it serves, whatever
-/// does not fit. The caller holds the lock of the pins. Throws StartError before the agent is up.
-[[nodiscard]] std::optional<Larger> serve(const AgentOptions& options, const Start& start, EndSignals& ends);
+/// Until SIGTERM or SIGINT, after which it returns nothing; or until another agent has to begin. What of a
+/// changed configuration file comes into force at once is written into `options`. Everything stays pinned and
+/// serves on. A node that was ready is so again as soon as it serves, whatever does not fit. The caller holds
+/// the lock of the pins. Throws StartError before the agent is up.
+[[nodiscard]] std::optional<Larger> serve(AgentOptions& options, Readiness readiness, EndSignals& ends);
 
 }  // namespace lb::agent

@@ -1,0 +1,110 @@
+// Events only say when to look: the text decides whether anything has changed. The directory is watched,
+// because a ConfigMap volume never writes the file: it renames a link that the file's own link leads through.
+#include "agent/kube_proxy_config_watch.hpp"
+
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include <array>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <filesystem>
+#include <utility>
+
+namespace lb::agent {
+namespace {
+
+namespace asio = boost::asio;
+
+/// A burst of events ends when none came for this long.
+constexpr std::chrono::milliseconds settle{50};
+/// What no event tells: a link to elsewhere, a directory that was replaced, a system without a watch to
+/// spare.
+constexpr std::chrono::seconds slow_look{5};
+
+constexpr std::uint32_t events = IN_CREATE | IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE |
+                                 IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
+
+}  // namespace
+
+class ConfigWatch::Follower final : public std::enable_shared_from_this<Follower> {
+ public:
+  Follower(asio::io_context& context, std::string path, std::string known, Told told)
+      : path_(std::move(path)),
+        known_(std::move(known)),
+        told_(std::move(told)),
+        inotify_(context),
+        settle_timer_(context),
+        slow_timer_(context) {}
+
+  void start() {
+    if (const int fd = ::inotify_init1(IN_NONBLOCK | IN_CLOEXEC); fd >= 0) {
+      inotify_.assign(fd);
+      next_events();
+    }
+    watch();
+    look_after(settle);
+    wait_for_slow_look();
+  }
+
+ private:
+  /// The directory that the path names now. Where it cannot be watched, slow looks are left.
+  void watch() {
+    const auto directory = std::filesystem::absolute(path_).parent_path();
+    if (inotify_.is_open()) ::inotify_add_watch(inotify_.native_handle(), directory.c_str(), events);
+  }
+
+  void next_events() {
+    inotify_.async_read_some(asio::buffer(buffer_),
+                             [weak = weak_from_this()](const auto& error, std::size_t) {
+                               const auto self = weak.lock();
+                               if (!self || error) return;
+                               self->look_after(settle);
+                               self->next_events();
+                             });
+  }
+
+  void look_after(std::chrono::milliseconds wait) {
+    settle_timer_.expires_after(wait);
+    settle_timer_.async_wait([weak = weak_from_this()](const auto& error) {
+      if (const auto self = weak.lock(); self && !error) self->look();
+    });
+  }
+
+  void wait_for_slow_look() {
+    slow_timer_.expires_after(slow_look);
+    slow_timer_.async_wait([weak = weak_from_this()](const auto& error) {
+      const auto self = weak.lock();
+      if (!self || error) return;
+      self->watch();
+      self->look();
+      self->wait_for_slow_look();
+    });
+  }
+
+  void look() {
+    auto found = read_config_file(path_);
+    if (found == known_) return;
+    known_ = std::move(found);
+    told_(known_);
+  }
+
+  std::string path_;
+  std::variant<std::string, ConfigRefusal> known_;
+  Told told_;
+  asio::posix::stream_descriptor inotify_;
+  asio::steady_timer settle_timer_;
+  asio::steady_timer slow_timer_;
+  std::array<char, 4096> buffer_{};  ///< never looked into
+};
+
+ConfigWatch::ConfigWatch(asio::io_context& context, std::string path, std::string known, Told told)
+    : follower_(std::make_shared<Follower>(context, std::move(path), std::move(known), std::move(told))) {
+  follower_->start();
+}
+
+ConfigWatch::~ConfigWatch() = default;
+
+}  // namespace lb::agent

@@ -1,0 +1,31 @@
+// Follows one file by inotify, as a ConfigMap volume, an editor or `mv` changes it.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+#include <variant>
+
+#include "agent/kube_proxy_config_file.hpp"
+
+namespace lb::agent {
+
+class ConfigWatch {
+ public:
+  /// The whole new text, or why there is none.
+  using Told = std::function<void(const std::variant<std::string, ConfigRefusal>&)>;
+
+  /// Tells what differs from `known`, the text that the caller has, and from then on each change, within 100
+  /// ms, or a few seconds where no event tells of it. `context` must outlive this.
+  ConfigWatch(boost::asio::io_context& context, std::string path, std::string known, Told told);
+  ~ConfigWatch();
+  ConfigWatch(const ConfigWatch&) = delete;
+  ConfigWatch& operator=(const ConfigWatch&) = delete;
+
+ private:
+  class Follower;
+  std::shared_ptr<Follower> follower_;
+};
+
+}  // namespace lb::agent
