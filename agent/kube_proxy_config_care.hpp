@@ -24,8 +24,8 @@ enum class ChangeKind : std::uint8_t {
 
 [[nodiscard]] ChangeKind change_between(const AgentOptions& now, const AgentOptions& next);
 
-/// Brings what can change live into force, and what says where the options come from. All else stays where it is: the
-/// agent's parts refer to it.
+/// Brings what can change live into force, and what says where the options come from. All else stays where it
+/// is: the agent's parts refer to it.
 void take_live(AgentOptions& options, AgentOptions next);
 
 /// The options of the same command line and another text of the file, or why there are none. Pure.

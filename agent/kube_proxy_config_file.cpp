@@ -4,7 +4,7 @@
 
 #include <cerrno>
 #include <fstream>
-#include <iterator>
+#include <ios>
 #include <system_error>
 #include <utility>
 
@@ -27,9 +27,12 @@ ConfigRemark remark_of(std::string_view path, const FieldRemark& remark) {
 std::variant<std::string, ConfigRefusal> read_config_file(const std::string& path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file) {
-    const auto why = std::generic_category().message(errno == 0 ? EISDIR : errno);
+  std::string text(most_config_bytes + 1, '\0');
+  file.read(text.data(),
+            static_cast<std::streamsize>(text.size()));  // bad: a directory, or a device that fails
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (!file.is_open() || file.bad()) {
+    const auto why = std::generic_category().message(errno == 0 ? EIO : errno);
     return ConfigRefusal{
         fmt::format("{} cannot be read ({}): name a KubeProxyConfiguration with --config", path, why)};
   }

@@ -37,9 +37,9 @@ constexpr auto fields = std::to_array<ConfigField>({
     {"logging.vmodule[].filePattern", text, no_effect, "", "", "there is one level for all of the agent"},
     {"logging.vmodule[].verbosity", uint32, no_effect, "", "", "there is one level for all of the agent"},
     {"logging.options.text.splitStream", truth, no_effect, "", "", no_routing},
-    {"logging.options.text.infoBufferSize", quantity, no_effect, "", "", no_routing},
+    {"logging.options.text.infoBufferSize", quantity, no_effect, "0", "", no_routing},
     {"logging.options.json.splitStream", truth, no_effect, "", "", no_routing},
-    {"logging.options.json.infoBufferSize", quantity, no_effect, "", "", no_routing},
+    {"logging.options.json.infoBufferSize", quantity, no_effect, "0", "", no_routing},
 
     {"hostnameOverride", text, mapped, "", "--node", "empty: the host name"},
     {"bindAddress", text, read, "0.0.0.0", "",

@@ -18,6 +18,7 @@ namespace {
 constexpr auto flags = std::to_array<KubeProxyFlag>({
     {"bind-address", "bindAddress", "", ""},
     {"bind-address-hard-fail", "bindAddressHardFail", "", ""},
+    {"boot-id-file", "", "", "without effect: nothing asks for the machine's boot"},
     {"cleanup", "", "", "removes what Sluice left on the node, as 'sluice cleanup' does, and ends"},
     {"cluster-cidr", "clusterCIDR", "", ""},
     {"config", "", "", "a KubeProxyConfiguration; flags that it has a field for are ignored beside it"},
@@ -59,6 +60,7 @@ constexpr auto flags = std::to_array<KubeProxyFlag>({
     {"log-text-split-stream", "logging.options.text.splitStream", "", ""},
     {"logging-format", "logging.format", "", ""},
     {"masquerade-all", "iptables.masqueradeAll", "nftables.masqueradeAll", ""},
+    {"machine-id-file", "", "", "without effect: nothing asks for the machine's id"},
     {"master", "", "", "--api-server"},
     {"metrics-bind-address", "metricsBindAddress", "", ""},
     {"metrics-port", "", "", "0 is --metrics off; else the port where --metrics-bind-address has none"},

@@ -19,7 +19,7 @@ struct KubeProxyFlag {
   std::string_view note;
 };
 
-/// Of Kubernetes 1.37, also those that its help does not show.
+/// Of Kubernetes 1.36 and 1.37, also those that its help does not show.
 [[nodiscard]] std::span<const KubeProxyFlag> kube_proxy_flags();
 
 /// Has kube-proxy a flag of this name? With its dashes.
