@@ -313,9 +313,9 @@ void add_sizes(CLI::App& app, RawOptions& raw) {
       ->check(CLI::Range(0U, most_map_entries))
       ->capture_default_str();
   app.add_option("--selection", raw.selection,
-                 "How one backend of many is chosen: random (by weights, where sluice.lb/selection does not "
-                 "say maglev), "
-                 "or maglev for all services, which makes all nodes choose the same")
+                 "How services without sluice.lb/selection choose one backend of many: random (by weights) "
+                 "or maglev, "
+                 "which makes all nodes choose the same")
       ->type_name("HOW")
       ->check(one_of(selections))
       ->capture_default_str();

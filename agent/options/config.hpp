@@ -177,7 +177,7 @@ struct AgentOptions {
   LogLevel log_level = LogLevel::info;
   LogFormat log_format = LogFormat::text;
   std::optional<std::int32_t> oom_score_adj;          ///< of the agent's process; nothing: as it is
-  k8s::Selection selection = k8s::Selection::random;  ///< maglev: for all Services
+  k8s::Selection selection = k8s::Selection::random;  ///< for Services that do not say one
   bool init_only = false;                             ///< sets the kernel's conntrack, and ends
   ConfigFile config_file;
   std::vector<ConfigRemark> remarks;

@@ -344,9 +344,9 @@ class Framer {
     plan.policy.internal = scope_of(service_.internal_policy);
     plan.policy.external = accessible ? scope_of(service_.external_policy) : LB_CLUSTER;
     plan.policy.cluster_empty = LB_REJECT;
-    const bool maglev =
-        service_.selection == k8s::Selection::maglev || options_.selection == k8s::Selection::maglev;
-    plan.policy.selection = maglev ? LB_MAGLEV : LB_RANDOM;
+    const bool said = service_.selection != k8s::Selection::unsaid;
+    const auto selection = said ? service_.selection : options_.selection;
+    plan.policy.selection = selection == k8s::Selection::maglev ? LB_MAGLEV : LB_RANDOM;
     frame.uses[LB_CLUSTER] = plan.policy.internal == LB_CLUSTER || accessible;
     frame.uses[LB_LOCAL] = plan.policy.internal == LB_LOCAL || plan.policy.external == LB_LOCAL;
     frame.topology = service_.topology_keys.empty() ? TopologyMode::hints : TopologyMode::keys;

@@ -108,7 +108,7 @@ struct PlanOptions {
   k8s::AllowedLabels topology_labels;  ///< as topology keys; told of a Service that asks for others
   /// Of one Service: addresses times ports, and source ranges times ports; what goes beyond is told.
   std::size_t most_frontends = default_service_frontends;
-  k8s::Selection selection = k8s::Selection::random;  ///< maglev: for all Services
+  k8s::Selection selection = k8s::Selection::random;  ///< for Services that do not say one
   /// Of all sets that are chosen from by Maglev; a service port beyond them chooses at random, and is told
   /// of.
   std::size_t maglev_tables = std::numeric_limits<std::size_t>::max();

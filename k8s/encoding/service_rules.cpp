@@ -262,9 +262,11 @@ void ServiceRules::topology(const wire::Metadata& metadata, const wire::Service&
 void ServiceRules::selection(const wire::Metadata& metadata) {
   const auto annotation = rules::find(metadata.annotations, "sluice.lb/selection", problems_);
   const auto text = rules::trimmed(annotation.value_or(""));
-  if (text == "maglev") {
-    service_.selection = Selection::maglev;
-  } else if (annotation && text != "random") {
+  if (!annotation) {
+    return;
+  }
+  service_.selection = text == "maglev" ? Selection::maglev : Selection::random;
+  if (text != "maglev" && text != "random") {
     const Problems::Step step(problems_, "metadata");
     problems_.add(fmt::format(
         "annotation sluice.lb/selection: {} is neither random nor maglev; taken as random", quoted(text)));

@@ -64,7 +64,8 @@ struct ObjectKey {
 enum class ServiceType : std::uint8_t { cluster_ip, node_port, load_balancer, external_name };
 enum class TrafficPolicy : std::uint8_t { cluster, local };
 /// How a backend is chosen for a new flow.
-enum class Selection : std::uint8_t { random, maglev };
+/// How one backend of many is chosen; unsaid: as the agent's options say.
+enum class Selection : std::uint8_t { unsaid, random, maglev };
 
 struct ServicePort {
   std::string name;  ///< empty for a service's only port
@@ -93,7 +94,7 @@ struct Service {
   std::uint32_t affinity_seconds = 0;      ///< 0: none
   std::vector<std::string> topology_keys;  ///< annotation sluice.lb/topology-keys or spec.topologyKeys
   std::vector<std::string> refused_topology_keys;  ///< those of them that the operator does not allow
-  Selection selection = Selection::random;         ///< annotation sluice.lb/selection
+  Selection selection = Selection::unsaid;         ///< annotation sluice.lb/selection
   std::vector<ServicePort> ports;
   bool operator==(const Service&) const = default;
 };

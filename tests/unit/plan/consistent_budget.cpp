@@ -86,5 +86,22 @@ TEST_CASE(
   CHECK(consistent("s5") == 1);
 }
 
+TEST_CASE("--selection is for services that do not say how they choose") {
+  Record record;
+  agent::PlanOptions options;
+  options.selection = k8s::Selection::maglev;
+  agent::Cluster cluster("this", options, record, [](const k8s::Complaint&) {});
+  cluster.synced();
+  for (const auto said : {k8s::Selection::unsaid, k8s::Selection::random, k8s::Selection::maglev}) {
+    auto made = service();
+    made.selection = said;
+    cluster.upsert(made);
+    cluster.flush();
+    const auto& ports = record.services.at("default/" + made.key.name);
+    REQUIRE_FALSE(ports.empty());
+    CHECK(ports.front()->policy.selection == (said == k8s::Selection::random ? LB_RANDOM : LB_MAGLEV));
+  }
+}
+
 }  // namespace
 }  // namespace lb::test
