@@ -82,7 +82,7 @@ std::optional<ConfigValue> scalar_value(FieldType type, const json::value& value
 
 std::optional<ConfigValue> texts_value(const ConfigNode& node) {
   std::vector<std::string> texts;
-  for (const auto& element : node.elements) {
+  for (const auto& element : node.children) {
     const auto* text = element.scalar.if_string();
     if (text == nullptr) return std::nullopt;
     texts.emplace_back(*text);
@@ -92,10 +92,10 @@ std::optional<ConfigValue> texts_value(const ConfigNode& node) {
 
 std::optional<ConfigValue> truths_value(const ConfigNode& node) {
   std::map<std::string, bool> truths;
-  for (const auto& [name, member] : node.members) {
+  for (const auto& member : node.children) {
     const auto* truth = member.scalar.if_bool();
     if (truth == nullptr) return std::nullopt;
-    truths[name] = *truth;
+    truths[member.name] = *truth;
   }
   return node.kind == ConfigNode::Kind::mapping ? std::optional<ConfigValue>(truths) : std::nullopt;
 }
@@ -143,9 +143,9 @@ class Reader {
  private:
   void mapping(const std::string& path, const ConfigNode& node) {
     std::set<std::string> seen;
-    for (const auto& [name, member] : node.members) {
-      const auto place = path.empty() ? name : fmt::format("{}.{}", path, name);
-      if (!seen.insert(name).second) {
+    for (const auto& member : node.children) {
+      const auto place = path.empty() ? member.name : fmt::format("{}.{}", path, member.name);
+      if (!seen.insert(member.name).second) {
         config_.warnings.push_back(
             {member.line, place, "is given twice, and the last one counts: remove one"});
       }
@@ -170,7 +170,7 @@ class Reader {
   }
 
   void list_at(const std::string& path, const ConfigNode& node) {
-    for (const auto& element : node.elements) {
+    for (const auto& element : node.children) {
       if (element.kind == ConfigNode::Kind::mapping) {
         mapping(path + "[]", element);
       } else {

@@ -3,9 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/json/basic_parser_impl.hpp>
 #include <boost/json/string.hpp>
 #include <limits>
+#include <utility>
 
 #include "k8s/yaml.hpp"
 
@@ -35,7 +37,7 @@ class TreeBuilder {
   bool on_key_part(json::string_view part, std::size_t, json::error_code&) { return append(part); }
   bool on_key(json::string_view part, std::size_t, json::error_code&) {
     append(part);
-    open_.back()->members.emplace_back(std::exchange(text_, {}), ConfigNode{});
+    open_.back()->children.emplace_back().name = std::exchange(text_, {});
     return true;
   }
   bool on_string_part(json::string_view part, std::size_t, json::error_code&) { return append(part); }
@@ -62,8 +64,7 @@ class TreeBuilder {
   ConfigNode& next() {
     if (open_.empty()) return root_;
     auto& parent = *open_.back();
-    return parent.kind == ConfigNode::Kind::mapping ? parent.members.back().second
-                                                    : parent.elements.emplace_back();
+    return parent.kind == ConfigNode::Kind::mapping ? parent.children.back() : parent.children.emplace_back();
   }
 
   bool open(ConfigNode::Kind kind) {

@@ -3,20 +3,21 @@
 
 #include <boost/json/value.hpp>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <variant>
 #include <vector>
 
 namespace lb::agent {
 
 struct ConfigNode {
-  std::size_t line = 0;                                     ///< counted from 1
-  boost::json::value scalar;                                ///< of what is neither of the following
-  std::vector<std::pair<std::string, ConfigNode>> members;  ///< of a mapping, in the text's order
-  std::vector<ConfigNode> elements;                         ///< of a list
-  enum class Kind : std::uint8_t { scalar, mapping, list } kind = Kind::scalar;
+  enum class Kind : std::uint8_t { scalar, mapping, list };
+  Kind kind = Kind::scalar;
+  std::string name;                  ///< of a mapping's member
+  std::size_t line = 0;              ///< counted from 1
+  boost::json::value scalar;         ///< null of what is none
+  std::vector<ConfigNode> children;  ///< a mapping's members or a list's elements, in the text's order
 
   [[nodiscard]] bool is_null() const { return kind == Kind::scalar && scalar.is_null(); }
 };

@@ -17,8 +17,13 @@ volume() {
 	[[ -e $VOLUME/config.conf ]] || ln -s ..data/config.conf "$VOLUME/config.conf"
 }
 
-# config LINES: kubeadm's file, with fields of it changed by sed.
-config() { sed "$1" "$SLUICE_ROOT/tests/corpus/kube_proxy/kubeadm-1.37.yaml"; }
+# config SCRIPT...: kubeadm's file, with fields of it changed by sed.
+config() {
+	local script
+	local -a scripts=()
+	for script; do scripts+=(-e "$script"); done
+	sed "${scripts[@]}" "$SLUICE_ROOT/tests/corpus/kube_proxy/kubeadm-1.37.yaml"
+}
 
 page() { lab_in node curl -fsS -m 5 "http://127.0.0.1:10249$1"; }
 in_force() { page /configz | jq -r ".[\"kubeproxy.config.k8s.io\"] | $1"; }
@@ -38,7 +43,7 @@ lab_up kubeconf
 lab_backends
 VOLUME=$LAB_DIR/kube-proxy
 mkdir "$VOLUME"
-volume "$(config 's/^mode: .*/mode: nftables/; s/^nodePortAddresses: .*/nodePortAddresses: ["10.0.0.0\/8"]/')"
+volume "$(config 's/^mode: .*/mode: nftables/' 's/^nodePortAddresses: .*/nodePortAddresses: ["10.0.0.0\/8"]/')"
 mkdir "$LAB_DIR/bin"
 ln -s "$SLUICE" "$LAB_DIR/bin/kube-proxy"
 
@@ -70,7 +75,9 @@ same_process || die "a bad file ended the agent"
 printf 'nonsense is not followed: %s\n' "$(without)"
 
 # A good one that begins anew with which no agent starts: the one before serves on.
-volume "$(config 's/^mode: .*/mode: iptables/; s/^healthzBindAddress: .*/healthzBindAddress: 192.0.2.1:10256/; s/^bindAddressHardFail: .*/bindAddressHardFail: true/')"
+volume "$(config 's/^mode: .*/mode: iptables/' \
+	's/^healthzBindAddress: .*/healthzBindAddress: 192.0.2.1:10256/' \
+	's/^bindAddressHardFail: .*/bindAddressHardFail: true/')"
 lab_wait 20 complains_of "no agent starts with it" || die "status does not say that no agent starts: $(without)"
 lab_wait 10 ready || die "the agent before is not ready again"
 force '.nodePortAddresses | join(",")' 10.0.0.0/8 || die "the options before are not in force again"
@@ -78,14 +85,17 @@ metric_is 0 || die "the metric does not say that no agent starts"
 printf 'an agent that does not start gives back to the one before\n'
 
 # Good again: what needs a new agent, and what changes at once.
-volume "$(config 's/^mode: .*/mode: iptables/; s/^healthzBindAddress: .*/healthzBindAddress: 127.0.0.1/')"
+volume "$(config 's/^mode: .*/mode: iptables/' 's/^healthzBindAddress: .*/healthzBindAddress: 127.0.0.1/')"
 lab_wait 20 force '.healthzBindAddress' 127.0.0.1:10256 || die "a good file is not followed: $(in_force .healthzBindAddress)"
 lab_wait 10 ready || die "the agent did not become ready with the new file"
 force '.nodePortAddresses' null || die "node ports are on $(in_force .nodePortAddresses)"
 metric_is 1 || die "the metric does not say that the file is good again"
 lab_wait 5 complains_of_nothing || die "status still complains: $(without)"
 same_process || die "a good file ended the process"
-volume "$(config 's/^mode: .*/mode: iptables/; s/^healthzBindAddress: .*/healthzBindAddress: 127.0.0.1/; s/verbosity: 0/verbosity: 4/; s/udpTimeout: 0s/udpTimeout: 40s/')"
+volume "$(config 's/^mode: .*/mode: iptables/' \
+	's/^healthzBindAddress: .*/healthzBindAddress: 127.0.0.1/' \
+	's/verbosity: 0/verbosity: 4/' \
+	's/udpTimeout: 0s/udpTimeout: 40s/')"
 lab_wait 10 force '.conntrack.udpTimeout' 40s || die "conntrack's settings do not follow: $(in_force .conntrack)"
 [[ $(said "beginning anew") == 2 ]] || die "a new agent began for what changes at once: $(said "beginning anew")"
 same_process || die "what changes at once ended the process"
