@@ -11,9 +11,9 @@
 
 #include "agent/commands/cleanup.hpp"
 #include "agent/commands/commands.hpp"
+#include "agent/netlink/default_devices.hpp"
 #include "agent/options/config.hpp"
-#include "agent/default_devices.hpp"
-#include "agent/kube_proxy_flags.hpp"
+#include "agent/options/kube_proxy_flags.hpp"
 #include "agent/run/run.hpp"
 
 namespace {

@@ -10,7 +10,7 @@
 #include <boost/json/serialize.hpp>
 #include <utility>
 
-#include "k8s/decode.hpp"
+#include "k8s/encoding/decode.hpp"
 
 namespace lb::agent {
 namespace {

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "agent/options/help_text.hpp"
-#include "agent/kube_proxy_config_file.hpp"
-#include "agent/kube_proxy_flags.hpp"
+#include "agent/options/kube_proxy_config_file.hpp"
+#include "agent/options/kube_proxy_flags.hpp"
 #include "agent/options/option_text.hpp"
 #include "agent/options/raw_options.hpp"
 #include "k8s/client/access.hpp"

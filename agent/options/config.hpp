@@ -176,6 +176,8 @@ struct AgentOptions {
       flags;  ///< every option without its dashes, as it was given or is by default
   LogLevel log_level = LogLevel::info;
   LogFormat log_format = LogFormat::text;
+  /// Seconds for which the table of slots is mostly free before it is made smaller; 0: it never is.
+  std::uint32_t shrink_after = 600;
   std::optional<std::int32_t> oom_score_adj;          ///< of the agent's process; nothing: as it is
   k8s::Selection selection = k8s::Selection::random;  ///< for Services that do not say one
   bool init_only = false;                             ///< sets the kernel's conntrack, and ends

@@ -1,15 +1,21 @@
-// One agent after another, each with tables of other sizes than the one before.
+// One agent after another: each with tables of other sizes than the one before, or with the options of a
+// changed file.
 #include "agent/run/run.hpp"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "agent/base/error.hpp"
 #include "agent/base/log.hpp"
+#include "agent/base/oom_score.hpp"
 #include "agent/datapath/lock.hpp"
+#include "agent/netlink/conntrack.hpp"
 #include "agent/run/end_signals.hpp"
 #include "agent/run/serve.hpp"
 #include "maps/mapset.hpp"
@@ -22,48 +28,98 @@ std::string sizes_text(const Sizes& sizes) {
                      sizes.frontends, sizes.ranges, sizes.services, sizes.backends, sizes.slots);
 }
 
+/// Those that were said of the options before are known.
+void say_remarks(const std::vector<ConfigRemark>& remarks, const std::vector<ConfigRemark>& said) {
+  for (const auto& remark : remarks) {
+    if (std::ranges::find(said, remark) != said.end()) continue;
+    if (remark.level == LogLevel::info) {
+      spdlog::info("{}", remark.text);
+    } else {
+      spdlog::warn("{}", remark.text);
+    }
+  }
+}
+
+void begin_log(const AgentOptions& options, const std::vector<ConfigRemark>& said) {
+  start_log(options.log_level, options.log_format);
+  say_remarks(options.remarks, said);
+  adjust_oom_score(options.oom_score_adj);
+}
+
 const char* reason(SizeChange change) {
   return change == SizeChange::smaller ? "slots were mostly free"
                                        : "tables are too small for what is planned";
 }
 
-void give_up(AgentOptions& options, SizeChange change, const StartError& error) {
-  if (change == SizeChange::smaller) {
+/// From the options of the agent that ended to those of the next.
+AgentOptions next_options(const AgentOptions& options, Next next) {
+  if (next.options) {
+    begin_log(*next.options, options.remarks);
+    return std::move(*next.options);
+  }
+  auto resized = options;
+  resized.sizes = next.sizes;
+  spdlog::info("{}; making them anew: {}", reason(next.change), sizes_text(resized.sizes));
+  return resized;
+}
+
+/// Back to what served. A growth that fails is not tried again, nor is a table made smaller once that has
+/// failed, and a configuration is not before its file changes.
+AgentOptions last_good_options(AgentOptions good, const AgentOptions& failed, SizeChange change,
+                               const StartError& error) {
+  if (good.config_file.text != failed.config_file.text) {
+    start_log(good.log_level, good.log_format);
+    good.config_file.refused = failed.config_file.text;
+    good.config_file.refusal =
+        fmt::format("{}: no agent starts with it: {}", failed.config_file.path, error.what());
+  } else if (change == SizeChange::smaller) {
     spdlog::error("the table of slots stays as large as it is: {}", error.what());
-    options.shrink_after = 0;
+    good.shrink_after = 0;
   } else {
     spdlog::error("the tables stay as small as they are: {}", error.what());
-    options.growth = Growth::off;
+    good.growth = Growth::off;
   }
+  return good;
+}
+
+int prepare(const AgentOptions& options) {
+  const auto cpus = static_cast<unsigned>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
+  const auto problem = set_conntrack(options.conntrack, cpus);
+  if (!problem.empty()) {
+    throw StartError(problem);
+  }
+  spdlog::info("the kernel's conntrack is set (--init-only)");
+  return 0;
 }
 
 }  // namespace
 
-/// A growth that fails is not tried again, nor is a table made smaller once that has failed.
 int run_agent(AgentOptions options) {
-  start_log(options.log_level, options.log_format);
+  begin_log(options, {});
+  if (options.init_only) {
+    return prepare(options);
+  }
   EndSignals ends;
   const maps::Pins pins(options.pins);
   const auto lock = PinLock::take(pins);
-  auto fitting = options.sizes;
+  std::optional<AgentOptions> good;  ///< those of the agent before
   Start start{.readiness = Readiness::never, .least_slots = options.sizes.slots};
   auto change = SizeChange::larger;
   for (;;) {
     try {
-      const auto larger = serve(options, start, ends);
-      if (!larger) {
+      auto next = serve(options, start, ends);
+      if (!next) {
         return 0;
       }
-      fitting = std::exchange(options.sizes, larger->sizes);
-      start.readiness = larger->readiness;
-      change = larger->change;
-      spdlog::info("{}; making them anew: {}", reason(change), sizes_text(options.sizes));
+      start.readiness = next->readiness;
+      change = next->change;
+      good = options;
+      options = next_options(options, std::move(*next));
     } catch (const StartError& error) {
-      if (options.sizes == fitting) {
+      if (!good) {
         throw;
       }
-      give_up(options, change, error);
-      options.sizes = fitting;
+      options = last_good_options(*std::exchange(good, std::nullopt), options, change, error);
     }
   }
 }

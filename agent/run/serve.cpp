@@ -18,35 +18,36 @@
 #include <utility>
 #include <vector>
 
-#include "agent/base/clock.hpp"
-#include "agent/plan/cluster.hpp"
-#include "agent/observe/configz.hpp"
-#include "agent/netlink/conntrack.hpp"
-#include "agent/datapath/datapath.hpp"
-#include "agent/base/error.hpp"
-#include "agent/datapath/expiry_timer.hpp"
-#include "agent/options/families.hpp"
-#include "agent/datapath/attachment_reconciler.hpp"
-#include "agent/run/inputs.hpp"
-#include "agent/run/intake.hpp"
-#include "agent/kube_proxy_config_care.hpp"
-#include "agent/datapath/lock.hpp"
-#include "agent/base/log.hpp"
-#include "agent/netlink/node_watch.hpp"
-#include "agent/oom_score.hpp"
-#include "agent/run/node_publisher.hpp"
-#include "agent/plan/pacer.hpp"
-#include "agent/observe/pages.hpp"
 #include "agent/attach/layout_migration.hpp"
-#include "agent/tables/redirected_flows.hpp"
+#include "agent/attach/udp_sockets.hpp"
+#include "agent/base/clock.hpp"
+#include "agent/base/error.hpp"
+#include "agent/base/log.hpp"
+#include "agent/base/oom_score.hpp"
+#include "agent/datapath/attachment_reconciler.hpp"
+#include "agent/datapath/coexistence.hpp"
+#include "agent/datapath/config_reconciler.hpp"
+#include "agent/datapath/datapath.hpp"
+#include "agent/datapath/expiry_timer.hpp"
+#include "agent/datapath/lock.hpp"
 #include "agent/datapath/map_resizer.hpp"
+#include "agent/datapath/table_reconciler.hpp"
+#include "agent/netlink/conntrack.hpp"
+#include "agent/netlink/node_watch.hpp"
+#include "agent/netlink/xfrm.hpp"
+#include "agent/observe/configz.hpp"
+#include "agent/observe/pages.hpp"
 #include "agent/observe/servers.hpp"
 #include "agent/observe/service_health.hpp"
-#include "agent/datapath/coexistence.hpp"
-#include "agent/datapath/table_reconciler.hpp"
+#include "agent/options/families.hpp"
+#include "agent/plan/cluster.hpp"
+#include "agent/plan/pacer.hpp"
+#include "agent/run/inputs.hpp"
+#include "agent/run/intake.hpp"
+#include "agent/run/node_publisher.hpp"
+#include "agent/run/start_progress.hpp"
+#include "agent/tables/redirected_flows.hpp"
 #include "agent/tables/tables.hpp"
-#include "agent/attach/udp_sockets.hpp"
-#include "agent/netlink/xfrm.hpp"
 #include "maps/grace.hpp"
 #include "maps/sweep.hpp"
 
@@ -132,12 +133,12 @@ std::uint64_t unix_seconds(std::chrono::system_clock::time_point time) {
 /// changes anything of the kernel's.
 class Agent final : public PlanSink {
  public:
-  Agent(AgentOptions& options, Readiness readiness, EndSignals& ends);
+  Agent(AgentOptions& options, const Start& start, EndSignals& ends);
   ~Agent() override { ends_.tell(nullptr); }
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
 
-  std::optional<Larger> run();
+  std::optional<Next> run();
 
  private:
   void apply(Batch batch, std::vector<PlanChange> changes) override;
@@ -212,10 +213,10 @@ class Agent final : public PlanSink {
   Phase phase_ = Phase::starting;
   StartProgress start_progress_{context_, [this] { return awaited(start_step(), inputs_.figures()); }};
   std::optional<Moment> first_batch_;
-  std::optional<Larger> larger_;  ///< ends this agent
+  std::optional<Next> next_;  ///< ends this agent
 };
 
-Agent::Agent(AgentOptions& options, Readiness readiness, EndSignals& ends)
+Agent::Agent(AgentOptions& options, const Start& start, EndSignals& ends)
     : ends_(ends),
       pins_(options.pins),
       given_(options),
@@ -284,7 +285,7 @@ Agent::Agent(AgentOptions& options, Readiness readiness, EndSignals& ends)
   cluster_.measure_triggers(unix_nanoseconds(std::chrono::system_clock::now()));
 }
 
-std::optional<Larger> Agent::run() {
+std::optional<Next> Agent::run() {
   spdlog::info("sluice {} for node {}: {}, pins {}", SLUICE_VERSION, options_.node, inputs_.text(),
                options_.pins);
   for (const auto& note : datapath_.notes()) {
@@ -313,7 +314,7 @@ std::optional<Larger> Agent::run() {
   start_progress_.watch();
   expiry_.start();
   context_.run();
-  return larger_;
+  return next_;
 }
 
 /// The waiting thread tells, and this one ends.
@@ -521,13 +522,14 @@ StartStep Agent::start_step() const {
 }
 
 void Agent::begin_again(const Sizes& sizes) {
-  larger_ = {sizes, health_.ready() ? Readiness::before : Readiness::never,
-             sizes.slots < maps_.slots.size() ? SizeChange::smaller : SizeChange::larger};
+  next_ = {sizes, health_.ready() ? Readiness::before : Readiness::never,
+           sizes.slots < maps_.slots.size() ? SizeChange::smaller : SizeChange::larger};
   context_.stop();
 }
 
 void Agent::begin_with(AgentOptions options) {
-  larger_ = {options_.sizes, health_.ready() ? Readiness::before : Readiness::never, std::move(options)};
+  next_ = {options_.sizes, health_.ready() ? Readiness::before : Readiness::never, SizeChange::larger,
+           std::move(options)};
   context_.stop();
 }
 
@@ -634,8 +636,8 @@ maps::Post Agent::post() {
 
 }  // namespace
 
-std::optional<Larger> serve(AgentOptions& options, Readiness readiness, EndSignals& ends) {
-  return Agent(options, readiness, ends).run();
+std::optional<Next> serve(AgentOptions& options, const Start& start, EndSignals& ends) {
+  return Agent(options, start, ends).run();
 }
 
 }  // namespace lb::agent

@@ -12,11 +12,20 @@ namespace lb::agent {
 /// Was this node ready before this agent began?
 enum class Readiness : std::uint8_t { never, before };
 
-/// How the next agent is to begin, because tables are too small (SEM-81) or the configuration file has
-/// changed.
-struct Larger {
+/// What is known before an agent begins.
+struct Start {
+  Readiness readiness = Readiness::never;
+  std::uint32_t least_slots = 0;  ///< the table of slots gets no smaller than was asked for at first
+};
+
+enum class SizeChange : std::uint8_t { larger, smaller };
+
+/// How the next agent is to begin, because tables are too small, or slots mostly free (SEM-81), or because
+/// the configuration file has changed.
+struct Next {
   Sizes sizes;
   Readiness readiness = Readiness::never;
+  SizeChange change = SizeChange::larger;
   std::optional<AgentOptions> options = std::nullopt;  ///< those of the changed file; nothing: the same
 };
 
@@ -24,6 +33,6 @@ struct Larger {
 /// changed configuration file comes into force at once is written into `options`. Everything stays pinned and
 /// serves on. A node that was ready is so again as soon as it serves, whatever does not fit. The caller holds
 /// the lock of the pins. Throws StartError before the agent is up.
-[[nodiscard]] std::optional<Larger> serve(AgentOptions& options, Readiness readiness, EndSignals& ends);
+[[nodiscard]] std::optional<Next> serve(AgentOptions& options, const Start& start, EndSignals& ends);
 
 }  // namespace lb::agent

@@ -1,5 +1,5 @@
 // The devices of default routes, from what the kernel's files say.
-#include "agent/default_devices.hpp"
+#include "agent/netlink/default_devices.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "k8s/api_source.hpp"
+#include "k8s/watch/api_source.hpp"
 
 namespace lb::agent {
 

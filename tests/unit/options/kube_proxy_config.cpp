@@ -11,12 +11,12 @@
 #include <set>
 #include <sstream>
 
-#include "agent/config.hpp"
-#include "agent/configz.hpp"
-#include "agent/kube_proxy_config_care.hpp"
-#include "agent/kube_proxy_config_file.hpp"
-#include "agent/kube_proxy_config_table.hpp"
-#include "agent/kube_proxy_flags.hpp"
+#include "agent/datapath/config_reconciler.hpp"
+#include "agent/observe/configz.hpp"
+#include "agent/options/config.hpp"
+#include "agent/options/kube_proxy_config_file.hpp"
+#include "agent/options/kube_proxy_config_table.hpp"
+#include "agent/options/kube_proxy_flags.hpp"
 
 namespace {
 

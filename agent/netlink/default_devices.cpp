@@ -1,4 +1,4 @@
-#include "agent/default_devices.hpp"
+#include "agent/netlink/default_devices.hpp"
 
 #include <algorithm>
 #include <fstream>

@@ -27,7 +27,7 @@ struct ConfigSyntaxError {
   std::string reason;    ///< the rest of a sentence that begins with the file's name
 };
 
-/// A text whose first character is '{' is JSON, all else YAML (of one document; see k8s/yaml.hpp).
+/// A text whose first character is '{' is JSON, all else YAML (of one document; see k8s/encoding/yaml.hpp).
 [[nodiscard]] std::variant<ConfigNode, ConfigSyntaxError> parse_config_text(std::string_view text);
 
 }  // namespace lb::agent

@@ -1,5 +1,5 @@
 // Boost.JSON's parser is fed line by line, so that what it tells is known to be on the line.
-#include "agent/kube_proxy_config_tree.hpp"
+#include "agent/options/kube_proxy_config_tree.hpp"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include <limits>
 #include <utility>
 
-#include "k8s/yaml.hpp"
+#include "k8s/encoding/yaml.hpp"
 
 namespace lb::agent {
 namespace {

@@ -1,5 +1,5 @@
 // Flags set fields of the configuration, as they do in kube-proxy; the rest is kube_proxy_config_options'.
-#include "agent/kube_proxy_flags.hpp"
+#include "agent/options/kube_proxy_flags.hpp"
 
 #include <fmt/format.h>
 
@@ -9,8 +9,8 @@
 #include <optional>
 #include <utility>
 
-#include "agent/kube_proxy_config_options.hpp"
-#include "agent/option_text.hpp"
+#include "agent/options/kube_proxy_config_options.hpp"
+#include "agent/options/option_text.hpp"
 
 namespace lb::agent {
 namespace {

@@ -5,7 +5,7 @@
 #include <variant>
 #include <vector>
 
-#include "agent/kube_proxy_config.hpp"
+#include "agent/options/kube_proxy_config.hpp"
 
 namespace lb::agent {
 

@@ -9,9 +9,9 @@
 #include <string>
 #include <variant>
 
-#include "agent/config.hpp"
-#include "agent/kube_proxy_config_watch.hpp"
-#include "agent/metrics.hpp"
+#include "agent/datapath/kube_proxy_config_watch.hpp"
+#include "agent/observe/metrics.hpp"
+#include "agent/options/config.hpp"
 
 namespace lb::agent {
 

@@ -1,5 +1,5 @@
 // The table. Types and defaults are Kubernetes 1.37's (and 1.36's, which has the same fields).
-#include "agent/kube_proxy_config_table.hpp"
+#include "agent/options/kube_proxy_config_table.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "agent/oom_score.hpp"
+#include "agent/base/oom_score.hpp"
 
 #include <spdlog/spdlog.h>
 

@@ -1,4 +1,4 @@
-#include "agent/kube_proxy_config_care.hpp"
+#include "agent/datapath/config_reconciler.hpp"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>

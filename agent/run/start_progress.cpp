@@ -1,5 +1,5 @@
 // Sentences about a start that takes long.
-#include "agent/start_progress.hpp"
+#include "agent/run/start_progress.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

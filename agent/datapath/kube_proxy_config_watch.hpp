@@ -7,7 +7,7 @@
 #include <string>
 #include <variant>
 
-#include "agent/kube_proxy_config_file.hpp"
+#include "agent/options/kube_proxy_config_file.hpp"
 
 namespace lb::agent {
 

@@ -1,5 +1,5 @@
 // What is said of a start that takes long.
-#include "agent/start_progress.hpp"
+#include "agent/run/start_progress.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>

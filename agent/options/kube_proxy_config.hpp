@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "agent/kube_proxy_config_table.hpp"
+#include "agent/options/kube_proxy_config_table.hpp"
 
 namespace lb::agent {
 

@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "agent/config.hpp"
+#include "agent/options/config.hpp"
 
 namespace lb::agent {
 

@@ -7,8 +7,8 @@
 #include <variant>
 #include <vector>
 
-#include "agent/config.hpp"
-#include "agent/kube_proxy_config_options.hpp"
+#include "agent/options/config.hpp"
+#include "agent/options/kube_proxy_config_options.hpp"
 
 namespace lb::agent {
 

@@ -1,5 +1,5 @@
 // Section by section: what is refused, what becomes an option, and what is lost or without effect.
-#include "agent/kube_proxy_config_options.hpp"
+#include "agent/options/kube_proxy_config_options.hpp"
 
 #include <fmt/format.h>
 
@@ -9,8 +9,8 @@
 #include <string_view>
 #include <utility>
 
-#include "agent/option_text.hpp"
-#include "k8s/model.hpp"
+#include "agent/options/option_text.hpp"
+#include "k8s/objects/model.hpp"
 
 namespace lb::agent {
 namespace {

@@ -1,5 +1,5 @@
 // Tree and table side by side: what the table does not list is unknown, and what has another type is refused.
-#include "agent/kube_proxy_config.hpp"
+#include "agent/options/kube_proxy_config.hpp"
 
 #include <fmt/format.h>
 
@@ -10,8 +10,8 @@
 #include <set>
 #include <utility>
 
-#include "agent/kube_proxy_config_tree.hpp"
-#include "agent/option_text.hpp"
+#include "agent/options/kube_proxy_config_tree.hpp"
+#include "agent/options/option_text.hpp"
 
 namespace lb::agent {
 namespace {

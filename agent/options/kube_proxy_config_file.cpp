@@ -1,4 +1,4 @@
-#include "agent/kube_proxy_config_file.hpp"
+#include "agent/options/kube_proxy_config_file.hpp"
 
 #include <fmt/format.h>
 
