@@ -186,6 +186,15 @@ static __always_inline int lb_send_on(struct __sk_buff *skb, const struct lb_wor
 	return (int)bpf_redirect_neigh(device, NULL, 0, 0);
 }
 
+/*
+ * On the way out a dropped packet would be told to its sender (ENOBUFS), whom a lost one is not. A redirect to no device frees it
+ * without a word; TCX knows no verdict that does.
+ */
+static __always_inline int lb_drop(enum lb_hook hook)
+{
+	return hook == LB_HOOK_TC_EGRESS ? (int)bpf_redirect(0, 0) : TC_ACT_SHOT;
+}
+
 static __always_inline int lb_tc_any(struct __sk_buff *skb, enum lb_hook hook, enum lb_bool missed)
 {
 	struct lb_work *work = lb_work_of(hook, skb->ifindex, missed);
@@ -215,7 +224,7 @@ static __always_inline int lb_tc_any(struct __sk_buff *skb, enum lb_hook hook, e
 		lb_untag(skb);
 		return lb_answer(skb, lb_answer_of(outcome)) ? lb_send_back(skb, hook) : TC_ACT_SHOT;
 	case LB_ACTION_DROP:
-		return TC_ACT_SHOT;
+		return lb_drop(hook);
 	default:
 		return LB_NEXT;
 	}
