@@ -57,8 +57,14 @@ bool is_final(const error_code& error) {
   return error != boost::system::errc::device_or_resource_busy && error != boost::system::errc::file_exists;
 }
 
-std::string no_native_xdp(const error_code& error) {
-  return fmt::format("no native XDP ({}): tc serves alone", error.message());
+/// What to do about it, as the end of a sentence; empty where we know nothing of the driver.
+std::string or_else(const DeviceKind& kind) {
+  const auto advice = native_xdp_advice(kind);
+  return advice.empty() ? advice : "; for native XDP " + advice;
+}
+
+std::string no_native_xdp(const error_code& error, const DeviceKind& kind) {
+  return fmt::format("no native XDP ({}): tc serves alone{}", error.message(), or_else(kind));
 }
 
 TcHook tc_hook(const AttachPlan& plan, TcSide side, const Device& device) {
@@ -215,9 +221,9 @@ void Attacher::attach_xdp(const AttachPlan& plan, const Device& device, AttachRe
   }
   if (!outcome && plan.xdp_mode == XdpMode::automatic) {
     if (is_final(outcome.error())) {
-      refused_xdp_[device.index] = no_native_xdp(outcome.error());
+      refused_xdp_[device.index] = no_native_xdp(outcome.error(), device.kind);
     }
-    report.hooks.push_back({place, {}, HookState::declined, no_native_xdp(outcome.error())});
+    report.hooks.push_back({place, {}, HookState::declined, no_native_xdp(outcome.error(), device.kind)});
     return;
   }
   const bool is_unsendable = unsendable_.contains(device.index);
@@ -225,6 +231,9 @@ void Attacher::attach_xdp(const AttachPlan& plan, const Device& device, AttachRe
   const bool sends = !is_unsendable && !is_declining;
   const std::string means = plan.xdp_mode == XdpMode::generic ? "generic" : "native";
   report.hooks.push_back(report_of(place, sends ? means : means + " (tc sends)", outcome));
+  if (!outcome && plan.xdp_mode == XdpMode::native) {
+    report.hooks.back().problem += or_else(device.kind);
+  }
   if (outcome && is_declining) {
     declining_.insert(device.index);
   }

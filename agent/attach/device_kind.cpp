@@ -24,6 +24,26 @@ namespace {
 /// finishes checksums.
 constexpr std::array<std::string_view, 3> unfinished_checksums = {"veth", "tun", "vif"};
 
+struct DriverAdvice {
+  std::string_view driver;
+  std::string_view advice;
+};
+
+/// What most often keeps a driver from native XDP. Nothing but the error's number comes with a refusal; the
+/// driver's own words are in the kernel's log.
+constexpr std::array<DriverAdvice, 8> refusals = {{
+    {"bnxt_en", "combine its channels by 'ethtool -L'"},
+    {"ena", "use at most half of its channels ('ethtool -L') and an MTU of at most 3498"},
+    {"gve", "use at most half of its queues ('ethtool -L') and switch LRO off ('ethtool -K')"},
+    {"ixgbe", "switch LRO off ('ethtool -K'), SR-IOV and DCB too, or choose a smaller MTU"},
+    {"i40e", "choose a smaller MTU"},
+    {"mlx5_core", "switch LRO and hardware GRO off ('ethtool -K')"},
+    {"veth", "create both of its ends with as many queues"},
+    {"virtio_net",
+     "let its host leave offloads to the guest (QEMU: ctrl_guest_offloads=on); before Linux 6.3 its MTU may "
+     "be 4064 at most"},
+}};
+
 ifreq request_for(const std::string& name) {
   ifreq request{};
   name.copy(request.ifr_name, IFNAMSIZ - 1);
@@ -70,6 +90,11 @@ std::string why_not_served(const DeviceKind& kind) {
       "through the stack, "
       "client's address kept",
       kind_text(kind));
+}
+
+std::string native_xdp_advice(const DeviceKind& kind) {
+  const auto* const known = std::ranges::find(refusals, kind.driver, &DriverAdvice::driver);
+  return known == refusals.end() ? std::string() : std::string(known->advice);
 }
 
 std::string why_no_automatic_xdp(const DeviceKind& kind) {

@@ -22,6 +22,10 @@ struct DeviceKind {
 /// Ethernet headers, and loopback carries what never left this node.
 [[nodiscard]] std::string why_not_served(const DeviceKind& kind);
 
+/// What to do where the driver refuses native XDP; empty: we know nothing of it (docs/drivers.md has the
+/// sources).
+[[nodiscard]] std::string native_xdp_advice(const DeviceKind& kind);
+
 /// Why --xdp auto leaves such a device to tc; empty: it does not.
 [[nodiscard]] std::string why_no_automatic_xdp(const DeviceKind& kind);
 

@@ -54,6 +54,12 @@ TEST_CASE("XDP is automatic only where frames come with finished checksums") {
   }
 }
 
+TEST_CASE("a driver that refuses native XDP comes with what to do, where we know it") {
+  CHECK_THAT(native_xdp_advice({ARPHRD_ETHER, "virtio_net"}), ContainsSubstring("ctrl_guest_offloads"));
+  CHECK_THAT(native_xdp_advice({ARPHRD_ETHER, "mlx5_core"}), ContainsSubstring("LRO"));
+  CHECK(native_xdp_advice({ARPHRD_ETHER, "nobody's"}).empty());
+}
+
 TEST_CASE("the kernel says what kind of device one is") {
   const auto loopback = device_kind("lo");
   REQUIRE(loopback);
