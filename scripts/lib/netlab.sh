@@ -27,7 +27,7 @@
 #   lab_maps                  what the maps hold, for comparing: without numbers, which may differ from start to start
 #   lab_fill                  how many entries some maps hold
 #   lab_traffic WHO ADDRESS PORT, lab_traffic_ends    requests without a pause, each on a new connection, none of which may fail
-#   lab_keep, lab_keep_ends   connections that stay open, by sockets, tc and XDP, asking all the time; at the end all must have had
+#   lab_keep [COUNT], lab_keep_ends   connections that stay open, by sockets, tc and XDP, asking all the time; at the end all must have had
 #                             their answers, and only from the backend that they began with
 #   lab_ask WHO ARGUMENT...   scripts/lib/ask.py in a namespace
 #   lab_offload on|off        transmit offloads of every eth0; off before XDP: what a veth hands to an XDP program may lack
@@ -309,7 +309,7 @@ lab_keep() {
 	local ask who address port i
 	for ask in "pod 10.96.0.80 80" "client 10.0.0.10 30080" "client fd00:10::10 30080"; do
 		read -r who address port <<<"$ask"
-		for ((i = 0; i < 4; i++)); do
+		for ((i = 0; i < ${1:-4}; i++)); do
 			lab_start "$who" "kept-${#LAB_KEPT[@]}" python3 "$SLUICE_ROOT/tests/net/kept.py" "$address" "$port" "$LAB_DIR"
 			LAB_KEPT+=("$LAB_STARTED")
 		done

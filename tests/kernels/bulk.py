@@ -1,27 +1,36 @@
-"""Random bytes there and back: whether a stream arrives whole, over TCP, SCTP or MPTCP.
+"""Random bytes there and back: whether a stream arrives whole, over TCP, SCTP or MPTCP, and datagrams over UDP.
 
-usage: bulk.py serve PROTOCOL PORT: sends back what it is sent, in both families; says "ready".
+usage: bulk.py serve PROTOCOL PORT ADDRESS...: sends back what it is sent; says "ready".
        bulk.py ask PROTOCOL ADDRESS PORT [BYTES [CONNECTIONS]]: each on a connection of its own; fails at the first wrong byte.
 
-Protocols: TCP, MPTCP, SCTP (one-to-one sockets), SCTP-MANY (one-to-many: one socket for all associations)."""
+Protocols: TCP, MPTCP, UDP (what is lost is sent again), SCTP (one-to-one sockets), SCTP-MANY (one-to-many: one socket for all
+associations)."""
 
 import random
 import socket
 import sys
 import threading
+import time
 
 SOCKETS = {
     "TCP": (socket.SOCK_STREAM, socket.IPPROTO_TCP),
     "MPTCP": (socket.SOCK_STREAM, 262),
+    "UDP": (socket.SOCK_DGRAM, socket.IPPROTO_UDP),
     "SCTP": (socket.SOCK_STREAM, socket.IPPROTO_SCTP),
     "SCTP-MANY": (socket.SOCK_SEQPACKET, socket.IPPROTO_SCTP),
 }
 PIECE = 1000  # a message of SCTP's, in one packet
 PATIENCE = 60  # seconds for one piece
+WINDOW = 16  # datagrams under way
+AGAIN = 0.5  # seconds until a datagram without an answer is sent again
 
 
-def made(protocol, family):
-    return socket.socket(family, *SOCKETS[protocol])
+def family_of(address):
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
+def made(protocol, address):
+    return socket.socket(family_of(address), *SOCKETS[protocol])
 
 
 def echo(connection):
@@ -30,33 +39,30 @@ def echo(connection):
             connection.sendall(piece)
 
 
-def echo_many(server):
+def echo_datagrams(server):
     while True:
         piece, peer = server.recvfrom(1 << 16)
         if piece:
             server.sendto(piece, peer)
 
 
-def serve_family(protocol, family, port, ready):
-    server = made(protocol, family)
-    if family == socket.AF_INET6:
-        server.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-    server.bind(("" if family == socket.AF_INET else "::", port))
-    server.listen(64)
+def serve_address(protocol, address, port, ready):
+    server = made(protocol, address)
+    server.bind((address, port))
+    if protocol != "UDP":
+        server.listen(64)
     ready.release()
-    if protocol == "SCTP-MANY":
-        echo_many(server)
+    if protocol in ("UDP", "SCTP-MANY"):
+        echo_datagrams(server)
     while True:
         threading.Thread(target=echo, args=(server.accept()[0],), daemon=True).start()
 
 
-def serve(protocol, port):
+def serve(protocol, port, addresses):
     ready = threading.Semaphore(0)
-    threads = [threading.Thread(target=serve_family, args=(protocol, family, port, ready))
-               for family in (socket.AF_INET, socket.AF_INET6)]
-    for thread in threads:
-        thread.start()
-    for _ in threads:
+    for address in addresses:
+        threading.Thread(target=serve_address, args=(protocol, address, port, ready)).start()
+    for _ in addresses:
         ready.acquire()
     print("ready", flush=True)
 
@@ -73,7 +79,7 @@ def received(connection, count):
 
 def stream(protocol, address, port, data):
     """All that is sent has to come back, from the address that was asked."""
-    with made(protocol, socket.AF_INET6 if ":" in address else socket.AF_INET) as connection:
+    with made(protocol, address) as connection:
         connection.settimeout(PATIENCE)
         connection.connect((address, port))
         if connection.getpeername()[:2] != (address, port):
@@ -88,8 +94,7 @@ def stream(protocol, address, port, data):
 
 def many(address, port, data, associations):
     """One-to-many: each association is begun by its first message."""
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    sockets = [made("SCTP-MANY", family) for _ in range(associations)]
+    sockets = [made("SCTP-MANY", address) for _ in range(associations)]
     for at in range(0, len(data), PIECE):
         for each in sockets:
             each.settimeout(PATIENCE)
@@ -99,18 +104,41 @@ def many(address, port, data, associations):
                 sys.exit(f"{len(piece)} bytes from {peer[:2]} in the place of {len(data[at:at + PIECE])}")
 
 
+def datagrams(address, port, data):
+    """Numbered, some at once; each must come back as it was sent, once or more often."""
+    pieces = [number.to_bytes(4, "big") + data[at:at + PIECE] for number, at in enumerate(range(0, len(data), PIECE))]
+    with made("UDP", address) as connection:
+        connection.connect((address, port))
+        connection.settimeout(AGAIN)
+        deadline = time.monotonic() + PATIENCE
+        missing = set(range(len(pieces)))
+        while missing:
+            under_way = sorted(missing)[:WINDOW]
+            for number in under_way:
+                connection.send(pieces[number])
+            try:
+                while not missing.isdisjoint(under_way):
+                    piece = connection.recv(1 << 16)
+                    if piece != pieces[int.from_bytes(piece[:4], "big") % len(pieces)]:
+                        sys.exit(f"{len(piece)} bytes that nobody sent")
+                    missing.discard(int.from_bytes(piece[:4], "big"))
+            except TimeoutError:
+                if time.monotonic() > deadline:
+                    sys.exit(f"{len(missing)} of {len(pieces)} datagrams never came back")
+
+
 def main():
+    protocol = sys.argv[2]
     if sys.argv[1] == "serve":
-        serve(sys.argv[2], int(sys.argv[3]))
+        serve(protocol, int(sys.argv[3]), sys.argv[4:])
         return
-    protocol, address, port = sys.argv[2], sys.argv[3], int(sys.argv[4])
+    address, port = sys.argv[3], int(sys.argv[4])
     size, connections = (int(word) for word in (sys.argv[5:] + ["100000", "4"][len(sys.argv) - 5:]))
     data = random.Random(size).randbytes(size)
     if protocol == "SCTP-MANY":
         many(address, port, data, connections)
-    else:
-        for _ in range(connections):
-            stream(protocol, address, port, data)
+    for _ in range(connections if protocol != "SCTP-MANY" else 0):
+        datagrams(address, port, data) if protocol == "UDP" else stream(protocol, address, port, data)
     print(f"{protocol}: {connections} connections to {address} port {port}, {size} bytes each way, all as they were sent")
 
 

@@ -1,12 +1,14 @@
 #!/bin/bash
 # Inside a virtual machine with a distribution's own kernel ($KERNEL, 6.1 or 6.12): what `sluice check` ($SLUICE) says of it, and of
-# a machine that lacks something. What the machine has is changed at will, because it ends with the test (REL-95).
+# a machine that lacks something. What the machine has is changed at will, because it ends with the test.
+# guest: VM_CPUS=1
 set -euo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 SLUICE=${SLUICE:?the agent to run}
 KERNEL=${KERNEL:?6.1 or 6.12}
 WORK=$(mktemp -d)
 FAILURES=0
+BPFTOOL=$(command -v bpftool)
 
 die() { printf '%s\n' "$*" && exit 1; }
 
@@ -29,11 +31,32 @@ options() {
 }
 mapfile -t OPTIONS < <(options)
 
-# check [OPTION...]: its findings in $WORK/said, its exit code in CODE.
+# state: everything that a check or a start that ends could leave behind.
+state() {
+	find /sys/fs/bpf 2>/dev/null | sort
+	cat /proc/self/mounts
+	ip -o link show
+	tc qdisc show
+	tc filter show dev eth0 ingress 2>/dev/null
+	for kind in prog map link; do "$BPFTOOL" -j "$kind" list | jq -c '.[] | [.id, .name, .type]'; done
+	sysctl -a 2>/dev/null | grep -E '^net\.(core\.bpf|netfilter\.nf_conntrack_(max|buckets)|ipv4\.(ip_forward|conf\.eth0))'
+} 2>&1
+
+# unchanged WHO: since state was written to $WORK/before.
+unchanged() {
+	state >"$WORK/after"
+	diff "$WORK/before" "$WORK/after" && return
+	printf 'WRONG: %s changed this\n' "$1"
+	FAILURES=$((FAILURES + 1))
+}
+
+# check [OPTION...]: its findings in $WORK/said, its exit code in CODE. It changes nothing.
 check() {
 	CODE=0
+	state >"$WORK/before"
 	"$SLUICE" check "${OPTIONS[@]}" "$@" -o json >"$WORK/said" 2>"$WORK/errors" </dev/null || CODE=$?
 	jq -e . "$WORK/said" >/dev/null || { cat "$WORK/said" "$WORK/errors" && die "no JSON"; }
+	unchanged "the check"
 }
 
 # find_in SUBJECT WHAT: of the last check.
@@ -48,7 +71,8 @@ found() {
 	printf '%s: %s: %s%s\n' "$1" "$(find_in "$1" verdict)" "$(find_in "$1" found)" "$(find_in "$1" advice | sed 's/^/: /')"
 }
 
-# refused SUBJECT WORDS: the last check found that missing, and an agent ends with the same sentence.
+# refused SUBJECT WORDS: the last check found that missing, and an agent ends with the same sentence, which is all that it says, and changes
+# nothing either.
 refused() {
 	local code=0
 	found "$1" missing "$2"
@@ -57,6 +81,7 @@ refused() {
 		printf 'WRONG: the check ended with %d, the agent with %d: %s\n' "$CODE" "$code" "$(tail -n 2 "$WORK/agent")"
 		FAILURES=$((FAILURES + 1))
 	fi
+	unchanged "the agent that did not start"
 }
 
 # ---- Without the modules. ----

@@ -21,7 +21,7 @@ lab_attach() {
 on() {
 	LAB_DEVICES=$1
 	up vlan off
-	bulk_service
+	bulk_service TCP
 	served "VLAN in VLAN: $STACKED; devices $1"
 	bulk client TCP "$NODE" "$BULK_PORT"
 	bulk guest TCP "$BULK" 7000
