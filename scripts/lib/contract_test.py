@@ -72,9 +72,9 @@ class Mistakes(unittest.TestCase):
         self.assertEqual(mistakes(), [])
 
     def test_rows_that_are_named_and_not_there(self):
-        self.sees("agent/plan/plan.cpp:1: names SEM-3", agent__plan_cpp=("SEM-1, 2", "SEM-1 to 3"))
-        self.sees("agent/plan/plan.cpp:2: names REL-6", agent__plan_cpp=("\n", "\n// REL-6\n"))
-        self.sees("agent/plan/plan.cpp:1: names Choice B", agent__plan_cpp=("The rule", "Choice B"))
+        self.sees("agent/plan/plan.cpp:1: names SEM-3", agent__plan__plan_cpp=("SEM-1, 2", "SEM-1 to 3"))
+        self.sees("agent/plan/plan.cpp:2: names REL-6", agent__plan__plan_cpp=("\n", "\n// REL-6\n"))
+        self.sees("agent/plan/plan.cpp:1: names Choice B", agent__plan__plan_cpp=("The rule", "Choice B"))
 
     def test_tests_that_are_not_there_or_do_not_name_the_row(self):
         self.sees("lists tests/unit/two.cpp, which is not there",
@@ -99,7 +99,7 @@ class Mistakes(unittest.TestCase):
         self.sees("one.txt:2: is no list", tests__golden__features__one_txt=("\nSEM-1\n", "\nSEM-1 and more\n"))
 
     def test_pages_outside_of_the_repository(self):
-        self.sees('agent/plan/plan.cpp:1: "table 32"', agent__plan_cpp=("The rule", "The table 32"))
+        self.sees('agent/plan/plan.cpp:1: "table 32"', agent__plan__plan_cpp=("The rule", "The table 32"))
 
 
 class References(unittest.TestCase):

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Inside a virtual machine with a distribution's own kernel ($KERNEL, 6.1 or 6.12): what `sluice check` ($SLUICE) says of it, and of
-# a machine that lacks something. What the machine has is changed at will, because it ends with the test.
+# a machine that lacks something. What the machine has is changed at will, because it ends with the test (REL-95).
 # guest: VM_CPUS=1
 set -euo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
