@@ -7,6 +7,7 @@
 #include <system_error>
 #include <vector>
 
+#include "agent/attach/attach.hpp"
 #include "agent/base/cgroup.hpp"
 #include "agent/programs/links.hpp"
 #include "agent/programs/tc_hook.hpp"

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "agent/attach/detach.hpp"
 #include "agent/attach/layout_migration.hpp"
 #include "agent/attach/udp_sockets.hpp"
 #include "agent/base/clock.hpp"

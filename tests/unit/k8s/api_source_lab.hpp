@@ -15,7 +15,7 @@
 
 #include "k8s/watch/api_runtime.hpp"
 #include "k8s/watch/api_source.hpp"
-#include "k8s_support.hpp"
+#include "support.hpp"
 
 namespace lb::k8s::testing {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "k8s_api_source_lab.hpp"
+#include "api_source_lab.hpp"
 
 using namespace lb::k8s;
 using namespace lb::k8s::testing;

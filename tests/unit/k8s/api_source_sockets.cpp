@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "k8s_api_source_lab.hpp"
-#include "k8s_server.hpp"
+#include "api_source_lab.hpp"
+#include "server.hpp"
 
 using namespace lb::k8s;
 using namespace lb::k8s::testing;

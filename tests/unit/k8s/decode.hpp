@@ -7,7 +7,7 @@
 #include <string>
 
 #include "k8s/encoding/decode.hpp"
-#include "k8s_support.hpp"
+#include "support.hpp"
 
 namespace lb::k8s::testing {
 

@@ -4,7 +4,7 @@
 #include <random>
 #include <sstream>
 
-#include "k8s_decode.hpp"
+#include "decode.hpp"
 #include "tests/seed.hpp"
 
 using namespace lb::k8s;

@@ -1,5 +1,5 @@
 // Services from JSON: what each field means and what is skipped (SEM-1, 9, 14, 16, 20, 37, 83, 89; REL-51).
-#include "k8s_decode.hpp"
+#include "decode.hpp"
 
 using namespace lb::k8s;
 using namespace lb::k8s::testing;

@@ -1,5 +1,5 @@
 // EndpointSlices and Nodes from JSON: conditions, places, what is skipped or absent (SEM-2, 4; REL-52).
-#include "k8s_decode.hpp"
+#include "decode.hpp"
 
 using namespace lb::k8s;
 using namespace lb::k8s::testing;

@@ -1,4 +1,6 @@
 // Events on Services: what is posted, when, and what becomes of failures (SEM-58, SEM-77).
+#include "k8s/watch/events.hpp"
+
 #include <fmt/format.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -8,7 +10,7 @@
 
 #include "k8s/client/http_client.hpp"
 #include "k8s/watch/api_runtime.hpp"
-#include "k8s_server.hpp"
+#include "server.hpp"
 
 using namespace lb::k8s;
 using namespace lb::k8s::testing;

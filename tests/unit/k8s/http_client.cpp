@@ -1,4 +1,6 @@
 // The client's requests and connections against a server that misbehaves.
+#include "http_client.hpp"
+
 #include <fmt/format.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -6,7 +8,6 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include "k8s/objects/error.hpp"
-#include "k8s_http_client.hpp"
 
 using namespace lb::k8s;
 using namespace lb::k8s::testing;

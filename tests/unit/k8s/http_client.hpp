@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "k8s/client/http_client.hpp"
-#include "k8s_server.hpp"
+#include "server.hpp"
 
 namespace lb::k8s::testing {
 

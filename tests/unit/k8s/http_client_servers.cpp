@@ -7,7 +7,7 @@
 #include <mutex>
 #include <thread>
 
-#include "k8s_http_client.hpp"
+#include "http_client.hpp"
 
 using namespace lb::k8s;
 using namespace lb::k8s::testing;

@@ -3,8 +3,8 @@
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include "http_client.hpp"
 #include "k8s/objects/error.hpp"
-#include "k8s_http_client.hpp"
 
 using namespace lb::k8s;
 using namespace lb::k8s::testing;

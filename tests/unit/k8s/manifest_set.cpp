@@ -7,7 +7,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <string>
 
-#include "k8s_support.hpp"
+#include "support.hpp"
 
 using namespace lb::k8s;
 using lb::k8s::testing::RecordingSink;

@@ -15,7 +15,7 @@
 #include <optional>
 
 #include "k8s/objects/error.hpp"
-#include "k8s_support.hpp"
+#include "support.hpp"
 
 using namespace lb::k8s;
 using lb::k8s::testing::RecordingSink;

@@ -1,4 +1,6 @@
 // Which labels of other Nodes are asked for (choice H, REL-96).
+#include "k8s/objects/peer_labels.hpp"
+
 #include <fmt/format.h>
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,4 +1,6 @@
 // Coroutines on the test's own context; certificates by OpenSSL.
+#include "server.hpp"
+
 #include <fmt/format.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
@@ -15,8 +17,6 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
 #include <stdexcept>
-
-#include "k8s_server.hpp"
 
 namespace lb::k8s::testing {
 namespace {

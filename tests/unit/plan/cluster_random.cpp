@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "agent/plan/cluster.hpp"
+#include "build.hpp"
 #include "cluster_record.hpp"
-#include "plan_build.hpp"
 #include "tests/seed.hpp"
 
 namespace lb::test {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "agent/plan/endpoints.hpp"
-#include "plan_build.hpp"
+#include "build.hpp"
 #include "tests/seed.hpp"
 
 namespace lb::test {

@@ -1,10 +1,12 @@
 // Who holds an address that several services claim (SEM-82, REL-90).
+#include "agent/plan/frontends.hpp"
+
 #include <catch2/catch_test_macros.hpp>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "plan_build.hpp"
+#include "build.hpp"
 
 namespace lb::test {
 namespace {

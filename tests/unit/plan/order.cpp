@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan_build.hpp"
+#include "build.hpp"
 #include "tests/seed.hpp"
 
 namespace lb::test {

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "build.hpp"
 #include "cluster_record.hpp"
-#include "plan_build.hpp"
 #include "tests/seed.hpp"
 
 namespace lb::test {

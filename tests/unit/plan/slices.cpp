@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "agent/plan/cluster.hpp"
+#include "build.hpp"
 #include "cluster_record.hpp"
-#include "plan_build.hpp"
 
 namespace lb::test {
 namespace {

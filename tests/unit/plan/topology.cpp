@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "plan_build.hpp"
+#include "build.hpp"
 
 namespace lb::test {
 namespace {
