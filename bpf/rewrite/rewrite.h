@@ -89,7 +89,10 @@ static __always_inline int lb_is_sctp_part(const struct lb_packet *packet, const
 		packet->tuple.destination_port != to->destination_port);
 }
 
-/* SCTP's sum needs no help of the kernel: it covers no addresses, and an unfinished one is made anew. */
+/*
+ * SCTP's sum covers no addresses, so it needs no help of the kernel. One that is still to be made is 0, and has to stay 0: whoever makes it
+ * (skb_crc32c_csum_help, or the card) sums over that field, too. A finished sum of 0 is one in four thousand million.
+ */
 static __always_inline int lb_write_sctp(void *data, void *end, const struct lb_packet *packet,
 					 const struct lb_tuple *to)
 {
@@ -102,7 +105,7 @@ static __always_inline int lb_write_sctp(void *data, void *end, const struct lb_
 	old = (__u32)bpf_htons(packet->tuple.source_port) | (__u32)bpf_htons(packet->tuple.destination_port)
 								    << 16;
 	new = (__u32)bpf_htons(to->source_port) | (__u32)bpf_htons(to->destination_port) << 16;
-	if (old != new)
+	if (old != new && sctp->checksum)
 		sctp->checksum ^= lb_crc_change(old ^ new, length & 0xffff);
 	return 0;
 }
