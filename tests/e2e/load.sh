@@ -10,7 +10,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib/scenario.sh"
 SERVICES=${SLUICE_LONG:+10000} SERVICES=${SERVICES:-400}
 SLICES=${SLUICE_LONG:+1000} SLICES=${SLICES:-50}
 SECONDS_OF_UPDATES=${SLUICE_LONG:+60} SECONDS_OF_UPDATES=${SECONDS_OF_UPDATES:-5}
-ROUNDS=3
+ROUNDS=6
 AGENT_SIZES=(--max-frontends 65536 --max-services 65536 --max-backends 262144 --max-slots 1048576 --max-flows 16384
 	--max-young 16384)
 
@@ -34,7 +34,10 @@ for ((round = 1; round <= ROUNDS; round++)); do
 	memory+=("$(resident)")
 done
 printf 'resident after each round: %s KiB\n' "${memory[*]}"
-((memory[ROUNDS - 1] * 10 <= memory[0] * 11)) || die "REL-37: the agent's memory grows from round to round: ${memory[*]} KiB"
+# The allocator takes more of a heap that was never so full, and less each time; what is forgotten costs each round the same.
+grown=$((memory[ROUNDS - 1] - memory[ROUNDS - 2]))
+((grown * 33 <= memory[ROUNDS - 2])) || die "REL-37: the agent's memory still grows from round to round: ${memory[*]} KiB"
+((memory[ROUNDS - 1] * 10 <= memory[0] * 13)) || die "REL-37: the agent's memory has grown by more than three tenths: ${memory[*]} KiB"
 
 kube slices big "$SLICES" 100
 WITHIN=20 becomes "endpoints of the big service" $((SLICES * 100)) count
