@@ -1,0 +1,39 @@
+#!/bin/bash
+# A kernel that its owner has closed as far as it can be and still serves: lockdown (integrity, then confidentiality), JIT hardening for
+# everybody, no bpf() for the unprivileged, cgroup v1 beside v2, no conntrack and (where there is TCX) no clsact. An agent starts there and
+# serves, by sockets, tc and XDP. What cannot serve at all is in check.sh.
+# guest: VM_CPUS=1
+set -euo pipefail
+# shellcheck source=tests/kernels/lab.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
+
+# hybrid: as systemd mounts it there.
+hybrid() {
+	umount /sys/fs/cgroup
+	mount -t tmpfs none /sys/fs/cgroup
+	mkdir /sys/fs/cgroup/{pids,unified}
+	mount -t cgroup -o none,name=old none /sys/fs/cgroup/pids
+	mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified
+}
+
+# locked MODE: there is no way back.
+locked() {
+	mountpoint -q /sys/kernel/security || mount -t securityfs securityfs /sys/kernel/security
+	echo "$1" >/sys/kernel/security/lockdown
+	grep -q "\[$1\]" /sys/kernel/security/lockdown || die "not in lockdown: $(</sys/kernel/security/lockdown)"
+}
+
+# Nothing loads in a lockdown: Debian's unsigned kernels have modules without signatures.
+modprobe -a veth bridge nf_conntrack
+[[ $KERNEL != 6.1 ]] || modprobe -a sch_ingress cls_bpf
+hybrid
+sysctl -qw net.core.bpf_jit_harden=2 kernel.unprivileged_bpf_disabled=1
+locked integrity
+up bad_kernel off
+served "lockdown integrity"
+lab_stop "$LAB_AGENT" || true
+locked confidentiality
+lab_offload off
+lab_agent --pod-devices pod --xdp native
+served "lockdown confidentiality, XDP"
+counted new_remote new_from_pod flow_redirect socket_translated

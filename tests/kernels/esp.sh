@@ -1,0 +1,86 @@
+#!/bin/bash
+# Real IPsec between the node and one of the workers: transport mode between the node and that worker's pod, tunnel mode between the node's
+# pods and the worker's. What goes by the stack is encrypted; what Sluice would redirect in the clear is refused by name (ipsec), and the other
+# backends serve. On the wire nothing of the worker's pod is readable.
+set -euo pipefail
+# shellcheck source=tests/kernels/lab.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
+
+KEY=0x0123456789abcdef0123456789abcdef01234567
+
+# state WHO FROM TO SPI MODE
+state() {
+	lab_in "$1" ip xfrm state add src "$2" dst "$3" proto esp spi "$4" reqid "$4" mode "$5" aead 'rfc4106(gcm(aes))' "$KEY" 128
+}
+
+# policy WHO DIRECTION FROM TO TEMPLATE-FROM TEMPLATE-TO SPI MODE
+policy() {
+	lab_in "$1" ip xfrm policy add src "$3" dst "$4" dir "$2" tmpl src "$5" dst "$6" proto esp reqid "$7" mode "$8"
+}
+
+# transport NODE POD SPI: between these two, in both directions.
+transport() {
+	local who
+	for who in node worker-a; do
+		state "$who" "$1" "$2" "$3" transport
+		state "$who" "$2" "$1" $(($3 + 1)) transport
+	done
+	policy node out "$1" "$2" "$1" "$2" "$3" transport
+	policy worker-a in "$1" "$2" "$1" "$2" "$3" transport
+	policy worker-a out "$2" "$1" "$2" "$1" $(($3 + 1)) transport
+	policy node in "$2" "$1" "$2" "$1" $(($3 + 1)) transport
+}
+
+# tunnel PODS OTHER-PODS NODE WORKER SPI: between the pods of both.
+tunnel() {
+	local who
+	for who in node worker-a; do
+		state "$who" "$3" "$4" "$5" tunnel
+		state "$who" "$4" "$3" $(($5 + 1)) tunnel
+	done
+	policy node out "$1" "$2" "$3" "$4" "$5" tunnel
+	policy worker-a in "$1" "$2" "$3" "$4" "$5" tunnel
+	policy worker-a out "$2" "$1" "$4" "$3" $(($5 + 1)) tunnel
+	policy node fwd "$2" "$1" "$4" "$3" $(($5 + 1)) tunnel
+}
+
+# answers WHO ADDRESS PORT: who answers, by 30 new connections of which none hangs; a refusal is counted.
+answers() { lab_ask "$1" tcp "$2" "$3" --count 30 --timeout 10 --json || true; }
+
+# only_by WHO: nothing of the worker's pod on the wire but ESP, of which there is some.
+encrypted() {
+	lab_stop "$CAPTURE" INT || true
+	tcpdump -nr "$LAB_DIR/wire" >"$LAB_DIR/packets" 2>/dev/null
+	(($(grep -c 'ESP(spi' "$LAB_DIR/packets") > 20)) || die "only $(grep -c 'ESP(spi' "$LAB_DIR/packets") packets of ESP"
+	! grep -E '(10\.244\.2\.10|fd00:10:244:2::10)[.] ' "$LAB_DIR/packets" | grep -v 'ESP(spi' || die "in the clear, above"
+	! grep -E '10\.244\.2\.10\.|fd00:10:244:2::10\.' "$LAB_DIR/packets" | head -n 5 | grep . || die "in the clear, above"
+}
+
+modules esp4 esp6
+up esp off
+transport "$NODE" 10.244.2.10 0x100
+transport "$NODE6" fd00:10:244:2::10 0x110
+tunnel 10.244.1.0/24 10.244.2.0/24 "$NODE" 10.0.0.21 0x200
+tunnel fd00:10:244:1::/64 fd00:10:244:2::/64 "$NODE6" fd00:10::21 0x210
+lab_wait 20 eval 'lab_sluice status -o json | jq -r .without | grep -q "ipsec: 4 policies"' ||
+	die "status does not say it: $(lab_sluice status -o json | jq -r .without)"
+lab_start net wire.log tcpdump -i to-worker-a -U -w "$LAB_DIR/wire" "not arp and not icmp6"
+CAPTURE=$LAB_STARTED
+lab_wait 20 grep -q listening "$LAB_DIR/wire.log" || die "tcpdump does not begin"
+# Sockets' connections go by the stack: all four backends answer.
+for ask in "node $WEB" "node $WEB6" "pod $WEB" "pod $WEB6"; do
+	read -r who address <<<"$ask"
+	said=$(answers "$who" "$address" 80)
+	printf '%s %s: %s\n' "$who" "$address" "$said"
+	[[ $(jq -c '[.answers["web-a"] > 0, .failed == {}]' <<<"$said") == "[true,true]" ]] || die "not served through the stack"
+done
+# Others' would be redirected.
+for ask in "client $NODE $NODE_PORT" "client $NODE6 $NODE_PORT" "guest $WEB 80" "guest $WEB6 80"; do
+	read -r who address port <<<"$ask"
+	said=$(answers "$who" "$address" "$port")
+	printf '%s %s: %s\n' "$who" "$address" "$said"
+	[[ $(jq -c '[.answers["web-a"] == null, (.answers | length) > 1]' <<<"$said") == "[true,true]" ]] || die "web-a answers, or others do not"
+done
+counted ipsec
+encrypted
+printf 'nothing in the clear\n'

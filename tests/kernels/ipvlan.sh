@@ -1,0 +1,52 @@
+#!/bin/bash
+# Pods behind ipvlan devices of the node's uplink, as cloud CNIs make them: pods' sockets, the node's own processes and node ports are
+# served. (What a pod sends without a socket of ours comes by no device of its own, and is not.)
+set -euo pipefail
+# shellcheck source=tests/kernels/lab.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
+
+# lab_pod WHO DEVICE NUMBER: on the node's uplink; the node reaches it by an ipvlan device of its own.
+lab_pod() {
+	local worker
+	ip -n "$LAB-node" link add link eth0 name "$2" type ipvlan mode "$MODE"
+	ip -n "$LAB-node" link set "$2" netns "$LAB-$1" name eth0
+	ip -n "$LAB-$1" link set eth0 up
+	ip -n "$LAB-$1" address add "10.244.1.$3/24" dev eth0
+	ip -n "$LAB-$1" address add "fd00:10:244:1::$3/64" dev eth0 nodad
+	ip -n "$LAB-$1" route add 10.0.0.0/24 dev eth0
+	ip -n "$LAB-$1" route add fd00:10::/64 dev eth0
+	for worker in "${LAB_WORKERS[@]}"; do
+		ip -n "$LAB-$1" route add "10.244.$(lab_pod_network "$worker").0/24" via "10.0.0.$(lab_number "$worker")" dev eth0 onlink
+		ip -n "$LAB-$1" route add "fd00:10:244:$(lab_pod_network "$worker")::/64" via "fd00:10::$(lab_number "$worker")" dev eth0 onlink
+	done
+	# Sockets want some route for service addresses.
+	ip -n "$LAB-$1" route add default dev eth0
+	ip -n "$LAB-$1" -6 route add default dev eth0
+	ip -n "$LAB-node" link add link eth0 name own type ipvlan mode "$MODE"
+	ip -n "$LAB-node" link set own up
+	ip -n "$LAB-node" route add "10.244.1.$3/32" dev own src 10.0.0.10
+	ip -n "$LAB-node" route add "fd00:10:244:1::$3/128" dev own src fd00:10::10
+}
+
+# on MODE
+on() {
+	MODE=$1
+	lab_up ipvlan
+	BULK_SERVERS=()
+	lab_backends
+	lab_agent --xdp off
+	bulk_service TCP UDP
+	answered client tcp "$NODE" "$NODE_PORT" tcp "$NODE6" "$NODE_PORT" tcp "$WEB_OUTSIDE" 80 tcp "$WEB_OUTSIDE6" 80
+	answered pod tcp "$WEB" 80 tcp "$WEB6" 80 udp "$DNS" 53 udp "$DNS6" 53
+	answered node tcp "$WEB" 80 tcp "$WEB6" 80 udp "$DNS" 53
+	bulk_both client TCP
+	bulk_both client UDP
+	bulk_both pod TCP
+	counted new_remote new_local flow_redirect socket_translated
+	printf 'ipvlan %s: served\n' "$MODE"
+	lab_down
+}
+
+modules ipvlan
+on l2
+[[ -z ${SLUICE_LONG:-} ]] || on l3

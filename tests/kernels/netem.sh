@@ -1,0 +1,41 @@
+#!/bin/bash
+# Ways that lose, delay, reorder and double packets (netem, on all ports of the lab's bridge): what is asked through them arrives whole, TCP
+# and UDP, in both families, by node port and by ClusterIP, and a connection that was there before goes on.
+set -euo pipefail
+# shellcheck source=tests/kernels/lab.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
+
+SIZE=${SLUICE_LONG:+300000}
+SIZE=${SIZE:-30000}
+
+# ways WHAT...: from now on each frame towards each of them passes this.
+ways() {
+	local who
+	for who in client node "${LAB_WORKERS[@]}"; do tc -n "$LAB-net" qdisc replace dev "to-$who" root netem "$@" limit 10000; done
+}
+
+# through WHAT...
+through() {
+	local who protocol
+	ways "$@"
+	for who in client guest; do
+		for protocol in TCP UDP; do bulk_both "$who" "$protocol" "$SIZE" 2; done
+	done
+	printf 'netem %s: whole\n' "$*"
+}
+
+modules sch_netem
+up netem "${1:-off}"
+bulk_service TCP UDP
+lab_keep 1
+through loss 3%
+through delay 5ms 4ms # each frame another delay: frames pass each other
+through delay 5ms reorder 30% 50%
+through duplicate 20%
+if [[ -n ${SLUICE_LONG:-} ]]; then
+	through loss 2% delay 20ms 10ms duplicate 5%
+	through corrupt 1%
+fi
+ways delay 0
+counted new_remote new_from_pod flow_redirect
+lab_keep_ends

@@ -1,0 +1,52 @@
+#!/bin/bash
+# A flood of small datagrams by the kernel's packet generator, each from another port: through a node port, in both families. The agent
+# answers meanwhile, connections that were there go on, no new request fails, and afterwards all is served as before.
+set -euo pipefail
+# shellcheck source=tests/kernels/lab.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
+
+COUNT=${SLUICE_LONG:+2000000}
+COUNT=${COUNT:-40000}
+PROC=/proc/net/pktgen
+
+# generator LINE...: what pktgen shall do, to its device.
+generator() {
+	local line
+	for line; do lab_in client bash -c 'echo "$1" >"$2"' generator "$line" "$PROC/eth0" || die "pktgen does not take '$line'"; done
+}
+
+# flood FAMILY: COUNT datagrams to the node port.
+flood() {
+	local mac before
+	mac=$(lab_in node cat /sys/class/net/eth0/address)
+	lab_in client bash -c 'echo rem_device_all >"$1/kpktgend_0" && echo "add_device eth0" >"$1/kpktgend_0"' flood "$PROC"
+	generator "count $COUNT" "pkt_size 90" "delay 0" "dst_mac $mac" "udp_dst_min $BULK_PORT" "udp_dst_max $BULK_PORT" \
+		"udp_src_min 1024" "udp_src_max 65000" "flag UDPSRC_RND"
+	if [[ $1 == 4 ]]; then
+		generator "dst $NODE" "src_min 10.0.0.100" "src_max 10.0.0.100"
+	else
+		generator "dst6 $NODE6" "src6 fd00:10::100"
+	fi
+	before=$(outcome new_remote)
+	lab_in client bash -c 'echo start >"$1/pgctrl"' flood "$PROC" &
+	local flooding=$!
+	while kill -0 "$flooding" 2>/dev/null; do
+		lab_in node curl -fsS -m 10 http://127.0.0.1:10256/healthz >/dev/null || die "the agent is not healthy under the flood"
+	done
+	wait "$flooding" || die "pktgen failed"
+	lab_in client grep -A1 '^Result' "$PROC/eth0"
+	(($(outcome new_remote) - before > COUNT / 10)) || die "the flood reached no backend: $(lab_sluice status -o json | jq -c .outcomes)"
+}
+
+modules pktgen
+up pktgen "${1:-off}"
+bulk_service TCP UDP
+lab_keep 1
+lab_traffic pod "$WEB" 80
+flood 4
+flood 6
+lab_traffic_ends
+lab_keep_ends
+kill -0 "$LAB_AGENT" || die "the agent has ended"
+served "after the flood"
+bulk_both client UDP 20000

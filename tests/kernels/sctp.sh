@@ -1,0 +1,46 @@
+#!/bin/bash
+# The kernel's SCTP through services: one-to-one and one-to-many sockets, by node port, pods' sockets (whose SCTP no hook sees), a pod's
+# device and the node's own processes. An association of several addresses that asks for no service is left alone: it keeps both its paths,
+# and goes on by the second when the first is cut.
+set -euo pipefail
+# shellcheck source=tests/kernels/lab.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
+
+SIZE=20000
+
+# asked PROTOCOL
+asked() {
+	local who
+	for who in client guest pod node; do bulk_both "$who" "$1" "$SIZE"; done
+}
+
+# paths: the addresses of its peer to which the guest's association has had heartbeats answered.
+paths() { lab_in guest awk 'NR > 1 && $NF == 2 { print $1 }' /proc/net/sctp/remaddr | sort -u; }
+both_paths() { [[ $(paths | wc -l) == 2 ]]; }
+
+# several_addresses: an echo between guest and a server on the worker's and its pod's address, while the first of them is cut off.
+several_addresses() {
+	lab_start worker-a several.log python3 "$SLUICE_ROOT/tests/kernels/several.py" serve 7001 10.244.2.10 10.0.0.21
+	lab_wait 20 grep -q ready "$LAB_DIR/several.log" || die "no server: $(<"$LAB_DIR/several.log")"
+	lab_start guest several-client.log python3 "$SLUICE_ROOT/tests/kernels/several.py" ask 10.244.2.10 7001 "$LAB_DIR/several-stop"
+	local asking=$LAB_STARTED before
+	lab_wait 60 both_paths || die "the association has the paths $(paths): $(<"$LAB_DIR/several-client.log")"
+	lab_in node ip route replace blackhole 10.244.2.10/32
+	before=$(wc -l <"$LAB_DIR/several-client.log")
+	lab_wait 60 eval "((\$(wc -l <'$LAB_DIR/several-client.log') > $before + 20))" || die "nothing came by the second path"
+	lab_in node ip route delete blackhole 10.244.2.10/32
+	touch "$LAB_DIR/several-stop"
+	wait "$asking" || die "the association ended: $(tail -n 2 "$LAB_DIR/several-client.log")"
+	printf 'several addresses: %d answers, by two paths\n' "$(wc -l <"$LAB_DIR/several-client.log")"
+}
+
+modules sctp
+up sctp off
+bulk_service SCTP
+asked SCTP
+asked SCTP-MANY
+counted new_remote new_from_pod flow_redirect
+bulk_service SCTP-MANY
+asked SCTP
+asked SCTP-MANY
+several_addresses

@@ -1,0 +1,59 @@
+"""An SCTP association of a server with several addresses.
+
+usage: several.py serve PORT ADDRESS...: one socket on all of them, sends back what it is sent; says "ready".
+       several.py ask ADDRESS PORT STOP: a message five times a second until the file STOP exists, a line for each answer; fails where one
+       does not come, or is another."""
+
+import pathlib
+import socket
+import struct
+import sys
+import time
+
+SCTP_SOCKOPT_BINDX_ADD = 100
+SCTP_RTOINFO, SCTP_PEER_ADDR_PARAMS = 0, 9
+SPP_HB_ENABLE = 1
+PATIENCE = 30
+
+
+def packed(address, port):
+    return struct.pack("=HH4s8x", socket.AF_INET, socket.htons(port), socket.inet_aton(address))
+
+
+def serve(port, addresses):
+    server = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_SCTP)
+    server.bind((addresses[0], port))
+    server.setsockopt(socket.IPPROTO_SCTP, SCTP_SOCKOPT_BINDX_ADD, b"".join(packed(address, port) for address in addresses[1:]))
+    server.listen(8)
+    print("ready", flush=True)
+    while True:
+        connection = server.accept()[0]
+        with connection:
+            while piece := connection.recv(1 << 16):
+                connection.sendall(piece)
+
+
+def ask(address, port, stop):
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_SCTP) as connection:
+        # Retransmits after a quarter of a second, and takes a path for lost after two of these; asks each path every second.
+        connection.setsockopt(socket.IPPROTO_SCTP, SCTP_RTOINFO, struct.pack("=iIII", 0, 250, 1000, 250))
+        connection.setsockopt(socket.IPPROTO_SCTP, SCTP_PEER_ADDR_PARAMS,
+                              struct.pack("=i128sIHIIIIBx", 0, bytes(128), 1000, 1, 0, 0, SPP_HB_ENABLE, 0, 0))
+        connection.settimeout(PATIENCE)
+        connection.connect((address, port))
+        number = 0
+        while not stop.exists():
+            number += 1
+            message = f"message {number}".encode()
+            connection.sendall(message)
+            answer = connection.recv(1 << 16)
+            if answer != message:
+                sys.exit(f"{answer!r} in the place of {message!r}")
+            print(number, flush=True)
+            time.sleep(0.2)
+
+
+if sys.argv[1] == "serve":
+    serve(int(sys.argv[2]), sys.argv[3:])
+else:
+    ask(sys.argv[2], int(sys.argv[3]), pathlib.Path(sys.argv[4]))
