@@ -47,10 +47,14 @@ static __always_inline int lb_is_translated(const struct __sk_buff *skb, enum lb
 	return skb->cb[LB_TRANSLATED_WORD] == lb_translated_note(skb, hook, tuple);
 }
 
+/* What leaves as it came needs no note: no program can tell the two apart, nor has to. */
 static __always_inline int lb_pass_translated(struct __sk_buff *skb, enum lb_hook hook,
-					      const struct lb_tuple *leaving)
+					      const struct lb_tuple *arriving, const struct lb_tuple *leaving)
 {
-	skb->cb[LB_TRANSLATED_WORD] = lb_translated_note(skb, hook, leaving);
+	__u32 note = lb_translated_note(skb, hook, leaving);
+
+	if (note != lb_translated_note(skb, hook, arriving))
+		skb->cb[LB_TRANSLATED_WORD] = note;
 	return LB_NEXT;
 }
 
@@ -86,7 +90,7 @@ static __always_inline int lb_tc_plain_of(struct __sk_buff *skb, enum lb_hook ho
 	lb_count(outcome);
 	return outcome == LB_OUTCOME_flow_redirect
 		       ? (int)bpf_redirect_neigh(plain.flow.track.device, NULL, 0, 0)
-		       : lb_pass_translated(skb, hook, &plain.flow.leaving);
+		       : lb_pass_translated(skb, hook, &plain.packet.tuple, &plain.flow.leaving);
 }
 
 LB_FUNCTION int lb_tc_plain(struct __sk_buff *skb, enum lb_hook hook)
@@ -216,8 +220,9 @@ static __always_inline int lb_tc_any(struct __sk_buff *skb, enum lb_hook hook, e
 	lb_count(outcome);
 	switch (lb_action(outcome)) {
 	case LB_ACTION_STACK:
-		return lb_strays(skb, work) ? lb_send_on(skb, work)
-					    : lb_pass_translated(skb, hook, &work->flow.leaving);
+		return lb_strays(skb, work)
+			       ? lb_send_on(skb, work)
+			       : lb_pass_translated(skb, hook, &work->packet.tuple, &work->flow.leaving);
 	case LB_ACTION_REDIRECT:
 		return lb_send_on(skb, work);
 	case LB_ACTION_ANSWER:
