@@ -4,8 +4,8 @@
  * be anybody's; of each a copy is kept, and where the first one turns out to be a service's it is received again, with the
  * copies behind it. tc only: XDP leaves fragments to it.
  */
-#ifndef SLUICE_BPF_EARLY_H
-#define SLUICE_BPF_EARLY_H
+#ifndef SLUICE_BPF_FRAG_QUEUE_H
+#define SLUICE_BPF_FRAG_QUEUE_H
 
 #include <linux/if_ether.h>
 

@@ -3,8 +3,8 @@
  * Everything that one packet needs while it is looked at, in one place per CPU: the programs' stacks are
  * too small for it. Packet hooks run with bottom halves off, so no two use it at once.
  */
-#ifndef SLUICE_BPF_WORK_H
-#define SLUICE_BPF_WORK_H
+#ifndef SLUICE_BPF_SCRATCH_H
+#define SLUICE_BPF_SCRATCH_H
 
 #include <linux/bpf.h>
 

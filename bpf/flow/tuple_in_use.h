@@ -4,8 +4,8 @@
  * tracks? Asked for new flows only. The kernel's function is another one in each kind of program, so the object that
  * includes this names its own in LB_CT_LOOKUP and, for whatever calls it, itself in LB_OBJECT.
  */
-#ifndef SLUICE_BPF_HELD_H
-#define SLUICE_BPF_HELD_H
+#ifndef SLUICE_BPF_TUPLE_IN_USE_H
+#define SLUICE_BPF_TUPLE_IN_USE_H
 
 #include "bpf/flow/flow.h"
 

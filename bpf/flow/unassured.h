@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Flows that are not yet proven two-way: what each packet of a handshake does to them. */
-#ifndef SLUICE_BPF_YOUNG_H
-#define SLUICE_BPF_YOUNG_H
+#ifndef SLUICE_BPF_UNASSURED_H
+#define SLUICE_BPF_UNASSURED_H
 
 #include "bpf/flow/nat.h"
 

@@ -2,8 +2,8 @@
 /*
  * ICMP errors: the packet that one quotes, as a tuple.
  */
-#ifndef SLUICE_BPF_QUOTED_H
-#define SLUICE_BPF_QUOTED_H
+#ifndef SLUICE_BPF_ICMP_INNER_H
+#define SLUICE_BPF_ICMP_INNER_H
 
 #include <linux/icmpv6.h>
 

@@ -4,8 +4,8 @@
  * of nothing that is ours. It is read, looked up and decided in one go. Whatever is rarer is left as it came to the core
  * (balance.h), which decides about all packets, and about these the same.
  */
-#ifndef SLUICE_BPF_PLAIN_H
-#define SLUICE_BPF_PLAIN_H
+#ifndef SLUICE_BPF_FASTPATH_H
+#define SLUICE_BPF_FASTPATH_H
 
 #include "bpf/path/balance.h"
 #include "bpf/rewrite/rewrite.h"

@@ -3,8 +3,8 @@
  * The FIB's last answers, believed for an eighth of a second: asked for each packet of a known flow, it cost XDP a large part
  * of the packet's time. A route, rule or neighbour that changes is noticed that much later, by nobody who could tell.
  */
-#ifndef SLUICE_BPF_WAYS_H
-#define SLUICE_BPF_WAYS_H
+#ifndef SLUICE_BPF_FIB_CACHE_H
+#define SLUICE_BPF_FIB_CACHE_H
 
 #include "bpf/path/route.h"
 

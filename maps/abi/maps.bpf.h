@@ -3,8 +3,8 @@
  * The map definitions. Included by the programs only, once per object; __weak makes them one set when
  * the objects are linked. Sizes here are the defaults of abi.h; the agent sets its own before load.
  */
-#ifndef SLUICE_MAPS_TABLES_BPF_H
-#define SLUICE_MAPS_TABLES_BPF_H
+#ifndef SLUICE_MAPS_BPF_H
+#define SLUICE_MAPS_BPF_H
 
 #include <linux/bpf.h>
 

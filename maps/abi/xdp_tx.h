@@ -3,8 +3,8 @@
  * Devices that XDP sends by, in the memory of bpf/lb_watch.bpf.c: the agent writes `device`, the program counts. C11 and
  * C++20.
  */
-#ifndef SLUICE_MAPS_SENDING_H
-#define SLUICE_MAPS_SENDING_H
+#ifndef SLUICE_MAPS_XDP_TX_H
+#define SLUICE_MAPS_XDP_TX_H
 
 #include "maps/abi/abi.h"
 
