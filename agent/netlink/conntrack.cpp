@@ -85,6 +85,8 @@ class Settings {
 
 }  // namespace
 
+unsigned online_cpus() { return static_cast<unsigned>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN))); }
+
 std::uint64_t conntrack_max(const ConntrackSettings& settings, unsigned cpus) {
   if (settings.max_per_core == 0) {
     return 0;

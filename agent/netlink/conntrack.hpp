@@ -9,6 +9,9 @@
 
 namespace lb::agent {
 
+/// Processors that count for conntrack_max().
+[[nodiscard]] unsigned online_cpus();
+
 /// Entries that conntrack shall have room for; 0: as it is.
 [[nodiscard]] std::uint64_t conntrack_max(const ConntrackSettings& settings, unsigned cpus);
 

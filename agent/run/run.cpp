@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <optional>
@@ -83,8 +82,7 @@ AgentOptions last_good_options(AgentOptions good, const AgentOptions& failed, Si
 }
 
 int prepare(const AgentOptions& options) {
-  const auto cpus = static_cast<unsigned>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
-  const auto problem = set_conntrack(options.conntrack, cpus);
+  const auto problem = set_conntrack(options.conntrack, online_cpus());
   if (!problem.empty()) {
     throw StartError(problem);
   }

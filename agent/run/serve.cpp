@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <malloc.h>
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
@@ -92,8 +91,6 @@ PlanOptions plan_options(const AgentOptions& options) {
   plan.maglev_tables = options.maglev_budget / options.sizes.maglev;
   return plan;
 }
-
-unsigned online_cpus() { return static_cast<unsigned>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN))); }
 
 /// May a UDP backend have ended? What was planned before is not known here.
 bool concerns_udp(const PlanChange& change) {
