@@ -1,5 +1,7 @@
 // Packets in unusual shapes of memory: large segments, and XDP frames in several buffers.
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <cstddef>
 
 #include "tests/prog/packets_build.hpp"
 #include "tests/prog/packets_world.hpp"
@@ -91,6 +93,26 @@ TEST_CASE(
       run.hook = Hook::pod_in;
       CHECK(programs.run(run, first.packet).counts[LB_OUTCOME_new_direct] == 1);
     }
+  }
+}
+
+// The kernel's own SCTP leaves the CRC32c to a card, or to skb_crc32c_csum_help: both sum over a field that
+// has to be 0.
+TEST_CASE("an SCTP checksum that is still to be made stays zero where ports change") {
+  World world{Settings()};
+  for (const int family : {4, 6}) {
+    INFO("IPv" << family);
+    auto packet = build(to_local(family, 132), {.flags = syn});
+    const std::size_t checksum = 14 + (family == 4 ? 20 : 40) + 8;
+    const auto sum_of = [checksum](const Bytes& bytes) {
+      return Bytes(bytes.begin() + static_cast<std::ptrdiff_t>(checksum),
+                   bytes.begin() + static_cast<std::ptrdiff_t>(checksum) + 4);
+    };
+    std::fill_n(packet.begin() + static_cast<std::ptrdiff_t>(checksum), 4, std::uint8_t{0});
+    const auto verdict = world.programs().run({.hook = Hook::tc_in, .device = world.device("out0")}, packet);
+    CHECK(counts_text(verdict.counts) == "new_local");
+    CHECK(tuple_of(verdict.packet).destination.port == 8080);
+    CHECK(sum_of(verdict.packet) == Bytes(4, 0));
   }
 }
 
