@@ -8,6 +8,15 @@ source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
 
 KEY=0x0123456789abcdef0123456789abcdef01234567
 
+# states ONE OTHER SPI MODE: both directions between these two addresses, as both machines know them.
+states() {
+	local who
+	for who in node worker-a; do
+		state "$who" "$1" "$2" "$3" "$4"
+		state "$who" "$2" "$1" $(($3 + 1)) "$4"
+	done
+}
+
 # state WHO FROM TO SPI MODE
 state() {
 	lab_in "$1" ip xfrm state add src "$2" dst "$3" proto esp spi "$4" reqid "$4" mode "$5" aead 'rfc4106(gcm(aes))' "$KEY" 128
@@ -20,11 +29,7 @@ policy() {
 
 # transport NODE POD SPI: between these two, in both directions.
 transport() {
-	local who
-	for who in node worker-a; do
-		state "$who" "$1" "$2" "$3" transport
-		state "$who" "$2" "$1" $(($3 + 1)) transport
-	done
+	states "$1" "$2" "$3" transport
 	policy node out "$1" "$2" "$1" "$2" "$3" transport
 	policy worker-a in "$1" "$2" "$1" "$2" "$3" transport
 	policy worker-a out "$2" "$1" "$2" "$1" $(($3 + 1)) transport
@@ -33,11 +38,7 @@ transport() {
 
 # tunnel PODS OTHER-PODS NODE WORKER SPI: between the pods of both.
 tunnel() {
-	local who
-	for who in node worker-a; do
-		state "$who" "$3" "$4" "$5" tunnel
-		state "$who" "$4" "$3" $(($5 + 1)) tunnel
-	done
+	states "$3" "$4" "$5" tunnel
 	policy node out "$1" "$2" "$3" "$4" "$5" tunnel
 	policy worker-a in "$1" "$2" "$3" "$4" "$5" tunnel
 	policy worker-a out "$2" "$1" "$4" "$3" $(($5 + 1)) tunnel
@@ -47,7 +48,7 @@ tunnel() {
 # answers WHO ADDRESS PORT: who answers, by 30 new connections of which none hangs; a refusal is counted.
 answers() { lab_ask "$1" tcp "$2" "$3" --count 30 --timeout 10 --json || true; }
 
-# only_by WHO: nothing of the worker's pod on the wire but ESP, of which there is some.
+# encrypted: nothing of the worker's pod on the wire but ESP, of which there is some.
 encrypted() {
 	lab_stop "$CAPTURE" INT || true
 	tcpdump -nr "$LAB_DIR/wire" >"$LAB_DIR/packets" 2>/dev/null
