@@ -247,9 +247,13 @@ PlanChange Pacer::next_part(std::size_t& writes) {
 void Pacer::take_turn() {
   constexpr std::size_t least = 2;  // with fewer nothing need come nearer
   asked_for_more_ = false;
-  std::vector<PlanChange> parts;
-  for (std::size_t writes = most_; writes >= least && !turns_.empty();) parts.push_back(next_part(writes));
-  std::ranges::stable_partition(parts, [](const PlanChange& part) { return part.ports.empty(); });
+  std::vector<PlanChange> parts;  // Services that are gone come first: what they held may be another's next
+  std::vector<PlanChange> others;
+  for (std::size_t writes = most_; writes >= least && !turns_.empty();) {
+    auto part = next_part(writes);
+    (part.ports.empty() ? parts : others).push_back(std::move(part));
+  }
+  std::ranges::move(others, std::back_inserter(parts));
   if (!parts.empty()) plans_.apply(Batch::changes, std::move(parts));
   ask_for_more();
 }
