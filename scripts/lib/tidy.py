@@ -1,6 +1,8 @@
 """Runs clang-tidy over our .cpp files: those alone whose text, headers, flags or checks have changed since they
 were last found clean. usage: tidy.py BUILD_DIR OTHER_BUILD_DIR CACHE_DIR JOBS
 
+CACHE_DIR may serve several trees: what is remembered says nothing of where a tree lies.
+
 The commands are those of BUILD_DIR, which is clang's; what it did not build, OTHER_BUILD_DIR may have, and which headers
 a file includes is known from either. Where it is known from neither, all headers of the tree count."""
 
@@ -11,11 +13,14 @@ import pathlib
 import re
 import subprocess
 import sys
+import time
 
 from deps import headers_by_object
 
 TIDY = "clang-tidy-19"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+# Answers that nobody asked for in this time are forgotten.
+KEPT_SECONDS = 30 * 86400
 
 
 class Digests:
@@ -36,9 +41,9 @@ def object_of(entry):
 
 
 def key_of(entry, headers, digests, common):
-    """Names everything that clang-tidy's answer for one file depends on."""
-    parts = [common, entry["command"], digests.of(pathlib.Path(entry["file"]))]
-    parts += [f"{path} {digests.of(path)}" for path in sorted(headers)]
+    """Names everything that clang-tidy's answer for one file depends on, wherever the tree lies."""
+    parts = [common, entry["command"].replace(str(ROOT), "ROOT"), digests.of(pathlib.Path(entry["file"]))]
+    parts += [f"{path} {digests.of(path)}".replace(str(ROOT), "ROOT") for path in sorted(headers)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
@@ -48,6 +53,16 @@ def run(build, source):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     noise = [line for line in done.stderr.splitlines() if "error" in line.lower()] if done.returncode else []
     return done.returncode, done.stdout + "\n".join(noise)
+
+
+def forget(cache, used):
+    """Renews the answers that were used, and removes those that have not been for long."""
+    for key in used:
+        if (cache / key).exists():
+            (cache / key).touch()
+    for answer in cache.iterdir():
+        if answer.stat().st_mtime < time.time() - KEPT_SECONDS:
+            answer.unlink(missing_ok=True)
 
 
 def main():
@@ -74,8 +89,7 @@ def main():
             else:
                 failed += 1
                 print(text)
-    for stale in set(cache.iterdir()) - {cache / key for key in keys.values()}:
-        stale.unlink()
+    forget(cache, keys.values())
     print(f"{len(entries)} files, {len(due)} looked at, {failed} with findings")
     return 1 if failed else 0
 

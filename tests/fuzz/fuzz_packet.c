@@ -170,17 +170,22 @@ static __u32 sum(const __u8 *bytes, __u32 size)
 	return total == 0xffff ? 0 : total; /* two forms of zero */
 }
 
-/* CRC32c bit by bit (RFC 9260, appendix A) of an SCTP packet, combined with the one it has: 0 where that is right. */
+/*
+ * CRC32c bit by bit (RFC 9260, appendix A) of an SCTP packet, combined with the one it has: 0 where that is right, and where the field is 0,
+ * because the sum is still to be made and the field has to stay 0 until then.
+ */
 static __u32 sctp_difference(const __u8 *bytes, __u32 size)
 {
 	__u32 remainder = ~0u, there;
 
+	memcpy(&there, bytes + 8, sizeof(there));
+	if (!there)
+		return 0;
 	for (__u32 i = 0; i < size; i++) {
 		remainder ^= i >= 8 && i < 12 ? 0 : bytes[i];
 		for (int bit = 0; bit < 8; bit++)
 			remainder = remainder >> 1 ^ (LB_CRC32C & -(remainder & 1));
 	}
-	memcpy(&there, bytes + 8, sizeof(there));
 	return ~remainder ^ there;
 }
 

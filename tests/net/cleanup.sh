@@ -5,7 +5,7 @@ set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib/scenario.sh"
 
-LAYOUT=$(sed -n 's/^#define LB_LAYOUT //p' "$SLUICE_ROOT/maps/abi.h")
+LAYOUT=$(sed -n 's/^#define LB_LAYOUT //p' "$SLUICE_ROOT/maps/abi/abi.h")
 
 # state: everything of the node's that cleanup may touch.
 state() {

@@ -6,7 +6,7 @@ set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib/scenario.sh"
 
-OURS=$(sed -n 's/^#define LB_LAYOUT //p' "$SLUICE_ROOT/maps/abi.h")
+OURS=$(sed -n 's/^#define LB_LAYOUT //p' "$SLUICE_ROOT/maps/abi/abi.h")
 
 # hooks: the pins of our programs, with the kernel's numbers of their links, which an update in place keeps.
 hooks() {
