@@ -65,14 +65,14 @@ struct {
 /* As wide and as large as the table that new flows are claimed in. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, LB_MAX_YOUNG);
+	__uint(max_entries, LB_MAX_UNASSURED);
 	__type(key, struct lb_flow4_key);
 	__type(value, struct lb_flow4);
 } floor_young4 SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, LB_MAX_YOUNG);
+	__uint(max_entries, LB_MAX_UNASSURED);
 	__type(key, struct lb_flow6_key);
 	__type(value, struct lb_flow6);
 } floor_young6 SEC(".maps");

@@ -13,7 +13,7 @@ enum class Floor : std::uint8_t {
   parse,
   rewrite,  ///< parse, one look-up, rewrite
   send,     ///< the same, counted and redirected
-  insert    ///< one new key into a table like that of young flows
+  insert    ///< one new key into a table like that of unassured flows
 };
 
 class Floors {

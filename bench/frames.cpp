@@ -227,7 +227,7 @@ class Sender {
   test::Tuple tuple_{};
 };
 
-/// A few together, because not every table has room for all of them while they are young.
+/// A few together, because not every table has room for all of them while they are unassured.
 void open(char** words) {
   const Received received(words[0]);
   Sender sender(words + 1);

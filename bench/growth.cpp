@@ -72,10 +72,10 @@ class Ring {
         device_(device),
         next_(order_of(shape.services)),
         random_(shape.flows) {
-    demand(!programs_.devices.put(device, {.kind = LB_OUTWARD, .pad = {}, .check = lb_device_check(device)},
+    demand(!programs_.devices.put(device, {.kind = LB_UPLINK, .pad = {}, .check = lb_device_check(device)},
                                   maps::Put::any),
            "a map refuses the device");
-    demand(!maps::raw::put(programs_.map("lb_ports"), &device, &device, maps::Put::any), "lb_ports");
+    demand(!maps::raw::put(programs_.map("lb_devmap"), &device, &device, maps::Put::any), "lb_devmap");
     programs_.set_frame_address(device);
     for (std::uint32_t number = 0; number < shape.services; ++number) add_service(number);
     chains_ = (shape.flows + chain_flows - 1) / chain_flows;
@@ -116,7 +116,7 @@ class Ring {
     Settings settings;
     settings.slots = settings.backends = shape.services * slots_each + 64;
     settings.flows = std::max<std::uint32_t>(LB_MAX_FLOWS, shape.flows * 2 + shape.flows / 4);
-    settings.young = LB_MAX_YOUNG;
+    settings.unassured = LB_MAX_UNASSURED;
     settings.config.fib_source = LB_NO;
     settings.config.first_port = shape.flows == 1 ? client_port : 1024;
     settings.config.last_port = shape.flows == 1 ? client_port : 65535;
@@ -188,7 +188,7 @@ class Ring {
       const auto following = tuple_of(first.packet);
       once(build(following.reversed(), {.flags = syn | ack, .sequence = 700, .acknowledged = 1}));
       const auto third = once(build(request, {.flags = ack, .acknowledged = 701}));
-      demand(third.counts[LB_OUTCOME_promoted] == 1, "no established flow: " + counts_text(third.counts));
+      demand(third.counts[LB_OUTCOME_assured] == 1, "no established flow: " + counts_text(third.counts));
       request = following;
     }
   }

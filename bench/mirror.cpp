@@ -29,7 +29,7 @@ void must(const maps::error_code& error) {
 }
 
 void demand_proven(const Verdict& last) {
-  demand(last.counts[LB_OUTCOME_promoted] == 1, "no established flow: " + counts_text(last.counts));
+  demand(last.counts[LB_OUTCOME_assured] == 1, "no established flow: " + counts_text(last.counts));
 }
 
 template <class Key, class Flow>
@@ -49,7 +49,7 @@ Settings settings_of(const Shape& shape) {
   Settings settings;
   settings.slots = settings.backends = shape.slots + spare_slots;
   settings.flows = LB_MAX_FLOWS;
-  settings.young = LB_MAX_YOUNG;
+  settings.unassured = LB_MAX_UNASSURED;
   settings.config.fib_source = LB_NO;
   settings.config.first_port = shape.first_port;
   settings.config.last_port = shape.last_port;
@@ -85,7 +85,7 @@ Mirror::Mirror(const Shape& shape, std::uint32_t device)
     : shape_(shape), programs_(settings_of(shape)), device_(device) {
   must(programs_.devices.put(device, {.kind = shape.device, .pad = {}, .check = lb_device_check(device)},
                              maps::Put::any));
-  must(maps::raw::put(programs_.map("lb_ports"), &device, &device, maps::Put::any));
+  must(maps::raw::put(programs_.map("lb_devmap"), &device, &device, maps::Put::any));
   programs_.set_frame_address(device);
   attach();
   for (const int number : {0, 1}) add_service(number);
@@ -197,7 +197,7 @@ void Mirror::establish(const Tuple& request, Hook there, Hook back) {
 
 void Mirror::establish_pair(Hook there, Hook back) {
   const auto& names = names_of(shape_.family);
-  const bool source_nat = shape_.locality == LB_ELSEWHERE && shape_.device == LB_OUTWARD;
+  const bool source_nat = shape_.locality == LB_ELSEWHERE && shape_.device == LB_UPLINK;
   set_source(names.node);
   establish(request(names.client, 0), there, back);
   set_source(names.client);

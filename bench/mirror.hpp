@@ -41,7 +41,7 @@ struct Shape {
   std::uint16_t first_port = client_port;  ///< for source NAT
   std::uint16_t last_port = client_port;
   lb_locality locality = LB_ELSEWHERE;
-  lb_device_kind device = LB_OUTWARD;
+  lb_device_kind device = LB_UPLINK;
   lb_policy policy{};
   std::uint32_t affinity_seconds = 0;
   bool empty = false;  ///< no endpoints

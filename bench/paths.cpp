@@ -158,9 +158,9 @@ Case opened_udp(const Place& place) {
   return opened(place, shape, {.hops = 255});
 }
 
-Case opened_maglev(const Place& place) {
+Case opened_consistent(const Place& place) {
   auto shape = shape_of_new(place);
-  shape.policy.selection = LB_MAGLEV;
+  shape.policy.selection = LB_CONSISTENT;
   return opened(place, shape, first_segment);
 }
 
@@ -235,7 +235,7 @@ Case out_of_range(const Place& place) {
 Case answered(const Place& place) {
   auto shape = shape_of(place);
   shape.empty = true;
-  shape.device = place.hook == Hook::pod_in ? LB_POD : LB_OUTWARD;
+  shape.device = place.hook == Hook::pod_in ? LB_POD : LB_UPLINK;
   auto owned = std::make_unique<Mirror>(shape, place.device);
   auto& mirror = *owned;
   auto packet = request_of(mirror, place.family, first_segment);
@@ -255,7 +255,7 @@ Case answered(const Place& place) {
 /// A packet in mid-connection to that end, which no service has.
 Case foreign(const Place& place, const Endpoint& destination) {
   auto shape = shape_of(place);
-  shape.device = place.hook == Hook::pod_in || place.hook == Hook::pod_out ? LB_POD : LB_OUTWARD;
+  shape.device = place.hook == Hook::pod_in || place.hook == Hook::pod_out ? LB_POD : LB_UPLINK;
   auto mirror = std::make_unique<Mirror>(shape, place.device);
   auto tuple = mirror->request(names_of(place.family).client, 0);
   tuple.destination = destination;
@@ -323,8 +323,8 @@ const std::vector<Path>& paths() {
       {"new UDP flow (two inserts), source NAT", Hook::tc_in, opened_udp},
       {"new flow (SYN), session affinity, client known", Hook::xdp, opened_affine},
       {"new flow (SYN), session affinity, client known", Hook::tc_in, opened_affine},
-      {"new flow (SYN), Maglev", Hook::xdp, opened_maglev},
-      {"new flow (SYN), Maglev", Hook::tc_in, opened_maglev},
+      {"new flow (SYN), consistent", Hook::xdp, opened_consistent},
+      {"new flow (SYN), consistent", Hook::tc_in, opened_consistent},
       {"new flow (SYN), client in a source range", Hook::xdp, opened_in_range},
       {"new flow (SYN), client in a source range", Hook::tc_in, opened_in_range},
       {"refused: client in no source range", Hook::tc_in, out_of_range},

@@ -160,7 +160,7 @@ Comparison compare(std::uint32_t device, int family, Hook hook) {
   measure_floor("parse", Floor::parse, device, family, hook);
   measure_floor("parse, one look-up, rewrite", Floor::rewrite, device, family, hook);
   measure_floor("the same, counted and redirected", Floor::send, device, family, hook);
-  measure_floor("one insert into a table of young flows", Floor::insert, device, family, hook);
+  measure_floor("one insert into a table of unassured flows", Floor::insert, device, family, hook);
   const auto known = measured("established", established, device, family, hook);
   const auto fresh = measured("new flow (SYN), source NAT", new_flows, device, family, hook);
   const auto others = measured("unrelated", unrelated, device, family, hook);

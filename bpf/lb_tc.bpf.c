@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * tc: ingress opens and carries flows, egress restores the replies of those that went by the stack. On outward
+ * tc: ingress opens and carries flows, egress restores the replies of those that went by the stack. On uplink
  * devices for clients outside, on the host's end of pods' devices for what their sockets did not translate.
  */
 #define LB_OBJECT tc
@@ -64,26 +64,26 @@ static __always_inline int lb_is_forwarded(const struct __sk_buff *skb, enum lb_
 	return lb_config.stack_forwards && hook == LB_HOOK_TC_EGRESS && skb->ingress_ifindex;
 }
 
-static __always_inline int lb_tc_plain_of(struct __sk_buff *skb, enum lb_hook hook, enum lb_family family)
+static __always_inline int lb_tc_fastpath_of(struct __sk_buff *skb, enum lb_hook hook, enum lb_family family)
 {
 	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
-	struct lb_plain plain;
+	struct lb_fastpath plain;
 	enum lb_outcome outcome;
 	__u32 mtu = 0;
 
-	if (!lb_plain_read(data, end, skb->len, family, &plain.packet))
-		return LB_LOOK;
+	if (!lb_fastpath_read(data, end, skb->len, family, &plain.packet))
+		return LB_TO_SLOWPATH;
 	if (lb_is_translated(skb, hook, &plain.packet.tuple))
 		return lb_ends(LB_OUTCOME_unrelated, LB_NEXT);
-	if (!lb_plain_find(hook, &plain))
+	if (!lb_fastpath_find(hook, &plain))
 		return !lb_is_forwarded(skb, hook) &&
-				       lb_plain_foreign(hook, &plain.packet) == LB_OUTCOME_unrelated
+				       lb_fastpath_foreign(hook, &plain.packet) == LB_OUTCOME_unrelated
 			       ? lb_ends(LB_OUTCOME_unrelated, LB_NEXT)
-			       : LB_LOOK_ON;
-	outcome = lb_plain_known(hook, skb->ifindex, &plain);
-	if (outcome == LB_RARE ||
+			       : LB_TO_SLOWPATH_NO_FLOW;
+	outcome = lb_fastpath_known(hook, skb->ifindex, &plain);
+	if (outcome == LB_SLOWPATH ||
 	    (outcome == LB_OUTCOME_flow_redirect && lb_exceeds(skb, plain.flow.track.device, &mtu)))
-		return LB_LOOK;
+		return LB_TO_SLOWPATH;
 	if (lb_skb_write(skb, &plain.packet, &plain.flow.leaving,
 			 outcome == LB_OUTCOME_flow_redirect ? LB_COUNT_HOP : LB_KEEP_HOPS))
 		return lb_ends(LB_OUTCOME_rewrite_failed, TC_ACT_SHOT);
@@ -93,27 +93,27 @@ static __always_inline int lb_tc_plain_of(struct __sk_buff *skb, enum lb_hook ho
 		       : lb_pass_translated(skb, hook, &plain.packet.tuple, &plain.flow.leaving);
 }
 
-LB_FUNCTION int lb_tc_plain(struct __sk_buff *skb, enum lb_hook hook)
+LB_FUNCTION int lb_tc_fastpath(struct __sk_buff *skb, enum lb_hook hook)
 {
 	if (!lb_sees_sums() || skb->vlan_present)
-		return LB_LOOK;
+		return LB_TO_SLOWPATH;
 	switch (skb->protocol) {
 	case bpf_htons(ETH_P_IP):
-		return lb_tc_plain_of(skb, hook, LB_IPV4);
+		return lb_tc_fastpath_of(skb, hook, LB_IPV4);
 	case bpf_htons(ETH_P_IPV6):
-		return lb_tc_plain_of(skb, hook, LB_IPV6);
+		return lb_tc_fastpath_of(skb, hook, LB_IPV6);
 	}
-	return LB_LOOK;
+	return LB_TO_SLOWPATH;
 }
 
-static __always_inline enum lb_outcome lb_redirectable(struct __sk_buff *skb, struct lb_work *work,
+static __always_inline enum lb_outcome lb_redirectable(struct __sk_buff *skb, struct lb_scratch *scratch,
 						       enum lb_outcome outcome)
 {
-	if (work->packet.hops <= 1)
+	if (scratch->packet.hops <= 1)
 		return LB_OUTCOME_hop_limit;
-	if (!lb_leaves(skb, work))
+	if (!lb_leaves(skb, scratch))
 		return LB_OUTCOME_no_route;
-	return lb_too_big(skb, work) ? LB_OUTCOME_too_big : outcome;
+	return lb_too_big(skb, scratch) ? LB_OUTCOME_too_big : outcome;
 }
 
 static __always_inline int lb_is_rewritten(enum lb_outcome outcome)
@@ -125,26 +125,26 @@ static __always_inline int lb_is_rewritten(enum lb_outcome outcome)
  * A router would cut a packet that is too big and may be cut. The kernel cuts only what it routes, and it takes no packet from
  * outside that has the node's own address as its source, as ours have; so the sender is told the size all the same.
  */
-static __always_inline enum lb_outcome lb_unsent(const struct lb_work *work, enum lb_outcome outcome)
+static __always_inline enum lb_outcome lb_unsent(const struct lb_scratch *scratch, enum lb_outcome outcome)
 {
-	return outcome == LB_OUTCOME_too_big && work->packet.may_fragment == LB_YES
+	return outcome == LB_OUTCOME_too_big && scratch->packet.may_fragment == LB_YES
 		       ? LB_OUTCOME_not_fragmented
 		       : outcome;
 }
 
 /* Checks what only the packet's size can tell, and rewrites it: the outcome that is final. */
-static __always_inline enum lb_outcome lb_carry(struct __sk_buff *skb, struct lb_work *work,
+static __always_inline enum lb_outcome lb_carry(struct __sk_buff *skb, struct lb_scratch *scratch,
 						enum lb_outcome outcome)
 {
 	enum lb_hops hops = LB_KEEP_HOPS;
 	int failed;
 
 	if (lb_action(outcome) == LB_ACTION_REDIRECT) {
-		outcome = lb_redirectable(skb, work, outcome);
+		outcome = lb_redirectable(skb, scratch, outcome);
 		hops = LB_COUNT_HOP;
 	}
 	if (!lb_is_rewritten(outcome))
-		return lb_unsent(work, outcome);
+		return lb_unsent(scratch, outcome);
 	if (outcome == LB_OUTCOME_icmp_stack || outcome == LB_OUTCOME_icmp_redirect)
 		failed = lb_icmp_rewrite(skb, hops);
 	else
@@ -152,9 +152,10 @@ static __always_inline enum lb_outcome lb_carry(struct __sk_buff *skb, struct lb
 	return failed ? LB_OUTCOME_rewrite_failed : outcome;
 }
 
-static __always_inline enum lb_outcome lb_if_summable(const struct lb_work *work, enum lb_outcome outcome)
+static __always_inline enum lb_outcome lb_if_summable(const struct lb_scratch *scratch,
+						      enum lb_outcome outcome)
 {
-	return lb_is_rewritten(outcome) && lb_is_sctp_part(&work->packet, &work->flow.leaving)
+	return lb_is_rewritten(outcome) && lb_is_sctp_part(&scratch->packet, &scratch->flow.leaving)
 		       ? LB_OUTCOME_sctp_fragment
 		       : outcome;
 }
@@ -163,16 +164,18 @@ static __always_inline enum lb_outcome lb_if_summable(const struct lb_work *work
  * A datagram's fragments in the order in which they can be translated. One that was kept looks once more: its first may have
  * come meanwhile, and have found no copy.
  */
-static __always_inline enum lb_outcome lb_in_order(struct __sk_buff *skb, struct lb_work *work,
+static __always_inline enum lb_outcome lb_in_order(struct __sk_buff *skb, struct lb_scratch *scratch,
 						   enum lb_outcome outcome)
 {
-	if (work->packet.part == LB_LATER_FRAGMENT && outcome == LB_OUTCOME_fragment && lb_early_keep(skb))
-		return lb_if_summable(work, lb_later_fragment(work));
-	if (work->packet.part != LB_FIRST_FRAGMENT || !lb_is_rewritten(outcome) || !lb_early_release(skb))
+	if (scratch->packet.part == LB_LATER_FRAGMENT && outcome == LB_OUTCOME_fragment &&
+	    lb_frag_enqueue(skb))
+		return lb_if_summable(scratch, lb_later_fragment(scratch));
+	if (scratch->packet.part != LB_FIRST_FRAGMENT || !lb_is_rewritten(outcome) ||
+	    !lb_frag_replay_all(skb))
 		return outcome;
 	if (lb_opened(outcome))
 		lb_count(outcome);
-	return LB_OUTCOME_first_late;
+	return LB_OUTCOME_frag_head_replayed;
 }
 
 /* Who sends through this node by its own stack hears of it there. */
@@ -182,9 +185,9 @@ static __always_inline int lb_send_back(const struct __sk_buff *skb, enum lb_hoo
 }
 
 /* Sends the rewritten packet by the device that its flow leaves by. */
-static __always_inline int lb_send_on(struct __sk_buff *skb, const struct lb_work *work)
+static __always_inline int lb_send_on(struct __sk_buff *skb, const struct lb_scratch *scratch)
 {
-	__u32 device = work->flow.track.device;
+	__u32 device = scratch->flow.track.device;
 
 	lb_untag(skb);
 	return (int)bpf_redirect_neigh(device, NULL, 0, 0);
@@ -201,30 +204,32 @@ static __always_inline int lb_drop(enum lb_hook hook)
 
 static __always_inline int lb_tc_any(struct __sk_buff *skb, enum lb_hook hook, enum lb_bool missed)
 {
-	struct lb_work *work = lb_work_of(hook, skb->ifindex, missed);
+	struct lb_scratch *scratch = lb_scratch_begin(hook, skb->ifindex, missed);
 	enum lb_outcome outcome;
 
-	if (!work)
+	if (!scratch)
 		return LB_NEXT;
-	work->mtu = 0;
-	work->mark = skb->mark;
-	work->forwarded = lb_is_forwarded(skb, hook) ? LB_YES : LB_NO;
-	outcome = lb_skb_parse(skb, &work->packet);
-	if (outcome == LB_FINE && lb_is_translated(skb, hook, &work->packet.tuple))
+	scratch->mtu = 0;
+	scratch->mark = skb->mark;
+	scratch->forwarded = lb_is_forwarded(skb, hook) ? LB_YES : LB_NO;
+	outcome = lb_skb_parse(skb, &scratch->packet);
+	if (outcome == LB_FINE && lb_is_translated(skb, hook, &scratch->packet.tuple))
 		outcome = LB_OUTCOME_unrelated;
 	else if (outcome == LB_FINE)
-		outcome = lb_carry(skb, work,
-				   lb_in_order(skb, work, lb_if_summable(work, lb_balance(skb, hook, work))));
+		outcome = lb_carry(
+			skb, scratch,
+			lb_in_order(skb, scratch, lb_if_summable(scratch, lb_balance(skb, hook, scratch))));
 	else if (outcome == LB_OUTCOME_other_protocol)
-		outcome = lb_foreign(work);
+		outcome = lb_foreign(scratch);
 	lb_count(outcome);
 	switch (lb_action(outcome)) {
 	case LB_ACTION_STACK:
-		return lb_strays(skb, work)
-			       ? lb_send_on(skb, work)
-			       : lb_pass_translated(skb, hook, &work->packet.tuple, &work->flow.leaving);
+		return lb_leaves_by_other_uplink(skb, scratch)
+			       ? lb_send_on(skb, scratch)
+			       : lb_pass_translated(skb, hook, &scratch->packet.tuple,
+						    &scratch->flow.leaving);
 	case LB_ACTION_REDIRECT:
-		return lb_send_on(skb, work);
+		return lb_send_on(skb, scratch);
 	case LB_ACTION_ANSWER:
 		lb_untag(skb);
 		return lb_answer(skb, lb_answer_of(outcome)) ? lb_send_back(skb, hook) : TC_ACT_SHOT;
@@ -250,10 +255,10 @@ static __always_inline int lb_tc(struct __sk_buff *skb, enum lb_hook hook)
 
 	if (!lb_is_for_host(skb, hook))
 		return lb_ends(LB_OUTCOME_other_host, LB_NEXT);
-	verdict = lb_tc_plain(skb, hook);
-	if (verdict != LB_LOOK && verdict != LB_LOOK_ON)
+	verdict = lb_tc_fastpath(skb, hook);
+	if (verdict != LB_TO_SLOWPATH && verdict != LB_TO_SLOWPATH_NO_FLOW)
 		return verdict;
-	return lb_tc_any(skb, hook, verdict == LB_LOOK_ON ? LB_YES : LB_NO);
+	return lb_tc_any(skb, hook, verdict == LB_TO_SLOWPATH_NO_FLOW ? LB_YES : LB_NO);
 }
 
 SEC("tcx/ingress")

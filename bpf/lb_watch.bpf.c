@@ -11,7 +11,7 @@
 #include "bpf/packet/stats.h"
 #include "maps/abi/xdp_tx.h"
 
-struct lb_sending lb_sending[LB_MAX_SENDING];
+struct lb_xdp_tx lb_xdp_tx[LB_MAX_XDP_TX];
 
 static __always_inline int lb_is_here(const struct net_device *device)
 {
@@ -20,14 +20,14 @@ static __always_inline int lb_is_here(const struct net_device *device)
 	return device->nd_net.net->net_cookie == host;
 }
 
-static __always_inline void lb_note_sending(const struct net_device *here, __u32 device, int sent, int lost)
+static __always_inline void lb_note_xdp_tx(const struct net_device *here, __u32 device, int sent, int lost)
 {
-	for (int i = 0; i < LB_MAX_SENDING; i++) {
-		if (lb_sending[i].device != device)
+	for (int i = 0; i < LB_MAX_XDP_TX; i++) {
+		if (lb_xdp_tx[i].device != device)
 			continue;
 		if (lb_is_here(here)) {
-			__sync_fetch_and_add(&lb_sending[i].sent, sent);
-			__sync_fetch_and_add(&lb_sending[i].lost, lost);
+			__sync_fetch_and_add(&lb_xdp_tx[i].sent, sent);
+			__sync_fetch_and_add(&lb_xdp_tx[i].lost, lost);
 		}
 		break;
 	}
@@ -39,13 +39,13 @@ int lb_xdp_sent(unsigned long long *arguments)
 {
 	const struct net_device *to = (const struct net_device *)arguments[1];
 
-	lb_note_sending(to, (__u32)to->ifindex, (int)arguments[2], (int)arguments[3]);
+	lb_note_xdp_tx(to, (__u32)to->ifindex, (int)arguments[2], (int)arguments[3]);
 	return 0;
 }
 
 /*
  * A device that takes no frames of XDP at all. The arguments: the device the frame came by, program, target, error, the
- * map's type and id, and the key that was looked up in it, which is lb_ports' interface index.
+ * map's type and id, and the key that was looked up in it, which is lb_devmap's interface index.
  */
 SEC("tp_btf/xdp_redirect_err")
 int lb_xdp_refused(unsigned long long *arguments)
@@ -53,7 +53,7 @@ int lb_xdp_refused(unsigned long long *arguments)
 	const struct net_device *from = (const struct net_device *)arguments[0];
 
 	if (arguments[4] == BPF_MAP_TYPE_DEVMAP_HASH)
-		lb_note_sending(from, (__u32)arguments[6], 0, 1);
+		lb_note_xdp_tx(from, (__u32)arguments[6], 0, 1);
 	return 0;
 }
 

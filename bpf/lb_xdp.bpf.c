@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * XDP on outward devices: finishes what needs no stack, in both directions, and hands everything else on
+ * XDP on uplinks: finishes what needs no stack, in both directions, and hands everything else on
  * untouched to tc. So it can be switched on and off at any time.
  */
 #define LB_OBJECT xdp
@@ -47,20 +47,20 @@ LB_FUNCTION enum lb_outcome lb_xdp_transport(struct xdp_md *xdp, struct lb_packe
 
 static __always_inline int lb_sends_by(__u32 device)
 {
-	return bpf_map_lookup_elem(&lb_ports, &device) != NULL;
+	return bpf_map_lookup_elem(&lb_devmap, &device) != NULL;
 }
 
 /*
  * Can a known flow's packet leave right now, by the device that the flow uses? The addresses are then in the FIB's answer. The
  * first packet's was just asked for, as the client's, as the kernel does that routes before it changes the source.
  */
-static __always_inline int lb_way_out(struct xdp_md *xdp, struct lb_work *work)
+static __always_inline int lb_fib_cache_entry(struct xdp_md *xdp, struct lb_scratch *scratch)
 {
-	if (!lb_leaves(xdp, work) || lb_route(xdp, work, LB_KEEP_SOURCE) != BPF_FIB_LKUP_RET_SUCCESS)
+	if (!lb_leaves(xdp, scratch) || lb_route(xdp, scratch, LB_KEEP_SOURCE) != BPF_FIB_LKUP_RET_SUCCESS)
 		return 0;
-	if (work->fib.ifindex != work->flow.track.device || !lb_sends_by(work->fib.ifindex))
+	if (scratch->fib.ifindex != scratch->flow.track.device || !lb_sends_by(scratch->fib.ifindex))
 		return 0;
-	lb_way_keep(work);
+	lb_fib_cache_store(scratch);
 	return 1;
 }
 
@@ -92,34 +92,36 @@ static __always_inline int lb_xdp_write(struct xdp_md *xdp, const struct lb_pack
 
 LB_FUNCTION int lb_xdp_rewrite(struct xdp_md *xdp)
 {
-	const struct lb_work *work = lb_work_here();
-	if (!work)
+	const struct lb_scratch *scratch = lb_scratch_get();
+	if (!scratch)
 		return -1;
-	return lb_xdp_write(xdp, &work->packet, &work->flow.leaving, work->fib.dmac, work->fib.smac);
+	return lb_xdp_write(xdp, &scratch->packet, &scratch->flow.leaving, scratch->fib.dmac,
+			    scratch->fib.smac);
 }
 
-/* A packet of a known flow whose way out was asked for a moment ago. LB_LOOK: the core must, LB_LOOK_ON: for anything but a flow. */
-static __always_inline int lb_xdp_plain_of(struct xdp_md *xdp, enum lb_family family)
+/* A packet of a known flow whose way out was asked for a moment ago. LB_TO_SLOWPATH: the core must, LB_TO_SLOWPATH_NO_FLOW: for anything but a flow. */
+static __always_inline int lb_xdp_fastpath_of(struct xdp_md *xdp, enum lb_family family)
 {
 	void *data = (void *)(long)xdp->data, *end = (void *)(long)xdp->data_end;
-	struct lb_plain plain;
-	const struct lb_way_out *way;
+	struct lb_fastpath plain;
+	const struct lb_fib_cache_entry *way;
 	enum lb_outcome outcome;
 
-	if (!lb_plain_read(data, end, end - data, family, &plain.packet))
-		return LB_LOOK;
-	if (!lb_plain_find(LB_HOOK_XDP, &plain))
-		return lb_plain_foreign(LB_HOOK_XDP, &plain.packet) == LB_OUTCOME_left_to_tc ? lb_left()
-											     : LB_LOOK_ON;
-	outcome = lb_plain_known(LB_HOOK_XDP, xdp->ingress_ifindex, &plain);
+	if (!lb_fastpath_read(data, end, end - data, family, &plain.packet))
+		return LB_TO_SLOWPATH;
+	if (!lb_fastpath_find(LB_HOOK_XDP, &plain))
+		return lb_fastpath_foreign(LB_HOOK_XDP, &plain.packet) == LB_OUTCOME_left_to_tc
+			       ? lb_left()
+			       : LB_TO_SLOWPATH_NO_FLOW;
+	outcome = lb_fastpath_known(LB_HOOK_XDP, xdp->ingress_ifindex, &plain);
 	if (outcome == LB_OUTCOME_left_to_tc)
 		return lb_left();
-	if (outcome == LB_RARE)
-		return LB_LOOK;
-	way = lb_way_known(&plain.flow.leaving, xdp->ingress_ifindex, plain.packet.length);
+	if (outcome == LB_SLOWPATH)
+		return LB_TO_SLOWPATH;
+	way = lb_fib_cache_find(&plain.flow.leaving, xdp->ingress_ifindex, plain.packet.length);
 	if (!way || way->device != plain.flow.track.device ||
-	    bpf_redirect_map(&lb_ports, way->device, XDP_PASS) != XDP_REDIRECT)
-		return LB_LOOK;
+	    bpf_redirect_map(&lb_devmap, way->device, XDP_PASS) != XDP_REDIRECT)
+		return LB_TO_SLOWPATH;
 	if (lb_xdp_write(xdp, &plain.packet, &plain.flow.leaving, way->ethernet, way->ethernet + ETH_ALEN)) {
 		lb_count(LB_OUTCOME_rewrite_failed);
 		return XDP_DROP;
@@ -128,43 +130,43 @@ static __always_inline int lb_xdp_plain_of(struct xdp_md *xdp, enum lb_family fa
 	return XDP_REDIRECT;
 }
 
-LB_FUNCTION int lb_xdp_plain(struct xdp_md *xdp)
+LB_FUNCTION int lb_xdp_fastpath(struct xdp_md *xdp)
 {
 	const struct ethhdr *ethernet = (void *)(long)xdp->data;
 
 	if ((const void *)(ethernet + 1) > (void *)(long)xdp->data_end)
-		return LB_LOOK;
+		return LB_TO_SLOWPATH;
 	switch (ethernet->h_proto) {
 	case bpf_htons(ETH_P_IP):
-		return lb_xdp_plain_of(xdp, LB_IPV4);
+		return lb_xdp_fastpath_of(xdp, LB_IPV4);
 	case bpf_htons(ETH_P_IPV6):
-		return lb_xdp_plain_of(xdp, LB_IPV6);
+		return lb_xdp_fastpath_of(xdp, LB_IPV6);
 	}
-	return LB_LOOK;
+	return LB_TO_SLOWPATH;
 }
 
 static __always_inline int lb_xdp_any(struct xdp_md *xdp, enum lb_bool missed)
 {
-	struct lb_work *work = lb_work_of(LB_HOOK_XDP, xdp->ingress_ifindex, missed);
+	struct lb_scratch *scratch = lb_scratch_begin(LB_HOOK_XDP, xdp->ingress_ifindex, missed);
 	enum lb_outcome outcome;
 
-	if (work)
-		work->mark = 0;
-	if (!work || lb_xdp_network(xdp, &work->packet) != LB_FINE ||
-	    lb_xdp_transport(xdp, &work->packet) != LB_FINE)
+	if (scratch)
+		scratch->mark = 0;
+	if (!scratch || lb_xdp_network(xdp, &scratch->packet) != LB_FINE ||
+	    lb_xdp_transport(xdp, &scratch->packet) != LB_FINE)
 		return lb_left();
-	if (work->packet.hops <= 1 || work->packet.part != LB_WHOLE)
+	if (scratch->packet.hops <= 1 || scratch->packet.part != LB_WHOLE)
 		return lb_left();
-	outcome = lb_balance(xdp, LB_HOOK_XDP, work);
-	if (!(outcome == LB_OUTCOME_flow_xdp && lb_way_out(xdp, work)) &&
-	    !(outcome == LB_OUTCOME_new_xdp && lb_sends_by(work->fib.ifindex)))
+	outcome = lb_balance(xdp, LB_HOOK_XDP, scratch);
+	if (!(outcome == LB_OUTCOME_flow_xdp && lb_fib_cache_entry(xdp, scratch)) &&
+	    !(outcome == LB_OUTCOME_new_xdp && lb_sends_by(scratch->fib.ifindex)))
 		return lb_left();
 	if (lb_xdp_rewrite(xdp)) {
 		lb_count(LB_OUTCOME_rewrite_failed);
 		return XDP_DROP;
 	}
 	lb_count(outcome);
-	return bpf_redirect_map(&lb_ports, work->fib.ifindex, XDP_DROP);
+	return bpf_redirect_map(&lb_devmap, scratch->fib.ifindex, XDP_DROP);
 }
 
 /*
@@ -190,10 +192,10 @@ int lb_xdp(struct xdp_md *xdp)
 
 	if (!lb_is_for_device(xdp))
 		return lb_left();
-	verdict = lb_xdp_plain(xdp);
-	if (verdict != LB_LOOK && verdict != LB_LOOK_ON)
+	verdict = lb_xdp_fastpath(xdp);
+	if (verdict != LB_TO_SLOWPATH && verdict != LB_TO_SLOWPATH_NO_FLOW)
 		return verdict;
-	return lb_xdp_any(xdp, verdict == LB_LOOK_ON ? LB_YES : LB_NO);
+	return lb_xdp_any(xdp, verdict == LB_TO_SLOWPATH_NO_FLOW ? LB_YES : LB_NO);
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -152,8 +152,8 @@ Opened<MapSet> MapSet::open(const Pins& pins, Access access) {
       .open("lb_reserved", set.reserved)
       .open("lb_flows4", set.flows4)
       .open("lb_flows6", set.flows6)
-      .open("lb_young4", set.young4)
-      .open("lb_young6", set.young6)
+      .open("lb_unassured4", set.unassured4)
+      .open("lb_unassured6", set.unassured6)
       .open("lb_affinity", set.affinity)
       .open("lb_stats", set.stats_);
   if (opener.error()) return *opener.error();

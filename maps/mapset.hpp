@@ -81,8 +81,8 @@ class MapSet {
   MappedArray<std::uint64_t> reserved;
   HashMap<lb_flow4_key, lb_flow4> flows4;
   HashMap<lb_flow6_key, lb_flow6> flows6;
-  HashMap<lb_flow4_key, lb_flow4> young4;
-  HashMap<lb_flow6_key, lb_flow6> young6;
+  HashMap<lb_flow4_key, lb_flow4> unassured4;
+  HashMap<lb_flow6_key, lb_flow6> unassured6;
   HashMap<lb_affinity_key, lb_affinity> affinity;
 
   [[nodiscard]] Store store();

@@ -22,7 +22,7 @@ void Named::add(std::uint32_t backend_id, std::uint32_t service_number) {
   mark(services, service_number);
 }
 
-FlowSweeper::FlowSweeper(FlowTables tables, Post post, YoungAge age, std::uint32_t step_entries)
+FlowSweeper::FlowSweeper(FlowTables tables, Post post, UnassuredAge age, std::uint32_t step_entries)
     : tables_(tables), post_(std::move(post)), age_(std::move(age)), step_entries_(step_entries) {}
 
 void FlowSweeper::sweep(std::function<void(result<Named>)> done) {
@@ -52,9 +52,9 @@ void FlowSweeper::finish(result<Named> outcome) {
 error_code FlowSweeper::step_table() {
   switch (table_) {
     case 0:
-      return step_young(tables_.young4);
+      return step_young(tables_.unassured4);
     case 1:
-      return step_young(tables_.young6);
+      return step_young(tables_.unassured6);
     case 2:
       return step_flows(tables_.flows4);
     case 3:

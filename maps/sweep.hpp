@@ -32,18 +32,18 @@ class Sweeper {
   virtual void sweep(std::function<void(result<Named>)> done) = 0;
 };
 
-/// The tables to look at. Flows move from young to established, so the young are looked at first.
+/// The tables to look at. Flows move from unassured to established, so the unassured are looked at first.
 struct FlowTables {
-  const HashMap<lb_flow4_key, lb_flow4>& young4;
-  const HashMap<lb_flow6_key, lb_flow6>& young6;
+  const HashMap<lb_flow4_key, lb_flow4>& unassured4;
+  const HashMap<lb_flow6_key, lb_flow6>& unassured6;
   const HashMap<lb_flow4_key, lb_flow4>& flows4;
   const HashMap<lb_flow6_key, lb_flow6>& flows6;
   const HashMap<lb_affinity_key, lb_affinity>* affinity = nullptr;  ///< none: not looked at
 };
 
-/// When a young entry no longer counts: the programs ignore it too. Nothing given: every entry counts. An
-/// affinity entry counts for a day, the longest time that a Service can ask for.
-struct YoungAge {
+/// When an unassured entry no longer counts: the programs ignore it too. Nothing given: every entry counts.
+/// An affinity entry counts for a day, the longest time that a Service can ask for.
+struct UnassuredAge {
   std::function<std::uint32_t()> now;  ///< seconds of lb_clock
   std::uint32_t seconds = 0;
 };
@@ -51,7 +51,7 @@ struct YoungAge {
 class FlowSweeper final : public Sweeper {
  public:
   /// `post` runs each step, of about `step_entries` entries, in a turn of its own.
-  FlowSweeper(FlowTables tables, Post post, YoungAge age, std::uint32_t step_entries = 4096);
+  FlowSweeper(FlowTables tables, Post post, UnassuredAge age, std::uint32_t step_entries = 4096);
   void sweep(std::function<void(result<Named>)> done) override;
 
  private:
@@ -67,7 +67,7 @@ class FlowSweeper final : public Sweeper {
 
   FlowTables tables_;
   Post post_;
-  YoungAge age_;
+  UnassuredAge age_;
   std::uint32_t step_entries_;
   int table_ = 0;
   std::uint32_t now_ = 0;

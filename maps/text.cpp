@@ -95,7 +95,7 @@ std::string_view word(lb_locality locality) noexcept {
 
 std::string_view word(lb_side side) noexcept {
   return pick(std::to_array<std::string_view>(
-                  {"none", "outward-ingress", "outward-egress", "pod-ingress", "pod-egress"}),
+                  {"none", "uplink-ingress", "uplink-egress", "pod-ingress", "pod-egress"}),
               side);
 }
 
@@ -103,7 +103,7 @@ std::string_view word(lb_direction direction) noexcept {
   return pick(std::to_array<std::string_view>({"forward", "reply"}), direction);
 }
 
-std::string_view word(lb_way way) noexcept {
+std::string_view word(lb_path way) noexcept {
   return pick(std::to_array<std::string_view>({"stack", "redirect"}), way);
 }
 
@@ -148,7 +148,7 @@ std::string service_line(const lb_name& name, const lb_service& service) {
   if (service.affinity_seconds != 0) line += fmt::format(" affinity={}s", service.affinity_seconds);
   if (policy.source_ranges == LB_YES) line += " source-ranges";
   if (policy.packet_path == LB_YES) line += " packet-path";
-  if (policy.selection == LB_MAGLEV) line += " maglev";
+  if (policy.selection == LB_CONSISTENT) line += " consistent";
   return line;
 }
 

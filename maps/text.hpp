@@ -22,7 +22,7 @@ namespace lb::maps {
 [[nodiscard]] std::string_view word(lb_locality locality) noexcept;
 [[nodiscard]] std::string_view word(lb_side side) noexcept;
 [[nodiscard]] std::string_view word(lb_direction direction) noexcept;
-[[nodiscard]] std::string_view word(lb_way way) noexcept;
+[[nodiscard]] std::string_view word(lb_path way) noexcept;
 [[nodiscard]] std::string_view word(lb_state state) noexcept;
 
 /// Text of 16 bytes (IPv4 as ::ffff:a.b.c.d is dotted) or of 4 bytes, in network order.
@@ -46,7 +46,7 @@ namespace lb::maps {
 [[nodiscard]] std::string backend_line(const lb_name& name, const lb_backend& backend);
 /// `address 192.0.2.1 node-port-address`.
 [[nodiscard]] std::string address_line(const lb_address_key& key, const lb_address& address);
-/// `flow TCP 192.0.2.7:40000>10.96.0.10:80 => 192.0.2.7:40000>10.1.0.5:8080 forward outward-ingress stack
+/// `flow TCP 192.0.2.7:40000>10.96.0.10:80 => 192.0.2.7:40000>10.1.0.5:8080 forward uplink-ingress stack
 /// open backend=7 device=2`, and `source-nat`.
 [[nodiscard]] std::string flow_line(const lb_flow4_key& key, const lb_flow4& flow);
 [[nodiscard]] std::string flow_line(const lb_flow6_key& key, const lb_flow6& flow);

@@ -124,7 +124,7 @@ void Attacher::let_go(const AttachPlan& plan, const std::set<std::uint32_t>& ind
     release_qdiscs(links_);
   }
   indices_ = indices;
-  keep_only(plan.ports_map, with_xdp_);
+  keep_only(plan.devmap, with_xdp_);
 }
 
 void Attacher::sweep(const AttachPlan& plan, const std::set<std::uint32_t>& indices) {
@@ -158,7 +158,7 @@ void Attacher::attach_sockets(const AttachPlan& plan, AttachReport& report) {
 }
 
 void Attacher::attach_device(const AttachPlan& plan, const Device& device, AttachReport& report) {
-  put_device(plan.devices_map, device.index, LB_OUTWARD);
+  put_device(plan.devices_map, device.index, LB_UPLINK);
   attach_tc(plan, device, report);
   if (plan.xdp >= 0) {
     attach_xdp(plan, device, report);
@@ -239,7 +239,7 @@ void Attacher::attach_xdp(const AttachPlan& plan, const Device& device, AttachRe
   }
   if (outcome && sends) {
     with_xdp_.insert(device.index);
-    put_port(plan.ports_map, device.index);
+    put_port(plan.devmap, device.index);
   }
 }
 

@@ -60,13 +60,13 @@ class Attacher {
   [[nodiscard]] bool sends_as_before() const;
 
   Links links_;
-  FrameAddresses addresses_;  ///< of the outward devices
+  FrameAddresses addresses_;  ///< of the uplinks
   PodHooks pods_;
   std::vector<Watched> watched_;           ///< all but pods'
   bool failed_ = false;                    ///< one of them could not be attached
   std::optional<std::int64_t> pins_seen_;  ///< the links' directory, when all were last seen to be pinned
   bool swept_ = false;                     ///< what an earlier agent left has been looked at
-  std::set<std::uint32_t> indices_;        ///< outward devices of the last round
+  std::set<std::uint32_t> indices_;        ///< uplinks of the last round
   std::set<std::string> before_;           ///< pins of the last round
   std::set<std::string> wanted_;           ///< pins of this round
   std::set<std::uint32_t> with_xdp_;       ///< devices of this round that run XDP and send what it gives them

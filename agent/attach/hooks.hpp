@@ -38,7 +38,7 @@ struct AttachPlan {
   std::vector<SocketProgram> sockets;
   int cgroup = -1;              ///< file descriptor of the cgroup's directory
   std::uint64_t cgroup_id = 0;  ///< its inode number
-  std::vector<Device> devices;  ///< outward
+  std::vector<Device> devices;  ///< uplink
   std::vector<Device> pods;     ///< the host's ends of pods' devices; none of `devices`
   TcBy tc_by = TcBy::tcx;
   int tc_in = -1;
@@ -48,7 +48,7 @@ struct AttachPlan {
   XdpMode xdp_mode = XdpMode::automatic;
   int xdp = -1;
   FrameAddresses::Memory frame_addresses;  ///< of the program `xdp`
-  int ports_map = -1;                      ///< lb_ports
+  int devmap = -1;                         ///< lb_devmap
   int devices_map = -1;                    ///< lb_devices
 };
 

@@ -57,16 +57,16 @@ std::optional<std::array<std::uint64_t, 2>> inherited_secret(const maps::Pins& p
   return secret;
 }
 
-std::vector<Predecessor> take_over_hooks(const maps::Pins& pins) {
-  std::vector<Predecessor> found;
+std::vector<OtherLayout> take_over_hooks(const maps::Pins& pins) {
+  std::vector<OtherLayout> found;
   for (const auto layout : pins.other_layouts()) {
     found.push_back({layout, move_hooks(of_layout(pins, layout), pins)});
   }
   return found;
 }
 
-void remove_predecessor(const maps::Pins& pins, const Predecessor& predecessor) {
-  detach_pins(of_layout(pins, predecessor.layout));
+void remove_other_layout(const maps::Pins& pins, const OtherLayout& other_layout) {
+  detach_pins(of_layout(pins, other_layout.layout));
 }
 
 }  // namespace lb::agent

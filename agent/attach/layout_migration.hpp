@@ -13,7 +13,7 @@
 
 namespace lb::agent {
 
-struct Predecessor {
+struct OtherLayout {
   std::uint32_t layout = 0;
   std::size_t hooks = 0;  ///< pinned links and notes that are ours now
 };
@@ -23,10 +23,10 @@ struct Predecessor {
 [[nodiscard]] std::optional<std::array<std::uint64_t, 2>> inherited_secret(const maps::Pins& pins);
 
 /// Moves the pins of all other layouts' hooks to ours, where attaching finds them and puts our programs
-/// behind them. A hook that we have already is left to remove_predecessor().
-[[nodiscard]] std::vector<Predecessor> take_over_hooks(const maps::Pins& pins);
+/// behind them. A hook that we have already is left to remove_other_layout().
+[[nodiscard]] std::vector<OtherLayout> take_over_hooks(const maps::Pins& pins);
 
 /// Detaches what is left of that layout's hooks and removes all that it has pinned.
-void remove_predecessor(const maps::Pins& pins, const Predecessor& predecessor);
+void remove_other_layout(const maps::Pins& pins, const OtherLayout& other_layout);
 
 }  // namespace lb::agent

@@ -47,8 +47,8 @@ std::vector<Device> pod_devices(const std::map<std::uint32_t, NetDevice>& device
                                 const AgentOptions& options) {
   std::vector<Device> pods;
   for (const auto& [index, device] : devices) {
-    const bool outward = std::ranges::find(options.devices, device.name) != options.devices.end();
-    if (!outward && device.hardware == ARPHRD_ETHER &&
+    const bool uplink = std::ranges::find(options.devices, device.name) != options.devices.end();
+    if (!uplink && device.hardware == ARPHRD_ETHER &&
         (has_prefix(device.name, options.pod_devices) || on_bridge(device, devices, options.pod_bridge))) {
       pods.push_back({device.name, index});
     }

@@ -13,7 +13,7 @@
 
 namespace lb::agent {
 
-/// By name or by bridge, as the options say; never an outward device, or one without Ethernet headers. In the
+/// By name or by bridge, as the options say; never an uplink, or one without Ethernet headers. In the
 /// order of their indices.
 [[nodiscard]] std::vector<Device> pod_devices(const std::map<std::uint32_t, NetDevice>& devices,
                                               const AgentOptions& options);

@@ -74,44 +74,44 @@ void SocketProbe::enter(const Cgroup& cgroup) {
   if (std::exchange(entered_, cgroup.id) == cgroup.id) {
     return;
   }
-  ears_.clear();
+  probes_.clear();
   for (const auto& [hook, family] : {std::pair{"connect4", AF_INET}, std::pair{"connect6", AF_INET6}}) {
     if (auto socket = udp_socket(family); socket) {
-      ears_.push_back({hook, family, std::move(socket)});
+      probes_.push_back({hook, family, std::move(socket)});
     }
   }
   const auto child = fork_into(cgroup);
   if (child == 0) {
     bool all = true;
-    for (const auto& ear : ears_) {
-      all = replace(ear.socket.get(), ear.family) && all;
+    for (const auto& probe : probes_) {
+      all = replace(probe.socket.get(), probe.family) && all;
     }
     ::_exit(all ? 0 : 1);
   }
   int status = 1;
   const bool inside = child > 0 && ::waitpid(child, &status, 0) == child && status == 0;
   if (!inside && cgroup.id != host_root_cgroup) {
-    ears_.clear();
+    probes_.clear();
   }
 }
 
 // The programs forget, at a connect, all pairs of the socket before they look at where it goes.
-bool SocketProbe::hears(const Ear& ear) const {
-  const int socket = ear.socket.get();
+bool SocketProbe::is_running(const Probe& probe) const {
+  const int socket = probe.socket.get();
   lb_socket mark{};
   mark.pairs[0].used = LB_YES;
   if (bpf_map_update_elem(sockets_, &socket, &mark, BPF_ANY) != 0) {
     return true;  // nothing is known
   }
-  connect_once(socket, ear.family);
+  connect_once(socket, probe.family);
   return bpf_map_lookup_elem(sockets_, &socket, &mark) != 0 || mark.pairs[0].used == LB_NO;
 }
 
-std::vector<std::string> SocketProbe::deaf() const {
+std::vector<std::string> SocketProbe::not_running() const {
   std::vector<std::string> found;
-  for (const auto& ear : ears_) {
-    if (!hears(ear)) {
-      found.emplace_back(ear.hook);
+  for (const auto& probe : probes_) {
+    if (!is_running(probe)) {
+      found.emplace_back(probe.hook);
     }
   }
   return found;

@@ -23,19 +23,19 @@ class SocketProbe {
 
   /// Hooks that did not run when such a socket connected: "connect4", "connect6". Sends no packet. A few
   /// system calls.
-  [[nodiscard]] std::vector<std::string> deaf() const;
+  [[nodiscard]] std::vector<std::string> not_running() const;
 
  private:
-  struct Ear {
+  struct Probe {
     const char* hook;
     int family;
     maps::Fd socket;
   };
-  [[nodiscard]] bool hears(const Ear& ear) const;
+  [[nodiscard]] bool is_running(const Probe& probe) const;
 
   int sockets_;
   std::uint64_t entered_ = 0;  ///< the cgroup's inode number
-  std::vector<Ear> ears_;
+  std::vector<Probe> probes_;
 };
 
 }  // namespace lb::agent

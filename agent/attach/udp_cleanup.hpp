@@ -4,7 +4,7 @@
 namespace lb::agent {
 
 /// Iterators over UDP sockets, as descriptors that are somebody else's; -1: none.
-struct UdpWays {
+struct UdpCleanup {
   int tells = -1;  ///< the one that ends them
   int finds = -1;  ///< else the one that names those that sock_diag shall end
 };

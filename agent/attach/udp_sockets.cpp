@@ -53,9 +53,10 @@ std::set<std::uint64_t> cookies_in(const std::string& written) {
 
 }  // namespace
 
-UdpSockets::UdpSockets(boost::asio::io_context& context, const UdpWays& ways, Spaces spaces, Told told)
-    : timer_(context), finds_(ways.tells < 0), which_(spaces), told_(std::move(told)) {
-  if (const int program = finds_ ? ways.finds : ways.tells; program >= 0) {
+UdpSockets::UdpSockets(boost::asio::io_context& context, const UdpCleanup& cleanup, Namespaces namespaces,
+                       Report reported)
+    : timer_(context), finds_(cleanup.tells < 0), which_(namespaces), report_(std::move(reported)) {
+  if (const int program = finds_ ? cleanup.finds : cleanup.tells; program >= 0) {
     link_ = maps::Fd(bpf_link_create(program, 0, BPF_TRACE_ITER, nullptr));
   }
 }
@@ -79,17 +80,17 @@ void UdpSockets::backend_ended() {
 
 void UdpSockets::begin() {
   phase_ = Phase::running;
-  spaces_ = which_ == Spaces::all ? network_namespaces() : std::vector<std::string>{own_space};
+  namespaces_ = which_ == Namespaces::all ? network_namespaces() : std::vector<std::string>{own_netns};
   count_ = 0;
   problem_.clear();
   step();
 }
 
 // An iterator is one over the sockets of the namespace in which it was made, and so is sock_diag.
-boost::system::result<std::uint64_t> UdpSockets::tell_in(const std::string& space) const {
+boost::system::result<std::uint64_t> UdpSockets::clean_up_in(const std::string& netns) const {
   maps::Fd iterator;
   boost::system::result<maps::Fd> diag = maps::Fd();
-  const auto error = in_space(space, [&] {
+  const auto error = in_netns(netns, [&] {
     iterator = maps::Fd(bpf_iter_create(link_.get()));
     const auto failure = iterator ? error_code() : last_error();
     if (finds_) {
@@ -112,16 +113,16 @@ boost::system::result<std::uint64_t> UdpSockets::tell_in(const std::string& spac
 
 // A namespace that ended meanwhile has no sockets.
 void UdpSockets::step() {
-  for (std::size_t done = 0; done < spaces_a_step && !spaces_.empty(); ++done) {
-    const auto told = tell_in(spaces_.back());
-    if (told) {
-      count_ += *told;
-    } else if (told.error() != boost::system::errc::no_such_file_or_directory) {
-      problem_ = fmt::format("{}: {}", spaces_.back(), told.error().message());
+  for (std::size_t done = 0; done < spaces_a_step && !namespaces_.empty(); ++done) {
+    const auto reported = clean_up_in(namespaces_.back());
+    if (reported) {
+      count_ += *reported;
+    } else if (reported.error() != boost::system::errc::no_such_file_or_directory) {
+      problem_ = fmt::format("{}: {}", namespaces_.back(), reported.error().message());
     }
-    spaces_.pop_back();
+    namespaces_.pop_back();
   }
-  if (spaces_.empty()) {
+  if (namespaces_.empty()) {
     finish();
     return;
   }
@@ -130,7 +131,7 @@ void UdpSockets::step() {
 
 void UdpSockets::finish() {
   phase_ = Phase::idle;
-  told_(count_, problem_);
+  report_(count_, problem_);
   if (std::exchange(again_, false)) {
     backend_ended();
   }

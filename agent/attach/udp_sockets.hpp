@@ -15,15 +15,16 @@
 namespace lb::agent {
 
 /// The namespaces whose sockets are given backends.
-enum class Spaces : std::uint8_t { own, all };
+enum class Namespaces : std::uint8_t { own, all };
 
 class UdpSockets {
  public:
   /// How many were told in one round, and why some namespaces could not be looked at; empty: all were.
-  using Told = std::function<void(std::uint64_t count, const std::string& problem)>;
+  using Report = std::function<void(std::uint64_t count, const std::string& problem)>;
 
   /// Without a way nothing happens, ever.
-  UdpSockets(boost::asio::io_context& context, const UdpWays& ways, Spaces spaces, Told told);
+  UdpSockets(boost::asio::io_context& context, const UdpCleanup& cleanup, Namespaces namespaces,
+             Report reported);
 
   /// Some backend ended. A round begins soon; one that runs is followed by another.
   void backend_ended();
@@ -33,17 +34,17 @@ class UdpSockets {
   void step();
   void finish();
   /// How many it told of a namespace's.
-  [[nodiscard]] boost::system::result<std::uint64_t> tell_in(const std::string& space) const;
+  [[nodiscard]] boost::system::result<std::uint64_t> clean_up_in(const std::string& netns) const;
 
   boost::asio::steady_timer timer_;
   maps::Fd link_;  ///< of the iterator
   bool finds_;     ///< it is the one that finds
-  Spaces which_;
-  Told told_;
+  Namespaces which_;
+  Report report_;
   enum class Phase : std::uint8_t { idle, waiting, running };
   Phase phase_ = Phase::idle;
   bool again_ = false;
-  std::vector<std::string> spaces_;  ///< still to be looked at
+  std::vector<std::string> namespaces_;  ///< still to be looked at
   std::uint64_t count_ = 0;
   std::string problem_;
 };

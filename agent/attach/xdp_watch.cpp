@@ -20,7 +20,7 @@ std::string name_of(std::uint32_t device) {
 
 }  // namespace
 
-XdpWatch::XdpWatch(const std::vector<int>& programs, std::span<lb_sending> counts) : counts_(counts) {
+XdpWatch::XdpWatch(const std::vector<int>& programs, std::span<lb_xdp_tx> counts) : counts_(counts) {
   for (const int program : programs) {
     if (program >= 0) {
       links_.emplace_back(bpf_raw_tracepoint_open(nullptr, program));
@@ -40,8 +40,8 @@ void XdpWatch::follow(const std::vector<std::uint32_t>& devices) {
     }
   }
   for (const auto device : devices) {
-    const auto place = std::ranges::find(counts_, device, &lb_sending::device);
-    const auto free = std::ranges::find(counts_, 0U, &lb_sending::device);
+    const auto place = std::ranges::find(counts_, device, &lb_xdp_tx::device);
+    const auto free = std::ranges::find(counts_, 0U, &lb_xdp_tx::device);
     if (place == counts_.end() && free != counts_.end()) {
       seen_[device] = {name_of(device), read(free->sent), read(free->lost)};
       lost_.try_emplace(seen_[device].name, 0);

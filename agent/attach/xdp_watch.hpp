@@ -16,7 +16,7 @@ namespace lb::agent {
 class XdpWatch {
  public:
   /// `programs` count into `counts` (bpf/lb_watch.bpf.c) as long as this object lives; -1: nobody counts.
-  XdpWatch(const std::vector<int>& programs, std::span<lb_sending> counts);
+  XdpWatch(const std::vector<int>& programs, std::span<lb_xdp_tx> counts);
 
   /// Counts these devices from now on, as many as there is room for.
   void follow(const std::vector<std::uint32_t>& devices);
@@ -34,7 +34,7 @@ class XdpWatch {
   };
 
   std::vector<maps::Fd> links_;
-  std::span<lb_sending> counts_;
+  std::span<lb_xdp_tx> counts_;
   std::map<std::uint32_t, Seen> seen_;
   std::map<std::string, std::uint64_t> lost_;
 };

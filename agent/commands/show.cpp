@@ -114,7 +114,7 @@ std::string name_of(const Names& names, std::uint32_t number) {
   return found == names.end() ? fmt::format("#{}", number) : std::string(found->second);
 }
 
-const char* age_text(FlowAge age) { return age == FlowAge::established ? "established" : "young"; }
+const char* age_text(FlowAge age) { return age == FlowAge::established ? "established" : "unassured"; }
 
 /// How long ago its last packet passed; the clocks may differ by a second.
 std::string idle_text(const FlowView& flow, std::uint32_t now) {

@@ -32,7 +32,7 @@ FlowView::End end_of(const std::uint8_t (&address)[4], std::uint16_t port) {
 }
 
 bool forgotten(const lb_track& track, std::uint32_t now) {
-  return now != 0 && now > track.seen && now - track.seen > LB_YOUNG_SECONDS;
+  return now != 0 && now > track.seen && now - track.seen > LB_UNASSURED_SECONDS;
 }
 
 auto order_of(const ServiceView& view) {
@@ -59,8 +59,9 @@ error_code visit_established(const Table& table, const Visit& visit) {
 }
 
 template <class Table>
-error_code visit_young(const Table& young, const Table& established, std::uint32_t now, const Visit& visit) {
-  return young.for_each([&](const auto& key, const auto& flow) {
+error_code visit_unassured(const Table& unassured, const Table& established, std::uint32_t now,
+                           const Visit& visit) {
+  return unassured.for_each([&](const auto& key, const auto& flow) {
     const auto view = flow_view(key, flow);
     if (view && !forgotten(flow.track, now) && !established.get(key)) {
       visit(*view);
@@ -134,10 +135,10 @@ error_code read_flows(const MapSet& maps, std::uint32_t now,
   if (auto error = visit_established(maps.flows6, visit)) {
     return error;
   }
-  if (auto error = visit_young(maps.young4, maps.flows4, now, visit)) {
+  if (auto error = visit_unassured(maps.unassured4, maps.flows4, now, visit)) {
     return error;
   }
-  return visit_young(maps.young6, maps.flows6, now, visit);
+  return visit_unassured(maps.unassured6, maps.flows6, now, visit);
 }
 
 std::optional<FlowView> flow_view(const lb_flow4_key& key, const lb_flow4& flow) {

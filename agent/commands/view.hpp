@@ -33,7 +33,7 @@ struct BackendViews {
   std::size_t gone = 0;
 };
 
-enum class FlowAge : std::uint8_t { established, young };
+enum class FlowAge : std::uint8_t { established, unassured };
 
 /// One connection, told from the entry that its replies meet. IPv4 in the 16-byte form.
 struct FlowView {
@@ -48,7 +48,7 @@ struct FlowView {
   End backend;
   End source;  ///< as the backend sees the client
   lb_track track{};
-  FlowAge age = FlowAge::young;
+  FlowAge age = FlowAge::unassured;
 };
 
 /// Services in use, sorted by name, protocol and family. Fails with the errno of a map.
@@ -61,8 +61,8 @@ struct FlowView {
 /// Without those whose endpoints are gone.
 [[nodiscard]] BackendViews present_among(std::vector<BackendView> backends);
 
-/// Every flow of both families, once; the established come first. Young entries that the programs ignore are
-/// left out: those whose flow was established since, and old ones. `now`: seconds of lb_clock, 0 if not
+/// Every flow of both families, once; the established come first. Unassured entries that the programs ignore
+/// are left out: those whose flow was established since, and old ones. `now`: seconds of lb_clock, 0 if not
 /// known.
 [[nodiscard]] maps::error_code read_flows(const maps::MapSet& maps, std::uint32_t now,
                                           const std::function<void(const FlowView&)>& visit);

@@ -23,8 +23,9 @@ constexpr unsigned looks_until_beside = 7;
 
 }  // namespace
 
-HookCare::HookCare(boost::asio::io_context& context, const AgentOptions& options, Datapath& datapath,
-                   const NodeWatch& node, Metrics& metrics, std::function<void(Look look)> looked)
+AttachmentReconciler::AttachmentReconciler(boost::asio::io_context& context, const AgentOptions& options,
+                                           Datapath& datapath, const NodeWatch& node, Metrics& metrics,
+                                           std::function<void(Look look)> looked)
     : timer_(context),
       options_(options),
       datapath_(datapath),
@@ -32,15 +33,15 @@ HookCare::HookCare(boost::asio::io_context& context, const AgentOptions& options
       metrics_(metrics),
       looked_(std::move(looked)) {}
 
-AttachReport HookCare::attach() {
+AttachReport AttachmentReconciler::attach() {
   devices_ = node_.network().devices();
   datapath_.set_pods(pod_devices(devices_, options_));
   auto report = datapath_.attach();
-  tell_declined();
+  report_declined();
   return report;
 }
 
-void HookCare::follow_devices() {
+void AttachmentReconciler::follow_devices() {
   if (node_.network().devices() == devices_) {
     return;
   }
@@ -58,7 +59,7 @@ void HookCare::follow_devices() {
   }
 }
 
-void HookCare::start() {
+void AttachmentReconciler::start() {
   timer_.expires_after(pause);
   timer_.async_wait([this](const auto& error) {
     if (!error) {
@@ -75,14 +76,14 @@ void HookCare::start() {
 }
 
 /// Brings back what somebody detached, and tries it again each time.
-void HookCare::heal() {
+void AttachmentReconciler::heal() {
   const auto changes = std::exchange(filter_changes_, node_.network().filter_changes());
   const auto filters = changes == filter_changes_ ? Filters::quiet : Filters::disturbed;
-  tell(datapath_.restore(filters), heal_failure_);
+  report(datapath_.restore(filters), heal_failure_);
 }
 
 /// A device that is not served, or not by XDP, is told once for each reason.
-void HookCare::tell_declined() {
+void AttachmentReconciler::report_declined() {
   for (const auto& sentence : datapath_.declined()) {
     if (std::ranges::find(declined_, sentence) == declined_.end()) {
       spdlog::warn("{}", sentence);
@@ -92,10 +93,10 @@ void HookCare::tell_declined() {
 }
 
 /// What is attached may run for nobody all the same.
-void HookCare::revive() { tell(datapath_.revive(), revival_failure_); }
+void AttachmentReconciler::revive() { report(datapath_.revive(), revival_failure_); }
 
 /// Who came to our hooks, or went, is told once: one before us may keep packets from us (REL-68).
-void HookCare::look_beside() {
+void AttachmentReconciler::look_beside() {
   auto text = neighbours_text(neighbours_of(options_.devices));
   if (text != neighbours_) {
     spdlog::warn(
@@ -107,8 +108,8 @@ void HookCare::look_beside() {
 }
 
 /// What came back, and once why something did not.
-void HookCare::tell(const Restored& restored, std::string& failure) {
-  tell_declined();
+void AttachmentReconciler::report(const Restored& restored, std::string& failure) {
+  report_declined();
   for (const auto& hook : restored.hooks) {
     metrics_.restored(hook);
   }

@@ -20,12 +20,12 @@ namespace lb::agent {
 /// Each look, or those few at which more is looked at.
 enum class Look : std::uint8_t { usual, thorough };
 
-class HookCare {
+class AttachmentReconciler {
  public:
   /// What is referred to must outlive this. `looked` is called after each look, for what else must be looked
   /// at as often.
-  HookCare(boost::asio::io_context& context, const AgentOptions& options, Datapath& datapath,
-           const NodeWatch& node, Metrics& metrics, std::function<void(Look look)> looked);
+  AttachmentReconciler(boost::asio::io_context& context, const AgentOptions& options, Datapath& datapath,
+                       const NodeWatch& node, Metrics& metrics, std::function<void(Look look)> looked);
 
   /// To the devices that there are now.
   AttachReport attach();
@@ -39,8 +39,8 @@ class HookCare {
   void heal();
   void revive();
   void look_beside();
-  void tell(const Restored& restored, std::string& failure);
-  void tell_declined();
+  void report(const Restored& restored, std::string& failure);
+  void report_declined();
 
   boost::asio::steady_timer timer_;
   const AgentOptions& options_;

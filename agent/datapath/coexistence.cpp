@@ -28,10 +28,10 @@ std::string lacks_text(const Reach& reach) {
 
 }  // namespace
 
-Surroundings::Surroundings(const AgentOptions& options, Datapath& datapath, Metrics& metrics)
+Coexistence::Coexistence(const AgentOptions& options, Datapath& datapath, Metrics& metrics)
     : options_(options), datapath_(datapath), metrics_(metrics) {}
 
-void Surroundings::look_at_reach(const std::map<std::uint32_t, NetDevice>& devices) {
+void Coexistence::look_at_reach(const std::map<std::uint32_t, NetDevice>& devices) {
   if (options_.sockets != SocketScope::all || !std::exchange(devices_changed_, false)) {
     return;
   }
@@ -43,10 +43,10 @@ void Surroundings::look_at_reach(const std::map<std::uint32_t, NetDevice>& devic
     spdlog::warn("without {}: connected sockets there do not hear that their backend has ended", lacks);
   }
   lacks_ = std::move(lacks);
-  tell();
+  report();
 }
 
-std::optional<KubeProxy> Surroundings::look_for_kube_proxy() {
+std::optional<KubeProxy> Coexistence::look_for_kube_proxy() {
   if (options_.unallocated != Unallocated::drop) {
     return std::nullopt;
   }
@@ -63,40 +63,40 @@ std::optional<KubeProxy> Surroundings::look_for_kube_proxy() {
   const auto found = rules.empty() ? KubeProxy::absent : KubeProxy::present;
   metrics_.kube_proxy(found);
   kube_proxy_ = std::move(rules);
-  tell();
+  report();
   return found;
 }
 
-void Surroundings::set_xfrm(std::size_t policies) {
+void Coexistence::set_xfrm(std::size_t policies) {
   if (policies != std::exchange(xfrm_, policies)) {
-    tell();
+    report();
   }
 }
 
-void Surroundings::set_ports(std::string ports) {
+void Coexistence::set_ports(std::string ports) {
   if (ports != ports_) {
     ports_ = std::move(ports);
-    tell();
+    report();
   }
 }
 
-void Surroundings::set_config(std::string config) {
+void Coexistence::set_config(std::string config) {
   if (config != config_) {
     config_ = std::move(config);
-    tell();
+    report();
   }
 }
 
-bool Surroundings::set_node(std::string node) {
+bool Coexistence::set_node(std::string node) {
   if (node == node_) {
     return false;
   }
   node_ = std::move(node);
-  tell();
+  report();
   return true;
 }
 
-void Surroundings::tell() {
+void Coexistence::report() {
   const std::string dropping = kube_proxy_.empty() ? "" : "drop-unallocated: kube-proxy's rules are here";
   const auto xfrm =
       xfrm_ == 0 ? std::string()

@@ -15,10 +15,10 @@
 
 namespace lb::agent {
 
-class Surroundings {
+class Coexistence {
  public:
   /// What is referred to must outlive this.
-  Surroundings(const AgentOptions& options, Datapath& datapath, Metrics& metrics);
+  Coexistence(const AgentOptions& options, Datapath& datapath, Metrics& metrics);
 
   /// Pods come and go with devices, and their namespaces with them: the next look at these is a new one.
   void devices_changed() noexcept { devices_changed_ = true; }
@@ -39,7 +39,7 @@ class Surroundings {
   [[nodiscard]] bool set_node(std::string node);
 
  private:
-  void tell();
+  void report();
 
   const AgentOptions& options_;
   Datapath& datapath_;

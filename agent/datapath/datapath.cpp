@@ -121,7 +121,7 @@ struct Datapath::State {
   std::vector<std::string> notes;
   std::vector<Device> pods;
   std::optional<std::int64_t> maps_seen;  ///< when all maps were last seen to be pinned
-  std::vector<std::string> deaf;          ///< socket hooks that did not run when last tried
+  std::vector<std::string> not_running;   ///< socket hooks that did not run when last tried
   std::vector<std::string> declined;      ///< what the last attach() left unused, and why
   std::string lacks;                      ///< as set_lacks() was told
   std::string sockets;                    ///< what serves, as of the last attach()
@@ -130,7 +130,7 @@ struct Datapath::State {
 
   [[nodiscard]] AttachPlan plan(const std::vector<Device>& devices) const;
   [[nodiscard]] std::string missing() const;
-  void tell();
+  void report();
   [[nodiscard]] std::size_t restore_maps();
   [[nodiscard]] bool take_cgroup();
   void try_sockets(AttachReport& report);
@@ -155,7 +155,7 @@ AttachPlan Datapath::State::plan(const std::vector<Device>& devices) const {
   plan.xdp_mode = options.xdp;
   plan.xdp = programs.program("lb_xdp");
   plan.frame_addresses = programs.frame_addresses();
-  plan.ports_map = programs.map("lb_ports");
+  plan.devmap = programs.map("lb_devmap");
   plan.devices_map = programs.map("lb_devices");
   return plan;
 }
@@ -171,7 +171,7 @@ std::string Datapath::State::missing() const {
 }
 
 /// What serves, and what it lost, for `status`.
-void Datapath::State::tell() {
+void Datapath::State::report() {
   std::string lost;
   for (const auto& [device, frames] : watch.lost()) {
     if (frames > 0) {
@@ -245,7 +245,7 @@ AttachReport Datapath::attach() {
   state_->sockets = report.sockets_text();
   state_->packets = report.packets_text();
   state_->declined = report.declined();
-  state_->tell();
+  state_->report();
   state_->page.set_missing(state_->missing());
   return report;
 }
@@ -277,10 +277,10 @@ void Datapath::State::try_sockets(AttachReport& report) {
     return;
   }
   probe.enter(cgroup);
-  deaf = probe.deaf();
+  not_running = probe.not_running();
   for (auto& hook : report.hooks) {
     const auto name = hook.place.starts_with(cgroup_prefix) ? hook.place.substr(cgroup_prefix.size()) : "";
-    if (hook.state != HookState::failed && std::ranges::find(deaf, name) != deaf.end()) {
+    if (hook.state != HookState::failed && std::ranges::find(not_running, name) != not_running.end()) {
       hook.state = HookState::failed;
       hook.problem = fmt::format("it does not run for sockets of {}", cgroup.path);
     }
@@ -304,7 +304,7 @@ Restored Datapath::restore(Filters filters) {
   const auto lost = state_->watch.lost();
   const auto losing = state_->watch.losing();
   if (state_->watch.lost() != lost) {
-    state_->tell();
+    state_->report();
   }
   for (const auto device : losing) {
     state_->attacher.stop_sending(device);
@@ -322,18 +322,18 @@ Restored Datapath::revive() {
   if (!lack_of_descriptors().empty()) {
     return restored;
   }
-  const auto deaf = state_->probe.deaf();
-  if (deaf.empty() && state_->deaf.empty()) {
+  const auto not_running = state_->probe.not_running();
+  if (not_running.empty() && state_->not_running.empty()) {
     return restored;
   }
-  if (deaf != state_->deaf) {
-    state_->attacher.drop(deaf);
+  if (not_running != state_->not_running) {
+    state_->attacher.drop(not_running);
   }
   add_to(restored, attach());
   return restored;
 }
 
-UdpWays Datapath::udp_ways() const noexcept {
+UdpCleanup Datapath::udp_cleanup() const noexcept {
   const auto& programs = state_->programs;
   return {programs.program("lb_udp_tell"), programs.program("lb_udp_find")};
 }

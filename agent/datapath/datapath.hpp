@@ -50,7 +50,7 @@ class Datapath {
   [[nodiscard]] Restored revive();
 
   /// How connected UDP sockets are told of their backend's end; the descriptors live as long as this.
-  [[nodiscard]] UdpWays udp_ways() const noexcept;
+  [[nodiscard]] UdpCleanup udp_cleanup() const noexcept;
 
   /// What else than the kernel's features is missing, in words as theirs ("CAP_…: …"), for the node page;
   /// empty: nothing.

@@ -33,7 +33,7 @@ void ExpiryTimer::start() {
 void ExpiryTimer::step() {
   const auto pause = expiry_.step();
   count();
-  tell_fullness();
+  report_fullness();
   const auto error = pause ? maps::error_code{} : pause.error();
   if (error && error != failure_) {
     spdlog::error("cannot walk the flow tables, so flows do not expire: {}; trying again every minute",
@@ -60,7 +60,7 @@ void ExpiryTimer::count() {
 }
 
 /// Each table once when it gets nearly full, and once when that is over.
-void ExpiryTimer::tell_fullness() {
+void ExpiryTimer::report_fullness() {
   for (std::size_t table = 0; table < rooms_.size(); ++table) {
     const auto& [entries, room] = expiry_.fullness().at(table);
     if (room == rooms_.at(table)) {
@@ -70,7 +70,8 @@ void ExpiryTimer::tell_fullness() {
     const auto limit = table == 0 ? maps_.flows4.limit() : maps_.flows6.limit();
     if (room == Room::scarce) {
       spdlog::warn(
-          "{} is nearly full: {} of {} entries; when it is full, new flows stay among the young ones, which "
+          "{} is nearly full: {} of {} entries; when it is full, new flows stay among the unassured ones, "
+          "which "
           "give way to newer ones; --max-flows sets its size when the maps are made",
           table_names.at(table), entries, limit);
     } else {

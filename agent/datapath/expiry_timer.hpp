@@ -24,7 +24,7 @@ class ExpiryTimer {
  private:
   void step();
   void count();
-  void tell_fullness();
+  void report_fullness();
 
   boost::asio::steady_timer timer_;
   maps::MapSet& maps_;

@@ -29,14 +29,14 @@ constexpr std::uint32_t events = IN_CREATE | IN_CLOSE_WRITE | IN_MOVED_TO | IN_M
 
 }  // namespace
 
-class ConfigWatch::Follower final : public std::enable_shared_from_this<Follower> {
+class ConfigWatch::ResourceWatcher final : public std::enable_shared_from_this<ResourceWatcher> {
  public:
-  Follower(asio::io_context& context, std::string path, std::string known, Told told)
+  ResourceWatcher(asio::io_context& context, std::string path, std::string known, Notify notify)
       : path_(std::move(path)),
         known_(std::move(known)),
-        told_(std::move(told)),
+        notify_(std::move(notify)),
         inotify_(context),
-        settle_timer_(context),
+        quiet_timer_(context),
         slow_timer_(context) {}
 
   void start() {
@@ -67,8 +67,8 @@ class ConfigWatch::Follower final : public std::enable_shared_from_this<Follower
   }
 
   void look_after(std::chrono::milliseconds wait) {
-    settle_timer_.expires_after(wait);
-    settle_timer_.async_wait([weak = weak_from_this()](const auto& error) {
+    quiet_timer_.expires_after(wait);
+    quiet_timer_.async_wait([weak = weak_from_this()](const auto& error) {
       if (const auto self = weak.lock(); self && !error) self->look();
     });
   }
@@ -88,21 +88,22 @@ class ConfigWatch::Follower final : public std::enable_shared_from_this<Follower
     auto found = read_config_file(path_);
     if (found == known_) return;
     known_ = std::move(found);
-    told_(known_);
+    notify_(known_);
   }
 
   std::string path_;
   std::variant<std::string, ConfigRefusal> known_;
-  Told told_;
+  Notify notify_;
   asio::posix::stream_descriptor inotify_;
-  asio::steady_timer settle_timer_;
+  asio::steady_timer quiet_timer_;
   asio::steady_timer slow_timer_;
   std::array<char, 4096> buffer_{};  ///< never looked into
 };
 
-ConfigWatch::ConfigWatch(asio::io_context& context, std::string path, std::string known, Told told)
-    : follower_(std::make_shared<Follower>(context, std::move(path), std::move(known), std::move(told))) {
-  follower_->start();
+ConfigWatch::ConfigWatch(asio::io_context& context, std::string path, std::string known, Notify notify)
+    : watcher_(
+          std::make_shared<ResourceWatcher>(context, std::move(path), std::move(known), std::move(notify))) {
+  watcher_->start();
 }
 
 ConfigWatch::~ConfigWatch() = default;

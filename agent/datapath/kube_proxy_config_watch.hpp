@@ -14,18 +14,18 @@ namespace lb::agent {
 class ConfigWatch {
  public:
   /// The whole new text, or why there is none.
-  using Told = std::function<void(const std::variant<std::string, ConfigRefusal>&)>;
+  using Notify = std::function<void(const std::variant<std::string, ConfigRefusal>&)>;
 
   /// Tells what differs from `known`, the text that the caller has, and from then on each change, within 100
   /// ms, or a few seconds where no event tells of it. `context` must outlive this.
-  ConfigWatch(boost::asio::io_context& context, std::string path, std::string known, Told told);
+  ConfigWatch(boost::asio::io_context& context, std::string path, std::string known, Notify notify);
   ~ConfigWatch();
   ConfigWatch(const ConfigWatch&) = delete;
   ConfigWatch& operator=(const ConfigWatch&) = delete;
 
  private:
-  class Follower;
-  std::shared_ptr<Follower> follower_;
+  class ResourceWatcher;
+  std::shared_ptr<ResourceWatcher> watcher_;
 };
 
 }  // namespace lb::agent

@@ -18,9 +18,9 @@ constexpr std::chrono::milliseconds longest_look{30'000};
 
 }  // namespace
 
-RoomCare::RoomCare(boost::asio::io_context& context, const RoomLimits& limits, Tables& tables,
-                   const Datapath& datapath, const Health& health,
-                   std::function<void(const Sizes&)> begin_again)
+MapResizer::MapResizer(boost::asio::io_context& context, const RoomLimits& limits, Tables& tables,
+                       const Datapath& datapath, const Health& health,
+                       std::function<void(const Sizes&)> begin_again)
     : timer_(context),
       slots_timer_(context),
       options_(limits.options),
@@ -30,7 +30,7 @@ RoomCare::RoomCare(boost::asio::io_context& context, const RoomLimits& limits, T
       health_(health),
       begin_again_(std::move(begin_again)) {}
 
-void RoomCare::make() {
+void MapResizer::make() {
   if (options_.growth == Growth::off || found_ || waits_ || !tables_.larger()) {
     return;
   }
@@ -45,14 +45,14 @@ void RoomCare::make() {
   });
 }
 
-void RoomCare::grow() {
+void MapResizer::grow() {
   auto sizes = tables_.larger();
   if (!sizes) {
     return;
   }
   sizes->flows = options_.sizes.flows;
-  sizes->young = options_.sizes.young;
-  sizes->maglev = options_.sizes.maglev;
+  sizes->unassured = options_.sizes.unassured;
+  sizes->consistent_slots = options_.sizes.consistent_slots;
   if (const auto lack = datapath_.lack_of_memory(*sizes)) {
     if (std::exchange(lack_, *lack) != *lack) {
       spdlog::error("tables are too small and cannot be made larger: {}", *lack);
@@ -63,11 +63,11 @@ void RoomCare::grow() {
   begin_again_(*sizes);
 }
 
-void RoomCare::watch_slots() {
+void MapResizer::watch_slots() {
   if (options_.growth == Growth::off || options_.shrink_after == 0 || found_) {
     return;
   }
-  slots_timer_.expires_after(std::min<std::chrono::milliseconds>(patience() / 4, longest_look));
+  slots_timer_.expires_after(std::min<std::chrono::milliseconds>(timeouts() / 4, longest_look));
   slots_timer_.async_wait([this](const auto& error) {
     if (!error) {
       look_at_slots(std::chrono::steady_clock::now());
@@ -76,27 +76,27 @@ void RoomCare::watch_slots() {
   });
 }
 
-void RoomCare::look_at_slots(std::chrono::steady_clock::time_point now) {
+void MapResizer::look_at_slots(std::chrono::steady_clock::time_point now) {
   const auto sizes = tables_.smaller(least_slots_);
   if (!sizes) {
     free_since_.reset();
     return;
   }
   free_since_ = free_since_.value_or(now);
-  if (now - *free_since_ >= patience() && tables_.lower_slots(sizes->slots / 2)) {
+  if (now - *free_since_ >= timeouts() && tables_.lower_slots(sizes->slots / 2)) {
     shrink();
   }
 }
 
 /// What is in use lies in the first half of what the next agent makes.
-void RoomCare::shrink() {
+void MapResizer::shrink() {
   auto sizes = tables_.smaller(least_slots_);
   if (!sizes) {
     return;
   }
   sizes->flows = options_.sizes.flows;
-  sizes->young = options_.sizes.young;
-  sizes->maglev = options_.sizes.maglev;
+  sizes->unassured = options_.sizes.unassured;
+  sizes->consistent_slots = options_.sizes.consistent_slots;
   found_ = true;
   begin_again_(*sizes);
 }

@@ -24,12 +24,12 @@ struct RoomLimits {
   std::uint32_t least_slots;
 };
 
-class RoomCare {
+class MapResizer {
  public:
   /// What is referred to must outlive this. `begin_again`: called once, when tables of these sizes can be
   /// had.
-  RoomCare(boost::asio::io_context& context, const RoomLimits& limits, Tables& tables,
-           const Datapath& datapath, const Health& health, std::function<void(const Sizes&)> begin_again);
+  MapResizer(boost::asio::io_context& context, const RoomLimits& limits, Tables& tables,
+             const Datapath& datapath, const Health& health, std::function<void(const Sizes&)> begin_again);
 
   /// If tables are too small, and may grow: sees to larger ones, in a while where a whole cluster's nodes
   /// would do so at once.
@@ -41,7 +41,7 @@ class RoomCare {
   void grow();
   void look_at_slots(std::chrono::steady_clock::time_point now);
   void shrink();
-  [[nodiscard]] std::chrono::seconds patience() const { return std::chrono::seconds(options_.shrink_after); }
+  [[nodiscard]] std::chrono::seconds timeouts() const { return std::chrono::seconds(options_.shrink_after); }
 
   boost::asio::steady_timer timer_;
   boost::asio::steady_timer slots_timer_;

@@ -19,8 +19,8 @@ constexpr std::uint64_t room_again = 6;
 
 }  // namespace
 
-TableCare::TableCare(boost::asio::io_context& context, Tables& tables, Metrics& metrics, Growth growth,
-                     std::function<void()> retried)
+TableReconciler::TableReconciler(boost::asio::io_context& context, Tables& tables, Metrics& metrics,
+                                 Growth growth, std::function<void()> retried)
     : retry_timer_(context),
       repair_timer_(context),
       tables_(tables),
@@ -28,7 +28,7 @@ TableCare::TableCare(boost::asio::io_context& context, Tables& tables, Metrics& 
       growth_(growth),
       retried_(std::move(retried)) {}
 
-void TableCare::retry_later() {
+void TableReconciler::retry_later() {
   const auto pause = tables_.retry_in();
   if (!pause || retry_waits_) {
     return;
@@ -49,7 +49,7 @@ void TableCare::retry_later() {
   });
 }
 
-void TableCare::tell_fullness() {
+void TableReconciler::report_fullness() {
   const auto* const then =
       growth_ == Growth::off ? "what does not fit keeps what it had" : "a larger one is made";
   for (const auto& fill : tables_.fills()) {
@@ -65,7 +65,7 @@ void TableCare::tell_fullness() {
 }
 
 /// What others write into the tables nobody tells.
-void TableCare::repair() {
+void TableReconciler::repair() {
   for (const auto& each : tables_.repair()) {
     metrics_.repaired(each.table, each.entries);
     if (each.failure) {
@@ -77,7 +77,7 @@ void TableCare::repair() {
   spdlog::debug("looked after the tables");
 }
 
-void TableCare::repair_later() {
+void TableReconciler::repair_later() {
   repair_timer_.expires_after(repair_pause);
   repair_timer_.async_wait([this](const auto& error) {
     if (!error) {

@@ -13,19 +13,19 @@
 
 namespace lb::agent {
 
-class TableCare {
+class TableReconciler {
  public:
   /// What is referred to must outlive this. `retried` is called after each retry; `growth`: what becomes of a
   /// table that is full.
-  TableCare(boost::asio::io_context& context, Tables& tables, Metrics& metrics, Growth growth,
-            std::function<void()> retried);
+  TableReconciler(boost::asio::io_context& context, Tables& tables, Metrics& metrics, Growth growth,
+                  std::function<void()> retried);
 
   /// Tries again in time what has failed, if anything has. A retry that is under way is not put off by what
   /// comes meanwhile.
   void retry_later();
 
   /// Says of each table once that it is nearly full, and once that this is over.
-  void tell_fullness();
+  void report_fullness();
 
   /// Looks now whether the tables are as they were written (SEM-70).
   void repair();

@@ -25,7 +25,7 @@ using boost::system::error_code;
 
 error_code last_error() { return {errno, boost::system::generic_category()}; }
 
-maps::Fd open_space(const std::string& file) { return maps::Fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC)); }
+maps::Fd open_netns(const std::string& file) { return maps::Fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC)); }
 
 bool is_number(const std::string& name) {
   return !name.empty() && std::ranges::all_of(name, [](char each) { return each >= '0' && each <= '9'; });
@@ -33,20 +33,20 @@ bool is_number(const std::string& name) {
 
 /// Adds the namespace behind a file, unless it is there already, or the file is none's: all of them are in
 /// one file system of the kernel's.
-void add_space(const std::string& file, std::set<std::pair<dev_t, ino_t>>& known,
-               std::vector<std::string>& spaces) {
+void add_netns(const std::string& file, std::set<std::pair<dev_t, ino_t>>& known,
+               std::vector<std::string>& namespaces) {
   struct stat status{};
   if (::stat(file.c_str(), &status) == 0 && (known.empty() || known.begin()->first == status.st_dev) &&
       known.emplace(status.st_dev, status.st_ino).second) {
-    spaces.push_back(file);
+    namespaces.push_back(file);
   }
 }
 
 /// As our namespace calls that one; below zero if it has no number for it.
 std::int32_t number_of(int socket, const std::string& file) {
-  const auto space = open_space(file);
+  const auto netns = open_netns(file);
   netlink::Request request(RTM_GETNSID, netlink::Wanted::one, rtgenmsg{});
-  request.add(NETNSA_FD, static_cast<std::uint32_t>(space.get()));
+  request.add(NETNSA_FD, static_cast<std::uint32_t>(netns.get()));
   std::int32_t number = NETNSA_NSID_NOT_ASSIGNED;
   static_cast<void>(netlink::ask(socket, request, [&](const auto&, netlink::Bytes body) {
     const auto attributes = netlink::after(body, sizeof(rtgenmsg));
@@ -56,7 +56,7 @@ std::int32_t number_of(int socket, const std::string& file) {
 }
 
 bool may_enter_others() {
-  const auto own = open_space(own_space);
+  const auto own = open_netns(own_netns);
   return own && ::setns(own.get(), CLONE_NEWNET) == 0;
 }
 
@@ -64,29 +64,29 @@ bool may_enter_others() {
 
 std::vector<std::string> network_namespaces() {
   std::set<std::pair<dev_t, ino_t>> known;
-  std::vector<std::string> spaces;
-  add_space(own_space, known, spaces);
+  std::vector<std::string> namespaces;
+  add_netns(own_netns, known, namespaces);
   std::error_code error;
   for (std::filesystem::directory_iterator at("/run/netns", error), end; !error && at != end;
        at.increment(error)) {
-    add_space(at->path().string(), known, spaces);
+    add_netns(at->path().string(), known, namespaces);
   }
   for (std::filesystem::directory_iterator at("/proc", error), end; !error && at != end;
        at.increment(error)) {
     if (is_number(at->path().filename().string())) {
-      add_space(at->path().string() + "/ns/net", known, spaces);
+      add_netns(at->path().string() + "/ns/net", known, namespaces);
     }
   }
-  return spaces;
+  return namespaces;
 }
 
 // A thread that cannot go back is of no use to anybody. Staying needs no right to go.
-error_code in_space(const std::string& space, const std::function<error_code()>& act) {
-  if (space == own_space) {
+error_code in_netns(const std::string& netns, const std::function<error_code()>& act) {
+  if (netns == own_netns) {
     return act();
   }
-  const auto own = open_space(own_space);
-  const auto there = open_space(space);
+  const auto own = open_netns(own_netns);
+  const auto there = open_netns(netns);
   if (!own || !there || ::setns(there.get(), CLONE_NEWNET) != 0) {
     return last_error();
   }
@@ -97,20 +97,20 @@ error_code in_space(const std::string& space, const std::function<error_code()>&
   return error;
 }
 
-Reach reach_of(const std::map<std::uint32_t, NetDevice>& devices, const std::vector<std::string>& outward) {
+Reach reach_of(const std::map<std::uint32_t, NetDevice>& devices, const std::vector<std::string>& uplink) {
   Reach reach{may_enter_others(), 0};
   std::set<std::int32_t> unseen;
   for (const auto& [index, device] : devices) {
-    if (device.peer_space && std::ranges::find(outward, device.name) == outward.end()) {
-      unseen.insert(*device.peer_space);
+    if (device.peer_netns && std::ranges::find(uplink, device.name) == uplink.end()) {
+      unseen.insert(*device.peer_netns);
     }
   }
   if (unseen.empty()) {
     return reach;
   }
   const maps::Fd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
-  for (const auto& space : network_namespaces()) {
-    unseen.erase(number_of(socket.get(), space));
+  for (const auto& netns : network_namespaces()) {
+    unseen.erase(number_of(socket.get(), netns));
   }
   reach.unseen = unseen.size();
   return reach;

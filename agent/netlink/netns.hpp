@@ -14,7 +14,7 @@
 namespace lb::agent {
 
 /// The file of the calling thread's own one.
-inline constexpr const char* own_space = "/proc/thread-self/ns/net";
+inline constexpr const char* own_netns = "/proc/thread-self/ns/net";
 
 /// Files of network namespaces, each namespace once, our own first: those with a name in /run/netns, where
 /// container runtimes keep pods', and those of the processes that we see.
@@ -22,7 +22,7 @@ inline constexpr const char* own_space = "/proc/thread-self/ns/net";
 
 /// Calls `act` in a network namespace; what it returns, or why it was not called (EPERM: others than our own
 /// need CAP_SYS_ADMIN). The calling thread is back in its own one afterwards.
-[[nodiscard]] boost::system::error_code in_space(const std::string& space,
+[[nodiscard]] boost::system::error_code in_netns(const std::string& netns,
                                                  const std::function<boost::system::error_code()>& act);
 
 /// How far we reach beyond our own namespace.
@@ -32,8 +32,8 @@ struct Reach {
   bool operator==(const Reach&) const = default;
 };
 
-/// `outward` devices lead to no pods, but perhaps to the namespace that holds this machine.
+/// `uplink` devices lead to no pods, but perhaps to the namespace that holds this machine.
 [[nodiscard]] Reach reach_of(const std::map<std::uint32_t, NetDevice>& devices,
-                             const std::vector<std::string>& outward);
+                             const std::vector<std::string>& uplink);
 
 }  // namespace lb::agent

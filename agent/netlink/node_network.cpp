@@ -36,7 +36,7 @@ NetDevice read_device(const ifinfomsg& head, Bytes attributes) {
     } else if (type == IFLA_MASTER) {
       device.master = read<std::uint32_t>(content).value_or(0);
     } else if (type == IFLA_LINK_NETNSID) {
-      device.peer_space = read<std::int32_t>(content);
+      device.peer_netns = read<std::int32_t>(content);
     } else if (type == IFLA_ADDRESS && content.size() == device.mac.size()) {
       std::memcpy(device.mac.data(), content.data(), content.size());
     }
@@ -172,9 +172,9 @@ std::vector<NodeAddress> NodeNetwork::addresses(const NodePortAddresses& asked,
   return list;
 }
 
-Sources NodeNetwork::sources(const std::vector<std::string>& outward) const {
+Sources NodeNetwork::sources(const std::vector<std::string>& uplink) const {
   Sources sources;
-  for (const auto& name : outward) {
+  for (const auto& name : uplink) {
     for (const auto& [place, use] : addresses_) {
       const auto device = devices_.find(place.device);
       if (use != AddressUse::preferred || device == devices_.end() || device->second.name != name ||
@@ -190,7 +190,7 @@ Sources NodeNetwork::sources(const std::vector<std::string>& outward) const {
   return sources;
 }
 
-void NodeTalk::begin() {
+void RtnetlinkDump::begin() {
   const auto changes = network_.filter_changes_ + 1;  // one may be among what was lost
   network_ = {};
   network_.filter_changes_ = changes;
@@ -198,7 +198,7 @@ void NodeTalk::begin() {
   ++sequence_;
 }
 
-std::vector<std::byte> NodeTalk::request() const {
+std::vector<std::byte> RtnetlinkDump::request() const {
   struct {
     nlmsghdr head;
     rtgenmsg family;
@@ -212,7 +212,7 @@ std::vector<std::byte> NodeTalk::request() const {
   return {bytes, bytes + sizeof(message)};
 }
 
-NodeTalk::Next NodeTalk::receive(std::span<const std::byte> datagram) {
+RtnetlinkDump::Next RtnetlinkDump::receive(std::span<const std::byte> datagram) {
   auto next = Next::wait;
   while (const auto head = read<nlmsghdr>(datagram)) {
     if (head->nlmsg_len < sizeof(nlmsghdr) || head->nlmsg_len > datagram.size()) {
@@ -238,7 +238,7 @@ NodeTalk::Next NodeTalk::receive(std::span<const std::byte> datagram) {
 }
 
 // The end of the first list asks for the second one; the end of that makes the network whole.
-NodeTalk::Next NodeTalk::finish_list() {
+RtnetlinkDump::Next RtnetlinkDump::finish_list() {
   if (phase_ == Phase::devices) {
     phase_ = Phase::addresses;
     ++sequence_;
@@ -249,7 +249,7 @@ NodeTalk::Next NodeTalk::finish_list() {
 }
 
 // The end of a list that was given up says nothing about the present one.
-NodeTalk::Effect NodeTalk::take(const nlmsghdr& head, std::span<const std::byte> body) {
+RtnetlinkDump::Effect RtnetlinkDump::take(const nlmsghdr& head, std::span<const std::byte> body) {
   const bool answer = head.nlmsg_seq == sequence_ && phase_ != Phase::following;
   if (answer && (head.nlmsg_flags & NLM_F_DUMP_INTR) != 0) {
     return Effect::broken;
@@ -281,7 +281,7 @@ NodeTalk::Effect NodeTalk::take(const nlmsghdr& head, std::span<const std::byte>
 }
 
 // Bridges tell of their ports under their own family; that says nothing about the device.
-NodeTalk::Effect NodeTalk::take_device(std::uint16_t type, std::span<const std::byte> body) {
+RtnetlinkDump::Effect RtnetlinkDump::take_device(std::uint16_t type, std::span<const std::byte> body) {
   const auto head = read<ifinfomsg>(body);
   if (!head || head->ifi_family != AF_UNSPEC) {
     return Effect::none;
@@ -295,7 +295,7 @@ NodeTalk::Effect NodeTalk::take_device(std::uint16_t type, std::span<const std::
   return network_.devices_.erase(index) > 0 ? Effect::changed : Effect::none;
 }
 
-NodeTalk::Effect NodeTalk::take_address(std::uint16_t type, std::span<const std::byte> body) {
+RtnetlinkDump::Effect RtnetlinkDump::take_address(std::uint16_t type, std::span<const std::byte> body) {
   const auto head = read<ifaddrmsg>(body);
   if (!head) {
     return Effect::none;
@@ -304,7 +304,7 @@ NodeTalk::Effect NodeTalk::take_address(std::uint16_t type, std::span<const std:
   if (!message.address) {
     return Effect::none;
   }
-  const AddressPlace place{head->ifa_index, *message.address};
+  const DeviceAddress place{head->ifa_index, *message.address};
   if (type == RTM_NEWADDR && in_use(message.flags)) {
     return put(network_.addresses_, place, use_of(*head, message.flags)) ? Effect::changed : Effect::none;
   }

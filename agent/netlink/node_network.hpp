@@ -30,7 +30,7 @@ struct NetDevice {
   std::uint32_t master = 0;           ///< interface index of the bridge (or the like) it belongs to; 0: none
   /// The kernel's number of the network namespace that its other end is in; nothing: this one, or no such
   /// end.
-  std::optional<std::int32_t> peer_space = std::nullopt;
+  std::optional<std::int32_t> peer_netns = std::nullopt;
   std::uint16_t hardware = 1;  ///< ARPHRD_…: the header that its frames begin with; 1: Ethernet's
   bool operator==(const NetDevice&) const = default;
 };
@@ -38,10 +38,10 @@ struct NetDevice {
 enum class AddressUse : std::uint8_t { preferred, other };
 
 /// Where an address is, beside the address.
-struct AddressPlace {
+struct DeviceAddress {
   std::uint32_t device = 0;  ///< interface index
   k8s::Address address;
-  auto operator<=>(const AddressPlace&) const = default;
+  auto operator<=>(const DeviceAddress&) const = default;
 };
 
 /// Source addresses towards other nodes; all zero where there is none of that family.
@@ -60,21 +60,21 @@ class NodeNetwork {
   [[nodiscard]] std::vector<NodeAddress> addresses(const NodePortAddresses& asked,
                                                    const std::vector<k8s::Address>& primary) const;
   /// Of the first of these devices that has one, for each family. One without Ethernet headers is not served.
-  [[nodiscard]] Sources sources(const std::vector<std::string>& outward) const;
+  [[nodiscard]] Sources sources(const std::vector<std::string>& uplink) const;
   /// Rises whenever somebody removes a tc filter or qdisc from some device, or puts a filter at a handle of
   /// ours.
   [[nodiscard]] std::uint64_t filter_changes() const noexcept { return filter_changes_; }
 
  private:
-  friend class NodeTalk;
+  friend class RtnetlinkDump;
 
   std::map<std::uint32_t, NetDevice> devices_;
-  std::map<AddressPlace, AddressUse> addresses_;
+  std::map<DeviceAddress, AddressUse> addresses_;
   std::uint64_t filter_changes_ = 0;
 };
 
 /// The conversation with the kernel: two lists, then changes. Knows what was lost and asks again.
-class NodeTalk {
+class RtnetlinkDump {
  public:
   /// What the caller shall do now.
   enum class Next : std::uint8_t { wait, send, tell };

@@ -19,15 +19,15 @@ PodDetector detector_of(const AgentOptions& options) {
   return options.pod_devices.empty() ? PodDetector::node_cidr : PodDetector::prefix;
 }
 
-lb_detector by_range(const std::vector<k8s::Prefix>& ranges, k8s::Family family,
-                     std::vector<k8s::Prefix>& pods) {
+lb_local_detection by_range(const std::vector<k8s::Prefix>& ranges, k8s::Family family,
+                            std::vector<k8s::Prefix>& pods) {
   const auto found =
       std::ranges::find_if(ranges, [family](const auto& range) { return range.address.family() == family; });
   if (found == ranges.end()) {
-    return LB_NO_DETECTOR;
+    return LB_DETECT_NONE;
   }
   pods.push_back(*found);
-  return LB_BY_RANGE;
+  return LB_DETECT_BY_RANGE;
 }
 
 /// Another owner of services may have that ClusterIP.
@@ -37,21 +37,21 @@ bool owns_all(const AgentOptions& options, KubeProxy kube_proxy) {
 
 }  // namespace
 
-Conduct conduct_of(const AgentOptions& options, const std::vector<k8s::Prefix>& node_ranges,
-                   KubeProxy kube_proxy) {
-  Conduct conduct;
-  conduct.word.masquerade_all = options.masquerade == Masquerade::all ? LB_YES : LB_NO;
-  conduct.word.drop_unallocated =
+NodePolicy node_policy_of(const AgentOptions& options, const std::vector<k8s::Prefix>& node_ranges,
+                          KubeProxy kube_proxy) {
+  NodePolicy policy;
+  policy.word.masquerade_all = options.masquerade == Masquerade::all ? LB_YES : LB_NO;
+  policy.word.drop_unallocated =
       options.unallocated == Unallocated::drop && owns_all(options, kube_proxy) ? LB_YES : LB_NO;
   const auto detector = detector_of(options);
   if (detector == PodDetector::bridge || detector == PodDetector::prefix) {
-    conduct.word.detector4 = conduct.word.detector6 = LB_BY_DEVICE;
-    return conduct;
+    policy.word.local_detection4 = policy.word.local_detection6 = LB_DETECT_BY_DEVICE;
+    return policy;
   }
   const auto& ranges = detector == PodDetector::cluster_cidr ? options.cluster_cidrs : node_ranges;
-  conduct.word.detector4 = by_range(ranges, k8s::Family::ipv4, conduct.pods);
-  conduct.word.detector6 = by_range(ranges, k8s::Family::ipv6, conduct.pods);
-  return conduct;
+  policy.word.local_detection4 = by_range(ranges, k8s::Family::ipv4, policy.pods);
+  policy.word.local_detection6 = by_range(ranges, k8s::Family::ipv6, policy.pods);
+  return policy;
 }
 
 }  // namespace lb::agent

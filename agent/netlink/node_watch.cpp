@@ -39,15 +39,15 @@ int open_socket() {
 }  // namespace
 
 struct NodeWatch::State {
-  State(asio::io_context& context, std::function<void()> told)
-      : socket(context, open_socket()), changed(std::move(told)) {}
+  State(asio::io_context& context, std::function<void()> notify)
+      : socket(context, open_socket()), changed(std::move(notify)) {}
 
   void start_over() {
-    talk.begin();
+    dump.begin();
     send_request();
   }
   void send_request() {
-    const auto request = talk.request();
+    const auto request = dump.request();
     // A failure shows as a list that never ends; the kernel refuses none while the socket has room.
     static_cast<void>(::send(socket.native_handle(), request.data(), request.size(), 0));
   }
@@ -57,7 +57,7 @@ struct NodeWatch::State {
 
   asio::posix::stream_descriptor socket;
   std::function<void()> changed;
-  NodeTalk talk;
+  RtnetlinkDump dump;
   bool lost = false;  ///< something, for want of room
   std::array<std::byte, 65536> buffer{};
 };
@@ -91,14 +91,14 @@ std::optional<std::span<const std::byte>> NodeWatch::State::receive() {
 void NodeWatch::State::drain() {
   bool tell = false;
   while (const auto datagram = receive()) {
-    switch (talk.receive(*datagram)) {
-      case NodeTalk::Next::wait:
+    switch (dump.receive(*datagram)) {
+      case RtnetlinkDump::Next::wait:
         break;
-      case NodeTalk::Next::send:
+      case RtnetlinkDump::Next::send:
         tell = false;
         send_request();
         break;
-      case NodeTalk::Next::tell:
+      case RtnetlinkDump::Next::tell:
         tell = true;
         break;
     }
@@ -120,6 +120,6 @@ NodeWatch::NodeWatch(asio::io_context& context, std::function<void()> changed)
 
 NodeWatch::~NodeWatch() = default;
 
-const NodeNetwork& NodeWatch::network() const noexcept { return state_->talk.network(); }
+const NodeNetwork& NodeWatch::network() const noexcept { return state_->dump.network(); }
 
 }  // namespace lb::agent

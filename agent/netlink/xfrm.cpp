@@ -123,7 +123,8 @@ void take_policy(XfrmPolicies& policies, const nlmsghdr& head, Bytes body) {
 }
 
 struct XfrmWatch::State {
-  State(asio::io_context& context, std::function<void()> told) : events(context), changed(std::move(told)) {
+  State(asio::io_context& context, std::function<void()> notify)
+      : events(context), changed(std::move(notify)) {
     if (const auto listener = open_listener(); listener) {
       events.assign(::dup(listener.get()));
       policies = read_policies().value_or(XfrmPolicies());
@@ -152,8 +153,8 @@ void XfrmWatch::State::wait() {
 /// What was told, and what was lost, is in the list that is read afterwards. One that changes meanwhile wakes
 /// this again.
 void XfrmWatch::State::look() {
-  std::array<std::byte, 65536> told{};
-  while (::recv(events.native_handle(), told.data(), told.size(), 0) >= 0 || errno == ENOBUFS) {
+  std::array<std::byte, 65536> notify{};
+  while (::recv(events.native_handle(), notify.data(), notify.size(), 0) >= 0 || errno == ENOBUFS) {
   }
   auto now = read_policies();
   if (now && *now != policies) {

@@ -125,7 +125,7 @@ MetricFamily lost_family(const std::map<std::string, std::uint64_t>& frames) {
 using prometheus::MetricType;
 
 /// One line of what is told of each watched resource.
-struct ApiLine {
+struct ApiConnection {
   const char* name;
   const char* help;
   MetricType type;
@@ -148,7 +148,7 @@ double count(const k8s::ApiFigures& figures) {
 
 using Stream = k8s::Reflector::Counts;
 
-constexpr std::array<ApiLine, 10> api_lines = {{
+constexpr std::array<ApiConnection, 10> api_lines = {{
     {"sluice_api_lists_total", "Whole lists that the API has told; more than one: the watch was lost",
      MetricType::Counter, figure<&k8s::ApiFigures::lists>},
     {"sluice_api_requests_total", "Pieces of lists, and watches, that were asked for", MetricType::Counter,
@@ -417,7 +417,7 @@ void Metrics::published(Sync sync, std::chrono::steady_clock::duration took,
   for (auto* gauge : state_->last_sync) {
     gauge->Set(unix_seconds(now));
   }
-  settled();
+  in_sync();
 }
 
 void Metrics::flipped(std::chrono::steady_clock::duration took) {
@@ -429,7 +429,7 @@ void Metrics::programmed(k8s::Family family, std::chrono::nanoseconds took) {
       ->Observe(std::chrono::duration<double>(took).count());
 }
 
-void Metrics::settled() {
+void Metrics::in_sync() {
   state_->services_pending.Set(0);
   state_->endpoints_pending.Set(0);
 }

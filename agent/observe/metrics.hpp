@@ -38,7 +38,7 @@ class Metrics {
   /// A change is in the maps, so long after what caused it; below zero where the clocks differ.
   void programmed(k8s::Family family, std::chrono::nanoseconds took);
   /// Nothing that was told is pending: what changed no plan needs no write.
-  void settled();
+  void in_sync();
   void complained();
   void retried();
   /// Flows that expired; `why` is one of `endings`.

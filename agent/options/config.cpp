@@ -296,8 +296,8 @@ void add_sizes(CLI::App& app, RawOptions& raw) {
   add("--max-backends", sizes.backends, "backends");
   add("--max-slots", sizes.slots, "slots");
   add("--max-flows", sizes.flows, "flow entries of each family (two a flow), when the maps are made");
-  add("--max-young", sizes.young,
-      "entries of flows not proven two-way, of each family, when the maps are made");
+  add("--max-unassured", sizes.unassured,
+      "entries of flows without an answer yet, of each family, when the maps are made");
   app.add_option(
          "--max-service-frontends", raw.agent.service_frontends,
          "Frontends (addresses times ports) of one Service at most, and its source ranges; what it asks "
@@ -306,16 +306,15 @@ void add_sizes(CLI::App& app, RawOptions& raw) {
       ->check(CLI::Range(1U, most_map_entries))
       ->capture_default_str();
   app.add_option(
-         "--maglev-budget", raw.agent.maglev_budget,
-         "Slots of all sets of services with sluice.lb/selection: maglev together, at most a quarter for "
+         "--consistent-budget", raw.agent.consistent_budget,
+         "Slots of all sets of services with sluice.lb/selection: consistent together, at most a quarter for "
          "one Service; beyond that a service port chooses at random, which is logged")
       ->type_name("N")
       ->check(CLI::Range(0U, most_map_entries))
       ->capture_default_str();
   app.add_option("--selection", raw.selection,
                  "How services without sluice.lb/selection choose one backend of many: random (by weights) "
-                 "or maglev, "
-                 "which makes all nodes choose the same")
+                 "or consistent (also called maglev), which makes all nodes choose the same")
       ->type_name("HOW")
       ->check(one_of(selections))
       ->capture_default_str();
@@ -328,12 +327,27 @@ void add_sizes(CLI::App& app, RawOptions& raw) {
       ->check(CLI::Range(0U, 1U << 30))
       ->transform(CLI::AsNumberWithUnit(time_units))
       ->default_str(fmt::format("{}s", raw.agent.shrink_after));
-  app.add_option("--maglev-slots", sizes.maglev,
-                 "Slots of a set of a service with sluice.lb/selection: maglev, a prime, and a hundred times "
-                 "its endpoints")
+  app.add_option(
+         "--consistent-slots", sizes.consistent_slots,
+         "Slots of a set of a service with sluice.lb/selection: consistent, a prime, and a hundred times "
+         "its endpoints")
       ->type_name("N")
-      ->check(checked(is_maglev_size, "a prime between 251 and 131071"))
+      ->check(checked(is_consistent_size, "a prime between 251 and 131071"))
       ->capture_default_str();
+}
+
+/// What options were called before; not shown by --help.
+void add_former_names(CLI::App& app, RawOptions& raw) {
+  const std::string hidden;
+  app.add_option("--max-young", raw.agent.sizes.unassured)
+      ->check(CLI::Range(2U, most_map_entries))
+      ->group(hidden);
+  app.add_option("--maglev-budget", raw.agent.consistent_budget)
+      ->check(CLI::Range(0U, most_map_entries))
+      ->group(hidden);
+  app.add_option("--maglev-slots", raw.agent.sizes.consistent_slots)
+      ->check(checked(is_consistent_size, "a prime between 251 and 131071"))
+      ->group(hidden);
 }
 
 void add_timeouts(CLI::App& app, FlowTimeouts& timeouts) {
@@ -390,6 +404,7 @@ CLI::App* add_agent_options(CLI::App* agent, RawOptions& raw) {
   add_clients(*agent, raw);
   add_servers(*agent, raw);
   add_sizes(*agent, raw);
+  add_former_names(*agent, raw);
   add_timeouts(*agent, raw.agent.timeouts);
   add_conntrack(*agent, raw);
   return agent;

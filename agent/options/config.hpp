@@ -65,9 +65,9 @@ struct Sizes {
   std::uint32_t services = LB_MAX_SERVICES;
   std::uint32_t backends = LB_MAX_BACKENDS;
   std::uint32_t slots = LB_MAX_SLOTS;
-  std::uint32_t flows = LB_MAX_FLOWS;  ///< of each family
-  std::uint32_t young = LB_MAX_YOUNG;  ///< of each family
-  std::uint32_t maglev = 16381;        ///< slots of a set that is chosen from by Maglev; a prime
+  std::uint32_t flows = LB_MAX_FLOWS;          ///< of each family
+  std::uint32_t unassured = LB_MAX_UNASSURED;  ///< of each family
+  std::uint32_t consistent_slots = 16381;      ///< slots of a set of consistent selection; a prime
   bool operator==(const Sizes&) const = default;
 };
 
@@ -77,8 +77,8 @@ inline constexpr std::uint32_t most_map_entries = 1U << 28U;
 /// Frontends of one Service: its object of 1.5 MB could ask for millions (addresses times ports).
 inline constexpr std::uint32_t default_service_frontends = 10000;
 
-/// Slots of all sets that are chosen from by Maglev: 16 MB.
-inline constexpr std::uint32_t default_maglev_budget = 1U << 22U;
+/// Slots of all sets of consistent selection: 16 MB.
+inline constexpr std::uint32_t default_consistent_budget = 1U << 22U;
 
 /// What becomes of a table that is too small for the plan (SEM-81).
 enum class Growth : std::uint8_t { when_short, off };
@@ -139,7 +139,7 @@ struct AgentOptions {
   std::string service_proxy_name;    ///< Services with this label value only; empty: those without the label
   std::string slice_selector;        ///< label selector for slices; empty: all
   std::string node;                  ///< this node's name, trimmed and in lower case (SEM-85)
-  std::vector<std::string> devices;  ///< outward devices; empty: sockets only
+  std::vector<std::string> devices;  ///< uplinks; empty: sockets only
   /// How the host's ends of pods' devices are called ("veth", "cali"), and the bridge that they are on.
   std::vector<std::string> pod_devices;
   std::string pod_bridge;
@@ -155,7 +155,7 @@ struct AgentOptions {
   std::vector<k8s::Prefix> exclude;  ///< addresses that are not balanced, whatever objects say
   /// Labels that Services may have as topology keys; nothing: any.
   k8s::AllowedLabels topology_labels;
-  std::uint32_t maglev_budget = default_maglev_budget;  ///< slots of all sets that are chosen from by Maglev
+  std::uint32_t consistent_budget = default_consistent_budget;  ///< slots of all sets of consistent selection
   std::uint32_t service_frontends = default_service_frontends;  ///< of one Service, at most
   std::vector<PortRange> source_ports;                          ///< one or two, in ascending order
   std::vector<k8s::Prefix> cluster_cidrs;                       ///< of pods; the first of each family counts

@@ -301,7 +301,7 @@ class Mapper {
     static const std::set<std::string, std::less<>> random = {"", "rr", "wrr"};
     static const std::set<std::string, std::less<>> consistent = {"sh", "mh"};
     const auto scheduler = text("ipvs.scheduler");
-    set("--selection", std::string(consistent.contains(scheduler) ? "maglev" : "random"));
+    set("--selection", std::string(consistent.contains(scheduler) ? "consistent" : "random"));
     if (!random.contains(scheduler) && !consistent.contains(scheduler)) {
       remark(
           FieldRemark::Level::warning, "ipvs.scheduler",

@@ -61,7 +61,8 @@ constexpr auto fields = std::to_array<ConfigField>({
     {"ipvs.syncPeriod", duration, no_effect, "30s", "", no_period},
     {"ipvs.minSyncPeriod", duration, no_effect, "", "", no_period},
     {"ipvs.scheduler", text, mapped, "rr", "--selection",
-     "in the mode ipvs: rr and wrr are random (with weights), sh and mh maglev; least connections (lc, wlc, "
+     "in the mode ipvs: rr and wrr are random (with weights), sh and mh consistent; least connections (lc, "
+     "wlc, "
      "sed, "
      "nq) and the others are lost: random is used, and a warning says so"},
     {"ipvs.excludeCIDRs", texts, no_effect, "", "", no_ipvs},

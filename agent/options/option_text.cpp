@@ -78,7 +78,7 @@ std::vector<k8s::Prefix> parse_prefixes(std::string_view text) {
   return prefixes;
 }
 
-bool is_maglev_size(std::string_view text) {
+bool is_consistent_size(std::string_view text) {
   const auto size = parse_number(text);
   if (!size || *size < 251 || *size > 131071) {
     return false;

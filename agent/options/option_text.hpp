@@ -29,7 +29,7 @@ namespace lb::agent {
 [[nodiscard]] std::vector<k8s::Prefix> parse_prefixes(std::string_view text);
 
 /// A prime from 251 to 131071.
-[[nodiscard]] bool is_maglev_size(std::string_view text);
+[[nodiscard]] bool is_consistent_size(std::string_view text);
 
 /// A comma separated list of CIDRs; nothing for "all" (and for what is wrong), an empty list for "none".
 [[nodiscard]] std::optional<std::vector<k8s::Prefix>> parse_external_ips(std::string_view text);

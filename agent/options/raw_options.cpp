@@ -12,8 +12,9 @@ const std::map<std::string, XdpMode> xdp_modes = {{"auto", XdpMode::automatic},
                                                   {"native", XdpMode::native},
                                                   {"generic", XdpMode::generic},
                                                   {"off", XdpMode::off}};
-const std::map<std::string, k8s::Selection> selections = {{"random", k8s::Selection::random},
-                                                          {"maglev", k8s::Selection::maglev}};
+const std::map<std::string, k8s::Selection> selections = {{"consistent", k8s::Selection::consistent},
+                                                          {"maglev", k8s::Selection::consistent},
+                                                          {"random", k8s::Selection::random}};
 const std::map<std::string, SocketScope> socket_scopes = {
     {"all", SocketScope::all}, {"host", SocketScope::host}, {"off", SocketScope::off}};
 const std::map<std::string, Forwarding> forwarding_ways = {{"redirect", Forwarding::redirect},

@@ -30,7 +30,7 @@ Cluster::Cluster(std::string node, PlanOptions options, PlanSink& plans, Complai
     : options_(std::move(options)),
       plans_(plans),
       complain_(std::move(complain)),
-      maglev_(options_.maglev_tables) {
+      consistent_budget_(options_.consistent_tables) {
   node_.name = std::move(node);
 }
 
@@ -194,8 +194,8 @@ void Cluster::join_addresses() {
   }
 }
 
-void Cluster::set_api_servers(std::vector<ListeningPlace> places) {
-  asked_servers_ = std::move(places);
+void Cluster::set_api_servers(std::vector<ListeningAddress> addresses) {
+  asked_servers_ = std::move(addresses);
   join_api_servers();
 }
 
@@ -231,7 +231,7 @@ void Cluster::complain(k8s::Complaint complaint) {
 }
 
 void Cluster::flush() {
-  if (is_synced_ && has_work()) work(Effort(more_ ? limits_.turn : Effort::unlimited));
+  if (is_synced_ && has_work()) work(WorkBudget(more_ ? limits_.turn : WorkBudget::unlimited));
 }
 
 void Cluster::take_turn() {
@@ -242,7 +242,7 @@ void Cluster::take_turn() {
 void Cluster::synced() {
   if (std::exchange(is_synced_, true)) return;
   due_ = dirty_;
-  work(Effort(more_ ? limits_.turn : Effort::unlimited));
+  work(WorkBudget(more_ ? limits_.turn : WorkBudget::unlimited));
 }
 
 bool Cluster::has_work() const { return !dirty_.empty() || has_plans_to_make(); }
@@ -256,23 +256,23 @@ bool Cluster::has_plans_to_make() const { return !framed_.empty() || !under_way_
 /// All frames come before all plans, because who holds a frontend is known only when all claims are. What
 /// comes while frames are made joins them. A frontend that passes between two services of which one has to
 /// wait for another turn is nobody's until then.
-void Cluster::work(Effort effort) {
-  frame_dirty(effort);
+void Cluster::work(WorkBudget budget) {
+  frame_dirty(budget);
   Planned planned;
   if (dirty_.empty()) {
     do {
-      replan_some(effort, planned);
-    } while (!effort.is_limited() && has_plans_to_make());
+      replan_some(budget, planned);
+    } while (!budget.is_limited() && has_plans_to_make());
   }
   if (is_first_told_) {
-    tell(planned);
+    report(planned);
   } else {
     tell_first(planned);
   }
   ask_for_more();
 }
 
-void Cluster::tell(const Planned& planned) {
+void Cluster::report(const Planned& planned) {
   auto changes = changes_of(planned.changed);
   for (const auto& service : planned.all) forget_if_empty(service);
   if (!changes.empty()) plans_.apply(Batch::changes, std::move(changes));
@@ -292,17 +292,17 @@ void Cluster::tell_first(const Planned& planned) {
   plans_.apply(Batch::whole, std::move(changes));
 }
 
-void Cluster::frame_dirty(Effort& effort) {
+void Cluster::frame_dirty(WorkBudget& budget) {
   if (dirty_.contains(api_service)) join_api_servers();
-  while (!dirty_.empty() && !effort.is_over()) {
+  while (!dirty_.empty() && !budget.is_over()) {
     const auto service = *dirty_.begin();
     dirty_.erase(dirty_.begin());
     if (postpone(service) || set_aside(service)) continue;
     auto& model = *models_.at(service);
     framed_.merge(model.frame(node_, options_, frontends_));
-    framed_.merge(maglev_.ask(service, model.created(), model.maglev_tables()));
+    framed_.merge(consistent_budget_.ask(service, model.created(), model.consistent_tables()));
     framed_.insert(service);
-    effort.spend(1 + model.frontend_count());
+    budget.spend(1 + model.frontend_count());
   }
   if (dirty_.empty()) see_endpoints_at(frontends_.take_changed());
 }
@@ -316,7 +316,7 @@ bool Cluster::postpone(const std::string& service) {
 
 /// New ones first: most are planned in no time. Then one that needs several turns goes on, however many new
 /// ones there are.
-void Cluster::replan_some(Effort& turn, Planned& planned) {
+void Cluster::replan_some(WorkBudget& turn, Planned& planned) {
   const bool goes_on = !under_way_.empty();
   while (!framed_.empty() && !turn.is_over()) {
     const auto service = *framed_.begin();
@@ -329,12 +329,12 @@ void Cluster::replan_some(Effort& turn, Planned& planned) {
   if (models_.contains(service) && models_.at(service)->is_under_way()) replan(service, turn, planned);
 }
 
-void Cluster::replan(const std::string& service, Effort& turn, Planned& planned) {
-  Effort effort(turn.is_limited() ? limits_.service : Effort::unlimited);
+void Cluster::replan(const std::string& service, WorkBudget& turn, Planned& planned) {
+  WorkBudget budget(turn.is_limited() ? limits_.service : WorkBudget::unlimited);
   auto& model = *models_.at(service);
-  if (!model.is_under_way()) model.grant_maglev(maglev_.granted(service));
-  const auto change = model.replan(node_, frontends_, effort);
-  turn.spend(effort.spent());
+  if (!model.is_under_way()) model.grant_consistent(consistent_budget_.granted(service));
+  const auto change = model.replan(node_, frontends_, budget);
+  turn.spend(budget.spent());
   if (!change) {
     under_way_.push_back(service);
     return;
@@ -369,12 +369,12 @@ void Cluster::note_health_check(const std::string& service, const ServiceModel& 
 
 void Cluster::tell_complaints(const std::string& service, const ServiceModel& model) {
   auto complaints = model.complaints(frontends_);
-  auto& told = told_[service];
+  auto& reported = reported_[service];
   for (const auto& reason : complaints) {
-    if (!told.contains(reason)) complain({"Service " + service, "", reason});
+    if (!reported.contains(reason)) complain({"Service " + service, "", reason});
   }
-  told = std::move(complaints);
-  if (told.empty()) told_.erase(service);
+  reported = std::move(complaints);
+  if (reported.empty()) reported_.erase(service);
 }
 
 void Cluster::forget_if_empty(const std::string& service) {

@@ -58,7 +58,7 @@ class Cluster final : public k8s::Sink {
   void set_addresses(std::vector<k8s::Address> addresses);
   /// Where the agent finds the API, beside the endpoints of default/kubernetes: no service gets such a place
   /// (REL-51). Takes effect at the next flush().
-  void set_api_servers(std::vector<ListeningPlace> places);
+  void set_api_servers(std::vector<ListeningAddress> addresses);
 
   /// From now on flush() and synced() do no more than a turn's work; for what is left they call `more` once,
   /// which shall have take_turn() called soon. The first plans are told together, when all are made.
@@ -100,20 +100,20 @@ class Cluster final : public k8s::Sink {
   void join_addresses();
   void join_api_servers();
   void see_endpoints_at(const std::vector<k8s::Address>& addresses);
-  void frame_dirty(Effort& effort);
+  void frame_dirty(WorkBudget& budget);
   [[nodiscard]] bool postpone(const std::string& service);
   /// Services whose plan was made, and those of them that have another one now.
   struct Planned {
     std::vector<std::string> all;
     std::vector<std::string> changed;
   };
-  void replan_some(Effort& turn, Planned& planned);
-  void replan(const std::string& service, Effort& turn, Planned& planned);
+  void replan_some(WorkBudget& turn, Planned& planned);
+  void replan(const std::string& service, WorkBudget& turn, Planned& planned);
   [[nodiscard]] bool has_work() const;
   [[nodiscard]] bool has_plans_to_make() const;
   void ask_for_more();
-  void work(Effort effort);
-  void tell(const Planned& planned);
+  void work(WorkBudget budget);
+  void report(const Planned& planned);
   void tell_first(const Planned& planned);
   template <class Names>
   [[nodiscard]] std::vector<PlanChange> changes_of(const Names& finished) const;
@@ -127,7 +127,7 @@ class Cluster final : public k8s::Sink {
   NodeView node_;
   std::vector<k8s::Address> object_addresses_;  ///< of the own Node object
   std::vector<k8s::Address> device_addresses_;
-  std::vector<ListeningPlace> asked_servers_;
+  std::vector<ListeningAddress> asked_servers_;
   AddressBlocks blocks_;
   bool is_synced_ = false;
   std::map<std::string, std::unique_ptr<ServiceModel>> models_;
@@ -147,9 +147,9 @@ class Cluster final : public k8s::Sink {
   std::set<std::string> owed_;
   std::optional<k8s::LabelKeys> known_labels_;  ///< of other Nodes; nothing: all that are told
   Frontends frontends_;
-  MaglevBudget maglev_;
+  ConsistentBudget consistent_budget_;
   HealthChecks health_checks_;
-  std::map<std::string, std::set<std::string>> told_;  ///< complaints by service
+  std::map<std::string, std::set<std::string>> reported_;  ///< complaints by service
   std::uint64_t complaint_count_ = 0;
   bool is_first_told_ = false;   ///< the first plans, as one batch
   std::set<std::string> first_;  ///< services that are in it so far

@@ -28,8 +28,8 @@ Grant grant(const std::vector<std::size_t>& tables_of_ports, std::size_t most) {
 
 }  // namespace
 
-std::set<std::string> MaglevBudget::ask(const std::string& service, std::int64_t created,
-                                        std::vector<std::size_t> tables_of_ports) {
+std::set<std::string> ConsistentBudget::ask(const std::string& service, std::int64_t created,
+                                            std::vector<std::size_t> tables_of_ports) {
   const auto known = ages_.find(service);
   if (known == ages_.end() && tables_of_ports.empty()) return {};
   if (known != ages_.end()) {
@@ -52,7 +52,7 @@ std::set<std::string> MaglevBudget::ask(const std::string& service, std::int64_t
   return changed;
 }
 
-std::size_t MaglevBudget::granted(const std::string& service) const {
+std::size_t ConsistentBudget::granted(const std::string& service) const {
   const auto age = ages_.find(service);
   return age == ages_.end() ? 0 : asks_.at({age->second, service}).granted;
 }

@@ -1,6 +1,6 @@
-// Which service ports have tables of consistent selection, where not all can: each table has --maglev-slots
-// slots on every node, and an object may have 4,096 ports. Pure, and the same on every node that has the same
-// Services.
+// Which service ports have tables of consistent selection, where not all can: each table has
+// --consistent-slots slots on every node, and an object may have 4,096 ports. Pure, and the same on every
+// node that has the same Services.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,10 @@
 namespace lb::agent {
 
 /// Older Services come first, so nobody loses tables to a newer one; none has more than a quarter of all.
-class MaglevBudget {
+class ConsistentBudget {
  public:
   /// `tables`: how many there may be.
-  explicit MaglevBudget(std::size_t tables) : tables_(tables) {}
+  explicit ConsistentBudget(std::size_t tables) : tables_(tables) {}
 
   /// In place of what the service asked for before: how many tables each of its ports takes, in their order;
   /// none: it asks for nothing. `created` in Unix seconds, 0 if unknown. Returns the other services that are

@@ -160,10 +160,10 @@ class CompactSlice::Builder {
   }
 
   std::vector<std::uint32_t> strings(const std::vector<std::string>& texts) {
-    std::vector<std::uint32_t> places;
-    places.reserve(texts.size());
-    for (const auto& text : texts) places.push_back(string(text));
-    return places;
+    std::vector<std::uint32_t> addresses;
+    addresses.reserve(texts.size());
+    for (const auto& text : texts) addresses.push_back(string(text));
+    return addresses;
   }
 
   std::uint32_t list(std::vector<std::uint32_t> members) {
@@ -251,10 +251,10 @@ bool CompactSlice::has_one_of(const std::vector<k8s::Address>& sorted) const {
   });
 }
 
-void CompactSlice::append_listening(std::vector<ListeningPlace>& places) const {
+void CompactSlice::append_listening(std::vector<ListeningAddress>& addresses) const {
   for (const auto& port : ports_) {
     if (port.protocol != k8s::Protocol::tcp) continue;
-    for (const auto& endpoint : endpoints_) places.push_back({endpoint.address, port.port});
+    for (const auto& endpoint : endpoints_) addresses.push_back({endpoint.address, port.port});
   }
 }
 

@@ -78,7 +78,7 @@ class CompactSlice {
     for (const auto& endpoint : endpoints_) visit(endpoint.address);
   }
   /// Appends where its endpoints listen for TCP.
-  void append_listening(std::vector<ListeningPlace>& places) const;
+  void append_listening(std::vector<ListeningAddress>& addresses) const;
   /// Of two of one name, where one has become of the other.
   bool operator==(const CompactSlice&) const = default;
 

@@ -72,7 +72,7 @@ const char* refusal(const k8s::Address& address, const NodeView& node, const Pla
 /// Whoever takes an API server's place takes every request to it, and the agent's own (REL-51).
 bool is_api_server(const FrontendPlan& frontend, lb_protocol protocol, const NodeView& node) {
   return protocol == LB_TCP && frontend.kind != LB_CLUSTER_IP &&
-         std::ranges::binary_search(node.api_servers, ListeningPlace{frontend.address, frontend.port});
+         std::ranges::binary_search(node.api_servers, ListeningAddress{frontend.address, frontend.port});
 }
 
 bool is_excluded(const k8s::Address& address, const PlanOptions& options) {
@@ -346,7 +346,7 @@ class Framer {
     plan.policy.cluster_empty = LB_REJECT;
     const bool said = service_.selection != k8s::Selection::unsaid;
     const auto selection = said ? service_.selection : options_.selection;
-    plan.policy.selection = selection == k8s::Selection::maglev ? LB_MAGLEV : LB_RANDOM;
+    plan.policy.selection = selection == k8s::Selection::consistent ? LB_CONSISTENT : LB_RANDOM;
     frame.uses[LB_CLUSTER] = plan.policy.internal == LB_CLUSTER || accessible;
     frame.uses[LB_LOCAL] = plan.policy.internal == LB_LOCAL || plan.policy.external == LB_LOCAL;
     frame.topology = service_.topology_keys.empty() ? TopologyMode::hints : TopologyMode::keys;

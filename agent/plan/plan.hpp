@@ -73,10 +73,10 @@ class PlanSink {
 using Labels = std::vector<std::pair<std::string, std::string>>;  ///< sorted by key
 
 /// Where somebody listens for TCP.
-struct ListeningPlace {
+struct ListeningAddress {
   k8s::Address address;
   std::uint16_t port = 0;
-  auto operator<=>(const ListeningPlace&) const = default;
+  auto operator<=>(const ListeningAddress&) const = default;
 };
 
 /// The node as planning sees it.
@@ -87,7 +87,7 @@ struct NodeView {
   std::vector<k8s::Address> addresses;               ///< its own, sorted
   std::vector<k8s::Address> primary;                 ///< of the Node object, at most one a family (SEM-34)
   std::optional<lb_family> family;                   ///< of the Node object's first address
-  std::vector<ListeningPlace> api_servers;           ///< sorted
+  std::vector<ListeningAddress> api_servers;         ///< sorted
   std::map<std::string, Labels, std::less<>> peers;  ///< labels of the other nodes, where they are known
 };
 
@@ -109,9 +109,9 @@ struct PlanOptions {
   /// Of one Service: addresses times ports, and source ranges times ports; what goes beyond is told.
   std::size_t most_frontends = default_service_frontends;
   k8s::Selection selection = k8s::Selection::random;  ///< for Services that do not say one
-  /// Of all sets that are chosen from by Maglev; a service port beyond them chooses at random, and is told
+  /// Of all sets of consistent selection; a service port beyond them chooses at random, and is told
   /// of.
-  std::size_t maglev_tables = std::numeric_limits<std::size_t>::max();
+  std::size_t consistent_tables = std::numeric_limits<std::size_t>::max();
 };
 
 /// A service port before its endpoints are looked at.

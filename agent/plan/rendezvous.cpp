@@ -25,12 +25,12 @@ struct Contender {
 };
 
 /// Of the endpoint, never of its id, which is another one on every node.
-std::uint64_t name_of(const MaglevMember& member) {
+std::uint64_t name_of(const RendezvousMember& member) {
   const auto* bytes = member.address.bytes.data();
   return lb_mix(lb_mix(lb_mix(0, lb_word(bytes)), lb_word(bytes + 8)), member.port);
 }
 
-std::vector<Contender> contenders_of(std::span<const MaglevMember> members, std::uint32_t size) {
+std::vector<Contender> contenders_of(std::span<const RendezvousMember> members, std::uint32_t size) {
   std::uint64_t total = 0;
   for (const auto& member : members) total += member.weight;
   std::vector<Contender> contenders;
@@ -87,8 +87,8 @@ std::size_t best_by_weight(const std::vector<Contender>& contenders, std::uint64
 
 }  // namespace
 
-void maglev_slots(std::span<const MaglevMember> members, std::uint32_t size,
-                  std::vector<std::uint32_t>& slots) {
+void rendezvous_slots(std::span<const RendezvousMember> members, std::uint32_t size,
+                      std::vector<std::uint32_t>& slots) {
   slots.clear();
   if (members.size() == 1) slots.push_back(members[0].id);
   if (members.size() < 2) return;

@@ -11,7 +11,7 @@
 namespace lb::agent {
 
 /// A backend of the set that a table is made for.
-struct MaglevMember {
+struct RendezvousMember {
   k8s::Address address;
   std::uint16_t port = 0;
   std::uint8_t weight = 1;  ///< 1 to 100
@@ -21,7 +21,7 @@ struct MaglevMember {
 /// Fills `slots` with `size` ids, or one where there is one member, or none where there is none. No member
 /// has more than a twentieth above its share by weight, plus one slot. Takes members times slots steps of
 /// about a nanosecond (several where weights differ).
-void maglev_slots(std::span<const MaglevMember> members, std::uint32_t size,
-                  std::vector<std::uint32_t>& slots);
+void rendezvous_slots(std::span<const RendezvousMember> members, std::uint32_t size,
+                      std::vector<std::uint32_t>& slots);
 
 }  // namespace lb::agent

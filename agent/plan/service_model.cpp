@@ -60,7 +60,7 @@ void ServiceModel::erase_slice(const std::string& name) { retire(name); }
 /// What came and went since the last replan() began was never among the candidates, and is not to be.
 void ServiceModel::retire(const std::string& slice) {
   const bool was_taken_in = changed_slices_.insert(slice).second;
-  if (endpoints_ == Endpoints::settled) endpoints_ = Endpoints::slices_changed;
+  if (endpoints_ == Endpoints::resolved) endpoints_ = Endpoints::slices_changed;
   const auto found = slices_.find(slice);
   if (found == slices_.end()) return;
   endpoint_count_ -= found->second->size();
@@ -106,23 +106,24 @@ void ServiceModel::adopt(std::vector<PortFrame> frames) {
   ports_went_ = ports_went_ || kept < ports_.size();
   if (kept < ports_.size() && !skipped_.empty()) see_endpoints_anew();
   ports_ = std::move(ports);
-  if (endpoints_ == Endpoints::settled) endpoints_ = Endpoints::slices_changed;
+  if (endpoints_ == Endpoints::resolved) endpoints_ = Endpoints::slices_changed;
 }
 
-std::optional<Change> ServiceModel::replan(const NodeView& node, const Frontends& frontends, Effort& effort) {
+std::optional<Change> ServiceModel::replan(const NodeView& node, const Frontends& frontends,
+                                           WorkBudget& budget) {
   static const std::vector<std::string> no_keys;
   if (!round_) round_ = begin();
   const Viewpoint view{node, service_ ? service_->topology_keys : no_keys, &frontends, name_};
-  if (!settle(*round_, view, effort)) return std::nullopt;
+  if (!resolve_endpoints(*round_, view, budget)) return std::nullopt;
   while (round_->planned < ports_.size()) {
-    if (effort.is_over()) return std::nullopt;
+    if (budget.is_over()) return std::nullopt;
     const std::size_t at = round_->planned++;
     const auto& port = ports_[at];
     auto held = frontends.held(name_, port.frame.plan);
-    effort.spend(1 + held.size() / 4);
-    const bool stays = round_->is_settled && port.plan && port.plan->frontends == held &&
+    budget.spend(1 + held.size() / 4);
+    const bool stays = round_->is_resolved && port.plan && port.plan->frontends == held &&
                        port.plan->policy.selection == selection_of(at);
-    round_->plans.push_back(stays ? port.plan : replan(at, std::move(held), effort));
+    round_->plans.push_back(stays ? port.plan : replan(at, std::move(held), budget));
   }
   const auto round = std::exchange(round_, std::nullopt);
   Change change = round->change;
@@ -135,8 +136,8 @@ std::optional<Change> ServiceModel::replan(const NodeView& node, const Frontends
 ServiceModel::Round ServiceModel::begin() {
   Round round;
   round.change = std::exchange(ports_went_, false) ? Change::some : Change::none;
-  const auto endpoints = std::exchange(endpoints_, Endpoints::settled);
-  round.is_settled = endpoints == Endpoints::settled;
+  const auto endpoints = std::exchange(endpoints_, Endpoints::resolved);
+  round.is_resolved = endpoints == Endpoints::resolved;
   round.are_stale = endpoints == Endpoints::all_stale;
   if (round.are_stale) skipped_.clear();
   const auto now = [this](const std::string& name) {
@@ -152,33 +153,33 @@ ServiceModel::Round ServiceModel::begin() {
   const bool some_take_all = round.are_stale || std::ranges::any_of(ports_, [](const Port& port) {
                                return port.seen == Seen::never;
                              });
-  if (some_take_all && !round.is_settled) {
+  if (some_take_all && !round.is_resolved) {
     for (const auto& [name, slice] : slices_) round.all.push_back({nullptr, slice});
   }
   return round;
 }
 
 /// Port by port, and of each port some slices at a time.
-bool ServiceModel::settle(Round& round, const Viewpoint& view, Effort& effort) {
-  if (round.is_settled) return true;
+bool ServiceModel::resolve_endpoints(Round& round, const Viewpoint& view, WorkBudget& budget) {
+  if (round.is_resolved) return true;
   for (; round.port < ports_.size(); ++round.port, round.slice = 0) {
     auto& port = ports_[round.port];
     const bool all = port.seen == Seen::never || round.are_stale;
     const auto& changes = all ? round.all : round.changed;
     if (all && round.slice == 0) port.candidates.clear();
     while (round.slice < changes.size()) {
-      if (effort.is_over()) return false;
-      round.slice = take_in(port, changes, round.slice, view, effort);
+      if (budget.is_over()) return false;
+      round.slice = take_in(port, changes, round.slice, view, budget);
     }
     port.seen = Seen::before;
-    effort.spend(1);
+    budget.spend(1);
   }
   return true;
 }
 
 /// As many as make up a step, so that each of few costs no pass over all. Returns which comes next.
 std::size_t ServiceModel::take_in(Port& port, const std::vector<SliceChange>& changes, std::size_t from,
-                                  const Viewpoint& view, Effort& effort) {
+                                  const Viewpoint& view, WorkBudget& budget) {
   constexpr std::size_t step = 4096;
   const Viewpoint all_of_them{view.node, view.topology_keys};
   const auto& [key, name] = std::tie(port.frame.plan.key, port.frame.port_name);
@@ -194,15 +195,15 @@ std::size_t ServiceModel::take_in(Port& port, const std::vector<SliceChange>& ch
     if (!sentence.empty()) skipped_[change.fresh->name()].insert(std::move(sentence));
   }
   if (!fresh.empty() || !gone.empty()) port.candidates.update(gone, fresh);
-  effort.spend(gone.size() + fresh.size() + looked_at / 16 + 1);
+  budget.spend(gone.size() + fresh.size() + looked_at / 16 + 1);
   return from;
 }
 
-std::vector<std::size_t> ServiceModel::maglev_tables() const {
+std::vector<std::size_t> ServiceModel::consistent_tables() const {
   std::vector<std::size_t> tables;
   if (!service_) return tables;
   for (const auto& port : ports_) {
-    if (port.frame.plan.policy.selection != LB_MAGLEV) return {};
+    if (port.frame.plan.policy.selection != LB_CONSISTENT) return {};
     tables.push_back(static_cast<std::size_t>(std::ranges::count(port.frame.uses, true)));
   }
   return tables;
@@ -213,12 +214,12 @@ lb_selection ServiceModel::selection_of(std::size_t port) const {
 }
 
 std::shared_ptr<const ServicePortPlan> ServiceModel::replan(std::size_t at, std::vector<FrontendPlan> held,
-                                                            Effort& effort) {
+                                                            WorkBudget& budget) {
   auto& port = ports_[at];
   auto plan = complete(port.frame, port.candidates);
   plan.frontends = std::move(held);
   plan.policy.selection = selection_of(at);
-  effort.spend(plan.backends.size() / 16);
+  budget.spend(plan.backends.size() / 16);
   if (port.plan && *port.plan == plan) return port.plan;
   return std::make_shared<const ServicePortPlan>(std::move(plan));
 }
@@ -267,11 +268,11 @@ std::size_t ServiceModel::local_ready(k8s::Family family, const NodeView& node) 
 std::set<std::string> ServiceModel::complaints(const Frontends& frontends) const {
   std::set<std::string> complaints(frame_complaints_.begin(), frame_complaints_.end());
   if (auto sentence = frontends.lost(name_); !sentence.empty()) complaints.insert(std::move(sentence));
-  if (const auto tables = maglev_tables(); granted_ < tables.size()) {
+  if (const auto tables = consistent_tables(); granted_ < tables.size()) {
     complaints.insert(
         fmt::format("{} of its {} service ports choose backends at random: all sets of consistent selection "
                     "together, and a "
-                    "quarter of that for one Service, have no room for theirs; raise --maglev-budget",
+                    "quarter of that for one Service, have no room for theirs; raise --consistent-budget",
                     tables.size() - granted_, tables.size()));
   }
   for (const auto& [slice, sentences] : skipped_) complaints.insert(sentences.begin(), sentences.end());
@@ -295,8 +296,8 @@ bool ServiceModel::has_endpoints_at(const std::vector<k8s::Address>& sorted) con
   return std::ranges::any_of(slices_, [&](const auto& entry) { return entry.second->has_one_of(sorted); });
 }
 
-void ServiceModel::append_listening(std::vector<ListeningPlace>& places) const {
-  for (const auto& [name, slice] : slices_) slice->append_listening(places);
+void ServiceModel::append_listening(std::vector<ListeningAddress>& addresses) const {
+  for (const auto& [name, slice] : slices_) slice->append_listening(addresses);
 }
 
 bool ServiceModel::has_cluster_ip(const std::vector<k8s::Address>& sorted) const {

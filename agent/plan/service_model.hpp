@@ -51,7 +51,7 @@ class ServiceModel {
   /// Has one of its endpoints one of these addresses, which are sorted?
   [[nodiscard]] bool has_endpoints_at(const std::vector<k8s::Address>& sorted) const;
   /// Appends where its endpoints listen for TCP.
-  void append_listening(std::vector<ListeningPlace>& places) const;
+  void append_listening(std::vector<ListeningAddress>& addresses) const;
   [[nodiscard]] bool has_external_ips() const noexcept { return service_ && !service_->external_ips.empty(); }
   [[nodiscard]] bool has_load_balancer_ips() const noexcept {
     return service_ && !service_->load_balancer_ips.empty();
@@ -68,9 +68,9 @@ class ServiceModel {
   [[nodiscard]] std::int64_t created() const noexcept { return service_ ? service_->created : 0; }
   /// Of each service port the tables that consistent selection takes; none where the service selects
   /// otherwise.
-  [[nodiscard]] std::vector<std::size_t> maglev_tables() const;
+  [[nodiscard]] std::vector<std::size_t> consistent_tables() const;
   /// How many service ports, from the first one on, may have them; for the next replan().
-  void grant_maglev(std::size_t ports) noexcept { granted_ = ports; }
+  void grant_consistent(std::size_t ports) noexcept { granted_ = ports; }
 
   /// Brings the service's own part up to date and claims its frontends. Returns the other services whose
   /// frontends may have changed by it; they need a replan().
@@ -79,7 +79,7 @@ class ServiceModel {
   /// there is more to do, by further calls. Until then the plans are what they were, frame() may not be
   /// called, and what changes meanwhile is for the replan() after that.
   [[nodiscard]] std::optional<Change> replan(const NodeView& node, const Frontends& frontends,
-                                             Effort& effort);
+                                             WorkBudget& budget);
   /// Has a replan() come to no end yet?
   [[nodiscard]] bool is_under_way() const noexcept { return round_.has_value(); }
   void count_no_local(NoLocal& counts) const;
@@ -93,7 +93,7 @@ class ServiceModel {
   [[nodiscard]] std::set<std::string> complaints(const Frontends& frontends) const;
 
  private:
-  enum class Endpoints : std::uint8_t { settled, slices_changed, all_stale };
+  enum class Endpoints : std::uint8_t { resolved, slices_changed, all_stale };
   enum class Seen : std::uint8_t { never, before };
   struct Port {
     PortFrame frame;
@@ -113,7 +113,7 @@ class ServiceModel {
   struct Round {
     std::vector<SliceChange> changed;
     std::vector<SliceChange> all;  ///< only where some port takes them all in
-    bool is_settled = false;       ///< endpoints are what they were
+    bool is_resolved = false;      ///< endpoints are what they were
     bool are_stale = false;        ///< all candidates are to be made anew
     std::size_t port = 0;          ///< that takes slices in, the next ones from `slice` on
     std::size_t slice = 0;
@@ -124,20 +124,20 @@ class ServiceModel {
 
   [[nodiscard]] Round begin();
   void abandon_round();
-  [[nodiscard]] bool settle(Round& round, const Viewpoint& view, Effort& effort);
+  [[nodiscard]] bool resolve_endpoints(Round& round, const Viewpoint& view, WorkBudget& budget);
   [[nodiscard]] std::size_t take_in(Port& port, const std::vector<SliceChange>& changes, std::size_t from,
-                                    const Viewpoint& view, Effort& effort);
+                                    const Viewpoint& view, WorkBudget& budget);
   void retire(const std::string& slice);
   [[nodiscard]] std::size_t local_ready(k8s::Family family, const NodeView& node) const;
   [[nodiscard]] lb_selection selection_of(std::size_t port) const;
   std::shared_ptr<const ServicePortPlan> replan(std::size_t at, std::vector<FrontendPlan> held,
-                                                Effort& effort);
+                                                WorkBudget& budget);
 
   std::string name_;
   AddressBlocks& blocks_;
   std::optional<k8s::Service> service_;
   bool frame_is_stale_ = false;
-  Endpoints endpoints_ = Endpoints::settled;
+  Endpoints endpoints_ = Endpoints::resolved;
   bool ports_went_ = false;
   std::vector<Port> ports_;  ///< sorted by key
   std::vector<std::string> frame_complaints_;

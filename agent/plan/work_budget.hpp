@@ -8,10 +8,10 @@ namespace lb::agent {
 
 /// A unit is the planning of about one endpoint or one frontend: a third of a microsecond on a machine of
 /// 2020.
-class Effort {
+class WorkBudget {
  public:
   static constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
-  explicit Effort(std::uint64_t most) : is_limited_(most != unlimited), left_(most) {}
+  explicit WorkBudget(std::uint64_t most) : is_limited_(most != unlimited), left_(most) {}
 
   void spend(std::uint64_t units) noexcept {
     spent_ += units;

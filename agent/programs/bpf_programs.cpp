@@ -53,8 +53,8 @@ constexpr Sizes smallest{.frontends = 64,
                          .backends = 64,
                          .slots = 64,
                          .flows = 1024,
-                         .young = 1024,
-                         .maglev = 251};
+                         .unassured = 1024,
+                         .consistent_slots = 251};
 
 /// A clock is of no concern to the verifier.
 constexpr std::uint32_t any_hertz = 250;
@@ -136,7 +136,7 @@ void BpfPrograms::load() {
 
 bpf_object* BpfPrograms::object() const noexcept { return skeleton_->opened->obj; }
 
-std::span<lb_sending> BpfPrograms::sending() const noexcept { return skeleton_->opened->bss->lb_sending; }
+std::span<lb_xdp_tx> BpfPrograms::sending() const noexcept { return skeleton_->opened->bss->lb_xdp_tx; }
 
 std::span<lb_frame_address> BpfPrograms::frame_addresses() const noexcept {
   return skeleton_->opened->bss->lb_frame_addresses;

@@ -33,7 +33,7 @@ class BpfPrograms {
 
   [[nodiscard]] bpf_object* object() const noexcept;
   /// After load: what lb_watch counts into.
-  [[nodiscard]] std::span<lb_sending> sending() const noexcept;
+  [[nodiscard]] std::span<lb_xdp_tx> sending() const noexcept;
   /// After load: the devices' link addresses, as XDP compares them.
   [[nodiscard]] std::span<lb_frame_address> frame_addresses() const noexcept;
   /// Descriptor of a map; below zero before load.

@@ -1,4 +1,4 @@
-// Entries of lb_devices and lb_ports.
+// Entries of lb_devices and lb_devmap.
 #include "agent/programs/device_maps.hpp"
 
 #include <bpf/bpf.h>

@@ -11,7 +11,7 @@ namespace lb::agent {
 
 /// Into lb_devices. An entry that is right is left alone. A full map shows as a device that is not served.
 void put_device(int map, std::uint32_t index, lb_device_kind kind);
-/// Into lb_ports; likewise.
+/// Into lb_devmap; likewise.
 void put_port(int map, std::uint32_t index);
 /// From either; nothing there is fine.
 void erase_device(int map, std::uint32_t index);

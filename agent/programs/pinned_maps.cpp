@@ -41,8 +41,8 @@ std::optional<WantedSize> wanted_size(std::string_view map, const Sizes& sizes) 
       {"lb_slots", (sizes.slots + 1) / LB_SLOTS_A_PAIR, Resize::when_short},
       {"lb_flows4", sizes.flows, Resize::never},
       {"lb_flows6", sizes.flows, Resize::never},
-      {"lb_young4", sizes.young, Resize::never},
-      {"lb_young6", sizes.young, Resize::never},
+      {"lb_unassured4", sizes.unassured, Resize::never},
+      {"lb_unassured6", sizes.unassured, Resize::never},
   }};
   const auto* const found = std::ranges::find(all, map, &WantedSize::map);
   return found == all.end() ? std::nullopt : std::optional(*found);
@@ -193,7 +193,7 @@ std::uint64_t needed_memory(const bpf_object* object) {
 
 void require_memory(bpf_object* object) {
   if (const auto found = lack(needed_memory(object))) {
-    throw StartError(*found, "raise the limit or make the maps smaller with --max-flows and --max-young");
+    throw StartError(*found, "raise the limit or make the maps smaller with --max-flows and --max-unassured");
   }
 }
 

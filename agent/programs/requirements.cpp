@@ -27,8 +27,7 @@ constexpr std::size_t spare_descriptors = 4;
 void require_devices(const std::vector<std::string>& names) {
   for (const auto& name : names) {
     if (if_nametoindex(name.c_str()) == 0) {
-      throw StartError(fmt::format("there is no network device {}", name),
-                       "name the outward devices with --devices");
+      throw StartError(fmt::format("there is no network device {}", name), "name the uplinks with --devices");
     }
   }
   if (names.size() > LB_MAX_DEVICES) {

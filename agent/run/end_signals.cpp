@@ -48,9 +48,9 @@ EndSignals::~EndSignals() {
   pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
-void EndSignals::tell(std::function<void(int)> told) {
+void EndSignals::tell(std::function<void(int)> notify) {
   const std::scoped_lock lock(mutex_);
-  told_ = std::move(told);
+  notify_ = std::move(notify);
 }
 
 // Nothing is logged where the process has to be ended: the thread that is stuck may be so while it logs.
@@ -66,15 +66,15 @@ void EndSignals::wait() {
     pass_on(static_cast<int>(info.ssi_signo));
   }
   pollfd done{done_.get(), POLLIN, 0};
-  if (::poll(&done, 1, static_cast<int>(patience.count())) == 0) {
+  if (::poll(&done, 1, static_cast<int>(timeouts.count())) == 0) {
     ::_exit(0);
   }
 }
 
 void EndSignals::pass_on(int signal) {
   const std::scoped_lock lock(mutex_);
-  if (told_) {
-    told_(signal);
+  if (notify_) {
+    notify_(signal);
   }
 }
 

@@ -16,7 +16,7 @@ namespace lb::agent {
 class EndSignals {
  public:
   /// How long the agent has to end by itself.
-  static constexpr std::chrono::milliseconds patience{150};
+  static constexpr std::chrono::milliseconds timeouts{150};
 
   /// To be made before all other threads, which inherit that they do not get these signals.
   EndSignals();
@@ -25,9 +25,9 @@ class EndSignals {
   EndSignals(const EndSignals&) = delete;
   EndSignals& operator=(const EndSignals&) = delete;
 
-  /// `told` is called with the signal's number in the waiting thread, and must return at once. Null: nobody
+  /// `notify` is called with the signal's number in the waiting thread, and must return at once. Null: nobody
   /// is.
-  void tell(std::function<void(int)> told);
+  void tell(std::function<void(int)> notify);
 
  private:
   void wait();
@@ -37,7 +37,7 @@ class EndSignals {
   maps::Fd signals_;
   maps::Fd done_;
   std::mutex mutex_;
-  std::function<void(int)> told_;  ///< under the lock
+  std::function<void(int)> notify_;  ///< under the lock
   std::thread thread_;
 };
 

@@ -34,7 +34,7 @@ k8s::ApiAccess read_access(const AgentOptions& options) {
     servers.push_back(k8s::parse_api_server(url));
   }
   if (options.kubeconfig.empty()) {
-    return k8s::in_cluster_access(k8s::PodSurroundings::from_environment(), std::move(servers));
+    return k8s::in_cluster_access(k8s::PodEnvironment::from_environment(), std::move(servers));
   }
   auto config = k8s::read_kubeconfig(options.kubeconfig);
   for (const auto& warning : config.warnings) {
@@ -80,9 +80,10 @@ Inputs::Inputs(boost::asio::io_context& context, const AgentOptions& options)
 void Inputs::start(k8s::Sink& sink) {
   if (client_) {
     const auto warn = [](const std::string& sentence) { spdlog::warn("API: {}", sentence); };
-    const auto world = k8s::real_world(context_, *client_, std::random_device{}());
-    events_ = std::make_unique<k8s::EventPoster>(world, std::chrono::system_clock::now, options_.node, warn);
-    auto api = std::make_unique<k8s::ApiSource>(scope_of(options_), world, sink, warn);
+    const auto runtime = k8s::asio_runtime(context_, *client_, std::random_device{}());
+    events_ =
+        std::make_unique<k8s::EventPoster>(runtime, std::chrono::system_clock::now, options_.node, warn);
+    auto api = std::make_unique<k8s::ApiSource>(scope_of(options_), runtime, sink, warn);
     api_ = api.get();
     source_ = std::move(api);
   } else {
@@ -91,19 +92,19 @@ void Inputs::start(k8s::Sink& sink) {
   source_->start();
 }
 
-std::vector<ListeningPlace> Inputs::api_servers() const {
-  std::vector<ListeningPlace> places;
+std::vector<ListeningAddress> Inputs::api_servers() const {
+  std::vector<ListeningAddress> addresses;
   if (client_) {
-    for (const auto& place : client_->places()) {
-      places.push_back({place.address, place.port});
+    for (const auto& place : client_->addresses()) {
+      addresses.push_back({place.address, place.port});
     }
   }
-  return places;
+  return addresses;
 }
 
-void Inputs::on_api_servers(std::function<void()> told) {
+void Inputs::on_api_servers(std::function<void()> notify) {
   if (client_) {
-    client_->on_places(std::move(told));
+    client_->on_addresses(std::move(notify));
   }
 }
 

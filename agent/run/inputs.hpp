@@ -26,9 +26,9 @@ class Inputs {
 
   /// "the manifests in /etc/sluice" or "the API at https://10.0.0.1:6443".
   [[nodiscard]] const std::string& text() const { return text_; }
-  /// Where the API servers are, as far as is known; `told` is called whenever there are more.
-  [[nodiscard]] std::vector<ListeningPlace> api_servers() const;
-  void on_api_servers(std::function<void()> told);
+  /// Where the API servers are, as far as is known; `notify` is called whenever there are more.
+  [[nodiscard]] std::vector<ListeningAddress> api_servers() const;
+  void on_api_servers(std::function<void()> notify);
   /// Tells the API, if there is one, at some time.
   void post(k8s::Event event);
   /// Of each watched resource; none without the API.

@@ -9,13 +9,13 @@
 namespace lb::agent {
 
 Intake::Intake(k8s::Sink& model, std::string node, Metrics& metrics, Health& health,
-               std::function<Moment()> clock, std::function<void()> settled)
+               std::function<Moment()> clock, std::function<void()> in_sync)
     : model_(model),
       node_(std::move(node)),
       metrics_(metrics),
       health_(health),
       clock_(std::move(clock)),
-      settled_(std::move(settled)) {}
+      in_sync_(std::move(in_sync)) {}
 
 void Intake::arrived() { arrived_ = clock_(); }
 
@@ -28,11 +28,11 @@ Moment Intake::queue() {
 
 void Intake::note(Subject what) { metrics_.changed(what, queue().wall); }
 
-void Intake::settle() {
+void Intake::finish_burst() {
   burst_.reset();
   arrived_.reset();
-  metrics_.settled();
-  settled_();
+  metrics_.in_sync();
+  in_sync_();
 }
 
 void Intake::upsert(k8s::Service service) {
@@ -97,13 +97,13 @@ void Intake::labels_known(const k8s::LabelKeys& keys) { model_.labels_known(keys
 
 void Intake::flush() {
   model_.flush();
-  settle();
+  finish_burst();
 }
 
 void Intake::synced() {
   listed_ = true;
   model_.synced();
-  settle();
+  finish_burst();
 }
 
 }  // namespace lb::agent

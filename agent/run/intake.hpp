@@ -16,10 +16,10 @@ namespace lb::agent {
 
 class Intake final : public k8s::Sink {
  public:
-  /// `settled` is called after each end of a burst, when all that the model made of it has been handed on.
+  /// `in_sync` is called after each end of a burst, when all that the model made of it has been handed on.
   /// All references must outlive this.
   Intake(k8s::Sink& model, std::string node, Metrics& metrics, Health& health, std::function<Moment()> clock,
-         std::function<void()> settled);
+         std::function<void()> in_sync);
 
   void arrived() override;
   void upsert(k8s::Service service) override;
@@ -53,7 +53,7 @@ class Intake final : public k8s::Sink {
  private:
   void note(Subject what);
   [[nodiscard]] Moment queue();
-  void settle();
+  void finish_burst();
 
   k8s::Sink& model_;
   std::string node_;
@@ -63,7 +63,7 @@ class Intake final : public k8s::Sink {
   Metrics& metrics_;
   Health& health_;
   std::function<Moment()> clock_;
-  std::function<void()> settled_;
+  std::function<void()> in_sync_;
   bool listed_ = false;    ///< the source's first lists are whole
   bool own_node_ = false;  ///< is there
   bool any_node_ = false;  ///< has been there

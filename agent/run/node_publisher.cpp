@@ -13,10 +13,11 @@ constexpr k8s::Address any_ipv4{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff}};
 
 }  // namespace
 
-OwnNode::OwnNode(const AgentOptions& options, const NodeWatch& node, const Intake& intake, Places places)
+NodePublisher::NodePublisher(const AgentOptions& options, const NodeWatch& node, const Intake& intake,
+                             Places places)
     : options_(options), node_(node), intake_(intake), places_(places) {}
 
-void OwnNode::apply_addresses() {
+void NodePublisher::apply_addresses() {
   primary_ = intake_.primary_addresses();
   const auto& network = node_.network();
   auto addresses = network.addresses(options_.node_port_addresses, primary_);
@@ -32,22 +33,22 @@ void OwnNode::apply_addresses() {
   apply_kernel_ports();
 }
 
-void OwnNode::apply_ranges() {
-  auto conduct = conduct_of(options_, intake_.pod_ranges(), kube_proxy_);
+void NodePublisher::apply_ranges() {
+  auto policy = node_policy_of(options_, intake_.pod_ranges(), kube_proxy_);
   auto cluster_ips = intake_.cluster_ip_ranges();
   cluster_ips.insert(cluster_ips.end(), options_.service_cidrs.begin(), options_.service_cidrs.end());
-  places_.tables.set_ranges(LB_POD_RANGES, conduct.pods);
+  places_.tables.set_ranges(LB_POD_RANGES, policy.pods);
   places_.tables.set_ranges(LB_CLUSTER_IP_RANGES, cluster_ips);
   places_.tables.set_ranges(LB_XFRM_RANGES, xfrm_);
-  conduct.word.xfrm = xfrm_.empty() ? LB_NO : LB_YES;
-  places_.page.set_conduct(conduct.word);
+  policy.word.xfrm = xfrm_.empty() ? LB_NO : LB_YES;
+  places_.page.set_node_policy(policy.word);
 }
 
-void OwnNode::set_kube_proxy(KubeProxy kube_proxy) { kube_proxy_ = kube_proxy; }
+void NodePublisher::set_kube_proxy(KubeProxy kube_proxy) { kube_proxy_ = kube_proxy; }
 
-void OwnNode::set_xfrm(std::vector<k8s::Prefix> ranges) { xfrm_ = std::move(ranges); }
+void NodePublisher::set_xfrm(std::vector<k8s::Prefix> ranges) { xfrm_ = std::move(ranges); }
 
-void OwnNode::apply_kernel_ports() {
+void NodePublisher::apply_kernel_ports() {
   auto ports = read_kernel_ports();
   if (kernel_ports_ == ports) {
     return;
@@ -58,7 +59,7 @@ void OwnNode::apply_kernel_ports() {
 
 /// Where node ports are served on every address, so are health checks, as long as the addresses are no
 /// concern.
-std::vector<k8s::Address> OwnNode::health_places() const {
+std::vector<k8s::Address> NodePublisher::health_addresses() const {
   if (options_.node_port_addresses.scope == NodePortScope::all) {
     return {any_ipv4, k8s::Address{}};
   }

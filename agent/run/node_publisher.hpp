@@ -16,7 +16,7 @@
 
 namespace lb::agent {
 
-class OwnNode {
+class NodePublisher {
  public:
   /// What is referred to must outlive this.
   struct Places {
@@ -24,7 +24,7 @@ class OwnNode {
     Tables& tables;
     NodePage& page;
   };
-  OwnNode(const AgentOptions& options, const NodeWatch& node, const Intake& intake, Places places);
+  NodePublisher(const AgentOptions& options, const NodeWatch& node, const Intake& intake, Places places);
 
   /// The node's addresses, to all who ask for them, and the ports.
   void apply_addresses();
@@ -40,7 +40,7 @@ class OwnNode {
   void apply_kernel_ports();
 
   /// Where health checks are answered.
-  [[nodiscard]] std::vector<k8s::Address> health_places() const;
+  [[nodiscard]] std::vector<k8s::Address> health_addresses() const;
 
  private:
   const AgentOptions& options_;

@@ -88,7 +88,7 @@ PlanOptions plan_options(const AgentOptions& options) {
   plan.topology_labels = options.topology_labels;
   plan.most_frontends = options.service_frontends;
   plan.selection = options.selection;
-  plan.maglev_tables = options.maglev_budget / options.sizes.maglev;
+  plan.consistent_tables = options.consistent_budget / options.sizes.consistent_slots;
   return plan;
 }
 
@@ -99,10 +99,12 @@ bool concerns_udp(const PlanChange& change) {
 }
 
 /// The namespaces whose sockets our hooks translate.
-Spaces spaces_of(SocketScope scope) { return scope == SocketScope::all ? Spaces::all : Spaces::own; }
+Namespaces namespaces_of(SocketScope scope) {
+  return scope == SocketScope::all ? Namespaces::all : Namespaces::own;
+}
 
 /// A problem that lasts is logged once.
-UdpSockets::Told log_told_sockets() {
+UdpSockets::Report log_closed_sockets() {
   return [last = std::string()](std::uint64_t count, const std::string& problem) mutable {
     if (count > 0) {
       spdlog::info("told {} connected UDP sockets that their backend serves no more", count);
@@ -142,7 +144,7 @@ class Agent final : public PlanSink {
   void apply(Batch batch, std::vector<PlanChange> changes) override;
   void measure(Batch batch, const Moment& start, const Moment& end);
   void measure_triggers();
-  void settle();
+  void update_readiness();
   void begin_service();
   void network_changed();
   void apply_addresses();
@@ -170,7 +172,7 @@ class Agent final : public PlanSink {
   maps::Pins pins_;
   AgentOptions& given_;  ///< the caller's, for what of them changes while the agent runs
   const AgentOptions& options_;
-  std::chrono::seconds patience_;
+  std::chrono::seconds timeouts_;
   asio::io_context context_{1};
   asio::signal_set hang_ups_{context_, SIGHUP};
 
@@ -191,17 +193,17 @@ class Agent final : public PlanSink {
   ExpiryTimer expiry_;
   UdpSockets udp_sockets_;
   Tables tables_;
-  TableCare table_care_;
-  RoomCare room_care_;
+  TableReconciler table_reconciler_;
+  MapResizer map_resizer_;
 
   PlanOptions plan_options_;
   Pacer pacer_;
   Cluster cluster_;
   Intake intake_;
   NodeWatch node_;
-  OwnNode own_;
-  HookCare hook_care_;
-  Surroundings surroundings_;
+  NodePublisher node_publisher_;
+  AttachmentReconciler attachment_reconciler_;
+  Coexistence coexistence_;
   ConfigCare config_care_;
   ServiceHealth service_health_;
   RedirectedFlows redirected_flows_;
@@ -219,7 +221,7 @@ Agent::Agent(AgentOptions& options, const Start& start, EndSignals& ends)
       pins_(options.pins),
       given_(options),
       options_(options),
-      patience_(start.readiness == Readiness::before ? std::chrono::seconds(0) : start_patience),
+      timeouts_(start.readiness == Readiness::before ? std::chrono::seconds(0) : start_patience),
       inputs_(context_, options),
       pages_(
           health_, metrics_, Moment::now, [this] { return snapshot(); },
@@ -230,36 +232,36 @@ Agent::Agent(AgentOptions& options, const Start& start, EndSignals& ends)
       maps_(open_maps(pins_)),
       store_(maps_.store()),
       grace_(open_grace(post())),
-      sweeper_({maps_.young4, maps_.young6, maps_.flows4, maps_.flows6, &maps_.affinity}, post(),
-               {[hertz = before_.hertz] { return flow_clock_now(hertz); }, LB_YOUNG_SECONDS}),
+      sweeper_({maps_.unassured4, maps_.unassured6, maps_.flows4, maps_.flows6, &maps_.affinity}, post(),
+               {[hertz = before_.hertz] { return flow_clock_now(hertz); }, LB_UNASSURED_SECONDS}),
       flow_counter_(maps_, post()),
       expiry_(context_, maps_, options.timeouts, before_.hertz, metrics_),
-      udp_sockets_(context_, datapath_.udp_ways(), spaces_of(options.sockets), log_told_sockets()),
+      udp_sockets_(context_, datapath_.udp_cleanup(), namespaces_of(options.sockets), log_closed_sockets()),
       tables_(
           store_, *grace_, sweeper_, [this](const auto& complaint) { complain(complaint); },
-          options.sizes.maglev),
-      table_care_(context_, tables_, metrics_, options.growth, [this] { settle(); }),
-      room_care_(context_, {options, start.least_slots}, tables_, datapath_, health_,
-                 [this](const auto& sizes) { begin_again(sizes); }),
+          options.sizes.consistent_slots),
+      table_reconciler_(context_, tables_, metrics_, options.growth, [this] { update_readiness(); }),
+      map_resizer_(context_, {options, start.least_slots}, tables_, datapath_, health_,
+                   [this](const auto& sizes) { begin_again(sizes); }),
       plan_options_(plan_options(options)),
       pacer_(*this,
              [this] {
                asio::post(context_, [this] {
                  pacer_.take_turn();
-                 settle();
+                 update_readiness();
                });
              }),
       cluster_(options.node, plan_options_, pacer_, [this](const auto& complaint) { complain(complaint); }),
-      intake_(cluster_, options.node, metrics_, health_, Moment::now, [this] { settle(); }),
+      intake_(cluster_, options.node, metrics_, health_, Moment::now, [this] { update_readiness(); }),
       node_(context_, [this] { network_changed(); }),
-      own_(options, node_, intake_, {cluster_, tables_, datapath_.page()}),
-      hook_care_(context_, options, datapath_, node_, metrics_,
-                 [this](Look look) { hooks_looked_after(look); }),
-      surroundings_(options, datapath_, metrics_),
+      node_publisher_(options, node_, intake_, {cluster_, tables_, datapath_.page()}),
+      attachment_reconciler_(context_, options, datapath_, node_, metrics_,
+                             [this](Look look) { hooks_looked_after(look); }),
+      coexistence_(options, datapath_, metrics_),
       config_care_(context_, options, metrics_,
                    {.apply_live = [this](auto next) { apply_live(std::move(next)); },
                     .begin_again = [this](auto next) { begin_with(std::move(next)); },
-                    .report = [this](auto problem) { surroundings_.set_config(std::move(problem)); }}),
+                    .report = [this](auto problem) { coexistence_.set_config(std::move(problem)); }}),
       service_health_(
           health_, Moment::now,
           [this](const Listen& listen, HttpHandler handler) {
@@ -277,7 +279,7 @@ Agent::Agent(AgentOptions& options, const Start& start, EndSignals& ends)
   cluster_.take_turns([this] {
     asio::post(context_, [this] {
       cluster_.take_turn();
-      settle();
+      update_readiness();
     });
   });
   cluster_.measure_triggers(unix_nanoseconds(std::chrono::system_clock::now()));
@@ -329,7 +331,7 @@ void Agent::await_signals() {
 void Agent::await_hang_up() {
   hang_ups_.async_wait([this](const auto& error, int /*signal*/) {
     if (!error) {
-      table_care_.repair();
+      table_reconciler_.repair();
       await_hang_up();
     }
   });
@@ -338,7 +340,7 @@ void Agent::await_hang_up() {
 /// The node comes first, so that the first plan knows its addresses.
 void Agent::network_changed() {
   apply_addresses();
-  surroundings_.devices_changed();
+  coexistence_.devices_changed();
   if (phase_ == Phase::starting) {
     phase_ = Phase::planning;
     inputs_.start(intake_);
@@ -346,9 +348,9 @@ void Agent::network_changed() {
     return;
   }
   cluster_.flush();
-  settle();
+  update_readiness();
   if (phase_ == Phase::serving) {
-    hook_care_.follow_devices();
+    attachment_reconciler_.follow_devices();
   }
 }
 
@@ -357,17 +359,17 @@ void Agent::apply_xfrm() {
   const auto& policies = xfrm_.policies();
   spdlog::info("IPsec policies for what leaves: {}; new flows to backends behind them are refused",
                policies.count);
-  own_.set_xfrm(policies.ranges);
-  surroundings_.set_xfrm(policies.count);
+  node_publisher_.set_xfrm(policies.ranges);
+  coexistence_.set_xfrm(policies.count);
   if (phase_ == Phase::serving) {
-    own_.apply_ranges();
+    node_publisher_.apply_ranges();
     redirected_flows_.end(policies.ranges);
   }
 }
 
 void Agent::apply_addresses() {
-  own_.apply_addresses();
-  table_care_.retry_later();
+  node_publisher_.apply_addresses();
+  table_reconciler_.retry_later();
 }
 
 /// What else nobody tells.
@@ -376,25 +378,25 @@ void Agent::hooks_looked_after(Look look) {
     answer_health_checks();
   }
   beat(pins_);
-  own_.apply_kernel_ports();
+  node_publisher_.apply_kernel_ports();
   complaints_.say_held_back(std::chrono::steady_clock::now());
-  surroundings_.look_at_reach(node_.network().devices());
+  coexistence_.look_at_reach(node_.network().devices());
   if (look == Look::thorough) {
     look_for_kube_proxy();
   }
   if (!health_.ready()) {
-    settle();
+    update_readiness();
   }
 }
 
 void Agent::look_for_kube_proxy() {
-  const auto found = surroundings_.look_for_kube_proxy();
+  const auto found = coexistence_.look_for_kube_proxy();
   if (!found) {
     return;
   }
-  own_.set_kube_proxy(*found);
+  node_publisher_.set_kube_proxy(*found);
   if (phase_ == Phase::serving) {
-    own_.apply_ranges();
+    node_publisher_.apply_ranges();
   }
 }
 
@@ -417,7 +419,7 @@ void Agent::apply(Batch batch, std::vector<PlanChange> changes) {
     phase_ = Phase::attaching;
     asio::post(context_, [this] { begin_service(); });
   }
-  table_care_.retry_later();
+  table_reconciler_.retry_later();
 }
 
 /// The first batch answers to no event.
@@ -457,29 +459,29 @@ void Agent::require_family() const {
 
 void Agent::begin_service() {
   require_family();
-  const auto predecessors = take_over_hooks(pins_);
-  const auto report = hook_care_.attach();
+  const auto other_layouts = take_over_hooks(pins_);
+  const auto report = attachment_reconciler_.attach();
   if (const auto failure = report.failure(); !failure.empty()) {
-    if (before_.started == 0 && predecessors.empty()) {
+    if (before_.started == 0 && other_layouts.empty()) {
       detach_all(pins_);
     }
     throw StartError(failure + "; see --devices, --xdp and --sockets for what to leave out");
   }
   apply_conntrack();
-  for (const auto& each : predecessors) {
+  for (const auto& each : other_layouts) {
     spdlog::info("took over {} hooks of map layout {}; flows in its tables are found again by their hash",
                  each.hooks, each.layout);
-    remove_predecessor(pins_, each);
+    remove_other_layout(pins_, each);
   }
   phase_ = Phase::serving;
   maps_.shed();
   ::malloc_trim(0);  // what the first lists took in passing goes back: the allocator would keep it for good
-  hook_care_.start();
+  attachment_reconciler_.start();
   redirected_flows_.end(xfrm_.policies().ranges);  // an earlier agent's
   flow_counter_.refresh();                         // for the first scrape
-  surroundings_.look_at_reach(node_.network().devices());
-  table_care_.repair_later();
-  room_care_.watch_slots();
+  coexistence_.look_at_reach(node_.network().devices());
+  table_reconciler_.repair_later();
+  map_resizer_.watch_slots();
   datapath_.page().set_started(unix_seconds(first_batch_->wall));
   const auto counts = cluster_.counts();
   spdlog::info("serving; services: {}, endpoints: {}; sockets: {}; packets: {}", counts.services,
@@ -487,25 +489,25 @@ void Agent::begin_service() {
   if (const auto missing = datapath_.features().missing(); !missing.empty()) {
     spdlog::info("without: {}", missing);
   }
-  settle();
+  update_readiness();
 }
 
 /// Nothing of what came is left to plan or to write, save what waits for a retry: one service that does not
 /// fit must not take the node out of its load balancers for good.
-void Agent::settle() {
-  table_care_.tell_fullness();
-  room_care_.make();
+void Agent::update_readiness() {
+  table_reconciler_.report_fullness();
+  map_resizer_.make();
   measure_triggers();
   datapath_.page().set_zone(cluster_.node().zone);
-  if (own_.addresses_changed()) {
+  if (node_publisher_.addresses_changed()) {
     apply_addresses();
   }
-  own_.apply_ranges();
+  node_publisher_.apply_ranges();
   report_own_node();
   const auto now = Moment::now();
   const bool whole = tables_.complete() && !cluster_.waits() && !pacer_.waits();
   const bool begun = phase_ == Phase::serving &&
-                     (health_.ready() || whole || now.steady - first_batch_->steady >= patience_);
+                     (health_.ready() || whole || now.steady - first_batch_->steady >= timeouts_);
   if (begun) {
     health_.applied(now);
     answer_health_checks();
@@ -550,7 +552,7 @@ void Agent::apply_conntrack() {
 }
 
 void Agent::answer_health_checks() {
-  service_health_.serve(cluster_.health_checks(), own_.health_places());
+  service_health_.serve(cluster_.health_checks(), node_publisher_.health_addresses());
   report_ports();
 }
 
@@ -572,15 +574,15 @@ void Agent::report_ports() {
     text += fmt::format("{}{} health-check node ports are taken", text.empty() ? "" : "; ", checks);
   }
   metrics_.ports_waiting("health-check", checks);
-  surroundings_.set_ports(std::move(text));
+  coexistence_.set_ports(std::move(text));
 }
 
 /// Without its Node the agent knows no zone, no address and no pods' range of its own.
 void Agent::report_own_node() {
   const bool expected = options_.manifests.empty() || intake_.any_node();
   const bool missing = expected && intake_.own_node_is_missing();
-  const bool is_news = surroundings_.set_node(
-      missing ? fmt::format("Node {}: there is none of that name", options_.node) : "");
+  const bool is_news =
+      coexistence_.set_node(missing ? fmt::format("Node {}: there is none of that name", options_.node) : "");
   if (is_news && missing) {
     complain({fmt::format("Node {}", options_.node), "",
               "there is none of that name, so this node has no zone, no addresses and no pods' range of its "
@@ -623,10 +625,10 @@ maps::Post Agent::post() {
   return [this](std::function<void()> action) {
     asio::post(context_, [this, action = std::move(action)] {
       action();
-      room_care_.make();
-      table_care_.retry_later();
+      map_resizer_.make();
+      table_reconciler_.retry_later();
       if (!health_.ready()) {
-        settle();
+        update_readiness();
       }
     });
   };

@@ -25,8 +25,8 @@ struct Tables::Adoption {
 };
 
 maps::result<Adopted> Tables::adopt() {
-  Adoption found{.services = std::vector<bool>(space_.service_pool().limit()),
-                 .backends = std::vector<bool>(space_.backend_pool().limit()),
+  Adoption found{.services = std::vector<bool>(reclaimer_.service_pool().limit()),
+                 .backends = std::vector<bool>(reclaimer_.backend_pool().limit()),
                  .states = {},
                  .retired = {}};
   if (auto error = frontends_.load()) return error;
@@ -42,11 +42,11 @@ maps::result<Adopted> Tables::adopt() {
                         .frontends = frontends_.held().size()};
   // Where nothing was, nobody can still be reading it.
   if (count(found.services) + adopted.backends + adopted.frontends == 0) return adopted;
-  space_.adopt(found.backends, found.services);
+  reclaimer_.adopt(found.backends, found.services);
   for (const std::uint32_t number : found.retired) {
-    if (!found.states.contains(number)) space_.retire_service(number);
+    if (!found.states.contains(number)) reclaimer_.retire_service(number);
   }
-  space_.flush();
+  reclaimer_.flush();
   return adopted;
 }
 
@@ -102,7 +102,7 @@ void Tables::adopt_backends(Adoption& found) {
       found.services[number] = true;
       found.retired.push_back(number);
     }
-    space_.retire_backend(id);
+    reclaimer_.retire_backend(id);
   }
 }
 
@@ -113,8 +113,8 @@ void Tables::adopt_sets(const Adoption& found) {
     const lb_service service = store_.services.load(number);
     const maps::Extent cluster{.first = service.cluster.first, .count = service.cluster.count};
     const maps::Extent local{.first = service.local.first, .count = service.local.count};
-    if (space_.claim(cluster)) state->cluster = cluster;
-    if (space_.claim(local)) state->local = local;
+    if (reclaimer_.claim(cluster)) state->cluster = cluster;
+    if (reclaimer_.claim(local)) state->local = local;
   }
 }
 

@@ -201,14 +201,14 @@ maps::error_code FlowExpiry::step_table(maps::HashMap<Key, Flow>& table) {
     }
   });
   for (const Key& key : suspects) {
-    settle(table, terms, key);
+    end_if_over(table, terms, key);
   }
   return error;
 }
 
 /// What the walk saw may have changed since, so all is read again. A lone half is believed when seen twice.
 template <class Table, class Key>
-void FlowExpiry::settle(Table& table, const LifeTerms& terms, const Key& key) {
+void FlowExpiry::end_if_over(Table& table, const LifeTerms& terms, const Key& key) {
   auto pair = read_pair(table, key);
   if (pair && !pair->other) {
     pair = read_pair(table, key);

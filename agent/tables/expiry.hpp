@@ -49,7 +49,8 @@ struct LifeTerms {
 [[nodiscard]] bool may_have_ended(const LifeTerms& terms, lb_protocol protocol, const lb_track& half);
 
 /// Why the flow of these two entries has ended, nothing while it lives. `other` is null when there is no
-/// other entry. A flow is as young as its younger half, because a one-way stream refreshes only one of them.
+/// other entry. A flow is as unassured as its younger half, because a one-way stream refreshes only one of
+/// them.
 [[nodiscard]] std::optional<Ending> ending(const LifeTerms& terms, lb_protocol protocol, const lb_track& half,
                                            const lb_track* other);
 
@@ -108,7 +109,7 @@ class FlowExpiry {
   template <class Key, class Flow>
   [[nodiscard]] maps::error_code step_table(maps::HashMap<Key, Flow>& table);
   template <class Table, class Key>
-  void settle(Table& table, const LifeTerms& terms, const Key& key);
+  void end_if_over(Table& table, const LifeTerms& terms, const Key& key);
   void finish_table();
   [[nodiscard]] std::chrono::milliseconds pause(std::chrono::nanoseconds taken);
   [[nodiscard]] const Tempo& tempo() const;

@@ -9,8 +9,8 @@ namespace lb::agent {
 
 using maps::Extent;
 
-Space::Space(const maps::Store& store, maps::GracePeriod& grace, maps::Sweeper& sweeper,
-             std::function<void()> freed)
+IdReclaimer::IdReclaimer(const maps::Store& store, maps::GracePeriod& grace, maps::Sweeper& sweeper,
+                         std::function<void()> freed)
     : store_(store),
       grace_(grace),
       sweeper_(sweeper),
@@ -23,26 +23,26 @@ Space::Space(const maps::Store& store, maps::GracePeriod& grace, maps::Sweeper& 
   retired_backends_.reserve(store.backends.size());
 }
 
-std::optional<Extent> Space::slots(std::uint32_t count) {
+std::optional<Extent> IdReclaimer::slots(std::uint32_t count) {
   if (closed_ && count > 0) return std::nullopt;
   return slots_.allocate(count);
 }
 
-std::optional<std::uint32_t> Space::backend() { return closed_ ? std::nullopt : backends_.allocate(); }
+std::optional<std::uint32_t> IdReclaimer::backend() { return closed_ ? std::nullopt : backends_.allocate(); }
 
-std::optional<std::uint32_t> Space::service() { return closed_ ? std::nullopt : services_.allocate(); }
+std::optional<std::uint32_t> IdReclaimer::service() { return closed_ ? std::nullopt : services_.allocate(); }
 
 template <class T>
-Space::Retired<T> Space::stamped(T what) {
+IdReclaimer::Retired<T> IdReclaimer::stamped(T what) {
   dirty_ = true;
   return {.what = what, .epoch = started_};
 }
 
-void Space::retire(Extent extent) {
+void IdReclaimer::retire(Extent extent) {
   if (extent.count > 0) retired_slots_.push_back(stamped(extent));
 }
 
-void Space::retire_backend(std::uint32_t id) {
+void IdReclaimer::retire_backend(std::uint32_t id) {
   dirty_ = true;
   // Two ids of one meaning are no work of ours; the second one stays out of use until the next start.
   if (!retired_backends_.emplace(id, started_).second) return;
@@ -50,12 +50,12 @@ void Space::retire_backend(std::uint32_t id) {
   ++unswept_backends_;
 }
 
-void Space::retire_service(std::uint32_t number) {
+void IdReclaimer::retire_service(std::uint32_t number) {
   retired_services_.push_back(stamped(number));
   ++unswept_services_;
 }
 
-std::optional<std::uint32_t> Space::revive(const Endpoint& endpoint) {
+std::optional<std::uint32_t> IdReclaimer::revive(const Endpoint& endpoint) {
   if (retired_backends_.empty()) return std::nullopt;
   const auto found = retired_backends_.find(endpoint);
   if (found == retired_backends_.end()) return std::nullopt;
@@ -65,19 +65,19 @@ std::optional<std::uint32_t> Space::revive(const Endpoint& endpoint) {
   return id;
 }
 
-void Space::forget(std::uint32_t number) {
+void IdReclaimer::forget(std::uint32_t number) {
   const auto count = retired_of_.find(number);
   if (--count->second == 0) retired_of_.erase(count);
 }
 
-void Space::flush() {
+void IdReclaimer::flush() {
   if (!dirty_ || started_ != completed_) return;
   dirty_ = false;
   ++started_;
   grace_.after([this] { passed(); });
 }
 
-void Space::passed() {
+void IdReclaimer::passed() {
   completed_ = started_;
   closed_ = false;
   while (!retired_slots_.empty() && retired_slots_.front().epoch < completed_) {
@@ -89,13 +89,13 @@ void Space::passed() {
   freed_();
 }
 
-void Space::press() {
+void IdReclaimer::press() {
   urgent_ = true;
   flush();
   if (started_ == completed_) sweep_if_wanted();
 }
 
-void Space::sweep_if_wanted() {
+void IdReclaimer::sweep_if_wanted() {
   const bool wanted =
       urgent_ || unswept_backends_ > backends_.available() || unswept_services_ > services_.available();
   if (sweeping_ || !wanted) return;
@@ -105,7 +105,7 @@ void Space::sweep_if_wanted() {
   sweeper_.sweep([this](const maps::result<maps::Named>& named) { swept(named); });
 }
 
-void Space::swept(const maps::result<maps::Named>& named) {
+void IdReclaimer::swept(const maps::result<maps::Named>& named) {
   sweeping_ = false;
   // After an error too: what failed now is tried again when something is short or more was retired.
   unswept_backends_ = 0;
@@ -119,7 +119,7 @@ void Space::swept(const maps::result<maps::Named>& named) {
   freed_();
 }
 
-void Space::release_backends(const maps::Named& named) {
+void IdReclaimer::release_backends(const maps::Named& named) {
   std::vector<std::uint32_t> released;
   for (const auto& [id, epoch] : retired_backends_) {
     const bool swept = epoch < sweep_epoch_;
@@ -134,7 +134,7 @@ void Space::release_backends(const maps::Named& named) {
   }
 }
 
-void Space::release_services(const maps::Named& named) {
+void IdReclaimer::release_services(const maps::Named& named) {
   std::erase_if(retired_services_, [&](const Retired<std::uint32_t>& retired) {
     const bool swept = retired.epoch < sweep_epoch_;
     if (!swept) ++unswept_services_;
@@ -143,7 +143,7 @@ void Space::release_services(const maps::Named& named) {
   });
 }
 
-bool Space::release_service(std::uint32_t number) {
+bool IdReclaimer::release_service(std::uint32_t number) {
   store_.services.store(number, {});
   // The name goes last: while it is there, the number is not free, also for the next agent.
   if (store_.names.erase(number)) return false;
@@ -151,18 +151,18 @@ bool Space::release_service(std::uint32_t number) {
   return true;
 }
 
-bool Space::may_gain() const noexcept {
+bool IdReclaimer::may_gain() const noexcept {
   return closed_ || dirty_ || started_ != completed_ || sweeping_ || urgent_ || unswept_backends_ > 0 ||
          unswept_services_ > 0;
 }
 
-std::uint64_t Space::retired_slots() const {
+std::uint64_t IdReclaimer::retired_slots() const {
   std::uint64_t slots = 0;
   for (const auto& retired : retired_slots_) slots += retired.what.count;
   return slots;
 }
 
-void Space::adopt(const std::vector<bool>& used_backends, const std::vector<bool>& used_services) {
+void IdReclaimer::adopt(const std::vector<bool>& used_backends, const std::vector<bool>& used_services) {
   backends_.adopt(used_backends);
   services_.adopt(used_services);
   closed_ = true;

@@ -17,14 +17,14 @@
 
 namespace lb::agent {
 
-class Space {
+class IdReclaimer {
  public:
   /// `freed` is called after something that was retired has become free, or will not. All references and the
   /// callbacks of `grace` and `sweeper` must outlive this.
-  Space(const maps::Store& store, maps::GracePeriod& grace, maps::Sweeper& sweeper,
-        std::function<void()> freed);
-  Space(const Space&) = delete;
-  Space& operator=(const Space&) = delete;
+  IdReclaimer(const maps::Store& store, maps::GracePeriod& grace, maps::Sweeper& sweeper,
+              std::function<void()> freed);
+  IdReclaimer(const IdReclaimer&) = delete;
+  IdReclaimer& operator=(const IdReclaimer&) = delete;
 
   // ---- Taking. Nothing: none is free now; see may_gain(). ----
   [[nodiscard]] std::optional<maps::Extent> slots(std::uint32_t count);

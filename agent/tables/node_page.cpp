@@ -47,11 +47,11 @@ Key key_of(std::string_view text) {
 constexpr std::uint32_t seconds_to_find_flows_again = 900;
 
 /// Stated once for all clusters whose operator gives no secret: balancers must agree.
-constexpr std::string_view known_to_all = "sluice.lb/selection: maglev";
+constexpr std::string_view known_to_all = "sluice.lb/selection: consistent";
 
 void choose_keys(lb_node& node, std::string_view cluster_secret) {
   const auto shared = key_of(cluster_secret.empty() ? known_to_all : cluster_secret);
-  std::ranges::copy(shared, std::begin(node.choice[LB_MAGLEV]));
+  std::ranges::copy(shared, std::begin(node.choice[LB_CONSISTENT]));
   if (cluster_secret.empty()) {
     std::ranges::copy(node.secret, std::begin(node.choice[LB_RANDOM]));
   } else {
@@ -95,10 +95,10 @@ void NodePage::set_sources(const k8s::Address& ipv4, const k8s::Address& ipv6) {
   array_.store(0, node);
 }
 
-void NodePage::set_conduct(const lb_conduct& conduct) {
+void NodePage::set_node_policy(const lb_node_policy& policy) {
   auto node = read();
-  node.conduct = conduct;
-  array_.publish_change<offsetof(lb_node, conduct)>(0, node);
+  node.policy = policy;
+  array_.publish_change<offsetof(lb_node, policy)>(0, node);
 }
 
 void NodePage::set_status(std::string_view sockets, std::string_view packets) {

@@ -25,7 +25,7 @@ class NodePage {
   /// Before begin(): the secret of another page, where this one has none.
   void inherit(const std::array<std::uint64_t, 2>& secret);
   /// How clients are told apart, and what is refused for their sake: one store.
-  void set_conduct(const lb_conduct& conduct);
+  void set_node_policy(const lb_node_policy& policy);
   void set_zone(std::string_view zone);
   /// Where the FIB cannot say a source address, this one is used; all zero where the node has none of that
   /// family.

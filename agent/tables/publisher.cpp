@@ -93,13 +93,13 @@ bool in_set(const BackendPlan& backend, lb_scope scope) {
 
 void table_of(const BackendList& backends, lb_scope scope, const std::vector<std::uint32_t>& ids,
               std::uint32_t size, std::vector<std::uint32_t>& slots) {
-  std::vector<MaglevMember> members;
+  std::vector<RendezvousMember> members;
   auto id = ids.begin();
   for (const BackendPlan& backend : backends) {
     if (in_set(backend, scope)) members.push_back({backend.address, backend.port, backend.weight, *id});
     ++id;
   }
-  maglev_slots(members, size, slots);
+  rendezvous_slots(members, size, slots);
 }
 
 using Slot = std::vector<std::uint32_t>::iterator;
@@ -125,11 +125,12 @@ Slot fill_by_weight(const BackendChunk& chunk, lb_scope scope, unsigned divisor,
   return slot;
 }
 
-/// Each backend as often as its weight says, reduced by the weights' common divisor; or a table of `maglev`
-/// slots, where the service asks for that. `ids` runs beside plan.backends.
+/// Each backend as often as its weight says, reduced by the weights' common divisor; or a table of
+/// `consistent_slots` slots, where the service asks for that. `ids` runs beside plan.backends.
 void slots_of(const ServicePortPlan& plan, lb_scope scope, const std::vector<std::uint32_t>& ids,
-              std::uint32_t maglev, std::vector<std::uint32_t>& slots) {
-  if (plan.policy.selection == LB_MAGLEV) return table_of(plan.backends, scope, ids, maglev, slots);
+              std::uint32_t consistent_slots, std::vector<std::uint32_t>& slots) {
+  if (plan.policy.selection == LB_CONSISTENT)
+    return table_of(plan.backends, scope, ids, consistent_slots, slots);
   slots.clear();
   const Members members = plan.backends.members(scope);
   if (members.count == 0) return;
@@ -152,8 +153,11 @@ BackendCounts count_backends(const ServicePortPlan& plan) {
   return {.cluster = plan.backends.members(LB_CLUSTER).count, .local = plan.backends.members(LB_LOCAL).count};
 }
 
-Publisher::Publisher(const maps::Store& store, Space& space, std::uint32_t maglev)
-    : store_(store), space_(space), maglev_(maglev), draft_(std::make_unique<Draft>()) {}
+Publisher::Publisher(const maps::Store& store, IdReclaimer& space, std::uint32_t consistent_slots)
+    : store_(store),
+      reclaimer_(space),
+      consistent_slots_(consistent_slots),
+      draft_(std::make_unique<Draft>()) {}
 
 Publisher::~Publisher() = default;
 
@@ -168,8 +172,8 @@ Shortage Publisher::publish(ServiceState& state, const std::shared_ptr<const Ser
   write_extent(state.cluster, draft.cluster, draft.cluster_slots);
   write_extent(state.local, draft.local, draft.local_slots);
   flip(state, plan, draft);
-  if (draft.cluster != state.cluster) space_.retire(state.cluster);
-  if (draft.local != state.local) space_.retire(state.local);
+  if (draft.cluster != state.cluster) reclaimer_.retire(state.cluster);
+  if (draft.local != state.local) reclaimer_.retire(state.local);
   for (const std::uint32_t id : draft.leftover) end_backend(id);
   state.ids = draft.ids;
   state.plan = published;
@@ -183,8 +187,8 @@ Shortage Publisher::publish(ServiceState& state, const std::shared_ptr<const Ser
 void Publisher::withdraw(ServiceState& state) {
   store_.services.publish<offsetof(lb_service, cluster)>(state.number, {});
   store_.services.publish<offsetof(lb_service, local)>(state.number, {});
-  space_.retire(std::exchange(state.cluster, {}));
-  space_.retire(std::exchange(state.local, {}));
+  reclaimer_.retire(std::exchange(state.cluster, {}));
+  reclaimer_.retire(std::exchange(state.local, {}));
   for (const std::uint32_t id : std::exchange(state.ids, {})) end_backend(id);
   state.plan.reset();
 }
@@ -197,13 +201,13 @@ std::uint32_t Publisher::lower(ServiceState& state, std::uint32_t limit) {
   if (lower_extent(state.cluster, limit)) {
     row.cluster = {.first = state.cluster.first, .count = state.cluster.count};
     store_.services.publish<offsetof(lb_service, cluster)>(state.number, row);
-    space_.retire(cluster);
+    reclaimer_.retire(cluster);
     moved += cluster.count;
   }
   if (lower_extent(state.local, limit)) {
     row.local = {.first = state.local.first, .count = state.local.count};
     store_.services.publish<offsetof(lb_service, local)>(state.number, row);
-    space_.retire(local);
+    reclaimer_.retire(local);
     moved += local.count;
   }
   return moved;
@@ -212,10 +216,10 @@ std::uint32_t Publisher::lower(ServiceState& state, std::uint32_t limit) {
 /// Copies what is there; nobody looks at the new place yet.
 bool Publisher::lower_extent(Extent& extent, std::uint32_t limit) {
   if (extent.first + extent.count <= limit) return false;
-  const auto next = space_.slots(extent.count);
+  const auto next = reclaimer_.slots(extent.count);
   if (!next) return false;
   if (next->first + next->count > limit) {
-    space_.cancel(*next);
+    reclaimer_.cancel(*next);
     return false;
   }
   for (std::uint32_t at = 0; at < extent.count; ++at) {
@@ -302,7 +306,7 @@ void Publisher::match_rest(const ServiceState& state, Draft& draft) {
     if (const auto found = known.find(endpoint); found != known.end()) {
       draft.ids[entry.at] = std::exchange(draft.leftover[found->second], 0);
       known.erase(found);
-    } else if (const auto revived = space_.revive(endpoint)) {
+    } else if (const auto revived = reclaimer_.revive(endpoint)) {
       draft.revived.push_back(draft.ids[entry.at] = *revived);
     } else {
       return false;
@@ -317,11 +321,11 @@ Shortage Publisher::reserve(const ServiceState& state, const ServicePortPlan& pl
   draft.cluster = state.cluster;
   draft.local = state.local;
   if (!reserve_ids(draft)) {
-    for (const std::uint32_t id : draft.revived) space_.retire_backend(id);
+    for (const std::uint32_t id : draft.revived) reclaimer_.retire_backend(id);
     return Shortage::backends;
   }
-  slots_of(plan, LB_CLUSTER, draft.ids, maglev_, draft.cluster_slots);
-  slots_of(plan, LB_LOCAL, draft.ids, maglev_, draft.local_slots);
+  slots_of(plan, LB_CLUSTER, draft.ids, consistent_slots_, draft.cluster_slots);
+  slots_of(plan, LB_LOCAL, draft.ids, consistent_slots_, draft.local_slots);
   if (reserve_extent(state.cluster, draft.cluster_slots, draft.cluster) &&
       reserve_extent(state.local, draft.local_slots, draft.local)) {
     return Shortage::none;
@@ -332,12 +336,12 @@ Shortage Publisher::reserve(const ServiceState& state, const ServicePortPlan& pl
 
 bool Publisher::reserve_ids(Draft& draft) {
   for (std::size_t count = 0; count < draft.created.size(); ++count) {
-    const auto id = space_.backend();
+    const auto id = reclaimer_.backend();
     if (id) {
       draft.ids[draft.created[count].at] = *id;
       continue;
     }
-    while (count > 0) space_.cancel_backend(draft.ids[draft.created[--count].at]);
+    while (count > 0) reclaimer_.cancel_backend(draft.ids[draft.created[--count].at]);
     return false;
   }
   return true;
@@ -345,17 +349,17 @@ bool Publisher::reserve_ids(Draft& draft) {
 
 bool Publisher::reserve_extent(Extent current, const std::vector<std::uint32_t>& ids, Extent& next) {
   if (holds(current, ids)) return true;
-  const auto extent = space_.slots(static_cast<std::uint32_t>(ids.size()));
+  const auto extent = reclaimer_.slots(static_cast<std::uint32_t>(ids.size()));
   if (!extent) return false;
   next = *extent;
   return true;
 }
 
 void Publisher::cancel(const ServiceState& state, const Draft& draft) {
-  if (draft.cluster != state.cluster) space_.cancel(draft.cluster);
-  if (draft.local != state.local) space_.cancel(draft.local);
-  for (const Entry& entry : draft.created) space_.cancel_backend(draft.ids[entry.at]);
-  for (const std::uint32_t id : draft.revived) space_.retire_backend(id);
+  if (draft.cluster != state.cluster) reclaimer_.cancel(draft.cluster);
+  if (draft.local != state.local) reclaimer_.cancel(draft.local);
+  for (const Entry& entry : draft.created) reclaimer_.cancel_backend(draft.ids[entry.at]);
+  for (const std::uint32_t id : draft.revived) reclaimer_.retire_backend(id);
 }
 
 void Publisher::write_backends(const ServiceState& state, const Draft& draft) {
@@ -397,7 +401,7 @@ void Publisher::end_backend(std::uint32_t id) {
   lb_backend ended = store_.backends.load(id);
   ended.in_cluster = ended.in_local = ended.serving = LB_NO;
   store_.backends.publish_change<offsetof(lb_backend, service)>(id, ended);
-  space_.retire_backend(id);
+  reclaimer_.retire_backend(id);
 }
 
 bool Publisher::holds(Extent extent, const std::vector<std::uint32_t>& ids) const {
@@ -411,7 +415,7 @@ std::uint64_t Publisher::slots(const ServicePortPlan& plan) const {
   for (const auto scope : {LB_CLUSTER, LB_LOCAL}) {
     const Members members = plan.backends.members(scope);
     if (members.count == 0) continue;
-    slots += plan.policy.selection == LB_MAGLEV ? maglev_ : members.weights / members.divisor;
+    slots += plan.policy.selection == LB_CONSISTENT ? consistent_slots_ : members.weights / members.divisor;
   }
   return slots;
 }
@@ -432,8 +436,8 @@ Damage Publisher::damage(const ServiceState& state) {
     const lb_backend wanted = backend_of(backend, state.number);
     damage.backends += same_endpoint(found, wanted) && same_state(found, wanted) ? 0 : 1;
   }
-  slots_of(plan, LB_CLUSTER, state.ids, maglev_, draft_->cluster_slots);
-  slots_of(plan, LB_LOCAL, state.ids, maglev_, draft_->local_slots);
+  slots_of(plan, LB_CLUSTER, state.ids, consistent_slots_, draft_->cluster_slots);
+  slots_of(plan, LB_LOCAL, state.ids, consistent_slots_, draft_->local_slots);
   damage.slots =
       differences(state.cluster, draft_->cluster_slots) + differences(state.local, draft_->local_slots);
   const lb_service row = row_of(plan, state.cluster, state.local);

@@ -55,8 +55,8 @@ enum class Shortage : std::uint8_t { none, backends, slots };
 
 class Publisher {
  public:
-  /// `maglev`: slots of a set that is chosen from by Maglev.
-  Publisher(const maps::Store& store, Space& space, std::uint32_t maglev);
+  /// `consistent_slots`: slots of a set of consistent selection.
+  Publisher(const maps::Store& store, IdReclaimer& space, std::uint32_t consistent_slots);
   Publisher(const Publisher&) = delete;
   Publisher& operator=(const Publisher&) = delete;
   ~Publisher();
@@ -96,8 +96,8 @@ class Publisher {
   [[nodiscard]] std::size_t differences(maps::Extent extent, const std::vector<std::uint32_t>& ids) const;
 
   maps::Store store_;
-  Space& space_;
-  std::uint32_t maglev_;
+  IdReclaimer& reclaimer_;
+  std::uint32_t consistent_slots_;
   std::unique_ptr<Draft> draft_;  ///< of the last publication; its memory serves the next
 };
 

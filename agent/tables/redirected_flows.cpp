@@ -1,4 +1,4 @@
-// Young tables first: a flow moves from there to the others, never back.
+// Unassured tables first: a flow moves from there to the others, never back.
 #include "agent/tables/redirected_flows.hpp"
 
 #include <spdlog/spdlog.h>
@@ -62,9 +62,9 @@ bool RedirectedFlows::is_there(const k8s::Address& address) const {
 maps::error_code RedirectedFlows::step_tables() {
   switch (table_) {
     case 0:
-      return step_table(maps_.young4);
+      return step_table(maps_.unassured4);
     case 1:
-      return step_table(maps_.young6);
+      return step_table(maps_.unassured6);
     case 2:
       return step_table(maps_.flows4);
     default:
@@ -94,7 +94,7 @@ template <class Key, class Flow>
 maps::error_code RedirectedFlows::step_table(maps::HashMap<Key, Flow>& table) {
   std::vector<Key> gone;
   const auto error = table.step(cursor_, step_entries, [&](const Key& key, const Flow& flow) {
-    if (flow.track.way == LB_BY_REDIRECT && is_there(target_of(flow))) {
+    if (flow.track.way == LB_PATH_REDIRECT && is_there(target_of(flow))) {
       const bool is_request = flow.track.direction == LB_FORWARD;
       gone.push_back(is_request ? key : other_key(key, flow));
       gone.push_back(is_request ? other_key(key, flow) : key);

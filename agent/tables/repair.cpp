@@ -31,7 +31,7 @@ std::vector<Tables::Repaired> Tables::repair() {
   for (const auto& [service, ports] : services_) {
     for (const auto& [key, state] : ports) damage += repair_port(*state, shortage);
   }
-  space_.flush();
+  reclaimer_.flush();
   const auto failure =
       shortage == Shortage::none ? error_code() : make_error_code(boost::system::errc::no_space_on_device);
   for (const auto& [table, entries] :

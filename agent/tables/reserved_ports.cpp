@@ -3,13 +3,13 @@
 
 namespace lb::agent {
 
-void KeptPorts::set_kernel(const Bits& bits) {
+void ReservedPorts::set_kernel(const Bits& bits) {
   kernel_ = bits;
   kernel_is_known_ = true;
   for (std::uint32_t word = 0; word < LB_RESERVED_WORDS; ++word) write(word);
 }
 
-void KeptPorts::count_node_port(std::uint16_t port, int change) {
+void ReservedPorts::count_node_port(std::uint16_t port, int change) {
   const std::uint32_t word = port / 64;
   const auto bit = std::uint64_t{1} << port % 64;
   int& frontends = frontends_[port];
@@ -23,7 +23,7 @@ void KeptPorts::count_node_port(std::uint16_t port, int change) {
   write(word);
 }
 
-void KeptPorts::write(std::uint32_t word) {
+void ReservedPorts::write(std::uint32_t word) {
   const auto there = reserved_.load(word);
   const auto wanted = (kernel_is_known_ ? kernel_.at(word) : there) | node_ports_.at(word);
   if (wanted != there) reserved_.publish_change<0>(word, wanted);

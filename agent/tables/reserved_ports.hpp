@@ -10,12 +10,12 @@
 
 namespace lb::agent {
 
-class KeptPorts {
+class ReservedPorts {
  public:
   using Bits = std::array<std::uint64_t, LB_RESERVED_WORDS>;
 
   /// `reserved` must outlive this. Until set_kernel() what it holds already stays.
-  explicit KeptPorts(maps::MappedArray<std::uint64_t>& reserved) : reserved_(reserved) {}
+  explicit ReservedPorts(maps::MappedArray<std::uint64_t>& reserved) : reserved_(reserved) {}
 
   /// All that the kernel and its operator keep, as reserved_bits() has them.
   void set_kernel(const Bits& bits);

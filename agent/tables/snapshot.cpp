@@ -68,8 +68,8 @@ result<Fill> count_services(const MapSet& maps) {
 std::vector<Fill> empty_flow_fills(const MapSet& maps) {
   return {{"lb_flows4", 0, maps.flows4.limit()},
           {"lb_flows6", 0, maps.flows6.limit()},
-          {"lb_young4", 0, maps.young4.limit()},
-          {"lb_young6", 0, maps.young6.limit()},
+          {"lb_unassured4", 0, maps.unassured4.limit()},
+          {"lb_unassured6", 0, maps.unassured6.limit()},
           {"lb_affinity", 0, maps.affinity.limit()}};
 }
 
@@ -99,8 +99,8 @@ result<std::vector<Fill>> flow_fills(const MapSet& maps) {
   error_code error;
   take(count("lb_flows4", maps.flows4), fills, error);
   take(count("lb_flows6", maps.flows6), fills, error);
-  take(count("lb_young4", maps.young4), fills, error);
-  take(count("lb_young6", maps.young6), fills, error);
+  take(count("lb_unassured4", maps.unassured4), fills, error);
+  take(count("lb_unassured6", maps.unassured6), fills, error);
   take(count("lb_affinity", maps.affinity), fills, error);
   if (error) {
     return error;
@@ -129,9 +129,9 @@ error_code FlowCounter::step_table() {
     case 1:
       return maps_.flows6.step(cursor_, step_entries_, visit);
     case 2:
-      return maps_.young4.step(cursor_, step_entries_, visit);
+      return maps_.unassured4.step(cursor_, step_entries_, visit);
     case 3:
-      return maps_.young6.step(cursor_, step_entries_, visit);
+      return maps_.unassured6.step(cursor_, step_entries_, visit);
     default:
       return maps_.affinity.step(cursor_, step_entries_, visit);
   }

@@ -59,15 +59,15 @@ std::string service_of(const std::string& service_port) {
 }
 
 Tables::Tables(const maps::Store& store, maps::GracePeriod& grace, maps::Sweeper& sweeper, Complain complain,
-               std::uint32_t maglev)
+               std::uint32_t consistent_slots)
     : store_(store),
       complain_(std::move(complain)),
       frontends_(store.frontends),
       addresses_(store.addresses),
       ranges_(store.ranges),
-      kept_ports_(store.reserved),
-      space_(store, grace, sweeper, [this] { resume(); }),
-      publisher_(store, space_, maglev) {}
+      reserved_ports_(store.reserved),
+      reclaimer_(store, grace, sweeper, [this] { resume(); }),
+      publisher_(store, reclaimer_, consistent_slots) {}
 
 void Tables::apply(Batch batch, std::vector<PlanChange> changes) {
   if (batch == Batch::whole) {
@@ -102,8 +102,8 @@ void Tables::run(std::vector<PlanChange> changes) {
   for (Work& work : batch) publish_ports(work);
   for (Work& work : batch) finish(work);
   write_service_addresses();
-  space_.flush();
-  for (Work& work : batch) settle(work);
+  reclaimer_.flush();
+  for (Work& work : batch) report(work);
   if (complete()) {
     failures_ = 0;
     short_.clear();
@@ -204,14 +204,15 @@ ServiceState* Tables::create_state(Work& work, const ServicePortPlan& plan) {
     fail(work, "its name is too long");
     return nullptr;
   }
-  const auto number = space_.service();
+  const auto number = reclaimer_.service();
   if (!number) {
-    fall_short(work, &Sizes::services, full("lb_services", space_.service_pool().limit(), "--max-services"));
+    fall_short(work, &Sizes::services,
+               full("lb_services", reclaimer_.service_pool().limit(), "--max-services"));
     return nullptr;
   }
   // The name comes first: an agent that is killed from here on leaves a number that the next one can tell.
   if (const error_code error = store_.names.put(*number, *name, maps::Put::any)) {
-    space_.cancel_service(*number);
+    reclaimer_.cancel_service(*number);
     fail(work, fmt::format("its name cannot be written: {}", error.message()));
     return nullptr;
   }
@@ -266,7 +267,7 @@ bool Tables::retire_port(Work& work, ServiceState& state) {
     fail(work, fmt::format("its name cannot be retired: {}", error.message()));
     return false;
   }
-  space_.retire_service(state.number);
+  reclaimer_.retire_service(state.number);
   return true;
 }
 
@@ -277,22 +278,22 @@ void Tables::fail(Work& work, std::string reason) {
 
 // Waiting for a grace period or a sweep is no trouble, unless nothing can come of it.
 void Tables::fall_short(Work& work, std::uint32_t Sizes::* table, const std::string& what) {
-  if (!space_.may_gain()) {
+  if (!reclaimer_.may_gain()) {
     note_short(table);
     return fail(work, what + "; what the service had is kept");
   }
-  space_.press();
+  reclaimer_.press();
   if (work.pause == Pause::none) work.pause = Pause::waiting;
 }
 
-void Tables::settle(Work& work) {
+void Tables::report(Work& work) {
   const std::string service = work.change.service;
   if (work.pause == Pause::none) {
-    told_.erase(service);
+    reported_.erase(service);
     pending_.erase(service);
     return;
   }
-  if (work.pause == Pause::failed && std::exchange(told_[service], work.reason) != work.reason) {
+  if (work.pause == Pause::failed && std::exchange(reported_[service], work.reason) != work.reason) {
     complain_({.object = "Service " + service, .where = {}, .reason = work.reason});
   }
   pending_.insert_or_assign(service, Pending{.change = std::move(work.change), .pause = work.pause});
@@ -303,7 +304,7 @@ void Tables::resume() { rerun(Pause::waiting); }
 void Tables::retry() {
   ++failures_;
   short_.clear();  // told again by what is still refused
-  space_.press();
+  reclaimer_.press();
   write_addresses();
   write_ranges();
   rerun(Pause::failed);

@@ -41,9 +41,9 @@ class Tables final : public PlanSink {
 
   /// What `store`, `grace` and `sweeper` refer to must outlive this; each problem of a service is told once
   /// until it changes.
-  /// `maglev`: slots of a set that is chosen from by Maglev.
+  /// `consistent_slots`: slots of a set of consistent selection.
   Tables(const maps::Store& store, maps::GracePeriod& grace, maps::Sweeper& sweeper, Complain complain,
-         std::uint32_t maglev = Sizes{}.maglev);
+         std::uint32_t consistent_slots = Sizes{}.consistent_slots);
 
   /// Reads all that is pinned; writes nothing. Call it once, before the first apply().
   [[nodiscard]] maps::result<Adopted> adopt();
@@ -58,7 +58,7 @@ class Tables final : public PlanSink {
   /// LB_XFRM_RANGES; written as soon as the first batch was.
   void set_ranges(std::uint32_t list, const std::vector<k8s::Prefix>& ranges);
   /// The ports that source NAT leaves to the kernel, to which the tables add the node ports; written at once.
-  void set_kernel_ports(const KeptPorts::Bits& bits) { kept_ports_.set_kernel(bits); }
+  void set_kernel_ports(const ReservedPorts::Bits& bits) { reserved_ports_.set_kernel(bits); }
 
   /// Looks whether lb_frontends, lb_addresses, lb_ranges, lb_services, lb_slots and lb_backends are still as
   /// they were written, and puts right what is not. Reads every entry in use. How many were not, by table.
@@ -110,7 +110,7 @@ class Tables final : public PlanSink {
   void adopt_sets(const Adoption& found);
   /// Whether a number found in a map is one that we could have given.
   [[nodiscard]] bool usable(std::uint32_t number) const {
-    return number > 0 && number < space_.service_pool().limit();
+    return number > 0 && number < reclaimer_.service_pool().limit();
   }
   ServiceState& add_state(const ServicePortKey& key, std::uint32_t number);
 
@@ -130,7 +130,7 @@ class Tables final : public PlanSink {
   [[nodiscard]] bool add_ranges(Work& work, ServiceState& state, const ServicePortPlan& plan);
   [[nodiscard]] bool remove_ranges(Work& work, ServiceState& state, const std::vector<lb_range_key>& wanted);
   [[nodiscard]] ServiceState* create_state(Work& work, const ServicePortPlan& plan);
-  void settle(Work& work);
+  void report(Work& work);
   void fail(Work& work, std::string reason);
   void fall_short(Work& work, std::uint32_t Sizes::* table, const std::string& what);
   void note_short(std::uint32_t Sizes::* table);
@@ -154,8 +154,8 @@ class Tables final : public PlanSink {
   maps::Mirror<lb_frontend_key, lb_frontend> frontends_;
   maps::Mirror<lb_address_key, lb_address> addresses_;
   maps::Mirror<lb_range_key, lb_range> ranges_;
-  KeptPorts kept_ports_;
-  Space space_;
+  ReservedPorts reserved_ports_;
+  IdReclaimer reclaimer_;
   Publisher publisher_;
 
   std::unordered_map<std::string, Ports> services_;  ///< by "namespace/name"
@@ -164,7 +164,7 @@ class Tables final : public PlanSink {
     Pause pause = Pause::failed;
   };
   std::map<std::string, Pending> pending_;
-  std::unordered_map<std::string, std::string> told_;
+  std::unordered_map<std::string, std::string> reported_;
   using Addresses = boost::unordered_flat_set<lb_address_key, maps::HashBytes, maps::EqualBytes>;
   template <class Value>
   using ByAddress = boost::unordered_flat_map<lb_address_key, Value, maps::HashBytes, maps::EqualBytes>;

@@ -41,23 +41,23 @@ std::vector<Fill> Tables::fills() const {
   const auto used = [](const auto& pool) { return std::uint64_t{pool.limit()} - pool.available(); };
   return {{.map = "lb_frontends", .used = frontends_.held().size(), .limit = frontends_.limit()},
           {.map = "lb_services",
-           .used = used(space_.service_pool()) - 1,
-           .limit = space_.service_pool().limit() - 1U,
-           .retired = space_.retired_services()},
+           .used = used(reclaimer_.service_pool()) - 1,
+           .limit = reclaimer_.service_pool().limit() - 1U,
+           .retired = reclaimer_.retired_services()},
           {.map = "lb_backends",
-           .used = used(space_.backend_pool()) - 1,
-           .limit = space_.backend_pool().limit() - 1U,
-           .retired = space_.retired_backends()},
+           .used = used(reclaimer_.backend_pool()) - 1,
+           .limit = reclaimer_.backend_pool().limit() - 1U,
+           .retired = reclaimer_.retired_backends()},
           {.map = "lb_slots",
-           .used = used(space_.slot_arena()),
-           .limit = space_.slot_arena().limit(),
-           .retired = space_.retired_slots()},
+           .used = used(reclaimer_.slot_arena()),
+           .limit = reclaimer_.slot_arena().limit(),
+           .retired = reclaimer_.retired_slots()},
           {.map = "lb_ranges", .used = ranges_.held().size(), .limit = ranges_.limit()},
           {.map = "lb_addresses", .used = addresses_.held().size(), .limit = addresses_.limit()}};
 }
 
 ExtentFigures Tables::extents() const {
-  ExtentFigures figures{.longest_free = space_.slot_arena().largest()};
+  ExtentFigures figures{.longest_free = reclaimer_.slot_arena().largest()};
   for (const auto& [service, ports] : services_) {
     for (const auto& [key, port] : ports) {
       figures.used += (port->cluster.count > 0 ? 1U : 0U) + (port->local.count > 0 ? 1U : 0U);

@@ -45,9 +45,9 @@ Sizes Tables::sizes() const {
   Sizes now;
   now.frontends = frontends_.limit();
   now.ranges = ranges_.limit();
-  now.services = space_.service_pool().limit();
-  now.backends = space_.backend_pool().limit();
-  now.slots = space_.slot_arena().limit();
+  now.services = reclaimer_.service_pool().limit();
+  now.backends = reclaimer_.backend_pool().limit();
+  now.slots = reclaimer_.slot_arena().limit();
   return now;
 }
 
@@ -55,7 +55,7 @@ Sizes Tables::sizes() const {
 std::optional<Sizes> Tables::smaller(std::uint32_t least) const {
   constexpr std::uint64_t spare = 4;
   Sizes sizes = this->sizes();
-  const std::uint64_t used = sizes.slots - space_.slot_arena().available();
+  const std::uint64_t used = sizes.slots - reclaimer_.slot_arena().available();
   const auto wanted = std::max<std::uint64_t>(std::bit_ceil(used * spare), least);
   if (!complete() || wanted * 2 > sizes.slots) return std::nullopt;
   sizes.slots = static_cast<std::uint32_t>(wanted);
@@ -72,7 +72,7 @@ bool Tables::lower_slots(std::uint32_t limit) {
       all = all && is_below(state->cluster, limit) && is_below(state->local, limit);
     }
   }
-  if (moved > 0) space_.flush();
+  if (moved > 0) reclaimer_.flush();
   return all;
 }
 

@@ -37,7 +37,7 @@ error_code Tables::remove_frontend(const lb_frontend_key& key) {
 
 /// Kept from source NAT before anybody can be a client of it, and as long as anybody can.
 void Tables::count_node_port(const lb_frontend_key& key, int change) {
-  if (is_node_port(key)) kept_ports_.count_node_port(key.port, change);
+  if (is_node_port(key)) reserved_ports_.count_node_port(key.port, change);
 }
 
 /// Node ports are at every address of the node's.
@@ -103,7 +103,7 @@ void Tables::tell_addresses(const error_code& error) {
       error ? fmt::format("its addresses and those of services cannot be written (lb_addresses holds {}): {}",
                           addresses_.limit(), error.message())
             : std::string();
-  if (std::exchange(told_["Node"], reason) != reason && error) {
+  if (std::exchange(reported_["Node"], reason) != reason && error) {
     complain_({.object = "Node", .where = {}, .reason = reason});
   }
 }
@@ -139,7 +139,7 @@ void Tables::write_ranges() {
   const auto reason =
       error ? "the ranges of pods, ClusterIPs and IPsec policies cannot be written: " + error.message()
             : std::string();
-  if (std::exchange(told_["ranges"], reason) != reason && error) {
+  if (std::exchange(reported_["ranges"], reason) != reason && error) {
     complain_({.object = "Node", .where = {}, .reason = reason});
   }
 }

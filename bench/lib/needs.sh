@@ -4,7 +4,7 @@
 CLUSTER_PARTS=(packets connections cost api workload updates)
 
 # GiB of free memory.
-declare -A MEMORY=([idle]=1 [files]=1 [programs]=4 [plan]=1 [turns]=3 [publish]=2 [expiry]=4 [maglev]=2 [fanout]=1 [growth]=6 [packets]=6 [connections]=6 [cost]=6
+declare -A MEMORY=([idle]=1 [files]=1 [programs]=4 [plan]=1 [turns]=3 [publish]=2 [expiry]=4 [consistent]=2 [fanout]=1 [growth]=6 [packets]=6 [connections]=6 [cost]=6
 	[api]=6 [workload]=6 [updates]=6)
 
 # is_cluster_part PART
@@ -20,7 +20,7 @@ any_cluster_part() {
 programs_of() {
 	case $1 in
 	idle | files | api) echo sluice ;;
-	programs | plan | turns | publish | expiry | maglev | fanout) echo "bench/bench_$1" ;;
+	programs | plan | turns | publish | expiry | consistent | fanout) echo "bench/bench_$1" ;;
 	growth) echo sluice bench/bench_{growth,connect,serve} ;;
 	*) echo sluice bench/bench_{connect,serve,frames,syscalls} ;;
 	esac
@@ -29,7 +29,7 @@ programs_of() {
 # commands_of PART: what else has to be installed for it.
 commands_of() {
 	case $1 in
-	programs | plan | turns | publish | expiry | maglev | fanout) ;;
+	programs | plan | turns | publish | expiry | consistent | fanout) ;;
 	idle | files) echo ip nsenter ethtool curl ;;
 	growth) echo ip nsenter ethtool curl jq ;;
 	workload) echo ip nsenter ethtool curl jq openssl nft iptables-save conntrack nginx hey ;;

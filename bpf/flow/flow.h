@@ -11,7 +11,7 @@
 #include "bpf/select/service.h"
 #include "bpf/flow/scratch.h"
 
-enum lb_table { LB_FLOWS, LB_YOUNG };
+enum lb_table { LB_ASSURED, LB_UNASSURED };
 
 /* Independent multiplications, so they overlap; every input bit reaches the top of the sum. */
 #define LB_ODD_0 0x9e3779b97f4a7c15ULL
@@ -47,9 +47,9 @@ static __always_inline int lb_same_tuple(const struct lb_tuple *one, const struc
 
 static __always_inline void *lb_flow_map(enum lb_table table, enum lb_family family)
 {
-	if (table == LB_FLOWS)
+	if (table == LB_ASSURED)
 		return family == LB_IPV4 ? (void *)&lb_flows4 : (void *)&lb_flows6;
-	return family == LB_IPV4 ? (void *)&lb_young4 : (void *)&lb_young6;
+	return family == LB_IPV4 ? (void *)&lb_unassured4 : (void *)&lb_unassured6;
 }
 
 /*
@@ -61,12 +61,12 @@ LB_ASSERT(offsetof(struct lb_track, backend) == 0 && offsetof(struct lb_track, s
 LB_ASSERT(offsetof(struct lb_track, side) == 24 && offsetof(struct lb_track, state) == 28);
 #define LB_ALL_BUT_STATE 0xffffff00ffffffffULL
 
-static __always_inline __u64 lb_whose(const struct lb_track *track)
+static __always_inline __u64 lb_track_ids(const struct lb_track *track)
 {
 	return *(const __u64 *)track;
 }
 
-static __always_inline __u64 lb_manner(const struct lb_track *track)
+static __always_inline __u64 lb_track_attributes(const struct lb_track *track)
 {
 	return ((const __u64 *)track)[3] & LB_ALL_BUT_STATE;
 }
@@ -116,8 +116,8 @@ static __always_inline __u64 lb_sum4(const struct lb_flow4_key *key, __u64 end, 
 	const __u64 *words = (const __u64 *)key;
 	__u64 place = end & LB_END4_PLACE, sum = words[0] * LB_ODD_0 + words[1] * LB_ODD_1;
 
-	return sum + (which ? place * LB_ODD_2 + lb_manner(track) * LB_ODD_4
-			    : place * LB_ODD_3 + lb_whose(track) * LB_ODD_5);
+	return sum + (which ? place * LB_ODD_2 + lb_track_attributes(track) * LB_ODD_4
+			    : place * LB_ODD_3 + lb_track_ids(track) * LB_ODD_5);
 }
 
 static __always_inline int lb_checks4(const struct lb_flow4_key *key, const __u64 *ends,
@@ -171,13 +171,13 @@ static __always_inline struct lb_track *lb_find4(void *map, const struct lb_tupl
 static __always_inline long lb_insert4(void *map, const struct lb_tuple *arriving, const struct lb_flow *flow,
 				       __u64 flags)
 {
-	struct lb_work *work = lb_work_here();
+	struct lb_scratch *scratch = lb_scratch_get();
 	struct lb_flow4_key key;
 	struct lb_flow4 *value;
 
-	if (!work)
+	if (!scratch)
 		return -EINVAL;
-	value = &work->inserted.v4;
+	value = &scratch->inserted.v4;
 	lb_key4(arriving, &key);
 	*(__u64 *)&value->source =
 		lb_end4(&key, lb_place4(&flow->leaving.source, flow->leaving.source_port), &flow->track, 0);
@@ -196,8 +196,8 @@ static __always_inline __u32 lb_check6(const struct lb_tuple *key, const struct 
 
 	return (__u32)((k[0] * LB_ODD_0 + k[1] * LB_ODD_1 + k[2] * LB_ODD_2 + k[3] * LB_ODD_3 +
 			k[4] * LB_ODD_4 + v[0] * LB_ODD_5 + v[1] * LB_ODD_6 + v[2] * LB_ODD_7 +
-			v[3] * LB_ODD_8 + ports * LB_ODD_9 + lb_whose(&flow->track) * LB_ODD_A +
-			lb_manner(&flow->track) * LB_ODD_B) >>
+			v[3] * LB_ODD_8 + ports * LB_ODD_9 + lb_track_ids(&flow->track) * LB_ODD_A +
+			lb_track_attributes(&flow->track) * LB_ODD_B) >>
 		       32);
 }
 
@@ -232,12 +232,12 @@ static __always_inline long lb_insert6(void *map, const struct lb_tuple *arrivin
 				       __u64 flags)
 {
 	struct lb_tuple key = *arriving; /* older verifiers take no key from an argument's memory */
-	struct lb_work *work = lb_work_here();
+	struct lb_scratch *scratch = lb_scratch_get();
 	struct lb_flow6 *value;
 
-	if (!work)
+	if (!scratch)
 		return -EINVAL;
-	value = &work->inserted.v6;
+	value = &scratch->inserted.v6;
 	*(union lb_ip *)value->source = flow->leaving.source;
 	*(union lb_ip *)value->destination = flow->leaving.destination;
 	value->source_port = flow->leaving.source_port;
@@ -265,10 +265,10 @@ LB_FUNCTION long lb_flow_insert(enum lb_table table, const struct lb_tuple *arri
 	if (!arriving || !flow)
 		return -EINVAL;
 	if (arriving->family == LB_IPV4)
-		return table == LB_FLOWS ? lb_insert4(&lb_flows4, arriving, flow, flags)
-					 : lb_insert4(&lb_young4, arriving, flow, flags);
-	return table == LB_FLOWS ? lb_insert6(&lb_flows6, arriving, flow, flags)
-				 : lb_insert6(&lb_young6, arriving, flow, flags);
+		return table == LB_ASSURED ? lb_insert4(&lb_flows4, arriving, flow, flags)
+					   : lb_insert4(&lb_unassured4, arriving, flow, flags);
+	return table == LB_ASSURED ? lb_insert6(&lb_flows6, arriving, flow, flags)
+				   : lb_insert6(&lb_unassured6, arriving, flow, flags);
 }
 
 /* 0 for him who has removed the entry. */
@@ -282,12 +282,13 @@ static __always_inline long lb_flow_erase(enum lb_table table, const struct lb_t
 	return bpf_map_delete_elem(lb_flow_map(table, LB_IPV4), &key);
 }
 
-/* A young entry that is too old is as absent. */
-static __always_inline struct lb_track *lb_young_find(const struct lb_tuple *arriving, struct lb_flow *flow)
+/* An unassured entry that is too old is as absent. */
+static __always_inline struct lb_track *lb_unassured_find(const struct lb_tuple *arriving,
+							  struct lb_flow *flow)
 {
-	struct lb_track *track = lb_flow_find(LB_YOUNG, arriving, flow);
+	struct lb_track *track = lb_flow_find(LB_UNASSURED, arriving, flow);
 
-	if (track && lb_clock() - flow->track.seen > lb_config.young_seconds)
+	if (track && lb_clock() - flow->track.seen > lb_config.unassured_seconds)
 		return NULL;
 	return track;
 }

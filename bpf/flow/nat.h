@@ -2,9 +2,9 @@
 /*
  * Claiming the reply's tuple for a new flow, with another source port where it is taken.
  *
- * A tuple has one owner: whose entry lb_flows has, or else whose young entry counts. The kernel deletes by key alone, so
+ * A tuple has one owner: whose entry lb_flows has, or else whose unassured entry counts. The kernel deletes by key alone, so
  * whoever deletes what he has looked at may delete what another processor has claimed since. So all that makes an owner
- * (a claim, a claim that takes an old one over, a displacement, the proof) holds the tuple's lock from its first look to its
+ * (a claim, a claim that takes an old one over, a displacement, the assurance) holds the tuple's lock from its first look to its
  * last write. What ends an entry without the lock (eviction, expiry, a new start) makes no owner.
  */
 #ifndef SLUICE_BPF_NAT_H
@@ -46,8 +46,8 @@ static __always_inline void lb_unlock(__u64 *lock)
 	__sync_lock_test_and_set(lock, 0);
 }
 
-/* LB_CLAIM_YOUNG: taken by a flow that is not proven two-way, whose entry is in `work->there`. */
-enum lb_claim { LB_CLAIMED, LB_CLAIM_TAKEN, LB_CLAIM_YOUNG, LB_CLAIM_REFUSED };
+/* LB_CLAIM_UNASSURED: taken by a flow that is not assured, whose entry is in `scratch->existing`. */
+enum lb_claim { LB_CLAIMED, LB_CLAIM_TAKEN, LB_CLAIM_UNASSURED, LB_CLAIM_REFUSED };
 
 /* Keyed, so that nobody outside can aim at a backend or at a port. */
 static __always_inline __u64 lb_hash(const struct lb_tuple *tuple, const __u64 *key)
@@ -97,47 +97,49 @@ static __always_inline __u16 lb_source_port(__u64 hash, __u32 probe)
 }
 
 /*
- * A retransmission finds its own claim. One that lost to lb_flows stays behind as a young entry, which lb_flows hides.
+ * A retransmission finds its own claim. One that lost to lb_flows stays behind as an unassured entry, which lb_flows hides.
  * With the lock held.
  */
-static __always_inline enum lb_claim lb_claim_locked(struct lb_work *work)
+static __always_inline enum lb_claim lb_claim_locked(struct lb_scratch *scratch)
 {
 	struct lb_track *live;
 	long error;
 
-	error = lb_flow_insert(LB_YOUNG, &work->other, &work->half, BPF_NOEXIST);
+	error = lb_flow_insert(LB_UNASSURED, &scratch->reply_tuple, &scratch->reply, BPF_NOEXIST);
 	if (error && error != -EEXIST)
 		return LB_CLAIM_REFUSED;
-	if (lb_flow_find(LB_FLOWS, &work->other, &work->there))
-		return lb_same_tuple(&work->there.leaving, &work->half.leaving) ? LB_CLAIMED : LB_CLAIM_TAKEN;
+	if (lb_flow_find(LB_ASSURED, &scratch->reply_tuple, &scratch->existing))
+		return lb_same_tuple(&scratch->existing.leaving, &scratch->reply.leaving) ? LB_CLAIMED
+											  : LB_CLAIM_TAKEN;
 	if (!error)
 		return LB_CLAIMED;
-	live = lb_young_find(&work->other, &work->there);
-	if (live && !lb_same_tuple(&work->there.leaving, &work->half.leaving))
-		return LB_CLAIM_YOUNG;
+	live = lb_unassured_find(&scratch->reply_tuple, &scratch->existing);
+	if (live && !lb_same_tuple(&scratch->existing.leaving, &scratch->reply.leaving))
+		return LB_CLAIM_UNASSURED;
 	if (live) {
-		lb_flow_touch(live, &work->there.track, work->half.track.seen);
+		lb_flow_touch(live, &scratch->existing.track, scratch->reply.track.seen);
 		return LB_CLAIMED;
 	}
 	/* Too old to count: taken over. */
-	lb_flow_erase(LB_YOUNG, &work->other);
-	return lb_flow_insert(LB_YOUNG, &work->other, &work->half, BPF_NOEXIST) ? LB_CLAIM_REFUSED
-										: LB_CLAIMED;
+	lb_flow_erase(LB_UNASSURED, &scratch->reply_tuple);
+	return lb_flow_insert(LB_UNASSURED, &scratch->reply_tuple, &scratch->reply, BPF_NOEXIST)
+		       ? LB_CLAIM_REFUSED
+		       : LB_CLAIMED;
 }
 
-/* Claims `work->other` for the flow whose reply entry is `work->half`. */
+/* Claims `scratch->reply_tuple` for the flow whose reply entry is `scratch->reply`. */
 LB_FUNCTION int lb_claim_tuple(void)
 {
-	struct lb_work *work = lb_work_here();
+	struct lb_scratch *scratch = lb_scratch_get();
 	enum lb_claim claim;
 	__u64 *lock;
 
-	if (!work)
+	if (!scratch)
 		return LB_CLAIM_REFUSED;
-	lock = lb_lock(&work->other);
+	lock = lb_lock(&scratch->reply_tuple);
 	if (!lock)
 		return LB_CLAIM_TAKEN;
-	claim = lb_claim_locked(work);
+	claim = lb_claim_locked(scratch);
 	lb_unlock(lock);
 	return claim;
 }
@@ -145,17 +147,17 @@ LB_FUNCTION int lb_claim_tuple(void)
 /* Gives the claim back, if it is still the flow's own. */
 LB_FUNCTION int lb_unclaim(void)
 {
-	struct lb_work *work = lb_work_here();
+	struct lb_scratch *scratch = lb_scratch_get();
 	__u64 *lock;
 
-	if (!work)
+	if (!scratch)
 		return 0;
-	lock = lb_lock(&work->other);
+	lock = lb_lock(&scratch->reply_tuple);
 	if (!lock)
 		return 0;
-	if (lb_flow_find(LB_YOUNG, &work->other, &work->there) &&
-	    lb_same_tuple(&work->there.leaving, &work->half.leaving))
-		lb_flow_erase(LB_YOUNG, &work->other);
+	if (lb_flow_find(LB_UNASSURED, &scratch->reply_tuple, &scratch->existing) &&
+	    lb_same_tuple(&scratch->existing.leaving, &scratch->reply.leaving))
+		lb_flow_erase(LB_UNASSURED, &scratch->reply_tuple);
 	lb_unlock(lock);
 	return 1;
 }
@@ -169,24 +171,24 @@ static __always_inline int lb_port_usable(__u16 port)
 	return port && word && !(lb_load(word) >> port % 64 & 1);
 }
 
-/* Remembers the claim that `work->there` is, if it is the oldest so far that nobody has proven. */
-static __always_inline void lb_note_oldest(struct lb_work *work)
+/* Remembers the claim that `scratch->existing` is, if it is the oldest so far that nobody has proven. */
+static __always_inline void lb_note_oldest(struct lb_scratch *scratch)
 {
-	__u32 age = lb_clock() - work->there.track.seen + 1;
+	__u32 age = lb_clock() - scratch->existing.track.seen + 1;
 
-	if (work->flow.track.source_nat == LB_NO || age <= work->oldest_age)
+	if (scratch->flow.track.source_nat == LB_NO || age <= scratch->oldest_age)
 		return;
-	work->oldest_age = age;
-	work->oldest_port = work->flow.leaving.source_port;
-	work->oldest = work->there.leaving;
+	scratch->oldest_age = age;
+	scratch->oldest_port = scratch->flow.leaving.source_port;
+	scratch->oldest = scratch->existing.leaving;
 }
 
 /* Is the claim still that of the flow that was the oldest, and not proven? With the lock held. */
-static __always_inline int lb_displaceable(struct lb_work *work)
+static __always_inline int lb_displaceable(struct lb_scratch *scratch)
 {
-	return !lb_flow_find(LB_FLOWS, &work->other, &work->there) &&
-	       lb_flow_find(LB_YOUNG, &work->other, &work->there) &&
-	       lb_same_tuple(&work->there.leaving, &work->oldest);
+	return !lb_flow_find(LB_ASSURED, &scratch->reply_tuple, &scratch->existing) &&
+	       lb_flow_find(LB_UNASSURED, &scratch->reply_tuple, &scratch->existing) &&
+	       lb_same_tuple(&scratch->existing.leaving, &scratch->oldest);
 }
 
 /*
@@ -195,26 +197,26 @@ static __always_inline int lb_displaceable(struct lb_work *work)
  */
 LB_FUNCTION enum lb_outcome lb_displace(void)
 {
-	struct lb_work *work = lb_work_here();
+	struct lb_scratch *scratch = lb_scratch_get();
 	long refused = 1;
 	__u64 *lock;
 
-	if (!work || !work->oldest_age)
+	if (!scratch || !scratch->oldest_age)
 		return LB_OUTCOME_ports_exhausted;
-	work->flow.leaving.source_port = (__u16)work->oldest_port;
-	lb_reverse(&work->flow.leaving, &work->other);
-	lock = lb_lock(&work->other);
+	scratch->flow.leaving.source_port = (__u16)scratch->oldest_port;
+	lb_reverse(&scratch->flow.leaving, &scratch->reply_tuple);
+	lock = lb_lock(&scratch->reply_tuple);
 	if (!lock)
 		return LB_OUTCOME_ports_exhausted;
-	if (lb_displaceable(work)) {
-		lb_flow_erase(LB_YOUNG, &work->other);
-		refused = lb_flow_insert(LB_YOUNG, &work->other, &work->half, BPF_NOEXIST);
+	if (lb_displaceable(scratch)) {
+		lb_flow_erase(LB_UNASSURED, &scratch->reply_tuple);
+		refused = lb_flow_insert(LB_UNASSURED, &scratch->reply_tuple, &scratch->reply, BPF_NOEXIST);
 	}
 	lb_unlock(lock);
 	if (refused)
 		return LB_OUTCOME_ports_exhausted;
-	lb_reverse(&work->oldest, &work->turned);
-	lb_flow_erase(LB_YOUNG, &work->turned);
+	lb_reverse(&scratch->oldest, &scratch->existing_reply);
+	lb_flow_erase(LB_UNASSURED, &scratch->existing_reply);
 	lb_count(LB_OUTCOME_port_displaced);
 	return LB_FINE;
 }
@@ -230,16 +232,16 @@ static __always_inline __u32 lb_probes(void)
 /* What all probes of one claim share. */
 struct lb_probing {
 	void *ctx;
-	struct lb_work *work;
+	struct lb_scratch *scratch;
 	enum lb_outcome outcome;
 };
 
 /* Is the flow's own claim there already, as a retransmission finds it? Its connection is then the one that the kernel tracks. */
-static __always_inline int lb_is_claimed(struct lb_work *work)
+static __always_inline int lb_is_claimed(struct lb_scratch *scratch)
 {
-	return (lb_flow_find(LB_FLOWS, &work->other, &work->there) ||
-		lb_young_find(&work->other, &work->there)) &&
-	       lb_same_tuple(&work->there.leaving, &work->half.leaving);
+	return (lb_flow_find(LB_ASSURED, &scratch->reply_tuple, &scratch->existing) ||
+		lb_unassured_find(&scratch->reply_tuple, &scratch->existing)) &&
+	       lb_same_tuple(&scratch->existing.leaving, &scratch->reply.leaving);
 }
 
 /*
@@ -248,20 +250,20 @@ static __always_inline int lb_is_claimed(struct lb_work *work)
  */
 LB_FUNCTION int LB_OWN(lb_claim_own_port)(void *ctx __arg_ctx)
 {
-	struct lb_work *work = lb_work_here();
+	struct lb_scratch *scratch = lb_scratch_get();
 	int claim;
 
-	if (!work)
+	if (!scratch)
 		return LB_CLAIM_REFUSED;
-	lb_reverse(&work->flow.leaving, &work->other);
-	if (!lb_is_claimed(work) &&
-	    LB_OWN(lb_is_direct)(ctx, &work->other, work->packet.step == LB_STEP_OPEN)) {
-		lb_count(LB_OUTCOME_tuple_held);
+	lb_reverse(&scratch->flow.leaving, &scratch->reply_tuple);
+	if (!lb_is_claimed(scratch) &&
+	    LB_OWN(lb_is_direct)(ctx, &scratch->reply_tuple, scratch->packet.step == LB_STEP_SYN)) {
+		lb_count(LB_OUTCOME_tuple_in_use);
 		claim = LB_CLAIM_TAKEN;
 	} else {
 		claim = lb_claim_tuple();
 	}
-	if (claim == LB_CLAIM_TAKEN || claim == LB_CLAIM_YOUNG)
+	if (claim == LB_CLAIM_TAKEN || claim == LB_CLAIM_UNASSURED)
 		lb_count(LB_OUTCOME_port_collision);
 	return claim;
 }
@@ -269,20 +271,20 @@ LB_FUNCTION int LB_OWN(lb_claim_own_port)(void *ctx __arg_ctx)
 /* One probe of a port that we choose; 1 ends them. */
 static long LB_OWN(lb_probe)(__u32 probe, struct lb_probing *probing)
 {
-	struct lb_work *work = probing->work;
+	struct lb_scratch *scratch = probing->scratch;
 	int claim = LB_CLAIM_TAKEN;
 
-	work->flow.leaving.source_port = lb_source_port(work->hash, probe);
-	lb_reverse(&work->flow.leaving, &work->other);
-	if (!lb_port_usable(work->flow.leaving.source_port))
+	scratch->flow.leaving.source_port = lb_source_port(scratch->hash, probe);
+	lb_reverse(&scratch->flow.leaving, &scratch->reply_tuple);
+	if (!lb_port_usable(scratch->flow.leaving.source_port))
 		;
-	else if (LB_OWN(lb_taken)(probing->ctx, &work->other))
-		lb_count(LB_OUTCOME_tuple_held);
+	else if (LB_OWN(lb_reply_in_use)(probing->ctx, &scratch->reply_tuple))
+		lb_count(LB_OUTCOME_tuple_in_use);
 	else
 		claim = lb_claim_tuple();
-	if (claim == LB_CLAIM_YOUNG)
-		lb_note_oldest(work);
-	if (claim == LB_CLAIM_TAKEN || claim == LB_CLAIM_YOUNG) {
+	if (claim == LB_CLAIM_UNASSURED)
+		lb_note_oldest(scratch);
+	if (claim == LB_CLAIM_TAKEN || claim == LB_CLAIM_UNASSURED) {
 		lb_count(LB_OUTCOME_port_collision);
 		return 0;
 	}
@@ -291,20 +293,20 @@ static long LB_OWN(lb_probe)(__u32 probe, struct lb_probing *probing)
 }
 
 /*
- * Claims a source port for `work->flow`, whose reply's track stands in `work->half`: the client's own where only the destination
+ * Claims a source port for `scratch->flow`, whose reply's track stands in `scratch->reply`: the client's own where only the destination
  * changes, if it can be had, or one of ours. LB_FINE, or the outcome that ends the packet.
  */
 LB_FUNCTION enum lb_outcome LB_OWN(lb_claim)(void *ctx __arg_ctx)
 {
-	struct lb_work *work = lb_work_here();
-	struct lb_probing probing = {.ctx = ctx, .work = work, .outcome = LB_OUTCOME_ports_exhausted};
+	struct lb_scratch *scratch = lb_scratch_get();
+	struct lb_probing probing = {.ctx = ctx, .scratch = scratch, .outcome = LB_OUTCOME_ports_exhausted};
 	int claim;
 
-	if (!work)
+	if (!scratch)
 		return LB_OUTCOME_flow_table_full;
-	work->oldest_age = 0;
-	lb_reverse(&work->packet.tuple, &work->half.leaving);
-	if (work->flow.track.source_nat == LB_NO) {
+	scratch->oldest_age = 0;
+	lb_reverse(&scratch->packet.tuple, &scratch->reply.leaving);
+	if (scratch->flow.track.source_nat == LB_NO) {
 		claim = LB_OWN(lb_claim_own_port)(ctx);
 		if (claim == LB_CLAIMED || claim == LB_CLAIM_REFUSED)
 			return claim == LB_CLAIMED ? LB_FINE : LB_OUTCOME_flow_table_full;

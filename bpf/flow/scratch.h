@@ -14,7 +14,7 @@
 #define LB_QUOTE 128
 
 enum lb_hook {
-	LB_HOOK_TC_INGRESS, /* of an outward device */
+	LB_HOOK_TC_INGRESS, /* of an uplink */
 	LB_HOOK_TC_EGRESS,
 	LB_HOOK_XDP,
 	LB_HOOK_POD_INGRESS, /* from a pod, at the host's end of its device */
@@ -27,13 +27,13 @@ struct lb_flow {
 	struct lb_track track;
 };
 
-struct lb_work {
+struct lb_scratch {
 	struct lb_packet packet;
-	struct lb_flow flow;    /* the packet's entry: what it becomes */
-	struct lb_tuple other;  /* the tuple of the other direction, as it arrives */
-	struct lb_flow half;    /* and its entry */
-	struct lb_flow there;   /* an entry that was in the way */
-	struct lb_tuple turned; /* the key of that one's other half */
+	struct lb_flow flow;            /* the packet's entry: what it becomes */
+	struct lb_tuple reply_tuple;    /* the tuple of the other direction, as it arrives */
+	struct lb_flow reply;           /* and its entry */
+	struct lb_flow existing;        /* an entry that was in the way */
+	struct lb_tuple existing_reply; /* the key of that one's reply entry */
 	struct bpf_fib_lookup fib;
 	struct lb_backend backend;
 	struct lb_frontend_key asked; /* where the packet asks for a service */
@@ -43,7 +43,7 @@ struct lb_work {
 	__u32 backend_id;
 	__u32 hook; /* enum lb_hook */
 	__u32 missed; /* enum lb_bool: the flow table was asked already, and has no flow of the packet's that acts here */
-	__u32 young;      /* enum lb_bool: the packet's entry is of a flow that was not proven before it */
+	__u32 unassured;  /* enum lb_bool: the packet's entry is of a flow that was not proven before it */
 	__u32 mtu;        /* of the way out, where the packet was too big for it */
 	__u32 masquerade; /* enum lb_bool: outside of choice C this client gets the node's address */
 	__u32 xfrm;       /* enum lb_bool: IPsec policies may cover the way to the backend */
@@ -65,32 +65,33 @@ struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct lb_work);
-} lb_work SEC(".maps") __weak;
+	__type(value, struct lb_scratch);
+} lb_scratch SEC(".maps") __weak;
 
 /*
- * What this CPU is at work on. Functions that the verifier checks by themselves (LB_FUNCTION) ask for it here and never get it
+ * What this CPU is working on. Functions that the verifier checks by themselves (LB_FUNCTION) ask for it here and never get it
  * as an argument: from a look-up it is a map's value, parts of which may be keys of other maps; an argument's memory may
  * not before Linux 6.2.
  */
-static __always_inline struct lb_work *lb_work_here(void)
+static __always_inline struct lb_scratch *lb_scratch_get(void)
 {
 	__u32 zero = 0;
 
-	return bpf_map_lookup_elem(&lb_work, &zero);
+	return bpf_map_lookup_elem(&lb_scratch, &zero);
 }
 
-static __always_inline struct lb_work *lb_work_of(enum lb_hook hook, __u32 device, enum lb_bool missed)
+static __always_inline struct lb_scratch *lb_scratch_begin(enum lb_hook hook, __u32 device,
+							   enum lb_bool missed)
 {
-	struct lb_work *work = lb_work_here();
+	struct lb_scratch *scratch = lb_scratch_get();
 
-	if (work) {
-		work->hook = hook;
-		work->device = device;
-		work->missed = missed;
-		work->young = LB_NO;
+	if (scratch) {
+		scratch->hook = hook;
+		scratch->device = device;
+		scratch->missed = missed;
+		scratch->unassured = LB_NO;
 	}
-	return work;
+	return scratch;
 }
 
 #endif

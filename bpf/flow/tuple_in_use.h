@@ -38,7 +38,7 @@ struct nf_conn *LB_CT_LOOKUP(LB_CT_CONTEXT *ctx, struct bpf_sock_tuple *tuple, _
 /* One name in each object, because bpftool cannot merge two that are outside of both. */
 void LB_CT_RELEASE(struct nf_conn *connection) __weak __ksym;
 
-enum lb_holder { LB_NOBODY, LB_LISTENER, LB_CONNECTED, LB_TRACKED, LB_TRACKED_REPLY };
+enum lb_tuple_user { LB_UNUSED, LB_LISTENER, LB_CONNECTED, LB_CONNTRACK, LB_CONNTRACK_REPLY };
 
 /* Fills a tuple as a packet that arrives here has it; its size. */
 static __always_inline __u32 lb_sock_tuple(const struct lb_tuple *tuple, struct bpf_sock_tuple *asked)
@@ -58,65 +58,65 @@ static __always_inline __u32 lb_sock_tuple(const struct lb_tuple *tuple, struct 
 	return sizeof(asked->ipv6);
 }
 
-LB_FUNCTION int lb_tcp_holder(void *ctx __arg_ctx, const struct lb_tuple *tuple)
+LB_FUNCTION int lb_tcp_socket_of(void *ctx __arg_ctx, const struct lb_tuple *tuple)
 {
 	struct bpf_sock_tuple asked;
 	struct bpf_sock *found;
 	__u32 state;
 
 	if (!tuple)
-		return LB_NOBODY;
+		return LB_UNUSED;
 	found = bpf_skc_lookup_tcp(ctx, &asked, lb_sock_tuple(tuple, &asked), BPF_F_CURRENT_NETNS, 0);
 	if (!found)
-		return LB_NOBODY;
+		return LB_UNUSED;
 	state = found->state;
 	bpf_sk_release(found);
 	return state == BPF_TCP_LISTEN ? LB_LISTENER : LB_CONNECTED;
 }
 
 /* A listener is whoever is bound to the port and has no peer. */
-LB_FUNCTION int lb_udp_holder(void *ctx __arg_ctx, const struct lb_tuple *tuple)
+LB_FUNCTION int lb_udp_socket_of(void *ctx __arg_ctx, const struct lb_tuple *tuple)
 {
 	struct bpf_sock_tuple asked;
 	struct bpf_sock *found;
 	__u32 peer;
 
 	if (!tuple)
-		return LB_NOBODY;
+		return LB_UNUSED;
 	found = bpf_sk_lookup_udp(ctx, &asked, lb_sock_tuple(tuple, &asked), BPF_F_CURRENT_NETNS, 0);
 	if (!found)
-		return LB_NOBODY;
+		return LB_UNUSED;
 	peer = found->dst_port;
 	bpf_sk_release(found);
 	return peer ? LB_CONNECTED : LB_LISTENER;
 }
 
-static __always_inline int lb_socket_holder(void *ctx, const struct lb_tuple *tuple)
+static __always_inline int lb_socket_using(void *ctx, const struct lb_tuple *tuple)
 {
 	switch (tuple->protocol) {
 	case LB_TCP:
-		return lb_tcp_holder(ctx, tuple);
+		return lb_tcp_socket_of(ctx, tuple);
 	case LB_UDP:
-		return lb_udp_holder(ctx, tuple);
+		return lb_udp_socket_of(ctx, tuple);
 	default:
-		return LB_NOBODY;
+		return LB_UNUSED;
 	}
 }
 
-LB_FUNCTION int LB_OWN(lb_tracked)(void *ctx __arg_ctx, const struct lb_tuple *tuple)
+LB_FUNCTION int LB_OWN(lb_conntrack_of)(void *ctx __arg_ctx, const struct lb_tuple *tuple)
 {
 	struct bpf_ct_opts___lb opts = {.netns_id = BPF_F_CURRENT_NETNS};
 	struct bpf_sock_tuple asked;
 	struct nf_conn *connection;
-	enum lb_holder holder;
+	enum lb_tuple_user holder;
 
 	if (!tuple || !lb_config.ct_lookup || (tuple->protocol != LB_TCP && tuple->protocol != LB_UDP))
-		return LB_NOBODY;
+		return LB_UNUSED;
 	opts.l4proto = tuple->protocol;
 	connection = LB_CT_LOOKUP(ctx, &asked, lb_sock_tuple(tuple, &asked), &opts, LB_CT_OPTS_SIZE);
 	if (!connection)
-		return LB_NOBODY;
-	holder = opts.dir == LB_CT_REPLY ? LB_TRACKED_REPLY : LB_TRACKED;
+		return LB_UNUSED;
+	holder = opts.dir == LB_CT_REPLY ? LB_CONNTRACK_REPLY : LB_CONNTRACK;
 	LB_CT_RELEASE(connection);
 	return holder;
 }
@@ -130,36 +130,36 @@ LB_FUNCTION int LB_OWN(lb_is_direct)(void *ctx __arg_ctx, const struct lb_tuple 
 {
 	if (!reply || (!opens && lb_tables_lost()))
 		return 0;
-	return LB_OWN(lb_tracked)(ctx, reply) != LB_NOBODY;
+	return LB_OWN(lb_conntrack_of)(ctx, reply) != LB_UNUSED;
 }
 
 /* May replies not come by this tuple, because they would be taken for somebody else's, or his for ours? */
-LB_FUNCTION int LB_OWN(lb_taken)(void *ctx __arg_ctx, const struct lb_tuple *tuple)
+LB_FUNCTION int LB_OWN(lb_reply_in_use)(void *ctx __arg_ctx, const struct lb_tuple *tuple)
 {
 	int holder;
 
 	if (!tuple)
 		return 1;
-	holder = lb_socket_holder(ctx, tuple);
+	holder = lb_socket_using(ctx, tuple);
 	if (holder == LB_CONNECTED || (holder == LB_LISTENER && tuple->protocol == LB_UDP))
 		return 1;
-	return LB_OWN(lb_tracked)(ctx, tuple) != LB_NOBODY;
+	return LB_OWN(lb_conntrack_of)(ctx, tuple) != LB_UNUSED;
 }
 
 /*
  * Is a packet for a service's address an answer to somebody here, whose source that address and port are (REL-64)? Of
  * UDP the connection's first direction says nothing: it may be what passed before the service existed.
  */
-LB_FUNCTION int LB_OWN(lb_somebodys)(void *ctx __arg_ctx, const struct lb_tuple *tuple)
+LB_FUNCTION int LB_OWN(lb_tuple_in_use)(void *ctx __arg_ctx, const struct lb_tuple *tuple)
 {
 	int tracked;
 
 	if (!tuple)
 		return 0;
-	if (lb_socket_holder(ctx, tuple) == LB_CONNECTED)
+	if (lb_socket_using(ctx, tuple) == LB_CONNECTED)
 		return 1;
-	tracked = LB_OWN(lb_tracked)(ctx, tuple);
-	return tracked == LB_TRACKED_REPLY || (tracked == LB_TRACKED && tuple->protocol == LB_TCP);
+	tracked = LB_OWN(lb_conntrack_of)(ctx, tuple);
+	return tracked == LB_CONNTRACK_REPLY || (tracked == LB_CONNTRACK && tuple->protocol == LB_TCP);
 }
 
 #endif

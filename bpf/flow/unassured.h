@@ -6,7 +6,7 @@
 #include "bpf/flow/nat.h"
 
 /*
- * Until when packets in mid-flow that are not in lb_flows may belong to a young flow, because one was opened in
+ * Until when packets in mid-flow that are not in lb_flows may belong to an unassured flow, because one was opened in
  * mid-stream or by a SYN with data, or found no room there (lb_clock seconds).
  */
 __u32 lb_midstream_until __weak;
@@ -15,13 +15,13 @@ static __always_inline enum lb_side lb_side_of(__u32 hook)
 {
 	switch (hook) {
 	case LB_HOOK_TC_EGRESS:
-		return LB_OUTWARD_EGRESS;
+		return LB_UPLINK_EGRESS;
 	case LB_HOOK_POD_INGRESS:
 		return LB_POD_INGRESS;
 	case LB_HOOK_POD_EGRESS:
 		return LB_POD_EGRESS;
 	}
-	return LB_OUTWARD_INGRESS;
+	return LB_UPLINK_INGRESS;
 }
 
 static __always_inline int lb_acts_here(const struct lb_track *track, __u32 hook)
@@ -31,20 +31,20 @@ static __always_inline int lb_acts_here(const struct lb_track *track, __u32 hook
 
 static __always_inline enum lb_outcome lb_known_outcome(const struct lb_track *track, __u32 hook)
 {
-	if (track->way == LB_BY_STACK)
+	if (track->way == LB_PATH_STACK)
 		return LB_OUTCOME_flow_stack;
 	return hook == LB_HOOK_XDP ? LB_OUTCOME_flow_xdp : LB_OUTCOME_flow_redirect;
 }
 
 /* UDP flows leave a backend that stopped serving; TCP flows drain (SEM-45, SEM-47). */
-static __always_inline int lb_abandoned(struct lb_work *work)
+static __always_inline int lb_abandoned(struct lb_scratch *scratch)
 {
-	const struct lb_track *track = &work->flow.track;
+	const struct lb_track *track = &scratch->flow.track;
 
-	if (work->packet.tuple.protocol != LB_UDP || track->direction != LB_FORWARD)
+	if (scratch->packet.tuple.protocol != LB_UDP || track->direction != LB_FORWARD)
 		return 0;
-	return !lb_backend_load(track->backend, track->service, &work->backend) ||
-	       work->backend.serving != LB_YES;
+	return !lb_backend_load(track->backend, track->service, &scratch->backend) ||
+	       scratch->backend.serving != LB_YES;
 }
 
 /*
@@ -63,43 +63,43 @@ static __always_inline int lb_is_over(enum lb_protocol protocol, enum lb_state o
  * A client that starts again on a tuple whose flow has ended gets a new choice (REL-12). The first packet of a known flow is
  * rare, so a look-up more is cheap.
  */
-static __always_inline int lb_reused(struct lb_work *work)
+static __always_inline int lb_reused(struct lb_scratch *scratch)
 {
-	const struct lb_track *track = &work->flow.track;
+	const struct lb_track *track = &scratch->flow.track;
 
-	if (work->packet.step != LB_STEP_OPEN || track->direction != LB_FORWARD)
+	if (scratch->packet.step != LB_STEP_SYN || track->direction != LB_FORWARD)
 		return 0;
-	lb_reverse(&work->flow.leaving, &work->other);
-	if (!lb_flow_find(LB_FLOWS, &work->other, &work->there))
+	lb_reverse(&scratch->flow.leaving, &scratch->reply_tuple);
+	if (!lb_flow_find(LB_ASSURED, &scratch->reply_tuple, &scratch->existing))
 		return track->state >= LB_CLOSING;
-	return lb_is_over(work->packet.tuple.protocol, track->state, work->there.track.state);
+	return lb_is_over(scratch->packet.tuple.protocol, track->state, scratch->existing.track.state);
 }
 
 /* The same of a flow that was never proven, and of which nothing else is worth a look. */
-static __always_inline int lb_begins_anew(const struct lb_work *work)
+static __always_inline int lb_begins_anew(const struct lb_scratch *scratch)
 {
-	return work->packet.step == LB_STEP_OPEN && work->flow.track.direction == LB_FORWARD &&
-	       work->flow.track.state >= LB_CLOSING;
+	return scratch->packet.step == LB_STEP_SYN && scratch->flow.track.direction == LB_FORWARD &&
+	       scratch->flow.track.state >= LB_CLOSING;
 }
 
 /* Nothing of a flow that has ended may catch the next one on its tuple, neither request nor answer. */
-static __always_inline void lb_forget(struct lb_work *work)
+static __always_inline void lb_forget(struct lb_scratch *scratch)
 {
-	lb_reverse(&work->flow.leaving, &work->other);
-	lb_flow_erase(LB_FLOWS, &work->other);
-	lb_flow_erase(LB_YOUNG, &work->packet.tuple);
+	lb_reverse(&scratch->flow.leaving, &scratch->reply_tuple);
+	lb_flow_erase(LB_ASSURED, &scratch->reply_tuple);
+	lb_flow_erase(LB_UNASSURED, &scratch->packet.tuple);
 }
 
-/* What a side of a young flow says of its end. Anybody may have forged it, so it only shortens the flow's life (REL-72). */
-static __always_inline void lb_note_young(const struct lb_work *work, struct lb_track *live)
+/* What a side of an unassured flow says of its end. Anybody may have forged it, so it only shortens the flow's life (REL-72). */
+static __always_inline void lb_unassured_note_end(const struct lb_scratch *scratch, struct lb_track *live)
 {
-	const struct lb_track *track = &work->flow.track;
+	const struct lb_track *track = &scratch->flow.track;
 
-	if (work->packet.step == LB_STEP_RESET && track->state != LB_RESET)
+	if (scratch->packet.step == LB_STEP_RST && track->state != LB_RESET)
 		live->state = LB_RESET;
-	else if (work->packet.step == LB_STEP_END && track->state != LB_CLOSING)
+	else if (scratch->packet.step == LB_STEP_FIN && track->state != LB_CLOSING)
 		live->state = LB_CLOSING;
-	else if (work->packet.step == LB_STEP_DATA && track->state >= LB_CLOSING)
+	else if (scratch->packet.step == LB_STEP_DATA && track->state >= LB_CLOSING)
 		live->state = LB_OPEN;
 }
 
@@ -117,49 +117,51 @@ static __always_inline int lb_near(__u32 number, __u32 kept)
  * Does a packet of a proven flow fit what was seen of it? Of thirty packets of somebody who guesses one does. A side that
  * sends so fast that its own number says nothing acknowledges what the other one sent. SCTP: the tag that the server gave.
  */
-static __always_inline int lb_fits(struct lb_work *work)
+static __always_inline int lb_fits(struct lb_scratch *scratch)
 {
-	const struct lb_packet *packet = &work->packet;
+	const struct lb_packet *packet = &scratch->packet;
 
 	if (packet->tuple.protocol != LB_TCP)
-		return !work->flow.track.number || packet->proof == work->flow.track.number;
-	if (lb_near(packet->past, work->flow.track.number))
+		return !scratch->flow.track.number || packet->ack == scratch->flow.track.number;
+	if (lb_near(packet->end_seq, scratch->flow.track.number))
 		return 1;
-	lb_reverse(&work->flow.leaving, &work->other);
-	return lb_flow_find(LB_FLOWS, &work->other, &work->there) &&
-	       lb_near(packet->proof, work->there.track.number);
+	lb_reverse(&scratch->flow.leaving, &scratch->reply_tuple);
+	return lb_flow_find(LB_ASSURED, &scratch->reply_tuple, &scratch->existing) &&
+	       lb_near(packet->ack, scratch->existing.track.number);
 }
 
 /*
  * A side's end. One that does not fit may be forged, or of a side that was seen too seldom: of TCP it counts as a FIN, after
  * which an idle flow lives for an hour, and is nothing that another flow may begin on.
  */
-static __always_inline void lb_note_close(const struct lb_work *work, struct lb_track *live, int fits)
+static __always_inline void lb_note_close(const struct lb_scratch *scratch, struct lb_track *live, int fits)
 {
-	const struct lb_track *track = &work->flow.track;
-	int tcp = work->packet.tuple.protocol == LB_TCP;
+	const struct lb_track *track = &scratch->flow.track;
+	int tcp = scratch->packet.tuple.protocol == LB_TCP;
 
 	if (!fits && (!tcp || track->state >= LB_CLOSING))
 		return;
-	if (work->packet.step == LB_STEP_RESET) {
+	if (scratch->packet.step == LB_STEP_RST) {
 		live->state = fits ? LB_RESET : LB_CLOSING;
 		return;
 	}
-	if (tcp && fits && (track->state != LB_CLOSING || (__s32)(work->packet.past - track->number) > 0))
-		live->number = work->packet.past;
+	if (tcp && fits &&
+	    (track->state != LB_CLOSING || (__s32)(scratch->packet.end_seq - track->number) > 0))
+		live->number = scratch->packet.end_seq;
 	live->state = LB_CLOSING;
 }
 
 /* A side goes on: behind a FIN comes nothing new, behind a reset nothing at all. And once a second, how far it is. */
-static __always_inline void lb_note_data(const struct lb_work *work, struct lb_track *live, int fits)
+static __always_inline void lb_note_data(const struct lb_scratch *scratch, struct lb_track *live, int fits)
 {
-	const struct lb_track *track = &work->flow.track;
-	int tcp = work->packet.tuple.protocol == LB_TCP;
+	const struct lb_track *track = &scratch->flow.track;
+	int tcp = scratch->packet.tuple.protocol == LB_TCP;
 
-	if (track->state == LB_CLOSING && tcp && (!fits || (__s32)(work->packet.past - track->number) <= 0))
+	if (track->state == LB_CLOSING && tcp &&
+	    (!fits || (__s32)(scratch->packet.end_seq - track->number) <= 0))
 		return;
 	if (tcp && fits)
-		live->number = work->packet.past;
+		live->number = scratch->packet.end_seq;
 	if (track->state >= LB_CLOSING)
 		live->state = LB_OPEN;
 }
@@ -167,16 +169,16 @@ static __always_inline void lb_note_data(const struct lb_work *work, struct lb_t
 /* What a packet says of its flow's end, and where its side is (REL-72). */
 LB_FUNCTION int lb_note(struct lb_track *live, int new_second)
 {
-	struct lb_work *work = lb_work_here();
+	struct lb_scratch *scratch = lb_scratch_get();
 	__u8 step;
 
-	if (!work || !live)
+	if (!scratch || !live)
 		return 0;
-	step = work->packet.step;
-	if (step == LB_STEP_RESET || step == LB_STEP_END)
-		lb_note_close(work, live, lb_fits(work));
-	else if (step == LB_STEP_DATA && (new_second || work->flow.track.state >= LB_CLOSING))
-		lb_note_data(work, live, lb_fits(work));
+	step = scratch->packet.step;
+	if (step == LB_STEP_RST || step == LB_STEP_FIN)
+		lb_note_close(scratch, live, lb_fits(scratch));
+	else if (step == LB_STEP_DATA && (new_second || scratch->flow.track.state >= LB_CLOSING))
+		lb_note_data(scratch, live, lb_fits(scratch));
 	return 0;
 }
 
@@ -188,15 +190,15 @@ static __always_inline int lb_is_nodes_own(const struct lb_track *track)
 {
 	if (track->source_nat == LB_YES)
 		return 0;
-	return track->direction == LB_FORWARD ? track->side == LB_OUTWARD_EGRESS
-					      : track->other_side == LB_OUTWARD_EGRESS;
+	return track->direction == LB_FORWARD ? track->side == LB_UPLINK_EGRESS
+					      : track->other_side == LB_UPLINK_EGRESS;
 }
 
-static __always_inline enum lb_way lb_other_way(const struct lb_track *track)
+static __always_inline enum lb_path lb_other_path(const struct lb_track *track)
 {
 	if (!lb_is_nodes_own(track))
 		return track->way;
-	return track->direction == LB_FORWARD ? LB_BY_STACK : LB_BY_REDIRECT;
+	return track->direction == LB_FORWARD ? LB_PATH_STACK : LB_PATH_REDIRECT;
 }
 
 /*
@@ -204,73 +206,75 @@ static __always_inline enum lb_way lb_other_way(const struct lb_track *track)
  * by the uplink that the flow came by, whatever the stack's choice was (REL-66); but a reply says nothing of the way to
  * the backend, which may be another than its own.
  */
-static __always_inline __u32 lb_other_device(const struct lb_work *work)
+static __always_inline __u32 lb_other_device(const struct lb_scratch *scratch)
 {
-	const struct lb_track *track = &work->flow.track;
+	const struct lb_track *track = &scratch->flow.track;
 
 	if (lb_is_nodes_own(track))
-		return track->side == LB_POD_INGRESS ? work->device : 0;
-	if (track->way == LB_BY_REDIRECT && track->side == LB_POD_INGRESS)
+		return track->side == LB_POD_INGRESS ? scratch->device : 0;
+	if (track->way == LB_PATH_REDIRECT && track->side == LB_POD_INGRESS)
 		return track->device;
-	return track->direction == LB_FORWARD && track->side == LB_OUTWARD_INGRESS ? work->device : 0;
+	return track->direction == LB_FORWARD && track->side == LB_UPLINK_INGRESS ? scratch->device : 0;
 }
 
-/* Makes `work->other` and `work->half`, the flow's entry for the other direction, from the packet's own. */
-static __always_inline void lb_other_half(struct lb_work *work)
+/* Makes `scratch->reply_tuple` and `scratch->reply`, the flow's entry for the other direction, from the packet's own. */
+static __always_inline void lb_other_entry(struct lb_scratch *scratch)
 {
-	const struct lb_track *track = &work->flow.track;
+	const struct lb_track *track = &scratch->flow.track;
 
-	lb_reverse(&work->flow.leaving, &work->other);
-	lb_reverse(&work->packet.tuple, &work->half.leaving);
-	work->half.track = *track;
-	work->half.track.seen = lb_clock();
-	work->half.track.device = lb_other_device(work);
-	work->half.track.direction = track->direction == LB_FORWARD ? LB_REPLY : LB_FORWARD;
-	work->half.track.way = lb_other_way(track);
-	work->half.track.side = track->other_side;
-	work->half.track.other_side = track->side;
+	lb_reverse(&scratch->flow.leaving, &scratch->reply_tuple);
+	lb_reverse(&scratch->packet.tuple, &scratch->reply.leaving);
+	scratch->reply.track = *track;
+	scratch->reply.track.seen = lb_clock();
+	scratch->reply.track.device = lb_other_device(scratch);
+	scratch->reply.track.direction = track->direction == LB_FORWARD ? LB_REPLY : LB_FORWARD;
+	scratch->reply.track.way = lb_other_path(track);
+	scratch->reply.track.side = track->other_side;
+	scratch->reply.track.other_side = track->side;
 }
 
-enum lb_settled { LB_REFUSED, LB_ADDED, LB_WAS_THERE, LB_LOST };
+enum lb_insert_result { LB_INSERT_REFUSED, LB_INSERT_ADDED, LB_INSERT_EXISTED, LB_INSERT_DISPLACED };
 
 /* Adds an entry to lb_flows; an equal one that is there already is as good. */
-static __always_inline enum lb_settled lb_settle(struct lb_work *work, const struct lb_tuple *arriving,
-						 struct lb_flow *flow)
+static __always_inline enum lb_insert_result lb_assure_entry(struct lb_scratch *scratch,
+							     const struct lb_tuple *arriving,
+							     struct lb_flow *flow)
 {
 	long error;
 
 	flow->track.state = LB_OPEN;
-	error = lb_flow_insert(LB_FLOWS, arriving, flow, BPF_NOEXIST);
+	error = lb_flow_insert(LB_ASSURED, arriving, flow, BPF_NOEXIST);
 	if (!error)
-		return LB_ADDED;
-	if (error != -EEXIST || !lb_flow_find(LB_FLOWS, arriving, &work->there))
-		return LB_REFUSED;
-	return lb_same_tuple(&work->there.leaving, &flow->leaving) ? LB_WAS_THERE : LB_REFUSED;
+		return LB_INSERT_ADDED;
+	if (error != -EEXIST || !lb_flow_find(LB_ASSURED, arriving, &scratch->existing))
+		return LB_INSERT_REFUSED;
+	return lb_same_tuple(&scratch->existing.leaving, &flow->leaving) ? LB_INSERT_EXISTED
+									 : LB_INSERT_REFUSED;
 }
 
 /*
  * Has another flow taken this one's tuple, because this one had not proven itself? If not, replies go on by the device that they have
  * found. With the lock held.
  */
-static __always_inline int lb_displaced(struct lb_work *work, const struct lb_tuple *reply,
+static __always_inline int lb_displaced(struct lb_scratch *scratch, const struct lb_tuple *reply,
 					struct lb_flow *back)
 {
-	if (!lb_flow_find(LB_YOUNG, reply, &work->there))
+	if (!lb_flow_find(LB_UNASSURED, reply, &scratch->existing))
 		return 0;
-	if (!lb_same_tuple(&work->there.leaving, &back->leaving))
+	if (!lb_same_tuple(&scratch->existing.leaving, &back->leaving))
 		return 1;
-	back->track.device = work->there.track.device;
+	back->track.device = scratch->existing.track.device;
 	return 0;
 }
 
 /* Where each side is, as far as the packet that proves the flow tells; SCTP's server gave its tag in the handshake. */
-static __always_inline void lb_first_numbers(struct lb_work *work)
+static __always_inline void lb_first_numbers(struct lb_scratch *scratch)
 {
-	struct lb_track *mine = &work->flow.track, *other = &work->half.track;
+	struct lb_track *mine = &scratch->flow.track, *other = &scratch->reply.track;
 
-	if (work->packet.tuple.protocol == LB_TCP) {
-		mine->number = work->packet.past;
-		other->number = work->packet.proof;
+	if (scratch->packet.tuple.protocol == LB_TCP) {
+		mine->number = scratch->packet.end_seq;
+		other->number = scratch->packet.ack;
 		return;
 	}
 	other->number = 0;
@@ -279,46 +283,47 @@ static __always_inline void lb_first_numbers(struct lb_work *work)
 }
 
 /* Both halves or none: the reply's first, so that no forward packet is translated without a way back. */
-static __always_inline enum lb_settled lb_settle_both(struct lb_work *work)
+static __always_inline enum lb_insert_result lb_assure_entries(struct lb_scratch *scratch)
 {
-	int forth = work->flow.track.direction == LB_FORWARD;
-	struct lb_tuple *reply = forth ? &work->other : &work->packet.tuple;
-	struct lb_tuple *forward = forth ? &work->packet.tuple : &work->other;
-	struct lb_flow *back = forth ? &work->half : &work->flow;
-	struct lb_flow *there = forth ? &work->flow : &work->half;
-	enum lb_settled settled;
+	int forth = scratch->flow.track.direction == LB_FORWARD;
+	struct lb_tuple *reply = forth ? &scratch->reply_tuple : &scratch->packet.tuple;
+	struct lb_tuple *forward = forth ? &scratch->packet.tuple : &scratch->reply_tuple;
+	struct lb_flow *back = forth ? &scratch->reply : &scratch->flow;
+	struct lb_flow *there = forth ? &scratch->flow : &scratch->reply;
+	enum lb_insert_result settled;
 	__u64 *lock = lb_lock(reply);
 
 	if (!lock)
-		return LB_REFUSED;
-	settled = lb_displaced(work, reply, back) ? LB_LOST : lb_settle(work, reply, back);
-	if ((settled == LB_ADDED || settled == LB_WAS_THERE) &&
-	    lb_settle(work, forward, there) == LB_REFUSED) {
-		if (settled == LB_ADDED)
-			lb_flow_erase(LB_FLOWS, reply);
-		settled = LB_REFUSED;
+		return LB_INSERT_REFUSED;
+	settled = lb_displaced(scratch, reply, back) ? LB_INSERT_DISPLACED
+						     : lb_assure_entry(scratch, reply, back);
+	if ((settled == LB_INSERT_ADDED || settled == LB_INSERT_EXISTED) &&
+	    lb_assure_entry(scratch, forward, there) == LB_INSERT_REFUSED) {
+		if (settled == LB_INSERT_ADDED)
+			lb_flow_erase(LB_ASSURED, reply);
+		settled = LB_INSERT_REFUSED;
 	}
 	lb_unlock(lock);
 	return settled;
 }
 
-LB_FUNCTION int lb_promote(void)
+LB_FUNCTION int lb_assure(void)
 {
-	struct lb_work *work = lb_work_here();
-	enum lb_settled settled;
+	struct lb_scratch *scratch = lb_scratch_get();
+	enum lb_insert_result settled;
 
-	if (!work)
+	if (!scratch)
 		return 0;
-	lb_other_half(work);
-	lb_first_numbers(work);
-	settled = lb_settle_both(work);
-	if (settled == LB_ADDED || settled == LB_WAS_THERE) {
-		lb_count(LB_OUTCOME_promoted);
+	lb_other_entry(scratch);
+	lb_first_numbers(scratch);
+	settled = lb_assure_entries(scratch);
+	if (settled == LB_INSERT_ADDED || settled == LB_INSERT_EXISTED) {
+		lb_count(LB_OUTCOME_assured);
 		return 1;
 	}
-	if (settled == LB_REFUSED)
-		lb_midstream_until = lb_clock() + lb_config.young_seconds;
-	lb_count(LB_OUTCOME_promote_failed);
+	if (settled == LB_INSERT_REFUSED)
+		lb_midstream_until = lb_clock() + lb_config.unassured_seconds;
+	lb_count(LB_OUTCOME_assure_failed);
 	return 0;
 }
 
@@ -327,28 +332,28 @@ LB_FUNCTION int lb_promote(void)
  * two backends may answer: who was first is the flow's, and of the other the client shall not hear, or it would go on with that
  * one if the first answer is lost (REL-11). 0: this is the other.
  */
-LB_FUNCTION int lb_answered(void)
+LB_FUNCTION int lb_note_synack(void)
 {
-	struct lb_work *work = lb_work_here();
+	struct lb_scratch *scratch = lb_scratch_get();
 	struct lb_track *live;
 
-	if (!work)
+	if (!scratch)
 		return 0;
-	lb_other_half(work);
-	work->half.track.number = work->packet.promise;
-	work->half.track.state = LB_ANSWERED;
-	if (!lb_flow_insert(LB_YOUNG, &work->other, &work->half, BPF_NOEXIST))
+	lb_other_entry(scratch);
+	scratch->reply.track.number = scratch->packet.expected_ack;
+	scratch->reply.track.state = LB_ANSWERED;
+	if (!lb_flow_insert(LB_UNASSURED, &scratch->reply_tuple, &scratch->reply, BPF_NOEXIST))
 		return 1;
-	live = lb_young_find(&work->other, &work->there);
-	if (live && lb_same_tuple(&work->there.leaving, &work->half.leaving)) {
-		live->number = work->half.track.number;
+	live = lb_unassured_find(&scratch->reply_tuple, &scratch->existing);
+	if (live && lb_same_tuple(&scratch->existing.leaving, &scratch->reply.leaving)) {
+		live->number = scratch->reply.track.number;
 		live->state = LB_ANSWERED;
-		live->seen = work->half.track.seen;
+		live->seen = scratch->reply.track.seen;
 		return 1;
 	}
-	if (live && work->there.track.state == LB_ANSWERED)
+	if (live && scratch->existing.track.state == LB_ANSWERED)
 		return 0;
-	lb_flow_insert(LB_YOUNG, &work->other, &work->half, BPF_ANY);
+	lb_flow_insert(LB_UNASSURED, &scratch->reply_tuple, &scratch->reply, BPF_ANY);
 	return 1;
 }
 
@@ -359,81 +364,82 @@ LB_FUNCTION int lb_answered(void)
 #define LB_FAST_OPEN_DATA (1U << 16)
 
 /* Does the client show that it saw the SYN-ACK? */
-static __always_inline int lb_acknowledges(const struct lb_track *track, __u32 proof)
+static __always_inline int lb_acknowledges(const struct lb_track *track, __u32 ack)
 {
-	__u32 beyond = proof - track->number;
+	__u32 beyond = ack - track->number;
 
 	return track->fast_open == LB_YES ? beyond < LB_FAST_OPEN_DATA : !beyond;
 }
 
 /* Is this packet the proof that both ends take part? */
-static __always_inline int lb_proves(const struct lb_work *work)
+static __always_inline int lb_proves_two_way(const struct lb_scratch *scratch)
 {
-	const struct lb_track *track = &work->flow.track;
+	const struct lb_track *track = &scratch->flow.track;
 
-	if (work->packet.tuple.protocol == LB_UDP)
+	if (scratch->packet.tuple.protocol == LB_UDP)
 		return track->direction == LB_REPLY;
-	if (work->packet.step != LB_STEP_DATA && work->packet.step != LB_STEP_END)
+	if (scratch->packet.step != LB_STEP_DATA && scratch->packet.step != LB_STEP_FIN)
 		return 0;
 	if (track->direction == LB_REPLY)
 		return track->state == LB_OPENING && track->number == 1;
 	/* An end that was forged meanwhile takes nothing from the proof. */
-	return track->state != LB_OPENING && track->number != 1 && lb_acknowledges(track, work->packet.proof);
+	return track->state != LB_OPENING && track->number != 1 &&
+	       lb_acknowledges(track, scratch->packet.ack);
 }
 
-static __always_inline int lb_has_reply(struct lb_work *work)
+static __always_inline int lb_has_reply(struct lb_scratch *scratch)
 {
-	lb_reverse(&work->flow.leaving, &work->other);
-	lb_reverse(&work->packet.tuple, &work->turned);
-	return lb_flow_find(LB_YOUNG, &work->other, &work->there) &&
-	       lb_same_tuple(&work->there.leaving, &work->turned);
+	lb_reverse(&scratch->flow.leaving, &scratch->reply_tuple);
+	lb_reverse(&scratch->packet.tuple, &scratch->existing_reply);
+	return lb_flow_find(LB_UNASSURED, &scratch->reply_tuple, &scratch->existing) &&
+	       lb_same_tuple(&scratch->existing.leaving, &scratch->existing_reply);
 }
 
 /*
- * Does a young one-way flow still have its way back, and once a second, its backend? The LRU may have evicted the reply's
+ * Does an unassured one-way flow still have its way back, and once a second, its backend? The LRU may have evicted the reply's
  * half, which comes back, or the flow starts anew. To ask for it with each packet is what keeps it as long as this half.
  */
-static __always_inline int lb_young_holds(struct lb_work *work, int new_second)
+static __always_inline int lb_unassured_alive(struct lb_scratch *scratch, int new_second)
 {
-	if (work->packet.tuple.protocol != LB_UDP || work->flow.track.direction != LB_FORWARD)
+	if (scratch->packet.tuple.protocol != LB_UDP || scratch->flow.track.direction != LB_FORWARD)
 		return 1;
-	if (!new_second && lb_has_reply(work))
+	if (!new_second && lb_has_reply(scratch))
 		return 1;
-	if (lb_abandoned(work))
+	if (lb_abandoned(scratch))
 		return 0;
-	lb_other_half(work);
+	lb_other_entry(scratch);
 	return lb_claim_tuple() == LB_CLAIMED;
 }
 
-LB_FUNCTION enum lb_outcome lb_young(void)
+LB_FUNCTION enum lb_outcome lb_unassured(void)
 {
-	struct lb_work *work = lb_work_here();
+	struct lb_scratch *scratch = lb_scratch_get();
 	struct lb_track *live;
 
-	if (!work)
+	if (!scratch)
 		return LB_OUTCOME_unrelated;
-	live = lb_young_find(&work->packet.tuple, &work->flow);
-	if (!live || !lb_acts_here(&work->flow.track, work->hook) || lb_begins_anew(work))
+	live = lb_unassured_find(&scratch->packet.tuple, &scratch->flow);
+	if (!live || !lb_acts_here(&scratch->flow.track, scratch->hook) || lb_begins_anew(scratch))
 		return LB_OUTCOME_unrelated;
-	if (work->hook == LB_HOOK_XDP && work->flow.track.way == LB_BY_STACK)
+	if (scratch->hook == LB_HOOK_XDP && scratch->flow.track.way == LB_PATH_STACK)
 		return LB_OUTCOME_left_to_tc;
-	if (!lb_young_holds(work, lb_flow_touch(live, &work->flow.track, lb_clock())))
+	if (!lb_unassured_alive(scratch, lb_flow_touch(live, &scratch->flow.track, lb_clock())))
 		return LB_OUTCOME_unrelated;
-	work->young = LB_YES;
-	lb_note_young(work, live);
-	if (work->packet.step == LB_STEP_ANSWER && work->flow.track.direction == LB_REPLY) {
-		if (!lb_answered())
-			return LB_OUTCOME_second_answer;
-	} else if (lb_proves(work)) {
-		lb_promote();
+	scratch->unassured = LB_YES;
+	lb_unassured_note_end(scratch, live);
+	if (scratch->packet.step == LB_STEP_SYNACK && scratch->flow.track.direction == LB_REPLY) {
+		if (!lb_note_synack())
+			return LB_OUTCOME_duplicate_synack;
+	} else if (lb_proves_two_way(scratch)) {
+		lb_assure();
 	}
-	return lb_known_outcome(&work->flow.track, work->hook);
+	return lb_known_outcome(&scratch->flow.track, scratch->hook);
 }
 
 /* TCP in mid-flow is either in lb_flows or nobody's, save for a while after a table was lost or a SYN had data. */
-static __always_inline int lb_may_be_young(const struct lb_packet *packet)
+static __always_inline int lb_may_be_unassured(const struct lb_packet *packet)
 {
-	if (packet->step == LB_STEP_DATA || packet->step == LB_STEP_END)
+	if (packet->step == LB_STEP_DATA || packet->step == LB_STEP_FIN)
 		return lb_midstream_until > lb_clock();
 	return 1;
 }

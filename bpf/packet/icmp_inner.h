@@ -9,7 +9,8 @@
 
 #include "bpf/packet/headers.h"
 
-#define LB_V6_QUOTED 4 /* an error that quotes a longer chain of extension headers is left to the stack */
+#define LB_V6_INNER_HEADERS                                                                                  \
+	4 /* an error that quotes a longer chain of extension headers is left to the stack */
 
 /* linux/icmp.h needs libc's sockets; RFC 792 is short enough. */
 struct lb_icmp4 {
@@ -28,8 +29,8 @@ struct lb_icmp4 {
 #define LB_ICMP4_PARAMETER 12
 
 /* What an error quotes behind the inner IP header; eight bytes are all that is promised. */
-static __always_inline enum lb_outcome lb_parse_quoted(struct lb_cursor *cursor, __u8 protocol,
-						       struct lb_packet *packet)
+static __always_inline enum lb_outcome lb_parse_inner(struct lb_cursor *cursor, __u8 protocol,
+						      struct lb_packet *packet)
 {
 	const __be16 *ports;
 
@@ -50,10 +51,10 @@ static __always_inline enum lb_outcome lb_parse_quoted(struct lb_cursor *cursor,
 }
 
 /* Steps over the first headers of a quoted packet; what comes behind, or a negative outcome. */
-static __always_inline int lb_skip_quoted(struct lb_cursor *cursor, int header, struct lb_packet *packet)
+static __always_inline int lb_skip_inner(struct lb_cursor *cursor, int header, struct lb_packet *packet)
 {
-	for (int i = 0; i < LB_V6_QUOTED && lb_is_extension(header) && packet->part != LB_LATER_FRAGMENT;
-	     i++) {
+	for (int i = 0;
+	     i < LB_V6_INNER_HEADERS && lb_is_extension(header) && packet->part != LB_LATER_FRAGMENT; i++) {
 		header = lb_skip_extension(cursor, header, packet);
 		if (header < 0)
 			return header;
@@ -82,7 +83,7 @@ static __always_inline enum lb_outcome lb_parse_icmp4(struct lb_cursor *cursor, 
 	packet->outer_destination = packet->tuple.destination;
 	lb_mapped(&packet->tuple.destination, ip->saddr);
 	lb_mapped(&packet->tuple.source, ip->daddr);
-	return lb_parse_quoted(cursor, ip->protocol, packet);
+	return lb_parse_inner(cursor, ip->protocol, packet);
 }
 
 static __always_inline enum lb_outcome lb_parse_icmp6(struct lb_cursor *cursor, struct lb_packet *packet)
@@ -104,13 +105,13 @@ static __always_inline enum lb_outcome lb_parse_icmp6(struct lb_cursor *cursor, 
 	packet->outer_destination = packet->tuple.destination;
 	__builtin_memcpy(&packet->tuple.destination, &ip->saddr, 16);
 	__builtin_memcpy(&packet->tuple.source, &ip->daddr, 16);
-	header = lb_skip_quoted(cursor, ip->nexthdr, packet);
+	header = lb_skip_inner(cursor, ip->nexthdr, packet);
 	if (header < 0)
 		return -header;
 	if (packet->part == LB_LATER_FRAGMENT)
 		return LB_OUTCOME_fragment;
 	packet->part = LB_WHOLE;
-	return lb_parse_quoted(cursor, (__u8)header, packet);
+	return lb_parse_inner(cursor, (__u8)header, packet);
 }
 
 static __always_inline enum lb_outcome lb_parse_icmp(struct lb_cursor *cursor, struct lb_packet *packet)

@@ -75,10 +75,10 @@ static __always_inline void lb_set_ends(struct lb_tuple *tuple, __be32 ports, en
 /* What a packet does in its connection: TCP's flags and SCTP's chunks in one set of words. */
 LB_BYTE_ENUM lb_step {
 	LB_STEP_NONE,   /* the protocol has no connections */
-	LB_STEP_OPEN,   /* SYN, INIT */
-	LB_STEP_ANSWER, /* SYN-ACK, INIT-ACK */
-	LB_STEP_RESET,  /* RST, ABORT */
-	LB_STEP_END,    /* FIN, SHUTDOWN-COMPLETE */
+	LB_STEP_SYN,    /* SYN, INIT */
+	LB_STEP_SYNACK, /* SYN-ACK, INIT-ACK */
+	LB_STEP_RST,    /* RST, ABORT */
+	LB_STEP_FIN,    /* FIN, SHUTDOWN-COMPLETE */
 	LB_STEP_DATA,   /* anything else */
 };
 
@@ -96,9 +96,9 @@ struct lb_packet {
 	struct lb_tuple tuple;
 	union lb_ip outer_source; /* of an ICMP error */
 	union lb_ip outer_destination;
-	__u32 promise;       /* of an answer: what the client's next packet must show */
-	__u32 proof;         /* what this packet shows: TCP's acknowledgement, SCTP's tag */
-	__u32 past;          /* of TCP: the number behind its last byte, SYN and FIN counted */
+	__u32 expected_ack;  /* of an answer: what the client's next packet must show */
+	__u32 ack;           /* what this packet shows: TCP's acknowledgement, SCTP's tag */
+	__u32 end_seq;       /* of TCP: the number behind its last byte, SYN and FIN counted */
 	__u16 length;        /* of the IP packet */
 	__u16 network;       /* offset of the IP header */
 	__u16 transport;     /* offset of the TCP, UDP or ICMP header */

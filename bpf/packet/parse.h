@@ -16,10 +16,10 @@
 static __always_inline enum lb_step lb_tcp_step(const struct tcphdr *tcp)
 {
 	if (tcp->rst)
-		return LB_STEP_RESET;
+		return LB_STEP_RST;
 	if (tcp->syn)
-		return tcp->ack ? LB_STEP_ANSWER : LB_STEP_OPEN;
-	return tcp->fin ? LB_STEP_END : LB_STEP_DATA;
+		return tcp->ack ? LB_STEP_SYNACK : LB_STEP_SYN;
+	return tcp->fin ? LB_STEP_FIN : LB_STEP_DATA;
 }
 
 static __always_inline enum lb_outcome lb_parse_tcp(struct lb_cursor *cursor, struct lb_packet *packet)
@@ -30,9 +30,10 @@ static __always_inline enum lb_outcome lb_parse_tcp(struct lb_cursor *cursor, st
 		return LB_OUTCOME_malformed;
 	packet->tuple.source_port = bpf_ntohs(tcp->source);
 	packet->tuple.destination_port = bpf_ntohs(tcp->dest);
-	packet->promise = bpf_ntohl(tcp->seq) + 1;
-	packet->proof = bpf_ntohl(tcp->ack_seq);
-	packet->past = bpf_ntohl(tcp->seq) + lb_transport_room(packet) - tcp->doff * 4 + tcp->syn + tcp->fin;
+	packet->expected_ack = bpf_ntohl(tcp->seq) + 1;
+	packet->ack = bpf_ntohl(tcp->ack_seq);
+	packet->end_seq =
+		bpf_ntohl(tcp->seq) + lb_transport_room(packet) - tcp->doff * 4 + tcp->syn + tcp->fin;
 	packet->step = lb_tcp_step(tcp);
 	return LB_FINE;
 }
@@ -56,13 +57,13 @@ static __always_inline enum lb_step lb_sctp_step(__u8 chunk)
 {
 	switch (chunk) {
 	case LB_SCTP_INIT:
-		return LB_STEP_OPEN;
+		return LB_STEP_SYN;
 	case LB_SCTP_INIT_ACK:
-		return LB_STEP_ANSWER;
+		return LB_STEP_SYNACK;
 	case LB_SCTP_ABORT:
-		return LB_STEP_RESET;
+		return LB_STEP_RST;
 	case LB_SCTP_SHUTDOWN_COMPLETE:
-		return LB_STEP_END;
+		return LB_STEP_FIN;
 	}
 	return LB_STEP_DATA;
 }
@@ -77,14 +78,14 @@ static __always_inline enum lb_outcome lb_parse_sctp(struct lb_cursor *cursor, s
 		return LB_OUTCOME_malformed;
 	packet->tuple.source_port = bpf_ntohs(sctp->source);
 	packet->tuple.destination_port = bpf_ntohs(sctp->destination);
-	packet->proof = bpf_ntohl(sctp->tag);
+	packet->ack = bpf_ntohl(sctp->tag);
 	packet->step = lb_sctp_step(sctp->chunk);
-	if (packet->step != LB_STEP_ANSWER)
+	if (packet->step != LB_STEP_SYNACK)
 		return LB_FINE;
 	tag = lb_take(cursor, sizeof(*tag));
 	if (!tag || lb_beyond(cursor, packet))
 		return LB_OUTCOME_malformed;
-	packet->promise = bpf_ntohl(*tag);
+	packet->expected_ack = bpf_ntohl(*tag);
 	return LB_FINE;
 }
 

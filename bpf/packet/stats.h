@@ -35,7 +35,7 @@ static __always_inline int lb_within(__u64 *number, __u64 least, __u64 most)
 /* Set by the agent before load. One object for all programs of the linked file. */
 const volatile struct lb_config lb_config __weak = {
 	.clock_factor = (1ULL << 32) / 250,
-	.young_seconds = LB_YOUNG_SECONDS,
+	.unassured_seconds = LB_UNASSURED_SECONDS,
 	.first_port = 1024,
 	.last_port = 29999,
 	.high_first_port = 61000,

@@ -26,47 +26,48 @@ static __always_inline int lb_is_tcs_turn(const struct lb_track *track)
 	return track->seen != now && (now - track->opened) % LB_TC_TURN == 0;
 }
 
-static __always_inline enum lb_outcome lb_established(enum lb_hook hook, struct lb_work *work)
+static __always_inline enum lb_outcome lb_established(enum lb_hook hook, struct lb_scratch *scratch)
 {
-	struct lb_track *live = lb_flow_find(LB_FLOWS, &work->packet.tuple, &work->flow);
+	struct lb_track *live = lb_flow_find(LB_ASSURED, &scratch->packet.tuple, &scratch->flow);
 	int reused, new_second;
 
-	if (!live || !lb_acts_here(&work->flow.track, hook))
+	if (!live || !lb_acts_here(&scratch->flow.track, hook))
 		return LB_OUTCOME_unrelated;
-	if (hook == LB_HOOK_XDP && (work->flow.track.way == LB_BY_STACK || lb_is_tcs_turn(&work->flow.track)))
+	if (hook == LB_HOOK_XDP &&
+	    (scratch->flow.track.way == LB_PATH_STACK || lb_is_tcs_turn(&scratch->flow.track)))
 		return LB_OUTCOME_left_to_tc;
-	reused = lb_reused(work);
-	new_second = !reused && lb_flow_touch(live, &work->flow.track, lb_clock());
-	if (reused || (new_second && lb_abandoned(work))) {
-		lb_flow_erase(LB_FLOWS, &work->packet.tuple);
+	reused = lb_reused(scratch);
+	new_second = !reused && lb_flow_touch(live, &scratch->flow.track, lb_clock());
+	if (reused || (new_second && lb_abandoned(scratch))) {
+		lb_flow_erase(LB_ASSURED, &scratch->packet.tuple);
 		if (reused)
-			lb_forget(work);
+			lb_forget(scratch);
 		return LB_OUTCOME_unrelated;
 	}
 	lb_note(live, new_second);
-	return lb_known_outcome(&work->flow.track, hook);
+	return lb_known_outcome(&scratch->flow.track, hook);
 }
 
 /* ICMP errors and later fragments go where their flow's packets go, and change nothing of the flow. */
 LB_FUNCTION enum lb_outcome lb_related(void)
 {
-	struct lb_work *work = lb_work_here();
-	if (!work)
+	struct lb_scratch *scratch = lb_scratch_get();
+	if (!scratch)
 		return LB_OUTCOME_unrelated;
-	if (!lb_flow_find(LB_FLOWS, &work->packet.tuple, &work->flow) &&
-	    !lb_young_find(&work->packet.tuple, &work->flow))
+	if (!lb_flow_find(LB_ASSURED, &scratch->packet.tuple, &scratch->flow) &&
+	    !lb_unassured_find(&scratch->packet.tuple, &scratch->flow))
 		return LB_OUTCOME_unrelated;
-	if (!lb_acts_here(&work->flow.track, work->hook))
+	if (!lb_acts_here(&scratch->flow.track, scratch->hook))
 		return LB_OUTCOME_unrelated;
-	if (work->packet.part == LB_LATER_FRAGMENT)
-		return lb_known_outcome(&work->flow.track, work->hook);
-	return work->flow.track.way == LB_BY_STACK ? LB_OUTCOME_icmp_stack : LB_OUTCOME_icmp_redirect;
+	if (scratch->packet.part == LB_LATER_FRAGMENT)
+		return lb_known_outcome(&scratch->flow.track, scratch->hook);
+	return scratch->flow.track.way == LB_PATH_STACK ? LB_OUTCOME_icmp_stack : LB_OUTCOME_icmp_redirect;
 }
 
 /* A later fragment goes where the first one went; it opens nothing and proves nothing. */
-static __always_inline enum lb_outcome lb_later_fragment(struct lb_work *work)
+static __always_inline enum lb_outcome lb_later_fragment(struct lb_scratch *scratch)
 {
-	return lb_fragment_find(&work->packet) ? lb_related() : LB_OUTCOME_fragment;
+	return lb_fragment_find(&scratch->packet) ? lb_related() : LB_OUTCOME_fragment;
 }
 
 /* ---- What belongs to no service, on its way past us. ---- */
@@ -75,30 +76,32 @@ static __always_inline enum lb_outcome lb_later_fragment(struct lb_work *work)
  * A new connection straight to a backend, on a tuple that a dead flow through us still holds: the answers are not that
  * flow's.
  */
-static __always_inline void lb_replace_dead(struct lb_work *work)
+static __always_inline void lb_replace_dead(struct lb_scratch *scratch)
 {
-	lb_reverse(&work->packet.tuple, &work->other);
-	if (!lb_flow_find(LB_FLOWS, &work->other, &work->half) || work->half.track.direction != LB_REPLY)
+	lb_reverse(&scratch->packet.tuple, &scratch->reply_tuple);
+	if (!lb_flow_find(LB_ASSURED, &scratch->reply_tuple, &scratch->reply) ||
+	    scratch->reply.track.direction != LB_REPLY)
 		return;
-	lb_reverse(&work->half.leaving, &work->turned);
-	if (!lb_flow_find(LB_FLOWS, &work->turned, &work->there))
-		work->there.track.state = work->half.track.state;
-	if (!lb_is_over(work->packet.tuple.protocol, work->half.track.state, work->there.track.state))
+	lb_reverse(&scratch->reply.leaving, &scratch->existing_reply);
+	if (!lb_flow_find(LB_ASSURED, &scratch->existing_reply, &scratch->existing))
+		scratch->existing.track.state = scratch->reply.track.state;
+	if (!lb_is_over(scratch->packet.tuple.protocol, scratch->reply.track.state,
+			scratch->existing.track.state))
 		return;
-	lb_flow_erase(LB_FLOWS, &work->turned);
-	lb_flow_erase(LB_YOUNG, &work->turned);
-	lb_flow_erase(LB_YOUNG, &work->other);
-	if (!lb_flow_erase(LB_FLOWS, &work->other))
+	lb_flow_erase(LB_ASSURED, &scratch->existing_reply);
+	lb_flow_erase(LB_UNASSURED, &scratch->existing_reply);
+	lb_flow_erase(LB_UNASSURED, &scratch->reply_tuple);
+	if (!lb_flow_erase(LB_ASSURED, &scratch->reply_tuple))
 		lb_count(LB_OUTCOME_flow_replaced);
 }
 
 /* On its way out, after every other proxy's translation: a ClusterIP that no service has (SEM-17, 31). */
-static __always_inline int lb_is_unallocated(const struct lb_work *work)
+static __always_inline int lb_is_unallocated(const struct lb_scratch *scratch)
 {
-	const struct lb_tuple *tuple = &work->packet.tuple;
+	const struct lb_tuple *tuple = &scratch->packet.tuple;
 	const struct lb_node *node = lb_this_node();
 
-	return node && lb_conduct_load(node).drop_unallocated == LB_YES &&
+	return node && lb_node_policy_load(node).drop_unallocated == LB_YES &&
 	       lb_in_ranges(LB_CLUSTER_IP_RANGES, &tuple->destination) &&
 	       lb_address_kind_of(tuple->destination.bytes) == LB_NO_ADDRESS;
 }
@@ -108,9 +111,9 @@ static __always_inline int lb_is_unallocated(const struct lb_work *work)
  * D), and what they never saw, such as SCTP, raw sockets and pods' packets at devices that we are not told of. Nobody further on
  * may answer for it. For the node itself any address but a ClusterIP is short-circuited (SEM-32).
  */
-static __always_inline enum lb_outcome lb_withheld(const struct lb_work *work)
+static __always_inline enum lb_outcome lb_drop_or_refuse_leaving(const struct lb_scratch *scratch)
 {
-	const struct lb_tuple *tuple = &work->packet.tuple;
+	const struct lb_tuple *tuple = &scratch->packet.tuple;
 	struct lb_frontend_key key =
 		lb_frontend_at(&tuple->destination, tuple->destination_port, tuple->protocol);
 	const struct lb_service *service;
@@ -133,64 +136,64 @@ static __always_inline enum lb_outcome lb_withheld(const struct lb_work *work)
 
 LB_FUNCTION enum lb_outcome lb_passing(void)
 {
-	struct lb_work *work = lb_work_here();
-	if (!work)
+	struct lb_scratch *scratch = lb_scratch_get();
+	if (!scratch)
 		return LB_OUTCOME_unrelated;
-	if (work->packet.step == LB_STEP_OPEN)
-		lb_replace_dead(work);
-	if (work->hook != LB_HOOK_TC_EGRESS ||
-	    (work->packet.step != LB_STEP_NONE && work->packet.step != LB_STEP_OPEN))
+	if (scratch->packet.step == LB_STEP_SYN)
+		lb_replace_dead(scratch);
+	if (scratch->hook != LB_HOOK_TC_EGRESS ||
+	    (scratch->packet.step != LB_STEP_NONE && scratch->packet.step != LB_STEP_SYN))
 		return LB_OUTCOME_unrelated;
-	return lb_is_unallocated(work) ? LB_OUTCOME_unallocated : lb_withheld(work);
+	return lb_is_unallocated(scratch) ? LB_OUTCOME_unallocated : lb_drop_or_refuse_leaving(scratch);
 }
 
 /* Echo requests and foreign protocols for a ClusterIP, of which it serves none (SEM-31). */
-static __always_inline enum lb_outcome lb_foreign(const struct lb_work *work)
+static __always_inline enum lb_outcome lb_foreign(const struct lb_scratch *scratch)
 {
-	const struct lb_packet *packet = &work->packet;
+	const struct lb_packet *packet = &scratch->packet;
 	int icmp = packet->next == IPPROTO_ICMP || packet->next == IPPROTO_ICMPV6;
 
-	if (work->hook == LB_HOOK_POD_EGRESS || !packet->transport || packet->inner_network ||
+	if (scratch->hook == LB_HOOK_POD_EGRESS || !packet->transport || packet->inner_network ||
 	    packet->part == LB_LATER_FRAGMENT || (icmp && packet->echo != LB_YES))
 		return LB_OUTCOME_other_protocol;
 	if (lb_address_kind_of(packet->tuple.destination.bytes) != LB_CLUSTER_ADDRESS)
 		return LB_OUTCOME_other_protocol;
-	if (work->hook == LB_HOOK_TC_EGRESS)
+	if (scratch->hook == LB_HOOK_TC_EGRESS)
 		return LB_OUTCOME_unknown_port;
 	return lb_on_loopback(&packet->tuple, &packet->tuple.source) ? LB_OUTCOME_martian
 								     : lb_refuses(&packet->tuple);
 }
 
 /*
- * What happens to the packet, and in `work->flow` what it becomes where the outcome says that it is
+ * What happens to the packet, and in `scratch->flow` what it becomes where the outcome says that it is
  * rewritten. Packets at egress come from the stack; it opens none but the node's own flows that no socket hook serves.
  */
-static __always_inline enum lb_outcome lb_balance(void *ctx, enum lb_hook hook, struct lb_work *work)
+static __always_inline enum lb_outcome lb_balance(void *ctx, enum lb_hook hook, struct lb_scratch *scratch)
 {
 	enum lb_outcome outcome;
 
-	if (work->packet.inner_network)
+	if (scratch->packet.inner_network)
 		return hook == LB_HOOK_XDP ? LB_OUTCOME_left_to_tc : lb_related();
-	if (work->packet.part == LB_LATER_FRAGMENT)
-		return hook == LB_HOOK_XDP ? LB_OUTCOME_left_to_tc : lb_later_fragment(work);
-	if (work->packet.part == LB_FIRST_FRAGMENT)
-		lb_fragment_remember(&work->packet);
-	outcome = work->missed == LB_YES ? LB_OUTCOME_unrelated : lb_established(hook, work);
-	if (outcome == LB_OUTCOME_unrelated && lb_may_be_young(&work->packet))
-		outcome = lb_young();
+	if (scratch->packet.part == LB_LATER_FRAGMENT)
+		return hook == LB_HOOK_XDP ? LB_OUTCOME_left_to_tc : lb_later_fragment(scratch);
+	if (scratch->packet.part == LB_FIRST_FRAGMENT)
+		lb_fragment_remember(&scratch->packet);
+	outcome = scratch->missed == LB_YES ? LB_OUTCOME_unrelated : lb_established(hook, scratch);
+	if (outcome == LB_OUTCOME_unrelated && lb_may_be_unassured(&scratch->packet))
+		outcome = lb_unassured();
 	if (outcome == LB_OUTCOME_unrelated && hook != LB_HOOK_TC_EGRESS && hook != LB_HOOK_POD_EGRESS)
 		outcome = LB_OWN(lb_open)(ctx);
 	if (outcome == LB_OUTCOME_unrelated &&
-	    (work->packet.step == LB_STEP_OPEN || hook == LB_HOOK_TC_EGRESS))
+	    (scratch->packet.step == LB_STEP_SYN || hook == LB_HOOK_TC_EGRESS))
 		outcome = lb_passing();
 	if (outcome == LB_OUTCOME_unrelated && (hook == LB_HOOK_TC_INGRESS || hook == LB_HOOK_POD_INGRESS) &&
-	    (work->packet.step == LB_STEP_OPEN || work->packet.step == LB_STEP_NONE))
+	    (scratch->packet.step == LB_STEP_SYN || scratch->packet.step == LB_STEP_NONE))
 		outcome = LB_OWN(lb_open_direct)(ctx);
 	if (outcome == LB_OUTCOME_unrelated && hook == LB_HOOK_TC_EGRESS &&
-	    work->packet.tuple.protocol == LB_SCTP)
+	    scratch->packet.tuple.protocol == LB_SCTP)
 		outcome = LB_OWN(lb_open_own)(ctx);
 	if (outcome == LB_OUTCOME_unrelated && hook == LB_HOOK_TC_EGRESS && lb_config.stack_forwards &&
-	    work->forwarded == LB_YES)
+	    scratch->forwarded == LB_YES)
 		outcome = LB_OWN(lb_open_leaving)(ctx);
 	return outcome;
 }

@@ -11,24 +11,24 @@
 #include "bpf/rewrite/rewrite.h"
 
 /* Instead of an outcome: nothing was decided and nothing changed. */
-#define LB_RARE LB_OUTCOME_COUNT
+#define LB_SLOWPATH LB_OUTCOME_COUNT
 
 /* Instead of a verdict: the core must look; and it need not look for a flow. Values that no hook returns. */
-#define LB_LOOK -2
-#define LB_LOOK_ON -3
+#define LB_TO_SLOWPATH -2
+#define LB_TO_SLOWPATH_NO_FLOW -3
 
-#define LB_PLAIN_IPV4 0x45 /* the first byte without options */
-#define LB_TCP_FLAGS 13    /* offset of the byte with these: */
+#define LB_IPV4_NO_OPTIONS 0x45 /* the first byte without options */
+#define LB_TCP_FLAGS 13         /* offset of the byte with these: */
 #define LB_TCP_FIN_SYN_RST 0x07
 
-struct lb_plain {
+struct lb_fastpath {
 	struct lb_packet packet;
 	struct lb_flow flow;
 };
 
-static __always_inline int lb_plain_ipv4(const struct iphdr *ip, struct lb_packet *packet)
+static __always_inline int lb_fastpath_ipv4(const struct iphdr *ip, struct lb_packet *packet)
 {
-	if (*(const __u8 *)ip != LB_PLAIN_IPV4 || ip->frag_off & bpf_htons(LB_IP_MORE | LB_IP_OFFSET))
+	if (*(const __u8 *)ip != LB_IPV4_NO_OPTIONS || ip->frag_off & bpf_htons(LB_IP_MORE | LB_IP_OFFSET))
 		return 0;
 	packet->length = bpf_ntohs(ip->tot_len);
 	lb_mapped(&packet->tuple.source, ip->saddr);
@@ -38,7 +38,7 @@ static __always_inline int lb_plain_ipv4(const struct iphdr *ip, struct lb_packe
 	return packet->length > sizeof(*ip);
 }
 
-static __always_inline int lb_plain_ipv6(const struct ipv6hdr *ip, struct lb_packet *packet)
+static __always_inline int lb_fastpath_ipv6(const struct ipv6hdr *ip, struct lb_packet *packet)
 {
 	__u16 payload = bpf_ntohs(ip->payload_len);
 
@@ -53,8 +53,9 @@ static __always_inline int lb_plain_ipv6(const struct ipv6hdr *ip, struct lb_pac
 }
 
 /* Ports and step; `room`: bytes of the packet from here on. */
-static __always_inline int lb_plain_transport(const void *transport, const void *end, __u32 room,
-					      __u8 protocol, enum lb_family family, struct lb_packet *packet)
+static __always_inline int lb_fastpath_transport(const void *transport, const void *end, __u32 room,
+						 __u8 protocol, enum lb_family family,
+						 struct lb_packet *packet)
 {
 	const struct tcphdr *tcp = transport;
 	const struct udphdr *udp = transport;
@@ -73,8 +74,8 @@ static __always_inline int lb_plain_transport(const void *transport, const void 
 }
 
 /* `family` is a constant, so that each has code of its own. `total`: bytes of the frame. */
-static __always_inline int lb_plain_read(const void *data, const void *end, __u32 total,
-					 enum lb_family family, struct lb_packet *packet)
+static __always_inline int lb_fastpath_read(const void *data, const void *end, __u32 total,
+					    enum lb_family family, struct lb_packet *packet)
 {
 	__u32 headers = family == LB_IPV4 ? sizeof(struct iphdr) : sizeof(struct ipv6hdr);
 	const void *network = data + sizeof(struct ethhdr);
@@ -84,35 +85,35 @@ static __always_inline int lb_plain_read(const void *data, const void *end, __u3
 	packet->network = sizeof(struct ethhdr);
 	packet->transport = sizeof(struct ethhdr) + headers;
 	packet->part = LB_WHOLE;
-	if (family == LB_IPV4 ? !lb_plain_ipv4(network, packet) : !lb_plain_ipv6(network, packet))
+	if (family == LB_IPV4 ? !lb_fastpath_ipv4(network, packet) : !lb_fastpath_ipv6(network, packet))
 		return 0;
 	return packet->length <= total - sizeof(struct ethhdr) &&
-	       lb_plain_transport(network + headers, end, packet->length - headers, packet->next, family,
-				  packet);
+	       lb_fastpath_transport(network + headers, end, packet->length - headers, packet->next, family,
+				     packet);
 }
 
 /* The packet's flow needs nothing but the rewrite. */
-static __always_inline enum lb_outcome lb_plain_known(enum lb_hook hook, __u32 device,
-						      const struct lb_plain *plain)
+static __always_inline enum lb_outcome lb_fastpath_known(enum lb_hook hook, __u32 device,
+							 const struct lb_fastpath *plain)
 {
 	const struct lb_track *track = &plain->flow.track;
 
-	if (track->way == LB_BY_STACK && hook == LB_HOOK_XDP)
+	if (track->way == LB_PATH_STACK && hook == LB_HOOK_XDP)
 		return LB_OUTCOME_left_to_tc;
 	if (track->seen != lb_clock() || track->state >= LB_CLOSING)
-		return LB_RARE;
-	if (track->way == LB_BY_STACK) {
+		return LB_SLOWPATH;
+	if (track->way == LB_PATH_STACK) {
 		if (hook == LB_HOOK_TC_EGRESS && track->device && track->device != device)
-			return LB_RARE;
+			return LB_SLOWPATH;
 		return LB_OUTCOME_flow_stack;
 	}
 	if (plain->packet.hops <= 1 || !track->device)
-		return LB_RARE;
+		return LB_SLOWPATH;
 	return hook == LB_HOOK_XDP ? LB_OUTCOME_flow_xdp : LB_OUTCOME_flow_redirect;
 }
 
 /* TCP in mid-connection, of no flow and not for us. */
-static __always_inline enum lb_outcome lb_plain_foreign(enum lb_hook hook, const struct lb_packet *packet)
+static __always_inline enum lb_outcome lb_fastpath_foreign(enum lb_hook hook, const struct lb_packet *packet)
 {
 	const struct lb_tuple *tuple = &packet->tuple;
 	struct lb_frontend_key key =
@@ -120,27 +121,27 @@ static __always_inline enum lb_outcome lb_plain_foreign(enum lb_hook hook, const
 	struct lb_frontend frontend;
 	enum lb_address_kind kind;
 
-	if (lb_may_be_young(packet))
-		return LB_RARE;
+	if (lb_may_be_unassured(packet))
+		return LB_SLOWPATH;
 	if (hook == LB_HOOK_TC_EGRESS || hook == LB_HOOK_POD_EGRESS)
 		return LB_OUTCOME_unrelated;
 	if (lb_on_loopback(tuple, &tuple->source) || lb_on_loopback(tuple, &tuple->destination))
-		return LB_RARE;
+		return LB_SLOWPATH;
 	kind = lb_address_kind_of(key.address);
 	if (kind != LB_NO_ADDRESS &&
 	    (kind == LB_CLUSTER_ADDRESS || bpf_map_lookup_elem(&lb_frontends, &key) ||
 	     (kind == LB_NODE_PORT_ADDRESS && lb_node_port_load(&key, &frontend))))
-		return LB_RARE;
+		return LB_SLOWPATH;
 	return hook == LB_HOOK_XDP ? LB_OUTCOME_left_to_tc : LB_OUTCOME_unrelated;
 }
 
 /* Finds the packet's flow; 0 where it has none that acts here. */
-static __always_inline int lb_plain_find(enum lb_hook hook, struct lb_plain *plain)
+static __always_inline int lb_fastpath_find(enum lb_hook hook, struct lb_fastpath *plain)
 {
 	struct lb_tuple key =
 		plain->packet.tuple; /* what a helper sees stays in memory; the packet need not */
 
-	return lb_flow_find(LB_FLOWS, &key, &plain->flow) && lb_acts_here(&plain->flow.track, hook);
+	return lb_flow_find(LB_ASSURED, &key, &plain->flow) && lb_acts_here(&plain->flow.track, hook);
 }
 
 #endif

@@ -8,10 +8,10 @@
 
 #include "bpf/path/route.h"
 
-#define LB_WAYS 256  /* a power of two */
-#define LB_EIGHTHS 3 /* bits behind the seconds */
+#define LB_FIB_CACHE_SIZE 256 /* a power of two */
+#define LB_EIGHTHS_BITS 3     /* bits behind the seconds */
 
-struct lb_way_out {
+struct lb_fib_cache_entry {
 	union lb_ip source;
 	union lb_ip destination;
 	__u32 from;   /* interface index that the packet came by */
@@ -22,34 +22,34 @@ struct lb_way_out {
 	__u8 pad[6];
 };
 
-/* Scratch memory, as lb_work. */
+/* Scratch memory, as lb_scratch. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, LB_WAYS);
+	__uint(max_entries, LB_FIB_CACHE_SIZE);
 	__type(key, __u32);
-	__type(value, struct lb_way_out);
-} lb_ways SEC(".maps") __weak;
+	__type(value, struct lb_fib_cache_entry);
+} lb_fib_cache SEC(".maps") __weak;
 
-static __always_inline __u32 lb_moment(void)
+static __always_inline __u32 lb_clock_eighths(void)
 {
-	return (__u32)(bpf_jiffies64() * lb_config.clock_factor >> (32 - LB_EIGHTHS));
+	return (__u32)(bpf_jiffies64() * lb_config.clock_factor >> (32 - LB_EIGHTHS_BITS));
 }
 
-static __always_inline struct lb_way_out *lb_way_slot(const struct lb_tuple *leaving)
+static __always_inline struct lb_fib_cache_entry *lb_fib_cache_slot(const struct lb_tuple *leaving)
 {
 	__u32 slot = leaving->source.words[3] ^ bpf_htonl(leaving->destination.words[3]);
 
-	slot = (slot ^ slot >> 16) % LB_WAYS;
-	return bpf_map_lookup_elem(&lb_ways, &slot);
+	slot = (slot ^ slot >> 16) % LB_FIB_CACHE_SIZE;
+	return bpf_map_lookup_elem(&lb_fib_cache, &slot);
 }
 
 /* How a packet that becomes `leaving` left a moment ago; NULL: the FIB has to be asked, or it is too long. */
-static __always_inline const struct lb_way_out *lb_way_known(const struct lb_tuple *leaving, __u32 from,
-							     __u16 length)
+static __always_inline const struct lb_fib_cache_entry *lb_fib_cache_find(const struct lb_tuple *leaving,
+									  __u32 from, __u16 length)
 {
-	const struct lb_way_out *way = lb_way_slot(leaving);
+	const struct lb_fib_cache_entry *way = lb_fib_cache_slot(leaving);
 
-	if (!way || way->moment != lb_moment() || way->from != from || length > way->mtu)
+	if (!way || way->moment != lb_clock_eighths() || way->from != from || length > way->mtu)
 		return NULL;
 	return lb_same_address(&way->source, &leaving->source) &&
 			       lb_same_address(&way->destination, &leaving->destination)
@@ -57,22 +57,22 @@ static __always_inline const struct lb_way_out *lb_way_known(const struct lb_tup
 		       : NULL;
 }
 
-/* Keeps what the FIB has just said in `work->fib`. */
-static __always_inline void lb_way_keep(const struct lb_work *work)
+/* Keeps what the FIB has just said in `scratch->fib`. */
+static __always_inline void lb_fib_cache_store(const struct lb_scratch *scratch)
 {
-	const struct lb_tuple *leaving = &work->flow.leaving;
-	struct lb_way_out *way = lb_way_slot(leaving);
+	const struct lb_tuple *leaving = &scratch->flow.leaving;
+	struct lb_fib_cache_entry *way = lb_fib_cache_slot(leaving);
 
 	if (!way)
 		return;
 	way->source = leaving->source;
 	way->destination = leaving->destination;
-	way->from = work->device;
-	way->moment = lb_moment();
-	way->device = work->fib.ifindex;
-	way->mtu = work->fib.mtu_result;
-	__builtin_memcpy(way->ethernet, work->fib.dmac, ETH_ALEN);
-	__builtin_memcpy(way->ethernet + ETH_ALEN, work->fib.smac, ETH_ALEN);
+	way->from = scratch->device;
+	way->moment = lb_clock_eighths();
+	way->device = scratch->fib.ifindex;
+	way->mtu = scratch->fib.mtu_result;
+	__builtin_memcpy(way->ethernet, scratch->fib.dmac, ETH_ALEN);
+	__builtin_memcpy(way->ethernet + ETH_ALEN, scratch->fib.smac, ETH_ALEN);
 }
 
 #endif

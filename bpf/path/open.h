@@ -12,85 +12,85 @@
 /* ---- New flows. ---- */
 
 /* Towards another node: both addresses change, and both directions are sent out by us. */
-static __always_inline enum lb_outcome lb_open_remote(void *ctx, struct lb_work *work)
+static __always_inline enum lb_outcome lb_open_remote(void *ctx, struct lb_scratch *scratch)
 {
-	struct lb_track *track = &work->flow.track;
+	struct lb_track *track = &scratch->flow.track;
 
-	if (work->packet.hops <= 1)
+	if (scratch->packet.hops <= 1)
 		return LB_OUTCOME_hop_limit;
-	lb_take_source(work);
-	track->way = LB_BY_REDIRECT;
-	track->device = work->fib.ifindex;
+	lb_take_source(scratch);
+	track->way = LB_PATH_REDIRECT;
+	track->device = scratch->fib.ifindex;
 	track->source_nat = LB_YES;
 	track->other_side = track->side;
-	work->half.track = *track;
-	work->half.track.direction = LB_REPLY;
-	work->half.track.device = work->device;
+	scratch->reply.track = *track;
+	scratch->reply.track.direction = LB_REPLY;
+	scratch->reply.track.device = scratch->device;
 	return LB_OWN(lb_claim)(ctx);
 }
 
 /* The stack delivers, and the reply passes us on its way out of the device of the kind the flow came by. */
-static __always_inline enum lb_outcome lb_open_by_stack(void *ctx, struct lb_work *work)
+static __always_inline enum lb_outcome lb_open_by_stack(void *ctx, struct lb_scratch *scratch)
 {
-	struct lb_track *track = &work->flow.track;
+	struct lb_track *track = &scratch->flow.track;
 
-	track->way = LB_BY_STACK;
-	track->other_side = track->side == LB_POD_INGRESS ? LB_POD_EGRESS : LB_OUTWARD_EGRESS;
-	work->half.track = *track;
-	work->half.track.device = lb_other_device(work);
-	work->half.track.direction = LB_REPLY;
-	work->half.track.side = track->other_side;
-	work->half.track.other_side = track->side;
+	track->way = LB_PATH_STACK;
+	track->other_side = track->side == LB_POD_INGRESS ? LB_POD_EGRESS : LB_UPLINK_EGRESS;
+	scratch->reply.track = *track;
+	scratch->reply.track.device = lb_other_device(scratch);
+	scratch->reply.track.direction = LB_REPLY;
+	scratch->reply.track.side = track->other_side;
+	scratch->reply.track.other_side = track->side;
 	return LB_OWN(lb_claim)(ctx);
 }
 
 /* A client that was given to itself would answer itself: it sees the node's address instead (SEM-39). */
-static __always_inline int lb_is_hairpin(const struct lb_work *work)
+static __always_inline int lb_is_hairpin(const struct lb_scratch *scratch)
 {
-	return lb_same_address(&work->packet.tuple.source, (const union lb_ip *)work->backend.address);
+	return lb_same_address(&scratch->packet.tuple.source, (const union lb_ip *)scratch->backend.address);
 }
 
 /* From a pod its own address is kept, because the reply must come back through this node anyway ("Our choices" C). */
-static __always_inline enum lb_outcome lb_open_from_pod(void *ctx, struct lb_work *work)
+static __always_inline enum lb_outcome lb_open_from_pod(void *ctx, struct lb_scratch *scratch)
 {
 	enum lb_outcome outcome;
 	long way;
 
-	if (!lb_is_hairpin(work)) {
-		outcome = lb_open_by_stack(ctx, work);
+	if (!lb_is_hairpin(scratch)) {
+		outcome = lb_open_by_stack(ctx, scratch);
 		return outcome == LB_FINE ? LB_OUTCOME_new_from_pod : outcome;
 	}
-	way = lb_route(ctx, work, LB_ASK_SOURCE);
+	way = lb_route(ctx, scratch, LB_ASK_SOURCE);
 	if (way != BPF_FIB_LKUP_RET_SUCCESS && way != BPF_FIB_LKUP_RET_NO_NEIGH)
 		return LB_OUTCOME_no_route;
 	/* The port of a bridge has no neighbours: both directions leave by the device that the pod's address is on. */
-	work->device = work->fib.ifindex;
-	outcome = lb_open_remote(ctx, work);
+	scratch->device = scratch->fib.ifindex;
+	outcome = lb_open_remote(ctx, scratch);
 	return outcome == LB_FINE ? LB_OUTCOME_new_hairpin : outcome;
 }
 
 /* A SYN with data: the server may answer it before the client's ACK. */
-static __always_inline int lb_has_early_data(const struct lb_packet *packet)
+static __always_inline int lb_has_syn_data(const struct lb_packet *packet)
 {
-	return packet->step == LB_STEP_OPEN && packet->tuple.protocol == LB_TCP &&
-	       packet->past != packet->promise;
+	return packet->step == LB_STEP_SYN && packet->tuple.protocol == LB_TCP &&
+	       packet->end_seq != packet->expected_ack;
 }
 
 /* The forward entry to be: the packet's tuple, towards the backend that was chosen. */
-static __always_inline void lb_begin(struct lb_work *work)
+static __always_inline void lb_begin(struct lb_scratch *scratch)
 {
-	struct lb_track *track = &work->flow.track;
+	struct lb_track *track = &scratch->flow.track;
 
-	work->flow.leaving = work->packet.tuple;
-	work->flow.leaving.destination = *(const union lb_ip *)work->backend.address;
-	work->flow.leaving.destination_port = work->backend.port;
+	scratch->flow.leaving = scratch->packet.tuple;
+	scratch->flow.leaving.destination = *(const union lb_ip *)scratch->backend.address;
+	scratch->flow.leaving.destination_port = scratch->backend.port;
 	__builtin_memset(track, 0, sizeof(*track));
-	track->backend = work->backend_id;
-	track->service = work->backend.service;
+	track->backend = scratch->backend_id;
+	track->service = scratch->backend.service;
 	track->seen = track->opened = lb_clock();
-	track->side = lb_side_of(work->hook);
-	track->number = work->packet.step == LB_STEP_OPEN ? 0 : 1;
-	track->fast_open = lb_has_early_data(&work->packet) ? LB_YES : LB_NO;
+	track->side = lb_side_of(scratch->hook);
+	track->number = scratch->packet.step == LB_STEP_SYN ? 0 : 1;
+	track->fast_open = lb_has_syn_data(&scratch->packet) ? LB_YES : LB_NO;
 }
 
 /* An endpoint may be this node without saying so (SEM-12): whoever wrote it gave no node's name. */
@@ -104,41 +104,41 @@ static __always_inline int lb_is_ours(const __u8 *address)
 /* Would the stack encrypt, or block, what we would send there in the clear? Redirected packets meet no IPsec policy. */
 LB_FUNCTION int lb_needs_xfrm(void)
 {
-	const struct lb_work *work = lb_work_here();
+	const struct lb_scratch *scratch = lb_scratch_get();
 
-	return work && work->xfrm && lb_in_ranges(LB_XFRM_RANGES, work->backend.address);
+	return scratch && scratch->xfrm && lb_in_ranges(LB_XFRM_RANGES, scratch->backend.address);
 }
 
 /*
  * From the node itself, on the way out: its address is kept, for replies come back to it. They pass us where they arrive from
  * another node or from a pod whose device is served; other backends here answer where nobody sees it, and are left alone.
  */
-static __always_inline enum lb_outcome lb_open_from_node(void *ctx, struct lb_work *work)
+static __always_inline enum lb_outcome lb_open_from_node(void *ctx, struct lb_scratch *scratch)
 {
-	struct lb_track *track = &work->flow.track;
+	struct lb_track *track = &scratch->flow.track;
 	enum lb_device_kind kind;
 	enum lb_outcome outcome;
 	long way;
 
-	if (lb_is_ours(work->backend.address))
+	if (lb_is_ours(scratch->backend.address))
 		return LB_OUTCOME_unrelated;
-	way = lb_route(ctx, work, LB_KEEP_SOURCE);
-	if (!lb_names_device(work, way))
+	way = lb_route(ctx, scratch, LB_KEEP_SOURCE);
+	if (!lb_names_device(scratch, way))
 		return LB_OUTCOME_no_route;
-	kind = lb_device_kind_of(work->fib.ifindex);
+	kind = lb_device_kind_of(scratch->fib.ifindex);
 	if (kind == LB_NO_DEVICE)
 		return LB_OUTCOME_unrelated;
 	if (lb_needs_xfrm())
 		return LB_OUTCOME_ipsec;
-	track->way = LB_BY_REDIRECT;
-	track->device = work->fib.ifindex;
-	track->other_side = kind == LB_POD ? LB_POD_INGRESS : LB_OUTWARD_INGRESS;
-	work->half.track = *track;
-	work->half.track.way = LB_BY_STACK;
-	work->half.track.device = 0;
-	work->half.track.direction = LB_REPLY;
-	work->half.track.side = track->other_side;
-	work->half.track.other_side = track->side;
+	track->way = LB_PATH_REDIRECT;
+	track->device = scratch->fib.ifindex;
+	track->other_side = kind == LB_POD ? LB_POD_INGRESS : LB_UPLINK_INGRESS;
+	scratch->reply.track = *track;
+	scratch->reply.track.way = LB_PATH_STACK;
+	scratch->reply.track.device = 0;
+	scratch->reply.track.direction = LB_REPLY;
+	scratch->reply.track.side = track->other_side;
+	scratch->reply.track.other_side = track->side;
 	outcome = LB_OWN(lb_claim)(ctx);
 	return outcome == LB_FINE ? LB_OUTCOME_new_remote : outcome;
 }
@@ -146,32 +146,33 @@ static __always_inline enum lb_outcome lb_open_from_node(void *ctx, struct lb_wo
 /* Opens the flow to the chosen backend, by the stack or by ourselves. */
 LB_FUNCTION enum lb_outcome LB_OWN(lb_open_to)(void *ctx __arg_ctx)
 {
-	struct lb_work *work = lb_work_here();
+	struct lb_scratch *scratch = lb_scratch_get();
 	int xdp, by_stack, ours = 0;
 	long way = BPF_FIB_LKUP_RET_SUCCESS;
 	enum lb_outcome outcome;
 
-	if (!work)
+	if (!scratch)
 		return LB_OUTCOME_unrelated;
-	if (lb_config.stack_forwards && work->hook == LB_HOOK_XDP)
+	if (lb_config.stack_forwards && scratch->hook == LB_HOOK_XDP)
 		return LB_OUTCOME_left_to_tc;
-	lb_begin(work);
-	if (work->hook == LB_HOOK_POD_INGRESS)
-		return lb_open_from_pod(ctx, work);
-	if (work->hook == LB_HOOK_TC_EGRESS)
-		return lb_open_from_node(ctx, work);
-	xdp = work->hook == LB_HOOK_XDP;
-	by_stack = work->backend.locality == LB_SAME_NODE;
+	lb_begin(scratch);
+	if (scratch->hook == LB_HOOK_POD_INGRESS)
+		return lb_open_from_pod(ctx, scratch);
+	if (scratch->hook == LB_HOOK_TC_EGRESS)
+		return lb_open_from_node(ctx, scratch);
+	xdp = scratch->hook == LB_HOOK_XDP;
+	by_stack = scratch->backend.locality == LB_SAME_NODE;
 	if (!by_stack) {
-		way = lb_route(ctx, work, LB_ASK_SOURCE);
+		way = lb_route(ctx, scratch, LB_ASK_SOURCE);
 		if (way == BPF_FIB_LKUP_RET_FRAG_NEEDED && !lb_config.stack_forwards) {
-			work->mtu = work->fib.mtu_result;
+			scratch->mtu = scratch->fib.mtu_result;
 			return LB_OUTCOME_too_big;
 		}
-		if (lb_names_device(work, way)) {
-			ours = lb_outward(work->fib.ifindex) && (work->masquerade || lb_is_hairpin(work));
+		if (lb_names_device(scratch, way)) {
+			ours = lb_is_uplink(scratch->fib.ifindex) &&
+			       (scratch->masquerade || lb_is_hairpin(scratch));
 			by_stack = !ours || lb_config.stack_forwards;
-		} else if (lb_is_ours(work->backend.address)) {
+		} else if (lb_is_ours(scratch->backend.address)) {
 			by_stack = 1;
 		} else {
 			return LB_OUTCOME_no_route;
@@ -181,8 +182,8 @@ LB_FUNCTION enum lb_outcome LB_OWN(lb_open_to)(void *ctx __arg_ctx)
 		return LB_OUTCOME_left_to_tc;
 	if (ours && lb_needs_xfrm())
 		return LB_OUTCOME_ipsec;
-	work->flow.track.forwarded = ours && by_stack ? LB_YES : LB_NO;
-	outcome = by_stack ? lb_open_by_stack(ctx, work) : lb_open_remote(ctx, work);
+	scratch->flow.track.forwarded = ours && by_stack ? LB_YES : LB_NO;
+	outcome = by_stack ? lb_open_by_stack(ctx, scratch) : lb_open_remote(ctx, scratch);
 	if (outcome != LB_FINE)
 		return outcome;
 	if (by_stack)
@@ -194,16 +195,16 @@ LB_FUNCTION enum lb_outcome LB_OWN(lb_open_to)(void *ctx __arg_ctx)
  * UDP and mid-stream TCP have no handshake that would bring the forward entry later, and the rest of a SYN in fragments does not
  * wait for one. Without room for it the reply's entry goes too: no half of a flow stays (REL-63).
  */
-static __always_inline enum lb_outcome lb_record_forward(struct lb_work *work, enum lb_outcome opened)
+static __always_inline enum lb_outcome lb_record_forward(struct lb_scratch *scratch, enum lb_outcome opened)
 {
-	const struct lb_track *track = &work->flow.track;
+	const struct lb_track *track = &scratch->flow.track;
 
 	if (track->fast_open == LB_YES ||
-	    (work->packet.step != LB_STEP_NONE && work->packet.step != LB_STEP_OPEN))
-		lb_midstream_until = track->opened + lb_config.young_seconds;
-	if (work->packet.step == LB_STEP_OPEN && work->packet.part == LB_WHOLE)
+	    (scratch->packet.step != LB_STEP_NONE && scratch->packet.step != LB_STEP_SYN))
+		lb_midstream_until = track->opened + lb_config.unassured_seconds;
+	if (scratch->packet.step == LB_STEP_SYN && scratch->packet.part == LB_WHOLE)
 		return opened;
-	if (!lb_flow_insert(LB_YOUNG, &work->packet.tuple, &work->flow, BPF_ANY))
+	if (!lb_flow_insert(LB_UNASSURED, &scratch->packet.tuple, &scratch->flow, BPF_ANY))
 		return opened;
 	lb_unclaim();
 	return LB_OUTCOME_flow_table_full;
@@ -268,27 +269,28 @@ static __always_inline enum lb_outcome lb_refuses(const struct lb_tuple *tuple)
 
 enum lb_client { LB_ANY_CLIENT, LB_POD_CLIENT, LB_OUTSIDE_CLIENT, LB_NODE_CLIENT };
 
-static __always_inline struct lb_conduct lb_conduct_load(const struct lb_node *node)
+static __always_inline struct lb_node_policy lb_node_policy_load(const struct lb_node *node)
 {
-	__u64 word = lb_load(&node->conduct);
-	struct lb_conduct conduct;
+	__u64 word = lb_load(&node->policy);
+	struct lb_node_policy node_policy;
 
-	__builtin_memcpy(&conduct, &word, sizeof(word));
-	return conduct;
+	__builtin_memcpy(&node_policy, &word, sizeof(word));
+	return node_policy;
 }
 
 /* Without a detector nobody is known to be a pod, nor known to be none. */
-static __always_inline enum lb_client lb_client_of(const struct lb_work *work, struct lb_conduct conduct)
+static __always_inline enum lb_client lb_client_of(const struct lb_scratch *scratch,
+						   struct lb_node_policy node_policy)
 {
-	const struct lb_tuple *tuple = &work->packet.tuple;
+	const struct lb_tuple *tuple = &scratch->packet.tuple;
 
-	if (work->hook == LB_HOOK_TC_EGRESS)
+	if (scratch->hook == LB_HOOK_TC_EGRESS)
 		return LB_NODE_CLIENT;
-	switch (tuple->family == LB_IPV4 ? conduct.detector4 : conduct.detector6) {
-	case LB_BY_RANGE:
+	switch (tuple->family == LB_IPV4 ? node_policy.local_detection4 : node_policy.local_detection6) {
+	case LB_DETECT_BY_RANGE:
 		return lb_in_ranges(LB_POD_RANGES, &tuple->source) ? LB_POD_CLIENT : LB_OUTSIDE_CLIENT;
-	case LB_BY_DEVICE:
-		return work->hook == LB_HOOK_POD_INGRESS ? LB_POD_CLIENT : LB_OUTSIDE_CLIENT;
+	case LB_DETECT_BY_DEVICE:
+		return scratch->hook == LB_HOOK_POD_INGRESS ? LB_POD_CLIENT : LB_OUTSIDE_CLIENT;
 	default:
 		return LB_ANY_CLIENT;
 	}
@@ -296,19 +298,19 @@ static __always_inline enum lb_client lb_client_of(const struct lb_work *work, s
 
 /* Does who asks make a difference? If not, the ranges of pods need not be searched. */
 static __always_inline int lb_asks_client(struct lb_frontend frontend, struct lb_policy policy,
-					  struct lb_conduct conduct)
+					  struct lb_node_policy node_policy)
 {
 	if (frontend.kind == LB_CLUSTER_IP)
-		return conduct.masquerade_all != LB_YES;
+		return node_policy.masquerade_all != LB_YES;
 	return policy.external != LB_CLUSTER;
 }
 
 /* Does SEM-32 ask for the node's address? "Our choices" C keep the client's where the reply comes back anyway. */
 static __always_inline int lb_masquerades(struct lb_frontend frontend, struct lb_policy policy,
-					  struct lb_conduct conduct, enum lb_client client)
+					  struct lb_node_policy node_policy, enum lb_client client)
 {
 	if (frontend.kind == LB_CLUSTER_IP)
-		return conduct.masquerade_all == LB_YES || client == LB_OUTSIDE_CLIENT;
+		return node_policy.masquerade_all == LB_YES || client == LB_OUTSIDE_CLIENT;
 	return policy.external == LB_CLUSTER;
 }
 
@@ -327,17 +329,17 @@ static __always_inline enum lb_outcome lb_no_backend(struct lb_policy policy, en
 							  : LB_OUTCOME_no_backend_reject;
 }
 
-static __always_inline enum lb_picked lb_pick_for_packet(struct lb_work *work,
+static __always_inline enum lb_picked lb_pick_for_packet(struct lb_scratch *scratch,
 							 const struct lb_service *service, __u32 number,
 							 enum lb_scope scope, __u64 hash)
 {
 	struct lb_choice choice = {
-		.client = &work->packet.tuple.source,
+		.client = &scratch->packet.tuple.source,
 		.random = (__u32)(hash >> 32),
 		.service = number,
 		.scope = scope,
-		.id = &work->backend_id,
-		.backend = &work->backend,
+		.id = &scratch->backend_id,
+		.backend = &scratch->backend,
 	};
 
 	return lb_pick_for(&choice, service);
@@ -351,11 +353,12 @@ static __always_inline int lb_opened(enum lb_outcome outcome)
 }
 
 /* Chooses a backend for a packet that belongs to no flow, and opens one. */
-static __always_inline enum lb_outcome lb_choose(void *ctx, struct lb_work *work, struct lb_frontend frontend)
+static __always_inline enum lb_outcome lb_choose(void *ctx, struct lb_scratch *scratch,
+						 struct lb_frontend frontend)
 {
 	const struct lb_service *service = lb_service_of(frontend.service);
 	const struct lb_node *node = lb_this_node();
-	struct lb_conduct conduct;
+	struct lb_node_policy node_policy;
 	struct lb_policy policy;
 	enum lb_outcome outcome;
 	enum lb_client client;
@@ -366,48 +369,49 @@ static __always_inline enum lb_outcome lb_choose(void *ctx, struct lb_work *work
 	if (!service || !node)
 		return LB_OUTCOME_unrelated;
 	policy = lb_policy_load(service);
-	conduct = lb_conduct_load(node);
-	client = lb_asks_client(frontend, policy, conduct) ? lb_client_of(work, conduct) : LB_ANY_CLIENT;
+	node_policy = lb_node_policy_load(node);
+	client = lb_asks_client(frontend, policy, node_policy) ? lb_client_of(scratch, node_policy)
+							       : LB_ANY_CLIENT;
 	scope = lb_scope_of(frontend, policy, client);
-	work->masquerade = lb_masquerades(frontend, policy, conduct, client);
-	work->xfrm = conduct.xfrm;
-	if (lb_range_denies(frontend, policy, &work->packet.tuple))
+	scratch->masquerade = lb_masquerades(frontend, policy, node_policy, client);
+	scratch->xfrm = node_policy.xfrm;
+	if (lb_range_denies(frontend, policy, &scratch->packet.tuple))
 		return LB_OUTCOME_range_denied;
-	hash = lb_hash(&work->packet.tuple,
-		       node->choice[policy.selection == LB_MAGLEV ? LB_MAGLEV : LB_RANDOM]);
+	hash = lb_hash(&scratch->packet.tuple,
+		       node->choice[policy.selection == LB_CONSISTENT ? LB_CONSISTENT : LB_RANDOM]);
 	/* Mixed again with what only this node knows: of few backends each would else begin in a small part of the ports. */
-	work->hash = lb_mix(hash, node->secret[0]);
-	picked = lb_pick_for_packet(work, service, frontend.service, scope, hash);
+	scratch->hash = lb_mix(hash, node->secret[0]);
+	picked = lb_pick_for_packet(scratch, service, frontend.service, scope, hash);
 	if (picked == LB_PICKED_NONE)
 		return lb_no_backend(policy, scope);
 	if (picked == LB_PICKED_STALE)
 		return LB_OUTCOME_stale_slot;
 	outcome = LB_OWN(lb_open_to)(ctx);
-	return lb_opened(outcome) ? lb_record_forward(work, outcome) : outcome;
+	return lb_opened(outcome) ? lb_record_forward(scratch, outcome) : outcome;
 }
 
 /*
- * The flow by whose reply's tuple the packet's own answers would come, in `work->half`: of a client that also uses a service. Not what
+ * The flow by whose reply's tuple the packet's own answers would come, in `scratch->reply`: of a client that also uses a service. Not what
  * we have sent ourselves and what some route brings back to us.
  */
-static __always_inline int lb_meets_flow(struct lb_work *work)
+static __always_inline int lb_meets_flow(struct lb_scratch *scratch)
 {
-	lb_reverse(&work->packet.tuple, &work->other);
-	return (lb_flow_find(LB_FLOWS, &work->other, &work->half) ||
-		lb_young_find(&work->other, &work->half)) &&
-	       work->half.track.direction == LB_REPLY && work->half.track.source_nat == LB_NO;
+	lb_reverse(&scratch->packet.tuple, &scratch->reply_tuple);
+	return (lb_flow_find(LB_ASSURED, &scratch->reply_tuple, &scratch->reply) ||
+		lb_unassured_find(&scratch->reply_tuple, &scratch->reply)) &&
+	       scratch->reply.track.direction == LB_REPLY && scratch->reply.track.source_nat == LB_NO;
 }
 
-/* The forward entry of a flow that begins where `work->half` says that another one's packets pass: to the same backend. */
-static __always_inline void lb_begin_behind(struct lb_work *work, const struct lb_node *node)
+/* The forward entry of a flow that begins where `scratch->reply` says that another one's packets pass: to the same backend. */
+static __always_inline void lb_begin_behind(struct lb_scratch *scratch, const struct lb_node *node)
 {
-	work->backend_id = work->half.track.backend;
-	work->backend.service = work->half.track.service;
-	__builtin_memcpy(work->backend.address, &work->packet.tuple.destination,
-			 sizeof(work->backend.address));
-	work->backend.port = work->packet.tuple.destination_port;
-	work->hash = lb_mix(lb_hash(&work->packet.tuple, node->choice[LB_RANDOM]), node->secret[0]);
-	lb_begin(work);
+	scratch->backend_id = scratch->reply.track.backend;
+	scratch->backend.service = scratch->reply.track.service;
+	__builtin_memcpy(scratch->backend.address, &scratch->packet.tuple.destination,
+			 sizeof(scratch->backend.address));
+	scratch->backend.port = scratch->packet.tuple.destination_port;
+	scratch->hash = lb_mix(lb_hash(&scratch->packet.tuple, node->choice[LB_RANDOM]), node->secret[0]);
+	lb_begin(scratch);
 }
 
 /*
@@ -416,18 +420,18 @@ static __always_inline void lb_begin_behind(struct lb_work *work, const struct l
  */
 LB_FUNCTION enum lb_outcome LB_OWN(lb_open_direct)(void *ctx __arg_ctx)
 {
-	struct lb_work *work = lb_work_here();
+	struct lb_scratch *scratch = lb_scratch_get();
 	const struct lb_node *node = lb_this_node();
 	enum lb_outcome outcome;
 
-	if (!work || !node || !lb_meets_flow(work))
+	if (!scratch || !node || !lb_meets_flow(scratch))
 		return LB_OUTCOME_unrelated;
 	/* By that tuple the stack forwards the flow's own packets. */
-	if (work->half.track.forwarded == LB_YES)
+	if (scratch->reply.track.forwarded == LB_YES)
 		return LB_OUTCOME_ports_exhausted;
-	lb_begin_behind(work, node);
-	outcome = lb_open_by_stack(ctx, work);
-	return outcome == LB_FINE ? lb_record_forward(work, LB_OUTCOME_new_direct) : outcome;
+	lb_begin_behind(scratch, node);
+	outcome = lb_open_by_stack(ctx, scratch);
+	return outcome == LB_FINE ? lb_record_forward(scratch, LB_OUTCOME_new_direct) : outcome;
 }
 
 /*
@@ -436,147 +440,148 @@ LB_FUNCTION enum lb_outcome LB_OWN(lb_open_direct)(void *ctx __arg_ctx)
  */
 LB_FUNCTION enum lb_outcome LB_OWN(lb_open_leaving)(void *ctx __arg_ctx)
 {
-	struct lb_work *work = lb_work_here();
+	struct lb_scratch *scratch = lb_scratch_get();
 	const struct lb_node *node = lb_this_node();
 	enum lb_outcome outcome = LB_OUTCOME_unrelated;
 	struct lb_track *track;
 
-	if (!work || !node || work->packet.step == LB_STEP_RESET || !lb_meets_flow(work) ||
-	    work->half.track.forwarded != LB_YES)
+	if (!scratch || !node || scratch->packet.step == LB_STEP_RST || !lb_meets_flow(scratch) ||
+	    scratch->reply.track.forwarded != LB_YES)
 		return LB_OUTCOME_unrelated;
-	if (work->packet.step == LB_STEP_DATA || work->packet.step == LB_STEP_END)
-		outcome = lb_young();
+	if (scratch->packet.step == LB_STEP_DATA || scratch->packet.step == LB_STEP_FIN)
+		outcome = lb_unassured();
 	if (outcome != LB_OUTCOME_unrelated)
 		return outcome;
-	lb_begin_behind(work, node);
-	if (!lb_names_device(work, lb_route(ctx, work, LB_ASK_SOURCE)))
+	lb_begin_behind(scratch, node);
+	if (!lb_names_device(scratch, lb_route(ctx, scratch, LB_ASK_SOURCE)))
 		return LB_OUTCOME_no_route;
-	lb_take_source(work);
-	track = &work->flow.track;
-	track->way = LB_BY_STACK;
+	lb_take_source(scratch);
+	track = &scratch->flow.track;
+	track->way = LB_PATH_STACK;
 	track->source_nat = LB_YES;
-	track->other_side = LB_OUTWARD_INGRESS;
-	work->half.track = *track;
-	work->half.track.direction = LB_REPLY;
-	work->half.track.side = track->other_side;
-	work->half.track.other_side = track->side;
+	track->other_side = LB_UPLINK_INGRESS;
+	scratch->reply.track = *track;
+	scratch->reply.track.direction = LB_REPLY;
+	scratch->reply.track.side = track->other_side;
+	scratch->reply.track.other_side = track->side;
 	outcome = LB_OWN(lb_claim)(ctx);
-	return outcome == LB_FINE ? lb_record_forward(work, LB_OUTCOME_new_direct) : outcome;
+	return outcome == LB_FINE ? lb_record_forward(scratch, LB_OUTCOME_new_direct) : outcome;
 }
 
-/* TCP in mid-flow towards a service: young, somebody's own business, or an open flow we lost. */
-static __always_inline enum lb_outcome lb_midstream(void *ctx, struct lb_work *work)
+/* TCP in mid-flow towards a service: unassured, somebody's own business, or an open flow we lost. */
+static __always_inline enum lb_outcome lb_midstream(void *ctx, struct lb_scratch *scratch)
 {
-	enum lb_outcome outcome = lb_young();
+	enum lb_outcome outcome = lb_unassured();
 	int theirs;
 
 	if (outcome != LB_OUTCOME_unrelated)
 		return outcome;
-	theirs = LB_OWN(lb_somebodys)(ctx, &work->packet.tuple);
-	if (work->hook != LB_HOOK_XDP)
-		lb_count(theirs ? LB_OUTCOME_tuple_held : LB_OUTCOME_midstream);
+	theirs = LB_OWN(lb_tuple_in_use)(ctx, &scratch->packet.tuple);
+	if (scratch->hook != LB_HOOK_XDP)
+		lb_count(theirs ? LB_OUTCOME_tuple_in_use : LB_OUTCOME_midstream);
 	return theirs ? LB_OUTCOME_unrelated : LB_FINE;
 }
 
 /* A datagram to a port that may be somebody's source port here: ClusterIPs are nobody's. */
-static __always_inline int lb_is_answer(void *ctx, struct lb_work *work, struct lb_frontend frontend)
+static __always_inline int lb_is_answer(void *ctx, struct lb_scratch *scratch, struct lb_frontend frontend)
 {
-	if (work->packet.step != LB_STEP_NONE || frontend.kind == LB_CLUSTER_IP)
+	if (scratch->packet.step != LB_STEP_NONE || frontend.kind == LB_CLUSTER_IP)
 		return 0;
-	if (!LB_OWN(lb_somebodys)(ctx, &work->packet.tuple))
+	if (!LB_OWN(lb_tuple_in_use)(ctx, &scratch->packet.tuple))
 		return 0;
-	if (work->hook != LB_HOOK_XDP)
-		lb_count(LB_OUTCOME_tuple_held);
+	if (scratch->hook != LB_HOOK_XDP)
+		lb_count(LB_OUTCOME_tuple_in_use);
 	return 1;
 }
 
 /* Address zero is nobody's; as a key it would be the node ports'. */
-static __always_inline int lb_nowhere(const union lb_ip *address)
+static __always_inline int lb_is_zero_address(const union lb_ip *address)
 {
 	return !address->longs[0] && (!address->longs[1] || (__u32)address->longs[1] == LB_IPV4_PREFIX) &&
 	       !address->words[3];
 }
 
-/* No frontend at that port; on a ClusterIP that is refused ("Our choices" A), once it is nothing young. */
-static __always_inline enum lb_outcome lb_unserved(struct lb_work *work, enum lb_address_kind kind)
+/* No frontend at that port; on a ClusterIP that is refused ("Our choices" A), once it is nothing unassured. */
+static __always_inline enum lb_outcome lb_unserved(struct lb_scratch *scratch, enum lb_address_kind kind)
 {
 	enum lb_outcome outcome = LB_OUTCOME_unrelated;
 
 	if (kind != LB_CLUSTER_ADDRESS)
 		return outcome;
-	if (work->packet.step == LB_STEP_DATA || work->packet.step == LB_STEP_END)
-		outcome = lb_young();
+	if (scratch->packet.step == LB_STEP_DATA || scratch->packet.step == LB_STEP_FIN)
+		outcome = lb_unassured();
 	return outcome == LB_OUTCOME_unrelated ? LB_OUTCOME_unknown_port : outcome;
 }
 
 /* The frontend that a packet is for: LB_FINE, or the outcome where there is none. */
-static __always_inline enum lb_outcome lb_frontend_for(struct lb_work *work, struct lb_frontend *frontend)
+static __always_inline enum lb_outcome lb_frontend_for(struct lb_scratch *scratch,
+						       struct lb_frontend *frontend)
 {
-	const struct lb_tuple *tuple = &work->packet.tuple;
+	const struct lb_tuple *tuple = &scratch->packet.tuple;
 	enum lb_address_kind kind;
 
-	work->asked = lb_frontend_at(&tuple->destination, tuple->destination_port, tuple->protocol);
-	if (lb_frontend_load(&work->asked, frontend))
+	scratch->asked = lb_frontend_at(&tuple->destination, tuple->destination_port, tuple->protocol);
+	if (lb_frontend_load(&scratch->asked, frontend))
 		return LB_FINE;
 	kind = lb_address_kind_of(tuple->destination.bytes);
-	if (kind == LB_NODE_PORT_ADDRESS && lb_node_port_load(&work->asked, frontend))
+	if (kind == LB_NODE_PORT_ADDRESS && lb_node_port_load(&scratch->asked, frontend))
 		return LB_FINE;
-	return lb_unserved(work, kind);
+	return lb_unserved(scratch, kind);
 }
 
 /*
- * What the node's own processes send, where no socket hook is asked: SCTP's. What is refused or dropped was (lb_withheld).
+ * What the node's own processes send, where no socket hook is asked: SCTP's. What is refused or dropped was (lb_drop_or_refuse_leaving).
  */
 LB_FUNCTION enum lb_outcome LB_OWN(lb_open_own)(void *ctx __arg_ctx)
 {
-	struct lb_work *work = lb_work_here();
+	struct lb_scratch *scratch = lb_scratch_get();
 	const struct lb_tuple *tuple;
 	struct lb_frontend frontend = {};
 
-	if (!work)
+	if (!scratch)
 		return LB_OUTCOME_unrelated;
-	tuple = &work->packet.tuple;
+	tuple = &scratch->packet.tuple;
 	if (!lb_is_ours(tuple->source.bytes))
 		return LB_OUTCOME_unrelated;
-	if (work->packet.step != LB_STEP_OPEN)
-		return lb_young();
-	work->asked = lb_frontend_at(&tuple->destination, tuple->destination_port, tuple->protocol);
-	if (!lb_frontend_load(&work->asked, &frontend))
+	if (scratch->packet.step != LB_STEP_SYN)
+		return lb_unassured();
+	scratch->asked = lb_frontend_at(&tuple->destination, tuple->destination_port, tuple->protocol);
+	if (!lb_frontend_load(&scratch->asked, &frontend))
 		return LB_OUTCOME_unrelated;
-	return lb_choose(ctx, work, frontend);
+	return lb_choose(ctx, scratch, frontend);
 }
 
 LB_FUNCTION enum lb_outcome LB_OWN(lb_open)(void *ctx __arg_ctx)
 {
-	struct lb_work *work = lb_work_here();
+	struct lb_scratch *scratch = lb_scratch_get();
 	const struct lb_tuple *tuple;
 	struct lb_frontend frontend = {};
 	enum lb_outcome outcome;
 
-	if (!work)
+	if (!scratch)
 		return LB_OUTCOME_unrelated;
-	tuple = &work->packet.tuple;
+	tuple = &scratch->packet.tuple;
 	if (lb_on_loopback(tuple, &tuple->source) || lb_on_loopback(tuple, &tuple->destination))
 		return LB_OUTCOME_martian;
-	if (work->packet.step == LB_STEP_ANSWER || work->packet.step == LB_STEP_RESET ||
-	    lb_nowhere(&tuple->destination))
+	if (scratch->packet.step == LB_STEP_SYNACK || scratch->packet.step == LB_STEP_RST ||
+	    lb_is_zero_address(&tuple->destination))
 		return LB_OUTCOME_unrelated;
-	outcome = lb_frontend_for(work, &frontend);
+	outcome = lb_frontend_for(scratch, &frontend);
 	if (outcome == LB_OUTCOME_unknown_port)
 		return lb_refuses(tuple);
 	if (outcome != LB_FINE)
 		return outcome;
-	if (work->packet.step == LB_STEP_DATA || work->packet.step == LB_STEP_END) {
-		outcome = lb_midstream(ctx, work);
+	if (scratch->packet.step == LB_STEP_DATA || scratch->packet.step == LB_STEP_FIN) {
+		outcome = lb_midstream(ctx, scratch);
 		if (outcome != LB_FINE)
 			return outcome;
 	}
 	outcome = lb_check_source(tuple);
 	if (outcome != LB_FINE)
 		return outcome;
-	if (lb_is_answer(ctx, work, frontend))
+	if (lb_is_answer(ctx, scratch, frontend))
 		return LB_OUTCOME_unrelated;
-	return lb_choose(ctx, work, frontend);
+	return lb_choose(ctx, scratch, frontend);
 }
 
 #endif

@@ -21,9 +21,9 @@ static __always_inline enum lb_device_kind lb_device_kind_of(__u32 index)
 	return found.check == lb_device_check(index) ? found.kind : LB_NO_DEVICE;
 }
 
-static __always_inline int lb_outward(__u32 index)
+static __always_inline int lb_is_uplink(__u32 index)
 {
-	return lb_device_kind_of(index) == LB_OUTWARD;
+	return lb_device_kind_of(index) == LB_UPLINK;
 }
 
 /* With the source that the packet has; with one that the FIB says; or whether its entry's device leads there. */
@@ -36,21 +36,21 @@ static __always_inline __u32 lb_route_flags(enum lb_ask ask)
 	return ask == LB_ASK_SOURCE && lb_config.fib_source ? BPF_FIB_LOOKUP_SRC : 0;
 }
 
-/* The way that the packet's entry takes, into `work->fib`; on request with the source address for it. */
-static __always_inline long lb_route(void *ctx, struct lb_work *work, enum lb_ask ask)
+/* The way that the packet's entry takes, into `scratch->fib`; on request with the source address for it. */
+static __always_inline long lb_route(void *ctx, struct lb_scratch *scratch, enum lb_ask ask)
 {
-	const struct lb_tuple *leaving = &work->flow.leaving;
-	struct bpf_fib_lookup *fib = &work->fib;
+	const struct lb_tuple *leaving = &scratch->flow.leaving;
+	struct bpf_fib_lookup *fib = &scratch->fib;
 	__u32 flags = lb_route_flags(ask);
 
 	__builtin_memset(fib, 0, sizeof(*fib));
 	if (lb_config.fib_mark) {
 		flags |= BPF_FIB_LOOKUP_MARK;
-		fib->mark = work->mark;
+		fib->mark = scratch->mark;
 	}
 	fib->l4_protocol = leaving->protocol;
-	fib->ifindex = ask == LB_ASK_DEVICE ? work->flow.track.device : work->device;
-	fib->tot_len = work->hook == LB_HOOK_XDP ? work->packet.length : 0;
+	fib->ifindex = ask == LB_ASK_DEVICE ? scratch->flow.track.device : scratch->device;
+	fib->tot_len = scratch->hook == LB_HOOK_XDP ? scratch->packet.length : 0;
 	if (leaving->family == LB_IPV4) {
 		fib->family = LB_AF_INET;
 		fib->ipv4_src = leaving->source.words[3];
@@ -64,49 +64,50 @@ static __always_inline long lb_route(void *ctx, struct lb_work *work, enum lb_as
 }
 
 /* Does the FIB's answer name a device? To tc it does for a packet that is too big, too. */
-static __always_inline int lb_names_device(const struct lb_work *work, long way)
+static __always_inline int lb_names_device(const struct lb_scratch *scratch, long way)
 {
 	return way == BPF_FIB_LKUP_RET_SUCCESS || way == BPF_FIB_LKUP_RET_NO_NEIGH ||
-	       (way == BPF_FIB_LKUP_RET_FRAG_NEEDED && work->hook != LB_HOOK_XDP);
+	       (way == BPF_FIB_LKUP_RET_FRAG_NEEDED && scratch->hook != LB_HOOK_XDP);
 }
 
 /*
  * Replies go back by the uplink that their flow came by, if a route leads to the client there: where a client's packets and those to
  * it take different ways (rp_filter 0 or 2) there may be none. Asked of replies until their flow is proven.
  */
-static __always_inline int lb_leads_back(void *ctx, struct lb_work *work)
+static __always_inline int lb_leads_back(void *ctx, struct lb_scratch *scratch)
 {
-	if (work->young == LB_NO || work->flow.track.direction != LB_REPLY)
+	if (scratch->unassured == LB_NO || scratch->flow.track.direction != LB_REPLY)
 		return 1;
 	/* Of IPv6 the FIB names the best route's device, by whatever route that one leads there, too. */
-	return lb_names_device(work, lb_route(ctx, work, LB_ASK_DEVICE)) &&
-	       (work->fib.ifindex == work->flow.track.device || !lb_outward(work->fib.ifindex));
+	return lb_names_device(scratch, lb_route(ctx, scratch, LB_ASK_DEVICE)) &&
+	       (scratch->fib.ifindex == scratch->flow.track.device || !lb_is_uplink(scratch->fib.ifindex));
 }
 
 /* By which device do the packets of the entry leave? Told to the entry, wherever it is by now. */
-static __always_inline void lb_set_device(struct lb_work *work, __u32 device)
+static __always_inline void lb_set_device(struct lb_scratch *scratch, __u32 device)
 {
 	struct lb_track *live;
 
-	work->flow.track.device = device;
-	live = lb_flow_find(LB_FLOWS, &work->packet.tuple, &work->there);
+	scratch->flow.track.device = device;
+	live = lb_flow_find(LB_ASSURED, &scratch->packet.tuple, &scratch->existing);
 	if (live)
 		live->device = device;
-	if (work->young == LB_NO)
+	if (scratch->unassured == LB_NO)
 		return;
-	live = lb_young_find(&work->packet.tuple, &work->there);
+	live = lb_unassured_find(&scratch->packet.tuple, &scratch->existing);
 	if (live)
 		live->device = device;
 }
 
 /* Knows the packet's entry by which device its packets leave? If not, that is found out once. */
-static __always_inline int lb_leaves(void *ctx, struct lb_work *work)
+static __always_inline int lb_leaves(void *ctx, struct lb_scratch *scratch)
 {
-	if (work->flow.track.device && lb_leads_back(ctx, work))
+	if (scratch->flow.track.device && lb_leads_back(ctx, scratch))
 		return 1;
-	if (!lb_names_device(work, lb_route(ctx, work, LB_KEEP_SOURCE)) || !lb_outward(work->fib.ifindex))
+	if (!lb_names_device(scratch, lb_route(ctx, scratch, LB_KEEP_SOURCE)) ||
+	    !lb_is_uplink(scratch->fib.ifindex))
 		return 0;
-	lb_set_device(work, work->fib.ifindex);
+	lb_set_device(scratch, scratch->fib.ifindex);
 	return 1;
 }
 
@@ -114,28 +115,28 @@ static __always_inline int lb_leaves(void *ctx, struct lb_work *work)
  * Does a reply leave by another uplink than its flow came by, though routes lead the service's own packets to the client
  * by that one? The stack chose before the service's address was back in its place, which rules by source look at.
  */
-static __always_inline int lb_strays(void *ctx, struct lb_work *work)
+static __always_inline int lb_leaves_by_other_uplink(void *ctx, struct lb_scratch *scratch)
 {
-	__u32 came_by = work->flow.track.device;
+	__u32 came_by = scratch->flow.track.device;
 	long way;
 
-	if (work->hook != LB_HOOK_TC_EGRESS || !came_by || came_by == work->device)
+	if (scratch->hook != LB_HOOK_TC_EGRESS || !came_by || came_by == scratch->device)
 		return 0;
-	way = lb_route(ctx, work, LB_KEEP_SOURCE);
-	return lb_names_device(work, way) && work->fib.ifindex == came_by;
+	way = lb_route(ctx, scratch, LB_KEEP_SOURCE);
+	return lb_names_device(scratch, way) && scratch->fib.ifindex == came_by;
 }
 
 /* Where the FIB cannot say the source address, the agent's choice for this node stands in. */
-static __always_inline void lb_take_source(struct lb_work *work)
+static __always_inline void lb_take_source(struct lb_scratch *scratch)
 {
-	struct lb_tuple *leaving = &work->flow.leaving;
+	struct lb_tuple *leaving = &scratch->flow.leaving;
 	const __u8 *source;
 
 	if (lb_config.fib_source) {
 		if (leaving->family == LB_IPV4)
-			lb_mapped(&leaving->source, work->fib.ipv4_src);
+			lb_mapped(&leaving->source, scratch->fib.ipv4_src);
 		else
-			leaving->source = *(const union lb_ip *)work->fib.ipv6_src;
+			leaving->source = *(const union lb_ip *)scratch->fib.ipv6_src;
 		return;
 	}
 	source = lb_node_source(leaving->family == LB_IPV4);

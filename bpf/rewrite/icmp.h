@@ -9,7 +9,7 @@
 #include "bpf/rewrite/skb.h"
 
 /* Of a quoted TCP header no more than eight bytes are promised; most senders quote all of it. */
-static __always_inline void lb_pull_quoted(struct __sk_buff *skb, const struct lb_packet *packet)
+static __always_inline void lb_pull_inner(struct __sk_buff *skb, const struct lb_packet *packet)
 {
 	__u32 end = packet->inner_transport + lb_check_place(LB_TCP) + sizeof(__u16);
 
@@ -18,7 +18,7 @@ static __always_inline void lb_pull_quoted(struct __sk_buff *skb, const struct l
 }
 
 /* The quoted packet's checksum, if it has one that covers ports and addresses and the quote goes that far. */
-static __always_inline __u16 *lb_quoted_check(void *data, const void *end, const struct lb_packet *packet)
+static __always_inline __u16 *lb_inner_check(void *data, const void *end, const struct lb_packet *packet)
 {
 	enum lb_protocol protocol = packet->tuple.protocol;
 	__u32 offset = packet->inner_transport + lb_check_place(protocol);
@@ -31,14 +31,14 @@ static __always_inline __u16 *lb_quoted_check(void *data, const void *end, const
 }
 
 /* Writes the quoted packet; the difference that this makes to the ICMP checksum, or -1. */
-static __always_inline long lb_write_quoted(struct __sk_buff *skb, const struct lb_packet *packet,
-					    const struct lb_tuple *from, const struct lb_tuple *to)
+static __always_inline long lb_write_inner(struct __sk_buff *skb, const struct lb_packet *packet,
+					   const struct lb_tuple *from, const struct lb_tuple *to)
 {
 	struct lb_change change = lb_change_of(from, to);
 	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
 	void *network = data + (packet->inner_network & LB_MAX_OFFSET);
 	__be16 *ports = data + (packet->inner_transport & LB_MAX_OFFSET);
-	__u16 *check = lb_quoted_check(data, end, packet);
+	__u16 *check = lb_inner_check(data, end, packet);
 	__u64 difference = change.ports;
 
 	if ((void *)(ports + 2) > end)
@@ -83,46 +83,47 @@ static __always_inline int lb_write_outer(struct __sk_buff *skb, const struct lb
 }
 
 /* A router between keeps its own address; an error from the flow's other end comes from its translation. */
-static __always_inline void lb_outer_tuples(struct lb_work *work, struct lb_tuple *from, struct lb_tuple *to)
+static __always_inline void lb_outer_tuples(struct lb_scratch *scratch, struct lb_tuple *from,
+					    struct lb_tuple *to)
 {
-	const struct lb_packet *packet = &work->packet;
+	const struct lb_packet *packet = &scratch->packet;
 
 	*from = packet->tuple;
 	from->source = packet->outer_source;
 	from->destination = packet->outer_destination;
 	*to = *from;
-	to->destination = work->flow.leaving.destination;
+	to->destination = scratch->flow.leaving.destination;
 	if (from->source.longs[0] == packet->tuple.source.longs[0] &&
 	    from->source.longs[1] == packet->tuple.source.longs[1])
-		to->source = work->flow.leaving.source;
+		to->source = scratch->flow.leaving.source;
 }
 
 LB_FUNCTION int lb_icmp_rewrite(struct __sk_buff *skb, __u32 hops)
 {
-	struct lb_work *work = lb_work_here();
+	struct lb_scratch *scratch = lb_scratch_get();
 	struct lb_tuple *from, *to;
 	struct lb_change change;
 	long difference;
 	__u32 offset;
 
-	if (!work)
+	if (!scratch)
 		return -1;
-	from = &work->other, to = &work->half.leaving;
-	lb_reverse(&work->packet.tuple, from);
-	lb_reverse(&work->flow.leaving, to);
-	lb_pull_quoted(skb, &work->packet);
-	difference = lb_write_quoted(skb, &work->packet, from, to);
+	from = &scratch->reply_tuple, to = &scratch->reply.leaving;
+	lb_reverse(&scratch->packet.tuple, from);
+	lb_reverse(&scratch->flow.leaving, to);
+	lb_pull_inner(skb, &scratch->packet);
+	difference = lb_write_inner(skb, &scratch->packet, from, to);
 	if (difference < 0)
 		return -1;
-	lb_outer_tuples(work, from, to);
+	lb_outer_tuples(scratch, from, to);
 	change = lb_change_of(from, to);
-	if (lb_write_outer(skb, &work->packet, to, change.addresses, hops))
+	if (lb_write_outer(skb, &scratch->packet, to, change.addresses, hops))
 		return -1;
 	change.ports = (__u32)difference;
 	if (to->family == LB_IPV4) /* its checksum covers no addresses */
 		change.addresses = 0;
 	lb_skb_sum(skb, lb_hop_difference(to->family, hops));
-	offset = work->packet.transport + offsetof(struct lb_icmp4, checksum);
+	offset = scratch->packet.transport + offsetof(struct lb_icmp4, checksum);
 	return lb_skb_checksum(skb, to->family, offset, 0, change);
 }
 

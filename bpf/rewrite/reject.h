@@ -42,15 +42,15 @@ static __always_inline int lb_answerable(const struct __sk_buff *skb, const stru
 	return !lb_is_no_host(tuple->family, &tuple->source);
 }
 
-static __always_inline int lb_answer_allowed(struct lb_work *work)
+static __always_inline int lb_answer_allowed(struct lb_scratch *scratch)
 {
 	__u32 now = lb_clock();
 
-	if (work->answer_second != now) {
-		work->answer_second = now;
-		work->answers = 0;
+	if (scratch->answer_second != now) {
+		scratch->answer_second = now;
+		scratch->answers = 0;
 	}
-	return work->answers++ < LB_ANSWERS_PER_SECOND;
+	return scratch->answers++ < LB_ANSWERS_PER_SECOND;
 }
 
 /* What the sender is told. */
@@ -102,7 +102,7 @@ static __always_inline void lb_icmp6(struct icmp6hdr *icmp, enum lb_answer what,
 	icmp->icmp6_mtu = what == LB_ANSWER_TOO_BIG ? bpf_htonl(mtu) : 0;
 }
 
-static __always_inline void lb_fill4(struct lb_work *work, struct lb_answer4 *answer, __u32 size,
+static __always_inline void lb_fill4(struct lb_scratch *scratch, struct lb_answer4 *answer, __u32 size,
 				     enum lb_answer what)
 {
 	__s64 sum;
@@ -114,17 +114,17 @@ static __always_inline void lb_fill4(struct lb_work *work, struct lb_answer4 *an
 	answer->ip.tot_len = bpf_htons((__u16)(sizeof(*answer) + size));
 	answer->ip.ttl = LB_ANSWER_HOPS;
 	answer->ip.protocol = IPPROTO_ICMP;
-	answer->ip.saddr = lb_answers_as(&work->packet.tuple, what)->words[3];
-	answer->ip.daddr = work->packet.tuple.source.words[3];
+	answer->ip.saddr = lb_answers_as(&scratch->packet.tuple, what)->words[3];
+	answer->ip.daddr = scratch->packet.tuple.source.words[3];
 	answer->ip.check =
 		(__u16)~lb_fold16(bpf_csum_diff(NULL, 0, (__be32 *)&answer->ip, sizeof(answer->ip), 0));
-	lb_icmp4(&answer->icmp, what, work->mtu);
+	lb_icmp4(&answer->icmp, what, scratch->mtu);
 	sum = bpf_csum_diff(NULL, 0, (__be32 *)&answer->icmp, sizeof(answer->icmp), 0);
-	sum = bpf_csum_diff(NULL, 0, (__be32 *)work->quote, size, (__u32)sum);
+	sum = bpf_csum_diff(NULL, 0, (__be32 *)scratch->quote, size, (__u32)sum);
 	answer->icmp.checksum = (__u16)~lb_fold16((__u32)sum);
 }
 
-static __always_inline void lb_fill6(struct lb_work *work, struct lb_answer6 *answer, __u32 size,
+static __always_inline void lb_fill6(struct lb_scratch *scratch, struct lb_answer6 *answer, __u32 size,
 				     enum lb_answer what)
 {
 	__u32 length = sizeof(answer->icmp) + size;
@@ -135,25 +135,26 @@ static __always_inline void lb_fill6(struct lb_work *work, struct lb_answer6 *an
 	answer->ip.payload_len = bpf_htons((__u16)length);
 	answer->ip.nexthdr = IPPROTO_ICMPV6;
 	answer->ip.hop_limit = LB_ANSWER_HOPS;
-	__builtin_memcpy(&answer->ip.saddr, lb_answers_as(&work->packet.tuple, what), 16);
-	__builtin_memcpy(&answer->ip.daddr, &work->packet.tuple.source, 16);
-	lb_icmp6(&answer->icmp, what, work->mtu);
+	__builtin_memcpy(&answer->ip.saddr, lb_answers_as(&scratch->packet.tuple, what), 16);
+	__builtin_memcpy(&answer->ip.daddr, &scratch->packet.tuple.source, 16);
+	lb_icmp6(&answer->icmp, what, scratch->mtu);
 	sum = bpf_csum_diff(NULL, 0, (__be32 *)&answer->ip.saddr, 32, bpf_htonl(length + IPPROTO_ICMPV6));
 	sum = bpf_csum_diff(NULL, 0, (__be32 *)&answer->icmp, sizeof(answer->icmp), (__u32)sum);
-	sum = bpf_csum_diff(NULL, 0, (__be32 *)work->quote, size, (__u32)sum);
+	sum = bpf_csum_diff(NULL, 0, (__be32 *)scratch->quote, size, (__u32)sum);
 	answer->icmp.icmp6_cksum = (__u16)~lb_fold16((__u32)sum);
 }
 
 /* Keeps the quoted start of the packet, makes room before it, and turns the Ethernet header around. */
-static __always_inline int lb_make_room(struct __sk_buff *skb, struct lb_work *work, __u32 size, __u32 room)
+static __always_inline int lb_make_room(struct __sk_buff *skb, struct lb_scratch *scratch, __u32 size,
+					__u32 room)
 {
 	__u8 addresses[2 * ETH_ALEN];
 
-	if (bpf_skb_load_bytes(skb, work->packet.network, work->quote, size) ||
+	if (bpf_skb_load_bytes(skb, scratch->packet.network, scratch->quote, size) ||
 	    bpf_skb_load_bytes(skb, 0, addresses + ETH_ALEN, ETH_ALEN) ||
 	    bpf_skb_load_bytes(skb, ETH_ALEN, addresses, ETH_ALEN))
 		return -1;
-	if (bpf_skb_change_tail(skb, work->packet.network + size, 0) ||
+	if (bpf_skb_change_tail(skb, scratch->packet.network + size, 0) ||
 	    bpf_skb_adjust_room(skb, (__s32)room, BPF_ADJ_ROOM_MAC, 0))
 		return -1;
 	return bpf_skb_store_bytes(skb, 0, addresses, sizeof(addresses), 0);
@@ -165,10 +166,10 @@ static __always_inline int lb_make_room(struct __sk_buff *skb, struct lb_work *w
  * A connection that lost its way hears nothing of ICMP, and of pods' sandboxes nobody knows: they get a reset. Who
  * knocks from outside is told as kube-proxy tells him.
  */
-static __always_inline int lb_wants_reset(const struct lb_work *work, enum lb_answer what)
+static __always_inline int lb_wants_reset(const struct lb_scratch *scratch, enum lb_answer what)
 {
-	return work->packet.tuple.protocol == LB_TCP && what == LB_ANSWER_PORT &&
-	       (work->hook == LB_HOOK_POD_INGRESS || work->packet.step != LB_STEP_OPEN);
+	return scratch->packet.tuple.protocol == LB_TCP && what == LB_ANSWER_PORT &&
+	       (scratch->hook == LB_HOOK_POD_INGRESS || scratch->packet.step != LB_STEP_SYN);
 }
 
 /* The sum over the pseudo header; the mapped prefixes of IPv4 add nothing to it. */
@@ -202,11 +203,11 @@ static __always_inline void lb_fill_reset(const struct lb_packet *packet, struct
 	tcp->dest = bpf_htons(packet->tuple.source_port);
 	tcp->doff = sizeof(*tcp) / 4;
 	tcp->rst = 1;
-	if (packet->step == LB_STEP_OPEN) {
+	if (packet->step == LB_STEP_SYN) {
 		tcp->ack = 1;
-		tcp->ack_seq = bpf_htonl(packet->past);
+		tcp->ack_seq = bpf_htonl(packet->end_seq);
 	} else {
-		tcp->seq = bpf_htonl(packet->proof);
+		tcp->seq = bpf_htonl(packet->ack);
 	}
 	for (__u32 i = 0; i < sizeof(*tcp) / 2; i++)
 		sum += unfinished ? 0 : words[i];
@@ -260,14 +261,14 @@ static __always_inline int lb_reset6(struct __sk_buff *skb, const struct lb_pack
 
 LB_FUNCTION int lb_reset(struct __sk_buff *skb)
 {
-	const struct lb_work *work = lb_work_here();
+	const struct lb_scratch *scratch = lb_scratch_get();
 	int unfinished, failed;
 
-	if (!work)
+	if (!scratch)
 		return 0;
-	unfinished = lb_sum_unfinished(skb, &work->packet);
-	failed = work->packet.tuple.family == LB_IPV4 ? lb_reset4(skb, &work->packet, unfinished)
-						      : lb_reset6(skb, &work->packet, unfinished);
+	unfinished = lb_sum_unfinished(skb, &scratch->packet);
+	failed = scratch->packet.tuple.family == LB_IPV4 ? lb_reset4(skb, &scratch->packet, unfinished)
+							 : lb_reset6(skb, &scratch->packet, unfinished);
 	if (!failed)
 		lb_count(LB_OUTCOME_answered_reset);
 	return !failed;
@@ -281,7 +282,7 @@ LB_FUNCTION int lb_reset(struct __sk_buff *skb)
  */
 LB_FUNCTION int lb_answer(struct __sk_buff *skb, enum lb_answer what)
 {
-	struct lb_work *work = lb_work_here();
+	struct lb_scratch *scratch = lb_scratch_get();
 	union {
 		struct lb_answer4 v4;
 		struct lb_answer6 v6;
@@ -289,29 +290,29 @@ LB_FUNCTION int lb_answer(struct __sk_buff *skb, enum lb_answer what)
 	__u32 size;
 	int ipv4, failed;
 
-	if (!work)
+	if (!scratch)
 		return 0;
-	size = lb_quote_size(&work->packet);
-	ipv4 = work->packet.tuple.family == LB_IPV4;
-	if (size < 28 || size > LB_QUOTE || work->packet.part == LB_LATER_FRAGMENT ||
-	    work->packet.inner_network || !lb_answerable(skb, &work->packet.tuple, work->hook)) {
+	size = lb_quote_size(&scratch->packet);
+	ipv4 = scratch->packet.tuple.family == LB_IPV4;
+	if (size < 28 || size > LB_QUOTE || scratch->packet.part == LB_LATER_FRAGMENT ||
+	    scratch->packet.inner_network || !lb_answerable(skb, &scratch->packet.tuple, scratch->hook)) {
 		lb_count(LB_OUTCOME_answer_refused);
 		return 0;
 	}
-	if (!lb_answer_allowed(work)) {
+	if (!lb_answer_allowed(scratch)) {
 		lb_count(LB_OUTCOME_answer_limited);
 		return 0;
 	}
-	if (lb_wants_reset(work, what))
+	if (lb_wants_reset(scratch, what))
 		return lb_reset(skb);
-	if (lb_make_room(skb, work, size, ipv4 ? sizeof(answer.v4) : sizeof(answer.v6)))
+	if (lb_make_room(skb, scratch, size, ipv4 ? sizeof(answer.v4) : sizeof(answer.v6)))
 		return 0;
 	if (ipv4) {
-		lb_fill4(work, &answer.v4, size, what);
+		lb_fill4(scratch, &answer.v4, size, what);
 		failed = bpf_skb_store_bytes(skb, ETH_HLEN, &answer.v4, sizeof(answer.v4),
 					     BPF_F_RECOMPUTE_CSUM);
 	} else {
-		lb_fill6(work, &answer.v6, size, what);
+		lb_fill6(scratch, &answer.v6, size, what);
 		failed = bpf_skb_store_bytes(skb, ETH_HLEN, &answer.v6, sizeof(answer.v6),
 					     BPF_F_RECOMPUTE_CSUM);
 	}

@@ -185,27 +185,27 @@ static __always_inline int lb_skb_write(struct __sk_buff *skb, const struct lb_p
 
 LB_FUNCTION int lb_skb_rewrite(struct __sk_buff *skb, __u32 hops)
 {
-	const struct lb_work *work = lb_work_here();
+	const struct lb_scratch *scratch = lb_scratch_get();
 	const struct lb_packet *packet;
 	struct lb_change change;
 	__s64 difference;
 	__u64 flags;
 
-	if (!work)
+	if (!scratch)
 		return -1;
-	packet = &work->packet;
+	packet = &scratch->packet;
 	if (lb_sees_sums() && packet->part == LB_WHOLE && lb_skb_summed(skb, packet))
-		return lb_skb_write(skb, packet, &work->flow.leaving, hops);
-	change = lb_change_of(&packet->tuple, &work->flow.leaving);
+		return lb_skb_write(skb, packet, &scratch->flow.leaving, hops);
+	change = lb_change_of(&packet->tuple, &scratch->flow.leaving);
 	flags = packet->tuple.protocol == LB_UDP ? BPF_F_MARK_MANGLED_0 : 0;
 
 	if (lb_write_headers((void *)(long)skb->data, (void *)(long)skb->data_end, packet,
-			     &work->flow.leaving, change.addresses, hops))
+			     &scratch->flow.leaving, change.addresses, hops))
 		return -1;
 	lb_skb_sum(skb, lb_hop_difference(packet->tuple.family, hops));
 	if (lb_skb_summed(skb, packet))
 		return lb_skb_checksum(skb, packet->tuple.family, lb_check_offset(packet), flags, change);
-	difference = lb_skb_unsummed(skb, packet, &work->flow.leaving, change);
+	difference = lb_skb_unsummed(skb, packet, &scratch->flow.leaving, change);
 	if (difference < 0)
 		return -1;
 	lb_skb_sum(skb, difference);
@@ -218,10 +218,10 @@ static __always_inline int lb_exceeds(struct __sk_buff *skb, __u32 device, __u32
 	return skb->len > LB_SMALL && bpf_check_mtu(skb, device, mtu, 0, BPF_MTU_CHK_SEGS) > 0;
 }
 
-static __always_inline int lb_too_big(struct __sk_buff *skb, struct lb_work *work)
+static __always_inline int lb_too_big(struct __sk_buff *skb, struct lb_scratch *scratch)
 {
-	work->mtu = 0;
-	return lb_exceeds(skb, work->flow.track.device, &work->mtu);
+	scratch->mtu = 0;
+	return lb_exceeds(skb, scratch->flow.track.device, &scratch->mtu);
 }
 
 #endif

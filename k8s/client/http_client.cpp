@@ -28,18 +28,18 @@ namespace {
 namespace asio = boost::asio;
 
 constexpr auto wait_for_result = asio::as_tuple(asio::use_awaitable);
-constexpr std::size_t most_places = 64;
+constexpr std::size_t most_addresses = 64;
 
 }  // namespace
 
 // ---- What all lines share. ----
 
 struct ApiClient::Shared {
-  Shared(asio::io_context& on, ApiAccess to, Warn tell, ConnectPatience waits, Lookup lookup)
+  Shared(asio::io_context& on, ApiAccess to, Warn tell, ConnectTimeouts waits, Lookup lookup)
       : context(on),
         access(std::move(to)),
         warn(std::move(tell)),
-        patience(waits),
+        timeouts(waits),
         resolver(on, std::move(lookup)),
         authority(access.authority),
         certificate(access.certificate),
@@ -54,31 +54,31 @@ struct ApiClient::Shared {
   asio::io_context& context;
   ApiAccess access;
   Warn warn;
-  ConnectPatience patience;
+  ConnectTimeouts timeouts;
   Resolver resolver;
   Credential authority;
   Credential certificate;
   Credential key;
   Credential token;
   std::shared_ptr<TlsContext> tls;
-  std::uint64_t credentials = 0;  ///< rises with each change of what connections are made with
-  std::size_t preferred = 0;      ///< the server that answered last
-  std::string complaint;          ///< the last one
-  std::set<ServerPlace> places;   ///< of all servers, as far as their names were resolved
-  std::function<void()> placed;   ///< called when there are more of them
+  std::uint64_t credentials = 0;           ///< rises with each change of what connections are made with
+  std::size_t preferred = 0;               ///< the server that answered last
+  std::string complaint;                   ///< the last one
+  std::set<ServerAddress> addresses;       ///< of all servers, as far as their names were resolved
+  std::function<void()> notify_addresses;  ///< called when there are more of them
 };
 
 /// Old ones stay: behind a name there may be several servers in turn.
-void ApiClient::Shared::note(const std::vector<Address>& addresses, std::uint16_t port) {
-  const auto before = places.size();
-  for (const auto& address : addresses) {
-    places.insert({address, port});
+void ApiClient::Shared::note(const std::vector<Address>& found, std::uint16_t port) {
+  const auto before = addresses.size();
+  for (const auto& address : found) {
+    addresses.insert({address, port});
   }
-  if (places.size() > most_places) {
-    places.erase(places.begin());
+  if (addresses.size() > most_addresses) {
+    addresses.erase(addresses.begin());
   }
-  if (places.size() > before && placed) {
-    placed();
+  if (addresses.size() > before && notify_addresses) {
+    notify_addresses();
   }
 }
 
@@ -155,10 +155,10 @@ struct Ending {
 
 }  // namespace
 
-class ApiClient::Line final : public ApiLine {
+class ApiClient::Line final : public ApiConnection {
  public:
   explicit Line(std::shared_ptr<Shared> shared) : state_(std::make_shared<State>(std::move(shared))) {}
-  ~Line() override { Line::hang_up(); }
+  ~Line() override { Line::cancel(); }
   Line(const Line&) = delete;
   Line& operator=(const Line&) = delete;
 
@@ -166,7 +166,7 @@ class ApiClient::Line final : public ApiLine {
     state_->reader = &reader;
     asio::co_spawn(state_->shared->context, State::run(state_, request, ++state_->turn), pass_on);
   }
-  void hang_up() override {
+  void cancel() override {
     ++state_->turn;
     state_->reader = nullptr;
     state_->drop();
@@ -324,7 +324,7 @@ asio::awaitable<Looked> ApiClient::Line::State::resolve(Ptr self, std::string ho
   }
   const auto wait = std::make_shared<LookupWait>(self->shared->context);
   self->lookup = wait;
-  wait->timer.expires_after(self->shared->patience.resolve);
+  wait->timer.expires_after(self->shared->timeouts.resolve);
   self->shared->resolver.resolve(host, [wait](const Looked& looked) {
     wait->looked = looked;
     wait->timer.cancel();
@@ -344,14 +344,14 @@ asio::awaitable<std::string> ApiClient::Line::State::open_address(Ptr self, std:
   const auto channel = make_channel(shared->context);
   self->channel = channel;
   self->opened_with = shared->credentials;
-  auto problem = co_await connect(channel, address, server.port, shared->patience.connect);
+  auto problem = co_await connect(channel, address, server.port, shared->timeouts.connect);
   if (!problem.empty() || server.scheme == Scheme::http) {
     co_return problem;
   }
   auto name = shared->access.server_name.empty() ? server.host : shared->access.server_name;
   auto context = shared->tls;
   problem = co_await shake_hands(channel, std::move(context), std::move(name), shared->access.verification,
-                                 shared->patience.handshake);
+                                 shared->timeouts.handshake);
   co_return problem;
 }
 
@@ -380,13 +380,13 @@ asio::awaitable<Ending> ApiClient::Line::State::exchange(Ptr self, ApiRequest re
   co_return self->settle(answer, state, place);
 }
 
-ApiClient::ApiClient(asio::io_context& context, ApiAccess access, Warn warn, ConnectPatience patience,
+ApiClient::ApiClient(asio::io_context& context, ApiAccess access, Warn warn, ConnectTimeouts timeouts,
                      Lookup lookup) {
   check_access(access);
   std::string problem;
   shared_ = std::make_shared<Shared>(
       context, std::move(access), [&problem](std::string sentence) { problem = std::move(sentence); },
-      patience, std::move(lookup));
+      timeouts, std::move(lookup));
   shared_->refresh();
   shared_->warn = std::move(warn);
   if (!problem.empty()) {
@@ -401,12 +401,12 @@ ApiClient::ApiClient(asio::io_context& context, ApiAccess access, Warn warn, Con
 
 ApiClient::~ApiClient() = default;
 
-std::vector<ServerPlace> ApiClient::places() const {
-  return {shared_->places.begin(), shared_->places.end()};
+std::vector<ServerAddress> ApiClient::addresses() const {
+  return {shared_->addresses.begin(), shared_->addresses.end()};
 }
 
-void ApiClient::on_places(std::function<void()> told) { shared_->placed = std::move(told); }
+void ApiClient::on_addresses(std::function<void()> notify) { shared_->notify_addresses = std::move(notify); }
 
-std::unique_ptr<ApiLine> ApiClient::line() { return std::make_unique<Line>(shared_); }
+std::unique_ptr<ApiConnection> ApiClient::line() { return std::make_unique<Line>(shared_); }
 
 }  // namespace lb::k8s

@@ -19,15 +19,15 @@ class io_context;
 namespace lb::k8s {
 
 /// Where a server listens.
-struct ServerPlace {
+struct ServerAddress {
   Address address;
   std::uint16_t port = 0;
-  auto operator<=>(const ServerPlace&) const = default;
+  auto operator<=>(const ServerAddress&) const = default;
 };
 
 /// How long one step to one server may take, before the next address or server is tried. Waiting for answers
 /// is the asker's matter.
-struct ConnectPatience {
+struct ConnectTimeouts {
   std::chrono::milliseconds resolve{5'000};
   std::chrono::milliseconds connect{3'000};  ///< to one address
   std::chrono::milliseconds handshake{5'000};
@@ -42,19 +42,19 @@ class ApiClient {
   using Warn = std::function<void(std::string sentence)>;
 
   /// Throws StartError if the credentials cannot be used. `warn` is told what goes wrong with them later.
-  ApiClient(boost::asio::io_context& context, ApiAccess access, Warn warn, ConnectPatience patience = {},
+  ApiClient(boost::asio::io_context& context, ApiAccess access, Warn warn, ConnectTimeouts timeouts = {},
             Lookup lookup = look_up_by_system);
   ~ApiClient();
   ApiClient(const ApiClient&) = delete;
   ApiClient& operator=(const ApiClient&) = delete;
 
   /// Where the servers are, as far as is known: addresses that are given, and those that names had when they
-  /// were asked for. `told` is called whenever there are more.
-  [[nodiscard]] std::vector<ServerPlace> places() const;
-  void on_places(std::function<void()> told);
+  /// were asked for. `notify` is called whenever there are more.
+  [[nodiscard]] std::vector<ServerAddress> addresses() const;
+  void on_addresses(std::function<void()> notify);
 
   /// A line of its own connection, which it keeps for its next request. May outlive the client.
-  [[nodiscard]] std::unique_ptr<ApiLine> line();
+  [[nodiscard]] std::unique_ptr<ApiConnection> line();
 
  private:
   struct Shared;

@@ -232,11 +232,11 @@ Kubeconfig read_kubeconfig(const std::string& path) {
   return config;
 }
 
-PodSurroundings PodSurroundings::from_environment() {
+PodEnvironment PodEnvironment::from_environment() {
   return {.host = environment("KUBERNETES_SERVICE_HOST"), .port = environment("KUBERNETES_SERVICE_PORT")};
 }
 
-ApiAccess in_cluster_access(const PodSurroundings& pod, std::vector<ApiServer> servers) {
+ApiAccess in_cluster_access(const PodEnvironment& pod, std::vector<ApiServer> servers) {
   ApiAccess access;
   access.servers = std::move(servers);
   if (access.servers.empty()) {

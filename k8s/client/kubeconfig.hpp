@@ -19,16 +19,16 @@ struct Kubeconfig {
 [[nodiscard]] Kubeconfig read_kubeconfig(const std::string& path);
 
 /// What a pod is told: its environment's KUBERNETES_SERVICE_HOST and _PORT, and its service account's files.
-struct PodSurroundings {
+struct PodEnvironment {
   std::string host;
   std::string port;
   std::string directory = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-  [[nodiscard]] static PodSurroundings from_environment();
+  [[nodiscard]] static PodEnvironment from_environment();
 };
 
 /// Throws StartError where there are none. `servers` that are given count in place of the environment's.
-[[nodiscard]] ApiAccess in_cluster_access(const PodSurroundings& pod, std::vector<ApiServer> servers);
+[[nodiscard]] ApiAccess in_cluster_access(const PodEnvironment& pod, std::vector<ApiServer> servers);
 
 /// Standard base64, white space allowed; throws StartError that names `field` for anything else.
 [[nodiscard]] std::string decode_base64(std::string_view text, std::string_view field);

@@ -52,13 +52,13 @@ class AnswerReader {
 };
 
 /// A way to the API servers for one request at a time.
-class ApiLine {
+class ApiConnection {
  public:
-  virtual ~ApiLine() = default;
+  virtual ~ApiConnection() = default;
   /// Tells `reader` the answer; nothing before this returns. The last request must have ended.
   virtual void ask(const ApiRequest& request, AnswerReader& reader) = 0;
   /// Gives the request under way up: its reader is told nothing more.
-  virtual void hang_up() = 0;
+  virtual void cancel() = 0;
   /// The server that is, or was last, spoken to: "https://10.0.0.1:6443"; empty: none yet.
   [[nodiscard]] virtual std::string server() const = 0;
 };

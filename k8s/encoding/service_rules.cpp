@@ -265,11 +265,14 @@ void ServiceRules::selection(const wire::Metadata& metadata) {
   if (!annotation) {
     return;
   }
-  service_.selection = text == "maglev" ? Selection::maglev : Selection::random;
-  if (text != "maglev" && text != "random") {
+  // Known as Maglev before.
+  const bool consistent = text == "consistent" || text == "maglev";
+  service_.selection = consistent ? Selection::consistent : Selection::random;
+  if (!consistent && text != "random") {
     const Problems::Step step(problems_, "metadata");
-    problems_.add(fmt::format(
-        "annotation sluice.lb/selection: {} is neither random nor maglev; taken as random", quoted(text)));
+    problems_.add(
+        fmt::format("annotation sluice.lb/selection: {} is neither random nor consistent; taken as random",
+                    quoted(text)));
   }
 }
 

@@ -107,14 +107,14 @@ void Directory::read(const std::string& name, FileListener& listener) {
 }
 
 void Directory::forget_missing(const std::set<std::string>& present, FileListener& listener) {
-  for (auto it = told_.begin(); it != told_.end();) {
+  for (auto it = reported_.begin(); it != reported_.end();) {
     if (present.contains(*it)) {
       ++it;
       continue;
     }
     listener.gone(*it);
     known_.erase(*it);
-    it = told_.erase(it);
+    it = reported_.erase(it);
   }
 }
 
@@ -134,7 +134,7 @@ std::error_code Directory::look(const std::set<std::string>& changed, const std:
   forget_missing(present, listener);
   for (const auto& name : present) {
     if (!skipped.contains(name) && (changed.contains(name) || looks_changed(name))) {
-      told_.insert(name);
+      reported_.insert(name);
       read(name, listener);
     }
   }

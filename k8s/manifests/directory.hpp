@@ -55,7 +55,7 @@ class Directory {
 
   std::string path_;
   std::map<std::string, Identity> known_;  ///< of files that were read after they had rested
-  std::set<std::string> told_;
+  std::set<std::string> reported_;
 };
 
 }  // namespace lb::k8s

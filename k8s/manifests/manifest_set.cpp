@@ -183,13 +183,13 @@ void ManifestSet::complain_of_rivals(const ObjectId& id, Moment now) {
   }
 }
 
-void ManifestSet::tell(const ObjectId& id, const std::shared_ptr<const Object>& object) {
+void ManifestSet::report(const ObjectId& id, const std::shared_ptr<const Object>& object) {
   if (!object) {
-    told_.erase(id);
+    reported_.erase(id);
     erase_from(sink_, id);
     return;
   }
-  told_[id] = object;
+  reported_[id] = object;
   std::visit([this](const auto& value) { sink_.upsert(std::remove_cvref_t<decltype(value)>(value)); },
              *object);
 }
@@ -200,20 +200,20 @@ void ManifestSet::apply(Moment now) {
   for (const auto& id : std::exchange(changed_, {})) {
     complain_of_rivals(id, now);
     auto object = winner(id);
-    const auto told = told_.find(id);
-    if (!object && told != told_.end()) {
+    const auto reported = reported_.find(id);
+    if (!object && reported != reported_.end()) {
       deletions.push_back(id);
-    } else if (object && (told == told_.end() || *told->second != *object)) {
+    } else if (object && (reported == reported_.end() || *reported->second != *object)) {
       upserts.emplace_back(id, std::move(object));
     } else if (object) {
-      told->second = std::move(object);  // equal: one copy is enough
+      reported->second = std::move(object);  // equal: one copy is enough
     }
   }
   for (const auto& id : deletions) {
-    tell(id, nullptr);
+    report(id, nullptr);
   }
   for (const auto& [id, object] : upserts) {
-    tell(id, object);
+    report(id, object);
   }
   if (!deletions.empty() || !upserts.empty()) {
     sink_.flush();

@@ -56,7 +56,7 @@ class ManifestSet {
   class Reader;
 
   void replace(const std::string& file, Definitions definitions);
-  void tell(const ObjectId& id, const std::shared_ptr<const Object>& object);
+  void report(const ObjectId& id, const std::shared_ptr<const Object>& object);
   void complain_of_rivals(const ObjectId& id, Moment now);
   [[nodiscard]] std::shared_ptr<const Object> winner(const ObjectId& id) const;
 
@@ -65,7 +65,7 @@ class ManifestSet {
   ComplaintBook complaints_;
   std::map<std::string, Definitions> files_;
   std::map<ObjectId, std::set<std::string>> owners_;
-  std::map<ObjectId, std::shared_ptr<const Object>> told_;
+  std::map<ObjectId, std::shared_ptr<const Object>> reported_;
   std::set<ObjectId> changed_;
 };
 

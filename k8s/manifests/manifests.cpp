@@ -62,16 +62,17 @@ int new_inotify() {
 
 }  // namespace
 
-class ManifestSource::Follower final : public FileListener,
-                                       public std::enable_shared_from_this<ManifestSource::Follower> {
+class ManifestSource::ResourceWatcher final
+    : public FileListener,
+      public std::enable_shared_from_this<ManifestSource::ResourceWatcher> {
  public:
-  Follower(asio::io_context& context, const std::string& path, Sink& sink)
+  ResourceWatcher(asio::io_context& context, const std::string& path, Sink& sink)
       : path_(normal(path)),
         sink_(sink),
         directory_(path_),
         set_(sink),
         inotify_(context),
-        settle_timer_(context),
+        quiet_timer_(context),
         complaint_timer_(context),
         slow_timer_(context) {}
 
@@ -91,7 +92,7 @@ class ManifestSource::Follower final : public FileListener,
   void take_events(std::string_view bytes);
   void take_event(const inotify_event& event, const std::string& name);
   void take_file_event(std::uint32_t mask, const std::string& name);
-  void wait_until_settled();
+  void wait_until_quiet();
   void look();
   [[nodiscard]] std::error_code look_at_files();
   void wait_for_complaints();
@@ -102,7 +103,7 @@ class ManifestSource::Follower final : public FileListener,
   Directory directory_;
   ManifestSet set_;
   asio::posix::stream_descriptor inotify_;
-  asio::steady_timer settle_timer_;
+  asio::steady_timer quiet_timer_;
   asio::steady_timer complaint_timer_;
   asio::steady_timer slow_timer_;
   alignas(inotify_event) std::array<char, 16384> buffer_{};
@@ -115,7 +116,7 @@ class ManifestSource::Follower final : public FileListener,
 };
 
 /// Watches whatever directory the path names now, and its parent. 0 or an errno.
-int ManifestSource::Follower::watch() {
+int ManifestSource::ResourceWatcher::watch() {
   const int fd = inotify_.native_handle();
   const int watch = ::inotify_add_watch(fd, path_.c_str(), directory_events);
   const int error = watch < 0 ? errno : 0;
@@ -129,7 +130,7 @@ int ManifestSource::Follower::watch() {
   return error;
 }
 
-void ManifestSource::Follower::start() {
+void ManifestSource::ResourceWatcher::start() {
   inotify_.assign(new_inotify());
   if (const int error = watch(); error == ENOSPC) {
     throw StartError(
@@ -142,13 +143,13 @@ void ManifestSource::Follower::start() {
     throw StartError(fmt::format("cannot read the manifests directory {}: {}; make it readable",
                                  path_.string(), error.message()));
   }
-  set_.complaints().tell_all(sink_);
+  set_.complaints().report_all(sink_);
   sink_.synced();
   next_events();
   wait_for_slow_look();
 }
 
-void ManifestSource::Follower::next_events() {
+void ManifestSource::ResourceWatcher::next_events() {
   inotify_.async_read_some(
       asio::buffer(buffer_),
       [weak = weak_from_this()](const boost::system::error_code& error, std::size_t length) {
@@ -161,7 +162,7 @@ void ManifestSource::Follower::next_events() {
       });
 }
 
-void ManifestSource::Follower::take_events(std::string_view bytes) {
+void ManifestSource::ResourceWatcher::take_events(std::string_view bytes) {
   while (bytes.size() >= sizeof(inotify_event)) {
     inotify_event event{};
     std::memcpy(&event, bytes.data(), sizeof(event));
@@ -170,11 +171,11 @@ void ManifestSource::Follower::take_events(std::string_view bytes) {
     bytes.remove_prefix(sizeof(event) + event.len);
   }
   if (unsettled_) {
-    wait_until_settled();
+    wait_until_quiet();
   }
 }
 
-void ManifestSource::Follower::take_event(const inotify_event& event, const std::string& name) {
+void ManifestSource::ResourceWatcher::take_event(const inotify_event& event, const std::string& name) {
   bool matters = false;
   if ((event.mask & IN_Q_OVERFLOW) != 0) {
     being_written_.clear();
@@ -193,7 +194,7 @@ void ManifestSource::Follower::take_event(const inotify_event& event, const std:
   }
 }
 
-void ManifestSource::Follower::take_file_event(std::uint32_t mask, const std::string& name) {
+void ManifestSource::ResourceWatcher::take_file_event(std::uint32_t mask, const std::string& name) {
   if (!is_manifest_name(name)) {
     return;
   }
@@ -205,16 +206,16 @@ void ManifestSource::Follower::take_file_event(std::uint32_t mask, const std::st
   }
 }
 
-void ManifestSource::Follower::wait_until_settled() {
-  settle_timer_.expires_at(std::min(steady_clock::now() + settle, first_event_ + longest_settle));
-  settle_timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
+void ManifestSource::ResourceWatcher::wait_until_quiet() {
+  quiet_timer_.expires_at(std::min(steady_clock::now() + settle, first_event_ + longest_settle));
+  quiet_timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
     if (const auto self = weak.lock(); self && !error) {
       self->look();
     }
   });
 }
 
-std::error_code ManifestSource::Follower::look_at_files() {
+std::error_code ManifestSource::ResourceWatcher::look_at_files() {
   const auto now = steady_clock::now();
   std::erase_if(being_written_, [&](const auto& entry) { return now - entry.second > abandoned; });
   std::set<std::string> skipped;
@@ -231,7 +232,7 @@ std::error_code ManifestSource::Follower::look_at_files() {
   return error;
 }
 
-void ManifestSource::Follower::look() {
+void ManifestSource::ResourceWatcher::look() {
   if (!std::exchange(unsettled_, false)) {
     sink_.arrived();
   }
@@ -251,7 +252,7 @@ void ManifestSource::Follower::look() {
   wait_for_complaints();
 }
 
-void ManifestSource::Follower::wait_for_complaints() {
+void ManifestSource::ResourceWatcher::wait_for_complaints() {
   const auto due = set_.complaints().due();
   if (!due) {
     return;
@@ -259,13 +260,13 @@ void ManifestSource::Follower::wait_for_complaints() {
   complaint_timer_.expires_at(*due);
   complaint_timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
     if (const auto self = weak.lock(); self && !error) {
-      self->set_.complaints().tell_patiently(self->sink_, steady_clock::now());
+      self->set_.complaints().report_settled(self->sink_, steady_clock::now());
       self->wait_for_complaints();
     }
   });
 }
 
-void ManifestSource::Follower::wait_for_slow_look() {
+void ManifestSource::ResourceWatcher::wait_for_slow_look() {
   slow_timer_.expires_after(slow_look);
   slow_timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
     if (const auto self = weak.lock(); self && !error) {
@@ -276,10 +277,10 @@ void ManifestSource::Follower::wait_for_slow_look() {
 }
 
 ManifestSource::ManifestSource(boost::asio::io_context& context, std::string path, Sink& sink)
-    : follower_(std::make_shared<Follower>(context, path, sink)) {}
+    : watcher_(std::make_shared<ResourceWatcher>(context, path, sink)) {}
 
 ManifestSource::~ManifestSource() = default;
 
-void ManifestSource::start() { follower_->start(); }
+void ManifestSource::start() { watcher_->start(); }
 
 }  // namespace lb::k8s

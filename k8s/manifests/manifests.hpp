@@ -28,8 +28,8 @@ class ManifestSource final : public Source {
   void start() override;
 
  private:
-  class Follower;
-  std::shared_ptr<Follower> follower_;
+  class ResourceWatcher;
+  std::shared_ptr<ResourceWatcher> watcher_;
 };
 
 }  // namespace lb::k8s

@@ -23,7 +23,7 @@ void ComplaintBook::set(const std::string& owner, std::vector<Complaint> complai
     const auto known =
         std::ranges::find_if(old, [&](const Entry& entry) { return same(entry.complaint, complaint); });
     const bool is_known = known != old.end();
-    fresh.push_back({std::move(complaint), is_known ? known->since : now, is_known && known->told});
+    fresh.push_back({std::move(complaint), is_known ? known->since : now, is_known && known->reported});
   }
   old = std::move(fresh);
   if (old.empty()) {
@@ -31,25 +31,25 @@ void ComplaintBook::set(const std::string& owner, std::vector<Complaint> complai
   }
 }
 
-void ComplaintBook::tell_patiently(Sink& sink, Moment now) {
+void ComplaintBook::report_settled(Sink& sink, Moment now) {
   for (auto& [owner, entries] : entries_) {
     for (auto& entry : entries) {
-      if (!entry.told && now - entry.since >= patience) {
-        entry.told = true;
+      if (!entry.reported && now - entry.since >= timeouts) {
+        entry.reported = true;
         sink.complain(entry.complaint);
       }
     }
   }
 }
 
-void ComplaintBook::tell_all(Sink& sink) { tell_patiently(sink, Moment::max()); }
+void ComplaintBook::report_all(Sink& sink) { report_settled(sink, Moment::max()); }
 
 std::optional<ComplaintBook::Moment> ComplaintBook::due() const {
   std::optional<Moment> earliest;
   for (const auto& [owner, entries] : entries_) {
     for (const auto& entry : entries) {
-      if (!entry.told && (!earliest || entry.since + patience < *earliest)) {
-        earliest = entry.since + patience;
+      if (!entry.reported && (!earliest || entry.since + timeouts < *earliest)) {
+        earliest = entry.since + timeouts;
       }
     }
   }

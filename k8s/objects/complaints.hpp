@@ -17,22 +17,22 @@ class ComplaintBook {
   using Moment = std::chrono::steady_clock::time_point;
 
   /// A state that lasts for less is no complaint: files are written in steps, objects move between files.
-  static constexpr std::chrono::milliseconds patience{250};
+  static constexpr std::chrono::milliseconds timeouts{250};
 
   /// All that stands against `owner` from now on; none clears it.
   void set(const std::string& owner, std::vector<Complaint> complaints, Moment now);
-  /// Tells what has stood for `patience` and was not told.
-  void tell_patiently(Sink& sink, Moment now);
+  /// Tells what has stood for `timeouts` and was not told.
+  void report_settled(Sink& sink, Moment now);
   /// Tells all that was not told.
-  void tell_all(Sink& sink);
-  /// When tell_patiently() will have something to tell; nothing if never.
+  void report_all(Sink& sink);
+  /// When report_settled() will have something to tell; nothing if never.
   [[nodiscard]] std::optional<Moment> due() const;
 
  private:
   struct Entry {
     Complaint complaint;
     Moment since;
-    bool told;
+    bool reported;
   };
 
   std::map<std::string, std::vector<Entry>> entries_;

@@ -37,7 +37,7 @@ Time steady_now() { return std::chrono::ceil<Time>(Clock::now().time_since_epoch
 
 }  // namespace
 
-ApiWorld real_world(asio::io_context& context, ApiClient& client, std::uint32_t seed) {
+ApiRuntime asio_runtime(asio::io_context& context, ApiClient& client, std::uint32_t seed) {
   return {[&client] { return client.line(); }, [&context] { return std::make_unique<TimerAlarm>(context); },
           steady_now, seed};
 }

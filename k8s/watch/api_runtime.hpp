@@ -9,6 +9,7 @@
 namespace lb::k8s {
 
 /// `context` and `client` must outlive every source that lives in it.
-[[nodiscard]] ApiWorld real_world(boost::asio::io_context& context, ApiClient& client, std::uint32_t seed);
+[[nodiscard]] ApiRuntime asio_runtime(boost::asio::io_context& context, ApiClient& client,
+                                      std::uint32_t seed);
 
 }  // namespace lb::k8s

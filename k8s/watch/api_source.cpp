@@ -84,13 +84,13 @@ class TroubleGate {
   void tell(std::string sentence, Time now) {
     if (!since_ || now - *since_ >= trouble_period) {
       since_ = now;
-      told_ = 0;
+      reported_ = 0;
     }
-    if (told_ == most_troubles) {
+    if (reported_ == most_troubles) {
       ++kept_back_;
       return;
     }
-    ++told_;
+    ++reported_;
     if (const auto others = std::exchange(kept_back_, 0); others > 0) {
       sentence += fmt::format(" (and {} more such troubles since the last)", others);
     }
@@ -100,51 +100,51 @@ class TroubleGate {
  private:
   ApiSource::Trouble tell_;
   std::optional<Time> since_;
-  unsigned told_ = 0;
+  unsigned reported_ = 0;
   unsigned kept_back_ = 0;
 };
 
 }  // namespace
 
 struct ApiSource::State {
-  State(ApiScope of, ApiWorld with, Sink& to, Trouble trouble, const Patience& waits)
+  State(ApiScope of, ApiRuntime with, Sink& to, Trouble trouble, const Timeouts& waits)
       : scope(std::move(of)),
-        world(std::move(with)),
+        runtime(std::move(with)),
         sink(to),
         troubles(std::move(trouble)),
-        patience(waits),
-        seed(world.seed),
+        timeouts(waits),
+        seed(runtime.seed),
         asked(scope.topology_labels) {}
 
   /// To be called after each turn of a follower.
-  void settle(const Follower& turned);
-  [[nodiscard]] std::unique_ptr<Follower> follow(Resource resource);
+  void flush_burst(const ResourceWatcher& turned);
+  [[nodiscard]] std::unique_ptr<ResourceWatcher> follow(Resource resource);
   void follow_peers();
-  void note(const Object& told);
+  void note(const Object& object);
   void note_erased(Kind kind, const ObjectKey& key);
 
   ApiScope scope;
-  ApiWorld world;
+  ApiRuntime runtime;
   Sink& sink;
   TroubleGate troubles;
-  Patience patience;
+  Timeouts timeouts;
   std::uint32_t seed;
-  std::vector<std::unique_ptr<Follower>> followers;
+  std::vector<std::unique_ptr<ResourceWatcher>> watchers;
   AskedLabels asked;
-  std::unique_ptr<Follower> peers;  ///< of the other Nodes; null: nobody asks
+  std::unique_ptr<ResourceWatcher> peers;  ///< of the other Nodes; null: nobody asks
   bool synced = false;
   bool unflushed = false;
 };
 
 /// A resource: its reflector, its line, its alarm.
-class ApiSource::Follower final : public Listener, public AnswerReader {
+class ApiSource::ResourceWatcher final : public Listener, public AnswerReader {
  public:
-  Follower(State& state, Resource resource)
+  ResourceWatcher(State& state, Resource resource)
       : state_(state),
-        line_(state.world.line()),
-        alarm_(state.world.alarm()),
-        reflector_(std::move(resource), state.scope.encoding, state.patience, ++state.seed, *this),
-        last_heard_(state_.world.now()) {
+        line_(state.runtime.line()),
+        alarm_(state.runtime.alarm()),
+        reflector_(std::move(resource), state.scope.encoding, state.timeouts, ++state.seed, *this),
+        last_heard_(state_.runtime.now()) {
     figures_.resource = resource_name(reflector_.resource());
   }
 
@@ -172,12 +172,12 @@ class ApiSource::Follower final : public Listener, public AnswerReader {
  private:
   void arm();
   void ring();
-  void tell_changes();
+  void report_changes();
   void know(LabelKeys labels);
-  void tell_known(LabelKeys labels);
+  void report_labels(LabelKeys labels);
 
   State& state_;
-  std::unique_ptr<ApiLine> line_;
+  std::unique_ptr<ApiConnection> line_;
   std::unique_ptr<Alarm> alarm_;
   Reflector reflector_;
   bool asking_ = false;
@@ -192,9 +192,9 @@ class ApiSource::Follower final : public Listener, public AnswerReader {
 };
 
 /// Lists come whole before they are flushed, and what a relist brings is one burst.
-void ApiSource::State::settle(const Follower& turned) {
-  const auto open = [](const auto& follower) { return follower->gate_open(); };
-  if (!synced && std::ranges::all_of(followers, open)) {
+void ApiSource::State::flush_burst(const ResourceWatcher& turned) {
+  const auto open = [](const auto& watcher) { return watcher->gate_open(); };
+  if (!synced && std::ranges::all_of(watchers, open)) {
     synced = true;
     unflushed = false;
     sink.synced();
@@ -210,12 +210,12 @@ void ApiSource::State::settle(const Follower& turned) {
   }
 }
 
-std::unique_ptr<ApiSource::Follower> ApiSource::State::follow(Resource resource) {
-  return std::make_unique<Follower>(*this, std::move(resource));
+std::unique_ptr<ApiSource::ResourceWatcher> ApiSource::State::follow(Resource resource) {
+  return std::make_unique<ResourceWatcher>(*this, std::move(resource));
 }
 
-void ApiSource::State::note(const Object& told) {
-  if (const auto* service = std::get_if<Service>(&told)) {
+void ApiSource::State::note(const Object& object) {
+  if (const auto* service = std::get_if<Service>(&object)) {
     asked.set(*service);
   }
 }
@@ -241,8 +241,8 @@ void ApiSource::State::follow_peers() {
   }
 }
 
-void ApiSource::Follower::step() {
-  if (const auto request = reflector_.begin(state_.world.now())) {
+void ApiSource::ResourceWatcher::step() {
+  if (const auto request = reflector_.begin(state_.runtime.now())) {
     ++figures_.requests;
     asking_ = true;
     line_->ask(*request, *this);
@@ -251,7 +251,7 @@ void ApiSource::Follower::step() {
 }
 
 /// A deadline that moves on leaves the alarm where it is: it rings, and is set again.
-void ApiSource::Follower::arm() {
+void ApiSource::ResourceWatcher::arm() {
   const auto deadline = reflector_.deadline();
   if (!armed_ || deadline < *armed_) {
     armed_ = deadline;
@@ -259,83 +259,83 @@ void ApiSource::Follower::arm() {
   }
 }
 
-void ApiSource::Follower::ring() {
+void ApiSource::ResourceWatcher::ring() {
   armed_.reset();
-  if (state_.world.now() < reflector_.deadline()) {
+  if (state_.runtime.now() < reflector_.deadline()) {
     arm();
   } else if (asking_) {
     const auto server = line_->server();
-    line_->hang_up();
+    line_->cancel();
     end(End::silent, server);
   } else {
     step();
   }
 }
 
-Flow ApiSource::Follower::head(const ApiHead& head) {
-  last_heard_ = state_.world.now();
+Flow ApiSource::ResourceWatcher::head(const ApiHead& head) {
+  last_heard_ = state_.runtime.now();
   figures_.failures += head.status == 200 ? 0 : 1;
   return reflector_.head(head, last_heard_);
 }
 
-Flow ApiSource::Follower::body(std::string_view bytes) {
-  last_heard_ = state_.world.now();
+Flow ApiSource::ResourceWatcher::body(std::string_view bytes) {
+  last_heard_ = state_.runtime.now();
   state_.sink.arrived();
   figures_.bytes += bytes.size();
   const auto flow = reflector_.body(bytes, last_heard_);
-  tell_changes();
-  state_.settle(*this);
+  report_changes();
+  state_.flush_burst(*this);
   return flow;
 }
 
-void ApiSource::Follower::end(End how, std::string detail) {
+void ApiSource::ResourceWatcher::end(End how, std::string detail) {
   asking_ = false;
   const bool good = how == End::whole || how == End::stopped || reflector_.quiet(how);
   figures_.failures += good ? 0 : 1;
-  reflector_.end(how, state_.world.now(), std::move(detail));
-  tell_changes();
-  state_.settle(*this);
+  reflector_.end(how, state_.runtime.now(), std::move(detail));
+  report_changes();
+  state_.flush_burst(*this);
   step();
 }
 
 /// What was told of a label that nobody asks for any more is forgotten, because it is not kept up to date. So
 /// is what lists that did not come to their end told, of every label that is not known; that one is over
 /// then, also where fewer labels are asked for than it began with.
-void ApiSource::Follower::keep(LabelKeys labels) {
+void ApiSource::ResourceWatcher::keep(LabelKeys labels) {
   if (labels_ == labels) {
     return;
   }
   const auto before = std::exchange(labels_, std::move(labels));
   if (!before) {
-    if (state_.synced) reflector_.spread(state_.world.now());
+    if (state_.synced) reflector_.spread(state_.runtime.now());
     return step();
   }
   LabelKeys still;
   std::ranges::set_intersection(known_labels_, *labels_, std::inserter(still, still.end()));
   if (before != still) {
-    tell_known(std::move(still));
+    report_labels(std::move(still));
   }
   if (known_labels_ != labels_) {
-    line_->hang_up();
+    line_->cancel();
     asking_ = false;
-    reflector_.list_anew(state_.world.now());
+    reflector_.list_anew(state_.runtime.now());
     step();
   }
 }
 
-void ApiSource::Follower::know(LabelKeys labels) {
+void ApiSource::ResourceWatcher::know(LabelKeys labels) {
   if (known_labels_ != labels) {
-    tell_known(std::move(labels));
+    report_labels(std::move(labels));
   }
 }
 
-void ApiSource::Follower::tell_known(LabelKeys labels) {
+void ApiSource::ResourceWatcher::report_labels(LabelKeys labels) {
   known_labels_ = std::move(labels);
   state_.sink.labels_known(known_labels_);
   state_.unflushed = true;
 }
 
-void ApiSource::Follower::upsert(Object object) {
+void ApiSource::ResourceWatcher::upsert(Object object) {
   if (auto* node = std::get_if<Node>(&object); node != nullptr && labels_) {
     keep_labels(*node, *labels_);
   }
@@ -346,23 +346,23 @@ void ApiSource::Follower::upsert(Object object) {
   last = std::move(object);
 }
 
-void ApiSource::Follower::erase(Kind /*kind*/, const ObjectKey& key) { changes_[key] = std::nullopt; }
+void ApiSource::ResourceWatcher::erase(Kind /*kind*/, const ObjectKey& key) { changes_[key] = std::nullopt; }
 
-void ApiSource::Follower::complain(Complaint complaint) {
+void ApiSource::ResourceWatcher::complain(Complaint complaint) {
   ++figures_.problems;
   state_.sink.complain(std::move(complaint));
 }
 
-void ApiSource::Follower::trouble(std::string sentence) {
-  state_.troubles.tell(std::move(sentence), state_.world.now());
+void ApiSource::ResourceWatcher::trouble(std::string sentence) {
+  state_.troubles.tell(std::move(sentence), state_.runtime.now());
 }
 
-void ApiSource::Follower::listed(Kind /*kind*/) {
+void ApiSource::ResourceWatcher::listed(Kind /*kind*/) {
   ++figures_.lists;
   listed_ = true;
 }
 
-void ApiSource::Follower::tell_changes() {
+void ApiSource::ResourceWatcher::report_changes() {
   auto changes = std::exchange(changes_, {});
   for (const auto& [key, object] : changes) {
     if (!object) {
@@ -382,11 +382,11 @@ void ApiSource::Follower::tell_changes() {
   }
 }
 
-ApiFigures ApiSource::Follower::figures() const {
+ApiFigures ApiSource::ResourceWatcher::figures() const {
   auto figures = figures_;
   figures.objects = reflector_.objects();
   figures.stream = reflector_.counts();
-  figures.silence = state_.world.now() - last_heard_;
+  figures.silence = state_.runtime.now() - last_heard_;
   return figures;
 }
 
@@ -407,10 +407,11 @@ Resource peer_nodes(const ApiScope& scope) {
           Presence::required, Extent::metadata};
 }
 
-ApiSource::ApiSource(const ApiScope& scope, ApiWorld world, Sink& sink, Trouble trouble, Patience patience)
-    : state_(std::make_unique<State>(scope, std::move(world), sink, std::move(trouble), patience)) {
+ApiSource::ApiSource(const ApiScope& scope, ApiRuntime runtime, Sink& sink, Trouble trouble,
+                     Timeouts timeouts)
+    : state_(std::make_unique<State>(scope, std::move(runtime), sink, std::move(trouble), timeouts)) {
   for (auto& resource : api_resources(scope)) {
-    state_->followers.push_back(state_->follow(std::move(resource)));
+    state_->watchers.push_back(state_->follow(std::move(resource)));
   }
 }
 
@@ -418,15 +419,15 @@ ApiSource::~ApiSource() = default;
 
 void ApiSource::start() {
   state_->sink.labels_known({});
-  for (const auto& follower : state_->followers) {
-    follower->step();
+  for (const auto& watcher : state_->watchers) {
+    watcher->step();
   }
 }
 
 std::vector<ApiFigures> ApiSource::figures() const {
   std::vector<ApiFigures> figures;
-  for (const auto& follower : state_->followers) {
-    figures.push_back(follower->figures());
+  for (const auto& watcher : state_->watchers) {
+    figures.push_back(watcher->figures());
   }
   if (state_->peers) {
     figures.push_back(state_->peers->figures());

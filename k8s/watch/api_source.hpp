@@ -35,8 +35,8 @@ class Alarm {
 };
 
 /// What the world is made of: real, or a test's.
-struct ApiWorld {
-  std::function<std::unique_ptr<ApiLine>()> line;
+struct ApiRuntime {
+  std::function<std::unique_ptr<ApiConnection>()> line;
   std::function<std::unique_ptr<Alarm>()> alarm;
   std::function<Time()> now;
   std::uint32_t seed = 0;  ///< of all jitter
@@ -65,7 +65,7 @@ class ApiSource final : public Source {
   /// What goes wrong with servers, a sentence each and not too often: for the log.
   using Trouble = std::function<void(std::string sentence)>;
 
-  ApiSource(const ApiScope& scope, ApiWorld world, Sink& sink, Trouble trouble, Patience patience = {});
+  ApiSource(const ApiScope& scope, ApiRuntime runtime, Sink& sink, Trouble trouble, Timeouts timeouts = {});
   ~ApiSource() override;
   ApiSource(const ApiSource&) = delete;
   ApiSource& operator=(const ApiSource&) = delete;
@@ -74,7 +74,7 @@ class ApiSource final : public Source {
   [[nodiscard]] std::vector<ApiFigures> figures() const;
 
  private:
-  class Follower;
+  class ResourceWatcher;
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -58,21 +58,21 @@ class EventPoster::Reader final : public AnswerReader {
   unsigned status_ = 0;
 };
 
-EventPoster::EventPoster(const ApiWorld& world, WallClock wall, std::string node, Trouble trouble)
-    : now_(world.now),
+EventPoster::EventPoster(const ApiRuntime& runtime, WallClock wall, std::string node, Trouble trouble)
+    : now_(runtime.now),
       wall_(std::move(wall)),
       node_(std::move(node)),
       trouble_(std::move(trouble)),
       reader_(std::make_unique<Reader>(*this)),
-      alarm_(world.alarm()),
-      line_(world.line()) {}
+      alarm_(runtime.alarm()),
+      line_(runtime.line()) {}
 
-EventPoster::~EventPoster() { line_->hang_up(); }
+EventPoster::~EventPoster() { line_->cancel(); }
 
 void EventPoster::post(Event event) {
   const auto now = now_();
-  std::erase_if(told_, [now](const auto& told) { return now - told.second >= pause; });
-  if (waiting_.size() == most_waiting || !told_.try_emplace({event.object, event.reason}, now).second) {
+  std::erase_if(posted_, [now](const auto& posted) { return now - posted.second >= pause; });
+  if (waiting_.size() == most_waiting || !posted_.try_emplace({event.object, event.reason}, now).second) {
     return;
   }
   waiting_.push_back(std::move(event));
@@ -90,7 +90,7 @@ void EventPoster::next() {
   busy_ = true;
   alarm_->set(now_() + deadline, [this] {
     if (busy_) {
-      line_->hang_up();
+      line_->cancel();
       finish("no answer in time");
     }
   });

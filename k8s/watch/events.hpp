@@ -39,7 +39,7 @@ class EventPoster {
   static constexpr std::size_t most_waiting = 32;
 
   /// `node`: who tells. `trouble` hears of the first of several failures.
-  EventPoster(const ApiWorld& world, WallClock wall, std::string node, Trouble trouble);
+  EventPoster(const ApiRuntime& runtime, WallClock wall, std::string node, Trouble trouble);
   ~EventPoster();
   EventPoster(const EventPoster&) = delete;
   EventPoster& operator=(const EventPoster&) = delete;
@@ -59,9 +59,9 @@ class EventPoster {
   Trouble trouble_;
   std::unique_ptr<Reader> reader_;
   std::unique_ptr<Alarm> alarm_;
-  std::unique_ptr<ApiLine> line_;
+  std::unique_ptr<ApiConnection> line_;
   std::deque<Event> waiting_;
-  std::map<std::pair<ObjectKey, std::string>, Time> told_;
+  std::map<std::pair<ObjectKey, std::string>, Time> posted_;
   bool busy_ = false;
   bool failing_ = false;
 };

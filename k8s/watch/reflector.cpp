@@ -22,11 +22,11 @@ class Reflector::Sink final : public BodySink {
   Reflector& reflector_;
 };
 
-Reflector::Reflector(Resource resource, ApiEncoding encoding, Patience patience, std::uint32_t seed,
+Reflector::Reflector(Resource resource, ApiEncoding encoding, Timeouts timeouts, std::uint32_t seed,
                      Listener& listener)
     : resource_(std::move(resource)),
       preferred_(encoding),
-      patience_(patience),
+      timeouts_(timeouts),
       random_(seed),
       listener_(listener),
       encodings_{protobuf_encoding(), json_encoding()} {
@@ -50,7 +50,7 @@ std::string Reflector::target() {
   if (mode_ == Mode::watch || mode_ == Mode::streaming_list) {
     query.add("watch", "true");
     query.add("allowWatchBookmarks", "true");
-    query.add("timeoutSeconds", std::to_string(patience_.least + random_() % (patience_.least + 1)));
+    query.add("timeoutSeconds", std::to_string(timeouts_.least + random_() % (timeouts_.least + 1)));
   }
   switch (mode_) {
     case Mode::streaming_list:
@@ -64,7 +64,7 @@ std::string Reflector::target() {
       query.add("limit", "1");
       break;
     case Mode::list:
-      query.add("limit", whole_list_ ? "" : std::to_string(patience_.page));
+      query.add("limit", whole_list_ ? "" : std::to_string(timeouts_.page));
       query.add("continue", more_);
       break;
   }
@@ -89,11 +89,11 @@ void Reflector::spread(Time now) { pause(now, crowd_pause()); }
 void Reflector::list_anew(Time now) {
   unfinished_ = true;
   start_list();
-  pause(now, jittered(patience_.first_pause) + crowd_pause());
+  pause(now, jittered(timeouts_.first_pause) + crowd_pause());
 }
 
 Time Reflector::crowd_pause() {
-  const auto most = static_cast<std::uint32_t>(patience_.crowd.count());
+  const auto most = static_cast<std::uint32_t>(timeouts_.crowd.count());
   return Time(random_() % (most + 1));
 }
 
@@ -118,9 +118,9 @@ std::optional<ApiRequest> Reflector::begin(Time now) {
   result_ = Result::open;
   why_.clear();
   retry_after_ = 0;
-  told_ = 0;
+  events_ = 0;
   begun_ = now;
-  deadline_ = now + patience_.head;
+  deadline_ = now + timeouts_.head;
   counts_.watches += mode_ == Mode::watch || mode_ == Mode::streaming_list ? 1 : 0;
   return ApiRequest{target(), accept(), std::exchange(connection_, Connection::any)};
 }
@@ -129,7 +129,7 @@ std::optional<ApiRequest> Reflector::begin(Time now) {
 
 Flow Reflector::head(const ApiHead& head, Time now) {
   head_ = head;
-  deadline_ = now + patience_.body;
+  deadline_ = now + timeouts_.body;
   const auto encoding = encoding_of(head.content_type);
   if (encoding) {
     encoding_ = encodings_[static_cast<std::size_t>(*encoding)].get();
@@ -146,7 +146,7 @@ Flow Reflector::head(const ApiHead& head, Time now) {
   }
   const bool events = mode_ == Mode::watch || mode_ == Mode::streaming_list;
   reader_ = events ? encoding_->watch_reader() : encoding_->list_reader();
-  deadline_ = now + (mode_ == Mode::watch ? patience_.watch : patience_.body);
+  deadline_ = now + (mode_ == Mode::watch ? timeouts_.watch : timeouts_.body);
   return Flow::go_on;
 }
 
@@ -157,7 +157,7 @@ Flow Reflector::body(std::string_view bytes, Time now) {
   }
   Sink sink(*this);
   const auto state = reader_->feed(bytes, sink);
-  deadline_ = now + (mode_ == Mode::watch ? patience_.watch : patience_.body);
+  deadline_ = now + (mode_ == Mode::watch ? timeouts_.watch : timeouts_.body);
   if (state == BodyReader::State::broken) {
     return give_up(Result::broken, "sent what cannot be read");
   }
@@ -182,7 +182,7 @@ Flow Reflector::object(std::string_view bytes) {
 }
 
 Flow Reflector::event(EventType type, std::string_view bytes) {
-  ++told_;
+  ++events_;
   if (type == EventType::bookmark) {
     return bookmark(bytes);
   }

@@ -36,7 +36,7 @@ struct Resource {
 enum class ApiEncoding : std::uint8_t { protobuf, json };
 
 /// How long is waited for what.
-struct Patience {
+struct Timeouts {
   Time head{30'000};    ///< for the head of an answer, connecting included
   Time body{30'000};    ///< for the next byte of a list
   Time watch{120'000};  ///< for the next byte of a watch; most servers send a bookmark each minute
@@ -72,7 +72,7 @@ class Listener {
 /// caller's to keep; `listener` must outlive this.
 class Reflector {
  public:
-  Reflector(Resource resource, ApiEncoding encoding, Patience patience, std::uint32_t seed,
+  Reflector(Resource resource, ApiEncoding encoding, Timeouts timeouts, std::uint32_t seed,
             Listener& listener);
   ~Reflector();
   Reflector(const Reflector&) = delete;
@@ -151,8 +151,8 @@ class Reflector {
   void body_ended(Time now);
   void refused(Time now);
   void failed(End how, Time now);
-  void settle(Time now);
-  void settle_past(Time now);
+  void finish_request(Time now);
+  void finish_stale(Time now);
   void watch_ended(Time now);
   void watch_was_quiet();
   void succeeded();
@@ -165,7 +165,7 @@ class Reflector {
 
   Resource resource_;
   ApiEncoding preferred_;
-  Patience patience_;
+  Timeouts timeouts_;
   std::minstd_rand random_;
   Listener& listener_;
   std::array<std::unique_ptr<Encoding>, 2> encodings_;  ///< by ApiEncoding
@@ -191,7 +191,7 @@ class Reflector {
   Result result_ = Result::open;
   std::string why_;
   std::uint32_t retry_after_ = 0;  ///< seconds
-  std::uint64_t told_ = 0;         ///< events in it
+  std::uint64_t events_ = 0;       ///< events in it
   Time begun_{0};
 
   Connection connection_ = Connection::any;

@@ -89,13 +89,13 @@ Time Reflector::jittered(Time pause) {
 Time Reflector::longest(Trouble trouble) const {
   switch (trouble) {
     case Trouble::unreachable:
-      return patience_.unreachable;
+      return timeouts_.unreachable;
     case Trouble::overloaded:
-      return patience_.overloaded;
+      return timeouts_.overloaded;
     case Trouble::past:
-      return std::min(patience_.refused, patience_.past / 4);
+      return std::min(timeouts_.refused, timeouts_.past / 4);
     default:
-      return patience_.refused;
+      return timeouts_.refused;
   }
 }
 
@@ -107,7 +107,7 @@ void Reflector::again(Time now, Trouble trouble) {
   const bool asking_hurts = trouble == Trouble::overloaded || trouble == Trouble::relist;
   const auto doublings = std::min(failures_++, asking_hurts ? 10U : 1U);
   const auto eighth = asking_hurts ? Time(0) : (now - trouble_since_) / 8;
-  const auto grown = std::max(patience_.first_pause * (1U << doublings), eighth);
+  const auto grown = std::max(timeouts_.first_pause * (1U << doublings), eighth);
   auto pause = jittered(std::min(longest(trouble), grown));
   const auto asked = retry_after_ != 0 ? Time(std::chrono::seconds(retry_after_)) : Time(0);
   pause = std::max(pause, std::min(asked, longest_retry_after));
@@ -136,7 +136,7 @@ void Reflector::end(End how, Time now, std::string detail) {
   // Its body is longer than any Status.
   const bool answered_too_much = how == End::stopped && !reader_ && head_.status != 0;
   if (result_ != Result::open) {
-    settle(now);
+    finish_request(now);
   } else if (answered_no || answered_too_much) {
     refused(now);
   } else if (how == End::whole && reader_ && reader_->whole()) {
@@ -166,7 +166,7 @@ void Reflector::body_ended(Time now) {
       if (meta_.version < seen_ || meta_.version == 0) {
         (void)give_up(meta_.version == 0 ? Result::broken : Result::past,
                       meta_.version == 0 ? "sent a list without a version" : "answers from the past");
-        settle(now);
+        finish_request(now);
         return;
       }
       page_ended();
@@ -174,7 +174,7 @@ void Reflector::body_ended(Time now) {
     case Mode::probe:
       if (meta_.version != 0 && meta_.version < seen_) {
         (void)give_up(Result::past, "answers from the past");
-        settle(now);
+        finish_request(now);
         return;
       }
       past_since_.reset();
@@ -197,10 +197,10 @@ void Reflector::body_ended(Time now) {
 
 /// Sooner than asked for: the server goes away, and what comes back may be another one, or restored.
 void Reflector::watch_ended(Time now) {
-  if (now - begun_ < std::chrono::seconds(patience_.least)) {
+  if (now - begun_ < std::chrono::seconds(timeouts_.least)) {
     mode_ = Mode::probe;
   }
-  if (told_ == 0 && now - begun_ < shortest_watch) {
+  if (events_ == 0 && now - begun_ < shortest_watch) {
     why_ = "the server ends watches at once";
     again(now, Trouble::refused);
   }
@@ -246,7 +246,7 @@ void Reflector::refused(Time now) {
     why_ += " (redirects are not followed)";
   }
   if (code == 404 && resource_.presence == Presence::optional) {
-    not_before_ = deadline_ = now + jittered(patience_.absent);
+    not_before_ = deadline_ = now + jittered(timeouts_.absent);
     return;
   }
   if (code == 410) {
@@ -259,7 +259,7 @@ void Reflector::refused(Time now) {
   } else {
     result_ = code == 400 && mode_ == Mode::watch ? Result::relist : Result::retry;
   }
-  settle(now);
+  finish_request(now);
 }
 
 /// No error was told, but the answer is not whole.
@@ -281,7 +281,7 @@ void Reflector::failed(End how, Time now) {
   again(now, nobody ? Trouble::unreachable : Trouble::refused);
 }
 
-void Reflector::settle(Time now) {
+void Reflector::finish_request(Time now) {
   switch (result_) {
     case Result::whole_list:
       whole_list_ = true;
@@ -297,7 +297,7 @@ void Reflector::settle(Time now) {
       again(now, Trouble::relist);
       return;
     case Result::past:
-      settle_past(now);
+      finish_stale(now);
       return;
     case Result::broken:
       failed(End::cut, now);
@@ -319,14 +319,14 @@ void Reflector::settle(Time now) {
 
 /// A server that lags catches up, or another one answers; if that does not come, etcd was restored, and what
 /// the server says is the present: all versions begin anew (REL-76).
-void Reflector::settle_past(Time now) {
+void Reflector::finish_stale(Time now) {
   connection_ = Connection::fresh;
   past_since_ = past_since_.value_or(now);
   if (listing()) {
     restored_ = Restored::suspected;
   }
   why_ = "the server answers from the past";
-  if (now - *past_since_ < patience_.past) {
+  if (now - *past_since_ < timeouts_.past) {
     mode_ = Mode::probe;
     again(now, Trouble::past);
     return;

@@ -33,9 +33,9 @@
 #define LB_MAX_SLOTS 1048576
 #define LB_MAX_FLOWS 524288
 /* A little more than a power of two: the kernel makes twice as many buckets, and chains are half as long. */
-#define LB_MAX_YOUNG 140000
-/* A young entry that no packet used for longer is ignored. */
-#define LB_YOUNG_SECONDS 75
+#define LB_MAX_UNASSURED 140000
+/* An unassured entry that no packet used for longer is ignored. */
+#define LB_UNASSURED_SECONDS 75
 #define LB_MAX_ADDRESSES 65536
 #define LB_MAX_DEVICES 4096
 #define LB_MAX_AFFINITY 131072
@@ -106,8 +106,8 @@ LB_ASSERT(sizeof(struct lb_address) == 8);
 
 LB_BYTE_ENUM lb_device_kind {
 	LB_NO_DEVICE,
-	LB_OUTWARD, /* towards the network: other nodes and clients */
-	LB_POD,     /* the host's end of a pod's device */
+	LB_UPLINK, /* towards the network: other nodes and clients */
+	LB_POD,    /* the host's end of a pod's device */
 };
 
 /* Keyed by interface index. `check` is lb_device_check() of its key. */
@@ -132,8 +132,8 @@ LB_BYTE_ENUM lb_verdict { LB_REJECT, LB_DROP };
 
 /* Which key the choice of backend is made with: see struct lb_node. */
 LB_BYTE_ENUM lb_selection {
-	LB_RANDOM, /* slots stand for weights */
-	LB_MAGLEV, /* slots are a consistent table, the same on every node */
+	LB_RANDOM,     /* slots stand for weights */
+	LB_CONSISTENT, /* slots are a consistent table, the same on every node */
 };
 #define LB_SELECTIONS 2
 
@@ -207,17 +207,17 @@ LB_ASSERT(sizeof(struct lb_slots_pair) == 8);
 /* The hook side at which an entry acts; it does nothing elsewhere. */
 LB_BYTE_ENUM lb_side {
 	LB_NO_SIDE,
-	LB_OUTWARD_INGRESS, /* arriving at a device towards the network */
-	LB_OUTWARD_EGRESS,  /* leaving by one */
-	LB_POD_INGRESS,     /* arriving from a pod's device */
-	LB_POD_EGRESS,      /* leaving towards a pod */
+	LB_UPLINK_INGRESS, /* arriving at a device towards the network */
+	LB_UPLINK_EGRESS,  /* leaving by one */
+	LB_POD_INGRESS,    /* arriving from a pod's device */
+	LB_POD_EGRESS,     /* leaving towards a pod */
 };
 
 LB_BYTE_ENUM lb_direction { LB_FORWARD, LB_REPLY };
 
-LB_BYTE_ENUM lb_way {
-	LB_BY_STACK,    /* rewritten and given to the stack */
-	LB_BY_REDIRECT, /* rewritten and sent out by us, in both directions */
+LB_BYTE_ENUM lb_path {
+	LB_PATH_STACK,    /* rewritten and given to the stack */
+	LB_PATH_REDIRECT, /* rewritten and sent out by us, in both directions */
 };
 
 /*
@@ -274,14 +274,14 @@ struct lb_track {
 	__u32 seen;   /* when the last packet passed */
 	__u32 opened;
 	/*
-	 * Young: what the client's first ACK must acknowledge; 1 in LB_OPENING: no handshake. Then, of TCP, the number behind
+	 * Unassured: what the client's first ACK must acknowledge; 1 in LB_OPENING: no handshake. Then, of TCP, the number behind
 	 * a packet of this side, of each second's first or of the FIN; of SCTP the server's tag. 0: not known.
 	 */
 	__u32 number;
 	enum lb_side side;
 	enum lb_side other_side; /* where the flow's other entry acts */
 	enum lb_direction direction;
-	enum lb_way way;
+	enum lb_path way;
 	enum lb_state state;
 	enum lb_bool source_nat;
 	enum lb_bool
@@ -395,30 +395,30 @@ struct lb_socket {
 /* ---- The node: what all programs need to know and may change while they run. One element, mmapable. ---- */
 
 /* How a family's pods are told from other clients (SEM-32). */
-LB_BYTE_ENUM lb_detector {
-	LB_NO_DETECTOR,
-	LB_BY_RANGE,  /* the source is in LB_POD_RANGES */
-	LB_BY_DEVICE, /* the packet comes from a pod's device */
+LB_BYTE_ENUM lb_local_detection {
+	LB_DETECT_NONE,
+	LB_DETECT_BY_RANGE,  /* the source is in LB_POD_RANGES */
+	LB_DETECT_BY_DEVICE, /* the packet comes from a pod's device */
 };
 
 /* One 64-bit word. */
-struct lb_conduct {
-	enum lb_detector detector4;
-	enum lb_detector detector6;
+struct lb_node_policy {
+	enum lb_local_detection local_detection4;
+	enum lb_local_detection local_detection6;
 	enum lb_bool masquerade_all;   /* also what pods send to ClusterIPs gets this node's address */
 	enum lb_bool drop_unallocated; /* nothing leaves towards a ClusterIP that no service has */
 	enum lb_bool xfrm;             /* LB_XFRM_RANGES has entries */
 	__u8 pad[3];
 } LB_ALIGN8;
-LB_ASSERT(sizeof(struct lb_conduct) == 8);
+LB_ASSERT(sizeof(struct lb_node_policy) == 8);
 
 struct lb_node {
 	__u8 source4[16]; /* source address towards remote backends where the FIB cannot say */
 	__u8 source6[16];
 	__u64 secret[2]; /* keys the choice of source ports; in this place in every layout */
-	/* keys the choice of backend, by lb_selection; LB_MAGLEV's is the cluster's */
+	/* keys the choice of backend, by lb_selection; LB_CONSISTENT's is the cluster's */
 	__u64 choice[LB_SELECTIONS][2];
-	struct lb_conduct conduct;
+	struct lb_node_policy policy;
 	__u32 layout; /* LB_LAYOUT */
 	__u32 hertz;  /* timer ticks a second; lb_clock counts seconds of them */
 	/* Until then (lb_clock) the flow tables may lack flows that live, because they were made empty: see lb_tables_lost() */
@@ -436,10 +436,10 @@ struct lb_node {
 /* ---- Configuration, set before load, in .rodata: the verifier folds it. ---- */
 
 struct lb_config {
-	__u64 clock_factor;  /* 2^32 / hertz: seconds = ticks * factor >> 32 */
-	__u32 young_seconds; /* a young entry older than this is ignored */
-	__u16 first_port;    /* source ports for source NAT: two ranges, each inclusive; */
-	__u16 last_port;     /* 0 to 0: none */
+	__u64 clock_factor;      /* 2^32 / hertz: seconds = ticks * factor >> 32 */
+	__u32 unassured_seconds; /* an unassured entry older than this is ignored */
+	__u16 first_port;        /* source ports for source NAT: two ranges, each inclusive; */
+	__u16 last_port;         /* 0 to 0: none */
 	__u16 high_first_port;
 	__u16 high_last_port;
 	enum lb_bool fib_source;     /* the FIB look-up can say the source address */

@@ -103,17 +103,17 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, LB_MAX_YOUNG);
+	__uint(max_entries, LB_MAX_UNASSURED);
 	__type(key, struct lb_flow4_key);
 	__type(value, struct lb_flow4);
-} lb_young4 SEC(".maps") __weak;
+} lb_unassured4 SEC(".maps") __weak;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, LB_MAX_YOUNG);
+	__uint(max_entries, LB_MAX_UNASSURED);
 	__type(key, struct lb_flow6_key);
 	__type(value, struct lb_flow6);
-} lb_young6 SEC(".maps") __weak;
+} lb_unassured6 SEC(".maps") __weak;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -157,6 +157,6 @@ struct {
 	__uint(max_entries, LB_MAX_DEVICES);
 	__uint(key_size, sizeof(__u32));
 	__uint(value_size, sizeof(__u32));
-} lb_ports SEC(".maps") __weak;
+} lb_devmap SEC(".maps") __weak;
 
 #endif

@@ -53,22 +53,23 @@
 	X(ipsec, DROP,                                                                                       \
 	  "an IPsec policy covers the way to this backend: sent by us it would leave in the clear")          \
 	X(rewrite_failed, DROP, "the kernel refused to change the packet")                                   \
-	X(first_late, DROP, "first fragment of a datagram, behind others: seen again, and they behind it")   \
+	X(frag_head_replayed, DROP,                                                                          \
+	  "first fragment of a datagram, behind others: seen again, and they behind it")                     \
 	X(sctp_fragment, DROP, "part of an SCTP message whose ports change: its checksum covers the whole")  \
-	X(second_answer, DROP, "SYN-ACK or INIT-ACK of another backend than the one that was first")         \
+	X(duplicate_synack, DROP, "SYN-ACK or INIT-ACK of another backend than the one that was first")      \
 	X(answer_limited, EVENT, "no ICMP answer: more than a thousand in this second on this CPU")          \
 	X(answer_refused, EVENT, "no ICMP answer: to such a sender, or from such a packet, none is allowed") \
 	X(midstream, EVENT, "TCP without a flow and without SYN, given a backend all the same")              \
-	X(promoted, EVENT, "flow proven two-way and moved to the flow table")                                \
-	X(promote_failed, EVENT, "flow table full: the flow stays young")                                    \
+	X(assured, EVENT, "flow proven two-way and moved to the flow table")                                 \
+	X(assure_failed, EVENT, "flow table full: the flow stays unassured")                                 \
 	X(port_collision, EVENT, "a source port was taken and the next one was probed")                      \
 	X(port_displaced, EVENT, "all probed ports were taken: the oldest unproven flow lost its own")       \
-	X(tuple_held, EVENT, "a tuple belongs to the kernel's conntrack or to a socket: left to it")         \
+	X(tuple_in_use, EVENT, "a tuple belongs to the kernel's conntrack or to a socket: left to it")       \
 	X(flow_replaced, EVENT, "a new connection straight to a backend ended a dead flow on its tuple")     \
 	X(answered_reset, EVENT, "refused by a TCP reset")                                                   \
 	X(check_failed, EVENT, "a value read from a hash was not its key's, and was not believed")           \
-	X(early_kept, EVENT, "a fragment came before the first of its datagram: a copy waits for that")      \
-	X(early_sent, EVENT, "a copy of such a fragment, seen again behind the first of its datagram")       \
+	X(frag_queued, EVENT, "a fragment came before the first of its datagram: a copy waits for that")     \
+	X(frag_replayed, EVENT, "a copy of such a fragment, seen again behind the first of its datagram")    \
 	X(socket_translated, CALL, "connect or send to a service, given a backend")                          \
 	X(socket_kept, CALL, "send to a service, kept on the socket's backend")                              \
 	X(socket_refused, CALL, "connect or send refused: no endpoint, or no such port")                     \

@@ -8,14 +8,14 @@
 
 #include "maps/abi/abi.h"
 
-#define LB_MAX_SENDING 16
+#define LB_MAX_XDP_TX 16
 
-struct lb_sending {
+struct lb_xdp_tx {
 	__u32 device; /* interface index; 0: free */
 	__u32 pad;
 	__u64 sent; /* frames that the device took */
 	__u64 lost; /* and those that it did not */
 };
-LB_ASSERT(sizeof(struct lb_sending) == 24);
+LB_ASSERT(sizeof(struct lb_xdp_tx) == 24);
 
 #endif

@@ -6,7 +6,7 @@ set -euo pipefail
 # shellcheck source=tests/e2e/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/scenario.sh"
 
-AGENT_SIZES=(--max-frontends 64 --max-services 32 --max-backends 128 --max-slots 256 --max-flows 16384 --max-young 16384)
+AGENT_SIZES=(--max-frontends 64 --max-services 32 --max-backends 128 --max-slots 256 --max-flows 16384 --max-unassured 16384)
 SERVICES=100
 
 ready() { lab_in node curl -fsS -m 2 http://127.0.0.1:10256/healthz; }

@@ -12,7 +12,7 @@ SLICES=${SLUICE_LONG:+1000} SLICES=${SLICES:-50}
 SECONDS_OF_UPDATES=${SLUICE_LONG:+60} SECONDS_OF_UPDATES=${SECONDS_OF_UPDATES:-5}
 ROUNDS=6
 AGENT_SIZES=(--max-frontends 65536 --max-services 65536 --max-backends 262144 --max-slots 1048576 --max-flows 16384
-	--max-young 16384)
+	--max-unassured 16384)
 
 # resident: kibibytes of the agent.
 resident() { awk '/^VmRSS:/ {print $2}' "/proc/$LAB_AGENT/status"; }

@@ -88,7 +88,7 @@ class Directory {
   void apply() {
     set_.apply(now_);
     ledger_.check_flushed();
-    set_.complaints().tell_patiently(ledger_, tick());
+    set_.complaints().report_settled(ledger_, tick());
   }
   k8s::ManifestSet::Moment tick() { return now_ += std::chrono::seconds(1); }
 

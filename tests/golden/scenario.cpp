@@ -120,10 +120,10 @@ class Stage {
   void settle() {
     if (settled_) return;
     settled_ = true;
-    now_ += 2 * k8s::ComplaintBook::patience;
+    now_ += 2 * k8s::ComplaintBook::timeouts;
     files().apply(now_);
     cluster_->synced();
-    files().complaints().tell_all(*cluster_);
+    files().complaints().report_all(*cluster_);
     changed_ = picture_.take_changed();
     std::sort(told_.begin(), told_.end());
     complaints_ = std::exchange(told_, {});
@@ -131,7 +131,7 @@ class Stage {
 
   std::string node_ = "node-a";
   agent::PlanOptions options_;
-  std::vector<agent::ListeningPlace> api_servers_;
+  std::vector<agent::ListeningAddress> api_servers_;
   Picture picture_;
   std::unique_ptr<agent::Cluster> cluster_;
   std::unique_ptr<k8s::ManifestSet> files_;

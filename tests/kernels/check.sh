@@ -27,7 +27,7 @@ printf 'install sch_ingress /bin/false\ninstall cls_bpf /bin/false\n' >/etc/modp
 
 options() {
 	printf '%s\n' --manifests "$WORK/manifests" --node guest --devices eth0 --metrics off --health 127.0.0.1:10256 --max-flows 1024 \
-		--max-young 1024
+		--max-unassured 1024
 }
 mapfile -t OPTIONS < <(options)
 

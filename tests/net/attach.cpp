@@ -167,11 +167,11 @@ TEST_CASE("the maps name the devices that are served and those that XDP may send
   };
   static_cast<void>(start(scene.options));
   CHECK(listed("lb_devices", "eth0"));
-  CHECK_FALSE(listed("lb_ports", "eth0"));
+  CHECK_FALSE(listed("lb_devmap", "eth0"));
   scene.options.devices = {"eth0"};
   scene.options.xdp = agent::XdpMode::native;
   static_cast<void>(start(scene.options));
-  CHECK(listed("lb_ports", "eth0"));
+  CHECK(listed("lb_devmap", "eth0"));
   CHECK_FALSE(listed("lb_devices", "peer0"));
 }
 
@@ -386,8 +386,8 @@ TEST_CASE("SEM-80 the node page names every feature that is switched off") {
     INFO(feature);
     CHECK((feature == "xdp" || std::string(page.missing).find(feature + " off") != std::string::npos));
   }
-  CHECK(datapath.udp_ways().tells < 0);
-  CHECK(datapath.udp_ways().finds < 0);
+  CHECK(datapath.udp_cleanup().tells < 0);
+  CHECK(datapath.udp_cleanup().finds < 0);
 }
 
 TEST_CASE("a start that cannot succeed says what to do and changes nothing") {

@@ -63,7 +63,7 @@ refused() {
 # agent OPTION...: the arguments of an agent that would start; later ones win.
 agent() {
 	printf '%s\n' "$SLUICE" agent --manifests "$WORK/manifests" --node bad --devices eth0 --cgroup "$CGROUP" --pins "$PINS" \
-		--health 127.0.0.1:10256 --metrics off --max-flows 1024 --max-young 1024
+		--health 127.0.0.1:10256 --metrics off --max-flows 1024 --max-unassured 1024
 }
 mapfile -t START < <(agent)
 

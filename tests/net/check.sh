@@ -39,7 +39,7 @@ ip link set bridge0 up
 
 # What both are given; set_option changes one of these.
 OPTIONS=(--manifests "$WORK/manifests" --node checked --devices eth0 --cgroup "$CGROUP" --pins "$PINS"
-	--health 127.0.0.1:10256 --metrics off --max-flows 1024 --max-young 1024)
+	--health 127.0.0.1:10256 --metrics off --max-flows 1024 --max-unassured 1024)
 
 # set_option NAME VALUE
 set_option() {

@@ -172,7 +172,7 @@ struct SocketScene : PodScene {
   std::uint64_t tell() const {
     boost::asio::io_context context;
     std::optional<std::uint64_t> told;
-    agent::UdpSockets sockets(context, datapath->udp_ways(), agent::Spaces::all,
+    agent::UdpSockets sockets(context, datapath->udp_cleanup(), agent::Namespaces::all,
                               [&](std::uint64_t count, const std::string& problem) {
                                 CHECK(problem.empty());
                                 told = count;
@@ -185,8 +185,8 @@ struct SocketScene : PodScene {
     return told.value_or(0);
   }
 
-  [[nodiscard]] bool iterates() const { return datapath->udp_ways().tells >= 0; }
-  [[nodiscard]] bool asks() const { return datapath->udp_ways().finds >= 0; }
+  [[nodiscard]] bool iterates() const { return datapath->udp_cleanup().tells >= 0; }
+  [[nodiscard]] bool asks() const { return datapath->udp_cleanup().finds >= 0; }
 
   std::optional<Writer> writer;
 };

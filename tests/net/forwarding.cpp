@@ -93,7 +93,7 @@ TEST_CASE("with --forwarding stack the forward chain sees client and backend, bo
     CHECK(counted("answered") >= 3);
     CHECK(counted("other") == 0);
     CHECK(rose.flow_xdp + rose.flow_redirect + rose.new_xdp + rose.new_remote == 0);
-    CHECK(rose.promoted == 2);
+    CHECK(rose.assured == 2);
   }
 }
 

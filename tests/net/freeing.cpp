@@ -129,8 +129,8 @@ void pin_predecessor(const maps::Pins& pins) {
   fill_flows(pinned_map(pins.maps(), {BPF_MAP_TYPE_HASH, "lb_flows6", sizeof(lb_flow6_key), sizeof(lb_flow6),
                                       flows, BPF_F_NO_PREALLOC})
                  .get());
-  fill_flows(pinned_map(pins.maps(), {BPF_MAP_TYPE_LRU_HASH, "lb_young6", sizeof(lb_flow6_key),
-                                      sizeof(lb_flow6), LB_MAX_YOUNG, 0})
+  fill_flows(pinned_map(pins.maps(), {BPF_MAP_TYPE_LRU_HASH, "lb_unassured6", sizeof(lb_flow6_key),
+                                      sizeof(lb_flow6), LB_MAX_UNASSURED, 0})
                  .get());
 }
 
@@ -157,7 +157,7 @@ TEST_CASE("REL-75 the tables of another layout are freed beside packets") {
   constexpr std::uint32_t other = LB_LAYOUT + 1;
   check_pings(
       scene, [&] { pin_predecessor(maps::Pins(pins.base(), other)); },
-      [&] { agent::remove_predecessor(pins, {other, 0}); });
+      [&] { agent::remove_other_layout(pins, {other, 0}); });
   CHECK(pins.other_layouts().empty());
 }
 

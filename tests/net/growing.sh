@@ -130,7 +130,7 @@ limited() {
 	# shellcheck disable=SC2016  # expanded inside
 	printf '#!/bin/bash\necho $$ >"%s/cgroup.procs" && exec "%s" "$@"\n' "$LIMITED" "$SLUICE" >"$LAB_DIR/sluice-limited"
 	chmod +x "$LAB_DIR/sluice-limited"
-	SMALL+=(--max-flows 4096 --max-young 4096)
+	SMALL+=(--max-flows 4096 --max-unassured 4096)
 	echo $((16 << 20)) >"$LIMITED/$limit"
 	SLUICE=$LAB_DIR/sluice-limited lab_launch --xdp off "${SMALL[@]}"
 	lab_wait 20 grep -q 'the agent need' "$LAB_DIR/agent.log" || die "16 MiB are enough: $(<"$LAB_DIR/agent.log")"

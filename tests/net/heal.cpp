@@ -119,7 +119,7 @@ TEST_CASE("REL-70 socket hooks are tried by calls out of the served cgroup") {
   const auto deaf_in = [&](const std::string& path) {
     agent::SocketProbe probe(sockets.get());
     probe.enter(agent::open_cgroup(path));
-    return probe.deaf();
+    return probe.not_running();
   };
   CHECK(deaf_in(options.cgroup).empty());
   const auto below = options.cgroup + "/below";

@@ -106,12 +106,12 @@ devices() {
 	shows "a pod that came again" packets "2 pods"
 	served "a pod's device of a name that was there before" guest
 	for round in 1 2 3; do flap eth0 && node_routes; done
-	served "the outward device flaps" "${everybody[@]}"
+	served "the uplink flaps" "${everybody[@]}"
 	ip -n "$LAB-node" link delete eth0
 	lab_attach node
 	node_routes
 	for who in client "${LAB_WORKERS[@]}"; do ip -n "$LAB-$who" neighbour flush dev eth0; done
-	served "the outward device is another one" "${everybody[@]}"
+	served "the uplink is another one" "${everybody[@]}"
 }
 
 # ---- Hooks and pins. ----
@@ -149,11 +149,11 @@ hooks() {
 	healed "the sockets' programs are detached" detach_all '^[a-z]*[46]$'
 	healed "their pins are removed" unpin '^connect'
 	if status packets | grep -q tcx; then
-		healed "the outward device's programs are detached" detach_all "_$(index eth0)\$"
+		healed "the uplink's programs are detached" detach_all "_$(index eth0)\$"
 		healed "a pod's programs are detached" detach_all "_$(index pod1)\$"
 		healed "their pins are removed" unpin '_[0-9]*$'
 	else
-		healed "the outward device's qdisc is removed" remove_clsact eth0
+		healed "the uplink's qdisc is removed" remove_clsact eth0
 		healed "a pod's qdisc is removed" remove_clsact pod1
 		REPLACED=()
 		healed "a program is replaced at our handle" replace_filter eth0

@@ -161,7 +161,7 @@ agent::AgentOptions Lab::options() const {
   }
   options.source_ports = {{1024, 29999}, {61000, 65535}};
   options.sizes = {
-      .frontends = 1024, .services = 1024, .backends = 4096, .slots = 8192, .flows = 4096, .young = 4096};
+      .frontends = 1024, .services = 1024, .backends = 4096, .slots = 8192, .flows = 4096, .unassured = 4096};
   return options;
 }
 

@@ -66,7 +66,7 @@ const PodNames& names(int family) { return family == AF_INET ? ipv4_names : ipv6
 
 Socket Host::socket(int family, int type) const {
   const auto before = Namespace::current();
-  space_.enter();
+  reclaimer_.enter();
   Socket made(family, type);
   before.enter();
   limit_waiting(made);
@@ -75,14 +75,14 @@ Socket Host::socket(int family, int type) const {
 
 void Host::run(const std::string& command) const {
   const auto before = Namespace::current();
-  space_.enter();
+  reclaimer_.enter();
   shell(command);
   before.enter();
 }
 
 std::string Host::output(const std::string& command) const {
   const auto before = Namespace::current();
-  space_.enter();
+  reclaimer_.enter();
   std::string words;
   if (const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen((command + " 2>&1").c_str(), "r"), &::pclose);
       pipe) {
@@ -101,7 +101,7 @@ Running Host::start(const std::string& command) const {
   if (process == 0) {
     ::setpgid(0, 0);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    space_.enter();
+    reclaimer_.enter();
     const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
     for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
       ::dup2(null, stream);
@@ -129,7 +129,7 @@ int Running::wait() {
 Host Host::here() { return Host(Namespace::current()); }
 
 // An address that is looked for duplicates of cannot be used for a second or two.
-Host::Host() : space_(Namespace::fresh()) { run(no_dad); }
+Host::Host() : reclaimer_(Namespace::fresh()) { run(no_dad); }
 
 PodScene::PodScene(Wiring wiring) : options(lab.options()), wiring_(wiring) {
   shell(no_dad);
@@ -223,9 +223,9 @@ agent::AttachReport PodScene::attach() {
   const auto network = network_now();
   const auto sources = network.sources(options.devices);
   datapath->page().set_sources(sources.ipv4, sources.ipv6);
-  lb_conduct conduct{};
-  conduct.detector4 = conduct.detector6 = LB_BY_DEVICE;
-  datapath->page().set_conduct(conduct);
+  lb_node_policy node_policy{};
+  node_policy.local_detection4 = node_policy.local_detection6 = LB_DETECT_BY_DEVICE;
+  datapath->page().set_node_policy(node_policy);
   datapath->set_pods(agent::pod_devices(network.devices(), options));
   return datapath->attach();
 }

@@ -36,7 +36,7 @@ class Host {
   Host();
   /// The namespace that the thread is in.
   [[nodiscard]] static Host here();
-  [[nodiscard]] const Namespace& space() const noexcept { return space_; }
+  [[nodiscard]] const Namespace& space() const noexcept { return reclaimer_; }
   [[nodiscard]] Socket socket(int family, int type) const;
   void run(const std::string& command) const;
   /// The words that a command writes, for a shell; its exit code is nobody's business.
@@ -45,8 +45,8 @@ class Host {
   [[nodiscard]] Running start(const std::string& command) const;
 
  private:
-  explicit Host(Namespace space) : space_(std::move(space)) {}
-  Namespace space_;
+  explicit Host(Namespace space) : reclaimer_(std::move(space)) {}
+  Namespace reclaimer_;
 };
 
 /// Addresses by family: AF_INET or AF_INET6.

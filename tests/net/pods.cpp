@@ -86,7 +86,7 @@ TEST_CASE("a pod reaches a backend on its node through a ClusterIP and keeps its
     REQUIRE(seen);
     CHECK(text({seen->address, 0}) == text(end(known.client, 0)));
     CHECK(rose.new_from_pod == 1);
-    CHECK(rose.promoted == 1);
+    CHECK(rose.assured == 1);
   });
 }
 
@@ -111,7 +111,7 @@ TEST_CASE("a pod that is its own backend sees the node (SEM-39)") {
     REQUIRE(seen);
     CHECK_FALSE(seen->address == end(known.client, 0).address);
     CHECK(rose.new_hairpin == 1);
-    CHECK(rose.promoted == 1);
+    CHECK(rose.assured == 1);
   });
 }
 
@@ -137,8 +137,8 @@ TEST_CASE("a service without endpoints refuses a pod at once") {
     const auto client = scene.client.socket(kind.family, kind.type);
     const auto begin = std::chrono::steady_clock::now();
     if (kind.type == SOCK_STREAM) {
-      constexpr timeval patience{0, 900'000};
-      ::setsockopt(client.fd(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+      constexpr timeval timeouts{0, 900'000};
+      ::setsockopt(client.fd(), SOL_SOCKET, SO_SNDTIMEO, &timeouts, sizeof(timeouts));
       CHECK(client.connect(where) == ECONNREFUSED);
     } else {
       REQUIRE(client.connect(where) == 0);

@@ -130,7 +130,7 @@ class Talkers {
 };
 
 /// What devices lose of a flood, the kernel sends again: only half a minute without two rounds is an end.
-constexpr std::chrono::seconds patience{30};
+constexpr std::chrono::seconds timeouts{30};
 
 /// How far each has come since.
 Rounds since(const Rounds& before, const Talkers& talkers) {
@@ -143,7 +143,7 @@ bool all_went_on(const Rounds& rounds) { return *std::ranges::min_element(rounds
 
 bool all_go_on(Talkers& talkers) {
   const auto before = talkers.rounds();
-  const auto deadline = std::chrono::steady_clock::now() + patience;
+  const auto deadline = std::chrono::steady_clock::now() + timeouts;
   while (!all_went_on(since(before, talkers))) {
     if (talkers.go_on() > 0 || std::chrono::steady_clock::now() > deadline) {
       return false;
@@ -249,7 +249,7 @@ Progress talk_beside(Talkers& talkers, const Flood& flood, std::uint32_t size, S
     over = true;
   });
   Progress progress;
-  const auto deadline = std::chrono::steady_clock::now() + patience;
+  const auto deadline = std::chrono::steady_clock::now() + timeouts;
   while (!over) {
     progress.broken += talkers.go_on();
     enough = enough || all_went_on(since(rounds, talkers)) || std::chrono::steady_clock::now() > deadline;
@@ -319,9 +319,9 @@ TEST_CASE("REL-4 a flood of SYNs through source NAT breaks nothing") {
     scene.begin();
     CHECK((scene.packets.find("native") != std::string::npos) == scene.runs_xdp());
   }
-  SECTION("with more room for young flows than there are source ports") {
+  SECTION("with more room for unassured flows than there are source ports") {
     scene.share = Share::tenth;
-    scene.options.sizes.young = 65536;
+    scene.options.sizes.unassured = 65536;
     scene.begin();
   }
   SECTION("while no agent runs") {

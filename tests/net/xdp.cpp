@@ -146,7 +146,8 @@ TEST_CASE("switching XDP on and off under traffic loses no request", "[features]
   INFO((family == AF_INET ? "IPv4 " : "IPv6 ") << (type == SOCK_STREAM ? "TCP" : "UDP"));
   constexpr int rounds = 6;
   XdpScene scene(agent::XdpMode::off);
-  scene.options.sizes.flows = scene.options.sizes.young = 131'072;  // for every port that a client may have
+  scene.options.sizes.flows = scene.options.sizes.unassured =
+      131'072;  // for every port that a client may have
   REQUIRE(scene.attach().failure().empty());
   Writer writer(scene.lab.pins());
   const auto made = offer(writer, family);
@@ -264,10 +265,10 @@ TEST_CASE("generic XDP leaves to tc what it does not take, whole", "[features]")
 
 namespace {
 
-/// How a second outward device is made.
+/// How a second uplink is made.
 enum class Second : std::uint8_t { veth, bridge };
 
-/// A second outward device, eth1, with a node and its pods behind it.
+/// A second uplink, eth1, with a node and its pods behind it.
 struct TwoUplinks : XdpScene {
   explicit TwoUplinks(Second second) : XdpScene(agent::XdpMode::native) {
     const auto path = beyond.space().path();

@@ -16,10 +16,10 @@ namespace lb::test {
 namespace {
 
 constexpr std::uint32_t limit = 1000;
-constexpr std::uint32_t young = 4096;
-constexpr std::uint32_t before = limit / 2;  // flows, of two entries each: the table is full
-constexpr std::uint32_t speaking = 100;      // of those
-constexpr std::uint32_t newcomers = young;   // more entries than the young table holds
+constexpr std::uint32_t unassured = 4096;
+constexpr std::uint32_t before = limit / 2;     // flows, of two entries each: the table is full
+constexpr std::uint32_t speaking = 100;         // of those
+constexpr std::uint32_t newcomers = unassured;  // more entries than the unassured table holds
 
 struct Flow {
   Tuple request;
@@ -59,7 +59,7 @@ class HourAlone {
   static Settings small() {
     Settings settings;
     settings.flows = limit;
-    settings.young = young;
+    settings.unassured = unassured;
     return settings;
   }
   [[nodiscard]] Address service() const {
@@ -79,7 +79,8 @@ class HourAlone {
 }  // namespace
 
 TEST_CASE(
-    "REL-39 an hour without an agent: flows go on and come, age out of the young table, and end when it is "
+    "REL-39 an hour without an agent: flows go on and come, age out of the unassured table, and end when it "
+    "is "
     "back") {
   for (const int family : {4, 6}) {
     INFO("IPv" << family);
@@ -89,10 +90,10 @@ TEST_CASE(
     REQUIRE(alone.entries().first == limit);
     alone.pass_an_hour();
     for (std::uint32_t at = 0; at < speaking; ++at) REQUIRE(alone.goes_on(old[at]));
-    // Nobody ends the silent ones, so the table stays full; whoever comes is served by the young one.
+    // Nobody ends the silent ones, so the table stays full; whoever comes is served by the unassured one.
     for (auto number = before; number < before + newcomers; ++number) static_cast<void>(alone.open(number));
     CHECK(alone.entries().first == limit);
-    CHECK(alone.entries().second <= young);
+    CHECK(alone.entries().second <= unassured);
     for (std::uint32_t at = 0; at < speaking; ++at) REQUIRE(alone.goes_on(old[at]));
     alone.expire();
     CHECK(alone.entries().first == std::size_t{2} * speaking);

@@ -88,8 +88,8 @@ class Claims {
   void fill(std::uint32_t oldest, std::uint32_t less) {
     each_flow_map(world_.programs(), [](auto& map) { erase_if(map, [](const auto&) { return true; }); });
     for (std::uint16_t at = 0; at < ports; ++at) REQUIRE(open(next()) != 0);
-    make_older(world_.programs().young4, oldest, less);
-    make_older(world_.programs().young6, oldest, less);
+    make_older(world_.programs().unassured4, oldest, less);
+    make_older(world_.programs().unassured6, oldest, less);
   }
 
   std::uint64_t displaced() { return world_.programs().counts()[LB_OUTCOME_port_displaced]; }

@@ -19,7 +19,7 @@ constexpr std::uint32_t all_ports = 29999 - 1024 + 1 + 65535 - 61000 + 1;
 Settings roomy() {
   Settings settings;
   settings.flows = 131072;
-  settings.young = 131072;
+  settings.unassured = 131072;
   return settings;
 }
 
@@ -53,10 +53,10 @@ class Pressure {
     auto& programs = world_.programs();
     const auto answer = programs.run({.hook = Hook::tc_in, .device = world_.device("out1")},
                                      build(onward.reversed(), {.flags = syn | ack, .sequence = 9}));
-    if (request.protocol == 17) return answer.counts[LB_OUTCOME_promoted] == 1;
+    if (request.protocol == 17) return answer.counts[LB_OUTCOME_assured] == 1;
     const auto third = programs.run({.hook = Hook::tc_in, .device = world_.device("out0")},
                                     build(request, {.flags = ack, .acknowledged = 10}));
-    return third.counts[LB_OUTCOME_promoted] == 1;
+    return third.counts[LB_OUTCOME_assured] == 1;
   }
 
  private:

@@ -1,4 +1,4 @@
-// REL-3: both flow tables are full. What is established stays, what is new works, and of the young table,
+// REL-3: both flow tables are full. What is established stays, what is new works, and of the unassured table,
 // which evicts by an approximate order, a band of entries survives.
 #include <array>
 #include <catch2/catch_test_macros.hpp>
@@ -124,7 +124,7 @@ class Stage {
 
 Settings small() {
   Settings settings;
-  settings.flows = settings.young = limit;
+  settings.flows = settings.unassured = limit;
   return settings;
 }
 
@@ -147,7 +147,7 @@ TEST_CASE("REL-3 5,000 flows in tables of 1,000 entries: the established stay, a
 
 // Measured: 976 of 1,000. An exact LRU would keep 1,000, a table that is emptied when it is full next to
 // none.
-TEST_CASE("REL-3 of 1,000 young entries a band survives 1,000 inserts") {
+TEST_CASE("REL-3 of 1,000 unassured entries a band survives 1,000 inserts") {
   for (const auto form : forms) {
     INFO(name(form));
     Stage stage(form, small());

@@ -123,7 +123,7 @@ class Race {
   static Settings settings() {
     Settings settings;
     settings.flows = 1024;  // few buckets, so that they meet
-    settings.young = 4096;
+    settings.unassured = 4096;
     return settings;
   }
   [[nodiscard]] Run in() const { return {.hook = Hook::tc_in, .device = world_.device("out0")}; }
@@ -198,7 +198,7 @@ TEST_CASE("flows under churn: no packet meets a stranger's flow, and none misses
     INFO(race.problem());
     CHECK(whole);
     CHECK(after[LB_OUTCOME_flow_stack] - before[LB_OUTCOME_flow_stack] == carried);
-    CHECK(after[LB_OUTCOME_promoted] > before[LB_OUTCOME_promoted] + 16);
+    CHECK(after[LB_OUTCOME_assured] > before[LB_OUTCOME_assured] + 16);
   }
 }
 

@@ -204,7 +204,7 @@ void leave_out_absent(lb_config& config) {
 Settings::Settings() {
   static const std::uint32_t hertz = likely_hertz();
   config.clock_factor = (std::uint64_t{1} << 32) / hertz;
-  config.young_seconds = LB_YOUNG_SECONDS;
+  config.unassured_seconds = LB_UNASSURED_SECONDS;
   config.first_port = 1024;
   config.last_port = 29999;
   config.high_first_port = 61000;
@@ -227,14 +227,14 @@ struct Programs::Skeleton {
     const std::array<std::pair<bpf_map*, std::uint32_t>, 6> sizes = {
         {{maps.lb_flows4, settings.flows},
          {maps.lb_flows6, settings.flows},
-         {maps.lb_young4, settings.young},
-         {maps.lb_young6, settings.young},
+         {maps.lb_unassured4, settings.unassured},
+         {maps.lb_unassured6, settings.unassured},
          {maps.lb_slots, (settings.slots + 1) / LB_SLOTS_A_PAIR},
          {maps.lb_backends, settings.backends}}};
     for (const auto& [map, entries] : sizes) {
       if (bpf_map__set_max_entries(map, entries) != 0) fail("cannot size a map");
     }
-    for (auto* map : {maps.lb_young4, maps.lb_young6}) {
+    for (auto* map : {maps.lb_unassured4, maps.lb_unassured6}) {
       if (settings.refusing && bpf_map__set_type(map, BPF_MAP_TYPE_HASH) != 0) fail("cannot change a map");
     }
   }
@@ -302,8 +302,8 @@ void Programs::open_maps() {
   open(*this, "lb_reserved", reserved);
   open(*this, "lb_flows4", flows4);
   open(*this, "lb_flows6", flows6);
-  open(*this, "lb_young4", young4);
-  open(*this, "lb_young6", young6);
+  open(*this, "lb_unassured4", unassured4);
+  open(*this, "lb_unassured6", unassured6);
   open(*this, "lb_affinity", affinity);
   open(*this, "lb_ranges", ranges);
   open(*this, "lb_fragments", fragments);

@@ -28,7 +28,7 @@ inline constexpr std::array hooks = {Hook::tc_in, Hook::tc_out, Hook::xdp, Hook:
 [[nodiscard]] std::string_view hook_name(Hook hook) noexcept;
 [[nodiscard]] std::string_view outcome_name(std::size_t outcome) noexcept;
 [[nodiscard]] std::optional<lb_outcome> outcome_named(std::string_view name) noexcept;
-/// "new_remote+promoted", each name as often as it was counted up to three times.
+/// "new_remote+assured", each name as often as it was counted up to three times.
 [[nodiscard]] std::string counts_text(const Counts& counts);
 
 /// A new network namespace for the calling thread, with forwarding on and no addresses of its own making; the
@@ -58,10 +58,10 @@ struct Settings {
   Settings();
   lb_config config{};
   std::uint32_t flows = 4096;
-  std::uint32_t young = 16384;
+  std::uint32_t unassured = 16384;
   std::uint32_t slots = 4096;
   std::uint32_t backends = 4096;
-  bool refusing = false;  ///< lb_young refuses when it is full, instead of evicting
+  bool refusing = false;  ///< lb_unassured refuses when it is full, instead of evicting
 };
 
 /// How often and on what a program runs.
@@ -109,7 +109,7 @@ class Programs {
   [[nodiscard]] int program(Hook hook) const;
   /// -1 where there is no such map.
   [[nodiscard]] int map(const char* name) const;
-  /// What the programs keep for themselves: until when mid-stream packets may be young.
+  /// What the programs keep for themselves: until when mid-stream packets may be unassured.
   [[nodiscard]] std::uint32_t& midstream_until();
   /// Tells XDP the device's own address, as the agent does: frames for any other one are left alone.
   void set_frame_address(std::uint32_t device);
@@ -126,8 +126,8 @@ class Programs {
   maps::MappedArray<std::uint64_t> reserved;
   maps::HashMap<lb_flow4_key, lb_flow4> flows4;
   maps::HashMap<lb_flow6_key, lb_flow6> flows6;
-  maps::HashMap<lb_flow4_key, lb_flow4> young4;
-  maps::HashMap<lb_flow6_key, lb_flow6> young6;
+  maps::HashMap<lb_flow4_key, lb_flow4> unassured4;
+  maps::HashMap<lb_flow6_key, lb_flow6> unassured6;
   maps::HashMap<lb_affinity_key, lb_affinity> affinity;
   maps::HashMap<lb_range_key, lb_range> ranges;
   maps::HashMap<lb_fragment_key, lb_fragment> fragments;

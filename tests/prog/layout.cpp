@@ -91,15 +91,16 @@ std::vector<Struct> structs() {
              MEMBER(lb_pair, protocol), MEMBER(lb_pair, used), MEMBER(lb_pair, direct),
              MEMBER(lb_pair, sent)),
       STRUCT(lb_socket, MEMBER(lb_socket, pairs), MEMBER(lb_socket, pad)),
-      STRUCT(lb_conduct, MEMBER(lb_conduct, detector4), MEMBER(lb_conduct, detector6),
-             MEMBER(lb_conduct, masquerade_all), MEMBER(lb_conduct, drop_unallocated),
-             MEMBER(lb_conduct, xfrm), MEMBER(lb_conduct, pad)),
+      STRUCT(lb_node_policy, MEMBER(lb_node_policy, local_detection4),
+             MEMBER(lb_node_policy, local_detection6), MEMBER(lb_node_policy, masquerade_all),
+             MEMBER(lb_node_policy, drop_unallocated), MEMBER(lb_node_policy, xfrm),
+             MEMBER(lb_node_policy, pad)),
       STRUCT(lb_node, MEMBER(lb_node, source4), MEMBER(lb_node, source6), MEMBER(lb_node, secret),
-             MEMBER(lb_node, choice), MEMBER(lb_node, conduct), MEMBER(lb_node, layout),
+             MEMBER(lb_node, choice), MEMBER(lb_node, policy), MEMBER(lb_node, layout),
              MEMBER(lb_node, hertz), MEMBER(lb_node, lost_until), MEMBER(lb_node, pad),
              MEMBER(lb_node, started), MEMBER(lb_node, version), MEMBER(lb_node, name), MEMBER(lb_node, zone),
              MEMBER(lb_node, sockets), MEMBER(lb_node, packets), MEMBER(lb_node, missing)),
-      STRUCT(lb_config, MEMBER(lb_config, clock_factor), MEMBER(lb_config, young_seconds),
+      STRUCT(lb_config, MEMBER(lb_config, clock_factor), MEMBER(lb_config, unassured_seconds),
              MEMBER(lb_config, first_port), MEMBER(lb_config, last_port), MEMBER(lb_config, high_first_port),
              MEMBER(lb_config, high_last_port), MEMBER(lb_config, fib_source), MEMBER(lb_config, csum_ipv6),
              MEMBER(lb_config, ct_lookup), MEMBER(lb_config, skb_sums), MEMBER(lb_config, host_sockets),
@@ -110,10 +111,10 @@ std::vector<Struct> structs() {
 }
 
 /// What programs keep for themselves between two of their own calls; the agent never reads it.
-const std::set<std::string> scratch{"lb_work", "lb_way_out", "lb_early", "lb_early_index"};
+const std::set<std::string> scratch{"lb_scratch", "lb_fib_cache_entry", "lb_frag_queue", "lb_frag_index"};
 
 /// The kernel gives these no BTF; so they are known by name.
-const std::set<std::string> without_btf{"lb_ports"};
+const std::set<std::string> without_btf{"lb_devmap"};
 
 struct CloseObject {
   void operator()(bpf_object* object) const noexcept { bpf_object__close(object); }

@@ -30,8 +30,8 @@ const Names<lb_locality> places = {
 const Names<lb_address_kind> address_kinds = {
     {"node", LB_NODE_ADDRESS}, {"node_port", LB_NODE_PORT_ADDRESS}, {"loopback", LB_LOOPBACK_ADDRESS}};
 
-const Names<lb_detector> detectors = {
-    {"none", LB_NO_DETECTOR}, {"range", LB_BY_RANGE}, {"device", LB_BY_DEVICE}};
+const Names<lb_local_detection> detectors = {
+    {"none", LB_DETECT_NONE}, {"range", LB_DETECT_BY_RANGE}, {"device", LB_DETECT_BY_DEVICE}};
 
 std::uint16_t port_of(const std::string& text) { return static_cast<std::uint16_t>(std::stoul(text)); }
 
@@ -45,7 +45,7 @@ void World::change(const Words& words) {
                                     {"cluster", &World::set_slots},
                                     {"local", &World::set_slots},
                                     {"source", &World::set_source},
-                                    {"conduct", &World::set_conduct},
+                                    {"node_policy", &World::set_node_policy},
                                     {"selection", &World::set_selection},
                                     {"internal", &World::set_internal},
                                     {"external", &World::set_external},
@@ -167,18 +167,18 @@ void World::set_source(const Words& words) {
   programs_.node.store(0, node);
 }
 
-/// conduct DETECTOR4 DETECTOR6 [masquerade_all] [drop_unallocated] [xfrm]
-void World::set_conduct(const Words& words) {
+/// node_policy DETECTOR4 DETECTOR6 [masquerade_all] [drop_unallocated] [xfrm]
+void World::set_node_policy(const Words& words) {
   auto node = programs_.node.load(0);
   const auto has = [&](const char* word) {
     return std::find(words.begin() + 3, words.end(), word) != words.end() ? LB_YES : LB_NO;
   };
-  node.conduct = {.detector4 = named(detectors, words.at(1)),
-                  .detector6 = named(detectors, words.at(2)),
-                  .masquerade_all = has("masquerade_all"),
-                  .drop_unallocated = has("drop_unallocated"),
-                  .xfrm = has("xfrm"),
-                  .pad = {}};
+  node.policy = {.local_detection4 = named(detectors, words.at(1)),
+                 .local_detection6 = named(detectors, words.at(2)),
+                 .masquerade_all = has("masquerade_all"),
+                 .drop_unallocated = has("drop_unallocated"),
+                 .xfrm = has("xfrm"),
+                 .pad = {}};
   programs_.node.store(0, node);
 }
 
@@ -190,10 +190,10 @@ void World::lose_tables(const Words& words) {
   programs_.node.store(0, node);
 }
 
-/// selection SERVICE random|maglev: which key its choice is made with
+/// selection SERVICE random|consistent: which key its choice is made with
 void World::set_selection(const Words& words) {
   auto element = programs_.services.load(service(words.at(1)));
-  element.policy.selection = words.at(2) == "maglev" ? LB_MAGLEV : LB_RANDOM;
+  element.policy.selection = words.at(2) == "consistent" ? LB_CONSISTENT : LB_RANDOM;
   programs_.services.store(service(words.at(1)), element);
 }
 
@@ -312,12 +312,12 @@ void World::check_states(const Words& words) {
   check(programs_.flows6);
 }
 
-/// evict forward|reply: that half of every young flow, as the LRU may do
+/// evict forward|reply: that half of every unassured flow, as the LRU may do
 void World::evict(const Words& words) {
   const auto direction = words.at(1) == "reply" ? LB_REPLY : LB_FORWARD;
   const auto condition = [direction](const auto& flow) { return flow.track.direction == direction; };
-  erase_if(programs_.young4, condition);
-  erase_if(programs_.young6, condition);
+  erase_if(programs_.unassured4, condition);
+  erase_if(programs_.unassured6, condition);
 }
 
 /// corrupt WHAT: every value's check in that table is wrong, as if it were another key's
@@ -335,9 +335,9 @@ void World::corrupt(const Words& words) {
   if (words.at(1) == "addresses") return change_all(programs_.addresses, flip);
   if (words.at(1) == "devices") return change_all(programs_.devices, flip);
   change_all(programs_.flows4, [](auto& flow) { flow.source.check ^= 0x55; });
-  change_all(programs_.young4, [](auto& flow) { flow.destination.check ^= 0x55; });
+  change_all(programs_.unassured4, [](auto& flow) { flow.destination.check ^= 0x55; });
   change_all(programs_.flows6, flip);
-  change_all(programs_.young6, flip);
+  change_all(programs_.unassured6, flip);
 }
 
 /// forget established: as if lb_flows had been lost

@@ -55,8 +55,8 @@ template <class Action>
 void each_flow_map(Programs& programs, Action action) {
   action(programs.flows4);
   action(programs.flows6);
-  action(programs.young4);
-  action(programs.young6);
+  action(programs.unassured4);
+  action(programs.unassured6);
 }
 
 }  // namespace lb::test

@@ -308,7 +308,7 @@ TEST_CASE("random packets of random flows are rewritten as the model says") {
   const int packets = (std::getenv("SLUICE_LONG") != nullptr ? 400'000 : 100'000) / share;
   Settings settings;
   settings.flows = 262'144;
-  settings.young = 262'144;
+  settings.unassured = 262'144;
   features(settings.config);
   World world(settings);
   Model model(world, settings.config);

@@ -300,7 +300,7 @@ class Rare {
             packets_of(flow.request,
                        {.flags = ack, .number = protocol == sctp ? 701U : 1U, .proof = 701, .chunk = 10}, 64)
                 .front());
-    if (protocol != udp) REQUIRE(third.counts[LB_OUTCOME_promoted] == 1);
+    if (protocol != udp) REQUIRE(third.counts[LB_OUTCOME_assured] == 1);
     flows_.push_back(flow);
   }
 

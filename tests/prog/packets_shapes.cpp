@@ -33,7 +33,7 @@ Tuple open_flow(World& world, const Tuple& request, const char* way) {
   const auto answer = tuple_of(first.packet).reversed();
   programs.run(back, build(answer, {.flags = syn | ack, .sequence = 700, .acknowledged = 1}));
   const auto third = programs.run(in, build(request, {.flags = ack, .sequence = 1, .acknowledged = 701}));
-  CHECK(third.counts[LB_OUTCOME_promoted] == 1);
+  CHECK(third.counts[LB_OUTCOME_assured] == 1);
   return answer;
 }
 

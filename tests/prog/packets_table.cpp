@@ -38,8 +38,8 @@ void read_settings(const Words& words, Settings& settings) {
     config.high_first_port = port(4), config.high_last_port = port(5);
   } else if (words[1] == "flows") {
     settings.flows = number(2);
-  } else if (words[1] == "young") {
-    settings.young = number(2);
+  } else if (words[1] == "unassured") {
+    settings.unassured = number(2);
   } else if (words[1] == "refusing") {
     settings.refusing = true;
   } else if (words[1] == "without") {
@@ -167,15 +167,15 @@ class Runner {
   Problem run_trial(const Trial& trial) {
     if (trial.verb == "prefixes") return run_prefixes(trial);
     auto problem = run_packet(trial);
-    const auto patience = std::chrono::steady_clock::now() + longest_wait;
-    while (trial.verb == "until" && problem && std::chrono::steady_clock::now() < patience)
+    const auto timeouts = std::chrono::steady_clock::now() + longest_wait;
+    while (trial.verb == "until" && problem && std::chrono::steady_clock::now() < timeouts)
       problem = run_packet(trial);
     return problem;
   }
 
   Problem check_tables(const Words& words) const {
-    const auto [flows, young] = world_.entries();
-    const auto found = fmt::format("tables {} {}", flows, young);
+    const auto [flows, unassured] = world_.entries();
+    const auto found = fmt::format("tables {} {}", flows, unassured);
     const auto expected = fmt::format("{}", fmt::join(words, " "));
     return found == expected ? Problem() : fmt::format("expected {}, found {}", expected, found);
   }

@@ -18,7 +18,7 @@
 namespace lb::test {
 namespace {
 
-const Names<lb_device_kind> device_kinds = {{"outward", LB_OUTWARD}, {"pod", LB_POD}};
+const Names<lb_device_kind> device_kinds = {{"uplink", LB_UPLINK}, {"pod", LB_POD}};
 
 std::vector<Words> lines_of(const std::string& path) {
   std::ifstream file(path);
@@ -125,7 +125,7 @@ void World::fill_devices() {
         index, {.kind = named(device_kinds, words.at(2)), .pad = {}, .check = lb_device_check(index)},
         maps::Put::any));
     if (words.at(3) == "port") {
-      must(maps::raw::put(programs_.map("lb_ports"), &index, &index, maps::Put::any));
+      must(maps::raw::put(programs_.map("lb_devmap"), &index, &index, maps::Put::any));
     }
     programs_.set_frame_address(index);
     attach_nothing(index);
@@ -134,9 +134,9 @@ void World::fill_devices() {
 
 /// The index alone says where copies of fragments are.
 void World::forget_early() {
-  const int map = programs_.map("lb_early_index");
+  const int map = programs_.map("lb_frag_index");
   const auto info = maps::map_info(map);
-  if (!info) throw std::runtime_error("there is no lb_early_index");
+  if (!info) throw std::runtime_error("there is no lb_frag_index");
   const std::vector<std::uint8_t> nothing(info->value_size);
   const std::uint32_t zero = 0;
   must(maps::raw::put(map, &zero, nothing.data(), maps::Put::any));
@@ -174,7 +174,7 @@ void World::clear_flows() {
 
 std::pair<std::size_t, std::size_t> World::entries() const {
   return {count(programs_.flows4) + count(programs_.flows6),
-          count(programs_.young4) + count(programs_.young6)};
+          count(programs_.unassured4) + count(programs_.unassured6)};
 }
 
 }  // namespace lb::test

@@ -43,7 +43,7 @@ class World {
   void change(const Words& words);
   /// No flows, and services and frontends as world.txt has them.
   void reset();
-  /// Entries in lb_flows and in lb_young, of both families.
+  /// Entries in lb_flows and in lb_unassured, of both families.
   [[nodiscard]] std::pair<std::size_t, std::size_t> entries() const;
 
  private:
@@ -58,7 +58,7 @@ class World {
   void remove_frontends(const Words& words);
   void set_slots(const Words& words);
   void set_source(const Words& words);
-  void set_conduct(const Words& words);
+  void set_node_policy(const Words& words);
   void lose_tables(const Words& words);
   void set_selection(const Words& words);
   void set_internal(const Words& words);

@@ -75,8 +75,8 @@ void pin_all(const Pins& pins) {
   pin<std::uint32_t, std::uint64_t>(pins, BPF_MAP_TYPE_ARRAY, "lb_reserved", LB_RESERVED_WORDS);
   pin<lb_flow4_key, lb_flow4>(pins, BPF_MAP_TYPE_HASH, "lb_flows4", 16);
   pin<lb_flow6_key, lb_flow6>(pins, BPF_MAP_TYPE_HASH, "lb_flows6", 16);
-  pin<lb_flow4_key, lb_flow4>(pins, BPF_MAP_TYPE_LRU_HASH, "lb_young4", 16);
-  pin<lb_flow6_key, lb_flow6>(pins, BPF_MAP_TYPE_LRU_HASH, "lb_young6", 16);
+  pin<lb_flow4_key, lb_flow4>(pins, BPF_MAP_TYPE_LRU_HASH, "lb_unassured4", 16);
+  pin<lb_flow6_key, lb_flow6>(pins, BPF_MAP_TYPE_LRU_HASH, "lb_unassured6", 16);
   pin<std::uint32_t, lb_stats>(pins, BPF_MAP_TYPE_PERCPU_ARRAY, "lb_stats", 1);
 }
 
@@ -207,18 +207,19 @@ TEST_CASE("pinned maps are opened by name, for reading alone too, and a wrong on
 }
 
 TEST_CASE(
-    "REL-81 a sweep finds every id that flows and affinity name, in steps, and passes over the young that "
+    "REL-81 a sweep finds every id that flows and affinity name, in steps, and passes over the unassured "
+    "that "
     "are "
     "too old") {
-  auto young4 = make_hash<lb_flow4_key, lb_flow4>("lb_young4", 4096, BPF_MAP_TYPE_LRU_HASH);
-  auto young6 = make_hash<lb_flow6_key, lb_flow6>("lb_young6", 64, BPF_MAP_TYPE_LRU_HASH);
+  auto unassured4 = make_hash<lb_flow4_key, lb_flow4>("lb_unassured4", 4096, BPF_MAP_TYPE_LRU_HASH);
+  auto unassured6 = make_hash<lb_flow6_key, lb_flow6>("lb_unassured6", 64, BPF_MAP_TYPE_LRU_HASH);
   auto flows4 = make_hash<lb_flow4_key, lb_flow4>("lb_flows4", 20000);
   auto flows6 = make_hash<lb_flow6_key, lb_flow6>("lb_flows6", 64);
   for (std::uint32_t at = 0; at < 10000; ++at) {
     REQUIRE_FALSE(flows4.put(flow_key(at), flow(at * 2, at % 7, 0), Put::any));
   }
-  REQUIRE_FALSE(young4.put(flow_key(1), flow(30001, 8, 1000 - 74), Put::any));
-  REQUIRE_FALSE(young4.put(flow_key(2), flow(30003, 9, 1000 - 77), Put::any));
+  REQUIRE_FALSE(unassured4.put(flow_key(1), flow(30001, 8, 1000 - 74), Put::any));
+  REQUIRE_FALSE(unassured4.put(flow_key(2), flow(30003, 9, 1000 - 77), Put::any));
   lb_flow6 six{};
   six.track = flow(30005, 10, 0).track;
   REQUIRE_FALSE(flows6.put({}, six, Put::any));
@@ -234,9 +235,12 @@ TEST_CASE(
     ++steps;
     calls.post()(std::move(call));
   };
-  FlowSweeper sweeper(
-      {.young4 = young4, .young6 = young6, .flows4 = flows4, .flows6 = flows6, .affinity = &affinity}, post,
-      {.now = [] { return 1000U; }, .seconds = 75}, 512);
+  FlowSweeper sweeper({.unassured4 = unassured4,
+                       .unassured6 = unassured6,
+                       .flows4 = flows4,
+                       .flows6 = flows6,
+                       .affinity = &affinity},
+                      post, {.now = [] { return 1000U; }, .seconds = 75}, 512);
   std::optional<Named> named;
   sweeper.sweep([&](result<Named> found) { named = found.value(); });
   CHECK_FALSE(named.has_value());

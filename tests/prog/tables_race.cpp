@@ -153,8 +153,8 @@ TEST_CASE("REL-63 two processors fill one small table: no half of a flow stays")
       each_flow_map(programs, [](auto& map) { erase_if(map, [](const auto&) { return true; }); });
     }
     const auto after = programs.counts();
-    CHECK(after[LB_OUTCOME_promote_failed] > before[LB_OUTCOME_promote_failed]);
-    CHECK(after[LB_OUTCOME_promoted] > before[LB_OUTCOME_promoted] + std::uint64_t{batches()} * 20);
+    CHECK(after[LB_OUTCOME_assure_failed] > before[LB_OUTCOME_assure_failed]);
+    CHECK(after[LB_OUTCOME_assured] > before[LB_OUTCOME_assured] + std::uint64_t{batches()} * 20);
   }
 }
 

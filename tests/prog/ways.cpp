@@ -14,7 +14,7 @@
 namespace lb::test {
 namespace {
 
-constexpr auto patience = std::chrono::seconds(20);  // tc has one packet of a flow in four seconds
+constexpr auto timeouts = std::chrono::seconds(20);  // tc has one packet of a flow in four seconds
 
 struct Names {
   int family;
@@ -36,7 +36,7 @@ class Line {
   /// Runs the flow's packet at XDP until `wanted` is what came of it; false: it never did.
   template <class Wanted>
   bool until(Wanted wanted) {
-    const auto end = std::chrono::steady_clock::now() + patience;
+    const auto end = std::chrono::steady_clock::now() + timeouts;
     while (std::chrono::steady_clock::now() < end) {
       if (wanted(
               run(Hook::xdp, "out0", build(request_, {.flags = ack, .sequence = 1001, .acknowledged = 701}))))
@@ -57,7 +57,7 @@ class Line {
     run(Hook::tc_in, "out1", build(answer, {.flags = syn | ack, .sequence = 700, .acknowledged = 1001}));
     const auto third =
         run(Hook::tc_in, "out0", build(request_, {.flags = ack, .sequence = 1001, .acknowledged = 701}));
-    REQUIRE(third.counts[LB_OUTCOME_promoted] == 1);
+    REQUIRE(third.counts[LB_OUTCOME_assured] == 1);
   }
 
   World world_;

@@ -26,7 +26,7 @@ CONTROLLERS=endpointslice-controller,endpointslice-mirroring-controller,servicea
 CONTROLLERS+=,namespace-controller,service-cidr-controller
 # Small maps, which are made and filled quickly.
 AGENT_SIZES=(--max-frontends 4096 --max-services 1024 --max-backends 8192 --max-slots 16384 --max-flows 16384
-	--max-young 16384)
+	--max-unassured 16384)
 E2E=$SLUICE_ROOT/tests/e2e/lib
 API=https://10.0.0.2:6443
 SERVICE_RANGES=10.96.0.0/16,fd00:10:96::/112

@@ -20,7 +20,7 @@ std::variant<agent::Options, agent::Finished> parse(std::vector<std::string> mor
 
 }  // namespace
 
-TEST_CASE("an outward device is no pod's, whatever it is called") {
+TEST_CASE("an uplink is no pod's, whatever it is called") {
   agent::AgentOptions options;
   options.devices = {"veth0"};
   options.pod_devices = {"veth"};

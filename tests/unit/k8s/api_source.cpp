@@ -194,7 +194,7 @@ TEST_CASE("REL-33: a watch that is silent is hung up and resumed on a new connec
   lab.sync();
   lab.pass(Time(60'000));
   lab.services().body(event("ADDED", service("web", 11)));
-  lab.pass(Patience{}.watch - Time(1'000));
+  lab.pass(Timeouts{}.watch - Time(1'000));
   CHECK(lab.services().asked == 1);
   lab.pass(Time(3'000));
   CHECK(lab.services().asked == 2);
@@ -206,7 +206,7 @@ TEST_CASE("REL-33: a watch that is silent is hung up and resumed on a new connec
   CHECK(of_services() == 0);
   CHECK(lab.source->figures()[0].failures == 0);
   CHECK(lab.source->figures()[0].stream.quiet == 1);
-  lab.pass(Patience{}.head + Time(3'000));  // and nobody answers
+  lab.pass(Timeouts{}.head + Time(3'000));  // and nobody answers
   CHECK(of_services() == 1);
   CHECK(lab.source->figures()[0].failures == 1);
 }

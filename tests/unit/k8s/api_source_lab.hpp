@@ -97,16 +97,18 @@ struct Lab {
                                  .service_proxy_name = "",
                                  .slice_selector = "",
                                  .encoding = ApiEncoding::json},
-               Patience patience = {.crowd = Time(0)}) {
-    ApiWorld world;
-    world.line = [this] { return std::make_unique<Line>(*lines.emplace_back(std::make_unique<FakeLine>())); };
-    world.alarm = [this] {
+               Timeouts timeouts = {.crowd = Time(0)}) {
+    ApiRuntime runtime;
+    runtime.line = [this] {
+      return std::make_unique<Line>(*lines.emplace_back(std::make_unique<FakeLine>()));
+    };
+    runtime.alarm = [this] {
       return std::make_unique<TestAlarm>(*alarms.emplace_back(std::make_unique<Bell>()));
     };
-    world.now = [this] { return now; };
+    runtime.now = [this] { return now; };
     source = std::make_unique<ApiSource>(
-        scope, std::move(world), sink, [this](std::string text) { troubles.push_back(std::move(text)); },
-        patience);
+        scope, std::move(runtime), sink, [this](std::string text) { troubles.push_back(std::move(text)); },
+        timeouts);
     source->start();
   }
 
@@ -159,7 +161,7 @@ struct Lab {
    private:
     Bell& bell_;
   };
-  class Line final : public ApiLine {
+  class Line final : public ApiConnection {
    public:
     explicit Line(FakeLine& fake) : fake_(fake) {}
     ~Line() override { fake_.reader = nullptr; }
@@ -171,7 +173,7 @@ struct Lab {
       fake_.reader = &reader;
       ++fake_.asked;
     }
-    void hang_up() override { fake_.reader = nullptr; }
+    void cancel() override { fake_.reader = nullptr; }
     [[nodiscard]] std::string server() const override { return "https://server"; }
 
    private:

@@ -52,8 +52,8 @@ struct RealLab {
   std::unique_ptr<ApiClient> client;
   std::unique_ptr<ApiSource> source;
   std::string all;
-  Patience patience = [] {
-    Patience quick;
+  Timeouts timeouts = [] {
+    Timeouts quick;
     quick.first_pause = Time(20);
     quick.unreachable = quick.refused = quick.overloaded = Time(100);
     return quick;
@@ -71,8 +71,8 @@ struct RealLab {
                                          [this](std::string text) { troubles.push_back(std::move(text)); });
     source = std::make_unique<ApiSource>(
         ApiScope{.node = "n1", .service_proxy_name = "", .slice_selector = "", .encoding = ApiEncoding::json},
-        real_world(context, *client, 7), sink,
-        [this](std::string text) { troubles.push_back(std::move(text)); }, patience);
+        asio_runtime(context, *client, 7), sink,
+        [this](std::string text) { troubles.push_back(std::move(text)); }, timeouts);
     source->start();
   }
   bool comes(const std::string& line) {

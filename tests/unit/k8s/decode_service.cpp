@@ -156,14 +156,14 @@ TEST_CASE("k8s decode: the annotation that asks for consistent selection") {
                                fmt::format(R"(,"annotations":{{"sluice.lb/selection":"{}"}})", annotation)),
                   Origin::api_server);
   };
-  CHECK(service_of(decoded("maglev")).selection == Selection::maglev);
-  CHECK(service_of(decoded(" maglev ")).selection == Selection::maglev);
+  CHECK(service_of(decoded("consistent")).selection == Selection::consistent);
+  CHECK(service_of(decoded(" maglev ")).selection == Selection::consistent);
   CHECK(service_of(decoded("random")).selection == Selection::random);
   CHECK(problems_of(decoded("random")).empty());
   CHECK(service_of(decode(service_json(R"("clusterIP":"10.0.0.1")"), Origin::api_server)).selection ==
         Selection::unsaid);
   CHECK(service_of(decoded("Maglev")).selection == Selection::random);
-  CHECK(problems_of(decoded("Maglev")).find("neither random nor maglev") != std::string::npos);
+  CHECK(problems_of(decoded("Maglev")).find("neither random nor consistent") != std::string::npos);
 }
 
 TEST_CASE("k8s decode: what a Service loses, and what is said about it") {

@@ -20,14 +20,14 @@ namespace {
 
 /// The poster, and an API server that is the test.
 struct Lab {
-  struct Line final : ApiLine {
+  struct Line final : ApiConnection {
     explicit Line(Lab& with) : lab(with) {}
     void ask(const ApiRequest& request, AnswerReader& asking) override {
       REQUIRE(lab.reader == nullptr);
       lab.requests.push_back(request);
       lab.reader = &asking;
     }
-    void hang_up() override { lab.reader = nullptr; }
+    void cancel() override { lab.reader = nullptr; }
     [[nodiscard]] std::string server() const override { return "https://server"; }
     Lab& lab;
   };
@@ -148,12 +148,12 @@ TEST_CASE("SEM-58: an event is a POST on the wire") {
   access.servers.push_back(parse_api_server(fmt::format("http://127.0.0.1:{}", server.port())));
   ApiClient client(context, access, [](const std::string&) {});
   std::vector<std::string> troubles;
-  EventPoster poster(real_world(context, client, 1), std::chrono::system_clock::now, "node-a",
+  EventPoster poster(asio_runtime(context, client, 1), std::chrono::system_clock::now, "node-a",
                      [&](std::string text) { troubles.push_back(std::move(text)); });
   poster.post({{"default", "web"}, "R", "message"});
   REQUIRE(run_until(context, [&] { return !server.asked().empty(); }));
   const auto& asked = server.asked().front();
   CHECK_THAT(asked.head, ContainsSubstring("POST /api/v1/namespaces/default/events HTTP/1.1\r\n"));
   CHECK_THAT(asked.head, ContainsSubstring("Content-Type: application/json\r\nContent-Length: "));
-  CHECK(client.places() == std::vector<ServerPlace>{{*Address::parse("127.0.0.1"), server.port()}});
+  CHECK(client.addresses() == std::vector<ServerAddress>{{*Address::parse("127.0.0.1"), server.port()}});
 }

@@ -80,7 +80,7 @@ TEST_CASE("REL-33: cut, truncated, reset and interrupted answers end as such") {
     Reader next;
     lab.line->ask({"/", "a/b"}, next);
     REQUIRE(run_until(lab.context, [&] { return next.ended || next.content == row.content; }));
-    lab.line->hang_up();
+    lab.line->cancel();
   }
 }
 
@@ -103,7 +103,7 @@ TEST_CASE("k8s client: nothing is told after hang_up, and the line can be used a
   Reader silent;
   lab.line->ask({"/silent", "a/b"}, silent);
   REQUIRE(run_until(lab.context, [&] { return silent.status == 200; }));
-  lab.line->hang_up();
+  lab.line->cancel();
   CHECK(lab.ask().content == "hello");
   server.push(chunk("late"));
   CHECK(lab.ask().content == "hello");
@@ -111,7 +111,7 @@ TEST_CASE("k8s client: nothing is told after hang_up, and the line can be used a
   CHECK(silent.content.empty());
   Reader at_once;
   lab.line->ask({"/", "a/b"}, at_once);
-  lab.line->hang_up();
+  lab.line->cancel();
   lab.line.reset();
   lab.client.reset();
   lab.context.run_for(20ms);

@@ -67,14 +67,14 @@ struct ClientLab {
   boost::asio::io_context context{1};
   std::vector<std::string> warnings;
   std::unique_ptr<ApiClient> client;
-  std::unique_ptr<ApiLine> line;
-  ConnectPatience patience{std::chrono::seconds(5), std::chrono::seconds(5), std::chrono::seconds(5)};
+  std::unique_ptr<ApiConnection> line;
+  ConnectTimeouts timeouts{std::chrono::seconds(5), std::chrono::seconds(5), std::chrono::seconds(5)};
   Lookup lookup = [](const std::string&) { return Looked{{*Address::parse("127.0.0.1")}, ""}; };
 
   void open(ApiAccess access) {
     client = std::make_unique<ApiClient>(
         context, std::move(access), [this](std::string text) { warnings.push_back(std::move(text)); },
-        patience, lookup);
+        timeouts, lookup);
     line = client->line();
   }
   Reader ask(Connection how = Connection::any, const std::string& target = "/x") {

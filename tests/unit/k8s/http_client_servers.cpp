@@ -66,7 +66,7 @@ TEST_CASE("k8s client: a look-up that takes too long is given up and hurts nobod
   gate.lock();
   {
     ClientLab lab;
-    lab.patience.resolve = 20ms;
+    lab.timeouts.resolve = 20ms;
     lab.lookup = [&gate](const std::string&) {
       const std::lock_guard lock(gate);
       return Looked{};
@@ -78,7 +78,7 @@ TEST_CASE("k8s client: a look-up that takes too long is given up and hurts nobod
     Reader dropped;
     lab.line->ask({"/", "a/b"}, dropped);
     lab.context.run_for(5ms);
-    lab.line->hang_up();
+    lab.line->cancel();
     lab.context.run_for(5ms);
     CHECK_FALSE(dropped.ended);
   }
@@ -89,7 +89,7 @@ TEST_CASE("k8s client: a look-up that takes too long is given up and hurts nobod
 TEST_CASE("k8s client: a server that accepts and is silent is given up for the next") {
   const Authority authority("ours");
   ClientLab lab;
-  lab.patience.handshake = 30ms;
+  lab.timeouts.handshake = 30ms;
   asio::ip::tcp::acceptor silent(lab.context, {asio::ip::make_address("127.0.0.1"), 0});
   Server server(lab.context, {"127.0.0.1", authority.issue("x", "IP:127.0.0.1"), ""}, hello());
   auto access =

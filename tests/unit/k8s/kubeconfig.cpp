@@ -164,7 +164,7 @@ TEST_CASE("k8s access: addresses of servers") {
 
 TEST_CASE("k8s access: a pod's own") {
   const Directory directory;
-  PodSurroundings pod{.host = "fd00::1", .port = "443", .directory = directory.path()};
+  PodEnvironment pod{.host = "fd00::1", .port = "443", .directory = directory.path()};
   CHECK_THROWS_MATCHES(in_cluster_access(pod, {}), StartError,
                        MessageMatches(ContainsSubstring("no credentials")));
   directory.write("token", "secret\n");

@@ -106,7 +106,7 @@ TEST_CASE("REL-33: a cut or silent watch resumes on a new connection where it st
   for (const auto how : {End::cut, End::silent}) {
     Lab lab;
     lab.list(added("a", 5), 8);
-    CHECK(lab.reflector.deadline() == lab.now + Patience{}.watch);
+    CHECK(lab.reflector.deadline() == lab.now + Timeouts{}.watch);
     lab.more(added("b", 9) + R"({"type":"ADDED","obj)");
     lab.reflector.end(how, lab.now);
     CHECK(has(lab.ask(), "limit=1"));
@@ -142,7 +142,7 @@ TEST_CASE("REL-33: silence is a failure only where an answer is due") {
       lab.give(row.before, row.head);
     }
     lab.record.take();
-    const auto silence = row.head != 0 ? Patience{}.watch : Patience{}.head;
+    const auto silence = row.head != 0 ? Timeouts{}.watch : Timeouts{}.head;
     CHECK(lab.reflector.deadline() == lab.now + silence);
     lab.now = lab.reflector.deadline();
     CHECK(lab.reflector.quiet(End::silent) == row.quiet);
@@ -176,7 +176,7 @@ TEST_CASE("REL-33: a watch may be quiet for ever, and a server that has gone mea
   lab.now = lab.reflector.deadline();
   lab.reflector.end(End::silent, lab.now);
   lab.ask();
-  lab.reflector.end(End::silent, lab.now + Patience{}.head);
+  lab.reflector.end(End::silent, lab.now + Timeouts{}.head);
   CHECK(lab.reflector.counts().quiet == 21);  // the watch, not the probe
   REQUIRE(lab.record.troubles.size() == 1);
   CHECK(has(lab.record.troubles[0], "the server fell silent"));

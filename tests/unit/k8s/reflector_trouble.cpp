@@ -149,7 +149,7 @@ TEST_CASE("REL-76: nothing goes back in time, and a restore from a backup is not
     REQUIRE(lab.now - cut < Time(30'000));
     lab.answer(page(45, "", object("a", 40)));
   }
-  CHECK(lab.now - cut >= Patience{}.past);
+  CHECK(lab.now - cut >= Timeouts{}.past);
   CHECK(lab.record.take().empty());
   lab.give(added("a", 40) + end_mark(45));
   CHECK(lab.record.take() == "+a -b listed");
@@ -221,13 +221,13 @@ TEST_CASE(
 }
 
 TEST_CASE("k8s reflector: what one event makes all agents list is spread over a few seconds") {
-  Patience patience;
-  patience.crowd = Time(3'000);
+  Timeouts timeouts;
+  timeouts.crowd = Time(3'000);
   std::set<Time> firsts;
   std::set<Time> others;
   for (std::uint32_t seed = 1; seed <= 200; ++seed) {
     Record record;
-    Reflector reflector({Kind::service, "/api/v1/services", "", ""}, ApiEncoding::json, patience, seed * 7919,
+    Reflector reflector({Kind::service, "/api/v1/services", "", ""}, ApiEncoding::json, timeouts, seed * 7919,
                         record);
     reflector.spread(Time(1'000));
     firsts.insert(reflector.deadline() - Time(1'000));

@@ -28,21 +28,21 @@ struct Row {
   std::vector<std::string> devices;
   std::string bridge;
   std::vector<std::string> node;
-  lb_detector ipv4;
-  lb_detector ipv6;
+  lb_local_detection ipv4;
+  lb_local_detection ipv6;
   std::vector<std::string> pods;
 };
 
 const std::vector<Row> rows = {
-    {"nothing is known", PodDetector::automatic, {}, {}, "", {}, LB_NO_DETECTOR, LB_NO_DETECTOR, {}},
+    {"nothing is known", PodDetector::automatic, {}, {}, "", {}, LB_DETECT_NONE, LB_DETECT_NONE, {}},
     {"the Node's ranges",
      PodDetector::automatic,
      {},
      {},
      "",
      {"10.244.1.0/24", "fd00:1::/64"},
-     LB_BY_RANGE,
-     LB_BY_RANGE,
+     LB_DETECT_BY_RANGE,
+     LB_DETECT_BY_RANGE,
      {"10.244.1.0/24", "fd00:1::/64"}},
     {"pods' devices win over the Node's ranges",
      PodDetector::automatic,
@@ -50,8 +50,8 @@ const std::vector<Row> rows = {
      {"veth"},
      "",
      {"10.244.1.0/24"},
-     LB_BY_DEVICE,
-     LB_BY_DEVICE,
+     LB_DETECT_BY_DEVICE,
+     LB_DETECT_BY_DEVICE,
      {}},
     {"so does a bridge",
      PodDetector::automatic,
@@ -59,8 +59,8 @@ const std::vector<Row> rows = {
      {},
      "cni0",
      {"10.244.1.0/24"},
-     LB_BY_DEVICE,
-     LB_BY_DEVICE,
+     LB_DETECT_BY_DEVICE,
+     LB_DETECT_BY_DEVICE,
      {}},
     {"cluster CIDRs win over devices",
      PodDetector::automatic,
@@ -68,8 +68,8 @@ const std::vector<Row> rows = {
      {"veth"},
      "cni0",
      {},
-     LB_BY_RANGE,
-     LB_NO_DETECTOR,
+     LB_DETECT_BY_RANGE,
+     LB_DETECT_NONE,
      {"10.244.0.0/16"}},
     {"the first of each family counts",
      PodDetector::cluster_cidr,
@@ -77,8 +77,8 @@ const std::vector<Row> rows = {
      {},
      "",
      {},
-     LB_BY_RANGE,
-     LB_BY_RANGE,
+     LB_DETECT_BY_RANGE,
+     LB_DETECT_BY_RANGE,
      {"10.1.0.0/16", "fd01::/48"}},
     {"a CIDR of the other family is none (SEM-68)",
      PodDetector::cluster_cidr,
@@ -86,8 +86,8 @@ const std::vector<Row> rows = {
      {},
      "",
      {},
-     LB_NO_DETECTOR,
-     LB_BY_RANGE,
+     LB_DETECT_NONE,
+     LB_DETECT_BY_RANGE,
      {"fd01::/48"}},
     {"cluster CIDRs asked for and not given",
      PodDetector::cluster_cidr,
@@ -95,8 +95,8 @@ const std::vector<Row> rows = {
      {"veth"},
      "",
      {"10.244.1.0/24"},
-     LB_NO_DETECTOR,
-     LB_NO_DETECTOR,
+     LB_DETECT_NONE,
+     LB_DETECT_NONE,
      {}},
     {"the Node's ranges asked for",
      PodDetector::node_cidr,
@@ -104,8 +104,8 @@ const std::vector<Row> rows = {
      {"veth"},
      "",
      {"10.244.1.0/24"},
-     LB_BY_RANGE,
-     LB_NO_DETECTOR,
+     LB_DETECT_BY_RANGE,
+     LB_DETECT_NONE,
      {"10.244.1.0/24"}},
     {"devices asked for",
      PodDetector::prefix,
@@ -113,8 +113,8 @@ const std::vector<Row> rows = {
      {"veth"},
      "",
      {},
-     LB_BY_DEVICE,
-     LB_BY_DEVICE,
+     LB_DETECT_BY_DEVICE,
+     LB_DETECT_BY_DEVICE,
      {}},
 };
 
@@ -126,12 +126,12 @@ TEST_CASE("how a pod is told from other clients (SEM-32)") {
     options.cluster_cidrs = ranges(row.cluster);
     options.pod_devices = row.devices;
     options.pod_bridge = row.bridge;
-    const auto conduct = conduct_of(options, ranges(row.node), KubeProxy::absent);
-    CHECK(conduct.word.detector4 == row.ipv4);
-    CHECK(conduct.word.detector6 == row.ipv6);
-    CHECK(conduct.pods == ranges(row.pods));
-    CHECK(conduct.word.masquerade_all == LB_NO);
-    CHECK(conduct.word.drop_unallocated == LB_NO);
+    const auto policy = node_policy_of(options, ranges(row.node), KubeProxy::absent);
+    CHECK(policy.word.local_detection4 == row.ipv4);
+    CHECK(policy.word.local_detection6 == row.ipv6);
+    CHECK(policy.pods == ranges(row.pods));
+    CHECK(policy.word.masquerade_all == LB_NO);
+    CHECK(policy.word.drop_unallocated == LB_NO);
   }
 }
 
@@ -139,12 +139,12 @@ TEST_CASE("masquerade all, and dropping what is not allocated: not where another
   AgentOptions options;
   options.masquerade = Masquerade::all;
   options.unallocated = Unallocated::drop;
-  CHECK(conduct_of(options, {}, KubeProxy::absent).word.masquerade_all == LB_YES);
-  CHECK(conduct_of(options, {}, KubeProxy::absent).word.drop_unallocated == LB_YES);
-  CHECK(conduct_of(options, {}, KubeProxy::present).word.drop_unallocated == LB_NO);
-  CHECK(conduct_of(options, {}, KubeProxy::present).word.masquerade_all == LB_YES);
+  CHECK(node_policy_of(options, {}, KubeProxy::absent).word.masquerade_all == LB_YES);
+  CHECK(node_policy_of(options, {}, KubeProxy::absent).word.drop_unallocated == LB_YES);
+  CHECK(node_policy_of(options, {}, KubeProxy::present).word.drop_unallocated == LB_NO);
+  CHECK(node_policy_of(options, {}, KubeProxy::present).word.masquerade_all == LB_YES);
   options.service_proxy_name = "sluice";
-  CHECK(conduct_of(options, {}, KubeProxy::absent).word.drop_unallocated == LB_NO);
+  CHECK(node_policy_of(options, {}, KubeProxy::absent).word.drop_unallocated == LB_NO);
 }
 
 TEST_CASE("lists of ports as the kernel writes them") {
@@ -198,7 +198,7 @@ TEST_CASE("nodes of one cluster choose alike, and each keeps its own source port
   CHECK_FALSE(equal(one.read().choice, stranger.read().choice));
 }
 
-TEST_CASE("without a cluster's secret only Maglev is the same everywhere") {
+TEST_CASE("without a cluster's secret only consistent selection is the same everywhere") {
   auto one = page();
   auto other = page();
   one.begin("one", 250, "");
@@ -209,27 +209,27 @@ TEST_CASE("without a cluster's secret only Maglev is the same everywhere") {
     return std::memcmp(&ours.choice[selection], &theirs.choice[selection], sizeof(ours.choice[selection])) ==
            0;
   };
-  CHECK(equal(LB_MAGLEV));
+  CHECK(equal(LB_CONSISTENT));
   CHECK_FALSE(equal(LB_RANDOM));
-  CHECK(ours.choice[LB_MAGLEV][0] != ours.choice[LB_MAGLEV][1]);
+  CHECK(ours.choice[LB_CONSISTENT][0] != ours.choice[LB_CONSISTENT][1]);
 }
 
 TEST_CASE("an agent that starts again keeps its choice") {
   auto array = page();
   array.begin("one", 250, "");
   const auto before = array.read();
-  array.set_conduct({.detector4 = LB_BY_RANGE,
-                     .detector6 = LB_BY_DEVICE,
-                     .masquerade_all = LB_YES,
-                     .drop_unallocated = LB_NO,
-                     .xfrm = LB_NO,
-                     .pad = {}});
+  array.set_node_policy({.local_detection4 = LB_DETECT_BY_RANGE,
+                         .local_detection6 = LB_DETECT_BY_DEVICE,
+                         .masquerade_all = LB_YES,
+                         .drop_unallocated = LB_NO,
+                         .xfrm = LB_NO,
+                         .pad = {}});
   array.begin("one", 250, "");
   const auto after = array.read();
   CHECK(std::memcmp(&before.choice, &after.choice, sizeof(before.choice)) == 0);
-  CHECK(after.conduct.detector4 == LB_BY_RANGE);
-  CHECK(after.conduct.detector6 == LB_BY_DEVICE);
-  CHECK(after.conduct.masquerade_all == LB_YES);
+  CHECK(after.policy.local_detection4 == LB_DETECT_BY_RANGE);
+  CHECK(after.policy.local_detection6 == LB_DETECT_BY_DEVICE);
+  CHECK(after.policy.masquerade_all == LB_YES);
 }
 
 }  // namespace

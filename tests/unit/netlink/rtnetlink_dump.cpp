@@ -22,7 +22,7 @@ namespace lb::agent {
 namespace {
 
 using Bytes = std::vector<std::byte>;
-using Next = NodeTalk::Next;
+using Next = RtnetlinkDump::Next;
 
 template <class T>
 void append(Bytes& bytes, const T& value) {
@@ -94,23 +94,23 @@ Bytes address(std::uint16_t type, const AddressSpec& spec) {
   return message(type, body);
 }
 
-std::uint32_t asked_sequence(const NodeTalk& talk) {
+std::uint32_t asked_sequence(const RtnetlinkDump& talk) {
   nlmsghdr head{};
   std::memcpy(&head, talk.request().data(), sizeof(head));
   return head.nlmsg_seq;
 }
 
-std::uint16_t asked_type(const NodeTalk& talk) {
+std::uint16_t asked_type(const RtnetlinkDump& talk) {
   nlmsghdr head{};
   std::memcpy(&head, talk.request().data(), sizeof(head));
   return head.nlmsg_type;
 }
 
-Next finish(NodeTalk& talk) { return talk.receive(message(NLMSG_DONE, Bytes(4), asked_sequence(talk))); }
+Next finish(RtnetlinkDump& talk) { return talk.receive(message(NLMSG_DONE, Bytes(4), asked_sequence(talk))); }
 
 /// A node with these addresses; device 1 is lo, 2 is eth0, 3 is kube-ipvs0, 4 is eth1.
-NodeTalk node_with(const std::vector<AddressSpec>& addresses) {
-  NodeTalk talk;
+RtnetlinkDump node_with(const std::vector<AddressSpec>& addresses) {
+  RtnetlinkDump talk;
   talk.begin();
   int index = 0;
   for (const auto* name : {"lo", "eth0", "kube-ipvs0", "eth1"}) {
@@ -148,7 +148,7 @@ using Texts = std::vector<std::string>;
 }  // namespace
 
 TEST_CASE("two lists make a node, devices first") {
-  NodeTalk talk;
+  RtnetlinkDump talk;
   talk.begin();
   CHECK(asked_type(talk) == RTM_GETLINK);
   CHECK(talk.receive(device(RTM_NEWLINK, 2, "eth0", 9000)) == Next::wait);
@@ -182,8 +182,8 @@ TEST_CASE("where a device's other end is, is told") {
   const std::int32_t space = 3;
   attribute(body, IFLA_LINK_NETNSID, &space, sizeof(space));
   CHECK(talk.receive(message(RTM_NEWLINK, body)) == Next::tell);
-  CHECK(talk.network().devices().at(7).peer_space == space);
-  CHECK(talk.network().devices().at(2).peer_space == std::nullopt);
+  CHECK(talk.network().devices().at(7).peer_netns == space);
+  CHECK(talk.network().devices().at(2).peer_netns == std::nullopt);
 }
 
 TEST_CASE("REL-68 filters that go, and those that come where ours are, are counted") {
@@ -252,7 +252,7 @@ TEST_CASE("what is lost is asked for again") {
 }
 
 TEST_CASE("a list that changed while it was made is asked for again") {
-  NodeTalk talk;
+  RtnetlinkDump talk;
   talk.begin();
   Bytes interrupted = device(RTM_NEWLINK, 2, "eth0");
   nlmsghdr head{};
@@ -331,7 +331,7 @@ TEST_CASE("SEM-34 which addresses serve node ports") {
   CHECK(found.size() == 7);  // each address once, and none of kube-ipvs0's
 }
 
-TEST_CASE("the source towards other nodes is the first outward device's own address") {
+TEST_CASE("the source towards other nodes is the first uplink's own address") {
   const auto talk = node_with({{2, "192.0.2.7", IFA_F_SECONDARY},
                                {2, "fe80::1", 0, RT_SCOPE_LINK},
                                {4, "198.51.100.1"},
@@ -353,7 +353,7 @@ TEST_CASE("no bytes confuse it") {
 
   SECTION("cut anywhere") {
     for (std::size_t size = 0; size < whole.size(); ++size) {
-      NodeTalk talk;
+      RtnetlinkDump talk;
       talk.begin();
       // A copy of its own, so that a sanitizer sees a read past the end.
       CHECK(talk.receive(Bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size))) ==
@@ -369,7 +369,7 @@ TEST_CASE("no bytes confuse it") {
       for (int change = 0; change < 3; ++change) {
         bytes[random() % bytes.size()] = static_cast<std::byte>(random());
       }
-      NodeTalk talk;
+      RtnetlinkDump talk;
       talk.begin();
       static_cast<void>(talk.receive(bytes));
       CHECK(talk.network().devices().size() <= 2);

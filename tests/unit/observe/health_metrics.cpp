@@ -115,7 +115,7 @@ TEST_CASE("changes are pending until they are published") {
   CHECK_THAT(after, ContainsSubstring("kubeproxy_sync_proxy_rules_endpoint_changes_total 2\n"));
   CHECK_THAT(after, ContainsSubstring("kubeproxy_sync_proxy_rules_service_changes_total 1\n"));
   metrics.changed(Subject::service, noon);
-  metrics.settled();
+  metrics.in_sync();
   CHECK_THAT(metrics.render({}), ContainsSubstring("kubeproxy_sync_proxy_rules_service_changes_pending 0\n"));
 }
 

@@ -44,7 +44,7 @@ TEST_CASE("SEM-61: paths of the two servers") {
   Health health;
   Metrics metrics;
   Snapshot snapshot;
-  snapshot.outcomes.promoted = 17;
+  snapshot.outcomes.assured = 17;
   Pages pages(
       health, metrics, [&] { return clock.now; }, [&] { return snapshot; },
       {"{}", {{"devices", "eth0"}, {"xdp", "auto"}}});
@@ -64,7 +64,7 @@ TEST_CASE("SEM-61: paths of the two servers") {
 
   const auto scrape = pages.metrics({"/metrics"});
   CHECK(scrape.content_type == "text/plain; version=0.0.4; charset=utf-8");
-  CHECK_THAT(scrape.body, ContainsSubstring("outcome=\"promoted\"} 17\n"));
+  CHECK_THAT(scrape.body, ContainsSubstring("outcome=\"assured\"} 17\n"));
   CHECK_THAT(scrape.body, ContainsSubstring("kubeproxy_proxy_healthz_total{code=\"503\"} 2\n"));
   CHECK_THAT(scrape.body, ContainsSubstring("kubeproxy_proxy_livez_total{code=\"200\"} 1\n"));
 }

@@ -85,17 +85,17 @@ TEST_CASE("who is a pod, and what follows") {
   CHECK(plain.cluster_cidrs.empty());
   CHECK(plain.masquerade == Masquerade::outsiders);
   CHECK(plain.unallocated == Unallocated::pass);
-  CHECK(plain.sizes.maglev == 16381);
+  CHECK(plain.sizes.consistent_slots == 16381);
   const auto options = agent({"--cluster-cidr", "10.244.0.0/16,fd00::/48", "--detect-local", "node-cidr",
                               "--masquerade-all", "--service-cidr", "10.96.0.0/12", "--drop-unallocated",
-                              "--cluster-secret", "/etc/secret", "--maglev-slots", "65521"});
+                              "--cluster-secret", "/etc/secret", "--consistent-slots", "65521"});
   CHECK(options.cluster_cidrs.size() == 2);
   CHECK(options.detect_local == PodDetector::node_cidr);
   CHECK(options.masquerade == Masquerade::all);
   CHECK(options.service_cidrs.size() == 1);
   CHECK(options.unallocated == Unallocated::drop);
   CHECK(options.cluster_secret == "/etc/secret");
-  CHECK(options.sizes.maglev == 65521);
+  CHECK(options.sizes.consistent_slots == 65521);
   CHECK(plain.topology_labels ==
         lb::k8s::AllowedLabels{
             {"kubernetes.io/hostname", "topology.kubernetes.io/region", "topology.kubernetes.io/zone"}});
@@ -105,8 +105,8 @@ TEST_CASE("who is a pod, and what follows") {
         lb::k8s::AllowedLabels{{"a/rack", "row"}});
   CHECK(plain.service_frontends == 10000);
   CHECK(agent({"--max-service-frontends", "12"}).service_frontends == 12);
-  CHECK(plain.maglev_budget == 4194304);
-  CHECK(agent({"--maglev-budget", "0"}).maglev_budget == 0);
+  CHECK(plain.consistent_budget == 4194304);
+  CHECK(agent({"--consistent-budget", "0"}).consistent_budget == 0);
   CHECK(plain.service_metrics == 0);
   CHECK(agent({"--service-metrics", "100"}).service_metrics == 100);
 }

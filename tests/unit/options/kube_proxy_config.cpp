@@ -287,8 +287,8 @@ TEST_CASE("SEM-68: IPVS's schedulers and timeouts") {
   using lb::k8s::Selection;
   for (const auto& [name, selection, lost] : {std::tuple{"rr", Selection::random, false},
                                               {"wrr", Selection::random, false},
-                                              {"sh", Selection::maglev, false},
-                                              {"mh", Selection::maglev, false},
+                                              {"sh", Selection::consistent, false},
+                                              {"mh", Selection::consistent, false},
                                               {"lc", Selection::random, true},
                                               {"wlc", Selection::random, true},
                                               {"sed", Selection::random, true},

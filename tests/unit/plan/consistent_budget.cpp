@@ -17,7 +17,7 @@ using Tables = std::vector<std::size_t>;
 using Names = std::set<std::string>;
 
 TEST_CASE("older services come first, whatever came to be known first, and nobody has more than a quarter") {
-  agent::MaglevBudget budget(16);
+  agent::ConsistentBudget budget(16);
   CHECK(budget.ask("young", 30, Tables(4096, 1)).empty());
   CHECK(budget.granted("young") == 4);
   CHECK(budget.ask("a", 10, Tables(3, 1)).empty());
@@ -35,7 +35,7 @@ TEST_CASE("older services come first, whatever came to be known first, and nobod
 }
 
 TEST_CASE("without a budget nobody has a table") {
-  agent::MaglevBudget budget(0);
+  agent::ConsistentBudget budget(0);
   budget.ask("a", 1, {1});
   CHECK(budget.granted("a") == 0);
 }
@@ -46,14 +46,14 @@ TEST_CASE(
   std::vector<std::string> told;
   Record record;
   agent::PlanOptions options;
-  options.maglev_tables = 4;
+  options.consistent_tables = 4;
   agent::Cluster cluster("this", options, record,
                          [&](const k8s::Complaint& complaint) { told.push_back(complaint.reason); });
   const auto add = [&](const std::string& name, std::int64_t created, std::size_t ports) {
     auto made = service();
     made.key.name = name;
     made.created = created;
-    made.selection = k8s::Selection::maglev;
+    made.selection = k8s::Selection::consistent;
     made.ports.clear();
     for (std::size_t at = 0; at < ports; ++at) {
       made.ports.push_back(
@@ -66,7 +66,7 @@ TEST_CASE(
   const auto consistent = [&](const std::string& name) {
     std::size_t count = 0;
     for (const auto& port : record.services.at("default/" + name)) {
-      count += port->policy.selection == LB_MAGLEV ? 1 : 0;
+      count += port->policy.selection == LB_CONSISTENT ? 1 : 0;
     }
     return count;
   };
@@ -89,17 +89,17 @@ TEST_CASE(
 TEST_CASE("--selection is for services that do not say how they choose") {
   Record record;
   agent::PlanOptions options;
-  options.selection = k8s::Selection::maglev;
+  options.selection = k8s::Selection::consistent;
   agent::Cluster cluster("this", options, record, [](const k8s::Complaint&) {});
   cluster.synced();
-  for (const auto said : {k8s::Selection::unsaid, k8s::Selection::random, k8s::Selection::maglev}) {
+  for (const auto said : {k8s::Selection::unsaid, k8s::Selection::random, k8s::Selection::consistent}) {
     auto made = service();
     made.selection = said;
     cluster.upsert(made);
     cluster.flush();
     const auto& ports = record.services.at("default/" + made.key.name);
     REQUIRE_FALSE(ports.empty());
-    CHECK(ports.front()->policy.selection == (said == k8s::Selection::random ? LB_RANDOM : LB_MAGLEV));
+    CHECK(ports.front()->policy.selection == (said == k8s::Selection::random ? LB_RANDOM : LB_CONSISTENT));
   }
 }
 

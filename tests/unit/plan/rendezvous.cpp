@@ -14,10 +14,10 @@ using namespace lb::agent;
 
 constexpr std::uint32_t size = 16381;
 
-std::vector<MaglevMember> members(std::uint32_t count, std::uint32_t first_id = 1) {
-  std::vector<MaglevMember> made;
+std::vector<RendezvousMember> members(std::uint32_t count, std::uint32_t first_id = 1) {
+  std::vector<RendezvousMember> made;
   for (std::uint32_t number = 0; number < count; ++number) {
-    MaglevMember member;
+    RendezvousMember member;
     member.address.bytes = {0,
                             0,
                             0,
@@ -41,9 +41,9 @@ std::vector<MaglevMember> members(std::uint32_t count, std::uint32_t first_id = 
   return made;
 }
 
-std::vector<std::uint32_t> table(const std::vector<MaglevMember>& of, std::uint32_t slots = size) {
+std::vector<std::uint32_t> table(const std::vector<RendezvousMember>& of, std::uint32_t slots = size) {
   std::vector<std::uint32_t> made;
-  maglev_slots(of, slots, made);
+  rendezvous_slots(of, slots, made);
   return made;
 }
 
@@ -54,7 +54,7 @@ std::map<std::uint32_t, std::uint32_t> loads(const std::vector<std::uint32_t>& s
 }
 
 /// Of all slots, in percent: how much more moves than belonged to the members that went.
-double excess(const std::vector<MaglevMember>& before, const std::vector<MaglevMember>& after) {
+double excess(const std::vector<RendezvousMember>& before, const std::vector<RendezvousMember>& after) {
   const auto old_slots = table(before);
   const auto new_slots = table(after);
   std::uint32_t moved = 0;
@@ -63,13 +63,13 @@ double excess(const std::vector<MaglevMember>& before, const std::vector<MaglevM
   return 100.0 * (moved / double{size} - gone);
 }
 
-TEST_CASE("Maglev: none and one need no table") {
+TEST_CASE("consistent selection: none and one need no table") {
   CHECK(table({}).empty());
   CHECK(table(members(1, 7)) == std::vector<std::uint32_t>{7});
   CHECK(table(members(2)).size() == size);
 }
 
-TEST_CASE("SEM-50 Maglev: nobody has more than a twentieth above his share") {
+TEST_CASE("SEM-50 consistent selection: nobody has more than a twentieth above his share") {
   for (const std::uint32_t count : {2U, 3U, 10U, 100U, 160U, 1000U}) {
     CAPTURE(count);
     const auto counted = loads(table(members(count)));
@@ -78,7 +78,7 @@ TEST_CASE("SEM-50 Maglev: nobody has more than a twentieth above his share") {
   }
 }
 
-TEST_CASE("Maglev: shares follow weights") {
+TEST_CASE("consistent selection: shares follow weights") {
   auto weighted = members(12);
   unsigned total = 0;
   for (std::size_t at = 0; at < weighted.size(); ++at) {
@@ -94,7 +94,7 @@ TEST_CASE("Maglev: shares follow weights") {
   }
 }
 
-TEST_CASE("SEM-50 Maglev: at most 1 % more moves than the share of the members that go") {
+TEST_CASE("SEM-50 consistent selection: at most 1 % more moves than the share of the members that go") {
   std::mt19937 random(7);
   for (const std::uint32_t count : {3U, 10U, 30U, 100U, 160U}) {
     for (const std::uint32_t go : {1U, count / 10, count / 3}) {
@@ -103,7 +103,7 @@ TEST_CASE("SEM-50 Maglev: at most 1 % more moves than the share of the members t
       auto after = before;
       std::shuffle(after.begin(), after.end(), random);
       after.resize(count - go);
-      std::ranges::sort(after, {}, &MaglevMember::id);
+      std::ranges::sort(after, {}, &RendezvousMember::id);
       CAPTURE(count, go);
       CHECK(excess(before, after) <= 1.0);
       // Coming back moves what going moved.
@@ -112,7 +112,7 @@ TEST_CASE("SEM-50 Maglev: at most 1 % more moves than the share of the members t
   }
 }
 
-TEST_CASE("Maglev: a drained member's slots alone move, also where weights differ") {
+TEST_CASE("consistent selection: a drained member's slots alone move, also where weights differ") {
   auto before = members(20);
   for (std::size_t at = 0; at < before.size(); ++at)
     before[at].weight = static_cast<std::uint8_t>(1 + at % 3);
@@ -127,7 +127,7 @@ TEST_CASE("Maglev: a drained member's slots alone move, also where weights diffe
   CHECK(moved <= size / 100);
 }
 
-TEST_CASE("Maglev: ids and order do not matter, ports and addresses do") {
+TEST_CASE("consistent selection: ids and order do not matter, ports and addresses do") {
   const auto plain = table(members(50));
   auto renamed = members(50, 1001);
   std::ranges::reverse(renamed);

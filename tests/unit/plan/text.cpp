@@ -34,12 +34,12 @@ TEST_CASE("a flow is its packet before and after") {
   flow.destination = {{10, 1, 0, 5}, 8080, 0};
   flow.track.backend = 7;
   flow.track.device = 2;
-  flow.track.side = LB_OUTWARD_INGRESS;
-  flow.track.way = LB_BY_REDIRECT;
+  flow.track.side = LB_UPLINK_INGRESS;
+  flow.track.way = LB_PATH_REDIRECT;
   flow.track.state = LB_OPEN;
   flow.track.source_nat = LB_YES;
   CHECK(maps::flow_line(key, flow) ==
-        "flow TCP 192.0.2.7:40000>10.96.0.10:80 => 192.0.2.1:50000>10.1.0.5:8080 forward outward-ingress "
+        "flow TCP 192.0.2.7:40000>10.96.0.10:80 => 192.0.2.1:50000>10.1.0.5:8080 forward uplink-ingress "
         "redirect open "
         "backend=7 device=2 source-nat");
 }

@@ -129,10 +129,10 @@ struct Life {
              seed},
             model.intake, [](const std::string& /*sentence*/) {}, small_pages()) {}
 
-  static k8s::Patience small_pages() {
-    k8s::Patience patience;
-    patience.page = 3;
-    return patience;
+  static k8s::Timeouts small_pages() {
+    k8s::Timeouts timeouts;
+    timeouts.page = 3;
+    return timeouts;
   }
 
   tables_test::Agent agent;
@@ -272,7 +272,7 @@ class Simulation {
     server_.set_up(true);
     const auto wanted = oracle(server_.now());
     const auto until = clock_.now() + long_enough;
-    while (clock_.now() < until && !(settled() && tables_test::lines(kernel_) == wanted)) {
+    while (clock_.now() < until && !(in_sync() && tables_test::lines(kernel_) == wanted)) {
       survive([this] {
         clock_.pass(Time(500));
         server_.deliver_all();
@@ -281,10 +281,10 @@ class Simulation {
       });
     }
     CHECK(tables_test::lines(kernel_) == wanted);
-    CHECK(settled());
+    CHECK(in_sync());
   }
 
-  [[nodiscard]] bool settled() const {
+  [[nodiscard]] bool in_sync() const {
     return life_ && life_->model.writer.wrote && life_->agent.tables.complete();
   }
 

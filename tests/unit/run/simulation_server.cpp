@@ -119,7 +119,7 @@ struct Asked {
 }  // namespace
 
 /// A request under way: what has been written and not yet been read, and where its watch stands.
-class Line final : public k8s::ApiLine {
+class Line final : public k8s::ApiConnection {
  public:
   explicit Line(Server& server) : server_(server) { server_.lines_.push_back(this); }
   ~Line() override { std::erase(server_.lines_, this); }
@@ -127,11 +127,11 @@ class Line final : public k8s::ApiLine {
   Line& operator=(const Line&) = delete;
 
   void ask(const k8s::ApiRequest& request, k8s::AnswerReader& reader) override {
-    hang_up();
+    cancel();
     reader_ = &reader;
     asked_.emplace(request.target);
   }
-  void hang_up() override {
+  void cancel() override {
     reader_ = nullptr;
     asked_.reset();
     answered_ = false;
@@ -277,7 +277,7 @@ class Line final : public k8s::ApiLine {
 
   void end(k8s::End how) {
     auto* reader = reader_;
-    hang_up();
+    cancel();
     reader->end(how, server());
   }
 
@@ -290,7 +290,7 @@ class Line final : public k8s::ApiLine {
   std::uint64_t position_ = 0;  ///< of a watch
 };
 
-std::unique_ptr<k8s::ApiLine> Server::line() { return std::make_unique<Line>(*this); }
+std::unique_ptr<k8s::ApiConnection> Server::line() { return std::make_unique<Line>(*this); }
 
 void Server::move_some_line() {
   if (lines_.empty()) return;

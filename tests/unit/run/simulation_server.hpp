@@ -59,7 +59,7 @@ class Server {
   /// Answers go wrong in every way, or in none.
   void set_faults(bool faults) { faults_ = faults; }
 
-  [[nodiscard]] std::unique_ptr<k8s::ApiLine> line();
+  [[nodiscard]] std::unique_ptr<k8s::ApiConnection> line();
   /// One line does something.
   void move_some_line();
   /// Everything that is on its way arrives.

@@ -138,10 +138,10 @@ class ManualSweeper final : public maps::Sweeper {
 
 /// One life of an agent.
 struct Agent {
-  explicit Agent(FakeKernel& kernel, std::uint32_t maglev = 251)
+  explicit Agent(FakeKernel& kernel, std::uint32_t slots = 251)
       : tables(
             kernel.store(), grace, sweeper,
-            [this](const k8s::Complaint& complaint) { complaints.push_back(complaint.reason); }, maglev) {}
+            [this](const k8s::Complaint& complaint) { complaints.push_back(complaint.reason); }, slots) {}
 
   /// Everything that waits comes to its end.
   void settle() {

@@ -99,7 +99,7 @@ TEST_CASE("REL-64 a node port is kept from source NAT from before it is served u
     made->frontends.push_back({.address = lb::k8s::Address{}, .port = port, .kind = LB_NODE_PORT});
     return made;
   };
-  lb::agent::KeptPorts::Bits kernels{};
+  lb::agent::ReservedPorts::Bits kernels{};
   kernels.at(8080 / 64) |= std::uint64_t{1} << 8080 % 64;
   agent.tables.set_kernel_ports(kernels);
   CHECK(kept(8080));
@@ -154,13 +154,14 @@ TEST_CASE("the lists of ranges hold what was last told, beside the services' own
   CHECK(ranges(kernel) == Ranges{{1, 9}, {LB_POD_RANGES, 2}});
 }
 
-TEST_CASE("Maglev gives a set the slots that were asked for, the same ones whatever the ids are") {
+TEST_CASE(
+    "consistent selection gives a set the slots that were asked for, the same ones whatever the ids are") {
   FakeKernel one({.slots = 8192});
   FakeKernel other({.slots = 8192});
   Agent first(one, 1021);
   Agent second(other, 1021);
   auto web = service("web", 1, {1, 2, 3, 4});
-  web->policy.selection = LB_MAGLEV;
+  web->policy.selection = LB_CONSISTENT;
   first.tables.apply(Batch::whole, {change(web)});
   second.tables.apply(Batch::whole, {change(service("before", 9, {7, 8, 9}))});
   second.tables.apply(Batch::changes, {change(web)});

@@ -1,4 +1,4 @@
-// Several balancers before one service: with Maglev the same tuple finds the
+// Several balancers before one service: with consistent selection the same tuple finds the
 // same backend on every node, whatever the node's own secret, and hardly a flow moves but those of a backend
 // that goes.
 #include <fmt/format.h>
@@ -22,7 +22,7 @@ constexpr int flows_each = 1500;  // of each family and protocol
 struct Node {
   std::uint64_t own_key = 0;      ///< keys random choices
   std::uint64_t cluster_key = 0;  ///< and consistent ones
-  const char* selection = "maglev";
+  const char* selection = "consistent";
   std::vector<unsigned> backends;  ///< in the order in which this node heard of them
 };
 
@@ -44,11 +44,11 @@ std::string service_name(int family, std::uint8_t protocol) {
 
 /// Takes backends' ids as this node gives them; the slots are the agent's.
 void add_slots(World& world, const std::string& name, int family, const std::vector<unsigned>& numbers) {
-  std::vector<agent::MaglevMember> members;
+  std::vector<agent::RendezvousMember> members;
   std::map<std::uint32_t, std::string> names;
   for (const auto number : numbers) {
     const auto backend = fmt::format("{}_{}", name, number);
-    agent::MaglevMember member;
+    agent::RendezvousMember member;
     member.address.bytes = address_of(backend_address(family, number));
     member.port = 8080;
     member.id = world.backend(backend);
@@ -56,7 +56,7 @@ void add_slots(World& world, const std::string& name, int family, const std::vec
     members.push_back(member);
   }
   std::vector<std::uint32_t> slots;
-  agent::maglev_slots(members, table_size, slots);
+  agent::rendezvous_slots(members, table_size, slots);
   Words words = {"cluster", name};
   for (const auto id : slots) words.push_back(names.at(id));
   world.change(words);
@@ -88,12 +88,12 @@ Tuple request_of(int family, std::uint8_t protocol, int number) {
 /// The backends that this node gives to the flows, which are the same for every node.
 Choices choices_of(const Node& node) {
   Settings settings;
-  settings.flows = settings.young = 65536;
+  settings.flows = settings.unassured = 65536;
   settings.slots = 4 * (table_size + 64);
   World world(settings);
   auto page = world.programs().node.load(0);
   page.choice[LB_RANDOM][0] = node.own_key;
-  page.choice[LB_MAGLEV][0] = node.cluster_key;
+  page.choice[LB_CONSISTENT][0] = node.cluster_key;
   page.secret[0] = node.own_key;
   world.programs().node.store(0, page);
   Choices choices;
@@ -119,7 +119,7 @@ std::size_t same(const Choices& some, const Choices& others) {
 
 }  // namespace
 
-TEST_CASE("Maglev: nodes with secrets of their own give the same tuple the same backend") {
+TEST_CASE("consistent selection: nodes with secrets of their own give the same tuple the same backend") {
   auto reversed = from_to(0, all_backends);
   std::ranges::reverse(reversed);
   const Node one{.own_key = 11, .cluster_key = 77, .backends = from_to(0, all_backends)};
@@ -136,7 +136,7 @@ TEST_CASE("Maglev: nodes with secrets of their own give the same tuple the same 
   CHECK(same(first, choices_of(other_secret)) < first.size() / 5);
 }
 
-TEST_CASE("Maglev: when backends go, at most 1 % more flows move than were theirs") {
+TEST_CASE("consistent selection: when backends go, at most 1 % more flows move than were theirs") {
   const auto before = choices_of({.own_key = 1, .cluster_key = 77, .backends = from_to(0, all_backends)});
   const auto after = choices_of({.own_key = 2, .cluster_key = 77, .backends = from_to(2, all_backends)});
   std::size_t theirs = 0;

@@ -16,15 +16,15 @@
 
 namespace {
 
-using lb::agent::MaglevMember;
+using lb::agent::RendezvousMember;
 using lb::bench::cell;
 
-constexpr const char* part = "maglev";
+constexpr const char* part = "consistent";
 constexpr int rounds = 9;
 constexpr std::uint64_t mebibytes = 64;
 
-std::vector<MaglevMember> members(std::uint32_t count) {
-  std::vector<MaglevMember> made(count);
+std::vector<RendezvousMember> members(std::uint32_t count) {
+  std::vector<RendezvousMember> made(count);
   for (std::uint32_t number = 0; number < count; ++number) {
     auto& bytes = made[number].address.bytes;
     bytes[10] = bytes[11] = 0xff;
@@ -45,13 +45,13 @@ double largest_share(const std::vector<std::uint32_t>& slots, std::uint32_t coun
 }
 
 /// A tenth of the members goes: how many percent of the slots move that were not theirs.
-double moved_beyond(const std::vector<MaglevMember>& before, const std::vector<std::uint32_t>& slots,
+double moved_beyond(const std::vector<RendezvousMember>& before, const std::vector<std::uint32_t>& slots,
                     std::mt19937& random) {
   auto after = before;
   std::ranges::shuffle(after, random);
   after.resize(before.size() - std::max<std::size_t>(1, before.size() / 10));
   std::vector<std::uint32_t> next;
-  lb::agent::maglev_slots(after, static_cast<std::uint32_t>(slots.size()), next);
+  lb::agent::rendezvous_slots(after, static_cast<std::uint32_t>(slots.size()), next);
   std::uint32_t moved = 0;
   for (std::size_t slot = 0; slot < slots.size(); ++slot) moved += slots[slot] != next[slot] ? 1U : 0U;
   const double gone = static_cast<double>(before.size() - after.size()) / static_cast<double>(before.size());
@@ -65,7 +65,7 @@ void measure(std::uint32_t count, std::uint32_t size, std::mt19937& random) {
   std::vector<double> beyond;
   for (int round = 0; round < rounds; ++round) {
     const auto start = std::chrono::steady_clock::now();
-    lb::agent::maglev_slots(before, size, slots);
+    lb::agent::rendezvous_slots(before, size, slots);
     times.push_back(
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
     beyond.push_back(moved_beyond(before, slots, random));
@@ -99,7 +99,7 @@ int main() {
     run_all();
     return 0;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "bench_maglev: {}\n", error.what());
+    fmt::print(stderr, "bench_consistent: {}\n", error.what());
     return 1;
   }
 }
