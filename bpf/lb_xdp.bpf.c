@@ -104,7 +104,7 @@ static __always_inline int lb_xdp_fastpath_of(struct xdp_md *xdp, enum lb_family
 {
 	void *data = (void *)(long)xdp->data, *end = (void *)(long)xdp->data_end;
 	struct lb_fastpath plain;
-	const struct lb_fib_cache_entry *way;
+	const struct lb_fib_cache_entry *entry;
 	enum lb_outcome outcome;
 
 	if (!lb_fastpath_read(data, end, end - data, family, &plain.packet))
@@ -118,11 +118,12 @@ static __always_inline int lb_xdp_fastpath_of(struct xdp_md *xdp, enum lb_family
 		return lb_left();
 	if (outcome == LB_SLOWPATH)
 		return LB_TO_SLOWPATH;
-	way = lb_fib_cache_find(&plain.flow.leaving, xdp->ingress_ifindex, plain.packet.length);
-	if (!way || way->device != plain.flow.track.device ||
-	    bpf_redirect_map(&lb_devmap, way->device, XDP_PASS) != XDP_REDIRECT)
+	entry = lb_fib_cache_find(&plain.flow.leaving, xdp->ingress_ifindex, plain.packet.length);
+	if (!entry || entry->device != plain.flow.track.device ||
+	    bpf_redirect_map(&lb_devmap, entry->device, XDP_PASS) != XDP_REDIRECT)
 		return LB_TO_SLOWPATH;
-	if (lb_xdp_write(xdp, &plain.packet, &plain.flow.leaving, way->ethernet, way->ethernet + ETH_ALEN)) {
+	if (lb_xdp_write(xdp, &plain.packet, &plain.flow.leaving, entry->ethernet,
+			 entry->ethernet + ETH_ALEN)) {
 		lb_count(LB_OUTCOME_rewrite_failed);
 		return XDP_DROP;
 	}

@@ -36,7 +36,7 @@ std::string flow_text(const Key& key, const Flow& flow, std::string_view source,
   auto line = fmt::format("flow {} {}>{} => {}>{} {} {} {} {} backend={} device={}", word(key.protocol),
                           socket_text(key.source, key.source_port),
                           socket_text(key.destination, key.destination_port), source, destination,
-                          word(track.direction), word(track.side), word(track.way), word(track.state),
+                          word(track.direction), word(track.side), word(track.path), word(track.state),
                           track.backend, track.device);
   if (track.source_nat == LB_YES) line += " source-nat";
   return line;

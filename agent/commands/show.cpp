@@ -114,8 +114,6 @@ std::string name_of(const Names& names, std::uint32_t number) {
   return found == names.end() ? fmt::format("#{}", number) : std::string(found->second);
 }
 
-const char* age_text(FlowAge age) { return age == FlowAge::established ? "established" : "unassured"; }
-
 /// How long ago its last packet passed; the clocks may differ by a second.
 std::string idle_text(const FlowView& flow, std::uint32_t now) {
   return now == 0 ? "-" : fmt::format("{}s", now > flow.track.seen ? now - flow.track.seen : 0);
@@ -132,9 +130,9 @@ json::value flow_json(const FlowView& flow, const Names& names, std::uint32_t no
                          {"service", name_of(names, flow.track.service)},
                          {"backendId", flow.track.backend},
                          {"side", view(word(flow.track.side))},
-                         {"way", view(word(flow.track.way))},
+                         {"path", view(word(flow.track.path))},
                          {"state", view(word(flow.track.state))},
-                         {"age", age_text(flow.age)}};
+                         {"assured", flow.is_assured}};
   if (now != 0) {
     object["idleSeconds"] = now > flow.track.seen ? now - flow.track.seen : 0;
   }
@@ -148,15 +146,16 @@ std::string flow_table(const FlowList& list, const Names& names) {
              {"BACKEND"},
              {"SEEN AS"},
              {"SERVICE"},
-             {"WAY"},
+             {"PATH"},
              {"STATE"},
-             {"AGE"},
+             {"ASSURED"},
              {"IDLE", Align::right}});
   for (const auto& flow : list.flows) {
     grid.add({std::string(word(flow.protocol)), end_text(flow.client), end_text(flow.frontend),
               end_text(flow.backend), flow.track.source_nat == LB_YES ? end_text(flow.source) : "itself",
-              name_of(names, flow.track.service), std::string(word(flow.track.way)),
-              std::string(word(flow.track.state)), age_text(flow.age), idle_text(flow, list.now)});
+              name_of(names, flow.track.service), std::string(word(flow.track.path)),
+              std::string(word(flow.track.state)), flow.is_assured ? "yes" : "no",
+              idle_text(flow, list.now)});
   }
   auto text = grid.text();
   if (list.all > list.flows.size()) {

@@ -52,7 +52,7 @@ template <class Table>
 error_code visit_established(const Table& table, const Visit& visit) {
   return table.for_each([&](const auto& key, const auto& flow) {
     if (auto view = flow_view(key, flow)) {
-      view->age = FlowAge::established;
+      view->is_assured = true;
       visit(*view);
     }
   });

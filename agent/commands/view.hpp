@@ -33,8 +33,6 @@ struct BackendViews {
   std::size_t gone = 0;
 };
 
-enum class FlowAge : std::uint8_t { established, unassured };
-
 /// One connection, told from the entry that its replies meet. IPv4 in the 16-byte form.
 struct FlowView {
   struct End {
@@ -48,7 +46,7 @@ struct FlowView {
   End backend;
   End source;  ///< as the backend sees the client
   lb_track track{};
-  FlowAge age = FlowAge::unassured;
+  bool is_assured = false;  ///< seen in both directions
 };
 
 /// Services in use, sorted by name, protocol and family. Fails with the errno of a map.

@@ -94,7 +94,7 @@ template <class Key, class Flow>
 maps::error_code RedirectedFlows::step_table(maps::HashMap<Key, Flow>& table) {
   std::vector<Key> gone;
   const auto error = table.step(cursor_, step_entries, [&](const Key& key, const Flow& flow) {
-    if (flow.track.way == LB_PATH_REDIRECT && is_there(target_of(flow))) {
+    if (flow.track.path == LB_PATH_REDIRECT && is_there(target_of(flow))) {
       const bool is_request = flow.track.direction == LB_FORWARD;
       gone.push_back(is_request ? key : other_key(key, flow));
       gone.push_back(is_request ? other_key(key, flow) : key);

@@ -31,7 +31,7 @@ static __always_inline int lb_acts_here(const struct lb_track *track, __u32 hook
 
 static __always_inline enum lb_outcome lb_known_outcome(const struct lb_track *track, __u32 hook)
 {
-	if (track->way == LB_PATH_STACK)
+	if (track->path == LB_PATH_STACK)
 		return LB_OUTCOME_flow_stack;
 	return hook == LB_HOOK_XDP ? LB_OUTCOME_flow_xdp : LB_OUTCOME_flow_redirect;
 }
@@ -197,7 +197,7 @@ static __always_inline int lb_is_nodes_own(const struct lb_track *track)
 static __always_inline enum lb_path lb_other_path(const struct lb_track *track)
 {
 	if (!lb_is_nodes_own(track))
-		return track->way;
+		return track->path;
 	return track->direction == LB_FORWARD ? LB_PATH_STACK : LB_PATH_REDIRECT;
 }
 
@@ -212,7 +212,7 @@ static __always_inline __u32 lb_other_device(const struct lb_scratch *scratch)
 
 	if (lb_is_nodes_own(track))
 		return track->side == LB_POD_INGRESS ? scratch->device : 0;
-	if (track->way == LB_PATH_REDIRECT && track->side == LB_POD_INGRESS)
+	if (track->path == LB_PATH_REDIRECT && track->side == LB_POD_INGRESS)
 		return track->device;
 	return track->direction == LB_FORWARD && track->side == LB_UPLINK_INGRESS ? scratch->device : 0;
 }
@@ -228,7 +228,7 @@ static __always_inline void lb_other_entry(struct lb_scratch *scratch)
 	scratch->reply.track.seen = lb_clock();
 	scratch->reply.track.device = lb_other_device(scratch);
 	scratch->reply.track.direction = track->direction == LB_FORWARD ? LB_REPLY : LB_FORWARD;
-	scratch->reply.track.way = lb_other_path(track);
+	scratch->reply.track.path = lb_other_path(track);
 	scratch->reply.track.side = track->other_side;
 	scratch->reply.track.other_side = track->side;
 }
@@ -421,7 +421,7 @@ LB_FUNCTION enum lb_outcome lb_unassured(void)
 	live = lb_unassured_find(&scratch->packet.tuple, &scratch->flow);
 	if (!live || !lb_acts_here(&scratch->flow.track, scratch->hook) || lb_begins_anew(scratch))
 		return LB_OUTCOME_unrelated;
-	if (scratch->hook == LB_HOOK_XDP && scratch->flow.track.way == LB_PATH_STACK)
+	if (scratch->hook == LB_HOOK_XDP && scratch->flow.track.path == LB_PATH_STACK)
 		return LB_OUTCOME_left_to_tc;
 	if (!lb_unassured_alive(scratch, lb_flow_touch(live, &scratch->flow.track, lb_clock())))
 		return LB_OUTCOME_unrelated;

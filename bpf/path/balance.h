@@ -34,7 +34,7 @@ static __always_inline enum lb_outcome lb_established(enum lb_hook hook, struct 
 	if (!live || !lb_acts_here(&scratch->flow.track, hook))
 		return LB_OUTCOME_unrelated;
 	if (hook == LB_HOOK_XDP &&
-	    (scratch->flow.track.way == LB_PATH_STACK || lb_is_tcs_turn(&scratch->flow.track)))
+	    (scratch->flow.track.path == LB_PATH_STACK || lb_is_tcs_turn(&scratch->flow.track)))
 		return LB_OUTCOME_left_to_tc;
 	reused = lb_reused(scratch);
 	new_second = !reused && lb_flow_touch(live, &scratch->flow.track, lb_clock());
@@ -61,7 +61,7 @@ LB_FUNCTION enum lb_outcome lb_related(void)
 		return LB_OUTCOME_unrelated;
 	if (scratch->packet.part == LB_LATER_FRAGMENT)
 		return lb_known_outcome(&scratch->flow.track, scratch->hook);
-	return scratch->flow.track.way == LB_PATH_STACK ? LB_OUTCOME_icmp_stack : LB_OUTCOME_icmp_redirect;
+	return scratch->flow.track.path == LB_PATH_STACK ? LB_OUTCOME_icmp_stack : LB_OUTCOME_icmp_redirect;
 }
 
 /* A later fragment goes where the first one went; it opens nothing and proves nothing. */

@@ -98,11 +98,11 @@ static __always_inline enum lb_outcome lb_fastpath_known(enum lb_hook hook, __u3
 {
 	const struct lb_track *track = &plain->flow.track;
 
-	if (track->way == LB_PATH_STACK && hook == LB_HOOK_XDP)
+	if (track->path == LB_PATH_STACK && hook == LB_HOOK_XDP)
 		return LB_OUTCOME_left_to_tc;
 	if (track->seen != lb_clock() || track->state >= LB_CLOSING)
 		return LB_SLOWPATH;
-	if (track->way == LB_PATH_STACK) {
+	if (track->path == LB_PATH_STACK) {
 		if (hook == LB_HOOK_TC_EGRESS && track->device && track->device != device)
 			return LB_SLOWPATH;
 		return LB_OUTCOME_flow_stack;

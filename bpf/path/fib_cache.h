@@ -47,13 +47,13 @@ static __always_inline struct lb_fib_cache_entry *lb_fib_cache_slot(const struct
 static __always_inline const struct lb_fib_cache_entry *lb_fib_cache_find(const struct lb_tuple *leaving,
 									  __u32 from, __u16 length)
 {
-	const struct lb_fib_cache_entry *way = lb_fib_cache_slot(leaving);
+	const struct lb_fib_cache_entry *entry = lb_fib_cache_slot(leaving);
 
-	if (!way || way->moment != lb_clock_eighths() || way->from != from || length > way->mtu)
+	if (!entry || entry->moment != lb_clock_eighths() || entry->from != from || length > entry->mtu)
 		return NULL;
-	return lb_same_address(&way->source, &leaving->source) &&
-			       lb_same_address(&way->destination, &leaving->destination)
-		       ? way
+	return lb_same_address(&entry->source, &leaving->source) &&
+			       lb_same_address(&entry->destination, &leaving->destination)
+		       ? entry
 		       : NULL;
 }
 
@@ -61,18 +61,18 @@ static __always_inline const struct lb_fib_cache_entry *lb_fib_cache_find(const 
 static __always_inline void lb_fib_cache_store(const struct lb_scratch *scratch)
 {
 	const struct lb_tuple *leaving = &scratch->flow.leaving;
-	struct lb_fib_cache_entry *way = lb_fib_cache_slot(leaving);
+	struct lb_fib_cache_entry *entry = lb_fib_cache_slot(leaving);
 
-	if (!way)
+	if (!entry)
 		return;
-	way->source = leaving->source;
-	way->destination = leaving->destination;
-	way->from = scratch->device;
-	way->moment = lb_clock_eighths();
-	way->device = scratch->fib.ifindex;
-	way->mtu = scratch->fib.mtu_result;
-	__builtin_memcpy(way->ethernet, scratch->fib.dmac, ETH_ALEN);
-	__builtin_memcpy(way->ethernet + ETH_ALEN, scratch->fib.smac, ETH_ALEN);
+	entry->source = leaving->source;
+	entry->destination = leaving->destination;
+	entry->from = scratch->device;
+	entry->moment = lb_clock_eighths();
+	entry->device = scratch->fib.ifindex;
+	entry->mtu = scratch->fib.mtu_result;
+	__builtin_memcpy(entry->ethernet, scratch->fib.dmac, ETH_ALEN);
+	__builtin_memcpy(entry->ethernet + ETH_ALEN, scratch->fib.smac, ETH_ALEN);
 }
 
 #endif

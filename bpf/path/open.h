@@ -19,7 +19,7 @@ static __always_inline enum lb_outcome lb_open_remote(void *ctx, struct lb_scrat
 	if (scratch->packet.hops <= 1)
 		return LB_OUTCOME_hop_limit;
 	lb_take_source(scratch);
-	track->way = LB_PATH_REDIRECT;
+	track->path = LB_PATH_REDIRECT;
 	track->device = scratch->fib.ifindex;
 	track->source_nat = LB_YES;
 	track->other_side = track->side;
@@ -34,7 +34,7 @@ static __always_inline enum lb_outcome lb_open_by_stack(void *ctx, struct lb_scr
 {
 	struct lb_track *track = &scratch->flow.track;
 
-	track->way = LB_PATH_STACK;
+	track->path = LB_PATH_STACK;
 	track->other_side = track->side == LB_POD_INGRESS ? LB_POD_EGRESS : LB_UPLINK_EGRESS;
 	scratch->reply.track = *track;
 	scratch->reply.track.device = lb_other_device(scratch);
@@ -54,14 +54,14 @@ static __always_inline int lb_is_hairpin(const struct lb_scratch *scratch)
 static __always_inline enum lb_outcome lb_open_from_pod(void *ctx, struct lb_scratch *scratch)
 {
 	enum lb_outcome outcome;
-	long way;
+	long result;
 
 	if (!lb_is_hairpin(scratch)) {
 		outcome = lb_open_by_stack(ctx, scratch);
 		return outcome == LB_FINE ? LB_OUTCOME_new_from_pod : outcome;
 	}
-	way = lb_route(ctx, scratch, LB_ASK_SOURCE);
-	if (way != BPF_FIB_LKUP_RET_SUCCESS && way != BPF_FIB_LKUP_RET_NO_NEIGH)
+	result = lb_route(ctx, scratch, LB_ASK_SOURCE);
+	if (result != BPF_FIB_LKUP_RET_SUCCESS && result != BPF_FIB_LKUP_RET_NO_NEIGH)
 		return LB_OUTCOME_no_route;
 	/* The port of a bridge has no neighbours: both directions leave by the device that the pod's address is on. */
 	scratch->device = scratch->fib.ifindex;
@@ -118,23 +118,23 @@ static __always_inline enum lb_outcome lb_open_from_node(void *ctx, struct lb_sc
 	struct lb_track *track = &scratch->flow.track;
 	enum lb_device_kind kind;
 	enum lb_outcome outcome;
-	long way;
+	long result;
 
 	if (lb_is_ours(scratch->backend.address))
 		return LB_OUTCOME_unrelated;
-	way = lb_route(ctx, scratch, LB_KEEP_SOURCE);
-	if (!lb_names_device(scratch, way))
+	result = lb_route(ctx, scratch, LB_KEEP_SOURCE);
+	if (!lb_names_device(scratch, result))
 		return LB_OUTCOME_no_route;
 	kind = lb_device_kind_of(scratch->fib.ifindex);
 	if (kind == LB_NO_DEVICE)
 		return LB_OUTCOME_unrelated;
 	if (lb_needs_xfrm())
 		return LB_OUTCOME_ipsec;
-	track->way = LB_PATH_REDIRECT;
+	track->path = LB_PATH_REDIRECT;
 	track->device = scratch->fib.ifindex;
 	track->other_side = kind == LB_POD ? LB_POD_INGRESS : LB_UPLINK_INGRESS;
 	scratch->reply.track = *track;
-	scratch->reply.track.way = LB_PATH_STACK;
+	scratch->reply.track.path = LB_PATH_STACK;
 	scratch->reply.track.device = 0;
 	scratch->reply.track.direction = LB_REPLY;
 	scratch->reply.track.side = track->other_side;
@@ -148,7 +148,7 @@ LB_FUNCTION enum lb_outcome LB_OWN(lb_open_to)(void *ctx __arg_ctx)
 {
 	struct lb_scratch *scratch = lb_scratch_get();
 	int xdp, by_stack, ours = 0;
-	long way = BPF_FIB_LKUP_RET_SUCCESS;
+	long result = BPF_FIB_LKUP_RET_SUCCESS;
 	enum lb_outcome outcome;
 
 	if (!scratch)
@@ -163,12 +163,12 @@ LB_FUNCTION enum lb_outcome LB_OWN(lb_open_to)(void *ctx __arg_ctx)
 	xdp = scratch->hook == LB_HOOK_XDP;
 	by_stack = scratch->backend.locality == LB_SAME_NODE;
 	if (!by_stack) {
-		way = lb_route(ctx, scratch, LB_ASK_SOURCE);
-		if (way == BPF_FIB_LKUP_RET_FRAG_NEEDED && !lb_config.stack_forwards) {
+		result = lb_route(ctx, scratch, LB_ASK_SOURCE);
+		if (result == BPF_FIB_LKUP_RET_FRAG_NEEDED && !lb_config.stack_forwards) {
 			scratch->mtu = scratch->fib.mtu_result;
 			return LB_OUTCOME_too_big;
 		}
-		if (lb_names_device(scratch, way)) {
+		if (lb_names_device(scratch, result)) {
 			ours = lb_is_uplink(scratch->fib.ifindex) &&
 			       (scratch->masquerade || lb_is_hairpin(scratch));
 			by_stack = !ours || lb_config.stack_forwards;
@@ -178,7 +178,7 @@ LB_FUNCTION enum lb_outcome LB_OWN(lb_open_to)(void *ctx __arg_ctx)
 			return LB_OUTCOME_no_route;
 		}
 	}
-	if (xdp && (by_stack || way != BPF_FIB_LKUP_RET_SUCCESS))
+	if (xdp && (by_stack || result != BPF_FIB_LKUP_RET_SUCCESS))
 		return LB_OUTCOME_left_to_tc;
 	if (ours && lb_needs_xfrm())
 		return LB_OUTCOME_ipsec;
@@ -457,7 +457,7 @@ LB_FUNCTION enum lb_outcome LB_OWN(lb_open_leaving)(void *ctx __arg_ctx)
 		return LB_OUTCOME_no_route;
 	lb_take_source(scratch);
 	track = &scratch->flow.track;
-	track->way = LB_PATH_STACK;
+	track->path = LB_PATH_STACK;
 	track->source_nat = LB_YES;
 	track->other_side = LB_UPLINK_INGRESS;
 	scratch->reply.track = *track;

@@ -64,10 +64,10 @@ static __always_inline long lb_route(void *ctx, struct lb_scratch *scratch, enum
 }
 
 /* Does the FIB's answer name a device? To tc it does for a packet that is too big, too. */
-static __always_inline int lb_names_device(const struct lb_scratch *scratch, long way)
+static __always_inline int lb_names_device(const struct lb_scratch *scratch, long result)
 {
-	return way == BPF_FIB_LKUP_RET_SUCCESS || way == BPF_FIB_LKUP_RET_NO_NEIGH ||
-	       (way == BPF_FIB_LKUP_RET_FRAG_NEEDED && scratch->hook != LB_HOOK_XDP);
+	return result == BPF_FIB_LKUP_RET_SUCCESS || result == BPF_FIB_LKUP_RET_NO_NEIGH ||
+	       (result == BPF_FIB_LKUP_RET_FRAG_NEEDED && scratch->hook != LB_HOOK_XDP);
 }
 
 /*
@@ -118,12 +118,12 @@ static __always_inline int lb_leaves(void *ctx, struct lb_scratch *scratch)
 static __always_inline int lb_leaves_by_other_uplink(void *ctx, struct lb_scratch *scratch)
 {
 	__u32 came_by = scratch->flow.track.device;
-	long way;
+	long result;
 
 	if (scratch->hook != LB_HOOK_TC_EGRESS || !came_by || came_by == scratch->device)
 		return 0;
-	way = lb_route(ctx, scratch, LB_KEEP_SOURCE);
-	return lb_names_device(scratch, way) && scratch->fib.ifindex == came_by;
+	result = lb_route(ctx, scratch, LB_KEEP_SOURCE);
+	return lb_names_device(scratch, result) && scratch->fib.ifindex == came_by;
 }
 
 /* Where the FIB cannot say the source address, the agent's choice for this node stands in. */

@@ -281,7 +281,7 @@ struct lb_track {
 	enum lb_side side;
 	enum lb_side other_side; /* where the flow's other entry acts */
 	enum lb_direction direction;
-	enum lb_path way;
+	enum lb_path path;
 	enum lb_state state;
 	enum lb_bool source_nat;
 	enum lb_bool

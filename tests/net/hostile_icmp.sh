@@ -7,7 +7,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib/scenario.sh"
 
 outcome() { lab_in node curl -fsS http://127.0.0.1:10249/metrics | awk -v name="outcome=\"$1\"" 'index($0, "sluice_outcomes_total") == 1 && index($0, name) { print $2 }'; }
 # tuples: of all flows with their states.
-tuples() { lab_sluice flows -o json | jq -c '[.flows[] | select(.protocol == "TCP") | {client, frontend, backend, source, state, age}] | sort'; }
+tuples() { lab_sluice flows -o json | jq -c '[.flows[] | select(.protocol == "TCP") | {client, frontend, backend, source, state, assured}] | sort'; }
 
 lab_up icmp
 lab_offload off

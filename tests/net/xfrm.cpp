@@ -45,7 +45,7 @@ template <class Table>
 std::size_t redirected(Table& table) {
   std::size_t count = 0;
   const auto error = table.for_each(
-      [&](const auto&, const auto& flow) { count += flow.track.way == LB_PATH_REDIRECT ? 1 : 0; });
+      [&](const auto&, const auto& flow) { count += flow.track.path == LB_PATH_REDIRECT ? 1 : 0; });
   CHECK_FALSE(error);
   return count;
 }

@@ -70,7 +70,7 @@ std::vector<Struct> structs() {
       STRUCT(lb_track, MEMBER(lb_track, backend), MEMBER(lb_track, service), MEMBER(lb_track, device),
              MEMBER(lb_track, seen), MEMBER(lb_track, opened), MEMBER(lb_track, number),
              MEMBER(lb_track, side), MEMBER(lb_track, other_side), MEMBER(lb_track, direction),
-             MEMBER(lb_track, way), MEMBER(lb_track, state), MEMBER(lb_track, source_nat),
+             MEMBER(lb_track, path), MEMBER(lb_track, state), MEMBER(lb_track, source_nat),
              MEMBER(lb_track, fast_open), MEMBER(lb_track, forwarded)),
       STRUCT(lb_flow4, MEMBER(lb_flow4, source), MEMBER(lb_flow4, destination), MEMBER(lb_flow4, track)),
       STRUCT(lb_flow6, MEMBER(lb_flow6, source), MEMBER(lb_flow6, destination), MEMBER(lb_flow6, source_port),

@@ -159,12 +159,12 @@ TEST_CASE("a flow is told from the entry of its replies") {
 
   FlowList list{{*view}, 1, 100};
   CHECK(show_flows(list, {web()}, Output::table) ==
-        "PROTOCOL  CLIENT              FRONTEND       BACKEND        SEEN AS          SERVICE           WAY  "
+        "PROTOCOL  CLIENT              FRONTEND       BACKEND        SEEN AS          SERVICE           PATH "
         "  STATE"
-        "  AGE    IDLE\n"
+        "  ASSURED  IDLE\n"
         "TCP       198.51.100.7:40000  10.96.0.10:80  10.1.0.5:8080  192.0.2.1:20000  default/web:http  "
         "stack  open "
-        "  unassured   10s\n");
+        "  no        10s\n");
   const auto object = json::parse(show_flows(list, {}, Output::json));
   CHECK(object.at("all").to_number<int>() == 1);
   const auto& flow = object.at("flows").as_array()[0];
@@ -177,7 +177,7 @@ TEST_CASE("a flow is told from the entry of its replies") {
 TEST_CASE("a cut list says so") {
   const FlowList list{{*flow_view(reply_key(), reply_flow())}, 3, 0};
   CHECK_THAT(show_flows(list, {}, Output::table), ContainsSubstring("1 of 3 flows; --limit 0 shows all\n"));
-  CHECK_THAT(show_flows(list, {}, Output::table), ContainsSubstring("unassured     -\n"));
+  CHECK_THAT(show_flows(list, {}, Output::table), ContainsSubstring("no          -\n"));
 }
 
 TEST_CASE("a service is found by its name, by name and port, or by how it begins") {

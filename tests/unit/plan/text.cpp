@@ -35,7 +35,7 @@ TEST_CASE("a flow is its packet before and after") {
   flow.track.backend = 7;
   flow.track.device = 2;
   flow.track.side = LB_UPLINK_INGRESS;
-  flow.track.way = LB_PATH_REDIRECT;
+  flow.track.path = LB_PATH_REDIRECT;
   flow.track.state = LB_OPEN;
   flow.track.source_nat = LB_YES;
   CHECK(maps::flow_line(key, flow) ==

@@ -1,0 +1,126 @@
+"""The references in docs/ that the program itself knows best: options (what --help says), metrics (what the registry is given) and outcomes
+(the list that the programs are compiled from). usage: references.py [--write] SLUICE
+
+Fails where a page differs from the program and says what to do; --write makes the pages anew."""
+
+import difflib
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MADE = "<!-- Made by scripts/lib/references.py --write build/sluice. Change the program instead. -->\n"
+ACTIONS = {
+    "PASS": "untouched, on to whoever comes next",
+    "STACK": "rewritten by us, on to the stack",
+    "REDIRECT": "rewritten by us and sent out by us",
+    "ANSWER": "ends here, and the sender is told by ICMP or a reset",
+    "DROP": "ends here",
+    "CALL": "the outcome of a socket call",
+    "EVENT": "counted beside the packet's own outcome",
+}
+LITERALS = r'"(?:[^"\\]|\\.)*"(?:\s*"(?:[^"\\]|\\.)*")*'
+
+
+def joined(literals):
+    """The text of adjacent C string literals."""
+    return "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', literals)).replace('\\"', '"')
+
+
+def help_of(sluice, *command):
+    return subprocess.run([sluice, *command, "--help"], capture_output=True, text=True, check=True).stdout.rstrip()
+
+
+def options_of(text):
+    """[(names, default, meaning)] of what --help shows, however the version of CLI11 lays it out."""
+    found = []
+    for line in text.splitlines():
+        option = re.match(r" {1,4}(-\S+)(.*)", line)
+        if option:
+            # A long name has its meaning in the next lines.
+            shape, _, meaning = option.group(2).partition("  ") if "  " in option.group(2) else (option.group(2), "", "")
+            default = re.search(r"=(\S+)$|\[([^\s\]]+)\]$", shape.strip())
+            found.append([option.group(1), next(filter(None, default.groups())) if default else "", meaning.strip()])
+        elif re.match(r" {8,}\S", line) and found:
+            found[-1][2] += " " + line.strip()
+        elif line.strip():
+            if re.match(r"Examples:|\S.*[.:]$", line) and found:
+                break
+    return [(names, default, meaning.strip().replace("|", "\\|")) for names, default, meaning in found]
+
+
+def options_page(sluice):
+    top = help_of(sluice)
+    section = top[re.search("subcommands:", top, re.I).end():top.index("Examples:")]
+    commands = re.findall(r"^ {1,4}(\w+) {2,}(.*)", section, re.M)
+    parts = ["# Commands and options\n\n" + MADE + "\n`sluice COMMAND --help` says the same, with examples.\n"]
+    agents = options_of(help_of(sluice, "agent"))
+    for command, what in commands:
+        options = options_of(help_of(sluice, command))
+        note = ""
+        if command == "check":
+            options, note = [option for option in options if option not in agents], "Takes the options of `sluice agent`, and:\n\n"
+        rows = "".join(f"| `{names}` | {f'`{default}`' if default else ''} | {meaning} |\n" for names, default, meaning in options
+                       if "--help" not in names)
+        parts.append(f"## `sluice {command}`\n\n{what}.\n\n{note}| option | default | meaning |\n|---|---|---|\n{rows}")
+    return "\n".join(parts)
+
+
+def metrics():
+    """[(name, type, help)] of every family, sorted."""
+    found = {}
+    text = (ROOT / "agent/observe/metrics.cpp").read_text()
+    for match in re.finditer(r'"((?:sluice|kubeproxy|rest_client|process|kubernetes)_[a-z0-9_]+)"[\s,.)]*(?:Help\()?\s*(' + LITERALS + ")?",
+                             text):
+        name, literals = match.groups()
+        before, after = text[max(0, match.start() - 90):match.start()], text[match.end():match.end() + 90]
+        kinds = re.findall(r"Build(Counter|Gauge|Histogram)\(|(histogram|gauge)_by_family|\b(gauge)s\(|\b(single|fill_family)\(", before)
+        if kinds:
+            kind = next(filter(None, kinds[-1])).lower().replace("single", "gauge").replace("fill_family", "gauge")
+        else:
+            kind = re.search(r"MetricType::(\w+)", after).group(1).lower()
+        told = joined(literals or "") or "What packets and socket calls met, by outcome and action: see [outcomes](outcomes.md)"
+        found[name] = (kind, told)
+    return [(name, *rest) for name, rest in sorted(found.items())]
+
+
+def metrics_page():
+    rows = "".join(f"| `{name}` | {kind} | {told} |\n" for name, kind, told in metrics())
+    return ("# Metrics\n\n" + MADE + "\nServed at `/metrics` (`--metrics`, 127.0.0.1:10249). Those that begin with `kubeproxy_` mean what kube-proxy's do.\n\n"
+            "| metric | type | meaning |\n|---|---|---|\n" + rows)
+
+
+def outcomes():
+    """[(name, action, meaning)] in the order of the list."""
+    text = (ROOT / "maps/abi/outcomes.h").read_text()
+    body = text[text.index("#define LB_OUTCOMES"):].replace("\\\n", "\n")
+    return [(name, action, joined(meaning)) for name, action, meaning in re.findall(r"X\((\w+),\s*(\w+),\s*(" + LITERALS + r")\)", body)]
+
+
+def outcomes_page():
+    actions = "".join(f"| {name} | {meaning} |\n" for name, meaning in ACTIONS.items())
+    rows = "".join(f"| `{name}` | {action} | {meaning} |\n" for name, action, meaning in outcomes())
+    return ("# Outcomes\n\n" + MADE + "\nEvery packet and every socket call that our programs see is counted under one outcome, in `lb_stats`, `sluice status` "
+            "and `sluice_outcomes_total`.\n\n| action | what becomes of the packet |\n|---|---|\n" + actions +
+            "\n| outcome | action | meaning |\n|---|---|---|\n" + rows)
+
+
+def main():
+    write, sluice = "--write" in sys.argv, pathlib.Path(sys.argv[-1]).resolve()
+    pages = {"options": options_page(sluice), "metrics": metrics_page(), "outcomes": outcomes_page()}
+    wrong = 0
+    for name, text in pages.items():
+        path = ROOT / "docs" / f"{name}.md"
+        if write:
+            path.write_text(text)
+        elif not path.exists() or path.read_text() != text:
+            wrong = 1
+            old = path.read_text() if path.exists() else ""
+            print(f"docs/{name}.md differs from the program; run: scripts/lib/references.py --write build/sluice")
+            print("\n".join(list(difflib.unified_diff(old.splitlines(), text.splitlines(), lineterm="", n=0))[:20]))
+    return wrong
+
+
+if __name__ == "__main__":
+    sys.exit(main())
