@@ -34,7 +34,7 @@ void ComplaintBook::set(const std::string& owner, std::vector<Complaint> complai
 void ComplaintBook::report_settled(Sink& sink, Moment now) {
   for (auto& [owner, entries] : entries_) {
     for (auto& entry : entries) {
-      if (!entry.reported && now - entry.since >= timeouts) {
+      if (!entry.reported && now - entry.since >= delay) {
         entry.reported = true;
         sink.complain(entry.complaint);
       }
@@ -48,8 +48,8 @@ std::optional<ComplaintBook::Moment> ComplaintBook::due() const {
   std::optional<Moment> earliest;
   for (const auto& [owner, entries] : entries_) {
     for (const auto& entry : entries) {
-      if (!entry.reported && (!earliest || entry.since + timeouts < *earliest)) {
-        earliest = entry.since + timeouts;
+      if (!entry.reported && (!earliest || entry.since + delay < *earliest)) {
+        earliest = entry.since + delay;
       }
     }
   }

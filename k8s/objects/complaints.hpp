@@ -17,11 +17,11 @@ class ComplaintBook {
   using Moment = std::chrono::steady_clock::time_point;
 
   /// A state that lasts for less is no complaint: files are written in steps, objects move between files.
-  static constexpr std::chrono::milliseconds timeouts{250};
+  static constexpr std::chrono::milliseconds delay{250};
 
   /// All that stands against `owner` from now on; none clears it.
   void set(const std::string& owner, std::vector<Complaint> complaints, Moment now);
-  /// Tells what has stood for `timeouts` and was not told.
+  /// Tells what has stood for `delay` and was not told.
   void report_settled(Sink& sink, Moment now);
   /// Tells all that was not told.
   void report_all(Sink& sink);

@@ -120,7 +120,7 @@ class Stage {
   void settle() {
     if (settled_) return;
     settled_ = true;
-    now_ += 2 * k8s::ComplaintBook::timeouts;
+    now_ += 2 * k8s::ComplaintBook::delay;
     files().apply(now_);
     cluster_->synced();
     files().complaints().report_all(*cluster_);

@@ -137,8 +137,8 @@ TEST_CASE("a service without endpoints refuses a pod at once") {
     const auto client = scene.client.socket(kind.family, kind.type);
     const auto begin = std::chrono::steady_clock::now();
     if (kind.type == SOCK_STREAM) {
-      constexpr timeval timeouts{0, 900'000};
-      ::setsockopt(client.fd(), SOL_SOCKET, SO_SNDTIMEO, &timeouts, sizeof(timeouts));
+      constexpr timeval timeout{0, 900'000};
+      ::setsockopt(client.fd(), SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
       CHECK(client.connect(where) == ECONNREFUSED);
     } else {
       REQUIRE(client.connect(where) == 0);

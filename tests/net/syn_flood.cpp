@@ -130,7 +130,7 @@ class Talkers {
 };
 
 /// What devices lose of a flood, the kernel sends again: only half a minute without two rounds is an end.
-constexpr std::chrono::seconds timeouts{30};
+constexpr std::chrono::seconds timeout{30};
 
 /// How far each has come since.
 Rounds since(const Rounds& before, const Talkers& talkers) {
@@ -143,7 +143,7 @@ bool all_went_on(const Rounds& rounds) { return *std::ranges::min_element(rounds
 
 bool all_go_on(Talkers& talkers) {
   const auto before = talkers.rounds();
-  const auto deadline = std::chrono::steady_clock::now() + timeouts;
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
   while (!all_went_on(since(before, talkers))) {
     if (talkers.go_on() > 0 || std::chrono::steady_clock::now() > deadline) {
       return false;
@@ -249,7 +249,7 @@ Progress talk_beside(Talkers& talkers, const Flood& flood, std::uint32_t size, S
     over = true;
   });
   Progress progress;
-  const auto deadline = std::chrono::steady_clock::now() + timeouts;
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
   while (!over) {
     progress.broken += talkers.go_on();
     enough = enough || all_went_on(since(rounds, talkers)) || std::chrono::steady_clock::now() > deadline;

@@ -14,7 +14,8 @@
 namespace lb::test {
 namespace {
 
-constexpr int timeouts = 3000;  // milliseconds without progress: a lost SYN-ACK comes again after one second
+constexpr int timeout_ms =
+    3000;  // milliseconds without progress: a lost SYN-ACK comes again after one second
 constexpr std::chrono::seconds longest{20};
 
 bool would_block() { return errno == EAGAIN || errno == EINTR; }
@@ -22,7 +23,7 @@ bool would_block() { return errno == EAGAIN || errno == EINTR; }
 bool at_end(int connected) {
   pollfd wait{connected, POLLIN, 0};
   std::array<char, 16> buffer{};
-  return ::poll(&wait, 1, timeouts) == 1 && ::recv(connected, buffer.data(), buffer.size(), 0) == 0;
+  return ::poll(&wait, 1, timeout_ms) == 1 && ::recv(connected, buffer.data(), buffer.size(), 0) == 0;
 }
 
 std::optional<End> talk_by_tcp(const Socket& client, const Socket& server, const End& where,
@@ -87,7 +88,7 @@ bool pass(int from, int to, std::size_t bytes) {
   while (got < bytes && std::chrono::steady_clock::now() < deadline) {
     std::array<pollfd, 2> waits = {
         {{to, POLLIN, 0}, {from, static_cast<short>(sent < bytes ? POLLOUT : 0), 0}}};
-    if (::poll(waits.data(), waits.size(), timeouts) <= 0) {
+    if (::poll(waits.data(), waits.size(), timeout_ms) <= 0) {
       return false;
     }
     if ((waits[1].revents & (POLLOUT | POLLERR)) != 0 && sent < bytes) {
@@ -111,7 +112,7 @@ bool pass(int from, int to, std::size_t bytes) {
 
 maps::Fd take(const Socket& server) {
   pollfd wait{server.fd(), POLLIN, 0};
-  if (::poll(&wait, 1, timeouts) != 1) {
+  if (::poll(&wait, 1, timeout_ms) != 1) {
     return {};
   }
   return maps::Fd(::accept4(server.fd(), nullptr, nullptr, SOCK_CLOEXEC));

@@ -14,6 +14,7 @@
 #include <stdexcept>
 
 #include "tests/prog/packets_build.hpp"
+#include "tests/prog/packets_decode.hpp"
 #include "tests/prog/packets_referee.hpp"
 
 namespace lb::test {
@@ -167,8 +168,8 @@ class Runner {
   Problem run_trial(const Trial& trial) {
     if (trial.verb == "prefixes") return run_prefixes(trial);
     auto problem = run_packet(trial);
-    const auto timeouts = std::chrono::steady_clock::now() + longest_wait;
-    while (trial.verb == "until" && problem && std::chrono::steady_clock::now() < timeouts)
+    const auto deadline = std::chrono::steady_clock::now() + longest_wait;
+    while (trial.verb == "until" && problem && std::chrono::steady_clock::now() < deadline)
       problem = run_packet(trial);
     return problem;
   }
@@ -206,8 +207,8 @@ class Runner {
     bind(trial.out, verdict.packet, letters_);
     const auto expected = packet_of(trial.out, letters_);
     if (expected == verdict.packet) return std::nullopt;
-    return fmt::format("the packet is not what it should be\n  expected {}\n  came     {}", hex(expected),
-                       hex(verdict.packet));
+    return fmt::format("the packet is not what it should be (- expected, + came)\n{}  in {}",
+                       compare_packets(expected, verdict.packet), hex(packet_of(trial.in, letters_)));
   }
 
   Problem run_prefixes(const Trial& trial) {

@@ -4,16 +4,18 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
-#include <cstdlib>
-#include <filesystem>
+#include <catch2/matchers/catch_matchers_string.hpp>
 #include <fstream>
 #include <iterator>
 
+#include "tests/prog/packets_decode.hpp"
 #include "tests/prog/packets_referee.hpp"
 #include "tests/prog/packets_table.hpp"
 
 namespace lb::test {
 namespace {
+
+using Catch::Matchers::ContainsSubstring;
 
 constexpr std::uint32_t checksum_complete =
     1U << 2;  // BPF_F_TEST_SKB_CHECKSUM_COMPLETE, newer than some headers
@@ -21,11 +23,6 @@ constexpr std::uint32_t checksum_complete =
 std::string content_of(const std::string& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
-}
-
-std::size_t count_of(const std::string& directory) {
-  const std::filesystem::directory_iterator entries(directory);
-  return static_cast<std::size_t>(std::distance(begin(entries), end(entries)));
 }
 
 /// Looks at the TCP and UDP packets of a step whose bytes are all scapy's; how many there are.
@@ -57,19 +54,10 @@ TEST_CASE("tables of packets give what scapy says") {
   for (const auto& failure : result.failures) FAIL_CHECK(failure);
 }
 
-TEST_CASE("the tables are what generate.py writes") {
-  std::string directory = std::filesystem::temp_directory_path() / "lb_tables.XXXXXX";
-  REQUIRE(::mkdtemp(directory.data()) != nullptr);
-  const auto command = "/usr/bin/python3 " + fixtures() + "generate.py " + directory;
-  CHECK(std::system(command.c_str()) == 0);  // needs scapy
-  auto files = table_files();
-  files.emplace_back("world.txt");
-  CHECK(count_of(directory) == files.size());
-  for (const auto& file : files) {
-    INFO(file);
-    CHECK(content_of(fixtures() + file) == content_of(directory + "/" + file));
-  }
-  std::filesystem::remove_all(directory);
+TEST_CASE("cases.txt, which people review, lists the cases that are run") {
+  INFO("run tests/prog/fixtures/generate.py --write");
+  CHECK(content_of(SLUICE_SOURCE_DIR "/tests/prog/fixtures/cases.txt") ==
+        content_of(fixtures() + "cases.txt"));
 }
 
 /// Answers that quote less than the packet had, and copies of other lengths: a packet that is cut has no such
@@ -85,6 +73,15 @@ TEST_CASE("sums made by hardware stay right through every rewrite") {
     const auto result = run_table(read_table(file), checksum_complete);
     for (const auto& failure : result.failures) FAIL_CHECK(failure);
   }
+}
+
+TEST_CASE("two packets are compared field by field") {
+  const auto file = read_table("flows.table");
+  const auto& trial = file.cases.at(0).steps.at(0).trial;
+  const auto text = compare_packets(packet_of(trial.in, {}), packet_of(trial.out, {}));
+  CHECK_THAT(text, ContainsSubstring("    TCP flags: SYN\n"));
+  CHECK_THAT(text, ContainsSubstring("  - IPv4 ttl: 64\n  + IPv4 ttl: 63\n"));
+  CHECK_THAT(text, ContainsSubstring("  - TCP destination port: 80\n  + TCP destination port: 8080\n"));
 }
 
 TEST_CASE("the referee of the tests and scapy agree on the checksums of every packet") {

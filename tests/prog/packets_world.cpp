@@ -94,7 +94,7 @@ std::array<std::uint8_t, 16> address_of(const std::string& text) {
   return bytes;
 }
 
-std::string fixtures() { return SLUICE_SOURCE_DIR "/tests/prog/fixtures/"; }
+std::string fixtures() { return SLUICE_BINARY_DIR "/tests/prog/fixtures/"; }
 
 World::World(const Settings& settings) : programs_(settings) {
   std::vector<Words> network;

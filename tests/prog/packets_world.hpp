@@ -27,7 +27,7 @@ struct FeatureSet {
 extern const std::vector<FeatureSet> feature_sets;
 /// The link address that world.txt gives to a neighbour; throws where it has none.
 [[nodiscard]] std::array<std::uint8_t, 6> neighbour_mac(const std::array<std::uint8_t, 16>& address);
-/// The directory of the tables, in the source tree.
+/// The directory of the tables, which the build makes.
 [[nodiscard]] std::string fixtures();
 
 class World {

@@ -42,7 +42,7 @@ struct Fixture {
     set.complaints().report_settled(sink, now);
     return sink.take_complaints();
   }
-  Lines complaints() { return complaints_after(ComplaintBook::timeouts); }
+  Lines complaints() { return complaints_after(ComplaintBook::delay); }
 };
 
 const std::string web = service_yaml("web", "10.0.0.1");
@@ -297,7 +297,7 @@ TEST_CASE("k8s manifests: an unreadable file keeps its objects") {
 TEST_CASE("k8s manifests: complaints are told once, when they last") {
   Fixture f;
   f.put("a.yaml", broken);
-  CHECK(f.set.complaints().due() == f.now + ComplaintBook::timeouts);
+  CHECK(f.set.complaints().due() == f.now + ComplaintBook::delay);
   CHECK(f.complaints_after(milliseconds(100)) == Lines{});
   // The same problem on another line is the same problem, and its time runs on.
   f.put("a.yaml", "# moved down\n" + broken);
