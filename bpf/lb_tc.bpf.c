@@ -111,7 +111,7 @@ static __always_inline enum lb_outcome lb_redirectable(struct __sk_buff *skb, st
 {
 	if (scratch->packet.hops <= 1)
 		return LB_OUTCOME_hop_limit;
-	if (!lb_leaves(skb, scratch))
+	if (!lb_find_next_hop(skb, scratch))
 		return LB_OUTCOME_no_route;
 	return lb_too_big(skb, scratch) ? LB_OUTCOME_too_big : outcome;
 }

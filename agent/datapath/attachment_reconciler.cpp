@@ -114,7 +114,7 @@ void AttachmentReconciler::report(const Restored& restored, std::string& failure
     metrics_.restored(hook);
   }
   if (!restored.hooks.empty()) {
-    spdlog::warn("brought back what somebody took away: {}", fmt::join(restored.hooks, ", "));
+    spdlog::warn("reattached {} (detached or unpinned from outside)", fmt::join(restored.hooks, ", "));
   }
   if (restored.failure != std::exchange(failure, restored.failure) && !restored.failure.empty()) {
     spdlog::error("{}", restored.failure);

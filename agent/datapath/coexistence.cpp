@@ -40,7 +40,7 @@ void Coexistence::look_at_reach(const std::map<std::uint32_t, NetDevice>& device
     return;
   }
   if (!lacks.empty()) {
-    spdlog::warn("without {}: connected sockets there do not hear that their backend has ended", lacks);
+    spdlog::warn("without {}: connected UDP sockets there are not reset when their backend goes", lacks);
   }
   lacks_ = std::move(lacks);
   report();

@@ -89,7 +89,7 @@ void ConfigCare::follow(AgentOptions next) {
       actions_.apply_live(std::move(next));
       return;
     case ChangeKind::begin_again:
-      spdlog::info("{} has changed: beginning anew with what is pinned, no flow ends", path);
+      spdlog::info("{} has changed: restarting in place with what is pinned; no flow ends", path);
       actions_.begin_again(std::move(next));
   }
 }

@@ -70,8 +70,7 @@ void ExpiryTimer::report_fullness() {
     const auto limit = table == 0 ? maps_.flows4.limit() : maps_.flows6.limit();
     if (room == Room::scarce) {
       spdlog::warn(
-          "{} is nearly full: {} of {} entries; when it is full, new flows stay among the unassured ones, "
-          "which "
+          "{} is nearly full: {} of {} entries; when it is full, new flows stay unassured and "
           "give way to newer ones; --max-flows sets its size when the maps are made",
           table_names.at(table), entries, limit);
     } else {

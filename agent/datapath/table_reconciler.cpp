@@ -69,12 +69,12 @@ void TableReconciler::repair() {
   for (const auto& each : tables_.repair()) {
     metrics_.repaired(each.table, each.entries);
     if (each.failure) {
-      spdlog::error("cannot look after {}: {}", each.table, each.failure.message());
+      spdlog::error("cannot check {}: {}", each.table, each.failure.message());
     } else {
-      spdlog::warn("put right {} entries of {} that somebody else had changed", each.entries, each.table);
+      spdlog::warn("repaired {} entries of {} that were changed from outside", each.entries, each.table);
     }
   }
-  spdlog::debug("looked after the tables");
+  spdlog::debug("checked the tables");
 }
 
 void TableReconciler::repair_later() {

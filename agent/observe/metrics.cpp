@@ -357,12 +357,12 @@ struct Metrics::State {
   prometheus::Family<Counter>& repaired =
       BuildCounter()
           .Name("sluice_entries_repaired_total")
-          .Help("Entries of the tables that somebody else had changed and that are as they were again")
+          .Help("Entries of the tables that were changed from outside, repaired")
           .Register(registry);
   prometheus::Family<Counter>& restored =
       BuildCounter()
           .Name("sluice_hooks_restored_total")
-          .Help("Programs that others detached and pins that others removed, brought back")
+          .Help("Programs and pins that were detached or removed from outside, restored")
           .Register(registry);
   prometheus::Family<Counter>& ended = BuildCounter()
                                            .Name("sluice_flows_ended_total")

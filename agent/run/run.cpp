@@ -58,7 +58,7 @@ AgentOptions next_options(const AgentOptions& options, Next next) {
   }
   auto resized = options;
   resized.sizes = next.sizes;
-  spdlog::info("{}; making them anew: {}", reason(next.change), sizes_text(resized.sizes));
+  spdlog::info("{}; recreating the maps: {}", reason(next.change), sizes_text(resized.sizes));
   return resized;
 }
 

@@ -107,10 +107,10 @@ Namespaces namespaces_of(SocketScope scope) {
 UdpSockets::Report log_closed_sockets() {
   return [last = std::string()](std::uint64_t count, const std::string& problem) mutable {
     if (count > 0) {
-      spdlog::info("told {} connected UDP sockets that their backend serves no more", count);
+      spdlog::info("reset {} connected UDP sockets whose backend is gone", count);
     }
     if (problem != std::exchange(last, problem) && !problem.empty()) {
-      spdlog::warn("cannot tell UDP sockets of every network namespace: {}", problem);
+      spdlog::warn("cannot reset UDP sockets of every network namespace: {}", problem);
     }
   };
 }

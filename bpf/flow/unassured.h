@@ -83,7 +83,7 @@ static __always_inline int lb_begins_anew(const struct lb_scratch *scratch)
 }
 
 /* Nothing of a flow that has ended may catch the next one on its tuple, neither request nor answer. */
-static __always_inline void lb_forget(struct lb_scratch *scratch)
+static __always_inline void lb_flow_forget(struct lb_scratch *scratch)
 {
 	lb_reverse(&scratch->flow.leaving, &scratch->reply_tuple);
 	lb_flow_erase(LB_ASSURED, &scratch->reply_tuple);
@@ -202,7 +202,7 @@ static __always_inline enum lb_path lb_other_path(const struct lb_track *track)
 }
 
 /*
- * The device that the other half's packets leave by; 0: the stack knows, or lb_leaves() will. Replies to outside go back
+ * The device that the other half's packets leave by; 0: the stack knows, or lb_find_next_hop() will. Replies to outside go back
  * by the uplink that the flow came by, whatever the stack's choice was (REL-66); but a reply says nothing of the way to
  * the backend, which may be another than its own.
  */

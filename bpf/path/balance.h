@@ -41,7 +41,7 @@ static __always_inline enum lb_outcome lb_established(enum lb_hook hook, struct 
 	if (reused || (new_second && lb_abandoned(scratch))) {
 		lb_flow_erase(LB_ASSURED, &scratch->packet.tuple);
 		if (reused)
-			lb_forget(scratch);
+			lb_flow_forget(scratch);
 		return LB_OUTCOME_unrelated;
 	}
 	lb_note(live, new_second);

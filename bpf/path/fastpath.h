@@ -11,7 +11,7 @@
 #include "bpf/rewrite/rewrite.h"
 
 /* Instead of an outcome: nothing was decided and nothing changed. */
-#define LB_SLOWPATH LB_OUTCOME_COUNT
+#define LB_SLOWPATH (LB_OUTCOME_COUNT + 1)
 
 /* Instead of a verdict: the core must look; and it need not look for a flow. Values that no hook returns. */
 #define LB_TO_SLOWPATH -2

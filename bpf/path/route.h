@@ -100,7 +100,7 @@ static __always_inline void lb_set_device(struct lb_scratch *scratch, __u32 devi
 }
 
 /* Knows the packet's entry by which device its packets leave? If not, that is found out once. */
-static __always_inline int lb_leaves(void *ctx, struct lb_scratch *scratch)
+static __always_inline int lb_find_next_hop(void *ctx, struct lb_scratch *scratch)
 {
 	if (scratch->flow.track.device && lb_leads_back(ctx, scratch))
 		return 1;

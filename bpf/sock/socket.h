@@ -39,7 +39,7 @@ struct lb_request {
 	__u32 service;
 };
 
-static __always_inline int lb_same_address(const __u8 *one, const __u8 *other)
+static __always_inline int lb_same_ip(const __u8 *one, const __u8 *other)
 {
 	return lb_word(one) == lb_word(other) && lb_word(one + 8) == lb_word(other + 8);
 }
@@ -102,7 +102,8 @@ static __always_inline int lb_has_ranges(struct lb_policy policy, enum lb_kind k
  * What only the packet path can decide, or must. Of the host's sockets the source is known well enough, and their packets
  * meet no hook that could open a flow.
  */
-static __always_inline int lb_leaves(struct lb_request *request, struct lb_policy policy, enum lb_kind kind)
+static __always_inline int lb_left_to_packets(struct lb_request *request, struct lb_policy policy,
+					      enum lb_kind kind)
 {
 	if (lb_is_loopback(request->source) || lb_not_served(request))
 		return 1;
@@ -130,13 +131,13 @@ static __always_inline int lb_host_in_ranges(struct lb_request *request)
 static __always_inline int lb_asks_for(const struct lb_pair *pair, const struct lb_frontend_key *asked)
 {
 	return pair->used && pair->port == asked->port && pair->protocol == asked->protocol &&
-	       lb_same_address(pair->address, asked->address);
+	       lb_same_ip(pair->address, asked->address);
 }
 
 static __always_inline int lb_leads_to(const struct lb_pair *pair, const struct lb_frontend_key *peer)
 {
 	return pair->used && pair->backend_port == peer->port && pair->protocol == peer->protocol &&
-	       lb_same_address(pair->backend_address, peer->address);
+	       lb_same_ip(pair->backend_address, peer->address);
 }
 
 /* The MPTCP connection that the call opens; NULL: none. Later subflows are the kernel's business, not the process's. */
@@ -187,7 +188,7 @@ static __always_inline void lb_make_room_first(struct lb_socket *socket, int at)
 }
 
 /* A connected socket has one peer, so a connect ends what it knew of others. */
-static __always_inline void lb_forget(const struct lb_request *request)
+static __always_inline void lb_socket_forget(const struct lb_request *request)
 {
 	struct lb_socket *socket = lb_socket_of(request, 0);
 
@@ -226,7 +227,7 @@ static __always_inline int lb_pair_serves(struct lb_request *request, const stru
 	    !lb_backend_load(pair->backend, request->service, &request->told) || !request->told.serving)
 		return 0;
 	return request->told.port == pair->backend_port &&
-	       lb_same_address(request->told.address, pair->backend_address);
+	       lb_same_ip(request->told.address, pair->backend_address);
 }
 
 /* An unconnected socket stays on its backend while that is serving; what it sends makes the pair its latest. */
@@ -333,7 +334,7 @@ static __always_inline enum lb_outcome lb_redirect_call(struct lb_request *reque
 	enum lb_asked asked;
 
 	if (request->call == LB_CONNECT)
-		lb_forget(request);
+		lb_socket_forget(request);
 	asked = lb_asked_frontend(request, &frontend);
 	if (asked == LB_ASKED_UNKNOWN_PORT && !lb_not_served(request))
 		return lb_unserved(request, LB_REJECT);
@@ -344,7 +345,7 @@ static __always_inline enum lb_outcome lb_redirect_call(struct lb_request *reque
 	if (!service)
 		return LB_OUTCOME_socket_left;
 	policy = lb_policy_load(service);
-	if (lb_leaves(request, policy, frontend.kind))
+	if (lb_left_to_packets(request, policy, frontend.kind))
 		return LB_OUTCOME_socket_left;
 	if (lb_has_ranges(policy, frontend.kind) && !lb_host_in_ranges(request))
 		return LB_OUTCOME_socket_dropped;

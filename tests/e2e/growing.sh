@@ -19,7 +19,7 @@ kube slices big 10 100
 # A table that was larger than what is short of room may be short of it next.
 WITHIN=100 becomes "SEM-81: service ports, two families each" $((2 * SERVICES)) programmed
 WITHIN=100 becomes "SEM-81: endpoints of one service" 1000 count
-grep -q 'making them anew' "$LAB_DIR/agent.log" || die "nothing grew"
+grep -q 'recreating the maps' "$LAB_DIR/agent.log" || die "nothing grew"
 kill -0 "$agent" || die "the agent has ended"
 lab_wait 5 ready || die "the agent is not ready"
 lab_traffic_ends

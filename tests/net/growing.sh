@@ -23,7 +23,7 @@ pointed() { lab_sluice services -o json | jq --arg prefix "default/$1-" '[.[] | 
 has() { [[ $(programmed "$1") == "$2" && $(pointed "$1") == "$3" ]]; }
 entries() { bpftool -j map show pinned "$LAB_PINS"/v*/maps/"$1" | jq .max_entries; }
 sizes() { for table in "${TABLES[@]}"; do printf '%s %d\n' "$table" "$(entries "$table")"; done; }
-grown() { grep -c 'making them anew' "$LAB_DIR/agent.log" || true; }
+grown() { grep -c 'recreating the maps' "$LAB_DIR/agent.log" || true; }
 descriptors() { find "/proc/$LAB_AGENT/fd" -mindepth 1 | wc -l; }
 secret() { bpftool -j map dump pinned "$LAB_PINS"/v*/maps/lb_node | jq -c '.[0].formatted.value.secret'; }
 
@@ -80,7 +80,7 @@ find "$LAB_MANIFESTS" -name 'big-*.json' -delete
 find "$LAB_MANIFESTS" -name 'many-*.json' -delete
 large=$(entries lb_slots)
 lab_wait 60 shrunk "$large" || die "slots stay $large: $(tail -n 5 "$LAB_DIR/agent.log")"
-grep -q 'slots were mostly free; making them anew' "$LAB_DIR/agent.log" || die "nobody says so: $(tail -n 5 "$LAB_DIR/agent.log")"
+grep -q 'slots were mostly free; recreating the maps' "$LAB_DIR/agent.log" || die "nobody says so: $(tail -n 5 "$LAB_DIR/agent.log")"
 has some 80 40 || die "$(programmed some) backends after the slots became fewer"
 lab_wait 10 lab_in node curl -fsS -m 2 http://127.0.0.1:10256/healthz || die "is not ready after the slots became fewer"
 printf 'SEM-81: %d pairs of slots became %d\n' "$large" "$(entries lb_slots)"
