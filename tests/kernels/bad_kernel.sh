@@ -1,6 +1,6 @@
 #!/bin/bash
 # A kernel that its owner has closed as far as it can be and still serves: lockdown (integrity, then confidentiality), JIT hardening for
-# everybody, no bpf() for the unprivileged, cgroup v1 beside v2, no conntrack and (where there is TCX) no clsact. An agent starts there and
+# everybody, no bpf() for the unprivileged, cgroup v1 beside v2 and (where there is TCX) no clsact. An agent starts there and
 # serves, by sockets, tc and XDP. What cannot serve at all is in check.sh.
 # guest: VM_CPUS=1
 set -euo pipefail

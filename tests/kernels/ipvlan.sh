@@ -24,8 +24,18 @@ lab_pod() {
 	ip -n "$LAB-$1" -6 route add default dev eth0
 	ip -n "$LAB-node" link add link eth0 name own type ipvlan mode "$MODE"
 	ip -n "$LAB-node" link set own up
+	permanent_neighbours "$3"
 	ip -n "$LAB-node" route add "10.244.1.$3/32" dev own src 10.0.0.10
 	ip -n "$LAB-node" route add "fd00:10:244:1::$3/128" dev own src fd00:10::10
+}
+
+# permanent_neighbours NUMBER: the pod's answer to the node's ARP, whose source is not an ipvlan device's address, would arrive at eth0.
+permanent_neighbours() {
+	local mac
+	[[ $MODE == l2 ]] || return 0
+	mac=$(ip -n "$LAB-node" -j link show eth0 | jq -r '.[0].address')
+	ip -n "$LAB-node" neighbour add "10.244.1.$1" lladdr "$mac" dev own nud permanent
+	ip -n "$LAB-node" neighbour add "fd00:10:244:1::$1" lladdr "$mac" dev own nud permanent
 }
 
 # on MODE

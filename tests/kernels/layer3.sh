@@ -1,6 +1,7 @@
 #!/bin/bash
-# Backends behind devices whose packets have no Ethernet header: WireGuard (both families in one), and ipip with ip6ip6 as CNIs use them. Such a
-# device is refused by name where it is given as one of the node's, and what lies behind it is served through the stack.
+# Backends behind devices whose packets have no Ethernet header, as CNIs use them: WireGuard (both families in one), ipip with ip6ip6, and GRE. Such
+# a device is refused by name where it is given as one of the node's, and what lies behind it is served through the stack, with the client's
+# address kept: so what the workers' pods send goes back by the tunnel.
 set -euo pipefail
 # shellcheck source=tests/kernels/lab.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
@@ -9,10 +10,18 @@ keys() { # WHO: its private key in a file, its public one in another
 	wg genkey | tee "$LAB_DIR/$1.private" | wg pubkey >"$LAB_DIR/$1.public"
 }
 
-# way WHO PEER DEVICE PODS: WHO's route to the PODS of the third part 10.244.PODS, as lab_worker's, by DEVICE.
+# way WHO DEVICE PODS [DEVICE6]: WHO's route to the PODS of the third part 10.244.PODS, as lab_worker's, by DEVICE; of a worker, also the way of
+# whatever its pod sends.
 way() {
+	local own
 	ip -n "$LAB-$1" route replace "10.244.$3.0/24" dev "$2"
 	ip -n "$LAB-$1" route replace "fd00:10:244:$3::/64" dev "${4:-$2}"
+	[[ $1 != node ]] || return 0
+	own=$(lab_pod_network "$1")
+	ip -n "$LAB-$1" route replace default dev "$2" table 77
+	ip -n "$LAB-$1" -6 route replace default dev "${4:-$2}" table 77
+	ip -n "$LAB-$1" rule add from "10.244.$own.10" lookup 77
+	ip -n "$LAB-$1" -6 rule add from "fd00:10:244:$own::10" lookup 77
 }
 
 # wireguard: one device a node, the node's with each worker as a peer.
@@ -36,25 +45,29 @@ wireguard() {
 	done
 }
 
-# ipip: a device for each worker and family.
-ipip() {
+# ipip, gre: a device for each worker and family.
+ipip() { tunnelled ipip ip6tnl mode ip6ip6; }
+gre() { tunnelled gre ip6gre; }
+
+# tunnelled KIND KIND6 [OPTION...]
+tunnelled() {
 	local who network number
 	for who in "${LAB_WORKERS[@]}"; do
 		network=$(lab_pod_network "$who") number=$(lab_number "$who")
-		tunnels node "$network" "10.0.0.10" "10.0.0.$number" "fd00:10::10" "fd00:10::$number"
-		tunnels "$who" 1 "10.0.0.$number" "10.0.0.10" "fd00:10::$number" "fd00:10::10"
+		tunnel_to node "$network" 10 "$number" "$@"
+		tunnel_to "$who" 1 "$number" 10 "$@"
 	done
-	ip -n "$LAB-node" link add tunnel type ipip local 10.0.0.10 remote 10.0.0.99 # the one that is named
+	ip -n "$LAB-node" link add tunnel type "$1" local 10.0.0.10 remote 10.0.0.99 # the one that is named
 	ip -n "$LAB-node" link set tunnel up
 }
 
-# tunnels WHO PODS LOCAL REMOTE LOCAL6 REMOTE6
-tunnels() {
-	ip -n "$LAB-$1" link add "ipip$2" type ipip local "$3" remote "$4"
-	ip -n "$LAB-$1" link add "six$2" type ip6tnl mode ip6ip6 local "$5" remote "$6" encaplimit none
-	ip -n "$LAB-$1" link set "ipip$2" up
+# tunnel_to WHO PODS OWN OTHER KIND KIND6 [OPTION...]: OWN and OTHER are the last parts of both addresses.
+tunnel_to() {
+	ip -n "$LAB-$1" link add "four$2" type "$5" local "10.0.0.$3" remote "10.0.0.$4"
+	ip -n "$LAB-$1" link add "six$2" type "$6" "${@:7}" local "fd00:10::$3" remote "fd00:10::$4" encaplimit none
+	ip -n "$LAB-$1" link set "four$2" up
 	ip -n "$LAB-$1" link set "six$2" up
-	way "$1" "ipip$2" "$2" "six$2"
+	way "$1" "four$2" "$2" "six$2"
 }
 
 # by KIND: its function and the driver that `status` names.
@@ -72,11 +85,12 @@ by() {
 	served "backends behind $1"
 	bulk_both client TCP
 	bulk_both guest UDP
-	counted new_remote new_from_pod socket_translated
+	counted new_local new_from_pod socket_translated
+	(($(outcome new_remote) == 0)) || die "a flow was redirected to a device without Ethernet headers"
 	lab_down
 }
 
-# What has sent by the tunnel: packets, in and out.
-modules wireguard ipip ip6_tunnel
+modules wireguard ipip ip6_tunnel ip_gre ip6_gre
 by wireguard
 by ipip
+by gre

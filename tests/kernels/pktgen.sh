@@ -25,7 +25,7 @@ flood() {
 	if [[ $1 == 4 ]]; then
 		generator "dst $NODE" "src_min 10.0.0.100" "src_max 10.0.0.100"
 	else
-		generator "dst6 $NODE6" "src6 fd00:10::100"
+		generator "dst6 $NODE6" "src6 fd00:10::100" "flag UDPCSUM" # which UDP over IPv6 may not be without
 	fi
 	before=$(outcome new_remote)
 	lab_in client bash -c 'echo start >"$1/pgctrl"' flood "$PROC" &
