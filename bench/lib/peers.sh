@@ -63,10 +63,10 @@ peer_run() {
 	export PEER PEER_PID PEER_CGROUP PEER_CALLS
 }
 
-# peer_starts NAME [OPTION...]: kube-proxy in a mode (iptables, nftables), or sluice (with tc, or xdp) with more options, on node;
+# peer_starts NAME [OPTION...]: kube-proxy in a mode (iptables, nftables), or sluice (with tc, with tc and the stack, or xdp) with more options, on node;
 # waits until all is programmed.
 peer_starts() {
-	local xdp=off
+	local xdp=off forwarding=redirect
 	case $1 in
 	iptables | nftables)
 		kubeconfig "$CLUSTER/kube-proxy.kubeconfig" "$API" "certificate kube-proxy"
@@ -83,10 +83,11 @@ peer_starts() {
 		YAML
 		peer_run "$1" env PATH="${IPTABLES_BIN:+$IPTABLES_BIN:}$PATH" "$PARTNERS/kube-proxy" --config "$CLUSTER/kube-proxy.conf"
 		;;
-	sluice | sluice-xdp)
-		[[ $1 == sluice ]] || xdp=native
+	sluice | sluice-stack | sluice-xdp)
+		[[ $1 != sluice-xdp ]] || xdp=native
+		[[ $1 != sluice-stack ]] || forwarding=stack
 		peer_run "$1" "$SLUICE" agent --kubeconfig "$CLUSTER/agent.conf" --node node --devices "$LAB_DEVICES" \
-			--xdp "$xdp" --cgroup "$LAB_CGROUP" --pins "$LAB_PINS" --health 127.0.0.1:10256 --metrics 127.0.0.1:10249 "${@:2}"
+			--xdp "$xdp" --forwarding "$forwarding" --cgroup "$LAB_CGROUP" --pins "$LAB_PINS" --health 127.0.0.1:10256 --metrics 127.0.0.1:10249 "${@:2}"
 		;;
 	esac
 	on_node programmed "$PEER_PATIENCE" 2>"$LAB_DIR/peer-why"

@@ -108,8 +108,8 @@ def main():
     directory = pathlib.Path(sys.argv[1])
     records = read(directory)
     (directory / "results.json").write_text(json.dumps(results(records), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    parts = [function(records) for function in (tables.workload, tables.rules, tables.updates, tables.cost, tables.packets, tables.connections,
-                                                tables.bulk, tables.growth)]
+    parts = [function(records) for function in (tables.workload, tables.rules, tables.updates, tables.cost, tables.packets,
+                                                tables.forwarding, tables.connections, tables.bulk, tables.growth)]
     sections = ["# Sluice, measured\n", warnings(records), environment(records), correctness(records), reached(records), *parts,
                 programs(records, directory), plots.all_of(records, directory), state(records), skipped(records)]
     (directory / "results.md").write_text("\n".join(section for section in sections if section), encoding="utf-8")

@@ -11,7 +11,7 @@ PUBLISHED = {"iptables": {"response_mean": 0.88, "per_second": 248.7, "update": 
 PUBLISHED_ENDPOINTS = 100000
 # What a path is called in a table.
 PATHS = {"plain": "plain routing", "direct": "direct, routed", "nftables": "kube-proxy nftables", "iptables": "kube-proxy iptables",
-         "sluice": "Sluice, tc", "sluice-xdp": "Sluice, XDP"}
+         "sluice": "Sluice, tc", "sluice-stack": "Sluice, tc, --forwarding stack", "sluice-xdp": "Sluice, XDP"}
 # The same of an agent.
 PEERS = PATHS | {"sluice": "Sluice"}
 # Where there is traffic, somebody must have counted what went wrong.

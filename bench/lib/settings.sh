@@ -22,4 +22,4 @@ STEADY=${STEADY:-200} STEADY_IPTABLES=${STEADY_IPTABLES:-20}
 COST_CHANGES=${COST_CHANGES:-300} NODES=${NODES:-15000} NODES_ENDPOINTS=${NODES_ENDPOINTS:-1000000}
 # Of packets, connections and growth: flows where there are many, seconds of one run, and the sizes of growth, none above MOST.
 FLOWS=${FLOWS:-100000} SPAN=${SPAN:-2} MOST=${MOST:-1000000} GROWTH_SIZES=${GROWTH_SIZES-10 1000 10000 100000 1000000}
-ROUTES=${ROUTES:-plain nftables sluice sluice-xdp}
+ROUTES=${ROUTES:-plain nftables sluice sluice-stack sluice-xdp}

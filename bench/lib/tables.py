@@ -132,6 +132,23 @@ def packets(records):
             table(["sender", "protocol", "flows", "path", "thousands/s", "lost, %", "misrouted", "÷ kube-proxy nftables"], rows)) if rows else ""
 
 
+def forwarding(records):
+    """What `--forwarding stack` leaves of the packets that `redirect` sends on: the paths take turns, so each round has a ratio."""
+    rows = []
+    for (sender, protocol, flows), cases in grouped(of(records, "packets"), "sender", "protocol", "flows").items():
+        ratios = []
+        for group in grouped(cases, "run", "round").values():
+            redirect, stack = ([record["received"] for (path,), part in grouped(group, "path").items() if path == wanted for record in part]
+                               for wanted in ("sluice", "sluice-stack"))
+            if stack and redirect and statistics.median(redirect):
+                ratios.append(statistics.median(stack) / statistics.median(redirect))
+        if ratios:
+            rows.append([SENDERS.get(sender, sender), protocol.upper(), count(flows), spread(ratios)])
+    return ("## Forwarding by the stack\n\nPackets a second with `--forwarding stack` ÷ with `--forwarding redirect`, of the same round: such a "
+            "packet passes two of our hooks, and the kernel's forwarding, conntrack and firewall hooks between them.\n\n" +
+            table(["sender", "protocol", "flows", "stack ÷ redirect"], rows)) if rows else ""
+
+
 def path_from(origin, path):
     """On the node itself the same agents work by other means."""
     if origin == "node":

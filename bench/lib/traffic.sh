@@ -154,7 +154,7 @@ bulk() {
 		python3 "$SLUICE_ROOT/bench/lib/measure.py" add bulk round="$round" from="$1" path="$2" endpoints=1 | keep
 }
 
-# connections_of PATH: through the node, and from the node itself, where XDP has no part in it.
+# connections_of PATH: through the node, and from the node itself, where neither XDP nor forwarding has a part in it.
 connections_of() {
 	if [[ $1 == plain ]]; then
 		direct_connections client
@@ -165,7 +165,7 @@ connections_of() {
 	fi
 	service_connections client "$1" "$NODE_ADDRESS" "$BENCH_PORT"
 	bulk client "$1" "$NODE_ADDRESS" $((BENCH_PORT + 1))
-	[[ $1 != sluice-xdp ]] || return 0
+	[[ $1 != sluice-* ]] || return 0
 	service_connections node "$1" "$CLUSTER_ADDRESS" 80
 	bulk node "$1" "$BULK_ADDRESS" 81
 	# What is as fast as it gets on the same machine at the same time, for the socket alone.
