@@ -14,6 +14,7 @@
 #include "agent/plan/cluster.hpp"
 #include "agent/plan/lines.hpp"
 #include "k8s/manifests/manifest_set.hpp"
+#include "tests/paths.hpp"
 
 namespace lb::test {
 namespace {
@@ -158,7 +159,7 @@ Section headed(const std::string& line) {
 bool Section::shows() const { return word == "lines" || word == "changed" || word == "complaints"; }
 
 std::vector<std::filesystem::path> scenario_paths() {
-  const auto folder = std::filesystem::path(SLUICE_SOURCE_DIR) / "tests/golden/features";
+  const auto folder = std::filesystem::path(source_path("tests/golden/features"));
   std::vector<std::filesystem::path> paths;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     if (entry.path().extension() == ".txt") paths.push_back(entry.path());

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/net/talk.hpp"
+#include "tests/paths.hpp"
 
 namespace lb::test {
 namespace {
@@ -77,7 +78,7 @@ bool hears(const Socket& socket, const End& source) {
 /// No two of our datagrams have one number, as hosts see to it.
 void shuffle(const Host& host, const End& source, const End& destination, const std::string& order) {
   static int number = 7000;
-  host.run(fmt::format("/usr/bin/python3 {}/tests/net/fragments.py {} {} {} {} {} {} {}", SLUICE_SOURCE_DIR,
+  host.run(fmt::format("/usr/bin/python3 {} {} {} {} {} {} {} {}", source_path("tests/net/fragments.py"),
                        source.address.text(), source.port, destination.address.text(), destination.port, size,
                        ++number, order));
 }

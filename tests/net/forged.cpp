@@ -8,6 +8,7 @@
 
 #include "tests/net/paths.hpp"
 #include "tests/net/talk.hpp"
+#include "tests/paths.hpp"
 
 namespace lb::test {
 namespace {
@@ -16,7 +17,7 @@ constexpr std::uint16_t backend_port = 8080;
 constexpr std::size_t piece = 200'000;
 
 void forge(const Host& host, const End& from, const End& to) {
-  host.run(fmt::format("/usr/bin/python3 {}/tests/net/forge.py {} {} {} {}", SLUICE_SOURCE_DIR,
+  host.run(fmt::format("/usr/bin/python3 {} {} {} {} {}", source_path("tests/net/forge.py"),
                        from.address.text(), from.port, to.address.text(), to.port));
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tests/net/talk.hpp"
+#include "tests/paths.hpp"
 
 namespace lb::test {
 namespace {
@@ -16,7 +17,7 @@ constexpr std::uint16_t backend_port = 8080;
 constexpr std::uint16_t client_port = 33000;
 
 std::string script(const std::string& verb) {
-  return fmt::format("/usr/bin/python3 {}/tests/net/sctp_talk.py {}", SLUICE_SOURCE_DIR, verb);
+  return fmt::format("/usr/bin/python3 {} {}", source_path("tests/net/sctp_talk.py"), verb);
 }
 
 std::string words_of(const End& end) { return fmt::format(" {} {}", end.address.text(), end.port); }

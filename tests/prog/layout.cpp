@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "maps/abi/abi.h"
+#include "tests/paths.hpp"
 
 namespace {
 
@@ -122,7 +123,7 @@ struct CloseObject {
 using Object = std::unique_ptr<bpf_object, CloseObject>;
 
 Object open_object() {
-  Object object(bpf_object__open_file(SLUICE_BINARY_DIR "/bpf/lb.o", nullptr));
+  Object object(bpf_object__open_file(lb::test::build_path("bpf/lb.o").c_str(), nullptr));
   REQUIRE(object != nullptr);
   return object;
 }

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "tests/paths.hpp"
 #include "tests/prog/packets_decode.hpp"
 #include "tests/prog/packets_referee.hpp"
 #include "tests/prog/packets_table.hpp"
@@ -56,8 +57,7 @@ TEST_CASE("tables of packets give what scapy says") {
 
 TEST_CASE("cases.txt, which people review, lists the cases that are run") {
   INFO("run tests/prog/fixtures/generate.py --write");
-  CHECK(content_of(SLUICE_SOURCE_DIR "/tests/prog/fixtures/cases.txt") ==
-        content_of(fixtures() + "cases.txt"));
+  CHECK(content_of(source_path("tests/prog/fixtures/cases.txt")) == content_of(fixtures() + "cases.txt"));
 }
 
 /// Answers that quote less than the packet had, and copies of other lengths: a packet that is cut has no such

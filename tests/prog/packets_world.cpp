@@ -13,6 +13,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "tests/paths.hpp"
 #include "tests/prog/packets_maps.hpp"
 
 namespace lb::test {
@@ -94,7 +95,7 @@ std::array<std::uint8_t, 16> address_of(const std::string& text) {
   return bytes;
 }
 
-std::string fixtures() { return SLUICE_BINARY_DIR "/tests/prog/fixtures/"; }
+std::string fixtures() { return build_path("tests/prog/fixtures/"); }
 
 World::World(const Settings& settings) : programs_(settings) {
   std::vector<Words> network;

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "decode.hpp"
+#include "tests/paths.hpp"
 #include "tests/seed.hpp"
 
 using namespace lb::k8s;
@@ -117,7 +118,7 @@ TEST_CASE("k8s decode: one decoder, many objects, no memory of the last one") {
 }
 
 TEST_CASE("REL-36 the hostile corpus is answered, file by file") {
-  const std::filesystem::path corpus = std::filesystem::path(SLUICE_SOURCE_DIR) / "tests/corpus/json";
+  const std::filesystem::path corpus = std::filesystem::path(lb::test::source_path("tests/corpus/json"));
   std::size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(corpus)) {
     CAPTURE(entry.path().filename().string());
@@ -131,7 +132,7 @@ TEST_CASE("REL-36 the hostile corpus is answered, file by file") {
 }
 
 TEST_CASE("REL-36 any damage to a good object is answered") {
-  const std::filesystem::path corpus = std::filesystem::path(SLUICE_SOURCE_DIR) / "tests/corpus/json";
+  const std::filesystem::path corpus = std::filesystem::path(lb::test::source_path("tests/corpus/json"));
   const auto seed = lb::test::seed();
   INFO("seed " << seed);
   std::mt19937 random(seed);

@@ -10,13 +10,14 @@
 #include <vector>
 
 #include "k8s/watch/transport_body.hpp"
+#include "tests/paths.hpp"
 
 using namespace lb::k8s;
 
 namespace {
 
 std::string read(const std::string& name) {
-  std::ifstream file(SLUICE_SOURCE_DIR "/tests/corpus/api/" + name, std::ios::binary);
+  std::ifstream file(lb::test::source_path("tests/corpus/api/" + name), std::ios::binary);
   std::ostringstream text;
   text << file.rdbuf();
   REQUIRE(file.good());

@@ -17,13 +17,14 @@
 #include "agent/options/kube_proxy_config_file.hpp"
 #include "agent/options/kube_proxy_config_table.hpp"
 #include "agent/options/kube_proxy_flags.hpp"
+#include "tests/paths.hpp"
 
 namespace {
 
 using namespace lb::agent;
 using Catch::Matchers::ContainsSubstring;
 
-const std::string corpus = SLUICE_SOURCE_DIR "/tests/corpus/kube_proxy/";
+const std::string corpus = lb::test::source_path("tests/corpus/kube_proxy/");
 const std::string head = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
 
 std::string file_text(const std::string& path) {
@@ -180,7 +181,7 @@ std::string document_table() {
 }
 
 TEST_CASE("the document shows the table") {
-  const auto document = file_text(SLUICE_SOURCE_DIR "/docs/kube-proxy-config.md");
+  const auto document = file_text(lb::test::source_path("docs/kube-proxy-config.md"));
   INFO(document_table());
   CHECK(document.find(document_table()) != std::string::npos);
 }

@@ -6,13 +6,15 @@
 #include <fstream>
 #include <iterator>
 
+#include "tests/paths.hpp"
+
 namespace {
 
 using lb::agent::verifier_reason;
 
 /// The end of what a kernel said of a program of ours that it refused.
 std::string real_log(const std::string& name) {
-  std::ifstream file(std::string(SLUICE_SOURCE_DIR) + "/tests/corpus/verifier/" + name);
+  std::ifstream file(lb::test::source_path("tests/corpus/verifier/" + name));
   std::string text{std::istreambuf_iterator<char>(file), {}};
   REQUIRE_FALSE(text.empty());
   return text;
