@@ -199,7 +199,7 @@ static __always_inline int lb_send_on(struct __sk_buff *skb, const struct lb_scr
  */
 static __always_inline int lb_drop(enum lb_hook hook)
 {
-	return hook == LB_HOOK_TC_EGRESS ? (int)bpf_redirect(0, 0) : TC_ACT_SHOT;
+	return hook == LB_HOOK_TC_EGRESS || hook == LB_HOOK_POD_EGRESS ? (int)bpf_redirect(0, 0) : TC_ACT_SHOT;
 }
 
 static __always_inline int lb_tc_any(struct __sk_buff *skb, enum lb_hook hook, enum lb_bool missed)
@@ -232,7 +232,7 @@ static __always_inline int lb_tc_any(struct __sk_buff *skb, enum lb_hook hook, e
 		return lb_send_on(skb, scratch);
 	case LB_ACTION_ANSWER:
 		lb_untag(skb);
-		return lb_answer(skb, lb_answer_of(outcome)) ? lb_send_back(skb, hook) : TC_ACT_SHOT;
+		return lb_answer(skb, lb_answer_of(outcome)) ? lb_send_back(skb, hook) : lb_drop(hook);
 	case LB_ACTION_DROP:
 		return lb_drop(hook);
 	default:

@@ -10,7 +10,7 @@
 #include <boost/json/serialize.hpp>
 #include <utility>
 
-#include "k8s/encoding/decode.hpp"
+#include "agent/base/escape.hpp"
 
 namespace lb::agent {
 namespace {
@@ -19,14 +19,14 @@ std::string quoted(const std::string& words) {
   return boost::json::serialize(boost::json::string_view(words));
 }
 
-/// "%*": the message in words, for people or as a JSON string.
+/// "%*": the message in one line, for people or as a JSON string.
 class Message : public spdlog::custom_flag_formatter {
  public:
   explicit Message(LogFormat format) : format_(format) {}
 
   void format(const spdlog::details::log_msg& message, const std::tm& /*time*/,
               spdlog::memory_buf_t& line) override {
-    auto words = in_words({message.payload.data(), message.payload.size()});
+    auto words = escaped({message.payload.data(), message.payload.size()});
     if (format_ == LogFormat::json) words = quoted(words);
     line.append(words.data(), words.data() + words.size());
   }
@@ -38,13 +38,6 @@ class Message : public spdlog::custom_flag_formatter {
  private:
   LogFormat format_;
 };
-
-/// Does a control character begin there, of ASCII or in UTF-8 (U+0080 to U+009F)? How many bytes it has.
-std::size_t control_at(std::string_view text, std::size_t at) {
-  const auto byte = static_cast<unsigned char>(text[at]);
-  if (byte == 0xc2 && at + 1 < text.size() && static_cast<unsigned char>(text[at + 1]) < 0xa0) return 2;
-  return (byte < 0x20 && byte != '\n' && byte != '\t') || byte == 0x7f ? 1 : 0;
-}
 
 spdlog::level::level_enum spdlog_level(LogLevel level) {
   switch (level) {
@@ -61,23 +54,6 @@ spdlog::level::level_enum spdlog_level(LogLevel level) {
 }
 
 }  // namespace
-
-std::string in_words(std::string_view text) {
-  const bool is_utf8 = k8s::valid_utf8(text);
-  std::string words;
-  words.reserve(text.size());
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    const auto byte = static_cast<unsigned char>(text[at]);
-    const auto bytes = control_at(text, at);
-    if (is_utf8 ? bytes == 0 : bytes == 0 && byte < 0x80) {
-      words += text[at];
-    } else {
-      words += '?';
-      at += is_utf8 && bytes == 2 ? 1 : 0;
-    }
-  }
-  return words;
-}
 
 std::unique_ptr<spdlog::formatter> log_formatter(LogFormat format) {
   auto formatter = std::make_unique<spdlog::pattern_formatter>(spdlog::pattern_time_type::utc);

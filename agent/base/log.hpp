@@ -23,11 +23,7 @@ namespace lb::agent {
 /// Sets up spdlog's default logger. Times are UTC.
 void start_log(LogLevel level, LogFormat format);
 
-/// A text as UTF-8 without control characters but newline and tab, each of which would be a terminal's
-/// command; "?" stands for what is left out. Devices' names are of any bytes, and others choose some of them.
-[[nodiscard]] std::string in_words(std::string_view text);
-
-/// What turns a record into a line.
+/// What turns a record into one line, whatever its words are (escaped()).
 [[nodiscard]] std::unique_ptr<spdlog::formatter> log_formatter(LogFormat format);
 
 /// "Service default/web (web.yaml:12): reason", without the parts that are not known.

@@ -6,12 +6,17 @@
 #include <algorithm>
 #include <utility>
 
+#include "agent/base/escape.hpp"
+
 namespace lb::agent {
 
 Grid::Grid(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
 void Grid::add(std::vector<std::string> row) {
   row.resize(columns_.size());
+  for (auto& cell : row) {
+    cell = escaped(cell);
+  }
   rows_.push_back(std::move(row));
 }
 

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <ctime>
 
+#include "agent/base/escape.hpp"
 #include "agent/commands/grid.hpp"
 #include "agent/commands/show.hpp"
 #include "maps/text.hpp"
@@ -20,7 +21,7 @@ namespace {
 namespace json = boost::json;
 using maps::stored_text;
 
-std::string text_of(std::span<const char> stored) { return std::string(stored_text(stored)); }
+std::string text_of(std::span<const char> stored) { return escaped(stored_text(stored)); }
 
 std::string time_text(std::time_t seconds) {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(seconds));
@@ -82,7 +83,7 @@ std::string heading(const Status& status) {
       "Without  {}\n",
       or_dash(text_of(node.name)), zone.empty() ? "" : ", zone " + zone, agent_text(status), status.pins,
       status.links.size(), or_dash(text_of(node.sockets)), or_dash(text_of(node.packets)),
-      or_dash(status.others), or_dash(text_of(node.missing)));
+      or_dash(escaped(status.others)), or_dash(text_of(node.missing)));
 }
 
 /// What is given up takes room, and is not in use.
@@ -154,7 +155,7 @@ std::string status_json(const Status& status) {
                                {"links", json::array(status.links.begin(), status.links.end())},
                                {"sockets", text_of(node.sockets)},
                                {"packets", text_of(node.packets)},
-                               {"others", status.others},
+                               {"others", escaped(status.others)},
                                {"without", text_of(node.missing)},
                                {"maps", std::move(fills)},
                                {"outcomes", std::move(counts)}};

@@ -11,6 +11,11 @@
 #include "k8s/objects/peer_labels.hpp"
 
 namespace lb::agent {
+namespace {
+
+constexpr std::uint64_t units_a_port = 4;  ///< names, policy and a plan of its own
+
+}  // namespace
 
 Change ServiceModel::set(k8s::Service service) {
   if (service_ == service) return Change::none;
@@ -120,7 +125,7 @@ std::optional<Change> ServiceModel::replan(const NodeView& node, const Frontends
     const std::size_t at = round_->planned++;
     const auto& port = ports_[at];
     auto held = frontends.held(name_, port.frame.plan);
-    budget.spend(1 + held.size() / 4);
+    budget.spend(units_a_port + held.size() / 4);
     const bool stays = round_->is_resolved && port.plan && port.plan->frontends == held &&
                        port.plan->policy.selection == selection_of(at);
     round_->plans.push_back(stays ? port.plan : replan(at, std::move(held), budget));
@@ -219,7 +224,7 @@ std::shared_ptr<const ServicePortPlan> ServiceModel::replan(std::size_t at, std:
   auto plan = complete(port.frame, port.candidates);
   plan.frontends = std::move(held);
   plan.policy.selection = selection_of(at);
-  budget.spend(plan.backends.size() / 16);
+  budget.spend(plan.backends.size() / 4);  // two ports of 100,000 are too much for a turn
   if (port.plan && *port.plan == plan) return port.plan;
   return std::make_shared<const ServicePortPlan>(std::move(plan));
 }

@@ -4,6 +4,7 @@
 #include <bpf/libbpf.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
@@ -60,6 +61,15 @@ void take_warning(std::string_view text) {
   take_refusal(text);
 }
 
+/// The verifier's log comes as one text: each of its lines is a record.
+void debug_lines(std::string_view text) {
+  if (!spdlog::should_log(spdlog::level::debug)) return;
+  for (std::size_t end = 0; !text.empty(); text.remove_prefix(std::min(end + 1, text.size()))) {
+    end = std::min(text.find('\n'), text.size());
+    spdlog::debug("{}", text.substr(0, end));
+  }
+}
+
 [[gnu::format(printf, 2, 0)]] int print(libbpf_print_level level, const char* format, va_list arguments) {
   const auto whole = formatted(format, arguments);
   std::string_view text(whole);
@@ -69,7 +79,7 @@ void take_warning(std::string_view text) {
   if (level == LIBBPF_WARN) {
     take_warning(text.starts_with("libbpf: ") ? text.substr(8) : text);
   }
-  spdlog::debug("{}", text);
+  debug_lines(text);
   return static_cast<int>(whole.size());
 }
 

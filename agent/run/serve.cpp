@@ -518,7 +518,9 @@ StartStep Agent::start_step() const {
   if (health_.ready()) return StartStep::serving;
   if (phase_ == Phase::starting) return StartStep::network;
   if (!first_batch_) return intake_.listed() ? StartStep::plan : StartStep::objects;
-  return phase_ == Phase::serving ? StartStep::tables : StartStep::plan;
+  if (phase_ != Phase::serving) return StartStep::plan;
+  if (cluster_.waits()) return StartStep::labels;
+  return pacer_.waits() ? StartStep::turns : StartStep::tables;
 }
 
 void Agent::begin_again(const Sizes& sizes) {

@@ -46,12 +46,30 @@ std::string awaited(StartStep step, const std::vector<k8s::ApiFigures>& api) {
       return awaited_objects(api);
     case StartStep::plan:
       return "the first plan";
+    case StartStep::labels:
+      return "the labels of other Nodes, which Services ask for";
+    case StartStep::turns:
+      return "plans that are written in several turns";
     case StartStep::tables:
       return "what the maps have not taken yet";
     case StartStep::serving:
       break;
   }
   return "";
+}
+
+std::string start_sentence(std::chrono::milliseconds waited, std::chrono::milliseconds held,
+                           const std::string& what) {
+  const auto seconds = [](std::chrono::milliseconds time) {
+    return std::chrono::duration_cast<std::chrono::seconds>(time).count();
+  };
+  auto text = fmt::format("not ready after {} s: waiting for {}", seconds(waited), what);
+  if (held >= std::chrono::seconds(1)) {
+    text +=
+        fmt::format("; could look {} s late only, because a step of the agent or the machine takes that long",
+                    seconds(held));
+  }
+  return text;
 }
 
 StartProgress::StartProgress(boost::asio::io_context& context, Ask ask)
@@ -63,8 +81,11 @@ void StartProgress::watch() {
     if (stopped) return;
     const auto what = ask_();
     if (what.empty()) return;
-    waited_ += pause;
-    spdlog::warn("not ready after {} s: waiting for {}", waited_.count(), what);
+    const auto now = Clock::now();
+    const auto ms = [](Clock::duration time) {
+      return std::chrono::duration_cast<std::chrono::milliseconds>(time);
+    };
+    spdlog::warn("{}", start_sentence(ms(now - began_), ms(now - timer_.expiry()), what));
     watch();
   });
 }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,9 @@ struct ServiceState {
   BackendCounts counts;    ///< since this agent published it
   FrontendKeys frontends;  ///< those that may point to this number
   Ranges ranges;           ///< those that may be there
+  /// Set where all of `plan` was written, frontends and ranges, too: after so many takeovers of frontends.
+  /// After another one some of it may be somebody else's.
+  std::optional<std::uint64_t> whole_since;
 };
 
 /// Entries of one service port, or of several, that are not as they were published.

@@ -41,17 +41,19 @@ std::string full(std::string_view map, std::uint32_t limit, std::string_view opt
 
 }  // namespace
 
+/// A service port that is not in the tables as it shall be.
+struct Tables::PortWork {
+  const std::shared_ptr<const ServicePortPlan>* plan = nullptr;  ///< null: it goes
+  ServiceState* state = nullptr;                                 ///< null: it comes
+  std::optional<std::uint64_t> whole_since;                      ///< all of the plan is written
+};
+
 /// One service of a batch, and how far it came.
 struct Tables::Work {
   PlanChange change;
+  std::vector<PortWork> ports;  ///< those of `change`, and those that go
   Pause pause = Pause::none;
   std::string reason;
-
-  [[nodiscard]] const ServicePortPlan* find(const ServicePortKey& key) const {
-    const auto by_key = [](const auto& port) -> const auto& { return port->key; };
-    const auto found = std::ranges::lower_bound(change.ports, key, {}, by_key);
-    return found == change.ports.end() || (*found)->key != key ? nullptr : found->get();
-  }
 };
 
 std::string service_of(const std::string& service_port) {
@@ -93,10 +95,9 @@ void Tables::run(std::vector<PlanChange> changes) {
   std::vector<Work> batch;
   batch.reserve(changes.size());
   for (PlanChange& change : changes) {
-    for (const auto& port : change.ports) {
-      for (const FrontendPlan& frontend : port->frontends) claims.insert(key_of(port->key, frontend));
-    }
-    batch.push_back({.change = std::move(change), .pause = Pause::none, .reason = {}});
+    batch.push_back({.change = std::move(change), .ports = {}, .pause = Pause::none, .reason = {}});
+    batch.back().ports = unwritten_ports(batch.back().change);
+    for (const PortWork& port : batch.back().ports) add_claims(claims, port);
   }
   for (Work& work : batch) remove_frontends(work, claims);
   for (Work& work : batch) publish_ports(work);
@@ -110,13 +111,43 @@ void Tables::run(std::vector<PlanChange> changes) {
   }
 }
 
+/// A part of a large plan leaves thousands of service ports as they are: each costs no more than a look. Both
+/// lists are in the order of their keys. What was adopted without a name has no key, and no plan.
+std::vector<Tables::PortWork> Tables::unwritten_ports(const PlanChange& change) const {
+  static const Ports none;
+  const auto found = services_.find(change.service);
+  const Ports& have = found == services_.end() ? none : found->second;
+  std::vector<PortWork> unwritten;
+  auto state = have.begin();
+  auto plan = change.ports.begin();
+  while (state != have.end() || plan != change.ports.end()) {
+    const bool goes = plan == change.ports.end() || (state != have.end() && state->first < (*plan)->key);
+    const bool comes = !goes && (state == have.end() || (*plan)->key < state->first);
+    const PortWork port{goes ? nullptr : &*plan, comes ? nullptr : state->second.get(), {}};
+    if (goes || comes || !is_written(*port.state, *port.plan)) unwritten.push_back(port);
+    if (!goes) ++plan;
+    if (!comes) ++state;
+  }
+  return unwritten;
+}
+
+bool Tables::is_written(const ServiceState& state, const std::shared_ptr<const ServicePortPlan>& plan) const {
+  return state.plan == plan && state.whole_since == takeovers_;
+}
+
+void Tables::add_claims(Claims& claims, const PortWork& port) {
+  if (port.plan == nullptr) return;
+  const ServicePortPlan& plan = **port.plan;
+  for (const FrontendPlan& frontend : plan.frontends) claims.insert(key_of(plan.key, frontend));
+}
+
 // A key that another service of this batch claims is not removed: it passes in one update, without a hole.
 void Tables::remove_frontends(Work& work, const Claims& claims) {
-  const auto found = services_.find(work.change.service);
-  if (found == services_.end()) return;
-  for (const auto& [port, state] : found->second) {
-    erase_if(state->frontends,
-             [&](const auto& key) { return !claims.contains(key) && erase_frontend(work, *state, key); });
+  for (const PortWork& port : work.ports) {
+    if (port.state == nullptr) continue;
+    erase_if(port.state->frontends, [&](const auto& key) {
+      return !claims.contains(key) && erase_frontend(work, *port.state, key);
+    });
   }
 }
 
@@ -130,18 +161,25 @@ bool Tables::erase_frontend(Work& work, const ServiceState& state, const lb_fron
 }
 
 void Tables::publish_ports(Work& work) {
-  for (const auto& port : work.change.ports) publish_port(work, port);
+  for (PortWork& port : work.ports) {
+    if (port.plan != nullptr) publish_port(work, port);
+  }
 }
 
-void Tables::publish_port(Work& work, const std::shared_ptr<const ServicePortPlan>& planned) {
-  const ServicePortPlan& plan = *planned;
-  ServiceState* state = find_state(work.change.service, plan.key);
-  if (state == nullptr) state = create_state(work, plan);
-  if (state == nullptr || !add_ranges(work, *state, plan)) return;
-  switch (publisher_.publish(*state, planned)) {
-    case Shortage::none:
-      static_cast<void>(remove_ranges(work, *state, range_keys(plan.source_ranges, state->number)));
-      return point_frontends(work, *state, plan);
+void Tables::publish_port(Work& work, PortWork& port) {
+  const ServicePortPlan& plan = **port.plan;
+  if (port.state == nullptr) port.state = create_state(work, plan);
+  if (port.state == nullptr) return;
+  ServiceState& state = *port.state;
+  state.whole_since.reset();
+  if (!add_ranges(work, state, plan)) return;
+  switch (publisher_.publish(state, *port.plan)) {
+    case Shortage::none: {
+      const bool has_ranges = remove_ranges(work, state, range_keys(plan.source_ranges, state.number));
+      const bool has_frontends = point_frontends(work, state, plan);
+      if (has_ranges && has_frontends) port.whole_since = takeovers_;
+      return;
+    }
     case Shortage::backends:
       return fall_short(work, &Sizes::backends,
                         full("lb_backends", store_.backends.size(), "--max-backends"));
@@ -154,13 +192,15 @@ void Tables::publish_port(Work& work, const std::shared_ptr<const ServicePortPla
 }
 
 /// Once the table has refused a new frontend, only those that it has already are written: thousands of
-/// refusals at each retry would be for nothing.
-void Tables::point_frontends(Work& work, ServiceState& state, const ServicePortPlan& plan) {
+/// refusals at each retry would be for nothing. Are all of them written?
+bool Tables::point_frontends(Work& work, ServiceState& state, const ServicePortPlan& plan) {
   bool too_many = false;
+  bool all = true;
   for (const FrontendPlan& frontend : plan.frontends) {
     const lb_frontend_key key = key_of(plan.key, frontend);
     if (too_many && !frontends_.find(key)) continue;
     if (const error_code error = put_frontend(key, frontend_of(key, frontend, state.number))) {
+      all = false;
       too_many = too_many || is_full(error);
       if (is_full(error)) note_short(&Sizes::frontends);
       fail(work, is_full(error)
@@ -170,6 +210,7 @@ void Tables::point_frontends(Work& work, ServiceState& state, const ServicePortP
     }
     state.frontends.insert(key);
   }
+  return all;
 }
 
 // All are there before the policy asks for them, and the old ones go after: never shut to somebody who may
@@ -235,26 +276,27 @@ ServiceState* Tables::find_state(const std::string& service, const ServicePortKe
 
 // What another service claimed and did not get is removed here after all.
 void Tables::finish(Work& work) {
-  const auto found = services_.find(work.change.service);
-  if (found == services_.end()) return;
-  for (const auto& [port, state] : found->second) {
-    const ServicePortPlan* plan = work.find(port);
+  for (const PortWork& port : work.ports) {
+    if (port.state == nullptr) continue;
+    ServiceState& state = *port.state;
     FrontendKeys planned;
-    if (plan != nullptr) {
-      for (const FrontendPlan& frontend : plan->frontends) planned.insert(key_of(plan->key, frontend));
-    }
-    erase_if(state->frontends,
-             [&](const auto& key) { return !planned.contains(key) && erase_frontend(work, *state, key); });
+    add_claims(planned, port);
+    erase_if(state.frontends,
+             [&](const auto& key) { return !planned.contains(key) && erase_frontend(work, state, key); });
+    if (state.frontends.size() == planned.size()) state.whole_since = port.whole_since;
   }
   retire_ports(work);
 }
 
 void Tables::retire_ports(Work& work) {
-  Ports& ports = services_[work.change.service];
-  std::erase_if(ports, [&](const auto& port) {
-    return work.find(port.first) == nullptr && retire_port(work, *port.second);
-  });
-  if (ports.empty()) services_.erase(work.change.service);
+  boost::unordered_flat_set<const ServiceState*> retired;
+  for (const PortWork& port : work.ports) {
+    if (port.plan == nullptr && retire_port(work, *port.state)) retired.insert(port.state);
+  }
+  const auto found = services_.find(work.change.service);
+  if (found == services_.end() || retired.empty()) return;
+  std::erase_if(found->second, [&](const auto& port) { return retired.contains(port.second.get()); });
+  if (found->second.empty()) services_.erase(found);
 }
 
 // The name goes last: an agent that is killed before leaves a service that the next one withdraws again.

@@ -99,6 +99,7 @@ class Tables final : public PlanSink {
   using Ports = std::multimap<ServicePortKey, std::unique_ptr<ServiceState>>;
   using Claims = FrontendKeys;
   enum class Pause : std::uint8_t { none, waiting, failed };
+  struct PortWork;
   struct Work;
 
   // Adoption.
@@ -121,8 +122,13 @@ class Tables final : public PlanSink {
   void run(std::vector<PlanChange> changes);
   void remove_frontends(Work& work, const Claims& claims);
   void publish_ports(Work& work);
-  void publish_port(Work& work, const std::shared_ptr<const ServicePortPlan>& planned);
-  void point_frontends(Work& work, ServiceState& state, const ServicePortPlan& plan);
+  [[nodiscard]] std::vector<PortWork> unwritten_ports(const PlanChange& change) const;
+  /// Whether all of a plan is in the tables, so that nothing of it need be looked at.
+  [[nodiscard]] bool is_written(const ServiceState& state,
+                                const std::shared_ptr<const ServicePortPlan>& plan) const;
+  static void add_claims(Claims& claims, const PortWork& port);
+  void publish_port(Work& work, PortWork& port);
+  [[nodiscard]] bool point_frontends(Work& work, ServiceState& state, const ServicePortPlan& plan);
   void finish(Work& work);
   void retire_ports(Work& work);
   [[nodiscard]] bool retire_port(Work& work, ServiceState& state);
@@ -154,6 +160,7 @@ class Tables final : public PlanSink {
   maps::Mirror<lb_frontend_key, lb_frontend> frontends_;
   maps::Mirror<lb_address_key, lb_address> addresses_;
   maps::Mirror<lb_range_key, lb_range> ranges_;
+  std::uint64_t takeovers_ = 0;  ///< how often a frontend passed from one service port to another
   ReservedPorts reserved_ports_;
   IdReclaimer reclaimer_;
   Publisher publisher_;

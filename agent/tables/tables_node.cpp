@@ -22,6 +22,7 @@ error_code Tables::put_frontend(const lb_frontend_key& key, const lb_frontend& v
     return error;
   }
   if (before) count_address(key, *before, -1);
+  if (before && before->service != value.service) ++takeovers_;
   count_address(key, value, 1);
   return {};
 }

@@ -234,12 +234,14 @@ lab_stop() {
 	return "$code"
 }
 
-# lab_wait SECONDS COMMAND...: until COMMAND succeeds; fails when it has not by then.
+# lab_wait SECONDS COMMAND...: until COMMAND succeeds; fails when it has not by then, nor at the fourth look for each second,
+# which comes later on a machine that is busy with other things.
 lab_wait() {
-	local until=$((SECONDS + $1))
+	local until=$((SECONDS + $1)) looks=$(($1 * 4))
 	shift
 	until "$@" >/dev/null 2>&1; do
-		((SECONDS < until)) || return 1
+		looks=$((looks - 1))
+		((SECONDS < until || looks > 0)) || return 1
 		sleep 0.05
 	done
 }

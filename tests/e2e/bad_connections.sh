@@ -32,10 +32,15 @@ follows() {
 	WITHIN=${WITHIN:-15} becomes "$1" "10.244.2.$NEXT:8080" state
 }
 
+# older_stream TIME: whether a stream is under way whose request came before that.
+older_stream() { awk -v time="$1" '{ exit !($1 != "none" && $1 < time) }' "$CLUSTER/oldest"; }
+
 # again RULES: every stream is cut, and RULES hold from then on.
 again() {
+	local now
+	now=$(date +%s.%3N)
 	rules "[{\"match\": \".\", \"now\": \"cut\"}]"
-	sleep 0.3
+	lab_wait 60 eval "! older_stream $now" || die "a stream goes on that was to be cut"
 	rules "$1"
 }
 
@@ -59,18 +64,28 @@ calm() {
 	printf '%s: %d requests in 3 s\n' "$1" "$count"
 }
 
+# refused_by_status ENCODING, refused_by_event ENCODING: in both of its forms a server says that it streams no lists.
+refused_by_status() {
+	local status='{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Invalid", "code": 422}'
+	restart "[{\"match\": \"sendInitialEvents\", \"answer\": 422, \"body\": $(jq -c tojson <<<"$status")}]" "--api-encoding=$1"
+	follows "REL-32: streaming lists refused by a status, $1"
+	lab_maps >"$LAB_DIR/maps.fallback"
+	restart '[]' "--api-encoding=$1"
+	lab_maps | diff "$LAB_DIR/maps.fallback" - || die "REL-32: a streamed list and a plain one gave different maps ($1)"
+}
+
+refused_by_event() {
+	restart '[{"match": "sendInitialEvents", "error": 422, "reason": "Invalid"}]' "--api-encoding=$1"
+	follows "REL-32: streaming lists refused by an event, $1"
+	lab_maps | jq -s 'length' >/dev/null
+}
+
 refused_streams() {
-	local encoding status='{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Invalid", "code": 422}'
-	for encoding in protobuf json; do
-		restart "[{\"match\": \"sendInitialEvents\", \"answer\": 422, \"body\": $(jq -c tojson <<<"$status")}]" --api-encoding=$encoding
-		follows "REL-32: streaming lists refused by a status, $encoding"
-		lab_maps >"$LAB_DIR/maps.fallback"
-		restart '[]' --api-encoding=$encoding
-		lab_maps | diff "$LAB_DIR/maps.fallback" - || die "REL-32: a streamed list and a plain one gave different maps ($encoding)"
-		restart '[{"match": "sendInitialEvents", "error": 422, "reason": "Invalid"}]' --api-encoding=$encoding
-		follows "REL-32: streaming lists refused by an event, $encoding"
-		lab_maps | jq -s 'length' >/dev/null
-	done
+	refused_by_status protobuf
+	refused_by_event json
+	[[ -n ${SLUICE_LONG:-} ]] || return 0
+	refused_by_status json
+	refused_by_event protobuf
 }
 
 # memory FIELD: of the agent, in KiB.
@@ -81,26 +96,36 @@ last_endpoint() { family4 default/burst: | tr ' ' '\n' | grep '^10\.200\.'; }
 # logged FROM WORD: what the proxy said of that since it had so many lines.
 logged() { tail -n "+$(($1 + 1))" "$LAB_DIR/proxy.log" | grep -E "^[0-9.]+ $2 " || true; }
 
-# burst COUNT OPTION: so many changes of a slice of 1,000 endpoints come at once (REL-33). The agent may take as much as a
-# few such objects need, and not what all of them do.
+# burst_endpoint NUMBER: the last endpoint of the slice as it is after that change.
+burst_endpoint() { printf '10.200.%d.%d:8080\n' $(($1 >> 8)) $(($1 & 255)); }
+
+# hold_changes LAST TIMES: the proxy has all changes of the slice from the second to that one, to pass them on so often.
+hold_changes() {
+	local from
+	from=$(wc -l <"$LAB_DIR/proxy.log")
+	rm -f "$CLUSTER/gathered"
+	rules "[{\"match\": \"endpointslices.*watch=\", \"now\": \"gather\", \"repeat\": $2}]"
+	lab_wait 60 eval '[[ -n $(logged "$from" gathering) ]]' || die "no stream gathers"
+	kube rewrite burst-0 2 "$1" 1000 255000 gathered
+	[[ $(last_endpoint) == "$(burst_endpoint 1)" ]] || die "the proxy did not hold the changes"
+}
+
+# burst LAST TIMES OPTION: so many changes of a slice of 1,000 endpoints come at once, and so often (REL-33). The agent may
+# take as much as a few such objects need, and not what all of them do. One more change comes behind them.
 burst() {
-	local before peak bytes last from
-	last=10.200.$(($1 >> 8)).$(($1 & 255)):8080
-	restart '[]' "$2"
+	local before peak bytes from next=$(($1 + 1))
+	restart '[]' "$3"
 	kube delete EndpointSlice/burst-0 2>/dev/null || true
 	kube slices burst 1 1000
-	kube rewrite burst-0 1 1000 255000
-	becomes "one change of a big slice" "10.200.0.1:8080" last_endpoint
-	rm -f "$CLUSTER/gathered"
+	kube rewrite burst-0 1 1 1000 255000
+	becomes "one change of a big slice" "$(burst_endpoint 1)" last_endpoint
 	from=$(wc -l <"$LAB_DIR/proxy.log")
-	rules '[{"match": "endpointslices.*watch=", "now": "gather"}]'
-	lab_wait 30 eval '[[ -n $(logged "$from" gathering) ]]' || die "no stream gathers"
-	kube rewrite burst-0 "$1" 1000 255000 gathered
-	[[ $(last_endpoint) == 10.200.0.1:8080 ]] || die "the proxy did not hold the changes"
+	hold_changes "$1" "$2"
 	before=$(memory VmRSS)
 	echo 5 >"/proc/$LAB_AGENT/clear_refs" # VmHWM begins anew
 	rules '[]'
-	WITHIN=60 becomes "REL-33: a burst of 100 MB ($2)" "$last" last_endpoint
+	kube rewrite burst-0 "$next" "$next" 1000 255000
+	WITHIN=60 becomes "REL-33: a burst of 100 MB ($3)" "$(burst_endpoint "$next")" last_endpoint
 	peak=$(memory VmHWM)
 	bytes=$(logged "$from" burst | awk '$NF > bytes { bytes = $NF } END { print bytes + 0 }')
 	((bytes >= 100000000)) || die "REL-33: the burst had $bytes bytes: $(logged "$from" '.*')"
@@ -110,10 +135,15 @@ burst() {
 	printf 'REL-33: %d bytes took %d KiB\n' "$bytes" $((peak - before))
 }
 
+# As many changes as make 100 MB take the API server minutes.
 bursts() {
 	cluster_service burst 10.96.0.94
-	burst 345 --api-encoding=protobuf
-	burst 265 --api-encoding=json
+	burst 21 20 --api-encoding=protobuf
+	burst 21 16 --api-encoding=json
+	if [[ -n ${SLUICE_LONG:-} ]]; then
+		burst 346 1 --api-encoding=protobuf
+		burst 266 1 --api-encoding=json
+	fi
 	kube delete Service/burst
 	kube delete EndpointSlice/burst-0
 }
@@ -146,7 +176,7 @@ cut_lists() {
 
 streams() {
 	local at
-	for at in 1 7 100 333; do
+	for at in 7 333 ${SLUICE_LONG:+1 100}; do
 		# A new agent each time, whose pauses have not grown yet.
 		restart '[]'
 		again "[{\"match\": \"endpointslices.*watch=\", \"cut\": $at, \"times\": 2}]"
@@ -204,7 +234,7 @@ refusals() {
 	calm "REL-34: 500" 36
 	rules '[]'
 	follows "REL-34: after 500"
-	for status in 401 403 404; do
+	for status in 401 ${SLUICE_LONG:+403 404}; do
 		again "[{\"match\": \".\", \"answer\": $status}]"
 		calm "REL-77: $status from a server that dies" 36
 		[[ $(state) == "10.244.2.$NEXT:8080" ]] || die "REL-77: $status changed the state: $(state)"
@@ -213,15 +243,22 @@ refusals() {
 	done
 }
 
+# The server believes an old token for ten seconds more.
+old_token_is_refused() {
+	[[ $(lab_in control curl -sS -m 10 -o /dev/null -w '%{http_code}' --cacert "$CLUSTER/ca.crt" \
+		-H "Authorization: Bearer $(<"$CLUSTER/token")" "$API/api/v1/services?limit=1") == 401 ]]
+}
+
 # REL-34: the account is made anew, so the token that the agent read at its start is worth nothing; another one is put in place.
 rotation() {
+	local before
 	kube delete ServiceAccount/kube-system/sluice
 	kube apply <"$SLUICE_ROOT/k8s/deploy/account.yaml"
 	kube token kube-system/sluice >"$CLUSTER/token.new"
-	# The server believes an old token for ten seconds more.
-	sleep 11
+	lab_wait 120 old_token_is_refused || die "REL-34: the old token is still worth something"
+	before=$(requests)
 	again '[]'
-	sleep 1
+	lab_wait 60 eval "((\$(requests) > $before))" || die "REL-34: the agent asks for nothing"
 	mv "$CLUSTER/token.new" "$CLUSTER/token"
 	follows "REL-34: a rotated token"
 }

@@ -9,10 +9,10 @@ usage: kube.py apply               server-side apply of the YAML or JSON documen
        kube.py delete KIND/[NAMESPACE/]NAME [--grace SECONDS]
        kube.py token NAMESPACE/ACCOUNT       a token of that service account
        kube.py slices SERVICE COUNT SIZE     so many slices of a service, each with so many endpoints of its own
-       kube.py rewrite SLICE COUNT SIZE BYTES [gathered]
-                                   changes a slice so many times; it has SIZE endpoints, the last another one each time
-                                   (10.200.0.1 and so on), and an annotation of so many bytes; with the last word no
-                                   change before the proxy has gathered the ones before
+       kube.py rewrite SLICE FIRST LAST SIZE BYTES [gathered]
+                                   changes a slice once for each number from FIRST to LAST; it has SIZE endpoints, the last
+                                   another one each time (10.200.0.FIRST and so on), and an annotation of so many bytes;
+                                   with the last word no change before the proxy has gathered the ones before
        kube.py ready               succeeds when the server is
 E2E_KUBE names the directory of the cluster (server, ca.crt, admin.crt, admin.key; or token instead of the last two)."""
 
@@ -207,14 +207,14 @@ def await_gathered(size):
         time.sleep(0.002)
 
 
-def rewrite_slice(api, name, count, size, padding, pace=""):
+def rewrite_slice(api, name, first, last, size, padding, pace=""):
     fixed = [numbered_endpoint(each) for each in range(1, size)]
-    for at in range(1, count + 1):
+    for at in range(first, last + 1):
         api.patch(path_of("EndpointSlice", "default", name), {
             "metadata": {"annotations": {"e2e/padding": str(at).ljust(padding, ".")}},
             "endpoints": [*fixed, {"addresses": [f"10.200.{at >> 8}.{at & 255}"]}]})
         if pace == "gathered":
-            await_gathered((at - 1) * padding)  # the first one may change nothing
+            await_gathered((at - first + 1) * padding)
 
 
 def option(words, name):
@@ -270,7 +270,7 @@ COMMANDS = {
     "delete": command_delete,
     "token": lambda api, words: print(token(api, words[0])),
     "slices": lambda api, words: make_slices(api, words[0], int(words[1]), int(words[2])),
-    "rewrite": lambda api, words: rewrite_slice(api, words[0], *map(int, words[1:4]), *words[4:]),
+    "rewrite": lambda api, words: rewrite_slice(api, words[0], *map(int, words[1:5]), *words[5:]),
     "ready": lambda api, _: api.ask("GET", "/readyz"),
 }
 

@@ -14,8 +14,10 @@ says what happens:
 Without a rule requests and answers pass unchanged, one request a connection. A line for each request goes to standard
 output: time, rule or "-", request. Streams that are under way are cut when their rule's list contains {"match": …,
 "now": "cut"}, fall silent by {"now": "silent"}, and gather what comes for as long as it contains {"now": "gather"}:
-after that all of it goes on at once, as fast as the socket takes it, and a line says how many bytes that was. Meanwhile
-DIRECTORY/gathered says how many it is so far."""
+after that all of it goes on at once, as fast as the socket takes it, and a line says how many bytes that was; with
+"repeat": COUNT as often as that, for which it has to begin and to end between two events. Meanwhile DIRECTORY/gathered says
+how many bytes it is so far. DIRECTORY/oldest says when the request came that has been under way longest, as seconds since
+1970; "none" where none is."""
 
 import asyncio
 import json
@@ -64,6 +66,8 @@ class Proxy:
         self.upstream = ssl.create_default_context(cafile=str(self.directory / "ca.crt"))
         self.used = {}
         self.kept = {}
+        self.under_way = []  # when each came, the oldest first
+        self.tell("oldest", "none")
 
     def rules(self):
         try:
@@ -83,16 +87,17 @@ class Proxy:
             return rule
         return {}
 
-    def tell_gathered(self, size):
+    def tell(self, name, what):
         """Whole at any moment."""
-        (self.directory / "gathered.new").write_text(f"{size}\n")
-        (self.directory / "gathered.new").rename(self.directory / "gathered")
+        (self.directory / f"{name}.new").write_text(f"{what}\n")
+        (self.directory / f"{name}.new").rename(self.directory / name)
+
+    def tell_oldest(self):
+        self.tell("oldest", f"{self.under_way[0]:.3f}" if self.under_way else "none")
 
     def now(self, request):
-        for rule in self.rules():
-            if "now" in rule and re.search(rule["match"], request):
-                return rule["now"]
-        return None
+        """What holds for a stream that is under way: its rule, or one that says nothing."""
+        return next((rule for rule in self.rules() if "now" in rule and re.search(rule["match"], request)), {"now": None})
 
     async def serve(self, reader, writer):
         try:
@@ -145,6 +150,16 @@ class Proxy:
         await reader.read()  # until the client goes away
 
     async def relay(self, head, request, reader, writer, rule):
+        came = time.time()
+        self.under_way.append(came)
+        self.tell_oldest()
+        try:
+            await self.relay_one(head, request, reader, writer, rule)
+        finally:
+            self.under_way.remove(came)
+            self.tell_oldest()
+
+    async def relay_one(self, head, request, reader, writer, rule):
         upstream, sink = await asyncio.open_connection(self.host, self.port, ssl=self.upstream)
         try:
             lines = [line for line in head.split("\r\n") if line and not line.lower().startswith("connection:")]
@@ -165,17 +180,20 @@ class Proxy:
         gathered = bytearray()
         ended = False  # by the server, while it gathers
         gathering = False
+        repeat = 1
         pending = asyncio.ensure_future(upstream.read(65536))
         gone = asyncio.ensure_future(reader.read(1))
         try:
             while True:
                 await asyncio.wait({pending, gone}, timeout=LOOK, return_when=asyncio.FIRST_COMPLETED)
-                now = self.now(request)
+                told = self.now(request)
+                now = told["now"]
                 if gone.done():
                     return
                 if now == "gather" and not gathering:
                     print(f"{time.time():.3f} gathering {request}", flush=True)
                 gathering = now == "gather"
+                repeat = told.get("repeat", 1) if gathering else repeat
                 if now == "silent":
                     await gone
                     return
@@ -183,8 +201,9 @@ class Proxy:
                     writer.transport.abort()
                     return
                 if gathered and now != "gather":
-                    print(f"{time.time():.3f} burst {request} {len(gathered)}", flush=True)
-                    await self.send(writer, bytes(gathered), None)
+                    print(f"{time.time():.3f} burst {request} {len(gathered) * repeat}", flush=True)
+                    for _ in range(repeat):
+                        await self.send(writer, bytes(gathered), None)
                     gathered.clear()
                 if not pending.done():
                     continue
@@ -199,7 +218,7 @@ class Proxy:
                     return
                 if now == "gather":
                     gathered += data
-                    self.tell_gathered(len(gathered))
+                    self.tell("gathered", len(gathered))
                     pending = asyncio.ensure_future(upstream.read(65536))
                     continue
                 if kept is not None:

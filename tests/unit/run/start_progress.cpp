@@ -37,8 +37,18 @@ TEST_CASE("a start names its other steps, and none when it is over") {
   CHECK(awaited(StartStep::objects, {list("services", 1)}) == "the objects of the API");
   CHECK_FALSE(awaited(StartStep::network, {}).empty());
   CHECK_FALSE(awaited(StartStep::plan, {}).empty());
+  CHECK_FALSE(awaited(StartStep::turns, {}).empty());
   CHECK_FALSE(awaited(StartStep::tables, {}).empty());
+  CHECK(awaited(StartStep::labels, {}) != awaited(StartStep::turns, {}));
   CHECK(awaited(StartStep::serving, {}).empty());
+}
+
+TEST_CASE("a start says how long it has waited, and that it could not look in time") {
+  using std::chrono::milliseconds;
+  CHECK(start_sentence(milliseconds(5400), milliseconds(400), "the first plan") ==
+        "not ready after 5 s: waiting for the first plan");
+  const auto late = start_sentence(milliseconds(36000), milliseconds(31000), "the first plan");
+  CHECK(late.starts_with("not ready after 36 s: waiting for the first plan; could look 31 s late only"));
 }
 
 }  // namespace lb::agent

@@ -188,6 +188,36 @@ TEST_CASE("a frontend passes to another service by one update, never by a hole")
   CHECK(lines(kernel) == clean_lines({change(service("old", 0, {1})), change(service("new", 1, {2}))}));
 }
 
+TEST_CASE("what is written is not looked at again, unless a frontend of it may be somebody else's by now") {
+  FakeKernel kernel;
+  Agent agent(kernel);
+  const auto web = service("web", 1, {1});
+  const auto rival = service("rival", 1, {2});
+  agent.tables.apply(Batch::whole, {change(web)});
+  const auto alone = lines(kernel);
+  const int writes = kernel.faults.writes;
+  agent.tables.apply(Batch::changes, {change(web)});
+  CHECK(kernel.faults.writes == writes);
+  agent.tables.apply(Batch::changes, {change(rival)});
+  CHECK(lines(kernel) != alone);
+  agent.tables.apply(Batch::changes, {change(web)});
+  agent.tables.apply(Batch::changes, {change("rival", {})});
+  agent.settle();
+  CHECK(lines(kernel) == alone);
+}
+
+TEST_CASE("what could not be written is tried again, though the plan is the same") {
+  FakeKernel kernel({.frontends = 1});
+  Agent agent(kernel);
+  const auto web = service("web", 1, {1});
+  agent.tables.apply(Batch::whole, {change(service("first", 2, {1})), change(web)});
+  CHECK_FALSE(agent.tables.complete());
+  agent.tables.apply(Batch::changes, {change("first", {}), change(web)});
+  agent.settle();
+  CHECK(agent.tables.complete());
+  CHECK(lines(kernel) == clean_lines({change(web)}));
+}
+
 TEST_CASE("a frontend whose new service does not fit leaves a service that went") {
   FakeKernel kernel({.slots = 2});
   Agent agent(kernel);
