@@ -9,11 +9,12 @@
 #include <variant>
 #include <vector>
 
+#include "agent/commands/alive.hpp"
 #include "agent/commands/cleanup.hpp"
 #include "agent/commands/commands.hpp"
-#include "agent/netlink/default_devices.hpp"
 #include "agent/options/config.hpp"
 #include "agent/options/kube_proxy_flags.hpp"
+#include "agent/options/raw_options.hpp"
 #include "agent/run/run.hpp"
 
 namespace {
@@ -31,8 +32,7 @@ int finish(const lb::agent::Finished& finished) {
 std::variant<lb::agent::Options, lb::agent::Finished> parse(const std::string& called,
                                                             const std::vector<std::string>& arguments) {
   if (lb::agent::is_kube_proxy_name(called)) {
-    return lb::agent::parse_kube_proxy_command_line(arguments, host_name(),
-                                                    lb::agent::default_route_devices());
+    return lb::agent::parse_kube_proxy_command_line(arguments, host_name(), lb::agent::found_devices);
   }
   return lb::agent::parse_command_line(arguments, host_name());
 }
@@ -46,6 +46,9 @@ int run(const lb::agent::Options& options) {
   }
   if (options.command == lb::agent::Command::cleanup) {
     return lb::agent::run_cleanup(options.cleanup);
+  }
+  if (options.command == lb::agent::Command::alive) {
+    return lb::agent::run_alive(options.show);
   }
   fmt::print("{}", lb::agent::run_command(options.command, options.show));
   return 0;

@@ -8,10 +8,13 @@
 #include <algorithm>
 
 #include "agent/attach/device_facts.hpp"
+#include "agent/attach/device_kind.hpp"
 #include "agent/attach/hook_neighbours.hpp"
 #include "agent/attach/socket_hooks.hpp"
 #include "agent/base/memory.hpp"
 #include "agent/base/privileges.hpp"
+#include "agent/netlink/node_watch.hpp"
+#include "agent/netlink/uplinks.hpp"
 #include "agent/programs/pinned_maps.hpp"
 #include "agent/programs/program_config.hpp"
 #include "agent/programs/requirements.hpp"
@@ -161,8 +164,24 @@ void look_at_device(const AgentOptions& options, const std::string& name, Findin
   }
 }
 
+/// What --devices auto would take now: the Node object's addresses, which may add some, are not known yet.
+void look_at_found(const AgentOptions& options, Findings& findings) {
+  const auto uplinks = find_uplinks(read_network(Routes::followed).links(), options, {});
+  if (uplinks.empty()) {
+    findings.warning("devices", "auto finds none: no default route and no tunnel is here",
+                     "name the uplinks with --devices, unless the Node's addresses show them");
+    return;
+  }
+  findings.ok("devices", uplinks_text(uplinks));
+  for (const auto& uplink : uplinks) {
+    const auto kind = device_kind(uplink.name);
+    const bool named = std::ranges::find(options.devices, uplink.name) != options.devices.end();
+    if (!named && kind && why_not_served(*kind).empty()) look_at_device(options, uplink.name, findings);
+  }
+}
+
 void look_at_devices(const AgentOptions& options, Findings& findings) {
-  if (options.devices.empty()) {
+  if (!options.serves_uplinks()) {
     findings.ok("devices", "none: sockets are served only");
     return;
   }
@@ -173,6 +192,9 @@ void look_at_devices(const AgentOptions& options, Findings& findings) {
   }
   for (const auto& name : options.devices) {
     look_at_device(options, name, findings);
+  }
+  if (options.uplink_discovery == Discovery::automatic) {
+    look_at_found(options, findings);
   }
 }
 

@@ -13,6 +13,8 @@
 #include "agent/base/clock.hpp"
 #include "agent/base/error.hpp"
 #include "agent/commands/show.hpp"
+#include "agent/netlink/node_watch.hpp"
+#include "agent/netlink/uplinks.hpp"
 #include "agent/programs/device_maps.hpp"
 
 namespace lb::agent {
@@ -63,6 +65,38 @@ std::string others(const maps::Pins& pins) {
   return neighbours_text(neighbours_of(names));
 }
 
+/// The source addresses towards other nodes, which are the Node's as far as the maps know.
+std::vector<k8s::Address> node_addresses(const lb_node& node) {
+  std::vector<k8s::Address> addresses(2);
+  std::ranges::copy(node.source4, addresses[0].bytes.begin());
+  std::ranges::copy(node.source6, addresses[1].bytes.begin());
+  std::erase(addresses, k8s::Address{});
+  return addresses;
+}
+
+std::vector<std::string> served_names(const maps::Pins& pins, const NodeLinks& links) {
+  const maps::Fd served(bpf_obj_get(pins.map("lb_devices").c_str()));
+  std::vector<std::string> names;
+  for (const auto device : uplinks_in(served.get())) {
+    if (const auto link = links.find(device); link != links.end()) names.push_back(link->second.device.name);
+  }
+  return names;
+}
+
+/// Of the devices that are served: what shows them now, or that they were named.
+std::string uplinks(const maps::Pins& pins, const lb_node& node) {
+  const auto links = read_network(Routes::followed).links();
+  auto names = served_names(pins, links);
+  AgentOptions finding;
+  finding.uplink_discovery = Discovery::automatic;
+  auto uplinks = find_uplinks(links, finding, node_addresses(node));
+  std::erase_if(uplinks, [&names](const Uplink& found) { return std::erase(names, found.name) == 0; });
+  for (auto& name : names) {
+    uplinks.push_back({std::move(name), "named"});
+  }
+  return uplinks_text(uplinks);
+}
+
 std::string status(const ShowOptions& options) {
   const auto maps = open_maps(options);
   Status status;
@@ -71,6 +105,7 @@ std::string status(const ShowOptions& options) {
   status.now = std::chrono::system_clock::now();
   status.node = maps.node.load(0);
   status.links = pinned_links(maps::Pins(options.pins));
+  status.uplinks = uplinks(maps::Pins(options.pins), status.node);
   status.others = others(maps::Pins(options.pins));
   status.snapshot.outcomes = or_stop(maps.stats());
   status.snapshot.fills = or_stop(table_fills(maps));
@@ -143,6 +178,7 @@ std::string run_command(Command command, const ShowOptions& options) {
     case Command::agent:
     case Command::check:
     case Command::cleanup:
+    case Command::alive:
       break;
   }
   throw StartError("this command shows nothing");

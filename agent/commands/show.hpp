@@ -36,6 +36,7 @@ struct Status {
   std::chrono::system_clock::time_point now;
   lb_node node{};
   std::vector<std::string> links;  ///< names of pinned links, sorted
+  std::string uplinks;             ///< and what shows each to be one: "eth0 (default routes)"
   std::string others;              ///< who else is at our tc hooks, in words
   Snapshot snapshot;
 };

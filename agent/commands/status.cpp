@@ -79,11 +79,12 @@ std::string heading(const Status& status) {
       "Pins     {}, {} links\n"
       "Sockets  {}\n"
       "Packets  {}\n"
+      "Uplinks  {}\n"
       "Others   {}\n"
       "Without  {}\n",
       or_dash(text_of(node.name)), zone.empty() ? "" : ", zone " + zone, agent_text(status), status.pins,
       status.links.size(), or_dash(text_of(node.sockets)), or_dash(text_of(node.packets)),
-      or_dash(escaped(status.others)), or_dash(text_of(node.missing)));
+      or_dash(escaped(status.uplinks)), or_dash(escaped(status.others)), or_dash(text_of(node.missing)));
 }
 
 /// What is given up takes room, and is not in use.
@@ -155,6 +156,7 @@ std::string status_json(const Status& status) {
                                {"links", json::array(status.links.begin(), status.links.end())},
                                {"sockets", text_of(node.sockets)},
                                {"packets", text_of(node.packets)},
+                               {"uplinks", escaped(status.uplinks)},
                                {"others", escaped(status.others)},
                                {"without", text_of(node.missing)},
                                {"maps", std::move(fills)},

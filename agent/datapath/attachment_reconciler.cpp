@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "agent/attach/hook_neighbours.hpp"
-#include "agent/attach/pods.hpp"
 
 namespace lb::agent {
 namespace {
@@ -21,28 +20,41 @@ constexpr std::chrono::milliseconds pause{700};
 /// Every so many of them it also looks who else is at our hooks, and tries those of sockets.
 constexpr unsigned looks_until_beside = 7;
 
+std::vector<std::uint32_t> indices_of(const std::vector<Device>& devices) {
+  std::vector<std::uint32_t> indices;
+  indices.reserve(devices.size());
+  for (const auto& device : devices) {
+    indices.push_back(device.index);
+  }
+  return indices;
+}
+
 }  // namespace
 
-AttachmentReconciler::AttachmentReconciler(boost::asio::io_context& context, const AgentOptions& options,
-                                           Datapath& datapath, const NodeWatch& node, Metrics& metrics,
-                                           std::function<void(Look look)> looked)
+AttachmentReconciler::AttachmentReconciler(boost::asio::io_context& context, Datapath& datapath,
+                                           const NodeWatch& node, const ServedDevices& served,
+                                           Metrics& metrics, std::function<void(Look look)> looked)
     : timer_(context),
-      options_(options),
       datapath_(datapath),
       node_(node),
+      served_(served),
       metrics_(metrics),
       looked_(std::move(looked)) {}
 
 AttachReport AttachmentReconciler::attach() {
   devices_ = node_.network().devices();
-  datapath_.set_pods(pod_devices(devices_, options_));
+  uplinks_ = served_.uplinks();
+  pods_ = indices_of(served_.pods());
+  datapath_.set_uplinks(uplinks_);
+  datapath_.set_pods(served_.pods());
   auto report = datapath_.attach();
   report_declined();
   return report;
 }
 
 void AttachmentReconciler::follow_devices() {
-  if (node_.network().devices() == devices_) {
+  if (node_.network().devices() == devices_ && served_.uplinks() == uplinks_ &&
+      indices_of(served_.pods()) == pods_) {
     return;
   }
   const auto report = attach();
@@ -97,7 +109,7 @@ void AttachmentReconciler::revive() { report(datapath_.revive(), revival_failure
 
 /// Who came to our hooks, or went, is told once: one before us may keep packets from us (REL-68).
 void AttachmentReconciler::look_beside() {
-  auto text = neighbours_text(neighbours_of(options_.devices));
+  auto text = neighbours_text(neighbours_of(served_.uplinks()));
   if (text != neighbours_) {
     spdlog::warn(
         "beside our programs: {}; what one before us does not pass on (TCX_NEXT, TC_ACT_UNSPEC) never "

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "agent/datapath/datapath.hpp"
+#include "agent/datapath/served_devices.hpp"
 #include "agent/netlink/node_watch.hpp"
 #include "agent/observe/metrics.hpp"
-#include "agent/options/config.hpp"
 
 namespace lb::agent {
 
@@ -24,12 +24,12 @@ class AttachmentReconciler {
  public:
   /// What is referred to must outlive this. `looked` is called after each look, for what else must be looked
   /// at as often.
-  AttachmentReconciler(boost::asio::io_context& context, const AgentOptions& options, Datapath& datapath,
-                       const NodeWatch& node, Metrics& metrics, std::function<void(Look look)> looked);
+  AttachmentReconciler(boost::asio::io_context& context, Datapath& datapath, const NodeWatch& node,
+                       const ServedDevices& served, Metrics& metrics, std::function<void(Look look)> looked);
 
   /// To the devices that there are now.
   AttachReport attach();
-  /// The same once more if a device came, went or changed.
+  /// The same once more if a device came, went or changed, or others serve than before.
   void follow_devices();
 
   /// Looks every so often from now on.
@@ -43,12 +43,14 @@ class AttachmentReconciler {
   void report_declined();
 
   boost::asio::steady_timer timer_;
-  const AgentOptions& options_;
   Datapath& datapath_;
   const NodeWatch& node_;
+  const ServedDevices& served_;
   Metrics& metrics_;
   std::function<void(Look look)> looked_;
   std::map<std::uint32_t, NetDevice> devices_;  ///< as hooks were last attached with
+  std::vector<std::string> uplinks_;            ///< likewise
+  std::vector<std::uint32_t> pods_;             ///< likewise, by index
   std::uint64_t filter_changes_ = 0;            ///< as of the last look
   std::vector<std::string> declined_;           ///< as last logged
   std::string heal_failure_;                    ///< as last logged

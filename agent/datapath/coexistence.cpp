@@ -31,11 +31,12 @@ std::string lacks_text(const Reach& reach) {
 Coexistence::Coexistence(const AgentOptions& options, Datapath& datapath, Metrics& metrics)
     : options_(options), datapath_(datapath), metrics_(metrics) {}
 
-void Coexistence::look_at_reach(const std::map<std::uint32_t, NetDevice>& devices) {
+void Coexistence::look_at_reach(const std::map<std::uint32_t, NetDevice>& devices,
+                                const std::vector<std::string>& uplinks) {
   if (options_.sockets != SocketScope::all || !std::exchange(devices_changed_, false)) {
     return;
   }
-  auto lacks = lacks_text(reach_of(devices, options_.devices));
+  auto lacks = lacks_text(reach_of(devices, uplinks));
   if (lacks == lacks_) {
     return;
   }
@@ -87,6 +88,13 @@ void Coexistence::set_config(std::string config) {
   }
 }
 
+void Coexistence::set_uplinks(std::string uplinks) {
+  if (uplinks != uplinks_) {
+    uplinks_ = std::move(uplinks);
+    report();
+  }
+}
+
 bool Coexistence::set_node(std::string node) {
   if (node == node_) {
     return false;
@@ -102,8 +110,8 @@ void Coexistence::report() {
       xfrm_ == 0 ? std::string()
                  : fmt::format("ipsec: {} policies; new flows to backends behind them are refused", xfrm_);
   std::vector<std::string> lacks;
-  std::ranges::copy_if(std::array{config_, node_, ports_, xfrm, dropping, lacks_}, std::back_inserter(lacks),
-                       [](const auto& text) { return !text.empty(); });
+  std::ranges::copy_if(std::array{config_, node_, uplinks_, ports_, xfrm, dropping, lacks_},
+                       std::back_inserter(lacks), [](const auto& text) { return !text.empty(); });
   datapath_.set_lacks(fmt::format("{}", fmt::join(lacks, "; ")));
 }
 

@@ -23,7 +23,8 @@ class Coexistence {
   /// Pods come and go with devices, and their namespaces with them: the next look at these is a new one.
   void devices_changed() noexcept { devices_changed_ = true; }
   /// Are there namespaces of pods whose connected UDP sockets will not be told?
-  void look_at_reach(const std::map<std::uint32_t, NetDevice>& devices);
+  void look_at_reach(const std::map<std::uint32_t, NetDevice>& devices,
+                     const std::vector<std::string>& uplinks);
 
   /// What its rules serve would be dropped (choice A): whether they are here, if that has changed. Who does
   /// not ask for that is not looked after.
@@ -35,6 +36,8 @@ class Coexistence {
   void set_ports(std::string ports);
   /// The same of what is wrong with the configuration file.
   void set_config(std::string config);
+  /// The same of uplinks that are not found.
+  void set_uplinks(std::string uplinks);
   /// The same of what is wrong with the own Node. Is it news?
   [[nodiscard]] bool set_node(std::string node);
 
@@ -49,6 +52,7 @@ class Coexistence {
   std::string ports_;
   std::string node_;
   std::string config_;
+  std::string uplinks_;
   KubeProxyRules rules_;
   std::size_t xfrm_ = 0;    ///< IPsec policies
   std::string kube_proxy_;  ///< by what means its rules are there; empty: they are not

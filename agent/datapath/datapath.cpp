@@ -47,11 +47,14 @@ std::vector<Device> find_devices(const std::vector<std::string>& names) {
 
 bool is_served(const Device& device) { return why_not_served(device.kind).empty(); }
 
-/// Devices that are named and not served; at those that there are not hooks have failed.
-void report_unserved(const std::vector<std::string>& names, const std::vector<Device>& devices,
-                     AttachReport& report) {
-  for (const auto& name : names) {
+/// Devices that are named or found, and not served; at those that are named and not there hooks have failed.
+void report_unserved(const std::vector<std::string>& named, const std::vector<std::string>& uplinks,
+                     const std::vector<Device>& devices, AttachReport& report) {
+  for (const auto& name : uplinks) {
     const auto device = std::ranges::find(devices, name, &Device::name);
+    if (device == devices.end() && std::ranges::find(named, name) == named.end()) {
+      continue;  // it went just now, and the next look finds another
+    }
     if (device == devices.end()) {
       report.hooks.push_back({name + " ingress", {}, HookState::failed, "there is no such device now"});
     } else if (!is_served(*device)) {
@@ -120,6 +123,7 @@ struct Datapath::State {
   XdpWatch watch;
   std::vector<std::string> notes;
   std::vector<Device> pods;
+  std::vector<std::string> uplinks;
   std::optional<std::int64_t> maps_seen;  ///< when all maps were last seen to be pinned
   std::vector<std::string> not_running;   ///< socket hooks that did not run when last tried
   std::vector<std::string> declined;      ///< what the last attach() left unused, and why
@@ -216,6 +220,7 @@ Datapath Datapath::open(const AgentOptions& options) {
                                                 XdpWatch(watching, sending),
                                                 std::move(adopted.notes),
                                                 {},
+                                                options.devices,
                                                 0,
                                                 {},
                                                 {},
@@ -237,11 +242,11 @@ AttachReport Datapath::attach() {
     nothing.hooks.push_back({"any hook", {}, HookState::failed, lack});
     return nothing;
   }
-  const auto devices = find_devices(state_->options.devices);
+  const auto devices = find_devices(state_->uplinks);
   auto report = state_->attacher.attach(state_->plan(devices));
   state_->try_sockets(report);
   state_->watch.follow(state_->attacher.sending());
-  report_unserved(state_->options.devices, devices, report);
+  report_unserved(state_->options.devices, state_->uplinks, devices, report);
   state_->sockets = report.sockets_text();
   state_->packets = report.packets_text();
   state_->declined = report.declined();
@@ -249,6 +254,8 @@ AttachReport Datapath::attach() {
   state_->page.set_missing(state_->missing());
   return report;
 }
+
+void Datapath::set_uplinks(std::vector<std::string> names) { state_->uplinks = std::move(names); }
 
 void Datapath::set_pods(std::vector<Device> pods) { state_->pods = std::move(pods); }
 

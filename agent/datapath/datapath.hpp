@@ -39,6 +39,8 @@ class Datapath {
   /// unchanged hook is not touched, a lost one comes back, a device that appeared is taken up.
   AttachReport attach();
 
+  /// The uplinks of attach(), by name, from now on; at first those that the options name.
+  void set_uplinks(std::vector<std::string> names);
   /// The devices that attach() shall take for pods', from now on.
   void set_pods(std::vector<Device> pods);
   /// Brings back what others have detached or unpinned: the hooks and maps it was, one word each. Costs one

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "agent/netlink/filters.hpp"
 #include "agent/netlink/netlink.hpp"
@@ -23,6 +24,8 @@ using netlink::after;
 using netlink::Bytes;
 using netlink::for_each_attribute;
 using netlink::read;
+
+std::string kind_of_link(Bytes info) { return netlink::text_of(netlink::attribute(info, IFLA_INFO_KIND)); }
 
 NetDevice read_device(const ifinfomsg& head, Bytes attributes) {
   NetDevice device;
@@ -37,6 +40,8 @@ NetDevice read_device(const ifinfomsg& head, Bytes attributes) {
       device.master = read<std::uint32_t>(content).value_or(0);
     } else if (type == IFLA_LINK_NETNSID) {
       device.peer_netns = read<std::int32_t>(content);
+    } else if (type == IFLA_LINKINFO) {
+      device.kind = kind_of_link(content);
     } else if (type == IFLA_ADDRESS && content.size() == device.mac.size()) {
       std::memcpy(device.mac.data(), content.data(), content.size());
     }
@@ -86,6 +91,67 @@ bool in_use(std::uint32_t flags) {
 AddressUse use_of(const ifaddrmsg& head, std::uint32_t flags) {
   const bool plain = (flags & (IFA_F_SECONDARY | IFA_F_DEPRECATED)) == 0;
   return head.ifa_scope == RT_SCOPE_UNIVERSE && plain ? AddressUse::preferred : AddressUse::other;
+}
+
+// ---- Routes. ----
+
+struct RouteMessage {
+  k8s::Address destination;  ///< all zero in a default route
+  std::uint32_t table = 0;
+  std::uint32_t metric = 0;
+  bool gateway = false;
+  std::vector<std::uint32_t> devices;
+};
+
+/// rtnexthop by rtnexthop (rtnetlink(7), RTA_MULTIPATH).
+void read_next_hops(Bytes hops, RouteMessage& message) {
+  while (const auto hop = read<rtnexthop>(hops)) {
+    if (hop->rtnh_len < sizeof(rtnexthop) || hop->rtnh_len > hops.size()) return;
+    message.devices.push_back(static_cast<std::uint32_t>(hop->rtnh_ifindex));
+    message.gateway = true;
+    hops = after(hops, hop->rtnh_len);
+  }
+}
+
+RouteMessage read_route_message(const rtmsg& head, Bytes attributes) {
+  RouteMessage message;
+  message.table = head.rtm_table;
+  for_each_attribute(attributes, [&](unsigned short type, Bytes content) {
+    if (type == RTA_DST) {
+      message.destination = read_address(head.rtm_family, content).value_or(k8s::Address{});
+    } else if (type == RTA_TABLE) {
+      message.table = read<std::uint32_t>(content).value_or(message.table);
+    } else if (type == RTA_PRIORITY) {
+      message.metric = read<std::uint32_t>(content).value_or(0);
+    } else if (type == RTA_OIF) {
+      message.devices.push_back(read<std::uint32_t>(content).value_or(0));
+    } else if (type == RTA_GATEWAY || type == RTA_VIA) {
+      message.gateway = true;
+    } else if (type == RTA_MULTIPATH) {
+      read_next_hops(content, message);
+    }
+  });
+  return message;
+}
+
+/// Of an address of a family, in bits.
+std::uint8_t whole_length(std::uint8_t family) { return family == AF_INET ? 32 : 128; }
+
+bool is_default(const rtmsg& head, const RouteMessage& message) {
+  return head.rtm_dst_len == 0 && message.table == RT_TABLE_MAIN;
+}
+
+bool leads_to_host(const rtmsg& head, const RouteMessage& message) {
+  return head.rtm_dst_len == whole_length(head.rtm_family) && !message.gateway &&
+         message.table != RT_TABLE_LOCAL;
+}
+
+/// All next hops of a route: whatever device they lead to. Returns how many they were.
+std::size_t drop_hops(std::set<DeviceRoute>& routes, const DeviceRoute& route) {
+  return std::erase_if(routes, [&](DeviceRoute known) {
+    known.device = route.device;
+    return known == route;
+  });
 }
 
 /// A filter that replaces another is told as one that came. So are our own: one look too many.
@@ -172,6 +238,28 @@ std::vector<NodeAddress> NodeNetwork::addresses(const NodePortAddresses& asked,
   return list;
 }
 
+std::map<std::uint32_t, LinkFacts> NodeNetwork::links() const {
+  std::map<std::uint32_t, LinkFacts> links;
+  for (const auto& [index, device] : devices_) {
+    links[index].device = device;
+  }
+  for (const auto& [place, use] : addresses_) {
+    if (const auto link = links.find(place.device); link != links.end()) {
+      link->second.addresses.push_back(place.address);
+    }
+  }
+  for (const auto& route : routes_) {
+    const auto link = links.find(route.device);
+    if (link == links.end()) continue;
+    if (route.length != 0) {
+      link->second.hosts.push_back(route.destination);
+    } else {
+      (route.family == AF_INET ? link->second.default_route4 : link->second.default_route6) = true;
+    }
+  }
+  return links;
+}
+
 Sources NodeNetwork::sources(const std::vector<std::string>& uplink) const {
   Sources sources;
   for (const auto& name : uplink) {
@@ -195,6 +283,7 @@ void RtnetlinkDump::begin() {
   network_ = {};
   network_.filter_changes_ = changes;
   phase_ = Phase::devices;
+  listed_.clear();
   ++sequence_;
 }
 
@@ -204,7 +293,9 @@ std::vector<std::byte> RtnetlinkDump::request() const {
     rtgenmsg family;
   } message{};
   message.head.nlmsg_len = NLMSG_LENGTH(sizeof(rtgenmsg));
-  message.head.nlmsg_type = phase_ == Phase::devices ? RTM_GETLINK : RTM_GETADDR;
+  message.head.nlmsg_type = phase_ == Phase::devices     ? RTM_GETLINK
+                            : phase_ == Phase::addresses ? RTM_GETADDR
+                                                         : RTM_GETROUTE;
   message.head.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
   message.head.nlmsg_seq = sequence_;
   message.family.rtgen_family = AF_UNSPEC;
@@ -226,6 +317,9 @@ RtnetlinkDump::Next RtnetlinkDump::receive(std::span<const std::byte> datagram) 
       case Effect::changed:
         next = phase_ == Phase::following ? Next::tell : next;
         break;
+      case Effect::stale:
+        next = phase_ == Phase::following ? list_routes() : next;
+        break;
       case Effect::finished:
         next = finish_list();
         break;
@@ -237,15 +331,30 @@ RtnetlinkDump::Next RtnetlinkDump::receive(std::span<const std::byte> datagram) 
   return next;
 }
 
-// The end of the first list asks for the second one; the end of that makes the network whole.
+// The end of a list asks for the next one; the end of the last one makes the network whole.
 RtnetlinkDump::Next RtnetlinkDump::finish_list() {
   if (phase_ == Phase::devices) {
     phase_ = Phase::addresses;
     ++sequence_;
     return Next::send;
   }
+  if (phase_ == Phase::addresses && follows_ == Routes::followed) {
+    return list_routes();
+  }
+  if (phase_ == Phase::routes) {
+    network_.routes_ = std::exchange(listed_, {});
+  }
   phase_ = Phase::following;
+  network_.whole_ = true;
   return Next::tell;
+}
+
+/// Those that are known hold until the list is whole.
+RtnetlinkDump::Next RtnetlinkDump::list_routes() {
+  phase_ = Phase::routes;
+  listed_.clear();
+  ++sequence_;
+  return Next::send;
 }
 
 // The end of a list that was given up says nothing about the present one.
@@ -268,6 +377,9 @@ RtnetlinkDump::Effect RtnetlinkDump::take(const nlmsghdr& head, std::span<const 
     case RTM_NEWADDR:
     case RTM_DELADDR:
       return take_address(type, body);
+    case RTM_NEWROUTE:
+    case RTM_DELROUTE:
+      return take_route(type, head.nlmsg_flags, body);
     case RTM_NEWTFILTER:
       network_.filter_changes_ += at_our_handle(body) ? 1 : 0;
       return Effect::none;
@@ -288,9 +400,13 @@ RtnetlinkDump::Effect RtnetlinkDump::take_device(std::uint16_t type, std::span<c
   }
   const auto index = static_cast<std::uint32_t>(head->ifi_index);
   if (type == RTM_NEWLINK) {
-    const bool changed = put(network_.devices_, index, read_device(*head, after(body, sizeof(*head))));
-    return changed ? Effect::changed : Effect::none;
+    auto device = read_device(*head, after(body, sizeof(*head)));
+    const bool down = device.power == DevicePower::down;
+    const bool changed = put(network_.devices_, index, std::move(device));
+    const bool dropped = down && drop_routes(index) == Effect::changed;
+    return changed || dropped ? Effect::changed : Effect::none;
   }
+  static_cast<void>(drop_routes(index));
   std::erase_if(network_.addresses_, [&](const auto& entry) { return entry.first.device == index; });
   return network_.devices_.erase(index) > 0 ? Effect::changed : Effect::none;
 }
@@ -308,7 +424,42 @@ RtnetlinkDump::Effect RtnetlinkDump::take_address(std::uint16_t type, std::span<
   if (type == RTM_NEWADDR && in_use(message.flags)) {
     return put(network_.addresses_, place, use_of(*head, message.flags)) ? Effect::changed : Effect::none;
   }
-  return network_.addresses_.erase(place) > 0 ? Effect::changed : Effect::none;
+  if (network_.addresses_.erase(place) == 0) {
+    return Effect::none;
+  }
+  // With the address go the routes that prefer it as their source, of which the kernel says nothing.
+  return follows_ == Routes::followed && phase_ == Phase::following ? Effect::stale : Effect::changed;
+}
+
+// A device that goes down loses its IPv4 routes, of which the kernel says nothing either.
+RtnetlinkDump::Effect RtnetlinkDump::drop_routes(std::uint32_t device) {
+  const auto leads_there = [device](const DeviceRoute& route) { return route.device == device; };
+  std::erase_if(listed_, leads_there);
+  return std::erase_if(network_.routes_, leads_there) > 0 ? Effect::changed : Effect::none;
+}
+
+RtnetlinkDump::Effect RtnetlinkDump::take_route(std::uint16_t type, std::uint16_t flags,
+                                                std::span<const std::byte> body) {
+  const auto head = read<rtmsg>(body);
+  if (!head || follows_ == Routes::ignored || head->rtm_type != RTN_UNICAST ||
+      (head->rtm_flags & RTM_F_CLONED) != 0) {
+    return Effect::none;
+  }
+  const auto message = read_route_message(*head, after(body, sizeof(*head)));
+  if (!is_default(*head, message) && !leads_to_host(*head, message)) {
+    return Effect::none;
+  }
+  const DeviceRoute route{head->rtm_family, head->rtm_dst_len,   message.table,
+                          message.metric,   message.destination, 0};
+  const bool news = type == RTM_NEWROUTE;
+  auto& routes = phase_ == Phase::routes ? listed_ : network_.routes_;
+  auto changes = news && (flags & NLM_F_REPLACE) != 0 ? drop_hops(routes, route) : 0;
+  for (const auto device : message.devices) {
+    auto hop = route;
+    hop.device = device;
+    changes += news ? (routes.insert(hop).second ? 1 : 0) : routes.erase(hop);
+  }
+  return changes > 0 ? Effect::changed : Effect::none;
 }
 
 }  // namespace lb::agent

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -32,6 +33,7 @@ struct NetDevice {
   /// end.
   std::optional<std::int32_t> peer_netns = std::nullopt;
   std::uint16_t hardware = 1;  ///< ARPHRD_…: the header that its frames begin with; 1: Ethernet's
+  std::string kind = {};  ///< of a virtual device, as `ip -details link` has it: "veth", "bridge", "vxlan"
   bool operator==(const NetDevice&) const = default;
 };
 
@@ -51,8 +53,34 @@ struct Sources {
   bool operator==(const Sources&) const = default;
 };
 
+/// One next hop of a route that matters here: a default route of the main table, or a route to one address
+/// without a gateway, as CNIs make them to pods.
+struct DeviceRoute {
+  std::uint8_t family = 0;  ///< AF_INET or AF_INET6
+  std::uint8_t length = 0;  ///< of the destination's prefix
+  std::uint32_t table = 0;
+  std::uint32_t metric = 0;
+  k8s::Address destination;
+  std::uint32_t device = 0;  ///< interface index
+  auto operator<=>(const DeviceRoute&) const = default;
+};
+
+/// A device with all that says what it is for.
+struct LinkFacts {
+  NetDevice device;
+  std::vector<k8s::Address> addresses;
+  std::vector<k8s::Address> hosts;  ///< addresses elsewhere that it alone leads to, without a gateway
+  bool default_route4 = false;
+  bool default_route6 = false;
+  bool operator==(const LinkFacts&) const = default;
+};
+
 class NodeNetwork {
  public:
+  /// Every device, with its addresses and, where routes are followed, what leads to it.
+  [[nodiscard]] std::map<std::uint32_t, LinkFacts> links() const;
+  /// Has the kernel told all there is? Not while it is asked anew.
+  [[nodiscard]] bool whole() const noexcept { return whole_; }
   [[nodiscard]] const std::map<std::uint32_t, NetDevice>& devices() const noexcept { return devices_; }
 
   /// Every address of the node, once, and whether node ports are served on it (SEM-34, choice B). `primary`
@@ -70,12 +98,19 @@ class NodeNetwork {
 
   std::map<std::uint32_t, NetDevice> devices_;
   std::map<DeviceAddress, AddressUse> addresses_;
+  std::set<DeviceRoute> routes_;
   std::uint64_t filter_changes_ = 0;
+  bool whole_ = false;
 };
 
-/// The conversation with the kernel: two lists, then changes. Knows what was lost and asks again.
+/// Whether routes are asked for, which many may have thousands of.
+enum class Routes : std::uint8_t { ignored, followed };
+
+/// The conversation with the kernel: two lists or three, then changes. Knows what was lost and asks again.
 class RtnetlinkDump {
  public:
+  explicit RtnetlinkDump(Routes routes = Routes::ignored) : follows_(routes) {}
+
   /// What the caller shall do now.
   enum class Next : std::uint8_t { wait, send, tell };
 
@@ -89,15 +124,21 @@ class RtnetlinkDump {
   [[nodiscard]] const NodeNetwork& network() const noexcept { return network_; }
 
  private:
-  enum class Phase : std::uint8_t { devices, addresses, following };
-  enum class Effect : std::uint8_t { none, changed, finished, broken };
+  enum class Phase : std::uint8_t { devices, addresses, routes, following };
+  /// stale: the kernel may have dropped routes without a word.
+  enum class Effect : std::uint8_t { none, changed, stale, finished, broken };
 
   [[nodiscard]] Effect take(const nlmsghdr& head, std::span<const std::byte> body);
   [[nodiscard]] Effect take_device(std::uint16_t type, std::span<const std::byte> body);
   [[nodiscard]] Effect take_address(std::uint16_t type, std::span<const std::byte> body);
+  [[nodiscard]] Effect take_route(std::uint16_t type, std::uint16_t flags, std::span<const std::byte> body);
   [[nodiscard]] Next finish_list();
+  [[nodiscard]] Next list_routes();
+  [[nodiscard]] Effect drop_routes(std::uint32_t device);
 
   NodeNetwork network_;
+  std::set<DeviceRoute> listed_;  ///< routes, while the kernel lists them
+  Routes follows_ = Routes::ignored;
   Phase phase_ = Phase::devices;
   std::uint32_t sequence_ = 0;
 };

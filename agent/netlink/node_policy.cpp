@@ -16,7 +16,7 @@ PodDetector detector_of(const AgentOptions& options) {
   if (!options.pod_bridge.empty()) {
     return PodDetector::bridge;
   }
-  return options.pod_devices.empty() ? PodDetector::node_cidr : PodDetector::prefix;
+  return options.serves_pods() ? PodDetector::prefix : PodDetector::node_cidr;
 }
 
 lb_local_detection by_range(const std::vector<k8s::Prefix>& ranges, k8s::Family family,

@@ -9,6 +9,7 @@
 #include <array>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -20,11 +21,14 @@ namespace {
 
 namespace asio = boost::asio;
 
-int open_socket() {
+constexpr std::uint32_t device_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR | RTMGRP_TC;
+constexpr std::uint32_t route_groups = RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE;
+
+int open_socket(Routes routes) {
   const int fd = ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
   sockaddr_nl address{};
   address.nl_family = AF_NETLINK;
-  address.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR | RTMGRP_TC;
+  address.nl_groups = device_groups | (routes == Routes::followed ? route_groups : 0);
   if (fd < 0 || ::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     const auto reason = std::string(std::strerror(errno));
     if (fd >= 0) {
@@ -39,8 +43,8 @@ int open_socket() {
 }  // namespace
 
 struct NodeWatch::State {
-  State(asio::io_context& context, std::function<void()> notify)
-      : socket(context, open_socket()), changed(std::move(notify)) {}
+  State(asio::io_context& context, std::function<void()> notify, Routes routes)
+      : socket(context, open_socket(routes)), changed(std::move(notify)), dump(routes) {}
 
   void start_over() {
     dump.begin();
@@ -112,13 +116,20 @@ void NodeWatch::State::drain() {
   }
 }
 
-NodeWatch::NodeWatch(asio::io_context& context, std::function<void()> changed)
-    : state_(std::make_unique<State>(context, std::move(changed))) {
+NodeWatch::NodeWatch(asio::io_context& context, std::function<void()> changed, Routes routes)
+    : state_(std::make_unique<State>(context, std::move(changed), routes)) {
   state_->start_over();
   state_->wait();
 }
 
 NodeWatch::~NodeWatch() = default;
+
+NodeNetwork read_network(Routes routes) {
+  asio::io_context context;
+  const NodeWatch watch(context, [&context] { context.stop(); }, routes);
+  context.run_for(std::chrono::seconds(5));
+  return watch.network();
+}
 
 const NodeNetwork& NodeWatch::network() const noexcept { return state_->dump.network(); }
 

@@ -13,7 +13,7 @@ class NodeWatch {
  public:
   /// `changed` is called when network() is whole for the first time, and after each burst of changes. Throws
   /// StartError where the kernel gives no such socket.
-  NodeWatch(boost::asio::io_context& context, std::function<void()> changed);
+  NodeWatch(boost::asio::io_context& context, std::function<void()> changed, Routes routes = Routes::ignored);
   NodeWatch(const NodeWatch&) = delete;
   NodeWatch& operator=(const NodeWatch&) = delete;
   ~NodeWatch();
@@ -24,5 +24,8 @@ class NodeWatch {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+/// What there is now: waits for the kernel. Throws StartError where it gives no such socket.
+[[nodiscard]] NodeNetwork read_network(Routes routes);
 
 }  // namespace lb::agent

@@ -2,6 +2,7 @@
 #include "agent/options/config.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -67,6 +68,20 @@ std::string wrong_device(const std::string& list) {
   return bad == names.end() ? std::string() : fmt::format("'{}' is too long for a device name", *bad);
 }
 
+/// A name may have a '!' before it, where others are found.
+std::string wrong_uplinks(const std::string& list) {
+  auto words = split(list);
+  const bool finds = std::ranges::find(words, found_devices) != words.end();
+  for (auto& word : words) {
+    if (word == "!") return "'!' names no device";
+    if (!word.starts_with('!')) continue;
+    if (!finds)
+      return fmt::format("'{}' leaves a device out of those that 'auto' finds; say auto, too", word);
+    word.erase(0, 1);
+  }
+  return wrong_device(fmt::format("{}", fmt::join(words, ",")));
+}
+
 std::string wrong_prefix(const std::string& list) {
   return list == no_devices || !split(list).empty() ? wrong_device(list) : "names no prefix of a device";
 }
@@ -108,6 +123,18 @@ void add_api(CLI::App& app, RawOptions& raw, CLI::Option* manifests) {
       ->expected(1)
       ->take_all()
       ->check(CLI::Validator(wrong_api_server, "", ""));
+  app.add_option(
+         "--api-server-from", raw.agent.api_server_files,
+         "Without --api-server and --kubeconfig: try the server of this kubeconfig, as of kube-proxy's "
+         "ConfigMap, before the pod's environment's; none if there is no such file")
+      ->type_name("FILE")
+      ->excludes(manifests)
+      ->expected(1)
+      ->take_all();
+  app.add_option("--state", raw.agent.state,
+                 "Keep the API servers' own addresses in DIR, and try them last: a later start may find the "
+                 "ClusterIP of the API served by nobody (default: nowhere)")
+      ->type_name("DIR");
   app.add_option("--api-encoding", raw.api_format,
                  "Ask the API for protobuf (a quarter of the bytes) or json")
       ->type_name("FORMAT")
@@ -151,13 +178,16 @@ void add_inputs(CLI::App& app, RawOptions& raw) {
 }
 
 void add_hooks(CLI::App& app, RawOptions& raw) {
-  app.add_option("--devices", raw.devices, "Devices towards the network, separated by commas, or 'none'")
+  app.add_option("--devices", raw.devices,
+                 "Devices towards the network, separated by commas, or 'none'. 'auto' finds them: those of "
+                 "default routes, with the Node's addresses, and tunnels; beside it NAME adds one and !NAME "
+                 "leaves one out")
       ->type_name("LIST")
       ->required()
-      ->check(CLI::Validator(wrong_device, "", ""));
+      ->check(CLI::Validator(wrong_uplinks, "", ""));
   app.add_option("--pod-devices", raw.pod_devices,
                  "How the host's ends of pods' devices begin, e.g. veth,cali: translate there what no socket "
-                 "hook did (default: none)")
+                 "hook did. 'auto' finds them by their other ends and their routes or bridge (default: none)")
       ->type_name("LIST")
       ->check(CLI::Validator(wrong_prefix, "", ""));
   app.add_option("--pod-bridge", raw.agent.pod_bridge, "The same for all devices on this bridge")
@@ -477,7 +507,7 @@ std::variant<Options, Finished> convert(const CLI::App& app, const RawOptions& r
   static const std::map<std::string, Command> commands = {
       {"agent", Command::agent},       {"check", Command::check},       {"status", Command::status},
       {"services", Command::services}, {"backends", Command::backends}, {"flows", Command::flows},
-      {"cleanup", Command::cleanup}};
+      {"cleanup", Command::cleanup},   {"alive", Command::alive}};
   Options options;
   options.command = commands.at(app.get_subcommands().front()->get_name());
   options.show = raw.show;
@@ -558,6 +588,9 @@ std::variant<Options, Finished> parse(const std::vector<std::string>& arguments,
   add_agent(app, raw);
   add_shows(app, raw);
   add_cleanup(app, raw);
+  add_pins(
+      *app.add_subcommand("alive", "Does an agent run here and do its work? Exit code 0 or 1, for a probe"),
+      raw.show.pins);
   try {
     app.parse(
         std::vector<std::string>(arguments.rbegin(), arguments.rend()));  // CLI11 takes them from the back

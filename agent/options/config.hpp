@@ -16,7 +16,7 @@
 
 namespace lb::agent {
 
-enum class Command : std::uint8_t { agent, check, status, services, backends, flows, cleanup };
+enum class Command : std::uint8_t { agent, check, status, services, backends, flows, cleanup, alive };
 enum class XdpMode : std::uint8_t { automatic, native, generic, off };
 enum class SocketScope : std::uint8_t { all, host, off };
 enum class NodePortScope : std::uint8_t { all, primary, ranges };
@@ -33,6 +33,8 @@ enum class Forwarding : std::uint8_t { redirect, stack };
 enum class Unallocated : std::uint8_t { pass, drop };
 /// What becomes of a start whose ports another process holds: kube-proxy's bindAddressHardFail.
 enum class BindFailure : std::uint8_t { retry, fatal };
+/// Are devices looked for, beside those that are named?
+enum class Discovery : std::uint8_t { off, automatic };
 enum class LogFormat : std::uint8_t { text, json };
 enum class LogLevel : std::uint8_t { debug, info, warning, error };
 enum class Output : std::uint8_t { table, json };
@@ -135,14 +137,21 @@ struct AgentOptions {
   std::string manifests;                 ///< directory to follow; empty: the API is watched
   std::string kubeconfig;                ///< empty: what the kubelet gave this pod
   std::vector<std::string> api_servers;  ///< URLs; empty: what kubeconfig or environment say
+  /// kubeconfigs, as kube-proxy's, whose servers come before the environment's; those that are absent do not
+  /// count.
+  std::vector<std::string> api_server_files;
+  std::string state;  ///< directory of what a later start needs; empty: nothing is kept
   ApiFormat api_format = ApiFormat::protobuf;
   std::string service_proxy_name;    ///< Services with this label value only; empty: those without the label
   std::string slice_selector;        ///< label selector for slices; empty: all
   std::string node;                  ///< this node's name, trimmed and in lower case (SEM-85)
-  std::vector<std::string> devices;  ///< uplinks; empty: sockets only
+  std::vector<std::string> devices;  ///< uplinks that are named; with none found either: sockets only
+  Discovery uplink_discovery = Discovery::off;
+  std::vector<std::string> excluded_devices;  ///< never served, whatever finds them
   /// How the host's ends of pods' devices are called ("veth", "cali"), and the bridge that they are on.
   std::vector<std::string> pod_devices;
   std::string pod_bridge;
+  Discovery pod_discovery = Discovery::off;
   std::string cgroup;  ///< empty: the cgroup v2 root found in /proc/mounts
   std::string pins;
   XdpMode xdp = XdpMode::automatic;
@@ -184,6 +193,13 @@ struct AgentOptions {
   ConfigFile config_file;
   std::vector<ConfigRemark> remarks;
   bool operator==(const AgentOptions&) const = default;
+
+  [[nodiscard]] bool serves_uplinks() const {
+    return !devices.empty() || uplink_discovery == Discovery::automatic;
+  }
+  [[nodiscard]] bool serves_pods() const {
+    return !pod_devices.empty() || !pod_bridge.empty() || pod_discovery == Discovery::automatic;
+  }
 };
 
 /// Backends whose endpoints are gone and whose ids wait until no flow can name them.

@@ -4,7 +4,7 @@
 namespace lb::agent {
 
 inline constexpr const char* main_footer = R"(Examples:
-  sluice agent --devices eth0      in a pod: serve what the API says on eth0 and to this node's sockets
+  sluice agent --devices auto      in a pod: serve what the API says on the uplinks and to this node's sockets
   sluice agent --kubeconfig FILE --devices eth0        the same, from outside of a pod
   sluice agent --manifests /etc/sluice --devices eth0  serve what manifests say, without any API
   sluice check --devices eth0      would an agent start here, and what would it go without
@@ -12,6 +12,7 @@ inline constexpr const char* main_footer = R"(Examples:
   sluice services                  every service port with its frontends
   sluice backends default/web      who answers for a service, and for whom each is eligible
   sluice flows --limit 20          live connections through this node
+  sluice alive                     for a probe: exit code 0 while an agent runs here and does its work
   sluice cleanup                   remove all that Sluice left on this node, once no agent runs
   sluice COMMAND --help            the options of one command
 
@@ -19,8 +20,9 @@ The commands for people read the pinned maps, so they also work while no agent r
 
 inline constexpr const char* agent_footer =
     R"(Where services come from: without --manifests and --kubeconfig the agent is in a pod and uses its service
-account. With several --api-server the next one is asked when one fails. In place of kube-proxy, name the API
-servers' own addresses: the service's address (KUBERNETES_SERVICE_HOST) needs a proxy that already works.
+account. With several --api-server the next one is asked when one fails. In place of kube-proxy the service's own
+address (KUBERNETES_SERVICE_HOST) needs a proxy that already works, so before it comes the server of kube-proxy's
+kubeconfig (--api-server-from) and after it the servers as the API last told them (--state); or name them.
 
 Examples:
   sluice agent --devices eth0 --api-server https://10.0.0.10:6443 --api-server https://10.0.0.11:6443

@@ -2,6 +2,7 @@
 #include "agent/options/raw_options.hpp"
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "agent/options/option_text.hpp"
@@ -39,13 +40,31 @@ std::optional<Listen> listen_or_off(const std::string& text) {
   return text == off_word ? std::nullopt : parse_listen(text);
 }
 
+/// "auto,wg0,!eth1": find them, take wg0 too, and never eth1.
+void convert_devices(const std::string& words, AgentOptions& options) {
+  for (auto& word : split(words == no_devices ? "" : words)) {
+    if (word == found_devices) {
+      options.uplink_discovery = Discovery::automatic;
+    } else if (word.starts_with('!')) {
+      options.excluded_devices.push_back(word.substr(1));
+    } else {
+      options.devices.push_back(std::move(word));
+    }
+  }
+}
+
+void convert_pod_devices(const std::string& words, AgentOptions& options) {
+  options.pod_devices = words == no_devices ? std::vector<std::string>{} : split(words);
+  if (std::erase(options.pod_devices, found_devices) > 0) options.pod_discovery = Discovery::automatic;
+}
+
 }  // namespace
 
 AgentOptions convert_agent(const RawOptions& raw, std::string_view host_name) {
   AgentOptions options = raw.agent;
   options.node = node_name(raw.node.empty() ? host_name : raw.node);
-  options.devices = raw.devices == no_devices ? std::vector<std::string>{} : split(raw.devices);
-  options.pod_devices = raw.pod_devices == no_devices ? std::vector<std::string>{} : split(raw.pod_devices);
+  convert_devices(raw.devices, options);
+  convert_pod_devices(raw.pod_devices, options);
   options.without = split(raw.without);
   options.xdp = xdp_modes.at(raw.xdp);
   options.selection = selections.at(raw.selection);
@@ -87,7 +106,8 @@ std::string missing_option(const AgentOptions& options) {
   if (options.detect_local == PodDetector::bridge && options.pod_bridge.empty()) {
     return "--detect-local bridge needs the pods' bridge; name it with --pod-bridge";
   }
-  if (options.detect_local == PodDetector::prefix && options.pod_devices.empty()) {
+  if (options.detect_local == PodDetector::prefix && options.pod_devices.empty() &&
+      options.pod_discovery == Discovery::off) {
     return "--detect-local prefix needs to know how pods' devices are called; say it with --pod-devices";
   }
   return {};

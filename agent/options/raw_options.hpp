@@ -11,6 +11,7 @@ namespace lb::agent {
 
 inline constexpr const char* off_word = "off";
 inline constexpr const char* no_devices = "none";
+inline constexpr const char* found_devices = "auto";
 
 /// What the command-line library fills; kept apart so that conversion is ours and tested.
 struct RawOptions {

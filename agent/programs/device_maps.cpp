@@ -44,6 +44,15 @@ std::vector<std::uint32_t> devices_in(int map) {
   return keys;
 }
 
+std::vector<std::uint32_t> uplinks_in(int map) {
+  auto devices = devices_in(map);
+  std::erase_if(devices, [map](std::uint32_t index) {
+    lb_device device{};
+    return maps::raw::get(map, &index, &device) || device.kind != LB_UPLINK;
+  });
+  return devices;
+}
+
 void keep_only(int map, const std::set<std::uint32_t>& wanted) {
   for (const auto key : devices_in(map)) {
     if (!wanted.contains(key)) {

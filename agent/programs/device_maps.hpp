@@ -18,5 +18,7 @@ void erase_device(int map, std::uint32_t index);
 void keep_only(int map, const std::set<std::uint32_t>& wanted);
 /// The indices in either.
 [[nodiscard]] std::vector<std::uint32_t> devices_in(int map);
+/// Those of lb_devices that are uplinks.
+[[nodiscard]] std::vector<std::uint32_t> uplinks_in(int map);
 
 }  // namespace lb::agent

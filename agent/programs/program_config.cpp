@@ -14,10 +14,6 @@
 namespace lb::agent {
 namespace {
 
-bool wants_pods(const AgentOptions& options) {
-  return !options.pod_devices.empty() || !options.pod_bridge.empty();
-}
-
 /// Is it the one of the two that this kernel can do?
 bool is_iterator(std::string_view name, const Features& features) {
   const bool ends = features.usable(Feature::socket_destroy);
@@ -46,11 +42,11 @@ lb_bool yes_if(bool condition) { return condition ? LB_YES : LB_NO; }
 }  // namespace
 
 bool wants_xdp(const AgentOptions& options) {
-  return options.xdp != XdpMode::off && !options.devices.empty() &&
+  return options.xdp != XdpMode::off && options.serves_uplinks() &&
          std::ranges::find(options.without, "xdp") == options.without.end();
 }
 
-bool serves_devices(const AgentOptions& options) { return !options.devices.empty() || wants_pods(options); }
+bool serves_devices(const AgentOptions& options) { return options.serves_uplinks() || options.serves_pods(); }
 
 void choose_programs(bpf_object* object, const AgentOptions& options, const Features& features) {
   bpf_program* program = nullptr;
@@ -62,8 +58,8 @@ void choose_programs(bpf_object* object, const AgentOptions& options, const Feat
         break;
       case BPF_PROG_TYPE_SCHED_CLS:
         wanted = std::string_view(bpf_program__name(program)).starts_with("lb_pod_")
-                     ? wants_pods(options)
-                     : !options.devices.empty();
+                     ? options.serves_pods()
+                     : options.serves_uplinks();
         break;
       case BPF_PROG_TYPE_TRACING:
         wanted =

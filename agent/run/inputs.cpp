@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <random>
@@ -11,6 +12,7 @@
 #include <utility>
 
 #include "agent/base/error.hpp"
+#include "agent/run/api_memory.hpp"
 #include "k8s/client/kubeconfig.hpp"
 #include "k8s/manifests/manifests.hpp"
 #include "k8s/watch/api_runtime.hpp"
@@ -27,6 +29,35 @@ void require_directory(const std::string& path) {
   }
 }
 
+/// Of kubeconfigs that need not be there, as where no kube-proxy is.
+std::vector<k8s::ApiServer> servers_in(const std::vector<std::string>& files) {
+  std::vector<k8s::ApiServer> servers;
+  for (const auto& file : files) {
+    std::error_code ignored;
+    if (!std::filesystem::exists(file, ignored)) continue;
+    try {
+      servers.push_back(k8s::read_kubeconfig_server(file));
+    } catch (const k8s::StartError& error) {
+      spdlog::warn("--api-server-from {} is left out: {}", file, error.what());
+    }
+  }
+  return servers;
+}
+
+/// All that a pod may know, the surest first: the client goes on to the next where one does not answer. Each
+/// once.
+std::vector<k8s::ApiServer> known_servers(const AgentOptions& options, const k8s::PodEnvironment& pod) {
+  std::vector<k8s::ApiServer> servers;
+  const auto add = [&servers](const k8s::ApiServer& server) {
+    const auto same = [&server](const auto& known) { return known.text() == server.text(); };
+    if (std::ranges::none_of(servers, same)) servers.push_back(server);
+  };
+  std::ranges::for_each(servers_in(options.api_server_files), add);
+  if (const auto server = k8s::server_of(pod)) add(*server);
+  std::ranges::for_each(remembered_servers(options.state, pod.host), add);
+  return servers;
+}
+
 k8s::ApiAccess read_access(const AgentOptions& options) {
   std::vector<k8s::ApiServer> servers;
   servers.reserve(options.api_servers.size());
@@ -34,7 +65,8 @@ k8s::ApiAccess read_access(const AgentOptions& options) {
     servers.push_back(k8s::parse_api_server(url));
   }
   if (options.kubeconfig.empty()) {
-    return k8s::in_cluster_access(k8s::PodEnvironment::from_environment(), std::move(servers));
+    const auto pod = k8s::PodEnvironment::from_environment();
+    return k8s::in_cluster_access(pod, servers.empty() ? known_servers(options, pod) : std::move(servers));
   }
   auto config = k8s::read_kubeconfig(options.kubeconfig);
   for (const auto& warning : config.warnings) {

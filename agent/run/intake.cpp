@@ -29,6 +29,7 @@ Moment Intake::queue() {
 void Intake::note(Subject what) { metrics_.changed(what, queue().wall); }
 
 void Intake::finish_burst() {
+  if (api_memory_ != nullptr) api_memory_->write();
   burst_.reset();
   arrived_.reset();
   metrics_.in_sync();
@@ -42,6 +43,7 @@ void Intake::upsert(k8s::Service service) {
 
 void Intake::upsert(k8s::EndpointSlice slice) {
   note(Subject::endpoints);
+  if (api_memory_ != nullptr) api_memory_->see(slice);
   model_.upsert(std::move(slice));
 }
 
@@ -52,6 +54,8 @@ void Intake::upsert(k8s::Node node) {
     own_node_ = true;
     health_.eligibility(node.leaving ? NodeEligibility::leaving : NodeEligibility::eligible);
     primary_ = lb::agent::primary_addresses(node);
+    node_addresses_ = node.internal_ips;
+    node_addresses_.insert(node_addresses_.end(), node.external_ips.begin(), node.external_ips.end());
     pod_ranges_ = node.pod_cidrs;
   }
   model_.upsert(std::move(node));
@@ -69,6 +73,7 @@ void Intake::erase_service(const k8s::ObjectKey& key) {
 
 void Intake::erase_slice(const k8s::ObjectKey& key) {
   note(Subject::endpoints);
+  if (api_memory_ != nullptr) api_memory_->forget(key);
   model_.erase_slice(key);
 }
 

@@ -10,6 +10,7 @@
 
 #include "agent/observe/health.hpp"
 #include "agent/observe/metrics.hpp"
+#include "agent/run/api_memory.hpp"
 #include "k8s/objects/source.hpp"
 
 namespace lb::agent {
@@ -20,6 +21,9 @@ class Intake final : public k8s::Sink {
   /// All references must outlive this.
   Intake(k8s::Sink& model, std::string node, Metrics& metrics, Health& health, std::function<Moment()> clock,
          std::function<void()> in_sync);
+
+  /// Tells it of the API's own slices, too; it must outlive this.
+  void remember_api_by(ApiMemory& memory) noexcept { api_memory_ = &memory; }
 
   void arrived() override;
   void upsert(k8s::Service service) override;
@@ -39,6 +43,8 @@ class Intake final : public k8s::Sink {
   [[nodiscard]] std::optional<Moment> burst() const noexcept { return burst_; }
   /// Of the own Node object as it was last seen (SEM-73).
   [[nodiscard]] const std::vector<k8s::Address>& primary_addresses() const noexcept { return primary_; }
+  /// All InternalIPs and ExternalIPs of the same.
+  [[nodiscard]] const std::vector<k8s::Address>& node_addresses() const noexcept { return node_addresses_; }
   /// Of the same.
   [[nodiscard]] const std::vector<k8s::Prefix>& pod_ranges() const noexcept { return pod_ranges_; }
   /// Has the source told all that it has?
@@ -56,8 +62,10 @@ class Intake final : public k8s::Sink {
   void finish_burst();
 
   k8s::Sink& model_;
+  ApiMemory* api_memory_ = nullptr;
   std::string node_;
   std::vector<k8s::Address> primary_;
+  std::vector<k8s::Address> node_addresses_;
   std::vector<k8s::Prefix> pod_ranges_;
   std::map<std::string, std::vector<k8s::Prefix>> service_cidrs_;  ///< by name
   Metrics& metrics_;

@@ -13,9 +13,9 @@ constexpr k8s::Address any_ipv4{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff}};
 
 }  // namespace
 
-NodePublisher::NodePublisher(const AgentOptions& options, const NodeWatch& node, const Intake& intake,
-                             Places places)
-    : options_(options), node_(node), intake_(intake), places_(places) {}
+NodePublisher::NodePublisher(const AgentOptions& options, const NodeWatch& node, const ServedDevices& served,
+                             const Intake& intake, Places places)
+    : options_(options), node_(node), served_(served), intake_(intake), places_(places) {}
 
 void NodePublisher::apply_addresses() {
   primary_ = intake_.primary_addresses();
@@ -28,7 +28,7 @@ void NodePublisher::apply_addresses() {
   }
   places_.cluster.set_addresses(std::move(plain));
   places_.tables.set_addresses(std::move(addresses));
-  const auto sources = network.sources(options_.devices);
+  const auto sources = network.sources(served_.uplinks());
   places_.page.set_sources(sources.ipv4, sources.ipv6);
   apply_kernel_ports();
 }

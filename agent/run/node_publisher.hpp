@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "agent/datapath/served_devices.hpp"
 #include "agent/netlink/kernel_ports.hpp"
 #include "agent/netlink/kube_proxy.hpp"
 #include "agent/netlink/node_watch.hpp"
@@ -24,7 +25,8 @@ class NodePublisher {
     Tables& tables;
     NodePage& page;
   };
-  NodePublisher(const AgentOptions& options, const NodeWatch& node, const Intake& intake, Places places);
+  NodePublisher(const AgentOptions& options, const NodeWatch& node, const ServedDevices& served,
+                const Intake& intake, Places places);
 
   /// The node's addresses, to all who ask for them, and the ports.
   void apply_addresses();
@@ -45,6 +47,7 @@ class NodePublisher {
  private:
   const AgentOptions& options_;
   const NodeWatch& node_;
+  const ServedDevices& served_;
   const Intake& intake_;
   Places places_;
   KubeProxy kube_proxy_ = KubeProxy::absent;

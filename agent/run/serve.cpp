@@ -31,6 +31,7 @@
 #include "agent/datapath/expiry_timer.hpp"
 #include "agent/datapath/lock.hpp"
 #include "agent/datapath/map_resizer.hpp"
+#include "agent/datapath/served_devices.hpp"
 #include "agent/datapath/table_reconciler.hpp"
 #include "agent/netlink/conntrack.hpp"
 #include "agent/netlink/node_watch.hpp"
@@ -42,6 +43,7 @@
 #include "agent/options/families.hpp"
 #include "agent/plan/cluster.hpp"
 #include "agent/plan/pacer.hpp"
+#include "agent/run/api_memory.hpp"
 #include "agent/run/inputs.hpp"
 #include "agent/run/intake.hpp"
 #include "agent/run/node_publisher.hpp"
@@ -147,7 +149,9 @@ class Agent final : public PlanSink {
   void update_readiness();
   void begin_service();
   void network_changed();
+  bool choose_devices();
   void apply_addresses();
+  void follow_node();
   void apply_xfrm();
   void hooks_looked_after(Look look);
   void look_for_kube_proxy();
@@ -199,8 +203,10 @@ class Agent final : public PlanSink {
   PlanOptions plan_options_;
   Pacer pacer_;
   Cluster cluster_;
+  ApiMemory api_memory_;
   Intake intake_;
   NodeWatch node_;
+  ServedDevices served_devices_;
   NodePublisher node_publisher_;
   AttachmentReconciler attachment_reconciler_;
   Coexistence coexistence_;
@@ -211,7 +217,10 @@ class Agent final : public PlanSink {
 
   enum class Phase : std::uint8_t { starting, planning, attaching, serving };
   Phase phase_ = Phase::starting;
-  StartProgress start_progress_{context_, [this] { return awaited(start_step(), inputs_.figures()); }};
+  StartProgress start_progress_{context_, [this] {
+                                  beat(pins_);
+                                  return awaited(start_step(), inputs_.figures());
+                                }};
   std::optional<Moment> first_batch_;
   std::optional<Next> next_;  ///< ends this agent
 };
@@ -252,10 +261,13 @@ Agent::Agent(AgentOptions& options, const Start& start, EndSignals& ends)
                });
              }),
       cluster_(options.node, plan_options_, pacer_, [this](const auto& complaint) { complain(complaint); }),
+      api_memory_(options.manifests.empty() ? options.state : std::string()),
       intake_(cluster_, options.node, metrics_, health_, Moment::now, [this] { update_readiness(); }),
-      node_(context_, [this] { network_changed(); }),
-      node_publisher_(options, node_, intake_, {cluster_, tables_, datapath_.page()}),
-      attachment_reconciler_(context_, options, datapath_, node_, metrics_,
+      node_(
+          context_, [this] { network_changed(); }, wanted_routes(options)),
+      served_devices_(options, node_),
+      node_publisher_(options, node_, served_devices_, intake_, {cluster_, tables_, datapath_.page()}),
+      attachment_reconciler_(context_, datapath_, node_, served_devices_, metrics_,
                              [this](Look look) { hooks_looked_after(look); }),
       coexistence_(options, datapath_, metrics_),
       config_care_(context_, options, metrics_,
@@ -274,6 +286,7 @@ Agent::Agent(AgentOptions& options, const Start& start, EndSignals& ends)
     cluster_.set_api_servers(inputs_.api_servers());
     cluster_.flush();
   };
+  intake_.remember_api_by(api_memory_);
   see_servers();
   inputs_.on_api_servers(see_servers);
   cluster_.take_turns([this] {
@@ -311,6 +324,7 @@ std::optional<Next> Agent::run() {
   }
   report_ports();
   await_signals();
+  beat(pins_);
   start_progress_.watch();
   expiry_.start();
   context_.run();
@@ -337,8 +351,18 @@ void Agent::await_hang_up() {
   });
 }
 
+/// True: others serve than before.
+bool Agent::choose_devices() {
+  const bool changed = served_devices_.decide(intake_.node_addresses());
+  coexistence_.set_uplinks(options_.serves_uplinks() && served_devices_.uplinks().empty()
+                               ? "uplinks: --devices auto finds none"
+                               : "");
+  return changed;
+}
+
 /// The node comes first, so that the first plan knows its addresses.
 void Agent::network_changed() {
+  choose_devices();
   apply_addresses();
   coexistence_.devices_changed();
   if (phase_ == Phase::starting) {
@@ -372,6 +396,15 @@ void Agent::apply_addresses() {
   table_reconciler_.retry_later();
 }
 
+/// The Node object has other addresses than before.
+void Agent::follow_node() {
+  const bool others = choose_devices();
+  apply_addresses();
+  if (others && phase_ == Phase::serving) {
+    attachment_reconciler_.follow_devices();
+  }
+}
+
 /// What else nobody tells.
 void Agent::hooks_looked_after(Look look) {
   if (!service_health_.complete()) {
@@ -380,7 +413,7 @@ void Agent::hooks_looked_after(Look look) {
   beat(pins_);
   node_publisher_.apply_kernel_ports();
   complaints_.say_held_back(std::chrono::steady_clock::now());
-  coexistence_.look_at_reach(node_.network().devices());
+  coexistence_.look_at_reach(node_.network().devices(), served_devices_.uplinks());
   if (look == Look::thorough) {
     look_for_kube_proxy();
   }
@@ -479,7 +512,7 @@ void Agent::begin_service() {
   attachment_reconciler_.start();
   redirected_flows_.end(xfrm_.policies().ranges);  // an earlier agent's
   flow_counter_.refresh();                         // for the first scrape
-  coexistence_.look_at_reach(node_.network().devices());
+  coexistence_.look_at_reach(node_.network().devices(), served_devices_.uplinks());
   table_reconciler_.repair_later();
   map_resizer_.watch_slots();
   datapath_.page().set_started(unix_seconds(first_batch_->wall));
@@ -499,8 +532,8 @@ void Agent::update_readiness() {
   map_resizer_.make();
   measure_triggers();
   datapath_.page().set_zone(cluster_.node().zone);
-  if (node_publisher_.addresses_changed()) {
-    apply_addresses();
+  if (node_publisher_.addresses_changed() || served_devices_.node_addresses() != intake_.node_addresses()) {
+    follow_node();
   }
   node_publisher_.apply_ranges();
   report_own_node();

@@ -9,6 +9,7 @@
 
 #include "agent/attach/hook_neighbours.hpp"
 #include "agent/base/privileges.hpp"
+#include "agent/datapath/served_devices.hpp"
 #include "agent/netlink/conntrack.hpp"
 #include "agent/netlink/kube_proxy.hpp"
 
@@ -129,8 +130,9 @@ void look_at_conntrack(const AgentOptions& options, const Prerequisites& found, 
 }
 
 void look_at_owners(const AgentOptions& options, Findings& findings) {
+  const auto uplinks = find_uplinks(read_network(wanted_routes(options)).links(), options, {});
   std::size_t others = 0;
-  for (const auto& device : options.devices) {
+  for (const auto& device : names_of(uplinks)) {
     for (const auto& other : others_at_tc(device)) {
       ++others;
       findings.warning(

@@ -23,10 +23,15 @@ struct ApiServer {
   Scheme scheme = Scheme::https;
   std::string host;  ///< a name or an address, IPv6 without brackets
   std::uint16_t port = 443;
-  std::string prefix;  ///< of every path: "" or "/clusters/one"
+  std::string prefix;            ///< of every path: "" or "/clusters/one"
+  std::string certificate_name;  ///< what its certificate must be for; empty: the host
 
   /// "https://[fd00::1]:6443", without the prefix.
   [[nodiscard]] std::string text() const;
+  /// The name that its certificate must have.
+  [[nodiscard]] const std::string& certificate() const {
+    return certificate_name.empty() ? host : certificate_name;
+  }
   /// "fd00::1" and "10.0.0.1" are, "localhost" is not.
   [[nodiscard]] bool host_is_address() const;
   bool operator==(const ApiServer&) const = default;

@@ -348,7 +348,7 @@ asio::awaitable<std::string> ApiClient::Line::State::open_address(Ptr self, std:
   if (!problem.empty() || server.scheme == Scheme::http) {
     co_return problem;
   }
-  auto name = shared->access.server_name.empty() ? server.host : shared->access.server_name;
+  auto name = shared->access.server_name.empty() ? server.certificate() : shared->access.server_name;
   auto context = shared->tls;
   problem = co_await shake_hands(channel, std::move(context), std::move(name), shared->access.verification,
                                  shared->timeouts.handshake);

@@ -208,16 +208,32 @@ std::string decode_base64(std::string_view text, std::string_view field) {
   return out;
 }
 
-Kubeconfig read_kubeconfig(const std::string& path) {
+namespace {
+
+json::value read_document(const std::string& path) {
   const auto yaml = yaml_to_json(read_whole(path));
   if (!yaml.error.empty()) {
     refuse(path, fmt::format("line {} {}", yaml.line + 1, yaml.error));
   }
   boost::system::error_code error;
-  const auto document = json::parse(yaml.json, error);
+  auto document = json::parse(yaml.json, error);
   if (error) {
     refuse(path, "it is no YAML mapping");
   }
+  return document;
+}
+
+}  // namespace
+
+ApiServer read_kubeconfig_server(const std::string& path) {
+  const auto document = read_document(path);
+  const Fields root(path, "", document);
+  const auto context = root.entry("contexts", "context", root.needed("current-context"));
+  return parse_api_server(root.entry("clusters", "cluster", context.needed("cluster")).needed("server"));
+}
+
+Kubeconfig read_kubeconfig(const std::string& path) {
+  const auto document = read_document(path);
   const Fields root(path, "", document);
   const auto context = root.entry("contexts", "context", root.needed("current-context"));
   Kubeconfig config;
@@ -236,19 +252,27 @@ PodEnvironment PodEnvironment::from_environment() {
   return {.host = environment("KUBERNETES_SERVICE_HOST"), .port = environment("KUBERNETES_SERVICE_PORT")};
 }
 
+std::optional<ApiServer> server_of(const PodEnvironment& pod) {
+  if (pod.host.empty() || pod.port.empty()) {
+    return std::nullopt;
+  }
+  const bool bracket = pod.host.find(':') != std::string::npos;
+  return parse_api_server(
+      fmt::format("https://{}{}{}:{}", bracket ? "[" : "", pod.host, bracket ? "]" : "", pod.port));
+}
+
 ApiAccess in_cluster_access(const PodEnvironment& pod, std::vector<ApiServer> servers) {
   ApiAccess access;
   access.servers = std::move(servers);
   if (access.servers.empty()) {
-    if (pod.host.empty() || pod.port.empty()) {
+    auto server = server_of(pod);
+    if (!server) {
       throw StartError(
           "finds no API: this is no pod (KUBERNETES_SERVICE_HOST is not set); name a kubeconfig with "
           "--kubeconfig, "
           "or a directory of manifests with --manifests");
     }
-    const bool bracket = pod.host.find(':') != std::string::npos;
-    access.servers.push_back(parse_api_server(
-        fmt::format("https://{}{}{}:{}", bracket ? "[" : "", pod.host, bracket ? "]" : "", pod.port)));
+    access.servers.push_back(std::move(*server));
   }
   const auto token = pod.directory + "/token";
   const auto authority = pod.directory + "/ca.crt";

@@ -1,7 +1,9 @@
 // Where the agent learns how to reach the API: a kubeconfig file, or what the kubelet puts into a pod.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "k8s/client/access.hpp"
@@ -18,6 +20,10 @@ struct Kubeconfig {
 /// passwords, impersonation, proxies).
 [[nodiscard]] Kubeconfig read_kubeconfig(const std::string& path);
 
+/// Where the current context of a kubeconfig finds its cluster, whoever its user is. Throws StartError
+/// likewise.
+[[nodiscard]] ApiServer read_kubeconfig_server(const std::string& path);
+
 /// What a pod is told: its environment's KUBERNETES_SERVICE_HOST and _PORT, and its service account's files.
 struct PodEnvironment {
   std::string host;
@@ -26,6 +32,9 @@ struct PodEnvironment {
 
   [[nodiscard]] static PodEnvironment from_environment();
 };
+
+/// Of the environment; nothing where it names none.
+[[nodiscard]] std::optional<ApiServer> server_of(const PodEnvironment& pod);
 
 /// Throws StartError where there are none. `servers` that are given count in place of the environment's.
 [[nodiscard]] ApiAccess in_cluster_access(const PodEnvironment& pod, std::vector<ApiServer> servers);

@@ -206,6 +206,7 @@ Status example() {
   std::strcpy(status.node.zone, "zone-a");
   std::strcpy(status.node.version, "0.1.0");
   std::strcpy(status.node.packets, "eth0 tcx+native");
+  status.uplinks = "eth0 (default routes)";
   status.node.started = 1767323045;
   status.links = {"connect4", "eth0-ingress"};
   status.snapshot.fills = {{"lb_slots", 512, 1024}, {"lb_backends", 523, 1024, 507}};
@@ -219,6 +220,7 @@ TEST_CASE("status shows who serves, how full the maps are, and what has happened
   CHECK_THAT(
       text, ContainsSubstring("running, pid 4711, version 0.1.0, first plan written 2026-01-02T03:04:05Z\n"));
   CHECK_THAT(text, ContainsSubstring("Packets  eth0 tcx+native\n"));
+  CHECK_THAT(text, ContainsSubstring("Uplinks  eth0 (default routes)\n"));
   CHECK_THAT(text, ContainsSubstring("Sockets  -\n"));
   CHECK_THAT(text, ContainsSubstring("lb_slots      512        -   1024   50%\n"));
   CHECK_THAT(text, ContainsSubstring("lb_backends    16      507   1024   51%\n"));
@@ -242,6 +244,7 @@ TEST_CASE("status without an agent says since when what is pinned grows old") {
   CHECK(json::parse(show_status(status, Output::json)).at("agent").at("absentSince").as_string() ==
         "2026-01-02T03:04:05Z");
   const auto object = json::parse(show_status(status, Output::json));
+  CHECK(object.at("uplinks").as_string() == "eth0 (default routes)");
   CHECK(object.at("agent").at("running").as_bool() == false);
   CHECK(object.at("outcomes").at("flow_stack").to_number<int>() == 42);
   CHECK(object.at("outcomes").at("malformed").to_number<int>() == 0);

@@ -185,6 +185,30 @@ TEST_CASE("k8s access: a pod's own") {
   CHECK(plain.token.empty());
 }
 
+TEST_CASE("k8s access: where a pod and a kubeconfig say that the API is, whoever the user is") {
+  CHECK(server_of({.host = "10.96.0.1", .port = "443", .directory = ""})->text() == "https://10.96.0.1:443");
+  CHECK_FALSE(server_of({.host = "10.96.0.1", .port = "", .directory = ""}).has_value());
+  const Directory directory;
+  const auto file = directory.write("kubeconfig.conf", R"(
+apiVersion: v1
+kind: Config
+clusters: [{name: default, cluster: {server: "https://control.example:6443", certificate-authority: /none}}]
+contexts: [{name: default, context: {cluster: default, user: default}}]
+current-context: default
+users: [{name: default, user: {exec: {command: aws}}}]
+)");
+  CHECK(read_kubeconfig_server(file).text() == "https://control.example:6443");
+  CHECK_THROWS_AS(read_kubeconfig(file), StartError);
+  CHECK_THROWS_AS(read_kubeconfig_server(directory.write("none", "a: b")), StartError);
+}
+
+TEST_CASE("k8s access: a server's certificate is for its host, or for the name that is given") {
+  auto server = parse_api_server("https://10.0.0.1:6443");
+  CHECK(server.certificate() == "10.0.0.1");
+  server.certificate_name = "kubernetes.default.svc";
+  CHECK(server.certificate() == "kubernetes.default.svc");
+}
+
 TEST_CASE("REL-34: credentials follow their files, and outlive them") {
   const Directory directory;
   const auto file = directory.write("token", "one\n");

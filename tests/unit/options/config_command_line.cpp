@@ -217,6 +217,29 @@ TEST_CASE("several devices, or none") {
   CHECK(std::get<Options>(none).agent.devices.empty());
 }
 
+TEST_CASE("devices may be found, with names beside") {
+  const auto with = [](const char* list) {
+    return std::get<Options>(parse({"agent", "--manifests", "/m", "--devices", list})).agent;
+  };
+  const auto alone = with("auto");
+  CHECK(alone.uplink_discovery == Discovery::automatic);
+  CHECK((alone.devices.empty() && alone.excluded_devices.empty() && alone.serves_uplinks()));
+  const auto beside = with("auto, wg0, !eth1");
+  CHECK(beside.uplink_discovery == Discovery::automatic);
+  CHECK(beside.devices == std::vector<std::string>{"wg0"});
+  CHECK(beside.excluded_devices == std::vector<std::string>{"eth1"});
+  CHECK(with("eth0").uplink_discovery == Discovery::off);
+  CHECK_FALSE(with("none").serves_uplinks());
+}
+
+TEST_CASE("pods' devices may be found, with prefixes beside") {
+  const auto found = agent({"--pod-devices", "auto,tap", "--detect-local", "prefix"});
+  CHECK(found.pod_discovery == Discovery::automatic);
+  CHECK(found.pod_devices == std::vector<std::string>{"tap"});
+  CHECK(agent({"--pod-devices", "auto", "--detect-local", "prefix"}).serves_pods());
+  CHECK_FALSE(agent({}).serves_pods());
+}
+
 TEST_CASE("node port addresses") {
   CHECK(agent({"--node-port-addresses", "primary"}).node_port_addresses.scope == NodePortScope::primary);
   const auto ranges = agent({"--node-port-addresses", "10.0.0.0/8,fd00::/8"}).node_port_addresses;

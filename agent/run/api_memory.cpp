@@ -1,0 +1,98 @@
+#include "agent/run/api_memory.hpp"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+#include <utility>
+
+#include "k8s/objects/error.hpp"
+
+namespace lb::agent {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Part of the name that every API server's certificate has for its clients within the cluster.
+constexpr std::string_view name_in_cluster = "kubernetes.default.svc";
+constexpr std::string_view file_name = "api-servers";
+
+std::string url_of(const k8s::Address& address, std::uint16_t port) {
+  const bool bracket = address.family() == k8s::Family::ipv6;
+  return fmt::format("https://{}{}{}:{}", bracket ? "[" : "", address.text(), bracket ? "]" : "", port);
+}
+
+std::vector<std::string> urls_of(const k8s::EndpointSlice& slice) {
+  std::vector<std::string> urls;
+  for (const auto& port : slice.ports) {
+    if (port.name != "https") continue;
+    for (const auto& endpoint : slice.endpoints) {
+      if (endpoint.ready) urls.push_back(url_of(endpoint.address, port.port));
+    }
+  }
+  return urls;
+}
+
+/// At once or not at all: a start reads it while nobody can say better. Returns why not; empty: done.
+std::string replace_file(const fs::path& path, const std::string& text) {
+  std::error_code error;
+  fs::create_directories(path.parent_path(), error);
+  const auto draft = path.string() + ".new";
+  {
+    std::ofstream file(draft, std::ios::trunc);
+    file << text << std::flush;
+    if (!file) return fmt::format("cannot write {}: {}", draft, std::strerror(errno));
+  }
+  fs::rename(draft, path, error);
+  return error ? fmt::format("cannot replace {}: {}", path.string(), error.message()) : std::string();
+}
+
+}  // namespace
+
+std::vector<k8s::ApiServer> remembered_servers(const std::string& directory,
+                                               std::string_view certificate_name) {
+  std::vector<k8s::ApiServer> servers;
+  if (directory.empty()) {
+    return servers;
+  }
+  std::ifstream file(fs::path(directory) / file_name);
+  for (std::string line; std::getline(file, line);) {
+    try {
+      servers.push_back(k8s::parse_api_server(line));
+      servers.back().certificate_name = certificate_name.empty() ? name_in_cluster : certificate_name;
+    } catch (const k8s::StartError& error) {
+      spdlog::warn("{}/{}: {}", directory, file_name, error.what());
+    }
+  }
+  return servers;
+}
+
+void ApiMemory::see(const k8s::EndpointSlice& slice) {
+  if (slice.key.name_space == "default" && slice.service == "kubernetes") {
+    urls_[slice.key] = urls_of(slice);
+  }
+}
+
+void ApiMemory::forget(const k8s::ObjectKey& slice) { urls_.erase(slice); }
+
+void ApiMemory::write() {
+  std::string text;
+  for (const auto& [slice, urls] : urls_) {
+    for (const auto& url : urls) text += url + '\n';
+  }
+  if (directory_.empty() || text.empty() || text == written_) {
+    return;
+  }
+  auto failure = replace_file(fs::path(directory_) / file_name, text);
+  if (failure.empty()) written_ = std::move(text);
+  if (failure != std::exchange(failure_, failure) && !failure.empty()) {
+    spdlog::warn("--state: {}; a start that finds the API's ClusterIP unserved will not know its servers",
+                 failure);
+  }
+}
+
+}  // namespace lb::agent
