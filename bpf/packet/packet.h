@@ -12,16 +12,13 @@
 #include "bpf/packet/cursor.h"
 #include "bpf/packet/stats.h"
 
-/* RFC 9260: the common header, and the start of each chunk. */
+/* RFC 9260: the common header and the start of the first chunk. */
 struct lb_sctp {
 	__be16 source;
 	__be16 destination;
 	__be32 tag;
 	__le32 checksum;
-};
-
-struct lb_sctp_chunk {
-	__u8 type;
+	__u8 chunk;
 	__u8 flags;
 	__be16 length;
 };

@@ -72,7 +72,6 @@ static __always_inline enum lb_step lb_sctp_step(__u8 chunk)
 static __always_inline enum lb_outcome lb_parse_sctp(struct lb_cursor *cursor, struct lb_packet *packet)
 {
 	const struct lb_sctp *sctp = lb_take(cursor, sizeof(*sctp));
-	const struct lb_sctp_chunk *chunk;
 	const __be32 *tag;
 
 	if (!sctp || lb_beyond(cursor, packet))
@@ -80,11 +79,7 @@ static __always_inline enum lb_outcome lb_parse_sctp(struct lb_cursor *cursor, s
 	packet->tuple.source_port = bpf_ntohs(sctp->source);
 	packet->tuple.destination_port = bpf_ntohs(sctp->destination);
 	packet->ack = bpf_ntohl(sctp->tag);
-	packet->step = LB_STEP_DATA;
-	chunk = lb_take(cursor, sizeof(*chunk));
-	if (!chunk || lb_beyond(cursor, packet))
-		return LB_OUTCOME_malformed;
-	packet->step = lb_sctp_step(chunk->type);
+	packet->step = lb_sctp_step(sctp->chunk);
 	if (packet->step != LB_STEP_SYNACK)
 		return LB_FINE;
 	tag = lb_take(cursor, sizeof(*tag));

@@ -12,8 +12,6 @@
 
 /* Bytes made linear before a second try at parsing: the longest chain of headers we follow, and TCP's. */
 #define LB_HEADERS 256
-/* skb->gso_size of segments that are skbs of their own: the kernel's GSO_BY_FRAGS. */
-#define LB_GSO_BY_FRAGS 0xffff
 /* Below this size no way out of ours can be too narrow, and the look at the device is saved. */
 #define LB_SMALL 576
 
@@ -28,31 +26,17 @@ LB_FUNCTION enum lb_outcome lb_skb_network(struct __sk_buff *skb, struct lb_pack
 	return packet ? lb_parse_network(&cursor, packet, skb->len) : LB_OUTCOME_malformed;
 }
 
-/*
- * Several packets of DATA chunks that a local SCTP sender has put together: the common header alone is linear, and each packet's chunks are an skb
- * in the fragment list. Pulled into the linear part they would be no whole packet any more, and the receiver would abort.
- */
-static __always_inline int lb_is_sctp_gso(const struct __sk_buff *skb, const struct lb_packet *packet)
-{
-	__u32 linear = skb->data_end - skb->data;
-
-	return skb->gso_size == LB_GSO_BY_FRAGS && packet->tuple.protocol == LB_SCTP &&
-	       linear >= packet->transport + sizeof(struct lb_sctp);
-}
-
 LB_FUNCTION enum lb_outcome lb_skb_transport(struct __sk_buff *skb, struct lb_packet *packet)
 {
 	struct lb_cursor cursor = {
 		.start = (void *)(long)skb->data,
 		.end = (void *)(long)skb->data_end,
 	};
-	enum lb_outcome outcome;
 
 	if (!packet)
 		return LB_OUTCOME_malformed;
 	cursor.pos = cursor.start + (packet->transport & LB_MAX_OFFSET);
-	outcome = lb_parse_transport(&cursor, packet);
-	return outcome == LB_OUTCOME_malformed && lb_is_sctp_gso(skb, packet) ? LB_FINE : outcome;
+	return lb_parse_transport(&cursor, packet);
 }
 
 #define LB_PACKET_HOST 0 /* of skb->pkt_type: for this host alone */
