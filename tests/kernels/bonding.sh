@@ -20,7 +20,7 @@ lab_attach() {
 			ip -n "$LAB-node" link set "$below" up
 		done
 		ip -n "$LAB-node" link set eth0 up
-		[[ $KIND != team ]] || teaming activeport "$(lab_in node cat /sys/class/net/below0/ifindex)"
+		[[ $KIND != team ]] || teaming activeport "$(link_of node below0 ifindex)"
 	fi
 	lab_address "$1"
 }
@@ -36,7 +36,7 @@ team_device() {
 first_fails() {
 	ip -n "$LAB-net" link set to-node down
 	if [[ $KIND == team ]]; then
-		teaming activeport "$(lab_in node cat /sys/class/net/below1/ifindex)"
+		teaming activeport "$(link_of node below1 ifindex)"
 		# What teamd does as well: the switch learns where the node is.
 		lab_in node ping -c 1 -W 5 10.0.0.100 >/dev/null
 	fi

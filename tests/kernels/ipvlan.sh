@@ -29,13 +29,15 @@ lab_pod() {
 	ip -n "$LAB-node" route add "fd00:10:244:1::$3/128" dev own src fd00:10::10
 }
 
-# permanent_neighbours NUMBER: the pod's answer to the node's ARP, whose source is not an ipvlan device's address, would arrive at eth0.
+# permanent_neighbours NUMBER: because an answer to what the node asks by its own device would arrive at eth0, whose address it goes to, and the
+# pod's solicitation of that address meets an own device that does not have it.
 permanent_neighbours() {
 	local mac
 	[[ $MODE == l2 ]] || return 0
-	mac=$(ip -n "$LAB-node" -j link show eth0 | jq -r '.[0].address')
+	mac=$(link_of node eth0 address)
 	ip -n "$LAB-node" neighbour add "10.244.1.$1" lladdr "$mac" dev own nud permanent
 	ip -n "$LAB-node" neighbour add "fd00:10:244:1::$1" lladdr "$mac" dev own nud permanent
+	ip -n "$LAB-pod" neighbour add fd00:10::10 lladdr "$mac" dev eth0 nud permanent
 }
 
 # on MODE

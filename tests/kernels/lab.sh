@@ -17,6 +17,9 @@ BULK_SERVERS=()
 # modules NAME...: dies where this kernel has none.
 modules() { modprobe -a "$@" || die "this kernel lacks one of: $*. Run scripts/test kernels/$(basename "$0" .sh)."; }
 
+# link_of WHO DEVICE FIELD: of `ip -j link`, because /sys shows the devices of another namespace.
+link_of() { ip -n "$LAB-$1" -j link show "$2" | jq -r ".[0].$3"; }
+
 # answered WHO PROTOCOL ADDRESS PORT...: backends of this node and of others answer at each, and no request fails (ask_all.py).
 answered() {
 	lab_in "$1" python3 "$SLUICE_ROOT/tests/kernels/ask_all.py" "${@:2}" ||

@@ -14,7 +14,7 @@ lab_pod() {
 	ip -n "$LAB-$1" address add "10.244.1.$3/32" dev eth0
 	ip -n "$LAB-$1" address add "fd00:10:244:1::$3/128" dev eth0 nodad
 	if [[ $MODE == l2 ]]; then
-		host=$(lab_in node cat "/sys/class/net/$2/address") own=$(nsenter --net="/run/netns/$LAB-$1" ip -j link show eth0 | jq -r '.[0].address')
+		host=$(link_of node "$2" address) own=$(link_of "$1" eth0 address)
 		ip -n "$LAB-$1" neighbour add 169.254.1.1 lladdr "$host" dev eth0 nud permanent
 		ip -n "$LAB-$1" neighbour add fe80::1 lladdr "$host" dev eth0 nud permanent
 		ip -n "$LAB-$1" route add default via 169.254.1.1 dev eth0 onlink

@@ -18,7 +18,7 @@ generator() {
 # flood FAMILY: COUNT datagrams to the node port.
 flood() {
 	local mac before
-	mac=$(lab_in node cat /sys/class/net/eth0/address)
+	mac=$(link_of node eth0 address)
 	lab_in client bash -c 'echo rem_device_all >"$1/kpktgend_0" && echo "add_device eth0" >"$1/kpktgend_0"' flood "$PROC"
 	generator "count $COUNT" "pkt_size 90" "delay 0" "dst_mac $mac" "udp_dst_min $BULK_PORT" "udp_dst_max $BULK_PORT" \
 		"udp_src_min 1024" "udp_src_max 65000" "flag UDPSRC_RND"
