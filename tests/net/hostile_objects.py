@@ -1,6 +1,9 @@
 """Writes manifests that a hostile tenant might: valid enough to be read, and as wrong, odd and large as they can be.
 
-usage: hostile_objects.py DIRECTORY    (each object in a file of its own; the names begin with "hostile-")"""
+usage: hostile_objects.py DIRECTORY [all]   (each object in a file of its own; the names begin with "hostile-")
+
+With "all" one slice has 10,000 endpoints of 100 ports, a million backends, and another one 200 MB of zones' names: minutes of reading
+and listing. Else they are no larger than an API server takes: 1,000 endpoints of 20 ports, and 1 MB."""
 
 import json
 import os
@@ -40,7 +43,7 @@ def annotated():
         yield slice_of(f"time-{number}", "annotated-0", {"endpoints.kubernetes.io/last-change-trigger-time": value})
 
 
-def named():
+def named(every):
     for number, name in enumerate([ESCAPES, LONG, "", "..", "../../x", "a/b", "a:b", "A b", "web\nSluice: all is well", "é" * 100, None, 7, []]):
         yield service(name)
         made = slice_of(f"named-{number}", "annotated-0")
@@ -51,7 +54,7 @@ def named():
         yield odd
         yield {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"topology.kubernetes.io/zone": name}}}
         yield slice_of(f"node-{number}", "annotated-0", endpoints=[
-            {"addresses": ["10.244.9.8"], "nodeName": name, "zone": name, "hints": {"forZones": [{"name": name}] * 1000}}])
+            {"addresses": ["10.244.9.8"], "nodeName": name, "zone": name, "hints": {"forZones": [{"name": name}] * (5 if name is LONG and not every else 1000)}}])
 
 
 def numbers():
@@ -63,7 +66,7 @@ def numbers():
         yield slice_of(f"number-{number}", f"number-{number}", ports=[{"name": "http", "port": value}])
 
 
-def large():
+def large(every):
     many = [f"203.{at >> 16}.{at >> 8 & 255}.{at & 255}" for at in range(70_000)]
     yield service("large-addresses", externalIPs=many)
     yield service("large-ranges", type="LoadBalancer", loadBalancerSourceRanges=[f"{one}/32" for one in many])
@@ -72,8 +75,8 @@ def large():
     ports["spec"]["ports"] = [{"name": f"p{at}", "port": at + 1} for at in range(20_000)]
     yield ports
     yield service("large-annotations", {f"k{at}": "v" for at in range(30_000)}, {f"k{at}": "v" for at in range(30_000)})
-    yield slice_of("large-endpoints", "large-ports", ports=[{"name": f"p{at}", "port": at + 1} for at in range(100)],
-                   endpoints=[{"addresses": [one]} for one in many[:10_000]])
+    yield slice_of("large-endpoints", "large-ports", ports=[{"name": f"p{at}", "port": at + 1} for at in range(100 if every else 20)],
+                   endpoints=[{"addresses": [one]} for one in many[:10_000 if every else 1_000]])
     yield slice_of("large-addresses-of-one", "annotated-0", endpoints=[{"addresses": many}])
     yield slice_of("large-hints", "annotated-0", endpoints=[
         {"addresses": ["10.244.9.7"], "hints": {"forZones": [{"name": f"z{at}"} for at in range(50_000)]}}])
@@ -90,12 +93,14 @@ def large():
 
 def main():
     sys.setrecursionlimit(100_000)
-    for make in (annotated, named, numbers, large):
-        for number, thing in enumerate(make()):
-            path = os.path.join(sys.argv[1], f".hostile-{make.__name__}-{number}")
+    every = sys.argv[2:] == ["all"]
+    kinds = {"annotated": annotated(), "named": named(every), "numbers": numbers(), "large": large(every)}
+    for kind, things in kinds.items():
+        for number, thing in enumerate(things):
+            path = os.path.join(sys.argv[1], f".hostile-{kind}-{number}")
             with open(path, "w", encoding="utf-8") as file:
                 json.dump(thing, file)
-            os.rename(path, os.path.join(sys.argv[1], f"hostile-{make.__name__}-{number}.json"))
+            os.rename(path, os.path.join(sys.argv[1], f"hostile-{kind}-{number}.json"))
 
 
 main()
