@@ -199,7 +199,8 @@ static __always_inline int lb_send_on(struct __sk_buff *skb, const struct lb_scr
  */
 static __always_inline int lb_drop(enum lb_hook hook)
 {
-	return hook == LB_HOOK_TC_EGRESS || hook == LB_HOOK_POD_EGRESS ? (int)bpf_redirect(0, 0) : TC_ACT_SHOT;
+	return hook == LB_HOOK_TC_EGRESS || hook == LB_HOOK_POD_EGRESS ? (int)bpf_redirect(0, 0)
+								       : TC_ACT_SHOT;
 }
 
 static __always_inline int lb_tc_any(struct __sk_buff *skb, enum lb_hook hook, enum lb_bool missed)

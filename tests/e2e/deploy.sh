@@ -24,7 +24,39 @@ accepted() {
 		printf 'accepted by a dry run: %s\n' "$file"
 	done
 	for file in $(resources); do kube apply <"$DEPLOY/$file"; done
-	kube patch ConfigMap/kube-system/sluice "{\"data\": {\"api-server\": \"$API\"}}"
+}
+
+# overlays_accepted: what stands beside, each as kubectl would send it; nothing of it is kept.
+overlays_accepted() {
+	local overlay
+	python3 "$E2E/kustomize.py" "$SLUICE_ROOT/k8s/overlays/beside" | kube check
+	kube check <"$SLUICE_ROOT/k8s/overlays/stand-alone/sluice.yaml"
+	python3 "$E2E/kustomize.py" "$SLUICE_ROOT/k8s/deploy/uninstall" | kube check
+	for overlay in beside stand-alone uninstall; do printf 'accepted by a dry run: %s\n' "$overlay"; done
+}
+
+# kube_proxy_config: the ConfigMap by which kubeadm gives kube-proxy the API server's own address.
+kube_proxy_config() {
+	kube apply <<-YAML
+		apiVersion: v1
+		kind: ConfigMap
+		metadata:
+		  name: kube-proxy
+		  namespace: kube-system
+		data:
+		  kubeconfig.conf: |
+		    apiVersion: v1
+		    kind: Config
+		    clusters:
+		      - {name: default, cluster: {certificate-authority: /var/run/secrets/kubernetes.io/serviceaccount/ca.crt, server: "$API"}}
+		    contexts:
+		      - {name: default, context: {cluster: default, namespace: default, user: default}}
+		    current-context: default
+		    users:
+		      - {name: default, user: {tokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token}}
+	YAML
+	mkdir -p "$LAB_DIR/kube-proxy" "$LAB_DIR/state"
+	kube get ConfigMap/kube-system/kube-proxy | jq -r '.data["kubeconfig.conf"]' >"$LAB_DIR/kube-proxy/kubeconfig.conf"
 }
 
 # as_account COMMAND...: kube.py with nothing but the account's token.
@@ -98,6 +130,7 @@ start_container() {
 	printf 'as the DaemonSet says: sluice %s\n' "${arguments[*]}"
 	lab_start node agent.log env -i KUBERNETES_SERVICE_HOST=10.96.0.1 KUBERNETES_SERVICE_PORT=443 "${environment[@]}" \
 		"$(command -v python3)" "$E2E/container.py" "$LAB_DIR/image" "$capabilities" --mount /proc:/proc --mount /sys:/sys:ro \
+		--mount "$LAB_DIR/kube-proxy:/etc/kube-proxy:ro" --mount "$LAB_DIR/state:/var/lib/sluice" \
 		--mount "$LAB_PINS:/sys/fs/bpf" --mount "$(cgroup_root):/host/cgroup:ro" --mount /proc/sys:/proc/sys:ro --mount /proc/sys/net/netfilter:/host/netfilter --mount "$LAB_DIR/secrets:$account:ro" \
 		${namespaces[@]+"${namespaces[@]}"} -- \
 		/usr/bin/sluice "${arguments[@]}"
@@ -108,8 +141,16 @@ start_container() {
 probe() {
 	local path port
 	path=$(jq -r ".spec.template.spec.containers[0].$1.httpGet.path" "$LAB_DIR/daemonset.json")
-	port=$(jq -r '.spec.template.spec.containers[0].ports[] | select(.name == "health").containerPort' "$LAB_DIR/daemonset.json")
+	port=$(jq -r ".spec.template.spec.containers[0].$1.httpGet.port" "$LAB_DIR/daemonset.json")
 	lab_in control curl -s -o /dev/null -w '%{http_code}' -m 2 "http://10.0.0.10:$port$path"
+}
+
+# is_alive: what the kubelet's exec probe finds.
+is_alive() {
+	local command
+	command=$(jq -r '.spec.template.spec.containers[0].livenessProbe.exec.command | join(" ")' "$LAB_DIR/daemonset.json")
+	[[ $command == "/usr/bin/sluice alive" ]] || die "the DaemonSet asks '$command'"
+	LAB_PINS=$LAB_PINS/sluice lab_sluice alive >&2 && printf alive
 }
 
 # ---- Connected UDP sockets of pods (SEM-46). ----
@@ -173,6 +214,8 @@ close_wait() { lab_in node cat /proc/sys/net/netfilter/nf_conntrack_tcp_timeout_
 
 cluster_up deploy
 accepted
+overlays_accepted
+kube_proxy_config
 rights
 cluster_web
 cluster_pods
@@ -182,10 +225,20 @@ said_to_be_untold no-capability 'CAP_SYS_ADMIN: UDP untold in pods'
 said_to_be_untold no-namespaces 'sight of 1 network namespaces in /run/netns: UDP untold there'
 start_container
 WITHIN=30 becomes "the readiness probe" 200 probe readinessProbe
-becomes "the liveness probe" 200 probe livenessProbe
+becomes "the liveness probe" alive is_alive
 LAB_PINS=$LAB_PINS/sluice becomes "traffic" "web-a web-b web-c web-pod" answers pod 10.96.0.80 80
 [[ $(close_wait) == 3600 ]] || die "SEM-55: conntrack's settings are not written: $(grep conntrack "$LAB_DIR/agent.log")"
 [[ $(awk '/^CapEff/ { print $2 }' "/proc/$LAB_AGENT/status") == 000000c000201000 ]] ||
 	die "REL-54: other capabilities than BPF, NET_ADMIN, PERFMON and SYS_ADMIN"
 pods_are_told
+[[ $(LAB_PINS=$LAB_PINS/sluice lab_sluice status -o json | jq -r .uplinks) == *"eth0 ("* ]] ||
+	die "status does not say why its uplinks are some: $(LAB_PINS=$LAB_PINS/sluice lab_sluice status)"
+[[ -s $LAB_DIR/state/api-servers ]] || die "the API servers' addresses are not kept"
+lab_stop "$LAB_AGENT" TERM || die "the agent ended badly: $(tail -n 3 "$LAB_DIR/agent.log")"
+! is_alive 2>/dev/null || die "an agent that has ended is alive"
+
+# The next start knows the API by what the last one kept, though kube-proxy's file is gone and nobody serves its ClusterIP.
+rm "$LAB_DIR/kube-proxy/kubeconfig.conf"
+start_container
+WITHIN=60 becomes "the readiness probe" 200 probe readinessProbe
 lab_stop "$LAB_AGENT" TERM || die "the agent ended badly: $(tail -n 3 "$LAB_DIR/agent.log")"

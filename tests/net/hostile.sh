@@ -57,7 +57,7 @@ for format in text json; do
 	lab_agent --pod-devices "$PREFIX" --log-format "$format" --log-level debug --service-metrics 1000
 	lab_wait 10 eval '[[ $(lab_sluice status) == *"${#NAMES[@]} pods"* ]]' || die "not all pods' devices are served: $(lab_sluice status)"
 	for at in "${!NAMES[@]}"; do away "${NAMES[at]}"; done
-	lab_wait 10 grep -q 'brought back' "$LAB_DIR/agent.log" || die "no hook is brought back: $(tail -n 3 "$LAB_DIR/agent.log")"
+	lab_wait 10 grep -q reattached "$LAB_DIR/agent.log" || die "no hook is reattached: $(tail -n 3 "$LAB_DIR/agent.log")"
 	look "hostile names of devices ($format)"
 	[[ $format == text ]] || jq -c . "$LAB_DIR/agent.log" >/dev/null || die "a line of the JSON log is none"
 	lab_stop "$LAB_AGENT" || true
