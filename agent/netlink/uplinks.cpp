@@ -96,10 +96,12 @@ std::vector<Uplink> discovered(const NodeLinks& links, const AgentOptions& optio
       found.emplace_back(rank, Uplink{link.device.name, std::move(why)});
     }
   }
-  std::ranges::stable_sort(found, {}, [](const auto& entry) { return entry.first; });
+  // By rank, and of one rank in the order of indices.
   std::vector<Uplink> uplinks;
-  for (auto& [rank, uplink] : found) {
-    uplinks.push_back(std::move(uplink));
+  for (const auto rank : {Rank::node_address, Rank::default_route, Rank::tunnel, Rank::none}) {
+    for (auto& [its_rank, uplink] : found) {
+      if (its_rank == rank) uplinks.push_back(std::move(uplink));
+    }
   }
   return uplinks;
 }
