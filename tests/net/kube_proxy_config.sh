@@ -97,7 +97,7 @@ volume "$(config 's/^mode: .*/mode: iptables/' \
 	's/verbosity: 0/verbosity: 4/' \
 	's/udpTimeout: 0s/udpTimeout: 40s/')"
 lab_wait 10 force '.conntrack.udpTimeout' 40s || die "conntrack's settings do not follow: $(in_force .conntrack)"
-[[ $(said "beginning anew") == 2 ]] || die "a new agent began for what changes at once: $(said "beginning anew")"
+[[ $(said "restarting in place") == 2 ]] || die "a new agent began for what changes at once: $(said "restarting in place")"
 same_process || die "what changes at once ended the process"
 # A file without a ConfigMap's links, as an editor writes it.
 rm "$VOLUME/config.conf"
