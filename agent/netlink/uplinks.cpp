@@ -137,6 +137,7 @@ std::string why_pod(const LinkFacts& link, const NodeLinks& links) {
 std::vector<Uplink> find_uplinks(const NodeLinks& links, const AgentOptions& options,
                                  const std::vector<k8s::Address>& node_addresses) {
   std::vector<Uplink> uplinks;
+  uplinks.reserve(options.devices.size());
   for (const auto& name : options.devices) {
     uplinks.push_back({name, "named"});
   }

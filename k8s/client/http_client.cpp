@@ -48,7 +48,7 @@ struct ApiClient::Shared {
 
   void refresh();
   void complain(const std::string& sentence);
-  void note(const std::vector<Address>& addresses, std::uint16_t port);
+  void note(const std::vector<Address>& found, std::uint16_t port);
   [[nodiscard]] std::string request_text(const ApiServer& server, const ApiRequest& request);
 
   asio::io_context& context;
