@@ -13,6 +13,7 @@ struct DeviceKind {
   std::uint16_t hardware = 1;         ///< ARPHRD_…: the header that its frames begin with
   std::string driver;                 ///< as ethtool has it: "ixgbe", "veth", "wireguard"; empty: it has none
   std::array<std::uint8_t, 6> mac{};  ///< zero without Ethernet
+  bool operator==(const DeviceKind&) const = default;
 };
 
 /// Of a device of this network namespace; nothing: there is none of that name.

@@ -25,6 +25,7 @@ struct Device {
   std::string name;
   std::uint32_t index = 0;
   DeviceKind kind = {};
+  bool operator==(const Device&) const = default;
 };
 
 struct SocketProgram {

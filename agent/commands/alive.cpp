@@ -13,15 +13,16 @@ namespace {
 
 /// It looks each 0.7 s, and each 5 s while it starts; one that is busy with a first plan of a large cluster
 /// takes its time.
-constexpr std::chrono::seconds patience{60};
+constexpr std::chrono::seconds longest_silence{60};
 
 /// Empty: it is alive.
 std::string why_not_alive(const AgentPresence& agent, std::chrono::system_clock::time_point now) {
   if (agent.state == AgentState::absent) return "no agent runs on these pins";
   if (!agent.last_beat) return {};  // it has just begun
   const auto age = std::chrono::duration_cast<std::chrono::seconds>(now - *agent.last_beat);
-  return age <= patience ? std::string()
-                         : fmt::format("the agent has not looked after its pins for {} s", age.count());
+  return age <= longest_silence
+             ? std::string()
+             : fmt::format("the agent has not looked after its pins for {} s", age.count());
 }
 
 }  // namespace

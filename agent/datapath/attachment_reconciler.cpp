@@ -20,15 +20,6 @@ constexpr std::chrono::milliseconds pause{700};
 /// Every so many of them it also looks who else is at our hooks, and tries those of sockets.
 constexpr unsigned looks_until_beside = 7;
 
-std::vector<std::uint32_t> indices_of(const std::vector<Device>& devices) {
-  std::vector<std::uint32_t> indices;
-  indices.reserve(devices.size());
-  for (const auto& device : devices) {
-    indices.push_back(device.index);
-  }
-  return indices;
-}
-
 }  // namespace
 
 AttachmentReconciler::AttachmentReconciler(boost::asio::io_context& context, Datapath& datapath,
@@ -44,17 +35,16 @@ AttachmentReconciler::AttachmentReconciler(boost::asio::io_context& context, Dat
 AttachReport AttachmentReconciler::attach() {
   devices_ = node_.network().devices();
   uplinks_ = served_.uplinks();
-  pods_ = indices_of(served_.pods());
+  pods_ = served_.pods();
   datapath_.set_uplinks(uplinks_);
-  datapath_.set_pods(served_.pods());
+  datapath_.set_pods(pods_);
   auto report = datapath_.attach();
   report_declined();
   return report;
 }
 
 void AttachmentReconciler::follow_devices() {
-  if (node_.network().devices() == devices_ && served_.uplinks() == uplinks_ &&
-      indices_of(served_.pods()) == pods_) {
+  if (node_.network().devices() == devices_ && served_.uplinks() == uplinks_ && served_.pods() == pods_) {
     return;
   }
   const auto report = attach();

@@ -50,7 +50,7 @@ class AttachmentReconciler {
   std::function<void(Look look)> looked_;
   std::map<std::uint32_t, NetDevice> devices_;  ///< as hooks were last attached with
   std::vector<std::string> uplinks_;            ///< likewise
-  std::vector<std::uint32_t> pods_;             ///< likewise, by index
+  std::vector<Device> pods_;                    ///< likewise
   std::uint64_t filter_changes_ = 0;            ///< as of the last look
   std::vector<std::string> declined_;           ///< as last logged
   std::string heal_failure_;                    ///< as last logged

@@ -74,32 +74,20 @@ void Coexistence::set_xfrm(std::size_t policies) {
   }
 }
 
-void Coexistence::set_ports(std::string ports) {
-  if (ports != ports_) {
-    ports_ = std::move(ports);
-    report();
-  }
-}
+void Coexistence::set_ports(std::string ports) { replace(ports_, std::move(ports)); }
 
-void Coexistence::set_config(std::string config) {
-  if (config != config_) {
-    config_ = std::move(config);
-    report();
-  }
-}
+void Coexistence::set_config(std::string config) { replace(config_, std::move(config)); }
 
-void Coexistence::set_uplinks(std::string uplinks) {
-  if (uplinks != uplinks_) {
-    uplinks_ = std::move(uplinks);
-    report();
-  }
-}
+void Coexistence::set_uplinks(std::string uplinks) { replace(uplinks_, std::move(uplinks)); }
 
-bool Coexistence::set_node(std::string node) {
-  if (node == node_) {
+bool Coexistence::set_node(std::string node) { return replace(node_, std::move(node)); }
+
+/// True: it is another text than before, which is in the report now.
+bool Coexistence::replace(std::string& text, std::string now) {
+  if (text == now) {
     return false;
   }
-  node_ = std::move(node);
+  text = std::move(now);
   report();
   return true;
 }

@@ -43,6 +43,7 @@ class Coexistence {
 
  private:
   void report();
+  bool replace(std::string& text, std::string now);
 
   const AgentOptions& options_;
   Datapath& datapath_;

@@ -50,8 +50,8 @@ std::variant<AgentOptions, std::string> options_with(const AgentOptions& now, co
   return next;
 }
 
-ConfigCare::ConfigCare(boost::asio::io_context& context, const AgentOptions& options, Metrics& metrics,
-                       Actions actions)
+ConfigReconciler::ConfigReconciler(boost::asio::io_context& context, const AgentOptions& options,
+                                   Metrics& metrics, Actions actions)
     : options_(options), metrics_(metrics), actions_(std::move(actions)) {
   const auto& file = options.config_file;
   if (file.path.empty()) return;
@@ -64,7 +64,7 @@ ConfigCare::ConfigCare(boost::asio::io_context& context, const AgentOptions& opt
                  [this](const auto& found) { take(found); });
 }
 
-void ConfigCare::take(const std::variant<std::string, ConfigRefusal>& found) {
+void ConfigReconciler::take(const std::variant<std::string, ConfigRefusal>& found) {
   if (const auto* refusal = std::get_if<ConfigRefusal>(&found)) {
     refuse(refusal_text(*refusal, "; "));
     return;
@@ -78,7 +78,7 @@ void ConfigCare::take(const std::variant<std::string, ConfigRefusal>& found) {
   follow(std::move(std::get<AgentOptions>(next)));
 }
 
-void ConfigCare::follow(AgentOptions next) {
+void ConfigReconciler::follow(AgentOptions next) {
   const auto& path = options_.config_file.path;
   switch (change_between(options_, next)) {
     case ChangeKind::none:
@@ -94,7 +94,7 @@ void ConfigCare::follow(AgentOptions next) {
   }
 }
 
-void ConfigCare::refuse(const std::string& why) {
+void ConfigReconciler::refuse(const std::string& why) {
   if (why == problem_) return;
   problem_ = why;
   spdlog::error("the configuration file cannot be used, the last good one stays in force: {}", why);
@@ -102,7 +102,7 @@ void ConfigCare::refuse(const std::string& why) {
   actions_.report("the last good configuration is in force: " + why);
 }
 
-void ConfigCare::accept() {
+void ConfigReconciler::accept() {
   if (!problem_.empty()) spdlog::info("{} can be used again", options_.config_file.path);
   problem_.clear();
   metrics_.config_loaded(ConfigState::good, std::chrono::system_clock::now());

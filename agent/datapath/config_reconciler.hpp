@@ -32,7 +32,7 @@ void take_live(AgentOptions& options, AgentOptions next);
 [[nodiscard]] std::variant<AgentOptions, std::string> options_with(const AgentOptions& now,
                                                                    const std::string& text);
 
-class ConfigCare {
+class ConfigReconciler {
  public:
   struct Actions {
     std::function<void(AgentOptions)> apply_live;
@@ -41,8 +41,8 @@ class ConfigCare {
   };
 
   /// Does nothing where the options come from no file. All references must outlive this.
-  ConfigCare(boost::asio::io_context& context, const AgentOptions& options, Metrics& metrics,
-             Actions actions);
+  ConfigReconciler(boost::asio::io_context& context, const AgentOptions& options, Metrics& metrics,
+                   Actions actions);
 
  private:
   void take(const std::variant<std::string, ConfigRefusal>& found);

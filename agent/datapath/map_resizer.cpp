@@ -67,7 +67,7 @@ void MapResizer::watch_slots() {
   if (options_.growth == Growth::off || options_.shrink_after == 0 || found_) {
     return;
   }
-  slots_timer_.expires_after(std::min<std::chrono::milliseconds>(timeouts() / 4, longest_look));
+  slots_timer_.expires_after(std::min<std::chrono::milliseconds>(shrink_after() / 4, longest_look));
   slots_timer_.async_wait([this](const auto& error) {
     if (!error) {
       look_at_slots(std::chrono::steady_clock::now());
@@ -83,7 +83,7 @@ void MapResizer::look_at_slots(std::chrono::steady_clock::time_point now) {
     return;
   }
   free_since_ = free_since_.value_or(now);
-  if (now - *free_since_ >= timeouts() && tables_.lower_slots(sizes->slots / 2)) {
+  if (now - *free_since_ >= shrink_after() && tables_.lower_slots(sizes->slots / 2)) {
     shrink();
   }
 }

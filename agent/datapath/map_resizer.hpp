@@ -41,7 +41,9 @@ class MapResizer {
   void grow();
   void look_at_slots(std::chrono::steady_clock::time_point now);
   void shrink();
-  [[nodiscard]] std::chrono::seconds timeouts() const { return std::chrono::seconds(options_.shrink_after); }
+  [[nodiscard]] std::chrono::seconds shrink_after() const {
+    return std::chrono::seconds(options_.shrink_after);
+  }
 
   boost::asio::steady_timer timer_;
   boost::asio::steady_timer slots_timer_;

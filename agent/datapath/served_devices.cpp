@@ -47,10 +47,7 @@ bool ServedDevices::decide(const std::vector<k8s::Address>& node_addresses) {
   }
   auto found = find_uplinks(network.links(), options_, node_addresses);
   auto pods = all_pods(network, found, options_);
-  const auto same_device = [](const Device& one, const Device& other) {
-    return one.index == other.index && one.name == other.name;
-  };
-  const bool same = names_of(found) == names_ && std::ranges::equal(pods, pods_, same_device);
+  const bool same = names_of(found) == names_ && pods == pods_;
   if (found != found_ && options_.uplink_discovery == Discovery::automatic) {
     report(found);
   }

@@ -98,7 +98,7 @@ std::vector<Uplink> discovered(const NodeLinks& links, const AgentOptions& optio
   }
   // By rank, and of one rank in the order of indices.
   std::vector<Uplink> uplinks;
-  for (const auto rank : {Rank::node_address, Rank::default_route, Rank::tunnel, Rank::none}) {
+  for (const auto rank : {Rank::node_address, Rank::default_route, Rank::tunnel}) {
     for (auto& [its_rank, uplink] : found) {
       if (its_rank == rank) uplinks.push_back(std::move(uplink));
     }

@@ -46,7 +46,7 @@ void Health::applied(Moment now) {
   applied_ = now;
 }
 
-bool Health::overdue(Moment now) const { return queued_ && now.steady - queued_->steady >= timeouts; }
+bool Health::overdue(Moment now) const { return queued_ && now.steady - queued_->steady >= overdue_after; }
 
 bool Health::healthy(Moment now) const { return ready() && !overdue(now); }
 

@@ -28,7 +28,7 @@ enum class NodeEligibility : std::uint8_t { eligible, leaving, unknown };
 class Health {
  public:
   /// A change that has waited this long to be written makes us unhealthy: twice kube-proxy's sync period.
-  static constexpr std::chrono::seconds timeouts{60};
+  static constexpr std::chrono::seconds overdue_after{60};
 
   /// A change has arrived and waits to be written; calls before the next applied() keep the oldest.
   void queued(Moment now);

@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "agent/base/error.hpp"
+#include "k8s/objects/host_port.hpp"
 
 namespace lb::agent {
 namespace {
@@ -95,10 +96,7 @@ boost::system::result<tcp::acceptor> open_acceptor(asio::io_context& context, co
 
 }  // namespace
 
-std::string listen_text(const Listen& listen) {
-  const bool bracket = listen.address.find(':') != std::string::npos;
-  return fmt::format("{}{}{}:{}", bracket ? "[" : "", listen.address, bracket ? "]" : "", listen.port);
-}
+std::string listen_text(const Listen& listen) { return k8s::host_port(listen.address, listen.port); }
 
 /// Shared with the coroutines, so that it lives as long as the last of them.
 struct HttpServer::State {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "agent/options/option_text.hpp"
+#include "k8s/objects/host_port.hpp"
 #include "k8s/objects/model.hpp"
 
 namespace lb::agent {
@@ -21,10 +22,7 @@ constexpr std::string_view mode_sections[] = {"iptables", "ipvs", "nftables"};
 
 /// AppendPortIfNeeded of kube-proxy: an address alone gets the port.
 std::string with_port(const std::string& address, unsigned port) {
-  const auto parsed = k8s::Address::parse(address);
-  if (!parsed) return address;
-  const bool brackets = address.find(':') != std::string::npos;
-  return fmt::format("{}{}{}:{}", brackets ? "[" : "", address, brackets ? "]" : "", port);
+  return k8s::Address::parse(address) ? k8s::host_port(address, port) : address;
 }
 
 /// What of a range is not 127.0.0.0/8.

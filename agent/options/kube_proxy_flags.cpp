@@ -11,6 +11,7 @@
 
 #include "agent/options/kube_proxy_config_options.hpp"
 #include "agent/options/option_text.hpp"
+#include "k8s/objects/host_port.hpp"
 
 namespace lb::agent {
 namespace {
@@ -295,10 +296,7 @@ class Translator {
     const auto found = config.fields.find(std::string_view(field));
     if (found == config.fields.end()) return std::nullopt;
     auto& address = std::get<std::string>(found->second.value);
-    if (k8s::Address::parse(address)) {
-      const bool brackets = address.find(':') != std::string::npos;
-      address = fmt::format("{}{}{}:{}", brackets ? "[" : "", address, brackets ? "]" : "", number);
-    }
+    if (k8s::Address::parse(address)) address = k8s::host_port(address, fmt::format("{}", number));
     return std::nullopt;
   }
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "k8s/objects/error.hpp"
+#include "k8s/objects/host_port.hpp"
 
 namespace lb::agent {
 namespace {
@@ -21,17 +22,12 @@ namespace fs = std::filesystem;
 constexpr std::string_view name_in_cluster = "kubernetes.default.svc";
 constexpr std::string_view file_name = "api-servers";
 
-std::string url_of(const k8s::Address& address, std::uint16_t port) {
-  const bool bracket = address.family() == k8s::Family::ipv6;
-  return fmt::format("https://{}{}{}:{}", bracket ? "[" : "", address.text(), bracket ? "]" : "", port);
-}
-
 std::vector<std::string> urls_of(const k8s::EndpointSlice& slice) {
   std::vector<std::string> urls;
   for (const auto& port : slice.ports) {
     if (port.name != "https") continue;
     for (const auto& endpoint : slice.endpoints) {
-      if (endpoint.ready) urls.push_back(url_of(endpoint.address, port.port));
+      if (endpoint.ready) urls.push_back("https://" + k8s::host_port(endpoint.address.text(), port.port));
     }
   }
   return urls;

@@ -66,7 +66,7 @@ void EndSignals::wait() {
     pass_on(static_cast<int>(info.ssi_signo));
   }
   pollfd done{done_.get(), POLLIN, 0};
-  if (::poll(&done, 1, static_cast<int>(timeouts.count())) == 0) {
+  if (::poll(&done, 1, static_cast<int>(grace.count())) == 0) {
     ::_exit(0);
   }
 }

@@ -16,7 +16,7 @@ namespace lb::agent {
 class EndSignals {
  public:
   /// How long the agent has to end by itself.
-  static constexpr std::chrono::milliseconds timeouts{150};
+  static constexpr std::chrono::milliseconds grace{150};
 
   /// To be made before all other threads, which inherit that they do not get these signals.
   EndSignals();

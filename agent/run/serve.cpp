@@ -59,7 +59,7 @@ namespace {
 namespace asio = boost::asio;
 
 /// How long a first plan that does not fit may keep the node from being ready.
-constexpr std::chrono::seconds start_patience{30};
+constexpr std::chrono::seconds longest_start{30};
 
 /// Load balancers ask with any method, and on every address of a family at once (SEM-58).
 constexpr HttpLimits health_check_rules{
@@ -176,7 +176,7 @@ class Agent final : public PlanSink {
   maps::Pins pins_;
   AgentOptions& given_;  ///< the caller's, for what of them changes while the agent runs
   const AgentOptions& options_;
-  std::chrono::seconds timeouts_;
+  std::chrono::seconds ready_after_;
   asio::io_context context_{1};
   asio::signal_set hang_ups_{context_, SIGHUP};
 
@@ -210,7 +210,7 @@ class Agent final : public PlanSink {
   NodePublisher node_publisher_;
   AttachmentReconciler attachment_reconciler_;
   Coexistence coexistence_;
-  ConfigCare config_care_;
+  ConfigReconciler config_reconciler_;
   ServiceHealth service_health_;
   RedirectedFlows redirected_flows_;
   XfrmWatch xfrm_;
@@ -230,7 +230,7 @@ Agent::Agent(AgentOptions& options, const Start& start, EndSignals& ends)
       pins_(options.pins),
       given_(options),
       options_(options),
-      timeouts_(start.readiness == Readiness::before ? std::chrono::seconds(0) : start_patience),
+      ready_after_(start.readiness == Readiness::before ? std::chrono::seconds(0) : longest_start),
       inputs_(context_, options),
       pages_(
           health_, metrics_, Moment::now, [this] { return snapshot(); },
@@ -270,10 +270,10 @@ Agent::Agent(AgentOptions& options, const Start& start, EndSignals& ends)
       attachment_reconciler_(context_, datapath_, node_, served_devices_, metrics_,
                              [this](Look look) { hooks_looked_after(look); }),
       coexistence_(options, datapath_, metrics_),
-      config_care_(context_, options, metrics_,
-                   {.apply_live = [this](auto next) { apply_live(std::move(next)); },
-                    .begin_again = [this](auto next) { begin_with(std::move(next)); },
-                    .report = [this](auto problem) { coexistence_.set_config(std::move(problem)); }}),
+      config_reconciler_(context_, options, metrics_,
+                         {.apply_live = [this](auto next) { apply_live(std::move(next)); },
+                          .begin_again = [this](auto next) { begin_with(std::move(next)); },
+                          .report = [this](auto problem) { coexistence_.set_config(std::move(problem)); }}),
       service_health_(
           health_, Moment::now,
           [this](const Listen& listen, HttpHandler handler) {
@@ -540,7 +540,7 @@ void Agent::update_readiness() {
   const auto now = Moment::now();
   const bool whole = tables_.complete() && !cluster_.waits() && !pacer_.waits();
   const bool begun = phase_ == Phase::serving &&
-                     (health_.ready() || whole || now.steady - first_batch_->steady >= timeouts_);
+                     (health_.ready() || whole || now.steady - first_batch_->steady >= ready_after_);
   if (begun) {
     health_.applied(now);
     answer_health_checks();

@@ -49,7 +49,7 @@ struct LifeTerms {
 [[nodiscard]] bool may_have_ended(const LifeTerms& terms, lb_protocol protocol, const lb_track& half);
 
 /// Why the flow of these two entries has ended, nothing while it lives. `other` is null when there is no
-/// other entry. A flow is as unassured as its younger half, because a one-way stream refreshes only one of
+/// other entry. A flow is as young as its younger half, because a one-way stream refreshes only one of
 /// them.
 [[nodiscard]] std::optional<Ending> ending(const LifeTerms& terms, lb_protocol protocol, const lb_track& half,
                                            const lb_track* other);

@@ -153,9 +153,9 @@ BackendCounts count_backends(const ServicePortPlan& plan) {
   return {.cluster = plan.backends.members(LB_CLUSTER).count, .local = plan.backends.members(LB_LOCAL).count};
 }
 
-Publisher::Publisher(const maps::Store& store, IdReclaimer& space, std::uint32_t consistent_slots)
+Publisher::Publisher(const maps::Store& store, IdReclaimer& reclaimer, std::uint32_t consistent_slots)
     : store_(store),
-      reclaimer_(space),
+      reclaimer_(reclaimer),
       consistent_slots_(consistent_slots),
       draft_(std::make_unique<Draft>()) {}
 

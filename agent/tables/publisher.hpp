@@ -60,7 +60,7 @@ enum class Shortage : std::uint8_t { none, backends, slots };
 class Publisher {
  public:
   /// `consistent_slots`: slots of a set of consistent selection.
-  Publisher(const maps::Store& store, IdReclaimer& space, std::uint32_t consistent_slots);
+  Publisher(const maps::Store& store, IdReclaimer& reclaimer, std::uint32_t consistent_slots);
   Publisher(const Publisher&) = delete;
   Publisher& operator=(const Publisher&) = delete;
   ~Publisher();

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "k8s/objects/error.hpp"
+#include "k8s/objects/host_port.hpp"
 #include "k8s/objects/model.hpp"
 
 namespace lb::k8s {
@@ -58,9 +59,7 @@ bool is_loopback(const ApiServer& server) {
 }  // namespace
 
 std::string ApiServer::text() const {
-  const bool bracket = host.find(':') != std::string::npos;
-  return fmt::format("{}://{}{}{}:{}", scheme == Scheme::https ? "https" : "http", bracket ? "[" : "", host,
-                     bracket ? "]" : "", port);
+  return fmt::format("{}://{}", scheme == Scheme::https ? "https" : "http", host_port(host, port));
 }
 
 bool ApiServer::host_is_address() const { return Address::parse(host).has_value(); }

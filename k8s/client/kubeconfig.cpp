@@ -15,6 +15,7 @@
 #include "k8s/encoding/rules.hpp"
 #include "k8s/encoding/yaml.hpp"
 #include "k8s/objects/error.hpp"
+#include "k8s/objects/host_port.hpp"
 
 namespace lb::k8s {
 namespace {
@@ -256,9 +257,7 @@ std::optional<ApiServer> server_of(const PodEnvironment& pod) {
   if (pod.host.empty() || pod.port.empty()) {
     return std::nullopt;
   }
-  const bool bracket = pod.host.find(':') != std::string::npos;
-  return parse_api_server(
-      fmt::format("https://{}{}{}:{}", bracket ? "[" : "", pod.host, bracket ? "]" : "", pod.port));
+  return parse_api_server("https://" + host_port(pod.host, pod.port));
 }
 
 ApiAccess in_cluster_access(const PodEnvironment& pod, std::vector<ApiServer> servers) {

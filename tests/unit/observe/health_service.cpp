@@ -139,7 +139,7 @@ TEST_CASE("SEM-62 a node that waits too long to write answers 503, one that is o
   health.eligibility(NodeEligibility::leaving);
   CHECK(service_health(check_of(1), k8s::Family::ipv4, health, start).status == 200);
   health.queued(start);
-  const Moment late{start.steady + Health::timeouts, start.wall};
+  const Moment late{start.steady + Health::overdue_after, start.wall};
   const auto response = service_health(check_of(1), k8s::Family::ipv4, health, late);
   CHECK(response.status == 503);
   CHECK(response.body.find("\"localEndpoints\":1,\"serviceProxyHealthy\":false") != std::string::npos);

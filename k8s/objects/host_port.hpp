@@ -1,0 +1,14 @@
+// How an address, or a name, and a port are written together.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace lb::k8s {
+
+/// "10.0.0.1:80", "node:80", "[fd00::1]:80": brackets where the host has colons itself.
+[[nodiscard]] std::string host_port(std::string_view host, std::string_view port);
+[[nodiscard]] std::string host_port(std::string_view host, std::uint32_t port);
+
+}  // namespace lb::k8s
