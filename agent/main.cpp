@@ -12,6 +12,7 @@
 #include "agent/commands/alive.hpp"
 #include "agent/commands/cleanup.hpp"
 #include "agent/commands/commands.hpp"
+#include "agent/commands/drain.hpp"
 #include "agent/options/config.hpp"
 #include "agent/options/kube_proxy_flags.hpp"
 #include "agent/options/raw_options.hpp"
@@ -46,6 +47,9 @@ int run(const lb::agent::Options& options) {
   }
   if (options.command == lb::agent::Command::cleanup) {
     return lb::agent::run_cleanup(options.cleanup);
+  }
+  if (options.command == lb::agent::Command::drain) {
+    return lb::agent::run_drain(options.drain);
   }
   if (options.command == lb::agent::Command::alive) {
     return lb::agent::run_alive(options.show);

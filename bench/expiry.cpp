@@ -13,7 +13,7 @@
 
 #include "agent/base/clock.hpp"
 #include "bench/rows.hpp"
-#include "tests/prog/expiry_flows.hpp"
+#include "tests/prog/flows/expiry_flows.hpp"
 
 namespace {
 

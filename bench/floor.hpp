@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "tests/prog/packets_build.hpp"
+#include "tests/prog/packets/build.hpp"
 
 struct bpf_program;
 

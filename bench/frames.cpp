@@ -36,7 +36,7 @@
 #include "bench/ends.hpp"
 #include "bench/rounds.hpp"
 #include "bench/tool.hpp"
-#include "tests/prog/packets_build.hpp"
+#include "tests/prog/packets/build.hpp"
 
 namespace lb::bench::skeleton {
 #include "bpf/frames.skel.h"

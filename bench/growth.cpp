@@ -22,8 +22,8 @@
 
 #include "bench/rounds.hpp"
 #include "bench/rows.hpp"
-#include "tests/prog/harness.hpp"
-#include "tests/prog/packets_build.hpp"
+#include "tests/prog/lib/harness.hpp"
+#include "tests/prog/packets/build.hpp"
 
 namespace lb::bench {
 namespace {

@@ -8,8 +8,8 @@
 #include <functional>
 #include <string>
 
-#include "tests/prog/harness.hpp"
-#include "tests/prog/packets_build.hpp"
+#include "tests/prog/lib/harness.hpp"
+#include "tests/prog/packets/build.hpp"
 
 namespace lb::bench {
 

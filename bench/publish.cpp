@@ -12,7 +12,7 @@
 
 #include "agent/tables/tables.hpp"
 #include "bench/rows.hpp"
-#include "tests/prog/real_maps.hpp"
+#include "tests/prog/lib/real_maps.hpp"
 
 namespace {
 

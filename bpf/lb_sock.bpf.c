@@ -5,9 +5,12 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
+#include "bpf/packet/kernel.h"
+#include "bpf/packet/stats.h"
+#include "bpf/select/service.h"
 #include "bpf/sock/socket.h"
+#include "maps/abi/abi.h"
 
-#define LB_AF_INET 2 /* userspace's socket.h does not fit here */
 #define LB_MPTCP 262 /* IPPROTO_MPTCP */
 
 static __always_inline void lb_read4(__u8 *address, __u32 word)
@@ -27,7 +30,7 @@ static __always_inline void lb_read6(__u8 *address, __u32 first, __u32 second, _
 }
 
 /* To others an MPTCP connection is TCP; getpeername shows the process's socket, whose protocol is another. */
-static __always_inline enum lb_protocol lb_protocol_of(__u32 protocol)
+static __always_inline enum lb_protocol lb_protocol_of_socket(__u32 protocol)
 {
 	if (protocol == LB_MPTCP)
 		return LB_TCP;
@@ -44,7 +47,7 @@ static __always_inline void lb_read_peer(struct bpf_sock_addr *ctx, enum lb_fami
 		lb_read6(peer->address, ctx->user_ip6[0], ctx->user_ip6[1], ctx->user_ip6[2],
 			 ctx->user_ip6[3]);
 	peer->port = bpf_ntohs((__u16)ctx->user_port);
-	peer->protocol = lb_protocol_of(ctx->protocol);
+	peer->protocol = lb_protocol_of_socket(ctx->protocol);
 	peer->pad = 0;
 }
 
@@ -80,7 +83,7 @@ static __always_inline int lb_call(enum lb_family family, struct lb_request *req
 	lb_read_peer(request->ctx, family, &request->asked);
 	outcome = lb_redirect_call(request);
 	if (lb_rewrites_call(outcome))
-		lb_write_peer(request->ctx, family, request->told.address, request->told.port);
+		lb_write_peer(request->ctx, family, request->chosen.address, request->chosen.port);
 	else if (request->call == LB_SEND)
 		lb_note_direct(request);
 	return lb_end_call(outcome);

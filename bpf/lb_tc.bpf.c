@@ -7,22 +7,27 @@
 #define LB_CT_LOOKUP bpf_skb_ct_lookup
 #define LB_CT_CONTEXT struct __sk_buff
 
-#include "bpf/path/balance.h"
-#include "bpf/flow/frag_queue.h"
-#include "bpf/rewrite/icmp.h"
-#include "bpf/path/fastpath.h"
-#include "bpf/rewrite/reject.h"
-
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
 #include <linux/pkt_cls.h>
+
+#include <bpf/bpf_endian.h>
+
+#include "bpf/flow/frag_queue.h"
+#include "bpf/flow/scratch.h"
+#include "bpf/packet/packet.h"
+#include "bpf/packet/stats.h"
+#include "bpf/path/balance.h"
+#include "bpf/path/fastpath.h"
+#include "bpf/path/open.h"
+#include "bpf/path/route.h"
+#include "bpf/rewrite/icmp.h"
+#include "bpf/rewrite/reject.h"
+#include "bpf/rewrite/rewrite.h"
+#include "bpf/rewrite/skb.h"
 
 /* TCX_NEXT and TC_ACT_UNSPEC alike. OK would hide the packet from every later program. */
 #define LB_NEXT -1
-
-static __always_inline int lb_ends(enum lb_outcome outcome, int verdict)
-{
-	lb_count(outcome);
-	return verdict;
-}
 
 /*
  * Where two of our programs are at one hook, as while one way of attaching replaces another, the second sees what the first has
@@ -48,14 +53,14 @@ static __always_inline int lb_is_translated(const struct __sk_buff *skb, enum lb
 }
 
 /* What leaves as it came needs no note: no program can tell the two apart, nor has to. */
-static __always_inline int lb_pass_translated(struct __sk_buff *skb, enum lb_hook hook,
-					      const struct lb_tuple *arriving, const struct lb_tuple *leaving)
+static __always_inline void lb_note_translated(struct __sk_buff *skb, enum lb_hook hook,
+					       const struct lb_tuple *arriving,
+					       const struct lb_tuple *leaving)
 {
 	__u32 note = lb_translated_note(skb, hook, leaving);
 
 	if (note != lb_translated_note(skb, hook, arriving))
 		skb->cb[LB_TRANSLATED_WORD] = note;
-	return LB_NEXT;
 }
 
 /* At egress: may the packet be one that came here by a flow, and that the stack sends on to the flow's backend? */
@@ -64,46 +69,49 @@ static __always_inline int lb_is_forwarded(const struct __sk_buff *skb, enum lb_
 	return lb_config.stack_forwards && hook == LB_HOOK_TC_EGRESS && skb->ingress_ifindex;
 }
 
-static __always_inline int lb_tc_fastpath_of(struct __sk_buff *skb, enum lb_hook hook, enum lb_family family)
+static __always_inline enum lb_fastpath_result lb_tc_fastpath_of(struct __sk_buff *skb, enum lb_hook hook,
+								 enum lb_family family)
 {
 	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
-	struct lb_fastpath plain;
+	struct lb_fastpath fast;
 	enum lb_outcome outcome;
 	__u32 mtu = 0;
 
-	if (!lb_fastpath_read(data, end, skb->len, family, &plain.packet))
-		return LB_TO_SLOWPATH;
-	if (lb_is_translated(skb, hook, &plain.packet.tuple))
-		return lb_ends(LB_OUTCOME_unrelated, LB_NEXT);
-	if (!lb_fastpath_find(hook, &plain))
+	if (!lb_fastpath_read(data, end, skb->len, family, &fast.packet))
+		return LB_FASTPATH_UNDECIDED;
+	if (lb_is_translated(skb, hook, &fast.packet.tuple))
+		return lb_fastpath_end(LB_OUTCOME_unrelated, LB_FASTPATH_PASSED);
+	if (!lb_fastpath_find(hook, &fast))
 		return !lb_is_forwarded(skb, hook) &&
-				       lb_fastpath_foreign(hook, &plain.packet) == LB_OUTCOME_unrelated
-			       ? lb_ends(LB_OUTCOME_unrelated, LB_NEXT)
-			       : LB_TO_SLOWPATH_NO_FLOW;
-	outcome = lb_fastpath_known(hook, skb->ifindex, &plain);
-	if (outcome == LB_SLOWPATH ||
-	    (outcome == LB_OUTCOME_flow_redirect && lb_exceeds(skb, plain.flow.track.device, &mtu)))
-		return LB_TO_SLOWPATH;
-	if (lb_skb_write(skb, &plain.packet, &plain.flow.leaving,
+				       lb_fastpath_foreign(hook, &fast.packet) == LB_OUTCOME_unrelated
+			       ? lb_fastpath_end(LB_OUTCOME_unrelated, LB_FASTPATH_PASSED)
+			       : LB_FASTPATH_NO_FLOW;
+	outcome = lb_fastpath_known(hook, skb->ifindex, &fast);
+	if (outcome == LB_OUTCOME_NONE ||
+	    (outcome == LB_OUTCOME_flow_redirect && lb_exceeds(skb, fast.flow.track.device, &mtu)))
+		return LB_FASTPATH_UNDECIDED;
+	if (lb_skb_write(skb, &fast.packet, &fast.flow.leaving,
 			 outcome == LB_OUTCOME_flow_redirect ? LB_COUNT_HOP : LB_KEEP_HOPS))
-		return lb_ends(LB_OUTCOME_rewrite_failed, TC_ACT_SHOT);
-	lb_count(outcome);
-	return outcome == LB_OUTCOME_flow_redirect
-		       ? (int)bpf_redirect_neigh(plain.flow.track.device, NULL, 0, 0)
-		       : lb_pass_translated(skb, hook, &plain.packet.tuple, &plain.flow.leaving);
+		return lb_fastpath_end(LB_OUTCOME_rewrite_failed, LB_FASTPATH_DROPPED);
+	if (outcome == LB_OUTCOME_flow_redirect) {
+		bpf_redirect_neigh(fast.flow.track.device, NULL, 0, 0); /* without flags it cannot fail */
+		return lb_fastpath_end(outcome, LB_FASTPATH_REDIRECTED);
+	}
+	lb_note_translated(skb, hook, &fast.packet.tuple, &fast.flow.leaving);
+	return lb_fastpath_end(outcome, LB_FASTPATH_PASSED);
 }
 
-LB_FUNCTION int lb_tc_fastpath(struct __sk_buff *skb, enum lb_hook hook)
+LB_FUNCTION enum lb_fastpath_result lb_tc_fastpath(struct __sk_buff *skb, enum lb_hook hook)
 {
 	if (!lb_sees_sums() || skb->vlan_present)
-		return LB_TO_SLOWPATH;
+		return LB_FASTPATH_UNDECIDED;
 	switch (skb->protocol) {
 	case bpf_htons(ETH_P_IP):
 		return lb_tc_fastpath_of(skb, hook, LB_IPV4);
 	case bpf_htons(ETH_P_IPV6):
 		return lb_tc_fastpath_of(skb, hook, LB_IPV6);
 	}
-	return LB_TO_SLOWPATH;
+	return LB_FASTPATH_UNDECIDED;
 }
 
 static __always_inline enum lb_outcome lb_redirectable(struct __sk_buff *skb, struct lb_scratch *scratch,
@@ -123,7 +131,7 @@ static __always_inline int lb_is_rewritten(enum lb_outcome outcome)
 
 /*
  * A router would cut a packet that is too big and may be cut. The kernel cuts only what it routes, and it takes no packet from
- * outside that has the node's own address as its source, as ours have; so the sender is told the size all the same.
+ * outside that has the node's own address as its source, as ours have; so the sender gets the size all the same.
  */
 static __always_inline enum lb_outcome lb_unsent(const struct lb_scratch *scratch, enum lb_outcome outcome)
 {
@@ -194,7 +202,7 @@ static __always_inline int lb_send_on(struct __sk_buff *skb, const struct lb_scr
 }
 
 /*
- * On the way out a dropped packet would be told to its sender (ENOBUFS), whom a lost one is not. A redirect to no device frees it
+ * On the way out a dropped packet would be reported to its sender (ENOBUFS), a lost one is not. A redirect to no device frees it
  * without a word; TCX knows no verdict that does.
  */
 static __always_inline int lb_drop(enum lb_hook hook)
@@ -203,7 +211,8 @@ static __always_inline int lb_drop(enum lb_hook hook)
 								       : TC_ACT_SHOT;
 }
 
-static __always_inline int lb_tc_any(struct __sk_buff *skb, enum lb_hook hook, enum lb_bool missed)
+/* `missed`: the fast path has looked for an assured flow, and there is none. */
+static __always_inline int lb_tc_slowpath(struct __sk_buff *skb, enum lb_hook hook, enum lb_bool missed)
 {
 	struct lb_scratch *scratch = lb_scratch_begin(hook, skb->ifindex, missed);
 	enum lb_outcome outcome;
@@ -214,9 +223,9 @@ static __always_inline int lb_tc_any(struct __sk_buff *skb, enum lb_hook hook, e
 	scratch->mark = skb->mark;
 	scratch->forwarded = lb_is_forwarded(skb, hook) ? LB_YES : LB_NO;
 	outcome = lb_skb_parse(skb, &scratch->packet);
-	if (outcome == LB_FINE && lb_is_translated(skb, hook, &scratch->packet.tuple))
+	if (outcome == LB_OUTCOME_NONE && lb_is_translated(skb, hook, &scratch->packet.tuple))
 		outcome = LB_OUTCOME_unrelated;
-	else if (outcome == LB_FINE)
+	else if (outcome == LB_OUTCOME_NONE)
 		outcome = lb_carry(
 			skb, scratch,
 			lb_in_order(skb, scratch, lb_if_summable(scratch, lb_balance(skb, hook, scratch))));
@@ -225,10 +234,10 @@ static __always_inline int lb_tc_any(struct __sk_buff *skb, enum lb_hook hook, e
 	lb_count(outcome);
 	switch (lb_action(outcome)) {
 	case LB_ACTION_STACK:
-		return lb_leaves_by_other_uplink(skb, scratch)
-			       ? lb_send_on(skb, scratch)
-			       : lb_pass_translated(skb, hook, &scratch->packet.tuple,
-						    &scratch->flow.leaving);
+		if (lb_leaves_by_other_uplink(skb, scratch))
+			return lb_send_on(skb, scratch);
+		lb_note_translated(skb, hook, &scratch->packet.tuple, &scratch->flow.leaving);
+		return LB_NEXT;
 	case LB_ACTION_REDIRECT:
 		return lb_send_on(skb, scratch);
 	case LB_ACTION_ANSWER:
@@ -252,14 +261,20 @@ static __always_inline int lb_is_for_host(const struct __sk_buff *skb, enum lb_h
 
 static __always_inline int lb_tc(struct __sk_buff *skb, enum lb_hook hook)
 {
-	int verdict;
+	enum lb_fastpath_result result;
 
-	if (!lb_is_for_host(skb, hook))
-		return lb_ends(LB_OUTCOME_other_host, LB_NEXT);
-	verdict = lb_tc_fastpath(skb, hook);
-	if (verdict != LB_TO_SLOWPATH && verdict != LB_TO_SLOWPATH_NO_FLOW)
-		return verdict;
-	return lb_tc_any(skb, hook, verdict == LB_TO_SLOWPATH_NO_FLOW ? LB_YES : LB_NO);
+	if (!lb_is_for_host(skb, hook)) {
+		lb_count(LB_OUTCOME_other_host);
+		return LB_NEXT;
+	}
+	result = lb_tc_fastpath(skb, hook);
+	if (result == LB_FASTPATH_PASSED)
+		return LB_NEXT;
+	if (result == LB_FASTPATH_REDIRECTED)
+		return TC_ACT_REDIRECT;
+	if (result == LB_FASTPATH_DROPPED)
+		return lb_drop(hook);
+	return lb_tc_slowpath(skb, hook, result == LB_FASTPATH_NO_FLOW ? LB_YES : LB_NO);
 }
 
 SEC("tcx/ingress")

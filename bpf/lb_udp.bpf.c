@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Tells connected UDP sockets that their backend serves no more, or that somebody serves what nobody served when they connected:
+ * Closes connected UDP sockets whose backend serves no more, or where somebody serves what nobody served when they connected:
  * their next call fails with ECONNABORTED, as if the host had refused, and connecting again helps (SEM-46). Run over all UDP
  * sockets of one network namespace, whenever UDP services change.
  */
@@ -11,11 +11,9 @@
 
 #include "bpf/packet/kernel.h"
 #include "bpf/select/service.h"
+#include "maps/abi/maps.bpf.h"
 
-#define LB_AF_INET 2
-#define LB_CONNECTED 1 /* TCP_ESTABLISHED, which connected UDP sockets are in too */
-
-/* 6.5 and later; the agent loads lb_udp_tell only where the kernel has it. */
+/* 6.5 and later; the agent loads lb_udp_destroy only where the kernel has it. */
 extern int bpf_sock_destroy(struct sock_common *sock) __ksym __weak;
 
 static __always_inline void lb_read_far_end(const struct sock_common *sock, struct lb_frontend_key *far_end)
@@ -100,30 +98,30 @@ static __always_inline int lb_lost_backend(const struct lb_socket *socket, const
 }
 
 /* An unconnected one would lose its port (REL-71). */
-static __always_inline int lb_must_hear(struct sock_common *sock)
+static __always_inline int lb_must_close(struct sock_common *sock)
 {
 	const struct lb_socket *socket;
 
-	if (sock->skc_state != LB_CONNECTED)
+	if (sock->skc_state != BPF_TCP_ESTABLISHED)
 		return 0;
 	socket = bpf_sk_storage_get(&lb_sockets, sock, NULL, 0);
 	return socket && lb_lost_backend(socket, sock);
 }
 
-/* Writes one byte for each socket that was told. */
+/* Writes one byte for each socket that was closed. */
 SEC("iter/udp")
-int lb_udp_tell(struct bpf_iter__udp *ctx)
+int lb_udp_destroy(struct bpf_iter__udp *ctx)
 {
 	struct udp_sock *udp = ctx->udp_sk;
 	struct sock_common *sock = (struct sock_common *)udp;
 	__u8 one = 1;
 
-	if (udp && lb_must_hear(sock) && !bpf_sock_destroy(sock))
+	if (udp && lb_must_close(sock) && !bpf_sock_destroy(sock))
 		bpf_seq_write(ctx->meta->seq, &one, sizeof(one));
 	return 0;
 }
 
-/* For kernels without bpf_sock_destroy: writes the cookie of each socket that the agent shall tell, by sock_diag. */
+/* For kernels without bpf_sock_destroy: writes the cookie of each socket that the agent shall close, by sock_diag. */
 SEC("iter/udp")
 int lb_udp_find(struct bpf_iter__udp *ctx)
 {
@@ -131,7 +129,7 @@ int lb_udp_find(struct bpf_iter__udp *ctx)
 	struct sock_common *sock = (struct sock_common *)udp;
 	__u64 cookie;
 
-	if (udp && lb_must_hear(sock)) {
+	if (udp && lb_must_close(sock)) {
 		cookie = bpf_get_socket_cookie(sock);
 		bpf_seq_write(ctx->meta->seq, &cookie, sizeof(cookie));
 	}

@@ -7,15 +7,27 @@
 #define LB_CT_LOOKUP bpf_xdp_ct_lookup
 #define LB_CT_CONTEXT struct xdp_md
 
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+
+#include <bpf/bpf_endian.h>
+
+#include "bpf/flow/scratch.h"
+#include "bpf/packet/cursor.h"
+#include "bpf/packet/packet.h"
 #include "bpf/packet/parse.h"
+#include "bpf/packet/stats.h"
+#include "bpf/path/balance.h"
 #include "bpf/path/fastpath.h"
 #include "bpf/path/fib_cache.h"
-
+#include "bpf/path/route.h"
+#include "bpf/rewrite/rewrite.h"
 #include "maps/abi/frame_address.h"
+#include "maps/abi/maps.bpf.h"
 
 struct lb_frame_address lb_frame_addresses[LB_FRAME_ADDRESSES];
 
-static __always_inline int lb_left(void)
+static __always_inline int lb_leave_to_tc(void)
 {
 	lb_count(LB_OUTCOME_left_to_tc);
 	return XDP_PASS;
@@ -100,69 +112,66 @@ LB_FUNCTION int lb_xdp_rewrite(struct xdp_md *xdp)
 			    scratch->fib.smac);
 }
 
-/* A packet of a known flow whose way out was asked for a moment ago. LB_TO_SLOWPATH: the core must, LB_TO_SLOWPATH_NO_FLOW: for anything but a flow. */
-static __always_inline int lb_xdp_fastpath_of(struct xdp_md *xdp, enum lb_family family)
+/* A packet of a known flow whose route was looked up a moment ago (fib_cache.h), or of nothing that is ours. */
+static __always_inline enum lb_fastpath_result lb_xdp_fastpath_of(struct xdp_md *xdp, enum lb_family family)
 {
 	void *data = (void *)(long)xdp->data, *end = (void *)(long)xdp->data_end;
-	struct lb_fastpath plain;
+	struct lb_fastpath fast;
 	const struct lb_fib_cache_entry *entry;
 	enum lb_outcome outcome;
 
-	if (!lb_fastpath_read(data, end, end - data, family, &plain.packet))
-		return LB_TO_SLOWPATH;
-	if (!lb_fastpath_find(LB_HOOK_XDP, &plain))
-		return lb_fastpath_foreign(LB_HOOK_XDP, &plain.packet) == LB_OUTCOME_left_to_tc
-			       ? lb_left()
-			       : LB_TO_SLOWPATH_NO_FLOW;
-	outcome = lb_fastpath_known(LB_HOOK_XDP, xdp->ingress_ifindex, &plain);
+	if (!lb_fastpath_read(data, end, end - data, family, &fast.packet))
+		return LB_FASTPATH_UNDECIDED;
+	if (!lb_fastpath_find(LB_HOOK_XDP, &fast))
+		return lb_fastpath_foreign(LB_HOOK_XDP, &fast.packet) == LB_OUTCOME_left_to_tc
+			       ? lb_fastpath_end(LB_OUTCOME_left_to_tc, LB_FASTPATH_PASSED)
+			       : LB_FASTPATH_NO_FLOW;
+	outcome = lb_fastpath_known(LB_HOOK_XDP, xdp->ingress_ifindex, &fast);
 	if (outcome == LB_OUTCOME_left_to_tc)
-		return lb_left();
-	if (outcome == LB_SLOWPATH)
-		return LB_TO_SLOWPATH;
-	entry = lb_fib_cache_find(&plain.flow.leaving, xdp->ingress_ifindex, plain.packet.length);
-	if (!entry || entry->device != plain.flow.track.device ||
+		return lb_fastpath_end(outcome, LB_FASTPATH_PASSED);
+	if (outcome == LB_OUTCOME_NONE)
+		return LB_FASTPATH_UNDECIDED;
+	entry = lb_fib_cache_find(&fast.flow.leaving, xdp->ingress_ifindex, fast.packet.length);
+	if (!entry || entry->device != fast.flow.track.device ||
 	    bpf_redirect_map(&lb_devmap, entry->device, XDP_PASS) != XDP_REDIRECT)
-		return LB_TO_SLOWPATH;
-	if (lb_xdp_write(xdp, &plain.packet, &plain.flow.leaving, entry->ethernet,
-			 entry->ethernet + ETH_ALEN)) {
-		lb_count(LB_OUTCOME_rewrite_failed);
-		return XDP_DROP;
-	}
-	lb_count(outcome);
-	return XDP_REDIRECT;
+		return LB_FASTPATH_UNDECIDED;
+	if (lb_xdp_write(xdp, &fast.packet, &fast.flow.leaving, entry->ethernet, entry->ethernet + ETH_ALEN))
+		return lb_fastpath_end(LB_OUTCOME_rewrite_failed, LB_FASTPATH_DROPPED);
+	return lb_fastpath_end(outcome, LB_FASTPATH_REDIRECTED);
 }
 
-LB_FUNCTION int lb_xdp_fastpath(struct xdp_md *xdp)
+LB_FUNCTION enum lb_fastpath_result lb_xdp_fastpath(struct xdp_md *xdp)
 {
 	const struct ethhdr *ethernet = (void *)(long)xdp->data;
 
 	if ((const void *)(ethernet + 1) > (void *)(long)xdp->data_end)
-		return LB_TO_SLOWPATH;
+		return LB_FASTPATH_UNDECIDED;
 	switch (ethernet->h_proto) {
 	case bpf_htons(ETH_P_IP):
 		return lb_xdp_fastpath_of(xdp, LB_IPV4);
 	case bpf_htons(ETH_P_IPV6):
 		return lb_xdp_fastpath_of(xdp, LB_IPV6);
 	}
-	return LB_TO_SLOWPATH;
+	return LB_FASTPATH_UNDECIDED;
 }
 
-static __always_inline int lb_xdp_any(struct xdp_md *xdp, enum lb_bool missed)
+/* `missed`: the fast path has looked for an assured flow, and there is none. */
+static __always_inline int lb_xdp_slowpath(struct xdp_md *xdp, enum lb_bool missed)
 {
 	struct lb_scratch *scratch = lb_scratch_begin(LB_HOOK_XDP, xdp->ingress_ifindex, missed);
 	enum lb_outcome outcome;
 
 	if (scratch)
 		scratch->mark = 0;
-	if (!scratch || lb_xdp_network(xdp, &scratch->packet) != LB_FINE ||
-	    lb_xdp_transport(xdp, &scratch->packet) != LB_FINE)
-		return lb_left();
+	if (!scratch || lb_xdp_network(xdp, &scratch->packet) != LB_OUTCOME_NONE ||
+	    lb_xdp_transport(xdp, &scratch->packet) != LB_OUTCOME_NONE)
+		return lb_leave_to_tc();
 	if (scratch->packet.hops <= 1 || scratch->packet.part != LB_WHOLE)
-		return lb_left();
+		return lb_leave_to_tc();
 	outcome = lb_balance(xdp, LB_HOOK_XDP, scratch);
 	if (!(outcome == LB_OUTCOME_flow_xdp && lb_fib_cache_entry(xdp, scratch)) &&
 	    !(outcome == LB_OUTCOME_new_xdp && lb_sends_by(scratch->fib.ifindex)))
-		return lb_left();
+		return lb_leave_to_tc();
 	if (lb_xdp_rewrite(xdp)) {
 		lb_count(LB_OUTCOME_rewrite_failed);
 		return XDP_DROP;
@@ -190,14 +199,18 @@ static __always_inline int lb_is_for_device(struct xdp_md *xdp)
 SEC("xdp.frags")
 int lb_xdp(struct xdp_md *xdp)
 {
-	int verdict;
+	enum lb_fastpath_result result;
 
 	if (!lb_is_for_device(xdp))
-		return lb_left();
-	verdict = lb_xdp_fastpath(xdp);
-	if (verdict != LB_TO_SLOWPATH && verdict != LB_TO_SLOWPATH_NO_FLOW)
-		return verdict;
-	return lb_xdp_any(xdp, verdict == LB_TO_SLOWPATH_NO_FLOW ? LB_YES : LB_NO);
+		return lb_leave_to_tc();
+	result = lb_xdp_fastpath(xdp);
+	if (result == LB_FASTPATH_REDIRECTED)
+		return XDP_REDIRECT;
+	if (result == LB_FASTPATH_PASSED)
+		return XDP_PASS;
+	if (result == LB_FASTPATH_DROPPED)
+		return XDP_DROP;
+	return lb_xdp_slowpath(xdp, result == LB_FASTPATH_NO_FLOW ? LB_YES : LB_NO);
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -66,7 +66,7 @@ error_code Mapping::bring_into_view(std::size_t offset) const noexcept {
   return {};
 }
 
-/// Readers would have to be told of a failure at every word. An agent that has ended is started again, and
+/// Readers would have to handle a failure at every word. An agent that has ended is started again, and
 /// finds all that it wrote.
 void Mapping::extend(std::size_t offset) const noexcept {
   if (bring_into_view(offset)) std::terminate();

@@ -52,9 +52,9 @@ void FlowSweeper::finish(result<Named> outcome) {
 error_code FlowSweeper::step_table() {
   switch (table_) {
     case 0:
-      return step_young(tables_.unassured4);
+      return step_unassured(tables_.unassured4);
     case 1:
-      return step_young(tables_.unassured6);
+      return step_unassured(tables_.unassured6);
     case 2:
       return step_flows(tables_.flows4);
     case 3:
@@ -65,7 +65,7 @@ error_code FlowSweeper::step_table() {
 }
 
 template <class Key, class Flow>
-error_code FlowSweeper::step_young(const HashMap<Key, Flow>& table) {
+error_code FlowSweeper::step_unassured(const HashMap<Key, Flow>& table) {
   return table.step(cursor_, step_entries_, [this](const Key&, const Flow& flow) {
     if (!older(flow.track.seen, age_.seconds)) named_.add(flow.track.backend, flow.track.service);
   });

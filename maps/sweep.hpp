@@ -59,7 +59,7 @@ class FlowSweeper final : public Sweeper {
   void finish(result<Named> outcome);
   [[nodiscard]] error_code step_table();
   template <class Key, class Flow>
-  error_code step_young(const HashMap<Key, Flow>& table);
+  error_code step_unassured(const HashMap<Key, Flow>& table);
   template <class Key, class Flow>
   error_code step_flows(const HashMap<Key, Flow>& table);
   [[nodiscard]] error_code step_affinity();

@@ -95,14 +95,14 @@ AttachReport Attacher::attach(const AttachPlan& plan) {
     attach_device(plan, device, report);
   }
   pods_.attach(links_, plan, report);
-  let_go(plan, indices);
+  detach_removed(plan, indices);
   failed_ = !report.failure().empty();
   return report;
 }
 
 // The first round finds what earlier agents left; afterwards nothing is there but what rounds before this one
 // attached.
-void Attacher::let_go(const AttachPlan& plan, const std::set<std::uint32_t>& indices) {
+void Attacher::detach_removed(const AttachPlan& plan, const std::set<std::uint32_t>& indices) {
   if (!std::exchange(swept_, true)) {
     sweep(plan, indices);
   }
@@ -153,7 +153,7 @@ void Attacher::attach_sockets(const AttachPlan& plan, AttachReport& report) {
   for (const auto& socket : plan.sockets) {
     const LinkRequest request{socket.name, socket.program, socket.type, plan.cgroup, plan.cgroup_id, 0};
     report.hooks.push_back(
-        report_of(std::string(cgroup_prefix) + socket.name, "cgroup", ensure(Look::query, request)));
+        report_of({HookKind::socket, {}, socket.name}, "cgroup", ensure(Look::query, request)));
   }
 }
 
@@ -169,11 +169,11 @@ void Attacher::attach_tc(const AttachPlan& plan, const Device& device, AttachRep
   struct Side {
     TcSide side;
     int program;
-    const char* name;
+    HookKind kind;
   };
-  const std::array sides = {Side{TcSide::egress, plan.tc_out, "egress"},
-                            Side{TcSide::ingress, plan.tc_in, "ingress"}};
-  for (const auto& [side, program, name] : sides) {
+  const std::array sides = {Side{TcSide::egress, plan.tc_out, HookKind::tc_egress},
+                            Side{TcSide::ingress, plan.tc_in, HookKind::tc_ingress}};
+  for (const auto& [side, program, kind] : sides) {
     const auto hook = tc_hook(plan, side, device);
     const auto held = ensure_tc(links_, hook, program);
     if (plan.tc_by == TcBy::tcx) {
@@ -182,7 +182,7 @@ void Attacher::attach_tc(const AttachPlan& plan, const Device& device, AttachRep
     if (held) {
       watched_.push_back({Look::filter, {}, hook, held->program});
     }
-    report.hooks.push_back(report_of(fmt::format("{} {}", device.name, name), name_of(plan.tc_by), held));
+    report.hooks.push_back(report_of({kind, device.name}, name_of(plan.tc_by), held));
   }
 }
 
@@ -193,7 +193,7 @@ std::string Attacher::why_no_xdp(const AttachPlan& plan, const Device& device) {
   if (const auto refused = refused_xdp_.find(device.index); automatic && refused != refused_xdp_.end()) {
     return refused->second;
   }
-  if (auto why = why_no_automatic_xdp(device.kind); automatic && !why.empty()) {
+  if (auto why = automatic_xdp_refusal(device.kind); automatic && !why.empty()) {
     return why;
   }
   return addresses_.put(device.index, device.kind.mac)
@@ -203,12 +203,12 @@ std::string Attacher::why_no_xdp(const AttachPlan& plan, const Device& device) {
 }
 
 void Attacher::attach_xdp(const AttachPlan& plan, const Device& device, AttachReport& report) {
-  const auto place = device.name + " xdp";
+  const HookId hook{HookKind::xdp, device.name};
   const auto flags = xdp_flags(plan.xdp_mode);
   const LinkRequest request{fmt::format("xdp_{}", device.index), plan.xdp,     BPF_XDP,
                             static_cast<int>(device.index),      device.index, flags};
   if (const auto why = why_no_xdp(plan, device); !why.empty()) {
-    report.hooks.push_back({place, {}, HookState::declined, why});
+    report.hooks.push_back({hook, {}, HookState::declined, why});
     return;
   }
   // Both modes at once are refused by the kernel, so a link of the other mode goes first.
@@ -223,14 +223,14 @@ void Attacher::attach_xdp(const AttachPlan& plan, const Device& device, AttachRe
     if (is_final(outcome.error())) {
       refused_xdp_[device.index] = no_native_xdp(outcome.error(), device.kind);
     }
-    report.hooks.push_back({place, {}, HookState::declined, no_native_xdp(outcome.error(), device.kind)});
+    report.hooks.push_back({hook, {}, HookState::declined, no_native_xdp(outcome.error(), device.kind)});
     return;
   }
   const bool is_unsendable = unsendable_.contains(device.index);
   const bool is_declining = !is_unsendable && declines(device.index);
   const bool sends = !is_unsendable && !is_declining;
   const std::string means = plan.xdp_mode == XdpMode::generic ? "generic" : "native";
-  report.hooks.push_back(report_of(place, sends ? means : means + " (tc sends)", outcome));
+  report.hooks.push_back(report_of(hook, sends ? means : means + " (tc sends)", outcome));
   if (!outcome && plan.xdp_mode == XdpMode::native) {
     report.hooks.back().problem += or_else(device.kind);
   }
@@ -292,7 +292,7 @@ bool Attacher::intact(Filters filters) {
   return all_pinned() && ours && pods && !failed_ && sends_as_before();
 }
 
-// No rtnetlink event tells that a device has changed its mind.
+// No rtnetlink event reports that a device has changed its mind.
 bool Attacher::sends_as_before() const {
   const auto declines_now = [this](auto device) { return declines(device); };
   return std::ranges::none_of(with_xdp_, declines_now) && std::ranges::all_of(declining_, declines_now);

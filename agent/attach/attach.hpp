@@ -52,7 +52,7 @@ class Attacher {
   [[nodiscard]] std::string why_no_xdp(const AttachPlan& plan, const Device& device);
   void attach_xdp(const AttachPlan& plan, const Device& device, AttachReport& report);
   [[nodiscard]] boost::system::result<Held> ensure(Look look, const LinkRequest& request);
-  void let_go(const AttachPlan& plan, const std::set<std::uint32_t>& indices);
+  void detach_removed(const AttachPlan& plan, const std::set<std::uint32_t>& indices);
   void sweep(const AttachPlan& plan, const std::set<std::uint32_t>& indices);
   [[nodiscard]] bool runs(const Watched& hook, Filters filters) const;
   [[nodiscard]] bool all_pinned();

@@ -1,20 +1,16 @@
-// Generic netlink ("netdev") for what the kernel says of XDP, and ethtool's oldest call for the driver's
-// name.
+// Generic netlink's family "netdev" for what the kernel reports of a device's XDP.
 #include "agent/attach/device_facts.hpp"
 
 #include <bpf/libbpf.h>
 #include <fmt/format.h>
-#include <linux/ethtool.h>
 #include <linux/genetlink.h>
 #include <linux/netdev.h>
-#include <linux/sockios.h>
 #include <net/if.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <array>
-#include <cstring>
 
+#include "agent/attach/device_kind.hpp"
 #include "agent/base/error.hpp"
 #include "agent/netlink/netlink.hpp"
 #include "agent/programs/program.hpp"
@@ -24,20 +20,8 @@
 namespace lb::agent {
 namespace {
 
-std::string driver_of(const std::string& name) {
-  const maps::Fd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  ethtool_drvinfo info{};
-  info.cmd = ETHTOOL_GDRVINFO;
-  ifreq request{};
-  std::strncpy(request.ifr_name, name.c_str(), IFNAMSIZ - 1);
-  request.ifr_data = reinterpret_cast<char*>(&info);
-  return ::ioctl(socket.get(), SIOCETHTOOL, &request) == 0
-             ? std::string(info.driver, ::strnlen(info.driver, sizeof(info.driver)))
-             : std::string();
-}
-
-/// Has the kernel the family by which it says what devices' XDP can do?
-bool kernel_says() {
+/// Whether the kernel has the family that reports what devices' XDP can do.
+bool has_netdev_family() {
   const maps::Fd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_GENERIC));
   genlmsghdr head{};
   head.cmd = CTRL_CMD_GETFAMILY;
@@ -57,13 +41,13 @@ constexpr const char* no_xdp = "its driver says that it has no XDP";
 
 DeviceFacts device_facts(const std::string& name) {
   DeviceFacts facts;
-  facts.driver = driver_of(name);
+  if (const auto kind = device_kind(name)) facts.driver = kind->driver;
   bpf_xdp_query_opts query{};
   query.sz = sizeof(query);
   if (bpf_xdp_query(static_cast<int>(if_nametoindex(name.c_str())), 0, &query) != 0) {
     return facts;
   }
-  if (kernel_says()) {
+  if (has_netdev_family()) {
     facts.xdp = query.feature_flags;
   }
   if (query.prog_id != 0) {
@@ -75,16 +59,17 @@ DeviceFacts device_facts(const std::string& name) {
 }
 
 std::string facts_text(const DeviceFacts& facts) {
-  auto text = facts.driver.empty() ? std::string("driver not told") : "driver " + facts.driver;
+  auto text = facts.driver.empty() ? std::string("driver not known") : "driver " + facts.driver;
   if (!facts.xdp) {
-    return text + "; the kernel does not say what its XDP can do (before Linux 6.3): trying tells";
+    return text +
+           "; the kernel does not say what its XDP can do (before Linux 6.3): only attaching it shows that";
   }
   if ((*facts.xdp & NETDEV_XDP_ACT_BASIC) == 0) {
     return text + "; no XDP";
   }
   text += "; XDP: native";
   text += (*facts.xdp & NETDEV_XDP_ACT_REDIRECT) != 0 ? ", redirect" : "";
-  text += (*facts.xdp & NETDEV_XDP_ACT_NDO_XMIT) != 0 ? ", takes frames" : "";
+  text += (*facts.xdp & NETDEV_XDP_ACT_NDO_XMIT) != 0 ? ", transmit" : "";
   return text;
 }
 
@@ -111,11 +96,11 @@ Refusal xdp_lack(const AgentOptions& options, const DeviceFacts& facts) {
   }
   if (!facts.xdp_program.empty()) {
     return {fmt::format("the XDP program {} runs there already, so tc serves alone", facts.xdp_program),
-            "detach it to have XDP serve, or say --xdp off"};
+            "detach it to have XDP serve, or use --xdp off"};
   }
   if (options.xdp != XdpMode::generic && has(facts, NETDEV_XDP_ACT_BASIC) &&
       !has(facts, NETDEV_XDP_ACT_NDO_XMIT)) {
-    return {"it takes no frames of XDP, so tc sends by it",
+    return {"it does not transmit frames redirected by XDP, so tc transmits there",
             facts.driver == "veth" ? "switch GRO of its other end on by 'ethtool -K DEVICE gro on'"
                                    : "see its driver's documentation on XDP_REDIRECT"};
   }

@@ -11,7 +11,7 @@
 namespace lb::agent {
 
 struct DeviceFacts {
-  std::string driver;  ///< "virtio_net", "veth"; empty: not told
+  std::string driver;  ///< "virtio_net", "veth"; empty: not known
   std::optional<std::uint64_t>
       xdp;                  ///< NETDEV_XDP_ACT_… bits; nothing: the kernel says of no device (before 6.3)
   std::string xdp_program;  ///< of somebody else that runs there; empty: none
@@ -19,7 +19,7 @@ struct DeviceFacts {
 
 [[nodiscard]] DeviceFacts device_facts(const std::string& name);
 
-/// "driver veth; XDP: native, redirect, takes frames".
+/// "driver veth; XDP: native, redirect, transmit".
 [[nodiscard]] std::string facts_text(const DeviceFacts& facts);
 
 /// Does its driver say that it has native XDP?

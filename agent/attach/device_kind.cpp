@@ -18,10 +18,10 @@
 namespace lb::agent {
 namespace {
 
-/// Drivers that give XDP frames whose transport checksum nobody has finished, because the sender is on the
-/// same machine: the other end of a veth, the process behind a tap (vhost, a VPN), another domain of the same
-/// Xen host (xen-netfront calls itself vif). virtio_net is none of them: while it has a program, its host
-/// finishes checksums.
+/// Drivers that give XDP frames with unfinished transport checksums (CHECKSUM_PARTIAL), because the sender is
+/// on the same machine: the other end of a veth, the process behind a tap (vhost, a VPN), another domain of
+/// the same Xen host (xen-netfront calls itself vif). virtio_net is none of them: while it has a program, its
+/// host finishes checksums.
 constexpr std::array<std::string_view, 3> unfinished_checksums = {"veth", "tun", "vif"};
 
 struct DriverAdvice {
@@ -78,12 +78,12 @@ std::optional<DeviceKind> device_kind(const std::string& name) {
   return kind;
 }
 
-std::string why_not_served(const DeviceKind& kind) {
+std::string unsupported_reason(const DeviceKind& kind) {
   if (kind.hardware == ARPHRD_ETHER) {
     return {};
   }
   if (kind.hardware == ARPHRD_LOOPBACK) {
-    return "loopback is not served at packets: sockets' hooks serve what this node's processes send";
+    return "packet hooks do not serve loopback: socket hooks serve this node's processes";
   }
   return fmt::format(
       "no Ethernet headers ({}), not served: node ports do not answer there; backends behind it are reached "
@@ -97,7 +97,7 @@ std::string native_xdp_advice(const DeviceKind& kind) {
   return known == refusals.end() ? std::string() : std::string(known->advice);
 }
 
-std::string why_no_automatic_xdp(const DeviceKind& kind) {
+std::string automatic_xdp_refusal(const DeviceKind& kind) {
   return std::ranges::find(unfinished_checksums, kind.driver) == unfinished_checksums.end()
              ? std::string()
              : fmt::format(

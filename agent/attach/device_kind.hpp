@@ -21,13 +21,13 @@ struct DeviceKind {
 
 /// Why no program is attached to such a device, and what that means; empty: it is served. The programs read
 /// Ethernet headers, and loopback carries what never left this node.
-[[nodiscard]] std::string why_not_served(const DeviceKind& kind);
+[[nodiscard]] std::string unsupported_reason(const DeviceKind& kind);
 
 /// What to do where the driver refuses native XDP; empty: we know nothing of it (docs/drivers.md has the
 /// sources).
 [[nodiscard]] std::string native_xdp_advice(const DeviceKind& kind);
 
 /// Why --xdp auto leaves such a device to tc; empty: it does not.
-[[nodiscard]] std::string why_no_automatic_xdp(const DeviceKind& kind);
+[[nodiscard]] std::string automatic_xdp_refusal(const DeviceKind& kind);
 
 }  // namespace lb::agent

@@ -45,7 +45,7 @@ std::optional<std::size_t> offset_in(const bpf_map_info& map) {
   return types ? offset_in(types.get(), map.btf_value_type_id) : std::nullopt;
 }
 
-/// A moment in which the entry is nobody's keeps readers from an address that is half another's.
+/// The entry is empty for a moment, so that no reader sees half of two addresses.
 void store(lb_frame_address& entry, std::uint32_t device, const FrameAddresses::Mac& mac) {
   if (entry.device == device && std::ranges::equal(entry.address, mac)) {
     return;

@@ -1,4 +1,4 @@
-// Tells XDP which link-layer address each device has that it serves (maps/abi/frame_address.h): in the memory
+// Gives XDP the link-layer address each device has that it serves (maps/abi/frame_address.h): in the memory
 // of every program that may run at one of them. A program that an earlier agent attached, and that this one
 // keeps, has its own memory.
 #pragma once

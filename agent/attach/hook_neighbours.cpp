@@ -35,7 +35,7 @@ void add_tcx(std::uint32_t device, TcSide side, std::vector<std::string>& names)
 }
 
 /// What runs at a hook, in this order.
-std::vector<std::string> runners(std::uint32_t device, TcSide side) {
+std::vector<std::string> programs_at(std::uint32_t device, TcSide side) {
   std::vector<std::string> names;
   add_tcx(device, side, names);
   for (const auto& filter : filters_of(static_cast<int>(device), side)) {
@@ -47,24 +47,27 @@ std::vector<std::string> runners(std::uint32_t device, TcSide side) {
 
 bool is_ours(const std::string& name) { return name.starts_with("lb_tc_") || name.starts_with("lb_pod_"); }
 
-void add_neighbours(std::uint32_t device, TcSide side, const std::string& place,
-                    std::vector<Neighbour>& all) {
-  const auto names = runners(device, side);
+TcSide side_of(const HookId& hook) {
+  return hook.kind == HookKind::tc_ingress ? TcSide::ingress : TcSide::egress;
+}
+
+void add_neighbours(std::uint32_t device, const HookId& hook, std::vector<Neighbour>& all) {
+  const auto names = programs_at(device, side_of(hook));
   const auto ours = std::ranges::find_if(names, is_ours);
   if (ours == names.end()) {
     return;
   }
   for (auto at = names.begin(); at != names.end(); ++at) {
     if (!is_ours(*at)) {
-      all.push_back({place, *at, at < ours ? Order::before_us : Order::after_us});
+      all.push_back({hook, *at, at < ours ? Order::before_us : Order::after_us});
     }
   }
 }
 
-void add_others(std::uint32_t device, TcSide side, const std::string& place, std::vector<std::string>& all) {
-  for (const auto& name : runners(device, side)) {
+void add_others(std::uint32_t device, const HookId& hook, std::vector<std::string>& all) {
+  for (const auto& name : programs_at(device, side_of(hook))) {
     if (!is_ours(name)) {
-      all.push_back(fmt::format("{}: {}", place, name));
+      all.push_back(fmt::format("{}: {}", hook.text(), name));
     }
   }
 }
@@ -74,19 +77,19 @@ void add_others(std::uint32_t device, TcSide side, const std::string& place, std
 std::vector<std::string> others_at_tc(const std::string& device) {
   std::vector<std::string> all;
   if (const auto index = if_nametoindex(device.c_str()); index != 0) {
-    add_others(index, TcSide::ingress, device + " ingress", all);
-    add_others(index, TcSide::egress, device + " egress", all);
+    add_others(index, {HookKind::tc_ingress, device}, all);
+    add_others(index, {HookKind::tc_egress, device}, all);
   }
   return all;
 }
 
-CgroupOwners owners_at(int cgroup, bpf_attach_type type) {
+CgroupPrograms cgroup_programs(int cgroup, bpf_attach_type type) {
   std::array<std::uint32_t, most_programs> ids{};
   struct bpf_prog_query_opts query{};
   query.sz = sizeof(query);
   query.prog_ids = ids.data();
   query.count = ids.size();
-  CgroupOwners owners;
+  CgroupPrograms owners;
   if (bpf_prog_query_opts(cgroup, type, &query) != 0) {
     return owners;
   }
@@ -103,8 +106,8 @@ CgroupOwners owners_at(int cgroup, bpf_attach_type type) {
 
 std::vector<Neighbour> neighbours_of(std::uint32_t device, const std::string& name) {
   std::vector<Neighbour> all;
-  add_neighbours(device, TcSide::ingress, name + " ingress", all);
-  add_neighbours(device, TcSide::egress, name + " egress", all);
+  add_neighbours(device, {HookKind::tc_ingress, name}, all);
+  add_neighbours(device, {HookKind::tc_egress, name}, all);
   return all;
 }
 
@@ -121,7 +124,7 @@ std::vector<Neighbour> neighbours_of(const std::vector<std::string>& devices) {
 std::string neighbours_text(const std::vector<Neighbour>& neighbours) {
   std::string text;
   for (const auto& each : neighbours) {
-    text += fmt::format("{}{}: {} {} us", text.empty() ? "" : "; ", each.place, each.name,
+    text += fmt::format("{}{}: {} {} us", text.empty() ? "" : "; ", each.hook.text(), each.name,
                         each.order == Order::before_us ? "before" : "after");
   }
   return text;

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "agent/attach/hook_id.hpp"
+
 namespace lb::agent {
 
 /// May several programs be at a hook?
@@ -15,8 +17,8 @@ enum class Sharing : std::uint8_t { possible, refused };
 enum class Order : std::uint8_t { before_us, after_us };
 
 struct Neighbour {
-  std::string place;  ///< "eth0 ingress"
-  std::string name;   ///< of the program or filter
+  HookId hook;
+  std::string name;  ///< of the program or filter
   Order order = Order::after_us;
   bool operator==(const Neighbour&) const = default;
 };
@@ -34,11 +36,11 @@ struct Neighbour {
 
 /// Programs that are not ours at that hook of a cgroup itself (a descriptor of its directory), and how they
 /// were attached.
-struct CgroupOwners {
+struct CgroupPrograms {
   std::vector<std::string> programs;
   Sharing sharing = Sharing::possible;
 };
-[[nodiscard]] CgroupOwners owners_at(int cgroup, bpf_attach_type type);
+[[nodiscard]] CgroupPrograms cgroup_programs(int cgroup, bpf_attach_type type);
 
 /// "eth0 ingress: cil_from_netdev before us; …"; empty where there are none.
 [[nodiscard]] std::string neighbours_text(const std::vector<Neighbour>& neighbours);

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <string_view>
 #include <utility>
 
 namespace lb::agent {
@@ -17,16 +16,16 @@ bool serves(const HookReport& hook) {
 std::string failure_among(const std::vector<HookReport>& hooks) {
   const auto failed = std::ranges::find(hooks, HookState::failed, &HookReport::state);
   return failed == hooks.end() ? std::string()
-                               : fmt::format("cannot attach to {}: {}", failed->place, failed->problem);
+                               : fmt::format("cannot attach to {}: {}", failed->hook.text(), failed->problem);
 }
 
 }  // namespace
 
-HookReport report_of(std::string place, std::string means, const boost::system::result<Held>& outcome) {
+HookReport report_of(HookId hook, std::string means, const boost::system::result<Held>& outcome) {
   if (outcome) {
-    return {std::move(place), std::move(means), outcome->state, {}};
+    return {std::move(hook), std::move(means), outcome->state, {}};
   }
-  return {std::move(place), {}, HookState::failed, outcome.error().message()};
+  return {std::move(hook), {}, HookState::failed, outcome.error().message()};
 }
 
 bool is_outward(const AttachPlan& plan, std::uint32_t device) {
@@ -42,21 +41,22 @@ std::size_t AttachReport::count(HookState state) const {
 }
 
 std::vector<std::string> AttachReport::declined() const {
-  std::vector<std::pair<std::string, std::string>> places;  // by reason
-  for (const auto& hook : hooks) {
-    if (hook.state != HookState::declined) {
+  std::vector<std::pair<std::string, std::string>> by_reason;
+  for (const auto& each : hooks) {
+    if (each.state != HookState::declined) {
       continue;
     }
-    const auto known = std::ranges::find(places, hook.problem, &std::pair<std::string, std::string>::first);
-    if (known == places.end()) {
-      places.emplace_back(hook.problem, hook.place);
+    const auto known =
+        std::ranges::find(by_reason, each.problem, &std::pair<std::string, std::string>::first);
+    if (known == by_reason.end()) {
+      by_reason.emplace_back(each.problem, each.hook.text());
     } else {
-      known->second += ", " + hook.place;
+      known->second += ", " + each.hook.text();
     }
   }
   std::vector<std::string> sentences;
-  sentences.reserve(places.size());
-  for (const auto& [problem, where] : places) {
+  sentences.reserve(by_reason.size());
+  for (const auto& [problem, where] : by_reason) {
     sentences.push_back(fmt::format("{}: {}", where, problem));
   }
   return sentences;
@@ -65,10 +65,10 @@ std::vector<std::string> AttachReport::declined() const {
 std::string AttachReport::sockets_text() const {
   std::size_t all = 0;
   std::size_t serving = 0;
-  for (const auto& hook : hooks) {
-    if (hook.place.starts_with(cgroup_prefix)) {
+  for (const auto& each : hooks) {
+    if (each.hook.kind == HookKind::socket) {
       ++all;
-      serving += serves(hook) ? 1 : 0;
+      serving += serves(each) ? 1 : 0;
     }
   }
   return all == 0 ? "off" : fmt::format("cgroup, {} of {} hooks", serving, all);
@@ -78,13 +78,13 @@ std::string AttachReport::sockets_text() const {
 std::string AttachReport::packets_text() const {
   std::string text;
   std::string last;
-  for (const auto& hook : hooks) {
-    const auto device = hook.place.substr(0, hook.place.find(' '));
-    if (hook.place.starts_with(cgroup_prefix) || !serves(hook) || hook.place.ends_with(" egress")) {
+  for (const auto& each : hooks) {
+    const auto& [kind, device, socket] = each.hook;
+    if (!serves(each) || (kind != HookKind::tc_ingress && kind != HookKind::xdp)) {
       continue;
     }
-    text += device == last ? "+" + hook.means
-                           : fmt::format("{}{} {}", text.empty() ? "" : ", ", device, hook.means);
+    text += device == last ? "+" + each.means
+                           : fmt::format("{}{} {}", text.empty() ? "" : ", ", device, each.means);
     last = device;
   }
   if (pods > 0) {

@@ -6,19 +6,16 @@
 #include <boost/system/result.hpp>
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "agent/attach/device_kind.hpp"
 #include "agent/attach/frame_addresses.hpp"
+#include "agent/attach/hook_id.hpp"
 #include "agent/options/config.hpp"
 #include "agent/programs/links.hpp"
 #include "agent/programs/tc_hook.hpp"
 
 namespace lb::agent {
-
-/// How the place of a socket hook begins.
-inline constexpr std::string_view cgroup_prefix = "cgroup ";
 
 /// A device of this network namespace.
 struct Device {
@@ -54,7 +51,7 @@ struct AttachPlan {
 };
 
 struct HookReport {
-  std::string place;  ///< "eth0 ingress", "cgroup connect4"
+  HookId hook;
   std::string means;  ///< "cgroup", "tcx", "clsact", "native", "generic"; empty where nothing is attached
   HookState state = HookState::failed;
   std::string problem;  ///< why it failed or was declined; empty otherwise
@@ -80,7 +77,7 @@ struct AttachReport {
   [[nodiscard]] std::string packets_text() const;
 };
 
-[[nodiscard]] HookReport report_of(std::string place, std::string means,
+[[nodiscard]] HookReport report_of(HookId hook, std::string means,
                                    const boost::system::result<Held>& outcome);
 [[nodiscard]] bool is_outward(const AttachPlan& plan, std::uint32_t device);
 

@@ -32,11 +32,11 @@ bool ensure_side(Links& links, const TcHook& hook, int program, std::uint32_t& r
   if (running != 0) {
     return true;
   }
-  const auto* side = hook.side == TcSide::ingress ? "pod_ingress" : "pod_egress";
+  const auto kind = hook.side == TcSide::ingress ? HookKind::pod_ingress : HookKind::pod_egress;
   const auto held = ensure_tc(links, hook, program);
   running = held ? held->program : 0;
   if (!held || held->state != HookState::kept) {
-    report.pod_hooks.push_back(report_of(fmt::format("{} {}", device, side), name_of(hook.by), held));
+    report.pod_hooks.push_back(report_of({kind, device}, name_of(hook.by), held));
   }
   return held.has_value();
 }
@@ -58,7 +58,7 @@ std::vector<Device> pod_devices(const std::map<std::uint32_t, NetDevice>& device
 
 // Without the egress program's restoring, what the ingress program translates would get no answer.
 void PodHooks::attach(Links& links, const AttachPlan& plan, AttachReport& report) {
-  let_go(links, plan);
+  detach_removed(links, plan);
   by_ = plan.tc_by;
   for (const auto& device : plan.pods) {
     auto& hooked = hooked_[device.index];
@@ -73,7 +73,7 @@ void PodHooks::attach(Links& links, const AttachPlan& plan, AttachReport& report
   }
 }
 
-void PodHooks::let_go(Links& links, const AttachPlan& plan) {
+void PodHooks::detach_removed(Links& links, const AttachPlan& plan) {
   std::set<std::uint32_t> wanted;
   for (const auto& device : plan.pods) {
     wanted.insert(device.index);

@@ -34,15 +34,15 @@ class PodHooks {
 
  private:
   /// Ids of the programs that run; 0: attach it.
-  struct Hooked {
+  struct AttachedPrograms {
     std::uint32_t in = 0;
     std::uint32_t out = 0;
     [[nodiscard]] bool whole() const { return in != 0 && out != 0; }
   };
 
-  void let_go(Links& links, const AttachPlan& plan);
+  void detach_removed(Links& links, const AttachPlan& plan);
 
-  std::map<std::uint32_t, Hooked> hooked_;
+  std::map<std::uint32_t, AttachedPrograms> hooked_;
   TcBy by_ = TcBy::tcx;
 };
 

@@ -72,14 +72,15 @@ void look_at_cgroup(const AgentOptions& options, Prerequisites& found, Findings&
 }
 
 void look_at_socket_hook(int cgroup, const SocketHook& hook, Findings& findings) {
-  const auto owners = owners_at(cgroup, hook.type);
+  const auto owners = cgroup_programs(cgroup, hook.type);
   const auto subject = fmt::format("hook cgroup {}", hook.name);
   const auto who = fmt::format("{}", fmt::join(owners.programs, ", "));
   if (owners.sharing == Sharing::refused) {
     findings.missing(
-        subject, StartError(fmt::format("{} is attached to {} of the cgroup and shares that with nobody", who,
-                                        hook.name),
-                            "detach it, choose another --cgroup, or say --sockets off"));
+        subject,
+        StartError(fmt::format("{} is attached to {} of the cgroup exclusively (without BPF_F_ALLOW_MULTI)",
+                               who, hook.name),
+                   "detach it, choose another --cgroup, or use --sockets off"));
   } else if (!who.empty()) {
     findings.warning(subject, fmt::format("{} runs there too", who),
                      "see that it translates no services: two that do undo each other's work");
@@ -176,7 +177,7 @@ void look_at_found(const AgentOptions& options, Findings& findings) {
   for (const auto& uplink : uplinks) {
     const auto kind = device_kind(uplink.name);
     const bool named = std::ranges::find(options.devices, uplink.name) != options.devices.end();
-    if (!named && kind && why_not_served(*kind).empty()) look_at_device(options, uplink.name, findings);
+    if (!named && kind && unsupported_reason(*kind).empty()) look_at_device(options, uplink.name, findings);
   }
 }
 

@@ -1,12 +1,12 @@
-// How connected UDP sockets can be told here of their backend's end.
+// How connected UDP sockets can be closed here at their backend's end.
 #pragma once
 
 namespace lb::agent {
 
 /// Iterators over UDP sockets, as descriptors that are somebody else's; -1: none.
 struct UdpCleanup {
-  int tells = -1;  ///< the one that ends them
-  int finds = -1;  ///< else the one that names those that sock_diag shall end
+  int destroys = -1;  ///< the one that ends them
+  int finds = -1;     ///< else the one that names those that sock_diag shall end
 };
 
 }  // namespace lb::agent

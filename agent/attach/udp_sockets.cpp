@@ -13,6 +13,7 @@
 #include <set>
 #include <utility>
 
+#include "agent/base/system_error.hpp"
 #include "agent/netlink/netns.hpp"
 #include "agent/netlink/udp_diag.hpp"
 
@@ -25,9 +26,7 @@ constexpr std::chrono::milliseconds pause{
     100};                                  // between a backend's end and the look, so that more may come
 constexpr std::size_t spaces_a_step = 16;  // an iterator over a namespace's sockets takes some 100 µs
 
-error_code last_error() { return {errno, boost::system::generic_category()}; }
-
-/// All that the iterator writes: a byte for each socket that it told, a cookie for each that it found.
+/// All that the iterator writes: a byte for each socket that it closed, a cookie for each that it found.
 boost::system::result<std::string> read_all(int iterator) {
   std::array<char, 4096> buffer{};
   std::string written;
@@ -55,8 +54,8 @@ std::set<std::uint64_t> cookies_in(const std::string& written) {
 
 UdpSockets::UdpSockets(boost::asio::io_context& context, const UdpCleanup& cleanup, Namespaces namespaces,
                        Report reported)
-    : timer_(context), finds_(cleanup.tells < 0), which_(namespaces), report_(std::move(reported)) {
-  if (const int program = finds_ ? cleanup.finds : cleanup.tells; program >= 0) {
+    : timer_(context), finds_(cleanup.destroys < 0), which_(namespaces), report_(std::move(reported)) {
+  if (const int program = finds_ ? cleanup.finds : cleanup.destroys; program >= 0) {
     link_ = maps::Fd(bpf_link_create(program, 0, BPF_TRACE_ITER, nullptr));
   }
 }

@@ -1,5 +1,5 @@
-// Tells connected UDP sockets whose backend serves no more, in every network namespace of this machine, a few
-// namespaces at a time (SEM-46, REL-71).
+// Closes connected UDP sockets whose backend serves no more, in every network namespace of this machine, a
+// few namespaces at a time (SEM-46, REL-71).
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -19,7 +19,7 @@ enum class Namespaces : std::uint8_t { own, all };
 
 class UdpSockets {
  public:
-  /// How many were told in one round, and why some namespaces could not be looked at; empty: all were.
+  /// How many were closed in one round, and why some namespaces could not be looked at; empty: all were.
   using Report = std::function<void(std::uint64_t count, const std::string& problem)>;
 
   /// Without a way nothing happens, ever.
@@ -33,7 +33,7 @@ class UdpSockets {
   void begin();
   void step();
   void finish();
-  /// How many it told of a namespace's.
+  /// How many it closed of a namespace's.
   [[nodiscard]] boost::system::result<std::uint64_t> clean_up_in(const std::string& netns) const;
 
   boost::asio::steady_timer timer_;

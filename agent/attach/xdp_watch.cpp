@@ -28,7 +28,7 @@ XdpWatch::XdpWatch(const std::vector<int>& programs, std::span<lb_xdp_tx> counts
   }
 }
 
-// A device that stays keeps its place and its counts.
+// A device that stays keeps its entry and its counts.
 void XdpWatch::follow(const std::vector<std::uint32_t>& devices) {
   const auto is_wanted = [&](std::uint32_t device) {
     return std::ranges::find(devices, device) != devices.end();
@@ -40,9 +40,9 @@ void XdpWatch::follow(const std::vector<std::uint32_t>& devices) {
     }
   }
   for (const auto device : devices) {
-    const auto place = std::ranges::find(counts_, device, &lb_xdp_tx::device);
+    const auto known = std::ranges::find(counts_, device, &lb_xdp_tx::device);
     const auto free = std::ranges::find(counts_, 0U, &lb_xdp_tx::device);
-    if (place == counts_.end() && free != counts_.end()) {
+    if (known == counts_.end() && free != counts_.end()) {
       seen_[device] = {name_of(device), read(free->sent), read(free->lost)};
       lost_.try_emplace(seen_[device].name, 0);
       std::atomic_ref(free->device).store(device, std::memory_order_relaxed);

@@ -1,5 +1,5 @@
 // Devices that lose every frame that XDP gives them to send (REL-20): a veth whose other end does not poll, a
-// card without queues for it. The kernel tells nobody but its tracepoints.
+// card without queues for it. The kernel reports it by its tracepoints alone.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace lb::agent {
 
 class XdpWatch {
  public:
-  /// `programs` count into `counts` (bpf/lb_watch.bpf.c) as long as this object lives; -1: nobody counts.
+  /// `programs` count into `counts` (bpf/lb_watch.bpf.c) as long as this object lives; -1: nothing counts.
   XdpWatch(const std::vector<int>& programs, std::span<lb_xdp_tx> counts);
 
   /// Counts these devices from now on, as many as there is room for.

@@ -29,4 +29,8 @@ std::uint32_t flow_clock_now(std::uint32_t hertz) {
 
 std::chrono::nanoseconds thread_time() { return time_of(CLOCK_THREAD_CPUTIME_ID); }
 
+std::int64_t unix_nanoseconds(std::chrono::system_clock::time_point time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+}
+
 }  // namespace lb::agent

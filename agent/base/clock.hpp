@@ -16,4 +16,7 @@ namespace lb::agent {
 /// Now; 0 where `hertz` is 0.
 [[nodiscard]] std::uint32_t flow_clock_now(std::uint32_t hertz);
 
+/// Since 1970.
+[[nodiscard]] std::int64_t unix_nanoseconds(std::chrono::system_clock::time_point time);
+
 }  // namespace lb::agent

@@ -35,8 +35,8 @@ void start_log(LogLevel level, LogFormat format);
 
 /// Remembers what was complained about, so that the log says each thing once ("Our choices" J), and in any
 /// minute one sentence of a kind about an object, whatever its owner does to it: what comes meanwhile is
-/// counted and told when the minute is over. Bounded: when more than `capacity` are remembered, the oldest is
-/// forgotten and would be said again.
+/// counted and reported when the minute is over. Bounded: when more than `capacity` are remembered, the
+/// oldest is forgotten and would be said again.
 class Complaints {
  public:
   using Moment = std::chrono::steady_clock::time_point;

@@ -3,9 +3,10 @@
 
 #include <bit>
 #include <charconv>
-#include <fstream>
-#include <iterator>
 #include <sstream>
+#include <string>
+
+#include "agent/base/read_file.hpp"
 
 namespace lb::agent {
 namespace {
@@ -27,11 +28,6 @@ std::uint64_t hash_bytes(const MapSize& map) {
 // A prefix may need a branching node beside its own.
 std::uint64_t trie_node_pair(const MapSize& map) {
   return 2 * (trie_head + rounded(map.key_size) + rounded(map.value_size));
-}
-
-std::string read_file(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
 /// Where a cgroup file system is mounted, and which of its directories that shows, as /proc/self/cgroup

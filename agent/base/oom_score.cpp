@@ -17,8 +17,8 @@ void adjust_oom_score(std::optional<std::int32_t> adjustment) {
   errno = 0;
   if (!(file << *adjustment).flush()) {
     spdlog::warn(
-        "cannot set {} to {} ({}): the kernel may end the agent sooner when memory runs out; what is pinned "
-        "goes on serving",
+        "cannot set {} to {} ({}): the kernel may end the agent sooner when memory runs out; the pinned "
+        "programs keep serving",
         path, *adjustment, std::generic_category().message(errno == 0 ? EACCES : errno));
   }
 }

@@ -10,6 +10,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "agent/base/read_file.hpp"
+
 namespace lb::agent {
 namespace {
 
@@ -39,13 +41,6 @@ Namespace user_namespace(const std::string& root) {
   constexpr std::uint64_t all = 0xffffffff;
   const bool known = static_cast<bool>(file >> inside >> outside >> count);
   return !known || (inside == 0 && outside == 0 && count == all) ? Namespace::initial : Namespace::other;
-}
-
-std::string first_line(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
 }
 
 }  // namespace
@@ -109,7 +104,7 @@ Refusal bpf_refusal(const Privileges& privileges, int error) {
     return {"a seccomp filter refuses bpf() to this process", filter};
   }
   return {fmt::format("a security module refuses bpf() to this process (there are: {})",
-                      privileges.modules.empty() ? "not told" : privileges.modules),
+                      privileges.modules.empty() ? "not known" : privileges.modules),
           "allow it there; the kernel's log or the audit log names the rule"};
 }
 

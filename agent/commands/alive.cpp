@@ -20,9 +20,8 @@ std::string why_not_alive(const AgentPresence& agent, std::chrono::system_clock:
   if (agent.state == AgentState::absent) return "no agent runs on these pins";
   if (!agent.last_beat) return {};  // it has just begun
   const auto age = std::chrono::duration_cast<std::chrono::seconds>(now - *agent.last_beat);
-  return age <= longest_silence
-             ? std::string()
-             : fmt::format("the agent has not looked after its pins for {} s", age.count());
+  return age <= longest_silence ? std::string()
+                                : fmt::format("the agent's last heartbeat was {} s ago", age.count());
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <boost/json/serialize.hpp>
 
 #include "agent/base/log.hpp"
+#include "agent/commands/check_against.hpp"
 #include "agent/commands/commands.hpp"
 #include "agent/commands/grid.hpp"
 #include "agent/commands/show.hpp"
@@ -64,6 +65,9 @@ std::string show_findings(const std::vector<Finding>& findings, Output output) {
 }
 
 int run_check(const Options& options) {
+  if (options.check.against == CheckAgainst::kube_proxy) {
+    return run_check_against(options);
+  }
   start_log(options.agent.log_level, options.agent.log_format);
   const auto findings = check_machine(options.agent);
   fmt::print("{}", show_findings(findings, options.show.output));

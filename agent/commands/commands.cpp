@@ -13,6 +13,7 @@
 #include "agent/base/clock.hpp"
 #include "agent/base/error.hpp"
 #include "agent/commands/show.hpp"
+#include "agent/datapath/open_maps.hpp"
 #include "agent/netlink/node_watch.hpp"
 #include "agent/netlink/uplinks.hpp"
 #include "agent/programs/device_maps.hpp"
@@ -22,13 +23,7 @@ namespace {
 
 using maps::MapSet;
 
-MapSet open_maps(const ShowOptions& options) {
-  auto opened = MapSet::open(maps::Pins(options.pins), maps::Access::read);
-  if (!opened) {
-    throw StartError(opened.error().sentence());
-  }
-  return std::move(*opened);
-}
+MapSet maps_of(const ShowOptions& options) { return open_maps(maps::Pins(options.pins), maps::Access::read); }
 
 /// The value, or the reason why a map could not be read.
 template <class T>
@@ -98,12 +93,13 @@ std::string uplinks(const maps::Pins& pins, const lb_node& node) {
 }
 
 std::string status(const ShowOptions& options) {
-  const auto maps = open_maps(options);
+  const auto maps = maps_of(options);
   Status status;
   status.pins = options.pins;
   status.agent = find_agent(maps::Pins(options.pins));
   status.now = std::chrono::system_clock::now();
   status.node = maps.node.load(0);
+  status.clock = flow_clock_now(status.node.hertz);
   status.links = pinned_links(maps::Pins(options.pins));
   status.uplinks = uplinks(maps::Pins(options.pins), status.node);
   status.others = others(maps::Pins(options.pins));
@@ -130,11 +126,11 @@ std::vector<ServiceView> wanted_services(const MapSet& maps, const ShowOptions& 
 }
 
 std::string services(const ShowOptions& options) {
-  return show_services(wanted_services(open_maps(options), options), options.output);
+  return show_services(wanted_services(maps_of(options), options), options.output);
 }
 
 std::string backends(const ShowOptions& options) {
-  const auto maps = open_maps(options);
+  const auto maps = maps_of(options);
   const auto services = wanted_services(maps, options);
   std::vector<std::uint32_t> numbers;
   numbers.reserve(services.size());
@@ -148,7 +144,7 @@ std::string backends(const ShowOptions& options) {
 }
 
 std::string flows(const ShowOptions& options) {
-  const auto maps = open_maps(options);
+  const auto maps = maps_of(options);
   FlowList list;
   list.now = flow_clock_now(maps.node.load(0).hertz);
   const auto error = read_flows(maps, list.now, [&](const FlowView& flow) {
@@ -179,6 +175,7 @@ std::string run_command(Command command, const ShowOptions& options) {
     case Command::check:
     case Command::cleanup:
     case Command::alive:
+    case Command::drain:
       break;
   }
   throw StartError("this command shows nothing");

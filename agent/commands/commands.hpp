@@ -11,7 +11,7 @@ namespace lb::agent {
 [[nodiscard]] std::string run_command(Command command, const ShowOptions& options);
 
 /// Looks at this machine for an agent of these options and prints what was found; the exit code: 0 if it
-/// would start.
+/// would start. With --against see check_against.hpp.
 [[nodiscard]] int run_check(const Options& options);
 
 }  // namespace lb::agent

@@ -35,6 +35,7 @@ struct Status {
   AgentPresence agent;
   std::chrono::system_clock::time_point now;
   lb_node node{};
+  std::uint32_t clock = 0;         ///< lb_clock now, which the node page's times are of
   std::vector<std::string> links;  ///< names of pinned links, sorted
   std::string uplinks;             ///< and what shows each to be one: "eth0 (default routes)"
   std::string others;              ///< who else is at our tc hooks, in words

@@ -29,7 +29,7 @@ std::string time_text(std::time_t seconds) {
 
 std::string started_text(std::uint64_t seconds) { return time_text(static_cast<std::time_t>(seconds)); }
 
-/// "2 h 5 min": as exactly as one cares for.
+/// "2 h 5 min": the two largest units.
 std::string age_text(std::chrono::seconds age) {
   const auto seconds = std::max<std::int64_t>(age.count(), 0);
   if (seconds < 60) {
@@ -39,7 +39,7 @@ std::string age_text(std::chrono::seconds age) {
                         : fmt::format("{} h {} min", seconds / 3600, seconds / 60 % 60);
 }
 
-/// What is pinned serves on, and grows old: nothing else says so to anybody.
+/// The pinned maps keep serving and grow stale; only this line shows it.
 std::string absent_text(const Status& status) {
   std::string since;
   if (const auto beat = status.agent.last_beat) {
@@ -70,6 +70,38 @@ std::string percent(const Fill& fill) {
   return fill.limit == 0 ? "-" : fmt::format("{}%", fill.used * 100 / fill.limit);
 }
 
+/// Entries of flow tables, two a flow.
+std::uint64_t flows_left(const Status& status) {
+  std::uint64_t entries = 0;
+  for (const auto& fill : status.snapshot.fills) {
+    if (fill.map.starts_with("lb_flows") || fill.map.starts_with("lb_unassured")) entries += fill.used;
+  }
+  return (entries + 1) / 2;
+}
+
+/// How long until then, as seconds of lb_clock; negative: it has passed.
+std::int32_t seconds_until(const Status& status, std::uint32_t then) {
+  return static_cast<std::int32_t>(then - status.clock);
+}
+
+/// A line of the heading while no flow is opened; what says so outlasts a restart.
+std::string draining_line(const Status& status) {
+  if (status.node.policy.draining != LB_YES) return {};
+  const auto since = std::chrono::seconds(-seconds_until(status, status.node.drain_started));
+  const auto left = seconds_until(status, status.node.drain_deadline);
+  const auto until =
+      left > 0 ? "for " + age_text(std::chrono::seconds(left)) + " more" : std::string("deadline passed");
+  return fmt::format(
+      "Draining since {}, {}; {} flows are left; no new ones are taken, until `sluice drain --cancel`\n",
+      age_text(since), until, flows_left(status));
+}
+
+json::object draining_json(const Status& status) {
+  return {{"sinceSeconds", -seconds_until(status, status.node.drain_started)},
+          {"untilSeconds", seconds_until(status, status.node.drain_deadline)},
+          {"flowsLeft", flows_left(status)}};
+}
+
 std::string heading(const Status& status) {
   const auto& node = status.node;
   const auto zone = text_of(node.zone);
@@ -81,10 +113,11 @@ std::string heading(const Status& status) {
       "Packets  {}\n"
       "Uplinks  {}\n"
       "Others   {}\n"
-      "Without  {}\n",
+      "Without  {}\n{}",
       or_dash(text_of(node.name)), zone.empty() ? "" : ", zone " + zone, agent_text(status), status.pins,
       status.links.size(), or_dash(text_of(node.sockets)), or_dash(text_of(node.packets)),
-      or_dash(escaped(status.uplinks)), or_dash(escaped(status.others)), or_dash(text_of(node.missing)));
+      or_dash(escaped(status.uplinks)), or_dash(escaped(status.others)), or_dash(text_of(node.missing)),
+      draining_line(status));
 }
 
 /// What is given up takes room, and is not in use.
@@ -148,19 +181,20 @@ std::string status_json(const Status& status) {
   for (const auto& fill : status.snapshot.fills) {
     fills[json::string_view(fill.map.data(), fill.map.size())] = fill_json(fill);
   }
-  const json::object object = {{"node", text_of(node.name)},
-                               {"zone", text_of(node.zone)},
-                               {"agent", agent_json(status)},
-                               {"pins", status.pins},
-                               {"layout", node.layout},
-                               {"links", json::array(status.links.begin(), status.links.end())},
-                               {"sockets", text_of(node.sockets)},
-                               {"packets", text_of(node.packets)},
-                               {"uplinks", escaped(status.uplinks)},
-                               {"others", escaped(status.others)},
-                               {"without", text_of(node.missing)},
-                               {"maps", std::move(fills)},
-                               {"outcomes", std::move(counts)}};
+  json::object object = {{"node", text_of(node.name)},
+                         {"zone", text_of(node.zone)},
+                         {"agent", agent_json(status)},
+                         {"pins", status.pins},
+                         {"layout", node.layout},
+                         {"links", json::array(status.links.begin(), status.links.end())},
+                         {"sockets", text_of(node.sockets)},
+                         {"packets", text_of(node.packets)},
+                         {"uplinks", escaped(status.uplinks)},
+                         {"others", escaped(status.others)},
+                         {"without", text_of(node.missing)},
+                         {"maps", std::move(fills)},
+                         {"outcomes", std::move(counts)}};
+  if (node.policy.draining == LB_YES) object["draining"] = draining_json(status);
   return json::serialize(object) + "\n";
 }
 

@@ -1,4 +1,4 @@
-// Looking after the hooks: what is lost comes back, and what stands before them is told.
+// Looking after the hooks: what is lost comes back, and what stands before them is reported.
 #include "agent/datapath/attachment_reconciler.hpp"
 
 #include <fmt/format.h>
@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "agent/attach/hook_neighbours.hpp"
 
@@ -69,22 +71,22 @@ void AttachmentReconciler::start() {
       const auto look = ++looks_ % looks_until_beside == 0 ? Look::thorough : Look::usual;
       looked_(look);
       if (look == Look::thorough) {
-        look_beside();
-        revive();
+        look_at_neighbours();
+        reattach_idle_hooks();
       }
       start();
     }
   });
 }
 
-/// Brings back what somebody detached, and tries it again each time.
+/// Reattaches what was detached from outside, and tries again each time.
 void AttachmentReconciler::heal() {
   const auto changes = std::exchange(filter_changes_, node_.network().filter_changes());
   const auto filters = changes == filter_changes_ ? Filters::quiet : Filters::disturbed;
   report(datapath_.restore(filters), heal_failure_);
 }
 
-/// A device that is not served, or not by XDP, is told once for each reason.
+/// A device that is not served, or not by XDP, is reported once for each reason.
 void AttachmentReconciler::report_declined() {
   for (const auto& sentence : datapath_.declined()) {
     if (std::ranges::find(declined_, sentence) == declined_.end()) {
@@ -94,17 +96,20 @@ void AttachmentReconciler::report_declined() {
   declined_ = datapath_.declined();
 }
 
-/// What is attached may run for nobody all the same.
-void AttachmentReconciler::revive() { report(datapath_.revive(), revival_failure_); }
+/// A program may be attached and never run: its cgroup is gone (REL-70).
+void AttachmentReconciler::reattach_idle_hooks() {
+  report(datapath_.reattach_idle_hooks(), reattach_failure_);
+}
 
-/// Who came to our hooks, or went, is told once: one before us may keep packets from us (REL-68).
-void AttachmentReconciler::look_beside() {
+/// Who came to our hooks, or went, is reported once: one before us may keep packets from us (REL-68).
+void AttachmentReconciler::look_at_neighbours() {
   auto text = neighbours_text(neighbours_of(served_.uplinks()));
   if (text != neighbours_) {
     spdlog::warn(
-        "beside our programs: {}; what one before us does not pass on (TCX_NEXT, TC_ACT_UNSPEC) never "
-        "reaches us",
-        text.empty() ? "nobody any more" : text);
+        "other programs share our hooks: {}; packets that an earlier one does not pass on (TCX_NEXT, "
+        "TC_ACT_UNSPEC) never "
+        "reach Sluice",
+        text.empty() ? "none any more" : text);
   }
   neighbours_ = std::move(text);
 }
@@ -112,11 +117,19 @@ void AttachmentReconciler::look_beside() {
 /// What came back, and once why something did not.
 void AttachmentReconciler::report(const Restored& restored, std::string& failure) {
   report_declined();
+  std::vector<std::string> texts;
   for (const auto& hook : restored.hooks) {
-    metrics_.restored(hook);
+    metrics_.restored(std::string(hook.name()));
+    texts.push_back(hook.text());
   }
-  if (!restored.hooks.empty()) {
-    spdlog::warn("reattached {} (detached or unpinned from outside)", fmt::join(restored.hooks, ", "));
+  for (std::size_t map = 0; map < restored.maps; ++map) {
+    metrics_.restored("map");
+  }
+  if (!texts.empty()) {
+    spdlog::warn("reattached {} (detached or unpinned from outside)", fmt::join(texts, ", "));
+  }
+  if (restored.maps > 0) {
+    spdlog::warn("pinned {} maps again (unpinned from outside)", restored.maps);
   }
   if (restored.failure != std::exchange(failure, restored.failure) && !restored.failure.empty()) {
     spdlog::error("{}", restored.failure);

@@ -1,4 +1,4 @@
-// The care of the hooks: attached to the devices that there are, all still there, really run, and who came to
+// Keeps the hooks attached to the devices that there are, checks that they run, and reports who came to
 // stand beside them?
 #pragma once
 
@@ -37,8 +37,8 @@ class AttachmentReconciler {
 
  private:
   void heal();
-  void revive();
-  void look_beside();
+  void reattach_idle_hooks();
+  void look_at_neighbours();
   void report(const Restored& restored, std::string& failure);
   void report_declined();
 
@@ -54,7 +54,7 @@ class AttachmentReconciler {
   std::uint64_t filter_changes_ = 0;            ///< as of the last look
   std::vector<std::string> declined_;           ///< as last logged
   std::string heal_failure_;                    ///< as last logged
-  std::string revival_failure_;                 ///< likewise
+  std::string reattach_failure_;                ///< likewise
   std::string neighbours_;                      ///< likewise
   unsigned looks_ = 0;
 };

@@ -16,14 +16,16 @@
 namespace lb::agent {
 namespace {
 
-/// What keeps pods' connected UDP sockets from being told, as --without's words are; empty: nothing.
+/// What keeps pods' connected UDP sockets from being closed, as --without's words are; empty: nothing.
 std::string lacks_text(const Reach& reach) {
   if (!reach.may_enter) {
-    return "CAP_SYS_ADMIN: UDP untold in pods";
+    return "CAP_SYS_ADMIN: connected UDP sockets of pods are not ended";
   }
   return reach.unseen == 0
              ? ""
-             : fmt::format("sight of {} network namespaces in /run/netns: UDP untold there", reach.unseen);
+             : fmt::format(
+                   "sight of {} network namespaces in /run/netns: their connected UDP sockets are not ended",
+                   reach.unseen);
 }
 
 }  // namespace
@@ -100,7 +102,7 @@ void Coexistence::report() {
   std::vector<std::string> lacks;
   std::ranges::copy_if(std::array{config_, node_, uplinks_, ports_, xfrm, dropping, lacks_},
                        std::back_inserter(lacks), [](const auto& text) { return !text.empty(); });
-  datapath_.set_lacks(fmt::format("{}", fmt::join(lacks, "; ")));
+  datapath_.set_limitations(fmt::format("{}", fmt::join(lacks, "; ")));
 }
 
 }  // namespace lb::agent

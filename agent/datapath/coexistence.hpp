@@ -1,4 +1,4 @@
-// What else of this node limits what the agent does, and is therefore looked for and told: kube-proxy's
+// What else of this node limits what the agent does, and is therefore looked for and reported: kube-proxy's
 // rules, pods' network namespaces that it cannot reach, ports that others hold, and a Node that is not there.
 #pragma once
 
@@ -22,7 +22,7 @@ class Coexistence {
 
   /// Pods come and go with devices, and their namespaces with them: the next look at these is a new one.
   void devices_changed() noexcept { devices_changed_ = true; }
-  /// Are there namespaces of pods whose connected UDP sockets will not be told?
+  /// Are there namespaces of pods whose connected UDP sockets will not be closed?
   void look_at_reach(const std::map<std::uint32_t, NetDevice>& devices,
                      const std::vector<std::string>& uplinks);
 

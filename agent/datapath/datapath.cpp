@@ -45,7 +45,7 @@ std::vector<Device> find_devices(const std::vector<std::string>& names) {
   return devices;
 }
 
-bool is_served(const Device& device) { return why_not_served(device.kind).empty(); }
+bool is_served(const Device& device) { return unsupported_reason(device.kind).empty(); }
 
 /// Devices that are named or found, and not served; at those that are named and not there hooks have failed.
 void report_unserved(const std::vector<std::string>& named, const std::vector<std::string>& uplinks,
@@ -56,9 +56,11 @@ void report_unserved(const std::vector<std::string>& named, const std::vector<st
       continue;  // it went just now, and the next look finds another
     }
     if (device == devices.end()) {
-      report.hooks.push_back({name + " ingress", {}, HookState::failed, "there is no such device now"});
+      report.hooks.push_back(
+          {{HookKind::tc_ingress, name}, {}, HookState::failed, "there is no such device now"});
     } else if (!is_served(*device)) {
-      report.hooks.push_back({name, {}, HookState::declined, why_not_served(device->kind)});
+      report.hooks.push_back(
+          {{HookKind::any, name}, {}, HookState::declined, unsupported_reason(device->kind)});
     }
   }
 }
@@ -84,7 +86,7 @@ void add_to(Restored& restored, const AttachReport& report) {
   for (const auto* hooks : {&report.hooks, &report.pod_hooks}) {
     for (const auto& hook : *hooks) {
       if (hook.state == HookState::attached || hook.state == HookState::updated) {
-        restored.hooks.push_back(hook.place.substr(hook.place.rfind(' ') + 1));
+        restored.hooks.push_back(hook.hook);
       }
     }
   }
@@ -127,7 +129,7 @@ struct Datapath::State {
   std::optional<std::int64_t> maps_seen;  ///< when all maps were last seen to be pinned
   std::vector<std::string> not_running;   ///< socket hooks that did not run when last tried
   std::vector<std::string> declined;      ///< what the last attach() left unused, and why
-  std::string lacks;                      ///< as set_lacks() was told
+  std::string lacks;                      ///< as set_limitations() was given
   std::string sockets;                    ///< what serves, as of the last attach()
   std::string packets;                    ///< likewise
   bool late = false;                      ///< the last attach() was not done
@@ -239,7 +241,7 @@ AttachReport Datapath::attach() {
   state_->late = !lack.empty();
   if (state_->late) {
     AttachReport nothing;
-    nothing.hooks.push_back({"any hook", {}, HookState::failed, lack});
+    nothing.hooks.push_back({{HookKind::any}, {}, HookState::failed, lack});
     return nothing;
   }
   const auto devices = find_devices(state_->uplinks);
@@ -269,7 +271,7 @@ std::size_t Datapath::State::restore_maps() {
   return repin_maps(programs.object(), pins);
 }
 
-// Programs on a cgroup that was removed run for nobody, and nothing of them tells so (REL-70).
+// Programs on a cgroup that was removed run for nobody, and nothing shows it (REL-70).
 bool Datapath::State::take_cgroup() {
   if (options.sockets == SocketScope::off || is_cgroup(cgroup)) {
     return false;
@@ -285,11 +287,11 @@ void Datapath::State::try_sockets(AttachReport& report) {
   }
   probe.enter(cgroup);
   not_running = probe.not_running();
-  for (auto& hook : report.hooks) {
-    const auto name = hook.place.starts_with(cgroup_prefix) ? hook.place.substr(cgroup_prefix.size()) : "";
-    if (hook.state != HookState::failed && std::ranges::find(not_running, name) != not_running.end()) {
-      hook.state = HookState::failed;
-      hook.problem = fmt::format("it does not run for sockets of {}", cgroup.path);
+  for (auto& each : report.hooks) {
+    if (each.hook.kind == HookKind::socket && each.state != HookState::failed &&
+        std::ranges::find(not_running, each.hook.socket) != not_running.end()) {
+      each.state = HookState::failed;
+      each.problem = fmt::format("it does not run for sockets of {}", cgroup.path);
     }
   }
 }
@@ -297,10 +299,10 @@ void Datapath::State::try_sockets(AttachReport& report) {
 Restored Datapath::restore(Filters filters) {
   Restored restored;
   if (const auto lack = lack_of_descriptors(); !lack.empty()) {
-    restored.failure = "hooks are not looked after: " + lack;
+    restored.failure = "hooks are not reconciled: " + lack;
     return restored;
   }
-  restored.hooks.assign(state_->restore_maps(), "map");
+  restored.maps = state_->restore_maps();
   bool moved = false;
   try {
     moved = state_->take_cgroup();
@@ -324,7 +326,7 @@ Restored Datapath::restore(Filters filters) {
 }
 
 // Made anew once: where that does not help, the hooks that do run shall not flap.
-Restored Datapath::revive() {
+Restored Datapath::reattach_idle_hooks() {
   Restored restored;
   if (!lack_of_descriptors().empty()) {
     return restored;
@@ -342,16 +344,16 @@ Restored Datapath::revive() {
 
 UdpCleanup Datapath::udp_cleanup() const noexcept {
   const auto& programs = state_->programs;
-  return {programs.program("lb_udp_tell"), programs.program("lb_udp_find")};
+  return {programs.program("lb_udp_destroy"), programs.program("lb_udp_find")};
 }
 
-void Datapath::set_lacks(std::string lacks) {
+void Datapath::set_limitations(std::string lacks) {
   state_->lacks = std::move(lacks);
   state_->page.set_missing(state_->missing());
 }
 
-std::optional<std::string> Datapath::lack_of_memory(const Sizes& sizes) const {
-  return agent::lack_of_memory(state_->programs.object(), sizes);
+std::optional<std::string> Datapath::memory_shortage(const Sizes& sizes) const {
+  return agent::memory_shortage(state_->programs.object(), sizes);
 }
 
 const std::map<std::string, std::uint64_t>& Datapath::frames_lost() const noexcept {

@@ -20,8 +20,11 @@ namespace lb::agent {
 
 /// What restore() did.
 struct Restored {
-  std::vector<std::string> hooks;  ///< "connect4", "ingress", "pod_egress", "xdp", "map"
-  std::string failure;             ///< why the first of those that did not come back did not; empty: none
+  std::vector<HookId> hooks;
+  std::size_t maps = 0;  ///< that were pinned again
+  std::string failure;   ///< why the first of those that did not come back did not; empty: none
+
+  [[nodiscard]] bool nothing() const { return hooks.empty() && maps == 0; }
 };
 
 class Datapath {
@@ -43,23 +46,23 @@ class Datapath {
   void set_uplinks(std::vector<std::string> names);
   /// The devices that attach() shall take for pods', from now on.
   void set_pods(std::vector<Device> pods);
-  /// Brings back what others have detached or unpinned: the hooks and maps it was, one word each. Costs one
+  /// Brings back what others have detached or unpinned: which hooks and how many maps it was. Costs one
   /// system call a hook where nothing is lost, so it can be called often.
   [[nodiscard]] Restored restore(Filters filters);
 
   /// The same for socket hooks that are attached and yet do not run, which a call of our own finds out
   /// (REL-70).
-  [[nodiscard]] Restored revive();
+  [[nodiscard]] Restored reattach_idle_hooks();
 
-  /// How connected UDP sockets are told of their backend's end; the descriptors live as long as this.
+  /// How connected UDP sockets are closed at their backend's end; the descriptors live as long as this.
   [[nodiscard]] UdpCleanup udp_cleanup() const noexcept;
 
   /// What else than the kernel's features is missing, in words as theirs ("CAP_…: …"), for the node page;
   /// empty: nothing.
-  void set_lacks(std::string lacks);
+  void set_limitations(std::string lacks);
 
   /// Why tables of these sizes cannot be made beside those that there are; nothing: they can.
-  [[nodiscard]] std::optional<std::string> lack_of_memory(const Sizes& sizes) const;
+  [[nodiscard]] std::optional<std::string> memory_shortage(const Sizes& sizes) const;
 
   /// Frames that devices have lost after XDP gave them to them, by device, as restore() last saw it.
   [[nodiscard]] const std::map<std::string, std::uint64_t>& frames_lost() const noexcept;
@@ -69,7 +72,7 @@ class Datapath {
 
   [[nodiscard]] NodePage& page() noexcept;
   [[nodiscard]] const Features& features() const noexcept;
-  /// What an operator should be told once, in sentences: sizes that pinned maps kept, devices that are
+  /// What an operator should see once, in sentences: sizes that pinned maps kept, devices that are
   /// absent.
   [[nodiscard]] const std::vector<std::string>& notes() const noexcept;
 

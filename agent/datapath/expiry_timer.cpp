@@ -61,12 +61,12 @@ void ExpiryTimer::count() {
 
 /// Each table once when it gets nearly full, and once when that is over.
 void ExpiryTimer::report_fullness() {
-  for (std::size_t table = 0; table < rooms_.size(); ++table) {
+  for (std::size_t table = 0; table < fullness_.size(); ++table) {
     const auto& [entries, room] = expiry_.fullness().at(table);
-    if (room == rooms_.at(table)) {
+    if (room == fullness_.at(table)) {
       continue;
     }
-    rooms_.at(table) = room;
+    fullness_.at(table) = room;
     const auto limit = table == 0 ? maps_.flows4.limit() : maps_.flows6.limit();
     if (room == Room::scarce) {
       spdlog::warn(

@@ -1,4 +1,4 @@
-// Runs the expiry of flows between the agent's other work, and tells what it did.
+// Runs the expiry of flows between the agent's other work, and reports what it did.
 #pragma once
 
 #include <array>
@@ -30,8 +30,8 @@ class ExpiryTimer {
   maps::MapSet& maps_;
   Metrics& metrics_;
   FlowExpiry expiry_;
-  std::array<std::uint64_t, endings.size()> counted_{};  ///< as last told to the metrics
-  std::array<Room, 2> rooms_{};                          ///< as last logged, by table
+  std::array<std::uint64_t, endings.size()> counted_{};  ///< as last reported to the metrics
+  std::array<Room, 2> fullness_{};                       ///< as last logged, by table
   maps::error_code failure_;                             ///< as last logged
 };
 

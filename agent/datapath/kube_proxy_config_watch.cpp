@@ -20,7 +20,7 @@ namespace asio = boost::asio;
 
 /// A burst of events ends when none came for this long.
 constexpr std::chrono::milliseconds settle{50};
-/// What no event tells: a link to elsewhere, a directory that was replaced, a system without a watch to
+/// What no event reports: a link to elsewhere, a directory that was replaced, a system without a watch to
 /// spare.
 constexpr std::chrono::seconds slow_look{5};
 

@@ -16,8 +16,8 @@ class ConfigWatch {
   /// The whole new text, or why there is none.
   using Notify = std::function<void(const std::variant<std::string, ConfigRefusal>&)>;
 
-  /// Tells what differs from `known`, the text that the caller has, and from then on each change, within 100
-  /// ms, or a few seconds where no event tells of it. `context` must outlive this.
+  /// Reports what differs from `known`, the text that the caller has, and from then on each change, within
+  /// 100 ms, or a few seconds where no event reports it. `context` must outlive this.
   ConfigWatch(boost::asio::io_context& context, std::string path, std::string known, Notify notify);
   ~ConfigWatch();
   ConfigWatch(const ConfigWatch&) = delete;

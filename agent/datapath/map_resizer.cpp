@@ -53,7 +53,7 @@ void MapResizer::grow() {
   sizes->flows = options_.sizes.flows;
   sizes->unassured = options_.sizes.unassured;
   sizes->consistent_slots = options_.sizes.consistent_slots;
-  if (const auto lack = datapath_.lack_of_memory(*sizes)) {
+  if (const auto lack = datapath_.memory_shortage(*sizes)) {
     if (std::exchange(lack_, *lack) != *lack) {
       spdlog::error("tables are too small and cannot be made larger: {}", *lack);
     }

@@ -13,7 +13,7 @@ namespace {
 /// Between two looks whether the tables are as they were written.
 constexpr std::chrono::hours repair_pause{1};
 
-/// Of eighths. A table that comes and goes at one mark is not told of each time.
+/// Of eighths. A table that comes and goes at one mark is not reported each time.
 constexpr std::uint64_t nearly_full = 7;
 constexpr std::uint64_t room_again = 6;
 
@@ -64,7 +64,7 @@ void TableReconciler::report_fullness() {
   }
 }
 
-/// What others write into the tables nobody tells.
+/// What others write into the tables nobody reports.
 void TableReconciler::repair() {
   for (const auto& each : tables_.repair()) {
     metrics_.repaired(each.table, each.entries);

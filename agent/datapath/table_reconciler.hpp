@@ -1,4 +1,4 @@
-// The care of what is written: what failed is tried again, and what others changed is put right.
+// Keeps the tables as planned: what failed is tried again, and what others changed is repaired.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

@@ -43,16 +43,9 @@ class Settings {
     }
   }
 
+  /// Never lowers it.
   void raise(const std::string& name, std::uint64_t value) {
     if (const auto now = read(name); now && *now < value && !write(name, value)) {
-      fail(name, *now, value);
-    }
-  }
-
-  /// The same room as asked for; more of it is no lack where the kernel does not let it be less, as outside
-  /// of the host's network namespace.
-  void set_room(const std::string& name, std::uint64_t value) {
-    if (const auto now = read(name); now && *now != value && !write(name, value) && *now < value) {
       fail(name, *now, value);
     }
   }
@@ -72,12 +65,13 @@ class Settings {
     return file && ::write(file.get(), line.data(), line.size()) >= 0;
   }
 
-  void fail(const std::string& name) { failures_.push_back(fmt::format("{}: {}", path(name), last_error())); }
+  void fail(const std::string& name) { failures_.push_back(fmt::format("{}: {}", path(name), reason())); }
   void fail(const std::string& name, std::uint64_t now, std::uint64_t wanted) {
-    failures_.push_back(fmt::format("{} is {} and not {}: {}", path(name), now, wanted, last_error()));
+    failures_.push_back(fmt::format("{} is {} and not {}: {}", path(name), now, wanted, reason()));
   }
 
-  static std::string last_error() { return std::generic_category().message(errno == 0 ? EINVAL : errno); }
+  /// Of a number that is none, too.
+  static std::string reason() { return std::generic_category().message(errno == 0 ? EINVAL : errno); }
 
   std::string directory_;
   std::vector<std::string> failures_;
@@ -110,7 +104,7 @@ bool has_conntrack(const ConntrackSettings& settings) {
 std::string set_conntrack(const ConntrackSettings& settings, unsigned cpus) {
   Settings files(settings.directory);
   if (const auto max = conntrack_max(settings, cpus); max != 0) {
-    files.set_room("nf_conntrack_max", max);
+    files.raise("nf_conntrack_max", max);
     files.raise("nf_conntrack_buckets", max / entries_a_bucket);
   }
   const auto set_seconds = [&](const char* name, std::uint32_t seconds) {

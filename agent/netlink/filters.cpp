@@ -41,7 +41,7 @@ std::optional<TcFilter> read_filter(Bytes body) {
 
 }  // namespace
 
-// What the kernel told before it refused (there is no such qdisc) is nothing.
+// What the kernel reported before it refused (there is no such qdisc) is nothing.
 std::vector<TcFilter> filters_of(int device, TcSide side) {
   std::vector<TcFilter> filters;
   const maps::Fd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));

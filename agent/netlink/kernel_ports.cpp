@@ -3,20 +3,15 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <string>
+
+#include "agent/base/read_file.hpp"
 
 namespace lb::agent {
 namespace {
 
 constexpr unsigned enough_ports = 1000;
-
-std::string read_file(const char* path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 /// Takes a number off the front.
 std::optional<std::uint16_t> take_port(std::string_view& text) {

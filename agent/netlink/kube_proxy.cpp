@@ -66,7 +66,7 @@ bool has_legacy_nat(int family) {
   return false;
 }
 
-/// Bytes of all rules; 0: cannot be told.
+/// Bytes of all rules; 0: not known.
 std::size_t legacy_size(int socket, int family) {
   ipt_getinfo info{};
   std::strcpy(info.name, "nat");

@@ -17,6 +17,7 @@
 #include <optional>
 #include <set>
 
+#include "agent/base/system_error.hpp"
 #include "maps/map.hpp"
 
 namespace lb::agent {
@@ -46,8 +47,6 @@ struct Ipv6 {
   static constexpr int level = IPPROTO_IPV6;
   static constexpr const char* loaded = "/proc/thread-self/net/ip6_tables_names";
 };
-
-error_code last_error() { return {errno, boost::system::generic_category()}; }
 
 bool is_loaded(const char* names, const std::string& table) {
   std::ifstream file(names);
@@ -165,8 +164,9 @@ maps::Fd open_socket() {
   return maps::Fd(::socket(Family::family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
 }
 
+/// The table as the kernel gives it, unparsed.
 template <class Family>
-std::optional<Table<Family>> read(int socket, const std::string& name) {
+std::optional<Table<Family>> fetch(int socket, const std::string& name) {
   Table<Family> table;
   if (!is_loaded(Family::loaded, name)) {
     return std::nullopt;
@@ -186,11 +186,24 @@ std::optional<Table<Family>> read(int socket, const std::string& name) {
     return std::nullopt;
   }
   table.bytes.assign(answer.begin() + sizeof(request), answer.end());
-  if (!parse(table)) {
+  return table;
+}
+
+template <class Family>
+std::optional<Table<Family>> read(int socket, const std::string& name) {
+  auto table = fetch<Family>(socket, name);
+  if (!table || !parse(*table)) {
     return std::nullopt;
   }
-  find_jumps(table);
+  find_jumps(*table);
   return table;
+}
+
+template <class Family>
+std::vector<std::byte> entries(const std::string& name) {
+  const auto socket = open_socket<Family>();
+  auto table = fetch<Family>(socket.get(), name);
+  return table ? std::move(table->bytes) : std::vector<std::byte>();
 }
 
 /// What stays of a table, and where each old offset is now: that of what is behind it, where it is gone.
@@ -295,6 +308,10 @@ error_code remove_chains(const std::string& name, const ChainRemoval& removal) {
 
 ChainTable read_legacy_table(int family, const std::string& table) {
   return family == AF_INET ? read_chains<Ipv4>(table) : read_chains<Ipv6>(table);
+}
+
+std::vector<std::byte> read_legacy_entries(int family, const std::string& table) {
+  return family == AF_INET ? entries<Ipv4>(table) : entries<Ipv6>(table);
 }
 
 error_code remove_legacy_chains(int family, const std::string& table, const ChainRemoval& removal) {

@@ -17,6 +17,10 @@ namespace lb::agent {
 /// are those of their entries.
 [[nodiscard]] ChainTable read_legacy_table(int family, const std::string& table);
 
+/// Its entries as IPT_SO_GET_ENTRIES gives them; none where it is not loaded, or another process changes it
+/// at this moment.
+[[nodiscard]] std::vector<std::byte> read_legacy_entries(int family, const std::string& table);
+
 /// All of it, or nothing and the kernel's error; EAGAIN: somebody else changed the table meanwhile. Counters
 /// of what stays are kept.
 [[nodiscard]] boost::system::error_code remove_legacy_chains(int family, const std::string& table,

@@ -8,14 +8,14 @@
 #include <array>
 #include <cerrno>
 
+#include "agent/base/system_error.hpp"
+
 namespace lb::agent::netlink {
 namespace {
 
 using boost::system::error_code;
 
 constexpr std::size_t aligned(std::size_t size) { return (size + 3) / 4 * 4; }
-
-error_code error_of(int number) { return {number, boost::system::generic_category()}; }
 
 /// How far a conversation is.
 struct Progress {
@@ -27,15 +27,15 @@ Progress take_datagram(Bytes datagram, const Take& take) {
   Progress progress;
   while (const auto head = read<nlmsghdr>(datagram)) {
     if (head->nlmsg_len < sizeof(nlmsghdr) || head->nlmsg_len > datagram.size()) {
-      return {true, error_of(EBADMSG)};
+      return {true, system_error(EBADMSG)};
     }
     const auto body = datagram.subspan(sizeof(nlmsghdr), head->nlmsg_len - sizeof(nlmsghdr));
     if ((head->nlmsg_flags & NLM_F_DUMP_INTR) != 0) {
-      progress.error = error_of(EINTR);
+      progress.error = system_error(EINTR);
     }
     if (head->nlmsg_type == NLMSG_ERROR || head->nlmsg_type == NLMSG_DONE) {
       const auto code = read<std::int32_t>(body).value_or(0);
-      return {true, code < 0 ? error_of(-code) : progress.error};
+      return {true, code < 0 ? system_error(-code) : progress.error};
     }
     take(*head, body);
     datagram = after(datagram, head->nlmsg_len);
@@ -97,11 +97,35 @@ Request& Request::add(std::uint16_t type, std::string_view text) {
   return *this;
 }
 
-Request& Request::add_network_order(std::uint16_t type, std::uint64_t value) {
+// As of text, the padding belongs to no attribute.
+Request& Request::add_bytes(std::uint16_t type, Bytes content) {
   const auto at = begin(type);
+  put(content.data(), content.size());
+  const auto size = static_cast<std::uint16_t>(sizeof(nlattr) + content.size());
+  std::memcpy(bytes_.data() + at, &size, sizeof(size));
+  return *this;
+}
+
+Request& Request::add_network_order(std::uint16_t type, std::uint64_t value) {
   const auto swapped = htobe64(value);
-  put(&swapped, sizeof(swapped));
-  end(at);
+  return add_bytes(type, std::as_bytes(std::span(&swapped, 1)));
+}
+
+Request& Request::add_network_order(std::uint16_t type, std::uint32_t value) {
+  const auto swapped = htobe32(value);
+  return add_bytes(type, std::as_bytes(std::span(&swapped, 1)));
+}
+
+Request& Request::add_network_order(std::uint16_t type, std::uint16_t value) {
+  const auto swapped = htobe16(value);
+  return add_bytes(type, std::as_bytes(std::span(&swapped, 1)));
+}
+
+Request& Request::with_flags(std::uint16_t flags) {
+  nlmsghdr head{};
+  std::memcpy(&head, bytes_.data(), sizeof(head));
+  head.nlmsg_flags = static_cast<__u16>(head.nlmsg_flags | flags);
+  std::memcpy(bytes_.data(), &head, sizeof(head));
   return *this;
 }
 
@@ -121,19 +145,19 @@ Bytes Request::bytes() {
 error_code ask(int socket, Request request, const Take& take) {
   const auto message = request.bytes();
   if (::send(socket, message.data(), message.size(), 0) < 0) {
-    return error_of(errno);
+    return system_error(errno);
   }
-  return hear(socket, take);
+  return receive(socket, take);
 }
 
-error_code hear(int socket, const Take& take) {
+error_code receive(int socket, const Take& take) {
   std::array<std::byte, 65536> buffer{};
   Progress progress;
   error_code error;
   while (!progress.done) {
     const auto size = ::recv(socket, buffer.data(), buffer.size(), 0);
     if (size <= 0) {
-      return error_of(size < 0 ? errno : EBADMSG);
+      return system_error(size < 0 ? errno : EBADMSG);
     }
     progress = take_datagram(Bytes(buffer).first(static_cast<std::size_t>(size)), take);
     error = progress.error ? progress.error : error;

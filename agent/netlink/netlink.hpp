@@ -73,6 +73,11 @@ class Request {
   Request& add(std::uint16_t type, std::string_view text);
   /// In network order, as netfilter has its numbers.
   Request& add_network_order(std::uint16_t type, std::uint64_t value);
+  Request& add_network_order(std::uint16_t type, std::uint32_t value);
+  Request& add_network_order(std::uint16_t type, std::uint16_t value);
+  Request& add_bytes(std::uint16_t type, Bytes content);
+  /// NLM_F_CREATE and the like, beside those of what is wanted.
+  Request& with_flags(std::uint16_t flags);
   /// Puts what `inner` adds into an attribute of that type.
   Request& nest(std::uint16_t type, const std::function<void(Request& request)>& inner);
 
@@ -90,10 +95,10 @@ class Request {
 using Take = std::function<void(const nlmsghdr& head, Bytes body)>;
 
 /// Receives and calls `take` for each answer, until the end of the list or the acknowledgement.
-[[nodiscard]] boost::system::error_code hear(int socket, const Take& take);
+[[nodiscard]] boost::system::error_code receive(int socket, const Take& take);
 
 /// Sends and calls `take` for each answer, until the end of the list or the acknowledgement. Errors are errno
-/// values: the kernel's, or EINTR for a list that changed while it was told.
+/// values: the kernel's, or EINTR for a list that changed while it was reported.
 [[nodiscard]] boost::system::error_code ask(int socket, Request request, const Take& take);
 
 }  // namespace lb::agent::netlink

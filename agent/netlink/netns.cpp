@@ -15,6 +15,7 @@
 #include <set>
 #include <utility>
 
+#include "agent/base/system_error.hpp"
 #include "agent/netlink/netlink.hpp"
 #include "maps/map.hpp"
 
@@ -22,8 +23,6 @@ namespace lb::agent {
 namespace {
 
 using boost::system::error_code;
-
-error_code last_error() { return {errno, boost::system::generic_category()}; }
 
 maps::Fd open_netns(const std::string& file) { return maps::Fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC)); }
 
@@ -80,7 +79,7 @@ std::vector<std::string> network_namespaces() {
   return namespaces;
 }
 
-// A thread that cannot go back is of no use to anybody. Staying needs no right to go.
+// A thread that cannot go back is useless. Staying needs no privilege.
 error_code in_netns(const std::string& netns, const std::function<error_code()>& act) {
   if (netns == own_netns) {
     return act();

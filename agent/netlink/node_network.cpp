@@ -16,6 +16,7 @@
 
 #include "agent/netlink/filters.hpp"
 #include "agent/netlink/netlink.hpp"
+#include "k8s/objects/raw_address.hpp"
 
 namespace lb::agent {
 namespace {
@@ -50,17 +51,8 @@ NetDevice read_device(const ifinfomsg& head, Bytes attributes) {
 }
 
 std::optional<k8s::Address> read_address(std::uint8_t family, Bytes bytes) {
-  k8s::Address address;
-  if (family == AF_INET && bytes.size() == 4) {
-    address.bytes[10] = address.bytes[11] = 0xff;
-    std::memcpy(address.bytes.data() + 12, bytes.data(), 4);
-    return address;
-  }
-  if (family == AF_INET6 && bytes.size() == 16) {
-    std::memcpy(address.bytes.data(), bytes.data(), 16);
-    return address;
-  }
-  return std::nullopt;
+  const bool fits = (family == AF_INET && bytes.size() == 4) || (family == AF_INET6 && bytes.size() == 16);
+  return fits ? k8s::read_address(bytes) : std::nullopt;
 }
 
 struct AddressMessage {
@@ -154,7 +146,7 @@ std::size_t drop_hops(std::set<DeviceRoute>& routes, const DeviceRoute& route) {
   });
 }
 
-/// A filter that replaces another is told as one that came. So are our own: one look too many.
+/// A filter that replaces another is reported as one that came. So are our own: one look too many.
 bool at_our_handle(Bytes body) {
   const auto filter = read<tcmsg>(body);
   return filter && filter->tcm_handle >= first_handle && filter->tcm_handle <= last_handle;
@@ -224,10 +216,10 @@ constexpr std::string_view ipvs_device = "kube-ipvs0";
 std::vector<NodeAddress> NodeNetwork::addresses(const NodePortAddresses& asked,
                                                 const std::vector<k8s::Address>& primary) const {
   std::map<k8s::Address, lb_address_kind> unique;
-  for (const auto& [place, use] : addresses_) {
-    const auto device = devices_.find(place.device);
+  for (const auto& [key, use] : addresses_) {
+    const auto device = devices_.find(key.device);
     if (device == devices_.end() || device->second.name != ipvs_device) {
-      unique.emplace(place.address, kind_of(place.address, asked, primary));
+      unique.emplace(key.address, kind_of(key.address, asked, primary));
     }
   }
   std::vector<NodeAddress> list;
@@ -243,9 +235,9 @@ std::map<std::uint32_t, LinkFacts> NodeNetwork::links() const {
   for (const auto& [index, device] : devices_) {
     links[index].device = device;
   }
-  for (const auto& [place, use] : addresses_) {
-    if (const auto link = links.find(place.device); link != links.end()) {
-      link->second.addresses.push_back(place.address);
+  for (const auto& [key, use] : addresses_) {
+    if (const auto link = links.find(key.device); link != links.end()) {
+      link->second.addresses.push_back(key.address);
     }
   }
   for (const auto& route : routes_) {
@@ -263,15 +255,15 @@ std::map<std::uint32_t, LinkFacts> NodeNetwork::links() const {
 Sources NodeNetwork::sources(const std::vector<std::string>& uplink) const {
   Sources sources;
   for (const auto& name : uplink) {
-    for (const auto& [place, use] : addresses_) {
-      const auto device = devices_.find(place.device);
+    for (const auto& [key, use] : addresses_) {
+      const auto device = devices_.find(key.device);
       if (use != AddressUse::preferred || device == devices_.end() || device->second.name != name ||
           device->second.hardware != ARPHRD_ETHER) {
         continue;
       }
-      auto& source = place.address.family() == k8s::Family::ipv4 ? sources.ipv4 : sources.ipv6;
+      auto& source = key.address.family() == k8s::Family::ipv4 ? sources.ipv4 : sources.ipv6;
       if (source == k8s::Address()) {
-        source = place.address;
+        source = key.address;
       }
     }
   }
@@ -315,7 +307,7 @@ RtnetlinkDump::Next RtnetlinkDump::receive(std::span<const std::byte> datagram) 
       case Effect::none:
         break;
       case Effect::changed:
-        next = phase_ == Phase::following ? Next::tell : next;
+        next = phase_ == Phase::following ? Next::notify : next;
         break;
       case Effect::stale:
         next = phase_ == Phase::following ? list_routes() : next;
@@ -346,7 +338,7 @@ RtnetlinkDump::Next RtnetlinkDump::finish_list() {
   }
   phase_ = Phase::following;
   network_.whole_ = true;
-  return Next::tell;
+  return Next::notify;
 }
 
 /// Those that are known hold until the list is whole.
@@ -392,7 +384,7 @@ RtnetlinkDump::Effect RtnetlinkDump::take(const nlmsghdr& head, std::span<const 
   }
 }
 
-// Bridges tell of their ports under their own family; that says nothing about the device.
+// Bridges report their ports under their own family; that says nothing about the device.
 RtnetlinkDump::Effect RtnetlinkDump::take_device(std::uint16_t type, std::span<const std::byte> body) {
   const auto head = read<ifinfomsg>(body);
   if (!head || head->ifi_family != AF_UNSPEC) {
@@ -420,11 +412,11 @@ RtnetlinkDump::Effect RtnetlinkDump::take_address(std::uint16_t type, std::span<
   if (!message.address) {
     return Effect::none;
   }
-  const DeviceAddress place{head->ifa_index, *message.address};
+  const DeviceAddress key{head->ifa_index, *message.address};
   if (type == RTM_NEWADDR && in_use(message.flags)) {
-    return put(network_.addresses_, place, use_of(*head, message.flags)) ? Effect::changed : Effect::none;
+    return put(network_.addresses_, key, use_of(*head, message.flags)) ? Effect::changed : Effect::none;
   }
-  if (network_.addresses_.erase(place) == 0) {
+  if (network_.addresses_.erase(key) == 0) {
     return Effect::none;
   }
   // With the address go the routes that prefer it as their source, of which the kernel says nothing.

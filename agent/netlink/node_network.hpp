@@ -1,5 +1,5 @@
-// This node's devices and addresses, as rtnetlink tells them. Pure: bytes in, what to send and what is known
-// out; the socket is node_watch.hpp's.
+// This node's devices and addresses, as rtnetlink reports them. Pure: bytes in, what to send and what is
+// known out; the socket is node_watch.hpp's.
 #pragma once
 
 #include <array>
@@ -79,7 +79,7 @@ class NodeNetwork {
  public:
   /// Every device, with its addresses and, where routes are followed, what leads to it.
   [[nodiscard]] std::map<std::uint32_t, LinkFacts> links() const;
-  /// Has the kernel told all there is? Not while it is asked anew.
+  /// Has the kernel reported all there is? Not while it is asked anew.
   [[nodiscard]] bool whole() const noexcept { return whole_; }
   [[nodiscard]] const std::map<std::uint32_t, NetDevice>& devices() const noexcept { return devices_; }
 
@@ -112,12 +112,12 @@ class RtnetlinkDump {
   explicit RtnetlinkDump(Routes routes = Routes::ignored) : follows_(routes) {}
 
   /// What the caller shall do now.
-  enum class Next : std::uint8_t { wait, send, tell };
+  enum class Next : std::uint8_t { wait, send, notify };
 
   /// Starts over, as at first and whenever the socket reports ENOBUFS; then send request().
   void begin();
-  /// What the kernel sent in one datagram. Next::send: send request(). Next::tell: network() has changed and
-  /// is whole.
+  /// What the kernel sent in one datagram. Next::send: send request(). Next::notify: network() has changed
+  /// and is whole.
   [[nodiscard]] Next receive(std::span<const std::byte> datagram);
 
   [[nodiscard]] std::vector<std::byte> request() const;

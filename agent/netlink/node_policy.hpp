@@ -1,5 +1,5 @@
-// How the programs tell pods from other clients, and what follows from that: options and the own Node to
-// values. Pure.
+// How the programs distinguish pods from other clients, and what follows from that: options and the own Node
+// to values. Pure.
 #pragma once
 
 #include <vector>

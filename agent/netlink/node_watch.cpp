@@ -1,4 +1,4 @@
-// The rtnetlink socket: reads until it is empty, then tells once.
+// The rtnetlink socket: reads until it is empty, then reports once.
 #include "agent/netlink/node_watch.hpp"
 
 #include <fmt/format.h>
@@ -93,17 +93,17 @@ std::optional<std::span<const std::byte>> NodeWatch::State::receive() {
 }
 
 void NodeWatch::State::drain() {
-  bool tell = false;
+  bool notify = false;
   while (const auto datagram = receive()) {
     switch (dump.receive(*datagram)) {
       case RtnetlinkDump::Next::wait:
         break;
       case RtnetlinkDump::Next::send:
-        tell = false;
+        notify = false;
         send_request();
         break;
-      case RtnetlinkDump::Next::tell:
-        tell = true;
+      case RtnetlinkDump::Next::notify:
+        notify = true;
         break;
     }
   }
@@ -111,7 +111,7 @@ void NodeWatch::State::drain() {
   // too, and the end of that list is not the one that is waited for.
   if (std::exchange(lost, false)) {
     start_over();
-  } else if (tell) {
+  } else if (notify) {
     changed();
   }
 }

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <vector>
 
+#include "agent/base/system_error.hpp"
 #include "agent/netlink/netlink.hpp"
 
 namespace lb::agent {
@@ -57,7 +58,7 @@ bool ends_udp_sockets() {
 boost::system::result<maps::Fd> open_socket_diag() {
   maps::Fd diag(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
   if (!diag) {
-    return error_code(errno, boost::system::generic_category());
+    return last_error();
   }
   return diag;
 }

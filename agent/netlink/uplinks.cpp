@@ -108,7 +108,7 @@ std::vector<Uplink> discovered(const NodeLinks& links, const AgentOptions& optio
 
 // ---- Pods. ----
 
-/// Does its other end belong to somebody else?
+/// Is its other end in another network namespace?
 bool leads_elsewhere(const LinkFacts& link) {
   return contains(pair_kinds, std::string_view(link.device.kind)) && link.device.peer_netns.has_value();
 }

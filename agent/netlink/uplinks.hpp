@@ -1,5 +1,5 @@
 // Which devices are uplinks where nobody names them, and which are the host's ends of pods' devices: from
-// what the kernel tells of them. Pure.
+// what the kernel reports of them. Pure.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct Uplink {
 /// "eth0 (default route, Node's address), flannel.1 (vxlan tunnel)"; empty: none.
 [[nodiscard]] std::string uplinks_text(const std::vector<Uplink>& uplinks);
 
-/// A pod's device, and what tells so: "route to 10.244.1.7", "port of cni0", "named as Cilium names them".
+/// A pod's device, and what shows it: "route to 10.244.1.7", "port of cni0", "named as Cilium names them".
 struct PodLink {
   std::uint32_t index = 0;
   std::string name;

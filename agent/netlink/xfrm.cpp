@@ -15,8 +15,10 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <utility>
 
+#include "k8s/objects/raw_address.hpp"
 #include "maps/map.hpp"
 
 namespace lb::agent {
@@ -28,9 +30,9 @@ using netlink::Bytes;
 constexpr std::uint8_t ipv4_bits = 96;  // before an IPv4 address in 16 bytes
 
 void add_range(XfrmPolicies& policies, const k8s::Prefix& range) {
-  const auto place = std::ranges::lower_bound(policies.ranges, range);
-  if (place == policies.ranges.end() || *place != range) {
-    policies.ranges.insert(place, range);
+  const auto at = std::ranges::lower_bound(policies.ranges, range);
+  if (at == policies.ranges.end() || *at != range) {
+    policies.ranges.insert(at, range);
   }
 }
 
@@ -44,17 +46,13 @@ k8s::Prefix masked(k8s::Prefix range) {
 }
 
 std::optional<k8s::Prefix> destination_of(const xfrm_selector& selector) {
-  k8s::Prefix range;
+  const auto bytes = std::as_bytes(std::span(selector.daddr.a6));
   if (selector.family == AF_INET && selector.prefixlen_d <= 32) {
-    range.address.bytes[10] = range.address.bytes[11] = 0xff;
-    std::memcpy(range.address.bytes.data() + 12, &selector.daddr.a4, 4);
-    range.length = static_cast<std::uint8_t>(ipv4_bits + selector.prefixlen_d);
-    return masked(range);
+    const auto length = static_cast<std::uint8_t>(ipv4_bits + selector.prefixlen_d);
+    return masked({.address = *k8s::read_address(bytes.first<4>()), .length = length});
   }
   if (selector.family == AF_INET6 && selector.prefixlen_d <= 128) {
-    std::memcpy(range.address.bytes.data(), selector.daddr.a6, 16);
-    range.length = selector.prefixlen_d;
-    return masked(range);
+    return masked({.address = *k8s::read_address(bytes), .length = selector.prefixlen_d});
   }
   return std::nullopt;
 }
@@ -76,7 +74,7 @@ void take_default(XfrmPolicies& policies, Bytes body) {
   }
 }
 
-/// Nothing where the list changed while it was told, or cannot be read.
+/// Nothing where the list changed while it was reported, or cannot be read.
 std::optional<XfrmPolicies> read_policies() {
   const maps::Fd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_XFRM));
   XfrmPolicies policies;
@@ -150,8 +148,8 @@ void XfrmWatch::State::wait() {
                     });
 }
 
-/// What was told, and what was lost, is in the list that is read afterwards. One that changes meanwhile wakes
-/// this again.
+/// What was reported, and what was lost, is in the list that is read afterwards. One that changes meanwhile
+/// wakes this again.
 void XfrmWatch::State::look() {
   std::array<std::byte, 65536> notify{};
   while (::recv(events.native_handle(), notify.data(), notify.size(), 0) >= 0 || errno == ENOBUFS) {

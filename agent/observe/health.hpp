@@ -1,4 +1,4 @@
-// Whether this agent keeps its node's maps up to date, as kube-proxy's probes tell it (SEM-59, 60). No clock
+// Whether this agent keeps its node's maps up to date, as kube-proxy's probes show it (SEM-59, 60). No clock
 // here.
 #pragma once
 

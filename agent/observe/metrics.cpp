@@ -16,6 +16,7 @@
 #include <string>
 #include <utility>
 
+#include "agent/observe/process_figures.hpp"
 #include "maps/text.hpp"
 
 namespace lb::agent {
@@ -60,6 +61,11 @@ std::array<Histogram*, 2> histogram_by_family(Registry& registry, const char* na
 
 /// kube-proxy's for everything it does itself.
 Histogram::BucketBoundaries sync_buckets() { return powers_of_two(0.001, 15); }
+
+/// client-go's.
+Histogram::BucketBoundaries request_buckets() {
+  return {0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60};
+}
 
 /// kube-proxy's from the cause to the end: 0.25 and 0.5 s, then steps of 1, 5 and 30 s up to five minutes.
 Histogram::BucketBoundaries programming_buckets() {
@@ -124,7 +130,7 @@ MetricFamily lost_family(const std::map<std::string, std::uint64_t>& frames) {
 
 using prometheus::MetricType;
 
-/// One line of what is told of each watched resource.
+/// One line of what is shown of each watched resource.
 struct ApiConnection {
   const char* name;
   const char* help;
@@ -149,17 +155,17 @@ double count(const k8s::ApiFigures& figures) {
 using Stream = k8s::Reflector::Counts;
 
 constexpr std::array<ApiConnection, 10> api_lines = {{
-    {"sluice_api_lists_total", "Whole lists that the API has told; more than one: the watch was lost",
+    {"sluice_api_lists_total", "Whole lists that the API has sent; more than one: the watch was lost",
      MetricType::Counter, figure<&k8s::ApiFigures::lists>},
     {"sluice_api_requests_total", "Pieces of lists, and watches, that were asked for", MetricType::Counter,
      figure<&k8s::ApiFigures::requests>},
-    {"sluice_api_failures_total", "Requests to the API that came to no good end", MetricType::Counter,
+    {"sluice_api_failures_total", "Requests to the API that failed", MetricType::Counter,
      figure<&k8s::ApiFigures::failures>},
     {"sluice_api_watches_total", "Watches begun; all but those that follow a list are restarts",
      MetricType::Counter, count<&Stream::watches>},
     {"sluice_api_quiet_watches_total",
-     "Watches begun again because nothing was heard for two minutes, which is no failure",
-     MetricType::Counter, count<&Stream::quiet>},
+     "Watches begun again because no event arrived for two minutes, which is no failure", MetricType::Counter,
+     count<&Stream::quiet>},
     {"sluice_api_decode_errors_total", "Answers, events and objects that could not be decoded",
      MetricType::Counter, count<&Stream::unreadable>},
     {"sluice_api_received_bytes_total", "Bytes of answers, decompressed", MetricType::Counter,
@@ -169,7 +175,7 @@ constexpr std::array<ApiConnection, 10> api_lines = {{
     {"sluice_api_objects", "Objects of the API that are known", MetricType::Gauge,
      figure<&k8s::ApiFigures::objects>},
     {"sluice_api_silence_seconds",
-     "Since the API was last heard; most servers that are well say something each minute", MetricType::Gauge,
+     "Since the last byte from the API; most healthy servers send something each minute", MetricType::Gauge,
      silence},
 }};
 
@@ -203,8 +209,7 @@ MetricFamily single(const char* name, const char* help, std::uint64_t value) {
 }
 
 MetricFamily retired_family(const std::vector<Fill>& fills) {
-  auto family =
-      gauges("sluice_map_retired", "Entries in use that are given up, until no packet or flow can name them");
+  auto family = gauges("sluice_map_retired", "Retired entries, until no packet or flow can name them");
   for (const auto& fill : fills) {
     if (fill.retired) {
       add_gauge(family, {{"map", std::string(fill.map)}}, *fill.retired);
@@ -233,6 +238,27 @@ MetricFamily no_local_family(const NoLocal& counts) {
     add_gauge(family, {{"ip_family", families.at(i)}, {"traffic_policy", "external"}}, counts.external.at(i));
   }
   return family;
+}
+
+MetricFamily figure_of(const char* name, const char* help, MetricType type, double value) {
+  auto family = make_family(name, help, type);
+  ClientMetric metric;
+  (type == MetricType::Counter ? metric.counter.value : metric.gauge.value) = value;
+  family.metric.push_back(std::move(metric));
+  return family;
+}
+
+/// By the names that every Prometheus client gives them.
+void add_process_families(std::vector<MetricFamily>& all, const ProcessFigures& process) {
+  all.push_back(figure_of("process_cpu_seconds_total", "Processor time in user and in kernel mode",
+                          MetricType::Counter, process.cpu_seconds));
+  all.push_back(figure_of("process_start_time_seconds", "When the process started, in Unix seconds",
+                          MetricType::Gauge, process.start_time));
+  all.push_back(single("process_resident_memory_bytes", "Resident memory", process.resident_bytes));
+  all.push_back(single("process_virtual_memory_bytes", "Virtual memory", process.virtual_bytes));
+  all.push_back(single("process_open_fds", "Open file descriptors", process.open_descriptors));
+  all.push_back(
+      single("process_max_fds", "Most file descriptors that may be open", process.most_descriptors));
 }
 
 void add_object_families(std::vector<MetricFamily>& all, const Snapshot& snapshot) {
@@ -282,7 +308,7 @@ void add_service_families(std::vector<MetricFamily>& all, const Snapshot& snapsh
   all.push_back(std::move(eligible));
   all.push_back(std::move(programmed));
   all.push_back(single("sluice_service_metrics_left_out",
-                       "Service ports beyond --service-metrics, which are not told one by one",
+                       "Service ports beyond --service-metrics, which are not shown one by one",
                        snapshot.services_left_out));
 }
 
@@ -322,12 +348,12 @@ struct Metrics::State {
                         .Add({}, powers_of_two(1.0 / (1 << 14), 18));
   Counter& service_changes = BuildCounter()
                                  .Name("kubeproxy_sync_proxy_rules_service_changes_total")
-                                 .Help("Changes of Services told by the source")
+                                 .Help("Changes of Services reported by the source")
                                  .Register(registry)
                                  .Add({});
   Counter& endpoint_changes = BuildCounter()
                                   .Name("kubeproxy_sync_proxy_rules_endpoint_changes_total")
-                                  .Help("Changes of EndpointSlices told by the source")
+                                  .Help("Changes of EndpointSlices reported by the source")
                                   .Register(registry)
                                   .Add({});
   Gauge& services_pending = BuildGauge()
@@ -387,6 +413,16 @@ struct Metrics::State {
                                                .Name("sluice_config_last_reload_success_timestamp_seconds")
                                                .Help("When the configuration that is in force was read")
                                                .Register(registry);
+  prometheus::Family<Counter>& requests =
+      BuildCounter()
+          .Name("rest_client_requests_total")
+          .Help("Requests to the API by their answers' status; <error>: there was none")
+          .Register(registry);
+  prometheus::Family<Histogram>& request_times =
+      BuildHistogram()
+          .Name("rest_client_request_duration_seconds")
+          .Help("Time from a request to the head of its answer; watches are not in it")
+          .Register(registry);
   Gauge& build = BuildGauge()
                      .Name("sluice_build_info")
                      .Help("Always 1; the label says which version runs")
@@ -459,6 +495,16 @@ void Metrics::ports_waiting(const std::string& server, std::size_t count) {
   state_->ports_waiting.Add({{"server", server}}).Set(static_cast<double>(count));
 }
 
+/// As client-go counts: what got no answer has a duration, too.
+void Metrics::requested(const k8s::RequestOutcome& outcome) {
+  const std::string method(outcome.method);
+  const auto code = outcome.status == 0 ? "<error>" : std::to_string(outcome.status);
+  state_->requests.Add({{"code", code}, {"host", outcome.host}, {"method", method}}).Increment();
+  if (outcome.is_watch) return;
+  state_->request_times.Add({{"host", outcome.host}, {"verb", method}}, request_buckets())
+      .Observe(std::chrono::duration<double>(outcome.took).count());
+}
+
 void Metrics::config_loaded(ConfigState state, std::chrono::system_clock::time_point now) {
   state_->config_good.Add({}).Set(state == ConfigState::good ? 1 : 0);
   if (state == ConfigState::good) {
@@ -479,6 +525,9 @@ std::string Metrics::render(const Snapshot& snapshot) const {
     all.push_back(lost_family(snapshot.frames_lost));
   }
   all.push_back(no_local_family(snapshot.objects.no_local));
+  if (const auto process = own_process()) {
+    add_process_families(all, *process);
+  }
   add_object_families(all, snapshot);
   if (!snapshot.services.empty()) {
     add_service_families(all, snapshot);

@@ -10,6 +10,7 @@
 
 #include "agent/netlink/kube_proxy.hpp"
 #include "agent/tables/snapshot.hpp"
+#include "k8s/client/request_outcome.hpp"
 
 namespace lb::agent {
 
@@ -37,7 +38,7 @@ class Metrics {
   void flipped(std::chrono::steady_clock::duration took);
   /// A change is in the maps, so long after what caused it; below zero where the clocks differ.
   void programmed(k8s::Family family, std::chrono::nanoseconds took);
-  /// Nothing that was told is pending: what changed no plan needs no write.
+  /// Nothing that was reported is pending: what changed no plan needs no write.
   void in_sync();
   void complained();
   void retried();
@@ -53,6 +54,9 @@ class Metrics {
 
   /// So many ports of that server ("health", "metrics", "health-check") are another process's.
   void ports_waiting(const std::string& server, std::size_t count);
+
+  /// A request to the API was answered, or could not be.
+  void requested(const k8s::RequestOutcome& outcome);
 
   /// The configuration file was read, at the start or because it changed.
   void config_loaded(ConfigState state, std::chrono::system_clock::time_point now);

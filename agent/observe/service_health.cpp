@@ -30,43 +30,42 @@ HttpResponse service_health(const HealthCheck& check, k8s::Family family, const 
 }
 
 ServiceHealth::ServiceHealth(const Health& health, std::function<Moment()> clock, Open open, Failed failed)
-    : health_(health), clock_(std::move(clock)), open_(std::move(open)), tell_(std::move(failed)) {}
+    : health_(health), clock_(std::move(clock)), open_(std::move(open)), report_(std::move(failed)) {}
 
 /// Closing comes first: a port may pass from one service to another.
 void ServiceHealth::serve(const HealthChecks& checks, const std::vector<k8s::Address>& addresses) {
   if (checks_ == checks && addresses_ == addresses && complete()) return;
   checks_ = checks;
   addresses_ = addresses;
-  std::set<Place> wanted;
+  std::set<Listening> wanted;
   for (const auto& [service, check] : checks) {
     for (const auto& address : addresses) {
       if (check.local.at(index(address.family()))) wanted.insert({service, address, check.port});
     }
   }
   std::erase_if(servers_, [&](const auto& server) { return !wanted.contains(server.first); });
-  std::erase_if(failed_, [&](const auto& place) { return !wanted.contains(place); });
-  for (const auto& place : wanted) {
-    if (!servers_.contains(place)) open(place);
+  std::erase_if(failed_, [&](const auto& at) { return !wanted.contains(at); });
+  for (const auto& at : wanted) {
+    if (!servers_.contains(at)) open(at);
   }
 }
 
-void ServiceHealth::open(const Place& place) {
-  auto server =
-      open_({place.address.text(), place.port}, [this, place](const HttpRequest&) { return answer(place); });
+void ServiceHealth::open(const Listening& at) {
+  auto server = open_({at.address.text(), at.port}, [this, at](const HttpRequest&) { return answer(at); });
   if (server) {
-    servers_[place] = std::move(*server);
-    failed_.erase(place);
-  } else if (failed_.insert(place).second) {
-    tell_(checks_.at(place.service).service,
-          fmt::format("cannot listen on its health-check node port {} of {}: {}", place.port,
-                      place.address.text(), server.error().message()));
+    servers_[at] = std::move(*server);
+    failed_.erase(at);
+  } else if (failed_.insert(at).second) {
+    report_(checks_.at(at.service).service,
+            fmt::format("cannot listen on its health-check node port {} of {}: {}", at.port,
+                        at.address.text(), server.error().message()));
   }
 }
 
-HttpResponse ServiceHealth::answer(const Place& place) const {
-  const auto check = checks_.find(place.service);
+HttpResponse ServiceHealth::answer(const Listening& at) const {
+  const auto check = checks_.find(at.service);
   if (check == checks_.end()) return {503, "text/plain; charset=utf-8", "no such service\n"};
-  return service_health(check->second, place.address.family(), health_, clock_());
+  return service_health(check->second, at.address.family(), health_, clock_());
 }
 
 }  // namespace lb::agent

@@ -1,5 +1,5 @@
 // The health-check node ports: one small server for each service, family and address (SEM-58, 62). The model
-// says what is told; this opens and closes what tells it.
+// says what is reported; this opens and closes what reports it.
 #pragma once
 
 #include <chrono>
@@ -27,35 +27,35 @@ class ServiceHealth {
   /// `why`: the port, its address and what the kernel said.
   using Failed = std::function<void(const k8s::ObjectKey& service, const std::string& why)>;
 
-  /// `open` listens; `failed` is told of what it could not. All references must outlive this.
+  /// `open` listens; `failed` is called with what it could not. All references must outlive this.
   ServiceHealth(const Health& health, std::function<Moment()> clock, Open open, Failed failed);
 
   /// Listens for what `checks` hold on `addresses` (unspecified ones stand for all of their family) and on
-  /// nothing else. What cannot be opened is told once, and tried again by every call.
+  /// nothing else. What cannot be opened is reported once, and tried again by every call.
   void serve(const HealthChecks& checks, const std::vector<k8s::Address>& addresses);
   [[nodiscard]] bool complete() const noexcept { return failed_.empty(); }
   /// How many of its ports it waits for.
   [[nodiscard]] std::size_t waiting() const noexcept { return failed_.size(); }
 
  private:
-  struct Place {
+  struct Listening {
     std::string service;
     k8s::Address address;
     std::uint16_t port = 0;
-    auto operator<=>(const Place&) const = default;
+    auto operator<=>(const Listening&) const = default;
   };
 
-  void open(const Place& place);
-  [[nodiscard]] HttpResponse answer(const Place& place) const;
+  void open(const Listening& at);
+  [[nodiscard]] HttpResponse answer(const Listening& at) const;
 
   const Health& health_;
   std::function<Moment()> clock_;
   Open open_;
-  Failed tell_;
+  Failed report_;
   HealthChecks checks_;
   std::vector<k8s::Address> addresses_;
-  std::map<Place, std::unique_ptr<HttpServer>> servers_;
-  std::set<Place> failed_;
+  std::map<Listening, std::unique_ptr<HttpServer>> servers_;
+  std::set<Listening> failed_;
 };
 
 }  // namespace lb::agent

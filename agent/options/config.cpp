@@ -23,6 +23,7 @@ namespace lb::agent {
 namespace {
 
 constexpr const char* default_pins = "/sys/fs/bpf/sluice";
+constexpr int usage_error = 2;                   // as the shell's own; 1 is what a command found
 constexpr std::size_t longest_device_name = 15;  // IFNAMSIZ without its zero
 
 /// Turns "nothing for bad text" into CLI11's "a sentence for bad text".
@@ -34,6 +35,8 @@ CLI::Validator checked(Parse parse, const char* wanted) {
       },
       "", "");
 }
+
+const std::map<std::string, CheckAgainst> check_partners = {{"kube-proxy", CheckAgainst::kube_proxy}};
 
 template <class Enum>
 CLI::Validator one_of(const std::map<std::string, Enum>& names) {
@@ -117,7 +120,7 @@ void add_api(CLI::App& app, RawOptions& raw, CLI::Option* manifests) {
   app.add_option(
          "--api-server", raw.agent.api_servers,
          "Watch the API here, in place of where the kubeconfig or the pod's environment says; repeat it "
-         "for servers that stand in for each other")
+         "for replicas of the API server")
       ->type_name("URL")
       ->excludes(manifests)
       ->expected(1)
@@ -133,7 +136,7 @@ void add_api(CLI::App& app, RawOptions& raw, CLI::Option* manifests) {
       ->take_all();
   app.add_option("--state", raw.agent.state,
                  "Keep the API servers' own addresses in DIR, and try them last: a later start may find the "
-                 "ClusterIP of the API served by nobody (default: nowhere)")
+                 "ClusterIP of the API unserved (default: nowhere)")
       ->type_name("DIR");
   app.add_option("--api-encoding", raw.api_format,
                  "Ask the API for protobuf (a quarter of the bytes) or json")
@@ -257,10 +260,9 @@ void add_clients(CLI::App& app, RawOptions& raw) {
   app.add_option("--cluster-cidr", raw.cluster_cidrs, "Pods' addresses; the first of each family counts")
       ->type_name("LIST")
       ->check(ranges_or_none);
-  app.add_option(
-         "--detect-local", raw.detect_local,
-         "How pods are told from other clients: auto, cluster-cidr, node-cidr (of the own Node), bridge "
-         "(--pod-bridge) or prefix (--pod-devices)")
+  app.add_option("--detect-local", raw.detect_local,
+                 "How pods are distinguished from other clients: auto, cluster-cidr, node-cidr (of the own "
+                 "Node), bridge (--pod-bridge) or prefix (--pod-devices)")
       ->type_name("HOW")
       ->check(one_of(pod_detectors))
       ->capture_default_str();
@@ -276,7 +278,7 @@ void add_clients(CLI::App& app, RawOptions& raw) {
   app.add_option(
          "--cluster-secret", raw.agent.cluster_secret,
          "A file with the same 16 bytes or more on every node, so that all choose the same backend for "
-         "a connection and nobody outside can tell which")
+         "a connection, which outsiders cannot predict")
       ->type_name("FILE");
 }
 
@@ -296,7 +298,7 @@ void add_servers(CLI::App& app, RawOptions& raw) {
                "Do not start while another process holds one of these ports (default: serve without, and try "
                "again each second)");
   app.add_option("--service-metrics", raw.agent.service_metrics,
-                 "Tell in /metrics of so many service ports one by one, each in four lines at most")
+                 "Show in /metrics so many service ports one by one, each in four lines at most")
       ->type_name("N")
       ->check(CLI::Range(0U, std::uint32_t{LB_MAX_SERVICES}))
       ->capture_default_str();
@@ -328,6 +330,10 @@ void add_sizes(CLI::App& app, RawOptions& raw) {
   add("--max-flows", sizes.flows, "flow entries of each family (two a flow), when the maps are made");
   add("--max-unassured", sizes.unassured,
       "entries of flows without an answer yet, of each family, when the maps are made");
+}
+
+/// What one Service may take, and what all of them may where backends are chosen consistently.
+void add_budgets(CLI::App& app, RawOptions& raw) {
   app.add_option(
          "--max-service-frontends", raw.agent.service_frontends,
          "Frontends (addresses times ports) of one Service at most, and its source ranges; what it asks "
@@ -348,8 +354,20 @@ void add_sizes(CLI::App& app, RawOptions& raw) {
       ->type_name("HOW")
       ->check(one_of(selections))
       ->capture_default_str();
+}
+
+/// When tables change their sizes, and how long they serve without an agent.
+void add_table_changes(CLI::App& app, RawOptions& raw) {
   app.add_flag("--fixed-sizes", raw.fixed_sizes,
                "Make no table larger than this: a service that does not fit keeps what it had");
+  app.add_option(
+         "--orphaned-after", raw.agent.orphaned_after,
+         "Leave new flows to the next proxy (kube-proxy's rules) when the agent's last heartbeat is older "
+         "than this; 0: never")
+      ->type_name("TIME")
+      ->check(CLI::Range(0U, 1U << 30))
+      ->transform(CLI::AsNumberWithUnit(time_units))
+      ->default_str("0s");
   app.add_option("--shrink-after", raw.agent.shrink_after,
                  "Make the table of slots smaller, down to --max-slots, when seven eighths of it were free "
                  "for so long; 0: never")
@@ -358,7 +376,7 @@ void add_sizes(CLI::App& app, RawOptions& raw) {
       ->transform(CLI::AsNumberWithUnit(time_units))
       ->default_str(fmt::format("{}s", raw.agent.shrink_after));
   app.add_option(
-         "--consistent-slots", sizes.consistent_slots,
+         "--consistent-slots", raw.agent.sizes.consistent_slots,
          "Slots of a set of a service with sluice.lb/selection: consistent, a prime, and a hundred times "
          "its endpoints")
       ->type_name("N")
@@ -434,6 +452,8 @@ CLI::App* add_agent_options(CLI::App* agent, RawOptions& raw) {
   add_clients(*agent, raw);
   add_servers(*agent, raw);
   add_sizes(*agent, raw);
+  add_budgets(*agent, raw);
+  add_table_changes(*agent, raw);
   add_former_names(*agent, raw);
   add_timeouts(*agent, raw.agent.timeouts);
   add_conntrack(*agent, raw);
@@ -452,6 +472,12 @@ void add_agent(CLI::App& app, RawOptions& raw) {
       ->footer(agent_footer);
   auto* check = app.add_subcommand("check", "Would an agent with these options start here? Changes nothing");
   add_agent_options(check, raw)->footer(check_footer);
+  check
+      ->add_option_function<std::string>(
+          "--against", [&raw](const std::string& proxy) { raw.check.against = check_partners.at(proxy); },
+          "Compare what would be served with what the running kube-proxy serves, instead")
+      ->type_name("PROXY")
+      ->check(one_of(check_partners));
   add_output(*check, raw);
 }
 
@@ -491,6 +517,21 @@ void add_cleanup(CLI::App& app, RawOptions& raw) {
   cleanup->footer(cleanup_footer);
 }
 
+void add_drain(CLI::App& app, DrainOptions& options) {
+  auto* drain = app.add_subcommand("drain", "Give this node's services back to kube-proxy");
+  add_pins(*drain, options.pins);
+  drain->add_option("--deadline", options.deadline, "How long to wait for flows that cannot be handed over")
+      ->type_name("SECONDS")
+      ->capture_default_str();
+  drain->add_flag_callback(
+      "--cancel", [&options] { options.mode = DrainMode::cancel; },
+      "Take new flows again, and do nothing else");
+  drain->add_flag_callback(
+      "--anyway", [&options] { options.successor = Successor::any; },
+      "Also where kube-proxy does not serve all that is served here, or is not on this node");
+  drain->footer(drain_footer);
+}
+
 /// As they were given, or are by default.
 std::map<std::string, std::string> flags_of(const CLI::App& app) {
   std::map<std::string, std::string> flags;
@@ -507,25 +548,28 @@ std::variant<Options, Finished> convert(const CLI::App& app, const RawOptions& r
   static const std::map<std::string, Command> commands = {
       {"agent", Command::agent},       {"check", Command::check},       {"status", Command::status},
       {"services", Command::services}, {"backends", Command::backends}, {"flows", Command::flows},
-      {"cleanup", Command::cleanup},   {"alive", Command::alive}};
+      {"cleanup", Command::cleanup},   {"alive", Command::alive},       {"drain", Command::drain}};
   Options options;
   options.command = commands.at(app.get_subcommands().front()->get_name());
   options.show = raw.show;
   options.show.output = outputs.at(raw.output);
   options.show.gone = raw.gone_too ? Gone::show : Gone::hide;
   options.cleanup = convert_cleanup(raw);
+  options.drain = raw.drain;
+  options.check = raw.check;
   if (options.command == Command::agent || options.command == Command::check) {
     const auto* chosen = app.get_subcommands().front();
     options.agent = convert_agent(raw, host_name);
     options.agent.flags = flags_of(*chosen);
     if (const auto missing = missing_option(options.agent); !missing.empty()) {
-      return Finished{1, fmt::format("sluice: {}; see 'sluice {} --help'\n", missing, chosen->get_name())};
+      return Finished{usage_error,
+                      fmt::format("sluice: {}; see 'sluice {} --help'\n", missing, chosen->get_name())};
     }
   }
   return options;
 }
 
-/// CLI11's own exit codes say nothing to people: a mistake is 1, not 109.
+/// CLI11's own exit codes (100 and more) mean nothing to operators.
 Finished explain(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) {
     std::ostringstream text;
@@ -538,9 +582,10 @@ Finished explain(const CLI::App& app, const CLI::ParseError& error) {
     const auto what = unknown.empty()
                           ? "a command is missing"
                           : fmt::format("'{}' is neither a command nor an option", unknown.front());
-    return {1, fmt::format("sluice: {}; see 'sluice --help'\n", what)};
+    return {usage_error, fmt::format("sluice: {}; see 'sluice --help'\n", what)};
   }
-  return {1, fmt::format("sluice: {}; see 'sluice {} --help'\n", error.what(), chosen.front()->get_name())};
+  return {usage_error,
+          fmt::format("sluice: {}; see 'sluice {} --help'\n", error.what(), chosen.front()->get_name())};
 }
 
 /// kube-proxy ignores a flag where a file is given. An option that it does not have is ours, and counts.
@@ -584,13 +629,14 @@ std::variant<Options, Finished> parse(const std::vector<std::string>& arguments,
   app.require_subcommand(1);
   app.footer(main_footer);
   RawOptions raw;
-  raw.agent.pins = raw.show.pins = raw.cleanup.pins = default_pins;
+  raw.agent.pins = raw.show.pins = raw.cleanup.pins = raw.drain.pins = default_pins;
   add_agent(app, raw);
   add_shows(app, raw);
   add_cleanup(app, raw);
   add_pins(
       *app.add_subcommand("alive", "Does an agent run here and do its work? Exit code 0 or 1, for a probe"),
       raw.show.pins);
+  add_drain(app, raw.drain);
   try {
     app.parse(
         std::vector<std::string>(arguments.rbegin(), arguments.rend()));  // CLI11 takes them from the back

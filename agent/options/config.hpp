@@ -10,18 +10,20 @@
 #include <variant>
 #include <vector>
 
+#include "agent/options/check_options.hpp"
+#include "agent/options/drain_options.hpp"
 #include "k8s/objects/model.hpp"
 #include "k8s/objects/peer_labels.hpp"
 #include "maps/abi/abi.h"
 
 namespace lb::agent {
 
-enum class Command : std::uint8_t { agent, check, status, services, backends, flows, cleanup, alive };
+enum class Command : std::uint8_t { agent, check, status, services, backends, flows, cleanup, alive, drain };
 enum class XdpMode : std::uint8_t { automatic, native, generic, off };
 enum class SocketScope : std::uint8_t { all, host, off };
 enum class NodePortScope : std::uint8_t { all, primary, ranges };
-/// How a pod is told from other clients (SEM-32). automatic: by cluster CIDRs where some are given, else by
-/// the pods' devices where those are, else by the own Node's pod CIDRs.
+/// How a pod is distinguished from other clients (SEM-32). automatic: by cluster CIDRs where some are given,
+/// else by the pods' devices where those are, else by the own Node's pod CIDRs.
 enum class PodDetector : std::uint8_t { automatic, cluster_cidr, node_cidr, bridge, prefix };
 /// Whose requests to ClusterIPs get this node's address, where the reply would not come back by itself.
 enum class Masquerade : std::uint8_t { outsiders, all };
@@ -170,13 +172,13 @@ struct AgentOptions {
   std::vector<k8s::Prefix> cluster_cidrs;                       ///< of pods; the first of each family counts
   PodDetector detect_local = PodDetector::automatic;
   Masquerade masquerade = Masquerade::outsiders;
-  std::vector<k8s::Prefix> service_cidrs;  ///< beside those that the source tells of
+  std::vector<k8s::Prefix> service_cidrs;  ///< beside those that the source reports
   Unallocated unallocated = Unallocated::pass;
   std::string cluster_secret;     ///< a file whose content all nodes share; empty: none
   std::optional<Listen> health;   ///< nothing: off
   std::optional<Listen> metrics;  ///< nothing: off
   BindFailure bind_failure = BindFailure::retry;
-  std::uint32_t service_metrics = 0;  ///< service ports of which a scrape tells one by one, at most
+  std::uint32_t service_metrics = 0;  ///< service ports of which a scrape shows one by one, at most
   Sizes sizes;
   Growth growth = Growth::when_short;
   FlowTimeouts timeouts;
@@ -187,6 +189,8 @@ struct AgentOptions {
   LogFormat log_format = LogFormat::text;
   /// Seconds for which the table of slots is mostly free before it is made smaller; 0: it never is.
   std::uint32_t shrink_after = 600;
+  /// Seconds without a heartbeat of the agent after which programs leave new flows to others; 0: never.
+  std::uint32_t orphaned_after = 0;
   std::optional<std::int32_t> oom_score_adj;          ///< of the agent's process; nothing: as it is
   k8s::Selection selection = k8s::Selection::random;  ///< for Services that do not say one
   bool init_only = false;                             ///< sets the kernel's conntrack, and ends
@@ -231,6 +235,8 @@ struct Options {
   AgentOptions agent;  ///< of `agent` and `check`
   ShowOptions show;
   CleanupOptions cleanup;
+  DrainOptions drain;
+  CheckOptions check;
 };
 
 /// The command line asked for nothing but this text (help, version), or was wrong.

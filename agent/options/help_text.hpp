@@ -10,10 +10,11 @@ inline constexpr const char* main_footer = R"(Examples:
   sluice check --devices eth0      would an agent start here, and what would it go without
   sluice status                    what is attached where, how full the tables are, what packets met
   sluice services                  every service port with its frontends
-  sluice backends default/web      who answers for a service, and for whom each is eligible
+  sluice backends default/web      backends of a service, and for which clients each is eligible
   sluice flows --limit 20          live connections through this node
   sluice alive                     for a probe: exit code 0 while an agent runs here and does its work
   sluice cleanup                   remove all that Sluice left on this node, once no agent runs
+  sluice drain                     give the services back to kube-proxy, and lose no connection
   sluice COMMAND --help            the options of one command
 
 The commands for people read the pinned maps, so they also work while no agent runs.)";
@@ -22,7 +23,7 @@ inline constexpr const char* agent_footer =
     R"(Where services come from: without --manifests and --kubeconfig the agent is in a pod and uses its service
 account. With several --api-server the next one is asked when one fails. In place of kube-proxy the service's own
 address (KUBERNETES_SERVICE_HOST) needs a proxy that already works, so before it comes the server of kube-proxy's
-kubeconfig (--api-server-from) and after it the servers as the API last told them (--state); or name them.
+kubeconfig (--api-server-from) and after it the servers as the API last reported them (--state); or name them.
 
 Examples:
   sluice agent --devices eth0 --api-server https://10.0.0.10:6443 --api-server https://10.0.0.11:6443
@@ -45,8 +46,14 @@ Nothing is changed: no pins, nothing attached, no setting. The kernel may load i
 sock_diag (before Linux 6.5) or clsact (before 6.6), as it does when an agent starts. An agent that runs on the same
 pins is taken for the one to be replaced: its ports are not tried.
 
+With --against kube-proxy it looks at the rules of the kube-proxy that runs on this node (iptables, nftables or IPVS,
+read from the kernel) and at what an agent with these options would serve, and says what differs: frontends, endpoints,
+session affinity, what is met where there are no endpoints, and whether source ranges limit clients. A difference that
+does not last four seconds is none. Exit code 0: the same; 1: something differs; 2: it cannot be compared.
+
 Examples:
   sluice check --manifests /etc/sluice --devices eth0
+  sluice check --kubeconfig FILE --devices none --against kube-proxy
   sluice check --kubeconfig FILE --devices eth0 --without tcx -o json)";
 
 inline constexpr const char* flows_footer = R"(Examples:
@@ -64,8 +71,8 @@ that were made for them, the pinned maps, and the directories of every map layou
 may be repeated. It refuses while an agent runs, which would put everything back: end that first.
 
 --kube-proxy removes what kube-proxy left in any of its modes, once another service proxy serves: the tables of its
-nftables mode, its chains in iptables' tables (nft and legacy) and the jumps to them. The kubelet's chains and everybody
-else's rules stay; so does a chain of kube-proxy's that somebody else's chain leads to. What its IPVS mode has beside
+nftables mode, its chains in iptables' tables (nft and legacy) and the jumps to them. The kubelet's chains and all
+other rules stay; so does a chain of kube-proxy's that a chain of another owner jumps to. What its IPVS mode has beside
 chains (virtual services, IP sets, the device kube-ipvs0) is left to `kube-proxy --cleanup`.
 
 Exit code 0: nothing is left. 1: something is, and is named.
@@ -74,6 +81,24 @@ Examples:
   sluice cleanup --dry-run           what would go
   sluice cleanup                     remove it
   sluice cleanup --kube-proxy        remove kube-proxy's rules, while Sluice serves)";
+
+inline constexpr const char* drain_footer =
+    R"(For the way back to kube-proxy: start it, then drain. It begins once kube-proxy's rules have endpoints for every frontend
+that is served here with endpoints; if it does not within half a minute, drain names what is missing and changes nothing (--anyway
+drains nevertheless). From then on no flow is opened here: new connections are left to kube-proxy's rules, and sockets that
+connect are not translated. Established flows of packets are handed over to the kernel's conntrack, which goes on
+translating them; what cannot be handed over (SCTP, handshakes under way) stays until it ends, or until --deadline.
+Connections translated at the socket need nothing of ours. docs/switch-over.md has the details.
+
+At the end the hooks and all pins are removed, as by `sluice cleanup`. While an agent runs they stay, and do nothing:
+stop it, then `sluice cleanup`. A drained node stays drained when the agent starts again, until --cancel.
+
+Exit code 0: all flows are handed over or ended. 1: refused, or flows were left at the deadline.
+
+Examples:
+  sluice drain                       hand over, wait at most five minutes, and go
+  sluice drain --deadline 30         wait half a minute at most
+  sluice drain --cancel              serve on)";
 
 inline constexpr const char* backends_footer = R"(Examples:
   sluice backends default/web        all ports of default/web

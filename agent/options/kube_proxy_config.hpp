@@ -13,7 +13,7 @@
 
 namespace lb::agent {
 
-/// Something about a field; to be told with the file's name.
+/// Something about a field; to be reported with the file's name.
 struct ConfigProblem {
   std::size_t line = 0;  ///< counted from 1; 0: none, as of a flag
   std::string field;     ///< empty: the whole file

@@ -103,7 +103,7 @@ constexpr auto fields = std::to_array<ConfigField>({
     {"conntrack.tcpBeLiberal", truth, mapped, "", "--conntrack-tcp-be-liberal", ""},
     {"conntrack.udpTimeout", duration, mapped, "", "--conntrack-udp-timeout", kernels_if_zero},
     {"conntrack.udpStreamTimeout", duration, mapped, "", "--conntrack-udp-timeout-stream", kernels_if_zero},
-    {"configSyncPeriod", duration, no_effect, "15m0s", "", "watches tell of every change"},
+    {"configSyncPeriod", duration, no_effect, "15m0s", "", "watches report every change"},
     {"portRange", text, no_effect, "", "", "kube-proxy does not use it any more either"},
     {"windowsRunAsService", truth, no_effect, "", "", no_windows},
 });

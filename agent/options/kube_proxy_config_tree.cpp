@@ -1,4 +1,4 @@
-// Boost.JSON's parser is fed line by line, so that what it tells is known to be on the line.
+// Boost.JSON's parser is fed line by line, so that what it reports is known to be on the line.
 #include "agent/options/kube_proxy_config_tree.hpp"
 
 #include <fmt/format.h>

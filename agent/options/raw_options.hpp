@@ -18,6 +18,8 @@ struct RawOptions {
   AgentOptions agent;
   ShowOptions show;
   CleanupOptions cleanup;
+  DrainOptions drain;
+  CheckOptions check;
   std::string devices;
   std::string pod_devices;
   std::string without;

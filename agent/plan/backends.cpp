@@ -60,6 +60,24 @@ BackendList::Iterator BackendList::begin() const noexcept { return Iterator(chun
 
 BackendList::Iterator BackendList::end() const noexcept { return Iterator(chunks_.end()); }
 
+BackendList BackendList::joined(const BackendList& front, const Iterator& front_end, const BackendList& back,
+                                const Iterator& back_begin) {
+  Chunks chunks(front.chunks_.begin(), front_end.chunk());
+  if (const auto index = front_end.index(); index > 0) {
+    const auto& cut = (*front_end.chunk())->backends();
+    chunks.push_back(std::make_shared<const BackendChunk>(
+        std::vector(cut.begin(), cut.begin() + static_cast<std::ptrdiff_t>(index))));
+  }
+  auto rest = back_begin.chunk();
+  if (const auto index = back_begin.index(); index > 0) {
+    const auto& cut = (*rest++)->backends();
+    chunks.push_back(std::make_shared<const BackendChunk>(
+        std::vector(cut.begin() + static_cast<std::ptrdiff_t>(index), cut.end())));
+  }
+  chunks.insert(chunks.end(), rest, back.chunks_.end());
+  return BackendList(std::move(chunks));
+}
+
 bool BackendList::operator==(const BackendList& other) const {
   if (size_ != other.size_) return false;
   auto left = begin();

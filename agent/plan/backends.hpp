@@ -88,6 +88,9 @@ class BackendList {
   [[nodiscard]] Members members(lb_scope scope) const noexcept;
   [[nodiscard]] Iterator begin() const noexcept;
   [[nodiscard]] Iterator end() const noexcept;
+  /// Those of `front` before `front_end`, then those of `back` from `back_begin` on.
+  [[nodiscard]] static BackendList joined(const BackendList& front, const Iterator& front_end,
+                                          const BackendList& back, const Iterator& back_begin);
   /// The same backends, however they are divided.
   bool operator==(const BackendList& other) const;
 
@@ -120,6 +123,10 @@ class BackendList::Iterator {
     return before;
   }
   bool operator==(const Iterator&) const noexcept = default;
+
+  /// Where in the list's chunks it stands, and where in that chunk.
+  [[nodiscard]] Chunks::const_iterator chunk() const noexcept { return chunk_; }
+  [[nodiscard]] std::size_t index() const noexcept { return at_; }
 
   /// The chunk that begins here; null within one. Not at the end.
   [[nodiscard]] const BackendChunk* begun() const noexcept { return at_ == 0 ? chunk_->get() : nullptr; }

@@ -25,7 +25,7 @@ auto conflict_order(const Candidate& candidate) {
 
 OrderKey key_of(const Candidate& candidate) { return {candidate.address, candidate.port}; }
 
-bool same_place(const Candidate& left, const Candidate& right) {
+bool same_endpoint(const Candidate& left, const Candidate& right) {
   return left.address == right.address && left.port == right.port;
 }
 
@@ -55,7 +55,7 @@ std::vector<Candidate> all_of(const std::vector<Keyed>& sorted) {
 }
 
 /// An address and port where not all stays as it is.
-struct Place {
+struct Change {
   OrderKey key;
   std::span<const Keyed> gone;
   std::span<const Keyed> fresh;
@@ -69,39 +69,39 @@ std::span<const Keyed> take(std::span<const Keyed>& sorted, const OrderKey& key)
   return taken;
 }
 
-/// A slice that changes tells all of its endpoints again, and most of them are as they were.
-std::vector<Place> places(std::span<const Keyed> gone, std::span<const Keyed> fresh) {
-  std::vector<Place> places;
+/// A slice that changes reports all of its endpoints again, and most of them are as they were.
+std::vector<Change> changes_of(std::span<const Keyed> gone, std::span<const Keyed> fresh) {
+  std::vector<Change> changes;
   while (!gone.empty() || !fresh.empty()) {
     const bool goes_first = fresh.empty() || (!gone.empty() && gone.front().key < fresh.front().key);
     const OrderKey key = (goes_first ? gone : fresh).front().key;
-    const Place place{key, take(gone, key), take(fresh, key)};
-    const bool stays = std::ranges::equal(place.gone, place.fresh, [](const Keyed& left, const Keyed& right) {
-      return *left.candidate == *right.candidate;
-    });
-    if (!stays) places.push_back(place);
+    const Change change{key, take(gone, key), take(fresh, key)};
+    const bool stays = std::ranges::equal(
+        change.gone, change.fresh,
+        [](const Keyed& left, const Keyed& right) { return *left.candidate == *right.candidate; });
+    if (!stays) changes.push_back(change);
   }
-  return places;
+  return changes;
 }
 
-bool goes(const Candidate& candidate, const Place& place) {
-  return std::ranges::any_of(place.gone,
+bool goes(const Candidate& candidate, const Change& change) {
+  return std::ranges::any_of(change.gone,
                              [&](const Keyed& gone) { return gone.candidate->slice == candidate.slice; });
 }
 
 /// The candidates of a block as they are from now on.
-std::vector<Candidate> edited(const std::vector<Candidate>& candidates, std::span<const Place> places) {
+std::vector<Candidate> edited(const std::vector<Candidate>& candidates, std::span<const Change> changes) {
   std::vector<Candidate> result;
-  result.reserve(candidates.size() + places.size());
+  result.reserve(candidates.size() + changes.size());
   auto from = candidates.begin();
-  for (const Place& place : places) {
-    const auto to = std::ranges::lower_bound(from, candidates.end(), place.key, {}, key_of);
+  for (const Change& change : changes) {
+    const auto to = std::ranges::lower_bound(from, candidates.end(), change.key, {}, key_of);
     result.insert(result.end(), from, to);
     const auto here = static_cast<std::ptrdiff_t>(result.size());
-    for (from = to; from != candidates.end() && key_of(*from) == place.key; ++from) {
-      if (!goes(*from, place)) result.push_back(*from);
+    for (from = to; from != candidates.end() && key_of(*from) == change.key; ++from) {
+      if (!goes(*from, change)) result.push_back(*from);
     }
-    for (const Keyed& fresh : place.fresh) {
+    for (const Keyed& fresh : change.fresh) {
       const auto order = conflict_order(*fresh.candidate);
       result.insert(std::ranges::upper_bound(result.begin() + here, result.end(), order, {}, conflict_order),
                     *fresh.candidate);
@@ -116,7 +116,7 @@ template <class Visit>
 void for_each_merged(const std::vector<Candidate>& candidates, Visit visit) {
   const Candidate* last = nullptr;
   for (const auto& candidate : candidates) {
-    if (last == nullptr || !same_place(*last, candidate)) visit(candidate);
+    if (last == nullptr || !same_endpoint(*last, candidate)) visit(candidate);
     last = &candidate;
   }
 }
@@ -173,7 +173,7 @@ class CandidateList::Editor {
     auto from = candidates.begin();
     for (std::size_t part = 1; part <= parts && from != candidates.end(); ++part) {
       const auto wanted = candidates.begin() + static_cast<std::ptrdiff_t>(candidates.size() * part / parts);
-      const auto to = between_places(candidates, std::max(from, wanted));
+      const auto to = between_endpoints(candidates, std::max(from, wanted));
       if (from != to) push({from, to});
       from = to;
     }
@@ -182,8 +182,8 @@ class CandidateList::Editor {
  private:
   using Position = std::vector<Candidate>::iterator;
 
-  static Position between_places(std::vector<Candidate>& candidates, Position at) {
-    while (at != candidates.begin() && at != candidates.end() && same_place(*(at - 1), *at)) ++at;
+  static Position between_endpoints(std::vector<Candidate>& candidates, Position at) {
+    while (at != candidates.begin() && at != candidates.end() && same_endpoint(*(at - 1), *at)) ++at;
     return at;
   }
 
@@ -200,16 +200,16 @@ void CandidateList::update(const std::vector<Candidate>& gone, const std::vector
   const auto coming = in_order(fresh);
   if (blocks_.empty()) return Editor(blocks_).add(all_of(coming));
   const auto going = in_order(gone);
-  const auto changed = places(going, coming);
+  const auto changed = changes_of(going, coming);
   if (changed.empty()) return;
   auto before = std::exchange(blocks_, {});
   blocks_.reserve(before.size() + 1);
   Editor editor(blocks_);
   auto from = changed.begin();
   for (std::size_t at = 0; at < before.size(); ++at) {
-    const auto to = at + 1 < before.size()
-                        ? std::ranges::lower_bound(from, changed.end(), before[at + 1].first, {}, &Place::key)
-                        : changed.end();
+    const auto to = at + 1 < before.size() ? std::ranges::lower_bound(from, changed.end(),
+                                                                      before[at + 1].first, {}, &Change::key)
+                                           : changed.end();
     if (from == to) {
       editor.keep(before[at]);
     } else {

@@ -11,6 +11,8 @@ namespace {
 /// Its endpoints are the API servers.
 const std::string api_service = "default/kubernetes";
 
+constexpr std::uint64_t units_a_frame = 8;  ///< beside its frontends: names, and a place in three sets
+
 std::string zone_of(const Labels& labels) {
   const auto found = std::ranges::find(labels, k8s::zone_label, &Labels::value_type::first);
   return found == labels.end() ? std::string{} : found->second;
@@ -66,7 +68,7 @@ void Cluster::upsert(k8s::EndpointSlice slice) {
   note_triggers(slice, known, touch(service).put_slice(slice));
 }
 
-/// A slice that is told again as it was is no change (SEM-88).
+/// A slice that is reported again as it was is no change (SEM-88).
 void Cluster::note_triggers(const k8s::EndpointSlice& slice, Slice& known, Change change) {
   for (const auto trigger : slice.triggers) {
     if (change == Change::some || trigger != known.trigger) {
@@ -105,8 +107,7 @@ void Cluster::upsert_own(const k8s::Node& node) {
       for (auto& [key, model] : models_) touch(key).see_endpoints_anew();
     }
   }
-  object_addresses_ = node.internal_ips;
-  object_addresses_.insert(object_addresses_.end(), node.external_ips.begin(), node.external_ips.end());
+  object_addresses_ = all_addresses(node);
   if (!object_addresses_.empty()) {
     node_.family = object_addresses_.front().family() == k8s::Family::ipv4 ? LB_IPV4 : LB_IPV6;
   }
@@ -245,7 +246,12 @@ void Cluster::synced() {
   work(WorkBudget(more_ ? limits_.turn : WorkBudget::unlimited));
 }
 
-bool Cluster::has_work() const { return !dirty_.empty() || has_plans_to_make(); }
+bool Cluster::has_work() const {
+  return !dirty_.empty() || has_plans_to_make() || (!is_first_reported_ && is_first_made());
+}
+
+/// Has every service that was there at the start a plan?
+bool Cluster::is_first_made() const { return is_synced_ && due_.empty(); }
 
 void Cluster::ask_for_more() {
   if (more_ && has_work() && !std::exchange(asked_for_more_, true)) more_();
@@ -264,10 +270,10 @@ void Cluster::work(WorkBudget budget) {
       replan_some(budget, planned);
     } while (!budget.is_limited() && has_plans_to_make());
   }
-  if (is_first_told_) {
+  if (is_first_reported_) {
     report(planned);
   } else {
-    tell_first(planned);
+    report_first(planned);
   }
   ask_for_more();
 }
@@ -280,16 +286,30 @@ void Cluster::report(const Planned& planned) {
 
 /// One batch, once every service that was there at the start has a plan. What comes meanwhile joins, and
 /// holds nothing up.
-void Cluster::tell_first(const Planned& planned) {
+void Cluster::report_first(const Planned& planned) {
   first_.insert(planned.changed.begin(), planned.changed.end());
   for (const auto& service : planned.all) forget_if_empty(service);
-  if (!due_.empty()) return;
-  is_first_told_ = true;
-  std::erase_if(first_, [this](const auto& service) { return !models_.contains(service); });
+  if (!is_first_made() || prepare_first()) return;
+  is_first_reported_ = true;
   auto changes = changes_of(std::exchange(first_, {}));
+  prepared_.clear();
   owed_ = waiting_;
   for (const auto& service : owed_) changes.push_back({service, {}, Standing::waiting});
   plans_.apply(Batch::whole, std::move(changes));
+}
+
+/// Of thousands some are reported ahead in each turn. Whether others are left for the next one.
+bool Cluster::prepare_first() {
+  if (!more_ || first_.size() <= limits_.first) return false;
+  std::vector<std::string> some;
+  while (some.size() < limits_.first) some.push_back(std::move(first_.extract(first_.begin()).value()));
+  auto changes = changes_of(some);
+  if (!plans_.prepare(changes)) {
+    first_.insert(some.begin(), some.end());
+    return false;
+  }
+  prepared_.insert(some.begin(), some.end());
+  return true;
 }
 
 void Cluster::frame_dirty(WorkBudget& budget) {
@@ -299,10 +319,15 @@ void Cluster::frame_dirty(WorkBudget& budget) {
     dirty_.erase(dirty_.begin());
     if (postpone(service) || set_aside(service)) continue;
     auto& model = *models_.at(service);
+    budget.spend(model.draft_frame(node_, options_));
+    if (budget.is_over()) {  // its claims are for the next turn
+      dirty_.insert(service);
+      break;
+    }
     framed_.merge(model.frame(node_, options_, frontends_));
     framed_.merge(consistent_budget_.ask(service, model.created(), model.consistent_tables()));
     framed_.insert(service);
-    budget.spend(1 + model.frontend_count());
+    budget.spend(units_a_frame + model.frontend_count());
   }
   if (dirty_.empty()) see_endpoints_at(frontends_.take_changed());
 }
@@ -343,7 +368,7 @@ void Cluster::replan(const std::string& service, WorkBudget& turn, Planned& plan
   due_.erase(service);
   if (owed_.erase(service) > 0 || *change == Change::some) planned.changed.push_back(service);
   note_health_check(service, model);
-  tell_complaints(service, model);
+  report_complaints(service, model);
   if (postponed_.erase(service) > 0) dirty_.insert(service);
 }
 
@@ -352,7 +377,12 @@ std::vector<PlanChange> Cluster::changes_of(const Names& finished) const {
   std::vector<PlanChange> changes;
   std::vector<PlanChange> present;
   for (const auto& service : finished) {
-    auto plans = models_.at(service)->plans();
+    const auto model = models_.find(service);
+    if (model == models_.end()) {  // it came and went before the first batch was whole
+      if (prepared_.contains(service)) changes.push_back({service, {}});
+      continue;
+    }
+    auto plans = model->second->plans();
     (plans.ports.empty() ? changes : present).push_back(std::move(plans));
   }
   std::ranges::move(present, std::back_inserter(changes));
@@ -367,7 +397,7 @@ void Cluster::note_health_check(const std::string& service, const ServiceModel& 
   }
 }
 
-void Cluster::tell_complaints(const std::string& service, const ServiceModel& model) {
+void Cluster::report_complaints(const std::string& service, const ServiceModel& model) {
   auto complaints = model.complaints(frontends_);
   auto& reported = reported_[service];
   for (const auto& reason : complaints) {

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "agent/plan/address_blocks.hpp"
@@ -26,15 +27,15 @@
 
 namespace lb::agent {
 
-/// Takes what a source tells, and at each flush() hands the plans that became different to the PlanSink. Says
-/// nothing before synced(); that call makes the first, whole batch. Plans only services that something
-/// changed for, and where it is told who runs it on, by turns: no service's planning keeps others waiting.
+/// Takes what a source reports, and at each flush() hands the plans that became different to the PlanSink.
+/// Says nothing before synced(); that call makes the first, whole batch. Plans only services that something
+/// changed for, and where it is given who runs it on, by turns: no service's planning keeps others waiting.
 class Cluster final : public k8s::Sink {
  public:
   using Complain = std::function<void(k8s::Complaint)>;
 
   /// `node`: this node's name, trimmed and in lower case (SEM-85). Complaints, its own and the source's, go
-  /// to `complain`; its own are told once for as long as they hold. `plans` must outlive the cluster.
+  /// to `complain`; its own are reported once for as long as they hold. `plans` must outlive the cluster.
   Cluster(std::string node, PlanOptions options, PlanSink& plans, Complain complain);
 
   void upsert(k8s::Service service) override;
@@ -61,7 +62,8 @@ class Cluster final : public k8s::Sink {
   void set_api_servers(std::vector<ListeningAddress> addresses);
 
   /// From now on flush() and synced() do no more than a turn's work; for what is left they call `more` once,
-  /// which shall have take_turn() called soon. The first plans are told together, when all are made.
+  /// which shall have take_turn() called soon. The first plans are reported together, when all are made; of
+  /// thousands some are reported ahead in each turn, where the sink takes them.
   void take_turns(std::function<void()> more, TurnLimits limits = {}) {
     more_ = std::move(more);
     limits_ = limits;
@@ -76,7 +78,7 @@ class Cluster final : public k8s::Sink {
   [[nodiscard]] bool waits() const noexcept { return !waiting_.empty(); }
   /// From now on keeps when slices' changes were caused, if later than this (Unix nanoseconds).
   void measure_triggers(std::int64_t after) { triggers_.start(after); }
-  /// Those of all changes that have been planned; none while something waits for a flush(). Each is told
+  /// Those of all changes that have been planned; none while something waits for a flush(). Each is reported
   /// once.
   [[nodiscard]] TriggerTimes::Pending take_triggers();
   /// As of the last whole plan or flush().
@@ -87,7 +89,7 @@ class Cluster final : public k8s::Sink {
   struct Slice {
     std::string service;  ///< "namespace/name"
     k8s::Family family = k8s::Family::ipv4;
-    std::int64_t trigger = 0;  ///< the last that was told; 0: none
+    std::int64_t trigger = 0;  ///< the last that was reported; 0: none
   };
 
   void note_triggers(const k8s::EndpointSlice& slice, Slice& known, Change change);
@@ -114,11 +116,13 @@ class Cluster final : public k8s::Sink {
   void ask_for_more();
   void work(WorkBudget budget);
   void report(const Planned& planned);
-  void tell_first(const Planned& planned);
+  void report_first(const Planned& planned);
+  [[nodiscard]] bool prepare_first();
+  [[nodiscard]] bool is_first_made() const;
   template <class Names>
   [[nodiscard]] std::vector<PlanChange> changes_of(const Names& finished) const;
   void note_health_check(const std::string& service, const ServiceModel& model);
-  void tell_complaints(const std::string& service, const ServiceModel& model);
+  void report_complaints(const std::string& service, const ServiceModel& model);
   void forget_if_empty(const std::string& service);
 
   PlanOptions options_;
@@ -143,17 +147,18 @@ class Cluster final : public k8s::Sink {
   bool asked_for_more_ = false;
   std::set<std::string> waiting_;  ///< services that are not planned for want of labels
   /// Of those of the first batch, those not planned since: what an earlier agent left of them stands until a
-  /// plan is told, also the plan that nothing is left.
+  /// plan is reported, also the plan that nothing is left.
   std::set<std::string> owed_;
-  std::optional<k8s::LabelKeys> known_labels_;  ///< of other Nodes; nothing: all that are told
+  std::optional<k8s::LabelKeys> known_labels_;  ///< of other Nodes; nothing: all that are reported
   Frontends frontends_;
   ConsistentBudget consistent_budget_;
   HealthChecks health_checks_;
   std::map<std::string, std::set<std::string>> reported_;  ///< complaints by service
   std::uint64_t complaint_count_ = 0;
-  bool is_first_told_ = false;   ///< the first plans, as one batch
-  std::set<std::string> first_;  ///< services that are in it so far
-  std::set<std::string> due_;    ///< services of the start that have no plan yet
+  bool is_first_reported_ = false;            ///< the first plans, as one batch
+  std::set<std::string> first_;               ///< services of it whose plans are to be reported
+  std::unordered_set<std::string> prepared_;  ///< services of it that were reported ahead
+  std::set<std::string> due_;                 ///< services of the start that have no plan yet
 };
 
 }  // namespace lb::agent

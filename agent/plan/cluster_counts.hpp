@@ -21,7 +21,7 @@ struct ClusterCounts {
   std::size_t endpoints = 0;
   std::size_t waiting = 0;         ///< services that ask for labels of Nodes that are not known yet
   std::size_t lost_frontends = 0;  ///< claims that a stronger one of another service defeats (SEM-82)
-  std::uint64_t complaints = 0;    ///< told since the start
+  std::uint64_t complaints = 0;    ///< reported since the start
   NoLocal no_local;
 };
 

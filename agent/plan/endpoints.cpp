@@ -92,7 +92,7 @@ class Packer {
   std::uint32_t length_ = 0;
 };
 
-/// No set, no flow and no command has one that is neither: the slice is told anew when it comes to be.
+/// No set, no flow and no command has one that is neither: the slice is reported anew when it comes to be.
 bool is_of_use(const k8s::Endpoint& endpoint) { return endpoint.ready || endpoint.serving; }
 
 /// One that has ended gives way to any other of the same address. One that is not of use yet may not be left
@@ -119,7 +119,7 @@ OrderKey::OrderKey(const k8s::Address& address, std::uint16_t port) {
   packer.push_number(port, 10);
 }
 
-/// Gives every string and every list one place; lives as long as the making of its slice.
+/// Gives every string and every list one index; lives as long as the making of its slice.
 class CompactSlice::Builder {
  public:
   explicit Builder(CompactSlice& slice) : slice_(slice) {
@@ -153,10 +153,10 @@ class CompactSlice::Builder {
 
  private:
   std::uint32_t string(const std::string& text) {
-    const auto [place, is_new] =
+    const auto [index, is_new] =
         strings_.try_emplace(text, static_cast<std::uint32_t>(slice_.strings_.size()));
     if (is_new) slice_.strings_.push_back(text);
-    return place->second;
+    return index->second;
   }
 
   std::vector<std::uint32_t> strings(const std::vector<std::string>& texts) {
@@ -168,20 +168,20 @@ class CompactSlice::Builder {
 
   std::uint32_t list(std::vector<std::uint32_t> members) {
     auto& lists = slice_.lists_;
-    const auto [place, is_new] =
+    const auto [index, is_new] =
         lists_.try_emplace(std::move(members), static_cast<std::uint32_t>(lists.size()));
     if (is_new) {
-      lists.push_back(static_cast<std::uint32_t>(place->first.size()));
-      lists.insert(lists.end(), place->first.begin(), place->first.end());
+      lists.push_back(static_cast<std::uint32_t>(index->first.size()));
+      lists.insert(lists.end(), index->first.begin(), index->first.end());
     }
-    return place->second;
+    return index->second;
   }
 
   std::uint32_t profile(const Profile& profile) {
-    const auto [place, is_new] =
+    const auto [index, is_new] =
         profiles_.try_emplace(profile, static_cast<std::uint32_t>(slice_.profiles_.size()));
     if (is_new) slice_.profiles_.push_back(profile);
-    return place->second;
+    return index->second;
   }
 
   CompactSlice& slice_;
@@ -233,8 +233,8 @@ std::string CompactSlice::append(const ServicePortKey& key, std::string_view por
 bool CompactSlice::is_service(const Endpoint& endpoint, const k8s::EndpointPort& port,
                               const Viewpoint& view) const {
   if (view.frontends == nullptr) return false;
-  const Frontends::Place place{endpoint.address, port.port, static_cast<lb_protocol>(port.protocol)};
-  switch (view.frontends->use_of(place, view.service)) {
+  const Frontends::Key frontend{endpoint.address, port.port, static_cast<lb_protocol>(port.protocol)};
+  switch (view.frontends->use_of(frontend, view.service)) {
     case Frontends::Use::cluster_ip:
       return true;
     case Frontends::Use::own:
@@ -334,12 +334,12 @@ std::string_view CompactSlice::label_of(const Endpoint& endpoint, const NodeView
   return peer == node.peers.end() ? std::string_view{} : find_label(peer->second, label);
 }
 
-std::span<const std::uint32_t> CompactSlice::list(std::uint32_t place) const {
-  return std::span(lists_).subspan(place + 1, lists_[place]);
+std::span<const std::uint32_t> CompactSlice::list(std::uint32_t index) const {
+  return std::span(lists_).subspan(index + 1, lists_[index]);
 }
 
-bool CompactSlice::list_has(std::uint32_t place, std::string_view text) const {
-  const auto members = list(place);
+bool CompactSlice::list_has(std::uint32_t index, std::string_view text) const {
+  const auto members = list(index);
   return std::any_of(members.begin(), members.end(),
                      [&](std::uint32_t member) { return strings_[member] == text; });
 }

@@ -83,8 +83,8 @@ class CompactSlice {
   bool operator==(const CompactSlice&) const = default;
 
  private:
-  /// What many endpoints have in common. Numbers are places in strings_; for lists, in lists_, where a list's
-  /// length comes before its members.
+  /// What many endpoints have in common. Numbers are indexes into strings_; for lists, in lists_, where a
+  /// list's length comes before its members.
   struct Profile {
     std::uint32_t zone = 0;
     std::uint32_t hint_zones = 0;
@@ -95,8 +95,8 @@ class CompactSlice {
   };
   struct Endpoint {
     k8s::Address address;
-    std::uint32_t node = 0;     ///< a place in strings_
-    std::uint32_t profile = 0;  ///< a place in profiles_
+    std::uint32_t node = 0;     ///< an index into strings_
+    std::uint32_t profile = 0;  ///< an index into profiles_
     bool operator==(const Endpoint&) const = default;
   };
   class Builder;
@@ -112,8 +112,8 @@ class CompactSlice {
   [[nodiscard]] bool shares(const Endpoint& endpoint, const NodeView& node, std::string_view label) const;
   [[nodiscard]] std::string_view label_of(const Endpoint& endpoint, const NodeView& node,
                                           std::string_view label) const;
-  [[nodiscard]] std::span<const std::uint32_t> list(std::uint32_t place) const;
-  [[nodiscard]] bool list_has(std::uint32_t place, std::string_view text) const;
+  [[nodiscard]] std::span<const std::uint32_t> list(std::uint32_t index) const;
+  [[nodiscard]] bool list_has(std::uint32_t index, std::string_view text) const;
 
   std::shared_ptr<const std::string> name_;
   k8s::Family family_;

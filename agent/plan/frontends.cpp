@@ -16,7 +16,7 @@
 namespace lb::agent {
 namespace {
 
-Frontends::Place place_of(const FrontendPlan& frontend, lb_protocol protocol) {
+Frontends::Key key_of(const FrontendPlan& frontend, lb_protocol protocol) {
   return {frontend.address, frontend.port, protocol};
 }
 
@@ -42,9 +42,9 @@ std::size_t Frontends::HashAddress::operator()(const k8s::Address& address) cons
   return lb_mix(lb_mix(0, lb_word(bytes)), lb_word(bytes + 8));
 }
 
-std::size_t Frontends::HashPlace::operator()(const Place& place) const noexcept {
-  const std::uint64_t address = HashAddress()(place.address);
-  return lb_mix(address, std::uint64_t{place.port} << 8U | static_cast<std::uint64_t>(place.protocol));
+std::size_t Frontends::HashKey::operator()(const Key& key) const noexcept {
+  const std::uint64_t address = HashAddress()(key.address);
+  return lb_mix(address, std::uint64_t{key.port} << 8U | static_cast<std::uint64_t>(key.protocol));
 }
 
 bool Frontends::is_stronger(const Claim& left, const Claim& right) noexcept {
@@ -64,7 +64,7 @@ Frontends::Changes Frontends::claim(const std::string& service, std::int64_t cre
     const auto& plan = frames[port].plan;
     ports.push_back(plan.key.name);
     for (const auto& frontend : plan.frontends) {
-      claims.push_back({place_of(frontend, plan.key.protocol), frontend.kind, port});
+      claims.push_back({key_of(frontend, plan.key.protocol), frontend.kind, port});
     }
   }
   std::ranges::sort(claims);
@@ -82,7 +82,7 @@ Frontends::Changes Frontends::claim(const std::string& service, std::int64_t cre
   return changes;
 }
 
-/// Those that go are removed after the others came: who takes a place over is told once.
+/// Those that go are removed after the others came: who takes a frontend over is named once.
 void Frontends::replace(Claimant& claimant, std::vector<Made> claims, Changes& changes) {
   const auto before = std::exchange(claimant.claims, std::move(claims));
   std::vector<Made> gone;
@@ -95,14 +95,14 @@ void Frontends::replace(Claimant& claimant, std::vector<Made> claims, Changes& c
 
 void Frontends::note(const Made& made, Changes& changes) {
   if (made.kind == LB_CLUSTER_IP || made.kind == LB_NODE_PORT) return;
-  changes.outside.push_back(made.place.address);
+  changes.outside.push_back(made.key.address);
 }
 
 void Frontends::add(const Claimant& claimant, const Made& made, Changes& changes) {
   note(made, changes);
   count_cluster_ip(made, 1);
   Claim claim{&claimant, made.port, made.kind};
-  const auto [at, is_first] = places_.try_emplace(made.place, Claims{claim, {}});
+  const auto [at, is_first] = by_key_.try_emplace(made.key, Claims{claim, {}});
   if (is_first) return;
   ++lost_;
   auto& [holder, others] = at->second;
@@ -116,11 +116,11 @@ void Frontends::add(const Claimant& claimant, const Made& made, Changes& changes
 void Frontends::remove(const Claimant& claimant, const Made& made, Changes& changes) {
   note(made, changes);
   count_cluster_ip(made, -1);
-  const auto at = places_.find(made.place);
+  const auto at = by_key_.find(made.key);
   const Claim claim{&claimant, made.port, made.kind};
   auto& [holder, others] = at->second;
   if (others.empty()) {
-    places_.erase(at);
+    by_key_.erase(at);
     return;
   }
   --lost_;
@@ -137,19 +137,19 @@ void Frontends::remove(const Claimant& claimant, const Made& made, Changes& chan
 
 void Frontends::count_cluster_ip(const Made& made, int change) {
   if (made.kind != LB_CLUSTER_IP) return;
-  auto& claims = cluster_ips_[made.place.address];
+  auto& claims = cluster_ips_[made.key.address];
   claims += static_cast<std::uint32_t>(change);
-  changes_[made.place.address] += change;
-  if (claims == 0) cluster_ips_.erase(made.place.address);
+  changes_[made.key.address] += change;
+  if (claims == 0) cluster_ips_.erase(made.key.address);
 }
 
-Frontends::Use Frontends::use_of(const Place& place, const std::string& service) const {
-  if (cluster_ips_.contains(place.address)) return Use::cluster_ip;
+Frontends::Use Frontends::use_of(const Key& key, const std::string& service) const {
+  if (cluster_ips_.contains(key.address)) return Use::cluster_ip;
   const auto found = claimants_.find(service);
   if (found == claimants_.end()) return Use::none;
   const auto& claims = found->second->claims;
-  const auto at = std::ranges::lower_bound(claims, place, {}, &Made::place);
-  return at != claims.end() && at->place == place ? Use::own : Use::none;
+  const auto at = std::ranges::lower_bound(claims, key, {}, &Made::key);
+  return at != claims.end() && at->key == key ? Use::own : Use::none;
 }
 
 std::vector<k8s::Address> Frontends::take_changed() {
@@ -167,8 +167,8 @@ std::vector<FrontendPlan> Frontends::held(const std::string& service, const Serv
   const Claimant* const who = found->second.get();
   held.reserve(plan.frontends.size());
   std::ranges::copy_if(plan.frontends, std::back_inserter(held), [&](const auto& frontend) {
-    const auto at = places_.find(place_of(frontend, plan.key.protocol));
-    if (at == places_.end()) return false;
+    const auto at = by_key_.find(key_of(frontend, plan.key.protocol));
+    if (at == by_key_.end()) return false;
     const Claim& holder = at->second.holder;
     return holder.who == who && holder.kind == frontend.kind && who->ports[holder.port] == plan.key.name;
   });
@@ -182,16 +182,16 @@ std::string Frontends::lost(const std::string& service) const {
   std::string first;
   std::size_t more = 0;
   for (const auto& made : who.claims) {
-    const Claim& holder = places_.find(made.place)->second.holder;
+    const Claim& holder = by_key_.find(made.key)->second.holder;
     if (holder == Claim{&who, made.port, made.kind}) continue;
     if (!first.empty()) {
       ++more;
       continue;
     }
-    first = fmt::format("{} {}/{} is not served for {}: {} holds it as {}", maps::word(made.kind),
-                        maps::socket_text(made.place.address.bytes, made.place.port),
-                        maps::word(made.place.protocol), who.ports[made.port], holder.who->ports[holder.port],
-                        maps::word(holder.kind));
+    first =
+        fmt::format("{} {}/{} is not served for {}: {} holds it as {}", maps::word(made.kind),
+                    maps::socket_text(made.key.address.bytes, made.key.port), maps::word(made.key.protocol),
+                    who.ports[made.port], holder.who->ports[holder.port], maps::word(holder.kind));
   }
   return more == 0 ? first : fmt::format("{}; and so it is with {} more of its frontends", first, more);
 }

@@ -25,16 +25,16 @@ namespace lb::agent {
 /// claim costs what of it has changed.
 class Frontends {
  public:
-  struct Place {
+  struct Key {
     k8s::Address address;
     std::uint16_t port = 0;
     lb_protocol protocol = LB_TCP;
-    auto operator<=>(const Place&) const = default;
+    auto operator<=>(const Key&) const = default;
   };
 
   /// What a call of claim() has changed.
   struct Changes {
-    std::set<std::string> touched;      ///< other services that now hold a place more or less
+    std::set<std::string> touched;      ///< other services that now hold a frontend more or less
     std::vector<k8s::Address> outside;  ///< of the service: those but ClusterIPs that it claimed or gave up
   };
   /// Replaces all claims of a service, `created` in Unix seconds (0: unknown) as its age; no frames: it
@@ -48,10 +48,10 @@ class Frontends {
   /// many more there are; empty: nothing.
   [[nodiscard]] std::string lost(const std::string& service) const;
 
-  /// What a place is to the endpoints of `service`. On a ClusterIP every port is the service's; of all other
-  /// places only its own matter, because anybody may claim any address as an external one.
+  /// What an address and port are to the endpoints of `service`. On a ClusterIP every port is the service's;
+  /// of all other addresses only its own matter, because anybody may claim any address as an external one.
   enum class Use : std::uint8_t { none, cluster_ip, own };
-  [[nodiscard]] Use use_of(const Place& place, const std::string& service) const;
+  [[nodiscard]] Use use_of(const Key& key, const std::string& service) const;
 
   /// Addresses that became a ClusterIP since the last call, or are one no more; sorted.
   [[nodiscard]] std::vector<k8s::Address> take_changed();
@@ -61,9 +61,9 @@ class Frontends {
 
  private:
   struct Made {
-    Place place;
+    Key key;
     lb_kind kind = LB_CLUSTER_IP;
-    std::uint32_t port = 0;  ///< a place in Claimant::ports
+    std::uint32_t port = 0;  ///< an index into Claimant::ports
     auto operator<=>(const Made&) const = default;
   };
   struct Claimant {
@@ -78,14 +78,14 @@ class Frontends {
     lb_kind kind = LB_CLUSTER_IP;
     bool operator==(const Claim&) const = default;
   };
-  /// Nearly every place has one claim.
+  /// Nearly every key has one claim.
   struct Claims {
     Claim holder;
     std::vector<Claim> others;
   };
-  struct HashPlace {
+  struct HashKey {
     using is_avalanching = void;
-    std::size_t operator()(const Place& place) const noexcept;
+    std::size_t operator()(const Key& key) const noexcept;
   };
   struct HashAddress {
     using is_avalanching = void;
@@ -99,7 +99,7 @@ class Frontends {
   void count_cluster_ip(const Made& made, int change);
   static void note(const Made& made, Changes& changes);
 
-  boost::unordered_flat_map<Place, Claims, HashPlace> places_;
+  boost::unordered_flat_map<Key, Claims, HashKey> by_key_;
   std::map<std::string, std::unique_ptr<Claimant>> claimants_;
   boost::unordered_flat_map<k8s::Address, std::uint32_t, HashAddress> cluster_ips_;  ///< claims to each
   std::map<k8s::Address, int> changes_;  ///< claims to ClusterIPs made, less those given up

@@ -2,9 +2,11 @@
 #include "agent/plan/pacer.hpp"
 
 #include <algorithm>
-#include <boost/unordered/unordered_flat_set.hpp>
+#include <array>
 #include <iterator>
 #include <utility>
+
+#include "agent/plan/endpoints.hpp"
 
 namespace lb::agent {
 namespace {
@@ -12,7 +14,7 @@ namespace {
 using Plan = std::shared_ptr<const ServicePortPlan>;
 
 constexpr std::size_t backends_a_write = 16;
-constexpr std::size_t ended_a_write = 4;  ///< backends that go, each with an entry in quarantine
+constexpr std::size_t ended_a_write = 2;  ///< backends that go, each with an entry in quarantine
 constexpr std::size_t writes_a_port = 4;  ///< name, number, sets
 
 template <class Entry>
@@ -22,13 +24,45 @@ std::size_t differences(const std::vector<Entry>& have, const std::vector<Entry>
   return all.size();
 }
 
+/// How far one list was gone through towards another, both in their order.
+struct Reached {
+  BackendList::Iterator have;
+  BackendList::Iterator want;
+  std::size_t work = 0;  ///< in sixteenths of a write
+};
+
+/// As far as `writes` take, and by one backend at least if they are more than none. What both share is passed
+/// over.
+Reached go_through(const BackendList& have, const BackendList& want, std::size_t writes) {
+  constexpr std::size_t ended = backends_a_write / ended_a_write;
+  const auto goes_first = [](const BackendPlan& left, const BackendPlan& right) {
+    return OrderKey{left.address, left.port} < OrderKey{right.address, right.port};
+  };
+  const auto have_end = have.end();
+  const auto want_end = want.end();
+  Reached reached{have.begin(), want.begin()};
+  auto& [old, next, work] = reached;
+  while ((old != have_end || next != want_end) && work / backends_a_write < writes) {
+    const bool both = old != have_end && next != want_end;
+    if (both && share_chunk(old, next)) {
+      old.skip_chunk();
+      next.skip_chunk();
+    } else if (both && old->address == next->address && old->port == next->port) {
+      work += *old++ == *next++ ? 0 : 1;
+    } else if (next == want_end || (both && goes_first(*old, *next))) {
+      work += ended;
+      ++old;
+    } else {
+      ++work;
+      ++next;
+    }
+  }
+  return reached;
+}
+
 /// Of backends that two plans do not share.
-std::size_t backend_writes(const ServicePortPlan& have, const ServicePortPlan& want) {
-  const auto& chunks = have.backends.chunks();
-  const boost::unordered_flat_set<std::shared_ptr<const BackendChunk>> kept(chunks.begin(), chunks.end());
-  std::size_t count = 0;
-  for (const auto& chunk : want.backends.chunks()) count += kept.contains(chunk) ? 0 : chunk->size();
-  return count / backends_a_write;
+std::size_t backend_writes(const ServicePortPlan& have, const ServicePortPlan& want, std::size_t enough) {
+  return go_through(have.backends, want.backends, enough).work / backends_a_write;
 }
 
 std::size_t writes_of(const ServicePortPlan& plan, std::size_t backends_in_one) {
@@ -36,9 +70,9 @@ std::size_t writes_of(const ServicePortPlan& plan, std::size_t backends_in_one) 
          plan.backends.size() / backends_in_one;
 }
 
-std::size_t writes_between(const ServicePortPlan& have, const ServicePortPlan& want) {
+std::size_t writes_between(const ServicePortPlan& have, const ServicePortPlan& want, std::size_t enough) {
   return differences(have.frontends, want.frontends) + differences(have.source_ranges, want.source_ranges) +
-         backend_writes(have, want) + 1;
+         backend_writes(have, want, enough) + 1;
 }
 
 /// Takes up to `writes` steps from one sorted list to another, or all; what comes is there before what goes
@@ -73,19 +107,40 @@ std::vector<k8s::Prefix> both(const std::vector<k8s::Prefix>& left, const std::v
   return all;
 }
 
-/// A port as it is before anything reaches it.
-ServicePortPlan unreached(const ServicePortPlan& want) {
+/// A port as it is before anything is written of it.
+ServicePortPlan unwritten(const ServicePortPlan& want) {
   ServicePortPlan plan = want;
   plan.frontends.clear();
   plan.source_ranges.clear();
+  plan.backends = {};
   return plan;
+}
+
+/// Is a set of `part` empty that is so at neither end?
+bool is_emptier(const BackendList& part, const BackendList& have, const BackendList& want) {
+  return std::ranges::any_of(std::array{LB_CLUSTER, LB_LOCAL}, [&](lb_scope scope) {
+    return part.members(scope).count == 0 && have.members(scope).count > 0 && want.members(scope).count > 0;
+  });
+}
+
+/// The wanted ones up to a place in the order, and from there on those that are there.
+BackendList nearer(const BackendList& have, const ServicePortPlan& want, std::size_t& writes) {
+  const bool is_consistent = want.policy.selection == LB_CONSISTENT;
+  const auto most = is_consistent ? std::numeric_limits<std::size_t>::max() : writes;
+  const auto reached = go_through(have, want.backends, most);
+  writes -= std::min(writes, reached.work / backends_a_write + 1);
+  if (reached.have == have.end() && reached.want == want.backends.end()) return want.backends;
+  auto part = BackendList::joined(want.backends, reached.want, have, reached.have);
+  if (is_emptier(part, have, want.backends)) return want.backends;
+  return part;
 }
 
 Plan shared(ServicePortPlan plan) { return std::make_shared<const ServicePortPlan>(std::move(plan)); }
 
-/// First the ranges that come, under the old policy; then all else, with the ranges that go; then those go.
+/// First the ranges that come, under the old policy; then backends; then frontends, with the ranges that go;
+/// then those go.
 Plan nearer(const ServicePortPlan& have, const Plan& want, std::size_t& writes) {
-  const auto cost = writes_between(have, *want);
+  const auto cost = writes_between(have, *want, writes + 1);
   if (cost <= writes) {
     writes -= cost;
     return want;
@@ -98,8 +153,11 @@ Plan nearer(const ServicePortPlan& have, const Plan& want, std::size_t& writes) 
   }
   ServicePortPlan plan = *want;
   plan.source_ranges = ranges;
-  const auto backends = backend_writes(have, *want);
-  writes -= std::min(writes, backends + 1);
+  plan.backends = nearer(have.backends, *want, writes);
+  if (plan.backends.chunks() != want->backends.chunks()) {
+    plan.frontends = have.frontends;
+    return shared(std::move(plan));
+  }
   plan.frontends = nearer(have.frontends, want->frontends, writes);
   if (plan.frontends == want->frontends) {
     plan.source_ranges = nearer(have.source_ranges, want->source_ranges, writes);
@@ -150,13 +208,14 @@ std::vector<Pair> pairs_of(const ServicePlans& have, const ServicePlans& want) {
 
 }  // namespace
 
-std::size_t writes_between(const ServicePlans& have, const ServicePlans& want) {
+std::size_t writes_between(const ServicePlans& have, const ServicePlans& want, std::size_t enough) {
   std::size_t count = 0;
   for (const auto& [old, next] : pairs_of(have, want)) {
+    if (count >= enough) break;
     if (old == nullptr || next == nullptr) {
       count += old == nullptr ? writes_of(**next, backends_a_write) : writes_of(**old, ended_a_write);
     } else if (*old != *next) {
-      count += writes_between(**old, **next);
+      count += writes_between(**old, **next, enough - count);
     }
   }
   return count;
@@ -177,8 +236,8 @@ ServicePlans part_of_the_way(const ServicePlans& have, const ServicePlans& want,
     } else if (old != nullptr) {
       parts[at] = nearer(**old, *next, writes);
     } else {
-      writes -= std::min(writes, writes_a_port + (*next)->backends.size() / backends_a_write);
-      parts[at] = nearer(unreached(**next), *next, writes);
+      writes -= std::min(writes, writes_a_port);
+      parts[at] = nearer(unwritten(**next), *next, writes);
     }
   }
   std::erase(parts, nullptr);
@@ -187,33 +246,74 @@ ServicePlans part_of_the_way(const ServicePlans& have, const ServicePlans& want,
 
 void Pacer::apply(Batch batch, std::vector<PlanChange> changes) {
   if (batch == Batch::whole) {
-    wanted_.clear();
-    turns_.clear();
-    passed_.clear();
+    prepare(changes);
+    pass_whole();
+  } else {
+    pass_changes(std::move(changes));
   }
-  const bool is_bounded = batch == Batch::changes || first_ == FirstBatch::in_parts;
-  std::size_t first = 0;  // writes of a first batch so far
+  ask_for_more();
+}
+
+bool Pacer::prepare(std::vector<PlanChange>& changes) {
+  for (auto& change : changes) prepare_one(std::move(change));
+  changes.clear();
+  return true;
+}
+
+void Pacer::prepare_one(PlanChange change) {
+  if (is_awaited(change)) return;
+  const auto writes = first_ == FirstBatch::in_parts ? writes_for(change) : 0;
+  prepared_writes_ += writes;
+  if (change.standing == Standing::planned && std::max(writes, prepared_writes_) > most_) {
+    return wait_in_turn(std::move(change));
+  }
+  note(change);
+  auto& prepared = prepared_[change.service];
+  prepared = std::move(change);
+}
+
+/// Services that are gone come first.
+void Pacer::pass_whole() {
+  std::vector<PlanChange> gone;
+  std::vector<PlanChange> others;
+  for (auto& [service, change] : std::exchange(prepared_, {})) {
+    const bool is_gone = change.ports.empty() && change.standing == Standing::planned;
+    (is_gone ? gone : others).push_back(std::move(change));
+  }
+  std::ranges::move(others, std::back_inserter(gone));
+  plans_.apply(Batch::whole, std::move(gone));
+}
+
+void Pacer::pass_changes(std::vector<PlanChange> changes) {
   std::vector<PlanChange> small;
   for (auto& change : changes) {
-    const auto writes = is_bounded ? writes_for(change) : 0;
-    if (batch == Batch::whole) first += writes;
-    if (const auto waiting = wanted_.find(change.service); waiting != wanted_.end()) {
-      waiting->second = std::move(change.ports);
-    } else if (change.standing == Standing::planned && std::max(writes, first) > most_) {
-      turns_.push_back(change.service);
-      wanted_.emplace(change.service, std::move(change.ports));
+    if (is_awaited(change)) continue;
+    if (change.standing == Standing::planned && writes_for(change) > most_) {
+      wait_in_turn(std::move(change));
     } else {
       note(change);
       small.push_back(std::move(change));
     }
   }
-  if (batch == Batch::whole || !small.empty()) plans_.apply(batch, std::move(small));
-  ask_for_more();
+  if (!small.empty()) plans_.apply(Batch::changes, std::move(small));
+}
+
+/// Takes the place of what waits of its service, if something does.
+bool Pacer::is_awaited(PlanChange& change) {
+  const auto waiting = wanted_.find(change.service);
+  if (waiting == wanted_.end()) return false;
+  waiting->second = std::move(change.ports);
+  return true;
+}
+
+void Pacer::wait_in_turn(PlanChange change) {
+  turns_.push_back(change.service);
+  wanted_.emplace(std::move(change.service), std::move(change.ports));
 }
 
 std::size_t Pacer::writes_for(const PlanChange& change) const {
   const auto passed = passed_.find(change.service);
-  return writes_between(passed == passed_.end() ? ServicePlans{} : passed->second, change.ports);
+  return writes_between(passed == passed_.end() ? ServicePlans{} : passed->second, change.ports, most_ + 1);
 }
 
 void Pacer::note(const PlanChange& passed) {
@@ -231,7 +331,7 @@ PlanChange Pacer::next_part(std::size_t& writes) {
   turns_.pop_front();
   const auto want = wanted_.find(service);
   const auto& passed = passed_[service];
-  const auto cost = writes_between(passed, want->second);
+  const auto cost = writes_between(passed, want->second, writes + 1);
   PlanChange part{service, part_of_the_way(passed, want->second, writes)};
   note(part);
   writes -= std::min(writes, cost);

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <limits>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -19,13 +21,17 @@ namespace lb::agent {
 using ServicePlans = std::vector<std::shared_ptr<const ServicePortPlan>>;
 
 /// How much it takes to write `want` where `have` is: about a system call each. Backends, which are stores
-/// into mapped memory, are a sixteenth where they come and a quarter where their service port goes.
-[[nodiscard]] std::size_t writes_between(const ServicePlans& have, const ServicePlans& want);
+/// into mapped memory, are a sixteenth where they come or change, and half of one where they go. Counts no
+/// further than `enough`.
+[[nodiscard]] std::size_t writes_between(const ServicePlans& have, const ServicePlans& want,
+                                         std::size_t enough = std::numeric_limits<std::size_t>::max());
 
 /// What is to be written next on the way from one to the other, with about so many writes: `want` itself
 /// where that does, else plans of which each is as good as it is said to be. Nobody is let in or shut out on
 /// the way who is not at one of its ends: source ranges come before what they let in, and go after it. One
-/// service port's backends come as a whole, and go in parts. With two writes or more something comes nearer.
+/// service port's backends come and go in parts, in their order, and no set is empty on the way that is not
+/// so at one of its ends; those of consistent selection, whose tables are made anew each time, come as a
+/// whole. With two writes or more something comes nearer.
 [[nodiscard]] ServicePlans part_of_the_way(const ServicePlans& have, const ServicePlans& want,
                                            std::size_t writes);
 
@@ -44,14 +50,20 @@ class Pacer final : public PlanSink {
       : plans_(plans), more_(std::move(more)), most_(most) {}
 
   void apply(Batch batch, std::vector<PlanChange> changes) override;
+  bool prepare(std::vector<PlanChange>& changes) override;
   /// To be called before the first batch, if at all.
   void pass_first(FirstBatch how) noexcept { first_ = how; }
   void take_turn();
   [[nodiscard]] bool waits() const noexcept { return !wanted_.empty(); }
 
  private:
+  void prepare_one(PlanChange change);
+  void pass_whole();
+  void pass_changes(std::vector<PlanChange> changes);
+  void wait_in_turn(PlanChange change);
   void note(const PlanChange& passed);
   void ask_for_more();
+  [[nodiscard]] bool is_awaited(PlanChange& change);
   [[nodiscard]] std::size_t writes_for(const PlanChange& change) const;
   [[nodiscard]] PlanChange next_part(std::size_t& writes);
 
@@ -62,6 +74,8 @@ class Pacer final : public PlanSink {
   std::unordered_map<std::string, ServicePlans> wanted_;  ///< what is still to be reached
   std::deque<std::string> turns_;                         ///< the services of wanted_
   bool asked_for_more_ = false;
+  std::map<std::string, PlanChange> prepared_;  ///< of a first batch: what passes as soon as it is whole
+  std::size_t prepared_writes_ = 0;             ///< of that batch so far
   FirstBatch first_ = FirstBatch::at_once;
 };
 

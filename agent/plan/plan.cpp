@@ -5,14 +5,17 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <iterator>
 #include <map>
 #include <string_view>
 #include <tuple>
 
+#include "agent/base/yes_no.hpp"
 #include "agent/plan/endpoints.hpp"
 #include "agent/plan/frontends.hpp"
+#include "k8s/objects/raw_address.hpp"
 
 namespace lb::agent {
 namespace {
@@ -22,16 +25,12 @@ lb_family family_of(const k8s::Address& address) {
 }
 
 k8s::Address zero_of(lb_family family) {
-  k8s::Address zero;
-  if (family == LB_IPV4) zero.bytes[10] = zero.bytes[11] = 0xff;
-  return zero;
+  return family == LB_IPV4 ? k8s::address_of(std::array<std::uint8_t, 4>{}) : k8s::Address();
 }
 
 lb_scope scope_of(k8s::TrafficPolicy policy) {
   return policy == k8s::TrafficPolicy::local ? LB_LOCAL : LB_CLUSTER;
 }
-
-lb_bool yes_if(bool condition) { return condition ? LB_YES : LB_NO; }
 
 /// SEM-1, SEM-10: what a proxy programs at all.
 bool is_ours(const k8s::Service& service, const PlanOptions& options) {
@@ -149,10 +148,10 @@ std::vector<k8s::Prefix> ranges_of(const k8s::Service& service, lb_family family
   const auto load_balancer_ips = of_family(service.load_balancer_ips, family);
   if (load_balancer_ips.empty()) return {};
   std::vector<k8s::Prefix> ranges;
-  const int everybody = family == LB_IPV4 ? 96 : 0;
+  const int any_address = family == LB_IPV4 ? 96 : 0;
   for (const auto& range : service.source_ranges) {
     if (family_of(range.address) != family) continue;
-    if (range.length == everybody) return {};
+    if (range.length == any_address) return {};
     ranges.push_back(range);
   }
   if (lie_in(ranges, of_family(node.primary, family))) {
@@ -186,7 +185,7 @@ class Framer {
       merge_families();
     }
     for (auto& port : frame_.ports) std::ranges::sort(port.plan.frontends);
-    tell();
+    report();
     std::ranges::sort(frame_.complaints);
     return std::move(frame_);
   }
@@ -315,11 +314,12 @@ class Framer {
       if (ports == 0 || parts.source_ranges.empty()) continue;
       const auto most = std::max<std::size_t>(options_.most_frontends / ports, 1);
       if (parts.source_ranges.size() > most) {
-        complain(fmt::format(
-            "has {} source ranges for each of {} service ports: those after {} let nobody in, because a "
-            "Service may have {} (--max-service-frontends)",
-            parts.source_ranges.size(), ports, parts.source_ranges[most - 1].text(),
-            options_.most_frontends));
+        complain(
+            fmt::format("has {} source ranges for each of {} service ports: those after {} are not applied "
+                        "and their clients are denied, because a "
+                        "Service may have {} (--max-service-frontends)",
+                        parts.source_ranges.size(), ports, parts.source_ranges[most - 1].text(),
+                        options_.most_frontends));
         parts.source_ranges.resize(most);
       }
       for (std::size_t at = parts.first_frame; at < parts.first_frame + ports; ++at) {
@@ -358,7 +358,7 @@ class Framer {
         yes_if(plan.key.protocol == LB_SCTP || (restricted && plan.affinity_seconds != 0));
   }
 
-  void tell() {
+  void report() {
     if (!service_.refused_topology_keys.empty()) {
       complain(fmt::format("topology keys {} are skipped: --topology-labels does not allow them",
                            fmt::join(service_.refused_topology_keys, ", ")));
@@ -418,6 +418,12 @@ bool ServicePortPlan::operator==(const ServicePortPlan& other) const {
          backends == other.backends;
 }
 
+std::vector<k8s::Address> all_addresses(const k8s::Node& node) {
+  auto all = node.internal_ips;
+  all.insert(all.end(), node.external_ips.begin(), node.external_ips.end());
+  return all;
+}
+
 std::vector<k8s::Address> primary_addresses(const k8s::Node& node) {
   std::vector<k8s::Address> primary;
   for (const auto family : {k8s::Family::ipv4, k8s::Family::ipv6}) {
@@ -442,26 +448,6 @@ ServicePortPlan complete(const PortFrame& frame, CandidateList& candidates) {
   plan.backends = candidates.backends(sets_of(frame, census));
   plan.policy.local_empty = frame.uses[LB_LOCAL] && census.any() ? LB_DROP : LB_REJECT;
   return plan;
-}
-
-std::vector<ServicePortPlan> plan(const k8s::Service& service, std::span<const k8s::EndpointSlice> slices,
-                                  const NodeView& node, const PlanOptions& options) {
-  const std::vector<CompactSlice> compact(slices.begin(), slices.end());
-  const auto framed = frame(service, node, options);
-  Frontends frontends;
-  frontends.claim(service.key.text(), service.created, framed.ports);
-  const Viewpoint view{node, service.topology_keys, &frontends, service.key.text()};
-  std::vector<ServicePortPlan> plans;
-  for (const auto& port : framed.ports) {
-    std::vector<Candidate> fresh;
-    for (const auto& slice : compact) {
-      static_cast<void>(slice.append(port.plan.key, port.port_name, view, fresh));
-    }
-    CandidateList candidates;
-    candidates.update({}, fresh);
-    plans.push_back(complete(port, candidates));
-  }
-  return plans;
 }
 
 }  // namespace lb::agent

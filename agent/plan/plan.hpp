@@ -8,7 +8,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,7 +47,7 @@ struct ServicePortPlan {
   bool operator==(const ServicePortPlan&) const;
 };
 
-/// Whether it is known what a service shall be. If not, what there is of it stays; only told in a first
+/// Whether it is known what a service shall be. If not, what there is of it stays; only reported in a first
 /// batch, which else ends what it does not name.
 enum class Standing : std::uint8_t { planned, waiting };
 
@@ -68,6 +67,10 @@ class PlanSink {
  public:
   virtual ~PlanSink() = default;
   virtual void apply(Batch batch, std::vector<PlanChange> changes) = 0;
+  /// Takes some changes of the first batch, which may be reported before it is whole: they are what apply()
+  /// with Batch::whole has of them, unless a later call says otherwise. False: it takes none ahead, and
+  /// `changes` is as it was.
+  virtual bool prepare(std::vector<PlanChange>& /*changes*/) { return false; }
 };
 
 using Labels = std::vector<std::pair<std::string, std::string>>;  ///< sorted by key
@@ -94,6 +97,9 @@ struct NodeView {
 /// The first internal, else the first external address of each family (SEM-34).
 [[nodiscard]] std::vector<k8s::Address> primary_addresses(const k8s::Node& node);
 
+/// All of the Node's addresses, the internal ones first.
+[[nodiscard]] std::vector<k8s::Address> all_addresses(const k8s::Node& node);
+
 /// May an external IP be one of this node's own addresses (REL-51)?
 enum class OwnAddress : std::uint8_t { refuse, serve };
 
@@ -105,11 +111,11 @@ struct PlanOptions {
   OwnAddress external_ip_on_node = OwnAddress::refuse;
   std::vector<k8s::Prefix> excluded;                     ///< addresses that are somebody else's to balance
   std::vector<lb_family> families = {LB_IPV4, LB_IPV6};  ///< nothing is planned for others (SEM-85)
-  k8s::AllowedLabels topology_labels;  ///< as topology keys; told of a Service that asks for others
-  /// Of one Service: addresses times ports, and source ranges times ports; what goes beyond is told.
+  k8s::AllowedLabels topology_labels;  ///< as topology keys; a Service that asks for others is reported
+  /// Of one Service: addresses times ports, and source ranges times ports; what goes beyond is reported.
   std::size_t most_frontends = default_service_frontends;
   k8s::Selection selection = k8s::Selection::random;  ///< for Services that do not say one
-  /// Of all sets of consistent selection; a service port beyond them chooses at random, and is told
+  /// Of all sets of consistent selection; a service port beyond them chooses at random, and is reported
   /// of.
   std::size_t consistent_tables = std::numeric_limits<std::size_t>::max();
 };
@@ -137,11 +143,5 @@ class CandidateList;
 /// The service port with its endpoints: sets, verdicts, backends (SEM-20, SEM-31). Candidates that were
 /// completed before give the chunks of then where nothing changed.
 [[nodiscard]] ServicePortPlan complete(const PortFrame& frame, CandidateList& candidates);
-
-/// frame() and complete() in one, from nothing: what everything incremental must equal.
-/// `slices` are those of this service, in any order.
-[[nodiscard]] std::vector<ServicePortPlan> plan(const k8s::Service& service,
-                                                std::span<const k8s::EndpointSlice> slices,
-                                                const NodeView& node, const PlanOptions& options);
 
 }  // namespace lb::agent

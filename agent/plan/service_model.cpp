@@ -14,6 +14,7 @@ namespace lb::agent {
 namespace {
 
 constexpr std::uint64_t units_a_port = 4;  ///< names, policy and a plan of its own
+constexpr std::uint64_t looks_a_unit = 4;  ///< at an address, a range or a port as the object has it
 
 }  // namespace
 
@@ -24,13 +25,13 @@ Change ServiceModel::set(k8s::Service service) {
     see_endpoints_anew();
   }
   service_ = std::move(service);
-  frame_is_stale_ = true;
+  see_frontends_anew();
   return Change::some;
 }
 
 void ServiceModel::unset() {
   service_.reset();
-  frame_is_stale_ = true;
+  see_frontends_anew();
   abandon_round();
 }
 
@@ -74,11 +75,20 @@ void ServiceModel::retire(const std::string& slice) {
   slices_.erase(found);
 }
 
+std::uint64_t ServiceModel::draft_frame(const NodeView& node, const PlanOptions& options) {
+  if (!service_ || !frame_is_stale_ || draft_) return 0;
+  draft_ = lb::agent::frame(*service_, node, options);
+  const auto looks = service_->external_ips.size() + service_->load_balancer_ips.size() +
+                     service_->source_ranges.size() + service_->ports.size();
+  return looks / looks_a_unit;
+}
+
 std::set<std::string> ServiceModel::frame(const NodeView& node, const PlanOptions& options,
                                           Frontends& frontends) {
-  if (!std::exchange(frame_is_stale_, false)) return {};
-  ServiceFrame framed;
-  if (service_) framed = lb::agent::frame(*service_, node, options);
+  if (!frame_is_stale_) return {};
+  draft_frame(node, options);
+  frame_is_stale_ = false;
+  auto framed = std::exchange(draft_, std::nullopt).value_or(ServiceFrame{});
   auto changes = frontends.claim(name_, service_ ? service_->created : 0, framed.ports);
   if (has_endpoints_in_blocks_of(changes.outside)) see_endpoints_anew();
   frame_complaints_ = std::move(framed.complaints);

@@ -40,7 +40,10 @@ class ServiceModel {
   /// endpoints were seen with.
   void see_endpoints_anew() noexcept { endpoints_ = Endpoints::all_stale; }
   /// The addresses of the node or of API servers are no longer what its own were compared with.
-  void see_frontends_anew() noexcept { frame_is_stale_ = true; }
+  void see_frontends_anew() noexcept {
+    frame_is_stale_ = true;
+    draft_.reset();
+  }
 
   /// Of other Nodes, the labels without which it cannot be planned.
   [[nodiscard]] k8s::LabelKeys peer_labels() const;
@@ -72,6 +75,9 @@ class ServiceModel {
   /// How many service ports, from the first one on, may have them; for the next replan().
   void grant_consistent(std::size_t ports) noexcept { granted_ = ports; }
 
+  /// Does of the next frame() what needs no other service, a look at each address, range and port; nothing,
+  /// if that was done since the last change. Returns the units of work.
+  std::uint64_t draft_frame(const NodeView& node, const PlanOptions& options);
   /// Brings the service's own part up to date and claims its frontends. Returns the other services whose
   /// frontends may have changed by it; they need a replan().
   std::set<std::string> frame(const NodeView& node, const PlanOptions& options, Frontends& frontends);
@@ -85,8 +91,8 @@ class ServiceModel {
   void count_no_local(NoLocal& counts) const;
   /// The plans as of the last replan().
   [[nodiscard]] PlanChange plans() const;
-  /// What is told to load balancers outside; none for a service without a health-check node port. Needs no
-  /// frame() and no replan(): its endpoints are known as soon as its slices are.
+  /// What is reported to load balancers outside; none for a service without a health-check node port. Needs
+  /// no frame() and no replan(): its endpoints are known as soon as its slices are.
   [[nodiscard]] std::optional<HealthCheck> health_check(const NodeView& node,
                                                         const PlanOptions& options) const;
   /// What is wrong with the object now.
@@ -137,6 +143,7 @@ class ServiceModel {
   AddressBlocks& blocks_;
   std::optional<k8s::Service> service_;
   bool frame_is_stale_ = false;
+  std::optional<ServiceFrame> draft_;  ///< of the next frame
   Endpoints endpoints_ = Endpoints::resolved;
   bool ports_went_ = false;
   std::vector<Port> ports_;  ///< sorted by key

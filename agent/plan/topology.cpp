@@ -17,7 +17,7 @@ constexpr Traits first_key(Traits keys) noexcept { return keys & (~keys + 1); }
 Traits by_keys(const Census& census) noexcept {
   if (census.ready_keys != 0) return trait::ready | first_key(census.ready_keys);
   if (census.draining_keys != 0) return trait::draining | first_key(census.draining_keys);
-  return trait::nobody;
+  return trait::none;
 }
 
 }  // namespace
@@ -25,12 +25,12 @@ Traits by_keys(const Census& census) noexcept {
 Traits cluster_set(const Census& census, TopologyMode mode) noexcept {
   if (mode == TopologyMode::keys) return by_keys(census);
   if (census.ready > 0) return by_hints(census);
-  return census.draining > 0 ? trait::draining : trait::nobody;
+  return census.draining > 0 ? trait::draining : trait::none;
 }
 
 Traits local_set(const Census& census) noexcept {
   if (census.local_ready > 0) return trait::ready | trait::local;
-  return census.local_draining > 0 ? trait::draining | trait::local : trait::nobody;
+  return census.local_draining > 0 ? trait::draining | trait::local : trait::none;
 }
 
 }  // namespace lb::agent

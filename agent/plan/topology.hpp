@@ -21,7 +21,7 @@ inline constexpr Traits my_node_hint = 1U << 6U;
 inline constexpr Traits zone_hint = 1U << 7U;
 inline constexpr Traits my_zone_hint = 1U << 8U;
 inline constexpr Traits terminating = 1U << 9U;
-inline constexpr Traits nobody = 1U << 15U;  ///< no endpoint has it
+inline constexpr Traits none = 1U << 15U;  ///< no endpoint has it
 }  // namespace trait
 
 inline constexpr std::size_t max_topology_keys = 16;
@@ -82,10 +82,10 @@ struct Census {
 /// Where a service port's cluster set comes from ("Our choices" H: keys win over hints).
 enum class TopologyMode : std::uint8_t { hints, keys };
 
-/// A set is the endpoints that have all of these traits; trait::nobody: the empty set.
+/// A set is the endpoints that have all of these traits; trait::none: the empty set.
 struct Sets {
-  Traits cluster = trait::nobody;
-  Traits local = trait::nobody;
+  Traits cluster = trait::none;
+  Traits local = trait::none;
   bool operator==(const Sets&) const = default;
 };
 

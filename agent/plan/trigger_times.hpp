@@ -30,7 +30,7 @@ class TriggerTimes {
   void add(TriggerKey key, std::int64_t time) {
     if (after_ && time > *after_) pending_[std::move(key)].push_back(time);
   }
-  /// A slice went: its annotation tells of an earlier change, so nothing of its service is measured.
+  /// A slice went: its annotation is of an earlier change, so nothing of its service is measured.
   void discard(const TriggerKey& key) { pending_.erase(key); }
   [[nodiscard]] Pending take() { return std::exchange(pending_, {}); }
 

@@ -1,6 +1,7 @@
 // How much work may be done before others have their turn. Counted, not timed: the same on every machine.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 
@@ -31,6 +32,7 @@ class WorkBudget {
 struct TurnLimits {
   std::uint64_t service = 8192;  ///< one service
   std::uint64_t turn = 8192;     ///< all services, beside one that needs several turns
+  std::size_t first = 1024;      ///< services of the first batch that are reported ahead, beside those
 };
 
 }  // namespace lb::agent

@@ -51,7 +51,7 @@ class BpfPrograms {
 /// What came of loading one program.
 struct ProgramTrial {
   std::string name;
-  std::uint32_t instructions = 0;  ///< that the verifier went through; 0: not told
+  std::uint32_t instructions = 0;  ///< that the verifier went through; 0: not known
   std::string refusal;             ///< why it was not loaded; empty: it was
 };
 

@@ -8,6 +8,7 @@
 #include <set>
 #include <thread>
 
+#include "agent/base/system_error.hpp"
 #include "agent/programs/program.hpp"
 
 namespace lb::agent {
@@ -18,7 +19,8 @@ using boost::system::error_code;
 constexpr std::uint32_t first_priority = 1;      // before everybody at ingress
 constexpr std::uint32_t last_priority = 0xfff0;  // after everybody at egress
 
-error_code error_of(int negative) { return {-negative, boost::system::generic_category()}; }
+/// As libbpf returns it.
+error_code error_of(int negative) { return system_error(-negative); }
 
 bpf_tc_hook hook_of(int device, TcSide side) {
   bpf_tc_hook hook{};
@@ -30,12 +32,12 @@ bpf_tc_hook hook_of(int device, TcSide side) {
 
 std::uint32_t priority_of(TcSide side) { return side == TcSide::ingress ? first_priority : last_priority; }
 
-bpf_tc_opts place_of(TcSide side, std::uint32_t handle) {
-  bpf_tc_opts place{};
-  place.sz = sizeof(place);
-  place.handle = handle;
-  place.priority = priority_of(side);
-  return place;
+bpf_tc_opts options_of(TcSide side, std::uint32_t handle) {
+  bpf_tc_opts options{};
+  options.sz = sizeof(options);
+  options.handle = handle;
+  options.priority = priority_of(side);
+  return options;
 }
 
 /// By its program's name; the kernel shows a program to CAP_SYS_ADMIN alone, and libbpf names the filter
@@ -47,11 +49,11 @@ bool is_ours(const TcFilter& filter) {
 }
 
 struct Filter {
-  std::uint32_t handle = 0;   ///< 0: no place is left
+  std::uint32_t handle = 0;   ///< 0: no handle is left
   std::uint32_t program = 0;  ///< 0: none yet
 };
 
-/// Our filter, or the first free place for it.
+/// Our filter, or the first free handle for it.
 Filter our_filter(int device, TcSide side) {
   std::set<std::uint32_t> taken;
   for (const auto& filter : filters_of(device, side)) {
@@ -74,10 +76,10 @@ Filter our_filter(int device, TcSide side) {
 boost::system::result<Held> put_filter(int device, TcSide side, std::uint32_t handle, int program,
                                        HookState done) {
   const auto hook = hook_of(device, side);
-  auto place = place_of(side, handle);
-  place.prog_fd = program;
-  place.flags = done == HookState::updated ? BPF_TC_F_REPLACE : 0;
-  if (const int error = bpf_tc_attach(&hook, &place); error != 0) {
+  auto options = options_of(side, handle);
+  options.prog_fd = program;
+  options.flags = done == HookState::updated ? BPF_TC_F_REPLACE : 0;
+  if (const int error = bpf_tc_attach(&hook, &options); error != 0) {
     return error_of(error);
   }
   const auto loaded = program_info(program);
@@ -147,8 +149,8 @@ void remove_clsact(int device, TcSide side) {
     return;
   }
   const auto hook = hook_of(device, side);
-  const auto place = place_of(side, filter.handle);
-  bpf_tc_detach(&hook, &place);
+  const auto options = options_of(side, filter.handle);
+  bpf_tc_detach(&hook, &options);
 }
 
 bool runs_clsact(int device, TcSide side, std::uint32_t program) {

@@ -1,4 +1,4 @@
-// Maps that tell the programs which devices take part, keyed by interface index.
+// Maps by which the programs know which devices take part, keyed by interface index.
 #pragma once
 
 #include <cstdint>

@@ -41,7 +41,7 @@ constexpr std::array<Words, feature_count> words = {{
     {Feature::ct_lookup, "ct-lookup", "not asked", "Linux 6.1 with nf_conntrack loaded"},
     {Feature::socket_destroy, "socket-destroy", "sock_diag", "Linux 6.5"},
     {Feature::skb_sums, "skb-sums", "checksum helpers", "Linux 6.2"},
-    {Feature::sock_diag, "sock-diag", "UDP untold", "CONFIG_INET_DIAG_DESTROY"},
+    {Feature::sock_diag, "sock-diag", "UDP sockets not ended", "CONFIG_INET_DIAG_DESTROY"},
 }};
 
 // ---- Instructions, as far as the probes need them. ----
@@ -249,7 +249,7 @@ Features Features::probe(const std::vector<std::string>& without) {
                      "use a kernel that is built with CONFIG_DEBUG_INFO_BTF, and mount sysfs at /sys");
   }
   Features features;
-  features.tells_of_sent_frames_ =
+  features.reports_sent_frames_ =
       has_tracepoint(kernel, "xdp_devmap_xmit") && has_tracepoint(kernel, "xdp_redirect_err");
   for (const auto& entry : words) {
     auto& state = features.states_.at(static_cast<std::size_t>(entry.feature));

@@ -38,13 +38,13 @@ class Features {
   /// What is not used and what is used instead, as "tcx absent: clsact; …"; empty where all is there.
   [[nodiscard]] std::string missing() const;
   /// Has the kernel the tracepoints of frames that XDP sends and loses, with their types?
-  [[nodiscard]] bool tells_of_sent_frames() const noexcept { return tells_of_sent_frames_; }
+  [[nodiscard]] bool reports_sent_frames() const noexcept { return reports_sent_frames_; }
 
  private:
   [[nodiscard]] bool needs(Feature feature) const noexcept;
 
   std::array<FeatureState, feature_count> states_{};
-  bool tells_of_sent_frames_ = false;
+  bool reports_sent_frames_ = false;
 };
 
 /// As --without and `status` call it.

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <span>
 
+#include "agent/base/system_error.hpp"
 #include "agent/programs/program.hpp"
 #include "maps/map.hpp"
 
@@ -21,8 +22,6 @@ namespace lb::agent {
 namespace {
 
 using boost::system::error_code;
-
-error_code last_error() { return {errno, boost::system::generic_category()}; }
 
 /// Where a link is attached; 0 when its device or cgroup is gone.
 std::uint64_t target_of(const bpf_link_info& link) {
@@ -172,7 +171,7 @@ std::optional<bool> runs_at(int target, bpf_attach_type type, std::uint32_t prog
   return std::ranges::find(running, program) != running.end();
 }
 
-// The clock is read first: a change after the look then bears a later time than one that is told.
+// The clock is read first: a change after the look then bears a later time than one that is reported.
 std::optional<std::int64_t> directory_changed(const std::string& path) {
   constexpr auto nanoseconds = [](const timespec& time) {
     return time.tv_sec * 1'000'000'000 + time.tv_nsec;

@@ -98,21 +98,30 @@ maps::Fd open_pinned(const std::string& path) {
   return fd;
 }
 
-/// What is pinned there, if it can be this map; none: nothing.
-maps::Fd open_adoptable(const bpf_map* map, const std::string& path) {
+struct PinnedMap {
+  maps::Fd fd;
+  maps::MapInfo info;
+};
+
+/// What is pinned there, if it can be this map. Each error ends the start, for the same reason.
+std::optional<PinnedMap> open_adoptable(const bpf_map* map, const std::string& path) {
   auto fd = open_pinned(path);
   if (!fd) {
-    return fd;
+    return std::nullopt;
   }
-  const auto info = maps::map_info(fd.get());
-  if (!info || !same_shape(*info, map)) {
+  auto info = maps::map_info(fd.get());
+  if (!info) {
+    throw StartError(
+        fmt::format("cannot read the shape of the map pinned at {} ({})", path, info.error().message()));
+  }
+  if (!same_shape(*info, map)) {
     throw StartError(fmt::format("the map pinned at {} is not this version's", path),
                      "remove the pins of the other one first");
   }
-  return fd;
+  return PinnedMap{std::move(fd), std::move(*info)};
 }
 
-/// Slots up to the last one that a service's set has; nothing where that cannot be told.
+/// Slots up to the last one that a service's set has; nothing where that is not known.
 std::optional<std::uint32_t> slots_in_use(const maps::Pins& pins) {
   auto services =
       maps::MappedArray<lb_service>::open(open_pinned(pins.map("lb_services")), maps::Access::read);
@@ -138,22 +147,22 @@ void adopt_map(bpf_map* map, const maps::Pins& pins, AdoptedMaps& adopted) {
   const auto path = pins.map(bpf_map__name(map)).string();
   std::error_code ignored;
   if (grows(map)) std::filesystem::remove(path + beside, ignored);  // of a process that was killed
-  auto fd = open_adoptable(map, path);
-  const auto info = maps::map_info(fd.get());
-  if (!fd || !info) {
+  auto pinned = open_adoptable(map, path);
+  if (!pinned) {
     return;
   }
-  const bool grown = info->max_entries < bpf_map__max_entries(map) && grows(map);
-  if (grown || (info->max_entries > bpf_map__max_entries(map) && may_shrink(map, pins))) {
-    adopted.outgrown.push_back({bpf_map__name(map), std::move(fd)});
+  const auto& info = pinned->info;
+  const bool grown = info.max_entries < bpf_map__max_entries(map) && grows(map);
+  if (grown || (info.max_entries > bpf_map__max_entries(map) && may_shrink(map, pins))) {
+    adopted.outgrown.push_back({bpf_map__name(map), std::move(pinned->fd)});
     return;
   }
-  if (info->max_entries != bpf_map__max_entries(map)) {
+  if (info.max_entries != bpf_map__max_entries(map)) {
     adopted.notes.push_back(
         fmt::format("{} keeps its {} entries, because it is pinned with that size; {} were asked for",
-                    info->name, info->max_entries, bpf_map__max_entries(map)));
+                    info.name, info.max_entries, bpf_map__max_entries(map)));
   }
-  if (const int error = bpf_map__reuse_fd(map, fd.get()); error != 0) {
+  if (const int error = bpf_map__reuse_fd(map, pinned->fd.get()); error != 0) {
     throw StartError(fmt::format("cannot adopt the map pinned at {} ({})", path, std::strerror(-error)));
   }
 }
@@ -197,7 +206,7 @@ void require_memory(bpf_object* object) {
   }
 }
 
-std::optional<std::string> lack_of_memory(const bpf_object* object, const Sizes& sizes) {
+std::optional<std::string> memory_shortage(const bpf_object* object, const Sizes& sizes) {
   const auto both = [&sizes, cpus = cpu_count()](const bpf_map* map) {
     auto size = size_of(map);
     auto bytes = full_bytes(size, cpus);

@@ -25,7 +25,7 @@ void require_memory(bpf_object* object);
 [[nodiscard]] std::uint64_t needed_memory(const bpf_object* object);
 
 /// Why tables of these sizes, made beside those that there are, would not fit; nothing: they would.
-[[nodiscard]] std::optional<std::string> lack_of_memory(const bpf_object* object, const Sizes& sizes);
+[[nodiscard]] std::optional<std::string> memory_shortage(const bpf_object* object, const Sizes& sizes);
 
 /// Before load: throws StartError where adopt_maps() would. Touches nothing.
 void require_adoptable(const bpf_object* object, const maps::Pins& pins);

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <optional>
 
+#include "agent/base/system_error.hpp"
 #include "maps/map.hpp"
 
 namespace lb::agent {
@@ -14,8 +15,6 @@ namespace {
 
 using boost::system::error_code;
 using boost::system::generic_category;
-
-error_code last_error() { return {errno, generic_category()}; }
 
 // libbpf names the data sections of our object so, those that the compiler named itself by that name alone
 // (".rodata.cst16"). No map of ours begins with either.

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <string_view>
 
+#include "agent/base/yes_no.hpp"
 #include "agent/netlink/kernel_ports.hpp"
 #include "maps/map.hpp"
 
@@ -17,7 +18,7 @@ namespace {
 /// Is it the one of the two that this kernel can do?
 bool is_iterator(std::string_view name, const Features& features) {
   const bool ends = features.usable(Feature::socket_destroy);
-  return name == "lb_udp_tell" ? ends : !ends && features.usable(Feature::sock_diag);
+  return name == "lb_udp_destroy" ? ends : !ends && features.usable(Feature::sock_diag);
 }
 
 /// Names this process's network namespace: the host's, as far as the programs know.
@@ -36,8 +37,6 @@ void take_no_fragments(bpf_program* program) {
   bpf_program__set_type(program, BPF_PROG_TYPE_UNSPEC);
   bpf_program__set_type(program, BPF_PROG_TYPE_XDP);
 }
-
-lb_bool yes_if(bool condition) { return condition ? LB_YES : LB_NO; }
 
 }  // namespace
 
@@ -65,7 +64,7 @@ void choose_programs(bpf_object* object, const AgentOptions& options, const Feat
         wanted =
             bpf_program__expected_attach_type(program) == BPF_TRACE_ITER
                 ? options.sockets != SocketScope::off && is_iterator(bpf_program__name(program), features)
-                : wants_xdp(options) && features.tells_of_sent_frames();
+                : wants_xdp(options) && features.reports_sent_frames();
         break;
       default:
         wanted = wants_xdp(options);
@@ -96,6 +95,7 @@ void configure(lb_config& config, const AgentOptions& options, const Features& f
   config.host_sockets = yes_if(options.sockets == SocketScope::host);
   config.host_cookie_low = static_cast<std::uint32_t>(cookie);
   config.host_cookie_high = static_cast<std::uint32_t>(cookie >> 32);
+  config.orphaned_after = options.orphaned_after;
 }
 
 }  // namespace lb::agent

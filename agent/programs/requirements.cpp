@@ -9,10 +9,9 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 
 #include "agent/base/error.hpp"
+#include "agent/base/read_file.hpp"
 #include "maps/abi/abi.h"
 #include "maps/map.hpp"
 
@@ -41,8 +40,7 @@ std::string read_secret(const std::string& path) {
   if (path.empty()) {
     return {};
   }
-  std::ifstream file(path, std::ios::binary);
-  std::string secret{std::istreambuf_iterator<char>(file), {}};
+  auto secret = read_file(path);
   if (secret.size() < least) {
     throw StartError(
         fmt::format("the file --cluster-secret {} cannot be read or has less than {} bytes", path, least),

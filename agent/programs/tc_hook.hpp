@@ -16,7 +16,7 @@ namespace lb::agent {
 enum class TcBy : std::uint8_t { tcx, clsact };
 
 /// Has anybody removed a filter, or replaced one of ours, since the last look? Filters cost five system calls
-/// to look at, and the kernel tells when one goes or comes.
+/// to look at, and the kernel reports when one goes or comes.
 enum class Filters : std::uint8_t { quiet, disturbed };
 
 struct TcHook {
@@ -31,7 +31,7 @@ struct TcHook {
 /// First at ingress, last at egress. Errors are errno values.
 [[nodiscard]] boost::system::result<Held> ensure_tc(Links& links, const TcHook& hook, int program);
 
-/// Does that program still run there? Where that cannot be told (the device is gone), yes.
+/// Does that program still run there? Where that is not known (the device is gone), yes.
 [[nodiscard]] bool runs_tc(const TcHook& hook, std::uint32_t program, Filters filters);
 
 /// Nothing there is fine.

@@ -12,8 +12,8 @@
 #include "agent/datapath/lock.hpp"
 #include "agent/observe/http.hpp"
 #include "agent/programs/bpf_programs.hpp"
+#include "agent/run/host_facts.hpp"
 #include "agent/run/inputs.hpp"
-#include "agent/run/surrounding_facts.hpp"
 
 namespace lb::agent {
 namespace {

@@ -11,7 +11,9 @@
 #include <system_error>
 
 #include "agent/attach/detach.hpp"
+#include "agent/attach/hook_id.hpp"
 #include "agent/datapath/datapath.hpp"
+#include "agent/netlink/nat_keepalive.hpp"
 #include "agent/programs/clsact.hpp"
 #include "agent/programs/links.hpp"
 #include "agent/programs/program.hpp"
@@ -59,19 +61,14 @@ std::set<std::uint32_t> pages_of_others(const fs::path& base) {
   return pages;
 }
 
-struct FilterPlace {
+struct FoundFilter {
   int device = 0;
-  std::string name;
   TcSide side = TcSide::ingress;
+  HookId hook;
 };
 
-std::string text_of(const FilterPlace& place) {
-  return fmt::format("clsact filter at {} {}", place.name,
-                     place.side == TcSide::ingress ? "ingress" : "egress");
-}
-
 /// Filters with our programs, but for those of another Sluice.
-std::vector<FilterPlace> our_filters(const fs::path& base) {
+std::vector<FoundFilter> our_filters(const fs::path& base) {
   const auto others = pages_of_others(base);
   // Where the kernel does not say whose it is (without CAP_SYS_ADMIN), it is left if it may be another's.
   const auto is_others = [&](std::uint32_t program) {
@@ -81,12 +78,13 @@ std::vector<FilterPlace> our_filters(const fs::path& base) {
   };
   const std::unique_ptr<struct if_nameindex, decltype(&if_freenameindex)> all(if_nameindex(),
                                                                               &if_freenameindex);
-  std::vector<FilterPlace> found;
+  std::vector<FoundFilter> found;
   for (const auto* device = all.get(); device != nullptr && device->if_index != 0; ++device) {
     for (const auto side : {TcSide::ingress, TcSide::egress}) {
       const auto index = static_cast<int>(device->if_index);
       if (const auto program = clsact_program(index, side); program != 0 && !is_others(program)) {
-        found.push_back({index, device->if_name, side});
+        const auto kind = side == TcSide::ingress ? HookKind::tc_ingress : HookKind::tc_egress;
+        found.push_back({index, side, {kind, device->if_name}});
       }
     }
   }
@@ -103,12 +101,22 @@ void add_pins(std::vector<std::string>& found, const maps::Pins& pins) {
   found.push_back(fmt::format("directory {}", pins.version().string()));
 }
 
+/// What keeps conntrack translating.
+std::vector<std::string> our_tables(const fs::path& pins) {
+  const auto table = kept_nat_table(pins);
+  std::vector<std::string> found;
+  for (const auto& family : families_with(table)) {
+    found.push_back(fmt::format("nftables table {} {}", family, table));
+  }
+  return found;
+}
+
 }  // namespace
 
 std::vector<std::string> leftovers(const fs::path& pins) {
-  std::vector<std::string> found;
-  for (const auto& place : our_filters(pins)) {
-    found.push_back(text_of(place));
+  std::vector<std::string> found = our_tables(pins);
+  for (const auto& filter : our_filters(pins)) {
+    found.push_back("clsact filter at " + filter.hook.text());
   }
   const auto layouts = layouts_of(pins);
   for (const auto& layout : layouts) {
@@ -123,13 +131,14 @@ std::vector<std::string> leftovers(const fs::path& pins) {
 }
 
 void remove_leftovers(const fs::path& pins) {
-  for (const auto& place : our_filters(pins)) {
-    remove_clsact(place.device, place.side);
+  for (const auto& filter : our_filters(pins)) {
+    remove_clsact(filter.device, filter.side);
   }
   for (const auto& layout : layouts_of(pins)) {
     release_qdiscs(Links(layout.links()));
     detach_pins(layout);
   }
+  remove_kept_nat(kept_nat_table(pins));
   std::error_code ignored;
   fs::remove(pins, ignored);  // an empty directory alone
 }

@@ -48,7 +48,7 @@ EndSignals::~EndSignals() {
   pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
-void EndSignals::tell(std::function<void(int)> notify) {
+void EndSignals::on_signal(std::function<void(int)> notify) {
   const std::scoped_lock lock(mutex_);
   notify_ = std::move(notify);
 }

@@ -27,7 +27,7 @@ class EndSignals {
 
   /// `notify` is called with the signal's number in the waiting thread, and must return at once. Null: nobody
   /// is.
-  void tell(std::function<void(int)> notify);
+  void on_signal(std::function<void(int)> notify);
 
  private:
   void wait();

@@ -134,6 +134,12 @@ std::vector<ListeningAddress> Inputs::api_servers() const {
   return addresses;
 }
 
+void Inputs::on_requests(k8s::ApiClient::Report report) {
+  if (client_) {
+    client_->on_outcome(std::move(report));
+  }
+}
+
 void Inputs::on_api_servers(std::function<void()> notify) {
   if (client_) {
     client_->on_addresses(std::move(notify));

@@ -21,7 +21,7 @@ class Inputs {
   /// read, a kubeconfig that cannot be used, credentials that are none. `context` must outlive this.
   Inputs(boost::asio::io_context& context, const AgentOptions& options);
 
-  /// Begins to tell `sink`, which must outlive this. To be called once.
+  /// Begins to report to `sink`, which must outlive this. To be called once.
   void start(k8s::Sink& sink);
 
   /// "the manifests in /etc/sluice" or "the API at https://10.0.0.1:6443".
@@ -29,7 +29,9 @@ class Inputs {
   /// Where the API servers are, as far as is known; `notify` is called whenever there are more.
   [[nodiscard]] std::vector<ListeningAddress> api_servers() const;
   void on_api_servers(std::function<void()> notify);
-  /// Tells the API, if there is one, at some time.
+  /// Calls `report` for each request to the API from now on.
+  void on_requests(k8s::ApiClient::Report report);
+  /// Posts it to the API, if there is one, at some time.
   void post(k8s::Event event);
   /// Of each watched resource; none without the API.
   [[nodiscard]] std::vector<k8s::ApiFigures> figures() const;

@@ -54,8 +54,7 @@ void Intake::upsert(k8s::Node node) {
     own_node_ = true;
     health_.eligibility(node.leaving ? NodeEligibility::leaving : NodeEligibility::eligible);
     primary_ = lb::agent::primary_addresses(node);
-    node_addresses_ = node.internal_ips;
-    node_addresses_.insert(node_addresses_.end(), node.external_ips.begin(), node.external_ips.end());
+    node_addresses_ = all_addresses(node);
     pod_ranges_ = node.pod_cidrs;
   }
   model_.upsert(std::move(node));

@@ -1,5 +1,5 @@
-// Stands between the source and the model: counts what comes, tells the probes what waits, and remembers the
-// own Node's addresses.
+// Stands between the source and the model: counts what comes, marks for the probes what waits, and remembers
+// the own Node's addresses.
 #pragma once
 
 #include <functional>
@@ -22,7 +22,7 @@ class Intake final : public k8s::Sink {
   Intake(k8s::Sink& model, std::string node, Metrics& metrics, Health& health, std::function<Moment()> clock,
          std::function<void()> in_sync);
 
-  /// Tells it of the API's own slices, too; it must outlive this.
+  /// Passes the API's own slices on to it, too; it must outlive this.
   void remember_api_by(ApiMemory& memory) noexcept { api_memory_ = &memory; }
 
   void arrived() override;
@@ -47,13 +47,14 @@ class Intake final : public k8s::Sink {
   [[nodiscard]] const std::vector<k8s::Address>& node_addresses() const noexcept { return node_addresses_; }
   /// Of the same.
   [[nodiscard]] const std::vector<k8s::Prefix>& pod_ranges() const noexcept { return pod_ranges_; }
-  /// Has the source told all that it has?
+  /// Has the source reported all that it has?
   [[nodiscard]] bool listed() const noexcept { return listed_; }
-  /// Has the source told all that it has, and the own Node is not among it?
+  /// Has the source reported all that it has, and the own Node is not among it?
   [[nodiscard]] bool own_node_is_missing() const noexcept { return listed_ && !own_node_; }
-  /// Has the source told of any Node?
+  /// Has the source reported any Node?
   [[nodiscard]] bool any_node() const noexcept { return any_node_; }
-  /// Where ClusterIPs are taken from, as far as the source tells; sorted. Deleted ServiceCIDRs count no more.
+  /// Where ClusterIPs are taken from, as far as the source reports them; sorted. Deleted ServiceCIDRs count
+  /// no more.
   [[nodiscard]] std::vector<k8s::Prefix> cluster_ip_ranges() const;
 
  private:

@@ -14,8 +14,8 @@ constexpr k8s::Address any_ipv4{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff}};
 }  // namespace
 
 NodePublisher::NodePublisher(const AgentOptions& options, const NodeWatch& node, const ServedDevices& served,
-                             const Intake& intake, Places places)
-    : options_(options), node_(node), served_(served), intake_(intake), places_(places) {}
+                             const Intake& intake, Targets targets)
+    : options_(options), node_(node), served_(served), intake_(intake), targets_(targets) {}
 
 void NodePublisher::apply_addresses() {
   primary_ = intake_.primary_addresses();
@@ -26,10 +26,10 @@ void NodePublisher::apply_addresses() {
   for (const auto& each : addresses) {
     plain.push_back(each.address);
   }
-  places_.cluster.set_addresses(std::move(plain));
-  places_.tables.set_addresses(std::move(addresses));
+  targets_.cluster.set_addresses(std::move(plain));
+  targets_.tables.set_addresses(std::move(addresses));
   const auto sources = network.sources(served_.uplinks());
-  places_.page.set_sources(sources.ipv4, sources.ipv6);
+  targets_.page.set_sources(sources.ipv4, sources.ipv6);
   apply_kernel_ports();
 }
 
@@ -37,11 +37,11 @@ void NodePublisher::apply_ranges() {
   auto policy = node_policy_of(options_, intake_.pod_ranges(), kube_proxy_);
   auto cluster_ips = intake_.cluster_ip_ranges();
   cluster_ips.insert(cluster_ips.end(), options_.service_cidrs.begin(), options_.service_cidrs.end());
-  places_.tables.set_ranges(LB_POD_RANGES, policy.pods);
-  places_.tables.set_ranges(LB_CLUSTER_IP_RANGES, cluster_ips);
-  places_.tables.set_ranges(LB_XFRM_RANGES, xfrm_);
+  targets_.tables.set_ranges(LB_POD_RANGES, policy.pods);
+  targets_.tables.set_ranges(LB_CLUSTER_IP_RANGES, cluster_ips);
+  targets_.tables.set_ranges(LB_XFRM_RANGES, xfrm_);
   policy.word.xfrm = xfrm_.empty() ? LB_NO : LB_YES;
-  places_.page.set_node_policy(policy.word);
+  targets_.page.set_node_policy(policy.word);
 }
 
 void NodePublisher::set_kube_proxy(KubeProxy kube_proxy) { kube_proxy_ = kube_proxy; }
@@ -53,7 +53,7 @@ void NodePublisher::apply_kernel_ports() {
   if (kernel_ports_ == ports) {
     return;
   }
-  places_.tables.set_kernel_ports(reserved_bits(source_ports(options_.source_ports, ports), ports));
+  targets_.tables.set_kernel_ports(reserved_bits(source_ports(options_.source_ports, ports), ports));
   kernel_ports_ = std::move(ports);
 }
 
@@ -63,13 +63,13 @@ std::vector<k8s::Address> NodePublisher::health_addresses() const {
   if (options_.node_port_addresses.scope == NodePortScope::all) {
     return {any_ipv4, k8s::Address{}};
   }
-  std::vector<k8s::Address> places;
+  std::vector<k8s::Address> addresses;
   for (const auto& each : node_.network().addresses(options_.node_port_addresses, primary_)) {
     if (each.kind == LB_NODE_PORT_ADDRESS) {
-      places.push_back(each.address);
+      addresses.push_back(each.address);
     }
   }
-  return places;
+  return addresses;
 }
 
 }  // namespace lb::agent

@@ -20,13 +20,13 @@ namespace lb::agent {
 class NodePublisher {
  public:
   /// What is referred to must outlive this.
-  struct Places {
+  struct Targets {
     Cluster& cluster;
     Tables& tables;
     NodePage& page;
   };
   NodePublisher(const AgentOptions& options, const NodeWatch& node, const ServedDevices& served,
-                const Intake& intake, Places places);
+                const Intake& intake, Targets targets);
 
   /// The node's addresses, to all who ask for them, and the ports.
   void apply_addresses();
@@ -38,7 +38,7 @@ class NodePublisher {
   void set_xfrm(std::vector<k8s::Prefix> ranges);
   /// Whose addresses are pods', what is behind IPsec policies, and where ClusterIPs come from.
   void apply_ranges();
-  /// An operator may change them at any time, and nobody tells.
+  /// An operator may change them at any time, and no event says so.
   void apply_kernel_ports();
 
   /// Where health checks are answered.
@@ -49,7 +49,7 @@ class NodePublisher {
   const NodeWatch& node_;
   const ServedDevices& served_;
   const Intake& intake_;
-  Places places_;
+  Targets targets_;
   KubeProxy kube_proxy_ = KubeProxy::absent;
   std::vector<k8s::Prefix> xfrm_;
   std::vector<k8s::Address> primary_;        ///< as addresses were last applied with

@@ -6,11 +6,9 @@
 
 #include "agent/options/config.hpp"
 #include "agent/run/end_signals.hpp"
+#include "agent/run/start_phase.hpp"
 
 namespace lb::agent {
-
-/// Was this node ready before this agent began?
-enum class Readiness : std::uint8_t { never, before };
 
 /// What is known before an agent begins.
 struct Start {

@@ -20,7 +20,7 @@ constexpr std::array<std::string_view, 3> needed = {"services", "endpointslices"
 
 std::string progress_of(const k8s::ApiFigures& list) {
   if (list.requests == 0) return fmt::format("{} (not asked for yet)", list.resource);
-  return fmt::format("{} ({} requests, {} failed, {} bytes; last heard of {} s ago)", list.resource,
+  return fmt::format("{} ({} requests, {} failed, {} bytes; last response {} s ago)", list.resource,
                      list.requests, list.failures, list.bytes,
                      std::chrono::duration_cast<std::chrono::seconds>(list.silence).count());
 }

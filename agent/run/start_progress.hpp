@@ -15,8 +15,8 @@ namespace lb::agent {
 
 /// How far a start has come.
 enum class StartStep : std::uint8_t {
-  network,  ///< the kernel has not told of this node's devices and addresses
-  objects,  ///< the source has not told of all objects
+  network,  ///< the kernel has not reported this node's devices and addresses
+  objects,  ///< the source has not reported all objects
   plan,     ///< a first plan is made and written
   labels,   ///< a Service waits for the labels of other Nodes
   turns,    ///< a plan waits for its next turn

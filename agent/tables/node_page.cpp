@@ -82,6 +82,12 @@ void NodePage::inherit(const std::array<std::uint64_t, 2>& secret) {
   }
 }
 
+void NodePage::set_heartbeat() {
+  auto node = read();
+  node.heartbeat = flow_clock_now(node.hertz);
+  array_.publish_change<offsetof(lb_node, lost_until)>(0, node);
+}
+
 void NodePage::set_zone(std::string_view zone) {
   auto node = read();
   write_text(node.zone, zone);
@@ -97,7 +103,10 @@ void NodePage::set_sources(const k8s::Address& ipv4, const k8s::Address& ipv6) {
 
 void NodePage::set_node_policy(const lb_node_policy& policy) {
   auto node = read();
+  const auto before = node.policy;
   node.policy = policy;
+  node.policy.conntrack_nat = before.conntrack_nat;
+  node.policy.draining = before.draining;
   array_.publish_change<offsetof(lb_node, policy)>(0, node);
 }
 

@@ -24,8 +24,10 @@ class NodePage {
   void begin(std::string_view node_name, std::uint32_t hertz, std::string_view cluster_secret);
   /// Before begin(): the secret of another page, where this one has none.
   void inherit(const std::array<std::uint64_t, 2>& secret);
-  /// How clients are told apart, and what is refused for their sake: one store.
+  /// How clients are distinguished, and what is refused for their sake: one store.
   void set_node_policy(const lb_node_policy& policy);
+  /// An agent looks after this node now: see --orphaned-after.
+  void set_heartbeat();
   void set_zone(std::string_view zone);
   /// Where the FIB cannot say a source address, this one is used; all zero where the node has none of that
   /// family.

@@ -81,7 +81,7 @@ lb_service row_of(const ServicePortPlan& plan, Extent cluster, Extent local) {
   return row;
 }
 
-bool same_place(const BackendPlan& left, const BackendPlan& right) {
+bool same_address(const BackendPlan& left, const BackendPlan& right) {
   return left.port == right.port && left.address == right.address;
 }
 
@@ -213,7 +213,7 @@ std::uint32_t Publisher::lower(ServiceState& state, std::uint32_t limit) {
   return moved;
 }
 
-/// Copies what is there; nobody looks at the new place yet.
+/// Copies what is there; nothing reads the new place yet.
 bool Publisher::lower_extent(Extent& extent, std::uint32_t limit) {
   if (extent.first + extent.count <= limit) return false;
   const auto next = reclaimer_.slots(extent.count);
@@ -241,7 +241,7 @@ void Publisher::match(const ServiceState& state, const ServicePortPlan& plan, Dr
   match_rest(state, draft);
 }
 
-/// Both plans are in one order: whoever of the two comes first in it has gone, or is new. Chunks that both
+/// Both plans are sorted alike: an entry in only one of them was removed or added. Chunks that both
 /// have are passed over.
 void Publisher::match_in_order(const ServiceState& state, const ServicePortPlan& plan, Draft& draft) {
   auto old = state.plan->backends.begin();
@@ -263,7 +263,7 @@ void Publisher::match_in_order(const ServiceState& state, const ServicePortPlan&
       at += static_cast<std::uint32_t>(size);
       old.skip_chunk();
       wanted.skip_chunk();
-    } else if (same_place(*old, *wanted)) {
+    } else if (same_address(*old, *wanted)) {
       draft.ids[at] = *old_id++;
       if (*old != *wanted) draft.changed.push_back({at, &*wanted});
       ++at;

@@ -2,48 +2,19 @@
 // Knows no frontends and no errors of system calls, because it makes none.
 #pragma once
 
-#include <boost/unordered/unordered_flat_set.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "agent/plan/plan.hpp"
 #include "agent/tables/id_reclaimer.hpp"
+#include "agent/tables/service_state.hpp"
 #include "maps/mapset.hpp"
-#include "maps/mirror.hpp"
 
 namespace lb::agent {
 
-/// Backends in the sets of a service port, however many slots they have.
-struct BackendCounts {
-  std::uint32_t cluster = 0;
-  std::uint32_t local = 0;
-};
-
 [[nodiscard]] BackendCounts count_backends(const ServicePortPlan& plan);
-
-/// A service may have as many as its object can name.
-using Ranges = boost::unordered_flat_set<lb_range_key, maps::HashBytes, maps::EqualBytes>;
-using FrontendKeys = boost::unordered_flat_set<lb_frontend_key, maps::HashBytes, maps::EqualBytes>;
-
-/// One service number and what it has in the kernel.
-struct ServiceState {
-  ServicePortKey key;
-  std::uint32_t number = 0;
-  std::vector<std::uint32_t> ids;               ///< of its backends, in the order of the plan
-  std::shared_ptr<const ServicePortPlan> plan;  ///< as this agent published it last; null: another agent did
-  maps::Extent cluster;
-  maps::Extent local;
-  BackendCounts counts;    ///< since this agent published it
-  FrontendKeys frontends;  ///< those that may point to this number
-  Ranges ranges;           ///< those that may be there
-  /// Set where all of `plan` was written, frontends and ranges, too: after so many takeovers of frontends.
-  /// After another one some of it may be somebody else's.
-  std::optional<std::uint64_t> whole_since;
-};
 
 /// Entries of one service port, or of several, that are not as they were published.
 struct Damage {

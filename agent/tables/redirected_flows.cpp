@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "agent/tables/expiry.hpp"
+#include "k8s/objects/raw_address.hpp"
 
 namespace lb::agent {
 namespace {
@@ -17,18 +18,8 @@ constexpr std::chrono::milliseconds between_steps{2};
 constexpr std::size_t tables = 4;
 
 /// Where packets of this entry go.
-k8s::Address target_of(const lb_flow4& flow) {
-  k8s::Address address;
-  address.bytes[10] = address.bytes[11] = 0xff;
-  std::ranges::copy(flow.destination.address, address.bytes.begin() + 12);
-  return address;
-}
-
-k8s::Address target_of(const lb_flow6& flow) {
-  k8s::Address address;
-  std::ranges::copy(flow.destination, address.bytes.begin());
-  return address;
-}
+k8s::Address target_of(const lb_flow4& flow) { return k8s::address_of(flow.destination.address); }
+k8s::Address target_of(const lb_flow6& flow) { return k8s::address_of(flow.destination); }
 
 }  // namespace
 
@@ -74,8 +65,9 @@ maps::error_code RedirectedFlows::step_tables() {
 
 void RedirectedFlows::step() {
   if (const auto error = step_tables()) {
-    spdlog::error("cannot walk the flow tables ({}): flows go on that an IPsec policy should hold",
-                  error.message());
+    spdlog::error(
+        "cannot walk the flow tables ({}): flows to peers with an IPsec policy may go on in the clear",
+        error.message());
     return;
   }
   if (cursor_.finished) {

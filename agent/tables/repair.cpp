@@ -1,37 +1,50 @@
 // What others wrote into the tables is found and put right.
-#include <utility>
+#include "agent/tables/repair.hpp"
 
-#include "agent/tables/tables.hpp"
+#include <utility>
 
 namespace lb::agent {
 using maps::error_code;
 
 namespace {
 
-template <class Mirror>
-void repair_table(const char* table, Mirror& mirror, std::vector<Tables::Repaired>& all) {
-  const auto repaired = mirror.repair();
+template <class Table>
+void repair_table(const char* name, Table& table, std::vector<Repaired>& all) {
+  const auto repaired = table.repair();
   if (!repaired) {
-    all.push_back({table, 0, repaired.error()});
+    all.push_back({name, 0, repaired.error()});
   } else if (*repaired > 0) {
-    all.push_back({table, *repaired, {}});
+    all.push_back({name, *repaired, {}});
   }
+}
+
+// As after another agent: what is there is read, what is right of it stays, and the rest is made beside it
+// and shown by one store. A service that was never published has nothing that could be damaged.
+Damage repair_port(Publisher& publisher, ServiceState& state, Shortage& shortage) {
+  if (!state.plan) return {};
+  const auto damage = publisher.damage(state);
+  if (!damage.any()) return damage;
+  const auto plan = std::exchange(state.plan, nullptr);
+  if (const auto lack = publisher.publish(state, plan); lack != Shortage::none) {
+    state.plan = plan;
+    shortage = lack;
+  }
+  return damage;
 }
 
 }  // namespace
 
-std::vector<Tables::Repaired> Tables::repair() {
+std::vector<Repaired> repair(TableSet& tables) {
   std::vector<Repaired> all;
-  if (!started_) return all;  // what is there is the last agent's
-  repair_table("lb_frontends", frontends_, all);
-  repair_table("lb_addresses", addresses_, all);
-  repair_table("lb_ranges", ranges_, all);
+  repair_table("lb_frontends", tables.frontends, all);
+  repair_table("lb_addresses", tables.addresses, all);
+  repair_table("lb_ranges", tables.ranges, all);
   Damage damage;
   Shortage shortage = Shortage::none;
-  for (const auto& [service, ports] : services_) {
-    for (const auto& [key, state] : ports) damage += repair_port(*state, shortage);
+  for (const auto& [service, ports] : tables.services.all()) {
+    for (const auto& [key, state] : ports) damage += repair_port(tables.publisher, *state, shortage);
   }
-  reclaimer_.flush();
+  tables.reclaimer.flush();
   const auto failure =
       shortage == Shortage::none ? error_code() : make_error_code(boost::system::errc::no_space_on_device);
   for (const auto& [table, entries] :
@@ -40,20 +53,6 @@ std::vector<Tables::Repaired> Tables::repair() {
     if (entries > 0) all.push_back({table, entries, failure});
   }
   return all;
-}
-
-// As after another agent: what is there is read, what is right of it stays, and the rest is made beside it
-// and shown by one store. A service that was never published has nothing that could be damaged.
-Damage Tables::repair_port(ServiceState& state, Shortage& shortage) {
-  if (!state.plan) return {};
-  const auto damage = publisher_.damage(state);
-  if (!damage.any()) return damage;
-  const auto plan = std::exchange(state.plan, nullptr);
-  if (const auto lack = publisher_.publish(state, plan); lack != Shortage::none) {
-    state.plan = plan;
-    shortage = lack;
-  }
-  return damage;
 }
 
 }  // namespace lb::agent

@@ -1,4 +1,4 @@
-// What is kept is the union of what anybody wants kept; a word is stored only where that differs.
+// Reserved is the union of all requests; a word is stored only where that differs.
 #include "agent/tables/reserved_ports.hpp"
 
 namespace lb::agent {

@@ -51,7 +51,7 @@ struct Snapshot {
   std::optional<std::chrono::steady_clock::duration> flows_age;
   ExtentFigures extents;
   ClusterCounts objects;
-  std::vector<ServiceFigures> services;  ///< as many as are told one by one
+  std::vector<ServiceFigures> services;  ///< as many as are shown one by one
   std::uint64_t services_left_out = 0;   ///< service ports beyond those
   lb_stats outcomes{};                   ///< summed over the CPUs
   std::vector<k8s::ApiFigures> api;

@@ -1,16 +1,22 @@
-// From plans to what the hashes hold of them. For the files of agent/tables/tables.hpp alone.
+// From plans to what the hashes hold of them. For agent/tables/ alone.
 #pragma once
 
 #include <algorithm>
+#include <boost/unordered/unordered_flat_set.hpp>
 #include <cstdint>
 #include <cstring>
 #include <vector>
 
 #include "agent/plan/plan.hpp"
+#include "k8s/objects/raw_address.hpp"
 #include "maps/abi/abi.h"
 #include "maps/mirror.hpp"
 
 namespace lb::agent {
+
+/// A service may have as many of both as its object can name.
+using FrontendKeys = boost::unordered_flat_set<lb_frontend_key, maps::HashBytes, maps::EqualBytes>;
+using Ranges = boost::unordered_flat_set<lb_range_key, maps::HashBytes, maps::EqualBytes>;
 
 [[nodiscard]] inline lb_frontend_key key_of(const ServicePortKey& service, const FrontendPlan& frontend) {
   lb_frontend_key key{};
@@ -28,9 +34,7 @@ namespace lb::agent {
 
 /// A node port is at the address zero, whatever somebody wrote behind it.
 [[nodiscard]] inline bool is_node_port(const lb_frontend_key& key) {
-  k8s::Address address;
-  std::ranges::copy(key.address, address.bytes.begin());
-  return address.unspecified();
+  return k8s::address_of(key.address).unspecified();
 }
 
 [[nodiscard]] inline lb_frontend frontend_of(const lb_frontend_key& key, const FrontendPlan& plan,

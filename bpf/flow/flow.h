@@ -8,8 +8,11 @@
 
 #include <asm/errno.h>
 
-#include "bpf/select/service.h"
 #include "bpf/flow/scratch.h"
+#include "bpf/packet/packet.h"
+#include "bpf/packet/stats.h"
+#include "bpf/select/service.h"
+#include "maps/abi/maps.bpf.h"
 
 enum lb_table { LB_ASSURED, LB_UNASSURED };
 

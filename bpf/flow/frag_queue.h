@@ -7,9 +7,13 @@
 #ifndef SLUICE_BPF_FRAG_QUEUE_H
 #define SLUICE_BPF_FRAG_QUEUE_H
 
+#include <linux/bpf.h>
 #include <linux/if_ether.h>
 
 #include "bpf/flow/fragment.h"
+#include "bpf/flow/scratch.h"
+#include "bpf/packet/stats.h"
+#include "maps/abi/abi.h"
 
 #define LB_FRAG_QUEUE_SIZE 256   /* copies: of four datagrams of the largest size */
 #define LB_FRAG_QUEUE_FRAME 1536 /* bytes; a larger fragment is not kept */

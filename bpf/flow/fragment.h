@@ -4,6 +4,10 @@
 #define SLUICE_BPF_FRAGMENT_H
 
 #include "bpf/flow/flow.h"
+#include "bpf/packet/packet.h"
+#include "bpf/packet/stats.h"
+#include "bpf/select/service.h"
+#include "maps/abi/maps.bpf.h"
 
 /* Seconds of lb_clock for which an entry counts: ids wrap soon (RFC 4963), fragments travel together. */
 #define LB_FRAGMENT_SECONDS 1

@@ -10,7 +10,15 @@
 #ifndef SLUICE_BPF_NAT_H
 #define SLUICE_BPF_NAT_H
 
+#include <asm/errno.h>
+
+#include "bpf/flow/flow.h"
+#include "bpf/flow/scratch.h"
 #include "bpf/flow/tuple_in_use.h"
+#include "bpf/packet/packet.h"
+#include "bpf/packet/stats.h"
+#include "bpf/select/service.h"
+#include "maps/abi/maps.bpf.h"
 
 /* With nine ports of ten in use, one flow in a million finds none. */
 #define LB_PROBES 128
@@ -218,7 +226,7 @@ LB_FUNCTION enum lb_outcome lb_displace(void)
 	lb_reverse(&scratch->oldest, &scratch->existing_reply);
 	lb_flow_erase(LB_UNASSURED, &scratch->existing_reply);
 	lb_count(LB_OUTCOME_port_displaced);
-	return LB_FINE;
+	return LB_OUTCOME_NONE;
 }
 
 /* No port twice, and one at least. */
@@ -288,13 +296,13 @@ static long LB_OWN(lb_probe)(__u32 probe, struct lb_probing *probing)
 		lb_count(LB_OUTCOME_port_collision);
 		return 0;
 	}
-	probing->outcome = claim == LB_CLAIMED ? LB_FINE : LB_OUTCOME_flow_table_full;
+	probing->outcome = claim == LB_CLAIMED ? LB_OUTCOME_NONE : LB_OUTCOME_flow_table_full;
 	return 1;
 }
 
 /*
  * Claims a source port for `scratch->flow`, whose reply's track stands in `scratch->reply`: the client's own where only the destination
- * changes, if it can be had, or one of ours. LB_FINE, or the outcome that ends the packet.
+ * changes, if it can be had, or one of ours. LB_OUTCOME_NONE, or the outcome that ends the packet.
  */
 LB_FUNCTION enum lb_outcome LB_OWN(lb_claim)(void *ctx __arg_ctx)
 {
@@ -309,7 +317,7 @@ LB_FUNCTION enum lb_outcome LB_OWN(lb_claim)(void *ctx __arg_ctx)
 	if (scratch->flow.track.source_nat == LB_NO) {
 		claim = LB_OWN(lb_claim_own_port)(ctx);
 		if (claim == LB_CLAIMED || claim == LB_CLAIM_REFUSED)
-			return claim == LB_CLAIMED ? LB_FINE : LB_OUTCOME_flow_table_full;
+			return claim == LB_CLAIMED ? LB_OUTCOME_NONE : LB_OUTCOME_flow_table_full;
 	}
 	bpf_loop(lb_probes(), LB_OWN(lb_probe), &probing, 0);
 	return probing.outcome == LB_OUTCOME_ports_exhausted ? lb_displace() : probing.outcome;

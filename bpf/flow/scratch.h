@@ -9,6 +9,7 @@
 #include <linux/bpf.h>
 
 #include "bpf/packet/packet.h"
+#include "maps/abi/abi.h"
 
 /* The longest start of a packet that an ICMP answer quotes. */
 #define LB_QUOTE 128

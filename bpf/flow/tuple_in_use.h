@@ -7,7 +7,14 @@
 #ifndef SLUICE_BPF_TUPLE_IN_USE_H
 #define SLUICE_BPF_TUPLE_IN_USE_H
 
-#include "bpf/flow/flow.h"
+#include <linux/bpf.h>
+
+#include <bpf/bpf_endian.h>
+
+#include "bpf/packet/kernel.h"
+#include "bpf/packet/packet.h"
+#include "bpf/packet/stats.h"
+#include "bpf/select/service.h"
 
 #define LB_JOIN(name, object) name##_##object
 #define LB_JOINED(name, object) LB_JOIN(name, object)
@@ -28,17 +35,24 @@ struct bpf_ct_opts___lb {
 /* Older kernels know the first twelve bytes. */
 #define LB_CT_OPTS_SIZE 12
 
-/* Never looked into; but a struct that is only declared is of no kind that the kernel's is compared with. */
 struct nf_conn {
 	unsigned long status;
-};
+} LB_KERNEL;
+#define LB_CT_DST_NAT (1UL << 5) /* IPS_DST_NAT: answers come by other ends than the original direction's */
 
 struct nf_conn *LB_CT_LOOKUP(LB_CT_CONTEXT *ctx, struct bpf_sock_tuple *tuple, __u32 size,
 			     struct bpf_ct_opts___lb *opts, __u32 opts_size) __weak __ksym;
 /* One name in each object, because bpftool cannot merge two that are outside of both. */
 void LB_CT_RELEASE(struct nf_conn *connection) __weak __ksym;
 
-enum lb_tuple_user { LB_UNUSED, LB_LISTENER, LB_CONNECTED, LB_CONNTRACK, LB_CONNTRACK_REPLY };
+enum lb_tuple_user {
+	LB_UNUSED,
+	LB_LISTENER,
+	LB_CONNECTED,
+	LB_CONNTRACK,
+	LB_CONNTRACK_TRANSLATED, /* the original direction of a connection whose destination conntrack rewrites */
+	LB_CONNTRACK_REPLY,
+};
 
 /* Fills a tuple as a packet that arrives here has it; its size. */
 static __always_inline __u32 lb_sock_tuple(const struct lb_tuple *tuple, struct bpf_sock_tuple *asked)
@@ -116,7 +130,10 @@ LB_FUNCTION int LB_OWN(lb_conntrack_of)(void *ctx __arg_ctx, const struct lb_tup
 	connection = LB_CT_LOOKUP(ctx, &asked, lb_sock_tuple(tuple, &asked), &opts, LB_CT_OPTS_SIZE);
 	if (!connection)
 		return LB_UNUSED;
-	holder = opts.dir == LB_CT_REPLY ? LB_CONNTRACK_REPLY : LB_CONNTRACK;
+	if (opts.dir == LB_CT_REPLY)
+		holder = LB_CONNTRACK_REPLY;
+	else
+		holder = connection->status & LB_CT_DST_NAT ? LB_CONNTRACK_TRANSLATED : LB_CONNTRACK;
 	LB_CT_RELEASE(connection);
 	return holder;
 }
@@ -159,7 +176,7 @@ LB_FUNCTION int LB_OWN(lb_tuple_in_use)(void *ctx __arg_ctx, const struct lb_tup
 	if (lb_socket_using(ctx, tuple) == LB_CONNECTED)
 		return 1;
 	tracked = LB_OWN(lb_conntrack_of)(ctx, tuple);
-	return tracked == LB_CONNTRACK_REPLY || (tracked == LB_CONNTRACK && tuple->protocol == LB_TCP);
+	return tracked == LB_CONNTRACK_REPLY || (tracked != LB_UNUSED && tuple->protocol == LB_TCP);
 }
 
 #endif

@@ -9,7 +9,11 @@
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 
+#include <bpf/bpf_endian.h>
+
+#include "bpf/packet/cursor.h"
 #include "bpf/packet/packet.h"
+#include "maps/abi/outcomes.h"
 
 #define LB_IP_DONT 0x4000
 #define LB_IP_MORE 0x2000

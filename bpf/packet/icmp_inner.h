@@ -6,8 +6,16 @@
 #define SLUICE_BPF_ICMP_INNER_H
 
 #include <linux/icmpv6.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
 
+#include <bpf/bpf_endian.h>
+
+#include "bpf/packet/cursor.h"
 #include "bpf/packet/headers.h"
+#include "bpf/packet/packet.h"
+#include "maps/abi/outcomes.h"
 
 #define LB_V6_INNER_HEADERS                                                                                  \
 	4 /* an error that quotes a longer chain of extension headers is left to the stack */
@@ -47,7 +55,7 @@ static __always_inline enum lb_outcome lb_parse_inner(struct lb_cursor *cursor, 
 		return LB_OUTCOME_malformed;
 	packet->tuple.destination_port = bpf_ntohs(ports[0]);
 	packet->tuple.source_port = bpf_ntohs(ports[1]);
-	return LB_FINE;
+	return LB_OUTCOME_NONE;
 }
 
 /* Steps over the first headers of a quoted packet; what comes behind, or a negative outcome. */

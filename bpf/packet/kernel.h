@@ -7,6 +7,10 @@
 
 #define LB_KERNEL __attribute__((preserve_access_index))
 
+/* Of its sockets and routes; userspace's socket.h does not fit here. */
+#define LB_AF_INET 2
+#define LB_AF_INET6 10
+
 struct in6_address {
 	__u8 bytes[16];
 };

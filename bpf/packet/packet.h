@@ -11,14 +11,18 @@
 
 #include "bpf/packet/cursor.h"
 #include "bpf/packet/stats.h"
+#include "maps/abi/abi.h"
 
-/* RFC 9260: the common header and the start of the first chunk. */
+/* RFC 9260: the common header, and the start of each chunk. */
 struct lb_sctp {
 	__be16 source;
 	__be16 destination;
 	__be32 tag;
 	__le32 checksum;
-	__u8 chunk;
+};
+
+struct lb_sctp_chunk {
+	__u8 type;
 	__u8 flags;
 	__be16 length;
 };
@@ -116,8 +120,8 @@ struct lb_packet {
 #define LB_MAX_OFFSET 0x7ff /* beyond this no header is looked for */
 #define LB_REACH 128        /* what is read or written behind the start of the transport header */
 
-/* Success, where an outcome would tell of the opposite. */
-#define LB_FINE LB_OUTCOME_COUNT
+/* Instead of an outcome: nothing ends here, the packet goes on. */
+#define LB_OUTCOME_NONE LB_OUTCOME_COUNT
 
 static __always_inline void lb_mapped(union lb_ip *address, __be32 v4)
 {

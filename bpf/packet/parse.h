@@ -7,9 +7,18 @@
 #define SLUICE_BPF_PARSE_H
 
 #include <linux/if_ether.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/tcp.h>
 #include <linux/udp.h>
 
+#include <bpf/bpf_endian.h>
+
+#include "bpf/packet/cursor.h"
+#include "bpf/packet/headers.h"
 #include "bpf/packet/icmp_inner.h"
+#include "bpf/packet/packet.h"
+#include "maps/abi/outcomes.h"
 
 #define LB_V6_HEADERS 8 /* a longer chain of extension headers is left to the stack */
 
@@ -35,7 +44,7 @@ static __always_inline enum lb_outcome lb_parse_tcp(struct lb_cursor *cursor, st
 	packet->end_seq =
 		bpf_ntohl(tcp->seq) + lb_transport_room(packet) - tcp->doff * 4 + tcp->syn + tcp->fin;
 	packet->step = lb_tcp_step(tcp);
-	return LB_FINE;
+	return LB_OUTCOME_NONE;
 }
 
 static __always_inline enum lb_outcome lb_parse_udp(struct lb_cursor *cursor, struct lb_packet *packet)
@@ -50,7 +59,7 @@ static __always_inline enum lb_outcome lb_parse_udp(struct lb_cursor *cursor, st
 	packet->tuple.source_port = bpf_ntohs(udp->source);
 	packet->tuple.destination_port = bpf_ntohs(udp->dest);
 	packet->step = LB_STEP_NONE;
-	return LB_FINE;
+	return LB_OUTCOME_NONE;
 }
 
 static __always_inline enum lb_step lb_sctp_step(__u8 chunk)
@@ -72,6 +81,7 @@ static __always_inline enum lb_step lb_sctp_step(__u8 chunk)
 static __always_inline enum lb_outcome lb_parse_sctp(struct lb_cursor *cursor, struct lb_packet *packet)
 {
 	const struct lb_sctp *sctp = lb_take(cursor, sizeof(*sctp));
+	const struct lb_sctp_chunk *chunk;
 	const __be32 *tag;
 
 	if (!sctp || lb_beyond(cursor, packet))
@@ -79,14 +89,18 @@ static __always_inline enum lb_outcome lb_parse_sctp(struct lb_cursor *cursor, s
 	packet->tuple.source_port = bpf_ntohs(sctp->source);
 	packet->tuple.destination_port = bpf_ntohs(sctp->destination);
 	packet->ack = bpf_ntohl(sctp->tag);
-	packet->step = lb_sctp_step(sctp->chunk);
+	packet->step = LB_STEP_DATA;
+	chunk = lb_take(cursor, sizeof(*chunk));
+	if (!chunk || lb_beyond(cursor, packet))
+		return LB_OUTCOME_malformed;
+	packet->step = lb_sctp_step(chunk->type);
 	if (packet->step != LB_STEP_SYNACK)
-		return LB_FINE;
+		return LB_OUTCOME_NONE;
 	tag = lb_take(cursor, sizeof(*tag));
 	if (!tag || lb_beyond(cursor, packet))
 		return LB_OUTCOME_malformed;
 	packet->expected_ack = bpf_ntohl(*tag);
-	return LB_FINE;
+	return LB_OUTCOME_NONE;
 }
 
 /* From the cursor at `packet->transport`: ports, steps, or what an ICMP error is about. */
@@ -95,7 +109,7 @@ static __always_inline enum lb_outcome lb_parse_transport(struct lb_cursor *curs
 	if (packet->tuple.protocol == LB_ANY_PROTOCOL)
 		return lb_parse_icmp(cursor, packet);
 	if (packet->part == LB_LATER_FRAGMENT)
-		return LB_FINE;
+		return LB_OUTCOME_NONE;
 	switch (packet->tuple.protocol) {
 	case LB_TCP:
 		return lb_parse_tcp(cursor, packet);
@@ -114,7 +128,7 @@ static __always_inline enum lb_outcome lb_transport_is(struct lb_cursor *cursor,
 		return LB_OUTCOME_other_protocol;
 	packet->next = protocol;
 	packet->tuple.protocol = lb_protocol_of(protocol);
-	return LB_FINE;
+	return LB_OUTCOME_NONE;
 }
 
 /* Segments of more than 64 KiB (BIG TCP) have zero in the length field. */

@@ -9,8 +9,19 @@
 #include <linux/in.h>
 #include <linux/in6.h>
 
+#include "bpf/flow/flow.h"
 #include "bpf/flow/fragment.h"
+#include "bpf/flow/handshake.h"
+#include "bpf/flow/scratch.h"
+#include "bpf/flow/track.h"
+#include "bpf/packet/packet.h"
+#include "bpf/packet/stats.h"
+#include "bpf/path/client.h"
 #include "bpf/path/open.h"
+#include "bpf/select/ranges.h"
+#include "bpf/select/service.h"
+#include "bpf/select/switch_over.h"
+#include "maps/abi/abi.h"
 
 /* Of so many seconds of a flow there is one whose first packet is tc's. */
 #define LB_TC_TURN 4
@@ -108,7 +119,7 @@ static __always_inline int lb_is_unallocated(const struct lb_scratch *scratch)
 
 /*
  * What leaves although nobody serves it: calls that our sockets' hooks left alone because their service drops them ("Our choices"
- * D), and what they never saw, such as SCTP, raw sockets and pods' packets at devices that we are not told of. Nobody further on
+ * D), and what they never saw, such as SCTP, raw sockets and pods' packets at devices that are not named to us. Nobody further on
  * may answer for it. For the node itself any address but a ClusterIP is short-circuited (SEM-32).
  */
 static __always_inline enum lb_outcome lb_drop_or_refuse_leaving(const struct lb_scratch *scratch)
@@ -141,7 +152,7 @@ LB_FUNCTION enum lb_outcome lb_passing(void)
 		return LB_OUTCOME_unrelated;
 	if (scratch->packet.step == LB_STEP_SYN)
 		lb_replace_dead(scratch);
-	if (scratch->hook != LB_HOOK_TC_EGRESS ||
+	if (scratch->hook != LB_HOOK_TC_EGRESS || lb_leaves_new_flows() ||
 	    (scratch->packet.step != LB_STEP_NONE && scratch->packet.step != LB_STEP_SYN))
 		return LB_OUTCOME_unrelated;
 	return lb_is_unallocated(scratch) ? LB_OUTCOME_unallocated : lb_drop_or_refuse_leaving(scratch);
@@ -156,7 +167,8 @@ static __always_inline enum lb_outcome lb_foreign(const struct lb_scratch *scrat
 	if (scratch->hook == LB_HOOK_POD_EGRESS || !packet->transport || packet->inner_network ||
 	    packet->part == LB_LATER_FRAGMENT || (icmp && packet->echo != LB_YES))
 		return LB_OUTCOME_other_protocol;
-	if (lb_address_kind_of(packet->tuple.destination.bytes) != LB_CLUSTER_ADDRESS)
+	if (lb_leaves_new_flows() ||
+	    lb_address_kind_of(packet->tuple.destination.bytes) != LB_CLUSTER_ADDRESS)
 		return LB_OUTCOME_other_protocol;
 	if (scratch->hook == LB_HOOK_TC_EGRESS)
 		return LB_OUTCOME_unknown_port;

@@ -1,21 +1,40 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The short way of nearly every packet: whole, TCP in mid-connection or UDP, of a proven flow whose second has not changed, or
- * of nothing that is ours. It is read, looked up and decided in one go. Whatever is rarer is left as it came to the core
+ * The fast path of nearly every packet: whole, TCP in mid-connection or UDP, of an assured flow that had a packet in this second,
+ * or of nothing that is ours. It is read, looked up and decided in one go. Whatever is rarer is left as it came to the slow path
  * (balance.h), which decides about all packets, and about these the same.
  */
 #ifndef SLUICE_BPF_FASTPATH_H
 #define SLUICE_BPF_FASTPATH_H
 
-#include "bpf/path/balance.h"
-#include "bpf/rewrite/rewrite.h"
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/tcp.h>
+#include <linux/udp.h>
 
-/* Instead of an outcome: nothing was decided and nothing changed. */
-#define LB_SLOWPATH (LB_OUTCOME_COUNT + 1)
+#include <bpf/bpf_endian.h>
 
-/* Instead of a verdict: the core must look; and it need not look for a flow. Values that no hook returns. */
-#define LB_TO_SLOWPATH -2
-#define LB_TO_SLOWPATH_NO_FLOW -3
+#include "bpf/flow/flow.h"
+#include "bpf/flow/handshake.h"
+#include "bpf/flow/scratch.h"
+#include "bpf/flow/track.h"
+#include "bpf/packet/headers.h"
+#include "bpf/packet/packet.h"
+#include "bpf/packet/stats.h"
+#include "bpf/path/client.h"
+#include "bpf/select/service.h"
+#include "maps/abi/maps.bpf.h"
+
+/* What became of a packet, or what is left to do. */
+enum lb_fastpath_result {
+	LB_FASTPATH_UNDECIDED, /* as it came; the slow path must look */
+	LB_FASTPATH_NO_FLOW, /* as it came, and it has no assured flow; the slow path must look for the rest */
+	LB_FASTPATH_PASSED,
+	LB_FASTPATH_REDIRECTED,
+	LB_FASTPATH_DROPPED,
+};
 
 #define LB_IPV4_NO_OPTIONS 0x45 /* the first byte without options */
 #define LB_TCP_FLAGS 13         /* offset of the byte with these: */
@@ -92,27 +111,27 @@ static __always_inline int lb_fastpath_read(const void *data, const void *end, _
 				     packet);
 }
 
-/* The packet's flow needs nothing but the rewrite. */
+/* The packet's flow needs nothing but the rewrite; LB_OUTCOME_NONE: the slow path must look. */
 static __always_inline enum lb_outcome lb_fastpath_known(enum lb_hook hook, __u32 device,
-							 const struct lb_fastpath *plain)
+							 const struct lb_fastpath *fast)
 {
-	const struct lb_track *track = &plain->flow.track;
+	const struct lb_track *track = &fast->flow.track;
 
 	if (track->path == LB_PATH_STACK && hook == LB_HOOK_XDP)
 		return LB_OUTCOME_left_to_tc;
 	if (track->seen != lb_clock() || track->state >= LB_CLOSING)
-		return LB_SLOWPATH;
+		return LB_OUTCOME_NONE;
 	if (track->path == LB_PATH_STACK) {
 		if (hook == LB_HOOK_TC_EGRESS && track->device && track->device != device)
-			return LB_SLOWPATH;
+			return LB_OUTCOME_NONE;
 		return LB_OUTCOME_flow_stack;
 	}
-	if (plain->packet.hops <= 1 || !track->device)
-		return LB_SLOWPATH;
+	if (fast->packet.hops <= 1 || !track->device)
+		return LB_OUTCOME_NONE;
 	return hook == LB_HOOK_XDP ? LB_OUTCOME_flow_xdp : LB_OUTCOME_flow_redirect;
 }
 
-/* TCP in mid-connection, of no flow and not for us. */
+/* TCP in mid-connection, of no flow and not for us; LB_OUTCOME_NONE: the slow path must look. */
 static __always_inline enum lb_outcome lb_fastpath_foreign(enum lb_hook hook, const struct lb_packet *packet)
 {
 	const struct lb_tuple *tuple = &packet->tuple;
@@ -122,26 +141,33 @@ static __always_inline enum lb_outcome lb_fastpath_foreign(enum lb_hook hook, co
 	enum lb_address_kind kind;
 
 	if (lb_may_be_unassured(packet))
-		return LB_SLOWPATH;
+		return LB_OUTCOME_NONE;
 	if (hook == LB_HOOK_TC_EGRESS || hook == LB_HOOK_POD_EGRESS)
 		return LB_OUTCOME_unrelated;
 	if (lb_on_loopback(tuple, &tuple->source) || lb_on_loopback(tuple, &tuple->destination))
-		return LB_SLOWPATH;
+		return LB_OUTCOME_NONE;
 	kind = lb_address_kind_of(key.address);
 	if (kind != LB_NO_ADDRESS &&
 	    (kind == LB_CLUSTER_ADDRESS || bpf_map_lookup_elem(&lb_frontends, &key) ||
 	     (kind == LB_NODE_PORT_ADDRESS && lb_node_port_load(&key, &frontend))))
-		return LB_SLOWPATH;
+		return LB_OUTCOME_NONE;
 	return hook == LB_HOOK_XDP ? LB_OUTCOME_left_to_tc : LB_OUTCOME_unrelated;
 }
 
 /* Finds the packet's flow; 0 where it has none that acts here. */
-static __always_inline int lb_fastpath_find(enum lb_hook hook, struct lb_fastpath *plain)
+static __always_inline int lb_fastpath_find(enum lb_hook hook, struct lb_fastpath *fast)
 {
 	struct lb_tuple key =
-		plain->packet.tuple; /* what a helper sees stays in memory; the packet need not */
+		fast->packet.tuple; /* what a helper sees stays in memory; the packet need not */
 
-	return lb_flow_find(LB_ASSURED, &key, &plain->flow) && lb_acts_here(&plain->flow.track, hook);
+	return lb_flow_find(LB_ASSURED, &key, &fast->flow) && lb_acts_here(&fast->flow.track, hook);
+}
+
+static __always_inline enum lb_fastpath_result lb_fastpath_end(enum lb_outcome outcome,
+							       enum lb_fastpath_result result)
+{
+	lb_count(outcome);
+	return result;
 }
 
 #endif

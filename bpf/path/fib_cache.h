@@ -6,7 +6,13 @@
 #ifndef SLUICE_BPF_FIB_CACHE_H
 #define SLUICE_BPF_FIB_CACHE_H
 
-#include "bpf/path/route.h"
+#include <linux/if_ether.h>
+
+#include <bpf/bpf_endian.h>
+
+#include "bpf/flow/scratch.h"
+#include "bpf/packet/packet.h"
+#include "bpf/packet/stats.h"
 
 #define LB_FIB_CACHE_SIZE 256 /* a power of two */
 #define LB_EIGHTHS_BITS 3     /* bits behind the seconds */

@@ -1,13 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Opening a flow: who asks, which service and verdict, which backend, which source, and the claim that makes it a flow. Egress
- * opens only those of the node itself that sockets cannot.
+ * Opening a flow: which service and verdict, which backend, which source, and the claim that makes it a flow. Egress opens only
+ * those of the node itself that sockets cannot.
  */
 #ifndef SLUICE_BPF_OPEN_H
 #define SLUICE_BPF_OPEN_H
 
-#include "bpf/select/affinity.h"
+#include "bpf/flow/flow.h"
+#include "bpf/flow/handshake.h"
+#include "bpf/flow/nat.h"
+#include "bpf/flow/scratch.h"
+#include "bpf/flow/track.h"
+#include "bpf/flow/tuple_in_use.h"
+#include "bpf/packet/packet.h"
+#include "bpf/packet/stats.h"
+#include "bpf/path/client.h"
 #include "bpf/path/route.h"
+#include "bpf/select/affinity.h"
+#include "bpf/select/ranges.h"
+#include "bpf/select/service.h"
+#include "bpf/select/switch_over.h"
+#include "maps/abi/abi.h"
 
 /* ---- New flows. ---- */
 
@@ -58,7 +71,7 @@ static __always_inline enum lb_outcome lb_open_from_pod(void *ctx, struct lb_scr
 
 	if (!lb_is_hairpin(scratch)) {
 		outcome = lb_open_by_stack(ctx, scratch);
-		return outcome == LB_FINE ? LB_OUTCOME_new_from_pod : outcome;
+		return outcome == LB_OUTCOME_NONE ? LB_OUTCOME_new_from_pod : outcome;
 	}
 	result = lb_route(ctx, scratch, LB_ASK_SOURCE);
 	if (result != BPF_FIB_LKUP_RET_SUCCESS && result != BPF_FIB_LKUP_RET_NO_NEIGH)
@@ -66,7 +79,7 @@ static __always_inline enum lb_outcome lb_open_from_pod(void *ctx, struct lb_scr
 	/* The port of a bridge has no neighbours: both directions leave by the device that the pod's address is on. */
 	scratch->device = scratch->fib.ifindex;
 	outcome = lb_open_remote(ctx, scratch);
-	return outcome == LB_FINE ? LB_OUTCOME_new_hairpin : outcome;
+	return outcome == LB_OUTCOME_NONE ? LB_OUTCOME_new_hairpin : outcome;
 }
 
 /* A SYN with data: the server may answer it before the client's ACK. */
@@ -140,7 +153,7 @@ static __always_inline enum lb_outcome lb_open_from_node(void *ctx, struct lb_sc
 	scratch->reply.track.side = track->other_side;
 	scratch->reply.track.other_side = track->side;
 	outcome = LB_OWN(lb_claim)(ctx);
-	return outcome == LB_FINE ? LB_OUTCOME_new_remote : outcome;
+	return outcome == LB_OUTCOME_NONE ? LB_OUTCOME_new_remote : outcome;
 }
 
 /* Opens the flow to the chosen backend, by the stack or by ourselves. */
@@ -184,7 +197,7 @@ LB_FUNCTION enum lb_outcome LB_OWN(lb_open_to)(void *ctx __arg_ctx)
 		return LB_OUTCOME_ipsec;
 	scratch->flow.track.forwarded = ours && by_stack ? LB_YES : LB_NO;
 	outcome = by_stack ? lb_open_by_stack(ctx, scratch) : lb_open_remote(ctx, scratch);
-	if (outcome != LB_FINE)
+	if (outcome != LB_OUTCOME_NONE)
 		return outcome;
 	if (by_stack)
 		return LB_OUTCOME_new_local;
@@ -208,119 +221,6 @@ static __always_inline enum lb_outcome lb_record_forward(struct lb_scratch *scra
 		return opened;
 	lb_unclaim();
 	return LB_OUTCOME_flow_table_full;
-}
-
-static __always_inline int lb_on_loopback(const struct lb_tuple *tuple, const union lb_ip *address)
-{
-	if (tuple->family == LB_IPV4)
-		return address->bytes[12] == 127;
-	return !address->longs[0] && address->longs[1] == bpf_cpu_to_be64(1);
-}
-
-static __always_inline struct lb_frontend_key lb_frontend_at(const union lb_ip *address, __u16 port,
-							     enum lb_protocol protocol)
-{
-	struct lb_frontend_key key = {.port = port, .protocol = protocol};
-
-	__builtin_memcpy(key.address, address, sizeof(key.address));
-	return key;
-}
-
-/* Does the source answer for a service itself? A node may hold a balancer's address, but not speak from that port. */
-static __always_inline int lb_service_source(const struct lb_tuple *tuple)
-{
-	struct lb_frontend_key key = lb_frontend_at(&tuple->source, tuple->source_port, tuple->protocol);
-	struct lb_frontend frontend;
-
-	return lb_frontend_load(&key, &frontend);
-}
-
-/* Who cannot be a client of a service (REL-18), or LB_FINE. */
-static __always_inline enum lb_outcome lb_check_source(const struct lb_tuple *tuple)
-{
-	enum lb_address_kind kind = lb_address_kind_of(tuple->source.bytes);
-
-	if (lb_is_no_host(tuple->family, &tuple->source))
-		return LB_OUTCOME_martian;
-	if (kind == LB_NO_ADDRESS)
-		return LB_FINE;
-	if (kind == LB_CLUSTER_ADDRESS || lb_service_source(tuple))
-		return LB_OUTCOME_service_source;
-	return kind == LB_SERVICE_ADDRESS ? LB_FINE : LB_OUTCOME_own_source;
-}
-
-/* Is the packet for a load balancer's address whose source ranges its client is in none of (SEM-37)? */
-static __always_inline int lb_range_denies(struct lb_frontend frontend, struct lb_policy policy,
-					   const struct lb_tuple *tuple)
-{
-	return frontend.kind == LB_LOAD_BALANCER && policy.source_ranges == LB_YES &&
-	       !lb_in_ranges(frontend.service, &tuple->source);
-}
-
-/* Of a ClusterIP: answered is who may be a client. */
-static __always_inline enum lb_outcome lb_refuses(const struct lb_tuple *tuple)
-{
-	enum lb_outcome outcome = lb_check_source(tuple);
-
-	return outcome == LB_FINE ? LB_OUTCOME_unknown_port : outcome;
-}
-
-/* ---- Who asks, and what that means (SEM-32). ---- */
-
-enum lb_client { LB_ANY_CLIENT, LB_POD_CLIENT, LB_OUTSIDE_CLIENT, LB_NODE_CLIENT };
-
-static __always_inline struct lb_node_policy lb_node_policy_load(const struct lb_node *node)
-{
-	__u64 word = lb_load(&node->policy);
-	struct lb_node_policy node_policy;
-
-	__builtin_memcpy(&node_policy, &word, sizeof(word));
-	return node_policy;
-}
-
-/* Without a detector nobody is known to be a pod, nor known to be none. */
-static __always_inline enum lb_client lb_client_of(const struct lb_scratch *scratch,
-						   struct lb_node_policy node_policy)
-{
-	const struct lb_tuple *tuple = &scratch->packet.tuple;
-
-	if (scratch->hook == LB_HOOK_TC_EGRESS)
-		return LB_NODE_CLIENT;
-	switch (tuple->family == LB_IPV4 ? node_policy.local_detection4 : node_policy.local_detection6) {
-	case LB_DETECT_BY_RANGE:
-		return lb_in_ranges(LB_POD_RANGES, &tuple->source) ? LB_POD_CLIENT : LB_OUTSIDE_CLIENT;
-	case LB_DETECT_BY_DEVICE:
-		return scratch->hook == LB_HOOK_POD_INGRESS ? LB_POD_CLIENT : LB_OUTSIDE_CLIENT;
-	default:
-		return LB_ANY_CLIENT;
-	}
-}
-
-/* Does who asks make a difference? If not, the ranges of pods need not be searched. */
-static __always_inline int lb_asks_client(struct lb_frontend frontend, struct lb_policy policy,
-					  struct lb_node_policy node_policy)
-{
-	if (frontend.kind == LB_CLUSTER_IP)
-		return node_policy.masquerade_all != LB_YES;
-	return policy.external != LB_CLUSTER;
-}
-
-/* Does SEM-32 ask for the node's address? "Our choices" C keep the client's where the reply comes back anyway. */
-static __always_inline int lb_masquerades(struct lb_frontend frontend, struct lb_policy policy,
-					  struct lb_node_policy node_policy, enum lb_client client)
-{
-	if (frontend.kind == LB_CLUSTER_IP)
-		return node_policy.masquerade_all == LB_YES || client == LB_OUTSIDE_CLIENT;
-	return policy.external == LB_CLUSTER;
-}
-
-/* The set that this traffic uses: SEM-20, SEM-32. A pod's or the node's traffic to outside addresses is short-circuited. */
-static __always_inline enum lb_scope lb_scope_of(struct lb_frontend frontend, struct lb_policy policy,
-						 enum lb_client client)
-{
-	if (frontend.kind == LB_CLUSTER_IP)
-		return policy.internal;
-	return client == LB_POD_CLIENT || client == LB_NODE_CLIENT ? LB_CLUSTER : policy.external;
 }
 
 static __always_inline enum lb_outcome lb_no_backend(struct lb_policy policy, enum lb_scope scope)
@@ -431,7 +331,7 @@ LB_FUNCTION enum lb_outcome LB_OWN(lb_open_direct)(void *ctx __arg_ctx)
 		return LB_OUTCOME_ports_exhausted;
 	lb_begin_behind(scratch, node);
 	outcome = lb_open_by_stack(ctx, scratch);
-	return outcome == LB_FINE ? lb_record_forward(scratch, LB_OUTCOME_new_direct) : outcome;
+	return outcome == LB_OUTCOME_NONE ? lb_record_forward(scratch, LB_OUTCOME_new_direct) : outcome;
 }
 
 /*
@@ -465,7 +365,12 @@ LB_FUNCTION enum lb_outcome LB_OWN(lb_open_leaving)(void *ctx __arg_ctx)
 	scratch->reply.track.side = track->other_side;
 	scratch->reply.track.other_side = track->side;
 	outcome = LB_OWN(lb_claim)(ctx);
-	return outcome == LB_FINE ? lb_record_forward(scratch, LB_OUTCOME_new_direct) : outcome;
+	return outcome == LB_OUTCOME_NONE ? lb_record_forward(scratch, LB_OUTCOME_new_direct) : outcome;
+}
+
+static __always_inline int lb_is_midstream(const struct lb_packet *packet)
+{
+	return packet->step == LB_STEP_DATA || packet->step == LB_STEP_FIN;
 }
 
 /* TCP in mid-flow towards a service: unassured, somebody's own business, or an open flow we lost. */
@@ -479,15 +384,21 @@ static __always_inline enum lb_outcome lb_midstream(void *ctx, struct lb_scratch
 	theirs = LB_OWN(lb_tuple_in_use)(ctx, &scratch->packet.tuple);
 	if (scratch->hook != LB_HOOK_XDP)
 		lb_count(theirs ? LB_OUTCOME_tuple_in_use : LB_OUTCOME_midstream);
-	return theirs ? LB_OUTCOME_unrelated : LB_FINE;
+	return theirs ? LB_OUTCOME_unrelated : LB_OUTCOME_NONE;
 }
 
-/* A datagram to a port that may be somebody's source port here: ClusterIPs are nobody's. */
-static __always_inline int lb_is_answer(void *ctx, struct lb_scratch *scratch, struct lb_frontend frontend)
+/*
+ * A datagram to a port that may be somebody's source port here (ClusterIPs are nobody's), or of a flow that kube-proxy began and
+ * conntrack carries on: another backend would know nothing of it.
+ */
+static __always_inline int lb_is_others(void *ctx, struct lb_scratch *scratch, struct lb_frontend frontend)
 {
-	if (scratch->packet.step != LB_STEP_NONE || frontend.kind == LB_CLUSTER_IP)
+	const struct lb_tuple *tuple = &scratch->packet.tuple;
+
+	if (scratch->packet.step != LB_STEP_NONE)
 		return 0;
-	if (!LB_OWN(lb_tuple_in_use)(ctx, &scratch->packet.tuple))
+	if (!(frontend.kind != LB_CLUSTER_IP && LB_OWN(lb_tuple_in_use)(ctx, tuple)) &&
+	    !(lb_conntrack_translates() && LB_OWN(lb_conntrack_of)(ctx, tuple) == LB_CONNTRACK_TRANSLATED))
 		return 0;
 	if (scratch->hook != LB_HOOK_XDP)
 		lb_count(LB_OUTCOME_tuple_in_use);
@@ -508,12 +419,12 @@ static __always_inline enum lb_outcome lb_unserved(struct lb_scratch *scratch, e
 
 	if (kind != LB_CLUSTER_ADDRESS)
 		return outcome;
-	if (scratch->packet.step == LB_STEP_DATA || scratch->packet.step == LB_STEP_FIN)
+	if (lb_is_midstream(&scratch->packet))
 		outcome = lb_unassured();
 	return outcome == LB_OUTCOME_unrelated ? LB_OUTCOME_unknown_port : outcome;
 }
 
-/* The frontend that a packet is for: LB_FINE, or the outcome where there is none. */
+/* The frontend that a packet is for: LB_OUTCOME_NONE, or the outcome where there is none. */
 static __always_inline enum lb_outcome lb_frontend_for(struct lb_scratch *scratch,
 						       struct lb_frontend *frontend)
 {
@@ -522,10 +433,10 @@ static __always_inline enum lb_outcome lb_frontend_for(struct lb_scratch *scratc
 
 	scratch->asked = lb_frontend_at(&tuple->destination, tuple->destination_port, tuple->protocol);
 	if (lb_frontend_load(&scratch->asked, frontend))
-		return LB_FINE;
+		return LB_OUTCOME_NONE;
 	kind = lb_address_kind_of(tuple->destination.bytes);
 	if (kind == LB_NODE_PORT_ADDRESS && lb_node_port_load(&scratch->asked, frontend))
-		return LB_FINE;
+		return LB_OUTCOME_NONE;
 	return lb_unserved(scratch, kind);
 }
 
@@ -545,6 +456,8 @@ LB_FUNCTION enum lb_outcome LB_OWN(lb_open_own)(void *ctx __arg_ctx)
 		return LB_OUTCOME_unrelated;
 	if (scratch->packet.step != LB_STEP_SYN)
 		return lb_unassured();
+	if (lb_leaves_new_flows())
+		return LB_OUTCOME_unrelated;
 	scratch->asked = lb_frontend_at(&tuple->destination, tuple->destination_port, tuple->protocol);
 	if (!lb_frontend_load(&scratch->asked, &frontend))
 		return LB_OUTCOME_unrelated;
@@ -566,20 +479,22 @@ LB_FUNCTION enum lb_outcome LB_OWN(lb_open)(void *ctx __arg_ctx)
 	if (scratch->packet.step == LB_STEP_SYNACK || scratch->packet.step == LB_STEP_RST ||
 	    lb_is_zero_address(&tuple->destination))
 		return LB_OUTCOME_unrelated;
+	if (lb_leaves_new_flows())
+		return lb_is_midstream(&scratch->packet) ? lb_unassured() : LB_OUTCOME_unrelated;
 	outcome = lb_frontend_for(scratch, &frontend);
 	if (outcome == LB_OUTCOME_unknown_port)
 		return lb_refuses(tuple);
-	if (outcome != LB_FINE)
+	if (outcome != LB_OUTCOME_NONE)
 		return outcome;
-	if (scratch->packet.step == LB_STEP_DATA || scratch->packet.step == LB_STEP_FIN) {
+	if (lb_is_midstream(&scratch->packet)) {
 		outcome = lb_midstream(ctx, scratch);
-		if (outcome != LB_FINE)
+		if (outcome != LB_OUTCOME_NONE)
 			return outcome;
 	}
 	outcome = lb_check_source(tuple);
-	if (outcome != LB_FINE)
+	if (outcome != LB_OUTCOME_NONE)
 		return outcome;
-	if (lb_is_answer(ctx, scratch, frontend))
+	if (lb_is_others(ctx, scratch, frontend))
 		return LB_OUTCOME_unrelated;
 	return lb_choose(ctx, scratch, frontend);
 }

@@ -3,10 +3,15 @@
 #ifndef SLUICE_BPF_ROUTE_H
 #define SLUICE_BPF_ROUTE_H
 
-#include "bpf/flow/unassured.h"
+#include <linux/bpf.h>
 
-#define LB_AF_INET 2
-#define LB_AF_INET6 10
+#include "bpf/flow/flow.h"
+#include "bpf/flow/scratch.h"
+#include "bpf/packet/kernel.h"
+#include "bpf/packet/packet.h"
+#include "bpf/packet/stats.h"
+#include "bpf/select/service.h"
+#include "maps/abi/maps.bpf.h"
 
 static __always_inline enum lb_device_kind lb_device_kind_of(__u32 index)
 {
@@ -83,7 +88,7 @@ static __always_inline int lb_leads_back(void *ctx, struct lb_scratch *scratch)
 	       (scratch->fib.ifindex == scratch->flow.track.device || !lb_is_uplink(scratch->fib.ifindex));
 }
 
-/* By which device do the packets of the entry leave? Told to the entry, wherever it is by now. */
+/* By which device do the packets of the entry leave? Written into the entry, wherever it is by now. */
 static __always_inline void lb_set_device(struct lb_scratch *scratch, __u32 device)
 {
 	struct lb_track *live;

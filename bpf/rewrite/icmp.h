@@ -6,6 +6,18 @@
 #ifndef SLUICE_BPF_ICMP_H
 #define SLUICE_BPF_ICMP_H
 
+#include <linux/bpf.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+
+#include <bpf/bpf_endian.h>
+
+#include "bpf/flow/flow.h"
+#include "bpf/flow/scratch.h"
+#include "bpf/packet/icmp_inner.h"
+#include "bpf/packet/packet.h"
+#include "bpf/packet/stats.h"
+#include "bpf/rewrite/rewrite.h"
 #include "bpf/rewrite/skb.h"
 
 /* Of a quoted TCP header no more than eight bytes are promised; most senders quote all of it. */

@@ -6,7 +6,24 @@
 #ifndef SLUICE_BPF_REJECT_H
 #define SLUICE_BPF_REJECT_H
 
+#include <linux/bpf.h>
+#include <linux/icmpv6.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/tcp.h>
+
+#include <bpf/bpf_endian.h>
+
+#include "bpf/flow/scratch.h"
+#include "bpf/packet/headers.h"
+#include "bpf/packet/icmp_inner.h"
+#include "bpf/packet/packet.h"
+#include "bpf/packet/stats.h"
+#include "bpf/rewrite/rewrite.h"
 #include "bpf/rewrite/skb.h"
+#include "bpf/select/service.h"
 
 #define LB_ANSWERS_PER_SECOND 1000 /* on each CPU; the kernel's own limit is as high */
 #define LB_ANSWER_HOPS 64
@@ -53,7 +70,7 @@ static __always_inline int lb_answer_allowed(struct lb_scratch *scratch)
 	return scratch->answers++ < LB_ANSWERS_PER_SECOND;
 }
 
-/* What the sender is told. */
+/* What the sender gets. */
 enum lb_answer { LB_ANSWER_PORT, LB_ANSWER_TOO_BIG, LB_ANSWER_TIME };
 
 static __always_inline enum lb_answer lb_answer_of(enum lb_outcome outcome)
@@ -164,7 +181,7 @@ static __always_inline int lb_make_room(struct __sk_buff *skb, struct lb_scratch
 
 /*
  * A connection that lost its way hears nothing of ICMP, and of pods' sandboxes nobody knows: they get a reset. Who
- * knocks from outside is told as kube-proxy tells him.
+ * knocks from outside is answered as by kube-proxy.
  */
 static __always_inline int lb_wants_reset(const struct lb_scratch *scratch, enum lb_answer what)
 {

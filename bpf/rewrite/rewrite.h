@@ -6,7 +6,14 @@
 #ifndef SLUICE_BPF_REWRITE_H
 #define SLUICE_BPF_REWRITE_H
 
-#include "bpf/flow/flow.h"
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/tcp.h>
+#include <linux/udp.h>
+
+#include <bpf/bpf_endian.h>
+
+#include "bpf/packet/packet.h"
 #include "bpf/rewrite/sctp.h"
 
 /* The kernel's flag from 6.16 on; libc's headers may be older. Used only where it was probed. */

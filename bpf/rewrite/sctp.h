@@ -6,7 +6,7 @@
 #ifndef SLUICE_BPF_SCTP_H
 #define SLUICE_BPF_SCTP_H
 
-#include "bpf/packet/parse.h"
+#include "bpf/packet/stats.h"
 
 #define LB_CRC32C 0x82f63b78 /* the polynomial, bits reversed */
 #define LB_CRC_POWERS 16     /* enough for 64 KiB */

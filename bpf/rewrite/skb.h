@@ -3,15 +3,23 @@
 #ifndef SLUICE_BPF_SKB_H
 #define SLUICE_BPF_SKB_H
 
-#include <bpf/bpf_core_read.h>
+#include <linux/bpf.h>
 
-#include "bpf/packet/kernel.h"
-#include "bpf/packet/parse.h"
-#include "bpf/rewrite/rewrite.h"
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
+
 #include "bpf/flow/scratch.h"
+#include "bpf/packet/cursor.h"
+#include "bpf/packet/kernel.h"
+#include "bpf/packet/packet.h"
+#include "bpf/packet/parse.h"
+#include "bpf/packet/stats.h"
+#include "bpf/rewrite/rewrite.h"
 
 /* Bytes made linear before a second try at parsing: the longest chain of headers we follow, and TCP's. */
 #define LB_HEADERS 256
+/* skb->gso_size of segments that are skbs of their own: the kernel's GSO_BY_FRAGS. */
+#define LB_GSO_BY_FRAGS 0xffff
 /* Below this size no way out of ours can be too narrow, and the look at the device is saved. */
 #define LB_SMALL 576
 
@@ -26,17 +34,32 @@ LB_FUNCTION enum lb_outcome lb_skb_network(struct __sk_buff *skb, struct lb_pack
 	return packet ? lb_parse_network(&cursor, packet, skb->len) : LB_OUTCOME_malformed;
 }
 
+/*
+ * Several packets that the kernel's SCTP hands down as one: the common header alone is linear, and the chunks of
+ * each packet, data among them, are an skb of the fragment list. Pulled into the linear part they would be no
+ * whole packet any more, and the receiver would abort the association.
+ */
+static __always_inline int lb_is_sctp_gso(const struct __sk_buff *skb, const struct lb_packet *packet)
+{
+	__u32 linear = skb->data_end - skb->data;
+
+	return skb->gso_size == LB_GSO_BY_FRAGS && packet->tuple.protocol == LB_SCTP &&
+	       linear >= packet->transport + sizeof(struct lb_sctp);
+}
+
 LB_FUNCTION enum lb_outcome lb_skb_transport(struct __sk_buff *skb, struct lb_packet *packet)
 {
 	struct lb_cursor cursor = {
 		.start = (void *)(long)skb->data,
 		.end = (void *)(long)skb->data_end,
 	};
+	enum lb_outcome outcome;
 
 	if (!packet)
 		return LB_OUTCOME_malformed;
 	cursor.pos = cursor.start + (packet->transport & LB_MAX_OFFSET);
-	return lb_parse_transport(&cursor, packet);
+	outcome = lb_parse_transport(&cursor, packet);
+	return outcome == LB_OUTCOME_malformed && lb_is_sctp_gso(skb, packet) ? LB_OUTCOME_NONE : outcome;
 }
 
 #define LB_PACKET_HOST 0 /* of skb->pkt_type: for this host alone */
@@ -62,7 +85,7 @@ static __always_inline enum lb_outcome lb_skb_read(struct __sk_buff *skb, struct
 {
 	enum lb_outcome outcome = lb_skb_network(skb, packet);
 
-	return outcome == LB_FINE ? lb_skb_transport(skb, packet) : outcome;
+	return outcome == LB_OUTCOME_NONE ? lb_skb_transport(skb, packet) : outcome;
 }
 
 /* Headers may lie outside the linear part; then they are pulled in and read again. */

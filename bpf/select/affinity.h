@@ -1,31 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Choosing a backend for a client: source ranges, session affinity, and the plain choice. */
+/* Choosing a backend for a client: session affinity, and the plain choice. */
 #ifndef SLUICE_BPF_AFFINITY_H
 #define SLUICE_BPF_AFFINITY_H
 
+#include "bpf/packet/stats.h"
 #include "bpf/select/service.h"
+#include "maps/abi/abi.h"
 
-#define LB_RANGE_BITS 160 /* the service number's and the address's */
-
-/* Is the client in one of the service's source ranges (SEM-37)? A value of another key is looked up once more. */
-static __always_inline int lb_in_ranges(__u32 service, const void *client)
-{
-	struct lb_range_key key = {.prefix = LB_RANGE_BITS, .service = service};
-
-	__builtin_memcpy(key.address, client, sizeof(key.address));
-	for (int try = 0; try < 2; try++) {
-		const struct lb_range *range = bpf_map_lookup_elem(&lb_ranges, &key);
-
-		if (!range)
-			return 0;
-		if (*(const volatile __u32 *)&range->service == service)
-			return 1;
-		lb_count(LB_OUTCOME_check_failed);
-	}
-	return 0;
-}
-
-/* Who asks, of which service and set, and where the answer goes. */
+/* The client, the service and the set, and where the choice goes. */
 struct lb_choice {
 	const void *client; /* 16 bytes: an address, or what stands for a socket's network namespace */
 	__u32 random;

@@ -6,7 +6,9 @@
 #ifndef SLUICE_BPF_SERVICE_H
 #define SLUICE_BPF_SERVICE_H
 
+#include "bpf/packet/packet.h"
 #include "bpf/packet/stats.h"
+#include "maps/abi/maps.bpf.h"
 
 /* Bytes 8 to 11 of ::ffff:a.b.c.d as a little-endian word. */
 #define LB_IPV4_PREFIX 0xffff0000u
@@ -156,6 +158,15 @@ static __always_inline enum lb_picked lb_pick(struct lb_set set, __u32 service, 
 		return LB_PICKED_STALE;
 	*id = *(const volatile __u32 *)&pair->ids[slot % LB_SLOTS_A_PAIR];
 	return lb_backend_load(*id, service, backend) ? LB_PICKED : LB_PICKED_STALE;
+}
+
+static __always_inline struct lb_frontend_key lb_frontend_at(const union lb_ip *address, __u16 port,
+							     enum lb_protocol protocol)
+{
+	struct lb_frontend_key key = {.port = port, .protocol = protocol};
+
+	__builtin_memcpy(key.address, address, sizeof(key.address));
+	return key;
 }
 
 #endif

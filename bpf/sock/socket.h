@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The one core of the socket programs: where a call shall go instead, and what a socket is told about its
+ * The one core of the socket programs: where a call shall go instead, and what a socket is shown of its
  * peer. Works on 16-byte addresses, so that IPv4 through an IPv6 socket is no case of its own.
  */
 #ifndef SLUICE_BPF_SOCKET_H
 #define SLUICE_BPF_SOCKET_H
 
 #include <asm/errno.h>
+#include <linux/bpf.h>
 
 #include <bpf/bpf_core_read.h>
 
-#include "bpf/select/affinity.h"
 #include "bpf/packet/kernel.h"
-
-/* The kernel's TCP_ESTABLISHED, which connected UDP sockets are in too, TCP_SYN_SENT and TCP_CLOSE. */
-#define LB_CONNECTED 1
-#define LB_CONNECTING 2
-#define LB_CLOSED 7
+#include "bpf/packet/stats.h"
+#include "bpf/select/affinity.h"
+#include "bpf/select/ranges.h"
+#include "bpf/select/service.h"
+#include "bpf/select/switch_over.h"
+#include "maps/abi/maps.bpf.h"
 
 /* Of the kernel's own struct no member is read, only whether there is one. */
 struct mptcp_sock {
@@ -28,13 +29,13 @@ enum lb_call { LB_CONNECT, LB_SEND };
 /* What a socket asks about its peer: whom a message is from, or whom it is connected to. */
 enum lb_question { LB_WHO_SENT, LB_WHO_IS_PEER };
 
-/* What a socket hook sees of a call; `told` is what the kernel shall use instead of `asked`. */
+/* What a socket hook sees of a call; `chosen` is what the kernel shall use instead of `asked`. */
 struct lb_request {
 	struct bpf_sock_addr *ctx;
 	enum lb_call call;
 	__u8 source[16]; /* the address that the socket is bound to; unspecified: the kernel will choose */
 	struct lb_frontend_key asked;
-	struct lb_backend told;
+	struct lb_backend chosen;
 	__u32 backend;
 	__u32 service;
 };
@@ -152,7 +153,7 @@ static __always_inline struct mptcp_sock *lb_mptcp_opening(const struct lb_reque
 	if (!connection)
 		return NULL;
 	state = ((struct sock_common *)connection)->skc_state;
-	return state == LB_CONNECTING || state == LB_CLOSED ? connection : NULL;
+	return state == BPF_TCP_SYN_SENT || state == BPF_TCP_CLOSE ? connection : NULL;
 }
 
 /*
@@ -208,9 +209,9 @@ static __always_inline int lb_remember(const struct lb_request *request)
 	lb_make_room_first(socket, lb_place_of(socket, &request->asked));
 	pair = &socket->pairs[0];
 	__builtin_memcpy(pair->address, request->asked.address, sizeof(pair->address));
-	__builtin_memcpy(pair->backend_address, request->told.address, sizeof(pair->backend_address));
+	__builtin_memcpy(pair->backend_address, request->chosen.address, sizeof(pair->backend_address));
 	pair->port = request->asked.port;
-	pair->backend_port = request->told.port;
+	pair->backend_port = request->chosen.port;
 	pair->backend = request->backend;
 	pair->service = request->service;
 	pair->protocol = request->asked.protocol;
@@ -224,10 +225,10 @@ static __always_inline int lb_remember(const struct lb_request *request)
 static __always_inline int lb_pair_serves(struct lb_request *request, const struct lb_pair *pair)
 {
 	if (pair->service != request->service ||
-	    !lb_backend_load(pair->backend, request->service, &request->told) || !request->told.serving)
+	    !lb_backend_load(pair->backend, request->service, &request->chosen) || !request->chosen.serving)
 		return 0;
-	return request->told.port == pair->backend_port &&
-	       lb_same_ip(request->told.address, pair->backend_address);
+	return request->chosen.port == pair->backend_port &&
+	       lb_same_ip(request->chosen.address, pair->backend_address);
 }
 
 /* An unconnected socket stays on its backend while that is serving; what it sends makes the pair its latest. */
@@ -263,7 +264,7 @@ static __always_inline void lb_note_direct(const struct lb_request *request)
 
 	if (!socket)
 		return;
-	connected = request->ctx->sk->state == LB_CONNECTED;
+	connected = request->ctx->sk->state == BPF_TCP_ESTABLISHED;
 	for (int i = 0; i < LB_SOCKET_PAIRS; i++) {
 		struct lb_pair *pair = &socket->pairs[i];
 
@@ -275,15 +276,16 @@ static __always_inline void lb_note_direct(const struct lb_request *request)
 /*
  * Nobody serves that frontend, or there is none at that port of a ClusterIP. UDP's connect succeeds all the same, for it
  * sends nothing: getaddrinfo connects to sort addresses, others to learn their own. What is sent then is refused or dropped on its
- * way. The pair, of no backend, lets lb_udp tell the socket once somebody serves.
+ * way. The pair, of no backend, lets lb_udp close the socket once somebody serves.
  */
-static __always_inline enum lb_outcome lb_unserved(struct lb_request *request, enum lb_verdict verdict)
+static __always_inline enum lb_outcome lb_socket_no_backend(struct lb_request *request,
+							    enum lb_verdict verdict)
 {
 	if (request->call != LB_CONNECT || request->asked.protocol != LB_UDP)
 		return verdict == LB_REJECT ? LB_OUTCOME_socket_refused : LB_OUTCOME_socket_dropped;
 	request->backend = 0;
-	__builtin_memcpy(request->told.address, request->asked.address, sizeof(request->told.address));
-	request->told.port = request->asked.port;
+	__builtin_memcpy(request->chosen.address, request->asked.address, sizeof(request->chosen.address));
+	request->chosen.port = request->asked.port;
 	lb_remember(request);
 	return verdict == LB_REJECT ? LB_OUTCOME_socket_left : LB_OUTCOME_socket_dropped;
 }
@@ -302,7 +304,7 @@ static __always_inline enum lb_picked lb_pick_for_socket(struct lb_request *requ
 		.service = request->service,
 		.scope = scope,
 		.id = &request->backend,
-		.backend = &request->told,
+		.backend = &request->chosen,
 	};
 
 	return lb_pick_for(&choice, service);
@@ -316,7 +318,7 @@ static __always_inline enum lb_outcome lb_choose_for_socket(struct lb_request *r
 	case LB_PICKED:
 		return lb_remember(request) ? LB_OUTCOME_socket_translated : LB_OUTCOME_socket_forgotten;
 	case LB_PICKED_NONE:
-		return lb_unserved(request, lb_empty_verdict(policy, scope));
+		return lb_socket_no_backend(request, lb_empty_verdict(policy, scope));
 	default:
 		return LB_OUTCOME_socket_left;
 	}
@@ -336,8 +338,8 @@ static __always_inline enum lb_outcome lb_redirect_call(struct lb_request *reque
 	if (request->call == LB_CONNECT)
 		lb_socket_forget(request);
 	asked = lb_asked_frontend(request, &frontend);
-	if (asked == LB_ASKED_UNKNOWN_PORT && !lb_not_served(request))
-		return lb_unserved(request, LB_REJECT);
+	if (asked == LB_ASKED_UNKNOWN_PORT && !lb_not_served(request) && !lb_leaves_new_flows())
+		return lb_socket_no_backend(request, LB_REJECT);
 	if (asked != LB_ASKED_FRONTEND)
 		return LB_OUTCOME_socket_unrelated;
 	request->service = frontend.service;
@@ -351,6 +353,8 @@ static __always_inline enum lb_outcome lb_redirect_call(struct lb_request *reque
 		return LB_OUTCOME_socket_dropped;
 	if (request->call == LB_SEND && lb_keeps(request))
 		return LB_OUTCOME_socket_kept;
+	if (lb_leaves_new_flows())
+		return LB_OUTCOME_socket_unrelated;
 	return lb_choose_for_socket(request, service, policy,
 				    frontend.kind == LB_CLUSTER_IP ? policy.internal : LB_CLUSTER);
 }

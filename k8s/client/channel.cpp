@@ -32,7 +32,7 @@ namespace {
 constexpr auto wait_for_result = asio::as_tuple(asio::use_awaitable);
 constexpr std::size_t read_bytes = 32768;
 
-/// A dead peer is noticed after this, without a byte from us to wake anybody up.
+/// A dead peer is noticed after this, without a byte from us.
 constexpr int keepalive_idle_seconds = 15;
 constexpr int keepalive_interval_seconds = 5;
 constexpr int keepalive_probes = 3;

@@ -34,7 +34,7 @@ class Gunzip {
   Gunzip(const Gunzip&) = delete;
   Gunzip& operator=(const Gunzip&) = delete;
 
-  /// Tells `reader` what comes of `bytes`.
+  /// Passes to `reader` what comes of `bytes`.
   State feed(std::string_view bytes, AnswerReader& reader);
   [[nodiscard]] bool ended() const { return ended_; }
 
@@ -119,14 +119,14 @@ class Parser final : public http::basic_parser<false> {
   AnswerReader& reader_;
   ApiHead head_;
   std::string coding_;
-  bool head_told_ = false;
+  bool head_passed_ = false;
   std::unique_ptr<Gunzip> gunzip_;
   State state_ = State::open;
   std::string problem_;
 };
 
 void Parser::on_field_impl(http::field name, string_view, string_view value, error_code&) {
-  if (head_told_) {
+  if (head_passed_) {
     return;  // a trailer
   }
   switch (name) {
@@ -145,7 +145,7 @@ void Parser::on_field_impl(http::field name, string_view, string_view value, err
 }
 
 void Parser::on_header_impl(error_code& error) {
-  head_told_ = true;
+  head_passed_ = true;
   if (head_.status < 200) {
     return;  // the answer itself is still to come
   }
@@ -176,7 +176,7 @@ std::size_t Parser::take(string_view body, error_code& error) {
 struct HttpAnswer::Work {
   explicit Work(AnswerReader& to) : reader(to), parser(std::in_place, to) {}
 
-  State settle(State state, std::string text);
+  State finish(State state, std::string text);
   State whole_or_next();
 
   AnswerReader& reader;
@@ -186,7 +186,7 @@ struct HttpAnswer::Work {
   std::string problem;
 };
 
-State HttpAnswer::Work::settle(State state, std::string text) {
+State HttpAnswer::Work::finish(State state, std::string text) {
   problem = std::move(text);
   return state;
 }
@@ -197,9 +197,9 @@ State HttpAnswer::Work::whole_or_next() {
     return State::open;
   }
   if (!waiting.empty()) {
-    return settle(State::broken, "goes on after its end");
+    return finish(State::broken, "has bytes after its end");
   }
-  return parser->body_whole() ? State::whole : settle(State::broken, "ends within its gzip");
+  return parser->body_whole() ? State::whole : finish(State::broken, "ends within its gzip");
 }
 
 HttpAnswer::HttpAnswer(AnswerReader& reader) : work_(std::make_unique<Work>(reader)) {}
@@ -214,10 +214,10 @@ State HttpAnswer::feed(std::string_view bytes) {
     const auto used = parser.put(boost::asio::buffer(work_->waiting), error);
     work_->waiting.erase(0, used);
     if (parser.state() != State::open) {
-      return work_->settle(parser.state(), parser.problem());
+      return work_->finish(parser.state(), parser.problem());
     }
     if (error && error != http::error::need_more) {
-      return work_->settle(State::broken, fmt::format("is no HTTP: {}", error.message()));
+      return work_->finish(State::broken, fmt::format("is no HTTP: {}", error.message()));
     }
     if (parser.is_done()) {
       if (const auto state = work_->whole_or_next(); state != State::open) {
@@ -227,7 +227,7 @@ State HttpAnswer::feed(std::string_view bytes) {
       break;
     }
   }
-  return work_->waiting.size() > most_waiting_bytes ? work_->settle(State::broken, "has an endless line")
+  return work_->waiting.size() > most_waiting_bytes ? work_->finish(State::broken, "has an endless line")
                                                     : State::open;
 }
 
@@ -238,7 +238,7 @@ State HttpAnswer::close() {
     parser.put_eof(error);
   }
   if (error || !parser.is_done() || parser.status() < 200) {
-    return work_->settle(State::broken, "ends before its end");
+    return work_->finish(State::broken, "ends before its end");
   }
   return work_->whole_or_next();
 }

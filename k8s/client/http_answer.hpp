@@ -20,7 +20,7 @@ class HttpAnswer {
     stopped,  ///< the reader wants no more
   };
 
-  /// Tells `reader` head and body, never end().
+  /// Passes to `reader` head and body, never end().
   explicit HttpAnswer(AnswerReader& reader);
   ~HttpAnswer();
   HttpAnswer(const HttpAnswer&) = delete;

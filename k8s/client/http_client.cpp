@@ -1,5 +1,5 @@
-// Lines to the servers: which server, which address, what is asked, and when it is asked anew. What an answer
-// says is http_answer's, a connection is channel's.
+// Connections to the servers: which server, which address, what is asked, and when it is asked anew. What an
+// answer says is http_answer's, a connection is channel's.
 #include "k8s/client/http_client.hpp"
 
 #include <fmt/format.h>
@@ -12,7 +12,9 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <chrono>
 #include <exception>
+#include <functional>
 #include <optional>
 #include <set>
 #include <utility>
@@ -30,15 +32,23 @@ namespace asio = boost::asio;
 constexpr auto wait_for_result = asio::as_tuple(asio::use_awaitable);
 constexpr std::size_t most_addresses = 64;
 
+using Clock = std::chrono::steady_clock;
+
+std::string_view method_of(const ApiRequest& request) { return request.body.empty() ? "GET" : "POST"; }
+
+std::string host_of(const ApiServer& server) {
+  return server.text().substr(server.scheme == Scheme::https ? 8 : 7);
+}
+
 }  // namespace
 
-// ---- What all lines share. ----
+// ---- What all connections share. ----
 
 struct ApiClient::Shared {
-  Shared(asio::io_context& on, ApiAccess to, Warn tell, ConnectTimeouts waits, Lookup lookup)
+  Shared(asio::io_context& on, ApiAccess to, Warn warning, ConnectTimeouts waits, Lookup lookup)
       : context(on),
         access(std::move(to)),
-        warn(std::move(tell)),
+        warn(std::move(warning)),
         timeouts(waits),
         resolver(on, std::move(lookup)),
         authority(access.authority),
@@ -50,6 +60,7 @@ struct ApiClient::Shared {
   void complain(const std::string& sentence);
   void note(const std::vector<Address>& found, std::uint16_t port);
   [[nodiscard]] std::string request_text(const ApiServer& server, const ApiRequest& request);
+  void report(const ApiRequest& request, const ApiServer& server, unsigned status, Clock::time_point begin);
 
   asio::io_context& context;
   ApiAccess access;
@@ -66,6 +77,7 @@ struct ApiClient::Shared {
   std::string complaint;                   ///< the last one
   std::set<ServerAddress> addresses;       ///< of all servers, as far as their names were resolved
   std::function<void()> notify_addresses;  ///< called when there are more of them
+  Report report_outcome;                   ///< may be empty
 };
 
 /// Old ones stay: behind a name there may be several servers in turn.
@@ -112,11 +124,9 @@ void ApiClient::Shared::refresh() {
 }
 
 std::string ApiClient::Shared::request_text(const ApiServer& server, const ApiRequest& request) {
-  const auto host = server.text().substr(server.scheme == Scheme::https ? 8 : 7);
   auto text = fmt::format(
       "{} {}{} HTTP/1.1\r\nHost: {}\r\nUser-Agent: sluice/{}\r\nAccept: {}\r\nAccept-Encoding: gzip\r\n",
-      request.body.empty() ? "GET" : "POST", server.prefix, request.target, host, SLUICE_VERSION,
-      request.accept);
+      method_of(request), server.prefix, request.target, host_of(server), SLUICE_VERSION, request.accept);
   const auto bearer = bearer_token(token.text());
   if (!bearer.empty() && server.scheme == Scheme::https) {
     text += fmt::format("Authorization: Bearer {}\r\n", bearer);
@@ -127,7 +137,17 @@ std::string ApiClient::Shared::request_text(const ApiServer& server, const ApiRe
   return text + "\r\n" + request.body;
 }
 
-// ---- A line. ----
+void ApiClient::Shared::report(const ApiRequest& request, const ApiServer& server, unsigned status,
+                               Clock::time_point begin) {
+  if (!report_outcome) return;
+  report_outcome({.host = host_of(server),
+                  .method = method_of(request),
+                  .is_watch = request.target.find("watch=") != std::string::npos,
+                  .status = status,
+                  .took = Clock::now() - begin});
+}
+
+// ---- A connection. ----
 
 namespace {
 
@@ -148,19 +168,42 @@ void pass_on(const std::exception_ptr& thrown) {
 
 /// How a request ended.
 struct Ending {
-  End how = End::cut;
+  End how = End::truncated;
   std::string problem;
   bool begun = false;  ///< something of an answer came
+  bool has_head = false;
+};
+
+/// Passes an answer on, and says when its head came.
+class HeadReader final : public AnswerReader {
+ public:
+  HeadReader(AnswerReader& next, std::function<void(unsigned status)> notify)
+      : next_(next), notify_(std::move(notify)) {}
+
+  Flow head(const ApiHead& head) override {
+    came_ = true;
+    notify_(head.status);
+    return next_.head(head);
+  }
+  Flow body(std::string_view bytes) override { return next_.body(bytes); }
+  void end(End how, std::string detail) override { next_.end(how, std::move(detail)); }
+  [[nodiscard]] bool came() const noexcept { return came_; }
+
+ private:
+  AnswerReader& next_;
+  std::function<void(unsigned status)> notify_;
+  bool came_ = false;
 };
 
 }  // namespace
 
-class ApiClient::Line final : public ApiConnection {
+class ApiClient::OpenConnection final : public ApiConnection {
  public:
-  explicit Line(std::shared_ptr<Shared> shared) : state_(std::make_shared<State>(std::move(shared))) {}
-  ~Line() override { Line::cancel(); }
-  Line(const Line&) = delete;
-  Line& operator=(const Line&) = delete;
+  explicit OpenConnection(std::shared_ptr<Shared> shared)
+      : state_(std::make_shared<State>(std::move(shared))) {}
+  ~OpenConnection() override { OpenConnection::cancel(); }
+  OpenConnection(const OpenConnection&) = delete;
+  OpenConnection& operator=(const OpenConnection&) = delete;
 
   void ask(const ApiRequest& request, AnswerReader& reader) override {
     state_->reader = &reader;
@@ -187,15 +230,18 @@ class ApiClient::Line final : public ApiConnection {
     static asio::awaitable<std::string> open_server(Ptr self, std::size_t index, std::uint64_t turn);
     static asio::awaitable<std::string> open_address(Ptr self, std::size_t index, Address address);
     static asio::awaitable<Looked> resolve(Ptr self, std::string host);
-    static asio::awaitable<Ending> exchange(Ptr self, ApiRequest request, std::uint64_t turn);
+    static asio::awaitable<Ending> exchange(Ptr self, ApiRequest request, std::uint64_t turn,
+                                            Clock::time_point begin);
 
     [[nodiscard]] bool usable(Connection how) const;
     void drop();
-    [[nodiscard]] Ending settle(const HttpAnswer& answer, HttpAnswer::State state, const std::string& place);
+    [[nodiscard]] Ending ending_of(const HttpAnswer& answer, HttpAnswer::State state,
+                                   const std::string& peer);
+    void report_failure(const ApiRequest& request, const Ending& ending, Clock::time_point begin) const;
     void finish(std::uint64_t ended, const Ending& ending);
 
     std::shared_ptr<Shared> shared;
-    std::uint64_t turn = 0;  ///< rises with each request and each hang_up()
+    std::uint64_t turn = 0;  ///< rises with each request and each cancel()
     AnswerReader* reader = nullptr;
     ChannelPtr channel;
     std::uint64_t opened_with = 0;  ///< of shared->credentials
@@ -206,11 +252,11 @@ class ApiClient::Line final : public ApiConnection {
   std::shared_ptr<State> state_;
 };
 
-bool ApiClient::Line::State::usable(Connection how) const {
+bool ApiClient::OpenConnection::State::usable(Connection how) const {
   return channel && is_open(*channel) && how == Connection::any && opened_with == shared->credentials;
 }
 
-void ApiClient::Line::State::drop() {
+void ApiClient::OpenConnection::State::drop() {
   if (channel) {
     close(*channel);
     channel.reset();
@@ -221,42 +267,46 @@ void ApiClient::Line::State::drop() {
   }
 }
 
-void ApiClient::Line::State::finish(std::uint64_t ended, const Ending& ending) {
+void ApiClient::OpenConnection::State::finish(std::uint64_t ended, const Ending& ending) {
   if (ended != turn) {
     return;
   }
-  if (ending.how != End::whole) {
+  if (ending.how != End::complete) {
     drop();
   }
   std::exchange(reader, nullptr)->end(ending.how, ending.problem);
 }
 
 /// What an answer's state says of its request.
-Ending ApiClient::Line::State::settle(const HttpAnswer& answer, HttpAnswer::State state,
-                                      const std::string& place) {
+Ending ApiClient::OpenConnection::State::ending_of(const HttpAnswer& answer, HttpAnswer::State state,
+                                                   const std::string& peer) {
   switch (state) {
     case HttpAnswer::State::whole:
       if (!answer.keep_alive()) {
         drop();
       }
-      return {End::whole, place, true};
+      return {End::complete, peer, true, true};
     case HttpAnswer::State::stopped:
-      return {End::stopped, place, true};
+      return {End::stopped, peer, true, true};
     default:
-      return {End::cut, fmt::format("{}: the answer {}", place, answer.problem()), answer.begun()};
+      return {End::truncated, fmt::format("{}: the answer {}", peer, answer.problem()), answer.begun(),
+              false};
   }
 }
 
-asio::awaitable<void> ApiClient::Line::State::run(Ptr self, ApiRequest request, std::uint64_t turn) {
-  co_await asio::post(asio::use_awaitable);  // ask() has returned before anything is told
+asio::awaitable<void> ApiClient::OpenConnection::State::run(Ptr self, ApiRequest request,
+                                                            std::uint64_t turn) {
+  co_await asio::post(asio::use_awaitable);  // ask() has returned before the reader is called
   if (turn != self->turn) {
     co_return;
   }
   self->shared->refresh();
+  const auto begin = Clock::now();
   Ending ending;
   if (self->usable(request.connection)) {
-    ending = co_await exchange(self, request, turn);
-    if (ending.begun || ending.how != End::cut || turn != self->turn) {
+    ending = co_await exchange(self, request, turn, begin);
+    if (ending.begun || ending.how != End::truncated || turn != self->turn) {
+      if (turn == self->turn) self->report_failure(request, ending, begin);
       self->finish(turn, ending);
       co_return;
     }
@@ -264,15 +314,23 @@ asio::awaitable<void> ApiClient::Line::State::run(Ptr self, ApiRequest request, 
   }
   ending.problem = co_await open(self, request.connection, turn);
   if (turn == self->turn && self->channel) {
-    ending = co_await exchange(self, request, turn);
+    ending = co_await exchange(self, request, turn, begin);
   } else {
     ending.how = End::unreachable;
   }
+  if (turn == self->turn) self->report_failure(request, ending, begin);
   self->finish(turn, ending);
 }
 
+void ApiClient::OpenConnection::State::report_failure(const ApiRequest& request, const Ending& ending,
+                                                      Clock::time_point begin) const {
+  if (ending.has_head || !server) return;
+  shared->report(request, shared->access.servers[*server], 0, begin);
+}
+
 /// Leaves a connection, or a sentence for each server. What was to be replaced is not asked first.
-asio::awaitable<std::string> ApiClient::Line::State::open(Ptr self, Connection how, std::uint64_t turn) {
+asio::awaitable<std::string> ApiClient::OpenConnection::State::open(Ptr self, Connection how,
+                                                                    std::uint64_t turn) {
   self->drop();
   const auto count = self->shared->access.servers.size();
   const bool other = how == Connection::fresh && self->server == self->shared->preferred;
@@ -292,8 +350,8 @@ asio::awaitable<std::string> ApiClient::Line::State::open(Ptr self, Connection h
   co_return problems;
 }
 
-asio::awaitable<std::string> ApiClient::Line::State::open_server(Ptr self, std::size_t index,
-                                                                 std::uint64_t turn) {
+asio::awaitable<std::string> ApiClient::OpenConnection::State::open_server(Ptr self, std::size_t index,
+                                                                           std::uint64_t turn) {
   const auto& server = self->shared->access.servers[index];
   const auto looked = co_await resolve(self, server.host);
   self->shared->note(looked.addresses, server.port);
@@ -318,7 +376,7 @@ asio::awaitable<std::string> ApiClient::Line::State::open_server(Ptr self, std::
 }
 
 /// Names are resolved again for each connection: addresses behind them change (REL-77).
-asio::awaitable<Looked> ApiClient::Line::State::resolve(Ptr self, std::string host) {
+asio::awaitable<Looked> ApiClient::OpenConnection::State::resolve(Ptr self, std::string host) {
   if (const auto address = Address::parse(host)) {
     co_return Looked{{*address}, ""};
   }
@@ -336,9 +394,9 @@ asio::awaitable<Looked> ApiClient::Line::State::resolve(Ptr self, std::string ho
   co_return wait->looked.value_or(Looked{{}, "its name was not resolved in time"});
 }
 
-/// The channel is the line's from the start, so that hang_up() can close it.
-asio::awaitable<std::string> ApiClient::Line::State::open_address(Ptr self, std::size_t index,
-                                                                  Address address) {
+/// The channel is the connection's from the start, so that cancel() can close it.
+asio::awaitable<std::string> ApiClient::OpenConnection::State::open_address(Ptr self, std::size_t index,
+                                                                            Address address) {
   const auto shared = self->shared;
   const auto& server = shared->access.servers[index];
   const auto channel = make_channel(shared->context);
@@ -356,16 +414,20 @@ asio::awaitable<std::string> ApiClient::Line::State::open_address(Ptr self, std:
 }
 
 /// One request and its answer on the open channel.
-asio::awaitable<Ending> ApiClient::Line::State::exchange(Ptr self, ApiRequest request, std::uint64_t turn) {
+asio::awaitable<Ending> ApiClient::OpenConnection::State::exchange(Ptr self, ApiRequest request,
+                                                                   std::uint64_t turn,
+                                                                   Clock::time_point begin) {
   const auto channel = self->channel;
   const auto& server = self->shared->access.servers[*self->server];
-  const auto place = server.text();
+  const auto peer = server.text();
   auto text = self->shared->request_text(server, request);
   const auto failure = co_await send(channel, std::move(text));
   if (failure || turn != self->turn) {
-    co_return Ending{End::cut, fmt::format("{}: {}", place, failure.message()), false};
+    co_return Ending{End::truncated, fmt::format("{}: {}", peer, failure.message())};
   }
-  HttpAnswer answer(*self->reader);
+  HeadReader reader(*self->reader,
+                    [&](unsigned status) { self->shared->report(request, server, status, begin); });
+  HttpAnswer answer(reader);
   auto state = HttpAnswer::State::open;
   while (state == HttpAnswer::State::open) {
     const auto received = co_await receive(channel);
@@ -373,11 +435,14 @@ asio::awaitable<Ending> ApiClient::Line::State::exchange(Ptr self, ApiRequest re
       co_return Ending{};
     }
     if (received.error && received.error != asio::error::eof) {
-      co_return Ending{End::cut, fmt::format("{}: {}", place, received.error.message()), answer.begun()};
+      co_return Ending{End::truncated, fmt::format("{}: {}", peer, received.error.message()), answer.begun(),
+                       reader.came()};
     }
     state = received.error ? answer.close() : answer.feed(received.bytes);
   }
-  co_return self->settle(answer, state, place);
+  auto ending = self->ending_of(answer, state, peer);
+  ending.has_head = reader.came();
+  co_return ending;
 }
 
 ApiClient::ApiClient(asio::io_context& context, ApiAccess access, Warn warn, ConnectTimeouts timeouts,
@@ -390,7 +455,8 @@ ApiClient::ApiClient(asio::io_context& context, ApiAccess access, Warn warn, Con
   shared_->refresh();
   shared_->warn = std::move(warn);
   if (!problem.empty()) {
-    throw StartError(fmt::format("cannot speak to {}: {}", shared_->access.servers.front().text(), problem));
+    throw StartError(
+        fmt::format("cannot set up TLS to {}: {}", shared_->access.servers.front().text(), problem));
   }
   for (const auto& server : shared_->access.servers) {
     if (const auto address = Address::parse(server.host)) {
@@ -407,6 +473,8 @@ std::vector<ServerAddress> ApiClient::addresses() const {
 
 void ApiClient::on_addresses(std::function<void()> notify) { shared_->notify_addresses = std::move(notify); }
 
-std::unique_ptr<ApiConnection> ApiClient::line() { return std::make_unique<Line>(shared_); }
+void ApiClient::on_outcome(Report report) { shared_->report_outcome = std::move(report); }
+
+std::unique_ptr<ApiConnection> ApiClient::connection() { return std::make_unique<OpenConnection>(shared_); }
 
 }  // namespace lb::k8s

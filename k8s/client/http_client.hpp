@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "k8s/client/access.hpp"
+#include "k8s/client/request_outcome.hpp"
 #include "k8s/client/resolver.hpp"
 #include "k8s/client/transport.hpp"
 #include "k8s/objects/model.hpp"
@@ -33,15 +34,17 @@ struct ConnectTimeouts {
   std::chrono::milliseconds handshake{5'000};
 };
 
-/// All lines to the same servers, with the same credentials. Certificates, keys and tokens in files are read
-/// again for each request; what has changed is used at once, on a new connection. The server's certificate is
-/// verified for its host's name or address. Redirects are answers like others, and a token goes nowhere but
-/// to the named servers over TLS (REL-34, REL-87).
+/// All connections to the same servers, with the same credentials. Certificates, keys and tokens in files are
+/// read again for each request; what has changed is used at once, on a new connection. The server's
+/// certificate is verified for its host's name or address. Redirects are answers like others, and a token
+/// goes nowhere but to the named servers over TLS (REL-34, REL-87).
 class ApiClient {
  public:
   using Warn = std::function<void(std::string sentence)>;
+  using Report = std::function<void(const RequestOutcome& outcome)>;
 
-  /// Throws StartError if the credentials cannot be used. `warn` is told what goes wrong with them later.
+  /// Throws StartError if the credentials cannot be used. `warn` is called with what goes wrong with them
+  /// later.
   ApiClient(boost::asio::io_context& context, ApiAccess access, Warn warn, ConnectTimeouts timeouts = {},
             Lookup lookup = look_up_by_system);
   ~ApiClient();
@@ -53,12 +56,15 @@ class ApiClient {
   [[nodiscard]] std::vector<ServerAddress> addresses() const;
   void on_addresses(std::function<void()> notify);
 
-  /// A line of its own connection, which it keeps for its next request. May outlive the client.
-  [[nodiscard]] std::unique_ptr<ApiConnection> line();
+  /// Calls `report` for each request from now on, but for one that is cancelled before its head comes.
+  void on_outcome(Report report);
+
+  /// A connection that it opens when asked and keeps for its next request. May outlive the client.
+  [[nodiscard]] std::unique_ptr<ApiConnection> connection();
 
  private:
   struct Shared;
-  class Line;
+  class OpenConnection;
   std::shared_ptr<Shared> shared_;
 };
 

@@ -140,7 +140,7 @@ void read_cluster(const Fields& cluster, Kubeconfig& config) {
     access.verification = Verification::none;
     config.warnings.push_back(fmt::format(
         "the certificate of {} is not verified (insecure-skip-tls-verify): anybody in between can "
-        "read the token and tell us anything",
+        "read the token and forge responses",
         access.servers.front().text()));
   }
 }
@@ -173,7 +173,7 @@ std::optional<unsigned> base64_digit(char c) {
 }
 
 std::string environment(const char* name) {
-  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nobody sets it
+  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): it is never set
   return value != nullptr ? value : "";
 }
 

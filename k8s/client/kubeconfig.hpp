@@ -24,7 +24,7 @@ struct Kubeconfig {
 /// likewise.
 [[nodiscard]] ApiServer read_kubeconfig_server(const std::string& path);
 
-/// What a pod is told: its environment's KUBERNETES_SERVICE_HOST and _PORT, and its service account's files.
+/// What a pod is given: its environment's KUBERNETES_SERVICE_HOST and _PORT, and its service account's files.
 struct PodEnvironment {
   std::string host;
   std::string port;

@@ -11,9 +11,12 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <span>
 #include <system_error>
 #include <thread>
 #include <utility>
+
+#include "k8s/objects/raw_address.hpp"
 
 namespace lb::k8s {
 namespace {
@@ -21,15 +24,11 @@ namespace {
 namespace asio = boost::asio;
 
 std::optional<Address> address_of(const sockaddr& from) {
-  Address address;
   if (from.sa_family == AF_INET) {
-    address.bytes[10] = address.bytes[11] = 0xff;
-    std::memcpy(address.bytes.data() + 12, &reinterpret_cast<const sockaddr_in&>(from).sin_addr, 4);
-    return address;
+    return read_address(std::as_bytes(std::span(&reinterpret_cast<const sockaddr_in&>(from).sin_addr, 1)));
   }
   if (from.sa_family == AF_INET6) {
-    std::memcpy(address.bytes.data(), &reinterpret_cast<const sockaddr_in6&>(from).sin6_addr, 16);
-    return address;
+    return read_address(std::as_bytes(std::span(&reinterpret_cast<const sockaddr_in6&>(from).sin6_addr, 1)));
   }
   return std::nullopt;
 }

@@ -31,7 +31,7 @@ class Resolver {
  public:
   using Done = std::function<void(const Looked&)>;
 
-  /// A look-up that is still under way when this goes ends by itself, and tells nobody.
+  /// A look-up that is still under way when this goes ends by itself, and calls nobody.
   Resolver(boost::asio::io_context& context, Lookup lookup);
   ~Resolver();
   Resolver(const Resolver&) = delete;

@@ -31,14 +31,14 @@ struct ApiHead {
 };
 
 enum class End : std::uint8_t {
-  whole,        ///< the body came to its end
-  cut,          ///< the connection ended before the body did, or its framing was broken
+  complete,     ///< the body came to its end
+  truncated,    ///< the connection ended before the body did, or its framing was broken
   unreachable,  ///< no head came: no address, no connection, no TLS
-  silent,       ///< the deadline passed
+  timed_out,    ///< the deadline passed
   stopped,      ///< the reader of the body wanted no more
 };
 
-enum class Flow : std::uint8_t { go_on, stop };
+enum class Flow : std::uint8_t { proceed, stop };
 
 /// Receives one answer: head(), body()... and in any case end(). After Flow::stop only end(End::stopped).
 class AnswerReader {
@@ -55,9 +55,9 @@ class AnswerReader {
 class ApiConnection {
  public:
   virtual ~ApiConnection() = default;
-  /// Tells `reader` the answer; nothing before this returns. The last request must have ended.
+  /// Passes the answer to `reader`; nothing before this returns. The last request must have ended.
   virtual void ask(const ApiRequest& request, AnswerReader& reader) = 0;
-  /// Gives the request under way up: its reader is told nothing more.
+  /// Gives the request under way up: its reader is called no more.
   virtual void cancel() = 0;
   /// The server that is, or was last, spoken to: "https://10.0.0.1:6443"; empty: none yet.
   [[nodiscard]] virtual std::string server() const = 0;

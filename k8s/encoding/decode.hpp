@@ -27,7 +27,7 @@ enum class Verdict : std::uint8_t {
 struct Decoded {
   Verdict verdict = Verdict::refused;
   Kind kind = Kind::other;
-  ObjectKey key;                 ///< empty where it could not be told
+  ObjectKey key;                 ///< empty where it is not known
   std::uint64_t version = 0;     ///< metadata.resourceVersion; 0: none, or no number
   std::optional<Object> object;  ///< set if the verdict is `object`
   std::vector<Problem> problems;

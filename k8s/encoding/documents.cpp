@@ -40,8 +40,8 @@ class Lines {
 };
 
 /// A whole object: its items if it is a list, else itself.
-void tell_object(std::string_view json, const Cut& cut, Lines& lines, std::size_t offset,
-                 DocumentVisitor& visitor) {
+void report_object(std::string_view json, const Cut& cut, Lines& lines, std::size_t offset,
+                   DocumentVisitor& visitor) {
   if (!cut.has_items || !cut.kind.ends_with("List")) {
     if (!cut.broken_at) {
       visitor.object(json, Kind::other, lines.of(offset));
@@ -60,7 +60,7 @@ void read_json(std::string_view text, std::size_t first_line, DocumentVisitor& v
   for (auto at = skip_space(text, 0); at < text.size(); at = skip_space(text, at)) {
     const auto rest = text.substr(at);
     const auto cut = cut_object(rest);
-    tell_object(rest.substr(0, cut.broken_at.value_or(cut.end)), cut, lines, at, visitor);
+    report_object(rest.substr(0, cut.broken_at.value_or(cut.end)), cut, lines, at, visitor);
     if (cut.broken_at) {
       const auto where = at + syntax_error_at(rest);
       const auto* reason = rest.front() != '{'    ? "is no JSON object"

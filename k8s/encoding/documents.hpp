@@ -21,7 +21,7 @@ class DocumentVisitor {
   virtual void broken(std::size_t line, std::string reason) = 0;
 };
 
-/// Documents are told apart by lines that begin with "---" (or are "..."), so that a broken one leaves the
+/// Documents are separated by lines that begin with "---" (or are "..."), so that a broken one leaves the
 /// others alone. JSON may stand in a YAML file. A broken JSON text ends its document, for nobody can know
 /// where the next object begins. Lines count from 1.
 void read_documents(std::string_view text, Format format, DocumentVisitor& visitor);

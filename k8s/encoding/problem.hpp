@@ -1,4 +1,4 @@
-// What was wrong inside one object, and where in it: collected while a decoder walks, told by who asked.
+// What was wrong inside one object, and where in it: collected while a decoder walks, reported by who asked.
 #pragma once
 
 #include <cstddef>

@@ -188,9 +188,6 @@ void ServiceRules::addresses(const wire::Service& wire) {
 }
 
 void ServiceRules::policies(const wire::Service& wire) {
-  const auto has_node_port = [](const ServicePort& port) { return port.node_port != 0; };
-  service_.externally_accessible = std::ranges::any_of(service_.ports, has_node_port) ||
-                                   !service_.load_balancer_ips.empty() || !service_.external_ips.empty();
   service_.internal_policy = policy(wire.internal_policy, "internalTrafficPolicy", problems_);
   const auto external = policy(wire.external_policy, "externalTrafficPolicy", problems_);
   const bool has_external_policy =

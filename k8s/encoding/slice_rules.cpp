@@ -139,7 +139,7 @@ void SliceRules::weight(const wire::Metadata& metadata) {
   slice_.weight = static_cast<std::uint8_t>(value);
 }
 
-/// Only measured by: a value that is no time is told, and ignored.
+/// Only measured by: a value that is no time is reported, and ignored.
 void SliceRules::trigger(const wire::Metadata& metadata) {
   const auto annotation = rules::find(metadata.annotations, trigger_annotation, problems_);
   if (!annotation) {

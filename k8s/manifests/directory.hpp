@@ -31,8 +31,9 @@ class Directory {
 
   explicit Directory(std::string path) : path_(std::move(path)) {}
 
-  /// Tells all changes. Files named in `changed` are read even if they look the same; those in `skipped` are
-  /// left for another time. An error means that the directory itself cannot be read; then nothing is told.
+  /// Reports all changes. Files named in `changed` are read even if they look the same; those in `skipped`
+  /// are left for another time. An error means that the directory itself cannot be read; then nothing is
+  /// reported.
   [[nodiscard]] std::error_code look(const std::set<std::string>& changed,
                                      const std::set<std::string>& skipped, FileListener& listener);
 

@@ -1,4 +1,5 @@
-// Reads files into definitions, lets the first file win, and tells the difference to what was told before.
+// Reads files into definitions, lets the first file win, and reports the difference to what was reported
+// before.
 #include "k8s/manifests/manifest_set.hpp"
 
 #include <fmt/format.h>

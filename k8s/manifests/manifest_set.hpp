@@ -41,7 +41,8 @@ class ManifestSet {
   /// A file is gone, and its objects with it.
   void erase(const std::string& file, Moment now);
 
-  /// Tells the sink what has changed since the last call, deletions first, and flushes if that was anything.
+  /// Reports to the sink what has changed since the last call, deletions first, and flushes if that was
+  /// anything.
   void apply(Moment now);
 
   [[nodiscard]] ComplaintBook& complaints() { return complaints_; }

@@ -34,7 +34,8 @@ using std::chrono::steady_clock;
 /// A burst of events ends when none came for this long, or after the longest wait.
 constexpr milliseconds settle{5};
 constexpr milliseconds longest_settle{40};
-/// What no event tells (targets of symbolic links, errors that have gone) is seen at the next of these looks.
+/// What no event reports (targets of symbolic links, errors that have gone) is seen at the next of these
+/// looks.
 constexpr milliseconds slow_look{2000};
 /// A file that somebody writes to is not read before it is closed, or left alone for this long.
 constexpr milliseconds abandoned{1000};

@@ -1,4 +1,5 @@
-// Which complaints stand, and which of them have been told: each once, when it has stood for a while. Pure.
+// Which complaints stand, and which of them have been reported: each once, when it has stood for a while.
+// Pure.
 #pragma once
 
 #include <chrono>
@@ -21,11 +22,11 @@ class ComplaintBook {
 
   /// All that stands against `owner` from now on; none clears it.
   void set(const std::string& owner, std::vector<Complaint> complaints, Moment now);
-  /// Tells what has stood for `delay` and was not told.
+  /// Reports what has stood for `delay` and was not reported.
   void report_settled(Sink& sink, Moment now);
-  /// Tells all that was not told.
+  /// Reports all that was not reported.
   void report_all(Sink& sink);
-  /// When report_settled() will have something to tell; nothing if never.
+  /// When report_settled() will have something to report; nothing if never.
   [[nodiscard]] std::optional<Moment> due() const;
 
  private:

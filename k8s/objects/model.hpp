@@ -87,7 +87,6 @@ struct Service {
   std::vector<Address> external_ips;       ///< spec.externalIPs
   std::vector<Address> load_balancer_ips;  ///< status ingress with ipMode VIP or none (SEM-14)
   std::vector<Prefix> source_ranges;       ///< spec.loadBalancerSourceRanges
-  bool externally_accessible = false;      ///< a node port, load-balancer or external IP exists (SEM-20)
   TrafficPolicy internal_policy = TrafficPolicy::cluster;
   TrafficPolicy external_policy = TrafficPolicy::cluster;
   std::uint16_t health_check_node_port = 0;
@@ -128,7 +127,7 @@ struct EndpointSlice {
   std::vector<EndpointPort> ports;
   std::vector<Endpoint> endpoints;
   /// What caused it, in Unix nanoseconds: annotation endpoints.kubernetes.io/last-change-trigger-time.
-  /// Several where several updates are told as one, the last one's last (SEM-88).
+  /// Several where several updates are reported as one, the last one's last (SEM-88).
   std::vector<std::int64_t> triggers;
   bool operator==(const EndpointSlice&) const = default;
 };

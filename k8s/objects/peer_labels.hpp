@@ -1,4 +1,4 @@
-// Which labels of other Nodes Services ask for: those of their topology keys that slices do not tell (choice
+// Which labels of other Nodes Services ask for: those of their topology keys that slices do not have (choice
 // H).
 #pragma once
 
@@ -17,7 +17,7 @@ using AllowedLabels = std::optional<LabelKeys>;
 /// otherwise have every agent watch all Nodes for a label of his choice.
 void refuse_topology_keys(Service& service, const AllowedLabels& allowed);
 
-/// Those of a Service's topology keys that only the Node of an endpoint can tell. None of a Service that is
+/// Those of a Service's topology keys that only the Node of an endpoint has. None of a Service that is
 /// not programmed.
 [[nodiscard]] LabelKeys peer_labels(const Service& service);
 

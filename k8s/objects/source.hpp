@@ -1,4 +1,4 @@
-// What a source of objects (manifests, API servers) tells the model. One direction only.
+// What a source of objects (manifests, API servers) reports to the model. One direction only.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@ namespace lb::k8s {
 
 /// Something in an object or a document was refused or skipped ("Our choices" J).
 struct Complaint {
-  std::string object;  ///< "Service default/web", or "" where no object could be told
+  std::string object;  ///< "Service default/web", or "" where no object is known
   std::string where;   ///< "web.yaml:12", or "" for objects from the API
   std::string reason;
 };
@@ -30,18 +30,18 @@ class Sink {
   virtual void erase_service_cidr(const std::string& name) = 0;
   virtual void complain(Complaint complaint) = 0;
   /// From now on these labels are known of every Node but the own one, and no others: a Service that asks for
-  /// others waits for them. Not called by a source that tells all labels of all Nodes from the beginning.
+  /// others waits for them. Not called by a source that reports all labels of all Nodes from the beginning.
   virtual void labels_known(const LabelKeys& /*keys*/) {}
-  /// End of a burst: everything that one change of the source brought has been told.
+  /// End of a burst: everything that one change of the source brought has been reported.
   virtual void flush() = 0;
-  /// The first complete list has been told; called once.
+  /// The first complete list has been reported; called once.
   virtual void synced() = 0;
 };
 
 class Source {
  public:
   virtual ~Source() = default;
-  /// Begins to tell. Throws StartError if the source cannot be read at all. To be called once.
+  /// Begins to report. Throws StartError if the source cannot be read at all. To be called once.
   virtual void start() = 0;
 };
 

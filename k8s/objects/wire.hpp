@@ -17,7 +17,7 @@ struct Metadata {
   std::string_view name_space;
   std::string_view uid;
   std::string_view created;  ///< RFC 3339
-  std::string_view deleted;  ///< the same; empty: nobody has asked for its deletion
+  std::string_view deleted;  ///< the same; empty: its deletion was not asked for
   std::string_view version;  ///< resourceVersion
   Pairs labels;
   Pairs annotations;

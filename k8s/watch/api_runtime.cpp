@@ -38,8 +38,8 @@ Time steady_now() { return std::chrono::ceil<Time>(Clock::now().time_since_epoch
 }  // namespace
 
 ApiRuntime asio_runtime(asio::io_context& context, ApiClient& client, std::uint32_t seed) {
-  return {[&client] { return client.line(); }, [&context] { return std::make_unique<TimerAlarm>(context); },
-          steady_now, seed};
+  return {[&client] { return client.connection(); },
+          [&context] { return std::make_unique<TimerAlarm>(context); }, steady_now, seed};
 }
 
 }  // namespace lb::k8s

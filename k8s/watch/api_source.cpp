@@ -1,5 +1,5 @@
-// One follower a resource drives its reflector by its line and its alarm, and hands on what comes together at
-// once.
+// Each resource has a watcher, which drives its reflector by its connection and its alarm, and hands on what
+// comes together at once.
 #include "k8s/watch/api_source.hpp"
 
 #include <fmt/format.h>
@@ -19,11 +19,11 @@ namespace {
 constexpr std::string_view proxy_label = "service.kubernetes.io/service-proxy-name";
 constexpr std::string_view headless_label = "service.kubernetes.io/headless";
 
-/// So many sentences about servers are told in so long a time; all watches fail together.
+/// So many sentences about servers are reported in so long a time; all watches fail together.
 constexpr unsigned most_troubles = 4;
 constexpr Time trouble_period{30'000};
 
-void tell_erased(Sink& sink, Kind kind, const ObjectKey& key) {
+void erase_from(Sink& sink, Kind kind, const ObjectKey& key) {
   switch (kind) {
     case Kind::service:
       sink.erase_service(key);
@@ -52,7 +52,7 @@ ObjectKey key_of(const Object& object) {
   return std::visit(Visit{}, object);
 }
 
-/// Each update is measured, also where only the last one is told (SEM-88).
+/// Each update is measured, also where only the last one is reported (SEM-88).
 void keep_triggers(const Object& earlier, Object& later) {
   const auto* from = std::get_if<EndpointSlice>(&earlier);
   if (auto* to = std::get_if<EndpointSlice>(&later); from != nullptr && to != nullptr) {
@@ -79,9 +79,9 @@ std::string slice_selector(const std::string& more) {
 /// Lets through what a log can bear, and says how much it did not.
 class TroubleGate {
  public:
-  explicit TroubleGate(ApiSource::Trouble tell) : tell_(std::move(tell)) {}
+  explicit TroubleGate(ApiSource::Trouble report) : report_(std::move(report)) {}
 
-  void tell(std::string sentence, Time now) {
+  void report(std::string sentence, Time now) {
     if (!since_ || now - *since_ >= trouble_period) {
       since_ = now;
       reported_ = 0;
@@ -94,11 +94,11 @@ class TroubleGate {
     if (const auto others = std::exchange(kept_back_, 0); others > 0) {
       sentence += fmt::format(" (and {} more such troubles since the last)", others);
     }
-    tell_(std::move(sentence));
+    report_(std::move(sentence));
   }
 
  private:
-  ApiSource::Trouble tell_;
+  ApiSource::Trouble report_;
   std::optional<Time> since_;
   unsigned reported_ = 0;
   unsigned kept_back_ = 0;
@@ -136,12 +136,12 @@ struct ApiSource::State {
   bool unflushed = false;
 };
 
-/// A resource: its reflector, its line, its alarm.
+/// A resource: its reflector, its connection, its alarm.
 class ApiSource::ResourceWatcher final : public Listener, public AnswerReader {
  public:
   ResourceWatcher(State& state, Resource resource)
       : state_(state),
-        line_(state.runtime.line()),
+        connection_(state.runtime.connection()),
         alarm_(state.runtime.alarm()),
         reflector_(std::move(resource), state.scope.encoding, state.timeouts, ++state.seed, *this),
         last_heard_(state_.runtime.now()) {
@@ -149,8 +149,8 @@ class ApiSource::ResourceWatcher final : public Listener, public AnswerReader {
   }
 
   void step();
-  /// Of Nodes, these labels alone are told from now on; where one of them is not known, all Nodes are listed
-  /// anew.
+  /// Of Nodes, these labels alone are reported from now on; where one of them is not known, all Nodes are
+  /// listed anew.
   void keep(LabelKeys labels);
   [[nodiscard]] Kind kind() const { return reflector_.resource().kind; }
   [[nodiscard]] bool listing() const { return reflector_.listing(); }
@@ -177,16 +177,16 @@ class ApiSource::ResourceWatcher final : public Listener, public AnswerReader {
   void report_labels(LabelKeys labels);
 
   State& state_;
-  std::unique_ptr<ApiConnection> line_;
+  std::unique_ptr<ApiConnection> connection_;
   std::unique_ptr<Alarm> alarm_;
   Reflector reflector_;
   bool asking_ = false;
   std::optional<Time> armed_;
   /// Of the piece under way, the last of each object; nothing: it is gone.
   std::map<ObjectKey, std::optional<Object>> changes_;
-  std::optional<LabelKeys> labels_;  ///< of Nodes, those that are told; nothing: all
-  LabelKeys known_labels_;           ///< as last told
-  bool listed_ = false;              ///< a list has come to its end and its last objects are not told yet
+  std::optional<LabelKeys> labels_;  ///< of Nodes, those that are reported; nothing: all
+  LabelKeys known_labels_;           ///< as last reported
+  bool listed_ = false;              ///< a list has come to its end and its last objects are not reported yet
   ApiFigures figures_;
   Time last_heard_;
 };
@@ -245,7 +245,7 @@ void ApiSource::ResourceWatcher::step() {
   if (const auto request = reflector_.begin(state_.runtime.now())) {
     ++figures_.requests;
     asking_ = true;
-    line_->ask(*request, *this);
+    connection_->ask(*request, *this);
   }
   arm();
 }
@@ -264,9 +264,9 @@ void ApiSource::ResourceWatcher::ring() {
   if (state_.runtime.now() < reflector_.deadline()) {
     arm();
   } else if (asking_) {
-    const auto server = line_->server();
-    line_->cancel();
-    end(End::silent, server);
+    const auto server = connection_->server();
+    connection_->cancel();
+    end(End::timed_out, server);
   } else {
     step();
   }
@@ -290,7 +290,7 @@ Flow ApiSource::ResourceWatcher::body(std::string_view bytes) {
 
 void ApiSource::ResourceWatcher::end(End how, std::string detail) {
   asking_ = false;
-  const bool good = how == End::whole || how == End::stopped || reflector_.quiet(how);
+  const bool good = how == End::complete || how == End::stopped || reflector_.quiet(how);
   figures_.failures += good ? 0 : 1;
   reflector_.end(how, state_.runtime.now(), std::move(detail));
   report_changes();
@@ -298,9 +298,9 @@ void ApiSource::ResourceWatcher::end(End how, std::string detail) {
   step();
 }
 
-/// What was told of a label that nobody asks for any more is forgotten, because it is not kept up to date. So
-/// is what lists that did not come to their end told, of every label that is not known; that one is over
-/// then, also where fewer labels are asked for than it began with.
+/// What was reported of a label that nobody asks for any more is forgotten, because it is not kept up to
+/// date. So is what lists that did not come to their end reported, of every label that is not known; that one
+/// is over then, also where fewer labels are asked for than it began with.
 void ApiSource::ResourceWatcher::keep(LabelKeys labels) {
   if (labels_ == labels) {
     return;
@@ -316,7 +316,7 @@ void ApiSource::ResourceWatcher::keep(LabelKeys labels) {
     report_labels(std::move(still));
   }
   if (known_labels_ != labels_) {
-    line_->cancel();
+    connection_->cancel();
     asking_ = false;
     reflector_.list_anew(state_.runtime.now());
     step();
@@ -354,7 +354,7 @@ void ApiSource::ResourceWatcher::complain(Complaint complaint) {
 }
 
 void ApiSource::ResourceWatcher::trouble(std::string sentence) {
-  state_.troubles.tell(std::move(sentence), state_.runtime.now());
+  state_.troubles.report(std::move(sentence), state_.runtime.now());
 }
 
 void ApiSource::ResourceWatcher::listed(Kind /*kind*/) {
@@ -367,7 +367,7 @@ void ApiSource::ResourceWatcher::report_changes() {
   for (const auto& [key, object] : changes) {
     if (!object) {
       state_.note_erased(kind(), key);
-      tell_erased(state_.sink, kind(), key);
+      erase_from(state_.sink, kind(), key);
     }
   }
   for (auto& [key, object] : changes) {

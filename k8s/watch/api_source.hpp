@@ -36,7 +36,7 @@ class Alarm {
 
 /// What the world is made of: real, or a test's.
 struct ApiRuntime {
-  std::function<std::unique_ptr<ApiConnection>()> line;
+  std::function<std::unique_ptr<ApiConnection>()> connection;
   std::function<std::unique_ptr<Alarm>()> alarm;
   std::function<Time()> now;
   std::uint32_t seed = 0;  ///< of all jitter
@@ -55,11 +55,11 @@ struct ApiFigures {
   Time silence{0};  ///< since something came, or since the start
 };
 
-/// Tells `sink` what the API holds and every change, deletions first within what comes together (REL-35);
-/// synced() when Services, EndpointSlices and the own Node have been listed as a whole, and by nothing else
-/// (SEM-69, REL-78). What is known stays, whatever happens to the servers. Other Nodes are listed and watched
-/// for as long as some Service asks for their labels, and only those labels are told. `sink` must outlive
-/// this.
+/// Reports to `sink` what the API holds and every change, deletions first within what comes together
+/// (REL-35); synced() when Services, EndpointSlices and the own Node have been listed as a whole, and by
+/// nothing else (SEM-69, REL-78). What is known stays, whatever happens to the servers. Other Nodes are
+/// listed and watched for as long as some Service asks for their labels, and only those labels are reported.
+/// `sink` must outlive this.
 class ApiSource final : public Source {
  public:
   /// What goes wrong with servers, a sentence each and not too often: for the log.
@@ -81,7 +81,7 @@ class ApiSource final : public Source {
 
 /// What ApiSource always asks for, in this order: Services, EndpointSlices, the own Node, ServiceCIDRs.
 [[nodiscard]] std::vector<Resource> api_resources(const ApiScope& scope);
-/// What it asks for beside them while some Service has topology keys that slices do not tell.
+/// What it asks for beside them while some Service has topology keys that slices do not have.
 [[nodiscard]] Resource peer_nodes(const ApiScope& scope);
 
 }  // namespace lb::k8s

@@ -41,12 +41,12 @@ class EventPoster::Reader final : public AnswerReader {
 
   Flow head(const ApiHead& head) override {
     status_ = head.status;
-    return Flow::go_on;
+    return Flow::proceed;
   }
-  Flow body(std::string_view /*bytes*/) override { return Flow::go_on; }
+  Flow body(std::string_view /*bytes*/) override { return Flow::proceed; }
   void end(End how, std::string detail) override {
     const auto status = std::exchange(status_, 0U);
-    if (how != End::whole) {
+    if (how != End::complete) {
       owner_.finish(detail);
     } else {
       owner_.finish(status / 100 == 2 ? "" : fmt::format("{}: answer {}", detail, status));
@@ -65,9 +65,9 @@ EventPoster::EventPoster(const ApiRuntime& runtime, WallClock wall, std::string 
       trouble_(std::move(trouble)),
       reader_(std::make_unique<Reader>(*this)),
       alarm_(runtime.alarm()),
-      line_(runtime.line()) {}
+      connection_(runtime.connection()) {}
 
-EventPoster::~EventPoster() { line_->cancel(); }
+EventPoster::~EventPoster() { connection_->cancel(); }
 
 void EventPoster::post(Event event) {
   const auto now = now_();
@@ -90,7 +90,7 @@ void EventPoster::next() {
   busy_ = true;
   alarm_->set(now_() + deadline, [this] {
     if (busy_) {
-      line_->cancel();
+      connection_->cancel();
       finish("no answer in time");
     }
   });
@@ -98,13 +98,13 @@ void EventPoster::next() {
   request.target = fmt::format("/api/v1/namespaces/{}/events", name_space_of(event));
   request.accept = "application/json";
   request.body = body(event);
-  line_->ask(request, *reader_);
+  connection_->ask(request, *reader_);
 }
 
 void EventPoster::finish(const std::string& problem) {
   busy_ = false;
   if (!problem.empty() && !failing_) {
-    trouble_(fmt::format("an event could not be told to the API: {}", problem));
+    trouble_(fmt::format("an event could not be posted to the API: {}", problem));
   }
   failing_ = !problem.empty();
   next();

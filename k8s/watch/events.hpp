@@ -1,5 +1,5 @@
-// Tells the API of what happened to an object, as an Event: what people see by `kubectl describe`. No socket
-// and no clock: line, alarm and time are given.
+// Posts to the API what happened to an object, as an Event: what people see by `kubectl describe`. No socket
+// and no clock: connection, alarm and time are given.
 #pragma once
 
 #include <chrono>
@@ -27,7 +27,7 @@ struct Event {
   EventSubject subject = EventSubject::service;
 };
 
-/// Posts one event at a time. The same about the same object is told once in ten minutes, what finds 32
+/// Posts one event at a time. The same about the same object is reported once in ten minutes, what finds 32
 /// others waiting not at all, and what fails not again: an event is a courtesy.
 class EventPoster {
  public:
@@ -38,7 +38,7 @@ class EventPoster {
   static constexpr Time deadline{10'000};  ///< for an answer
   static constexpr std::size_t most_waiting = 32;
 
-  /// `node`: who tells. `trouble` hears of the first of several failures.
+  /// `node`: who reports. `trouble` hears of the first of several failures.
   EventPoster(const ApiRuntime& runtime, WallClock wall, std::string node, Trouble trouble);
   ~EventPoster();
   EventPoster(const EventPoster&) = delete;
@@ -59,7 +59,7 @@ class EventPoster {
   Trouble trouble_;
   std::unique_ptr<Reader> reader_;
   std::unique_ptr<Alarm> alarm_;
-  std::unique_ptr<ApiConnection> line_;
+  std::unique_ptr<ApiConnection> connection_;
   std::deque<Event> waiting_;
   std::map<std::pair<ObjectKey, std::string>, Time> posted_;
   bool busy_ = false;

@@ -135,7 +135,7 @@ Flow Reflector::head(const ApiHead& head, Time now) {
     encoding_ = encodings_[static_cast<std::size_t>(*encoding)].get();
   }
   if (head.status != 200) {
-    return Flow::go_on;
+    return Flow::proceed;
   }
   if (encoding_ == nullptr) {
     return give_up(Result::broken, fmt::format("answered in {}", printable_type(head.content_type)));
@@ -147,13 +147,13 @@ Flow Reflector::head(const ApiHead& head, Time now) {
   const bool events = mode_ == Mode::watch || mode_ == Mode::streaming_list;
   reader_ = events ? encoding_->watch_reader() : encoding_->list_reader();
   deadline_ = now + (mode_ == Mode::watch ? timeouts_.watch : timeouts_.body);
-  return Flow::go_on;
+  return Flow::proceed;
 }
 
 Flow Reflector::body(std::string_view bytes, Time now) {
   if (!reader_) {
     error_body_ += bytes.substr(0, most_error_bytes - std::min(most_error_bytes, error_body_.size()));
-    return error_body_.size() < most_error_bytes ? Flow::go_on : Flow::stop;
+    return error_body_.size() < most_error_bytes ? Flow::proceed : Flow::stop;
   }
   Sink sink(*this);
   const auto state = reader_->feed(bytes, sink);
@@ -161,7 +161,7 @@ Flow Reflector::body(std::string_view bytes, Time now) {
   if (state == BodyReader::State::broken) {
     return give_up(Result::broken, "sent what cannot be read");
   }
-  return state == BodyReader::State::stopped ? Flow::stop : Flow::go_on;
+  return state == BodyReader::State::stopped ? Flow::stop : Flow::proceed;
 }
 
 Flow Reflector::give_up(Result result, std::string why) {
@@ -175,7 +175,7 @@ void Reflector::list_meta(ListMeta meta) { meta_ = std::move(meta); }
 
 Flow Reflector::object(std::string_view bytes) {
   if (mode_ == Mode::probe) {
-    return Flow::go_on;
+    return Flow::proceed;
   }
   auto decoded = encoding_->decoder().decode(bytes, resource_.kind);
   return upserted(decoded);
@@ -200,7 +200,7 @@ Flow Reflector::event(EventType type, std::string_view bytes) {
   }
 }
 
-void Reflector::tell_problems(const Decoded& decoded) {
+void Reflector::report_problems(const Decoded& decoded) {
   for (const auto& problem : decoded.problems) {
     const auto place = field_path(problem.pointer);
     listener_.complain({fmt::format("{} {}", kind_text(resource_.kind), decoded.key.text()), "",
@@ -210,7 +210,7 @@ void Reflector::tell_problems(const Decoded& decoded) {
 
 /// In a list: all up to version_ is known, so an object of that time that is not, or is newer here, is of a
 /// view that has been left behind. In a watch: all events are newer than version_.
-bool Reflector::from_the_past(const Decoded& decoded) const {
+bool Reflector::is_stale(const Decoded& decoded) const {
   if (decoded.version == 0 || (listing() && restored_ == Restored::believed)) {
     return false;
   }
@@ -228,13 +228,13 @@ void Reflector::note_version(std::uint64_t version) {
 }
 
 Flow Reflector::upserted(Decoded& decoded) {
-  tell_problems(decoded);
+  report_problems(decoded);
   counts_.unreadable += decoded.verdict == Verdict::refused ? 1 : 0;
   if (decoded.key.name.empty()) {
-    return Flow::go_on;  // nobody can tell which it is
+    return Flow::proceed;  // nobody can tell which it is
   }
-  if (from_the_past(decoded)) {
-    return listing() ? give_up(Result::past, "answers from the past") : Flow::go_on;
+  if (is_stale(decoded)) {
+    return listing() ? give_up(Result::stale, "answers with stale data") : Flow::proceed;
   }
   auto& known = known_[decoded.key];
   known = {std::max(known.version, decoded.version), round_};
@@ -245,23 +245,23 @@ Flow Reflector::upserted(Decoded& decoded) {
   } else if (decoded.verdict == Verdict::absent) {
     listener_.erase(resource_.kind, decoded.key);
   }
-  return Flow::go_on;
+  return Flow::proceed;
 }
 
 Flow Reflector::deleted(const Decoded& decoded) {
   if (decoded.key.name.empty()) {
-    tell_problems(decoded);
+    report_problems(decoded);
     ++counts_.unreadable;
-    return give_up(Result::relist, "told a deletion that cannot be read");
+    return give_up(Result::relist, "received a deletion that cannot be read");
   }
-  if (!listing() && from_the_past(decoded)) {
-    return Flow::go_on;
+  if (!listing() && is_stale(decoded)) {
+    return Flow::proceed;
   }
   note_version(decoded.version);
   if (known_.erase(decoded.key) != 0) {
     listener_.erase(resource_.kind, decoded.key);
   }
-  return Flow::go_on;
+  return Flow::proceed;
 }
 
 Flow Reflector::bookmark(std::string_view bytes) {
@@ -271,16 +271,16 @@ Flow Reflector::bookmark(std::string_view bytes) {
   }
   if (mode_ == Mode::watch) {
     note_version(mark->version);
-    return Flow::go_on;
+    return Flow::proceed;
   }
   if (!mark->initial_end) {
-    return Flow::go_on;
+    return Flow::proceed;
   }
   if (mark->version < seen_) {
-    return give_up(Result::past, "answers from the past");
+    return give_up(Result::stale, "answers with stale data");
   }
   list_complete(mark->version);
-  return Flow::go_on;
+  return Flow::proceed;
 }
 
 /// Everything was compared with the round: what the list did not hold is gone.
@@ -299,7 +299,7 @@ void Reflector::list_complete(std::uint64_t version) {
   more_.clear();
   whole_list_ = false;
   streaming_cuts_ = 0;
-  past_since_.reset();
+  stale_since_.reset();
   restored_ = Restored::no;
   if (trouble_ != Trouble::relist) {
     succeeded();  // else when its watch is good: lists are dear

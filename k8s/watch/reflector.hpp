@@ -50,7 +50,7 @@ struct Timeouts {
   Time absent{60'000};      ///< the pause while it does not have an optional resource
   Time crowd{
       3'000};  ///< over so long lists are spread that one event makes all agents want (not at the start)
-  Time past{15'000};  ///< so long a server may answer from the past before that is the present (REL-76)
+  Time stale{15'000};  ///< so long a server may answer from the past before that is the present (REL-76)
   std::uint32_t page = 500;   ///< objects in a piece of a list
   std::uint32_t least = 300;  ///< seconds after which the server ends a watch, at least; at most twice that
 };
@@ -64,7 +64,7 @@ class Listener {
   virtual void complain(Complaint complaint) = 0;
   /// A request failed, or the server behaves strangely; one sentence. What is known stays as it is.
   virtual void trouble(std::string sentence) = 0;
-  /// A whole list has been told, the deletion of what it did not hold included. Called after every list.
+  /// A whole list has been reported, the deletion of what it did not hold included. Called after every list.
   virtual void listed(Kind kind) = 0;
 };
 
@@ -85,22 +85,22 @@ class Reflector {
   [[nodiscard]] Flow body(std::string_view bytes, Time now);
   /// `detail`, for people: the server, and what failed.
   void end(End how, Time now, std::string detail = {});
-  /// When to call end(End::silent) or, between requests, begin().
+  /// When to call end(End::timed_out) or, between requests, begin().
   [[nodiscard]] Time deadline() const { return deadline_; }
 
   /// Before the first request: it waits for a while that dice choose, because the event that calls for it
   /// calls every agent of the cluster at once.
   void spread(Time now);
-  /// Between requests, whoever hung up: everything is listed and told anew, also what has not changed, after
-  /// a pause, because lists are dear; and spread.
+  /// Between requests, whoever hung up: everything is listed and reported anew, also what has not changed,
+  /// after a pause, because lists are dear; and spread.
   void list_anew(Time now);
 
-  /// Whether a whole list has ever been told.
+  /// Whether a whole list has ever been reported.
   [[nodiscard]] bool synced() const { return synced_; }
-  /// What the objects told so far stand for; 0 before the first list.
+  /// What the objects reported so far stand for; 0 before the first list.
   [[nodiscard]] std::uint64_t version() const { return version_; }
   [[nodiscard]] std::size_t objects() const { return known_.size(); }
-  /// Whether what is told now is part of a list that is not whole.
+  /// Whether what is reported now is part of a list that is not whole.
   [[nodiscard]] bool listing() const { return mode_ == Mode::streaming_list || mode_ == Mode::list; }
   [[nodiscard]] const Resource& resource() const { return resource_; }
 
@@ -123,9 +123,9 @@ class Reflector {
     watch,
   };
   /// What the answer under way has come to.
-  enum class Result : std::uint8_t { open, relist, chunked, whole_list, retry, past, broken };
+  enum class Result : std::uint8_t { open, relist, chunked, whole_list, retry, stale, broken };
   /// Why there is a pause.
-  enum class Trouble : std::uint8_t { none, unreachable, refused, overloaded, relist, past };
+  enum class Trouble : std::uint8_t { none, unreachable, refused, overloaded, relist, stale };
   struct Known {
     std::uint64_t version = 0;
     std::uint32_t round = 0;  ///< the last list that held it
@@ -143,9 +143,9 @@ class Reflector {
   Flow bookmark(std::string_view bytes);
   Flow error_event(std::string_view bytes);
   Flow give_up(Result result, std::string why);
-  [[nodiscard]] bool from_the_past(const Decoded& decoded) const;
+  [[nodiscard]] bool is_stale(const Decoded& decoded) const;
   void note_version(std::uint64_t version);
-  void tell_problems(const Decoded& decoded);
+  void report_problems(const Decoded& decoded);
   void list_complete(std::uint64_t version);
   void page_ended();
   void body_ended(Time now);
@@ -176,8 +176,8 @@ class Reflector {
   bool synced_ = false;
   std::uint64_t version_ = 0;
   std::uint64_t seen_ =
-      0;  ///< the newest version of anything told; more than version_ after a part of a list
-  bool unfinished_ = false;  ///< a part of a list was told: only a whole list makes it good
+      0;  ///< the newest version of anything reported; more than version_ after a part of a list
+  bool unfinished_ = false;  ///< a part of a list was reported: only a whole list makes it good
   std::map<ObjectKey, Known> known_;
   std::uint32_t round_ = 0;
   std::string more_;  ///< the continue token of the list under way
@@ -199,7 +199,7 @@ class Reflector {
   Time trouble_since_{0};
   unsigned failures_ = 0;        ///< in a row, of the same trouble
   unsigned streaming_cuts_ = 0;  ///< streaming lists that broke off, in a row
-  std::optional<Time> past_since_;
+  std::optional<Time> stale_since_;
   /// A list held objects older than those known, from a server that is not behind: its store was restored and
   /// has gone on since. The next list is believed.
   enum class Restored : std::uint8_t { no, suspected, believed };

@@ -21,14 +21,14 @@ constexpr Time longest_retry_after{120'000};
 
 std::string_view end_text(End how) {
   switch (how) {
-    case End::cut:
+    case End::truncated:
       return "the connection broke off";
     case End::unreachable:
       return "the server cannot be reached";
-    case End::silent:
+    case End::timed_out:
       return "the server fell silent";
     default:
-      return "the answer was given up";
+      return "the response was aborted";
   }
 }
 
@@ -92,8 +92,8 @@ Time Reflector::longest(Trouble trouble) const {
       return timeouts_.unreachable;
     case Trouble::overloaded:
       return timeouts_.overloaded;
-    case Trouble::past:
-      return std::min(timeouts_.refused, timeouts_.past / 4);
+    case Trouble::stale:
+      return std::min(timeouts_.refused, timeouts_.stale / 4);
     default:
       return timeouts_.refused;
   }
@@ -132,27 +132,28 @@ void Reflector::end(End how, Time now, std::string detail) {
   if (mode_ == Mode::watch && head_.status == 200 && now - begun_ >= good_watch) {
     succeeded();
   }
-  const bool answered_no = how == End::whole && head_.status != 0 && head_.status != 200;
+  const bool answered_no = how == End::complete && head_.status != 0 && head_.status != 200;
   // Its body is longer than any Status.
   const bool answered_too_much = how == End::stopped && !reader_ && head_.status != 0;
   if (result_ != Result::open) {
     finish_request(now);
   } else if (answered_no || answered_too_much) {
     refused(now);
-  } else if (how == End::whole && reader_ && reader_->whole()) {
+  } else if (how == End::complete && reader_ && reader_->whole()) {
     body_ended(now);
   } else if (quiet(how)) {
     watch_was_quiet();
   } else {
-    failed(how == End::whole ? End::cut : how, now);
+    failed(how == End::complete ? End::truncated : how, now);
   }
 }
 
 bool Reflector::quiet(End how) const {
-  return how == End::silent && mode_ == Mode::watch && result_ == Result::open && reader_ && reader_->whole();
+  return how == End::timed_out && mode_ == Mode::watch && result_ == Result::open && reader_ &&
+         reader_->whole();
 }
 
-/// Nothing happened, or nobody is there any more to tell: the probe, on a new connection, shows which.
+/// Nothing happened, or nobody is there any more to answer: the probe, on a new connection, shows which.
 void Reflector::watch_was_quiet() {
   ++counts_.quiet;
   connection_ = Connection::fresh;
@@ -164,8 +165,8 @@ void Reflector::body_ended(Time now) {
   switch (mode_) {
     case Mode::list:
       if (meta_.version < seen_ || meta_.version == 0) {
-        (void)give_up(meta_.version == 0 ? Result::broken : Result::past,
-                      meta_.version == 0 ? "sent a list without a version" : "answers from the past");
+        (void)give_up(meta_.version == 0 ? Result::broken : Result::stale,
+                      meta_.version == 0 ? "sent a list without a version" : "answers with stale data");
         finish_request(now);
         return;
       }
@@ -173,11 +174,11 @@ void Reflector::body_ended(Time now) {
       return;
     case Mode::probe:
       if (meta_.version != 0 && meta_.version < seen_) {
-        (void)give_up(Result::past, "answers from the past");
+        (void)give_up(Result::stale, "answers with stale data");
         finish_request(now);
         return;
       }
-      past_since_.reset();
+      stale_since_.reset();
       mode_ = Mode::watch;
       if (restored_ == Restored::suspected) {
         restored_ = Restored::believed;
@@ -187,7 +188,7 @@ void Reflector::body_ended(Time now) {
       }
       return;
     case Mode::streaming_list:
-      failed(End::cut, now);  // before its end bookmark
+      failed(End::truncated, now);  // before its end bookmark
       return;
     case Mode::watch:
       watch_ended(now);
@@ -221,7 +222,7 @@ Flow Reflector::error_event(std::string_view bytes) {
     return give_up(Result::broken, "sent an error that cannot be read");
   }
   retry_after_ = status->retry_after;
-  auto why = fmt::format("told the error {} {}", status->code, rules::quoted(status->message));
+  auto why = fmt::format("received the error {} {}", status->code, rules::quoted(status->message));
   if (status->code == 410) {
     return give_up(Result::relist, std::move(why));
   }
@@ -262,7 +263,7 @@ void Reflector::refused(Time now) {
   finish_request(now);
 }
 
-/// No error was told, but the answer is not whole.
+/// No error was reported, but the answer is not whole.
 void Reflector::failed(End how, Time now) {
   why_ = end_text(how);
   connection_ = Connection::fresh;
@@ -277,7 +278,7 @@ void Reflector::failed(End how, Time now) {
   } else {
     mode_ = Mode::probe;  // another server, or a restored one, may be behind the address
   }
-  const bool nobody = how == End::unreachable || (how == End::cut && head_.status == 0);
+  const bool nobody = how == End::unreachable || (how == End::truncated && head_.status == 0);
   again(now, nobody ? Trouble::unreachable : Trouble::refused);
 }
 
@@ -296,11 +297,11 @@ void Reflector::finish_request(Time now) {
       start_list();
       again(now, Trouble::relist);
       return;
-    case Result::past:
+    case Result::stale:
       finish_stale(now);
       return;
     case Result::broken:
-      failed(End::cut, now);
+      failed(End::truncated, now);
       return;
     case Result::retry:
       connection_ = head_.status == 429 ? Connection::any : Connection::fresh;
@@ -321,14 +322,14 @@ void Reflector::finish_request(Time now) {
 /// the server says is the present: all versions begin anew (REL-76).
 void Reflector::finish_stale(Time now) {
   connection_ = Connection::fresh;
-  past_since_ = past_since_.value_or(now);
+  stale_since_ = stale_since_.value_or(now);
   if (listing()) {
     restored_ = Restored::suspected;
   }
-  why_ = "the server answers from the past";
-  if (now - *past_since_ < timeouts_.past) {
+  why_ = "the server answers with stale data";
+  if (now - *stale_since_ < timeouts_.stale) {
     mode_ = Mode::probe;
-    again(now, Trouble::past);
+    again(now, Trouble::stale);
     return;
   }
   why_ = "the server's versions are lower for good (restored from a backup?): taking what it has";

@@ -365,7 +365,7 @@ struct lb_fragment {
 } LB_ALIGN8;
 LB_ASSERT(sizeof(struct lb_fragment) == 16);
 
-/* ---- Sockets: what a socket was told, so that it can be told the same again. ---- */
+/* ---- Sockets: what a socket was shown, so that it is shown the same again. ---- */
 
 #define LB_SOCKET_PAIRS 4
 
@@ -374,7 +374,7 @@ struct lb_pair {
 	__u8 backend_address[16];
 	__u16 port;
 	__u16 backend_port;
-	__u32 backend; /* 0: nobody served, and a connected UDP socket waits to be told; the addresses are the same */
+	__u32 backend; /* 0: nobody served, and a connected UDP socket waits to be closed; the addresses are the same */
 	__u32 service;
 	enum lb_protocol protocol;
 	enum lb_bool used;
@@ -394,7 +394,7 @@ struct lb_socket {
 
 /* ---- The node: what all programs need to know and may change while they run. One element, mmapable. ---- */
 
-/* How a family's pods are told from other clients (SEM-32). */
+/* How a family's pods are distinguished from other clients (SEM-32). */
 LB_BYTE_ENUM lb_local_detection {
 	LB_DETECT_NONE,
 	LB_DETECT_BY_RANGE,  /* the source is in LB_POD_RANGES */
@@ -408,7 +408,9 @@ struct lb_node_policy {
 	enum lb_bool masquerade_all;   /* also what pods send to ClusterIPs gets this node's address */
 	enum lb_bool drop_unallocated; /* nothing leaves towards a ClusterIP that no service has */
 	enum lb_bool xfrm;             /* LB_XFRM_RANGES has entries */
-	__u8 pad[3];
+	enum lb_bool conntrack_nat; /* conntrack goes on translating the connections that kube-proxy began */
+	enum lb_bool draining;      /* no flow is opened: what has none is left to whoever serves behind us */
+	__u8 pad;
 } LB_ALIGN8;
 LB_ASSERT(sizeof(struct lb_node_policy) == 8);
 
@@ -423,14 +425,17 @@ struct lb_node {
 	__u32 hertz;  /* timer ticks a second; lb_clock counts seconds of them */
 	/* Until then (lb_clock) the flow tables may lack flows that live, because they were made empty: see lb_tables_lost() */
 	__u32 lost_until;
-	__u32 pad;
+	__u32 heartbeat;  /* when an agent last looked after its hooks (lb_clock) */
 	__u64 started;    /* Unix seconds at which the running or last agent had written its first plan */
 	char version[16]; /* of that agent */
 	char name[64];    /* the node's name, cut to fit */
 	char zone[64];
 	char sockets[32];  /* what serves sockets, in words */
 	char packets[64];  /* what serves packets, in words */
-	char missing[320]; /* optional kernel features that are absent, and what is used instead */
+	char missing[312]; /* optional kernel features that are absent, and what is used instead */
+	/* While `draining`: since when, and until when `sluice drain` waits for what cannot be handed over (lb_clock). */
+	__u32 drain_started;
+	__u32 drain_deadline;
 } LB_ALIGN8;
 
 /* ---- Configuration, set before load, in .rodata: the verifier folds it. ---- */
@@ -452,6 +457,7 @@ struct lb_config {
 	__u8 pad;
 	__u32 host_cookie_low; /* network namespace cookie of the host */
 	__u32 host_cookie_high;
+	__u32 orphaned_after; /* seconds without a heartbeat after which no flow is opened; 0: never */
 };
 
 /* ---- Checks of values read from hashes. ---- */

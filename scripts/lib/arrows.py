@@ -1,5 +1,5 @@
-"""Fails where an include points up: from a folder to one that is built upon it. Each list below names the folders of a part,
-lowest first; a file may include what stands in its own folder and in those before it. usage: arrows.py"""
+"""Fails where an include or a link points up: from a folder to one that is built upon it, from a library to one above it. Each
+list below names the folders of a part, or the libraries, lowest first: what stands before a name it may use. usage: arrows.py"""
 
 import re
 import sys
@@ -17,6 +17,25 @@ PARTS = [
 ABOVE = {"maps": set(), "bpf": {"maps"}, "k8s": set(), "agent": {"maps", "k8s", "bpf"}}
 # The plan is a function of objects: it knows neither maps nor the kernel, nor does it wait.
 PURE = {"agent/plan": re.compile(r"<bpf/|<boost/asio|\"maps/(?!abi/|text\.hpp)|<sys/|<linux/")}
+# Libraries of CMakeLists.txt. Those of a pure part link what is named here and no other foreign library.
+LIBRARIES = ["lb_flags", "lb_map_text", "lb_maps", "lb_objects", "lb_k8s", "lb_plan", "lb_core", "sluice"]
+PURE_LIBRARIES = {"lb_map_text", "lb_objects", "lb_plan"}
+PURE_LINKS = {"fmt::fmt", "Boost::headers", "lb_flags"} | PURE_LIBRARIES
+
+
+def link_complaints(text):
+    links = {name: set() for name in re.findall(r"add_(?:library|executable)\((\w+)", text)}
+    for name, rest in re.findall(r"target_link_libraries\((\w+)\s+([^)]*)\)", text):
+        links[name] |= set(rest.split()) - {"PUBLIC", "PRIVATE", "INTERFACE"}
+    for name, used in links.items():
+        if name not in LIBRARIES:
+            yield f"CMakeLists.txt: {name} is a library that scripts/lib/arrows.py does not know"
+            continue
+        for other in sorted(used & set(links)):
+            if other in LIBRARIES and LIBRARIES.index(other) >= LIBRARIES.index(name):
+                yield f"CMakeLists.txt: {name} links {other}, which is built upon it"
+        if name in PURE_LIBRARIES:
+            yield from (f"CMakeLists.txt: {name} is pure and links {other}" for other in sorted(used - PURE_LINKS))
 
 
 def folder(name):
@@ -49,9 +68,10 @@ def main():
     sources = [path for part in ABOVE for path in sorted((ROOT / part).rglob("*"))
                if path.suffix in (".c", ".h", ".cpp", ".hpp")]
     wrong = [text for path in sources for text in complaints(path)]
+    wrong += link_complaints((ROOT / "CMakeLists.txt").read_text())
     for text in wrong:
         print(text)
-    print(f"{len(sources)} files, {len(wrong)} includes that point up")
+    print(f"{len(sources)} files, {len(wrong)} includes and links that point up")
     return 1 if wrong or not sources else 0
 
 

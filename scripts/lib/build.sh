@@ -56,3 +56,13 @@ build_sanitized_matching() {
 	mapfile -t names < <(targets "$SANITIZED_DIR" "$1")
 	make "$SANITIZED_DIR" "building with clang-19, ASan and UBSan" "${names[@]}"
 }
+
+# build_foreign ARCH [TARGET...]: for another architecture than this machine's, into $BUILD_ROOT/ARCH; all but the benches without TARGET.
+build_foreign() {
+	local arch=$1 sysroot
+	[[ -e $SLUICE_ROOT/scripts/lib/$arch.cmake ]] || die "knows no cross tools for $arch on this machine."
+	sysroot=$("$SLUICE_ROOT/scripts/lib/sysroot" "$arch") || return 1
+	quietly "configuring for $arch" configure "$BUILD_ROOT/$arch" "" "" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSLUICE_BENCH=OFF \
+		-DCMAKE_TOOLCHAIN_FILE="$SLUICE_ROOT/scripts/lib/$arch.cmake" -DSLUICE_SYSROOT="$sysroot" || return 1
+	make "$BUILD_ROOT/$arch" "building for $arch" "${@:2}"
+}

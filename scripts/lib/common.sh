@@ -43,6 +43,15 @@ quietly() {
 	return "$code"
 }
 
+# scenario_files LEVEL: its scenarios, by name; folders below the level are topics, but for those of libraries.
+scenario_files() {
+	find "$SLUICE_ROOT/tests/$1" \( -name lib -o -name programs -o -name partners \) -prune -o -type f -name '*.sh' -printf '%f %p\n' |
+		sort | cut -d' ' -f2
+}
+
+# scenario_file LEVEL/NAME: where it is; nothing: there is none.
+scenario_file() { scenario_files "${1%%/*}" | grep "/${1#*/}\.sh$" || true; }
+
 # tree_files PATTERN...: the files of this tree that git knows or would add; all but the build when git has no say.
 tree_files() {
 	if git -c safe.directory='*' -C "$SLUICE_ROOT" rev-parse --git-dir >/dev/null 2>&1; then

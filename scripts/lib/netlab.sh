@@ -1,4 +1,4 @@
-# A small cluster of network namespaces, for the demo and for tests/net/*.sh. Sourced after common.sh, as root.
+# A small cluster of network namespaces, for the demo and for tests/net. Sourced after common.sh, as root.
 # shellcheck shell=bash disable=SC2034  # what lab_up sets is for the caller
 #
 #                      net: one bridge, 10.0.0.0/24 and fd00:10::/64
@@ -312,7 +312,7 @@ lab_keep() {
 	for ask in "pod 10.96.0.80 80" "client 10.0.0.10 30080" "client fd00:10::10 30080"; do
 		read -r who address port <<<"$ask"
 		for ((i = 0; i < ${1:-4}; i++)); do
-			lab_start "$who" "kept-${#LAB_KEPT[@]}" python3 "$SLUICE_ROOT/tests/net/kept.py" "$address" "$port" "$LAB_DIR"
+			lab_start "$who" "kept-${#LAB_KEPT[@]}" python3 "$SLUICE_ROOT/tests/net/lib/kept.py" "$address" "$port" "$LAB_DIR"
 			LAB_KEPT+=("$LAB_STARTED")
 		done
 	done

@@ -1,5 +1,6 @@
-"""The references in docs/ that the program itself knows best: options (what --help says), metrics (what the registry is given) and outcomes
-(the list that the programs are compiled from). usage: references.py [--write] SLUICE
+"""The references in docs/ that the program itself knows best: options (what --help says), metrics (what the registry is given), outcomes
+(the list that the programs are compiled from) and maps (BTF of the object beside SLUICE, bpf/lb.o; the names in LAYOUT.md's samples are
+checked against it). usage: references.py [--write] SLUICE
 
 Fails where a page differs from the program and says what to do; --write makes the pages anew."""
 
@@ -9,10 +10,12 @@ import re
 import subprocess
 import sys
 
+import map_reference
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MADE = "<!-- Made by scripts/lib/references.py --write build/sluice. Change the program instead. -->\n"
 ACTIONS = {
-    "PASS": "untouched, on to whoever comes next",
+    "PASS": "untouched, passed to the next program or the stack",
     "STACK": "rewritten by us, on to the stack",
     "REDIRECT": "rewritten by us and sent out by us",
     "ANSWER": "ends here, and the sender is told by ICMP or a reset",
@@ -106,10 +109,21 @@ def outcomes_page():
             "\n| outcome | action | meaning |\n|---|---|---|\n" + rows)
 
 
+def bad_samples(path):
+    """Names in the samples of LAYOUT.md that no dump can show."""
+    known = map_reference.names(path) | {"key"}
+    samples = "".join(re.findall(r"^    .*\n", (ROOT / "maps/abi/LAYOUT.md").read_text(), re.M))
+    return sorted(set(re.findall(r'"(\w+)":', samples) + re.findall(r'"(LB_\w+)"', samples)) - known)
+
+
 def main():
     write, sluice = "--write" in sys.argv, pathlib.Path(sys.argv[-1]).resolve()
-    pages = {"options": options_page(sluice), "metrics": metrics_page(), "outcomes": outcomes_page()}
-    wrong = 0
+    pages = {"options": options_page(sluice), "metrics": metrics_page(), "outcomes": outcomes_page(),
+             "maps": map_reference.maps_page(sluice.parent / "bpf/lb.o", MADE)}
+    samples = bad_samples(sluice.parent / "bpf/lb.o")
+    wrong = 1 if samples else 0
+    if samples:
+        print(f"maps/abi/LAYOUT.md: its samples have names that no map has: {', '.join(samples)}")
     for name, text in pages.items():
         path = ROOT / "docs" / f"{name}.md"
         if write:

@@ -181,19 +181,19 @@ late_pod() {
 	lab_guest
 	# shellcheck disable=SC2016  # expanded inside
 	lab_start client "connected-guest.log" bash -c 'echo $$ >"$1/pod/cgroup.procs" && exec nsenter --net="/run/netns/$2-guest" python3 "$3" 10.96.0.11 53' \
-		late "$LAB_CGROUP" "$LAB" "$SLUICE_ROOT/tests/net/connected.py"
+		late "$LAB_CGROUP" "$LAB" "$SLUICE_ROOT/tests/net/lib/connected.py"
 }
 
 pods_are_told() {
 	local who
 	dns_is true
 	lab_wait 10 lab_ask pod udp 10.96.0.11 53 || die "the service of datagrams is not served"
-	lab_start pod connected-pod.log python3 "$SLUICE_ROOT/tests/net/connected.py" 10.96.0.11 53
+	lab_start pod connected-pod.log python3 "$SLUICE_ROOT/tests/net/lib/connected.py" 10.96.0.11 53
 	late_pod
 	for who in pod guest; do
 		lab_wait 5 grep -q '^answered' "$LAB_DIR/connected-$who.log" || die "$who: no answer: $(cat "$LAB_DIR/connected-$who.log")"
 	done
-	lab_wait 5 lacks_not 'UDP untold' || die "status says that sockets cannot be told: $(without)"
+	lab_wait 5 lacks_not 'UDP sockets.*not ended' || die "status says that sockets cannot be ended: $(without)"
 	dns_is false
 	for who in pod guest; do
 		lab_wait 5 grep -q '^told' "$LAB_DIR/connected-$who.log" || die "SEM-46: $who was not told: $(cat "$LAB_DIR/connected-$who.log")"
@@ -201,8 +201,8 @@ pods_are_told() {
 	done
 }
 
-# said_to_be_untold LESS WORDS: what status says where the container has less than the DaemonSet gives.
-said_to_be_untold() {
+# reports_unended LESS WORDS: what status says where the container has less than the DaemonSet gives.
+reports_unended() {
 	start_container "$1"
 	lab_wait 30 lacks "$2" || die "status does not say '$2': $(without)"
 	printf '%s: without %s\n' "$1" "$(without)"
@@ -221,8 +221,8 @@ cluster_web
 cluster_pods
 [[ $(close_wait) != 3600 ]] || die "SEM-55: conntrack is as the agent would have it before there is one"
 make_image
-said_to_be_untold no-capability 'CAP_SYS_ADMIN: UDP untold in pods'
-said_to_be_untold no-namespaces 'sight of 1 network namespaces in /run/netns: UDP untold there'
+reports_unended no-capability 'CAP_SYS_ADMIN: connected UDP sockets of pods are not ended'
+reports_unended no-namespaces 'sight of 1 network namespaces in /run/netns: their connected UDP sockets are not ended'
 start_container
 WITHIN=30 becomes "the readiness probe" 200 probe readinessProbe
 becomes "the liveness probe" alive is_alive

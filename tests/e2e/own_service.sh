@@ -2,7 +2,7 @@
 # shellcheck disable=SC2016,SC2119  # conditions are evaluated when they are checked; options are for those who have some
 # REL-79, SEM-56: the agent reaches the API by the ClusterIP that its own maps translate. Every address of the control plane changes
 # while no agent runs, so that the pinned maps lead nowhere; no other proxy is there. The next start gets through by the
-# other server that it was told of, and the ClusterIP leads to the new address.
+# other server that it learned of, and the ClusterIP leads to the new address.
 set -euo pipefail
 # shellcheck source=tests/e2e/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/scenario.sh"

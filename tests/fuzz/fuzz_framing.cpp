@@ -36,10 +36,10 @@ struct Question {
   std::size_t most;
 };
 
-/// Everything a body told, as text.
-class Told final : public k8s::BodySink {
+/// Everything a body held, as text.
+class Reports final : public k8s::BodySink {
  public:
-  explicit Told(std::size_t most) : most_(most) {}
+  explicit Reports(std::size_t most) : most_(most) {}
 
   void list_meta(k8s::ListMeta meta) override {
     parts.push_back(fmt::format("meta {} {}", meta.version, meta.more));
@@ -58,7 +58,7 @@ class Told final : public k8s::BodySink {
  private:
   k8s::Flow note(std::string_view what, std::string_view object) {
     parts.push_back(fmt::format("{} {}", what, object));
-    return ++objects_ < most_ ? k8s::Flow::go_on : k8s::Flow::stop;
+    return ++objects_ < most_ ? k8s::Flow::proceed : k8s::Flow::stop;
   }
 
   std::size_t most_;
@@ -72,38 +72,39 @@ struct Outcome {
   bool operator==(const Outcome&) const = default;
 };
 
-Outcome read_whole(const Question& question, std::string_view body, Told& told) {
+Outcome read_whole(const Question& question, std::string_view body, Reports& reported) {
   const auto reader = question.reader();
-  const auto state = reader->feed(body, told);
+  const auto state = reader->feed(body, reported);
   return {state, reader->whole()};
 }
 
-Outcome read_pieces(const Question& question, std::string_view body, std::string_view sizes, Told& told) {
+Outcome read_pieces(const Question& question, std::string_view body, std::string_view sizes,
+                    Reports& reported) {
   const auto reader = question.reader();
   auto state = BodyReader::State::good;
   in_pieces(body, sizes, [&](std::string_view piece, std::size_t) {
-    state = reader->feed(piece, told);
+    state = reader->feed(piece, reported);
     return state == BodyReader::State::good;
   });
   return {state, reader->whole()};
 }
 
 /// The other reader of JSON lists, that of manifests, finds the same items.
-void check_cut(std::string_view body, const Told& told) {
+void check_cut(std::string_view body, const Reports& reported) {
   const auto cut = k8s::cut_object(body);
   require(!cut.broken_at, "a whole list is an object");
-  require(std::ranges::equal(cut.items, told.items), "both readers of lists find the same items");
+  require(std::ranges::equal(cut.items, reported.items), "both readers of lists find the same items");
 }
 
 void frame(const Question& question, std::string_view body, std::string_view sizes) {
-  Told told(question.most);
-  const auto outcome = read_whole(question, body, told);
-  Told told_in_pieces(question.most);
+  Reports reported(question.most);
+  const auto outcome = read_whole(question, body, reported);
+  Reports told_in_pieces(question.most);
   const auto outcome_in_pieces = read_pieces(question, body, sizes, told_in_pieces);
-  require(told.parts == told_in_pieces.parts, "pieces give the frames of the whole");
+  require(reported.parts == told_in_pieces.parts, "pieces give the frames of the whole");
   require(outcome == outcome_in_pieces, "pieces end as the whole does");
   if (question.is_json && question.shape == Shape::list && outcome.whole) {
-    check_cut(body, told);
+    check_cut(body, reported);
   }
 }
 

@@ -13,18 +13,18 @@ namespace {
 using k8s::HttpAnswer;
 using State = HttpAnswer::State;
 
-/// Everything an answer told, as text.
-class Told final : public k8s::AnswerReader {
+/// Everything an answer held, as text.
+class Reports final : public k8s::AnswerReader {
  public:
   k8s::Flow head(const k8s::ApiHead& head) override {
     heads += fmt::format("{} {} {};", head.status, head.content_type,
                          head.retry_after ? head.retry_after->count() : -1);
-    return k8s::Flow::go_on;
+    return k8s::Flow::proceed;
   }
   k8s::Flow body(std::string_view bytes) override {
     require(!heads.empty(), "the head comes first");
     content += bytes;
-    return k8s::Flow::go_on;
+    return k8s::Flow::proceed;
   }
   void end(k8s::End /*how*/, std::string /*detail*/) override {
     require(false, "an answer does not tell its end");
@@ -32,7 +32,7 @@ class Told final : public k8s::AnswerReader {
 
   std::string heads;
   std::string content;
-  bool operator==(const Told& other) const { return heads == other.heads && content == other.content; }
+  bool operator==(const Reports& other) const { return heads == other.heads && content == other.content; }
 };
 
 /// What became of the bytes, and of the connection's end after them.
@@ -53,15 +53,15 @@ Outcome end(HttpAnswer& answer, State fed) {
   return {fed, fed == State::open ? answer.close() : fed, fed == State::whole && answer.keep_alive()};
 }
 
-Outcome read_whole(std::string_view bytes, Told& told) {
-  HttpAnswer answer(told);
+Outcome read_whole(std::string_view bytes, Reports& reported) {
+  HttpAnswer answer(reported);
   return end(answer, answer.feed(bytes));
 }
 
 /// Bytes after the end break an answer, whether they come with it or not: who owns the connection sees to
 /// that.
-Outcome read_pieces(std::string_view bytes, std::string_view sizes, Told& told) {
-  HttpAnswer answer(told);
+Outcome read_pieces(std::string_view bytes, std::string_view sizes, Reports& reported) {
+  HttpAnswer answer(reported);
   auto state = State::open;
   std::size_t fed = 0;
   in_pieces(bytes, sizes, [&](std::string_view piece, std::size_t so_far) {
@@ -82,11 +82,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace lb::fuzz;  // NOLINT(google-build-using-namespace): a function
   Input input(data, size);
   const auto sizes = input.counted();
-  Told told;
-  const auto outcome = read_whole(input.rest(), told);
-  Told told_in_pieces;
+  Reports reported;
+  const auto outcome = read_whole(input.rest(), reported);
+  Reports told_in_pieces;
   const auto outcome_in_pieces = read_pieces(input.rest(), sizes, told_in_pieces);
   require(outcome == outcome_in_pieces, "pieces end as the whole does");
-  require(told == told_in_pieces, "pieces tell what the whole tells");
+  require(reported == told_in_pieces, "pieces tell what the whole tells");
   return 0;
 }

@@ -1,4 +1,4 @@
-// A directory of manifests that changes: whatever is in the files, what is told fits together and can be
+// A directory of manifests that changes: whatever is in the files, what is reported fits together and can be
 // planned. Input: parts between zero bytes. Part i becomes the text of file i modulo 4 (a.yaml, b.json,
 // c.yaml, d.json); an empty one removes that file.
 #include <array>
@@ -21,7 +21,7 @@ using k8s::ObjectId;
 
 const std::array<std::string, 4> files = {"a.yaml", "b.json", "c.yaml", "d.json"};
 
-/// Keeps what a source has told, and holds it to its word.
+/// Keeps what a source has reported, and checks it.
 class Ledger final : public k8s::Sink {
  public:
   void upsert(k8s::Service service) override { put({Kind::service, service.key}, service); }
@@ -54,12 +54,12 @@ class Ledger final : public k8s::Sink {
   }
   void put(const ObjectId& id, k8s::Object object) {
     const auto known = objects.find(id);
-    require(known == objects.end() || known->second != object, "only what is different is told");
+    require(known == objects.end() || known->second != object, "only what is different is reported");
     objects.insert_or_assign(id, std::move(object));
     note();
   }
   void erase(const ObjectId& id) {
-    require(objects.erase(id) == 1, "only what was told is erased");
+    require(objects.erase(id) == 1, "only what was reported is erased");
     note();
   }
 
@@ -139,9 +139,9 @@ void read(const std::vector<std::string_view>& parts) {
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const auto& file = files.at(i % files.size());
     directory.put(file, parts[i]);
-    const auto told = directory.ledger().changes;
+    const auto reported = directory.ledger().changes;
     directory.put(file, parts[i]);
-    require(directory.ledger().changes == told, "the same text again changes nothing");
+    require(directory.ledger().changes == reported, "the same text again changes nothing");
   }
   if (parts.size() <= files.size()) {
     check_order(parts, directory.ledger());

@@ -14,6 +14,10 @@
 #undef offsetof
 #define offsetof(type, member) __builtin_offsetof(type, member)
 
+#include <linux/if_ether.h>
+
+#include "bpf/packet/packet.h"
+#include "bpf/packet/parse.h"
 #include "bpf/rewrite/rewrite.h"
 
 #define ALIGN 2    /* what drivers put before a frame, so that the IP header is aligned (NET_IP_ALIGN) */
@@ -51,7 +55,7 @@ static enum lb_outcome parse(const struct frame *frame, __u32 total, struct lb_p
 	struct lb_cursor cursor = {.start = frame->data, .pos = frame->data, .end = end};
 	enum lb_outcome outcome = lb_parse_network(&cursor, packet, total);
 
-	if (outcome != LB_FINE)
+	if (outcome != LB_OUTCOME_NONE)
 		return outcome;
 	cursor = (struct lb_cursor){.start = frame->data, .end = end};
 	cursor.pos = cursor.start + (packet->transport & LB_MAX_OFFSET);
@@ -69,8 +73,9 @@ static enum lb_outcome parse_bytes(const __u8 *bytes, __u32 size, __u32 total, s
 
 static void check_outcome(enum lb_outcome outcome)
 {
-	require(outcome == LB_FINE || outcome == LB_OUTCOME_malformed || outcome == LB_OUTCOME_not_ip ||
-			outcome == LB_OUTCOME_other_protocol || outcome == LB_OUTCOME_fragment,
+	require(outcome == LB_OUTCOME_NONE || outcome == LB_OUTCOME_malformed ||
+			outcome == LB_OUTCOME_not_ip || outcome == LB_OUTCOME_other_protocol ||
+			outcome == LB_OUTCOME_fragment,
 		"the outcome is one of the parser's");
 }
 
@@ -154,7 +159,7 @@ static void check_padding(const __u8 *bytes, __u32 size, const struct lb_packet 
 
 	if (end >= size)
 		return;
-	require(parse_bytes(bytes, end, end, &seen) == LB_FINE && same(&seen, packet),
+	require(parse_bytes(bytes, end, end, &seen) == LB_OUTCOME_NONE && same(&seen, packet),
 		"padding changes nothing");
 }
 
@@ -282,7 +287,7 @@ static void check_rewrite(const __u8 *bytes, __u32 size, const struct lb_packet 
 	struct lb_packet seen;
 
 	write_tuple(&frame, packet, &to);
-	require(parse(&frame, size, &seen) == LB_FINE && lb_same_tuple(&seen.tuple, &to),
+	require(parse(&frame, size, &seen) == LB_OUTCOME_NONE && lb_same_tuple(&seen.tuple, &to),
 		"a rewritten packet has the tuple that was written");
 	after = sums_of(&frame, packet);
 	require(before.network == after.network && before.transport == after.transport,
@@ -320,7 +325,7 @@ int LLVMFuzzerTestOneInput(const __u8 *data, size_t size)
 	outcome = parse_bytes(data + 1, length, length, &packet);
 	check_outcome(outcome);
 	check_linear(data + 1, linear, length, outcome, &packet);
-	if (outcome == LB_FINE)
+	if (outcome == LB_OUTCOME_NONE)
 		check_packet(data + 1, length, &packet);
 	return 0;
 }

@@ -6,8 +6,9 @@
 #include <variant>
 #include <vector>
 
-#include "agent/plan/lines.hpp"
 #include "tests/fuzz/input.hpp"
+#include "tests/lib/plan_lines.hpp"
+#include "tests/lib/whole_plan.hpp"
 
 namespace lb::fuzz {
 namespace {
@@ -21,7 +22,6 @@ k8s::Service base_service() {
   service.type = k8s::ServiceType::node_port;
   service.cluster_ips = {address("10.96.0.10"), address("fd00:96::10")};
   service.external_ips = {address("198.51.100.10")};
-  service.externally_accessible = true;
   service.ports = {{"http", k8s::Protocol::tcp, 80, 30080}};
   return service;
 }
@@ -129,8 +129,8 @@ void World::compare_with_plan() const {
     }
   }
   std::vector<std::string> planned;
-  for (const auto& plan : agent::plan(service, slices, cluster_.node(), {})) {
-    for (auto& line : agent::lines(plan)) {
+  for (const auto& plan : test::whole_plan(service, slices, cluster_.node(), {})) {
+    for (auto& line : test::plan_lines(plan)) {
       planned.push_back(std::move(line));
     }
   }
@@ -148,7 +148,7 @@ void World::visit(const k8s::Object& object) {
   cluster_.flush();
   require(record_.lines() == before, "an object that goes leaves no trace in the plan");
   require(record_.empty_changes == 0, "no change tells what was known");
-  require(record_.late_deletes == 0, "services that go are told first");
+  require(record_.late_deletes == 0, "services that go are reported first");
 }
 
 }  // namespace lb::fuzz

@@ -10,11 +10,10 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "agent/options/option_text.hpp"
 #include "agent/plan/cluster.hpp"
-#include "agent/plan/lines.hpp"
 #include "k8s/manifests/manifest_set.hpp"
-#include "tests/paths.hpp"
+#include "tests/lib/paths.hpp"
+#include "tests/lib/plan_lines.hpp"
 
 namespace lb::test {
 namespace {
@@ -35,7 +34,7 @@ class Picture final : public agent::PlanSink {
     Lines all;
     for (const auto& [service, ports] : services_) {
       for (const auto& port : ports) {
-        auto lines = agent::lines(*port);
+        auto lines = test::plan_lines(*port);
         std::move(lines.begin(), lines.end(), std::back_inserter(all));
       }
     }
@@ -108,7 +107,7 @@ class Stage {
     } else if (name == "family") {
       options_.families = {value == "ipv6" ? LB_IPV6 : LB_IPV4};
     } else if (name == "topology-labels") {
-      options_.topology_labels = agent::parse_topology_labels(value);
+      options_.topology_labels = k8s::LabelKeys{value};
     } else if (name == "max-service-frontends") {
       options_.most_frontends = std::stoul(value);
     } else if (name == "own-addresses") {

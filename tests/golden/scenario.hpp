@@ -8,8 +8,8 @@
 namespace lb::test {
 
 /// `-- WORD ARGUMENT --` and the lines below it. Words that do: `node NAME`, `option NAME VALUE`, `put FILE`,
-/// `delete FILE`. Words that show: `lines` (all map contents), `changed` (services told in the last batch),
-/// `complaints` (new ones).
+/// `delete FILE`. Words that show: `lines` (all map contents), `changed` (services reported in the last
+/// batch), `complaints` (new ones).
 struct Section {
   std::string word;
   std::string argument;

@@ -30,8 +30,6 @@ says() {
 	[[ $(lab_sluice status -o json | jq -r .packets) == "eth0 $2"* ]] || die "packets: $(lab_sluice status -o json | jq -r .packets)"
 }
 
-HOOKS=tcx
-[[ $(uname -r) != 6.1.* ]] || HOOKS=clsact
 ! grep -q '^nf_conntrack ' /proc/modules || modprobe -r nf_conntrack || die "nf_conntrack is loaded, and cannot be taken away"
 up features off
 says without "$HOOKS"

@@ -13,6 +13,9 @@ NODE=10.0.0.10 NODE6=fd00:10::10 NODE_PORT=30080
 DNS=10.96.0.10 DNS6=fd00:10:96::10
 BULK=10.96.0.70 BULK6=fd00:10:96::70 BULK_PORT=30070
 BULK_SERVERS=()
+# How tc programs are attached on this kernel, as status says it.
+HOOKS=tcx
+[[ $(uname -r) != 6.1.* ]] || HOOKS=clsact
 
 # modules NAME...: dies where this kernel has none.
 modules() { modprobe -a "$@" || die "this kernel lacks one of: $*. Run scripts/test kernels/$(basename "$0" .sh)."; }

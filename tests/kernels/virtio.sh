@@ -97,7 +97,7 @@ other_kind() {
 
 nics
 started "$QUEUES" 1500 auto
-expects "eth0 ${HOOKS:=$([[ $KERNEL == 6.1 ]] && echo clsact || echo tcx)}+native"
+expects "eth0 $HOOKS+native"
 traffic "a queue for each processor and for XDP"
 by_xdp
 given_back

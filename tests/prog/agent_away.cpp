@@ -9,8 +9,8 @@
 #include "agent/base/clock.hpp"
 #include "agent/programs/features.hpp"
 #include "agent/tables/expiry.hpp"
-#include "tests/prog/packets_build.hpp"
-#include "tests/prog/packets_world.hpp"
+#include "tests/prog/packets/build.hpp"
+#include "tests/prog/packets/world.hpp"
 
 namespace lb::test {
 namespace {

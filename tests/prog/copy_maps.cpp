@@ -5,7 +5,7 @@
 #include <map>
 
 #include "maps/copy.hpp"
-#include "tests/prog/real_maps.hpp"
+#include "tests/prog/lib/real_maps.hpp"
 
 namespace {
 

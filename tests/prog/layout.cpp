@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "maps/abi/abi.h"
-#include "tests/paths.hpp"
+#include "tests/lib/paths.hpp"
 
 namespace {
 
@@ -95,18 +95,21 @@ std::vector<Struct> structs() {
       STRUCT(lb_node_policy, MEMBER(lb_node_policy, local_detection4),
              MEMBER(lb_node_policy, local_detection6), MEMBER(lb_node_policy, masquerade_all),
              MEMBER(lb_node_policy, drop_unallocated), MEMBER(lb_node_policy, xfrm),
+             MEMBER(lb_node_policy, conntrack_nat), MEMBER(lb_node_policy, draining),
              MEMBER(lb_node_policy, pad)),
       STRUCT(lb_node, MEMBER(lb_node, source4), MEMBER(lb_node, source6), MEMBER(lb_node, secret),
              MEMBER(lb_node, choice), MEMBER(lb_node, policy), MEMBER(lb_node, layout),
-             MEMBER(lb_node, hertz), MEMBER(lb_node, lost_until), MEMBER(lb_node, pad),
+             MEMBER(lb_node, hertz), MEMBER(lb_node, lost_until), MEMBER(lb_node, heartbeat),
              MEMBER(lb_node, started), MEMBER(lb_node, version), MEMBER(lb_node, name), MEMBER(lb_node, zone),
-             MEMBER(lb_node, sockets), MEMBER(lb_node, packets), MEMBER(lb_node, missing)),
+             MEMBER(lb_node, sockets), MEMBER(lb_node, packets), MEMBER(lb_node, missing),
+             MEMBER(lb_node, drain_started), MEMBER(lb_node, drain_deadline)),
       STRUCT(lb_config, MEMBER(lb_config, clock_factor), MEMBER(lb_config, unassured_seconds),
              MEMBER(lb_config, first_port), MEMBER(lb_config, last_port), MEMBER(lb_config, high_first_port),
              MEMBER(lb_config, high_last_port), MEMBER(lb_config, fib_source), MEMBER(lb_config, csum_ipv6),
              MEMBER(lb_config, ct_lookup), MEMBER(lb_config, skb_sums), MEMBER(lb_config, host_sockets),
              MEMBER(lb_config, fib_mark), MEMBER(lb_config, stack_forwards), MEMBER(lb_config, pad),
-             MEMBER(lb_config, host_cookie_low), MEMBER(lb_config, host_cookie_high)),
+             MEMBER(lb_config, host_cookie_low), MEMBER(lb_config, host_cookie_high),
+             MEMBER(lb_config, orphaned_after)),
       STRUCT(lb_stats, LB_OUTCOMES(COUNTER)),
   };
 }

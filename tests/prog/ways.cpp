@@ -8,8 +8,8 @@
 #include <optional>
 #include <string>
 
-#include "tests/prog/packets_build.hpp"
-#include "tests/prog/packets_world.hpp"
+#include "tests/prog/packets/build.hpp"
+#include "tests/prog/packets/world.hpp"
 
 namespace lb::test {
 namespace {

@@ -10,6 +10,8 @@
 #   cluster_service NAME ADDRESS [METADATA]   a service of one port, 80, whose slices come by hand; METADATA: more of it
 #   cluster_pods               pods web-pod, web-a, web-b and web-c (label app=web) with servers behind them
 #   cluster_etcd, cluster_api, cluster_controllers    start one partner again; its pid is in CLUSTER_ETCD, …
+#   cluster_kube_proxy MODE [DIRECTORY]   the real kube-proxy on node, once it says that it is healthy; programs of DIRECTORY come
+#                              first; its pid is in KUBE_PROXY
 #   cluster_proxy PORT         tests/e2e/lib/proxy.py before the API server; its rules are in $CLUSTER/rules.json
 #   kubeconfig FILE SERVER CREDENTIALS   CREDENTIALS: "token FILE" or "certificate NAME"
 #   load_up NAME               cluster_up with web, its pods, the agent and traffic, and a service default/big for slices by hand
@@ -21,7 +23,7 @@
 # etcd in it, API_ADDRESS another address of the API server than 10.0.0.2.
 
 PARTNERS=${PARTNERS:-}
-CLUSTER='' CLUSTER_ETCD='' CLUSTER_API='' CLUSTER_CONTROLLERS='' CLUSTER_PROXY=''
+CLUSTER='' KUBE_PROXY='' CLUSTER_ETCD='' CLUSTER_API='' CLUSTER_CONTROLLERS='' CLUSTER_PROXY=''
 CONTROLLERS=endpointslice-controller,endpointslice-mirroring-controller,serviceaccount-controller
 CONTROLLERS+=,namespace-controller,service-cidr-controller
 # Small maps, which are made and filled quickly.
@@ -182,7 +184,7 @@ cluster_down() {
 # cluster_agent_starts [OPTION...]: the same without the wait.
 cluster_agent_starts() {
 	lab_start node agent.log "$SLUICE" agent --kubeconfig "${AGENT_KUBECONFIG:-$CLUSTER/agent.conf}" --node node --devices eth0 \
-		--xdp off --cgroup "$LAB_CGROUP" --pins "$LAB_PINS" --health 127.0.0.1:10256 --metrics 127.0.0.1:10249 \
+		--xdp off --cgroup "$LAB_CGROUP" --pins "$LAB_PINS" --health 127.0.0.1:10256 --metrics "${AGENT_METRICS:-127.0.0.1:10249}" \
 		--topology-labels topology.kubernetes.io/region,topology.kubernetes.io/zone,kubernetes.io/hostname,e2e/rack \
 		"${AGENT_SIZES[@]}" "$@"
 	LAB_AGENT=$LAB_STARTED
@@ -252,6 +254,29 @@ load_up() {
 load() { lab_in control env E2E_KUBE="$CLUSTER" python3 "$E2E/load.py" "$@"; }
 programmed() { lab_sluice services -o json | jq '[.[] | select(.service | startswith("default/load-"))] | length'; }
 count() { lab_sluice backends default/big -o json | jq '[.[] | select(.inClusterSet)] | length'; }
+
+# Its ports are its own, so that the agent may be there, too.
+cluster_kube_proxy() {
+	kubeconfig "$CLUSTER/kube-proxy.kubeconfig" "$API" "certificate kube-proxy"
+	cat >"$CLUSTER/kube-proxy.conf" <<-YAML
+		apiVersion: kubeproxy.config.k8s.io/v1alpha1
+		kind: KubeProxyConfiguration
+		clientConnection: {kubeconfig: $CLUSTER/kube-proxy.kubeconfig}
+		mode: $1
+		nftables: {minSyncPeriod: 10ms, syncPeriod: 30s}
+		iptables: {minSyncPeriod: 10ms, syncPeriod: 30s, localhostNodePorts: false}
+		hostnameOverride: node
+		clusterCIDR: 10.244.0.0/16,fd00:10:244::/48
+		detectLocalMode: ClusterCIDR
+		nodePortAddresses: [primary]
+		conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}
+		healthzBindAddress: 127.0.0.1:10356
+		metricsBindAddress: 127.0.0.1:10349
+	YAML
+	lab_start node kube-proxy.log env "PATH=${2:+$2:}$PATH" "$PARTNERS/kube-proxy" --config "$CLUSTER/kube-proxy.conf"
+	KUBE_PROXY=$LAB_STARTED
+	lab_wait 60 lab_in node curl -fsS -m 2 http://127.0.0.1:10356/healthz || cluster_wrong kube-proxy
+}
 
 cluster_proxy() {
 	[[ -e $CLUSTER/rules.json ]] || printf '[]\n' >"$CLUSTER/rules.json"

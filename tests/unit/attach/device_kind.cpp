@@ -15,7 +15,7 @@ TEST_CASE("devices with Ethernet headers are served, virtual ones too") {
   for (const auto* driver :
        {"ixgbe", "virtio_net", "bonding", "802.1Q VLAN Support", "vxlan", "geneve", "veth", ""}) {
     INFO(driver);
-    CHECK(why_not_served({ARPHRD_ETHER, driver}).empty());
+    CHECK(unsupported_reason({ARPHRD_ETHER, driver}).empty());
   }
 }
 
@@ -37,19 +37,19 @@ TEST_CASE("devices without Ethernet headers are refused by their kind") {
   };
   for (const auto& [hardware, driver, words] : cases) {
     INFO(words);
-    CHECK_THAT(why_not_served({hardware, driver}), ContainsSubstring(words));
-    CHECK_THAT(why_not_served({hardware, driver}), ContainsSubstring("node ports do not answer there"));
+    CHECK_THAT(unsupported_reason({hardware, driver}), ContainsSubstring(words));
+    CHECK_THAT(unsupported_reason({hardware, driver}), ContainsSubstring("node ports do not answer there"));
   }
-  CHECK_THAT(why_not_served({ARPHRD_LOOPBACK, ""}), ContainsSubstring("loopback"));
+  CHECK_THAT(unsupported_reason({ARPHRD_LOOPBACK, ""}), ContainsSubstring("loopback"));
 }
 
 TEST_CASE("XDP is automatic only where frames come with finished checksums") {
   for (const auto* driver : {"ixgbe", "mlx5_core", "virtio_net", "bonding", ""}) {
     INFO(driver);
-    CHECK(why_no_automatic_xdp({ARPHRD_ETHER, driver}).empty());
+    CHECK(automatic_xdp_refusal({ARPHRD_ETHER, driver}).empty());
   }
   for (const auto* driver : {"veth", "tun", "vif"}) {
-    CHECK_THAT(why_no_automatic_xdp({ARPHRD_ETHER, driver}),
+    CHECK_THAT(automatic_xdp_refusal({ARPHRD_ETHER, driver}),
                ContainsSubstring("unfinished checksums (" + std::string(driver) + ")"));
   }
 }

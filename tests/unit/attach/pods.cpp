@@ -54,7 +54,7 @@ TEST_CASE("pods' devices are named by prefixes, by bridge, or not at all") {
   for (const auto& wrong : {std::vector<std::string>{"--pod-devices", ","},
                             std::vector<std::string>{"--pod-devices", "a-name-of-16-char"},
                             std::vector<std::string>{"--pod-bridge", "a-name-of-16-char"}}) {
-    CHECK(std::get<agent::Finished>(parse(wrong)).exit_code == 1);
+    CHECK(std::get<agent::Finished>(parse(wrong)).exit_code == 2);
   }
 }
 

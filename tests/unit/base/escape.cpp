@@ -73,7 +73,7 @@ TEST_CASE("every character of the Basic Multilingual Plane is itself or an escap
   }
 }
 
-TEST_CASE("`status` escapes what it is told by devices and neighbours") {
+TEST_CASE("`status` escapes names of devices and neighbours") {
   lb::agent::Status status;
   status.others = "cilium at pod\x1b[31m\xe2\x80\xae";
   constexpr std::string_view packets = "xdp on pod\x1b[2J\nNode     another";

@@ -101,7 +101,7 @@ TEST_CASE("the kind of a complaint leaves out what it is about") {
 }
 
 // Two Services that take the same 10,000 addresses from each other all day are a line a minute each.
-TEST_CASE("in a minute an object is told of once for each kind, and of what came meanwhile by one line") {
+TEST_CASE("in a minute each kind of trouble of an object is logged once, the rest counted in one line") {
   const Captured log(LogFormat::text);
   Complaints complaints;
   const auto lines = [&log] {

@@ -106,7 +106,7 @@ TEST_CASE("what a device's XDP can do, and what the options make of it") {
   constexpr std::uint64_t redirect = 2;
   constexpr std::uint64_t takes = 4;
   CHECK(facts_text({"veth", native | redirect | takes, ""}) ==
-        "driver veth; XDP: native, redirect, takes frames");
+        "driver veth; XDP: native, redirect, transmit");
   CHECK(facts_text({"bridge", 0, ""}) == "driver bridge; no XDP");
   CHECK_THAT(facts_text({"", std::nullopt, ""}), ContainsSubstring("does not say"));
   AgentOptions options;

@@ -122,7 +122,7 @@ TEST_CASE("services as JSON") {
   CHECK(array[0].at("frontends").as_array()[1].at("port").to_number<int>() == 30080);
 }
 
-TEST_CASE("backends are told with their service, in the services' order") {
+TEST_CASE("backends are listed with their service, in the services' order") {
   const std::vector<ServiceView> services = {service("default/web:http", 7), service("default/web:admin", 2)};
   const std::vector<BackendView> backends = {backend(1, 2, "10.1.0.9"), backend(2, 7, "10.1.0.5"),
                                              backend(3, 9, "10.1.0.99")};
@@ -150,7 +150,7 @@ TEST_CASE("backends whose endpoints are gone are left out, and counted") {
              ContainsSubstring("1 more are gone, kept until no flow can name them; --all shows them\n"));
 }
 
-TEST_CASE("a flow is told from the entry of its replies") {
+TEST_CASE("a flow is listed by the entry of its replies") {
   const auto view = flow_view(reply_key(), reply_flow());
   REQUIRE(view.has_value());
   auto forward = reply_flow();
@@ -227,6 +227,24 @@ TEST_CASE("status shows who serves, how full the maps are, and what has happened
   CHECK_THAT(text,
              ContainsSubstring("flow_stack     42  STACK   packet of a known flow, given to the stack\n"));
   CHECK_THAT(text, !ContainsSubstring("malformed"));
+}
+
+TEST_CASE("status says while a node is drained, since when, for how long and how many flows are left") {
+  auto status = example();
+  CHECK_THAT(show_status(status, Output::table), !ContainsSubstring("Draining"));
+  CHECK_THAT(show_status(status, Output::json), !ContainsSubstring("draining"));
+  status.node.policy.draining = LB_YES;
+  status.clock = 1000;
+  status.node.drain_started = 940;
+  status.node.drain_deadline = 1030;
+  status.snapshot.fills.push_back({"lb_flows4", 6, 1024});
+  status.snapshot.fills.push_back({"lb_unassured6", 1, 1024});
+  CHECK_THAT(show_status(status, Output::table),
+             ContainsSubstring("Draining since 1 min, for 30 s more; 4 flows are left;"));
+  CHECK_THAT(show_status(status, Output::json),
+             ContainsSubstring("\"draining\":{\"sinceSeconds\":60,\"untilSeconds\":30,\"flowsLeft\":4}"));
+  status.clock = 1031;
+  CHECK_THAT(show_status(status, Output::table), ContainsSubstring("deadline passed"));
 }
 
 TEST_CASE("status without an agent says since when what is pinned grows old") {

@@ -1,4 +1,4 @@
-// What the k8s tests share: a sink that writes down what it is told, one line each.
+// What the k8s tests share: a sink that records what is reported to it, one line each.
 #pragma once
 
 #include <fmt/format.h>

@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "tests/seed.hpp"
+#include "tests/lib/seed.hpp"
 
 using lb::maps::Extent;
 using lb::maps::ExtentArena;

@@ -1,4 +1,4 @@
-// Paths of pins, and what people are told about them.
+// Paths of pins, and what is said about them.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -34,7 +34,7 @@ TEST_CASE("pins lie below a directory of their layout") {
   CHECK(Pins("/pins", 7).version() == "/pins/v7");
 }
 
-TEST_CASE("no Sluice, another layout and a missing map are told apart") {
+TEST_CASE("no Sluice, another layout and a missing map are distinguished") {
   const Directory directory;
   const Pins pins(directory.path);
   const auto nothing = MapSet::open(pins, Access::read);

@@ -93,12 +93,28 @@ TEST_CASE("SEM-55: the defaults are written, and what shall stay stays") {
   CHECK(root.sysctl("nf_conntrack_tcp_be_liberal") == "0\n");
 }
 
-TEST_CASE("SEM-55: everything may be asked for, or nothing") {
+TEST_CASE("SEM-95: a maximum larger than asked for, and a larger hash, stay") {
   const Root root;
   root.put_conntrack();
-  CHECK(set_below(root, {1000, 0, 1, 2, 3, 4, TcpWindow::liberal}, 2).empty());
-  CHECK(root.sysctl("nf_conntrack_max") == "2000\n");
-  CHECK(root.sysctl("nf_conntrack_buckets") == "16384\n");  // only ever raised
+  CHECK(set_below(root, {1000, 0, 0, 0, 0, 0, TcpWindow::as_it_is}, 2).empty());
+  CHECK(root.sysctl("nf_conntrack_max") == "65536\n");
+  CHECK(root.sysctl("nf_conntrack_buckets") == "16384\n");
+}
+
+TEST_CASE("SEM-95: the hash is raised where the maximum is right already") {
+  const Root root;
+  root.put_conntrack();
+  root.put(sysctls + std::string("nf_conntrack_max"), "262144\n");
+  CHECK(set_below(root, {}, 8).empty());
+  CHECK(root.sysctl("nf_conntrack_buckets") == "65536\n");
+}
+
+TEST_CASE("SEM-55: all settings together, or none") {
+  const Root root;
+  root.put_conntrack();
+  CHECK(set_below(root, {100000, 0, 1, 2, 3, 4, TcpWindow::liberal}, 2).empty());
+  CHECK(root.sysctl("nf_conntrack_max") == "200000\n");
+  CHECK(root.sysctl("nf_conntrack_buckets") == "50000\n");
   CHECK(root.sysctl("nf_conntrack_tcp_timeout_established") == "1\n");
   CHECK(root.sysctl("nf_conntrack_tcp_timeout_close_wait") == "2\n");
   CHECK(root.sysctl("nf_conntrack_udp_timeout") == "3\n");
@@ -126,8 +142,7 @@ TEST_CASE("SEM-55: what is as it shall be is not written") {
 
 // A sysctl that nobody can write, root included, as conntrack's are outside of the host's network namespace.
 TEST_CASE(
-    "SEM-55: a setting that cannot be written is named with what it is; more room than asked for is no "
-    "lack") {
+    "SEM-55: a setting that cannot be written is named with what it is; a larger maximum is not written") {
   const Root root;
   root.put_conntrack();
   const auto max = root.text() + sysctls + "nf_conntrack_max";

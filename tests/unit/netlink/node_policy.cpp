@@ -1,4 +1,4 @@
-// Options and the own Node to what the programs are told about clients and ports.
+// Options and the own Node to what the programs are given about clients and ports.
 #include "agent/netlink/node_policy.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -118,7 +118,7 @@ const std::vector<Row> rows = {
      {}},
 };
 
-TEST_CASE("how a pod is told from other clients (SEM-32)") {
+TEST_CASE("how a pod is distinguished from other clients (SEM-32)") {
   for (const auto& row : rows) {
     INFO(row.name);
     AgentOptions options;
@@ -223,7 +223,9 @@ TEST_CASE("an agent that starts again keeps its choice") {
                          .masquerade_all = LB_YES,
                          .drop_unallocated = LB_NO,
                          .xfrm = LB_NO,
-                         .pad = {}});
+                         .conntrack_nat = LB_NO,
+                         .draining = LB_NO,
+                         .pad = 0});
   array.begin("one", 250, "");
   const auto after = array.read();
   CHECK(std::memcmp(&before.choice, &after.choice, sizeof(before.choice)) == 0);

@@ -1,4 +1,4 @@
-// rtnetlink as bytes: what a node is told of its devices and addresses, and what it makes of that.
+// rtnetlink as bytes: what the kernel reports of devices and addresses, and what it makes of that.
 #include <linux/if_addr.h>
 #include <linux/if_link.h>
 #include <linux/netlink.h>
@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "agent/netlink/node_network.hpp"
-#include "tests/seed.hpp"
+#include "tests/lib/seed.hpp"
 
 namespace lb::agent {
 namespace {
@@ -120,7 +120,7 @@ RtnetlinkDump node_with(const std::vector<AddressSpec>& addresses) {
   for (const auto& spec : addresses) {
     REQUIRE(talk.receive(address(RTM_NEWADDR, spec)) == Next::wait);
   }
-  REQUIRE(finish(talk) == Next::tell);
+  REQUIRE(finish(talk) == Next::notify);
   return talk;
 }
 
@@ -155,24 +155,24 @@ TEST_CASE("two lists make a node, devices first") {
   CHECK(finish(talk) == Next::send);
   CHECK(asked_type(talk) == RTM_GETADDR);
   CHECK(talk.receive(address(RTM_NEWADDR, {2, "192.0.2.1"})) == Next::wait);
-  CHECK(finish(talk) == Next::tell);
+  CHECK(finish(talk) == Next::notify);
   const NetDevice expected{"eth0", DevicePower::up, 9000, {2, 0, 0, 0, 0, 1}};
   CHECK(talk.network().devices().at(2) == expected);
   CHECK(texts(talk.network().addresses({}, {}), LB_NODE_PORT_ADDRESS) == Texts{"192.0.2.1"});
 }
 
-TEST_CASE("changes are told, repetitions are not") {
+TEST_CASE("changes are reported, repetitions are not") {
   auto talk = node_with({{2, "192.0.2.1"}});
   CHECK(talk.receive(address(RTM_NEWADDR, {2, "192.0.2.1"})) == Next::wait);
   CHECK(talk.receive(device(RTM_NEWLINK, 2, "eth0")) == Next::wait);
-  CHECK(talk.receive(address(RTM_NEWADDR, {2, "192.0.2.2"})) == Next::tell);
-  CHECK(talk.receive(device(RTM_NEWLINK, 2, "wan0")) == Next::tell);
-  CHECK(talk.receive(address(RTM_DELADDR, {2, "192.0.2.1"})) == Next::tell);
+  CHECK(talk.receive(address(RTM_NEWADDR, {2, "192.0.2.2"})) == Next::notify);
+  CHECK(talk.receive(device(RTM_NEWLINK, 2, "wan0")) == Next::notify);
+  CHECK(talk.receive(address(RTM_DELADDR, {2, "192.0.2.1"})) == Next::notify);
   CHECK(talk.receive(address(RTM_DELADDR, {2, "192.0.2.1"})) == Next::wait);
   CHECK(texts(talk.network().addresses({}, {}), LB_NODE_PORT_ADDRESS) == Texts{"192.0.2.2"});
 }
 
-TEST_CASE("where a device's other end is, is told") {
+TEST_CASE("where a device's other end is, is reported") {
   auto talk = node_with({});
   Bytes body;
   ifinfomsg head{};
@@ -181,7 +181,7 @@ TEST_CASE("where a device's other end is, is told") {
   attribute(body, IFLA_IFNAME, "veth7", 6);
   const std::int32_t space = 3;
   attribute(body, IFLA_LINK_NETNSID, &space, sizeof(space));
-  CHECK(talk.receive(message(RTM_NEWLINK, body)) == Next::tell);
+  CHECK(talk.receive(message(RTM_NEWLINK, body)) == Next::notify);
   CHECK(talk.network().devices().at(7).peer_netns == space);
   CHECK(talk.network().devices().at(2).peer_netns == std::nullopt);
 }
@@ -208,7 +208,7 @@ TEST_CASE("REL-68 filters that go, and those that come where ours are, are count
 
 TEST_CASE("a device takes its addresses along") {
   auto talk = node_with({{2, "192.0.2.1"}, {4, "192.0.2.9"}});
-  CHECK(talk.receive(device(RTM_DELLINK, 2, "eth0")) == Next::tell);
+  CHECK(talk.receive(device(RTM_DELLINK, 2, "eth0")) == Next::notify);
   CHECK_FALSE(talk.network().devices().contains(2));
   CHECK(texts(talk.network().addresses({}, {}), LB_NODE_PORT_ADDRESS) == Texts{"192.0.2.9"});
 }
@@ -226,9 +226,9 @@ TEST_CASE("an address counts while it is the node's") {
                          {2, "2001:db8::4", IFA_F_DEPRECATED}});
   const auto served = [&] { return texts(talk.network().addresses({}, {}), LB_NODE_PORT_ADDRESS); };
   CHECK(served() == Texts{"2001:db8::2", "2001:db8::4"});
-  CHECK(talk.receive(address(RTM_NEWADDR, {2, "2001:db8::1"})) == Next::tell);
+  CHECK(talk.receive(address(RTM_NEWADDR, {2, "2001:db8::1"})) == Next::notify);
   CHECK(served() == Texts{"2001:db8::1", "2001:db8::2", "2001:db8::4"});
-  CHECK(talk.receive(address(RTM_NEWADDR, {2, "2001:db8::2", IFA_F_DADFAILED})) == Next::tell);
+  CHECK(talk.receive(address(RTM_NEWADDR, {2, "2001:db8::2", IFA_F_DADFAILED})) == Next::notify);
   CHECK(served() == Texts{"2001:db8::1", "2001:db8::4"});
 }
 
@@ -248,7 +248,7 @@ TEST_CASE("what is lost is asked for again") {
   CHECK(talk.receive(message(NLMSG_DONE, Bytes(4), old_sequence)) == Next::wait);
   CHECK(asked_type(talk) == RTM_GETLINK);
   CHECK(finish(talk) == Next::send);
-  CHECK(finish(talk) == Next::tell);
+  CHECK(finish(talk) == Next::notify);
 }
 
 TEST_CASE("a list that changed while it was made is asked for again") {
@@ -437,7 +437,7 @@ RtnetlinkDump node_with_routes(const std::vector<Bytes>& routes) {
   REQUIRE(asked_type(talk) == RTM_GETROUTE);
   REQUIRE_FALSE(talk.network().whole());
   for (const auto& each : routes) REQUIRE(talk.receive(each) == Next::wait);
-  REQUIRE(finish(talk) == Next::tell);
+  REQUIRE(finish(talk) == Next::notify);
   REQUIRE(talk.network().whole());
   return talk;
 }
@@ -476,10 +476,10 @@ TEST_CASE("rtnetlink: default routes of the main table and routes to hosts, and 
 TEST_CASE("rtnetlink: a default route of several next hops, and one that replaces it") {
   auto talk = node_with_routes({default_by_two(2, 3)});
   CHECK(routes_of(talk) == Texts{"eth0: 4", "eth1: 4"});
-  CHECK(talk.receive(route(RTM_NEWROUTE, {nullptr, 3, true}, NLM_F_REPLACE)) == Next::tell);
+  CHECK(talk.receive(route(RTM_NEWROUTE, {nullptr, 3, true}, NLM_F_REPLACE)) == Next::notify);
   CHECK(routes_of(talk) == Texts{"eth1: 4"});
   CHECK(talk.receive(route(RTM_NEWROUTE, {nullptr, 3, true})) == Next::wait);
-  CHECK(talk.receive(route(RTM_DELROUTE, {nullptr, 3, true})) == Next::tell);
+  CHECK(talk.receive(route(RTM_DELROUTE, {nullptr, 3, true})) == Next::notify);
   CHECK(routes_of(talk).empty());
 }
 
@@ -491,10 +491,10 @@ TEST_CASE("rtnetlink: what the kernel drops without a word") {
   CHECK(asked_type(talk) == RTM_GETROUTE);
   CHECK(routes_of(talk) == Texts{"eth0: 4", "eth1: 4"});
   CHECK(talk.receive(route(RTM_NEWROUTE, {nullptr, 3, true})) == Next::wait);
-  CHECK(finish(talk) == Next::tell);
+  CHECK(finish(talk) == Next::notify);
   CHECK(routes_of(talk) == Texts{"eth1: 4"});
-  CHECK(talk.receive(device(RTM_DELLINK, 3, "eth1")) == Next::tell);
-  CHECK(talk.receive(device(RTM_NEWLINK, 3, "eth1")) == Next::tell);
+  CHECK(talk.receive(device(RTM_DELLINK, 3, "eth1")) == Next::notify);
+  CHECK(talk.receive(device(RTM_NEWLINK, 3, "eth1")) == Next::notify);
   CHECK(routes_of(talk).empty());
 }
 

@@ -209,7 +209,7 @@ TEST_CASE("a port that another process holds is waited for") {
   serving.join();
 }
 
-TEST_CASE("a port that another process holds ends a start that was told so") {
+TEST_CASE("a port that another process holds ends a start that demands it") {
   const Served served;
   boost::asio::io_context context;
   const auto start = [&] {
@@ -220,7 +220,7 @@ TEST_CASE("a port that another process holds ends a start that was told so") {
   CHECK_THROWS_AS(start(), StartError);
 }
 
-TEST_CASE("an address in use is told with what to do") {
+TEST_CASE("an address in use is reported with what to do") {
   const Served served;
   boost::asio::io_context context;
   const auto listen_again = [&] {

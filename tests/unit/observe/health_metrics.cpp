@@ -76,7 +76,7 @@ TEST_CASE("whether kube-proxy's rules keep --drop-unallocated from working") {
   CHECK_THAT(metrics.render({}), ContainsSubstring("sluice_kube_proxy_rules 0\n"));
 }
 
-TEST_CASE("REL-80: what the API told, and for how long it has been silent") {
+TEST_CASE("REL-80: what the API reported, and for how long it has been silent") {
   CHECK(Metrics().render({}).find("sluice_api_") == std::string::npos);
   Snapshot snapshot;
   snapshot.api = {{.resource = "services",
@@ -236,6 +236,33 @@ TEST_CASE("probes, complaints and retries are counted") {
   CHECK_THAT(text, ContainsSubstring("sluice_complaints_total 1\n"));
   CHECK_THAT(text, ContainsSubstring("sluice_write_retries_total 2\n"));
   CHECK_THAT(text, ContainsSubstring("sluice_build_info{version=\"" SLUICE_VERSION "\"} 1\n"));
+}
+
+TEST_CASE("requests to the API and the process itself under the names that monitoring knows") {
+  Metrics metrics;
+  const auto request = [&](std::string_view method, unsigned status, bool is_watch) {
+    metrics.requested(
+        {.host = "10.0.0.1:6443", .method = method, .is_watch = is_watch, .status = status, .took = 30ms});
+  };
+  request("GET", 200, false);
+  request("GET", 200, true);
+  request("POST", 403, false);
+  request("GET", 0, false);
+  const auto text = metrics.render({});
+  const std::string total = "rest_client_requests_total{code=";
+  const std::string host = ",host=\"10.0.0.1:6443\",method=";
+  CHECK_THAT(text, ContainsSubstring(total + "\"200\"" + host + "\"GET\"} 2\n"));
+  CHECK_THAT(text, ContainsSubstring(total + "\"403\"" + host + "\"POST\"} 1\n"));
+  CHECK_THAT(text, ContainsSubstring(total + "\"<error>\"" + host + "\"GET\"} 1\n"));
+  const std::string times =
+      "rest_client_request_duration_seconds_bucket{host=\"10.0.0.1:6443\",verb=\"GET\",le=";
+  CHECK_THAT(text, ContainsSubstring(times + "\"0.025\"} 0\n"));
+  CHECK_THAT(text, ContainsSubstring(times + "\"0.1\"} 2\n"));
+  for (const auto* name :
+       {"process_cpu_seconds_total", "process_start_time_seconds", "process_resident_memory_bytes",
+        "process_virtual_memory_bytes", "process_open_fds", "process_max_fds"}) {
+    CHECK_THAT(text, ContainsSubstring(fmt::format("\n{} ", name)));
+  }
 }
 
 }  // namespace

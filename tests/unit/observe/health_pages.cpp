@@ -1,4 +1,4 @@
-// Which path shows what, and that what comes in is told to the probes until it is settled.
+// Which path shows what, and that pending input is shown to the probes until it is handled.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <optional>
@@ -23,20 +23,20 @@ struct Clock {
   }
 };
 
-/// A model that remembers what it was told.
+/// A model that records what is reported to it.
 struct Model : lb::k8s::Sink {
-  std::string told;
-  void upsert(lb::k8s::Service service) override { told += "+" + service.key.text() + " "; }
-  void upsert(lb::k8s::EndpointSlice slice) override { told += "+" + slice.key.text() + " "; }
-  void upsert(lb::k8s::Node node) override { told += "+" + node.name + " "; }
-  void upsert(lb::k8s::ServiceCidr cidr) override { told += "+" + cidr.name + " "; }
-  void erase_service(const lb::k8s::ObjectKey& key) override { told += "-" + key.text() + " "; }
-  void erase_slice(const lb::k8s::ObjectKey& key) override { told += "-" + key.text() + " "; }
-  void erase_node(const std::string& name) override { told += "-" + name + " "; }
-  void erase_service_cidr(const std::string& name) override { told += "-" + name + " "; }
-  void complain(lb::k8s::Complaint complaint) override { told += "!" + complaint.reason + " "; }
-  void flush() override { told += "flush "; }
-  void synced() override { told += "synced "; }
+  std::string reported;
+  void upsert(lb::k8s::Service service) override { reported += "+" + service.key.text() + " "; }
+  void upsert(lb::k8s::EndpointSlice slice) override { reported += "+" + slice.key.text() + " "; }
+  void upsert(lb::k8s::Node node) override { reported += "+" + node.name + " "; }
+  void upsert(lb::k8s::ServiceCidr cidr) override { reported += "+" + cidr.name + " "; }
+  void erase_service(const lb::k8s::ObjectKey& key) override { reported += "-" + key.text() + " "; }
+  void erase_slice(const lb::k8s::ObjectKey& key) override { reported += "-" + key.text() + " "; }
+  void erase_node(const std::string& name) override { reported += "-" + name + " "; }
+  void erase_service_cidr(const std::string& name) override { reported += "-" + name + " "; }
+  void complain(lb::k8s::Complaint complaint) override { reported += "!" + complaint.reason + " "; }
+  void flush() override { reported += "flush "; }
+  void synced() override { reported += "synced "; }
 };
 
 TEST_CASE("SEM-61: paths of the two servers") {
@@ -132,7 +132,8 @@ TEST_CASE("the intake passes everything on, in order") {
   Metrics metrics;
   Health health;
   const Clock clock;
-  Intake intake(model, "a", metrics, health, [&] { return clock.now; }, [&] { model.told += "settled "; });
+  Intake intake(
+      model, "a", metrics, health, [&] { return clock.now; }, [&] { model.reported += "settled "; });
   lb::k8s::Service service;
   service.key = {"default", "web"};
   lb::k8s::EndpointSlice slice;
@@ -150,7 +151,7 @@ TEST_CASE("the intake passes everything on, in order") {
   CHECK(intake.own_node_is_missing());
   intake.complain({"", "", "bad"});
   intake.flush();
-  CHECK(model.told ==
+  CHECK(model.reported ==
         "+default/web +default/web-1 +a synced settled -default/web-1 -default/web -a !bad flush settled ");
   CHECK_THAT(metrics.render({}), ContainsSubstring("service_changes_total 2\n"));
   CHECK_THAT(metrics.render({}), ContainsSubstring("endpoint_changes_total 2\n"));

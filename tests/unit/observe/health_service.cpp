@@ -1,4 +1,4 @@
-// Health-check node ports: what is told about a service, and which servers there are (SEM-58, SEM-62).
+// Health-check node ports: what is reported about a service, and which servers there are (SEM-58, SEM-62).
 #include <boost/asio/io_context.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -51,9 +51,9 @@ struct NoPlans final : PlanSink {
   void apply(Batch /*batch*/, std::vector<PlanChange> /*changes*/) override {}
 };
 
-/// A model that has been told these.
-struct Told {
-  Told(const k8s::Service& of, std::initializer_list<k8s::EndpointSlice> slices) {
+/// A model to which these were reported.
+struct Reports {
+  Reports(const k8s::Service& of, std::initializer_list<k8s::EndpointSlice> slices) {
     cluster.upsert(of);
     for (const auto& each : slices) cluster.upsert(each);
     cluster.synced();
@@ -146,12 +146,12 @@ TEST_CASE("SEM-62 a node that waits too long to write answers 503, one that is o
 }
 
 TEST_CASE("SEM-58 only ready endpoints of this node count, each address once (SEM-30)") {
-  const Told told(service(),
-                  {slice("a", {"10.1.0.1 node=n", "10.1.0.2 node=n unready", "10.1.0.3 node=m", "10.1.0.4",
-                               "10.1.0.5 node=n unready terminating", "10.1.0.6 node=n terminating"}),
-                   slice("b", {"10.1.0.1 node=n"})});
-  REQUIRE(told.cluster.health_checks().size() == 1);
-  const auto& check = told.cluster.health_checks().at("default/web");
+  const Reports reported(
+      service(), {slice("a", {"10.1.0.1 node=n", "10.1.0.2 node=n unready", "10.1.0.3 node=m", "10.1.0.4",
+                              "10.1.0.5 node=n unready terminating", "10.1.0.6 node=n terminating"}),
+                  slice("b", {"10.1.0.1 node=n"})});
+  REQUIRE(reported.cluster.health_checks().size() == 1);
+  const auto& check = reported.cluster.health_checks().at("default/web");
   CHECK(check.port == 30100);
   CHECK(check.local[0] == 2);  // 10.1.0.6 is ready although it terminates: publishNotReadyAddresses (SEM-7)
   CHECK_FALSE(check.local[1].has_value());
@@ -160,8 +160,9 @@ TEST_CASE("SEM-58 only ready endpoints of this node count, each address once (SE
 TEST_CASE("SEM-58 each family counts its own endpoints") {
   auto both = service();
   both.cluster_ips.push_back(address("fd00::1"));
-  const Told told(both, {slice("a", {"10.1.0.1 node=n"}), slice("a6", {"fd01::1 node=n", "fd01::2 node=n"})});
-  CHECK(told.cluster.health_checks().at("default/web").local ==
+  const Reports reported(
+      both, {slice("a", {"10.1.0.1 node=n"}), slice("a6", {"fd01::1 node=n", "fd01::2 node=n"})});
+  CHECK(reported.cluster.health_checks().at("default/web").local ==
         std::array<std::optional<std::size_t>, 2>{1, 2});
 }
 
@@ -172,18 +173,18 @@ TEST_CASE("SEM-58 a service is asked about only as a load balancer with local po
   if (change == 1) other.external_policy = k8s::TrafficPolicy::cluster;
   if (change == 2) other.health_check_node_port = 0;
   if (change == 3) other.other_proxy = true;
-  const Told told(other, {slice("a", {"10.1.0.1 node=n"})});
-  CHECK(told.cluster.health_checks().empty());
+  const Reports reported(other, {slice("a", {"10.1.0.1 node=n"})});
+  CHECK(reported.cluster.health_checks().empty());
 }
 
 TEST_CASE("SEM-58 an endpoint that changes nothing of the plan still changes the number") {
-  Told told(service(), {slice("a", {"10.1.0.1 node=n"})});
-  told.cluster.upsert(slice("a", {"10.1.0.1 node=n", "10.1.0.2 node=n"}));
-  told.cluster.flush();
-  CHECK(told.cluster.health_checks().at("default/web").local[0] == 2);
-  told.cluster.erase_service({"default", "web"});
-  told.cluster.flush();
-  CHECK(told.cluster.health_checks().empty());
+  Reports reported(service(), {slice("a", {"10.1.0.1 node=n"})});
+  reported.cluster.upsert(slice("a", {"10.1.0.1 node=n", "10.1.0.2 node=n"}));
+  reported.cluster.flush();
+  CHECK(reported.cluster.health_checks().at("default/web").local[0] == 2);
+  reported.cluster.erase_service({"default", "web"});
+  reported.cluster.flush();
+  CHECK(reported.cluster.health_checks().empty());
 }
 
 TEST_CASE("SEM-58 a server is opened once, and closed when its service no longer asks for it") {

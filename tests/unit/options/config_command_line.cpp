@@ -1,4 +1,4 @@
-// The command line as a table: what is accepted, with which meaning, and what every mistake is told.
+// The command line as a table: what is accepted, with which meaning, and the answer to every mistake.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -204,7 +204,7 @@ TEST_CASE("SEM-61: every option is shown, as it is in effect") {
   CHECK_FALSE(flags.contains("help"));
 }
 
-TEST_CASE("pods may be told by their devices") {
+TEST_CASE("pods may be recognised by their devices") {
   CHECK(agent({"--detect-local", "bridge", "--pod-bridge", "cni0"}).detect_local == PodDetector::bridge);
   CHECK(agent({"--detect-local", "prefix", "--pod-devices", "veth"}).detect_local == PodDetector::prefix);
 }
@@ -335,7 +335,7 @@ TEST_CASE("every mistake gets one sentence, where to read on, and exit code 1") 
     const auto result = parse(row.arguments);
     REQUIRE(std::holds_alternative<Finished>(result));
     const auto& finished = std::get<Finished>(result);
-    CHECK(finished.exit_code == 1);
+    CHECK(finished.exit_code == 2);
     CHECK_THAT(finished.text, ContainsSubstring(row.says));
     CHECK_THAT(finished.text, ContainsSubstring("--help'\n"));
     CHECK(std::count(finished.text.begin(), finished.text.end(), '\n') == 1);
@@ -344,7 +344,7 @@ TEST_CASE("every mistake gets one sentence, where to read on, and exit code 1") 
 
 TEST_CASE("SEM-85 a host without a name needs --node") {
   const auto result = parse_command_line({"agent", "--manifests", "/m", "--devices", "eth0"}, " ");
-  CHECK(std::get<Finished>(result).exit_code == 1);
+  CHECK(std::get<Finished>(result).exit_code == 2);
   CHECK_THAT(std::get<Finished>(result).text, ContainsSubstring("--node"));
 }
 

@@ -52,7 +52,7 @@ TEST_CASE("a time-out that is none is refused with its option's name") {
     const auto result = parse({"--udp-timeout=" + wrong});
     const auto* finished = std::get_if<Finished>(&result);
     REQUIRE(finished != nullptr);
-    CHECK(finished->exit_code == 1);
+    CHECK(finished->exit_code == 2);
     CHECK(finished->text.find("--udp-timeout") != std::string::npos);
   }
 }

@@ -17,7 +17,7 @@
 #include "agent/options/kube_proxy_config_file.hpp"
 #include "agent/options/kube_proxy_config_table.hpp"
 #include "agent/options/kube_proxy_flags.hpp"
-#include "tests/paths.hpp"
+#include "tests/lib/paths.hpp"
 
 namespace {
 
@@ -67,7 +67,7 @@ AgentOptions good(const Result& result) {
 
 std::string refused(const Result& result) {
   REQUIRE(std::holds_alternative<Finished>(result));
-  CHECK(std::get<Finished>(result).exit_code == 1);
+  CHECK(std::get<Finished>(result).exit_code != 0);
   return std::get<Finished>(result).text;
 }
 

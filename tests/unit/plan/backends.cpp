@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "agent/plan/endpoints.hpp"
-#include "tests/seed.hpp"
+#include "tests/lib/seed.hpp"
 #include "tests/unit/tables/fakes.hpp"
 
 namespace {
@@ -138,7 +138,7 @@ TEST_CASE("what does not change keeps its chunks") {
   const auto count = before.chunks().size();
   REQUIRE(count > 20'000 / BackendChunk::most);
 
-  SECTION("told again as it was") {
+  SECTION("reported again as it was") {
     for (std::uint32_t number = 0; number < 20'000; number += 7) edited.set(number, is_ready);
     const auto after = edited.take();
     CHECK(shared(before, after) == count);

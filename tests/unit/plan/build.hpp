@@ -9,9 +9,10 @@
 #include <vector>
 
 #include "agent/plan/endpoints.hpp"
-#include "agent/plan/lines.hpp"
 #include "agent/plan/plan.hpp"
 #include "k8s/objects/model.hpp"
+#include "tests/lib/plan_lines.hpp"
+#include "tests/lib/whole_plan.hpp"
 
 namespace lb::test {
 
@@ -97,8 +98,8 @@ inline std::vector<std::string> planned(const k8s::Service& service,
                                         const agent::NodeView& view = node(),
                                         const agent::PlanOptions& options = {}) {
   std::vector<std::string> all;
-  for (const auto& plan : agent::plan(service, slices, view, options)) {
-    for (auto& line : agent::lines(plan)) all.push_back(std::move(line));
+  for (const auto& plan : test::whole_plan(service, slices, view, options)) {
+    for (auto& line : test::plan_lines(plan)) all.push_back(std::move(line));
   }
   return all;
 }

@@ -35,7 +35,7 @@ k8s::Node node_object(const std::string& name, const agent::Labels& labels) {
   return made;
 }
 
-TEST_CASE("nothing is told before everything is known (SEM-69)") {
+TEST_CASE("nothing is reported before everything is known (SEM-69)") {
   Bed bed;
   bed.cluster.upsert(service());
   bed.cluster.upsert(slice("one", {"10.1.0.1"}));
@@ -49,7 +49,7 @@ TEST_CASE("nothing is told before everything is known (SEM-69)") {
   CHECK(bed.record.batches.size() == 1);
 }
 
-TEST_CASE("the first batch is told although nothing is planned") {
+TEST_CASE("the first batch is reported although nothing is planned") {
   Bed bed;
   bed.cluster.synced();
   CHECK(bed.record.batches == std::vector{Batch::whole});
@@ -84,7 +84,7 @@ TEST_CASE("a service that comes and goes between two flushes leaves nothing (SEM
   CHECK(bed.cluster.counts().slices == 0);
 }
 
-TEST_CASE("only what something changed for is told again") {
+TEST_CASE("only what something changed for is reported again") {
   Bed bed;
   bed.cluster.upsert(named("a", "10.96.0.1"));
   bed.cluster.upsert(named("web", "10.96.0.2"));
@@ -215,7 +215,7 @@ TEST_CASE("a service that asks for labels of Nodes waits for them, and no other 
   bed.cluster.labels_known({"rack"});
   bed.cluster.flush();
   REQUIRE(bed.record.last.size() == 1);
-  CHECK(agent::lines(*bed.record.last[0].ports[0]).back() == chosen);
+  CHECK(test::plan_lines(*bed.record.last[0].ports[0]).back() == chosen);
   CHECK_FALSE(bed.cluster.waits());
 }
 
@@ -255,7 +255,8 @@ TEST_CASE("a service that waits may go, and may cease to ask (choice H)") {
   CHECK(bed.record.last[1].service == "default/other");
 }
 
-TEST_CASE("of what waits since the first batch also the going is told: it may be in the maps (choice H)") {
+TEST_CASE(
+    "of what waits since the first batch also the going is reported: it may be in the maps (choice H)") {
   Bed bed;
   bed.cluster.labels_known({});
   bed.cluster.upsert(asking("web", "10.96.0.1", "rack"));

@@ -10,7 +10,7 @@
 #include "agent/plan/cluster.hpp"
 #include "build.hpp"
 #include "cluster_record.hpp"
-#include "tests/seed.hpp"
+#include "tests/lib/seed.hpp"
 
 namespace lb::test {
 namespace {
@@ -36,10 +36,10 @@ class World {
   [[nodiscard]] std::map<std::string, std::vector<std::string>> oracle() const {
     std::map<std::string, std::vector<std::string>> all;
     for (const auto& [name, service] : services_) {
-      for (auto plan : agent::plan(service, slices_of(name), node_, {})) {
+      for (auto plan : test::whole_plan(service, slices_of(name), node_, {})) {
         std::erase_if(plan.frontends,
                       [&](const auto& frontend) { return is_lost(service, plan.key, frontend); });
-        for (auto& line : agent::lines(plan)) all[service.key.text()].push_back(std::move(line));
+        for (auto& line : test::plan_lines(plan)) all[service.key.text()].push_back(std::move(line));
       }
     }
     return all;
@@ -220,10 +220,10 @@ TEST_CASE("after any sequence of changes the plans are those of a clean start") 
       CAPTURE(step);
       for (int burst = step % 3; burst >= 0; --burst) world.change(cluster);
       cluster.flush();
-      const auto told = record.lines_by_service();
+      const auto reported = record.lines_by_service();
       const auto wanted = world.oracle();
-      INFO("told alone:" << only_in(told, wanted) << "\nwanted alone:" << only_in(wanted, told));
-      REQUIRE(told == wanted);
+      INFO("reported alone:" << only_in(reported, wanted) << "\nwanted alone:" << only_in(wanted, reported));
+      REQUIRE(reported == wanted);
     }
     REQUIRE(record.empty_changes == 0);
   }
@@ -255,10 +255,10 @@ TEST_CASE("the same where all is planned by turns of next to no work, and change
         asked = 0;
         cluster.take_turn();
       }
-      const auto told = record.lines_by_service();
+      const auto reported = record.lines_by_service();
       const auto wanted = world.oracle();
-      INFO("told alone:" << only_in(told, wanted) << "\nwanted alone:" << only_in(wanted, told));
-      REQUIRE(told == wanted);
+      INFO("reported alone:" << only_in(reported, wanted) << "\nwanted alone:" << only_in(wanted, reported));
+      REQUIRE(reported == wanted);
     }
     REQUIRE(most_asked == 1);
   }

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "agent/plan/lines.hpp"
 #include "agent/plan/plan.hpp"
+#include "tests/lib/plan_lines.hpp"
 
 namespace lb::test {
 
@@ -31,7 +31,7 @@ class Record final : public agent::PlanSink {
     std::map<std::string, std::vector<std::string>> all;
     for (const auto& [service, ports] : services) {
       for (const auto& port : ports) {
-        for (auto& line : agent::lines(*port)) all[service].push_back(std::move(line));
+        for (auto& line : test::plan_lines(*port)) all[service].push_back(std::move(line));
       }
     }
     return all;
@@ -47,8 +47,8 @@ class Record final : public agent::PlanSink {
   std::map<std::string, Ports> services;
   std::vector<agent::PlanChange> last;
   std::vector<agent::Batch> batches;
-  int empty_changes = 0;  ///< changes that told what was known (SEM-87)
-  int late_deletes = 0;   ///< services that went, told after one that did not (REL-35)
+  int empty_changes = 0;  ///< changes that reported what was known (SEM-87)
+  int late_deletes = 0;   ///< services that went, reported after one that did not (REL-35)
 
  private:
   [[nodiscard]] bool is_empty(const agent::PlanChange& change) const {

@@ -89,7 +89,7 @@ TEST_CASE("SEM-19, SEM-64, SEM-88: the causes that kube-proxy measures") {
       {"delete", [](Bed& bed) { bed.erase("ep1"); }, {}},
       // Ours.
       {"at the very start", [](Bed& bed) { bed.put("ep1", {start}); }, {}},
-      {"told again as it was",
+      {"reported again as it was",
        [](Bed& bed) {
          bed.put("ep1", {1001});
          bed.put("ep1", {1001});
@@ -107,7 +107,7 @@ TEST_CASE("SEM-19, SEM-64, SEM-88: the causes that kube-proxy measures") {
          bed.put("ep1", {1001}, 1);
        },
        of("ep1", {1001, 1001})},
-      {"several updates told as one", [](Bed& bed) { bed.put("ep1", {1001, 1002}); },
+      {"several updates reported as one", [](Bed& bed) { bed.put("ep1", {1001, 1002}); },
        of("ep1", {1001, 1002})},
       {"another slice of the service goes",
        [](Bed& bed) {
@@ -138,7 +138,7 @@ TEST_CASE("SEM-19, SEM-64, SEM-88: the causes that kube-proxy measures") {
   }
 }
 
-TEST_CASE("SEM-88: a cause is told when its change has been planned, once") {
+TEST_CASE("SEM-88: a cause is reported when its change has been planned, once") {
   Bed bed;
   bed.put("ep1", {1001});
   CHECK(bed.cluster.take_triggers().empty());

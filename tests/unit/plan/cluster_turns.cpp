@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agent/plan/cluster.hpp"
+#include "agent/plan/pacer.hpp"
 #include "build.hpp"
 #include "cluster_record.hpp"
 
@@ -43,9 +46,30 @@ k8s::EndpointSlice large(const std::string& of, std::size_t number, std::size_t 
 
 enum class Synced : std::uint8_t { now, later };
 
+/// Takes the first plans ahead, where it is asked to.
+class Ahead final : public agent::PlanSink {
+ public:
+  explicit Ahead(agent::PlanSink& sink) : sink_(sink) {}
+  void apply(agent::Batch batch, std::vector<agent::PlanChange> changes) override {
+    sink_.apply(batch, std::move(changes));
+  }
+  bool prepare(std::vector<agent::PlanChange>& changes) override {
+    if (!takes) return false;
+    most = std::max(most, changes.size());
+    for (auto& change : std::exchange(changes, {})) reported[change.service] = std::move(change.ports);
+    return true;
+  }
+  bool takes = false;
+  std::size_t most = 0;                                 ///< services in one call
+  std::map<std::string, agent::ServicePlans> reported;  ///< ahead, the last of each
+
+ private:
+  agent::PlanSink& sink_;
+};
+
 struct Bed {
   explicit Bed(Synced when = Synced::now) {
-    cluster.take_turns([this] { ++asked; }, {.service = 500, .turn = 500});
+    cluster.take_turns([this] { ++asked; }, {.service = 500, .turn = 500, .first = 7});
     if (when == Synced::now) cluster.synced();
   }
   /// How many turns until nothing is asked for.
@@ -58,7 +82,8 @@ struct Bed {
     return count;
   }
   Record record;
-  agent::Cluster cluster{"this", {}, record, {}};
+  Ahead sink{record};
+  agent::Cluster cluster{"this", {}, sink, {}};
   int asked = 0;
 };
 
@@ -124,7 +149,7 @@ struct StartBed : Bed {
   }
 };
 
-TEST_CASE("the first plans are made in turns and told together") {
+TEST_CASE("the first plans are made in turns and reported together") {
   StartBed bed;
   bed.cluster.synced();
   CHECK(bed.record.batches.empty());
@@ -162,6 +187,50 @@ TEST_CASE("changes without end do not hold the first plans up") {
   }
   CHECK(bed.record.batches == std::vector{agent::Batch::whole});
   CHECK(bed.record.services.size() >= 50);
+}
+
+TEST_CASE("of many first plans some are reported ahead in each turn, and the batch says the rest") {
+  StartBed bed;
+  bed.sink.takes = true;
+  bed.cluster.synced();
+  while (bed.sink.reported.empty()) bed.cluster.take_turn();
+  const auto gone = bed.sink.reported.begin()->first;  // reported ahead, and goes before the batch
+  const auto at = static_cast<unsigned>(std::stoul(gone.substr(gone.size() - 2)));
+  bed.cluster.erase_service({"default", fmt::format("s{:02}", at)});
+  bed.cluster.erase_slice({"default", fmt::format("s{:02}-{}", at, at)});
+  bed.cluster.flush();
+  CHECK(bed.record.batches.empty());
+  CHECK(bed.turns() > 4);
+  CHECK(bed.record.batches == std::vector{agent::Batch::whole});
+  CHECK(bed.sink.most == 7);
+  CHECK(bed.record.services.size() <= 7);
+  auto all = bed.sink.reported;
+  for (const auto& change : bed.record.last) all[change.service] = change.ports;
+  CHECK(all.at(gone).empty());
+  CHECK(std::ranges::count_if(all, [](const auto& each) { return !each.second.empty(); }) == 49);
+}
+
+TEST_CASE("a look at an object's many addresses and its claims are two turns") {
+  Bed bed;
+  auto made = named("wide", 1, "10.96.0.1");
+  for (unsigned at = 0; at < 3000; ++at) {
+    made.external_ips.push_back(address(fmt::format("198.18.{}.{}", at >> 8U, at & 255U)));
+  }
+  bed.cluster.upsert(made);
+  bed.cluster.flush();
+  CHECK(bed.record.services.empty());
+  CHECK(bed.turns() >= 2);
+  CHECK(bed.record.services.at("default/wide").front()->frontends.size() == 3001);
+
+  made.external_ips.resize(2);  // a change between the two is not lost
+  made.external_ips.resize(3000, address("198.19.0.1"));
+  bed.cluster.upsert(made);
+  bed.cluster.flush();
+  made.external_ips = {address("198.20.0.1")};
+  bed.cluster.upsert(made);
+  bed.cluster.flush();
+  bed.turns();
+  CHECK(bed.record.services.at("default/wide").front()->frontends.size() == 2);
 }
 
 }  // namespace

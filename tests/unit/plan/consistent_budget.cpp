@@ -41,14 +41,14 @@ TEST_CASE("without a budget nobody has a table") {
 }
 
 TEST_CASE(
-    "service ports beyond the budget choose at random, are told of, and have their tables when there is "
+    "service ports beyond the budget choose at random, are reported of, and have their tables when there is "
     "room") {
-  std::vector<std::string> told;
+  std::vector<std::string> reported;
   Record record;
   agent::PlanOptions options;
   options.consistent_tables = 4;
   agent::Cluster cluster("this", options, record,
-                         [&](const k8s::Complaint& complaint) { told.push_back(complaint.reason); });
+                         [&](const k8s::Complaint& complaint) { reported.push_back(complaint.reason); });
   const auto add = [&](const std::string& name, std::int64_t created, std::size_t ports) {
     auto made = service();
     made.key.name = name;
@@ -73,14 +73,14 @@ TEST_CASE(
   cluster.synced();
   add("two", 2, 2);
   CHECK(consistent("two") == 1);
-  REQUIRE(told.size() == 1);
-  CHECK(told.front().starts_with("1 of its 2 service ports choose backends at random"));
+  REQUIRE(reported.size() == 1);
+  CHECK(reported.front().starts_with("1 of its 2 service ports choose backends at random"));
   for (const int age : {3, 4, 5}) add("s" + std::to_string(age), age, 1);
   CHECK(consistent("s5") == 1);
   add("one", 1, 1);
   CHECK(consistent("one") == 1);
   CHECK(consistent("s5") == 0);
-  CHECK(told.size() == 2);
+  CHECK(reported.size() == 2);
   cluster.erase_service({"default", "two"});
   cluster.flush();
   CHECK(consistent("s5") == 1);

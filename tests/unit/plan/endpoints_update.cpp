@@ -11,7 +11,7 @@
 
 #include "agent/plan/endpoints.hpp"
 #include "build.hpp"
-#include "tests/seed.hpp"
+#include "tests/lib/seed.hpp"
 
 namespace lb::test {
 namespace {

@@ -48,7 +48,7 @@ const std::vector<Rivals> rivals = {
 TEST_CASE("REL-36: what a place is to those who send there, and which addresses changed") {
   using Use = agent::Frontends::Use;
   const auto at = [](const std::string& text, std::uint16_t port) {
-    return agent::Frontends::Place{address(text), port, LB_TCP};
+    return agent::Frontends::Key{address(text), port, LB_TCP};
   };
   agent::Frontends table;
   const auto a = claiming("a", "10.96.0.1", 80, LB_CLUSTER_IP);

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "build.hpp"
-#include "tests/seed.hpp"
+#include "tests/lib/seed.hpp"
 
 namespace lb::test {
 namespace {

@@ -13,9 +13,10 @@
 #include <utility>
 #include <vector>
 
+#include "agent/plan/endpoints.hpp"
 #include "build.hpp"
 #include "cluster_record.hpp"
-#include "tests/seed.hpp"
+#include "tests/lib/seed.hpp"
 
 namespace lb::test {
 namespace {
@@ -89,8 +90,8 @@ TEST_CASE("a long way is made in parts of bounded size that let nobody in or out
     while (have != want) {
       REQUIRE(++parts < 200);
       const auto next = part_of_the_way(have, want, most);
-      // A port's backends come as a whole, beside what fits.
-      CHECK(writes_between(have, next) <= most + 40);
+      // Backends of a port that goes go in whole chunks, which the last of them may exceed.
+      CHECK(writes_between(have, next) <= most + agent::BackendChunk::most / 2 + 1);
       for (const auto& port : next) CHECK(is_safe(*port, start, want));
       CHECK(std::ranges::is_sorted(next, {}, [](const auto& port) { return port->key; }));
       have = next;
@@ -110,6 +111,140 @@ TEST_CASE("a short way is made at once, and what is shared costs nothing") {
 
 agent::PlanChange change(const std::string& service, ServicePlans ports) {
   return {service, std::move(ports)};
+}
+
+std::size_t backends_of(const ServicePlans& ports) {
+  std::size_t count = 0;
+  for (const auto& port : ports) count += port->backends.size();
+  return count;
+}
+
+/// The first `count` of them, from `from` on, of one port that something reaches.
+ServicePlans with_backends(std::size_t from, std::size_t count, lb_locality locality = LB_ELSEWHERE) {
+  std::vector<agent::BackendPlan> backends;
+  for (std::size_t at = from; at < from + count; ++at) {
+    backends.emplace_back(numbered(172, 100'000 + at), 8080, locality, true, false, true, 1);
+  }
+  std::ranges::sort(backends, {}, [](const auto& one) { return agent::OrderKey{one.address, one.port}; });
+  auto plan = *plans({.frontends = 1}).front();
+  plan.backends = agent::BackendList(backends);
+  return {std::make_shared<const agent::ServicePortPlan>(std::move(plan))};
+}
+
+TEST_CASE("backends that go are a write for two of them, in each part") {
+  constexpr std::size_t most = 64;
+  auto have = plans({.ports = 2, .backends = 3000});
+  CHECK(writes_between(have, {}) == std::size_t{2} * (4 + 3000 / 2));
+  for (int part = 0; !have.empty(); ++part) {
+    REQUIRE(part < 200);
+    const auto next = part_of_the_way(have, {}, most);
+    const auto gone = backends_of(have) - backends_of(next);
+    CHECK(gone <= 2 * most + agent::BackendChunk::most);
+    CHECK((gone > 0 || next.size() < have.size()));
+    have = next;
+  }
+}
+
+TEST_CASE("backends of a port that comes are written in parts, before anything reaches them") {
+  constexpr std::size_t most = 20;
+  const auto want = plans({.frontends = 2, .backends = 5000});
+  ServicePlans have;
+  int parts = 0;
+  for (; have != want; ++parts) {
+    REQUIRE(parts < 100);
+    const auto next = part_of_the_way(have, want, most);
+    CHECK(backends_of(next) - backends_of(have) <= 16 * most);
+    if (backends_of(next) < 5000) CHECK(next.front()->frontends.empty());
+    have = next;
+  }
+  CHECK(parts >= 5000 / 16 / static_cast<int>(most));
+}
+
+using ByAddress = std::map<k8s::Address, agent::BackendPlan>;
+
+ByAddress by_address(const ServicePlans& plans) {
+  ByAddress all;
+  for (const auto& backend : plans.front()->backends) all.emplace(backend.address, backend);
+  return all;
+}
+
+TEST_CASE("backends of a port that serves change in parts, and each part is of both ends") {
+  constexpr std::size_t most = 20;
+  struct Way {
+    ServicePlans from;
+    ServicePlans to;
+  };
+  const std::vector<Way> changes = {
+      {with_backends(0, 1000), with_backends(0, 1000, LB_SAME_ZONE)},
+      {with_backends(0, 1000), with_backends(500, 1000)},
+      {with_backends(0, 3000), with_backends(1500, 3)},
+      {with_backends(10, 3), with_backends(0, 3000)},
+      {with_backends(0, 1000), with_backends(0, 0)},
+  };
+  for (const auto& [from, want] : changes) {
+    const auto before = by_address(from);
+    const auto after = by_address(want);
+    auto have = from;
+    int parts = 0;
+    for (; have != want; ++parts) {
+      REQUIRE(parts < 1000);
+      const auto next = part_of_the_way(have, want, most);
+      const auto& backends = next.front()->backends;
+      CHECK(writes_between(have, next) <= most + 8);
+      CHECK(next.front()->frontends.size() == 1);
+      CHECK(backends.members(LB_CLUSTER).count + (backends_of(want) == 0 ? 1 : 0) > 0);
+      const std::vector<agent::BackendPlan> all(backends.begin(), backends.end());
+      CHECK(std::ranges::all_of(all, [&](const auto& backend) {
+        const auto is_of = [&](const ByAddress& end) {
+          const auto found = end.find(backend.address);
+          return found != end.end() && found->second == backend;
+        };
+        return is_of(before) || is_of(after);
+      }));
+      CHECK(std::ranges::adjacent_find(all, {}, &agent::BackendPlan::address) == all.end());
+      have = next;
+    }
+    CHECK(parts > 1);
+  }
+}
+
+TEST_CASE("no set is empty on the way that is so at neither end, and consistent selection comes as a whole") {
+  const auto from = with_backends(0, 500);
+  const auto want = with_backends(1000, 500);  // all that comes is behind all that goes
+  const auto far = part_of_the_way(from, want, 10'000);
+  CHECK(far == want);
+  for (auto have = from; have != want;) {
+    have = part_of_the_way(have, want, 255);
+    CHECK(have.front()->backends.members(LB_CLUSTER).count > 0);
+  }
+  auto plan = *with_backends(0, 5000).front();
+  plan.policy.selection = LB_CONSISTENT;
+  const ServicePlans consistent{std::make_shared<const agent::ServicePortPlan>(std::move(plan))};
+  CHECK(backends_of(part_of_the_way({}, consistent, 100)) == 5000);
+}
+
+TEST_CASE("what was reported ahead is in the first batch, as it was reported last") {
+  for (const auto how : {agent::FirstBatch::at_once, agent::FirstBatch::in_parts}) {
+    Record record;
+    agent::Pacer pacer(record, [] {}, 100);
+    pacer.pass_first(how);
+    std::vector<agent::PlanChange> ahead = {change("a/one", plans({.frontends = 2})),
+                                            change("a/large", plans({.frontends = 250})),
+                                            change("b/gone", plans({.frontends = 2}))};
+    CHECK(pacer.prepare(ahead));
+    CHECK(record.batches.empty());
+    ahead = {change("a/one", plans({.frontends = 3})), change("a/large", plans({.frontends = 300}))};
+    CHECK(pacer.prepare(ahead));
+    pacer.apply(agent::Batch::whole, {change("b/gone", {}), change("c/last", plans({.frontends = 1}))});
+    CHECK(record.batches.front() == agent::Batch::whole);
+    CHECK(record.services.contains("a/one"));
+    while (pacer.waits()) pacer.take_turn();
+    CHECK(record.services.size() == 3);
+    CHECK(record.services.at("a/one").front()->frontends.size() == 3);
+    CHECK(record.services.at("a/large").front()->frontends.size() == 300);
+    CHECK(record.late_deletes == 0);
+    CHECK(std::ranges::count(record.batches, agent::Batch::whole) == 1);
+  }
 }
 
 TEST_CASE("small changes pass while large ones take turns, and each large one has its own") {
@@ -177,13 +312,13 @@ TEST_CASE("a first batch is passed on in parts where nothing was before, and at 
   }
 }
 
-TEST_CASE("what is wanted may change on the way: the end is what was told last") {
+TEST_CASE("what is wanted may change on the way: the last plan wins") {
   std::mt19937 random(lb::test::seed());
   const auto below = [&](std::size_t bound) { return static_cast<std::size_t>(random() % bound); };
   Record record;
   agent::Pacer pacer(record, [] {}, 20);
   pacer.apply(agent::Batch::whole, {});
-  std::map<std::string, ServicePlans> told;
+  std::map<std::string, ServicePlans> reported;
   for (int round = 0; round < 300; ++round) {
     const auto service = fmt::format("a/{}", below(3));
     const auto ports = plans({.ports = below(4),
@@ -191,8 +326,8 @@ TEST_CASE("what is wanted may change on the way: the end is what was told last")
                               .frontends = below(60),
                               .ranges = below(2) * below(60),
                               .backends = below(50)});
-    told[service] = ports;
-    if (ports.empty()) told.erase(service);
+    reported[service] = ports;
+    if (ports.empty()) reported.erase(service);
     pacer.apply(agent::Batch::changes, {change(service, ports)});
     for (auto turns = below(6); turns > 0; --turns) pacer.take_turn();
   }
@@ -200,7 +335,7 @@ TEST_CASE("what is wanted may change on the way: the end is what was told last")
     REQUIRE(turn < 200);
     pacer.take_turn();
   }
-  CHECK(record.services == told);
+  CHECK(record.services == reported);
 }
 
 }  // namespace

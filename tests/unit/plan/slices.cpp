@@ -102,11 +102,11 @@ const std::vector<Row> rows = {
 TEST_CASE("slices become endpoints (SEM-4, SEM-5)") {
   for (const auto& row : rows) {
     DYNAMIC_SECTION(row.name) {
-      const auto plans = agent::plan(two_ports(), row.slices, node(), {});
+      const auto plans = test::whole_plan(two_ports(), row.slices, node(), {});
       CHECK(text_of(plans, "http") == row.http);
       CHECK(text_of(plans, "https") == row.https);
       const std::vector<k8s::EndpointSlice> backwards(row.slices.rbegin(), row.slices.rend());
-      CHECK(agent::plan(two_ports(), backwards, node(), {}) == plans);
+      CHECK(test::whole_plan(two_ports(), backwards, node(), {}) == plans);
     }
   }
 }
@@ -115,7 +115,7 @@ struct Edit {
   std::string name;
   k8s::EndpointSlice before;
   k8s::EndpointSlice after;
-  std::size_t told;  ///< batches beside the first
+  std::size_t reported;  ///< batches beside the first
 };
 
 const std::string one = "10.0.1.0";
@@ -134,7 +134,7 @@ const std::vector<Edit> edits = {
     {"an endpoint more", slice_of("a", {one}, {https}), slice_of("a", {two, one}, {https}), 1},
 };
 
-TEST_CASE("a slice is told again when it plans otherwise (SEM-87)") {
+TEST_CASE("a slice is reported again when it plans otherwise (SEM-87)") {
   for (const auto& edit : edits) {
     DYNAMIC_SECTION(edit.name) {
       Record record;
@@ -144,7 +144,7 @@ TEST_CASE("a slice is told again when it plans otherwise (SEM-87)") {
       cluster.synced();
       cluster.upsert(edit.after);
       cluster.flush();
-      CHECK(record.batches.size() == 1 + edit.told);
+      CHECK(record.batches.size() == 1 + edit.reported);
       CHECK(record.empty_changes == 0);
     }
   }

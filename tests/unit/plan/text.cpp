@@ -74,11 +74,11 @@ TEST_CASE("an address of the node") {
 
 TEST_CASE("slots are the weights without their common factor (choice I)") {
   using Weights = std::vector<std::uint8_t>;
-  CHECK(agent::slot_count(Weights{}) == 0);
-  CHECK(agent::slot_count(Weights{1, 1, 1}) == 3);
-  CHECK(agent::slot_count(Weights{100, 100}) == 2);
-  CHECK(agent::slot_count(Weights{60, 40}) == 5);
-  CHECK(agent::slot_count(Weights{7, 3}) == 10);
+  CHECK(test::slot_count(Weights{}) == 0);
+  CHECK(test::slot_count(Weights{1, 1, 1}) == 3);
+  CHECK(test::slot_count(Weights{100, 100}) == 2);
+  CHECK(test::slot_count(Weights{60, 40}) == 5);
+  CHECK(test::slot_count(Weights{7, 3}) == 10);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// When a directory of pins changed: two changes are never told by the same time (REL-19).
+// When a directory of pins changed: two changes never have the same time (REL-19).
 #include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -9,11 +9,11 @@
 
 #include "agent/programs/links.hpp"
 
-TEST_CASE("a directory's change is told only when the next one will bear another time") {
+TEST_CASE("a directory's change is reported only when the next one will bear another time") {
   const auto path = std::filesystem::temp_directory_path() / ("lb_changes_" + std::to_string(::getpid()));
   const auto name = path / "name";
   std::filesystem::create_directories(path);
-  int told = 0;
+  int reported = 0;
   for (int change = 0; change < 400; ++change) {
     if (change % 40 == 0) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -25,10 +25,10 @@ TEST_CASE("a directory's change is told only when the next one will bear another
       std::filesystem::remove(name);
     }
     const auto after = lb::agent::directory_changed(path);
-    told += before ? 1 : 0;
+    reported += before ? 1 : 0;
     REQUIRE_FALSE((before && before == after));
   }
-  CHECK(told >= 10);
+  CHECK(reported >= 10);
   std::filesystem::remove_all(path);
   CHECK_FALSE(lb::agent::directory_changed(path));
 }

@@ -1,4 +1,4 @@
-// What the operator is told of the kernel's reasons: from real logs, and from the forms that reasons have
+// What the operator reads of the kernel's reasons: from real logs, and from the forms that reasons have
 // (REL-95).
 #include "agent/programs/verifier_log.hpp"
 
@@ -6,7 +6,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "tests/paths.hpp"
+#include "tests/lib/paths.hpp"
 
 namespace {
 

@@ -21,7 +21,7 @@
 #include "agent/run/intake.hpp"
 #include "k8s/encoding/decode.hpp"
 #include "simulation_server.hpp"
-#include "tests/seed.hpp"
+#include "tests/lib/seed.hpp"
 #include "tests/unit/tables/fakes.hpp"
 
 namespace {

@@ -142,7 +142,7 @@ class Line final : public k8s::ApiConnection {
 
   [[nodiscard]] bool busy() const { return reader_ != nullptr; }
 
-  void cut() { end(answered_ ? k8s::End::cut : k8s::End::unreachable); }
+  void cut() { end(answered_ ? k8s::End::truncated : k8s::End::unreachable); }
 
   /// The next thing that happens on it.
   void move() {
@@ -199,7 +199,7 @@ class Line final : public k8s::ApiConnection {
     if (asked_->version > server_.objects_.version) return 504;
     position_ = asked_->version;
     if (position_ >= server_.compacted_) return 200;
-    // Both places in which this is told.
+    // Both places in which this is reported.
     if (server_.dice_.once_in(2)) return 410;
     written_ = event_text("ERROR", status_text(410, "Expired"));
     ends_ = true;
@@ -272,7 +272,7 @@ class Line final : public k8s::ApiConnection {
     const auto piece = written_.substr(0, most);
     written_.erase(0, piece.size());
     if (!piece.empty() && reader_->body(piece) == k8s::Flow::stop) return end(k8s::End::stopped);
-    if (ends_ && written_.empty()) end(k8s::End::whole);
+    if (ends_ && written_.empty()) end(k8s::End::complete);
   }
 
   void end(k8s::End how) {

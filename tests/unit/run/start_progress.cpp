@@ -27,7 +27,7 @@ TEST_CASE("a start that takes long names the lists that are not there") {
   const std::vector<k8s::ApiFigures> api = {list("services", 1), list("endpointslices", 0), unasked,
                                             list("servicecidrs", 0)};
   CHECK(awaited(StartStep::objects, api) ==
-        "the API's list of endpointslices (3 requests, 2 failed, 4096 bytes; last heard of 4 s ago), of "
+        "the API's list of endpointslices (3 requests, 2 failed, 4096 bytes; last response 4 s ago), of "
         "nodes (not "
         "asked for yet)");
 }

@@ -188,7 +188,9 @@ TEST_CASE("a frontend passes to another service by one update, never by a hole")
   CHECK(lines(kernel) == clean_lines({change(service("old", 0, {1})), change(service("new", 1, {2}))}));
 }
 
-TEST_CASE("what is written is not looked at again, unless a frontend of it may be somebody else's by now") {
+TEST_CASE(
+    "what is written is not looked at again, and a frontend that another took comes back when that one "
+    "goes") {
   FakeKernel kernel;
   Agent agent(kernel);
   const auto web = service("web", 1, {1});
@@ -204,6 +206,26 @@ TEST_CASE("what is written is not looked at again, unless a frontend of it may b
   agent.tables.apply(Batch::changes, {change("rival", {})});
   agent.settle();
   CHECK(lines(kernel) == alone);
+}
+
+TEST_CASE("a large service that gives a frontend up in parts takes it from nobody") {
+  FakeKernel kernel;
+  Agent agent(kernel);
+  const auto large = [](std::initializer_list<int> frontends, bool changed) {
+    auto plan = service("large", 0, {1});
+    for (const int last : frontends) {
+      plan->frontends.push_back({address(0, static_cast<std::uint8_t>(last)), 80, LB_EXTERNAL_IP});
+    }
+    plan->policy.source_ranges = changed ? LB_YES : LB_NO;
+    return change(plan);
+  };
+  agent.tables.apply(Batch::whole, {large({1, 2, 3}, false)});
+  const auto small = change(service("small", 2, {2}));
+  agent.tables.apply(Batch::changes, {small});
+  agent.tables.apply(Batch::changes, {large({2, 3}, true)});
+  agent.tables.apply(Batch::changes, {large({3}, true)});
+  agent.settle();
+  CHECK(lines(kernel) == clean_lines({large({3}, true), small}));
 }
 
 TEST_CASE("what could not be written is tried again, though the plan is the same") {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "agent/tables/expiry.hpp"
-#include "tests/seed.hpp"
+#include "tests/lib/seed.hpp"
 
 namespace {
 

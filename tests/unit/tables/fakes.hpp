@@ -1,5 +1,5 @@
-// Doubles for everything that Tables reaches the kernel by: tables in memory that fail when told, grace
-// periods and sweeps that end when told; and the tables' content as lines, to compare.
+// Doubles for everything that Tables reaches the kernel by: tables in memory that fail on demand, grace
+// periods and sweeps that end on demand; and the tables' content as lines, to compare.
 #pragma once
 
 #include <fmt/format.h>

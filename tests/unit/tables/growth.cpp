@@ -89,7 +89,8 @@ TEST_CASE("SEM-81 a table that is too small is to be twice as large, or as large
 }
 
 TEST_CASE(
-    "SEM-81 several services that do not fit after a restart are told of, and the sweeps come to an end") {
+    "SEM-81 several services that do not fit after a restart are reported of, and the sweeps come to an "
+    "end") {
   FakeKernel kernel({.backends = 16});
   Agent agent(kernel);
   agent.tables.apply(Batch::whole, {change(numbered("web", 1, 12))});

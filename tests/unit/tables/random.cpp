@@ -6,7 +6,7 @@
 #include <random>
 #include <set>
 
-#include "tests/seed.hpp"
+#include "tests/lib/seed.hpp"
 #include "tests/unit/tables/fakes.hpp"
 
 using lb::agent::Batch;

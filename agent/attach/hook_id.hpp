@@ -1,0 +1,33 @@
+// Which hook of this node: a value, and its text where people read it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace lb::agent {
+
+enum class HookKind : std::uint8_t {
+  any,  ///< all of a device; without a device all of the node
+  tc_ingress,
+  tc_egress,
+  pod_ingress,
+  pod_egress,
+  xdp,
+  socket,
+};
+
+struct HookId {
+  HookKind kind = HookKind::any;
+  std::string device = {};  ///< its name; empty: of a socket hook
+  std::string socket = {};  ///< "connect4"; empty: of a device's hook
+
+  bool operator==(const HookId&) const = default;
+
+  /// Without where it is: "ingress", "pod_ingress", "xdp", "connect4"; "any hook".
+  [[nodiscard]] std::string_view name() const noexcept;
+  /// "eth0 ingress", "cgroup connect4"; "eth0" for all of a device.
+  [[nodiscard]] std::string text() const;
+};
+
+}  // namespace lb::agent

@@ -1,0 +1,24 @@
+// Small files of the kernel's and of an operator's.
+#pragma once
+
+#include <fstream>
+#include <iterator>
+#include <string>
+
+namespace lb::agent {
+
+/// All of it; empty where it cannot be read.
+[[nodiscard]] inline std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// Without its end; empty where it cannot be read.
+[[nodiscard]] inline std::string first_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+}  // namespace lb::agent

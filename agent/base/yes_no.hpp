@@ -1,0 +1,10 @@
+// Conditions as maps have them.
+#pragma once
+
+#include "maps/abi/abi.h"
+
+namespace lb::agent {
+
+[[nodiscard]] constexpr lb_bool yes_if(bool condition) noexcept { return condition ? LB_YES : LB_NO; }
+
+}  // namespace lb::agent

@@ -1,0 +1,19 @@
+// What Sluice serves, or would serve, in the words that kube-proxy's rules are compared in. Pure.
+#pragma once
+
+#include <vector>
+
+#include "agent/commands/view.hpp"
+#include "agent/netlink/served_frontends.hpp"
+#include "agent/plan/plan.hpp"
+
+namespace lb::agent {
+
+/// Adds those of a plan.
+void add_frontends(ServedFrontends& to, const ServicePortPlan& plan);
+
+/// What the maps say: `backends` are those of `services`, with or without those that are gone.
+[[nodiscard]] ServedFrontends frontends_of(const std::vector<ServiceView>& services,
+                                           const std::vector<BackendView>& backends);
+
+}  // namespace lb::agent

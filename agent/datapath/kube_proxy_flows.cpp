@@ -1,0 +1,139 @@
+// A look is cheap where kube-proxy's rules are there, and where they never were: only in between conntrack is
+// read.
+#include "agent/datapath/kube_proxy_flows.hpp"
+
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "agent/netlink/nat_keepalive.hpp"
+#include "agent/netlink/tracked.hpp"
+#include "agent/tables/switch_over.hpp"
+#include "k8s/objects/raw_address.hpp"
+
+namespace lb::agent {
+namespace {
+
+constexpr std::chrono::seconds between_looks{30};
+constexpr std::array families = {AF_INET, AF_INET6};
+
+lb_frontend_key frontend_of(const TrackedTuple& tuple) {
+  lb_frontend_key key{};
+  std::ranges::copy(tuple.destination.bytes, std::begin(key.address));
+  key.port = tuple.destination_port;
+  key.protocol = tuple.protocol;
+  return key;
+}
+
+/// A connection of UDP by where its datagrams go: service number, address, port.
+using Target = std::tuple<std::uint32_t, k8s::Address, std::uint16_t>;
+using Datagrams = std::multimap<Target, TrackedTuple>;
+
+/// Takes those out that may go on. One look at all backends, however many connections there are.
+void remove_served(Datagrams& datagrams, const maps::MappedArray<lb_backend>& backends) {
+  for (std::uint32_t id = 1; id < backends.size() && !datagrams.empty(); ++id) {
+    const auto backend = backends.load(id);
+    if (backend.service == 0 || backend.serving != LB_YES) continue;
+    datagrams.erase({backend.service, k8s::address_of(backend.address), backend.port});
+  }
+}
+
+}  // namespace
+
+KubeProxyFlows::KubeProxyFlows(boost::asio::io_context& context, maps::MapSet& maps, std::string table)
+    : timer_(context), maps_(maps), table_(std::move(table)) {}
+
+void KubeProxyFlows::start() {
+  held_ = !families_with(table_).empty();
+  look();
+  wait();
+}
+
+void KubeProxyFlows::wait() {
+  timer_.expires_after(between_looks);
+  timer_.async_wait([this](const auto& stopped) {
+    if (!stopped) {
+      look();
+      wait();
+    }
+  });
+}
+
+boost::system::result<std::size_t> KubeProxyFlows::carry_on() const {
+  const auto conntrack = Conntrack::open();
+  if (!conntrack) return conntrack.error();
+  std::size_t flows = 0;
+  Datagrams abandoned;
+  boost::system::error_code error;
+  for (const int family : families) {
+    if (error) break;
+    error = conntrack->for_each_translated(family, [&](const Tracked& flow) {
+      const auto service = service_at(maps_.frontends, maps_.addresses, frontend_of(flow.original));
+      if (service == 0 || !flow.has_other_destination()) return;
+      ++flows;
+      if (flow.original.protocol == LB_UDP) {
+        abandoned.emplace(Target{service, flow.reply.source, flow.reply.source_port}, flow.original);
+      }
+    });
+  }
+  remove_served(abandoned, maps_.backends);
+  const auto gone =
+      std::ranges::count_if(abandoned, [&](const auto& each) { return !conntrack->erase(each.second); });
+  if (gone > 0) {
+    spdlog::info("deleted {} conntrack entries of datagrams to backends that serve no more", gone);
+  }
+  if (error) return error;
+  return flows;
+}
+
+// Where conntrack cannot be read, or changed while it was read, nothing is let go.
+void KubeProxyFlows::look() {
+  const bool rules = !rules_.look().empty();
+  const bool is_first = !std::exchange(looked_, true);
+  if (!rules && !held_ && !is_first) return;
+  const bool wanted = rules || any_left();
+  const bool holds = wanted && hold();
+  set_conntrack_nat(maps_.node, rules || holds ? LB_YES : LB_NO);
+  if (!wanted && held_) let_go();
+}
+
+bool KubeProxyFlows::any_left() const {
+  const auto flows = carry_on();
+  return flows ? *flows > 0 : held_;
+}
+
+bool KubeProxyFlows::hold() {
+  std::string problem;
+  for (const int family : families) {
+    const auto error = keep_nat(family, table_);
+    if (error && family == AF_INET) problem = error.message();
+  }
+  if (problem != problem_ && !problem.empty()) {
+    spdlog::warn(
+        "cannot make the nftables table {}: {}; connections that kube-proxy began may end when its rules go",
+        table_, problem);
+  }
+  problem_ = problem;
+  if (problem.empty() && !std::exchange(held_, true)) {
+    spdlog::info(
+        "connections that kube-proxy began go on by conntrack, which the nftables table {} keeps translating",
+        table_);
+  }
+  return problem.empty();
+}
+
+void KubeProxyFlows::let_go() {
+  remove_kept_nat(table_);
+  held_ = false;
+  spdlog::info("no connection that kube-proxy began is left: the nftables table {} is gone", table_);
+}
+
+}  // namespace lb::agent

@@ -1,0 +1,44 @@
+// Connections that kube-proxy began, to the end of each (REL-84). Conntrack translates them on, in whatever
+// way they went: as long as kube-proxy's rules are there because of them, and then because of a table of
+// ours, until none is left. Datagrams to a backend that serves no more lose their entry, as kube-proxy has
+// it, and go to another one.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/system/result.hpp>
+#include <cstddef>
+#include <string>
+
+#include "agent/netlink/kube_proxy.hpp"
+#include "maps/mapset.hpp"
+
+namespace lb::agent {
+
+class KubeProxyFlows {
+ public:
+  /// `table` is the name of the table of ours. The maps must outlive this.
+  KubeProxyFlows(boost::asio::io_context& context, maps::MapSet& maps, std::string table);
+
+  /// Looks now, before programs are attached, and every half a minute from then on.
+  void start();
+
+ private:
+  void look();
+  void wait();
+  /// How many of its connections are left; those of UDP to backends that serve no more are deleted.
+  [[nodiscard]] boost::system::result<std::size_t> carry_on() const;
+  [[nodiscard]] bool any_left() const;
+  [[nodiscard]] bool hold();
+  void let_go();
+
+  boost::asio::steady_timer timer_;
+  maps::MapSet& maps_;
+  std::string table_;
+  KubeProxyRules rules_;
+  bool looked_ = false;
+  bool held_ = false;
+  std::string problem_;  ///< as last logged
+};
+
+}  // namespace lb::agent

@@ -1,0 +1,75 @@
+// Connections that the kernel tracks, as ctnetlink reports them: listed, deleted, made. Those of zone 0
+// alone, which is where service proxies translate.
+#pragma once
+
+#include <boost/system/error_code.hpp>
+#include <boost/system/result.hpp>
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "agent/netlink/netlink.hpp"
+#include "k8s/objects/model.hpp"
+#include "maps/abi/abi.h"
+#include "maps/map.hpp"
+
+namespace lb::agent {
+
+/// Packets of one direction as they arrive; ports in host byte order.
+struct TrackedTuple {
+  k8s::Address source;
+  k8s::Address destination;
+  std::uint16_t source_port = 0;
+  std::uint16_t destination_port = 0;
+  lb_protocol protocol = LB_ANY_PROTOCOL;
+  auto operator<=>(const TrackedTuple&) const = default;
+};
+
+/// That of the answers, where nothing translates.
+[[nodiscard]] TrackedTuple reversed(const TrackedTuple& tuple);
+
+struct Tracked {
+  TrackedTuple original;
+  TrackedTuple reply;        ///< source: who answers; destination: the client, or whoever stands for it
+  std::uint32_t status = 0;  ///< IPS_… of linux/netfilter/nf_conntrack_common.h
+  std::uint32_t mark = 0;
+  bool operator==(const Tracked&) const = default;
+
+  [[nodiscard]] bool has_other_destination() const {
+    return reply.source != original.destination || reply.source_port != original.destination_port;
+  }
+};
+
+/// One message of the kernel's. Nothing for another protocol than TCP and UDP, for another zone, and for what
+/// is cut short.
+[[nodiscard]] std::optional<Tracked> read_tracked(netlink::Bytes body);
+
+/// The message that makes the kernel track `flow` as an assured connection, translated as its two tuples say,
+/// for `seconds` without a packet. TCP's is established, and takes any number.
+[[nodiscard]] netlink::Request track_request(const Tracked& flow, std::uint32_t seconds);
+
+/// Errors are errno values; ENOENT for a connection that is not tracked, EEXIST where one of its tuples is
+/// another's.
+class Conntrack {
+ public:
+  /// Without ctnetlink, or CAP_NET_ADMIN, an error.
+  [[nodiscard]] static boost::system::result<Conntrack> open();
+
+  /// Of the family (AF_INET, AF_INET6), all whose destination is translated. EINTR: the list changed
+  /// meanwhile, and some may be missing.
+  [[nodiscard]] boost::system::error_code for_each_translated(
+      int family, const std::function<void(const Tracked&)>& visit) const;
+  /// Also one that began with its answers, as seen from here; then both directions are reported the other way
+  /// round.
+  [[nodiscard]] boost::system::result<Tracked> find(const TrackedTuple& original) const;
+  [[nodiscard]] boost::system::error_code erase(const TrackedTuple& original) const;
+  [[nodiscard]] boost::system::error_code track(const Tracked& flow, std::uint32_t seconds) const;
+
+ private:
+  explicit Conntrack(maps::Fd socket) : socket_(std::move(socket)) {}
+
+  maps::Fd socket_;
+};
+
+}  // namespace lb::agent

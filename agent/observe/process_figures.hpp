@@ -1,0 +1,22 @@
+// What the kernel says of this process, as every Prometheus client shows it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace lb::agent {
+
+struct ProcessFigures {
+  double cpu_seconds = 0;  ///< in user and in kernel mode
+  double start_time = 0;   ///< Unix seconds
+  std::uint64_t resident_bytes = 0;
+  std::uint64_t virtual_bytes = 0;
+  std::uint64_t open_descriptors = 0;
+  std::uint64_t most_descriptors = 0;  ///< the soft limit
+};
+
+/// Nothing where /proc below `root` does not say.
+[[nodiscard]] std::optional<ProcessFigures> own_process(const std::string& root = "");
+
+}  // namespace lb::agent

@@ -1,0 +1,154 @@
+#include "agent/run/parts.hpp"
+
+#include <fmt/format.h>
+#include <malloc.h>
+#include <spdlog/spdlog.h>
+
+#include <boost/asio/post.hpp>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "agent/base/clock.hpp"
+#include "agent/base/error.hpp"
+#include "agent/datapath/lock.hpp"
+#include "agent/netlink/nat_keepalive.hpp"
+#include "agent/observe/configz.hpp"
+#include "agent/run/plan_options.hpp"
+#include "agent/run/snapshot_reader.hpp"
+
+namespace lb::agent {
+namespace {
+
+namespace asio = boost::asio;
+
+/// For the cluster and the pacer, whose work is bounded by turns. Each is a handler of its own: what came
+/// meanwhile is handled between two.
+template <class Worker>
+std::function<void()> takes_turns(asio::io_context& context, Worker& worker, Events& events) {
+  return [&] {
+    asio::post(context, [&] {
+      worker.take_turn();
+      events.objects_changed();
+    });
+  };
+}
+
+/// To the agent's thread, from any.
+maps::Post post_to(asio::io_context& context, Events& events) {
+  return [&](std::function<void()> action) {
+    asio::post(context, [&events, action = std::move(action)] {
+      action();
+      events.tables_changed();
+    });
+  };
+}
+
+ConfigReconciler::Actions config_actions(Events& events, Coexistence& coexistence) {
+  return {.apply_live = [&events](auto next) { events.options_changed(std::move(next)); },
+          .begin_again = [&events](auto next) { events.must_begin_with(std::move(next)); },
+          .report = [&coexistence](auto problem) { coexistence.set_config(std::move(problem)); }};
+}
+
+}  // namespace
+
+Parts::Parts(asio::io_context& context, const AgentOptions& given, std::uint32_t least_slots, Events& events)
+    : options(given),
+      pins(options.pins),
+      inputs(context, options),
+      pages(health, metrics, Moment::now,
+            [this] { return read_snapshot({options, inputs, cluster, datapath, tables, maps}); },
+            {configz(options), options.flags}),
+      servers(context, options, pages, metrics, [&events] { events.port_opened(); }),
+      datapath(Datapath::open(options)),
+      before(datapath.page().read()),
+      maps(pins, before.hertz, post_to(context, events)),
+      expiry(context, maps.set, options.timeouts, before.hertz, metrics),
+      tables(
+          maps.store, *maps.grace, maps.sweeper, [this](const auto& each) { complain(each); },
+          options.sizes.consistent_slots),
+      table_reconciler(context, tables, metrics, options.growth, [&events] { events.objects_changed(); }),
+      map_resizer(context, {options, least_slots}, tables, datapath, health,
+                  [&events](const auto& sizes) { events.must_begin_with(sizes); }),
+      plan_options(lb::agent::plan_options(options)),
+      plan_writer(context, datapath.udp_cleanup(), options.sockets, {tables, metrics, intake},
+                  [&events](const auto& end) { events.plans_written(end); }),
+      pacer(plan_writer, takes_turns(context, pacer, events)),
+      cluster(options.node, plan_options, pacer, [this](const auto& each) { complain(each); }),
+      api_memory(options.manifests.empty() ? options.state : std::string()),
+      intake(cluster, options.node, metrics, health, Moment::now, [&events] { events.objects_changed(); }),
+      node(
+          context, [&events] { events.network_changed(); }, wanted_routes(options)),
+      served_devices(options, node),
+      node_publisher(options, node, served_devices, intake, {cluster, tables, datapath.page()}),
+      attachment_reconciler(context, datapath, node, served_devices, metrics,
+                            [&events](Look look) { events.hooks_looked_after(look); }),
+      coexistence(options, datapath, metrics),
+      ipsec(context, maps.set, {node_publisher, coexistence}, [&events] { events.ipsec_changed(); }),
+      kube_proxy_flows(context, maps.set, kept_nat_table(pins.base())),
+      config_reconciler(context, options, metrics, config_actions(events, coexistence)),
+      ports(context, {options, health, servers, inputs, metrics, coexistence},
+            [this](const auto& each) { complain(each); }),
+      own_node(options, intake, coexistence, [this](const auto& each) { complain(each); }) {
+  intake.remember_api_by(api_memory);
+  cluster.set_api_servers(inputs.api_servers());
+  inputs.on_api_servers([&events] { events.api_servers_changed(); });
+  inputs.on_requests([this](const auto& outcome) { metrics.requested(outcome); });
+  cluster.take_turns(takes_turns(context, cluster, events));
+  cluster.measure_triggers(unix_nanoseconds(std::chrono::system_clock::now()));
+}
+
+void Parts::log_start() const {
+  spdlog::info("sluice {} for node {}: {}, pins {}", SLUICE_VERSION, options.node, inputs.text(),
+               options.pins);
+  for (const auto& note : datapath.notes()) {
+    spdlog::warn("{}", note);
+  }
+  if (plan_options.families.size() == 1) {
+    spdlog::info("IPv6 is switched off on this node: nothing is served over it");
+  }
+}
+
+/// What an earlier agent left serves on: each entry must find its place in one go.
+void Parts::adopt() {
+  const auto adopted = tables.adopt();
+  if (!adopted) {
+    throw StartError(fmt::format("cannot read the pinned maps: {}; run as root", adopted.error().message()));
+  }
+  if (adopted->services + adopted->frontends + adopted->backends == 0) {
+    pacer.pass_first(FirstBatch::in_parts);
+  } else {
+    spdlog::info("took over {} service ports, {} backends and {} frontends", adopted->services,
+                 adopted->backends, adopted->frontends);
+  }
+}
+
+/// What the first lists took in passing goes back: the allocator would keep it for good.
+void Parts::start_reconcilers(std::chrono::system_clock::time_point planned) {
+  maps.set.shed();
+  ::malloc_trim(0);
+  attachment_reconciler.start();
+  table_reconciler.repair_later();
+  map_resizer.watch_slots();
+  maps.flow_counter.refresh();  // for the first scrape
+  datapath.page().set_started(static_cast<std::uint64_t>(std::chrono::system_clock::to_time_t(planned)));
+}
+
+void Parts::beat() {
+  lb::agent::beat(pins);
+  datapath.page().set_heartbeat();
+}
+
+Backlog Parts::backlog() const {
+  return {.objects = !intake.listed(),
+          .labels = cluster.waits(),
+          .turns = pacer.waits(),
+          .tables = !tables.complete()};
+}
+
+void Parts::complain(const k8s::Complaint& complaint) {
+  metrics.complained();
+  complaints.say(complaint, std::chrono::steady_clock::now());
+}
+
+}  // namespace lb::agent

@@ -1,0 +1,130 @@
+// Everything that lives while the agent runs, and who calls whom. What is done with it, and when, is the
+// recipe's (agent/run/serve.cpp).
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <chrono>
+#include <cstdint>
+
+#include "agent/base/log.hpp"
+#include "agent/datapath/attachment_reconciler.hpp"
+#include "agent/datapath/coexistence.hpp"
+#include "agent/datapath/config_reconciler.hpp"
+#include "agent/datapath/datapath.hpp"
+#include "agent/datapath/expiry_timer.hpp"
+#include "agent/datapath/kube_proxy_flows.hpp"
+#include "agent/datapath/map_resizer.hpp"
+#include "agent/datapath/open_maps.hpp"
+#include "agent/datapath/served_devices.hpp"
+#include "agent/datapath/table_reconciler.hpp"
+#include "agent/netlink/node_watch.hpp"
+#include "agent/observe/pages.hpp"
+#include "agent/observe/servers.hpp"
+#include "agent/plan/cluster.hpp"
+#include "agent/plan/pacer.hpp"
+#include "agent/run/api_memory.hpp"
+#include "agent/run/inputs.hpp"
+#include "agent/run/intake.hpp"
+#include "agent/run/ipsec_policies.hpp"
+#include "agent/run/node_publisher.hpp"
+#include "agent/run/own_node_reporter.hpp"
+#include "agent/run/plan_writer.hpp"
+#include "agent/run/port_reporter.hpp"
+#include "agent/run/start_phase.hpp"
+#include "agent/tables/tables.hpp"
+
+namespace lb::agent {
+
+/// What happens while the agent runs, always on its thread. A call says that something is there to be looked
+/// at; it may come from within the part that says so.
+class Events {
+ public:
+  virtual ~Events() = default;
+
+  /// The kernel has reported devices, addresses or routes.
+  virtual void network_changed() = 0;
+  /// The source's first objects, or a burst of changes, have come; or more of them is planned or written.
+  virtual void objects_changed() = 0;
+  /// The API is reached at other addresses than before.
+  virtual void api_servers_changed() = 0;
+  /// A batch of plans is in the maps since `end`.
+  virtual void plans_written(const Moment& end) = 0;
+  /// What runs behind the agent's other work (grace periods, sweeps) may have made room in the tables, or
+  /// left something to retry.
+  virtual void tables_changed() = 0;
+  /// The hooks were looked after, which happens every so often.
+  virtual void hooks_looked_after(Look look) = 0;
+  virtual void ipsec_changed() = 0;
+  /// A server listens that had waited for its port.
+  virtual void port_opened() = 0;
+  /// The configuration file has changed, in what comes into force while the agent runs.
+  virtual void options_changed(AgentOptions next) = 0;
+  /// The configuration file has changed, in what only another agent of this process can bring into force.
+  virtual void must_begin_with(AgentOptions next) = 0;
+  /// Tables of these sizes are needed, or enough, and can be had.
+  virtual void must_begin_with(const Sizes& sizes) = 0;
+};
+
+/// In the order in which they come up. Nothing before `datapath` changes anything of the kernel's.
+struct Parts {
+  /// Calls `events` for nothing before the context runs. `least_slots`: the table of slots gets no smaller.
+  /// What is referred to must outlive this. Throws StartError.
+  Parts(boost::asio::io_context& context, const AgentOptions& given, std::uint32_t least_slots,
+        Events& events);
+  Parts(const Parts&) = delete;
+  Parts& operator=(const Parts&) = delete;
+
+  /// What starts, from where, and what an operator should know of it.
+  void log_start() const;
+  /// Reads what is pinned. Throws StartError.
+  void adopt();
+  /// Once all hooks are attached: the timers that keep hooks, tables and sizes as they should be. `planned`:
+  /// when the first plan was in the maps, for the node page.
+  void start_reconcilers(std::chrono::system_clock::time_point planned);
+
+  /// Says to people, by the directory of the pins, and to programs, by the node page, that an agent is here.
+  void beat();
+
+  /// What of the objects is not in the maps yet.
+  [[nodiscard]] Backlog backlog() const;
+  /// Says it in the log and counts it.
+  void complain(const k8s::Complaint& complaint);
+
+  const AgentOptions& options;
+  maps::Pins pins;
+  Inputs inputs;
+  Metrics metrics;
+  Health health;
+  Complaints complaints;
+  Pages pages;
+  Servers servers;
+
+  Datapath datapath;
+  lb_node before;  ///< the node page as the last agent left it
+  OpenMaps maps;
+  ExpiryTimer expiry;
+  Tables tables;
+  TableReconciler table_reconciler;
+  MapResizer map_resizer;
+
+  // Objects go from the source by the intake to the cluster; plans from there by the pacer to the writer.
+  PlanOptions plan_options;
+  PlanWriter plan_writer;
+  Pacer pacer;
+  Cluster cluster;
+  ApiMemory api_memory;
+  Intake intake;
+
+  NodeWatch node;
+  ServedDevices served_devices;
+  NodePublisher node_publisher;
+  AttachmentReconciler attachment_reconciler;
+  Coexistence coexistence;
+  IpsecPolicies ipsec;
+  KubeProxyFlows kube_proxy_flows;
+  ConfigReconciler config_reconciler;
+  PortReporter ports;
+  OwnNodeReporter own_node;
+};
+
+}  // namespace lb::agent

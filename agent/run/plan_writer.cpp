@@ -1,0 +1,82 @@
+#include "agent/run/plan_writer.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "agent/base/clock.hpp"
+
+namespace lb::agent {
+namespace {
+
+/// May a UDP backend have ended? What was planned before is not known here.
+bool concerns_udp(const PlanChange& change) {
+  return change.ports.empty() ||
+         std::ranges::any_of(change.ports, [](const auto& port) { return port->key.protocol == LB_UDP; });
+}
+
+/// The namespaces whose sockets our hooks translate.
+Namespaces namespaces_of(SocketScope scope) {
+  return scope == SocketScope::all ? Namespaces::all : Namespaces::own;
+}
+
+/// A problem that lasts is logged once.
+UdpSockets::Report log_closed_sockets() {
+  return [last = std::string()](std::uint64_t count, const std::string& problem) mutable {
+    if (count > 0) {
+      spdlog::info("reset {} connected UDP sockets whose backend is gone", count);
+    }
+    if (problem != std::exchange(last, problem) && !problem.empty()) {
+      spdlog::warn("cannot reset UDP sockets of every network namespace: {}", problem);
+    }
+  };
+}
+
+}  // namespace
+
+PlanWriter::PlanWriter(boost::asio::io_context& context, const UdpCleanup& cleanup, SocketScope scope,
+                       Parts parts, std::function<void(const Moment& end)> wrote)
+    : parts_(parts),
+      udp_sockets_(context, cleanup, namespaces_of(scope), log_closed_sockets()),
+      wrote_(std::move(wrote)) {}
+
+void PlanWriter::apply(Batch batch, std::vector<PlanChange> changes) {
+  const auto count = changes.size();
+  const auto start = Moment::now();
+  const bool udp = std::ranges::any_of(changes, concerns_udp);
+  parts_.tables.apply(batch, std::move(changes));
+  if (udp) {
+    udp_sockets_.backend_ended();
+  }
+  const auto end = Moment::now();
+  measure(batch, start, end);
+  spdlog::debug("wrote {} services in {} µs", count,
+                std::chrono::duration_cast<std::chrono::microseconds>(end.steady - start.steady).count());
+  wrote_(end);
+}
+
+/// The first batch answers to no event.
+void PlanWriter::measure(Batch batch, const Moment& start, const Moment& end) const {
+  parts_.metrics.published(batch == Batch::whole ? Sync::full : Sync::partial, end.steady - start.steady,
+                           end.wall);
+  if (const auto burst = parts_.intake.burst(); burst && batch == Batch::changes) {
+    parts_.metrics.flipped(end.steady - burst->steady);
+  }
+}
+
+void PlanWriter::measure_triggers(Cluster& cluster) const {
+  const auto now = unix_nanoseconds(std::chrono::system_clock::now());
+  for (const auto& [key, times] : cluster.take_triggers()) {
+    if (parts_.tables.failed(key.service)) {
+      continue;
+    }
+    for (const auto time : times) {
+      parts_.metrics.programmed(key.family, std::chrono::nanoseconds(now - time));
+    }
+  }
+}
+
+}  // namespace lb::agent

@@ -1,0 +1,45 @@
+// Plans to the maps, at once and as they come: how soon a change is served is what counts. Measures that.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <functional>
+#include <vector>
+
+#include "agent/attach/udp_sockets.hpp"
+#include "agent/observe/metrics.hpp"
+#include "agent/options/config.hpp"
+#include "agent/plan/cluster.hpp"
+#include "agent/plan/plan.hpp"
+#include "agent/run/intake.hpp"
+#include "agent/tables/tables.hpp"
+
+namespace lb::agent {
+
+class PlanWriter final : public PlanSink {
+ public:
+  /// What is referred to must outlive this; `intake` may be made later.
+  struct Parts {
+    Tables& tables;
+    Metrics& metrics;
+    const Intake& intake;
+  };
+  /// `cleanup` resets connected UDP sockets whose backend ended, where the hooks translate those of `scope`.
+  /// `wrote` is called after each batch, with when it was in the maps.
+  PlanWriter(boost::asio::io_context& context, const UdpCleanup& cleanup, SocketScope scope, Parts parts,
+             std::function<void(const Moment& end)> wrote);
+
+  void apply(Batch batch, std::vector<PlanChange> changes) override;
+
+  /// How long ago that was caused what `cluster` has planned since the last call. As in kube-proxy, what
+  /// fails is not measured, and what changed no plan is.
+  void measure_triggers(Cluster& cluster) const;
+
+ private:
+  void measure(Batch batch, const Moment& start, const Moment& end) const;
+
+  Parts parts_;
+  UdpSockets udp_sockets_;
+  std::function<void(const Moment&)> wrote_;
+};
+
+}  // namespace lb::agent

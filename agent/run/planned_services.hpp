@@ -1,0 +1,52 @@
+// What an agent with these options would serve now: its own source and its own planning, without maps or
+// programs.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "agent/options/config.hpp"
+#include "agent/plan/cluster.hpp"
+#include "agent/run/inputs.hpp"
+
+namespace lb::agent {
+
+class PlannedServices final : private PlanSink {
+ public:
+  using Ports = std::vector<std::shared_ptr<const ServicePortPlan>>;
+
+  /// Throws StartError where the source cannot be read at all; `options` must outlive this.
+  explicit PlannedServices(const AgentOptions& options);
+
+  /// Returns once everything is planned; throws StartError, with what was waited for, after `timeout`.
+  void await(std::chrono::milliseconds timeout);
+  /// Takes what the source reports for so long.
+  void follow(std::chrono::milliseconds time);
+
+  /// By "namespace/name".
+  [[nodiscard]] const std::map<std::string, Ports>& services() const noexcept { return services_; }
+  /// "the API at https://10.0.0.1:6443"
+  [[nodiscard]] const std::string& source() const { return inputs_.text(); }
+  /// What of the objects is skipped, and why; one line each.
+  [[nodiscard]] const std::set<std::string>& complaints() const noexcept { return complaints_; }
+
+ private:
+  void apply(Batch batch, std::vector<PlanChange> changes) override;
+  void complain(const k8s::Complaint& complaint);
+  [[nodiscard]] bool is_whole() const { return planned_ && !cluster_.waits(); }
+
+  boost::asio::io_context context_{1};
+  Inputs inputs_;
+  std::map<std::string, Ports> services_;
+  std::set<std::string> complaints_;
+  std::string last_complaint_;
+  bool planned_ = false;
+  Cluster cluster_;
+};
+
+}  // namespace lb::agent

@@ -1,0 +1,56 @@
+#include "agent/run/port_reporter.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace lb::agent {
+namespace {
+
+/// Load balancers ask with any method, and on every address of a family at once (SEM-58).
+constexpr HttpLimits health_check_rules{
+    .body_bytes = 4096, .methods = HttpMethods::any, .families = HttpFamilies::own};
+
+}  // namespace
+
+std::string taken_ports_text(const std::vector<WaitingServer>& servers, std::size_t checks) {
+  std::string text;
+  for (const auto& server : servers) {
+    text += (text.empty() ? "" : "; ") + server.problem;
+  }
+  if (checks > 0) {
+    text += fmt::format("{}{} health-check node ports are taken", text.empty() ? "" : "; ", checks);
+  }
+  return text;
+}
+
+PortReporter::PortReporter(boost::asio::io_context& context, Parts parts, Complain complain)
+    : parts_(parts),
+      complain_(std::move(complain)),
+      health_checks_(
+          parts.health, Moment::now,
+          [&context](const Listen& listen, HttpHandler handler) {
+            return HttpServer::open(context, listen, std::move(handler), health_check_rules);
+          },
+          [this](const auto& service, const auto& why) { complain_of(service, why); }) {}
+
+/// Its people see it where they look at their Service (SEM-58).
+void PortReporter::complain_of(const k8s::ObjectKey& service, const std::string& why) {
+  complain_({"Service " + service.text(), "", why});
+  parts_.inputs.post(
+      {service, "FailedToStartServiceHealthcheck", fmt::format("node {} {}", parts_.options.node, why)});
+}
+
+void PortReporter::announce() {
+  for (const auto& server : parts_.servers.waiting()) {
+    parts_.inputs.post({{"", parts_.options.node}, server.event, server.problem, k8s::EventSubject::node});
+  }
+}
+
+void PortReporter::report() {
+  const auto checks = health_checks_.waiting();
+  parts_.metrics.ports_waiting("health-check", checks);
+  parts_.coexistence.set_ports(taken_ports_text(parts_.servers.waiting(), checks));
+}
+
+}  // namespace lb::agent

@@ -1,0 +1,59 @@
+// The ports that this agent listens on: it serves the health-check node ports, and says which of all ports
+// another process holds: in the log, in Events, in the metrics and to `status`.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "agent/datapath/coexistence.hpp"
+#include "agent/observe/health.hpp"
+#include "agent/observe/metrics.hpp"
+#include "agent/observe/servers.hpp"
+#include "agent/observe/service_health.hpp"
+#include "agent/run/inputs.hpp"
+#include "k8s/objects/source.hpp"
+
+namespace lb::agent {
+
+/// What `status` says of ports that are taken; empty: none is. `checks`: how many health-check node ports.
+[[nodiscard]] std::string taken_ports_text(const std::vector<WaitingServer>& servers, std::size_t checks);
+
+class PortReporter {
+ public:
+  /// What is referred to must outlive this.
+  struct Parts {
+    const AgentOptions& options;
+    const Health& health;
+    const Servers& servers;
+    Inputs& inputs;
+    Metrics& metrics;
+    Coexistence& coexistence;
+  };
+  using Complain = std::function<void(const k8s::Complaint&)>;
+
+  PortReporter(boost::asio::io_context& context, Parts parts, Complain complain);
+
+  /// As ServiceHealth has it; says to the owners of Services which of their ports it cannot have.
+  void serve(const HealthChecks& checks, const std::vector<k8s::Address>& addresses) {
+    health_checks_.serve(checks, addresses);
+  }
+  /// Does it listen on all of them?
+  [[nodiscard]] bool complete() const noexcept { return health_checks_.complete(); }
+
+  /// Events about the Node, as kube-proxy has them, for ports of our own servers that are taken at the start.
+  void announce();
+  /// The metrics and `status`.
+  void report();
+
+ private:
+  void complain_of(const k8s::ObjectKey& service, const std::string& why);
+
+  Parts parts_;
+  Complain complain_;
+  ServiceHealth health_checks_;
+};
+
+}  // namespace lb::agent

@@ -1,0 +1,27 @@
+// What a scrape shows: read when it comes, from all who know.
+#pragma once
+
+#include "agent/datapath/datapath.hpp"
+#include "agent/datapath/open_maps.hpp"
+#include "agent/options/config.hpp"
+#include "agent/plan/cluster.hpp"
+#include "agent/run/inputs.hpp"
+#include "agent/tables/snapshot.hpp"
+#include "agent/tables/tables.hpp"
+
+namespace lb::agent {
+
+/// All must outlive the reading.
+struct SnapshotParts {
+  const AgentOptions& options;
+  const Inputs& inputs;
+  const Cluster& cluster;
+  const Datapath& datapath;
+  const Tables& tables;
+  OpenMaps& maps;
+};
+
+/// Flows are as they were counted last; this begins the next count. They are too many to be counted here.
+[[nodiscard]] Snapshot read_snapshot(const SnapshotParts& parts);
+
+}  // namespace lb::agent

@@ -1,0 +1,236 @@
+// The order of one batch: frontends go, sets flip, frontends come, numbers are retired.
+#include "agent/tables/batch_writer.hpp"
+
+#include <fmt/format.h>
+
+#include <string_view>
+#include <utility>
+
+#include "agent/tables/table_keys.hpp"
+#include "maps/text.hpp"
+
+namespace lb::agent {
+
+using maps::error_code;
+
+namespace {
+
+std::string text_of(const lb_frontend_key& key) {
+  return fmt::format("{}/{}", maps::socket_text(key.address, key.port), maps::word(key.protocol));
+}
+
+std::string full(std::string_view map, std::uint32_t limit, std::string_view option) {
+  return fmt::format("{} is full (its limit is {}): raise {}", map, limit, option);
+}
+
+}  // namespace
+
+/// A service port that is not in the tables as it shall be.
+struct BatchWriter::PortWork {
+  const std::shared_ptr<const ServicePortPlan>* plan = nullptr;  ///< null: it goes
+  ServiceState* state = nullptr;                                 ///< null: it comes
+  bool is_whole = false;                                         ///< all of the plan is written
+};
+
+/// One service of a batch, and how far it came.
+struct BatchWriter::Work {
+  ServiceOutcome outcome;
+  std::vector<PortWork> ports;  ///< those of the change, and those that go
+};
+
+std::vector<ServiceOutcome> BatchWriter::write(std::vector<PlanChange> changes) {
+  FrontendKeys claims;
+  std::vector<Work> batch;
+  batch.reserve(changes.size());
+  for (PlanChange& change : changes) {
+    batch.push_back({.outcome = {.change = std::move(change), .reason = {}}, .ports = {}});
+    batch.back().ports = unwritten_ports(batch.back().outcome.change);
+    for (const PortWork& port : batch.back().ports) add_claims(claims, port);
+  }
+  for (Work& work : batch) remove_frontends(work, claims);
+  for (Work& work : batch) publish_ports(work);
+  for (Work& work : batch) finish(work);
+  std::vector<ServiceOutcome> written;
+  written.reserve(batch.size());
+  for (Work& work : batch) written.push_back(std::move(work.outcome));
+  return written;
+}
+
+/// A part of a large plan leaves thousands of service ports as they are: each costs no more than a look. Both
+/// lists are in the order of their keys. What was adopted without a name has no key, and no plan.
+std::vector<BatchWriter::PortWork> BatchWriter::unwritten_ports(const PlanChange& change) const {
+  const auto& have = tables_.services.ports_of(change.service);
+  std::vector<PortWork> unwritten;
+  auto state = have.begin();
+  auto plan = change.ports.begin();
+  while (state != have.end() || plan != change.ports.end()) {
+    const bool goes = plan == change.ports.end() || (state != have.end() && state->first < (*plan)->key);
+    const bool comes = !goes && (state == have.end() || (*plan)->key < state->first);
+    const PortWork port{goes ? nullptr : &*plan, comes ? nullptr : state->second.get()};
+    if (goes || comes || !is_written(*port.state, *port.plan)) unwritten.push_back(port);
+    if (!goes) ++plan;
+    if (!comes) ++state;
+  }
+  return unwritten;
+}
+
+bool BatchWriter::is_written(const ServiceState& state, const std::shared_ptr<const ServicePortPlan>& plan) {
+  return state.plan == plan && state.is_whole;
+}
+
+void BatchWriter::add_claims(FrontendKeys& claims, const PortWork& port) {
+  if (port.plan == nullptr) return;
+  const ServicePortPlan& plan = **port.plan;
+  for (const FrontendPlan& frontend : plan.frontends) claims.insert(key_of(plan.key, frontend));
+}
+
+// A key that another service of this batch claims is not removed: it passes in one update, without a hole.
+void BatchWriter::remove_frontends(Work& work, const FrontendKeys& claims) {
+  for (const PortWork& port : work.ports) {
+    if (port.state == nullptr) continue;
+    erase_if(port.state->frontends, [&](const auto& key) {
+      return !claims.contains(key) && erase_frontend(work, *port.state, key);
+    });
+  }
+}
+
+/// Whether it points to this service no more, nor will again.
+bool BatchWriter::erase_frontend(Work& work, const ServiceState& state, const lb_frontend_key& key) {
+  const error_code error = tables_.frontends.remove(key, state.number);
+  if (error) fail(work, fmt::format("frontend {} cannot be removed: {}", text_of(key), error.message()));
+  return !error;
+}
+
+void BatchWriter::publish_ports(Work& work) {
+  for (PortWork& port : work.ports) {
+    if (port.plan != nullptr) publish_port(work, port);
+  }
+}
+
+void BatchWriter::publish_port(Work& work, PortWork& port) {
+  const ServicePortPlan& plan = **port.plan;
+  if (port.state == nullptr) port.state = create_state(work, plan);
+  if (port.state == nullptr) return;
+  ServiceState& state = *port.state;
+  state.is_whole = false;
+  if (!add_ranges(work, state, plan)) return;
+  switch (tables_.publisher.publish(state, *port.plan)) {
+    case Shortage::none: {
+      const bool has_ranges = remove_ranges(work, state, range_keys(plan.source_ranges, state.number));
+      const bool has_frontends = point_frontends(work, state, plan);
+      port.is_whole = has_ranges && has_frontends;
+      return;
+    }
+    case Shortage::backends:
+      return fall_short(work, &Sizes::backends,
+                        full("lb_backends", tables_.store.backends.size(), "--max-backends"));
+    case Shortage::slots:
+      return fall_short(
+          work, &Sizes::slots,
+          fmt::format("lb_slots has no free run long enough (its limit is {}): raise --max-slots",
+                      tables_.store.slots.size()));
+  }
+}
+
+/// Once the table has refused a new frontend, only those that it has already are written: thousands of
+/// refusals at each retry would be for nothing. Are all of them written?
+bool BatchWriter::point_frontends(Work& work, ServiceState& state, const ServicePortPlan& plan) {
+  bool too_many = false;
+  bool all = true;
+  for (const FrontendPlan& frontend : plan.frontends) {
+    const lb_frontend_key key = key_of(plan.key, frontend);
+    if (too_many && !tables_.frontends.contains(key)) continue;
+    if (const error_code error = tables_.frontends.put(key, frontend_of(key, frontend, state.number))) {
+      all = false;
+      too_many = too_many || is_full(error);
+      if (is_full(error)) sizes_.note_full(&Sizes::frontends);
+      fail(work, is_full(error)
+                     ? full("lb_frontends", tables_.frontends.limit(), "--max-frontends")
+                     : fmt::format("frontend {} cannot be written: {}", text_of(key), error.message()));
+      continue;
+    }
+    state.frontends.insert(key);
+  }
+  return all;
+}
+
+// All are there before the policy asks for them, and the old ones go after: never shut to somebody who may
+// come in before and after, nor open to everybody.
+bool BatchWriter::add_ranges(Work& work, ServiceState& state, const ServicePortPlan& plan) {
+  const error_code error = tables_.ranges.add(state.ranges, range_keys(plan.source_ranges, state.number));
+  if (!error) return true;
+  if (is_full(error)) sizes_.note_full(&Sizes::ranges);
+  fail(work, fmt::format("its source ranges cannot be written (lb_ranges holds {}): {}",
+                         tables_.ranges.limit(), error.message()));
+  return false;
+}
+
+bool BatchWriter::remove_ranges(Work& work, ServiceState& state, const std::vector<lb_range_key>& wanted) {
+  const error_code error = tables_.ranges.remove_others(state.ranges, Ranges(wanted.begin(), wanted.end()));
+  if (error) fail(work, fmt::format("a source range cannot be removed: {}", error.message()));
+  return !error;
+}
+
+ServiceState* BatchWriter::create_state(Work& work, const ServicePortPlan& plan) {
+  const auto created = tables_.services.create(plan.key);
+  if (!created) {
+    fail(work, created.error() == boost::system::errc::filename_too_long
+                   ? "its name is too long"
+                   : fmt::format("its name cannot be written: {}", created.error().message()));
+    return nullptr;
+  }
+  if (*created == nullptr) {
+    fall_short(work, &Sizes::services,
+               full("lb_services", tables_.reclaimer.service_pool().limit(), "--max-services"));
+  }
+  return *created;
+}
+
+// What another service claimed and did not get is removed here after all.
+void BatchWriter::finish(Work& work) {
+  for (const PortWork& port : work.ports) {
+    if (port.state == nullptr) continue;
+    ServiceState& state = *port.state;
+    FrontendKeys planned;
+    add_claims(planned, port);
+    erase_if(state.frontends,
+             [&](const auto& key) { return !planned.contains(key) && erase_frontend(work, state, key); });
+    state.is_whole = port.is_whole && state.frontends.size() == planned.size();
+  }
+  retire_ports(work);
+}
+
+void BatchWriter::retire_ports(Work& work) {
+  ServiceTable::States retired;
+  for (const PortWork& port : work.ports) {
+    if (port.plan == nullptr && retire_port(work, *port.state)) retired.insert(port.state);
+  }
+  tables_.services.forget(work.outcome.change.service, retired);
+}
+
+// The name goes last: an agent that is killed before leaves a service that the next one withdraws again.
+bool BatchWriter::retire_port(Work& work, ServiceState& state) {
+  if (!state.frontends.empty() || !remove_ranges(work, state, {})) return false;
+  if (!tables_.services.is_usable(state.number)) return true;
+  tables_.publisher.withdraw(state);
+  const error_code error = tables_.services.retire(state);
+  if (error) fail(work, fmt::format("its name cannot be retired: {}", error.message()));
+  return !error;
+}
+
+void BatchWriter::fail(Work& work, std::string reason) {
+  work.outcome.progress = Progress::failed;
+  if (work.outcome.reason.empty()) work.outcome.reason = std::move(reason);
+}
+
+// Waiting for a grace period or a sweep is no trouble, unless nothing can come of it.
+void BatchWriter::fall_short(Work& work, TableSizes::Table table, const std::string& what) {
+  if (!tables_.reclaimer.may_gain()) {
+    sizes_.note_full(table);
+    return fail(work, what + "; what the service had is kept");
+  }
+  tables_.reclaimer.press();
+  if (work.outcome.progress == Progress::written) work.outcome.progress = Progress::waiting;
+}
+
+}  // namespace lb::agent

@@ -1,0 +1,58 @@
+// Writes one batch of plans, in the order that never shows a frontend without its backends: frontends go,
+// sets flip, frontends come, numbers are retired.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "agent/plan/plan.hpp"
+#include "agent/tables/retry_queue.hpp"
+#include "agent/tables/table_set.hpp"
+#include "agent/tables/table_sizes.hpp"
+
+namespace lb::agent {
+
+/// A service of a batch, and what became of it.
+struct ServiceOutcome {
+  PlanChange change;
+  Progress progress = Progress::written;
+  std::string reason;  ///< of the first refusal, for people
+};
+
+class BatchWriter {
+ public:
+  /// Both must outlive this.
+  BatchWriter(TableSet& tables, TableSizes& sizes) : tables_(tables), sizes_(sizes) {}
+
+  /// Writes what differs. What is refused for one service disturbs no other. Outcomes are in the order of
+  /// `changes`. lb_addresses is not written, and nothing that was given up is free before the caller's
+  /// flush().
+  [[nodiscard]] std::vector<ServiceOutcome> write(std::vector<PlanChange> changes);
+
+ private:
+  struct PortWork;
+  struct Work;
+
+  [[nodiscard]] std::vector<PortWork> unwritten_ports(const PlanChange& change) const;
+  [[nodiscard]] static bool is_written(const ServiceState& state,
+                                       const std::shared_ptr<const ServicePortPlan>& plan);
+  static void add_claims(FrontendKeys& claims, const PortWork& port);
+  void remove_frontends(Work& work, const FrontendKeys& claims);
+  void publish_ports(Work& work);
+  void publish_port(Work& work, PortWork& port);
+  [[nodiscard]] bool point_frontends(Work& work, ServiceState& state, const ServicePortPlan& plan);
+  void finish(Work& work);
+  void retire_ports(Work& work);
+  [[nodiscard]] bool retire_port(Work& work, ServiceState& state);
+  [[nodiscard]] bool erase_frontend(Work& work, const ServiceState& state, const lb_frontend_key& key);
+  [[nodiscard]] bool add_ranges(Work& work, ServiceState& state, const ServicePortPlan& plan);
+  [[nodiscard]] bool remove_ranges(Work& work, ServiceState& state, const std::vector<lb_range_key>& wanted);
+  [[nodiscard]] ServiceState* create_state(Work& work, const ServicePortPlan& plan);
+  static void fail(Work& work, std::string reason);
+  void fall_short(Work& work, TableSizes::Table table, const std::string& what);
+
+  TableSet& tables_;
+  TableSizes& sizes_;
+};
+
+}  // namespace lb::agent

@@ -1,0 +1,199 @@
+// A flow that goes by the stack is tracked there behind our translation, by a tuple of which the answers' are
+// the same: that entry gives way, and what it said (a mark, a source of the host's own choice) goes into the
+// new one. In between a packet is dropped at worst, and sent again; it never meets another backend, because
+// our entries go last.
+#include "agent/tables/hand_over.hpp"
+
+#include <cerrno>
+#include <vector>
+
+#include "agent/tables/expiry.hpp"
+#include "k8s/objects/raw_address.hpp"
+
+namespace lb::agent {
+namespace {
+
+/// Until conntrack's own timeouts hold, from the next packet on.
+constexpr std::uint32_t tcp_seconds = 86400;
+constexpr std::uint32_t udp_seconds = 180;
+/// A handshake that stands still for longer is given up.
+constexpr std::uint32_t handshake_seconds = 3;
+
+template <class Key>
+TrackedTuple tuple_of(const Key& key) {
+  return {.source = k8s::address_of(key.source),
+          .destination = k8s::address_of(key.destination),
+          .source_port = key.source_port,
+          .destination_port = key.destination_port,
+          .protocol = key.protocol};
+}
+
+template <class Key, class Flow>
+std::optional<Tracked> tracked(const Key& key, const Flow& flow) {
+  const auto& track = flow.track;
+  if (track.direction != LB_FORWARD || (key.protocol != LB_TCP && key.protocol != LB_UDP) ||
+      track.forwarded == LB_YES || track.side == LB_UPLINK_EGRESS) {
+    return std::nullopt;
+  }
+  return Tracked{.original = tuple_of(key), .reply = tuple_of(other_key(key, flow))};
+}
+
+template <class Key>
+Left why_not(const Key& key) {
+  return key.protocol == LB_SCTP ? Left::sctp : Left::forwarded;
+}
+
+/// The same flow where the stack has translated it further; its own entry is gone then.
+Tracked take_over(ConntrackTable& conntrack, Tracked flow) {
+  const auto behind_us = reversed(flow.reply);
+  const auto found = conntrack.find(behind_us);
+  if (!found) return flow;
+  flow.reply = found->reply;
+  flow.mark = found->mark;
+  static_cast<void>(conntrack.erase(behind_us));
+  return flow;
+}
+
+/// What was tracked of the client's tuple before, as an entry of another proxy's, gives way.
+boost::system::error_code track(ConntrackTable& conntrack, const Tracked& flow) {
+  const auto seconds = flow.original.protocol == LB_TCP ? tcp_seconds : udp_seconds;
+  auto error = conntrack.track(flow, seconds);
+  if (error.value() == EEXIST && !conntrack.erase(flow.original)) error = conntrack.track(flow, seconds);
+  return error;
+}
+
+/// One family: assured flows, and those that are not. An assured flow's older entry may be among the latter
+/// for a while.
+template <class Key, class Flow>
+class Walk {
+ public:
+  using Table = maps::HashMap<Key, Flow>;
+
+  Walk(Table& assured, Table& unassured, ConntrackTable& conntrack, Handing handing, std::uint32_t now)
+      : assured_(assured), unassured_(unassured), conntrack_(conntrack), handing_(handing), now_(now) {}
+
+  // Unassured ones first: a flow moves from there to the others, never back.
+  [[nodiscard]] maps::error_code all(HandOverCount& count) {
+    const auto error = each_unassured(count);
+    return error ? error : each_assured(count);
+  }
+
+ private:
+  [[nodiscard]] maps::error_code each_assured(HandOverCount& count) {
+    return each(assured_, [&](const Key& key, const Flow& flow) {
+      if (!has_ended(key, flow)) settle(count, key, flow);
+    });
+  }
+
+  /// Of TCP a handshake is under way, which either is proven soon or comes to nothing.
+  [[nodiscard]] maps::error_code each_unassured(HandOverCount& count) {
+    return each(unassured_, [&](const Key& key, const Flow& flow) {
+      const auto lives = key.protocol == LB_UDP ? LB_UNASSURED_SECONDS : handshake_seconds;
+      if (now_ - flow.track.seen > lives || assured_.get(key)) return;
+      if (key.protocol == LB_UDP) {
+        settle(count, key, flow);
+      } else {
+        count.leave(Left::handshake, tuple_of(key));
+      }
+    });
+  }
+
+  template <class Visit>
+  static maps::error_code each(Table& table, Visit visit) {
+    return table.for_each([&](const Key& key, const Flow& flow) {
+      if (flow.track.direction == LB_FORWARD) visit(key, flow);
+    });
+  }
+
+  [[nodiscard]] bool has_ended(const Key& key, const Flow& flow) const {
+    if (flow.track.state < LB_CLOSING) return false;
+    const auto other = assured_.get(other_key(key, flow));
+    return flow.track.state == LB_RESET || !other || other->track.state >= LB_CLOSING;
+  }
+
+  void settle(HandOverCount& count, const Key& key, const Flow& flow) {
+    if (const auto reason = give(count, key, flow)) {
+      count.leave(*reason, tuple_of(key));
+    } else {
+      ++count.handed;
+    }
+  }
+
+  /// Nothing: it is conntrack's now.
+  [[nodiscard]] std::optional<Left> give(HandOverCount& count, const Key& key, const Flow& flow) {
+    if (handing_ == Handing::nothing) return Left::no_successor;
+    auto tracked = tracked_of(key, flow);
+    if (!tracked) return why_not(key);
+    if (flow.track.path == LB_PATH_STACK) tracked = take_over(conntrack_, *tracked);
+    if (const auto error = track(conntrack_, *tracked)) {
+      count.refusal = error;
+      return Left::refused;
+    }
+    forget(key, flow);
+    return std::nullopt;
+  }
+
+  /// Assured entries last: without them a packet would find the older ones, and prove the flow anew. Each may
+  /// have expired meanwhile.
+  void forget(const Key& key, const Flow& flow) {
+    const auto answers = other_key(key, flow);
+    for (auto* table : {&unassured_, &assured_}) {
+      static_cast<void>(table->erase(key));
+      static_cast<void>(table->erase(answers));
+    }
+  }
+
+  Table& assured_;
+  Table& unassured_;
+  ConntrackTable& conntrack_;
+  Handing handing_;
+  std::uint32_t now_;
+};
+
+}  // namespace
+
+std::string_view reason_text(Left reason) {
+  switch (reason) {
+    case Left::handshake:
+      return "a handshake is under way";
+    case Left::sctp:
+      return "SCTP: conntrack wants the tags of both sides, and a flow keeps one";
+    case Left::forwarded:
+      return "the stack forwards it (--forwarding=stack), and a second flow translates it once more";
+    case Left::refused:
+      return "conntrack refuses its entry";
+    case Left::no_successor:
+      return "there is no successor";
+  }
+  return {};
+}
+
+void HandOverCount::leave(Left reason, const TrackedTuple& requests) {
+  constexpr std::size_t most_examples = 5;
+  auto& flows = left.at(static_cast<std::size_t>(reason));
+  ++flows.count;
+  if (flows.examples.size() < most_examples) flows.examples.push_back(requests);
+}
+
+std::size_t HandOverCount::all_left() const {
+  std::size_t sum = 0;
+  for (const auto& flows : left) sum += flows.count;
+  return sum;
+}
+
+std::optional<Tracked> tracked_of(const lb_flow4_key& key, const lb_flow4& flow) {
+  return tracked(key, flow);
+}
+std::optional<Tracked> tracked_of(const lb_flow6_key& key, const lb_flow6& flow) {
+  return tracked(key, flow);
+}
+
+maps::result<HandOverCount> hand_over(const DrainedTables& tables, ConntrackTable& conntrack, Handing handing,
+                                      std::uint32_t now) {
+  HandOverCount count;
+  if (auto error = Walk(tables.flows4, tables.unassured4, conntrack, handing, now).all(count)) return error;
+  if (auto error = Walk(tables.flows6, tables.unassured6, conntrack, handing, now).all(count)) return error;
+  return count;
+}
+
+}  // namespace lb::agent

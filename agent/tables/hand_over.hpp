@@ -1,0 +1,66 @@
+// Flows of ours as the kernel's conntrack would have them, and the walk that makes them so: from then on
+// conntrack translates their packets just as we did, as long as some nat chain is there (REL-84).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "agent/netlink/tracked.hpp"
+#include "maps/map.hpp"
+
+namespace lb::agent {
+
+/// What conntrack shall track in the place of the flow whose requests' entry this is. Nothing for answers'
+/// entries, for SCTP, and for what the stack forwards and a second flow gives a source (--forwarding=stack).
+[[nodiscard]] std::optional<Tracked> tracked_of(const lb_flow4_key& key, const lb_flow4& flow);
+[[nodiscard]] std::optional<Tracked> tracked_of(const lb_flow6_key& key, const lb_flow6& flow);
+
+/// What the walk asks of conntrack; a double of it in tests. Errors are those of class Conntrack.
+class ConntrackTable {
+ public:
+  virtual ~ConntrackTable() = default;
+  [[nodiscard]] virtual boost::system::result<Tracked> find(const TrackedTuple& original) = 0;
+  [[nodiscard]] virtual boost::system::error_code erase(const TrackedTuple& original) = 0;
+  [[nodiscard]] virtual boost::system::error_code track(const Tracked& flow, std::uint32_t seconds) = 0;
+};
+
+/// Why a flow stays ours.
+enum class Left : std::uint8_t { handshake, sctp, forwarded, refused, no_successor };
+inline constexpr std::size_t left_reasons = 5;
+/// For people: "a handshake is under way".
+[[nodiscard]] std::string_view reason_text(Left reason);
+
+struct LeftFlows {
+  std::size_t count = 0;
+  std::vector<TrackedTuple> examples;  ///< requests of a few of them
+};
+
+struct HandOverCount {
+  std::size_t handed = 0;                    ///< flows that are conntrack's now
+  std::array<LeftFlows, left_reasons> left;  ///< flows that need us still, by Left
+  boost::system::error_code refusal;         ///< the kernel's last one; none: it refused nothing
+
+  void leave(Left reason, const TrackedTuple& requests);
+  [[nodiscard]] std::size_t all_left() const;
+};
+
+/// May flows be handed over, or do all stay to their end?
+enum class Handing : std::uint8_t { over, nothing };
+
+/// The flow tables of both families.
+struct DrainedTables {
+  maps::HashMap<lb_flow4_key, lb_flow4>& flows4;
+  maps::HashMap<lb_flow6_key, lb_flow6>& flows6;
+  maps::HashMap<lb_flow4_key, lb_flow4>& unassured4;
+  maps::HashMap<lb_flow6_key, lb_flow6>& unassured6;
+};
+
+/// Looks at all flows once. Programs must open no more of them. `now`: seconds of lb_clock.
+[[nodiscard]] maps::result<HandOverCount> hand_over(const DrainedTables& tables, ConntrackTable& conntrack,
+                                                    Handing handing, std::uint32_t now);
+
+}  // namespace lb::agent

@@ -1,0 +1,45 @@
+// Plans that the kernel does not hold yet.
+#include "agent/tables/retry_queue.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace lb::agent {
+namespace {
+
+constexpr auto first_pause = std::chrono::milliseconds(100);
+constexpr unsigned most_doublings = 8;  // 25.6 s
+
+}  // namespace
+
+void RetryQueue::keep(PlanChange change, Progress progress) {
+  if (progress == Progress::written) {
+    kept_.erase(change.service);
+    return;
+  }
+  auto& kept = kept_[change.service];
+  kept = {.change = std::move(change), .progress = progress};
+}
+
+std::vector<PlanChange> RetryQueue::with(Progress progress) const {
+  std::vector<PlanChange> changes;
+  for (const auto& [service, kept] : kept_) {
+    if (kept.progress == progress) changes.push_back(kept.change);
+  }
+  return changes;
+}
+
+bool RetryQueue::has(Progress progress) const {
+  return std::ranges::any_of(kept_, [&](const auto& entry) { return entry.second.progress == progress; });
+}
+
+bool RetryQueue::has_failed(const std::string& service) const {
+  const auto found = kept_.find(service);
+  return found != kept_.end() && found->second.progress == Progress::failed;
+}
+
+std::chrono::milliseconds RetryQueue::pause() const {
+  return first_pause * (1U << std::min(retries_, most_doublings));
+}
+
+}  // namespace lb::agent

@@ -1,0 +1,58 @@
+// Which service ports have a number, by whose name in lb_names, and what each has in the kernel.
+#pragma once
+
+#include <boost/unordered/unordered_flat_set.hpp>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "agent/plan/plan.hpp"
+#include "agent/tables/id_reclaimer.hpp"
+#include "agent/tables/service_state.hpp"
+#include "maps/abi/abi.h"
+#include "maps/map.hpp"
+
+namespace lb::agent {
+
+/// "namespace/name" of a service port's name.
+[[nodiscard]] std::string service_of(const std::string& service_port);
+
+class ServiceTable {
+ public:
+  /// An object may have 10,000 service ports. What was adopted without a name has no key.
+  using Ports = std::multimap<ServicePortKey, std::unique_ptr<ServiceState>>;
+  using Services = std::unordered_map<std::string, Ports>;  ///< by "namespace/name"
+  using States = boost::unordered_flat_set<const ServiceState*>;
+
+  /// Both must outlive this.
+  ServiceTable(maps::Table<std::uint32_t, lb_name>& names, IdReclaimer& reclaimer)
+      : names_(names), reclaimer_(reclaimer) {}
+
+  /// Gives a service port a number and writes its name. Null: no number is free now. Errors:
+  /// filename_too_long, or the map's; the number is free again then.
+  [[nodiscard]] maps::result<ServiceState*> create(const ServicePortKey& key);
+  /// A service port that has a number already; an empty key: nobody knows whose it was.
+  ServiceState& add(const ServicePortKey& key, std::uint32_t number);
+  /// Marks the name as retired and gives the number up. Errors are the map's; nothing is given up then.
+  [[nodiscard]] maps::error_code retire(const ServiceState& state);
+  /// Forgets these service ports of one service.
+  void forget(const std::string& service, const States& states);
+
+  /// Those of one service, in the order of their keys; none: an empty list.
+  [[nodiscard]] const Ports& ports_of(const std::string& service) const;
+  [[nodiscard]] bool contains(const ServicePortKey& key) const;
+  [[nodiscard]] const Services& all() const noexcept { return services_; }
+  /// Is a number found in a map one that we could have given?
+  [[nodiscard]] bool is_usable(std::uint32_t number) const {
+    return number > 0 && number < reclaimer_.service_pool().limit();
+  }
+
+ private:
+  maps::Table<std::uint32_t, lb_name>& names_;
+  IdReclaimer& reclaimer_;
+  Services services_;
+};
+
+}  // namespace lb::agent

@@ -1,0 +1,90 @@
+// What a scrape shows of the tables.
+#include "agent/tables/table_figures.hpp"
+
+#include <map>
+#include <optional>
+
+namespace lb::agent {
+namespace {
+
+using AllFigures = std::map<ServicePortKey, ServiceFigures>;
+
+bool names_local(const lb_policy& policy) {
+  return policy.internal == LB_LOCAL || policy.external == LB_LOCAL;
+}
+
+/// What the maps have.
+void add_figures(AllFigures& all, const ServiceState& state, const lb_policy& policy) {
+  auto& figures = all[state.key];
+  figures.key = state.key;
+  figures.cluster = {.eligible = state.counts.cluster, .programmed = state.counts.cluster};
+  if (names_local(policy)) {
+    figures.local = {.eligible = state.counts.local, .programmed = state.counts.local};
+  }
+}
+
+/// What they shall have.
+void add_figures(AllFigures& all, const ServicePortPlan& plan) {
+  const auto counts = count_backends(plan);
+  auto& figures = all[plan.key];
+  figures.key = plan.key;
+  figures.cluster.eligible = counts.cluster;
+  if (names_local(plan.policy)) {
+    figures.local = {.eligible = counts.local, .programmed = figures.local ? figures.local->programmed : 0};
+  }
+}
+
+}  // namespace
+
+std::vector<Fill> fills_of(const TableSet& tables) {
+  const auto used = [](const auto& pool) { return std::uint64_t{pool.limit()} - pool.available(); };
+  const auto& reclaimer = tables.reclaimer;
+  return {{.map = "lb_frontends", .used = tables.frontends.held().size(), .limit = tables.frontends.limit()},
+          {.map = "lb_services",
+           .used = used(reclaimer.service_pool()) - 1,
+           .limit = reclaimer.service_pool().limit() - 1U,
+           .retired = reclaimer.retired_services()},
+          {.map = "lb_backends",
+           .used = used(reclaimer.backend_pool()) - 1,
+           .limit = reclaimer.backend_pool().limit() - 1U,
+           .retired = reclaimer.retired_backends()},
+          {.map = "lb_slots",
+           .used = used(reclaimer.slot_arena()),
+           .limit = reclaimer.slot_arena().limit(),
+           .retired = reclaimer.retired_slots()},
+          {.map = "lb_ranges", .used = tables.ranges.held().size(), .limit = tables.ranges.limit()},
+          {.map = "lb_addresses", .used = tables.addresses.size(), .limit = tables.addresses.limit()}};
+}
+
+ExtentFigures extents_of(const TableSet& tables) {
+  ExtentFigures figures{.longest_free = tables.reclaimer.slot_arena().largest()};
+  for (const auto& [service, ports] : tables.services.all()) {
+    for (const auto& [key, port] : ports) {
+      figures.used += (port->cluster.count > 0 ? 1U : 0U) + (port->local.count > 0 ? 1U : 0U);
+    }
+  }
+  return figures;
+}
+
+// Ports that could not be written have a plan and perhaps no state; all others have what they were planned.
+std::pair<std::vector<ServiceFigures>, std::uint64_t> services_of(const TableSet& tables,
+                                                                  const RetryQueue& waiting,
+                                                                  std::size_t most) {
+  if (most == 0) return {};
+  AllFigures all;
+  for (const auto& [service, ports] : tables.services.all()) {
+    for (const auto& [key, port] : ports) {
+      add_figures(all, *port, tables.store.services.load(port->number).policy);
+    }
+  }
+  waiting.for_each_port([&](const ServicePortPlan& port) { add_figures(all, port); });
+  std::vector<ServiceFigures> first;
+  for (auto& [key, figures] : all) {
+    if (first.size() == most) break;
+    first.push_back(std::move(figures));
+  }
+  const auto left_out = all.size() - first.size();
+  return {std::move(first), left_out};
+}
+
+}  // namespace lb::agent

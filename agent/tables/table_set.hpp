@@ -1,0 +1,48 @@
+// All that one agent writes with plans, in the order in which its parts need each other. No policy.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+#include "agent/tables/address_table.hpp"
+#include "agent/tables/frontend_table.hpp"
+#include "agent/tables/id_reclaimer.hpp"
+#include "agent/tables/publisher.hpp"
+#include "agent/tables/range_table.hpp"
+#include "agent/tables/reserved_ports.hpp"
+#include "agent/tables/service_table.hpp"
+#include "maps/grace.hpp"
+#include "maps/mapset.hpp"
+#include "maps/sweep.hpp"
+
+namespace lb::agent {
+
+struct TableSet {
+  /// What `of`, `grace` and `sweeper` refer to must outlive this. `freed` is called when something that was
+  /// given up may be used again; `consistent_slots`: slots of a set of consistent selection.
+  TableSet(const maps::Store& of, maps::GracePeriod& grace, maps::Sweeper& sweeper,
+           std::function<void()> freed, std::uint32_t consistent_slots)
+      : store(of),
+        addresses(of.addresses),
+        ranges(of.ranges),
+        reserved_ports(of.reserved),
+        frontends(of.frontends, addresses, reserved_ports),
+        reclaimer(of, grace, sweeper, std::move(freed)),
+        publisher(of, reclaimer, consistent_slots),
+        services(of.names, reclaimer) {}
+  TableSet(const TableSet&) = delete;
+  TableSet& operator=(const TableSet&) = delete;
+  ~TableSet() = default;
+
+  maps::Store store;
+  AddressTable addresses;
+  RangeTable ranges;
+  ReservedPorts reserved_ports;
+  FrontendTable frontends;
+  IdReclaimer reclaimer;
+  Publisher publisher;
+  ServiceTable services;
+};
+
+}  // namespace lb::agent

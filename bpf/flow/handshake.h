@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Flows that are not yet assured: what each packet of a handshake does to them. */
+#ifndef SLUICE_BPF_HANDSHAKE_H
+#define SLUICE_BPF_HANDSHAKE_H
+
+#include <asm/errno.h>
+
+#include "bpf/flow/flow.h"
+#include "bpf/flow/nat.h"
+#include "bpf/flow/scratch.h"
+#include "bpf/flow/track.h"
+#include "bpf/packet/packet.h"
+#include "bpf/packet/stats.h"
+#include "maps/abi/abi.h"
+
+/*
+ * Until when packets in mid-flow that are not in lb_flows may belong to an unassured flow, because one was opened in
+ * mid-stream or by a SYN with data, or found no room there (lb_clock seconds).
+ */
+__u32 lb_midstream_until __weak;
+
+enum lb_insert_result { LB_INSERT_REFUSED, LB_INSERT_ADDED, LB_INSERT_EXISTED, LB_INSERT_DISPLACED };
+
+/* Adds an entry to lb_flows; an equal one that is there already is as good. */
+static __always_inline enum lb_insert_result lb_assure_entry(struct lb_scratch *scratch,
+							     const struct lb_tuple *arriving,
+							     struct lb_flow *flow)
+{
+	long error;
+
+	flow->track.state = LB_OPEN;
+	error = lb_flow_insert(LB_ASSURED, arriving, flow, BPF_NOEXIST);
+	if (!error)
+		return LB_INSERT_ADDED;
+	if (error != -EEXIST || !lb_flow_find(LB_ASSURED, arriving, &scratch->existing))
+		return LB_INSERT_REFUSED;
+	return lb_same_tuple(&scratch->existing.leaving, &flow->leaving) ? LB_INSERT_EXISTED
+									 : LB_INSERT_REFUSED;
+}
+
+/*
+ * Has another flow taken this one's tuple, because this one had not proven itself? If not, replies go on by the device that they have
+ * found. With the lock held.
+ */
+static __always_inline int lb_displaced(struct lb_scratch *scratch, const struct lb_tuple *reply,
+					struct lb_flow *back)
+{
+	if (!lb_flow_find(LB_UNASSURED, reply, &scratch->existing))
+		return 0;
+	if (!lb_same_tuple(&scratch->existing.leaving, &back->leaving))
+		return 1;
+	back->track.device = scratch->existing.track.device;
+	return 0;
+}
+
+/* Where each side is, as far as the packet that proves the flow tells; SCTP's server gave its tag in the handshake. */
+static __always_inline void lb_first_numbers(struct lb_scratch *scratch)
+{
+	struct lb_track *mine = &scratch->flow.track, *other = &scratch->reply.track;
+
+	if (scratch->packet.tuple.protocol == LB_TCP) {
+		mine->number = scratch->packet.end_seq;
+		other->number = scratch->packet.ack;
+		return;
+	}
+	other->number = 0;
+	if (mine->direction == LB_REPLY)
+		mine->number = 0;
+}
+
+/* Both halves or none: the reply's first, so that no forward packet is translated without a way back. */
+static __always_inline enum lb_insert_result lb_assure_entries(struct lb_scratch *scratch)
+{
+	int forth = scratch->flow.track.direction == LB_FORWARD;
+	struct lb_tuple *reply = forth ? &scratch->reply_tuple : &scratch->packet.tuple;
+	struct lb_tuple *forward = forth ? &scratch->packet.tuple : &scratch->reply_tuple;
+	struct lb_flow *back = forth ? &scratch->reply : &scratch->flow;
+	struct lb_flow *there = forth ? &scratch->flow : &scratch->reply;
+	enum lb_insert_result settled;
+	__u64 *lock = lb_lock(reply);
+
+	if (!lock)
+		return LB_INSERT_REFUSED;
+	settled = lb_displaced(scratch, reply, back) ? LB_INSERT_DISPLACED
+						     : lb_assure_entry(scratch, reply, back);
+	if ((settled == LB_INSERT_ADDED || settled == LB_INSERT_EXISTED) &&
+	    lb_assure_entry(scratch, forward, there) == LB_INSERT_REFUSED) {
+		if (settled == LB_INSERT_ADDED)
+			lb_flow_erase(LB_ASSURED, reply);
+		settled = LB_INSERT_REFUSED;
+	}
+	lb_unlock(lock);
+	return settled;
+}
+
+LB_FUNCTION int lb_assure(void)
+{
+	struct lb_scratch *scratch = lb_scratch_get();
+	enum lb_insert_result settled;
+
+	if (!scratch)
+		return 0;
+	lb_other_entry(scratch);
+	lb_first_numbers(scratch);
+	settled = lb_assure_entries(scratch);
+	if (settled == LB_INSERT_ADDED || settled == LB_INSERT_EXISTED) {
+		lb_count(LB_OUTCOME_assured);
+		return 1;
+	}
+	if (settled == LB_INSERT_REFUSED)
+		lb_midstream_until = lb_clock() + lb_config.unassured_seconds;
+	lb_count(LB_OUTCOME_assure_failed);
+	return 0;
+}
+
+/*
+ * A SYN-ACK brings the forward entry, with the number that alone will prove the client. Where a SYN came again after a change
+ * two backends may answer: who was first is the flow's, and of the other the client shall not hear, or it would go on with that
+ * one if the first answer is lost (REL-11). 0: this is the other.
+ */
+LB_FUNCTION int lb_note_synack(void)
+{
+	struct lb_scratch *scratch = lb_scratch_get();
+	struct lb_track *live;
+
+	if (!scratch)
+		return 0;
+	lb_other_entry(scratch);
+	scratch->reply.track.number = scratch->packet.expected_ack;
+	scratch->reply.track.state = LB_ANSWERED;
+	if (!lb_flow_insert(LB_UNASSURED, &scratch->reply_tuple, &scratch->reply, BPF_NOEXIST))
+		return 1;
+	live = lb_unassured_find(&scratch->reply_tuple, &scratch->existing);
+	if (live && lb_same_tuple(&scratch->existing.leaving, &scratch->reply.leaving)) {
+		live->number = scratch->reply.track.number;
+		live->state = LB_ANSWERED;
+		live->seen = scratch->reply.track.seen;
+		return 1;
+	}
+	if (live && scratch->existing.track.state == LB_ANSWERED)
+		return 0;
+	lb_flow_insert(LB_UNASSURED, &scratch->reply_tuple, &scratch->reply, BPF_ANY);
+	return 1;
+}
+
+/*
+ * What a client may acknowledge beyond the SYN-ACK in its first packet behind that: what a server sent on the data of the SYN (RFC
+ * 7413), which is no more than an initial window in practice. Who guesses the number blindly has one chance in 65,536.
+ */
+#define LB_FAST_OPEN_DATA (1U << 16)
+
+/* Does the client show that it saw the SYN-ACK? */
+static __always_inline int lb_acknowledges(const struct lb_track *track, __u32 ack)
+{
+	__u32 beyond = ack - track->number;
+
+	return track->fast_open == LB_YES ? beyond < LB_FAST_OPEN_DATA : !beyond;
+}
+
+/* Is this packet the proof that both ends take part? */
+static __always_inline int lb_proves_two_way(const struct lb_scratch *scratch)
+{
+	const struct lb_track *track = &scratch->flow.track;
+
+	if (scratch->packet.tuple.protocol == LB_UDP)
+		return track->direction == LB_REPLY;
+	if (scratch->packet.step != LB_STEP_DATA && scratch->packet.step != LB_STEP_FIN)
+		return 0;
+	if (track->direction == LB_REPLY)
+		return track->state == LB_OPENING && track->number == 1;
+	/* An end that was forged meanwhile takes nothing from the proof. */
+	return track->state != LB_OPENING && track->number != 1 &&
+	       lb_acknowledges(track, scratch->packet.ack);
+}
+
+static __always_inline int lb_has_reply(struct lb_scratch *scratch)
+{
+	lb_reverse(&scratch->flow.leaving, &scratch->reply_tuple);
+	lb_reverse(&scratch->packet.tuple, &scratch->existing_reply);
+	return lb_flow_find(LB_UNASSURED, &scratch->reply_tuple, &scratch->existing) &&
+	       lb_same_tuple(&scratch->existing.leaving, &scratch->existing_reply);
+}
+
+/*
+ * Does an unassured one-way flow still have its way back, and once a second, its backend? The LRU may have evicted the reply's
+ * half, which comes back, or the flow starts anew. To ask for it with each packet is what keeps it as long as this half.
+ */
+static __always_inline int lb_unassured_alive(struct lb_scratch *scratch, int new_second)
+{
+	if (scratch->packet.tuple.protocol != LB_UDP || scratch->flow.track.direction != LB_FORWARD)
+		return 1;
+	if (!new_second && lb_has_reply(scratch))
+		return 1;
+	if (lb_abandoned(scratch))
+		return 0;
+	lb_other_entry(scratch);
+	return lb_claim_tuple() == LB_CLAIMED;
+}
+
+LB_FUNCTION enum lb_outcome lb_unassured(void)
+{
+	struct lb_scratch *scratch = lb_scratch_get();
+	struct lb_track *live;
+
+	if (!scratch)
+		return LB_OUTCOME_unrelated;
+	live = lb_unassured_find(&scratch->packet.tuple, &scratch->flow);
+	if (!live || !lb_acts_here(&scratch->flow.track, scratch->hook) || lb_begins_anew(scratch))
+		return LB_OUTCOME_unrelated;
+	if (scratch->hook == LB_HOOK_XDP && scratch->flow.track.path == LB_PATH_STACK)
+		return LB_OUTCOME_left_to_tc;
+	if (!lb_unassured_alive(scratch, lb_flow_touch(live, &scratch->flow.track, lb_clock())))
+		return LB_OUTCOME_unrelated;
+	scratch->unassured = LB_YES;
+	lb_unassured_note_end(scratch, live);
+	if (scratch->packet.step == LB_STEP_SYNACK && scratch->flow.track.direction == LB_REPLY) {
+		if (!lb_note_synack())
+			return LB_OUTCOME_duplicate_synack;
+	} else if (lb_proves_two_way(scratch)) {
+		lb_assure();
+	}
+	return lb_known_outcome(&scratch->flow.track, scratch->hook);
+}
+
+/* TCP in mid-flow is either in lb_flows or nobody's, save for a while after a table was lost or a SYN had data. */
+static __always_inline int lb_may_be_unassured(const struct lb_packet *packet)
+{
+	if (packet->step == LB_STEP_DATA || packet->step == LB_STEP_FIN)
+		return lb_midstream_until > lb_clock();
+	return 1;
+}
+
+#endif

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What is known of a flow (struct lb_track): its sides, its end, and its entry for the other direction. */
+#ifndef SLUICE_BPF_TRACK_H
+#define SLUICE_BPF_TRACK_H
+
+#include "bpf/flow/flow.h"
+#include "bpf/flow/scratch.h"
+#include "bpf/packet/packet.h"
+#include "bpf/packet/stats.h"
+#include "bpf/select/service.h"
+#include "maps/abi/abi.h"
+
+static __always_inline enum lb_side lb_side_of(__u32 hook)
+{
+	switch (hook) {
+	case LB_HOOK_TC_EGRESS:
+		return LB_UPLINK_EGRESS;
+	case LB_HOOK_POD_INGRESS:
+		return LB_POD_INGRESS;
+	case LB_HOOK_POD_EGRESS:
+		return LB_POD_EGRESS;
+	}
+	return LB_UPLINK_INGRESS;
+}
+
+static __always_inline int lb_acts_here(const struct lb_track *track, __u32 hook)
+{
+	return track->side == lb_side_of(hook);
+}
+
+static __always_inline enum lb_outcome lb_known_outcome(const struct lb_track *track, __u32 hook)
+{
+	if (track->path == LB_PATH_STACK)
+		return LB_OUTCOME_flow_stack;
+	return hook == LB_HOOK_XDP ? LB_OUTCOME_flow_xdp : LB_OUTCOME_flow_redirect;
+}
+
+/* UDP flows leave a backend that stopped serving; TCP flows drain (SEM-45, SEM-47). */
+static __always_inline int lb_abandoned(struct lb_scratch *scratch)
+{
+	const struct lb_track *track = &scratch->flow.track;
+
+	if (scratch->packet.tuple.protocol != LB_UDP || track->direction != LB_FORWARD)
+		return 0;
+	return !lb_backend_load(track->backend, track->service, &scratch->backend) ||
+	       scratch->backend.serving != LB_YES;
+}
+
+/*
+ * Is a flow with such halves over? One FIN alone ends no TCP flow, whose client cannot begin anew yet; an SCTP association has
+ * one end for both sides.
+ */
+static __always_inline int lb_is_over(enum lb_protocol protocol, enum lb_state one, enum lb_state other)
+{
+	if (one == LB_RESET || other == LB_RESET)
+		return 1;
+	return protocol == LB_TCP ? one >= LB_CLOSING && other >= LB_CLOSING
+				  : one >= LB_CLOSING || other >= LB_CLOSING;
+}
+
+/*
+ * A client that starts again on a tuple whose flow has ended gets a new choice (REL-12). The first packet of a known flow is
+ * rare, so a look-up more is cheap.
+ */
+static __always_inline int lb_reused(struct lb_scratch *scratch)
+{
+	const struct lb_track *track = &scratch->flow.track;
+
+	if (scratch->packet.step != LB_STEP_SYN || track->direction != LB_FORWARD)
+		return 0;
+	lb_reverse(&scratch->flow.leaving, &scratch->reply_tuple);
+	if (!lb_flow_find(LB_ASSURED, &scratch->reply_tuple, &scratch->existing))
+		return track->state >= LB_CLOSING;
+	return lb_is_over(scratch->packet.tuple.protocol, track->state, scratch->existing.track.state);
+}
+
+/* The same of a flow that was never proven, and of which nothing else is worth a look. */
+static __always_inline int lb_begins_anew(const struct lb_scratch *scratch)
+{
+	return scratch->packet.step == LB_STEP_SYN && scratch->flow.track.direction == LB_FORWARD &&
+	       scratch->flow.track.state >= LB_CLOSING;
+}
+
+/* Nothing of a flow that has ended may catch the next one on its tuple, neither request nor answer. */
+static __always_inline void lb_flow_forget(struct lb_scratch *scratch)
+{
+	lb_reverse(&scratch->flow.leaving, &scratch->reply_tuple);
+	lb_flow_erase(LB_ASSURED, &scratch->reply_tuple);
+	lb_flow_erase(LB_UNASSURED, &scratch->packet.tuple);
+}
+
+/* What a side of an unassured flow says of its end. Anybody may have forged it, so it only shortens the flow's life (REL-72). */
+static __always_inline void lb_unassured_note_end(const struct lb_scratch *scratch, struct lb_track *live)
+{
+	const struct lb_track *track = &scratch->flow.track;
+
+	if (scratch->packet.step == LB_STEP_RST && track->state != LB_RESET)
+		live->state = LB_RESET;
+	else if (scratch->packet.step == LB_STEP_FIN && track->state != LB_CLOSING)
+		live->state = LB_CLOSING;
+	else if (scratch->packet.step == LB_STEP_DATA && track->state >= LB_CLOSING)
+		live->state = LB_OPEN;
+}
+
+/* How far a number may lie from the one that was kept, of some packet of the flow's last second: 4 MiB behind, 64 ahead. */
+#define LB_BEHIND (1U << 22)
+#define LB_AHEAD (1U << 26)
+
+/* 0: none was kept. */
+static __always_inline int lb_near(__u32 number, __u32 kept)
+{
+	return !kept || number - kept + LB_BEHIND <= LB_BEHIND + LB_AHEAD;
+}
+
+/*
+ * Does a packet of a proven flow fit what was seen of it? Of thirty packets of somebody who guesses one does. A side that
+ * sends so fast that its own number says nothing acknowledges what the other one sent. SCTP: the tag that the server gave.
+ */
+static __always_inline int lb_fits(struct lb_scratch *scratch)
+{
+	const struct lb_packet *packet = &scratch->packet;
+
+	if (packet->tuple.protocol != LB_TCP)
+		return !scratch->flow.track.number || packet->ack == scratch->flow.track.number;
+	if (lb_near(packet->end_seq, scratch->flow.track.number))
+		return 1;
+	lb_reverse(&scratch->flow.leaving, &scratch->reply_tuple);
+	return lb_flow_find(LB_ASSURED, &scratch->reply_tuple, &scratch->existing) &&
+	       lb_near(packet->ack, scratch->existing.track.number);
+}
+
+/*
+ * A side's end. One that does not fit may be forged, or of a side that was seen too seldom: of TCP it counts as a FIN, after
+ * which an idle flow lives for an hour, and is nothing that another flow may begin on.
+ */
+static __always_inline void lb_note_close(const struct lb_scratch *scratch, struct lb_track *live, int fits)
+{
+	const struct lb_track *track = &scratch->flow.track;
+	int tcp = scratch->packet.tuple.protocol == LB_TCP;
+
+	if (!fits && (!tcp || track->state >= LB_CLOSING))
+		return;
+	if (scratch->packet.step == LB_STEP_RST) {
+		live->state = fits ? LB_RESET : LB_CLOSING;
+		return;
+	}
+	if (tcp && fits &&
+	    (track->state != LB_CLOSING || (__s32)(scratch->packet.end_seq - track->number) > 0))
+		live->number = scratch->packet.end_seq;
+	live->state = LB_CLOSING;
+}
+
+/* A side goes on: behind a FIN comes nothing new, behind a reset nothing at all. And once a second, how far it is. */
+static __always_inline void lb_note_data(const struct lb_scratch *scratch, struct lb_track *live, int fits)
+{
+	const struct lb_track *track = &scratch->flow.track;
+	int tcp = scratch->packet.tuple.protocol == LB_TCP;
+
+	if (track->state == LB_CLOSING && tcp &&
+	    (!fits || (__s32)(scratch->packet.end_seq - track->number) <= 0))
+		return;
+	if (tcp && fits)
+		live->number = scratch->packet.end_seq;
+	if (track->state >= LB_CLOSING)
+		live->state = LB_OPEN;
+}
+
+/* What a packet says of its flow's end, and where its side is (REL-72). */
+LB_FUNCTION int lb_note(struct lb_track *live, int new_second)
+{
+	struct lb_scratch *scratch = lb_scratch_get();
+	__u8 step;
+
+	if (!scratch || !live)
+		return 0;
+	step = scratch->packet.step;
+	if (step == LB_STEP_RST || step == LB_STEP_FIN)
+		lb_note_close(scratch, live, lb_fits(scratch));
+	else if (step == LB_STEP_DATA && (new_second || scratch->flow.track.state >= LB_CLOSING))
+		lb_note_data(scratch, live, lb_fits(scratch));
+	return 0;
+}
+
+/*
+ * A flow that the node itself began, on its way out (SCTP, which no socket hook serves): its requests are sent by us, and its
+ * replies given to the stack.
+ */
+static __always_inline int lb_is_nodes_own(const struct lb_track *track)
+{
+	if (track->source_nat == LB_YES)
+		return 0;
+	return track->direction == LB_FORWARD ? track->side == LB_UPLINK_EGRESS
+					      : track->other_side == LB_UPLINK_EGRESS;
+}
+
+static __always_inline enum lb_path lb_other_path(const struct lb_track *track)
+{
+	if (!lb_is_nodes_own(track))
+		return track->path;
+	return track->direction == LB_FORWARD ? LB_PATH_STACK : LB_PATH_REDIRECT;
+}
+
+/*
+ * The device that the other half's packets leave by; 0: the stack knows, or lb_find_next_hop() will. Replies to outside go back
+ * by the uplink that the flow came by, whatever the stack's choice was (REL-66); but a reply says nothing of the way to
+ * the backend, which may be another than its own.
+ */
+static __always_inline __u32 lb_other_device(const struct lb_scratch *scratch)
+{
+	const struct lb_track *track = &scratch->flow.track;
+
+	if (lb_is_nodes_own(track))
+		return track->side == LB_POD_INGRESS ? scratch->device : 0;
+	if (track->path == LB_PATH_REDIRECT && track->side == LB_POD_INGRESS)
+		return track->device;
+	return track->direction == LB_FORWARD && track->side == LB_UPLINK_INGRESS ? scratch->device : 0;
+}
+
+/* Makes `scratch->reply_tuple` and `scratch->reply`, the flow's entry for the other direction, from the packet's own. */
+static __always_inline void lb_other_entry(struct lb_scratch *scratch)
+{
+	const struct lb_track *track = &scratch->flow.track;
+
+	lb_reverse(&scratch->flow.leaving, &scratch->reply_tuple);
+	lb_reverse(&scratch->packet.tuple, &scratch->reply.leaving);
+	scratch->reply.track = *track;
+	scratch->reply.track.seen = lb_clock();
+	scratch->reply.track.device = lb_other_device(scratch);
+	scratch->reply.track.direction = track->direction == LB_FORWARD ? LB_REPLY : LB_FORWARD;
+	scratch->reply.track.path = lb_other_path(track);
+	scratch->reply.track.side = track->other_side;
+	scratch->reply.track.other_side = track->side;
+}
+
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Who may be a client of a service, of which kind it is, and which set and source address it gets for that. */
+#ifndef SLUICE_BPF_CLIENT_H
+#define SLUICE_BPF_CLIENT_H
+
+#include <bpf/bpf_endian.h>
+
+#include "bpf/flow/scratch.h"
+#include "bpf/packet/packet.h"
+#include "bpf/select/ranges.h"
+#include "bpf/select/service.h"
+#include "maps/abi/abi.h"
+
+static __always_inline int lb_on_loopback(const struct lb_tuple *tuple, const union lb_ip *address)
+{
+	if (tuple->family == LB_IPV4)
+		return address->bytes[12] == 127;
+	return !address->longs[0] && address->longs[1] == bpf_cpu_to_be64(1);
+}
+
+/* Is the source a frontend? A node may hold a load balancer's address, but not send from that port. */
+static __always_inline int lb_service_source(const struct lb_tuple *tuple)
+{
+	struct lb_frontend_key key = lb_frontend_at(&tuple->source, tuple->source_port, tuple->protocol);
+	struct lb_frontend frontend;
+
+	return lb_frontend_load(&key, &frontend);
+}
+
+/* Who cannot be a client of a service (REL-18), or LB_OUTCOME_NONE. */
+static __always_inline enum lb_outcome lb_check_source(const struct lb_tuple *tuple)
+{
+	enum lb_address_kind kind = lb_address_kind_of(tuple->source.bytes);
+
+	if (lb_is_no_host(tuple->family, &tuple->source))
+		return LB_OUTCOME_martian;
+	if (kind == LB_NO_ADDRESS)
+		return LB_OUTCOME_NONE;
+	if (kind == LB_CLUSTER_ADDRESS || lb_service_source(tuple))
+		return LB_OUTCOME_service_source;
+	return kind == LB_SERVICE_ADDRESS ? LB_OUTCOME_NONE : LB_OUTCOME_own_source;
+}
+
+/* Is the packet for a load balancer's address whose source ranges its client is in none of (SEM-37)? */
+static __always_inline int lb_range_denies(struct lb_frontend frontend, struct lb_policy policy,
+					   const struct lb_tuple *tuple)
+{
+	return frontend.kind == LB_LOAD_BALANCER && policy.source_ranges == LB_YES &&
+	       !lb_in_ranges(frontend.service, &tuple->source);
+}
+
+/* Of a port that a ClusterIP does not serve: who may be a client gets an answer. */
+static __always_inline enum lb_outcome lb_refuses(const struct lb_tuple *tuple)
+{
+	enum lb_outcome outcome = lb_check_source(tuple);
+
+	return outcome == LB_OUTCOME_NONE ? LB_OUTCOME_unknown_port : outcome;
+}
+
+/* ---- Kinds of clients, and what follows (SEM-32). ---- */
+
+enum lb_client { LB_ANY_CLIENT, LB_POD_CLIENT, LB_OUTSIDE_CLIENT, LB_NODE_CLIENT };
+
+/* Without a detector nobody is known to be a pod, nor known to be none. */
+static __always_inline enum lb_client lb_client_of(const struct lb_scratch *scratch,
+						   struct lb_node_policy node_policy)
+{
+	const struct lb_tuple *tuple = &scratch->packet.tuple;
+
+	if (scratch->hook == LB_HOOK_TC_EGRESS)
+		return LB_NODE_CLIENT;
+	switch (tuple->family == LB_IPV4 ? node_policy.local_detection4 : node_policy.local_detection6) {
+	case LB_DETECT_BY_RANGE:
+		return lb_in_ranges(LB_POD_RANGES, &tuple->source) ? LB_POD_CLIENT : LB_OUTSIDE_CLIENT;
+	case LB_DETECT_BY_DEVICE:
+		return scratch->hook == LB_HOOK_POD_INGRESS ? LB_POD_CLIENT : LB_OUTSIDE_CLIENT;
+	default:
+		return LB_ANY_CLIENT;
+	}
+}
+
+/* Does the kind of client make a difference? If not, the ranges of pods need not be searched. */
+static __always_inline int lb_asks_client(struct lb_frontend frontend, struct lb_policy policy,
+					  struct lb_node_policy node_policy)
+{
+	if (frontend.kind == LB_CLUSTER_IP)
+		return node_policy.masquerade_all != LB_YES;
+	return policy.external != LB_CLUSTER;
+}
+
+/* Does SEM-32 ask for the node's address? "Our choices" C keep the client's where the reply comes back anyway. */
+static __always_inline int lb_masquerades(struct lb_frontend frontend, struct lb_policy policy,
+					  struct lb_node_policy node_policy, enum lb_client client)
+{
+	if (frontend.kind == LB_CLUSTER_IP)
+		return node_policy.masquerade_all == LB_YES || client == LB_OUTSIDE_CLIENT;
+	return policy.external == LB_CLUSTER;
+}
+
+/* The set that this traffic uses: SEM-20, SEM-32. A pod's or the node's traffic to outside addresses is short-circuited. */
+static __always_inline enum lb_scope lb_scope_of(struct lb_frontend frontend, struct lb_policy policy,
+						 enum lb_client client)
+{
+	if (frontend.kind == LB_CLUSTER_IP)
+		return policy.internal;
+	return client == LB_POD_CLIENT || client == LB_NODE_CLIENT ? LB_CLUSTER : policy.external;
+}
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Ranges of addresses: lb_ranges. */
+#ifndef SLUICE_BPF_RANGES_H
+#define SLUICE_BPF_RANGES_H
+
+#include "bpf/packet/stats.h"
+#include "maps/abi/maps.bpf.h"
+
+#define LB_RANGE_BITS 160 /* the service number's and the address's */
+
+/*
+ * Is the address in one of the ranges of that number: a service's source ranges (SEM-37), or one of the LB_..._RANGES? A value of another
+ * key is looked up once more.
+ */
+static __always_inline int lb_in_ranges(__u32 service, const void *client)
+{
+	struct lb_range_key key = {.prefix = LB_RANGE_BITS, .service = service};
+
+	__builtin_memcpy(key.address, client, sizeof(key.address));
+	for (int try = 0; try < 2; try++) {
+		const struct lb_range *range = bpf_map_lookup_elem(&lb_ranges, &key);
+
+		if (!range)
+			return 0;
+		if (*(const volatile __u32 *)&range->service == service)
+			return 1;
+		lb_count(LB_OUTCOME_check_failed);
+	}
+	return 0;
+}
+
+#endif

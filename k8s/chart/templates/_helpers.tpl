@@ -1,0 +1,74 @@
+{{/* What several templates share. */}}
+
+{{- define "sluice.image" -}}
+{{- with .Values.image -}}
+{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+{{- end -}}
+{{- end -}}
+
+{{- define "sluice.pullSecrets" -}}
+{{- with .Values.image.pullSecrets }}
+imagePullSecrets:
+{{- range . }}
+  - name: {{ . }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* Whether the objects of k8s/deploy are wanted. */}}
+{{- define "sluice.deployed" -}}
+{{- if has .Values.mode (list "instead" "beside") }}yes{{ end -}}
+{{- end -}}
+
+{{- define "sluice.security" -}}
+runAsUser: 0
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+# SYS_ADMIN for setns into pods' network namespaces, and for looking up programs by their numbers.
+capabilities:
+  drop: [ALL]
+  add: [BPF, NET_ADMIN, PERFMON, SYS_ADMIN]
+seccompProfile: {type: RuntimeDefault}
+{{- end -}}
+
+{{/* Probes that say whether the agent lives, which kube-proxy cannot answer in its place. */}}
+{{- define "sluice.liveness" -}}
+exec: {command: [/usr/bin/sluice, alive]}
+periodSeconds: 10
+timeoutSeconds: 5
+failureThreshold: 6
+{{- end -}}
+
+{{- define "sluice.readiness" -}}
+httpGet: {path: /healthz, port: {{ eq .Values.mode "beside" | ternary .Values.beside.healthPort 10256 }}}
+periodSeconds: 5
+{{- end -}}
+
+{{- define "sluice.hostPaths" -}}
+- name: bpf
+  hostPath: {path: /sys/fs/bpf, type: Directory}
+- name: cgroup
+  hostPath: {path: /sys/fs/cgroup, type: Directory}
+- name: netfilter
+  hostPath: {path: /proc/sys/net/netfilter, type: Directory}
+- name: netns
+  hostPath: {path: /run/netns, type: DirectoryOrCreate}
+{{- end -}}
+
+{{- define "sluice.hostMounts" -}}
+- {name: bpf, mountPath: /sys/fs/bpf}
+- {name: cgroup, mountPath: /host/cgroup, readOnly: true}
+- {name: netfilter, mountPath: /host/netfilter}
+- {name: netns, mountPath: /run/netns, readOnly: true, mountPropagation: HostToContainer}
+{{- end -}}
+
+{{/* What both containers of the clean-up have. */}}
+{{- define "sluice.cleaner" -}}
+image: {{ include "sluice.image" . | quote }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+resources:
+  requests: {cpu: 10m, memory: 32Mi}
+securityContext: {{ include "sluice.security" . | nindent 2 }}
+volumeMounts:
+  - {name: bpf, mountPath: /sys/fs/bpf}
+{{- end -}}

@@ -1,0 +1,132 @@
+#!/bin/bash
+# shellcheck disable=SC2119  # options are for those who have some
+# REL-98: monitoring that knows kube-proxy goes on working. A real Prometheus scrapes the agent as the job "kube-proxy": each panel of
+# the usual dashboard has figures, the usual alerts fire when they should and end. Our own alerts pass promtool's tests; the overlay
+# is accepted by a real API server that has the Prometheus operator's definitions.
+set -euo pipefail
+# shellcheck source=tests/e2e/lib/scenario.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib/scenario.sh"
+
+OVERLAY=$SLUICE_ROOT/k8s/overlays/monitoring
+PORT=7443
+PROMETHEUS=http://127.0.0.1:9090
+
+own_alerts() {
+	python3 -c 'import sys, yaml; print(yaml.safe_dump(yaml.safe_load(sys.stdin)["spec"]))' <"$OVERLAY/alerts.yaml" >"$LAB_DIR/alerts.rules.yaml"
+	cp "$E2E/alerts_test.yaml" "$LAB_DIR"
+	(cd "$LAB_DIR" && "$MONITORING/promtool" test rules alerts_test.yaml)
+}
+
+defined() { kube get "CustomResourceDefinition/$1" | jq -e 'any(.status.conditions[]; .type == "Established" and .status == "True")'; }
+
+overlay_accepted() {
+	local name
+	cat "$MONITORING"/definitions/*.yaml | kube apply
+	for name in podmonitors prometheusrules; do
+		lab_wait 20 defined "$name.monitoring.coreos.com" >/dev/null || die "$name is not defined"
+	done
+	lab_wait 20 overlay_checked || { overlay_checked && die "the overlay is refused, above"; }
+	printf 'accepted by a dry run: %s\n' monitoring
+}
+overlay_checked() { python3 "$E2E/kustomize.py" "$OVERLAY" | kube check; }
+
+prometheus() {
+	cp "$E2E/kube_proxy_monitoring.yaml" "$LAB_DIR"
+	cat >"$LAB_DIR/prometheus.yaml" <<-YAML
+		global: {scrape_interval: 1s, evaluation_interval: 1s}
+		rule_files: [kube_proxy_monitoring.yaml]
+		scrape_configs: [{job_name: kube-proxy, static_configs: [{targets: ["10.0.0.10:10249"]}]}]
+	YAML
+	lab_start control prometheus.log nice -n 5 "$MONITORING/prometheus" --config.file "$LAB_DIR/prometheus.yaml" \
+		--storage.tsdb.path "$LAB_DIR/tsdb" --web.listen-address 127.0.0.1:9090
+	lab_wait 30 lab_in control curl -fsS -m 2 "$PROMETHEUS/-/ready" || cluster_wrong prometheus
+}
+
+query() { lab_in control curl -fsS -m 5 -G --data-urlencode "query=$1" "$PROMETHEUS/api/v1/query" | jq -r '.data.result[].value[1]'; }
+firing() { query "count(ALERTS{alertname=\"$1\", alertstate=\"firing\"})"; }
+
+# each_panel: whether all have a figure that is one; says which do.
+each_panel() {
+	local panel value
+	for panel in "${PANELS[@]}"; do
+		value=$(query "$panel")
+		[[ $value =~ ^[0-9] ]] || { printf '%s: %s\n' "$panel" "${value:-nothing}" && return 1; }
+		printf '%s: %s\n' "$panel" "$value"
+	done
+}
+
+# A server that cannot stream lists, as before 1.34: what else is asked for is watches, whose duration says nothing.
+ALL_WELL='[{"match": "sendInitialEvents", "answer": 422}]'
+
+# list_again: what was watched is too old, and is listed.
+list_again() {
+	rules '[{"match": "sendInitialEvents", "answer": 422},
+		{"match": "endpointslices.*resourceVersion=[1-9]", "error": 410, "reason": "Expired", "times": 1},
+		{"match": "endpointslices", "now": "cut"}]'
+	sleep 0.3
+	rules "$ALL_WELL"
+}
+
+# triggered NUMBER: a slice that says what caused it and when, as the controller's do.
+triggered() {
+	kube apply <<-YAML
+		apiVersion: discovery.k8s.io/v1
+		kind: EndpointSlice
+		metadata:
+		  name: triggered-1
+		  namespace: default
+		  labels: {kubernetes.io/service-name: triggered}
+		  annotations: {endpoints.kubernetes.io/last-change-trigger-time: "$(date -u +%Y-%m-%dT%H:%M:%SZ)"}
+		addressType: IPv4
+		ports: [{name: http, port: 8080}]
+		endpoints: [{addresses: [10.244.9.$(($1 % 250 + 1))]}]
+	YAML
+}
+
+# changes: endpoints and services come and go until somebody ends it.
+changes() {
+	local number=0
+	while sleep 1; do
+		number=$((number + 1))
+		((number % 5 != 0)) || list_again
+		triggered "$number"
+		cluster_service "another-$((number % 2))" "10.96.2.$((number % 2 + 1))"
+	done
+}
+
+MONITORING=${MONITORING:-$("$SLUICE_ROOT/scripts/lib/monitoring")}
+mapfile -t PANELS < <(sed -n 's/.*record: "\?\(panel:[a-z0-9_]*\).*/\1/p' "$E2E/kube_proxy_monitoring.yaml")
+((${#PANELS[@]} == 9)) || die "found ${#PANELS[@]} panels"
+
+cluster_up monitoring
+own_alerts
+overlay_accepted
+cluster_web
+cluster_pods
+cluster_service triggered 10.96.3.1
+cluster_proxy "$PORT"
+agent_account
+AGENT_KUBECONFIG=$CLUSTER/proxied.conf AGENT_METRICS=10.0.0.10:10249
+kubeconfig "$AGENT_KUBECONFIG" "https://10.0.0.2:$PORT" "token $CLUSTER/token"
+rules "$ALL_WELL"
+cluster_agent
+prometheus
+
+changes >"$LAB_DIR/changes.log" 2>&1 &
+CHANGES=$!
+lab_wait 90 each_panel || { each_panel || true; die "a panel of the dashboard has no figure"; }
+each_panel
+kill "$CHANGES"
+wait "$CHANGES" 2>/dev/null || true
+rules "$ALL_WELL"
+[[ -z $(firing KubeProxyDown)$(firing KubeClientErrors) ]] || die "an alert fires while all is well"
+
+rules '[{"match": ".", "now": "cut"}, {"match": ".", "answer": 503}]'
+WITHIN=60 becomes "errors of the API: KubeClientErrors" 1 firing KubeClientErrors
+rules "$ALL_WELL"
+WITHIN=90 becomes "they are over" "" firing KubeClientErrors
+
+lab_stop "$LAB_AGENT" KILL || true
+WITHIN=30 becomes "no agent: KubeProxyDown" 1 firing KubeProxyDown
+cluster_agent
+WITHIN=30 becomes "it is back" "" firing KubeProxyDown

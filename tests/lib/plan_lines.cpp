@@ -1,0 +1,87 @@
+// Plans as the canonical lines of maps/text.hpp.
+#include "tests/lib/plan_lines.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "agent/base/yes_no.hpp"
+#include "maps/text.hpp"
+
+namespace lb::test {
+namespace {
+
+using agent::yes_if;
+
+lb_name name_of(const agent::ServicePortKey& key) {
+  lb_name name{};
+  std::copy_n(key.name.begin(), std::min(key.name.size(), sizeof(name.service) - 1),
+              std::begin(name.service));
+  name.protocol = key.protocol;
+  name.family = key.family;
+  return name;
+}
+
+lb_set set_of(const agent::BackendList& backends, bool agent::BackendPlan::* member) {
+  std::vector<std::uint8_t> weights;
+  for (const auto& backend : backends) {
+    if (backend.*member) weights.push_back(backend.weight);
+  }
+  return {0, slot_count(weights)};
+}
+
+lb_service service_of(const agent::ServicePortPlan& plan) {
+  lb_service service{};
+  service.cluster = set_of(plan.backends, &agent::BackendPlan::in_cluster);
+  service.local = set_of(plan.backends, &agent::BackendPlan::in_local);
+  service.policy = plan.policy;
+  service.affinity_seconds = plan.affinity_seconds;
+  return service;
+}
+
+lb_backend backend_of(const agent::BackendPlan& plan) {
+  lb_backend backend{};
+  std::copy(plan.address.bytes.begin(), plan.address.bytes.end(), std::begin(backend.address));
+  backend.port = plan.port;
+  backend.locality = plan.locality;
+  backend.in_cluster = yes_if(plan.in_cluster);
+  backend.in_local = yes_if(plan.in_local);
+  backend.serving = yes_if(plan.serving);
+  backend.weight = plan.weight;
+  return backend;
+}
+
+std::string frontend_line(const agent::FrontendPlan& plan, const agent::ServicePortKey& key) {
+  lb_frontend_key place{};
+  std::copy(plan.address.bytes.begin(), plan.address.bytes.end(), std::begin(place.address));
+  place.port = plan.port;
+  place.protocol = key.protocol;
+  lb_frontend frontend{};
+  frontend.kind = plan.kind;
+  return maps::frontend_line(place, frontend, key.name);
+}
+
+}  // namespace
+
+std::uint32_t slot_count(std::span<const std::uint8_t> weights) {
+  const auto factor = std::accumulate(weights.begin(), weights.end(), 0U,
+                                      [](std::uint32_t a, std::uint32_t b) { return std::gcd(a, b); });
+  return factor == 0 ? 0 : std::accumulate(weights.begin(), weights.end(), 0U) / factor;
+}
+
+std::vector<std::string> plan_lines(const agent::ServicePortPlan& plan) {
+  std::vector<std::string> lines;
+  lines.reserve(plan.frontends.size() + 1 + plan.source_ranges.size() + plan.backends.size());
+  for (const auto& frontend : plan.frontends) lines.push_back(frontend_line(frontend, plan.key));
+  const lb_name name = name_of(plan.key);
+  lines.push_back(maps::service_line(name, service_of(plan)));
+  for (const auto& range : plan.source_ranges) {
+    lines.push_back(
+        fmt::format("range {} {} {}", plan.key.name, maps::word(plan.key.protocol), range.text()));
+  }
+  for (const auto& backend : plan.backends) lines.push_back(maps::backend_line(name, backend_of(backend)));
+  return lines;
+}
+
+}  // namespace lb::test

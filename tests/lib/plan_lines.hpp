@@ -1,0 +1,18 @@
+// Plans as the canonical lines of maps/text.hpp, as if they had been read back from the maps.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "agent/plan/plan.hpp"
+
+namespace lb::test {
+
+/// How many slots a set of these weights takes: the weights without their common factor; 0 takes none.
+[[nodiscard]] std::uint32_t slot_count(std::span<const std::uint8_t> weights);
+
+/// The frontends, the service, the source ranges and the backends of one service port, one line each.
+[[nodiscard]] std::vector<std::string> plan_lines(const agent::ServicePortPlan& plan);
+
+}  // namespace lb::test

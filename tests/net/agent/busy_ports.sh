@@ -1,0 +1,79 @@
+#!/bin/bash
+# Beside a kube-proxy that still runs, which holds 10256, 10249 and the health-check node ports: the agent serves packets all the
+# same, says what it waits for, and answers within two seconds of the other's end. --bind-address-hard-fail refuses to start.
+set -euo pipefail
+# shellcheck source=scripts/lib/scenario.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
+
+NODE=10.0.0.10 NODE_PORT=30080 CHECKED=32100
+
+# hold PORT: somebody else listens there on all addresses, as kube-proxy does; its pid is in HOLDER.
+hold() {
+	lab_start node "holder-$1.log" python3 -m http.server --bind :: "$1" --directory "$LAB_MANIFESTS"
+	HOLDER=$LAB_STARTED
+	lab_wait 10 lab_in node curl -sS -o /dev/null -m 2 "http://127.0.0.1:$1/" || die "nobody took port $1: $(cat "$LAB_DIR/holder-$1.log")"
+}
+served() { lab_ask client tcp "$NODE" "$NODE_PORT" --count 1; }
+without() { lab_sluice status -o json | jq -r .without; }
+waits_for() { [[ $(without) == *"$1"* ]]; }
+waits_for_nothing() { [[ $(without) != *"cannot listen"* && $(without) != *"health-check node ports"* ]]; }
+healthy() { lab_in node curl -fsS -m 1 http://127.0.0.1:10256/healthz; }
+metric() { lab_in node curl -sS -m 5 http://127.0.0.1:10249/metrics | sed -n "s/^sluice_ports_waiting{server=\"$1\"} //p"; }
+metric_is() { [[ $(metric "$1") == "$2" ]]; }
+
+checked_service() {
+	cat >"$LAB_MANIFESTS/checked.yaml" <<-YAML
+		apiVersion: v1
+		kind: Service
+		metadata: {name: checked, namespace: default}
+		spec:
+		  type: LoadBalancer
+		  clusterIP: 10.96.0.91
+		  clusterIPs: [10.96.0.91]
+		  ipFamilies: [IPv4]
+		  externalTrafficPolicy: Local
+		  healthCheckNodePort: $CHECKED
+		  ports: [{name: http, port: 80, targetPort: 8080, protocol: TCP}]
+	YAML
+}
+
+lab_up busy
+lab_backends
+checked_service
+hold 10256
+HEALTH=$HOLDER
+hold 10249
+METRICS=$HOLDER
+hold "$CHECKED"
+CHECK=$HOLDER
+
+# The strict form ends before it has changed anything.
+lab_launch --xdp off --bind-address-hard-fail
+code=0
+wait "$LAB_AGENT" || code=$?
+((code == 1)) || die "--bind-address-hard-fail: exit code $code"
+grep -q '^sluice: cannot listen on 127.0.0.1:10256 (Address already in use): ' "$LAB_DIR/agent.log" || die "--bind-address-hard-fail does not say why: $(cat "$LAB_DIR/agent.log")"
+[[ ! -e $LAB_PINS ]] || die "--bind-address-hard-fail left pins"
+printf 'refused with --bind-address-hard-fail\n'
+
+lab_launch --xdp off
+lab_wait 30 served || { cat "$LAB_DIR/agent.log" && die "no packet is served beside another that holds the ports"; }
+lab_wait 10 waits_for 'cannot listen on 127.0.0.1:10256: Address already in use' || die "status does not name the health port: $(without)"
+waits_for 'cannot listen on 127.0.0.1:10249: Address already in use' || die "status does not name the metrics port: $(without)"
+lab_wait 10 waits_for 'health-check node ports are taken' || die "status does not name the health-check node port: $(without)"
+[[ $(grep -c 'waits for the port' "$LAB_DIR/agent.log") == 2 ]] || die "the log does not say once for each port that it is waited for"
+printf 'served while another holds the ports; status: %s\n' "$(without)"
+
+lab_stop "$METRICS" || true
+lab_wait 3 metric_is health 1 || die "the metrics do not say that the health port is waited for: $(metric health)"
+metric_is metrics 0 || die "the metrics say that their own port is waited for"
+metric_is health-check 2 || metric_is health-check 1 || die "the metrics do not say that a health-check node port is waited for"
+
+# A second until the next attempt, and what lab_wait counts is up to a second less than it says.
+lab_stop "$HEALTH" || true
+lab_wait 3 healthy || die "healthz does not answer within two seconds"
+metric_is health 0 || die "the metrics say that the health port is waited for"
+lab_stop "$CHECK" || true
+lab_wait 10 metric_is health-check 0 || die "the metrics say that the health-check node port is waited for"
+lab_wait 10 waits_for_nothing || die "status still names ports: $(without)"
+printf 'healthz, metrics and the health-check node port answer once the other is gone\n'

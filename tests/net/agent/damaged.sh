@@ -1,0 +1,52 @@
+#!/bin/bash
+# SEM-70: entries that somebody else took from the tables, changed or added are put right when the agent looks: every hour, and
+# on SIGHUP. Requests show that it is the programs that see the difference.
+set -euo pipefail
+# shellcheck source=scripts/lib/scenario.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
+
+# key ADDRESS: of its frontend, as bpftool takes it.
+key() {
+	bpftool -j map dump pinned "$LAB_PINS"/v*/maps/lb_frontends |
+		jq -r --argjson address "$1" '.[] | select(.formatted.key.address[12:] == $address) | .key | join(" ")' | head -n 1
+}
+# repaired TABLE: how many of its entries were put right.
+repaired() {
+	lab_in node curl -fsS -m 2 http://127.0.0.1:10249/metrics |
+		sed -n "s/^sluice_entries_repaired_total{table=\"$1\"} //p"
+}
+asked() { lab_ask pod tcp 10.96.0.80 80; }
+
+lab_up damaged
+lab_backends
+lab_agent
+lab_maps >"$LAB_DIR/maps"
+asked || die "the service is not served"
+read -ra bytes <<<"$(key '[10,96,0,80]')"
+value=$(bpftool -j map dump pinned "$LAB_PINS"/v*/maps/lb_frontends | jq -r '.[0].value | join(" ")')
+# Of one address and port, and of one that nobody planned.
+bpftool map delete pinned "$LAB_PINS"/v*/maps/lb_frontends key "${bytes[@]}"
+other=("${bytes[@]}")
+other[12]=0x63
+# shellcheck disable=SC2086  # bytes
+bpftool map update pinned "$LAB_PINS"/v*/maps/lb_frontends key "${other[@]}" value $value
+! asked || die "without its frontend the service is served"
+! diff <(lab_maps) "$LAB_DIR/maps" >"$LAB_DIR/difference" || die "the damage does not show"
+kill -HUP "$LAB_AGENT"
+lab_wait 5 asked || die "the service is not served again"
+diff <(lab_maps) "$LAB_DIR/maps" || die "the maps are not as they were"
+[[ $(repaired lb_frontends) == 2 ]] || die "two entries were damaged, and '$(repaired lb_frontends)' were put right"
+
+# Its row, which says that it has no endpoints.
+read -ra number < <(bpftool -j map dump pinned "$LAB_PINS"/v*/maps/lb_frontends |
+	jq -r '[.[] | select(.formatted.key.address[12:] == [10, 96, 0, 80])][0].value[:4] | join(" ")')
+read -ra row < <(bpftool -j map lookup pinned "$LAB_PINS"/v*/maps/lb_services key "${number[@]}" | jq -r '.value | join(" ")')
+bpftool map update pinned "$LAB_PINS"/v*/maps/lb_services key "${number[@]}" \
+	value 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 "${row[@]:16}"
+! asked || die "with an empty row the service is served"
+kill -HUP "$LAB_AGENT"
+lab_wait 5 asked || die "the service is not served again"
+[[ $(repaired lb_services) == 1 ]] || die "one row was damaged, and '$(repaired lb_services)' were put right"
+diff <(lab_maps) "$LAB_DIR/maps" || die "the maps are not as they were"
+printf 'SEM-70: a service whose endpoints were taken away: put right on SIGHUP\n'
+printf 'SEM-70: a frontend that was taken away and one that was added: put right on SIGHUP\n'

@@ -1,0 +1,83 @@
+#!/bin/bash
+# Hostile names of devices and of objects, annotations of all kinds, and the largest objects of each kind (docs/threats.md): who was served
+# is served, no word of theirs reaches a terminal, a log reader or a scraper as anything but words, and the log stays short.
+set -euo pipefail
+# shellcheck source=scripts/lib/scenario.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
+
+PREFIX=podx
+NAMES=($'podx\e[31m' $'podx\a\b\x7f' $'podx\xff\xfe' $'podx\xc2\x9b2J' 'podx"\\{}=' 'podx$(id)' 'podx..' 'podx;&|' $'podx\xe2\x80\xaegpj')
+
+# only_words FILE WHAT: UTF-8 without control characters, and without those that turn the direction or are not seen.
+only_words() {
+	python3 - "$1" <<-'PY' || die "$2 has more than words in it"
+		import sys
+		import unicodedata
+		text = open(sys.argv[1], "rb").read().decode("utf-8")
+		wrong = [line for line in text.split("\n") if any(c != "\t" and unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp") for c in line)]
+		if wrong:
+		    sys.exit(f"{len(wrong)} lines, the first: {wrong[0][:200]!r}")
+	PY
+}
+
+# answers WHAT: the example's service, from the pod and from outside.
+answers() {
+	lab_ask pod tcp 10.96.0.80 80 --count 20 >/dev/null || die "$1: a pod's requests fail"
+	lab_ask client tcp 10.0.0.10 30080 --count 20 >/dev/null || die "$1: requests from outside fail"
+}
+
+# away DEVICE: its hooks are detached, by whoever may.
+away() {
+	local index link
+	index=$(ip -n "$LAB-node" -o link show dev "$1" | cut -d : -f 1)
+	for link in "$LAB_PINS"/v*/links/pod_in_"$index"; do bpftool link detach pinned "$link"; done
+}
+
+# look WHAT: at all that people and machines read.
+look() {
+	answers "$1"
+	only_words "$LAB_DIR/agent.log" "$1: the log"
+	lab_in node curl -fsS -m 10 http://127.0.0.1:10249/metrics >"$LAB_DIR/metrics" || die "$1: no metrics"
+	only_words "$LAB_DIR/metrics" "$1: what is scraped"
+	for command in status services "backends default/" flows; do
+		read -ra words <<<"$command"
+		lab_sluice "${words[@]}" >"$LAB_DIR/said" || die "$1: sluice $command"
+		only_words "$LAB_DIR/said" "$1: sluice $command"
+		lab_sluice "${words[@]}" -o json | jq . >/dev/null || die "$1: sluice $command -o json is none"
+	done
+}
+
+lab_up hostile
+lab_backends
+for at in "${!NAMES[@]}"; do
+	ip -n "$LAB-node" link add "far$at" type veth peer name "${NAMES[at]}"
+	ip -n "$LAB-node" link set "${NAMES[at]}" up
+done
+for format in text json; do
+	lab_agent --pod-devices "$PREFIX" --log-format "$format" --log-level debug --service-metrics 1000
+	lab_wait 10 eval '[[ $(lab_sluice status) == *"${#NAMES[@]} pods"* ]]' || die "not all pods' devices are served: $(lab_sluice status)"
+	for at in "${!NAMES[@]}"; do away "${NAMES[at]}"; done
+	lab_wait 10 grep -q reattached "$LAB_DIR/agent.log" || die "no hook is reattached: $(tail -n 3 "$LAB_DIR/agent.log")"
+	look "hostile names of devices ($format)"
+	[[ $format == text ]] || jq -c . "$LAB_DIR/agent.log" >/dev/null || die "a line of the JSON log is none"
+	lab_stop "$LAB_AGENT" || true
+	: >"$LAB_DIR/agent.log"
+done
+printf 'hostile names of devices: words\n'
+
+lab_agent --pod-devices "$PREFIX" --service-metrics 1000
+before=$(wc -l <"$LAB_DIR/agent.log")
+python3 "$SLUICE_ROOT/tests/net/lib/hostile_objects.py" "$LAB_MANIFESTS" ${SLUICE_LONG:+all}
+lab_wait 120 grep -q 'deep' "$LAB_DIR/agent.log" || die "the last object was not read"
+lab_wait 60 lab_in node curl -fsS -m 2 http://127.0.0.1:10256/healthz || die "is not healthy any more"
+look "hostile objects"
+lines=$(($(wc -l <"$LAB_DIR/agent.log") - before))
+longest=$(awk '{ print length }' "$LAB_DIR/agent.log" | sort -n | tail -n 1)
+((lines <= 1000 && longest <= 1500)) || die "$lines lines of log, the longest of $longest characters"
+kill -0 "$LAB_AGENT" || die "the agent has ended"
+printf 'hostile objects: %d lines of log, the longest of %d characters\n' "$lines" "$longest"
+
+# And a start on all of them.
+lab_stop "$LAB_AGENT" KILL || true
+lab_agent --pod-devices "$PREFIX"
+look "a start on hostile objects"

@@ -1,0 +1,65 @@
+#!/bin/bash
+# The demo and the test command, interrupted at ten points: what there was before is there after, and nothing more.
+set -euo pipefail
+# shellcheck source=scripts/lib/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/common.sh"
+# shellcheck source=scripts/lib/sandbox.sh
+source "$SLUICE_ROOT/scripts/lib/sandbox.sh"
+
+# Beside other tests, which make and remove things of their own.
+if [[ -z ${SLUICE_ALONE:-} ]]; then
+	SLUICE_ALONE=1 sandbox bash "${BASH_SOURCE[0]}"
+	exit
+fi
+
+# state: everything that could be left behind, but for loaded programs. Processes are counted by their cgroup, which
+# cannot be removed while one lives.
+state() {
+	ip netns list
+	find "$(cgroup_root)" -mindepth 1 -type d
+	find /sys/fs/bpf -mindepth 1
+	find "${TMPDIR:-/tmp}" -mindepth 1 -maxdepth 1 -name 'sluice*' -o -name 'demo-*'
+	ip -o link show | cut -d: -f2
+	[[ ! -d /run/netns ]] || find /run/netns -mindepth 1
+}
+
+# programs: ids of the loaded programs of ours; those of other users of this machine come and go too.
+programs() { bpftool -j prog show | jq -r '.[] | select(.name // "" | startswith("lb_")) | .id' | sort; }
+
+# gone FILE: none of the programs that FILE names is loaded any more.
+gone() { [[ -z $(comm -12 "$1" <(programs)) ]]; }
+
+# interrupt SIGNAL SECONDS COMMAND...
+interrupt() {
+	local signal=$1 seconds=$2 pid code=0 try
+	shift 2
+	state >"$WORK/before"
+	programs >"$WORK/programs.before"
+	env --default-signal=INT "$@" >"$WORK/output" 2>&1 </dev/null &
+	pid=$!
+	sleep "$seconds"
+	programs | comm -13 "$WORK/programs.before" - >"$WORK/programs.during"
+	kill -0 "$pid" || { cat "$WORK/output" && die "'$*' had ended after $seconds s already"; }
+	kill -"$signal" "$pid"
+	wait "$pid" || code=$?
+	((code > 128)) || die "'$*' ended with exit code $code after SIG$signal, as if nothing had happened"
+	state >"$WORK/after"
+	diff "$WORK/before" "$WORK/after" || die "'$*' left this behind, interrupted by SIG$signal after $seconds s"
+	for try in 1 2 4 8 15; do
+		! gone "$WORK/programs.during" || break
+		sleep "$try"
+	done
+	gone "$WORK/programs.during" || die "'$*' left programs loaded, interrupted by SIG$signal after $seconds s"
+	printf "%s SIG%s after %s s: nothing left\n" "$*" "$signal" "$seconds"
+}
+
+WORK=$(mktemp -d)
+trap 'rm -rf "$WORK"' EXIT
+for point in 'INT 0.2' 'TERM 1.5' 'INT 4' 'TERM 5' 'INT 6' 'HUP 8'; do
+	# shellcheck disable=SC2086  # two words
+	interrupt $point "$SLUICE_ROOT/scripts/demo"
+done
+for point in 'TERM 0.2' 'INT 1' 'TERM 3' 'INT 4'; do
+	# shellcheck disable=SC2086
+	interrupt $point "$SLUICE_ROOT/scripts/test" prog
+done

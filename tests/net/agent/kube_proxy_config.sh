@@ -1,0 +1,109 @@
+#!/bin/bash
+# SEM-68: an agent that is called kube-proxy and started as kubeadm's DaemonSet starts it, by a ConfigMap's volume: what the file
+# says is in force, changes are followed, nonsense is not, and no connection notices any of it.
+set -euo pipefail
+# shellcheck source=scripts/lib/scenario.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
+
+NODE=10.0.0.10 NODE_PORT=30080
+
+# volume TEXT: a ConfigMap's volume as the kubelet writes it: a new directory, and one link that is renamed.
+volume() {
+	local directory
+	directory=$(mktemp -d "$VOLUME/..data_XXXXXX")
+	printf '%s\n' "$1" >"$directory/config.conf"
+	ln -s "$(basename "$directory")" "$VOLUME/..data_tmp"
+	mv -T "$VOLUME/..data_tmp" "$VOLUME/..data"
+	[[ -e $VOLUME/config.conf ]] || ln -s ..data/config.conf "$VOLUME/config.conf"
+}
+
+# config SCRIPT...: kubeadm's file, with fields of it changed by sed.
+config() {
+	local script
+	local -a scripts=()
+	for script; do scripts+=(-e "$script"); done
+	sed "${scripts[@]}" "$SLUICE_ROOT/tests/corpus/kube_proxy/kubeadm-1.37.yaml"
+}
+
+page() { lab_in node curl -fsS -m 5 "http://127.0.0.1:10249$1"; }
+in_force() { page /configz | jq -r ".[\"kubeproxy.config.k8s.io\"] | $1"; }
+# force FILTER WANTED
+force() { [[ $(in_force "$1") == "$2" ]]; }
+metric_is() { [[ $(page /metrics | sed -n 's/^sluice_config_last_reload_successful //p') == "$1" ]]; }
+without() { lab_sluice status -o json | jq -r .without; }
+said() { grep -c -- "$1" "$LAB_DIR/agent.log" || true; }
+complains_of() { [[ $(without) == *"$1"* ]]; }
+complains_of_nothing() { [[ $(without) != *"configuration"* ]]; }
+ready() { lab_in node curl -fsS -m 2 http://127.0.0.1:10256/healthz; }
+
+# started: the agent has not ended since.
+same_process() { [[ $(lab_sluice status -o json | jq .agent.pid) == "$LAB_AGENT" ]]; }
+
+lab_up kubeconf
+lab_backends
+VOLUME=$LAB_DIR/kube-proxy
+mkdir "$VOLUME"
+volume "$(config 's/^mode: .*/mode: nftables/' 's/^nodePortAddresses: .*/nodePortAddresses: ["10.0.0.0\/8"]/')"
+mkdir "$LAB_DIR/bin"
+ln -s "$SLUICE" "$LAB_DIR/bin/kube-proxy"
+
+# As kubeadm's DaemonSet does, and what this lab needs. The devices are those of the default routes.
+lab_start node agent.log "$LAB_DIR/bin/kube-proxy" --config="$VOLUME/config.conf" --hostname-override=Node \
+	--manifests "$LAB_MANIFESTS" --cgroup "$LAB_CGROUP" --pins "$LAB_PINS" --xdp off
+LAB_AGENT=$LAB_STARTED
+lab_wait 30 ready || { cat "$LAB_DIR/agent.log" && die "the agent called kube-proxy did not become ready"; }
+force '.hostnameOverride' node || die "the node is $(in_force .hostnameOverride)"
+force '.clusterCIDR' "10.244.0.0/16,fd00:10:244::/48" || die "the pods' range is $(in_force .clusterCIDR)"
+force '.nodePortAddresses | join(",")' 10.0.0.0/8 || die "node ports are on $(in_force .nodePortAddresses)"
+metric_is 1 || die "the metric does not say that the file is good"
+[[ $(lab_sluice status -o json | jq -r '[.. | .device? // empty] | unique | join(",")') == *eth0* ]] ||
+	lab_sluice status | grep -q eth0 || die "eth0, the device of the default route, is not served"
+printf 'in force as kubeadm writes it: %s\n' "$(in_force '"\(.hostnameOverride) \(.clusterCIDR) \(.nodePortAddresses)"')"
+
+lab_traffic client "$NODE" "$NODE_PORT"
+lab_keep
+
+# Nonsense: said once, and nothing changes.
+volume "$(config 's/^mode: .*/mode: userspace/')"
+lab_wait 10 metric_is 0 || die "the metric does not say that the file is bad: $(page /metrics | grep config)"
+complains_of "mode is 'userspace'; write iptables, ipvs or nftables" || die "status does not say what is wrong: $(without)"
+[[ $(said "the last good one stays in force") == 1 ]] || die "the log does not say once that the file is bad"
+volume "this: is: no YAML"
+lab_wait 10 complains_of "is no YAML" || die "status does not say that the file is no YAML: $(without)"
+force '.nodePortAddresses | join(",")' 10.0.0.0/8 || die "a bad file changed what is in force"
+same_process || die "a bad file ended the agent"
+printf 'nonsense is not followed: %s\n' "$(without)"
+
+# A good one that begins anew with which no agent starts: the one before serves on.
+volume "$(config 's/^mode: .*/mode: iptables/' \
+	's/^healthzBindAddress: .*/healthzBindAddress: 192.0.2.1:10256/' \
+	's/^bindAddressHardFail: .*/bindAddressHardFail: true/')"
+lab_wait 20 complains_of "no agent starts with it" || die "status does not say that no agent starts: $(without)"
+lab_wait 10 ready || die "the agent before is not ready again"
+force '.nodePortAddresses | join(",")' 10.0.0.0/8 || die "the options before are not in force again"
+metric_is 0 || die "the metric does not say that no agent starts"
+printf 'an agent that does not start gives back to the one before\n'
+
+# Good again: what needs a new agent, and what changes at once.
+volume "$(config 's/^mode: .*/mode: iptables/' 's/^healthzBindAddress: .*/healthzBindAddress: 127.0.0.1/')"
+lab_wait 20 force '.healthzBindAddress' 127.0.0.1:10256 || die "a good file is not followed: $(in_force .healthzBindAddress)"
+lab_wait 10 ready || die "the agent did not become ready with the new file"
+force '.nodePortAddresses' null || die "node ports are on $(in_force .nodePortAddresses)"
+metric_is 1 || die "the metric does not say that the file is good again"
+lab_wait 5 complains_of_nothing || die "status still complains: $(without)"
+same_process || die "a good file ended the process"
+volume "$(config 's/^mode: .*/mode: iptables/' \
+	's/^healthzBindAddress: .*/healthzBindAddress: 127.0.0.1/' \
+	's/verbosity: 0/verbosity: 4/' \
+	's/udpTimeout: 0s/udpTimeout: 40s/')"
+lab_wait 10 force '.conntrack.udpTimeout' 40s || die "conntrack's settings do not follow: $(in_force .conntrack)"
+[[ $(said "restarting in place") == 2 ]] || die "a new agent began for what changes at once: $(said "restarting in place")"
+same_process || die "what changes at once ended the process"
+# A file without a ConfigMap's links, as an editor writes it.
+rm "$VOLUME/config.conf"
+config 's/^mode: .*/mode: nftables/' >"$VOLUME/config.new"
+mv "$VOLUME/config.new" "$VOLUME/config.conf"
+lab_wait 20 force '.nodePortAddresses | join(",")' primary || die "a renamed file is not followed: $(in_force .nodePortAddresses)"
+
+lab_keep_ends
+lab_traffic_ends

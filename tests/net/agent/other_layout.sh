@@ -1,0 +1,55 @@
+#!/bin/bash
+# REL-41, SEM-78: what a Sluice of another map layout has pinned is taken over: each hook is updated in place, calls by sockets go on
+# without a failure, connections through the other layout's flow tables are found again by their hash, and nothing of it stays.
+# Not those that wait for an answer at that moment: of a reply without a flow nobody can say whose it is.
+set -euo pipefail
+# shellcheck source=scripts/lib/scenario.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
+
+OURS=$(sed -n 's/^#define LB_LAYOUT //p' "$SLUICE_ROOT/maps/abi/abi.h")
+
+# hooks: the pins of our programs, with the kernel's numbers of their links, which an update in place keeps.
+hooks() {
+	find "$LAB_PINS" -path '*/links/*' -type f | sort | while read -r pin; do
+		printf '%s %s\n' "${pin##*/}" "$(bpftool -j link show pinned "$pin" | jq .id)"
+	done
+}
+# running: how many of our programs a socket call or a packet meets.
+running() {
+	bpftool -j cgroup show "$LAB_CGROUP" | jq length
+	lab_in node bpftool -j net show | jq '.[0] | (.tc | length) + (.xdp | length)'
+}
+secret() { bpftool -j map dump pinned "$LAB_PINS/v$1/maps/lb_node" | jq -c '.[0].formatted.value.secret'; }
+
+# upgrade FROM: the agent ends, what it pinned becomes that of layout FROM, and an agent of ours starts.
+upgrade() {
+	local before
+	before=$(secret "$OURS")
+	touch "$LAB_DIR/pause"
+	sleep 0.5 # for what was under way
+	lab_stop "$LAB_AGENT" KILL || true
+	mv "$LAB_PINS/v$OURS" "$LAB_PINS/v$1"
+	lab_agent --xdp native
+	rm "$LAB_DIR/pause"
+	[[ ! -e $LAB_PINS/v$1 ]] || die "layout $1 is still pinned: $(find "$LAB_PINS/v$1" | head)"
+	grep -q "took over .* hooks of map layout $1;" "$LAB_DIR/agent.log" || die "the log does not say what was taken over"
+	[[ $(secret "$OURS") == "$before" ]] || die "the secret changed from $before to $(secret "$OURS")"
+	[[ $(hooks) == "$HOOKS" ]] || die "hooks were '$HOOKS' and are '$(hooks)'"
+	[[ $(running) == "$RUNNING" ]] || die "$RUNNING programs ran, now $(running)"
+}
+
+lab_up layout
+lab_offload off
+lab_backends
+lab_agent --xdp native
+HOOKS=$(hooks) RUNNING=$(running)
+lab_keep
+lab_traffic pod 10.96.0.80 80
+sleep 1
+upgrade $((OURS - 1))
+sleep 1
+upgrade $((OURS + 7))
+sleep 1
+lab_keep_ends
+printf 'REL-41: %d hooks taken over twice\n' "$(wc -l <<<"$HOOKS")"
+lab_traffic_ends

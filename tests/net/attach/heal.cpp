@@ -1,0 +1,325 @@
+// What somebody detaches or unpins by hand is brought back, and counted (REL-19).
+#include <bpf/bpf.h>
+#include <fmt/format.h>
+#include <net/if.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <chrono>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "agent/attach/detach.hpp"
+#include "agent/attach/socket_probe.hpp"
+#include "agent/base/cgroup.hpp"
+#include "agent/base/error.hpp"
+#include "agent/netlink/filters.hpp"
+#include "agent/netlink/node_watch.hpp"
+#include "tests/net/lib/hooks.hpp"
+#include "tests/net/lib/pod_scene.hpp"
+
+namespace lb::test {
+namespace {
+
+using agent::Filters;
+using Catch::Matchers::ContainsSubstring;
+using Names = std::map<std::string, int>;
+
+/// As the agent does, until nothing is left to restore; what was, and how often.
+Names heal(agent::Datapath& datapath, Filters filters = Filters::quiet) {
+  Names healed;
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  while (std::chrono::steady_clock::now() < deadline) {
+    const auto restored = datapath.restore(filters);
+    for (const auto& hook : restored.hooks) {
+      ++healed[std::string(hook.name())];
+    }
+    if (restored.maps > 0) {
+      healed["map"] += static_cast<int>(restored.maps);
+    }
+    if (restored.nothing() && restored.failure.empty()) {
+      break;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return healed;
+}
+
+std::map<std::string, std::uint32_t> programs(const Lab& lab) {
+  std::map<std::string, std::uint32_t> all;
+  for (const auto& [name, link] : links(lab)) {
+    all[name] = link.program;
+  }
+  return all;
+}
+
+const Names all_hooks = {{"getpeername4", 1}, {"getpeername6", 1}, {"recvmsg4", 1}, {"recvmsg6", 1},
+                         {"sendmsg4", 1},     {"sendmsg6", 1},     {"connect4", 1}, {"connect6", 1},
+                         {"ingress", 1},      {"egress", 1},       {"xdp", 1},      {"pod_ingress", 2},
+                         {"pod_egress", 2}};
+
+struct HealScene : PodScene {
+  HealScene() : PodScene(Wiring::routed) {
+    options.sockets = agent::SocketScope::all;
+    options.xdp = agent::XdpMode::native;
+    REQUIRE(attach().failure().empty());
+    REQUIRE(heal(*datapath).empty());
+  }
+  [[nodiscard]] maps::Pins pins() const { return maps::Pins(lab.pins()); }
+};
+
+double cpu_seconds() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+}  // namespace
+
+TEST_CASE("REL-19 SEM-76 every hook that was detached by hand is brought back", "[features]") {
+  HealScene scene;
+  const auto before = programs(scene.lab);
+  SECTION("by detaching its link") {
+    for (const auto& [name, link] : links(scene.lab)) {
+      REQUIRE(bpf_link_detach(maps::Fd(bpf_obj_get(scene.pins().link(name).c_str())).get()) == 0);
+    }
+    CHECK(heal(*scene.datapath) == all_hooks);
+  }
+  SECTION("by removing its pin") {
+    for (const auto& [name, link] : links(scene.lab)) {
+      REQUIRE(::unlink(scene.pins().link(name).c_str()) == 0);
+    }
+    CHECK(heal(*scene.datapath) == all_hooks);
+  }
+  CHECK(programs(scene.lab) == before);
+  CHECK(heal(*scene.datapath).empty());
+}
+
+using Hooks = std::vector<std::string>;
+
+TEST_CASE("REL-70 socket hooks are tried by calls out of the served cgroup") {
+  const Lab lab;
+  auto options = lab.options();
+  options.cgroup = lab.make_cgroup("served");
+  auto datapath = agent::Datapath::open(options);
+  REQUIRE(datapath.attach().failure().empty());
+  const maps::Fd sockets(bpf_obj_get(maps::Pins(lab.pins()).map("lb_sockets").c_str()));
+  const auto hooks_not_running_in = [&](const std::string& path) {
+    agent::SocketProbe probe(sockets.get());
+    probe.enter(agent::open_cgroup(path));
+    return probe.not_running();
+  };
+  CHECK(hooks_not_running_in(options.cgroup).empty());
+  const auto below = options.cgroup + "/below";
+  REQUIRE(::mkdir(below.c_str(), 0755) == 0);
+  const auto deaf_below = hooks_not_running_in(below);
+  REQUIRE(::rmdir(below.c_str()) == 0);
+  CHECK(deaf_below.empty());
+  CHECK(hooks_not_running_in(lab.make_cgroup("beside")) == Hooks{"connect4", "connect6"});
+}
+
+TEST_CASE("REL-70 a socket hook that does not run is attached anew, and said to be lost until it does") {
+  const Lab lab;
+  auto options = lab.options();
+  options.cgroup = lab.make_cgroup("served");
+  auto datapath = agent::Datapath::open(options);
+  REQUIRE(datapath.attach().failure().empty());
+  const maps::Pins pins(lab.pins());
+  const auto detach = [&] {
+    REQUIRE(bpf_link_detach(maps::Fd(bpf_obj_get(pins.link("connect6").c_str())).get()) == 0);
+  };
+  const auto sockets = [&] { return std::string(datapath.page().read().sockets); };
+  CHECK(datapath.reattach_idle_hooks().hooks.empty());
+  SECTION("its link was detached") {
+    detach();
+    CHECK(datapath.reattach_idle_hooks().hooks ==
+          std::vector{agent::HookId{agent::HookKind::socket, {}, "connect6"}});
+  }
+  SECTION("its cgroup is going away") {
+    REQUIRE(::rmdir(options.cgroup.c_str()) == 0);
+    detach();
+    CHECK_THAT(datapath.reattach_idle_hooks().failure, ContainsSubstring("cannot attach to cgroup connect6"));
+    CHECK(sockets() == "cgroup, 7 of 8 hooks");
+    CHECK(lab.make_cgroup("served") == options.cgroup);
+    CHECK(datapath.restore(Filters::quiet).hooks.size() == socket_hooks);
+  }
+  CHECK(datapath.reattach_idle_hooks().hooks.empty());
+  CHECK(datapath.reattach_idle_hooks().failure.empty());
+  CHECK(sockets() == "cgroup, 8 of 8 hooks");
+}
+
+// A thread of its own leaves the namespaces of the others alone.
+TEST_CASE("REL-70 the root of a cgroup namespace is served, and that it holds no pods is said") {
+  const Lab lab;
+  const std::string mount = "/tmp";
+  const std::string slice = mount + "/kubelet.slice";  // as kind's nodes have it
+  const std::string pods = slice + "/kubelet-kubepods.slice";
+  std::string without_pods;
+  std::string with_pods = "not looked at";
+  std::jthread([&] {
+    if (::unshare(CLONE_NEWCGROUP | CLONE_NEWNS) == 0 && ::mount("", "/", "", MS_REC | MS_PRIVATE, "") == 0 &&
+        ::mount("cgroup2", mount.c_str(), "cgroup2", 0, "") == 0) {
+      without_pods = agent::open_cgroup(mount).note;
+      if (::mkdir(slice.c_str(), 0700) == 0 && ::mkdir(pods.c_str(), 0700) == 0) {
+        with_pods = agent::open_cgroup(mount).note;
+      }
+      ::rmdir(pods.c_str());
+      ::rmdir(slice.c_str());
+    }
+  }).join();
+  CHECK_THAT(without_pods, ContainsSubstring("is the root of a cgroup namespace and holds no pods"));
+  CHECK(with_pods.empty());
+}
+
+TEST_CASE("REL-70 a cgroup that was removed and made again is served again") {
+  Lab lab;
+  auto options = lab.options();
+  options.cgroup = lab.make_cgroup("other");
+  auto datapath = agent::Datapath::open(options);
+  REQUIRE(datapath.attach().failure().empty());
+  REQUIRE(::rmdir(options.cgroup.c_str()) == 0);
+  CHECK_FALSE(datapath.restore(Filters::quiet).failure.empty());
+  CHECK(lab.make_cgroup("other") == options.cgroup);
+  const auto restored = datapath.restore(Filters::quiet);
+  CHECK(restored.failure.empty());
+  CHECK(restored.hooks.size() == socket_hooks);
+  CHECK(datapath.reattach_idle_hooks().hooks.empty());
+  lab.enter_cgroup(options.cgroup);
+  Writer writer(lab.pins());
+  writer.service(1, {{1, end("127.0.0.1", 9)}});
+  writer.frontend(end("10.96.0.1", 80), LB_UDP, 1);
+  const Socket client(AF_INET, SOCK_DGRAM);
+  CHECK(rise(writer, [&] { static_cast<void>(client.connect(end("10.96.0.1", 80))); }).socket_translated ==
+        1);
+  lab.enter_cgroup(lab.cgroup());
+}
+
+TEST_CASE("REL-19 one lost hook of one pod is brought back alone", "[features]") {
+  HealScene scene;
+  const auto before = ids(links(scene.lab));
+  const auto pin = fmt::format("pod_out_{}", if_nametoindex("pods3"));
+  REQUIRE(bpf_link_detach(maps::Fd(bpf_obj_get(scene.pins().link(pin).c_str())).get()) == 0);
+  CHECK(heal(*scene.datapath) == Names{{"pod_egress", 1}});
+  auto after = ids(links(scene.lab));
+  CHECK(after.at(pin) != before.at(pin));
+  after[pin] = before.at(pin);
+  CHECK(after == before);
+}
+
+TEST_CASE("REL-19 another program put behind our link is replaced", "[features]") {
+  HealScene scene;
+  const auto in = fmt::format("pod_in_{}", if_nametoindex("pods2"));
+  const auto out = fmt::format("pod_in_{}", if_nametoindex("pods3"));
+  const auto all = programs(scene.lab);
+  const auto tc_in = all.at(fmt::format("tc_in_{}", if_nametoindex("eth0")));
+  const maps::Fd link(bpf_obj_get(scene.pins().link(in).c_str()));
+  const maps::Fd program(bpf_prog_get_fd_by_id(tc_in));
+  REQUIRE(bpf_link_update(link.get(), program.get(), nullptr) == 0);
+  CHECK(heal(*scene.datapath) == Names{{"pod_ingress", 1}});
+  CHECK(programs(scene.lab).at(in) == programs(scene.lab).at(out));
+}
+
+TEST_CASE("REL-19 an unpinned map is pinned again, and is the same map") {
+  HealScene scene;
+  const auto path = scene.pins().map("lb_frontends");
+  const auto id = [&] {
+    const auto info = maps::map_info(maps::Fd(bpf_obj_get(path.c_str())).get());
+    return info ? info->id : 0;
+  };
+  const auto before = id();
+  REQUIRE(before != 0);
+  REQUIRE(::unlink(path.c_str()) == 0);
+  CHECK(heal(*scene.datapath) == Names{{"map", 1}});
+  CHECK(id() == before);
+}
+
+TEST_CASE("REL-19 removed clsact filters are brought back when the kernel tells of a removal") {
+  PodScene scene(Wiring::routed);
+  scene.options.without = {"tcx"};
+  REQUIRE(scene.attach().failure().empty());
+  REQUIRE(heal(*scene.datapath, Filters::disturbed).empty());
+  shell("tc filter del dev pods2 ingress && tc qdisc del dev eth0 clsact");
+  CHECK(heal(*scene.datapath).empty());
+  CHECK(heal(*scene.datapath, Filters::disturbed) ==
+        Names{{"ingress", 1}, {"egress", 1}, {"pod_ingress", 1}});
+  shell("tc filter show dev pods2 ingress | grep -q lb_pod_in");
+  agent::detach_all(maps::Pins(scene.lab.pins()));
+}
+
+TEST_CASE("REL-68 a filter replaced at our handle is noticed, and ours runs again") {
+  PodScene scene(Wiring::routed);
+  scene.options.without = {"tcx"};
+  REQUIRE(scene.attach().failure().empty());
+  boost::asio::io_context context;
+  const agent::NodeWatch watch(context, [] {});
+  const auto changes = [&] {
+    context.restart();
+    context.run_for(std::chrono::milliseconds(100));
+    return watch.network().filter_changes();
+  };
+  const auto before = changes();
+  shell("tc filter replace dev eth0 ingress prio 1 handle 0x99 bpf bytecode '1,6 0 0 4294967295,'");
+  CHECK(changes() == before);
+  shell("tc filter replace dev eth0 ingress prio 1 handle 0x6c62 bpf bytecode '1,6 0 0 4294967295,'");
+  CHECK(changes() == before + 1);
+  CHECK(heal(*scene.datapath, Filters::disturbed) == Names{{"ingress", 1}});
+  const auto at_eth0 = agent::filters_of(static_cast<int>(if_nametoindex("eth0")), agent::TcSide::ingress);
+  REQUIRE(at_eth0.size() == 3);
+  CHECK(at_eth0.front().name.starts_with("lb_tc_in"));
+  agent::detach_all(maps::Pins(scene.lab.pins()));
+}
+
+TEST_CASE("500 pods' devices are attached, looked after and let go cheaply", "[features]") {
+  PodScene scene(Wiring::routed);
+  const auto file = fmt::format("/tmp/lbtest-{}", ::getpid());
+  constexpr int count = 500;
+  std::string add;
+  std::string remove;
+  for (int number = 0; number < count; ++number) {
+    add += fmt::format("link add podsx{0} type veth peer name far{0}\n", number);
+    remove += fmt::format("link del podsx{}\n", number);
+  }
+  const auto batch = [&](const std::string& lines) {
+    std::ofstream(file) << lines;
+    shell(fmt::format("ip -batch {0} && rm {0}", file));
+  };
+  const auto timed = [](const std::function<void()>& act) {
+    const auto begin = cpu_seconds();
+    act();
+    return cpu_seconds() - begin;
+  };
+  batch(add);
+  const auto all = timed([&] { CHECK(scene.attach().pods == count + 2); });
+  shell("ip link add podsy type veth peer name fary");
+  const auto one = timed([&] { CHECK(scene.attach().pods == count + 3); });
+  REQUIRE(heal(*scene.datapath).empty());
+  const auto look = timed([&] {
+    for (int time = 0; time < 20; ++time) {
+      CHECK(scene.datapath->restore(Filters::quiet).hooks.empty());
+    }
+  });
+  WARN(fmt::format("500 devices: all {:.0f} ms, one more {:.1f} ms, a look {:.2f} ms of CPU", all * 1e3,
+                   one * 1e3, look * 1e3 / 20));
+  CHECK(one < all / 4);
+  CHECK(look / 20 < 0.01);  // twice a second: 2 % of a core at the worst, sanitizers and all
+  batch(remove + "link del podsy\n");
+  CHECK(scene.attach().pods == 2);
+  CHECK(links(scene.lab).size() == 6);
+}
+
+}  // namespace lb::test

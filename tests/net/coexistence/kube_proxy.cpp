@@ -1,0 +1,38 @@
+// kube-proxy's rules are seen, in whatever mode it wrote them, and gone when they are gone (choice A).
+#include "agent/netlink/kube_proxy.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <string>
+
+#include "tests/net/lib/lab.hpp"
+
+namespace lb::test {
+
+TEST_CASE("kube-proxy's rules are seen") {
+  const Lab lab;
+  agent::KubeProxyRules rules;
+  const auto seen = [&](const std::string& begin, const std::string& end) {
+    CHECK(rules.look().empty());
+    shell(begin);
+    const auto found = rules.look();
+    CHECK(rules.look() == found);
+    shell(end);
+    CHECK(rules.look().empty());
+    return found;
+  };
+  for (const std::string family : {"ip", "ip6"}) {
+    INFO(family);
+    CHECK(seen("nft add table " + family + " kube-proxy", "nft delete table " + family + " kube-proxy") ==
+          "nftables");
+    for (const std::string kind : {"-nft", "-legacy"}) {
+      INFO(kind);
+      const auto tool = family + "tables" + kind + " -t nat ";
+      shell(tool + "-N OTHERS");
+      CHECK(seen(tool + "-N KUBE-SERVICES && " + tool + "-A KUBE-SERVICES -j RETURN",
+                 tool + "-F KUBE-SERVICES && " + tool + "-X KUBE-SERVICES") ==
+            (kind == "-nft" ? "iptables" : "iptables-legacy"));
+    }
+  }
+}
+
+}  // namespace lb::test

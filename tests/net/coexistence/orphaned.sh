@@ -1,0 +1,51 @@
+#!/bin/bash
+# REL-97: nobody at home. The agent is killed; its programs carry on the flows that they have, and after --orphaned-after they leave new
+# ones to kube-proxy's rules, without a process of ours. An agent that starts takes new flows again.
+set -euo pipefail
+# shellcheck source=scripts/lib/scenario.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
+# shellcheck source=scripts/lib/kube_proxy_rules.sh
+source "$SLUICE_ROOT/scripts/lib/kube_proxy_rules.sh"
+# shellcheck source=scripts/lib/switch_clients.sh
+source "$SLUICE_ROOT/scripts/lib/switch_clients.sh"
+
+# What programs have opened so far, by packets and by sockets.
+opened() {
+	lab_sluice status -o json |
+		jq '.outcomes | [to_entries[] | select(.key | test("^(new_|socket_translated)")) | .value] | add'
+}
+
+# asks: by XDP or tc, and by a pod's socket.
+asks() {
+	lab_ask client tcp 10.0.0.10 30080 --count 5 >/dev/null
+	lab_ask client tcp 2001:db8:113::80 80 --count 5 >/dev/null
+	lab_ask pod tcp 10.96.0.80 80 --count 5 >/dev/null
+}
+
+lab_up orphaned
+lab_offload off
+lab_backends
+kube_proxy_comes
+lab_agent --pod-devices pod --orphaned-after 4s
+before=$(opened)
+asks
+(($(opened) >= before + 15)) || die "the agent runs, and its programs open no flows: $(opened) after $before"
+switch_client client keep tcp 10.0.0.10 30080
+switch_client pod keep tcp fd00:10:96::80 80
+switch_open "with an agent" 0
+
+lab_stop "$LAB_AGENT" KILL || true
+before=$(opened)
+asks
+(($(opened) >= before + 15)) || die "the agent has just ended, and its programs open no flows"
+sleep 7
+before=$(opened)
+asks
+[[ $(opened) == "$before" ]] || die "programs without an agent open flows: $(opened) after $before"
+switch_passes 1 "without an agent"
+
+lab_agent --pod-devices pod --orphaned-after 4s
+asks
+(($(opened) >= before + 15)) || die "an agent runs again, and its programs open no flows"
+switch_passes 1 "with an agent again"
+switch_ends

@@ -1,0 +1,100 @@
+#!/bin/bash
+# SEM-74, REL-84: from kube-proxy's rules to Sluice and back, by one command and without a lost connection. Connections that began with
+# either, and fresh ones all the time; from a pod's sockets, from a guest whose packets alone are seen, from the node and from outside;
+# both families. The rules are of kube-proxy's nftables mode, and the kernel's conntrack is the real one.
+# --long: ten times there and back.
+set -euo pipefail
+# shellcheck source=scripts/lib/scenario.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
+# shellcheck source=scripts/lib/kube_proxy_rules.sh
+source "$SLUICE_ROOT/scripts/lib/kube_proxy_rules.sh"
+# shellcheck source=scripts/lib/switch_clients.sh
+source "$SLUICE_ROOT/scripts/lib/switch_clients.sh"
+
+ROUNDS=${SLUICE_LONG:+10}
+ROUNDS=${ROUNDS:-1}
+
+# begin ROUND WHEN: long connections of every kind, all of which are open at the end; those of the first round go on through all.
+begin() {
+	local who first=${#SWITCH_CLIENTS[@]}
+	(($1 == 1)) || return 0
+	shift
+	for who in pod guest node; do
+		switch_client "$who" keep tcp 10.96.0.80 80
+		switch_client "$who" keep tcp fd00:10:96::80 80
+		switch_client "$who" keep udp 10.96.0.10 53
+		switch_client "$who" keep udp fd00:10:96::10 53
+	done
+	switch_client client keep tcp 10.0.0.10 30080
+	switch_client client keep tcp fd00:10::10 30080
+	switch_client client keep tcp 203.0.113.80 80
+	switch_client client keep tcp 2001:db8:113::80 80
+	switch_client client keep udp 10.96.0.10 53
+	switch_client client keep udp fd00:10:96::10 53
+	switch_open "$1" "$first"
+}
+
+begin_fresh() {
+	local who
+	for who in pod guest node client; do
+		switch_client "$who" fresh tcp 10.96.0.80 80
+		switch_client "$who" fresh tcp fd00:10:96::80 80
+	done
+	switch_client client fresh tcp 10.0.0.10 30080
+	switch_client client fresh udp fd00:10:96::10 53
+	switch_client pod fresh udp 10.96.0.10 53
+}
+
+keeper() { lab_in node nft list tables | grep -c "sluice-nat-$LAB" || true; }
+
+there() {
+	begin "$1" "begun with kube-proxy"
+	lab_agent --pod-devices pod
+	switch_passes 2 "round $1, Sluice beside kube-proxy"
+	begin "$1" "begun beside kube-proxy"
+	kube_proxy_goes
+	switch_passes 8 "round $1, kube-proxy's rules gone"
+	(($(keeper) == 2)) || die "nothing keeps conntrack translating"
+	begin "$1" "begun with Sluice"
+}
+
+back() {
+	kube_proxy_comes
+	lab_stop "$LAB_AGENT" || die "the agent ended badly: $(cat "$LAB_DIR/agent.log")"
+	lab_sluice drain --deadline 20 | tee "$LAB_DIR/drain" || die "round $1: not drained"
+	grep -q '^removed the hooks' "$LAB_DIR/drain" || die "round $1: the hooks are left"
+	[[ ! -e $LAB_PINS ]] || die "round $1: pins are left"
+	switch_passes 8 "round $1, drained"
+}
+
+# Without kube-proxy there is nobody to drain to; an agent that runs keeps its hooks, which take nothing, until the drain is cancelled.
+asked_wrongly() {
+	local said
+	kube_proxy_goes
+	lab_agent --pod-devices pod
+	said=$(lab_sluice drain 2>&1) && die "drained to nobody: $said"
+	grep -q "no rules of kube-proxy" <<<"$said" || die "drain does not say why: $said"
+	kube_proxy_comes
+	lab_sluice drain --deadline 5 | tee "$LAB_DIR/drain"
+	grep -q 'the hooks stay while an agent runs' "$LAB_DIR/drain" || die "beside an agent: $(cat "$LAB_DIR/drain")"
+	lab_ask client tcp 203.0.113.80 80 --count 5 || die "nobody serves while drained"
+	[[ $(lab_sluice flows -o json --limit 0 | jq .all) == 0 ]] || die "a flow was opened while drained: $(lab_sluice flows)"
+	lab_sluice status | grep -q '^Draining since .*, for [0-9]* s more; 0 flows are left' || die "status does not say that the node is drained: $(lab_sluice status)"
+	lab_sluice drain --cancel
+	! lab_sluice status | grep -q '^Draining' || die "status says drained after --cancel"
+	lab_ask client tcp 203.0.113.80 80 --count 5
+	[[ $(lab_sluice flows -o json --limit 0 | jq .all) != 0 ]] || die "no flow is opened after --cancel"
+}
+
+lab_up switch
+lab_offload off
+lab_guest
+lab_backends
+kube_proxy_comes
+begin_fresh
+for ((round = 1; round <= ROUNDS; round++)); do
+	there "$round"
+	back "$round"
+done
+switch_ends
+asked_wrongly

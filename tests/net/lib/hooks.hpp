@@ -1,0 +1,39 @@
+// What the tests of attaching share: the pinned links, one start of the datapath, a pair of devices.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "agent/datapath/datapath.hpp"
+#include "tests/net/lib/lab.hpp"
+
+namespace lb::test {
+
+inline constexpr std::size_t socket_hooks = 8;
+
+struct LinkState {
+  std::uint32_t id = 0;
+  std::uint32_t program = 0;
+  auto operator<=>(const LinkState&) const = default;
+};
+
+/// Every pinned link by its name.
+[[nodiscard]] std::map<std::string, LinkState> links(const Lab& lab);
+
+/// The links' ids alone.
+[[nodiscard]] std::map<std::string, std::uint32_t> ids(const std::map<std::string, LinkState>& all);
+
+/// Opens, attaches and lets go, as an agent does that ends at once.
+agent::AttachReport start(const agent::AgentOptions& options);
+
+/// A lab with a pair of devices; "eth0" is served by tc alone, "peer0" is its other end.
+struct DeviceLab {
+  DeviceLab();
+  static void make_device();
+
+  Lab lab;
+  agent::AgentOptions options;
+};
+
+}  // namespace lb::test

@@ -1,0 +1,89 @@
+// The datapath before sockets of the test's own, for the tests of the socket programs.
+#pragma once
+
+#include <fmt/format.h>
+#include <netinet/in.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "agent/datapath/datapath.hpp"
+#include "tests/net/lib/lab.hpp"
+#include "tests/net/lib/scene.hpp"
+
+namespace lb::test {
+
+/// One way for a process to reach a service.
+struct Way {
+  const char* name;
+  int socket_family;
+  const char* frontend;
+  const char* first_backend;
+  const char* second_backend;
+};
+
+inline const std::vector<Way> ways = {
+    {"IPv4", AF_INET, "10.96.0.1", "10.1.0.1", "10.1.0.2"},
+    {"IPv6", AF_INET6, "fd00:96::1", "fd00:1::1", "fd00:1::2"},
+    {"IPv4 by an IPv6 socket", AF_INET6, "10.96.0.1", "10.1.0.1", "10.1.0.2"},
+};
+
+inline constexpr std::uint16_t service_port = 80;
+inline constexpr std::uint16_t backend_port = 8080;
+inline constexpr std::uint32_t web = 7;
+
+/// The datapath on a lab's cgroup, and backends' addresses on its loopback device.
+struct SocketStage {
+  explicit SocketStage(agent::SocketScope scope = agent::SocketScope::all) : options(lab.options()) {
+    options.sockets = scope;
+    datapath.emplace(agent::Datapath::open(options));
+    const auto failure = datapath->attach().failure();
+    INFO(failure);
+    REQUIRE(failure.empty());
+    writer.emplace(lab.pins());
+    for (const auto* address : {"10.1.0.1/32", "10.1.0.2/32", "fd00:1::1/128 nodad", "fd00:1::2/128 nodad"}) {
+      shell(fmt::format("ip address add {} dev lo", address));
+    }
+    // The kernel adds the local routes of IPv6 addresses later, by a worker; until then packets to them are
+    // lost.
+    shell(
+        "timeout 5 sh -c \"until [ \\$(ip -6 route show table local | grep -c 'local fd00:1::') = 2 ]; "
+        "do sleep 0.01; done\"");
+  }
+
+  void serve(const Way& way, lb_protocol protocol, lb_policy policy = {}) {
+    writer->service(web, {{1, end(way.first_backend, backend_port)}}, policy);
+    writer->frontend(end(way.frontend, service_port), protocol, web);
+  }
+
+  /// A way out towards services, as a default route is one; packets that take it end here.
+  static void route_services() {
+    shell("ip route add 10.96.0.0/16 dev lo src 10.1.0.1 && ip route add fd00:96::/64 dev lo src fd00:1::1");
+  }
+
+  Lab lab;
+  agent::AgentOptions options;
+  std::optional<agent::Datapath> datapath;
+  std::optional<Writer> writer;
+};
+
+inline int family_of(const char* address) {
+  return end(address, 0).address.family() == k8s::Family::ipv4 ? AF_INET : AF_INET6;
+}
+
+inline Socket tcp_server(const char* address) {
+  Socket server(family_of(address), SOCK_STREAM);
+  REQUIRE(server.bind(end(address, backend_port)) == 0);
+  REQUIRE(server.listen() == 0);
+  return server;
+}
+
+inline Socket udp_server(const char* address) {
+  Socket server(family_of(address), SOCK_DGRAM);
+  REQUIRE(server.bind(end(address, backend_port)) == 0);
+  return server;
+}
+
+}  // namespace lb::test

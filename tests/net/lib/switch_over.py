@@ -1,0 +1,83 @@
+"""Clients that a change of the service proxy must not be noticed by.
+
+usage: switch_over.py keep tcp|udp ADDRESS PORT DIRECTORY    one socket that asks ten times a second, of one backend for ever
+       switch_over.py fresh tcp|udp ADDRESS PORT DIRECTORY   a new socket for each question
+
+keep prints "open" behind its first answer. When DIRECTORY/stop appears both print how often they were answered, and end. Another
+backend, a connection that ends and five seconds without an answer are errors; a datagram that was lost is sent again after one."""
+
+import http.client
+import pathlib
+import socket
+import sys
+import time
+
+PATIENCE = 5
+DATAGRAMS = 5  # of one question, a second apart
+
+
+class Tcp:
+    def __init__(self, address, port):
+        self.connection = http.client.HTTPConnection(address, port, timeout=PATIENCE)
+        self.connection.connect()
+        self.connection.auto_open = False
+
+    def ask(self):
+        self.connection.request("GET", "/")
+        return self.connection.getresponse().read().split()[0].decode()
+
+    def close(self):
+        self.connection.close()
+
+
+class Udp:
+    def __init__(self, address, port):
+        self.socket = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.settimeout(1)
+        self.socket.connect((address, port))
+
+    def ask(self):
+        for _ in range(DATAGRAMS):
+            self.socket.send(b"who?")
+            try:
+                return self.socket.recv(100).split()[0].decode()
+            except TimeoutError:
+                continue
+        raise TimeoutError("no answer to any datagram")
+
+    def close(self):
+        self.socket.close()
+
+
+def keep(kind, address, port, stop):
+    flow, first, count = kind(address, port), None, 0
+    while not stop.exists():
+        who = flow.ask()
+        if first is None:
+            first = who
+            print("open", flush=True)
+        if who != first:
+            sys.exit(f"{who} answers in the place of {first}, after {count} answers")
+        count += 1
+        time.sleep(0.1)
+    return count
+
+
+def fresh(kind, address, port, stop):
+    count = 0
+    while not stop.exists():
+        flow = kind(address, port)
+        flow.ask()
+        flow.close()
+        count += 1
+        time.sleep(0.05)
+    return count
+
+
+what, protocol, where, at, directory = sys.argv[1:]
+try:
+    answers = (keep if what == "keep" else fresh)(
+        Tcp if protocol == "tcp" else Udp, where, int(at), pathlib.Path(directory) / "stop")
+except OSError as error:
+    sys.exit(f"{type(error).__name__}: {error}, at {time.strftime('%H:%M:%S')}")
+print(answers)

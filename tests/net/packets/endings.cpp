@@ -1,0 +1,306 @@
+// What live flows and sockets do when their backend or their service ends: TCP drains, UDP moves on within a
+// second, connected UDP sockets are ended (SEM-45 to SEM-48, SEM-94, REL-8 to REL-10, REL-71).
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <cerrno>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "agent/attach/udp_sockets.hpp"
+#include "agent/netlink/netns.hpp"
+#include "tests/net/lib/talk.hpp"
+
+namespace lb::test {
+namespace {
+
+constexpr std::uint16_t port = 80;
+constexpr std::uint16_t backend_port = 8080;
+
+const char* family_text(int family) { return family == AF_INET ? "IPv4" : "IPv6"; }
+
+/// Backend 1 is the pod here, backend 2 the one elsewhere.
+struct Offer {
+  BackendSpec here, elsewhere;
+  End where;
+};
+
+Offer offer(Writer& writer, int family, lb_protocol protocol) {
+  const auto& known = names(family);
+  Offer made{
+      {1, end(known.server, backend_port)}, {2, end(known.remote_pod, backend_port)}, end(known.vip, port)};
+  writer.service(1, {made.here});
+  writer.backend(1, made.elsewhere);
+  writer.frontend(made.where, protocol, 1, LB_LOAD_BALANCER);
+  return made;
+}
+
+/// Takes a backend out of service 1 as the agent does: new flows first, then what serves.
+void end_backend(Writer& writer, BackendSpec backend, const std::vector<BackendSpec>& others) {
+  writer.service(1, others);
+  backend.serving = LB_NO;
+  writer.backend(1, backend);
+}
+
+/// Sends every 20 ms until the server hears it; how long that took, or nothing after five seconds.
+std::optional<std::chrono::milliseconds> time_until_heard(const Socket& client, const Socket& server,
+                                                          const End& where) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto passed = [&] {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin);
+  };
+  char buffer[64];
+  while (passed() < std::chrono::seconds(5)) {
+    static_cast<void>(client.send_to(where, "still there?"));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (::recv(server.fd(), buffer, sizeof(buffer), MSG_DONTWAIT) > 0) {
+      return passed();
+    }
+  }
+  return std::nullopt;
+}
+
+/// From outside and from a pod, with the same addresses.
+template <class Test>
+void for_each_client(Test test) {
+  for (const int family : {AF_INET, AF_INET6}) {
+    for (const auto client : {&PodScene::outside, &PodScene::client}) {
+      INFO(family_text(family) << (client == &PodScene::outside ? " outside" : " pod"));
+      PodScene scene(Wiring::routed);
+      REQUIRE(scene.attach().failure().empty());
+      Writer writer(scene.lab.pins());
+      test(scene, writer, scene.*client, family);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("REL-8 SEM-47 TCP flows stay with a backend that is gone until they end") {
+  for_each_client([](const PodScene& scene, Writer& writer, const Host& from, int family) {
+    const auto made = offer(writer, family, LB_TCP);
+    const auto server = serve_at(scene.server, SOCK_STREAM, made.here.where);
+    const auto other = serve_at(scene.remote, SOCK_STREAM, made.elsewhere.where);
+    const auto client = from.socket(family, SOCK_STREAM);
+    REQUIRE(client.connect(made.where) == 0);
+    const auto taken = take(server);
+    REQUIRE(pass(client.fd(), taken.get(), 1000));
+    end_backend(writer, made.here, {made.elsewhere});
+    CHECK(pass(client.fd(), taken.get(), 100'000));
+    CHECK(pass(taken.get(), client.fd(), 100'000));
+    CHECK(talk(from, other, SOCK_STREAM, made.where));
+  });
+}
+
+TEST_CASE("REL-10 SEM-48 replies are translated after the service is gone, and one-way UDP ends") {
+  for_each_client([](const PodScene& scene, Writer& writer, const Host& from, int family) {
+    const auto made = offer(writer, family, LB_TCP);
+    writer.frontend(made.where, LB_UDP, 1, LB_LOAD_BALANCER);
+    const auto server = serve_at(scene.server, SOCK_STREAM, made.here.where);
+    const auto hearer = serve_at(scene.server, SOCK_DGRAM, made.here.where);
+    const auto client = from.socket(family, SOCK_STREAM);
+    const auto speaker = from.socket(family, SOCK_DGRAM);
+    REQUIRE(client.connect(made.where) == 0);
+    const auto taken = take(server);
+    REQUIRE(pass(client.fd(), taken.get(), 1000));
+    REQUIRE(speaker.send_to(made.where, "one") == 0);
+    REQUIRE(hearer.receive());
+    for (const auto protocol : {LB_TCP, LB_UDP}) {
+      writer.remove_frontend(made.where, protocol);
+    }
+    end_backend(writer, made.here, {});
+    CHECK(pass(taken.get(), client.fd(), 100'000));
+    CHECK(pass(client.fd(), taken.get(), 100'000));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // a backend is looked at once a second
+    static_cast<void>(speaker.send_to(made.where, "two"));
+    CHECK_FALSE(hearer.receive());
+  });
+}
+
+TEST_CASE("REL-9 SEM-45 a UDP flow leaves a backend that stopped serving within a second") {
+  for_each_client([&](const PodScene& scene, Writer& writer, const Host& from, int family) {
+    const auto made = offer(writer, family, LB_UDP);
+    const auto server = serve_at(scene.server, SOCK_DGRAM, made.here.where);
+    const auto other = serve_at(scene.remote, SOCK_DGRAM, made.elsewhere.where);
+    const auto client = from.socket(family, SOCK_DGRAM);
+    REQUIRE(client.send_to(made.where, "words") == 0);
+    REQUIRE(echo_once(server));
+    REQUIRE(client.receive());
+    SECTION("to another one") {
+      end_backend(writer, made.here, {made.elsewhere});
+      const auto took = time_until_heard(client, other, made.where);
+      REQUIRE(took);
+      CHECK(*took < std::chrono::milliseconds(1500));
+    }
+    SECTION("to nobody, and to the next one that comes (kubernetes#139628)") {
+      end_backend(writer, made.here, {});
+      std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+      const auto rose = rise(writer, [&] { static_cast<void>(client.send_to(made.where, "anybody?")); });
+      CHECK(rose.no_backend_reject == 1);
+      writer.service(1, {made.elsewhere});
+      const auto took = time_until_heard(client, other, made.where);
+      REQUIRE(took);
+      CHECK(*took < std::chrono::milliseconds(1500));
+    }
+  });
+}
+
+// ---- Sockets that no packet hook sees. ----
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+/// The datapath with socket hooks, one service of two UDP backends at the node's own addresses, and who
+/// tells.
+struct SocketScene : PodScene {
+  explicit SocketScene(const Names& without = {}) : PodScene(Wiring::routed) {
+    options.sockets = agent::SocketScope::all;
+    options.without.insert(options.without.end(), without.begin(), without.end());
+    REQUIRE(attach().failure().empty());
+    writer.emplace(lab.pins());
+  }
+
+  /// A round as the agent makes it; how many sockets were ended.
+  std::uint64_t tell() const {
+    boost::asio::io_context context;
+    std::optional<std::uint64_t> reported;
+    agent::UdpSockets sockets(context, datapath->udp_cleanup(), agent::Namespaces::all,
+                              [&](std::uint64_t count, const std::string& problem) {
+                                CHECK(problem.empty());
+                                reported = count;
+                              });
+    sockets.backend_ended();
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (!reported && std::chrono::steady_clock::now() < deadline &&
+           context.run_one_for(std::chrono::seconds(1)) > 0) {
+    }
+    return reported.value_or(0);
+  }
+
+  [[nodiscard]] bool iterates() const { return datapath->udp_cleanup().destroys >= 0; }
+  [[nodiscard]] bool asks() const { return datapath->udp_cleanup().finds >= 0; }
+
+  std::optional<Writer> writer;
+};
+
+/// The error that a socket waits to tell its process.
+int told_error(const Socket& socket) {
+  int error = 0;
+  socklen_t size = sizeof(error);
+  ::getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &size);
+  return error;
+}
+
+}  // namespace
+
+TEST_CASE("SEM-46 connected UDP sockets are ended when their backend is gone, in pods' namespaces too") {
+  const auto without = GENERATE(Names{}, Names{"socket-destroy"});
+  SocketScene scene(without);
+  INFO((without.empty() ? "by the iterator" : "by sock_diag"));
+  REQUIRE(scene.iterates() != scene.asks());
+  CHECK((without.empty() || scene.asks()));
+  const auto sleeper = scene.client.start("exec sleep 60");
+  for (const int family : {AF_INET, AF_INET6}) {
+    INFO(family_text(family));
+    const auto made = offer(*scene.writer, family, LB_UDP);
+    const auto here = serve_at(scene.server, SOCK_DGRAM, made.here.where);
+    const auto node = Host::here().socket(family, SOCK_DGRAM);
+    const auto pod = scene.client.socket(family, SOCK_DGRAM);
+    const auto mapped = scene.client.socket(AF_INET6, SOCK_DGRAM);
+    for (const auto* socket : {&node, &pod, &mapped}) {
+      REQUIRE(socket->connect(made.where) == 0);
+      REQUIRE(socket->peer() == made.where);
+    }
+    CHECK(scene.tell() == 0);
+    end_backend(*scene.writer, made.here, {made.elsewhere});
+    CHECK(scene.tell() == 3);
+    for (const auto* socket : {&node, &pod, &mapped}) {
+      CHECK(told_error(*socket) == ECONNABORTED);
+      CHECK(socket->send("still there?") != 0);
+    }
+    CHECK(scene.tell() == 0);
+  }
+}
+
+TEST_CASE("SEM-46 connected UDP sockets without a backend are ended once there is one") {
+  SocketScene scene(GENERATE(Names{}, Names{"socket-destroy"}));
+  const auto node = Host::here();
+  const auto spaces = agent::network_namespaces().size();
+  const auto sleeper = scene.client.start("exec sleep 60");
+  for (int tries = 0; tries < 1000 && agent::network_namespaces().size() == spaces; ++tries) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  for (const int family : {AF_INET, AF_INET6}) {
+    const auto& known = names(family);
+    const BackendSpec backend{1, end(known.server, backend_port)};
+    const auto empty = end(known.service, port);
+    const auto unknown = end(known.service, port + 1);
+    const auto node_port = end(known.node, 30080);
+    INFO(family_text(family));
+    scene.writer->service(1, {});
+    scene.writer->frontend(empty, LB_UDP, 1);
+    scene.writer->address(known.service, LB_CLUSTER_ADDRESS);
+    scene.writer->node_port(node_port.address, node_port.port, LB_UDP, 1);
+    scene.writer->address(known.node, LB_NODE_PORT_ADDRESS);
+    std::vector<Socket> sockets;
+    for (const auto& where : {empty, unknown, node_port}) {
+      for (const auto* host : {&node, &std::as_const(scene.client)}) {
+        sockets.push_back(host->socket(family, SOCK_DGRAM));
+        REQUIRE(sockets.back().connect(where) == 0);
+        REQUIRE(sockets.back().peer() == where);
+      }
+    }
+    CHECK(scene.tell() == 0);
+    scene.writer->service(1, {backend});
+    scene.writer->frontend(unknown, LB_UDP, 1);
+    CHECK(scene.tell() == sockets.size());
+    const auto server = serve_at(scene.server, SOCK_DGRAM, backend.where);
+    for (const auto& socket : sockets) {
+      CHECK(told_error(socket) == ECONNABORTED);
+      REQUIRE(socket.connect(empty) == 0);
+      CHECK(socket.send("somebody!") == 0);
+      CHECK(server.receive());
+    }
+    CHECK(scene.tell() == 0);
+  }
+}
+
+TEST_CASE("SEM-46 a kernel that can end no sockets is said to tell nobody") {
+  SocketScene scene({"socket-destroy", "sock-diag"});
+  const std::string missing = scene.datapath->page().read().missing;
+  CHECK(missing.find("sock-diag off: UDP sockets not ended") != std::string::npos);
+  CHECK_FALSE((scene.iterates() || scene.asks()));
+}
+
+TEST_CASE("REL-71 sockets that are not connected, or not by us, or to somebody who serves, are left alone") {
+  SocketScene scene(GENERATE(Names{}, Names{"socket-destroy"}));
+  const auto made = offer(*scene.writer, AF_INET, LB_UDP);
+  const auto here = serve_at(scene.server, SOCK_DGRAM, made.here.where);
+  const auto elsewhere = serve_at(scene.remote, SOCK_DGRAM, made.elsewhere.where);
+  const auto unconnected = Host::here().socket(AF_INET, SOCK_DGRAM);
+  const auto direct = Host::here().socket(AF_INET, SOCK_DGRAM);
+  const auto serving = Host::here().socket(AF_INET, SOCK_DGRAM);
+  REQUIRE(unconnected.send_to(made.where, "words") == 0);
+  REQUIRE(direct.connect(made.here.where) == 0);
+  const auto name = unconnected.name();
+  scene.writer->service(2, {{3, made.elsewhere.where}});
+  scene.writer->frontend(end("10.96.0.2", port), LB_UDP, 2);
+  REQUIRE(serving.connect(end("10.96.0.2", port)) == 0);
+  end_backend(*scene.writer, made.here, {made.elsewhere});
+  CHECK(scene.tell() == 0);
+  CHECK(unconnected.name() == name);
+  CHECK(unconnected.send_to(made.where, "again") == 0);
+  CHECK(elsewhere.receive());
+  CHECK(direct.send("still there?") == 0);
+  CHECK(serving.send("still there?") == 0);
+}
+
+}  // namespace lb::test

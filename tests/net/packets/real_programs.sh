@@ -1,0 +1,146 @@
+#!/bin/bash
+# Real programs as servers, as clients and as proxies, each through sockets, tc and XDP (issue 25: what works unchanged stays so): Debian's, and
+# small ones of our own with Go's, Rust's, Java's, Node's and Python's libraries, io_uring, sends without copies, gRPC that is silent for 90 s, and
+# 10,000 idle connections; and backends that change meanwhile. For the long form; by itself with scripts/test net/real_programs. REAL_PROGRAMS names what
+# scripts/lib/real-programs unpacked and built.
+set -euo pipefail
+# shellcheck source=scripts/lib/scenario.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
+# shellcheck source=tests/net/programs/servers.sh
+source "$SLUICE_ROOT/tests/net/programs/servers.sh"
+# shellcheck source=tests/net/programs/clients.sh
+source "$SLUICE_ROOT/tests/net/programs/clients.sh"
+# shellcheck source=tests/net/programs/changing.sh
+source "$SLUICE_ROOT/tests/net/programs/changing.sh"
+
+SILENCE=90 IDLE=10000
+SERVICE=10.96.0.70 NODE=10.0.0.10 BACKEND=10.244.2.10 OTHER=10.244.3.10
+# NAME PROTOCOL PORT NODEPORT of each server.
+SERVERS=(
+	"redis TCP 6379 31001" "memcached TCP 11211 31002" "nginx TCP 8081 31003" "haproxy TCP 8082 31004" "mosquitto TCP 1883 31005"
+	"iperf TCP 5201 31006" "iperf-udp UDP 5201 31006" "socat TCP 7000 31007" "socat-udp UDP 7001 31008" "dns TCP 53 31009"
+	"dns-udp UDP 53 31009" "dnsmasq TCP 5354 31010" "dnsmasq-udp UDP 5354 31010" "postgres TCP 5432 31011" "java TCP 8083 31012" "go TCP 8084 31013"
+	"grpc TCP 8085 31014" "quic UDP 8443 31014" "rust TCP 8086 31015" "node TCP 8087 31016" "uring TCP 7002 31017" "zerocopy TCP 7003 31018"
+)
+
+# real WHO COMMAND...: one of the programs, with the libraries that came with it.
+real() { lab_in "$1" env "${LIBRARIES[@]}" "${@:2}"; }
+
+# serve WHO LOG COMMAND...: the same in the background.
+serve() { lab_start "$1" "$2" env "${LIBRARIES[@]}" "${@:3}"; }
+
+find_programs() {
+	local libraries paths
+	REAL_PROGRAMS=${REAL_PROGRAMS:-$BUILD_ROOT/real-programs}
+	[[ -e $REAL_PROGRAMS/pinned ]] ||
+		die "finds no real programs in $REAL_PROGRAMS; run scripts/lib/real-programs, with apt's sources at hand."
+	[[ -e $REAL_PROGRAMS/opt/pinned ]] || die "finds nothing built in $REAL_PROGRAMS/opt; run scripts/lib/real-programs."
+	libraries=$(find "$REAL_PROGRAMS/usr/lib" "$REAL_PROGRAMS/lib" -name '*.so*' -printf '%h\n' 2>/dev/null | sort -u | paste -sd :)
+	paths=$(find "$REAL_PROGRAMS/usr/lib/jvm" "$REAL_PROGRAMS/usr/lib/postgresql" -type d -name bin | paste -sd :)
+	LIBRARIES=(PATH="$REAL_PROGRAMS/opt:$REAL_PROGRAMS/usr/sbin:$REAL_PROGRAMS/usr/bin:$paths:$PATH" LD_LIBRARY_PATH="$libraries")
+}
+
+manifest() {
+	local name protocol port node_port
+	cat <<-YAML
+		apiVersion: v1
+		kind: Service
+		metadata: {name: real, namespace: default}
+		spec:
+		  type: NodePort
+		  clusterIP: $SERVICE
+		  ports:
+	YAML
+	for each in "${SERVERS[@]}"; do
+		read -r name protocol port node_port <<<"$each"
+		printf '  - {name: %s, protocol: %s, port: %d, nodePort: %d}\n' "$name" "$protocol" "$port" "$node_port"
+	done
+	cat <<-YAML
+		---
+		apiVersion: discovery.k8s.io/v1
+		kind: EndpointSlice
+		metadata: {name: real-1, namespace: default, labels: {kubernetes.io/service-name: real}}
+		addressType: IPv4
+		endpoints: [{addresses: [$BACKEND], nodeName: worker-a}]
+		ports:
+	YAML
+	for each in "${SERVERS[@]}"; do
+		read -r name protocol port node_port <<<"$each"
+		printf -- '- {name: %s, protocol: %s, port: %d}\n' "$name" "$protocol" "$port"
+	done
+}
+
+# each WAY WHO TO COLUMN [SECONDS]: every server by that way; COLUMN of SERVERS is the port. Servers may take SECONDS to be ready.
+each() {
+	local way=$1 to=$3 column=$4 each log
+	local -a words
+	WHO=$2
+	for each in "${SERVERS[@]}"; do
+		read -ra words <<<"$each"
+		log=$LAB_DIR/${words[0]%-udp}.log
+		lab_wait "${5:-0}" "ask_${words[0]}" "$to" "${words[column]}" || die "${words[0]} by $way: $(tail -n 5 "$log" 2>/dev/null)"
+	done
+	printf '%s: %d servers\n' "$way" "${#SERVERS[@]}"
+}
+
+# silent_begin WHO TO COLUMN: connections that will be silent for a while, beside what else the way is asked.
+silent_begin() {
+	local grpc memcached
+	grpc=$(port_of grpc "$3") memcached=$(port_of memcached "$3")
+	SILENT=()
+	serve "$1" silent-grpc.log talk grpc "$2:$grpc" "$SILENCE"
+	SILENT+=("$LAB_STARTED")
+	serve "$1" silent-idle.log python3 "$SLUICE_ROOT/tests/net/programs/idle.py" "$2" "$memcached" "$IDLE" "$SILENCE"
+	SILENT+=("$LAB_STARTED")
+}
+
+silent_end() {
+	local pid
+	for pid in "${SILENT[@]}"; do wait "$pid" || die "connections that were silent by $1: $(cat "$LAB_DIR"/silent-*.log)"; done
+	printf '%s: silent for %d s: gRPC, and %d connections\n' "$1" "$SILENCE" "$IDLE"
+}
+
+# port_of NAME COLUMN
+port_of() { printf '%s\n' "${SERVERS[@]}" | awk -v name="$1" -v column="$(($2 + 1))" '$1 == name { print $column; exit }'; }
+
+# through WAY WHO TO COLUMN: all that one way carries.
+through() {
+	silent_begin "${@:2}"
+	each "$@"
+	resolve "$SERVICE"
+	[[ $2 != pod ]] || ask_proxies
+	changing "$@"
+	silent_end "$1"
+}
+
+# outcome NAME: how often.
+outcome() { lab_sluice status -o json | jq ".outcomes.$1"; }
+
+ask_proxies() {
+	local port
+	proxies
+	for port in 9081 9082; do
+		lab_wait 60 ask_nginx 127.0.0.1 "$port" || die "the proxy at $port: $(tail -n 5 "$LAB_DIR"/*-proxy.log)"
+	done
+	for port in 5300 5301; do
+		lab_wait 60 dig_for 127.0.0.1 "$port" +notcp || die "the forwarder at $port: $(tail -n 5 "$LAB_DIR"/{unbound,dnsmasq}-proxy.log)"
+	done
+	printf 'proxies: nginx, haproxy, unbound, dnsmasq\n'
+}
+
+find_programs
+lab_up real
+manifest >"$LAB_MANIFESTS/real.yaml"
+servers
+each "themselves" worker-a "$BACKEND" 2 60
+lab_offload off
+# A bridge's port that receives with GRO hands on sums that are still to be made, which XDP would send out as they are.
+nsenter --net="/run/netns/$LAB-net" ethtool -K to-node tx off >/dev/null
+lab_agent --xdp off
+through sockets pod "$SERVICE" 2
+through tc client "$NODE" 3
+(($(outcome flow_redirect) > 0 && $(outcome flow_xdp) == 0)) || die "tc carried nothing"
+lab_stop "$LAB_AGENT" || true
+lab_agent --xdp native
+through XDP client "$NODE" 3
+(($(outcome flow_xdp) > 0)) || die "XDP carried nothing"

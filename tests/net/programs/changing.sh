@@ -1,0 +1,64 @@
+# Backends that change under real programs' traffic, for tests/net/packets/real_programs.sh: a service of nginx in worker-a and worker-b, and of
+# PostgreSQL in worker-a, whose endpoints come and go. All of them stay alive, so nothing may fail. Sourced by it.
+# shellcheck shell=bash
+
+MOVING=10.96.0.71
+
+# moving ADDRESS...: these are its endpoints.
+moving() {
+	local address endpoints=''
+	for address; do endpoints+="${endpoints:+, }{addresses: [$address]}"; done
+	cat >"$LAB_DIR/moving.yaml" <<-YAML
+		apiVersion: v1
+		kind: Service
+		metadata: {name: moving, namespace: default}
+		spec:
+		  type: NodePort
+		  clusterIP: $MOVING
+		  ports: [{name: http, port: 8081, nodePort: 31020}, {name: sql, port: 5432, nodePort: 31021}]
+		---
+		apiVersion: discovery.k8s.io/v1
+		kind: EndpointSlice
+		metadata: {name: moving-1, namespace: default, labels: {kubernetes.io/service-name: moving}}
+		addressType: IPv4
+		endpoints: [$endpoints]
+		ports: [{name: http, port: 8081}, {name: sql, port: 5432}]
+	YAML
+	mv "$LAB_DIR/moving.yaml" "$LAB_MANIFESTS/moving.yaml"
+}
+
+# begin WHO NAME COMMAND...: its pid is in CLIENTS.
+begin() {
+	serve "$1" "changing-$2.log" "${@:3}"
+	CLIENTS+=("$LAB_STARTED")
+}
+
+# changing WAY WHO TO COLUMN: requests on new and on kept connections, and one session of PostgreSQL that its endpoint leaves.
+changing() {
+	local address=$3 http=31020 sql=31021 pid each
+	local -a CLIENTS=()
+	[[ $2 != pod ]] || address=$MOVING http=8081 sql=5432
+	moving "$BACKEND"
+	lab_wait 10 real "$2" psql -h "$address" -p "$sql" -U postgres -c 'select 1' || die "the changing service by $1 is not there"
+	rm -f "$LAB_DIR"/changing-*.log
+	begin "$2" sql psql -h "$address" -p "$sql" -U postgres -Atq -c "select 'begun'" -c 'select count(pg_sleep(0.2)) from generate_series(1, 50)'
+	lab_wait 60 grep -q begun "$LAB_DIR/changing-sql.log" || die "PostgreSQL's session by $1: $(<"$LAB_DIR/changing-sql.log")"
+	begin "$2" kept hey -z 10s -c 8 "http://$address:$http/small"
+	begin "$2" new hey -z 10s -c 8 -disable-keepalive "http://$address:$http/small"
+	for _ in {1..8}; do
+		for each in "$BACKEND $OTHER" "$OTHER" "$OTHER $BACKEND" "$BACKEND"; do
+			# shellcheck disable=SC2086  # words
+			moving $each
+			sleep 0.3
+		done
+	done
+	moving "$OTHER"
+	for pid in "${CLIENTS[@]}"; do wait "$pid" || die "changing backends by $1: $(tail -n 5 "$LAB_DIR"/changing-*.log)"; done
+	[[ $(<"$LAB_DIR/changing-sql.log") == $'begun\n50' ]] || die "PostgreSQL's session by $1: $(<"$LAB_DIR/changing-sql.log")"
+	for each in kept new; do
+		grep -q '\[200\]' "$LAB_DIR/changing-$each.log" && ! grep -Eq 'Error distribution|\[[1345]..\].*responses' "$LAB_DIR/changing-$each.log" ||
+			die "requests while backends changed, by $1, on $each connections: $(<"$LAB_DIR/changing-$each.log")"
+	done
+	printf '%s: %s answers while backends changed\n' "$1" \
+		"$(sed -n 's/.*\[200\][^0-9]*\([0-9]*\) responses.*/\1/p' "$LAB_DIR"/changing-{kept,new}.log | awk '{ sum += $1 } END { print sum }')"
+}

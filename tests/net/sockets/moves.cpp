@@ -1,0 +1,177 @@
+// Sockets of processes that move to other network namespaces and cgroups, and sockets that were restored from
+// a checkpoint: docs/threats.md, "Sockets".
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "tests/net/lib/socket_stage.hpp"
+
+namespace lb::test {
+namespace {
+
+/// Runs `act` in the namespace, by a thread of its own.
+void in(const Namespace& other, const std::function<void()>& act) {
+  std::jthread([&] {
+    other.enter();
+    act();
+  });
+}
+
+/// Who answers what the socket sends there; nobody: "".
+std::string answer_to(const Socket& client, const Socket& server, const End& where) {
+  if (client.send_to(where, "who?") != 0 || !echo_once(server)) return {};
+  const auto answer = client.receive();
+  return answer ? text(answer->from) : std::string();
+}
+
+/// A cgroup below the lab's, for as long as it is not removed.
+class Child {
+ public:
+  explicit Child(const Lab& lab) : path_(lab.cgroup() + "/child") {
+    REQUIRE(::mkdir(path_.c_str(), 0755) == 0);
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  ~Child() { remove(); }
+  [[nodiscard]] const std::string& path() const { return path_; }
+  bool remove() const { return ::rmdir(path_.c_str()) == 0; }
+
+ private:
+  std::string path_;
+};
+
+/// What the kernel gives of one direction of a connection, and takes back, in repair mode.
+struct Direction {
+  int queue;
+  std::uint32_t sequence = 0;
+};
+
+bool set(const Socket& socket, int option, int value) {
+  return ::setsockopt(socket.fd(), IPPROTO_TCP, option, &value, sizeof(value)) == 0;
+}
+
+/// Both directions, receiving and sending. The socket is in repair mode then: closing it tells its peer
+/// nothing.
+std::array<Direction, 2> checkpoint(const Socket& socket) {
+  std::array<Direction, 2> both{{{TCP_RECV_QUEUE}, {TCP_SEND_QUEUE}}};
+  REQUIRE(set(socket, TCP_REPAIR, 1));
+  for (auto& each : both) {
+    socklen_t size = sizeof(each.sequence);
+    REQUIRE(set(socket, TCP_REPAIR_QUEUE, each.queue));
+    REQUIRE(::getsockopt(socket.fd(), IPPROTO_TCP, TCP_QUEUE_SEQ, &each.sequence, &size) == 0);
+  }
+  return both;
+}
+
+/// Makes `socket` the one that was checkpointed: from `own` to `peer`.
+void restore(const Socket& socket, const std::array<Direction, 2>& both, const End& own, const End& peer) {
+  REQUIRE(set(socket, TCP_REPAIR, 1));
+  REQUIRE(socket.bind(own) == 0);
+  for (const auto& each : both) {
+    REQUIRE(set(socket, TCP_REPAIR_QUEUE, each.queue));
+    REQUIRE(set(socket, TCP_QUEUE_SEQ, static_cast<int>(each.sequence)));
+  }
+  REQUIRE(socket.connect(peer) == 0);
+  REQUIRE(set(socket, TCP_REPAIR, 0));
+}
+
+}  // namespace
+
+TEST_CASE("a socket stays in the network namespace that it was made in, wherever its process goes") {
+  SocketStage stage;
+  const auto local = end("127.0.0.1", 30080);
+  stage.writer->service(web, {{1, end("10.1.0.1", backend_port)}});
+  stage.writer->node_port(local.address, local.port, LB_UDP, web);
+  stage.writer->address("127.0.0.1", LB_LOOPBACK_ADDRESS);
+  const auto host = Namespace::current();
+  const auto pod = Namespace::fresh();
+  const auto server = udp_server("10.1.0.1");
+  const Socket of_host(AF_INET, SOCK_DGRAM);
+  std::optional<Socket> of_pod;
+
+  in(pod, [&] {
+    of_pod.emplace(AF_INET, SOCK_DGRAM);
+    CHECK(answer_to(of_host, server, local) == text(local));
+  });
+  const auto counted = rise(*stage.writer, [&] { static_cast<void>(of_pod->send_to(local, "who?")); });
+  CHECK(counted.socket_unrelated == 1);
+  CHECK_FALSE(echo_once(server));
+}
+
+TEST_CASE("a socket keeps its pairs when its process leaves the served cgroup, and when that is removed") {
+  const auto& way = GENERATE(from_range(ways));
+  INFO(way.name);
+  SocketStage stage;
+  stage.serve(way, LB_UDP);
+  const auto service = end(way.frontend, service_port);
+  const auto server = udp_server(way.first_backend);
+  const Child child(stage.lab);
+  stage.lab.enter_cgroup(child.path());
+  const Socket client(way.socket_family, SOCK_DGRAM);
+  CHECK(answer_to(client, server, service) == text(service));
+
+  const auto outside = stage.lab.make_cgroup("outside");
+  stage.lab.enter_cgroup(outside);
+  CHECK(answer_to(client, server, service) == text(service));
+  REQUIRE(child.remove());
+  CHECK(answer_to(client, server, service) == text(service));
+
+  // Other programs take the places of those that the removed cgroup had, too.
+  stage.datapath.reset();
+  stage.datapath.emplace(agent::Datapath::open(stage.options));
+  REQUIRE(stage.datapath->attach().failure().empty());
+  CHECK(rise(*stage.writer, [&] {
+          CHECK(answer_to(client, server, service) == text(service));
+        }).socket_kept == 1);
+  stage.lab.enter_cgroup(stage.lab.cgroup());
+}
+
+TEST_CASE("a socket that was made outside of the served cgroup is not served when its process enters it") {
+  SocketStage stage;
+  stage.serve(ways.front(), LB_UDP);
+  stage.lab.enter_cgroup(stage.lab.make_cgroup("outside"));
+  const Socket client(AF_INET, SOCK_DGRAM);
+  stage.lab.enter_cgroup(stage.lab.cgroup());
+  const auto counted =
+      rise(*stage.writer, [&] { static_cast<void>(client.send_to(end("10.96.0.1", service_port), "who?")); });
+  CHECK(counted.socket_translated == 0);
+  CHECK(counted.socket_unrelated == 0);
+}
+
+TEST_CASE("a connection that is restored from a checkpoint goes on, and its peer is the backend then") {
+  SocketStage stage;
+  stage.serve(ways.front(), LB_TCP);
+  // Options that a whole checkpoint has as well.
+  shell("sysctl -qw net.ipv4.tcp_timestamps=0 net.ipv4.tcp_window_scaling=0 net.ipv4.tcp_sack=0");
+  const auto backend = end("10.1.0.1", backend_port);
+  const Socket server = tcp_server("10.1.0.1");
+  std::optional<Socket> client(std::in_place, AF_INET, SOCK_STREAM);
+  REQUIRE(client->connect(end("10.96.0.1", service_port)) == 0);
+  const maps::Fd taken(::accept4(server.fd(), nullptr, nullptr, SOCK_CLOEXEC));
+  const auto own = client->name();
+  REQUIRE(own);
+  const auto both = checkpoint(*client);
+  client.reset();
+
+  const Socket restored(AF_INET, SOCK_STREAM);
+  const auto counted = rise(*stage.writer, [&] { restore(restored, both, *own, backend); });
+  CHECK(counted.socket_unrelated == 1);
+  CHECK(restored.peer() == backend);
+  REQUIRE(restored.send("words") == 0);
+  std::array<char, 8> words{};
+  CHECK(::recv(taken.get(), words.data(), words.size(), 0) == 5);
+}
+
+}  // namespace lb::test

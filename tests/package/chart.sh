@@ -1,0 +1,133 @@
+#!/bin/bash
+# The Helm chart: the same objects as k8s/deploy and the overlays, by values; wrong values refused by the schema; accepted, installed, changed
+# and removed by Helm at a real API server.
+set -euo pipefail
+# shellcheck source=tests/e2e/lib/scenario.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib/scenario.sh"
+# shellcheck source=tests/package/lib/twice.sh
+source "$SLUICE_ROOT/tests/package/lib/twice.sh"
+
+OBJECTS=$SLUICE_ROOT/tests/package/lib/objects.py
+K8S=$SLUICE_ROOT/k8s
+
+helm() { env HOME="$LAB_DIR" "$HELM/helm" "$@"; }
+# rendered VALUE...: by `helm template`, hooks included.
+rendered() { helm template sluice "$CHART" --namespace kube-system "${@/#/--set=}"; }
+kustomized() { "$HELM/kustomize" build --load-restrictor LoadRestrictionsNone "$1"; }
+
+# kubeadm_patched: kubeadm's DaemonSet with the patch of k8s/overlays/kubeadm, as kubectl patch merges it.
+kubeadm_patched() {
+	mkdir -p "$LAB_DIR/kubeadm"
+	cp "$SLUICE_ROOT/tests/package/lib/kubeadm.yaml" "$LAB_DIR/kubeadm/"
+	(printf 'apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: kube-proxy, namespace: kube-system}\n' &&
+		cat "$K8S/overlays/kubeadm/kube-proxy.yaml") >"$LAB_DIR/kubeadm/patch.yaml"
+	printf 'resources: [kubeadm.yaml]\npatches: [{path: patch.yaml}]\n' >"$LAB_DIR/kubeadm/kustomization.yaml"
+	kustomized "$LAB_DIR/kubeadm"
+}
+
+# expected MODE: what the tree has for it.
+expected() {
+	case $1 in
+	instead) kustomized "$K8S/deploy" ;;
+	beside) kustomized "$K8S/overlays/beside" ;;
+	kubeadm) kubeadm_patched ;;
+	stand-alone) cat "$K8S/overlays/stand-alone/sluice.yaml" ;;
+	esac
+	case $1 in instead | beside) printf -- '---\n' && kustomized "$K8S/deploy/uninstall" ;; esac
+}
+
+same_objects() {
+	diff <(expected "$1" | python3 "$OBJECTS") <(rendered "mode=$1" | python3 "$OBJECTS") || die "mode $1 has other objects than the tree"
+	printf 'mode %s: %d objects, the same as in the tree\n' "$1" "$(rendered "mode=$1" | grep -c '^kind:')"
+}
+
+# What values change, and nothing else.
+changes() {
+	local digest
+	digest=sha256:$(printf x | sha256sum | cut -d' ' -f1)
+	diff <(rendered | python3 "$OBJECTS" | sed -e 's|"sluice:0.1.0"|"example.org/lb@'"$digest"'"|' -e 's|"devices": "auto"|"devices": "eth0,!eth1"|' \
+		-e 's|"--log-format=json"|&,\n      "--forwarding=stack"|' | tr -d ' \n') \
+		<(rendered image.repository=example.org/lb "image.digest=$digest" 'agent.devices=eth0\,!eth1' 'agent.extraArgs={--forwarding=stack}' |
+			python3 "$OBJECTS" | tr -d ' \n') || die "values change other things than they say"
+	[[ $(rendered uninstall.enabled=false) != *sluice-uninstall* ]] || die "the clean-up cannot be switched off"
+	! helm template sluice "$CHART" --namespace default --set mode=kubeadm >/dev/null 2>&1 || die "kubeadm's DaemonSet outside of kube-system"
+	printf 'values: image by digest, devices, options of the agent\n'
+}
+
+# refused VALUE WORDS
+refused() {
+	local said
+	! said=$(rendered "$1" 2>&1) || die "takes $1"
+	[[ $said == *"don't meet the specifications of the schema"* && $said == *"$2"* ]] || die "$1: not by the schema, or for another reason: $said"
+	printf 'refused: %s: %s\n' "$1" "$(grep -m 1 '^- ' <<<"$said")"
+}
+
+bad_values() {
+	refused mode=aside "mode"
+	refused modes=beside "modes"
+	refused agent.device=eth0 "device"
+	refused 'agent.extraArgs={forwarding}' "extraArgs/0"
+	refused image.digest=sha256:beef "digest"
+	refused image.pullPolicy=Sometimes "pullPolicy"
+	refused beside.healthPort=65536 "healthPort"
+	refused beside.healthPort=10256 "healthPort"
+	refused resources.limits.memory=1Gi "memory"
+	refused updateStrategy.maxUnavailable=0 "maxUnavailable"
+	refused uninstall.enabled=perhaps "enabled"
+}
+
+accepted() {
+	local mode
+	for mode in instead beside kubeadm stand-alone; do
+		rendered "mode=$mode" | kube check
+		printf 'accepted by a dry run: %s\n' "$mode"
+	done
+}
+
+at_server() { lab_in control env HOME="$LAB_DIR" KUBECONFIG="$LAB_DIR/admin.yaml" "$HELM/helm" --namespace kube-system "$@" >>"$LAB_DIR/helm.log" 2>&1 || die "helm $*: $(tail -n 5 "$LAB_DIR/helm.log")"; }
+there() { kube get "$1" >/dev/null 2>&1; }
+not_there() { ! there "$1"; }
+image_of() { kube get "DaemonSet/kube-system/$1" | jq -r '.spec.template.spec.containers[0].image'; }
+arguments_of() { kube get "DaemonSet/kube-system/$1" | jq -r '.spec.template.spec.containers[0].args | join(" ")'; }
+
+installed_and_removed() {
+	at_server install sluice "$CHART" --set image.tag=first
+	[[ $(image_of sluice) == sluice:first ]] || die "installed with the image $(image_of sluice)"
+	at_server upgrade sluice "$CHART" --set mode=beside
+	[[ $(arguments_of sluice) == *--service-proxy-name=sluice* ]] || die "an upgrade to mode beside gives $(arguments_of sluice)"
+	not_there DaemonSet/kube-system/sluice-uninstall || die "the clean-up runs beside the agent"
+	at_server uninstall sluice
+	lab_wait 10 not_there DaemonSet/kube-system/sluice || die "helm uninstall leaves the DaemonSet"
+	not_there ClusterRole/sluice || die "helm uninstall leaves rights"
+	[[ $(image_of sluice-uninstall) == sluice:0.1.0 ]] || die "helm uninstall does not clean the nodes"
+	# Once more: what the last one left does not stand in its way.
+	at_server install sluice "$CHART"
+	at_server uninstall sluice
+	kube delete DaemonSet/kube-system/sluice-uninstall
+	printf 'helm: installed, upgraded to another mode, uninstalled twice\n'
+}
+
+kubeadm_taken_over() {
+	kube apply <"$SLUICE_ROOT/tests/package/lib/kubeadm.yaml"
+	at_server install sluice "$CHART" --set mode=kubeadm --take-ownership
+	[[ $(image_of kube-proxy) == sluice:0.1.0 ]] || die "kubeadm's DaemonSet has the image $(image_of kube-proxy)"
+	diff <(kube get DaemonSet/kube-system/kube-proxy | jq -S '[.spec.template.spec.volumes[].name] | sort') \
+		<(kubeadm_patched | python3 -c 'import json, sys, yaml; print(json.dumps([each["name"] for each in yaml.safe_load(sys.stdin)["spec"]["template"]["spec"]["volumes"]]))' |
+			jq -S sort) || die "kubeadm's DaemonSet has other volumes than with the patch"
+	at_server uninstall sluice
+	there DaemonSet/kube-system/kube-proxy || die "helm uninstall takes the service proxy away"
+	printf 'helm: kubeadm'"'"'s DaemonSet taken over, and left when the release goes\n'
+}
+
+cluster_up chart
+HELM=${HELM:-$("$SLUICE_ROOT/scripts/lib/helm")}
+twice chart
+CHART=$(echo "$LAB_DIR"/once/*.tgz)
+helm lint --strict "$CHART" >"$LAB_DIR/lint.log" || die "helm lint: $(cat "$LAB_DIR/lint.log")"
+for mode in instead beside kubeadm stand-alone; do same_objects "$mode"; done
+changes
+bad_values
+kubeconfig "$LAB_DIR/admin.yaml" https://127.0.0.1:6443 "certificate admin"
+accepted
+installed_and_removed
+kubeadm_taken_over

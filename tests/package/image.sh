@@ -1,0 +1,152 @@
+#!/bin/bash
+# The image: made twice, taken in and run by containerd with the DaemonSet's rights, its SBOM complete, its signature good, and every way
+# to tamper with it found.
+set -euo pipefail
+# shellcheck source=scripts/lib/scenario.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib/scenario.sh"
+# shellcheck source=tests/package/lib/twice.sh
+source "$SLUICE_ROOT/tests/package/lib/twice.sh"
+
+LIMIT=$((60 * 1024 * 1024))
+VERSION=$("$SLUICE" --version | cut -d' ' -f2)
+NAME=docker.io/library/sluice:$VERSION
+
+package() { "$SLUICE_ROOT/scripts/package" "$@" --output "$LAB_DIR/once"; }
+ctr() { lab_in node env "${FINDS[@]}" ctr --address "$LAB_DIR/containerd.sock" "$@"; }
+
+# blob FILTER: the blob that FILTER finds the digest of in the image's manifest.
+blob() {
+	local manifest digest
+	manifest=$(tar -xOf "$IMAGE" index.json | jq -r '.manifests[0].digest')
+	digest=$(tar -xOf "$IMAGE" "blobs/${manifest/:/\/}" | jq -r "$1")
+	tar -xOf "$IMAGE" "blobs/${digest/:/\/}"
+}
+
+config() { blob .config.digest | jq -cr "$1"; }
+
+small_and_as_the_dockerfile_says() {
+	(($(stat -c %s "$IMAGE") <= LIMIT)) || die "the image has $(stat -c %s "$IMAGE") bytes, more than $LIMIT"
+	[[ $(config .config.Entrypoint) == "$(sed -n 's/^ENTRYPOINT //p' "$SLUICE_ROOT/k8s/deploy/Dockerfile" | jq -c .)" ]] ||
+		die "another entry point than the Dockerfile's: $(config .config)"
+	[[ $(config '.config.Labels["org.opencontainers.image.licenses"]') == "Apache-2.0 AND (GPL-2.0-only OR BSD-2-Clause)" ]] ||
+		die "other labels than the Dockerfile's: $(config .config.Labels)"
+	printf 'image: %d bytes\n' "$(stat -c %s "$IMAGE")"
+}
+
+# bill: the SBOM has each file of the image with its digest, and the library that each NEEDED of the binary names.
+bill() {
+	local bill=${IMAGE%.oci.tar}.spdx.json
+	mkdir "$LAB_DIR/root"
+	blob '.layers[0].digest' | tar -xz -C "$LAB_DIR/root"
+	diff <(jq -r '.files[] | .fileName as $name | .checksums[] | select(.algorithm == "SHA256") | "\(.checksumValue)  \($name)"' "$bill" | sort) \
+		<(cd "$LAB_DIR/root" && find . -type f -print0 | xargs -0 sha256sum | sort) || die "the SBOM does not have the image's files"
+	[[ $(jq -r '.packages[] | select(.name == "libssl3" or .name == "libssl3t64") | .versionInfo' "$bill") == "$(dpkg-query -W -f '${Version}\n' 'libssl3*' | grep .)" ]] ||
+		die "the SBOM has another version of libssl3 than this machine"
+	[[ $(jq -r '.packages[] | select(.filesAnalyzed | not) | .externalRefs[0].referenceLocator' "$bill" | grep -vc '^pkg:deb/debian/[a-z0-9]') == 0 ]] ||
+		die "packages without a purl"
+	jq -e '[.relationships[] | select(.relationshipType == "BUILD_DEPENDENCY_OF").spdxElementId] | index("SPDXRef-Package-libcli11-dev")' \
+		"$bill" >/dev/null || die "the SBOM does not name what is in headers alone"
+	printf 'SBOM: %s packages, %s files\n' "$(jq '.packages | length' "$bill")" "$(jq '.files | length' "$bill")"
+}
+
+containerd_up() {
+	cat >"$LAB_DIR/containerd.toml" <<-TOML
+		version = 2
+		root = "$LAB_DIR/containerd-root"
+		state = "$LAB_DIR/containerd-state"
+		disabled_plugins = ["io.containerd.grpc.v1.cri"]
+		[grpc]
+		  address = "$LAB_DIR/containerd.sock"
+	TOML
+	lab_start node containerd.log env "${FINDS[@]}" containerd --config "$LAB_DIR/containerd.toml"
+	lab_wait 30 ctr version >/dev/null || die "containerd does not start: $(tail -n 5 "$LAB_DIR/containerd.log")"
+}
+
+# run ID WORD...: a container of the image as the DaemonSet has it, whose root is read-only.
+run() {
+	ctr run --rm --read-only --snapshotter native --net-host --cap-add CAP_BPF --cap-add CAP_NET_ADMIN --cap-add CAP_PERFMON --cap-add CAP_SYS_ADMIN \
+		--mount "type=bind,src=$LAB_PINS,dst=/sys/fs/bpf,options=rbind:rw" \
+		--mount "type=bind,src=$(cgroup_root),dst=/host/cgroup,options=rbind:ro" \
+		--mount "type=bind,src=$LAB_MANIFESTS,dst=/etc/sluice,options=rbind:ro" "$NAME" "$@"
+}
+
+runs() {
+	mkdir -p "$LAB_PINS"
+	ctr images import --snapshotter native "$IMAGE" >"$LAB_DIR/import.log" 2>&1 || die "containerd refuses the image: $(cat "$LAB_DIR/import.log")"
+	[[ $(ctr images list -q) == "$NAME" ]] || die "containerd calls it '$(ctr images list -q)'"
+	[[ $(run version /usr/bin/sluice --version) == "sluice $VERSION" ]] || die "the image does not run"
+	run entry | grep -q '^Usage: sluice' || die "entry point and arguments do not print the help"
+	run proxy /usr/local/bin/kube-proxy --help | grep -q hostname-override || die "called as kube-proxy it does not take its flags"
+	printf 'containerd: %s runs\n' "$NAME"
+}
+
+# serves: the agent in its container.
+serves() {
+	lab_backends
+	run agent /usr/bin/sluice agent --manifests /etc/sluice --node node --devices eth0 --cgroup "/host/cgroup/$LAB" --pod-devices none >"$LAB_DIR/agent.log" 2>&1 &
+	lab_wait 60 lab_in node curl -fsS -o /dev/null -m 2 http://127.0.0.1:10256/healthz || die "not ready: $(tail -n 5 "$LAB_DIR/agent.log")"
+	lab_wait 10 lab_ask client tcp 10.0.0.10 30080 || die "a node port does not answer"
+	ctr tasks kill --signal SIGTERM agent
+	lab_wait 15 ended agent || die "the container does not end"
+	wait "$!" || die "the agent ended badly: $(tail -n 3 "$LAB_DIR/agent.log")"
+	printf 'containerd: the agent serves\n'
+}
+
+ended() { [[ -z $(ctr tasks list -q) ]]; }
+
+# refused WHAT WORDS: verify says so, and the artifacts are as before afterwards.
+refused() {
+	local said
+	! said=$(package verify "$LAB_DIR/public.pem" 2>&1) || die "verify finds nothing wrong with $1"
+	[[ $said == *"$2"* ]] || die "$1: verify says '$said'"
+	printf 'refused: %s: %s\n' "$1" "${said#*: }"
+	rm -rf "$LAB_DIR/once"
+	cp -a "$LAB_DIR/kept" "$LAB_DIR/once"
+}
+
+signatures() {
+	local once=$LAB_DIR/once
+	openssl genpkey -algorithm ed25519 -out "$LAB_DIR/private.pem" 2>/dev/null
+	openssl genpkey -algorithm ed25519 -out "$LAB_DIR/other.pem" 2>/dev/null
+	openssl pkey -in "$LAB_DIR/private.pem" -pubout -out "$LAB_DIR/public.pem"
+	package chart >/dev/null
+	package sign "$LAB_DIR/private.pem"
+	package verify "$LAB_DIR/public.pem"
+	cp -a "$once" "$LAB_DIR/kept"
+	# One bit in the middle of the image.
+	printf '\xff' | dd of="$IMAGE" bs=1 seek=$(($(stat -c %s "$IMAGE") / 2)) conv=notrunc status=none
+	refused "a changed image" "not as signed: sluice-$VERSION"
+	# Signed anew by somebody else.
+	package sign "$LAB_DIR/other.pem" >/dev/null
+	refused "another key" "SHA256SUMS is not signed with this key"
+	touch "$once/more.tgz"
+	refused "a file more" "other files than those signed"
+	touch "$once/.hidden"
+	refused "a hidden file more" "other files than those signed"
+	touch "$once/SHA256SUMS.more"
+	refused "a file named like the sums" "other files than those signed"
+	ln -s /etc/passwd "$once/linked"
+	refused "a link" "linked is no plain file"
+	rm "$once/sluice-$VERSION.tgz"
+	refused "a file less" "not as signed"
+	# The sums are the signer's, the payload is another key's.
+	openssl pkeyutl -sign -inkey "$LAB_DIR/other.pem" -rawin -in "$once"/*.payload.json | base64 -w 0 >"$(echo "$once"/*.payload.sig)"
+	(cd "$once" && sha256sum -- * 2>/dev/null | grep -v SHA256SUMS >"$LAB_DIR/sums" && mv "$LAB_DIR/sums" SHA256SUMS &&
+		openssl pkeyutl -sign -inkey "$LAB_DIR/private.pem" -rawin -in SHA256SUMS >"$LAB_DIR/sig" && mv "$LAB_DIR/sig" SHA256SUMS.sig)
+	refused "a payload of another key" "payload.json is not signed with this key"
+	! package sign "$LAB_DIR/public.pem" >/dev/null 2>&1 || die "signs with a public key"
+}
+
+CONTAINERD=${CONTAINERD:-$("$SLUICE_ROOT/scripts/lib/containerd")}
+# What is unpacked there, before all else.
+FINDS=("PATH=$CONTAINERD/usr/bin:$CONTAINERD/usr/sbin:$PATH" "LD_LIBRARY_PATH=$CONTAINERD/usr/lib/$(gcc -print-multiarch)")
+lab_up image
+twice image
+IMAGE=$LAB_DIR/once/sluice-$VERSION-$(dpkg --print-architecture).oci.tar
+python3 "$SLUICE_ROOT/scripts/lib/oci.py" check "$IMAGE" >/dev/null
+small_and_as_the_dockerfile_says
+bill
+containerd_up
+runs
+serves
+signatures

@@ -1,0 +1,157 @@
+// The walk that hands flows over to conntrack, over real flow tables and a conntrack of the test's own
+// (REL-84).
+#include "agent/tables/hand_over.hpp"
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <cerrno>
+#include <vector>
+
+#include "tests/prog/flows/expiry_flows.hpp"
+
+namespace lb::test {
+namespace {
+
+using agent::DrainedTables;
+using agent::hand_over;
+using agent::Handing;
+using agent::HandOverCount;
+using agent::Left;
+using agent::other_key;
+using agent::Tracked;
+using agent::TrackedTuple;
+using expiry_test::flow4;
+using expiry_test::FlowLab;
+using expiry_test::key4;
+
+boost::system::error_code error_of(int number) { return {number, boost::system::generic_category()}; }
+
+/// Refuses what has a tuple of one that is there, as the kernel does.
+class FakeConntrack final : public agent::ConntrackTable {
+ public:
+  boost::system::result<Tracked> find(const TrackedTuple& original) override {
+    const auto at = std::ranges::find(entries, original, &Tracked::original);
+    if (at == entries.end()) return error_of(ENOENT);
+    return *at;
+  }
+  boost::system::error_code erase(const TrackedTuple& original) override {
+    return std::erase_if(entries, [&](const auto& each) { return each.original == original; }) > 0
+               ? boost::system::error_code()
+               : error_of(ENOENT);
+  }
+  boost::system::error_code track(const Tracked& flow, std::uint32_t /*seconds*/) override {
+    const bool taken = std::ranges::any_of(entries, [&](const auto& each) {
+      return each.original == flow.original || each.reply == flow.reply;
+    });
+    if (taken) return error_of(EEXIST);
+    entries.push_back(flow);
+    return {};
+  }
+
+  std::vector<Tracked> entries;
+};
+
+/// Assured flows and those that are not, each in tables of its own.
+struct Drained {
+  FlowLab assured{64};
+  FlowLab unassured{64};
+  FakeConntrack conntrack;
+
+  HandOverCount walk(Handing handing = Handing::over) {
+    const DrainedTables tables{assured.flows4, assured.flows6, unassured.flows4, unassured.flows6};
+    const auto count = hand_over(tables, conntrack, handing, assured.clock);
+    REQUIRE(count.has_value());
+    return *count;
+  }
+  [[nodiscard]] std::uint32_t now() const { return assured.clock; }
+};
+
+std::size_t left(const HandOverCount& count, Left reason) {
+  return count.left.at(static_cast<std::size_t>(reason)).count;
+}
+
+}  // namespace
+
+TEST_CASE("REL-84 flows that live are handed over, and both of their entries go") {
+  Drained drained;
+  const auto now = drained.now();
+  drained.assured.add4(1, LB_TCP, {LB_OPEN, now}, {LB_OPEN, now});
+  drained.assured.add4(2, LB_UDP, {LB_OPEN, now}, {LB_OPEN, now});
+  drained.assured.add6(3, LB_TCP, {LB_OPEN, now}, {LB_CLOSING, now});
+  const auto count = drained.walk();
+  CHECK(count.handed == 3);
+  CHECK(count.all_left() == 0);
+  CHECK(drained.conntrack.entries.size() == 3);
+  CHECK_FALSE(drained.assured.flows4.get(key4(1, LB_TCP)).has_value());
+  CHECK_FALSE(drained.assured.flows4.get(other_key(key4(1, LB_TCP), flow4(1))).has_value());
+  CHECK(drained.walk().handed == 0);
+}
+
+TEST_CASE("REL-84 an assured flow's entry of before it was proven goes with it, or would prove it anew") {
+  Drained drained;
+  drained.assured.add4(1, LB_TCP, {LB_OPEN, drained.now()}, {LB_OPEN, drained.now()});
+  drained.unassured.add4(1, LB_TCP, {LB_OPEN, drained.now()}, {LB_OPEN, drained.now()});
+  const auto count = drained.walk();
+  CHECK(count.handed == 1);
+  CHECK(left(count, Left::handshake) == 0);
+  CHECK_FALSE(drained.unassured.flows4.get(key4(1, LB_TCP)).has_value());
+  CHECK_FALSE(drained.unassured.flows4.get(other_key(key4(1, LB_TCP), flow4(1))).has_value());
+}
+
+TEST_CASE("REL-84 a handshake is waited for, until nobody goes on with it") {
+  Drained drained;
+  drained.unassured.add4(1, LB_TCP, {LB_OPEN, drained.now()}, {LB_OPEN, drained.now()});
+  CHECK(left(drained.walk(), Left::handshake) == 1);
+  drained.assured.clock += 4;
+  CHECK(drained.walk().all_left() == 0);
+  CHECK(drained.conntrack.entries.empty());
+}
+
+TEST_CASE("REL-84 datagrams that nobody has answered yet are handed over") {
+  Drained drained;
+  drained.unassured.add4(1, LB_UDP, {LB_OPEN, drained.now()}, {LB_OPEN, drained.now()});
+  CHECK(drained.walk().handed == 1);
+  CHECK_FALSE(drained.unassured.flows4.get(key4(1, LB_UDP)).has_value());
+}
+
+TEST_CASE("REL-84 what has ended is not handed over, and not waited for") {
+  Drained drained;
+  const auto now = drained.now();
+  drained.assured.add4(1, LB_TCP, {LB_CLOSING, now}, {LB_CLOSING, now});
+  drained.assured.add4(2, LB_TCP, {LB_RESET, now}, {LB_OPEN, now});
+  const auto count = drained.walk();
+  CHECK(count.handed == 0);
+  CHECK(count.all_left() == 0);
+}
+
+TEST_CASE("REL-84 what stays is counted by its reason, and shown") {
+  Drained drained;
+  const auto now = drained.now();
+  drained.assured.add4(1, LB_SCTP, {LB_OPEN, now}, {LB_OPEN, now});
+  CHECK(left(drained.walk(), Left::sctp) == 1);
+  drained.assured.add4(2, LB_TCP, {LB_OPEN, now}, {LB_OPEN, now});
+  const auto nobody = drained.walk(Handing::nothing);
+  CHECK(left(nobody, Left::no_successor) == 2);
+  CHECK(nobody.left.at(static_cast<std::size_t>(Left::no_successor)).examples.size() == 2);
+  CHECK(drained.conntrack.entries.empty());
+}
+
+TEST_CASE("REL-84 an entry of another client that conntrack has on the answers' tuple is not taken away") {
+  Drained drained;
+  drained.assured.add4(1, LB_TCP, {LB_OPEN, drained.now()}, {LB_OPEN, drained.now()});
+  auto other = agent::tracked_of(key4(1, LB_TCP), [&] {
+    auto flow = flow4(1);
+    flow.track = expiry_test::track({LB_OPEN, drained.now()}, LB_FORWARD);
+    return flow;
+  }());
+  REQUIRE(other);
+  other->original.source_port = 1;
+  drained.conntrack.entries.push_back(*other);
+  const auto count = drained.walk();
+  CHECK(left(count, Left::refused) == 1);
+  CHECK(count.refusal.value() == EEXIST);
+  CHECK(drained.conntrack.entries.size() == 1);
+  CHECK(drained.assured.flows4.get(key4(1, LB_TCP)).has_value());
+}
+
+}  // namespace lb::test

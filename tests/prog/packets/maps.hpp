@@ -1,0 +1,62 @@
+// What changes whole maps and reads the words of tables; for World's two files.
+#pragma once
+
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/prog/lib/harness.hpp"
+
+namespace lb::test {
+
+template <class T>
+using Names = std::map<std::string, T>;
+
+template <class T>
+T named(const Names<T>& names, const std::string& name) {
+  const auto found = names.find(name);
+  if (found == names.end()) throw std::runtime_error("no such word in a table: " + name);
+  return found->second;
+}
+
+inline void must(const maps::error_code& error) {
+  if (error) throw std::runtime_error("a map refused: " + error.message());
+}
+
+template <class Key, class Value, class Change>
+void change_all(maps::HashMap<Key, Value>& map, Change change) {
+  std::vector<std::pair<Key, Value>> entries;
+  must(map.for_each([&](const Key& key, const Value& value) { entries.emplace_back(key, value); }));
+  for (auto& [key, value] : entries) {
+    change(value);
+    must(map.put(key, value, maps::Put::replace));
+  }
+}
+
+template <class Key, class Value, class Condition>
+void erase_if(maps::HashMap<Key, Value>& map, Condition condition) {
+  std::vector<Key> keys;
+  must(map.for_each([&](const Key& key, const Value& value) {
+    if (condition(value)) keys.push_back(key);
+  }));
+  for (const auto& key : keys) must(map.erase(key));
+}
+
+template <class Key, class Value>
+std::size_t count(const maps::HashMap<Key, Value>& map) {
+  std::size_t entries = 0;
+  must(map.for_each([&](const Key&, const Value&) { ++entries; }));
+  return entries;
+}
+
+template <class Action>
+void each_flow_map(Programs& programs, Action action) {
+  action(programs.flows4);
+  action(programs.flows6);
+  action(programs.unassured4);
+  action(programs.unassured6);
+}
+
+}  // namespace lb::test

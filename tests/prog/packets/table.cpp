@@ -1,0 +1,278 @@
+// Reads and runs tables of packets; the format is described in fixtures/generate.py.
+#include "tests/prog/packets/table.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <stdexcept>
+
+#include "tests/prog/packets/build.hpp"
+#include "tests/prog/packets/decode.hpp"
+#include "tests/prog/packets/referee.hpp"
+
+namespace lb::test {
+namespace {
+
+constexpr char sum_letter = 'z';
+constexpr std::uint32_t flood = 256;
+constexpr auto longest_wait = std::chrono::seconds(5);
+
+bool is_letter(char c) { return c > 'f' && c <= 'z'; }
+
+// ---- Reading. ----
+
+void read_settings(const Words& words, Settings& settings) {
+  const auto number = [&words](std::size_t at) {
+    return at < words.size() ? static_cast<std::uint32_t>(std::stoul(words[at])) : 0U;
+  };
+  const auto port = [&number](std::size_t at) { return static_cast<std::uint16_t>(number(at)); };
+  auto& config = settings.config;
+  if (words.at(1) == "ports") {
+    config.first_port = port(2), config.last_port = port(3);
+    config.high_first_port = port(4), config.high_last_port = port(5);
+  } else if (words[1] == "flows") {
+    settings.flows = number(2);
+  } else if (words[1] == "unassured") {
+    settings.unassured = number(2);
+  } else if (words[1] == "orphaned") {
+    config.orphaned_after = number(2);
+  } else if (words[1] == "refusing") {
+    settings.refusing = true;
+  } else if (words[1] == "without") {
+    const auto off = [&words](const char* name) {
+      return std::ranges::find(words, name) != words.end() ? LB_NO : LB_YES;
+    };
+    config.fib_source = off("fib_source");
+    config.fib_mark = off("fib_mark");
+    config.csum_ipv6 = off("csum_ipv6");
+    config.ct_lookup = off("ct_lookup");
+    config.skb_sums = off("skb_sums");
+  } else {
+    throw std::runtime_error("no such setting: " + words[1]);
+  }
+}
+
+Trial read_trial(const Words& words) {
+  Trial trial;
+  for (const auto hook : hooks) {
+    if (hook_name(hook) == words.at(1)) trial.hook = hook;
+  }
+  trial.device = words.at(2);
+  trial.code = words.at(3);
+  trial.outcomes = words.at(4);
+  trial.verb = words[0];
+  return trial;
+}
+
+void read_line(const Words& words, int line, Table& table) {
+  const auto& verb = words[0];
+  if (verb == "settings") return read_settings(words, table.settings);
+  if (verb == "case") {
+    table.cases.push_back({fmt::format("{}", fmt::join(words.begin() + 1, words.end(), " ")), {}});
+    return;
+  }
+  auto& steps = table.cases.at(table.cases.size() - 1).steps;
+  if (verb == "in") {
+    steps.back().trial.in = steps.back().trial.out = words.at(1);
+  } else if (verb == "out") {
+    steps.back().trial.out = words.at(1);
+  } else if (verb == "do") {
+    steps.push_back({line, Words(words.begin() + 1, words.end()), {}});
+  } else if (verb == "tables") {
+    steps.push_back({line, words, {}});
+  } else {
+    steps.push_back({line, {}, read_trial(words)});
+  }
+}
+
+// ---- Letters. ----
+
+std::uint8_t digit(char c) { return static_cast<std::uint8_t>(c <= '9' ? c - '0' : c - 'a' + 10); }
+
+/// Takes ports that are not known yet from what came out.
+void bind(const std::string& text, const Bytes& packet, Letters& letters) {
+  for (std::size_t at = 0; at + 4 <= text.size() && (at / 2) + 2 <= packet.size(); at += 2) {
+    if (is_letter(text[at]) && text[at] != sum_letter) {
+      letters.try_emplace(text[at], read16(packet, at / 2));
+      at += 2;
+    }
+  }
+}
+
+// ---- Running. ----
+
+/// What the kernel takes in a test run: for tc a whole IP header.
+std::size_t shortest(Hook hook, const Bytes& packet) {
+  if (hook == Hook::xdp) return 15;
+  return read16(packet, 12) == 0x0800 ? 14 + 20 : 14 + 40;
+}
+
+constexpr std::uint32_t tc_next = 0xffffffff;
+
+std::string code_name(Hook hook, std::uint32_t code) {
+  if (hook == Hook::xdp)
+    return code == 2 ? "pass" : code == 4 ? "redirect" : code == 1 ? "drop" : fmt::format("{}", code);
+  return code == tc_next ? "next" : code == 7 ? "redirect" : code == 2 ? "shot" : fmt::format("{}", code);
+}
+
+/// Is it what `outcomes` says, name by name, as often as it says?
+bool counts_match(const std::string& outcomes, Counts counts) {
+  std::size_t start = 0;
+  while (start <= outcomes.size()) {
+    const auto stop = std::min(outcomes.find('+', start), outcomes.size());
+    auto name = outcomes.substr(start, stop - start);
+    const bool any = name.ends_with('*');
+    if (any) name.pop_back();
+    const auto outcome = outcome_named(name);
+    if (!outcome) throw std::runtime_error("no such outcome: " + name);
+    if (!any && counts[*outcome] == 0) return false;
+    counts[*outcome] = any ? 0 : counts[*outcome] - 1;
+    start = stop + 1;
+  }
+  return std::ranges::all_of(counts, [](auto count) { return count == 0; });
+}
+
+class Runner {
+ public:
+  Runner(const Table& table, std::uint32_t skb_flags) : world_(table.settings), skb_flags_(skb_flags) {}
+
+  TableResult run(const std::vector<Case>& cases) {
+    for (const auto& one : cases) {
+      world_.reset();
+      letters_.clear();
+      for (const auto& step : one.steps) {
+        auto problem = run_step(step);
+        if (!problem) continue;
+        result_.failures.push_back(fmt::format("{}\n  line {}: {}", one.name, step.line, *problem));
+        break;
+      }
+    }
+    return std::move(result_);
+  }
+
+ private:
+  using Problem = std::optional<std::string>;
+
+  Problem run_step(const Step& step) {
+    if (step.words.empty()) return run_trial(step.trial);
+    if (step.words[0] == "tables") return check_tables(step.words);
+    world_.change(step.words);
+    return std::nullopt;
+  }
+
+  Problem run_trial(const Trial& trial) {
+    if (trial.verb == "prefixes") return run_prefixes(trial);
+    auto problem = run_packet(trial);
+    const auto deadline = std::chrono::steady_clock::now() + longest_wait;
+    while (trial.verb == "until" && problem && std::chrono::steady_clock::now() < deadline)
+      problem = run_packet(trial);
+    return problem;
+  }
+
+  Problem check_tables(const Words& words) const {
+    const auto [flows, unassured] = world_.entries();
+    const auto found = fmt::format("tables {} {}", flows, unassured);
+    const auto expected = fmt::format("{}", fmt::join(words, " "));
+    return found == expected ? Problem() : fmt::format("expected {}, found {}", expected, found);
+  }
+
+  Verdict try_once(const Trial& trial, const Bytes& packet) {
+    Run run;
+    run.hook = trial.hook;
+    run.device = world_.device(trial.device);
+    if (trial.verb == "flood") run.repeat = flood;
+    if (trial.hook != Hook::xdp) run.flags = skb_flags_;
+    auto verdict = world_.programs().run(run, packet);
+    ++result_.packets;
+    for (std::size_t at = 0; at < verdict.counts.size(); ++at) result_.counts[at] += verdict.counts[at];
+    return verdict;
+  }
+
+  static Problem judge(const Trial& trial, const Verdict& verdict) {
+    if (verdict.error != 0) return fmt::format("the kernel did not run it: {}", std::strerror(verdict.error));
+    if (!counts_match(trial.outcomes, verdict.counts))
+      return fmt::format("expected {}, counted {}", trial.outcomes, counts_text(verdict.counts));
+    const auto code = code_name(trial.hook, verdict.code);
+    return code == trial.code ? Problem() : fmt::format("expected {}, returned {}", trial.code, code);
+  }
+
+  Problem run_packet(const Trial& trial) {
+    const auto verdict = try_once(trial, packet_of(trial.in, letters_));
+    if (auto problem = judge(trial, verdict)) return problem;
+    bind(trial.out, verdict.packet, letters_);
+    const auto expected = packet_of(trial.out, letters_);
+    if (expected == verdict.packet) return std::nullopt;
+    return fmt::format("the packet is not what it should be (- expected, + came)\n{}  in {}",
+                       compare_packets(expected, verdict.packet), hex(packet_of(trial.in, letters_)));
+  }
+
+  Problem run_prefixes(const Trial& trial) {
+    const auto whole = packet_of(trial.in, letters_);
+    for (auto size = shortest(trial.hook, whole); size < whole.size(); ++size) {
+      const Bytes packet(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
+      const auto verdict = try_once(trial, packet);
+      if (auto problem = judge(trial, verdict)) return fmt::format("{} bytes: {}", size, *problem);
+      if (verdict.packet != packet) return fmt::format("{} bytes: the packet was changed", size);
+    }
+    return std::nullopt;
+  }
+
+  World world_;
+  std::uint32_t skb_flags_;
+  Letters letters_;
+  TableResult result_;
+};
+
+}  // namespace
+
+std::vector<std::string> table_files() {
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(fixtures())) {
+    if (entry.path().extension() == ".table") files.push_back(entry.path().filename().string());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+Table read_table(const std::string& file) {
+  std::ifstream stream(fixtures() + file);
+  if (!stream) throw std::runtime_error("cannot read " + file);
+  Table table;
+  int number = 0;
+  for (std::string line; std::getline(stream, line);) {
+    ++number;
+    const auto words = words_of(line);
+    if (!words.empty()) read_line(words, number, table);
+  }
+  return table;
+}
+
+Bytes packet_of(const std::string& text, const Letters& letters) {
+  Bytes packet(text.size() / 2);
+  bool summed = false;
+  for (std::size_t at = 0; at + 1 < text.size(); at += 2) {
+    if (!is_letter(text[at])) {
+      packet[at / 2] = static_cast<std::uint8_t>(digit(text[at]) << 4 | digit(text[at + 1]));
+      continue;
+    }
+    summed = summed || text[at] == sum_letter;
+    if (text[at] != sum_letter) write16(packet, at / 2, letters.at(text[at]));
+    at += 2;
+  }
+  const auto layout = summed ? layout_of(packet) : std::nullopt;
+  if (layout) write_transport_sum(packet, *layout);
+  return packet;
+}
+
+TableResult run_table(const Table& table, std::uint32_t skb_flags) {
+  return Runner(table, skb_flags).run(table.cases);
+}
+
+}  // namespace lb::test

@@ -1,0 +1,98 @@
+// The tables of fixtures/ against the programs: packet in, outcome, return code, packet out, byte for byte.
+#include <algorithm>
+#include <array>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <fstream>
+#include <iterator>
+
+#include "tests/lib/paths.hpp"
+#include "tests/prog/packets/decode.hpp"
+#include "tests/prog/packets/referee.hpp"
+#include "tests/prog/packets/table.hpp"
+
+namespace lb::test {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+
+constexpr std::uint32_t checksum_complete =
+    1U << 2;  // BPF_F_TEST_SKB_CHECKSUM_COMPLETE, newer than some headers
+
+std::string content_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// Looks at the TCP and UDP packets of a step whose bytes are all scapy's; how many there are.
+std::size_t check_sums(const std::string& name, const Step& step) {
+  const auto& trial = step.trial;
+  if (!step.words.empty() || trial.outcomes == "malformed" || trial.outcomes == "other_protocol" ||
+      trial.outcomes == "left_to_tc")
+    return 0;
+  std::size_t packets = 0;
+  for (const auto& text : {trial.in, trial.out}) {
+    if (text.find_first_of("pqrstz") != std::string::npos) continue;
+    const auto packet = packet_of(text, {});
+    if (!layout_of(packet) || trial.outcomes.starts_with("fragment")) continue;
+    INFO(name << ", line " << step.line);
+    CHECK((is_fragment(packet) || sums_right(packet)));
+    ++packets;
+  }
+  return packets;
+}
+
+}  // namespace
+
+TEST_CASE("tables of packets give what scapy says") {
+  const auto file = GENERATE(from_range(table_files()));
+  const auto table = read_table(file);
+  INFO(file);
+  const auto result = run_table(table);
+  CHECK(result.packets >= table.cases.size());
+  for (const auto& failure : result.failures) FAIL_CHECK(failure);
+}
+
+TEST_CASE("cases.txt, which people review, lists the cases that are run") {
+  INFO("run tests/prog/fixtures/generate.py --write");
+  CHECK(content_of(source_path("tests/prog/fixtures/cases.txt")) == content_of(fixtures() + "cases.txt"));
+}
+
+/// Answers that quote less than the packet had, and copies of other lengths: a packet that is cut has no such
+/// sum any more, of which the kernel's check knows nothing.
+constexpr std::array cutting = {"egress.table",   "fragments_early.table", "pods.table",    "refused.table",
+                                "sessions.table", "unanswered.table",      "verdicts.table"};
+
+// The kernel keeps a sum over the packet, as hardware would, and checks after the run that it is still right.
+TEST_CASE("sums made by hardware stay right through every rewrite") {
+  for (const auto& file : table_files()) {
+    if (std::ranges::find(cutting, file) != cutting.end()) continue;
+    INFO(file);
+    const auto result = run_table(read_table(file), checksum_complete);
+    for (const auto& failure : result.failures) FAIL_CHECK(failure);
+  }
+}
+
+TEST_CASE("two packets are compared field by field") {
+  const auto file = read_table("flows.table");
+  const auto& trial = file.cases.at(0).steps.at(0).trial;
+  const auto text = compare_packets(packet_of(trial.in, {}), packet_of(trial.out, {}));
+  CHECK_THAT(text, ContainsSubstring("    TCP flags: SYN\n"));
+  CHECK_THAT(text, ContainsSubstring("  - IPv4 ttl: 64\n  + IPv4 ttl: 63\n"));
+  CHECK_THAT(text, ContainsSubstring("  - TCP destination port: 80\n  + TCP destination port: 8080\n"));
+}
+
+TEST_CASE("the referee of the tests and scapy agree on the checksums of every packet") {
+  std::size_t packets = 0;
+  for (const auto& file : table_files()) {
+    const auto table = read_table(file);
+    for (const auto& one : table.cases) {
+      for (const auto& step : one.steps) packets += check_sums(one.name, step);
+    }
+  }
+  CHECK(packets > 1000);
+}
+
+}  // namespace lb::test

@@ -1,0 +1,60 @@
+// A reader on one processor that selects through the real selection functions for as long as it lives, and
+// counts what its service cannot have had. The endpoints it understands are made here.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "agent/plan/plan.hpp"
+#include "tests/prog/lib/real_maps.hpp"
+
+namespace lb::tables_test {
+
+/// What the referee has counted.
+struct Counted {
+  std::uint64_t selections = 0;
+  std::uint64_t misses = 0;
+  std::uint64_t strangers = 0;
+  std::uint64_t torn = 0;
+  std::uint64_t untimely = 0;
+  [[nodiscard]] std::uint64_t wrong() const noexcept { return misses + strangers + torn + untimely; }
+  [[nodiscard]] std::string text() const;
+};
+
+struct RefereeOptions {
+  std::uint32_t held = 0;     ///< steps of idling between the load of a set and that of its slot
+  std::uint32_t modulus = 0;  ///< generations repeat after so many; 0: never
+};
+
+class Referee {
+ public:
+  Referee(const RealMaps& maps, RefereeOptions options);
+  Referee(const Referee&) = delete;
+  Referee& operator=(const Referee&) = delete;
+  ~Referee();
+
+  /// Around each publication, so that the referee knows what is allowed.
+  void starts(std::uint32_t service, std::uint32_t generation);
+  void shown(std::uint32_t service, std::uint32_t generation);
+  [[nodiscard]] Counted counted() const;
+
+  /// The selections begin; the calling thread keeps to another processor from here on.
+  void begin();
+
+ private:
+  struct Inside;
+  std::unique_ptr<Inside> inside_;
+};
+
+/// Endpoint `index` of one of the two services (0 or 1) in a generation.
+[[nodiscard]] lb_backend referee_backend(std::uint32_t service, std::uint32_t generation,
+                                         std::uint32_t index);
+/// The whole service in a generation, with its frontend.
+[[nodiscard]] std::shared_ptr<agent::ServicePortPlan> referee_plan(std::uint32_t service,
+                                                                   std::uint32_t generation,
+                                                                   std::uint32_t count);
+[[nodiscard]] agent::PlanChange referee_change(std::uint32_t service, std::uint32_t generation,
+                                               std::uint32_t count);
+
+}  // namespace lb::tables_test

@@ -1,0 +1,188 @@
+// The API as a source of other Nodes' labels: listed and watched only where some Service asks for them.
+#include <fmt/format.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <string>
+#include <vector>
+
+#include "api_source_lab.hpp"
+
+using namespace lb::k8s;
+using namespace lb::k8s::testing;
+
+TEST_CASE("choice H: other Nodes are listed and watched for as long as a Service asks for their labels") {
+  Lab lab;
+  lab.sync();
+  lab.services().body(
+      event("ADDED", asking("near", 11, "kubernetes.io/hostname,topology.kubernetes.io/zone,*")));
+  CHECK(lab.reported() == "+Service a/near 10.0.0.1 80;flush");
+  REQUIRE(lab.connections.size() == 4);
+  lab.services().body(event("ADDED", asking("web", 12, "rack,*")));
+  CHECK(lab.reported() == "+Service a/web 10.0.0.1 80;flush");
+  REQUIRE(lab.connections.size() == 5);
+  CHECK(has(lab.peers().request.target, "fieldSelector=metadata.name%21%3Dn1"));
+  CHECK(lab.peers().request.accept ==
+        "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json");
+  lab.peers().head();
+  lab.peers().body(event("ADDED", peer("n2", 5, R"("other":"x","rack":"r1")")) +
+                   event("ADDED", peer("n3", 6, R"("other":"x")")));
+  CHECK(lab.reported() == "+Node n2 rack=r1;+Node n3");
+  lab.peers().body(end_mark(12));
+  CHECK(lab.reported() == "labels known: rack;flush");
+  lab.peers().body(event("MODIFIED", peer("n2", 13, R"("rack":"r2")")) +
+                   event("DELETED", peer("n3", 14, "")));
+  CHECK(lab.reported() == "-Node n3;+Node n2 rack=r2;flush");
+  CHECK(lab.source->figures().back().resource == "peer_nodes");
+  lab.slices().body(event("ADDED", slice("web", 15, "10.1.0.1")) +
+                    event("DELETED", slice("web", 16, "10.1.0.1")));
+  lab.sink.take();
+  CHECK(lab.peers().reader != nullptr);
+  lab.services().body(event("MODIFIED", service("web", 17)));
+  CHECK(lab.reported() == "+Service a/web 10.0.0.1 80;labels known:;flush");
+  CHECK(lab.peers().reader == nullptr);
+  CHECK(lab.source->figures().size() == 4);
+  lab.pass(Time(600'000));
+  CHECK(lab.peers().asked == 1);
+}
+
+TEST_CASE("choice H: another label is known when all Nodes were listed anew, and those before stay known") {
+  Lab lab;
+  lab.sync(event("ADDED", asking("web", 5, "rack")));
+  REQUIRE(lab.connections.size() == 5);
+  lab.peers().head();
+  lab.peers().body(event("ADDED", peer("n2", 5, R"("rack":"r1","row":"7")")) +
+                   event("ADDED", peer("n3", 6, R"("rack":"r1")")) + end_mark(12));
+  CHECK(lab.reported() == "+Node n2 rack=r1;+Node n3 rack=r1;labels known: rack;flush");
+  lab.services().body(event("ADDED", asking("more", 13, "row")));
+  CHECK(lab.reported() == "+Service a/more 10.0.0.1 80;flush");
+  CHECK(lab.peers().reader == nullptr);
+  lab.pass(Time(1'000));
+  REQUIRE(lab.connections.size() == 5);
+  REQUIRE(lab.peers().asked == 2);
+  REQUIRE(has(lab.peers().request.target, "sendInitialEvents"));
+  lab.peers().head();
+  lab.peers().body(event("ADDED", peer("n2", 5, R"("rack":"r1","row":"7")")));
+  CHECK(lab.reported() == "+Node n2 rack=r1 row=7");
+  lab.peers().body(end_mark(14));
+  CHECK(lab.reported() == "-Node n3;labels known: rack row;flush");
+  lab.services().body(event("DELETED", asking("web", 15, "rack")));
+  CHECK(lab.reported() == "-Service a/web;labels known: row;flush");
+  CHECK(lab.peers().reader != nullptr);
+  lab.services().body(event("MODIFIED", asking("more", 16, "room")));
+  CHECK(lab.reported() == "+Service a/more 10.0.0.1 80;labels known:;flush");
+}
+
+TEST_CASE("choice H: while the list of Nodes is held, everything else goes on") {
+  Lab lab;
+  lab.services().head();
+  lab.services().body(event("ADDED", asking("web", 5, "rack")) + end_mark(9));
+  REQUIRE(lab.connections.size() == 5);
+  for (auto* connection : {&lab.slices(), &lab.nodes(), &lab.cidrs()}) {
+    connection->head();
+    connection->body(end_mark(9));
+  }
+  CHECK(lab.reported() == "labels known:;+Service a/web 10.0.0.1 80;synced");
+  for (int i = 0; i < 10; ++i) {
+    lab.pass(Time(30'000));
+    if (lab.peers().reader != nullptr) {
+      lab.peers().head(403);
+      lab.peers().end(End::complete);
+    }
+  }
+  lab.services().end(End::truncated);
+  lab.sink.take();
+  lab.pass(Time(9'000));
+  lab.services().head();
+  lab.services().body(fmt::format(R"({{"metadata":{{"resourceVersion":"12"}},"items":[]}})"));
+  lab.services().end(End::complete);
+  lab.services().head();
+  lab.services().body(event("ADDED", service("other", 12)));
+  CHECK(lab.reported() == "+Service a/other 10.0.0.1 80;flush");
+}
+
+TEST_CASE("choice H: what a list that did not end reported of labels is forgotten with them") {
+  Lab lab;
+  lab.sync(event("ADDED", asking("web", 5, "rack")));
+  REQUIRE(lab.connections.size() == 5);
+  lab.peers().head();
+  lab.peers().body(event("ADDED", peer("n2", 5, R"("rack":"r1")")));
+  CHECK(lab.reported() == "+Node n2 rack=r1");
+  lab.services().body(event("MODIFIED", service("web", 13)));
+  CHECK(lab.reported() == "+Service a/web 10.0.0.1 80;labels known:;flush");
+}
+
+TEST_CASE("choice H: what a list reported of labels is forgotten also when the list is stale") {
+  Lab lab;
+  lab.sync(event("ADDED", asking("web", 5, "rack")));
+  REQUIRE(lab.connections.size() == 5);
+  lab.peers().head();
+  lab.peers().body(event("ADDED", peer("n2", 12, R"("rack":"r1")")) + end_mark(11));
+  CHECK(lab.reported() == "+Node n2 rack=r1;flush");
+  lab.services().body(event("MODIFIED", service("web", 13)));
+  CHECK(lab.reported() == "+Service a/web 10.0.0.1 80;labels known:;flush");
+}
+
+TEST_CASE("choice H: when a label is dropped under way, all Nodes are listed anew for those that remain") {
+  Lab lab;
+  lab.sync(event("ADDED", asking("web", 5, "rack,row")));
+  REQUIRE(lab.connections.size() == 5);
+  lab.peers().head();
+  lab.peers().body(event("ADDED", peer("n2", 5, R"("rack":"r1","row":"7")")));
+  CHECK(lab.reported() == "+Node n2 rack=r1 row=7");
+  lab.services().body(event("MODIFIED", asking("web", 13, "row")));
+  CHECK(lab.reported() == "+Service a/web 10.0.0.1 80;labels known:;flush");
+  CHECK(lab.peers().reader == nullptr);
+  lab.pass(Time(1'000));
+  REQUIRE(lab.peers().asked == 2);
+  REQUIRE(has(lab.peers().request.target, "sendInitialEvents"));
+  lab.peers().head();
+  lab.peers().body(event("ADDED", peer("n2", 5, R"("rack":"r1","row":"7")")) + end_mark(14));
+  CHECK(lab.reported() == "+Node n2 row=7;labels known: row;flush");
+}
+
+TEST_CASE("choice H: where all labels that remain are known, the list under way goes on") {
+  Lab lab;
+  lab.sync(event("ADDED", asking("web", 5, "rack")));
+  REQUIRE(lab.connections.size() == 5);
+  lab.peers().head();
+  lab.peers().body(end_mark(12));
+  lab.services().body(event("MODIFIED", asking("web", 13, "rack,row")));
+  lab.pass(Time(1'000));
+  lab.peers().head();
+  lab.peers().body(event("ADDED", peer("n2", 13, R"("rack":"r1","row":"7")")));
+  lab.sink.take();
+  lab.services().body(event("MODIFIED", asking("web", 14, "rack")));
+  CHECK(lab.reported() == "+Service a/web 10.0.0.1 80;labels known: rack;flush");
+  CHECK(lab.peers().reader != nullptr);
+  CHECK(lab.peers().asked == 2);
+}
+
+TEST_CASE("choice H: a list of Services under way does not end the watch of Nodes") {
+  Lab lab;
+  lab.sync(event("ADDED", asking("web", 5, "rack")));
+  REQUIRE(lab.connections.size() == 5);
+  lab.peers().head();
+  lab.peers().body(end_mark(10));
+  lab.services().body(event("ERROR", status(410)));
+  lab.pass(Time(1'000));
+  REQUIRE(has(lab.services().request.target, "sendInitialEvents"));
+  lab.services().head();
+  lab.services().body(event("ADDED", service("web", 12)));  // asks no more
+  lab.sink.take();
+  lab.peers().body(event("ADDED", peer("n2", 13, R"("rack":"r1")")));
+  CHECK(lab.reported() == "+Node n2 rack=r1;flush");
+  lab.services().body(end_mark(14));
+  CHECK(lab.reported() == "labels known:;flush");
+  CHECK(lab.peers().reader == nullptr);
+}
+
+TEST_CASE("choice H: a Service that comes does not make all agents list Nodes in the same moment") {
+  Lab lab({.node = "n1", .service_proxy_name = "", .slice_selector = "", .encoding = ApiEncoding::json},
+          {.crowd = Time(3'000)});
+  lab.sync();
+  lab.services().body(event("ADDED", asking("web", 12, "rack,*")));
+  REQUIRE(lab.connections.size() == 5);
+  CHECK(lab.peers().asked == 0);
+  lab.pass(Time(3'000));
+  CHECK(lab.peers().asked == 1);
+}

@@ -1,0 +1,159 @@
+// Events on Services: what is posted, when, and what becomes of failures (SEM-58, SEM-77).
+#include "k8s/watch/events.hpp"
+
+#include <fmt/format.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <string>
+#include <vector>
+
+#include "k8s/client/http_client.hpp"
+#include "k8s/watch/api_runtime.hpp"
+#include "tests/unit/k8s/client/server.hpp"
+
+using namespace lb::k8s;
+using namespace lb::k8s::testing;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+/// The poster, and an API server that is the test.
+struct Lab {
+  struct Line final : ApiConnection {
+    explicit Line(Lab& with) : lab(with) {}
+    void ask(const ApiRequest& request, AnswerReader& asking) override {
+      REQUIRE(lab.reader == nullptr);
+      lab.requests.push_back(request);
+      lab.reader = &asking;
+    }
+    void cancel() override { lab.reader = nullptr; }
+    [[nodiscard]] std::string server() const override { return "https://server"; }
+    Lab& lab;
+  };
+  struct Bell final : Alarm {
+    explicit Bell(Lab& with) : lab(with) {}
+    void set(Time when, std::function<void()> action) override {
+      lab.rings_at = when;
+      lab.ring = std::move(action);
+    }
+    Lab& lab;
+  };
+
+  void answer(unsigned status, End how = End::complete) {
+    REQUIRE(reader != nullptr);
+    auto* asked = std::exchange(reader, nullptr);
+    if (how == End::complete) {
+      REQUIRE(asked->head({status, "application/json", std::nullopt}) == Flow::proceed);
+    }
+    asked->end(how, "https://server");
+  }
+  void tell(const std::string& name, const std::string& reason = "R") {
+    poster.post({{"default", name}, reason, "the \"port\" is taken"});
+  }
+
+  Time now{1'000};
+  Time rings_at{0};
+  std::function<void()> ring;
+  std::vector<ApiRequest> requests;
+  AnswerReader* reader = nullptr;
+  std::vector<std::string> troubles;
+  EventPoster poster{{[this] { return std::make_unique<Line>(*this); },
+                      [this] { return std::make_unique<Bell>(*this); }, [this] { return now; }},
+                     [] { return std::chrono::system_clock::time_point(std::chrono::seconds(1767323045)); },
+                     "node-a",
+                     [this](std::string text) { troubles.push_back(std::move(text)); }};
+};
+
+}  // namespace
+
+TEST_CASE("SEM-58: an event says what happened to which Service, and who says so") {
+  Lab lab;
+  lab.tell("web", "FailedToStartServiceHealthcheck");
+  REQUIRE(lab.requests.size() == 1);
+  CHECK(lab.requests[0].target == "/api/v1/namespaces/default/events");
+  CHECK(lab.requests[0].body ==
+        R"({"kind":"Event","apiVersion":"v1","metadata":{"generateName":"web.","namespace":"default"},)"
+        R"("involvedObject":{"kind":"Service","apiVersion":"v1","namespace":"default","name":"web"},)"
+        R"("type":"Warning","reason":"FailedToStartServiceHealthcheck","action":"Listen",)"
+        R"("message":"the \"port\" is taken","source":{"component":"sluice","host":"node-a"},)"
+        R"("reportingComponent":"sluice","reportingInstance":"node-a",)"
+        R"("firstTimestamp":"2026-01-02T03:04:05Z","lastTimestamp":"2026-01-02T03:04:05Z","count":1})");
+  lab.answer(201);
+  CHECK(lab.troubles.empty());
+}
+
+TEST_CASE("an event about the Node is where people look for it") {
+  Lab lab;
+  lab.poster.post({{"", "node-a"}, "FailedToStartProxierHealthcheck", "taken", EventSubject::node});
+  REQUIRE(lab.requests.size() == 1);
+  CHECK(lab.requests[0].target == "/api/v1/namespaces/default/events");
+  CHECK_THAT(lab.requests[0].body,
+             ContainsSubstring(R"("metadata":{"generateName":"node-a.","namespace":"default"},)"
+                               R"("involvedObject":{"kind":"Node","apiVersion":"v1","name":"node-a",)"
+                               R"("uid":"node-a"},)"));
+}
+
+TEST_CASE("SEM-58: the same event is reported once in ten minutes, and one at a time") {
+  Lab lab;
+  lab.tell("web");
+  lab.tell("web");
+  lab.tell("dns");
+  CHECK(lab.requests.size() == 1);
+  lab.answer(201);
+  CHECK(lab.requests.size() == 2);
+  lab.answer(201);
+  CHECK(lab.requests.size() == 2);
+  lab.now += EventPoster::pause - Time(1);
+  lab.tell("web");
+  CHECK(lab.requests.size() == 2);
+  lab.now += Time(1);
+  lab.tell("web");
+  CHECK(lab.requests.size() == 3);
+}
+
+TEST_CASE("SEM-58: a thousand events wait for no server, and are not kept") {
+  Lab lab;
+  for (int i = 0; i < 1000; ++i) lab.tell(fmt::format("web-{}", i));
+  for (std::size_t i = 0; i <= EventPoster::most_waiting; ++i) lab.answer(201);
+  CHECK(lab.requests.size() == EventPoster::most_waiting + 1);
+  CHECK(lab.reader == nullptr);
+}
+
+TEST_CASE("SEM-58: an event that fails is not reported again, and only the first failure is named") {
+  Lab lab;
+  lab.tell("a");
+  lab.tell("b");
+  lab.tell("c");
+  lab.tell("d");
+  lab.answer(403);
+  lab.answer(0, End::unreachable);
+  lab.ring();  // no answer
+  CHECK(lab.requests.size() == 4);
+  CHECK(lab.troubles ==
+        std::vector<std::string>{"an event could not be posted to the API: https://server: answer 403"});
+  lab.answer(201);
+  lab.tell("e");
+  lab.answer(500);
+  CHECK(lab.troubles.size() == 2);
+  lab.ring();  // of an answer that came
+  CHECK(lab.requests.size() == 5);
+}
+
+TEST_CASE("SEM-58: an event is a POST on the wire") {
+  boost::asio::io_context context;
+  std::string body;
+  Server server(context, {}, [](const Asked&) { return Reply{{answer(201, "{}")}}; });
+  ApiAccess access;
+  access.servers.push_back(parse_api_server(fmt::format("http://127.0.0.1:{}", server.port())));
+  ApiClient client(context, access, [](const std::string&) {});
+  std::vector<std::string> troubles;
+  EventPoster poster(asio_runtime(context, client, 1), std::chrono::system_clock::now, "node-a",
+                     [&](std::string text) { troubles.push_back(std::move(text)); });
+  poster.post({{"default", "web"}, "R", "message"});
+  REQUIRE(run_until(context, [&] { return !server.asked().empty(); }));
+  const auto& asked = server.asked().front();
+  CHECK_THAT(asked.head, ContainsSubstring("POST /api/v1/namespaces/default/events HTTP/1.1\r\n"));
+  CHECK_THAT(asked.head, ContainsSubstring("Content-Type: application/json\r\nContent-Length: "));
+  CHECK(client.addresses() == std::vector<ServerAddress>{{*Address::parse("127.0.0.1"), server.port()}});
+}

@@ -1,0 +1,65 @@
+// What the command line says of the change from one service proxy to another.
+#include <catch2/catch_message.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <string>
+#include <vector>
+
+#include "agent/options/config.hpp"
+
+namespace {
+
+using namespace lb::agent;
+
+Options read(std::vector<std::string> arguments) {
+  const auto result = parse_command_line(std::move(arguments), "node");
+  if (const auto* finished = std::get_if<Finished>(&result)) {
+    FAIL(finished->text);
+  }
+  return std::get<Options>(result);
+}
+
+Options agent(std::vector<std::string> more) {
+  more.insert(more.begin(), {"agent", "--manifests", "/m", "--devices", "eth0"});
+  return read(std::move(more));
+}
+
+}  // namespace
+
+TEST_CASE("REL-84 a drain waits for five minutes, and needs somebody to drain to") {
+  const auto options = read({"drain"});
+  CHECK(options.command == Command::drain);
+  CHECK(options.drain.pins == "/sys/fs/bpf/sluice");
+  CHECK(options.drain.mode == DrainMode::drain);
+  CHECK(options.drain.successor == Successor::required);
+  CHECK(options.drain.deadline == 300);
+}
+
+TEST_CASE("REL-84 a drain takes options of its own") {
+  const auto options = read({"drain", "--pins", "/sys/fs/bpf/x", "--deadline", "20", "--anyway"}).drain;
+  CHECK(options.pins == "/sys/fs/bpf/x");
+  CHECK(options.deadline == 20);
+  CHECK(options.successor == Successor::any);
+  CHECK(read({"drain", "--cancel"}).drain.mode == DrainMode::cancel);
+  CHECK(std::holds_alternative<Finished>(parse_command_line({"drain", "--deadline", "soon"}, "node")));
+}
+
+TEST_CASE("REL-97 programs do not look for an agent unless --orphaned-after says so") {
+  CHECK(agent({}).agent.orphaned_after == 0);
+  CHECK(agent({"--orphaned-after", "2m"}).agent.orphaned_after == 120);
+  CHECK(agent({"--orphaned-after", "90"}).agent.orphaned_after == 90);
+}
+
+TEST_CASE("REL-84 a check looks at the machine, or at what kube-proxy serves") {
+  const auto check = [](std::vector<std::string> more) {
+    more.insert(more.begin(), {"check", "--manifests", "/m", "--devices", "none"});
+    return read(std::move(more));
+  };
+  CHECK(check({}).check.against == CheckAgainst::machine);
+  const auto options = check({"--against", "kube-proxy", "-o", "json"});
+  CHECK(options.command == Command::check);
+  CHECK(options.check.against == CheckAgainst::kube_proxy);
+  CHECK(options.show.output == Output::json);
+  const auto wrong =
+      parse_command_line({"check", "--manifests", "/m", "--devices", "none", "--against", "cilium"}, "node");
+  CHECK(std::get<Finished>(wrong).exit_code == 2);
+}
