@@ -118,7 +118,7 @@ verdict "device eth0" ok "driver veth"
 verdict "program lb_tc_in" ok "of 1000000 instructions"
 verdict "program lb_connect4" ok loads
 verdict agent ok "none runs on $PINS"
-verdict "tc hooks" ok nobody
+verdict "tc hooks" ok "no other programs"
 verdict kube-proxy ok "no rules"
 [[ $(jq '[.findings[] | select(.verdict == "missing")] | length' "$WORK/said") == 0 ]] || die "something is missing where it starts"
 "$SLUICE" check "${OPTIONS[@]}" >"$WORK/table"
@@ -240,7 +240,7 @@ done
 checked 0 "$SLUICE" check "${OPTIONS[@]}"
 verdict agent warning "(pid $AGENT) runs on $PINS"
 verdict "health server" ok "beside a running agent"
-verdict "tc hooks" ok nobody
+verdict "tc hooks" ok "no other programs"
 verdict "program lb_xdp" ok loads
 [[ $("$SLUICE" status --pins "$PINS" -o json | jq .agent.pid) == "$AGENT" ]] || die "the agent is gone"
 kill -TERM "$AGENT" && wait "$AGENT" || true

@@ -97,4 +97,4 @@ equal "agent after a restart" "$LAB_AGENT" "$(lab_sluice status -o json | jq .ag
 grep -q 'took over' "$LAB_DIR/agent.log" || die "the second agent took nothing over"
 check_commands
 lab_stop "$LAB_AGENT" TERM
-grep -q 'ending on signal 15' "$LAB_DIR/agent.log" || die "the agent did not end by itself"
+grep -q 'exiting on signal 15' "$LAB_DIR/agent.log" || die "the agent did not end by itself"

@@ -20,7 +20,7 @@ lab_backends
 for signal in TERM INT; do
 	lab_agent --xdp off
 	ended "$signal"
-	grep -q 'ending on signal' "$LAB_DIR/agent.log" || die "$signal: the log does not say that the agent ends"
+	grep -q 'exiting on signal' "$LAB_DIR/agent.log" || die "$signal: the log does not say that the agent ends"
 	rm "$LAB_DIR/agent.log"
 	lab_ask client tcp 10.0.0.10 30080 --count 10 >/dev/null || die "$signal: what is pinned does not serve on"
 done
