@@ -39,11 +39,13 @@ field() {
 # least. TESTS, as Catch2 selects them: not all of them.
 catch_level() {
 	local level=${3:-$1} binary=$2/tests/test_$1 start=$SECONDS code=0
-	local xml=$TMPDIR/${level// /-}.xml log=$TMPDIR/${level// /-}.log
+	local xml=$TMPDIR/${level// /-}.xml log=$TMPDIR/${level// /-}.log key before=$FAILED
 	if [[ ! -x $binary ]]; then
 		failed 1 "$level: $binary was not built"
 		return 0
 	fi
+	key=$(result_key "$1" "$level ${*:4}" "$binary")
+	! passed_before "$key" "$level" || return 0
 	(cd "$SLUICE_ROOT" && timeout -k 10 "$LIMIT" "$binary" "${@:4}" --reporter compact --reporter "xml::out=$xml") \
 		>"$log" 2>&1 || code=$?
 	if ((code != 0)); then excerpt "$log"; fi
@@ -58,6 +60,9 @@ catch_level() {
 	(($(field "$xml" skips) == 0)) || skipped "$(field "$xml" skips)" "$level"
 	# Catch2 exits with 4 when every test was skipped; a sanitizer's report at exit shows in the code alone.
 	if ((code != 0 && code != 4 && $(field "$xml" failures) == 0)); then failed 1 "$level: exit code $code"; fi
+	if ((code == 0 && FAILED == before && $(field "$xml" skips) == 0)); then
+		remember_passed "$key" $(($(field "$xml" successes) + $(field "$xml" expectedFailures)))
+	fi
 	printf '%-62s %s%3d s%s\n' "$level: $(field "$xml" successes) cases passed, $(field "$xml" failures) failed" \
 		"$DIM" $((SECONDS - start)) "$PLAIN"
 }
@@ -69,11 +74,16 @@ instructions() {
 
 # scenario LEVEL NAME [TITLE]: NAME.sh below tests/LEVEL, one test; exit code 77 is a skip.
 scenario() {
-	local title=${3:-$1}/$2.sh code=0 log start=$SECONDS
+	local title=${3:-$1}/$2.sh code=0 log key start=$SECONDS
 	log=$TMPDIR/${title//[ \/]/-}.log
+	key=$(result_key "$1" "$title")
+	! passed_before "$key" "$title" || return 0
 	SLUICE=$PLAIN_DIR/sluice timeout -k 10 "$LIMIT" bash "$(scenario_file "$1/$2")" >"$log" 2>&1 </dev/null || code=$?
 	case $code in
-	0) passed 1 ;;
+	0)
+		passed 1
+		remember_passed "$key" 1
+		;;
 	77) skipped 1 "$title" ;;
 	*)
 		excerpt "$log"
