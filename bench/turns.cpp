@@ -9,6 +9,7 @@
 #include <deque>
 #include <exception>
 #include <functional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "agent/plan/pacer.hpp"
 #include "agent/tables/tables.hpp"
 #include "bench/rows.hpp"
+#include "k8s/encoding/decode.hpp"
 #include "tests/prog/lib/real_maps.hpp"
 
 namespace {
@@ -218,6 +220,105 @@ void endpoints(Bench& bench, std::size_t slices, std::size_t ports, const std::s
   }
 }
 
+void ingresses(Bench& bench) {
+  auto made = service("ingress", 2, 5);
+  made.type = lb::k8s::ServiceType::load_balancer;
+  for (std::size_t at = 0; at < 70'000; ++at) made.load_balancer_ips.push_back(numbered(199, at));
+  bench.measure("70,000 ingress IPs, 2 ports: comes", [&](auto& cluster) { cluster.upsert(made); });
+  made.load_balancer_ips.erase(made.load_balancer_ips.begin());
+  bench.measure("and one address goes", [&](auto& cluster) { cluster.upsert(made); });
+  bench.measure("goes", [&](auto& cluster) { cluster.erase_service({"default", "ingress"}); });
+}
+
+void hints(Bench& bench) {
+  constexpr std::size_t slices = 100;
+  for (std::size_t at = 0; at < slices; ++at) {
+    auto hinted = slice("hinted", at, 1, 1000);
+    for (std::size_t number = 0; number < hinted.endpoints.size(); ++number) {
+      auto& endpoint = hinted.endpoints[number];
+      endpoint.zone = fmt::format("zone-{}", number % 8);
+      for (std::size_t zone = 0; zone < 8; ++zone) {
+        endpoint.hint_zones.push_back(fmt::format("zone-{}", (number + zone) % 16));
+      }
+    }
+    bench.prepare([&](auto& cluster) { cluster.upsert(hinted); });
+  }
+  bench.measure("100,000 endpoints with 8 hints each: the Service comes",
+                [&](auto& cluster) { cluster.upsert(service("hinted", 1, 6)); });
+  lb::k8s::Node own;
+  own.name = "node-1";
+  own.labels = {{std::string(lb::k8s::zone_label), "zone-3"}};
+  bench.measure("and this node moves to another zone", [&](auto& cluster) { cluster.upsert(own); });
+  bench.measure("the Service goes", [&](auto& cluster) { cluster.erase_service({"default", "hinted"}); });
+  for (std::size_t at = 0; at < slices; ++at) {
+    bench.prepare([&](auto& cluster) { cluster.erase_slice({"default", fmt::format("hinted-{}", at)}); });
+  }
+}
+
+void own_node(Bench& bench) {
+  lb::k8s::Node own;
+  own.name = "node-1";
+  for (std::size_t at = 0; at < 70'000; ++at) own.internal_ips.push_back(numbered(16, at));
+  bench.measure("70,000 addresses of this Node: come", [&](auto& cluster) { cluster.upsert(own); });
+  own.internal_ips.resize(1);
+  bench.measure("and all but one go", [&](auto& cluster) { cluster.upsert(own); });
+}
+
+/// One object's text, in one go: nothing of it can be put off.
+bool decoding(const std::string& what, const std::string& text, lb::k8s::Kind kind) {
+  const auto decoder = lb::k8s::json_decoder(lb::k8s::Origin::api_server);
+  std::vector<double> times;
+  for (int round = 0; round < 5; ++round) {
+    const auto begin = lb::agent::thread_time();
+    const auto decoded = decoder->decode(text, kind);
+    times.push_back(std::chrono::duration<double, std::milli>(lb::agent::thread_time() - begin).count());
+    if (decoded.verdict != lb::k8s::Verdict::object) throw std::runtime_error(what + ": refused");
+  }
+  const auto spread = lb::bench::spread_of(std::move(times));
+  fmt::print("| {} | {:.1f} | {:.1f} | |\n", what, spread.value, spread.most);
+  lb::bench::keep({part, what + ": longest step", "ms", spread});
+  return spread.most > longest_step;
+}
+
+std::string joined(std::size_t count, const std::function<std::string(std::size_t)>& item) {
+  std::string text;
+  for (std::size_t at = 0; at < count; ++at) text += (at == 0 ? "" : ",") + item(at);
+  return text;
+}
+
+std::string service_text(const std::string& annotations, const std::string& addresses) {
+  return R"({"apiVersion":"v1","kind":"Service","metadata":{"name":"large","namespace":"default","annotations":{)" +
+         annotations +
+         R"(}},"spec":{"clusterIP":"11.0.0.1","ports":[{"protocol":"TCP","port":80}],"externalIPs":[)" +
+         addresses + "]}}";
+}
+
+/// As large as a server takes them: 1.5 MB.
+bool decodings() {
+  const auto addresses = joined(70'000, [](std::size_t at) { return '"' + numbered(198, at).text() + '"'; });
+  const auto annotations =
+      joined(30'000, [](std::size_t at) { return fmt::format(R"("a.example/{:05}":"{:020}")", at, at); });
+  const auto endpoints = joined(1000, [](std::size_t at) {
+    return fmt::format(
+        R"({{"addresses":["{}"],"nodeName":"node-{}","zone":"a","hints":{{"forZones":[{{"name":"a"}}]}}}})",
+        numbered(10, at).text(), at % 500);
+  });
+  const auto ports = joined(100, [](std::size_t at) {
+    return fmt::format(R"({{"name":"p{:04}","port":{},"protocol":"TCP"}})", at, 8000 + at);
+  });
+  bool missed =
+      decoding("JSON: a Service of 70,000 external IPs", service_text("", addresses), lb::k8s::Kind::service);
+  missed |= decoding("JSON: a Service of 30,000 annotations", service_text(annotations, ""),
+                     lb::k8s::Kind::service);
+  missed |= decoding(
+      "JSON: a slice of 1,000 endpoints, 100 ports",
+      R"({"apiVersion":"discovery.k8s.io/v1","kind":"EndpointSlice","metadata":{"name":"large","namespace":"default",)"
+      R"("labels":{"kubernetes.io/service-name":"large"}},"addressType":"IPv4","ports":[)" +
+          ports + R"(],"endpoints":[)" + endpoints + "]}",
+      lb::k8s::Kind::slice);
+  return missed;
+}
+
 /// An agent that starts on nothing.
 bool first_plans() {
   constexpr std::size_t services = 10'000;
@@ -245,10 +346,14 @@ int main() {
     addresses(bench);
     ports(bench);
     ranges(bench);
+    ingresses(bench);
+    own_node(bench);
+    hints(bench);
     endpoints(bench, 1, 100, "1,000 endpoints, 100 ports");
     endpoints(bench, 100, 10, "100 slices of 1,000 endpoints, 10 ports");
     const bool missed_first = first_plans();
-    return bench.missed() || missed_first ? lb::bench::figure_missed : 0;
+    const bool missed_decoding = decodings();
+    return bench.missed() || missed_first || missed_decoding ? lb::bench::figure_missed : 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "bench_turns: {}\n", error.what());
     return 1;
