@@ -22,7 +22,8 @@ tested_files() {
 # result_key LEVEL TITLE [PROGRAM]: a file name, other as soon as anything differs that the test may depend on.
 result_key() {
 	local -a paths
-	mapfile -t paths < <(tested_files "$1" && printf '%s\n' "${@:3}")
+	mapfile -t paths < <(tested_files "$1")
+	paths+=("${@:3}")
 	{
 		printf '%s\n' "$1" "$2" && results_environment
 		cd "$SLUICE_ROOT" && find "${paths[@]}" -type f ! -name '*.pyc' -print0 2>/dev/null | sort -z | xargs -0 sha256sum
