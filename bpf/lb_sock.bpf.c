@@ -98,14 +98,14 @@ static __always_inline int lb_connect(struct bpf_sock_addr *ctx, enum lb_family 
 }
 
 /* The kernel lets no recvmsg or getpeername program refuse: they return 1. */
-static __always_inline int lb_tell(struct bpf_sock_addr *ctx, enum lb_family family,
-				   enum lb_question question)
+static __always_inline int lb_restore_peer(struct bpf_sock_addr *ctx, enum lb_family family,
+					   enum lb_peer which)
 {
 	struct lb_frontend_key peer;
 	const struct lb_pair *pair;
 
 	lb_read_peer(ctx, family, &peer);
-	pair = lb_asked_for(ctx, &peer, question);
+	pair = lb_pair_of_peer(ctx, &peer, which);
 	if (pair)
 		lb_write_peer(ctx, family, pair->address, pair->port);
 	lb_count_call(pair ? LB_OUTCOME_socket_restored : LB_OUTCOME_socket_unrelated);
@@ -147,25 +147,25 @@ int lb_sendmsg6(struct bpf_sock_addr *ctx)
 SEC("cgroup/recvmsg4")
 int lb_recvmsg4(struct bpf_sock_addr *ctx)
 {
-	return lb_tell(ctx, LB_IPV4, LB_WHO_SENT);
+	return lb_restore_peer(ctx, LB_IPV4, LB_SENDER);
 }
 
 SEC("cgroup/recvmsg6")
 int lb_recvmsg6(struct bpf_sock_addr *ctx)
 {
-	return lb_tell(ctx, LB_IPV6, LB_WHO_SENT);
+	return lb_restore_peer(ctx, LB_IPV6, LB_SENDER);
 }
 
 SEC("cgroup/getpeername4")
 int lb_peername4(struct bpf_sock_addr *ctx)
 {
-	return lb_tell(ctx, LB_IPV4, LB_WHO_IS_PEER);
+	return lb_restore_peer(ctx, LB_IPV4, LB_CONNECTED_PEER);
 }
 
 SEC("cgroup/getpeername6")
 int lb_peername6(struct bpf_sock_addr *ctx)
 {
-	return lb_tell(ctx, LB_IPV6, LB_WHO_IS_PEER);
+	return lb_restore_peer(ctx, LB_IPV6, LB_CONNECTED_PEER);
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

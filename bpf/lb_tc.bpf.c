@@ -230,7 +230,7 @@ static __always_inline int lb_tc_slowpath(struct __sk_buff *skb, enum lb_hook ho
 			skb, scratch,
 			lb_in_order(skb, scratch, lb_if_summable(scratch, lb_balance(skb, hook, scratch))));
 	else if (outcome == LB_OUTCOME_other_protocol)
-		outcome = lb_foreign(scratch);
+		outcome = lb_other_protocol(scratch);
 	lb_count(outcome);
 	switch (lb_action(outcome)) {
 	case LB_ACTION_STACK:
@@ -251,8 +251,8 @@ static __always_inline int lb_tc_slowpath(struct __sk_buff *skb, enum lb_hook ho
 }
 
 /*
- * Is a frame from the network for this host alone? Others come by a flooding switch or in promiscuous mode, and whoever they are for
- * gets one, too. Of pods' devices the kernel's word says nothing: a bridge's port sees what is for the bridge as for another host.
+ * Is a frame from the network for this host alone? Others come by a flooding switch or in promiscuous mode, and reach their own host,
+ * too. At pods' devices the kernel's packet type says nothing: a bridge port sees frames for the bridge as for another host.
  */
 static __always_inline int lb_is_for_host(const struct __sk_buff *skb, enum lb_hook hook)
 {

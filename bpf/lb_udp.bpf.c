@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Closes connected UDP sockets whose backend serves no more, or where somebody serves what nobody served when they connected:
+ * Closes connected UDP sockets whose backend is gone, or whose service had no backend when they connected and has one now:
  * their next call fails with ECONNABORTED, as if the host had refused, and connecting again helps (SEM-46). Run over all UDP
  * sockets of one network namespace, whenever UDP services change.
  */
@@ -78,13 +78,13 @@ static __always_inline int lb_would_serve(const struct lb_pair *pair)
 	return lb_set_load(service, scope).count > 0;
 }
 
-/* Does the pair lead nowhere, or nowhere yet while somebody serves? */
+/* Is the pair's backend gone, or was there none and is there one now? */
 static __always_inline int lb_is_outdated(const struct lb_pair *pair)
 {
 	return pair->backend ? !lb_still_serves(pair) : lb_would_serve(pair);
 }
 
-/* Does the socket's pair lead to nobody? What it did not get from us is not ours to end. */
+/* Is the backend of the socket's pair gone? A socket without a pair of ours is left alone. */
 static __always_inline int lb_lost_backend(const struct lb_socket *socket, const struct sock_common *sock)
 {
 	struct lb_frontend_key far_end;

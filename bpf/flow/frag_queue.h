@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Fragments that come before the first one of their datagram, which alone has the ports. They go to the stack, for they may
- * be anybody's; of each a copy is kept, and where the first one turns out to be a service's it is received again, with the
- * copies behind it. tc only: XDP leaves fragments to it.
+ * Fragments that arrive before the first one of their datagram, which alone has the ports. Whether they are for a service is not known
+ * yet: they go to the stack, and a copy of each is queued. Where the first one turns out to be for a service it is received again, with
+ * the copies behind it. tc only: XDP leaves fragments to it.
  */
 #ifndef SLUICE_BPF_FRAG_QUEUE_H
 #define SLUICE_BPF_FRAG_QUEUE_H
@@ -18,7 +18,7 @@
 #define LB_FRAG_QUEUE_SIZE 256   /* copies: of four datagrams of the largest size */
 #define LB_FRAG_QUEUE_FRAME 1536 /* bytes; a larger fragment is not kept */
 
-/* Who has set LB_FRAG_BUSY owns the copy until he sets another state; nobody waits for it. */
+/* The processor that has set LB_FRAG_BUSY owns the copy until it sets another state. The others do not wait: they leave it alone. */
 enum lb_frag_state { LB_FRAG_FREE, LB_FRAG_BUSY, LB_FRAG_QUEUED };
 
 struct lb_frag_queue {
@@ -61,7 +61,7 @@ static __always_inline struct lb_frag_index *lb_frag_queue_slots(void)
 	return bpf_map_lookup_elem(&lb_frag_index, &zero);
 }
 
-/* Never 0, which is nobody's. */
+/* Never 0, which marks a free slot. */
 static __always_inline __u32 lb_frag_tag(const struct lb_fragment_key *datagram, __u32 device, __u32 hook)
 {
 	return lb_fragment_check(datagram, (__u64)device << 32 | hook) | 1;

@@ -222,7 +222,7 @@ LB_FUNCTION enum lb_outcome lb_unassured(void)
 	return lb_known_outcome(&scratch->flow.track, scratch->hook);
 }
 
-/* TCP in mid-flow is either in lb_flows or nobody's, save for a while after a table was lost or a SYN had data. */
+/* A TCP packet in mid-flow has an entry in lb_flows or none, save for a while after a table was lost or a SYN had data. */
 static __always_inline int lb_may_be_unassured(const struct lb_packet *packet)
 {
 	if (packet->step == LB_STEP_DATA || packet->step == LB_STEP_FIN)

@@ -3,7 +3,7 @@
  * Claiming the reply's tuple for a new flow, with another source port where it is taken.
  *
  * A tuple has one owner: whose entry lb_flows has, or else whose unassured entry counts. The kernel deletes by key alone, so
- * whoever deletes what he has looked at may delete what another processor has claimed since. So all that makes an owner
+ * a delete after a look-up may delete what another processor has claimed in between. So all that makes an owner
  * (a claim, a claim that takes an old one over, a displacement, the assurance) holds the tuple's lock from its first look to its
  * last write. What ends an entry without the lock (eviction, expiry, a new start) makes no owner.
  */
@@ -57,7 +57,7 @@ static __always_inline void lb_unlock(__u64 *lock)
 /* LB_CLAIM_UNASSURED: taken by a flow that is not assured, whose entry is in `scratch->existing`. */
 enum lb_claim { LB_CLAIMED, LB_CLAIM_TAKEN, LB_CLAIM_UNASSURED, LB_CLAIM_REFUSED };
 
-/* Keyed, so that nobody outside can aim at a backend or at a port. */
+/* Keyed with the node's secret, so that a sender cannot choose its backend or port. */
 static __always_inline __u64 lb_hash(const struct lb_tuple *tuple, const __u64 *key)
 {
 	const __u64 *words = (const __u64 *)tuple;
@@ -179,7 +179,7 @@ static __always_inline int lb_port_usable(__u16 port)
 	return port && word && !(lb_load(word) >> port % 64 & 1);
 }
 
-/* Remembers the claim that `scratch->existing` is, if it is the oldest so far that nobody has proven. */
+/* Remembers the claim that `scratch->existing` is, if it is the oldest unassured one so far. */
 static __always_inline void lb_note_oldest(struct lb_scratch *scratch)
 {
 	__u32 age = lb_clock() - scratch->existing.track.seen + 1;
@@ -200,8 +200,8 @@ static __always_inline int lb_displaceable(struct lb_scratch *scratch)
 }
 
 /*
- * Takes the oldest unproven claim among the probes over, so that a flood of flows that nobody answers cannot use the
- * ports up. The loser's packets begin anew.
+ * Takes over the oldest unassured claim among the probed ports, so that a flood of flows without replies cannot use the
+ * ports up. The next packet of the flow that lost its port opens a new one.
  */
 LB_FUNCTION enum lb_outcome lb_displace(void)
 {
@@ -253,7 +253,7 @@ static __always_inline int lb_is_claimed(struct lb_scratch *scratch)
 }
 
 /*
- * The client's own port: as nobody chose it, the client may have a connection straight to the backend by it. That one keeps the
+ * The client's own port: because it is not chosen by us, the client may use it for a connection straight to the backend, too. That one keeps the
  * tuple, and this flow another port (as the kernel's own NAT does); a forged packet would else turn its answers around.
  */
 LB_FUNCTION int LB_OWN(lb_claim_own_port)(void *ctx __arg_ctx)

@@ -89,7 +89,7 @@ static __always_inline void lb_flow_forget(struct lb_scratch *scratch)
 	lb_flow_erase(LB_UNASSURED, &scratch->packet.tuple);
 }
 
-/* What a side of an unassured flow says of its end. Anybody may have forged it, so it only shortens the flow's life (REL-72). */
+/* A FIN or RST of an unassured flow. It may be forged, so it only shortens the flow's life (REL-72). */
 static __always_inline void lb_unassured_note_end(const struct lb_scratch *scratch, struct lb_track *live)
 {
 	const struct lb_track *track = &scratch->flow.track;
@@ -113,8 +113,8 @@ static __always_inline int lb_near(__u32 number, __u32 kept)
 }
 
 /*
- * Does a packet of a proven flow fit what was seen of it? Of thirty packets of somebody who guesses one does. A side that
- * sends so fast that its own number says nothing acknowledges what the other one sent. SCTP: the tag that the server gave.
+ * Are the packet's sequence and acknowledgment numbers within the windows that this assured flow has shown? Of thirty guessed packets
+ * one is. A side whose sequence numbers move too fast to be checked is checked by what it acknowledges. SCTP: by the server's tag.
  */
 static __always_inline int lb_fits(struct lb_scratch *scratch)
 {

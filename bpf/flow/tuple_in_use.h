@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Does a tuple belong to somebody else on this node: to a socket of the host, or to a connection that the kernel
- * tracks? Asked for new flows only. The kernel's function is another one in each kind of program, so the object that
+ * Is a tuple in use on this node by something else than our flows: by a socket of the host, or by a connection in
+ * conntrack? Asked for new flows only. The kernel's function is another one in each kind of program, so the object that
  * includes this names its own in LB_CT_LOOKUP and, for whatever calls it, itself in LB_OBJECT.
  */
 #ifndef SLUICE_BPF_TUPLE_IN_USE_H
@@ -88,7 +88,7 @@ LB_FUNCTION int lb_tcp_socket_of(void *ctx __arg_ctx, const struct lb_tuple *tup
 	return state == BPF_TCP_LISTEN ? LB_LISTENER : LB_CONNECTED;
 }
 
-/* A listener is whoever is bound to the port and has no peer. */
+/* A listener: a socket that is bound to the port and not connected. */
 LB_FUNCTION int lb_udp_socket_of(void *ctx __arg_ctx, const struct lb_tuple *tuple)
 {
 	struct bpf_sock_tuple asked;
@@ -150,7 +150,7 @@ LB_FUNCTION int LB_OWN(lb_is_direct)(void *ctx __arg_ctx, const struct lb_tuple 
 	return LB_OWN(lb_conntrack_of)(ctx, reply) != LB_UNUSED;
 }
 
-/* May replies not come by this tuple, because they would be taken for somebody else's, or his for ours? */
+/* Would replies by this tuple be taken for those of a socket or a connection of the kernel's, or those for ours? */
 LB_FUNCTION int LB_OWN(lb_reply_in_use)(void *ctx __arg_ctx, const struct lb_tuple *tuple)
 {
 	int holder;
@@ -164,7 +164,7 @@ LB_FUNCTION int LB_OWN(lb_reply_in_use)(void *ctx __arg_ctx, const struct lb_tup
 }
 
 /*
- * Is a packet for a service's address an answer to somebody here, whose source that address and port are (REL-64)? Of
+ * Is a packet for a service's address a reply to a local socket or connection whose source that address and port are (REL-64)? Of
  * UDP the connection's first direction says nothing: it may be what passed before the service existed.
  */
 LB_FUNCTION int LB_OWN(lb_tuple_in_use)(void *ctx __arg_ctx, const struct lb_tuple *tuple)

@@ -47,8 +47,8 @@ static __always_inline int lb_skip_options(struct lb_cursor *cursor, const struc
 #define LB_OPTION_STRICT 137
 
 /*
- * Has the packet a source route of which there is more to go (RFC 791, 3.1)? Then it is on its way to somebody else first, as with
- * a routing header's segments left.
+ * Has the packet a source route with hops left (RFC 791, 3.1)? Then its destination is not the last one, as with a routing header's
+ * segments left.
  */
 static __always_inline int lb_is_source_routed(const struct iphdr *ip, const void *end)
 {
@@ -103,7 +103,7 @@ static __always_inline int lb_skip_extension(struct lb_cursor *cursor, __u8 head
 		option = lb_take(cursor, sizeof(*option));
 		if (!option || !lb_take(cursor, option->hdrlen * 8 + 8 - sizeof(*option)))
 			return -LB_OUTCOME_malformed;
-		/* On its way to somebody else first, and the checksum covers who gets it last (RFC 8200, 8.1). */
+		/* Its destination is not the last one, which the checksum covers (RFC 8200, 8.1). */
 		if (header == IPPROTO_ROUTING && option->segments_left)
 			return -LB_OUTCOME_other_protocol;
 		return option->nexthdr;

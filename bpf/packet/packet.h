@@ -44,7 +44,7 @@ static __always_inline int lb_same_address(const union lb_ip *one, const union l
 	return one->longs[0] == other->longs[0] && one->longs[1] == other->longs[1];
 }
 
-/* A group's address, everybody's or nobody's. 240.0.0.0/4 is unicast, as it is to Linux. */
+/* Multicast, broadcast or unspecified. 240.0.0.0/4 is unicast, as it is to Linux. */
 static __always_inline int lb_is_no_host(enum lb_family family, const union lb_ip *address)
 {
 	__u8 first = address->bytes[12];

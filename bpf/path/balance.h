@@ -27,10 +27,10 @@
 #define LB_TC_TURN 4
 
 /*
- * XDP believes what the FIB says of a neighbour, and by that nobody asks the neighbour again. tc's look-up makes the
- * kernel do so: one that has another address now is found in seconds (REL-65).
+ * XDP uses the FIB's neighbour entry as it is, so the kernel never probes that neighbour again. tc's look-up makes it
+ * probe: a neighbour that has another MAC address now is found in seconds (REL-65).
  */
-static __always_inline int lb_is_tcs_turn(const struct lb_track *track)
+static __always_inline int lb_probes_neighbour(const struct lb_track *track)
 {
 	__u32 now = lb_clock();
 
@@ -45,7 +45,7 @@ static __always_inline enum lb_outcome lb_established(enum lb_hook hook, struct 
 	if (!live || !lb_acts_here(&scratch->flow.track, hook))
 		return LB_OUTCOME_unrelated;
 	if (hook == LB_HOOK_XDP &&
-	    (scratch->flow.track.path == LB_PATH_STACK || lb_is_tcs_turn(&scratch->flow.track)))
+	    (scratch->flow.track.path == LB_PATH_STACK || lb_probes_neighbour(&scratch->flow.track)))
 		return LB_OUTCOME_left_to_tc;
 	reused = lb_reused(scratch);
 	new_second = !reused && lb_flow_touch(live, &scratch->flow.track, lb_clock());
@@ -118,9 +118,9 @@ static __always_inline int lb_is_unallocated(const struct lb_scratch *scratch)
 }
 
 /*
- * What leaves although nobody serves it: calls that our sockets' hooks left alone because their service drops them ("Our choices"
- * D), and what they never saw, such as SCTP, raw sockets and pods' packets at devices that are not named to us. Nobody further on
- * may answer for it. For the node itself any address but a ClusterIP is short-circuited (SEM-32).
+ * Packets to services that leave the node untranslated: of calls that the socket hooks left alone because their service drops them
+ * ("Our choices" D), and what those never see, such as SCTP, raw sockets and pods' packets at devices that are not served. No host
+ * further on may answer them. For the node itself any address but a ClusterIP is short-circuited (SEM-32).
  */
 static __always_inline enum lb_outcome lb_drop_or_refuse_leaving(const struct lb_scratch *scratch)
 {
@@ -145,7 +145,7 @@ static __always_inline enum lb_outcome lb_drop_or_refuse_leaving(const struct lb
 	return lb_set_load(service, scope).count ? LB_OUTCOME_unrelated : lb_no_backend(policy, scope);
 }
 
-LB_FUNCTION enum lb_outcome lb_passing(void)
+LB_FUNCTION enum lb_outcome lb_untranslated(void)
 {
 	struct lb_scratch *scratch = lb_scratch_get();
 	if (!scratch)
@@ -159,7 +159,7 @@ LB_FUNCTION enum lb_outcome lb_passing(void)
 }
 
 /* Echo requests and foreign protocols for a ClusterIP, of which it serves none (SEM-31). */
-static __always_inline enum lb_outcome lb_foreign(const struct lb_scratch *scratch)
+static __always_inline enum lb_outcome lb_other_protocol(const struct lb_scratch *scratch)
 {
 	const struct lb_packet *packet = &scratch->packet;
 	int icmp = packet->next == IPPROTO_ICMP || packet->next == IPPROTO_ICMPV6;
@@ -197,7 +197,7 @@ static __always_inline enum lb_outcome lb_balance(void *ctx, enum lb_hook hook, 
 		outcome = LB_OWN(lb_open)(ctx);
 	if (outcome == LB_OUTCOME_unrelated &&
 	    (scratch->packet.step == LB_STEP_SYN || hook == LB_HOOK_TC_EGRESS))
-		outcome = lb_passing();
+		outcome = lb_untranslated();
 	if (outcome == LB_OUTCOME_unrelated && (hook == LB_HOOK_TC_INGRESS || hook == LB_HOOK_POD_INGRESS) &&
 	    (scratch->packet.step == LB_STEP_SYN || scratch->packet.step == LB_STEP_NONE))
 		outcome = LB_OWN(lb_open_direct)(ctx);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The FIB's last answers, believed for an eighth of a second: asked for each packet of a known flow, it cost XDP a large part
- * of the packet's time. A route, rule or neighbour that changes is noticed that much later, by nobody who could tell.
+ * of the packet's time. A change of a route, rule or neighbour takes effect that much later.
  */
 #ifndef SLUICE_BPF_FIB_CACHE_H
 #define SLUICE_BPF_FIB_CACHE_H

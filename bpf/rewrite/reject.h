@@ -180,8 +180,8 @@ static __always_inline int lb_make_room(struct __sk_buff *skb, struct lb_scratch
 /* ---- Resets. ---- */
 
 /*
- * A connection that lost its way hears nothing of ICMP, and of pods' sandboxes nobody knows: they get a reset. Who
- * knocks from outside is answered as by kube-proxy.
+ * An established TCP connection ignores ICMP errors, and so may a pod's sandbox: both get a reset. A new connection from outside
+ * gets kube-proxy's answer.
  */
 static __always_inline int lb_wants_reset(const struct lb_scratch *scratch, enum lb_answer what)
 {

@@ -97,8 +97,8 @@ static __always_inline int lb_is_sctp_part(const struct lb_packet *packet, const
 }
 
 /*
- * SCTP's sum covers no addresses, so it needs no help of the kernel. One that is still to be made is 0, and has to stay 0: whoever makes it
- * (skb_crc32c_csum_help, or the card) sums over that field, too. A finished sum of 0 is one in four thousand million.
+ * SCTP's sum covers no addresses, so it needs no help of the kernel. One that is still to be made is 0, and has to stay 0: skb_crc32c_csum_help
+ * or the network card, which makes it, sums over that field, too. A finished sum of 0 is one in four thousand million.
  */
 static __always_inline int lb_write_sctp(void *data, void *end, const struct lb_packet *packet,
 					 const struct lb_tuple *to)

@@ -28,7 +28,7 @@ static __always_inline int lb_is_orphaned(const struct lb_node *node)
 	return lb_config.orphaned_after && (__s32)(lb_clock() - heartbeat) > (__s32)lb_config.orphaned_after;
 }
 
-/* Is what has no flow left to whoever serves behind us? Flows that are there are carried on. */
+/* Are new flows left to the service proxy behind us (draining, or no agent for --orphaned-after)? Known flows are carried on. */
 static __always_inline int lb_leaves_new_flows(void)
 {
 	const struct lb_node *node = lb_this_node();

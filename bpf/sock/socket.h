@@ -26,8 +26,8 @@ struct mptcp_sock {
 
 enum lb_call { LB_CONNECT, LB_SEND };
 
-/* What a socket asks about its peer: whom a message is from, or whom it is connected to. */
-enum lb_question { LB_WHO_SENT, LB_WHO_IS_PEER };
+/* Which peer a call returns: a message's sender (recvmsg), or the one that the socket is connected to (getpeername). */
+enum lb_peer { LB_SENDER, LB_CONNECTED_PEER };
 
 /* What a socket hook sees of a call; `chosen` is what the kernel shall use instead of `asked`. */
 struct lb_request {
@@ -274,9 +274,9 @@ static __always_inline void lb_note_direct(const struct lb_request *request)
 }
 
 /*
- * Nobody serves that frontend, or there is none at that port of a ClusterIP. UDP's connect succeeds all the same, for it
- * sends nothing: getaddrinfo connects to sort addresses, others to learn their own. What is sent then is refused or dropped on its
- * way. The pair, of no backend, lets lb_udp close the socket once somebody serves.
+ * That frontend has no backend, or the ClusterIP has no such port. UDP's connect succeeds all the same, for it sends nothing:
+ * getaddrinfo connects to sort addresses, others to learn their own. What is sent then is refused or dropped on its way. The pair,
+ * without a backend, lets lb_udp close the socket once there is one.
  */
 static __always_inline enum lb_outcome lb_socket_no_backend(struct lb_request *request,
 							    enum lb_verdict verdict)
@@ -379,9 +379,9 @@ static __always_inline int lb_end_call(enum lb_outcome outcome)
  * The frontend that the socket asked for when it was sent to this peer; the latest where several were. A connected socket's peer is
  * what its connect asked for, whatever it has sent elsewhere since.
  */
-static __always_inline const struct lb_pair *lb_asked_for(struct bpf_sock_addr *ctx,
-							  const struct lb_frontend_key *peer,
-							  enum lb_question question)
+static __always_inline const struct lb_pair *lb_pair_of_peer(struct bpf_sock_addr *ctx,
+							     const struct lb_frontend_key *peer,
+							     enum lb_peer which)
 {
 	struct lb_socket *socket = bpf_sk_storage_get(&lb_sockets, ctx->sk, NULL, 0);
 
@@ -392,7 +392,7 @@ static __always_inline const struct lb_pair *lb_asked_for(struct bpf_sock_addr *
 
 		if (!lb_leads_to(pair, peer))
 			continue;
-		if (question == LB_WHO_SENT)
+		if (which == LB_SENDER)
 			return pair->direct ? NULL : pair;
 		if (!pair->sent)
 			return pair;

@@ -63,7 +63,6 @@ struct ObjectKey {
 
 enum class ServiceType : std::uint8_t { cluster_ip, node_port, load_balancer, external_name };
 enum class TrafficPolicy : std::uint8_t { cluster, local };
-/// How a backend is chosen for a new flow.
 /// How one backend of many is chosen; unsaid: as the agent's options say.
 enum class Selection : std::uint8_t { unsaid, random, consistent };
 

@@ -9,7 +9,7 @@ if [[ -t 1 && -z ${NO_COLOR:-} ]]; then
 else
 	BOLD='' DIM='' RED='' GREEN='' YELLOW='' PLAIN=''
 fi
-# shellcheck disable=SC2034  # used by whoever sources this
+# shellcheck disable=SC2034  # used by the scripts that source this
 readonly BOLD DIM RED GREEN YELLOW PLAIN SLUICE_ROOT BUILD_ROOT
 
 # say TEXT...: one line of progress.

@@ -1,5 +1,5 @@
 # Rules in the form of kube-proxy's nftables mode for the services of k8s/examples, on the node of netlab.sh's lab. Sourced after it.
-# The maps and chains have kube-proxy's names, so that whoever reads its rules (`sluice drain`) reads these.
+# The maps and chains have kube-proxy's names, so that what reads its rules (`sluice drain`) reads these.
 # shellcheck shell=bash
 #
 #   kube_proxy_comes, kube_proxy_goes     in one transaction each

@@ -34,7 +34,7 @@
 #                             its checksum, and a program that sends it on would send that
 #
 # Set by lab_up: LAB (prefix of the namespaces), LAB_DIR (logs), LAB_CGROUP, LAB_PINS, LAB_MANIFESTS. Everything carries
-# NAME and the pid of the shell, so nobody else's things are touched. nsenter, not `ip netns exec`, which would hide
+# NAME and the pid of the shell, so that nothing else is touched. nsenter, not `ip netns exec`, which would hide
 # the bpf and cgroup file systems below a new /sys.
 
 # shellcheck source=scripts/lib/sandbox.sh

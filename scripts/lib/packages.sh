@@ -1,5 +1,5 @@
 # The libraries that Sluice is built with, as Debian packages, for scripts/setup and scripts/lib/sysroot. Sourced after apt.sh.
-# shellcheck shell=bash disable=SC2034  # used by whoever sources this
+# shellcheck shell=bash disable=SC2034  # used by the scripts that source this
 
 LIBRARY_PACKAGES=(
 	libbpf-dev linux-libc-dev libelf-dev zlib1g-dev catch2

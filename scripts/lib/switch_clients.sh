@@ -4,7 +4,7 @@
 #   switch_client WHO keep|fresh tcp|udp ADDRESS PORT     starts one
 #   switch_open WHEN FIRST    waits until the clients from number FIRST on have their first answer
 #   switch_live WHEN          no client has ended
-#   switch_passes SECONDS WHEN      the same after so long; more than anybody waits for an answer
+#   switch_passes SECONDS WHEN      the same after so long; longer than any client waits for an answer
 #   switch_ends               ends them all; each must have had all its answers, from one backend
 
 SWITCH_CLIENTS=() # "PID LOG WHAT" of each
