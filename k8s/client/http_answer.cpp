@@ -26,7 +26,9 @@ constexpr std::uint32_t most_head_bytes = 65536;
 constexpr std::size_t most_waiting_bytes = most_head_bytes + 4096;
 constexpr std::size_t piece_bytes = 32768;
 
-/// A stream of gzip, piece by piece.
+/// A stream of gzip, piece by piece. It may have several members, one after another (RFC 1952, 2.2):
+/// Kubernetes 1.37 answers a watch that begins with a list (feature WatchListCompression) by one member for
+/// each flush.
 class Gunzip {
  public:
   Gunzip() { good_ = ::inflateInit2(&stream_, 16 + MAX_WBITS) == Z_OK; }
@@ -36,13 +38,16 @@ class Gunzip {
 
   /// Passes to `reader` what comes of `bytes`.
   State feed(std::string_view bytes, AnswerReader& reader);
-  [[nodiscard]] bool ended() const { return ended_; }
+  /// Has the last member come to its end? So has a stream of none.
+  [[nodiscard]] bool between_members() const { return between_members_; }
+  [[nodiscard]] bool had_member() const { return had_member_; }
 
  private:
   z_stream stream_{};
   std::array<char, piece_bytes> piece_{};
   bool good_ = false;
-  bool ended_ = false;
+  bool between_members_ = true;
+  bool had_member_ = false;
 };
 
 State Gunzip::feed(std::string_view bytes, AnswerReader& reader) {
@@ -51,16 +56,18 @@ State Gunzip::feed(std::string_view bytes, AnswerReader& reader) {
   stream_.avail_in = static_cast<uInt>(input.size());
   bool full = true;  // there may be more to come of what went in before
   while (good_ && (stream_.avail_in > 0 || full)) {
-    if (ended_) {
-      return stream_.avail_in > 0 ? State::broken : State::open;
+    if (between_members_) {
+      if (stream_.avail_in == 0) break;
+      good_ = ::inflateReset(&stream_) == Z_OK;
+      had_member_ = true;
     }
     stream_.next_out = reinterpret_cast<Bytef*>(piece_.data());
     stream_.avail_out = piece_bytes;
     const int result = ::inflate(&stream_, Z_NO_FLUSH);
     const std::size_t size = piece_bytes - stream_.avail_out;
     full = stream_.avail_out == 0;
-    ended_ = result == Z_STREAM_END;
-    good_ = ended_ || result == Z_OK || result == Z_BUF_ERROR;
+    between_members_ = result == Z_STREAM_END;
+    good_ = good_ && (between_members_ || result == Z_OK || result == Z_BUF_ERROR);
     if (size > 0 && reader.body({piece_.data(), size}) == Flow::stop) {
       return State::stopped;
     }
@@ -88,8 +95,10 @@ class Parser final : public http::basic_parser<false> {
   [[nodiscard]] State state() const { return state_; }
   [[nodiscard]] const std::string& problem() const { return problem_; }
   [[nodiscard]] unsigned status() const { return head_.status; }
-  /// A body that was compressed has an end of its own.
-  [[nodiscard]] bool body_whole() const { return !gunzip_ || gunzip_->ended(); }
+  /// A body that was compressed has an end of its own. Without a length it has to have come that far.
+  [[nodiscard]] bool body_whole() const {
+    return !gunzip_ || (gunzip_->between_members() && (gunzip_->had_member() || !need_eof()));
+  }
 
  private:
   void on_request_impl(http::verb, string_view, string_view, int, error_code&) override {}

@@ -15,7 +15,7 @@ class HttpAnswer {
  public:
   enum class State : std::uint8_t {
     open,     ///< more is to come
-    whole,    ///< came to its end; bytes after it break it, for nobody asked for them
+    whole,    ///< came to its end; bytes after it break it, because none were asked for
     broken,   ///< is no HTTP, or ends too early; problem() says why
     stopped,  ///< the reader wants no more
   };

@@ -151,7 +151,7 @@ void ApiClient::Shared::report(const ApiRequest& request, const ApiServer& serve
 
 namespace {
 
-/// A look-up that somebody waits for.
+/// A look-up that a request waits for.
 struct LookupWait {
   explicit LookupWait(asio::io_context& context) : timer(context) {}
 

@@ -139,7 +139,7 @@ void read_cluster(const Fields& cluster, Kubeconfig& config) {
   if (cluster.truth("insecure-skip-tls-verify")) {
     access.verification = Verification::none;
     config.warnings.push_back(fmt::format(
-        "the certificate of {} is not verified (insecure-skip-tls-verify): anybody in between can "
+        "the certificate of {} is not verified (insecure-skip-tls-verify): any host in between can "
         "read the token and forge responses",
         access.servers.front().text()));
   }

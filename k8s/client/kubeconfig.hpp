@@ -20,7 +20,7 @@ struct Kubeconfig {
 /// passwords, impersonation, proxies).
 [[nodiscard]] Kubeconfig read_kubeconfig(const std::string& path);
 
-/// Where the current context of a kubeconfig finds its cluster, whoever its user is. Throws StartError
+/// Where the current context of a kubeconfig finds its cluster; its user does not matter. Throws StartError
 /// likewise.
 [[nodiscard]] ApiServer read_kubeconfig_server(const std::string& path);
 

@@ -1,4 +1,4 @@
-// What became of a request to the API, for whoever counts.
+// How a request to the API ended, for metrics.
 #pragma once
 
 #include <chrono>

@@ -26,12 +26,12 @@ using Lookup = std::function<Looked(const std::string& host)>;
 /// getaddrinfo(3).
 [[nodiscard]] Looked look_up_by_system(const std::string& host);
 
-/// At most one thread a host: whoever asks while one is under way gets its answer.
+/// At most one thread a host: a request made while one is under way gets its answer.
 class Resolver {
  public:
   using Done = std::function<void(const Looked&)>;
 
-  /// A look-up that is still under way when this goes ends by itself, and calls nobody.
+  /// A look-up that is still under way when this goes ends by itself, and calls no callback.
   Resolver(boost::asio::io_context& context, Lookup lookup);
   ~Resolver();
   Resolver(const Resolver&) = delete;

@@ -90,6 +90,13 @@ TEST_CASE("k8s answer: whole wherever its bytes are cut") {
        "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n" +
            chunked(gzip("hello"), 3),
        "200  -1;", "hello", true},
+      {"gzip of several members, as Kubernetes 1.37 answers a watch",
+       "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n" +
+           chunked(gzip("hel") + gzip("") + gzip("lo"), 7),
+       "200  -1;", "hello", true},
+      {"gzip of no member: a watch without an event",
+       "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "200  -1;",
+       "", true},
       {"closing",
        "HTTP/1.1 503 No\r\nConnection: close\r\nContent-Length: 2\r\nRetry-After: Fri, 31 Dec 1999 23:59:59 "
        "GMT\r\n\r\nno",
@@ -141,6 +148,19 @@ TEST_CASE("REL-33: an answer that is cut anywhere is not whole") {
   }
 }
 
+TEST_CASE("k8s answer: each member of gzip is passed on as it comes") {
+  Reports reported;
+  HttpAnswer answer(reported);
+  REQUIRE(answer.feed("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n") ==
+          State::open);
+  std::string all;
+  for (const std::string text : {"one event", "", "another"}) {
+    const auto member = gzip(text);
+    REQUIRE(answer.feed(fmt::format("{:x}\r\n{}\r\n", member.size(), member)) == State::open);
+    CHECK(reported.content == (all += text));
+  }
+}
+
 TEST_CASE("k8s answer: what is no HTTP is broken, and says so") {
   struct Row {
     const char* name;
@@ -161,6 +181,12 @@ TEST_CASE("k8s answer: what is no HTTP is broken, and says so") {
       {"bytes after gzip's end",
        "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n" +
            chunked(gzip("a") + "b", 1000)},
+      {"a member of gzip that is none",
+       "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n" +
+           chunked(gzip("a") + "hello", 1000)},
+      {"a member of gzip that does not end",
+       "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n" +
+           chunked(gzip("a") + gzip("b").substr(0, 12), 1000)},
   };
   for (const auto& row : rows) {
     CAPTURE(row.name);
