@@ -74,6 +74,7 @@ other servers
 talkative
 other talkative
 kube_proxy
+cluster_tell_zone zone-a
 # The pod's device, because what source ranges leave to the packet path meets no socket hook.
 cluster_agent --pod-devices pod0
 lab_in control env E2E_KUBE="$CLUSTER" E2E_CGROUPS="$(cgroup_root)" python3 "$E2E/differ.py" "$SEED" "$STEPS" "$OTHER" "$LAB"

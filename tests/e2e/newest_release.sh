@@ -9,5 +9,5 @@ source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib/common.sh"
 export PARTNERS=$NEWEST_PARTNERS
 for each in differential check_against switch_over; do
 	printf '%s with %s\n' "$each" "$("$PARTNERS/kube-proxy" --version)"
-	SLUICE_LONG='' "$SLUICE_ROOT/tests/e2e/$each.sh"
+	SLUICE_LONG="" bash "$SLUICE_ROOT/tests/e2e/$each.sh"
 done

@@ -12,6 +12,7 @@
 #   cluster_etcd, cluster_api, cluster_controllers    start one partner again; its pid is in CLUSTER_ETCD, …
 #   cluster_kube_proxy MODE [DIRECTORY]   the real kube-proxy on node, once it says that it is healthy; programs of DIRECTORY come
 #                              first; its pid is in KUBE_PROXY
+#   cluster_tell_zone ZONE     that node is in it, so that a kube-proxy that has just started knows
 #   cluster_proxy PORT         tests/e2e/lib/proxy.py before the API server; its rules are in $CLUSTER/rules.json
 #   kubeconfig FILE SERVER CREDENTIALS   CREDENTIALS: "token FILE" or "certificate NAME"
 #   load_up NAME               cluster_up with web, its pods, the agent and traffic, and a service default/big for slices by hand
@@ -276,6 +277,15 @@ cluster_kube_proxy() {
 	lab_start node kube-proxy.log env "PATH=${2:+$2:}$PATH" "$PARTNERS/kube-proxy" --config "$CLUSTER/kube-proxy.conf"
 	KUBE_PROXY=$LAB_STARTED
 	lab_wait 60 lab_in node curl -fsS -m 2 http://127.0.0.1:10356/healthz || cluster_wrong kube-proxy
+	cluster_tell_zone zone-a
+}
+
+# cluster_tell_zone ZONE: tells kube-proxy that node is in it, by a change. kube-proxy (1.36.3, 1.37.2) may miss the zone that its Node has at the
+# start, and then ignores zone hints: its informer runs already when NodeTopologyConfig asks for events, and the first one may come
+# before the proxier is registered with that (pkg/proxy/config/config.go).
+cluster_tell_zone() {
+	kube patch Node/node '{"metadata": {"labels": {"topology.kubernetes.io/zone": "zone-unknown"}}}'
+	kube patch Node/node "{\"metadata\": {\"labels\": {\"topology.kubernetes.io/zone\": \"$1\"}}}"
 }
 
 cluster_proxy() {
