@@ -94,7 +94,7 @@ class MappedArray {
   /// Bytes of the map that are in view.
   [[nodiscard]] std::size_t in_view() const noexcept { return mapping_.in_view(); }
 
-  /// Word by word: whole where nobody writes more than one word of that element meanwhile.
+  /// Word by word: consistent where no program writes more than one word of that element meanwhile.
   [[nodiscard]] T load(std::uint32_t index) const noexcept {
     if constexpr (per_element > 1) {
       return part(index).load(std::memory_order_relaxed);

@@ -57,8 +57,8 @@ class Mirror {
     return {};
   }
 
-  /// Makes the table what it was left as: whatever somebody else wrote, changed or took is put right. Returns
-  /// how many entries that were; what cannot be put right now is found again by the next call.
+  /// Makes the table what it was left as: what another process wrote, changed or deleted is put right.
+  /// Returns how many entries that were; what cannot be put right now is found again by the next call.
   [[nodiscard]] result<std::size_t> repair() {
     Held found;
     if (auto error =

@@ -52,7 +52,7 @@ std::uint8_t mode_of_flags(std::uint32_t flags) {
   return flags == XDP_FLAGS_SKB_MODE ? XDP_ATTACHED_SKB : XDP_ATTACHED_DRV;
 }
 
-// Somebody else's program, or our own link that is just going away, may be gone the next time.
+// Another program, or our own link that is just going away, may be gone the next time.
 bool is_final(const error_code& error) {
   return error != boost::system::errc::device_or_resource_busy && error != boost::system::errc::file_exists;
 }
@@ -252,7 +252,7 @@ void Attacher::drop(const std::vector<std::string>& names) const {
 /// Generic XDP gives devices packets, which all of them take.
 bool Attacher::declines(std::uint32_t device) const { return !generic_ && takes_no_frames(device); }
 
-// What the device says itself, it may take back; else nobody knows when it would send again.
+// A device that says so itself may say otherwise later; else there is no telling when it would send again.
 void Attacher::stop_sending(std::uint32_t device) {
   if (!declines(device)) {
     unsendable_.insert(device);

@@ -14,7 +14,7 @@ struct DeviceFacts {
   std::string driver;  ///< "virtio_net", "veth"; empty: not known
   std::optional<std::uint64_t>
       xdp;                  ///< NETDEV_XDP_ACT_… bits; nothing: the kernel says of no device (before 6.3)
-  std::string xdp_program;  ///< of somebody else that runs there; empty: none
+  std::string xdp_program;  ///< not ours, that runs there; empty: none
 };
 
 [[nodiscard]] DeviceFacts device_facts(const std::string& name);

@@ -23,8 +23,8 @@ struct Neighbour {
   bool operator==(const Neighbour&) const = default;
 };
 
-/// At both tc hooks of a device, in the order in which they run. Where ours does not run nobody is our
-/// neighbour.
+/// At both tc hooks of a device, in the order in which they run. Where ours does not run there
+/// are none.
 [[nodiscard]] std::vector<Neighbour> neighbours_of(std::uint32_t device, const std::string& name);
 
 /// At those of several devices, by their names; one that is gone has none.

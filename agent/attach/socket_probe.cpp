@@ -20,14 +20,14 @@
 namespace lb::agent {
 namespace {
 
-// The addresses that are nobody's by agreement: RFC 7600 and RFC 9780.
+// Addresses that are reserved and belong to no host: RFC 7600 and RFC 9780.
 constexpr const char* nobody4 = "192.0.0.8";
 constexpr const char* nobody6 = "100:0:0:1::1";
 constexpr std::uint16_t discard_port = 9;
 
 maps::Fd udp_socket(int family) { return maps::Fd(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0)); }
 
-sockaddr_storage nobody(int family) {
+sockaddr_storage unused_address(int family) {
   sockaddr_in in{.sin_family = AF_INET, .sin_port = htons(discard_port), .sin_addr = {}, .sin_zero = {}};
   sockaddr_in6 in6{};
   in6.sin6_family = AF_INET6;
@@ -45,7 +45,7 @@ sockaddr_storage nobody(int family) {
 
 // Without a route it fails, after the programs. A socket that got connected lets go of its port.
 void connect_once(int socket, int family) {
-  const auto where = nobody(family);
+  const auto where = unused_address(family);
   ::connect(socket, reinterpret_cast<const sockaddr*>(&where), sizeof(where));
   const sockaddr none{.sa_family = AF_UNSPEC, .sa_data = {}};
   ::connect(socket, &none, sizeof(none));
@@ -60,7 +60,7 @@ pid_t fork_into(const Cgroup& cgroup) {
   return static_cast<pid_t>(::syscall(SYS_clone3, &how, sizeof(how)));
 }
 
-// A socket belongs to the cgroup of the process that made it, whoever uses it afterwards.
+// A socket belongs to the cgroup of the process that made it, also when another uses it afterwards.
 bool replace(int socket, int family) {
   const int made = ::socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   const bool replaced = made >= 0 && ::dup3(made, socket, O_CLOEXEC) >= 0;

@@ -3,7 +3,7 @@
 
 namespace lb::agent {
 
-/// Iterators over UDP sockets, as descriptors that are somebody else's; -1: none.
+/// Iterators over UDP sockets, as descriptors that the caller owns; -1: none.
 struct UdpCleanup {
   int destroys = -1;  ///< the one that ends them
   int finds = -1;     ///< else the one that names those that sock_diag shall end

@@ -21,7 +21,7 @@ enum class BpfMount : std::uint8_t { found, made };
 /// Makes the pin directory and those below it, for root alone, and the mount where it is not there yet.
 BpfMount prepare_pins(const maps::Pins& pins);
 
-/// Takes the mount away that prepare_pins() has made, unless somebody uses it by now.
+/// Unmounts what prepare_pins() has mounted, unless it is in use by now.
 void unmount_bpf();
 
 /// Removes those directories where they are empty.

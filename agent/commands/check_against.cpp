@@ -132,7 +132,7 @@ ComparedServices look(const PlannedServices& planned) {
 }
 
 ComparedServices compare(const AgentOptions& options) {
-  static_cast<void>(theirs());  // before anybody waits
+  static_cast<void>(theirs());  // before the wait begins
   PlannedServices planned(options);
   planned.await(timeout);
   auto compared = look(planned);

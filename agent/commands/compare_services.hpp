@@ -24,7 +24,7 @@ enum class DifferenceKind : std::uint8_t {
 
 struct Difference {
   DifferenceKind kind{};
-  std::string service;  ///< "namespace/name[:port]"; "-" where nobody says it
+  std::string service;  ///< "namespace/name[:port]"; "-" where it is not known
   FrontendId frontend;
   std::string reason;  ///< a clause that names both sides
 };

@@ -271,7 +271,7 @@ std::size_t Datapath::State::restore_maps() {
   return repin_maps(programs.object(), pins);
 }
 
-// Programs on a cgroup that was removed run for nobody, and nothing shows it (REL-70).
+// Programs on a cgroup that was removed serve no process, and nothing shows it (REL-70).
 bool Datapath::State::take_cgroup() {
   if (options.sockets == SocketScope::off || is_cgroup(cgroup)) {
     return false;

@@ -54,7 +54,7 @@ std::optional<std::chrono::system_clock::time_point> last_beat(const maps::Pins&
   return std::chrono::system_clock::from_time_t(status.st_mtim.tv_sec);
 }
 
-/// False when somebody whose start failed has removed the directory since it was opened.
+/// False when an agent whose start failed has removed the directory since it was opened.
 bool is_still(const fs::path& path, int fd) {
   struct stat there{};
   struct stat opened{};

@@ -1,4 +1,4 @@
-// Room for what does not fit, and memory back from slots that nobody needs any more: tables of another size
+// Room for what does not fit, and memory back from slots that are not needed any more: tables of another size
 // mean other programs, which are loaded at a start. So an agent ends, and one that begins with tables of
 // other sizes takes over what is pinned, as after any restart (SEM-81).
 #pragma once

@@ -64,7 +64,7 @@ void TableReconciler::report_fullness() {
   }
 }
 
-/// What others write into the tables nobody reports.
+/// The kernel reports no writes of other processes to the tables.
 void TableReconciler::repair() {
   for (const auto& each : tables_.repair()) {
     metrics_.repaired(each.table, each.entries);

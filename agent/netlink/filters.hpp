@@ -1,4 +1,4 @@
-// The tc filters of a device, whoever put them there, as the kernel lists them.
+// All tc filters of a device, ours and others', as the kernel lists them.
 #pragma once
 
 #include <cstdint>

@@ -53,7 +53,7 @@ bool has_chain(int socket, int family) {
                {{NFTA_CHAIN_TABLE, "nat"}, {NFTA_CHAIN_NAME, common_chain}});
 }
 
-/// The kernel would make the table for whoever asks for it.
+/// The kernel would make the table for any process that asks for it.
 bool has_legacy_nat(int family) {
   std::ifstream names(family == AF_INET ? "/proc/thread-self/net/ip_tables_names"
                                         : "/proc/thread-self/net/ip6_tables_names");

@@ -33,7 +33,7 @@ struct ChainRemoval {
 /// The kubelet's (KUBE-FIREWALL, KUBE-KUBELET-CANARY, KUBE-IPTABLES-HINT, KUBE-MARK-DROP) are not among them.
 [[nodiscard]] bool is_kube_proxy_chain(std::string_view name);
 
-/// What to remove. Where a chain that somebody else made leads to one of kube-proxy's, as port mappings of a
+/// What to remove. Where a chain that is not kube-proxy's leads to one that is, as port mappings of a
 /// network plug-in do to KUBE-MARK-MASQ, that one stays with all that it needs.
 [[nodiscard]] ChainRemoval plan_removal(const ChainTable& table);
 

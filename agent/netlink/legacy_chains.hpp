@@ -21,8 +21,8 @@ namespace lb::agent {
 /// at this moment.
 [[nodiscard]] std::vector<std::byte> read_legacy_entries(int family, const std::string& table);
 
-/// All of it, or nothing and the kernel's error; EAGAIN: somebody else changed the table meanwhile. Counters
-/// of what stays are kept.
+/// All of it, or nothing and the kernel's error; EAGAIN: another process changed the table meanwhile.
+/// Counters of what stays are kept.
 [[nodiscard]] boost::system::error_code remove_legacy_chains(int family, const std::string& table,
                                                              const ChainRemoval& removal);
 

@@ -73,7 +73,7 @@ AddressMessage read_address_message(const ifaddrmsg& head, Bytes attributes) {
   return message;
 }
 
-/// Is the address in use? Not while it may be somebody else's.
+/// Is the address in use? Not while another host may have it (duplicate address detection).
 bool in_use(std::uint32_t flags) {
   const bool tentative = (flags & IFA_F_TENTATIVE) != 0 && (flags & IFA_F_OPTIMISTIC) == 0;
   return !tentative && (flags & IFA_F_DADFAILED) == 0;

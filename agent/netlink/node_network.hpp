@@ -89,8 +89,7 @@ class NodeNetwork {
                                                    const std::vector<k8s::Address>& primary) const;
   /// Of the first of these devices that has one, for each family. One without Ethernet headers is not served.
   [[nodiscard]] Sources sources(const std::vector<std::string>& uplink) const;
-  /// Rises whenever somebody removes a tc filter or qdisc from some device, or puts a filter at a handle of
-  /// ours.
+  /// Rises whenever a tc filter or qdisc is removed from any device, or a filter is put at a handle of ours.
   [[nodiscard]] std::uint64_t filter_changes() const noexcept { return filter_changes_; }
 
  private:

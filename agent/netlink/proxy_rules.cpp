@@ -28,7 +28,7 @@ class Walker {
     if (const auto known = known_.find(chain); known != known_.end()) {
       return known->second;
     }
-    known_[chain];  // whoever comes here again meanwhile goes in circles
+    known_[chain];  // a jump back to it is a loop
     auto found = ++depth_ > deepest ? Reach{} : walk(chain);
     --depth_;
     return known_[chain] = std::move(found);

@@ -1,4 +1,4 @@
-// What a service proxy serves on this node, whoever it is, as values that can be compared. Pure.
+// What a service proxy, of any kind, serves on this node, as values that can be compared. Pure.
 #pragma once
 
 #include <compare>

@@ -96,7 +96,7 @@ void add_translation(Request& request, std::uint16_t type, const k8s::Address& a
   });
 }
 
-/// Established, and liberal: nobody knows how far the two sides' windows are, nor how they are scaled.
+/// Established, and liberal: the two sides' windows and their scales are not known here.
 void add_established(Request& request) {
   nf_ct_tcp_flags flags{};
   flags.flags = flags.mask = IP_CT_TCP_FLAG_BE_LIBERAL;

@@ -31,7 +31,7 @@ struct TrackedTuple {
 
 struct Tracked {
   TrackedTuple original;
-  TrackedTuple reply;        ///< source: who answers; destination: the client, or whoever stands for it
+  TrackedTuple reply;  ///< source: the backend; destination: the client, or the address of its source NAT
   std::uint32_t status = 0;  ///< IPS_… of linux/netfilter/nf_conntrack_common.h
   std::uint32_t mark = 0;
   bool operator==(const Tracked&) const = default;

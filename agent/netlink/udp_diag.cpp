@@ -49,10 +49,10 @@ bool ends_udp_sockets() {
   if (!diag) {
     return false;
   }
-  inet_diag_msg nobody{};
-  nobody.idiag_family = AF_INET;
-  nobody.id.idiag_cookie[0] = 0x6c62;
-  return end_socket(diag->get(), nobody).value() == ENOENT;
+  inet_diag_msg no_socket{};
+  no_socket.idiag_family = AF_INET;
+  no_socket.id.idiag_cookie[0] = 0x6c62;
+  return end_socket(diag->get(), no_socket).value() == ENOENT;
 }
 
 boost::system::result<maps::Fd> open_socket_diag() {

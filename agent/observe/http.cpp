@@ -53,7 +53,7 @@ Reply make_reply(HttpResponse response, unsigned version) {
   return reply;
 }
 
-/// The answer to what is no acceptable request; nothing where there is nobody to answer.
+/// The answer to what is no acceptable request; nothing where the client is gone.
 std::optional<HttpResponse> refuse(const beast::error_code& error) {
   if (error == http::error::header_limit) {
     return HttpResponse{431, "text/plain; charset=utf-8", "request header too large\n"};

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* plain = "text/plain; charset=utf-8";
 
-/// As kube-proxy's, so that nobody takes them for an interface.
+/// As kube-proxy's, so that these pages are not taken for an interface.
 constexpr const char* zpage_head =
     "\nsluice {}\nWarning: This endpoint is not meant to be machine parseable, has no formatting "
     "compatibility "

@@ -8,7 +8,7 @@ namespace lb::agent {
 
 /// `cancel`: the node takes new flows again.
 enum class DrainMode : std::uint8_t { drain, cancel };
-/// Whether new flows may be left to nobody: where kube-proxy serves nothing, or not all that is served here.
+/// Whether new flows may go unserved: where kube-proxy serves nothing, or not all that is served here.
 enum class Successor : std::uint8_t { required, any };
 
 struct DrainOptions {

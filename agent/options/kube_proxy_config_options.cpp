@@ -252,7 +252,7 @@ class Mapper {
         add_without_loopback(*k8s::Prefix::parse(each == "all" ? "0.0.0.0/0" : each), rest);
       }
     }
-    // Of an empty list the agent would make all addresses; this one is nobody's.
+    // An empty list would mean all addresses; this one belongs to no host.
     if (rest.empty()) rest.emplace_back("255.255.255.255/32");
     return rest;
   }

@@ -261,7 +261,7 @@ bool Cluster::has_plans_to_make() const { return !framed_.empty() || !under_way_
 
 /// All frames come before all plans, because who holds a frontend is known only when all claims are. What
 /// comes while frames are made joins them. A frontend that passes between two services of which one has to
-/// wait for another turn is nobody's until then.
+/// wait for another turn belongs to neither until then.
 void Cluster::work(WorkBudget budget) {
   frame_dirty(budget);
   Planned planned;

@@ -13,7 +13,8 @@
 
 namespace lb::agent {
 
-/// Older Services come first, so nobody loses tables to a newer one; none has more than a quarter of all.
+/// Older Services come first, so that none loses its table to a newer one; none has more than a quarter of
+/// all.
 class ConsistentBudget {
  public:
   /// `tables`: how many there may be.

@@ -226,10 +226,10 @@ std::string CompactSlice::append(const ServicePortKey& key, std::string_view por
 
 /// What is sent there would come back to a service. Only what cannot be claimed at will decides that:
 /// ClusterIPs, which the API server gives out, and the service's own outside addresses, where its packets
-/// would go round. An outside address of another service excludes nothing, because whoever may write a
-/// Service may claim any: that would take another namespace's endpoints away. A loop through several services
-/// ends as every loop of routers does, by the packets' hop limits. An endpoint of a node may be where that
-/// node's address is also the service's load balancer's.
+/// would go round. An outside address of another service excludes nothing, because a tenant who may
+/// write a Service may claim any: that would take another namespace's endpoints away. A loop through several
+/// services ends as every loop of routers does, by the packets' hop limits. An endpoint of a node may be
+/// where that node's address is also the service's load balancer's.
 bool CompactSlice::is_service(const Endpoint& endpoint, const k8s::EndpointPort& port,
                               const Viewpoint& view) const {
   if (view.frontends == nullptr) return false;

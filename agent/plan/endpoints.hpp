@@ -120,7 +120,7 @@ class CompactSlice {
   std::uint8_t weight_;
   std::vector<k8s::EndpointPort> ports_;
   std::vector<Endpoint> endpoints_;
-  std::vector<Profile> profiles_;     ///< [0] is of one that is of no use to anybody
+  std::vector<Profile> profiles_;     ///< [0] is of an endpoint that no service port can use
   std::vector<std::string> strings_;  ///< [0] is empty
   std::vector<std::uint32_t> lists_;  ///< [0] is the empty list
 };

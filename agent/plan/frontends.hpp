@@ -49,7 +49,8 @@ class Frontends {
   [[nodiscard]] std::string lost(const std::string& service) const;
 
   /// What an address and port are to the endpoints of `service`. On a ClusterIP every port is the service's;
-  /// of all other addresses only its own matter, because anybody may claim any address as an external one.
+  /// of all other addresses only its own matter, because any Service may claim any address as an external
+  /// one.
   enum class Use : std::uint8_t { none, cluster_ip, own };
   [[nodiscard]] Use use_of(const Key& key, const std::string& service) const;
 

@@ -175,7 +175,7 @@ BackendList fewer(const BackendList& backends, std::size_t& writes) {
   return BackendList(std::move(chunks));
 }
 
-/// Its frontends first, which nobody may find without the rest. Null: it is gone.
+/// Its frontends go first, because a packet must find none without the rest. Null: it is gone.
 Plan going(const Plan& have, std::size_t& writes) {
   if (const auto cost = writes_of(*have, ended_a_write); cost <= writes) {
     writes -= cost;

@@ -68,7 +68,7 @@ const char* refusal(const k8s::Address& address, const NodeView& node, const Pla
   return nullptr;
 }
 
-/// Whoever takes an API server's place takes every request to it, and the agent's own (REL-51).
+/// A Service that takes an API server's address and port takes every request to it, the agent's too (REL-51).
 bool is_api_server(const FrontendPlan& frontend, lb_protocol protocol, const NodeView& node) {
   return protocol == LB_TCP && frontend.kind != LB_CLUSTER_IP &&
          std::ranges::binary_search(node.api_servers, ListeningAddress{frontend.address, frontend.port});
@@ -141,7 +141,7 @@ struct FamilyParts {
   std::size_t first_frame = 0;  ///< its frames begin here
 };
 
-/// A range of 0 bits lets everybody of its family in; ranges of the other family alone restrict nobody. A
+/// A range of 0 bits lets all clients of its family in; ranges of the other family alone restrict none. A
 /// node that is let in may have a load-balancer address as its source where that is on one of its devices
 /// (SEM-37).
 std::vector<k8s::Prefix> ranges_of(const k8s::Service& service, lb_family family, const NodeView& node) {
@@ -328,7 +328,7 @@ class Framer {
     }
   }
 
-  /// One that nothing reaches would have a number and backends for nobody.
+  /// A service port without a frontend would take up a number and backends in vain.
   void drop_ports_without_room() {
     if (left_ > 0) return;
     std::erase_if(frame_.ports, [this](const PortFrame& port) {

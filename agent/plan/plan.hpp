@@ -42,7 +42,7 @@ struct ServicePortPlan {
   std::vector<FrontendPlan> frontends;  ///< sorted; those only that this service holds (SEM-82)
   lb_policy policy{};
   std::uint32_t affinity_seconds = 0;
-  std::vector<k8s::Prefix> source_ranges;  ///< of its load-balancer addresses; empty: anybody (SEM-37)
+  std::vector<k8s::Prefix> source_ranges;  ///< of its load-balancer addresses; empty: any client (SEM-37)
   BackendList backends;                    ///< sorted by the bytes of their "ip:port" text (SEM-29)
   bool operator==(const ServicePortPlan&) const;
 };
@@ -75,7 +75,7 @@ class PlanSink {
 
 using Labels = std::vector<std::pair<std::string, std::string>>;  ///< sorted by key
 
-/// Where somebody listens for TCP.
+/// An address and port where a process listens for TCP.
 struct ListeningAddress {
   k8s::Address address;
   std::uint16_t port = 0;
@@ -109,7 +109,7 @@ struct PlanOptions {
   /// Where spec.externalIPs may lie; nothing given: anywhere, an empty list: nowhere (REL-51).
   std::optional<std::vector<k8s::Prefix>> external_ip_ranges;
   OwnAddress external_ip_on_node = OwnAddress::refuse;
-  std::vector<k8s::Prefix> excluded;                     ///< addresses that are somebody else's to balance
+  std::vector<k8s::Prefix> excluded;                     ///< addresses that another load balancer serves
   std::vector<lb_family> families = {LB_IPV4, LB_IPV6};  ///< nothing is planned for others (SEM-85)
   k8s::AllowedLabels topology_labels;  ///< as topology keys; a Service that asks for others is reported
   /// Of one Service: addresses times ports, and source ranges times ports; what goes beyond is reported.

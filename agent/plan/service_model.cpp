@@ -35,7 +35,7 @@ void ServiceModel::unset() {
   abandon_round();
 }
 
-/// Nobody needs the plan that was under way.
+/// The plan that was under way is of no use.
 void ServiceModel::abandon_round() {
   if (!round_) return;
   ports_went_ = ports_went_ || round_->change == Change::some;

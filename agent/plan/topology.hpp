@@ -91,7 +91,7 @@ struct Sets {
 
 /// SEM-20 and SEM-21: ready endpoints that the hints leave; if none is ready anywhere, the draining ones.
 /// With keys: the first key that a ready endpoint shares selects among the ready ones; where none does, the
-/// same among the draining ones; where none does, nobody, because keys without "*" are a demand and no
+/// same among the draining ones; where none does, no endpoint, because keys without "*" are a demand and no
 /// preference.
 [[nodiscard]] Traits cluster_set(const Census& census, TopologyMode mode) noexcept;
 

@@ -25,7 +25,7 @@ void remove_empty_qdisc(int device);
 /// errno values. The qdisc must be there.
 [[nodiscard]] boost::system::result<Held> ensure_clsact(int device, TcSide side, int program);
 
-/// Takes our filter away, and nobody else's. Nothing there is fine.
+/// Removes our filter, and no other. No filter there is no error.
 void remove_clsact(int device, TcSide side);
 
 /// Does our filter run that program?

@@ -121,7 +121,7 @@ void Links::remove(const std::string& pin) const {
   ::unlink(file.c_str());
 }
 
-// A BPF file system takes no files of anybody, but directories.
+// A BPF file system holds pinned objects and directories, no ordinary files.
 void Links::note(const std::string& name) const { ::mkdir(path(name).c_str(), 0700); }
 
 bool Links::noted(const std::string& name) const {

@@ -21,7 +21,7 @@
 namespace lb::agent {
 namespace {
 
-/// Tables grow. Flows come and go in the hands of the programs: nobody could copy them whole.
+/// Tables grow. Programs add and delete flows all the time: a copy would never be complete.
 enum class Resize : std::uint8_t { never, when_short };
 
 struct WantedSize {

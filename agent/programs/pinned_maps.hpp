@@ -52,7 +52,7 @@ struct AdoptedMaps {
 /// that say the same (SEM-81). Throws StartError, with all that is pinned as it was or as it shall be.
 void replace_outgrown(bpf_object* object, const maps::Pins& pins, const std::vector<Outgrown>& outgrown);
 
-/// Pins again what somebody unpinned, as far as the kernel lets it; how many that were.
+/// Pins again what another process has unpinned, as far as the kernel lets it; how many.
 [[nodiscard]] std::size_t repin_maps(const bpf_object* object, const maps::Pins& pins);
 
 /// After load: pins what is not pinned yet. Throws StartError.

@@ -15,7 +15,7 @@ namespace lb::agent {
 
 enum class TcBy : std::uint8_t { tcx, clsact };
 
-/// Has anybody removed a filter, or replaced one of ours, since the last look? Filters cost five system calls
+/// Was a filter removed, or one of ours replaced, since the last look? Filters cost five system calls
 /// to look at, and the kernel reports when one goes or comes.
 enum class Filters : std::uint8_t { quiet, disturbed };
 

@@ -33,7 +33,7 @@ std::vector<std::string> urls_of(const k8s::EndpointSlice& slice) {
   return urls;
 }
 
-/// At once or not at all: a start reads it while nobody can say better. Returns why not; empty: done.
+/// Whole or not at all: a start reads it when it knows no better. Returns why not; empty: done.
 std::string replace_file(const fs::path& path, const std::string& text) {
   std::error_code error;
   fs::create_directories(path.parent_path(), error);

@@ -1,5 +1,5 @@
-// Where the API servers were when the API was last heard: a later start may find the API's ClusterIP served
-// by nobody, because it is the one to serve it.
+// Where the API servers were when the API was last heard: at a later start nothing may serve the API's
+// ClusterIP, because this agent is to serve it.
 #pragma once
 
 #include <map>

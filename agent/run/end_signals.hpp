@@ -25,8 +25,8 @@ class EndSignals {
   EndSignals(const EndSignals&) = delete;
   EndSignals& operator=(const EndSignals&) = delete;
 
-  /// `notify` is called with the signal's number in the waiting thread, and must return at once. Null: nobody
-  /// is.
+  /// `notify` is called with the signal's number in the waiting thread, and must return at once. Null: none
+  /// is called.
   void on_signal(std::function<void(int)> notify);
 
  private:

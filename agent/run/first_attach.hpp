@@ -20,7 +20,7 @@ void require_family(const std::optional<lb_family>& family, const std::vector<lb
                     const maps::Pins& pins, FormerAgent former_agent);
 
 /// Attaches all hooks, and removes what other layouts have pinned. Throws StartError where one that is asked
-/// for cannot be attached; what nobody served from before is detached again then.
+/// for cannot be attached; hooks that no earlier agent had attached are detached again then.
 [[nodiscard]] AttachReport attach_first(AttachmentReconciler& attachments, const maps::Pins& pins,
                                         FormerAgent former_agent);
 

@@ -17,7 +17,7 @@ namespace lb::agent {
 
 class Inputs {
  public:
-  /// Checks all that can be checked without asking anybody: throws StartError for a directory that cannot be
+  /// Checks all that can be checked without the network: throws StartError for a directory that cannot be
   /// read, a kubeconfig that cannot be used, credentials that are none. `context` must outlive this.
   Inputs(boost::asio::io_context& context, const AgentOptions& options);
 

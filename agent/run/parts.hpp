@@ -1,4 +1,4 @@
-// Everything that lives while the agent runs, and who calls whom. What is done with it, and when, is the
+// Everything that lives while the agent runs, and what calls what. What is done with it, and when, is the
 // recipe's (agent/run/serve.cpp).
 #pragma once
 

@@ -43,7 +43,7 @@ class PendingSteps {
 
   /// Calls `act` for each marked step in ascending order, also for those that `act` marks on the way. One
   /// that `act` marks at or before the step under way ends the pass, and all that is left waits for the next:
-  /// order holds, and a step that marks itself keeps nobody waiting.
+  /// order holds, and a step that marks itself delays no other.
   void pass(const std::function<void(Step)>& act);
 
  private:

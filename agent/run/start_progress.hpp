@@ -1,4 +1,5 @@
-// What an agent that does not serve yet waits for: said in the log after a while, since nobody else can tell.
+// What an agent that does not serve yet waits for: said in the log after a while, because nothing else shows
+// it.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

@@ -32,7 +32,7 @@ maps::result<Adopted> Adoption::run() {
   adopt_sets();
   const Adopted adopted{
       .services = states_.size(), .backends = count(backends_), .frontends = tables_.frontends.held().size()};
-  // Where nothing was, nobody can still be reading it.
+  // No program can still be reading an entry that was not there.
   if (count(services_) + adopted.backends + adopted.frontends > 0) reclaim();
   return adopted;
 }

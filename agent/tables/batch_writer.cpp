@@ -154,8 +154,8 @@ bool BatchWriter::point_frontends(Work& work, ServiceState& state, const Service
   return all;
 }
 
-// All are there before the policy asks for them, and the old ones go after: never shut to somebody who may
-// come in before and after, nor open to everybody.
+// New ranges are written before the policy asks for them, and old ones are deleted after: a client that is
+// let in before and after is let in meanwhile, and no other is.
 bool BatchWriter::add_ranges(Work& work, ServiceState& state, const ServicePortPlan& plan) {
   const error_code error = tables_.ranges.add(state.ranges, range_keys(plan.source_ranges, state.number));
   if (!error) return true;

@@ -72,7 +72,7 @@ void FrontendTable::forget_former(const lb_frontend_key& key, std::uint32_t serv
   if (former->second.empty()) former_.erase(former);
 }
 
-/// Kept from source NAT before anybody can be a client of it, and as long as anybody can.
+/// Reserved from source NAT before the frontend is served, and as long as it is.
 void FrontendTable::count_node_port(const lb_frontend_key& key, int change) {
   if (is_node_port(key)) ports_.count_node_port(key.port, change);
 }

@@ -114,7 +114,8 @@ void IdReclaimer::swept(const maps::result<maps::Named>& named) {
     release_backends(*named);
     release_services(*named);
   }
-  // Whoever asked for a sweep meanwhile has had it; else two who are short would have it made again for ever.
+  // A sweep that was asked for meanwhile is done by this one; else two tables without room would ask for
+  // ever.
   if (unswept_backends_ + unswept_services_ == 0) urgent_ = false;
   freed_();
 }

@@ -1,4 +1,4 @@
-// Which ports source NAT leaves alone, and for whom: the content of lb_reserved.
+// Which ports source NAT leaves alone, by address and protocol: lb_reserved.
 #pragma once
 
 #include <array>

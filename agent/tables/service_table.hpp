@@ -33,7 +33,7 @@ class ServiceTable {
   /// Gives a service port a number and writes its name. Null: no number is free now. Errors:
   /// filename_too_long, or the map's; the number is free again then.
   [[nodiscard]] maps::result<ServiceState*> create(const ServicePortKey& key);
-  /// A service port that has a number already; an empty key: nobody knows whose it was.
+  /// A service port that has a number already; an empty key: its name is not known.
   ServiceState& add(const ServicePortKey& key, std::uint32_t number);
   /// Marks the name as retired and gives the number up. Errors are the map's; nothing is given up then.
   [[nodiscard]] maps::error_code retire(const ServiceState& state);

@@ -32,7 +32,7 @@ using Ranges = boost::unordered_flat_set<lb_range_key, maps::HashBytes, maps::Eq
   return key;
 }
 
-/// A node port is at the address zero, whatever somebody wrote behind it.
+/// A node port is at the address zero; bytes behind it do not count.
 [[nodiscard]] inline bool is_node_port(const lb_frontend_key& key) {
   return k8s::address_of(key.address).unspecified();
 }

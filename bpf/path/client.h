@@ -61,7 +61,7 @@ static __always_inline enum lb_outcome lb_refuses(const struct lb_tuple *tuple)
 
 enum lb_client { LB_ANY_CLIENT, LB_POD_CLIENT, LB_OUTSIDE_CLIENT, LB_NODE_CLIENT };
 
-/* Without a detector nobody is known to be a pod, nor known to be none. */
+/* Without a detector it is not known which clients are pods. */
 static __always_inline enum lb_client lb_client_of(const struct lb_scratch *scratch,
 						   struct lb_node_policy node_policy)
 {

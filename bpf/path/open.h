@@ -106,7 +106,7 @@ static __always_inline void lb_begin(struct lb_scratch *scratch)
 	track->fast_open = lb_has_syn_data(&scratch->packet) ? LB_YES : LB_NO;
 }
 
-/* An endpoint may be this node without saying so (SEM-12): whoever wrote it gave no node's name. */
+/* An endpoint may be on this node without saying so (SEM-12): its EndpointSlice has no nodeName. */
 static __always_inline int lb_is_ours(const __u8 *address)
 {
 	enum lb_address_kind kind = lb_address_kind_of(address);
@@ -124,7 +124,7 @@ LB_FUNCTION int lb_needs_xfrm(void)
 
 /*
  * From the node itself, on the way out: its address is kept, for replies come back to it. They pass us where they arrive from
- * another node or from a pod whose device is served; other backends here answer where nobody sees it, and are left alone.
+ * another node or from a pod whose device is served; answers of other backends here pass no hook, so these are left alone.
  */
 static __always_inline enum lb_outcome lb_open_from_node(void *ctx, struct lb_scratch *scratch)
 {
@@ -373,7 +373,7 @@ static __always_inline int lb_is_midstream(const struct lb_packet *packet)
 	return packet->step == LB_STEP_DATA || packet->step == LB_STEP_FIN;
 }
 
-/* TCP in mid-flow towards a service: unassured, somebody's own business, or an open flow we lost. */
+/* TCP in mid-flow towards a service: unassured, a connection that is not to be translated, or an open flow we lost. */
 static __always_inline enum lb_outcome lb_midstream(void *ctx, struct lb_scratch *scratch)
 {
 	enum lb_outcome outcome = lb_unassured();
@@ -388,8 +388,8 @@ static __always_inline enum lb_outcome lb_midstream(void *ctx, struct lb_scratch
 }
 
 /*
- * A datagram to a port that may be somebody's source port here (ClusterIPs are nobody's), or of a flow that kube-proxy began and
- * conntrack carries on: another backend would know nothing of it.
+ * A datagram to a port that a process of this node may use as its source port (no process has a ClusterIP), or of a flow that
+ * kube-proxy began and conntrack carries on: another backend would know nothing of it.
  */
 static __always_inline int lb_is_others(void *ctx, struct lb_scratch *scratch, struct lb_frontend frontend)
 {
@@ -405,7 +405,7 @@ static __always_inline int lb_is_others(void *ctx, struct lb_scratch *scratch, s
 	return 1;
 }
 
-/* Address zero is nobody's; as a key it would be the node ports'. */
+/* No host has address zero; as a key it would be the node ports'. */
 static __always_inline int lb_is_zero_address(const union lb_ip *address)
 {
 	return !address->longs[0] && (!address->longs[1] || (__u32)address->longs[1] == LB_IPV4_PREFIX) &&

@@ -21,7 +21,7 @@ enum class Verdict : std::uint8_t {
   object,   ///< there is an object
   absent,   ///< known, and shall be as if it were not there (SEM-2, SEM-4)
   foreign,  ///< of a kind that is not read
-  refused,  ///< cannot be believed: whoever has an earlier state keeps it
+  refused,  ///< cannot be believed: an earlier state is kept
 };
 
 struct Decoded {

@@ -22,8 +22,8 @@ class DocumentVisitor {
 };
 
 /// Documents are separated by lines that begin with "---" (or are "..."), so that a broken one leaves the
-/// others alone. JSON may stand in a YAML file. A broken JSON text ends its document, for nobody can know
-/// where the next object begins. Lines count from 1.
+/// others alone. JSON may stand in a YAML file. A broken JSON text ends its document, because it is not
+/// known where the next object begins. Lines count from 1.
 void read_documents(std::string_view text, Format format, DocumentVisitor& visitor);
 
 }  // namespace lb::k8s

@@ -20,7 +20,7 @@ std::int64_t unix_seconds(std::string_view text) {
   return unix_nanoseconds(text).value_or(0) / 1'000'000'000;
 }
 
-/// An address that may be a frontend. Others would take over traffic that is nobody's service (REL-51).
+/// An address that may be a frontend. Others would take over traffic that is for no Service (REL-51).
 std::optional<Address> frontend_address(std::string_view text, Problems& problems) {
   const auto address = Address::parse(text);
   if (!address) {

@@ -26,8 +26,8 @@ struct ObjectId {
 
 /// Files in, changes of objects out. An object belongs to the first file, in the order of their names, that
 /// defines it. What cannot be read keeps its last good state: a refused object its own; a broken document all
-/// that its file had and does not define anew, for nobody can know which objects the broken part meant. So
-/// does an empty file, which is what a full disk makes of one.
+/// that its file had and does not define anew, because it is not known which objects the broken part meant.
+/// So does an empty file, which is what a full disk makes of one.
 class ManifestSet {
  public:
   using Moment = ComplaintBook::Moment;

@@ -37,7 +37,7 @@ constexpr milliseconds longest_settle{40};
 /// What no event reports (targets of symbolic links, errors that have gone) is seen at the next of these
 /// looks.
 constexpr milliseconds slow_look{2000};
-/// A file that somebody writes to is not read before it is closed, or left alone for this long.
+/// A file that is being written is not read before it is closed, or unchanged for this long.
 constexpr milliseconds abandoned{1000};
 
 constexpr std::uint32_t directory_events = IN_CREATE | IN_MODIFY | IN_CLOSE_WRITE | IN_MOVED_TO |

@@ -13,8 +13,8 @@ namespace lb::k8s {
 /// Which labels may be topology keys; nothing: any.
 using AllowedLabels = std::optional<LabelKeys>;
 
-/// Sets aside those of a Service's topology keys that are not allowed. Whoever may annotate a Service would
-/// otherwise have every agent watch all Nodes for a label of his choice.
+/// Sets aside those of a Service's topology keys that are not allowed. A tenant who may annotate a Service
+/// could otherwise make every agent watch all Nodes for any label.
 void refuse_topology_keys(Service& service, const AllowedLabels& allowed);
 
 /// Those of a Service's topology keys that only the Node of an endpoint has. None of a Service that is

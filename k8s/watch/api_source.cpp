@@ -131,7 +131,7 @@ struct ApiSource::State {
   std::uint32_t seed;
   std::vector<std::unique_ptr<ResourceWatcher>> watchers;
   AskedLabels asked;
-  std::unique_ptr<ResourceWatcher> peers;  ///< of the other Nodes; null: nobody asks
+  std::unique_ptr<ResourceWatcher> peers;  ///< of the other Nodes; null: not needed
   bool synced = false;
   bool unflushed = false;
 };
@@ -298,7 +298,7 @@ void ApiSource::ResourceWatcher::end(End how, std::string detail) {
   step();
 }
 
-/// What was reported of a label that nobody asks for any more is forgotten, because it is not kept up to
+/// What was reported of a label that is not asked for any more is forgotten, because it is not kept up to
 /// date. So is what lists that did not come to their end reported, of every label that is not known; that one
 /// is over then, also where fewer labels are asked for than it began with.
 void ApiSource::ResourceWatcher::keep(LabelKeys labels) {

@@ -231,7 +231,7 @@ Flow Reflector::upserted(Decoded& decoded) {
   report_problems(decoded);
   counts_.unreadable += decoded.verdict == Verdict::refused ? 1 : 0;
   if (decoded.key.name.empty()) {
-    return Flow::proceed;  // nobody can tell which it is
+    return Flow::proceed;  // which object it is cannot be known
   }
   if (is_stale(decoded)) {
     return listing() ? give_up(Result::stale, "answers with stale data") : Flow::proceed;

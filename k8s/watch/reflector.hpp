@@ -91,8 +91,8 @@ class Reflector {
   /// Before the first request: it waits for a while that dice choose, because the event that calls for it
   /// calls every agent of the cluster at once.
   void spread(Time now);
-  /// Between requests, whoever hung up: everything is listed and reported anew, also what has not changed,
-  /// after a pause, because lists are dear; and spread.
+  /// Between requests, whichever side closed: everything is listed and reported anew, also what has not
+  /// changed, after a pause, because lists are dear; and spread.
   void list_anew(Time now);
 
   /// Whether a whole list has ever been reported.

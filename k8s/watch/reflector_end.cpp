@@ -153,7 +153,7 @@ bool Reflector::quiet(End how) const {
          reader_->whole();
 }
 
-/// Nothing happened, or nobody is there any more to answer: the probe, on a new connection, shows which.
+/// Nothing happened, or the server is gone: the probe, on a new connection, shows which.
 void Reflector::watch_was_quiet() {
   ++counts_.quiet;
   connection_ = Connection::fresh;
@@ -278,8 +278,8 @@ void Reflector::failed(End how, Time now) {
   } else {
     mode_ = Mode::probe;  // another server, or a restored one, may be behind the address
   }
-  const bool nobody = how == End::unreachable || (how == End::truncated && head_.status == 0);
-  again(now, nobody ? Trouble::unreachable : Trouble::refused);
+  const bool gone = how == End::unreachable || (how == End::truncated && head_.status == 0);
+  again(now, gone ? Trouble::unreachable : Trouble::refused);
 }
 
 void Reflector::finish_request(Time now) {

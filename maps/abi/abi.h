@@ -374,7 +374,7 @@ struct lb_pair {
 	__u8 backend_address[16];
 	__u16 port;
 	__u16 backend_port;
-	__u32 backend; /* 0: nobody served, and a connected UDP socket waits to be closed; the addresses are the same */
+	__u32 backend; /* 0: no backend served, and a connected UDP socket waits to be closed; the addresses are the same */
 	__u32 service;
 	enum lb_protocol protocol;
 	enum lb_bool used;
@@ -409,7 +409,7 @@ struct lb_node_policy {
 	enum lb_bool drop_unallocated; /* nothing leaves towards a ClusterIP that no service has */
 	enum lb_bool xfrm;             /* LB_XFRM_RANGES has entries */
 	enum lb_bool conntrack_nat; /* conntrack goes on translating the connections that kube-proxy began */
-	enum lb_bool draining;      /* no flow is opened: what has none is left to whoever serves behind us */
+	enum lb_bool draining;      /* no flow is opened: packets of no flow go on to the proxy behind us */
 	__u8 pad;
 } LB_ALIGN8;
 LB_ASSERT(sizeof(struct lb_node_policy) == 8);
