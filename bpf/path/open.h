@@ -496,6 +496,8 @@ LB_FUNCTION enum lb_outcome LB_OWN(lb_open)(void *ctx __arg_ctx)
 		return outcome;
 	if (lb_is_others(ctx, scratch, frontend))
 		return LB_OUTCOME_unrelated;
+	if (lb_needs_xfrm_back())
+		return LB_OUTCOME_ipsec;
 	return lb_choose(ctx, scratch, frontend);
 }
 
