@@ -97,8 +97,10 @@ bool Coexistence::replace(std::string& text, std::string now) {
 void Coexistence::report() {
   const std::string dropping = kube_proxy_.empty() ? "" : "drop-unallocated: kube-proxy's rules are here";
   const auto xfrm =
-      xfrm_ == 0 ? std::string()
-                 : fmt::format("ipsec: {} policies; new flows to backends behind them are refused", xfrm_);
+      xfrm_ == 0
+          ? std::string()
+          : fmt::format("ipsec: {} policies; new flows to backends, or of clients, behind them are refused",
+                        xfrm_);
   std::vector<std::string> lacks;
   std::ranges::copy_if(std::array{config_, node_, uplinks_, ports_, xfrm, dropping, lacks_},
                        std::back_inserter(lacks), [](const auto& text) { return !text.empty(); });

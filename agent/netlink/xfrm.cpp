@@ -45,22 +45,46 @@ k8s::Prefix masked(k8s::Prefix range) {
   return range;
 }
 
-std::optional<k8s::Prefix> destination_of(const xfrm_selector& selector) {
-  const auto bytes = std::as_bytes(std::span(selector.daddr.a6));
-  if (selector.family == AF_INET && selector.prefixlen_d <= 32) {
-    const auto length = static_cast<std::uint8_t>(ipv4_bits + selector.prefixlen_d);
-    return masked({.address = *k8s::read_address(bytes.first<4>()), .length = length});
+std::optional<k8s::Prefix> range_of(int family, const xfrm_address_t& address, std::uint8_t length) {
+  const auto bytes = std::as_bytes(std::span(address.a6));
+  if (family == AF_INET && length <= 32) {
+    return masked({.address = *k8s::read_address(bytes.first<4>()),
+                   .length = static_cast<std::uint8_t>(ipv4_bits + length)});
   }
-  if (selector.family == AF_INET6 && selector.prefixlen_d <= 128) {
-    return masked({.address = *k8s::read_address(bytes), .length = selector.prefixlen_d});
+  if (family == AF_INET6 && length <= 128) {
+    return masked({.address = *k8s::read_address(bytes), .length = length});
   }
   return std::nullopt;
+}
+
+/// Whom the policy concerns: where that goes what leaves. Templates for what is forwarded ask how it has
+/// arrived, so they concern whence it comes; their destination is whoever lies behind this node.
+std::optional<k8s::Prefix> peer_of(const xfrm_userpolicy_info& policy) {
+  const auto& selector = policy.sel;
+  if (policy.dir == XFRM_POLICY_FWD && policy.action != XFRM_POLICY_BLOCK && selector.prefixlen_s > 0) {
+    return range_of(selector.family, selector.saddr, selector.prefixlen_s);
+  }
+  return range_of(selector.family, selector.daddr, selector.prefixlen_d);
+}
+
+/// Templates of which one has to be used. For what leaves all count: with a state it is encrypted.
+bool demands(const xfrm_userpolicy_info& policy, Bytes templates) {
+  if (policy.dir != XFRM_POLICY_FWD) {
+    return !templates.empty();
+  }
+  for (; templates.size() >= sizeof(xfrm_user_tmpl); templates = templates.subspan(sizeof(xfrm_user_tmpl))) {
+    if (netlink::read<xfrm_user_tmpl>(templates)->optional == 0) {
+      return true;
+    }
+  }
+  return false;
 }
 
 /// A policy of an xfrm device holds for what is routed to that device, which only the stack does.
 bool binds_what_leaves(const xfrm_userpolicy_info& policy, Bytes attributes) {
   const bool out = policy.dir == XFRM_POLICY_OUT || policy.dir == XFRM_POLICY_FWD;
-  const bool asks = policy.action == XFRM_POLICY_BLOCK || !netlink::attribute(attributes, XFRMA_TMPL).empty();
+  const bool asks =
+      policy.action == XFRM_POLICY_BLOCK || demands(policy, netlink::attribute(attributes, XFRMA_TMPL));
   const auto device = netlink::read<std::uint32_t>(netlink::attribute(attributes, XFRMA_IF_ID)).value_or(0);
   return out && asks && device == 0;
 }
@@ -114,7 +138,7 @@ void take_policy(XfrmPolicies& policies, const nlmsghdr& head, Bytes body) {
       !binds_what_leaves(*policy, netlink::after(body, sizeof(*policy)))) {
     return;
   }
-  if (const auto range = destination_of(policy->sel)) {
+  if (const auto range = peer_of(*policy)) {
     ++policies.count;
     add_range(policies, *range);
   }

@@ -1,5 +1,5 @@
-// IPsec policies of this node (xfrm): which destinations the stack encrypts or blocks on their way out. What
-// a program redirects passes none of them.
+// IPsec policies of this node (xfrm): what of whose traffic the stack encrypts or blocks. What a program
+// redirects passes none of them.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -17,7 +17,7 @@ namespace lb::agent {
 
 struct XfrmPolicies {
   std::size_t count = 0;            ///< that bind what leaves
-  std::vector<k8s::Prefix> ranges;  ///< their destinations, in ascending order, each once
+  std::vector<k8s::Prefix> ranges;  ///< whom they concern, in ascending order, each once
   bool operator==(const XfrmPolicies&) const = default;
 };
 

@@ -10,7 +10,7 @@ namespace {
 
 void log_ended_flows(std::size_t entries) {
   if (entries > 0) {
-    spdlog::info("ended redirected flows to backends behind IPsec policies: {} entries", entries);
+    spdlog::info("ended flows to backends, or of clients, behind IPsec policies: {} entries", entries);
   }
 }
 
@@ -24,8 +24,9 @@ IpsecPolicies::IpsecPolicies(boost::asio::io_context& context, maps::MapSet& map
 
 void IpsecPolicies::apply() {
   const auto& policies = xfrm_.policies();
-  spdlog::info("IPsec policies for what leaves: {}; new flows to backends behind them are refused",
-               policies.count);
+  spdlog::info(
+      "IPsec policies for what leaves: {}; new flows to backends, or of clients, behind them are refused",
+      policies.count);
   targets_.node.set_xfrm(policies.ranges);
   targets_.coexistence.set_xfrm(policies.count);
 }

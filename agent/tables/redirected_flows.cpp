@@ -17,9 +17,17 @@ constexpr std::uint32_t step_entries = 512;
 constexpr std::chrono::milliseconds between_steps{2};
 constexpr std::size_t tables = 4;
 
-/// Where packets of this entry go.
+/// Where packets of this entry go: to the backend, or the client.
 k8s::Address target_of(const lb_flow4& flow) { return k8s::address_of(flow.destination.address); }
 k8s::Address target_of(const lb_flow6& flow) { return k8s::address_of(flow.destination); }
+
+/// Does no policy see what becomes of its packets? What we redirect passes none, and what we translate at
+/// egress has passed them before, with other addresses. A pod's packets to itself leave the node by no
+/// device.
+bool passes_policies_by(const lb_track& track) {
+  return track.side == LB_UPLINK_EGRESS ||
+         (track.side == LB_UPLINK_INGRESS && track.path == LB_PATH_REDIRECT);
+}
 
 }  // namespace
 
@@ -86,7 +94,7 @@ template <class Key, class Flow>
 maps::error_code RedirectedFlows::step_table(maps::HashMap<Key, Flow>& table) {
   std::vector<Key> gone;
   const auto error = table.step(cursor_, step_entries, [&](const Key& key, const Flow& flow) {
-    if (flow.track.path == LB_PATH_REDIRECT && is_there(target_of(flow))) {
+    if (passes_policies_by(flow.track) && is_there(target_of(flow))) {
       const bool is_request = flow.track.direction == LB_FORWARD;
       gone.push_back(is_request ? key : other_key(key, flow));
       gone.push_back(is_request ? other_key(key, flow) : key);

@@ -1,4 +1,5 @@
-// Ends flows that programs redirect towards some addresses: the next packet of one is looked at anew.
+// Ends flows between some addresses and the world whose packets no IPsec policy of the node sees as they
+// leave: the next packet of one is looked at anew.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

@@ -15,7 +15,7 @@
 
 /*
  * Until when packets in mid-flow that are not in lb_flows may belong to an unassured flow, because one was opened in
- * mid-stream or by a SYN with data, or found no room there (lb_clock seconds).
+ * mid-stream, by a SYN with data or straight to a backend, or found no room there (lb_clock seconds).
  */
 __u32 lb_midstream_until __weak;
 
@@ -222,7 +222,7 @@ LB_FUNCTION enum lb_outcome lb_unassured(void)
 	return lb_known_outcome(&scratch->flow.track, scratch->hook);
 }
 
-/* A TCP packet in mid-flow has an entry in lb_flows or none, save for a while after a table was lost or a SYN had data. */
+/* TCP in mid-flow that is not in lb_flows is of no flow, save for the while that lb_midstream_until grants. */
 static __always_inline int lb_may_be_unassured(const struct lb_packet *packet)
 {
 	if (packet->step == LB_STEP_DATA || packet->step == LB_STEP_FIN)

@@ -7,8 +7,10 @@
 
 #include "bpf/flow/scratch.h"
 #include "bpf/packet/packet.h"
+#include "bpf/packet/stats.h"
 #include "bpf/select/ranges.h"
 #include "bpf/select/service.h"
+#include "bpf/select/switch_over.h"
 #include "maps/abi/abi.h"
 
 static __always_inline int lb_on_loopback(const struct lb_tuple *tuple, const union lb_ip *address)
@@ -49,12 +51,29 @@ static __always_inline int lb_range_denies(struct lb_frontend frontend, struct l
 	       !lb_in_ranges(frontend.service, &tuple->source);
 }
 
+/*
+ * Would the stack encrypt, or block, what goes to this client outside? What we answer and redirect meets no IPsec policy, and what the
+ * stack sends back gets the service's address at egress, behind them: they see another sender, and what they encrypt we cannot translate.
+ */
+LB_FUNCTION int lb_needs_xfrm_back(void)
+{
+	const struct lb_scratch *scratch = lb_scratch_get();
+	const struct lb_node *node = lb_this_node();
+
+	if (!scratch || !node || (scratch->hook != LB_HOOK_TC_INGRESS && scratch->hook != LB_HOOK_XDP))
+		return 0;
+	return lb_node_policy_load(node).xfrm == LB_YES &&
+	       lb_in_ranges(LB_XFRM_RANGES, &scratch->packet.tuple.source);
+}
+
 /* Of a port that a ClusterIP does not serve: who may be a client gets an answer. */
 static __always_inline enum lb_outcome lb_refuses(const struct lb_tuple *tuple)
 {
 	enum lb_outcome outcome = lb_check_source(tuple);
 
-	return outcome == LB_OUTCOME_NONE ? LB_OUTCOME_unknown_port : outcome;
+	if (outcome != LB_OUTCOME_NONE)
+		return outcome;
+	return lb_needs_xfrm_back() ? LB_OUTCOME_ipsec : LB_OUTCOME_unknown_port;
 }
 
 /* ---- Kinds of clients, and what follows (SEM-32). ---- */

@@ -331,7 +331,12 @@ LB_FUNCTION enum lb_outcome LB_OWN(lb_open_direct)(void *ctx __arg_ctx)
 		return LB_OUTCOME_ports_exhausted;
 	lb_begin_behind(scratch, node);
 	outcome = lb_open_by_stack(ctx, scratch);
-	return outcome == LB_OUTCOME_NONE ? lb_record_forward(scratch, LB_OUTCOME_new_direct) : outcome;
+	if (outcome != LB_OUTCOME_NONE)
+		return outcome;
+	/* A backend's address is no frontend, for which lb_open() would look up the ACK of the handshake. */
+	if (scratch->packet.step == LB_STEP_SYN)
+		lb_midstream_until = scratch->flow.track.opened + lb_config.unassured_seconds;
+	return lb_record_forward(scratch, LB_OUTCOME_new_direct);
 }
 
 /*
@@ -496,6 +501,8 @@ LB_FUNCTION enum lb_outcome LB_OWN(lb_open)(void *ctx __arg_ctx)
 		return outcome;
 	if (lb_is_others(ctx, scratch, frontend))
 		return LB_OUTCOME_unrelated;
+	if (lb_needs_xfrm_back())
+		return LB_OUTCOME_ipsec;
 	return lb_choose(ctx, scratch, frontend);
 }
 

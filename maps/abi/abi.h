@@ -330,7 +330,7 @@ LB_ASSERT(sizeof(struct lb_affinity) == 16);
 
 #define LB_CLUSTER_IP_RANGES 0     /* where ClusterIPs are taken from (SEM-17) */
 #define LB_POD_RANGES 0xffffffffu  /* whose addresses are pods' (SEM-32) */
-#define LB_XFRM_RANGES 0xfffffffeu /* what IPsec policies of this node encrypt or block on its way out */
+#define LB_XFRM_RANGES 0xfffffffeu /* whom IPsec policies of this node concern: what they encrypt or block */
 
 /* `prefix` counts the service number's 32 bits too; IPv4 prefixes count their 96 mapped bits. */
 struct lb_range_key {

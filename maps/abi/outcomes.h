@@ -52,7 +52,7 @@
 	X(not_fragmented, ANSWER, "the same without \"don't fragment\", which needs the stack: as too_big")    \
 	X(hop_limit, ANSWER, "TTL or hop limit used up: the sender gets time exceeded")                        \
 	X(ipsec, DROP,                                                                                         \
-	  "an IPsec policy covers the way to this backend: sent by us it would leave in the clear")            \
+	  "an IPsec policy covers the way to the backend, or to the client: ours would be in the clear")       \
 	X(rewrite_failed, DROP, "the kernel refused to change the packet")                                     \
 	X(frag_head_replayed, DROP,                                                                            \
 	  "first fragment of a datagram, behind others: seen again, and they behind it")                       \

@@ -1,5 +1,5 @@
-"""Checks the documents: links lead somewhere (files, and headings in them), paths in backquotes exist, options of `sluice` commands exist, and
-words are spelled. usage: documents.py"""
+"""Checks the documents: links lead somewhere (files, and headings in them), paths in backquotes exist, options of `sluice` commands exist, tests that
+docs/threats.md names exist, and words are spelled. usage: documents.py"""
 
 import pathlib
 import re
@@ -70,6 +70,44 @@ def bad_options(text, known):
                 yield f"calls `{call.strip()}`, and there is no {option}"
 
 
+# Where the tests of a level are, by what docs/threats.md calls them.
+TESTS = {
+    "unit": ("tests/unit/**/{}.cpp",),
+    "golden": ("tests/golden/features/{}.txt",),
+    "fuzz": ("tests/fuzz/fuzz_{}.c*",),
+    "prog": ("tests/prog/**/{}.cpp",),
+    "net": ("tests/net/**/{}.cpp", "tests/net/**/{}.sh"),
+    "e2e": ("tests/e2e/{}.sh",),
+}
+
+
+def packet_tables():
+    """One file may make several: each line that does names them."""
+    lines = [line for path in ROOT.glob("tests/prog/fixtures/tables_*.py") for line in path.read_text().splitlines() if "Table(" in line]
+    return set(re.findall(r'"(\w+)"', "\n".join(lines)))
+
+
+def bad_tests(text):
+    """`LEVEL: NAME`; a NAME without a level is of the one before it in its cell or sentence; a file's name is one somewhere in the tests."""
+    tables = packet_tables()
+    for line in text.splitlines():
+        for cell in line.split(" | "):
+            level = None
+            for word in re.findall(r"`([^`]+)`", cell):
+                found = re.fullmatch(r"(\w+): ([\w-]+)", word)
+                if re.fullmatch(r"\w+\.(cpp|py|sh)", word):
+                    patterns = ("tests/**/{}",)
+                elif found and found[1] in TESTS and found[2] != "NAME":
+                    level, word = found[1], found[2]
+                    patterns = TESTS[level]
+                elif level and re.fullmatch(r"[\w-]+", word):
+                    patterns = TESTS[level]
+                else:
+                    continue
+                if not any(any(ROOT.glob(pattern.format(word))) for pattern in patterns) and not (level == "prog" and word in tables):
+                    yield f"names the test {word}" + (f" of level {level}" if level else "") + ", which does not exist"
+
+
 def misspelled(names):
     if not shutil.which("codespell"):
         return ["codespell is not installed; scripts/setup installs it"]
@@ -86,6 +124,8 @@ def main():
         if not name.startswith(HISTORY):
             wrong += [f"{name}: {what}" for what in bad_paths(page, prose(text))]
             wrong += [f"{name}: {what}" for what in bad_options(text, known)]
+        if name == "docs/threats.md":
+            wrong += [f"{name}: {what}" for what in bad_tests(prose(text))]
     wrong += misspelled([str(page.relative_to(ROOT)) for page in pages()])
     print("\n".join(wrong))
     return 1 if wrong else 0

@@ -47,6 +47,34 @@ look() {
 	done
 }
 
+# alive: asks /livez as the kubelet does, only more often, until was_alive; writes at last how often that was answered and the longest time without
+# a good answer, in microseconds. One failure alone is no fault: the agent begins anew when it needs larger maps, and does not listen meanwhile.
+alive() {
+	# shellcheck disable=SC2016  # expanded inside
+	lab_start node livez.log bash -c '
+		answers=0 longest=0 good=${EPOCHREALTIME/./}
+		while [[ ! -e $1 ]]; do
+			if curl -fsS -o /dev/null -m 10 http://127.0.0.1:10256/livez; then
+				answers=$((answers + 1)) now=${EPOCHREALTIME/./}
+				longest=$((now - good > longest ? now - good : longest)) good=$now
+			fi
+			sleep 0.05
+		done
+		now=${EPOCHREALTIME/./}
+		printf "%d %d\n" "$answers" $((now - good > longest ? now - good : longest)) >&3' alive "$LAB_DIR/asked-enough" 3>"$LAB_DIR/livez"
+	ALIVE=$LAB_STARTED
+}
+
+# was_alive: ends the asking; dies where no good answer came for 10 s. The DaemonSet ends an agent after a minute.
+was_alive() {
+	local answers longest
+	touch "$LAB_DIR/asked-enough"
+	wait "$ALIVE" || die "/livez was not asked to the end: $(cat "$LAB_DIR/livez.log")"
+	read -r answers longest <"$LAB_DIR/livez"
+	((answers >= 10 && longest < 10000000)) || die "/livez: $answers good answers, $longest µs without one: $(cat "$LAB_DIR/livez.log")"
+	printf '/livez: %d good answers, at most %d ms without one\n' "$answers" $((longest / 1000))
+}
+
 lab_up hostile
 lab_backends
 for at in "${!NAMES[@]}"; do
@@ -67,9 +95,11 @@ printf 'hostile names of devices: words\n'
 
 lab_agent --pod-devices "$PREFIX" --service-metrics 1000
 before=$(wc -l <"$LAB_DIR/agent.log")
+alive
 python3 "$SLUICE_ROOT/tests/net/lib/hostile_objects.py" "$LAB_MANIFESTS" ${SLUICE_LONG:+all}
 lab_wait 120 grep -q 'deep' "$LAB_DIR/agent.log" || die "the last object was not read"
 lab_wait 60 lab_in node curl -fsS -m 2 http://127.0.0.1:10256/healthz || die "is not healthy any more"
+was_alive
 look "hostile objects"
 lines=$(($(wc -l <"$LAB_DIR/agent.log") - before))
 longest=$(awk '{ print length }' "$LAB_DIR/agent.log" | sort -n | tail -n 1)

@@ -9,12 +9,14 @@
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <optional>
 #include <regex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "agent/attach/layout_migration.hpp"
@@ -30,23 +32,41 @@ constexpr double late = 10;  // milliseconds
 bool is_long() { return std::getenv("SLUICE_LONG") != nullptr; }
 int rounds() { return is_long() ? 5 : 1; }
 
-/// One round of pings out of the scene, with `act` in their midst; how many milliseconds the slowest took,
-/// unless one was lost.
+/// Waits for that many answers more in a file of pings; false after a minute.
+bool more_answers(const PodScene& scene, const std::string& file, long count) {
+  const auto answers = [&] { return std::stol(scene.outside.output("grep -c ttl= " + file + " || true")); };
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  const auto before = answers();
+  while (answers() < before + count && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return answers() >= before + count;
+}
+
+/// One round of pings out of the scene, from before `act` until after it; how many milliseconds the slowest
+/// took, unless one was lost. The last one may be under way when they end.
 std::optional<double> slowest_ping(const PodScene& scene, const std::function<void()>& act) {
   const std::string file = fmt::format("/tmp/lbtest-ping-{}", ::getpid());
-  auto pinging = scene.outside.start(fmt::format("exec ping -q -i 0.001 -c {} {} >{} 2>&1",
-                                                 is_long() ? 3000 : 500, names(AF_INET).server, file));
-  ::usleep(500'000);
+  const long around = is_long() ? 1000 : 100;
+  shell("touch " + file);
+  auto pinging =
+      scene.outside.start(fmt::format("exec ping -i 0.001 {} >{} 2>&1", names(AF_INET).server, file));
+  const bool began = more_answers(scene, file, around);
   act();
-  const int failed = pinging.wait();
-  const auto said = scene.outside.output("cat " + file + " && rm " + file);
+  const bool went_on = more_answers(scene, file, around);
+  pinging.interrupt();
+  static_cast<void>(pinging.wait());
+  const auto said = scene.outside.output("tail -n 3 " + file + " && rm " + file);
   std::smatch found;
   INFO(said);
-  if (failed != 0 ||
-      !std::regex_search(said, found, std::regex(R"( 0% packet loss[^]*= [^/]*/[^/]*/([0-9.]+)/)"))) {
+  CHECK(began);
+  CHECK(went_on);
+  if (!std::regex_search(
+          said, found,
+          std::regex(R"((\d+) packets transmitted, (\d+) received[^]*= [^/]*/[^/]*/([0-9.]+)/)"))) {
     return std::nullopt;
   }
-  return std::stod(found[1]);
+  return std::stol(found[1]) - std::stol(found[2]) <= 1 ? std::optional(std::stod(found[3])) : std::nullopt;
 }
 
 /// The least of the slowest, over some rounds.

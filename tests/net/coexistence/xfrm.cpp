@@ -3,6 +3,7 @@
 
 #include <sys/socket.h>
 
+#include <array>
 #include <boost/asio/io_context.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "agent/tables/redirected_flows.hpp"
+#include "tests/net/lib/paths.hpp"
 #include "tests/net/lib/talk.hpp"
 
 namespace lb::test {
@@ -21,6 +23,10 @@ using Texts = std::vector<std::string>;
 constexpr const char* encrypts =
     "ip xfrm policy add src 0.0.0.0/0 dst 10.244.2.0/24 dir out "
     "tmpl src 192.0.2.1 dst 192.0.2.2 proto esp mode tunnel";
+/// What is forwarded from there must have been encrypted: no word on who lies behind this node.
+constexpr const char* expects =
+    "ip xfrm policy add src 10.244.3.0/24 dst 192.0.2.0/24 dir fwd "
+    "tmpl src 192.0.2.2 dst 192.0.2.1 proto esp mode tunnel";
 constexpr const char* blocks = "ip xfrm policy add src ::/0 dst fd00:244:2::/64 dir fwd action block";
 
 Texts texts(const agent::XfrmPolicies& policies) {
@@ -40,14 +46,46 @@ bool says(boost::asio::io_context& context, const agent::XfrmWatch& watch, const
   return texts(watch.policies()) == wanted;
 }
 
-/// Entries that programs redirect and that go to that address.
 template <class Table>
-std::size_t redirected(Table& table) {
+std::size_t entries(Table& table) {
   std::size_t count = 0;
-  const auto error = table.for_each(
-      [&](const auto&, const auto& flow) { count += flow.track.path == LB_PATH_REDIRECT ? 1 : 0; });
-  CHECK_FALSE(error);
+  CHECK_FALSE(table.for_each([&](const auto&, const auto&) { ++count; }));
   return count;
+}
+
+struct Entries {
+  std::size_t ipv4 = 0;
+  std::size_t ipv6 = 0;
+  bool operator==(const Entries&) const = default;
+};
+
+Entries entries_of(maps::MapSet& maps) {
+  return {.ipv4 = entries(maps.flows4) + entries(maps.unassured4),
+          .ipv6 = entries(maps.flows6) + entries(maps.unassured6)};
+}
+
+/// Flows of TCP and UDP through the node, in both families, each by a leg.
+void open_flows(const PodScene& scene, Writer& writer, const Leg& leg) {
+  std::uint32_t number = 0;
+  for (const int family : {AF_INET, AF_INET6}) {
+    for (const auto type : {SOCK_STREAM, SOCK_DGRAM}) {
+      const auto& known = names(family);
+      const auto backend = end(known.*leg.backend, 8080);
+      const auto where =
+          offer(writer, ++number, load_balancer, known, backend, type == SOCK_STREAM ? LB_TCP : LB_UDP);
+      REQUIRE(talk(scene.*leg.from, serve_at(scene.*leg.to, type, backend), type, where));
+    }
+  }
+}
+
+/// Ends flows towards that range; how many entries went.
+std::size_t end_towards(maps::MapSet& maps, const std::string& range) {
+  boost::asio::io_context context;
+  std::size_t erased = 0;
+  agent::RedirectedFlows flows(context, maps, [&](std::size_t entries) { erased = entries; });
+  flows.end({*k8s::Prefix::parse(range)});
+  context.run();
+  return erased;
 }
 
 }  // namespace
@@ -62,6 +100,9 @@ TEST_CASE("IPsec policies are followed as they come and go") {
   shell(blocks);
   CHECK(says(context, watch, {"10.244.2.0/24", "fd00:244:2::/64"}));
   CHECK(changes == 1);
+  shell(expects);
+  CHECK(says(context, watch, {"10.244.2.0/24", "10.244.3.0/24", "fd00:244:2::/64"}));
+  shell("ip xfrm policy delete src 10.244.3.0/24 dst 192.0.2.0/24 dir fwd");
   shell("ip xfrm policy delete src 0.0.0.0/0 dst 10.244.2.0/24 dir out");
   CHECK(says(context, watch, {"fd00:244:2::/64"}));
   shell("ip xfrm policy flush");
@@ -72,32 +113,53 @@ TEST_CASE("IPsec policies are followed as they come and go") {
   CHECK(says(context, watch, {}));
 }
 
-TEST_CASE("redirected flows towards what a policy covers end, and others go on") {
-  PodScene scene(Wiring::routed);
-  REQUIRE(scene.attach().failure().empty());
-  Writer writer(scene.lab.pins());
-  auto maps = maps::MapSet::open(maps::Pins(scene.lab.pins()), maps::Access::write);
-  REQUIRE(maps.has_value());
-  for (const int family : {AF_INET, AF_INET6}) {
-    const auto& known = names(family);
-    const auto backend = end(known.remote_pod, 8080);
-    const auto where = end(known.vip, 80);
-    writer.service(family == AF_INET ? 1 : 2, {{family == AF_INET ? 1U : 2U, backend}});
-    writer.frontend(where, LB_TCP, family == AF_INET ? 1 : 2, LB_LOAD_BALANCER);
-    CHECK(talk(scene.outside, serve_at(scene.remote, SOCK_STREAM, backend), SOCK_STREAM, where));
+TEST_CASE("flows that no policy sees end where one covers the backend, or the client, and others go on") {
+  struct Case {
+    const Leg& leg;
+    const char* ends4;  // whose policy ends the flows of a family
+    const char* ends6;
+  };
+  const std::array cases = {Case{outside_elsewhere, "10.244.2.0/24", "fd00:244:2::/64"},
+                            Case{outside_elsewhere, "192.0.2.100/32", "2001:db8:1::100/128"},
+                            Case{outside_here, "192.0.2.100/32", "2001:db8:1::100/128"}};
+  for (const auto& [leg, ends4, ends6] : cases) {
+    INFO(leg.name << " and a policy for " << ends4);
+    PodScene scene(Wiring::routed);
+    REQUIRE(scene.attach().failure().empty());
+    Writer writer(scene.lab.pins());
+    auto maps = maps::MapSet::open(maps::Pins(scene.lab.pins()), maps::Access::write);
+    REQUIRE(maps.has_value());
+    open_flows(scene, writer, leg);
+    const auto before = entries_of(*maps);
+    REQUIRE(before.ipv4 >= 4);
+    REQUIRE(before.ipv6 >= 4);
+    CHECK(end_towards(*maps, "198.18.0.0/15") == 0);
+    CHECK(end_towards(*maps, ends4) == before.ipv4);
+    CHECK(entries_of(*maps) == Entries{.ipv4 = 0, .ipv6 = before.ipv6});
+    CHECK(end_towards(*maps, ends6) == before.ipv6);
+    CHECK(entries_of(*maps) == Entries{});
   }
-  const auto before6 = redirected(maps->flows6);
-  REQUIRE(redirected(maps->flows4) > 0);
-  REQUIRE(before6 > 0);
+}
 
-  boost::asio::io_context context;
-  std::size_t erased = 0;
-  agent::RedirectedFlows flows(context, *maps, [&](std::size_t entries) { erased = entries; });
-  flows.end({*k8s::Prefix::parse("10.244.2.0/24")});
-  context.run();
-  CHECK(erased >= 2);
-  CHECK(redirected(maps->flows4) == 0);
-  CHECK(redirected(maps->flows6) == before6);
+TEST_CASE("flows that the stack encrypts, and pods' own to themselves, outlive a policy") {
+  struct Case {
+    const Leg& leg;
+    std::string PodNames::* covered;
+  };
+  const std::array cases = {Case{outside_here, &PodNames::server}, Case{pod_elsewhere, &PodNames::client},
+                            Case{pod_elsewhere, &PodNames::remote_pod},
+                            Case{pod_to_itself, &PodNames::client}};
+  for (const auto& [leg, covered] : cases) {
+    INFO(leg.name);
+    PodScene scene(Wiring::routed);
+    REQUIRE(scene.attach().failure().empty());
+    Writer writer(scene.lab.pins());
+    auto maps = maps::MapSet::open(maps::Pins(scene.lab.pins()), maps::Access::write);
+    REQUIRE(maps.has_value());
+    open_flows(scene, writer, leg);
+    CHECK(end_towards(*maps, names(AF_INET).*covered + "/32") == 0);
+    CHECK(end_towards(*maps, names(AF_INET6).*covered + "/128") == 0);
+  }
 }
 
 }  // namespace lb::test

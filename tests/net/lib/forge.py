@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""TCP segments that end a connection, from somebody who does not know its numbers: RST, RST with ACK, FIN with ACK.
+"""TCP segments of a connection, from a host that does not know its numbers: RST, RST with ACK, FIN with ACK; or bare ACKs.
 
-usage: forge.py ADDRESS PORT ADDRESS PORT: from the first to the second, which must be of one family.
+usage: forge.py ADDRESS PORT ADDRESS PORT [ack]: from the first to the second, which must be of one family.
 """
 import random
 import socket
@@ -32,7 +32,8 @@ def main():
     raw = socket.socket(family, socket.SOCK_RAW, socket.IPPROTO_TCP)
     raw.bind((address, 0))
     pseudo = socket.inet_pton(family, address) + socket.inet_pton(family, to) + struct.pack("!HH", socket.IPPROTO_TCP, 20)
-    for flags in [RST, RST | ACK, FIN | ACK] * EACH:
+    kinds = [ACK] if sys.argv[5:] == ["ack"] else [RST, RST | ACK, FIN | ACK]
+    for flags in kinds * EACH:
         raw.sendto(segment(pseudo, port, to_port, flags), (to, 0))
 
 

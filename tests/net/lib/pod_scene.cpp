@@ -120,6 +120,8 @@ Running::~Running() {
   }
 }
 
+void Running::interrupt() const { ::kill(-process_, SIGINT); }
+
 int Running::wait() {
   int status = 0;
   ::waitpid(std::exchange(process_, 0), &status, 0);

@@ -25,6 +25,8 @@ class Running {
   ~Running();
   /// Waits until it has ended; its exit code, 128 and more for a signal.
   [[nodiscard]] int wait();
+  /// As control-C would.
+  void interrupt() const;
 
  private:
   pid_t process_;

@@ -8,6 +8,7 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <cerrno>
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 #include <thread>
@@ -49,22 +50,36 @@ void end_backend(Writer& writer, BackendSpec backend, const std::vector<BackendS
   writer.backend(1, backend);
 }
 
-/// Sends every 20 ms until the server hears it; how long that took, or nothing after five seconds.
-std::optional<std::chrono::milliseconds> time_until_heard(const Socket& client, const Socket& server,
-                                                          const End& where) {
+/// A flow's backend is looked at once a second.
+constexpr std::chrono::seconds look{1};
+/// No verdict: what is waited for comes within a second or two.
+constexpr std::chrono::seconds patience{60};
+
+/// Sends every 20 ms until `done` says so; false when that has not come.
+bool sends_until(const Socket& client, const End& where, const std::function<bool()>& done) {
   const auto begin = std::chrono::steady_clock::now();
-  const auto passed = [&] {
-    return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin);
-  };
-  char buffer[64];
-  while (passed() < std::chrono::seconds(5)) {
+  while (std::chrono::steady_clock::now() - begin < patience) {
     static_cast<void>(client.send_to(where, "still there?"));
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    if (::recv(server.fd(), buffer, sizeof(buffer), MSG_DONTWAIT) > 0) {
-      return passed();
+    if (done()) {
+      return true;
     }
   }
-  return std::nullopt;
+  return false;
+}
+
+bool heard_by(const Socket& server) {
+  char buffer[64];
+  return ::recv(server.fd(), buffer, sizeof(buffer), MSG_DONTWAIT) > 0;
+}
+
+/// Once so much time has passed that a flow's backend must be looked at: does what is sent then reach the
+/// other backend alone? How long a machine takes to send it makes no difference.
+bool moves(const Socket& client, const End& where, const Socket& from, const Socket& to) {
+  std::this_thread::sleep_for(look + std::chrono::milliseconds(100));
+  while (heard_by(from)) {
+  }
+  return sends_until(client, where, [&] { return heard_by(to); }) && !heard_by(from);
 }
 
 /// From outside and from a pod, with the same addresses.
@@ -118,7 +133,7 @@ TEST_CASE("REL-10 SEM-48 replies are translated after the service is gone, and o
     end_backend(writer, made.here, {});
     CHECK(pass(taken.get(), client.fd(), 100'000));
     CHECK(pass(client.fd(), taken.get(), 100'000));
-    std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // a backend is looked at once a second
+    std::this_thread::sleep_for(look + std::chrono::milliseconds(100));
     static_cast<void>(speaker.send_to(made.where, "two"));
     CHECK_FALSE(hearer.receive());
   });
@@ -135,19 +150,14 @@ TEST_CASE("REL-9 SEM-45 a UDP flow leaves a backend that stopped serving within 
     REQUIRE(client.receive());
     SECTION("to another one") {
       end_backend(writer, made.here, {made.elsewhere});
-      const auto took = time_until_heard(client, other, made.where);
-      REQUIRE(took);
-      CHECK(*took < std::chrono::milliseconds(1500));
+      CHECK(moves(client, made.where, server, other));
     }
     SECTION("to nobody, and to the next one that comes (kubernetes#139628)") {
       end_backend(writer, made.here, {});
-      std::this_thread::sleep_for(std::chrono::milliseconds(1100));
-      const auto rose = rise(writer, [&] { static_cast<void>(client.send_to(made.where, "anybody?")); });
-      CHECK(rose.no_backend_reject == 1);
+      const auto refused = writer.counters().no_backend_reject;
+      REQUIRE(sends_until(client, made.where, [&] { return writer.counters().no_backend_reject > refused; }));
       writer.service(1, {made.elsewhere});
-      const auto took = time_until_heard(client, other, made.where);
-      REQUIRE(took);
-      CHECK(*took < std::chrono::milliseconds(1500));
+      CHECK(moves(client, made.where, server, other));
     }
   });
 }

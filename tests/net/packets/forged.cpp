@@ -1,10 +1,15 @@
-// REL-72: ends that somebody forges who does not know a connection's numbers, while data passes by it, from
-// either side: the hosts see that they are forged, and the flow goes on as if they had never been.
+// REL-72: ends that another host forges without knowing a connection's numbers, while data passes by it, from
+// either side: the hosts see that they are forged, and the flow goes on as if they had never been. REL-89:
+// one source port of a client is used straight to a backend and through a service, by the client or by a
+// forger.
 #include <fmt/format.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <catch2/catch_test_macros.hpp>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "tests/lib/paths.hpp"
 #include "tests/net/lib/paths.hpp"
@@ -50,7 +55,152 @@ void try_to_end(const PodScene& scene, Writer& writer, int family, const Leg& le
   CHECK((rose.flow_xdp > 0) == (scene.runs_xdp() && leg.to == &PodScene::remote));
 }
 
+/// Whether to a service or straight to its backend: what a client has by one source port.
+struct Line {
+  Socket client;
+  End where;
+  maps::Fd taken;  ///< of TCP
+
+  /// Words both ways; who the server saw.
+  [[nodiscard]] std::optional<End> speaks(const Socket& server) const {
+    if (taken) {
+      return passes_both_ways(client.fd(), taken.get()) ? peer_of(taken.get()) : std::nullopt;
+    }
+    if (client.send("words") != 0) {
+      return std::nullopt;
+    }
+    const auto seen = echo_once(server);
+    const auto answer = client.receive();
+    return answer && answer->words == "words" && answer->from == where ? seen : std::nullopt;
+  }
+};
+
+Line begin(const Host& host, const Socket& server, int type, std::uint16_t port, const End& where) {
+  const bool ipv4 = where.address.family() == k8s::Family::ipv4;
+  Line line{host.socket(ipv4 ? AF_INET : AF_INET6, type), where, {}};
+  REQUIRE(line.client.bind(end(ipv4 ? "0.0.0.0" : "::", port)) == 0);
+  REQUIRE(line.client.connect(where) == 0);
+  if (type == SOCK_STREAM) {
+    line.taken = take(server);
+    REQUIRE(line.taken);
+  }
+  return line;
+}
+
+struct Way {
+  const Leg& leg;
+  const At& at;
+};
+
+/// Where answers of the backend to the client itself pass us.
+constexpr std::array ways = {Way{outside_here, load_balancer}, Way{pod_here, cluster_ip},
+                             Way{pod_elsewhere, cluster_ip}};
+
+/// A service of one backend, a client that reaches both, and a source port that is used for the first time.
+struct Offered {
+  Offered(const PodScene& scene, Writer& writer, const Way& way, int family, int type)
+      : backend(end(names(family).*way.leg.backend, backend_port)),
+        service(offer(writer, 1, way.at, names(family), backend, type == SOCK_STREAM ? LB_TCP : LB_UDP)),
+        server(serve_at(scene.*way.leg.to, type, backend)),
+        from(scene.*way.leg.from),
+        client(way.leg.from == &PodScene::outside ? names(family).outside : names(family).client) {
+    static std::uint16_t last = 20'000;
+    port = ++last;
+  }
+
+  End backend, service;
+  Socket server;
+  const Host& from;
+  std::string client;
+  std::uint16_t port = 0;
+};
+
+template <class Test>
+void for_each_way(Test test) {
+  PodScene scene(Wiring::routed);
+  REQUIRE(scene.attach().failure().empty());
+  Writer writer(scene.lab.pins());
+  // As if no flows could be going on whose tables were lost: what conntrack knows then is no flow of ours.
+  auto maps = maps::MapSet::open(maps::Pins(scene.lab.pins()), maps::Access::write);
+  auto node = maps->node.load(0);
+  node.lost_until = 0;
+  maps->node.store(0, node);
+  // The kernel tracks connections where a rule asks for it, and by that they are known to be direct.
+  shell(
+      "nft 'table inet host { chain forward { type filter hook forward priority filter; ct state invalid "
+      "counter; }\n}'");
+  for (const int family : {AF_INET, AF_INET6}) {
+    for (const auto type : {SOCK_STREAM, SOCK_DGRAM}) {
+      for (const auto& way : ways) {
+        INFO((family == AF_INET ? "IPv4, " : "IPv6, ")
+             << (type == SOCK_STREAM ? "TCP, " : "UDP, ") << way.leg.name);
+        test(writer, Offered(scene, writer, way, family, type), type);
+      }
+    }
+  }
+}
+
+/// What comes second gets another port, and takes nothing from the first.
+void share_port(Writer& writer, const Offered& offered, int type, bool direct_first) {
+  const auto& [backend, service, server, from, client, port] = offered;
+  const auto first = begin(from, server, type, port, direct_first ? backend : service);
+  const auto kept = first.speaks(server);
+  REQUIRE(kept);
+  CHECK(kept->port == port);
+  std::optional<Line> second;
+  const auto rose = rise(writer, [&] {
+    second.emplace(begin(from, server, type, port, direct_first ? service : backend));
+    for (int round = 0; round < 3; ++round) {
+      const auto other = second->speaks(server);
+      REQUIRE(other);
+      CHECK(other->port != port);
+      CHECK(other->address == kept->address);
+      CHECK(first.speaks(server) == kept);
+    }
+  });
+  CHECK(rose.port_collision == 1);
+  CHECK(rose.new_direct == (direct_first ? 0 : 1));
+}
+
 }  // namespace
+
+TEST_CASE("REL-89 one port straight to a backend and then through a service", "[features]") {
+  for_each_way(
+      [](Writer& writer, const Offered& offered, int type) { share_port(writer, offered, type, true); });
+}
+
+TEST_CASE("REL-89 one port through a service and then straight to a backend") {
+  for_each_way(
+      [](Writer& writer, const Offered& offered, int type) { share_port(writer, offered, type, false); });
+}
+
+TEST_CASE("REL-89 forged packets take no tuple from a client that speaks straight to a backend",
+          "[features]") {
+  for_each_way([&](Writer& writer, const Offered& offered, int type) {
+    const auto& [backend, service, server, from, client, port] = offered;
+    const auto direct = begin(from, server, type, port, backend);
+    const auto kept = direct.speaks(server);
+    REQUIRE(kept);
+    const auto rose = rise(writer, [&] {
+      for (int round = 0; round < 3; ++round) {
+        if (type == SOCK_STREAM) {
+          from.run(fmt::format("/usr/bin/python3 {} {} {} {} {} ack", source_path("tests/net/lib/forge.py"),
+                               client, port, service.address.text(), service.port));
+        } else {
+          const auto forger =
+              from.socket(backend.address.family() == k8s::Family::ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM);
+          REQUIRE(forger.bind(end(client, port)) == 0);
+          REQUIRE(forger.send_to(service, "forged") == 0);
+          const auto seen = server.receive();
+          REQUIRE(seen);
+          CHECK(seen->from.port != port);
+        }
+        CHECK(direct.speaks(server) == kept);
+      }
+    });
+    CHECK(rose.port_collision > 0);
+  });
+}
 
 TEST_CASE("REL-72 forged resets and ends change nothing during a transfer") {
   for (const auto mode : {agent::XdpMode::off, agent::XdpMode::native}) {

@@ -8,9 +8,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <cerrno>
-#include <chrono>
 #include <set>
-#include <thread>
 #include <vector>
 
 #include "agent/attach/detach.hpp"
@@ -127,26 +125,33 @@ TEST_CASE("a pod reaches a node port on its node's address") {
   });
 }
 
+/// The error that the socket is told of what it has sent. The time limit is no verdict: a slow machine keeps
+/// it.
+int refusal(const Socket& client) {
+  constexpr timeval long_enough{30, 0};
+  ::setsockopt(client.fd(), SOL_SOCKET, SO_RCVTIMEO, &long_enough, sizeof(long_enough));
+  char word = 0;
+  return ::recv(client.fd(), &word, sizeof(word), 0) < 0 ? errno : 0;
+}
+
 // The answer comes back within the client's own call: for TCP a reset, because no ICMP message ends a socket
-// that is just being used. It must come before the second SYN, which the kernel sends after a second.
+// that is just being used. It is the first SYN's: a second one would be counted, too.
 TEST_CASE("a service without endpoints refuses a pod at once") {
   for_each([](const PodScene& scene, Writer& writer, const Kind& kind) {
     const auto where = end(names(kind.family).service, port);
     writer.service(1, {});
     writer.frontend(where, protocol_of(kind), 1);
     const auto client = scene.client.socket(kind.family, kind.type);
-    const auto begin = std::chrono::steady_clock::now();
-    if (kind.type == SOCK_STREAM) {
-      constexpr timeval timeout{0, 900'000};
-      ::setsockopt(client.fd(), SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
-      CHECK(client.connect(where) == ECONNREFUSED);
-    } else {
-      REQUIRE(client.connect(where) == 0);
-      REQUIRE(client.send("words") == 0);
-      CHECK_FALSE(client.receive());
-      CHECK(client.send("words") == 0);
-    }
-    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(1));
+    const auto rose = rise(writer, [&] {
+      if (kind.type == SOCK_STREAM) {
+        CHECK(client.connect(where) == ECONNREFUSED);
+      } else {
+        REQUIRE(client.connect(where) == 0);
+        REQUIRE(client.send("words") == 0);
+        CHECK(refusal(client) == ECONNREFUSED);
+      }
+    });
+    CHECK(rose.no_backend_reject == 1);
   });
 }
 

@@ -29,9 +29,10 @@ void in(const Namespace& other, const std::function<void()>& act) {
   });
 }
 
-/// Who answers what the socket sends there; nobody: "".
+/// Who answers what the socket sends there, or to whom it is connected; nobody: "".
 std::string answer_to(const Socket& client, const Socket& server, const End& where) {
-  if (client.send_to(where, "who?") != 0 || !echo_once(server)) return {};
+  const int failed = client.peer() ? client.send("who?") : client.send_to(where, "who?");
+  if (failed != 0 || !echo_once(server)) return {};
   const auto answer = client.receive();
   return answer ? text(answer->from) : std::string();
 }
@@ -90,29 +91,42 @@ void restore(const Socket& socket, const std::array<Direction, 2>& both, const E
 }  // namespace
 
 TEST_CASE("a socket stays in the network namespace that it was made in, wherever its process goes") {
+  struct Local {
+    int family;
+    const char* address;
+    const char* backend;
+  };
+  const auto& [family, address, backend] =
+      GENERATE(values<Local>({{AF_INET, "127.0.0.1", "10.1.0.1"}, {AF_INET6, "::1", "fd00:1::1"}}));
+  const auto connected = GENERATE(false, true);
+  INFO(address << (connected ? ", connected" : ""));
   SocketStage stage;
-  const auto local = end("127.0.0.1", 30080);
-  stage.writer->service(web, {{1, end("10.1.0.1", backend_port)}});
+  const auto local = end(address, 30080);
+  stage.writer->service(web, {{1, end(backend, backend_port)}});
   stage.writer->node_port(local.address, local.port, LB_UDP, web);
-  stage.writer->address("127.0.0.1", LB_LOOPBACK_ADDRESS);
-  const auto host = Namespace::current();
+  stage.writer->address(address, LB_LOOPBACK_ADDRESS);
   const auto pod = Namespace::fresh();
-  const auto server = udp_server("10.1.0.1");
-  const Socket of_host(AF_INET, SOCK_DGRAM);
+  const auto server = udp_server(backend);
+  const Socket of_host(family, SOCK_DGRAM);
   std::optional<Socket> of_pod;
 
   in(pod, [&] {
-    of_pod.emplace(AF_INET, SOCK_DGRAM);
+    of_pod.emplace(family, SOCK_DGRAM);
+    if (connected) REQUIRE(of_host.connect(local) == 0);
     CHECK(answer_to(of_host, server, local) == text(local));
   });
-  const auto counted = rise(*stage.writer, [&] { static_cast<void>(of_pod->send_to(local, "who?")); });
+  const auto counted = rise(*stage.writer, [&] {
+    static_cast<void>(connected ? of_pod->connect(local) : of_pod->send_to(local, "who?"));
+  });
   CHECK(counted.socket_unrelated == 1);
+  CHECK_FALSE((connected && of_pod->send("who?") == 0 && echo_once(server)));
   CHECK_FALSE(echo_once(server));
 }
 
 TEST_CASE("a socket keeps its pairs when its process leaves the served cgroup, and when that is removed") {
   const auto& way = GENERATE(from_range(ways));
-  INFO(way.name);
+  const auto connected = GENERATE(false, true);
+  INFO(way.name << (connected ? ", connected" : ""));
   SocketStage stage;
   stage.serve(way, LB_UDP);
   const auto service = end(way.frontend, service_port);
@@ -120,6 +134,7 @@ TEST_CASE("a socket keeps its pairs when its process leaves the served cgroup, a
   const Child child(stage.lab);
   stage.lab.enter_cgroup(child.path());
   const Socket client(way.socket_family, SOCK_DGRAM);
+  if (connected) REQUIRE(client.connect(service) == 0);
   CHECK(answer_to(client, server, service) == text(service));
 
   const auto outside = stage.lab.make_cgroup("outside");
@@ -132,40 +147,49 @@ TEST_CASE("a socket keeps its pairs when its process leaves the served cgroup, a
   stage.datapath.reset();
   stage.datapath.emplace(agent::Datapath::open(stage.options));
   REQUIRE(stage.datapath->attach().failure().empty());
-  CHECK(rise(*stage.writer, [&] {
-          CHECK(answer_to(client, server, service) == text(service));
-        }).socket_kept == 1);
+  const auto kept = rise(*stage.writer, [&] {
+    CHECK(answer_to(client, server, service) == text(service));
+    CHECK((!connected || client.peer() == service));
+  });
+  CHECK(kept.socket_kept == (connected ? 0 : 1));  // a connected one's messages are sent without a look-up
   stage.lab.enter_cgroup(stage.lab.cgroup());
 }
 
 TEST_CASE("a socket that was made outside of the served cgroup is not served when its process enters it") {
+  const auto& way = GENERATE(from_range(ways));
+  const auto connected = GENERATE(false, true);
+  INFO(way.name << (connected ? ", connected" : ""));
   SocketStage stage;
-  stage.serve(ways.front(), LB_UDP);
+  stage.serve(way, LB_UDP);
+  const auto service = end(way.frontend, service_port);
   stage.lab.enter_cgroup(stage.lab.make_cgroup("outside"));
-  const Socket client(AF_INET, SOCK_DGRAM);
+  const Socket client(way.socket_family, SOCK_DGRAM);
   stage.lab.enter_cgroup(stage.lab.cgroup());
-  const auto counted =
-      rise(*stage.writer, [&] { static_cast<void>(client.send_to(end("10.96.0.1", service_port), "who?")); });
+  const auto counted = rise(*stage.writer, [&] {
+    static_cast<void>(connected ? client.connect(service) : client.send_to(service, "who?"));
+  });
   CHECK(counted.socket_translated == 0);
   CHECK(counted.socket_unrelated == 0);
 }
 
 TEST_CASE("a connection that is restored from a checkpoint goes on, and its peer is the backend then") {
+  const auto& way = GENERATE(from_range(ways));
+  INFO(way.name);
   SocketStage stage;
-  stage.serve(ways.front(), LB_TCP);
+  stage.serve(way, LB_TCP);
   // Options that a whole checkpoint has as well.
   shell("sysctl -qw net.ipv4.tcp_timestamps=0 net.ipv4.tcp_window_scaling=0 net.ipv4.tcp_sack=0");
-  const auto backend = end("10.1.0.1", backend_port);
-  const Socket server = tcp_server("10.1.0.1");
-  std::optional<Socket> client(std::in_place, AF_INET, SOCK_STREAM);
-  REQUIRE(client->connect(end("10.96.0.1", service_port)) == 0);
+  const auto backend = end(way.first_backend, backend_port);
+  const Socket server = tcp_server(way.first_backend);
+  std::optional<Socket> client(std::in_place, way.socket_family, SOCK_STREAM);
+  REQUIRE(client->connect(end(way.frontend, service_port)) == 0);
   const maps::Fd taken(::accept4(server.fd(), nullptr, nullptr, SOCK_CLOEXEC));
   const auto own = client->name();
   REQUIRE(own);
   const auto both = checkpoint(*client);
   client.reset();
 
-  const Socket restored(AF_INET, SOCK_STREAM);
+  const Socket restored(way.socket_family, SOCK_STREAM);
   const auto counted = rise(*stage.writer, [&] { restore(restored, both, *own, backend); });
   CHECK(counted.socket_unrelated == 1);
   CHECK(restored.peer() == backend);

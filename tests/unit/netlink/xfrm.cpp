@@ -23,6 +23,8 @@ struct Policy {
   std::uint8_t action = XFRM_POLICY_ALLOW;
   std::size_t templates = 1;
   std::uint32_t device = 0;
+  std::string source = "0.0.0.0/0";
+  std::uint8_t optional = 0;  ///< all templates are
 };
 
 void attribute(std::vector<std::byte>& bytes, std::uint16_t type, const void* content, std::size_t size) {
@@ -33,20 +35,26 @@ void attribute(std::vector<std::byte>& bytes, std::uint16_t type, const void* co
   std::memcpy(bytes.data() + at + sizeof(head), content, size);
 }
 
+/// Writes the address; its prefix.
+std::uint8_t take_range(const std::string& range, int family, xfrm_address_t* address) {
+  const auto slash = range.find('/');
+  ::inet_pton(family, range.substr(0, slash).c_str(), address);
+  return static_cast<std::uint8_t>(std::stoi(range.substr(slash + 1)));
+}
+
 std::vector<std::byte> body_of(const Policy& policy) {
-  const auto slash = policy.destination.find('/');
-  const auto address = policy.destination.substr(0, slash);
   xfrm_userpolicy_info info{};
-  info.sel.family = address.find(':') == std::string::npos ? AF_INET : AF_INET6;
-  info.sel.prefixlen_d = static_cast<std::uint8_t>(std::stoi(policy.destination.substr(slash + 1)));
-  ::inet_pton(info.sel.family, address.c_str(), &info.sel.daddr);
+  info.sel.family = policy.destination.find(':') == std::string::npos ? AF_INET : AF_INET6;
+  info.sel.prefixlen_d = take_range(policy.destination, info.sel.family, &info.sel.daddr);
+  info.sel.prefixlen_s = take_range(policy.source, info.sel.family, &info.sel.saddr);
   info.dir = policy.direction;
   info.action = policy.action;
   std::vector<std::byte> bytes(sizeof(info));
   std::memcpy(bytes.data(), &info, sizeof(info));
   bytes.resize((bytes.size() + 3) / 4 * 4);
   if (policy.templates > 0) {
-    const std::vector<xfrm_user_tmpl> templates(policy.templates);
+    std::vector<xfrm_user_tmpl> templates(policy.templates);
+    for (auto& each : templates) each.optional = policy.optional;
     attribute(bytes, XFRMA_TMPL, templates.data(), templates.size() * sizeof(xfrm_user_tmpl));
   }
   if (policy.device != 0) {
@@ -87,6 +95,22 @@ TEST_CASE("a policy that encrypts or blocks what leaves binds its destination") 
   CHECK(texts(taken({{.action = XFRM_POLICY_BLOCK, .templates = 0}})) == Texts{"10.244.2.0/24"});
   CHECK(texts(taken({{.destination = "fd00:244::/32"}})) == Texts{"fd00:244::/32"});
   CHECK(texts(taken({{.destination = "0.0.0.0/0"}, {.destination = "::/0"}})) == Texts{"::/0", "0.0.0.0/0"});
+}
+
+TEST_CASE("a policy that wants encrypted what is forwarded binds whom that comes from") {
+  const Policy expects{.direction = XFRM_POLICY_FWD, .source = "10.9.0.0/16"};
+  CHECK(texts(taken({expects})) == Texts{"10.9.0.0/16"});
+  CHECK(texts(taken({{.destination = "fd00::/64", .direction = XFRM_POLICY_FWD, .source = "fd09::/16"}})) ==
+        Texts{"fd09::/16"});
+  auto odd = expects;
+  odd.action = XFRM_POLICY_BLOCK;
+  CHECK(texts(taken({odd})) == Texts{"10.244.2.0/24"});
+  odd = expects;
+  odd.direction = XFRM_POLICY_OUT;
+  odd.optional = 1;
+  CHECK(texts(taken({odd})) == Texts{"10.244.2.0/24"});
+  odd.direction = XFRM_POLICY_FWD;
+  CHECK(taken({odd}) == XfrmPolicies());
 }
 
 TEST_CASE("a policy for what comes in, for an xfrm device, or that lets pass binds nothing") {
