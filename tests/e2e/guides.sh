@@ -12,7 +12,7 @@ export KUBELET API LAB_PINS LAB_CGROUP PARTNERS KUBE_PROXY_CONFIG
 
 guides_down() {
 	local code=$?
-	umount /etc 2>/dev/null || true
+	umount /etc "$LAB_DIR/etc" 2>/dev/null || true
 	(exit "$code") || true
 	return "$code"
 }
@@ -49,7 +49,7 @@ loopback() {
 }
 
 kubelet() {
-	KUBELET=$LAB_DIR/kubelet
+	KUBELET=$LAB_DIR/kubelet KUBE_PROXY_CONFIG=$CLUSTER/daemonset.conf
 	mkdir -p "$KUBELET/image" "$KUBELET/state" "$LAB_PINS"
 	"$SLUICE_ROOT/scripts/lib/image" "$SLUICE" "$KUBELET/image"
 	lab_start node kubelet.log env "E2E_KUBE=$CLUSTER" python3 "$E2E/kubelet.py" node
@@ -76,7 +76,6 @@ nothing_left() {
 # kube_proxy_runs MODE: as kubeadm's DaemonSet, on its own ports, which Sluice wants too.
 kube_proxy_runs() {
 	kubeconfig "$CLUSTER/kube-proxy.kubeconfig" "$API" "certificate kube-proxy"
-	KUBE_PROXY_CONFIG=$CLUSTER/daemonset.conf
 	cat >"$KUBE_PROXY_CONFIG" <<-YAML
 		apiVersion: kubeproxy.config.k8s.io/v1alpha1
 		kind: KubeProxyConfiguration

@@ -41,7 +41,7 @@ class Pod:
         self.api, self.name, self.template, self.account = api, name, template, account
         self.spec = template["spec"]
         self.waiting = list(self.spec.get("initContainers", []))
-        self.process = None
+        self.process, self.has_started = None, False
         self.api_pod()
 
     def api_pod(self):
@@ -115,8 +115,16 @@ class Pod:
             self.waiting.pop(0)
         self.process = self.run(self.waiting[0] if self.waiting else self.spec["containers"][0])
 
+    def starts(self):
+        """Whether the startup probe, a command in the container, has yet to succeed."""
+        probe = self.spec["containers"][0].get("startupProbe", {}).get("exec")
+        if probe and not self.has_started:
+            words = (KUBELET / f"{self.name}.exec").read_bytes().decode().split("\0")[:-1]
+            self.has_started = subprocess.run([*words, *probe["command"]], capture_output=True, timeout=5).returncode == 0
+        return bool(probe) and not self.has_started
+
     def is_ready(self):
-        if self.waiting or self.process is None or self.process.poll() is not None:
+        if self.waiting or self.process is None or self.process.poll() is not None or self.starts():
             return False
         probe = self.spec["containers"][0].get("readinessProbe", {}).get("httpGet")
         if not probe:

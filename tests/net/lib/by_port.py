@@ -44,24 +44,29 @@ def once(address, port, first, count):
             print(own, ask(connection))
 
 
+def say(text):
+    """One write, so that threads do not mix their lines."""
+    os.write(1, (text + "\n").encode())
+
+
 def keep_one(connection, own, name, stop):
     try:
         while not os.path.exists(stop):
             now = ask(connection)
             if now != name:
-                return print(f"moved {own} {name} {now}", flush=True)
+                return say(f"moved {own} {name} {now}")
             time.sleep(0.1)
     except TimeoutError:
-        return print(f"hung {own}", flush=True)
+        return say(f"hung {own}")
     except OSError:
-        return print(f"reset {own}", flush=True)
-    return print(f"good {own}", flush=True)
+        return say(f"reset {own}")
+    return say(f"good {own}")
 
 
 def keep(address, port, first, count, stop):
     found = [(open_from(address, port, own), own) for own in range(first, first + count)]
     names = [ask(connection) for connection, _ in found]
-    print("open", flush=True)
+    say("open")
     threads = [threading.Thread(target=keep_one, args=(connection, own, name, stop)) for (connection, own), name in zip(found, names)]
     for each in threads:
         each.start()
