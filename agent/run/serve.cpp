@@ -309,6 +309,7 @@ void Agent::check_readiness() {
   const auto now = Moment::now();
   if (phase_.check_ready(parts_.backlog(), now)) {
     parts_.health.applied(now);
+    parts_.inputs.remove_startup_taint();
   }
 }
 

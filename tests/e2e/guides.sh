@@ -66,6 +66,14 @@ page() {
 	nothing_left "$1"
 }
 
+# tainted: with the taint that install.md has the kubelet register nodes with, and another.
+tainted() {
+	kube patch Node/node '{"spec": {"taints": [{"key": "example.com/stays", "effect": "PreferNoSchedule"},
+		{"key": "sluice.lb/starting", "effect": "NoSchedule"}]}}'
+}
+
+taints() { kube get Node/node | jq -c '[.spec.taints[]?.key | select(startswith("node.kubernetes.io") | not)]'; }
+
 # nothing_left NAME: after a page has removed what it had installed.
 nothing_left() {
 	[[ ! -e $LAB_PINS/sluice ]] || die "$1.md leaves $(find "$LAB_PINS/sluice" | head -n 5)"
@@ -111,7 +119,9 @@ cluster_web
 cluster_pods
 loopback 6443 6444 7445
 WITHIN=30
+tainted
 page install
+becomes "SEM-63: taints of the node" '["example.com/stays"]' taints
 for mode in nftables iptables; do migration "$mode"; done
 page stand-alone
 lab_stop "$KUBELET_PID" TERM || true
