@@ -138,6 +138,12 @@ void add_api(CLI::App& app, RawOptions& raw, CLI::Option* manifests) {
                  "Keep the API servers' own addresses in DIR, and try them last: a later start may find the "
                  "ClusterIP of the API unserved (default: nowhere)")
       ->type_name("DIR");
+  app.add_option("--startup-taint", raw.agent.startup_taint,
+                 "Remove the taints with this key from the own Node once services work; needs the right to "
+                 "patch nodes (default: none)")
+      ->type_name("KEY")
+      ->excludes(manifests)
+      ->check(checked(is_taint_key, "a taint's key"));
   app.add_option("--api-encoding", raw.api_format,
                  "Ask the API for protobuf (a quarter of the bytes) or json")
       ->type_name("FORMAT")

@@ -138,6 +138,7 @@ struct ConfigFile {
 struct AgentOptions {
   std::string manifests;                 ///< directory to follow; empty: the API is watched
   std::string kubeconfig;                ///< empty: what the kubelet gave this pod
+  std::string startup_taint;             ///< key; empty: none is removed
   std::vector<std::string> api_servers;  ///< URLs; empty: what kubeconfig or environment say
   /// kubeconfigs, as kube-proxy's, whose servers come before the environment's; those that are absent do not
   /// count.

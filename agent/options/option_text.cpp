@@ -149,6 +149,17 @@ bool is_label_value(std::string_view text) {
          std::ranges::all_of(text, inside);
 }
 
+bool is_taint_key(std::string_view text) {
+  const auto slash = text.find('/');
+  if (slash == std::string_view::npos) return is_label_value(text);
+  const auto prefix = text.substr(0, slash);
+  const auto part = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '.';
+  };
+  return !prefix.empty() && prefix.size() <= 253 && std::ranges::all_of(prefix, part) &&
+         is_label_value(text.substr(slash + 1));
+}
+
 bool is_label_selector(std::string_view text) {
   static const std::regex requirement(
       R"(\s*(!\s*)?[A-Za-z0-9][A-Za-z0-9._/-]*\s*((=|==|!=)\s*[A-Za-z0-9._-]*|(in|notin)\s*\([A-Za-z0-9._, -]*\))?\s*)");

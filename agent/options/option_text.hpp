@@ -45,4 +45,7 @@ namespace lb::agent {
 /// ends.
 [[nodiscard]] bool is_label_value(std::string_view text);
 
+/// What a taint's key may be: "example.com/starting" or "starting".
+[[nodiscard]] bool is_taint_key(std::string_view text);
+
 }  // namespace lb::agent

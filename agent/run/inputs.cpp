@@ -152,6 +152,16 @@ void Inputs::post(k8s::Event event) {
   }
 }
 
+void Inputs::remove_startup_taint() {
+  if (!client_ || taint_ || options_.startup_taint.empty()) return;
+  const auto runtime = k8s::asio_runtime(context_, *client_, std::random_device{}());
+  taint_ = std::make_unique<k8s::StartupTaint>(
+      runtime, options_.node, options_.startup_taint,
+      k8s::StartupTaint::Report{[](const std::string& sentence) { spdlog::info("{}", sentence); },
+                                [](const std::string& sentence) { spdlog::warn("{}", sentence); }});
+  taint_->remove();
+}
+
 std::vector<k8s::ApiFigures> Inputs::figures() const {
   return api_ != nullptr ? api_->figures() : std::vector<k8s::ApiFigures>{};
 }

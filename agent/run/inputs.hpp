@@ -12,6 +12,7 @@
 #include "k8s/objects/source.hpp"
 #include "k8s/watch/api_source.hpp"
 #include "k8s/watch/events.hpp"
+#include "k8s/watch/startup_taint.hpp"
 
 namespace lb::agent {
 
@@ -33,6 +34,9 @@ class Inputs {
   void on_requests(k8s::ApiClient::Report report);
   /// Posts it to the API, if there is one, at some time.
   void post(k8s::Event event);
+  /// Removes the start-up taint that the options name, once and whenever the API allows it. To be called when
+  /// services work; again does nothing.
+  void remove_startup_taint();
   /// Of each watched resource; none without the API.
   [[nodiscard]] std::vector<k8s::ApiFigures> figures() const;
 
@@ -42,6 +46,7 @@ class Inputs {
   std::string text_;
   std::unique_ptr<k8s::ApiClient> client_;    ///< null: manifests
   std::unique_ptr<k8s::EventPoster> events_;  ///< null until start(), and without the API
+  std::unique_ptr<k8s::StartupTaint> taint_;  ///< null until it is to go
   std::unique_ptr<k8s::Source> source_;
   const k8s::ApiSource* api_ = nullptr;  ///< the source, if it is one
 };

@@ -6,6 +6,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <string>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "agent/base/oom_score.hpp"
 #include "agent/datapath/lock.hpp"
 #include "agent/netlink/conntrack.hpp"
+#include "agent/run/absence.hpp"
 #include "agent/run/end_signals.hpp"
 #include "agent/run/serve.hpp"
 #include "maps/mapset.hpp"
@@ -99,9 +101,10 @@ int run_agent(AgentOptions options) {
   }
   EndSignals ends;
   const maps::Pins pins(options.pins);
+  const auto absence = absence_text(find_agent(pins).last_beat, std::chrono::system_clock::now());
   const auto lock = PinLock::take(pins);
   std::optional<AgentOptions> good;  ///< those of the agent before
-  Start start{.readiness = Readiness::never, .least_slots = options.sizes.slots};
+  Start start{.readiness = Readiness::never, .least_slots = options.sizes.slots, .absence = absence};
   auto change = SizeChange::larger;
   for (;;) {
     try {
@@ -110,6 +113,7 @@ int run_agent(AgentOptions options) {
         return 0;
       }
       start.readiness = next->readiness;
+      start.absence.reset();
       change = next->change;
       good = options;
       options = next_options(options, std::move(*next));

@@ -61,6 +61,7 @@ class Agent final : public Events {
   void act(Step step);
   void choose_devices();
   void start_source();
+  void report_absence();
   void look_for_kube_proxy();
   void publish_node();
   void attach();
@@ -76,6 +77,7 @@ class Agent final : public Events {
   asio::signal_set sighup_{context_, SIGHUP};
   PendingSteps pending_{[this] { asio::post(context_, [this] { reconcile(); }); }};
   StartPhase phase_;
+  std::optional<std::string> absence_;
   std::optional<Next> next_;  ///< ends this agent
   Parts parts_;
   StartProgress start_progress_;
@@ -85,6 +87,7 @@ Agent::Agent(AgentOptions& options, const Start& start, EndSignals& ends)
     : ends_(ends),
       options_(options),
       phase_(start.readiness),
+      absence_(start.absence),
       parts_(context_, options, start.least_slots, *this),
       start_progress_(context_, [this] {
         parts_.beat();
@@ -261,7 +264,14 @@ void Agent::start_source() {
   if (phase_.know_network()) {
     parts_.inputs.start(parts_.intake);
     parts_.ports.announce();
+    report_absence();
   }
+}
+
+void Agent::report_absence() {
+  if (!absence_) return;
+  spdlog::warn("{}", *absence_);
+  parts_.inputs.post({{"", options_.node}, "AgentWasAbsent", *absence_, k8s::EventSubject::node, "Start"});
 }
 
 void Agent::look_for_kube_proxy() {
@@ -309,6 +319,7 @@ void Agent::check_readiness() {
   const auto now = Moment::now();
   if (phase_.check_ready(parts_.backlog(), now)) {
     parts_.health.applied(now);
+    parts_.inputs.remove_startup_taint();
   }
 }
 

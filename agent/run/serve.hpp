@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "agent/options/config.hpp"
 #include "agent/run/end_signals.hpp"
@@ -14,6 +15,7 @@ namespace lb::agent {
 struct Start {
   Readiness readiness = Readiness::never;
   std::uint32_t least_slots = 0;  ///< the table of slots gets no smaller than was asked for at first
+  std::optional<std::string> absence = std::nullopt;  ///< of any agent before, to be reported
 };
 
 enum class SizeChange : std::uint8_t { larger, smaller };

@@ -34,7 +34,14 @@ constexpr std::size_t most_addresses = 64;
 
 using Clock = std::chrono::steady_clock;
 
-std::string_view method_of(const ApiRequest& request) { return request.body.empty() ? "GET" : "POST"; }
+std::string_view method_of(const ApiRequest& request) {
+  if (request.body.empty()) return "GET";
+  return request.use == BodyUse::post ? "POST" : "PATCH";
+}
+
+std::string_view body_type(BodyUse use) {
+  return use == BodyUse::post ? "application/json" : "application/json-patch+json";
+}
 
 std::string host_of(const ApiServer& server) {
   return server.text().substr(server.scheme == Scheme::https ? 8 : 7);
@@ -132,7 +139,8 @@ std::string ApiClient::Shared::request_text(const ApiServer& server, const ApiRe
     text += fmt::format("Authorization: Bearer {}\r\n", bearer);
   }
   if (!request.body.empty()) {
-    text += fmt::format("Content-Type: application/json\r\nContent-Length: {}\r\n", request.body.size());
+    text += fmt::format("Content-Type: {}\r\nContent-Length: {}\r\n", body_type(request.use),
+                        request.body.size());
   }
   return text + "\r\n" + request.body;
 }

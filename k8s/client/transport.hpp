@@ -16,12 +16,16 @@ using Time = std::chrono::milliseconds;
 /// `fresh`: on a new connection, its server's address resolved again (REL-77).
 enum class Connection : std::uint8_t { any, fresh };
 
-/// A GET, or the POST of its body, which may come twice where the connection ends before the answer.
+/// What is done with a request's body.
+enum class BodyUse : std::uint8_t { post, json_patch };
+
+/// A GET, or a request with a body, which may come twice where the connection ends before the answer.
 struct ApiRequest {
   std::string target;  ///< path and query, percent-encoded
   std::string accept;
   Connection connection = Connection::any;
   std::string body = {};  ///< JSON; empty: a GET
+  BodyUse use = BodyUse::post;
 };
 
 struct ApiHead {

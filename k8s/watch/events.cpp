@@ -119,7 +119,7 @@ std::string EventPoster::body(const Event& event) const {
       {"involvedObject", reference_to(event)},
       {"type", "Warning"},
       {"reason", event.reason},
-      {"action", "Listen"},
+      {"action", event.action},
       {"message", event.message},
       {"source", {{"component", "sluice"}, {"host", node_}}},
       {"reportingComponent", "sluice"},

@@ -25,6 +25,7 @@ struct Event {
   std::string reason;  ///< "FailedToStartServiceHealthcheck"
   std::string message;
   EventSubject subject = EventSubject::service;
+  std::string action = "Listen";  ///< what was tried
 };
 
 /// Posts one event at a time. The same about the same object is reported once in ten minutes, what finds 32

@@ -44,7 +44,11 @@ asks
 [[ $(opened) == "$before" ]] || die "programs without an agent open flows: $(opened) after $before"
 switch_passes 1 "without an agent"
 
+# The next agent says how long there was none: the time of the pins' directory is the last heartbeat.
+! grep -q 'no agent ran here' "$LAB_DIR/agent.log" || die "the first agent misses another"
+touch -d '10 minutes ago' "$LAB_PINS"/v*
 lab_agent --pod-devices pod --orphaned-after 4s
+grep -o 'no agent ran here for 60. s' "$LAB_DIR/agent.log" || die "an agent that starts does not say that there was none: $(tail -n 5 "$LAB_DIR/agent.log")"
 asks
 (($(opened) >= before + 15)) || die "an agent runs again, and its programs open no flows"
 switch_passes 1 "with an agent again"

@@ -63,3 +63,19 @@ TEST_CASE("REL-84 a check looks at the machine, or at what kube-proxy serves") {
       parse_command_line({"check", "--manifests", "/m", "--devices", "none", "--against", "cilium"}, "node");
   CHECK(std::get<Finished>(wrong).exit_code == 2);
 }
+
+TEST_CASE("SEM-63 a start-up taint has a key, and needs an API") {
+  const auto key = [](const std::string& text) {
+    const auto result = parse_command_line({"agent", "--devices", "eth0", "--startup-taint", text}, "node");
+    return std::holds_alternative<Options>(result) ? std::get<Options>(result).agent.startup_taint
+                                                   : "refused";
+  };
+  CHECK(agent({}).agent.startup_taint.empty());
+  CHECK(key("sluice.lb/starting") == "sluice.lb/starting");
+  CHECK(key("starting") == "starting");
+  for (const auto* wrong : {"a/", "/a", "a/b/c", "a b", "key=value:NoSchedule"}) {
+    CHECK(key(wrong) == "refused");
+  }
+  CHECK(std::holds_alternative<Finished>(parse_command_line(
+      {"agent", "--devices", "eth0", "--manifests", "/m", "--startup-taint", "a"}, "node")));
+}

@@ -1,0 +1,64 @@
+// Removes the taint that kept pods from the own Node until services work there. No socket and no clock:
+// connection, alarm and time are given.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "k8s/client/transport.hpp"
+#include "k8s/watch/api_source.hpp"
+
+namespace lb::k8s {
+
+/// Reads the Node and patches it, and tries again until the API has taken it: a node that keeps its taint
+/// gets no pods.
+class StartupTaint {
+ public:
+  using Say = std::function<void(std::string sentence)>;
+  struct Report {
+    Say done;
+    Say trouble;  ///< of several failures in a row the first
+  };
+
+  static constexpr Time deadline{10'000};       ///< for an answer
+  static constexpr Time shortest_pause{1'000};  ///< before another attempt; it doubles
+  static constexpr Time longest_pause{60'000};
+  static constexpr std::size_t most_bytes = std::size_t{8} << 20U;  ///< of a Node
+
+  StartupTaint(const ApiRuntime& runtime, std::string node, std::string key, Report report);
+  ~StartupTaint();
+  StartupTaint(const StartupTaint&) = delete;
+  StartupTaint& operator=(const StartupTaint&) = delete;
+
+  /// To be called once.
+  void remove();
+
+ private:
+  class Reader;
+
+  void read();
+  void patch(const std::string& node);
+  void ask(ApiRequest request);
+  void answered(unsigned status, const std::string& body, const std::string& server);
+  void failed(const std::string& problem);
+
+  std::function<Time()> now_;
+  std::string node_;
+  std::string key_;
+  Report report_;
+  std::unique_ptr<Reader> reader_;
+  std::unique_ptr<Alarm> alarm_;
+  std::unique_ptr<ApiConnection> connection_;
+  Time pause_ = shortest_pause;
+  bool patching_ = false;
+  bool failing_ = false;
+};
+
+/// A JSON patch (RFC 6902) that removes all taints with this key, and fails if they are no longer where they
+/// were; empty: there is none. Nothing: this is no Node.
+[[nodiscard]] std::optional<std::string> patch_without_taint(std::string_view node, std::string_view key);
+
+}  // namespace lb::k8s

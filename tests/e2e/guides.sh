@@ -1,0 +1,127 @@
+#!/bin/bash
+# docs/guides: the blocks of commands, in their order, with real kubectl, helm and kube-proxy at a real API server. tests/e2e/lib/kubelet.py stands in for what
+# is not there (DaemonSet controller, kubelet, container runtime), and a `kubectl` before the real one answers `exec`, which needs a
+# kubelet's server. Traffic goes on throughout the migration: REL-84, SEM-74. What is not run is named and counted.
+set -euo pipefail
+# shellcheck source=tests/e2e/lib/scenario.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib/scenario.sh"
+
+GUIDES=$SLUICE_ROOT/docs/guides
+KUBELET="" KUBE_PROXY_CONFIG=""
+export KUBELET API LAB_PINS LAB_CGROUP PARTNERS KUBE_PROXY_CONFIG
+
+guides_down() {
+	local code=$?
+	umount /etc "$LAB_DIR/etc" 2>/dev/null || true
+	(exit "$code") || true
+	return "$code"
+}
+trap 'guides_down; cluster_down' EXIT
+
+# tools: what the guides call, in $LAB_DIR/bin.
+tools() {
+	mkdir "$LAB_DIR/bin"
+	ln -s "$(readlink -f "$PARTNERS/kubectl")" "$LAB_DIR/bin/real-kubectl"
+	ln -s "$HELM/helm" "$LAB_DIR/bin/helm"
+	cat >"$LAB_DIR/bin/kubectl" <<-'SHELL'
+		#!/bin/bash
+		# kubectl -n kube-system exec POD -- COMMAND...: in that pod's root, with its environment and capabilities.
+		[[ ${3:-} == exec ]] || exec real-kubectl "$@"
+		mapfile -d '' words <"$KUBELET/$4.exec" && exec "${words[@]}" "${@:6}"
+	SHELL
+	printf '#!/bin/bash\nexec %q "$@" --pins %q\n' "$SLUICE" "$LAB_PINS/sluice" >"$LAB_DIR/bin/sluice"
+	chmod +x "$LAB_DIR"/bin/*
+	kubeconfig "$LAB_DIR/admin.yaml" "$API" "certificate admin"
+}
+
+# machine: /etc is this machine's, and what is written there goes to the lab.
+machine() {
+	mkdir "$LAB_DIR/etc"
+	mount -t tmpfs etc "$LAB_DIR/etc"
+	mkdir "$LAB_DIR/etc/upper" "$LAB_DIR/etc/work"
+	mount -t overlay -o "lowerdir=/etc,upperdir=$LAB_DIR/etc/upper,workdir=$LAB_DIR/etc/work" etc /etc
+}
+
+# loopback PORT...: the API where distributions have a proxy for it.
+loopback() {
+	local port
+	for port; do lab_start node loopback.log ncat --listen --keep-open 127.0.0.1 "$port" --exec "$(command -v ncat) 10.0.0.2 6443"; done
+}
+
+kubelet() {
+	KUBELET=$LAB_DIR/kubelet KUBE_PROXY_CONFIG=$CLUSTER/daemonset.conf
+	mkdir -p "$KUBELET/image" "$KUBELET/state" "$LAB_PINS"
+	"$SLUICE_ROOT/scripts/lib/image" "$SLUICE" "$KUBELET/image"
+	lab_start node kubelet.log env "E2E_KUBE=$CLUSTER" python3 "$E2E/kubelet.py" node
+	KUBELET_PID=$LAB_STARTED
+}
+
+# page NAME: its blocks.
+page() {
+	python3 "$E2E/guides.py" "$GUIDES/$1.md" "$LAB_DIR/$1.sh"
+	(cd "$SLUICE_ROOT" && lab_in node env "PATH=$LAB_DIR/bin:$PATH" "HOME=$LAB_DIR" "KUBECONFIG=$LAB_DIR/admin.yaml" timeout 240 \
+		bash "$LAB_DIR/$1.sh") >"$LAB_DIR/$1.log" 2>&1 ||
+		die "$1.md: $(tail -n 15 "$LAB_DIR/$1.log") $(tail -n 3 "$LAB_DIR/kubelet.log" "$KUBELET"/*.log)"
+	grep '^──' "$LAB_DIR/$1.log"
+	nothing_left "$1"
+}
+
+# tainted: with the taint that install.md has the kubelet register nodes with, and another.
+tainted() {
+	kube patch Node/node '{"spec": {"taints": [{"key": "example.com/stays", "effect": "PreferNoSchedule"},
+		{"key": "sluice.lb/starting", "effect": "NoSchedule"}]}}'
+}
+
+taints() { kube get Node/node | jq -c '[.spec.taints[]?.key | select(startswith("node.kubernetes.io") | not)]'; }
+
+# nothing_left NAME: after a page has removed what it had installed.
+nothing_left() {
+	[[ ! -e $LAB_PINS/sluice ]] || die "$1.md leaves $(find "$LAB_PINS/sluice" | head -n 5)"
+	! kube get DaemonSet/kube-system/sluice >/dev/null 2>&1 || die "$1.md leaves a DaemonSet"
+	! kube get DaemonSet/kube-system/sluice-uninstall >/dev/null 2>&1 || die "$1.md leaves the clean-up's DaemonSet"
+}
+
+# kube_proxy_runs MODE: as kubeadm's DaemonSet, on its own ports, which Sluice wants too.
+kube_proxy_runs() {
+	kubeconfig "$CLUSTER/kube-proxy.kubeconfig" "$API" "certificate kube-proxy"
+	cat >"$KUBE_PROXY_CONFIG" <<-YAML
+		apiVersion: kubeproxy.config.k8s.io/v1alpha1
+		kind: KubeProxyConfiguration
+		clientConnection: {kubeconfig: $CLUSTER/kube-proxy.kubeconfig}
+		mode: $1
+		nftables: {minSyncPeriod: 10ms, syncPeriod: 30s}
+		iptables: {minSyncPeriod: 10ms, syncPeriod: 30s}
+		hostnameOverride: node
+		clusterCIDR: 10.244.0.0/16,fd00:10:244::/48
+		conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}
+	YAML
+	kube apply <"$SLUICE_ROOT/tests/package/lib/kubeadm.yaml"
+	becomes "kube-proxy ($1)" "web-a web-b web-c web-pod" answers pod 10.96.0.80 80
+}
+
+migration() {
+	kube_proxy_runs "$1"
+	lab_traffic pod 10.96.0.80 80
+	page migrate
+	lab_traffic_ends
+	rm "$LAB_DIR/traffic-ends" "$LAB_DIR"/traffic-*.log
+	kube delete DaemonSet/kube-system/kube-proxy
+	sleep 1
+	lab_in node "$PARTNERS/kube-proxy" --cleanup >>"$LAB_DIR/kube-proxy.log" 2>&1 || true
+}
+
+HELM=${HELM:-$("$SLUICE_ROOT/scripts/lib/helm")}
+cluster_up guides
+tools
+machine
+kubelet
+cluster_web
+cluster_pods
+loopback 6443 6444 7445
+WITHIN=30
+tainted
+page install
+becomes "SEM-63: taints of the node" '["example.com/stays"]' taints
+for mode in nftables iptables; do migration "$mode"; done
+page stand-alone
+lab_stop "$KUBELET_PID" TERM || true

@@ -1,0 +1,55 @@
+"""The command blocks of docs/guides. usage: guides.py PAGE SCRIPT
+
+Writes those that are to be run, in their order, to SCRIPT, one shell for all of the page, and prints every other block with the reason why it is
+not run. A fence is ```sh (run), ```sh not run: REASON, or one of LANGUAGES; anything else, and code that is only indented, is an error."""
+
+import pathlib
+import re
+import sys
+
+LANGUAGES = {"yaml": "the content of a file", "bird": "BIRD's configuration: no BIRD here"}
+
+
+def blocks(page):
+    """(line, fence, text) of each."""
+    begun, fence, text = 0, None, []
+    for number, line in enumerate(page.read_text().splitlines(), 1):
+        if line.startswith("```"):
+            if fence is None:
+                begun, fence, text = number, line[3:].strip(), []
+            else:
+                yield begun, fence, "\n".join(text)
+                fence = None
+        elif fence is not None:
+            text.append(line)
+        elif re.match(r"    \S", line):
+            sys.exit(f"{page.name}:{number}: code that no test can tell from text: put it between ```")
+    if fence is not None:
+        sys.exit(f"{page.name}:{begun}: a block that does not end")
+
+
+def why_not(page, line, fence):
+    """Empty: it is run."""
+    if fence == "sh":
+        return ""
+    if found := re.fullmatch(r"sh not run: (\S.*)", fence):
+        return found.group(1)
+    if fence in LANGUAGES:
+        return LANGUAGES[fence]
+    sys.exit(f"{page.name}:{line}: a block of '{fence}', of which nobody knows whether to run it")
+
+
+def main():
+    page, script = map(pathlib.Path, sys.argv[1:])
+    run, left = [], []
+    for line, fence, text in blocks(page):
+        if reason := why_not(page, line, fence):
+            left.append(f"  not run: {page.name}:{line}: {reason}")
+        else:
+            run.append(f"echo '── {page.name}:{line}'\n{text}\n")
+    script.write_text("set -euo pipefail\n" + "\n".join(run))
+    print(f"{page.name}: {len(run)} blocks are run, {len(left)} are not")
+    print("\n".join(left), end="\n" if left else "")
+
+
+main()
