@@ -182,7 +182,8 @@ static __always_inline int lb_xdp_slowpath(struct xdp_md *xdp, enum lb_bool miss
 
 /*
  * Is the frame for the device that it came by? What is for others, or for many, a flooding switch or promiscuous mode brought here, and
- * tc sees what the kernel makes of it.
+ * tc sees what the kernel makes of it. So does it with the frames of the moment in which the agent writes another address here: a processor that
+ * reorders the two loads, as arm64 may, then compares with half of it.
  */
 static __always_inline int lb_is_for_device(struct xdp_md *xdp)
 {

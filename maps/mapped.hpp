@@ -1,5 +1,8 @@
 // A typed view of an ARRAY map through memory. Readers load aligned 64-bit words at any moment, so all that
-// is written here is written in such words; one release store publishes what was written before it.
+// is written here is written in such words; one release store publishes what was written before it. On arm64
+// that takes an order on both sides: here the release, and in the programs an address that comes from the
+// word that was published (an index, or lb_after of bpf/select/service.h). What is taken back is free only
+// after a grace period (maps/grace.hpp), whose wait orders everything.
 #pragma once
 
 #include <linux/bpf.h>
@@ -94,7 +97,8 @@ class MappedArray {
   /// Bytes of the map that are in view.
   [[nodiscard]] std::size_t in_view() const noexcept { return mapping_.in_view(); }
 
-  /// Word by word: consistent where no program writes more than one word of that element meanwhile.
+  /// Word by word, in no order: consistent where no other thread or program writes more than one word of that
+  /// element meanwhile. Another process that only shows what it reads may see a change half done.
   [[nodiscard]] T load(std::uint32_t index) const noexcept {
     if constexpr (per_element > 1) {
       return part(index).load(std::memory_order_relaxed);
@@ -106,7 +110,8 @@ class MappedArray {
     }
   }
 
-  /// For elements that no reader can reach yet.
+  /// For elements that no reader can reach yet; the publish() that lets them reach it orders these words
+  /// before itself.
   void store(std::uint32_t index, const T& element) noexcept {
     if constexpr (per_element > 1) return part(index).store(element, std::memory_order_relaxed);
     std::array<std::uint64_t, stride / 8> words{};

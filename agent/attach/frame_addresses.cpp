@@ -51,9 +51,10 @@ void store(lb_frame_address& entry, std::uint32_t device, const FrameAddresses::
     return;
   }
   const std::atomic_ref holder(entry.device);
-  holder.store(0, std::memory_order_seq_cst);
+  holder.store(0, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);  // empty before the first byte of the new address
   std::ranges::copy(mac, std::begin(entry.address));
-  holder.store(device, std::memory_order_seq_cst);
+  holder.store(device, std::memory_order_release);  // and named after the last
 }
 
 }  // namespace

@@ -18,7 +18,11 @@
 #define LB_FRAG_QUEUE_SIZE 256   /* copies: of four datagrams of the largest size */
 #define LB_FRAG_QUEUE_FRAME 1536 /* bytes; a larger fragment is not kept */
 
-/* The processor that has set LB_FRAG_BUSY owns the copy until it sets another state. The others do not wait: they leave it alone. */
+/*
+ * The processor that has set LB_FRAG_BUSY owns the copy until it sets another state. The others do not wait: they leave it alone. Both are
+ * atomic operations that return a value, so the copy's contents are read after the first and written before the second. Tags say only where
+ * to look, and may be seen early or late.
+ */
 enum lb_frag_state { LB_FRAG_FREE, LB_FRAG_BUSY, LB_FRAG_QUEUED };
 
 struct lb_frag_queue {

@@ -35,7 +35,10 @@ struct {
 /* A microsecond or several: a holder has at most five looks into tables to do. */
 #define LB_LOCK_TRIES 64
 
-/* NULL: another processor is at it for too long. No program ends, and none interrupts another, while it holds one. */
+/*
+ * NULL: another processor is at it for too long. No program ends, and none interrupts another, while it holds one. BPF's atomic operations
+ * that return a value order all before them against all after them, on every processor.
+ */
 static __always_inline __u64 *lb_lock(const struct lb_tuple *tuple)
 {
 	const __u64 *words = (const __u64 *)tuple;

@@ -24,6 +24,17 @@ static __always_inline __u64 lb_load(const void *address)
 	return *(const volatile __u64 *)address;
 }
 
+/*
+ * `address`, made to depend on `word`: what is read there is read after `word` was, also by processors that reorder loads (arm64 keeps the
+ * order of a load whose address depends on another's value, and not the order behind a comparison). The agent's release store of `word`
+ * then has everything before it visible. BPF's own acquire loads are newer than the kernels that we serve.
+ */
+static __always_inline const void *lb_after(const void *address, __u64 word)
+{
+	asm volatile("%0 &= 0" : "+r"(word));
+	return (const __u8 *)address + word;
+}
+
 /* A hash may show another key's value; a wrong check is looked up once more and then is a miss. */
 static __always_inline int lb_frontend_load(const struct lb_frontend_key *key, struct lb_frontend *frontend)
 {
@@ -126,7 +137,10 @@ static __always_inline enum lb_verdict lb_empty_verdict(struct lb_policy policy,
 	return scope == LB_LOCAL ? policy.local_empty : policy.cluster_empty;
 }
 
-/* Copies a backend if that id still belongs to the service. */
+/*
+ * Copies a backend if that id still belongs to the service. The id may be one that was remembered (affinity, a flow, a socket) and has had
+ * another owner and another address since, so the rest is read after the word that says whose it is.
+ */
 static __always_inline int lb_backend_load(__u32 id, __u32 service, struct lb_backend *backend)
 {
 	const struct lb_backend *value = bpf_map_lookup_elem(&lb_backends, &id);
@@ -138,12 +152,16 @@ static __always_inline int lb_backend_load(__u32 id, __u32 service, struct lb_ba
 	__builtin_memcpy(&backend->service, &word, sizeof(word));
 	if (backend->service != service)
 		return 0;
+	value = lb_after(value, word);
 	__builtin_memcpy(backend->address, value->address, sizeof(backend->address));
 	backend->port = value->port;
 	return 1;
 }
 
-/* Every slot of the set is equally likely for an evenly spread `random`. */
+/*
+ * Every slot of the set is equally likely for an evenly spread `random`. The agent writes backends, then slots, then the set's word: here each
+ * load's address comes from the one before (set, slot, id), which keeps that order.
+ */
 static __always_inline enum lb_picked lb_pick(struct lb_set set, __u32 service, __u32 random, __u32 *id,
 					      struct lb_backend *backend)
 {
