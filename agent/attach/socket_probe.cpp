@@ -21,8 +21,8 @@ namespace lb::agent {
 namespace {
 
 // Addresses that are reserved and belong to no host: RFC 7600 and RFC 9780.
-constexpr const char* nobody4 = "192.0.0.8";
-constexpr const char* nobody6 = "100:0:0:1::1";
+constexpr const char* dummy4 = "192.0.0.8";
+constexpr const char* dummy6 = "100:0:0:1::1";
 constexpr std::uint16_t discard_port = 9;
 
 maps::Fd udp_socket(int family) { return maps::Fd(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0)); }
@@ -32,8 +32,8 @@ sockaddr_storage unused_address(int family) {
   sockaddr_in6 in6{};
   in6.sin6_family = AF_INET6;
   in6.sin6_port = htons(discard_port);
-  ::inet_pton(AF_INET, nobody4, &in.sin_addr);
-  ::inet_pton(AF_INET6, nobody6, &in6.sin6_addr);
+  ::inet_pton(AF_INET, dummy4, &in.sin_addr);
+  ::inet_pton(AF_INET6, dummy6, &in6.sin6_addr);
   sockaddr_storage where{};
   if (family == AF_INET) {
     std::memcpy(&where, &in, sizeof(in));

@@ -19,7 +19,7 @@ namespace {
 namespace asio = boost::asio;
 
 /// A burst of events ends when none came for this long.
-constexpr std::chrono::milliseconds settle{50};
+constexpr std::chrono::milliseconds quiet_time{50};
 /// What no event reports: a link to elsewhere, a directory that was replaced, a system without a watch to
 /// spare.
 constexpr std::chrono::seconds slow_look{5};
@@ -45,7 +45,7 @@ class ConfigWatch::ResourceWatcher final : public std::enable_shared_from_this<R
       next_events();
     }
     watch();
-    look_after(settle);
+    look_after(quiet_time);
     wait_for_slow_look();
   }
 
@@ -61,7 +61,7 @@ class ConfigWatch::ResourceWatcher final : public std::enable_shared_from_this<R
                              [weak = weak_from_this()](const auto& error, std::size_t) {
                                const auto self = weak.lock();
                                if (!self || error) return;
-                               self->look_after(settle);
+                               self->look_after(quiet_time);
                                self->next_events();
                              });
   }

@@ -274,7 +274,7 @@ void RtnetlinkDump::begin() {
   const auto changes = network_.filter_changes_ + 1;  // one may be among what was lost
   network_ = {};
   network_.filter_changes_ = changes;
-  phase_ = Phase::devices;
+  phase_ = DumpPhase::devices;
   listed_.clear();
   ++sequence_;
 }
@@ -285,9 +285,9 @@ std::vector<std::byte> RtnetlinkDump::request() const {
     rtgenmsg family;
   } message{};
   message.head.nlmsg_len = NLMSG_LENGTH(sizeof(rtgenmsg));
-  message.head.nlmsg_type = phase_ == Phase::devices     ? RTM_GETLINK
-                            : phase_ == Phase::addresses ? RTM_GETADDR
-                                                         : RTM_GETROUTE;
+  message.head.nlmsg_type = phase_ == DumpPhase::devices     ? RTM_GETLINK
+                            : phase_ == DumpPhase::addresses ? RTM_GETADDR
+                                                             : RTM_GETROUTE;
   message.head.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
   message.head.nlmsg_seq = sequence_;
   message.family.rtgen_family = AF_UNSPEC;
@@ -307,10 +307,10 @@ RtnetlinkDump::Next RtnetlinkDump::receive(std::span<const std::byte> datagram) 
       case Effect::none:
         break;
       case Effect::changed:
-        next = phase_ == Phase::following ? Next::notify : next;
+        next = phase_ == DumpPhase::following ? Next::notify : next;
         break;
       case Effect::stale:
-        next = phase_ == Phase::following ? list_routes() : next;
+        next = phase_ == DumpPhase::following ? list_routes() : next;
         break;
       case Effect::finished:
         next = finish_list();
@@ -325,25 +325,25 @@ RtnetlinkDump::Next RtnetlinkDump::receive(std::span<const std::byte> datagram) 
 
 // The end of a list asks for the next one; the end of the last one makes the network whole.
 RtnetlinkDump::Next RtnetlinkDump::finish_list() {
-  if (phase_ == Phase::devices) {
-    phase_ = Phase::addresses;
+  if (phase_ == DumpPhase::devices) {
+    phase_ = DumpPhase::addresses;
     ++sequence_;
     return Next::send;
   }
-  if (phase_ == Phase::addresses && follows_ == Routes::followed) {
+  if (phase_ == DumpPhase::addresses && follows_ == Routes::followed) {
     return list_routes();
   }
-  if (phase_ == Phase::routes) {
+  if (phase_ == DumpPhase::routes) {
     network_.routes_ = std::exchange(listed_, {});
   }
-  phase_ = Phase::following;
+  phase_ = DumpPhase::following;
   network_.whole_ = true;
   return Next::notify;
 }
 
 /// Those that are known hold until the list is whole.
 RtnetlinkDump::Next RtnetlinkDump::list_routes() {
-  phase_ = Phase::routes;
+  phase_ = DumpPhase::routes;
   listed_.clear();
   ++sequence_;
   return Next::send;
@@ -351,7 +351,7 @@ RtnetlinkDump::Next RtnetlinkDump::list_routes() {
 
 // The end of a list that was given up says nothing about the present one.
 RtnetlinkDump::Effect RtnetlinkDump::take(const nlmsghdr& head, std::span<const std::byte> body) {
-  const bool answer = head.nlmsg_seq == sequence_ && phase_ != Phase::following;
+  const bool answer = head.nlmsg_seq == sequence_ && phase_ != DumpPhase::following;
   if (answer && (head.nlmsg_flags & NLM_F_DUMP_INTR) != 0) {
     return Effect::broken;
   }
@@ -420,7 +420,7 @@ RtnetlinkDump::Effect RtnetlinkDump::take_address(std::uint16_t type, std::span<
     return Effect::none;
   }
   // With the address go the routes that prefer it as their source, of which the kernel says nothing.
-  return follows_ == Routes::followed && phase_ == Phase::following ? Effect::stale : Effect::changed;
+  return follows_ == Routes::followed && phase_ == DumpPhase::following ? Effect::stale : Effect::changed;
 }
 
 // A device that goes down loses its IPv4 routes, of which the kernel says nothing either.
@@ -444,7 +444,7 @@ RtnetlinkDump::Effect RtnetlinkDump::take_route(std::uint16_t type, std::uint16_
   const DeviceRoute route{head->rtm_family, head->rtm_dst_len,   message.table,
                           message.metric,   message.destination, 0};
   const bool news = type == RTM_NEWROUTE;
-  auto& routes = phase_ == Phase::routes ? listed_ : network_.routes_;
+  auto& routes = phase_ == DumpPhase::routes ? listed_ : network_.routes_;
   auto changes = news && (flags & NLM_F_REPLACE) != 0 ? drop_hops(routes, route) : 0;
   for (const auto device : message.devices) {
     auto hop = route;

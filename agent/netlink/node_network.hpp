@@ -123,7 +123,7 @@ class RtnetlinkDump {
   [[nodiscard]] const NodeNetwork& network() const noexcept { return network_; }
 
  private:
-  enum class Phase : std::uint8_t { devices, addresses, routes, following };
+  enum class DumpPhase : std::uint8_t { devices, addresses, routes, following };
   /// stale: the kernel may have dropped routes without a word.
   enum class Effect : std::uint8_t { none, changed, stale, finished, broken };
 
@@ -138,7 +138,7 @@ class RtnetlinkDump {
   NodeNetwork network_;
   std::set<DeviceRoute> listed_;  ///< routes, while the kernel lists them
   Routes follows_ = Routes::ignored;
-  Phase phase_ = Phase::devices;
+  DumpPhase phase_ = DumpPhase::devices;
   std::uint32_t sequence_ = 0;
 };
 

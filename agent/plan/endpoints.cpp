@@ -230,7 +230,7 @@ std::string CompactSlice::append(const ServicePortKey& key, std::string_view por
 /// write a Service may claim any: that would take another namespace's endpoints away. A loop through several
 /// services ends as every loop of routers does, by the packets' hop limits. An endpoint of a node may be
 /// where that node's address is also the service's load balancer's.
-bool CompactSlice::is_service(const Endpoint& endpoint, const k8s::EndpointPort& port,
+bool CompactSlice::is_service(const CompactEndpoint& endpoint, const k8s::EndpointPort& port,
                               const Viewpoint& view) const {
   if (view.frontends == nullptr) return false;
   const Frontends::Key frontend{endpoint.address, port.port, static_cast<lb_protocol>(port.protocol)};
@@ -246,7 +246,7 @@ bool CompactSlice::is_service(const Endpoint& endpoint, const k8s::EndpointPort&
 }
 
 bool CompactSlice::has_one_of(const std::vector<k8s::Address>& sorted) const {
-  return std::ranges::any_of(endpoints_, [&](const Endpoint& endpoint) {
+  return std::ranges::any_of(endpoints_, [&](const CompactEndpoint& endpoint) {
     return std::ranges::binary_search(sorted, endpoint.address);
   });
 }
@@ -259,7 +259,7 @@ void CompactSlice::append_listening(std::vector<ListeningAddress>& addresses) co
 }
 
 bool CompactSlice::names_node(std::string_view node) const {
-  return std::ranges::any_of(endpoints_, [&](const Endpoint& endpoint) {
+  return std::ranges::any_of(endpoints_, [&](const CompactEndpoint& endpoint) {
     return endpoint.node != 0 && strings_[endpoint.node] == node;
   });
 }
@@ -272,7 +272,7 @@ void CompactSlice::append_local_ready(std::string_view node, std::vector<k8s::Ad
   }
 }
 
-Traits CompactSlice::traits(const Endpoint& endpoint, const Viewpoint& view) const {
+Traits CompactSlice::traits(const CompactEndpoint& endpoint, const Viewpoint& view) const {
   const Profile& profile = of(endpoint);
   Traits traits = condition_traits(profile) | hint_traits(profile, view.node);
   if (strings_[endpoint.node] == view.node.name && endpoint.node != 0) traits |= trait::local;
@@ -301,7 +301,7 @@ Traits CompactSlice::hint_traits(const Profile& profile, const NodeView& node) c
   return traits;
 }
 
-Traits CompactSlice::key_traits(const Endpoint& endpoint, const Viewpoint& view) const {
+Traits CompactSlice::key_traits(const CompactEndpoint& endpoint, const Viewpoint& view) const {
   Traits traits = 0;
   for (std::size_t key = 0; key < std::min(view.topology_keys.size(), max_topology_keys); ++key) {
     if (shares(endpoint, view.node, view.topology_keys[key])) traits |= topology_key_trait(key);
@@ -309,7 +309,8 @@ Traits CompactSlice::key_traits(const Endpoint& endpoint, const Viewpoint& view)
   return traits;
 }
 
-bool CompactSlice::shares(const Endpoint& endpoint, const NodeView& node, std::string_view label) const {
+bool CompactSlice::shares(const CompactEndpoint& endpoint, const NodeView& node,
+                          std::string_view label) const {
   if (label == k8s::any_topology) return true;
   if (label == k8s::hostname_label) return endpoint.node != 0 && strings_[endpoint.node] == node.name;
   const std::string_view mine =
@@ -318,7 +319,7 @@ bool CompactSlice::shares(const Endpoint& endpoint, const NodeView& node, std::s
 }
 
 /// From the slice if it says so, else from the Node object of the endpoint's node; empty: unknown.
-std::string_view CompactSlice::label_of(const Endpoint& endpoint, const NodeView& node,
+std::string_view CompactSlice::label_of(const CompactEndpoint& endpoint, const NodeView& node,
                                         std::string_view label) const {
   const Profile& profile = of(endpoint);
   if (label == k8s::zone_label && profile.zone != 0) return strings_[profile.zone];

@@ -93,24 +93,27 @@ class CompactSlice {
     std::uint8_t conditions = 0;
     auto operator<=>(const Profile&) const = default;
   };
-  struct Endpoint {
+  struct CompactEndpoint {
     k8s::Address address;
     std::uint32_t node = 0;     ///< an index into strings_
     std::uint32_t profile = 0;  ///< an index into profiles_
-    bool operator==(const Endpoint&) const = default;
+    bool operator==(const CompactEndpoint&) const = default;
   };
   class Builder;
 
   CompactSlice(const k8s::EndpointSlice& slice, std::shared_ptr<const std::string> name);
-  [[nodiscard]] const Profile& of(const Endpoint& endpoint) const { return profiles_[endpoint.profile]; }
-  [[nodiscard]] bool is_service(const Endpoint& endpoint, const k8s::EndpointPort& port,
+  [[nodiscard]] const Profile& of(const CompactEndpoint& endpoint) const {
+    return profiles_[endpoint.profile];
+  }
+  [[nodiscard]] bool is_service(const CompactEndpoint& endpoint, const k8s::EndpointPort& port,
                                 const Viewpoint& view) const;
-  [[nodiscard]] Traits traits(const Endpoint& endpoint, const Viewpoint& view) const;
+  [[nodiscard]] Traits traits(const CompactEndpoint& endpoint, const Viewpoint& view) const;
   [[nodiscard]] Traits condition_traits(const Profile& profile) const;
   [[nodiscard]] Traits hint_traits(const Profile& profile, const NodeView& node) const;
-  [[nodiscard]] Traits key_traits(const Endpoint& endpoint, const Viewpoint& view) const;
-  [[nodiscard]] bool shares(const Endpoint& endpoint, const NodeView& node, std::string_view label) const;
-  [[nodiscard]] std::string_view label_of(const Endpoint& endpoint, const NodeView& node,
+  [[nodiscard]] Traits key_traits(const CompactEndpoint& endpoint, const Viewpoint& view) const;
+  [[nodiscard]] bool shares(const CompactEndpoint& endpoint, const NodeView& node,
+                            std::string_view label) const;
+  [[nodiscard]] std::string_view label_of(const CompactEndpoint& endpoint, const NodeView& node,
                                           std::string_view label) const;
   [[nodiscard]] std::span<const std::uint32_t> list(std::uint32_t index) const;
   [[nodiscard]] bool list_has(std::uint32_t index, std::string_view text) const;
@@ -119,7 +122,7 @@ class CompactSlice {
   k8s::Family family_;
   std::uint8_t weight_;
   std::vector<k8s::EndpointPort> ports_;
-  std::vector<Endpoint> endpoints_;
+  std::vector<CompactEndpoint> endpoints_;
   std::vector<Profile> profiles_;     ///< [0] is of an endpoint that no service port can use
   std::vector<std::string> strings_;  ///< [0] is empty
   std::vector<std::uint32_t> lists_;  ///< [0] is the empty list

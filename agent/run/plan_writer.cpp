@@ -38,8 +38,8 @@ UdpSockets::Report log_closed_sockets() {
 }  // namespace
 
 PlanWriter::PlanWriter(boost::asio::io_context& context, const UdpCleanup& cleanup, SocketScope scope,
-                       Parts parts, std::function<void(const Moment& end)> wrote)
-    : parts_(parts),
+                       Dependencies dependencies, std::function<void(const Moment& end)> wrote)
+    : dependencies_(dependencies),
       udp_sockets_(context, cleanup, namespaces_of(scope), log_closed_sockets()),
       wrote_(std::move(wrote)) {}
 
@@ -47,7 +47,7 @@ void PlanWriter::apply(Batch batch, std::vector<PlanChange> changes) {
   const auto count = changes.size();
   const auto start = Moment::now();
   const bool udp = std::ranges::any_of(changes, concerns_udp);
-  parts_.tables.apply(batch, std::move(changes));
+  dependencies_.tables.apply(batch, std::move(changes));
   if (udp) {
     udp_sockets_.backend_ended();
   }
@@ -60,21 +60,21 @@ void PlanWriter::apply(Batch batch, std::vector<PlanChange> changes) {
 
 /// The first batch answers to no event.
 void PlanWriter::measure(Batch batch, const Moment& start, const Moment& end) const {
-  parts_.metrics.published(batch == Batch::whole ? Sync::full : Sync::partial, end.steady - start.steady,
-                           end.wall);
-  if (const auto burst = parts_.intake.burst(); burst && batch == Batch::changes) {
-    parts_.metrics.flipped(end.steady - burst->steady);
+  dependencies_.metrics.published(batch == Batch::whole ? Sync::full : Sync::partial,
+                                  end.steady - start.steady, end.wall);
+  if (const auto burst = dependencies_.intake.burst(); burst && batch == Batch::changes) {
+    dependencies_.metrics.flipped(end.steady - burst->steady);
   }
 }
 
 void PlanWriter::measure_triggers(Cluster& cluster) const {
   const auto now = unix_nanoseconds(std::chrono::system_clock::now());
   for (const auto& [key, times] : cluster.take_triggers()) {
-    if (parts_.tables.failed(key.service)) {
+    if (dependencies_.tables.failed(key.service)) {
       continue;
     }
     for (const auto time : times) {
-      parts_.metrics.programmed(key.family, std::chrono::nanoseconds(now - time));
+      dependencies_.metrics.programmed(key.family, std::chrono::nanoseconds(now - time));
     }
   }
 }

@@ -18,15 +18,15 @@ namespace lb::agent {
 class PlanWriter final : public PlanSink {
  public:
   /// What is referred to must outlive this; `intake` may be made later.
-  struct Parts {
+  struct Dependencies {
     Tables& tables;
     Metrics& metrics;
     const Intake& intake;
   };
   /// `cleanup` resets connected UDP sockets whose backend ended, where the hooks translate those of `scope`.
   /// `wrote` is called after each batch, with when it was in the maps.
-  PlanWriter(boost::asio::io_context& context, const UdpCleanup& cleanup, SocketScope scope, Parts parts,
-             std::function<void(const Moment& end)> wrote);
+  PlanWriter(boost::asio::io_context& context, const UdpCleanup& cleanup, SocketScope scope,
+             Dependencies dependencies, std::function<void(const Moment& end)> wrote);
 
   void apply(Batch batch, std::vector<PlanChange> changes) override;
 
@@ -37,7 +37,7 @@ class PlanWriter final : public PlanSink {
  private:
   void measure(Batch batch, const Moment& start, const Moment& end) const;
 
-  Parts parts_;
+  Dependencies dependencies_;
   UdpSockets udp_sockets_;
   std::function<void(const Moment&)> wrote_;
 };

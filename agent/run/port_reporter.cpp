@@ -24,11 +24,11 @@ std::string taken_ports_text(const std::vector<WaitingServer>& servers, std::siz
   return text;
 }
 
-PortReporter::PortReporter(boost::asio::io_context& context, Parts parts, Complain complain)
-    : parts_(parts),
+PortReporter::PortReporter(boost::asio::io_context& context, Dependencies dependencies, Complain complain)
+    : dependencies_(dependencies),
       complain_(std::move(complain)),
       health_checks_(
-          parts.health, Moment::now,
+          dependencies.health, Moment::now,
           [&context](const Listen& listen, HttpHandler handler) {
             return HttpServer::open(context, listen, std::move(handler), health_check_rules);
           },
@@ -37,20 +37,21 @@ PortReporter::PortReporter(boost::asio::io_context& context, Parts parts, Compla
 /// Its people see it where they look at their Service (SEM-58).
 void PortReporter::complain_of(const k8s::ObjectKey& service, const std::string& why) {
   complain_({"Service " + service.text(), "", why});
-  parts_.inputs.post(
-      {service, "FailedToStartServiceHealthcheck", fmt::format("node {} {}", parts_.options.node, why)});
+  dependencies_.inputs.post({service, "FailedToStartServiceHealthcheck",
+                             fmt::format("node {} {}", dependencies_.options.node, why)});
 }
 
 void PortReporter::announce() {
-  for (const auto& server : parts_.servers.waiting()) {
-    parts_.inputs.post({{"", parts_.options.node}, server.event, server.problem, k8s::EventSubject::node});
+  for (const auto& server : dependencies_.servers.waiting()) {
+    dependencies_.inputs.post(
+        {{"", dependencies_.options.node}, server.event, server.problem, k8s::EventSubject::node});
   }
 }
 
 void PortReporter::report() {
   const auto checks = health_checks_.waiting();
-  parts_.metrics.ports_waiting("health-check", checks);
-  parts_.coexistence.set_ports(taken_ports_text(parts_.servers.waiting(), checks));
+  dependencies_.metrics.ports_waiting("health-check", checks);
+  dependencies_.coexistence.set_ports(taken_ports_text(dependencies_.servers.waiting(), checks));
 }
 
 }  // namespace lb::agent

@@ -24,7 +24,7 @@ namespace lb::agent {
 class PortReporter {
  public:
   /// What is referred to must outlive this.
-  struct Parts {
+  struct Dependencies {
     const AgentOptions& options;
     const Health& health;
     const Servers& servers;
@@ -34,7 +34,7 @@ class PortReporter {
   };
   using Complain = std::function<void(const k8s::Complaint&)>;
 
-  PortReporter(boost::asio::io_context& context, Parts parts, Complain complain);
+  PortReporter(boost::asio::io_context& context, Dependencies dependencies, Complain complain);
 
   /// As ServiceHealth has it; says to the owners of Services which of their ports it cannot have.
   void serve(const HealthChecks& checks, const std::vector<k8s::Address>& addresses) {
@@ -51,7 +51,7 @@ class PortReporter {
  private:
   void complain_of(const k8s::ObjectKey& service, const std::string& why);
 
-  Parts parts_;
+  Dependencies dependencies_;
   Complain complain_;
   ServiceHealth health_checks_;
 };

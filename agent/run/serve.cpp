@@ -1,9 +1,9 @@
 // The recipe of the agent: what happens, and what follows from it in which order. One thread and one
 // io_context; beside them only the helper that waits for grace periods.
 //
-// Plans are written at once, as they come (agent/run/parts.hpp says from where). All else follows: whatever
-// happens marks steps, and one reconcile(), soon after, takes those that are marked in the order of enum
-// Step.
+// Plans are written at once, as they come (agent/run/components.hpp says from where). All else follows:
+// whatever happens marks steps, and one reconcile(), soon after, takes those that are marked in the order of
+// enum Step.
 #include "agent/run/serve.hpp"
 
 #include <spdlog/spdlog.h>
@@ -20,8 +20,8 @@
 #include "agent/base/oom_score.hpp"
 #include "agent/netlink/conntrack.hpp"
 #include "agent/observe/configz.hpp"
+#include "agent/run/components.hpp"
 #include "agent/run/first_attach.hpp"
-#include "agent/run/parts.hpp"
 #include "agent/run/pending_steps.hpp"
 #include "agent/run/start_phase.hpp"
 #include "agent/run/start_progress.hpp"
@@ -79,7 +79,7 @@ class Agent final : public Events {
   StartPhase phase_;
   std::optional<std::string> absence_;
   std::optional<Next> next_;  ///< ends this agent
-  Parts parts_;
+  Components components_;
   StartProgress start_progress_;
 };
 
@@ -88,27 +88,27 @@ Agent::Agent(AgentOptions& options, const Start& start, EndSignals& ends)
       options_(options),
       phase_(start.readiness),
       absence_(start.absence),
-      parts_(context_, options, start.least_slots, *this),
+      components_(context_, options, start.least_slots, *this),
       start_progress_(context_, [this] {
-        parts_.beat();
-        return awaited(phase_.step(parts_.backlog()), parts_.inputs.figures());
+        components_.beat();
+        return awaited(phase_.step(components_.backlog()), components_.inputs.figures());
       }) {}
 
 std::optional<Next> Agent::run() {
-  parts_.log_start();
+  components_.log_start();
   if (options_.manifests.empty()) {
-    parts_.health.eligibility(NodeEligibility::unknown);
+    components_.health.eligibility(NodeEligibility::unknown);
   }
-  parts_.adopt();
+  components_.adopt();
   pending_.mark({Step::kube_proxy, Step::reports});
-  if (parts_.ipsec.any()) {
+  if (components_.ipsec.any()) {
     pending_.mark({Step::ipsec});
   }
   await_sighup();
   await_end();
-  parts_.beat();
+  components_.beat();
   start_progress_.watch();
-  parts_.expiry.start();
+  components_.expiry.start();
   context_.run();
   return std::move(next_);
 }
@@ -135,15 +135,15 @@ void Agent::await_sighup() {
 // What happens.
 
 void Agent::network_changed() {
-  parts_.coexistence.devices_changed();
+  components_.coexistence.devices_changed();
   pending_.mark({Step::devices, Step::addresses, Step::source, Step::plans, Step::hooks});
   objects_changed();
 }
 
 void Agent::objects_changed() {
-  const auto& objects = parts_.intake;
-  if (parts_.node_publisher.addresses_changed() ||
-      parts_.served_devices.node_addresses() != objects.node_addresses()) {
+  const auto& objects = components_.intake;
+  if (components_.node_publisher.addresses_changed() ||
+      components_.served_devices.node_addresses() != objects.node_addresses()) {
     pending_.mark({Step::devices, Step::addresses});
   }
   pending_.mark(
@@ -151,7 +151,7 @@ void Agent::objects_changed() {
 }
 
 void Agent::plans_written(const Moment& end) {
-  phase_.wrote(end, parts_.backlog());
+  phase_.wrote(end, components_.backlog());
   pending_.mark({Step::attach, Step::tables});
 }
 
@@ -170,7 +170,7 @@ void Agent::hooks_looked_after(Look look) {
   if (!phase_.is_ready()) {
     pending_.mark({Step::readiness, Step::health_checks});
   }
-  if (!parts_.ports.complete()) {
+  if (!components_.ports.complete()) {
     pending_.mark({Step::health_checks});
   }
 }
@@ -183,7 +183,7 @@ void Agent::options_changed(AgentOptions next) {
   take_live(options_, std::move(next));
   start_log(options_.log_level, options_.log_format);
   adjust_oom_score(options_.oom_score_adj);
-  parts_.pages.show({configz(options_), options_.flags});
+  components_.pages.show({configz(options_), options_.flags});
 }
 
 void Agent::must_begin_with(AgentOptions next) {
@@ -191,7 +191,7 @@ void Agent::must_begin_with(AgentOptions next) {
 }
 
 void Agent::must_begin_with(const Sizes& sizes) {
-  const bool smaller = sizes.slots < parts_.maps.set.slots.size();
+  const bool smaller = sizes.slots < components_.maps.set.slots.size();
   begin_again({.sizes = sizes, .change = smaller ? SizeChange::smaller : SizeChange::larger});
 }
 
@@ -212,16 +212,16 @@ void Agent::act(Step step) {
     case Step::devices:
       return choose_devices();
     case Step::addresses:
-      return parts_.node_publisher.apply_addresses();
+      return components_.node_publisher.apply_addresses();
     case Step::source:
       return start_source();
     case Step::plans:
-      parts_.cluster.set_api_servers(parts_.inputs.api_servers());
-      return parts_.cluster.flush();
+      components_.cluster.set_api_servers(components_.inputs.api_servers());
+      return components_.cluster.flush();
     case Step::triggers:
-      return parts_.plan_writer.measure_triggers(parts_.cluster);
+      return components_.plan_writer.measure_triggers(components_.cluster);
     case Step::ipsec:
-      parts_.ipsec.apply();
+      components_.ipsec.apply();
       return pending_.mark({Step::node, Step::redirected_flows});
     case Step::kube_proxy:
       return look_for_kube_proxy();
@@ -230,13 +230,13 @@ void Agent::act(Step step) {
     case Step::attach:
       return phase_.phase() == Phase::attaching ? attach() : void();
     case Step::hooks:
-      return phase_.is_serving() ? parts_.attachment_reconciler.follow_devices() : void();
+      return phase_.is_serving() ? components_.attachment_reconciler.follow_devices() : void();
     case Step::redirected_flows:
-      return phase_.is_serving() ? parts_.ipsec.end_redirected_flows() : void();
+      return phase_.is_serving() ? components_.ipsec.end_redirected_flows() : void();
     case Step::conntrack:
       return phase_.is_serving() ? apply_conntrack() : void();
     case Step::repair:
-      return parts_.table_reconciler.repair();
+      return components_.table_reconciler.repair();
     case Step::tables:
       return look_after_tables();
     case Step::readiness:
@@ -246,24 +246,24 @@ void Agent::act(Step step) {
     case Step::unreported_changes:
       return look_for_unreported();
     case Step::reports:
-      parts_.own_node.report();
-      return parts_.ports.report();
+      components_.own_node.report();
+      return components_.ports.report();
   }
 }
 
 void Agent::choose_devices() {
-  auto& served = parts_.served_devices;
-  if (served.decide(parts_.intake.node_addresses())) {
+  auto& served = components_.served_devices;
+  if (served.decide(components_.intake.node_addresses())) {
     pending_.mark({Step::hooks});
   }
-  parts_.coexistence.set_uplinks(
+  components_.coexistence.set_uplinks(
       options_.serves_uplinks() && served.uplinks().empty() ? "uplinks: --devices auto finds none" : "");
 }
 
 void Agent::start_source() {
   if (phase_.know_network()) {
-    parts_.inputs.start(parts_.intake);
-    parts_.ports.announce();
+    components_.inputs.start(components_.intake);
+    components_.ports.announce();
     report_absence();
   }
 }
@@ -271,38 +271,40 @@ void Agent::start_source() {
 void Agent::report_absence() {
   if (!absence_) return;
   spdlog::warn("{}", *absence_);
-  parts_.inputs.post({{"", options_.node}, "AgentWasAbsent", *absence_, k8s::EventSubject::node, "Start"});
+  components_.inputs.post(
+      {{"", options_.node}, "AgentWasAbsent", *absence_, k8s::EventSubject::node, "Start"});
 }
 
 void Agent::look_for_kube_proxy() {
-  if (const auto found = parts_.coexistence.look_for_kube_proxy()) {
-    parts_.node_publisher.set_kube_proxy(*found);
+  if (const auto found = components_.coexistence.look_for_kube_proxy()) {
+    components_.node_publisher.set_kube_proxy(*found);
     pending_.mark({Step::node});
   }
 }
 
 /// Before all objects are known, what an earlier agent published is nearer to the truth.
 void Agent::publish_node() {
-  if (parts_.intake.listed()) {
-    parts_.datapath.page().set_zone(parts_.cluster.node().zone);
-    parts_.node_publisher.apply_ranges();
+  if (components_.intake.listed()) {
+    components_.datapath.page().set_zone(components_.cluster.node().zone);
+    components_.node_publisher.apply_ranges();
     pending_.mark({Step::tables});
   }
 }
 
 /// No program sees a packet before there is a plan.
 void Agent::attach() {
-  const auto former_agent = parts_.before.started == 0 ? FormerAgent::none : FormerAgent::served;
-  require_family(parts_.cluster.node().family, parts_.plan_options.families, parts_.pins, former_agent);
-  parts_.kube_proxy_flows.start();
-  const auto report = attach_first(parts_.attachment_reconciler, parts_.pins, former_agent);
+  const auto former_agent = components_.before.started == 0 ? FormerAgent::none : FormerAgent::served;
+  require_family(components_.cluster.node().family, components_.plan_options.families, components_.pins,
+                 former_agent);
+  components_.kube_proxy_flows.start();
+  const auto report = attach_first(components_.attachment_reconciler, components_.pins, former_agent);
   phase_.attached();
   apply_conntrack();
-  parts_.start_reconcilers(phase_.first_batch()->wall);
-  const auto counts = parts_.cluster.counts();
+  components_.start_reconcilers(phase_.first_batch()->wall);
+  const auto counts = components_.cluster.counts();
   spdlog::info("serving; services: {}, endpoints: {}; sockets: {}; packets: {}", counts.services,
                counts.endpoints, report.sockets_text(), report.packets_text());
-  if (const auto missing = parts_.datapath.features().missing(); !missing.empty()) {
+  if (const auto missing = components_.datapath.features().missing(); !missing.empty()) {
     spdlog::info("without: {}", missing);
   }
   pending_.mark({Step::redirected_flows, Step::unreported_changes});  // flows of an earlier agent's
@@ -310,30 +312,31 @@ void Agent::attach() {
 }
 
 void Agent::look_after_tables() {
-  parts_.table_reconciler.report_fullness();
-  parts_.map_resizer.make();
-  parts_.table_reconciler.retry_later();
+  components_.table_reconciler.report_fullness();
+  components_.map_resizer.make();
+  components_.table_reconciler.retry_later();
 }
 
 void Agent::check_readiness() {
   const auto now = Moment::now();
-  if (phase_.check_ready(parts_.backlog(), now)) {
-    parts_.health.applied(now);
-    parts_.inputs.remove_startup_taint();
+  if (phase_.check_ready(components_.backlog(), now)) {
+    components_.health.applied(now);
+    components_.inputs.remove_startup_taint();
   }
 }
 
 void Agent::serve_health_checks() {
-  parts_.ports.serve(parts_.cluster.health_checks(), parts_.node_publisher.health_addresses());
+  components_.ports.serve(components_.cluster.health_checks(), components_.node_publisher.health_addresses());
   pending_.mark({Step::reports});
 }
 
 /// What no event of the kernel reports.
 void Agent::look_for_unreported() {
-  parts_.beat();
-  parts_.node_publisher.apply_kernel_ports();
-  parts_.complaints.say_held_back(std::chrono::steady_clock::now());
-  parts_.coexistence.look_at_reach(parts_.node.network().devices(), parts_.served_devices.uplinks());
+  components_.beat();
+  components_.node_publisher.apply_kernel_ports();
+  components_.complaints.say_held_back(std::chrono::steady_clock::now());
+  components_.coexistence.look_at_reach(components_.node.network().devices(),
+                                        components_.served_devices.uplinks());
 }
 
 void Agent::apply_conntrack() const {

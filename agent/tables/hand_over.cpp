@@ -81,7 +81,7 @@ class Walk {
  private:
   [[nodiscard]] maps::error_code each_assured(HandOverCount& count) {
     return each(assured_, [&](const Key& key, const Flow& flow) {
-      if (!has_ended(key, flow)) settle(count, key, flow);
+      if (!has_ended(key, flow)) record(count, key, flow);
     });
   }
 
@@ -91,7 +91,7 @@ class Walk {
       const auto lives = key.protocol == LB_UDP ? LB_UNASSURED_SECONDS : handshake_seconds;
       if (now_ - flow.track.seen > lives || assured_.get(key)) return;
       if (key.protocol == LB_UDP) {
-        settle(count, key, flow);
+        record(count, key, flow);
       } else {
         count.leave(Left::handshake, tuple_of(key));
       }
@@ -111,7 +111,7 @@ class Walk {
     return flow.track.state == LB_RESET || !other || other->track.state >= LB_CLOSING;
   }
 
-  void settle(HandOverCount& count, const Key& key, const Flow& flow) {
+  void record(HandOverCount& count, const Key& key, const Flow& flow) {
     if (const auto reason = give(count, key, flow)) {
       count.leave(*reason, tuple_of(key));
     } else {

@@ -55,13 +55,13 @@ void IdReclaimer::retire_service(std::uint32_t number) {
   ++unswept_services_;
 }
 
-std::optional<std::uint32_t> IdReclaimer::revive(const Endpoint& endpoint) {
+std::optional<std::uint32_t> IdReclaimer::revive(const BackendKey& key) {
   if (retired_backends_.empty()) return std::nullopt;
-  const auto found = retired_backends_.find(endpoint);
+  const auto found = retired_backends_.find(key);
   if (found == retired_backends_.end()) return std::nullopt;
   const std::uint32_t id = found->first;
   retired_backends_.erase(found);
-  forget(endpoint.service);
+  forget(key.service);
   return id;
 }
 

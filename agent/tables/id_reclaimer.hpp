@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "agent/tables/endpoint_ids.hpp"
+#include "agent/tables/backend_ids.hpp"
 #include "maps/arena.hpp"
 #include "maps/grace.hpp"
 #include "maps/mapset.hpp"
@@ -42,7 +42,7 @@ class IdReclaimer {
   void retire_backend(std::uint32_t id);
   void retire_service(std::uint32_t number);
   /// The retired id of an endpoint that came back: it never meant anything else.
-  [[nodiscard]] std::optional<std::uint32_t> revive(const Endpoint& endpoint);
+  [[nodiscard]] std::optional<std::uint32_t> revive(const BackendKey& key);
 
   /// Begins the grace period of all that was retired so far. Call it after each batch of changes.
   void flush();
@@ -100,7 +100,7 @@ class IdReclaimer {
   std::size_t unswept_services_ = 0;
 
   std::deque<Retired<maps::Extent>> retired_slots_;
-  EndpointIds<std::uint64_t> retired_backends_;                  ///< id to epoch
+  BackendIdMap<std::uint64_t> retired_backends_;                 ///< id to epoch
   std::unordered_map<std::uint32_t, std::uint32_t> retired_of_;  ///< service number to how many of those
   std::vector<Retired<std::uint32_t>> retired_services_;
 };

@@ -8,7 +8,7 @@
 
 #include "agent/plan/endpoints.hpp"
 #include "agent/plan/rendezvous.hpp"
-#include "agent/tables/endpoint_ids.hpp"
+#include "agent/tables/backend_ids.hpp"
 
 namespace lb::agent {
 
@@ -297,16 +297,16 @@ void Publisher::match_adopted(const ServiceState& state, const ServicePortPlan& 
 
 /// What seems new may be what was adopted, in whatever order, or what was retired and is not yet forgotten.
 void Publisher::match_rest(const ServiceState& state, Draft& draft) {
-  EndpointIds<std::size_t> known(store_.backends);  // to the index in leftover
+  BackendIdMap<std::size_t> known(store_.backends);  // to the index in leftover
   known.reserve(draft.leftover.size());
   for (std::size_t at = 0; at < draft.leftover.size(); ++at) known.emplace(draft.leftover[at], at);
   std::erase_if(draft.created, [&](const Entry& entry) {
     const BackendPlan& backend = *entry.backend;
-    const Endpoint endpoint{.address = backend.address.bytes, .service = state.number, .port = backend.port};
-    if (const auto found = known.find(endpoint); found != known.end()) {
+    const BackendKey key{.address = backend.address.bytes, .service = state.number, .port = backend.port};
+    if (const auto found = known.find(key); found != known.end()) {
       draft.ids[entry.at] = std::exchange(draft.leftover[found->second], 0);
       known.erase(found);
-    } else if (const auto revived = reclaimer_.revive(endpoint)) {
+    } else if (const auto revived = reclaimer_.revive(key)) {
       draft.revived.push_back(draft.ids[entry.at] = *revived);
     } else {
       return false;

@@ -32,8 +32,8 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 /// A burst of events ends when none came for this long, or after the longest wait.
-constexpr milliseconds settle{5};
-constexpr milliseconds longest_settle{40};
+constexpr milliseconds quiet_time{5};
+constexpr milliseconds longest_wait{40};
 /// What no event reports (targets of symbolic links, errors that have gone) is seen at the next of these
 /// looks.
 constexpr milliseconds slow_look{2000};
@@ -208,7 +208,7 @@ void ManifestSource::ResourceWatcher::take_file_event(std::uint32_t mask, const 
 }
 
 void ManifestSource::ResourceWatcher::wait_until_quiet() {
-  quiet_timer_.expires_at(std::min(steady_clock::now() + settle, first_event_ + longest_settle));
+  quiet_timer_.expires_at(std::min(steady_clock::now() + quiet_time, first_event_ + longest_wait));
   quiet_timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
     if (const auto self = weak.lock(); self && !error) {
       self->look();

@@ -66,13 +66,13 @@ class Events {
 };
 
 /// In the order in which they come up. Nothing before `datapath` changes anything of the kernel's.
-struct Parts {
+struct Components {
   /// Calls `events` for nothing before the context runs. `least_slots`: the table of slots gets no smaller.
   /// What is referred to must outlive this. Throws StartError.
-  Parts(boost::asio::io_context& context, const AgentOptions& given, std::uint32_t least_slots,
-        Events& events);
-  Parts(const Parts&) = delete;
-  Parts& operator=(const Parts&) = delete;
+  Components(boost::asio::io_context& context, const AgentOptions& given, std::uint32_t least_slots,
+             Events& events);
+  Components(const Components&) = delete;
+  Components& operator=(const Components&) = delete;
 
   /// What starts, from where, and what an operator should know of it.
   void log_start() const;

@@ -1,4 +1,4 @@
-#include "agent/run/parts.hpp"
+#include "agent/run/components.hpp"
 
 #include <fmt/format.h>
 #include <malloc.h>
@@ -52,7 +52,8 @@ ConfigReconciler::Actions config_actions(Events& events, Coexistence& coexistenc
 
 }  // namespace
 
-Parts::Parts(asio::io_context& context, const AgentOptions& given, std::uint32_t least_slots, Events& events)
+Components::Components(asio::io_context& context, const AgentOptions& given, std::uint32_t least_slots,
+                       Events& events)
     : options(given),
       pins(options.pins),
       inputs(context, options),
@@ -98,7 +99,7 @@ Parts::Parts(asio::io_context& context, const AgentOptions& given, std::uint32_t
   cluster.measure_triggers(unix_nanoseconds(std::chrono::system_clock::now()));
 }
 
-void Parts::log_start() const {
+void Components::log_start() const {
   spdlog::info("sluice {} for node {}: {}, pins {}", SLUICE_VERSION, options.node, inputs.text(),
                options.pins);
   for (const auto& note : datapath.notes()) {
@@ -110,7 +111,7 @@ void Parts::log_start() const {
 }
 
 /// What an earlier agent left serves on: each entry must find its place in one go.
-void Parts::adopt() {
+void Components::adopt() {
   const auto adopted = tables.adopt();
   if (!adopted) {
     throw StartError(fmt::format("cannot read the pinned maps: {}; run as root", adopted.error().message()));
@@ -124,7 +125,7 @@ void Parts::adopt() {
 }
 
 /// What the first lists took in passing goes back: the allocator would keep it for good.
-void Parts::start_reconcilers(std::chrono::system_clock::time_point planned) {
+void Components::start_reconcilers(std::chrono::system_clock::time_point planned) {
   maps.set.shed();
   ::malloc_trim(0);
   attachment_reconciler.start();
@@ -134,19 +135,19 @@ void Parts::start_reconcilers(std::chrono::system_clock::time_point planned) {
   datapath.page().set_started(static_cast<std::uint64_t>(std::chrono::system_clock::to_time_t(planned)));
 }
 
-void Parts::beat() {
+void Components::beat() {
   lb::agent::beat(pins);
   datapath.page().set_heartbeat();
 }
 
-Backlog Parts::backlog() const {
+Backlog Components::backlog() const {
   return {.objects = !intake.listed(),
           .labels = cluster.waits(),
           .turns = pacer.waits(),
           .tables = !tables.complete()};
 }
 
-void Parts::complain(const k8s::Complaint& complaint) {
+void Components::complain(const k8s::Complaint& complaint) {
   metrics.complained();
   complaints.say(complaint, std::chrono::steady_clock::now());
 }
