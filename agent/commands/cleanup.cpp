@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/base/error.hpp"
 #include "agent/datapath/lock.hpp"
 #include "agent/netlink/kube_proxy_cleanup.hpp"
 #include "agent/run/cleanup.hpp"
@@ -71,7 +72,33 @@ int clean_sluice(const CleanupOptions& options) {
       });
 }
 
+/// Why this node would have no services without kube-proxy's rules; empty: Sluice serves.
+std::string why_not_serving(const maps::Pins& pins) {
+  const auto opened = maps::MapSet::open(pins, maps::Access::read);
+  if (!opened) {
+    return opened.error().fault == maps::OpenFault::nothing_here ? "nothing is pinned"
+                                                                  : opened.error().sentence();
+  }
+  if (find_agent(pins).state == AgentState::absent) return "no agent runs";
+  const auto node = opened->node.load(0);
+  if (node.started == 0) return "its agent has not written its first plan";
+  if (node.policy.draining == LB_YES) return "it is drained, and takes no new flows";
+  return has_hooks(pins) ? std::string() : "none of its programs is attached";
+}
+
+void require_replacement(const CleanupOptions& options) {
+  if (options.mode == CleanupMode::dry_run || options.replacement == Replacement::any) return;
+  if (kube_proxy_leftovers().empty()) return;
+  if (const auto why = why_not_serving(maps::Pins(options.pins)); !why.empty()) {
+    throw StartError(
+        fmt::format("no Sluice with the pins {} serves here ({}), so without kube-proxy's rules this node would "
+                    "have no services: start the agent first, or use --anyway",
+                    options.pins, why));
+  }
+}
+
 int clean_kube_proxy(const CleanupOptions& options) {
+  require_replacement(options);
   const int code = clean(options.mode, "kube-proxy", kube_proxy_leftovers, remove_kube_proxy_leftovers);
   print(stdout, "kept, because others' chains lead there:", kube_proxy_kept());
   return code;

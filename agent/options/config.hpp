@@ -223,12 +223,15 @@ enum class CleanupTarget : std::uint8_t { sluice, kube_proxy };
 enum class CleanupMode : std::uint8_t { remove, dry_run };
 /// What follows a clean-up: a pod of a DaemonSet must not end.
 enum class AfterCleanup : std::uint8_t { end, stay };
+/// Whether kube-proxy's rules may go while nothing of Sluice serves in their place.
+enum class Replacement : std::uint8_t { required, any };
 
 struct CleanupOptions {
   std::string pins;
   CleanupTarget target = CleanupTarget::sluice;
   CleanupMode mode = CleanupMode::remove;
   AfterCleanup after = AfterCleanup::end;
+  Replacement replacement = Replacement::required;
 };
 
 struct Options {

@@ -73,9 +73,10 @@ may be repeated. It refuses while an agent runs, which would put everything back
 --kube-proxy removes what kube-proxy left in any of its modes, once another service proxy serves: the tables of its
 nftables mode, its chains in iptables' tables (nft and legacy) and the jumps to them. The kubelet's chains and all
 other rules stay; so does a chain of kube-proxy's that a chain of another owner jumps to. What its IPVS mode has beside
-chains (virtual services, IP sets, the device kube-ipvs0) is left to `kube-proxy --cleanup`.
+chains (virtual services, IP sets, the device kube-ipvs0) is left to `kube-proxy --cleanup`. It refuses where no Sluice with
+these --pins serves (no agent, no first plan written, no hook, or drained): the node would have no services (--anyway removes nevertheless).
 
-Exit code 0: nothing is left. 1: something is, and is named.
+Exit code 0: nothing is left. 1: something is, and is named; or refused.
 
 Examples:
   sluice cleanup --dry-run           what would go

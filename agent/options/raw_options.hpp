@@ -45,6 +45,7 @@ struct RawOptions {
   bool fixed_sizes = false;
   bool bind_address_hard_fail = false;
   bool cleanup_kube_proxy = false;
+  bool cleanup_anyway = false;
   bool dry_run = false;
   bool gone_too = false;
   bool stay = false;

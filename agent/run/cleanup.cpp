@@ -130,6 +130,12 @@ std::vector<std::string> leftovers(const fs::path& pins) {
   return found;
 }
 
+bool has_hooks(const maps::Pins& pins) {
+  const auto entries = entries_of(pins.links());  // a directory among them is a note
+  return std::ranges::any_of(entries, [](const auto& entry) { return !fs::is_directory(entry); }) ||
+         !our_filters(pins.base()).empty();
+}
+
 void remove_leftovers(const fs::path& pins) {
   for (const auto& filter : our_filters(pins)) {
     remove_clsact(filter.device, filter.side);

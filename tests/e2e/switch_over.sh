@@ -135,7 +135,7 @@ rounds() {
 	done
 	switch_ends
 	lab_stop "$KUBE_PROXY" || true
-	lab_sluice cleanup --kube-proxy >/dev/null
+	lab_sluice cleanup --kube-proxy --anyway >/dev/null
 }
 
 cluster_up switch

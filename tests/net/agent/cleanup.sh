@@ -190,11 +190,45 @@ counters() {
 	done
 }
 
+# needs_replacement: kube-proxy's rules stay where nothing of ours would serve in their place, unless told otherwise; each refusal is one
+# sentence that says why.
+needs_replacement() {
+	no_replacement "nothing is pinned"
+	lab_agent
+	cleanup --kube-proxy || die "beside an agent that serves: $(cat "$LAB_DIR/errors")"
+	! tables ip nft | grep -q KUBE-SVC || die "beside an agent that serves rules are left"
+	rules_of_kube_proxy ip nft
+	lab_sluice drain --anyway --deadline 0 >"$LAB_DIR/drain" || true
+	no_replacement "it is drained, and takes no new flows"
+	lab_sluice drain --cancel
+	stopped
+	no_replacement "no agent runs"
+	cleanup --kube-proxy --dry-run || die "a dry run without an agent: $(cat "$LAB_DIR/errors")"
+	cleanup --kube-proxy --anyway || die "with --anyway: $(cat "$LAB_DIR/errors")"
+	! tables ip nft | grep -q KUBE-SVC || die "with --anyway rules are left"
+	! cleanup --anyway || die "takes --anyway without --kube-proxy"
+	cleanup || die "the agent's pins do not go: $(cat "$LAB_DIR/errors")"
+}
+
+# no_replacement WHY
+no_replacement() {
+	local code=0
+	all_tables >"$LAB_DIR/with"
+	cleanup --kube-proxy || code=$?
+	((code == 1)) || die "without a replacement ($1): exit code $code: $(cat "$LAB_DIR/said")"
+	[[ $(wc -l <"$LAB_DIR/errors") == 1 ]] || die "not one sentence: $(cat "$LAB_DIR/errors")"
+	grep -q "^sluice: no Sluice with the pins $LAB_PINS serves here ($1), .* have no services: .*--anyway$" "$LAB_DIR/errors" ||
+		die "the refusal does not say '$1': $(cat "$LAB_DIR/errors")"
+	all_tables >"$LAB_DIR/after"
+	same "a refused clean-up changed rules" "$LAB_DIR/with" "$LAB_DIR/after"
+	printf "kube-proxy's rules stay: %s\n" "$1"
+}
+
 # behind_others: a port mapping that uses kube-proxy's mark, as the portmap plug-in may, and its own chain that leads there.
 behind_others() {
 	by ip nft -t nat -N CNI-HOSTPORT-SETMARK
 	by ip nft -t nat -A CNI-HOSTPORT-SETMARK -j KUBE-MARK-MASQ
-	cleanup --kube-proxy || die "beside a port mapping: $(cat "$LAB_DIR/errors")"
+	cleanup --kube-proxy --anyway || die "beside a port mapping: $(cat "$LAB_DIR/errors")"
 	grep -q "^kept, because others' chains lead there: chain KUBE-MARK-MASQ in iptables-nft's nat$" "$LAB_DIR/said" ||
 		die "cleanup does not say what it kept: $(cat "$LAB_DIR/said")"
 	tables ip nft >"$LAB_DIR/after"
@@ -203,7 +237,7 @@ behind_others() {
 	! grep -q 'KUBE-SERVICES -\|KUBE-SVC' "$LAB_DIR/after" || die "kube-proxy's rules are left: $(cat "$LAB_DIR/after")"
 	by ip nft -t nat -F CNI-HOSTPORT-SETMARK
 	by ip nft -t nat -X CNI-HOSTPORT-SETMARK
-	cleanup --kube-proxy || die "without the port mapping: $(cat "$LAB_DIR/errors")"
+	cleanup --kube-proxy --anyway || die "without the port mapping: $(cat "$LAB_DIR/errors")"
 }
 
 kube_proxy_goes() {
@@ -234,7 +268,7 @@ kube_proxy_goes() {
 	cleanup --kube-proxy --dry-run || die "a dry run: $(cat "$LAB_DIR/errors")"
 	all_tables >"$LAB_DIR/after"
 	same "a dry run changed kube-proxy's rules" "$LAB_DIR/with" "$LAB_DIR/after"
-	cleanup --kube-proxy || { cat "$LAB_DIR/errors" && die "kube-proxy's rules do not go"; }
+	cleanup --kube-proxy --anyway || { cat "$LAB_DIR/errors" && die "kube-proxy's rules do not go"; }
 	all_tables >"$LAB_DIR/after"
 	same "rules of others are not as they were" "$LAB_DIR/before" "$LAB_DIR/after"
 	counters >"$LAB_DIR/counted-after"
@@ -243,6 +277,8 @@ kube_proxy_goes() {
 	cleanup --kube-proxy || die "a second time: exit code $?"
 	[[ $(cat "$LAB_DIR/said") == "nothing of kube-proxy is left on this node" ]] || die "a second time: $(cat "$LAB_DIR/said")"
 	printf "kube-proxy's rules are gone, and those of others as they were\n"
+	rules_of_kube_proxy ip nft
+	needs_replacement
 	rules_of_kube_proxy ip nft
 	behind_others
 	printf 'a chain that a port mapping leads to stays until the mapping is gone\n'
