@@ -77,7 +77,7 @@ std::string why_not_serving(const maps::Pins& pins) {
   const auto opened = maps::MapSet::open(pins, maps::Access::read);
   if (!opened) {
     return opened.error().fault == maps::OpenFault::nothing_here ? "nothing is pinned"
-                                                                  : opened.error().sentence();
+                                                                 : opened.error().sentence();
   }
   if (find_agent(pins).state == AgentState::absent) return "no agent runs";
   const auto node = opened->node.load(0);
@@ -90,10 +90,10 @@ void require_replacement(const CleanupOptions& options) {
   if (options.mode == CleanupMode::dry_run || options.replacement == Replacement::any) return;
   if (kube_proxy_leftovers().empty()) return;
   if (const auto why = why_not_serving(maps::Pins(options.pins)); !why.empty()) {
-    throw StartError(
-        fmt::format("no Sluice with the pins {} serves here ({}), so without kube-proxy's rules this node would "
-                    "have no services: start the agent first, or use --anyway",
-                    options.pins, why));
+    throw StartError(fmt::format(
+        "no Sluice with the pins {} serves here ({}), so without kube-proxy's rules this node would "
+        "have no services: start the agent first, or use --anyway",
+        options.pins, why));
   }
 }
 
