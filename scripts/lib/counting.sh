@@ -5,7 +5,7 @@
 PASSED=0 FAILED=0 SKIPPED=0 FAILURES=()
 LOGS=$BUILD_ROOT/logs
 LIMIT=${SLUICE_LONG:+7200}
-LIMIT=${LIMIT:-600}
+LIMIT=${LIMIT:-1500}
 
 passed() { PASSED=$((PASSED + $1)); }
 failed() {
@@ -20,12 +20,15 @@ skipped() {
 	fi
 }
 
-# excerpt LOG: as much of a failed test's output as one reads; all of it stays in $LOGS.
+# excerpt LOG: as much of a failed test's output as one reads; all of it stays in $LOGS. Written at once, because tests run side by side.
 excerpt() {
 	mkdir -p "$LOGS"
 	cp "$1" "$LOGS"
-	cut -c1-400 "$1" | if (($(wc -l <"$1") > 250)); then sed '200q' && printf '…\n' && tail -n 30 "$1" | cut -c1-400; else cat; fi
-	say "(the whole output: ${LOGS#"$SLUICE_ROOT"/}/${1##*/})"
+	{
+		cut -c1-400 "$1" | if (($(wc -l <"$1") > 250)); then sed '200q' && printf '…\n' && tail -n 30 "$1" | cut -c1-400; else cat; fi
+		say "(the whole output: ${LOGS#"$SLUICE_ROOT"/}/${1##*/})"
+	} >"$1.excerpt"
+	cat "$1.excerpt"
 }
 
 # field XML NAME: an attribute of Catch2's closing count of test cases; 0 where it has none.
