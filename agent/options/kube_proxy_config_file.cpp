@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <cerrno>
-#include <fstream>
-#include <ios>
 #include <system_error>
 #include <utility>
+
+#include "k8s/client/bounded_file.hpp"
 
 namespace lb::agent {
 namespace {
@@ -25,19 +25,15 @@ ConfigRemark remark_of(std::string_view path, const FieldRemark& remark) {
 }  // namespace
 
 std::variant<std::string, ConfigRefusal> read_config_file(const std::string& path) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::string text(most_config_bytes + 1, '\0');
-  file.read(text.data(),
-            static_cast<std::streamsize>(text.size()));  // bad: a directory, or a device that fails
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  if (!file.is_open() || file.bad()) {
-    const auto why = std::generic_category().message(errno == 0 ? EIO : errno);
+  std::string text;
+  const int error = k8s::read_bounded(path, most_config_bytes, text);
+  if (error == EFBIG) {
+    return ConfigRefusal{fmt::format("{} is larger than 1 MiB: that is another file", path)};
+  }
+  if (error != 0) {
+    const auto why = std::generic_category().message(error);
     return ConfigRefusal{
         fmt::format("{} cannot be read ({}): name a KubeProxyConfiguration with --config", path, why)};
-  }
-  if (text.size() > most_config_bytes) {
-    return ConfigRefusal{fmt::format("{} is larger than 1 MiB: that is another file", path)};
   }
   return text;
 }

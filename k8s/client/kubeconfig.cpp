@@ -5,13 +5,14 @@
 
 #include <array>
 #include <boost/json/parse.hpp>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
+#include "k8s/client/bounded_file.hpp"
 #include "k8s/encoding/rules.hpp"
 #include "k8s/encoding/yaml.hpp"
 #include "k8s/objects/error.hpp"
@@ -23,28 +24,22 @@ namespace {
 namespace json = boost::json;
 
 /// A kubeconfig with keys inside is a few KiB; what is much larger is another file.
-constexpr std::uintmax_t most_bytes = std::uintmax_t{4} << 20U;
+constexpr std::size_t most_bytes = std::size_t{4} << 20U;
 
 [[noreturn]] void refuse(const std::string& path, std::string_view what) {
   throw StartError(fmt::format("cannot use the kubeconfig {}: {}", path, what));
 }
 
 std::string read_whole(const std::string& path) {
-  std::error_code error;
-  const auto size = std::filesystem::file_size(path, error);
-  if (error) {
-    refuse(path, error.message());
+  std::string text;
+  switch (const int error = read_bounded(path, most_bytes, text); error) {
+    case 0:
+      return text;
+    case EFBIG:
+      refuse(path, "it is larger than 4 MiB");
+    default:
+      refuse(path, std::generic_category().message(error));
   }
-  if (size > most_bytes) {
-    refuse(path, "it is larger than 4 MiB");
-  }
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) {
-    refuse(path, "it cannot be read");
-  }
-  return std::move(text).str();
 }
 
 /// An object's members, and its place for sentences.

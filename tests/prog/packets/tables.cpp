@@ -5,9 +5,8 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
-#include <fstream>
-#include <iterator>
 
+#include "tests/lib/content_of.hpp"
 #include "tests/lib/paths.hpp"
 #include "tests/prog/packets/decode.hpp"
 #include "tests/prog/packets/referee.hpp"
@@ -20,11 +19,6 @@ using Catch::Matchers::ContainsSubstring;
 
 constexpr std::uint32_t checksum_complete =
     1U << 2;  // BPF_F_TEST_SKB_CHECKSUM_COMPLETE, newer than some headers
-
-std::string content_of(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 /// Looks at the TCP and UDP packets of a step whose bytes are all scapy's; how many there are.
 std::size_t check_sums(const std::string& name, const Step& step) {

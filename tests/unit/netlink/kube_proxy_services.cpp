@@ -10,8 +10,6 @@
 #include <catch2/catch_message.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <random>
 #include <string>
 #include <vector>
@@ -22,6 +20,7 @@
 #include "agent/netlink/nftables_rules.hpp"
 #include "agent/netlink/proxy_rules.hpp"
 #include "k8s/objects/host_port.hpp"
+#include "tests/lib/content_of.hpp"
 #include "tests/lib/paths.hpp"
 
 namespace {
@@ -31,9 +30,7 @@ using Blob = std::vector<std::byte>;
 using Lines = std::vector<std::string>;
 
 Blob recorded(const std::string& name) {
-  std::ifstream file(lb::test::source_path("tests/corpus/kube_proxy_rules/" + name), std::ios::binary);
-  REQUIRE(file);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const auto text = lb::test::content_of(lb::test::source_path("tests/corpus/kube_proxy_rules/" + name));
   const auto bytes = std::as_bytes(std::span(text));
   return {bytes.begin(), bytes.end()};
 }

@@ -17,6 +17,7 @@
 #include "agent/options/kube_proxy_config_file.hpp"
 #include "agent/options/kube_proxy_config_table.hpp"
 #include "agent/options/kube_proxy_flags.hpp"
+#include "tests/lib/content_of.hpp"
 #include "tests/lib/paths.hpp"
 
 namespace {
@@ -27,15 +28,9 @@ using Catch::Matchers::ContainsSubstring;
 const std::string corpus = lb::test::source_path("tests/corpus/kube_proxy/");
 const std::string head = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
 
-std::string file_text(const std::string& path) {
-  std::ifstream file(path);
-  REQUIRE(file);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
 std::vector<std::string> lines_of(const std::string& path) {
   std::vector<std::string> lines;
-  std::istringstream text(file_text(path));
+  std::istringstream text(lb::test::content_of(path));
   for (std::string line; std::getline(text, line);) lines.push_back(line);
   return lines;
 }
@@ -181,7 +176,7 @@ std::string document_table() {
 }
 
 TEST_CASE("the document shows the table") {
-  const auto document = file_text(lb::test::source_path("docs/kube-proxy-config.md"));
+  const auto document = lb::test::content_of(lb::test::source_path("docs/kube-proxy-config.md"));
   INFO(document_table());
   CHECK(document.find(document_table()) != std::string::npos);
 }

@@ -3,9 +3,8 @@
 #include "agent/programs/verifier_log.hpp"
 
 #include <catch2/catch_test_macros.hpp>
-#include <fstream>
-#include <iterator>
 
+#include "tests/lib/content_of.hpp"
 #include "tests/lib/paths.hpp"
 
 namespace {
@@ -14,10 +13,7 @@ using lb::agent::verifier_reason;
 
 /// The end of what a kernel said of a program of ours that it refused.
 std::string real_log(const std::string& name) {
-  std::ifstream file(lb::test::source_path("tests/corpus/verifier/" + name));
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  REQUIRE_FALSE(text.empty());
-  return text;
+  return lb::test::content_of(lb::test::source_path("tests/corpus/verifier/" + name));
 }
 
 TEST_CASE("a verifier's log ends with its reason, and more after it") {

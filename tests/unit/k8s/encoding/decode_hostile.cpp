@@ -1,25 +1,14 @@
 // What refuses an object, hostile input, places of problems (REL-36; "Our choices" J).
 #include <filesystem>
-#include <fstream>
 #include <random>
-#include <sstream>
 
 #include "decode.hpp"
+#include "tests/lib/content_of.hpp"
 #include "tests/lib/paths.hpp"
 #include "tests/lib/seed.hpp"
 
 using namespace lb::k8s;
 using namespace lb::k8s::testing;
-
-namespace {
-
-std::string read_file(const std::filesystem::path& path) {
-  std::ostringstream out;
-  out << std::ifstream(path, std::ios::binary).rdbuf();
-  return out.str();
-}
-
-}  // namespace
 
 TEST_CASE("k8s decode: what refuses an object, or makes it another's") {
   struct Row {
@@ -122,7 +111,7 @@ TEST_CASE("REL-36 the hostile corpus is answered, file by file") {
   std::size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(corpus)) {
     CAPTURE(entry.path().filename().string());
-    const auto decoded = decode(read_file(entry.path()));
+    const auto decoded = decode(lb::test::content_of(entry.path()));
     const bool good = entry.path().filename().string().starts_with("good-");
     CHECK((decoded.verdict == Verdict::object && decoded.problems.empty()) == good);
     CHECK(decoded.object.has_value() == (decoded.verdict == Verdict::object));
@@ -139,7 +128,7 @@ TEST_CASE("REL-36 any damage to a good object is answered") {
   const auto decoder = json_decoder(Origin::manifest);
   std::size_t objects = 0;
   for (const auto& entry : std::filesystem::directory_iterator(corpus)) {
-    const auto good = read_file(entry.path());
+    const auto good = lb::test::content_of(entry.path());
     if (good.empty() || good.size() > 65536) {
       continue;
     }

@@ -4,12 +4,11 @@
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "k8s/watch/transport_body.hpp"
+#include "tests/lib/content_of.hpp"
 #include "tests/lib/paths.hpp"
 
 using namespace lb::k8s;
@@ -17,11 +16,7 @@ using namespace lb::k8s;
 namespace {
 
 std::string read(const std::string& name) {
-  std::ifstream file(lb::test::source_path("tests/corpus/api/" + name), std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  REQUIRE(file.good());
-  return std::move(text).str();
+  return lb::test::content_of(lb::test::source_path("tests/corpus/api/" + name));
 }
 
 struct Part {
