@@ -413,6 +413,11 @@ void Cluster::forget_if_empty(const std::string& service) {
   if (found->second->is_empty()) models_.erase(found);
 }
 
+std::optional<PlanChange> Cluster::plans_after(const std::string& service) const {
+  const auto next = models_.upper_bound(service);
+  return next == models_.end() ? std::nullopt : std::optional(next->second->plans());
+}
+
 ClusterCounts Cluster::counts() const {
   ClusterCounts counts;
   counts.services = services_.size();

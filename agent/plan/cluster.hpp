@@ -73,6 +73,8 @@ class Cluster final : public k8s::Sink {
   void take_turn();
 
   [[nodiscard]] const NodeView& node() const noexcept { return node_; }
+  /// What is planned for the first service after that name; nothing: there is none.
+  [[nodiscard]] std::optional<PlanChange> plans_after(const std::string& service) const;
   [[nodiscard]] ClusterCounts counts() const;
   /// Is there a service that is not planned because labels that it asks for are not known?
   [[nodiscard]] bool waits() const noexcept { return !waiting_.empty(); }
