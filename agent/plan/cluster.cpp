@@ -400,8 +400,8 @@ void Cluster::note_health_check(const std::string& service, const ServiceModel& 
 void Cluster::report_complaints(const std::string& service, const ServiceModel& model) {
   auto complaints = model.complaints(frontends_);
   auto& reported = reported_[service];
-  for (const auto& reason : complaints) {
-    if (!reported.contains(reason)) complain({"Service " + service, "", reason});
+  for (const auto& [reason, event] : complaints) {
+    if (!reported.contains(reason)) complain({"Service " + service, "", reason, event});
   }
   reported = std::move(complaints);
   if (reported.empty()) reported_.erase(service);

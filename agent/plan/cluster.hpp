@@ -155,7 +155,7 @@ class Cluster final : public k8s::Sink {
   Frontends frontends_;
   ConsistentBudget consistent_budget_;
   HealthChecks health_checks_;
-  std::map<std::string, std::set<std::string>> reported_;  ///< complaints by service
+  std::map<std::string, ServiceModel::Sentences> reported_;  ///< complaints by service
   std::uint64_t complaint_count_ = 0;
   bool is_first_reported_ = false;            ///< the first plans, as one batch
   std::set<std::string> first_;               ///< services of it whose plans are to be reported

@@ -153,6 +153,7 @@ Backlog Components::backlog() const {
 void Components::complain(const k8s::Complaint& complaint) {
   metrics.complained();
   complaints.say(complaint, std::chrono::steady_clock::now());
+  if (auto event = k8s::event_of(complaint)) inputs.post(std::move(*event));
 }
 
 }  // namespace lb::agent
