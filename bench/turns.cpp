@@ -306,8 +306,23 @@ bool decodings() {
   const auto ports = joined(100, [](std::size_t at) {
     return fmt::format(R"({{"name":"p{:04}","port":{},"protocol":"TCP"}})", at, 8000 + at);
   });
+  // The shortest texts of different addresses, in no order: 1.5 MB of them.
+  const auto shortest = joined(150'000, [](std::size_t at) {
+    const auto shuffled = at * 40'503 % 150'000;
+    return fmt::format(R"("{:x}::{:x}")", 1 + shuffled % 15, 4096 + shuffled / 15);
+  });
+  const auto node_addresses = joined(40'000, [](std::size_t at) {
+    return fmt::format(R"({{"type":"InternalIP","address":"{}"}})", numbered(16, at).text());
+  });
   bool missed =
       decoding("JSON: a Service of 70,000 external IPs", service_text("", addresses), lb::k8s::Kind::service);
+  missed |=
+      decoding("JSON: a Service of 150,000 external IPs", service_text("", shortest), lb::k8s::Kind::service);
+  missed |=
+      decoding("JSON: a Node of 40,000 addresses",
+               R"({"apiVersion":"v1","kind":"Node","metadata":{"name":"node-1"},"status":{"addresses":[)" +
+                   node_addresses + "]}}",
+               lb::k8s::Kind::node);
   missed |= decoding("JSON: a Service of 30,000 annotations", service_text(annotations, ""),
                      lb::k8s::Kind::service);
   missed |= decoding(

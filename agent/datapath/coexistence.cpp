@@ -82,6 +82,8 @@ void Coexistence::set_config(std::string config) { replace(config_, std::move(co
 
 void Coexistence::set_uplinks(std::string uplinks) { replace(uplinks_, std::move(uplinks)); }
 
+void Coexistence::set_unserved(std::string devices) { replace(unserved_, std::move(devices)); }
+
 bool Coexistence::set_node(std::string node) { return replace(node_, std::move(node)); }
 
 /// True: it is another text than before, which is in the report now.
@@ -102,7 +104,7 @@ void Coexistence::report() {
           : fmt::format("ipsec: {} policies; new flows to backends, or of clients, behind them are refused",
                         xfrm_);
   std::vector<std::string> lacks;
-  std::ranges::copy_if(std::array{config_, node_, uplinks_, ports_, xfrm, dropping, lacks_},
+  std::ranges::copy_if(std::array{config_, node_, uplinks_, unserved_, ports_, xfrm, dropping, lacks_},
                        std::back_inserter(lacks), [](const auto& text) { return !text.empty(); });
   datapath_.set_limitations(fmt::format("{}", fmt::join(lacks, "; ")));
 }

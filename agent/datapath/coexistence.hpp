@@ -36,6 +36,8 @@ class Coexistence {
   void set_ports(std::string ports);
   /// The same of what is wrong with the configuration file.
   void set_config(std::string config);
+  /// The same of devices that lead to backends and are not served.
+  void set_unserved(std::string devices);
   /// The same of uplinks that are not found.
   void set_uplinks(std::string uplinks);
   /// The same of what is wrong with the own Node. Is it news?
@@ -54,6 +56,7 @@ class Coexistence {
   std::string node_;
   std::string config_;
   std::string uplinks_;
+  std::string unserved_;
   KubeProxyRules rules_;
   std::size_t xfrm_ = 0;    ///< IPsec policies
   std::string kube_proxy_;  ///< by what means its rules are there; empty: they are not

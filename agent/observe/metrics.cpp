@@ -115,10 +115,12 @@ MetricFamily fill_family(const char* name, const char* help, const std::vector<F
   return family;
 }
 
+using prometheus::MetricType;
+
 MetricFamily lost_family(const std::map<std::string, std::uint64_t>& frames) {
-  auto family = make_family("sluice_xdp_frames_lost_total",
-                            "Frames that XDP gave a device to send and that it did not take",
-                            prometheus::MetricType::Counter);
+  auto family =
+      make_family("sluice_xdp_frames_lost_total",
+                  "Frames that XDP gave a device to send and that it did not take", MetricType::Counter);
   for (const auto& [device, count] : frames) {
     ClientMetric metric;
     metric.label = {{"device", device}};
@@ -128,7 +130,18 @@ MetricFamily lost_family(const std::map<std::string, std::uint64_t>& frames) {
   return family;
 }
 
-using prometheus::MetricType;
+MetricFamily unserved_family(const std::map<std::string, std::uint64_t>& backends) {
+  auto family = make_family("sluice_unserved_backends",
+                            "Backends for clients outside that routes lead to by a device that is not served",
+                            MetricType::Gauge);
+  for (const auto& [device, count] : backends) {
+    ClientMetric metric;
+    metric.label = {{"device", device}};
+    metric.gauge.value = static_cast<double>(count);
+    family.metric.push_back(std::move(metric));
+  }
+  return family;
+}
 
 /// One line of what is shown of each watched resource.
 struct ApiConnection {
@@ -523,6 +536,9 @@ std::string Metrics::render(const Snapshot& snapshot) const {
   }
   if (!snapshot.frames_lost.empty()) {
     all.push_back(lost_family(snapshot.frames_lost));
+  }
+  if (!snapshot.unserved_backends.empty()) {
+    all.push_back(unserved_family(snapshot.unserved_backends));
   }
   all.push_back(no_local_family(snapshot.objects.no_local));
   if (const auto process = own_process()) {

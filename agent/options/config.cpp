@@ -343,14 +343,14 @@ void add_budgets(CLI::App& app, RawOptions& raw) {
   app.add_option(
          "--max-service-frontends", raw.agent.service_frontends,
          "Frontends (addresses times ports) of one Service at most, and its source ranges; what it asks "
-         "for beyond that is not served, and logged")
+         "for beyond that is not served, and told by an Event")
       ->type_name("N")
       ->check(CLI::Range(1U, most_map_entries))
       ->capture_default_str();
   app.add_option(
          "--consistent-budget", raw.agent.consistent_budget,
          "Slots of all sets of services with sluice.lb/selection: consistent together, at most a quarter for "
-         "one Service; beyond that a service port chooses at random, which is logged")
+         "one Service; beyond that a service port chooses at random, which an Event tells")
       ->type_name("N")
       ->check(CLI::Range(0U, most_map_entries))
       ->capture_default_str();

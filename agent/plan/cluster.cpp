@@ -400,8 +400,8 @@ void Cluster::note_health_check(const std::string& service, const ServiceModel& 
 void Cluster::report_complaints(const std::string& service, const ServiceModel& model) {
   auto complaints = model.complaints(frontends_);
   auto& reported = reported_[service];
-  for (const auto& reason : complaints) {
-    if (!reported.contains(reason)) complain({"Service " + service, "", reason});
+  for (const auto& [reason, event] : complaints) {
+    if (!reported.contains(reason)) complain({"Service " + service, "", reason, event});
   }
   reported = std::move(complaints);
   if (reported.empty()) reported_.erase(service);
@@ -411,6 +411,11 @@ void Cluster::forget_if_empty(const std::string& service) {
   const auto found = models_.find(service);
   if (found == models_.end() || dirty_.contains(service) || framed_.contains(service)) return;
   if (found->second->is_empty()) models_.erase(found);
+}
+
+std::optional<PlanChange> Cluster::plans_after(const std::string& service) const {
+  const auto next = models_.upper_bound(service);
+  return next == models_.end() ? std::nullopt : std::optional(next->second->plans());
 }
 
 ClusterCounts Cluster::counts() const {

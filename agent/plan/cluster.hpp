@@ -73,6 +73,8 @@ class Cluster final : public k8s::Sink {
   void take_turn();
 
   [[nodiscard]] const NodeView& node() const noexcept { return node_; }
+  /// What is planned for the first service after that name; nothing: there is none.
+  [[nodiscard]] std::optional<PlanChange> plans_after(const std::string& service) const;
   [[nodiscard]] ClusterCounts counts() const;
   /// Is there a service that is not planned because labels that it asks for are not known?
   [[nodiscard]] bool waits() const noexcept { return !waiting_.empty(); }
@@ -153,7 +155,7 @@ class Cluster final : public k8s::Sink {
   Frontends frontends_;
   ConsistentBudget consistent_budget_;
   HealthChecks health_checks_;
-  std::map<std::string, std::set<std::string>> reported_;  ///< complaints by service
+  std::map<std::string, ServiceModel::Sentences> reported_;  ///< complaints by service
   std::uint64_t complaint_count_ = 0;
   bool is_first_reported_ = false;            ///< the first plans, as one batch
   std::set<std::string> first_;               ///< services of it whose plans are to be reported

@@ -314,7 +314,7 @@ class Framer {
       if (ports == 0 || parts.source_ranges.empty()) continue;
       const auto most = std::max<std::size_t>(options_.most_frontends / ports, 1);
       if (parts.source_ranges.size() > most) {
-        complain(
+        complain_over_limit(
             fmt::format("has {} source ranges for each of {} service ports: those after {} are not applied "
                         "and their clients are denied, because a "
                         "Service may have {} (--max-service-frontends)",
@@ -372,13 +372,13 @@ class Framer {
       complain(fmt::format("port {} stated twice: the first one counts", stated_twice_.is()));
     }
     if (without_room_.any()) {
-      complain(
+      complain_over_limit(
           fmt::format("service port {} not served: a Service may have {} frontends "
                       "(--max-service-frontends)",
                       without_room_.is(), options_.most_frontends));
     }
     if (beyond_ > 0) {
-      complain(
+      complain_over_limit(
           fmt::format("asks for {} frontends (addresses times ports) more than the {} that a Service may "
                       "have: {} and the addresses after it are not served; raise --max-service-frontends",
                       beyond_, options_.most_frontends, first_beyond_));
@@ -386,6 +386,11 @@ class Framer {
   }
 
   void complain(std::string reason) { frame_.complaints.push_back(std::move(reason)); }
+
+  void complain_over_limit(std::string reason) {
+    frame_.over_limit.push_back(reason);
+    complain(std::move(reason));
+  }
 
   const k8s::Service& service_;
   const NodeView& node_;

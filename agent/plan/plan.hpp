@@ -128,9 +128,15 @@ struct PortFrame {
   std::array<bool, 2> uses{};  ///< by lb_scope: some traffic is for this set (SEM-20)
 };
 
+/// Events on a Service that asks for more than one may have, or than there is: what the sentence says holds on
+/// every node.
+inline constexpr const char* too_many_frontends = "TooManyFrontends";
+inline constexpr const char* no_consistent_selection = "ConsistentSelectionUnavailable";
+
 struct ServiceFrame {
   std::vector<PortFrame> ports;         ///< sorted by key; no ports: nothing is programmed
   std::vector<std::string> complaints;  ///< what of the object was skipped, and why ("Our choices" J)
+  std::vector<std::string> over_limit;  ///< of these, what lies beyond what one Service may have
 };
 
 /// Plans a service as if it were alone: collisions with others are not its matter (see

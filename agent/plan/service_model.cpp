@@ -92,6 +92,7 @@ std::set<std::string> ServiceModel::frame(const NodeView& node, const PlanOption
   auto changes = frontends.claim(name_, service_ ? service_->created : 0, framed.ports);
   if (has_endpoints_in_blocks_of(changes.outside)) see_endpoints_anew();
   frame_complaints_ = std::move(framed.complaints);
+  over_limit_ = std::move(framed.over_limit);
   adopt(std::move(framed.ports));
   return std::move(changes.touched);
 }
@@ -280,17 +281,22 @@ std::size_t ServiceModel::local_ready(k8s::Family family, const NodeView& node) 
   return static_cast<std::size_t>(std::unique(addresses.begin(), addresses.end()) - addresses.begin());
 }
 
-std::set<std::string> ServiceModel::complaints(const Frontends& frontends) const {
-  std::set<std::string> complaints(frame_complaints_.begin(), frame_complaints_.end());
-  if (auto sentence = frontends.lost(name_); !sentence.empty()) complaints.insert(std::move(sentence));
+ServiceModel::Sentences ServiceModel::complaints(const Frontends& frontends) const {
+  Sentences complaints;
+  for (const auto& sentence : over_limit_) complaints.try_emplace(sentence, too_many_frontends);
+  for (const auto& sentence : frame_complaints_) complaints.try_emplace(sentence);
+  if (auto sentence = frontends.lost(name_); !sentence.empty()) complaints.try_emplace(std::move(sentence));
   if (const auto tables = consistent_tables(); granted_ < tables.size()) {
-    complaints.insert(
+    complaints.try_emplace(
         fmt::format("{} of its {} service ports choose backends at random: all sets of consistent selection "
                     "together, and a "
                     "quarter of that for one Service, have no room for theirs; raise --consistent-budget",
-                    tables.size() - granted_, tables.size()));
+                    tables.size() - granted_, tables.size()),
+        no_consistent_selection);
   }
-  for (const auto& [slice, sentences] : skipped_) complaints.insert(sentences.begin(), sentences.end());
+  for (const auto& [slice, sentences] : skipped_) {
+    for (const auto& sentence : sentences) complaints.try_emplace(sentence);
+  }
   return complaints;
 }
 

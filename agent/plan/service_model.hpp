@@ -95,8 +95,10 @@ class ServiceModel {
   /// no frame() and no replan(): its endpoints are known as soon as its slices are.
   [[nodiscard]] std::optional<HealthCheck> health_check(const NodeView& node,
                                                         const PlanOptions& options) const;
-  /// What is wrong with the object now.
-  [[nodiscard]] std::set<std::string> complaints(const Frontends& frontends) const;
+  /// What is wrong with the object now: sentences, each with the reason of an Event that tells of it; empty: none
+  /// does.
+  using Sentences = std::map<std::string, std::string>;
+  [[nodiscard]] Sentences complaints(const Frontends& frontends) const;
 
  private:
   enum class Endpoints : std::uint8_t { resolved, slices_changed, all_stale };
@@ -148,6 +150,7 @@ class ServiceModel {
   bool ports_went_ = false;
   std::vector<Port> ports_;  ///< sorted by key
   std::vector<std::string> frame_complaints_;
+  std::vector<std::string> over_limit_;  ///< of these
   std::map<std::string, std::shared_ptr<const CompactSlice>> slices_;
   std::set<std::string> changed_slices_;
   std::map<std::string, std::set<std::string>>

@@ -58,7 +58,9 @@ Components::Components(asio::io_context& context, const AgentOptions& given, std
       pins(options.pins),
       inputs(context, options),
       pages(health, metrics, Moment::now,
-            [this] { return read_snapshot({options, inputs, cluster, datapath, tables, maps}); },
+            [this] {
+              return read_snapshot({options, inputs, cluster, datapath, tables, maps, backend_routes});
+            },
             {configz(options), options.flags}),
       servers(context, options, pages, metrics, [&events] { events.port_opened(); }),
       datapath(Datapath::open(options)),
@@ -85,6 +87,7 @@ Components::Components(asio::io_context& context, const AgentOptions& given, std
       attachment_reconciler(context, datapath, node, served_devices, metrics,
                             [&events](Look look) { events.hooks_looked_after(look); }),
       coexistence(options, datapath, metrics),
+      backend_routes(context, {cluster, node, served_devices}, coexistence),
       ipsec(context, maps.set, {node_publisher, coexistence}, [&events] { events.ipsec_changed(); }),
       kube_proxy_flows(context, maps.set, kept_nat_table(pins.base())),
       config_reconciler(context, options, metrics, config_actions(events, coexistence)),
@@ -150,6 +153,7 @@ Backlog Components::backlog() const {
 void Components::complain(const k8s::Complaint& complaint) {
   metrics.complained();
   complaints.say(complaint, std::chrono::steady_clock::now());
+  if (auto event = k8s::event_of(complaint)) inputs.post(std::move(*event));
 }
 
 }  // namespace lb::agent

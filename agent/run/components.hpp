@@ -8,6 +8,7 @@
 
 #include "agent/base/log.hpp"
 #include "agent/datapath/attachment_reconciler.hpp"
+#include "agent/datapath/backend_routes.hpp"
 #include "agent/datapath/coexistence.hpp"
 #include "agent/datapath/config_reconciler.hpp"
 #include "agent/datapath/datapath.hpp"
@@ -120,6 +121,7 @@ struct Components {
   NodePublisher node_publisher;
   AttachmentReconciler attachment_reconciler;
   Coexistence coexistence;
+  BackendRoutes backend_routes;
   IpsecPolicies ipsec;
   KubeProxyFlows kube_proxy_flows;
   ConfigReconciler config_reconciler;

@@ -136,6 +136,7 @@ void Agent::await_sighup() {
 
 void Agent::network_changed() {
   components_.coexistence.devices_changed();
+  components_.backend_routes.note_change();
   pending_.mark({Step::devices, Step::addresses, Step::source, Step::plans, Step::hooks});
   objects_changed();
 }
@@ -152,6 +153,7 @@ void Agent::objects_changed() {
 
 void Agent::plans_written(const Moment& end) {
   phase_.wrote(end, components_.backlog());
+  components_.backend_routes.note_change();
   pending_.mark({Step::attach, Step::tables});
 }
 
@@ -165,6 +167,7 @@ void Agent::tables_changed() {
 void Agent::hooks_looked_after(Look look) {
   pending_.mark({Step::unreported_changes});
   if (look == Look::thorough) {
+    components_.backend_routes.look();
     pending_.mark({Step::kube_proxy});
   }
   if (!phase_.is_ready()) {
@@ -254,6 +257,7 @@ void Agent::act(Step step) {
 void Agent::choose_devices() {
   auto& served = components_.served_devices;
   if (served.decide(components_.intake.node_addresses())) {
+    components_.backend_routes.note_change();
     pending_.mark({Step::hooks});
   }
   components_.coexistence.set_uplinks(

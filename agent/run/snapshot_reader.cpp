@@ -20,6 +20,9 @@ Snapshot read_snapshot(const SnapshotParts& parts) {
       parts.tables.services(parts.options.service_metrics);
   snapshot.api = parts.inputs.figures();
   snapshot.frames_lost = parts.datapath.frames_lost();
+  for (const auto& [device, backends] : parts.backend_routes.found()) {
+    snapshot.unserved_backends.emplace(device, backends.count);
+  }
   if (const auto stats = parts.maps.set.stats()) {
     snapshot.outcomes = *stats;
   }

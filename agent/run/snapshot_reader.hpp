@@ -1,6 +1,7 @@
 // What a scrape shows: read when it comes, from all who know.
 #pragma once
 
+#include "agent/datapath/backend_routes.hpp"
 #include "agent/datapath/datapath.hpp"
 #include "agent/datapath/open_maps.hpp"
 #include "agent/options/config.hpp"
@@ -19,6 +20,7 @@ struct SnapshotParts {
   const Datapath& datapath;
   const Tables& tables;
   OpenMaps& maps;
+  const BackendRoutes& backend_routes;
 };
 
 /// Flows are as they were counted last; this begins the next count. They are too many to be counted here.

@@ -55,7 +55,8 @@ struct Snapshot {
   std::uint64_t services_left_out = 0;   ///< service ports beyond those
   lb_stats outcomes{};                   ///< summed over the CPUs
   std::vector<k8s::ApiFigures> api;
-  std::map<std::string, std::uint64_t> frames_lost;  ///< of XDP's, by device
+  std::map<std::string, std::uint64_t> frames_lost;        ///< of XDP's, by device
+  std::map<std::string, std::uint64_t> unserved_backends;  ///< by the device that routes lead to them by
 };
 
 /// Is its endpoint gone, and its id kept only until no packet and no flow can name it?

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <numeric>
 
 #include "k8s/encoding/rules.hpp"
 #include "k8s/objects/rfc3339.hpp"
@@ -79,8 +81,30 @@ ServiceType service_type(std::string_view text, Problems& problems) {
   return ServiceType::cluster_ip;
 }
 
+/// By one byte of each; those that are equal in it keep their order.
+void sort_by(std::size_t byte, std::vector<Address>& addresses, std::vector<Address>& sorted) {
+  std::array<std::size_t, 257> places{};
+  for (const auto& address : addresses) ++places.at(address.bytes.at(byte) + 1U);
+  std::partial_sum(places.begin(), places.end(), places.begin());
+  sorted.resize(addresses.size());
+  for (const auto& address : addresses) sorted[places.at(address.bytes.at(byte))++] = address;
+  addresses.swap(sorted);
+}
+
+/// From the last byte to the first, and only by those that differ: an object of 1.5 MB has 150,000 addresses,
+/// which differ in few.
 void sort_unique(std::vector<Address>& addresses) {
-  std::ranges::sort(addresses);
+  if (addresses.empty()) return;
+  std::array<bool, 16> differs{};
+  for (const auto& address : addresses) {
+    for (std::size_t byte = 0; byte < differs.size(); ++byte) {
+      differs.at(byte) = differs.at(byte) || address.bytes.at(byte) != addresses.front().bytes.at(byte);
+    }
+  }
+  std::vector<Address> sorted;
+  for (auto byte = differs.size(); byte-- > 0;) {
+    if (differs.at(byte)) sort_by(byte, addresses, sorted);
+  }
   const auto rest = std::ranges::unique(addresses);
   addresses.erase(rest.begin(), rest.end());
 }

@@ -12,6 +12,8 @@ struct Complaint {
   std::string object;  ///< "Service default/web", or "" where no object is known
   std::string where;   ///< "web.yaml:12", or "" for objects from the API
   std::string reason;
+  /// Why its owner shall see it at the object, too: an Event's reason, "TooManyFrontends"; empty: no Event.
+  std::string event = {};
 };
 
 /// Receives every change of every object. Called from the one thread of the agent.

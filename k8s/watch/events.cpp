@@ -17,6 +17,8 @@ std::string text_of(std::chrono::system_clock::time_point time) {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(time)));
 }
 
+constexpr unsigned already_exists = 409;
+
 /// Events about what has no namespace are kept in "default", as by client-go.
 std::string name_space_of(const Event& event) {
   return event.subject == EventSubject::node ? "default" : event.object.name_space;
@@ -32,7 +34,43 @@ json::object reference_to(const Event& event) {
   return {{"kind", "Service"}, {"apiVersion", "v1"}, {"namespace", object.name_space}, {"name", object.name}};
 }
 
+/// FNV-1a.
+std::uint64_t hash_of(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char each : text) hash = (hash ^ static_cast<unsigned char>(each)) * 0x100000001b3;
+  return hash;
+}
+
+/// What all nodes say has one name, so that the API takes the first of them and refuses the others (409).
+json::object metadata_of(const Event& event) {
+  json::object metadata;
+  if (event.scope == EventScope::cluster) {
+    const auto said = hash_of(event.reason + event.message);
+    metadata["name"] = fmt::format("{}.{:016x}", event.object.name, said);
+  } else {
+    metadata["generateName"] = event.object.name + ".";
+  }
+  metadata["namespace"] = name_space_of(event);
+  return metadata;
+}
+
+constexpr std::string_view service_prefix = "Service ";
+
 }  // namespace
+
+std::optional<Event> event_of(const Complaint& complaint) {
+  const auto slash = complaint.object.find('/');
+  if (complaint.event.empty() || !complaint.object.starts_with(service_prefix) || slash == std::string::npos) {
+    return std::nullopt;
+  }
+  const auto name_space = complaint.object.substr(0, slash).substr(service_prefix.size());
+  return Event{{name_space, complaint.object.substr(slash + 1)},
+               complaint.event,
+               complaint.reason,
+               EventSubject::service,
+               "Plan",
+               EventScope::cluster};
+}
 
 /// Keeps the answer's status, and lets its body pass.
 class EventPoster::Reader final : public AnswerReader {
@@ -49,7 +87,8 @@ class EventPoster::Reader final : public AnswerReader {
     if (how != End::complete) {
       owner_.finish(detail);
     } else {
-      owner_.finish(status / 100 == 2 ? "" : fmt::format("{}: answer {}", detail, status));
+      const bool is_kept = status / 100 == 2 || status == already_exists;
+      owner_.finish(is_kept ? "" : fmt::format("{}: answer {}", detail, status));
     }
   }
 
@@ -115,7 +154,7 @@ std::string EventPoster::body(const Event& event) const {
   const json::object body = {
       {"kind", "Event"},
       {"apiVersion", "v1"},
-      {"metadata", {{"generateName", event.object.name + "."}, {"namespace", name_space_of(event)}}},
+      {"metadata", metadata_of(event)},
       {"involvedObject", reference_to(event)},
       {"type", "Warning"},
       {"reason", event.reason},

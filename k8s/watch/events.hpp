@@ -8,16 +8,21 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "k8s/client/transport.hpp"
 #include "k8s/objects/model.hpp"
+#include "k8s/objects/source.hpp"
 #include "k8s/watch/api_source.hpp"
 
 namespace lb::k8s {
 
 enum class EventSubject : std::uint8_t { service, node };
+
+/// Whether each node reports what it met, or all nodes say the same of an object: the API keeps that once.
+enum class EventScope : std::uint8_t { node, cluster };
 
 /// Always a warning.
 struct Event {
@@ -26,7 +31,11 @@ struct Event {
   std::string message;
   EventSubject subject = EventSubject::service;
   std::string action = "Listen";  ///< what was tried
+  EventScope scope = EventScope::node;
 };
+
+/// What a complaint tells its Service's owner; nothing: it tells of no Service, or only the log.
+[[nodiscard]] std::optional<Event> event_of(const Complaint& complaint);
 
 /// Posts one event at a time. The same about the same object is reported once in ten minutes, what finds 32
 /// others waiting not at all, and what fails not again: an event is a courtesy.

@@ -1,7 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2016,SC2119  # conditions are evaluated when they are checked; options are for those who have some
 # The own Node changes while the agent runs: its addresses and its pods' range are planned anew (REL-43, SEM-96). And what the agent
-# says of a Service to the API: one event where a health-check node port is taken, and nothing else (SEM-58).
+# says of a Service to the API: one event where a health-check node port is taken, and one where it asks for too much (SEM-58, SEM-77).
 set -euo pipefail
 # shellcheck source=tests/e2e/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/scenario.sh"
@@ -73,11 +73,29 @@ health_check() {
 	becomes "and there is no other event" "Service/checked FailedToStartServiceHealthcheck" events
 }
 
+# limit: a Service that asks for more than one may have is told at the Service.
+limit() {
+	kube apply <<-YAML
+		apiVersion: v1
+		kind: Service
+		metadata: {name: greedy, namespace: default}
+		spec:
+		  selector: {app: web}
+		  clusterIP: 10.96.0.92
+		  externalIPs: [$(seq -s, -f 198.18.0.%g 1 70)]
+		  ports: [{name: http, port: 80, targetPort: 8080}]
+	YAML
+	becomes "SEM-77: an event says that a Service asks for too much" \
+		"Service/checked FailedToStartServiceHealthcheck Service/greedy TooManyFrontends" all_events
+}
+all_events() { events | sort | paste -sd ' '; }
+
 cluster_up own-node
 cluster_web
 cluster_pods
 kube patch Service/web '{"spec": {"type": "NodePort", "ports": [{"name": "http", "port": 80, "targetPort": 8080, "nodePort": 30080}]}}'
-cluster_agent --node-port-addresses primary
+cluster_agent --node-port-addresses primary --max-service-frontends 60
 addresses
 health_check
+limit
 ranges

@@ -57,6 +57,13 @@ TEST_CASE("REL-20: frames that devices lost after XDP, by device") {
   CHECK_THAT(text, ContainsSubstring("sluice_xdp_frames_lost_total{device=\"eth1\"} 0\n"));
 }
 
+TEST_CASE("REL-99: backends that are reached by devices that are not served, while there are any") {
+  CHECK(Metrics().render({}).find("sluice_unserved_backends") == std::string::npos);
+  Snapshot snapshot;
+  snapshot.unserved_backends = {{"eth1", 3}};
+  CHECK_THAT(Metrics().render(snapshot), ContainsSubstring("sluice_unserved_backends{device=\"eth1\"} 3\n"));
+}
+
 TEST_CASE("ports that another process holds, by what they are for") {
   Metrics metrics;
   metrics.ports_waiting("health", 1);

@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "agent/plan/cluster.hpp"
 #include "build.hpp"
+#include "cluster_record.hpp"
 
 namespace lb::test {
 namespace {
@@ -45,6 +47,27 @@ TEST_CASE("two million frontends are ten thousand: ClusterIPs, then whole addres
   CHECK(frame.complaints.front() ==
         "asks for 2090040 frontends (addresses times ports) more than the 10000 that a Service may have: "
         "198.18.1.76 and the addresses after it are not served; raise --max-service-frontends");
+  CHECK(frame.over_limit == frame.complaints);
+}
+
+TEST_CASE("what lies beyond the limit is told by an Event, once, and what is refused is not") {
+  std::vector<k8s::Complaint> told;
+  Record record;
+  agent::PlanOptions options;
+  options.most_frontends = 3;
+  options.external_ip_ranges = {{prefix("198.18.0.0/16")}};
+  agent::Cluster cluster("this", options, record, [&](const auto& complaint) { told.push_back(complaint); });
+  auto made = asking(4, 1);
+  made.external_ips.push_back(address("203.0.113.1"));
+  cluster.upsert(made);
+  cluster.synced();
+  cluster.flush();
+  REQUIRE(told.size() == 2);
+  for (const auto& complaint : told) {
+    CHECK(complaint.object == "Service default/web");
+    const bool is_limit = complaint.reason.starts_with("asks for ");
+    CHECK(complaint.event == (is_limit ? agent::too_many_frontends : ""));
+  }
 }
 
 TEST_CASE("service ports beyond the budget have no number and no backends") {
@@ -59,6 +82,7 @@ TEST_CASE("service ports beyond the budget have no number and no backends") {
   CHECK(std::ranges::count(frame.ports, LB_IPV6, [](const auto& port) { return port.plan.key.family; }) == 5);
   REQUIRE(frame.complaints.size() == 2);
   CHECK(frame.complaints.back().starts_with("service port default/web:p0005 and 14 more are not served"));
+  CHECK(frame.over_limit.size() == 2);
 }
 
 TEST_CASE("what is refused of many addresses is one sentence with a number") {

@@ -48,7 +48,10 @@ TEST_CASE(
   agent::PlanOptions options;
   options.consistent_tables = 4;
   agent::Cluster cluster("this", options, record,
-                         [&](const k8s::Complaint& complaint) { reported.push_back(complaint.reason); });
+                         [&](const k8s::Complaint& complaint) {
+                           reported.push_back(complaint.reason);
+                           CHECK(complaint.event == "ConsistentSelectionUnavailable");
+                         });
   const auto add = [&](const std::string& name, std::int64_t created, std::size_t ports) {
     auto made = service();
     made.key.name = name;

@@ -1,7 +1,15 @@
 // Addresses and prefixes: what is read, how it is written, what kind it is (SEM-4, SEM-89).
+#include <arpa/inet.h>
+
+#include <array>
 #include <catch2/catch_test_macros.hpp>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <string_view>
 
 #include "k8s/objects/model.hpp"
+#include "tests/lib/seed.hpp"
 
 using lb::k8s::Address;
 using lb::k8s::Family;
@@ -148,4 +156,21 @@ TEST_CASE("k8s prefix: contains only its own family") {
   CHECK(contains("::/0", "2001:db8::1"));
   CHECK_FALSE(contains("::/0", "1.2.3.4"));
   CHECK(contains("2001:db8::/32", "2001:db8:1::1"));
+}
+
+TEST_CASE("k8s address: colons and digits in any order are what the C library takes them for") {
+  const auto seed = lb::test::seed();
+  CAPTURE(seed);
+  std::minstd_rand random(seed);
+  constexpr std::string_view letters = "01f:::::";
+  for (int round = 0; round < 200'000; ++round) {
+    std::string text(random() % 24, ' ');
+    for (auto& letter : text) letter = letters[random() % letters.size()];
+    CAPTURE(text);
+    std::array<std::uint8_t, 16> bytes{};
+    const bool is_one = inet_pton(AF_INET6, text.c_str(), bytes.data()) == 1;
+    const auto address = Address::parse(text);
+    REQUIRE(address.has_value() == is_one);
+    if (is_one) REQUIRE(address->bytes == bytes);
+  }
 }

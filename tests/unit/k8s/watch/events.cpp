@@ -94,6 +94,36 @@ TEST_CASE("an event about the Node is where people look for it") {
                                R"("uid":"node-a"},)"));
 }
 
+TEST_CASE("SEM-77: what all nodes complain about is one event on the Service, whoever posts it first") {
+  const Complaint complaint{"Service shop/web", "", "asks for too much", "TooManyFrontends"};
+  const auto event = event_of(complaint);
+  REQUIRE(event);
+  Lab lab;
+  lab.poster.post(*event);
+  REQUIRE(lab.requests.size() == 1);
+  CHECK(lab.requests[0].target == "/api/v1/namespaces/shop/events");
+  CHECK(lab.requests[0].body ==
+        R"({"kind":"Event","apiVersion":"v1","metadata":{"name":"web.48988e3273844e4d","namespace":"shop"},)"
+        R"("involvedObject":{"kind":"Service","apiVersion":"v1","namespace":"shop","name":"web"},)"
+        R"("type":"Warning","reason":"TooManyFrontends","action":"Plan",)"
+        R"("message":"asks for too much","source":{"component":"sluice","host":"node-a"},)"
+        R"("reportingComponent":"sluice","reportingInstance":"node-a",)"
+        R"("firstTimestamp":"2026-01-02T03:04:05Z","lastTimestamp":"2026-01-02T03:04:05Z","count":1})");
+  lab.answer(409);
+  CHECK(lab.troubles.empty());
+  auto other = *event;
+  other.message = "asks for more";
+  other.object.name = "web2";
+  lab.poster.post(other);
+  CHECK(lab.requests[1].body.find("web2.") != std::string::npos);
+}
+
+TEST_CASE("SEM-77: complaints that are no Service's, or for the log alone, are no events") {
+  CHECK_FALSE(event_of({"Service shop/web", "", "asks for too much"}));
+  CHECK_FALSE(event_of({"Node a", "", "has no name", "Nameless"}));
+  CHECK_FALSE(event_of({"", "web.yaml:3", "is no YAML", "Unreadable"}));
+}
+
 TEST_CASE("SEM-58: the same event is reported once in ten minutes, and one at a time") {
   Lab lab;
   lab.tell("web");

@@ -1,0 +1,79 @@
+#include "agent/datapath/backend_routes.hpp"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <boost/asio/post.hpp>
+#include <chrono>
+#include <utility>
+
+namespace lb::agent {
+namespace {
+
+/// Two or three milliseconds.
+constexpr std::uint64_t units_of_turn = 8192;
+
+/// A question to the kernel.
+constexpr std::uint64_t units_of_question = 24;
+
+/// So many questions are one call of look() without a new round: less than a hundredth of a processor.
+constexpr std::size_t questions_of_pause = 4096;
+
+std::set<std::uint32_t> indices_of(const std::vector<Device>& devices) {
+  std::set<std::uint32_t> indices;
+  for (const auto& device : devices) indices.insert(device.index);
+  return indices;
+}
+
+}  // namespace
+
+BackendRoutes::BackendRoutes(boost::asio::io_context& context, Sources sources, Coexistence& coexistence)
+    : context_(context), sources_(sources), coexistence_(coexistence) {}
+
+void BackendRoutes::look() {
+  changed_ = routes_.changed() || changed_;
+  for (const auto& sentence : report_.sentences(found_, std::chrono::steady_clock::now())) {
+    spdlog::log(sentence.level == Sentence::Level::info ? spdlog::level::info : spdlog::level::warn, "{}",
+                sentence.text);
+  }
+  if (pause_ > 0) {
+    --pause_;
+  } else if (changed_ && !round_ && sources_.node.network().whole()) {
+    begin();
+  }
+}
+
+void BackendRoutes::begin() {
+  changed_ = false;
+  const auto& served = sources_.served;
+  round_ = std::make_unique<Round>(
+      Round{UnservedDevices(sources_.node.network().links(), served.uplinks(), indices_of(served.pods())),
+            OutsideBackends([this](const auto& after) { return sources_.cluster.plans_after(after); }),
+            {},
+            0});
+  take_turn();
+}
+
+/// Each turn is a handler of its own: what came meanwhile is handled between two.
+void BackendRoutes::take_turn() {
+  WorkBudget budget(units_of_turn);
+  while (const auto backend = round_->backends.next(budget)) {
+    budget.spend(units_of_question);
+    ++round_->asked;
+    const auto device = round_->devices.at(routes_.next_hop(backend->address));
+    if (!device) continue;
+    auto& found = round_->found[*device];
+    if (found.count++ == 0) found.example = fmt::format("{} ({})", backend->service, backend->address.text());
+  }
+  if (round_->backends.is_at_end()) return end();
+  boost::asio::post(context_, [this] { take_turn(); });
+}
+
+void BackendRoutes::end() {
+  pause_ = round_->asked / questions_of_pause;
+  found_ = std::move(round_->found);
+  round_.reset();
+  coexistence_.set_unserved(unserved_text(found_));
+}
+
+}  // namespace lb::agent

@@ -1,0 +1,78 @@
+#include "agent/netlink/route_lookup.hpp"
+
+#include <linux/rtnetlink.h>
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <span>
+
+#include "k8s/objects/raw_address.hpp"
+
+namespace lb::agent {
+namespace {
+
+/// One report fits, and of more than that it matters only that there were some.
+constexpr int queue_bytes = 4096;
+
+constexpr std::array<unsigned, 4> groups = {RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE, RTNLGRP_IPV4_RULE,
+                                            RTNLGRP_IPV6_RULE};
+
+maps::Fd open_changes() {
+  maps::Fd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE));
+  sockaddr_nl address{};
+  address.nl_family = AF_NETLINK;
+  for (const auto group : groups) address.nl_groups |= 1U << (group - 1);
+  if (socket) {
+    static_cast<void>(::setsockopt(socket.get(), SOL_SOCKET, SO_RCVBUF, &queue_bytes, sizeof(queue_bytes)));
+  }
+  if (!socket || ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    spdlog::warn("cannot follow changes of routes ({})", std::strerror(errno));
+  }
+  return socket;
+}
+
+}  // namespace
+
+netlink::Request route_question(const k8s::Address& address) {
+  const bool ipv4 = address.family() == k8s::Family::ipv4;
+  rtmsg head{};
+  head.rtm_family = ipv4 ? AF_INET : AF_INET6;
+  head.rtm_dst_len = ipv4 ? 32 : 128;
+  netlink::Request request(RTM_GETROUTE, netlink::Wanted::one, head);
+  const std::span bytes(address.bytes);
+  request.add_bytes(RTA_DST, std::as_bytes(ipv4 ? bytes.subspan(k8s::ipv4_at) : bytes.subspan(0)));
+  return request;
+}
+
+NextHop next_hop_of(const nlmsghdr& head, netlink::Bytes body) {
+  const auto route = netlink::read<rtmsg>(body);
+  if (head.nlmsg_type != RTM_NEWROUTE || !route || route->rtm_type != RTN_UNICAST) return {};
+  NextHop hop;
+  netlink::for_each_attribute(netlink::after(body, sizeof(rtmsg)), [&](auto type, netlink::Bytes content) {
+    if (type == RTA_OIF) hop.device = netlink::read<std::uint32_t>(content).value_or(0);
+    if (type == RTA_GATEWAY || type == RTA_VIA) hop.kind = HopKind::gateway;
+  });
+  return hop;
+}
+
+RouteLookup::RouteLookup()
+    : socket_(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE)), changes_(open_changes()) {}
+
+NextHop RouteLookup::next_hop(const k8s::Address& address) const {
+  NextHop hop;
+  const auto take = [&hop](const auto& head, netlink::Bytes body) { hop = next_hop_of(head, body); };
+  if (!socket_ || netlink::ask(socket_.get(), route_question(address), take)) return {};
+  return hop;
+}
+
+bool RouteLookup::changed() const {
+  bool changed = false;
+  std::array<std::byte, 1> start{};
+  while (::recv(changes_.get(), start.data(), start.size(), 0) >= 0 || errno == ENOBUFS) changed = true;
+  return changed;
+}
+
+}  // namespace lb::agent

@@ -1,0 +1,41 @@
+// By which device packets to an address leave, as `ip route get ADDRESS` says: asked of the kernel, so that
+// rules, metrics and next hops count.
+#pragma once
+
+#include <cstdint>
+
+#include "agent/netlink/netlink.hpp"
+#include "k8s/objects/model.hpp"
+#include "maps/map.hpp"
+
+namespace lb::agent {
+
+enum class HopKind : std::uint8_t { on_link, gateway };
+
+struct NextHop {
+  std::uint32_t device = 0;  ///< interface index; 0: no route leads there, or the address is this node's own
+  HopKind kind = HopKind::on_link;
+  bool operator==(const NextHop&) const = default;
+};
+
+[[nodiscard]] netlink::Request route_question(const k8s::Address& address);
+/// Of the kernel's answer; pure. One that is malformed says that there is no route.
+[[nodiscard]] NextHop next_hop_of(const nlmsghdr& head, netlink::Bytes body);
+
+class RouteLookup {
+ public:
+  /// Without sockets, for which the process may lack descriptors, there are no routes.
+  RouteLookup();
+
+  /// Costs some microseconds.
+  [[nodiscard]] NextHop next_hop(const k8s::Address& address) const;
+  /// Have routes or rules changed since the last call? The kernel's reports are counted, not read one by one,
+  /// and wake nobody.
+  [[nodiscard]] bool changed() const;
+
+ private:
+  maps::Fd socket_;
+  maps::Fd changes_;
+};
+
+}  // namespace lb::agent

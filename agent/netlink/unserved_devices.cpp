@@ -1,0 +1,110 @@
+#include "agent/netlink/unserved_devices.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <net/if_arp.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+namespace lb::agent {
+namespace {
+
+/// Kinds of devices whose other end a pod or a virtual machine of this node may have.
+constexpr std::array<std::string_view, 3> guest_kinds = {"veth", "netkit", "tun"};
+
+/// In `status`, whose line has room for little.
+constexpr std::size_t most_named = 3;
+
+bool is_guest(const NetDevice& device) {
+  const bool is_kind = std::ranges::find(guest_kinds, std::string_view(device.kind)) != guest_kinds.end();
+  return is_kind && (device.kind == "tun" || device.peer_netns.has_value());
+}
+
+bool is_served_uplink(const NetDevice& device, const std::vector<std::string>& uplinks) {
+  return device.hardware == ARPHRD_ETHER && std::ranges::find(uplinks, device.name) != uplinks.end();
+}
+
+bool is_vrf_port(const NetDevice& device, const NodeLinks& links) {
+  const auto master = links.find(device.master);
+  return master != links.end() && master->second.device.kind == "vrf";
+}
+
+std::string backends_text(std::size_t count) {
+  return count == 1 ? std::string("1 backend") : fmt::format("{} backends", count);
+}
+
+Sentence sentence_of(const std::string& device, const UnservedBackends& backends) {
+  return {Sentence::Level::warning,
+          fmt::format(
+              "device {} is not served, and routes lead to {} by it, such as {}: clients outside keep their "
+              "address there, and get no answer where it does not come back through this node; name the "
+              "device with --devices, if it has Ethernet headers, or route to them by one that is served",
+              device, backends_text(backends.count), backends.example)};
+}
+
+Sentence mended(const std::string& device) {
+  return {Sentence::Level::info,
+          fmt::format("device {} is served, or routes lead to no backends by it any more", device)};
+}
+
+}  // namespace
+
+UnservedDevices::UnservedDevices(const NodeLinks& links, const std::vector<std::string>& uplinks,
+                                 const std::set<std::uint32_t>& pods) {
+  bool serves = false;
+  bool has_vrf = false;
+  for (const auto& [index, link] : links) {
+    const auto& device = link.device;
+    if (is_guest(device)) guests_.insert({index, device.master});
+    if (is_served_uplink(device, uplinks)) {
+      serves = true;
+      has_vrf = has_vrf || is_vrf_port(device, links);
+    } else if (device.hardware != ARPHRD_LOOPBACK && !pods.contains(index)) {
+      unserved_.emplace(index, device.name);
+    }
+  }
+  if (!serves || has_vrf) unserved_.clear();
+}
+
+std::optional<std::string> UnservedDevices::at(const NextHop& hop) const {
+  const auto device = unserved_.find(hop.device);
+  if (device == unserved_.end() || (hop.kind == HopKind::on_link && guests_.contains(hop.device))) {
+    return std::nullopt;
+  }
+  return device->second;
+}
+
+std::string unserved_text(const UnservedByDevice& found) {
+  std::vector<std::string> devices;
+  for (const auto& [device, backends] : found) {
+    if (devices.size() == most_named) {
+      devices.push_back(fmt::format("{} more", found.size() - most_named));
+      break;
+    }
+    devices.push_back(fmt::format("{} ({})", device, backends_text(backends.count)));
+  }
+  return devices.empty() ? "" : fmt::format("unserved devices: {}", fmt::join(devices, ", "));
+}
+
+std::vector<Sentence> UnservedReport::sentences(const UnservedByDevice& found, Moment now) {
+  std::vector<Sentence> sentences;
+  for (const auto& [device, backends] : found) {
+    auto [said, is_first] = said_.try_emplace(device);
+    if (said->second.is_unserved || (!is_first && now - said->second.at < pause)) continue;
+    said->second = {true, now};
+    sentences.push_back(sentence_of(device, backends));
+  }
+  for (auto& [device, said] : said_) {
+    if (!said.is_unserved || found.contains(device)) continue;
+    said.is_unserved = false;
+    sentences.push_back(mended(device));
+  }
+  std::erase_if(
+      said_, [now](const auto& each) { return !each.second.is_unserved && now - each.second.at >= pause; });
+  return sentences;
+}
+
+}  // namespace lb::agent
