@@ -257,7 +257,7 @@ struct Finished {
 };
 
 /// Reads the command line; `host_name` is the default of --node. Every mistake becomes a Finished with
-/// exit code 1 and one sentence.
+/// exit code 2 (1: a configuration file that is refused) and one sentence.
 [[nodiscard]] std::variant<Options, Finished> parse_command_line(std::vector<std::string> arguments,
                                                                  std::string_view host_name);
 
