@@ -52,7 +52,7 @@ int run(const lb::agent::Options& options) {
     return lb::agent::run_drain(options.drain);
   }
   if (options.command == lb::agent::Command::alive) {
-    return lb::agent::run_alive(options.show);
+    return lb::agent::run_alive(options.alive);
   }
   fmt::print("{}", lb::agent::run_command(options.command, options.show));
   return 0;

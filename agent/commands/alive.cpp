@@ -1,22 +1,33 @@
 #include "agent/commands/alive.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
+#include <csignal>
+#include <cstdint>
 #include <cstdio>
+#include <ctime>
+#include <filesystem>
 #include <string>
+#include <string_view>
+#include <system_error>
 
-#include "agent/datapath/lock.hpp"
+#include "agent/base/error.hpp"
+#include "agent/base/replace_file.hpp"
 
 namespace lb::agent {
 namespace {
+
+using Now = std::chrono::system_clock::time_point;
 
 /// It looks each 0.7 s, and each 5 s while it starts; one that is busy with a first plan of a large cluster
 /// takes its time.
 constexpr std::chrono::seconds longest_silence{60};
 
 /// Empty: it is alive.
-std::string why_not_alive(const AgentPresence& agent, std::chrono::system_clock::time_point now) {
+std::string why_not_alive(const AgentPresence& agent, Now now) {
   if (agent.state == AgentState::absent) return "no agent runs on these pins";
   if (!agent.last_beat) return {};  // it has just begun
   const auto age = std::chrono::duration_cast<std::chrono::seconds>(now - *agent.last_beat);
@@ -24,9 +35,69 @@ std::string why_not_alive(const AgentPresence& agent, std::chrono::system_clock:
                                 : fmt::format("the agent's last heartbeat was {} s ago", age.count());
 }
 
+struct Family {
+  const char* name;
+  const char* help;
+};
+constexpr Family absent = {
+    "sluice_agent_absent",
+    "1 while what an agent has pinned serves on and no agent looks after it: none runs, or its last "
+    "heartbeat is more than 60 s old"};
+constexpr Family heartbeat = {
+    "sluice_agent_last_heartbeat_timestamp_seconds",
+    "When an agent last looked after what is pinned; without a value where nothing is"};
+
+std::string gauge(const Family& family, std::string_view pins, std::int64_t value) {
+  return fmt::format("# HELP {0} {1}.\n# TYPE {0} gauge\n{0}{{pins=\"{2}\"}} {3}\n", family.name, family.help,
+                     pins, value);
+}
+
+/// Nothing pinned and no right to look are not the same.
+void require_sight(const maps::Pins& pins) {
+  if (::access(pins.base().c_str(), R_OK | X_OK) == 0 || errno == ENOENT) return;
+  throw StartError(fmt::format("cannot read {}: {}; run as root", pins.base().string(),
+                               std::generic_category().message(errno)));
+}
+
+void write_answer(const AliveOptions& options) {
+  const maps::Pins pins(options.pins);
+  require_sight(pins);
+  const auto text = alive_metrics(options.pins, find_agent(pins), std::chrono::system_clock::now());
+  if (const auto problem = replace_file(options.textfile, text); !problem.empty()) throw StartError(problem);
+}
+
+/// Until SIGTERM or SIGINT. A file that is left behind would go on saying what was so.
+void write_answers(const AliveOptions& options) {
+  sigset_t ends;
+  sigemptyset(&ends);
+  sigaddset(&ends, SIGTERM);
+  sigaddset(&ends, SIGINT);
+  sigprocmask(SIG_BLOCK, &ends, nullptr);
+  const timespec pause{static_cast<std::time_t>(options.every), 0};
+  do {
+    write_answer(options);
+  } while (::sigtimedwait(&ends, nullptr, &pause) < 0);
+  std::error_code error;
+  std::filesystem::remove(options.textfile, error);
+}
+
 }  // namespace
 
-int run_alive(const ShowOptions& options) {
+std::string alive_metrics(std::string_view pins, const AgentPresence& agent, Now now) {
+  if (!agent.last_beat) return gauge(absent, pins, 0);
+  const auto since = std::chrono::system_clock::to_time_t(*agent.last_beat);
+  return gauge(absent, pins, why_not_alive(agent, now).empty() ? 0 : 1) + gauge(heartbeat, pins, since);
+}
+
+int run_alive(const AliveOptions& options) {
+  if (options.every != 0) {
+    write_answers(options);
+    return 0;
+  }
+  if (!options.textfile.empty()) {
+    write_answer(options);
+    return 0;
+  }
   const auto why = why_not_alive(find_agent(maps::Pins(options.pins)), std::chrono::system_clock::now());
   if (why.empty()) return 0;
   fmt::print(stderr, "sluice: {}\n", why);

@@ -46,12 +46,19 @@ maps::Fd open_directory(const fs::path& path) {
   return maps::Fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 }
 
-std::optional<std::chrono::system_clock::time_point> last_beat(const maps::Pins& pins) {
+std::optional<std::chrono::system_clock::time_point> beat_of(const fs::path& version) {
   struct stat status{};
-  if (::stat(pins.version().c_str(), &status) != 0) {
+  if (::stat(version.c_str(), &status) != 0) {
     return std::nullopt;
   }
   return std::chrono::system_clock::from_time_t(status.st_mtim.tv_sec);
+}
+
+/// Of our layout, or else of the newest other one, which a new agent has not taken over yet.
+std::optional<std::chrono::system_clock::time_point> last_beat(const maps::Pins& pins) {
+  if (const auto ours = beat_of(pins.version())) return ours;
+  const auto other = pins.other_layout();
+  return other == 0 ? std::nullopt : beat_of(maps::Pins(pins.base(), other).version());
 }
 
 /// False when an agent whose start failed has removed the directory since it was opened.

@@ -48,7 +48,7 @@ enum class AgentState : std::uint8_t { running, absent };
 struct AgentPresence {
   AgentState state = AgentState::absent;
   std::optional<pid_t> pid;  ///< where /proc/locks says it
-  /// When an agent last looked after what is pinned; nothing: this layout's pins are not there.
+  /// When an agent last looked after what is pinned, whatever its layout; nothing: no pins are there.
   std::optional<std::chrono::system_clock::time_point> last_beat = std::nullopt;
 };
 

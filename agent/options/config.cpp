@@ -6,7 +6,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <sstream>
 #include <utility>
@@ -87,13 +86,6 @@ std::string wrong_uplinks(const std::string& list) {
 
 std::string wrong_prefix(const std::string& list) {
   return list == no_devices || !split(list).empty() ? wrong_device(list) : "names no prefix of a device";
-}
-
-std::string wrong_pins(const std::string& path) {
-  const auto name = std::filesystem::path(path).lexically_normal().filename().string();
-  return name.find('.') == std::string::npos
-             ? std::string()
-             : fmt::format("'{}' has a dot, which a BPF file system takes in no name", path);
 }
 
 void add_pins(CLI::App& app, std::string& pins) {
@@ -512,6 +504,24 @@ void add_shows(CLI::App& app, RawOptions& raw) {
   flows->footer(flows_footer);
 }
 
+void add_alive(CLI::App& app, AliveOptions& options) {
+  auto* alive =
+      app.add_subcommand("alive", "Does an agent run here and do its work? Exit code 0 or 1, for a probe");
+  add_pins(*alive, options.pins);
+  auto* textfile =
+      alive
+          ->add_option("--textfile", options.textfile,
+                       "Write the answer as metrics to FILE, for node_exporter's textfile collector, instead")
+          ->type_name("FILE")
+          ->check(CLI::Validator(wrong_textfile, "", ""));
+  alive
+      ->add_option("--every", options.every,
+                   "With --textfile: write each SECONDS until SIGTERM, and then remove FILE (default: once)")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(1U, 3600U))
+      ->needs(textfile);
+}
+
 void add_cleanup(CLI::App& app, RawOptions& raw) {
   auto* cleanup =
       app.add_subcommand("cleanup", "Remove from this node what Sluice, or kube-proxy, left there");
@@ -564,6 +574,7 @@ std::variant<Options, Finished> convert(const CLI::App& app, const RawOptions& r
   options.show = raw.show;
   options.show.output = outputs.at(raw.output);
   options.show.gone = raw.gone_too ? Gone::show : Gone::hide;
+  options.alive = raw.alive;
   options.cleanup = convert_cleanup(raw);
   options.drain = raw.drain;
   options.check = raw.check;
@@ -639,13 +650,11 @@ std::variant<Options, Finished> parse(const std::vector<std::string>& arguments,
   app.require_subcommand(1);
   app.footer(main_footer);
   RawOptions raw;
-  raw.agent.pins = raw.show.pins = raw.cleanup.pins = raw.drain.pins = default_pins;
+  raw.agent.pins = raw.show.pins = raw.alive.pins = raw.cleanup.pins = raw.drain.pins = default_pins;
   add_agent(app, raw);
   add_shows(app, raw);
   add_cleanup(app, raw);
-  add_pins(
-      *app.add_subcommand("alive", "Does an agent run here and do its work? Exit code 0 or 1, for a probe"),
-      raw.show.pins);
+  add_alive(app, raw.alive);
   add_drain(app, raw.drain);
   try {
     app.parse(

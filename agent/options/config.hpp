@@ -218,6 +218,12 @@ struct ShowOptions {
   Gone gone = Gone::hide;
 };
 
+struct AliveOptions {
+  std::string pins;
+  std::string textfile;     ///< where the answer is written, for node_exporter; empty: the exit code says it
+  std::uint32_t every = 0;  ///< seconds from one writing to the next; 0: once
+};
+
 /// Whose leftovers `sluice cleanup` removes.
 enum class CleanupTarget : std::uint8_t { sluice, kube_proxy };
 enum class CleanupMode : std::uint8_t { remove, dry_run };
@@ -238,6 +244,7 @@ struct Options {
   Command command = Command::agent;
   AgentOptions agent;  ///< of `agent` and `check`
   ShowOptions show;
+  AliveOptions alive;
   CleanupOptions cleanup;
   DrainOptions drain;
   CheckOptions check;
@@ -250,7 +257,7 @@ struct Finished {
 };
 
 /// Reads the command line; `host_name` is the default of --node. Every mistake becomes a Finished with
-/// exit code 1 and one sentence.
+/// exit code 2 (1: a configuration file that is refused) and one sentence.
 [[nodiscard]] std::variant<Options, Finished> parse_command_line(std::vector<std::string> arguments,
                                                                  std::string_view host_name);
 

@@ -1,11 +1,14 @@
 // Words of the command line to values, and nothing for what is none.
 #include "agent/options/option_text.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <boost/algorithm/string/case_conv.hpp>
 #include <boost/algorithm/string/trim.hpp>
 #include <cctype>
 #include <charconv>
+#include <filesystem>
 #include <locale>
 #include <regex>
 #include <sstream>
@@ -197,6 +200,19 @@ std::optional<NodePortAddresses> parse_node_port_addresses(std::string_view text
     addresses.ranges.insert(addresses.ranges.end(), ranges.begin(), ranges.end());
   }
   return pieces.empty() ? std::nullopt : std::optional(std::move(addresses));
+}
+
+std::string wrong_pins(const std::string& path) {
+  const auto name = std::filesystem::path(path).lexically_normal().filename().string();
+  return name.find('.') == std::string::npos
+             ? std::string()
+             : fmt::format("'{}' has a dot, which a BPF file system takes in no name", path);
+}
+
+std::string wrong_textfile(const std::string& path) {
+  return path.ends_with(".prom")
+             ? std::string()
+             : fmt::format("'{}' does not end in .prom, so node_exporter does not read it", path);
 }
 
 }  // namespace lb::agent

@@ -48,4 +48,10 @@ namespace lb::agent {
 /// What a taint's key may be: "example.com/starting" or "starting".
 [[nodiscard]] bool is_taint_key(std::string_view text);
 
+/// Why this is no directory of pins; empty: it may be one.
+[[nodiscard]] std::string wrong_pins(const std::string& path);
+
+/// Why node_exporter's textfile collector does not read this file; empty: it does.
+[[nodiscard]] std::string wrong_textfile(const std::string& path);
+
 }  // namespace lb::agent

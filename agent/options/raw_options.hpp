@@ -17,6 +17,7 @@ inline constexpr const char* found_devices = "auto";
 struct RawOptions {
   AgentOptions agent;
   ShowOptions show;
+  AliveOptions alive;
   CleanupOptions cleanup;
   DrainOptions drain;
   CheckOptions check;

@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
 #include <utility>
 
+#include "agent/base/replace_file.hpp"
 #include "k8s/objects/error.hpp"
 #include "k8s/objects/host_port.hpp"
 
@@ -31,20 +30,6 @@ std::vector<std::string> urls_of(const k8s::EndpointSlice& slice) {
     }
   }
   return urls;
-}
-
-/// Whole or not at all: a start reads it when it knows no better. Returns why not; empty: done.
-std::string replace_file(const fs::path& path, const std::string& text) {
-  std::error_code error;
-  fs::create_directories(path.parent_path(), error);
-  const auto draft = path.string() + ".new";
-  {
-    std::ofstream file(draft, std::ios::trunc);
-    file << text << std::flush;
-    if (!file) return fmt::format("cannot write {}: {}", draft, std::strerror(errno));
-  }
-  fs::rename(draft, path, error);
-  return error ? fmt::format("cannot replace {}: {}", path.string(), error.message()) : std::string();
 }
 
 }  // namespace
@@ -83,6 +68,9 @@ void ApiMemory::write() {
   if (directory_.empty() || text.empty() || text == written_) {
     return;
   }
+  // Whole or not at all: a start reads it when it knows no better.
+  std::error_code error;
+  fs::create_directories(directory_, error);
   auto failure = replace_file(fs::path(directory_) / file_name, text);
   if (failure.empty()) written_ = std::move(text);
   if (failure != std::exchange(failure_, failure) && !failure.empty()) {

@@ -90,8 +90,17 @@ def metrics():
 
 def metrics_page():
     rows = "".join(f"| `{name}` | {kind} | {told} |\n" for name, kind, told in metrics())
+    alone = "".join(f"| `{name}` | gauge | {told} |\n" for name, told in textfile_metrics())
     return ("# Metrics\n\n" + MADE + "\nServed at `/metrics` (`--metrics`, 127.0.0.1:10249). Those that begin with `kubeproxy_` mean what kube-proxy's do.\n\n"
-            "| metric | type | meaning |\n|---|---|---|\n" + rows)
+            "| metric | type | meaning |\n|---|---|---|\n" + rows +
+            "\nWritten by `sluice alive --textfile FILE` for node_exporter's textfile collector, whether or not an agent runs; the label `pins` is its "
+            "directory.\n\n| metric | type | meaning |\n|---|---|---|\n" + alone)
+
+
+def textfile_metrics():
+    """[(name, help)] of what `sluice alive --textfile` writes."""
+    text = (ROOT / "agent/commands/alive.cpp").read_text()
+    return [(name, joined(told)) for name, told in re.findall(r'Family \w+ = \{"(\w+)",\s*(' + LITERALS + r")\}", text)]
 
 
 def outcomes():

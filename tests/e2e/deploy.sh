@@ -32,7 +32,8 @@ overlays_accepted() {
 	python3 "$E2E/kustomize.py" "$SLUICE_ROOT/k8s/overlays/beside" | kube check
 	kube check <"$SLUICE_ROOT/k8s/overlays/stand-alone/sluice.yaml"
 	python3 "$E2E/kustomize.py" "$SLUICE_ROOT/k8s/deploy/uninstall" | kube check
-	for overlay in beside stand-alone uninstall; do printf 'accepted by a dry run: %s\n' "$overlay"; done
+	python3 "$E2E/kustomize.py" "$SLUICE_ROOT/k8s/overlays/textfile" | kube check
+	for overlay in beside stand-alone uninstall textfile; do printf 'accepted by a dry run: %s\n' "$overlay"; done
 }
 
 # kube_proxy_config: the ConfigMap by which kubeadm gives kube-proxy the API server's own address.

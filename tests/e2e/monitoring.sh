@@ -2,7 +2,8 @@
 # shellcheck disable=SC2119  # options are for those who have some
 # REL-98: monitoring that knows kube-proxy goes on working. A real Prometheus scrapes the agent as the job "kube-proxy": each panel of
 # the usual dashboard has figures, the usual alerts fire when they should and end. Our own alerts pass promtool's tests; the overlay
-# is accepted by a real API server that has the Prometheus operator's definitions.
+# is accepted by a real API server that has the Prometheus operator's definitions. REL-97: a node whose agent is gone is seen through a real
+# node_exporter, and the next agent tells the API.
 set -euo pipefail
 # shellcheck source=tests/e2e/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/scenario.sh"
@@ -35,7 +36,9 @@ prometheus() {
 	cat >"$LAB_DIR/prometheus.yaml" <<-YAML
 		global: {scrape_interval: 1s, evaluation_interval: 1s}
 		rule_files: [kube_proxy_monitoring.yaml]
-		scrape_configs: [{job_name: kube-proxy, static_configs: [{targets: ["10.0.0.10:10249"]}]}]
+		scrape_configs:
+		  - {job_name: kube-proxy, static_configs: [{targets: ["10.0.0.10:10249"]}]}
+		  - {job_name: node, static_configs: [{targets: ["10.0.0.10:9100"]}]}
 	YAML
 	lab_start control prometheus.log nice -n 5 "$MONITORING/prometheus" --config.file "$LAB_DIR/prometheus.yaml" \
 		--storage.tsdb.path "$LAB_DIR/tsdb" --web.listen-address 127.0.0.1:9090
@@ -44,6 +47,22 @@ prometheus() {
 
 query() { lab_in control curl -fsS -m 5 -G --data-urlencode "query=$1" "$PROMETHEUS/api/v1/query" | jq -r '.data.result[].value[1]'; }
 firing() { query "count(ALERTS{alertname=\"$1\", alertstate=\"firing\"})"; }
+
+# node_exporter: the node's, of which the agent is no part, and the file that it reads, written as k8s/overlays/textfile has it.
+node_exporter() {
+	mkdir "$LAB_DIR/textfile"
+	lab_start node textfile.log "$SLUICE" alive --pins "$LAB_PINS" --textfile "$LAB_DIR/textfile/sluice.prom" --every 1
+	TEXTFILE=$LAB_STARTED
+	lab_start node node-exporter.log "$MONITORING/prometheus-node-exporter" --web.listen-address 10.0.0.10:9100 \
+		--collector.disable-defaults --collector.textfile --collector.textfile.directory "$LAB_DIR/textfile"
+	lab_wait 10 test -s "$LAB_DIR/textfile/sluice.prom" || die "no textfile: $(cat "$LAB_DIR/textfile.log")"
+	"$MONITORING/promtool" check metrics <"$LAB_DIR/textfile/sluice.prom" || die "promtool does not like $(cat "$LAB_DIR/textfile/sluice.prom")"
+}
+
+absences() {
+	kube get /api/v1/namespaces/default/events | jq -r '.items[] |
+		select(.reportingComponent == "sluice" and .reason == "AgentWasAbsent") | "\(.involvedObject.kind)/\(.involvedObject.name)"'
+}
 
 # each_panel: whether all have a figure that is one; says which do.
 each_panel() {
@@ -110,6 +129,7 @@ AGENT_KUBECONFIG=$CLUSTER/proxied.conf AGENT_METRICS=10.0.0.10:10249
 kubeconfig "$AGENT_KUBECONFIG" "https://10.0.0.2:$PORT" "token $CLUSTER/token"
 rules "$ALL_WELL"
 cluster_agent
+node_exporter
 prometheus
 
 changes >"$LAB_DIR/changes.log" 2>&1 &
@@ -126,7 +146,15 @@ WITHIN=60 becomes "errors of the API: KubeClientErrors" 1 firing KubeClientError
 rules "$ALL_WELL"
 WITHIN=90 becomes "they are over" "" firing KubeClientErrors
 
+WITHIN=30 becomes "REL-97: an agent runs: sluice_agent_absent" 0 query sluice_agent_absent
 lab_stop "$LAB_AGENT" KILL || true
+WITHIN=30 becomes "REL-97: no agent: sluice_agent_absent" 1 query sluice_agent_absent
 WITHIN=30 becomes "no agent: KubeProxyDown" 1 firing KubeProxyDown
+# As if it had been gone for long: the time of the pins' directory is the last heartbeat.
+touch -d '10 minutes ago' "$LAB_PINS"/v*
 cluster_agent
+WITHIN=30 becomes "REL-97: an agent runs again: sluice_agent_absent" 0 query sluice_agent_absent
 WITHIN=30 becomes "it is back" "" firing KubeProxyDown
+WITHIN=30 becomes "REL-97: it tells of the time without one" Node/node absences
+lab_stop "$TEXTFILE" TERM || die "alive ends badly: $(cat "$LAB_DIR/textfile.log")"
+[[ ! -e $LAB_DIR/textfile/sluice.prom ]] || die "who writes the textfile no more leaves it"

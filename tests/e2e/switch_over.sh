@@ -2,7 +2,7 @@
 # SEM-74, REL-84: from the real kube-proxy to Sluice and back, in its modes nftables and iptables, without a lost connection: long-lived TCP and
 # UDP and fresh connections, of a pod's sockets, of a guest whose packets alone are seen, of the node and from outside; ClusterIP, node
 # port and load-balancer address, with source NAT and without; both families. (IPVS: the kernel here has none.)
-# The second round drains beside a running agent. --long: ten rounds in each mode.
+# The second round drains beside a running agent. --long: ten rounds in each mode, by tc and once more with native XDP on the uplink.
 set -euo pipefail
 # shellcheck source=tests/e2e/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/scenario.sh"
@@ -12,6 +12,8 @@ source "$SLUICE_ROOT/scripts/lib/switch_clients.sh"
 ROUNDS=${SLUICE_LONG:+10}
 ROUNDS=${ROUNDS:-2}
 MODES=${SLUICE_MODES:-nftables iptables}
+XDP_MODES=${SLUICE_LONG:+off native}
+XDP_MODES=${SLUICE_XDP:-${XDP_MODES:-off}}
 # A flow that has ended keeps its port for a minute.
 AGENT_SIZES=(--max-frontends 4096 --max-services 1024 --max-backends 8192 --max-slots 16384 --max-flows 131072 --max-unassured 16384)
 
@@ -100,7 +102,16 @@ there() {
 	switch_passes 2 "$1, Sluice beside kube-proxy"
 	kube_proxy_goes
 	switch_passes 8 "$1, kube-proxy gone"
-	(($2 > 1)) || begin "$1, begun with Sluice"
+	(($2 == 1)) || return 0
+	begin "$1, begun with Sluice"
+	xdp_is_used "$1"
+}
+
+# xdp_is_used WHEN: by flows that were opened since the agent came.
+xdp_is_used() {
+	local packets
+	packets=$(lab_sluice status -o json | jq .outcomes.flow_xdp)
+	[[ $AGENT_XDP != native ]] || ((packets > 0)) || die "$1: XDP carries nothing: $(lab_sluice status)"
 }
 
 # back WHEN: the agent ends first, and `drain` removes all.
@@ -127,9 +138,10 @@ back_beside() {
 rounds() {
 	local round when
 	kube_proxy_comes
-	begin "$MODE, begun with kube-proxy"
+	begin "$MODE, XDP $AGENT_XDP, begun with kube-proxy"
+	begin_fresh
 	for ((round = 1; round <= ROUNDS; round++)); do
-		when="$MODE, round $round"
+		when="$MODE, XDP $AGENT_XDP, round $round"
 		there "$when" "$round"
 		if ((round % 2)); then back "$when"; else back_beside "$when"; fi
 	done
@@ -142,6 +154,7 @@ cluster_up switch
 lab_guest
 cluster_pods
 services
-for MODE in $MODES; do
-	rounds
+lab_offload off
+for AGENT_XDP in $XDP_MODES; do
+	for MODE in $MODES; do rounds; done
 done

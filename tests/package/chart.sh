@@ -54,6 +54,21 @@ changes() {
 	printf 'values: image by digest, devices, options of the agent\n'
 }
 
+# startup_taint MODE ACCOUNT: the option, and the right to patch nodes for that account; without the value neither.
+startup_taint() {
+	local with
+	with=$(rendered "mode=$1" agent.startupTaint=sluice.lb/starting)
+	grep -q -- '--startup-taint=sluice.lb/starting$' <<<"$with" || die "mode $1 does not give the agent the taint's key"
+	python3 -c 'import sys, yaml
+objects = [each for each in yaml.safe_load_all(sys.stdin) if each]
+roles = {each["metadata"]["name"] for each in objects if each["kind"] == "ClusterRole"
+         for rule in each["rules"] if "nodes" in rule["resources"] and "patch" in rule["verbs"]}
+accounts = [subject["name"] for each in objects if each["kind"] == "ClusterRoleBinding" and each["roleRef"]["name"] in roles for subject in each["subjects"]]
+sys.exit(accounts != sys.argv[1:])' "$2" <<<"$with" || die "mode $1 does not let $2 patch nodes"
+	! rendered "mode=$1" | grep -q 'startup-taint\|\[patch\]' || die "mode $1 lets $2 patch nodes without a start-up taint"
+	printf 'mode %s: SEM-63: start-up taint, by the account %s\n' "$1" "$2"
+}
+
 # refused VALUE WORDS
 refused() {
 	local said
@@ -126,6 +141,9 @@ CHART=$(echo "$LAB_DIR"/once/*.tgz)
 helm lint --strict "$CHART" >"$LAB_DIR/lint.log" || die "helm lint: $(cat "$LAB_DIR/lint.log")"
 for mode in instead beside kubeadm stand-alone; do same_objects "$mode"; done
 changes
+startup_taint instead sluice
+startup_taint beside sluice
+startup_taint kubeadm kube-proxy
 bad_values
 kubeconfig "$LAB_DIR/admin.yaml" https://127.0.0.1:6443 "certificate admin"
 accepted

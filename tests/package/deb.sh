@@ -8,7 +8,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib/scenario.sh"
 # shellcheck source=tests/package/lib/twice.sh
 source "$SLUICE_ROOT/tests/package/lib/twice.sh"
 
-UNIT=usr/lib/systemd/system/sluice.service
+UNITS=usr/lib/systemd/system
+TEXTFILE=var/lib/prometheus/node-exporter/sluice.prom
 
 # machine: $ROOT is this machine's root file system, and what is written there goes to memory.
 machine() {
@@ -28,7 +29,7 @@ in_machine() { chroot "$ROOT" env DEBIAN_FRONTEND=noninteractive "$@"; }
 status_of() { in_machine dpkg-query -W -f '${db:Status-Status}' sluice; }
 
 # ours: all that has been written below the usual places, but for dpkg's own files.
-ours() { (cd "$LAB_DIR/memory/upper" && find . \( -ipath '*sluice*' -o -name '*.service' \) ! -path './var/lib/dpkg/*' ! -path './var/log/*' ! -path './tmp/*' ! -type c | sort); }
+ours() { (cd "$LAB_DIR/memory/upper" && find . \( -ipath '*sluice*' -o -name '*.service' -o -name '*.timer' \) ! -path './var/lib/dpkg/*' ! -path './var/log/*' ! -path './tmp/*' ! -type c | sort); }
 
 installed() {
 	cp "$DEB" "$ROOT/sluice.deb"
@@ -36,15 +37,18 @@ installed() {
 	[[ $(status_of) == installed ]] || die "after dpkg -i it is $(status_of)"
 	in_machine dpkg --verify sluice >&2 || die "files differ from the package's"
 	[[ -L $ROOT/etc/systemd/system/multi-user.target.wants/sluice.service ]] || die "the unit is not enabled"
+	[[ -L $ROOT/etc/systemd/system/timers.target.wants/sluice-textfile.timer ]] || die "the timer is not enabled"
 	[[ $(in_machine sluice --version) == "sluice $(dpkg-deb -f "$DEB" Version)" ]] || die "the binary does not run"
 	printf 'installed: %s\n' "$(dpkg-deb -f "$DEB" Depends)"
 }
 
-# The unit as systemd reads it; a directive that it does not know, or a program that is not there, is said and is an error here.
-unit_is_good() {
-	local said
-	said=$(in_machine systemd-analyze verify "/$UNIT" 2>&1) || die "systemd-analyze: $said"
-	[[ $said != *sluice.service* ]] || die "systemd-analyze: $said"
+# The units as systemd reads them; a directive that it does not know, or a program that is not there, is said and is an error here.
+units_are_good() {
+	local said unit
+	for unit in sluice.service sluice-textfile.timer; do
+		said=$(in_machine systemd-analyze verify "/$UNITS/$unit" 2>&1) || die "systemd-analyze: $said"
+		[[ $said != *sluice* ]] || die "systemd-analyze: $said"
+	done
 	printf 'systemd-analyze verify: good\n'
 }
 
@@ -53,7 +57,7 @@ command_line() {
 	local SLUICE_OPTIONS='' line
 	# shellcheck source=/dev/null
 	source "$ROOT/etc/default/sluice"
-	line=$(sed -n 's/^ExecStart=//p' "$ROOT/$UNIT")
+	line=$(sed -n 's/^ExecStart=//p' "$ROOT/$UNITS/sluice.service")
 	printf '%s\n' "${line/\$SLUICE_OPTIONS/$SLUICE_OPTIONS}" | tr -s ' ' '\n'
 }
 
@@ -68,10 +72,24 @@ serves() {
 	LAB_AGENT=$LAB_STARTED
 	lab_wait 30 lab_in node curl -fsS -o /dev/null -m 2 http://127.0.0.1:10256/healthz || die "not ready: $(tail -n 5 "$LAB_DIR/agent.log")"
 	lab_wait 10 lab_ask client tcp 10.0.0.10 30080 || die "a node port does not answer"
+	mkdir -p "$ROOT/${TEXTFILE%/*}"
+	textfile 0
 	lab_stop "$LAB_AGENT" TERM || die "the agent ended badly: $(tail -n 3 "$LAB_DIR/agent.log")"
+	textfile 1
 	lab_sluice cleanup >&2
+	textfile 0
 	rm "$ROOT/etc/sluice"/*
 	printf 'serves by %s\n' "${words[*]}"
+}
+
+# textfile VALUE: what the timer's service writes for node_exporter, where Debian's package of that has made the directory, says so.
+textfile() {
+	local -a words
+	read -ra words < <(sed -n 's/^ExecStart=//p' "$ROOT/$UNITS/sluice-textfile.service")
+	[[ ${words[-1]} == "/$TEXTFILE" ]] || die "the timer's service runs '${words[*]}'"
+	in_machine "${words[@]}" --pins "$LAB_PINS"
+	grep -qx "sluice_agent_absent{pins=\"$LAB_PINS\"} $1" "$ROOT/$TEXTFILE" || die "REL-97: not $1: $(cat "$ROOT/$TEXTFILE")"
+	printf 'REL-97: sluice_agent_absent is %s\n' "$1"
 }
 
 # A conffile that somebody has changed survives an upgrade and a removal, and a purge leaves nothing.
@@ -82,6 +100,7 @@ conffile_kept() {
 	in_machine dpkg --remove sluice >>"$LAB_DIR/dpkg.log" 2>&1 || die "removal: $(cat "$LAB_DIR/dpkg.log")"
 	[[ $(status_of) == config-files && ! -e $ROOT/usr/bin/sluice ]] || die "after a removal it is $(status_of)"
 	grep -q eth7 "$ROOT/etc/default/sluice" || die "a removal took the changed conffile away"
+	[[ ! -e $ROOT/$TEXTFILE ]] || die "a removal leaves what monitoring reads"
 	grep -q 'nothing of Sluice is left' "$LAB_DIR/dpkg.log" || die "a removal does not clean up: $(cat "$LAB_DIR/dpkg.log")"
 }
 
@@ -99,7 +118,7 @@ twice deb
 DEB=$(echo "$LAB_DIR"/once/*.deb)
 machine
 installed
-unit_is_good
+units_are_good
 serves
 conffile_kept
 purged

@@ -33,20 +33,18 @@ small_and_as_the_dockerfile_says() {
 	printf 'image: %d bytes\n' "$(stat -c %s "$IMAGE")"
 }
 
-# bill: the SBOM has each file of the image with its digest, and the library that each NEEDED of the binary names.
+# bill: the SBOM has each file of the image with its digest, and of each the package at its version; and nothing else.
 bill() {
 	local bill=${IMAGE%.oci.tar}.spdx.json
 	mkdir "$LAB_DIR/root"
 	blob '.layers[0].digest' | tar -xz -C "$LAB_DIR/root"
 	diff <(jq -r '.files[] | .fileName as $name | .checksums[] | select(.algorithm == "SHA256") | "\(.checksumValue)  \($name)"' "$bill" | sort) \
 		<(cd "$LAB_DIR/root" && find . -type f -print0 | xargs -0 sha256sum | sort) || die "the SBOM does not have the image's files"
-	[[ $(jq -r '.packages[] | select(.name == "libssl3" or .name == "libssl3t64") | .versionInfo' "$bill") == "$(dpkg-query -W -f '${Version}\n' 'libssl3*' | grep .)" ]] ||
-		die "the SBOM has another version of libssl3 than this machine"
+	python3 "$SLUICE_ROOT/tests/package/lib/bill.py" "$LAB_DIR/root" "$bill" || die "the SBOM is not of what is in the image, above"
 	[[ $(jq -r '.packages[] | select(.filesAnalyzed | not) | .externalRefs[0].referenceLocator' "$bill" | grep -vc '^pkg:deb/debian/[a-z0-9]') == 0 ]] ||
 		die "packages without a purl"
 	jq -e '[.relationships[] | select(.relationshipType == "BUILD_DEPENDENCY_OF").spdxElementId] | index("SPDXRef-Package-libcli11-dev")' \
 		"$bill" >/dev/null || die "the SBOM does not name what is in headers alone"
-	printf 'SBOM: %s packages, %s files\n' "$(jq '.packages | length' "$bill")" "$(jq '.files | length' "$bill")"
 }
 
 containerd_up() {

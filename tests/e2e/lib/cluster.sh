@@ -21,7 +21,8 @@
 #   becomes WHAT WANTED COMMAND...            within $WITHIN seconds (3) COMMAND prints WANTED; a busy machine has longer
 #
 # $CLUSTER holds certificates and kubeconfigs, $LAB_DIR the logs. PARTNERS names the directory of the binaries, ETCD another
-# etcd in it, API_ADDRESS another address of the API server than 10.0.0.2.
+# etcd in it, API_ADDRESS another address of the API server than 10.0.0.2, AGENT_XDP another mode of XDP than off (native wants
+# `lab_offload off`).
 
 PARTNERS=${PARTNERS:-}
 CLUSTER='' KUBE_PROXY='' CLUSTER_ETCD='' CLUSTER_API='' CLUSTER_CONTROLLERS='' CLUSTER_PROXY=''
@@ -185,7 +186,7 @@ cluster_down() {
 # cluster_agent_starts [OPTION...]: the same without the wait.
 cluster_agent_starts() {
 	lab_start node agent.log "$SLUICE" agent --kubeconfig "${AGENT_KUBECONFIG:-$CLUSTER/agent.conf}" --node node --devices eth0 \
-		--xdp off --cgroup "$LAB_CGROUP" --pins "$LAB_PINS" --health 127.0.0.1:10256 --metrics "${AGENT_METRICS:-127.0.0.1:10249}" \
+		--xdp "${AGENT_XDP:-off}" --cgroup "$LAB_CGROUP" --pins "$LAB_PINS" --health 127.0.0.1:10256 --metrics "${AGENT_METRICS:-127.0.0.1:10249}" \
 		--topology-labels topology.kubernetes.io/region,topology.kubernetes.io/zone,kubernetes.io/hostname,e2e/rack \
 		"${AGENT_SIZES[@]}" "$@"
 	LAB_AGENT=$LAB_STARTED

@@ -164,6 +164,8 @@ class Proxy:
         try:
             lines = [line for line in head.split("\r\n") if line and not line.lower().startswith("connection:")]
             sink.write(("\r\n".join(lines) + "\r\nConnection: close\r\n\r\n").encode())
+            length = next((line.split(":", 1)[1] for line in lines if line.lower().startswith("content-length:")), "0")
+            sink.write(await reader.readexactly(int(length)))  # of an Event
             answer = await upstream.readuntil(b"\r\n\r\n")
             kept = self.kept.setdefault(rule["record"], bytearray()) if "record" in rule else None
             if kept is not None:

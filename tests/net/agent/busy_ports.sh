@@ -1,5 +1,5 @@
 #!/bin/bash
-# Beside a kube-proxy that still runs, which holds 10256, 10249 and the health-check node ports: the agent serves packets all the
+# Beside a kube-proxy that still runs, which holds 10256, 10249 and the health-check node ports (SEM-58): the agent serves packets all the
 # same, says what it waits for, and answers within two seconds of the other's end. --bind-address-hard-fail refuses to start.
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
@@ -19,6 +19,8 @@ waits_for() { [[ $(without) == *"$1"* ]]; }
 waits_for_nothing() { [[ $(without) != *"cannot listen"* && $(without) != *"health-check node ports"* ]]; }
 healthy() { lab_in node curl -fsS -m 1 http://127.0.0.1:10256/healthz; }
 metric() { lab_in node curl -sS -m 5 http://127.0.0.1:10249/metrics | sed -n "s/^sluice_ports_waiting{server=\"$1\"} //p"; }
+# checked: what the health-check node port answers, if that is ours.
+checked() { lab_in client curl -sS -m 1 "http://$NODE:$CHECKED/" | jq -e '.service == {namespace: "default", name: "checked"}'; }
 metric_is() { [[ $(metric "$1") == "$2" ]]; }
 
 checked_service() {
@@ -73,7 +75,11 @@ metric_is health-check 2 || metric_is health-check 1 || die "the metrics do not 
 lab_stop "$HEALTH" || true
 lab_wait 3 healthy || die "healthz does not answer within two seconds"
 metric_is health 0 || die "the metrics say that the health port is waited for"
+! checked >/dev/null 2>&1 || die "a health-check node port that another holds answers"
+grep -q "its health-check node port $CHECKED of .*: Address already in use" "$LAB_DIR/agent.log" ||
+	die "the log does not name the health-check node port"
 lab_stop "$CHECK" || true
-lab_wait 10 metric_is health-check 0 || die "the metrics say that the health-check node port is waited for"
+lab_wait 3 checked || die "SEM-58: the health-check node port does not answer within two seconds"
+lab_wait 3 metric_is health-check 0 || die "the metrics say that the health-check node port is waited for"
 lab_wait 10 waits_for_nothing || die "status still names ports: $(without)"
 printf 'healthz, metrics and the health-check node port answer once the other is gone\n'

@@ -22,11 +22,18 @@ asks() {
 	lab_ask pod tcp 10.96.0.80 80 --count 5 >/dev/null
 }
 
+# absent: what node_exporter is told.
+absent() {
+	lab_sluice alive --textfile "$LAB_DIR/sluice.prom" || die "cannot write the textfile"
+	sed -n "s|^sluice_agent_absent{pins=\"$LAB_PINS\"} ||p" "$LAB_DIR/sluice.prom"
+}
+
 lab_up orphaned
 lab_offload off
 lab_backends
 kube_proxy_comes
 lab_agent --pod-devices pod --orphaned-after 4s
+[[ $(absent) == 0 ]] || die "an agent runs: $(<"$LAB_DIR/sluice.prom")"
 before=$(opened)
 asks
 (($(opened) >= before + 15)) || die "the agent runs, and its programs open no flows: $(opened) after $before"
@@ -35,6 +42,7 @@ switch_client pod keep tcp fd00:10:96::80 80
 switch_open "with an agent" 0
 
 lab_stop "$LAB_AGENT" KILL || true
+[[ $(absent) == 1 ]] || die "no agent runs: $(<"$LAB_DIR/sluice.prom")"
 before=$(opened)
 asks
 (($(opened) >= before + 15)) || die "the agent has just ended, and its programs open no flows"
@@ -52,4 +60,5 @@ grep -o 'no agent ran here for 60. s' "$LAB_DIR/agent.log" || die "an agent that
 asks
 (($(opened) >= before + 15)) || die "an agent runs again, and its programs open no flows"
 switch_passes 1 "with an agent again"
+[[ $(absent) == 0 ]] || die "an agent runs again: $(<"$LAB_DIR/sluice.prom")"
 switch_ends

@@ -2,7 +2,7 @@
 # SEM-74, REL-84: from kube-proxy's rules to Sluice and back, by one command and without a lost connection. Connections that began with
 # either, and fresh ones all the time; from a pod's sockets, from a guest whose packets alone are seen, from the node and from outside;
 # both families. The rules are of kube-proxy's nftables mode, and the kernel's conntrack is the real one.
-# --long: ten times there and back.
+# --long: ten times there and back, and once more with native XDP on the uplink, which neither conntrack nor kube-proxy's rules see.
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
@@ -13,6 +13,8 @@ source "$SLUICE_ROOT/scripts/lib/switch_clients.sh"
 
 ROUNDS=${SLUICE_LONG:+10}
 ROUNDS=${ROUNDS:-1}
+XDP_MODES=${SLUICE_LONG:+auto native}
+XDP_MODES=${SLUICE_XDP:-${XDP_MODES:-auto}} # of the uplinks; auto leaves veth to tc
 
 # begin ROUND WHEN: long connections of every kind, all of which are open at the end; those of the first round go on through all.
 begin() {
@@ -45,15 +47,25 @@ begin_fresh() {
 	switch_client pod fresh udp 10.96.0.10 53
 }
 
+agent() { lab_agent --pod-devices pod --xdp "$XDP"; }
+
+# xdp_is_used: by flows that were opened since the agent came.
+xdp_is_used() {
+	local packets
+	packets=$(lab_sluice status -o json | jq .outcomes.flow_xdp)
+	[[ $XDP != native ]] || ((packets > 0)) || die "XDP carries nothing: $(lab_sluice status)"
+}
+
 keeper() { lab_in node nft list tables | grep -c "sluice-nat-$LAB" || true; }
 
 there() {
 	begin "$1" "begun with kube-proxy"
-	lab_agent --pod-devices pod
+	agent
 	switch_passes 2 "round $1, Sluice beside kube-proxy"
 	begin "$1" "begun beside kube-proxy"
 	kube_proxy_goes
 	switch_passes 8 "round $1, kube-proxy's rules gone"
+	xdp_is_used
 	(($(keeper) == 2)) || die "nothing keeps conntrack translating"
 	begin "$1" "begun with Sluice"
 }
@@ -71,7 +83,7 @@ back() {
 asked_wrongly() {
 	local said
 	kube_proxy_goes
-	lab_agent --pod-devices pod
+	agent
 	said=$(lab_sluice drain 2>&1) && die "drained to nobody: $said"
 	grep -q "no rules of kube-proxy" <<<"$said" || die "drain does not say why: $said"
 	kube_proxy_comes
@@ -86,15 +98,26 @@ asked_wrongly() {
 	[[ $(lab_sluice flows -o json --limit 0 | jq .all) != 0 ]] || die "no flow is opened after --cancel"
 }
 
+# once MODE: all of it, with that mode of XDP.
+once() {
+	local round
+	XDP=$1
+	printf -- '--xdp %s\n' "$XDP"
+	kube_proxy_comes
+	begin_fresh
+	for ((round = 1; round <= ROUNDS; round++)); do
+		there "$round"
+		back "$round"
+	done
+	switch_ends
+	asked_wrongly
+	lab_stop "$LAB_AGENT" || die "the agent ended badly: $(tail -n 5 "$LAB_DIR/agent.log")"
+	lab_sluice cleanup >/dev/null
+	kube_proxy_goes
+}
+
 lab_up switch
 lab_offload off
 lab_guest
 lab_backends
-kube_proxy_comes
-begin_fresh
-for ((round = 1; round <= ROUNDS; round++)); do
-	there "$round"
-	back "$round"
-done
-switch_ends
-asked_wrongly
+for mode in $XDP_MODES; do once "$mode"; done

@@ -452,6 +452,13 @@ TEST_CASE("SEM-68: kubeadm's files run as they are") {
   }
 }
 
+TEST_CASE("SEM-63: a start-up taint is Sluice's own option beside kubeadm's file") {
+  const auto options =
+      good(called({"--config=" + corpus + "kubeadm-1.37.yaml", "--startup-taint=sluice.lb/starting"}));
+  CHECK(options.startup_taint == "sluice.lb/starting");
+  CHECK(options.remarks.empty());
+}
+
 TEST_CASE("SEM-68: kubespray's file runs as it is") {
   const auto options = good(called({"--config", corpus + "kubespray.yaml", "-v=2"}));
   CHECK(options.node == "node1");

@@ -49,6 +49,19 @@ TEST_CASE("REL-97 programs do not look for an agent unless --orphaned-after says
   CHECK(agent({"--orphaned-after", "90"}).agent.orphaned_after == 90);
 }
 
+TEST_CASE("REL-97 alive answers by its exit code, or for node_exporter's collector of files") {
+  const auto once = read({"alive"});
+  CHECK(once.command == Command::alive);
+  CHECK(once.alive.pins == "/sys/fs/bpf/sluice");
+  CHECK(once.alive.textfile.empty());
+  const auto options = read({"alive", "--textfile", "/t/sluice.prom", "--every", "15"}).alive;
+  CHECK(options.textfile == "/t/sluice.prom");
+  CHECK(options.every == 15);
+  CHECK(std::holds_alternative<Finished>(parse_command_line({"alive", "--every", "15"}, "node")));
+  CHECK(
+      std::holds_alternative<Finished>(parse_command_line({"alive", "--textfile", "/t/sluice.txt"}, "node")));
+}
+
 TEST_CASE("REL-84 a check looks at the machine, or at what kube-proxy serves") {
   const auto check = [](std::vector<std::string> more) {
     more.insert(more.begin(), {"check", "--manifests", "/m", "--devices", "none"});
