@@ -128,8 +128,8 @@ struct PortFrame {
   std::array<bool, 2> uses{};  ///< by lb_scope: some traffic is for this set (SEM-20)
 };
 
-/// Events on a Service that asks for more than one may have, or than there is: what the sentence says holds on
-/// every node.
+/// Events on a Service that asks for more than one may have, or than there is: what the sentence says holds
+/// on every node.
 inline constexpr const char* too_many_frontends = "TooManyFrontends";
 inline constexpr const char* no_consistent_selection = "ConsistentSelectionUnavailable";
 

@@ -95,8 +95,8 @@ class ServiceModel {
   /// no frame() and no replan(): its endpoints are known as soon as its slices are.
   [[nodiscard]] std::optional<HealthCheck> health_check(const NodeView& node,
                                                         const PlanOptions& options) const;
-  /// What is wrong with the object now: sentences, each with the reason of an Event that tells of it; empty: none
-  /// does.
+  /// What is wrong with the object now: sentences, each with the reason of an Event that tells of it; empty:
+  /// none does.
   using Sentences = std::map<std::string, std::string>;
   [[nodiscard]] Sentences complaints(const Frontends& frontends) const;
 

@@ -60,7 +60,8 @@ constexpr std::string_view service_prefix = "Service ";
 
 std::optional<Event> event_of(const Complaint& complaint) {
   const auto slash = complaint.object.find('/');
-  if (complaint.event.empty() || !complaint.object.starts_with(service_prefix) || slash == std::string::npos) {
+  if (complaint.event.empty() || !complaint.object.starts_with(service_prefix) ||
+      slash == std::string::npos) {
     return std::nullopt;
   }
   const auto name_space = complaint.object.substr(0, slash).substr(service_prefix.size());

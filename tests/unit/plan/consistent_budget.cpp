@@ -47,11 +47,10 @@ TEST_CASE(
   Record record;
   agent::PlanOptions options;
   options.consistent_tables = 4;
-  agent::Cluster cluster("this", options, record,
-                         [&](const k8s::Complaint& complaint) {
-                           reported.push_back(complaint.reason);
-                           CHECK(complaint.event == "ConsistentSelectionUnavailable");
-                         });
+  agent::Cluster cluster("this", options, record, [&](const k8s::Complaint& complaint) {
+    reported.push_back(complaint.reason);
+    CHECK(complaint.event == "ConsistentSelectionUnavailable");
+  });
   const auto add = [&](const std::string& name, std::int64_t created, std::size_t ports) {
     auto made = service();
     made.key.name = name;
