@@ -1,31 +1,16 @@
 // Paths of pins, and what is said about them.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
 #include <filesystem>
 
 #include "maps/mapset.hpp"
+#include "tests/lib/temp_directory.hpp"
 
 using lb::maps::Access;
 using lb::maps::MapSet;
 using lb::maps::OpenFault;
 using lb::maps::Pins;
-
-namespace {
-
-/// A directory of the test's own, gone at its end.
-class Directory {
- public:
-  Directory() { std::filesystem::create_directories(path); }
-  Directory(const Directory&) = delete;
-  Directory& operator=(const Directory&) = delete;
-  ~Directory() { std::filesystem::remove_all(path); }
-  std::filesystem::path path =
-      std::filesystem::temp_directory_path() / ("lb_pins_" + std::to_string(::getpid()));
-};
-
-}  // namespace
 
 TEST_CASE("pins lie below a directory of their layout") {
   const Pins pins("/sys/fs/bpf/sluice");
@@ -35,7 +20,7 @@ TEST_CASE("pins lie below a directory of their layout") {
 }
 
 TEST_CASE("no Sluice, another layout and a missing map are distinguished") {
-  const Directory directory;
+  const lb::test::TempDirectory directory;
   const Pins pins(directory.path);
   const auto nothing = MapSet::open(pins, Access::read);
   REQUIRE_FALSE(nothing.has_value());

@@ -9,25 +9,16 @@
 #include <fstream>
 #include <string>
 
+#include "tests/lib/temp_directory.hpp"
+
 namespace {
 
 namespace fs = std::filesystem;
 using lb::agent::own_process;
 
-struct Root {
-  Root() {
-    std::string name = fs::temp_directory_path() / "sluice-process-XXXXXX";
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    path = name;
-    fs::create_directories(path / "proc/self/fd");
-  }
-  ~Root() { fs::remove_all(path); }
-  Root(const Root&) = delete;
-  Root& operator=(const Root&) = delete;
-
+struct Root : lb::test::TempDirectory {
+  Root() { fs::create_directories(path / "proc/self/fd"); }
   void write(const std::string& name, const std::string& text) const { std::ofstream(path / name) << text; }
-
-  fs::path path;
 };
 
 TEST_CASE("the figures of this process") {

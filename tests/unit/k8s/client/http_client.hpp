@@ -2,7 +2,6 @@
 #pragma once
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
 #include <catch2/catch_test_macros.hpp>
@@ -16,6 +15,7 @@
 
 #include "k8s/client/http_client.hpp"
 #include "server.hpp"
+#include "tests/lib/temp_directory.hpp"
 
 namespace lb::k8s::testing {
 
@@ -42,24 +42,13 @@ class Reader final : public AnswerReader {
   std::string detail;
 };
 
-struct Files {
-  Files() {
-    std::string name = std::filesystem::temp_directory_path() / "sluice-client-XXXXXX";
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    path = name;
-  }
-  ~Files() { std::filesystem::remove_all(path); }
-  Files(const Files&) = delete;
-  Files& operator=(const Files&) = delete;
-
+struct Files : lb::test::TempDirectory {
   /// As a Secret's volume does: the old text or the new one, never half.
   Material write(const std::string& name, const std::string& text) const {
     std::ofstream(path / ".new", std::ios::binary) << text;
     std::filesystem::rename(path / ".new", path / name);
     return {"", (path / name).string()};
   }
-
-  std::filesystem::path path;
 };
 
 /// A client and what it says.

@@ -2,7 +2,6 @@
 #include "k8s/client/kubeconfig.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
@@ -13,6 +12,7 @@
 
 #include "k8s/client/credentials.hpp"
 #include "k8s/objects/error.hpp"
+#include "tests/lib/temp_directory.hpp"
 
 using namespace lb::k8s;
 using Catch::Matchers::ContainsSubstring;
@@ -20,27 +20,12 @@ using Catch::Matchers::MessageMatches;
 
 namespace {
 
-/// A directory that goes with this.
-class Directory {
- public:
-  Directory() {
-    std::string name = std::filesystem::temp_directory_path() / "sluice-kubeconfig-XXXXXX";
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~Directory() { std::filesystem::remove_all(path_); }
-  Directory(const Directory&) = delete;
-  Directory& operator=(const Directory&) = delete;
-
+struct Directory : lb::test::TempDirectory {
   std::string write(const std::string& name, const std::string& text) const {
-    const auto file = path_ / name;
+    const auto file = path / name;
     std::ofstream(file, std::ios::binary) << text;
     return file.string();
   }
-  [[nodiscard]] std::string path() const { return path_.string(); }
-
- private:
-  std::filesystem::path path_;
 };
 
 std::string config_text(const std::string& cluster, const std::string& user) {
@@ -73,10 +58,10 @@ TEST_CASE("k8s kubeconfig: files are relative to it, data is decoded and wins") 
   const auto access = read_kubeconfig(path).access;
   REQUIRE(access.servers.size() == 1);
   CHECK(access.servers[0].text() == "https://api.example:6443");
-  CHECK(access.authority == Material{"", directory.path() + "/ca.crt"});
+  CHECK(access.authority == Material{"", directory.path.string() + "/ca.crt"});
   CHECK(access.certificate == Material{"", "/etc/us.crt"});
   CHECK(access.key == Material{"hello", ""});
-  CHECK(access.token == Material{"", directory.path() + "/token"});
+  CHECK(access.token == Material{"", directory.path.string() + "/token"});
   CHECK(access.server_name == "kubernetes");
   CHECK(access.verification == Verification::full);
 }
@@ -164,15 +149,15 @@ TEST_CASE("k8s access: addresses of servers") {
 
 TEST_CASE("k8s access: a pod's own") {
   const Directory directory;
-  PodEnvironment pod{.host = "fd00::1", .port = "443", .directory = directory.path()};
+  PodEnvironment pod{.host = "fd00::1", .port = "443", .directory = directory.path.string()};
   CHECK_THROWS_MATCHES(in_cluster_access(pod, {}), StartError,
                        MessageMatches(ContainsSubstring("no credentials")));
   directory.write("token", "secret\n");
   directory.write("ca.crt", "a certificate");
   const auto access = in_cluster_access(pod, {});
   CHECK(access.servers[0].text() == "https://[fd00::1]:443");
-  CHECK(access.token.file == directory.path() + "/token");
-  CHECK(access.authority.file == directory.path() + "/ca.crt");
+  CHECK(access.token.file == directory.path.string() + "/token");
+  CHECK(access.authority.file == directory.path.string() + "/ca.crt");
   CHECK(
       in_cluster_access(pod, {parse_api_server("https://a"), parse_api_server("https://b")}).servers.size() ==
       2);
