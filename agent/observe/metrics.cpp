@@ -117,30 +117,18 @@ MetricFamily fill_family(const char* name, const char* help, const std::vector<F
 
 using prometheus::MetricType;
 
-MetricFamily lost_family(const std::map<std::string, std::uint64_t>& frames) {
-  auto family =
-      make_family("sluice_xdp_frames_lost_total",
-                  "Frames that XDP gave a device to send and that it did not take", MetricType::Counter);
-  for (const auto& [device, count] : frames) {
+/// Without a metric where no device has a count.
+void add_by_device(std::vector<MetricFamily>& all, MetricFamily family,
+                   const std::map<std::string, std::uint64_t>& counts) {
+  if (counts.empty()) return;
+  for (const auto& [device, count] : counts) {
     ClientMetric metric;
     metric.label = {{"device", device}};
-    metric.counter.value = static_cast<double>(count);
+    (family.type == MetricType::Counter ? metric.counter.value : metric.gauge.value) =
+        static_cast<double>(count);
     family.metric.push_back(std::move(metric));
   }
-  return family;
-}
-
-MetricFamily unserved_family(const std::map<std::string, std::uint64_t>& backends) {
-  auto family = make_family("sluice_unserved_backends",
-                            "Backends for clients outside that routes lead to by a device that is not served",
-                            MetricType::Gauge);
-  for (const auto& [device, count] : backends) {
-    ClientMetric metric;
-    metric.label = {{"device", device}};
-    metric.gauge.value = static_cast<double>(count);
-    family.metric.push_back(std::move(metric));
-  }
-  return family;
+  all.push_back(std::move(family));
 }
 
 /// One line of what is shown of each watched resource.
@@ -534,12 +522,16 @@ std::string Metrics::render(const Snapshot& snapshot) const {
   if (snapshot.flows_age) {
     all.push_back(flows_age_family(*snapshot.flows_age));
   }
-  if (!snapshot.frames_lost.empty()) {
-    all.push_back(lost_family(snapshot.frames_lost));
-  }
-  if (!snapshot.unserved_backends.empty()) {
-    all.push_back(unserved_family(snapshot.unserved_backends));
-  }
+  add_by_device(
+      all,
+      make_family("sluice_xdp_frames_lost_total",
+                  "Frames that XDP gave a device to send and that it did not take", MetricType::Counter),
+      snapshot.frames_lost);
+  add_by_device(all,
+                make_family("sluice_unserved_backends",
+                            "Backends for clients outside that routes lead to by a device that is not served",
+                            MetricType::Gauge),
+                snapshot.unserved_backends);
   all.push_back(no_local_family(snapshot.objects.no_local));
   if (const auto process = own_process()) {
     add_process_families(all, *process);
