@@ -10,10 +10,8 @@
 #include <netinet/ip6.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <span>
 #include <stdexcept>
@@ -32,21 +30,6 @@ namespace lb::test {
 namespace {
 
 using Frame = std::vector<std::uint8_t>;
-using Mac = std::array<std::uint8_t, ETH_ALEN>;
-
-Mac mac_of(const Host& host) {
-  const auto text = host.output("ip -o link show eth0 | sed 's/.*ether \\([^ ]*\\).*/\\1/'");
-  Mac mac{};
-  std::array<unsigned, ETH_ALEN> parts{};
-  if (std::sscanf(text.c_str(), "%x:%x:%x:%x:%x:%x", &parts[0], &parts[1], &parts[2], &parts[3], &parts[4],
-                  &parts[5]) != ETH_ALEN) {
-    throw std::runtime_error(text + " is no Ethernet address");
-  }
-  std::ranges::transform(parts, mac.begin(), [](unsigned part) { return static_cast<std::uint8_t>(part); });
-  return mac;
-}
-
-int index_of(const Host& host) { return std::stoi(host.output("ip -o link show eth0")); }
 
 std::uint16_t sum_of(std::span<const std::uint8_t> bytes, std::uint32_t more = 0) {
   auto sum = more;
@@ -65,7 +48,7 @@ void append(Frame& frame, const Header& header) {
   frame.insert(frame.end(), bytes, bytes + sizeof(header));
 }
 
-ethhdr ethernet_of(const Mac& from, const Mac& to, std::uint16_t protocol) {
+ethhdr ethernet_of(const MacAddress& from, const MacAddress& to, std::uint16_t protocol) {
   ethhdr ethernet{};
   std::ranges::copy(to, ethernet.h_dest);
   std::ranges::copy(from, ethernet.h_source);
@@ -99,7 +82,7 @@ ip6_hdr ipv6_to(const End& target) {
 
 bool is_ipv4(const End& target) { return target.address.family() == k8s::Family::ipv4; }
 
-Frame frame_to(const Mac& from, const Mac& to, const End& target) {
+Frame frame_to(const MacAddress& from, const MacAddress& to, const End& target) {
   Frame frame;
   append(frame, ethernet_of(from, to, is_ipv4(target) ? ETH_P_IP : ETH_P_IPV6));
   if (is_ipv4(target)) {
@@ -134,7 +117,7 @@ void complete(Frame& frame, const End& target) {
 using Link = std::unique_ptr<bpf_link, decltype(&bpf_link__destroy)>;
 
 Link count_at(const Host& host, const bpf_program* program) {
-  const auto device = index_of(host);
+  const auto device = host.device_index("eth0");
   const auto before = Namespace::current();
   host.space().enter();
   bpf_tcx_opts first{};
@@ -161,9 +144,9 @@ struct Flood::State {
 
 Flood::Flood(const Host& from, const Host& next, const End& target)
     : state_(std::make_unique<State>(State{.space = from.space()})) {
-  state_->device = index_of(from);
+  state_->device = from.device_index("eth0");
   state_->ipv4 = is_ipv4(target);
-  state_->frame = frame_to(mac_of(from), mac_of(next), target);
+  state_->frame = frame_to(from.mac_address("eth0"), next.mac_address("eth0"), target);
   state_->program = {skeleton::flood__open(), &skeleton::flood__destroy};
   if (!state_->program) {
     throw std::runtime_error("cannot open the flood's program");

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <net/if.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -12,9 +13,13 @@
 #include <algorithm>
 #include <array>
 #include <boost/asio/io_context.hpp>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <memory>
+#include <stdexcept>
+#include <system_error>
 
 #include "agent/attach/pods.hpp"
 #include "agent/netlink/node_watch.hpp"
@@ -42,6 +47,16 @@ agent::NodeNetwork network_now() {
 void limit_waiting(const Socket& socket) {
   constexpr timeval longest{3, 0};
   ::setsockopt(socket.fd(), SOL_SOCKET, SO_SNDTIMEO, &longest, sizeof(longest));
+}
+
+/// A device's fact, of the namespace that the socket was made in.
+ifreq asked_of(const Socket& socket, unsigned long question, const char* device) {
+  ifreq answer{};
+  std::strncpy(&answer.ifr_name[0], device, IFNAMSIZ - 1);
+  if (::ioctl(socket.fd(), question, &answer) != 0) {
+    throw std::system_error(errno, std::generic_category(), device);
+  }
+  return answer;
 }
 
 std::optional<End> connect_once(const Socket& client, const Socket& server, const End& where) {
@@ -80,6 +95,19 @@ void Host::run(const std::string& command) const {
   before.enter();
 }
 
+int Host::device_index(const char* device) const {
+  const auto asking = socket(AF_INET, SOCK_DGRAM);
+  return asked_of(asking, SIOCGIFINDEX, device).ifr_ifindex;
+}
+
+MacAddress Host::mac_address(const char* device) const {
+  const auto asking = socket(AF_INET, SOCK_DGRAM);
+  const auto answer = asked_of(asking, SIOCGIFHWADDR, device);
+  MacAddress mac{};
+  std::memcpy(mac.data(), &answer.ifr_hwaddr.sa_data, mac.size());
+  return mac;
+}
+
 std::string Host::output(const std::string& command) const {
   const auto before = Namespace::current();
   namespace_.enter();
@@ -90,6 +118,8 @@ std::string Host::output(const std::string& command) const {
     for (std::size_t size = 0; (size = std::fread(buffer.data(), 1, buffer.size(), pipe.get())) > 0;) {
       words.append(buffer.data(), size);
     }
+  } else {
+    throw std::system_error(errno, std::generic_category(), command);
   }
   before.enter();
   return words;

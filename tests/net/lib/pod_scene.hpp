@@ -2,6 +2,7 @@
 // what the tests of packets are written with.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -32,6 +33,8 @@ class Running {
   pid_t process_;
 };
 
+using MacAddress = std::array<std::uint8_t, 6>;
+
 /// Makes sockets of a namespace while the thread stays where it is.
 class Host {
  public:
@@ -41,6 +44,9 @@ class Host {
   [[nodiscard]] const Namespace& space() const noexcept { return namespace_; }
   [[nodiscard]] Socket socket(int family, int type) const;
   void run(const std::string& command) const;
+  /// Of a device there: asked by system calls, since a command may fail for want of anything.
+  [[nodiscard]] int device_index(const char* device) const;
+  [[nodiscard]] MacAddress mac_address(const char* device) const;
   /// The words that a command writes, for a shell; its exit code is nobody's business.
   [[nodiscard]] std::string output(const std::string& command) const;
   /// Begins a command of a shell that is left to itself; its output goes nowhere.

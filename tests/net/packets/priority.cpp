@@ -33,7 +33,7 @@ class Tagging {
   explicit Tagging(const Host& host)
       : program_(skeleton::priority__open_and_load(), &skeleton::priority__destroy),
         link_(nullptr, &bpf_link__destroy) {
-    const int device = std::stoi(host.output("ip -o link show eth0"));
+    const int device = host.device_index("eth0");
     const auto before = Namespace::current();
     host.space().enter();
     if (program_) link_.reset(bpf_program__attach_tcx(program_->progs.lb_priority_tag, device, nullptr));

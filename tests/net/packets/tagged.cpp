@@ -1,5 +1,6 @@
 // Frames with a VLAN's tag: they are that VLAN's device's, wherever the kernel keeps the tag.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/socket.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -15,13 +16,13 @@ constexpr std::uint16_t backend_port = 8080;
 
 /// Sends a datagram for the service from `outside` by hand, in a frame that `tags` precede.
 void send_frame(const PodScene& scene, int family, const std::string& tags) {
-  const auto node = Host::here().output("ip -o link show eth0 | sed 's/.*ether \\([^ ]*\\).*/\\1/'");
+  const auto node = Host::here().mac_address("eth0");
   const auto& who = names(family);
   scene.outside.run(
-      fmt::format("/usr/bin/python3 -c \"from scapy.all import *; sendp(Ether(dst='{}'){}/{}(src='{}', "
+      fmt::format("/usr/bin/python3 -c \"from scapy.all import *; sendp(Ether(dst='{:02x}'){}/{}(src='{}', "
                   "dst='{}')/UDP(sport=33000, "
                   "dport={})/b'words', iface='eth0', verbose=0)\"",
-                  node.substr(0, 17), tags, family == AF_INET ? "IP" : "IPv6", who.outside, who.vip, port));
+                  fmt::join(node, ":"), tags, family == AF_INET ? "IP" : "IPv6", who.outside, who.vip, port));
 }
 
 }  // namespace
