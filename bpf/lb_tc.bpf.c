@@ -186,7 +186,7 @@ static __always_inline enum lb_outcome lb_in_order(struct __sk_buff *skb, struct
 	return LB_OUTCOME_frag_head_replayed;
 }
 
-/* Who sends through this node by its own stack hears of it there. */
+/* A sender on this node gets the answer where it receives: at ingress. */
 static __always_inline int lb_send_back(const struct __sk_buff *skb, enum lb_hook hook)
 {
 	return (int)bpf_redirect(skb->ifindex, hook == LB_HOOK_TC_EGRESS ? BPF_F_INGRESS : 0);
@@ -203,7 +203,7 @@ static __always_inline int lb_send_on(struct __sk_buff *skb, const struct lb_scr
 
 /*
  * On the way out a dropped packet would be reported to its sender (ENOBUFS), a lost one is not. A redirect to no device frees it
- * without a word; TCX knows no verdict that does.
+ * without an error; TCX has no verdict that does.
  */
 static __always_inline int lb_drop(enum lb_hook hook)
 {

@@ -85,7 +85,7 @@ static __always_inline int lb_xdp_check(void *data, void *end, const struct lb_p
 	return lb_write_check(data, end, packet, change);
 }
 
-/* `addresses`: where the frame goes and whence it comes, as its header begins. */
+/* `addresses`: the frame's destination and source, as its header begins. */
 static __always_inline int lb_xdp_write(struct xdp_md *xdp, const struct lb_packet *packet,
 					const struct lb_tuple *leaving, const __u8 *destination,
 					const __u8 *source)

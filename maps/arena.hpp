@@ -1,5 +1,5 @@
 // Which slots and which numbers are free. Pure bookkeeping: when something may be reused is decided elsewhere
-// (agent/reuse.hpp), and only then it is given back here.
+// (agent/tables/id_reclaimer.hpp), and only then it is given back here.
 #pragma once
 
 #include <cstdint>

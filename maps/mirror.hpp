@@ -29,51 +29,51 @@ struct EqualBytes {
 template <class Key, class Value>
 class Mirror {
  public:
-  using Held = boost::unordered_flat_map<Key, Value, HashBytes, EqualBytes>;
+  using Entries = boost::unordered_flat_map<Key, Value, HashBytes, EqualBytes>;
 
   explicit Mirror(Table<Key, Value>& table) : table_(table) {}
 
   /// Forgets what was known and reads it again.
   [[nodiscard]] error_code load() {
-    held_.clear();
+    entries_.clear();
     return table_.for_each(
-        [this](const Key& key, const Value& value) { held_.insert_or_assign(key, value); });
+        [this](const Key& key, const Value& value) { entries_.insert_or_assign(key, value); });
   }
 
   /// An existing key is updated in place: never a moment without it but the kernel's own.
   [[nodiscard]] error_code put(const Key& key, const Value& value) {
-    const auto found = held_.find(key);
-    if (found != held_.end() && EqualBytes()(found->second, value)) return {};
+    const auto found = entries_.find(key);
+    if (found != entries_.end() && EqualBytes()(found->second, value)) return {};
     if (auto error = table_.put(key, value, Put::any)) return error;
-    held_.insert_or_assign(key, value);
+    entries_.insert_or_assign(key, value);
     return {};
   }
 
   [[nodiscard]] error_code erase(const Key& key) {
-    const auto found = held_.find(key);
-    if (found == held_.end()) return {};
+    const auto found = entries_.find(key);
+    if (found == entries_.end()) return {};
     if (auto error = table_.erase(key)) return error;
-    held_.erase(found);
+    entries_.erase(found);
     return {};
   }
 
   /// Makes the table what it was left as: what another process wrote, changed or deleted is put right.
   /// Returns how many entries that were; what cannot be put right now is found again by the next call.
   [[nodiscard]] result<std::size_t> repair() {
-    Held found;
+    Entries found;
     if (auto error =
             table_.for_each([&](const Key& key, const Value& value) { found.emplace(key, value); })) {
       return error;
     }
     std::size_t damaged = 0;
-    for (const auto& [key, value] : held_) {
+    for (const auto& [key, value] : entries_) {
       const auto at = found.find(key);
       if (at != found.end() && EqualBytes()(at->second, value)) continue;
       ++damaged;
       if (auto error = table_.put(key, value, Put::any)) return error;
     }
     for (const auto& [key, value] : found) {
-      if (held_.contains(key)) continue;
+      if (entries_.contains(key)) continue;
       ++damaged;
       if (auto error = table_.erase(key)) return error;
     }
@@ -81,16 +81,16 @@ class Mirror {
   }
 
   [[nodiscard]] std::optional<Value> find(const Key& key) const {
-    const auto found = held_.find(key);
-    return found == held_.end() ? std::nullopt : std::optional<Value>(found->second);
+    const auto found = entries_.find(key);
+    return found == entries_.end() ? std::nullopt : std::optional<Value>(found->second);
   }
 
-  [[nodiscard]] const Held& held() const noexcept { return held_; }
+  [[nodiscard]] const Entries& entries() const noexcept { return entries_; }
   [[nodiscard]] std::uint32_t limit() const noexcept { return table_.limit(); }
 
  private:
   Table<Key, Value>& table_;
-  Held held_;
+  Entries entries_;
 };
 
 }  // namespace lb::maps

@@ -140,13 +140,13 @@ void Attacher::sweep(const AttachPlan& plan, const std::set<std::uint32_t>& indi
   keep_only(plan.devices_map, served);
 }
 
-result<Held> Attacher::ensure(Look look, const LinkRequest& request) {
+result<AttachResult> Attacher::ensure(Look look, const LinkRequest& request) {
   wanted_.insert(request.pin);
-  auto held = links_.ensure(request);
-  if (held) {
-    watched_.push_back({look, request, {}, held->program});
+  auto attached = links_.ensure(request);
+  if (attached) {
+    watched_.push_back({look, request, {}, attached->program});
   }
-  return held;
+  return attached;
 }
 
 void Attacher::attach_sockets(const AttachPlan& plan, AttachReport& report) {
@@ -175,14 +175,14 @@ void Attacher::attach_tc(const AttachPlan& plan, const Device& device, AttachRep
                             Side{TcSide::ingress, plan.tc_in, HookKind::tc_ingress}};
   for (const auto& [side, program, kind] : sides) {
     const auto hook = tc_hook(plan, side, device);
-    const auto held = ensure_tc(links_, hook, program);
+    const auto attached = ensure_tc(links_, hook, program);
     if (plan.tc_by == TcBy::tcx) {
       wanted_.insert(hook.pin);
     }
-    if (held) {
-      watched_.push_back({Look::filter, {}, hook, held->program});
+    if (attached) {
+      watched_.push_back({Look::filter, {}, hook, attached->program});
     }
-    report.hooks.push_back(report_of({kind, device.name}, name_of(plan.tc_by), held));
+    report.hooks.push_back(report_of({kind, device.name}, name_of(plan.tc_by), attached));
   }
 }
 
@@ -229,8 +229,8 @@ void Attacher::attach_xdp(const AttachPlan& plan, const Device& device, AttachRe
   const bool is_unsendable = unsendable_.contains(device.index);
   const bool is_declining = !is_unsendable && declines(device.index);
   const bool sends = !is_unsendable && !is_declining;
-  const std::string means = plan.xdp_mode == XdpMode::generic ? "generic" : "native";
-  report.hooks.push_back(report_of(hook, sends ? means : means + " (tc sends)", outcome));
+  const std::string attach_type = plan.xdp_mode == XdpMode::generic ? "generic" : "native";
+  report.hooks.push_back(report_of(hook, sends ? attach_type : attach_type + " (tc sends)", outcome));
   if (!outcome && plan.xdp_mode == XdpMode::native) {
     report.hooks.back().problem += or_else(device.kind);
   }

@@ -51,7 +51,7 @@ class Attacher {
   void attach_tc(const AttachPlan& plan, const Device& device, AttachReport& report);
   [[nodiscard]] std::string why_no_xdp(const AttachPlan& plan, const Device& device);
   void attach_xdp(const AttachPlan& plan, const Device& device, AttachReport& report);
-  [[nodiscard]] boost::system::result<Held> ensure(Look look, const LinkRequest& request);
+  [[nodiscard]] boost::system::result<AttachResult> ensure(Look look, const LinkRequest& request);
   void detach_removed(const AttachPlan& plan, const std::set<std::uint32_t>& indices);
   void sweep(const AttachPlan& plan, const std::set<std::uint32_t>& indices);
   [[nodiscard]] bool runs(const Watched& hook, Filters filters) const;

@@ -89,19 +89,19 @@ CgroupPrograms cgroup_programs(int cgroup, bpf_attach_type type) {
   query.sz = sizeof(query);
   query.prog_ids = ids.data();
   query.count = ids.size();
-  CgroupPrograms owners;
+  CgroupPrograms attached;
   if (bpf_prog_query_opts(cgroup, type, &query) != 0) {
-    return owners;
+    return attached;
   }
   for (const auto id : std::span(ids).first(std::min<std::size_t>(query.count, ids.size()))) {
     const auto program = program_info_of(id);
     if (!program || !program->name.starts_with("lb_")) {
-      owners.programs.push_back(program ? program->name : "?");
+      attached.programs.push_back(program ? program->name : "?");
     }
   }
   const bool several = (query.attach_flags & BPF_F_ALLOW_MULTI) != 0;
-  owners.sharing = owners.programs.empty() || several ? Sharing::possible : Sharing::refused;
-  return owners;
+  attached.sharing = attached.programs.empty() || several ? Sharing::possible : Sharing::refused;
+  return attached;
 }
 
 std::vector<Neighbour> neighbours_of(std::uint32_t device, const std::string& name) {

@@ -21,14 +21,15 @@ std::string failure_among(const std::vector<HookReport>& hooks) {
 
 }  // namespace
 
-HookReport report_of(HookId hook, std::string means, const boost::system::result<Held>& outcome) {
+HookReport report_of(HookId hook, std::string attach_type,
+                     const boost::system::result<AttachResult>& outcome) {
   if (outcome) {
-    return {std::move(hook), std::move(means), outcome->state, {}};
+    return {std::move(hook), std::move(attach_type), outcome->state, {}};
   }
   return {std::move(hook), {}, HookState::failed, outcome.error().message()};
 }
 
-bool is_outward(const AttachPlan& plan, std::uint32_t device) {
+bool is_uplink(const AttachPlan& plan, std::uint32_t device) {
   return std::ranges::find(plan.devices, device, &Device::index) != plan.devices.end();
 }
 
@@ -83,8 +84,8 @@ std::string AttachReport::packets_text() const {
     if (!serves(each) || (kind != HookKind::tc_ingress && kind != HookKind::xdp)) {
       continue;
     }
-    text += device == last ? "+" + each.means
-                           : fmt::format("{}{} {}", text.empty() ? "" : ", ", device, each.means);
+    text += device == last ? "+" + each.attach_type
+                           : fmt::format("{}{} {}", text.empty() ? "" : ", ", device, each.attach_type);
     last = device;
   }
   if (pods > 0) {

@@ -1,4 +1,4 @@
-// What shall be attached, and what became of it: the words that the attaching files share.
+// What shall be attached, and what became of it: types that the files of agent/attach share.
 #pragma once
 
 #include <linux/bpf.h>
@@ -52,7 +52,8 @@ struct AttachPlan {
 
 struct HookReport {
   HookId hook;
-  std::string means;  ///< "cgroup", "tcx", "clsact", "native", "generic"; empty where nothing is attached
+  std::string
+      attach_type;  ///< "cgroup", "tcx", "clsact", "native", "generic"; empty where nothing is attached
   HookState state = HookState::failed;
   std::string problem;  ///< why it failed or was declined; empty otherwise
 };
@@ -77,8 +78,8 @@ struct AttachReport {
   [[nodiscard]] std::string packets_text() const;
 };
 
-[[nodiscard]] HookReport report_of(HookId hook, std::string means,
-                                   const boost::system::result<Held>& outcome);
-[[nodiscard]] bool is_outward(const AttachPlan& plan, std::uint32_t device);
+[[nodiscard]] HookReport report_of(HookId hook, std::string attach_type,
+                                   const boost::system::result<AttachResult>& outcome);
+[[nodiscard]] bool is_uplink(const AttachPlan& plan, std::uint32_t device);
 
 }  // namespace lb::agent

@@ -33,12 +33,12 @@ bool ensure_side(Links& links, const TcHook& hook, int program, std::uint32_t& r
     return true;
   }
   const auto kind = hook.side == TcSide::ingress ? HookKind::pod_ingress : HookKind::pod_egress;
-  const auto held = ensure_tc(links, hook, program);
-  running = held ? held->program : 0;
-  if (!held || held->state != HookState::kept) {
-    report.pod_hooks.push_back(report_of({kind, device}, name_of(hook.by), held));
+  const auto attached = ensure_tc(links, hook, program);
+  running = attached ? attached->program : 0;
+  if (!attached || attached->state != HookState::kept) {
+    report.pod_hooks.push_back(report_of({kind, device}, name_of(hook.by), attached));
   }
-  return held.has_value();
+  return attached.has_value();
 }
 
 }  // namespace
@@ -85,7 +85,7 @@ void PodHooks::detach_removed(Links& links, const AttachPlan& plan) {
     }
     remove_tc(links, hook_of(by_, TcSide::ingress, index));
     remove_tc(links, hook_of(by_, TcSide::egress, index));
-    if (!is_outward(plan, index)) {
+    if (!is_uplink(plan, index)) {
       erase_device(plan.devices_map, index);
     }
     return true;

@@ -72,10 +72,10 @@ void look_at_cgroup(const AgentOptions& options, Prerequisites& found, Findings&
 }
 
 void look_at_socket_hook(int cgroup, const SocketHook& hook, Findings& findings) {
-  const auto owners = cgroup_programs(cgroup, hook.type);
+  const auto attached = cgroup_programs(cgroup, hook.type);
   const auto subject = fmt::format("hook cgroup {}", hook.name);
-  const auto who = fmt::format("{}", fmt::join(owners.programs, ", "));
-  if (owners.sharing == Sharing::refused) {
+  const auto who = fmt::format("{}", fmt::join(attached.programs, ", "));
+  if (attached.sharing == Sharing::refused) {
     findings.missing(
         subject,
         StartError(fmt::format("{} is attached to {} of the cgroup exclusively (without BPF_F_ALLOW_MULTI)",

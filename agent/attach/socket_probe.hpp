@@ -1,5 +1,5 @@
-// Do the socket programs run? That they are attached does not say so: a cgroup may be on its way out, or not
-// be where the processes are. So calls of our own try them, from sockets of the served cgroup (REL-70).
+// Verifies that the socket programs run, by calls on test sockets in the served cgroup (REL-70). That they
+// are attached proves nothing: the cgroup may be a removed one, or not the one that the processes are in.
 #pragma once
 
 #include <cstdint>

@@ -46,9 +46,9 @@ class Complaints {
 
   explicit Complaints(std::size_t capacity = 4096);
 
-  /// Logs it as a warning, unless it was logged before or is held back.
+  /// Logs it as a warning, unless it was logged before or is rate-limited.
   void say(const k8s::Complaint& complaint, Moment now);
-  /// Logs what has been held back for long enough: the latest of each kind, with the number of the others.
+  /// Logs what has been rate-limited for long enough: the latest of each kind, with the number of the others.
   void say_held_back(Moment now);
 
  private:

@@ -1,5 +1,5 @@
 // `sluice alive`: what a container's probe asks, where another process may hold the health port; and the same
-// for monitoring, as a file that somebody else reads while no agent answers.
+// for monitoring, as a file that node_exporter's textfile collector reads while no agent answers.
 #pragma once
 
 #include <chrono>

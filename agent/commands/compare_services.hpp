@@ -14,7 +14,7 @@ enum class DifferenceKind : std::uint8_t {
   only_sluice,
   endpoints,  ///< of clients outside of the node; of a ClusterIP, of all
   endpoints_inside,
-  no_endpoints,  ///< what a client meets where there are none
+  no_endpoints,  ///< what a client gets where there are none
   affinity,
   source_ranges,
 };

@@ -127,7 +127,7 @@ std::string successor(const DrainOptions& options, const maps::MapSet& maps) {
 }
 
 /// Walks until no flow needs us, or the deadline passes; `page_deadline` is that as the page has it.
-HandOverCount drain_flows(const DrainOptions& options, maps::MapSet& maps, Handing handing,
+HandOverCount drain_flows(const DrainOptions& options, maps::MapSet& maps, HandOver handing,
                           std::uint32_t page_deadline) {
   auto conntrack = open_conntrack();
   const auto deadline = Clock::now() + std::chrono::seconds(options.deadline);
@@ -154,9 +154,9 @@ void print_left(const HandOverCount& count) {
   for (std::size_t at = 0; at < count.left.size(); ++at) {
     const auto& flows = count.left.at(at);
     if (flows.count == 0) continue;
-    const auto reason = static_cast<Left>(at);
+    const auto reason = static_cast<RemainReason>(at);
     fmt::print("{} left: {}{}\n", flows.count, reason_text(reason),
-               reason == Left::refused ? ": " + count.refusal.message() : "");
+               reason == RemainReason::refused ? ": " + count.refusal.message() : "");
     for (const auto& flow : flows.examples) {
       fmt::print("  {} {} -> {}\n", maps::word(flow.protocol),
                  k8s::host_port(flow.source.text(), flow.source_port),
@@ -204,7 +204,7 @@ int run_drain(const DrainOptions& options) {
   fmt::print("draining: no new flows; successor: {}\n", rules.empty() ? "none" : "kube-proxy, " + rules);
   std::fflush(stdout);
   const auto count =
-      drain_flows(options, maps, rules.empty() ? Handing::nothing : Handing::over, page_deadline);
+      drain_flows(options, maps, rules.empty() ? HandOver::forbidden : HandOver::allowed, page_deadline);
   fmt::print("{} flows were handed over to conntrack, {} are left\n", count.handed, count.all_left());
   print_left(count);
   std::fflush(stdout);

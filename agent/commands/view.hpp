@@ -33,7 +33,7 @@ struct BackendViews {
   std::size_t gone = 0;
 };
 
-/// One connection, read from the entry that its replies meet. IPv4 in the 16-byte form.
+/// One connection, read from the entry that its replies match. IPv4 in the 16-byte form.
 struct FlowView {
   struct End {
     std::array<std::uint8_t, 16> address{};

@@ -68,7 +68,7 @@ void ExpiryTimer::report_fullness() {
     }
     fullness_.at(table) = room;
     const auto limit = table == 0 ? maps_.flows4.limit() : maps_.flows6.limit();
-    if (room == Room::scarce) {
+    if (room == TableFill::nearly_full) {
       spdlog::warn(
           "{} is nearly full: {} of {} entries; when it is full, new flows stay unassured and "
           "give way to newer ones; --max-flows sets its size when the maps are made",

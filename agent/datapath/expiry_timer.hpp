@@ -31,7 +31,7 @@ class ExpiryTimer {
   Metrics& metrics_;
   FlowExpiry expiry_;
   std::array<std::uint64_t, endings.size()> counted_{};  ///< as last reported to the metrics
-  std::array<Room, 2> fullness_{};                       ///< as last logged, by table
+  std::array<TableFill, 2> fullness_{};                  ///< as last logged, by table
   maps::error_code failure_;                             ///< as last logged
 };
 

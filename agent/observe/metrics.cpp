@@ -90,7 +90,7 @@ MetricFamily make_family(const char* name, std::string help, prometheus::MetricT
 }
 
 MetricFamily outcome_family(const lb_stats& stats) {
-  std::string help = "What packets and socket calls met";
+  std::string help = "Outcomes of packets and socket calls";
   auto family = make_family("sluice_outcomes_total", "", prometheus::MetricType::Counter);
   for (const auto& outcome : outcomes) {
     fmt::format_to(std::back_inserter(help), "; {}: {}", outcome.name, outcome.meaning);

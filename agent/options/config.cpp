@@ -203,14 +203,14 @@ void add_hooks(CLI::App& app, RawOptions& raw) {
       ->check(one_of(xdp_modes))
       ->capture_default_str();
   app.add_option("--sockets", raw.sockets, "Translate connect and send of: all, host (no pods) or off")
-      ->type_name("WHOSE")
+      ->type_name("SCOPE")
       ->check(one_of(socket_scopes))
       ->capture_default_str();
-  app.add_option(
-         "--forwarding", raw.forwarding,
-         "Get clients outside to backends on other nodes by: redirect (at once, past the host's firewall) or "
-         "stack (through its prerouting, forward and postrouting hooks)")
-      ->type_name("WAY")
+  app.add_option("--forwarding", raw.forwarding,
+                 "How packets of outside clients leave for backends on other nodes: redirect (past the "
+                 "host's firewall) "
+                 "or stack (through its prerouting, forward and postrouting hooks)")
+      ->type_name("MODE")
       ->check(one_of(forwarding_ways))
       ->capture_default_str();
   app.add_option(
@@ -261,7 +261,7 @@ void add_clients(CLI::App& app, RawOptions& raw) {
   app.add_option("--detect-local", raw.detect_local,
                  "How pods are distinguished from other clients: auto, cluster-cidr, node-cidr (of the own "
                  "Node), bridge (--pod-bridge) or prefix (--pod-devices)")
-      ->type_name("HOW")
+      ->type_name("METHOD")
       ->check(one_of(pod_detectors))
       ->capture_default_str();
   app.add_flag("--masquerade-all", raw.masquerade_all,
@@ -315,7 +315,7 @@ const std::map<std::string, std::uint32_t> time_units = {{"s", 1}, {"m", 60}, {"
 void add_sizes(CLI::App& app, RawOptions& raw) {
   auto& sizes = raw.agent.sizes;
   const auto add = [&app](const char* name, std::uint32_t& value, const char* what) {
-    app.add_option(name, value, fmt::format("Room for {}", what))
+    app.add_option(name, value, fmt::format("Maximum number of {}", what))
         ->type_name("N")
         ->check(CLI::Range(2U, most_map_entries))
         ->capture_default_str();
@@ -335,21 +335,21 @@ void add_budgets(CLI::App& app, RawOptions& raw) {
   app.add_option(
          "--max-service-frontends", raw.agent.service_frontends,
          "Frontends (addresses times ports) of one Service at most, and its source ranges; what it asks "
-         "for beyond that is not served, and told by an Event")
+         "for beyond that is not served, and an Event reports it")
       ->type_name("N")
       ->check(CLI::Range(1U, most_map_entries))
       ->capture_default_str();
   app.add_option(
          "--consistent-budget", raw.agent.consistent_budget,
          "Slots of all sets of services with sluice.lb/selection: consistent together, at most a quarter for "
-         "one Service; beyond that a service port chooses at random, which an Event tells")
+         "one Service; beyond that a service port chooses at random, and an Event reports it")
       ->type_name("N")
       ->check(CLI::Range(0U, most_map_entries))
       ->capture_default_str();
   app.add_option("--selection", raw.selection,
                  "How services without sluice.lb/selection choose one backend of many: random (by weights) "
                  "or consistent (also called maglev), which makes all nodes choose the same")
-      ->type_name("HOW")
+      ->type_name("METHOD")
       ->check(one_of(selections))
       ->capture_default_str();
 }
@@ -428,8 +428,8 @@ void add_conntrack(CLI::App& app, RawOptions& raw) {
         ->default_str(fmt::format("{}s", seconds));
   };
   add_number("--conntrack-max-per-core", conntrack.max_per_core,
-             "Room for so many connections a CPU in the kernel's conntrack; 0 leaves it as it is");
-  add_number("--conntrack-min", conntrack.min, "No less room than this, however few CPUs there are");
+             "Conntrack entries per CPU that the kernel has room for; 0 leaves its limit as it is");
+  add_number("--conntrack-min", conntrack.min, "The least of that limit, however few CPUs there are");
   add_time("--conntrack-tcp-timeout-established", conntrack.established, "a TCP connection");
   add_time("--conntrack-tcp-timeout-close-wait", conntrack.close_wait, "a TCP connection in CLOSE_WAIT");
   add_time("--conntrack-udp-timeout", conntrack.udp, "a UDP exchange");
@@ -487,7 +487,7 @@ CLI::App* add_show(CLI::App& app, const char* name, const char* what, RawOptions
 }
 
 void add_shows(CLI::App& app, RawOptions& raw) {
-  add_show(app, "status", "What serves this node, how full its tables are, what packets met", raw);
+  add_show(app, "status", "What serves this node, how full its tables are, outcomes of packets", raw);
   auto* services = add_show(app, "services", "Every service port with its frontends and sets", raw);
   services->add_option("service", raw.show.service, "namespace/name[:port], or how it begins (default: all)")
       ->type_name("SERVICE");

@@ -35,7 +35,7 @@ Examples:
 
 Signals: SIGTERM and SIGINT end the agent; what it attached and pinned stays and serves, and the next
 agent takes it over. SIGHUP makes it look whether the tables are as it wrote them, as it does every hour, and
-put right what is not. Only one agent can use a pin directory at a time.)";
+repair what is not. Only one agent can use a pin directory at a time.)";
 
 inline constexpr const char* check_footer =
     R"(Give it the options that the agent is to have. It looks at all that a start looks at, and at more: each program

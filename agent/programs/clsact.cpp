@@ -73,8 +73,8 @@ Filter our_filter(int device, TcSide side) {
   return {};
 }
 
-boost::system::result<Held> put_filter(int device, TcSide side, std::uint32_t handle, int program,
-                                       HookState done) {
+boost::system::result<AttachResult> put_filter(int device, TcSide side, std::uint32_t handle, int program,
+                                               HookState done) {
   const auto hook = hook_of(device, side);
   auto options = options_of(side, handle);
   options.prog_fd = program;
@@ -83,7 +83,7 @@ boost::system::result<Held> put_filter(int device, TcSide side, std::uint32_t ha
     return error_of(error);
   }
   const auto loaded = program_info(program);
-  return Held{done, loaded ? loaded->id : 0};
+  return AttachResult{done, loaded ? loaded->id : 0};
 }
 
 /// In the network namespace of the calling thread, which must be its own alone.
@@ -129,7 +129,7 @@ void remove_empty_qdisc(int device) {
   bpf_tc_hook_destroy(&hook);
 }
 
-boost::system::result<Held> ensure_clsact(int device, TcSide side, int program) {
+boost::system::result<AttachResult> ensure_clsact(int device, TcSide side, int program) {
   const auto filter = our_filter(device, side);
   if (filter.handle == 0) {
     return error_of(-EEXIST);
@@ -138,7 +138,7 @@ boost::system::result<Held> ensure_clsact(int device, TcSide side, int program) 
     return put_filter(device, side, filter.handle, program, HookState::attached);
   }
   if (same_program(filter.program, program)) {
-    return Held{HookState::kept, filter.program};
+    return AttachResult{HookState::kept, filter.program};
   }
   return put_filter(device, side, filter.handle, program, HookState::updated);
 }

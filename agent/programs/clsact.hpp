@@ -23,7 +23,7 @@ void remove_empty_qdisc(int device);
 /// Makes our filter on one side of a device run `program`, first at ingress and last at egress. It has one of
 /// a few handles, so filters of others are left alone; EEXIST: they have taken all of them. Other errors are
 /// errno values. The qdisc must be there.
-[[nodiscard]] boost::system::result<Held> ensure_clsact(int device, TcSide side, int program);
+[[nodiscard]] boost::system::result<AttachResult> ensure_clsact(int device, TcSide side, int program);
 
 /// Removes our filter, and no other. No filter there is no error.
 void remove_clsact(int device, TcSide side);

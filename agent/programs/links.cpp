@@ -56,7 +56,7 @@ bool Links::same(std::uint32_t running, int loaded) {
 }
 
 // Nothing where the pinned link is absent, broken or attached elsewhere: then a new one is needed.
-boost::system::result<Held> Links::adopt(int link, const LinkRequest& request) {
+boost::system::result<AttachResult> Links::adopt(int link, const LinkRequest& request) {
   bpf_link_info info{};
   std::uint32_t size = sizeof(info);
   if (link < 0 || bpf_link_get_info_by_fd(link, &info, &size) != 0) {
@@ -66,15 +66,15 @@ boost::system::result<Held> Links::adopt(int link, const LinkRequest& request) {
     return make_error_code(boost::system::errc::no_link);
   }
   if (same(info.prog_id, request.program)) {
-    return Held{HookState::kept, info.prog_id};
+    return AttachResult{HookState::kept, info.prog_id};
   }
   if (bpf_link_update(link, request.program, nullptr) != 0) {
     return last_error();
   }
-  return Held{HookState::updated, id_of(request.program)};
+  return AttachResult{HookState::updated, id_of(request.program)};
 }
 
-boost::system::result<Held> Links::ensure(const LinkRequest& request) {
+boost::system::result<AttachResult> Links::ensure(const LinkRequest& request) {
   const maps::Fd pinned(bpf_obj_get(path(request.pin).c_str()));
   auto adopted = adopt(pinned.get(), request);
   if (adopted) {
@@ -84,7 +84,7 @@ boost::system::result<Held> Links::ensure(const LinkRequest& request) {
 }
 
 // The new link takes the old one's name in one step; until then both may be attached, to different targets.
-boost::system::result<Held> Links::create(const LinkRequest& request) const {
+boost::system::result<AttachResult> Links::create(const LinkRequest& request) const {
   const auto fresh = request.pin + "_new";
   remove(fresh);  // of a start that was killed here
   struct bpf_link_create_opts options{};
@@ -98,7 +98,7 @@ boost::system::result<Held> Links::create(const LinkRequest& request) const {
       std::rename(path(fresh).c_str(), path(request.pin).c_str()) != 0) {
     return last_error();
   }
-  return Held{HookState::attached, id_of(request.program)};
+  return AttachResult{HookState::attached, id_of(request.program)};
 }
 
 bool Links::holds(const std::string& pin, std::uint64_t target_id) const {

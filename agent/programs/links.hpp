@@ -35,7 +35,7 @@ struct LinkRequest {
 };
 
 /// What stands at a hook after ensure().
-struct Held {
+struct AttachResult {
   HookState state = HookState::failed;
   std::uint32_t program = 0;  ///< id of the program that runs
 };
@@ -45,7 +45,7 @@ class Links {
   explicit Links(std::string directory) : directory_(std::move(directory)) {}
 
   /// Makes the link be as asked. Errors are errno values of the attach call.
-  [[nodiscard]] boost::system::result<Held> ensure(const LinkRequest& request);
+  [[nodiscard]] boost::system::result<AttachResult> ensure(const LinkRequest& request);
   /// Is there a link of that name which is attached to that target? Three system calls.
   [[nodiscard]] bool holds(const std::string& pin, std::uint64_t target_id) const;
   [[nodiscard]] bool pinned(const std::string& pin) const;
@@ -64,8 +64,8 @@ class Links {
 
  private:
   [[nodiscard]] std::string path(const std::string& pin) const { return directory_ + "/" + pin; }
-  [[nodiscard]] boost::system::result<Held> adopt(int link, const LinkRequest& request);
-  [[nodiscard]] boost::system::result<Held> create(const LinkRequest& request) const;
+  [[nodiscard]] boost::system::result<AttachResult> adopt(int link, const LinkRequest& request);
+  [[nodiscard]] boost::system::result<AttachResult> create(const LinkRequest& request) const;
   [[nodiscard]] bool same(std::uint32_t running, int loaded);
 
   std::string directory_;

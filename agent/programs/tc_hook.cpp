@@ -40,7 +40,7 @@ bpf_attach_type type_of(TcSide side) { return side == TcSide::ingress ? BPF_TCX_
 
 const char* name_of(TcBy by) { return by == TcBy::tcx ? "tcx" : "clsact"; }
 
-boost::system::result<Held> ensure_tc(Links& links, const TcHook& hook, int program) {
+boost::system::result<AttachResult> ensure_tc(Links& links, const TcHook& hook, int program) {
   const auto index = static_cast<int>(hook.device);
   if (hook.by == TcBy::clsact) {
     if (!has_clsact(index, hook.side)) {

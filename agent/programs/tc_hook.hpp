@@ -29,7 +29,7 @@ struct TcHook {
 [[nodiscard]] const char* name_of(TcBy by);
 
 /// First at ingress, last at egress. Errors are errno values.
-[[nodiscard]] boost::system::result<Held> ensure_tc(Links& links, const TcHook& hook, int program);
+[[nodiscard]] boost::system::result<AttachResult> ensure_tc(Links& links, const TcHook& hook, int program);
 
 /// Does that program still run there? Where that is not known (the device is gone), yes.
 [[nodiscard]] bool runs_tc(const TcHook& hook, std::uint32_t program, Filters filters);

@@ -128,7 +128,7 @@ std::vector<Finding> check_machine(const AgentOptions& options) {
   look_at_rights(options, findings);
   look_at_features(found, findings);
   look_at_conntrack(options, found, findings);
-  look_at_owners(options, findings);
+  look_at_hook_neighbours(options, findings);
   look_at_programs(options, found, findings);
   return findings.all();
 }

@@ -121,7 +121,7 @@ void look_at_conntrack(const AgentOptions& options, const Prerequisites& found, 
   }
 }
 
-void look_at_owners(const AgentOptions& options, Findings& findings) {
+void look_at_hook_neighbours(const AgentOptions& options, Findings& findings) {
   const auto uplinks = find_uplinks(read_network(wanted_routes(options)).links(), options, {});
   std::size_t others = 0;
   for (const auto& device : names_of(uplinks)) {

@@ -21,6 +21,6 @@ void look_at_features(const Prerequisites& found, Findings& findings);
 void look_at_conntrack(const AgentOptions& options, const Prerequisites& found, Findings& findings);
 
 /// Who else is at the devices' tc hooks, and kube-proxy.
-void look_at_owners(const AgentOptions& options, Findings& findings);
+void look_at_hook_neighbours(const AgentOptions& options, Findings& findings);
 
 }  // namespace lb::agent

@@ -34,7 +34,7 @@ error_code AddressTable::write() {
   Keys keys;
   for (const auto& [key, kind] : node_) keys.insert(key);
   for (const auto& [key, use] : services_) keys.insert(key);
-  for (const auto& [key, value] : entries_.held()) keys.insert(key);
+  for (const auto& [key, value] : entries_.entries()) keys.insert(key);
   pending_ = false;
   return write(keys);
 }

@@ -41,7 +41,7 @@ class AddressTable {
 
   /// Puts right what others wrote; how many entries that were.
   [[nodiscard]] maps::result<std::size_t> repair() { return entries_.repair(); }
-  [[nodiscard]] std::size_t size() const noexcept { return entries_.held().size(); }
+  [[nodiscard]] std::size_t size() const noexcept { return entries_.entries().size(); }
   [[nodiscard]] std::uint32_t limit() const noexcept { return entries_.limit(); }
 
  private:

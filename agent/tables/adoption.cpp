@@ -30,8 +30,9 @@ maps::result<Adopted> Adoption::run() {
   adopt_ranges();
   adopt_backends();
   adopt_sets();
-  const Adopted adopted{
-      .services = states_.size(), .backends = count(backends_), .frontends = tables_.frontends.held().size()};
+  const Adopted adopted{.services = states_.size(),
+                        .backends = count(backends_),
+                        .frontends = tables_.frontends.entries().size()};
   // No program can still be reading an entry that was not there.
   if (count(services_) + adopted.backends + adopted.frontends > 0) reclaim();
   return adopted;
@@ -69,14 +70,14 @@ ServiceState& Adoption::state_of(std::uint32_t number) {
 }
 
 void Adoption::adopt_frontends() {
-  for (const auto& [key, value] : tables_.frontends.held()) {
+  for (const auto& [key, value] : tables_.frontends.entries()) {
     state_of(value.service).frontends.insert(key);
     if (tables_.services.is_usable(value.service)) services_[value.service] = true;
   }
 }
 
 void Adoption::adopt_ranges() {
-  for (const auto& [key, value] : tables_.ranges.held()) {
+  for (const auto& [key, value] : tables_.ranges.entries()) {
     if (!tables_.services.is_usable(key.service)) continue;  // the lists that belong to no service
     state_of(key.service).ranges.insert(key);
     services_[key.service] = true;

@@ -30,7 +30,7 @@ bool is_reset(const lb_track& half) { return half.state == LB_RESET; }
 
 std::uint32_t half_closed_limit(const LifeTerms& terms) {
   const auto& limits = terms.timeouts;
-  return terms.room == Room::plenty ? limits.close_wait : std::min(limits.close_wait, limits.closing);
+  return terms.room == TableFill::normal ? limits.close_wait : std::min(limits.close_wait, limits.closing);
 }
 
 /// Seconds without a packet that end a flow, and what that is called.
@@ -225,7 +225,7 @@ void FlowExpiry::end_if_over(Table& table, const LifeTerms& terms, const Key& ke
 void FlowExpiry::finish_table() {
   const std::uint64_t limit = table_ == 0 ? flows4_.limit() : flows6_.limit();
   fullness_.at(table_) = {.entries = counted_,
-                          .room = counted_ * 10 >= limit * 9 ? Room::scarce : Room::plenty};
+                          .room = counted_ * 10 >= limit * 9 ? TableFill::nearly_full : TableFill::normal};
   cursor_ = {};
   counted_ = 0;
   ++table_;
@@ -251,8 +251,8 @@ std::chrono::milliseconds FlowExpiry::pause(std::chrono::nanoseconds taken) {
 }
 
 const Tempo& FlowExpiry::tempo() const {
-  const bool hasty =
-      std::ranges::any_of(fullness_, [](const Fullness& fullness) { return fullness.room == Room::scarce; });
+  const bool hasty = std::ranges::any_of(
+      fullness_, [](const Fullness& fullness) { return fullness.room == TableFill::nearly_full; });
   return hasty ? pace_.hasty : pace_.even;
 }
 

@@ -36,12 +36,12 @@ inline constexpr std::array<EndingName, 4> endings = {{{Ending::closed, "closed"
                                                        {Ending::orphaned, "orphaned"}}};
 
 /// Whether the table has room for more; scarce: nine tenths are in use.
-enum class Room : std::uint8_t { plenty, scarce };
+enum class TableFill : std::uint8_t { normal, nearly_full };
 
 /// What the decision needs besides the entries. `now` is in seconds of lb_clock.
 struct LifeTerms {
   FlowTimeouts timeouts;
-  Room room = Room::plenty;
+  TableFill room = TableFill::normal;
   std::uint32_t now = 0;
 };
 
@@ -83,7 +83,7 @@ class FlowExpiry {
   /// How full one table was when its last walk ended.
   struct Fullness {
     std::uint64_t entries = 0;
-    Room room = Room::plenty;
+    TableFill room = TableFill::normal;
   };
 
   /// What is asked for the time: seconds of lb_clock, and the processor time that this thread has taken.

@@ -9,7 +9,7 @@ using maps::error_code;
 
 error_code FrontendTable::load() {
   if (const error_code error = entries_.load()) return error;
-  for (const auto& [key, value] : entries_.held()) {
+  for (const auto& [key, value] : entries_.entries()) {
     addresses_.count(key, value.kind, 1);
     count_node_port(key, 1);
   }

@@ -32,11 +32,11 @@ class FrontendTable {
   /// Gives up what `service` has put: the entry goes, or passes back to the service that it was taken from.
   [[nodiscard]] maps::error_code remove(const lb_frontend_key& key, std::uint32_t service);
 
-  [[nodiscard]] bool contains(const lb_frontend_key& key) const { return entries_.held().contains(key); }
+  [[nodiscard]] bool contains(const lb_frontend_key& key) const { return entries_.entries().contains(key); }
 
   /// Puts right what others wrote; how many entries that were.
   [[nodiscard]] maps::result<std::size_t> repair() { return entries_.repair(); }
-  [[nodiscard]] const auto& held() const noexcept { return entries_.held(); }
+  [[nodiscard]] const auto& entries() const noexcept { return entries_.entries(); }
   [[nodiscard]] std::uint32_t limit() const noexcept { return entries_.limit(); }
 
  private:

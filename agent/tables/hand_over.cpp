@@ -39,8 +39,8 @@ std::optional<Tracked> tracked(const Key& key, const Flow& flow) {
 }
 
 template <class Key>
-Left why_not(const Key& key) {
-  return key.protocol == LB_SCTP ? Left::sctp : Left::forwarded;
+RemainReason why_not(const Key& key) {
+  return key.protocol == LB_SCTP ? RemainReason::sctp : RemainReason::forwarded;
 }
 
 /// The same flow where the stack has translated it further; its own entry is gone then.
@@ -69,7 +69,7 @@ class Walk {
  public:
   using Table = maps::HashMap<Key, Flow>;
 
-  Walk(Table& assured, Table& unassured, ConntrackTable& conntrack, Handing handing, std::uint32_t now)
+  Walk(Table& assured, Table& unassured, ConntrackTable& conntrack, HandOver handing, std::uint32_t now)
       : assured_(assured), unassured_(unassured), conntrack_(conntrack), handing_(handing), now_(now) {}
 
   // Unassured ones first: a flow moves from there to the others, never back.
@@ -93,7 +93,7 @@ class Walk {
       if (key.protocol == LB_UDP) {
         record(count, key, flow);
       } else {
-        count.leave(Left::handshake, tuple_of(key));
+        count.leave(RemainReason::handshake, tuple_of(key));
       }
     });
   }
@@ -120,14 +120,14 @@ class Walk {
   }
 
   /// Nothing: it is conntrack's now.
-  [[nodiscard]] std::optional<Left> give(HandOverCount& count, const Key& key, const Flow& flow) {
-    if (handing_ == Handing::nothing) return Left::no_successor;
+  [[nodiscard]] std::optional<RemainReason> give(HandOverCount& count, const Key& key, const Flow& flow) {
+    if (handing_ == HandOver::forbidden) return RemainReason::no_successor;
     auto tracked = tracked_of(key, flow);
     if (!tracked) return why_not(key);
     if (flow.track.path == LB_PATH_STACK) tracked = take_over(conntrack_, *tracked);
     if (const auto error = track(conntrack_, *tracked)) {
       count.refusal = error;
-      return Left::refused;
+      return RemainReason::refused;
     }
     forget(key, flow);
     return std::nullopt;
@@ -146,29 +146,29 @@ class Walk {
   Table& assured_;
   Table& unassured_;
   ConntrackTable& conntrack_;
-  Handing handing_;
+  HandOver handing_;
   std::uint32_t now_;
 };
 
 }  // namespace
 
-std::string_view reason_text(Left reason) {
+std::string_view reason_text(RemainReason reason) {
   switch (reason) {
-    case Left::handshake:
+    case RemainReason::handshake:
       return "a handshake is under way";
-    case Left::sctp:
+    case RemainReason::sctp:
       return "SCTP: conntrack wants the tags of both sides, and a flow keeps one";
-    case Left::forwarded:
+    case RemainReason::forwarded:
       return "the stack forwards it (--forwarding=stack), and a second flow translates it once more";
-    case Left::refused:
+    case RemainReason::refused:
       return "conntrack refuses its entry";
-    case Left::no_successor:
+    case RemainReason::no_successor:
       return "there is no successor";
   }
   return {};
 }
 
-void HandOverCount::leave(Left reason, const TrackedTuple& requests) {
+void HandOverCount::leave(RemainReason reason, const TrackedTuple& requests) {
   constexpr std::size_t most_examples = 5;
   auto& flows = left.at(static_cast<std::size_t>(reason));
   ++flows.count;
@@ -188,8 +188,8 @@ std::optional<Tracked> tracked_of(const lb_flow6_key& key, const lb_flow6& flow)
   return tracked(key, flow);
 }
 
-maps::result<HandOverCount> hand_over(const DrainedTables& tables, ConntrackTable& conntrack, Handing handing,
-                                      std::uint32_t now) {
+maps::result<HandOverCount> hand_over(const DrainedTables& tables, ConntrackTable& conntrack,
+                                      HandOver handing, std::uint32_t now) {
   HandOverCount count;
   if (auto error = Walk(tables.flows4, tables.unassured4, conntrack, handing, now).all(count)) return error;
   if (auto error = Walk(tables.flows6, tables.unassured6, conntrack, handing, now).all(count)) return error;

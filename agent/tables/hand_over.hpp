@@ -29,10 +29,10 @@ class ConntrackTable {
 };
 
 /// Why a flow stays ours.
-enum class Left : std::uint8_t { handshake, sctp, forwarded, refused, no_successor };
+enum class RemainReason : std::uint8_t { handshake, sctp, forwarded, refused, no_successor };
 inline constexpr std::size_t left_reasons = 5;
 /// For people: "a handshake is under way".
-[[nodiscard]] std::string_view reason_text(Left reason);
+[[nodiscard]] std::string_view reason_text(RemainReason reason);
 
 struct LeftFlows {
   std::size_t count = 0;
@@ -41,15 +41,15 @@ struct LeftFlows {
 
 struct HandOverCount {
   std::size_t handed = 0;                    ///< flows that are conntrack's now
-  std::array<LeftFlows, left_reasons> left;  ///< flows that need us still, by Left
+  std::array<LeftFlows, left_reasons> left;  ///< flows that need us still, by RemainReason
   boost::system::error_code refusal;         ///< the kernel's last one; none: it refused nothing
 
-  void leave(Left reason, const TrackedTuple& requests);
+  void leave(RemainReason reason, const TrackedTuple& requests);
   [[nodiscard]] std::size_t all_left() const;
 };
 
 /// May flows be handed over, or do all stay to their end?
-enum class Handing : std::uint8_t { over, nothing };
+enum class HandOver : std::uint8_t { allowed, forbidden };
 
 /// The flow tables of both families.
 struct DrainedTables {
@@ -61,6 +61,6 @@ struct DrainedTables {
 
 /// Looks at all flows once. Programs must open no more of them. `now`: seconds of lb_clock.
 [[nodiscard]] maps::result<HandOverCount> hand_over(const DrainedTables& tables, ConntrackTable& conntrack,
-                                                    Handing handing, std::uint32_t now);
+                                                    HandOver handing, std::uint32_t now);
 
 }  // namespace lb::agent

@@ -57,7 +57,7 @@ std::vector<lb_range_key> RangeTable::unwanted() const {
   Ranges wanted;
   for (const auto& [list, keys] : lists_) wanted.insert(keys.begin(), keys.end());
   std::vector<lb_range_key> unwanted;
-  for (const auto& [key, value] : entries_.held()) {
+  for (const auto& [key, value] : entries_.entries()) {
     if (lists_.contains(key.service) && !wanted.contains(key)) unwanted.push_back(key);
   }
   return unwanted;

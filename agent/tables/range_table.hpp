@@ -40,7 +40,7 @@ class RangeTable {
 
   /// Puts right what others wrote; how many entries that were.
   [[nodiscard]] maps::result<std::size_t> repair() { return entries_.repair(); }
-  [[nodiscard]] const auto& held() const noexcept { return entries_.held(); }
+  [[nodiscard]] const auto& entries() const noexcept { return entries_.entries(); }
   [[nodiscard]] std::uint32_t limit() const noexcept { return entries_.limit(); }
 
  private:

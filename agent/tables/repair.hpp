@@ -1,4 +1,4 @@
-// What others wrote into the tables is found and put right.
+// Finds and repairs what others wrote into the tables.
 #pragma once
 
 #include <cstddef>

@@ -39,21 +39,22 @@ void add_figures(AllFigures& all, const ServicePortPlan& plan) {
 std::vector<Fill> fills_of(const TableSet& tables) {
   const auto used = [](const auto& pool) { return std::uint64_t{pool.limit()} - pool.available(); };
   const auto& reclaimer = tables.reclaimer;
-  return {{.map = "lb_frontends", .used = tables.frontends.held().size(), .limit = tables.frontends.limit()},
-          {.map = "lb_services",
-           .used = used(reclaimer.service_pool()) - 1,
-           .limit = reclaimer.service_pool().limit() - 1U,
-           .retired = reclaimer.retired_services()},
-          {.map = "lb_backends",
-           .used = used(reclaimer.backend_pool()) - 1,
-           .limit = reclaimer.backend_pool().limit() - 1U,
-           .retired = reclaimer.retired_backends()},
-          {.map = "lb_slots",
-           .used = used(reclaimer.slot_arena()),
-           .limit = reclaimer.slot_arena().limit(),
-           .retired = reclaimer.retired_slots()},
-          {.map = "lb_ranges", .used = tables.ranges.held().size(), .limit = tables.ranges.limit()},
-          {.map = "lb_addresses", .used = tables.addresses.size(), .limit = tables.addresses.limit()}};
+  return {
+      {.map = "lb_frontends", .used = tables.frontends.entries().size(), .limit = tables.frontends.limit()},
+      {.map = "lb_services",
+       .used = used(reclaimer.service_pool()) - 1,
+       .limit = reclaimer.service_pool().limit() - 1U,
+       .retired = reclaimer.retired_services()},
+      {.map = "lb_backends",
+       .used = used(reclaimer.backend_pool()) - 1,
+       .limit = reclaimer.backend_pool().limit() - 1U,
+       .retired = reclaimer.retired_backends()},
+      {.map = "lb_slots",
+       .used = used(reclaimer.slot_arena()),
+       .limit = reclaimer.slot_arena().limit(),
+       .retired = reclaimer.retired_slots()},
+      {.map = "lb_ranges", .used = tables.ranges.entries().size(), .limit = tables.ranges.limit()},
+      {.map = "lb_addresses", .used = tables.addresses.size(), .limit = tables.addresses.limit()}};
 }
 
 ExtentFigures extents_of(const TableSet& tables) {

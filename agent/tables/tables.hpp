@@ -51,7 +51,7 @@ class Tables final : public PlanSink {
   /// The ports that source NAT leaves to the kernel, to which the tables add the node ports; written at once.
   void set_kernel_ports(const ReservedPorts::Bits& bits);
 
-  /// Looks whether the tables are still as they were written, and puts right what is not. Reads every entry
+  /// Looks whether the tables are still as they were written, and repairs what is not. Reads every entry
   /// in use; before the first batch it does nothing.
   [[nodiscard]] std::vector<Repaired> repair();
 

@@ -32,7 +32,7 @@ struct lb_frag_queue {
 	__u32 state;
 	__u32 seen;
 	__u32 length;
-	__u32 behind; /* the place of the next copy that goes with this one, plus one */
+	__u32 behind; /* the slot of the next copy of this datagram, plus one */
 	__u8 frame[LB_FRAG_QUEUE_FRAME];
 };
 
@@ -44,9 +44,9 @@ struct {
 	__type(value, struct lb_frag_queue);
 } lb_frag_queue SEC(".maps") __weak;
 
-/* Where to look for copies; the copy itself says whose it is. */
+/* Where to look for copies; the copy itself identifies its datagram. */
 struct lb_frag_index {
-	__u32 next; /* how many places were given out */
+	__u32 next; /* how many slots were given out */
 	__u32 seen; /* when the last one was */
 	__u32 tags[LB_FRAG_QUEUE_SIZE];
 };
@@ -82,7 +82,7 @@ static __always_inline void lb_frag_set_state(struct lb_frag_queue *copy, enum l
 	__sync_lock_test_and_set(&copy->state, state);
 }
 
-/* Keeps a copy of a later fragment in the place of the oldest one; 0 where that cannot be. */
+/* Keeps a copy of a later fragment in the slot of the oldest one; 0 where that cannot be. */
 LB_FUNCTION int lb_frag_enqueue(struct __sk_buff *skb)
 {
 	const struct lb_scratch *scratch = lb_scratch_get();
@@ -90,13 +90,13 @@ LB_FUNCTION int lb_frag_enqueue(struct __sk_buff *skb)
 	struct lb_fragment_key datagram;
 	struct lb_frag_queue *copy;
 	__u64 length = skb->len;
-	__u32 place;
+	__u32 slot;
 	long failed;
 
 	if (!scratch || !index || !lb_within(&length, sizeof(struct ethhdr), LB_FRAG_QUEUE_FRAME))
 		return 0;
-	place = __sync_fetch_and_add(&index->next, 1) % LB_FRAG_QUEUE_SIZE;
-	copy = bpf_map_lookup_elem(&lb_frag_queue, &place);
+	slot = __sync_fetch_and_add(&index->next, 1) % LB_FRAG_QUEUE_SIZE;
+	copy = bpf_map_lookup_elem(&lb_frag_queue, &slot);
 	if (!copy || !lb_frag_acquire(copy, *(volatile __u32 *)&copy->state))
 		return 0;
 	lb_fragment_key_of(&scratch->packet, &datagram);
@@ -106,7 +106,7 @@ LB_FUNCTION int lb_frag_enqueue(struct __sk_buff *skb)
 	copy->seen = lb_clock();
 	copy->length = length;
 	failed = bpf_skb_load_bytes(skb, 0, copy->frame, length);
-	*(volatile __u32 *)&index->tags[place % LB_FRAG_QUEUE_SIZE] =
+	*(volatile __u32 *)&index->tags[slot % LB_FRAG_QUEUE_SIZE] =
 		lb_frag_tag(&datagram, scratch->device, scratch->hook);
 	*(volatile __u32 *)&index->seen = copy->seen;
 	lb_frag_set_state(copy, failed ? LB_FRAG_FREE : LB_FRAG_QUEUED);
@@ -115,7 +115,7 @@ LB_FUNCTION int lb_frag_enqueue(struct __sk_buff *skb)
 	return !failed;
 }
 
-/* What is sought, and then sent. `first` is the place of the oldest copy that was found, plus one. */
+/* What is sought, and then sent. `first` is the slot of the oldest copy that was found, plus one. */
 struct lb_frag_replay {
 	struct __sk_buff *skb;
 	struct lb_frag_index *index;
@@ -128,30 +128,30 @@ struct lb_frag_replay {
 };
 
 static __always_inline int lb_frag_matches(const struct lb_frag_queue *copy,
-					   const struct lb_frag_replay *train)
+					   const struct lb_frag_replay *replay)
 {
-	return copy->device == train->device && copy->hook == train->hook &&
-	       !__builtin_memcmp(&copy->datagram, &train->datagram, sizeof(copy->datagram)) &&
+	return copy->device == replay->device && copy->hook == replay->hook &&
+	       !__builtin_memcmp(&copy->datagram, &replay->datagram, sizeof(copy->datagram)) &&
 	       lb_clock() - copy->seen <= LB_FRAGMENT_SECONDS;
 }
 
-/* Takes the copy at one place, the newest come first, if it is the datagram's. */
-static long lb_frag_collect(__u32 back, struct lb_frag_replay *train)
+/* Takes the copy of one slot, the newest first, if it is the datagram's. */
+static long lb_frag_collect(__u32 back, struct lb_frag_replay *replay)
 {
-	__u32 place = (train->newest - 1 - back) % LB_FRAG_QUEUE_SIZE;
+	__u32 slot = (replay->newest - 1 - back) % LB_FRAG_QUEUE_SIZE;
 	struct lb_frag_queue *copy;
 
-	if (*(volatile __u32 *)&train->index->tags[place] != train->tag)
+	if (*(volatile __u32 *)&replay->index->tags[slot] != replay->tag)
 		return 0;
-	copy = bpf_map_lookup_elem(&lb_frag_queue, &place);
+	copy = bpf_map_lookup_elem(&lb_frag_queue, &slot);
 	if (!copy || !lb_frag_acquire(copy, LB_FRAG_QUEUED))
 		return 0;
-	if (!lb_frag_matches(copy, train)) {
+	if (!lb_frag_matches(copy, replay)) {
 		lb_frag_set_state(copy, LB_FRAG_QUEUED);
 		return 0;
 	}
-	copy->behind = train->first;
-	train->first = place + 1;
+	copy->behind = replay->first;
+	replay->first = slot + 1;
 	return 0;
 }
 
@@ -176,33 +176,33 @@ static __always_inline long lb_frag_restore(struct __sk_buff *skb, const struct 
 }
 
 /* The next copy that goes, or NULL after the last one. */
-static __always_inline struct lb_frag_queue *lb_frag_next(struct lb_frag_replay *train)
+static __always_inline struct lb_frag_queue *lb_frag_next(struct lb_frag_replay *replay)
 {
-	__u32 place = train->first - 1;
-	struct lb_frag_queue *copy = bpf_map_lookup_elem(&lb_frag_queue, &place);
+	__u32 slot = replay->first - 1;
+	struct lb_frag_queue *copy = bpf_map_lookup_elem(&lb_frag_queue, &slot);
 
 	if (copy)
-		train->first = copy->behind;
+		replay->first = copy->behind;
 	return copy;
 }
 
-/* Sends the next copy in the packet's skin and gives its place back; 1 ends the train. */
-static long lb_frag_replay_one(__u32 number, struct lb_frag_replay *train)
+/* Sends the next copy in the packet's skin and gives its slot back; 1 ends the replay. */
+static long lb_frag_replay_one(__u32 number, struct lb_frag_replay *replay)
 {
-	struct lb_frag_queue *copy = lb_frag_next(train);
+	struct lb_frag_queue *copy = lb_frag_next(replay);
 
 	(void)number;
 	if (!copy)
 		return 1;
-	if (!lb_frag_restore(train->skb, copy) && !lb_frag_reinject(train->skb, train->hook))
+	if (!lb_frag_restore(replay->skb, copy) && !lb_frag_reinject(replay->skb, replay->hook))
 		lb_count(LB_OUTCOME_frag_replayed);
 	lb_frag_set_state(copy, LB_FRAG_FREE);
 	return 0;
 }
 
-static long lb_frag_drop(__u32 number, struct lb_frag_replay *train)
+static long lb_frag_drop(__u32 number, struct lb_frag_replay *replay)
 {
-	struct lb_frag_queue *copy = lb_frag_next(train);
+	struct lb_frag_queue *copy = lb_frag_next(replay);
 
 	(void)number;
 	if (!copy)
@@ -219,24 +219,24 @@ static long lb_frag_drop(__u32 number, struct lb_frag_replay *train)
 LB_FUNCTION int lb_frag_replay_all(struct __sk_buff *skb)
 {
 	const struct lb_scratch *scratch = lb_scratch_get();
-	struct lb_frag_replay train = {.skb = skb, .index = lb_frag_queue_slots()};
+	struct lb_frag_replay replay = {.skb = skb, .index = lb_frag_queue_slots()};
 
-	if (!scratch || !train.index ||
-	    lb_clock() - *(volatile __u32 *)&train.index->seen > LB_FRAGMENT_SECONDS)
+	if (!scratch || !replay.index ||
+	    lb_clock() - *(volatile __u32 *)&replay.index->seen > LB_FRAGMENT_SECONDS)
 		return 0;
-	lb_fragment_key_of(&scratch->packet, &train.datagram);
-	train.device = scratch->device;
-	train.hook = scratch->hook;
-	train.tag = lb_frag_tag(&train.datagram, train.device, train.hook);
-	train.newest = *(volatile __u32 *)&train.index->next;
-	bpf_loop(LB_FRAG_QUEUE_SIZE, lb_frag_collect, &train, 0);
-	if (!train.first)
+	lb_fragment_key_of(&scratch->packet, &replay.datagram);
+	replay.device = scratch->device;
+	replay.hook = scratch->hook;
+	replay.tag = lb_frag_tag(&replay.datagram, replay.device, replay.hook);
+	replay.newest = *(volatile __u32 *)&replay.index->next;
+	bpf_loop(LB_FRAG_QUEUE_SIZE, lb_frag_collect, &replay, 0);
+	if (!replay.first)
 		return 0;
-	if (lb_frag_reinject(skb, train.hook)) {
-		bpf_loop(LB_FRAG_QUEUE_SIZE, lb_frag_drop, &train, 0);
+	if (lb_frag_reinject(skb, replay.hook)) {
+		bpf_loop(LB_FRAG_QUEUE_SIZE, lb_frag_drop, &replay, 0);
 		return 0;
 	}
-	bpf_loop(LB_FRAG_QUEUE_SIZE, lb_frag_replay_one, &train, 0);
+	bpf_loop(LB_FRAG_QUEUE_SIZE, lb_frag_replay_one, &replay, 0);
 	return 1;
 }
 

@@ -157,7 +157,7 @@ static __always_inline int lb_acknowledges(const struct lb_track *track, __u32 a
 	return track->fast_open == LB_YES ? beyond < LB_FAST_OPEN_DATA : !beyond;
 }
 
-/* Is this packet the proof that both ends take part? */
+/* Does this packet show that both ends take part, which assures the flow? */
 static __always_inline int lb_proves_two_way(const struct lb_scratch *scratch)
 {
 	const struct lb_track *track = &scratch->flow.track;
@@ -168,7 +168,7 @@ static __always_inline int lb_proves_two_way(const struct lb_scratch *scratch)
 		return 0;
 	if (track->direction == LB_REPLY)
 		return track->state == LB_OPENING && track->number == 1;
-	/* An end that was forged meanwhile takes nothing from the proof. */
+	/* An end that was forged meanwhile takes nothing from the assurance. */
 	return track->state != LB_OPENING && track->number != 1 &&
 	       lb_acknowledges(track, scratch->packet.ack);
 }

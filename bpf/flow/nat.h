@@ -42,8 +42,8 @@ struct {
 static __always_inline __u64 *lb_lock(const struct lb_tuple *tuple)
 {
 	const __u64 *words = (const __u64 *)tuple;
-	__u32 place = (__u32)(lb_mix(words[1] ^ words[3], words[4]) >> 32) % LB_LOCKS;
-	__u64 *lock = bpf_map_lookup_elem(&lb_locks, &place);
+	__u32 index = (__u32)(lb_mix(words[1] ^ words[3], words[4]) >> 32) % LB_LOCKS;
+	__u64 *lock = bpf_map_lookup_elem(&lb_locks, &index);
 
 	for (int try = 0; lock && try < LB_LOCK_TRIES; try++) {
 		if (!__sync_val_compare_and_swap(lock, 0, 1))
@@ -90,21 +90,21 @@ static const __u16 lb_steps[LB_STEPS] = {
 };
 
 /*
- * The port of a probe: both ranges in a row, from a place and in steps that the hash decides, so that flows which meet
+ * The port of a probe: both ranges in a row, from an offset and in steps that the hash decides, so that flows which meet
  * on one port part on the next. 0: no range at all.
  */
 static __always_inline __u16 lb_source_port(__u64 hash, __u32 probe)
 {
 	__u32 low = lb_low_ports(), all = lb_all_ports();
 	__u32 step = lb_steps[(hash >> 32) % LB_STEPS];
-	__u32 place;
+	__u32 index;
 
 	if (!all)
 		return 0;
 	if (!(all % step))
 		step = 1;
-	place = (__u32)(((hash & 0xffffffff) * all >> 32) + (__u64)probe * step) % all;
-	return (__u16)(place < low ? lb_config.first_port + place : lb_config.high_first_port + place - low);
+	index = (__u32)(((hash & 0xffffffff) * all >> 32) + (__u64)probe * step) % all;
+	return (__u16)(index < low ? lb_config.first_port + index : lb_config.high_first_port + index - low);
 }
 
 /*
@@ -176,8 +176,8 @@ LB_FUNCTION int lb_unclaim(void)
 /* Neither the kernel's nor a node port, as which a source port would make the reply look like a client. */
 static __always_inline int lb_port_usable(__u16 port)
 {
-	__u32 place = port / 64;
-	const __u64 *word = bpf_map_lookup_elem(&lb_reserved, &place);
+	__u32 index = port / 64;
+	const __u64 *word = bpf_map_lookup_elem(&lb_reserved, &index);
 
 	return port && word && !(lb_load(word) >> port % 64 & 1);
 }

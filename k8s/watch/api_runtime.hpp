@@ -1,4 +1,4 @@
-// The real world for ApiSource: lines of an ApiClient, Asio's timers, the steady clock.
+// What ApiSource runs on in production: connections of an ApiClient, Asio's timers, the steady clock.
 #pragma once
 
 #include <cstdint>

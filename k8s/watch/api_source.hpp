@@ -1,5 +1,5 @@
 // The Kubernetes API as a source of objects: one reflector a resource, and when all of them is known. No
-// socket and no clock: lines, alarms and time are given (see api.hpp for the real ones).
+// socket and no clock: connections, timers and time are given (api_runtime.hpp has the real ones).
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
 // Removes the taint that kept pods from the own Node until services work there. No socket and no clock:
-// connection, alarm and time are given.
+// connection, timer and time are given.
 #pragma once
 
 #include <functional>

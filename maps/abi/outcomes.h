@@ -7,7 +7,7 @@
  *   PASS      untouched, passed to the next program or the stack
  *   STACK     rewritten by us, on to the stack
  *   REDIRECT  rewritten by us and sent out by us
- *   ANSWER    ends here, and the sender gets an answer by ICMP
+ *   ANSWER    ends here, and the sender is answered by ICMP or a TCP reset
  *   DROP      ends here
  *   CALL      the outcome of a socket call
  *   EVENT     counted beside the packet's own outcome

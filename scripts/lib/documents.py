@@ -64,7 +64,7 @@ def known_options():
 
 
 def bad_options(text, known):
-    for call in re.findall(r"\bsluice (?:agent|check|status|services|backends|flows|cleanup|drain)\b[^`\n#]*", text):
+    for call in re.findall(r"\bsluice (?:agent|alive|check|status|services|backends|flows|cleanup|drain)\b[^`\n#]*", text):
         for option in re.findall(r"(--[a-z][\w-]+)", call):
             if option not in known | {"--help"}:
                 yield f"calls `{call.strip()}`, and there is no {option}"

@@ -18,7 +18,7 @@ ACTIONS = {
     "PASS": "untouched, passed to the next program or the stack",
     "STACK": "rewritten by us, on to the stack",
     "REDIRECT": "rewritten by us and sent out by us",
-    "ANSWER": "ends here, and the sender is told by ICMP or a reset",
+    "ANSWER": "ends here, and the sender is answered by ICMP or a TCP reset",
     "DROP": "ends here",
     "CALL": "the outcome of a socket call",
     "EVENT": "counted beside the packet's own outcome",
@@ -100,7 +100,10 @@ def metrics_page():
 def textfile_metrics():
     """[(name, help)] of what `sluice alive --textfile` writes."""
     text = (ROOT / "agent/commands/alive.cpp").read_text()
-    return [(name, joined(told)) for name, told in re.findall(r'Family \w+ = \{"(\w+)",\s*(' + LITERALS + r")\}", text)]
+    found = [(name, joined(told)) for name, told in re.findall(r'Family \w+ = \{\s*"(\w+)",\s*(' + LITERALS + r")\s*,?\s*\}", text)]
+    if len(found) != text.count("constexpr Family "):
+        sys.exit(f"references.py: {len(found)} families of agent/commands/alive.cpp are understood, not all")
+    return found
 
 
 def outcomes():

@@ -118,8 +118,8 @@ void World::take(const k8s::Object& object) {
   }
 }
 
-/// There is one service, the base's or the object in its place: who of several holds an address is not
-/// plan()'s matter.
+/// There is one service, the base's or the object in its place: which of several gets an address is
+/// decided elsewhere.
 void World::compare_with_plan() const {
   const auto& [key, service] = *services_.begin();
   std::vector<k8s::EndpointSlice> slices;

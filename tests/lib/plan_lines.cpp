@@ -1,4 +1,4 @@
-// Plans as the canonical lines of maps/text.hpp.
+// Plans as the canonical lines of tests/lib/map_lines.hpp.
 #include "tests/lib/plan_lines.hpp"
 
 #include <fmt/format.h>
@@ -8,6 +8,7 @@
 
 #include "agent/base/yes_no.hpp"
 #include "maps/text.hpp"
+#include "tests/lib/map_lines.hpp"
 
 namespace lb::test {
 namespace {
@@ -59,7 +60,7 @@ std::string frontend_line(const agent::FrontendPlan& plan, const agent::ServiceP
   place.protocol = key.protocol;
   lb_frontend frontend{};
   frontend.kind = plan.kind;
-  return maps::frontend_line(place, frontend, key.name);
+  return test::frontend_line(place, frontend, key.name);
 }
 
 }  // namespace
@@ -75,12 +76,12 @@ std::vector<std::string> plan_lines(const agent::ServicePortPlan& plan) {
   lines.reserve(plan.frontends.size() + 1 + plan.source_ranges.size() + plan.backends.size());
   for (const auto& frontend : plan.frontends) lines.push_back(frontend_line(frontend, plan.key));
   const lb_name name = name_of(plan.key);
-  lines.push_back(maps::service_line(name, service_of(plan)));
+  lines.push_back(test::service_line(name, service_of(plan)));
   for (const auto& range : plan.source_ranges) {
     lines.push_back(
         fmt::format("range {} {} {}", plan.key.name, maps::word(plan.key.protocol), range.text()));
   }
-  for (const auto& backend : plan.backends) lines.push_back(maps::backend_line(name, backend_of(backend)));
+  for (const auto& backend : plan.backends) lines.push_back(test::backend_line(name, backend_of(backend)));
   return lines;
 }
 

@@ -1,4 +1,4 @@
-// Plans as the canonical lines of maps/text.hpp, as if they had been read back from the maps.
+// Plans as the canonical lines of tests/lib/map_lines.hpp, as if they had been read back from the maps.
 #pragma once
 
 #include <span>

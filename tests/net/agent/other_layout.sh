@@ -2,6 +2,8 @@
 # REL-41, SEM-78: what a Sluice of another map layout has pinned is taken over: each hook is updated in place, calls by sockets go on
 # without a failure, connections through the other layout's flow tables are found again by their hash, and nothing of it stays.
 # Not those that wait for an answer at that moment: of a reply without a flow nobody can say whose it is.
+# The other layout is this one under another number; in the long form also a real one, there and back: that of an earlier commit's agent
+# (scripts/lib/older-agents), whose maps, pins and programs have other names.
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
@@ -21,20 +23,37 @@ running() {
 }
 secret() { bpftool -j map dump pinned "$LAB_PINS/v$1/maps/lb_node" | jq -c '.[0].formatted.value.secret'; }
 
-# upgrade FROM: the agent ends, what it pinned becomes that of layout FROM, and an agent of ours starts.
-upgrade() {
+# replace FROM TO [COMMAND...]: the agent ends, COMMAND does something to its pins, and an agent starts that finds layout FROM and is of layout TO.
+replace() {
 	local before
-	before=$(secret "$OURS")
+	before=$(secret "$(cd "$LAB_PINS" && echo v* | tr -d v)")
 	touch "$LAB_DIR/pause"
 	sleep 0.5 # for what was under way
 	lab_stop "$LAB_AGENT" KILL || true
-	mv "$LAB_PINS/v$OURS" "$LAB_PINS/v$1"
+	"${@:3}"
 	lab_agent --xdp native
 	rm "$LAB_DIR/pause"
 	[[ ! -e $LAB_PINS/v$1 ]] || die "layout $1 is still pinned: $(find "$LAB_PINS/v$1" | head)"
 	grep -q "took over .* hooks of map layout $1;" "$LAB_DIR/agent.log" || die "the log does not say what was taken over"
-	[[ $(secret "$OURS") == "$before" ]] || die "the secret changed from $before to $(secret "$OURS")"
+	[[ $(secret "$2") == "$before" ]] || die "the secret changed from $before to $(secret "$2")"
+}
+
+# upgrade FROM: what an agent of ours has pinned becomes that of layout FROM.
+upgrade() {
+	replace "$1" "$OURS" mv "$LAB_PINS/v$OURS" "$LAB_PINS/v$1"
 	[[ $(hooks) == "$HOOKS" ]] || die "hooks were '$HOOKS' and are '$(hooks)'"
+	[[ $(running) == "$RUNNING" ]] || die "$RUNNING programs ran, now $(running)"
+}
+
+# there_and_back LAYOUT: a real agent of that layout takes ours over, and ours takes it over again: every link is the same.
+there_and_back() {
+	local ours=$SLUICE links
+	links=$(hooks)
+	SLUICE=$OLDER
+	replace "$OURS" "$1" true
+	SLUICE=$ours
+	replace "$1" "$OURS" true
+	[[ $(hooks) == "$links" ]] || die "hooks were '$links' and are '$(hooks)'"
 	[[ $(running) == "$RUNNING" ]] || die "$RUNNING programs ran, now $(running)"
 }
 
@@ -50,6 +69,14 @@ upgrade $((OURS - 1))
 sleep 1
 upgrade $((OURS + 7))
 sleep 1
+if [[ -n ${SLUICE_LONG:-} ]]; then
+	AGENTS=${OLDER_AGENTS:-$("$SLUICE_ROOT/scripts/lib/older-agents")}
+	OLDER=$AGENTS/sluice-other-layout
+	[[ -x $OLDER ]] || die "there is no agent of another layout"
+	there_and_back "$(<"$AGENTS/layout-other-layout")"
+	there_and_back "$(<"$AGENTS/layout-other-layout")"
+	printf 'REL-41: an agent of layout %s took over and was taken over, twice\n' "$(<"$AGENTS/layout-other-layout")"
+fi
 lab_keep_ends
 printf 'REL-41: %d hooks taken over twice\n' "$(wc -l <<<"$HOOKS")"
 lab_traffic_ends

@@ -14,10 +14,10 @@ namespace {
 
 using agent::DrainedTables;
 using agent::hand_over;
-using agent::Handing;
+using agent::HandOver;
 using agent::HandOverCount;
-using agent::Left;
 using agent::other_key;
+using agent::RemainReason;
 using agent::Tracked;
 using agent::TrackedTuple;
 using expiry_test::flow4;
@@ -57,7 +57,7 @@ struct Drained {
   FlowLab unassured{64};
   FakeConntrack conntrack;
 
-  HandOverCount walk(Handing handing = Handing::over) {
+  HandOverCount walk(HandOver handing = HandOver::allowed) {
     const DrainedTables tables{assured.flows4, assured.flows6, unassured.flows4, unassured.flows6};
     const auto count = hand_over(tables, conntrack, handing, assured.clock);
     REQUIRE(count.has_value());
@@ -66,7 +66,7 @@ struct Drained {
   [[nodiscard]] std::uint32_t now() const { return assured.clock; }
 };
 
-std::size_t left(const HandOverCount& count, Left reason) {
+std::size_t left(const HandOverCount& count, RemainReason reason) {
   return count.left.at(static_cast<std::size_t>(reason)).count;
 }
 
@@ -93,7 +93,7 @@ TEST_CASE("REL-84 an assured flow's entry of before it was proven goes with it, 
   drained.unassured.add4(1, LB_TCP, {LB_OPEN, drained.now()}, {LB_OPEN, drained.now()});
   const auto count = drained.walk();
   CHECK(count.handed == 1);
-  CHECK(left(count, Left::handshake) == 0);
+  CHECK(left(count, RemainReason::handshake) == 0);
   CHECK_FALSE(drained.unassured.flows4.get(key4(1, LB_TCP)).has_value());
   CHECK_FALSE(drained.unassured.flows4.get(other_key(key4(1, LB_TCP), flow4(1))).has_value());
 }
@@ -101,7 +101,7 @@ TEST_CASE("REL-84 an assured flow's entry of before it was proven goes with it, 
 TEST_CASE("REL-84 a handshake is waited for, until nobody goes on with it") {
   Drained drained;
   drained.unassured.add4(1, LB_TCP, {LB_OPEN, drained.now()}, {LB_OPEN, drained.now()});
-  CHECK(left(drained.walk(), Left::handshake) == 1);
+  CHECK(left(drained.walk(), RemainReason::handshake) == 1);
   drained.assured.clock += 4;
   CHECK(drained.walk().all_left() == 0);
   CHECK(drained.conntrack.entries.empty());
@@ -128,11 +128,11 @@ TEST_CASE("REL-84 what stays is counted by its reason, and shown") {
   Drained drained;
   const auto now = drained.now();
   drained.assured.add4(1, LB_SCTP, {LB_OPEN, now}, {LB_OPEN, now});
-  CHECK(left(drained.walk(), Left::sctp) == 1);
+  CHECK(left(drained.walk(), RemainReason::sctp) == 1);
   drained.assured.add4(2, LB_TCP, {LB_OPEN, now}, {LB_OPEN, now});
-  const auto nobody = drained.walk(Handing::nothing);
-  CHECK(left(nobody, Left::no_successor) == 2);
-  CHECK(nobody.left.at(static_cast<std::size_t>(Left::no_successor)).examples.size() == 2);
+  const auto nobody = drained.walk(HandOver::forbidden);
+  CHECK(left(nobody, RemainReason::no_successor) == 2);
+  CHECK(nobody.left.at(static_cast<std::size_t>(RemainReason::no_successor)).examples.size() == 2);
   CHECK(drained.conntrack.entries.empty());
 }
 
@@ -148,7 +148,7 @@ TEST_CASE("REL-84 an entry of another client that conntrack has on the answers' 
   other->original.source_port = 1;
   drained.conntrack.entries.push_back(*other);
   const auto count = drained.walk();
-  CHECK(left(count, Left::refused) == 1);
+  CHECK(left(count, RemainReason::refused) == 1);
   CHECK(count.refusal.value() == EEXIST);
   CHECK(drained.conntrack.entries.size() == 1);
   CHECK(drained.assured.flows4.get(key4(1, LB_TCP)).has_value());

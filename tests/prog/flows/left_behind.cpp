@@ -1,7 +1,8 @@
 // What clients of a service left behind, affinity and flows, when the service has changed since. SEM-49:
 // policies and sets are for new flows. REL-81: where a backend id, or a pod's address, belongs to another
 // service by now, nothing leads there. That a service number is not given away before nothing names it is
-// tests/unit/tables/apply.cpp's and publish_maps.cpp's; sockets are tests/net/sockets/sockets.cpp's.
+// tests/unit/tables/apply.cpp's and tests/prog/publish/maps.cpp's; sockets are
+// tests/net/sockets/sockets.cpp's.
 #include <catch2/catch_test_macros.hpp>
 #include <cstring>
 #include <map>

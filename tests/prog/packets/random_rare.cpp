@@ -23,10 +23,10 @@ constexpr std::uint8_t tcp = 6, udp = 17, sctp = 132;
 /// Everything of a packet but its tuple and its hops.
 struct Shape {
   std::uint8_t flags = ack;
-  std::uint32_t number = 0;   ///< TCP's sequence, SCTP's tag
-  std::uint32_t proof = 0;    ///< TCP's acknowledgement
-  std::uint8_t chunk = 0;     ///< of SCTP
-  std::uint32_t promise = 0;  ///< the tag in SCTP's INIT-ACK
+  std::uint32_t number = 0;        ///< TCP's sequence, SCTP's tag
+  std::uint32_t acknowledged = 0;  ///< TCP's acknowledgement
+  std::uint8_t chunk = 0;          ///< of SCTP
+  std::uint32_t initiate_tag = 0;  ///< the tag in SCTP's INIT-ACK
   Bytes payload{};
   Bytes options{};             ///< of IPv4
   std::vector<Bytes> chain{};  ///< of IPv6: header number, then its bytes from the length on
@@ -54,7 +54,7 @@ Bytes sctp_of(const Tuple& tuple, const Shape& shape) {
   bytes.push_back(shape.chunk);
   bytes.push_back(0);
   put16(bytes, 8 + shape.payload.size());
-  put32(bytes, shape.promise);
+  put32(bytes, shape.initiate_tag);
   put(bytes, shape.payload);
   const auto crc = crc_of(bytes);
   for (std::size_t at = 0; at < 4; ++at) bytes[8 + at] = static_cast<std::uint8_t>(crc >> 8 * at);
@@ -71,7 +71,7 @@ Bytes transport_of(const Tuple& tuple, const Shape& shape) {
     put16(bytes, 8 + shape.payload.size());
   } else {
     put32(bytes, shape.number);
-    put32(bytes, shape.proof);
+    put32(bytes, shape.acknowledged);
     put(bytes, Bytes{0x50, shape.flags, 0x20, 0});
   }
   put16(bytes, 0);
@@ -292,13 +292,14 @@ class Rare {
                            : flow.local          ? LB_OUTCOME_new_local
                                                  : LB_OUTCOME_new_remote] == 1);
     flow.onward = opened(flow.request, verdict.packet);
-    run(back(flow),
-        packets_of(back(flow).arriving, {.flags = syn | ack, .number = 700, .chunk = 2, .promise = 701}, 64)
-            .front());
+    run(back(flow), packets_of(back(flow).arriving,
+                               {.flags = syn | ack, .number = 700, .chunk = 2, .initiate_tag = 701}, 64)
+                        .front());
     const auto third =
         run(forth(flow),
-            packets_of(flow.request,
-                       {.flags = ack, .number = protocol == sctp ? 701U : 1U, .proof = 701, .chunk = 10}, 64)
+            packets_of(
+                flow.request,
+                {.flags = ack, .number = protocol == sctp ? 701U : 1U, .acknowledged = 701, .chunk = 10}, 64)
                 .front());
     if (protocol != udp) REQUIRE(third.counts[LB_OUTCOME_assured] == 1);
     flows_.push_back(flow);
@@ -322,11 +323,11 @@ class Rare {
   Shape shape(const Tuple& tuple) {
     Shape made;
     made.number = static_cast<std::uint32_t>(random_());
-    made.proof = static_cast<std::uint32_t>(random_());
+    made.acknowledged = static_cast<std::uint32_t>(random_());
     made.flags = static_cast<std::uint8_t>(ack | (below(2) != 0 ? psh : 0) | (below(8) == 0 ? 0x20 : 0) |
                                            (byte() & 0xc0));
     made.chunk = below(8) == 0 ? 3 : 0;
-    made.promise = static_cast<std::uint32_t>(random_());
+    made.initiate_tag = static_cast<std::uint32_t>(random_());
     made.id = static_cast<std::uint32_t>(below(65536));
     made.payload = bytes(below(3) == 0 ? below(1100) : below(40));
     if (tuple.family == 4 && below(3) == 0) made.options = Bytes(4 * (1 + below(10)), 1);

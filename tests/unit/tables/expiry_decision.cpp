@@ -40,7 +40,7 @@ struct Row {
   Half half;
   std::optional<Half> other;
   std::optional<Ending> expected;
-  Room room = Room::plenty;
+  TableFill room = TableFill::normal;
 };
 
 constexpr auto lives = std::nullopt;
@@ -63,14 +63,16 @@ const std::vector<Row> rows = {
     {"TCP, one FIN, an hour of silence", LB_TCP, closing_for(3600), none_seen_for(3600), lives},
     {"TCP, one FIN, longer", LB_TCP, closing_for(3601), none_seen_for(3601), Ending::half_closed},
     {"TCP, one FIN, little room", LB_TCP, closing_for(61), none_seen_for(61), Ending::half_closed,
-     Room::scarce},
-    {"TCP, one FIN, little room, in use", LB_TCP, closing_for(61), none_seen_for(3), lives, Room::scarce},
+     TableFill::nearly_full},
+    {"TCP, one FIN, little room, in use", LB_TCP, closing_for(61), none_seen_for(3), lives,
+     TableFill::nearly_full},
     {"TCP, a reset, the port is kept", LB_TCP, reset_for(60), none_seen_for(60), lives},
     {"TCP, a reset, a minute ago", LB_TCP, reset_for(61), none_seen_for(61), Ending::closed},
     {"TCP, a reset that was forged: the other side goes on", LB_TCP, reset_for(100), none_seen_for(1), lives},
     {"TCP, a FIN and a reset", LB_TCP, reset_for(61), closing_for(61), Ending::closed},
     {"SCTP, aborted", LB_SCTP, reset_for(61), none_seen_for(61), Ending::closed},
-    {"TCP, open, little room", LB_TCP, none_seen_for(80000), none_seen_for(80000), lives, Room::scarce},
+    {"TCP, open, little room", LB_TCP, none_seen_for(80000), none_seen_for(80000), lives,
+     TableFill::nearly_full},
     {"UDP, one exchange", LB_UDP, brief(30), brief(30), lives},
     {"UDP, one exchange, over", LB_UDP, brief(31), brief(31), Ending::idle},
     {"UDP, a stream", LB_UDP, none_seen_for(180), none_seen_for(180), lives},
@@ -149,7 +151,7 @@ TEST_CASE("a flow that has ended shows it in one of its halves alone") {
                                        .udp = 1 + below(300),
                                        .udp_stream = 1 + below(300),
                                        .sctp = 1 + below(300)},
-                          .room = below(2) == 0 ? Room::plenty : Room::scarce,
+                          .room = below(2) == 0 ? TableFill::normal : TableFill::nearly_full,
                           .now = 70000};
     const auto one = half();
     const auto two = half();
@@ -163,7 +165,7 @@ TEST_CASE("a flow that has ended shows it in one of its halves alone") {
 }
 
 TEST_CASE("an entry in use is no suspect") {
-  const LifeTerms terms{.timeouts = {}, .room = Room::scarce, .now = 1000000};
+  const LifeTerms terms{.timeouts = {}, .room = TableFill::nearly_full, .now = 1000000};
   for (const auto protocol : {LB_TCP, LB_UDP, LB_SCTP}) {
     CHECK_FALSE(may_have_ended(terms, protocol, track(none_seen_for(20), terms.now)));
     CHECK_FALSE(may_have_ended(terms, protocol, track(closing_for(20), terms.now)));

@@ -16,6 +16,7 @@
 
 #include "agent/tables/tables.hpp"
 #include "maps/text.hpp"
+#include "tests/lib/map_lines.hpp"
 
 namespace lb::tables_test {
 
@@ -230,12 +231,12 @@ inline std::vector<std::string> lines(const maps::Store& store) {
   const auto add_frontend = [&](const lb_frontend_key& key, const lb_frontend& value) {
     const bool is_right =
         value.check == lb_frontend_check(&key) && (value.kind != LB_NODE_PORT || is_kept(store, key.port));
-    result.push_back(maps::frontend_line(key, value, name_of(value.service)) + (is_right ? "" : "!"));
+    result.push_back(test::frontend_line(key, value, name_of(value.service)) + (is_right ? "" : "!"));
   };
   const auto add_service = [&](std::uint32_t number, const lb_name& name) {
     if (name.retired == LB_YES) return;
     const lb_service found = store.services.load(number);
-    result.push_back(maps::service_line(name, found) + " cluster:" + set_text(number, found.cluster) +
+    result.push_back(test::service_line(name, found) + " cluster:" + set_text(number, found.cluster) +
                      " local:" + set_text(number, found.local));
   };
   const auto list_of = [&](std::uint32_t number) {

@@ -90,7 +90,7 @@ TEST_CASE("what is there already is not written, and a refusal counts nothing") 
 TEST_CASE("a frontend that was taken is not taken back, and comes back when the other service removes it") {
   Fixture fixture;
   const auto web = at(address(0, 1), 80);
-  const auto owner = [&] { return fixture.table.held().at(web).service; };
+  const auto owner = [&] { return fixture.table.entries().at(web).service; };
   for (const std::uint32_t service : {1U, 2U, 3U, 1U, 2U})
     CHECK_FALSE(fixture.table.put(web, points_to(service)));
   CHECK(owner() == 3);
@@ -108,7 +108,7 @@ TEST_CASE("a frontend that was taken is not taken back, and comes back when the 
   SECTION("as it was put last") {
     CHECK_FALSE(fixture.table.put(web, points_to(2, LB_EXTERNAL_IP)));
     CHECK_FALSE(fixture.table.remove(web, 3));
-    CHECK(fixture.table.held().at(web).kind == LB_EXTERNAL_IP);
+    CHECK(fixture.table.entries().at(web).kind == LB_EXTERNAL_IP);
     CHECK_FALSE(fixture.table.remove(web, 2));
   }
   CHECK(fixture.addresses_written() == 1);
@@ -128,7 +128,7 @@ TEST_CASE("a frontend that cannot be given back is tried again") {
   fixture.kernel.faults.fail_at = fixture.kernel.faults.writes;
   CHECK(fixture.table.remove(web, 2));
   CHECK_FALSE(fixture.table.remove(web, 2));
-  CHECK(fixture.table.held().at(web).service == 1);
+  CHECK(fixture.table.entries().at(web).service == 1);
 }
 
 TEST_CASE("what an earlier agent left is counted as if it were written now") {

@@ -1,4 +1,4 @@
-// A client for the tests of one, beside the server of k8s_server.hpp.
+// A client for the tests of one, beside the server of server.hpp.
 #pragma once
 
 #include <fmt/format.h>
