@@ -24,7 +24,7 @@ std::size_t differences(const std::vector<Entry>& have, const std::vector<Entry>
   return all.size();
 }
 
-/// How far one list was gone through towards another, both in their order.
+/// How far two lists, both in their order, have been walked.
 struct Reached {
   BackendList::Iterator have;
   BackendList::Iterator want;
@@ -221,7 +221,7 @@ std::size_t writes_between(const ServicePlans& have, const ServicePlans& want, s
   return count;
 }
 
-ServicePlans part_of_the_way(const ServicePlans& have, const ServicePlans& want, std::size_t writes) {
+ServicePlans part_towards(const ServicePlans& have, const ServicePlans& want, std::size_t writes) {
   const auto pairs = pairs_of(have, want);
   std::vector<Plan> parts(pairs.size());
   for (std::size_t at = 0; at < pairs.size(); ++at) {  // room first
@@ -332,7 +332,7 @@ PlanChange Pacer::next_part(std::size_t& writes) {
   const auto want = wanted_.find(service);
   const auto& passed = passed_[service];
   const auto cost = writes_between(passed, want->second, writes + 1);
-  PlanChange part{service, part_of_the_way(passed, want->second, writes)};
+  PlanChange part{service, part_towards(passed, want->second, writes)};
   note(part);
   writes -= std::min(writes, cost);
   if (part.ports == want->second) {

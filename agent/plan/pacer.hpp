@@ -26,14 +26,14 @@ using ServicePlans = std::vector<std::shared_ptr<const ServicePortPlan>>;
 [[nodiscard]] std::size_t writes_between(const ServicePlans& have, const ServicePlans& want,
                                          std::size_t enough = std::numeric_limits<std::size_t>::max());
 
-/// What is to be written next on the way from one to the other, with about so many writes: `want` itself
-/// where that does, else plans of which each is as good as it is said to be. A client that is let in at
-/// both ends is let in on the way, and one that is refused at both is refused: source ranges come before what
-/// they let in, and go after it. One service port's backends come and go in parts, in their order, and no set
-/// is empty on the way that is not so at one of its ends; those of consistent selection, whose tables are
-/// made anew each time, come as a whole. With two writes or more something comes nearer.
-[[nodiscard]] ServicePlans part_of_the_way(const ServicePlans& have, const ServicePlans& want,
-                                           std::size_t writes);
+/// What is to be written next to get from one to the other, with about so many writes: `want` itself
+/// where that does, else plans in between, each of them valid by itself. A client that both plans let in is
+/// let in by each in between, and one that both refuse is refused: source ranges come before what they let
+/// in, and go after it. One service port's backends come and go in parts, in their order, and no set is empty
+/// in between that is not so in one of the two; those of consistent selection, whose tables are made anew
+/// each time, come as a whole. Two writes or more always get further.
+[[nodiscard]] ServicePlans part_towards(const ServicePlans& have, const ServicePlans& want,
+                                        std::size_t writes);
 
 /// What becomes of the first batch. At once: an earlier agent's entries serve, and each must find its place
 /// in one go. In parts: nothing is served yet that could be interrupted.

@@ -40,4 +40,4 @@ lab_offload off
 lab_agent --pod-devices pod --xdp native
 says with "$HOOKS+native"
 served "with conntrack, by native XDP"
-counted new_remote new_from_pod flow_redirect socket_translated
+counted new_remote new_from_pod flow_redirect new_xdp flow_xdp socket_translated

@@ -88,6 +88,13 @@ up() {
 	lab_agent --pod-devices pod --xdp "${@:2}"
 }
 
+# by_native_xdp: the agent goes on with native XDP.
+by_native_xdp() {
+	lab_stop "$LAB_AGENT"
+	lab_offload off
+	lab_agent --pod-devices pod --xdp native
+}
+
 # bulk_both WHO PROTOCOL [BYTES [CONNECTIONS]]: in both families; of the client by the node port, of others by the ClusterIP.
 bulk_both() {
 	local who=$1 protocol=$2

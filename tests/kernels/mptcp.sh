@@ -21,4 +21,5 @@ ip -n "$LAB-client" mptcp limits set subflow 2 add_addr_accepted 2
 ip -n "$LAB-client" mptcp endpoint add 10.0.0.101 dev eth0 subflow
 bulk client MPTCP "$NODE" "$BULK_PORT" 300000 8
 asked=$(lab_in client nstat -asz MPTcpExtMPJoinSynTx | awk '/MPJoin/ { print $2 }')
+[[ -z $asked ]] || ((asked > 0)) || die "no further subflow was asked for"
 printf 'further subflows asked for: %s\n' "${asked:-not counted by this kernel}"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Ways that lose, delay, reorder and double packets (netem, on all ports of the lab's bridge): what is asked through them arrives whole, TCP
-# and UDP, in both families, by node port and by ClusterIP, and a connection that was there before goes on.
+# and UDP, in both families, by node port and by ClusterIP, by tc and by native XDP, and a connection that was there before goes on.
 set -euo pipefail
 # shellcheck source=tests/kernels/lab.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
@@ -24,18 +24,25 @@ through() {
 	printf 'netem %s: whole\n' "$*"
 }
 
+through_all() {
+	through loss 3%
+	through delay 5ms 4ms # each frame another delay: frames pass each other
+	through delay 5ms reorder 30% 50%
+	through duplicate 20%
+	if [[ -n ${SLUICE_LONG:-} ]]; then
+		through loss 2% delay 20ms 10ms duplicate 5%
+		through corrupt 1%
+	fi
+	ways delay 0
+}
+
 modules sch_netem
-up netem "${1:-off}"
+up netem off
 bulk_service TCP UDP
 lab_keep 1
-through loss 3%
-through delay 5ms 4ms # each frame another delay: frames pass each other
-through delay 5ms reorder 30% 50%
-through duplicate 20%
-if [[ -n ${SLUICE_LONG:-} ]]; then
-	through loss 2% delay 20ms 10ms duplicate 5%
-	through corrupt 1%
-fi
-ways delay 0
+through_all
 counted new_remote new_from_pod flow_redirect
+by_native_xdp
+through_all
+counted new_xdp flow_xdp
 lab_keep_ends

@@ -1,5 +1,5 @@
 #!/bin/bash
-# A flood of small datagrams by the kernel's packet generator, each from another port: through a node port, in both families. The agent
+# A flood of small datagrams by the kernel's packet generator, each from another port: through a node port, in both families, by tc and by native XDP. The agent
 # answers meanwhile, connections that were there go on, no new request fails, and afterwards all is served as before.
 set -euo pipefail
 # shellcheck source=tests/kernels/lab.sh
@@ -15,7 +15,7 @@ generator() {
 	for line; do lab_in client bash -c 'echo "$1" >"$2"' generator "$line" "$PROC/eth0" || die "pktgen does not take '$line'"; done
 }
 
-# flood FAMILY: COUNT datagrams to the node port.
+# flood FAMILY OUTCOME: COUNT datagrams to the node port, each of which is counted so.
 flood() {
 	local mac before
 	mac=$(link_of node eth0 address)
@@ -27,7 +27,7 @@ flood() {
 	else
 		generator "dst6 $NODE6" "src6 fd00:10::100" "flag UDPCSUM" # which UDP over IPv6 may not be without
 	fi
-	before=$(outcome new_remote)
+	before=$(outcome "$2")
 	lab_in client bash -c 'echo start >"$1/pgctrl"' flood "$PROC" &
 	local flooding=$!
 	while kill -0 "$flooding" 2>/dev/null; do
@@ -35,16 +35,19 @@ flood() {
 	done
 	wait "$flooding" || die "pktgen failed"
 	lab_in client grep -A1 '^Result' "$PROC/eth0"
-	(($(outcome new_remote) - before > COUNT / 10)) || die "the flood reached no backend: $(lab_sluice status -o json | jq -c .outcomes)"
+	(($(outcome "$2") - before > COUNT / 10)) || die "the flood reached no backend: $(lab_sluice status -o json | jq -c .outcomes)"
 }
 
 modules pktgen
-up pktgen "${1:-off}"
+up pktgen off
 bulk_service TCP UDP
 lab_keep 1
 lab_traffic pod "$WEB" 80
-flood 4
-flood 6
+flood 4 new_remote
+flood 6 new_remote
+by_native_xdp
+flood 4 new_xdp
+flood 6 new_xdp
 lab_traffic_ends
 lab_keep_ends
 kill -0 "$LAB_AGENT" || die "the agent has ended"

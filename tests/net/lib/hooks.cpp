@@ -2,9 +2,14 @@
 #include "tests/net/lib/hooks.hpp"
 
 #include <bpf/bpf.h>
+#include <net/if.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <stdexcept>
+
+#include "agent/programs/program.hpp"
 
 namespace lb::test {
 
@@ -36,6 +41,33 @@ std::map<std::string, std::uint32_t> ids(const std::map<std::string, LinkState>&
 agent::AttachReport start(const agent::AgentOptions& options) {
   auto datapath = agent::Datapath::open(options);
   return datapath.attach();
+}
+
+std::string tc_type(const agent::AgentOptions& options) {
+  if (std::ranges::find(options.without, "tcx") != options.without.end()) return "clsact";
+  struct bpf_prog_query_opts query{};
+  query.sz = sizeof(query);
+  constexpr int loopback = 1;
+  // A kernel without TCX does not know the kind of hook.
+  return bpf_prog_query_opts(loopback, BPF_TCX_INGRESS, &query) == 0 ? "tcx" : "clsact";
+}
+
+std::vector<std::string> tcx_programs(const char* device, bpf_attach_type side) {
+  if (tc_type({}) != "tcx") return {};
+  std::array<std::uint32_t, 16> program_ids{};
+  struct bpf_prog_query_opts query{};
+  query.sz = sizeof(query);
+  query.prog_ids = program_ids.data();
+  query.count = program_ids.size();
+  if (bpf_prog_query_opts(static_cast<int>(if_nametoindex(device)), side, &query) != 0) {
+    throw std::runtime_error(std::string("cannot ask for the TCX programs of ") + device);
+  }
+  std::vector<std::string> names;
+  names.reserve(query.count);
+  for (std::uint32_t at = 0; at < query.count; ++at) {
+    names.push_back(agent::program_info_of(program_ids.at(at))->name);
+  }
+  return names;
 }
 
 DeviceLab::DeviceLab() : options(lab.options()) {

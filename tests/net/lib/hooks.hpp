@@ -1,9 +1,12 @@
 // What the tests of attaching share: the pinned links, one start of the datapath, a pair of devices.
 #pragma once
 
+#include <linux/bpf.h>
+
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "agent/datapath/datapath.hpp"
 #include "tests/net/lib/lab.hpp"
@@ -26,6 +29,13 @@ struct LinkState {
 
 /// Opens, attaches and lets go, as an agent does that ends at once.
 agent::AttachReport start(const agent::AgentOptions& options);
+
+/// How tc programs are attached with these options on this kernel, as AttachReport says it: "tcx" or
+/// "clsact".
+[[nodiscard]] std::string tc_type(const agent::AgentOptions& options);
+
+/// The names of the programs that a device's TCX hook runs, in order; none on a kernel without TCX.
+[[nodiscard]] std::vector<std::string> tcx_programs(const char* device, bpf_attach_type side);
 
 /// A lab with a pair of devices; "eth0" is served by tc alone, "peer0" is its other end.
 struct DeviceLab {

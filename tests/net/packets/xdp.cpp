@@ -317,7 +317,8 @@ TEST_CASE("XDP sends from one device out of another, and back") {
   INFO((family == AF_INET ? "IPv4 " : "IPv6 ") << (type == SOCK_STREAM ? "TCP" : "UDP"));
   TwoUplinks scene(Second::veth);
   const auto report = scene.attach();
-  CHECK((report.packets_text() == "eth0 tcx+native, eth1 tcx+native, 2 pods tcx") == scene.runs_xdp());
+  CHECK((report.packets_text() == fmt::format("eth0 {0}+native, eth1 {0}+native, 2 pods {0}",
+                                              tc_type(scene.options))) == scene.runs_xdp());
   const auto rose = scene.converse(family, type);
   CHECK((rose.new_xdp > 0) == scene.runs_xdp());
   // The first packet of each direction is tc's, because the neighbour is unknown.
@@ -331,7 +332,8 @@ TEST_CASE("what XDP takes in and a bridge sends on is left to tc") {
   INFO((family == AF_INET ? "IPv4 " : "IPv6 ") << (type == SOCK_STREAM ? "TCP" : "UDP"));
   TwoUplinks scene(Second::bridge);
   const auto report = scene.attach();
-  CHECK((report.packets_text() == "eth0 tcx+native, eth1 tcx, 2 pods tcx") == scene.runs_xdp());
+  CHECK((report.packets_text() ==
+         fmt::format("eth0 {0}+native, eth1 {0}, 2 pods {0}", tc_type(scene.options))) == scene.runs_xdp());
   const auto rose = scene.converse(family, type);
   CHECK((rose.left_to_tc >= 5) == scene.runs_xdp());
   CHECK(rose.new_remote >= 1);

@@ -4,10 +4,10 @@
 #include <array>
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
-#include <cstdlib>
 #include <map>
 #include <vector>
 
+#include "tests/lib/amount.hpp"
 #include "tests/prog/lib/two_cores.hpp"
 #include "tests/prog/packets/build.hpp"
 #include "tests/prog/packets/maps.hpp"
@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint16_t ports = 8, first_port = 40000;
 
-std::uint32_t rounds() { return std::getenv("SLUICE_LONG") != nullptr ? 100'000 : 300; }
+std::uint32_t rounds() { return amount(300U, 100'000U); }
 
 struct Form {
   int family;

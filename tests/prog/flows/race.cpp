@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <vector>
 
+#include "tests/lib/amount.hpp"
 #include "tests/prog/lib/two_cores.hpp"
 #include "tests/prog/packets/build.hpp"
 #include "tests/prog/packets/maps.hpp"
@@ -23,7 +23,7 @@ constexpr std::uint32_t batch = 20000;  // packets a system call
 constexpr std::uint16_t readers = 64;   // flows that are carried
 constexpr std::uint16_t few = 4;        // of those whose entries come and go
 
-std::uint64_t packets_wanted() { return std::getenv("SLUICE_LONG") != nullptr ? 60'000'000 : 3'000'000; }
+std::uint64_t packets_wanted() { return amount<std::uint64_t>(3'000'000, 60'000'000); }
 
 Address text(int family, const char* four, const char* six) { return address_of(family == 4 ? four : six); }
 

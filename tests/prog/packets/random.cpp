@@ -7,11 +7,11 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
-#include <cstdlib>
 #include <map>
 #include <random>
 #include <set>
 
+#include "tests/lib/amount.hpp"
 #include "tests/prog/packets/build.hpp"
 #include "tests/prog/packets/world.hpp"
 
@@ -305,7 +305,7 @@ class Model {
 TEST_CASE("random packets of random flows are rewritten as the model says") {
   const auto& [without, features, share] = GENERATE(from_range(feature_sets));
   INFO("without " << without);
-  const int packets = (std::getenv("SLUICE_LONG") != nullptr ? 400'000 : 100'000) / share;
+  const int packets = amount(100'000, 400'000) / share;
   Settings settings;
   settings.flows = 262'144;
   settings.unassured = 262'144;

@@ -8,10 +8,10 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
-#include <cstdlib>
 #include <optional>
 #include <random>
 
+#include "tests/lib/amount.hpp"
 #include "tests/prog/packets/build.hpp"
 #include "tests/prog/packets/world.hpp"
 
@@ -466,7 +466,7 @@ class Rare {
 TEST_CASE("REL-17 random rare packets of known flows are rewritten as the model says") {
   const auto& [without, features, share] = GENERATE(from_range(feature_sets));
   INFO("without " << without);
-  const int packets = (std::getenv("SLUICE_LONG") != nullptr ? 200'000 : 20'000) / share;
+  const int packets = amount(20'000, 200'000) / share;
   Settings settings;
   features(settings.config);
   World world(settings);

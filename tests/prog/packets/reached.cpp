@@ -41,8 +41,9 @@ lb_config with(unsigned features) {
 
 TEST_CASE("every outcome of a packet is reached by a table") {
   Counts counts{};
-  for (const auto& file : table_files()) {
-    const auto result = run_table(read_table(file));
+  TableRunner runner;
+  for (const auto& [file, table] : tables_by_settings()) {
+    const auto result = runner.run(table);
     for (std::size_t at = 0; at < counts.size(); ++at) counts[at] += result.counts[at];
   }
   for (std::size_t at = 0; at < counts.size(); ++at) {

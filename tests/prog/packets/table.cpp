@@ -73,7 +73,10 @@ Trial read_trial(const Words& words) {
 
 void read_line(const Words& words, int line, Table& table) {
   const auto& verb = words[0];
-  if (verb == "settings") return read_settings(words, table.settings);
+  if (verb == "settings") {
+    table.settings_text += fmt::format("{}\n", fmt::join(words, " "));
+    return read_settings(words, table.settings);
+  }
   if (verb == "case") {
     table.cases.push_back({fmt::format("{}", fmt::join(words.begin() + 1, words.end(), " ")), {}});
     return;
@@ -141,7 +144,7 @@ bool counts_match(const std::string& outcomes, Counts counts) {
 
 class Runner {
  public:
-  Runner(const Table& table, std::uint32_t skb_flags) : world_(table.settings), skb_flags_(skb_flags) {}
+  Runner(World& world, std::uint32_t skb_flags) : world_(world), skb_flags_(skb_flags) {}
 
   TableResult run(const std::vector<Case>& cases) {
     for (const auto& one : cases) {
@@ -224,7 +227,7 @@ class Runner {
     return std::nullopt;
   }
 
-  World world_;
+  World& world_;
   std::uint32_t skb_flags_;
   Letters letters_;
   TableResult result_;
@@ -254,6 +257,13 @@ Table read_table(const std::string& file) {
   return table;
 }
 
+std::vector<NamedTable> tables_by_settings() {
+  std::vector<NamedTable> tables;
+  for (const auto& file : table_files()) tables.push_back({file, read_table(file)});
+  std::ranges::stable_sort(tables, {}, [](const auto& each) { return each.table.settings_text; });
+  return tables;
+}
+
 Bytes packet_of(const std::string& text, const Letters& letters) {
   Bytes packet(text.size() / 2);
   bool summed = false;
@@ -271,8 +281,13 @@ Bytes packet_of(const std::string& text, const Letters& letters) {
   return packet;
 }
 
-TableResult run_table(const Table& table, std::uint32_t skb_flags) {
-  return Runner(table, skb_flags).run(table.cases);
+TableResult TableRunner::run(const Table& table, std::uint32_t skb_flags) {
+  if (!world_ || settings_ != table.settings_text) {
+    world_.reset();  // two worlds cannot be in one namespace
+    world_.emplace(table.settings);
+    settings_ = table.settings_text;
+  }
+  return Runner(*world_, skb_flags).run(table.cases);
 }
 
 }  // namespace lb::test

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,7 @@ struct Case {
 
 struct Table {
   Settings settings;
+  std::string settings_text;  ///< the lines that `settings` come from
   std::vector<Case> cases;
 };
 
@@ -42,6 +44,12 @@ struct Table {
 [[nodiscard]] std::vector<std::string> table_files();
 /// Throws std::runtime_error with the line of what it cannot read.
 [[nodiscard]] Table read_table(const std::string& file);
+struct NamedTable {
+  std::string file;
+  Table table;
+};
+/// All of them, those of the same settings beside each other.
+[[nodiscard]] std::vector<NamedTable> tables_by_settings();
 
 /// Values of the letters in packets: ports that the programs chose.
 using Letters = std::map<char, std::uint16_t>;
@@ -53,8 +61,17 @@ struct TableResult {
   std::size_t packets = 0;
   Counts counts{};
 };
-/// Runs all cases, each from a fresh state, and goes on behind a failure with the next case. `skb_flags` are
-/// those of bpf(BPF_PROG_TEST_RUN), for the tc hooks.
-[[nodiscard]] TableResult run_table(const Table& table, std::uint32_t skb_flags = 0);
+/// Runs tables: all cases, each from a fresh state, and goes on behind a failure with the next case. Programs
+/// stay loaded from one table to the next while the settings are the same, because on an emulated processor
+/// that takes longer than the packets.
+class TableRunner {
+ public:
+  /// `skb_flags` are those of bpf(BPF_PROG_TEST_RUN), for the tc hooks.
+  [[nodiscard]] TableResult run(const Table& table, std::uint32_t skb_flags = 0);
+
+ private:
+  std::optional<World> world_;
+  std::string settings_;  ///< of the world
+};
 
 }  // namespace lb::test

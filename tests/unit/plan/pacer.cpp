@@ -21,7 +21,7 @@
 namespace lb::test {
 namespace {
 
-using agent::part_of_the_way;
+using agent::part_towards;
 using agent::ServicePlans;
 using agent::writes_between;
 
@@ -89,7 +89,7 @@ TEST_CASE("a long way is made in parts of bounded size that let nobody in or out
     std::size_t parts = 0;
     while (have != want) {
       REQUIRE(++parts < 200);
-      const auto next = part_of_the_way(have, want, most);
+      const auto next = part_towards(have, want, most);
       // Backends of a port that goes go in whole chunks, which the last of them may exceed.
       CHECK(writes_between(have, next) <= most + agent::BackendChunk::most / 2 + 1);
       for (const auto& port : next) CHECK(is_safe(*port, start, want));
@@ -106,7 +106,7 @@ TEST_CASE("a short way is made at once, and what is shared costs nothing") {
   CHECK(writes_between(have, want) == 0);
   want[1] = plans({.ports = 2, .frontends = 51})[1];
   CHECK(writes_between(have, want) <= 2);
-  CHECK(part_of_the_way(have, want, 100) == want);
+  CHECK(part_towards(have, want, 100) == want);
 }
 
 agent::PlanChange change(const std::string& service, ServicePlans ports) {
@@ -137,7 +137,7 @@ TEST_CASE("backends that go are a write for two of them, in each part") {
   CHECK(writes_between(have, {}) == std::size_t{2} * (4 + 3000 / 2));
   for (int part = 0; !have.empty(); ++part) {
     REQUIRE(part < 200);
-    const auto next = part_of_the_way(have, {}, most);
+    const auto next = part_towards(have, {}, most);
     const auto gone = backends_of(have) - backends_of(next);
     CHECK(gone <= 2 * most + agent::BackendChunk::most);
     CHECK((gone > 0 || next.size() < have.size()));
@@ -152,7 +152,7 @@ TEST_CASE("backends of a port that comes are written in parts, before anything r
   int parts = 0;
   for (; have != want; ++parts) {
     REQUIRE(parts < 100);
-    const auto next = part_of_the_way(have, want, most);
+    const auto next = part_towards(have, want, most);
     CHECK(backends_of(next) - backends_of(have) <= 16 * most);
     if (backends_of(next) < 5000) CHECK(next.front()->frontends.empty());
     have = next;
@@ -188,7 +188,7 @@ TEST_CASE("backends of a port that serves change in parts, and each part is of b
     int parts = 0;
     for (; have != want; ++parts) {
       REQUIRE(parts < 1000);
-      const auto next = part_of_the_way(have, want, most);
+      const auto next = part_towards(have, want, most);
       const auto& backends = next.front()->backends;
       CHECK(writes_between(have, next) <= most + 8);
       CHECK(next.front()->frontends.size() == 1);
@@ -211,16 +211,16 @@ TEST_CASE("backends of a port that serves change in parts, and each part is of b
 TEST_CASE("no set is empty on the way that is so at neither end, and consistent selection comes as a whole") {
   const auto from = with_backends(0, 500);
   const auto want = with_backends(1000, 500);  // all that comes is behind all that goes
-  const auto far = part_of_the_way(from, want, 10'000);
+  const auto far = part_towards(from, want, 10'000);
   CHECK(far == want);
   for (auto have = from; have != want;) {
-    have = part_of_the_way(have, want, 255);
+    have = part_towards(have, want, 255);
     CHECK(have.front()->backends.members(LB_CLUSTER).count > 0);
   }
   auto plan = *with_backends(0, 5000).front();
   plan.policy.selection = LB_CONSISTENT;
   const ServicePlans consistent{std::make_shared<const agent::ServicePortPlan>(std::move(plan))};
-  CHECK(backends_of(part_of_the_way({}, consistent, 100)) == 5000);
+  CHECK(backends_of(part_towards({}, consistent, 100)) == 5000);
 }
 
 TEST_CASE("what was reported ahead is in the first batch, as it was reported last") {
