@@ -194,6 +194,10 @@ int cancel(maps::MapSet& maps) {
 
 int run_drain(const DrainOptions& options) {
   const maps::Pins pins(options.pins);
+  if (options.mode != DrainMode::cancel && leftovers(pins.base()).empty()) {
+    fmt::print("nothing of Sluice is here, and nothing is to be drained\n");
+    return 0;
+  }
   auto maps = open_maps(pins, maps::Access::write);
   if (options.mode == DrainMode::cancel) {
     return cancel(maps);

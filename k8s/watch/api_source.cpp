@@ -81,20 +81,21 @@ class TroubleGate {
  public:
   explicit TroubleGate(ApiSource::Trouble report) : report_(std::move(report)) {}
 
-  void report(std::string sentence, Time now) {
+  TroubleReport report(std::string sentence, Time now) {
     if (!since_ || now - *since_ >= trouble_period) {
       since_ = now;
       reported_ = 0;
     }
     if (reported_ == most_troubles) {
       ++kept_back_;
-      return;
+      return TroubleReport::kept_back;
     }
     ++reported_;
     if (const auto others = std::exchange(kept_back_, 0); others > 0) {
       sentence += fmt::format(" (and {} more such troubles since the last)", others);
     }
     report_(std::move(sentence));
+    return TroubleReport::reported;
   }
 
  private:
@@ -162,7 +163,7 @@ class ApiSource::ResourceWatcher final : public Listener, public AnswerReader {
   void upsert(Object object) override;
   void erase(Kind kind, const ObjectKey& key) override;
   void complain(Complaint complaint) override;
-  void trouble(std::string sentence) override;
+  TroubleReport trouble(std::string sentence) override;
   void listed(Kind kind) override;
 
   Flow head(const ApiHead& head) override;
@@ -353,8 +354,8 @@ void ApiSource::ResourceWatcher::complain(Complaint complaint) {
   state_.sink.complain(std::move(complaint));
 }
 
-void ApiSource::ResourceWatcher::trouble(std::string sentence) {
-  state_.troubles.report(std::move(sentence), state_.runtime.now());
+TroubleReport ApiSource::ResourceWatcher::trouble(std::string sentence) {
+  return state_.troubles.report(std::move(sentence), state_.runtime.now());
 }
 
 void ApiSource::ResourceWatcher::listed(Kind /*kind*/) {

@@ -73,6 +73,9 @@ std::optional<Event> event_of(const Complaint& complaint) {
                EventScope::cluster};
 }
 
+constexpr std::string_view missing =
+    ", the right to create events is missing; k8s/deploy/account.yaml grants it";
+
 /// Keeps the answer's status, and lets its body pass.
 class EventPoster::Reader final : public AnswerReader {
  public:
@@ -89,7 +92,8 @@ class EventPoster::Reader final : public AnswerReader {
       owner_.finish(detail);
     } else {
       const bool is_kept = status / 100 == 2 || status == already_exists;
-      owner_.finish(is_kept ? "" : fmt::format("{}: answer {}", detail, status));
+      owner_.finish(is_kept ? ""
+                            : fmt::format("{}: answer {}{}", detail, status, status == 403 ? missing : ""));
     }
   }
 

@@ -142,7 +142,7 @@ Flow Reflector::head(const ApiHead& head, Time now) {
   }
   if (mode_ == Mode::watch && !last_trouble_.empty()) {
     last_trouble_.clear();
-    listener_.trouble(resource_.path + ": the server answers again");
+    (void)listener_.trouble(resource_.path + ": the server answers again");
   }
   const bool events = mode_ == Mode::watch || mode_ == Mode::streaming_list;
   reader_ = events ? encoding_->watch_reader() : encoding_->list_reader();

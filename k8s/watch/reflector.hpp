@@ -18,6 +18,7 @@ namespace lb::k8s {
 
 /// Older API servers do not have every resource.
 enum class Presence : std::uint8_t { required, optional };
+enum class TroubleReport : std::uint8_t { reported, kept_back };
 
 /// Whole objects, or their metadata alone, as PartialObjectMetadata.
 enum class Extent : std::uint8_t { whole, metadata };
@@ -63,7 +64,8 @@ class Listener {
   virtual void erase(Kind kind, const ObjectKey& key) = 0;
   virtual void complain(Complaint complaint) = 0;
   /// A request failed, or the server behaves strangely; one sentence. What is known stays as it is.
-  virtual void trouble(std::string sentence) = 0;
+  /// Where the listener has no room for the sentence now, it is told again with the next failure.
+  virtual TroubleReport trouble(std::string sentence) = 0;
   /// A whole list has been reported, the deletion of what it did not hold included. Called after every list.
   virtual void listed(Kind kind) = 0;
 };

@@ -115,15 +115,17 @@ void Reflector::again(Time now, Trouble trouble) {
   say(why_, pause);
 }
 
-/// Said once for as long as it is the same.
+/// Reported once for as long as it is the same.
 void Reflector::say(std::string_view what, Time pause) {
   if (what.empty() || what == last_trouble_) {
     return;
   }
-  last_trouble_ = what;
-  listener_.trouble(fmt::format("{}: {}{}; trying again in {:.1f} s", resource_.path, what,
-                                detail_.empty() ? "" : fmt::format(" ({})", detail_),
-                                static_cast<double>(pause.count()) / 1000));
+  const auto report = listener_.trouble(fmt::format(
+      "{}: {}{}; trying again in {:.1f} s", resource_.path, what,
+      detail_.empty() ? "" : fmt::format(" ({})", detail_), static_cast<double>(pause.count()) / 1000));
+  if (report == TroubleReport::reported) {
+    last_trouble_ = what;
+  }
 }
 
 void Reflector::end(End how, Time now, std::string detail) {

@@ -99,10 +99,18 @@ kube_proxy_runs() {
 	becomes "kube-proxy ($1)" "web-a web-b web-c web-pod" answers pod 10.96.0.80 80
 }
 
+# busy_port_events: of them, what the agent said on the Node.
+busy_port_events() {
+	kube get /api/v1/namespaces/default/events | jq -r '[.items[] | select(.reportingComponent == "sluice" and .involvedObject.kind == "Node").reason |
+		select(startswith("FailedToStart"))] | unique | join(" ")'
+}
+
 migration() {
 	kube_proxy_runs "$1"
 	lab_traffic pod 10.96.0.80 80
 	page migrate
+	# kube-proxy held the agent's ports.
+	becomes "SEM-77: Events on the Node" "FailedToStartMetrics FailedToStartProxierHealthcheck" busy_port_events
 	lab_traffic_ends
 	rm "$LAB_DIR/traffic-ends" "$LAB_DIR"/traffic-*.log
 	kube delete DaemonSet/kube-system/kube-proxy

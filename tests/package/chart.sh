@@ -9,6 +9,8 @@ source "$SLUICE_ROOT/tests/package/lib/twice.sh"
 
 OBJECTS=$SLUICE_ROOT/tests/package/lib/objects.py
 K8S=$SLUICE_ROOT/k8s
+# What kubeadm 1.37 takes for a strategic patch of its target kubeproxydaemonset (parseFilename() in cmd/kubeadm/app/util/patches).
+KUBEADM_PATCH=$K8S/overlays/kubeadm/kubeproxydaemonset+strategic.yaml
 
 helm() { env HOME="$LAB_DIR" "$HELM/helm" "$@"; }
 # rendered VALUE...: by `helm template`, hooks included.
@@ -18,9 +20,10 @@ kustomized() { "$HELM/kustomize" build --load-restrictor LoadRestrictionsNone "$
 # kubeadm_patched: kubeadm's DaemonSet with the patch of k8s/overlays/kubeadm, as kubectl patch merges it.
 kubeadm_patched() {
 	mkdir -p "$LAB_DIR/kubeadm"
+	[[ -r $KUBEADM_PATCH ]] || die "no $KUBEADM_PATCH"
 	cp "$SLUICE_ROOT/tests/package/lib/kubeadm.yaml" "$LAB_DIR/kubeadm/"
 	(printf 'apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: kube-proxy, namespace: kube-system}\n' &&
-		cat "$K8S/overlays/kubeadm/kube-proxy.yaml") >"$LAB_DIR/kubeadm/patch.yaml"
+		cat "$KUBEADM_PATCH") >"$LAB_DIR/kubeadm/patch.yaml"
 	printf 'resources: [kubeadm.yaml]\npatches: [{path: patch.yaml}]\n' >"$LAB_DIR/kubeadm/kustomization.yaml"
 	kustomized "$LAB_DIR/kubeadm"
 }
@@ -34,6 +37,26 @@ expected() {
 	stand-alone) cat "$K8S/overlays/stand-alone/sluice.yaml" ;;
 	esac
 	case $1 in instead | beside) printf -- '---\n' && kustomized "$K8S/deploy/uninstall" ;; esac
+}
+
+# same_with VALUES DIRECTORY...: with these values there is what the directories' kustomizations have.
+same_with() {
+	local -a values
+	read -ra values <<<"$1"
+	shift
+	diff <(
+		for directory; do kustomized "$directory" && printf -- '---\n'; done | python3 "$OBJECTS"
+	) <(rendered "${values[@]}" | python3 "$OBJECTS") || die "${values[*]}: other objects than $*"
+	printf '%s: the same as %s\n' "${values[*]}" "${*#"$SLUICE_ROOT/"}"
+}
+
+# kubeadm_undone: mode kubeadm with its clean-up, and what the notes say of the way back.
+kubeadm_undone() {
+	diff <((kubeadm_patched && printf -- '---\n' && kustomized "$K8S/overlays/kubeadm/uninstall") | python3 "$OBJECTS") \
+		<(rendered mode=kubeadm kubeadm.uninstall=true | python3 "$OBJECTS") || die "kubeadm.uninstall: other objects than the overlay's"
+	[[ $(rendered mode=kubeadm kubeadm.uninstall=true | grep -n 'args: \[' | cut -d: -f2- | paste -sd ' ' | tr -s ' ') == \
+		*'[drain, --deadline=30] args: [cleanup] args: [cleanup, --stay]' ]] || die "kubeadm.uninstall: not drain, then cleanup"
+	printf 'mode kubeadm with kubeadm.uninstall: drain, then cleanup, as k8s/overlays/kubeadm/uninstall\n'
 }
 
 same_objects() {
@@ -89,6 +112,9 @@ bad_values() {
 	refused resources.limits.memory=1Gi "memory"
 	refused updateStrategy.maxUnavailable=0 "maxUnavailable"
 	refused uninstall.enabled=perhaps "enabled"
+	refused kubeadm.uninstall=later "uninstall"
+	refused monitoring.enabled=some "enabled"
+	refused monitoring.enabled=true,mode=beside "mode"
 }
 
 accepted() {
@@ -129,8 +155,16 @@ kubeadm_taken_over() {
 	diff <(kube get DaemonSet/kube-system/kube-proxy | jq -S '[.spec.template.spec.volumes[].name] | sort') \
 		<(kubeadm_patched | python3 -c 'import json, sys, yaml; print(json.dumps([each["name"] for each in yaml.safe_load(sys.stdin)["spec"]["template"]["spec"]["volumes"]]))' |
 			jq -S sort) || die "kubeadm's DaemonSet has other volumes than with the patch"
+	not_there DaemonSet/kube-system/sluice-uninstall || die "the clean-up runs where no one asked for it"
+	at_server upgrade sluice "$CHART" --reuse-values --set kubeadm.uninstall=true
+	kube patch DaemonSet/kube-system/kube-proxy '{"spec": {"template": {"spec": {"nodeSelector": {"kubernetes.io/os": "linux", "undone": "yes"}}}}}'
 	at_server uninstall sluice
 	there DaemonSet/kube-system/kube-proxy || die "helm uninstall takes the service proxy away"
+	[[ $(kube get DaemonSet/kube-system/kube-proxy | jq -r .spec.template.spec.nodeSelector.undone) == yes ]] ||
+		die "helm uninstall changes kubeadm's DaemonSet, which kubectl rollout undo had brought back"
+	[[ $(kube get DaemonSet/kube-system/sluice-uninstall | jq -c '[.spec.template.spec.initContainers[].args[0]]') == '["drain","cleanup"]' ]] ||
+		die "helm uninstall does not drain and clean the nodes"
+	kube delete DaemonSet/kube-system/sluice-uninstall
 	printf 'helm: kubeadm'"'"'s DaemonSet taken over, and left when the release goes\n'
 }
 
@@ -140,6 +174,8 @@ twice chart
 CHART=$(echo "$LAB_DIR"/once/*.tgz)
 helm lint --strict "$CHART" >"$LAB_DIR/lint.log" || die "helm lint: $(cat "$LAB_DIR/lint.log")"
 for mode in instead beside kubeadm stand-alone; do same_objects "$mode"; done
+same_with monitoring.enabled=true "$K8S/overlays/monitoring" "$K8S/deploy/uninstall"
+kubeadm_undone
 changes
 startup_taint instead sluice
 startup_taint beside sluice

@@ -20,6 +20,12 @@ imagePullSecrets:
 {{- if has .Values.mode (list "instead" "beside") }}yes{{ end -}}
 {{- end -}}
 
+{{/* Whether the clean-up is to be made at helm uninstall. */}}
+{{- define "sluice.uninstall" -}}
+{{- if eq .Values.mode "kubeadm" }}{{ if .Values.kubeadm.uninstall }}yes{{ end }}
+{{- else if and .Values.uninstall.enabled (include "sluice.deployed" .) }}yes{{ end -}}
+{{- end -}}
+
 {{- define "sluice.security" -}}
 runAsUser: 0
 allowPrivilegeEscalation: false
@@ -62,7 +68,7 @@ periodSeconds: 5
 - {name: netns, mountPath: /run/netns, readOnly: true, mountPropagation: HostToContainer}
 {{- end -}}
 
-{{/* What both containers of the clean-up have. */}}
+{{/* What all containers of the clean-up have. */}}
 {{- define "sluice.cleaner" -}}
 image: {{ include "sluice.image" . | quote }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}

@@ -190,6 +190,24 @@ TEST_CASE(
   CHECK_THAT(lab.troubles.at(0), ContainsSubstring("https://server"));
 }
 
+TEST_CASE("REL-77: a refusal for which the log had no room is reported as soon as it has") {
+  Lab lab;
+  lab.sync();
+  for (auto& connection : lab.connections) {
+    connection->end(End::truncated);
+  }
+  REQUIRE(lab.troubles.size() == 4);
+  for (int i = 0; i < 40; ++i) {
+    lab.pass(Time(1'000));
+    if (lab.services().reader != nullptr) {
+      lab.services().head(403);
+      lab.services().end(End::complete);
+    }
+  }
+  REQUIRE(lab.troubles.size() == 5);
+  CHECK_THAT(lab.troubles.back(), ContainsSubstring("/api/v1/services: the server answers 403"));
+}
+
 TEST_CASE("REL-33: a watch that is silent is hung up and resumed on a new connection") {
   Lab lab;
   lab.sync();

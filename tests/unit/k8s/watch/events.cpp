@@ -161,7 +161,9 @@ TEST_CASE("SEM-58: an event that fails is not reported again, and only the first
   lab.ring();  // no answer
   CHECK(lab.requests.size() == 4);
   CHECK(lab.troubles ==
-        std::vector<std::string>{"an event could not be posted to the API: https://server: answer 403"});
+        std::vector<std::string>{
+            "an event could not be posted to the API: https://server: answer 403, the right to "
+            "create events is missing; k8s/deploy/account.yaml grants it"});
   lab.answer(201);
   lab.tell("e");
   lab.answer(500);

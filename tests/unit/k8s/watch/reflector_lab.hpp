@@ -17,7 +17,10 @@ class Record final : public Listener {
   void upsert(Object object) override { lines.push_back("+" + std::get<Service>(object).key.name); }
   void erase(Kind /*kind*/, const ObjectKey& key) override { lines.push_back("-" + key.name); }
   void complain(Complaint complaint) override { lines.push_back("!" + complaint.object); }
-  void trouble(std::string sentence) override { troubles.push_back(std::move(sentence)); }
+  TroubleReport trouble(std::string sentence) override {
+    troubles.push_back(std::move(sentence));
+    return TroubleReport::reported;
+  }
   void listed(Kind /*kind*/) override { lines.emplace_back("listed"); }
   std::string take() {
     const auto text = fmt::format("{}", fmt::join(lines, " "));
