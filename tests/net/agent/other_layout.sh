@@ -20,6 +20,8 @@ running() {
 	lab_in node bpftool -j net show | jq '.[0] | (.tc | length) + (.xdp | length)'
 }
 secret() { bpftool -j map dump pinned "$LAB_PINS/v$1/maps/lb_node" | jq -c '.[0].formatted.value.secret'; }
+# lost LAYOUT: until when flows of lost tables are looked for (REL-89); 0: none are lost.
+lost() { bpftool -j map dump pinned "$LAB_PINS/v$1/maps/lb_node" | jq '.[0].formatted.value.lost_until'; }
 
 # upgrade FROM: the agent ends, what it pinned becomes that of layout FROM, and an agent of ours starts.
 upgrade() {
@@ -34,6 +36,7 @@ upgrade() {
 	[[ ! -e $LAB_PINS/v$1 ]] || die "layout $1 is still pinned: $(find "$LAB_PINS/v$1" | head)"
 	grep -q "took over .* hooks of map layout $1;" "$LAB_DIR/agent.log" || die "the log does not say what was taken over"
 	[[ $(secret "$OURS") == "$before" ]] || die "the secret changed from $before to $(secret "$OURS")"
+	(($(lost "$OURS") > 0)) || die "flows of layout $1 are not looked for"
 	[[ $(hooks) == "$HOOKS" ]] || die "hooks were '$HOOKS' and are '$(hooks)'"
 	[[ $(running) == "$RUNNING" ]] || die "$RUNNING programs ran, now $(running)"
 }
@@ -42,6 +45,7 @@ lab_up layout
 lab_offload off
 lab_backends
 lab_agent --xdp native
+[[ $(lost "$OURS") == 0 ]] || die "a start on new maps looks for flows that were lost"
 HOOKS=$(hooks) RUNNING=$(running)
 lab_keep
 lab_traffic pod 10.96.0.80 80
