@@ -84,6 +84,8 @@ void Coexistence::set_uplinks(std::string uplinks) { replace(uplinks_, std::move
 
 void Coexistence::set_unserved(std::string devices) { replace(unserved_, std::move(devices)); }
 
+void Coexistence::set_tracking(std::string tracking) { replace(tracking_, std::move(tracking)); }
+
 bool Coexistence::set_node(std::string node) { return replace(node_, std::move(node)); }
 
 /// True: it is another text than before, which is in the report now.
@@ -104,8 +106,9 @@ void Coexistence::report() {
           : fmt::format("ipsec: {} policies; new flows to backends, or of clients, behind them are refused",
                         xfrm_);
   std::vector<std::string> lacks;
-  std::ranges::copy_if(std::array{config_, node_, uplinks_, unserved_, ports_, xfrm, dropping, lacks_},
-                       std::back_inserter(lacks), [](const auto& text) { return !text.empty(); });
+  std::ranges::copy_if(
+      std::array{config_, node_, uplinks_, unserved_, tracking_, ports_, xfrm, dropping, lacks_},
+      std::back_inserter(lacks), [](const auto& text) { return !text.empty(); });
   datapath_.set_limitations(fmt::format("{}", fmt::join(lacks, "; ")));
 }
 

@@ -38,6 +38,8 @@ class Coexistence {
   void set_config(std::string config);
   /// The same of devices that lead to backends and are not served.
   void set_unserved(std::string devices);
+  /// The same of what keeps conntrack from tracking.
+  void set_tracking(std::string tracking);
   /// The same of uplinks that are not found.
   void set_uplinks(std::string uplinks);
   /// The same of what is wrong with the own Node. Is it news?
@@ -57,6 +59,7 @@ class Coexistence {
   std::string config_;
   std::string uplinks_;
   std::string unserved_;
+  std::string tracking_;
   KubeProxyRules rules_;
   std::size_t xfrm_ = 0;    ///< IPsec policies
   std::string kube_proxy_;  ///< by what means its rules are there; empty: they are not

@@ -209,7 +209,8 @@ Datapath Datapath::open(const AgentOptions& options) {
   if (const auto inherited = inherited_secret(pins)) {
     page.inherit(*inherited);
   }
-  page.begin(options.node, hertz, needed.secret);
+  page.begin(options.node, hertz, needed.secret,
+             pins.other_layout() == 0 ? NodePage::Before::nothing : NodePage::Before::other_layout);
   guard.started();
   return Datapath(std::make_unique<State>(State{options,
                                                 pins,

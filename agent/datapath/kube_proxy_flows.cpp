@@ -14,7 +14,7 @@
 #include <tuple>
 #include <utility>
 
-#include "agent/netlink/nat_keepalive.hpp"
+#include "agent/netlink/conntrack_keepalive.hpp"
 #include "agent/netlink/tracked.hpp"
 #include "agent/tables/switch_over.hpp"
 #include "k8s/objects/raw_address.hpp"
@@ -131,7 +131,7 @@ bool KubeProxyFlows::hold() {
 }
 
 void KubeProxyFlows::let_go() {
-  remove_kept_nat(table_);
+  remove_kept(table_);
   held_ = false;
   spdlog::info("no connection that kube-proxy began is left: the nftables table {} is gone", table_);
 }

@@ -108,12 +108,24 @@ error_code remove_nf_chains(int family, std::string_view table, const ChainRemov
   return batch.commit(delete_chain(removal.chains.back(), Wanted::one));
 }
 
-bool has_nf_table(int family, std::string_view table) {
+namespace {
+
+/// Nothing: it is there.
+error_code look_for_table(int family, std::string_view table) {
   const auto socket = open_netfilter();
   auto request = request_of(NFT_MSG_GETTABLE, Wanted::one, family);
   request.add(NFTA_TABLE_NAME, table);
-  return !netlink::ask(socket.get(), std::move(request), [](const auto&, Bytes) {});
+  return netlink::ask(socket.get(), std::move(request), [](const auto&, Bytes) {});
 }
+
+}  // namespace
+
+error_code nf_tables_error() {
+  const auto error = look_for_table(AF_INET, "sluice");
+  return error == boost::system::errc::no_such_file_or_directory ? error_code() : error;
+}
+
+bool has_nf_table(int family, std::string_view table) { return !look_for_table(family, table); }
 
 error_code remove_nf_table(int family, std::string_view table) {
   NfBatch batch(family);

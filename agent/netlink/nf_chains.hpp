@@ -17,6 +17,8 @@ namespace lb::agent {
 [[nodiscard]] boost::system::error_code remove_nf_chains(int family, std::string_view table,
                                                          const ChainRemoval& removal);
 
+/// Nothing: the kernel has nf_tables.
+[[nodiscard]] boost::system::error_code nf_tables_error();
 [[nodiscard]] bool has_nf_table(int family, std::string_view table);
 [[nodiscard]] boost::system::error_code remove_nf_table(int family, std::string_view table);
 

@@ -53,7 +53,8 @@ NextHop next_hop_of(const nlmsghdr& head, netlink::Bytes body) {
   NextHop hop;
   netlink::for_each_attribute(netlink::after(body, sizeof(rtmsg)), [&](auto type, netlink::Bytes content) {
     if (type == RTA_OIF) hop.device = netlink::read<std::uint32_t>(content).value_or(0);
-    if (type == RTA_GATEWAY || type == RTA_VIA) hop.kind = HopKind::gateway;
+    if ((type == RTA_GATEWAY || type == RTA_VIA) && hop.kind == HopKind::on_link) hop.kind = HopKind::gateway;
+    if (type == RTA_ENCAP_TYPE) hop.kind = HopKind::encapsulated;
   });
   return hop;
 }

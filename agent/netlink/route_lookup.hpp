@@ -10,7 +10,11 @@
 
 namespace lb::agent {
 
-enum class HopKind : std::uint8_t { on_link, gateway };
+enum class HopKind : std::uint8_t {
+  on_link,
+  gateway,
+  encapsulated  ///< the route adds headers of its own: `ip route … encap`
+};
 
 struct NextHop {
   std::uint32_t device = 0;  ///< interface index; 0: no route leads there, or the address is this node's own

@@ -24,11 +24,13 @@ class UnservedDevices {
                   const std::set<std::uint32_t>& pods);
 
   /// The name of the device, if a route by it leads to where no program of ours is. Not where it leads to a
-  /// pod of this node: those answer by the stack, and so by an uplink.
+  /// pod of this node: those answer by the stack, and so by an uplink. A route that adds headers of its own
+  /// is the stack's alone, by whatever device it leads: "eth0 (encap)".
   [[nodiscard]] std::optional<std::string> at(const NextHop& hop) const;
 
  private:
   std::map<std::uint32_t, std::string> unserved_;
+  std::map<std::uint32_t, std::string> uplinks_;  ///< those that serve
   std::set<std::uint32_t> guests_;  ///< those of them that lead to this node's pods, if not by a gateway
 };
 

@@ -6,6 +6,7 @@
 #include <net/if.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <set>
 #include <system_error>
@@ -13,7 +14,7 @@
 #include "agent/attach/detach.hpp"
 #include "agent/attach/hook_id.hpp"
 #include "agent/datapath/datapath.hpp"
-#include "agent/netlink/nat_keepalive.hpp"
+#include "agent/netlink/conntrack_keepalive.hpp"
 #include "agent/programs/clsact.hpp"
 #include "agent/programs/links.hpp"
 #include "agent/programs/program.hpp"
@@ -101,12 +102,17 @@ void add_pins(std::vector<std::string>& found, const maps::Pins& pins) {
   found.push_back(fmt::format("directory {}", pins.version().string()));
 }
 
-/// What keeps conntrack translating.
+/// What keeps conntrack translating, and tracking.
+std::array<std::string, 2> kept_tables(const fs::path& pins) {
+  return {kept_nat_table(pins), kept_tracking_table(pins)};
+}
+
 std::vector<std::string> our_tables(const fs::path& pins) {
-  const auto table = kept_nat_table(pins);
   std::vector<std::string> found;
-  for (const auto& family : families_with(table)) {
-    found.push_back(fmt::format("nftables table {} {}", family, table));
+  for (const auto& table : kept_tables(pins)) {
+    for (const auto& family : families_with(table)) {
+      found.push_back(fmt::format("nftables table {} {}", family, table));
+    }
   }
   return found;
 }
@@ -144,7 +150,7 @@ void remove_leftovers(const fs::path& pins) {
     release_qdiscs(Links(layout.links()));
     detach_pins(layout);
   }
-  remove_kept_nat(kept_nat_table(pins));
+  for (const auto& table : kept_tables(pins)) remove_kept(table);
   std::error_code ignored;
   fs::remove(pins, ignored);  // an empty directory alone
 }

@@ -12,7 +12,7 @@
 #include "agent/base/clock.hpp"
 #include "agent/base/error.hpp"
 #include "agent/datapath/lock.hpp"
-#include "agent/netlink/nat_keepalive.hpp"
+#include "agent/netlink/conntrack_keepalive.hpp"
 #include "agent/observe/configz.hpp"
 #include "agent/run/plan_options.hpp"
 #include "agent/run/snapshot_reader.hpp"
@@ -90,6 +90,7 @@ Components::Components(asio::io_context& context, const AgentOptions& given, std
       backend_routes(context, {cluster, node, served_devices}, coexistence),
       ipsec(context, maps.set, {node_publisher, coexistence}, [&events] { events.ipsec_changed(); }),
       kube_proxy_flows(context, maps.set, kept_nat_table(pins.base())),
+      conntrack_tracking(context, datapath.features(), coexistence, kept_tracking_table(pins.base())),
       config_reconciler(context, options, metrics, config_actions(events, coexistence)),
       ports(context, {options, health, servers, inputs, metrics, coexistence},
             [this](const auto& each) { complain(each); }),

@@ -11,6 +11,7 @@
 #include "agent/datapath/backend_routes.hpp"
 #include "agent/datapath/coexistence.hpp"
 #include "agent/datapath/config_reconciler.hpp"
+#include "agent/datapath/conntrack_tracking.hpp"
 #include "agent/datapath/datapath.hpp"
 #include "agent/datapath/expiry_timer.hpp"
 #include "agent/datapath/kube_proxy_flows.hpp"
@@ -124,6 +125,7 @@ struct Components {
   BackendRoutes backend_routes;
   IpsecPolicies ipsec;
   KubeProxyFlows kube_proxy_flows;
+  ConntrackTracking conntrack_tracking;
   ConfigReconciler config_reconciler;
   PortReporter ports;
   OwnNodeReporter own_node;

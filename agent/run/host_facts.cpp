@@ -12,6 +12,7 @@
 #include "agent/datapath/served_devices.hpp"
 #include "agent/netlink/conntrack.hpp"
 #include "agent/netlink/kube_proxy.hpp"
+#include "agent/netlink/nf_chains.hpp"
 
 namespace lb::agent {
 namespace {
@@ -116,6 +117,12 @@ void look_at_conntrack(const AgentOptions& options, const Prerequisites& found, 
   } else if (found.features && found.features->state(Feature::ct_lookup) == FeatureState::absent) {
     findings.warning("conntrack", "nf_conntrack is loaded, but programs cannot ask it",
                      "nothing: source ports are then kept from sockets and reserved ports alone");
+  } else if (const auto error = nf_tables_error()) {
+    findings.warning("conntrack",
+                     fmt::format("nf_conntrack is loaded, but nf_tables cannot be used ({}): connections are "
+                                 "tracked only if other rules ask for it",
+                                 error.message()),
+                     "load it by 'modprobe nf_tables' before the agent starts");
   } else {
     findings.ok("conntrack", "nf_conntrack is loaded");
   }

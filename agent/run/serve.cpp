@@ -301,6 +301,7 @@ void Agent::attach() {
   require_family(components_.cluster.node().family, components_.plan_options.families, components_.pins,
                  former_agent);
   components_.kube_proxy_flows.start();
+  components_.conntrack_tracking.start();
   const auto report = attach_first(components_.attachment_reconciler, components_.pins, former_agent);
   phase_.attached();
   apply_conntrack();

@@ -42,8 +42,8 @@ Key key_of(std::string_view text) {
   return key;
 }
 
-/// For so long after the flow tables were made empty a packet in mid-connection may be of a flow that they
-/// had.
+/// For so long after another layout's flow tables were left a packet in mid-connection may be of a flow that
+/// they had.
 constexpr std::uint32_t seconds_to_find_flows_again = 900;
 
 /// Stated once for all clusters whose operator gives no secret: balancers must agree.
@@ -61,12 +61,15 @@ void choose_keys(lb_node& node, std::string_view cluster_secret) {
 
 }  // namespace
 
-void NodePage::begin(std::string_view node_name, std::uint32_t hertz, std::string_view cluster_secret) {
+void NodePage::begin(std::string_view node_name, std::uint32_t hertz, std::string_view cluster_secret,
+                     Before before) {
   auto node = read();
   make_secret(node);
   choose_keys(node, cluster_secret);
-  // A new page lies among new tables, and what they would have known may be going on.
-  if (node.layout != LB_LAYOUT) node.lost_until = flow_clock_now(hertz) + seconds_to_find_flows_again;
+  // A new page lies among new tables; what another layout's knew may be going on.
+  if (node.layout != LB_LAYOUT && before == Before::other_layout) {
+    node.lost_until = flow_clock_now(hertz) + seconds_to_find_flows_again;
+  }
   node.layout = LB_LAYOUT;
   node.hertz = hertz;
   write_text(node.version, SLUICE_VERSION);

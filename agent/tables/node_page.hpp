@@ -18,10 +18,14 @@ class NodePage {
 
   [[nodiscard]] lb_node read() const { return array_.load(0); }
 
+  /// What was pinned here when the page was made.
+  enum class Before : std::uint8_t { nothing, other_layout };
+
   /// Marks the page as this version's and makes the secret if there is none yet; an existing one is kept, so
   /// that flows find their ports and backends again. `cluster_secret` is what all nodes of the cluster share;
   /// empty: each chooses by its own secret, and for Maglev by a key that everybody knows.
-  void begin(std::string_view node_name, std::uint32_t hertz, std::string_view cluster_secret);
+  /// Where another layout's flows were left behind, programs know so for a while (lb_tables_lost).
+  void begin(std::string_view node_name, std::uint32_t hertz, std::string_view cluster_secret, Before before);
   /// Before begin(): the secret of another page, where this one has none.
   void inherit(const std::array<std::uint64_t, 2>& secret);
   /// How clients are distinguished, and what is refused for their sake: one store.

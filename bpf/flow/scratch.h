@@ -22,6 +22,15 @@ enum lb_hook {
 	LB_HOOK_POD_EGRESS,  /* to a pod */
 };
 
+/* What the sender of a packet that ends here gets; the first ones at a limited rate, each kind by itself. */
+enum lb_answer {
+	LB_ANSWER_PORT,
+	LB_ANSWER_RESET,
+	LB_ANSWER_TIME,
+	LB_LIMITED_ANSWERS,
+	LB_ANSWER_TOO_BIG = LB_LIMITED_ANSWERS,
+};
+
 /* One entry of a flow table, whatever its family. */
 struct lb_flow {
 	struct lb_tuple leaving;
@@ -52,7 +61,8 @@ struct lb_scratch {
 	__u32 oldest_age; /* seconds, of the oldest unproven claim among the probes, plus one; 0: there is none */
 	__u32 oldest_port;      /* and its port */
 	struct lb_tuple oldest; /* and what it makes of the packets there: whose it is */
-	__u32 answers;          /* ICMP answers given in `answer_second`; these two outlive the packet */
+	__u32 answers
+		[LB_LIMITED_ANSWERS]; /* asked for in `answer_second`, of each kind; these two outlive the packet */
 	__u32 answer_second;
 	__u8 quote[LB_QUOTE]; /* what an ICMP answer quotes */
 	union {

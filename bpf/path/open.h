@@ -136,6 +136,8 @@ static __always_inline enum lb_outcome lb_open_from_node(void *ctx, struct lb_sc
 	if (lb_is_ours(scratch->backend.address))
 		return LB_OUTCOME_unrelated;
 	result = lb_route(ctx, scratch, LB_KEEP_SOURCE);
+	if (lb_is_encapsulated(result))
+		return LB_OUTCOME_unrelated;
 	if (!lb_names_device(scratch, result))
 		return LB_OUTCOME_no_route;
 	kind = lb_device_kind_of(scratch->fib.ifindex);
@@ -185,7 +187,7 @@ LB_FUNCTION enum lb_outcome LB_OWN(lb_open_to)(void *ctx __arg_ctx)
 			ours = lb_is_uplink(scratch->fib.ifindex) &&
 			       (scratch->masquerade || lb_is_hairpin(scratch));
 			by_stack = !ours || lb_config.stack_forwards;
-		} else if (lb_is_ours(scratch->backend.address)) {
+		} else if (lb_is_encapsulated(result) || lb_is_ours(scratch->backend.address)) {
 			by_stack = 1;
 		} else {
 			return LB_OUTCOME_no_route;

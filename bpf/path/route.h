@@ -75,6 +75,12 @@ static __always_inline int lb_names_device(const struct lb_scratch *scratch, lon
 	       (result == BPF_FIB_LKUP_RET_FRAG_NEEDED && scratch->hook != LB_HOOK_XDP);
 }
 
+/* Does a route add headers of its own (MPLS, segments, a tunnel's)? Only the stack sends by it: a redirect would leave them out. */
+static __always_inline int lb_is_encapsulated(long result)
+{
+	return result == BPF_FIB_LKUP_RET_UNSUPP_LWT;
+}
+
 /*
  * Replies go back by the uplink that their flow came by, if a route leads to the client there: where a client's packets and those to
  * it take different ways (rp_filter 0 or 2) there may be none. Asked of replies until their flow is proven.

@@ -25,7 +25,7 @@
 #include "bpf/rewrite/skb.h"
 #include "bpf/select/service.h"
 
-#define LB_ANSWERS_PER_SECOND 1000 /* on each CPU; the kernel's own limit is as high */
+#define LB_ANSWERS_PER_SECOND 1000 /* of each kind, on each CPU; the kernel's own limit is as high */
 #define LB_ANSWER_HOPS 64
 #define LB_PACKET_OTHER_HOST 3 /* as a bridge's port sees what is for the bridge's own address */
 
@@ -59,19 +59,23 @@ static __always_inline int lb_answerable(const struct __sk_buff *skb, const stru
 	return !lb_is_no_host(tuple->family, &tuple->source);
 }
 
-static __always_inline int lb_answer_allowed(struct lb_scratch *scratch)
+/*
+ * Each kind has its own budget, so that a flood of one leaves the others their answers. Path MTU has no limit, as in the kernel's own
+ * icmp_global_allow(): without that answer a client's large packets vanish for good, and whatever budget it had, a flood of large packets
+ * would use it up. Nobody gains by reflecting it: one answer for each packet, to its sender, and much smaller than the packet.
+ */
+static __always_inline int lb_answer_allowed(struct lb_scratch *scratch, enum lb_answer what)
 {
 	__u32 now = lb_clock();
 
+	if (what >= LB_LIMITED_ANSWERS)
+		return 1;
 	if (scratch->answer_second != now) {
 		scratch->answer_second = now;
-		scratch->answers = 0;
+		__builtin_memset(scratch->answers, 0, sizeof(scratch->answers));
 	}
-	return scratch->answers++ < LB_ANSWERS_PER_SECOND;
+	return scratch->answers[what]++ < LB_ANSWERS_PER_SECOND;
 }
-
-/* What the sender gets. */
-enum lb_answer { LB_ANSWER_PORT, LB_ANSWER_TOO_BIG, LB_ANSWER_TIME };
 
 static __always_inline enum lb_answer lb_answer_of(enum lb_outcome outcome)
 {
@@ -183,9 +187,9 @@ static __always_inline int lb_make_room(struct __sk_buff *skb, struct lb_scratch
  * An established TCP connection ignores ICMP errors, and so may a pod's sandbox: both get a reset. A new connection from outside
  * gets kube-proxy's answer.
  */
-static __always_inline int lb_wants_reset(const struct lb_scratch *scratch, enum lb_answer what)
+static __always_inline int lb_wants_reset(const struct lb_scratch *scratch)
 {
-	return scratch->packet.tuple.protocol == LB_TCP && what == LB_ANSWER_PORT &&
+	return scratch->packet.tuple.protocol == LB_TCP &&
 	       (scratch->hook == LB_HOOK_POD_INGRESS || scratch->packet.step != LB_STEP_SYN);
 }
 
@@ -316,11 +320,13 @@ LB_FUNCTION int lb_answer(struct __sk_buff *skb, enum lb_answer what)
 		lb_count(LB_OUTCOME_answer_refused);
 		return 0;
 	}
-	if (!lb_answer_allowed(scratch)) {
+	if (what == LB_ANSWER_PORT && lb_wants_reset(scratch))
+		what = LB_ANSWER_RESET;
+	if (!lb_answer_allowed(scratch, what)) {
 		lb_count(LB_OUTCOME_answer_limited);
 		return 0;
 	}
-	if (lb_wants_reset(scratch, what))
+	if (what == LB_ANSWER_RESET)
 		return lb_reset(skb);
 	if (lb_make_room(skb, scratch, size, ipv4 ? sizeof(answer.v4) : sizeof(answer.v6)))
 		return 0;

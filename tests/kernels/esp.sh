@@ -1,7 +1,7 @@
 #!/bin/bash
 # Real IPsec between the node and one of the workers: transport mode between the node and that worker's pod, tunnel mode between the node's
 # pods and the worker's. What goes through the stack (of sockets, and of pods' packets) is encrypted; what Sluice would redirect in the clear
-# (of clients outside) is refused by name (ipsec), and the other backends serve. On the wire nothing of the worker's pod is readable.
+# (of clients outside) is refused by name (ipsec), and the other backends serve. On the wire nothing of the worker's pod is readable (REL-88).
 set -euo pipefail
 # shellcheck source=tests/kernels/lab.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"

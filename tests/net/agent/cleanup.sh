@@ -15,6 +15,7 @@ state() {
 	lab_in node tc qdisc show
 	lab_in node tc filter show dev eth0 ingress
 	lab_in node tc filter show dev eth0 egress
+	lab_in node nft list tables
 }
 
 # same WHAT BEFORE AFTER: two files.
@@ -52,6 +53,13 @@ all_goes() {
 	printf '%s: %d things removed\n' "$1" "$(wc -l <"$LAB_DIR/would")"
 }
 
+# tracks COUNT: so many tables of ours ask for conntrack (REL-89).
+tracks() {
+	local count
+	count=$(lab_in node nft list tables | grep -c "sluice-ct-$LAB\$" || true)
+	((count == $1)) || die "$count tables keep conntrack tracking, expected $1: $(lab_in node nft list tables)"
+}
+
 # stopped: the agent was killed; its last words are its pins.
 stopped() { lab_stop "$LAB_AGENT" KILL || true; }
 
@@ -61,6 +69,7 @@ sluice_goes() {
 	cleanup || die "of nothing: exit code $?"
 	lab_agent --xdp native --pod-devices pod
 	refused_beside_agent
+	tracks 2
 	stopped
 	all_goes "what a killed agent left"
 
@@ -69,6 +78,13 @@ sluice_goes() {
 		stopped
 		all_goes "what an agent left without $means"
 	done
+
+	lab_agent --xdp off
+	stopped
+	SLUICE_WITHOUT=ct-lookup lab_agent --xdp off
+	tracks 0
+	stopped
+	all_goes "what an agent left without ct-lookup"
 
 	# Two layouts with programs of their own, which this program does not know, and one that was only begun.
 	lab_agent --xdp off

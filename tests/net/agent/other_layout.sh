@@ -22,6 +22,8 @@ running() {
 	lab_in node bpftool -j net show | jq '.[0] | (.tc | length) + (.xdp | length)'
 }
 secret() { bpftool -j map dump pinned "$LAB_PINS/v$1/maps/lb_node" | jq -c '.[0].formatted.value.secret'; }
+# lost LAYOUT: until when flows of lost tables are looked for (REL-89); 0: none are lost.
+lost() { bpftool -j map dump pinned "$LAB_PINS/v$1/maps/lb_node" | jq '.[0].formatted.value.lost_until'; }
 
 # replace FROM TO [COMMAND...]: the agent ends, COMMAND does something to its pins, and an agent starts that finds layout FROM and is of layout TO.
 replace() {
@@ -41,6 +43,7 @@ replace() {
 # upgrade FROM: what an agent of ours has pinned becomes that of layout FROM.
 upgrade() {
 	replace "$1" "$OURS" mv "$LAB_PINS/v$OURS" "$LAB_PINS/v$1"
+	(($(lost "$OURS") > 0)) || die "flows of layout $1 are not looked for"
 	[[ $(hooks) == "$HOOKS" ]] || die "hooks were '$HOOKS' and are '$(hooks)'"
 	[[ $(running) == "$RUNNING" ]] || die "$RUNNING programs ran, now $(running)"
 }
@@ -61,6 +64,7 @@ lab_up layout
 lab_offload off
 lab_backends
 lab_agent --xdp native
+[[ $(lost "$OURS") == 0 ]] || die "a start on new maps looks for flows that were lost"
 HOOKS=$(hooks) RUNNING=$(running)
 lab_keep
 lab_traffic pod 10.96.0.80 80

@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "agent/netlink/conntrack_keepalive.hpp"
 #include "tests/lib/paths.hpp"
 #include "tests/net/lib/paths.hpp"
 #include "tests/net/lib/talk.hpp"
@@ -120,15 +121,7 @@ void for_each_way(Test test) {
   PodScene scene(Wiring::routed);
   REQUIRE(scene.attach().failure().empty());
   Writer writer(scene.lab.pins());
-  // As if no flows could be going on whose tables were lost: what conntrack knows then is no flow of ours.
-  auto maps = maps::MapSet::open(maps::Pins(scene.lab.pins()), maps::Access::write);
-  auto node = maps->node.load(0);
-  node.lost_until = 0;
-  maps->node.store(0, node);
-  // The kernel tracks connections where a rule asks for it, and by that they are known to be direct.
-  shell(
-      "nft 'table inet host { chain forward { type filter hook forward priority filter; ct state invalid "
-      "counter; }\n}'");
+  for (const int family : {AF_INET, AF_INET6}) REQUIRE_FALSE(agent::keep_tracking(family, "ours"));
   for (const int family : {AF_INET, AF_INET6}) {
     for (const auto type : {SOCK_STREAM, SOCK_DGRAM}) {
       for (const auto& way : ways) {

@@ -183,26 +183,39 @@ TEST_CASE("reserved ports are bits, and the ephemeral range with them where sour
 
 NodePage page() { return NodePage(lb::maps::MappedArray<lb_node>::in_memory(1)); }
 
+TEST_CASE("REL-89: flows are looked for only where another layout's flow tables were left") {
+  auto fresh = page();
+  fresh.begin("one", 250, "", NodePage::Before::nothing);
+  CHECK(fresh.read().lost_until == 0);
+  auto migrated = page();
+  migrated.begin("one", 250, "", NodePage::Before::other_layout);
+  const auto until = migrated.read().lost_until;
+  CHECK(until > 0);
+  // The next start has the flows of this one.
+  migrated.begin("one", 250, "", NodePage::Before::other_layout);
+  CHECK(migrated.read().lost_until == until);
+}
+
 TEST_CASE("nodes of one cluster choose alike, and each keeps its own source ports to itself") {
   auto one = page();
   auto other = page();
-  one.begin("one", 250, "sixteen bytes and more");
-  other.begin("other", 250, "sixteen bytes and more");
+  one.begin("one", 250, "sixteen bytes and more", NodePage::Before::nothing);
+  other.begin("other", 250, "sixteen bytes and more", NodePage::Before::nothing);
   const auto equal = [](const auto& left, const auto& right) {
     return std::memcmp(&left, &right, sizeof(left)) == 0;
   };
   CHECK(equal(one.read().choice, other.read().choice));
   CHECK_FALSE(equal(one.read().secret, other.read().secret));
   auto stranger = page();
-  stranger.begin("stranger", 250, "sixteen bytes, others");
+  stranger.begin("stranger", 250, "sixteen bytes, others", NodePage::Before::nothing);
   CHECK_FALSE(equal(one.read().choice, stranger.read().choice));
 }
 
 TEST_CASE("without a cluster's secret only consistent selection is the same everywhere") {
   auto one = page();
   auto other = page();
-  one.begin("one", 250, "");
-  other.begin("other", 250, "");
+  one.begin("one", 250, "", NodePage::Before::nothing);
+  other.begin("other", 250, "", NodePage::Before::nothing);
   const auto ours = one.read();
   const auto theirs = other.read();
   const auto equal = [&](lb_selection selection) {
@@ -216,7 +229,7 @@ TEST_CASE("without a cluster's secret only consistent selection is the same ever
 
 TEST_CASE("an agent that starts again keeps its choice") {
   auto array = page();
-  array.begin("one", 250, "");
+  array.begin("one", 250, "", NodePage::Before::nothing);
   const auto before = array.read();
   array.set_node_policy({.local_detection4 = LB_DETECT_BY_RANGE,
                          .local_detection6 = LB_DETECT_BY_DEVICE,
@@ -226,7 +239,7 @@ TEST_CASE("an agent that starts again keeps its choice") {
                          .conntrack_nat = LB_NO,
                          .draining = LB_NO,
                          .pad = 0});
-  array.begin("one", 250, "");
+  array.begin("one", 250, "", NodePage::Before::nothing);
   const auto after = array.read();
   CHECK(std::memcmp(&before.choice, &after.choice, sizeof(before.choice)) == 0);
   CHECK(after.policy.local_detection4 == LB_DETECT_BY_RANGE);

@@ -42,6 +42,7 @@ TEST_CASE("REL-99: an answer names a device, or that there is none") {
   CHECK(hop_of(RTN_UNICAST, {RTA_OIF}) == NextHop{7, HopKind::on_link});
   CHECK(hop_of(RTN_UNICAST, {RTA_OIF, RTA_GATEWAY}) == NextHop{7, HopKind::gateway});
   CHECK(hop_of(RTN_UNICAST, {RTA_VIA, RTA_OIF}) == NextHop{7, HopKind::gateway});
+  CHECK(hop_of(RTN_UNICAST, {RTA_ENCAP_TYPE, RTA_OIF, RTA_GATEWAY}) == NextHop{7, HopKind::encapsulated});
   CHECK(hop_of(RTN_LOCAL, {RTA_OIF}) == NextHop{});
   CHECK(hop_of(RTN_BLACKHOLE, {RTA_OIF}) == NextHop{});
   CHECK(hop_of(RTN_UNICAST, {RTA_OIF}, 1) == NextHop{});

@@ -92,6 +92,19 @@ TEST_CASE("REL-99: tunnels and devices without Ethernet, named as uplinks") {
   CHECK(at(devices, wg0) == "wg0");
 }
 
+TEST_CASE("REL-99: routes that encapsulate, by whatever device") {
+  const UnservedDevices devices(node(), {"eth0"}, {});
+  CHECK(at(devices, eth0, HopKind::encapsulated) == "eth0 (encap)");
+  CHECK(at(devices, eth1, HopKind::encapsulated) == "eth1");
+  CHECK(at(UnservedDevices(node(), {}, {}), eth0, HopKind::encapsulated).empty());
+  UnservedReport report;
+  const auto said = report.sentences({{"eth0 (encap)", {1, "default/web (10.244.2.10)"}}}, {});
+  REQUIRE(said.size() == 1);
+  CHECK_THAT(said.front().text,
+             StartsWith("device eth0 (encap) is not served, and routes lead to 1 backend") &&
+                 ContainsSubstring("; let a tunnel device add the headers"));
+}
+
 TEST_CASE("REL-99: nothing is said where no device serves, or where routes are those of a VRF") {
   CHECK(at(UnservedDevices(node(), {}, {}), eth1).empty());
   CHECK(at(UnservedDevices(node(), {"gone0", "wg0"}, {}), eth1).empty());

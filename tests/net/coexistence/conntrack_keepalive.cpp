@@ -1,6 +1,6 @@
-// The table that keeps conntrack translating, as nft reads it, and what the kernel tells and takes by
-// ctnetlink (REL-84).
-#include "agent/netlink/nat_keepalive.hpp"
+// The tables that keep conntrack translating (REL-84) and tracking (REL-89), as nft reads them, and what the
+// kernel tells and takes by ctnetlink.
+#include "agent/netlink/conntrack_keepalive.hpp"
 
 #include <sys/socket.h>
 
@@ -69,6 +69,28 @@ TEST_CASE("REL-84 a table of ours keeps conntrack translating") {
     CHECK_FALSE(agent::remove_nf_table(family, "ours"));
     CHECK_FALSE(agent::has_nf_table(family, "ours"));
   }
+}
+
+TEST_CASE("REL-89 a table of ours keeps conntrack tracking") {
+  const Lab lab;
+  // Entries of this network namespace, of one datagram of each family.
+  const auto tracked = [] {
+    const Host here = Host::here();
+    for (const auto& [family, loopback] : {std::pair(AF_INET, "127.0.0.1"), std::pair(AF_INET6, "::1")}) {
+      REQUIRE(here.socket(family, SOCK_DGRAM).send_to(end(loopback, 9), "tracked?") == 0);
+    }
+    return std::stoi(here.output("cat /proc/sys/net/netfilter/nf_conntrack_count"));
+  };
+  CHECK(tracked() == 0);
+  for (const auto& [family, word] : {std::pair(AF_INET, "ip"), std::pair(AF_INET6, "ip6")}) {
+    REQUIRE_FALSE(agent::keep_tracking(family, "ours"));
+    CHECK_FALSE(agent::keep_tracking(family, "ours"));
+    CHECK(Host::here().output(std::string("nft list table ") + word + " ours").find("\t\tct state new\n") !=
+          std::string::npos);
+  }
+  CHECK(tracked() == 2);
+  agent::remove_kept("ours");
+  CHECK(agent::families_with("ours").empty());
 }
 
 TEST_CASE("REL-84 conntrack takes connections over, and tells of them") {

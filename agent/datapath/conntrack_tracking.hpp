@@ -1,0 +1,36 @@
+// That conntrack tracks where programs ask it (REL-89): it does so only while some rule of the network
+// namespace asks for it. Nearly every node has such rules (kube-proxy's, a network plug-in's masquerading);
+// on one that has none a table of ours is the rule.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <string>
+
+#include "agent/datapath/coexistence.hpp"
+#include "agent/programs/features.hpp"
+
+namespace lb::agent {
+
+class ConntrackTracking {
+ public:
+  /// `table` is the name of the table of ours. What is referred to must outlive this.
+  ConntrackTracking(boost::asio::io_context& context, const Features& features, Coexistence& coexistence,
+                    std::string table);
+
+  /// Makes the table now, before programs are attached, and looks every half a minute whether it is there.
+  /// Where programs do not ask conntrack, a table that an earlier agent made goes.
+  void start();
+
+ private:
+  void look();
+  void wait();
+
+  boost::asio::steady_timer timer_;
+  const Features& features_;
+  Coexistence& coexistence_;
+  std::string table_;
+  std::string problem_;  ///< as last logged
+};
+
+}  // namespace lb::agent

@@ -1,0 +1,140 @@
+// As `nft` would have them: table ip sluice-nat-sluice { chain keeps-nat { type nat hook postrouting priority
+// srcnat; ct status dnat accept } } and table ip sluice-ct-sluice { chain keeps-tracking { ct state new } }
+#include "agent/netlink/conntrack_keepalive.hpp"
+
+#include <fmt/format.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_conntrack_common.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter_ipv4.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <utility>
+
+#include "agent/netlink/nf_batch.hpp"
+#include "agent/netlink/nf_chains.hpp"
+
+namespace lb::agent {
+namespace {
+
+using netlink::Bytes;
+using netlink::Request;
+using netlink::Wanted;
+
+constexpr std::string_view nat_chain = "keeps-nat";
+constexpr std::string_view tracking_chain = "keeps-tracking";
+constexpr std::uint32_t register_of_match = NFT_REG_1;
+constexpr std::array<std::pair<int, const char*>, 2> families = {{{AF_INET, "ip"}, {AF_INET6, "ip6"}}};
+
+Bytes bytes_of(const std::uint32_t& value) { return std::as_bytes(std::span(&value, 1)); }
+
+void add_expression(Request& expressions, std::string_view name, const std::function<void(Request&)>& data) {
+  expressions.nest(NFTA_LIST_ELEM,
+                   [&](Request& element) { element.add(NFTA_EXPR_NAME, name).nest(NFTA_EXPR_DATA, data); });
+}
+
+/// Numbers of the kernel's own order, as registers hold them.
+void add_value(Request& request, std::uint16_t type, std::uint32_t value) {
+  request.nest(type, [&](Request& data) { data.add_bytes(NFTA_DATA_VALUE, bytes_of(value)); });
+}
+
+/// ct status dnat, ct state new: the rule goes on if the word that conntrack has under `key` has a bit of
+/// `mask`.
+void add_match(Request& expressions, nft_ct_keys key, std::uint32_t mask) {
+  constexpr auto in = register_of_match;
+  add_expression(expressions, "ct", [key](Request& data) {
+    data.add_network_order(NFTA_CT_KEY, std::uint32_t{key}).add_network_order(NFTA_CT_DREG, in);
+  });
+  add_expression(expressions, "bitwise", [mask](Request& data) {
+    data.add_network_order(NFTA_BITWISE_SREG, in).add_network_order(NFTA_BITWISE_DREG, in);
+    data.add_network_order(NFTA_BITWISE_LEN, std::uint32_t{sizeof(std::uint32_t)});
+    add_value(data, NFTA_BITWISE_MASK, mask);
+    add_value(data, NFTA_BITWISE_XOR, 0);
+  });
+  add_expression(expressions, "cmp", [](Request& data) {
+    data.add_network_order(NFTA_CMP_SREG, in).add_network_order(NFTA_CMP_OP, std::uint32_t{NFT_CMP_NEQ});
+    add_value(data, NFTA_CMP_DATA, 0);
+  });
+}
+
+void add_accept(Request& expressions) {
+  add_expression(expressions, "immediate", [](Request& data) {
+    data.add_network_order(NFTA_IMMEDIATE_DREG, std::uint32_t{NFT_REG_VERDICT});
+    data.nest(NFTA_IMMEDIATE_DATA, [](Request& value) {
+      value.nest(NFTA_DATA_VERDICT, [](Request& verdict) {
+        verdict.add_network_order(NFTA_VERDICT_CODE, std::uint32_t{NF_ACCEPT});
+      });
+    });
+  });
+}
+
+/// A table of one chain of one rule. `base` says where the kernel calls the chain; without words of its own
+/// nothing does.
+boost::system::error_code make_table(int family, std::string_view table, std::string_view chain,
+                                     const std::function<void(Request&)>& base,
+                                     const std::function<void(Request&)>& rule) {
+  if (has_nf_table(family, table)) return {};
+  NfBatch batch(family);
+  auto request = batch.request(NFT_MSG_NEWTABLE);
+  request.with_flags(NLM_F_CREATE).add(NFTA_TABLE_NAME, table);
+  batch.add(std::move(request));
+  request = batch.request(NFT_MSG_NEWCHAIN);
+  request.with_flags(NLM_F_CREATE).add(NFTA_CHAIN_TABLE, table).add(NFTA_CHAIN_NAME, chain);
+  base(request);
+  batch.add(std::move(request));
+  request = batch.request(NFT_MSG_NEWRULE, Wanted::one);
+  request.with_flags(NLM_F_CREATE | NLM_F_APPEND).add(NFTA_RULE_TABLE, table).add(NFTA_RULE_CHAIN, chain);
+  request.nest(NFTA_RULE_EXPRESSIONS, rule);
+  return batch.commit(std::move(request));
+}
+
+std::string table_of(std::string_view prefix, const std::filesystem::path& pins) {
+  const auto name = pins.filename().empty() ? pins.parent_path().filename() : pins.filename();
+  return fmt::format("{}{}", prefix, name.string());
+}
+
+}  // namespace
+
+std::string kept_nat_table(const std::filesystem::path& pins) { return table_of("sluice-nat-", pins); }
+
+std::string kept_tracking_table(const std::filesystem::path& pins) { return table_of("sluice-ct-", pins); }
+
+boost::system::error_code keep_nat(int family, std::string_view table) {
+  const auto base = [](Request& chain) {
+    chain.nest(NFTA_CHAIN_HOOK, [](Request& hook) {
+      hook.add_network_order(NFTA_HOOK_HOOKNUM, std::uint32_t{NF_INET_POST_ROUTING});
+      hook.add_network_order(NFTA_HOOK_PRIORITY, std::uint32_t{NF_IP_PRI_NAT_SRC});
+    });
+    chain.add(NFTA_CHAIN_TYPE, "nat");
+  };
+  return make_table(family, table, nat_chain, base, [](Request& rule) {
+    add_match(rule, NFT_CT_STATUS, IPS_DST_NAT);
+    add_accept(rule);
+  });
+}
+
+boost::system::error_code keep_tracking(int family, std::string_view table) {
+  return make_table(
+      family, table, tracking_chain, [](Request&) {},
+      [](Request& rule) { add_match(rule, NFT_CT_STATE, NF_CT_STATE_BIT(IP_CT_NEW)); });
+}
+
+std::vector<std::string> families_with(std::string_view table) {
+  std::vector<std::string> found;
+  for (const auto& [family, name] : families) {
+    if (has_nf_table(family, table)) found.emplace_back(name);
+  }
+  return found;
+}
+
+void remove_kept(std::string_view table) {
+  for (const auto& [family, name] : families) {
+    if (has_nf_table(family, table)) static_cast<void>(remove_nf_table(family, table));
+  }
+}
+
+}  // namespace lb::agent
