@@ -325,7 +325,7 @@ void Cluster::frame_dirty(WorkBudget& budget) {
       break;
     }
     framed_.merge(model.frame(node_, options_, frontends_));
-    framed_.merge(consistent_budget_.ask(service, model.created(), model.consistent_tables()));
+    framed_.merge(consistent_budget_.ask(service, model.created(), model.consistent_tables(), budget));
     framed_.insert(service);
     budget.spend(units_a_frame + model.frontend_count());
   }
