@@ -162,16 +162,17 @@ void Cluster::labels_known(const k8s::LabelKeys& keys) {
 
 /// A service that asks for labels which are not known keeps what it has until labels_known() touches it
 /// again. Load balancers outside are answered all the same: what is local hangs on no label of other Nodes.
-bool Cluster::set_aside(const std::string& service) {
+bool Cluster::set_aside(const std::string& service, WorkBudget& work) {
   if (!known_labels_) return false;
-  const auto& model = *models_.at(service);
+  auto& model = *models_.at(service);
   if (std::ranges::includes(*known_labels_, model.peer_labels())) {
     waiting_.erase(service);
     return false;
   }
   waiting_.insert(service);
   due_.erase(service);
-  note_health_check(service, model);
+  work.spend(model.draft_frame(node_, options_));
+  note_health_check(service, model, work);
   return true;
 }
 
@@ -317,7 +318,7 @@ void Cluster::frame_dirty(WorkBudget& budget) {
   while (!dirty_.empty() && !budget.is_over()) {
     const auto service = *dirty_.begin();
     dirty_.erase(dirty_.begin());
-    if (postpone(service) || set_aside(service)) continue;
+    if (postpone(service) || set_aside(service, budget)) continue;
     auto& model = *models_.at(service);
     budget.spend(model.draft_frame(node_, options_));
     if (budget.is_over()) {  // its claims are for the next turn
@@ -346,7 +347,7 @@ void Cluster::replan_some(WorkBudget& turn, Planned& planned) {
   while (!framed_.empty() && !turn.is_over()) {
     const auto service = *framed_.begin();
     framed_.erase(framed_.begin());
-    if (!postpone(service) && !set_aside(service)) replan(service, turn, planned);
+    if (!postpone(service) && !set_aside(service, turn)) replan(service, turn, planned);
   }
   if (!goes_on) return;
   const auto service = std::move(under_way_.front());
@@ -367,7 +368,7 @@ void Cluster::replan(const std::string& service, WorkBudget& turn, Planned& plan
   planned.all.push_back(service);
   due_.erase(service);
   if (owed_.erase(service) > 0 || *change == Change::some) planned.changed.push_back(service);
-  note_health_check(service, model);
+  note_health_check(service, model, turn);
   report_complaints(service, model);
   if (postponed_.erase(service) > 0) dirty_.insert(service);
 }
@@ -389,8 +390,8 @@ std::vector<PlanChange> Cluster::changes_of(const Names& finished) const {
   return changes;
 }
 
-void Cluster::note_health_check(const std::string& service, const ServiceModel& model) {
-  if (auto check = model.health_check(node_, options_)) {
+void Cluster::note_health_check(const std::string& service, ServiceModel& model, WorkBudget& work) {
+  if (auto check = model.health_check(node_, work)) {
     health_checks_[service] = std::move(*check);
   } else {
     health_checks_.erase(service);

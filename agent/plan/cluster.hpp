@@ -100,7 +100,7 @@ class Cluster final : public k8s::Sink {
   void upsert_peer(k8s::Node node);
   enum class Whose : std::uint8_t { own, peers };
   void see_labels_anew(Whose whose, std::string_view node, const k8s::LabelKeys& changed);
-  [[nodiscard]] bool set_aside(const std::string& service);
+  [[nodiscard]] bool set_aside(const std::string& service, WorkBudget& work);
   void join_addresses();
   void join_api_servers();
   void see_endpoints_at(const std::vector<k8s::Address>& addresses);
@@ -123,7 +123,7 @@ class Cluster final : public k8s::Sink {
   [[nodiscard]] bool is_first_made() const;
   template <class Names>
   [[nodiscard]] std::vector<PlanChange> changes_of(const Names& finished) const;
-  void note_health_check(const std::string& service, const ServiceModel& model);
+  void note_health_check(const std::string& service, ServiceModel& model, WorkBudget& work);
   void report_complaints(const std::string& service, const ServiceModel& model);
   void forget_if_empty(const std::string& service);
 

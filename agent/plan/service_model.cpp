@@ -57,6 +57,7 @@ Change ServiceModel::put_slice(const k8s::EndpointSlice& slice) {
   retire(slice.key.name);
   endpoint_count_ += compact->size();
   compact->for_each_address([this](const k8s::Address& address) { blocks_.add(address); });
+  if (local_ready_) local_ready_->add(*compact);
   slices_.emplace(slice.key.name, std::move(compact));
   return Change::some;
 }
@@ -71,6 +72,7 @@ void ServiceModel::retire(const std::string& slice) {
   if (found == slices_.end()) return;
   endpoint_count_ -= found->second->size();
   found->second->for_each_address([this](const k8s::Address& address) { blocks_.remove(address); });
+  if (local_ready_) local_ready_->remove(*found->second);
   if (was_taken_in) retired_.insert_or_assign(slice, std::move(found->second));
   slices_.erase(found);
 }
@@ -257,28 +259,28 @@ PlanChange ServiceModel::plans() const {
   return change;
 }
 
-std::optional<HealthCheck> ServiceModel::health_check(const NodeView& node,
-                                                      const PlanOptions& options) const {
-  if (!service_ || service_->type != k8s::ServiceType::load_balancer ||
-      service_->external_policy != k8s::TrafficPolicy::local || service_->health_check_node_port == 0 ||
-      lb::agent::frame(*service_, node, options).ports.empty()) {
+/// A Service of another proxy has no frame, and is not answered for.
+bool ServiceModel::has_health_check() const noexcept {
+  return service_ && service_->type == k8s::ServiceType::load_balancer &&
+         service_->external_policy == k8s::TrafficPolicy::local && service_->health_check_node_port != 0 &&
+         !(draft_ ? draft_->ports.empty() : ports_.empty());
+}
+
+std::optional<HealthCheck> ServiceModel::health_check(const NodeView& node, WorkBudget& work) {
+  if (!has_health_check()) {
+    local_ready_.reset();
     return std::nullopt;
+  }
+  if (!local_ready_) {
+    local_ready_.emplace(node.name);
+    for (const auto& [name, slice] : slices_) local_ready_->add(*slice);
+    work.spend(slices_.size() + endpoint_count_ / looks_a_unit);
   }
   HealthCheck check{service_->key, service_->health_check_node_port, {}};
   for (const auto& address : service_->cluster_ips) {
-    check.local.at(address.family() == k8s::Family::ipv4 ? 0 : 1) = local_ready(address.family(), node);
+    check.local.at(address.family() == k8s::Family::ipv4 ? 0 : 1) = local_ready_->count(address.family());
   }
   return check;
-}
-
-/// An endpoint in two slices counts once (SEM-30).
-std::size_t ServiceModel::local_ready(k8s::Family family, const NodeView& node) const {
-  std::vector<k8s::Address> addresses;
-  for (const auto& [name, slice] : slices_) {
-    if (slice->family() == family) slice->append_local_ready(node.name, addresses);
-  }
-  std::sort(addresses.begin(), addresses.end());
-  return static_cast<std::size_t>(std::unique(addresses.begin(), addresses.end()) - addresses.begin());
 }
 
 ServiceModel::Sentences ServiceModel::complaints(const Frontends& frontends) const {

@@ -17,6 +17,7 @@
 #include "agent/plan/endpoints.hpp"
 #include "agent/plan/frontends.hpp"
 #include "agent/plan/health_check.hpp"
+#include "agent/plan/local_ready.hpp"
 #include "agent/plan/plan.hpp"
 #include "agent/plan/work_budget.hpp"
 #include "k8s/objects/model.hpp"
@@ -92,9 +93,9 @@ class ServiceModel {
   /// The plans as of the last replan().
   [[nodiscard]] PlanChange plans() const;
   /// What is reported to load balancers outside; none for a service without a health-check node port. Needs
-  /// no frame() and no replan(): its endpoints are known as soon as its slices are.
-  [[nodiscard]] std::optional<HealthCheck> health_check(const NodeView& node,
-                                                        const PlanOptions& options) const;
+  /// draft_frame(), but no frame() and no replan(): its endpoints are known as soon as its slices are. Looks
+  /// at them all the first time, which is spent; after that they are counted as slices come and go.
+  [[nodiscard]] std::optional<HealthCheck> health_check(const NodeView& node, WorkBudget& work);
   /// What is wrong with the object now: sentences, each with the reason of an Event that tells of it; empty:
   /// none does.
   using Sentences = std::map<std::string, std::string>;
@@ -136,7 +137,7 @@ class ServiceModel {
   [[nodiscard]] std::size_t take_in(Port& port, const std::vector<SliceChange>& changes, std::size_t from,
                                     const Viewpoint& view, WorkBudget& budget);
   void retire(const std::string& slice);
-  [[nodiscard]] std::size_t local_ready(k8s::Family family, const NodeView& node) const;
+  [[nodiscard]] bool has_health_check() const noexcept;
   [[nodiscard]] lb_selection selection_of(std::size_t port) const;
   std::shared_ptr<const ServicePortPlan> replan(std::size_t at, std::vector<FrontendPlan> held,
                                                 WorkBudget& budget);
@@ -160,6 +161,7 @@ class ServiceModel {
   std::optional<Round> round_;
   std::size_t granted_ = 0;  ///< service ports that may have tables of consistent selection
   std::size_t endpoint_count_ = 0;
+  std::optional<LocalReady> local_ready_;  ///< while it has a health check
 };
 
 }  // namespace lb::agent
