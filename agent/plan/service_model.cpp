@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <tuple>
 #include <utility>
 
@@ -41,12 +40,6 @@ void ServiceModel::abandon_round() {
   ports_went_ = ports_went_ || round_->change == Change::some;
   round_.reset();
   see_endpoints_anew();
-}
-
-std::size_t ServiceModel::frontend_count() const noexcept {
-  return std::accumulate(ports_.begin(), ports_.end(), std::size_t{0}, [](std::size_t sum, const Port& port) {
-    return sum + port.frame.plan.frontends.size();
-  });
 }
 
 Change ServiceModel::put_slice(const k8s::EndpointSlice& slice) {
@@ -86,12 +79,12 @@ std::uint64_t ServiceModel::draft_frame(const NodeView& node, const PlanOptions&
 }
 
 std::set<std::string> ServiceModel::frame(const NodeView& node, const PlanOptions& options,
-                                          Frontends& frontends) {
+                                          Frontends& frontends, WorkBudget& work) {
   if (!frame_is_stale_) return {};
   draft_frame(node, options);
   frame_is_stale_ = false;
   auto framed = std::exchange(draft_, std::nullopt).value_or(ServiceFrame{});
-  auto changes = frontends.claim(name_, service_ ? service_->created : 0, framed.ports);
+  auto changes = frontends.claim(name_, service_ ? service_->created : 0, framed.ports, work);
   if (has_endpoints_in_blocks_of(changes.outside)) see_endpoints_anew();
   frame_complaints_ = std::move(framed.complaints);
   over_limit_ = std::move(framed.over_limit);
@@ -138,7 +131,7 @@ std::optional<Change> ServiceModel::replan(const NodeView& node, const Frontends
     const std::size_t at = round_->planned++;
     const auto& port = ports_[at];
     auto held = frontends.held(name_, port.frame.plan);
-    budget.spend(units_a_port + held.size() / 4);
+    budget.spend(units_a_port + port.frame.plan.frontends.size() / looks_a_unit);
     const bool stays = round_->is_resolved && port.plan && port.plan->frontends == held &&
                        port.plan->policy.selection == selection_of(at);
     round_->plans.push_back(stays ? port.plan : replan(at, std::move(held), budget));

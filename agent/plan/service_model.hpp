@@ -67,8 +67,6 @@ class ServiceModel {
   [[nodiscard]] bool is_empty() const noexcept {
     return !service_ && slices_.empty() && ports_.empty() && !round_;
   }
-  /// Those that it asks for.
-  [[nodiscard]] std::size_t frontend_count() const noexcept;
   [[nodiscard]] std::int64_t created() const noexcept { return service_ ? service_->created : 0; }
   /// Of each service port the tables that consistent selection takes; none where the service selects
   /// otherwise.
@@ -81,7 +79,8 @@ class ServiceModel {
   std::uint64_t draft_frame(const NodeView& node, const PlanOptions& options);
   /// Brings the service's own part up to date and claims its frontends. Returns the other services whose
   /// frontends may have changed by it; they need a replan().
-  std::set<std::string> frame(const NodeView& node, const PlanOptions& options, Frontends& frontends);
+  std::set<std::string> frame(const NodeView& node, const PlanOptions& options, Frontends& frontends,
+                              WorkBudget& work);
   /// Brings the plans up to date, after every changed service's frame(), as far as the effort goes. Nothing:
   /// there is more to do, by further calls. Until then the plans are what they were, frame() may not be
   /// called, and what changes meanwhile is for the replan() after that.
