@@ -105,7 +105,8 @@ class Bench {
  public:
   enum class Begins : std::uint8_t { synced, later };
 
-  explicit Bench(Begins begins = Begins::synced) {
+  explicit Bench(Begins begins = Begins::synced, lb::agent::PlanOptions options = {})
+      : cluster_("node-1", std::move(options), pacer_, {}) {
     cluster_.take_turns([this] { loop_.post([this] { cluster_.take_turn(); }); });
     pacer_.pass_first(lb::agent::FirstBatch::in_parts);
     if (begins == Begins::synced) cluster_.synced();
@@ -166,7 +167,7 @@ class Bench {
                             }};
   Loop loop_;
   lb::agent::Pacer pacer_{tables_, [this] { loop_.post([this] { pacer_.take_turn(); }); }};
-  lb::agent::Cluster cluster_{"node-1", {}, pacer_, {}};
+  lb::agent::Cluster cluster_;
   std::size_t generation_ = 0;
   double longest_wait_ = 0;
   bool small_waits_ = false;
@@ -334,18 +335,61 @@ bool decodings() {
   return missed;
 }
 
+/// Many Services that claim the same addresses and ports; each takes over what an older one gives up.
+void rivals(Bench& bench) {
+  constexpr std::size_t services = 200;
+  const auto rival = [](std::size_t at) {
+    return with_addresses(service(fmt::format("rival{:03}", at), 30, 100 + at), 334);
+  };
+  for (std::size_t at = 0; at < services; ++at) {
+    bench.prepare([&](auto& cluster) { cluster.upsert(rival(at)); });
+  }
+  bench.measure("200 services claim the same 10,000 frontends: the oldest goes",
+                [&](auto& cluster) { cluster.erase_service(rival(0).key); });
+  bench.measure("and comes again", [&](auto& cluster) { cluster.upsert(rival(0)); });
+  auto young = rival(0);
+  young.created = 1'000'000;
+  bench.measure("and is made anew, the youngest", [&](auto& cluster) { cluster.upsert(young); });
+  bench.measure("all of them go", [&](auto& cluster) {
+    for (std::size_t at = 0; at < services; ++at) cluster.erase_service(rival(at).key);
+  });
+}
+
+/// What load balancers outside ask for hangs on the object and on the endpoints of this node.
+void local_endpoints(Bench& bench) {
+  auto made = with_addresses(service("local", 1, 7), 70'000);
+  made.type = lb::k8s::ServiceType::load_balancer;
+  made.external_policy = lb::k8s::TrafficPolicy::local;
+  made.health_check_node_port = 31'000;
+  bench.prepare([&](auto& cluster) { cluster.upsert(made); });
+  auto here = slice("local", 0, 1, 1000);
+  for (auto& endpoint : here.endpoints) endpoint.node_name = "node-1";
+  bench.prepare([&](auto& cluster) { cluster.upsert(here); });
+  here.endpoints.pop_back();
+  bench.measure("70,000 external IPs, health checks: an endpoint goes",
+                [&](auto& cluster) { cluster.upsert(here); });
+  bench.prepare([&](auto& cluster) { cluster.erase_service(made.key); });
+  bench.prepare([&](auto& cluster) { cluster.erase_slice(here.key); });
+}
+
 /// An agent that starts on nothing.
-bool first_plans() {
+bool first_plans(const std::string& what, lb::k8s::Selection selection) {
   constexpr std::size_t services = 10'000;
-  Bench bench(Bench::Begins::later);
+  lb::agent::PlanOptions options;
+  options.selection = selection;
+  options.consistent_tables = 63;  // as many as there are by default
+  Bench bench(Bench::Begins::later, options);
   bench.prepare([](auto& cluster) {
     for (std::size_t at = 0; at < services; ++at) {
       const auto name = fmt::format("s{:05}", at);
-      cluster.upsert(service(name, 1, 10 + at));
+      auto made = service(name, 1, 10 + at);
+      made.created = static_cast<std::int64_t>(1 + at * 7919 % services);  // in no order of names
+      cluster.upsert(made);
       cluster.upsert(slice(name, at, 1, 10));
     }
   });
-  bench.measure("the first plans: 10,000 services of 10 endpoints", [](auto& cluster) { cluster.synced(); });
+  bench.measure("the first plans: 10,000 " + what + " of 10 endpoints",
+                [](auto& cluster) { cluster.synced(); });
   return bench.missed();
 }
 
@@ -366,7 +410,10 @@ int main() {
     hints(bench);
     endpoints(bench, 1, 100, "1,000 endpoints, 100 ports");
     endpoints(bench, 100, 10, "100 slices of 1,000 endpoints, 10 ports");
-    const bool missed_first = first_plans();
+    rivals(bench);
+    local_endpoints(bench);
+    bool missed_first = first_plans("services", lb::k8s::Selection::random);
+    missed_first |= first_plans("consistent services", lb::k8s::Selection::consistent);
     const bool missed_decoding = decodings();
     return bench.missed() || missed_first || missed_decoding ? lb::bench::figure_missed : 0;
   } catch (const std::exception& error) {

@@ -37,7 +37,7 @@ Cluster::Cluster(std::string node, PlanOptions options, PlanSink& plans, Complai
 }
 
 ServiceModel& Cluster::touch(const std::string& service) {
-  dirty_.insert(service);
+  dirty_.push(service);
   auto& model = models_[service];
   if (!model) model = std::make_unique<ServiceModel>(service, blocks_);
   return *model;
@@ -162,16 +162,17 @@ void Cluster::labels_known(const k8s::LabelKeys& keys) {
 
 /// A service that asks for labels which are not known keeps what it has until labels_known() touches it
 /// again. Load balancers outside are answered all the same: what is local hangs on no label of other Nodes.
-bool Cluster::set_aside(const std::string& service) {
+bool Cluster::set_aside(const std::string& service, WorkBudget& work) {
   if (!known_labels_) return false;
-  const auto& model = *models_.at(service);
+  auto& model = *models_.at(service);
   if (std::ranges::includes(*known_labels_, model.peer_labels())) {
     waiting_.erase(service);
     return false;
   }
   waiting_.insert(service);
   due_.erase(service);
-  note_health_check(service, model);
+  work.spend(model.draft_frame(node_, options_));
+  note_health_check(service, model, work);
   return true;
 }
 
@@ -222,7 +223,7 @@ void Cluster::see_endpoints_at(const std::vector<k8s::Address>& addresses) {
   for (auto& [key, model] : models_) {
     if (!model->has_endpoints_at(concerned)) continue;
     model->see_endpoints_anew();
-    framed_.insert(key);
+    framed_.push(key);
   }
 }
 
@@ -242,7 +243,8 @@ void Cluster::take_turn() {
 
 void Cluster::synced() {
   if (std::exchange(is_synced_, true)) return;
-  due_ = dirty_;
+  for (const auto& [service, model] : models_) due_.insert(service);
+  first_frames_ = seen_frames_ = dirty_.next_mark();
   work(WorkBudget(more_ ? limits_.turn : WorkBudget::unlimited));
 }
 
@@ -259,16 +261,19 @@ void Cluster::ask_for_more() {
 
 bool Cluster::has_plans_to_make() const { return !framed_.empty() || !under_way_.empty(); }
 
-/// All frames come before all plans, because who holds a frontend is known only when all claims are. What
-/// comes while frames are made joins them. A frontend that passes between two services of which one has to
-/// wait for another turn belongs to neither until then.
-void Cluster::work(WorkBudget budget) {
-  frame_dirty(budget);
+/// The first frames come before all plans, because who holds a frontend is known only when all claims are.
+/// Later ones share turns with plans, so that none waits for an end of the others: where frames left nothing
+/// of a turn, the next one is for plans alone. A plan that does not know of a stronger claim yet is made
+/// again when that comes. A frontend that passes between two services of which one has to wait for another
+/// turn belongs to neither until then.
+void Cluster::work(WorkBudget turn) {
+  if (!std::exchange(are_plans_next_, false)) frame_dirty(turn);
   Planned planned;
-  if (dirty_.empty()) {
+  if (are_first_framed()) {
+    are_plans_next_ = turn.is_over() && has_plans_to_make();
     do {
-      replan_some(budget, planned);
-    } while (!budget.is_limited() && has_plans_to_make());
+      replan_some(turn, planned);
+    } while (!turn.is_limited() && has_plans_to_make());
   }
   if (is_first_reported_) {
     report(planned);
@@ -312,24 +317,36 @@ bool Cluster::prepare_first() {
   return true;
 }
 
-void Cluster::frame_dirty(WorkBudget& budget) {
+void Cluster::frame_dirty(WorkBudget& turn) {
   if (dirty_.contains(api_service)) join_api_servers();
-  while (!dirty_.empty() && !budget.is_over()) {
-    const auto service = *dirty_.begin();
-    dirty_.erase(dirty_.begin());
-    if (postpone(service) || set_aside(service)) continue;
+  const bool is_shared = turn.is_limited() && are_first_framed() && has_plans_to_make();
+  WorkBudget work = is_shared ? WorkBudget(limits_.turn / 2) : turn;
+  while (!dirty_.empty() && !work.is_over()) frame_one(dirty_.front(), work);
+  turn.spend(work.spent());
+  see_changed_cluster_ips();
+}
+
+/// One that is dirty. Where the look at its addresses is a turn's work, its claims are for the next one,
+/// which begins with them: an object that changes meanwhile again is looked at again, and put off no more.
+void Cluster::frame_one(std::string service, WorkBudget& work) {
+  if (!postpone(service) && !set_aside(service, work)) {
     auto& model = *models_.at(service);
-    budget.spend(model.draft_frame(node_, options_));
-    if (budget.is_over()) {  // its claims are for the next turn
-      dirty_.insert(service);
-      break;
-    }
-    framed_.merge(model.frame(node_, options_, frontends_));
-    framed_.merge(consistent_budget_.ask(service, model.created(), model.consistent_tables()));
-    framed_.insert(service);
-    budget.spend(units_a_frame + model.frontend_count());
+    const auto looks = model.draft_frame(node_, options_);
+    work.spend(units_a_frame + looks);
+    if (looks > 0 && work.is_over() && put_off_.insert(service).second) return;
+    framed_.push_all(model.frame(node_, options_, frontends_, work));
+    framed_.push_all(consistent_budget_.ask(service, model.created(), model.consistent_tables(), work));
+    framed_.push(service);
   }
-  if (dirty_.empty()) see_endpoints_at(frontends_.take_changed());
+  put_off_.erase(service);
+  dirty_.erase(service);
+}
+
+/// Once for all that were dirty at the last look, because it is one at all services.
+void Cluster::see_changed_cluster_ips() {
+  if (!dirty_.is_past(seen_frames_)) return;
+  see_endpoints_at(frontends_.take_changed());
+  seen_frames_ = dirty_.next_mark();
 }
 
 /// Its frame and its slices are those of the plan under way, until that is made.
@@ -344,10 +361,16 @@ bool Cluster::postpone(const std::string& service) {
 void Cluster::replan_some(WorkBudget& turn, Planned& planned) {
   const bool goes_on = !under_way_.empty();
   while (!framed_.empty() && !turn.is_over()) {
-    const auto service = *framed_.begin();
-    framed_.erase(framed_.begin());
-    if (!postpone(service) && !set_aside(service)) replan(service, turn, planned);
+    const auto service = framed_.front();
+    framed_.erase(service);
+    if (dirty_.contains(service)) {  // it is planned as it is now, and not for nothing before
+      frame_one(service, turn);
+      if (!framed_.erase(service)) continue;
+    }
+    if (!postpone(service) && !set_aside(service, turn)) replan(service, turn, planned);
   }
+  std::ranges::sort(planned.changed);  // reported by name, in whatever order they waited
+  see_changed_cluster_ips();
   if (!goes_on) return;
   const auto service = std::move(under_way_.front());
   under_way_.pop_front();
@@ -367,9 +390,9 @@ void Cluster::replan(const std::string& service, WorkBudget& turn, Planned& plan
   planned.all.push_back(service);
   due_.erase(service);
   if (owed_.erase(service) > 0 || *change == Change::some) planned.changed.push_back(service);
-  note_health_check(service, model);
+  note_health_check(service, model, turn);
   report_complaints(service, model);
-  if (postponed_.erase(service) > 0) dirty_.insert(service);
+  if (postponed_.erase(service) > 0) dirty_.push(service);
 }
 
 template <class Names>
@@ -389,8 +412,8 @@ std::vector<PlanChange> Cluster::changes_of(const Names& finished) const {
   return changes;
 }
 
-void Cluster::note_health_check(const std::string& service, const ServiceModel& model) {
-  if (auto check = model.health_check(node_, options_)) {
+void Cluster::note_health_check(const std::string& service, ServiceModel& model, WorkBudget& work) {
+  if (auto check = model.health_check(node_, work)) {
     health_checks_[service] = std::move(*check);
   } else {
     health_checks_.erase(service);

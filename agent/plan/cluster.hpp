@@ -21,6 +21,7 @@
 #include "agent/plan/frontends.hpp"
 #include "agent/plan/plan.hpp"
 #include "agent/plan/service_model.hpp"
+#include "agent/plan/service_queue.hpp"
 #include "agent/plan/trigger_times.hpp"
 #include "agent/plan/work_budget.hpp"
 #include "k8s/objects/source.hpp"
@@ -68,8 +69,9 @@ class Cluster final : public k8s::Sink {
     more_ = std::move(more);
     limits_ = limits;
   }
-  /// Frames are made first, then services are planned that nothing was done for yet, then the one that has
-  /// waited longest for its next part.
+  /// Frames are made first, in half of a turn where plans are to be made, too; then services are planned that
+  /// nothing was done for yet, then the one that has waited longest for its next part. All in the order in
+  /// which they were marked: one that changes without end delays no other.
   void take_turn();
 
   [[nodiscard]] const NodeView& node() const noexcept { return node_; }
@@ -100,11 +102,14 @@ class Cluster final : public k8s::Sink {
   void upsert_peer(k8s::Node node);
   enum class Whose : std::uint8_t { own, peers };
   void see_labels_anew(Whose whose, std::string_view node, const k8s::LabelKeys& changed);
-  [[nodiscard]] bool set_aside(const std::string& service);
+  [[nodiscard]] bool set_aside(const std::string& service, WorkBudget& work);
   void join_addresses();
   void join_api_servers();
   void see_endpoints_at(const std::vector<k8s::Address>& addresses);
-  void frame_dirty(WorkBudget& budget);
+  void frame_dirty(WorkBudget& turn);
+  void frame_one(std::string service, WorkBudget& work);
+  void see_changed_cluster_ips();
+  [[nodiscard]] bool are_first_framed() const { return dirty_.is_past(first_frames_); }
   [[nodiscard]] bool postpone(const std::string& service);
   /// Services whose plan was made, and those of them that have another one now.
   struct Planned {
@@ -116,14 +121,14 @@ class Cluster final : public k8s::Sink {
   [[nodiscard]] bool has_work() const;
   [[nodiscard]] bool has_plans_to_make() const;
   void ask_for_more();
-  void work(WorkBudget budget);
+  void work(WorkBudget turn);
   void report(const Planned& planned);
   void report_first(const Planned& planned);
   [[nodiscard]] bool prepare_first();
   [[nodiscard]] bool is_first_made() const;
   template <class Names>
   [[nodiscard]] std::vector<PlanChange> changes_of(const Names& finished) const;
-  void note_health_check(const std::string& service, const ServiceModel& model);
+  void note_health_check(const std::string& service, ServiceModel& model, WorkBudget& work);
   void report_complaints(const std::string& service, const ServiceModel& model);
   void forget_if_empty(const std::string& service);
 
@@ -140,8 +145,12 @@ class Cluster final : public k8s::Sink {
   std::unordered_map<std::string, Slice> slices_;  ///< by "namespace/name"
   std::set<std::string> services_;                 ///< those that have a Service object
   TriggerTimes triggers_;
-  std::set<std::string> dirty_;        ///< to be framed
-  std::set<std::string> framed_;       ///< and then to be planned
+  ServiceQueue dirty_;                 ///< to be framed
+  ServiceQueue framed_;                ///< and then to be planned
+  std::set<std::string> put_off_;      ///< of dirty_, those looked at whose claims wait for a turn
+  bool are_plans_next_ = false;        ///< frames were all of the last turn
+  std::uint64_t first_frames_ = 0;     ///< the mark in dirty_ before which all first frames are
+  std::uint64_t seen_frames_ = 0;      ///< the one of the last look at which addresses became ClusterIPs
   std::deque<std::string> under_way_;  ///< planned in part
   std::set<std::string> postponed_;    ///< to be framed once the plan that is under way is made
   std::function<void()> more_;         ///< null: everything is done at once

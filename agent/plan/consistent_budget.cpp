@@ -6,17 +6,10 @@
 #include <utility>
 
 namespace lb::agent {
-namespace {
-
-constexpr std::size_t shares = 4;
-
-struct Grant {
-  std::size_t ports = 0;
-  std::size_t tables = 0;
-};
 
 /// As many ports, from the first one on, as `most` tables are enough for.
-Grant grant(const std::vector<std::size_t>& tables_of_ports, std::size_t most) {
+ConsistentBudget::Grant ConsistentBudget::grant(const std::vector<std::size_t>& tables_of_ports,
+                                                std::size_t most) {
   Grant granted;
   for (const std::size_t tables : tables_of_ports) {
     if (tables > most - granted.tables) break;
@@ -26,30 +19,109 @@ Grant grant(const std::vector<std::size_t>& tables_of_ports, std::size_t most) {
   return granted;
 }
 
-}  // namespace
-
 std::set<std::string> ConsistentBudget::ask(const std::string& service, std::int64_t created,
-                                            std::vector<std::size_t> tables_of_ports) {
+                                            std::vector<std::size_t> tables_of_ports, WorkBudget& work) {
+  const Rank rank{created == 0 ? std::numeric_limits<std::int64_t>::max() : created, service};
   const auto known = ages_.find(service);
-  if (known == ages_.end() && tables_of_ports.empty()) return {};
+  if (known != ages_.end() && known->second == rank.first &&
+      asks_.at(rank).tables_of_ports == tables_of_ports) {
+    return {};
+  }
+  Before before;
+  work.spend(1);
   if (known != ages_.end()) {
-    asks_.erase({known->second, service});
+    withdraw({known->second, service}, before);
     ages_.erase(known);
   }
-  if (!tables_of_ports.empty()) {
-    const auto age = created == 0 ? std::numeric_limits<std::int64_t>::max() : created;
-    ages_.emplace(service, age);
-    asks_.emplace(Rank{age, service}, Ask{std::move(tables_of_ports), 0});
+  if (grant(tables_of_ports, share()).tables > 0) {
+    ages_.emplace(service, rank.first);
+    enter(rank, std::move(tables_of_ports));
   }
+  move_first_short(before, work);
+  give_the_rest(before, work);
+  before.erase(service);
   std::set<std::string> changed;
-  std::size_t left = tables_;
-  for (auto& [rank, each] : asks_) {
-    const auto granted = grant(each.tables_of_ports, std::min(left, tables_ / shares));
-    left -= granted.tables;
-    if (std::exchange(each.granted, granted.ports) != granted.ports) changed.insert(rank.second);
+  for (const auto& [name, ports] : before) {
+    if (granted(name) != ports) changed.insert(name);
   }
-  changed.erase(service);
   return changed;
+}
+
+void ConsistentBudget::withdraw(const Rank& rank, Before& before) {
+  const auto at = asks_.find(rank);
+  if (is_served(rank)) {
+    served_ -= at->second.most.tables;
+  } else {
+    wait_no_more(at);
+    if (from_the_rest_.erase(rank) > 0) set_granted(at, 0, before);
+    if (at == first_short_) ++first_short_;
+  }
+  asks_.erase(at);
+}
+
+void ConsistentBudget::enter(const Rank& rank, std::vector<std::size_t> tables_of_ports) {
+  const auto most = grant(tables_of_ports, share());
+  const bool is_before = is_served(rank);
+  const auto at = asks_.emplace(rank, Ask{std::move(tables_of_ports), most, most.ports}).first;
+  if (is_before) {
+    served_ += most.tables;
+  } else {
+    at->second.granted = 0;
+    wait(at);
+  }
+}
+
+/// Each step is another service that has all that it may have, or has it no more.
+void ConsistentBudget::move_first_short(Before& before, WorkBudget& work) {
+  while (served_ > tables_) {
+    --first_short_;
+    served_ -= first_short_->second.most.tables;
+    set_granted(first_short_, 0, before);
+    wait(first_short_);
+    work.spend(1);
+  }
+  while (first_short_ != asks_.end() && first_short_->second.most.tables <= tables_ - served_) {
+    wait_no_more(first_short_);
+    from_the_rest_.erase(first_short_->first);
+    set_granted(first_short_, first_short_->second.most.ports, before);
+    served_ += first_short_->second.most.tables;
+    ++first_short_;
+    work.spend(1);
+  }
+}
+
+/// The first that is short has as many ports as fit. What then is left is less than its next port takes, so
+/// few others get something of it.
+void ConsistentBudget::give_the_rest(Before& before, WorkBudget& work) {
+  for (const auto& rank : std::exchange(from_the_rest_, {})) set_granted(asks_.find(rank), 0, before);
+  std::size_t left = tables_ - served_;
+  Rank after{std::numeric_limits<std::int64_t>::min(), ""};
+  while (left > 0) {
+    const Rank* next = nullptr;
+    for (const auto& [tables, ranks] : short_) {
+      if (tables > left) break;
+      const auto found = ranks.upper_bound(after);
+      if (found != ranks.end() && (next == nullptr || *found < *next)) next = &*found;
+    }
+    if (next == nullptr) return;
+    const auto at = asks_.find(*next);
+    const auto given = grant(at->second.tables_of_ports, std::min(left, share()));
+    set_granted(at, given.ports, before);
+    left -= given.tables;
+    from_the_rest_.insert(after = *next);
+    work.spend(1);
+  }
+}
+
+void ConsistentBudget::set_granted(Asks::iterator at, std::size_t ports, Before& before) {
+  before.try_emplace(at->first.second, at->second.granted);
+  at->second.granted = ports;
+}
+
+void ConsistentBudget::wait_no_more(Asks::iterator at) {
+  const auto same = short_.find(at->second.tables_of_ports.front());
+  same->second.erase(at->first);
+  if (same->second.empty()) short_.erase(same);
 }
 
 std::size_t ConsistentBudget::granted(const std::string& service) const {

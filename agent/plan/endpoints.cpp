@@ -264,12 +264,8 @@ bool CompactSlice::names_node(std::string_view node) const {
   });
 }
 
-void CompactSlice::append_local_ready(std::string_view node, std::vector<k8s::Address>& addresses) const {
-  for (const auto& endpoint : endpoints_) {
-    if ((of(endpoint).conditions & is_ready) != 0 && strings_.at(endpoint.node) == node) {
-      addresses.push_back(endpoint.address);
-    }
-  }
+bool CompactSlice::is_ready_endpoint(const CompactEndpoint& endpoint) const {
+  return (of(endpoint).conditions & is_ready) != 0;
 }
 
 Traits CompactSlice::traits(const CompactEndpoint& endpoint, const Viewpoint& view) const {

@@ -2,6 +2,7 @@
 // Pure.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <compare>
 #include <cstdint>
@@ -65,8 +66,16 @@ class CompactSlice {
   /// name. Returns a sentence on endpoints that were skipped because they are services; empty: none.
   [[nodiscard]] std::string append(const ServicePortKey& key, std::string_view port_name,
                                    const Viewpoint& view, std::vector<Candidate>& candidates) const;
-  /// Appends the addresses of ready endpoints on `node`, whatever their ports.
-  void append_local_ready(std::string_view node, std::vector<k8s::Address>& addresses) const;
+  /// Calls `visit` with the addresses of ready endpoints on `node`, whatever their ports.
+  template <class Visit>
+  void for_each_local_ready(std::string_view node, Visit visit) const {
+    const auto at = std::ranges::find(strings_, node);
+    if (node.empty() || at == strings_.end()) return;
+    const auto index = static_cast<std::uint32_t>(at - strings_.begin());
+    for (const auto& endpoint : endpoints_) {
+      if (endpoint.node == index && is_ready_endpoint(endpoint)) visit(endpoint.address);
+    }
+  }
   [[nodiscard]] k8s::Family family() const noexcept { return family_; }
   /// Whether some endpoint is on `node`.
   [[nodiscard]] bool names_node(std::string_view node) const;
@@ -105,6 +114,7 @@ class CompactSlice {
   [[nodiscard]] const Profile& of(const CompactEndpoint& endpoint) const {
     return profiles_[endpoint.profile];
   }
+  [[nodiscard]] bool is_ready_endpoint(const CompactEndpoint& endpoint) const;
   [[nodiscard]] bool is_service(const CompactEndpoint& endpoint, const k8s::EndpointPort& port,
                                 const Viewpoint& view) const;
   [[nodiscard]] Traits traits(const CompactEndpoint& endpoint, const Viewpoint& view) const;

@@ -16,6 +16,8 @@
 namespace lb::agent {
 namespace {
 
+constexpr std::uint64_t claims_a_unit = 4;  ///< that are put in order and compared
+
 Frontends::Key key_of(const FrontendPlan& frontend, lb_protocol protocol) {
   return {frontend.address, frontend.port, protocol};
 }
@@ -37,26 +39,21 @@ int precedence(lb_kind kind) noexcept {
   return 3;
 }
 
-std::size_t Frontends::HashAddress::operator()(const k8s::Address& address) const noexcept {
-  const auto* bytes = address.bytes.data();
-  return lb_mix(lb_mix(0, lb_word(bytes)), lb_word(bytes + 8));
-}
-
 std::size_t Frontends::HashKey::operator()(const Key& key) const noexcept {
-  const std::uint64_t address = HashAddress()(key.address);
+  const std::uint64_t address = AddressHash()(key.address);
   return lb_mix(address, std::uint64_t{key.port} << 8U | static_cast<std::uint64_t>(key.protocol));
 }
 
-bool Frontends::is_stronger(const Claim& left, const Claim& right) noexcept {
+bool Frontends::Stronger::operator()(const Claim& left, const Claim& right) const noexcept {
   const auto order = [](const Claim& claim) {
     return std::tuple(precedence(claim.kind), claim.who->age, std::string_view(claim.who->service),
-                      std::string_view(claim.who->ports[claim.port]));
+                      std::string_view(claim.who->ports[claim.port]), claim.port);
   };
   return order(left) < order(right);
 }
 
 Frontends::Changes Frontends::claim(const std::string& service, std::int64_t created,
-                                    std::span<const PortFrame> frames) {
+                                    std::span<const PortFrame> frames, WorkBudget& work) {
   const auto age = created == 0 ? std::numeric_limits<std::int64_t>::max() : created;
   std::vector<std::string> ports;
   std::vector<Made> claims;
@@ -68,22 +65,24 @@ Frontends::Changes Frontends::claim(const std::string& service, std::int64_t cre
     }
   }
   std::ranges::sort(claims);
+  claims.erase(std::unique(claims.begin(), claims.end()), claims.end());
+  work.spend(claims.size() / claims_a_unit);
   Changes changes;
   auto& claimant = claimants_[service];
-  if (!claimant) claimant = std::make_unique<Claimant>(Claimant{service, age, ports, {}});
+  if (!claimant) claimant = std::make_unique<Claimant>(Claimant{service, age, ports, {}, 0});
   if (claimant->age != age || claimant->ports != ports) {
-    replace(*claimant, {}, changes);
+    replace(*claimant, {}, changes, work);
     claimant->age = age;
     claimant->ports = std::move(ports);
   }
-  replace(*claimant, std::move(claims), changes);
+  replace(*claimant, std::move(claims), changes, work);
   if (claimant->claims.empty()) claimants_.erase(service);
   changes.touched.erase(service);
   return changes;
 }
 
 /// Those that go are removed after the others came: who takes a frontend over is named once.
-void Frontends::replace(Claimant& claimant, std::vector<Made> claims, Changes& changes) {
+void Frontends::replace(Claimant& claimant, std::vector<Made> claims, Changes& changes, WorkBudget& work) {
   const auto before = std::exchange(claimant.claims, std::move(claims));
   std::vector<Made> gone;
   std::ranges::set_difference(before, claimant.claims, std::back_inserter(gone));
@@ -91,6 +90,7 @@ void Frontends::replace(Claimant& claimant, std::vector<Made> claims, Changes& c
   std::ranges::set_difference(claimant.claims, before, std::back_inserter(come));
   for (const auto& made : come) add(claimant, made, changes);
   for (const auto& made : gone) remove(claimant, made, changes);
+  work.spend(come.size() + gone.size());
 }
 
 void Frontends::note(const Made& made, Changes& changes) {
@@ -98,41 +98,50 @@ void Frontends::note(const Made& made, Changes& changes) {
   changes.outside.push_back(made.key.address);
 }
 
-void Frontends::add(const Claimant& claimant, const Made& made, Changes& changes) {
+void Frontends::add(Claimant& claimant, const Made& made, Changes& changes) {
   note(made, changes);
   count_cluster_ip(made, 1);
   Claim claim{&claimant, made.port, made.kind};
-  const auto [at, is_first] = by_key_.try_emplace(made.key, Claims{claim, {}});
+  const auto [at, is_first] = by_key_.try_emplace(made.key, Claims{claim, nullptr});
   if (is_first) return;
-  ++lost_;
-  auto& [holder, others] = at->second;
-  if (is_stronger(claim, holder)) {
-    changes.touched.insert(holder.who->service);
-    std::swap(claim, holder);
+  auto& claims = at->second;
+  if (Stronger()(claim, claims.holder)) {
+    changes.touched.insert(claims.holder.who->service);
+    std::swap(claim, claims.holder);
   }
-  others.push_back(claim);
+  lose(claims, claim);
 }
 
-void Frontends::remove(const Claimant& claimant, const Made& made, Changes& changes) {
+void Frontends::remove(Claimant& claimant, const Made& made, Changes& changes) {
   note(made, changes);
   count_cluster_ip(made, -1);
   const auto at = by_key_.find(made.key);
   const Claim claim{&claimant, made.port, made.kind};
-  auto& [holder, others] = at->second;
-  if (others.empty()) {
+  auto& claims = at->second;
+  if (!claims.others) {
     by_key_.erase(at);
-    return;
-  }
-  --lost_;
-  if (holder != claim) {
-    *std::ranges::find(others, claim) = others.back();
+  } else if (claims.holder != claim) {
+    lose_no_more(claims, claims.others->find(claim));
   } else {
-    const auto strongest = std::ranges::min_element(others, is_stronger);
-    changes.touched.insert(strongest->who->service);
-    holder = *strongest;
-    *strongest = others.back();
+    const auto strongest = claims.others->begin();
+    claims.holder = *strongest;
+    changes.touched.insert(claims.holder.who->service);
+    lose_no_more(claims, strongest);
   }
-  others.pop_back();
+}
+
+void Frontends::lose(Claims& claims, const Claim& claim) {
+  ++lost_;
+  ++claim.who->lost;
+  if (!claims.others) claims.others = std::make_unique<Others>();
+  claims.others->insert(claim);
+}
+
+void Frontends::lose_no_more(Claims& claims, Others::iterator which) {
+  --lost_;
+  --which->who->lost;
+  claims.others->erase(which);
+  if (claims.others->empty()) claims.others.reset();
 }
 
 void Frontends::count_cluster_ip(const Made& made, int change) {
@@ -177,23 +186,18 @@ std::vector<FrontendPlan> Frontends::held(const std::string& service, const Serv
 
 std::string Frontends::lost(const std::string& service) const {
   const auto found = claimants_.find(service);
-  if (found == claimants_.end()) return {};
-  const Claimant& who = *found->second;
-  std::string first;
-  std::size_t more = 0;
-  for (const auto& made : who.claims) {
-    const Claim& holder = by_key_.find(made.key)->second.holder;
-    if (holder == Claim{&who, made.port, made.kind}) continue;
-    if (!first.empty()) {
-      ++more;
-      continue;
-    }
-    first =
-        fmt::format("{} {}/{} is not served for {}: {} holds it as {}", maps::word(made.kind),
-                    maps::socket_text(made.key.address.bytes, made.key.port), maps::word(made.key.protocol),
-                    who.ports[made.port], holder.who->ports[holder.port], maps::word(holder.kind));
-  }
-  return more == 0 ? first : fmt::format("{}; and so it is with {} more of its frontends", first, more);
+  if (found == claimants_.end() || found->second->lost == 0) return {};
+  Claimant& who = *found->second;
+  const auto first = std::ranges::find_if(who.claims, [&](const Made& made) {
+    return by_key_.find(made.key)->second.holder != Claim{&who, made.port, made.kind};
+  });
+  const Claim& holder = by_key_.find(first->key)->second.holder;
+  auto sentence = fmt::format("{} {}/{} is not served for {}: {} holds it as {}", maps::word(first->kind),
+                              maps::socket_text(first->key.address.bytes, first->key.port),
+                              maps::word(first->key.protocol), who.ports[first->port],
+                              holder.who->ports[holder.port], maps::word(holder.kind));
+  if (who.lost == 1) return sentence;
+  return fmt::format("{}; and so it is with {} more of its frontends", sentence, who.lost - 1);
 }
 
 }  // namespace lb::agent

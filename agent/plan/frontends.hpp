@@ -13,7 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include "agent/plan/address_hash.hpp"
 #include "agent/plan/plan.hpp"
+#include "agent/plan/work_budget.hpp"
 
 namespace lb::agent {
 
@@ -38,8 +40,9 @@ class Frontends {
     std::vector<k8s::Address> outside;  ///< of the service: those but ClusterIPs that it claimed or gave up
   };
   /// Replaces all claims of a service, `created` in Unix seconds (0: unknown) as its age; no frames: it
-  /// claims nothing more.
-  Changes claim(const std::string& service, std::int64_t created, std::span<const PortFrame> frames);
+  /// claims nothing more. Spends a unit for each claim that comes or goes, and less for those that stay.
+  Changes claim(const std::string& service, std::int64_t created, std::span<const PortFrame> frames,
+                WorkBudget& work);
 
   /// Those of a service port's claims that it holds.
   [[nodiscard]] std::vector<FrontendPlan> held(const std::string& service, const ServicePortPlan& plan) const;
@@ -72,37 +75,39 @@ class Frontends {
     std::int64_t age = 0;
     std::vector<std::string> ports;  ///< ServicePortKey::name
     std::vector<Made> claims;        ///< sorted
+    std::size_t lost = 0;            ///< of these
   };
   struct Claim {
-    const Claimant* who = nullptr;
+    Claimant* who = nullptr;
     std::uint32_t port = 0;
     lb_kind kind = LB_CLUSTER_IP;
     bool operator==(const Claim&) const = default;
   };
-  /// Nearly every key has one claim.
+  struct Stronger {
+    bool operator()(const Claim& left, const Claim& right) const noexcept;
+  };
+  using Others = std::set<Claim, Stronger>;
+  /// Nearly every key has one claim; what many have in common costs the logarithm of how many they are.
   struct Claims {
     Claim holder;
-    std::vector<Claim> others;
+    std::unique_ptr<Others> others;  ///< null: none
   };
   struct HashKey {
     using is_avalanching = void;
     std::size_t operator()(const Key& key) const noexcept;
   };
-  struct HashAddress {
-    using is_avalanching = void;
-    std::size_t operator()(const k8s::Address& address) const noexcept;
-  };
 
-  static bool is_stronger(const Claim& left, const Claim& right) noexcept;
-  void replace(Claimant& claimant, std::vector<Made> claims, Changes& changes);
-  void add(const Claimant& claimant, const Made& made, Changes& changes);
-  void remove(const Claimant& claimant, const Made& made, Changes& changes);
+  void replace(Claimant& claimant, std::vector<Made> claims, Changes& changes, WorkBudget& work);
+  void add(Claimant& claimant, const Made& made, Changes& changes);
+  void remove(Claimant& claimant, const Made& made, Changes& changes);
+  void lose(Claims& claims, const Claim& claim);
+  void lose_no_more(Claims& claims, Others::iterator which);
   void count_cluster_ip(const Made& made, int change);
   static void note(const Made& made, Changes& changes);
 
   boost::unordered_flat_map<Key, Claims, HashKey> by_key_;
   std::map<std::string, std::unique_ptr<Claimant>> claimants_;
-  boost::unordered_flat_map<k8s::Address, std::uint32_t, HashAddress> cluster_ips_;  ///< claims to each
+  boost::unordered_flat_map<k8s::Address, std::uint32_t, AddressHash> cluster_ips_;  ///< claims to each
   std::map<k8s::Address, int> changes_;  ///< claims to ClusterIPs made, less those given up
   std::size_t lost_ = 0;
 };

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <tuple>
 #include <utility>
 
@@ -43,12 +42,6 @@ void ServiceModel::abandon_round() {
   see_endpoints_anew();
 }
 
-std::size_t ServiceModel::frontend_count() const noexcept {
-  return std::accumulate(ports_.begin(), ports_.end(), std::size_t{0}, [](std::size_t sum, const Port& port) {
-    return sum + port.frame.plan.frontends.size();
-  });
-}
-
 Change ServiceModel::put_slice(const k8s::EndpointSlice& slice) {
   const auto found = slices_.find(slice.key.name);
   auto compact = found == slices_.end() ? std::make_shared<const CompactSlice>(slice)
@@ -57,6 +50,7 @@ Change ServiceModel::put_slice(const k8s::EndpointSlice& slice) {
   retire(slice.key.name);
   endpoint_count_ += compact->size();
   compact->for_each_address([this](const k8s::Address& address) { blocks_.add(address); });
+  if (local_ready_) local_ready_->add(*compact);
   slices_.emplace(slice.key.name, std::move(compact));
   return Change::some;
 }
@@ -71,6 +65,7 @@ void ServiceModel::retire(const std::string& slice) {
   if (found == slices_.end()) return;
   endpoint_count_ -= found->second->size();
   found->second->for_each_address([this](const k8s::Address& address) { blocks_.remove(address); });
+  if (local_ready_) local_ready_->remove(*found->second);
   if (was_taken_in) retired_.insert_or_assign(slice, std::move(found->second));
   slices_.erase(found);
 }
@@ -84,12 +79,12 @@ std::uint64_t ServiceModel::draft_frame(const NodeView& node, const PlanOptions&
 }
 
 std::set<std::string> ServiceModel::frame(const NodeView& node, const PlanOptions& options,
-                                          Frontends& frontends) {
+                                          Frontends& frontends, WorkBudget& work) {
   if (!frame_is_stale_) return {};
   draft_frame(node, options);
   frame_is_stale_ = false;
   auto framed = std::exchange(draft_, std::nullopt).value_or(ServiceFrame{});
-  auto changes = frontends.claim(name_, service_ ? service_->created : 0, framed.ports);
+  auto changes = frontends.claim(name_, service_ ? service_->created : 0, framed.ports, work);
   if (has_endpoints_in_blocks_of(changes.outside)) see_endpoints_anew();
   frame_complaints_ = std::move(framed.complaints);
   over_limit_ = std::move(framed.over_limit);
@@ -136,7 +131,7 @@ std::optional<Change> ServiceModel::replan(const NodeView& node, const Frontends
     const std::size_t at = round_->planned++;
     const auto& port = ports_[at];
     auto held = frontends.held(name_, port.frame.plan);
-    budget.spend(units_a_port + held.size() / 4);
+    budget.spend(units_a_port + port.frame.plan.frontends.size() / looks_a_unit);
     const bool stays = round_->is_resolved && port.plan && port.plan->frontends == held &&
                        port.plan->policy.selection == selection_of(at);
     round_->plans.push_back(stays ? port.plan : replan(at, std::move(held), budget));
@@ -257,28 +252,28 @@ PlanChange ServiceModel::plans() const {
   return change;
 }
 
-std::optional<HealthCheck> ServiceModel::health_check(const NodeView& node,
-                                                      const PlanOptions& options) const {
-  if (!service_ || service_->type != k8s::ServiceType::load_balancer ||
-      service_->external_policy != k8s::TrafficPolicy::local || service_->health_check_node_port == 0 ||
-      lb::agent::frame(*service_, node, options).ports.empty()) {
+/// A Service of another proxy has no frame, and is not answered for.
+bool ServiceModel::has_health_check() const noexcept {
+  return service_ && service_->type == k8s::ServiceType::load_balancer &&
+         service_->external_policy == k8s::TrafficPolicy::local && service_->health_check_node_port != 0 &&
+         !(draft_ ? draft_->ports.empty() : ports_.empty());
+}
+
+std::optional<HealthCheck> ServiceModel::health_check(const NodeView& node, WorkBudget& work) {
+  if (!has_health_check()) {
+    local_ready_.reset();
     return std::nullopt;
+  }
+  if (!local_ready_) {
+    local_ready_.emplace(node.name);
+    for (const auto& [name, slice] : slices_) local_ready_->add(*slice);
+    work.spend(slices_.size() + endpoint_count_ / looks_a_unit);
   }
   HealthCheck check{service_->key, service_->health_check_node_port, {}};
   for (const auto& address : service_->cluster_ips) {
-    check.local.at(address.family() == k8s::Family::ipv4 ? 0 : 1) = local_ready(address.family(), node);
+    check.local.at(address.family() == k8s::Family::ipv4 ? 0 : 1) = local_ready_->count(address.family());
   }
   return check;
-}
-
-/// An endpoint in two slices counts once (SEM-30).
-std::size_t ServiceModel::local_ready(k8s::Family family, const NodeView& node) const {
-  std::vector<k8s::Address> addresses;
-  for (const auto& [name, slice] : slices_) {
-    if (slice->family() == family) slice->append_local_ready(node.name, addresses);
-  }
-  std::sort(addresses.begin(), addresses.end());
-  return static_cast<std::size_t>(std::unique(addresses.begin(), addresses.end()) - addresses.begin());
 }
 
 ServiceModel::Sentences ServiceModel::complaints(const Frontends& frontends) const {

@@ -17,6 +17,7 @@
 #include "agent/plan/endpoints.hpp"
 #include "agent/plan/frontends.hpp"
 #include "agent/plan/health_check.hpp"
+#include "agent/plan/local_ready.hpp"
 #include "agent/plan/plan.hpp"
 #include "agent/plan/work_budget.hpp"
 #include "k8s/objects/model.hpp"
@@ -66,8 +67,6 @@ class ServiceModel {
   [[nodiscard]] bool is_empty() const noexcept {
     return !service_ && slices_.empty() && ports_.empty() && !round_;
   }
-  /// Those that it asks for.
-  [[nodiscard]] std::size_t frontend_count() const noexcept;
   [[nodiscard]] std::int64_t created() const noexcept { return service_ ? service_->created : 0; }
   /// Of each service port the tables that consistent selection takes; none where the service selects
   /// otherwise.
@@ -80,7 +79,8 @@ class ServiceModel {
   std::uint64_t draft_frame(const NodeView& node, const PlanOptions& options);
   /// Brings the service's own part up to date and claims its frontends. Returns the other services whose
   /// frontends may have changed by it; they need a replan().
-  std::set<std::string> frame(const NodeView& node, const PlanOptions& options, Frontends& frontends);
+  std::set<std::string> frame(const NodeView& node, const PlanOptions& options, Frontends& frontends,
+                              WorkBudget& work);
   /// Brings the plans up to date, after every changed service's frame(), as far as the effort goes. Nothing:
   /// there is more to do, by further calls. Until then the plans are what they were, frame() may not be
   /// called, and what changes meanwhile is for the replan() after that.
@@ -92,9 +92,9 @@ class ServiceModel {
   /// The plans as of the last replan().
   [[nodiscard]] PlanChange plans() const;
   /// What is reported to load balancers outside; none for a service without a health-check node port. Needs
-  /// no frame() and no replan(): its endpoints are known as soon as its slices are.
-  [[nodiscard]] std::optional<HealthCheck> health_check(const NodeView& node,
-                                                        const PlanOptions& options) const;
+  /// draft_frame(), but no frame() and no replan(): its endpoints are known as soon as its slices are. Looks
+  /// at them all the first time, which is spent; after that they are counted as slices come and go.
+  [[nodiscard]] std::optional<HealthCheck> health_check(const NodeView& node, WorkBudget& work);
   /// What is wrong with the object now: sentences, each with the reason of an Event that tells of it; empty:
   /// none does.
   using Sentences = std::map<std::string, std::string>;
@@ -136,7 +136,7 @@ class ServiceModel {
   [[nodiscard]] std::size_t take_in(Port& port, const std::vector<SliceChange>& changes, std::size_t from,
                                     const Viewpoint& view, WorkBudget& budget);
   void retire(const std::string& slice);
-  [[nodiscard]] std::size_t local_ready(k8s::Family family, const NodeView& node) const;
+  [[nodiscard]] bool has_health_check() const noexcept;
   [[nodiscard]] lb_selection selection_of(std::size_t port) const;
   std::shared_ptr<const ServicePortPlan> replan(std::size_t at, std::vector<FrontendPlan> held,
                                                 WorkBudget& budget);
@@ -160,6 +160,7 @@ class ServiceModel {
   std::optional<Round> round_;
   std::size_t granted_ = 0;  ///< service ports that may have tables of consistent selection
   std::size_t endpoint_count_ = 0;
+  std::optional<LocalReady> local_ready_;  ///< while it has a health check
 };
 
 }  // namespace lb::agent

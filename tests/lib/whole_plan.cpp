@@ -12,7 +12,8 @@ std::vector<agent::ServicePortPlan> whole_plan(const k8s::Service& service,
   const std::vector<agent::CompactSlice> compact(slices.begin(), slices.end());
   const auto framed = agent::frame(service, node, options);
   agent::Frontends frontends;
-  frontends.claim(service.key.text(), service.created, framed.ports);
+  agent::WorkBudget work(agent::WorkBudget::unlimited);
+  frontends.claim(service.key.text(), service.created, framed.ports, work);
   const agent::Viewpoint view{node, service.topology_keys, &frontends, service.key.text()};
   std::vector<agent::ServicePortPlan> plans;
   for (const auto& port : framed.ports) {

@@ -233,5 +233,115 @@ TEST_CASE("a look at an object's many addresses and its claims are two turns") {
   CHECK(bed.record.services.at("default/wide").front()->frontends.size() == 2);
 }
 
+k8s::Service wide(const std::string& name, const std::string& cluster_ip, unsigned addresses) {
+  auto made = named(name, 1, cluster_ip);
+  for (unsigned at = 0; at < addresses; ++at) {
+    made.external_ips.push_back(address(fmt::format("198.18.{}.{}", at >> 8U, at & 255U)));
+  }
+  return made;
+}
+
+TEST_CASE("what is given up by many that claim the same costs turns, whoever takes it over") {
+  Bed bed;
+  constexpr unsigned rivals = 20;
+  for (unsigned at = 0; at < rivals; ++at) {
+    auto made = wide(fmt::format("rival{:02}", at), fmt::format("10.96.0.{}", at + 1), 400);
+    made.created = 1 + at;
+    bed.cluster.upsert(made);
+  }
+  bed.cluster.upsert(wide("zz-other", "10.96.1.1", 0));
+  bed.cluster.flush();
+  bed.turns();
+  const auto frontends = [&](const std::string& name) {
+    return bed.record.services.at("default/" + name).front()->frontends.size();
+  };
+  CHECK(frontends("rival00") == 401);
+  CHECK(frontends("rival01") == 1);
+  bed.cluster.erase_service({"default", "rival00"});
+  bed.cluster.flush();
+  bed.turns();
+  CHECK(frontends("rival01") == 401);
+  for (unsigned at = 1; at < rivals; ++at) {
+    bed.cluster.erase_service({"default", fmt::format("rival{:02}", at)});
+  }
+  bed.cluster.flush();
+  CHECK(bed.turns() >= static_cast<int>(rivals / 2) - 2);  // 400 units each, of 500 that a turn has
+  CHECK(bed.record.services.size() == 1);
+  CHECK(bed.cluster.counts().lost_frontends == 0);
+}
+
+/// Of one that is changed between every two turns, and whose frame is a turn's work.
+class Restless {
+ public:
+  explicit Restless(Bed& bed) : bed_(bed) {}
+  void take_turn() {
+    bed_.asked = 0;
+    bed_.cluster.upsert(wide("a-restless", fmt::format("10.96.2.{}", 1 + generation_++ % 250), 3000));
+    bed_.cluster.take_turn();
+  }
+  /// How many turns until something holds.
+  template <class Holds>
+  int turns_until(const Holds& holds) {
+    int count = 0;
+    for (; !holds() && count < 100; ++count) take_turn();
+    return count;
+  }
+
+ private:
+  Bed& bed_;
+  unsigned generation_ = 0;
+};
+
+TEST_CASE("one that changes without end delays no other's change for more than some turns") {
+  Bed bed;
+  Restless restless(bed);
+  for (int turn = 0; turn < 10; ++turn) restless.take_turn();
+  const auto reported = [&](const std::string& name) {
+    return [&bed, key = "default/" + name] { return bed.record.services.contains(key); };
+  };
+  bed.cluster.upsert(named("small", 1, "10.96.0.1"));
+  CHECK(restless.turns_until(reported("small")) <= 6);
+  bed.cluster.upsert(named("large", 20, "10.96.0.2"));
+  for (std::size_t at = 0; at < 5; ++at) bed.cluster.upsert(large("large", at, 20, 200));
+  CHECK(restless.turns_until(reported("large")) <= 80);
+  CHECK(restless.turns_until(reported("a-restless")) <= 6);
+  bed.cluster.upsert(large("small", 0, 1, 10));
+  const auto has_backends = [&] {
+    return bed.record.services.at("default/small").front()->backends.size() == 10;
+  };
+  CHECK(restless.turns_until(has_backends) <= 6);
+  bed.turns();
+  CHECK(bed.record.services.at("default/a-restless").front()->frontends.size() == 3001);
+}
+
+TEST_CASE("an endpoint whose address becomes a ClusterIP goes, while another changes without end") {
+  Bed bed;
+  Restless restless(bed);
+  bed.cluster.upsert(named("user", 1, "10.96.0.1"));
+  bed.cluster.upsert(large("user", 0, 1, 10));
+  bed.cluster.flush();
+  bed.turns();
+  const auto backends = [&] { return bed.record.services.at("default/user").front()->backends.size(); };
+  REQUIRE(backends() == 10);
+  for (int turn = 0; turn < 10; ++turn) restless.take_turn();
+  bed.cluster.upsert(named("taker", 1, "10.0.0.3"));
+  CHECK(restless.turns_until([&] { return backends() == 9; }) <= 10);
+}
+
+TEST_CASE("first plans know all first claims, also of one whose frame is a turn's work") {
+  Bed bed(Synced::later);
+  auto strong = wide("z-strong", "10.96.0.1", 3000);
+  strong.created = 1;
+  auto weak = wide("a-weak", "10.96.0.2", 2);
+  weak.created = 2;
+  bed.cluster.upsert(strong);
+  bed.cluster.upsert(weak);
+  bed.cluster.synced();
+  Restless restless(bed);
+  CHECK(restless.turns_until([&] { return !bed.record.batches.empty(); }) <= 30);
+  CHECK(bed.record.services.at("default/a-weak").front()->frontends.size() == 1);
+  CHECK(bed.record.services.at("default/z-strong").front()->frontends.size() == 3001);
+}
+
 }  // namespace
 }  // namespace lb::test

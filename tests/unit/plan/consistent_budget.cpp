@@ -1,14 +1,22 @@
 // Which service ports have tables of consistent selection, where not all can (REL-96).
 #include "agent/plan/consistent_budget.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <limits>
+#include <map>
+#include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agent/plan/cluster.hpp"
 #include "build.hpp"
 #include "cluster_record.hpp"
+#include "tests/lib/seed.hpp"
 
 namespace lb::test {
 namespace {
@@ -16,8 +24,36 @@ namespace {
 using Tables = std::vector<std::size_t>;
 using Names = std::set<std::string>;
 
+struct Budget {
+  explicit Budget(std::size_t tables) : budget(tables) {}
+  Names ask(const std::string& service, std::int64_t created, Tables tables_of_ports) {
+    return budget.ask(service, created, std::move(tables_of_ports), work);
+  }
+  [[nodiscard]] std::size_t granted(const std::string& service) const { return budget.granted(service); }
+
+  agent::ConsistentBudget budget;
+  agent::WorkBudget work{agent::WorkBudget::unlimited};
+};
+
+/// The rule itself: a walk over all of them, the oldest first.
+std::map<std::string, std::size_t> by_the_rule(
+    std::size_t tables, const std::map<std::pair<std::int64_t, std::string>, Tables>& asks) {
+  std::map<std::string, std::size_t> granted;
+  std::size_t left = tables;
+  for (const auto& [rank, ports] : asks) {
+    auto mine = std::min(left, tables / 4);
+    for (const std::size_t port : ports) {
+      if (port > mine) break;
+      mine -= port;
+      left -= port;
+      ++granted[rank.second];
+    }
+  }
+  return granted;
+}
+
 TEST_CASE("older services come first, whatever came to be known first, and nobody has more than a quarter") {
-  agent::ConsistentBudget budget(16);
+  Budget budget(16);
   CHECK(budget.ask("young", 30, Tables(4096, 1)).empty());
   CHECK(budget.granted("young") == 4);
   CHECK(budget.ask("a", 10, Tables(3, 1)).empty());
@@ -34,8 +70,53 @@ TEST_CASE("older services come first, whatever came to be known first, and nobod
   CHECK(budget.granted("a") == 0);
 }
 
+TEST_CASE(
+    "after any sequence of questions all have what the walk over all of them gives, and changes are named") {
+  const auto seed = test::seed();
+  for (std::uint32_t run = 0; run < 100; ++run) {
+    CAPTURE(seed, run);
+    std::mt19937 random(seed + run);
+    const std::size_t tables = random() % 30;
+    Budget budget(tables);
+    std::map<std::pair<std::int64_t, std::string>, Tables> asks;
+    std::map<std::string, std::size_t> before;
+    for (int step = 0; step < 200; ++step) {
+      const auto name = fmt::format("s{}", random() % 12);
+      std::erase_if(asks, [&](const auto& ask) { return ask.first.second == name; });
+      Tables ports(random() % 5);
+      for (auto& port : ports) port = 1 + random() % 2;
+      const auto created = static_cast<std::int64_t>(random() % 6);
+      const auto age = created == 0 ? std::numeric_limits<std::int64_t>::max() : created;
+      if (!ports.empty()) asks[{age, name}] = ports;
+      const auto changed = budget.ask(name, created, ports);
+      auto wanted = by_the_rule(tables, asks);
+      for (int each = 0; each < 12; ++each) {
+        const auto other = fmt::format("s{}", each);
+        CAPTURE(step, other, tables);
+        REQUIRE(budget.granted(other) == wanted[other]);
+        REQUIRE(changed.contains(other) == (other != name && wanted[other] != before[other]));
+      }
+      before = std::move(wanted);
+    }
+  }
+}
+
+TEST_CASE("a question costs what it changes, however many have asked") {
+  constexpr std::size_t services = 10'000;
+  Budget budget(63);
+  for (std::size_t at = 0; at < services; ++at) {  // by names, which say nothing of ages
+    budget.ask(fmt::format("s{:05}", at), static_cast<std::int64_t>(1 + at * 7919 % services), {1});
+  }
+  CHECK(budget.work.spent() < 3 * services);
+  const auto before = budget.work.spent();
+  budget.ask("s00000", 1, {1});  // as it was
+  CHECK(budget.work.spent() == before);
+  CHECK(budget.ask("s00000", 1, {}).size() == 1);
+  CHECK(budget.work.spent() - before <= 4);
+}
+
 TEST_CASE("without a budget nobody has a table") {
-  agent::ConsistentBudget budget(0);
+  Budget budget(0);
   budget.ask("a", 1, {1});
   CHECK(budget.granted("a") == 0);
 }

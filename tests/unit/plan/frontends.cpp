@@ -27,6 +27,13 @@ std::string holder(const agent::Frontends& table, const std::vector<agent::PortF
   return holders;
 }
 
+/// Of one whose work is not counted.
+agent::Frontends::Changes claim(agent::Frontends& table, const std::string& name, std::int64_t age,
+                                const std::vector<agent::PortFrame>& frames) {
+  agent::WorkBudget work(agent::WorkBudget::unlimited);
+  return table.claim(name, age, frames, work);
+}
+
 struct Rivals {
   std::string name;
   lb_kind first_kind;
@@ -54,22 +61,22 @@ TEST_CASE("REL-36: what a place is to those who send there, and which addresses 
   const auto a = claiming("a", "10.96.0.1", 80, LB_CLUSTER_IP);
   const auto b = claiming("b", "192.0.2.1", 80, LB_LOAD_BALANCER);
   const auto c = claiming("c", "0.0.0.0", 30080, LB_NODE_PORT);
-  table.claim("a", 1, std::vector{a});
-  table.claim("b", 1, std::vector{b});
-  table.claim("c", 1, std::vector{c});
+  claim(table, "a", 1, std::vector{a});
+  claim(table, "b", 1, std::vector{b});
+  claim(table, "c", 1, std::vector{c});
   CHECK(table.take_changed() == std::vector{address("10.96.0.1")});
   CHECK(table.use_of(at("10.96.0.1", 81), "b") == Use::cluster_ip);
   CHECK(table.use_of(at("192.0.2.1", 80), "b") == Use::own);
   CHECK(table.use_of(at("192.0.2.1", 80), "a") == Use::none);
   CHECK(table.use_of(at("192.0.2.1", 81), "b") == Use::none);
   CHECK(table.use_of(at("0.0.0.0", 30080), "b") == Use::none);
-  table.claim("a", 2, std::vector{a});  // as it was
+  claim(table, "a", 2, std::vector{a});  // as it was
   CHECK(table.take_changed().empty());
   const auto moved = claiming("b", "192.0.2.1", 81, LB_LOAD_BALANCER);
-  CHECK(table.claim("b", 2, std::vector{moved}).outside.size() == 2);
-  CHECK(table.claim("b", 2, std::vector{moved}).outside.empty());
+  CHECK(claim(table, "b", 2, std::vector{moved}).outside.size() == 2);
+  CHECK(claim(table, "b", 2, std::vector{moved}).outside.empty());
   CHECK(table.use_of(at("192.0.2.1", 80), "b") == Use::none);
-  table.claim("a", 1, {});
+  claim(table, "a", 1, {});
   CHECK(table.take_changed() == std::vector{address("10.96.0.1")});
   CHECK(table.use_of(at("10.96.0.1", 80), "b") == Use::none);
 }
@@ -80,15 +87,15 @@ TEST_CASE("the stronger claim holds, in whatever order they come") {
     const auto z = claiming("z", "192.0.2.1", 80, row.second_kind);
     DYNAMIC_SECTION(row.name) {
       agent::Frontends forwards;
-      forwards.claim("a", row.first_age, std::vector{a});
-      const auto touched = forwards.claim("z", row.second_age, std::vector{z}).touched;
+      claim(forwards, "a", row.first_age, std::vector{a});
+      const auto touched = claim(forwards, "z", row.second_age, std::vector{z}).touched;
       CHECK(touched == (row.holder == "z " ? std::set<std::string>{"a"} : std::set<std::string>{}));
       CHECK(holder(forwards, {a, z}) == row.holder);
       CHECK(forwards.lost_count() == 1);
 
       agent::Frontends backwards;
-      backwards.claim("z", row.second_age, std::vector{z});
-      backwards.claim("a", row.first_age, std::vector{a});
+      claim(backwards, "z", row.second_age, std::vector{z});
+      claim(backwards, "a", row.first_age, std::vector{a});
       CHECK(holder(backwards, {a, z}) == row.holder);
     }
   }
@@ -98,14 +105,14 @@ TEST_CASE("a late delete never removes the new owner") {
   const auto old = claiming("old", "192.0.2.1", 80, LB_NODE_PORT);
   const auto young = claiming("young", "192.0.2.1", 80, LB_NODE_PORT);
   agent::Frontends table;
-  table.claim("old", 1, std::vector{old});
-  table.claim("young", 2, std::vector{young});
+  claim(table, "old", 1, std::vector{old});
+  claim(table, "young", 2, std::vector{young});
   CHECK(table.lost("young") == "NodePort 192.0.2.1:80/TCP is not served for young: old holds it as NodePort");
-  CHECK(table.claim("old", 1, {}).touched == std::set<std::string>{"young"});
+  CHECK(claim(table, "old", 1, {}).touched == std::set<std::string>{"young"});
   CHECK(holder(table, {young}) == "young ");
   CHECK(table.lost("young").empty());
   CHECK(table.lost_count() == 0);
-  CHECK(table.claim("old", 1, {}).touched.empty());
+  CHECK(claim(table, "old", 1, {}).touched.empty());
   CHECK(holder(table, {young}) == "young ");
 }
 
@@ -117,7 +124,7 @@ TEST_CASE("another port, protocol or address is no collision") {
                                                 claiming("d", "192.0.2.2", 80, LB_EXTERNAL_IP)};
   agent::Frontends table;
   for (const auto& frame : frames)
-    CHECK(table.claim(frame.plan.key.name, 1, std::vector{frame}).touched.empty());
+    CHECK(claim(table, frame.plan.key.name, 1, std::vector{frame}).touched.empty());
   CHECK(holder(table, frames) == "a b c d ");
 }
 
@@ -128,8 +135,8 @@ TEST_CASE("of many claims that are lost one sentence tells, with a number") {
   auto young = old;
   young.plan.key.name = "young";
   agent::Frontends table;
-  table.claim("old", 1, std::vector{old});
-  table.claim("young", 2, std::vector{young});
+  claim(table, "old", 1, std::vector{old});
+  claim(table, "young", 2, std::vector{young});
   CHECK(
       table.lost("young") ==
       "ExternalIP 192.0.2.1:80/TCP is not served for young: old holds it as ExternalIP; and so it is with 2 "
@@ -140,16 +147,47 @@ TEST_CASE("of many claims that are lost one sentence tells, with a number") {
 // One whose claims do not hold anything hears nothing of who else comes and goes.
 TEST_CASE("only those who hold more or less than before are touched") {
   agent::Frontends table;
-  const auto claim = [&](const std::string& name, std::int64_t age) {
-    return table.claim(name, age, std::vector{claiming(name, "192.0.2.1", 80, LB_EXTERNAL_IP)}).touched;
+  const auto claims = [&](const std::string& name, std::int64_t age) {
+    return claim(table, name, age, std::vector{claiming(name, "192.0.2.1", 80, LB_EXTERNAL_IP)}).touched;
   };
-  CHECK(claim("a", 1).empty());
-  CHECK(claim("b", 2).empty());
-  CHECK(claim("c", 3).empty());
-  CHECK(table.claim("c", 3, {}).touched.empty());
-  CHECK(claim("c", 3).empty());
-  CHECK(table.claim("a", 1, {}).touched == std::set<std::string>{"b"});
-  CHECK(claim("a", 1) == std::set<std::string>{"b"});
+  CHECK(claims("a", 1).empty());
+  CHECK(claims("b", 2).empty());
+  CHECK(claims("c", 3).empty());
+  CHECK(claim(table, "c", 3, {}).touched.empty());
+  CHECK(claims("c", 3).empty());
+  CHECK(claim(table, "a", 1, {}).touched == std::set<std::string>{"b"});
+  CHECK(claims("a", 1) == std::set<std::string>{"b"});
+}
+
+TEST_CASE("claims that come and go are spent from the turn, and those that stay are nearly free") {
+  agent::Frontends table;
+  std::uint64_t spent = 0;
+  const auto claims = [&](const std::string& name, std::int64_t age, unsigned count) {
+    agent::PortFrame frame = claiming(name, "192.0.2.1", 80, LB_EXTERNAL_IP);
+    for (unsigned at = 1; at < count; ++at) {
+      frame.plan.frontends.push_back(
+          {address("192.0.2.1"), static_cast<std::uint16_t>(80 + at), LB_EXTERNAL_IP});
+    }
+    agent::WorkBudget work(agent::WorkBudget::unlimited);
+    auto touched = table.claim(name, age, std::vector{frame}, work).touched;
+    spent = work.spent();
+    return touched;
+  };
+  for (int at = 0; at < 50; ++at) {
+    claims("s" + std::to_string(10 + at), 100 - at, 1000);  // each one is older than those before
+    CHECK(spent >= 1000);
+  }
+  CHECK(table.lost_count() == 49'000);
+  CHECK(claims("s59", 51, 1000).empty());
+  CHECK(spent <= 250);
+  agent::WorkBudget work(agent::WorkBudget::unlimited);
+  CHECK(table.claim("s59", 51, {}, work).touched == std::set<std::string>{"s58"});
+  CHECK(work.spent() >= 1000);
+  CHECK(table.claim("s20", 90, {}, work).touched.empty());
+  CHECK(claims("s58", 1000, 1000) == std::set<std::string>{"s57"});  // it is the youngest now
+  CHECK(table.lost("s57").empty());
+  CHECK(table.lost("s10").ends_with("999 more of its frontends"));
+  CHECK(table.lost_count() == 47'000);
 }
 
 }  // namespace

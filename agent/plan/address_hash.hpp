@@ -1,0 +1,19 @@
+// A hash of addresses for tables of many. Pure.
+#pragma once
+
+#include <cstddef>
+
+#include "k8s/objects/model.hpp"
+#include "maps/abi/abi.h"
+
+namespace lb::agent {
+
+struct AddressHash {
+  using is_avalanching = void;
+  std::size_t operator()(const k8s::Address& address) const noexcept {
+    const auto* bytes = address.bytes.data();
+    return lb_mix(lb_mix(0, lb_word(bytes)), lb_word(bytes + 8));
+  }
+};
+
+}  // namespace lb::agent
