@@ -58,7 +58,7 @@
 	  "first fragment of a datagram, behind others: seen again, and they behind it")                       \
 	X(sctp_fragment, DROP, "part of an SCTP message whose ports change: its checksum covers the whole")    \
 	X(duplicate_synack, DROP, "SYN-ACK or INIT-ACK of another backend than the one that was first")        \
-	X(answer_limited, EVENT, "no ICMP answer: more than a thousand in this second on this CPU")            \
+	X(answer_limited, EVENT, "no answer: more than a thousand of its kind in this second on this CPU")     \
 	X(answer_refused, EVENT, "no ICMP answer: to such a sender, or from such a packet, none is allowed")   \
 	X(midstream, EVENT, "TCP without a flow and without SYN, given a backend all the same")                \
 	X(assured, EVENT, "flow proven two-way and moved to the flow table")                                   \

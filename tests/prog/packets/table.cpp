@@ -12,6 +12,7 @@
 #include <fstream>
 #include <optional>
 #include <stdexcept>
+#include <tuple>
 
 #include "tests/prog/packets/build.hpp"
 #include "tests/prog/packets/decode.hpp"
@@ -264,7 +265,8 @@ Table read_table(const std::string& file) {
 std::vector<NamedTable> tables_by_settings() {
   std::vector<NamedTable> tables;
   for (const auto& file : table_files()) tables.push_back({file, read_table(file)});
-  std::ranges::stable_sort(tables, {}, [](const auto& each) { return each.table.settings_text; });
+  std::ranges::sort(tables, {},
+                    [](const auto& each) { return std::tie(each.table.settings_text, each.file); });
   return tables;
 }
 

@@ -197,15 +197,21 @@ TEST_CASE("REL-77: a refusal for which the log had no room is reported as soon a
     connection->end(End::truncated);
   }
   REQUIRE(lab.troubles.size() == 4);
-  for (int i = 0; i < 40; ++i) {
+  const auto refusals = [&lab] {
+    return std::ranges::count_if(lab.troubles, [](const std::string& text) {
+      return text.starts_with("/api/v1/services: the server answers 403");
+    });
+  };
+  REQUIRE(refusals() == 0);
+  // Others, which nobody answers, have sentences of their own, and pauses are random.
+  for (int second = 0; second < 300; ++second) {
     lab.pass(Time(1'000));
     if (lab.services().reader != nullptr) {
       lab.services().head(403);
       lab.services().end(End::complete);
     }
   }
-  REQUIRE(lab.troubles.size() == 5);
-  CHECK_THAT(lab.troubles.back(), ContainsSubstring("/api/v1/services: the server answers 403"));
+  CHECK(refusals() == 1);
 }
 
 TEST_CASE("REL-33: a watch that is silent is hung up and resumed on a new connection") {
