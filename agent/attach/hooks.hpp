@@ -52,8 +52,8 @@ struct AttachPlan {
 
 struct HookReport {
   HookId hook;
-  std::string
-      attach_type;  ///< "cgroup", "tcx", "clsact", "native", "generic"; empty where nothing is attached
+  /// "cgroup", "tcx", "clsact", "native", "generic"; empty where nothing is attached
+  std::string attach_type;
   HookState state = HookState::failed;
   std::string problem;  ///< why it failed or was declined; empty otherwise
 };

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "agent/attach/hook_neighbours.hpp"
+#include "agent/base/repeat.hpp"
 
 namespace lb::agent {
 namespace {
@@ -64,17 +65,13 @@ void AttachmentReconciler::follow_devices() {
 }
 
 void AttachmentReconciler::start() {
-  timer_.expires_after(pause);
-  timer_.async_wait([this](const auto& error) {
-    if (!error) {
-      heal();
-      const auto look = ++looks_ % looks_until_beside == 0 ? Look::thorough : Look::usual;
-      looked_(look);
-      if (look == Look::thorough) {
-        look_at_neighbours();
-        reattach_idle_hooks();
-      }
-      start();
+  repeat(timer_, pause, [this] {
+    heal();
+    const auto look = ++looks_ % looks_until_beside == 0 ? Look::thorough : Look::usual;
+    looked_(look);
+    if (look == Look::thorough) {
+      look_at_neighbours();
+      reattach_idle_hooks();
     }
   });
 }

@@ -62,8 +62,10 @@ void BackendRoutes::take_turn() {
     ++round_->asked;
     const auto device = round_->devices.at(routes_.next_hop(backend->address));
     if (!device) continue;
-    auto& found = round_->found[*device];
-    if (found.count++ == 0) found.example = fmt::format("{} ({})", backend->service, backend->address.text());
+    auto& found = round_->found[device->label];
+    if (found.count++ > 0) continue;
+    found.example = fmt::format("{} ({})", backend->service, backend->address.text());
+    found.encapsulates = device->encapsulates;
   }
   if (round_->backends.is_at_end()) return end();
   boost::asio::post(context_, [this] { take_turn(); });

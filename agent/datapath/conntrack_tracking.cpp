@@ -2,12 +2,11 @@
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
-#include <sys/socket.h>
 
-#include <array>
 #include <chrono>
 #include <utility>
 
+#include "agent/base/repeat.hpp"
 #include "agent/netlink/conntrack_keepalive.hpp"
 
 namespace lb::agent {
@@ -15,7 +14,6 @@ namespace {
 
 /// Who flushes all rules, as nftables.service does when it starts, takes ours too.
 constexpr std::chrono::seconds between_looks{30};
-constexpr std::array families = {AF_INET, AF_INET6};
 
 }  // namespace
 
@@ -29,31 +27,17 @@ void ConntrackTracking::start() {
     return;
   }
   look();
-  wait();
+  repeat(timer_, between_looks, [this] { look(); });
 }
 
-void ConntrackTracking::wait() {
-  timer_.expires_after(between_looks);
-  timer_.async_wait([this](const auto& stopped) {
-    if (!stopped) {
-      look();
-      wait();
-    }
-  });
-}
-
-// A kernel without IPv6 needs, and has, no table of that family.
 void ConntrackTracking::look() {
-  std::string problem;
-  for (const int family : families) {
-    const auto error = keep_tracking(family, table_);
-    if (error && family == AF_INET) problem = error.message();
-  }
+  const auto error = keep_in_both_families(keep_tracking, table_);
+  auto problem = error ? error.message() : std::string();
   if (problem != problem_ && !problem.empty()) {
     spdlog::warn(
         "cannot make the nftables table {}: {}; conntrack tracks connections only if other rules ask for it, "
         "and "
-        "forged packets may take over what clients have straight to a backend where it does not",
+        "where none does, forged packets may take over connections that clients have straight to a backend",
         table_, problem);
   }
   if (problem != problem_) {

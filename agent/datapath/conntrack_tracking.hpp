@@ -24,7 +24,6 @@ class ConntrackTracking {
 
  private:
   void look();
-  void wait();
 
   boost::asio::steady_timer timer_;
   const Features& features_;

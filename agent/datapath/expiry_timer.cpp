@@ -62,13 +62,13 @@ void ExpiryTimer::count() {
 /// Each table once when it gets nearly full, and once when that is over.
 void ExpiryTimer::report_fullness() {
   for (std::size_t table = 0; table < fullness_.size(); ++table) {
-    const auto& [entries, room] = expiry_.fullness().at(table);
-    if (room == fullness_.at(table)) {
+    const auto& [entries, fill] = expiry_.fullness().at(table);
+    if (fill == fullness_.at(table)) {
       continue;
     }
-    fullness_.at(table) = room;
+    fullness_.at(table) = fill;
     const auto limit = table == 0 ? maps_.flows4.limit() : maps_.flows6.limit();
-    if (room == TableFill::nearly_full) {
+    if (fill == TableFill::nearly_full) {
       spdlog::warn(
           "{} is nearly full: {} of {} entries; when it is full, new flows stay unassured and "
           "give way to newer ones; --max-flows sets its size when the maps are made",

@@ -14,6 +14,7 @@
 #include <tuple>
 #include <utility>
 
+#include "agent/base/repeat.hpp"
 #include "agent/netlink/conntrack_keepalive.hpp"
 #include "agent/netlink/tracked.hpp"
 #include "agent/tables/switch_over.hpp"
@@ -54,17 +55,7 @@ KubeProxyFlows::KubeProxyFlows(boost::asio::io_context& context, maps::MapSet& m
 void KubeProxyFlows::start() {
   held_ = !families_with(table_).empty();
   look();
-  wait();
-}
-
-void KubeProxyFlows::wait() {
-  timer_.expires_after(between_looks);
-  timer_.async_wait([this](const auto& stopped) {
-    if (!stopped) {
-      look();
-      wait();
-    }
-  });
+  repeat(timer_, between_looks, [this] { look(); });
 }
 
 boost::system::result<std::size_t> KubeProxyFlows::carry_on() const {
@@ -111,11 +102,8 @@ bool KubeProxyFlows::any_left() const {
 }
 
 bool KubeProxyFlows::hold() {
-  std::string problem;
-  for (const int family : families) {
-    const auto error = keep_nat(family, table_);
-    if (error && family == AF_INET) problem = error.message();
-  }
+  const auto error = keep_in_both_families(keep_nat, table_);
+  const auto problem = error ? error.message() : std::string();
   if (problem != problem_ && !problem.empty()) {
     spdlog::warn(
         "cannot make the nftables table {}: {}; connections that kube-proxy began may end when its rules go",

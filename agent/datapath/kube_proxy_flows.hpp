@@ -25,7 +25,6 @@ class KubeProxyFlows {
 
  private:
   void look();
-  void wait();
   /// How many of its connections are left; those of UDP to backends that serve no more are deleted.
   [[nodiscard]] boost::system::result<std::size_t> carry_on() const;
   [[nodiscard]] bool any_left() const;

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "agent/base/repeat.hpp"
+
 namespace lb::agent {
 namespace {
 
@@ -78,13 +80,7 @@ void TableReconciler::repair() {
 }
 
 void TableReconciler::repair_later() {
-  repair_timer_.expires_after(repair_pause);
-  repair_timer_.async_wait([this](const auto& error) {
-    if (!error) {
-      repair();
-      repair_later();
-    }
-  });
+  repeat(repair_timer_, repair_pause, [this] { repair(); });
 }
 
 }  // namespace lb::agent

@@ -123,6 +123,13 @@ boost::system::error_code keep_tracking(int family, std::string_view table) {
       [](Request& rule) { add_match(rule, NFT_CT_STATE, NF_CT_STATE_BIT(IP_CT_NEW)); });
 }
 
+boost::system::error_code keep_in_both_families(boost::system::error_code (*keep)(int, std::string_view),
+                                                std::string_view table) {
+  const auto error = keep(AF_INET, table);
+  static_cast<void>(keep(AF_INET6, table));
+  return error;
+}
+
 std::vector<std::string> families_with(std::string_view table) {
   std::vector<std::string> found;
   for (const auto& [family, name] : families) {

@@ -25,6 +25,10 @@ namespace lb::agent {
 [[nodiscard]] boost::system::error_code keep_nat(int family, std::string_view table);
 /// Likewise. No packet comes to its chain.
 [[nodiscard]] boost::system::error_code keep_tracking(int family, std::string_view table);
+/// Likewise in both families, by one of these two. A kernel without IPv6 needs no table of that family, and
+/// can have none: IPv4's error is the result.
+[[nodiscard]] boost::system::error_code keep_in_both_families(
+    boost::system::error_code (*keep)(int, std::string_view), std::string_view table);
 /// The families that have it, as nft names them: "ip", "ip6".
 [[nodiscard]] std::vector<std::string> families_with(std::string_view table);
 /// Removes it from both families; where it is not, nothing happens.

@@ -18,9 +18,6 @@ constexpr std::array<std::string_view, 3> guest_kinds = {"veth", "netkit", "tun"
 /// In `status`, whose line has room for little.
 constexpr std::size_t most_named = 3;
 
-/// Behind a device's name: by routes that encapsulate.
-constexpr std::string_view encapsulated = " (encap)";
-
 bool is_guest(const NetDevice& device) {
   const bool is_kind = std::ranges::find(guest_kinds, std::string_view(device.kind)) != guest_kinds.end();
   return is_kind && (device.kind == "tun" || device.peer_netns.has_value());
@@ -39,8 +36,8 @@ std::string backends_text(std::size_t count) {
   return count == 1 ? std::string("1 backend") : fmt::format("{} backends", count);
 }
 
-std::string_view advice(std::string_view device) {
-  return device.ends_with(encapsulated)
+std::string_view advice(const UnservedBackends& backends) {
+  return backends.encapsulates
              ? "let a tunnel device add the headers instead of the route, and serve that"
              : "name the device with --devices, if it has Ethernet headers, or route to them by one that is "
                "served";
@@ -51,7 +48,7 @@ Sentence sentence_of(const std::string& device, const UnservedBackends& backends
           fmt::format(
               "device {} is not served, and routes lead to {} by it, such as {}: clients outside keep their "
               "address there, and get no answer where it does not come back through this node; {}",
-              device, backends_text(backends.count), backends.example, advice(device))};
+              device, backends_text(backends.count), backends.example, advice(backends))};
 }
 
 Sentence mended(const std::string& device) {
@@ -82,17 +79,16 @@ UnservedDevices::UnservedDevices(const NodeLinks& links, const std::vector<std::
   }
 }
 
-std::optional<std::string> UnservedDevices::at(const NextHop& hop) const {
+std::optional<UnservedDevice> UnservedDevices::at(const NextHop& hop) const {
   if (const auto uplink = uplinks_.find(hop.device); uplink != uplinks_.end()) {
-    return hop.kind == HopKind::encapsulated
-               ? std::optional(fmt::format("{}{}", uplink->second, encapsulated))
-               : std::nullopt;
+    if (hop.kind != HopKind::encapsulated) return std::nullopt;
+    return UnservedDevice{uplink->second + " (encap)", true};
   }
   const auto device = unserved_.find(hop.device);
   if (device == unserved_.end() || (hop.kind == HopKind::on_link && guests_.contains(hop.device))) {
     return std::nullopt;
   }
-  return device->second;
+  return UnservedDevice{device->second};
 }
 
 std::string unserved_text(const UnservedByDevice& found) {

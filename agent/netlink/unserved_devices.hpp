@@ -16,6 +16,12 @@
 
 namespace lb::agent {
 
+/// A device, or what of an uplink's traffic no program of ours sends.
+struct UnservedDevice {
+  std::string label;          ///< "eth1", "eth0 (encap)"
+  bool encapsulates = false;  ///< an uplink, by routes that add headers of their own
+};
+
 class UnservedDevices {
  public:
   /// `uplinks` by name, as they serve; `pods` by interface index. Where there is no uplink, or an uplink has
@@ -23,10 +29,10 @@ class UnservedDevices {
   UnservedDevices(const NodeLinks& links, const std::vector<std::string>& uplinks,
                   const std::set<std::uint32_t>& pods);
 
-  /// The name of the device, if a route by it leads to where no program of ours is. Not where it leads to a
+  /// The device, if a route by it leads to where no program of ours is. Not where it leads to a
   /// pod of this node: those answer by the stack, and so by an uplink. A route that adds headers of its own
-  /// is the stack's alone, by whatever device it leads: "eth0 (encap)".
-  [[nodiscard]] std::optional<std::string> at(const NextHop& hop) const;
+  /// is the stack's alone, by whatever device it leads.
+  [[nodiscard]] std::optional<UnservedDevice> at(const NextHop& hop) const;
 
  private:
   std::map<std::uint32_t, std::string> unserved_;
@@ -37,10 +43,11 @@ class UnservedDevices {
 /// Backends that are reached by one device.
 struct UnservedBackends {
   std::size_t count = 0;
-  std::string example;  ///< "default/web (10.244.2.10)"
+  std::string example;        ///< "default/web (10.244.2.10)"
+  bool encapsulates = false;  ///< as UnservedDevice has it
   bool operator==(const UnservedBackends&) const = default;
 };
-using UnservedByDevice = std::map<std::string, UnservedBackends>;
+using UnservedByDevice = std::map<std::string, UnservedBackends>;  ///< by label
 
 /// "unserved devices: eth1 (3 backends)", for `status`; names no more than fit.
 [[nodiscard]] std::string unserved_text(const UnservedByDevice& found);

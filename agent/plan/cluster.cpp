@@ -102,7 +102,7 @@ void Cluster::upsert_own(const k8s::Node& node) {
   if (node_.labels != node.labels) {
     const auto zone = zone_of(node.labels);
     const auto before = std::exchange(node_.labels, node.labels);
-    see_labels_anew(Whose::own, node.name, changed_keys(before, node.labels));
+    see_labels_anew(NodeRole::own, node.name, changed_keys(before, node.labels));
     if (std::exchange(node_.zone, zone) != zone) {
       for (auto& [key, model] : models_) touch(key).see_endpoints_anew();
     }
@@ -125,7 +125,7 @@ void Cluster::upsert_peer(k8s::Node node) {
   const auto changed = changed_keys(labels, node.labels);
   labels = std::move(node.labels);
   if (labels.empty()) node_.peers.erase(node.name);
-  see_labels_anew(Whose::peers, node.name, changed);
+  see_labels_anew(NodeRole::peers, node.name, changed);
 }
 
 void Cluster::erase_node(const std::string& name) {
@@ -133,16 +133,16 @@ void Cluster::erase_node(const std::string& name) {
   if (found == node_.peers.end()) return;
   const auto gone = changed_keys(found->second, {});
   node_.peers.erase(found);
-  see_labels_anew(Whose::peers, name, gone);
+  see_labels_anew(NodeRole::peers, name, gone);
 }
 
 /// Labels other than the own zone matter to services with topology keys only (SEM-24), and those of another
 /// Node only where endpoints are on it.
-void Cluster::see_labels_anew(Whose whose, std::string_view node, const k8s::LabelKeys& changed) {
+void Cluster::see_labels_anew(NodeRole role, std::string_view node, const k8s::LabelKeys& changed) {
   if (changed.empty()) return;
   for (auto& [key, model] : models_) {
     if (!model->asks_for(changed)) continue;
-    if (whose == Whose::own || model->has_endpoints_on(node)) touch(key).see_endpoints_anew();
+    if (role == NodeRole::own || model->has_endpoints_on(node)) touch(key).see_endpoints_anew();
   }
 }
 

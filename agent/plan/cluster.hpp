@@ -100,8 +100,8 @@ class Cluster final : public k8s::Sink {
   ServiceModel& touch(const std::string& service);
   void upsert_own(const k8s::Node& node);
   void upsert_peer(k8s::Node node);
-  enum class Whose : std::uint8_t { own, peers };
-  void see_labels_anew(Whose whose, std::string_view node, const k8s::LabelKeys& changed);
+  enum class NodeRole : std::uint8_t { own, peers };
+  void see_labels_anew(NodeRole role, std::string_view node, const k8s::LabelKeys& changed);
   [[nodiscard]] bool set_aside(const std::string& service, WorkBudget& work);
   void join_addresses();
   void join_api_servers();

@@ -30,7 +30,7 @@ bool is_reset(const lb_track& half) { return half.state == LB_RESET; }
 
 std::uint32_t half_closed_limit(const LifeTerms& terms) {
   const auto& limits = terms.timeouts;
-  return terms.room == TableFill::normal ? limits.close_wait : std::min(limits.close_wait, limits.closing);
+  return terms.fill == TableFill::normal ? limits.close_wait : std::min(limits.close_wait, limits.closing);
 }
 
 /// Seconds without a packet that end a flow, and what that is called.
@@ -192,7 +192,7 @@ maps::result<std::chrono::milliseconds> FlowExpiry::step() {
 
 template <class Key, class Flow>
 maps::error_code FlowExpiry::step_table(maps::HashMap<Key, Flow>& table) {
-  const LifeTerms terms{.timeouts = timeouts_, .room = fullness_.at(table_).room, .now = clocks_.now()};
+  const LifeTerms terms{.timeouts = timeouts_, .fill = fullness_.at(table_).fill, .now = clocks_.now()};
   std::vector<Key> suspects;
   const auto error = table.step(cursor_, pace_.step_entries, [&](const Key& key, const Flow& flow) {
     ++counted_;
@@ -225,7 +225,7 @@ void FlowExpiry::end_if_over(Table& table, const LifeTerms& terms, const Key& ke
 void FlowExpiry::finish_table() {
   const std::uint64_t limit = table_ == 0 ? flows4_.limit() : flows6_.limit();
   fullness_.at(table_) = {.entries = counted_,
-                          .room = counted_ * 10 >= limit * 9 ? TableFill::nearly_full : TableFill::normal};
+                          .fill = counted_ * 10 >= limit * 9 ? TableFill::nearly_full : TableFill::normal};
   cursor_ = {};
   counted_ = 0;
   ++table_;
@@ -252,7 +252,7 @@ std::chrono::milliseconds FlowExpiry::pause(std::chrono::nanoseconds taken) {
 
 const Tempo& FlowExpiry::tempo() const {
   const bool hasty = std::ranges::any_of(
-      fullness_, [](const Fullness& fullness) { return fullness.room == TableFill::nearly_full; });
+      fullness_, [](const Fullness& fullness) { return fullness.fill == TableFill::nearly_full; });
   return hasty ? pace_.hasty : pace_.even;
 }
 

@@ -35,13 +35,13 @@ inline constexpr std::array<EndingName, 4> endings = {{{Ending::closed, "closed"
                                                        {Ending::idle, "idle"},
                                                        {Ending::orphaned, "orphaned"}}};
 
-/// Whether the table has room for more; scarce: nine tenths are in use.
+/// nearly_full: nine tenths of the table are in use.
 enum class TableFill : std::uint8_t { normal, nearly_full };
 
 /// What the decision needs besides the entries. `now` is in seconds of lb_clock.
 struct LifeTerms {
   FlowTimeouts timeouts;
-  TableFill room = TableFill::normal;
+  TableFill fill = TableFill::normal;
   std::uint32_t now = 0;
 };
 
@@ -71,7 +71,7 @@ struct Tempo {
 struct ExpiryPace {
   std::uint32_t step_entries = 512;  ///< looked at in one turn of the event loop
   Tempo even{.round = std::chrono::seconds{60}, .shortest_pause = std::chrono::milliseconds{25}, .rest = 120};
-  /// While room is scarce in one of the tables.
+  /// While one of the tables is nearly full.
   Tempo hasty{.round = std::chrono::seconds{15}, .shortest_pause = std::chrono::milliseconds{6}, .rest = 15};
 };
 
@@ -83,7 +83,7 @@ class FlowExpiry {
   /// How full one table was when its last walk ended.
   struct Fullness {
     std::uint64_t entries = 0;
-    TableFill room = TableFill::normal;
+    TableFill fill = TableFill::normal;
   };
 
   /// What is asked for the time: seconds of lb_clock, and the processor time that this thread has taken.

@@ -96,9 +96,10 @@ sluice_goes() {
 	mv "$LAB_PINS-parked" "$LAB_PINS/v$((LAYOUT + 7))"
 	mkdir -p "$LAB_PINS/v99/maps" "$LAB_PINS/v99/links"
 	all_goes "what several layouts left"
+	lab_sluice drain >"$LAB_DIR/drain" || die "a drain where nothing is left fails: $(<"$LAB_DIR/drain")"
 }
 
-# Others' filter on the device keeps its qdisc, and another Sluice all that it has.
+# Others' filter on the device keeps its qdisc.
 others_stay() {
 	lab_in node tc qdisc add dev eth0 clsact
 	lab_in node tc filter add dev eth0 ingress prio 7 handle 1 bpf bytecode '1,6 0 0 4294967295,' flowid 1:1

@@ -159,13 +159,13 @@ TEST_CASE("half-closed flows go early from a table that is nearly full, and step
   }
   lab.walk();
   CHECK(lab.expiry.fullness()[0].entries == 900);
-  CHECK(lab.expiry.fullness()[0].room == TableFill::nearly_full);
-  CHECK(lab.expiry.fullness()[1].room == TableFill::normal);
+  CHECK(lab.expiry.fullness()[0].fill == TableFill::nearly_full);
+  CHECK(lab.expiry.fullness()[1].fill == TableFill::normal);
   CHECK(ended(lab, Ending::half_closed) == 0);
   CHECK(lab.expiry.step().value() == 75ms);
   lab.walk();
   CHECK(ended(lab, Ending::half_closed) == 450);
-  CHECK(lab.expiry.fullness()[0].room == TableFill::normal);
+  CHECK(lab.expiry.fullness()[0].fill == TableFill::normal);
 }
 
 // CPU time is bench/expiry.cpp's. What costs it is counted here: entries looked at, and how often.
@@ -196,7 +196,7 @@ TEST_CASE(
   for (std::uint32_t number = 0; number < 450; ++number)
     lab.add4(number, LB_TCP, {LB_OPEN, lab.clock}, {LB_OPEN, lab.clock});
   lab.walk();
-  REQUIRE(lab.expiry.fullness()[0].room == TableFill::nearly_full);
+  REQUIRE(lab.expiry.fullness()[0].fill == TableFill::nearly_full);
   CHECK(lab.expiry.step().value() == 300ms);
 }
 

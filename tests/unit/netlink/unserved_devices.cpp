@@ -58,7 +58,7 @@ NodeLinks node() {
 }
 
 std::string at(const UnservedDevices& devices, Index index, HopKind kind = HopKind::gateway) {
-  return devices.at({index, kind}).value_or("");
+  return devices.at({index, kind}).value_or(UnservedDevice{}).label;
 }
 
 TEST_CASE("REL-99: by which devices routes to backends elsewhere are a problem") {
@@ -98,7 +98,7 @@ TEST_CASE("REL-99: routes that encapsulate, by whatever device") {
   CHECK(at(devices, eth1, HopKind::encapsulated) == "eth1");
   CHECK(at(UnservedDevices(node(), {}, {}), eth0, HopKind::encapsulated).empty());
   UnservedReport report;
-  const auto said = report.sentences({{"eth0 (encap)", {1, "default/web (10.244.2.10)"}}}, {});
+  const auto said = report.sentences({{"eth0 (encap)", {1, "default/web (10.244.2.10)", true}}}, {});
   REQUIRE(said.size() == 1);
   CHECK_THAT(said.front().text,
              StartsWith("device eth0 (encap) is not served, and routes lead to 1 backend") &&

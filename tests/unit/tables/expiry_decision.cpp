@@ -40,7 +40,7 @@ struct Row {
   Half half;
   std::optional<Half> other;
   std::optional<Ending> expected;
-  TableFill room = TableFill::normal;
+  TableFill fill = TableFill::normal;
 };
 
 constexpr auto lives = std::nullopt;
@@ -91,7 +91,7 @@ const std::vector<Row> rows = {
 /// Judged from the half that the walk met.
 std::optional<Ending> judge(const Row& row, const Half& half, const std::optional<Half>& other,
                             std::uint32_t now) {
-  const LifeTerms terms{.timeouts = {}, .room = row.room, .now = now};
+  const LifeTerms terms{.timeouts = {}, .fill = row.fill, .now = now};
   const auto mine = track(half, now);
   if (!other) {
     return ending(terms, row.protocol, mine, nullptr);
@@ -151,7 +151,7 @@ TEST_CASE("a flow that has ended shows it in one of its halves alone") {
                                        .udp = 1 + below(300),
                                        .udp_stream = 1 + below(300),
                                        .sctp = 1 + below(300)},
-                          .room = below(2) == 0 ? TableFill::normal : TableFill::nearly_full,
+                          .fill = below(2) == 0 ? TableFill::normal : TableFill::nearly_full,
                           .now = 70000};
     const auto one = half();
     const auto two = half();
@@ -165,7 +165,7 @@ TEST_CASE("a flow that has ended shows it in one of its halves alone") {
 }
 
 TEST_CASE("an entry in use is no suspect") {
-  const LifeTerms terms{.timeouts = {}, .room = TableFill::nearly_full, .now = 1000000};
+  const LifeTerms terms{.timeouts = {}, .fill = TableFill::nearly_full, .now = 1000000};
   for (const auto protocol : {LB_TCP, LB_UDP, LB_SCTP}) {
     CHECK_FALSE(may_have_ended(terms, protocol, track(none_seen_for(20), terms.now)));
     CHECK_FALSE(may_have_ended(terms, protocol, track(closing_for(20), terms.now)));

@@ -1,0 +1,20 @@
+// Work that is done again and again, with a pause before each time.
+#pragma once
+
+#include <boost/asio/steady_timer.hpp>
+#include <utility>
+
+namespace lb::agent {
+
+/// Until the timer is cancelled or gone. What `action` refers to must live as long as the timer.
+template <class Action>
+void repeat(boost::asio::steady_timer& timer, boost::asio::steady_timer::duration pause, Action action) {
+  timer.expires_after(pause);
+  timer.async_wait([&timer, pause, action = std::move(action)](const auto& stopped) mutable {
+    if (stopped) return;
+    action();
+    repeat(timer, pause, std::move(action));
+  });
+}
+
+}  // namespace lb::agent
