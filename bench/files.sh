@@ -31,7 +31,7 @@ change() {
 	slice "$1" >"$LAB_DIR/changing.yaml"
 	begin=$EPOCHREALTIME
 	mv "$LAB_DIR/changing.yaml" "$LAB_MANIFESTS/changing.yaml"
-	until lab_sluice backends default/web | grep -qF " $1:8080 "; do
+	until prints " $1:8080 " lab_sluice backends default/web; do
 		((SECONDS < until)) || die "$1 is no backend after $PATIENCE seconds; the agent said: $(tail -3 "$LAB_DIR/agent.log")"
 	done
 	milliseconds "$begin"

@@ -62,7 +62,7 @@ install() (
 	DEBIAN_FRONTEND=noninteractive apt-get -qq -o APT::Sandbox::User=root -o DPkg::Lock::Timeout=120 install -y --no-install-recommends "$1"
 )
 
-is_installed() { dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null | grep -qx installed; }
+is_installed() { [[ $(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null) == installed ]]; }
 
 # prepare PART...: installs and builds for them. What fails is said here, and again by why_not for the parts that need it.
 prepare() {

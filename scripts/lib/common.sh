@@ -27,6 +27,13 @@ die() {
 # need_root: BPF, namespaces and packages want root; nothing here works around that.
 need_root() { [[ $(id -u) -eq 0 ]] || die "must run as root; use sudo, or a root shell."; }
 
+# prints PATTERN COMMAND...: whether COMMAND ends well and a line of what it prints matches. It is read to its end: in `COMMAND | grep -q`
+# grep ends at the first match, and a COMMAND that goes on to write ends by SIGPIPE, which pipefail takes for a failure.
+prints() {
+	local output
+	output=$("${@:2}") && grep -q -- "$1" <<<"$output"
+}
+
 # quietly TITLE COMMAND...: prints one line with the time it took; the output only when it fails.
 quietly() {
 	local title=$1 log start=$SECONDS code=0

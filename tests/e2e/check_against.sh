@@ -202,13 +202,13 @@ drains() {
 	lab_in node nft delete element ip kube-proxy service-ips '{ 10.96.0.80 . tcp . 80 }'
 	! lab_sluice drain >"$LAB_DIR/drain" 2>&1 || die "drains without rules for web: $(<"$LAB_DIR/drain")"
 	grep -q 'default/web:port (TCP 10.96.0.80:80)' "$LAB_DIR/drain" || die "the refusal: $(<"$LAB_DIR/drain")"
-	! lab_sluice status | grep -q '^Draining' || die "a drain that was refused drains"
+	! prints '^Draining' lab_sluice status || die "a drain that was refused drains"
 	printf 'refused: %s\n' "$(<"$LAB_DIR/drain")"
 	lab_start node drain.log "$SLUICE" drain --pins "$LAB_PINS" --deadline 10
 	sleep 2
-	! lab_sluice status | grep -q '^Draining' || die "drains before kube-proxy serves web"
+	! prints '^Draining' lab_sluice status || die "drains before kube-proxy serves web"
 	kube_proxy_comes nftables
-	lab_wait 30 eval 'lab_sluice status | grep -q "^Draining"' || die "does not drain: $(<"$LAB_DIR/drain.log")"
+	lab_wait 30 prints '^Draining' lab_sluice status || die "does not drain: $(<"$LAB_DIR/drain.log")"
 	lab_sluice drain --cancel
 	kube_proxy_goes
 	! lab_sluice drain >"$LAB_DIR/drain" 2>&1 || die "drains without kube-proxy: $(<"$LAB_DIR/drain")"

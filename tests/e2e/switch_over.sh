@@ -83,11 +83,11 @@ kube_proxy_comes() {
 # Both families, which come one after the other, and well behind the first healthy answer.
 kube_proxy_serves() {
 	if [[ $MODE == nftables ]]; then
-		lab_in node nft list map ip kube-proxy service-ips | grep -q '10.96.0.10 ' &&
-			lab_in node nft list map ip6 kube-proxy service-ips | grep -q 'fd00:10:96::10 '
+		prints '10.96.0.10 ' lab_in node nft list map ip kube-proxy service-ips &&
+			prints 'fd00:10:96::10 ' lab_in node nft list map ip6 kube-proxy service-ips
 	else
-		lab_in node iptables-save -t nat | grep -q -- '-d 10.96.0.10/32' &&
-			lab_in node ip6tables-save -t nat | grep -q -- '-d fd00:10:96::10/128'
+		prints '-d 10.96.0.10/32' lab_in node iptables-save -t nat &&
+			prints '-d fd00:10:96::10/128' lab_in node ip6tables-save -t nat
 	fi
 }
 
@@ -128,7 +128,7 @@ back() {
 back_beside() {
 	kube_proxy_comes
 	lab_sluice drain --deadline 20
-	lab_sluice status | grep -q '^Draining since' || die "$1: status does not say that the node is drained"
+	prints '^Draining since' lab_sluice status || die "$1: status does not say that the node is drained"
 	switch_passes 2 "$1, drained beside an agent"
 	lab_stop "$LAB_AGENT" || die "the agent ended badly: $(tail -n 20 "$LAB_DIR/agent.log")"
 	lab_sluice cleanup >"$LAB_DIR/cleanup" || die "$1: $(cat "$LAB_DIR/cleanup")"

@@ -63,7 +63,7 @@ transport "$NODE6" fd00:10:244:2::10 0x110
 tunnel 10.244.1.0/24 10.244.2.0/24 "$NODE" 10.0.0.21 0x200
 tunnel fd00:10:244:1::/64 fd00:10:244:2::/64 "$NODE6" fd00:10::21 0x210
 # Those that hold for what leaves or is forwarded: four of direction out, two of direction fwd.
-lab_wait 20 eval 'lab_sluice status -o json | jq -r .without | grep -q "ipsec: 6 policies"' ||
+lab_wait 20 prints 'ipsec: 6 policies' lab_sluice status -o json ||
 	die "status does not say it: $(lab_sluice status -o json | jq -r .without)"
 lab_start net wire.log tcpdump -Z root -i to-worker-a -U -w "$LAB_DIR/wire" "not arp and not icmp6"
 CAPTURE=$LAB_STARTED

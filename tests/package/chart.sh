@@ -88,7 +88,7 @@ roles = {each["metadata"]["name"] for each in objects if each["kind"] == "Cluste
          for rule in each["rules"] if "nodes" in rule["resources"] and "patch" in rule["verbs"]}
 accounts = [subject["name"] for each in objects if each["kind"] == "ClusterRoleBinding" and each["roleRef"]["name"] in roles for subject in each["subjects"]]
 sys.exit(accounts != sys.argv[1:])' "$2" <<<"$with" || die "mode $1 does not let $2 patch nodes"
-	! rendered "mode=$1" | grep -q 'startup-taint\|\[patch\]' || die "mode $1 lets $2 patch nodes without a start-up taint"
+	! prints 'startup-taint\|\[patch\]' rendered "mode=$1" || die "mode $1 lets $2 patch nodes without a start-up taint"
 	printf 'mode %s: SEM-63: start-up taint, by the account %s\n' "$1" "$2"
 }
 

@@ -56,6 +56,9 @@ containerd_up() {
 		[grpc]
 		  address = "$LAB_DIR/containerd.sock"
 	TOML
+	# runc keeps its containers there by name, those of every containerd of the machine.
+	mkdir -p /run/containerd
+	mount -t tmpfs none /run/containerd
 	lab_start node containerd.log env "${FINDS[@]}" containerd --config "$LAB_DIR/containerd.toml"
 	lab_wait 30 ctr version >/dev/null || die "containerd does not start: $(tail -n 5 "$LAB_DIR/containerd.log")"
 }
@@ -73,8 +76,8 @@ runs() {
 	ctr images import --snapshotter native "$IMAGE" >"$LAB_DIR/import.log" 2>&1 || die "containerd refuses the image: $(cat "$LAB_DIR/import.log")"
 	[[ $(ctr images list -q) == "$NAME" ]] || die "containerd calls it '$(ctr images list -q)'"
 	[[ $(run version /usr/bin/sluice --version) == "sluice $VERSION" ]] || die "the image does not run"
-	run entry | grep -q '^Usage: sluice' || die "entry point and arguments do not print the help"
-	run proxy /usr/local/bin/kube-proxy --help | grep -q hostname-override || die "called as kube-proxy it does not take its flags"
+	prints '^Usage: sluice' run entry || die "entry point and arguments do not print the help"
+	prints hostname-override run proxy /usr/local/bin/kube-proxy --help || die "called as kube-proxy it does not take its flags"
 	printf 'containerd: %s runs\n' "$NAME"
 }
 

@@ -213,7 +213,7 @@ needs_replacement() {
 	no_replacement "nothing is pinned"
 	lab_agent
 	cleanup --kube-proxy || die "beside an agent that serves: $(cat "$LAB_DIR/errors")"
-	! tables ip nft | grep -q KUBE-SVC || die "beside an agent that serves rules are left"
+	! prints KUBE-SVC tables ip nft || die "beside an agent that serves rules are left"
 	rules_of_kube_proxy ip nft
 	lab_sluice drain --anyway --deadline 0 >"$LAB_DIR/drain" || true
 	no_replacement "it is drained, and takes no new flows"
@@ -222,7 +222,7 @@ needs_replacement() {
 	no_replacement "no agent runs"
 	cleanup --kube-proxy --dry-run || die "a dry run without an agent: $(cat "$LAB_DIR/errors")"
 	cleanup --kube-proxy --anyway || die "with --anyway: $(cat "$LAB_DIR/errors")"
-	! tables ip nft | grep -q KUBE-SVC || die "with --anyway rules are left"
+	! prints KUBE-SVC tables ip nft || die "with --anyway rules are left"
 	! cleanup --anyway || die "takes --anyway without --kube-proxy"
 	cleanup || die "the agent's pins do not go: $(cat "$LAB_DIR/errors")"
 }
@@ -290,7 +290,7 @@ kube_proxy_goes() {
 	same "rules of others are not as they were" "$LAB_DIR/before" "$LAB_DIR/after"
 	counters >"$LAB_DIR/counted-after"
 	same "counters of others" "$LAB_DIR/counted" "$LAB_DIR/counted-after"
-	! lab_in node nft list tables | grep -q kube-proxy || die "a table of the nftables mode is left"
+	! prints kube-proxy lab_in node nft list tables || die "a table of the nftables mode is left"
 	cleanup --kube-proxy || die "a second time: exit code $?"
 	[[ $(cat "$LAB_DIR/said") == "nothing of kube-proxy is left on this node" ]] || die "a second time: $(cat "$LAB_DIR/said")"
 	printf "kube-proxy's rules are gone, and those of others as they were\n"

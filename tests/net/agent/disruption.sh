@@ -80,7 +80,7 @@ main() {
 	lab_wait 15 eval '[[ $(dump) == "$MAPS" ]]' || { diff <(printf '%s\n' "$MAPS") <(dump) ||
 		wrong "other maps than of a clean start, above"; }
 	moved
-	for kind in "${USED[@]}"; do moved | grep -q "^$kind " || wrong "no packet met $kind"; done
+	for kind in "${USED[@]}"; do prints "^$kind " moved || wrong "no packet met $kind"; done
 	for who in "${TALKERS[@]}"; do lab_stop "${TALKER[$who]}" || code=1; done
 	sed -n 's/^talked //p' "$LAB_DIR"/talk-* | sort
 	((code == 0)) || wrong "broken flows"

@@ -57,7 +57,7 @@ force '.clusterCIDR' "10.244.0.0/16,fd00:10:244::/48" || die "the pods' range is
 force '.nodePortAddresses | join(",")' 10.0.0.0/8 || die "node ports are on $(in_force .nodePortAddresses)"
 metric_is 1 || die "the metric does not say that the file is good"
 [[ $(lab_sluice status -o json | jq -r '[.. | .device? // empty] | unique | join(",")') == *eth0* ]] ||
-	lab_sluice status | grep -q eth0 || die "eth0, the device of the default route, is not served"
+	prints eth0 lab_sluice status || die "eth0, the device of the default route, is not served"
 printf 'in force as kubeadm writes it: %s\n' "$(in_force '"\(.hostnameOverride) \(.clusterCIDR) \(.nodePortAddresses)"')"
 
 lab_traffic client "$NODE" "$NODE_PORT"

@@ -148,7 +148,7 @@ hooks() {
 	before=$(links | sed "s|$LAB_PINS||")
 	healed "the sockets' programs are detached" detach_all '^[a-z]*[46]$'
 	healed "their pins are removed" unpin '^connect'
-	if status packets | grep -q tcx; then
+	if says packets tcx; then
 		healed "the uplink's programs are detached" detach_all "_$(index eth0)\$"
 		healed "a pod's programs are detached" detach_all "_$(index pod1)\$"
 		healed "their pins are removed" unpin '_[0-9]*$'
@@ -173,7 +173,7 @@ remove_filter() { lab_in node tc filter delete dev eth0 ingress prio 1 handle 1 
 others() {
 	local place=before
 	[[ -z $(status others) ]] || die "somebody is beside us already: $(status others)"
-	if status packets | grep -q tcx; then
+	if says packets tcx; then
 		place=after
 		lab_in node tc qdisc add dev eth0 clsact
 	fi
@@ -193,10 +193,10 @@ others() {
 
 # XDP's link, on a device that XDP may run on.
 xdp() {
-	status packets | grep -q native || die "XDP does not run: $(status packets)"
+	says packets native || die "XDP does not run: $(status packets)"
 	healed "XDP's program is detached" detach_all "^xdp_$(index eth0)\$"
 	healed "XDP's pin is removed" unpin "^xdp_$(index eth0)\$"
-	status packets | grep -q native || die "XDP does not run any more: $(status packets)"
+	says packets native || die "XDP does not run any more: $(status packets)"
 }
 
 lab_up healing

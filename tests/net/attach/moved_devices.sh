@@ -36,7 +36,7 @@ served() {
 tidy() {
 	local left
 	left=$(find "$LAB_PINS"/v*/links -name '*_[0-9]*' | sed 's/.*_//' | sort -un | while read -r index; do
-		ip -n "$LAB-node" -o link show | grep -q "^$index:" || printf '%s ' "$index"
+		prints "^$index:" ip -n "$LAB-node" -o link show || printf '%s ' "$index"
 	done)
 	[[ -z $left ]] || die "$1: pins of devices $left"
 }

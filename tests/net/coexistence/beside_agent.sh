@@ -9,7 +9,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
 DNS=10.96.0.10 DNS6=fd00:10:96::10
 
 frontends() { lab_sluice services -o json | jq -r '.[].frontends[].address' | sort -u; }
-served() { frontends | grep -qFx -- "$1"; }
+served() { prints "^$1\$" frontends; }
 not_served() { ! served "$1"; }
 asked() { lab_ask "$@" --count 20 2>&1 | sort -u; }
 
@@ -46,7 +46,7 @@ if [[ -z ${SLUICE_WITHOUT:-} ]]; then
 fi
 
 # A socket that stays connected to a backend which ends: told by a program, or by sock_diag where the kernel has none.
-if lab_sluice status | grep -q 'UDP sockets.*not ended'; then
+if prints 'UDP sockets.*not ended' lab_sluice status; then
 	printf 'this kernel cannot end sockets: nothing to see\n'
 else
 	for who in node pod; do

@@ -91,9 +91,9 @@ asked_wrongly() {
 	grep -q 'the hooks stay while an agent runs' "$LAB_DIR/drain" || die "beside an agent: $(cat "$LAB_DIR/drain")"
 	lab_ask client tcp 203.0.113.80 80 --count 5 || die "nobody serves while drained"
 	[[ $(lab_sluice flows -o json --limit 0 | jq .all) == 0 ]] || die "a flow was opened while drained: $(lab_sluice flows)"
-	lab_sluice status | grep -q '^Draining since .*, for [0-9]* s more; 0 flows are left' || die "status does not say that the node is drained: $(lab_sluice status)"
+	prints '^Draining since .*, for [0-9]* s more; 0 flows are left' lab_sluice status || die "status does not say that the node is drained: $(lab_sluice status)"
 	lab_sluice drain --cancel
-	! lab_sluice status | grep -q '^Draining' || die "status says drained after --cancel"
+	! prints '^Draining' lab_sluice status || die "status says drained after --cancel"
 	lab_ask client tcp 203.0.113.80 80 --count 5
 	[[ $(lab_sluice flows -o json --limit 0 | jq .all) != 0 ]] || die "no flow is opened after --cancel"
 }

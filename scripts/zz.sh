@@ -1,0 +1,1 @@
+x | grep -q y
