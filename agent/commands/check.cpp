@@ -1,6 +1,4 @@
 // `sluice check`: would an agent start here?
-#include "agent/run/check.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,6 +11,7 @@
 #include "agent/commands/commands.hpp"
 #include "agent/commands/grid.hpp"
 #include "agent/commands/show.hpp"
+#include "agent/run/check_machine.hpp"
 
 namespace lb::agent {
 namespace {

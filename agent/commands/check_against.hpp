@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "agent/commands/compare_services.hpp"
-#include "agent/netlink/kube_proxy_services.hpp"
+#include "agent/kube_proxy/services.hpp"
 #include "agent/options/config.hpp"
 
 namespace lb::agent {

@@ -13,8 +13,8 @@
 
 #include "agent/base/error.hpp"
 #include "agent/datapath/lock.hpp"
-#include "agent/netlink/kube_proxy_cleanup.hpp"
-#include "agent/run/cleanup.hpp"
+#include "agent/kube_proxy/cleanup.hpp"
+#include "agent/run/leftovers.hpp"
 #include "maps/mapset.hpp"
 
 namespace lb::agent {

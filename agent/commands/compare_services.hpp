@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/netlink/served_frontends.hpp"
+#include "agent/kube_proxy/served_frontends.hpp"
 
 namespace lb::agent {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "agent/commands/view.hpp"
-#include "agent/netlink/served_frontends.hpp"
+#include "agent/kube_proxy/served_frontends.hpp"
 #include "agent/plan/plan.hpp"
 
 namespace lb::agent {

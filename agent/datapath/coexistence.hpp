@@ -8,7 +8,7 @@
 #include <string>
 
 #include "agent/datapath/datapath.hpp"
-#include "agent/netlink/kube_proxy.hpp"
+#include "agent/kube_proxy/presence.hpp"
 #include "agent/netlink/node_network.hpp"
 #include "agent/observe/metrics.hpp"
 #include "agent/options/config.hpp"

@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <string>
 
-#include "agent/netlink/kube_proxy.hpp"
+#include "agent/kube_proxy/presence.hpp"
 #include "maps/mapset.hpp"
 
 namespace lb::agent {

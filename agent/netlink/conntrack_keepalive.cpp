@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "agent/netlink/nf_batch.hpp"
-#include "agent/netlink/nf_chains.hpp"
+#include "agent/netlink/nf_tables.hpp"
 
 namespace lb::agent {
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "agent/netlink/kube_proxy.hpp"
+#include "agent/kube_proxy/presence.hpp"
 #include "agent/tables/snapshot.hpp"
 #include "k8s/client/request_outcome.hpp"
 

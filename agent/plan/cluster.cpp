@@ -107,9 +107,10 @@ void Cluster::upsert_own(const k8s::Node& node) {
       for (auto& [key, model] : models_) touch(key).see_endpoints_anew();
     }
   }
-  object_addresses_ = all_addresses(node);
-  if (!object_addresses_.empty()) {
-    node_.family = object_addresses_.front().family() == k8s::Family::ipv4 ? LB_IPV4 : LB_IPV6;
+  node_.pod_ranges = node.pod_cidrs;
+  node_.object_addresses = all_addresses(node);
+  if (!node_.object_addresses.empty()) {
+    node_.family = node_.object_addresses.front().family() == k8s::Family::ipv4 ? LB_IPV4 : LB_IPV6;
   }
   join_addresses();
   if (auto primary = primary_addresses(node); primary != std::exchange(node_.primary, primary)) {
@@ -182,7 +183,7 @@ void Cluster::set_addresses(std::vector<k8s::Address> addresses) {
 }
 
 void Cluster::join_addresses() {
-  auto joined = object_addresses_;
+  auto joined = node_.object_addresses;
   joined.insert(joined.end(), device_addresses_.begin(), device_addresses_.end());
   std::sort(joined.begin(), joined.end());
   joined.erase(std::unique(joined.begin(), joined.end()), joined.end());

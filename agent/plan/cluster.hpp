@@ -136,7 +136,6 @@ class Cluster final : public k8s::Sink {
   PlanSink& plans_;
   Complain complain_;
   NodeView node_;
-  std::vector<k8s::Address> object_addresses_;  ///< of the own Node object
   std::vector<k8s::Address> device_addresses_;
   std::vector<ListeningAddress> asked_servers_;
   AddressBlocks blocks_;

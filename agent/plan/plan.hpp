@@ -89,6 +89,8 @@ struct NodeView {
   Labels labels;                                     ///< of this node
   std::vector<k8s::Address> addresses;               ///< its own, sorted
   std::vector<k8s::Address> primary;                 ///< of the Node object, at most one a family (SEM-34)
+  std::vector<k8s::Address> object_addresses;        ///< of the Node object, the internal ones first
+  std::vector<k8s::Prefix> pod_ranges;               ///< of the Node object
   std::optional<lb_family> family;                   ///< of the Node object's first address
   std::vector<ListeningAddress> api_servers;         ///< sorted
   std::map<std::string, Labels, std::less<>> peers;  ///< labels of the other nodes, where they are known

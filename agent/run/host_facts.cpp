@@ -10,9 +10,9 @@
 #include "agent/base/privileges.hpp"
 #include "agent/base/read_file.hpp"
 #include "agent/datapath/served_devices.hpp"
+#include "agent/kube_proxy/presence.hpp"
 #include "agent/netlink/conntrack.hpp"
-#include "agent/netlink/kube_proxy.hpp"
-#include "agent/netlink/nf_chains.hpp"
+#include "agent/netlink/nf_tables.hpp"
 
 namespace lb::agent {
 namespace {

@@ -53,9 +53,6 @@ void Intake::upsert(k8s::Node node) {
   if (node.name == node_) {
     own_node_ = true;
     health_.eligibility(node.leaving ? NodeEligibility::leaving : NodeEligibility::eligible);
-    primary_ = lb::agent::primary_addresses(node);
-    node_addresses_ = all_addresses(node);
-    pod_ranges_ = node.pod_cidrs;
   }
   model_.upsert(std::move(node));
 }

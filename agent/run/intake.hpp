@@ -1,5 +1,5 @@
 // Stands between the source and the model: counts what comes, marks for the probes what waits, and remembers
-// the own Node's addresses.
+// what the model does not ask for.
 #pragma once
 
 #include <functional>
@@ -41,12 +41,6 @@ class Intake final : public k8s::Sink {
 
   /// When the first change of the burst under way came; nothing outside of one.
   [[nodiscard]] std::optional<Moment> burst() const noexcept { return burst_; }
-  /// Of the own Node object as it was last seen (SEM-73).
-  [[nodiscard]] const std::vector<k8s::Address>& primary_addresses() const noexcept { return primary_; }
-  /// All InternalIPs and ExternalIPs of the same.
-  [[nodiscard]] const std::vector<k8s::Address>& node_addresses() const noexcept { return node_addresses_; }
-  /// Of the same.
-  [[nodiscard]] const std::vector<k8s::Prefix>& pod_ranges() const noexcept { return pod_ranges_; }
   /// Has the source reported all that it has?
   [[nodiscard]] bool listed() const noexcept { return listed_; }
   /// Has the source reported all that it has, and the own Node is not among it?
@@ -65,9 +59,6 @@ class Intake final : public k8s::Sink {
   k8s::Sink& model_;
   ApiMemory* api_memory_ = nullptr;
   std::string node_;
-  std::vector<k8s::Address> primary_;
-  std::vector<k8s::Address> node_addresses_;
-  std::vector<k8s::Prefix> pod_ranges_;
   std::map<std::string, std::vector<k8s::Prefix>> service_cidrs_;  ///< by name
   Metrics& metrics_;
   Health& health_;

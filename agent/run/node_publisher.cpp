@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "agent/netlink/node_policy.hpp"
+#include "agent/run/node_policy.hpp"
 
 namespace lb::agent {
 namespace {
@@ -18,7 +18,7 @@ NodePublisher::NodePublisher(const AgentOptions& options, const NodeWatch& node,
     : options_(options), node_(node), served_(served), intake_(intake), targets_(targets) {}
 
 void NodePublisher::apply_addresses() {
-  primary_ = intake_.primary_addresses();
+  primary_ = targets_.cluster.node().primary;
   const auto& network = node_.network();
   auto addresses = network.addresses(options_.node_port_addresses, primary_);
   std::vector<k8s::Address> plain;
@@ -34,7 +34,7 @@ void NodePublisher::apply_addresses() {
 }
 
 void NodePublisher::apply_ranges() {
-  auto policy = node_policy_of(options_, intake_.pod_ranges(), kube_proxy_);
+  auto policy = node_policy_of(options_, targets_.cluster.node().pod_ranges, kube_proxy_);
   auto cluster_ips = intake_.cluster_ip_ranges();
   cluster_ips.insert(cluster_ips.end(), options_.service_cidrs.begin(), options_.service_cidrs.end());
   targets_.tables.set_ranges(LB_POD_RANGES, policy.pods);

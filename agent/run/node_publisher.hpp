@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "agent/datapath/served_devices.hpp"
+#include "agent/kube_proxy/presence.hpp"
 #include "agent/netlink/kernel_ports.hpp"
-#include "agent/netlink/kube_proxy.hpp"
 #include "agent/netlink/node_watch.hpp"
 #include "agent/options/config.hpp"
 #include "agent/plan/cluster.hpp"
@@ -31,7 +31,7 @@ class NodePublisher {
   /// The node's addresses, to all who ask for them, and the ports.
   void apply_addresses();
   /// Whether the Node object's addresses are others than those that were applied.
-  [[nodiscard]] bool addresses_changed() const { return intake_.primary_addresses() != primary_; }
+  [[nodiscard]] bool addresses_changed() const { return targets_.cluster.node().primary != primary_; }
   /// Holds from the next apply_ranges() on.
   void set_kube_proxy(KubeProxy kube_proxy);
   /// What IPsec policies encrypt or block; likewise.

@@ -142,9 +142,8 @@ void Agent::network_changed() {
 }
 
 void Agent::objects_changed() {
-  const auto& objects = components_.intake;
   if (components_.node_publisher.addresses_changed() ||
-      components_.served_devices.node_addresses() != objects.node_addresses()) {
+      components_.served_devices.node_addresses() != components_.cluster.node().object_addresses) {
     pending_.mark({Step::devices, Step::addresses});
   }
   pending_.mark(
@@ -256,7 +255,7 @@ void Agent::act(Step step) {
 
 void Agent::choose_devices() {
   auto& served = components_.served_devices;
-  if (served.decide(components_.intake.node_addresses())) {
+  if (served.decide(components_.cluster.node().object_addresses)) {
     components_.backend_routes.note_change();
     pending_.mark({Step::hooks});
   }

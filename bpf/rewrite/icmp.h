@@ -80,18 +80,8 @@ static __always_inline int lb_write_outer(struct __sk_buff *skb, const struct lb
 					  const struct lb_tuple *to, __u32 addresses, enum lb_hops hops)
 {
 	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
-	void *network = data + (packet->network & LB_MAX_OFFSET);
 
-	if (to->family == LB_IPV4) {
-		if (network + sizeof(struct iphdr) > end)
-			return -1;
-		lb_write_ipv4(network, to, addresses, hops);
-	} else {
-		if (network + sizeof(struct ipv6hdr) > end)
-			return -1;
-		lb_write_ipv6(network, to, hops);
-	}
-	return 0;
+	return lb_write_network(data + (packet->network & LB_MAX_OFFSET), end, to, addresses, hops);
 }
 
 /* A router between keeps its own address; an error from the flow's other end comes from its translation. */

@@ -117,6 +117,22 @@ static __always_inline int lb_write_sctp(void *data, void *end, const struct lb_
 	return 0;
 }
 
+/* Addresses and hops. 0, or -1 where the packet is shorter than it was parsed. */
+static __always_inline int lb_write_network(void *network, void *end, const struct lb_tuple *to,
+					    __u32 addresses, enum lb_hops hops)
+{
+	if (to->family == LB_IPV4) {
+		if (network + sizeof(struct iphdr) > end)
+			return -1;
+		lb_write_ipv4(network, to, addresses, hops);
+	} else {
+		if (network + sizeof(struct ipv6hdr) > end)
+			return -1;
+		lb_write_ipv6(network, to, hops);
+	}
+	return 0;
+}
+
 /* Everything but the transport's checksum. 0, or -1 where the packet is shorter than it was parsed. */
 static __always_inline int lb_write_headers(void *data, void *end, const struct lb_packet *packet,
 					    const struct lb_tuple *to, __u32 addresses, enum lb_hops hops)
@@ -130,16 +146,7 @@ static __always_inline int lb_write_headers(void *data, void *end, const struct 
 		ports[0] = bpf_htons(to->source_port);
 		ports[1] = bpf_htons(to->destination_port);
 	}
-	if (to->family == LB_IPV4) {
-		if (network + sizeof(struct iphdr) > end)
-			return -1;
-		lb_write_ipv4(network, to, addresses, hops);
-	} else {
-		if (network + sizeof(struct ipv6hdr) > end)
-			return -1;
-		lb_write_ipv6(network, to, hops);
-	}
-	return 0;
+	return lb_write_network(network, end, to, addresses, hops);
 }
 
 /* Behind the start of a TCP or UDP header. */

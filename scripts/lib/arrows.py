@@ -10,7 +10,7 @@ PARTS = [
     ["maps/abi", "maps"],
     ["bpf/packet", "bpf/select", "bpf/flow", "bpf/rewrite", "bpf/path", "bpf/sock", "bpf"],
     ["k8s/objects", "k8s/encoding", "k8s/client", "k8s/watch", "k8s/manifests"],
-    ["agent/options", "agent/base", "agent/plan", "agent/netlink", "agent/programs", "agent/attach", "agent/tables",
+    ["agent/options", "agent/base", "agent/plan", "agent/netlink", "agent/kube_proxy", "agent/programs", "agent/attach", "agent/tables",
      "agent/observe", "agent/datapath", "agent/run", "agent/commands", "agent"],
 ]
 # Between the parts: who may include whom.

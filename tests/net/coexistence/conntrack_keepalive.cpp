@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/netlink/nf_chains.hpp"
+#include "agent/netlink/nf_tables.hpp"
 #include "agent/netlink/tracked.hpp"
 #include "tests/net/lib/lab.hpp"
 #include "tests/net/lib/pod_scene.hpp"

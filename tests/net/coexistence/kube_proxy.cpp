@@ -1,9 +1,8 @@
 // kube-proxy's rules are seen, in whatever mode it wrote them, and gone when they are gone (choice A).
-#include "agent/netlink/kube_proxy.hpp"
-
 #include <catch2/catch_test_macros.hpp>
 #include <string>
 
+#include "agent/kube_proxy/presence.hpp"
 #include "tests/net/lib/lab.hpp"
 
 namespace lb::test {

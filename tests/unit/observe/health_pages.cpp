@@ -193,26 +193,6 @@ TEST_CASE("a burst is as old as the bytes of its first change") {
   CHECK_THAT(metrics.render({}), ContainsSubstring("endpoint_changes_pending 0\n"));
 }
 
-TEST_CASE("a node's primary addresses, one of each family (SEM-34)") {
-  const auto address = [](const char* text) { return lb::k8s::Address::parse(text).value(); };
-  lb::k8s::Node node;
-  node.name = "a";
-  node.internal_ips = {address("10.0.0.1"), address("10.0.0.2")};
-  node.external_ips = {address("192.0.2.1"), address("2001:db8::1")};
-  CHECK(primary_addresses(node) == std::vector{address("10.0.0.1"), address("2001:db8::1")});
-  CHECK(primary_addresses({}).empty());
-
-  Model model;
-  Metrics metrics;
-  Health health;
-  Intake intake(model, "a", metrics, health, Moment::now, [] {});
-  intake.upsert(node);
-  node.name = "b";
-  node.internal_ips = {address("10.0.0.9")};
-  intake.upsert(node);
-  CHECK(intake.primary_addresses().front() == address("10.0.0.1"));
-}
-
 TEST_CASE("SEM-59, SEM-60: a Node that is leaving or was never seen gets no new connections, and lives") {
   Model model;
   Metrics metrics;

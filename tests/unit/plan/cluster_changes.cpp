@@ -156,6 +156,26 @@ TEST_CASE("complaints of the source are passed on and counted") {
   CHECK(bed.cluster.counts().complaints == 1);
 }
 
+TEST_CASE("the own Node's primary addresses, one of each family (SEM-34)") {
+  k8s::Node node = node_object("this", {});
+  node.internal_ips = {address("10.0.0.1"), address("10.0.0.2")};
+  node.external_ips = {address("192.0.2.1"), address("2001:db8::1")};
+  node.pod_cidrs = {prefix("10.244.1.0/24")};
+  CHECK(agent::primary_addresses({}).empty());
+
+  Bed bed;
+  bed.cluster.upsert(node);
+  node.name = "another";
+  node.internal_ips = {address("10.0.0.9")};
+  node.pod_cidrs = {prefix("10.244.2.0/24")};
+  bed.cluster.upsert(node);
+  const auto& own = bed.cluster.node();
+  CHECK(own.primary == std::vector{address("10.0.0.1"), address("2001:db8::1")});
+  CHECK(own.object_addresses ==
+        std::vector{address("10.0.0.1"), address("10.0.0.2"), address("192.0.2.1"), address("2001:db8::1")});
+  CHECK(own.pod_ranges == std::vector{prefix("10.244.1.0/24")});
+}
+
 TEST_CASE("the own Node's last state stays when its object goes (SEM-73)") {
   Bed bed;
   bed.cluster.upsert(node_object("this", {{"topology.kubernetes.io/zone", "zone-a"}}));

@@ -11,6 +11,7 @@
 #include "k8s/client/http_client.hpp"
 #include "k8s/watch/api_runtime.hpp"
 #include "tests/unit/k8s/client/server.hpp"
+#include "tests/unit/k8s/watch/api_stand_in.hpp"
 
 using namespace lb::k8s;
 using namespace lb::k8s::testing;
@@ -26,53 +27,10 @@ constexpr std::string_view patch =
     R"([{"op":"test","path":"/spec/taints/2/key","value":"a/b"},{"op":"remove","path":"/spec/taints/2"},)"
     R"({"op":"test","path":"/spec/taints/0/key","value":"a/b"},{"op":"remove","path":"/spec/taints/0"}])";
 
-/// What is tested, and an API server that is the test.
-struct Lab {
-  struct Line final : ApiConnection {
-    explicit Line(Lab& with) : lab(with) {}
-    void ask(const ApiRequest& request, AnswerReader& asking) override {
-      REQUIRE(lab.reader == nullptr);
-      lab.requests.push_back(request);
-      lab.reader = &asking;
-    }
-    void cancel() override { lab.reader = nullptr; }
-    [[nodiscard]] std::string server() const override { return "https://server"; }
-    Lab& lab;
-  };
-  struct Bell final : Alarm {
-    explicit Bell(Lab& with) : lab(with) {}
-    void set(Time when, std::function<void()> action) override {
-      lab.rings_at = when;
-      lab.ring = std::move(action);
-    }
-    Lab& lab;
-  };
-
-  void answer(unsigned status, std::string_view body = "{}", End how = End::complete) {
-    REQUIRE(reader != nullptr);
-    auto* asked = std::exchange(reader, nullptr);
-    if (how == End::complete) {
-      REQUIRE(asked->head({status, "application/json", std::nullopt}) == Flow::proceed);
-      REQUIRE(asked->body(body) == Flow::proceed);
-    }
-    asked->end(how, "https://server");
-  }
-  /// The clock goes on to the alarm.
-  void wait() {
-    now = rings_at;
-    const auto action = std::exchange(ring, nullptr);
-    action();
-  }
-
-  Time now{1'000};
-  Time rings_at{0};
-  std::function<void()> ring;
-  std::vector<ApiRequest> requests;
-  AnswerReader* reader = nullptr;
+struct Lab : ApiStandIn {
   std::vector<std::string> done;
   std::vector<std::string> troubles;
-  StartupTaint taint{{[this] { return std::make_unique<Line>(*this); },
-                      [this] { return std::make_unique<Bell>(*this); }, [this] { return now; }},
+  StartupTaint taint{runtime(),
                      "node-a",
                      "a/b",
                      {[this](std::string text) { done.push_back(std::move(text)); },

@@ -1,0 +1,20 @@
+// iptables' tables as nf_tables has them (iptables-nft): read, and chains of them removed in one transaction.
+// By netlink, so that no binary of the host is needed.
+#pragma once
+
+#include <boost/system/error_code.hpp>
+#include <string>
+#include <string_view>
+
+#include "agent/kube_proxy/chains.hpp"
+
+namespace lb::agent {
+
+/// Of one family (AF_INET, AF_INET6), by its name: "nat". Empty where there is none.
+[[nodiscard]] ChainTable read_nf_table(int family, std::string_view table);
+
+/// All of it, or nothing and the kernel's error.
+[[nodiscard]] boost::system::error_code remove_nf_chains(int family, std::string_view table,
+                                                         const ChainRemoval& removal);
+
+}  // namespace lb::agent

@@ -1,0 +1,159 @@
+// pkg/proxy/nftables/proxier.go of Kubernetes says which maps and chains there are. Endpoints stand in a map
+// from a random number, either themselves or, with session affinity, by the chain of each.
+#include "agent/kube_proxy/nftables_rules.hpp"
+
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
+#include <sys/socket.h>
+
+#include <cstddef>
+#include <utility>
+
+#include "agent/kube_proxy/nf_rule_reader.hpp"
+
+namespace lb::agent {
+namespace {
+
+using netlink::attribute;
+using netlink::Bytes;
+using netlink::text_of;
+
+constexpr std::string_view affinity_prefix = "affinity-";  // of sets
+constexpr std::size_t padded = 4;                          // each part of a concatenation is a multiple of it
+
+std::size_t address_size(int family) { return family == AF_INET ? 4 : 16; }
+
+/// Chains of services have a slash in their names, those that mark, check or reject have none.
+bool is_service_chain(std::string_view name) { return name.find('/') != std::string_view::npos; }
+
+Bytes part(Bytes bytes, std::size_t at) { return bytes.size() < at ? Bytes() : bytes.subspan(at); }
+
+class RuleReader {
+ public:
+  RuleReader(const NfDump& dump, int family) : dump_(dump), family_(family) {}
+
+  ProxyStep read(const NfRule& rule) {
+    for (const auto& each : expressions_of(rule)) {
+      take(each);
+    }
+    return std::move(step_);
+  }
+
+ private:
+  void take(const NfExpression& each) {
+    if (each.name == "immediate") {
+      take_immediate(each);
+    } else if (each.name == "lookup") {
+      take_lookup(text_of(attribute(each.data, NFTA_LOOKUP_SET)));
+    } else if (each.name == "nat") {
+      if (const auto target = registers_.target_of(each)) step_.endpoints.push_back(*target);
+    } else if (each.name == "fib") {
+      step_.clients = RuleClients::inside;  // fib saddr type local
+    } else {
+      const auto field = loaded_field(each, family_);
+      if (field == PacketField::source || field == PacketField::device) step_.clients = RuleClients::inside;
+    }
+  }
+
+  void take_immediate(const NfExpression& each) {
+    if (const auto verdict = verdict_of(attribute(each.data, NFTA_IMMEDIATE_DATA))) {
+      follow(*verdict);
+    } else {
+      registers_.load(each);
+    }
+  }
+
+  void follow(const NfVerdict& verdict) {
+    if (is_service_chain(verdict.chain) && step_.affinity_seconds == 0) step_.chains.push_back(verdict.chain);
+  }
+
+  void take_lookup(const std::string& name) {
+    const auto* set = dump_.find_set(name);
+    if (set == nullptr) return;
+    if (name.starts_with(affinity_prefix)) {
+      step_.affinity_seconds = static_cast<std::uint32_t>(set->timeout_ms / 1000);
+    }
+    for (const auto& element : set->elements) {
+      take_element(element);
+    }
+  }
+
+  void take_element(const NfElement& element) {
+    if (element.verdict) {
+      follow(*element.verdict);
+      return;
+    }
+    const auto size = address_size(family_);
+    if (element.value.size() < size + sizeof(std::uint16_t)) return;
+    step_.endpoints.push_back({address_of(element.value.data(), size), port_of(part(element.value, size))});
+  }
+
+  const NfDump& dump_;
+  int family_;
+  NatRegisters registers_;
+  ProxyStep step_;
+};
+
+/// Of an element's key: [address .] protocol . port.
+FrontendId id_of(const NfElement& element, int family, std::size_t address_bytes) {
+  const Bytes key(element.key);
+  if (key.size() < address_bytes + padded + sizeof(std::uint16_t)) return {};
+  const auto protocol = netlink::read<std::uint8_t>(part(key, address_bytes)).value_or(0);
+  return {address_bytes == 0 ? node_port_address(family) : address_of(key.data(), address_bytes),
+          port_of(part(key, address_bytes + padded)), static_cast<lb_protocol>(protocol)};
+}
+
+ProxyEntry entry_of(const NfElement& element, const FrontendId& id) {
+  const auto verdict = element.verdict.value_or(NfVerdict{});
+  if (is_service_chain(verdict.chain)) {
+    return {id, service_of_chain(verdict.chain), verdict.chain, Unserved::reject};
+  }
+  return {id, element.comment, "", verdict.code == NF_DROP ? Unserved::drop : Unserved::reject};
+}
+
+template <class Visit>
+void for_each_element(const NfDump& dump, std::string_view map, Visit visit) {
+  if (const auto* set = dump.find_set(map)) {
+    for (const auto& element : set->elements) visit(element);
+  }
+}
+
+}  // namespace
+
+std::string service_of_chain(std::string_view chain) {
+  constexpr std::string_view cut = "...";
+  const auto hash = chain.find('-');
+  const auto name = hash == std::string_view::npos ? hash : chain.find('-', hash + 1);
+  if (name == std::string_view::npos || chain.ends_with(cut)) return {};
+  const auto service = chain.substr(name + 1);
+  const auto port = service.rfind('/');
+  const auto protocol = port == std::string_view::npos || port == 0 ? port : service.rfind('/', port - 1);
+  if (protocol == std::string_view::npos || protocol == 0) return {};
+  std::string text(service.substr(0, protocol));
+  if (port + 1 < service.size()) text.append(":").append(service.substr(port + 1));
+  return text;
+}
+
+ProxyRules nftables_rules(const NfDump& dump, int family) {
+  ProxyRules rules;
+  for (const auto& rule : dump.rules()) {
+    if (is_service_chain(rule.chain)) {
+      rules.chains[rule.chain].push_back(RuleReader(dump, family).read(rule));
+    }
+  }
+  const auto add = [&](std::size_t address_bytes) {
+    return [&rules, family, address_bytes](const NfElement& element) {
+      rules.entries.push_back(entry_of(element, id_of(element, family, address_bytes)));
+    };
+  };
+  for_each_element(dump, "service-ips", add(address_size(family)));
+  for_each_element(dump, "no-endpoint-services", add(address_size(family)));
+  for_each_element(dump, "service-nodeports", add(0));
+  for_each_element(dump, "no-endpoint-nodeports", add(0));
+  for_each_element(dump, "firewall-ips", [&](const NfElement& element) {
+    rules.limited.push_back(id_of(element, family, address_size(family)));
+  });
+  return rules;
+}
+
+}  // namespace lb::agent

@@ -1,0 +1,26 @@
+// What the kube-proxy of this node serves, as the kernel has it.
+#pragma once
+
+#include <boost/system/result.hpp>
+#include <cstdint>
+
+#include "agent/kube_proxy/served_frontends.hpp"
+
+namespace lb::agent {
+
+/// By which means its rules are there.
+enum class ProxyMode : std::uint8_t { none, nftables, iptables, iptables_legacy, ipvs };
+
+/// "nftables", "iptables", "iptables-legacy", "ipvs"; empty for none.
+[[nodiscard]] const char* proxy_mode_name(ProxyMode mode);
+
+struct KubeProxyServices {
+  ProxyMode mode = ProxyMode::none;
+  ServedFrontends frontends;
+};
+
+/// ProxyMode::none where it has no rules here. Fails with EPERM without CAP_NET_ADMIN, else with what the
+/// kernel says.
+[[nodiscard]] boost::system::result<KubeProxyServices> read_kube_proxy_services();
+
+}  // namespace lb::agent

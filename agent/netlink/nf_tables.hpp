@@ -1,0 +1,15 @@
+// Whether nf_tables, and a table of it, are there; a table removed as a whole. By netlink, so that no binary
+// of the host is needed.
+#pragma once
+
+#include <boost/system/error_code.hpp>
+#include <string_view>
+
+namespace lb::agent {
+
+/// Nothing: the kernel has nf_tables.
+[[nodiscard]] boost::system::error_code nf_tables_error();
+[[nodiscard]] bool has_nf_table(int family, std::string_view table);
+[[nodiscard]] boost::system::error_code remove_nf_table(int family, std::string_view table);
+
+}  // namespace lb::agent

@@ -1,0 +1,136 @@
+// The start's own list first, then what the agent's other parts need, then the rest; programs come last,
+// because they take longest.
+#include "agent/run/check_machine.hpp"
+
+#include <fmt/format.h>
+
+#include <boost/asio/io_context.hpp>
+#include <optional>
+#include <string>
+
+#include "agent/attach/prerequisites.hpp"
+#include "agent/datapath/lock.hpp"
+#include "agent/observe/http.hpp"
+#include "agent/programs/bpf_programs.hpp"
+#include "agent/run/host_facts.hpp"
+#include "agent/run/inputs.hpp"
+
+namespace lb::agent {
+namespace {
+
+constexpr const char* instructions_limit = "1000000";  // BPF_COMPLEXITY_LIMIT_INSNS
+
+/// What a configuration file asks for that is lost, unknown or without effect.
+void look_at_remarks(const AgentOptions& options, Findings& findings) {
+  for (const auto& remark : options.remarks) {
+    if (remark.level == LogLevel::info) {
+      findings.ok("configuration", remark.text);
+    } else {
+      findings.warning("configuration", remark.text, "");
+    }
+  }
+}
+
+void look_at_agent(const AgentOptions& options, const AgentPresence& running, Findings& findings) {
+  if (running.state == AgentState::absent) {
+    findings.ok("agent", fmt::format("none runs on {}", options.pins));
+  } else {
+    findings.warning("agent",
+                     fmt::format("one{} runs on {}",
+                                 running.pid ? fmt::format(" (pid {})", *running.pid) : "", options.pins),
+                     "end it before another one starts: one at a time uses a pin directory");
+  }
+}
+
+/// Where services come from.
+void look_at_source(const AgentOptions& options, Findings& findings) {
+  boost::asio::io_context context;
+  std::optional<Inputs> inputs;
+  if (findings.need("source", [&] { inputs.emplace(context, options); })) {
+    findings.ok("source", inputs->text());
+  }
+}
+
+/// A port that another process holds keeps an agent from starting only where the options say so.
+void look_at_port(const std::string& subject, const Listen& listen, BindFailure failure, Findings& findings) {
+  const auto text = fmt::format("{} port {}", listen.address, listen.port);
+  boost::asio::io_context context;
+  const auto open = [&] { static_cast<void>(HttpServer::open_or_throw(context, listen, {})); };
+  if (failure == BindFailure::fatal) {
+    if (findings.need(subject, open)) findings.ok(subject, text + " is free");
+    return;
+  }
+  try {
+    open();
+    findings.ok(subject, text + " is free");
+  } catch (const StartError& error) {
+    findings.warning(subject, error.found(),
+                     "end what uses it: until then the agent serves packets, and tries the port each second");
+  }
+}
+
+/// A running agent on the same pins has these ports, and gives them up when it ends.
+void look_at_server(const std::string& subject, const std::optional<Listen>& listen, BindFailure failure,
+                    const AgentPresence& running, Findings& findings) {
+  if (!listen) {
+    findings.ok(subject, "off");
+    return;
+  }
+  if (running.state == AgentState::running) {
+    findings.ok(subject,
+                fmt::format("{} port {}: not tried beside a running agent", listen->address, listen->port));
+    return;
+  }
+  look_at_port(subject, *listen, failure, findings);
+}
+
+void look_at_timer(const Prerequisites& found, Findings& findings) {
+  if (!found.features) {
+    return;
+  }
+  std::uint32_t hertz = 0;
+  if (findings.need("timer", [&] { hertz = measure_hertz(); })) {
+    findings.ok("timer", fmt::format("{} ticks a second", hertz));
+  }
+}
+
+void look_at_programs(const AgentOptions& options, const Prerequisites& found, Findings& findings) {
+  if (!found.features) {
+    return;
+  }
+  for (const auto& trial : try_programs(options, *found.features)) {
+    const auto subject = "program " + trial.name;
+    if (trial.refusal.empty()) {
+      findings.ok(subject, trial.instructions == 0 ? std::string("loads")
+                                                   : fmt::format("loads: {} of {} instructions",
+                                                                 trial.instructions, instructions_limit));
+    } else {
+      findings.missing(
+          subject, StartError(fmt::format("the kernel refuses it: {}", trial.refusal),
+                              "report it with the kernel's release, and use another kernel (6.1 or later)"));
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Finding> check_machine(const AgentOptions& options) {
+  Findings findings(Findings::Missing::is_listed);
+  const auto running = find_agent(maps::Pins(options.pins));
+  look_at_remarks(options, findings);
+  const auto found = look_at_prerequisites(options, findings);
+  look_at_timer(found, findings);
+  look_at_agent(options, running, findings);
+  look_at_source(options, findings);
+  look_at_server("health server", options.health, options.bind_failure, running, findings);
+  look_at_server("metrics server", options.metrics, options.bind_failure, running, findings);
+  look_at_settings(findings);
+  look_at_rights(options, findings);
+  look_at_features(found, findings);
+  look_at_conntrack(options, found, findings);
+  look_at_hook_neighbours(options, findings);
+  look_at_programs(options, found, findings);
+  return findings.all();
+}
+
+}  // namespace lb::agent
