@@ -1,5 +1,5 @@
-// Puts the loaded programs to their hooks and keeps them there: what is wanted against what is attached. Can
-// be called again at any time; where nothing has changed it makes no attach call.
+// Attaches the loaded programs to their hooks and keeps them attached, by comparing the wanted hooks with the
+// attached ones. attach() can be called again at any time; where nothing has changed it makes no attach call.
 #pragma once
 
 #include <linux/bpf.h>

@@ -1,4 +1,4 @@
-// Taking everything away again.
+// Detaches all programs and removes the pins.
 #pragma once
 
 #include "maps/mapset.hpp"

@@ -1,4 +1,4 @@
-// Which hook of this node: a value, and its text where people read it.
+// Identifies a hook of this node, and formats it for people.
 #pragma once
 
 #include <cstdint>

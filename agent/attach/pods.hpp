@@ -1,5 +1,5 @@
-// Which devices are the host's ends of pods' devices, and the programs on them: hundreds that come and go, so
-// only what is new, gone or lost is touched.
+// Selects the host ends of pods' devices, and attaches programs to them. There are hundreds that come and go,
+// so only devices that are new, gone or detached are touched.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Sockets in another cgroup than ours, and marks in their storage that the programs wipe.
+// Creates sockets in another cgroup than ours, and writes marks into their storage, which the programs clear.
 #include "agent/attach/socket_probe.hpp"
 
 #include <arpa/inet.h>

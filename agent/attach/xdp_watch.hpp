@@ -1,5 +1,5 @@
-// Devices that lose every frame that XDP gives them to send (REL-20): a veth whose other end does not poll, a
-// card without queues for it. The kernel reports it by its tracepoints alone.
+// Detects devices that drop every frame that XDP redirects to them (REL-20): a veth whose peer does not poll
+// (NAPI), a card without queues for it. The kernel reports such drops only by tracepoints.
 #pragma once
 
 #include <cstdint>
