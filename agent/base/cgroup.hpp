@@ -1,5 +1,5 @@
-// The places of the file system that the kernel's objects need: the pin directory on a bpf file system and
-// the cgroup whose processes are served. Checked and made at start; every failure is a StartError.
+// The directories that BPF objects need: the pin directory on a bpf file system, and the cgroup whose
+// processes are served. Checked and made at start; every failure is a StartError.
 #pragma once
 
 #include <cstdint>

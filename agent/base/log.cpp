@@ -1,4 +1,4 @@
-// The log: how a line looks, and what is said only once.
+// The format of a log line, and which complaints are logged.
 #include "agent/base/log.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Small files of the kernel's and of an operator's.
+// Reads small files of the kernel and of operators.
 #pragma once
 
 #include <fstream>

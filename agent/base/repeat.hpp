@@ -1,4 +1,4 @@
-// Work that is done again and again, with a pause before each time.
+// Repeats an action, with a pause before each call.
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>
