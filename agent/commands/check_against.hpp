@@ -1,4 +1,4 @@
-// `sluice check --against kube-proxy`: would an agent serve what the kube-proxy of this node serves?
+// `sluice check --against kube-proxy`: would an agent serve the same as this node's kube-proxy?
 #pragma once
 
 #include <string>
