@@ -1,4 +1,4 @@
-// Opening in the order that changes nothing before all is checked; attaching, and looking after that.
+// Opens in an order that changes nothing before all checks have passed; attaches, and keeps attached.
 #include "agent/datapath/datapath.hpp"
 
 #include <bpf/bpf.h>

@@ -1,5 +1,5 @@
-// Which devices serve now, as named or as found, and why: decided anew whenever the node's network or its
-// Node object has changed.
+// Which devices are served now, as named or as found, and why: decided again whenever the node's network or
+// its Node object has changed.
 #pragma once
 
 #include <string>
