@@ -1,4 +1,4 @@
-// Table by table: plan what goes, and have it go.
+// Table by table: plans what to remove, and removes it.
 #include "agent/netlink/kube_proxy_cleanup.hpp"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// iptables' tables as nf_tables has them (iptables-nft), and tables of nftables: read, and parts of them
-// removed in one transaction. By netlink, so that no binary of the host is needed.
+// iptables' tables in nf_tables (iptables-nft), and tables of nftables: reads them, and removes parts of them
+// in one transaction. By netlink, so that no binary of the host is needed.
 #pragma once
 
 #include <boost/system/error_code.hpp>

@@ -1,5 +1,5 @@
-// This node's devices and addresses, as rtnetlink reports them. Pure: bytes in, what to send and what is
-// known out; the socket is node_watch.hpp's.
+// This node's devices and addresses, as rtnetlink reports them. Pure: bytes in; requests to send and the
+// known state out. The socket is node_watch.hpp's.
 #pragma once
 
 #include <array>

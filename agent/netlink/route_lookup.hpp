@@ -1,5 +1,5 @@
-// By which device packets to an address leave, as `ip route get ADDRESS` says: asked of the kernel, so that
-// rules, metrics and next hops count.
+// Which device packets to an address leave by, as `ip route get ADDRESS` reports: a request to the kernel, so
+// that rules, metrics and next hops are respected.
 #pragma once
 
 #include <cstdint>
