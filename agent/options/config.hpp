@@ -1,4 +1,4 @@
-// What the command line says, checked and with its defaults filled in. No command-line library here.
+// The options of the command line, validated and with defaults. No command-line library here.
 #pragma once
 
 #include <chrono>
