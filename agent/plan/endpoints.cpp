@@ -1,4 +1,4 @@
-// The endpoints of EndpointSlices as planning wants them.
+// The endpoints of EndpointSlices, prepared for planning.
 #include "agent/plan/endpoints.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Between the model and the tables: a plan that changes thousands of entries is written in parts, by turns
+// Between the model and the tables: a plan that changes thousands of entries is written in parts, in turns
 // with those of other services. Pure, and without a clock: writes are counted.
 #pragma once
 

@@ -1,4 +1,4 @@
-// All that is known of one Service: its object, its slices, and what was last planned from them. Pure.
+// The state of one Service: its object, its slices, and the last plans made from them. Pure.
 #pragma once
 
 #include <cstddef>
