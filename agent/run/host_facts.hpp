@@ -1,5 +1,5 @@
-// What of the machine never keeps an agent from starting, or only beside something else, and should be known
-// before: for `sluice check`.
+// Facts about the machine that do not prevent a start, or only beside other software, and that an operator
+// should know before: for `sluice check`.
 #pragma once
 
 #include "agent/attach/prerequisites.hpp"

@@ -1,5 +1,5 @@
-// Stands between the source and the model: counts what comes, marks for the probes what waits, and remembers
-// the own Node's addresses.
+// Between the source and the model: counts objects, records for the probes what waits, and remembers the own
+// Node's addresses.
 #pragma once
 
 #include <functional>

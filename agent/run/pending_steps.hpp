@@ -1,4 +1,5 @@
-// What the agent has still to do: events mark steps, and one pass takes them in a stated order. Pure.
+// The steps that the agent has still to run: events mark steps, and one pass runs them in a fixed order.
+// Pure.
 #pragma once
 
 #include <cstdint>
