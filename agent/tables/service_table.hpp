@@ -1,4 +1,4 @@
-// Which service ports have a number, by whose name in lb_names, and what each has in the kernel.
+// The service ports that have a number, by their names in lb_names, and the state of each in the maps.
 #pragma once
 
 #include <boost/unordered/unordered_flat_set.hpp>
