@@ -1,4 +1,4 @@
-// Connections by Asio, TLS by OpenSSL: the only file that includes it.
+// Connections by Asio, TLS by OpenSSL: the only file that includes OpenSSL.
 #include "k8s/client/channel.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// What was wrong inside one object, and where in it: collected while a decoder walks, reported by who asked.
+// Problems found inside one object, with their positions: collected while a decoder walks, reported by its
+// caller.
 #pragma once
 
 #include <cstddef>

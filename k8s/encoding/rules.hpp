@@ -1,5 +1,6 @@
-// From the wire to the model: defaults, filters and refusals, the same for every encoding. No JSON here.
-// A walker calls a method where it stands, so that a problem gets the walker's place; order does not matter.
+// From the wire to the model: defaults, filters and validation, the same for every encoding. No JSON here. A
+// walker calls a method at the position of a field, so that a problem gets this position; the order of calls
+// does not matter.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Reads files into definitions, lets the first file win, and reports the difference to what was reported
+// Reads files into definitions, lets the first file win, and reports the differences from what was reported
 // before.
 #include "k8s/manifests/manifest_set.hpp"
 

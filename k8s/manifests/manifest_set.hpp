@@ -1,4 +1,4 @@
-// The objects that a set of files defines, and what changes when a file does. Pure: no fd, clock or thread.
+// The objects that a set of files defines, and the changes when a file changes. Pure: no fd, clock or thread.
 #pragma once
 
 #include <map>

@@ -1,5 +1,5 @@
-// Each resource has a watcher, which drives its reflector by its connection and its alarm, and hands on what
-// comes together at once.
+// Each resource has a watcher, which drives its reflector with a connection and a timer, and delivers objects
+// that arrive together as one burst.
 #include "k8s/watch/api_source.hpp"
 
 #include <fmt/format.h>

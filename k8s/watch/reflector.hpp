@@ -1,4 +1,4 @@
-// List and watch of one kind of objects as a state machine: heads and bytes of answers in, requests and
+// List and watch of one kind of objects as a state machine: heads and bytes of responses in, requests and
 // objects out. No socket, no clock: time is a parameter (REL-30 to 34, 76, 77).
 #pragma once
 

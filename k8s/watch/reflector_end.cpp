@@ -1,4 +1,4 @@
-// How an answer ended, and what follows from it: the next request, and when.
+// How a response ended, and what follows from it: the next request, and when.
 #include <fmt/format.h>
 
 #include <algorithm>
