@@ -1,5 +1,5 @@
-// Which slots and which numbers are free. Pure bookkeeping: when something may be reused is decided elsewhere
-// (agent/tables/id_reclaimer.hpp), and only then it is given back here.
+// Which slots and which numbers are free. Pure bookkeeping: agent/tables/id_reclaimer.hpp decides when
+// something may be reused, and only then returns it here.
 #pragma once
 
 #include <cstdint>
