@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Flows that are not yet assured: what each packet of a handshake does to them. */
+/* Unassured flows: how each packet of a handshake changes their state. */
 #ifndef SLUICE_BPF_HANDSHAKE_H
 #define SLUICE_BPF_HANDSHAKE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What is known of a flow (struct lb_track): its sides, its end, and its entry for the other direction. */
+/* The state of a flow (struct lb_track): its sides, its end, and its entry for the other direction. */
 #ifndef SLUICE_BPF_TRACK_H
 #define SLUICE_BPF_TRACK_H
 
