@@ -1,7 +1,7 @@
-// A flow that goes by the stack is tracked there behind our translation, by a tuple of which the answers' are
-// the same: that entry gives way, and what it said (a mark, a source of the host's own choice) goes into the
-// new one. In between a packet is dropped at worst, and sent again; it never meets another backend, because
-// our entries go last.
+// Conntrack tracks a flow that goes by the stack behind our translation, by an entry whose reply tuple is the
+// same as the new one's. That entry is deleted, and its contents (a mark, a source that the host chose) are
+// copied into the new one. In between a packet is dropped at worst, and retransmitted; it never reaches
+// another backend, because our entries are removed last.
 #include "agent/tables/hand_over.hpp"
 
 #include <cerrno>

@@ -1,5 +1,5 @@
-// Quarantine: stamps what is given up with the grace periods begun so far, and frees it when one more has
-// passed.
+// Quarantine: stamps what is retired with the number of grace periods begun so far, and frees it when one
+// more has passed.
 #include "agent/tables/id_reclaimer.hpp"
 
 #include <algorithm>
