@@ -1,4 +1,4 @@
-// REL-58: objects of both encodings: whatever the bytes are, there is an answer, it is the same again, and
+// REL-58: decodes objects in both encodings: any bytes give a result, the same one when decoded again, and
 // what was decoded can be planned. The first byte chooses kind, encoding and origin (see Question); the rest
 // is the object.
 #include <algorithm>

@@ -1,5 +1,5 @@
-// XDP believes the FIB for an eighth of a second: what changes behind that is followed all the same
-// (bpf/path/fib_cache.h).
+// XDP uses a cached FIB result for an eighth of a second: changes of neighbours and routes take effect
+// nevertheless (bpf/path/fib_cache.h).
 #include <fmt/format.h>
 
 #include <algorithm>

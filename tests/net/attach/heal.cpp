@@ -1,4 +1,4 @@
-// What somebody detaches or unpins by hand is brought back, and counted (REL-19).
+// Hooks and pins that others remove by hand are restored, and counted (REL-19).
 #include <bpf/bpf.h>
 #include <fmt/format.h>
 #include <net/if.h>

@@ -1,4 +1,5 @@
-// kube-proxy's rules are seen, in whatever mode it wrote them, and gone when they are gone (choice A).
+// kube-proxy's rules are detected in every mode that it writes them, and no longer reported when they are
+// gone (choice A).
 #include "agent/netlink/kube_proxy.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,5 +1,5 @@
-// XDP as an accelerator that can come and go: under traffic, with large frames, with neighbours that vanish
-// or lie (REL-20, REL-21, REL-65).
+// XDP as an accelerator that can be added and removed: under traffic, with large frames, with neighbours that
+// vanish or change (REL-20, REL-21, REL-65).
 #include <fmt/format.h>
 #include <poll.h>
 #include <pthread.h>

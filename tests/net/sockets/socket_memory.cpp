@@ -1,4 +1,4 @@
-// What a socket remembers of the services that it asked: whom its answers and its peer are named after.
+// The socket pairs that a socket remembers: which service's address its replies and its peer get.
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/wait.h>

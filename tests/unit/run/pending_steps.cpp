@@ -1,4 +1,4 @@
-// Which steps are taken, when, and in which order.
+// Which steps run, when, and in which order.
 #include "agent/run/pending_steps.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,4 +1,4 @@
-// Which flows conntrack can have in our place, and as what.
+// Which flows can be handed over to conntrack, and the entries that they become.
 #include "agent/tables/hand_over.hpp"
 
 #include <algorithm>
