@@ -47,7 +47,7 @@ Kind kind_of(const k8s::Object& object) {
   return kinds.at(object.index());
 }
 
-/// One line that a log can take.
+/// Is it a single line of valid text, fit for a log?
 bool is_line(std::string_view text) {
   return !text.empty() && k8s::valid_utf8(text) &&
          std::ranges::none_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
