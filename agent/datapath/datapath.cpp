@@ -326,7 +326,7 @@ Restored Datapath::restore(Filters filters) {
   return restored;
 }
 
-// Made anew once: where that does not help, the hooks that do run shall not flap.
+// Reattached only once: if that does not help, the hooks that do run must not flap.
 Restored Datapath::reattach_idle_hooks() {
   Restored restored;
   if (!lack_of_descriptors().empty()) {

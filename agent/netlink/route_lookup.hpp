@@ -28,13 +28,13 @@ struct NextHop {
 
 class RouteLookup {
  public:
-  /// Without sockets, for which the process may lack descriptors, there are no routes.
+  /// If the process lacks descriptors for sockets, there are no routes.
   RouteLookup();
 
   /// Costs some microseconds.
   [[nodiscard]] NextHop next_hop(const k8s::Address& address) const;
-  /// Have routes or rules changed since the last call? The kernel's reports are counted, not read one by one,
-  /// and wake nobody.
+  /// Have routes or rules changed since the last call? The kernel's reports are drained, not read one by one,
+  /// and wake no handler.
   [[nodiscard]] bool changed() const;
 
  private:

@@ -133,8 +133,8 @@ class Walk {
     return std::nullopt;
   }
 
-  /// Assured entries last: without them a packet would find the older ones, and prove the flow anew. Each may
-  /// have expired meanwhile.
+  /// Assured entries last: without them a packet would find the older ones, and prove the flow again. Each
+  /// may have expired meanwhile.
   void forget(const Key& key, const Flow& flow) {
     const auto answers = other_key(key, flow);
     for (auto* table : {&unassured_, &assured_}) {
