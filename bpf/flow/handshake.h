@@ -183,7 +183,7 @@ static __always_inline int lb_has_reply(struct lb_scratch *scratch)
 
 /*
  * Does an unassured one-way flow still have its way back, and once a second, its backend? The LRU may have evicted the reply's
- * half, which comes back, or the flow starts anew. To ask for it with each packet is what keeps it as long as this half.
+ * half, which comes back, or the flow starts again. To ask for it with each packet is what keeps it as long as this half.
  */
 static __always_inline int lb_unassured_alive(struct lb_scratch *scratch, int new_second)
 {

@@ -47,7 +47,7 @@ static __always_inline int lb_abandoned(struct lb_scratch *scratch)
 }
 
 /*
- * Is a flow whose entries are in these states over? One FIN alone ends no TCP flow, whose client cannot begin anew yet; an SCTP association has
+ * Is a flow whose entries are in these states over? One FIN alone ends no TCP flow, whose client cannot begin again yet; an SCTP association has
  * one end for both sides.
  */
 static __always_inline int lb_is_over(enum lb_protocol protocol, enum lb_state one, enum lb_state other)
