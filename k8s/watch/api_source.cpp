@@ -151,7 +151,7 @@ class ApiSource::ResourceWatcher final : public Listener, public AnswerReader {
 
   void step();
   /// Of Nodes, these labels alone are reported from now on; where one of them is not known, all Nodes are
-  /// listed anew.
+  /// listed again.
   void keep(LabelKeys labels);
   [[nodiscard]] Kind kind() const { return reflector_.resource().kind; }
   [[nodiscard]] bool listing() const { return reflector_.listing(); }
