@@ -1,4 +1,4 @@
-// One connection after the other, and who answers: see bench/ask.hpp.
+// Connects again and again and records which endpoint answers: see bench/ask.hpp.
 #include "bench/ask.hpp"
 
 #include <fmt/format.h>

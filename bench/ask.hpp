@@ -1,4 +1,4 @@
-// The commands of bench_connect that ask one endpoint after the other, and tell who answers. For
+// The commands of bench_connect that connect one time after the other and record which endpoint answers. For
 // bench/connect.cpp, which describes them.
 #pragma once
 

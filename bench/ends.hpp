@@ -1,4 +1,4 @@
-// What the two ends of a measured connection share: IPv4 ends, errors as exceptions, and the clock. For
+// Shared by the two ends of a measured connection: IPv4 addresses, errors as exceptions, and the clock. For
 // bench/connect.cpp, bench/ask.cpp and bench/serve.cpp.
 #pragma once
 

@@ -1,4 +1,5 @@
-// Expiry: what a walk over many flows costs, and how long its longest step holds up the agent. Run as root.
+// Expiry: the cost of a walk over many flows, and for how long its longest step blocks the agent. Run as
+// root.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The floor programs of floor.bpf.c, loaded, with one flow that turns a packet to and fro.
+// The floor programs of floor.bpf.c, loaded, with one flow that sends a packet back and forth.
 #pragma once
 
 #include <memory>

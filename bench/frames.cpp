@@ -129,7 +129,7 @@ class Received {
   maps::Fd received_, misrouted_;
 };
 
-/// The flows' numbers are given anew, to flows that may go elsewhere.
+/// The flows' numbers are reassigned, to flows that may go elsewhere.
 void forget_backends(const std::string& directory) {
   const auto map = pinned(directory, "backends");
   std::vector<std::uint32_t> flows(LB_FRAME_FLOWS);

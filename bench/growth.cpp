@@ -1,11 +1,11 @@
 // What a packet costs when there are many flows, and when there are many services, in nanoseconds by
 // BPF_PROG_TEST_RUN. (Many endpoints: bench/programs.cpp.) Run as root, with the machine idle.
 //
-// The services form a ring, in an order that jumps: the backend of one is the frontend of the next. So a
+// The services form a ring, in random order: the backend of one is the frontend of the next. So a
 // packet that the program has rewritten is the next flow's packet, and a test run, which repeats on the same
-// buffer, goes through as many flows as the packet has hops left: a chain. Each chain begins with a client of
-// its own, and a batch is one chain, drawn at random. It counts only if the outcome's counter rose by exactly
-// its length. A single flow, and its packet, become themselves: its source after NAT is the client's own.
+// buffer, goes through as many flows as the packet has hops left: a chain. Each chain begins with its own
+// client, and a batch is one chain, chosen at random. It counts only if the outcome's counter rose by exactly
+// its length. A single flow's packet is rewritten to itself: its source after NAT is the client's own.
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <net/if.h>
@@ -48,7 +48,7 @@ Address mapped(std::uint32_t address) {
   return bytes;
 }
 
-/// One device, behind whose one neighbour everybody is.
+/// One device, with one neighbour as next hop to every address.
 std::uint32_t make_network() {
   run_ip(
       "link add growth0 address 02:00:00:00:00:10 type veth peer name growth0p\nlink set growth0 up\nlink "
@@ -87,7 +87,8 @@ class Ring {
   /// A program that is attached nowhere costs two grace periods a run.
   void attach() { attach_xdp(device_, programs_.program(Hook::xdp)); }
 
-  /// XDP leaves tc a packet of each flow that tc has not seen for seconds; now it has seen all.
+  /// XDP leaves to tc a packet of each flow that tc has not seen for seconds; after this tc has seen all
+  /// flows.
   void refresh() {
     for (std::uint32_t chain = 0; chain < chains_; ++chain)
       run(Hook::tc_in, build(first_of(chain), {.hops = 255}), chain_flows, LB_OUTCOME_flow_redirect);
@@ -100,7 +101,7 @@ class Ring {
     return run(hook, build(first_of(chain), {.hops = 255}), chain_flows, outcome);
   }
 
-  /// The same of flows that are new, from an address that had none.
+  /// The same for new flows, from an address that had none.
   double opened(Hook hook) {
     const auto outcome = hook == Hook::xdp ? LB_OUTCOME_new_xdp : LB_OUTCOME_new_remote;
     const auto drawn = static_cast<std::uint32_t>(random_());
@@ -124,7 +125,7 @@ class Ring {
     return settings;
   }
 
-  /// Who comes after whom: one ring through all.
+  /// The successor of each service: one ring through all of them.
   static std::vector<std::uint32_t> order_of(std::uint32_t services) {
     std::vector<std::uint32_t> shuffled(services);
     std::iota(shuffled.begin(), shuffled.end(), 0U);
@@ -178,7 +179,7 @@ class Ring {
     return programs_.run({.hook = Hook::tc_in, .device = device_, .repeat = 1}, packet);
   }
 
-  /// A whole handshake for each flow of the chain, after which all are in lb_flows.
+  /// Makes a handshake for each flow of the chain, so that all are in lb_flows.
   void establish(std::uint32_t chain, std::uint32_t flows) {
     set_source(flows == 1 ? first_client + chain + 1 : first_client + 0x400000 + chain);
     auto request = first_of(chain);
@@ -207,7 +208,7 @@ class Ring {
 
 using Batch = double (Ring::*)(Hook);
 
-/// What grows, in which steps, with a ring for each.
+/// What grows, its sizes, and a ring for each size.
 struct Growth {
   const char* by;
   std::vector<std::uint32_t> sizes;
@@ -228,8 +229,7 @@ void tell(const Growth& growth, const char* what, Hook hook, const std::vector<S
   std::fflush(stdout);
 }
 
-/// The rings take turns within each round, because what else the machine does would make a difference between
-/// them.
+/// The rings take turns within each round, so that other load of the machine affects all of them alike.
 void measure(const Growth& growth, const char* what, Batch batch, Hook hook) {
   const auto& rings = growth.rings;
   std::vector<std::vector<double>> means(rings.size());

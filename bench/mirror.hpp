@@ -1,6 +1,6 @@
-// Two services that mirror each other: the backend of one is the frontend of the other. So a packet that a
-// program has rewritten is one that it knows again, and a test run can repeat on one buffer. For
-// bench/programs.cpp and bench/paths.cpp.
+// Two services that mirror each other: the backend of one is the frontend of the other. So a program
+// recognizes a packet that it has rewritten, and a test run can repeat on one buffer. For bench/programs.cpp
+// and bench/paths.cpp.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Each way: what the services are like, which packet takes it, and which outcome proves that it did.
+// For each path: the services, the packet that takes it, and the outcome that proves it.
 #include "bench/paths.hpp"
 
 #include <linux/pkt_cls.h>

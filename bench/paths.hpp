@@ -1,4 +1,4 @@
-// The ways through the packet programs, each as packets that a test run can repeat. For bench/programs.cpp.
+// The paths through the packet programs, each as packets that a test run can repeat. For bench/programs.cpp.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Planning: from a changed slice to the plan, for one service of 100,000 endpoints, and what the model of
-// them takes in memory. No kernel is asked.
+// Planning: the time from a changed slice to the plan, for one service of 100,000 endpoints, and the memory
+// of the model. Makes no kernel calls.
 #include <fmt/format.h>
 #include <malloc.h>
 

@@ -1,5 +1,5 @@
-// Publishing: from a plan to the flip, for one service of many backends, in the kernel's own maps. Run as
-// root.
+// Publishing: the time from a plan to the switch to its extent, for one service of many backends, in the
+// kernel's own maps. Run as root.
 #include <fmt/format.h>
 
 #include <chrono>

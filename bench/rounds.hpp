@@ -1,4 +1,4 @@
-// How the benches of packets measure: on one processor, and in rounds of batches.
+// How the packet benchmarks measure: on one CPU, and in rounds of batches.
 #pragma once
 
 #include <sched.h>

@@ -1,5 +1,5 @@
-// What a bench says: cells of a Markdown table for people, and for bench/lib/report.py the same figures as
-// records, one JSON object a line, in the file that BENCH_RECORDS names (none if it is unset).
+// The output of a benchmark: cells of a Markdown table for people, and for bench/lib/report.py the same
+// figures as records, one JSON object a line, in the file that BENCH_RECORDS names (none if it is unset).
 #pragma once
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
-// What the worst objects that an API server accepts do to the agent's loop: the longest step, and how long
-// the change of a small service waits meanwhile. Model, pacer and tables, with the kernel's own maps. Run as
-// root.
+// The effect of the worst objects that an API server accepts on the agent's event loop: the longest step, and
+// how long a change of a small service waits meanwhile. Model, pacer and tables, with the kernel's own maps.
+// Run as root.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The socket programs: connect, sendmsg, recvmsg and getpeername of both families, each a thin entry. */
+/* The socket programs: connect, sendmsg, recvmsg and getpeername of both families, each a thin entry point. */
 #include <linux/bpf.h>
 
 #include <bpf/bpf_endian.h>

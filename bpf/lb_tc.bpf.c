@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * tc: ingress opens and carries flows, egress restores the replies of those that went by the stack. On
- * uplinks for clients outside, on the host's end of pods' devices for what their sockets did not translate.
+ * tc: ingress opens flows and translates their packets, egress translates the replies of flows through the stack. On
+ * uplinks for clients outside, on the host end of pods' devices for what the socket hooks did not translate.
  */
 #define LB_OBJECT tc
 #define LB_CT_LOOKUP bpf_skb_ct_lookup

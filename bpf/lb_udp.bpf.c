@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Closes connected UDP sockets whose backend is gone, or whose service had no backend when they connected and has one now:
- * their next call fails with ECONNABORTED, as if the host had refused, and connecting again helps (SEM-46). Run over all UDP
- * sockets of one network namespace, whenever UDP services change.
+ * their next call fails with ECONNABORTED, as if the host had refused, and the client can connect again (SEM-46). Run over all
+ * UDP sockets of one network namespace, whenever UDP services change.
  */
 #include <linux/bpf.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Counts what devices did with the frames that XDP gave them to send: no return code tells, because they leave in bulk,
- * later (REL-20). Attached while an agent runs, to the kernel's own tracepoints.
+ * Counts the frames that devices sent and dropped for XDP: no return code reports it, because frames are sent later, in bulk
+ * (REL-20). Attached to the kernel's tracepoints while an agent runs.
  */
 #include <linux/bpf.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * XDP on uplinks: finishes what needs no stack, in both directions, and hands everything else on
- * untouched to tc. So it can be switched on and off at any time.
+ * XDP on uplinks: handles packets to and from remote backends without the stack, and passes everything
+ * else untouched to tc. So it can be switched on and off at any time.
  */
 #define LB_OBJECT xdp
 #define LB_CT_LOOKUP bpf_xdp_ct_lookup

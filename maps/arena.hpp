@@ -1,5 +1,5 @@
-// Which slots and which numbers are free. Pure bookkeeping: when something may be reused is decided elsewhere
-// (agent/tables/id_reclaimer.hpp), and only then it is given back here.
+// Which slots and which numbers are free. Pure bookkeeping: agent/tables/id_reclaimer.hpp decides when
+// something may be reused, and only then returns it here.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct Extent {
 
 /// First fit by address, neighbours merged at once. Bound (Robson 1977): with at most M slots in use in
 /// extents of at most n, about M log2(n) slots always suffice; in practice a third more than M, plus the
-/// largest extent, which is written anew before the old one is given back.
+/// largest extent, which is written again before the old one is given back.
 class ExtentArena {
  public:
   explicit ExtentArena(std::uint32_t limit);

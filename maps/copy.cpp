@@ -1,4 +1,4 @@
-// Entries from map to map, whatever they mean.
+// Copies entries from map to map without interpreting them.
 #include "maps/copy.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Grace periods: after one, no program still uses what it had read before. The kernel's wait takes 8 to 9 ms,
-// so it happens in one helper thread that touches nothing else.
+// so a helper thread does it, which touches nothing else.
 #pragma once
 
 #include <condition_variable>

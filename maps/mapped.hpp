@@ -1,8 +1,8 @@
-// A typed view of an ARRAY map through memory. Readers load aligned 64-bit words at any moment, so all that
-// is written here is written in such words; one release store publishes what was written before it. On arm64
-// that takes an order on both sides: here the release, and in the programs an address that comes from the
-// word that was published (an index, or lb_after of bpf/select/service.h). What is taken back is free only
-// after a grace period (maps/grace.hpp), whose wait orders everything.
+// A typed view of an ARRAY map through memory. Readers load aligned 64-bit words at any moment, so everything
+// is written here in such words; one release store publishes what was written before it. On arm64 that needs
+// an order on both sides: here the release, and in the programs an address that depends on the word that was
+// published (an index, or lb_after of bpf/select/service.h). What is retired is free only after a grace
+// period (maps/grace.hpp), whose wait orders everything.
 #pragma once
 
 #include <linux/bpf.h>

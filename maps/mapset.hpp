@@ -1,4 +1,4 @@
-// All pinned maps of one Sluice, opened by name; for the agent and for the commands that people use.
+// All pinned maps of one Sluice, opened by name; for the agent and for the commands of operators.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a hash of the kernel is known to hold, so that only differences are written. No policy, no retries.
+// A copy of what a hash of the kernel holds, so that only differences are written. No policy, no retries.
 #pragma once
 
 #include <boost/functional/hash.hpp>

@@ -1,5 +1,5 @@
-// Finds which backend ids and service numbers the flow tables still name, in bounded steps: an id may mean
-// another endpoint only after nothing names it. It deletes nothing.
+// Finds which backend ids and service numbers the flow tables still refer to, in bounded steps: an id may
+// mean another endpoint only when nothing refers to it. Deletes nothing.
 #pragma once
 
 #include <cstdint>

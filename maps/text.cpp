@@ -1,4 +1,4 @@
-// Values of map entries as text.
+// Formats values of map entries.
 #include "maps/text.hpp"
 
 #include <arpa/inet.h>

@@ -1,4 +1,4 @@
-// Values of map entries (maps/abi/abi.h) as text, for the commands and logs: the one word for each, and
+// Formats values of map entries (maps/abi/abi.h) for the commands and logs: the one word for each, and
 // addresses.
 #pragma once
 

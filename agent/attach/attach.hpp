@@ -1,5 +1,5 @@
-// Puts the loaded programs to their hooks and keeps them there: what is wanted against what is attached. Can
-// be called again at any time; where nothing has changed it makes no attach call.
+// Attaches the loaded programs to their hooks and keeps them attached, by comparing the wanted hooks with the
+// attached ones. attach() can be called again at any time; where nothing has changed it makes no attach call.
 #pragma once
 
 #include <linux/bpf.h>
@@ -24,21 +24,21 @@ class Attacher {
 
   /// Attaches what is missing, replaces in place what is old, detaches what is no longer wanted.
   [[nodiscard]] AttachReport attach(const AttachPlan& plan);
-  /// Is all that attach() wanted still there? One system call for most hooks. What is not comes back by the
-  /// next attach(). A hook that failed counts as lost.
+  /// Is everything that attach() wanted still attached? One system call for most hooks. The next attach()
+  /// reattaches what is not. A hook that could not be attached counts as lost.
   [[nodiscard]] bool intact(Filters filters);
 
-  /// Lets go of socket hooks, by their names, for the next attach() to make anew.
+  /// Drops the links of socket hooks, by their names, so that the next attach() makes them again.
   void drop(const std::vector<std::string>& names) const;
 
-  /// Devices that XDP may send by, in ascending order.
+  /// Devices that XDP may redirect to, in ascending order.
   [[nodiscard]] std::vector<std::uint32_t> sending() const;
-  /// XDP sends nothing by that device any more: from the next attach() tc does.
+  /// Stops XDP from redirecting to that device: from the next attach() on, tc sends there.
   void stop_sending(std::uint32_t device);
 
  private:
   enum class Look : std::uint8_t { query, link, filter };
-  /// A hook to look after.
+  /// A hook that intact() checks.
   struct Watched {
     Look look = Look::query;
     LinkRequest request;
@@ -62,21 +62,21 @@ class Attacher {
   Links links_;
   FrameAddresses addresses_;  ///< of the uplinks
   PodHooks pods_;
-  std::vector<Watched> watched_;           ///< all but pods'
+  std::vector<Watched> watched_;           ///< all hooks but pods'
   bool failed_ = false;                    ///< one of them could not be attached
-  std::optional<std::int64_t> pins_seen_;  ///< the links' directory, when all were last seen to be pinned
-  bool swept_ = false;                     ///< what an earlier agent left has been looked at
+  std::optional<std::int64_t> pins_seen_;  ///< mtime of the links' directory when all pins were last seen
+  bool swept_ = false;                     ///< links of an earlier agent have been checked
   std::set<std::uint32_t> indices_;        ///< uplinks of the last round
   std::set<std::string> before_;           ///< pins of the last round
   std::set<std::string> wanted_;           ///< pins of this round
-  std::set<std::uint32_t> with_xdp_;       ///< devices of this round that run XDP and send what it gives them
-  bool generic_ = false;                   ///< XDP is asked to run in the stack
-  std::set<std::uint32_t> declining_;      ///< those that run it and say that they take none of its frames
-  std::set<std::uint32_t> unsendable_;     ///< devices that lose what XDP sends by them
+  std::set<std::uint32_t> with_xdp_;       ///< devices of this round that run XDP and send what it redirects
+  bool generic_ = false;                   ///< the options ask for generic XDP
+  std::set<std::uint32_t> declining_;   ///< devices that run XDP and report no support for redirects to them
+  std::set<std::uint32_t> unsendable_;  ///< devices that drop what XDP redirects to them
   std::map<std::uint32_t, std::string> refused_xdp_;  ///< devices whose driver refused native XDP, and why
 };
 
-/// Takes our clsact filters from every device of this network namespace but those named.
+/// Removes our clsact filters from every device of this network namespace except those in `except`.
 void remove_clsact_filters(const std::set<std::uint32_t>& except);
 
 }  // namespace lb::agent

@@ -1,4 +1,4 @@
-// Removing what is pinned: links first, so that nothing runs on maps that go.
+// Removes the pinned links before the maps, so that no program runs whose maps are being removed.
 #include "agent/attach/detach.hpp"
 
 #include <unistd.h>

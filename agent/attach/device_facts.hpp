@@ -1,4 +1,4 @@
-// What a device's driver can do for XDP, and who has it already.
+// What a device's driver supports of XDP, and whether another XDP program is attached to it.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What kind of network device one is, and what follows from that: whether it is served at all, and whether
-// --xdp auto takes it. The rules are pure; device_kind() asks the kernel.
+// The kind of a network device, and what follows from it: whether the device is served at all, and whether
+// --xdp auto uses it. The rules are pure; device_kind() asks the kernel.
 #pragma once
 
 #include <array>

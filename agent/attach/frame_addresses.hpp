@@ -1,6 +1,6 @@
-// Gives XDP the link-layer address each device has that it serves (maps/abi/frame_address.h): in the memory
-// of every program that may run at one of them. A program that an earlier agent attached, and that this one
-// keeps, has its own memory.
+// Writes the link-layer address of each device that XDP serves (maps/abi/frame_address.h) into the memory of
+// every program that may run there. A program that an earlier agent attached, and that this one keeps, has
+// its own memory.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Which hook of this node: a value, and its text where people read it.
+// Identifies a hook of this node, and formats it for people.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 namespace lb::agent {
 
 enum class HookKind : std::uint8_t {
-  any,  ///< all of a device; without a device all of the node
+  any,  ///< all hooks of a device; without a device, all of the node
   tc_ingress,
   tc_egress,
   pod_ingress,
@@ -19,14 +19,14 @@ enum class HookKind : std::uint8_t {
 
 struct HookId {
   HookKind kind = HookKind::any;
-  std::string device = {};  ///< its name; empty: of a socket hook
-  std::string socket = {};  ///< "connect4"; empty: of a device's hook
+  std::string device = {};  ///< its name; empty for a socket hook
+  std::string socket = {};  ///< "connect4"; empty for a device's hook
 
   bool operator==(const HookId&) const = default;
 
-  /// Without where it is: "ingress", "pod_ingress", "xdp", "connect4"; "any hook".
+  /// Without the device: "ingress", "pod_ingress", "xdp", "connect4"; "any hook".
   [[nodiscard]] std::string_view name() const noexcept;
-  /// "eth0 ingress", "cgroup connect4"; "eth0" for all of a device.
+  /// "eth0 ingress", "cgroup connect4"; "eth0" for all hooks of a device.
   [[nodiscard]] std::string text() const;
 };
 

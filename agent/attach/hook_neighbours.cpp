@@ -26,7 +26,7 @@ void add_tcx(std::uint32_t device, TcSide side, std::vector<std::string>& names)
   query.count = ids.size();
   const auto type = side == TcSide::ingress ? BPF_TCX_INGRESS : BPF_TCX_EGRESS;
   if (bpf_prog_query_opts(static_cast<int>(device), type, &query) != 0) {
-    return;  // a kernel before TCX
+    return;  // a kernel without TCX
   }
   for (const auto id : std::span(ids).first(std::min<std::size_t>(query.count, ids.size()))) {
     const auto program = program_info_of(id);
@@ -34,7 +34,7 @@ void add_tcx(std::uint32_t device, TcSide side, std::vector<std::string>& names)
   }
 }
 
-/// What runs at a hook, in this order.
+/// The programs at a hook, in the order in which they run.
 std::vector<std::string> programs_at(std::uint32_t device, TcSide side) {
   std::vector<std::string> names;
   add_tcx(device, side, names);

@@ -1,4 +1,4 @@
-// Who else looks at the packets of a device's hooks, before or after us.
+// Programs of other software at the same hooks, which run before or after ours.
 #pragma once
 
 #include <linux/bpf.h>

@@ -1,4 +1,4 @@
-// What became of the hooks, in words.
+// The results of attaching, as text.
 #include "agent/attach/hooks.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// What shall be attached, and what became of it: types that the files of agent/attach share.
+// What is to be attached, and the result of attaching: types that the files of agent/attach share.
 #pragma once
 
 #include <linux/bpf.h>

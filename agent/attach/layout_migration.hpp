@@ -1,6 +1,6 @@
-// What a Sluice with another map layout has pinned below the same directory is taken over (REL-41): its
-// secret at once, its hooks when there is a plan, each by one update in place. Its maps cannot be read; they
-// go when nothing runs on them.
+// Takes over what a Sluice with another map layout has pinned below the same directory (REL-41): its secret
+// at once, its hooks when there is a plan, each by one update in place. Its maps cannot be read; they are
+// removed when no program uses them any more.
 #pragma once
 
 #include <array>

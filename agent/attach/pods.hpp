@@ -1,5 +1,5 @@
-// Which devices are the host's ends of pods' devices, and the programs on them: hundreds that come and go, so
-// only what is new, gone or lost is touched.
+// Selects the host ends of pods' devices, and attaches programs to them. There are hundreds that come and go,
+// so only devices that are new, gone or detached are touched.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,20 @@
 
 namespace lb::agent {
 
-/// By name or by bridge, as the options say; never an uplink, or one without Ethernet headers. In the
-/// order of their indices.
+/// The devices that the options name, by name or by bridge; never an uplink, or a device without Ethernet
+/// headers. Sorted by index.
 [[nodiscard]] std::vector<Device> pod_devices(const std::map<std::uint32_t, NetDevice>& devices,
                                               const AgentOptions& options);
 
 class PodHooks {
  public:
-  /// Attaches where that is not done yet and lets go of devices that are no pods' any more. Reports what it
-  /// changed and what failed.
+  /// Attaches to devices that have no programs yet and detaches from those that are no longer pods' devices.
+  /// Reports what it changed and what failed.
   void attach(Links& links, const AttachPlan& plan, AttachReport& report);
-  /// Looks whether all programs still run: one system call each by TCX. What does not is attached by the next
-  /// attach().
+  /// Checks that all programs are still attached: one system call each by TCX. The next attach() reattaches
+  /// those that are not.
   [[nodiscard]] bool intact(Filters filters);
-  /// Looks whether all links still have their pins; likewise.
+  /// Checks that all links still have their pins; likewise.
   [[nodiscard]] bool pinned(const Links& links);
 
   void add_pins(std::set<std::string>& pins) const;

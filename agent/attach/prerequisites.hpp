@@ -1,5 +1,5 @@
-// The one list of what an agent needs of its machine, for its start and for `sluice check`: so the two cannot
-// disagree. Looking changes nothing.
+// The one list of what an agent needs of its machine, for its start and for `sluice check`, so that the two
+// cannot disagree. Checking changes nothing.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// The socket hooks, and which program is for which.
+// The socket hooks, and the program for each.
 #pragma once
 
 #include <linux/bpf.h>

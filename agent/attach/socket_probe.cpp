@@ -1,4 +1,4 @@
-// Sockets in another cgroup than ours, and marks in their storage that the programs wipe.
+// Creates sockets in another cgroup than ours, and writes marks into their storage, which the programs clear.
 #include "agent/attach/socket_probe.hpp"
 
 #include <arpa/inet.h>
@@ -43,7 +43,7 @@ sockaddr_storage unused_address(int family) {
   return where;
 }
 
-// Without a route it fails, after the programs. A socket that got connected lets go of its port.
+// Without a route connect() fails, but after the programs ran. Connecting to AF_UNSPEC releases the port.
 void connect_once(int socket, int family) {
   const auto where = unused_address(family);
   ::connect(socket, reinterpret_cast<const sockaddr*>(&where), sizeof(where));
@@ -51,7 +51,7 @@ void connect_once(int socket, int family) {
   ::connect(socket, &none, sizeof(none));
 }
 
-// A child in that cgroup, with our descriptors but memory of its own; it may use system calls alone.
+// A child in that cgroup, with our descriptors but its own memory; it may only make system calls.
 pid_t fork_into(const Cgroup& cgroup) {
   clone_args how{};
   how.flags = CLONE_INTO_CGROUP | CLONE_FILES;
@@ -60,7 +60,7 @@ pid_t fork_into(const Cgroup& cgroup) {
   return static_cast<pid_t>(::syscall(SYS_clone3, &how, sizeof(how)));
 }
 
-// A socket belongs to the cgroup of the process that made it, also when another uses it afterwards.
+// A socket belongs to the cgroup of the process that made it, even when another process uses it afterwards.
 bool replace(int socket, int family) {
   const int made = ::socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   const bool replaced = made >= 0 && ::dup3(made, socket, O_CLOEXEC) >= 0;
@@ -95,7 +95,7 @@ void SocketProbe::enter(const Cgroup& cgroup) {
   }
 }
 
-// The programs forget, at a connect, all pairs of the socket before they look at where it goes.
+// At a connect, the programs clear all pairs of the socket before they look at the destination.
 bool SocketProbe::is_running(const Probe& probe) const {
   const int socket = probe.socket.get();
   lb_socket mark{};

@@ -16,13 +16,14 @@ class SocketProbe {
   /// `sockets` is the descriptor of lb_sockets.
   explicit SocketProbe(int sockets) : sockets_(sockets) {}
 
-  /// Takes sockets of that cgroup, once; they keep it in memory, but removable. Where the kernel lets no
-  /// process of ours in (no write permission, a namespace's border, controllers), our own cgroup's, and none
-  /// if the served one is not the root of all: then nothing is known.
+  /// Creates sockets in that cgroup, once; they keep it in memory, but it can still be removed. Where the
+  /// kernel refuses a process of ours there (no write permission, a namespace's border, controllers), the
+  /// sockets are in our own cgroup, or there are none if the served one is not the root: then nothing is
+  /// known.
   void enter(const Cgroup& cgroup);
 
-  /// Hooks that did not run when such a socket connected: "connect4", "connect6". Sends no packet. A few
-  /// system calls.
+  /// Hooks that did not run when such a socket connected: "connect4", "connect6". Sends no packet. Costs a
+  /// few system calls.
   [[nodiscard]] std::vector<std::string> not_running() const;
 
  private:

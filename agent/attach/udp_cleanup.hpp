@@ -1,4 +1,4 @@
-// How connected UDP sockets can be closed here at their backend's end.
+// The ways to close connected UDP sockets on this kernel when their backend goes away.
 #pragma once
 
 namespace lb::agent {

@@ -1,4 +1,4 @@
-// Closes connected UDP sockets whose backend serves no more, in every network namespace of this machine, a
+// Closes connected UDP sockets whose backend no longer serves, in every network namespace of this machine, a
 // few namespaces at a time (SEM-46, REL-71).
 #pragma once
 

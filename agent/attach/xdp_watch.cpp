@@ -1,4 +1,4 @@
-// Counters in the program's own memory, compared with what they were.
+// Compares the counters in the program's memory with their previous values.
 #include "agent/attach/xdp_watch.hpp"
 
 #include <bpf/bpf.h>

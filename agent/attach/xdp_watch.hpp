@@ -1,5 +1,5 @@
-// Devices that lose every frame that XDP gives them to send (REL-20): a veth whose other end does not poll, a
-// card without queues for it. The kernel reports it by its tracepoints alone.
+// Detects devices that drop every frame that XDP redirects to them (REL-20): a veth whose peer does not poll
+// (NAPI), a card without queues for it. The kernel reports such drops only by tracepoints.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@ namespace lb::agent {
 
 class XdpWatch {
  public:
-  /// `programs` count into `counts` (bpf/lb_watch.bpf.c) as long as this object lives; -1: nothing counts.
+  /// `programs` count into `counts` (bpf/lb_watch.bpf.c) as long as this object lives; -1: no such program.
   XdpWatch(const std::vector<int>& programs, std::span<lb_xdp_tx> counts);
 
-  /// Counts these devices from now on, as many as there is room for.
+  /// Counts these devices from now on, as many as `counts` has room for.
   void follow(const std::vector<std::uint32_t>& devices);
-  /// Those of them that have lost all they were given since the last call, and were given something.
+  /// Those of them that dropped every frame since the last call, if there was any.
   [[nodiscard]] std::vector<std::uint32_t> losing();
-  /// Frames that devices have lost since the start, by their names: as of the last call of losing(), and of
-  /// those too that are not counted any more.
+  /// Frames dropped since the start, by device name: as of the last call of losing(), including devices that
+  /// are no longer counted.
   [[nodiscard]] const std::map<std::string, std::uint64_t>& lost() const noexcept { return lost_; }
 
  private:

@@ -1,4 +1,4 @@
-// The programs' clock, from the kernel's monotonic one.
+// Derives the programs' clock from the kernel's monotonic clock.
 #include "agent/base/clock.hpp"
 
 #include <ctime>

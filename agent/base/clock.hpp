@@ -1,4 +1,4 @@
-// The programs' clock (lb_clock of bpf/packet/stats.h) as the agent and the commands can know it.
+// The clock of the programs (lb_clock of bpf/packet/stats.h), as the agent and the commands compute it.
 #pragma once
 
 #include <chrono>

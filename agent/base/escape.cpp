@@ -1,4 +1,4 @@
-// What of a text is not to be seen as it is.
+// Which bytes and characters are escaped.
 #include "agent/base/escape.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Text from outside, as it may stand in a log line, in a table on a terminal, or in JSON.
+// Escapes untrusted text for a log line, for a table on a terminal, or for JSON.
 #pragma once
 
 #include <string>

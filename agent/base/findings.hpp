@@ -1,4 +1,4 @@
-// What is found when a machine is looked at: one line for each thing that the agent needs or can use. Pure.
+// The results of checking a machine: one line for each thing that the agent needs or can use. Pure.
 #pragma once
 
 #include <cstdint>

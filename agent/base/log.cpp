@@ -1,4 +1,4 @@
-// The log: how a line looks, and what is said only once.
+// The format of a log line, and which complaints are logged.
 #include "agent/base/log.hpp"
 
 #include <fmt/format.h>
@@ -112,8 +112,8 @@ void Complaints::say(const k8s::Complaint& complaint, Moment now) {
   }
 }
 
-/// Cheap where nothing is old enough: objects complained about within a minute are few, or their owners are
-/// many.
+/// Cheap where nothing is old enough: within a minute there are complaints about few objects, unless many
+/// owners make mistakes.
 void Complaints::say_held_back(Moment now) {
   if (now < next_look_) {
     return;

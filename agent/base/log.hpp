@@ -1,5 +1,5 @@
-// The log: spdlog on standard error, as text or one JSON object a line; complaints are said once, and at a
-// bounded rate.
+// The log: spdlog on standard error, as text or one JSON object a line; each complaint is logged once, and at
+// a bounded rate.
 #pragma once
 
 #include <chrono>

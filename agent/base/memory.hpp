@@ -18,22 +18,21 @@ struct MapSize {
   std::uint32_t entries = 0;
 };
 
-/// Bytes of kernel memory of a full map. An estimate that errs upwards by the size of its buckets.
+/// Bytes of kernel memory of a full map. An estimate, too high by the size of its buckets at most.
 [[nodiscard]] std::uint64_t full_bytes(const MapSize& map, std::uint32_t cpus);
 
-/// Bytes that this process's memory cgroup and its ancestors allow; nothing where there is no limit or no way
-/// to know it.
+/// Bytes that this process's memory cgroup and its ancestors allow; nothing if there is no limit or it cannot
+/// be read.
 [[nodiscard]] std::optional<std::uint64_t> memory_limit();
 
-/// The path of a cgroup in the text of /proc/PID/cgroup: of version 2 for an empty controller name.
+/// The path of a cgroup in the text of /proc/PID/cgroup; an empty controller name means version 2.
 [[nodiscard]] std::optional<std::string> cgroup_path(std::string_view text, std::string_view controller);
 
-/// That path below where its file system is mounted, which shows `root`, both as the same cgroup namespace
-/// sees them
-/// ("/../.." is above it); empty: the mount itself; nothing: it is not shown there.
+/// The path relative to a mount of the file system that shows `root`, both as the same cgroup namespace
+/// sees them ("/../.." is above it); empty: the mount itself; nothing: the path is not visible in that mount.
 [[nodiscard]] std::optional<std::string> below_mount(std::string_view path, std::string_view root);
 
-/// The text of memory.max: nothing for "max" and for what is no number.
+/// Parses the text of memory.max: nothing for "max" and for anything but a number.
 [[nodiscard]] std::optional<std::uint64_t> parse_limit(std::string_view text);
 
 }  // namespace lb::agent

@@ -1,4 +1,4 @@
-// How soon the kernel ends this process when memory runs out (proc_pid_oom_score_adj(5)).
+// How early the kernel kills this process when memory runs out (proc_pid_oom_score_adj(5)).
 #pragma once
 
 #include <cstdint>

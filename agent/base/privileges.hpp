@@ -1,4 +1,4 @@
-// What this process may do, and why the kernel refuses bpf() to it.
+// The privileges of this process, and why the kernel refuses bpf() to it.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Small files of the kernel's and of an operator's.
+// Reads small files of the kernel and of operators.
 #pragma once
 
 #include <fstream>
@@ -7,13 +7,13 @@
 
 namespace lb::agent {
 
-/// All of it; empty where it cannot be read.
+/// The whole file; empty if it cannot be read.
 [[nodiscard]] inline std::string read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// Without its end; empty where it cannot be read.
+/// Without the newline; empty if the file cannot be read.
 [[nodiscard]] inline std::string first_line(const std::string& path) {
   std::ifstream file(path);
   std::string line;

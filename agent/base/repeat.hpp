@@ -1,4 +1,4 @@
-// Work that is done again and again, with a pause before each time.
+// Repeats an action, with a pause before each call.
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>
@@ -6,7 +6,7 @@
 
 namespace lb::agent {
 
-/// Until the timer is cancelled or gone. What `action` refers to must live as long as the timer.
+/// Until the timer is cancelled or destroyed. What `action` refers to must live as long as the timer.
 template <class Action>
 void repeat(boost::asio::steady_timer& timer, boost::asio::steady_timer::duration pause, Action action) {
   timer.expires_after(pause);

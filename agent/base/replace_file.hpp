@@ -1,4 +1,4 @@
-// A file that another program reads: it finds the old text or the new one, never a part.
+// Replaces a file atomically: a reader finds the old text or the new one, never a part.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Conditions as maps have them.
+// Booleans as maps hold them.
 #pragma once
 
 #include "maps/abi/abi.h"

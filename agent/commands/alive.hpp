@@ -1,4 +1,4 @@
-// `sluice alive`: what a container's probe asks, where another process may hold the health port; and the same
+// `sluice alive`: what a container's probe runs where another process may hold the health port; and the same
 // for monitoring, as a file that node_exporter's textfile collector reads while no agent answers.
 #pragma once
 

@@ -1,6 +1,6 @@
-// Ours is planned from the options' own source, because an operator asks before anything of ours is on the
-// node. What changes while it is looked at reaches the two sides at different times, so a difference has to
-// last.
+// Plans our side from the source that the options name, because operators run this before Sluice is installed
+// on the node. A change reaches the two sides at different times, so only a difference that lasts is
+// reported.
 #include "agent/commands/check_against.hpp"
 
 #include <fmt/format.h>

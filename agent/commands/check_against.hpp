@@ -1,4 +1,4 @@
-// `sluice check --against kube-proxy`: would an agent serve what the kube-proxy of this node serves?
+// `sluice check --against kube-proxy`: would an agent serve the same as this node's kube-proxy?
 #pragma once
 
 #include <string>
@@ -12,16 +12,16 @@ namespace lb::agent {
 
 struct ComparedServices {
   ProxyMode mode = ProxyMode::none;
-  std::string source;        ///< of ours: "the API at ..."
-  std::size_t compared = 0;  ///< frontends of either side
+  std::string source;        ///< of our side: "the API at ..."
+  std::size_t compared = 0;  ///< frontends that either side has
   std::vector<Difference> differences;
-  std::vector<std::string> information;  ///< what is not compared, and what of the objects Sluice skips
+  std::vector<std::string> information;  ///< what is not compared, and what Sluice skips of the objects
 };
 
-/// A line, or an object, for each difference. Pure.
+/// One line, or one JSON object, for each difference. Pure.
 [[nodiscard]] std::string show_comparison(const ComparedServices& compared, Output output);
 
-/// Prints what differs; the exit code: 0 nothing, 1 something, 2 it could not be compared.
+/// Prints the differences. Exit code: 0 none, 1 some, 2 the two could not be compared.
 [[nodiscard]] int run_check_against(const Options& options);
 
 }  // namespace lb::agent

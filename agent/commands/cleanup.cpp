@@ -1,4 +1,4 @@
-// Looks, removes, and looks again: what is still there was not removed.
+// Lists, removes, and lists again: what is still there was not removed.
 #include "agent/commands/cleanup.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// `sluice cleanup`: what Sluice or kube-proxy left on this node goes.
+// `sluice cleanup`: removes what Sluice or kube-proxy left on this node.
 #pragma once
 
 #include "agent/options/config.hpp"

@@ -1,4 +1,4 @@
-// Opens the pins, reads what is asked for, and hands it to the printers.
+// Opens the pins, reads what the command asks for, and passes it to the printers.
 #include "agent/commands/commands.hpp"
 
 #include <bpf/bpf.h>

@@ -1,4 +1,5 @@
-// The commands for people: read-only, with or without a running agent; all but `check` from the pinned maps.
+// The read-only commands for operators, with or without a running agent; all but `check` read the pinned
+// maps.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// kube-proxy's frontends against ours, one by one. Pure.
+// Compares kube-proxy's frontends with ours, one by one. Pure.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Switches the programs by the node page, then looks at the flows until none needs us.
+// Switches the programs by the node page, then checks the flows until none needs us.
 #include "agent/commands/drain.hpp"
 
 #include <fmt/format.h>

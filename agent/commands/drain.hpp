@@ -1,4 +1,4 @@
-// `sluice drain`: this node's services go back to kube-proxy, and no connection ends of it (REL-84).
+// `sluice drain`: returns this node's services to kube-proxy without ending any connection (REL-84).
 #pragma once
 
 #include "agent/options/drain_options.hpp"

@@ -1,4 +1,4 @@
-// Rows in columns, for the terminal.
+// Formats rows in columns, for the terminal.
 #pragma once
 
 #include <cstdint>

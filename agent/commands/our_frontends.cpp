@@ -1,4 +1,4 @@
-// A plan and the maps differ in their types only: both have frontends, a policy and two sets.
+// Plans and maps differ only in their types: both have frontends, a policy and two sets.
 #include "agent/commands/our_frontends.hpp"
 
 #include <map>

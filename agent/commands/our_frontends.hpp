@@ -1,4 +1,4 @@
-// What Sluice serves, or would serve, in the words that kube-proxy's rules are compared in. Pure.
+// What Sluice serves, or would serve, in the types that are compared with kube-proxy's rules. Pure.
 #pragma once
 
 #include <vector>

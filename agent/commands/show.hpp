@@ -1,4 +1,4 @@
-// What the commands print: values of view.hpp and snapshot.hpp in, text out. Pure.
+// Formats the output of the commands: values of view.hpp and snapshot.hpp in, text out. Pure.
 #pragma once
 
 #include <chrono>

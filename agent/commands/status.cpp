@@ -1,4 +1,4 @@
-// `sluice status`: who serves, how full the tables are, what packets met.
+// `sluice status`: which agent serves, how full the tables are, the counters of outcomes.
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-// From map entries to what people ask about.
+// Turns map entries into services, backends and flows.
 #include "agent/commands/view.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What the pinned maps say, as values for people: services with their frontends and backends, flows.
+// The contents of the pinned maps as values for people: services with their frontends and backends, flows.
 #pragma once
 
 #include <array>

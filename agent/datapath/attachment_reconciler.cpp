@@ -1,4 +1,4 @@
-// Looking after the hooks: what is lost comes back, and what stands before them is reported.
+// Reattaches hooks that were detached, and reports programs that run before ours.
 #include "agent/datapath/attachment_reconciler.hpp"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// Keeps the hooks attached to the devices that there are, checks that they run, and reports which other
-// programs are attached beside them.
+// Keeps the hooks attached to the devices that exist, checks that they run, and reports which other programs
+// are attached beside them.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

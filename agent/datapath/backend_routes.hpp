@@ -1,6 +1,5 @@
-// Looks where routes lead to the backends that clients outside may get, and reports devices among them that
-// no program of ours is on: answers that come and go there are never translated back, and nothing counts
-// them.
+// Looks up the routes to the backends that clients outside may get, and reports devices among them that have
+// no program of ours: replies that pass there are never translated back, and no counter shows it.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

@@ -1,5 +1,5 @@
-// What else of this node limits what the agent does, and is therefore looked for and reported: kube-proxy's
-// rules, pods' network namespaces that it cannot reach, ports that others hold, and a Node that is not there.
+// Detects and reports what else on this node limits the agent: kube-proxy's rules, pods' network namespaces
+// that it cannot enter, ports that others hold, and a missing Node object.
 #pragma once
 
 #include <cstdint>

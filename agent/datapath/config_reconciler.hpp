@@ -1,5 +1,5 @@
-// What becomes of a changed configuration file while the agent runs: a good one is followed, a bad one leaves
-// the last good one in force and is said by log, metric and `status`.
+// Handles a change of the configuration file while the agent runs: a valid one is applied, an invalid one
+// leaves the last valid one in force and is reported by log, metric and `status`.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

@@ -1,6 +1,6 @@
-// That conntrack tracks where programs ask it (REL-89): it does so only while some rule of the network
-// namespace asks for it. Nearly every node has such rules (kube-proxy's, a network plug-in's masquerading);
-// on one that has none a table of ours is the rule.
+// Ensures that conntrack tracks the packets that programs look up in it (REL-89): it does so only while some
+// rule of the network namespace asks for it. Nearly every node has such rules (kube-proxy's, a network
+// plug-in's masquerading); where there is none, a table of ours is the rule.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

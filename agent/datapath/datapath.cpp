@@ -1,4 +1,4 @@
-// Opening in the order that changes nothing before all is checked; attaching, and looking after that.
+// Opens in an order that changes nothing before all checks have passed; attaches, and keeps attached.
 #include "agent/datapath/datapath.hpp"
 
 #include <bpf/bpf.h>
@@ -326,7 +326,7 @@ Restored Datapath::restore(Filters filters) {
   return restored;
 }
 
-// Made anew once: where that does not help, the hooks that do run shall not flap.
+// Reattached only once: if that does not help, the hooks that do run must not flap.
 Restored Datapath::reattach_idle_hooks() {
   Restored restored;
   if (!lack_of_descriptors().empty()) {

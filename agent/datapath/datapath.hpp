@@ -1,5 +1,5 @@
-// The kernel's side as one thing: opens it (maps made or adopted, programs loaded), attaches it, and can take
-// it away again. Everything is pinned, so it serves while no agent runs.
+// The kernel side as one object: opens it (maps made or adopted, programs loaded), attaches it, and can
+// remove it again. Everything is pinned, so it serves while no agent runs.
 #pragma once
 
 #include <cstdint>

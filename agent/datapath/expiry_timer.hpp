@@ -1,4 +1,4 @@
-// Runs the expiry of flows between the agent's other work, and reports what it did.
+// Runs the expiry of flows in steps between the agent's other work, and reports its results.
 #pragma once
 
 #include <array>

@@ -1,5 +1,6 @@
-// Events only say when to look: the text decides whether anything has changed. The directory is watched,
-// because a ConfigMap volume never writes the file: it renames a link that the file's own link leads through.
+// Events only say when to read: the text decides whether anything has changed. The directory is watched,
+// because a ConfigMap volume never writes the file: it renames a symbolic link that the path of the file
+// leads through.
 #include "agent/datapath/kube_proxy_config_watch.hpp"
 
 #include <sys/inotify.h>

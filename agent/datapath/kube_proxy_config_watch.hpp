@@ -1,4 +1,4 @@
-// Follows one file by inotify, as a ConfigMap volume, an editor or `mv` changes it.
+// Watches one file by inotify, whether a ConfigMap volume, an editor or `mv` changes it.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

@@ -1,5 +1,5 @@
-// A look is cheap where kube-proxy's rules are there, and where they never were: only in between conntrack is
-// read.
+// A check is cheap while kube-proxy's rules exist, and where they never did: conntrack is read only in
+// between.
 #include "agent/datapath/kube_proxy_flows.hpp"
 
 #include <spdlog/spdlog.h>

@@ -1,7 +1,7 @@
-// Connections that kube-proxy began, to the end of each (REL-84). Conntrack translates them on, in whatever
-// way they went: as long as kube-proxy's rules are there because of them, and then because of a table of
-// ours, until none is left. Datagrams to a backend that serves no more lose their entry, as kube-proxy has
-// it, and go to another one.
+// Carries connections that kube-proxy opened to their end (REL-84). Conntrack keeps translating them, on
+// whatever path: while kube-proxy's rules exist because of those rules, and after that because of a table of
+// ours, until no such connection is left. UDP flows to a backend that no longer serves lose their entry, as
+// with kube-proxy, and move to another one.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

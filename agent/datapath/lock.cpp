@@ -1,4 +1,4 @@
-// The lock on the pin directory: flock, and who holds it.
+// The lock on the pin directory: flock, and the pid of the holder.
 #include "agent/datapath/lock.hpp"
 
 #include <fcntl.h>

@@ -1,4 +1,5 @@
-// One agent at a time on a pin directory: a lock that ends with the process, however it ends (REL-40).
+// Allows one agent at a time on a pin directory: a lock that is released when the process ends, however it
+// ends (REL-40).
 #pragma once
 
 #include <sys/types.h>

@@ -1,6 +1,6 @@
-// Room for what does not fit, and memory back from slots that are not needed any more: tables of another size
-// mean other programs, which are loaded at a start. So an agent ends, and one that begins with tables of
-// other sizes takes over what is pinned, as after any restart (SEM-81).
+// Makes tables larger for what does not fit, and frees the memory of unused slots. Tables of another size
+// need programs that are loaded again, at a start. So the agent ends, and one with tables of other sizes
+// begins and takes over what is pinned, as after any restart (SEM-81).
 #pragma once
 
 #include <boost/asio/io_context.hpp>

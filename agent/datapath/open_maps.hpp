@@ -1,5 +1,5 @@
-// The pinned maps as one agent uses them: opened, and what waits for programs that read them, sweeps their
-// flows and counts them.
+// The pinned maps of one agent, with what waits for programs that read them, sweeps their flows and counts
+// them.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Which devices serve now, as named or as found, and why: decided anew whenever the node's network or its
-// Node object has changed.
+// Which devices are served now, as named or as found, and why: decided again whenever the node's network or
+// its Node object has changed.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ class ServedDevices {
   ServedDevices(const AgentOptions& options, const NodeWatch& node);
 
   /// Decides, by the own Node's InternalIPs and ExternalIPs too, and logs what it finds to be an uplink or
-  /// ceases to. While the kernel is asked anew, all stays as it was. True: others serve than before.
+  /// ceases to. While the kernel is asked again, all stays as it was. True: others serve than before.
   bool decide(const std::vector<k8s::Address>& node_addresses);
   /// What decide() last logged; empty: nothing.
   [[nodiscard]] const std::vector<k8s::Address>& node_addresses() const noexcept { return node_addresses_; }

@@ -1,4 +1,4 @@
-// Keeps the tables as planned: what failed is tried again, and what others changed is repaired.
+// Keeps the tables as planned: retries failed writes, and repairs what others changed.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

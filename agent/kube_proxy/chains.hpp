@@ -1,4 +1,5 @@
-// Which chains of iptables' tables are kube-proxy's, and what has to go with them. Pure: tables are values.
+// Which chains of iptables' tables are kube-proxy's, and which rules must be removed with them. Pure: tables
+// are values.
 #pragma once
 
 #include <cstdint>

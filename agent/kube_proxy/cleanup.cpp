@@ -1,4 +1,4 @@
-// Table by table: plan what goes, and have it go.
+// Table by table: plans what to remove, and removes it.
 #include "agent/kube_proxy/cleanup.hpp"
 
 #include <fmt/format.h>

@@ -1,5 +1,4 @@
-// What kube-proxy left on this node, in whichever of its modes: found, and removed without a binary of the
-// host's.
+// Finds what kube-proxy left on this node, in any of its modes, and removes it without a binary of the host.
 #pragma once
 
 #include <string>

@@ -1,6 +1,5 @@
-// iptables' tables as the kernel's ip_tables and ip6_tables have them (iptables-legacy): read, and parts of
-// them removed by one replacement of the table, as iptables-legacy-restore does it. No table is loaded by
-// looking.
+// iptables' tables in the kernel's ip_tables and ip6_tables (iptables-legacy): reads them, and removes parts
+// of them by one replacement of the table, as iptables-legacy-restore does. Reading loads no table.
 #pragma once
 
 #include <boost/system/error_code.hpp>

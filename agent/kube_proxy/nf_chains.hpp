@@ -1,5 +1,5 @@
-// iptables' tables as nf_tables has them (iptables-nft): read, and chains of them removed in one transaction.
-// By netlink, so that no binary of the host is needed.
+// iptables' tables in nf_tables (iptables-nft): reads them, and removes chains of them in one transaction. By
+// netlink, so that no binary of the host is needed.
 #pragma once
 
 #include <boost/system/error_code.hpp>

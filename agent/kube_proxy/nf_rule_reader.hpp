@@ -1,4 +1,4 @@
-// What nf_tables' expressions load, compare and decide, one after the other. Pure.
+// Evaluates nf_tables' expressions one after the other: what they load, compare and decide. Pure.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// kube-proxy's nftables mode: its table `kube-proxy`, read. Pure.
+// Reads kube-proxy's nftables mode: its table `kube-proxy`. Pure.
 #pragma once
 
 #include <string>

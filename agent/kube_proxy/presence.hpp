@@ -1,4 +1,4 @@
-// Whether kube-proxy's rules are in this network namespace, those that it left behind too.
+// Detects kube-proxy's rules in this network namespace, also those that it left behind.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// kube-proxy's rules as far as they decide who gets a packet, the same for nftables and iptables, and what
-// they amount to. Pure.
+// The rules of kube-proxy that select a backend, in one form for nftables and iptables, and the frontends
+// that they amount to. Pure.
 #pragma once
 
 #include <cstdint>

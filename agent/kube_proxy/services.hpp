@@ -1,4 +1,4 @@
-// What the kube-proxy of this node serves, as the kernel has it.
+// What this node's kube-proxy serves, read from the kernel.
 #pragma once
 
 #include <boost/system/result.hpp>

@@ -1,5 +1,5 @@
-// The kernel's connection tracking as kube-proxy sets it (SEM-55): our own flows need none of it, but what
-// the stack tracks beside us is as much as before.
+// Configures the kernel's connection tracking as kube-proxy does (SEM-55): our own flows need none of it, but
+// the stack tracks other connections as before.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Which local ports the kernel gives out or keeps for others, and what that leaves to source NAT.
+// Which local ports the kernel assigns or reserves, and which remain for source NAT.
 #pragma once
 
 #include <array>

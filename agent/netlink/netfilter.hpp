@@ -1,4 +1,4 @@
-// Questions to netfilter (nf_tables, ctnetlink) by netlink: their socket, and how each message begins.
+// Requests to netfilter (nf_tables, ctnetlink) by netlink: their socket, and how each message begins.
 #pragma once
 
 #include <linux/netfilter/nfnetlink.h>

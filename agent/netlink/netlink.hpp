@@ -1,5 +1,5 @@
-// Netlink messages as bytes: read with every length checked, written with every length right, and one
-// question with its answers.
+// Netlink messages as bytes: parses and builds them with every length checked, and sends a request and reads
+// its replies.
 #pragma once
 
 #include <linux/netlink.h>

@@ -1,4 +1,4 @@
-// Changes of nf_tables that the kernel makes together, or not at all.
+// Changes of nf_tables that the kernel commits together, or not at all.
 #pragma once
 
 #include <boost/system/error_code.hpp>

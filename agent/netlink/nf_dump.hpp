@@ -1,4 +1,4 @@
-// A table of nf_tables as the kernel lists it: its rules, and what its maps hold.
+// A table of nf_tables as the kernel lists it: its rules, and the elements of its maps.
 #pragma once
 
 #include <linux/netlink.h>

@@ -1,4 +1,4 @@
-// What the maps say of an address of this node.
+// The kind that the maps hold for an address of this node.
 #pragma once
 
 #include "k8s/objects/model.hpp"

@@ -1,5 +1,5 @@
-// This node's devices and addresses, as rtnetlink reports them. Pure: bytes in, what to send and what is
-// known out; the socket is node_watch.hpp's.
+// This node's devices and addresses, as rtnetlink reports them. Pure: bytes in; requests to send and the
+// known state out. The socket is node_watch.hpp's.
 #pragma once
 
 #include <array>
@@ -79,7 +79,7 @@ class NodeNetwork {
  public:
   /// Every device, with its addresses and, where routes are followed, what leads to it.
   [[nodiscard]] std::map<std::uint32_t, LinkFacts> links() const;
-  /// Has the kernel reported all there is? Not while it is asked anew.
+  /// Has the kernel reported all there is? Not while it is asked again.
   [[nodiscard]] bool whole() const noexcept { return whole_; }
   [[nodiscard]] const std::map<std::uint32_t, NetDevice>& devices() const noexcept { return devices_; }
 

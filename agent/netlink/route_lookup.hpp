@@ -1,5 +1,5 @@
-// By which device packets to an address leave, as `ip route get ADDRESS` says: asked of the kernel, so that
-// rules, metrics and next hops count.
+// Which device packets to an address leave by, as `ip route get ADDRESS` reports: a request to the kernel, so
+// that rules, metrics and next hops are respected.
 #pragma once
 
 #include <cstdint>
@@ -28,13 +28,13 @@ struct NextHop {
 
 class RouteLookup {
  public:
-  /// Without sockets, for which the process may lack descriptors, there are no routes.
+  /// If the process lacks descriptors for sockets, there are no routes.
   RouteLookup();
 
   /// Costs some microseconds.
   [[nodiscard]] NextHop next_hop(const k8s::Address& address) const;
-  /// Have routes or rules changed since the last call? The kernel's reports are counted, not read one by one,
-  /// and wake nobody.
+  /// Have routes or rules changed since the last call? The kernel's reports are drained, not read one by one,
+  /// and wake no handler.
   [[nodiscard]] bool changed() const;
 
  private:

@@ -131,7 +131,8 @@ std::optional<Tracked> read_tracked(Bytes body) {
                  .mark = number32(attribute(attributes, CTA_MARK))};
 }
 
-// The kernel wants the answers' tuple as it were untranslated, and makes it anew of what the two ends become.
+// The kernel expects the reply tuple as if it were untranslated, and makes it again of what the two ends
+// become.
 Request track_request(const Tracked& flow, std::uint32_t seconds) {
   const auto untranslated = reversed(flow.original);
   const auto& answers = flow.reply;

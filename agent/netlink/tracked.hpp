@@ -1,5 +1,5 @@
-// Connections that the kernel tracks, as ctnetlink reports them: listed, deleted, made. Those of zone 0
-// alone, which is where service proxies translate.
+// Connections that the kernel tracks, as ctnetlink reports them: lists, deletes and creates them. Only those
+// of zone 0, where service proxies translate.
 #pragma once
 
 #include <boost/system/error_code.hpp>

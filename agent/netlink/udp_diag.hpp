@@ -1,4 +1,4 @@
-// Ends connected UDP sockets from outside, by sock_diag, where no program can (before 6.5).
+// Closes connected UDP sockets from outside, by sock_diag, on kernels where no program can (before 6.5).
 #pragma once
 
 #include <boost/system/result.hpp>

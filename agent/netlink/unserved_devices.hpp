@@ -1,5 +1,6 @@
-// Which devices lead to backends whose answers no program of ours sees, and what is said about them: a client
-// outside that such a backend is chosen for keeps its address, and nobody restores the service's. Pure.
+// Devices that lead to backends whose replies no program of ours sees, and the text that reports them: when
+// such a backend is chosen for a client outside, the client's address is kept, and its replies are never
+// translated back. Pure.
 #pragma once
 
 #include <chrono>

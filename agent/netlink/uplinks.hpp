@@ -1,4 +1,4 @@
-// Which devices are uplinks where no option names them, and which are the host's ends of pods' devices: from
+// Which devices are uplinks where no option names them, and which are the host ends of pods' devices, from
 // what the kernel reports of them. Pure.
 #pragma once
 

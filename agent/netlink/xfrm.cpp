@@ -57,8 +57,8 @@ std::optional<k8s::Prefix> range_of(int family, const xfrm_address_t& address, s
   return std::nullopt;
 }
 
-/// Whom the policy concerns: where that goes what leaves. Templates for what is forwarded ask how it has
-/// arrived, so they concern its source; their destination is whoever lies behind this node.
+/// The peer that a policy covers: the destination of packets that leave. Templates of forward policies check
+/// how a packet arrived, so they cover its source; their destination is a host behind this node.
 std::optional<k8s::Prefix> peer_of(const xfrm_userpolicy_info& policy) {
   const auto& selector = policy.sel;
   if (policy.dir == XFRM_POLICY_FWD && policy.action != XFRM_POLICY_BLOCK && selector.prefixlen_s > 0) {

@@ -1,5 +1,5 @@
-// IPsec policies of this node (xfrm): what of whose traffic the stack encrypts or blocks. What a program
-// redirects passes none of them.
+// IPsec policies of this node (xfrm): whose traffic the stack encrypts or blocks. Packets that a program
+// redirects bypass all of them.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

@@ -1,5 +1,5 @@
-// Whether this agent keeps its node's maps up to date, as kube-proxy's probes show it (SEM-59, 60). No clock
-// here.
+// Whether this agent keeps its node's maps up to date, as kube-proxy's probes report it (SEM-59, 60). No
+// clock here.
 #pragma once
 
 #include <chrono>

@@ -158,7 +158,7 @@ using Stream = k8s::Reflector::Counts;
 constexpr std::array<ApiConnection, 10> api_lines = {{
     {"sluice_api_lists_total", "Whole lists that the API has sent; more than one: the watch was lost",
      MetricType::Counter, figure<&k8s::ApiFigures::lists>},
-    {"sluice_api_requests_total", "Pieces of lists, and watches, that were asked for", MetricType::Counter,
+    {"sluice_api_requests_total", "Requests for pages of lists, and for watches", MetricType::Counter,
      figure<&k8s::ApiFigures::requests>},
     {"sluice_api_failures_total", "Requests to the API that failed", MetricType::Counter,
      figure<&k8s::ApiFigures::failures>},
@@ -167,11 +167,11 @@ constexpr std::array<ApiConnection, 10> api_lines = {{
     {"sluice_api_quiet_watches_total",
      "Watches begun again because no event arrived for two minutes, which is no failure", MetricType::Counter,
      count<&Stream::quiet>},
-    {"sluice_api_decode_errors_total", "Answers, events and objects that could not be decoded",
+    {"sluice_api_decode_errors_total", "Responses, events and objects that could not be decoded",
      MetricType::Counter, count<&Stream::unreadable>},
-    {"sluice_api_received_bytes_total", "Bytes of answers, decompressed", MetricType::Counter,
+    {"sluice_api_received_bytes_total", "Bytes of responses, decompressed", MetricType::Counter,
      figure<&k8s::ApiFigures::bytes>},
-    {"sluice_api_object_problems_total", "What was refused or skipped in objects of the API",
+    {"sluice_api_object_problems_total", "Parts of objects of the API that were rejected or skipped",
      MetricType::Counter, figure<&k8s::ApiFigures::problems>},
     {"sluice_api_objects", "Objects of the API that are known", MetricType::Gauge,
      figure<&k8s::ApiFigures::objects>},
@@ -210,7 +210,7 @@ MetricFamily single(const char* name, const char* help, std::uint64_t value) {
 }
 
 MetricFamily retired_family(const std::vector<Fill>& fills) {
-  auto family = gauges("sluice_map_retired", "Retired entries, until no packet or flow can name them");
+  auto family = gauges("sluice_map_retired", "Retired entries, which packets or flows may still refer to");
   for (const auto& fill : fills) {
     if (fill.retired) {
       add_gauge(family, {{"map", std::string(fill.map)}}, *fill.retired);
@@ -251,7 +251,7 @@ MetricFamily figure_of(const char* name, const char* help, MetricType type, doub
 
 /// By the names that every Prometheus client gives them.
 void add_process_families(std::vector<MetricFamily>& all, const ProcessFigures& process) {
-  all.push_back(figure_of("process_cpu_seconds_total", "Processor time in user and in kernel mode",
+  all.push_back(figure_of("process_cpu_seconds_total", "CPU time in user and in kernel mode",
                           MetricType::Counter, process.cpu_seconds));
   all.push_back(figure_of("process_start_time_seconds", "When the process started, in Unix seconds",
                           MetricType::Gauge, process.start_time));
@@ -259,7 +259,7 @@ void add_process_families(std::vector<MetricFamily>& all, const ProcessFigures& 
   all.push_back(single("process_virtual_memory_bytes", "Virtual memory", process.virtual_bytes));
   all.push_back(single("process_open_fds", "Open file descriptors", process.open_descriptors));
   all.push_back(
-      single("process_max_fds", "Most file descriptors that may be open", process.most_descriptors));
+      single("process_max_fds", "Maximum number of open file descriptors", process.most_descriptors));
 }
 
 void add_object_families(std::vector<MetricFamily>& all, const Snapshot& snapshot) {
@@ -276,7 +276,7 @@ void add_object_families(std::vector<MetricFamily>& all, const Snapshot& snapsho
                        objects.lost_frontends));
   all.push_back(single("sluice_extents", "Sets of backends that have slots", snapshot.extents.used));
   all.push_back(single("sluice_longest_free_extent",
-                       "Slots of the longest free run in lb_slots: what the largest set can get",
+                       "Slots of the longest free range in lb_slots: the largest set that fits",
                        snapshot.extents.longest_free));
 }
 
@@ -322,7 +322,7 @@ struct Metrics::State {
                           "Time to write one batch of changes to the maps", sync_buckets());
   std::array<Histogram*, 2> full =
       histogram_by_family(registry, "kubeproxy_sync_full_proxy_rules_duration_seconds",
-                          "Time to write all there is to the maps, as at the start", sync_buckets());
+                          "Time to write all entries to the maps, as at the start", sync_buckets());
   std::array<Histogram*, 2> partial =
       histogram_by_family(registry, "kubeproxy_sync_partial_proxy_rules_duration_seconds",
                           "Time to write what has changed to the maps", sync_buckets());
@@ -368,12 +368,12 @@ struct Metrics::State {
                                  .Register(registry)
                                  .Add({});
   prometheus::Family<Counter>& healthz =
-      BuildCounter().Name("kubeproxy_proxy_healthz_total").Help("Answers of /healthz").Register(registry);
+      BuildCounter().Name("kubeproxy_proxy_healthz_total").Help("Responses of /healthz").Register(registry);
   prometheus::Family<Counter>& livez =
-      BuildCounter().Name("kubeproxy_proxy_livez_total").Help("Answers of /livez").Register(registry);
+      BuildCounter().Name("kubeproxy_proxy_livez_total").Help("Responses of /livez").Register(registry);
   Counter& complaints = BuildCounter()
                             .Name("sluice_complaints_total")
-                            .Help("What was refused or skipped in objects; the log names each once")
+                            .Help("Parts of objects that were rejected or skipped; the log names each once")
                             .Register(registry)
                             .Add({});
   Counter& retries = BuildCounter()
@@ -397,7 +397,7 @@ struct Metrics::State {
                                            .Register(registry);
   Gauge& kube_proxy = BuildGauge()
                           .Name("sluice_kube_proxy_rules")
-                          .Help("1 while --drop-unallocated finds kube-proxy's rules and does nothing")
+                          .Help("1 while --drop-unallocated is without effect because of kube-proxy's rules")
                           .Register(registry)
                           .Add({});
   prometheus::Family<Gauge>& ports_waiting =
@@ -417,12 +417,12 @@ struct Metrics::State {
   prometheus::Family<Counter>& requests =
       BuildCounter()
           .Name("rest_client_requests_total")
-          .Help("Requests to the API by their answers' status; <error>: there was none")
+          .Help("Requests to the API by the status of the response; <error>: there was none")
           .Register(registry);
   prometheus::Family<Histogram>& request_times =
       BuildHistogram()
           .Name("rest_client_request_duration_seconds")
-          .Help("Time from a request to the head of its answer; watches are not in it")
+          .Help("Time from a request to the head of its response; watches are not included")
           .Register(registry);
   Gauge& build = BuildGauge()
                      .Name("sluice_build_info")
@@ -525,7 +525,7 @@ std::string Metrics::render(const Snapshot& snapshot) const {
   add_by_device(
       all,
       make_family("sluice_xdp_frames_lost_total",
-                  "Frames that XDP gave a device to send and that it did not take", MetricType::Counter),
+                  "Frames that XDP redirected to a device and that the device dropped", MetricType::Counter),
       snapshot.frames_lost);
   add_by_device(all,
                 make_family("sluice_unserved_backends",

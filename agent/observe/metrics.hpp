@@ -1,4 +1,4 @@
-// What the agent counts and what a scrape shows. prometheus-cpp stays in metrics.cpp.
+// The agent's metrics, and their text for a scrape. prometheus-cpp stays in metrics.cpp.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// Which path of the two servers shows what. No I/O.
+// The paths of the two servers, and what each returns. No I/O.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// What the kernel says of this process, as every Prometheus client shows it.
+// Metrics of this process from /proc, as every Prometheus client exports them.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The agent's two servers, for probes and for scrapes, and what is said while another process holds their
-// ports: beside a kube-proxy that still runs the agent serves packets all the same.
+// The agent's two servers, for probes and for scrapes, and what is reported while another process holds their
+// ports: beside a running kube-proxy the agent serves packets all the same.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

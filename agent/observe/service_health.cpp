@@ -1,4 +1,4 @@
-// The health-check node ports: which servers there shall be, and what each says.
+// Which health-check servers are wanted, and what each answers.
 #include "agent/observe/service_health.hpp"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // The health-check node ports: one small server for each service, family and address (SEM-58, 62). The model
-// says what is reported; this opens and closes what reports it.
+// decides what they report; this opens and closes them.
 #pragma once
 
 #include <chrono>

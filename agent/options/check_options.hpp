@@ -1,4 +1,4 @@
-// What `sluice check` is asked for.
+// The options of `sluice check`.
 #pragma once
 
 #include <cstdint>

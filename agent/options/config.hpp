@@ -1,4 +1,4 @@
-// What the command line says, checked and with its defaults filled in. No command-line library here.
+// The options of the command line, validated and with defaults. No command-line library here.
 #pragma once
 
 #include <chrono>
@@ -62,7 +62,8 @@ struct NodePortAddresses {
   bool operator==(const NodePortAddresses&) const = default;
 };
 
-/// Entries of each map. Of flows they count when a map is made; tables that are smaller are made anew.
+/// Maximum entries of each map. Those of flows apply when a map is made; smaller tables of others are
+/// recreated.
 struct Sizes {
   std::uint32_t frontends = LB_MAX_FRONTENDS;
   std::uint32_t ranges = LB_MAX_RANGES;
@@ -124,7 +125,7 @@ struct ConfigRemark {
   bool operator==(const ConfigRemark&) const = default;
 };
 
-/// kube-proxy's configuration file, and what it takes to make the options anew when it changes.
+/// kube-proxy's configuration file, and what is needed to derive the options again when it changes.
 struct ConfigFile {
   std::string path;                    ///< empty: there is none
   std::string text;                    ///< what it held

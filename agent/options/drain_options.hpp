@@ -1,4 +1,4 @@
-// What `sluice drain` is asked for.
+// The options of `sluice drain`.
 #pragma once
 
 #include <cstdint>

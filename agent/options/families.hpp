@@ -1,4 +1,4 @@
-// Which IP families this host speaks (SEM-85).
+// Which IP families this host supports (SEM-85).
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// A KubeProxyConfiguration as it is written: which fields it gives, each of its type. Pure.
+// A KubeProxyConfiguration as written: which fields it sets, each with its type. Pure.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,4 @@
-// kube-proxy's configuration file: read, and turned into options of the agent and what the log has to say of
-// it.
+// Reads kube-proxy's configuration file, and turns it into the agent's options and remarks for the log.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // Every field of kube-proxy's configuration (KubeProxyConfiguration, kubeproxy.config.k8s.io/v1alpha1), once:
-// its type, what kube-proxy takes where it is absent, and what becomes of it here. tests/unit holds the table
-// to what tests/e2e/partners/fields prints of the upstream type, and docs/kube-proxy-config.md to the table.
+// its type, kube-proxy's default, and what Sluice does with it. tests/unit compares the table with what
+// tests/e2e/partners/fields prints of the upstream type, and docs/kube-proxy-config.md with the table.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A configuration file's text, YAML or JSON, as a tree that knows its lines and what was given twice. Pure.
+// Parses a configuration file, YAML or JSON, into a tree with line numbers and duplicate fields. Pure.
 #pragma once
 
 #include <boost/json/value.hpp>

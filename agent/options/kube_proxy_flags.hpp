@@ -1,5 +1,5 @@
-// kube-proxy's command line, for a process that is called kube-proxy: its flags to the agent's options, so
-// that an image with /usr/local/bin/kube-proxy runs in kubeadm's DaemonSet as it is. Pure.
+// kube-proxy's command line, for a process that is named kube-proxy: maps its flags to the agent's options,
+// so that an image with /usr/local/bin/kube-proxy runs in kubeadm's DaemonSet unchanged. Pure.
 #pragma once
 
 #include <span>

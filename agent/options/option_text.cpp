@@ -1,4 +1,4 @@
-// Words of the command line to values, and nothing for what is none.
+// Parses the values of options.
 #include "agent/options/option_text.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Words of the command line to values, and nothing for what is none. Pure; no command-line library here.
+// Parses the values of options; nothing for an invalid one. Pure; no command-line library here.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// From words to values.
+// Converts text to values.
 #include "agent/options/raw_options.hpp"
 
 #include <optional>

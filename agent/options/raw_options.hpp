@@ -1,4 +1,4 @@
-// The command line as it is written, and what it means. No command-line library here.
+// The command line as written, and its conversion to options. No command-line library here.
 #pragma once
 
 #include <map>

@@ -1,5 +1,5 @@
-// Which blocks of addresses endpoints lie in: says at once of nearly every address that it is no endpoint's.
-// Pure.
+// Which blocks of addresses contain endpoints: a filter that tells at once of nearly every address that it is
+// no endpoint's. Pure.
 #pragma once
 
 #include <cstdint>

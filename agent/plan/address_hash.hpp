@@ -1,4 +1,4 @@
-// A hash of addresses for tables of many. Pure.
+// A hash of addresses for large tables. Pure.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The backends of one service port: in order, and in chunks that plans share where nothing changed. Pure.
+// The backends of one service port, in order, and in chunks that plans share where nothing changed. Pure.
 #pragma once
 
 #include <bitset>

@@ -1,4 +1,4 @@
-// The model: every object that matters, and which services need planning again.
+// The model: every relevant object, and which services need planning again.
 #include "agent/plan/cluster.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The model: every object that matters, and which services need planning again. No I/O and no clock.
+// The model: every relevant object, and which services need planning again. No I/O and no clock.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// How much of what the model holds: plain values, for metrics and the log.
+// How many objects of each kind the model holds: plain values, for metrics and the log.
 #pragma once
 
 #include <array>

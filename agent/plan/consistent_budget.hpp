@@ -1,4 +1,4 @@
-// Which service ports have tables of consistent selection, where not all can: each table has
+// Which service ports get a table of consistent selection, where not all can: each table takes
 // --consistent-slots slots on every node, and an object may have 4,096 ports. Pure, and the same on every
 // node that has the same Services.
 #pragma once

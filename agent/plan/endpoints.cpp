@@ -1,4 +1,4 @@
-// The endpoints of EndpointSlices as planning wants them.
+// The endpoints of EndpointSlices, prepared for planning.
 #include "agent/plan/endpoints.hpp"
 
 #include <fmt/format.h>
@@ -92,7 +92,7 @@ class Packer {
   std::uint32_t length_ = 0;
 };
 
-/// No set, no flow and no command has one that is neither: the slice is reported anew when it comes to be.
+/// No set, no flow and no command has one that is neither: the slice is reported again when it comes to be.
 bool is_of_use(const k8s::Endpoint& endpoint) { return endpoint.ready || endpoint.serving; }
 
 /// One that has ended gives way to any other of the same address. One that is not of use yet may not be left

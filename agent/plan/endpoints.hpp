@@ -1,4 +1,4 @@
-// The endpoints of EndpointSlices as planning wants them: compact, seen from one node, sorted and merged.
+// The endpoints of EndpointSlices, prepared for planning: compact, relative to one node, sorted and merged.
 // Pure.
 #pragma once
 

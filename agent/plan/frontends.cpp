@@ -1,4 +1,4 @@
-// Who holds an address and port that several services claim.
+// Decides which of several services gets an address and port that they all claim.
 #include "agent/plan/frontends.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Who holds an address and port that several services claim (SEM-82). Pure.
+// Decides which of several services gets an address and port that they all claim (SEM-82). Pure.
 #pragma once
 
 #include <boost/unordered/unordered_flat_map.hpp>

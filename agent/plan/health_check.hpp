@@ -1,4 +1,4 @@
-// What load balancers outside the cluster ask a node about one service (SEM-58). Data only.
+// The answer to an external load balancer's health check of one service (SEM-58). Data only.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// How many ready endpoints of one service are on this node, kept as its slices come and go. Pure.
+// Counts the ready endpoints of one service on this node, as its slices come and go. Pure.
 #pragma once
 
 #include <array>

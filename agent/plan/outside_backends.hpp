@@ -1,4 +1,4 @@
-// Goes through the backends on other nodes that clients outside may get, of all services, in parts between
+// Iterates over the backends on other nodes that clients outside may get, of all services, in parts between
 // which plans may change. Pure.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Between the model and the tables: a plan that changes thousands of entries is written in parts, by turns
+// Between the model and the tables: a plan that changes thousands of entries is written in parts, in turns
 // with those of other services. Pure, and without a clock: writes are counted.
 #pragma once
 
@@ -30,7 +30,7 @@ using ServicePlans = std::vector<std::shared_ptr<const ServicePortPlan>>;
 /// where that does, else plans in between, each of them valid by itself. A client that both plans let in is
 /// let in by each in between, and one that both refuse is refused: source ranges come before what they let
 /// in, and go after it. One service port's backends come and go in parts, in their order, and no set is empty
-/// in between that is not so in one of the two; those of consistent selection, whose tables are made anew
+/// in between that is not so in one of the two; those of consistent selection, whose tables are made again
 /// each time, come as a whole. Two writes or more always get further.
 [[nodiscard]] ServicePlans part_towards(const ServicePlans& have, const ServicePlans& want,
                                         std::size_t writes);

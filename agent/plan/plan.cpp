@@ -1,4 +1,4 @@
-// What the maps shall hold for one service, decided from objects and the node alone.
+// Computes the desired contents of the maps for one service.
 #include "agent/plan/plan.hpp"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// What the maps shall hold for one service, decided from objects and the node alone: pure, no fd, clock or
-// socket.
+// The desired contents of the maps for one service, computed only from objects and the node: pure, no fd,
+// clock or socket.
 #pragma once
 
 #include <array>

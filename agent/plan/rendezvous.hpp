@@ -1,5 +1,5 @@
-// A consistent table of slots, as Maglev's: made alone of who the backends are, so that every balancer has
-// the same, and when some go, hardly anything moves but what was theirs. Pure.
+// A consistent table of slots, as Maglev's: computed only from the identities of the backends, so that every
+// balancer has the same table, and when backends go, hardly any slots move but theirs. Pure.
 #pragma once
 
 #include <cstdint>

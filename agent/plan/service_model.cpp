@@ -1,4 +1,4 @@
-// All that is known of one Service, and what was last planned from it.
+// The state of one Service, and its planning.
 #include "agent/plan/service_model.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// All that is known of one Service: its object, its slices, and what was last planned from them. Pure.
+// The state of one Service: its object, its slices, and the last plans made from them. Pure.
 #pragma once
 
 #include <cstddef>
@@ -122,7 +122,7 @@ class ServiceModel {
     std::vector<SliceChange> changed;
     std::vector<SliceChange> all;  ///< only where some port takes them all in
     bool is_resolved = false;      ///< endpoints are what they were
-    bool are_stale = false;        ///< all candidates are to be made anew
+    bool are_stale = false;        ///< all candidates are to be made again
     std::size_t port = 0;          ///< that takes slices in, the next ones from `slice` on
     std::size_t slice = 0;
     std::size_t planned = 0;  ///< ports

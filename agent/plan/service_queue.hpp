@@ -9,8 +9,8 @@
 
 namespace lb::agent {
 
-/// A service that is marked again stays where it is: what changes often is served in its turn, and keeps
-/// nobody waiting.
+/// A service that is marked again keeps its place, so a service that changes often gets its turn and does not
+/// delay the others.
 class ServiceQueue {
  public:
   void push(const std::string& service) {

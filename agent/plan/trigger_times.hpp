@@ -1,5 +1,5 @@
-// When the changes were caused that are not in the maps yet, as kube-proxy keeps it for its measure of
-// network programming (SEM-64, SEM-88). Pure: times are Unix nanoseconds that others read.
+// When the changes that are not in the maps yet were triggered, as kube-proxy records it for its network
+// programming latency (SEM-64, SEM-88). Pure: times are Unix nanoseconds that callers read.
 #pragma once
 
 #include <compare>

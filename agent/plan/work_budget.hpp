@@ -1,4 +1,4 @@
-// How much work may be done before others have their turn. Counted, not timed: the same on every machine.
+// How much work may be done before other handlers run. Counted, not timed: the same on every machine.
 #pragma once
 
 #include <cstddef>

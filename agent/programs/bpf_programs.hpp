@@ -1,5 +1,5 @@
-// The built-in programs as one object, from the file to the kernel; bpf_programs.cpp alone knows the
-// generated skeleton.
+// The built-in programs as one object: opens and loads it; only bpf_programs.cpp includes the generated
+// skeleton.
 #pragma once
 
 #include <cstdint>

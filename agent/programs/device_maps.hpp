@@ -1,4 +1,4 @@
-// Maps by which the programs know which devices take part, keyed by interface index.
+// The maps that tell programs which devices take part, keyed by interface index.
 #pragma once
 
 #include <cstdint>

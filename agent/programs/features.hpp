@@ -1,4 +1,4 @@
-// What this kernel can do: found by trying, never from its version. Needs the privileges of the agent.
+// The features of this kernel: probed, never derived from its version. Needs the privileges of the agent.
 #pragma once
 
 #include <array>

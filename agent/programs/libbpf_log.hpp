@@ -1,5 +1,5 @@
-// What libbpf says: all of it in the debug log, and for the operator the first warning and the program that
-// the kernel refused.
+// Messages of libbpf: all of them go to the debug log, and the first warning and the program that the kernel
+// refused are kept for the operator.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Links of the kernel, pinned one file each, so that programs stay attached while no agent runs. An existing
-// link is updated in place, an unchanged one is not touched, one whose target vanished is made anew.
+// BPF links, pinned one file each, so that programs stay attached while no agent runs. An existing link is
+// updated in place, an unchanged one is not touched, one whose target is gone is made again.
 #pragma once
 
 #include <linux/bpf.h>

@@ -40,7 +40,7 @@ struct Outgrown {
 /// The pinned maps, as they are taken over.
 struct AdoptedMaps {
   std::vector<std::string> notes;  ///< what an operator should know, in sentences
-  std::vector<Outgrown> outgrown;  ///< to be made anew: replace_outgrown()
+  std::vector<Outgrown> outgrown;  ///< to be made again: replace_outgrown()
 };
 
 /// Before load: takes over the maps that are pinned, with their sizes; but for tables that are smaller than

@@ -1,4 +1,4 @@
-// From options and what the kernel can do to the programs: which are loaded, and with which read-only data.
+// From options and kernel features to the programs: which are loaded, and with which read-only data.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a start, or a look at the hooks, needs and may not have.
+// What a start, or a check of the hooks, requires and may lack.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// One side of a device and the tc program that shall run there, by TCX link or by clsact filter.
+// Attaches a tc program to one side of a device, by a TCX link or by a clsact filter.
 #pragma once
 
 #include <linux/bpf.h>
@@ -15,8 +15,8 @@ namespace lb::agent {
 
 enum class TcBy : std::uint8_t { tcx, clsact };
 
-/// Was a filter removed, or one of ours replaced, since the last look? Filters cost five system calls
-/// to look at, and the kernel reports when one goes or comes.
+/// Was a filter removed, or one of ours replaced, since the last check? A check of filters costs five system
+/// calls, and the kernel reports when one is added or removed.
 enum class Filters : std::uint8_t { quiet, disturbed };
 
 struct TcHook {
@@ -28,16 +28,17 @@ struct TcHook {
 
 [[nodiscard]] const char* name_of(TcBy by);
 
-/// First at ingress, last at egress. Errors are errno values.
+/// Attaches the program to run first at ingress, last at egress. Errors are errno values.
 [[nodiscard]] boost::system::result<AttachResult> ensure_tc(Links& links, const TcHook& hook, int program);
 
-/// Does that program still run there? Where that is not known (the device is gone), yes.
+/// Is that program still attached there? Where that is not known (the device is gone), yes.
 [[nodiscard]] bool runs_tc(const TcHook& hook, std::uint32_t program, Filters filters);
 
-/// Nothing there is fine.
+/// It is no error if nothing is attached.
 void remove_tc(const Links& links, const TcHook& hook);
 
-/// Removes the qdiscs that we made and that hold no filter any more, of devices that are gone too.
+/// Removes the qdiscs that we made and that have no filters any more, also the notes of devices that are
+/// gone.
 void release_qdiscs(const Links& links);
 
 }  // namespace lb::agent

@@ -1,4 +1,5 @@
-// What the verifier says when it refuses a program: thousands of lines, of which the last ones matter. Pure.
+// Finds the relevant lines of the verifier's log when it rejects a program: thousands of lines, of which the
+// last ones matter. Pure.
 #pragma once
 
 #include <string>

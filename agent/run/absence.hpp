@@ -1,4 +1,4 @@
-// How long this node was without an agent, while what is pinned served on and grew old.
+// How long this node was without an agent, while the pinned programs served with ever older tables.
 #pragma once
 
 #include <chrono>

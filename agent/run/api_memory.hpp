@@ -1,4 +1,4 @@
-// Where the API servers were when the API was last heard: at a later start nothing may serve the API's
+// Remembers the API servers' addresses from the last contact: at a later start nothing may serve the API's
 // ClusterIP, because this agent is to serve it.
 #pragma once
 

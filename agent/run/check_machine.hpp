@@ -1,5 +1,4 @@
-// Looks at this machine as a start would, and at what else an operator should know before one. Changes
-// nothing.
+// Checks this machine as a start would, and what else an operator should know before one. Changes nothing.
 #pragma once
 
 #include <vector>

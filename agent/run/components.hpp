@@ -1,5 +1,5 @@
-// Everything that lives while the agent runs, and what calls what. What is done with it, and when, is the
-// recipe's (agent/run/serve.cpp).
+// Every object that lives while the agent runs, and how they call each other. agent/run/serve.cpp says what
+// is done with them, and when.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

@@ -1,6 +1,6 @@
-// SIGTERM and SIGINT end the process in a fifth of a second, whatever it is doing: a thread waits for them,
-// so a turn of the agent's own that takes long, or never ends, holds nothing up. What is pinned is whole at
-// any instruction.
+// SIGTERM and SIGINT end the process in a fifth of a second, whatever it is doing: a separate thread waits
+// for them, so a handler that takes long, or never returns, does not delay the end. What is pinned is
+// consistent at any instruction.
 #pragma once
 
 #include <chrono>

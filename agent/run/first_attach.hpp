@@ -1,4 +1,4 @@
-// Attaching for the first time: hooks of another map layout are taken over, and where the node cannot be
+// Attaches for the first time: hooks of another map layout are taken over, and where the node cannot be
 // served nothing of ours stays behind.
 #pragma once
 

@@ -1,5 +1,5 @@
-// What of the machine never keeps an agent from starting, or only beside something else, and should be known
-// before: for `sluice check`.
+// Facts about the machine that do not prevent a start, or only beside other software, and that an operator
+// should know before: for `sluice check`.
 #pragma once
 
 #include "agent/attach/prerequisites.hpp"
@@ -8,19 +8,19 @@
 
 namespace lb::agent {
 
-/// The kernel's settings that bear on programs.
+/// Settings of the kernel that concern BPF programs.
 void look_at_settings(Findings& findings);
 
-/// What a process may do beyond what it must.
+/// Privileges that a process can use but does not need.
 void look_at_rights(const AgentOptions& options, Findings& findings);
 
-/// The optional features that the kernel has, has not, or shall not use.
+/// The optional features that the kernel has, lacks, or that the options switch off.
 void look_at_features(const Prerequisites& found, Findings& findings);
 
 /// The kernel's connection tracking.
 void look_at_conntrack(const AgentOptions& options, const Prerequisites& found, Findings& findings);
 
-/// Who else is at the devices' tc hooks, and kube-proxy.
+/// Other programs at the devices' tc hooks, and kube-proxy.
 void look_at_hook_neighbours(const AgentOptions& options, Findings& findings);
 
 }  // namespace lb::agent

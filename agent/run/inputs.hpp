@@ -1,4 +1,4 @@
-// Where objects come from: a directory of manifests or the API, as the options say.
+// Creates the source of objects that the options ask for: a directory of manifests or the API.
 #pragma once
 
 #include <functional>

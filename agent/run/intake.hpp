@@ -1,5 +1,5 @@
-// Stands between the source and the model: counts what comes, marks for the probes what waits, and remembers
-// what the model does not ask for.
+// Between the source and the model: counts objects, records for the probes what waits, and remembers the
+// ServiceCIDRs.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
-// What follows from this node's IPsec policies: a packet that a program redirects passes none of them, so new
-// flows to what they bind are refused, and those that are there end.
+// Applies this node's IPsec policies: packets that a program redirects bypass them, so new flows to what they
+// cover are refused, and existing ones are ended.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

@@ -1,4 +1,4 @@
-// Removing from this node all that Sluice left there, whichever map layout it had (SEM-75).
+// Removes from this node everything that Sluice left there, whichever map layout it had (SEM-75).
 #pragma once
 
 #include <filesystem>

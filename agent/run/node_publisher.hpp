@@ -1,5 +1,5 @@
-// What the maps say of this node itself: its addresses, whose addresses are pods', and which ports are not
-// ours to give. Written when it changes.
+// Writes into the maps what concerns this node itself, when it changes: its addresses, the pods' ranges, and
+// the ports that source NAT must not use.
 #pragma once
 
 #include <optional>

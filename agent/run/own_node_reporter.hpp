@@ -1,5 +1,5 @@
-// Says when the cluster has no Node of this node's name: without it the agent knows no zone, no address and
-// no pods' range of its own.
+// Reports when the cluster has no Node of this node's name: without it the agent does not know its zone, its
+// addresses and its pods' ranges.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// What the options mean for planning.
+// The options that planning uses.
 #pragma once
 
 #include "agent/options/config.hpp"

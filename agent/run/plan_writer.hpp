@@ -1,4 +1,5 @@
-// Plans to the maps, at once and as they come: how soon a change is served is what counts. Measures that.
+// Writes plans to the maps at once, as they come, because the time until a change takes effect matters most.
+// Measures that time.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

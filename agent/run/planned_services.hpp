@@ -1,4 +1,4 @@
-// What an agent with these options would serve now: its own source and its own planning, without maps or
+// What an agent with these options would serve now: with its own source and planning, without maps or
 // programs.
 #pragma once
 

@@ -1,5 +1,5 @@
-// The ports that this agent listens on: it serves the health-check node ports, and says which of all ports
-// another process holds: in the log, in Events, in the metrics and to `status`.
+// The ports that this agent listens on: serves the health-check node ports, and reports which ports another
+// process holds, in the log, in Events, in the metrics and in `status`.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

@@ -1,4 +1,4 @@
-// The agent's recipe: from options to a node that is served.
+// The agent's start-up sequence: from options to a node that is served.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a scrape shows: read when it comes, from all who know.
+// Collects the values of a scrape from their owners, when it is asked for.
 #pragma once
 
 #include "agent/datapath/backend_routes.hpp"

@@ -1,4 +1,4 @@
-// How far the agent has come on its way from nothing to a node that is ready. Pure: time is a parameter.
+// The phases of a start, from nothing to a ready node. Pure: time is a parameter.
 #pragma once
 
 #include <chrono>

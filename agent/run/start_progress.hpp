@@ -1,5 +1,4 @@
-// What an agent that does not serve yet waits for: said in the log after a while, because nothing else shows
-// it.
+// Logs what a start waits for when it takes long, because nothing else shows it.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

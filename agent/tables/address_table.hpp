@@ -1,5 +1,5 @@
-// lb_addresses: what an address without a frontend for a packet is. The node's own addresses, and those of
-// services.
+// lb_addresses: the kind of each address, for packets that no frontend matches. The node's own addresses, and
+// those of services.
 #pragma once
 
 #include <boost/unordered/unordered_flat_map.hpp>

@@ -1,4 +1,4 @@
-// What an agent that starts finds pinned.
+// Reads what is pinned when an agent starts.
 #include "agent/tables/adoption.hpp"
 
 #include <algorithm>
@@ -103,7 +103,7 @@ void Adoption::adopt_backends() {
   }
 }
 
-// A set that overlaps another one or leaves the array is damaged; it is written anew.
+// A set that overlaps another one or leaves the array is damaged; it is written again.
 void Adoption::adopt_sets() {
   for (const auto& [number, state] : states_) {
     if (!tables_.services.is_usable(number)) continue;

@@ -1,4 +1,4 @@
-// What an agent that starts finds pinned.
+// Reads what is pinned when an agent starts.
 #pragma once
 
 #include <cstddef>

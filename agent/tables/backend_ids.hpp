@@ -1,5 +1,5 @@
-// Backend ids found by their key: the address, port and service are read from lb_backends itself, where
-// they do not change while an id is known here. So an entry costs a few bytes, however many there are.
+// Finds backend ids by address, port and service. The keys are read from lb_backends itself, where they do
+// not change while an id is in use here, so an entry costs only a few bytes.
 #pragma once
 
 #include <array>

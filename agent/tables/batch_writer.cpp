@@ -1,4 +1,4 @@
-// The order of one batch: frontends go, sets flip, frontends come, numbers are retired.
+// The order of one batch: remove frontends, switch sets, add frontends, retire numbers.
 #include "agent/tables/batch_writer.hpp"
 
 #include <fmt/format.h>

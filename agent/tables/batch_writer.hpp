@@ -1,5 +1,5 @@
-// Writes one batch of plans, in the order that never shows a frontend without its backends: frontends go,
-// sets flip, frontends come, numbers are retired.
+// Writes one batch of plans, in an order that never shows a frontend without its backends: remove frontends,
+// switch sets, add frontends, retire numbers.
 #pragma once
 
 #include <string>

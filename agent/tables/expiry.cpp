@@ -76,8 +76,8 @@ bool is_sampled(const Key& key, std::uint32_t round) {
   return (lb_mix(word, ports) + round) % orphan_rounds == 0;
 }
 
-/// Replies without a forward entry may still pass, and keep their port for a while; requests without a way
-/// back only fail, and start anew when this entry is gone.
+/// Reply entries without a forward entry may still be used, and keep their port for a while; forward entries
+/// without a reply entry only fail, and the flow starts again when they are gone.
 bool is_over_alone(const LifeTerms& terms, const lb_track& half) {
   return half.direction == LB_FORWARD || age(terms.now, half.seen) > terms.timeouts.closing;
 }

@@ -1,5 +1,5 @@
-// Ends flows that are over: when (a pure decision), and a walk over the tables in bounded, paced steps.
-// Programs make the entries; only this deletes those that are out of use.
+// Ends flows that are over: the decision (pure), and a walk over the tables in bounded, paced steps. Programs
+// make the entries; only this removes those that are no longer used.
 #pragma once
 
 #include <array>

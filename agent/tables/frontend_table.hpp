@@ -1,5 +1,5 @@
-// lb_frontends: which service number an address and port belong to, and what else follows from that: the
-// address counts as a service's, and a node port is kept from source NAT.
+// lb_frontends: which service number an address and port belong to, and what follows from that: the address
+// counts as a service's, and a node port is reserved from source NAT.
 #pragma once
 
 #include <boost/unordered/unordered_flat_map.hpp>

@@ -1,7 +1,7 @@
-// A flow that goes by the stack is tracked there behind our translation, by a tuple of which the answers' are
-// the same: that entry gives way, and what it said (a mark, a source of the host's own choice) goes into the
-// new one. In between a packet is dropped at worst, and sent again; it never meets another backend, because
-// our entries go last.
+// Conntrack tracks a flow that goes by the stack behind our translation, by an entry whose reply tuple is the
+// same as the new one's. That entry is deleted, and its contents (a mark, a source that the host chose) are
+// copied into the new one. In between a packet is dropped at worst, and retransmitted; it never reaches
+// another backend, because our entries are removed last.
 #include "agent/tables/hand_over.hpp"
 
 #include <cerrno>
@@ -133,8 +133,8 @@ class Walk {
     return std::nullopt;
   }
 
-  /// Assured entries last: without them a packet would find the older ones, and prove the flow anew. Each may
-  /// have expired meanwhile.
+  /// Assured entries last: without them a packet would find the older ones, and prove the flow again. Each
+  /// may have expired meanwhile.
   void forget(const Key& key, const Flow& flow) {
     const auto answers = other_key(key, flow);
     for (auto* table : {&unassured_, &assured_}) {

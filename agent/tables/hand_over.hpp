@@ -1,5 +1,5 @@
-// Flows of ours as the kernel's conntrack would have them, and the walk that makes them so: from then on
-// conntrack translates their packets just as we did, as long as some nat chain is there (REL-84).
+// Our flows in the form of conntrack's entries, and the walk that creates these: from then on conntrack
+// translates their packets just as we did, as long as some nat chain exists (REL-84).
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// Quarantine: stamps what is given up with the grace periods begun so far, and frees it when one more has
-// passed.
+// Quarantine: stamps what is retired with the number of grace periods begun so far, and frees it when one
+// more has passed.
 #include "agent/tables/id_reclaimer.hpp"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ IdReclaimer::IdReclaimer(const maps::Store& store, maps::GracePeriod& grace, map
       backends_(store.backends.size()),
       services_(std::min(store.services.size(), store.names.limit())),
       retired_backends_(store.backends) {
-  // Else it would be made anew with many entries in it, which takes as long as all of them.
+  // Otherwise it would be rehashed when it has many entries, which takes long.
   retired_backends_.reserve(store.backends.size());
 }
 

@@ -1,5 +1,5 @@
-// Who has which slots, backend ids and service numbers, and when what was given up may be used again: slots
-// after a grace period; ids and numbers also only when no flow names them any more.
+// Which slots, backend ids and service numbers are in use, and when retired ones may be reused: slots after a
+// grace period; ids and numbers also only when no flow refers to them any more.
 #pragma once
 
 #include <cstdint>

@@ -23,7 +23,7 @@ class NodePage {
 
   /// Marks the page as this version's and makes the secret if there is none yet; an existing one is kept, so
   /// that flows find their ports and backends again. `cluster_secret` is what all nodes of the cluster share;
-  /// empty: each chooses by its own secret, and for Maglev by a key that everybody knows.
+  /// empty: each chooses by its own secret, and for consistent selection by a public key.
   /// Where another layout's flows were left behind, programs know so for a while (lb_tables_lost).
   void begin(std::string_view node_name, std::uint32_t hertz, std::string_view cluster_secret, Before before);
   /// Before begin(): the secret of another page, where this one has none.

@@ -1,4 +1,4 @@
-// Each problem is reported once, until it changes or is over. No map, no clock.
+// Reports each problem once, until it changes or is over. No map, no clock.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Match the plan with what is there, reserve, write, flip, retire: in this order.
+// Compares the plan with the arrays, reserves, writes, publishes, retires: in this order.
 #include "agent/tables/publisher.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Makes the arrays hold the backends of one service port: new extents are written, then one store shows them.
-// Knows no frontends and no errors of system calls, because it makes none.
+// Makes the arrays hold the backends of one service port: writes new extents, then publishes them by one
+// store. Knows no frontends, and no errors of system calls, because it makes none.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Ends flows between some addresses and the world whose packets no IPsec policy of the node sees as they
-// leave: the next packet of one is looked at anew.
+// Ends redirected flows from and to addresses that IPsec policies cover: no policy of the node sees their
+// packets as they leave. The next packet of such a flow is decided again.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

@@ -1,4 +1,4 @@
-// Which ports source NAT leaves alone, by address and protocol: lb_reserved.
+// Which ports source NAT must not use, by address and protocol: lb_reserved.
 #pragma once
 
 #include <array>

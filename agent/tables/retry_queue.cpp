@@ -1,4 +1,4 @@
-// Plans that the kernel does not hold yet.
+// Plans that are not in the maps yet.
 #include "agent/tables/retry_queue.hpp"
 
 #include <algorithm>

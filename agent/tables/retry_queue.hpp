@@ -1,4 +1,4 @@
-// Plans that the kernel does not hold yet, and when to try them again. No map, no clock.
+// Plans that are not in the maps yet, and when to retry them. No map, no clock.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// What one service port has in the kernel, as this agent knows it. Plain values.
+// The state of one service port in the maps, as this agent knows it. Plain values.
 #pragma once
 
 #include <cstdint>

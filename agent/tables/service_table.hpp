@@ -1,4 +1,4 @@
-// Which service ports have a number, by whose name in lb_names, and what each has in the kernel.
+// The service ports that have a number, by their names in lb_names, and the state of each in the maps.
 #pragma once
 
 #include <boost/unordered/unordered_flat_set.hpp>
@@ -21,7 +21,8 @@ namespace lb::agent {
 
 class ServiceTable {
  public:
-  /// An object may have 10,000 service ports. What was adopted without a name has no key.
+  /// An object may have 10,000 service ports. A service port that was adopted without a name has an empty
+  /// key.
   using Ports = std::multimap<ServicePortKey, std::unique_ptr<ServiceState>>;
   using Services = std::unordered_map<std::string, Ports>;  ///< by "namespace/name"
   using States = boost::unordered_flat_set<const ServiceState*>;
@@ -30,21 +31,21 @@ class ServiceTable {
   ServiceTable(maps::Table<std::uint32_t, lb_name>& names, IdReclaimer& reclaimer)
       : names_(names), reclaimer_(reclaimer) {}
 
-  /// Gives a service port a number and writes its name. Null: no number is free now. Errors:
+  /// Allocates a number for a service port and writes its name. Null: no number is free now. Errors:
   /// filename_too_long, or the map's; the number is free again then.
   [[nodiscard]] maps::result<ServiceState*> create(const ServicePortKey& key);
-  /// A service port that has a number already; an empty key: its name is not known.
+  /// Adds a service port that has a number already; an empty key: its name is not known.
   ServiceState& add(const ServicePortKey& key, std::uint32_t number);
-  /// Marks the name as retired and gives the number up. Errors are the map's; nothing is given up then.
+  /// Marks the name and the number as retired. Errors are the map's; then nothing is retired.
   [[nodiscard]] maps::error_code retire(const ServiceState& state);
   /// Forgets these service ports of one service.
   void forget(const std::string& service, const States& states);
 
-  /// Those of one service, in the order of their keys; none: an empty list.
+  /// The service ports of one service, in the order of their keys; possibly none.
   [[nodiscard]] const Ports& ports_of(const std::string& service) const;
   [[nodiscard]] bool contains(const ServicePortKey& key) const;
   [[nodiscard]] const Services& all() const noexcept { return services_; }
-  /// Is a number found in a map one that we could have given?
+  /// Could a number that was found in a map have been allocated here?
   [[nodiscard]] bool is_usable(std::uint32_t number) const {
     return number > 0 && number < reclaimer_.service_pool().limit();
   }

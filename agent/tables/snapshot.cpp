@@ -1,4 +1,4 @@
-// Counting what is in the maps.
+// Counts the contents of the maps.
 #include "agent/tables/snapshot.hpp"
 
 #include <utility>

@@ -1,4 +1,4 @@
-// What the maps hold at one moment, in sizes and counters: for /metrics and `sluice status`. Plain values.
+// Sizes and counters of the maps at one moment: for /metrics and `sluice status`. Plain values.
 #pragma once
 
 #include <array>

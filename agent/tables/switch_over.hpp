@@ -1,5 +1,5 @@
-// What the node page says of the change from one service proxy to another. The agent writes some of it, and
-// `sluice drain` the rest, in the page itself: an agent need not run.
+// The part of the node page about the change from one service proxy to another. The agent writes some of it,
+// and `sluice drain` the rest, directly into the page, so no agent needs to run.
 #pragma once
 
 #include <cstdint>

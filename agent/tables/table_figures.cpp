@@ -1,4 +1,4 @@
-// What a scrape shows of the tables.
+// Figures of the tables for a scrape.
 #include "agent/tables/table_figures.hpp"
 
 #include <map>

@@ -1,4 +1,4 @@
-// What a scrape shows of the tables, as this agent knows them: no map is read but lb_services.
+// Figures of the tables for a scrape, from this agent's own state: no map is read but lb_services.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// From plans to what the hashes hold of them. For agent/tables/ alone.
+// From plans to the keys and values of the hashes. For agent/tables/ alone.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// All that one agent writes with plans, in the order in which its parts need each other. No policy.
+// Everything that one agent writes with plans, in the order in which its parts depend on each other. No
+// policy.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// How large the tables should be: for what they had no room for, or for how little is in them.
+// How large the tables should be, from what did not fit, or from how little they hold.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Makes the kernel's tables match the plan: applies batches, tries again what failed, and reports each
-// problem once. What one service cannot get disturbs no other one and reaches no source. Each table has a
-// class of its own (agent/tables/table_set.hpp), as have the order of a batch, retries and sizes.
+// Makes the maps match the plan: applies batches, retries what failed, and reports each problem once. A
+// failure of one service disturbs no other one and is not reported to any source. Each table has a class of
+// its own (agent/tables/table_set.hpp), as have the order of a batch, retries and sizes.
 #pragma once
 
 #include <chrono>

@@ -1,15 +1,15 @@
-# What bench/run asks the machine: how busy it is, how much memory is left, and what it is. Sourced after sandbox.sh, records.sh and
-# settings.sh.
+# Facts about the machine for bench/run: its load, the memory left, and its hardware and software. Sourced after sandbox.sh, records.sh
+# and settings.sh.
 # shellcheck shell=bash
 
 # ---- Processor time. ----
 
 load() { cut -d' ' -f1 /proc/loadavg; }
 
-# ticks: of all processors so far: busy (stolen time included), stolen, and all of it.
+# ticks: CPU time of all processors since boot: busy (stolen time included), stolen, and total.
 ticks() { awk '/^cpu / { print $2 + $3 + $4 + $7 + $8 + $9, $9, $2 + $3 + $4 + $5 + $6 + $7 + $8 + $9; exit }' /proc/stat; }
 
-# processors_busy: how many, over the next three seconds. The load average would still hold the build and the part before.
+# processors_busy: how many, over the next three seconds. The load average would still include the build and the part before.
 processors_busy() {
 	local before after
 	before=$(ticks)
@@ -18,13 +18,13 @@ processors_busy() {
 	awk -v processors="$(nproc)" '{ printf "%.2f\n", ($6 > $3 ? ($4 - $1) / ($6 - $3) * processors : 0) }' <<<"$before $after"
 }
 
-# stolen BEFORE AFTER: the share of all time between two outputs of ticks that the hypervisor gave to others.
+# stolen BEFORE AFTER: the share of CPU time between two outputs of ticks that the hypervisor gave to others.
 stolen() { awk '{ printf "%.4f\n", ($6 > $3 ? ($5 - $2) / ($6 - $3) : 0) }' <<<"$1 $2"; }
 
 # ---- Memory. ----
 
-# cgroup_left: bytes that the memory cgroup of a sandbox leaves; nothing where there is no limit. Version 1: it stays in ours, and
-# whatever is above counts, too; version 2: it is made below the root. What caches alone hold is free.
+# cgroup_left: bytes left to a sandbox by its memory cgroup and those above; nothing where there is no limit. With version 1 a sandbox
+# stays in our cgroup; with version 2 its cgroup is made below the root. Inactive page cache counts as free.
 cgroup_left() {
 	local root place=/ limit=memory.max used=memory.current cache=inactive_file
 	root=$(awk '$3 == "cgroup" && (","$4",") ~ /,memory,/ { print $2; exit }' /proc/self/mounts)
@@ -44,15 +44,15 @@ cgroup_left() {
 	done | sort -g | head -n 1
 }
 
-# memory_left: GiB, whole ones.
+# memory_left: in GiB, rounded down.
 memory_left() { { awk '/^MemAvailable/ { print $2 * 1024 }' /proc/meminfo && cgroup_left; } | sort -g | awk 'NR == 1 { print int($1 / 2 ^ 30) }'; }
 
-# ---- What it is. ----
+# ---- Hardware and software. ----
 
-# told COMMAND...: the first line that it prints.
+# told COMMAND...: the first line of the command's output.
 told() { { "$@" 2>&1 || true; } | head -n 1; }
 
-# hypervisor: its name, as far as the machine tells.
+# hypervisor: its name, if it can be detected.
 hypervisor() {
 	local name
 	name=$(systemd-detect-virt --vm 2>/dev/null) || true
@@ -65,7 +65,7 @@ hypervisor() {
 	fi
 }
 
-# mitigations: of what the processor is affected by.
+# mitigations: for each vulnerability that affects the processor.
 mitigations() {
 	local file
 	for file in /sys/devices/system/cpu/vulnerabilities/*; do
@@ -73,10 +73,10 @@ mitigations() {
 	done | grep -v '^[^:]*: Not affected$' | paste -sd '|' | sed 's/|/ | /g'
 }
 
-# installed_version PACKAGE: of a program that does not tell its own.
+# installed_version PACKAGE: for a program that does not print its version.
 installed_version() { dpkg-query -W -f '${Version}' "$1" 2>/dev/null; }
 
-# partner_versions: KEY=VALUE of each program that a part may have to do with, one a line.
+# partner_versions: KEY=VALUE for each program that a part may use, one a line.
 partner_versions() {
 	local name
 	for name in etcd kube-apiserver kube-controller-manager kube-proxy; do

@@ -1,5 +1,5 @@
-"""Steady requests from the measured node to the first service's address while something changes: bench_connect steady, in the node's
-network namespace and cgroup as its other clients are. Environment: BENCH_CONNECT, STEADY (requests a second)."""
+"""Sends steady requests from the measured node to the first service's address during a change: bench_connect steady, in the node's
+network namespace and cgroup like its other clients. Environment: BENCH_CONNECT, STEADY (requests a second)."""
 
 import json
 import os
@@ -24,7 +24,7 @@ class Steady:
         self.end()
 
     def end(self):
-        """What it has found: counts, answers by endpoint, and when the last request that each answered was begun."""
+        """The results: counts, answers by endpoint, and when the last request that each endpoint answered began."""
         if self.process is not None:
             self.process.terminate()
             text, _ = self.process.communicate(timeout=30)

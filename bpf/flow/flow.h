@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The flow tables: tuple as it arrives -> tuple as it leaves. The only file that knows that they come in
- * two widths. A value is copied and checked against its key before it is believed; a failed check is a miss.
+ * two widths. A value is copied and checked against its key before it is used; a failed check is a miss.
  */
 #ifndef SLUICE_BPF_FLOW_H
 #define SLUICE_BPF_FLOW_H

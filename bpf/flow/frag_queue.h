@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Fragments that arrive before the first one of their datagram, which alone has the ports. Whether they are for a service is not known
- * yet: they go to the stack, and a copy of each is queued. Where the first one turns out to be for a service it is received again, with
- * the copies behind it. tc only: XDP leaves fragments to it.
+ * yet: they go to the stack, and a copy of each is queued. If the first one is for a service, it is received again, followed by the
+ * copies. tc only: XDP leaves fragments to tc.
  */
 #ifndef SLUICE_BPF_FRAG_QUEUE_H
 #define SLUICE_BPF_FRAG_QUEUE_H

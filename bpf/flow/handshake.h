@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Flows that are not yet assured: what each packet of a handshake does to them. */
+/* Unassured flows: how each packet of a handshake changes their state. */
 #ifndef SLUICE_BPF_HANDSHAKE_H
 #define SLUICE_BPF_HANDSHAKE_H
 
@@ -183,7 +183,7 @@ static __always_inline int lb_has_reply(struct lb_scratch *scratch)
 
 /*
  * Does an unassured one-way flow still have its way back, and once a second, its backend? The LRU may have evicted the reply's
- * half, which comes back, or the flow starts anew. To ask for it with each packet is what keeps it as long as this half.
+ * half, which comes back, or the flow starts again. To ask for it with each packet is what keeps it as long as this half.
  */
 static __always_inline int lb_unassured_alive(struct lb_scratch *scratch, int new_second)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Claiming the reply's tuple for a new flow, with another source port where it is taken.
+ * Claims the reply tuple for a new flow, with another source port where it is taken.
  *
- * A tuple has one owner: whose entry lb_flows has, or else whose unassured entry counts. The kernel deletes by key alone, so
- * a delete after a look-up may delete what another processor has claimed in between. So all that makes an owner
- * (a claim, a claim that takes an old one over, a displacement, the assurance) holds the tuple's lock from its first look to its
- * last write. What ends an entry without the lock (eviction, expiry, a new start) makes no owner.
+ * A tuple has one owner: the flow whose entry is in lb_flows, or else in the unassured table. The kernel deletes by key alone, so
+ * a delete after a look-up may delete what another CPU has claimed in between. So everything that makes a flow the owner
+ * (a claim, a claim that takes over an old one, a displacement, becoming assured) holds the tuple's lock from its first look-up to
+ * its last write. What ends an entry without the lock (eviction, expiry, a restart) makes no owner.
  */
 #ifndef SLUICE_BPF_NAT_H
 #define SLUICE_BPF_NAT_H

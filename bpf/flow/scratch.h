@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Everything that one packet needs while it is looked at, in one place per CPU: the programs' stacks are
- * too small for it. Packet hooks run with bottom halves off, so no two use it at once.
+ * The state of the packet that is being processed, in per-CPU memory: the programs' stacks are
+ * too small for it. Packet hooks run with bottom halves disabled, so no two use it at once.
  */
 #ifndef SLUICE_BPF_SCRATCH_H
 #define SLUICE_BPF_SCRATCH_H

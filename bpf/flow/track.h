@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What is known of a flow (struct lb_track): its sides, its end, and its entry for the other direction. */
+/* The state of a flow (struct lb_track): its sides, its end, and its entry for the other direction. */
 #ifndef SLUICE_BPF_TRACK_H
 #define SLUICE_BPF_TRACK_H
 
@@ -47,7 +47,7 @@ static __always_inline int lb_abandoned(struct lb_scratch *scratch)
 }
 
 /*
- * Is a flow whose entries are in these states over? One FIN alone ends no TCP flow, whose client cannot begin anew yet; an SCTP association has
+ * Is a flow whose entries are in these states over? One FIN alone ends no TCP flow, whose client cannot begin again yet; an SCTP association has
  * one end for both sides.
  */
 static __always_inline int lb_is_over(enum lb_protocol protocol, enum lb_state one, enum lb_state other)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Is a tuple in use on this node by something else than our flows: by a socket of the host, or by a connection in
- * conntrack? Asked for new flows only. The kernel's function is another one in each kind of program, so the object that
- * includes this names its own in LB_CT_LOOKUP and, for whatever calls it, itself in LB_OBJECT.
+ * Is a tuple in use on this node by something other than our flows: by a socket of the host, or by a connection in
+ * conntrack? Checked for new flows only. The kfunc is a different one in each program type, so the object that
+ * includes this names its own in LB_CT_LOOKUP and, for its callers, itself in LB_OBJECT.
  */
 #ifndef SLUICE_BPF_TUPLE_IN_USE_H
 #define SLUICE_BPF_TUPLE_IN_USE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * ICMP errors: the packet that one quotes, as a tuple.
+ * Reads the tuple of the packet that an ICMP error quotes.
  */
 #ifndef SLUICE_BPF_ICMP_INNER_H
 #define SLUICE_BPF_ICMP_INNER_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The few of the kernel's own structs that a program reads, and of them the few members: placed by CO-RE at load time. */
+/* The few kernel structs that programs read, with only the members that they read: relocated by CO-RE at load time. */
 #ifndef SLUICE_BPF_KERNEL_H
 #define SLUICE_BPF_KERNEL_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What is known of a packet: its addresses and ports, where its headers are, what it does in its connection.
+ * A parsed packet: its addresses and ports, the offsets of its headers, its role in its connection.
  */
 #ifndef SLUICE_BPF_PACKET_H
 #define SLUICE_BPF_PACKET_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Counting outcomes, the configuration and the clock. Included by every program. */
+/* Counters of outcomes, the configuration and the clock. Included by every program. */
 #ifndef SLUICE_BPF_STATS_H
 #define SLUICE_BPF_STATS_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The one core of the packet hooks: known flow? else find the service, choose, claim, record. Says what
- * happened and what the packet shall become; changes no packet itself.
+ * The core of all packet hooks (the slow path): known flow? else find the service, select a backend, claim, record. Returns
+ * the outcome and the rewrite to make; changes no packet itself.
  */
 #ifndef SLUICE_BPF_BALANCE_H
 #define SLUICE_BPF_BALANCE_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Who may be a client of a service, of which kind it is, and which set and source address it gets for that. */
+/* Whether a source may be a client of a service, its kind, and the set and source address that follow from it. */
 #ifndef SLUICE_BPF_CLIENT_H
 #define SLUICE_BPF_CLIENT_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The fast path of nearly every packet: whole, TCP in mid-connection or UDP, of an assured flow that had a packet in this second,
- * or of nothing that is ours. It is read, looked up and decided in one go. Whatever is rarer is left as it came to the slow path
- * (balance.h), which decides about all packets, and about these the same.
+ * The fast path of nearly every packet: unfragmented, UDP or TCP in mid-connection, of an assured flow that had a packet in this
+ * second, or of no flow of ours. It is read, looked up and decided in one pass. Rarer packets are passed unchanged to the slow
+ * path (balance.h), which handles every packet, and treats these the same.
  */
 #ifndef SLUICE_BPF_FASTPATH_H
 #define SLUICE_BPF_FASTPATH_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The FIB's last answers, believed for an eighth of a second: asked for each packet of a known flow, it cost XDP a large part
- * of the packet's time. A change of a route, rule or neighbour takes effect that much later.
+ * Caches results of FIB look-ups for an eighth of a second: a look-up for each packet of a known flow took a large part of
+ * XDP's time per packet. A change of a route, rule or neighbour takes effect that much later.
  */
 #ifndef SLUICE_BPF_FIB_CACHE_H
 #define SLUICE_BPF_FIB_CACHE_H

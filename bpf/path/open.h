@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Opening a flow: which service and verdict, which backend, which source, and the claim that makes it a flow. Egress opens only
- * those of the node itself that sockets cannot.
+ * Opens a flow: finds the service and its verdict, selects backend and source, and claims the reply tuple. Egress opens only
+ * flows of the node itself that socket hooks cannot translate.
  */
 #ifndef SLUICE_BPF_OPEN_H
 #define SLUICE_BPF_OPEN_H

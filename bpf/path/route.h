@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* By which device a packet leaves, and with which source address: what the FIB says, and where it may not be believed. */
+/* The device by which a packet leaves, and its source address: the FIB's result, and when it must not be used. */
 #ifndef SLUICE_BPF_ROUTE_H
 #define SLUICE_BPF_ROUTE_H
 

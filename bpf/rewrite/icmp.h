@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * ICMP errors about flows: the quoted packet becomes the one that the receiver of the error sent, and the
- * outer addresses follow. Without this no path MTU is ever found through the balancer.
+ * ICMP errors about flows: the quoted packet is rewritten to the one that the receiver of the error sent, and the
+ * outer addresses accordingly. Without this, path MTU discovery fails through the load balancer.
  */
 #ifndef SLUICE_BPF_ICMP_H
 #define SLUICE_BPF_ICMP_H

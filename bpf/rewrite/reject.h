@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Answers of our own: port unreachable, the size that a way out allows, time exceeded, and TCP's reset. Sent back where the packet
- * came from.
+ * Generated replies: ICMP port unreachable, fragmentation needed (packet too big), time exceeded, and TCP reset. Sent back where
+ * the packet came from.
  */
 #ifndef SLUICE_BPF_REJECT_H
 #define SLUICE_BPF_REJECT_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Writing a tuple into a packet, with the checksums that follow from it. The sums are carried as one's
- * complement differences, so the payload is never read.
+ * Writes a tuple into a packet, and updates the checksums. They are updated by one's complement
+ * differences, so the payload is never read.
  */
 #ifndef SLUICE_BPF_REWRITE_H
 #define SLUICE_BPF_REWRITE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * SCTP's checksum after a change of ports. CRC32c is linear: the new sum is the old one combined with the
- * sum of the difference, moved over the rest of the packet by powers of x, whatever the payload is.
+ * Updates SCTP's checksum after a change of ports. CRC32c is linear: the new sum is the old one XOR the
+ * CRC of the difference, shifted over the rest of the packet by powers of x, whatever the payload is.
  */
 #ifndef SLUICE_BPF_SCTP_H
 #define SLUICE_BPF_SCTP_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What only tc needs: linear headers, checksums by the kernel's helpers, sizes of segments. */
+/* What only tc needs: linear headers, checksums by the kernel's helpers, GSO sizes. */
 #ifndef SLUICE_BPF_SKB_H
 #define SLUICE_BPF_SKB_H
 

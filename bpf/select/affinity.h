@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Choosing a backend for a client: session affinity, and the plain choice. */
+/* Selects a backend for a client: by session affinity, or by the hash alone. */
 #ifndef SLUICE_BPF_AFFINITY_H
 #define SLUICE_BPF_AFFINITY_H
 

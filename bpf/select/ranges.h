@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Ranges of addresses: lb_ranges. */
+/* Look-ups of address ranges: lb_ranges. */
 #ifndef SLUICE_BPF_RANGES_H
 #define SLUICE_BPF_RANGES_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the node page says of the change from one service proxy to another: whether we open flows, and whether conntrack still
- * translates what it has translated for kube-proxy.
+ * The state of the switch from one service proxy to another, in the node page: whether we open flows, and whether conntrack
+ * still translates connections that began with kube-proxy.
  */
 #ifndef SLUICE_BPF_SWITCH_OVER_H
 #define SLUICE_BPF_SWITCH_OVER_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The one core of the socket programs: where a call shall go instead, and what a socket is shown of its
- * peer. Works on 16-byte addresses, so that IPv4 through an IPv6 socket is no case of its own.
+ * The core of all socket programs: which address a call is rewritten to, and which peer address a socket
+ * sees. Works on 16-byte addresses, so that IPv4 through an IPv6 socket is no special case.
  */
 #ifndef SLUICE_BPF_SOCKET_H
 #define SLUICE_BPF_SOCKET_H

@@ -1,4 +1,4 @@
-// URLs of API servers, and what is no safe way to reach them.
+// URLs of API servers, and which of them are refused as unsafe.
 #include "k8s/client/access.hpp"
 
 #include <fmt/format.h>

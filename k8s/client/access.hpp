@@ -1,4 +1,5 @@
-// Where the API servers are and how to be let in, as configured. Plain values; reading them is kubeconfig's.
+// The addresses of the API servers and the credentials for them, as configured. Plain values; kubeconfig
+// reads them.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Files that operators name and others may write: credentials, kubeconfigs, configurations.
+// Reads files that operators name and others may write: credentials, kubeconfigs, configurations.
 #pragma once
 
 #include <cstddef>

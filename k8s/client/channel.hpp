@@ -1,5 +1,4 @@
-// One connection to a server, encrypted or not: opened, written to and read from. OpenSSL stays in
-// channel.cpp.
+// One connection to a server, with or without TLS: connect, send and receive. OpenSSL stays in channel.cpp.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>

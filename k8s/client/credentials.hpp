@@ -1,5 +1,4 @@
-// Certificates, keys and tokens as they are now: files are read again, because they rotate (REL-34). No TLS
-// here.
+// The current certificates, keys and tokens: files are read again, because they rotate (REL-34). No TLS here.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Beast's parser is driven by hand, so that no byte is waited for here; zlib follows behind it.
+// Drives Beast's parser by hand, so that nothing here waits for bytes; zlib follows it.
 #include "k8s/client/http_answer.hpp"
 
 #include <fmt/format.h>

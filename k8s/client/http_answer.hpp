@@ -1,5 +1,5 @@
-// One answer of HTTP/1.1 as its bytes arrive: head, chunks and gzip taken off. No I/O; Beast and zlib stay in
-// http_answer.cpp.
+// Parses one HTTP/1.1 response as its bytes arrive: removes the head, chunks and gzip. No I/O; Beast and zlib
+// stay in http_answer.cpp.
 #pragma once
 
 #include <memory>

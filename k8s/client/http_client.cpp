@@ -1,5 +1,5 @@
-// Connections to the servers: which server, which address, what is asked, and when it is asked anew. What an
-// answer says is http_answer's, a connection is channel's.
+// Connections to the servers: chooses server and address, sends requests, and decides when to retry.
+// http_answer parses the responses; channel is the connection.
 #include "k8s/client/http_client.hpp"
 
 #include <fmt/format.h>

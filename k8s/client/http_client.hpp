@@ -1,4 +1,4 @@
-// The side with sockets: requests to the API servers over TLS and HTTP/1.1.
+// Sends requests to the API servers over TLS and HTTP/1.1: the side with sockets.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// YAML to JSON by our own layer, then field by field; what we do not follow is refused by name.
+// Converts YAML to JSON by our own layer, then reads field by field; unsupported fields are rejected by name.
 #include "k8s/client/kubeconfig.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Where the agent learns how to reach the API: a kubeconfig file, or what the kubelet puts into a pod.
+// How to reach the API: from a kubeconfig file, or from the files that the kubelet mounts into a pod.
 #pragma once
 
 #include <optional>

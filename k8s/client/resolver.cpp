@@ -1,4 +1,4 @@
-// One thread a look-up, because a library call cannot be cancelled: it is left behind, not waited for.
+// One thread for each look-up, because a library call cannot be cancelled: it is abandoned, not waited for.
 #include "k8s/client/resolver.hpp"
 
 #include <netdb.h>

@@ -1,5 +1,4 @@
-// Host names to addresses by the system's library, which may block for long: in a helper thread, never in
-// ours.
+// Resolves host names by the system's library, which may block for long: in a helper thread, never in ours.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
-// Requests to the API server and its answers: what the pure side (reflector, source) and the side with
-// sockets (client) say to each other.
+// Requests to the API server and its responses: the interface between the pure side (reflector, source) and
+// the side with sockets (client).
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// Cuts files at document markers and lists at their items; parses nothing itself.
+// Splits files at document markers and lists at their items; parses nothing itself.
 #include "k8s/encoding/documents.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// A manifest file's text, cut into the JSON of its objects: documents, concatenated JSON, lists. Pure.
+// Splits the text of a manifest file into the JSON of its objects: documents, concatenated JSON, lists. Pure.
 #pragma once
 
 #include <cstddef>

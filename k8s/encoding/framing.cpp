@@ -1,4 +1,4 @@
-// The scanner looks at brackets and quotes only; the cutter knows objects, lists and nothing else.
+// The scanner reads only brackets and quotes; the splitter knows only objects and lists.
 #include "k8s/encoding/framing.hpp"
 
 #include <array>

@@ -1,5 +1,5 @@
-// Cuts JSON text into values without parsing them, so that a list is decoded object by object and memory is
-// bounded by its largest object. What it cuts is not yet known to be good JSON: the decoder looks at that.
+// Splits JSON text into values without parsing them, so that a list is decoded object by object and memory is
+// bounded by its largest object. The values are not validated yet: the decoder does that.
 #pragma once
 
 #include <cstddef>

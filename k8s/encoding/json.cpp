@@ -1,2 +1,2 @@
-// Boost.JSON, compiled once: everybody else includes <boost/json/...> and links this.
+// Boost.JSON, compiled once: all other files include <boost/json/...> and link this.
 #include <boost/json/src.hpp>

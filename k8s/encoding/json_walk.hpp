@@ -1,8 +1,8 @@
-// Walking parsed JSON by tables of members: types, duplicates, places of problems. Included by decode.cpp
+// Walks parsed JSON by tables of members: types, duplicates, positions of problems. Included by decode.cpp
 // only.
 //
-// A value of a wrong type, or given twice, refuses the smallest list entry around it, else the object: what
-// Kubernetes' own decoder would refuse is not guessed at. null is as absent.
+// A value of a wrong type, or given twice, rejects the smallest list entry around it, else the object: what
+// Kubernetes' own decoder would reject is not guessed at. null counts as absent.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Places inside objects as text, and the bound on how many problems an object may raise.
+// Formats positions inside objects, and limits how many problems are recorded for one object.
 #include "k8s/encoding/problem.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// What was wrong inside one object, and where in it: collected while a decoder walks, reported by who asked.
+// Problems found inside one object, with their positions: collected while a decoder walks, reported by its
+// caller.
 #pragma once
 
 #include <cstddef>
@@ -47,7 +48,7 @@ class Problems {
   void add(std::string reason);
   /// At a member of the current place.
   void add(std::string_view member, std::string reason);
-  /// Hands over what was collected, the uncounted rest as one line, and starts anew.
+  /// Hands over what was collected, the uncounted rest as one line, and starts again.
   [[nodiscard]] std::vector<Problem> take();
 
  private:

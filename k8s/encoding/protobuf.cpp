@@ -1,4 +1,4 @@
-// Messages' field numbers are Kubernetes' generated.proto's; what the fields mean is in the rules.
+// Field numbers are those of Kubernetes' generated.proto; the rules say what the fields mean.
 #include "k8s/encoding/protobuf.hpp"
 
 #include <fmt/format.h>

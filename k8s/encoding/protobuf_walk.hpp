@@ -1,5 +1,5 @@
-// Reading protobuf messages field by field. protozero throws where bytes are no protobuf: callers
-// catch protozero::exception. Included by protobuf*.cpp and transport_protobuf.cpp only.
+// Reads protobuf messages field by field. protozero throws on invalid bytes: callers catch
+// protozero::exception. Included by protobuf*.cpp and transport_protobuf.cpp only.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a Service means to a proxy: its addresses by family, its ports, its policies.
+// Interprets a Service for a proxy: its addresses by family, its ports, its policies.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What an EndpointSlice means to a proxy: which entries count, and what their absent fields say.
+// Interprets an EndpointSlice for a proxy: which endpoints count, and the defaults of absent fields.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Walks JSON text by framing's cursor; knows no meaning.
+// Walks JSON text by framing's cursor; does not interpret it.
 #include "k8s/encoding/text_position.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Where in a text something stands: a slow second look, only taken where something was wrong.
+// Finds the position of a value in a text: a slow second pass, made only where there was a problem.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// YAML's events become JSON text as they come; an anchor remembers which part of the text it named.
+// Turns YAML's events into JSON text as they come; an anchor records the part of the text that it names.
 #include "k8s/encoding/yaml.hpp"
 
 #include <fmt/format.h>

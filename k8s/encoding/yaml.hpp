@@ -1,4 +1,5 @@
-// One YAML document to JSON on the same lines, so that a place in the JSON is a place in the document.
+// Converts one YAML document to JSON with the same lines, so that a line of the JSON is the line of the
+// document.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Lists, compares and reads files. Every failure is reported as an unreadable file, and tried again at the
-// next look.
+// Lists, compares and reads files. Every failure is reported as an unreadable file, and retried at the next
+// scan.
 #include "k8s/manifests/directory.hpp"
 
 #include <fcntl.h>

@@ -1,5 +1,4 @@
-// A look at a directory of manifests: which files are new, changed or gone since the last look. No events
-// here.
+// Scans a directory of manifests: which files are new, changed or gone since the last scan. No events here.
 #pragma once
 
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-// Reads files into definitions, lets the first file win, and reports the difference to what was reported
+// Reads files into definitions, lets the first file win, and reports the differences from what was reported
 // before.
 #include "k8s/manifests/manifest_set.hpp"
 
@@ -83,7 +83,7 @@ class ManifestSet::Reader final : public DocumentVisitor {
   /// All definitions that hold now.
   Definitions take_definitions() {
     if (broken_) {
-      // Does not touch what the file defines anew.
+      // Does not touch what the file still defines.
       definitions_.insert(before_.begin(), before_.end());
     }
     return std::move(definitions_);

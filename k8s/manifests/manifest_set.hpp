@@ -1,4 +1,4 @@
-// The objects that a set of files defines, and what changes when a file does. Pure: no fd, clock or thread.
+// The objects that a set of files defines, and the changes when a file changes. Pure: no fd, clock or thread.
 #pragma once
 
 #include <map>
@@ -25,30 +25,30 @@ struct ObjectId {
 };
 
 /// Files in, changes of objects out. An object belongs to the first file, in the order of their names, that
-/// defines it. What cannot be read keeps its last good state: a refused object its own; a broken document all
-/// that its file had and does not define anew, because it is not known which objects the broken part meant.
-/// So does an empty file, which is what a full disk makes of one.
+/// defines it. What cannot be read keeps its last valid state: an invalid object its own; a broken document
+/// all objects that its file had and no longer defines, because it is not known which of them the broken part
+/// meant. An empty file does, too, because a full disk leaves one.
 class ManifestSet {
  public:
   using Moment = ComplaintBook::Moment;
 
   explicit ManifestSet(Sink& sink);
 
-  /// A file has this text now. Names that end in ".json" are JSON, all others YAML.
+  /// The file's text is now this. Names that end in ".json" are JSON, all others YAML.
   void put(const std::string& file, std::string_view text, Moment now);
-  /// A file is there and cannot be read: its objects stay.
+  /// The file exists and cannot be read: its objects stay.
   void unreadable(const std::string& file, std::string reason, Moment now);
-  /// A file is gone, and its objects with it.
+  /// The file is gone, and its objects with it.
   void erase(const std::string& file, Moment now);
 
-  /// Reports to the sink what has changed since the last call, deletions first, and flushes if that was
-  /// anything.
+  /// Reports to the sink what has changed since the last call, deletions first, and flushes if anything
+  /// has.
   void apply(Moment now);
 
   [[nodiscard]] ComplaintBook& complaints() { return complaints_; }
 
  private:
-  /// What one file says of one object. No object: it shall be as absent.
+  /// One file's definition of one object. No object: it is to be ignored.
   struct Definition {
     std::shared_ptr<const Object> object;
     std::size_t line = 0;

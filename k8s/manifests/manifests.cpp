@@ -1,5 +1,5 @@
-// inotify says when to look; what to read is decided by looking. The only user of Asio in the manifests'
-// half.
+// inotify says when to scan; the scan decides which files to read. The only file of this folder that uses
+// Asio.
 #include "k8s/manifests/manifests.hpp"
 
 #include <fmt/format.h>

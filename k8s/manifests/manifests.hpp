@@ -1,4 +1,4 @@
-// A directory of manifests as a source of objects, followed by inotify.
+// A directory of manifests as a source of objects, watched by inotify.
 #pragma once
 
 #include <memory>

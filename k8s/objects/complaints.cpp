@@ -1,4 +1,4 @@
-// Keeps the complaints that stand; a complaint is the same if object, file and reason are.
+// Keeps the current complaints; two are the same if object, file and reason are.
 #include "k8s/objects/complaints.hpp"
 
 #include <algorithm>

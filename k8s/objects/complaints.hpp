@@ -1,4 +1,4 @@
-// Which complaints stand, and which of them have been reported: each once, when it has stood for a while.
+// The current complaints, and which of them have been reported: each once, when it has lasted for a while.
 // Pure.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What this library throws: only "cannot start". Everything later is a value.
+// The exception of this library: only for "cannot start". Later errors are values.
 #pragma once
 
 #include <stdexcept>

@@ -1,4 +1,4 @@
-// How an address, or a name, and a port are written together.
+// Formats an address, or a name, together with a port.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Addresses, prefixes and keys: text in, text out, classification. The usual texts are parsed here, all
-// others by the C library.
+// Addresses, prefixes and keys: parsing, formatting, classification. Usual texts are parsed here, all others
+// by the C library.
 #include "k8s/objects/model.hpp"
 
 #include <arpa/inet.h>

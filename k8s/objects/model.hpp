@@ -1,4 +1,5 @@
-// The Kubernetes objects as far as a service proxy reads them, decoded and compact. No I/O, no JSON here.
+// The Kubernetes objects, decoded and compact, with only the fields that a service proxy reads. No I/O, no
+// JSON here.
 #pragma once
 
 #include <array>

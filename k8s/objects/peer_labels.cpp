@@ -1,4 +1,4 @@
-// Which labels of other Nodes Services ask for.
+// Which labels of other Nodes the Services need.
 #include "k8s/objects/peer_labels.hpp"
 
 #include <algorithm>

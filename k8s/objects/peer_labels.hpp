@@ -1,5 +1,5 @@
-// Which labels of other Nodes Services ask for: those of their topology keys that slices do not have (choice
-// H).
+// Which labels of other Nodes the Services need: those of their topology keys that slices do not carry
+// (choice H).
 #pragma once
 
 #include <map>

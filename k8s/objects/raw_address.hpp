@@ -1,4 +1,5 @@
-// Addresses as the kernel and the maps have them: bytes in network order, 4 of IPv4, or 16 of either family.
+// Addresses in the form of the kernel and the maps: bytes in network order, 4 of IPv4, or 16 of either
+// family.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// strptime() for what it knows; the fraction of a second, which it does not, by from_chars().
+// Parses dates by strptime(), and the fraction of a second, which strptime() does not know, by from_chars().
 #include "k8s/objects/rfc3339.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Times as text (RFC 3339), read as Go's time.RFC3339Nano reads them; the C library does the parsing.
+// Parses times (RFC 3339) as Go's time.RFC3339Nano does, with the C library.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// What a source of objects (manifests, API servers) reports to the model. One direction only.
+// The interface by which a source of objects (manifests, API servers) reports to the model. One direction
+// only.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Objects as they stand on the wire, before any rule: what a walker of JSON or protobuf hands to the rules.
+// Objects as they are on the wire, before any rule: what a walker of JSON or protobuf passes to the rules.
 // Text lives in the decoder's buffer until its next object.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Timers that forget their ring when they are set again or gone.
+// Timers whose callback is dropped when they are set again or destroyed.
 #include "k8s/watch/api_runtime.hpp"
 
 #include <boost/asio/io_context.hpp>

@@ -1,4 +1,5 @@
-// What ApiSource runs on in production: connections of an ApiClient, Asio's timers, the steady clock.
+// The connections, timers and clock that ApiSource uses in production: those of an ApiClient, of Asio, and
+// the steady clock.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Each resource has a watcher, which drives its reflector by its connection and its alarm, and hands on what
-// comes together at once.
+// Each resource has a watcher, which drives its reflector with a connection and a timer, and delivers objects
+// that arrive together as one burst.
 #include "k8s/watch/api_source.hpp"
 
 #include <fmt/format.h>
@@ -151,7 +151,7 @@ class ApiSource::ResourceWatcher final : public Listener, public AnswerReader {
 
   void step();
   /// Of Nodes, these labels alone are reported from now on; where one of them is not known, all Nodes are
-  /// listed anew.
+  /// listed again.
   void keep(LabelKeys labels);
   [[nodiscard]] Kind kind() const { return reflector_.resource().kind; }
   [[nodiscard]] bool listing() const { return reflector_.listing(); }

@@ -1,5 +1,6 @@
-// The Kubernetes API as a source of objects: one reflector a resource, and when all of them is known. No
-// socket and no clock: connections, timers and time are given (api_runtime.hpp has the real ones).
+// The Kubernetes API as a source of objects: one reflector for each resource, and whether all of them have
+// synced. No socket and no clock: connections, timers and time are injected (api_runtime.hpp has the real
+// ones).
 #pragma once
 
 #include <array>

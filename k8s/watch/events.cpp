@@ -1,4 +1,4 @@
-// One request after the other; what the answer says matters to the log only.
+// One request after the other; the response matters to the log only.
 #include "k8s/watch/events.hpp"
 
 #include <fmt/chrono.h>

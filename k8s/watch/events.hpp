@@ -1,5 +1,5 @@
-// Posts to the API what happened to an object, as an Event: what people see by `kubectl describe`. No socket
-// and no clock: connection, timer and time are given.
+// Posts Events about objects to the API, which people see by `kubectl describe`. No socket and no clock:
+// connection, timer and time are injected.
 #pragma once
 
 #include <chrono>

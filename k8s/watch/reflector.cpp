@@ -1,4 +1,4 @@
-// The life of a list and watch: what is asked next, and what answers and their ends mean.
+// The states of a list and watch: which request comes next, and what responses mean.
 #include "k8s/watch/reflector.hpp"
 
 #include <fmt/format.h>

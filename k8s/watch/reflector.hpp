@@ -1,4 +1,4 @@
-// List and watch of one kind of objects as a state machine: heads and bytes of answers in, requests and
+// List and watch of one kind of objects as a state machine: heads and bytes of responses in, requests and
 // objects out. No socket, no clock: time is a parameter (REL-30 to 34, 76, 77).
 #pragma once
 
@@ -42,7 +42,7 @@ struct Timeouts {
   Time body{30'000};    ///< for the next byte of a list
   Time watch{120'000};  ///< for the next byte of a watch; most servers send a bookmark each minute
   /// Before the second try, ±25 %. It doubles once, then grows as an eighth of the time for which the trouble
-  /// has lasted, so that a server that returns is noticed soon; where asking is what hurts (429, lists anew)
+  /// has lasted, so that a server that returns is noticed soon; where asking is what hurts (429, lists again)
   /// it doubles each time.
   Time first_pause{500};
   Time unreachable{1'000};  ///< the longest pause while there is no server: back within 2 s (REL-30)
@@ -93,7 +93,7 @@ class Reflector {
   /// Before the first request: it waits for a while that dice choose, because the event that calls for it
   /// calls every agent of the cluster at once.
   void spread(Time now);
-  /// Between requests, whichever side closed: everything is listed and reported anew, also what has not
+  /// Between requests, whichever side closed: everything is listed and reported again, also what has not
   /// changed, after a pause, because lists are dear; and spread.
   void list_anew(Time now);
 

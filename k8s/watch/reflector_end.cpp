@@ -1,4 +1,4 @@
-// How an answer ended, and what follows from it: the next request, and when.
+// How a response ended, and what follows from it: the next request, and when.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -321,7 +321,7 @@ void Reflector::finish_request(Time now) {
 }
 
 /// A server that lags catches up, or another one answers; if that does not come, etcd was restored, and what
-/// the server says is the present: all versions begin anew (REL-76).
+/// the server says is the present: all versions begin again (REL-76).
 void Reflector::finish_stale(Time now) {
   connection_ = Connection::fresh;
   stale_since_ = stale_since_.value_or(now);

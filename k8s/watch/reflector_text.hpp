@@ -1,4 +1,4 @@
-// Texts that the reflector writes and reads: queries and media types. Included by reflector*.cpp.
+// Formats and parses the reflector's texts: queries and media types. Included by reflector*.cpp.
 #pragma once
 
 #include <cstddef>

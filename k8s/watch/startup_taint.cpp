@@ -1,4 +1,4 @@
-// A GET, then a PATCH, each with a deadline; after a failure both again.
+// A GET, then a PATCH, each with a deadline; after a failure both are retried.
 #include "k8s/watch/startup_taint.hpp"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// Removes the taint that kept pods from the own Node until services work there. No socket and no clock:
-// connection, timer and time are given.
+// Removes the taint that keeps pods off the own Node until services work there. No socket and no clock:
+// connection, timer and time are injected.
 #pragma once
 
 #include <functional>

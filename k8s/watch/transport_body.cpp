@@ -1,4 +1,4 @@
-// JSON bodies: a list's top level is stepped through member by member, a watch is one object after another.
+// JSON bodies: steps through a list's top level member by member; a watch is one object after another.
 #include "k8s/watch/transport_body.hpp"
 
 #include <charconv>

@@ -1,5 +1,5 @@
-// Bodies of lists and watches, cut into their objects while they arrive: one interface for JSON and protobuf.
-// Memory is bounded by the largest single object. No I/O.
+// Splits the bodies of lists and watches into their objects while they arrive: one interface for JSON and
+// protobuf. Memory is bounded by the largest single object. No I/O.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
-// Protobuf bodies: a list is an envelope that is stepped into field by field, a watch is frames with a
-// length.
+// Protobuf bodies: steps through a list's envelope field by field; a watch is frames with a length.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Devices that XDP sends by, in the memory of bpf/lb_watch.bpf.c: the agent writes `device`, the program counts. C11 and
- * C++20.
+ * The devices that XDP redirects to, in the memory of bpf/lb_watch.bpf.c: the agent writes `device`, the program counts. C11
+ * and C++20.
  */
 #ifndef SLUICE_MAPS_XDP_TX_H
 #define SLUICE_MAPS_XDP_TX_H

@@ -16,12 +16,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 MADE = "<!-- Made by scripts/lib/references.py --write build/sluice. Change the program instead. -->\n"
 ACTIONS = {
     "PASS": "untouched, passed to the next program or the stack",
-    "STACK": "rewritten by us, on to the stack",
-    "REDIRECT": "rewritten by us and sent out by us",
-    "ANSWER": "ends here, and the sender is answered by ICMP or a TCP reset",
-    "DROP": "ends here",
+    "STACK": "rewritten, passed to the stack",
+    "REDIRECT": "rewritten and sent out of a device by us",
+    "ANSWER": "dropped, and the sender gets an ICMP error or a TCP reset",
+    "DROP": "dropped",
     "CALL": "the outcome of a socket call",
-    "EVENT": "counted beside the packet's own outcome",
+    "EVENT": "counted in addition to the packet's own outcome",
 }
 LITERALS = r'"(?:[^"\\]|\\.)*"(?:\s*"(?:[^"\\]|\\.)*")*'
 
@@ -117,7 +117,7 @@ def outcomes_page():
     actions = "".join(f"| {name} | {meaning} |\n" for name, meaning in ACTIONS.items())
     rows = "".join(f"| `{name}` | {action} | {meaning} |\n" for name, action, meaning in outcomes())
     return ("# Outcomes\n\n" + MADE + "\nEvery packet and every socket call that our programs see is counted under one outcome, in `lb_stats`, `sluice status` "
-            "and `sluice_outcomes_total`.\n\n| action | what becomes of the packet |\n|---|---|\n" + actions +
+            "and `sluice_outcomes_total`.\n\n| action | what happens to the packet |\n|---|---|\n" + actions +
             "\n| outcome | action | meaning |\n|---|---|---|\n" + rows)
 
 

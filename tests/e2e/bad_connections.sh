@@ -249,7 +249,7 @@ old_token_is_refused() {
 		-H "Authorization: Bearer $(<"$CLUSTER/token")" "$API/api/v1/services?limit=1") == 401 ]]
 }
 
-# REL-34: the account is made anew, so the token that the agent read at its start is worth nothing; another one is put in place.
+# REL-34: the account is recreated, so the token that the agent read at its start is worth nothing; another one is put in place.
 rotation() {
 	local before
 	kube delete ServiceAccount/kube-system/sluice

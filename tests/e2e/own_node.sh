@@ -1,6 +1,6 @@
 #!/bin/bash
 # shellcheck disable=SC2016,SC2119  # conditions are evaluated when they are checked; options are for those who have some
-# The own Node changes while the agent runs: its addresses and its pods' range are planned anew (REL-43, SEM-96). And what the agent
+# The own Node changes while the agent runs: its addresses and its pods' range are planned again (REL-43, SEM-96). And what the agent
 # says of a Service to the API: one event where a health-check node port is taken, and one where it asks for too much (SEM-58, SEM-77).
 set -euo pipefail
 # shellcheck source=tests/e2e/lib/scenario.sh
@@ -33,7 +33,7 @@ addresses() {
 	becomes "REL-43: and back" "$ALL" answers client 10.0.0.10 30080
 }
 
-# ranges: a Node's podCIDRs are never changed, but it may be made anew.
+# ranges: a Node's podCIDRs never change, but the Node may be recreated.
 ranges() {
 	becomes "the pods' range" 10.244.1.0/24 pod_ranges
 	kube delete Node/node

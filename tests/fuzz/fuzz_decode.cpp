@@ -1,4 +1,4 @@
-// REL-58: objects of both encodings: whatever the bytes are, there is an answer, it is the same again, and
+// REL-58: decodes objects in both encodings: any bytes give a result, the same one when decoded again, and
 // what was decoded can be planned. The first byte chooses kind, encoding and origin (see Question); the rest
 // is the object.
 #include <algorithm>
@@ -47,7 +47,7 @@ Kind kind_of(const k8s::Object& object) {
   return kinds.at(object.index());
 }
 
-/// One line that a log can take.
+/// Is it a single line of valid text, fit for a log?
 bool is_line(std::string_view text) {
   return !text.empty() && k8s::valid_utf8(text) &&
          std::ranges::none_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });

@@ -1,4 +1,4 @@
-// Bodies of lists and watches in both encodings: cut anywhere on their way, they give what they give in one
+// Bodies of lists and watches in both encodings: received in any pieces, they give the same result as in one
 // piece. Input: a byte of choices (see Question), the number of piece sizes, these sizes, the body.
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
-// One answer of HTTP/1.1: cut anywhere on its way, it tells what it tells in one piece.
-// Input: the number of piece sizes, these sizes, the answer.
+// One HTTP/1.1 response: received in any pieces, it gives the same result as in one piece. Input: the number
+// of piece sizes, these sizes, the response.
 #include <fmt/format.h>
 
 #include <string>

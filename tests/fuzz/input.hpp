@@ -1,4 +1,4 @@
-// What the fuzz targets share: reading choices off an input's start, and an oracle's way to fail.
+// Shared by the fuzz targets: reading choices from the start of the input, and failing an oracle.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// What the base looks like around each kind of object, and the oracles of a visit.
+// The base objects around each kind of object, and the oracles of a visit.
 #include "tests/fuzz/world.hpp"
 
 #include <type_traits>

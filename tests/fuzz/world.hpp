@@ -1,4 +1,4 @@
-// A small cluster in which a decoded object takes its place, is planned, and is taken away again.
+// A small cluster into which a decoded object is added, planned, and from which it is removed again.
 #pragma once
 
 #include <map>

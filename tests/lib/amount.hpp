@@ -1,4 +1,4 @@
-// How much of what is repeated: random packets, rounds of a race.
+// How often tests repeat: random packets, rounds of a race.
 #pragma once
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// Whole files, for tests that compare or replay them.
+// Reads whole files, for tests that compare or replay them.
 #pragma once
 
 #include <fstream>

@@ -1,4 +1,4 @@
-// Where tests that draw their input start.
+// The seed of tests with random input.
 #pragma once
 
 #include <cstdint>

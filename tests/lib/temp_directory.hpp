@@ -1,4 +1,4 @@
-// A directory of a test's own.
+// A temporary directory of one test.
 #pragma once
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// A Service's plan made from nothing, in one piece: what every incremental one must equal.
+// Makes a Service's plan from scratch, in one step: every incremental plan must equal it.
 #pragma once
 
 #include <span>

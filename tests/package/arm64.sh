@@ -1,7 +1,7 @@
 #!/bin/bash
-# What scripts/build --arch arm64 has built: the pure parts pass their tests by emulation, the programs for the kernel are the same bytes as here,
+# The output of scripts/build --arch arm64: the pure parts pass their tests by emulation, the BPF programs are the same bytes as for amd64,
 # Debian's arm64 kernels load them with every configuration and pass the packet tables in emulated machines, and the image for arm64 has all
-# that its binary loads. Of the long form alone: the build takes as long as this machine's own.
+# libraries that its binary loads. Only in the long form: the build takes as long as that for this machine.
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib/common.sh"
@@ -12,17 +12,17 @@ trap 'rm -rf "$WORK"' EXIT
 
 emulated() { qemu-aarch64-static -L "$@"; }
 
-# level NAME: its tests, by emulation; as many as this machine's own binary has, where there is one.
+# level NAME: runs its tests by emulation.
 level() {
 	(cd "$SLUICE_ROOT" && emulated "$SYSROOT" "$BUILD/tests/test_$1" --reporter compact >"$WORK/$1.log" 2>&1) || die "$1: $(tail -n 20 "$WORK/$1.log")"
 	printf '%s by emulation: %s\n' "$1" "$(tail -n 1 "$WORK/$1.log")"
 }
 
-# programs LINE KERNEL: in a machine with that kernel.
+# programs LINE KERNEL: loads the programs and runs the packet tables in a machine with that kernel.
 programs() {
 	local log=$WORK/prog-$1.log
 	[[ -n $2 ]] || die "there is no Linux $1 for arm64 here, and none could be fetched"
-	[[ $1 != 6.1 ]] || local -x SLUICE_WITHOUT=tcx # the tests want to be told
+	[[ $1 != 6.1 ]] || local -x SLUICE_WITHOUT=tcx # the tests must know that it is absent
 	VM_ARCH=arm64 VM_ROOT=$ARM64_GUEST VM_SECONDS=3600 "$SLUICE_ROOT/scripts/lib/vm" "$2" "$WORK/guest-$1" \
 		bash -c "modprobe nf_conntrack && exec '$BUILD/tests/test_prog' 'every program*','tables*'" >"$log" 2>&1 || die "Linux $1: $(tail -n 40 "$log")"
 	printf 'programs and packet tables on Linux %s for arm64: %s\n' "$1" "$(grep 'All tests passed' "$log")"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# The image: made twice, taken in and run by containerd with the DaemonSet's rights, its SBOM complete, its signature good, and every way
-# to tamper with it found.
+# The container image: two builds are identical, containerd imports and runs it with the DaemonSet's privileges, its SBOM is complete, its
+# signature is valid, and tampering is detected.
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib/scenario.sh"
@@ -14,7 +14,7 @@ NAME=docker.io/library/sluice:$VERSION
 package() { "$SLUICE_ROOT/scripts/package" "$@" --output "$LAB_DIR/once"; }
 ctr() { lab_in node env "${FINDS[@]}" ctr --address "$LAB_DIR/containerd.sock" "$@"; }
 
-# blob FILTER: the blob that FILTER finds the digest of in the image's manifest.
+# blob FILTER: the blob whose digest FILTER selects from the image's manifest.
 blob() {
 	local manifest digest
 	manifest=$(tar -xOf "$IMAGE" index.json | jq -r '.manifests[0].digest')
@@ -33,7 +33,7 @@ small_and_as_the_dockerfile_says() {
 	printf 'image: %d bytes\n' "$(stat -c %s "$IMAGE")"
 }
 
-# bill: the SBOM has each file of the image with its digest, and of each the package at its version; and nothing else.
+# bill: the SBOM lists each file of the image with its digest, and its package and version; and nothing else.
 bill() {
 	local bill=${IMAGE%.oci.tar}.spdx.json
 	mkdir "$LAB_DIR/root"
@@ -63,7 +63,7 @@ containerd_up() {
 	lab_wait 30 ctr version >/dev/null || die "containerd does not start: $(tail -n 5 "$LAB_DIR/containerd.log")"
 }
 
-# run ID WORD...: a container of the image as the DaemonSet has it, whose root is read-only.
+# run ID WORD...: runs a container of the image as the DaemonSet does, with a read-only root.
 run() {
 	ctr run --rm --read-only --snapshotter native --net-host --cap-add CAP_BPF --cap-add CAP_NET_ADMIN --cap-add CAP_PERFMON --cap-add CAP_SYS_ADMIN \
 		--mount "type=bind,src=$LAB_PINS,dst=/sys/fs/bpf,options=rbind:rw" \
@@ -95,7 +95,7 @@ serves() {
 
 ended() { [[ -z $(ctr tasks list -q) ]]; }
 
-# refused WHAT WORDS: verify says so, and the artifacts are as before afterwards.
+# refused WHAT WORDS: verify fails with WORDS; the artifacts are restored afterwards.
 refused() {
 	local said
 	! said=$(package verify "$LAB_DIR/public.pem" 2>&1) || die "verify finds nothing wrong with $1"
@@ -117,7 +117,7 @@ signatures() {
 	# One bit in the middle of the image.
 	printf '\xff' | dd of="$IMAGE" bs=1 seek=$(($(stat -c %s "$IMAGE") / 2)) conv=notrunc status=none
 	refused "a changed image" "not as signed: sluice-$VERSION"
-	# Signed anew by somebody else.
+	# Signed again with another key.
 	package sign "$LAB_DIR/other.pem" >/dev/null
 	refused "another key" "SHA256SUMS is not signed with this key"
 	touch "$once/more.tgz"
@@ -130,7 +130,7 @@ signatures() {
 	refused "a link" "linked is no plain file"
 	rm "$once/sluice-$VERSION.tgz"
 	refused "a file less" "not as signed"
-	# The sums are the signer's, the payload is another key's.
+	# The checksums are signed with the right key, the payload with another one.
 	openssl pkeyutl -sign -inkey "$LAB_DIR/other.pem" -rawin -in "$once"/*.payload.json | base64 -w 0 >"$(echo "$once"/*.payload.sig)"
 	(cd "$once" && sha256sum -- * 2>/dev/null | grep -v SHA256SUMS >"$LAB_DIR/sums" && mv "$LAB_DIR/sums" SHA256SUMS &&
 		openssl pkeyutl -sign -inkey "$LAB_DIR/private.pem" -rawin -in SHA256SUMS >"$LAB_DIR/sig" && mv "$LAB_DIR/sig" SHA256SUMS.sig)
@@ -139,7 +139,7 @@ signatures() {
 }
 
 CONTAINERD=${CONTAINERD:-$("$SLUICE_ROOT/scripts/lib/containerd")}
-# What is unpacked there, before all else.
+# Programs and libraries unpacked there take precedence.
 FINDS=("PATH=$CONTAINERD/usr/bin:$CONTAINERD/usr/sbin:$PATH" "LD_LIBRARY_PATH=$CONTAINERD/usr/lib/$(gcc -print-multiarch)")
 lab_up image
 twice image

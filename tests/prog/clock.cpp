@@ -1,4 +1,4 @@
-// The agent's reckoning of the programs' clock against the kernel's own tick counter.
+// The agent's computation of the programs' clock, compared with the kernel's own tick counter.
 #include "agent/base/clock.hpp"
 
 #include <bpf/bpf.h>

@@ -1,5 +1,5 @@
-// XDP believes the FIB for an eighth of a second: what changes behind that is followed all the same
-// (bpf/path/fib_cache.h).
+// XDP uses a cached FIB result for an eighth of a second: changes of neighbours and routes take effect
+// nevertheless (bpf/path/fib_cache.h).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ class Line {
  public:
   explicit Line(const Names& names) : world_(Settings()), request_(request_of(names)) { establish(); }
 
-  /// Runs the flow's packet at XDP until `wanted` is what came of it; false: it never did.
+  /// Runs the flow's packet at XDP until its result is `wanted`; false: it never was.
   template <class Wanted>
   bool until(Wanted wanted) {
     const auto end = std::chrono::steady_clock::now() + timeouts;
@@ -91,7 +91,7 @@ TEST_CASE("REL-65 XDP follows a neighbour whose link address changes, and a rout
       return sent(verdict) && next_of(verdict) == after;
     }));
     run_ip(fmt::format("route add unreachable {}/{}\n", names.backend, names.family == 4 ? 32 : 128));
-    // tc's turn is a second of four; a way that is gone is gone for longer.
+    // XDP leaves a flow to tc for one second of four; a route that is gone is gone for longer.
     auto last_sent = std::chrono::steady_clock::now();
     CHECK(line.until([&last_sent](const Verdict& verdict) {
       const auto now = std::chrono::steady_clock::now();

@@ -1,5 +1,5 @@
 #!/bin/bash
-# SEM-81: tables that are too small for what is planned are made anew, larger, while the same agent goes on: connections that are
+# SEM-81: tables that are too small for what is planned are made again, larger, while the same agent goes on: connections that are
 # open stay with their backends, and no request fails. A later start keeps the sizes, and makes smaller tables larger when asked
 # to. With --fixed-sizes nothing grows: who does not fit keeps what he had.
 set -euo pipefail

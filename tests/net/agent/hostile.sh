@@ -48,7 +48,7 @@ look() {
 }
 
 # alive: asks /livez as the kubelet does, only more often, until was_alive; writes at last how often that was answered and the longest time without
-# a good answer, in microseconds. One failure alone is no fault: the agent begins anew when it needs larger maps, and does not listen meanwhile.
+# a good answer, in microseconds. One failure alone is no fault: the agent begins again when it needs larger maps, and does not listen meanwhile.
 alive() {
 	# shellcheck disable=SC2016  # expanded inside
 	lab_start node livez.log bash -c '

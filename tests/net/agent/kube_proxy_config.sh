@@ -74,7 +74,7 @@ force '.nodePortAddresses | join(",")' 10.0.0.0/8 || die "a bad file changed wha
 same_process || die "a bad file ended the agent"
 printf 'nonsense is not followed: %s\n' "$(without)"
 
-# A good one that begins anew with which no agent starts: the one before serves on.
+# A valid one that needs a restart, with which no agent starts: the previous one stays in force.
 volume "$(config 's/^mode: .*/mode: iptables/' \
 	's/^healthzBindAddress: .*/healthzBindAddress: 192.0.2.1:10256/' \
 	's/^bindAddressHardFail: .*/bindAddressHardFail: true/')"

@@ -1,4 +1,4 @@
-// Attaching, adopting and letting go, on real devices and a real cgroup: what a restart, a kill, a vanished
+// Attaching, adopting and detaching, on real devices and a real cgroup: what a restart, a kill, a vanished
 // device or a foreign program may and may not change.
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>

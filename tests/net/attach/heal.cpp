@@ -1,4 +1,4 @@
-// What somebody detaches or unpins by hand is brought back, and counted (REL-19).
+// Hooks and pins that others remove by hand are restored, and counted (REL-19).
 #include <bpf/bpf.h>
 #include <fmt/format.h>
 #include <net/if.h>
@@ -37,7 +37,8 @@ using agent::Filters;
 using Catch::Matchers::ContainsSubstring;
 using Names = std::map<std::string, int>;
 
-/// As the agent does, until nothing is left to restore, a minute at most; what was, and how often.
+/// Restores as the agent does, until nothing is left to restore, for a minute at most; returns what was
+/// restored, and how often.
 Names heal(agent::Datapath& datapath, Filters filters = Filters::quiet) {
   Names healed;
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
@@ -163,7 +164,7 @@ TEST_CASE("REL-70 a socket hook that does not run is attached anew, and said to 
   CHECK(sockets() == "cgroup, 8 of 8 hooks");
 }
 
-// A thread of its own leaves the namespaces of the others alone.
+// A separate thread, so that the namespaces of the others do not change.
 TEST_CASE("REL-70 the root of a cgroup namespace is served, and that it holds no pods is said") {
   const Lab lab;
   const std::string mount = "/tmp";

@@ -1,4 +1,4 @@
-// The rtnetlink socket in a namespace of its own: what is there, what changes, and what was lost.
+// The rtnetlink socket in its own namespace: what exists, what changes, and reports that were lost.
 #include "agent/netlink/node_watch.hpp"
 
 #include <unistd.h>

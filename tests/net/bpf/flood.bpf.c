@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* SYNs from ever other addresses and ports: makes each frame of a live test run anew and sends it. */
+/* SYNs from ever new addresses and ports: rewrites each frame of a live test run and sends it. */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <linux/in.h>

@@ -1,5 +1,5 @@
-// The tables that keep conntrack translating (REL-84) and tracking (REL-89), as nft reads them, and what the
-// kernel tells and takes by ctnetlink.
+// The tables that keep conntrack translating (REL-84) and tracking (REL-89), as nft lists them, and what the
+// kernel reports and accepts by ctnetlink.
 #include "agent/netlink/conntrack_keepalive.hpp"
 
 #include <sys/socket.h>

@@ -1,4 +1,6 @@
-// kube-proxy's rules are seen, in whatever mode it wrote them, and gone when they are gone (choice A).
+// kube-proxy's rules are detected in every mode that it writes them, and no longer reported when they are
+// gone (choice A).
+
 #include <catch2/catch_test_macros.hpp>
 #include <string>
 

@@ -1,4 +1,4 @@
-// IPsec policies are followed, and what they should encrypt or block is redirected no more (REL-88).
+// IPsec policies are followed, and what they should encrypt or block is no longer redirected (REL-88).
 #include "agent/netlink/xfrm.hpp"
 
 #include <sys/socket.h>

@@ -1,4 +1,4 @@
-// What the tests of attaching share: the pinned links, one start of the datapath, a pair of devices.
+// Shared by the attach tests: the pinned links, one start of the datapath, a pair of devices.
 #pragma once
 
 #include <linux/bpf.h>

@@ -1,4 +1,4 @@
-// Namespaces, cgroups and the janitor.
+// Namespaces, cgroups and the janitor process that removes them.
 #include "tests/net/lib/lab.hpp"
 
 #include <fcntl.h>

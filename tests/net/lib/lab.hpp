@@ -1,4 +1,4 @@
-// What a net test stands on: a network namespace, a cgroup and pins of its own, gone at the end however it
+// The environment of a net test: its own network namespace, cgroup and pins, removed at the end, however it
 // ends.
 #pragma once
 

@@ -1,5 +1,5 @@
-// The ways that packets take through the node of a PodScene: who asks, who answers, and at which of a
-// service's addresses. For the tests of what else is on a node.
+// The paths of packets through the node of a PodScene: which client, which backend, and which address of a
+// service. For the coexistence tests.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// A node with two pods whose sockets no hook translates, another node and a client outside, all on one wire:
-// what the tests of packets are written with.
+// A node with two pods whose sockets no hook translates, another node and an external client, all on one
+// network: the environment of the packet tests.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Map writes and socket calls behind plain words.
+// Map writes and socket calls.
 #include "tests/net/lib/scene.hpp"
 
 #include <arpa/inet.h>

@@ -1,4 +1,4 @@
-// Services written straight into the maps, and sockets that use them: what the socket tests are written with.
+// Services written directly into the maps, and sockets that use them: the tools of the socket tests.
 #pragma once
 
 #include <sys/socket.h>

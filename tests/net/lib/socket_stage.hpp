@@ -1,4 +1,4 @@
-// The datapath before sockets of the test's own, for the tests of the socket programs.
+// The datapath with sockets of the test: the environment of the tests of the socket programs.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,5 +1,4 @@
-// Conversations between two hosts through whatever lies between them: data in both directions, as much as
-// asked for.
+// Conversations between two hosts through whatever is between them: data in both directions, of any size.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,5 @@
-// REL-15: a way behind the balancer that takes smaller packets than the clients send. The routers' errors
-// reach the senders in words that these understand, and transfers end; traceroute sees the same world
-// (SEM-41).
+// REL-15: a path behind the load balancer with a smaller MTU than the clients'. The routers' ICMP errors
+// reach the senders in terms of the service's address, and transfers complete; traceroute works (SEM-41).
 #include <fmt/format.h>
 #include <net/if.h>
 #include <netinet/in.h>

@@ -1,5 +1,5 @@
-// SEM-40: whole SCTP associations, of a stack that nobody here wrote: usrsctp's echo server and client, which
-// need no SCTP in the kernel, because they run over raw sockets.
+// SEM-40: whole SCTP associations of an independent stack: usrsctp's echo server and client, which need no
+// SCTP in the kernel, because they run over raw sockets.
 #include <fmt/format.h>
 #include <sys/socket.h>
 

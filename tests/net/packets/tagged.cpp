@@ -1,4 +1,4 @@
-// Frames with a VLAN's tag: they are that VLAN's device's, wherever the kernel keeps the tag.
+// VLAN-tagged frames belong to the VLAN's device, wherever the kernel keeps the tag.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/socket.h>

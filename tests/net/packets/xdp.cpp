@@ -1,5 +1,5 @@
-// XDP as an accelerator that can come and go: under traffic, with large frames, with neighbours that vanish
-// or lie (REL-20, REL-21, REL-65).
+// XDP as an accelerator that can be added and removed: under traffic, with large frames, with neighbours that
+// vanish or change (REL-20, REL-21, REL-65).
 #include <fmt/format.h>
 #include <poll.h>
 #include <pthread.h>
@@ -426,8 +426,8 @@ TEST_CASE("REL-21 neighbours that are flushed under load lose no request") {
       const auto made = offer(writer, family);
       const auto elsewhere = serve_at(scene.remote, SOCK_STREAM, made.elsewhere_backend);
       Asking asking(scene.outside, elsewhere, made.elsewhere);
-      // A SYN that waits for a neighbour who is forgotten again is sent anew after a second: on some runs few
-      // get through.
+      // A SYN that waits for a neighbour who is forgotten again is sent again after a second: on some runs
+      // few get through.
       for (int flushed = 0; flushed < 30 || (asking.requests() <= 30 && flushed < 2000); ++flushed) {
         shell("ip neighbour flush dev eth0");
         std::this_thread::sleep_for(std::chrono::milliseconds(10));

@@ -1,4 +1,4 @@
-// Node ports on localhost: for the node's own processes, in both families, and for nobody on the wire
+// Node ports on localhost: for the node's own processes, in both families, and not for anyone on the network
 // (SEM-35, choice B, REL-50).
 #include <fcntl.h>
 #include <sys/socket.h>

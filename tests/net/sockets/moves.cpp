@@ -21,7 +21,7 @@
 namespace lb::test {
 namespace {
 
-/// Runs `act` in the namespace, by a thread of its own.
+/// Runs `act` in the namespace, in a separate thread.
 void in(const Namespace& other, const std::function<void()>& act) {
   std::jthread([&] {
     other.enter();
@@ -29,7 +29,7 @@ void in(const Namespace& other, const std::function<void()>& act) {
   });
 }
 
-/// Who answers what the socket sends there, or to whom it is connected; nobody: "".
+/// The source of the reply to what the socket sends there, or to its peer; "" without a reply.
 std::string answer_to(const Socket& client, const Socket& server, const End& where) {
   const int failed = client.peer() ? client.send("who?") : client.send_to(where, "who?");
   if (failed != 0 || !echo_once(server)) return {};
@@ -53,7 +53,7 @@ class Child {
   std::string path_;
 };
 
-/// What the kernel gives of one direction of a connection, and takes back, in repair mode.
+/// One direction of a connection, as the kernel returns and restores it in repair mode.
 struct Direction {
   int queue;
   std::uint32_t sequence = 0;
@@ -63,8 +63,8 @@ bool set(const Socket& socket, int option, int value) {
   return ::setsockopt(socket.fd(), IPPROTO_TCP, option, &value, sizeof(value)) == 0;
 }
 
-/// Both directions, receiving and sending. The socket is in repair mode then: closing it tells its peer
-/// nothing.
+/// Both directions, receiving and sending. Leaves the socket in repair mode, so that closing it sends nothing
+/// to the peer.
 std::array<Direction, 2> checkpoint(const Socket& socket) {
   std::array<Direction, 2> both{{{TCP_RECV_QUEUE}, {TCP_SEND_QUEUE}}};
   REQUIRE(set(socket, TCP_REPAIR, 1));
@@ -143,7 +143,7 @@ TEST_CASE("a socket keeps its pairs when its process leaves the served cgroup, a
   REQUIRE(child.remove());
   CHECK(answer_to(client, server, service) == text(service));
 
-  // Other programs take the places of those that the removed cgroup had, too.
+  // The programs of the removed cgroup are replaced, too.
   stage.datapath.reset();
   stage.datapath.emplace(agent::Datapath::open(stage.options));
   REQUIRE(stage.datapath->attach().failure().empty());
@@ -177,7 +177,7 @@ TEST_CASE("a connection that is restored from a checkpoint goes on, and its peer
   INFO(way.name);
   SocketStage stage;
   stage.serve(way, LB_TCP);
-  // Options that a whole checkpoint has as well.
+  // Options that a complete checkpoint would also restore.
   shell("sysctl -qw net.ipv4.tcp_timestamps=0 net.ipv4.tcp_window_scaling=0 net.ipv4.tcp_sack=0");
   const auto backend = end(way.first_backend, backend_port);
   const Socket server = tcp_server(way.first_backend);

@@ -1,4 +1,4 @@
-// What a socket remembers of the services that it asked: whom its answers and its peer are named after.
+// The socket pairs that a socket remembers: which service's address its replies and its peer get.
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -17,14 +17,14 @@
 namespace lb::test {
 namespace {
 
-/// Of a service: its first address with another last digit.
+/// The address of another service: the first one's with another last digit.
 std::string sibling(const char* address, int number) {
   std::string other(address);
   other.back() = static_cast<char>('0' + number);
   return other;
 }
 
-/// UDP services 1 to `count`, at addresses that end so, all with the way's first backend alone.
+/// UDP services 1 to `count`, at addresses with that last digit, each with only the way's first backend.
 struct SharedBackend {
   SharedBackend(SocketStage& stage, const Way& way, int count)
       : way_(way), server(udp_server(way.first_backend)), client(way.socket_family, SOCK_DGRAM) {
@@ -38,7 +38,7 @@ struct SharedBackend {
   [[nodiscard]] End service(int number) const { return end(sibling(way_.frontend, number), service_port); }
   [[nodiscard]] End backend() const { return end(way_.first_backend, backend_port); }
 
-  /// Who an answer comes from that follows a message to `where`; nobody: "".
+  /// The source of the reply to a message to `where`; "" without a reply.
   [[nodiscard]] std::string answer_to(const End& where) const {
     if (client.send_to(where, "who?") != 0 || !echo_once(server)) return {};
     return heard();
@@ -77,8 +77,8 @@ TEST_CASE("a UDP socket remembers the services that it used last, as many as it 
                 [&] { CHECK(shared.answer_to(shared.service(number)) == text(shared.service(number))); });
   };
   for (int number = 1; number <= LB_SOCKET_PAIRS; ++number) ask(number);
-  CHECK(ask(1).socket_kept == 1);                          // now the second was not used for longest,
-  CHECK(ask(LB_SOCKET_PAIRS + 1).socket_translated == 1);  // so it gives way to one more
+  CHECK(ask(1).socket_kept == 1);                          // now the second is the least recently used one,
+  CHECK(ask(LB_SOCKET_PAIRS + 1).socket_translated == 1);  // so a new one replaces it
   for (const int number : {1, 3, LB_SOCKET_PAIRS, LB_SOCKET_PAIRS + 1}) CHECK(ask(number).socket_kept == 1);
   CHECK(ask(2).socket_translated == 1);
 }
@@ -196,7 +196,7 @@ TEST_CASE(
   const auto counted = rise(*stage.writer, [&] {
     REQUIRE(client.connect(end(way.frontend, service_port)) == 0);
     const maps::Fd taken(::accept4(server.fd(), nullptr, nullptr, SOCK_CLOEXEC));
-    // The kernel joins when data has shown that both ends speak MPTCP.
+    // The kernel joins subflows when data has shown that both ends speak MPTCP.
     REQUIRE(client.send("words") == 0);
     std::array<char, 8> words{};
     REQUIRE(::recv(taken.get(), words.data(), words.size(), 0) == 5);

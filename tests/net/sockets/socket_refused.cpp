@@ -1,5 +1,6 @@
-// UDP sockets that connect to what nobody serves: the call succeeds, what is sent is answered by the packet
-// hooks, and the socket says so at its next call, as where rules of the host translate packets (SEM-31).
+// UDP sockets that connect to a service without endpoints: the call succeeds, what is sent is rejected by the
+// packet hooks, and the socket's next call returns the error, as where rules of the host translate packets
+// (SEM-31).
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>

@@ -1,4 +1,5 @@
-// Conversations through the socket programs: every family, both protocols, and who a socket's peer is.
+// Conversations through the socket programs: both families, both protocols, and the peer that a socket
+// reports.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
 #include <set>

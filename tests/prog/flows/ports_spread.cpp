@@ -1,4 +1,4 @@
-// Source ports of new flows: spread over all there are, whichever backend was chosen.
+// Source ports of new flows are spread over the whole range, whichever backend was chosen.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <map>

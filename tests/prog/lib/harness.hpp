@@ -1,5 +1,5 @@
-// What a prog test stands on: a network namespace of its own, the programs loaded into private, unpinned
-// maps, and one call that runs a packet through a program. For tests/prog and bench only.
+// The environment of a prog test: its own network namespace, the programs loaded into private, unpinned maps,
+// and one call that runs a packet through a program. For tests/prog and bench only.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Two threads on two processors, for tests of races.
+// Two threads on two CPUs, for tests of races.
 #pragma once
 
 #include <sched.h>

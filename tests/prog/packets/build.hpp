@@ -1,4 +1,4 @@
-// Packets made by the tests themselves, with every checksum computed over all bytes by the referee.
+// Builds packets, with every checksum computed over all bytes by the referee.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// The changes that a table may ask for: services, backends and frontends, and what time and faults do to
+// The changes that a table may make: services, backends and frontends, and the effects of time and faults on
 // flows.
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-// Packets in words: the fields of every header, for whoever has to understand why a test failed.
+// Prints packets as text: the fields of every header, to show why a test failed.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Random valid packets of random flows against a model of what a rewrite is: new addresses, new ports, one
-// hop less, and checksums computed anew over every byte.
+// hop less, and checksums recomputed over every byte.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -172,7 +172,7 @@ class Model {
     return rewrites(verdict) && verdict.packet == expected;
   }
 
-  /// Now and then XDP leaves a known flow's packet to tc, which asks the neighbour anew (REL-65).
+  /// Now and then XDP leaves a known flow's packet to tc, which asks the neighbour again (REL-65).
   bool carry(Hook hook, const char* device, const Bytes& packet, const Tuple& to, bool local, const Mac& out,
              const Mac& towards) {
     const auto verdict = run(hook, device, packet);

@@ -1,5 +1,5 @@
-// The changes that a table may ask for of the node around the programs: sockets, and connections that the
-// kernel tracks.
+// The changes that a table may make to the node around the programs: sockets, and connections that the kernel
+// tracks.
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <sys/socket.h>

@@ -1,5 +1,5 @@
-// The link-layer addresses that XDP compares frames with: who has which entry, and that all memories agree
-// (REL-91).
+// The link-layer addresses that XDP compares frames with: which device has which entry, and that all
+// programs' memory agrees (REL-91).
 #include "agent/attach/frame_addresses.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What people read of a hook.
+// The text of a hook for people.
 #include "agent/attach/hook_id.hpp"
 
 #include <catch2/catch_test_macros.hpp>

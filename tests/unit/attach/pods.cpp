@@ -1,4 +1,4 @@
-// Which devices are taken for pods', and how the command line says it.
+// Which devices are pods' devices, and how the command line selects them.
 #include "agent/attach/pods.hpp"
 
 #include <catch2/catch_test_macros.hpp>

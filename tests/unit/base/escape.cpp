@@ -1,4 +1,4 @@
-// Names from outside as they may be shown: one row a text.
+// Untrusted names as they are printed: one row for each text.
 #include "agent/base/escape.hpp"
 
 #include <fmt/format.h>

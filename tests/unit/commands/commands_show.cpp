@@ -1,4 +1,4 @@
-// What the commands print, from values: no kernel here.
+// The output of the commands, from values: no kernel here.
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/parse.hpp>

@@ -1,4 +1,4 @@
-// kube-proxy's frontends against ours: each kind of difference, and what is none.
+// Compares kube-proxy's frontends with ours: each kind of difference, and what is no difference.
 #include "agent/commands/compare_services.hpp"
 
 #include <boost/json/parse.hpp>

@@ -1,4 +1,4 @@
-// Paths of pins, and what is said about them.
+// Paths of pins, and the messages about them.
 #include <fmt/format.h>
 
 #include <catch2/catch_test_macros.hpp>

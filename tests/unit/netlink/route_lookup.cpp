@@ -1,4 +1,4 @@
-// What the kernel is asked about the way to an address, and what its answers mean (REL-99).
+// The route request to the kernel, and the interpretation of its reply (REL-99).
 #include "agent/netlink/route_lookup.hpp"
 
 #include <linux/rtnetlink.h>

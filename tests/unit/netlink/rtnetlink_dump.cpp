@@ -1,4 +1,4 @@
-// rtnetlink as bytes: what the kernel reports of devices and addresses, and what it makes of that.
+// rtnetlink as bytes: the kernel's reports of devices and addresses, and their interpretation.
 #include <linux/if_addr.h>
 #include <linux/if_link.h>
 #include <linux/netlink.h>

@@ -1,4 +1,4 @@
-// ctnetlink as bytes: what the kernel tells of a connection, and what it is asked to track.
+// ctnetlink as bytes: the kernel's reports of connections, and the requests to track one.
 #include "agent/netlink/tracked.hpp"
 
 #include <linux/netfilter/nf_conntrack_common.h>

@@ -1,4 +1,4 @@
-// What IPsec policies say about packets that leave (REL-88).
+// Which packets that leave the node IPsec policies cover (REL-88).
 #include "agent/netlink/xfrm.hpp"
 
 #include <linux/netlink.h>

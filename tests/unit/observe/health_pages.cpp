@@ -1,4 +1,4 @@
-// Which path shows what, and that pending input is shown to the probes until it is handled.
+// The page at each path, and that the probes show pending input until it is handled.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <optional>

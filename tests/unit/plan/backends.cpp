@@ -1,5 +1,5 @@
-// Lists of backends in chunks: equal however they are divided, shared where nothing changed, and published
-// as if they were made anew.
+// Lists of backends in chunks: equal however they are divided, shared where nothing changed, and published as
+// if they were made from scratch.
 #include "agent/plan/backends.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Short ways to write the objects of planning tests.
+// Helpers that make the objects of planning tests.
 #pragma once
 
 #include <initializer_list>

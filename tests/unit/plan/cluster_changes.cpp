@@ -1,4 +1,4 @@
-// What the model tells, when, and how often.
+// Which changes the model reports, when, and how often.
 #include <catch2/catch_test_macros.hpp>
 #include <string>
 #include <vector>

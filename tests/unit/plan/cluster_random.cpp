@@ -1,4 +1,4 @@
-// The incremental model against planning from nothing: any sequence of changes ends in the same plans.
+// The incremental model compared with planning from scratch: any sequence of changes ends in the same plans.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <map>

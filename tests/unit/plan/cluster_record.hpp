@@ -1,4 +1,4 @@
-// A PlanSink that keeps what the maps would hold, and notices changes that change nothing.
+// A PlanSink that records what the maps would hold, and detects changes that change nothing.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// No service's planning keeps others waiting (REL-93).
+// Planning one service does not delay the others (REL-93).
 #include <fmt/format.h>
 
 #include <algorithm>

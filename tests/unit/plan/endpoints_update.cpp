@@ -1,4 +1,4 @@
-// A list of endpoints that is edited in place against one that is made anew.
+// A list of endpoints that is updated in place equals one that is made from scratch.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Who holds an address that several services claim (SEM-82, REL-90).
+// Which of several services gets an address that they all claim (SEM-82, REL-90).
 #include "agent/plan/frontends.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,5 +1,5 @@
-// Large plans are written in parts: each part is small, all of them together are the plan, and nobody is let
-// in or shut out on the way (REL-93).
+// Large plans are written in parts: each part is small, all of them together are the plan, and no client is
+// admitted or refused in between that is not so before or after (REL-93).
 #include "agent/plan/pacer.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// What an agent says of the time before it in which there was none (REL-97).
+// The message about the time before a start in which there was no agent (REL-97).
 #include "agent/run/absence.hpp"
 
 #include <catch2/catch_test_macros.hpp>

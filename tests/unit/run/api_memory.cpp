@@ -1,4 +1,4 @@
-// What a start knows of the API servers from the start before.
+// The API servers' addresses that a start knows from the previous one.
 #include "agent/run/api_memory.hpp"
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Options and the own Node to what the programs are given about clients and ports.
+// From options and the own Node to the programs' settings for clients and ports.
 #include "agent/run/node_policy.hpp"
 
 #include <catch2/catch_test_macros.hpp>

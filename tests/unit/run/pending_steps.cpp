@@ -1,4 +1,4 @@
-// Which steps are taken, when, and in which order.
+// Which steps run, when, and in which order.
 #include "agent/run/pending_steps.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -8,7 +8,7 @@
 namespace lb::agent {
 namespace {
 
-/// What was taken in one pass after another, until none is scheduled any more.
+/// Records which steps each pass runs, and how many passes were scheduled.
 struct Agenda {
   PendingSteps pending{[this] { ++scheduled; }};
   unsigned scheduled = 0;
@@ -65,7 +65,7 @@ TEST_CASE("no step is taken while an earlier one is marked") {
   Agenda agenda;
   agenda.pending.mark({Step::source});
   const auto first = agenda.pass([&](Step step) {
-    // A source that tells at once: the Node's addresses are news, and the first plan is written.
+    // A source that reports at once: the Node's addresses are new, and the first plan is written.
     if (step == Step::source) agenda.pending.mark({Step::attach, Step::addresses});
   });
   CHECK(first == Steps{Step::source});

@@ -1,4 +1,4 @@
-// How ports that others hold are put into words.
+// The text about ports that other processes hold.
 #include "agent/run/port_reporter.hpp"
 
 #include <catch2/catch_test_macros.hpp>

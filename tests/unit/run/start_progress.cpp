@@ -1,4 +1,4 @@
-// What is said of a start that takes long.
+// The messages about a start that takes long.
 #include "agent/run/start_progress.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,4 +1,5 @@
-// lb_addresses alone: whose an address is, which entries a write touches, and what a refusal leaves pending.
+// lb_addresses alone: the kind of each address, which entries a write changes, and what stays pending after
+// an error.
 #include "agent/tables/address_table.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,5 +1,5 @@
-// When a flow has ended: protocol, states and silence of both halves, as a table; and the keys of other
-// halves.
+// When a flow has ended: protocol, states and idle time of both halves, as a table; and the keys of the other
+// half.
 #include <algorithm>
 #include <array>
 #include <catch2/catch_message.hpp>

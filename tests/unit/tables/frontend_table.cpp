@@ -1,4 +1,5 @@
-// lb_frontends alone: entries, who took over whose, and the addresses and node ports that follow from them.
+// lb_frontends alone: entries, frontends that move between services, and the addresses and node ports that
+// follow from them.
 #include "agent/tables/frontend_table.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,4 +1,4 @@
-// Entries that somebody else changed (SEM-70).
+// Repair of entries that others changed (SEM-70).
 #include <catch2/catch_test_macros.hpp>
 
 #include "tests/unit/tables/fakes.hpp"

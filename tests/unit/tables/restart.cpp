@@ -1,4 +1,4 @@
-// What the next agent makes of what it finds: a clean state, a killed agent's, and nobody's.
+// How the next agent adopts what it finds: a clean state, a killed agent's, and a foreign one.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 

@@ -1,4 +1,4 @@
-// Service ports, their numbers and names: what comes, what goes, and what a refusal leaves.
+// Service ports, their numbers and names: adding, removing, and the state after an error.
 #include "agent/tables/service_table.hpp"
 
 #include <catch2/catch_test_macros.hpp>

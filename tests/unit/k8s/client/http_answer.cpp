@@ -1,4 +1,4 @@
-// HTTP answers: however their bytes are cut, chunked, compressed, broken off or wrong.
+// HTTP responses: in any pieces, chunked, compressed, truncated or malformed.
 #include "k8s/client/http_answer.hpp"
 
 #include <fmt/format.h>

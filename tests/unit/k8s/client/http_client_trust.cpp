@@ -1,4 +1,4 @@
-// Whom the client trusts and who it says it is: certificates and tokens, also such as rotate and expire.
+// Authentication of both sides: certificates and tokens, also when they rotate and expire.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>

@@ -18,7 +18,7 @@ struct Identity {
   std::string key;
 };
 
-/// Signs certificates, made anew by each test run.
+/// Signs certificates, made again by each test run.
 class Authority {
  public:
   explicit Authority(const std::string& name);

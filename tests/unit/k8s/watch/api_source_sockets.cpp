@@ -164,7 +164,7 @@ TEST_CASE("REL-33, REL-34, REL-77 over sockets: trouble of every kind, and the n
     api.items = service("web", 20, "10.0.0.3");
     api.server.cut();
     REQUIRE(run_until(lab.context, [&] { return replies.empty(); }));
-    // Once it watches again, or has listed anew, the change is there.
+    // Once it watches again, or has listed again, the change is there.
     const auto pushed = [&] {
       api.server.push(chunk(event("MODIFIED", service("web", 21, "10.0.0.3"))));
       for (const auto& each : lab.sink.take()) {

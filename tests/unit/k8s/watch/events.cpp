@@ -1,4 +1,4 @@
-// Events on Services: what is posted, when, and what becomes of failures (SEM-58, SEM-77).
+// Events on Services: what is posted, when, and how failures are handled (SEM-58, SEM-77).
 #include "k8s/watch/events.hpp"
 
 #include <fmt/format.h>

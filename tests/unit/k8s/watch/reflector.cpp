@@ -1,4 +1,4 @@
-// List and watch: answers in, requests and objects out, at times that the test sets.
+// List and watch: responses in, requests and objects out, at times that the test sets.
 #include <catch2/catch_test_macros.hpp>
 #include <string>
 

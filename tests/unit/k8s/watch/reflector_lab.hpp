@@ -1,4 +1,5 @@
-// A reflector with what it receives and what it asks, and short ways to write answers.
+// A reflector with the requests that it makes and the objects that it reports, and helpers that write
+// responses.
 #pragma once
 
 #include <fmt/format.h>

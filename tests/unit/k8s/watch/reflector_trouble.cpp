@@ -1,5 +1,5 @@
-// List and watch of a server that refuses, is away or tells of the past: when what is asked next, and what is
-// believed.
+// List and watch of a server that refuses, is down or returns old data: the next request, its time, and what
+// is accepted.
 #include <catch2/catch_test_macros.hpp>
 #include <set>
 #include <string>

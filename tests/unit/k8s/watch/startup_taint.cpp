@@ -1,4 +1,4 @@
-// The start-up taint: which patch removes it, and what becomes of failures (SEM-63).
+// The start-up taint: which patch removes it, and how failures are handled (SEM-63).
 #include "k8s/watch/startup_taint.hpp"
 
 #include <fmt/format.h>

@@ -1,1 +1,0 @@
-x | grep -q y
