@@ -20,17 +20,17 @@ class Coexistence {
   /// What is referred to must outlive this.
   Coexistence(const AgentOptions& options, Datapath& datapath, Metrics& metrics);
 
-  /// Pods come and go with devices, and their namespaces with them: the next look at these is a new one.
+  /// Pods' network namespaces come and go with their devices: the next check must list them again.
   void devices_changed() noexcept { devices_changed_ = true; }
   /// Are there namespaces of pods whose connected UDP sockets will not be closed?
   void look_at_reach(const std::map<std::uint32_t, NetDevice>& devices,
                      const std::vector<std::string>& uplinks);
 
-  /// What its rules serve would be dropped (choice A): whether they are here, if that has changed. Who does
-  /// not ask for that is not looked after.
+  /// Reports whether kube-proxy's rules exist, if that has changed: --drop-unallocated would drop what they
+  /// serve (choice A). Without that option it does not look.
   [[nodiscard]] std::optional<KubeProxy> look_for_kube_proxy();
 
-  /// How many IPsec policies bind what leaves this node.
+  /// How many IPsec policies cover packets that leave this node.
   void set_xfrm(std::size_t policies);
   /// Ports that another process holds, in words; empty: none.
   void set_ports(std::string ports);

@@ -18,7 +18,7 @@
 
 namespace lb::agent {
 
-/// What restore() did.
+/// The result of restore().
 struct Restored {
   std::vector<HookId> hooks;
   std::size_t maps = 0;  ///< that were pinned again
@@ -29,51 +29,50 @@ struct Restored {
 
 class Datapath {
  public:
-  /// Checks what it needs (privileges, kernel, memory, cgroup, devices) before it changes anything; then
+  /// Checks its prerequisites (privileges, kernel, memory, cgroup, devices) before it changes anything; then
   /// makes or adopts the pinned maps and loads the programs with the options' configuration. Throws
-  /// StartError. Attaches nothing. The caller keeps two agents from running on the same pins.
+  /// StartError. Attaches nothing. The caller prevents two agents on the same pins.
   [[nodiscard]] static Datapath open(const AgentOptions& options);
 
   Datapath(Datapath&&) noexcept;
   Datapath& operator=(Datapath&&) noexcept;
   ~Datapath();
 
-  /// Makes the hooks be as the options say and writes the outcome to the node page. Again at any time: an
-  /// unchanged hook is not touched, a lost one comes back, a device that appeared is taken up.
+  /// Attaches the hooks as the options say and writes the result to the node page. Can be called again at any
+  /// time: an unchanged hook is not touched, a detached one is reattached, a new device gets its hooks.
   AttachReport attach();
 
-  /// The uplinks of attach(), by name, from now on; at first those that the options name.
+  /// The uplinks for attach(), by name, from now on; at first those that the options name.
   void set_uplinks(std::vector<std::string> names);
-  /// The devices that attach() shall take for pods', from now on.
+  /// The devices that attach() treats as pods' devices, from now on.
   void set_pods(std::vector<Device> pods);
-  /// Brings back what others have detached or unpinned: which hooks and how many maps it was. Costs one
-  /// system call a hook where nothing is lost, so it can be called often.
+  /// Restores what others have detached or unpinned; returns which hooks and how many maps. Costs one system
+  /// call a hook where nothing is lost, so it can be called often.
   [[nodiscard]] Restored restore(Filters filters);
 
-  /// The same for socket hooks that are attached and yet do not run, which a call of our own finds out
-  /// (REL-70).
+  /// The same for socket hooks that are attached but do not run, as the socket probe detects (REL-70).
   [[nodiscard]] Restored reattach_idle_hooks();
 
-  /// How connected UDP sockets are closed at their backend's end; the descriptors live as long as this.
+  /// The iterators that close connected UDP sockets when their backend ends; the descriptors live as long as
+  /// this.
   [[nodiscard]] UdpCleanup udp_cleanup() const noexcept;
 
-  /// What else than the kernel's features is missing, in words as theirs ("CAP_…: …"), for the node page;
-  /// empty: nothing.
+  /// What is missing besides kernel features, in the same form ("CAP_…: …"), for the node page; empty:
+  /// nothing.
   void set_limitations(std::string lacks);
 
-  /// Why tables of these sizes cannot be made beside those that there are; nothing: they can.
+  /// Why tables of these sizes cannot be made beside the existing ones; nothing: they can.
   [[nodiscard]] std::optional<std::string> memory_shortage(const Sizes& sizes) const;
 
-  /// Frames that devices have lost after XDP gave them to them, by device, as restore() last saw it.
+  /// Frames that XDP redirected and that devices dropped, by device, as of the last restore().
   [[nodiscard]] const std::map<std::string, std::uint64_t>& frames_lost() const noexcept;
 
-  /// What the last attach() left unused at which device, and why: sentences, which the node page has too.
+  /// Features that the last attach() left unused, by device, and why: sentences, also in the node page.
   [[nodiscard]] const std::vector<std::string>& declined() const noexcept;
 
   [[nodiscard]] NodePage& page() noexcept;
   [[nodiscard]] const Features& features() const noexcept;
-  /// What an operator should see once, in sentences: sizes that pinned maps kept, devices that are
-  /// absent.
+  /// Sentences that an operator should see once: sizes that pinned maps kept, devices that are missing.
   [[nodiscard]] const std::vector<std::string>& notes() const noexcept;
 
  private:

@@ -28,9 +28,10 @@
 
 namespace lb::agent {
 
-/// Takes what a source reports, and at each flush() hands the plans that became different to the PlanSink.
-/// Says nothing before synced(); that call makes the first, whole batch. Plans only services that something
-/// changed for, and where it is given who runs it on, by turns: no service's planning keeps others waiting.
+/// Takes what a source reports, and at each flush() passes the plans that changed to the PlanSink. Reports
+/// nothing before synced(); that call makes the first, complete batch. Plans only services that a change
+/// affects, and in turns where a callback is given that continues it: planning one service does not delay the
+/// others.
 class Cluster final : public k8s::Sink {
  public:
   using Complain = std::function<void(k8s::Complaint)>;
@@ -50,7 +51,7 @@ class Cluster final : public k8s::Sink {
   /// The own Node's last state stays (SEM-73).
   void erase_node(const std::string& name) override;
   void complain(k8s::Complaint complaint) override;
-  /// Services that ask for others keep the plan that they have, or wait for their first one.
+  /// Services that need other labels keep the plan that they have, or wait for their first one.
   void labels_known(const k8s::LabelKeys& keys) override;
   void flush() override;
   void synced() override;
@@ -58,8 +59,8 @@ class Cluster final : public k8s::Sink {
   /// Addresses found on this node's devices, beside those of its Node object (REL-51). Takes effect at the
   /// next flush().
   void set_addresses(std::vector<k8s::Address> addresses);
-  /// Where the agent finds the API, beside the endpoints of default/kubernetes: no service gets such a place
-  /// (REL-51). Takes effect at the next flush().
+  /// The addresses of the API servers, besides the endpoints of default/kubernetes: no service gets such a
+  /// frontend (REL-51). Takes effect at the next flush().
   void set_api_servers(std::vector<ListeningAddress> addresses);
 
   /// From now on flush() and synced() do no more than a turn's work; for what is left they call `more` once,
@@ -69,16 +70,16 @@ class Cluster final : public k8s::Sink {
     more_ = std::move(more);
     limits_ = limits;
   }
-  /// Frames are made first, in half of a turn where plans are to be made, too; then services are planned that
-  /// nothing was done for yet, then the one that has waited longest for its next part. All in the order in
-  /// which they were marked: one that changes without end delays no other.
+  /// Frames are made first, in half of a turn if plans are to be made, too; then services are planned that
+  /// have no part of a plan yet, then the one that has waited longest for its next part. All in the order in
+  /// which they were marked: one that changes constantly delays no other.
   void take_turn();
 
   [[nodiscard]] const NodeView& node() const noexcept { return node_; }
-  /// What is planned for the first service after that name; nothing: there is none.
+  /// The plans of the first service after that name; nothing: there is none.
   [[nodiscard]] std::optional<PlanChange> plans_after(const std::string& service) const;
   [[nodiscard]] ClusterCounts counts() const;
-  /// Is there a service that is not planned because labels that it asks for are not known?
+  /// Is a service not planned because labels that it needs are not known?
   [[nodiscard]] bool waits() const noexcept { return !waiting_.empty(); }
   /// From now on keeps when slices' changes were caused, if later than this (Unix nanoseconds).
   void measure_triggers(std::int64_t after) { triggers_.start(after); }
@@ -89,7 +90,7 @@ class Cluster final : public k8s::Sink {
   [[nodiscard]] const HealthChecks& health_checks() const noexcept { return health_checks_; }
 
  private:
-  /// What is known of a slice beside its endpoints.
+  /// The facts about a slice besides its endpoints.
   struct Slice {
     std::string service;  ///< "namespace/name"
     k8s::Family family = k8s::Family::ipv4;
@@ -111,7 +112,7 @@ class Cluster final : public k8s::Sink {
   void see_changed_cluster_ips();
   [[nodiscard]] bool are_first_framed() const { return dirty_.is_past(first_frames_); }
   [[nodiscard]] bool postpone(const std::string& service);
-  /// Services whose plan was made, and those of them that have another one now.
+  /// Services that were planned, and those of them whose plan changed.
   struct Planned {
     std::vector<std::string> all;
     std::vector<std::string> changed;

@@ -20,32 +20,33 @@ namespace lb::agent {
 /// The plans of one service, sorted by key.
 using ServicePlans = std::vector<std::shared_ptr<const ServicePortPlan>>;
 
-/// How much it takes to write `want` where `have` is: about a system call each. Backends, which are stores
-/// into mapped memory, are a sixteenth where they come or change, and half of one where they go. Counts no
-/// further than `enough`.
+/// The cost to write `want` over `have`: one unit is about one system call. Backends, which are stores into
+/// mapped memory, cost a sixteenth where they are added or changed, and half where they are removed. Stops
+/// counting at `enough`.
 [[nodiscard]] std::size_t writes_between(const ServicePlans& have, const ServicePlans& want,
                                          std::size_t enough = std::numeric_limits<std::size_t>::max());
 
-/// What is to be written next to get from one to the other, with about so many writes: `want` itself
-/// where that does, else plans in between, each of them valid by itself. A client that both plans let in is
-/// let in by each in between, and one that both refuse is refused: source ranges come before what they let
-/// in, and go after it. One service port's backends come and go in parts, in their order, and no set is empty
-/// in between that is not so in one of the two; those of consistent selection, whose tables are made again
-/// each time, come as a whole. Two writes or more always get further.
+/// The next plans to write on the way from `have` to `want`, with about so many writes: `want` itself if that
+/// suffices, else intermediate plans, each of them valid. A client that both plans admit is admitted by each
+/// intermediate one, and one that both refuse is refused: source ranges are added before what they admit, and
+/// removed after it. One service port's backends are added and removed in parts, in their order, and no set
+/// is empty in between unless it is in one of the two; those of consistent selection, whose tables are
+/// rebuilt each time, are written as a whole. Two writes or more always make progress.
 [[nodiscard]] ServicePlans part_towards(const ServicePlans& have, const ServicePlans& want,
                                         std::size_t writes);
 
-/// What becomes of the first batch. At once: an earlier agent's entries serve, and each must find its place
-/// in one go. In parts: nothing is served yet that could be interrupted.
+/// How the first batch is written. At once: an earlier agent's entries serve, and each must be matched in one
+/// step. In parts: nothing is served yet that could be interrupted.
 enum class FirstBatch : std::uint8_t { at_once, in_parts };
 
-/// Passes small changes on at once and as they came. Of a large one it passes the next part on with each
-/// take_turn(), services in turn, and others that wait behind it.
+/// Passes small changes on at once and in order. Of a large one it passes the next part with each
+/// take_turn(), services in turn; other changes of these services wait behind it.
 class Pacer final : public PlanSink {
  public:
   static constexpr std::size_t most_writes = 1024;  ///< 2 to 4 ms
 
-  /// `more` is called once when something waits: take_turn() shall be called soon. `plans` must outlive this.
+  /// `more` is called once when something waits; it must arrange that take_turn() is called soon. `plans`
+  /// must outlive this.
   Pacer(PlanSink& plans, std::function<void()> more, std::size_t most = most_writes)
       : plans_(plans), more_(std::move(more)), most_(most) {}
 

@@ -26,8 +26,8 @@ namespace lb::agent {
 
 enum class Change : std::uint8_t { none, some };
 
-/// Slices and object may come and go in any order; work is done in frame() and replan(), once for a burst of
-/// them.
+/// Slices and the object may be added and removed in any order; work is done in frame() and replan(), once
+/// for each burst.
 class ServiceModel {
  public:
   /// `blocks` knows the endpoints of all services; it must outlive this.
@@ -37,30 +37,30 @@ class ServiceModel {
   void unset();
   Change put_slice(const k8s::EndpointSlice& slice);
   void erase_slice(const std::string& name);
-  /// The node's labels, those of a peer, or ClusterIPs at endpoints' addresses are no longer what the
-  /// endpoints were seen with.
+  /// The node's labels, those of a peer, or the ClusterIPs at endpoints' addresses have changed since the
+  /// endpoints were read.
   void see_endpoints_anew() noexcept { endpoints_ = Endpoints::all_stale; }
-  /// The addresses of the node or of API servers are no longer what its own were compared with.
+  /// The addresses of the node or of API servers have changed since its own were compared with them.
   void see_frontends_anew() noexcept {
     frame_is_stale_ = true;
     draft_.reset();
   }
 
-  /// Of other Nodes, the labels without which it cannot be planned.
+  /// The labels of other Nodes that are needed to plan it.
   [[nodiscard]] k8s::LabelKeys peer_labels() const;
   /// Is one of these labels among its topology keys?
   [[nodiscard]] bool asks_for(const k8s::LabelKeys& labels) const;
-  /// Is one of its endpoints there?
+  /// Is one of its endpoints on this node?
   [[nodiscard]] bool has_endpoints_on(std::string_view node) const;
-  /// Has one of its endpoints one of these addresses, which are sorted?
+  /// Does one of its endpoints have one of these addresses? They are sorted.
   [[nodiscard]] bool has_endpoints_at(const std::vector<k8s::Address>& sorted) const;
-  /// Appends where its endpoints listen for TCP.
+  /// Appends the addresses and ports at which its endpoints listen for TCP.
   void append_listening(std::vector<ListeningAddress>& addresses) const;
   [[nodiscard]] bool has_external_ips() const noexcept { return service_ && !service_->external_ips.empty(); }
   [[nodiscard]] bool has_load_balancer_ips() const noexcept {
     return service_ && !service_->load_balancer_ips.empty();
   }
-  /// Is one of its ClusterIPs among these, which are sorted?
+  /// Is one of its ClusterIPs among these? They are sorted.
   [[nodiscard]] bool has_cluster_ip(const std::vector<k8s::Address>& sorted) const;
   [[nodiscard]] std::size_t endpoint_count() const noexcept { return endpoint_count_; }
   /// Nothing is known and nothing is planned.
@@ -68,35 +68,35 @@ class ServiceModel {
     return !service_ && slices_.empty() && ports_.empty() && !round_;
   }
   [[nodiscard]] std::int64_t created() const noexcept { return service_ ? service_->created : 0; }
-  /// Of each service port the tables that consistent selection takes; none where the service selects
+  /// The tables of consistent selection that each service port needs; none where the service selects
   /// otherwise.
   [[nodiscard]] std::vector<std::size_t> consistent_tables() const;
   /// How many service ports, from the first one on, may have them; for the next replan().
   void grant_consistent(std::size_t ports) noexcept { granted_ = ports; }
 
-  /// Does of the next frame() what needs no other service, a look at each address, range and port; nothing,
-  /// if that was done since the last change. Returns the units of work.
+  /// Does the part of the next frame() that needs no other service, a check of each address, range and port;
+  /// nothing, if that was done since the last change. Returns the units of work.
   std::uint64_t draft_frame(const NodeView& node, const PlanOptions& options);
-  /// Brings the service's own part up to date and claims its frontends. Returns the other services whose
-  /// frontends may have changed by it; they need a replan().
+  /// Updates the service's own part and claims its frontends. Returns the other services whose frontends may
+  /// change because of it; they need a replan().
   std::set<std::string> frame(const NodeView& node, const PlanOptions& options, Frontends& frontends,
                               WorkBudget& work);
-  /// Brings the plans up to date, after every changed service's frame(), as far as the effort goes. Nothing:
-  /// there is more to do, by further calls. Until then the plans are what they were, frame() may not be
-  /// called, and what changes meanwhile is for the replan() after that.
+  /// Updates the plans, after every changed service's frame(), as far as the budget allows. Nothing: there is
+  /// more to do, by further calls. Until then the plans are unchanged, frame() must not be called, and
+  /// changes take effect with the following replan().
   [[nodiscard]] std::optional<Change> replan(const NodeView& node, const Frontends& frontends,
                                              WorkBudget& budget);
-  /// Has a replan() come to no end yet?
+  /// Is a replan() unfinished?
   [[nodiscard]] bool is_under_way() const noexcept { return round_.has_value(); }
   void count_no_local(NoLocal& counts) const;
   /// The plans as of the last replan().
   [[nodiscard]] PlanChange plans() const;
-  /// What is reported to load balancers outside; none for a service without a health-check node port. Needs
-  /// draft_frame(), but no frame() and no replan(): its endpoints are known as soon as its slices are. Looks
-  /// at them all the first time, which is spent; after that they are counted as slices come and go.
+  /// The answer to external load balancers; none for a service without a health-check node port. Needs
+  /// draft_frame(), but no frame() and no replan(): its endpoints are known as soon as its slices are. The
+  /// first call reads all of them, at the cost of `work`; after that they are counted as slices come and go.
   [[nodiscard]] std::optional<HealthCheck> health_check(const NodeView& node, WorkBudget& work);
-  /// What is wrong with the object now: sentences, each with the reason of an Event that tells of it; empty:
-  /// none does.
+  /// The current complaints about the object: sentences, each with the reason of the Event that reports it;
+  /// empty: no Event does.
   using Sentences = std::map<std::string, std::string>;
   [[nodiscard]] Sentences complaints(const Frontends& frontends) const;
 
@@ -112,12 +112,12 @@ class ServiceModel {
 
   void adopt(std::vector<PortFrame> frames);
   [[nodiscard]] bool has_endpoints_in_blocks_of(const std::vector<k8s::Address>& addresses) const;
-  /// A slice as its candidates were, and as they shall be; null: it was not there, or goes.
+  /// A slice before and after a change; null: it did not exist, or is removed.
   struct SliceChange {
     std::shared_ptr<const CompactSlice> gone;
     std::shared_ptr<const CompactSlice> fresh;
   };
-  /// A replan() from its beginning to its end, on the slices of its beginning.
+  /// The state of a replan(), which works on the slices as of its beginning.
   struct Round {
     std::vector<SliceChange> changed;
     std::vector<SliceChange> all;  ///< only where some port takes them all in

@@ -37,37 +37,36 @@
 
 namespace lb::agent {
 
-/// What happens while the agent runs, always on its thread. A call says that something is there to be looked
-/// at; it may come from within the part that says so.
+/// Events while the agent runs, always on its thread. A call says that there is something to check; it may
+/// come from within the part that makes it.
 class Events {
  public:
   virtual ~Events() = default;
 
   /// The kernel has reported devices, addresses or routes.
   virtual void network_changed() = 0;
-  /// The source's first objects, or a burst of changes, have come; or more of them is planned or written.
+  /// The source's first objects, or a burst of changes, have arrived; or more of them is planned or written.
   virtual void objects_changed() = 0;
-  /// The API is reached at other addresses than before.
+  /// The addresses of the API servers have changed.
   virtual void api_servers_changed() = 0;
-  /// A batch of plans is in the maps since `end`.
+  /// A batch of plans has been in the maps since `end`.
   virtual void plans_written(const Moment& end) = 0;
-  /// What runs behind the agent's other work (grace periods, sweeps) may have made room in the tables, or
-  /// left something to retry.
+  /// Background work (grace periods, sweeps) may have made room in the tables, or left something to retry.
   virtual void tables_changed() = 0;
-  /// The hooks were looked after, which happens every so often.
+  /// The hooks have been checked, which happens periodically.
   virtual void hooks_looked_after(Look look) = 0;
   virtual void ipsec_changed() = 0;
-  /// A server listens that had waited for its port.
+  /// A server that waited for its port now listens.
   virtual void port_opened() = 0;
-  /// The configuration file has changed, in what comes into force while the agent runs.
+  /// The configuration file has changed, in options that take effect while the agent runs.
   virtual void options_changed(AgentOptions next) = 0;
-  /// The configuration file has changed, in what only another agent of this process can bring into force.
+  /// The configuration file has changed, in options that need another agent in this process.
   virtual void must_begin_with(AgentOptions next) = 0;
-  /// Tables of these sizes are needed, or enough, and can be had.
+  /// Tables of these sizes are needed, or suffice, and fit in memory.
   virtual void must_begin_with(const Sizes& sizes) = 0;
 };
 
-/// In the order in which they come up. Nothing before `datapath` changes anything of the kernel's.
+/// In the order in which they are created. Nothing before `datapath` changes anything in the kernel.
 struct Components {
   /// Calls `events` for nothing before the context runs. `least_slots`: the table of slots gets no smaller.
   /// What is referred to must outlive this. Throws StartError.
@@ -76,7 +75,7 @@ struct Components {
   Components(const Components&) = delete;
   Components& operator=(const Components&) = delete;
 
-  /// What starts, from where, and what an operator should know of it.
+  /// Logs what starts, from where, and what an operator should know about it.
   void log_start() const;
   /// Reads what is pinned. Throws StartError.
   void adopt();
@@ -84,12 +83,12 @@ struct Components {
   /// when the first plan was in the maps, for the node page.
   void start_reconcilers(std::chrono::system_clock::time_point planned);
 
-  /// Says to people, by the directory of the pins, and to programs, by the node page, that an agent is here.
+  /// Shows that an agent runs: to people by the directory of the pins, and to programs by the node page.
   void beat();
 
-  /// What of the objects is not in the maps yet.
+  /// The parts of objects that are not in the maps yet.
   [[nodiscard]] Backlog backlog() const;
-  /// Says it in the log and counts it.
+  /// Logs and counts it.
   void complain(const k8s::Complaint& complaint);
 
   const AgentOptions& options;

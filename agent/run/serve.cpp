@@ -1,5 +1,5 @@
-// The recipe of the agent: what happens, and what follows from it in which order. One thread and one
-// io_context; beside them only the helper that waits for grace periods.
+// The agent's start-up and event handling: the events, and the steps that follow, in order. One thread and
+// one io_context; the only other threads are helpers, which wait for grace periods and for signals.
 //
 // Plans are written at once, as they come (agent/run/components.hpp says from where). All else follows:
 // whatever happens marks steps, and one reconcile(), soon after, takes those that are marked in the order of
@@ -113,7 +113,7 @@ std::optional<Next> Agent::run() {
   return std::move(next_);
 }
 
-/// The waiting thread calls, and this one ends.
+/// Called by the waiting thread; this thread ends the agent.
 void Agent::await_end() {
   ends_.on_signal([this](int signal) {
     asio::post(context_, [this, signal] {
@@ -132,7 +132,7 @@ void Agent::await_sighup() {
   });
 }
 
-// What happens.
+// ---- Events. ----
 
 void Agent::network_changed() {
   components_.coexistence.devices_changed();
@@ -203,7 +203,7 @@ void Agent::begin_again(Next next) {
   context_.stop();
 }
 
-// What follows. enum Step says in which order, and why.
+// ---- Steps. enum Step says in which order, and why. ----
 
 void Agent::reconcile() {
   pending_.pass([this](Step step) { act(step); });
@@ -285,7 +285,7 @@ void Agent::look_for_kube_proxy() {
   }
 }
 
-/// Before all objects are known, what an earlier agent published is nearer to the truth.
+/// Until all objects are known, what an earlier agent published is more accurate.
 void Agent::publish_node() {
   if (components_.intake.listed()) {
     components_.datapath.page().set_zone(components_.cluster.node().zone);
@@ -334,7 +334,7 @@ void Agent::serve_health_checks() {
   pending_.mark({Step::reports});
 }
 
-/// What no event of the kernel reports.
+/// Checks what no event of the kernel reports.
 void Agent::look_for_unreported() {
   components_.beat();
   components_.node_publisher.apply_kernel_ports();

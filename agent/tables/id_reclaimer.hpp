@@ -38,15 +38,15 @@ class IdReclaimer {
 
   // ---- Giving up what readers may still hold. A service's number goes after its last backend. ----
   void retire(maps::Extent extent);
-  /// Its entry still says what it meant.
+  /// Its entry still holds what it meant.
   void retire_backend(std::uint32_t id);
   void retire_service(std::uint32_t number);
-  /// The retired id of an endpoint that came back: it never meant anything else.
+  /// The retired id of an endpoint that has come back: it has not been reused meanwhile.
   [[nodiscard]] std::optional<std::uint32_t> revive(const BackendKey& key);
 
   /// Begins the grace period of all that was retired so far. Call it after each batch of changes.
   void flush();
-  /// Has the flow tables swept soon, because something is short.
+  /// Requests a sweep of the flow tables soon, because something is short.
   void press();
   /// Whether waiting, or a sweep, may yet free something.
   [[nodiscard]] bool may_gain() const noexcept;

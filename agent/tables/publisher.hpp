@@ -16,7 +16,7 @@ namespace lb::agent {
 
 [[nodiscard]] BackendCounts count_backends(const ServicePortPlan& plan);
 
-/// Entries of one service port, or of several, that are not as they were published.
+/// Entries of service ports that differ from what was published.
 struct Damage {
   std::size_t services = 0;
   std::size_t slots = 0;
@@ -25,7 +25,7 @@ struct Damage {
   Damage& operator+=(const Damage& more) noexcept;
 };
 
-/// What was short; a service that does not fit keeps all that it had.
+/// What did not fit; such a service keeps its previous state.
 enum class Shortage : std::uint8_t { none, backends, slots };
 
 class Publisher {
@@ -36,16 +36,16 @@ class Publisher {
   Publisher& operator=(const Publisher&) = delete;
   ~Publisher();
 
-  /// All or nothing. Touches nothing that a reader can see before everything is there.
+  /// All or nothing. Changes nothing that a reader can see until everything is reserved.
   [[nodiscard]] Shortage publish(ServiceState& state,
                                  const std::shared_ptr<const ServicePortPlan>& published);
-  /// The service has no frontends any more: empties its sets, ends its backends, and retires all but the
-  /// number.
+  /// To be called when the service has no frontends any more: empties its sets, ends its backends, and
+  /// retires all but the number.
   void withdraw(ServiceState& state);
-  /// Moves the sets of a service port that end behind `limit` to where they do not, as far as there is room;
-  /// how many slots that were.
+  /// Moves the sets of a service port that end after `limit` below it, as far as there is room; returns how
+  /// many slots that were.
   [[nodiscard]] std::uint32_t lower(ServiceState& state, std::uint32_t limit);
-  /// Slots that the sets of a plan take.
+  /// How many slots the sets of a plan need.
   [[nodiscard]] std::uint64_t slots(const ServicePortPlan& plan) const;
   /// Reads every entry of a service port that has a plan.
   [[nodiscard]] Damage damage(const ServiceState& state);

@@ -36,46 +36,47 @@ class Tables final : public PlanSink {
   Tables(const maps::Store& store, maps::GracePeriod& grace, maps::Sweeper& sweeper, Complain complain,
          std::uint32_t consistent_slots = Sizes{}.consistent_slots);
 
-  /// Reads all that is pinned; writes nothing. Call it once, before the first apply().
+  /// Reads everything that is pinned; writes nothing. Call it once, before the first apply().
   [[nodiscard]] maps::result<Adopted> adopt();
 
-  /// Writes what differs. Before the first batch, which is Batch::whole, nothing is written.
+  /// Writes the differences. Before the first batch, which is Batch::whole, nothing is written.
   void apply(Batch batch, std::vector<PlanChange> changes) override;
 
-  /// The whole list of this node's addresses; written as soon as the first batch was. A ClusterIP among them
-  /// is this node's, and what no service answers there is left to it.
+  /// The complete list of this node's addresses; written once the first batch is. A ClusterIP among them is
+  /// this node's, and packets to it that no service matches are left to the node.
   void set_addresses(std::vector<NodeAddress> addresses);
-  /// The whole of one of the lists that belong to no service: LB_POD_RANGES, LB_CLUSTER_IP_RANGES or
-  /// LB_XFRM_RANGES; written as soon as the first batch was.
+  /// One complete list that belongs to no service: LB_POD_RANGES, LB_CLUSTER_IP_RANGES or LB_XFRM_RANGES;
+  /// written once the first batch is.
   void set_ranges(std::uint32_t list, const std::vector<k8s::Prefix>& ranges);
-  /// The ports that source NAT leaves to the kernel, to which the tables add the node ports; written at once.
+  /// The ports that source NAT must not use because of the kernel; the tables add the node ports. Written at
+  /// once.
   void set_kernel_ports(const ReservedPorts::Bits& bits);
 
-  /// Looks whether the tables are still as they were written, and repairs what is not. Reads every entry
-  /// in use; before the first batch it does nothing.
+  /// Checks that the tables are still as they were written, and repairs what is not. Reads every entry in
+  /// use; before the first batch it does nothing.
   [[nodiscard]] std::vector<Repaired> repair();
 
-  /// Tries again what failed.
+  /// Retries failed writes.
   void retry();
   /// How long to wait before the next retry(); nothing: all is written, or waits for a grace period only.
   [[nodiscard]] std::optional<std::chrono::milliseconds> retry_in() const;
-  /// Whether the kernel holds the whole plan.
+  /// Whether the maps hold the complete plan.
   [[nodiscard]] bool complete() const;
-  /// Whether the kernel refuses what is planned for a service ("namespace/name").
+  /// Whether a write for a service ("namespace/name") fails.
   [[nodiscard]] bool failed(const std::string& service) const;
 
-  /// Sizes with which what was refused for want of room would fit; see TableSizes.
+  /// Sizes with which everything that did not fit would; see TableSizes.
   [[nodiscard]] std::optional<Sizes> larger() const;
-  /// Sizes with an lb_slots that is still enough, not while something waits to be written; see TableSizes.
+  /// Sizes with a smaller lb_slots that still suffices, unless something waits to be written; see TableSizes.
   [[nodiscard]] std::optional<Sizes> smaller(std::uint32_t least) const;
-  /// Moves sets to the first `limit` slots, and some of them only if they are many: to be called until it
-  /// says that all are there. False for good where there is no room for one.
+  /// Moves sets to the first `limit` slots, only some of them if they are many: call it until it reports that
+  /// all are there. False for good if one does not fit.
   [[nodiscard]] bool lower_slots(std::uint32_t limit);
 
   /// How full each table is.
   [[nodiscard]] std::vector<Fill> fills() const;
   [[nodiscard]] ExtentFigures extents() const;
-  /// Of the service ports that are planned or in the maps, the first `most` by name; and how many more are.
+  /// The first `most` service ports by name that are planned or in the maps, and how many more there are.
   [[nodiscard]] std::pair<std::vector<ServiceFigures>, std::uint64_t> services(std::size_t most) const;
 
  private:

@@ -1,4 +1,4 @@
-"""Who is an endpoint of the first service, from the first one on: kept over all changes that bench/run makes, so that each answer to a
+"""The endpoints of the first service, in order: recorded over all changes that bench/run makes, so that each answer to a
 client can be judged. A file, because one process makes the changes of one agent, and the next goes on from there."""
 
 import json

@@ -20,10 +20,10 @@
 #include "bpf/select/service.h"
 #include "maps/abi/maps.bpf.h"
 
-/* With nine ports of ten in use, one flow in a million finds none. */
+/* With 90 % of the ports in use, one flow in a million finds none. */
 #define LB_PROBES 128
 
-/* Locks of tuples: 0 or 1. Many, so that two processors seldom meet on one; and pinned, so that old programs share them. */
+/* Tuple locks: 0 or 1. Many, so that two CPUs rarely contend for one; and pinned, so that old programs share them. */
 #define LB_LOCKS 1024
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -32,12 +32,12 @@ struct {
 	__type(value, __u64);
 } lb_locks SEC(".maps") __weak;
 
-/* A microsecond or several: a holder has at most five looks into tables to do. */
+/* A microsecond or several: a holder makes at most five look-ups. */
 #define LB_LOCK_TRIES 64
 
 /*
- * NULL: another processor is at it for too long. No program ends, and none interrupts another, while it holds one. BPF's atomic operations
- * that return a value order all before them against all after them, on every processor.
+ * NULL: another CPU holds it for too long. No program ends, and none interrupts another, while it holds one. BPF's atomic operations
+ * that return a value order all accesses before them against all after them, on every CPU.
  */
 static __always_inline __u64 *lb_lock(const struct lb_tuple *tuple)
 {
@@ -83,15 +83,15 @@ static __always_inline __u32 lb_all_ports(void)
 	return lb_low_ports() + high;
 }
 
-/* Primes: a step that is no divisor of how many ports there are comes to each of them before it repeats one. */
+/* Primes: a step that does not divide the number of ports reaches each port before it repeats one. */
 #define LB_STEPS 16
 static const __u16 lb_steps[LB_STEPS] = {
 	1009, 1511, 2003, 2503, 3001, 3511, 4001, 4507, 5003, 5501, 6007, 6521, 7001, 7919, 8009, 9973,
 };
 
 /*
- * The port of a probe: both ranges in a row, from an offset and in steps that the hash decides, so that flows which meet
- * on one port part on the next. 0: no range at all.
+ * The port of a probe: both ranges in sequence, from an offset and in steps that the hash selects, so that flows which collide
+ * on one port differ on the next. 0: no range at all.
  */
 static __always_inline __u16 lb_source_port(__u64 hash, __u32 probe)
 {
@@ -108,8 +108,8 @@ static __always_inline __u16 lb_source_port(__u64 hash, __u32 probe)
 }
 
 /*
- * A retransmission finds its own claim. One that lost to lb_flows stays behind as an unassured entry, which lb_flows hides.
- * With the lock held.
+ * A retransmission finds its own claim. A claim that lost to an entry of lb_flows remains as an unassured entry, which lb_flows
+ * hides. With the lock held.
  */
 static __always_inline enum lb_claim lb_claim_locked(struct lb_scratch *scratch)
 {
@@ -155,7 +155,7 @@ LB_FUNCTION int lb_claim_tuple(void)
 	return claim;
 }
 
-/* Gives the claim back, if it is still the flow's own. */
+/* Releases the claim, if it is still the flow's own. */
 LB_FUNCTION int lb_unclaim(void)
 {
 	struct lb_scratch *scratch = lb_scratch_get();
@@ -173,7 +173,7 @@ LB_FUNCTION int lb_unclaim(void)
 	return 1;
 }
 
-/* Neither the kernel's nor a node port, as which a source port would make the reply look like a client. */
+/* Not reserved by the kernel, and no node port: a reply to a node port would look like a client's packet. */
 static __always_inline int lb_port_usable(__u16 port)
 {
 	__u32 index = port / 64;
@@ -182,7 +182,7 @@ static __always_inline int lb_port_usable(__u16 port)
 	return port && word && !(lb_load(word) >> port % 64 & 1);
 }
 
-/* Remembers the claim that `scratch->existing` is, if it is the oldest unassured one so far. */
+/* Remembers the claim in `scratch->existing`, if it is the oldest unassured one so far. */
 static __always_inline void lb_note_oldest(struct lb_scratch *scratch)
 {
 	__u32 age = lb_clock() - scratch->existing.track.seen + 1;
@@ -194,7 +194,7 @@ static __always_inline void lb_note_oldest(struct lb_scratch *scratch)
 	scratch->oldest = scratch->existing.leaving;
 }
 
-/* Is the claim still that of the flow that was the oldest, and not proven? With the lock held. */
+/* Does the claim still belong to the flow that was the oldest, and is it still unassured? With the lock held. */
 static __always_inline int lb_displaceable(struct lb_scratch *scratch)
 {
 	return !lb_flow_find(LB_ASSURED, &scratch->reply_tuple, &scratch->existing) &&
@@ -232,7 +232,7 @@ LB_FUNCTION enum lb_outcome lb_displace(void)
 	return LB_OUTCOME_NONE;
 }
 
-/* No port twice, and one at least. */
+/* Probes no port twice, and at least one. */
 static __always_inline __u32 lb_probes(void)
 {
 	__u32 all = lb_all_ports();
@@ -256,8 +256,8 @@ static __always_inline int lb_is_claimed(struct lb_scratch *scratch)
 }
 
 /*
- * The client's own port: because it is not chosen by us, the client may use it for a connection straight to the backend, too. That one keeps the
- * tuple, and this flow another port (as the kernel's own NAT does); a forged packet would else turn its answers around.
+ * The client's own port: because we did not choose it, the client may also use it for a direct connection to the backend. That one keeps
+ * the tuple, and this flow gets another port (as with the kernel's own NAT); otherwise a forged packet would divert its replies.
  */
 LB_FUNCTION int LB_OWN(lb_claim_own_port)(void *ctx __arg_ctx)
 {
@@ -279,7 +279,7 @@ LB_FUNCTION int LB_OWN(lb_claim_own_port)(void *ctx __arg_ctx)
 	return claim;
 }
 
-/* One probe of a port that we choose; 1 ends them. */
+/* One probe of a port that we choose; returns 1 to stop. */
 static long LB_OWN(lb_probe)(__u32 probe, struct lb_probing *probing)
 {
 	struct lb_scratch *scratch = probing->scratch;
@@ -304,8 +304,8 @@ static long LB_OWN(lb_probe)(__u32 probe, struct lb_probing *probing)
 }
 
 /*
- * Claims a source port for `scratch->flow`, whose reply's track stands in `scratch->reply`: the client's own where only the destination
- * changes, if it can be had, or one of ours. LB_OUTCOME_NONE, or the outcome that ends the packet.
+ * Claims a source port for `scratch->flow`, whose reply's track is in `scratch->reply`: the client's own where only the destination
+ * is rewritten, if it is free, or one of ours. LB_OUTCOME_NONE, or the outcome of the packet.
  */
 LB_FUNCTION enum lb_outcome LB_OWN(lb_claim)(void *ctx __arg_ctx)
 {

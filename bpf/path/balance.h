@@ -23,12 +23,12 @@
 #include "bpf/select/switch_over.h"
 #include "maps/abi/abi.h"
 
-/* Of so many seconds of a flow there is one whose first packet is tc's. */
+/* XDP leaves the first packet of one of so many seconds of a flow to tc. */
 #define LB_TC_TURN 4
 
 /*
  * XDP uses the FIB's neighbour entry as it is, so the kernel never probes that neighbour again. tc's look-up makes it
- * probe: a neighbour that has another MAC address now is found in seconds (REL-65).
+ * probe: a neighbour's new MAC address is learned in seconds (REL-65).
  */
 static __always_inline int lb_probes_neighbour(const struct lb_track *track)
 {
@@ -59,7 +59,7 @@ static __always_inline enum lb_outcome lb_established(enum lb_hook hook, struct 
 	return lb_known_outcome(&scratch->flow.track, hook);
 }
 
-/* ICMP errors and later fragments go where their flow's packets go, and change nothing of the flow. */
+/* ICMP errors and later fragments take the path of their flow's packets, and do not change the flow. */
 LB_FUNCTION enum lb_outcome lb_related(void)
 {
 	struct lb_scratch *scratch = lb_scratch_get();
@@ -75,17 +75,17 @@ LB_FUNCTION enum lb_outcome lb_related(void)
 	return scratch->flow.track.path == LB_PATH_STACK ? LB_OUTCOME_icmp_stack : LB_OUTCOME_icmp_redirect;
 }
 
-/* A later fragment goes where the first one went; it opens nothing and proves nothing. */
+/* A later fragment takes the path of the first one; it opens no flow and assures none. */
 static __always_inline enum lb_outcome lb_later_fragment(struct lb_scratch *scratch)
 {
 	return lb_fragment_find(&scratch->packet) ? lb_related() : LB_OUTCOME_fragment;
 }
 
-/* ---- What belongs to no service, on its way past us. ---- */
+/* ---- Packets of no service, which pass through. ---- */
 
 /*
- * A new connection straight to a backend, on a tuple that a dead flow through us still holds: the answers are not that
- * flow's.
+ * A new connection directly to a backend, on the tuple of a dead flow of ours: the replies do not belong to that
+ * flow.
  */
 static __always_inline void lb_replace_dead(struct lb_scratch *scratch)
 {
@@ -106,7 +106,7 @@ static __always_inline void lb_replace_dead(struct lb_scratch *scratch)
 		lb_count(LB_OUTCOME_flow_replaced);
 }
 
-/* On its way out, after every other proxy's translation: a ClusterIP that no service has (SEM-17, 31). */
+/* At egress, after the translation of any other proxy: a packet to a ClusterIP that no service has (SEM-17, 31). */
 static __always_inline int lb_is_unallocated(const struct lb_scratch *scratch)
 {
 	const struct lb_tuple *tuple = &scratch->packet.tuple;
@@ -119,8 +119,8 @@ static __always_inline int lb_is_unallocated(const struct lb_scratch *scratch)
 
 /*
  * Packets to services that leave the node untranslated: of calls that the socket hooks left alone because their service drops them
- * ("Our choices" D), and what those never see, such as SCTP, raw sockets and pods' packets at devices that are not served. No host
- * further on may answer them. For the node itself any address but a ClusterIP is short-circuited (SEM-32).
+ * ("Our choices" D), and what those hooks never see, such as SCTP, raw sockets and pods' packets at devices that are not served. No
+ * other host may answer them. For the node itself any address but a ClusterIP is short-circuited (SEM-32).
  */
 static __always_inline enum lb_outcome lb_drop_or_refuse_leaving(const struct lb_scratch *scratch)
 {
@@ -158,7 +158,7 @@ LB_FUNCTION enum lb_outcome lb_untranslated(void)
 	return lb_is_unallocated(scratch) ? LB_OUTCOME_unallocated : lb_drop_or_refuse_leaving(scratch);
 }
 
-/* Echo requests and foreign protocols for a ClusterIP, of which it serves none (SEM-31). */
+/* Echo requests and unsupported protocols to a ClusterIP, which serves neither (SEM-31). */
 static __always_inline enum lb_outcome lb_other_protocol(const struct lb_scratch *scratch)
 {
 	const struct lb_packet *packet = &scratch->packet;
@@ -177,8 +177,8 @@ static __always_inline enum lb_outcome lb_other_protocol(const struct lb_scratch
 }
 
 /*
- * What happens to the packet, and in `scratch->flow` what it becomes where the outcome says that it is
- * rewritten. Packets at egress come from the stack; it opens none but the node's own flows that no socket hook serves.
+ * Returns the outcome, and in `scratch->flow` the tuple to write if the outcome rewrites the packet. Packets at egress
+ * come from the stack; they open only the node's own flows that no socket hook serves.
  */
 static __always_inline enum lb_outcome lb_balance(void *ctx, enum lb_hook hook, struct lb_scratch *scratch)
 {

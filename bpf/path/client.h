@@ -52,8 +52,8 @@ static __always_inline int lb_range_denies(struct lb_frontend frontend, struct l
 }
 
 /*
- * Would the stack encrypt, or block, what goes to this client outside? What we answer and redirect meets no IPsec policy, and what the
- * stack sends back gets the service's address at egress, behind them: they see another sender, and what they encrypt we cannot translate.
+ * Would the stack encrypt, or block, what goes to this client outside? Our replies and redirects bypass IPsec policies, and what the
+ * stack sends back gets the service's address at egress, after them: they see another source, and we cannot translate what they encrypt.
  */
 LB_FUNCTION int lb_needs_xfrm_back(void)
 {
@@ -66,7 +66,7 @@ LB_FUNCTION int lb_needs_xfrm_back(void)
 	       lb_in_ranges(LB_XFRM_RANGES, &scratch->packet.tuple.source);
 }
 
-/* Of a port that a ClusterIP does not serve: who may be a client gets an answer. */
+/* For a port that a ClusterIP does not serve: only a valid client gets a reply. */
 static __always_inline enum lb_outcome lb_refuses(const struct lb_tuple *tuple)
 {
 	enum lb_outcome outcome = lb_check_source(tuple);

@@ -24,7 +24,7 @@
 
 /* ---- New flows. ---- */
 
-/* Towards another node: both addresses change, and both directions are sent out by us. */
+/* To another node: both addresses are rewritten, and both directions are redirected by us. */
 static __always_inline enum lb_outcome lb_open_remote(void *ctx, struct lb_scratch *scratch)
 {
 	struct lb_track *track = &scratch->flow.track;
@@ -42,7 +42,7 @@ static __always_inline enum lb_outcome lb_open_remote(void *ctx, struct lb_scrat
 	return LB_OWN(lb_claim)(ctx);
 }
 
-/* The stack delivers, and the reply passes us on its way out of the device of the kind the flow came by. */
+/* Through the stack; the reply passes us at egress of a device of the kind that the flow arrived at. */
 static __always_inline enum lb_outcome lb_open_by_stack(void *ctx, struct lb_scratch *scratch)
 {
 	struct lb_track *track = &scratch->flow.track;
@@ -57,13 +57,13 @@ static __always_inline enum lb_outcome lb_open_by_stack(void *ctx, struct lb_scr
 	return LB_OWN(lb_claim)(ctx);
 }
 
-/* A client that was given to itself would answer itself: it sees the node's address instead (SEM-39). */
+/* Hairpin: a pod that is its own backend would reply to itself directly, so it sees the node's address (SEM-39). */
 static __always_inline int lb_is_hairpin(const struct lb_scratch *scratch)
 {
 	return lb_same_address(&scratch->packet.tuple.source, (const union lb_ip *)scratch->backend.address);
 }
 
-/* From a pod its own address is kept, because the reply must come back through this node anyway ("Our choices" C). */
+/* A pod's own address is kept, because the reply returns through this node anyway ("Our choices" C). */
 static __always_inline enum lb_outcome lb_open_from_pod(void *ctx, struct lb_scratch *scratch)
 {
 	enum lb_outcome outcome;
@@ -89,7 +89,7 @@ static __always_inline int lb_has_syn_data(const struct lb_packet *packet)
 	       packet->end_seq != packet->expected_ack;
 }
 
-/* The forward entry to be: the packet's tuple, towards the backend that was chosen. */
+/* Fills the forward entry: the packet's tuple, translated to the selected backend. */
 static __always_inline void lb_begin(struct lb_scratch *scratch)
 {
 	struct lb_track *track = &scratch->flow.track;
@@ -106,7 +106,7 @@ static __always_inline void lb_begin(struct lb_scratch *scratch)
 	track->fast_open = lb_has_syn_data(&scratch->packet) ? LB_YES : LB_NO;
 }
 
-/* An endpoint may be on this node without saying so (SEM-12): its EndpointSlice has no nodeName. */
+/* An endpoint may be on this node although its EndpointSlice has no nodeName (SEM-12). */
 static __always_inline int lb_is_ours(const __u8 *address)
 {
 	enum lb_address_kind kind = lb_address_kind_of(address);
@@ -114,7 +114,7 @@ static __always_inline int lb_is_ours(const __u8 *address)
 	return kind == LB_NODE_ADDRESS || kind == LB_NODE_PORT_ADDRESS;
 }
 
-/* Would the stack encrypt, or block, what we would send there in the clear? Redirected packets meet no IPsec policy. */
+/* Would the stack encrypt, or block, what we would send in the clear? Redirected packets bypass IPsec policies. */
 LB_FUNCTION int lb_needs_xfrm(void)
 {
 	const struct lb_scratch *scratch = lb_scratch_get();
@@ -123,8 +123,8 @@ LB_FUNCTION int lb_needs_xfrm(void)
 }
 
 /*
- * From the node itself, on the way out: its address is kept, for replies come back to it. They pass us where they arrive from
- * another node or from a pod whose device is served; answers of other backends here pass no hook, so these are left alone.
+ * From the node itself, at egress: its address is kept, because replies return to it. They pass us where they arrive from
+ * another node or from a pod whose device is served; replies of other backends here pass no hook, so these are left alone.
  */
 static __always_inline enum lb_outcome lb_open_from_node(void *ctx, struct lb_scratch *scratch)
 {
@@ -158,7 +158,7 @@ static __always_inline enum lb_outcome lb_open_from_node(void *ctx, struct lb_sc
 	return outcome == LB_OUTCOME_NONE ? LB_OUTCOME_new_remote : outcome;
 }
 
-/* Opens the flow to the chosen backend, by the stack or by ourselves. */
+/* Opens the flow to the selected backend, through the stack or by redirect. */
 LB_FUNCTION enum lb_outcome LB_OWN(lb_open_to)(void *ctx __arg_ctx)
 {
 	struct lb_scratch *scratch = lb_scratch_get();
@@ -207,8 +207,8 @@ LB_FUNCTION enum lb_outcome LB_OWN(lb_open_to)(void *ctx __arg_ctx)
 }
 
 /*
- * UDP and mid-stream TCP have no handshake that would bring the forward entry later, and the rest of a SYN in fragments does not
- * wait for one. Without room for it the reply's entry goes too: no half of a flow stays (REL-63).
+ * UDP and mid-stream TCP have no handshake that would insert the forward entry later, and the other fragments of a SYN do not
+ * wait for one. Without room for it the reply entry is deleted, too: no half of a flow stays (REL-63).
  */
 static __always_inline enum lb_outcome lb_record_forward(struct lb_scratch *scratch, enum lb_outcome opened)
 {
@@ -254,7 +254,7 @@ static __always_inline int lb_opened(enum lb_outcome outcome)
 	       outcome == LB_OUTCOME_new_hairpin || outcome == LB_OUTCOME_new_direct;
 }
 
-/* Chooses a backend for a packet that belongs to no flow, and opens one. */
+/* Selects a backend for a packet that belongs to no flow, and opens a flow. */
 static __always_inline enum lb_outcome lb_choose(void *ctx, struct lb_scratch *scratch,
 						 struct lb_frontend frontend)
 {
@@ -281,7 +281,7 @@ static __always_inline enum lb_outcome lb_choose(void *ctx, struct lb_scratch *s
 		return LB_OUTCOME_range_denied;
 	hash = lb_hash(&scratch->packet.tuple,
 		       node->choice[policy.selection == LB_CONSISTENT ? LB_CONSISTENT : LB_RANDOM]);
-	/* Mixed again with what only this node knows: of few backends each would else begin in a small part of the ports. */
+	/* Mixed with this node's secret, or the ports of each of few backends would begin in a small part of the range. */
 	scratch->hash = lb_mix(hash, node->secret[0]);
 	picked = lb_pick_for_packet(scratch, service, frontend.service, scope, hash);
 	if (picked == LB_PICKED_NONE)
@@ -293,8 +293,8 @@ static __always_inline enum lb_outcome lb_choose(void *ctx, struct lb_scratch *s
 }
 
 /*
- * The flow by whose reply's tuple the packet's own answers would come, in `scratch->reply`: of a client that also uses a service. Not what
- * we have sent ourselves and what some route brings back to us.
+ * Finds the flow whose reply tuple is that of the packet's own replies, in `scratch->reply`: a flow of a client that also uses a service.
+ * Not for packets that we have sent ourselves and that some route brings back to us.
  */
 static __always_inline int lb_meets_flow(struct lb_scratch *scratch)
 {
@@ -304,7 +304,7 @@ static __always_inline int lb_meets_flow(struct lb_scratch *scratch)
 	       scratch->reply.track.direction == LB_REPLY && scratch->reply.track.source_nat == LB_NO;
 }
 
-/* The forward entry of a flow that begins where `scratch->reply` says that another one's packets pass: to the same backend. */
+/* The forward entry of a flow that begins at the hook of the flow in `scratch->reply`, to the same backend. */
 static __always_inline void lb_begin_behind(struct lb_scratch *scratch, const struct lb_node *node)
 {
 	scratch->backend_id = scratch->reply.track.backend;
@@ -317,8 +317,8 @@ static __always_inline void lb_begin_behind(struct lb_scratch *scratch, const st
 }
 
 /*
- * A client asks a backend directly by the port by which it has a flow to that backend through a service. The flow keeps the tuple of
- * the answers, and what is asked directly gets another port, as from the kernel's own NAT.
+ * A client connects to a backend directly from the port of its flow to that backend through a service. The flow keeps the reply
+ * tuple, and the direct connection gets another port, as with the kernel's own NAT.
  */
 LB_FUNCTION enum lb_outcome LB_OWN(lb_open_direct)(void *ctx __arg_ctx)
 {
@@ -328,22 +328,22 @@ LB_FUNCTION enum lb_outcome LB_OWN(lb_open_direct)(void *ctx __arg_ctx)
 
 	if (!scratch || !node || !lb_meets_flow(scratch))
 		return LB_OUTCOME_unrelated;
-	/* By that tuple the stack forwards the flow's own packets. */
+	/* The stack forwards the flow's own packets with that tuple. */
 	if (scratch->reply.track.forwarded == LB_YES)
 		return LB_OUTCOME_ports_exhausted;
 	lb_begin_behind(scratch, node);
 	outcome = lb_open_by_stack(ctx, scratch);
 	if (outcome != LB_OUTCOME_NONE)
 		return outcome;
-	/* A backend's address is no frontend, for which lb_open() would look up the ACK of the handshake. */
+	/* lb_open() looks up the ACK of the handshake only for frontends, and a backend's address is none. */
 	if (scratch->packet.step == LB_STEP_SYN)
 		lb_midstream_until = scratch->flow.track.opened + lb_config.unassured_seconds;
 	return lb_record_forward(scratch, LB_OUTCOME_new_direct);
 }
 
 /*
- * What the stack forwards to a backend elsewhere, where it leaves: it gets this node's address, as a flow of its own behind the one that it
- * arrived by. Conntrack and the host's rules, which lie between the two, see client and backend.
+ * At egress, what the stack forwards to a backend on another node gets this node's address, as a second flow after the one that it
+ * arrived by. Conntrack and the host's rules, which are between the two, see client and backend.
  */
 LB_FUNCTION enum lb_outcome LB_OWN(lb_open_leaving)(void *ctx __arg_ctx)
 {
@@ -380,7 +380,7 @@ static __always_inline int lb_is_midstream(const struct lb_packet *packet)
 	return packet->step == LB_STEP_DATA || packet->step == LB_STEP_FIN;
 }
 
-/* TCP in mid-flow towards a service: unassured, a connection that is not to be translated, or an open flow we lost. */
+/* TCP in mid-connection to a service: an unassured flow, a connection that is not translated, or a flow that we lost. */
 static __always_inline enum lb_outcome lb_midstream(void *ctx, struct lb_scratch *scratch)
 {
 	enum lb_outcome outcome = lb_unassured();
@@ -396,7 +396,7 @@ static __always_inline enum lb_outcome lb_midstream(void *ctx, struct lb_scratch
 
 /*
  * A datagram to a port that a process of this node may use as its source port (no process has a ClusterIP), or of a flow that
- * kube-proxy began and conntrack carries on: another backend would know nothing of it.
+ * began with kube-proxy and that conntrack still translates: another backend would not know the flow.
  */
 static __always_inline int lb_is_others(void *ctx, struct lb_scratch *scratch, struct lb_frontend frontend)
 {
@@ -412,14 +412,14 @@ static __always_inline int lb_is_others(void *ctx, struct lb_scratch *scratch, s
 	return 1;
 }
 
-/* No host has address zero; as a key it would be the node ports'. */
+/* No host has address zero, which is the key of node ports. */
 static __always_inline int lb_is_zero_address(const union lb_ip *address)
 {
 	return !address->longs[0] && (!address->longs[1] || (__u32)address->longs[1] == LB_IPV4_PREFIX) &&
 	       !address->words[3];
 }
 
-/* No frontend at that port; on a ClusterIP that is refused ("Our choices" A), once it is nothing unassured. */
+/* No frontend at that port; on a ClusterIP that is rejected ("Our choices" A), unless it is an unassured flow. */
 static __always_inline enum lb_outcome lb_unserved(struct lb_scratch *scratch, enum lb_address_kind kind)
 {
 	enum lb_outcome outcome = LB_OUTCOME_unrelated;
@@ -448,7 +448,7 @@ static __always_inline enum lb_outcome lb_frontend_for(struct lb_scratch *scratc
 }
 
 /*
- * What the node's own processes send, where no socket hook is asked: SCTP's. What is refused or dropped was (lb_drop_or_refuse_leaving).
+ * SCTP of the node's own processes, which no socket hook sees. lb_drop_or_refuse_leaving() has handled what is rejected or dropped.
  */
 LB_FUNCTION enum lb_outcome LB_OWN(lb_open_own)(void *ctx __arg_ctx)
 {

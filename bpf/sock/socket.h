@@ -19,7 +19,7 @@
 #include "bpf/select/switch_over.h"
 #include "maps/abi/maps.bpf.h"
 
-/* Of the kernel's own struct no member is read, only whether there is one. */
+/* No member of the kernel's struct is read, only whether the pointer is NULL. */
 struct mptcp_sock {
 	__u64 write_seq;
 } LB_KERNEL;
@@ -93,15 +93,15 @@ static __always_inline enum lb_asked lb_asked_frontend(struct lb_request *reques
 	return kind == LB_CLUSTER_ADDRESS ? LB_ASKED_UNKNOWN_PORT : LB_ASKED_NOTHING;
 }
 
-/* Does the frontend look at who asks? */
+/* Does the frontend depend on the client? */
 static __always_inline int lb_has_ranges(struct lb_policy policy, enum lb_kind kind)
 {
 	return policy.source_ranges && kind == LB_LOAD_BALANCER;
 }
 
 /*
- * What only the packet path can decide, or must. Of the host's sockets the source is known well enough, and their packets
- * meet no hook that could open a flow.
+ * What the packet hooks must decide. For the host's sockets the source is known well enough, and their packets
+ * pass no hook that could open a flow.
  */
 static __always_inline int lb_left_to_packets(struct lb_request *request, struct lb_policy policy,
 					      enum lb_kind kind)
@@ -141,7 +141,7 @@ static __always_inline int lb_leads_to(const struct lb_pair *pair, const struct 
 	       lb_same_ip(pair->backend_address, peer->address);
 }
 
-/* The MPTCP connection that the call opens; NULL: none. Later subflows are the kernel's business, not the process's. */
+/* The MPTCP connection that the call opens; NULL: none. The kernel, not the process, opens later subflows. */
 static __always_inline struct mptcp_sock *lb_mptcp_opening(const struct lb_request *request)
 {
 	struct mptcp_sock *connection;
@@ -157,8 +157,8 @@ static __always_inline struct mptcp_sock *lb_mptcp_opening(const struct lb_reque
 }
 
 /*
- * The memory of the socket that the process has. Of MPTCP that is not the one that connects, which is a subflow that the kernel
- * made; getpeername is asked of the process's.
+ * The storage of the process's socket. With MPTCP that is not the socket that connects, which is a subflow that the kernel
+ * made; getpeername is called on the process's.
  */
 static __always_inline struct lb_socket *lb_socket_of(const struct lb_request *request, __u64 flags)
 {
@@ -169,7 +169,7 @@ static __always_inline struct lb_socket *lb_socket_of(const struct lb_request *r
 	return bpf_sk_storage_get(&lb_sockets, request->ctx->sk, NULL, flags);
 }
 
-/* Where that frontend's pair is; where there is none, a free place, or that of the pair that was not used for longest. */
+/* The index of that frontend's pair; if there is none, a free one, or that of the least recently used pair. */
 static __always_inline int lb_place_of(const struct lb_socket *socket, const struct lb_frontend_key *asked)
 {
 	for (int i = 0; i < LB_SOCKET_PAIRS - 1; i++) {
@@ -221,7 +221,7 @@ static __always_inline int lb_remember(const struct lb_request *request)
 	return 1;
 }
 
-/* Ids are reused one day and a socket is never swept, so the pair's address is compared too. */
+/* Ids are reused and sockets are never swept, so the pair's address is compared, too. */
 static __always_inline int lb_pair_serves(struct lb_request *request, const struct lb_pair *pair)
 {
 	if (pair->service != request->service ||
@@ -253,9 +253,9 @@ static __always_inline int lb_keeps(struct lb_request *request)
 }
 
 /*
- * A message that goes where it was sent to. If services have led the socket there, answers from there are not theirs any more
- * until the next message to one of them: of two conversations on one tuple the latest counts. But for a connected socket's
- * peer: of an IPv6 socket with an IPv4 peer the kernel shows each message as one that was sent to that.
+ * A message directly to a backend. If the socket also reached that backend through services, replies from there are no longer theirs
+ * until the next message to one of them: of two conversations on one tuple the latest counts. Except for a connected socket's
+ * peer: for an IPv6 socket with an IPv4 peer the kernel shows each message as one that was sent to the peer.
  */
 static __always_inline void lb_note_direct(const struct lb_request *request)
 {
@@ -274,8 +274,8 @@ static __always_inline void lb_note_direct(const struct lb_request *request)
 }
 
 /*
- * That frontend has no backend, or the ClusterIP has no such port. UDP's connect succeeds all the same, for it sends nothing:
- * getaddrinfo connects to sort addresses, others to learn their own. What is sent then is refused or dropped on its way. The pair,
+ * That frontend has no backend, or the ClusterIP has no such port. UDP's connect succeeds nevertheless, because it sends nothing:
+ * getaddrinfo connects to sort addresses, others to learn their own. What is sent then is rejected or dropped as a packet. The pair,
  * without a backend, lets lb_udp close the socket once there is one.
  */
 static __always_inline enum lb_outcome lb_socket_no_backend(struct lb_request *request,
@@ -365,7 +365,7 @@ static __always_inline int lb_rewrites_call(enum lb_outcome outcome)
 	       outcome == LB_OUTCOME_socket_forgotten;
 }
 
-/* What a connect or sendmsg program returns: 1 lets the call go on. */
+/* The return value of a connect or sendmsg program: 1 allows the call. */
 static __always_inline int lb_end_call(enum lb_outcome outcome)
 {
 	lb_count_call(outcome);
@@ -376,8 +376,8 @@ static __always_inline int lb_end_call(enum lb_outcome outcome)
 }
 
 /*
- * The frontend that the socket asked for when it was sent to this peer; the latest where several were. A connected socket's peer is
- * what its connect asked for, whatever it has sent elsewhere since.
+ * The frontend that the socket called when it was translated to this peer; the latest of several. A connected socket's peer is
+ * the frontend of its connect, whatever it has sent elsewhere since.
  */
 static __always_inline const struct lb_pair *lb_pair_of_peer(struct bpf_sock_addr *ctx,
 							     const struct lb_frontend_key *peer,

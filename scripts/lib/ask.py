@@ -1,4 +1,4 @@
-"""Asks a service again and again, each time by a new connection or socket, and counts who answers.
+"""Sends requests to a service, each over a new connection or socket, and counts which backend answers.
 
 usage: ask.py tcp|udp ADDRESS PORT [--count N | --seconds S] [--timeout S] [--pause S] [--json] [--post BYTES]
               [--keep-socket] [--until-failure]

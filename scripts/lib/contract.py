@@ -1,5 +1,5 @@
-"""Holds docs/semantics.md and docs/reliability.md to the tree: every row and choice that any file names is there, and each
-row names the tests that name it, or says why there are none. Prints one line a mistake: where, what, what to do.
+"""Checks docs/semantics.md and docs/reliability.md against the tree: every row and choice that any file names exists, and each
+row names the tests that name it, or says why there are none. Prints one line for each mistake: where, what, what to do.
 
 usage: contract.py [--write] [TREE]     --write: first writes each row's list of tests from what the tests name"""
 

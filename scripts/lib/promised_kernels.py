@@ -1,5 +1,5 @@
-"""Holds what is said of kernels to what the level `kernels` boots (LINES in scripts/lib/kernels): "Linux 6.1 or later" in documents, manifests
-and messages names the oldest of them, and docs/kernels.md calls tested these and the developers' own. usage: promised_kernels.py"""
+"""Checks statements about kernels against what the level `kernels` boots (LINES in scripts/lib/kernels): "Linux 6.1 or later" in documents,
+manifests and messages names the oldest of them, and docs/kernels.md lists these and the developers' own as tested. usage: promised_kernels.py"""
 
 import pathlib
 import re

@@ -1,4 +1,4 @@
-"""Runs a command below a seccomp filter that answers bpf() with an error. usage: refuse_bpf.py EPERM|ENOSYS COMMAND..."""
+"""Runs a command with a seccomp filter that makes bpf() return an error. usage: refuse_bpf.py EPERM|ENOSYS COMMAND..."""
 
 import ctypes
 import errno
