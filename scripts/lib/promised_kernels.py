@@ -1,5 +1,6 @@
 """Checks statements about kernels against what the level `kernels` boots (LINES in scripts/lib/kernels): "Linux 6.1 or later" in documents,
-manifests and messages names the oldest of them, and docs/kernels.md lists these and the developers' own as tested. usage: promised_kernels.py"""
+manifests and messages names the oldest of them, and docs/kernels.md lists these and the developers' own as tested; of distributions only those
+that the level boots from. usage: promised_kernels.py"""
 
 import pathlib
 import re
@@ -9,11 +10,22 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PLACES = ("README.md", "docs/*.md", "k8s/**/*.yaml", "k8s/**/*.md", "agent/**/*.cpp", "agent/**/*.hpp")
 # In docs/kernels.md beside the booted ones, because all other levels run there.
 DEVELOPERS = "6.18"
+WORDS = ("tested", "expected", "untested", "not served")
+RELEASES = {"bookworm": "Debian 12", "trixie": "Debian 13"}
 
 
 def booted():
     lines = re.search(r"^LINES=\(([\d. ]+)\)$", (ROOT / "scripts/lib/kernels").read_text(), re.M)
-    return sorted(lines.group(1).split(), key=lambda line: [int(part) for part in line.split(".")])
+    return sorted(lines.group(1).split(), key=version)
+
+
+def distributions():
+    suites = re.search(r"^\tfor suite in ([\w -]+); do$", (ROOT / "scripts/lib/kernels").read_text(), re.M)
+    return {RELEASES[suite.split("-")[0]] for suite in suites.group(1).split()}
+
+
+def version(line):
+    return [int(part) for part in line.split(".")]
 
 
 def wrong_promises(oldest):
@@ -36,10 +48,32 @@ def wrong_rows(lines):
         yield f"docs/kernels.md: has no row 'before {lines[0]}'"
 
 
+def wrong_distributions(page, lines, booted_from):
+    """A row is tested if the level boots that distribution's package, and expected if one of its kernels is tested elsewhere."""
+    ours = set()
+    for row in re.findall(r"^\| (.+) \|$", page.split("## Distributions")[1].split("\n## ")[0], re.M)[1:]:
+        name, kernels, status = (cell.strip() for cell in row.split("|")[:3])
+        named = set(re.findall(r"\b[4-9]\.\d+", kernels))
+        where = f"docs/kernels.md: '{name}' ({kernels}) is called '{status}'"
+        if not any(re.search(rf"\b{word}\b", status) for word in WORDS):
+            yield f"{where}, which is none of: {', '.join(WORDS)}"
+        if status.startswith("tested"):
+            ours |= named
+            if status != "tested" or not named <= set(lines) or not any(re.match(rf"{each}\b", name) for each in booted_from):
+                yield f"{where}, and the level kernels boots {', '.join(lines)} of {', '.join(sorted(booted_from))} alone"
+        if re.search(r"\bexpected\b", status) and not named & {*lines, DEVELOPERS}:
+            yield f"{where}, and none of these is tested anywhere"
+        if "not served" in status and not any(version(each) < version(lines[0]) for each in named):
+            yield f"{where}, and {lines[0]} is the oldest that is served"
+    for line in sorted(set(lines) - ours):
+        yield f"docs/kernels.md: calls no distribution of {line} tested"
+
+
 def main():
     lines = booted()
     readme = (ROOT / "README.md").read_text()
     wrong = [*wrong_promises(lines[0]), *wrong_rows(lines)]
+    wrong += wrong_distributions((ROOT / "docs/kernels.md").read_text(), lines, distributions())
     if f"Linux {lines[0]} or later" not in readme:
         wrong.append(f"README.md: does not say 'Linux {lines[0]} or later'")
     print("\n".join(wrong), end="\n" if wrong else "")

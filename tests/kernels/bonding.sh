@@ -1,45 +1,58 @@
 #!/bin/bash
-# A node whose uplink is a bond or a team of two devices: served on it, by tc and (a bond) by its slaves' XDP, before and after the first of
-# the two has failed; connections go on.
+# A node whose uplink is a bond or a team of two devices: served on it, also where the bond's slaves have our XDP program and the team has it in
+# the stack, before and after the first of the two has failed; connections go on. A team is teamd's work, in the modes that send by one port and by all in turn.
 set -euo pipefail
 # shellcheck source=tests/kernels/lab.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
 
 # lab_attach WHO: of the node, by two ports of the bridge.
 lab_attach() {
-	local below
 	if [[ $1 != node ]]; then
 		lab_port "$1" eth0
 	else
 		lab_port node below0 to-node
 		lab_port node below1 to-node1
-		"$KIND"_device
-		for below in below0 below1; do
-			ip -n "$LAB-node" link set "$below" down
-			ip -n "$LAB-node" link set "$below" master eth0
-			ip -n "$LAB-node" link set "$below" up
-		done
+		"${KIND%% *}"_device
 		ip -n "$LAB-node" link set eth0 up
-		[[ $KIND != team ]] || teaming activeport "$(link_of node below0 ifindex)"
 	fi
 	lab_address "$1"
 }
 
-bond_device() { ip -n "$LAB-node" link add eth0 type bond mode active-backup miimon 100; }
-teaming() { nsenter --net="/run/netns/$LAB-node" teamnl eth0 setoption "$@"; }
-team_device() {
-	ip -n "$LAB-node" link add eth0 type team
-	teaming mode activebackup
+bond_device() {
+	local below
+	ip -n "$LAB-node" link add eth0 type bond mode active-backup miimon 100
+	for below in below0 below1; do
+		ip -n "$LAB-node" link set "$below" down
+		ip -n "$LAB-node" link set "$below" master eth0
+		ip -n "$LAB-node" link set "$below" up
+	done
 }
 
-# first_fails: the other takes over. For a team that is teamd's work elsewhere.
+# team_device: by teamd, because a team alone gives its ports no common address, so none of them takes what is for the team.
+team_device() {
+	ip -n "$LAB-node" link set below0 down
+	ip -n "$LAB-node" link set below1 down
+	lab_start node teamd.log teamd -t eth0 -c "{\"runner\": {\"name\": \"${KIND#team }\"}, \"link_watch\": {\"name\": \"ethtool\"},
+		\"ports\": {\"below0\": {\"prio\": 1}, \"below1\": {}}}"
+	lab_wait 20 goes_by below0 || die "teamd: $(<"$LAB_DIR/teamd.log")"
+}
+
+# goes_by PORT: whether the team sends by it. What sends by all in turn leaves out the ports whose link is down.
+goes_by() {
+	[[ $(teamed ports) == *": $1: up"* ]] || return 1
+	[[ $KIND != *activebackup || $(teamed getoption activeport) == "$(link_of node "$1" ifindex)" ]]
+}
+
+goes_not_by() { ! goes_by "$1"; }
+
+teamed() { lab_in node teamnl eth0 "$@"; }
+
+# first_fails: the other takes over.
 first_fails() {
 	ip -n "$LAB-net" link set to-node down
-	if [[ $KIND == team ]]; then
-		teaming activeport "$(link_of node below1 ifindex)"
-		# What teamd does as well: the switch learns where the node is.
-		lab_in node ping -c 1 -W 5 10.0.0.100 >/dev/null
-	fi
+	[[ $KIND == team* ]] || return 0
+	lab_wait 20 goes_not_by below0 || die "the team goes on with its first port: $(<"$LAB_DIR/teamd.log")"
+	lab_wait 20 goes_by below1 || die "the team does not take its other port: $(<"$LAB_DIR/teamd.log")"
 }
 
 # on KIND MODE HOOKS OUTCOME...: the outcomes are those of flows to backends elsewhere, which tc and XDP count apart.
@@ -56,7 +69,12 @@ on() {
 	lab_down
 }
 
-modules bonding team team_mode_activebackup
+modules bonding team team_mode_activebackup team_mode_roundrobin
 on bond off "$HOOKS" new_remote flow_redirect
-on team off "$HOOKS" new_remote flow_redirect
-[[ -z ${SLUICE_LONG:-} ]] || on bond native "$HOOKS+native" new_xdp flow_xdp
+on "team activebackup" auto "$HOOKS" new_remote flow_redirect
+if [[ -n ${SLUICE_LONG:-} ]]; then
+	on "team roundrobin" off "$HOOKS" new_remote flow_redirect
+	on "team activebackup" generic "$HOOKS+generic" new_xdp flow_xdp
+	# A frame comes to a bond's XDP by one of the bond's devices, which no entry of ours names: tc takes all.
+	on bond native "$HOOKS+native" left_to_tc new_remote flow_redirect
+fi

@@ -151,6 +151,19 @@ check
 found "JIT hardening" warning "enabled for all users"
 sysctl -qw net.core.bpf_jit_harden=0
 
+# A copy of the agent with a program that no verifier takes, so that this kernel's words are read.
+python3 "$ROOT/tests/net/lib/spoiled.py" "$SLUICE" "$(dirname "$SLUICE")/bpf/lb.o" lb_connect4 "$WORK/spoiled"
+UNSPOILED=$SLUICE SLUICE=$WORK/spoiled
+check
+SLUICE=$UNSPOILED
+found "program lb_connect4" missing "the kernel refuses it: invalid write to stack R10 off=8 size=8"
+found "program lb_connect6" ok "of 1000000 instructions"
+if ((CODE != 1)); then
+	printf 'WRONG: an agent would start here, says the check: %d\n' "$CODE"
+	FAILURES=$((FAILURES + 1))
+fi
+rm "$WORK/spoiled"
+
 mount -t tmpfs none /sys/kernel/btf
 check
 refused BTF "the kernel does not show its types"

@@ -1,15 +1,16 @@
 #!/bin/bash
 # A network card's own XDP: virtio-net of qemu, whose other ends are taps that a bridge joins. The node's uplink is one of these devices, the
-# lab's bridge has another; so what the node takes and sends passes the driver's rings both ways. Devices with queues for each processor, with
-# one queue, with small buffers, at an MTU of 9,000, and one that refuses XDP; XDP from and to a device of another kind.
-# guest: VM_CPUS=2 VM_NICS=4+4+1+4,mrg_rxbuf=off+4,ctrl_guest_offloads=off
+# lab's bridge has another; so what the node takes and sends passes the driver's rings both ways. Devices with several queues, with
+# one queue, with buffers that are not merged, at an MTU of 9,000, and one that refuses XDP; XDP from and to a device of another kind. What XDP took and
+# sent is asserted by the drivers' own counters. One processor serves all queues: emulated, two are not steady.
+# guest: VM_CPUS=1 VM_NICS=4+4+1+4,mrg_rxbuf=off+4,ctrl_guest_offloads=off
 set -euo pipefail
 # shellcheck source=tests/kernels/lab.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
 
 # The guest's devices: by number as in the line above. The lab's bridge has the first.
 NICS=()
-SWITCH=0 QUEUES=1 ONE_QUEUE=2 SMALL=3 REFUSING=4
+SWITCH=0 SEVERAL=1 ONE_QUEUE=2 BIG=3 REFUSING=4
 
 # nics: the names of the devices by their addresses, because another driver may have named one.
 nics() {
@@ -28,6 +29,8 @@ lab_attach() {
 	else
 		ip link set "${NICS[CARD]}" netns "$LAB-node" name eth0
 		ip link set "${NICS[SWITCH]}" netns "$LAB-net" name to-node
+		# Three pairs of queues for the stack, which XDP's own makes the four that there are.
+		((CARD == ONE_QUEUE)) || nsenter --net="/run/netns/$LAB-node" ethtool -L eth0 combined 3
 		ip -n "$LAB-net" link set to-node master bridge up mtu "$MTU"
 		ip -n "$LAB-node" link set eth0 up mtu "$MTU"
 	fi
@@ -57,6 +60,12 @@ started() {
 	lab_guest
 	lab_backends
 	[[ -z ${4:-} ]] || other_kind
+	# The card counts on from one lab to the next.
+	local name sum
+	for name in taken sent; do
+		read -r _ sum <<<"$(queues eth0 "$name")"
+		BEFORE[eth0-$name]=$sum
+	done
 	lab_agent --pod-devices pod --xdp "$3"
 	bulk_service TCP UDP
 }
@@ -69,11 +78,33 @@ traffic() {
 	bulk_both guest TCP
 }
 
-# by_xdp: the programs of the card's driver did it, and nothing that they sent was lost.
+# queues DEVICE taken|sent: how many queues have counted that XDP did so, and how often in all. Kernels say rx_queue_0_… or rx0_….
+queues() {
+	lab_in node ethtool -S "$1" | awk -v names="^${COUNTER[$2]}:\$" '{ sub("_queue_", "", $1) } $1 ~ names && $2 > 0 { queues++; sum += $2 } END { print queues + 0, sum + 0 }'
+}
+
+declare -A COUNTER=([taken]='rx[0-9]+_xdp_redirects?' [sent]='tx[0-9]+_xdp_(tx|xmit)') BEFORE=()
+
+# by_xdp DEVICE...: XDP took packets from each device's driver and sent some by each, more than BEFORE; and none was lost.
 by_xdp() {
+	local device name number sum
 	counted new_xdp flow_xdp new_from_pod
+	for device; do
+		for name in taken sent; do
+			read -r number sum <<<"$(queues "$device" "$name")"
+			printf '%s: %s by XDP: %d, of %d queues\n' "$device" "$name" "$sum" "$number"
+			((sum > ${BEFORE[$device-$name]:-0})) || die "$device: its driver counts none $name: $(lab_in node ethtool -S "$device")"
+		done
+	done
 	[[ $(lab_in node curl -fsS http://127.0.0.1:10249/metrics | awk '/^sluice_xdp_frames_lost_total/ { sum += $2 } END { print sum + 0 }') == 0 ]] ||
 		die "XDP lost frames: $(lab_in node curl -fsS http://127.0.0.1:10249/metrics | grep frames_lost)"
+}
+
+# spread: XDP took packets from more than one of the card's queues.
+spread() {
+	local number
+	read -r number _ <<<"$(queues eth0 taken)"
+	((number > 1)) || die "XDP ran for one queue alone: $(lab_in node ethtool -S eth0)"
 }
 
 # other_kind: worker-c by a veth of its own.
@@ -96,16 +127,17 @@ other_kind() {
 }
 
 nics
-started "$QUEUES" 1500 auto
+started "$SEVERAL" 1500 auto
 expects "eth0 $HOOKS+native"
-traffic "a queue for each processor and for XDP"
-by_xdp
+traffic "three queues and XDP's own"
+by_xdp eth0
+spread
 given_back
 
 started "$ONE_QUEUE" 1500 native
 expects "eth0 $HOOKS+native"
-traffic "one queue"
-by_xdp
+traffic "one queue, which the stack and XDP share"
+by_xdp eth0
 given_back
 
 started "$REFUSING" 1500 auto
@@ -116,19 +148,23 @@ traffic "a host that keeps its offloads"
 given_back
 
 if [[ -n ${SLUICE_LONG:-} ]]; then
-	started "$SMALL" 1500 native
+	# Where the host segments for the guest and buffers are not merged, the driver takes the program and never runs it (receive_big).
+	started "$BIG" 1500 native
+	expects "eth0 $HOOKS+native"
 	traffic "buffers that are not merged"
-	by_xdp
+	counted new_remote flow_redirect
 	given_back
-	started "$QUEUES" 9000 auto
+	started "$SEVERAL" 9000 auto
 	# Frames in several buffers: from 6.3 on.
 	[[ $KERNEL == 6.1 ]] || expects "eth0 $HOOKS+native"
 	[[ $KERNEL != 6.1 ]] || [[ $(without) == *"no native XDP"*"MTU"* ]] || die "status does not say what to do: $(without)"
+	lab_in client ping -c 1 -W 20 -M do -s 8972 "$NODE" >/dev/null || die "no frame of 9,000 bytes arrives"
 	traffic "an MTU of 9,000"
+	counted new_remote flow_redirect
 	given_back
-	started "$QUEUES" 1500 native eth0,eth1
+	started "$SEVERAL" 1500 native eth0,eth1
 	expects "eth1 $HOOKS+native"
 	traffic "cards of different kinds"
-	by_xdp
+	by_xdp eth0 eth1
 	given_back
 fi

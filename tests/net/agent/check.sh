@@ -160,6 +160,15 @@ missing "bpf()" "lacks CAP_BPF" without_capabilities
 missing "bpf()" "lacks CAP_PERFMON" setpriv --bounding-set=-perfmon,-sys_admin --inh-caps=-perfmon,-sys_admin
 missing "bpf()" "a seccomp filter refuses bpf()" python3 "$SLUICE_ROOT/tests/net/lib/refuse_bpf.py" EPERM
 missing "bpf()" "has no bpf()" python3 "$SLUICE_ROOT/tests/net/lib/refuse_bpf.py" ENOSYS
+# A program that the verifier refuses, at its end: the others are tried all the same.
+python3 "$SLUICE_ROOT/tests/net/lib/spoiled.py" "$SLUICE" "$(dirname "$SLUICE")/bpf/lb.o" lb_tc_in "$WORK/spoiled"
+checked 1 "$WORK/spoiled" check "${OPTIONS[@]}"
+verdict "program lb_tc_in" missing "the kernel refuses it: invalid write to stack R10 off=8 size=8"
+[[ $(find_in "program lb_tc_in" found) == "the kernel refuses it: invalid write to stack R10 off=8 size=8" ]] || die "it says more than the reason"
+verdict "program lb_tc_out" ok "of 1000000 instructions"
+[[ $(jq '[.findings[] | select(.verdict == "missing")] | length' "$WORK/said") == 1 ]] || die "more than one program is refused"
+"$WORK/spoiled" check "${OPTIONS[@]}" >"$WORK/table" || true
+[[ $(grep -c '^missing .*program lb_tc_in .*invalid write to stack' "$WORK/table") == 1 ]] || { cat "$WORK/table" && die "not in one line"; }
 set_option --devices eth7
 missing "device eth7" "no network device eth7" as_it_is
 set_option --devices bridge0
