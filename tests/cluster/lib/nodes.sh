@@ -139,16 +139,27 @@ pause_image() {
 	image "$PAUSE" '["/busybox", "sleep", "infinity"]' "$root"
 }
 
-# kube-proxy, and what it calls in mode nftables.
-kube_proxy_image() {
-	local root=$LAB_DIR/images/kube-proxy library
-	mkdir -p "$root"/usr/{sbin,local/bin} "$root"/{etc,tmp}
-	cp "$PARTNERS/kube-proxy" "$root/usr/local/bin/"
-	cp -L "$(command -v nft)" "$root/usr/sbin/"
-	for library in $(ldd "$(command -v nft)" | grep -o '/[^ ]*'); do
-		mkdir -p "$root${library%/*}"
-		cp -L "$library" "$root$library"
+# copy_program ROOT FILE [NAME...]: with the libraries that it loads, and under these names, too.
+copy_program() {
+	local library name
+	for library in "$2" $(ldd "$2" | grep -o '/[^ ]*'); do
+		mkdir -p "$1${library%/*}"
+		cp -L "$library" "$1$library"
 	done
+	for name in "${@:3}"; do ln -s "$2" "$1/usr/sbin/$name"; done
+}
+
+# kube-proxy, and what it calls. The tag is that of kubeadm's DaemonSet, the program PARTNERS' own.
+kube_proxy_image() {
+	local root=$LAB_DIR/images/kube-proxy extensions
+	extensions=/usr/lib/$(gcc -print-multiarch)/xtables
+	mkdir -p "$root"/usr/{sbin,local/bin} "$root"/{etc,tmp,run} "$root${extensions%/*}"
+	cp "$PARTNERS/kube-proxy" "$root/usr/local/bin/"
+	cp -r "$extensions" "$root$extensions"
+	copy_program "$root" /usr/sbin/nft
+	# Loaded by iptables, and in need of a library that iptables is not.
+	copy_program "$root" "$extensions/libxt_statistic.so"
+	copy_program "$root" /usr/sbin/xtables-nft-multi {iptables,ip6tables}{,-save,-restore}
 	image "$KUBE_PROXY_IMAGE" '["/usr/local/bin/kube-proxy"]' "$root"
 }
 
@@ -332,20 +343,20 @@ web() {
 }
 
 # web_seen WHO PROTOCOL ADDRESS PORT: who answers twenty questions, none of which may fail.
-web_seen() { lab_ask "$@" --count 20 --json | jq -r '.answers | keys | join(" ")'; }
-web_reached() { [[ $(web_seen "$@") == "web-node-a web-node-b" ]]; }
+web_seen() { lab_ask "$@" && lab_ask "$@" --count 20 --json | jq -r '.answers | keys | join(" ")'; }
+web_reached() { [[ $(web_seen "$@") == *"web-node-a web-node-b" ]]; }
 
 web_answers() {
 	local each node
 	for each in "tcp 10.96.0.80 80" "tcp fd00:10:96::80 80" "udp 10.96.0.53 53" "udp fd00:10:96::53 53"; do
 		for node in "${NODES[@]}"; do
 			# shellcheck disable=SC2086  # protocol, address and port
-			lab_wait 15 web_reached "pod/web-$node" $each || die "$1: pod web-$node: $each: $(web_seen "pod/web-$node" $each)"
+			lab_wait 5 web_reached "pod/web-$node" $each || die "$1: pod web-$node: $each: $(web_seen "pod/web-$node" $each)"
 		done
 	done
 	for each in "tcp 10.0.0.11 30080" "tcp fd00:10::12 30080" "udp 10.0.0.12 30053" "udp fd00:10::11 30053"; do
 		# shellcheck disable=SC2086
-		lab_wait 15 web_reached client $each || die "$1: client: $each: $(web_seen client $each)"
+		lab_wait 5 web_reached client $each || die "$1: client: $each: $(web_seen client $each)"
 	done
 	printf '%s: pods reach ClusterIPs, and the outside node ports\n' "$1"
 }
@@ -363,7 +374,8 @@ web_clients() {
 	done
 }
 
-# As cmd/kubeadm/app/phases/addons/proxy/manifests.go has them, with what kubeadm 1.36 writes as configuration.
+# As cmd/kubeadm/app/phases/addons/proxy/manifests.go has them, with what kubeadm 1.36 writes as configuration; but for the size of conntrack's
+# table, which belongs to the machine, as kind has it.
 kubeadm_config() {
 	kubectl -n kube-system create serviceaccount kube-proxy >/dev/null
 	kubectl create clusterrolebinding kubeadm:node-proxier --clusterrole=system:node-proxier --serviceaccount=kube-system:kube-proxy >/dev/null
@@ -375,8 +387,8 @@ kubeadm_config() {
 		current-context: default
 		users: [{name: default, user: {tokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token}}]
 	YAML
-	kubectl -n kube-system create configmap kube-proxy --from-file="$LAB_DIR/kubeconfig.conf" \
-		--from-file=config.conf="$SLUICE_ROOT/tests/corpus/kube_proxy/kubeadm-1.36.yaml" >/dev/null
+	sed -E 's/^  (maxPerCore|min): null/  \1: 0/' "$SLUICE_ROOT/tests/corpus/kube_proxy/kubeadm-1.36.yaml" >"$LAB_DIR/config.conf"
+	kubectl -n kube-system create configmap kube-proxy --from-file="$LAB_DIR/kubeconfig.conf" --from-file="$LAB_DIR/config.conf" >/dev/null
 }
 
 # left NODE: directories of pins (a bpf file system has files of its own), and what of ours is attached to the node's devices and cgroup.
