@@ -123,7 +123,7 @@ image() {
 	local made=$LAB_DIR/images/${1//[\/:]/_}
 	printf 'FROM scratch\nENTRYPOINT %s\n' "$2" >"$made.dockerfile"
 	tar --directory "$3" --create . >"$made.layer"
-	SOURCE_DATE_EPOCH=0 python3 "$SLUICE_ROOT/scripts/lib/oci.py" make "$made.layer" "$made.dockerfile" "$(dpkg --print-architecture)" \
+	SOURCE_DATE_EPOCH=0 OCI_GZIP=1 python3 "$SLUICE_ROOT/scripts/lib/oci.py" make "$made.layer" "$made.dockerfile" "$(dpkg --print-architecture)" \
 		image:lab "$made.layout"
 	sed -i "s|docker.io/library/image:lab|$1|" "$made.layout/index.json"
 	tar --directory "$made.layout" --create . >"$made.tar"
