@@ -78,6 +78,7 @@ TESTS = {
     "prog": ("tests/prog/**/{}.cpp",),
     "net": ("tests/net/**/{}.cpp", "tests/net/**/{}.sh"),
     "e2e": ("tests/e2e/{}.sh",),
+    "cluster": ("tests/cluster/{}.sh",),
 }
 
 

@@ -2,7 +2,7 @@
 
 usage: oci.py make LAYER_TAR DOCKERFILE ARCH NAME:TAG LAYOUT
                         LAYER_TAR is the root file system; entry point, arguments and labels are those of DOCKERFILE's last stage. The
-                        image's time is SOURCE_DATE_EPOCH
+                        image's time is SOURCE_DATE_EPOCH, and OCI_GZIP another level of gzip than 9
        oci.py check ARCHIVE        every blob has the digest and size that its descriptor says, and no other blob is there; prints the
                                    digest of the manifest
        oci.py payload ARCHIVE      what cosign signs of an image ("simple signing"): JSON with the digest of the manifest"""
@@ -58,7 +58,7 @@ def make(layer_tar, dockerfile, arch, name, layout):
     epoch = int(os.environ["SOURCE_DATE_EPOCH"])
     created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(epoch))
     root = layer_tar.read_bytes()
-    layer = put(layout, LAYER, gzip.compress(root, 9, mtime=0))
+    layer = put(layout, LAYER, gzip.compress(root, int(os.environ.get("OCI_GZIP", "9")), mtime=0))
     config = put(layout, CONFIG, text_of({
         "created": created, "architecture": arch, "os": "linux", "config": container_of(dockerfile.read_text()),
         "rootfs": {"type": "layers", "diff_ids": ["sha256:" + hashlib.sha256(root).hexdigest()]},

@@ -93,8 +93,8 @@ cluster_api() {
 		--advertise-address "${API_ADDRESS:-10.0.0.2}" --service-cluster-ip-range "$SERVICE_RANGES" --service-node-port-range 30000-32767 \
 		--tls-cert-file "$CLUSTER/server.crt" --tls-private-key-file "$CLUSTER/server.key" --client-ca-file "$CLUSTER/ca.crt" \
 		--service-account-issuer https://kubernetes.default.svc --service-account-key-file "$CLUSTER/accounts.pub" \
-		--service-account-signing-key-file "$CLUSTER/accounts.key" --authorization-mode RBAC --allow-privileged=true \
-		--shutdown-delay-duration 0s
+		--service-account-signing-key-file "$CLUSTER/accounts.key" --authorization-mode Node,RBAC --allow-privileged=true \
+		--kubelet-preferred-address-types InternalIP --shutdown-delay-duration 0s
 	CLUSTER_API=$LAB_STARTED
 	lab_wait 90 kube ready || cluster_wrong kube-apiserver
 }

@@ -1,0 +1,59 @@
+#!/bin/bash
+# k8s/overlays/beside as it is, beside a real kube-proxy on real kubelets: it becomes ready at ports of its own, serves the labelled Service alone,
+# and kube-proxy all others, before, meanwhile and after. SEM-75.
+set -euo pipefail
+# shellcheck source=tests/cluster/lib/nodes.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib/nodes.sh"
+
+OVERLAY=$SLUICE_ROOT/k8s/overlays/beside
+
+# mine: a service that the label gives to Sluice.
+mine() {
+	web_of mine 90 TCP 80 8080 30090 | kubectl apply -f - >/dev/null
+	kubectl label service mine service.kubernetes.io/service-proxy-name=sluice >/dev/null
+}
+
+# mine_reached: by pods and from outside.
+mine_reached() {
+	local each
+	for each in "pod/web-node-a tcp 10.96.0.90 80" "pod/web-node-b tcp fd00:10:96::90 80" "client tcp 10.0.0.11 30090" "client tcp fd00:10::12 30090"; do
+		# shellcheck disable=SC2086  # who, protocol, address and port
+		lab_wait 5 web_reached $each || die "$each: $(web_seen $each)"
+	done
+	printf 'the labelled service is reached by ClusterIP and node port\n'
+}
+
+# served NODE: the services that its agent has.
+served() {
+	local pod
+	pod=$(kubectl -n kube-system get pods -l app.kubernetes.io/name=sluice --field-selector "spec.nodeName=$1" -o jsonpath='{.items[0].metadata.name}')
+	kubectl -n kube-system exec "$pod" -- /usr/bin/sluice services -o json | jq -r '[.[].service] | unique | join(" ")'
+}
+
+nodes_up beside
+kube_proxy_image
+kubeadm_config
+for node in "${NODES[@]}"; do node_joins "$node"; done
+kubectl apply -f "$SLUICE_ROOT/tests/package/lib/kubeadm.yaml"
+rolled_out kube-proxy
+web
+web_answers "kube-proxy"
+web_clients "kube-proxy"
+mine
+! lab_ask pod/web-node-a tcp 10.96.0.90 80 >/dev/null 2>&1 || die "kube-proxy serves what the label gives to Sluice"
+kubectl apply -k "$OVERLAY"
+rolled_out sluice
+mine_reached
+web_answers "Sluice beside kube-proxy"
+for node in "${NODES[@]}"; do
+	[[ $(served "$node") == default/mine ]] || die "$node: Sluice serves $(served "$node")"
+done
+kubectl delete -k "$OVERLAY"
+kubectl apply -k "$SLUICE_ROOT/k8s/deploy/uninstall"
+rolled_out sluice-uninstall
+for node in "${NODES[@]}"; do
+	[[ -z $(left "$node") ]] || die "SEM-75: left on $node: $(left "$node")"
+done
+web_answers "kube-proxy alone"
+switch_passes 6 "kube-proxy alone"
+switch_ends
