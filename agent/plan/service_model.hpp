@@ -78,9 +78,15 @@ class ServiceModel {
   /// if that was done since the last change. Returns the units of work.
   std::uint64_t draft_frame(const NodeView& node, const PlanOptions& options);
   /// Brings the service's own part up to date and claims its frontends. Returns the other services whose
-  /// frontends may have changed by it; they need a replan().
-  std::set<std::string> frame(const NodeView& node, const PlanOptions& options, Frontends& frontends,
-                              WorkBudget& work);
+  /// frontends may have changed by it; they need a replan(). Nothing: work is over before all is claimed, and
+  /// further calls go on. Until then replan() may not be called, and what changes meanwhile is for the
+  /// frame() after that.
+  [[nodiscard]] std::optional<std::set<std::string>> frame(const NodeView& node, const PlanOptions& options,
+                                                           Frontends& frontends, WorkBudget& work);
+  /// Has a frame() come to no end yet?
+  [[nodiscard]] bool is_claiming() const noexcept { return claiming_.has_value(); }
+  /// Has it changed since the last frame() began?
+  [[nodiscard]] bool needs_frame() const noexcept { return frame_is_stale_; }
   /// Brings the plans up to date, after every changed service's frame(), as far as the effort goes. Nothing:
   /// there is more to do, by further calls. Until then the plans are what they were, frame() may not be
   /// called, and what changes meanwhile is for the replan() after that.
@@ -145,7 +151,8 @@ class ServiceModel {
   AddressBlocks& blocks_;
   std::optional<k8s::Service> service_;
   bool frame_is_stale_ = false;
-  std::optional<ServiceFrame> draft_;  ///< of the next frame
+  std::optional<ServiceFrame> draft_;     ///< of the next frame
+  std::optional<ServiceFrame> claiming_;  ///< the frame whose claims are under way
   Endpoints endpoints_ = Endpoints::resolved;
   bool ports_went_ = false;
   std::vector<Port> ports_;  ///< sorted by key
