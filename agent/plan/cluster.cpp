@@ -329,18 +329,31 @@ void Cluster::frame_dirty(WorkBudget& turn) {
 
 /// One that is dirty. Where the look at its addresses is a turn's work, its claims are for the next one,
 /// which begins with them: an object that changes meanwhile again is looked at again, and put off no more.
+/// Claims that are under way are made to their end, and planned, before the object is looked at again.
 void Cluster::frame_one(std::string service, WorkBudget& work) {
-  if (!postpone(service) && !set_aside(service, work)) {
-    auto& model = *models_.at(service);
-    const auto looks = model.draft_frame(node_, options_);
+  if (models_.at(service)->is_claiming()) {
+    if (!claim(service, work)) return;
+    claimed_.insert(service);
+  } else if (!postpone(service) && !set_aside(service, work)) {
+    const auto looks = models_.at(service)->draft_frame(node_, options_);
     work.spend(units_a_frame + looks);
     if (looks > 0 && work.is_over() && put_off_.insert(service).second) return;
-    framed_.push_all(model.frame(node_, options_, frontends_, work));
-    framed_.push_all(consistent_budget_.ask(service, model.created(), model.consistent_tables(), work));
-    framed_.push(service);
+    if (!claim(service, work)) return;
   }
   put_off_.erase(service);
   dirty_.erase(service);
+  if (claimed_.contains(service) && models_.at(service)->needs_frame()) postponed_.insert(service);
+}
+
+/// Have all its claims been made?
+bool Cluster::claim(const std::string& service, WorkBudget& work) {
+  auto& model = *models_.at(service);
+  const auto touched = model.frame(node_, options_, frontends_, work);
+  if (!touched) return false;
+  framed_.push_all(*touched);
+  framed_.push_all(consistent_budget_.ask(service, model.created(), model.consistent_tables(), work));
+  framed_.push(service);
+  return true;
 }
 
 /// Once for all that were dirty at the last look, because it is one at all services.
@@ -350,11 +363,11 @@ void Cluster::see_changed_cluster_ips() {
   seen_frames_ = dirty_.next_mark();
 }
 
-/// Its frame and its slices are those of the plan under way, until that is made.
+/// Its frame and its slices are those of the plan under way, or that its claims wait for, until that is made.
 bool Cluster::postpone(const std::string& service) {
-  const bool is_under_way = models_.at(service)->is_under_way();
-  if (is_under_way) postponed_.insert(service);
-  return is_under_way;
+  const bool has_to_wait = claimed_.contains(service) || models_.at(service)->is_under_way();
+  if (has_to_wait) postponed_.insert(service);
+  return has_to_wait;
 }
 
 /// New ones first: most are planned in no time. Then one that needs several turns goes on, however many new
@@ -364,9 +377,10 @@ void Cluster::replan_some(WorkBudget& turn, Planned& planned) {
   while (!framed_.empty() && !turn.is_over()) {
     const auto service = framed_.front();
     framed_.erase(service);
-    if (dirty_.contains(service)) {  // it is planned as it is now, and not for nothing before
-      frame_one(service, turn);
+    if (claimed_.erase(service) == 0 && dirty_.contains(service)) {
+      frame_one(service, turn);  // it is planned as it is now, and not for nothing before
       if (!framed_.erase(service)) continue;
+      claimed_.erase(service);
     }
     if (!postpone(service) && !set_aside(service, turn)) replan(service, turn, planned);
   }

@@ -109,6 +109,7 @@ class Cluster final : public k8s::Sink {
   void see_endpoints_at(const std::vector<k8s::Address>& addresses);
   void frame_dirty(WorkBudget& turn);
   void frame_one(std::string service, WorkBudget& work);
+  [[nodiscard]] bool claim(const std::string& service, WorkBudget& work);
   void see_changed_cluster_ips();
   [[nodiscard]] bool are_first_framed() const { return dirty_.is_past(first_frames_); }
   [[nodiscard]] bool postpone(const std::string& service);
@@ -147,6 +148,7 @@ class Cluster final : public k8s::Sink {
   TriggerTimes triggers_;
   ServiceQueue dirty_;                 ///< to be framed
   ServiceQueue framed_;                ///< and then to be planned
+  std::set<std::string> claimed_;      ///< of framed_, those whose claims took several turns
   std::set<std::string> put_off_;      ///< of dirty_, those looked at whose claims wait for a turn
   bool are_plans_next_ = false;        ///< frames were all of the last turn
   std::uint64_t first_frames_ = 0;     ///< the mark in dirty_ before which all first frames are

@@ -16,7 +16,8 @@
 namespace lb::agent {
 namespace {
 
-constexpr std::uint64_t claims_a_unit = 4;  ///< that are put in order and compared
+constexpr std::uint64_t claims_a_unit = 4;       ///< that are put in order and compared
+constexpr std::uint64_t units_among_rivals = 4;  ///< a claim that is not the only one to its key
 
 Frontends::Key key_of(const FrontendPlan& frontend, lb_protocol protocol) {
   return {frontend.address, frontend.port, protocol};
@@ -52,45 +53,73 @@ bool Frontends::Stronger::operator()(const Claim& left, const Claim& right) cons
   return order(left) < order(right);
 }
 
-Frontends::Changes Frontends::claim(const std::string& service, std::int64_t created,
-                                    std::span<const PortFrame> frames, WorkBudget& work) {
-  const auto age = created == 0 ? std::numeric_limits<std::int64_t>::max() : created;
-  std::vector<std::string> ports;
-  std::vector<Made> claims;
+std::optional<Frontends::Changes> Frontends::claim(const std::string& service, std::int64_t created,
+                                                   std::span<const PortFrame> frames, WorkBudget& work) {
+  auto& claimant = claimants_[service];
+  if (!claimant) {
+    claimant = std::make_unique<Claimant>();
+    claimant->service = service;
+  }
+  if (!claimant->renewal) {
+    claimant->renewal = renewal(*claimant, created, frames, work);
+    count_cluster_ips(*claimant->renewal);
+  }
+  if (!proceed(*claimant, work)) return std::nullopt;
+  auto renewed = std::move(*claimant->renewal);
+  claimant->renewal.reset();
+  claimant->claims = std::move(renewed.claims);
+  if (claimant->claims.empty()) claimants_.erase(service);
+  renewed.changes.touched.erase(service);
+  return std::move(renewed.changes);
+}
+
+/// Claims that are made under another age or by other ports than before are other claims.
+Frontends::Renewal Frontends::renewal(const Claimant& before, std::int64_t created,
+                                      std::span<const PortFrame> frames, WorkBudget& work) {
+  Renewal renewal;
+  renewal.age = created == 0 ? std::numeric_limits<std::int64_t>::max() : created;
   for (std::uint32_t port = 0; port < frames.size(); ++port) {
     const auto& plan = frames[port].plan;
-    ports.push_back(plan.key.name);
+    renewal.ports.push_back(plan.key.name);
     for (const auto& frontend : plan.frontends) {
-      claims.push_back({key_of(frontend, plan.key.protocol), frontend.kind, port});
+      renewal.claims.push_back({key_of(frontend, plan.key.protocol), frontend.kind, port});
     }
   }
+  auto& claims = renewal.claims;
   std::ranges::sort(claims);
   claims.erase(std::unique(claims.begin(), claims.end()), claims.end());
   work.spend(claims.size() / claims_a_unit);
-  Changes changes;
-  auto& claimant = claimants_[service];
-  if (!claimant) claimant = std::make_unique<Claimant>(Claimant{service, age, ports, {}, 0});
-  if (claimant->age != age || claimant->ports != ports) {
-    replace(*claimant, {}, changes, work);
-    claimant->age = age;
-    claimant->ports = std::move(ports);
+  renewal.is_renamed = before.age != renewal.age || before.ports != renewal.ports;
+  if (renewal.is_renamed) {
+    renewal.gone.claims = before.claims;
+    renewal.come.claims = claims;
+  } else {
+    std::ranges::set_difference(before.claims, claims, std::back_inserter(renewal.gone.claims));
+    std::ranges::set_difference(claims, before.claims, std::back_inserter(renewal.come.claims));
   }
-  replace(*claimant, std::move(claims), changes, work);
-  if (claimant->claims.empty()) claimants_.erase(service);
-  changes.touched.erase(service);
-  return changes;
+  return renewal;
 }
 
-/// Those that go are removed after the others came: who takes a frontend over is named once.
-void Frontends::replace(Claimant& claimant, std::vector<Made> claims, Changes& changes, WorkBudget& work) {
-  const auto before = std::exchange(claimant.claims, std::move(claims));
-  std::vector<Made> gone;
-  std::ranges::set_difference(before, claimant.claims, std::back_inserter(gone));
-  std::vector<Made> come;
-  std::ranges::set_difference(claimant.claims, before, std::back_inserter(come));
-  for (const auto& made : come) add(claimant, made, changes);
-  for (const auto& made : gone) remove(claimant, made, changes);
-  work.spend(come.size() + gone.size());
+/// Those that go are removed after the others came, so that who takes a frontend over is named once; but all
+/// of them before, where what they are compared by changes.
+bool Frontends::proceed(Claimant& claimant, WorkBudget& work) {
+  auto& renewal = *claimant.renewal;
+  if (renewal.is_renamed) {
+    if (!take(claimant, renewal.gone, &Frontends::remove, work)) return false;
+    claimant.age = renewal.age;
+    claimant.ports = std::move(renewal.ports);
+    renewal.is_renamed = false;
+  }
+  return take(claimant, renewal.come, &Frontends::add, work) &&
+         take(claimant, renewal.gone, &Frontends::remove, work);
+}
+
+/// As many as work is left for. Were these the last?
+bool Frontends::take(Claimant& claimant, Part& part, Step step, WorkBudget& work) {
+  for (; part.done < part.claims.size() && !work.is_over(); ++part.done) {
+    (this->*step)(claimant, part.claims[part.done], work);
+  }
+  return part.done == part.claims.size();
 }
 
 void Frontends::note(const Made& made, Changes& changes) {
@@ -98,11 +127,12 @@ void Frontends::note(const Made& made, Changes& changes) {
   changes.outside.push_back(made.key.address);
 }
 
-void Frontends::add(Claimant& claimant, const Made& made, Changes& changes) {
+void Frontends::add(Claimant& claimant, const Made& made, WorkBudget& work) {
+  auto& changes = claimant.renewal->changes;
   note(made, changes);
-  count_cluster_ip(made, 1);
   Claim claim{&claimant, made.port, made.kind};
   const auto [at, is_first] = by_key_.try_emplace(made.key, Claims{claim, nullptr});
+  work.spend(is_first ? 1 : units_among_rivals);
   if (is_first) return;
   auto& claims = at->second;
   if (Stronger()(claim, claims.holder)) {
@@ -112,12 +142,13 @@ void Frontends::add(Claimant& claimant, const Made& made, Changes& changes) {
   lose(claims, claim);
 }
 
-void Frontends::remove(Claimant& claimant, const Made& made, Changes& changes) {
+void Frontends::remove(Claimant& claimant, const Made& made, WorkBudget& work) {
+  auto& changes = claimant.renewal->changes;
   note(made, changes);
-  count_cluster_ip(made, -1);
   const auto at = by_key_.find(made.key);
   const Claim claim{&claimant, made.port, made.kind};
   auto& claims = at->second;
+  work.spend(claims.others ? units_among_rivals : 1);
   if (!claims.others) {
     by_key_.erase(at);
   } else if (claims.holder != claim) {
@@ -144,12 +175,22 @@ void Frontends::lose_no_more(Claims& claims, Others::iterator which) {
   if (claims.others->empty()) claims.others.reset();
 }
 
-void Frontends::count_cluster_ip(const Made& made, int change) {
-  if (made.kind != LB_CLUSTER_IP) return;
-  auto& claims = cluster_ips_[made.key.address];
-  claims += static_cast<std::uint32_t>(change);
-  changes_[made.key.address] += change;
-  if (claims == 0) cluster_ips_.erase(made.key.address);
+/// At once and before the claims, of which some may go in this turn only to come again in the next: what
+/// others have asked meanwhile must not be an address that has not changed.
+void Frontends::count_cluster_ips(const Renewal& renewal) {
+  const auto count = [this](const Part& part, int change) {
+    for (const auto& made : part.claims) {
+      if (made.kind != LB_CLUSTER_IP) continue;
+      cluster_ips_[made.key.address] += static_cast<std::uint32_t>(change);
+      changes_[made.key.address] += change;
+    }
+  };
+  count(renewal.come, 1);
+  count(renewal.gone, -1);
+  for (const auto& made : renewal.gone.claims) {
+    const auto at = cluster_ips_.find(made.key.address);
+    if (at != cluster_ips_.end() && at->second == 0) cluster_ips_.erase(at);
+  }
 }
 
 Frontends::Use Frontends::use_of(const Key& key, const std::string& service) const {

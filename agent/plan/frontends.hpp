@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -34,15 +35,17 @@ class Frontends {
     auto operator<=>(const Key&) const = default;
   };
 
-  /// What a call of claim() has changed.
+  /// What claim() has changed.
   struct Changes {
     std::set<std::string> touched;      ///< other services that now hold a frontend more or less
     std::vector<k8s::Address> outside;  ///< of the service: those but ClusterIPs that it claimed or gave up
   };
   /// Replaces all claims of a service, `created` in Unix seconds (0: unknown) as its age; no frames: it
-  /// claims nothing more. Spends a unit for each claim that comes or goes, and less for those that stay.
-  Changes claim(const std::string& service, std::int64_t created, std::span<const PortFrame> frames,
-                WorkBudget& work);
+  /// claims nothing more. Spends units for each claim that comes or goes, and less for those that stay.
+  /// Nothing: work is over before all have come and gone, and further calls go on with these claims, whatever
+  /// they are given. Until then held(), lost() and use_of() may not be asked about the service's own.
+  std::optional<Changes> claim(const std::string& service, std::int64_t created,
+                               std::span<const PortFrame> frames, WorkBudget& work);
 
   /// Those of a service port's claims that it holds.
   [[nodiscard]] std::vector<FrontendPlan> held(const std::string& service, const ServicePortPlan& plan) const;
@@ -70,12 +73,27 @@ class Frontends {
     std::uint32_t port = 0;  ///< an index into Claimant::ports
     auto operator<=>(const Made&) const = default;
   };
+  struct Part {
+    std::vector<Made> claims;
+    std::size_t done = 0;  ///< of these
+  };
+  /// What becomes of a service's claims, as far as it has come.
+  struct Renewal {
+    std::int64_t age = 0;
+    std::vector<std::string> ports;
+    std::vector<Made> claims;
+    bool is_renamed = false;  ///< by age or ports; until what was claimed under the old ones is gone
+    Part come;
+    Part gone;
+    Changes changes;
+  };
   struct Claimant {
     std::string service;
     std::int64_t age = 0;
     std::vector<std::string> ports;  ///< ServicePortKey::name
     std::vector<Made> claims;        ///< sorted
     std::size_t lost = 0;            ///< of these
+    std::optional<Renewal> renewal;
   };
   struct Claim {
     Claimant* who = nullptr;
@@ -97,12 +115,16 @@ class Frontends {
     std::size_t operator()(const Key& key) const noexcept;
   };
 
-  void replace(Claimant& claimant, std::vector<Made> claims, Changes& changes, WorkBudget& work);
-  void add(Claimant& claimant, const Made& made, Changes& changes);
-  void remove(Claimant& claimant, const Made& made, Changes& changes);
+  [[nodiscard]] static Renewal renewal(const Claimant& before, std::int64_t created,
+                                       std::span<const PortFrame> frames, WorkBudget& work);
+  using Step = void (Frontends::*)(Claimant&, const Made&, WorkBudget&);
+  [[nodiscard]] bool take(Claimant& claimant, Part& part, Step step, WorkBudget& work);
+  [[nodiscard]] bool proceed(Claimant& claimant, WorkBudget& work);
+  void add(Claimant& claimant, const Made& made, WorkBudget& work);
+  void remove(Claimant& claimant, const Made& made, WorkBudget& work);
   void lose(Claims& claims, const Claim& claim);
   void lose_no_more(Claims& claims, Others::iterator which);
-  void count_cluster_ip(const Made& made, int change);
+  void count_cluster_ips(const Renewal& renewal);
   static void note(const Made& made, Changes& changes);
 
   boost::unordered_flat_map<Key, Claims, HashKey> by_key_;

@@ -78,18 +78,23 @@ std::uint64_t ServiceModel::draft_frame(const NodeView& node, const PlanOptions&
   return looks / looks_a_unit;
 }
 
-std::set<std::string> ServiceModel::frame(const NodeView& node, const PlanOptions& options,
-                                          Frontends& frontends, WorkBudget& work) {
-  if (!frame_is_stale_) return {};
-  draft_frame(node, options);
-  frame_is_stale_ = false;
-  auto framed = std::exchange(draft_, std::nullopt).value_or(ServiceFrame{});
-  auto changes = frontends.claim(name_, service_ ? service_->created : 0, framed.ports, work);
-  if (has_endpoints_in_blocks_of(changes.outside)) see_endpoints_anew();
+std::optional<std::set<std::string>> ServiceModel::frame(const NodeView& node, const PlanOptions& options,
+                                                         Frontends& frontends, WorkBudget& work) {
+  if (!claiming_) {
+    if (!frame_is_stale_) return std::set<std::string>{};
+    draft_frame(node, options);
+    frame_is_stale_ = false;
+    claiming_ = std::exchange(draft_, std::nullopt).value_or(ServiceFrame{});
+  }
+  auto changes = frontends.claim(name_, created(), claiming_->ports, work);
+  if (!changes) return std::nullopt;
+  auto framed = std::move(*claiming_);
+  claiming_.reset();
+  if (has_endpoints_in_blocks_of(changes->outside)) see_endpoints_anew();
   frame_complaints_ = std::move(framed.complaints);
   over_limit_ = std::move(framed.over_limit);
   adopt(std::move(framed.ports));
-  return std::move(changes.touched);
+  return std::move(changes->touched);
 }
 
 /// Only the service's own outside addresses matter to its endpoints.

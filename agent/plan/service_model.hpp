@@ -78,9 +78,15 @@ class ServiceModel {
   /// nothing, if that was done since the last change. Returns the units of work.
   std::uint64_t draft_frame(const NodeView& node, const PlanOptions& options);
   /// Updates the service's own part and claims its frontends. Returns the other services whose frontends may
-  /// change because of it; they need a replan().
-  std::set<std::string> frame(const NodeView& node, const PlanOptions& options, Frontends& frontends,
-                              WorkBudget& work);
+  /// have changed because of it; they need a replan(). Nothing: the budget ended before all is claimed, and
+  /// further calls go on. Until then replan() must not be called, and changes take effect with the following
+  /// frame().
+  [[nodiscard]] std::optional<std::set<std::string>> frame(const NodeView& node, const PlanOptions& options,
+                                                           Frontends& frontends, WorkBudget& work);
+  /// Is a frame() unfinished?
+  [[nodiscard]] bool is_claiming() const noexcept { return claiming_.has_value(); }
+  /// Has it changed since the last frame() began?
+  [[nodiscard]] bool needs_frame() const noexcept { return frame_is_stale_; }
   /// Updates the plans, after every changed service's frame(), as far as the budget allows. Nothing: there is
   /// more to do, by further calls. Until then the plans are unchanged, frame() must not be called, and
   /// changes take effect with the following replan().
@@ -145,7 +151,8 @@ class ServiceModel {
   AddressBlocks& blocks_;
   std::optional<k8s::Service> service_;
   bool frame_is_stale_ = false;
-  std::optional<ServiceFrame> draft_;  ///< of the next frame
+  std::optional<ServiceFrame> draft_;     ///< of the next frame
+  std::optional<ServiceFrame> claiming_;  ///< the frame whose claims are under way
   Endpoints endpoints_ = Endpoints::resolved;
   bool ports_went_ = false;
   std::vector<Port> ports_;  ///< sorted by key

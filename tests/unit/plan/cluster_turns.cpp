@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -268,6 +269,50 @@ TEST_CASE("what is given up by many that claim the same costs turns, whoever tak
   CHECK(bed.turns() >= static_cast<int>(rivals / 2) - 2);  // 400 units each, of 500 that a turn has
   CHECK(bed.record.services.size() == 1);
   CHECK(bed.cluster.counts().lost_frontends == 0);
+}
+
+TEST_CASE("one service's claims are divided among turns, and more so where others claim the same") {
+  Bed bed;
+  const auto turns_after = [&](const auto& change) {
+    change();
+    bed.cluster.flush();
+    return bed.turns();
+  };
+  auto made = wide("one", "10.96.0.1", 3000);
+  made.created = 1;
+  CHECK(turns_after([&] { bed.cluster.upsert(made); }) >= 3000 / 500);
+  const auto frontends = [&](const std::string& name) {
+    return bed.record.services.at("default/" + name).front()->frontends.size();
+  };
+  CHECK(frontends("one") == 3001);
+  auto rival = wide("rival", "10.96.0.2", 3000);
+  rival.created = 2;
+  CHECK(turns_after([&] { bed.cluster.upsert(rival); }) >= 4 * 3000 / 500);
+  CHECK(frontends("rival") == 1);
+  CHECK(turns_after([&] { bed.cluster.erase_service(made.key); }) >= 4 * 3000 / 500);
+  CHECK(frontends("rival") == 3001);
+  CHECK(turns_after([&] { bed.cluster.erase_service(rival.key); }) >= 3000 / 500);
+  CHECK(bed.record.services.empty());
+}
+
+TEST_CASE("an object that changes while its claims are made gets these, and then those that it has now") {
+  Bed bed;
+  bed.cluster.upsert(wide("one", "10.96.0.1", 3000));
+  bed.cluster.flush();
+  for (int turn = 0; turn < 4; ++turn) bed.cluster.take_turn();
+  CHECK(bed.record.services.empty());
+  const bool goes = GENERATE(false, true);
+  if (goes) {
+    bed.cluster.erase_service({"default", "one"});
+  } else {
+    bed.cluster.upsert(wide("one", "10.96.0.1", 2));
+  }
+  bed.cluster.upsert(wide("other", "10.96.0.2", 3000));
+  bed.cluster.flush();
+  bed.turns();
+  CHECK(bed.record.services.contains("default/one") != goes);
+  CHECK(bed.record.services.at("default/other").front()->frontends.size() == (goes ? 3001 : 2999));
+  CHECK(bed.cluster.counts().lost_frontends == (goes ? 0 : 2));
 }
 
 /// Of one that is changed between every two turns, and whose frame is a turn's work.

@@ -31,7 +31,7 @@ std::string holder(const agent::Frontends& table, const std::vector<agent::PortF
 agent::Frontends::Changes claim(agent::Frontends& table, const std::string& name, std::int64_t age,
                                 const std::vector<agent::PortFrame>& frames) {
   agent::WorkBudget work(agent::WorkBudget::unlimited);
-  return table.claim(name, age, frames, work);
+  return table.claim(name, age, frames, work).value();
 }
 
 struct Rivals {
@@ -79,6 +79,23 @@ TEST_CASE("REL-36: what a place is to those who send there, and which addresses 
   claim(table, "a", 1, {});
   CHECK(table.take_changed() == std::vector{address("10.96.0.1")});
   CHECK(table.use_of(at("10.96.0.1", 80), "b") == Use::none);
+}
+
+TEST_CASE("REL-36: a ClusterIP is one all the time, also while its service's claims are renewed in turns") {
+  auto frame = claiming("a", "10.96.0.1", 80, LB_CLUSTER_IP);
+  frame.plan.frontends.push_back({address("10.96.0.1"), 81, LB_CLUSTER_IP});
+  agent::Frontends table;
+  claim(table, "a", 1, std::vector{frame});
+  static_cast<void>(table.take_changed());
+  for (int turn = 0;; ++turn) {
+    agent::WorkBudget work(1);
+    const bool is_done = table.claim("a", 2, std::vector{frame}, work).has_value();  // another age
+    CHECK(table.use_of({address("10.96.0.1"), 82, LB_TCP}, "b") == agent::Frontends::Use::cluster_ip);
+    CHECK(table.take_changed().empty());
+    if (!is_done) continue;
+    CHECK(turn == 3);
+    break;
+  }
 }
 
 TEST_CASE("the stronger claim holds, in whatever order they come") {
@@ -169,7 +186,7 @@ TEST_CASE("claims that come and go are spent from the turn, and those that stay 
           {address("192.0.2.1"), static_cast<std::uint16_t>(80 + at), LB_EXTERNAL_IP});
     }
     agent::WorkBudget work(agent::WorkBudget::unlimited);
-    auto touched = table.claim(name, age, std::vector{frame}, work).touched;
+    auto touched = table.claim(name, age, std::vector{frame}, work).value().touched;
     spent = work.spent();
     return touched;
   };
@@ -181,9 +198,9 @@ TEST_CASE("claims that come and go are spent from the turn, and those that stay 
   CHECK(claims("s59", 51, 1000).empty());
   CHECK(spent <= 250);
   agent::WorkBudget work(agent::WorkBudget::unlimited);
-  CHECK(table.claim("s59", 51, {}, work).touched == std::set<std::string>{"s58"});
+  CHECK(table.claim("s59", 51, {}, work).value().touched == std::set<std::string>{"s58"});
   CHECK(work.spent() >= 1000);
-  CHECK(table.claim("s20", 90, {}, work).touched.empty());
+  CHECK(table.claim("s20", 90, {}, work).value().touched.empty());
   CHECK(claims("s58", 1000, 1000) == std::set<std::string>{"s57"});  // it is the youngest now
   CHECK(table.lost("s57").empty());
   CHECK(table.lost("s10").ends_with("999 more of its frontends"));
