@@ -131,11 +131,11 @@ void Attacher::sweep(const AttachPlan& plan, const std::set<std::uint32_t>& indi
   auto pins = wanted_;
   auto served = indices;
   pods_.add_indices(served);
-  if (plan.tc_by == TcBy::tcx) {
+  if (plan.tc_by == TcAttachment::tcx) {
     pods_.add_pins(pins);
   }
   links_.prune(pins);
-  remove_clsact_filters(plan.tc_by == TcBy::clsact ? served : std::set<std::uint32_t>());
+  remove_clsact_filters(plan.tc_by == TcAttachment::clsact ? served : std::set<std::uint32_t>());
   release_qdiscs(links_);
   keep_only(plan.devices_map, served);
 }
@@ -176,7 +176,7 @@ void Attacher::attach_tc(const AttachPlan& plan, const Device& device, AttachRep
   for (const auto& [side, program, kind] : sides) {
     const auto hook = tc_hook(plan, side, device);
     const auto attached = ensure_tc(links_, hook, program);
-    if (plan.tc_by == TcBy::tcx) {
+    if (plan.tc_by == TcAttachment::tcx) {
       wanted_.insert(hook.pin);
     }
     if (attached) {
@@ -274,7 +274,7 @@ void remove_clsact_filters(const std::set<std::uint32_t>& except) {
 
 // ---- Looking after it. ----
 
-bool Attacher::runs(const Watched& hook, Filters filters) const {
+bool Attacher::runs(const Watched& hook, FilterChanges filters) const {
   switch (hook.look) {
     case Look::query:  // a cgroup that cannot be asked is on its way out
       return runs_at(hook.request.target, hook.request.type, hook.program).value_or(false);
@@ -286,7 +286,7 @@ bool Attacher::runs(const Watched& hook, Filters filters) const {
   return true;
 }
 
-bool Attacher::intact(Filters filters) {
+bool Attacher::intact(FilterChanges filters) {
   const bool ours = std::ranges::all_of(watched_, [&](const auto& hook) { return runs(hook, filters); });
   const bool pods = pods_.intact(filters);
   return all_pinned() && ours && pods && !failed_ && sends_as_before();

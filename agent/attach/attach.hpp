@@ -26,7 +26,7 @@ class Attacher {
   [[nodiscard]] AttachReport attach(const AttachPlan& plan);
   /// Is everything that attach() wanted still attached? One system call for most hooks. The next attach()
   /// reattaches what is not. A hook that could not be attached counts as lost.
-  [[nodiscard]] bool intact(Filters filters);
+  [[nodiscard]] bool intact(FilterChanges filters);
 
   /// Drops the links of socket hooks, by their names, so that the next attach() makes them again.
   void drop(const std::vector<std::string>& names) const;
@@ -54,7 +54,7 @@ class Attacher {
   [[nodiscard]] boost::system::result<AttachResult> ensure(Look look, const LinkRequest& request);
   void detach_removed(const AttachPlan& plan, const std::set<std::uint32_t>& indices);
   void sweep(const AttachPlan& plan, const std::set<std::uint32_t>& indices);
-  [[nodiscard]] bool runs(const Watched& hook, Filters filters) const;
+  [[nodiscard]] bool runs(const Watched& hook, FilterChanges filters) const;
   [[nodiscard]] bool all_pinned();
   [[nodiscard]] bool declines(std::uint32_t device) const;
   [[nodiscard]] bool sends_as_before() const;

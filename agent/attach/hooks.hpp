@@ -38,7 +38,7 @@ struct AttachPlan {
   std::uint64_t cgroup_id = 0;  ///< its inode number
   std::vector<Device> devices;  ///< uplink
   std::vector<Device> pods;     ///< the host's ends of pods' devices; none of `devices`
-  TcBy tc_by = TcBy::tcx;
+  TcAttachment tc_by = TcAttachment::tcx;
   int tc_in = -1;
   int tc_out = -1;
   int pod_in = -1;
@@ -62,7 +62,7 @@ struct AttachReport {
   std::vector<HookReport> hooks;
   std::vector<HookReport> pod_hooks;  ///< only those that changed or failed
   std::size_t pods = 0;               ///< devices of pods that are served
-  TcBy tc_by = TcBy::tcx;
+  TcAttachment tc_by = TcAttachment::tcx;
 
   /// One sentence on the first hook that failed; empty if none did. Pods' devices do not count: one that
   /// fails is no reason not to serve.

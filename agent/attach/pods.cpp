@@ -22,7 +22,7 @@ bool on_bridge(const NetDevice& device, const std::map<std::uint32_t, NetDevice>
 }
 
 // Named by index, which is safe in a path whatever the device is called.
-TcHook hook_of(TcBy by, TcSide side, std::uint32_t device) {
+TcHook hook_of(TcAttachment by, TcSide side, std::uint32_t device) {
   return {by, side, device, fmt::format("{}_{}", side == TcSide::ingress ? "pod_in" : "pod_out", device)};
 }
 
@@ -92,7 +92,7 @@ void PodHooks::detach_removed(Links& links, const AttachPlan& plan) {
   });
 }
 
-bool PodHooks::intact(Filters filters) {
+bool PodHooks::intact(FilterChanges filters) {
   bool whole = true;
   for (auto& [index, hooked] : hooked_) {
     if (hooked.in != 0 && !runs_tc(hook_of(by_, TcSide::ingress, index), hooked.in, filters)) {
@@ -109,10 +109,12 @@ bool PodHooks::intact(Filters filters) {
 bool PodHooks::pinned(const Links& links) {
   bool whole = true;
   for (auto& [index, hooked] : hooked_) {
-    if (by_ == TcBy::tcx && hooked.in != 0 && !links.pinned(hook_of(by_, TcSide::ingress, index).pin)) {
+    if (by_ == TcAttachment::tcx && hooked.in != 0 &&
+        !links.pinned(hook_of(by_, TcSide::ingress, index).pin)) {
       hooked.in = 0;
     }
-    if (by_ == TcBy::tcx && hooked.out != 0 && !links.pinned(hook_of(by_, TcSide::egress, index).pin)) {
+    if (by_ == TcAttachment::tcx && hooked.out != 0 &&
+        !links.pinned(hook_of(by_, TcSide::egress, index).pin)) {
       hooked.out = 0;
     }
     whole = whole && hooked.whole();

@@ -25,7 +25,7 @@ class PodHooks {
   void attach(Links& links, const AttachPlan& plan, AttachReport& report);
   /// Checks that all programs are still attached: one system call each by TCX. The next attach() reattaches
   /// those that are not.
-  [[nodiscard]] bool intact(Filters filters);
+  [[nodiscard]] bool intact(FilterChanges filters);
   /// Checks that all links still have their pins; likewise.
   [[nodiscard]] bool pinned(const Links& links);
 
@@ -43,7 +43,7 @@ class PodHooks {
   void detach_removed(Links& links, const AttachPlan& plan);
 
   std::map<std::uint32_t, AttachedPrograms> hooked_;
-  TcBy by_ = TcBy::tcx;
+  TcAttachment by_ = TcAttachment::tcx;
 };
 
 }  // namespace lb::agent

@@ -97,7 +97,7 @@ void Complaints::say(const k8s::Complaint& complaint, Moment now) {
   if (!is_new(text)) {
     return;
   }
-  say_held_back(now);
+  log_suppressed(now);
   auto& kinds = said_[complaint.object.empty() ? complaint.where : complaint.object];
   auto kind = complaint_kind(complaint.reason);
   if (kinds.size() >= most_kinds && !kinds.contains(kind)) {
@@ -107,23 +107,24 @@ void Complaints::say(const k8s::Complaint& complaint, Moment now) {
   if (is_first) {
     spdlog::warn("{}", text);
   } else {
-    ++said->second.held_back;
+    ++said->second.suppressed;
     said->second.latest = std::move(text);
   }
 }
 
 /// Cheap where nothing is old enough: within a minute there are complaints about few objects, unless many
 /// owners make mistakes.
-void Complaints::say_held_back(Moment now) {
+void Complaints::log_suppressed(Moment now) {
   if (now < next_look_) {
     return;
   }
   next_look_ = now + std::chrono::seconds(1);
   for (auto& [object, kinds] : said_) {
     for (auto& [kind, said] : kinds) {
-      if (said.held_back > 0 && now - said.at >= pause) {
-        spdlog::warn("{}{}", said.latest,
-                     said.held_back == 1 ? "" : fmt::format(" (and {} more like this)", said.held_back - 1));
+      if (said.suppressed > 0 && now - said.at >= pause) {
+        spdlog::warn(
+            "{}{}", said.latest,
+            said.suppressed == 1 ? "" : fmt::format(" (and {} more like this)", said.suppressed - 1));
         said = {now, 0, {}};
       }
     }

@@ -49,13 +49,13 @@ class Complaints {
   /// Logs it as a warning, unless it was logged before or is rate-limited.
   void say(const k8s::Complaint& complaint, Moment now);
   /// Logs what has been rate-limited for long enough: the latest of each kind, with the number of the others.
-  void say_held_back(Moment now);
+  void log_suppressed(Moment now);
 
  private:
   /// One kind about one object, since it was said last.
   struct Said {
     Moment at;
-    std::size_t held_back = 0;
+    std::size_t suppressed = 0;
     std::string latest;  ///< of those held back
   };
   using Kinds = std::unordered_map<std::string, Said>;

@@ -29,8 +29,8 @@ constexpr std::chrono::seconds longest_silence{60};
 /// Empty: it is alive.
 std::string why_not_alive(const AgentPresence& agent, Now now) {
   if (agent.state == AgentState::absent) return "no agent runs on these pins";
-  if (!agent.last_beat) return {};  // it has just begun
-  const auto age = std::chrono::duration_cast<std::chrono::seconds>(now - *agent.last_beat);
+  if (!agent.last_heartbeat) return {};  // it has just begun
+  const auto age = std::chrono::duration_cast<std::chrono::seconds>(now - *agent.last_heartbeat);
   return age <= longest_silence ? std::string()
                                 : fmt::format("the agent's last heartbeat was {} s ago", age.count());
 }
@@ -84,8 +84,8 @@ void write_answers(const AliveOptions& options) {
 }  // namespace
 
 std::string alive_metrics(std::string_view pins, const AgentPresence& agent, Now now) {
-  if (!agent.last_beat) return gauge(absent, pins, 0);
-  const auto since = std::chrono::system_clock::to_time_t(*agent.last_beat);
+  if (!agent.last_heartbeat) return gauge(absent, pins, 0);
+  const auto since = std::chrono::system_clock::to_time_t(*agent.last_heartbeat);
   return gauge(absent, pins, why_not_alive(agent, now).empty() ? 0 : 1) + gauge(heartbeat, pins, since);
 }
 

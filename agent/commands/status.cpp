@@ -42,7 +42,7 @@ std::string age_text(std::chrono::seconds age) {
 /// The pinned maps keep serving and grow stale; only this line shows it.
 std::string absent_text(const Status& status) {
   std::string since;
-  if (const auto beat = status.agent.last_beat) {
+  if (const auto beat = status.agent.last_heartbeat) {
     const auto age = std::chrono::duration_cast<std::chrono::seconds>(status.now - *beat);
     since =
         fmt::format(" since {} ({})", time_text(std::chrono::system_clock::to_time_t(*beat)), age_text(age));
@@ -161,8 +161,8 @@ json::object agent_json(const Status& status) {
   if (status.agent.pid) {
     agent["pid"] = *status.agent.pid;
   }
-  if (status.agent.state == AgentState::absent && status.agent.last_beat) {
-    agent["absentSince"] = time_text(std::chrono::system_clock::to_time_t(*status.agent.last_beat));
+  if (status.agent.state == AgentState::absent && status.agent.last_heartbeat) {
+    agent["absentSince"] = time_text(std::chrono::system_clock::to_time_t(*status.agent.last_heartbeat));
   }
   if (status.node.started != 0) {
     agent["started"] = started_text(status.node.started);

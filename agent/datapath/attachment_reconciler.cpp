@@ -79,7 +79,7 @@ void AttachmentReconciler::start() {
 /// Reattaches what was detached from outside, and tries again each time.
 void AttachmentReconciler::heal() {
   const auto changes = std::exchange(filter_changes_, node_.network().filter_changes());
-  const auto filters = changes == filter_changes_ ? Filters::quiet : Filters::disturbed;
+  const auto filters = changes == filter_changes_ ? FilterChanges::none : FilterChanges::some;
   report(datapath_.restore(filters), heal_failure_);
 }
 

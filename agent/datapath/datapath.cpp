@@ -152,7 +152,7 @@ AttachPlan Datapath::State::plan(const std::vector<Device>& devices) const {
   plan.cgroup = cgroup.directory.get();
   plan.cgroup_id = cgroup.id;
   std::ranges::copy_if(devices, std::back_inserter(plan.devices), is_served);
-  plan.tc_by = features.usable(Feature::tcx) ? TcBy::tcx : TcBy::clsact;
+  plan.tc_by = features.usable(Feature::tcx) ? TcAttachment::tcx : TcAttachment::clsact;
   plan.tc_in = programs.program("lb_tc_in");
   plan.tc_out = programs.program("lb_tc_out");
   plan.pods = pods;
@@ -297,7 +297,7 @@ void Datapath::State::try_sockets(AttachReport& report) {
   }
 }
 
-Restored Datapath::restore(Filters filters) {
+Restored Datapath::restore(FilterChanges filters) {
   Restored restored;
   if (const auto lack = lack_of_descriptors(); !lack.empty()) {
     restored.failure = "hooks are not reconciled: " + lack;

@@ -48,7 +48,7 @@ class Datapath {
   void set_pods(std::vector<Device> pods);
   /// Restores what others have detached or unpinned; returns which hooks and how many maps. Costs one system
   /// call a hook where nothing is lost, so it can be called often.
-  [[nodiscard]] Restored restore(Filters filters);
+  [[nodiscard]] Restored restore(FilterChanges filters);
 
   /// The same for socket hooks that are attached but do not run, as the socket probe detects (REL-70).
   [[nodiscard]] Restored reattach_idle_hooks();

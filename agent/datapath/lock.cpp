@@ -55,7 +55,7 @@ std::optional<std::chrono::system_clock::time_point> beat_of(const fs::path& ver
 }
 
 /// Of our layout, or else of the newest other one, which a new agent has not taken over yet.
-std::optional<std::chrono::system_clock::time_point> last_beat(const maps::Pins& pins) {
+std::optional<std::chrono::system_clock::time_point> last_heartbeat(const maps::Pins& pins) {
   if (const auto ours = beat_of(pins.version())) return ours;
   const auto other = pins.other_layout();
   return other == 0 ? std::nullopt : beat_of(maps::Pins(pins.base(), other).version());
@@ -142,12 +142,12 @@ PinLock::~PinLock() {
   }
 }
 
-void beat(const maps::Pins& pins) { ::utimensat(AT_FDCWD, pins.version().c_str(), nullptr, 0); }
+void record_heartbeat(const maps::Pins& pins) { ::utimensat(AT_FDCWD, pins.version().c_str(), nullptr, 0); }
 
 AgentPresence find_agent(const maps::Pins& pins) {
   const auto fd = open_directory(pins.base());
   AgentPresence presence;
-  presence.last_beat = last_beat(pins);
+  presence.last_heartbeat = last_heartbeat(pins);
   if (fd && ::flock(fd.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     presence.state = AgentState::running;
     presence.pid = holder_of(fd.get());

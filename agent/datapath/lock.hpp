@@ -50,11 +50,11 @@ struct AgentPresence {
   AgentState state = AgentState::absent;
   std::optional<pid_t> pid;  ///< where /proc/locks says it
   /// When an agent last looked after what is pinned, whatever its layout; nothing: no pins are there.
-  std::optional<std::chrono::system_clock::time_point> last_beat = std::nullopt;
+  std::optional<std::chrono::system_clock::time_point> last_heartbeat = std::nullopt;
 };
 
 /// Says that an agent runs, by the time of the layout's directory: what `status` shows once none does.
-void beat(const maps::Pins& pins);
+void record_heartbeat(const maps::Pins& pins);
 
 /// Whether an agent holds the lock of this directory.
 [[nodiscard]] AgentPresence find_agent(const maps::Pins& pins);

@@ -142,8 +142,8 @@ std::vector<BackendPlan> backends_of(const std::vector<Candidate>& candidates, c
   return backends;
 }
 
-Census census_of(const std::vector<Candidate>& candidates) {
-  Census census;
+EndpointCounts census_of(const std::vector<Candidate>& candidates) {
+  EndpointCounts census;
   for_each_merged(candidates, [&](const Candidate& candidate) { census.add(candidate.traits); });
   return census;
 }
@@ -219,8 +219,8 @@ void CandidateList::update(const std::vector<Candidate>& gone, const std::vector
   }
 }
 
-Census CandidateList::census() const noexcept {
-  Census census;
+EndpointCounts CandidateList::census() const noexcept {
+  EndpointCounts census;
   for (const auto& block : blocks_) census.add(block.census);
   return census;
 }

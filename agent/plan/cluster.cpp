@@ -102,9 +102,9 @@ void Cluster::upsert_own(const k8s::Node& node) {
   if (node_.labels != node.labels) {
     const auto zone = zone_of(node.labels);
     const auto before = std::exchange(node_.labels, node.labels);
-    see_labels_anew(NodeRole::own, node.name, changed_keys(before, node.labels));
+    invalidate_labels(NodeRole::own, node.name, changed_keys(before, node.labels));
     if (std::exchange(node_.zone, zone) != zone) {
-      for (auto& [key, model] : models_) touch(key).see_endpoints_anew();
+      for (auto& [key, model] : models_) touch(key).invalidate_endpoints();
     }
   }
   node_.pod_ranges = node.pod_cidrs;
@@ -115,7 +115,7 @@ void Cluster::upsert_own(const k8s::Node& node) {
   join_addresses();
   if (auto primary = primary_addresses(node); primary != std::exchange(node_.primary, primary)) {
     for (auto& [key, model] : models_) {
-      if (model->has_load_balancer_ips()) touch(key).see_frontends_anew();
+      if (model->has_load_balancer_ips()) touch(key).invalidate_frontends();
     }
   }
 }
@@ -126,7 +126,7 @@ void Cluster::upsert_peer(k8s::Node node) {
   const auto changed = changed_keys(labels, node.labels);
   labels = std::move(node.labels);
   if (labels.empty()) node_.peers.erase(node.name);
-  see_labels_anew(NodeRole::peers, node.name, changed);
+  invalidate_labels(NodeRole::peers, node.name, changed);
 }
 
 void Cluster::erase_node(const std::string& name) {
@@ -134,16 +134,16 @@ void Cluster::erase_node(const std::string& name) {
   if (found == node_.peers.end()) return;
   const auto gone = changed_keys(found->second, {});
   node_.peers.erase(found);
-  see_labels_anew(NodeRole::peers, name, gone);
+  invalidate_labels(NodeRole::peers, name, gone);
 }
 
 /// Labels other than the own zone matter to services with topology keys only (SEM-24), and those of another
 /// Node only where endpoints are on it.
-void Cluster::see_labels_anew(NodeRole role, std::string_view node, const k8s::LabelKeys& changed) {
+void Cluster::invalidate_labels(NodeRole role, std::string_view node, const k8s::LabelKeys& changed) {
   if (changed.empty()) return;
   for (auto& [key, model] : models_) {
     if (!model->asks_for(changed)) continue;
-    if (role == NodeRole::own || model->has_endpoints_on(node)) touch(key).see_endpoints_anew();
+    if (role == NodeRole::own || model->has_endpoints_on(node)) touch(key).invalidate_endpoints();
   }
 }
 
@@ -157,7 +157,7 @@ void Cluster::labels_known(const k8s::LabelKeys& keys) {
   std::ranges::set_symmetric_difference(before.value_or(k8s::LabelKeys{}), keys,
                                         std::inserter(changed, changed.end()));
   for (auto& [key, model] : models_) {
-    if (model->asks_for(changed)) touch(key).see_endpoints_anew();
+    if (model->asks_for(changed)) touch(key).invalidate_endpoints();
   }
 }
 
@@ -193,7 +193,7 @@ void Cluster::join_addresses() {
                                 std::back_inserter(changed));
   if (changed.empty()) return;
   for (auto& [key, model] : models_) {
-    if (model->has_external_ips() || model->has_cluster_ip(changed)) touch(key).see_frontends_anew();
+    if (model->has_external_ips() || model->has_cluster_ip(changed)) touch(key).invalidate_frontends();
   }
 }
 
@@ -210,20 +210,20 @@ void Cluster::join_api_servers() {
   joined.erase(std::unique(joined.begin(), joined.end()), joined.end());
   if (joined == std::exchange(node_.api_servers, joined)) return;
   for (auto& [key, model] : models_) {
-    if (model->has_external_ips() || model->has_load_balancer_ips()) touch(key).see_frontends_anew();
+    if (model->has_external_ips() || model->has_load_balancer_ips()) touch(key).invalidate_frontends();
   }
 }
 
 /// A service that comes may have the address of another one's endpoint as its ClusterIP, or gives it free as
 /// it goes.
-void Cluster::see_endpoints_at(const std::vector<k8s::Address>& addresses) {
+void Cluster::invalidate_endpoints_at(const std::vector<k8s::Address>& addresses) {
   std::vector<k8s::Address> concerned;
   std::ranges::copy_if(addresses, std::back_inserter(concerned),
                        [this](const k8s::Address& address) { return blocks_.may_have(address); });
   if (concerned.empty()) return;
   for (auto& [key, model] : models_) {
     if (!model->has_endpoints_at(concerned)) continue;
-    model->see_endpoints_anew();
+    model->invalidate_endpoints();
     framed_.push(key);
   }
 }
@@ -359,7 +359,7 @@ bool Cluster::claim(const std::string& service, WorkBudget& work) {
 /// Once for all that were dirty at the last look, because it is one at all services.
 void Cluster::see_changed_cluster_ips() {
   if (!dirty_.is_past(seen_frames_)) return;
-  see_endpoints_at(frontends_.take_changed());
+  invalidate_endpoints_at(frontends_.take_changed());
   seen_frames_ = dirty_.next_mark();
 }
 

@@ -102,11 +102,11 @@ class Cluster final : public k8s::Sink {
   void upsert_own(const k8s::Node& node);
   void upsert_peer(k8s::Node node);
   enum class NodeRole : std::uint8_t { own, peers };
-  void see_labels_anew(NodeRole role, std::string_view node, const k8s::LabelKeys& changed);
+  void invalidate_labels(NodeRole role, std::string_view node, const k8s::LabelKeys& changed);
   [[nodiscard]] bool set_aside(const std::string& service, WorkBudget& work);
   void join_addresses();
   void join_api_servers();
-  void see_endpoints_at(const std::vector<k8s::Address>& addresses);
+  void invalidate_endpoints_at(const std::vector<k8s::Address>& addresses);
   void frame_dirty(WorkBudget& turn);
   void frame_one(std::string service, WorkBudget& work);
   [[nodiscard]] bool claim(const std::string& service, WorkBudget& work);

@@ -408,7 +408,7 @@ class Framer {
   ServiceFrame frame_;
 };
 
-Sets sets_of(const PortFrame& frame, const Census& census) {
+Sets sets_of(const PortFrame& frame, const EndpointCounts& census) {
   Sets sets;
   if (frame.uses[LB_CLUSTER]) sets.cluster = cluster_set(census, frame.topology);
   if (frame.uses[LB_LOCAL]) sets.local = local_set(census);
@@ -449,7 +449,7 @@ ServiceFrame frame(const k8s::Service& service, const NodeView& node, const Plan
 
 ServicePortPlan complete(const PortFrame& frame, CandidateList& candidates) {
   ServicePortPlan plan = frame.plan;
-  const Census census = candidates.census();
+  const EndpointCounts census = candidates.census();
   plan.backends = candidates.backends(sets_of(frame, census));
   plan.policy.local_empty = frame.uses[LB_LOCAL] && census.any() ? LB_DROP : LB_REJECT;
   return plan;

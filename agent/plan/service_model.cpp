@@ -21,16 +21,16 @@ Change ServiceModel::set(k8s::Service service) {
   if (service_ == service) return Change::none;
   if (!service_ || service_->topology_keys != service.topology_keys) {
     abandon_round();
-    see_endpoints_anew();
+    invalidate_endpoints();
   }
   service_ = std::move(service);
-  see_frontends_anew();
+  invalidate_frontends();
   return Change::some;
 }
 
 void ServiceModel::unset() {
   service_.reset();
-  see_frontends_anew();
+  invalidate_frontends();
   abandon_round();
 }
 
@@ -39,7 +39,7 @@ void ServiceModel::abandon_round() {
   if (!round_) return;
   ports_went_ = ports_went_ || round_->change == Change::some;
   round_.reset();
-  see_endpoints_anew();
+  invalidate_endpoints();
 }
 
 Change ServiceModel::put_slice(const k8s::EndpointSlice& slice) {
@@ -90,7 +90,7 @@ std::optional<std::set<std::string>> ServiceModel::frame(const NodeView& node, c
   if (!changes) return std::nullopt;
   auto framed = std::move(*claiming_);
   claiming_.reset();
-  if (has_endpoints_in_blocks_of(changes->outside)) see_endpoints_anew();
+  if (has_endpoints_in_blocks_of(changes->outside)) invalidate_endpoints();
   frame_complaints_ = std::move(framed.complaints);
   over_limit_ = std::move(framed.over_limit);
   adopt(std::move(framed.ports));
@@ -120,7 +120,7 @@ void ServiceModel::adopt(std::vector<PortFrame> frames) {
     ports.push_back(std::move(port));
   }
   ports_went_ = ports_went_ || kept < ports_.size();
-  if (kept < ports_.size() && !skipped_.empty()) see_endpoints_anew();
+  if (kept < ports_.size() && !skipped_.empty()) invalidate_endpoints();
   ports_ = std::move(ports);
   if (endpoints_ == Endpoints::resolved) endpoints_ = Endpoints::slices_changed;
 }

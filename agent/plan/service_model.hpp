@@ -39,9 +39,9 @@ class ServiceModel {
   void erase_slice(const std::string& name);
   /// The node's labels, those of a peer, or the ClusterIPs at endpoints' addresses have changed since the
   /// endpoints were read.
-  void see_endpoints_anew() noexcept { endpoints_ = Endpoints::all_stale; }
+  void invalidate_endpoints() noexcept { endpoints_ = Endpoints::all_stale; }
   /// The addresses of the node or of API servers have changed since its own were compared with them.
-  void see_frontends_anew() noexcept {
+  void invalidate_frontends() noexcept {
     frame_is_stale_ = true;
     draft_.reset();
   }

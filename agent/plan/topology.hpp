@@ -33,7 +33,7 @@ inline constexpr std::size_t max_topology_keys = 16;
 }
 
 /// What the endpoints of one service port are, counted. Merged endpoints count once (SEM-30).
-struct Census {
+struct EndpointCounts {
   std::uint32_t ready = 0;
   std::uint32_t draining = 0;
   std::uint32_t local_ready = 0;
@@ -62,7 +62,7 @@ struct Census {
     draining_keys |= has_all(traits, trait::draining) ? traits & all_keys : 0;
   }
   /// All that another one has counted.
-  void add(const Census& other) noexcept {
+  void add(const EndpointCounts& other) noexcept {
     ready += other.ready;
     draining += other.draining;
     local_ready += other.local_ready;
@@ -76,7 +76,7 @@ struct Census {
   }
   /// Some endpoint anywhere could take new flows (SEM-20: hasAny).
   [[nodiscard]] bool any() const noexcept { return ready + draining > 0; }
-  bool operator==(const Census&) const = default;
+  bool operator==(const EndpointCounts&) const = default;
 };
 
 /// Where a service port's cluster set comes from ("Our choices" H: keys win over hints).
@@ -93,9 +93,9 @@ struct Sets {
 /// With keys: the first key that a ready endpoint shares selects among the ready ones; where none does, the
 /// same among the draining ones; where none does, no endpoint, because keys without "*" are a demand and no
 /// preference.
-[[nodiscard]] Traits cluster_set(const Census& census, TopologyMode mode) noexcept;
+[[nodiscard]] Traits cluster_set(const EndpointCounts& census, TopologyMode mode) noexcept;
 
 /// SEM-20: local ready endpoints, else local draining ones, whatever there is elsewhere.
-[[nodiscard]] Traits local_set(const Census& census) noexcept;
+[[nodiscard]] Traits local_set(const EndpointCounts& census) noexcept;
 
 }  // namespace lb::agent

@@ -38,11 +38,11 @@ bpf_attach_type type_of(TcSide side) { return side == TcSide::ingress ? BPF_TCX_
 
 }  // namespace
 
-const char* name_of(TcBy by) { return by == TcBy::tcx ? "tcx" : "clsact"; }
+const char* name_of(TcAttachment by) { return by == TcAttachment::tcx ? "tcx" : "clsact"; }
 
 boost::system::result<AttachResult> ensure_tc(Links& links, const TcHook& hook, int program) {
   const auto index = static_cast<int>(hook.device);
-  if (hook.by == TcBy::clsact) {
+  if (hook.by == TcAttachment::clsact) {
     if (!has_clsact(index, hook.side)) {
       if (const auto error = prepare_qdisc(links, index)) {
         return error;
@@ -54,16 +54,16 @@ boost::system::result<AttachResult> ensure_tc(Links& links, const TcHook& hook, 
   return links.ensure({hook.pin, program, type_of(hook.side), index, hook.device, place});
 }
 
-bool runs_tc(const TcHook& hook, std::uint32_t program, Filters filters) {
+bool runs_tc(const TcHook& hook, std::uint32_t program, FilterChanges filters) {
   const auto index = static_cast<int>(hook.device);
-  if (hook.by == TcBy::tcx) {
+  if (hook.by == TcAttachment::tcx) {
     return runs_at(index, type_of(hook.side), program).value_or(true);
   }
-  return filters == Filters::quiet || runs_clsact(index, hook.side, program);
+  return filters == FilterChanges::none || runs_clsact(index, hook.side, program);
 }
 
 void remove_tc(const Links& links, const TcHook& hook) {
-  if (hook.by == TcBy::tcx) {
+  if (hook.by == TcAttachment::tcx) {
     links.remove(hook.pin);
   } else {
     remove_clsact(static_cast<int>(hook.device), hook.side);

@@ -13,26 +13,26 @@
 
 namespace lb::agent {
 
-enum class TcBy : std::uint8_t { tcx, clsact };
+enum class TcAttachment : std::uint8_t { tcx, clsact };
 
 /// Was a filter removed, or one of ours replaced, since the last check? A check of filters costs five system
 /// calls, and the kernel reports when one is added or removed.
-enum class Filters : std::uint8_t { quiet, disturbed };
+enum class FilterChanges : std::uint8_t { none, some };
 
 struct TcHook {
-  TcBy by = TcBy::tcx;
+  TcAttachment by = TcAttachment::tcx;
   TcSide side = TcSide::ingress;
   std::uint32_t device = 0;  ///< interface index
   std::string pin;           ///< of its link; unused by filters
 };
 
-[[nodiscard]] const char* name_of(TcBy by);
+[[nodiscard]] const char* name_of(TcAttachment by);
 
 /// Attaches the program to run first at ingress, last at egress. Errors are errno values.
 [[nodiscard]] boost::system::result<AttachResult> ensure_tc(Links& links, const TcHook& hook, int program);
 
 /// Is that program still attached there? Where that is not known (the device is gone), yes.
-[[nodiscard]] bool runs_tc(const TcHook& hook, std::uint32_t program, Filters filters);
+[[nodiscard]] bool runs_tc(const TcHook& hook, std::uint32_t program, FilterChanges filters);
 
 /// It is no error if nothing is attached.
 void remove_tc(const Links& links, const TcHook& hook);

@@ -78,14 +78,14 @@ Components::Components(asio::io_context& context, const AgentOptions& given, std
                   [&events](const auto& end) { events.plans_written(end); }),
       pacer(plan_writer, takes_turns(context, pacer, events)),
       cluster(options.node, plan_options, pacer, [this](const auto& each) { complain(each); }),
-      api_memory(options.manifests.empty() ? options.state : std::string()),
+      api_server_cache(options.manifests.empty() ? options.state : std::string()),
       intake(cluster, options.node, metrics, health, Moment::now, [&events] { events.objects_changed(); }),
       node(
           context, [&events] { events.network_changed(); }, wanted_routes(options)),
       served_devices(options, node),
       node_publisher(options, node, served_devices, intake, {cluster, tables, datapath.page()}),
       attachment_reconciler(context, datapath, node, served_devices, metrics,
-                            [&events](Look look) { events.hooks_looked_after(look); }),
+                            [&events](Look look) { events.hooks_checked(look); }),
       coexistence(options, datapath, metrics),
       backend_routes(context, {cluster, node, served_devices}, coexistence),
       ipsec(context, maps.set, {node_publisher, coexistence}, [&events] { events.ipsec_changed(); }),
@@ -95,7 +95,7 @@ Components::Components(asio::io_context& context, const AgentOptions& given, std
       ports(context, {options, health, servers, inputs, metrics, coexistence},
             [this](const auto& each) { complain(each); }),
       own_node(options, intake, coexistence, [this](const auto& each) { complain(each); }) {
-  intake.remember_api_by(api_memory);
+  intake.cache_api_servers_in(api_server_cache);
   cluster.set_api_servers(inputs.api_servers());
   inputs.on_api_servers([&events] { events.api_servers_changed(); });
   inputs.on_requests([this](const auto& outcome) { metrics.requested(outcome); });
@@ -139,8 +139,8 @@ void Components::start_reconcilers(std::chrono::system_clock::time_point planned
   datapath.page().set_started(static_cast<std::uint64_t>(std::chrono::system_clock::to_time_t(planned)));
 }
 
-void Components::beat() {
-  lb::agent::beat(pins);
+void Components::heartbeat() {
+  lb::agent::record_heartbeat(pins);
   datapath.page().set_heartbeat();
 }
 

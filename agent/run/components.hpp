@@ -24,7 +24,7 @@
 #include "agent/observe/servers.hpp"
 #include "agent/plan/cluster.hpp"
 #include "agent/plan/pacer.hpp"
-#include "agent/run/api_memory.hpp"
+#include "agent/run/api_server_cache.hpp"
 #include "agent/run/inputs.hpp"
 #include "agent/run/intake.hpp"
 #include "agent/run/ipsec_policies.hpp"
@@ -54,7 +54,7 @@ class Events {
   /// Background work (grace periods, sweeps) may have made room in the tables, or left something to retry.
   virtual void tables_changed() = 0;
   /// The hooks have been checked, which happens periodically.
-  virtual void hooks_looked_after(Look look) = 0;
+  virtual void hooks_checked(Look look) = 0;
   virtual void ipsec_changed() = 0;
   /// A server that waited for its port now listens.
   virtual void port_opened() = 0;
@@ -84,7 +84,7 @@ struct Components {
   void start_reconcilers(std::chrono::system_clock::time_point planned);
 
   /// Shows that an agent runs: to people by the directory of the pins, and to programs by the node page.
-  void beat();
+  void heartbeat();
 
   /// The parts of objects that are not in the maps yet.
   [[nodiscard]] Backlog backlog() const;
@@ -113,7 +113,7 @@ struct Components {
   PlanWriter plan_writer;
   Pacer pacer;
   Cluster cluster;
-  ApiMemory api_memory;
+  ApiServerCache api_server_cache;
   Intake intake;
 
   NodeWatch node;

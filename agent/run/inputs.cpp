@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "agent/base/error.hpp"
-#include "agent/run/api_memory.hpp"
+#include "agent/run/api_server_cache.hpp"
 #include "k8s/client/kubeconfig.hpp"
 #include "k8s/manifests/manifests.hpp"
 #include "k8s/watch/api_runtime.hpp"

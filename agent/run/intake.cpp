@@ -29,7 +29,7 @@ Moment Intake::queue() {
 void Intake::note(Subject what) { metrics_.changed(what, queue().wall); }
 
 void Intake::finish_burst() {
-  if (api_memory_ != nullptr) api_memory_->write();
+  if (api_server_cache_ != nullptr) api_server_cache_->write();
   burst_.reset();
   arrived_.reset();
   metrics_.in_sync();
@@ -43,7 +43,7 @@ void Intake::upsert(k8s::Service service) {
 
 void Intake::upsert(k8s::EndpointSlice slice) {
   note(Subject::endpoints);
-  if (api_memory_ != nullptr) api_memory_->see(slice);
+  if (api_server_cache_ != nullptr) api_server_cache_->see(slice);
   model_.upsert(std::move(slice));
 }
 
@@ -69,7 +69,7 @@ void Intake::erase_service(const k8s::ObjectKey& key) {
 
 void Intake::erase_slice(const k8s::ObjectKey& key) {
   note(Subject::endpoints);
-  if (api_memory_ != nullptr) api_memory_->forget(key);
+  if (api_server_cache_ != nullptr) api_server_cache_->forget(key);
   model_.erase_slice(key);
 }
 

@@ -10,7 +10,7 @@
 
 #include "agent/observe/health.hpp"
 #include "agent/observe/metrics.hpp"
-#include "agent/run/api_memory.hpp"
+#include "agent/run/api_server_cache.hpp"
 #include "k8s/objects/source.hpp"
 
 namespace lb::agent {
@@ -23,7 +23,7 @@ class Intake final : public k8s::Sink {
          std::function<void()> in_sync);
 
   /// Passes the API's own slices on to it, too; it must outlive this.
-  void remember_api_by(ApiMemory& memory) noexcept { api_memory_ = &memory; }
+  void cache_api_servers_in(ApiServerCache& memory) noexcept { api_server_cache_ = &memory; }
 
   void arrived() override;
   void upsert(k8s::Service service) override;
@@ -57,7 +57,7 @@ class Intake final : public k8s::Sink {
   void finish_burst();
 
   k8s::Sink& model_;
-  ApiMemory* api_memory_ = nullptr;
+  ApiServerCache* api_server_cache_ = nullptr;
   std::string node_;
   std::map<std::string, std::vector<k8s::Prefix>> service_cidrs_;  ///< by name
   Metrics& metrics_;

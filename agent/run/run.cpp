@@ -101,7 +101,7 @@ int run_agent(AgentOptions options) {
   }
   EndSignals ends;
   const maps::Pins pins(options.pins);
-  const auto absence = absence_text(find_agent(pins).last_beat, std::chrono::system_clock::now());
+  const auto absence = absence_text(find_agent(pins).last_heartbeat, std::chrono::system_clock::now());
   const auto lock = PinLock::take(pins);
   std::optional<AgentOptions> good;  ///< those of the agent before
   Start start{.readiness = Readiness::never, .least_slots = options.sizes.slots, .absence = absence};

@@ -49,7 +49,7 @@ class Agent final : public Events {
   void api_servers_changed() override { pending_.mark({Step::plans}); }
   void plans_written(const Moment& end) override;
   void tables_changed() override;
-  void hooks_looked_after(Look look) override;
+  void hooks_checked(Look look) override;
   void ipsec_changed() override { pending_.mark({Step::ipsec}); }
   void port_opened() override { pending_.mark({Step::reports}); }
   void options_changed(AgentOptions next) override;
@@ -90,7 +90,7 @@ Agent::Agent(AgentOptions& options, const Start& start, EndSignals& ends)
       absence_(start.absence),
       components_(context_, options, start.least_slots, *this),
       start_progress_(context_, [this] {
-        components_.beat();
+        components_.heartbeat();
         return awaited(phase_.step(components_.backlog()), components_.inputs.figures());
       }) {}
 
@@ -106,7 +106,7 @@ std::optional<Next> Agent::run() {
   }
   await_sighup();
   await_end();
-  components_.beat();
+  components_.heartbeat();
   start_progress_.watch();
   components_.expiry.start();
   context_.run();
@@ -163,7 +163,7 @@ void Agent::tables_changed() {
   }
 }
 
-void Agent::hooks_looked_after(Look look) {
+void Agent::hooks_checked(Look look) {
   pending_.mark({Step::unreported_changes});
   if (look == Look::thorough) {
     components_.backend_routes.look();
@@ -336,9 +336,9 @@ void Agent::serve_health_checks() {
 
 /// Checks what no event of the kernel reports.
 void Agent::look_for_unreported() {
-  components_.beat();
+  components_.heartbeat();
   components_.node_publisher.apply_kernel_ports();
-  components_.complaints.say_held_back(std::chrono::steady_clock::now());
+  components_.complaints.log_suppressed(std::chrono::steady_clock::now());
   components_.coexistence.look_at_reach(components_.node.network().devices(),
                                         components_.served_devices.uplinks());
 }

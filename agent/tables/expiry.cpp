@@ -250,7 +250,7 @@ std::chrono::milliseconds FlowExpiry::pause(std::chrono::nanoseconds taken) {
   return std::max(round_time - std::exchange(slept_, {}), step_pause);
 }
 
-const Tempo& FlowExpiry::tempo() const {
+const Pacing& FlowExpiry::tempo() const {
   const bool hasty = std::ranges::any_of(
       fullness_, [](const Fullness& fullness) { return fullness.fill == TableFill::nearly_full; });
   return hasty ? pace_.hasty : pace_.even;

@@ -61,7 +61,7 @@ struct LifeTerms {
 /// From one look at an entry to the next, and the least between two steps, which makes rounds over tables of
 /// more than a million entries longer: it bounds the cost whatever the size, and on a slow machine the rest
 /// does (bench/expiry.cpp).
-struct Tempo {
+struct Pacing {
   std::chrono::seconds round;
   std::chrono::milliseconds shortest_pause;
   unsigned rest;  ///< after a step: at least so many times as long as it took, by its processor time
@@ -70,9 +70,10 @@ struct Tempo {
 /// How fast the tables are walked.
 struct ExpiryPace {
   std::uint32_t step_entries = 512;  ///< looked at in one turn of the event loop
-  Tempo even{.round = std::chrono::seconds{60}, .shortest_pause = std::chrono::milliseconds{25}, .rest = 120};
+  Pacing even{
+      .round = std::chrono::seconds{60}, .shortest_pause = std::chrono::milliseconds{25}, .rest = 120};
   /// While one of the tables is nearly full.
-  Tempo hasty{.round = std::chrono::seconds{15}, .shortest_pause = std::chrono::milliseconds{6}, .rest = 15};
+  Pacing hasty{.round = std::chrono::seconds{15}, .shortest_pause = std::chrono::milliseconds{6}, .rest = 15};
 };
 
 class FlowExpiry {
@@ -112,7 +113,7 @@ class FlowExpiry {
   void end_if_over(Table& table, const LifeTerms& terms, const Key& key);
   void finish_table();
   [[nodiscard]] std::chrono::milliseconds pause(std::chrono::nanoseconds taken);
-  [[nodiscard]] const Tempo& tempo() const;
+  [[nodiscard]] const Pacing& tempo() const;
 
   Flows4& flows4_;
   Flows6& flows6_;

@@ -343,7 +343,7 @@ TEST_CASE("a device without Ethernet headers is refused by name, and the others 
   const std::string missing = datapath.page().read().missing;
   CHECK_THAT(missing, ContainsSubstring("tun0: no Ethernet headers (tun), not served"));
   CHECK_THAT(missing, ContainsSubstring("lo: packet hooks do not serve loopback"));
-  CHECK(datapath.restore(agent::Filters::quiet).hooks.empty());
+  CHECK(datapath.restore(agent::FilterChanges::none).hooks.empty());
 }
 
 TEST_CASE("the node page says what serves") {

@@ -33,13 +33,13 @@
 namespace lb::test {
 namespace {
 
-using agent::Filters;
+using agent::FilterChanges;
 using Catch::Matchers::ContainsSubstring;
 using Names = std::map<std::string, int>;
 
 /// Restores as the agent does, until nothing is left to restore, for a minute at most; returns what was
 /// restored, and how often.
-Names heal(agent::Datapath& datapath, Filters filters = Filters::quiet) {
+Names heal(agent::Datapath& datapath, FilterChanges filters = FilterChanges::none) {
   Names healed;
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (std::chrono::steady_clock::now() < deadline) {
@@ -157,7 +157,7 @@ TEST_CASE("REL-70 a socket hook that does not run is attached anew, and said to 
     CHECK_THAT(datapath.reattach_idle_hooks().failure, ContainsSubstring("cannot attach to cgroup connect6"));
     CHECK(sockets() == "cgroup, 7 of 8 hooks");
     CHECK(lab.make_cgroup("served") == options.cgroup);
-    CHECK(datapath.restore(Filters::quiet).hooks.size() == socket_hooks);
+    CHECK(datapath.restore(FilterChanges::none).hooks.size() == socket_hooks);
   }
   CHECK(datapath.reattach_idle_hooks().hooks.empty());
   CHECK(datapath.reattach_idle_hooks().failure.empty());
@@ -194,9 +194,9 @@ TEST_CASE("REL-70 a cgroup that was removed and made again is served again") {
   auto datapath = agent::Datapath::open(options);
   REQUIRE(datapath.attach().failure().empty());
   REQUIRE(::rmdir(options.cgroup.c_str()) == 0);
-  CHECK_FALSE(datapath.restore(Filters::quiet).failure.empty());
+  CHECK_FALSE(datapath.restore(FilterChanges::none).failure.empty());
   CHECK(lab.make_cgroup("other") == options.cgroup);
-  const auto restored = datapath.restore(Filters::quiet);
+  const auto restored = datapath.restore(FilterChanges::none);
   CHECK(restored.failure.empty());
   CHECK(restored.hooks.size() == socket_hooks);
   CHECK(datapath.reattach_idle_hooks().hooks.empty());
@@ -253,10 +253,10 @@ TEST_CASE("REL-19 removed clsact filters are brought back when the kernel tells 
   PodScene scene(Wiring::routed);
   scene.options.without = {"tcx"};
   REQUIRE(scene.attach().failure().empty());
-  REQUIRE(heal(*scene.datapath, Filters::disturbed).empty());
+  REQUIRE(heal(*scene.datapath, FilterChanges::some).empty());
   shell("tc filter del dev pods2 ingress && tc qdisc del dev eth0 clsact");
   CHECK(heal(*scene.datapath).empty());
-  CHECK(heal(*scene.datapath, Filters::disturbed) ==
+  CHECK(heal(*scene.datapath, FilterChanges::some) ==
         Names{{"ingress", 1}, {"egress", 1}, {"pod_ingress", 1}});
   shell("tc filter show dev pods2 ingress | grep -q lb_pod_in");
   agent::detach_all(maps::Pins(scene.lab.pins()));
@@ -278,7 +278,7 @@ TEST_CASE("REL-68 a filter replaced at our handle is noticed, and ours runs agai
   CHECK(changes() == before);
   shell("tc filter replace dev eth0 ingress prio 1 handle 0x6c62 bpf bytecode '1,6 0 0 4294967295,'");
   CHECK(changes() == before + 1);
-  CHECK(heal(*scene.datapath, Filters::disturbed) == Names{{"ingress", 1}});
+  CHECK(heal(*scene.datapath, FilterChanges::some) == Names{{"ingress", 1}});
   const auto at_eth0 = agent::filters_of(static_cast<int>(if_nametoindex("eth0")), agent::TcSide::ingress);
   REQUIRE(at_eth0.size() == 3);
   CHECK(at_eth0.front().name.starts_with("lb_tc_in"));
@@ -311,7 +311,7 @@ TEST_CASE("500 pods' devices are attached, looked after and let go cheaply", "[f
   REQUIRE(heal(*scene.datapath).empty());
   const auto look = timed([&] {
     for (int time = 0; time < 20; ++time) {
-      CHECK(scene.datapath->restore(Filters::quiet).hooks.empty());
+      CHECK(scene.datapath->restore(FilterChanges::none).hooks.empty());
     }
   });
   WARN(fmt::format("500 devices: all {:.0f} ms, one more {:.1f} ms, a look {:.2f} ms of CPU", all * 1e3,

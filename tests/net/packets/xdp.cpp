@@ -370,7 +370,7 @@ namespace {
 
 /// Looks after the hooks, as the agent does every 0.7 s; what XDP is for eth0 then.
 std::string packets_after_look(PodScene& scene) {
-  CHECK(scene.datapath->restore(agent::Filters::quiet).failure.empty());
+  CHECK(scene.datapath->restore(agent::FilterChanges::none).failure.empty());
   return scene.datapath->page().read().packets;
 }
 
@@ -394,7 +394,7 @@ TEST_CASE("REL-20 where what XDP sends is lost, tc sends", "[features]") {
   CHECK(lost.at("eth0") > 0);
   CHECK(packets.find(fmt::format("; {} frames lost by eth0", lost.at("eth0"))) != std::string::npos);
   CHECK(talk(scene.outside, server, SOCK_STREAM, made.elsewhere));
-  CHECK(scene.datapath->restore(agent::Filters::quiet).hooks.empty());
+  CHECK(scene.datapath->restore(agent::FilterChanges::none).hooks.empty());
 }
 
 TEST_CASE("REL-20 a device that says that it takes no frames of XDP gets none while it says so",

@@ -116,13 +116,13 @@ TEST_CASE("in a minute each kind of trouble of an object is logged once, the res
   complaints.say({"Service b/two", "", "192.0.2.1 is lost to a/one"}, now);
   complaints.say({"Service a/one", "", "192.0.2.1 is refused"}, now);
   CHECK(lines() == 3);
-  complaints.say_held_back(now + Complaints::pause - std::chrono::seconds(1));
+  complaints.log_suppressed(now + Complaints::pause - std::chrono::seconds(1));
   CHECK(lines() == 3);
-  complaints.say_held_back(now + Complaints::pause);
+  complaints.log_suppressed(now + Complaints::pause);
   CHECK(lines() == 4);
   CHECK(log.text().ends_with("Service a/one: 192.0.2.15 is lost to b/9999 (and 9998 more like this)\n"));
   complaints.say({"Service a/one", "", "192.0.2.77 is lost to b/x"}, now + Complaints::pause);
-  complaints.say_held_back(now + 3 * Complaints::pause);
+  complaints.log_suppressed(now + 3 * Complaints::pause);
   CHECK(lines() == 5);
   CHECK(log.text().ends_with("192.0.2.77 is lost to b/x\n"));
 }

@@ -252,10 +252,10 @@ TEST_CASE("status without an agent says since when what is pinned grows old") {
   status.agent = {};
   CHECK_THAT(show_status(status, Output::table),
              ContainsSubstring("NOT RUNNING; what is pinned serves as it was then"));
-  status.agent.last_beat = std::chrono::system_clock::from_time_t(1767323045);
+  status.agent.last_heartbeat = std::chrono::system_clock::from_time_t(1767323045);
   for (const auto& [later, age] : std::vector<std::pair<int, const char*>>{
            {-5, "0 s"}, {59, "59 s"}, {60, "1 min"}, {3599, "59 min"}, {7500, "2 h 5 min"}}) {
-    status.now = *status.agent.last_beat + std::chrono::seconds(later);
+    status.now = *status.agent.last_heartbeat + std::chrono::seconds(later);
     CHECK_THAT(show_status(status, Output::table),
                ContainsSubstring("NOT RUNNING since 2026-01-02T03:04:05Z (" + std::string(age) + "); "));
   }

@@ -104,7 +104,7 @@ class Slices {
 };
 
 struct Seen {
-  agent::Census census;
+  agent::EndpointCounts census;
   agent::BackendList backends;
   bool operator==(const Seen&) const = default;
 };

@@ -1,4 +1,4 @@
-#include "agent/run/api_memory.hpp"
+#include "agent/run/api_server_cache.hpp"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -52,15 +52,15 @@ std::vector<k8s::ApiServer> remembered_servers(const std::string& directory,
   return servers;
 }
 
-void ApiMemory::see(const k8s::EndpointSlice& slice) {
+void ApiServerCache::see(const k8s::EndpointSlice& slice) {
   if (slice.key.name_space == "default" && slice.service == "kubernetes") {
     urls_[slice.key] = urls_of(slice);
   }
 }
 
-void ApiMemory::forget(const k8s::ObjectKey& slice) { urls_.erase(slice); }
+void ApiServerCache::forget(const k8s::ObjectKey& slice) { urls_.erase(slice); }
 
-void ApiMemory::write() {
+void ApiServerCache::write() {
   std::string text;
   for (const auto& [slice, urls] : urls_) {
     for (const auto& url : urls) text += url + '\n';

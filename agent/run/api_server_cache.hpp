@@ -18,10 +18,10 @@ namespace lb::agent {
 [[nodiscard]] std::vector<k8s::ApiServer> remembered_servers(const std::string& directory,
                                                              std::string_view certificate_name);
 
-class ApiMemory {
+class ApiServerCache {
  public:
   /// `directory` is made when there is something to write; empty: nothing is kept.
-  explicit ApiMemory(std::string directory) : directory_(std::move(directory)) {}
+  explicit ApiServerCache(std::string directory) : directory_(std::move(directory)) {}
 
   /// Takes the ready endpoints of the slices of Service default/kubernetes; any other slice is nothing to it.
   void see(const k8s::EndpointSlice& slice);

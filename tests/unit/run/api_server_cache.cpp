@@ -1,5 +1,5 @@
 // The API servers' addresses that a start knows from the previous one.
-#include "agent/run/api_memory.hpp"
+#include "agent/run/api_server_cache.hpp"
 
 #include <unistd.h>
 
@@ -67,7 +67,7 @@ using Texts = std::vector<std::string>;
 
 TEST_CASE("the API servers of default/kubernetes are kept for the next start, both families") {
   const State state;
-  ApiMemory memory(state.directory());
+  ApiServerCache memory(state.directory());
   auto ipv4 = slice("kubernetes", k8s::Family::ipv4, {"10.0.0.1", "10.0.0.2", "10.0.0.3"});
   ipv4.endpoints[1].ready = false;
   memory.see(ipv4);
@@ -86,7 +86,7 @@ TEST_CASE("the API servers of default/kubernetes are kept for the next start, bo
 
 TEST_CASE("what is kept follows the slices, and is never replaced by nothing") {
   const State state;
-  ApiMemory memory(state.directory());
+  ApiServerCache memory(state.directory());
   memory.see(slice("kubernetes", k8s::Family::ipv4, {"10.0.0.1"}));
   memory.write();
   memory.see(slice("kubernetes", k8s::Family::ipv4, {"10.0.0.9"}));
@@ -101,7 +101,7 @@ TEST_CASE("what is kept follows the slices, and is never replaced by nothing") {
 }
 
 TEST_CASE("nothing is kept without a directory, and a damaged file counts as far as it can be read") {
-  ApiMemory nowhere("");
+  ApiServerCache nowhere("");
   nowhere.see(slice("kubernetes", k8s::Family::ipv4, {"10.0.0.1"}));
   nowhere.write();
   CHECK(remembered_servers("", "").empty());
