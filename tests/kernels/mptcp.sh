@@ -1,12 +1,42 @@
 #!/bin/bash
-# MPTCP through services: a connection by a ClusterIP, whose peer is the service, one by a node port, and one that asks for further subflows,
-# which another backend may get: refused there, the connection goes on by its first.
+# MPTCP through services: a connection by a ClusterIP, whose peer is the service, one by a node port, and those that ask for further subflows
+# through the service. Of several backends another one may get the subflow: refused there, the connection goes on by its first. Of a single
+# backend it is joined, in both families.
 set -euo pipefail
 # shellcheck source=tests/kernels/lab.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
 
 # both_speak WHO: how many of WHO's connections were MPTCP at both ends.
 both_speak() { lab_in "$1" nstat -asz MPTcpExtMPCapableSYNACKRX | awk '/MPCapable/ { print $2 }'; }
+
+# heard COUNTER WHO...: what MPTCP has counted of it there.
+heard() {
+	local who
+	for who in "${@:2}"; do lab_in "$who" nstat -asz "MPTcpExt$1"; done | awk '/^MPTcpExt/ { sum += $2 } END { print sum + 0 }'
+}
+
+# single_service: of worker-a alone, at node port 30071.
+single_service() {
+	sed -e "s/bulk/single/; s/$BULK_PORT/30071/; s/96\.0\.70/96.0.71/g; s/96::70/96::71/; s/9a03$/9a04/" \
+		-e '/nodeName: \(node\|worker-b\|worker-c\)}/d' "$SLUICE_ROOT/tests/kernels/bulk.yaml" >"$LAB_MANIFESTS/single.yaml"
+	lab_wait 10 single_is_known || die "the agent does not know the service of one backend"
+}
+
+single_is_known() { lab_sluice services -o json | jq -e 'any(.[]; .service | startswith("default/single"))'; }
+
+# joins ADDRESS: until a further subflow of a connection to the single service has been joined at the backend: which is asked for once the
+# first is established, so a connection may end before.
+joins() {
+	local before at=$1
+	before=$(heard MPJoinAckRx worker-a)
+	lab_wait 60 one_more_joined || die "no further subflow to $at is joined: $(lab_in worker-a nstat -asz 'MPTcpExtMPJoin*')"
+	printf 'to %s: subflows joined at its one backend: %d\n' "$at" $(($(heard MPJoinAckRx worker-a) - before))
+}
+
+one_more_joined() {
+	lab_in client python3 "$SLUICE_ROOT/tests/kernels/bulk.py" ask MPTCP "$at" 30071 300000 4 || return 1
+	(($(heard MPJoinAckRx worker-a) > before))
+}
 
 up mptcp off
 bulk_service MPTCP
@@ -17,9 +47,17 @@ for who in client pod guest node; do
 done
 counted new_remote new_from_pod flow_redirect socket_translated
 ip -n "$LAB-client" address add 10.0.0.101/24 dev eth0
+# Deprecated, or first subflows would come from it, and there would be no other for the second.
+ip -n "$LAB-client" address add fd00:10::101/64 dev eth0 nodad preferred_lft 0
 ip -n "$LAB-client" mptcp limits set subflow 2 add_addr_accepted 2
 ip -n "$LAB-client" mptcp endpoint add 10.0.0.101 dev eth0 subflow
-bulk client MPTCP "$NODE" "$BULK_PORT" 300000 8
-asked=$(lab_in client nstat -asz MPTcpExtMPJoinSynTx | awk '/MPJoin/ { print $2 }')
-[[ -z $asked ]] || ((asked > 0)) || die "no further subflow was asked for"
-printf 'further subflows asked for: %s\n' "${asked:-not counted by this kernel}"
+ip -n "$LAB-client" mptcp endpoint add fd00:10::101 dev eth0 subflow
+bulk_both client MPTCP 300000 8
+asked=$(heard MPJoinSynRx pod "${LAB_WORKERS[@]}")
+((asked > 0)) || die "no further subflow came to a backend"
+printf 'further subflows that came to backends: %d, to another one than their connection: %d\n' "$asked" \
+	"$(heard MPJoinNoTokenFound pod "${LAB_WORKERS[@]}")"
+ip -n "$LAB-worker-a" mptcp limits set subflow 2
+single_service
+joins "$NODE"
+joins "$NODE6"
