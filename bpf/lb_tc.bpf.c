@@ -117,10 +117,15 @@ LB_FUNCTION enum lb_fastpath_result lb_tc_fastpath(struct __sk_buff *skb, enum l
 static __always_inline enum lb_outcome lb_redirectable(struct __sk_buff *skb, struct lb_scratch *scratch,
 						       enum lb_outcome outcome)
 {
+	enum lb_way way;
+
 	if (scratch->packet.hops <= 1)
 		return LB_OUTCOME_hop_limit;
-	if (!lb_find_next_hop(skb, scratch))
+	way = lb_find_way(skb, scratch);
+	if (way == LB_NO_WAY)
 		return LB_OUTCOME_no_route;
+	if (way == LB_WAY_STACK)
+		return outcome == LB_OUTCOME_icmp_redirect ? LB_OUTCOME_icmp_stack : LB_OUTCOME_flow_stack;
 	return lb_too_big(skb, scratch) ? LB_OUTCOME_too_big : outcome;
 }
 
@@ -144,13 +149,12 @@ static __always_inline enum lb_outcome lb_unsent(const struct lb_scratch *scratc
 static __always_inline enum lb_outcome lb_carry(struct __sk_buff *skb, struct lb_scratch *scratch,
 						enum lb_outcome outcome)
 {
-	enum lb_hops hops = LB_KEEP_HOPS;
+	enum lb_hops hops;
 	int failed;
 
-	if (lb_action(outcome) == LB_ACTION_REDIRECT) {
+	if (lb_action(outcome) == LB_ACTION_REDIRECT)
 		outcome = lb_redirectable(skb, scratch, outcome);
-		hops = LB_COUNT_HOP;
-	}
+	hops = lb_action(outcome) == LB_ACTION_REDIRECT ? LB_COUNT_HOP : LB_KEEP_HOPS;
 	if (!lb_is_rewritten(outcome))
 		return lb_unsent(scratch, outcome);
 	if (outcome == LB_OUTCOME_icmp_stack || outcome == LB_OUTCOME_icmp_redirect)

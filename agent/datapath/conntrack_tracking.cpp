@@ -12,20 +12,25 @@
 namespace lb::agent {
 namespace {
 
-/// Who flushes all rules, as nftables.service does when it starts, takes ours too.
+/// Who flushes all rules, as nftables.service does when it starts, takes ours too: the kernel tells of it.
 constexpr std::chrono::seconds between_looks{30};
 
 }  // namespace
 
 ConntrackTracking::ConntrackTracking(boost::asio::io_context& context, const Features& features,
                                      Coexistence& coexistence, std::string table)
-    : timer_(context), features_(features), coexistence_(coexistence), table_(std::move(table)) {}
+    : timer_(context),
+      watch_(context, table, [this] { look(); }),
+      features_(features),
+      coexistence_(coexistence),
+      table_(std::move(table)) {}
 
 void ConntrackTracking::start() {
   if (!features_.usable(Feature::ct_lookup)) {
     remove_kept(table_);
     return;
   }
+  watch_.start();
   look();
   repeat(timer_, between_looks, [this] { look(); });
 }

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "agent/datapath/coexistence.hpp"
+#include "agent/netlink/nf_table_watch.hpp"
 #include "agent/programs/features.hpp"
 
 namespace lb::agent {
@@ -18,7 +19,8 @@ class ConntrackTracking {
   ConntrackTracking(boost::asio::io_context& context, const Features& features, Coexistence& coexistence,
                     std::string table);
 
-  /// Makes the table now, before programs are attached, and looks every half a minute whether it is there.
+  /// Makes the table now, before programs are attached, and again as soon as somebody deletes it. Looks every
+  /// half a minute all the same, where the kernel does not tell.
   /// Where programs do not ask conntrack, a table that an earlier agent made goes.
   void start();
 
@@ -26,6 +28,7 @@ class ConntrackTracking {
   void look();
 
   boost::asio::steady_timer timer_;
+  NfTableWatch watch_;
   const Features& features_;
   Coexistence& coexistence_;
   std::string table_;

@@ -207,7 +207,7 @@ LB_FUNCTION enum lb_outcome lb_unassured(void)
 	live = lb_unassured_find(&scratch->packet.tuple, &scratch->flow);
 	if (!live || !lb_acts_here(&scratch->flow.track, scratch->hook) || lb_begins_anew(scratch))
 		return LB_OUTCOME_unrelated;
-	if (scratch->hook == LB_HOOK_XDP && scratch->flow.track.path == LB_PATH_STACK)
+	if (scratch->hook == LB_HOOK_XDP && lb_is_for_stack(&scratch->flow.track))
 		return LB_OUTCOME_left_to_tc;
 	if (!lb_unassured_alive(scratch, lb_flow_touch(live, &scratch->flow.track, lb_clock())))
 		return LB_OUTCOME_unrelated;

@@ -28,9 +28,15 @@ static __always_inline int lb_acts_here(const struct lb_track *track, __u32 hook
 	return track->side == lb_side_of(hook);
 }
 
+/* Is the packet rewritten and then for the stack? By what its flow is, or because only the stack can send by the route back. */
+static __always_inline int lb_is_for_stack(const struct lb_track *track)
+{
+	return track->path == LB_PATH_STACK || track->device == LB_STACK_DEVICE;
+}
+
 static __always_inline enum lb_outcome lb_known_outcome(const struct lb_track *track, __u32 hook)
 {
-	if (track->path == LB_PATH_STACK)
+	if (lb_is_for_stack(track))
 		return LB_OUTCOME_flow_stack;
 	return hook == LB_HOOK_XDP ? LB_OUTCOME_flow_xdp : LB_OUTCOME_flow_redirect;
 }
@@ -201,7 +207,7 @@ static __always_inline enum lb_path lb_other_path(const struct lb_track *track)
 }
 
 /*
- * The device that the other half's packets leave by; 0: the stack knows, or lb_find_next_hop() will. Replies to outside go back
+ * The device that the other half's packets leave by; 0: the stack knows, or lb_find_way() will. Replies to outside go back
  * by the uplink that the flow came by, whatever the stack's choice was (REL-66); but a reply says nothing of the way to
  * the backend, which may be another than its own.
  */

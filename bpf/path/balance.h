@@ -45,7 +45,7 @@ static __always_inline enum lb_outcome lb_established(enum lb_hook hook, struct 
 	if (!live || !lb_acts_here(&scratch->flow.track, hook))
 		return LB_OUTCOME_unrelated;
 	if (hook == LB_HOOK_XDP &&
-	    (scratch->flow.track.path == LB_PATH_STACK || lb_probes_neighbour(&scratch->flow.track)))
+	    (lb_is_for_stack(&scratch->flow.track) || lb_probes_neighbour(&scratch->flow.track)))
 		return LB_OUTCOME_left_to_tc;
 	reused = lb_reused(scratch);
 	new_second = !reused && lb_flow_touch(live, &scratch->flow.track, lb_clock());
@@ -72,7 +72,7 @@ LB_FUNCTION enum lb_outcome lb_related(void)
 		return LB_OUTCOME_unrelated;
 	if (scratch->packet.part == LB_LATER_FRAGMENT)
 		return lb_known_outcome(&scratch->flow.track, scratch->hook);
-	return scratch->flow.track.path == LB_PATH_STACK ? LB_OUTCOME_icmp_stack : LB_OUTCOME_icmp_redirect;
+	return lb_is_for_stack(&scratch->flow.track) ? LB_OUTCOME_icmp_stack : LB_OUTCOME_icmp_redirect;
 }
 
 /* A later fragment takes the path of the first one; it opens no flow and assures none. */

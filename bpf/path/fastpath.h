@@ -117,11 +117,11 @@ static __always_inline enum lb_outcome lb_fastpath_known(enum lb_hook hook, __u3
 {
 	const struct lb_track *track = &fast->flow.track;
 
-	if (track->path == LB_PATH_STACK && hook == LB_HOOK_XDP)
+	if (lb_is_for_stack(track) && hook == LB_HOOK_XDP)
 		return LB_OUTCOME_left_to_tc;
 	if (track->seen != lb_clock() || track->state >= LB_CLOSING)
 		return LB_OUTCOME_NONE;
-	if (track->path == LB_PATH_STACK) {
+	if (lb_is_for_stack(track)) {
 		if (hook == LB_HOOK_TC_EGRESS && track->device && track->device != device)
 			return LB_OUTCOME_NONE;
 		return LB_OUTCOME_flow_stack;

@@ -110,16 +110,27 @@ static __always_inline void lb_set_device(struct lb_scratch *scratch, __u32 devi
 		live->device = device;
 }
 
-/* Knows the packet's entry by which device its packets leave? If not, that is found out once. */
-static __always_inline int lb_find_next_hop(void *ctx, struct lb_scratch *scratch)
+enum lb_way { LB_NO_WAY, LB_WAY_REDIRECT, LB_WAY_STACK };
+
+/*
+ * Knows the packet's entry by which device its packets leave? If not, that is found out once. Replies to a client behind a route that
+ * adds headers are for the stack.
+ */
+static __always_inline enum lb_way lb_find_way(void *ctx, struct lb_scratch *scratch)
 {
+	long result;
+
 	if (scratch->flow.track.device && lb_leads_back(ctx, scratch))
-		return 1;
-	if (!lb_names_device(scratch, lb_route(ctx, scratch, LB_KEEP_SOURCE)) ||
-	    !lb_is_uplink(scratch->fib.ifindex))
-		return 0;
+		return LB_WAY_REDIRECT;
+	result = lb_route(ctx, scratch, LB_KEEP_SOURCE);
+	if (lb_is_encapsulated(result) && scratch->flow.track.direction == LB_REPLY) {
+		lb_set_device(scratch, LB_STACK_DEVICE);
+		return LB_WAY_STACK;
+	}
+	if (!lb_names_device(scratch, result) || !lb_is_uplink(scratch->fib.ifindex))
+		return LB_NO_WAY;
 	lb_set_device(scratch, scratch->fib.ifindex);
-	return 1;
+	return LB_WAY_REDIRECT;
 }
 
 /*

@@ -263,15 +263,15 @@ struct lb_end4 {
 	__u16 check;
 } LB_ALIGN8;
 
-/*
- * What both families share. Times are seconds of lb_clock (see struct lb_node). `seen`, `number` and `state` change, and
- * `device` does so once, from 0; all else is constant, and checked.
- */
+/* What the device of a reply is whose way back is a route with headers of its own (encap): only the stack can send by it. */
+#define LB_STACK_DEVICE 0xffffffffU
+
+/* Of both families; times are seconds of lb_clock. `seen`, `number`, `state` and `device` change, the rest is constant, and checked. */
 struct lb_track {
 	__u32 backend;
 	__u32 service;
-	__u32 device; /* interface index that packets of this direction leave by; 0: the stack knows */
-	__u32 seen;   /* when the last packet passed */
+	__u32 device; /* interface index that packets of this direction leave by; 0: the stack knows; LB_STACK_DEVICE */
+	__u32 seen; /* when the last packet passed */
 	__u32 opened;
 	/*
 	 * Unassured: what the client's first ACK must acknowledge; 1 in LB_OPENING: no handshake. Then, of TCP, the number behind

@@ -4,11 +4,13 @@
 
 #include <sys/socket.h>
 
+#include <boost/asio/io_context.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <cerrno>
 #include <string>
 #include <vector>
 
+#include "agent/netlink/nf_table_watch.hpp"
 #include "agent/netlink/nf_tables.hpp"
 #include "agent/netlink/tracked.hpp"
 #include "tests/net/lib/lab.hpp"
@@ -91,6 +93,33 @@ TEST_CASE("REL-89 a table of ours keeps conntrack tracking") {
   CHECK(tracked() == 2);
   agent::remove_kept("ours");
   CHECK(agent::families_with("ours").empty());
+}
+
+TEST_CASE("REL-89 who flushes all rules of nftables is heard of at once") {
+  const Lab lab;
+  boost::asio::io_context context;
+  int heard = 0;
+  agent::NfTableWatch watch(context, "ours", [&] {
+    ++heard;
+    for (const int family : {AF_INET, AF_INET6}) REQUIRE_FALSE(agent::keep_tracking(family, "ours"));
+  });
+  watch.start();
+  for (const int family : {AF_INET, AF_INET6}) REQUIRE_FALSE(agent::keep_tracking(family, "ours"));
+  const auto here = Host::here();
+  here.run("nft add table ip other && nft delete table ip other && nft add table ip6 ourselves");
+  context.poll();
+  CHECK(heard == 0);  // reports are there when nft has ended
+  for (int round = 1; round <= 3; ++round) {
+    here.run("nft flush ruleset");
+    CHECK(agent::families_with("ours").empty());
+    context.poll();
+    CHECK(heard == round);
+    CHECK(agent::families_with("ours").size() == 2);
+  }
+  here.run("nft delete table ip ours");
+  context.poll();
+  CHECK(heard == 4);
+  CHECK(agent::families_with("ours").size() == 2);
 }
 
 TEST_CASE("REL-84 conntrack takes connections over, and tells of them") {
