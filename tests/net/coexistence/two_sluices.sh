@@ -1,0 +1,105 @@
+#!/bin/bash
+# Two Sluices of different names on one node, each with pins and ports of its own: both serve their own services, and cleanup of one leaves
+# the other's pins and links as they were, while it serves (SEM-75). By tcx: docs/limitations.md says why not by clsact.
+set -euo pipefail
+# shellcheck source=scripts/lib/scenario.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
+
+SECOND=10.96.0.90
+
+# second_service: one that the label gives to the second Sluice.
+second_service() {
+	cat >"$LAB_MANIFESTS/second.yaml" <<-YAML
+		apiVersion: v1
+		kind: Service
+		metadata: {name: second, namespace: default, labels: {service.kubernetes.io/service-proxy-name: second}}
+		spec:
+		  type: NodePort
+		  clusterIP: $SECOND
+		  ports: [{name: http, port: 80, targetPort: 8080, nodePort: 30090}]
+		---
+		apiVersion: discovery.k8s.io/v1
+		kind: EndpointSlice
+		metadata: {name: second-1, namespace: default, labels: {kubernetes.io/service-name: second}}
+		addressType: IPv4
+		ports: [{name: http, port: 8080}]
+		endpoints: [{addresses: [10.244.3.10]}]
+	YAML
+}
+
+first() { LAB_PINS=$PINS/first "$@"; }
+second() { LAB_PINS=$PINS/second "$@"; }
+
+# second_starts: its pid is in $SECOND_AGENT.
+second_starts() {
+	lab_start node second.log "$SLUICE" agent --manifests "$LAB_MANIFESTS" --node node --devices eth0 --cgroup "$LAB_CGROUP" --pins "$PINS/second" \
+		--xdp off --service-proxy-name second --health 127.0.0.1:10356 --metrics 127.0.0.1:10349
+	SECOND_AGENT=$LAB_STARTED
+	lab_wait 30 lab_in node curl -fsS -m 2 http://127.0.0.1:10356/healthz || die "the second agent did not become ready: $(tail -n 5 "$LAB_DIR/second.log")"
+}
+
+# both_serve WHEN: each its own service and not the other's, inside and outside.
+both_serve() {
+	local who
+	for who in "pod 10.96.0.80 80" "client 10.0.0.10 30080" "pod $SECOND 80" "client 10.0.0.10 30090"; do
+		# shellcheck disable=SC2086  # who, address and port
+		set -- "$1" $who
+		lab_ask "$2" tcp "$3" "$4" --count 20 >"$LAB_DIR/answers" || die "$1: $who: $(tail -n 2 "$LAB_DIR/answers")"
+	done
+	[[ $(first lab_sluice services -o json | jq -r 'any(.[]; .service | startswith("default/second"))') == false ]] || die "$1: the first has the second's service"
+	[[ $(second lab_sluice services -o json | jq -r '[.[].service] | unique | join(" ")') == default/second:http ]] ||
+		die "$1: the second has $(second lab_sluice services -o json | jq -c '[.[].service]')"
+	printf '%s: both serve\n' "$1"
+}
+
+# pins_of NAME, links: what one of them has pinned; the kernel's links on the node's devices and cgroup.
+pins_of() { find "$PINS/$1" | sort; }
+links() {
+	lab_in node bpftool net show -j | jq -cS .
+	lab_in node bpftool cgroup show "$LAB_CGROUP" -j | jq -cS .
+}
+
+# unchanged NAME COMMAND...: that one's pins are as before COMMAND.
+unchanged() {
+	local name=$1
+	shift
+	pins_of "$name" >"$LAB_DIR/before"
+	"$@" >"$LAB_DIR/said" || die "$*: $(cat "$LAB_DIR/said")"
+	diff "$LAB_DIR/before" <(pins_of "$name") >&2 || die "$*: changed the $name one's pins, above"
+}
+
+# second_goes: and what hangs in the kernel is as it was before it came.
+second_goes() {
+	lab_stop "$SECOND_AGENT" TERM || die "the second agent ended badly"
+	unchanged first second lab_sluice cleanup
+	[[ ! -e $PINS/second ]] || die "left of the second: $(find "$PINS/second" | head -n 3)"
+	diff "$LAB_DIR/links" <(links) >&2 || die "cleanup of the second changed what is attached, above"
+	lab_ask pod tcp 10.96.0.80 80 --count 20 >/dev/null || die "the first serves pods no more"
+	lab_ask client tcp 10.0.0.10 30080 --count 20 >/dev/null || die "the first serves the outside no more"
+	printf 'cleanup of the second leaves the first\n'
+}
+
+first_goes() {
+	lab_stop "$LAB_AGENT" TERM || die "the first agent ended badly"
+	unchanged second first lab_sluice cleanup
+	[[ ! -e $PINS/first ]] || die "left of the first: $(find "$PINS/first" | head -n 3)"
+	lab_ask pod tcp "$SECOND" 80 --count 20 >/dev/null || die "the second serves pods no more"
+	lab_ask client tcp 10.0.0.10 30090 --count 20 >/dev/null || die "the second serves the outside no more"
+	printf 'cleanup of the first leaves the second\n'
+}
+
+lab_up two-sluices
+PINS=$LAB_PINS
+mkdir -p "$PINS"
+lab_backends
+second_service
+first lab_agent --xdp off
+links >"$LAB_DIR/links"
+[[ $(<"$LAB_DIR/links") == *eth0*lb_tc*lb_connect4* ]] || die "attached is: $(<"$LAB_DIR/links")"
+second_starts
+both_serve "two Sluices"
+second_goes
+second_starts
+first_goes
+lab_stop "$SECOND_AGENT" TERM || die "the second agent ended badly"
+second lab_sluice cleanup >/dev/null
