@@ -35,10 +35,25 @@ struct bpf_ct_opts___lb {
 /* Older kernels know the first twelve bytes. */
 #define LB_CT_OPTS_SIZE 12
 
-struct nf_conn {
-	unsigned long status;
+union nf_inet_addr {
+	__u32 all[4];
 } LB_KERNEL;
-#define LB_CT_DST_NAT (1UL << 5) /* IPS_DST_NAT: answers come by other ends than the original direction's */
+union nf_conntrack_man_proto {
+	__be16 all;
+} LB_KERNEL;
+struct nf_conntrack_man {
+	union nf_inet_addr u3;
+	union nf_conntrack_man_proto u;
+} LB_KERNEL;
+struct nf_conntrack_tuple {
+	struct nf_conntrack_man src;
+} LB_KERNEL;
+struct nf_conntrack_tuple_hash {
+	struct nf_conntrack_tuple tuple;
+} LB_KERNEL;
+struct nf_conn {
+	struct nf_conntrack_tuple_hash tuplehash[2];
+} LB_KERNEL;
 
 struct nf_conn *LB_CT_LOOKUP(LB_CT_CONTEXT *ctx, struct bpf_sock_tuple *tuple, __u32 size,
 			     struct bpf_ct_opts___lb *opts, __u32 opts_size) __weak __ksym;
@@ -50,7 +65,7 @@ enum lb_tuple_user {
 	LB_LISTENER,
 	LB_CONNECTED,
 	LB_CONNTRACK,
-	LB_CONNTRACK_TRANSLATED, /* the original direction of a connection whose destination conntrack rewrites */
+	LB_CONNTRACK_TRANSLATED, /* the original direction of a connection whose destination conntrack or IPVS rewrites */
 	LB_CONNTRACK_REPLY,
 };
 
@@ -117,6 +132,25 @@ static __always_inline int lb_socket_using(void *ctx, const struct lb_tuple *tup
 	}
 }
 
+/*
+ * Is a connection's destination rewritten: do its replies come from another end than the original direction goes to? The status bit
+ * IPS_DST_NAT says it only of what conntrack rewrites, not of what IPVS does.
+ */
+static __always_inline int lb_has_other_destination(const struct nf_conn *connection,
+						    const struct lb_tuple *original)
+{
+	const struct nf_conntrack_man *from = &connection->tuplehash[LB_CT_REPLY].tuple.src;
+
+	if (from->u.all != bpf_htons(original->destination_port))
+		return 1;
+	if (original->family == LB_IPV4)
+		return from->u3.all[0] != original->destination.words[3];
+	return from->u3.all[0] != original->destination.words[0] ||
+	       from->u3.all[1] != original->destination.words[1] ||
+	       from->u3.all[2] != original->destination.words[2] ||
+	       from->u3.all[3] != original->destination.words[3];
+}
+
 LB_FUNCTION int LB_OWN(lb_conntrack_of)(void *ctx __arg_ctx, const struct lb_tuple *tuple)
 {
 	struct bpf_ct_opts___lb opts = {.netns_id = BPF_F_CURRENT_NETNS};
@@ -133,7 +167,7 @@ LB_FUNCTION int LB_OWN(lb_conntrack_of)(void *ctx __arg_ctx, const struct lb_tup
 	if (opts.dir == LB_CT_REPLY)
 		holder = LB_CONNTRACK_REPLY;
 	else
-		holder = connection->status & LB_CT_DST_NAT ? LB_CONNTRACK_TRANSLATED : LB_CONNTRACK;
+		holder = lb_has_other_destination(connection, tuple) ? LB_CONNTRACK_TRANSLATED : LB_CONNTRACK;
 	LB_CT_RELEASE(connection);
 	return holder;
 }
