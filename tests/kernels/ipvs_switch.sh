@@ -22,7 +22,7 @@ virtual() {
 	done
 }
 
-# ipvs_begins: as kube-proxy does it.
+# ipvs_begins: as kube-proxy does it; a pod that meets itself is masqueraded, too.
 ipvs_begins() {
 	local address
 	lab_in node bash -c 'cd /proc/sys/net/ipv4/vs && echo 1 >conntrack && echo 1 >expire_nodest_conn && echo 1 >expire_quiescent_template'
@@ -39,6 +39,7 @@ ipvs_begins() {
 			chain POSTROUTING {
 				type nat hook postrouting priority srcnat
 				oifname "eth0" ip saddr != 10.244.0.0/16 ip daddr 10.244.0.0/16 masquerade
+				ip saddr 10.244.1.10 ip daddr 10.244.1.10 masquerade
 			}
 		}
 		table ip6 nat {
@@ -46,6 +47,7 @@ ipvs_begins() {
 			chain POSTROUTING {
 				type nat hook postrouting priority srcnat
 				oifname "eth0" ip6 saddr != fd00:10:244::/48 ip6 daddr fd00:10:244::/48 masquerade
+				ip6 saddr fd00:10:244:1::10 ip6 daddr fd00:10:244:1::10 masquerade
 			}
 		}
 	NFT
@@ -74,6 +76,7 @@ clients() {
 	switch_open "$1" "$first"
 	switch_client client fresh tcp "$NODE6" "$NODE_PORT"
 	switch_client guest fresh tcp "$WEB" 80
+	switch_client pod fresh tcp "$WEB6" 80
 }
 
 modules dummy ip_vs ip_vs_rr nf_conntrack
