@@ -117,14 +117,14 @@ LB_FUNCTION enum lb_fastpath_result lb_tc_fastpath(struct __sk_buff *skb, enum l
 static __always_inline enum lb_outcome lb_redirectable(struct __sk_buff *skb, struct lb_scratch *scratch,
 						       enum lb_outcome outcome)
 {
-	enum lb_way way;
+	enum lb_next_hop hop;
 
 	if (scratch->packet.hops <= 1)
 		return LB_OUTCOME_hop_limit;
-	way = lb_find_way(skb, scratch);
-	if (way == LB_NO_WAY)
+	hop = lb_find_next_hop(skb, scratch);
+	if (hop == LB_NO_NEXT_HOP)
 		return LB_OUTCOME_no_route;
-	if (way == LB_WAY_STACK)
+	if (hop == LB_NEXT_HOP_STACK)
 		return outcome == LB_OUTCOME_icmp_redirect ? LB_OUTCOME_icmp_stack : LB_OUTCOME_flow_stack;
 	return lb_too_big(skb, scratch) ? LB_OUTCOME_too_big : outcome;
 }

@@ -68,7 +68,7 @@ static __always_inline int lb_sends_by(__u32 device)
  */
 static __always_inline int lb_fib_cache_entry(struct xdp_md *xdp, struct lb_scratch *scratch)
 {
-	if (lb_find_way(xdp, scratch) != LB_WAY_REDIRECT ||
+	if (lb_find_next_hop(xdp, scratch) != LB_NEXT_HOP_REDIRECT ||
 	    lb_route(xdp, scratch, LB_KEEP_SOURCE) != BPF_FIB_LKUP_RET_SUCCESS)
 		return 0;
 	if (scratch->fib.ifindex != scratch->flow.track.device || !lb_sends_by(scratch->fib.ifindex))

@@ -45,6 +45,19 @@ Progress take_datagram(Bytes datagram, const Take& take) {
 
 }  // namespace
 
+maps::Fd open_notifications(int protocol, std::uint32_t groups) {
+  maps::Fd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, protocol));
+  sockaddr_nl address{};
+  address.nl_family = AF_NETLINK;
+  address.nl_groups = groups;
+  if (socket && ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    const int error = errno;
+    socket = maps::Fd();
+    errno = error;
+  }
+  return socket;
+}
+
 Bytes after(Bytes bytes, std::size_t size) { return bytes.subspan(std::min(aligned(size), bytes.size())); }
 
 Bytes attribute(Bytes bytes, unsigned short type) {

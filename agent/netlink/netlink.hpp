@@ -15,9 +15,15 @@
 #include <string_view>
 #include <vector>
 
+#include "maps/map.hpp"
+
 namespace lb::agent::netlink {
 
 using Bytes = std::span<const std::byte>;
+
+/// A socket that receives the notifications of multicast groups (1U << (group - 1) each) and never blocks.
+/// `protocol`: NETLINK_ROUTE, .... Invalid where the kernel refuses it; errno says why.
+[[nodiscard]] maps::Fd open_notifications(int protocol, std::uint32_t groups);
 
 template <class T>
 std::optional<T> read(Bytes bytes) {

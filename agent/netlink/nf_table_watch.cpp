@@ -21,21 +21,9 @@ namespace {
 
 constexpr int table_deleted = NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_DELTABLE;
 
-maps::Fd open_listener() {
-  maps::Fd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_NETFILTER));
-  sockaddr_nl address{};
-  address.nl_family = AF_NETLINK;
-  address.nl_groups = 1U << (NFNLGRP_NFTABLES - 1U);
-  if (socket && ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
-    spdlog::debug("cannot follow nftables' tables: {}", std::strerror(errno));
-    return {};
-  }
-  return socket;
-}
-
 }  // namespace
 
-bool tells_of_deletion(netlink::Bytes datagram, std::string_view table) {
+bool reports_deletion(netlink::Bytes datagram, std::string_view table) {
   while (const auto head = netlink::read<nlmsghdr>(datagram)) {
     if (head->nlmsg_len < sizeof(nlmsghdr) || head->nlmsg_len > datagram.size()) return false;
     if (head->nlmsg_type == table_deleted) {
@@ -52,8 +40,11 @@ NfTableWatch::NfTableWatch(boost::asio::io_context& context, std::string table, 
     : events_(context), table_(std::move(table)), deleted_(std::move(deleted)) {}
 
 void NfTableWatch::start() {
-  const auto listener = open_listener();
-  if (!listener) return;
+  const auto listener = netlink::open_notifications(NETLINK_NETFILTER, 1U << (NFNLGRP_NFTABLES - 1U));
+  if (!listener) {
+    spdlog::debug("cannot follow nftables' tables: {}", std::strerror(errno));
+    return;
+  }
   events_.assign(::dup(listener.get()));
   wait();
 }
@@ -70,13 +61,13 @@ void NfTableWatch::wait() {
 /// Reads all that there are. Did one tell of the table, or was one lost?
 bool NfTableWatch::take_reports() {
   std::array<std::byte, 65536> report{};
-  bool told = false;
+  bool deleted = false;
   for (;;) {
     const auto size = ::recv(events_.native_handle(), report.data(), report.size(), MSG_TRUNC);
-    if (size < 0 && errno != ENOBUFS) return told;
+    if (size < 0 && errno != ENOBUFS) return deleted;
     const bool is_lost = size < 0 || static_cast<std::size_t>(size) > report.size();
-    told = told || is_lost ||
-           tells_of_deletion(netlink::Bytes(report).first(static_cast<std::size_t>(size)), table_);
+    deleted = deleted || is_lost ||
+              reports_deletion(netlink::Bytes(report).first(static_cast<std::size_t>(size)), table_);
   }
 }
 

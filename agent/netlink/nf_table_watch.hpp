@@ -13,7 +13,7 @@ namespace lb::agent {
 
 /// Does a message of the kernel's group NFNLGRP_NFTABLES, or one behind it in these bytes, tell that a table
 /// of that name is gone, of whatever family? Pure; what is malformed says nothing.
-[[nodiscard]] bool tells_of_deletion(netlink::Bytes datagram, std::string_view table);
+[[nodiscard]] bool reports_deletion(netlink::Bytes datagram, std::string_view table);
 
 class NfTableWatch {
  public:

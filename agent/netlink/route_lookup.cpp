@@ -21,16 +21,14 @@ constexpr std::array<unsigned, 4> groups = {RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROU
                                             RTNLGRP_IPV6_RULE};
 
 maps::Fd open_changes() {
-  maps::Fd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE));
-  sockaddr_nl address{};
-  address.nl_family = AF_NETLINK;
-  for (const auto group : groups) address.nl_groups |= 1U << (group - 1);
-  if (socket) {
-    static_cast<void>(::setsockopt(socket.get(), SOL_SOCKET, SO_RCVBUF, &queue_bytes, sizeof(queue_bytes)));
-  }
-  if (!socket || ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+  std::uint32_t bits = 0;
+  for (const auto group : groups) bits |= 1U << (group - 1);
+  auto socket = netlink::open_notifications(NETLINK_ROUTE, bits);
+  if (!socket) {
     spdlog::warn("cannot follow changes of routes ({})", std::strerror(errno));
+    return socket;
   }
+  static_cast<void>(::setsockopt(socket.get(), SOL_SOCKET, SO_RCVBUF, &queue_bytes, sizeof(queue_bytes)));
   return socket;
 }
 

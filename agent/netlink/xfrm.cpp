@@ -115,14 +115,10 @@ std::optional<XfrmPolicies> read_policies() {
 
 /// Hears of every change; invalid where the kernel has no IPsec.
 maps::Fd open_listener() {
-  maps::Fd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_XFRM));
-  sockaddr_nl address{};
-  address.nl_family = AF_NETLINK;
-  address.nl_groups = 1U << (XFRMNLGRP_POLICY - 1U);
-  if (socket && ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+  auto socket = netlink::open_notifications(NETLINK_XFRM, 1U << (XFRMNLGRP_POLICY - 1U));
+  if (!socket && errno != EPROTONOSUPPORT) {
     spdlog::warn("cannot follow IPsec policies ({}): what they should encrypt may leave unencrypted",
                  std::strerror(errno));
-    return {};
   }
   return socket;
 }

@@ -207,7 +207,7 @@ static __always_inline enum lb_path lb_other_path(const struct lb_track *track)
 }
 
 /*
- * The device that the other half's packets leave by; 0: the stack knows, or lb_find_way() will. Replies to outside go back
+ * The device that the other half's packets leave by; 0: the stack knows, or lb_find_next_hop() will. Replies to outside go back
  * by the uplink that the flow came by, whatever the stack's choice was (REL-66); but a reply says nothing of the way to
  * the backend, which may be another than its own.
  */

@@ -110,27 +110,27 @@ static __always_inline void lb_set_device(struct lb_scratch *scratch, __u32 devi
 		live->device = device;
 }
 
-enum lb_way { LB_NO_WAY, LB_WAY_REDIRECT, LB_WAY_STACK };
+enum lb_next_hop { LB_NO_NEXT_HOP, LB_NEXT_HOP_REDIRECT, LB_NEXT_HOP_STACK };
 
 /*
  * Knows the packet's entry by which device its packets leave? If not, that is found out once. Replies to a client behind a route that
  * adds headers are for the stack.
  */
-static __always_inline enum lb_way lb_find_way(void *ctx, struct lb_scratch *scratch)
+static __always_inline enum lb_next_hop lb_find_next_hop(void *ctx, struct lb_scratch *scratch)
 {
 	long result;
 
 	if (scratch->flow.track.device && lb_leads_back(ctx, scratch))
-		return LB_WAY_REDIRECT;
+		return LB_NEXT_HOP_REDIRECT;
 	result = lb_route(ctx, scratch, LB_KEEP_SOURCE);
 	if (lb_is_encapsulated(result) && scratch->flow.track.direction == LB_REPLY) {
 		lb_set_device(scratch, LB_STACK_DEVICE);
-		return LB_WAY_STACK;
+		return LB_NEXT_HOP_STACK;
 	}
 	if (!lb_names_device(scratch, result) || !lb_is_uplink(scratch->fib.ifindex))
-		return LB_NO_WAY;
+		return LB_NO_NEXT_HOP;
 	lb_set_device(scratch, scratch->fib.ifindex);
-	return LB_WAY_REDIRECT;
+	return LB_NEXT_HOP_REDIRECT;
 }
 
 /*

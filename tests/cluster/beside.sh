@@ -51,9 +51,7 @@ done
 kubectl delete -k "$OVERLAY"
 kubectl apply -k "$SLUICE_ROOT/k8s/deploy/uninstall"
 rolled_out sluice-uninstall
-for node in "${NODES[@]}"; do
-	[[ -z $(left "$node") ]] || die "SEM-75: left on $node: $(left "$node")"
-done
+nothing_left
 web_answers "kube-proxy alone"
 switch_passes 6 "kube-proxy alone"
 switch_ends

@@ -30,7 +30,5 @@ web
 web_answers "the chart"
 helm uninstall sluice
 rolled_out sluice-uninstall
-for node in "${NODES[@]}"; do
-	[[ -z $(left "$node") ]] || die "SEM-75: left on $node: $(left "$node")"
-done
+nothing_left
 kubectl -n kube-system delete daemonset sluice-uninstall --timeout=60s

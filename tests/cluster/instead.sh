@@ -42,9 +42,7 @@ removed() {
 	kubectl delete -k "$DEPLOY"
 	kubectl apply -k "$DEPLOY/uninstall"
 	rolled_out sluice-uninstall
-	for node in "${NODES[@]}"; do
-		[[ -z $(left "$node") ]] || die "SEM-75: left on $node: $(left "$node")"
-	done
+	nothing_left
 	kubectl delete -k "$DEPLOY/uninstall" --timeout=60s
 	! lab_ask pod/web-node-a tcp 10.96.0.80 80 >/dev/null 2>&1 || die "a service is served, and nobody is there"
 	printf 'SEM-75: nothing is left on %s\n' "${NODES[*]}"

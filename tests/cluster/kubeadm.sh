@@ -45,15 +45,12 @@ sluice_serves() {
 }
 
 kube_proxy_serves_again() {
-	local node
 	kubectl -n kube-system rollout undo daemonset kube-proxy
 	rolled_out kube-proxy
 	kubectl apply -k "$OVERLAY/uninstall"
 	rolled_out sluice-uninstall
 	kubectl delete -k "$OVERLAY/uninstall" --timeout=60s
-	for node in "${NODES[@]}"; do
-		[[ -z $(left "$node") ]] || die "SEM-75: left on $node: $(left "$node")"
-	done
+	nothing_left
 	web_answers "kube-proxy again"
 	switch_passes 8 "kube-proxy again"
 }

@@ -398,6 +398,14 @@ left() {
 	lab_in "$1" bpftool cgroup show /sys/fs/cgroup | grep -o 'lb_[a-z0-9_]*' | sort -u
 }
 
+# nothing_left: on any node.
+nothing_left() {
+	local node
+	for node in "${NODES[@]}"; do
+		[[ -z $(left "$node") ]] || die "SEM-75: left on $node: $(left "$node")"
+	done
+}
+
 # nodes_explain: for a scenario that failed.
 nodes_explain() {
 	kubectl get pods -A -o wide
