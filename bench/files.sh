@@ -1,6 +1,6 @@
 #!/bin/bash
 # How soon a changed file of a directory is in effect: from its renaming to its place until `sluice backends` shows the change, the
-# command's own time included, which is told beside it. Exit code 3: more than 100 ms once.
+# command's own time included, which is shown beside it. Exit code 3: more than 100 ms once.
 # usage: bench/files.sh [CHANGES]
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh

@@ -243,7 +243,7 @@ void open(char** words) {
       sender.send(now);
     }
   }
-  // A misrouted one is open, too; it is told with the next figures.
+  // A misrouted one is open, too; it is counted with the next figures.
   const auto arrived = received.count() - before + received.misrouted();
   if (arrived * 100 < std::uint64_t{flows} * 99)
     throw std::runtime_error(fmt::format("of {} flows only {} were opened", flows, arrived));

@@ -42,7 +42,7 @@ result<Mapping> Mapping::of_map(int fd, std::size_t bytes, Access access) {
   mapping.memory_ = std::move(*memory);
   mapping.fd_ = fd;
   mapping.protection_ = access == Access::read ? PROT_READ : PROT_READ | PROT_WRITE;
-  if (const auto failure = mapping.bring_into_view(0)) return failure;
+  if (const auto failure = mapping.map_up_to(0)) return failure;
   return mapping;
 }
 
@@ -51,32 +51,32 @@ Mapping Mapping::in_memory(std::size_t bytes) {
   if (!memory) throw std::bad_alloc();
   Mapping mapping;
   mapping.memory_ = std::move(*memory);
-  mapping.in_view_ = mapping.memory_.get_deleter().bytes;
+  mapping.mapped_bytes_ = mapping.memory_.get_deleter().bytes;
   return mapping;
 }
 
-error_code Mapping::bring_into_view(std::size_t offset) const noexcept {
+error_code Mapping::map_up_to(std::size_t offset) const noexcept {
   const std::size_t whole = memory_.get_deleter().bytes;
   const std::size_t piece = whole_pages(std::max(whole / pieces, smallest_piece));
   const std::size_t end = std::min(whole, (offset / piece + 1) * piece);
-  const void* there = ::mmap(memory_.get() + in_view_, end - in_view_, protection_, MAP_SHARED | MAP_FIXED,
-                             fd_, static_cast<off_t>(in_view_));
+  const void* there = ::mmap(memory_.get() + mapped_bytes_, end - mapped_bytes_, protection_,
+                             MAP_SHARED | MAP_FIXED, fd_, static_cast<off_t>(mapped_bytes_));
   if (there == MAP_FAILED) return {errno, boost::system::generic_category()};
-  in_view_ = end;
+  mapped_bytes_ = end;
   return {};
 }
 
 /// Readers would have to handle a failure at every word. An agent that has ended is started again, and
 /// finds all that it wrote.
 void Mapping::extend(std::size_t offset) const noexcept {
-  if (bring_into_view(offset)) std::terminate();
+  if (map_up_to(offset)) std::terminate();
 }
 
-void Mapping::shed() noexcept {
+void Mapping::unmap() noexcept {
   if (fd_ < 0) return;
   const void* there = ::mmap(memory_.get(), memory_.get_deleter().bytes, PROT_NONE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-  if (there != MAP_FAILED) in_view_ = 0;
+  if (there != MAP_FAILED) mapped_bytes_ = 0;
 }
 
 }  // namespace lb::maps

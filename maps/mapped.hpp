@@ -36,13 +36,13 @@ class Mapping {
   /// The byte at `offset`, which the caller keeps below the size. Ends the process where the kernel has no
   /// memory left to bring it into view.
   [[nodiscard]] std::byte* at(std::size_t offset) const noexcept {
-    if (offset >= in_view_) [[unlikely]]
+    if (offset >= mapped_bytes_) [[unlikely]]
       extend(offset);
     return memory_.get() + offset;
   }
   /// Takes a map out of view; what is asked for comes back.
-  void shed() noexcept;
-  [[nodiscard]] std::size_t in_view() const noexcept { return in_view_; }
+  void unmap() noexcept;
+  [[nodiscard]] std::size_t mapped_bytes() const noexcept { return mapped_bytes_; }
 
  private:
   struct Unmap {
@@ -51,13 +51,13 @@ class Mapping {
   };
   using Memory = std::unique_ptr<std::byte, Unmap>;
   static result<Memory> reserve(std::size_t bytes, int protection);
-  [[nodiscard]] error_code bring_into_view(std::size_t offset) const noexcept;
+  [[nodiscard]] error_code map_up_to(std::size_t offset) const noexcept;
   void extend(std::size_t offset) const noexcept;
 
   Memory memory_;
   int fd_ = -1;
   int protection_ = 0;
-  mutable std::size_t in_view_ = 0;
+  mutable std::size_t mapped_bytes_ = 0;
 };
 
 template <class T>
@@ -93,9 +93,9 @@ class MappedArray {
   [[nodiscard]] std::uint32_t size() const noexcept { return size_; }
   [[nodiscard]] int fd() const noexcept { return fd_.get(); }
   /// Takes all elements out of view; those that are asked for come back.
-  void shed() noexcept { mapping_.shed(); }
+  void unmap() noexcept { mapping_.unmap(); }
   /// Bytes of the map that are in view.
-  [[nodiscard]] std::size_t in_view() const noexcept { return mapping_.in_view(); }
+  [[nodiscard]] std::size_t mapped_bytes() const noexcept { return mapping_.mapped_bytes(); }
 
   /// Word by word, in no order: consistent where no other thread or program writes more than one word of that
   /// element meanwhile. Another process that only shows what it reads may see a change half done.

@@ -160,10 +160,10 @@ Opened<MapSet> MapSet::open(const Pins& pins, Access access) {
   return set;
 }
 
-void MapSet::shed() noexcept {
-  services.shed();
-  slots.shed();
-  backends.shed();
+void MapSet::unmap() noexcept {
+  services.unmap();
+  slots.unmap();
+  backends.unmap();
 }
 
 Store MapSet::store() {

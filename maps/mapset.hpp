@@ -87,7 +87,7 @@ class MapSet {
 
   [[nodiscard]] Store store();
   /// Takes the large arrays out of view: the start has looked at every element, later work touches few.
-  void shed() noexcept;
+  void unmap() noexcept;
   /// Summed over the CPUs.
   [[nodiscard]] result<lb_stats> stats() const;
 

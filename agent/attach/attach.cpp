@@ -140,11 +140,11 @@ void Attacher::sweep(const AttachPlan& plan, const std::set<std::uint32_t>& indi
   keep_only(plan.devices_map, served);
 }
 
-result<AttachResult> Attacher::ensure(Look look, const LinkRequest& request) {
+result<AttachResult> Attacher::ensure(CheckMethod method, const LinkRequest& request) {
   wanted_.insert(request.pin);
   auto attached = links_.ensure(request);
   if (attached) {
-    watched_.push_back({look, request, {}, attached->program});
+    watched_.push_back({method, request, {}, attached->program});
   }
   return attached;
 }
@@ -153,7 +153,7 @@ void Attacher::attach_sockets(const AttachPlan& plan, AttachReport& report) {
   for (const auto& socket : plan.sockets) {
     const LinkRequest request{socket.name, socket.program, socket.type, plan.cgroup, plan.cgroup_id, 0};
     report.hooks.push_back(
-        report_of({HookKind::socket, {}, socket.name}, "cgroup", ensure(Look::query, request)));
+        report_of({HookKind::socket, {}, socket.name}, "cgroup", ensure(CheckMethod::query, request)));
   }
 }
 
@@ -180,7 +180,7 @@ void Attacher::attach_tc(const AttachPlan& plan, const Device& device, AttachRep
       wanted_.insert(hook.pin);
     }
     if (attached) {
-      watched_.push_back({Look::filter, {}, hook, attached->program});
+      watched_.push_back({CheckMethod::filter, {}, hook, attached->program});
     }
     report.hooks.push_back(report_of({kind, device.name}, name_of(plan.tc_by), attached));
   }
@@ -215,7 +215,7 @@ void Attacher::attach_xdp(const AttachPlan& plan, const Device& device, AttachRe
   if (const auto mode = attached_mode(device.index); mode != 0 && mode != mode_of_flags(flags)) {
     links_.remove(request.pin);
   }
-  const auto outcome = ensure(Look::link, request);
+  const auto outcome = ensure(CheckMethod::link, request);
   if (outcome && outcome->state == HookState::kept) {
     addresses_.add_program(outcome->program);
   }
@@ -275,12 +275,12 @@ void remove_clsact_filters(const std::set<std::uint32_t>& except) {
 // ---- Looking after it. ----
 
 bool Attacher::runs(const Watched& hook, FilterChanges filters) const {
-  switch (hook.look) {
-    case Look::query:  // a cgroup that cannot be asked is on its way out
+  switch (hook.method) {
+    case CheckMethod::query:  // a cgroup that cannot be asked is on its way out
       return runs_at(hook.request.target, hook.request.type, hook.program).value_or(false);
-    case Look::link:
+    case CheckMethod::link:
       return links_.holds(hook.request.pin, hook.request.target_id);
-    case Look::filter:
+    case CheckMethod::filter:
       return runs_tc(hook.tc, hook.program, filters);
   }
   return true;
@@ -298,7 +298,7 @@ bool Attacher::sends_as_before() const {
   return std::ranges::none_of(with_xdp_, declines_now) && std::ranges::all_of(declining_, declines_now);
 }
 
-// The time is taken before the look, so that what happens during it is seen by the next one.
+// The time is taken before the check, so that what happens during it is seen by the next one.
 bool Attacher::all_pinned() {
   const auto changed = links_.changed();
   if (changed && changed == pins_seen_) {

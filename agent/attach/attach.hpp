@@ -37,12 +37,12 @@ class Attacher {
   void stop_sending(std::uint32_t device);
 
  private:
-  enum class Look : std::uint8_t { query, link, filter };
+  enum class CheckMethod : std::uint8_t { query, link, filter };
   /// A hook that intact() checks.
   struct Watched {
-    Look look = Look::query;
+    CheckMethod method = CheckMethod::query;
     LinkRequest request;
-    TcHook tc;                  ///< only with Look::filter
+    TcHook tc;                  ///< only with CheckMethod::filter
     std::uint32_t program = 0;  ///< id of the one that runs
   };
 
@@ -51,7 +51,7 @@ class Attacher {
   void attach_tc(const AttachPlan& plan, const Device& device, AttachReport& report);
   [[nodiscard]] std::string why_no_xdp(const AttachPlan& plan, const Device& device);
   void attach_xdp(const AttachPlan& plan, const Device& device, AttachReport& report);
-  [[nodiscard]] boost::system::result<AttachResult> ensure(Look look, const LinkRequest& request);
+  [[nodiscard]] boost::system::result<AttachResult> ensure(CheckMethod method, const LinkRequest& request);
   void detach_removed(const AttachPlan& plan, const std::set<std::uint32_t>& indices);
   void sweep(const AttachPlan& plan, const std::set<std::uint32_t>& indices);
   [[nodiscard]] bool runs(const Watched& hook, FilterChanges filters) const;

@@ -30,14 +30,14 @@ std::string kernel_text() {
   return fmt::format("Linux {} ({})", name.release, name.machine);
 }
 
-void look_at_kernel(Findings& findings) {
+void check_kernel(Findings& findings) {
   if (findings.need("kernel", require_kernel)) {
     findings.ok("kernel", kernel_text());
   }
 }
 
 /// May anything be asked at all?
-bool look_at_bpf(const Privileges& privileges, Findings& findings) {
+bool check_bpf(const Privileges& privileges, Findings& findings) {
   if (!findings.need("bpf()", [&] { require_bpf(privileges); })) {
     return false;
   }
@@ -45,7 +45,7 @@ bool look_at_bpf(const Privileges& privileges, Findings& findings) {
   return true;
 }
 
-bool look_at_jit(Findings& findings) {
+bool check_jit(Findings& findings) {
   const bool compiles = findings.need("JIT", require_jit);
   if (compiles) {
     findings.ok("JIT", "programs are compiled");
@@ -53,13 +53,13 @@ bool look_at_jit(Findings& findings) {
   return compiles;
 }
 
-void look_at_types(const AgentOptions& options, Prerequisites& found, Findings& findings) {
+void check_types(const AgentOptions& options, Prerequisites& found, Findings& findings) {
   if (findings.need("BTF", [&] { found.features = Features::probe(options.without); })) {
     findings.ok("BTF", "the kernel shows its types");
   }
 }
 
-void look_at_cgroup(const AgentOptions& options, Prerequisites& found, Findings& findings) {
+void check_cgroup(const AgentOptions& options, Prerequisites& found, Findings& findings) {
   if (options.sockets == SocketScope::off) {
     findings.ok("cgroup", "not needed with --sockets off");
     return;
@@ -71,7 +71,7 @@ void look_at_cgroup(const AgentOptions& options, Prerequisites& found, Findings&
   }
 }
 
-void look_at_socket_hook(int cgroup, const SocketHook& hook, Findings& findings) {
+void check_socket_hook(int cgroup, const SocketHook& hook, Findings& findings) {
   const auto attached = cgroup_programs(cgroup, hook.type);
   const auto subject = fmt::format("hook cgroup {}", hook.name);
   const auto who = fmt::format("{}", fmt::join(attached.programs, ", "));
@@ -87,16 +87,16 @@ void look_at_socket_hook(int cgroup, const SocketHook& hook, Findings& findings)
   }
 }
 
-void look_at_socket_hooks(const Prerequisites& found, Findings& findings) {
+void check_socket_hooks(const Prerequisites& found, Findings& findings) {
   if (!found.features || !found.cgroup.directory) {
     return;
   }
   for (const auto& hook : socket_hooks) {
-    look_at_socket_hook(found.cgroup.directory.get(), hook, findings);
+    check_socket_hook(found.cgroup.directory.get(), hook, findings);
   }
 }
 
-void look_at_memory(const AgentOptions& options, Prerequisites& found, Findings& findings) {
+void check_memory(const AgentOptions& options, Prerequisites& found, Findings& findings) {
   const auto open = [&] {
     found.programs = BpfPrograms::open(options.sizes);
     require_memory(found.programs->object());
@@ -110,8 +110,8 @@ void look_at_memory(const AgentOptions& options, Prerequisites& found, Findings&
   }
 }
 
-void look_at_pins(const AgentOptions& options, const Privileges& privileges, const Prerequisites& found,
-                  Findings& findings) {
+void check_pins(const AgentOptions& options, const Privileges& privileges, const Prerequisites& found,
+                Findings& findings) {
   const maps::Pins pins(options.pins);
   auto mount = BpfMount::found;
   const auto look = [&] {
@@ -128,7 +128,7 @@ void look_at_pins(const AgentOptions& options, const Privileges& privileges, con
 }
 
 /// How tc programs get to devices.
-void look_at_tc(const AgentOptions& options, const Prerequisites& found, Findings& findings) {
+void check_tc(const AgentOptions& options, const Prerequisites& found, Findings& findings) {
   if (!serves_devices(options) || !found.features) {
     return;
   }
@@ -147,7 +147,7 @@ bool ends_here(const AgentOptions& options, const Findings& findings) {
 }
 
 /// Which XDP the options ask of a device.
-void look_at_device(const AgentOptions& options, const std::string& name, Findings& findings) {
+void check_device(const AgentOptions& options, const std::string& name, Findings& findings) {
   const auto subject = "device " + name;
   const auto look = [&] {
     require_devices({name});
@@ -166,7 +166,7 @@ void look_at_device(const AgentOptions& options, const std::string& name, Findin
 }
 
 /// What --devices auto would take now: the Node object's addresses, which may add some, are not known yet.
-void look_at_found(const AgentOptions& options, Findings& findings) {
+void check_found(const AgentOptions& options, Findings& findings) {
   const auto uplinks = find_uplinks(read_network(Routes::followed).links(), options, {});
   if (uplinks.empty()) {
     findings.warning("devices", "auto finds none: no default route and no tunnel is here",
@@ -177,11 +177,11 @@ void look_at_found(const AgentOptions& options, Findings& findings) {
   for (const auto& uplink : uplinks) {
     const auto kind = device_kind(uplink.name);
     const bool named = std::ranges::find(options.devices, uplink.name) != options.devices.end();
-    if (!named && kind && unsupported_reason(*kind).empty()) look_at_device(options, uplink.name, findings);
+    if (!named && kind && unsupported_reason(*kind).empty()) check_device(options, uplink.name, findings);
   }
 }
 
-void look_at_devices(const AgentOptions& options, Findings& findings) {
+void check_devices(const AgentOptions& options, Findings& findings) {
   if (!options.serves_uplinks()) {
     findings.ok("devices", "none: sockets are served only");
     return;
@@ -192,41 +192,41 @@ void look_at_devices(const AgentOptions& options, Findings& findings) {
     return;
   }
   for (const auto& name : options.devices) {
-    look_at_device(options, name, findings);
+    check_device(options, name, findings);
   }
   if (options.uplink_discovery == Discovery::automatic) {
-    look_at_found(options, findings);
+    check_found(options, findings);
   }
 }
 
 }  // namespace
 
-Prerequisites look_at_prerequisites(const AgentOptions& options, Findings& findings) {
+Prerequisites check_prerequisites(const AgentOptions& options, Findings& findings) {
   Prerequisites found;
   const auto privileges = own_privileges("");
-  const bool may_ask = look_at_bpf(privileges, findings);
+  const bool may_ask = check_bpf(privileges, findings);
   if (may_ask) {
-    look_at_kernel(findings);
-    const bool compiles = look_at_jit(findings);
-    look_at_types(options, found, findings);
+    check_kernel(findings);
+    const bool compiles = check_jit(findings);
+    check_types(options, found, findings);
     // Whatever else the kernel refused then, it would be for that reason.
     if (!compiles) {
       found.features.reset();
     }
   }
   findings.need("cluster secret", [&] { found.secret = read_secret(options.cluster_secret); });
-  look_at_cgroup(options, found, findings);
-  look_at_socket_hooks(found, findings);
-  look_at_memory(options, found, findings);
-  look_at_pins(options, privileges, found, findings);
-  look_at_tc(options, found, findings);
-  look_at_devices(options, findings);
+  check_cgroup(options, found, findings);
+  check_socket_hooks(found, findings);
+  check_memory(options, found, findings);
+  check_pins(options, privileges, found, findings);
+  check_tc(options, found, findings);
+  check_devices(options, findings);
   return found;
 }
 
 Prerequisites require_prerequisites(const AgentOptions& options) {
   Findings findings(Findings::Missing::ends_start);
-  return look_at_prerequisites(options, findings);
+  return check_prerequisites(options, findings);
 }
 
 }  // namespace lb::agent

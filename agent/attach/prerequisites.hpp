@@ -22,7 +22,7 @@ struct Prerequisites {
 };
 
 /// Looks at everything, in the order in which one thing needs another.
-[[nodiscard]] Prerequisites look_at_prerequisites(const AgentOptions& options, Findings& findings);
+[[nodiscard]] Prerequisites check_prerequisites(const AgentOptions& options, Findings& findings);
 
 /// The same for a start: throws StartError for the first thing that is missing.
 [[nodiscard]] Prerequisites require_prerequisites(const AgentOptions& options);

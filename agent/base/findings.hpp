@@ -41,11 +41,11 @@ class Findings {
   /// Throws the error where what is missing ends the start.
   void missing(std::string subject, const StartError& error);
 
-  /// Runs `look`, for which a StartError is what is missing. Was nothing?
-  template <class Look>
-  bool need(const std::string& subject, Look look) {
+  /// Runs `check`, for which a StartError is what is missing. Was nothing?
+  template <class Check>
+  bool need(const std::string& subject, Check check) {
     try {
-      look();
+      check();
       return true;
     } catch (const StartError& error) {
       missing(subject, error);

@@ -92,7 +92,7 @@ void require_replacement(const CleanupOptions& options) {
   if (const auto why = why_not_serving(maps::Pins(options.pins)); !why.empty()) {
     throw StartError(fmt::format(
         "no Sluice with the pins {} serves here ({}), so without kube-proxy's rules this node would "
-        "have no services: start the agent first, or use --anyway",
+        "have no services: start the agent first, or use --force",
         options.pins, why));
   }
 }

@@ -84,7 +84,7 @@ KubeProxyServices kube_proxy_services() {
   if (found->mode == ProxyMode::none) {
     throw StartError(
         "no rules of kube-proxy are on this node, so new connections would be lost: start "
-        "kube-proxy, or use --anyway");
+        "kube-proxy, or use --force");
   }
   return std::move(*found);
 }
@@ -114,14 +114,14 @@ std::string await_successor(const maps::MapSet& maps) {
       throw StartError(
           fmt::format("kube-proxy ({}) does not serve all that is served here, so new connections to the "
                       "rest would be lost: {}; wait for its "
-                      "rules, see `sluice check --against kube-proxy`, or use --anyway",
+                      "rules, see `sluice check --against kube-proxy`, or use --force",
                       proxy_mode_name(kube_proxy.mode), lacking_text(lacking)));
     }
     std::this_thread::sleep_for(between_walks);
   }
 }
 
-/// kube-proxy's mode; empty: it does not serve, and --anyway accepts that.
+/// kube-proxy's mode; empty: it does not serve, and --force accepts that.
 std::string successor(const DrainOptions& options, const maps::MapSet& maps) {
   return options.successor == Successor::required ? await_successor(maps) : KubeProxyRules().look();
 }

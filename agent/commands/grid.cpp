@@ -20,7 +20,7 @@ void Grid::add(std::vector<std::string> row) {
   rows_.push_back(std::move(row));
 }
 
-std::vector<std::size_t> Grid::widths() const {
+std::vector<std::size_t> Grid::column_widths() const {
   std::vector<std::size_t> widths;
   widths.reserve(columns_.size());
   for (const auto& column : columns_) {
@@ -35,7 +35,7 @@ std::vector<std::size_t> Grid::widths() const {
 }
 
 std::string Grid::text() const {
-  const auto width = widths();
+  const auto width = column_widths();
   std::string text;
   const auto line = [&](const auto& cell) {
     for (std::size_t at = 0; at < columns_.size(); ++at) {

@@ -24,7 +24,7 @@ class Grid {
   [[nodiscard]] std::string text() const;
 
  private:
-  [[nodiscard]] std::vector<std::size_t> widths() const;
+  [[nodiscard]] std::vector<std::size_t> column_widths() const;
 
   std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;

@@ -21,19 +21,19 @@ namespace {
 constexpr std::chrono::milliseconds pause{700};
 
 /// Every so many of them it also looks who else is at our hooks, and tries those of sockets.
-constexpr unsigned looks_until_beside = 7;
+constexpr unsigned checks_until_thorough = 7;
 
 }  // namespace
 
 AttachmentReconciler::AttachmentReconciler(boost::asio::io_context& context, Datapath& datapath,
                                            const NodeWatch& node, const ServedDevices& served,
-                                           Metrics& metrics, std::function<void(Look look)> looked)
+                                           Metrics& metrics, std::function<void(CheckDepth depth)> checked)
     : timer_(context),
       datapath_(datapath),
       node_(node),
       served_(served),
       metrics_(metrics),
-      looked_(std::move(looked)) {}
+      checked_(std::move(checked)) {}
 
 AttachReport AttachmentReconciler::attach() {
   devices_ = node_.network().devices();
@@ -67,10 +67,10 @@ void AttachmentReconciler::follow_devices() {
 void AttachmentReconciler::start() {
   repeat(timer_, pause, [this] {
     heal();
-    const auto look = ++looks_ % looks_until_beside == 0 ? Look::thorough : Look::usual;
-    looked_(look);
-    if (look == Look::thorough) {
-      look_at_neighbours();
+    const auto depth = ++checks_ % checks_until_thorough == 0 ? CheckDepth::thorough : CheckDepth::usual;
+    checked_(depth);
+    if (depth == CheckDepth::thorough) {
+      check_neighbours();
       reattach_idle_hooks();
     }
   });
@@ -99,7 +99,7 @@ void AttachmentReconciler::reattach_idle_hooks() {
 }
 
 /// Who came to our hooks, or went, is reported once: one before us may keep packets from us (REL-68).
-void AttachmentReconciler::look_at_neighbours() {
+void AttachmentReconciler::check_neighbours() {
   auto text = neighbours_text(neighbours_of(served_.uplinks()));
   if (text != neighbours_) {
     spdlog::warn(

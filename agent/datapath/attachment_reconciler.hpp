@@ -17,15 +17,16 @@
 
 namespace lb::agent {
 
-/// Each look, or those few at which more is looked at.
-enum class Look : std::uint8_t { usual, thorough };
+/// Every check is usual; every few, a thorough one looks at more.
+enum class CheckDepth : std::uint8_t { usual, thorough };
 
 class AttachmentReconciler {
  public:
-  /// What is referred to must outlive this. `looked` is called after each look, for what else must be looked
-  /// at as often.
+  /// What is referred to must outlive this. `checked` is called after each check, for what else must be
+  /// checked at as often.
   AttachmentReconciler(boost::asio::io_context& context, Datapath& datapath, const NodeWatch& node,
-                       const ServedDevices& served, Metrics& metrics, std::function<void(Look look)> looked);
+                       const ServedDevices& served, Metrics& metrics,
+                       std::function<void(CheckDepth depth)> checked);
 
   /// To the devices that there are now.
   AttachReport attach();
@@ -38,7 +39,7 @@ class AttachmentReconciler {
  private:
   void heal();
   void reattach_idle_hooks();
-  void look_at_neighbours();
+  void check_neighbours();
   void report(const Restored& restored, std::string& failure);
   void report_declined();
 
@@ -47,16 +48,16 @@ class AttachmentReconciler {
   const NodeWatch& node_;
   const ServedDevices& served_;
   Metrics& metrics_;
-  std::function<void(Look look)> looked_;
+  std::function<void(CheckDepth depth)> checked_;
   std::map<std::uint32_t, NetDevice> devices_;  ///< as hooks were last attached with
   std::vector<std::string> uplinks_;            ///< likewise
   std::vector<Device> pods_;                    ///< likewise
-  std::uint64_t filter_changes_ = 0;            ///< as of the last look
+  std::uint64_t filter_changes_ = 0;            ///< as of the last check
   std::vector<std::string> declined_;           ///< as last logged
   std::string heal_failure_;                    ///< as last logged
   std::string reattach_failure_;                ///< likewise
   std::string neighbours_;                      ///< likewise
-  unsigned looks_ = 0;
+  unsigned checks_ = 0;
 };
 
 }  // namespace lb::agent

@@ -33,8 +33,8 @@ std::string lacks_text(const Reach& reach) {
 Coexistence::Coexistence(const AgentOptions& options, Datapath& datapath, Metrics& metrics)
     : options_(options), datapath_(datapath), metrics_(metrics) {}
 
-void Coexistence::look_at_reach(const std::map<std::uint32_t, NetDevice>& devices,
-                                const std::vector<std::string>& uplinks) {
+void Coexistence::check_reach(const std::map<std::uint32_t, NetDevice>& devices,
+                              const std::vector<std::string>& uplinks) {
   if (options_.sockets != SocketScope::all || !std::exchange(devices_changed_, false)) {
     return;
   }

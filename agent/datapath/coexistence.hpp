@@ -23,8 +23,8 @@ class Coexistence {
   /// Pods' network namespaces come and go with their devices: the next check must list them again.
   void devices_changed() noexcept { devices_changed_ = true; }
   /// Are there namespaces of pods whose connected UDP sockets will not be closed?
-  void look_at_reach(const std::map<std::uint32_t, NetDevice>& devices,
-                     const std::vector<std::string>& uplinks);
+  void check_reach(const std::map<std::uint32_t, NetDevice>& devices,
+                   const std::vector<std::string>& uplinks);
 
   /// Reports whether kube-proxy's rules exist, if that has changed: --drop-unallocated would drop what they
   /// serve (choice A). Without that option it does not look.

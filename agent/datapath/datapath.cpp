@@ -23,7 +23,7 @@
 #include "agent/attach/prerequisites.hpp"
 #include "agent/attach/socket_hooks.hpp"
 #include "agent/attach/socket_probe.hpp"
-#include "agent/attach/xdp_watch.hpp"
+#include "agent/attach/xdp_drop_watch.hpp"
 #include "agent/base/cgroup.hpp"
 #include "agent/base/error.hpp"
 #include "agent/programs/bpf_programs.hpp"
@@ -122,7 +122,7 @@ struct Datapath::State {
   NodePage page;
   Attacher attacher;
   SocketProbe probe;
-  XdpWatch watch;
+  XdpDropWatch watch;
   std::vector<std::string> notes;
   std::vector<Device> pods;
   std::vector<std::string> uplinks;
@@ -220,7 +220,7 @@ Datapath Datapath::open(const AgentOptions& options) {
                                                 std::move(page),
                                                 Attacher(pins.links()),
                                                 std::move(probe),
-                                                XdpWatch(watching, sending),
+                                                XdpDropWatch(watching, sending),
                                                 std::move(adopted.notes),
                                                 {},
                                                 options.devices,
@@ -238,7 +238,7 @@ Datapath& Datapath::operator=(Datapath&&) noexcept = default;
 Datapath::~Datapath() = default;
 
 AttachReport Datapath::attach() {
-  const auto lack = lack_of_descriptors();
+  const auto lack = descriptor_shortage();
   state_->late = !lack.empty();
   if (state_->late) {
     AttachReport nothing;
@@ -299,7 +299,7 @@ void Datapath::State::try_sockets(AttachReport& report) {
 
 Restored Datapath::restore(FilterChanges filters) {
   Restored restored;
-  if (const auto lack = lack_of_descriptors(); !lack.empty()) {
+  if (const auto lack = descriptor_shortage(); !lack.empty()) {
     restored.failure = "hooks are not reconciled: " + lack;
     return restored;
   }
@@ -312,14 +312,14 @@ Restored Datapath::restore(FilterChanges filters) {
     return restored;
   }
   const auto lost = state_->watch.lost();
-  const auto losing = state_->watch.losing();
+  const auto dropping = state_->watch.dropping();
   if (state_->watch.lost() != lost) {
     state_->report();
   }
-  for (const auto device : losing) {
+  for (const auto device : dropping) {
     state_->attacher.stop_sending(device);
   }
-  if (!moved && !state_->late && losing.empty() && state_->attacher.intact(filters)) {
+  if (!moved && !state_->late && dropping.empty() && state_->attacher.intact(filters)) {
     return restored;
   }
   add_to(restored, attach());
@@ -329,7 +329,7 @@ Restored Datapath::restore(FilterChanges filters) {
 // Reattached only once: if that does not help, the hooks that do run must not flap.
 Restored Datapath::reattach_idle_hooks() {
   Restored restored;
-  if (!lack_of_descriptors().empty()) {
+  if (!descriptor_shortage().empty()) {
     return restored;
   }
   const auto not_running = state_->probe.not_running();

@@ -58,7 +58,7 @@ void KubeProxyFlows::start() {
   repeat(timer_, between_looks, [this] { look(); });
 }
 
-boost::system::result<std::size_t> KubeProxyFlows::carry_on() const {
+boost::system::result<std::size_t> KubeProxyFlows::find_flows() const {
   const auto conntrack = Conntrack::open();
   if (!conntrack) return conntrack.error();
   std::size_t flows = 0;
@@ -91,17 +91,17 @@ void KubeProxyFlows::look() {
   const bool is_first = !std::exchange(looked_, true);
   if (!rules && !held_ && !is_first) return;
   const bool wanted = rules || any_left();
-  const bool holds = wanted && hold();
+  const bool holds = wanted && keep_table();
   set_conntrack_nat(maps_.node, rules || holds ? LB_YES : LB_NO);
-  if (!wanted && held_) let_go();
+  if (!wanted && held_) remove_table();
 }
 
 bool KubeProxyFlows::any_left() const {
-  const auto flows = carry_on();
+  const auto flows = find_flows();
   return flows ? *flows > 0 : held_;
 }
 
-bool KubeProxyFlows::hold() {
+bool KubeProxyFlows::keep_table() {
   const auto error = keep_in_both_families(keep_nat, table_);
   const auto problem = error ? error.message() : std::string();
   if (problem != problem_ && !problem.empty()) {
@@ -118,7 +118,7 @@ bool KubeProxyFlows::hold() {
   return problem.empty();
 }
 
-void KubeProxyFlows::let_go() {
+void KubeProxyFlows::remove_table() {
   remove_kept(table_);
   held_ = false;
   spdlog::info("no connection that kube-proxy began is left: the nftables table {} is gone", table_);

@@ -26,10 +26,10 @@ class KubeProxyFlows {
  private:
   void look();
   /// How many of its connections are left; those of UDP to backends that serve no more are deleted.
-  [[nodiscard]] boost::system::result<std::size_t> carry_on() const;
+  [[nodiscard]] boost::system::result<std::size_t> find_flows() const;
   [[nodiscard]] bool any_left() const;
-  [[nodiscard]] bool hold();
-  void let_go();
+  [[nodiscard]] bool keep_table();
+  void remove_table();
 
   boost::asio::steady_timer timer_;
   maps::MapSet& maps_;

@@ -70,13 +70,13 @@ void MapResizer::watch_slots() {
   slots_timer_.expires_after(std::min<std::chrono::milliseconds>(shrink_after() / 4, longest_look));
   slots_timer_.async_wait([this](const auto& error) {
     if (!error) {
-      look_at_slots(std::chrono::steady_clock::now());
+      check_slots(std::chrono::steady_clock::now());
       watch_slots();
     }
   });
 }
 
-void MapResizer::look_at_slots(std::chrono::steady_clock::time_point now) {
+void MapResizer::check_slots(std::chrono::steady_clock::time_point now) {
   const auto sizes = tables_.smaller(least_slots_);
   if (!sizes) {
     free_since_.reset();

@@ -39,7 +39,7 @@ class MapResizer {
 
  private:
   void grow();
-  void look_at_slots(std::chrono::steady_clock::time_point now);
+  void check_slots(std::chrono::steady_clock::time_point now);
   void shrink();
   [[nodiscard]] std::chrono::seconds shrink_after() const {
     return std::chrono::seconds(options_.shrink_after);

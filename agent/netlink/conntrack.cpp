@@ -89,7 +89,7 @@ std::uint64_t conntrack_max(const ConntrackSettings& settings, unsigned cpus) {
   return std::min(std::max(scaled, std::uint64_t{settings.min}), most_entries);
 }
 
-std::string no_conntrack(const ConntrackSettings& settings) {
+std::string conntrack_lack(const ConntrackSettings& settings) {
   return fmt::format(
       "nf_conntrack is not loaded ({} is not there): its settings stay as they are, and source "
       "ports are not kept from its connections",
@@ -122,7 +122,7 @@ std::string set_conntrack(const ConntrackSettings& settings, unsigned cpus) {
   const auto problem = files.problem();
   return problem.empty() || has_conntrack(settings)
              ? problem
-             : fmt::format("{}; {}", no_conntrack(settings), load_conntrack);
+             : fmt::format("{}; {}", conntrack_lack(settings), load_conntrack);
 }
 
 }  // namespace lb::agent

@@ -16,7 +16,7 @@ namespace lb::agent {
 [[nodiscard]] std::uint64_t conntrack_max(const ConntrackSettings& settings, unsigned cpus);
 
 /// What is wrong where the kernel's connection tracking is not there, and what to do.
-[[nodiscard]] std::string no_conntrack(const ConntrackSettings& settings);
+[[nodiscard]] std::string conntrack_lack(const ConntrackSettings& settings);
 inline constexpr const char* load_conntrack = "load it by 'modprobe nf_conntrack' before the agent starts";
 
 /// Is it there?

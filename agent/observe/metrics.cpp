@@ -16,7 +16,7 @@
 #include <string>
 #include <utility>
 
-#include "agent/observe/process_figures.hpp"
+#include "agent/observe/process_stats.hpp"
 #include "maps/text.hpp"
 
 namespace lb::agent {
@@ -136,32 +136,30 @@ struct ApiConnection {
   const char* name;
   const char* help;
   MetricType type;
-  double (*value)(const k8s::ApiFigures& figures);
+  double (*value)(const k8s::ApiStats& stats);
 };
 
 template <auto Field>
-double figure(const k8s::ApiFigures& figures) {
-  return static_cast<double>(figures.*Field);
+double figure(const k8s::ApiStats& stats) {
+  return static_cast<double>(stats.*Field);
 }
 
-double silence(const k8s::ApiFigures& figures) {
-  return std::chrono::duration<double>(figures.silence).count();
-}
+double silence(const k8s::ApiStats& stats) { return std::chrono::duration<double>(stats.silence).count(); }
 
 template <auto Field>
-double count(const k8s::ApiFigures& figures) {
-  return static_cast<double>(figures.stream.*Field);
+double count(const k8s::ApiStats& stats) {
+  return static_cast<double>(stats.stream.*Field);
 }
 
 using Stream = k8s::Reflector::Counts;
 
 constexpr std::array<ApiConnection, 10> api_lines = {{
     {"sluice_api_lists_total", "Whole lists that the API has sent; more than one: the watch was lost",
-     MetricType::Counter, figure<&k8s::ApiFigures::lists>},
+     MetricType::Counter, figure<&k8s::ApiStats::lists>},
     {"sluice_api_requests_total", "Requests for pages of lists, and for watches", MetricType::Counter,
-     figure<&k8s::ApiFigures::requests>},
+     figure<&k8s::ApiStats::requests>},
     {"sluice_api_failures_total", "Requests to the API that failed", MetricType::Counter,
-     figure<&k8s::ApiFigures::failures>},
+     figure<&k8s::ApiStats::failures>},
     {"sluice_api_watches_total", "Watches begun; all but those that follow a list are restarts",
      MetricType::Counter, count<&Stream::watches>},
     {"sluice_api_quiet_watches_total",
@@ -170,24 +168,23 @@ constexpr std::array<ApiConnection, 10> api_lines = {{
     {"sluice_api_decode_errors_total", "Responses, events and objects that could not be decoded",
      MetricType::Counter, count<&Stream::unreadable>},
     {"sluice_api_received_bytes_total", "Bytes of responses, decompressed", MetricType::Counter,
-     figure<&k8s::ApiFigures::bytes>},
+     figure<&k8s::ApiStats::bytes>},
     {"sluice_api_object_problems_total", "Parts of objects of the API that were rejected or skipped",
-     MetricType::Counter, figure<&k8s::ApiFigures::problems>},
+     MetricType::Counter, figure<&k8s::ApiStats::problems>},
     {"sluice_api_objects", "Objects of the API that are known", MetricType::Gauge,
-     figure<&k8s::ApiFigures::objects>},
+     figure<&k8s::ApiStats::objects>},
     {"sluice_api_silence_seconds",
      "Since the last byte from the API; most healthy servers send something each minute", MetricType::Gauge,
      silence},
 }};
 
-void add_api_families(std::vector<MetricFamily>& families_out,
-                      const std::vector<k8s::ApiFigures>& resources) {
+void add_api_families(std::vector<MetricFamily>& families_out, const std::vector<k8s::ApiStats>& resources) {
   for (const auto& line : api_lines) {
     auto family = make_family(line.name, line.help, line.type);
-    for (const auto& figures : resources) {
+    for (const auto& stats : resources) {
       ClientMetric metric;
-      metric.label = {{"resource", std::string(figures.resource)}};
-      (line.type == MetricType::Counter ? metric.counter.value : metric.gauge.value) = line.value(figures);
+      metric.label = {{"resource", std::string(stats.resource)}};
+      (line.type == MetricType::Counter ? metric.counter.value : metric.gauge.value) = line.value(stats);
       family.metric.push_back(std::move(metric));
     }
     families_out.push_back(std::move(family));
@@ -250,7 +247,7 @@ MetricFamily figure_of(const char* name, const char* help, MetricType type, doub
 }
 
 /// By the names that every Prometheus client gives them.
-void add_process_families(std::vector<MetricFamily>& all, const ProcessFigures& process) {
+void add_process_families(std::vector<MetricFamily>& all, const ProcessStats& process) {
   all.push_back(figure_of("process_cpu_seconds_total", "CPU time in user and in kernel mode",
                           MetricType::Counter, process.cpu_seconds));
   all.push_back(figure_of("process_start_time_seconds", "When the process started, in Unix seconds",
@@ -296,14 +293,14 @@ std::vector<ClientMetric::Label> labels_of(const ServicePortKey& key, const char
 void add_service_families(std::vector<MetricFamily>& all, const Snapshot& snapshot) {
   auto eligible = gauges("sluice_service_backends_eligible", "Backends that new flows of a service may get");
   auto programmed = gauges("sluice_service_backends_programmed", "Backends that the maps have for them");
-  const auto add = [&](const ServiceFigures& figures, const ServiceFigures::Set& set, const char* name) {
-    add_gauge(eligible, labels_of(figures.key, name), set.eligible);
-    add_gauge(programmed, labels_of(figures.key, name), set.programmed);
+  const auto add = [&](const ServiceStats& stats, const ServiceStats::Set& set, const char* name) {
+    add_gauge(eligible, labels_of(stats.key, name), set.eligible);
+    add_gauge(programmed, labels_of(stats.key, name), set.programmed);
   };
-  for (const auto& figures : snapshot.services) {
-    add(figures, figures.cluster, "cluster");
-    if (figures.local) {
-      add(figures, *figures.local, "local");
+  for (const auto& stats : snapshot.services) {
+    add(stats, stats.cluster, "cluster");
+    if (stats.local) {
+      add(stats, *stats.local, "local");
     }
   }
   all.push_back(std::move(eligible));
@@ -342,11 +339,11 @@ struct Metrics::State {
           .Help("Time from a finished plan to its last write, finer than kube-proxy's histogram")
           .Register(registry)
           .Add({}, powers_of_two(1.0 / (1 << 17), 18));
-  Histogram& flip = BuildHistogram()
-                        .Name("sluice_change_seconds")
-                        .Help("Time from the arrival of changes, not decoded yet, to their last write")
-                        .Register(registry)
-                        .Add({}, powers_of_two(1.0 / (1 << 14), 18));
+  Histogram& change = BuildHistogram()
+                          .Name("sluice_change_seconds")
+                          .Help("Time from the arrival of changes, not decoded yet, to their last write")
+                          .Register(registry)
+                          .Add({}, powers_of_two(1.0 / (1 << 14), 18));
   Counter& service_changes = BuildCounter()
                                  .Name("kubeproxy_sync_proxy_rules_service_changes_total")
                                  .Help("Changes of Services reported by the source")
@@ -457,8 +454,8 @@ void Metrics::published(Sync sync, std::chrono::steady_clock::duration took,
   in_sync();
 }
 
-void Metrics::flipped(std::chrono::steady_clock::duration took) {
-  state_->flip.Observe(std::chrono::duration<double>(took).count());
+void Metrics::changes_written(std::chrono::steady_clock::duration took) {
+  state_->change.Observe(std::chrono::duration<double>(took).count());
 }
 
 void Metrics::programmed(k8s::Family family, std::chrono::nanoseconds took) {

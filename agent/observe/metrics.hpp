@@ -35,7 +35,7 @@ class Metrics {
   void published(Sync sync, std::chrono::steady_clock::duration took,
                  std::chrono::system_clock::time_point now);
   /// A burst of changes is in the maps, so long after its first one came.
-  void flipped(std::chrono::steady_clock::duration took);
+  void changes_written(std::chrono::steady_clock::duration took);
   /// A change is in the maps, so long after what caused it; below zero where the clocks differ.
   void programmed(k8s::Family family, std::chrono::nanoseconds took);
   /// Nothing that was reported is pending: what changed no plan needs no write.

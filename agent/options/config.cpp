@@ -515,7 +515,7 @@ void add_alive(CLI::App& app, AliveOptions& options) {
           ->type_name("FILE")
           ->check(CLI::Validator(wrong_textfile, "", ""));
   alive
-      ->add_option("--every", options.every,
+      ->add_option("--interval", options.every,
                    "With --textfile: write each SECONDS until SIGTERM, and then remove FILE (default: once)")
       ->type_name("SECONDS")
       ->check(CLI::Range(1U, 3600U))
@@ -529,11 +529,11 @@ void add_cleanup(CLI::App& app, RawOptions& raw) {
   auto* kube_proxy = cleanup->add_flag("--kube-proxy", raw.cleanup_kube_proxy,
                                        "Remove kube-proxy's rules instead, and nothing of Sluice's");
   cleanup
-      ->add_flag("--anyway", raw.cleanup_anyway,
+      ->add_flag("--force", raw.cleanup_force,
                  "With --kube-proxy: also where no Sluice serves, which leaves the node without services")
       ->needs(kube_proxy);
   cleanup->add_flag("--dry-run", raw.dry_run, "Print what would be removed, and remove nothing");
-  cleanup->add_flag("--stay", raw.stay, "Wait for SIGTERM afterwards, as a DaemonSet's pod has to");
+  cleanup->add_flag("--wait", raw.stay, "Wait for SIGTERM afterwards, as a DaemonSet's pod has to");
   cleanup->footer(cleanup_footer);
 }
 
@@ -547,7 +547,7 @@ void add_drain(CLI::App& app, DrainOptions& options) {
       "--cancel", [&options] { options.mode = DrainMode::cancel; },
       "Take new flows again, and do nothing else");
   drain->add_flag_callback(
-      "--anyway", [&options] { options.successor = Successor::any; },
+      "--force", [&options] { options.successor = Successor::any; },
       "Also where kube-proxy does not serve all that is served here, or is not on this node");
   drain->footer(drain_footer);
 }

@@ -74,7 +74,7 @@ may be repeated. It refuses while an agent runs, which would put everything back
 nftables mode, its chains in iptables' tables (nft and legacy) and the jumps to them. The kubelet's chains and all
 other rules stay; so does a chain of kube-proxy's that a chain of another owner jumps to. What its IPVS mode has beside
 chains (virtual services, IP sets, the device kube-ipvs0) is left to `kube-proxy --cleanup`. It refuses where no Sluice with
-these --pins serves (no agent, no first plan written, no hook, or drained): the node would have no services (--anyway removes nevertheless).
+these --pins serves (no agent, no first plan written, no hook, or drained): the node would have no services (--force removes nevertheless).
 
 Exit code 0: nothing is left. 1: something is, and is named; or refused.
 
@@ -85,7 +85,7 @@ Examples:
 
 inline constexpr const char* drain_footer =
     R"(For the way back to kube-proxy: start it, then drain. It begins once kube-proxy's rules have endpoints for every frontend
-that is served here with endpoints; if it does not within half a minute, drain names what is missing and changes nothing (--anyway
+that is served here with endpoints; if it does not within half a minute, drain names what is missing and changes nothing (--force
 drains nevertheless). From then on no flow is opened here: new connections are left to kube-proxy's rules, and sockets that
 connect are not translated. Established flows of packets are handed over to the kernel's conntrack, which goes on
 translating them; what cannot be handed over (SCTP, handshakes under way) stays until it ends, or until --deadline.

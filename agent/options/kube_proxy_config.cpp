@@ -59,7 +59,7 @@ std::optional<ConfigValue> scalar_value(FieldType type, const json::value& value
   switch (type) {
     case FieldType::text:
       return text_value(value);
-    case FieldType::truth:
+    case FieldType::boolean:
       return value.is_bool() ? std::optional<ConfigValue>(value.as_bool()) : std::nullopt;
     case FieldType::int32:
       return whole(whole_within<std::int32_t>(value));
@@ -74,7 +74,7 @@ std::optional<ConfigValue> scalar_value(FieldType type, const json::value& value
     case FieldType::quantity:
       return quantity_value(value);
     case FieldType::texts:
-    case FieldType::truths:
+    case FieldType::booleans:
       break;
   }
   return std::nullopt;
@@ -91,18 +91,18 @@ std::optional<ConfigValue> texts_value(const ConfigNode& node) {
 }
 
 std::optional<ConfigValue> truths_value(const ConfigNode& node) {
-  std::map<std::string, bool> truths;
+  std::map<std::string, bool> booleans;
   for (const auto& member : node.children) {
-    const auto* truth = member.scalar.if_bool();
-    if (truth == nullptr) return std::nullopt;
-    truths[member.name] = *truth;
+    const auto* boolean = member.scalar.if_bool();
+    if (boolean == nullptr) return std::nullopt;
+    booleans[member.name] = *boolean;
   }
-  return node.kind == ConfigNode::Kind::mapping ? std::optional<ConfigValue>(truths) : std::nullopt;
+  return node.kind == ConfigNode::Kind::mapping ? std::optional<ConfigValue>(booleans) : std::nullopt;
 }
 
 std::optional<ConfigValue> value_of(FieldType type, const ConfigNode& node) {
   if (type == FieldType::texts) return texts_value(node);
-  if (type == FieldType::truths) return truths_value(node);
+  if (type == FieldType::booleans) return truths_value(node);
   return node.kind == ConfigNode::Kind::scalar ? scalar_value(type, node.scalar) : std::nullopt;
 }
 
@@ -119,7 +119,7 @@ std::string found_text(const ConfigNode& node) {
   if (const auto* text = node.scalar.if_string()) {
     return fmt::format("'{}'", std::string_view(*text).substr(0, 80));
   }
-  if (const auto* truth = node.scalar.if_bool()) return *truth ? "true" : "false";
+  if (const auto* boolean = node.scalar.if_bool()) return *boolean ? "true" : "false";
   return "a number out of its range or of another kind";
 }
 
@@ -249,7 +249,7 @@ std::optional<ConfigValue> number_from(std::string_view text) {
 }
 
 /// What strconv.ParseBool takes.
-std::optional<ConfigValue> truth_from(std::string_view text) {
+std::optional<ConfigValue> boolean_from(std::string_view text) {
   for (const std::string_view yes : {"1", "t", "T", "true", "TRUE", "True"}) {
     if (text == yes) return ConfigValue(true);
   }
@@ -260,14 +260,14 @@ std::optional<ConfigValue> truth_from(std::string_view text) {
 }
 
 std::optional<ConfigValue> truths_from(std::string_view text) {
-  std::map<std::string, bool> truths;
+  std::map<std::string, bool> booleans;
   for (const auto& piece : split(text)) {
     const auto equals = piece.find('=');
-    const auto truth = equals == std::string::npos ? std::nullopt : truth_from(piece.substr(equals + 1));
-    if (!truth) return std::nullopt;
-    truths[piece.substr(0, equals)] = std::get<bool>(*truth);
+    const auto boolean = equals == std::string::npos ? std::nullopt : boolean_from(piece.substr(equals + 1));
+    if (!boolean) return std::nullopt;
+    booleans[piece.substr(0, equals)] = std::get<bool>(*boolean);
   }
-  return ConfigValue(truths);
+  return ConfigValue(booleans);
 }
 
 }  // namespace
@@ -310,8 +310,8 @@ std::optional<ConfigValue> parse_flag_value(FieldType type, std::string_view tex
     case FieldType::text:
     case FieldType::quantity:
       return ConfigValue(std::string(text));
-    case FieldType::truth:
-      return truth_from(text);
+    case FieldType::boolean:
+      return boolean_from(text);
     case FieldType::int32:
       return number_from<std::int32_t>(text);
     case FieldType::uint32:
@@ -325,7 +325,7 @@ std::optional<ConfigValue> parse_flag_value(FieldType type, std::string_view tex
     }
     case FieldType::texts:
       return ConfigValue(split(text));
-    case FieldType::truths:
+    case FieldType::booleans:
       break;
   }
   return truths_from(text);

@@ -82,7 +82,7 @@ class Mapper {
     const auto* value = find<std::string>(path);
     return value != nullptr ? *value : std::string();
   }
-  [[nodiscard]] bool truth(std::string_view path, bool standard = false) const {
+  [[nodiscard]] bool boolean(std::string_view path, bool standard = false) const {
     const auto* value = find<bool>(path);
     return value != nullptr ? *value : standard;
   }
@@ -165,7 +165,7 @@ class Mapper {
     const bool ipv6 = address && address->family() == k8s::Family::ipv6;
     server("healthzBindAddress", "--health", 10256, ipv6 ? "[::]:10256" : "0.0.0.0:10256");
     server("metricsBindAddress", "--metrics", 10249, ipv6 ? "[::1]:10249" : "127.0.0.1:10249");
-    set("--bind-address-hard-fail", truth("bindAddressHardFail"));
+    set("--bind-address-hard-fail", boolean("bindAddressHardFail"));
   }
 
   void server(std::string_view path, const char* option, unsigned port, const char* standard) {
@@ -237,7 +237,7 @@ class Mapper {
     auto list = given;
     if (list.empty()) list = {mode_ == "nftables" ? "primary" : "all"};
     if (keywords.contains("all")) list = {"all"};
-    if (mode_ == "iptables" && !truth("iptables.localhostNodePorts", true)) list = not_on_loopback(list);
+    if (mode_ == "iptables" && !boolean("iptables.localhostNodePorts", true)) list = not_on_loopback(list);
     set("--node-port-addresses", joined(list));
   }
 
@@ -259,7 +259,7 @@ class Mapper {
 
   void masquerading() {
     const std::string section = mode_ == "nftables" ? "nftables" : "iptables";
-    set("--masquerade-all", truth(section + ".masqueradeAll"));
+    set("--masquerade-all", boolean(section + ".masqueradeAll"));
     for (const std::string_view path : {"iptables.masqueradeBit", "nftables.masqueradeBit"}) {
       const bool counts = path.starts_with("iptables") || mode_ == "nftables";
       refuse_unless(!counts || (number(path) >= 0 && number(path) <= 31), path, "0 to 31");
@@ -281,7 +281,7 @@ class Mapper {
     add_time("conntrack.tcpCloseWaitTimeout", "--conntrack-tcp-timeout-close-wait");
     add_time("conntrack.udpTimeout", "--conntrack-udp-timeout");
     add_time("conntrack.udpStreamTimeout", "--conntrack-udp-timeout-stream");
-    set("--conntrack-tcp-be-liberal", truth("conntrack.tcpBeLiberal"));
+    set("--conntrack-tcp-be-liberal", boolean("conntrack.tcpBeLiberal"));
   }
 
   void ipvs() {

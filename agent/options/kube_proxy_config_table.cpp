@@ -22,7 +22,7 @@ constexpr std::string_view kernels_if_zero = "0 leaves the kernel's";
 constexpr auto fields = std::to_array<ConfigField>({
     {"apiVersion", text, read, "", "", "must be kubeproxy.config.k8s.io/v1alpha1"},
     {"kind", text, read, "", "", "must be KubeProxyConfiguration"},
-    {"featureGates", truths, no_effect, "", "", "the gates are kube-proxy's; see --without"},
+    {"featureGates", booleans, no_effect, "", "", "the gates are kube-proxy's; see --without"},
 
     {"clientConnection.kubeconfig", text, mapped, "", "--kubeconfig", "empty: the pod's service account"},
     {"clientConnection.acceptContentTypes", text, no_effect, "", "", "follows from contentType"},
@@ -36,9 +36,9 @@ constexpr auto fields = std::to_array<ConfigField>({
     {"logging.verbosity", uint32, mapped, "", "--log-level", "4 and more is debug, less is info"},
     {"logging.vmodule[].filePattern", text, no_effect, "", "", "there is one level for all of the agent"},
     {"logging.vmodule[].verbosity", uint32, no_effect, "", "", "there is one level for all of the agent"},
-    {"logging.options.text.splitStream", truth, no_effect, "", "", no_routing},
+    {"logging.options.text.splitStream", boolean, no_effect, "", "", no_routing},
     {"logging.options.text.infoBufferSize", quantity, no_effect, "0", "", no_routing},
-    {"logging.options.json.splitStream", truth, no_effect, "", "", no_routing},
+    {"logging.options.json.splitStream", boolean, no_effect, "", "", no_routing},
     {"logging.options.json.infoBufferSize", quantity, no_effect, "0", "", no_routing},
 
     {"hostnameOverride", text, mapped, "", "--node", "empty: the host name"},
@@ -46,15 +46,15 @@ constexpr auto fields = std::to_array<ConfigField>({
      "its family is that of the two addresses below where they are not given; the Node object says the rest"},
     {"healthzBindAddress", text, mapped, "0.0.0.0:10256", "--health", "the port may be left out"},
     {"metricsBindAddress", text, mapped, "127.0.0.1:10249", "--metrics", "the port may be left out"},
-    {"bindAddressHardFail", truth, mapped, "", "--bind-address-hard-fail", ""},
-    {"enableProfiling", truth, no_effect, "", "", "there is no Go runtime to profile; use perf"},
+    {"bindAddressHardFail", boolean, mapped, "", "--bind-address-hard-fail", ""},
+    {"enableProfiling", boolean, no_effect, "", "", "there is no Go runtime to profile; use perf"},
     {"showHiddenMetricsForVersion", text, no_effect, "", "", "no metric is hidden"},
 
     {"mode", text, read, "iptables", "",
      "says which of the sections below counts; services are served by eBPF in any case"},
     {"iptables.masqueradeBit", int32, no_effect, "14", "", no_marks},
-    {"iptables.masqueradeAll", truth, mapped, "", "--masquerade-all", "in the modes iptables and ipvs"},
-    {"iptables.localhostNodePorts", truth, mapped, "true", "--node-port-addresses",
+    {"iptables.masqueradeAll", boolean, mapped, "", "--masquerade-all", "in the modes iptables and ipvs"},
+    {"iptables.localhostNodePorts", boolean, mapped, "true", "--node-port-addresses",
      "false, in the mode iptables: not on 127.0.0.0/8"},
     {"iptables.syncPeriod", duration, no_effect, "30s", "", no_period},
     {"iptables.minSyncPeriod", duration, no_effect, "1s", "", no_period},
@@ -66,21 +66,21 @@ constexpr auto fields = std::to_array<ConfigField>({
      "sed, "
      "nq) and the others are lost: random is used, and a warning says so"},
     {"ipvs.excludeCIDRs", texts, no_effect, "", "", no_ipvs},
-    {"ipvs.strictARP", truth, no_effect, "", "", "no device holds the services' addresses"},
+    {"ipvs.strictARP", boolean, no_effect, "", "", "no device holds the services' addresses"},
     {"ipvs.tcpTimeout", duration, mapped, "", "--tcp-established-timeout",
      "in the mode ipvs; 0: the default"},
     {"ipvs.tcpFinTimeout", duration, mapped, "", "--tcp-closing-timeout", "in the mode ipvs; 0: the default"},
     {"ipvs.udpTimeout", duration, mapped, "", "--udp-timeout",
      "in the mode ipvs, and --udp-stream-timeout; 0: the default"},
     {"nftables.masqueradeBit", int32, no_effect, "14", "", no_marks},
-    {"nftables.masqueradeAll", truth, mapped, "", "--masquerade-all", "in the mode nftables"},
+    {"nftables.masqueradeAll", boolean, mapped, "", "--masquerade-all", "in the mode nftables"},
     {"nftables.syncPeriod", duration, no_effect, "30s", "", no_period},
     {"nftables.minSyncPeriod", duration, no_effect, "1s", "", no_period},
     {"winkernel.networkName", text, no_effect, "", "", no_windows},
     {"winkernel.sourceVip", text, no_effect, "", "", no_windows},
-    {"winkernel.enableDSR", truth, no_effect, "", "", no_windows},
+    {"winkernel.enableDSR", boolean, no_effect, "", "", no_windows},
     {"winkernel.rootHnsEndpointName", text, no_effect, "", "", no_windows},
-    {"winkernel.forwardHealthCheckVip", truth, no_effect, "", "", no_windows},
+    {"winkernel.forwardHealthCheckVip", boolean, no_effect, "", "", no_windows},
 
     {"detectLocalMode", text, mapped, "", "--detect-local",
      "ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix; empty: by clusterCIDR where there is "
@@ -100,12 +100,12 @@ constexpr auto fields = std::to_array<ConfigField>({
      kernels_if_zero},
     {"conntrack.tcpCloseWaitTimeout", duration, mapped, "1h0m0s", "--conntrack-tcp-timeout-close-wait",
      kernels_if_zero},
-    {"conntrack.tcpBeLiberal", truth, mapped, "", "--conntrack-tcp-be-liberal", ""},
+    {"conntrack.tcpBeLiberal", boolean, mapped, "", "--conntrack-tcp-be-liberal", ""},
     {"conntrack.udpTimeout", duration, mapped, "", "--conntrack-udp-timeout", kernels_if_zero},
     {"conntrack.udpStreamTimeout", duration, mapped, "", "--conntrack-udp-timeout-stream", kernels_if_zero},
     {"configSyncPeriod", duration, no_effect, "15m0s", "", "watches report every change"},
     {"portRange", text, no_effect, "", "", "kube-proxy does not use it any more either"},
-    {"windowsRunAsService", truth, no_effect, "", "", no_windows},
+    {"windowsRunAsService", boolean, no_effect, "", "", no_windows},
 });
 
 }  // namespace
@@ -128,7 +128,7 @@ std::string_view type_text(FieldType type) {
   switch (type) {
     case text:
       return "a text";
-    case truth:
+    case boolean:
       return "true or false";
     case int32:
       return "a whole number";
@@ -144,7 +144,7 @@ std::string_view type_text(FieldType type) {
       return "a quantity such as 4Ki";
     case texts:
       return "a list of texts";
-    case truths:
+    case booleans:
       break;
   }
   return "true or false by name";

@@ -15,7 +15,7 @@ namespace lb::agent {
 
 enum class FieldType : std::uint8_t {
   text,
-  truth,
+  boolean,
   int32,
   uint32,
   float32,
@@ -23,7 +23,7 @@ enum class FieldType : std::uint8_t {
   log_duration,  ///< the same, or a number of nanoseconds
   quantity,      ///< "4Ki", or a number
   texts,
-  truths,  ///< by name
+  booleans,  ///< by name
 };
 
 enum class FieldUse : std::uint8_t {

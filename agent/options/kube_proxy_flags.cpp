@@ -86,7 +86,7 @@ const KubeProxyFlag* find_flag(std::string_view name) {
 /// May it stand without a value?
 bool is_switch(const KubeProxyFlag& flag) {
   const auto* field = find_field(flag.field);
-  return field != nullptr ? field->type == FieldType::truth
+  return field != nullptr ? field->type == FieldType::boolean
                           : flag.name == "cleanup" || flag.name == "init-only" || flag.name == "help" ||
                                 flag.name == "version";
 }
@@ -102,7 +102,7 @@ struct ParsedCall {
   /// Is a switch on?
   [[nodiscard]] bool is_on(std::string_view name) const {
     const auto* value = find(name);
-    return value != nullptr && parse_flag_value(FieldType::truth, *value) == ConfigValue(true);
+    return value != nullptr && parse_flag_value(FieldType::boolean, *value) == ConfigValue(true);
   }
   [[nodiscard]] bool rest_has(std::string_view option) const {
     return std::ranges::any_of(rest, [option](const auto& each) {

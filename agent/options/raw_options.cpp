@@ -96,7 +96,7 @@ CleanupOptions convert_cleanup(const RawOptions& raw) {
   options.target = raw.cleanup_kube_proxy ? CleanupTarget::kube_proxy : CleanupTarget::sluice;
   options.mode = raw.dry_run ? CleanupMode::dry_run : CleanupMode::remove;
   options.after = raw.stay ? AfterCleanup::stay : AfterCleanup::end;
-  options.replacement = raw.cleanup_anyway ? Replacement::any : Replacement::required;
+  options.replacement = raw.cleanup_force ? Replacement::any : Replacement::required;
   return options;
 }
 

@@ -46,7 +46,7 @@ struct RawOptions {
   bool fixed_sizes = false;
   bool bind_address_hard_fail = false;
   bool cleanup_kube_proxy = false;
-  bool cleanup_anyway = false;
+  bool cleanup_force = false;
   bool dry_run = false;
   bool gone_too = false;
   bool stay = false;

@@ -142,10 +142,10 @@ std::vector<BackendPlan> backends_of(const std::vector<Candidate>& candidates, c
   return backends;
 }
 
-EndpointCounts census_of(const std::vector<Candidate>& candidates) {
-  EndpointCounts census;
-  for_each_merged(candidates, [&](const Candidate& candidate) { census.add(candidate.traits); });
-  return census;
+EndpointCounts count_endpoints(const std::vector<Candidate>& candidates) {
+  EndpointCounts counts;
+  for_each_merged(candidates, [&](const Candidate& candidate) { counts.add(candidate.traits); });
+  return counts;
 }
 
 }  // namespace
@@ -189,8 +189,8 @@ class CandidateList::Editor {
 
   void push(std::vector<Candidate> candidates) {
     const auto first = key_of(candidates.front());
-    const auto census = census_of(candidates);
-    blocks_.push_back({first, std::move(candidates), census, nullptr});
+    const auto counts = count_endpoints(candidates);
+    blocks_.push_back({first, std::move(candidates), counts, nullptr});
   }
 
   std::vector<Block>& blocks_;
@@ -219,10 +219,10 @@ void CandidateList::update(const std::vector<Candidate>& gone, const std::vector
   }
 }
 
-EndpointCounts CandidateList::census() const noexcept {
-  EndpointCounts census;
-  for (const auto& block : blocks_) census.add(block.census);
-  return census;
+EndpointCounts CandidateList::counts() const noexcept {
+  EndpointCounts counts;
+  for (const auto& block : blocks_) counts.add(block.counts);
+  return counts;
 }
 
 BackendList CandidateList::backends(const Sets& sets) {

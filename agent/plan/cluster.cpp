@@ -11,7 +11,7 @@ namespace {
 /// Its endpoints are the API servers.
 const std::string api_service = "default/kubernetes";
 
-constexpr std::uint64_t units_a_frame = 8;  ///< beside its frontends: names, and a place in three sets
+constexpr std::uint64_t units_a_spec = 8;  ///< beside its frontends: names, and a place in three sets
 
 std::string zone_of(const Labels& labels) {
   const auto found = std::ranges::find(labels, k8s::zone_label, &Labels::value_type::first);
@@ -163,7 +163,7 @@ void Cluster::labels_known(const k8s::LabelKeys& keys) {
 
 /// A service that asks for labels which are not known keeps what it has until labels_known() touches it
 /// again. Load balancers outside are answered all the same: what is local hangs on no label of other Nodes.
-bool Cluster::set_aside(const std::string& service, WorkBudget& work) {
+bool Cluster::defer(const std::string& service, WorkBudget& work) {
   if (!known_labels_) return false;
   auto& model = *models_.at(service);
   if (std::ranges::includes(*known_labels_, model.peer_labels())) {
@@ -172,7 +172,7 @@ bool Cluster::set_aside(const std::string& service, WorkBudget& work) {
   }
   waiting_.insert(service);
   due_.erase(service);
-  work.spend(model.draft_frame(node_, options_));
+  work.spend(model.draft_spec(node_, options_));
   note_health_check(service, model, work);
   return true;
 }
@@ -245,7 +245,7 @@ void Cluster::take_turn() {
 void Cluster::synced() {
   if (std::exchange(is_synced_, true)) return;
   for (const auto& [service, model] : models_) due_.insert(service);
-  first_frames_ = seen_frames_ = dirty_.next_mark();
+  first_specs_ = seen_specs_ = dirty_.next_mark();
   work(WorkBudget(more_ ? limits_.turn : WorkBudget::unlimited));
 }
 
@@ -262,15 +262,15 @@ void Cluster::ask_for_more() {
 
 bool Cluster::has_plans_to_make() const { return !framed_.empty() || !under_way_.empty(); }
 
-/// The first frames come before all plans, because who holds a frontend is known only when all claims are.
-/// Later ones share turns with plans, so that none waits for an end of the others: where frames left nothing
+/// The first specs come before all plans, because who holds a frontend is known only when all claims are.
+/// Later ones share turns with plans, so that none waits for an end of the others: where specs left nothing
 /// of a turn, the next one is for plans alone. A plan that does not know of a stronger claim yet is made
 /// again when that comes. A frontend that passes between two services of which one has to wait for another
 /// turn belongs to neither until then.
 void Cluster::work(WorkBudget turn) {
-  if (!std::exchange(are_plans_next_, false)) frame_dirty(turn);
+  if (!std::exchange(are_plans_next_, false)) update_dirty_specs(turn);
   Planned planned;
-  if (are_first_framed()) {
+  if (are_first_specs_made()) {
     are_plans_next_ = turn.is_over() && has_plans_to_make();
     do {
       replan_some(turn, planned);
@@ -318,37 +318,37 @@ bool Cluster::prepare_first() {
   return true;
 }
 
-void Cluster::frame_dirty(WorkBudget& turn) {
+void Cluster::update_dirty_specs(WorkBudget& turn) {
   if (dirty_.contains(api_service)) join_api_servers();
-  const bool is_shared = turn.is_limited() && are_first_framed() && has_plans_to_make();
+  const bool is_shared = turn.is_limited() && are_first_specs_made() && has_plans_to_make();
   WorkBudget work = is_shared ? WorkBudget(limits_.turn / 2) : turn;
-  while (!dirty_.empty() && !work.is_over()) frame_one(dirty_.front(), work);
+  while (!dirty_.empty() && !work.is_over()) update_spec(dirty_.front(), work);
   turn.spend(work.spent());
-  see_changed_cluster_ips();
+  apply_cluster_ip_changes();
 }
 
 /// One that is dirty. Where the look at its addresses is a turn's work, its claims are for the next one,
 /// which begins with them: an object that changes meanwhile again is looked at again, and put off no more.
 /// Claims that are under way are made to their end, and planned, before the object is looked at again.
-void Cluster::frame_one(std::string service, WorkBudget& work) {
+void Cluster::update_spec(std::string service, WorkBudget& work) {
   if (models_.at(service)->is_claiming()) {
     if (!claim(service, work)) return;
     claimed_.insert(service);
-  } else if (!postpone(service) && !set_aside(service, work)) {
-    const auto looks = models_.at(service)->draft_frame(node_, options_);
-    work.spend(units_a_frame + looks);
+  } else if (!postpone(service) && !defer(service, work)) {
+    const auto looks = models_.at(service)->draft_spec(node_, options_);
+    work.spend(units_a_spec + looks);
     if (looks > 0 && work.is_over() && put_off_.insert(service).second) return;
     if (!claim(service, work)) return;
   }
   put_off_.erase(service);
   dirty_.erase(service);
-  if (claimed_.contains(service) && models_.at(service)->needs_frame()) postponed_.insert(service);
+  if (claimed_.contains(service) && models_.at(service)->needs_spec()) postponed_.insert(service);
 }
 
 /// Have all its claims been made?
 bool Cluster::claim(const std::string& service, WorkBudget& work) {
   auto& model = *models_.at(service);
-  const auto touched = model.frame(node_, options_, frontends_, work);
+  const auto touched = model.spec(node_, options_, frontends_, work);
   if (!touched) return false;
   framed_.push_all(*touched);
   framed_.push_all(consistent_budget_.ask(service, model.created(), model.consistent_tables(), work));
@@ -357,13 +357,13 @@ bool Cluster::claim(const std::string& service, WorkBudget& work) {
 }
 
 /// Once for all that were dirty at the last look, because it is one at all services.
-void Cluster::see_changed_cluster_ips() {
-  if (!dirty_.is_past(seen_frames_)) return;
+void Cluster::apply_cluster_ip_changes() {
+  if (!dirty_.is_past(seen_specs_)) return;
   invalidate_endpoints_at(frontends_.take_changed());
-  seen_frames_ = dirty_.next_mark();
+  seen_specs_ = dirty_.next_mark();
 }
 
-/// Its frame and its slices are those of the plan under way, or that its claims wait for, until that is made.
+/// Its spec and its slices are those of the plan under way, or that its claims wait for, until that is made.
 bool Cluster::postpone(const std::string& service) {
   const bool has_to_wait = claimed_.contains(service) || models_.at(service)->is_under_way();
   if (has_to_wait) postponed_.insert(service);
@@ -378,14 +378,14 @@ void Cluster::replan_some(WorkBudget& turn, Planned& planned) {
     const auto service = framed_.front();
     framed_.erase(service);
     if (claimed_.erase(service) == 0 && dirty_.contains(service)) {
-      frame_one(service, turn);  // it is planned as it is now, and not for nothing before
+      update_spec(service, turn);  // it is planned as it is now, and not for nothing before
       if (!framed_.erase(service)) continue;
       claimed_.erase(service);
     }
-    if (!postpone(service) && !set_aside(service, turn)) replan(service, turn, planned);
+    if (!postpone(service) && !defer(service, turn)) replan(service, turn, planned);
   }
   std::ranges::sort(planned.changed);  // reported by name, in whatever order they waited
-  see_changed_cluster_ips();
+  apply_cluster_ip_changes();
   if (!goes_on) return;
   const auto service = std::move(under_way_.front());
   under_way_.pop_front();

@@ -70,7 +70,7 @@ class Cluster final : public k8s::Sink {
     more_ = std::move(more);
     limits_ = limits;
   }
-  /// Frames are made first, in half of a turn if plans are to be made, too; then services are planned that
+  /// Specs are made first, in half of a turn if plans are to be made, too; then services are planned that
   /// have no part of a plan yet, then the one that has waited longest for its next part. All in the order in
   /// which they were marked: one that changes constantly delays no other.
   void take_turn();
@@ -103,15 +103,15 @@ class Cluster final : public k8s::Sink {
   void upsert_peer(k8s::Node node);
   enum class NodeRole : std::uint8_t { own, peers };
   void invalidate_labels(NodeRole role, std::string_view node, const k8s::LabelKeys& changed);
-  [[nodiscard]] bool set_aside(const std::string& service, WorkBudget& work);
+  [[nodiscard]] bool defer(const std::string& service, WorkBudget& work);
   void join_addresses();
   void join_api_servers();
   void invalidate_endpoints_at(const std::vector<k8s::Address>& addresses);
-  void frame_dirty(WorkBudget& turn);
-  void frame_one(std::string service, WorkBudget& work);
+  void update_dirty_specs(WorkBudget& turn);
+  void update_spec(std::string service, WorkBudget& work);
   [[nodiscard]] bool claim(const std::string& service, WorkBudget& work);
-  void see_changed_cluster_ips();
-  [[nodiscard]] bool are_first_framed() const { return dirty_.is_past(first_frames_); }
+  void apply_cluster_ip_changes();
+  [[nodiscard]] bool are_first_specs_made() const { return dirty_.is_past(first_specs_); }
   [[nodiscard]] bool postpone(const std::string& service);
   /// Services that were planned, and those of them whose plan changed.
   struct Planned {
@@ -146,15 +146,15 @@ class Cluster final : public k8s::Sink {
   std::unordered_map<std::string, Slice> slices_;  ///< by "namespace/name"
   std::set<std::string> services_;                 ///< those that have a Service object
   TriggerTimes triggers_;
-  ServiceQueue dirty_;                 ///< to be framed
+  ServiceQueue dirty_;                 ///< to be derived
   ServiceQueue framed_;                ///< and then to be planned
   std::set<std::string> claimed_;      ///< of framed_, those whose claims took several turns
   std::set<std::string> put_off_;      ///< of dirty_, those looked at whose claims wait for a turn
-  bool are_plans_next_ = false;        ///< frames were all of the last turn
-  std::uint64_t first_frames_ = 0;     ///< the mark in dirty_ before which all first frames are
-  std::uint64_t seen_frames_ = 0;      ///< the one of the last look at which addresses became ClusterIPs
+  bool are_plans_next_ = false;        ///< specs were all of the last turn
+  std::uint64_t first_specs_ = 0;      ///< the mark in dirty_ before which all first specs are
+  std::uint64_t seen_specs_ = 0;       ///< the one of the last look at which addresses became ClusterIPs
   std::deque<std::string> under_way_;  ///< planned in part
-  std::set<std::string> postponed_;    ///< to be framed once the plan that is under way is made
+  std::set<std::string> postponed_;    ///< to be derived once the plan that is under way is made
   std::function<void()> more_;         ///< null: everything is done at once
   TurnLimits limits_;
   bool asked_for_more_ = false;

@@ -38,7 +38,7 @@ std::set<std::string> ConsistentBudget::ask(const std::string& service, std::int
     enter(rank, std::move(tables_of_ports));
   }
   move_first_short(before, work);
-  give_the_rest(before, work);
+  grant_rest(before, work);
   before.erase(service);
   std::set<std::string> changed;
   for (const auto& [name, ports] : before) {
@@ -52,7 +52,7 @@ void ConsistentBudget::withdraw(const Rank& rank, Before& before) {
   if (is_served(rank)) {
     served_ -= at->second.most.tables;
   } else {
-    wait_no_more(at);
+    remove_short(at);
     if (from_the_rest_.erase(rank) > 0) set_granted(at, 0, before);
     if (at == first_short_) ++first_short_;
   }
@@ -81,7 +81,7 @@ void ConsistentBudget::move_first_short(Before& before, WorkBudget& work) {
     work.spend(1);
   }
   while (first_short_ != asks_.end() && first_short_->second.most.tables <= tables_ - served_) {
-    wait_no_more(first_short_);
+    remove_short(first_short_);
     from_the_rest_.erase(first_short_->first);
     set_granted(first_short_, first_short_->second.most.ports, before);
     served_ += first_short_->second.most.tables;
@@ -92,7 +92,7 @@ void ConsistentBudget::move_first_short(Before& before, WorkBudget& work) {
 
 /// The first that is short has as many ports as fit. What then is left is less than its next port takes, so
 /// few others get something of it.
-void ConsistentBudget::give_the_rest(Before& before, WorkBudget& work) {
+void ConsistentBudget::grant_rest(Before& before, WorkBudget& work) {
   for (const auto& rank : std::exchange(from_the_rest_, {})) set_granted(asks_.find(rank), 0, before);
   std::size_t left = tables_ - served_;
   Rank after{std::numeric_limits<std::int64_t>::min(), ""};
@@ -118,7 +118,7 @@ void ConsistentBudget::set_granted(Asks::iterator at, std::size_t ports, Before&
   at->second.granted = ports;
 }
 
-void ConsistentBudget::wait_no_more(Asks::iterator at) {
+void ConsistentBudget::remove_short(Asks::iterator at) {
   const auto same = short_.find(at->second.tables_of_ports.front());
   same->second.erase(at->first);
   if (same->second.empty()) short_.erase(same);

@@ -54,10 +54,10 @@ class ConsistentBudget {
   void withdraw(const Rank& rank, Before& before);
   void enter(const Rank& rank, std::vector<std::size_t> tables_of_ports);
   void move_first_short(Before& before, WorkBudget& work);
-  void give_the_rest(Before& before, WorkBudget& work);
+  void grant_rest(Before& before, WorkBudget& work);
   void set_granted(Asks::iterator at, std::size_t ports, Before& before);
   void wait(Asks::iterator at) { short_[at->second.tables_of_ports.front()].insert(at->first); }
-  void wait_no_more(Asks::iterator at);
+  void remove_short(Asks::iterator at);
 
   std::size_t tables_;
   Asks asks_;                                 ///< those for which there would be a table, were they alone

@@ -147,7 +147,7 @@ class CandidateList {
   void update(const std::vector<Candidate>& gone, const std::vector<Candidate>& fresh);
   void clear() noexcept { blocks_.clear(); }
   /// Those that count, counted.
-  [[nodiscard]] EndpointCounts census() const noexcept;
+  [[nodiscard]] EndpointCounts counts() const noexcept;
   /// Those that count and are in a set or serving. What has not changed is in the chunks of the last time.
   [[nodiscard]] BackendList backends(const Sets& sets);
 
@@ -156,7 +156,7 @@ class CandidateList {
   struct Block {
     OrderKey first;
     std::vector<Candidate> candidates;
-    EndpointCounts census;
+    EndpointCounts counts;
     std::shared_ptr<const BackendChunk> chunk;  ///< for sets_; null: to be made
   };
   class Editor;

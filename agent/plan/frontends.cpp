@@ -54,14 +54,14 @@ bool Frontends::Stronger::operator()(const Claim& left, const Claim& right) cons
 }
 
 std::optional<Frontends::Changes> Frontends::claim(const std::string& service, std::int64_t created,
-                                                   std::span<const PortFrame> frames, WorkBudget& work) {
+                                                   std::span<const PortSpec> specs, WorkBudget& work) {
   auto& claimant = claimants_[service];
   if (!claimant) {
     claimant = std::make_unique<Claimant>();
     claimant->service = service;
   }
   if (!claimant->renewal) {
-    claimant->renewal = renewal(*claimant, created, frames, work);
+    claimant->renewal = renewal(*claimant, created, specs, work);
     count_cluster_ips(*claimant->renewal);
   }
   if (!proceed(*claimant, work)) return std::nullopt;
@@ -75,11 +75,11 @@ std::optional<Frontends::Changes> Frontends::claim(const std::string& service, s
 
 /// Claims that are made under another age or by other ports than before are other claims.
 Frontends::Renewal Frontends::renewal(const Claimant& before, std::int64_t created,
-                                      std::span<const PortFrame> frames, WorkBudget& work) {
+                                      std::span<const PortSpec> specs, WorkBudget& work) {
   Renewal renewal;
   renewal.age = created == 0 ? std::numeric_limits<std::int64_t>::max() : created;
-  for (std::uint32_t port = 0; port < frames.size(); ++port) {
-    const auto& plan = frames[port].plan;
+  for (std::uint32_t port = 0; port < specs.size(); ++port) {
+    const auto& plan = specs[port].plan;
     renewal.ports.push_back(plan.key.name);
     for (const auto& frontend : plan.frontends) {
       renewal.claims.push_back({key_of(frontend, plan.key.protocol), frontend.kind, port});
@@ -139,7 +139,7 @@ void Frontends::add(Claimant& claimant, const Made& made, WorkBudget& work) {
     changes.touched.insert(claims.holder.who->service);
     std::swap(claim, claims.holder);
   }
-  lose(claims, claim);
+  add_other(claims, claim);
 }
 
 void Frontends::remove(Claimant& claimant, const Made& made, WorkBudget& work) {
@@ -152,23 +152,23 @@ void Frontends::remove(Claimant& claimant, const Made& made, WorkBudget& work) {
   if (!claims.others) {
     by_key_.erase(at);
   } else if (claims.holder != claim) {
-    lose_no_more(claims, claims.others->find(claim));
+    remove_other(claims, claims.others->find(claim));
   } else {
     const auto strongest = claims.others->begin();
     claims.holder = *strongest;
     changes.touched.insert(claims.holder.who->service);
-    lose_no_more(claims, strongest);
+    remove_other(claims, strongest);
   }
 }
 
-void Frontends::lose(Claims& claims, const Claim& claim) {
+void Frontends::add_other(Claims& claims, const Claim& claim) {
   ++lost_;
   ++claim.who->lost;
   if (!claims.others) claims.others = std::make_unique<Others>();
   claims.others->insert(claim);
 }
 
-void Frontends::lose_no_more(Claims& claims, Others::iterator which) {
+void Frontends::remove_other(Claims& claims, Others::iterator which) {
   --lost_;
   --which->who->lost;
   claims.others->erase(which);

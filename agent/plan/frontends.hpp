@@ -40,12 +40,12 @@ class Frontends {
     std::set<std::string> touched;      ///< other services that now hold a frontend more or less
     std::vector<k8s::Address> outside;  ///< of the service: those but ClusterIPs that it claimed or gave up
   };
-  /// Replaces all claims of a service, `created` in Unix seconds (0: unknown) as its age; no frames: it
+  /// Replaces all claims of a service, `created` in Unix seconds (0: unknown) as its age; no specs: it
   /// claims nothing more. Spends units for each claim that comes or goes, and less for those that stay.
   /// Nothing: work is over before all have come and gone, and further calls go on with these claims, whatever
   /// they are given. Until then held(), lost() and use_of() may not be asked about the service's own.
   std::optional<Changes> claim(const std::string& service, std::int64_t created,
-                               std::span<const PortFrame> frames, WorkBudget& work);
+                               std::span<const PortSpec> specs, WorkBudget& work);
 
   /// Those of a service port's claims that it holds.
   [[nodiscard]] std::vector<FrontendPlan> held(const std::string& service, const ServicePortPlan& plan) const;
@@ -116,14 +116,14 @@ class Frontends {
   };
 
   [[nodiscard]] static Renewal renewal(const Claimant& before, std::int64_t created,
-                                       std::span<const PortFrame> frames, WorkBudget& work);
+                                       std::span<const PortSpec> specs, WorkBudget& work);
   using Step = void (Frontends::*)(Claimant&, const Made&, WorkBudget&);
   [[nodiscard]] bool take(Claimant& claimant, Part& part, Step step, WorkBudget& work);
   [[nodiscard]] bool proceed(Claimant& claimant, WorkBudget& work);
   void add(Claimant& claimant, const Made& made, WorkBudget& work);
   void remove(Claimant& claimant, const Made& made, WorkBudget& work);
-  void lose(Claims& claims, const Claim& claim);
-  void lose_no_more(Claims& claims, Others::iterator which);
+  void add_other(Claims& claims, const Claim& claim);
+  void remove_other(Claims& claims, Others::iterator which);
   void count_cluster_ips(const Renewal& renewal);
   static void note(const Made& made, Changes& changes);
 

@@ -138,7 +138,7 @@ struct FamilyParts {
   std::vector<k8s::Address> external_ips;
   bool reached_from_outside = false;  ///< by addresses, whatever becomes of them
   std::vector<k8s::Prefix> source_ranges;
-  std::size_t first_frame = 0;  ///< its frames begin here
+  std::size_t first_spec = 0;  ///< its specs begin here
 };
 
 /// A range of 0 bits lets all clients of its family in; ranges of the other family alone restrict none. A
@@ -163,7 +163,7 @@ std::vector<k8s::Prefix> ranges_of(const k8s::Service& service, lb_family family
   return ranges;
 }
 
-/// Makes the frames of one service: first all service ports, then what they are reached by, the nearest to
+/// Makes the specs of one service: first all service ports, then what they are reached by, the nearest to
 /// the cluster first, address by address. Where an object asks for more than one Service may have, that order
 /// says what of it is served. Costs no more than what is served, and a look at each address, range and port.
 class Framer {
@@ -171,7 +171,7 @@ class Framer {
   Framer(const k8s::Service& service, const NodeView& node, const PlanOptions& options)
       : service_(service), node_(node), options_(options), left_(options.most_frontends) {}
 
-  ServiceFrame make() {
+  ServiceSpec make() {
     choose_external_ips();
     if (is_ours(service_, options_)) {
       choose_ports();
@@ -184,10 +184,10 @@ class Framer {
       drop_ports_without_room();
       merge_families();
     }
-    for (auto& port : frame_.ports) std::ranges::sort(port.plan.frontends);
+    for (auto& port : spec_.ports) std::ranges::sort(port.plan.frontends);
     report();
-    std::ranges::sort(frame_.complaints);
-    return std::move(frame_);
+    std::ranges::sort(spec_.complaints);
+    return std::move(spec_);
   }
 
  private:
@@ -220,7 +220,7 @@ class Framer {
     parts.reached_from_outside =
         has_some_of(service_.load_balancer_ips, family) || has_some_of(service_.external_ips, family);
     parts.source_ranges = ranges_of(service_, family, node_);
-    parts.first_frame = frame_.ports.size();
+    parts.first_spec = spec_.ports.size();
     families_.push_back(std::move(parts));
     for (const auto* port : sorted_ports_) add_port(*port, families_.back());
   }
@@ -237,20 +237,20 @@ class Framer {
   }
 
   void add_port(const k8s::ServicePort& port, const FamilyParts& parts) {
-    if (frame_.ports.size() == options_.most_frontends) {
+    if (spec_.ports.size() == options_.most_frontends) {
       return without_room_.add([&] { return key_of(port, parts.family).name; });
     }
-    PortFrame frame;
-    frame.port_name = port.name;
-    frame.plan.key = key_of(port, parts.family);
-    set_policy(frame, port, parts);
-    frame_.ports.push_back(std::move(frame));
+    PortSpec spec;
+    spec.port_name = port.name;
+    spec.plan.key = key_of(port, parts.family);
+    set_policy(spec, port, parts);
+    spec_.ports.push_back(std::move(spec));
     ports_.push_back(&port);
   }
 
   /// No key is in both.
   void merge_families() {
-    std::ranges::sort(frame_.ports, {}, [](const PortFrame& port) -> const auto& { return port.plan.key; });
+    std::ranges::sort(spec_.ports, {}, [](const PortSpec& port) -> const auto& { return port.plan.key; });
   }
 
   [[nodiscard]] ServicePortKey key_of(const k8s::ServicePort& port, lb_family family) const {
@@ -261,7 +261,7 @@ class Framer {
 
   [[nodiscard]] std::size_t end_of(const FamilyParts& parts) const {
     const std::size_t next = static_cast<std::size_t>(&parts - families_.data()) + 1;
-    return next < families_.size() ? families_[next].first_frame : frame_.ports.size();
+    return next < families_.size() ? families_[next].first_spec : spec_.ports.size();
   }
 
   /// All ports of one address come before the next address, which works as a whole or not at all.
@@ -269,9 +269,9 @@ class Framer {
     const std::size_t end = end_of(parts);
     for (const auto& address : addresses) {
       if (is_of_stronger_kind(parts, address, kind)) continue;
-      for (std::size_t at = parts.first_frame; at < end; ++at) {
-        if (left_ == 0) return beyond(addresses, address, end - parts.first_frame);
-        add_frontend(frame_.ports[at].plan, {address, ports_[at]->port, kind});
+      for (std::size_t at = parts.first_spec; at < end; ++at) {
+        if (left_ == 0) return beyond(addresses, address, end - parts.first_spec);
+        add_frontend(spec_.ports[at].plan, {address, ports_[at]->port, kind});
       }
     }
   }
@@ -298,8 +298,8 @@ class Framer {
   }
 
   void add_node_ports() {
-    for (std::size_t at = 0; at < frame_.ports.size() && left_ > 0; ++at) {
-      auto& plan = frame_.ports[at].plan;
+    for (std::size_t at = 0; at < spec_.ports.size() && left_ > 0; ++at) {
+      auto& plan = spec_.ports[at].plan;
       if (ports_[at]->node_port == 0) continue;
       plan.frontends.push_back({zero_of(plan.key.family), ports_[at]->node_port, LB_NODE_PORT});
       --left_;
@@ -310,7 +310,7 @@ class Framer {
   /// restricts must not open because there are many.
   void bound_source_ranges() {
     for (auto& parts : families_) {
-      const std::size_t ports = end_of(parts) - parts.first_frame;
+      const std::size_t ports = end_of(parts) - parts.first_spec;
       if (ports == 0 || parts.source_ranges.empty()) continue;
       const auto most = std::max<std::size_t>(options_.most_frontends / ports, 1);
       if (parts.source_ranges.size() > most) {
@@ -322,8 +322,8 @@ class Framer {
                         options_.most_frontends));
         parts.source_ranges.resize(most);
       }
-      for (std::size_t at = parts.first_frame; at < parts.first_frame + ports; ++at) {
-        frame_.ports[at].plan.source_ranges = parts.source_ranges;
+      for (std::size_t at = parts.first_spec; at < parts.first_spec + ports; ++at) {
+        spec_.ports[at].plan.source_ranges = parts.source_ranges;
       }
     }
   }
@@ -331,15 +331,15 @@ class Framer {
   /// A service port without a frontend would take up a number and backends in vain.
   void drop_ports_without_room() {
     if (left_ > 0) return;
-    std::erase_if(frame_.ports, [this](const PortFrame& port) {
+    std::erase_if(spec_.ports, [this](const PortSpec& port) {
       if (!port.plan.frontends.empty()) return false;
       without_room_.add([&] { return port.plan.key.name; });
       return true;
     });
   }
 
-  void set_policy(PortFrame& frame, const k8s::ServicePort& port, const FamilyParts& parts) const {
-    ServicePortPlan& plan = frame.plan;
+  void set_policy(PortSpec& spec, const k8s::ServicePort& port, const FamilyParts& parts) const {
+    ServicePortPlan& plan = spec.plan;
     const bool accessible = port.node_port != 0 || parts.reached_from_outside;  // SEM-20
     plan.policy.internal = scope_of(service_.internal_policy);
     plan.policy.external = accessible ? scope_of(service_.external_policy) : LB_CLUSTER;
@@ -347,9 +347,9 @@ class Framer {
     const bool said = service_.selection != k8s::Selection::unsaid;
     const auto selection = said ? service_.selection : options_.selection;
     plan.policy.selection = selection == k8s::Selection::consistent ? LB_CONSISTENT : LB_RANDOM;
-    frame.uses[LB_CLUSTER] = plan.policy.internal == LB_CLUSTER || accessible;
-    frame.uses[LB_LOCAL] = plan.policy.internal == LB_LOCAL || plan.policy.external == LB_LOCAL;
-    frame.topology = service_.topology_keys.empty() ? TopologyMode::hints : TopologyMode::keys;
+    spec.uses[LB_CLUSTER] = plan.policy.internal == LB_CLUSTER || accessible;
+    spec.uses[LB_LOCAL] = plan.policy.internal == LB_LOCAL || plan.policy.external == LB_LOCAL;
+    spec.topology = service_.topology_keys.empty() ? TopologyMode::hints : TopologyMode::keys;
     plan.affinity_seconds = service_.affinity_seconds;
     // Only for load-balancer IPs; and what the socket hooks must leave alone ("Our choices" E and F).
     const bool restricted = !parts.source_ranges.empty();
@@ -385,10 +385,10 @@ class Framer {
     }
   }
 
-  void complain(std::string reason) { frame_.complaints.push_back(std::move(reason)); }
+  void complain(std::string reason) { spec_.complaints.push_back(std::move(reason)); }
 
   void complain_over_limit(std::string reason) {
-    frame_.over_limit.push_back(reason);
+    spec_.over_limit.push_back(reason);
     complain(std::move(reason));
   }
 
@@ -399,19 +399,19 @@ class Framer {
   std::vector<k8s::Address> external_ips_;
   std::vector<FamilyParts> families_;
   std::vector<const k8s::ServicePort*> sorted_ports_;
-  std::vector<const k8s::ServicePort*> ports_;  ///< beside frame_.ports, until those are merged
+  std::vector<const k8s::ServicePort*> ports_;  ///< beside spec_.ports, until those are merged
   std::map<std::pair<lb_kind, std::uint16_t>, Tally> api_servers_;
   Tally stated_twice_;
   Tally without_room_;
   std::string first_beyond_;
   std::size_t beyond_ = 0;
-  ServiceFrame frame_;
+  ServiceSpec spec_;
 };
 
-Sets sets_of(const PortFrame& frame, const EndpointCounts& census) {
+Sets sets_of(const PortSpec& spec, const EndpointCounts& counts) {
   Sets sets;
-  if (frame.uses[LB_CLUSTER]) sets.cluster = cluster_set(census, frame.topology);
-  if (frame.uses[LB_LOCAL]) sets.local = local_set(census);
+  if (spec.uses[LB_CLUSTER]) sets.cluster = cluster_set(counts, spec.topology);
+  if (spec.uses[LB_LOCAL]) sets.local = local_set(counts);
   return sets;
 }
 
@@ -443,15 +443,15 @@ std::vector<k8s::Address> primary_addresses(const k8s::Node& node) {
   return primary;
 }
 
-ServiceFrame frame(const k8s::Service& service, const NodeView& node, const PlanOptions& options) {
+ServiceSpec spec(const k8s::Service& service, const NodeView& node, const PlanOptions& options) {
   return Framer(service, node, options).make();
 }
 
-ServicePortPlan complete(const PortFrame& frame, CandidateList& candidates) {
-  ServicePortPlan plan = frame.plan;
-  const EndpointCounts census = candidates.census();
-  plan.backends = candidates.backends(sets_of(frame, census));
-  plan.policy.local_empty = frame.uses[LB_LOCAL] && census.any() ? LB_DROP : LB_REJECT;
+ServicePortPlan complete(const PortSpec& spec, CandidateList& candidates) {
+  ServicePortPlan plan = spec.plan;
+  const EndpointCounts counts = candidates.counts();
+  plan.backends = candidates.backends(sets_of(spec, counts));
+  plan.policy.local_empty = spec.uses[LB_LOCAL] && counts.any() ? LB_DROP : LB_REJECT;
   return plan;
 }
 

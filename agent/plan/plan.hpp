@@ -123,7 +123,7 @@ struct PlanOptions {
 };
 
 /// A service port before its endpoints are looked at.
-struct PortFrame {
+struct PortSpec {
   ServicePortPlan plan;   ///< without backends and without policy.local_empty
   std::string port_name;  ///< as slices name it
   TopologyMode topology = TopologyMode::hints;
@@ -135,21 +135,20 @@ struct PortFrame {
 inline constexpr const char* too_many_frontends = "TooManyFrontends";
 inline constexpr const char* no_consistent_selection = "ConsistentSelectionUnavailable";
 
-struct ServiceFrame {
-  std::vector<PortFrame> ports;         ///< sorted by key; no ports: nothing is programmed
+struct ServiceSpec {
+  std::vector<PortSpec> ports;          ///< sorted by key; no ports: nothing is programmed
   std::vector<std::string> complaints;  ///< what of the object was skipped, and why ("Our choices" J)
   std::vector<std::string> over_limit;  ///< of these, what lies beyond what one Service may have
 };
 
 /// Plans a service as if it were alone: collisions with others are not its matter (see
 /// agent/plan/frontends.hpp).
-[[nodiscard]] ServiceFrame frame(const k8s::Service& service, const NodeView& node,
-                                 const PlanOptions& options);
+[[nodiscard]] ServiceSpec spec(const k8s::Service& service, const NodeView& node, const PlanOptions& options);
 
 class CandidateList;
 
 /// The service port with its endpoints: sets, verdicts, backends (SEM-20, SEM-31). Candidates that were
 /// completed before give the chunks of then where nothing changed.
-[[nodiscard]] ServicePortPlan complete(const PortFrame& frame, CandidateList& candidates);
+[[nodiscard]] ServicePortPlan complete(const PortSpec& spec, CandidateList& candidates);
 
 }  // namespace lb::agent

@@ -70,30 +70,30 @@ void ServiceModel::retire(const std::string& slice) {
   slices_.erase(found);
 }
 
-std::uint64_t ServiceModel::draft_frame(const NodeView& node, const PlanOptions& options) {
-  if (!service_ || !frame_is_stale_ || draft_) return 0;
-  draft_ = lb::agent::frame(*service_, node, options);
+std::uint64_t ServiceModel::draft_spec(const NodeView& node, const PlanOptions& options) {
+  if (!service_ || !spec_is_stale_ || draft_) return 0;
+  draft_ = lb::agent::spec(*service_, node, options);
   const auto looks = service_->external_ips.size() + service_->load_balancer_ips.size() +
                      service_->source_ranges.size() + service_->ports.size();
   return looks / looks_a_unit;
 }
 
-std::optional<std::set<std::string>> ServiceModel::frame(const NodeView& node, const PlanOptions& options,
-                                                         Frontends& frontends, WorkBudget& work) {
+std::optional<std::set<std::string>> ServiceModel::spec(const NodeView& node, const PlanOptions& options,
+                                                        Frontends& frontends, WorkBudget& work) {
   if (!claiming_) {
-    if (!frame_is_stale_) return std::set<std::string>{};
-    draft_frame(node, options);
-    frame_is_stale_ = false;
-    claiming_ = std::exchange(draft_, std::nullopt).value_or(ServiceFrame{});
+    if (!spec_is_stale_) return std::set<std::string>{};
+    draft_spec(node, options);
+    spec_is_stale_ = false;
+    claiming_ = std::exchange(draft_, std::nullopt).value_or(ServiceSpec{});
   }
   auto changes = frontends.claim(name_, created(), claiming_->ports, work);
   if (!changes) return std::nullopt;
-  auto framed = std::move(*claiming_);
+  auto derived = std::move(*claiming_);
   claiming_.reset();
   if (has_endpoints_in_blocks_of(changes->outside)) invalidate_endpoints();
-  frame_complaints_ = std::move(framed.complaints);
-  over_limit_ = std::move(framed.over_limit);
-  adopt(std::move(framed.ports));
+  spec_complaints_ = std::move(derived.complaints);
+  over_limit_ = std::move(derived.over_limit);
+  adopt(std::move(derived.ports));
   return std::move(changes->touched);
 }
 
@@ -104,19 +104,19 @@ bool ServiceModel::has_endpoints_in_blocks_of(const std::vector<k8s::Address>& a
 }
 
 /// Keeps the endpoints and the plan of every port that stays.
-void ServiceModel::adopt(std::vector<PortFrame> frames) {
+void ServiceModel::adopt(std::vector<PortSpec> specs) {
   std::vector<Port> ports;
-  ports.reserve(frames.size());
+  ports.reserve(specs.size());
   std::size_t kept = 0;
   auto old = ports_.begin();  // both lists are in the order of their keys
-  for (auto& frame : frames) {
-    while (old != ports_.end() && old->frame.plan.key < frame.plan.key) ++old;
+  for (auto& spec : specs) {
+    while (old != ports_.end() && old->spec.plan.key < spec.plan.key) ++old;
     Port port;
-    if (old != ports_.end() && old->frame.plan.key == frame.plan.key) {
+    if (old != ports_.end() && old->spec.plan.key == spec.plan.key) {
       ++kept;
       port = std::move(*old++);
     }
-    port.frame = std::move(frame);
+    port.spec = std::move(spec);
     ports.push_back(std::move(port));
   }
   ports_went_ = ports_went_ || kept < ports_.size();
@@ -135,8 +135,8 @@ std::optional<Change> ServiceModel::replan(const NodeView& node, const Frontends
     if (budget.is_over()) return std::nullopt;
     const std::size_t at = round_->planned++;
     const auto& port = ports_[at];
-    auto held = frontends.held(name_, port.frame.plan);
-    budget.spend(units_a_port + port.frame.plan.frontends.size() / looks_a_unit);
+    auto held = frontends.held(name_, port.spec.plan);
+    budget.spend(units_a_port + port.spec.plan.frontends.size() / looks_a_unit);
     const bool stays = round_->is_resolved && port.plan && port.plan->frontends == held &&
                        port.plan->policy.selection == selection_of(at);
     round_->plans.push_back(stays ? port.plan : replan(at, std::move(held), budget));
@@ -198,7 +198,7 @@ std::size_t ServiceModel::take_in(Port& port, const std::vector<SliceChange>& ch
                                   const Viewpoint& view, WorkBudget& budget) {
   constexpr std::size_t step = 4096;
   const Viewpoint all_of_them{view.node, view.topology_keys};
-  const auto& [key, name] = std::tie(port.frame.plan.key, port.frame.port_name);
+  const auto& [key, name] = std::tie(port.spec.plan.key, port.spec.port_name);
   std::vector<Candidate> gone;
   std::vector<Candidate> fresh;
   std::uint64_t looked_at = 0;
@@ -219,20 +219,20 @@ std::vector<std::size_t> ServiceModel::consistent_tables() const {
   std::vector<std::size_t> tables;
   if (!service_) return tables;
   for (const auto& port : ports_) {
-    if (port.frame.plan.policy.selection != LB_CONSISTENT) return {};
-    tables.push_back(static_cast<std::size_t>(std::ranges::count(port.frame.uses, true)));
+    if (port.spec.plan.policy.selection != LB_CONSISTENT) return {};
+    tables.push_back(static_cast<std::size_t>(std::ranges::count(port.spec.uses, true)));
   }
   return tables;
 }
 
 lb_selection ServiceModel::selection_of(std::size_t port) const {
-  return port < granted_ ? ports_[port].frame.plan.policy.selection : LB_RANDOM;
+  return port < granted_ ? ports_[port].spec.plan.policy.selection : LB_RANDOM;
 }
 
 std::shared_ptr<const ServicePortPlan> ServiceModel::replan(std::size_t at, std::vector<FrontendPlan> held,
                                                             WorkBudget& budget) {
   auto& port = ports_[at];
-  auto plan = complete(port.frame, port.candidates);
+  auto plan = complete(port.spec, port.candidates);
   plan.frontends = std::move(held);
   plan.policy.selection = selection_of(at);
   budget.spend(plan.backends.size() / 4);  // two ports of 100,000 are too much for a turn
@@ -257,7 +257,7 @@ PlanChange ServiceModel::plans() const {
   return change;
 }
 
-/// A Service of another proxy has no frame, and is not answered for.
+/// A Service of another proxy has no spec, and is not answered for.
 bool ServiceModel::has_health_check() const noexcept {
   return service_ && service_->type == k8s::ServiceType::load_balancer &&
          service_->external_policy == k8s::TrafficPolicy::local && service_->health_check_node_port != 0 &&
@@ -284,7 +284,7 @@ std::optional<HealthCheck> ServiceModel::health_check(const NodeView& node, Work
 ServiceModel::Sentences ServiceModel::complaints(const Frontends& frontends) const {
   Sentences complaints;
   for (const auto& sentence : over_limit_) complaints.try_emplace(sentence, too_many_frontends);
-  for (const auto& sentence : frame_complaints_) complaints.try_emplace(sentence);
+  for (const auto& sentence : spec_complaints_) complaints.try_emplace(sentence);
   if (auto sentence = frontends.lost(name_); !sentence.empty()) complaints.try_emplace(std::move(sentence));
   if (const auto tables = consistent_tables(); granted_ < tables.size()) {
     complaints.try_emplace(

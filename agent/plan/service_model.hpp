@@ -26,7 +26,7 @@ namespace lb::agent {
 
 enum class Change : std::uint8_t { none, some };
 
-/// Slices and the object may be added and removed in any order; work is done in frame() and replan(), once
+/// Slices and the object may be added and removed in any order; work is done in spec() and replan(), once
 /// for each burst.
 class ServiceModel {
  public:
@@ -42,7 +42,7 @@ class ServiceModel {
   void invalidate_endpoints() noexcept { endpoints_ = Endpoints::all_stale; }
   /// The addresses of the node or of API servers have changed since its own were compared with them.
   void invalidate_frontends() noexcept {
-    frame_is_stale_ = true;
+    spec_is_stale_ = true;
     draft_.reset();
   }
 
@@ -74,21 +74,21 @@ class ServiceModel {
   /// How many service ports, from the first one on, may have them; for the next replan().
   void grant_consistent(std::size_t ports) noexcept { granted_ = ports; }
 
-  /// Does the part of the next frame() that needs no other service, a check of each address, range and port;
+  /// Does the part of the next spec() that needs no other service, a check of each address, range and port;
   /// nothing, if that was done since the last change. Returns the units of work.
-  std::uint64_t draft_frame(const NodeView& node, const PlanOptions& options);
+  std::uint64_t draft_spec(const NodeView& node, const PlanOptions& options);
   /// Updates the service's own part and claims its frontends. Returns the other services whose frontends may
   /// have changed because of it; they need a replan(). Nothing: the budget ended before all is claimed, and
   /// further calls go on. Until then replan() must not be called, and changes take effect with the following
-  /// frame().
-  [[nodiscard]] std::optional<std::set<std::string>> frame(const NodeView& node, const PlanOptions& options,
-                                                           Frontends& frontends, WorkBudget& work);
-  /// Is a frame() unfinished?
+  /// spec().
+  [[nodiscard]] std::optional<std::set<std::string>> spec(const NodeView& node, const PlanOptions& options,
+                                                          Frontends& frontends, WorkBudget& work);
+  /// Is a spec() unfinished?
   [[nodiscard]] bool is_claiming() const noexcept { return claiming_.has_value(); }
-  /// Has it changed since the last frame() began?
-  [[nodiscard]] bool needs_frame() const noexcept { return frame_is_stale_; }
-  /// Updates the plans, after every changed service's frame(), as far as the budget allows. Nothing: there is
-  /// more to do, by further calls. Until then the plans are unchanged, frame() must not be called, and
+  /// Has it changed since the last spec() began?
+  [[nodiscard]] bool needs_spec() const noexcept { return spec_is_stale_; }
+  /// Updates the plans, after every changed service's spec(), as far as the budget allows. Nothing: there is
+  /// more to do, by further calls. Until then the plans are unchanged, spec() must not be called, and
   /// changes take effect with the following replan().
   [[nodiscard]] std::optional<Change> replan(const NodeView& node, const Frontends& frontends,
                                              WorkBudget& budget);
@@ -98,7 +98,7 @@ class ServiceModel {
   /// The plans as of the last replan().
   [[nodiscard]] PlanChange plans() const;
   /// The answer to external load balancers; none for a service without a health-check node port. Needs
-  /// draft_frame(), but no frame() and no replan(): its endpoints are known as soon as its slices are. The
+  /// draft_spec(), but no spec() and no replan(): its endpoints are known as soon as its slices are. The
   /// first call reads all of them, at the cost of `work`; after that they are counted as slices come and go.
   [[nodiscard]] std::optional<HealthCheck> health_check(const NodeView& node, WorkBudget& work);
   /// The current complaints about the object: sentences, each with the reason of the Event that reports it;
@@ -110,13 +110,13 @@ class ServiceModel {
   enum class Endpoints : std::uint8_t { resolved, slices_changed, all_stale };
   enum class Seen : std::uint8_t { never, before };
   struct Port {
-    PortFrame frame;
+    PortSpec spec;
     Seen seen = Seen::never;
     CandidateList candidates;
     std::shared_ptr<const ServicePortPlan> plan;
   };
 
-  void adopt(std::vector<PortFrame> frames);
+  void adopt(std::vector<PortSpec> specs);
   [[nodiscard]] bool has_endpoints_in_blocks_of(const std::vector<k8s::Address>& addresses) const;
   /// A slice before and after a change; null: it did not exist, or is removed.
   struct SliceChange {
@@ -150,13 +150,13 @@ class ServiceModel {
   std::string name_;
   AddressBlocks& blocks_;
   std::optional<k8s::Service> service_;
-  bool frame_is_stale_ = false;
-  std::optional<ServiceFrame> draft_;     ///< of the next frame
-  std::optional<ServiceFrame> claiming_;  ///< the frame whose claims are under way
+  bool spec_is_stale_ = false;
+  std::optional<ServiceSpec> draft_;     ///< of the next spec
+  std::optional<ServiceSpec> claiming_;  ///< the spec whose claims are under way
   Endpoints endpoints_ = Endpoints::resolved;
   bool ports_went_ = false;
   std::vector<Port> ports_;  ///< sorted by key
-  std::vector<std::string> frame_complaints_;
+  std::vector<std::string> spec_complaints_;
   std::vector<std::string> over_limit_;  ///< of these
   std::map<std::string, std::shared_ptr<const CompactSlice>> slices_;
   std::set<std::string> changed_slices_;

@@ -93,9 +93,9 @@ struct Sets {
 /// With keys: the first key that a ready endpoint shares selects among the ready ones; where none does, the
 /// same among the draining ones; where none does, no endpoint, because keys without "*" are a demand and no
 /// preference.
-[[nodiscard]] Traits cluster_set(const EndpointCounts& census, TopologyMode mode) noexcept;
+[[nodiscard]] Traits cluster_set(const EndpointCounts& counts, TopologyMode mode) noexcept;
 
 /// SEM-20: local ready endpoints, else local draining ones, whatever there is elsewhere.
-[[nodiscard]] Traits local_set(const EndpointCounts& census) noexcept;
+[[nodiscard]] Traits local_set(const EndpointCounts& counts) noexcept;
 
 }  // namespace lb::agent

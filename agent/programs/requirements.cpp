@@ -49,7 +49,7 @@ std::string read_secret(const std::string& path) {
   return secret;
 }
 
-std::string lack_of_descriptors() {
+std::string descriptor_shortage() {
   std::array<maps::Fd, spare_descriptors> spare;
   for (auto& each : spare) {
     each = maps::Fd(::eventfd(0, EFD_CLOEXEC));

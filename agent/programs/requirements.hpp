@@ -14,6 +14,6 @@ void require_devices(const std::vector<std::string>& names);
 
 /// Why there are no descriptors to look after hooks with; empty: there are. Without them devices and pins
 /// that are there seem to be gone, and what is attached must not be given up for that (REL-42).
-[[nodiscard]] std::string lack_of_descriptors();
+[[nodiscard]] std::string descriptor_shortage();
 
 }  // namespace lb::agent

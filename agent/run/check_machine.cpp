@@ -21,7 +21,7 @@ namespace {
 constexpr const char* instructions_limit = "1000000";  // BPF_COMPLEXITY_LIMIT_INSNS
 
 /// What a configuration file asks for that is lost, unknown or without effect.
-void look_at_remarks(const AgentOptions& options, Findings& findings) {
+void check_remarks(const AgentOptions& options, Findings& findings) {
   for (const auto& remark : options.remarks) {
     if (remark.level == LogLevel::info) {
       findings.ok("configuration", remark.text);
@@ -31,7 +31,7 @@ void look_at_remarks(const AgentOptions& options, Findings& findings) {
   }
 }
 
-void look_at_agent(const AgentOptions& options, const AgentPresence& running, Findings& findings) {
+void check_agent(const AgentOptions& options, const AgentPresence& running, Findings& findings) {
   if (running.state == AgentState::absent) {
     findings.ok("agent", fmt::format("none runs on {}", options.pins));
   } else {
@@ -43,7 +43,7 @@ void look_at_agent(const AgentOptions& options, const AgentPresence& running, Fi
 }
 
 /// Where services come from.
-void look_at_source(const AgentOptions& options, Findings& findings) {
+void check_source(const AgentOptions& options, Findings& findings) {
   boost::asio::io_context context;
   std::optional<Inputs> inputs;
   if (findings.need("source", [&] { inputs.emplace(context, options); })) {
@@ -52,7 +52,7 @@ void look_at_source(const AgentOptions& options, Findings& findings) {
 }
 
 /// A port that another process holds keeps an agent from starting only where the options say so.
-void look_at_port(const std::string& subject, const Listen& listen, BindFailure failure, Findings& findings) {
+void check_port(const std::string& subject, const Listen& listen, BindFailure failure, Findings& findings) {
   const auto text = fmt::format("{} port {}", listen.address, listen.port);
   boost::asio::io_context context;
   const auto open = [&] { static_cast<void>(HttpServer::open_or_throw(context, listen, {})); };
@@ -70,8 +70,8 @@ void look_at_port(const std::string& subject, const Listen& listen, BindFailure 
 }
 
 /// A running agent on the same pins has these ports, and gives them up when it ends.
-void look_at_server(const std::string& subject, const std::optional<Listen>& listen, BindFailure failure,
-                    const AgentPresence& running, Findings& findings) {
+void check_server(const std::string& subject, const std::optional<Listen>& listen, BindFailure failure,
+                  const AgentPresence& running, Findings& findings) {
   if (!listen) {
     findings.ok(subject, "off");
     return;
@@ -81,10 +81,10 @@ void look_at_server(const std::string& subject, const std::optional<Listen>& lis
                 fmt::format("{} port {}: not tried beside a running agent", listen->address, listen->port));
     return;
   }
-  look_at_port(subject, *listen, failure, findings);
+  check_port(subject, *listen, failure, findings);
 }
 
-void look_at_timer(const Prerequisites& found, Findings& findings) {
+void check_timer(const Prerequisites& found, Findings& findings) {
   if (!found.features) {
     return;
   }
@@ -94,7 +94,7 @@ void look_at_timer(const Prerequisites& found, Findings& findings) {
   }
 }
 
-void look_at_programs(const AgentOptions& options, const Prerequisites& found, Findings& findings) {
+void check_programs(const AgentOptions& options, const Prerequisites& found, Findings& findings) {
   if (!found.features) {
     return;
   }
@@ -117,19 +117,19 @@ void look_at_programs(const AgentOptions& options, const Prerequisites& found, F
 std::vector<Finding> check_machine(const AgentOptions& options) {
   Findings findings(Findings::Missing::is_listed);
   const auto running = find_agent(maps::Pins(options.pins));
-  look_at_remarks(options, findings);
-  const auto found = look_at_prerequisites(options, findings);
-  look_at_timer(found, findings);
-  look_at_agent(options, running, findings);
-  look_at_source(options, findings);
-  look_at_server("health server", options.health, options.bind_failure, running, findings);
-  look_at_server("metrics server", options.metrics, options.bind_failure, running, findings);
-  look_at_settings(findings);
-  look_at_rights(options, findings);
-  look_at_features(found, findings);
-  look_at_conntrack(options, found, findings);
-  look_at_hook_neighbours(options, findings);
-  look_at_programs(options, found, findings);
+  check_remarks(options, findings);
+  const auto found = check_prerequisites(options, findings);
+  check_timer(found, findings);
+  check_agent(options, running, findings);
+  check_source(options, findings);
+  check_server("health server", options.health, options.bind_failure, running, findings);
+  check_server("metrics server", options.metrics, options.bind_failure, running, findings);
+  check_settings(findings);
+  check_rights(options, findings);
+  check_features(found, findings);
+  check_conntrack(options, found, findings);
+  check_hook_neighbours(options, findings);
+  check_programs(options, found, findings);
   return findings.all();
 }
 

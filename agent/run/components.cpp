@@ -85,7 +85,7 @@ Components::Components(asio::io_context& context, const AgentOptions& given, std
       served_devices(options, node),
       node_publisher(options, node, served_devices, intake, {cluster, tables, datapath.page()}),
       attachment_reconciler(context, datapath, node, served_devices, metrics,
-                            [&events](Look look) { events.hooks_checked(look); }),
+                            [&events](CheckDepth depth) { events.hooks_checked(depth); }),
       coexistence(options, datapath, metrics),
       backend_routes(context, {cluster, node, served_devices}, coexistence),
       ipsec(context, maps.set, {node_publisher, coexistence}, [&events] { events.ipsec_changed(); }),
@@ -130,7 +130,7 @@ void Components::adopt() {
 
 /// What the first lists took in passing goes back: the allocator would keep it for good.
 void Components::start_reconcilers(std::chrono::system_clock::time_point planned) {
-  maps.set.shed();
+  maps.set.unmap();
   ::malloc_trim(0);
   attachment_reconciler.start();
   table_reconciler.repair_later();

@@ -54,7 +54,7 @@ class Events {
   /// Background work (grace periods, sweeps) may have made room in the tables, or left something to retry.
   virtual void tables_changed() = 0;
   /// The hooks have been checked, which happens periodically.
-  virtual void hooks_checked(Look look) = 0;
+  virtual void hooks_checked(CheckDepth depth) = 0;
   virtual void ipsec_changed() = 0;
   /// A server that waited for its port now listens.
   virtual void port_opened() = 0;

@@ -25,7 +25,7 @@ std::string chosen_word(const std::string& line) {
 }
 
 // Only the first network namespace shows the file.
-void look_at_hardening(Findings& findings) {
+void check_hardening(Findings& findings) {
   const auto value = first_line("/proc/sys/net/core/bpf_jit_harden");
   if (value == "2") {
     findings.warning("JIT hardening", "enabled for all users, which makes every program slower",
@@ -37,12 +37,12 @@ void look_at_hardening(Findings& findings) {
   }
 }
 
-void look_at_lockdown(Findings& findings) {
+void check_lockdown(Findings& findings) {
   const auto mode = chosen_word(first_line("/sys/kernel/security/lockdown"));
   findings.ok("lockdown", mode.empty() ? "not known" : mode);
 }
 
-void look_at_unprivileged(Findings& findings) {
+void check_unprivileged(Findings& findings) {
   const auto off = own_privileges("").unprivileged_off;
   findings.ok("unprivileged bpf()", !off        ? "not known"
                                     : *off == 0 ? "allowed (kernel.unprivileged_bpf_disabled is 0)"
@@ -54,7 +54,7 @@ std::string cgroup1_text() {
                                                : "v2 alone";
 }
 
-void look_at_kube_proxy(const AgentOptions& options, Findings& findings) {
+void check_kube_proxy(const AgentOptions& options, Findings& findings) {
   const auto means = KubeProxyRules().look();
   if (means.empty()) {
     findings.ok("kube-proxy", "no rules of it here");
@@ -68,14 +68,14 @@ void look_at_kube_proxy(const AgentOptions& options, Findings& findings) {
 
 }  // namespace
 
-void look_at_settings(Findings& findings) {
-  look_at_hardening(findings);
-  look_at_lockdown(findings);
-  look_at_unprivileged(findings);
+void check_settings(Findings& findings) {
+  check_hardening(findings);
+  check_lockdown(findings);
+  check_unprivileged(findings);
   findings.ok("cgroup versions", cgroup1_text());
 }
 
-void look_at_rights(const AgentOptions& options, Findings& findings) {
+void check_rights(const AgentOptions& options, Findings& findings) {
   const auto own = own_privileges("");
   if (!lacking_capabilities(own).empty()) {
     return;  // is said where bpf() is tried
@@ -90,7 +90,7 @@ void look_at_rights(const AgentOptions& options, Findings& findings) {
   }
 }
 
-void look_at_features(const Prerequisites& found, Findings& findings) {
+void check_features(const Prerequisites& found, Findings& findings) {
   if (!found.features) {
     return;
   }
@@ -111,9 +111,9 @@ void look_at_features(const Prerequisites& found, Findings& findings) {
   }
 }
 
-void look_at_conntrack(const AgentOptions& options, const Prerequisites& found, Findings& findings) {
+void check_conntrack(const AgentOptions& options, const Prerequisites& found, Findings& findings) {
   if (!has_conntrack(options.conntrack)) {
-    findings.warning("conntrack", no_conntrack(options.conntrack), load_conntrack);
+    findings.warning("conntrack", conntrack_lack(options.conntrack), load_conntrack);
   } else if (found.features && found.features->state(Feature::ct_lookup) == FeatureState::absent) {
     findings.warning("conntrack", "nf_conntrack is loaded, but programs cannot ask it",
                      "nothing: source ports are then kept from sockets and reserved ports alone");
@@ -128,7 +128,7 @@ void look_at_conntrack(const AgentOptions& options, const Prerequisites& found, 
   }
 }
 
-void look_at_hook_neighbours(const AgentOptions& options, Findings& findings) {
+void check_hook_neighbours(const AgentOptions& options, Findings& findings) {
   const auto uplinks = find_uplinks(read_network(wanted_routes(options)).links(), options, {});
   std::size_t others = 0;
   for (const auto& device : names_of(uplinks)) {
@@ -142,7 +142,7 @@ void look_at_hook_neighbours(const AgentOptions& options, Findings& findings) {
   if (others == 0) {
     findings.ok("tc hooks", "no other programs");
   }
-  look_at_kube_proxy(options, findings);
+  check_kube_proxy(options, findings);
 }
 
 }  // namespace lb::agent

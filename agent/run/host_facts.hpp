@@ -9,18 +9,18 @@
 namespace lb::agent {
 
 /// Settings of the kernel that concern BPF programs.
-void look_at_settings(Findings& findings);
+void check_settings(Findings& findings);
 
 /// Privileges that a process can use but does not need.
-void look_at_rights(const AgentOptions& options, Findings& findings);
+void check_rights(const AgentOptions& options, Findings& findings);
 
 /// The optional features that the kernel has, lacks, or that the options switch off.
-void look_at_features(const Prerequisites& found, Findings& findings);
+void check_features(const Prerequisites& found, Findings& findings);
 
 /// The kernel's connection tracking.
-void look_at_conntrack(const AgentOptions& options, const Prerequisites& found, Findings& findings);
+void check_conntrack(const AgentOptions& options, const Prerequisites& found, Findings& findings);
 
 /// Other programs at the devices' tc hooks, and kube-proxy.
-void look_at_hook_neighbours(const AgentOptions& options, Findings& findings);
+void check_hook_neighbours(const AgentOptions& options, Findings& findings);
 
 }  // namespace lb::agent

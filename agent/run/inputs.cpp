@@ -162,8 +162,8 @@ void Inputs::remove_startup_taint() {
   taint_->remove();
 }
 
-std::vector<k8s::ApiFigures> Inputs::figures() const {
-  return api_ != nullptr ? api_->figures() : std::vector<k8s::ApiFigures>{};
+std::vector<k8s::ApiStats> Inputs::stats() const {
+  return api_ != nullptr ? api_->stats() : std::vector<k8s::ApiStats>{};
 }
 
 }  // namespace lb::agent

@@ -38,7 +38,7 @@ class Inputs {
   /// services work; again does nothing.
   void remove_startup_taint();
   /// Of each watched resource; none without the API.
-  [[nodiscard]] std::vector<k8s::ApiFigures> figures() const;
+  [[nodiscard]] std::vector<k8s::ApiStats> stats() const;
 
  private:
   boost::asio::io_context& context_;

@@ -63,7 +63,7 @@ void PlanWriter::measure(Batch batch, const Moment& start, const Moment& end) co
   dependencies_.metrics.published(batch == Batch::whole ? Sync::full : Sync::partial,
                                   end.steady - start.steady, end.wall);
   if (const auto burst = dependencies_.intake.burst(); burst && batch == Batch::changes) {
-    dependencies_.metrics.flipped(end.steady - burst->steady);
+    dependencies_.metrics.changes_written(end.steady - burst->steady);
   }
 }
 

@@ -46,7 +46,7 @@ void PlannedServices::await(std::chrono::milliseconds timeout) {
     const auto step = planned_ ? StartStep::labels : StartStep::objects;
     throw StartError(fmt::format(
         "waited {} s for {}{}{}", std::chrono::duration_cast<std::chrono::seconds>(timeout).count(),
-        awaited(step, inputs_.figures()), last_complaint_.empty() ? "" : "; last: ", last_complaint_));
+        awaited(step, inputs_.stats()), last_complaint_.empty() ? "" : "; last: ", last_complaint_));
   }
 }
 

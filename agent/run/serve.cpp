@@ -49,7 +49,7 @@ class Agent final : public Events {
   void api_servers_changed() override { pending_.mark({Step::plans}); }
   void plans_written(const Moment& end) override;
   void tables_changed() override;
-  void hooks_checked(Look look) override;
+  void hooks_checked(CheckDepth depth) override;
   void ipsec_changed() override { pending_.mark({Step::ipsec}); }
   void port_opened() override { pending_.mark({Step::reports}); }
   void options_changed(AgentOptions next) override;
@@ -91,7 +91,7 @@ Agent::Agent(AgentOptions& options, const Start& start, EndSignals& ends)
       components_(context_, options, start.least_slots, *this),
       start_progress_(context_, [this] {
         components_.heartbeat();
-        return awaited(phase_.step(components_.backlog()), components_.inputs.figures());
+        return awaited(phase_.step(components_.backlog()), components_.inputs.stats());
       }) {}
 
 std::optional<Next> Agent::run() {
@@ -163,9 +163,9 @@ void Agent::tables_changed() {
   }
 }
 
-void Agent::hooks_checked(Look look) {
+void Agent::hooks_checked(CheckDepth depth) {
   pending_.mark({Step::unreported_changes});
-  if (look == Look::thorough) {
+  if (depth == CheckDepth::thorough) {
     components_.backend_routes.look();
     pending_.mark({Step::kube_proxy});
   }
@@ -264,7 +264,7 @@ void Agent::choose_devices() {
 }
 
 void Agent::start_source() {
-  if (phase_.know_network()) {
+  if (phase_.network_known()) {
     components_.inputs.start(components_.intake);
     components_.ports.announce();
     report_absence();
@@ -339,8 +339,8 @@ void Agent::look_for_unreported() {
   components_.heartbeat();
   components_.node_publisher.apply_kernel_ports();
   components_.complaints.log_suppressed(std::chrono::steady_clock::now());
-  components_.coexistence.look_at_reach(components_.node.network().devices(),
-                                        components_.served_devices.uplinks());
+  components_.coexistence.check_reach(components_.node.network().devices(),
+                                      components_.served_devices.uplinks());
 }
 
 void Agent::apply_conntrack() const {

@@ -18,7 +18,7 @@ Snapshot read_snapshot(const SnapshotParts& parts) {
   snapshot.objects = parts.cluster.counts();
   std::tie(snapshot.services, snapshot.services_left_out) =
       parts.tables.services(parts.options.service_metrics);
-  snapshot.api = parts.inputs.figures();
+  snapshot.api = parts.inputs.stats();
   snapshot.frames_lost = parts.datapath.frames_lost();
   for (const auto& [device, backends] : parts.backend_routes.found()) {
     snapshot.unserved_backends.emplace(device, backends.count);

@@ -2,7 +2,7 @@
 
 namespace lb::agent {
 
-bool StartPhase::know_network() {
+bool StartPhase::network_known() {
   if (phase_ != Phase::starting) return false;
   phase_ = Phase::planning;
   return true;

@@ -45,7 +45,7 @@ class StartPhase {
   [[nodiscard]] const std::optional<Moment>& first_batch() const noexcept { return first_batch_; }
 
   /// Devices and addresses are known. True: for the first time.
-  [[nodiscard]] bool know_network();
+  [[nodiscard]] bool network_known();
   /// A batch of plans is in the maps. The first plan is whole when none waits for its turn.
   void wrote(const Moment& now, const Backlog& left);
   /// All hooks are attached.

@@ -18,14 +18,14 @@ constexpr std::chrono::seconds pause{5};
 /// Those without which there is no plan: of ServiceCIDRs and other Nodes there is.
 constexpr std::array<std::string_view, 3> needed = {"services", "endpointslices", "nodes"};
 
-std::string progress_of(const k8s::ApiFigures& list) {
+std::string progress_of(const k8s::ApiStats& list) {
   if (list.requests == 0) return fmt::format("{} (not asked for yet)", list.resource);
   return fmt::format("{} ({} requests, {} failed, {} bytes; last response {} s ago)", list.resource,
                      list.requests, list.failures, list.bytes,
                      std::chrono::duration_cast<std::chrono::seconds>(list.silence).count());
 }
 
-std::string awaited_objects(const std::vector<k8s::ApiFigures>& api) {
+std::string awaited_objects(const std::vector<k8s::ApiStats>& api) {
   if (api.empty()) return "the manifests";
   std::vector<std::string> lists;
   for (const auto& each : api) {
@@ -38,7 +38,7 @@ std::string awaited_objects(const std::vector<k8s::ApiFigures>& api) {
 
 }  // namespace
 
-std::string awaited(StartStep step, const std::vector<k8s::ApiFigures>& api) {
+std::string awaited(StartStep step, const std::vector<k8s::ApiStats>& api) {
   switch (step) {
     case StartStep::network:
       return "the kernel's word about this node's devices and addresses";

@@ -25,7 +25,7 @@ enum class StartStep : std::uint8_t {
 };
 
 /// In words, after "waiting for ". `api`: of each watched resource; none without the API.
-[[nodiscard]] std::string awaited(StartStep step, const std::vector<k8s::ApiFigures>& api);
+[[nodiscard]] std::string awaited(StartStep step, const std::vector<k8s::ApiStats>& api);
 
 /// "not ready after 12 s: waiting for …", and whether the agent could not look for so long that its own work
 /// or the machine is slow: `held` is by how much it looks later than it should.

@@ -122,10 +122,10 @@ void BatchWriter::publish_port(Work& work, PortWork& port) {
       return;
     }
     case Shortage::backends:
-      return fall_short(work, &Sizes::backends,
-                        full("lb_backends", tables_.store.backends.size(), "--max-backends"));
+      return report_full(work, &Sizes::backends,
+                         full("lb_backends", tables_.store.backends.size(), "--max-backends"));
     case Shortage::slots:
-      return fall_short(
+      return report_full(
           work, &Sizes::slots,
           fmt::format("lb_slots has no free run long enough (its limit is {}): raise --max-slots",
                       tables_.store.slots.size()));
@@ -180,8 +180,8 @@ ServiceState* BatchWriter::create_state(Work& work, const ServicePortPlan& plan)
     return nullptr;
   }
   if (*created == nullptr) {
-    fall_short(work, &Sizes::services,
-               full("lb_services", tables_.reclaimer.service_pool().limit(), "--max-services"));
+    report_full(work, &Sizes::services,
+                full("lb_services", tables_.reclaimer.service_pool().limit(), "--max-services"));
   }
   return *created;
 }
@@ -224,12 +224,12 @@ void BatchWriter::fail(Work& work, std::string reason) {
 }
 
 // Waiting for a grace period or a sweep is no trouble, unless nothing can come of it.
-void BatchWriter::fall_short(Work& work, TableSizes::Table table, const std::string& what) {
-  if (!tables_.reclaimer.may_gain()) {
+void BatchWriter::report_full(Work& work, TableSizes::Table table, const std::string& what) {
+  if (!tables_.reclaimer.may_free_more()) {
     sizes_.note_full(table);
     return fail(work, what + "; what the service had is kept");
   }
-  tables_.reclaimer.press();
+  tables_.reclaimer.request_sweep();
   if (work.outcome.progress == Progress::written) work.outcome.progress = Progress::waiting;
 }
 

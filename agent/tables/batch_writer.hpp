@@ -49,7 +49,7 @@ class BatchWriter {
   [[nodiscard]] bool remove_ranges(Work& work, ServiceState& state, const std::vector<lb_range_key>& wanted);
   [[nodiscard]] ServiceState* create_state(Work& work, const ServicePortPlan& plan);
   static void fail(Work& work, std::string reason);
-  void fall_short(Work& work, TableSizes::Table table, const std::string& what);
+  void report_full(Work& work, TableSizes::Table table, const std::string& what);
 
   TableSet& tables_;
   TableSizes& sizes_;

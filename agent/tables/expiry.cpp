@@ -234,7 +234,7 @@ void FlowExpiry::finish_table() {
 /// Even steps for full tables, so that the cost of a round does not depend on guesses; what is left of a
 /// round's time after emptier ones is one long pause.
 std::chrono::milliseconds FlowExpiry::pause(std::chrono::nanoseconds taken) {
-  const auto& [round, shortest, rest] = tempo();
+  const auto& [round, shortest, rest] = pacing();
   const std::chrono::milliseconds round_time = round;
   const auto limits = std::uint64_t{flows4_.limit()} + flows6_.limit();
   const auto even = std::chrono::milliseconds(static_cast<std::uint64_t>(round_time.count()) *
@@ -250,7 +250,7 @@ std::chrono::milliseconds FlowExpiry::pause(std::chrono::nanoseconds taken) {
   return std::max(round_time - std::exchange(slept_, {}), step_pause);
 }
 
-const Pacing& FlowExpiry::tempo() const {
+const Pacing& FlowExpiry::pacing() const {
   const bool hasty = std::ranges::any_of(
       fullness_, [](const Fullness& fullness) { return fullness.fill == TableFill::nearly_full; });
   return hasty ? pace_.hasty : pace_.even;

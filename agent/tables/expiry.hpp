@@ -113,7 +113,7 @@ class FlowExpiry {
   void end_if_over(Table& table, const LifeTerms& terms, const Key& key);
   void finish_table();
   [[nodiscard]] std::chrono::milliseconds pause(std::chrono::nanoseconds taken);
-  [[nodiscard]] const Pacing& tempo() const;
+  [[nodiscard]] const Pacing& pacing() const;
 
   Flows4& flows4_;
   Flows6& flows6_;

@@ -89,7 +89,7 @@ void IdReclaimer::passed() {
   freed_();
 }
 
-void IdReclaimer::press() {
+void IdReclaimer::request_sweep() {
   urgent_ = true;
   flush();
   if (started_ == completed_) sweep_if_wanted();
@@ -152,7 +152,7 @@ bool IdReclaimer::release_service(std::uint32_t number) {
   return true;
 }
 
-bool IdReclaimer::may_gain() const noexcept {
+bool IdReclaimer::may_free_more() const noexcept {
   return closed_ || dirty_ || started_ != completed_ || sweeping_ || urgent_ || unswept_backends_ > 0 ||
          unswept_services_ > 0;
 }

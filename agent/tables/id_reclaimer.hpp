@@ -26,7 +26,7 @@ class IdReclaimer {
   IdReclaimer(const IdReclaimer&) = delete;
   IdReclaimer& operator=(const IdReclaimer&) = delete;
 
-  // ---- Taking. Nothing: none is free now; see may_gain(). ----
+  // ---- Taking. Nothing: none is free now; see may_free_more(). ----
   [[nodiscard]] std::optional<maps::Extent> slots(std::uint32_t count);
   [[nodiscard]] std::optional<std::uint32_t> backend();
   [[nodiscard]] std::optional<std::uint32_t> service();
@@ -47,9 +47,9 @@ class IdReclaimer {
   /// Begins the grace period of all that was retired so far. Call it after each batch of changes.
   void flush();
   /// Requests a sweep of the flow tables soon, because something is short.
-  void press();
+  void request_sweep();
   /// Whether waiting, or a sweep, may yet free something.
-  [[nodiscard]] bool may_gain() const noexcept;
+  [[nodiscard]] bool may_free_more() const noexcept;
 
   // ---- At the start. ----
   /// What pinned maps use; everything else is free, but not before a grace period has passed.

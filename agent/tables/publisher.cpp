@@ -171,7 +171,7 @@ Shortage Publisher::publish(ServiceState& state, const std::shared_ptr<const Ser
   write_backends(state, draft);
   write_extent(state.cluster, draft.cluster, draft.cluster_slots);
   write_extent(state.local, draft.local, draft.local_slots);
-  flip(state, plan, draft);
+  switch_sets(state, plan, draft);
   if (draft.cluster != state.cluster) reclaimer_.retire(state.cluster);
   if (draft.local != state.local) reclaimer_.retire(state.local);
   for (const std::uint32_t id : draft.leftover) end_backend(id);
@@ -381,7 +381,7 @@ void Publisher::write_extent(Extent current, Extent next, const std::vector<std:
 
 // A reader loads the policy, which names the set, and then the set: a set that the old or the new policy
 // names is never empty in between unless it is empty in one of the two.
-void Publisher::flip(const ServiceState& state, const ServicePortPlan& plan, const Draft& draft) {
+void Publisher::switch_sets(const ServiceState& state, const ServicePortPlan& plan, const Draft& draft) {
   const lb_service next = row_of(plan, draft.cluster, draft.local);
   const auto publish_sets = [&](bool empty) {
     if ((next.cluster.count == 0) == empty) {

@@ -65,7 +65,7 @@ class Publisher {
   void write_backends(const ServiceState& state, const Draft& draft);
   [[nodiscard]] bool lower_extent(maps::Extent& extent, std::uint32_t limit);
   void write_extent(maps::Extent current, maps::Extent next, const std::vector<std::uint32_t>& ids);
-  void flip(const ServiceState& state, const ServicePortPlan& plan, const Draft& draft);
+  void switch_sets(const ServiceState& state, const ServicePortPlan& plan, const Draft& draft);
   void end_backend(std::uint32_t id);
   [[nodiscard]] bool holds(maps::Extent extent, const std::vector<std::uint32_t>& ids) const;
   [[nodiscard]] std::size_t differences(maps::Extent extent, const std::vector<std::uint32_t>& ids) const;

@@ -29,13 +29,13 @@ struct Fill {
 };
 
 /// How lb_slots is divided.
-struct ExtentFigures {
+struct ExtentStats {
   std::uint64_t used = 0;
   std::uint64_t longest_free = 0;  ///< slots
 };
 
 /// One service port in one family.
-struct ServiceFigures {
+struct ServiceStats {
   ServicePortKey key;
   struct Set {
     std::uint64_t eligible = 0;    ///< backends that the plan has in it, those of weight 0 excepted
@@ -49,12 +49,12 @@ struct Snapshot {
   std::vector<Fill> fills;
   /// Since the flow tables among them were counted; nothing: not yet.
   std::optional<std::chrono::steady_clock::duration> flows_age;
-  ExtentFigures extents;
+  ExtentStats extents;
   ClusterCounts objects;
-  std::vector<ServiceFigures> services;  ///< as many as are shown one by one
-  std::uint64_t services_left_out = 0;   ///< service ports beyond those
-  lb_stats outcomes{};                   ///< summed over the CPUs
-  std::vector<k8s::ApiFigures> api;
+  std::vector<ServiceStats> services;   ///< as many as are shown one by one
+  std::uint64_t services_left_out = 0;  ///< service ports beyond those
+  lb_stats outcomes{};                  ///< summed over the CPUs
+  std::vector<k8s::ApiStats> api;
   std::map<std::string, std::uint64_t> frames_lost;        ///< of XDP's, by device
   std::map<std::string, std::uint64_t> unserved_backends;  ///< by the device that routes lead to them by
 };

@@ -8,8 +8,8 @@
 #include <iterator>
 #include <string_view>
 
-#include "agent/tables/table_figures.hpp"
 #include "agent/tables/table_keys.hpp"
+#include "agent/tables/table_stats.hpp"
 
 namespace lb::agent {
 
@@ -107,7 +107,7 @@ std::vector<Repaired> Tables::repair() {
 void Tables::retry() {
   waiting_.note_retry();
   sizes_.note_retry();
-  tables_.reclaimer.press();
+  tables_.reclaimer.request_sweep();
   write_addresses();
   write_ranges();
   rerun(Progress::failed);
@@ -140,9 +140,9 @@ bool Tables::lower_slots(std::uint32_t limit) { return sizes_.lower_slots(limit)
 
 std::vector<Fill> Tables::fills() const { return fills_of(tables_); }
 
-ExtentFigures Tables::extents() const { return extents_of(tables_); }
+ExtentStats Tables::extents() const { return extents_of(tables_); }
 
-std::pair<std::vector<ServiceFigures>, std::uint64_t> Tables::services(std::size_t most) const {
+std::pair<std::vector<ServiceStats>, std::uint64_t> Tables::services(std::size_t most) const {
   return services_of(tables_, waiting_, most);
 }
 

@@ -75,9 +75,9 @@ class Tables final : public PlanSink {
 
   /// How full each table is.
   [[nodiscard]] std::vector<Fill> fills() const;
-  [[nodiscard]] ExtentFigures extents() const;
+  [[nodiscard]] ExtentStats extents() const;
   /// The first `most` service ports by name that are planned or in the maps, and how many more there are.
-  [[nodiscard]] std::pair<std::vector<ServiceFigures>, std::uint64_t> services(std::size_t most) const;
+  [[nodiscard]] std::pair<std::vector<ServiceStats>, std::uint64_t> services(std::size_t most) const;
 
  private:
   [[nodiscard]] std::vector<PlanChange> whole(std::vector<PlanChange> changes);

@@ -10,7 +10,7 @@ import statistics
 import time
 
 import agents
-import book
+import endpoint_history
 import kube
 import objects
 import steady
@@ -71,13 +71,13 @@ class Changes(Patches):
     def __init__(self, size, netns, seen, path):
         super().__init__(size)
         self.agent, self.metrics, self.seen = agents.Agent(), agents.Elsewhere(netns), Seen(seen)
-        self.book, self.netns = book.Book(self.size, path), netns
+        self.history, self.netns = endpoint_history.EndpointHistory(self.size, path), netns
 
     def patch(self, service, number, addresses):
         sent = time.time()
         super().patch(service, number, addresses)
         if service == 0:
-            self.book.replaced(number, addresses, sent)
+            self.history.replaced(number, addresses, sent)
 
     def traffic(self):
         return steady.Steady(self.netns, self.agent.cgroup.parent)
@@ -86,7 +86,7 @@ class Changes(Patches):
         """What went wrong for the client and on the node since then, where the agent may be that far behind."""
         seen = [who for _, who in self.seen.lines(begin) if who != "-"]
         return {"asked": found["asked"], "failed": self.seen.failures(begin) + found["failed"], "reset": found["reset"],
-                "misrouted": self.book.misrouted(found["answers"], found["last"], lag + 1) + self.book.not_the_clients(seen)}
+                "misrouted": self.history.misrouted(found["answers"], found["last"], lag + 1) + self.history.not_the_clients(seen)}
 
     def one(self, change):
         """One change, from the request to when it had its effect."""

@@ -131,7 +131,7 @@ updates_of() {
 	client_watches
 	if peer_starts "$1" "${room[@]}"; then
 		kept "$part start" on_node start "$2" "$SEEN" || true
-		STEADY=$rate kept "$part" measure changes "$2" "/run/netns/$LAB-node" "$SEEN" "$LAB_DIR/book" "$CHANGES" "$SLICES" "$3" "$RATE" || true
+		STEADY=$rate kept "$part" measure changes "$2" "/run/netns/$LAB-node" "$SEEN" "$LAB_DIR/history" "$CHANGES" "$SLICES" "$3" "$RATE" || true
 		peer_ends
 	else
 		peer_stays_out "$1" "$part"

@@ -49,8 +49,8 @@ memory_left() { { awk '/^MemAvailable/ { print $2 * 1024 }' /proc/meminfo && cgr
 
 # ---- Hardware and software. ----
 
-# told COMMAND...: the first line of the command's output.
-told() { { "$@" 2>&1 || true; } | head -n 1; }
+# first_line COMMAND...: the first line of the command's output.
+first_line() { { "$@" 2>&1 || true; } | head -n 1; }
 
 # hypervisor: its name, if it can be detected.
 hypervisor() {
@@ -80,14 +80,14 @@ installed_version() { dpkg-query -W -f '${Version}' "$1" 2>/dev/null; }
 partner_versions() {
 	local name
 	for name in etcd kube-apiserver kube-controller-manager kube-proxy; do
-		[[ ! -x ${PARTNERS:-}/$name ]] || printf '%s=%s\n' "$name" "$(told "$PARTNERS/$name" --version)"
+		[[ ! -x ${PARTNERS:-}/$name ]] || printf '%s=%s\n' "$name" "$(first_line "$PARTNERS/$name" --version)"
 	done
-	! command -v nginx >/dev/null || printf 'nginx=%s\n' "$(told nginx -v)"
+	! command -v nginx >/dev/null || printf 'nginx=%s\n' "$(first_line nginx -v)"
 	! command -v hey >/dev/null || printf 'hey=%s\n' "$(installed_version hey)"
-	! command -v iptables >/dev/null || printf 'iptables=%s\n' "$(told iptables --version)"
-	! command -v iptables-legacy >/dev/null || printf 'iptables-legacy=%s\n' "$(told iptables-legacy --version)"
-	! command -v nft >/dev/null || printf 'nftables=%s\n' "$(told nft --version)"
-	[[ ! -x $BUILD_ROOT/sluice ]] || printf 'sluice=%s\n' "$(told "$BUILD_ROOT/sluice" --version)"
+	! command -v iptables >/dev/null || printf 'iptables=%s\n' "$(first_line iptables --version)"
+	! command -v iptables-legacy >/dev/null || printf 'iptables-legacy=%s\n' "$(first_line iptables-legacy --version)"
+	! command -v nft >/dev/null || printf 'nftables=%s\n' "$(first_line nft --version)"
+	[[ ! -x $BUILD_ROOT/sluice ]] || printf 'sluice=%s\n' "$(first_line "$BUILD_ROOT/sluice" --version)"
 }
 
 # environment PART...: one record for this run.

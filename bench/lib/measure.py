@@ -8,14 +8,14 @@ usage: measure.py record PART KEY=VALUE...
        measure.py programmed SECONDS           waits until the agent has programmed all, and is idle
        measure.py start SIZE SEEN              what its start took
        measure.py rules ENDPOINTS LINES        the agent's rules after its start
-       measure.py changes SIZE NETNS SEEN BOOK ENDPOINTS SLICES ROLLING RATE      what so many changes took
+       measure.py changes SIZE NETNS SEEN HISTORY ENDPOINTS SLICES ROLLING RATE      what so many changes took
        measure.py count NODE                   counts bytes between that address and the API server from here on
        measure.py server CGROUP                what the API server has spent so far
        measure.py served CGROUP SIZE FILE      what it has spent since that was written to FILE, on an agent's start
        measure.py cost CGROUP SIZE COUNT RATE  what it spends on so many changes
        measure.py extrapolate RECORDS SIZE NODES ENDPOINTS     what so many agents would cost it, each as much as the measured one
        measure.py hits LABEL REQUESTS ENDPOINTS CSV HITS       what hey and the server wrote
-Times are seconds, memory is bytes. SEEN is what `bench_connect watch` writes, BOOK a file of book.py. In the
+Times are seconds, memory is bytes. SEEN is what `bench_connect watch` writes, HISTORY a file of endpoint_history.py. In the
 environment PEER is who is measured, ROUND the number of the round."""
 
 import json
@@ -109,9 +109,9 @@ def changes(words):
     """Runs beside the API server; the agent's metrics are read in its own network namespace."""
     import agents
     import changes as work
-    size, netns, seen, book, *numbers = words
+    size, netns, seen, history, *numbers = words
     endpoints, slices, rolling, rate = map(int, numbers)
-    made = work.Changes(size, netns, seen, book)
+    made = work.Changes(size, netns, seen, history)
 
     def tell(what, measured):
         """One that fails is not in the way of the next."""
@@ -160,7 +160,7 @@ def extrapolate(words):
 
 
 def hits(words):
-    import hits as work
+    import load_result as work
     emit_round("workload", **work.load(words[0], int(words[1]), int(words[2]), *words[3:]))
 
 

@@ -218,8 +218,8 @@ asio::awaitable<std::string> connect(ChannelPtr channel, Address address, std::u
   co_return failure ? channel->expired ? "no connection in time" : failure.message() : "";
 }
 
-asio::awaitable<std::string> shake_hands(ChannelPtr channel, std::shared_ptr<TlsContext> context,
-                                         std::string name, Verification verification, milliseconds time) {
+asio::awaitable<std::string> tls_handshake(ChannelPtr channel, std::shared_ptr<TlsContext> context,
+                                           std::string name, Verification verification, milliseconds time) {
   channel->tls.emplace(channel->socket, context->context);
   SSL* handle = channel->tls->native_handle();
   SSL_set_verify(handle, verification == Verification::full ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, nullptr);

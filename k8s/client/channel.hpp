@@ -44,10 +44,10 @@ void close(Channel& channel);
 [[nodiscard]] boost::asio::awaitable<std::string> connect(ChannelPtr channel, Address address,
                                                           std::uint16_t port, std::chrono::milliseconds time);
 /// The same for TLS on it, with a server whose certificate has that name or address.
-[[nodiscard]] boost::asio::awaitable<std::string> shake_hands(ChannelPtr channel,
-                                                              std::shared_ptr<TlsContext> context,
-                                                              std::string name, Verification verification,
-                                                              std::chrono::milliseconds time);
+[[nodiscard]] boost::asio::awaitable<std::string> tls_handshake(ChannelPtr channel,
+                                                                std::shared_ptr<TlsContext> context,
+                                                                std::string name, Verification verification,
+                                                                std::chrono::milliseconds time);
 
 [[nodiscard]] boost::asio::awaitable<boost::system::error_code> send(ChannelPtr channel, std::string text);
 

@@ -1,5 +1,5 @@
 // Connections to the servers: chooses server and address, sends requests, and decides when to retry.
-// http_answer parses the responses; channel is the connection.
+// http_response parses the responses; channel is the connection.
 #include "k8s/client/http_client.hpp"
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@
 
 #include "k8s/client/channel.hpp"
 #include "k8s/client/credentials.hpp"
-#include "k8s/client/http_answer.hpp"
+#include "k8s/client/http_response.hpp"
 #include "k8s/objects/error.hpp"
 
 namespace lb::k8s {
@@ -243,7 +243,7 @@ class ApiClient::OpenConnection final : public ApiConnection {
 
     [[nodiscard]] bool usable(Connection how) const;
     void drop();
-    [[nodiscard]] Ending ending_of(const HttpAnswer& answer, HttpAnswer::State state,
+    [[nodiscard]] Ending ending_of(const HttpResponse& answer, HttpResponse::State state,
                                    const std::string& peer);
     void report_failure(const ApiRequest& request, const Ending& ending, Clock::time_point begin) const;
     void finish(std::uint64_t ended, const Ending& ending);
@@ -286,15 +286,15 @@ void ApiClient::OpenConnection::State::finish(std::uint64_t ended, const Ending&
 }
 
 /// What an answer's state says of its request.
-Ending ApiClient::OpenConnection::State::ending_of(const HttpAnswer& answer, HttpAnswer::State state,
+Ending ApiClient::OpenConnection::State::ending_of(const HttpResponse& answer, HttpResponse::State state,
                                                    const std::string& peer) {
   switch (state) {
-    case HttpAnswer::State::whole:
+    case HttpResponse::State::whole:
       if (!answer.keep_alive()) {
         drop();
       }
       return {End::complete, peer, true, true};
-    case HttpAnswer::State::stopped:
+    case HttpResponse::State::stopped:
       return {End::stopped, peer, true, true};
     default:
       return {End::truncated, fmt::format("{}: the answer {}", peer, answer.problem()), answer.begun(),
@@ -416,8 +416,8 @@ asio::awaitable<std::string> ApiClient::OpenConnection::State::open_address(Ptr 
   }
   auto name = shared->access.server_name.empty() ? server.certificate() : shared->access.server_name;
   auto context = shared->tls;
-  problem = co_await shake_hands(channel, std::move(context), std::move(name), shared->access.verification,
-                                 shared->timeouts.handshake);
+  problem = co_await tls_handshake(channel, std::move(context), std::move(name), shared->access.verification,
+                                   shared->timeouts.handshake);
   co_return problem;
 }
 
@@ -435,9 +435,9 @@ asio::awaitable<Ending> ApiClient::OpenConnection::State::exchange(Ptr self, Api
   }
   HeadReader reader(*self->reader,
                     [&](unsigned status) { self->shared->report(request, server, status, begin); });
-  HttpAnswer answer(reader);
-  auto state = HttpAnswer::State::open;
-  while (state == HttpAnswer::State::open) {
+  HttpResponse answer(reader);
+  auto state = HttpResponse::State::open;
+  while (state == HttpResponse::State::open) {
     const auto received = co_await receive(channel);
     if (turn != self->turn) {
       co_return Ending{};

@@ -71,7 +71,7 @@ class Fields {
     }
     return value;
   }
-  [[nodiscard]] bool truth(std::string_view name) const {
+  [[nodiscard]] bool boolean(std::string_view name) const {
     const auto* value = find(name);
     if (value != nullptr && !value->is_bool()) {
       refuse(path_, fmt::format("{} is neither true nor false", field(name)));
@@ -131,7 +131,7 @@ void read_cluster(const Fields& cluster, Kubeconfig& config) {
   access.servers = {parse_api_server(cluster.needed("server"))};
   access.authority = cluster.material("certificate-authority");
   access.server_name = cluster.text("tls-server-name");
-  if (cluster.truth("insecure-skip-tls-verify")) {
+  if (cluster.boolean("insecure-skip-tls-verify")) {
     access.verification = Verification::none;
     config.warnings.push_back(fmt::format(
         "the certificate of {} is not verified (insecure-skip-tls-verify): any host in between can "

@@ -30,7 +30,7 @@ class Message {
     require(protozero::pbf_wire_type::varint);
     return reader_.get_int64();
   }
-  [[nodiscard]] bool truth() { return number() != 0; }
+  [[nodiscard]] bool boolean() { return number() != 0; }
 
  private:
   void require(protozero::pbf_wire_type type) const {

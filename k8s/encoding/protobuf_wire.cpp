@@ -164,13 +164,13 @@ static void read_conditions(std::string_view bytes, wire::Endpoint& endpoint) {
   for (Message message(bytes); message.next();) {
     switch (message.tag()) {
       case 1:
-        endpoint.ready = message.truth();
+        endpoint.ready = message.boolean();
         break;
       case 2:
-        endpoint.serving = message.truth();
+        endpoint.serving = message.boolean();
         break;
       case 3:
-        endpoint.terminating = message.truth();
+        endpoint.terminating = message.boolean();
         break;
       default:
         message.skip();

@@ -69,7 +69,7 @@ Directory::Identity Directory::identity(const struct stat& status) {
           nanoseconds(status.st_ctim)};
 }
 
-bool Directory::rested(const Identity& identity) {
+bool Directory::is_settled(const Identity& identity) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return now - std::chrono::nanoseconds(identity.changed) > rest;
 }
@@ -100,7 +100,7 @@ void Directory::read(const std::string& name, FileListener& listener) {
     listener.unreadable(name, fmt::format("is larger than {} MiB", most_bytes >> 20U));
     return;
   }
-  if (rested(identity(status))) {
+  if (is_settled(identity(status))) {
     known_.emplace(name, identity(status));
   }
   listener.text(name, text);
@@ -133,7 +133,7 @@ std::error_code Directory::look(const std::set<std::string>& changed, const std:
   }
   forget_missing(present, listener);
   for (const auto& name : present) {
-    if (!skipped.contains(name) && (changed.contains(name) || looks_changed(name))) {
+    if (!skipped.contains(name) && (changed.contains(name) || has_changed(name))) {
       reported_.insert(name);
       read(name, listener);
     }
@@ -141,7 +141,7 @@ std::error_code Directory::look(const std::set<std::string>& changed, const std:
   return {};
 }
 
-bool Directory::looks_changed(const std::string& name) const {
+bool Directory::has_changed(const std::string& name) const {
   const auto known = known_.find(name);
   struct stat status{};
   if (known == known_.end() || ::stat((path_ + "/" + name).c_str(), &status) != 0) {

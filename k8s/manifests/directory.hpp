@@ -48,8 +48,8 @@ class Directory {
   };
 
   static Identity identity(const struct stat& status);
-  static bool rested(const Identity& identity);
-  [[nodiscard]] bool looks_changed(const std::string& name) const;
+  static bool is_settled(const Identity& identity);
+  [[nodiscard]] bool has_changed(const std::string& name) const;
   void read(const std::string& name, FileListener& listener);
   void forget_missing(const std::set<std::string>& present, FileListener& listener);
 

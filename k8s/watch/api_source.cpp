@@ -20,8 +20,8 @@ constexpr std::string_view proxy_label = "service.kubernetes.io/service-proxy-na
 constexpr std::string_view headless_label = "service.kubernetes.io/headless";
 
 /// So many sentences about servers are reported in so long a time; all watches fail together.
-constexpr unsigned most_troubles = 4;
-constexpr Time trouble_period{30'000};
+constexpr unsigned most_failures = 4;
+constexpr Time failure_period{30'000};
 
 void erase_from(Sink& sink, Kind kind, const ObjectKey& key) {
   switch (kind) {
@@ -77,29 +77,29 @@ std::string slice_selector(const std::string& more) {
 }
 
 /// Lets through what a log can bear, and says how much it did not.
-class TroubleGate {
+class FailureGate {
  public:
-  explicit TroubleGate(ApiSource::Trouble report) : report_(std::move(report)) {}
+  explicit FailureGate(ApiSource::Failure report) : report_(std::move(report)) {}
 
-  TroubleReport report(std::string sentence, Time now) {
-    if (!since_ || now - *since_ >= trouble_period) {
+  FailureReport report(std::string sentence, Time now) {
+    if (!since_ || now - *since_ >= failure_period) {
       since_ = now;
       reported_ = 0;
     }
-    if (reported_ == most_troubles) {
+    if (reported_ == most_failures) {
       ++kept_back_;
-      return TroubleReport::kept_back;
+      return FailureReport::kept_back;
     }
     ++reported_;
     if (const auto others = std::exchange(kept_back_, 0); others > 0) {
-      sentence += fmt::format(" (and {} more such troubles since the last)", others);
+      sentence += fmt::format(" (and {} more such failures since the last)", others);
     }
     report_(std::move(sentence));
-    return TroubleReport::reported;
+    return FailureReport::reported;
   }
 
  private:
-  ApiSource::Trouble report_;
+  ApiSource::Failure report_;
   std::optional<Time> since_;
   unsigned reported_ = 0;
   unsigned kept_back_ = 0;
@@ -108,11 +108,11 @@ class TroubleGate {
 }  // namespace
 
 struct ApiSource::State {
-  State(ApiScope of, ApiRuntime with, Sink& to, Trouble trouble, const Timeouts& waits)
+  State(ApiScope of, ApiRuntime with, Sink& to, Failure failure, const Timeouts& waits)
       : scope(std::move(of)),
         runtime(std::move(with)),
         sink(to),
-        troubles(std::move(trouble)),
+        failures(std::move(failure)),
         timeouts(waits),
         seed(runtime.seed),
         asked(scope.topology_labels) {}
@@ -127,7 +127,7 @@ struct ApiSource::State {
   ApiScope scope;
   ApiRuntime runtime;
   Sink& sink;
-  TroubleGate troubles;
+  FailureGate failures;
   Timeouts timeouts;
   std::uint32_t seed;
   std::vector<std::unique_ptr<ResourceWatcher>> watchers;
@@ -146,7 +146,7 @@ class ApiSource::ResourceWatcher final : public Listener, public AnswerReader {
         alarm_(state.runtime.alarm()),
         reflector_(std::move(resource), state.scope.encoding, state.timeouts, ++state.seed, *this),
         last_heard_(state_.runtime.now()) {
-    figures_.resource = resource_name(reflector_.resource());
+    stats_.resource = resource_name(reflector_.resource());
   }
 
   void step();
@@ -158,12 +158,12 @@ class ApiSource::ResourceWatcher final : public Listener, public AnswerReader {
   [[nodiscard]] bool gate_open() const {
     return reflector_.synced() || reflector_.resource().presence == Presence::optional;
   }
-  [[nodiscard]] ApiFigures figures() const;
+  [[nodiscard]] ApiStats stats() const;
 
   void upsert(Object object) override;
   void erase(Kind kind, const ObjectKey& key) override;
   void complain(Complaint complaint) override;
-  TroubleReport trouble(std::string sentence) override;
+  FailureReport failure(std::string sentence) override;
   void listed(Kind kind) override;
 
   Flow head(const ApiHead& head) override;
@@ -188,7 +188,7 @@ class ApiSource::ResourceWatcher final : public Listener, public AnswerReader {
   std::optional<LabelKeys> labels_;  ///< of Nodes, those that are reported; nothing: all
   LabelKeys known_labels_;           ///< as last reported
   bool listed_ = false;              ///< a list has come to its end and its last objects are not reported yet
-  ApiFigures figures_;
+  ApiStats stats_;
   Time last_heard_;
 };
 
@@ -244,7 +244,7 @@ void ApiSource::State::follow_peers() {
 
 void ApiSource::ResourceWatcher::step() {
   if (const auto request = reflector_.begin(state_.runtime.now())) {
-    ++figures_.requests;
+    ++stats_.requests;
     asking_ = true;
     connection_->ask(*request, *this);
   }
@@ -275,14 +275,14 @@ void ApiSource::ResourceWatcher::ring() {
 
 Flow ApiSource::ResourceWatcher::head(const ApiHead& head) {
   last_heard_ = state_.runtime.now();
-  figures_.failures += head.status == 200 ? 0 : 1;
+  stats_.failures += head.status == 200 ? 0 : 1;
   return reflector_.head(head, last_heard_);
 }
 
 Flow ApiSource::ResourceWatcher::body(std::string_view bytes) {
   last_heard_ = state_.runtime.now();
   state_.sink.arrived();
-  figures_.bytes += bytes.size();
+  stats_.bytes += bytes.size();
   const auto flow = reflector_.body(bytes, last_heard_);
   report_changes();
   state_.flush_burst(*this);
@@ -292,7 +292,7 @@ Flow ApiSource::ResourceWatcher::body(std::string_view bytes) {
 void ApiSource::ResourceWatcher::end(End how, std::string detail) {
   asking_ = false;
   const bool good = how == End::complete || how == End::stopped || reflector_.quiet(how);
-  figures_.failures += good ? 0 : 1;
+  stats_.failures += good ? 0 : 1;
   reflector_.end(how, state_.runtime.now(), std::move(detail));
   report_changes();
   state_.flush_burst(*this);
@@ -319,7 +319,7 @@ void ApiSource::ResourceWatcher::keep(LabelKeys labels) {
   if (known_labels_ != labels_) {
     connection_->cancel();
     asking_ = false;
-    reflector_.list_anew(state_.runtime.now());
+    reflector_.relist(state_.runtime.now());
     step();
   }
 }
@@ -350,16 +350,16 @@ void ApiSource::ResourceWatcher::upsert(Object object) {
 void ApiSource::ResourceWatcher::erase(Kind /*kind*/, const ObjectKey& key) { changes_[key] = std::nullopt; }
 
 void ApiSource::ResourceWatcher::complain(Complaint complaint) {
-  ++figures_.problems;
+  ++stats_.problems;
   state_.sink.complain(std::move(complaint));
 }
 
-TroubleReport ApiSource::ResourceWatcher::trouble(std::string sentence) {
-  return state_.troubles.report(std::move(sentence), state_.runtime.now());
+FailureReport ApiSource::ResourceWatcher::failure(std::string sentence) {
+  return state_.failures.report(std::move(sentence), state_.runtime.now());
 }
 
 void ApiSource::ResourceWatcher::listed(Kind /*kind*/) {
-  ++figures_.lists;
+  ++stats_.lists;
   listed_ = true;
 }
 
@@ -383,12 +383,12 @@ void ApiSource::ResourceWatcher::report_changes() {
   }
 }
 
-ApiFigures ApiSource::ResourceWatcher::figures() const {
-  auto figures = figures_;
-  figures.objects = reflector_.objects();
-  figures.stream = reflector_.counts();
-  figures.silence = state_.runtime.now() - last_heard_;
-  return figures;
+ApiStats ApiSource::ResourceWatcher::stats() const {
+  auto stats = stats_;
+  stats.objects = reflector_.objects();
+  stats.stream = reflector_.counts();
+  stats.silence = state_.runtime.now() - last_heard_;
+  return stats;
 }
 
 // ---- The source. ----
@@ -408,9 +408,9 @@ Resource peer_nodes(const ApiScope& scope) {
           Presence::required, Extent::metadata};
 }
 
-ApiSource::ApiSource(const ApiScope& scope, ApiRuntime runtime, Sink& sink, Trouble trouble,
+ApiSource::ApiSource(const ApiScope& scope, ApiRuntime runtime, Sink& sink, Failure failure,
                      Timeouts timeouts)
-    : state_(std::make_unique<State>(scope, std::move(runtime), sink, std::move(trouble), timeouts)) {
+    : state_(std::make_unique<State>(scope, std::move(runtime), sink, std::move(failure), timeouts)) {
   for (auto& resource : api_resources(scope)) {
     state_->watchers.push_back(state_->follow(std::move(resource)));
   }
@@ -425,15 +425,15 @@ void ApiSource::start() {
   }
 }
 
-std::vector<ApiFigures> ApiSource::figures() const {
-  std::vector<ApiFigures> figures;
+std::vector<ApiStats> ApiSource::stats() const {
+  std::vector<ApiStats> stats;
   for (const auto& watcher : state_->watchers) {
-    figures.push_back(watcher->figures());
+    stats.push_back(watcher->stats());
   }
   if (state_->peers) {
-    figures.push_back(state_->peers->figures());
+    stats.push_back(state_->peers->stats());
   }
-  return figures;
+  return stats;
 }
 
 }  // namespace lb::k8s

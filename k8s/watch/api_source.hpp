@@ -44,7 +44,7 @@ struct ApiRuntime {
 };
 
 /// Of one resource, since the start.
-struct ApiFigures {
+struct ApiStats {
   std::string_view resource;   ///< "services"
   std::uint64_t lists = 0;     ///< that came to their end
   std::uint64_t requests = 0;  ///< lists' pieces and watches
@@ -64,15 +64,15 @@ struct ApiFigures {
 class ApiSource final : public Source {
  public:
   /// What goes wrong with servers, a sentence each and not too often: for the log.
-  using Trouble = std::function<void(std::string sentence)>;
+  using Failure = std::function<void(std::string sentence)>;
 
-  ApiSource(const ApiScope& scope, ApiRuntime runtime, Sink& sink, Trouble trouble, Timeouts timeouts = {});
+  ApiSource(const ApiScope& scope, ApiRuntime runtime, Sink& sink, Failure failure, Timeouts timeouts = {});
   ~ApiSource() override;
   ApiSource(const ApiSource&) = delete;
   ApiSource& operator=(const ApiSource&) = delete;
 
   void start() override;
-  [[nodiscard]] std::vector<ApiFigures> figures() const;
+  [[nodiscard]] std::vector<ApiStats> stats() const;
 
  private:
   class ResourceWatcher;

@@ -102,11 +102,11 @@ class EventPoster::Reader final : public AnswerReader {
   unsigned status_ = 0;
 };
 
-EventPoster::EventPoster(const ApiRuntime& runtime, WallClock wall, std::string node, Trouble trouble)
+EventPoster::EventPoster(const ApiRuntime& runtime, WallClock wall, std::string node, Failure failure)
     : now_(runtime.now),
       wall_(std::move(wall)),
       node_(std::move(node)),
-      trouble_(std::move(trouble)),
+      failure_(std::move(failure)),
       reader_(std::make_unique<Reader>(*this)),
       alarm_(runtime.alarm()),
       connection_(runtime.connection()) {}
@@ -148,7 +148,7 @@ void EventPoster::next() {
 void EventPoster::finish(const std::string& problem) {
   busy_ = false;
   if (!problem.empty() && !failing_) {
-    trouble_(fmt::format("an event could not be posted to the API: {}", problem));
+    failure_(fmt::format("an event could not be posted to the API: {}", problem));
   }
   failing_ = !problem.empty();
   next();

@@ -41,15 +41,15 @@ struct Event {
 /// others waiting not at all, and what fails not again: an event is a courtesy.
 class EventPoster {
  public:
-  using Trouble = std::function<void(std::string sentence)>;
+  using Failure = std::function<void(std::string sentence)>;
   using WallClock = std::function<std::chrono::system_clock::time_point()>;
 
   static constexpr Time pause{600'000};    ///< between two equal ones
   static constexpr Time deadline{10'000};  ///< for an answer
   static constexpr std::size_t most_waiting = 32;
 
-  /// `node`: who reports. `trouble` hears of the first of several failures.
-  EventPoster(const ApiRuntime& runtime, WallClock wall, std::string node, Trouble trouble);
+  /// `node`: who reports. `failure` hears of the first of several failures.
+  EventPoster(const ApiRuntime& runtime, WallClock wall, std::string node, Failure failure);
   ~EventPoster();
   EventPoster(const EventPoster&) = delete;
   EventPoster& operator=(const EventPoster&) = delete;
@@ -66,7 +66,7 @@ class EventPoster {
   std::function<Time()> now_;
   WallClock wall_;
   std::string node_;
-  Trouble trouble_;
+  Failure failure_;
   std::unique_ptr<Reader> reader_;
   std::unique_ptr<Alarm> alarm_;
   std::unique_ptr<ApiConnection> connection_;

@@ -84,16 +84,16 @@ std::string Reflector::accept() const {
   return part.empty() ? text : fmt::format("{},{}", text, json_type);
 }
 
-void Reflector::spread(Time now) { pause(now, crowd_pause()); }
+void Reflector::spread(Time now) { pause(now, fleet_jitter()); }
 
-void Reflector::list_anew(Time now) {
+void Reflector::relist(Time now) {
   unfinished_ = true;
   start_list();
-  pause(now, jittered(timeouts_.first_pause) + crowd_pause());
+  pause(now, jittered(timeouts_.first_pause) + fleet_jitter());
 }
 
-Time Reflector::crowd_pause() {
-  const auto most = static_cast<std::uint32_t>(timeouts_.crowd.count());
+Time Reflector::fleet_jitter() {
+  const auto most = static_cast<std::uint32_t>(timeouts_.fleet_jitter.count());
   return Time(random_() % (most + 1));
 }
 
@@ -140,9 +140,9 @@ Flow Reflector::head(const ApiHead& head, Time now) {
   if (encoding_ == nullptr) {
     return give_up(Result::broken, fmt::format("answered in {}", printable_type(head.content_type)));
   }
-  if (mode_ == Mode::watch && !last_trouble_.empty()) {
-    last_trouble_.clear();
-    (void)listener_.trouble(resource_.path + ": the server answers again");
+  if (mode_ == Mode::watch && !last_failure_.empty()) {
+    last_failure_.clear();
+    (void)listener_.failure(resource_.path + ": the server answers again");
   }
   const bool events = mode_ == Mode::watch || mode_ == Mode::streaming_list;
   reader_ = events ? encoding_->watch_reader() : encoding_->list_reader();
@@ -301,7 +301,7 @@ void Reflector::list_complete(std::uint64_t version) {
   streaming_cuts_ = 0;
   stale_since_.reset();
   restored_ = Restored::no;
-  if (trouble_ != Trouble::relist) {
+  if (failure_ != Failure::relist) {
     succeeded();  // else when its watch is good: lists are dear
   }
   synced_ = true;

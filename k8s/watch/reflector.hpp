@@ -18,7 +18,7 @@ namespace lb::k8s {
 
 /// Older API servers do not have every resource.
 enum class Presence : std::uint8_t { required, optional };
-enum class TroubleReport : std::uint8_t { reported, kept_back };
+enum class FailureReport : std::uint8_t { reported, kept_back };
 
 /// Whole objects, or their metadata alone, as PartialObjectMetadata.
 enum class Extent : std::uint8_t { whole, metadata };
@@ -41,7 +41,7 @@ struct Timeouts {
   Time head{30'000};    ///< for the head of an answer, connecting included
   Time body{30'000};    ///< for the next byte of a list
   Time watch{120'000};  ///< for the next byte of a watch; most servers send a bookmark each minute
-  /// Before the second try, ±25 %. It doubles once, then grows as an eighth of the time for which the trouble
+  /// Before the second try, ±25 %. It doubles once, then grows as an eighth of the time for which the failure
   /// has lasted, so that a server that returns is noticed soon; where asking is what hurts (429, lists again)
   /// it doubles each time.
   Time first_pause{500};
@@ -49,7 +49,7 @@ struct Timeouts {
   Time refused{8'000};      ///< the longest pause while it answers with an error
   Time overloaded{30'000};  ///< the longest pause while it answers 429
   Time absent{60'000};      ///< the pause while it does not have an optional resource
-  Time crowd{
+  Time fleet_jitter{
       3'000};  ///< over so long lists are spread that one event makes all agents want (not at the start)
   Time stale{15'000};  ///< so long a server may answer from the past before that is the present (REL-76)
   std::uint32_t page = 500;   ///< objects in a piece of a list
@@ -64,8 +64,8 @@ class Listener {
   virtual void erase(Kind kind, const ObjectKey& key) = 0;
   virtual void complain(Complaint complaint) = 0;
   /// A request failed, or the server behaves strangely; one sentence. What is known stays as it is.
-  /// Where the listener has no room for the sentence now, it is told again with the next failure.
-  virtual TroubleReport trouble(std::string sentence) = 0;
+  /// Where the listener has no room for the sentence now, it is reported again with the next failure.
+  virtual FailureReport failure(std::string sentence) = 0;
   /// A whole list has been reported, the deletion of what it did not hold included. Called after every list.
   virtual void listed(Kind kind) = 0;
 };
@@ -95,7 +95,7 @@ class Reflector {
   void spread(Time now);
   /// Between requests, whichever side closed: everything is listed and reported again, also what has not
   /// changed, after a pause, because lists are dear; and spread.
-  void list_anew(Time now);
+  void relist(Time now);
 
   /// Whether a whole list has ever been reported.
   [[nodiscard]] bool synced() const { return synced_; }
@@ -127,7 +127,7 @@ class Reflector {
   /// What the answer under way has come to.
   enum class Result : std::uint8_t { open, relist, chunked, whole_list, retry, stale, broken };
   /// Why there is a pause.
-  enum class Trouble : std::uint8_t { none, unreachable, refused, overloaded, relist, stale };
+  enum class Failure : std::uint8_t { none, unreachable, refused, overloaded, relist, stale };
   struct Known {
     std::uint64_t version = 0;
     std::uint32_t round = 0;  ///< the last list that held it
@@ -158,10 +158,10 @@ class Reflector {
   void watch_ended(Time now);
   void watch_was_quiet();
   void succeeded();
-  void again(Time now, Trouble trouble);
-  [[nodiscard]] Time longest(Trouble trouble) const;
+  void again(Time now, Failure failure);
+  [[nodiscard]] Time longest(Failure failure) const;
   [[nodiscard]] Time jittered(Time pause);
-  [[nodiscard]] Time crowd_pause();
+  [[nodiscard]] Time fleet_jitter();
   void pause(Time now, Time length);
   void say(std::string_view what, Time pause);
 
@@ -197,9 +197,9 @@ class Reflector {
   Time begun_{0};
 
   Connection connection_ = Connection::any;
-  Trouble trouble_ = Trouble::none;
-  Time trouble_since_{0};
-  unsigned failures_ = 0;        ///< in a row, of the same trouble
+  Failure failure_ = Failure::none;
+  Time failure_since_{0};
+  unsigned failures_ = 0;        ///< in a row, of the same failure
   unsigned streaming_cuts_ = 0;  ///< streaming lists that broke off, in a row
   std::optional<Time> stale_since_;
   /// A list held objects older than those known, from a server that is not behind: its store was restored and
@@ -209,7 +209,7 @@ class Reflector {
   Time not_before_{0};
   Time deadline_{0};
   std::string detail_;
-  std::string last_trouble_;
+  std::string last_failure_;
   Counts counts_;
 };
 

@@ -77,8 +77,8 @@ std::string printable_type(std::string_view content_type) {
 }
 
 void Reflector::succeeded() {
-  trouble_ = Trouble::none;
-  last_trouble_.clear();
+  failure_ = Failure::none;
+  last_failure_.clear();
 }
 
 Time Reflector::jittered(Time pause) {
@@ -86,29 +86,29 @@ Time Reflector::jittered(Time pause) {
   return pause - Time(quarter) + Time(random_() % (2 * quarter + 1));
 }
 
-Time Reflector::longest(Trouble trouble) const {
-  switch (trouble) {
-    case Trouble::unreachable:
+Time Reflector::longest(Failure failure) const {
+  switch (failure) {
+    case Failure::unreachable:
       return timeouts_.unreachable;
-    case Trouble::overloaded:
+    case Failure::overloaded:
       return timeouts_.overloaded;
-    case Trouble::stale:
+    case Failure::stale:
       return std::min(timeouts_.refused, timeouts_.stale / 4);
     default:
       return timeouts_.refused;
   }
 }
 
-void Reflector::again(Time now, Trouble trouble) {
-  if (std::exchange(trouble_, trouble) != trouble) {
-    trouble_since_ = now;
+void Reflector::again(Time now, Failure failure) {
+  if (std::exchange(failure_, failure) != failure) {
+    failure_since_ = now;
     failures_ = 0;
   }
-  const bool asking_hurts = trouble == Trouble::overloaded || trouble == Trouble::relist;
+  const bool asking_hurts = failure == Failure::overloaded || failure == Failure::relist;
   const auto doublings = std::min(failures_++, asking_hurts ? 10U : 1U);
-  const auto eighth = asking_hurts ? Time(0) : (now - trouble_since_) / 8;
+  const auto eighth = asking_hurts ? Time(0) : (now - failure_since_) / 8;
   const auto grown = std::max(timeouts_.first_pause * (1U << doublings), eighth);
-  auto pause = jittered(std::min(longest(trouble), grown));
+  auto pause = jittered(std::min(longest(failure), grown));
   const auto asked = retry_after_ != 0 ? Time(std::chrono::seconds(retry_after_)) : Time(0);
   pause = std::max(pause, std::min(asked, longest_retry_after));
   not_before_ = deadline_ = now + pause;
@@ -117,14 +117,14 @@ void Reflector::again(Time now, Trouble trouble) {
 
 /// Reported once for as long as it is the same.
 void Reflector::say(std::string_view what, Time pause) {
-  if (what.empty() || what == last_trouble_) {
+  if (what.empty() || what == last_failure_) {
     return;
   }
-  const auto report = listener_.trouble(fmt::format(
+  const auto report = listener_.failure(fmt::format(
       "{}: {}{}; trying again in {:.1f} s", resource_.path, what,
       detail_.empty() ? "" : fmt::format(" ({})", detail_), static_cast<double>(pause.count()) / 1000));
-  if (report == TroubleReport::reported) {
-    last_trouble_ = what;
+  if (report == FailureReport::reported) {
+    last_failure_ = what;
   }
 }
 
@@ -205,7 +205,7 @@ void Reflector::watch_ended(Time now) {
   }
   if (events_ == 0 && now - begun_ < shortest_watch) {
     why_ = "the server ends watches at once";
-    again(now, Trouble::refused);
+    again(now, Failure::refused);
   }
 }
 
@@ -281,7 +281,7 @@ void Reflector::failed(End how, Time now) {
     mode_ = Mode::probe;  // another server, or a restored one, may be behind the address
   }
   const bool gone = how == End::unreachable || (how == End::truncated && head_.status == 0);
-  again(now, gone ? Trouble::unreachable : Trouble::refused);
+  again(now, gone ? Failure::unreachable : Failure::refused);
 }
 
 void Reflector::finish_request(Time now) {
@@ -297,7 +297,7 @@ void Reflector::finish_request(Time now) {
       return;
     case Result::relist:
       start_list();
-      again(now, Trouble::relist);
+      again(now, Failure::relist);
       return;
     case Result::stale:
       finish_stale(now);
@@ -313,7 +313,7 @@ void Reflector::finish_request(Time now) {
       } else {
         mode_ = Mode::probe;
       }
-      again(now, head_.status == 429 ? Trouble::overloaded : Trouble::refused);
+      again(now, head_.status == 429 ? Failure::overloaded : Failure::refused);
       return;
     case Result::open:
       return;
@@ -331,7 +331,7 @@ void Reflector::finish_stale(Time now) {
   why_ = "the server answers with stale data";
   if (now - *stale_since_ < timeouts_.stale) {
     mode_ = Mode::probe;
-    again(now, Trouble::stale);
+    again(now, Failure::stale);
     return;
   }
   why_ = "the server's versions are lower for good (restored from a backup?): taking what it has";

@@ -137,7 +137,7 @@ void StartupTaint::answered(unsigned status, const std::string& body, const std:
 
 void StartupTaint::failed(const std::string& problem) {
   if (!std::exchange(failing_, true)) {
-    report_.trouble(
+    report_.failure(
         fmt::format("cannot remove the taint {} from Node {}, and tries again: {}", key_, node_, problem));
   }
   alarm_->set(now_() + pause_, [this] { read(); });

@@ -20,7 +20,7 @@ class StartupTaint {
   using Say = std::function<void(std::string sentence)>;
   struct Report {
     Say done;
-    Say trouble;  ///< of several failures in a row the first
+    Say failure;  ///< of several failures in a row the first
   };
 
   static constexpr Time deadline{10'000};       ///< for an answer

@@ -312,7 +312,7 @@ lab_keep() {
 	for ask in "pod 10.96.0.80 80" "client 10.0.0.10 30080" "client fd00:10::10 30080"; do
 		read -r who address port <<<"$ask"
 		for ((i = 0; i < ${1:-4}; i++)); do
-			lab_start "$who" "kept-${#LAB_KEPT[@]}" python3 "$SLUICE_ROOT/tests/net/lib/kept.py" "$address" "$port" "$LAB_DIR"
+			lab_start "$who" "kept-${#LAB_KEPT[@]}" python3 "$SLUICE_ROOT/tests/net/lib/http_connection.py" "$address" "$port" "$LAB_DIR"
 			LAB_KEPT+=("$LAB_STARTED")
 		done
 	done

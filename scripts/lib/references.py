@@ -83,14 +83,14 @@ def metrics():
             kind = next(filter(None, kinds[-1])).lower().replace("single", "gauge").replace("fill_family", "gauge")
         else:
             kind = re.search(r"MetricType::(\w+)", after).group(1).lower()
-        told = joined(literals or "") or "What packets and socket calls met, by outcome and action: see [outcomes](outcomes.md)"
-        found[name] = (kind, told)
+        help_text = joined(literals or "") or "What packets and socket calls met, by outcome and action: see [outcomes](outcomes.md)"
+        found[name] = (kind, help_text)
     return [(name, *rest) for name, rest in sorted(found.items())]
 
 
 def metrics_page():
-    rows = "".join(f"| `{name}` | {kind} | {told} |\n" for name, kind, told in metrics())
-    alone = "".join(f"| `{name}` | gauge | {told} |\n" for name, told in textfile_metrics())
+    rows = "".join(f"| `{name}` | {kind} | {help_text} |\n" for name, kind, help_text in metrics())
+    alone = "".join(f"| `{name}` | gauge | {help_text} |\n" for name, help_text in textfile_metrics())
     return ("# Metrics\n\n" + MADE + "\nServed at `/metrics` (`--metrics`, 127.0.0.1:10249). Those that begin with `kubeproxy_` mean what kube-proxy's do.\n\n"
             "| metric | type | meaning |\n|---|---|---|\n" + rows +
             "\nWritten by `sluice alive --textfile FILE` for node_exporter's textfile collector, whether or not an agent runs; the label `pins` is its "
@@ -100,7 +100,7 @@ def metrics_page():
 def textfile_metrics():
     """[(name, help)] of what `sluice alive --textfile` writes."""
     text = (ROOT / "agent/commands/alive.cpp").read_text()
-    found = [(name, joined(told)) for name, told in re.findall(r'Family \w+ = \{\s*"(\w+)",\s*(' + LITERALS + r")\s*,?\s*\}", text)]
+    found = [(name, joined(help_text)) for name, help_text in re.findall(r'Family \w+ = \{\s*"(\w+)",\s*(' + LITERALS + r")\s*,?\s*\}", text)]
     if len(found) != text.count("constexpr Family "):
         sys.exit(f"references.py: {len(found)} families of agent/commands/alive.cpp are understood, not all")
     return found

@@ -64,7 +64,7 @@ kube_proxy_comes() { cluster_kube_proxy "${1%-legacy}" "$(tools "$1")"; }
 
 kube_proxy_goes() {
 	lab_stop "$KUBE_PROXY" || true
-	lab_sluice cleanup --kube-proxy --anyway >"$LAB_DIR/cleanup" || die "kube-proxy's rules are left: $(cat "$LAB_DIR/cleanup")"
+	lab_sluice cleanup --kube-proxy --force >"$LAB_DIR/cleanup" || die "kube-proxy's rules are left: $(cat "$LAB_DIR/cleanup")"
 }
 
 # record MODE

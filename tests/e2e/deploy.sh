@@ -182,14 +182,14 @@ late_pod() {
 	lab_guest
 	# shellcheck disable=SC2016  # expanded inside
 	lab_start client "connected-guest.log" bash -c 'echo $$ >"$1/pod/cgroup.procs" && exec nsenter --net="/run/netns/$2-guest" python3 "$3" 10.96.0.11 53' \
-		late "$LAB_CGROUP" "$LAB" "$SLUICE_ROOT/tests/net/lib/connected.py"
+		late "$LAB_CGROUP" "$LAB" "$SLUICE_ROOT/tests/net/lib/connected_udp.py"
 }
 
 pods_are_told() {
 	local who
 	dns_is true
 	lab_wait 10 lab_ask pod udp 10.96.0.11 53 || die "the service of datagrams is not served"
-	lab_start pod connected-pod.log python3 "$SLUICE_ROOT/tests/net/lib/connected.py" 10.96.0.11 53
+	lab_start pod connected-pod.log python3 "$SLUICE_ROOT/tests/net/lib/connected_udp.py" 10.96.0.11 53
 	late_pod
 	for who in pod guest; do
 		lab_wait 5 grep -q '^answered' "$LAB_DIR/connected-$who.log" || die "$who: no answer: $(cat "$LAB_DIR/connected-$who.log")"
@@ -197,7 +197,7 @@ pods_are_told() {
 	lab_wait 5 lacks_not 'UDP sockets.*not ended' || die "status says that sockets cannot be ended: $(without)"
 	dns_is false
 	for who in pod guest; do
-		lab_wait 5 grep -q '^told' "$LAB_DIR/connected-$who.log" || die "SEM-46: $who was not told: $(cat "$LAB_DIR/connected-$who.log")"
+		lab_wait 5 grep -q '^error' "$LAB_DIR/connected-$who.log" || die "SEM-46: $who was not told: $(cat "$LAB_DIR/connected-$who.log")"
 		printf 'SEM-46: %s: %s\n' "$who" "$(tail -n 1 "$LAB_DIR/connected-$who.log")"
 	done
 }

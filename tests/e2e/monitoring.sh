@@ -51,7 +51,7 @@ firing() { query "count(ALERTS{alertname=\"$1\", alertstate=\"firing\"})"; }
 # node_exporter: the node's, of which the agent is no part, and the file that it reads, written as k8s/overlays/textfile has it.
 node_exporter() {
 	mkdir "$LAB_DIR/textfile"
-	lab_start node textfile.log "$SLUICE" alive --pins "$LAB_PINS" --textfile "$LAB_DIR/textfile/sluice.prom" --every 1
+	lab_start node textfile.log "$SLUICE" alive --pins "$LAB_PINS" --textfile "$LAB_DIR/textfile/sluice.prom" --interval 1
 	TEXTFILE=$LAB_STARTED
 	lab_start node node-exporter.log "$MONITORING/prometheus-node-exporter" --web.listen-address 10.0.0.10:9100 \
 		--collector.disable-defaults --collector.textfile --collector.textfile.directory "$LAB_DIR/textfile"

@@ -147,7 +147,7 @@ rounds() {
 	done
 	switch_ends
 	lab_stop "$KUBE_PROXY" || true
-	lab_sluice cleanup --kube-proxy --anyway >/dev/null
+	lab_sluice cleanup --kube-proxy --force >/dev/null
 }
 
 cluster_up switch

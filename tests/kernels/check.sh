@@ -152,7 +152,7 @@ found "JIT hardening" warning "enabled for all users"
 sysctl -qw net.core.bpf_jit_harden=0
 
 # A copy of the agent with a program that no verifier takes, so that this kernel's words are read.
-python3 "$ROOT/tests/net/lib/spoiled.py" "$SLUICE" "$(dirname "$SLUICE")/bpf/lb.o" lb_connect4 "$WORK/spoiled"
+python3 "$ROOT/tests/net/lib/refused_program.py" "$SLUICE" "$(dirname "$SLUICE")/bpf/lb.o" lb_connect4 "$WORK/spoiled"
 UNSPOILED=$SLUICE SLUICE=$WORK/spoiled
 check
 SLUICE=$UNSPOILED

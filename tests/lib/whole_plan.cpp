@@ -10,13 +10,13 @@ std::vector<agent::ServicePortPlan> whole_plan(const k8s::Service& service,
                                                const agent::NodeView& node,
                                                const agent::PlanOptions& options) {
   const std::vector<agent::CompactSlice> compact(slices.begin(), slices.end());
-  const auto framed = agent::frame(service, node, options);
+  const auto derived = agent::spec(service, node, options);
   agent::Frontends frontends;
   agent::WorkBudget work(agent::WorkBudget::unlimited);
-  frontends.claim(service.key.text(), service.created, framed.ports, work);
+  frontends.claim(service.key.text(), service.created, derived.ports, work);
   const agent::Viewpoint view{node, service.topology_keys, &frontends, service.key.text()};
   std::vector<agent::ServicePortPlan> plans;
-  for (const auto& port : framed.ports) {
+  for (const auto& port : derived.ports) {
     std::vector<agent::Candidate> fresh;
     for (const auto& slice : compact) {
       static_cast<void>(slice.append(port.plan.key, port.port_name, view, fresh));

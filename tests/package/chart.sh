@@ -55,7 +55,7 @@ kubeadm_undone() {
 	diff <((kubeadm_patched && printf -- '---\n' && kustomized "$K8S/overlays/kubeadm/uninstall") | python3 "$OBJECTS") \
 		<(rendered mode=kubeadm kubeadm.uninstall=true | python3 "$OBJECTS") || die "kubeadm.uninstall: other objects than the overlay's"
 	[[ $(rendered mode=kubeadm kubeadm.uninstall=true | grep -n 'args: \[' | cut -d: -f2- | paste -sd ' ' | tr -s ' ') == \
-		*'[drain, --deadline=30] args: [cleanup] args: [cleanup, --stay]' ]] || die "kubeadm.uninstall: not drain, then cleanup"
+		*'[drain, --deadline=30] args: [cleanup] args: [cleanup, --wait]' ]] || die "kubeadm.uninstall: not drain, then cleanup"
 	printf 'mode kubeadm with kubeadm.uninstall: drain, then cleanup, as k8s/overlays/kubeadm/uninstall\n'
 }
 

@@ -161,7 +161,7 @@ missing "bpf()" "lacks CAP_PERFMON" setpriv --bounding-set=-perfmon,-sys_admin -
 missing "bpf()" "a seccomp filter refuses bpf()" python3 "$SLUICE_ROOT/tests/net/lib/refuse_bpf.py" EPERM
 missing "bpf()" "has no bpf()" python3 "$SLUICE_ROOT/tests/net/lib/refuse_bpf.py" ENOSYS
 # A program that the verifier refuses, at its end: the others are tried all the same.
-python3 "$SLUICE_ROOT/tests/net/lib/spoiled.py" "$SLUICE" "$(dirname "$SLUICE")/bpf/lb.o" lb_tc_in "$WORK/spoiled"
+python3 "$SLUICE_ROOT/tests/net/lib/refused_program.py" "$SLUICE" "$(dirname "$SLUICE")/bpf/lb.o" lb_tc_in "$WORK/spoiled"
 checked 1 "$WORK/spoiled" check "${OPTIONS[@]}"
 verdict "program lb_tc_in" missing "the kernel refuses it: invalid write to stack R10 off=8 size=8"
 [[ $(find_in "program lb_tc_in" found) == "the kernel refuses it: invalid write to stack R10 off=8 size=8" ]] || die "it says more than the reason"

@@ -215,15 +215,15 @@ needs_replacement() {
 	cleanup --kube-proxy || die "beside an agent that serves: $(cat "$LAB_DIR/errors")"
 	! prints KUBE-SVC tables ip nft || die "beside an agent that serves rules are left"
 	rules_of_kube_proxy ip nft
-	lab_sluice drain --anyway --deadline 0 >"$LAB_DIR/drain" || true
+	lab_sluice drain --force --deadline 0 >"$LAB_DIR/drain" || true
 	no_replacement "it is drained, and takes no new flows"
 	lab_sluice drain --cancel
 	stopped
 	no_replacement "no agent runs"
 	cleanup --kube-proxy --dry-run || die "a dry run without an agent: $(cat "$LAB_DIR/errors")"
-	cleanup --kube-proxy --anyway || die "with --anyway: $(cat "$LAB_DIR/errors")"
-	! prints KUBE-SVC tables ip nft || die "with --anyway rules are left"
-	! cleanup --anyway || die "takes --anyway without --kube-proxy"
+	cleanup --kube-proxy --force || die "with --force: $(cat "$LAB_DIR/errors")"
+	! prints KUBE-SVC tables ip nft || die "with --force rules are left"
+	! cleanup --force || die "takes --force without --kube-proxy"
 	cleanup || die "the agent's pins do not go: $(cat "$LAB_DIR/errors")"
 }
 
@@ -234,7 +234,7 @@ no_replacement() {
 	cleanup --kube-proxy || code=$?
 	((code == 1)) || die "without a replacement ($1): exit code $code: $(cat "$LAB_DIR/said")"
 	[[ $(wc -l <"$LAB_DIR/errors") == 1 ]] || die "not one sentence: $(cat "$LAB_DIR/errors")"
-	grep -q "^sluice: no Sluice with the pins $LAB_PINS serves here ($1), .* have no services: .*--anyway$" "$LAB_DIR/errors" ||
+	grep -q "^sluice: no Sluice with the pins $LAB_PINS serves here ($1), .* have no services: .*--force$" "$LAB_DIR/errors" ||
 		die "the refusal does not say '$1': $(cat "$LAB_DIR/errors")"
 	all_tables >"$LAB_DIR/after"
 	same "a refused clean-up changed rules" "$LAB_DIR/with" "$LAB_DIR/after"
@@ -245,7 +245,7 @@ no_replacement() {
 behind_others() {
 	by ip nft -t nat -N CNI-HOSTPORT-SETMARK
 	by ip nft -t nat -A CNI-HOSTPORT-SETMARK -j KUBE-MARK-MASQ
-	cleanup --kube-proxy --anyway || die "beside a port mapping: $(cat "$LAB_DIR/errors")"
+	cleanup --kube-proxy --force || die "beside a port mapping: $(cat "$LAB_DIR/errors")"
 	grep -q "^kept, because others' chains lead there: chain KUBE-MARK-MASQ in iptables-nft's nat$" "$LAB_DIR/said" ||
 		die "cleanup does not say what it kept: $(cat "$LAB_DIR/said")"
 	tables ip nft >"$LAB_DIR/after"
@@ -254,7 +254,7 @@ behind_others() {
 	! grep -q 'KUBE-SERVICES -\|KUBE-SVC' "$LAB_DIR/after" || die "kube-proxy's rules are left: $(cat "$LAB_DIR/after")"
 	by ip nft -t nat -F CNI-HOSTPORT-SETMARK
 	by ip nft -t nat -X CNI-HOSTPORT-SETMARK
-	cleanup --kube-proxy --anyway || die "without the port mapping: $(cat "$LAB_DIR/errors")"
+	cleanup --kube-proxy --force || die "without the port mapping: $(cat "$LAB_DIR/errors")"
 }
 
 kube_proxy_goes() {
@@ -285,7 +285,7 @@ kube_proxy_goes() {
 	cleanup --kube-proxy --dry-run || die "a dry run: $(cat "$LAB_DIR/errors")"
 	all_tables >"$LAB_DIR/after"
 	same "a dry run changed kube-proxy's rules" "$LAB_DIR/with" "$LAB_DIR/after"
-	cleanup --kube-proxy --anyway || { cat "$LAB_DIR/errors" && die "kube-proxy's rules do not go"; }
+	cleanup --kube-proxy --force || { cat "$LAB_DIR/errors" && die "kube-proxy's rules do not go"; }
 	all_tables >"$LAB_DIR/after"
 	same "rules of others are not as they were" "$LAB_DIR/before" "$LAB_DIR/after"
 	counters >"$LAB_DIR/counted-after"

@@ -155,7 +155,7 @@ TEST_CASE("every path works with XDP, under the strictest rules of the host", "[
   Writer writer(scene.lab.pins());
   for (const auto& rules : {Rules{0, false, false}, Rules{1, true, true}}) {
     apply(rules);
-    const auto rose = rise(writer, [&] { walk_all(scene, writer, rules); });
+    const auto rose = counter_deltas(writer, [&] { walk_all(scene, writer, rules); });
     CHECK(rose.new_xdp > 0);
     CHECK(rose.flow_xdp > 0);
   }

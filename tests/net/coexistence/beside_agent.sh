@@ -50,14 +50,14 @@ if prints 'UDP sockets.*not ended' lab_sluice status; then
 	printf 'this kernel cannot end sockets: nothing to see\n'
 else
 	for who in node pod; do
-		lab_start "$who" "connected-$who.log" python3 "$SLUICE_ROOT/tests/net/lib/connected.py" "$DNS" 53
+		lab_start "$who" "connected-$who.log" python3 "$SLUICE_ROOT/tests/net/lib/connected_udp.py" "$DNS" 53
 	done
 	for who in node pod; do
 		lab_wait 5 grep -q '^answered' "$LAB_DIR/connected-$who.log" || die "$who: no answer: $(cat "$LAB_DIR/connected-$who.log")"
 	done
 	sed -i 's/ready: true, serving: true/ready: false, serving: false/' "$LAB_MANIFESTS/dns-endpoints.yaml"
 	for who in node pod; do
-		lab_wait 5 grep -q '^told' "$LAB_DIR/connected-$who.log" || die "$who was not told: $(cat "$LAB_DIR/connected-$who.log")"
+		lab_wait 5 grep -q '^error' "$LAB_DIR/connected-$who.log" || die "$who was not told: $(cat "$LAB_DIR/connected-$who.log")"
 		printf '%s: %s\n' "$who" "$(tail -n 1 "$LAB_DIR/connected-$who.log")"
 	done
 fi

@@ -86,7 +86,7 @@ TEST_CASE("with --forwarding stack the forward chain sees client and backend, bo
     shell(fmt::format("nft '{}'", firewall(kind.family, client_of(kind.family), known.remote_pod)));
     const auto server = serve_at(scene.remote, kind.type, backend);
     std::optional<End> seen;
-    const auto rose = rise(writer, [&] { seen = talk(scene.outside, server, kind.type, where); });
+    const auto rose = counter_deltas(writer, [&] { seen = talk(scene.outside, server, kind.type, where); });
     REQUIRE(seen);
     CHECK(text({seen->address, 0}) == text(end(known.node, 0)));
     CHECK(counted("begun") == 1);

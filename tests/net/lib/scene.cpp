@@ -213,7 +213,7 @@ lb_stats Writer::counters() const {
   return *stats;
 }
 
-lb_stats rise(const Writer& writer, const std::function<void()>& act) {
+lb_stats counter_deltas(const Writer& writer, const std::function<void()>& act) {
   const auto before = writer.counters();
   act();
   auto after = writer.counters();

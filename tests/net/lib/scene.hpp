@@ -63,7 +63,7 @@ class Writer {
 };
 
 /// How much each counter rose while `act` ran.
-[[nodiscard]] lb_stats rise(const Writer& writer, const std::function<void()>& act);
+[[nodiscard]] lb_stats counter_deltas(const Writer& writer, const std::function<void()>& act);
 
 /// A socket of one family; IPv4 addresses go through an IPv6 socket as ::ffff:a.b.c.d.
 class Socket {

@@ -16,7 +16,7 @@
 namespace lb::test {
 
 /// One way for a process to reach a service.
-struct Way {
+struct AddressCase {
   const char* name;
   int socket_family;
   const char* frontend;
@@ -24,7 +24,7 @@ struct Way {
   const char* second_backend;
 };
 
-inline const std::vector<Way> ways = {
+inline const std::vector<AddressCase> address_cases = {
     {"IPv4", AF_INET, "10.96.0.1", "10.1.0.1", "10.1.0.2"},
     {"IPv6", AF_INET6, "fd00:96::1", "fd00:1::1", "fd00:1::2"},
     {"IPv4 by an IPv6 socket", AF_INET6, "10.96.0.1", "10.1.0.1", "10.1.0.2"},
@@ -53,9 +53,9 @@ struct SocketStage {
         "do sleep 0.01; done\"");
   }
 
-  void serve(const Way& way, lb_protocol protocol, lb_policy policy = {}) {
-    writer->service(web, {{1, end(way.first_backend, backend_port)}}, policy);
-    writer->frontend(end(way.frontend, service_port), protocol, web);
+  void serve(const AddressCase& address_case, lb_protocol protocol, lb_policy policy = {}) {
+    writer->service(web, {{1, end(address_case.first_backend, backend_port)}}, policy);
+    writer->frontend(end(address_case.frontend, service_port), protocol, web);
   }
 
   /// A way out towards services, as a default route is one; packets that take it end here.

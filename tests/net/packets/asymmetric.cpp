@@ -72,7 +72,7 @@ TEST_CASE("REL-94 clients that no route leads to by the uplink that they come by
         writer.frontend(where, type == SOCK_STREAM ? LB_TCP : LB_UDP, 1, LB_LOAD_BALANCER);
         const auto server = serve_at(here ? scene.server : scene.remote, type, backend);
         std::optional<End> seen;
-        const auto rose = rise(writer, [&] { seen = talk(scene.outside, server, type, where); });
+        const auto rose = counter_deltas(writer, [&] { seen = talk(scene.outside, server, type, where); });
         REQUIRE(seen);
         CHECK(rose.no_route == 0);
         // A backend elsewhere sees the node, which sends both directions on by itself.

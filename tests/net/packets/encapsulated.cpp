@@ -57,7 +57,7 @@ TEST_CASE("REL-99 clients behind a route that encapsulates have answers of backe
       const auto server = serve_at(scene.remote, type, backend);
       std::optional<End> seen;
       const auto rose =
-          rise(writer, [&] { seen = talk(scene.outside, server, type, where, within_one_packet); });
+          counter_deltas(writer, [&] { seen = talk(scene.outside, server, type, where, within_one_packet); });
       REQUIRE(seen);
       CHECK(rose.no_route == 0);
       CHECK(rose.flow_stack > 0);

@@ -77,7 +77,7 @@ void ask_early(const PodScene& scene, Writer& writer, int family, const Leg& leg
 
   const auto client = scene.outside.socket(family, SOCK_STREAM);
   maps::Fd taken;
-  const auto before = rise(writer, [&] {
+  const auto before = counter_deltas(writer, [&] {
     const Held held(scene.outside);
     REQUIRE(client.send_to(where, "a question", MSG_FASTOPEN) == 0);
     taken = take(server);
@@ -89,7 +89,7 @@ void ask_early(const PodScene& scene, Writer& writer, int family, const Leg& leg
   });
   CHECK(before.new_local + before.new_remote + before.new_xdp == 1);
   CHECK(before.assured == 0);
-  const auto after = rise(writer, [&] {
+  const auto after = counter_deltas(writer, [&] {
     CHECK(pass(client.fd(), taken.get(), later));
     CHECK(pass(taken.get(), client.fd(), later));
   });

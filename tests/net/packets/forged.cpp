@@ -43,7 +43,7 @@ void try_to_end(const PodScene& scene, Writer& writer, int family, const Leg& le
   REQUIRE(taken);
   REQUIRE(passes_both_ways(client.fd(), taken.get()));
   const End asker{end(known.outside, 0).address, client.name()->port};
-  const auto rose = rise(writer, [&] {
+  const auto rose = counter_deltas(writer, [&] {
     for (int round = 0; round < 5; ++round) {
       forge(scene.*leg.from, asker, where);
       CHECK(passes_both_ways(client.fd(), taken.get()));
@@ -62,7 +62,7 @@ struct Line {
   End where;
   maps::Fd taken;  ///< of TCP
 
-  /// Words both ways; who the server saw.
+  /// Words both cases; who the server saw.
   [[nodiscard]] std::optional<End> speaks(const Socket& server) const {
     if (taken) {
       return passes_both_ways(client.fd(), taken.get()) ? peer_of(taken.get()) : std::nullopt;
@@ -88,23 +88,24 @@ Line begin(const Host& host, const Socket& server, int type, std::uint16_t port,
   return line;
 }
 
-struct Way {
+struct Case {
   const Leg& leg;
   const At& at;
 };
 
 /// Where answers of the backend to the client itself pass us.
-constexpr std::array ways = {Way{outside_here, load_balancer}, Way{pod_here, cluster_ip},
-                             Way{pod_elsewhere, cluster_ip}};
+constexpr std::array cases = {Case{outside_here, load_balancer}, Case{pod_here, cluster_ip},
+                              Case{pod_elsewhere, cluster_ip}};
 
 /// A service of one backend, a client that reaches both, and a source port that is used for the first time.
 struct Offered {
-  Offered(const PodScene& scene, Writer& writer, const Way& way, int family, int type)
-      : backend(end(names(family).*way.leg.backend, backend_port)),
-        service(offer(writer, 1, way.at, names(family), backend, type == SOCK_STREAM ? LB_TCP : LB_UDP)),
-        server(serve_at(scene.*way.leg.to, type, backend)),
-        from(scene.*way.leg.from),
-        client(way.leg.from == &PodScene::outside ? names(family).outside : names(family).client) {
+  Offered(const PodScene& scene, Writer& writer, const Case& test_case, int family, int type)
+      : backend(end(names(family).*test_case.leg.backend, backend_port)),
+        service(
+            offer(writer, 1, test_case.at, names(family), backend, type == SOCK_STREAM ? LB_TCP : LB_UDP)),
+        server(serve_at(scene.*test_case.leg.to, type, backend)),
+        from(scene.*test_case.leg.from),
+        client(test_case.leg.from == &PodScene::outside ? names(family).outside : names(family).client) {
     static std::uint16_t last = 20'000;
     port = ++last;
   }
@@ -124,10 +125,10 @@ void for_each_way(Test test) {
   for (const int family : {AF_INET, AF_INET6}) REQUIRE_FALSE(agent::keep_tracking(family, "ours"));
   for (const int family : {AF_INET, AF_INET6}) {
     for (const auto type : {SOCK_STREAM, SOCK_DGRAM}) {
-      for (const auto& way : ways) {
+      for (const auto& test_case : cases) {
         INFO((family == AF_INET ? "IPv4, " : "IPv6, ")
-             << (type == SOCK_STREAM ? "TCP, " : "UDP, ") << way.leg.name);
-        test(writer, Offered(scene, writer, way, family, type), type);
+             << (type == SOCK_STREAM ? "TCP, " : "UDP, ") << test_case.leg.name);
+        test(writer, Offered(scene, writer, test_case, family, type), type);
       }
     }
   }
@@ -141,7 +142,7 @@ void share_port(Writer& writer, const Offered& offered, int type, bool direct_fi
   REQUIRE(kept);
   CHECK(kept->port == port);
   std::optional<Line> second;
-  const auto rose = rise(writer, [&] {
+  const auto rose = counter_deltas(writer, [&] {
     second.emplace(begin(from, server, type, port, direct_first ? service : backend));
     for (int round = 0; round < 3; ++round) {
       const auto other = second->speaks(server);
@@ -174,7 +175,7 @@ TEST_CASE("REL-89 forged packets take no tuple from a client that speaks straigh
     const auto direct = begin(from, server, type, port, backend);
     const auto kept = direct.speaks(server);
     REQUIRE(kept);
-    const auto rose = rise(writer, [&] {
+    const auto rose = counter_deltas(writer, [&] {
       for (int round = 0; round < 3; ++round) {
         if (type == SOCK_STREAM) {
           from.run(fmt::format("/usr/bin/python3 {} {} {} {} {} ack", source_path("tests/net/lib/forge.py"),

@@ -92,7 +92,7 @@ TEST_CASE("backends behind a VXLAN device are reached from outside, from pods an
       const auto backend = end(known.remote_pod, backend_port);
       const auto& tunnel = tunnel_end(family, 1);
       const auto vip = offer(writer, known, &PodNames::vip, LB_LOAD_BALANCER);
-      const auto rose = rise(writer, [&] {
+      const auto rose = counter_deltas(writer, [&] {
         converse(scene.outside, scene.remote, vip, backend,
                  without_fib_source(scene.options) ? known.node : tunnel);
       });
@@ -115,7 +115,7 @@ TEST_CASE("backends behind a VXLAN device are reached from pods' sockets") {
     INFO((family == AF_INET ? "IPv4" : "IPv6"));
     const auto& known = names(family);
     const auto service = offer(writer, known, &PodNames::service, LB_CLUSTER_IP);
-    const auto rose = rise(writer, [&] {
+    const auto rose = counter_deltas(writer, [&] {
       converse(scene.client, scene.remote, service, end(known.remote_pod, backend_port), known.client);
     });
     CHECK(rose.socket_translated >= 2);

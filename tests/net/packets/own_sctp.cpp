@@ -40,7 +40,7 @@ TEST_CASE("SEM-32 SCTP of the node's own processes reaches backends elsewhere an
       writer.service(number, {{number, backend}});
       writer.frontend(where, LB_SCTP, number, LB_CLUSTER_IP);
       const auto server = (here ? scene.server : scene.remote).start(script("serve") + words_of(backend));
-      const auto rose = rise(writer, [&] {
+      const auto rose = counter_deltas(writer, [&] {
         CHECK(node.output(script("ask") + words_of(end(known.node, client_port)) + words_of(where)) == "");
       });
       CHECK(rose.new_remote > 0);

@@ -94,8 +94,8 @@ TEST_CASE("REL-15 SEM-43 10 MB pass a narrow link behind another node, with sour
       INFO(family_text(family) << (mode == agent::XdpMode::off ? " tc" : " XDP"));
       const auto& known = names(family);
       const auto where = offer(writer, known, known.remote_pod, LB_LOAD_BALANCER);
-      const auto rose =
-          rise(writer, [&] { upload(scene.outside, scene.far, where, end(known.remote_pod, backend_port)); });
+      const auto rose = counter_deltas(
+          writer, [&] { upload(scene.outside, scene.far, where, end(known.remote_pod, backend_port)); });
       CHECK(rose.icmp_redirect > 0);
       CHECK((rose.flow_xdp > 1000) == scene.runs_xdp());
     }
@@ -205,7 +205,7 @@ TEST_CASE("REL-15 SEM-43 senders believe the size of our own way out, also witho
                                  << (discovery == Discovery::none ? ", no discovery" : ""));
         scene.outside.run("ip route flush cache && ip -6 route flush cache");
         const auto client = sender_of(scene.outside, family, discovery);
-        const auto rose = rise(writer, [&] {
+        const auto rose = counter_deltas(writer, [&] {
           REQUIRE(client.send_to(where, "small") == 0);
           REQUIRE(echo_once(server));
           REQUIRE(client.receive());

@@ -80,7 +80,8 @@ TEST_CASE("a pod reaches a backend on its node through a ClusterIP and keeps its
     const auto server = serve(scene.server, kind, known.server);
     const auto where = offer(writer, kind, known.server);
     std::optional<End> seen;
-    const auto rose = rise(writer, [&] { seen = exchange(scene.client, server, kind.type, where); });
+    const auto rose =
+        counter_deltas(writer, [&] { seen = exchange(scene.client, server, kind.type, where); });
     REQUIRE(seen);
     CHECK(text({seen->address, 0}) == text(end(known.client, 0)));
     CHECK(rose.new_from_pod == 1);
@@ -105,7 +106,8 @@ TEST_CASE("a pod that is its own backend sees the node (SEM-39)") {
     const auto server = serve(scene.client, kind, known.client);
     const auto where = offer(writer, kind, known.client);
     std::optional<End> seen;
-    const auto rose = rise(writer, [&] { seen = exchange(scene.client, server, kind.type, where); });
+    const auto rose =
+        counter_deltas(writer, [&] { seen = exchange(scene.client, server, kind.type, where); });
     REQUIRE(seen);
     CHECK_FALSE(seen->address == end(known.client, 0).address);
     CHECK(rose.new_hairpin == 1);
@@ -142,7 +144,7 @@ TEST_CASE("a service without endpoints refuses a pod at once") {
     writer.service(1, {});
     writer.frontend(where, protocol_of(kind), 1);
     const auto client = scene.client.socket(kind.family, kind.type);
-    const auto rose = rise(writer, [&] {
+    const auto rose = counter_deltas(writer, [&] {
       if (kind.type == SOCK_STREAM) {
         CHECK(client.connect(where) == ECONNREFUSED);
       } else {

@@ -85,7 +85,7 @@ TEST_CASE("REL-94 priority-tagged frames are served as those without a tag", "[f
         writer.frontend(where, type == SOCK_STREAM ? LB_TCP : LB_UDP, 1, LB_LOAD_BALANCER);
         const auto server = serve_at(here ? scene.server : scene.remote, type, backend);
         const auto tagged = outside.tagged();
-        const auto rose = rise(writer, [&] { CHECK(talk(scene.outside, server, type, where)); });
+        const auto rose = counter_deltas(writer, [&] { CHECK(talk(scene.outside, server, type, where)); });
         CHECK(outside.tagged() > tagged);
         CHECK(rose.new_local + rose.new_remote + rose.new_xdp == 1);
       }

@@ -91,7 +91,7 @@ TEST_CASE("SEM-40 SCTP associations come about, carry data and end on every path
         writer.service(1, {{1, end(known.*path.backend, echo_port)}});
         writer.frontend(end(address, port), LB_SCTP, 1, path.kind);
         const auto server = (scene.*path.to).start("exec /usr/lib/usrsctp/echo_server");
-        const auto rose = rise(writer, [&] { echo(scene.*path.from, address); });
+        const auto rose = counter_deltas(writer, [&] { echo(scene.*path.from, address); });
         const bool by_xdp =
             scene.runs_xdp() && path.from == &PodScene::outside && path.to == &PodScene::remote;
         CHECK((rose.flow_xdp > 5) == by_xdp);

@@ -289,7 +289,7 @@ void withstand(const FloodScene& scene, const Host& backend_host, int family) {
   const auto server = serve_at(backend_host, SOCK_STREAM, scene.backend(family));
   Talkers talkers;
   establish(scene, server, family, talkers);
-  const auto rose = rise(*scene.writer, [&] { flood_by_turns(talkers, scene, family); });
+  const auto rose = counter_deltas(*scene.writer, [&] { flood_by_turns(talkers, scene, family); });
   CHECK((rose.new_xdp > scene.syns(family) / 2) == scene.runs_xdp());
   std::this_thread::sleep_for(std::chrono::seconds(1));
   for (int number = 0; number < 20; ++number) {

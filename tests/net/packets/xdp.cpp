@@ -193,7 +193,7 @@ TEST_CASE("SEM-43 REL-20 jumbo frames pass, by tc and beside XDP") {
       const auto made = offer(writer, family);
       const auto elsewhere = serve_at(scene.remote, SOCK_STREAM, made.elsewhere_backend);
       const auto here = serve_at(scene.server, SOCK_STREAM, made.here_backend);
-      const auto rose = rise(writer, [&] {
+      const auto rose = counter_deltas(writer, [&] {
         CHECK(talk(scene.outside, elsewhere, SOCK_STREAM, made.elsewhere, 5'000'000));
         CHECK(talk(scene.outside, here, SOCK_STREAM, made.here, 5'000'000));
       });
@@ -244,7 +244,7 @@ TEST_CASE("generic XDP leaves to tc what it does not take, whole", "[features]")
   CHECK(report.packets_text().starts_with("eth0 tcx+generic") == scene.runs_xdp());
   Writer writer(scene.lab.pins());
   const auto made = offer(writer, family);
-  const auto rose = rise(writer, [&] {
+  const auto rose = counter_deltas(writer, [&] {
     const auto elsewhere = serve_at(scene.remote, SOCK_STREAM, made.elsewhere_backend);
     const auto here = serve_at(scene.server, SOCK_STREAM, made.here_backend);
     CHECK(talk(scene.outside, elsewhere, SOCK_STREAM, made.elsewhere, 5'000'000));
@@ -299,7 +299,7 @@ struct TwoUplinks : XdpScene {
     writer.service(1, {{1, backend}});
     writer.frontend(where, type == SOCK_STREAM ? LB_TCP : LB_UDP, 1, LB_LOAD_BALANCER);
     const auto listener = serve_at(beyond, type, backend);
-    return rise(writer, [&] {
+    return counter_deltas(writer, [&] {
       for (int time = 0; time < 5; ++time) {
         CHECK(talk(outside, listener, type, where));
       }
@@ -409,7 +409,8 @@ TEST_CASE("REL-20 a device that says that it takes no frames of XDP gets none wh
     INFO((polls ? "polls" : "does not poll"));
     scene.wire.run(fmt::format("ethtool -K to-node gro {}", polls ? "on" : "off"));
     CHECK((packets_after_look(scene).find("(tc sends)") == std::string::npos) == polls);
-    const auto rose = rise(writer, [&] { CHECK(talk(scene.outside, server, SOCK_STREAM, made.elsewhere)); });
+    const auto rose =
+        counter_deltas(writer, [&] { CHECK(talk(scene.outside, server, SOCK_STREAM, made.elsewhere)); });
     CHECK((rose.flow_xdp > 0) == polls);
   }
 }
@@ -460,8 +461,9 @@ TEST_CASE("a served device may change its link-layer address under traffic", "[f
   const auto made = offer(writer, family);
   const auto server = serve_at(scene.remote, SOCK_STREAM, made.elsewhere_backend);
   const auto by_xdp = [&] {
-    return rise(writer, [&] { CHECK(talk(scene.outside, server, SOCK_STREAM, made.elsewhere)); }).flow_xdp >
-           0;
+    return counter_deltas(writer, [&] {
+             CHECK(talk(scene.outside, server, SOCK_STREAM, made.elsewhere));
+           }).flow_xdp > 0;
   };
   CHECK(by_xdp() == scene.runs_xdp());
   {

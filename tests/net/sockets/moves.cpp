@@ -115,7 +115,7 @@ TEST_CASE("a socket stays in the network namespace that it was made in, wherever
     if (connected) REQUIRE(of_host.connect(local) == 0);
     CHECK(answer_to(of_host, server, local) == text(local));
   });
-  const auto counted = rise(*stage.writer, [&] {
+  const auto counted = counter_deltas(*stage.writer, [&] {
     static_cast<void>(connected ? of_pod->connect(local) : of_pod->send_to(local, "who?"));
   });
   CHECK(counted.socket_unrelated == 1);
@@ -124,16 +124,16 @@ TEST_CASE("a socket stays in the network namespace that it was made in, wherever
 }
 
 TEST_CASE("a socket keeps its pairs when its process leaves the served cgroup, and when that is removed") {
-  const auto& way = GENERATE(from_range(ways));
+  const auto& address_case = GENERATE(from_range(address_cases));
   const auto connected = GENERATE(false, true);
-  INFO(way.name << (connected ? ", connected" : ""));
+  INFO(address_case.name << (connected ? ", connected" : ""));
   SocketStage stage;
-  stage.serve(way, LB_UDP);
-  const auto service = end(way.frontend, service_port);
-  const auto server = udp_server(way.first_backend);
+  stage.serve(address_case, LB_UDP);
+  const auto service = end(address_case.frontend, service_port);
+  const auto server = udp_server(address_case.first_backend);
   const Child child(stage.lab);
   stage.lab.enter_cgroup(child.path());
-  const Socket client(way.socket_family, SOCK_DGRAM);
+  const Socket client(address_case.socket_family, SOCK_DGRAM);
   if (connected) REQUIRE(client.connect(service) == 0);
   CHECK(answer_to(client, server, service) == text(service));
 
@@ -147,7 +147,7 @@ TEST_CASE("a socket keeps its pairs when its process leaves the served cgroup, a
   stage.datapath.reset();
   stage.datapath.emplace(agent::Datapath::open(stage.options));
   REQUIRE(stage.datapath->attach().failure().empty());
-  const auto kept = rise(*stage.writer, [&] {
+  const auto kept = counter_deltas(*stage.writer, [&] {
     CHECK(answer_to(client, server, service) == text(service));
     CHECK((!connected || client.peer() == service));
   });
@@ -156,16 +156,16 @@ TEST_CASE("a socket keeps its pairs when its process leaves the served cgroup, a
 }
 
 TEST_CASE("a socket that was made outside of the served cgroup is not served when its process enters it") {
-  const auto& way = GENERATE(from_range(ways));
+  const auto& address_case = GENERATE(from_range(address_cases));
   const auto connected = GENERATE(false, true);
-  INFO(way.name << (connected ? ", connected" : ""));
+  INFO(address_case.name << (connected ? ", connected" : ""));
   SocketStage stage;
-  stage.serve(way, LB_UDP);
-  const auto service = end(way.frontend, service_port);
+  stage.serve(address_case, LB_UDP);
+  const auto service = end(address_case.frontend, service_port);
   stage.lab.enter_cgroup(stage.lab.make_cgroup("outside"));
-  const Socket client(way.socket_family, SOCK_DGRAM);
+  const Socket client(address_case.socket_family, SOCK_DGRAM);
   stage.lab.enter_cgroup(stage.lab.cgroup());
-  const auto counted = rise(*stage.writer, [&] {
+  const auto counted = counter_deltas(*stage.writer, [&] {
     static_cast<void>(connected ? client.connect(service) : client.send_to(service, "who?"));
   });
   CHECK(counted.socket_translated == 0);
@@ -173,24 +173,24 @@ TEST_CASE("a socket that was made outside of the served cgroup is not served whe
 }
 
 TEST_CASE("a connection that is restored from a checkpoint goes on, and its peer is the backend then") {
-  const auto& way = GENERATE(from_range(ways));
-  INFO(way.name);
+  const auto& address_case = GENERATE(from_range(address_cases));
+  INFO(address_case.name);
   SocketStage stage;
-  stage.serve(way, LB_TCP);
+  stage.serve(address_case, LB_TCP);
   // Options that a complete checkpoint would also restore.
   shell("sysctl -qw net.ipv4.tcp_timestamps=0 net.ipv4.tcp_window_scaling=0 net.ipv4.tcp_sack=0");
-  const auto backend = end(way.first_backend, backend_port);
-  const Socket server = tcp_server(way.first_backend);
-  std::optional<Socket> client(std::in_place, way.socket_family, SOCK_STREAM);
-  REQUIRE(client->connect(end(way.frontend, service_port)) == 0);
+  const auto backend = end(address_case.first_backend, backend_port);
+  const Socket server = tcp_server(address_case.first_backend);
+  std::optional<Socket> client(std::in_place, address_case.socket_family, SOCK_STREAM);
+  REQUIRE(client->connect(end(address_case.frontend, service_port)) == 0);
   const maps::Fd taken(::accept4(server.fd(), nullptr, nullptr, SOCK_CLOEXEC));
   const auto own = client->name();
   REQUIRE(own);
   const auto both = checkpoint(*client);
   client.reset();
 
-  const Socket restored(way.socket_family, SOCK_STREAM);
-  const auto counted = rise(*stage.writer, [&] { restore(restored, both, *own, backend); });
+  const Socket restored(address_case.socket_family, SOCK_STREAM);
+  const auto counted = counter_deltas(*stage.writer, [&] { restore(restored, both, *own, backend); });
   CHECK(counted.socket_unrelated == 1);
   CHECK(restored.peer() == backend);
   REQUIRE(restored.send("words") == 0);

@@ -25,52 +25,61 @@ std::string own_address_towards(const Socket& socket, const End& where) {
 }  // namespace
 
 TEST_CASE("a service without endpoints refuses at once, but for UDP's connect, which sends nothing") {
-  const auto& way = GENERATE(from_range(ways));
-  INFO(way.name);
+  const auto& address_case = GENERATE(from_range(address_cases));
+  INFO(address_case.name);
   SocketStage stage;
   stage.route_services();
   stage.writer->service(web, {});
   for (const auto protocol : {LB_TCP, LB_UDP}) {
-    stage.writer->frontend(end(way.frontend, service_port), protocol, web);
+    stage.writer->frontend(end(address_case.frontend, service_port), protocol, web);
   }
-  CHECK(Socket(way.socket_family, SOCK_STREAM).connect(end(way.frontend, service_port)) == ECONNREFUSED);
-  CHECK(Socket(way.socket_family, SOCK_DGRAM).send_to(end(way.frontend, service_port), "x") == ECONNREFUSED);
-  const Socket client(way.socket_family, SOCK_DGRAM);
-  const auto counted = rise(*stage.writer, [&] {
-    CHECK(own_address_towards(client, end(way.frontend, service_port)) == way.first_backend);
-    CHECK(client.peer() == end(way.frontend, service_port));
+  CHECK(Socket(address_case.socket_family, SOCK_STREAM).connect(end(address_case.frontend, service_port)) ==
+        ECONNREFUSED);
+  CHECK(
+      Socket(address_case.socket_family, SOCK_DGRAM).send_to(end(address_case.frontend, service_port), "x") ==
+      ECONNREFUSED);
+  const Socket client(address_case.socket_family, SOCK_DGRAM);
+  const auto counted = counter_deltas(*stage.writer, [&] {
+    CHECK(own_address_towards(client, end(address_case.frontend, service_port)) ==
+          address_case.first_backend);
+    CHECK(client.peer() == end(address_case.frontend, service_port));
   });
   CHECK(counted.socket_left == 1);
-  CHECK(client.send_to(end(way.frontend, service_port), "x") == ECONNREFUSED);
+  CHECK(client.send_to(end(address_case.frontend, service_port), "x") == ECONNREFUSED);
 }
 
 TEST_CASE(
     "an unknown port or protocol of a ClusterIP is refused at once, of other addresses left alone (SEM-31)") {
-  const auto& way = GENERATE(from_range(ways));
-  INFO(way.name);
+  const auto& address_case = GENERATE(from_range(address_cases));
+  INFO(address_case.name);
   SocketStage stage;
-  stage.serve(way, LB_TCP);
+  stage.serve(address_case, LB_TCP);
   const std::uint16_t unknown = service_port + 1;
   const auto asked = [&] {
-    CHECK(Socket(way.socket_family, SOCK_STREAM).connect(end(way.frontend, unknown)) != 0);
-    static_cast<void>(Socket(way.socket_family, SOCK_DGRAM).connect(end(way.frontend, service_port)));
+    CHECK(Socket(address_case.socket_family, SOCK_STREAM).connect(end(address_case.frontend, unknown)) != 0);
+    static_cast<void>(
+        Socket(address_case.socket_family, SOCK_DGRAM).connect(end(address_case.frontend, service_port)));
   };
-  CHECK(rise(*stage.writer, asked).socket_unrelated == 2);
+  CHECK(counter_deltas(*stage.writer, asked).socket_unrelated == 2);
   stage.route_services();
-  stage.writer->address(way.frontend, LB_CLUSTER_ADDRESS);
-  const auto counted = rise(*stage.writer, [&] {
-    CHECK(Socket(way.socket_family, SOCK_STREAM).connect(end(way.frontend, unknown)) == ECONNREFUSED);
-    CHECK(Socket(way.socket_family, SOCK_DGRAM).send_to(end(way.frontend, unknown), "x") == ECONNREFUSED);
+  stage.writer->address(address_case.frontend, LB_CLUSTER_ADDRESS);
+  const auto counted = counter_deltas(*stage.writer, [&] {
+    CHECK(Socket(address_case.socket_family, SOCK_STREAM).connect(end(address_case.frontend, unknown)) ==
+          ECONNREFUSED);
+    CHECK(Socket(address_case.socket_family, SOCK_DGRAM).send_to(end(address_case.frontend, unknown), "x") ==
+          ECONNREFUSED);
   });
   CHECK(counted.socket_refused == 2);
-  const auto connected = rise(*stage.writer, [&] {
-    const Socket client(way.socket_family, SOCK_DGRAM);
-    CHECK(own_address_towards(client, end(way.frontend, service_port)) == way.first_backend);
-    CHECK(client.peer() == end(way.frontend, service_port));
+  const auto connected = counter_deltas(*stage.writer, [&] {
+    const Socket client(address_case.socket_family, SOCK_DGRAM);
+    CHECK(own_address_towards(client, end(address_case.frontend, service_port)) ==
+          address_case.first_backend);
+    CHECK(client.peer() == end(address_case.frontend, service_port));
   });
   CHECK(connected.socket_left == 1);
-  const auto server = tcp_server(way.first_backend);
-  CHECK(Socket(way.socket_family, SOCK_STREAM).connect(end(way.frontend, service_port)) == 0);
+  const auto server = tcp_server(address_case.first_backend);
+  CHECK(Socket(address_case.socket_family, SOCK_STREAM).connect(end(address_case.frontend, service_port)) ==
+        0);
 }
 
 TEST_CASE("localhost serves node ports to the node's own processes in both families") {
@@ -98,7 +107,7 @@ TEST_CASE("a pod's localhost is its own") {
   stage.writer->address("127.0.0.1", LB_LOOPBACK_ADDRESS);
   const auto pod = Namespace::fresh();
   int outcome = 0;
-  const auto counted = rise(*stage.writer, [&] {
+  const auto counted = counter_deltas(*stage.writer, [&] {
     std::jthread([&] {
       pod.enter();
       outcome = Socket(AF_INET, SOCK_STREAM).connect(end("127.0.0.1", 30080));
@@ -128,14 +137,14 @@ TEST_CASE("SEM-84 node ports are one service in each family, on the addresses th
 
 TEST_CASE("with sockets of the host only a pod's calls are left to the packet path") {
   SocketStage stage(agent::SocketScope::host);
-  stage.serve(ways.front(), LB_TCP);
+  stage.serve(address_cases.front(), LB_TCP);
   const auto server = tcp_server("10.1.0.1");
-  const auto here = rise(*stage.writer, [&] {
+  const auto here = counter_deltas(*stage.writer, [&] {
     CHECK(Socket(AF_INET, SOCK_STREAM).connect(end("10.96.0.1", service_port)) == 0);
   });
   CHECK(here.socket_translated == 1);
   const auto pod = Namespace::fresh();
-  const auto there = rise(*stage.writer, [&] {
+  const auto there = counter_deltas(*stage.writer, [&] {
     std::jthread([&] {
       pod.enter();
       static_cast<void>(Socket(AF_INET, SOCK_STREAM).connect(end("10.96.0.1", service_port)));
@@ -154,7 +163,7 @@ TEST_CASE("a ClusterIP with a local policy uses the local set, every other kind 
   stage.writer->service(web, {{1, end("10.1.0.1", backend_port)}}, policy);
   stage.writer->frontend(end("10.96.0.1", service_port), LB_UDP, web, LB_CLUSTER_IP);
   stage.writer->frontend(end("203.0.113.1", service_port), LB_UDP, web, LB_LOAD_BALANCER);
-  const auto counted = rise(*stage.writer, [&] {
+  const auto counted = counter_deltas(*stage.writer, [&] {
     static_cast<void>(Socket(AF_INET, SOCK_DGRAM).connect(end("10.96.0.1", service_port)));
     CHECK(Socket(AF_INET, SOCK_DGRAM).connect(end("203.0.113.1", service_port)) == 0);
   });
@@ -165,7 +174,7 @@ TEST_CASE("a ClusterIP with a local policy uses the local set, every other kind 
 TEST_CASE("calls that only the packet path can decide are left alone") {
   SocketStage stage;
   const auto left_by = [&](const std::function<void()>& act) {
-    return rise(*stage.writer, act).socket_left == 1;
+    return counter_deltas(*stage.writer, act).socket_left == 1;
   };
   const auto connect = [&] {
     static_cast<void>(Socket(AF_INET, SOCK_DGRAM).connect(end("10.96.0.1", service_port)));
@@ -181,27 +190,27 @@ TEST_CASE("calls that only the packet path can decide are left alone") {
   SECTION("the service belongs to the packet path") {
     lb_policy policy{};
     policy.packet_path = LB_YES;
-    stage.serve(ways.front(), LB_UDP, policy);
+    stage.serve(address_cases.front(), LB_UDP, policy);
     CHECK(left_by(connect_from_pod));
   }
   SECTION("source ranges limit its load-balancer address") {
     lb_policy policy{};
     policy.source_ranges = LB_YES;
-    stage.serve(ways.front(), LB_UDP, policy);
+    stage.serve(address_cases.front(), LB_UDP, policy);
     stage.writer->frontend(end("10.96.0.1", service_port), LB_UDP, web, LB_LOAD_BALANCER);
     CHECK(left_by(connect_from_pod));
   }
   SECTION("the socket is bound to loopback") {
-    const auto& way = GENERATE(from_range(ways));
-    INFO(way.name);
-    stage.serve(way, LB_UDP);
-    const Socket client(way.socket_family, SOCK_DGRAM);
-    REQUIRE(client.bind(end(family_of(way.frontend) == AF_INET ? "127.0.0.1" : "::1", 0)) == 0);
-    CHECK(left_by([&] { static_cast<void>(client.send_to(end(way.frontend, service_port), "x")); }));
-    CHECK(left_by([&] { static_cast<void>(client.connect(end(way.frontend, service_port))); }));
+    const auto& address_case = GENERATE(from_range(address_cases));
+    INFO(address_case.name);
+    stage.serve(address_case, LB_UDP);
+    const Socket client(address_case.socket_family, SOCK_DGRAM);
+    REQUIRE(client.bind(end(family_of(address_case.frontend) == AF_INET ? "127.0.0.1" : "::1", 0)) == 0);
+    CHECK(left_by([&] { static_cast<void>(client.send_to(end(address_case.frontend, service_port), "x")); }));
+    CHECK(left_by([&] { static_cast<void>(client.connect(end(address_case.frontend, service_port))); }));
   }
   SECTION("its slot names another service's backend") {
-    stage.serve(ways.front(), LB_UDP);
+    stage.serve(address_cases.front(), LB_UDP);
     stage.writer->backend(web + 1, {9, end("10.1.0.2", backend_port)});
     stage.writer->stale_slot(web, 9);
     CHECK(left_by(connect));
@@ -210,18 +219,18 @@ TEST_CASE("calls that only the packet path can decide are left alone") {
 
 TEST_CASE("SEM-37 source ranges hold for the host's sockets, by the address that they have or will have") {
   SocketStage stage;
-  const auto& way = GENERATE(from_range(ways));
+  const auto& address_case = GENERATE(from_range(address_cases));
   const int type = GENERATE(SOCK_DGRAM, SOCK_STREAM);
   const auto affinity =
       GENERATE(LB_NO, LB_YES);  // with affinity, pods leave the whole service to the packet path
-  INFO(way.name << ", type " << type << ", affinity " << affinity);
+  INFO(address_case.name << ", type " << type << ", affinity " << affinity);
   lb_policy policy{};
   policy.source_ranges = LB_YES;
   policy.packet_path = affinity;
   const auto protocol = type == SOCK_DGRAM ? LB_UDP : LB_TCP;
-  stage.serve(way, protocol, policy);
-  stage.writer->frontend(end(way.frontend, service_port), protocol, web, LB_LOAD_BALANCER);
-  const bool ipv4 = family_of(way.frontend) == AF_INET;
+  stage.serve(address_case, protocol, policy);
+  stage.writer->frontend(end(address_case.frontend, service_port), protocol, web, LB_LOAD_BALANCER);
+  const bool ipv4 = family_of(address_case.frontend) == AF_INET;
   const auto* inside = ipv4 ? "10.1.0.1" : "fd00:1::1";
   const auto* outside = ipv4 ? "10.1.0.2" : "fd00:1::2";
   stage.writer->range(web, ipv4 ? "10.1.0.1/32" : "fd00:1::1/128");
@@ -230,10 +239,11 @@ TEST_CASE("SEM-37 source ranges hold for the host's sockets, by the address that
                                        end(ipv4 ? "2001:db8::1" : address, 0).address);
   };
   const auto connect = [&](const char* bound) {
-    const Socket client(way.socket_family, type);
+    const Socket client(address_case.socket_family, type);
     REQUIRE((bound == nullptr || client.bind(end(bound, 0)) == 0));
     if (type == SOCK_STREAM) ::fcntl(client.fd(), F_SETFL, O_NONBLOCK);
-    return rise(*stage.writer, [&] { static_cast<void>(client.connect(end(way.frontend, service_port))); });
+    return counter_deltas(
+        *stage.writer, [&] { static_cast<void>(client.connect(end(address_case.frontend, service_port))); });
   };
 
   node_has(inside);
@@ -245,11 +255,12 @@ TEST_CASE("SEM-37 source ranges hold for the host's sockets, by the address that
   CHECK(connect(inside).socket_translated == 1);
   if (type == SOCK_DGRAM) {
     const auto send = [&](const Socket& client) {
-      return rise(*stage.writer,
-                  [&] { static_cast<void>(client.send_to(end(way.frontend, service_port), "x")); });
+      return counter_deltas(*stage.writer, [&] {
+        static_cast<void>(client.send_to(end(address_case.frontend, service_port), "x"));
+      });
     };
-    CHECK(send(Socket(way.socket_family, type)).socket_dropped == 1);
-    const Socket bound(way.socket_family, type);
+    CHECK(send(Socket(address_case.socket_family, type)).socket_dropped == 1);
+    const Socket bound(address_case.socket_family, type);
     REQUIRE(bound.bind(end(inside, 0)) == 0);
     CHECK(send(bound).socket_translated == 1);
   }
@@ -257,9 +268,9 @@ TEST_CASE("SEM-37 source ranges hold for the host's sockets, by the address that
 
 TEST_CASE("a frontend whose value is not its key's is looked up once more and not believed") {
   SocketStage stage;
-  stage.serve(ways.front(), LB_UDP);
+  stage.serve(address_cases.front(), LB_UDP);
   stage.writer->wrong_frontend(end("10.96.0.1", service_port), LB_UDP, web);
-  const auto counted = rise(*stage.writer, [&] {
+  const auto counted = counter_deltas(*stage.writer, [&] {
     static_cast<void>(Socket(AF_INET, SOCK_DGRAM).connect(end("10.96.0.1", service_port)));
   });
   CHECK(counted.check_failed == 2);
@@ -268,12 +279,12 @@ TEST_CASE("a frontend whose value is not its key's is looked up once more and no
 
 TEST_CASE("without memory for the pair a socket is translated and forgotten") {
   SocketStage stage;
-  stage.serve(ways.front(), LB_UDP);
+  stage.serve(address_cases.front(), LB_UDP);
   shell("echo 64 > /proc/sys/net/core/optmem_max");
   const auto server = udp_server("10.1.0.1");
   const Socket client(AF_INET, SOCK_DGRAM);
   const auto counted =
-      rise(*stage.writer, [&] { CHECK(client.send_to(end("10.96.0.1", service_port), "x") == 0); });
+      counter_deltas(*stage.writer, [&] { CHECK(client.send_to(end("10.96.0.1", service_port), "x") == 0); });
   CHECK(counted.socket_forgotten == 1);
   REQUIRE(echo_once(server));
   const auto answer = client.receive();
@@ -285,7 +296,7 @@ TEST_CASE("a call to no service is untouched and its peer is what it asked for")
   SocketStage stage;
   const auto server = tcp_server("10.1.0.1");
   const Socket client(AF_INET, SOCK_STREAM);
-  const auto counted = rise(*stage.writer, [&] {
+  const auto counted = counter_deltas(*stage.writer, [&] {
     CHECK(client.connect(end("10.1.0.1", backend_port)) == 0);
     CHECK(client.peer() == end("10.1.0.1", backend_port));
   });
@@ -295,8 +306,8 @@ TEST_CASE("a call to no service is untouched and its peer is what it asked for")
 TEST_CASE("every outcome of a socket call is reached") {
   SocketStage stage;
   const auto service = end("10.96.0.1", service_port);
-  const auto counted = rise(*stage.writer, [&] {
-    stage.serve(ways.front(), LB_UDP);
+  const auto counted = counter_deltas(*stage.writer, [&] {
+    stage.serve(address_cases.front(), LB_UDP);
     const Socket client(AF_INET, SOCK_DGRAM);
     CHECK(client.send_to(service, "translated") == 0);
     CHECK(client.send_to(service, "kept") == 0);

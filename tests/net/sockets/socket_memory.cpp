@@ -26,8 +26,10 @@ std::string sibling(const char* address, int number) {
 
 /// UDP services 1 to `count`, at addresses with that last digit, each with only the way's first backend.
 struct SharedBackend {
-  SharedBackend(SocketStage& stage, const Way& way, int count)
-      : way_(way), server(udp_server(way.first_backend)), client(way.socket_family, SOCK_DGRAM) {
+  SharedBackend(SocketStage& stage, const AddressCase& address_case, int count)
+      : case_(address_case),
+        server(udp_server(address_case.first_backend)),
+        client(address_case.socket_family, SOCK_DGRAM) {
     for (int number = 1; number <= count; ++number) {
       const auto id = static_cast<std::uint32_t>(number);
       stage.writer->service(id, {{id, backend()}});
@@ -35,8 +37,8 @@ struct SharedBackend {
     }
   }
 
-  [[nodiscard]] End service(int number) const { return end(sibling(way_.frontend, number), service_port); }
-  [[nodiscard]] End backend() const { return end(way_.first_backend, backend_port); }
+  [[nodiscard]] End service(int number) const { return end(sibling(case_.frontend, number), service_port); }
+  [[nodiscard]] End backend() const { return end(case_.first_backend, backend_port); }
 
   /// The source of the reply to a message to `where`; "" without a reply.
   [[nodiscard]] std::string answer_to(const End& where) const {
@@ -49,7 +51,7 @@ struct SharedBackend {
   }
 
  private:
-  const Way& way_;
+  const AddressCase& case_;
 
  public:
   Socket server, client;
@@ -58,23 +60,24 @@ struct SharedBackend {
 }  // namespace
 
 TEST_CASE("one UDP socket, two services with one endpoint: the service that was asked last answers") {
-  const auto& way = GENERATE(from_range(ways));
-  INFO(way.name);
+  const auto& address_case = GENERATE(from_range(address_cases));
+  INFO(address_case.name);
   SocketStage stage;
-  const SharedBackend shared(stage, way, 2);
+  const SharedBackend shared(stage, address_case, 2);
   for (const int number : {1, 2, 1, 1, 2}) {
     CHECK(shared.answer_to(shared.service(number)) == text(shared.service(number)));
   }
 }
 
 TEST_CASE("a UDP socket remembers the services that it used last, as many as it has room for") {
-  const auto& way = GENERATE(from_range(ways));
-  INFO(way.name);
+  const auto& address_case = GENERATE(from_range(address_cases));
+  INFO(address_case.name);
   SocketStage stage;
-  const SharedBackend shared(stage, way, LB_SOCKET_PAIRS + 1);
+  const SharedBackend shared(stage, address_case, LB_SOCKET_PAIRS + 1);
   const auto ask = [&](int number) {
-    return rise(*stage.writer,
-                [&] { CHECK(shared.answer_to(shared.service(number)) == text(shared.service(number))); });
+    return counter_deltas(*stage.writer, [&] {
+      CHECK(shared.answer_to(shared.service(number)) == text(shared.service(number)));
+    });
   };
   for (int number = 1; number <= LB_SOCKET_PAIRS; ++number) ask(number);
   CHECK(ask(1).socket_kept == 1);                          // now the second is the least recently used one,
@@ -84,10 +87,10 @@ TEST_CASE("a UDP socket remembers the services that it used last, as many as it 
 }
 
 TEST_CASE("an unconnected UDP socket that speaks to a service and to its backend: the latest counts") {
-  const auto& way = GENERATE(from_range(ways));
-  INFO(way.name);
+  const auto& address_case = GENERATE(from_range(address_cases));
+  INFO(address_case.name);
   SocketStage stage;
-  const SharedBackend shared(stage, way, 2);
+  const SharedBackend shared(stage, address_case, 2);
   const auto service = shared.service(1);
   const auto backend = shared.backend();
   SECTION("the service first") {
@@ -119,15 +122,17 @@ TEST_CASE("an unconnected UDP socket that speaks to a service and to its backend
   SECTION("the service's backend is kept all the same") {
     CHECK(shared.answer_to(service) == text(service));
     CHECK(shared.answer_to(backend) == text(backend));
-    CHECK(rise(*stage.writer, [&] { CHECK(shared.answer_to(service) == text(service)); }).socket_kept == 1);
+    CHECK(counter_deltas(*stage.writer, [&] {
+            CHECK(shared.answer_to(service) == text(service));
+          }).socket_kept == 1);
   }
 }
 
 TEST_CASE("a connected UDP socket's peer is the service that it connected to, wherever else it sends") {
-  const auto& way = GENERATE(from_range(ways));
-  INFO(way.name);
+  const auto& address_case = GENERATE(from_range(address_cases));
+  INFO(address_case.name);
   SocketStage stage;
-  const SharedBackend shared(stage, way, 2);
+  const SharedBackend shared(stage, address_case, 2);
   const auto service = shared.service(1);
   REQUIRE(shared.client.connect(service) == 0);
   CHECK(shared.answer_to(shared.service(2)) == text(shared.service(2)));
@@ -138,23 +143,23 @@ TEST_CASE("a connected UDP socket's peer is the service that it connected to, wh
 }
 
 TEST_CASE("a UDP socket that was disconnected knows the service that it was connected to") {
-  const auto& way = GENERATE(from_range(ways));
-  INFO(way.name);
+  const auto& address_case = GENERATE(from_range(address_cases));
+  INFO(address_case.name);
   SocketStage stage;
-  const SharedBackend shared(stage, way, 1);
+  const SharedBackend shared(stage, address_case, 1);
   const auto service = shared.service(1);
   REQUIRE(shared.client.connect(service) == 0);
   REQUIRE(shared.client.send("late") == 0);
   const sockaddr none{.sa_family = AF_UNSPEC, .sa_data = {}};
   REQUIRE(::connect(shared.client.fd(), &none, sizeof(none)) == 0);
   CHECK_FALSE(shared.client.peer());
-  CHECK(rise(*stage.writer, [&] { CHECK(shared.answer_to(service).empty()); }).socket_kept == 1);
+  CHECK(counter_deltas(*stage.writer, [&] { CHECK(shared.answer_to(service).empty()); }).socket_kept == 1);
   CHECK(shared.answer_to(shared.backend()) == text(shared.backend()));
 }
 
 TEST_CASE("a socket that a child inherited is the same socket") {
   SocketStage stage;
-  const SharedBackend shared(stage, ways.front(), 2);
+  const SharedBackend shared(stage, address_cases.front(), 2);
   CHECK(shared.answer_to(shared.service(1)) == text(shared.service(1)));
   const auto child = ::fork();
   if (child == 0) ::_exit(shared.answer_to(shared.service(2)) == text(shared.service(2)) ? 0 : 1);
@@ -165,19 +170,19 @@ TEST_CASE("a socket that a child inherited is the same socket") {
 }
 
 TEST_CASE("an MPTCP socket's peer is the service") {
-  const auto& way = GENERATE(from_range(ways));
+  const auto& address_case = GENERATE(from_range(address_cases));
   const int server_protocol = GENERATE(values<int>({IPPROTO_TCP, IPPROTO_MPTCP}));
-  INFO(way.name << ", a server of protocol " << server_protocol);
+  INFO(address_case.name << ", a server of protocol " << server_protocol);
   SocketStage stage;
-  stage.serve(way, LB_TCP);
-  const Socket server(family_of(way.first_backend), SOCK_STREAM, server_protocol);
-  REQUIRE(server.bind(end(way.first_backend, backend_port)) == 0);
+  stage.serve(address_case, LB_TCP);
+  const Socket server(family_of(address_case.first_backend), SOCK_STREAM, server_protocol);
+  REQUIRE(server.bind(end(address_case.first_backend, backend_port)) == 0);
   REQUIRE(server.listen() == 0);
-  const Socket client(way.socket_family, SOCK_STREAM, IPPROTO_MPTCP);
-  const auto counted = rise(*stage.writer, [&] {
-    CHECK(client.connect(end(way.frontend, service_port)) == 0);
+  const Socket client(address_case.socket_family, SOCK_STREAM, IPPROTO_MPTCP);
+  const auto counted = counter_deltas(*stage.writer, [&] {
+    CHECK(client.connect(end(address_case.frontend, service_port)) == 0);
     CHECK(server.accept());
-    CHECK(client.peer() == end(way.frontend, service_port));
+    CHECK(client.peer() == end(address_case.frontend, service_port));
   });
   CHECK(counted.socket_translated == 1);
   CHECK(counted.socket_restored == 1);
@@ -186,15 +191,15 @@ TEST_CASE("an MPTCP socket's peer is the service") {
 TEST_CASE(
     "an MPTCP connection's further subflows go where the kernel says, and leave the peer's name alone") {
   SocketStage stage;
-  const auto& way = ways.front();
-  stage.serve(way, LB_TCP);
+  const auto& address_case = address_cases.front();
+  stage.serve(address_case, LB_TCP);
   shell("ip mptcp limits set subflows 2 && ip mptcp endpoint add 10.1.0.2 dev lo subflow");
   const Socket server(AF_INET, SOCK_STREAM, IPPROTO_MPTCP);
-  REQUIRE(server.bind(end(way.first_backend, backend_port)) == 0);
+  REQUIRE(server.bind(end(address_case.first_backend, backend_port)) == 0);
   REQUIRE(server.listen() == 0);
   const Socket client(AF_INET, SOCK_STREAM, IPPROTO_MPTCP);
-  const auto counted = rise(*stage.writer, [&] {
-    REQUIRE(client.connect(end(way.frontend, service_port)) == 0);
+  const auto counted = counter_deltas(*stage.writer, [&] {
+    REQUIRE(client.connect(end(address_case.frontend, service_port)) == 0);
     const maps::Fd taken(::accept4(server.fd(), nullptr, nullptr, SOCK_CLOEXEC));
     // The kernel joins subflows when data has shown that both ends speak MPTCP.
     REQUIRE(client.send("words") == 0);
@@ -203,38 +208,38 @@ TEST_CASE(
     REQUIRE(::send(taken.get(), "words", 5, MSG_NOSIGNAL) == 5);
     REQUIRE(::recv(client.fd(), words.data(), words.size(), 0) == 5);
     shell("timeout 10 sh -c 'until ss -Htn src 10.1.0.2 dst 10.1.0.1 | grep -q ESTAB; do sleep 0.05; done'");
-    CHECK(client.peer() == end(way.frontend, service_port));
+    CHECK(client.peer() == end(address_case.frontend, service_port));
   });
   CHECK(counted.socket_translated == 1);
   CHECK(counted.socket_unrelated >= 1);  // of each subflow that joins
 }
 
 TEST_CASE("TCP Fast Open's first message goes to a backend, and its peer is the service") {
-  const auto& way = GENERATE(from_range(ways));
+  const auto& address_case = GENERATE(from_range(address_cases));
   const int protocol = GENERATE(values<int>({IPPROTO_TCP, IPPROTO_MPTCP}));
-  INFO(way.name << ", protocol " << protocol);
+  INFO(address_case.name << ", protocol " << protocol);
   SocketStage stage;
-  stage.serve(way, LB_TCP);
+  stage.serve(address_case, LB_TCP);
   shell("sysctl -qw net.ipv4.tcp_fastopen=0x603");  // client and server, without cookies
-  const Socket server(family_of(way.first_backend), SOCK_STREAM, protocol);
-  REQUIRE(server.bind(end(way.first_backend, backend_port)) == 0);
+  const Socket server(family_of(address_case.first_backend), SOCK_STREAM, protocol);
+  REQUIRE(server.bind(end(address_case.first_backend, backend_port)) == 0);
   REQUIRE(server.listen() == 0);
   const int room = 8;
   REQUIRE(::setsockopt(server.fd(), IPPROTO_TCP, TCP_FASTOPEN, &room, sizeof(room)) == 0);
-  const Socket client(way.socket_family, SOCK_STREAM, protocol);
-  const auto counted = rise(*stage.writer, [&] {
-    CHECK(client.send_to(end(way.frontend, service_port), "hello", MSG_FASTOPEN) == 0);
+  const Socket client(address_case.socket_family, SOCK_STREAM, protocol);
+  const auto counted = counter_deltas(*stage.writer, [&] {
+    CHECK(client.send_to(end(address_case.frontend, service_port), "hello", MSG_FASTOPEN) == 0);
   });
   CHECK(counted.socket_translated == 1);
   const maps::Fd taken(::accept4(server.fd(), nullptr, nullptr, SOCK_CLOEXEC));
   std::array<char, 8> words{};
   CHECK(::recv(taken.get(), words.data(), words.size(), 0) == 5);
-  CHECK(client.peer() == end(way.frontend, service_port));
+  CHECK(client.peer() == end(address_case.frontend, service_port));
 }
 
 TEST_CASE("messages that one sendmmsg call sends to several services go to each one's backend") {
   SocketStage stage;
-  const SharedBackend shared(stage, ways.front(), 2);
+  const SharedBackend shared(stage, address_cases.front(), 2);
   std::array<mmsghdr, 2> messages{};
   std::array<sockaddr_in, 2> where{};
   std::array<iovec, 2> words{};
@@ -249,7 +254,7 @@ TEST_CASE("messages that one sendmmsg call sends to several services go to each 
     messages.at(at).msg_hdr.msg_iov = &words.at(at);
     messages.at(at).msg_hdr.msg_iovlen = 1;
   }
-  const auto counted = rise(*stage.writer, [&] {
+  const auto counted = counter_deltas(*stage.writer, [&] {
     CHECK(::sendmmsg(shared.client.fd(), messages.data(), messages.size(), 0) == 2);
   });
   CHECK(counted.socket_translated == 2);

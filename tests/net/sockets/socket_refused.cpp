@@ -69,9 +69,9 @@ TEST_CASE("SEM-31 a UDP socket that connected to what a ClusterIP does not serve
 TEST_CASE("SEM-31 getaddrinfo in a pod without IPv6 sorts a dual-stack service's IPv4 address first") {
   const RefusingScene scene(PodDevices::served);
   scene.client.run("sysctl -qw net.ipv6.conf.all.disable_ipv6=1");
-  const auto words = scene.client.output(fmt::format("exec unshare --mount /usr/bin/python3 {} {} {} {}",
-                                                     source_path("tests/net/lib/sorted.py"), unknown_port,
-                                                     names(AF_INET6).service, names(AF_INET).service));
+  const auto words = scene.client.output(fmt::format(
+      "exec unshare --mount /usr/bin/python3 {} {} {} {}", source_path("tests/net/lib/getaddrinfo_order.py"),
+      unknown_port, names(AF_INET6).service, names(AF_INET).service));
   CHECK(words == names(AF_INET).service);
 }
 

@@ -45,26 +45,26 @@ const std::vector<Truth> truths = {
 /// A service at all its addresses, whose cluster set is the first backend and whose local set is the second.
 class Everywhere {
  public:
-  Everywhere(SocketStage& stage, const Way& way, lb_protocol protocol)
-      : writer_(*stage.writer), way_(way), ipv4_(family_of(way.frontend) == AF_INET) {
+  Everywhere(SocketStage& stage, const AddressCase& address_case, lb_protocol protocol)
+      : writer_(*stage.writer), case_(address_case), ipv4_(family_of(address_case.frontend) == AF_INET) {
     set({});
     writer_.frontend(where(To::cluster_ip), protocol, web, LB_CLUSTER_IP);
     writer_.frontend(where(To::load_balancer), protocol, web, LB_LOAD_BALANCER);
     writer_.frontend(where(To::external_ip), protocol, web, LB_EXTERNAL_IP);
     writer_.node_port(where(To::node_port).address, nodes_port, protocol, web);
-    writer_.address(way.second_backend, LB_NODE_PORT_ADDRESS);
+    writer_.address(address_case.second_backend, LB_NODE_PORT_ADDRESS);
     writer_.address(ipv4_ ? "127.0.0.1" : "::1", LB_LOOPBACK_ADDRESS);
   }
 
   void set(lb_policy policy) {
-    writer_.service(web, {{1, end(way_.first_backend, backend_port)}}, policy,
-                    {{2, end(way_.second_backend, backend_port)}});
+    writer_.service(web, {{1, end(case_.first_backend, backend_port)}}, policy,
+                    {{2, end(case_.second_backend, backend_port)}});
   }
 
   [[nodiscard]] End where(To to) const {
     switch (to) {
       case To::node_port:
-        return end(way_.second_backend, nodes_port);
+        return end(case_.second_backend, nodes_port);
       case To::localhost:
         return end(ipv4_ ? "127.0.0.1" : "::1", nodes_port);
       case To::load_balancer:
@@ -72,19 +72,19 @@ class Everywhere {
       case To::external_ip:
         return end(ipv4_ ? "203.0.113.2" : "2001:db8:113::2", service_port);
       default:
-        return end(way_.frontend, service_port);
+        return end(case_.frontend, service_port);
     }
   }
 
  private:
   Writer& writer_;
-  const Way& way_;
+  const AddressCase& case_;
   bool ipv4_;
 };
 
 /// Does a process that asks there come to this server, and believe to be where it asked?
-void reaches(const Way& way, lb_protocol protocol, const End& where, const Socket& server) {
-  const Socket client(way.socket_family, protocol == LB_TCP ? SOCK_STREAM : SOCK_DGRAM);
+void reaches(const AddressCase& address_case, lb_protocol protocol, const End& where, const Socket& server) {
+  const Socket client(address_case.socket_family, protocol == LB_TCP ? SOCK_STREAM : SOCK_DGRAM);
   REQUIRE(client.connect(where) == 0);
   CHECK(client.peer() == where);
   if (protocol == LB_TCP) {
@@ -101,19 +101,21 @@ void reaches(const Way& way, lb_protocol protocol, const End& where, const Socke
 }  // namespace
 
 TEST_CASE("SEM-32 upstream's truth table, for the node's own processes") {
-  const auto& way = GENERATE(from_range(ways));
+  const auto& address_case = GENERATE(from_range(address_cases));
   SocketStage stage;
   for (const auto protocol : {LB_TCP, LB_UDP}) {
-    Everywhere service(stage, way, protocol);
-    const auto first = protocol == LB_TCP ? tcp_server(way.first_backend) : udp_server(way.first_backend);
-    const auto second = protocol == LB_TCP ? tcp_server(way.second_backend) : udp_server(way.second_backend);
+    Everywhere service(stage, address_case, protocol);
+    const auto first =
+        protocol == LB_TCP ? tcp_server(address_case.first_backend) : udp_server(address_case.first_backend);
+    const auto second = protocol == LB_TCP ? tcp_server(address_case.second_backend)
+                                           : udp_server(address_case.second_backend);
     for (const auto& truth : truths) {
-      INFO(truth.name << ", " << way.name << (protocol == LB_TCP ? ", TCP" : ", UDP"));
+      INFO(truth.name << ", " << address_case.name << (protocol == LB_TCP ? ", TCP" : ", UDP"));
       lb_policy policy{};
       policy.internal = truth.internal;
       policy.external = truth.external;
       service.set(policy);
-      reaches(way, protocol, service.where(truth.to), truth.chosen == LB_LOCAL ? second : first);
+      reaches(address_case, protocol, service.where(truth.to), truth.chosen == LB_LOCAL ? second : first);
     }
   }
 }

@@ -12,87 +12,87 @@
 namespace lb::test {
 
 TEST_CASE("SEM-56 a TCP connection to a service arrives at a backend and its peer is the service") {
-  const auto& way = GENERATE(from_range(ways));
-  INFO(way.name);
+  const auto& address_case = GENERATE(from_range(address_cases));
+  INFO(address_case.name);
   SocketStage stage;
-  stage.serve(way, LB_TCP);
-  const auto server = tcp_server(way.first_backend);
-  const Socket client(way.socket_family, SOCK_STREAM);
-  const auto counted = rise(*stage.writer, [&] {
-    CHECK(client.connect(end(way.frontend, service_port)) == 0);
+  stage.serve(address_case, LB_TCP);
+  const auto server = tcp_server(address_case.first_backend);
+  const Socket client(address_case.socket_family, SOCK_STREAM);
+  const auto counted = counter_deltas(*stage.writer, [&] {
+    CHECK(client.connect(end(address_case.frontend, service_port)) == 0);
     CHECK(server.accept());
-    CHECK(client.peer() == end(way.frontend, service_port));
+    CHECK(client.peer() == end(address_case.frontend, service_port));
   });
   CHECK(counted.socket_translated == 1);
   CHECK(counted.socket_restored == 1);
 }
 
 TEST_CASE("a connected UDP socket talks to a backend and hears the service") {
-  const auto& way = GENERATE(from_range(ways));
-  INFO(way.name);
+  const auto& address_case = GENERATE(from_range(address_cases));
+  INFO(address_case.name);
   SocketStage stage;
-  stage.serve(way, LB_UDP);
-  const auto server = udp_server(way.first_backend);
-  const Socket client(way.socket_family, SOCK_DGRAM);
-  REQUIRE(client.connect(end(way.frontend, service_port)) == 0);
+  stage.serve(address_case, LB_UDP);
+  const auto server = udp_server(address_case.first_backend);
+  const Socket client(address_case.socket_family, SOCK_DGRAM);
+  REQUIRE(client.connect(end(address_case.frontend, service_port)) == 0);
   REQUIRE(client.send("hello") == 0);
   REQUIRE(echo_once(server));
   const auto answer = client.receive();
   REQUIRE(answer);
-  CHECK(text(answer->from) == text(end(way.frontend, service_port)));
-  CHECK(client.peer() == end(way.frontend, service_port));
+  CHECK(text(answer->from) == text(end(address_case.frontend, service_port)));
+  CHECK(client.peer() == end(address_case.frontend, service_port));
 }
 
 TEST_CASE("an unconnected UDP socket talks to a backend and hears the service") {
-  const auto& way = GENERATE(from_range(ways));
-  INFO(way.name);
+  const auto& address_case = GENERATE(from_range(address_cases));
+  INFO(address_case.name);
   SocketStage stage;
-  stage.serve(way, LB_UDP);
-  const auto server = udp_server(way.first_backend);
-  const Socket client(way.socket_family, SOCK_DGRAM);
-  REQUIRE(client.send_to(end(way.frontend, service_port), "hello") == 0);
+  stage.serve(address_case, LB_UDP);
+  const auto server = udp_server(address_case.first_backend);
+  const Socket client(address_case.socket_family, SOCK_DGRAM);
+  REQUIRE(client.send_to(end(address_case.frontend, service_port), "hello") == 0);
   REQUIRE(echo_once(server));
   const auto answer = client.receive();
   REQUIRE(answer);
-  CHECK(text(answer->from) == text(end(way.frontend, service_port)));
+  CHECK(text(answer->from) == text(end(address_case.frontend, service_port)));
 }
 
 TEST_CASE("an unconnected UDP socket stays on its backend until that serves no more") {
-  const auto& way = GENERATE(from_range(ways));
-  INFO(way.name);
+  const auto& address_case = GENERATE(from_range(address_cases));
+  INFO(address_case.name);
   SocketStage stage;
-  stage.serve(way, LB_UDP);
-  const auto first = udp_server(way.first_backend);
-  const auto second = udp_server(way.second_backend);
-  const Socket client(way.socket_family, SOCK_DGRAM);
-  const auto ask = [&] { REQUIRE(client.send_to(end(way.frontend, service_port), "hello") == 0); };
+  stage.serve(address_case, LB_UDP);
+  const auto first = udp_server(address_case.first_backend);
+  const auto second = udp_server(address_case.second_backend);
+  const Socket client(address_case.socket_family, SOCK_DGRAM);
+  const auto ask = [&] { REQUIRE(client.send_to(end(address_case.frontend, service_port), "hello") == 0); };
   ask();
   REQUIRE(first.receive());
 
   // The set moves to the other backend; the first one drains, but serves.
-  stage.writer->service(web, {{2, end(way.second_backend, backend_port)}});
-  const auto kept = rise(*stage.writer, ask);
+  stage.writer->service(web, {{2, end(address_case.second_backend, backend_port)}});
+  const auto kept = counter_deltas(*stage.writer, ask);
   CHECK(first.receive());
   CHECK(kept.socket_kept == 1);
 
-  stage.writer->backend(web, {1, end(way.first_backend, backend_port), LB_NO});
-  const auto moved = rise(*stage.writer, ask);
+  stage.writer->backend(web, {1, end(address_case.first_backend, backend_port), LB_NO});
+  const auto moved = counter_deltas(*stage.writer, ask);
   CHECK(second.receive());
   CHECK(moved.socket_translated == 1);
 }
 
 TEST_CASE("REL-81 a backend id that another endpoint has by now does not hold a UDP socket") {
   SocketStage stage;
-  const auto& way = ways.front();
-  stage.serve(way, LB_UDP);
-  const auto first = udp_server(way.first_backend);
-  const auto second = udp_server(way.second_backend);
-  const Socket client(way.socket_family, SOCK_DGRAM);
-  REQUIRE(client.send_to(end(way.frontend, service_port), "one") == 0);
+  const auto& address_case = address_cases.front();
+  stage.serve(address_case, LB_UDP);
+  const auto first = udp_server(address_case.first_backend);
+  const auto second = udp_server(address_case.second_backend);
+  const Socket client(address_case.socket_family, SOCK_DGRAM);
+  REQUIRE(client.send_to(end(address_case.frontend, service_port), "one") == 0);
   REQUIRE(first.receive());
-  stage.writer->service(web, {{1, end(way.second_backend, backend_port)}});
-  const auto counted =
-      rise(*stage.writer, [&] { REQUIRE(client.send_to(end(way.frontend, service_port), "two") == 0); });
+  stage.writer->service(web, {{1, end(address_case.second_backend, backend_port)}});
+  const auto counted = counter_deltas(
+      *stage.writer, [&] { REQUIRE(client.send_to(end(address_case.frontend, service_port), "two") == 0); });
   CHECK(counted.socket_kept == 0);
   CHECK(second.receive());
 }
@@ -125,12 +125,12 @@ TEST_CASE("one UDP socket hears each of several services under its own address")
 
 TEST_CASE("a reconnected UDP socket's peer is the backend itself when it asked for that") {
   SocketStage stage;
-  const auto& way = ways.front();
-  stage.serve(way, LB_UDP);
-  const Socket client(way.socket_family, SOCK_DGRAM);
-  REQUIRE(client.connect(end(way.frontend, service_port)) == 0);
-  REQUIRE(client.connect(end(way.first_backend, backend_port)) == 0);
-  CHECK(client.peer() == end(way.first_backend, backend_port));
+  const auto& address_case = address_cases.front();
+  stage.serve(address_case, LB_UDP);
+  const Socket client(address_case.socket_family, SOCK_DGRAM);
+  REQUIRE(client.connect(end(address_case.frontend, service_port)) == 0);
+  REQUIRE(client.connect(end(address_case.first_backend, backend_port)) == 0);
+  CHECK(client.peer() == end(address_case.first_backend, backend_port));
 }
 
 }  // namespace lb::test

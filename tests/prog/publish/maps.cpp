@@ -261,21 +261,21 @@ TEST_CASE(
 TEST_CASE("an array comes into view as far as it is asked for, and keeps what was written when it goes") {
   auto backends = make_array<lb_backend>("lb_backends", 1U << 18U);
   const std::size_t whole = backends.size() * MappedArray<lb_backend>::stride;
-  CHECK(backends.in_view() < whole / 8);
+  CHECK(backends.mapped_bytes() < whole / 8);
   const std::uint32_t middle = backends.size() / 2;
   lb_backend backend{};
   backend.service = 7;
   backends.store(middle, backend);
-  CHECK(backends.in_view() > whole / 2);
-  CHECK(backends.in_view() < whole);
-  backends.shed();
-  CHECK(backends.in_view() == 0);
+  CHECK(backends.mapped_bytes() > whole / 2);
+  CHECK(backends.mapped_bytes() < whole);
+  backends.unmap();
+  CHECK(backends.mapped_bytes() == 0);
   lb_backend found{};
   REQUIRE(bpf_map_lookup_elem(backends.fd(), &middle, &found) == 0);
   CHECK(found.service == 7);
   CHECK(backends.load(middle).service == 7);
   CHECK(backends.load(backends.size() - 1).service == 0);
-  CHECK(backends.in_view() == whole);
+  CHECK(backends.mapped_bytes() == whole);
 }
 
 TEST_CASE("grace periods end on the thread that asked, in order, and requests share them") {

@@ -159,7 +159,7 @@ TEST_CASE("SEM-64: from the cause to the maps, by family and in kube-proxy's buc
 
 TEST_CASE("from the arrival of a change to the maps") {
   Metrics metrics;
-  metrics.flipped(900us);
+  metrics.changes_written(900us);
   const auto text = metrics.render({});
   CHECK_THAT(text, ContainsSubstring("sluice_change_seconds_bucket{le=\"0.0009765625\"} 1\n"));
   CHECK_THAT(text, ContainsSubstring("sluice_change_seconds_bucket{le=\"0.00048828125\"} 0\n"));
@@ -194,7 +194,7 @@ TEST_CASE("SEM-67: service ports one by one, where that was asked for") {
   CHECK(Metrics().render({}).find("sluice_service_") == std::string::npos);
   Snapshot snapshot;
   snapshot.services = {
-      {.key = {"default/web:http", LB_TCP, LB_IPV4}, .cluster = {3, 2}, .local = ServiceFigures::Set{1, 1}},
+      {.key = {"default/web:http", LB_TCP, LB_IPV4}, .cluster = {3, 2}, .local = ServiceStats::Set{1, 1}},
       {.key = {"kube-system/dns", LB_UDP, LB_IPV6}, .cluster = {0, 0}, .local = std::nullopt}};
   snapshot.services_left_out = 4;
   const auto text = Metrics().render(snapshot);

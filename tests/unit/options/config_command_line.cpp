@@ -172,14 +172,14 @@ TEST_CASE("SEM-75: what a clean-up removes, and what follows it") {
   CHECK(plain.cleanup.after == AfterCleanup::end);
   CHECK(plain.cleanup.replacement == Replacement::required);
   const auto given =
-      std::get<Options>(parse({"cleanup", "--kube-proxy", "--dry-run", "--stay", "--pins", "/p"})).cleanup;
+      std::get<Options>(parse({"cleanup", "--kube-proxy", "--dry-run", "--wait", "--pins", "/p"})).cleanup;
   CHECK(given.pins == "/p");
   CHECK(given.target == CleanupTarget::kube_proxy);
   CHECK(given.mode == CleanupMode::dry_run);
   CHECK(given.after == AfterCleanup::stay);
-  const auto anyway = std::get<Options>(parse({"cleanup", "--kube-proxy", "--anyway"})).cleanup;
+  const auto anyway = std::get<Options>(parse({"cleanup", "--kube-proxy", "--force"})).cleanup;
   CHECK(anyway.replacement == Replacement::any);
-  CHECK(std::get<Finished>(parse({"cleanup", "--anyway"})).exit_code == 2);
+  CHECK(std::get<Finished>(parse({"cleanup", "--force"})).exit_code == 2);
 }
 
 TEST_CASE("SEM-55: conntrack's settings are kube-proxy's, under its names") {

@@ -95,7 +95,7 @@ std::string go_type(FieldType type) {
   switch (type) {
     case FieldType::text:
       return "string";
-    case FieldType::truth:
+    case FieldType::boolean:
       return "bool";
     case FieldType::int32:
       return "int32";
@@ -111,7 +111,7 @@ std::string go_type(FieldType type) {
       return "QuantityValue";
     case FieldType::texts:
       return "[]string";
-    case FieldType::truths:
+    case FieldType::booleans:
       break;
   }
   return "map[string]bool";

@@ -35,7 +35,7 @@ TEST_CASE("REL-84 a drain waits for five minutes, and needs somebody to drain to
 }
 
 TEST_CASE("REL-84 a drain takes options of its own") {
-  const auto options = read({"drain", "--pins", "/sys/fs/bpf/x", "--deadline", "20", "--anyway"}).drain;
+  const auto options = read({"drain", "--pins", "/sys/fs/bpf/x", "--deadline", "20", "--force"}).drain;
   CHECK(options.pins == "/sys/fs/bpf/x");
   CHECK(options.deadline == 20);
   CHECK(options.successor == Successor::any);
@@ -54,10 +54,10 @@ TEST_CASE("REL-97 alive answers by its exit code, or for node_exporter's collect
   CHECK(once.command == Command::alive);
   CHECK(once.alive.pins == "/sys/fs/bpf/sluice");
   CHECK(once.alive.textfile.empty());
-  const auto options = read({"alive", "--textfile", "/t/sluice.prom", "--every", "15"}).alive;
+  const auto options = read({"alive", "--textfile", "/t/sluice.prom", "--interval", "15"}).alive;
   CHECK(options.textfile == "/t/sluice.prom");
   CHECK(options.every == 15);
-  CHECK(std::holds_alternative<Finished>(parse_command_line({"alive", "--every", "15"}, "node")));
+  CHECK(std::holds_alternative<Finished>(parse_command_line({"alive", "--interval", "15"}, "node")));
   CHECK(
       std::holds_alternative<Finished>(parse_command_line({"alive", "--textfile", "/t/sluice.txt"}, "node")));
 }

@@ -29,25 +29,25 @@ k8s::Service asking(std::size_t addresses, std::size_t ports) {
   return made;
 }
 
-std::size_t frontends(const agent::ServiceFrame& frame) {
+std::size_t frontends(const agent::ServiceSpec& spec) {
   std::size_t count = 0;
-  for (const auto& port : frame.ports) count += port.plan.frontends.size();
+  for (const auto& port : spec.ports) count += port.plan.frontends.size();
   return count;
 }
 
 TEST_CASE("two million frontends are ten thousand: ClusterIPs, then whole addresses in order") {
-  const auto frame = agent::frame(asking(70'000, 30), node(), {});
-  CHECK(frame.ports.size() == 30);
-  CHECK(frontends(frame) == agent::default_service_frontends);
-  for (const auto& port : frame.ports) {
+  const auto spec = agent::spec(asking(70'000, 30), node(), {});
+  CHECK(spec.ports.size() == 30);
+  CHECK(frontends(spec) == agent::default_service_frontends);
+  for (const auto& port : spec.ports) {
     CHECK(port.plan.frontends.front().kind == LB_CLUSTER_IP);
     CHECK(port.plan.frontends.at(332).address == external(331));
   }
-  REQUIRE(frame.complaints.size() == 1);
-  CHECK(frame.complaints.front() ==
+  REQUIRE(spec.complaints.size() == 1);
+  CHECK(spec.complaints.front() ==
         "asks for 2090040 frontends (addresses times ports) more than the 10000 that a Service may have: "
         "198.18.1.76 and the addresses after it are not served; raise --max-service-frontends");
-  CHECK(frame.over_limit == frame.complaints);
+  CHECK(spec.over_limit == spec.complaints);
 }
 
 TEST_CASE("what lies beyond the limit is told by an Event, once, and what is refused is not") {
@@ -75,24 +75,24 @@ TEST_CASE("service ports beyond the budget have no number and no backends") {
   made.cluster_ips.push_back(address("fd96::1"));
   agent::PlanOptions options;
   options.most_frontends = 25;
-  const auto frame = agent::frame(made, node(), options);
-  CHECK(frame.ports.size() == 25);
-  CHECK(frontends(frame) == 25);
-  CHECK(std::ranges::is_sorted(frame.ports, {}, [](const auto& port) { return port.plan.key; }));
-  CHECK(std::ranges::count(frame.ports, LB_IPV6, [](const auto& port) { return port.plan.key.family; }) == 5);
-  REQUIRE(frame.complaints.size() == 2);
-  CHECK(frame.complaints.back().starts_with("service port default/web:p0005 and 14 more are not served"));
-  CHECK(frame.over_limit.size() == 2);
+  const auto spec = agent::spec(made, node(), options);
+  CHECK(spec.ports.size() == 25);
+  CHECK(frontends(spec) == 25);
+  CHECK(std::ranges::is_sorted(spec.ports, {}, [](const auto& port) { return port.plan.key; }));
+  CHECK(std::ranges::count(spec.ports, LB_IPV6, [](const auto& port) { return port.plan.key.family; }) == 5);
+  REQUIRE(spec.complaints.size() == 2);
+  CHECK(spec.complaints.back().starts_with("service port default/web:p0005 and 14 more are not served"));
+  CHECK(spec.over_limit.size() == 2);
 }
 
 TEST_CASE("what is refused of many addresses is one sentence with a number") {
   agent::PlanOptions options;
   options.external_ip_ranges.emplace();
-  const auto frame = agent::frame(asking(10'000, 1), node(), options);
-  CHECK(frame.complaints ==
+  const auto spec = agent::spec(asking(10'000, 1), node(), options);
+  CHECK(spec.complaints ==
         std::vector<std::string>{
             "external IP 198.18.0.0 and 9999 more are refused: it is in no range that is allowed"});
-  CHECK(agent::frame(asking(1, 1), node(), options).complaints ==
+  CHECK(agent::spec(asking(1, 1), node(), options).complaints ==
         std::vector<std::string>{"external IP 198.18.0.0 is refused: it is in no range that is allowed"});
 }
 
@@ -102,12 +102,12 @@ TEST_CASE("source ranges beyond the budget let nobody in") {
   for (std::size_t at = 0; at < 1000; ++at) made.source_ranges.push_back({external(at), 128});
   agent::PlanOptions options;
   options.most_frontends = 400;
-  const auto frame = agent::frame(made, node(), options);
-  for (const auto& port : frame.ports) {
+  const auto spec = agent::spec(made, node(), options);
+  for (const auto& port : spec.ports) {
     CHECK(port.plan.source_ranges.size() == 100);
     CHECK(port.plan.policy.source_ranges == LB_YES);
   }
-  CHECK(frame.complaints.size() == 1);
+  CHECK(spec.complaints.size() == 1);
 }
 
 }  // namespace

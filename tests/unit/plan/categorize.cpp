@@ -147,8 +147,8 @@ agent::NodeView node_of(const Row& row) {
   return made;
 }
 
-std::string members(const agent::PortFrame& frame, const agent::ServicePortPlan& plan, lb_scope scope) {
-  if (!frame.uses.at(scope)) return "-";
+std::string members(const agent::PortSpec& spec, const agent::ServicePortPlan& plan, lb_scope scope) {
+  if (!spec.uses.at(scope)) return "-";
   std::string text;
   for (const auto& backend : plan.backends) {
     if (!(scope == LB_CLUSTER ? backend.in_cluster : backend.in_local)) continue;
@@ -162,19 +162,19 @@ TEST_CASE("upstream's categorize cases are all here") { CHECK(rows.size() == 32)
 
 void check(const Row& row) {
   const auto view = node_of(row);
-  const auto frames = agent::frame(service_of(row), view, {});
-  REQUIRE(frames.ports.size() == 1);
-  const auto& frame = frames.ports.front();
+  const auto specs = agent::spec(service_of(row), view, {});
+  REQUIRE(specs.ports.size() == 1);
+  const auto& spec = specs.ports.front();
   const agent::CompactSlice compact(slice("one", row.endpoints));
   std::vector<agent::Candidate> found;
-  CHECK(compact.append(frame.plan.key, frame.port_name, {view, {}}, found).empty());
+  CHECK(compact.append(spec.plan.key, spec.port_name, {view, {}}, found).empty());
   agent::CandidateList candidates;
   candidates.update({}, found);
-  const auto plan = agent::complete(frame, candidates);
-  CHECK(members(frame, plan, LB_CLUSTER) == row.cluster);
-  CHECK(members(frame, plan, LB_LOCAL) == row.local);
-  CHECK(candidates.census().any() == row.any);
-  if (frame.uses[LB_LOCAL]) CHECK(plan.policy.local_empty == (row.any ? LB_DROP : LB_REJECT));
+  const auto plan = agent::complete(spec, candidates);
+  CHECK(members(spec, plan, LB_CLUSTER) == row.cluster);
+  CHECK(members(spec, plan, LB_LOCAL) == row.local);
+  CHECK(candidates.counts().any() == row.any);
+  if (spec.uses[LB_LOCAL]) CHECK(plan.policy.local_empty == (row.any ? LB_DROP : LB_REJECT));
   CHECK(plan.policy.cluster_empty == LB_REJECT);
 }
 

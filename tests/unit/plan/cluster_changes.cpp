@@ -13,7 +13,7 @@ namespace {
 using agent::Batch;
 using Lines = std::vector<std::string>;
 
-struct Bed {
+struct Fixture {
   Record record;
   Lines complaints;
   agent::Cluster cluster{"this", {}, record, [this](const k8s::Complaint& complaint) {
@@ -36,7 +36,7 @@ k8s::Node node_object(const std::string& name, const agent::Labels& labels) {
 }
 
 TEST_CASE("nothing is reported before everything is known (SEM-69)") {
-  Bed bed;
+  Fixture bed;
   bed.cluster.upsert(service());
   bed.cluster.upsert(slice("one", {"10.1.0.1"}));
   bed.cluster.flush();
@@ -50,14 +50,14 @@ TEST_CASE("nothing is reported before everything is known (SEM-69)") {
 }
 
 TEST_CASE("the first batch is reported although nothing is planned") {
-  Bed bed;
+  Fixture bed;
   bed.cluster.synced();
   CHECK(bed.record.batches == std::vector{Batch::whole});
   CHECK(bed.record.last.empty());
 }
 
 TEST_CASE("services that went come before the others (REL-35)") {
-  Bed bed;
+  Fixture bed;
   bed.cluster.upsert(named("z", "10.96.0.1"));
   bed.cluster.synced();
   bed.cluster.upsert(named("a", "10.96.0.1"));
@@ -70,7 +70,7 @@ TEST_CASE("services that went come before the others (REL-35)") {
 }
 
 TEST_CASE("a service that comes and goes between two flushes leaves nothing (SEM-87)") {
-  Bed bed;
+  Fixture bed;
   bed.cluster.synced();
   bed.cluster.upsert(service());
   bed.cluster.upsert(slice("one", {"10.1.0.1"}));
@@ -85,7 +85,7 @@ TEST_CASE("a service that comes and goes between two flushes leaves nothing (SEM
 }
 
 TEST_CASE("only what something changed for is reported again") {
-  Bed bed;
+  Fixture bed;
   bed.cluster.upsert(named("a", "10.96.0.1"));
   bed.cluster.upsert(named("web", "10.96.0.2"));
   bed.cluster.synced();
@@ -98,7 +98,7 @@ TEST_CASE("only what something changed for is reported again") {
 }
 
 TEST_CASE("a port that did not change keeps its very plan") {
-  Bed bed;
+  Fixture bed;
   auto two_ports = service();
   two_ports.ports.push_back({"more", k8s::Protocol::tcp, 90, 0});
   bed.cluster.upsert(two_ports);
@@ -112,7 +112,7 @@ TEST_CASE("a port that did not change keeps its very plan") {
 }
 
 TEST_CASE("objects are counted, and forgotten when they go") {
-  Bed bed;
+  Fixture bed;
   bed.cluster.upsert(service());
   bed.cluster.upsert(slice("one", {"10.1.0.1", "10.1.0.2"}));
   bed.cluster.synced();
@@ -127,7 +127,7 @@ TEST_CASE("objects are counted, and forgotten when they go") {
 }
 
 TEST_CASE("a lost frontend is named once, and again only after it was served (SEM-82)") {
-  Bed bed;
+  Fixture bed;
   bed.cluster.upsert(named("a", "10.96.0.1"));
   bed.cluster.upsert(named("b", "10.96.0.1"));
   bed.cluster.synced();
@@ -150,7 +150,7 @@ TEST_CASE("a lost frontend is named once, and again only after it was served (SE
 }
 
 TEST_CASE("complaints of the source are passed on and counted") {
-  Bed bed;
+  Fixture bed;
   bed.cluster.complain({"Service default/web", "web.yaml:3", "reason"});
   CHECK(bed.complaints == Lines{"Service default/web: reason"});
   CHECK(bed.cluster.counts().complaints == 1);
@@ -163,7 +163,7 @@ TEST_CASE("the own Node's primary addresses, one of each family (SEM-34)") {
   node.pod_cidrs = {prefix("10.244.1.0/24")};
   CHECK(agent::primary_addresses({}).empty());
 
-  Bed bed;
+  Fixture bed;
   bed.cluster.upsert(node);
   node.name = "another";
   node.internal_ips = {address("10.0.0.9")};
@@ -177,7 +177,7 @@ TEST_CASE("the own Node's primary addresses, one of each family (SEM-34)") {
 }
 
 TEST_CASE("the own Node's last state stays when its object goes (SEM-73)") {
-  Bed bed;
+  Fixture bed;
   bed.cluster.upsert(node_object("this", {{"topology.kubernetes.io/zone", "zone-a"}}));
   bed.cluster.upsert(service());
   bed.cluster.upsert(slice("one", {"10.1.0.1 zone=zone-a"}));
@@ -189,7 +189,7 @@ TEST_CASE("the own Node's last state stays when its object goes (SEM-73)") {
 }
 
 TEST_CASE("other nodes' labels replan those services alone that ask for labels") {
-  Bed bed;
+  Fixture bed;
   auto asking = named("web", "10.96.0.1");
   asking.topology_keys = {"example.com/rack"};
   bed.cluster.upsert(node_object("this", {{"example.com/rack", "r1"}}));
@@ -214,7 +214,7 @@ k8s::Service asking(const std::string& name, const std::string& cluster_ip, cons
 const std::string chosen = "backend default/web TCP 10.1.0.1:8080 elsewhere cluster serving";
 
 TEST_CASE("a service that asks for labels of Nodes waits for them, and no other one does (choice H)") {
-  Bed bed;
+  Fixture bed;
   bed.cluster.labels_known({});
   bed.cluster.upsert(node_object("this", {{"rack", "r1"}}));
   bed.cluster.upsert(asking("web", "10.96.0.1", "rack"));
@@ -240,7 +240,7 @@ TEST_CASE("a service that asks for labels of Nodes waits for them, and no other 
 }
 
 TEST_CASE("a service that comes to ask for labels keeps its plan until they are known (choice H)") {
-  Bed bed;
+  Fixture bed;
   bed.cluster.labels_known({});
   bed.cluster.upsert(node_object("this", {{"rack", "r1"}}));
   bed.cluster.upsert(named("web", "10.96.0.1"));
@@ -260,7 +260,7 @@ TEST_CASE("a service that comes to ask for labels keeps its plan until they are 
 }
 
 TEST_CASE("a service that waits may go, and may cease to ask (choice H)") {
-  Bed bed;
+  Fixture bed;
   bed.cluster.labels_known({});
   bed.cluster.upsert(asking("web", "10.96.0.1", "rack"));
   bed.cluster.upsert(asking("other", "10.96.0.2", "rack"));
@@ -277,7 +277,7 @@ TEST_CASE("a service that waits may go, and may cease to ask (choice H)") {
 
 TEST_CASE(
     "of what waits since the first batch also the going is reported: it may be in the maps (choice H)") {
-  Bed bed;
+  Fixture bed;
   bed.cluster.labels_known({});
   bed.cluster.upsert(asking("web", "10.96.0.1", "rack"));
   bed.cluster.upsert(slice("one", {"10.1.0.1 node=peer"}));
@@ -298,7 +298,7 @@ TEST_CASE(
 }
 
 TEST_CASE("labels that nobody asks for any more are not kept (choice H)") {
-  Bed bed;
+  Fixture bed;
   bed.cluster.labels_known({});
   bed.cluster.synced();
   bed.cluster.labels_known({"rack", "row"});
@@ -314,7 +314,7 @@ TEST_CASE("labels that nobody asks for any more are not kept (choice H)") {
 }
 
 TEST_CASE("external IPs give way to addresses of the node's devices, live (REL-51)") {
-  Bed bed;
+  Fixture bed;
   auto outside = service();
   outside.external_ips = {address("192.0.2.1")};
   bed.cluster.upsert(outside);

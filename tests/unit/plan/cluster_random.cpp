@@ -149,12 +149,12 @@ class World {
                                 const k8s::EndpointPort& port) const {
     if (!endpoint.ready && !endpoint.serving) return false;
     for (const auto& [name, other] : services_) {
-      for (const auto& framed : agent::frame(other, node_, {}).ports) {
-        for (const auto& frontend : framed.plan.frontends) {
+      for (const auto& derived : agent::spec(other, node_, {}).ports) {
+        for (const auto& frontend : derived.plan.frontends) {
           if (frontend.address != endpoint.address) continue;
           if (frontend.kind == LB_CLUSTER_IP) return true;
           const bool same = frontend.port == port.port &&
-                            static_cast<int>(framed.plan.key.protocol) == static_cast<int>(port.protocol);
+                            static_cast<int>(derived.plan.key.protocol) == static_cast<int>(port.protocol);
           if (same && name == service && endpoint.node_name.empty()) return true;
         }
       }
@@ -173,7 +173,7 @@ class World {
                         port.name);
     };
     for (const auto& [name, other] : services_) {
-      for (const auto& port : agent::frame(other, node_, {}).ports) {
+      for (const auto& port : agent::spec(other, node_, {}).ports) {
         for (const auto& rival : port.plan.frontends) {
           const bool same = rival.address == frontend.address && rival.port == frontend.port &&
                             port.plan.key.protocol == key.protocol;

@@ -17,8 +17,8 @@ using Pending = agent::TriggerTimes::Pending;
 
 constexpr std::int64_t start = 1000;
 
-struct Bed {
-  Bed() { cluster.measure_triggers(start); }
+struct Fixture {
+  Fixture() { cluster.measure_triggers(start); }
 
   /// The slice "name" of the service of that name; `variant` changes its port.
   static k8s::EndpointSlice made(const std::string& name, const Times& triggers, std::uint16_t variant = 0) {
@@ -53,73 +53,73 @@ Pending of(const std::string& one, const Times& its, const std::string& other, c
 TEST_CASE("SEM-19, SEM-64, SEM-88: the causes that kube-proxy measures") {
   struct Row {
     const char* name;
-    std::function<void(Bed&)> scenario;
+    std::function<void(Fixture&)> scenario;
     Pending expected;
   };
   const Row rows[] = {
-      {"Single addEndpoints", [](Bed& bed) { bed.put("ep1", {1001}); }, of("ep1", {1001})},
+      {"Single addEndpoints", [](Fixture& bed) { bed.put("ep1", {1001}); }, of("ep1", {1001})},
       {"addEndpoints then updatedEndpoints",
-       [](Bed& bed) {
+       [](Fixture& bed) {
          bed.put("ep1", {1001});
          bed.put("ep1", {1002}, 1);
        },
        of("ep1", {1001, 1002})},
       {"Add two endpoints then modify one",
-       [](Bed& bed) {
+       [](Fixture& bed) {
          bed.put("ep1", {1002});
          bed.put("ep2", {1003});
          bed.put("ep1", {1004}, 1);
        },
        of("ep1", {1002, 1004}, "ep2", {1003})},
-      {"Endpoints without annotation set", [](Bed& bed) { bed.put("ep1", {}); }, {}},
-      {"Endpoints create before tracker started", [](Bed& bed) { bed.put("ep1", {start - 1}); }, {}},
+      {"Endpoints without annotation set", [](Fixture& bed) { bed.put("ep1", {}); }, {}},
+      {"Endpoints create before tracker started", [](Fixture& bed) { bed.put("ep1", {start - 1}); }, {}},
       {"addEndpoints then deleteEndpoints",
-       [](Bed& bed) {
+       [](Fixture& bed) {
          bed.put("ep1", {1002});
          bed.erase("ep1");
        },
        {}},
       {"add then delete then add again",
-       [](Bed& bed) {
+       [](Fixture& bed) {
          bed.put("ep1", {1002});
          bed.erase("ep1");
          bed.put("ep1", {1003}, 1);
        },
        of("ep1", {1003})},
-      {"delete", [](Bed& bed) { bed.erase("ep1"); }, {}},
+      {"delete", [](Fixture& bed) { bed.erase("ep1"); }, {}},
       // Ours.
-      {"at the very start", [](Bed& bed) { bed.put("ep1", {start}); }, {}},
+      {"at the very start", [](Fixture& bed) { bed.put("ep1", {start}); }, {}},
       {"reported again as it was",
-       [](Bed& bed) {
+       [](Fixture& bed) {
          bed.put("ep1", {1001});
          bed.put("ep1", {1001});
        },
        of("ep1", {1001})},
       {"the same endpoints of another cause",
-       [](Bed& bed) {
+       [](Fixture& bed) {
          bed.put("ep1", {1001});
          bed.put("ep1", {1002});
        },
        of("ep1", {1001, 1002})},
       {"other endpoints of the same cause",
-       [](Bed& bed) {
+       [](Fixture& bed) {
          bed.put("ep1", {1001});
          bed.put("ep1", {1001}, 1);
        },
        of("ep1", {1001, 1001})},
-      {"several updates reported as one", [](Bed& bed) { bed.put("ep1", {1001, 1002}); },
+      {"several updates reported as one", [](Fixture& bed) { bed.put("ep1", {1001, 1002}); },
        of("ep1", {1001, 1002})},
       {"another slice of the service goes",
-       [](Bed& bed) {
+       [](Fixture& bed) {
          bed.put("ep1", {1001});
-         auto second = Bed::made("second", {1002});
+         auto second = Fixture::made("second", {1002});
          second.service = "ep1";
          bed.cluster.upsert(second);
          bed.erase("second");
        },
        {}},
       {"a slice of the other family goes",
-       [](Bed& bed) {
+       [](Fixture& bed) {
          bed.put("ep1", {1001});
          auto second = slice("second", {"fd00::1"});
          second.service = "ep1";
@@ -131,7 +131,7 @@ TEST_CASE("SEM-19, SEM-64, SEM-88: the causes that kube-proxy measures") {
   };
   for (const auto& row : rows) {
     CAPTURE(row.name);
-    Bed bed;
+    Fixture bed;
     row.scenario(bed);
     CHECK(bed.take() == row.expected);
     CHECK(bed.take().empty());
@@ -139,7 +139,7 @@ TEST_CASE("SEM-19, SEM-64, SEM-88: the causes that kube-proxy measures") {
 }
 
 TEST_CASE("SEM-88: a cause is reported when its change has been planned, once") {
-  Bed bed;
+  Fixture bed;
   bed.put("ep1", {1001});
   CHECK(bed.cluster.take_triggers().empty());
   bed.cluster.synced();
@@ -154,7 +154,7 @@ TEST_CASE("SEM-88: a cause is reported when its change has been planned, once") 
 TEST_CASE("nobody who does not measure keeps causes") {
   Record record;
   agent::Cluster cluster("this", {}, record, [](const k8s::Complaint&) {});
-  cluster.upsert(Bed::made("ep1", {1001}));
+  cluster.upsert(Fixture::made("ep1", {1001}));
   cluster.synced();
   CHECK(cluster.take_triggers().empty());
 }
@@ -180,7 +180,7 @@ TEST_CASE("SEM-64: service ports with a Local policy and no endpoint here") {
   };
   for (const auto& row : rows) {
     CAPTURE(row.name);
-    Bed bed;
+    Fixture bed;
     auto web = service();
     web.type = k8s::ServiceType::node_port;
     web.ports.front().node_port = 30080;

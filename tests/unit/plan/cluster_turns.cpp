@@ -68,8 +68,8 @@ class Ahead final : public agent::PlanSink {
   agent::PlanSink& sink_;
 };
 
-struct Bed {
-  explicit Bed(Synced when = Synced::now) {
+struct Fixture {
+  explicit Fixture(Synced when = Synced::now) {
     cluster.take_turns([this] { ++asked; }, {.service = 500, .turn = 500, .first = 7});
     if (when == Synced::now) cluster.synced();
   }
@@ -89,7 +89,7 @@ struct Bed {
 };
 
 TEST_CASE("what is small is planned at once, while something large has many turns") {
-  Bed bed;
+  Fixture bed;
   bed.cluster.upsert(named("large", 20, "10.96.0.1"));
   for (std::size_t at = 0; at < 5; ++at) bed.cluster.upsert(large("large", at, 20, 200));
   bed.cluster.flush();
@@ -107,7 +107,7 @@ TEST_CASE("what is small is planned at once, while something large has many turn
 }
 
 TEST_CASE("two large ones share the turns: both are finished at about one time") {
-  Bed bed;
+  Fixture bed;
   for (const auto* name : {"one", "two"}) {
     bed.cluster.upsert(named(name, 10, name == std::string("one") ? "10.96.0.1" : "10.96.0.2"));
     for (std::size_t at = 0; at < 5; ++at) bed.cluster.upsert(large(name, at, 10, 200));
@@ -124,7 +124,7 @@ TEST_CASE("two large ones share the turns: both are finished at about one time")
 }
 
 TEST_CASE("a service that goes while its plan is under way is not waited for") {
-  Bed bed;
+  Fixture bed;
   bed.cluster.upsert(named("large", 20, "10.96.0.1"));
   for (std::size_t at = 0; at < 5; ++at) bed.cluster.upsert(large("large", at, 20, 200));
   bed.cluster.flush();
@@ -140,8 +140,8 @@ TEST_CASE("a service that goes while its plan is under way is not waited for") {
 }
 
 /// Before anything is planned: 50 services of 100 endpoints.
-struct StartBed : Bed {
-  StartBed() : Bed(Synced::later) {
+struct StartBed : Fixture {
+  StartBed() : Fixture(Synced::later) {
     for (unsigned at = 0; at < 50; ++at) {
       const auto name = fmt::format("s{:02}", at);
       cluster.upsert(named(name, 1, fmt::format("10.96.0.{}", at + 1)));
@@ -212,7 +212,7 @@ TEST_CASE("of many first plans some are reported ahead in each turn, and the bat
 }
 
 TEST_CASE("a look at an object's many addresses and its claims are two turns") {
-  Bed bed;
+  Fixture bed;
   auto made = named("wide", 1, "10.96.0.1");
   for (unsigned at = 0; at < 3000; ++at) {
     made.external_ips.push_back(address(fmt::format("198.18.{}.{}", at >> 8U, at & 255U)));
@@ -243,7 +243,7 @@ k8s::Service wide(const std::string& name, const std::string& cluster_ip, unsign
 }
 
 TEST_CASE("what is given up by many that claim the same costs turns, whoever takes it over") {
-  Bed bed;
+  Fixture bed;
   constexpr unsigned rivals = 20;
   for (unsigned at = 0; at < rivals; ++at) {
     auto made = wide(fmt::format("rival{:02}", at), fmt::format("10.96.0.{}", at + 1), 400);
@@ -272,7 +272,7 @@ TEST_CASE("what is given up by many that claim the same costs turns, whoever tak
 }
 
 TEST_CASE("one service's claims are divided among turns, and more so where others claim the same") {
-  Bed bed;
+  Fixture bed;
   const auto turns_after = [&](const auto& change) {
     change();
     bed.cluster.flush();
@@ -296,7 +296,7 @@ TEST_CASE("one service's claims are divided among turns, and more so where other
 }
 
 TEST_CASE("an object that changes while its claims are made gets these, and then those that it has now") {
-  Bed bed;
+  Fixture bed;
   bed.cluster.upsert(wide("one", "10.96.0.1", 3000));
   bed.cluster.flush();
   for (int turn = 0; turn < 4; ++turn) bed.cluster.take_turn();
@@ -315,10 +315,10 @@ TEST_CASE("an object that changes while its claims are made gets these, and then
   CHECK(bed.cluster.counts().lost_frontends == (goes ? 0 : 2));
 }
 
-/// Of one that is changed between every two turns, and whose frame is a turn's work.
+/// Of one that is changed between every two turns, and whose spec is a turn's work.
 class Restless {
  public:
-  explicit Restless(Bed& bed) : bed_(bed) {}
+  explicit Restless(Fixture& bed) : bed_(bed) {}
   void take_turn() {
     bed_.asked = 0;
     bed_.cluster.upsert(wide("a-restless", fmt::format("10.96.2.{}", 1 + generation_++ % 250), 3000));
@@ -333,12 +333,12 @@ class Restless {
   }
 
  private:
-  Bed& bed_;
+  Fixture& bed_;
   unsigned generation_ = 0;
 };
 
 TEST_CASE("one that changes without end delays no other's change for more than some turns") {
-  Bed bed;
+  Fixture bed;
   Restless restless(bed);
   for (int turn = 0; turn < 10; ++turn) restless.take_turn();
   const auto reported = [&](const std::string& name) {
@@ -360,7 +360,7 @@ TEST_CASE("one that changes without end delays no other's change for more than s
 }
 
 TEST_CASE("an endpoint whose address becomes a ClusterIP goes, while another changes without end") {
-  Bed bed;
+  Fixture bed;
   Restless restless(bed);
   bed.cluster.upsert(named("user", 1, "10.96.0.1"));
   bed.cluster.upsert(large("user", 0, 1, 10));
@@ -373,8 +373,8 @@ TEST_CASE("an endpoint whose address becomes a ClusterIP goes, while another cha
   CHECK(restless.turns_until([&] { return backends() == 9; }) <= 10);
 }
 
-TEST_CASE("first plans know all first claims, also of one whose frame is a turn's work") {
-  Bed bed(Synced::later);
+TEST_CASE("first plans know all first claims, also of one whose spec is a turn's work") {
+  Fixture bed(Synced::later);
   auto strong = wide("z-strong", "10.96.0.1", 3000);
   strong.created = 1;
   auto weak = wide("a-weak", "10.96.0.2", 2);

@@ -104,13 +104,13 @@ class Slices {
 };
 
 struct Seen {
-  agent::EndpointCounts census;
+  agent::EndpointCounts counts;
   agent::BackendList backends;
   bool operator==(const Seen&) const = default;
 };
 
 Seen seen(CandidateList list) {
-  return {list.census(), list.backends({agent::trait::ready, agent::trait::local})};
+  return {list.counts(), list.backends({agent::trait::ready, agent::trait::local})};
 }
 
 TEST_CASE("a list of endpoints edited in place is as one made anew (SEM-4, SEM-29)") {

@@ -11,27 +11,26 @@
 namespace lb::test {
 namespace {
 
-agent::PortFrame claiming(const std::string& name, const std::string& text, std::uint16_t port,
-                          lb_kind kind) {
-  agent::PortFrame frame;
-  frame.plan.key = {name, LB_TCP, LB_IPV4};
-  frame.plan.frontends = {{address(text), port, kind}};
-  return frame;
+agent::PortSpec claiming(const std::string& name, const std::string& text, std::uint16_t port, lb_kind kind) {
+  agent::PortSpec spec;
+  spec.plan.key = {name, LB_TCP, LB_IPV4};
+  spec.plan.frontends = {{address(text), port, kind}};
+  return spec;
 }
 
-std::string holder(const agent::Frontends& table, const std::vector<agent::PortFrame>& frames) {
+std::string holder(const agent::Frontends& table, const std::vector<agent::PortSpec>& specs) {
   std::string holders;
-  for (const auto& frame : frames) {
-    if (!table.held(frame.plan.key.name, frame.plan).empty()) holders += frame.plan.key.name + ' ';
+  for (const auto& spec : specs) {
+    if (!table.held(spec.plan.key.name, spec.plan).empty()) holders += spec.plan.key.name + ' ';
   }
   return holders;
 }
 
 /// Of one whose work is not counted.
 agent::Frontends::Changes claim(agent::Frontends& table, const std::string& name, std::int64_t age,
-                                const std::vector<agent::PortFrame>& frames) {
+                                const std::vector<agent::PortSpec>& specs) {
   agent::WorkBudget work(agent::WorkBudget::unlimited);
-  return table.claim(name, age, frames, work).value();
+  return table.claim(name, age, specs, work).value();
 }
 
 struct Rivals {
@@ -82,14 +81,14 @@ TEST_CASE("REL-36: what a place is to those who send there, and which addresses 
 }
 
 TEST_CASE("REL-36: a ClusterIP is one all the time, also while its service's claims are renewed in turns") {
-  auto frame = claiming("a", "10.96.0.1", 80, LB_CLUSTER_IP);
-  frame.plan.frontends.push_back({address("10.96.0.1"), 81, LB_CLUSTER_IP});
+  auto spec = claiming("a", "10.96.0.1", 80, LB_CLUSTER_IP);
+  spec.plan.frontends.push_back({address("10.96.0.1"), 81, LB_CLUSTER_IP});
   agent::Frontends table;
-  claim(table, "a", 1, std::vector{frame});
+  claim(table, "a", 1, std::vector{spec});
   static_cast<void>(table.take_changed());
   for (int turn = 0;; ++turn) {
     agent::WorkBudget work(1);
-    const bool is_done = table.claim("a", 2, std::vector{frame}, work).has_value();  // another age
+    const bool is_done = table.claim("a", 2, std::vector{spec}, work).has_value();  // another age
     CHECK(table.use_of({address("10.96.0.1"), 82, LB_TCP}, "b") == agent::Frontends::Use::cluster_ip);
     CHECK(table.take_changed().empty());
     if (!is_done) continue;
@@ -136,13 +135,13 @@ TEST_CASE("a late delete never removes the new owner") {
 TEST_CASE("another port, protocol or address is no collision") {
   auto udp = claiming("b", "192.0.2.1", 80, LB_EXTERNAL_IP);
   udp.plan.key.protocol = LB_UDP;
-  const std::vector<agent::PortFrame> frames = {claiming("a", "192.0.2.1", 80, LB_EXTERNAL_IP), udp,
-                                                claiming("c", "192.0.2.1", 81, LB_EXTERNAL_IP),
-                                                claiming("d", "192.0.2.2", 80, LB_EXTERNAL_IP)};
+  const std::vector<agent::PortSpec> specs = {claiming("a", "192.0.2.1", 80, LB_EXTERNAL_IP), udp,
+                                              claiming("c", "192.0.2.1", 81, LB_EXTERNAL_IP),
+                                              claiming("d", "192.0.2.2", 80, LB_EXTERNAL_IP)};
   agent::Frontends table;
-  for (const auto& frame : frames)
-    CHECK(claim(table, frame.plan.key.name, 1, std::vector{frame}).touched.empty());
-  CHECK(holder(table, frames) == "a b c d ");
+  for (const auto& spec : specs)
+    CHECK(claim(table, spec.plan.key.name, 1, std::vector{spec}).touched.empty());
+  CHECK(holder(table, specs) == "a b c d ");
 }
 
 TEST_CASE("of many claims that are lost one sentence tells, with a number") {
@@ -180,13 +179,13 @@ TEST_CASE("claims that come and go are spent from the turn, and those that stay 
   agent::Frontends table;
   std::uint64_t spent = 0;
   const auto claims = [&](const std::string& name, std::int64_t age, unsigned count) {
-    agent::PortFrame frame = claiming(name, "192.0.2.1", 80, LB_EXTERNAL_IP);
+    agent::PortSpec spec = claiming(name, "192.0.2.1", 80, LB_EXTERNAL_IP);
     for (unsigned at = 1; at < count; ++at) {
-      frame.plan.frontends.push_back(
+      spec.plan.frontends.push_back(
           {address("192.0.2.1"), static_cast<std::uint16_t>(80 + at), LB_EXTERNAL_IP});
     }
     agent::WorkBudget work(agent::WorkBudget::unlimited);
-    auto touched = table.claim(name, age, std::vector{frame}, work).value().touched;
+    auto touched = table.claim(name, age, std::vector{spec}, work).value().touched;
     spent = work.spent();
     return touched;
   };

@@ -37,7 +37,7 @@ struct Model {
 
   std::size_t local() {
     agent::WorkBudget work(agent::WorkBudget::unlimited);
-    model.draft_frame(node(), {});
+    model.draft_spec(node(), {});
     const auto check = model.health_check(node(), work);
     spent = work.spent();
     return check ? check->local.front().value() : 999;
@@ -46,7 +46,7 @@ struct Model {
 
 }  // namespace
 
-TEST_CASE("a health check costs a look at all endpoints once, and never a frame") {
+TEST_CASE("a health check costs a look at all endpoints once, and never a spec") {
   Model bed;
   bed.model.set(checked(10'000));
   bed.model.put_slice(here("a", 0, 1000));

@@ -170,11 +170,11 @@ ByAddress by_address(const ServicePlans& plans) {
 
 TEST_CASE("backends of a port that serves change in parts, and each part is of both ends") {
   constexpr std::size_t most = 20;
-  struct Way {
+  struct Case {
     ServicePlans from;
     ServicePlans to;
   };
-  const std::vector<Way> changes = {
+  const std::vector<Case> changes = {
       {with_backends(0, 1000), with_backends(0, 1000, LB_SAME_ZONE)},
       {with_backends(0, 1000), with_backends(500, 1000)},
       {with_backends(0, 3000), with_backends(1500, 3)},

@@ -8,15 +8,15 @@
 namespace lb::agent {
 namespace {
 
-k8s::ApiFigures list(std::string_view resource, std::uint64_t lists) {
-  k8s::ApiFigures figures;
-  figures.resource = resource;
-  figures.lists = lists;
-  figures.requests = 3;
-  figures.failures = 2;
-  figures.bytes = 4096;
-  figures.silence = std::chrono::milliseconds(4300);
-  return figures;
+k8s::ApiStats list(std::string_view resource, std::uint64_t lists) {
+  k8s::ApiStats stats;
+  stats.resource = resource;
+  stats.lists = lists;
+  stats.requests = 3;
+  stats.failures = 2;
+  stats.bytes = 4096;
+  stats.silence = std::chrono::milliseconds(4300);
+  return stats;
 }
 
 }  // namespace
@@ -24,8 +24,8 @@ k8s::ApiFigures list(std::string_view resource, std::uint64_t lists) {
 TEST_CASE("a start that takes long names the lists that are not there") {
   auto unasked = list("nodes", 0);
   unasked.requests = 0;
-  const std::vector<k8s::ApiFigures> api = {list("services", 1), list("endpointslices", 0), unasked,
-                                            list("servicecidrs", 0)};
+  const std::vector<k8s::ApiStats> api = {list("services", 1), list("endpointslices", 0), unasked,
+                                          list("servicecidrs", 0)};
   CHECK(awaited(StartStep::objects, api) ==
         "the API's list of endpointslices (3 requests, 2 failed, 4096 bytes; last response 4 s ago), of "
         "nodes (not "

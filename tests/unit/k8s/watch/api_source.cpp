@@ -70,7 +70,7 @@ TEST_CASE("REL-36: a slice of ten megabytes is taken like any other, and one bes
   CHECK(reported.starts_with("+EndpointSlice a/huge of web 10."));
   CHECK(reported.size() > (std::size_t{3} << 20U));
   CHECK(has(reported, "+EndpointSlice a/web-1 of web 10.1.0.2"));
-  CHECK(lab.troubles.empty());
+  CHECK(lab.failures.empty());
   lab.slices().body(event("DELETED", slice("huge", 13, "10.1.0.1")));
   CHECK(has(lab.reported(), "-EndpointSlice a/huge"));
 }
@@ -116,7 +116,7 @@ TEST_CASE("SEM-17: an API without ServiceCIDRs is asked now and then, and holds 
             R"("resourceVersion":"12"},"spec":{"cidrs":["10.96.0.0/12"]}})") +
       end_mark(12));
   CHECK(lab.reported() == "+ServiceCIDR extra 10.96.0.0/12;flush");
-  CHECK(lab.troubles.empty());
+  CHECK(lab.failures.empty());
 }
 
 TEST_CASE("REL-35: deletions come before additions of the same piece, an object's last state alone") {
@@ -186,8 +186,8 @@ TEST_CASE(
   lab.services().body(event("MODIFIED", service("web", 12, "10.0.0.9")));
   CHECK(lab.reported() == "+Service a/web 10.0.0.9 80;flush");
   // The log could bear it: four sentences in half a minute.
-  CHECK(lab.troubles.size() <= 4 * (static_cast<std::size_t>(lab.now / Time(30'000)) + 1));
-  CHECK_THAT(lab.troubles.at(0), ContainsSubstring("https://server"));
+  CHECK(lab.failures.size() <= 4 * (static_cast<std::size_t>(lab.now / Time(30'000)) + 1));
+  CHECK_THAT(lab.failures.at(0), ContainsSubstring("https://server"));
 }
 
 TEST_CASE("REL-77: a refusal for which the log had no room is reported as soon as it has") {
@@ -196,9 +196,9 @@ TEST_CASE("REL-77: a refusal for which the log had no room is reported as soon a
   for (auto& connection : lab.connections) {
     connection->end(End::truncated);
   }
-  REQUIRE(lab.troubles.size() == 4);
+  REQUIRE(lab.failures.size() == 4);
   const auto refusals = [&lab] {
-    return std::ranges::count_if(lab.troubles, [](const std::string& text) {
+    return std::ranges::count_if(lab.failures, [](const std::string& text) {
       return text.starts_with("/api/v1/services: the server answers 403");
     });
   };
@@ -226,14 +226,14 @@ TEST_CASE("REL-33: a watch that is silent is hung up and resumed on a new connec
   CHECK(lab.services().request.connection == Connection::fresh);
   const auto of_services = [&lab] {
     return std::ranges::count_if(
-        lab.troubles, [](const std::string& text) { return text.starts_with("/api/v1/services: "); });
+        lab.failures, [](const std::string& text) { return text.starts_with("/api/v1/services: "); });
   };
   CHECK(of_services() == 0);
-  CHECK(lab.source->figures()[0].failures == 0);
-  CHECK(lab.source->figures()[0].stream.quiet == 1);
+  CHECK(lab.source->stats()[0].failures == 0);
+  CHECK(lab.source->stats()[0].stream.quiet == 1);
   lab.pass(Timeouts{}.head + Time(3'000));  // and nobody answers
   CHECK(of_services() == 1);
-  CHECK(lab.source->figures()[0].failures == 1);
+  CHECK(lab.source->stats()[0].failures == 1);
 }
 
 TEST_CASE("SEM-88: updates that come together are reported as one with the causes of all") {
@@ -289,23 +289,23 @@ TEST_CASE("REL-36: an object that cannot be read is a complaint that names it, a
   const auto complaints = lab.sink.take_complaints();
   REQUIRE(complaints.size() == 1);
   CHECK_THAT(complaints[0], ContainsSubstring("Service a/web"));
-  CHECK(lab.source->figures()[0].problems == 1);
+  CHECK(lab.source->stats()[0].problems == 1);
 }
 
-TEST_CASE("k8s source: figures") {
+TEST_CASE("k8s source: stats") {
   Lab lab;
   lab.sync(event("ADDED", service("web", 5)));
   lab.services().end(End::truncated);
   lab.pass(Time(2'000));
   lab.services().head(500);
   lab.services().end(End::complete);
-  const auto figures = lab.source->figures();
-  REQUIRE(figures.size() == 4);
-  CHECK(figures[0].resource == "services");
-  CHECK(figures[0].lists == 1);
-  CHECK(figures[0].requests == 2);
-  CHECK(figures[0].failures == 2);
-  CHECK(figures[0].objects == 1);
-  CHECK(figures[0].bytes > 300);
-  CHECK(figures[1].silence == Time(2'000));
+  const auto stats = lab.source->stats();
+  REQUIRE(stats.size() == 4);
+  CHECK(stats[0].resource == "services");
+  CHECK(stats[0].lists == 1);
+  CHECK(stats[0].requests == 2);
+  CHECK(stats[0].failures == 2);
+  CHECK(stats[0].objects == 1);
+  CHECK(stats[0].bytes > 300);
+  CHECK(stats[1].silence == Time(2'000));
 }

@@ -97,7 +97,7 @@ struct Lab {
                                  .service_proxy_name = "",
                                  .slice_selector = "",
                                  .encoding = ApiEncoding::json},
-               Timeouts timeouts = {.crowd = Time(0)}) {
+               Timeouts timeouts = {.fleet_jitter = Time(0)}) {
     ApiRuntime runtime;
     runtime.connection = [this] {
       return std::make_unique<Connection>(*connections.emplace_back(std::make_unique<FakeConnection>()));
@@ -107,7 +107,7 @@ struct Lab {
     };
     runtime.now = [this] { return now; };
     source = std::make_unique<ApiSource>(
-        scope, std::move(runtime), sink, [this](std::string text) { troubles.push_back(std::move(text)); },
+        scope, std::move(runtime), sink, [this](std::string text) { failures.push_back(std::move(text)); },
         timeouts);
     source->start();
   }
@@ -182,7 +182,7 @@ struct Lab {
 
   Time now{1'000};
   RecordingSink sink;
-  std::vector<std::string> troubles;
+  std::vector<std::string> failures;
   std::vector<std::unique_ptr<FakeConnection>> connections;
   std::vector<std::unique_ptr<Bell>> alarms;
   std::unique_ptr<ApiSource> source;

@@ -32,7 +32,7 @@ TEST_CASE("choice H: other Nodes are listed and watched for as long as a Service
   lab.peers().body(event("MODIFIED", peer("n2", 13, R"("rack":"r2")")) +
                    event("DELETED", peer("n3", 14, "")));
   CHECK(lab.reported() == "-Node n3;+Node n2 rack=r2;flush");
-  CHECK(lab.source->figures().back().resource == "peer_nodes");
+  CHECK(lab.source->stats().back().resource == "peer_nodes");
   lab.slices().body(event("ADDED", slice("web", 15, "10.1.0.1")) +
                     event("DELETED", slice("web", 16, "10.1.0.1")));
   lab.sink.take();
@@ -40,7 +40,7 @@ TEST_CASE("choice H: other Nodes are listed and watched for as long as a Service
   lab.services().body(event("MODIFIED", service("web", 17)));
   CHECK(lab.reported() == "+Service a/web 10.0.0.1 80;labels known:;flush");
   CHECK(lab.peers().reader == nullptr);
-  CHECK(lab.source->figures().size() == 4);
+  CHECK(lab.source->stats().size() == 4);
   lab.pass(Time(600'000));
   CHECK(lab.peers().asked == 1);
 }
@@ -178,7 +178,7 @@ TEST_CASE("choice H: a list of Services under way does not end the watch of Node
 
 TEST_CASE("choice H: a Service that comes does not make all agents list Nodes in the same moment") {
   Lab lab({.node = "n1", .service_proxy_name = "", .slice_selector = "", .encoding = ApiEncoding::json},
-          {.crowd = Time(3'000)});
+          {.fleet_jitter = Time(3'000)});
   lab.sync();
   lab.services().body(event("ADDED", asking("web", 12, "rack,*")));
   REQUIRE(lab.connections.size() == 5);

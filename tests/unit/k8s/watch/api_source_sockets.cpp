@@ -48,7 +48,7 @@ struct Api {
 struct RealLab {
   boost::asio::io_context context{1};
   RecordingSink sink;
-  std::vector<std::string> troubles;
+  std::vector<std::string> failures;
   std::unique_ptr<ApiClient> client;
   std::unique_ptr<ApiSource> source;
   std::string all;
@@ -68,11 +68,11 @@ struct RealLab {
   }
   void start(ApiAccess access) {
     client = std::make_unique<ApiClient>(context, std::move(access),
-                                         [this](std::string text) { troubles.push_back(std::move(text)); });
+                                         [this](std::string text) { failures.push_back(std::move(text)); });
     source = std::make_unique<ApiSource>(
         ApiScope{.node = "n1", .service_proxy_name = "", .slice_selector = "", .encoding = ApiEncoding::json},
         asio_runtime(context, *client, 7), sink,
-        [this](std::string text) { troubles.push_back(std::move(text)); }, timeouts);
+        [this](std::string text) { failures.push_back(std::move(text)); }, timeouts);
     source->start();
   }
   bool comes(const std::string& line) {
@@ -95,7 +95,7 @@ TEST_CASE("k8s source over sockets: streaming lists, then watches") {
   CHECK(has(lab.all, "+Service a/web 10.0.0.1 80"));
   api.server.push(chunk(event("MODIFIED", service("web", 11, "10.0.0.2"))));
   CHECK(lab.comes("+Service a/web 10.0.0.2 80;flush"));
-  CHECK(lab.troubles.empty());
+  CHECK(lab.failures.empty());
 }
 
 TEST_CASE("REL-32 over sockets: streaming lists that are refused, by status and in the stream") {
@@ -120,7 +120,7 @@ TEST_CASE("REL-32 over sockets: streaming lists that are refused, by status and 
   }
 }
 
-TEST_CASE("REL-33, REL-34, REL-77 over sockets: trouble of every kind, and the next change still comes") {
+TEST_CASE("REL-33, REL-34, REL-77 over sockets: failures of every kind, and the next change still comes") {
   struct Row {
     const char* name;
     std::vector<Reply> replies;  ///< to what follows the first cut, in this order

@@ -24,10 +24,10 @@ struct Lab : ApiStandIn {
     poster.post({{"default", name}, reason, "the \"port\" is taken"});
   }
 
-  std::vector<std::string> troubles;
+  std::vector<std::string> failures;
   EventPoster poster{runtime(),
                      [] { return std::chrono::system_clock::time_point(std::chrono::seconds(1767323045)); },
-                     "node-a", [this](std::string text) { troubles.push_back(std::move(text)); }};
+                     "node-a", [this](std::string text) { failures.push_back(std::move(text)); }};
 };
 
 }  // namespace
@@ -45,7 +45,7 @@ TEST_CASE("SEM-58: an event says what happened to which Service, and who says so
         R"("reportingComponent":"sluice","reportingInstance":"node-a",)"
         R"("firstTimestamp":"2026-01-02T03:04:05Z","lastTimestamp":"2026-01-02T03:04:05Z","count":1})");
   lab.answer(201);
-  CHECK(lab.troubles.empty());
+  CHECK(lab.failures.empty());
 }
 
 TEST_CASE("an event about the Node is where people look for it") {
@@ -75,7 +75,7 @@ TEST_CASE("SEM-77: what all nodes complain about is one event on the Service, wh
         R"("reportingComponent":"sluice","reportingInstance":"node-a",)"
         R"("firstTimestamp":"2026-01-02T03:04:05Z","lastTimestamp":"2026-01-02T03:04:05Z","count":1})");
   lab.answer(409);
-  CHECK(lab.troubles.empty());
+  CHECK(lab.failures.empty());
   auto other = *event;
   other.message = "asks for more";
   other.object.name = "web2";
@@ -125,14 +125,14 @@ TEST_CASE("SEM-58: an event that fails is not reported again, and only the first
   lab.answer(0, {}, End::unreachable);
   lab.ring();  // no answer
   CHECK(lab.requests.size() == 4);
-  CHECK(lab.troubles ==
+  CHECK(lab.failures ==
         std::vector<std::string>{
             "an event could not be posted to the API: https://server: answer 403, the right to "
             "create events is missing; k8s/deploy/account.yaml grants it"});
   lab.answer(201);
   lab.tell("e");
   lab.answer(500);
-  CHECK(lab.troubles.size() == 2);
+  CHECK(lab.failures.size() == 2);
   lab.ring();  // of an answer that came
   CHECK(lab.requests.size() == 5);
 }
@@ -144,9 +144,9 @@ TEST_CASE("SEM-58: an event is a POST on the wire") {
   ApiAccess access;
   access.servers.push_back(parse_api_server(fmt::format("http://127.0.0.1:{}", server.port())));
   ApiClient client(context, access, [](const std::string&) {});
-  std::vector<std::string> troubles;
+  std::vector<std::string> failures;
   EventPoster poster(asio_runtime(context, client, 1), std::chrono::system_clock::now, "node-a",
-                     [&](std::string text) { troubles.push_back(std::move(text)); });
+                     [&](std::string text) { failures.push_back(std::move(text)); });
   poster.post({{"default", "web"}, "R", "message"});
   REQUIRE(run_until(context, [&] { return !server.asked().empty(); }));
   const auto& asked = server.asked().front();

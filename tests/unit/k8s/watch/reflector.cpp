@@ -150,7 +150,7 @@ TEST_CASE("REL-33: silence is a failure only where an answer is due") {
     CHECK(has(lab.ask(), "limit=1"));  // whether a server is there, and of what time
     CHECK(lab.fresh);
     CHECK((lab.waited == Time(0)) == row.quiet);
-    CHECK(lab.record.troubles.empty() == row.quiet);
+    CHECK(lab.record.failures.empty() == row.quiet);
     CHECK(lab.reflector.counts().quiet == (row.quiet ? 1 : 0));
     lab.answer(page(30, "", object("a", 5)));
     CHECK(has(lab.ask(), row.before.empty() || !row.quiet ? "resourceVersion=8" : "resourceVersion=9"));
@@ -170,7 +170,7 @@ TEST_CASE("REL-33: a watch may be quiet for ever, and a server that has gone mea
     lab.give("");
   }
   CHECK(lab.waited == Time(0));
-  CHECK(lab.record.troubles.empty());
+  CHECK(lab.record.failures.empty());
   CHECK(lab.reflector.counts().quiet == 20);
   CHECK(lab.reflector.counts().watches == 21);
   lab.now = lab.reflector.deadline();
@@ -178,8 +178,8 @@ TEST_CASE("REL-33: a watch may be quiet for ever, and a server that has gone mea
   lab.ask();
   lab.reflector.end(End::timed_out, lab.now + Timeouts{}.head);
   CHECK(lab.reflector.counts().quiet == 21);  // the watch, not the probe
-  REQUIRE(lab.record.troubles.size() == 1);
-  CHECK(has(lab.record.troubles[0], "the server fell silent"));
+  REQUIRE(lab.record.failures.size() == 1);
+  CHECK(has(lab.record.failures[0], "the server fell silent"));
   CHECK(lab.reflector.objects() == 1);
 }
 

@@ -18,9 +18,9 @@ class Record final : public Listener {
   void upsert(Object object) override { lines.push_back("+" + std::get<Service>(object).key.name); }
   void erase(Kind /*kind*/, const ObjectKey& key) override { lines.push_back("-" + key.name); }
   void complain(Complaint complaint) override { lines.push_back("!" + complaint.object); }
-  TroubleReport trouble(std::string sentence) override {
-    troubles.push_back(std::move(sentence));
-    return TroubleReport::reported;
+  FailureReport failure(std::string sentence) override {
+    failures.push_back(std::move(sentence));
+    return FailureReport::reported;
   }
   void listed(Kind /*kind*/) override { lines.emplace_back("listed"); }
   std::string take() {
@@ -30,7 +30,7 @@ class Record final : public Listener {
   }
 
   std::vector<std::string> lines;
-  std::vector<std::string> troubles;
+  std::vector<std::string> failures;
 };
 
 inline std::string object(const std::string& name, int version) {

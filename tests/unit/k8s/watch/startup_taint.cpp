@@ -29,12 +29,12 @@ constexpr std::string_view patch =
 
 struct Lab : ApiStandIn {
   std::vector<std::string> done;
-  std::vector<std::string> troubles;
+  std::vector<std::string> failures;
   StartupTaint taint{runtime(),
                      "node-a",
                      "a/b",
                      {[this](std::string text) { done.push_back(std::move(text)); },
-                      [this](std::string text) { troubles.push_back(std::move(text)); }}};
+                      [this](std::string text) { failures.push_back(std::move(text)); }}};
 };
 
 }  // namespace
@@ -63,7 +63,7 @@ TEST_CASE("SEM-63: the start-up taint is read, then removed, and that is said") 
   CHECK(lab.done == std::vector<std::string>{"removed the taint a/b from Node node-a"});
   lab.wait();
   CHECK(lab.requests.size() == 2);
-  CHECK(lab.troubles.empty());
+  CHECK(lab.failures.empty());
 }
 
 TEST_CASE("SEM-63: a Node without the start-up taint is left alone") {
@@ -92,7 +92,7 @@ TEST_CASE("SEM-63: the start-up taint is tried again until it is gone, and the f
   lab.answer(200, tainted);
   lab.answer(200);
   CHECK(lab.done.size() == 1);
-  CHECK(lab.troubles == std::vector<std::string>{
+  CHECK(lab.failures == std::vector<std::string>{
                             "cannot remove the taint a/b from Node node-a, and tries again: https://server"});
 }
 
@@ -105,8 +105,8 @@ TEST_CASE("SEM-63: a missing right is named, and asked for less and less often")
     if (i == 9) CHECK(lab.rings_at == lab.now + StartupTaint::longest_pause);
     lab.wait();
   }
-  REQUIRE(lab.troubles.size() == 1);
-  CHECK_THAT(lab.troubles[0], ContainsSubstring("answer 403, the right to get and patch nodes is missing"));
+  REQUIRE(lab.failures.size() == 1);
+  CHECK_THAT(lab.failures[0], ContainsSubstring("answer 403, the right to get and patch nodes is missing"));
 }
 
 TEST_CASE("SEM-63: an answer that is no Node, or does not end, is a failure") {

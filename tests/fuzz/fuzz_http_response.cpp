@@ -4,14 +4,14 @@
 
 #include <string>
 
-#include "k8s/client/http_answer.hpp"
+#include "k8s/client/http_response.hpp"
 #include "tests/fuzz/input.hpp"
 
 namespace lb::fuzz {
 namespace {
 
-using k8s::HttpAnswer;
-using State = HttpAnswer::State;
+using k8s::HttpResponse;
+using State = HttpResponse::State;
 
 /// Everything an answer held, as text.
 class Reports final : public k8s::AnswerReader {
@@ -47,21 +47,21 @@ struct Outcome {
   }
 };
 
-Outcome end(HttpAnswer& answer, State fed) {
+Outcome end(HttpResponse& answer, State fed) {
   require(fed == State::broken || answer.problem().empty(), "only what is broken has a problem");
   require(fed != State::broken || !answer.problem().empty(), "what is broken has a problem");
   return {fed, fed == State::open ? answer.close() : fed, fed == State::whole && answer.keep_alive()};
 }
 
 Outcome read_whole(std::string_view bytes, Reports& reported) {
-  HttpAnswer answer(reported);
+  HttpResponse answer(reported);
   return end(answer, answer.feed(bytes));
 }
 
 /// Bytes after the end break an answer, whether they come with it or not: who owns the connection sees to
 /// that.
 Outcome read_pieces(std::string_view bytes, std::string_view sizes, Reports& reported) {
-  HttpAnswer answer(reported);
+  HttpResponse answer(reported);
   auto state = State::open;
   std::size_t fed = 0;
   in_pieces(bytes, sizes, [&](std::string_view piece, std::size_t so_far) {

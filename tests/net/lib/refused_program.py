@@ -1,6 +1,6 @@
 """A copy of the agent, one of whose programs every verifier refuses: close to its end it writes behind its stack.
 
-usage: spoiled.py AGENT OBJECT PROGRAM COPY: OBJECT is the file of programs that the agent has in it."""
+usage: refused_program.py AGENT OBJECT PROGRAM COPY: OBJECT is the file of programs that the agent has in it."""
 
 import os
 import struct

@@ -1,5 +1,5 @@
 // /proc/self/stat (proc(5)), whose second field may hold anything.
-#include "agent/observe/process_figures.hpp"
+#include "agent/observe/process_stats.hpp"
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -52,7 +52,7 @@ std::uint64_t open_descriptors(const std::string& root) {
 
 }  // namespace
 
-std::optional<ProcessFigures> own_process(const std::string& root) {
+std::optional<ProcessStats> own_process(const std::string& root) {
   constexpr std::size_t utime = 14;
   constexpr std::size_t stime = 15;
   constexpr std::size_t starttime = 22;
@@ -63,7 +63,7 @@ std::optional<ProcessFigures> own_process(const std::string& root) {
   const auto ticks = static_cast<double>(::sysconf(_SC_CLK_TCK));
   rlimit descriptors{};
   ::getrlimit(RLIMIT_NOFILE, &descriptors);
-  return ProcessFigures{
+  return ProcessStats{
       .cpu_seconds = static_cast<double>(number(*fields, utime) + number(*fields, stime)) / ticks,
       .start_time = boot_time(root) + static_cast<double>(number(*fields, starttime)) / ticks,
       .resident_bytes = number(*fields, rss) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)),

@@ -7,7 +7,7 @@
 
 namespace lb::agent {
 
-struct ProcessFigures {
+struct ProcessStats {
   double cpu_seconds = 0;  ///< in user and in kernel mode
   double start_time = 0;   ///< Unix seconds
   std::uint64_t resident_bytes = 0;
@@ -17,6 +17,6 @@ struct ProcessFigures {
 };
 
 /// Nothing where /proc below `root` does not say.
-[[nodiscard]] std::optional<ProcessFigures> own_process(const std::string& root = "");
+[[nodiscard]] std::optional<ProcessStats> own_process(const std::string& root = "");
 
 }  // namespace lb::agent

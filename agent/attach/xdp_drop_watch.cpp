@@ -1,5 +1,5 @@
 // Compares the counters in the program's memory with their previous values.
-#include "agent/attach/xdp_watch.hpp"
+#include "agent/attach/xdp_drop_watch.hpp"
 
 #include <bpf/bpf.h>
 #include <net/if.h>
@@ -20,7 +20,7 @@ std::string name_of(std::uint32_t device) {
 
 }  // namespace
 
-XdpWatch::XdpWatch(const std::vector<int>& programs, std::span<lb_xdp_tx> counts) : counts_(counts) {
+XdpDropWatch::XdpDropWatch(const std::vector<int>& programs, std::span<lb_xdp_tx> counts) : counts_(counts) {
   for (const int program : programs) {
     if (program >= 0) {
       links_.emplace_back(bpf_raw_tracepoint_open(nullptr, program));
@@ -29,7 +29,7 @@ XdpWatch::XdpWatch(const std::vector<int>& programs, std::span<lb_xdp_tx> counts
 }
 
 // A device that stays keeps its entry and its counts.
-void XdpWatch::follow(const std::vector<std::uint32_t>& devices) {
+void XdpDropWatch::follow(const std::vector<std::uint32_t>& devices) {
   const auto is_wanted = [&](std::uint32_t device) {
     return std::ranges::find(devices, device) != devices.end();
   };
@@ -50,7 +50,7 @@ void XdpWatch::follow(const std::vector<std::uint32_t>& devices) {
   }
 }
 
-std::vector<std::uint32_t> XdpWatch::losing() {
+std::vector<std::uint32_t> XdpDropWatch::dropping() {
   std::vector<std::uint32_t> devices;
   for (auto& count : counts_) {
     const auto seen = seen_.find(count.device);

@@ -1,5 +1,5 @@
 // Figures of the tables for a scrape.
-#include "agent/tables/table_figures.hpp"
+#include "agent/tables/table_stats.hpp"
 
 #include <map>
 #include <optional>
@@ -7,30 +7,30 @@
 namespace lb::agent {
 namespace {
 
-using AllFigures = std::map<ServicePortKey, ServiceFigures>;
+using AllStats = std::map<ServicePortKey, ServiceStats>;
 
 bool names_local(const lb_policy& policy) {
   return policy.internal == LB_LOCAL || policy.external == LB_LOCAL;
 }
 
 /// What the maps have.
-void add_figures(AllFigures& all, const ServiceState& state, const lb_policy& policy) {
-  auto& figures = all[state.key];
-  figures.key = state.key;
-  figures.cluster = {.eligible = state.counts.cluster, .programmed = state.counts.cluster};
+void add_stats(AllStats& all, const ServiceState& state, const lb_policy& policy) {
+  auto& stats = all[state.key];
+  stats.key = state.key;
+  stats.cluster = {.eligible = state.counts.cluster, .programmed = state.counts.cluster};
   if (names_local(policy)) {
-    figures.local = {.eligible = state.counts.local, .programmed = state.counts.local};
+    stats.local = {.eligible = state.counts.local, .programmed = state.counts.local};
   }
 }
 
 /// What they shall have.
-void add_figures(AllFigures& all, const ServicePortPlan& plan) {
+void add_stats(AllStats& all, const ServicePortPlan& plan) {
   const auto counts = count_backends(plan);
-  auto& figures = all[plan.key];
-  figures.key = plan.key;
-  figures.cluster.eligible = counts.cluster;
+  auto& stats = all[plan.key];
+  stats.key = plan.key;
+  stats.cluster.eligible = counts.cluster;
   if (names_local(plan.policy)) {
-    figures.local = {.eligible = counts.local, .programmed = figures.local ? figures.local->programmed : 0};
+    stats.local = {.eligible = counts.local, .programmed = stats.local ? stats.local->programmed : 0};
   }
 }
 
@@ -57,32 +57,31 @@ std::vector<Fill> fills_of(const TableSet& tables) {
       {.map = "lb_addresses", .used = tables.addresses.size(), .limit = tables.addresses.limit()}};
 }
 
-ExtentFigures extents_of(const TableSet& tables) {
-  ExtentFigures figures{.longest_free = tables.reclaimer.slot_arena().largest()};
+ExtentStats extents_of(const TableSet& tables) {
+  ExtentStats stats{.longest_free = tables.reclaimer.slot_arena().largest()};
   for (const auto& [service, ports] : tables.services.all()) {
     for (const auto& [key, port] : ports) {
-      figures.used += (port->cluster.count > 0 ? 1U : 0U) + (port->local.count > 0 ? 1U : 0U);
+      stats.used += (port->cluster.count > 0 ? 1U : 0U) + (port->local.count > 0 ? 1U : 0U);
     }
   }
-  return figures;
+  return stats;
 }
 
 // Ports that could not be written have a plan and perhaps no state; all others have what they were planned.
-std::pair<std::vector<ServiceFigures>, std::uint64_t> services_of(const TableSet& tables,
-                                                                  const RetryQueue& waiting,
-                                                                  std::size_t most) {
+std::pair<std::vector<ServiceStats>, std::uint64_t> services_of(const TableSet& tables,
+                                                                const RetryQueue& waiting, std::size_t most) {
   if (most == 0) return {};
-  AllFigures all;
+  AllStats all;
   for (const auto& [service, ports] : tables.services.all()) {
     for (const auto& [key, port] : ports) {
-      add_figures(all, *port, tables.store.services.load(port->number).policy);
+      add_stats(all, *port, tables.store.services.load(port->number).policy);
     }
   }
-  waiting.for_each_port([&](const ServicePortPlan& port) { add_figures(all, port); });
-  std::vector<ServiceFigures> first;
-  for (auto& [key, figures] : all) {
+  waiting.for_each_port([&](const ServicePortPlan& port) { add_stats(all, port); });
+  std::vector<ServiceStats> first;
+  for (auto& [key, stats] : all) {
     if (first.size() == most) break;
-    first.push_back(std::move(figures));
+    first.push_back(std::move(stats));
   }
   const auto left_out = all.size() - first.size();
   return {std::move(first), left_out};

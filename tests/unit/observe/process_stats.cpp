@@ -1,5 +1,5 @@
 // A process by /proc: this one, and files as the kernel may write them.
-#include "agent/observe/process_figures.hpp"
+#include "agent/observe/process_stats.hpp"
 
 #include <unistd.h>
 

@@ -7,7 +7,7 @@ import pathlib
 import objects
 
 
-class Book:
+class EndpointHistory:
     def __init__(self, size, path):
         self.size, self.path = size, pathlib.Path(path)
         self.first = int(objects.FIRST_ENDPOINT)

@@ -1,5 +1,5 @@
 // Drives Beast's parser by hand, so that nothing here waits for bytes; zlib follows it.
-#include "k8s/client/http_answer.hpp"
+#include "k8s/client/http_response.hpp"
 
 #include <fmt/format.h>
 #include <zlib.h>
@@ -19,7 +19,7 @@ namespace {
 namespace http = boost::beast::http;
 using boost::beast::error_code;
 using boost::beast::string_view;
-using State = HttpAnswer::State;
+using State = HttpResponse::State;
 
 constexpr std::uint32_t most_head_bytes = 65536;
 /// What a chunk's size line or a trailer may take.
@@ -182,7 +182,7 @@ std::size_t Parser::take(string_view body, error_code& error) {
 
 }  // namespace
 
-struct HttpAnswer::Work {
+struct HttpResponse::Work {
   explicit Work(AnswerReader& to) : reader(to), parser(std::in_place, to) {}
 
   State finish(State state, std::string text);
@@ -195,12 +195,12 @@ struct HttpAnswer::Work {
   std::string problem;
 };
 
-State HttpAnswer::Work::finish(State state, std::string text) {
+State HttpResponse::Work::finish(State state, std::string text) {
   problem = std::move(text);
   return state;
 }
 
-State HttpAnswer::Work::whole_or_next() {
+State HttpResponse::Work::whole_or_next() {
   if (parser->status() < 200) {
     parser.emplace(reader);
     return State::open;
@@ -211,10 +211,10 @@ State HttpAnswer::Work::whole_or_next() {
   return parser->body_whole() ? State::whole : finish(State::broken, "ends within its gzip");
 }
 
-HttpAnswer::HttpAnswer(AnswerReader& reader) : work_(std::make_unique<Work>(reader)) {}
-HttpAnswer::~HttpAnswer() = default;
+HttpResponse::HttpResponse(AnswerReader& reader) : work_(std::make_unique<Work>(reader)) {}
+HttpResponse::~HttpResponse() = default;
 
-State HttpAnswer::feed(std::string_view bytes) {
+State HttpResponse::feed(std::string_view bytes) {
   work_->begun = work_->begun || !bytes.empty();
   work_->waiting += bytes;
   while (!work_->waiting.empty()) {
@@ -240,7 +240,7 @@ State HttpAnswer::feed(std::string_view bytes) {
                                                     : State::open;
 }
 
-State HttpAnswer::close() {
+State HttpResponse::close() {
   error_code error;
   auto& parser = *work_->parser;
   if (parser.got_some()) {
@@ -252,8 +252,8 @@ State HttpAnswer::close() {
   return work_->whole_or_next();
 }
 
-bool HttpAnswer::keep_alive() const { return work_->parser->is_done() && work_->parser->keep_alive(); }
-bool HttpAnswer::begun() const { return work_->begun; }
-const std::string& HttpAnswer::problem() const { return work_->problem; }
+bool HttpResponse::keep_alive() const { return work_->parser->is_done() && work_->parser->keep_alive(); }
+bool HttpResponse::begun() const { return work_->begun; }
+const std::string& HttpResponse::problem() const { return work_->problem; }
 
 }  // namespace lb::k8s

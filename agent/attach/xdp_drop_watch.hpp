@@ -13,17 +13,17 @@
 
 namespace lb::agent {
 
-class XdpWatch {
+class XdpDropWatch {
  public:
   /// `programs` count into `counts` (bpf/lb_watch.bpf.c) as long as this object lives; -1: no such program.
-  XdpWatch(const std::vector<int>& programs, std::span<lb_xdp_tx> counts);
+  XdpDropWatch(const std::vector<int>& programs, std::span<lb_xdp_tx> counts);
 
   /// Counts these devices from now on, as many as `counts` has room for.
   void follow(const std::vector<std::uint32_t>& devices);
   /// Those of them that dropped every frame since the last call, if there was any.
-  [[nodiscard]] std::vector<std::uint32_t> losing();
-  /// Frames dropped since the start, by device name: as of the last call of losing(), including devices that
-  /// are no longer counted.
+  [[nodiscard]] std::vector<std::uint32_t> dropping();
+  /// Frames dropped since the start, by device name: as of the last call of dropping(), including devices
+  /// that are no longer counted.
   [[nodiscard]] const std::map<std::string, std::uint64_t>& lost() const noexcept { return lost_; }
 
  private:

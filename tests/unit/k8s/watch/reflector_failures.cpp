@@ -60,7 +60,7 @@ TEST_CASE("REL-30: a server that comes back is asked within 2 s") {
   CHECK(lab.waited >= Time(700));
   CHECK(lab.waited <= Time(1'500));
   CHECK(lab.record.take().empty());
-  CHECK(lab.record.troubles.size() <= 2);
+  CHECK(lab.record.failures.size() <= 2);
 }
 
 TEST_CASE("REL-30: a server that is dead behind a living address is asked as often as one that is away") {
@@ -105,7 +105,7 @@ TEST_CASE(
   CHECK(lab.waited >= Time(30'000));
 }
 
-TEST_CASE("k8s reflector: trouble is reported once for as long as it lasts, and its end") {
+TEST_CASE("k8s reflector: a failure is reported once for as long as it lasts, and its end") {
   Lab lab;
   lab.list(added("a", 5), 8);
   lab.reflector.end(End::truncated, lab.now, "https://one");
@@ -113,16 +113,16 @@ TEST_CASE("k8s reflector: trouble is reported once for as long as it lasts, and 
     lab.ask();
     lab.reflector.end(End::unreachable, lab.now, "https://two: refused");
   }
-  REQUIRE(lab.record.troubles.size() == 2);
-  CHECK(has(lab.record.troubles[0],
+  REQUIRE(lab.record.failures.size() == 2);
+  CHECK(has(lab.record.failures[0],
             "/api/v1/services: the connection broke off (https://one); trying again in 0."));
-  CHECK(has(lab.record.troubles[1], "the server cannot be reached (https://two: refused)"));
+  CHECK(has(lab.record.failures[1], "the server cannot be reached (https://two: refused)"));
   lab.ask();
   lab.answer(page(8, "", object("a", 5)));
   lab.ask();
   lab.give("");
-  REQUIRE(lab.record.troubles.size() == 3);
-  CHECK(lab.record.troubles[2] == "/api/v1/services: the server answers again");
+  REQUIRE(lab.record.failures.size() == 3);
+  CHECK(lab.record.failures[2] == "/api/v1/services: the server answers again");
 }
 
 TEST_CASE("a refusal is reported whole, with where the rights are") {
@@ -132,9 +132,9 @@ TEST_CASE("a refusal is reported whole, with where the rights are") {
       "endpointslices.discovery.k8s.io is forbidden: User 'system:serviceaccount:kube-system:sluice' cannot "
       "list resource 'endpointslices' in API group 'discovery.k8s.io' at the cluster scope";
   lab.answer(fmt::format(R"({{"kind":"Status","code":403,"message":"{}"}})", message), End::complete, 403);
-  REQUIRE(lab.record.troubles.size() == 1);
-  CHECK(has(lab.record.troubles[0], "the server answers 403: \"" + message + "\""));
-  CHECK(has(lab.record.troubles[0], "k8s/deploy/account.yaml"));
+  REQUIRE(lab.record.failures.size() == 1);
+  CHECK(has(lab.record.failures[0], "the server answers 403: \"" + message + "\""));
+  CHECK(has(lab.record.failures[0], "k8s/deploy/account.yaml"));
 }
 
 TEST_CASE("REL-76: nothing goes back in time, and a restore from a backup is noticed in 30 s") {
@@ -223,7 +223,7 @@ TEST_CASE(
 
 TEST_CASE("k8s reflector: what one event makes all agents list is spread over a few seconds") {
   Timeouts timeouts;
-  timeouts.crowd = Time(3'000);
+  timeouts.fleet_jitter = Time(3'000);
   std::set<Time> firsts;
   std::set<Time> others;
   for (std::uint32_t seed = 1; seed <= 200; ++seed) {
@@ -235,10 +235,10 @@ TEST_CASE("k8s reflector: what one event makes all agents list is spread over a 
     CHECK(reflector.begin(Time(1'000)).has_value() == (reflector.deadline() == Time(1'000)));
     REQUIRE(reflector.begin(reflector.deadline()));
     reflector.end(End::stopped, Time(10'000));
-    reflector.list_anew(Time(60'000));
+    reflector.relist(Time(60'000));
     others.insert(reflector.deadline() - Time(60'000));
     const auto until = reflector.deadline();
-    reflector.list_anew(until - Time(1));
+    reflector.relist(until - Time(1));
     CHECK(reflector.deadline() == until);
   }
   CHECK(firsts.size() > 100);

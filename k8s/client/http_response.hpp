@@ -1,5 +1,5 @@
 // Parses one HTTP/1.1 response as its bytes arrive: removes the head, chunks and gzip. No I/O; Beast and zlib
-// stay in http_answer.cpp.
+// stay in http_response.cpp.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 namespace lb::k8s {
 
 /// Memory is bounded: a head of 64 KiB, one piece of the body, zlib's window.
-class HttpAnswer {
+class HttpResponse {
  public:
   enum class State : std::uint8_t {
     open,     ///< more is to come
@@ -21,10 +21,10 @@ class HttpAnswer {
   };
 
   /// Passes to `reader` head and body, never end().
-  explicit HttpAnswer(AnswerReader& reader);
-  ~HttpAnswer();
-  HttpAnswer(const HttpAnswer&) = delete;
-  HttpAnswer& operator=(const HttpAnswer&) = delete;
+  explicit HttpResponse(AnswerReader& reader);
+  ~HttpResponse();
+  HttpResponse(const HttpResponse&) = delete;
+  HttpResponse& operator=(const HttpResponse&) = delete;
 
   /// Not to be called again once it has answered anything but `open`.
   State feed(std::string_view bytes);

@@ -1,5 +1,5 @@
 // HTTP responses: in any pieces, chunked, compressed, truncated or malformed.
-#include "k8s/client/http_answer.hpp"
+#include "k8s/client/http_response.hpp"
 
 #include <fmt/format.h>
 #include <zlib.h>
@@ -12,7 +12,7 @@ using namespace lb::k8s;
 
 namespace {
 
-using State = HttpAnswer::State;
+using State = HttpResponse::State;
 
 /// What an answer held; stops when the body is as long as `most`.
 class Reports final : public AnswerReader {
@@ -63,7 +63,7 @@ const std::string chunked_head =
     "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
 
 /// Feeds in two pieces, cut at `cut`.
-State feed(HttpAnswer& answer, const std::string& bytes, std::size_t cut) {
+State feed(HttpResponse& answer, const std::string& bytes, std::size_t cut) {
   const auto state = answer.feed(std::string_view(bytes).substr(0, cut));
   return state == State::open ? answer.feed(std::string_view(bytes).substr(cut)) : state;
 }
@@ -110,7 +110,7 @@ TEST_CASE("k8s answer: whole wherever its bytes are cut") {
     for (std::size_t cut = 0; cut <= row.bytes.size(); ++cut) {
       CAPTURE(row.name, cut);
       Reports reported;
-      HttpAnswer answer(reported);
+      HttpResponse answer(reported);
       CHECK(answer.begun() == false);
       REQUIRE(feed(answer, row.bytes, cut) == State::whole);
       CHECK(reported.text == row.text);
@@ -122,7 +122,7 @@ TEST_CASE("k8s answer: whole wherever its bytes are cut") {
 
 TEST_CASE("k8s answer: without a length it ends with the connection") {
   Reports reported;
-  HttpAnswer answer(reported);
+  HttpResponse answer(reported);
   CHECK(answer.feed("HTTP/1.1 200 OK\r\n\r\nhel") == State::open);
   CHECK(answer.feed("lo") == State::open);
   CHECK(answer.close() == State::whole);
@@ -140,7 +140,7 @@ TEST_CASE("REL-33: an answer that is cut anywhere is not whole") {
     for (std::size_t cut = 0; cut < bytes.size(); ++cut) {
       CAPTURE(bytes, cut);
       Reports reported;
-      HttpAnswer answer(reported);
+      HttpResponse answer(reported);
       REQUIRE(answer.feed(bytes.substr(0, cut)) == State::open);
       REQUIRE(answer.close() == State::broken);
       CHECK_FALSE(answer.problem().empty());
@@ -150,7 +150,7 @@ TEST_CASE("REL-33: an answer that is cut anywhere is not whole") {
 
 TEST_CASE("k8s answer: each member of gzip is passed on as it comes") {
   Reports reported;
-  HttpAnswer answer(reported);
+  HttpResponse answer(reported);
   REQUIRE(answer.feed("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n") ==
           State::open);
   std::string all;
@@ -191,7 +191,7 @@ TEST_CASE("k8s answer: what is no HTTP is broken, and says so") {
   for (const auto& row : rows) {
     CAPTURE(row.name);
     Reports reported;
-    HttpAnswer answer(reported);
+    HttpResponse answer(reported);
     CHECK(answer.feed(row.bytes) == State::broken);
     CHECK_FALSE(answer.problem().empty());
   }
@@ -202,7 +202,7 @@ TEST_CASE("k8s answer: a bomb of gzip comes in small pieces and can be stopped")
   REQUIRE(bomb.size() < 100'000);
   Reports reported;
   reported.most = std::size_t{1} << 20U;
-  HttpAnswer answer(reported);
+  HttpResponse answer(reported);
   CHECK(answer.feed("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: " +
                     std::to_string(bomb.size()) + "\r\n\r\n" + bomb) == State::stopped);
   CHECK(reported.longest <= 65536);
@@ -222,7 +222,7 @@ TEST_CASE("k8s answer: a long body, cut and chunked at random, chunks across zli
                    : chunked_head;
     const auto bytes = head + body;
     Reports reported;
-    HttpAnswer answer(reported);
+    HttpResponse answer(reported);
     auto state = State::open;
     for (std::size_t at = 0; at < bytes.size() && state == State::open;) {
       const std::size_t size = 1 + random() % 20'000;

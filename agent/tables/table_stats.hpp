@@ -14,10 +14,10 @@ namespace lb::agent {
 
 /// Entries in use of lb_frontends, lb_services, lb_backends, lb_slots, lb_ranges and lb_addresses.
 [[nodiscard]] std::vector<Fill> fills_of(const TableSet& tables);
-[[nodiscard]] ExtentFigures extents_of(const TableSet& tables);
+[[nodiscard]] ExtentStats extents_of(const TableSet& tables);
 /// Of the service ports that are planned or in the maps, the first `most` by name; and how many more are.
-[[nodiscard]] std::pair<std::vector<ServiceFigures>, std::uint64_t> services_of(const TableSet& tables,
-                                                                                const RetryQueue& waiting,
-                                                                                std::size_t most);
+[[nodiscard]] std::pair<std::vector<ServiceStats>, std::uint64_t> services_of(const TableSet& tables,
+                                                                              const RetryQueue& waiting,
+                                                                              std::size_t most);
 
 }  // namespace lb::agent

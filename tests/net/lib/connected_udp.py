@@ -1,4 +1,4 @@
-"""A UDP socket that stays connected: says "answered" after the first answer and "told" with the error that ends it."""
+"""A UDP socket that stays connected: prints "answered" after the first answer and "error" with the error that ends it."""
 
 import os
 import socket
@@ -19,5 +19,5 @@ with socket.socket(family, socket.SOCK_DGRAM) as connected:
             connected.send(b"who?")
             connected.recv(100)
         except OSError as error:
-            print("told:", os.strerror(error.errno) if error.errno else error, flush=True)
+            print("error:", os.strerror(error.errno) if error.errno else error, flush=True)
             break

@@ -1,5 +1,5 @@
 """One HTTP connection that is asked ten times a second and answered by the same backend.
-usage: kept.py ADDRESS PORT DIRECTORY. While DIRECTORY/pause exists nothing is asked; when DIRECTORY/stop appears it prints how
+usage: http_connection.py ADDRESS PORT DIRECTORY. While DIRECTORY/pause exists nothing is asked; when DIRECTORY/stop appears it prints how
 often it was answered. Any other backend or a broken connection is an error."""
 
 import http.client
