@@ -18,6 +18,7 @@
 #include "bpf/packet/stats.h"
 #include "bpf/path/client.h"
 #include "bpf/path/open.h"
+#include "bpf/path/open_beside.h"
 #include "bpf/select/ranges.h"
 #include "bpf/select/service.h"
 #include "bpf/select/switch_over.h"
