@@ -290,7 +290,7 @@ nodes_down() {
 
 # ---- What users have. ----
 
-rolled_out() { kubectl -n kube-system rollout status "daemonset/$1" --timeout=120s || die "the DaemonSet $1 does not become ready"; }
+rolled_out() { kubectl -n kube-system rollout status "daemonset/$1" --timeout=300s || die "the DaemonSet $1 does not become ready"; }
 pods_of() { kubectl -n kube-system get pods -l "app.kubernetes.io/name=$1" -o jsonpath='{.items[*].metadata.name}'; }
 
 # web_pod NODE: programs of this machine, by the paths that they have outside.
