@@ -62,7 +62,7 @@ back_to() {
 	kubectl delete -k "$OVERLAY/uninstall" --timeout=60s
 	nothing_left
 	kube_proxy_serves "$1" "back to kube-proxy in its mode $1"
-	switch_passes 8 "back to kube-proxy in its mode $1"
+	switch_passes 6 "back to kube-proxy in its mode $1"
 }
 
 nodes_up kubeadm
