@@ -9,6 +9,7 @@
 #include <iterator>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agent/base/error.hpp"
@@ -97,9 +98,24 @@ void require_replacement(const CleanupOptions& options) {
   }
 }
 
+void require_nothing_ends(const CleanupOptions& options) {
+  if (options.mode == CleanupMode::dry_run || options.replacement == Replacement::any) return;
+  const auto ends = kube_proxy_would_end();
+  if (ends.empty()) return;
+  throw StartError(fmt::format(
+      "connections of IPVS would end with its virtual services, and nothing is changed; {} of them, as {}: "
+      "wait for their end, or use --anyway",
+      ends.size(), ends.front()));
+}
+
 int clean_kube_proxy(const CleanupOptions& options) {
   require_replacement(options);
-  const int code = clean(options.mode, "kube-proxy", kube_proxy_leftovers, remove_kube_proxy_leftovers);
+  require_nothing_ends(options);
+  const int code = clean(options.mode, "kube-proxy", kube_proxy_leftovers, [] {
+    auto removed = remove_kube_proxy_leftovers();
+    if (removed.handed > 0) fmt::print("connections of IPVS that conntrack carries on: {}\n", removed.handed);
+    return std::move(removed.problem);
+  });
   print(stdout, "kept, because others' chains lead there:", kube_proxy_kept());
   return code;
 }

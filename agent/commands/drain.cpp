@@ -38,24 +38,6 @@ constexpr std::chrono::milliseconds between_walks{500};
 constexpr std::chrono::seconds rules_timeout{30};  // for a kube-proxy that starts
 constexpr std::size_t most_named = 3;              // frontends of a refusal
 
-/// The kernel's.
-class KernelConntrack final : public ConntrackTable {
- public:
-  explicit KernelConntrack(Conntrack conntrack) : conntrack_(std::move(conntrack)) {}
-  boost::system::result<Tracked> find(const TrackedTuple& original) override {
-    return conntrack_.find(original);
-  }
-  boost::system::error_code erase(const TrackedTuple& original) override {
-    return conntrack_.erase(original);
-  }
-  boost::system::error_code track(const Tracked& flow, std::uint32_t seconds) override {
-    return conntrack_.track(flow, seconds);
-  }
-
- private:
-  Conntrack conntrack_;
-};
-
 KernelConntrack open_conntrack() {
   auto opened = Conntrack::open();
   if (!opened) {

@@ -9,6 +9,7 @@
 #include <boost/system/error_code.hpp>
 
 #include "agent/kube_proxy/chains.hpp"
+#include "agent/kube_proxy/ipvs_cleanup.hpp"
 #include "agent/kube_proxy/legacy_chains.hpp"
 #include "agent/kube_proxy/nf_chains.hpp"
 #include "agent/netlink/nf_tables.hpp"
@@ -57,7 +58,7 @@ void for_each_table(Visit visit) {
 }  // namespace
 
 std::vector<std::string> kube_proxy_leftovers() {
-  std::vector<std::string> found;
+  auto found = IpvsCleanup().leftovers();
   for (const auto family : families) {
     if (has_nf_table(family, own_table)) {
       found.push_back(fmt::format("nftables' table {} {}", family_name(family), own_table));
@@ -85,8 +86,12 @@ std::vector<std::string> kube_proxy_kept() {
   return kept;
 }
 
-std::string remove_kube_proxy_leftovers() {
+std::vector<std::string> kube_proxy_would_end() { return IpvsCleanup().would_end(); }
+
+KubeProxyRemoved remove_kube_proxy_leftovers() {
+  const IpvsCleanup ipvs;
   std::vector<std::string> problems;
+  const auto handed = ipvs.remove_services(problems);
   const auto note = [&problems](const std::string& what, const error_code& error) {
     if (error) {
       problems.push_back(fmt::format("{}: {}", what, error.message()));
@@ -101,7 +106,8 @@ std::string remove_kube_proxy_leftovers() {
   for_each_table([&](const auto& backend, int family, const char* table, const ChainRemoval& removal) {
     note(table_text(backend, family, table), backend.remove(family, table, removal));
   });
-  return fmt::format("{}", fmt::join(problems, "; "));
+  ipvs.remove_sets(problems);
+  return {handed, fmt::format("{}", fmt::join(problems, "; "))};
 }
 
 }  // namespace lb::agent

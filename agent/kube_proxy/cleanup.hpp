@@ -1,6 +1,7 @@
 // Finds what kube-proxy left on this node, in any of its modes, and removes it without a binary of the host.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,15 @@ namespace lb::agent {
 /// Its chains that stay because others' chains lead there, likewise.
 [[nodiscard]] std::vector<std::string> kube_proxy_kept();
 
-/// Removes what is left over, each table in one step; what was not, as one sentence, empty: nothing.
-[[nodiscard]] std::string remove_kube_proxy_leftovers();
+/// Connections that the removal would end, each with the reason: only IPVS's need what goes.
+[[nodiscard]] std::vector<std::string> kube_proxy_would_end();
+
+struct KubeProxyRemoved {
+  std::size_t handed = 0;  ///< connections that IPVS carried, and now conntrack does
+  std::string problem;     ///< what was not removed, as one sentence; empty: nothing
+};
+
+/// Removes what is left over, each table in one step.
+[[nodiscard]] KubeProxyRemoved remove_kube_proxy_leftovers();
 
 }  // namespace lb::agent

@@ -13,6 +13,8 @@ namespace lb::agent {
 
 /// Holds the addresses of all services, and nothing else; kube-proxy makes it.
 inline constexpr const char* ipvs_device = "kube-ipvs0";
+/// Sorted; none where there is no such device.
+[[nodiscard]] std::vector<k8s::Address> ipvs_device_addresses();
 
 /// What the kernel lists. Pure.
 class IpvsDump {

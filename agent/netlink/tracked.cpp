@@ -153,6 +153,8 @@ Request track_request(const Tracked& flow, std::uint32_t seconds) {
   return request;
 }
 
+std::uint32_t handed_seconds(lb_protocol protocol) { return protocol == LB_TCP ? 86400 : 180; }
+
 boost::system::result<Conntrack> Conntrack::open() {
   auto socket = open_netfilter();
   if (!socket) return last_error();

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <utility>
 
 #include "agent/netlink/netlink.hpp"
 #include "k8s/objects/model.hpp"
@@ -49,8 +50,20 @@ struct Tracked {
 /// for `seconds` without a packet. TCP's is established, and takes any number.
 [[nodiscard]] netlink::Request track_request(const Tracked& flow, std::uint32_t seconds);
 
-/// Errors are errno values; ENOENT for a connection that is not tracked, EEXIST where one of its tuples is
-/// another's.
+/// What those ask who hand connections over to conntrack; a double of it in tests. Errors are errno values;
+/// ENOENT for a connection that is not tracked, EEXIST where one of its tuples is another's.
+class ConntrackTable {
+ public:
+  virtual ~ConntrackTable() = default;
+  [[nodiscard]] virtual boost::system::result<Tracked> find(const TrackedTuple& original) = 0;
+  [[nodiscard]] virtual boost::system::error_code erase(const TrackedTuple& original) = 0;
+  [[nodiscard]] virtual boost::system::error_code track(const Tracked& flow, std::uint32_t seconds) = 0;
+};
+
+/// Until conntrack's own timeouts hold for a connection that it was handed, from the next packet on.
+[[nodiscard]] std::uint32_t handed_seconds(lb_protocol protocol);
+
+/// The kernel's own table.
 class Conntrack {
  public:
   /// Without ctnetlink, or CAP_NET_ADMIN, an error.
@@ -70,6 +83,24 @@ class Conntrack {
   explicit Conntrack(maps::Fd socket) : socket_(std::move(socket)) {}
 
   maps::Fd socket_;
+};
+
+/// The same behind the interface.
+class KernelConntrack final : public ConntrackTable {
+ public:
+  explicit KernelConntrack(Conntrack conntrack) : conntrack_(std::move(conntrack)) {}
+  boost::system::result<Tracked> find(const TrackedTuple& original) override {
+    return conntrack_.find(original);
+  }
+  boost::system::error_code erase(const TrackedTuple& original) override {
+    return conntrack_.erase(original);
+  }
+  boost::system::error_code track(const Tracked& flow, std::uint32_t seconds) override {
+    return conntrack_.track(flow, seconds);
+  }
+
+ private:
+  Conntrack conntrack_;
 };
 
 }  // namespace lb::agent

@@ -529,8 +529,10 @@ void add_cleanup(CLI::App& app, RawOptions& raw) {
   auto* kube_proxy = cleanup->add_flag("--kube-proxy", raw.cleanup_kube_proxy,
                                        "Remove kube-proxy's rules instead, and nothing of Sluice's");
   cleanup
-      ->add_flag("--force", raw.cleanup_force,
-                 "With --kube-proxy: also where no Sluice serves, which leaves the node without services")
+      ->add_flag(
+          "--force", raw.cleanup_force,
+          "With --kube-proxy: also where no Sluice serves, which leaves the node without services, and where "
+          "connections would end")
       ->needs(kube_proxy);
   cleanup->add_flag("--dry-run", raw.dry_run, "Print what would be removed, and remove nothing");
   cleanup->add_flag("--wait", raw.stay, "Wait for SIGTERM afterwards, as a DaemonSet's pod has to");

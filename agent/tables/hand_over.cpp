@@ -13,9 +13,6 @@
 namespace lb::agent {
 namespace {
 
-/// Until conntrack's own timeouts hold, from the next packet on.
-constexpr std::uint32_t tcp_seconds = 86400;
-constexpr std::uint32_t udp_seconds = 180;
 /// A handshake that stands still for longer is given up.
 constexpr std::uint32_t handshake_seconds = 3;
 
@@ -56,7 +53,7 @@ Tracked take_over(ConntrackTable& conntrack, Tracked flow) {
 
 /// What was tracked of the client's tuple before, as an entry of another proxy's, gives way.
 boost::system::error_code track(ConntrackTable& conntrack, const Tracked& flow) {
-  const auto seconds = flow.original.protocol == LB_TCP ? tcp_seconds : udp_seconds;
+  const auto seconds = handed_seconds(flow.original.protocol);
   auto error = conntrack.track(flow, seconds);
   if (error.value() == EEXIST && !conntrack.erase(flow.original)) error = conntrack.track(flow, seconds);
   return error;

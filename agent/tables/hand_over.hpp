@@ -19,15 +19,6 @@ namespace lb::agent {
 [[nodiscard]] std::optional<Tracked> tracked_of(const lb_flow4_key& key, const lb_flow4& flow);
 [[nodiscard]] std::optional<Tracked> tracked_of(const lb_flow6_key& key, const lb_flow6& flow);
 
-/// What the walk asks of conntrack; a double of it in tests. Errors are those of class Conntrack.
-class ConntrackTable {
- public:
-  virtual ~ConntrackTable() = default;
-  [[nodiscard]] virtual boost::system::result<Tracked> find(const TrackedTuple& original) = 0;
-  [[nodiscard]] virtual boost::system::error_code erase(const TrackedTuple& original) = 0;
-  [[nodiscard]] virtual boost::system::error_code track(const Tracked& flow, std::uint32_t seconds) = 0;
-};
-
 /// Why a flow stays ours.
 enum class RemainReason : std::uint8_t { handshake, sctp, forwarded, refused, no_successor };
 inline constexpr std::size_t left_reasons = 5;

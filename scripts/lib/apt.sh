@@ -1,4 +1,4 @@
-# What apt is asked here: which release this is, and sources derived from those that it has. Sourced after common.sh.
+# What apt is asked here: which release this is, packages unpacked, and sources derived from those that it has. Sourced after common.sh.
 # shellcheck shell=bash
 
 # release: the Debian release's number, or an error that names what was found.
@@ -14,6 +14,29 @@ release() {
 apt() {
 	DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=120 -o Acquire::Retries=3 \
 		-o Dpkg::Use-Pty=0 -o APT::Sandbox::User=root "$@"
+}
+
+# with_missing PACKAGE...: they, and what they need that is not installed.
+with_missing() {
+	printf '%s\n' "$@"
+	apt -s -o APT::Install-Recommends=false install "$@" | awk '$1 == "Inst" { print $2 }'
+}
+
+fetch_packages() {
+	local -a packages
+	mapfile -t packages < <(with_missing "$@" | sort -u)
+	apt download "${packages[@]}"
+}
+
+# unpack_packages DIRECTORY PACKAGE...: their files, and those of what they need, as the directory; nothing is installed.
+unpack_packages() {
+	local directory package
+	directory=$(mktemp -d "$1.XXXXXX")
+	(cd "$directory" && { fetch_packages "${@:2}" || { apt update && fetch_packages "${@:2}"; } })
+	for package in "$directory"/*.deb; do dpkg -x "$package" "$directory/root"; done
+	rm -rf "$1"
+	mv "$directory/root" "$1"
+	rm -rf "$directory"
 }
 
 # apt_files: the configured sources, one-line files first.

@@ -32,12 +32,13 @@ served() {
 
 nodes_up beside
 kube_proxy_image
-kubeadm_config
+kubeadm_config iptables
 for node in "${NODES[@]}"; do node_joins "$node"; done
 kubectl apply -f "$SLUICE_ROOT/tests/package/lib/kubeadm.yaml"
 rolled_out kube-proxy
 web
 web_answers "kube-proxy"
+web_fresh
 web_clients "kube-proxy"
 mine
 ! lab_ask pod/web-node-a tcp 10.96.0.90 80 >/dev/null 2>&1 || die "kube-proxy serves what the label gives to Sluice"

@@ -26,6 +26,7 @@ installed() {
 upgraded() {
 	local before uid
 	before=$(uids)
+	web_fresh
 	web_clients "before the upgrade"
 	kubectl -n kube-system rollout restart daemonset/sluice
 	rolled_out sluice
@@ -49,7 +50,7 @@ removed() {
 }
 
 nodes_up instead
-kubeadm_config
+kubeadm_config iptables
 for node in "${NODES[@]}"; do node_joins "$node"; done
 installed
 web

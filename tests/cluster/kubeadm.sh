@@ -1,6 +1,7 @@
 #!/bin/bash
-# k8s/overlays/kubeadm as it is: kubeadm's DaemonSet runs the real kube-proxy, then Sluice's image called as kube-proxy, then kube-proxy again, whose
-# way is cleared by k8s/overlays/kubeadm/uninstall; under long and fresh connections, of which none is lost. REL-84, SEM-68, SEM-74, SEM-75.
+# k8s/overlays/kubeadm as it is: kubeadm's DaemonSet runs the real kube-proxy in its mode iptables, then Sluice's image called as kube-proxy, then
+# kube-proxy again, whose way is cleared by k8s/overlays/kubeadm/uninstall, in its mode nftables, and from there to Sluice and back once more;
+# under long and fresh connections, of which none is lost. REL-84, SEM-68, SEM-74, SEM-75.
 set -euo pipefail
 # shellcheck source=tests/cluster/lib/nodes.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/nodes.sh"
@@ -15,18 +16,25 @@ on_nodes() {
 	done
 }
 
-# kube_proxy_rules NODE: of iptables, in both families.
-kube_proxy_rules() { lab_in "$1" bash -c 'iptables-save; ip6tables-save' | grep -c -- '-A KUBE-SVC-'; }
+# kube_proxy_rules NODE: in any mode, of both families.
+kube_proxy_rules() { lab_in "$1" bash -c 'iptables-save; ip6tables-save; nft list tables' | grep -c -e '-A KUBE-SVC-' -e ' kube-proxy$'; }
 
+# rules_of MODE NODE: are there, and no others.
+rules_of() {
+	case $1 in
+	iptables) ! prints ' kube-proxy$' lab_in "$2" nft list tables && prints '-A KUBE-SVC-' lab_in "$2" ip6tables-save ;;
+	nftables) prints 'table ip6 kube-proxy$' lab_in "$2" nft list tables && ! prints '-A KUBE-SVC-' lab_in "$2" iptables-save ;;
+	esac
+}
+
+# kube_proxy_serves MODE [WHEN]
 kube_proxy_serves() {
-	kubectl apply -f "$SLUICE_ROOT/tests/package/lib/kubeadm.yaml"
-	rolled_out kube-proxy
-	web
-	web_answers "kube-proxy"
+	local node
 	for node in "${NODES[@]}"; do
-		(($(kube_proxy_rules "$node") > 0)) || die "$node: kube-proxy has no rules"
+		lab_wait 20 rules_of "$1" "$node" || die "$node: kube-proxy has no rules of its mode $1"
 		[[ -z $(left "$node") ]] || die "$node: $(left "$node")"
 	done
+	web_answers "${2:-kube-proxy in its mode $1}"
 }
 
 sluice_serves() {
@@ -36,7 +44,7 @@ sluice_serves() {
 	for node in "${NODES[@]}"; do
 		lab_wait 60 lab_in "$node" curl -fsS -m 2 http://127.0.0.1:10256/healthz || die "$node: Sluice does not serve"
 	done
-	on_nodes /usr/bin/sluice cleanup --kube-proxy >"$LAB_DIR/cleanup.log"
+	on_nodes /usr/bin/sluice cleanup --kube-proxy >>"$LAB_DIR/cleanup.log"
 	for node in "${NODES[@]}"; do
 		[[ $(kube_proxy_rules "$node") == 0 ]] || die "$node: rules of kube-proxy are left"
 	done
@@ -44,24 +52,34 @@ sluice_serves() {
 	switch_live "Sluice as kube-proxy"
 }
 
-kube_proxy_serves_again() {
+# back_to MODE
+back_to() {
+	kube_proxy_mode "$1"
 	kubectl -n kube-system rollout undo daemonset kube-proxy
 	rolled_out kube-proxy
 	kubectl apply -k "$OVERLAY/uninstall"
 	rolled_out sluice-uninstall
 	kubectl delete -k "$OVERLAY/uninstall" --timeout=60s
 	nothing_left
-	web_answers "kube-proxy again"
-	switch_passes 8 "kube-proxy again"
+	kube_proxy_serves "$1" "back to kube-proxy in its mode $1"
+	switch_passes 6 "back to kube-proxy in its mode $1"
 }
 
 nodes_up kubeadm
 kube_proxy_image
-kubeadm_config
+kubeadm_config iptables
 for node in "${NODES[@]}"; do node_joins "$node"; done
-kube_proxy_serves
-web_clients "begun with kube-proxy"
+kubectl apply -f "$SLUICE_ROOT/tests/package/lib/kubeadm.yaml"
+rolled_out kube-proxy
+web
+kube_proxy_serves iptables
+web_fresh
+web_clients "begun with kube-proxy in its mode iptables"
 sluice_serves
 web_clients "begun with Sluice"
-kube_proxy_serves_again
+back_to nftables
+web_clients "begun with kube-proxy in its mode nftables"
+sluice_serves
+web_clients "begun with Sluice once more"
+back_to iptables
 switch_ends

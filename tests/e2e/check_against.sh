@@ -46,21 +46,8 @@ services() {
 	with_slice away '[{addresses: [10.244.2.10], nodeName: worker-a}]'
 }
 
-# tools MODE: a directory in which `iptables` and the like are that kind's.
-tools() {
-	local name kind=nft
-	[[ $1 != iptables-legacy ]] || kind=legacy
-	mkdir -p "$LAB_DIR/$1"
-	for name in iptables ip6tables; do
-		for each in "$name" "$name-save" "$name-restore"; do
-			ln -sf "$(command -v "xtables-$kind-multi")" "$LAB_DIR/$1/$each"
-		done
-	done
-	printf '%s\n' "$LAB_DIR/$1"
-}
-
 # kube_proxy_comes MODE
-kube_proxy_comes() { cluster_kube_proxy "${1%-legacy}" "$(tools "$1")"; }
+kube_proxy_comes() { cluster_kube_proxy "${1%-legacy}" "$(cluster_iptables "$1")"; }
 
 kube_proxy_goes() {
 	lab_stop "$KUBE_PROXY" || true

@@ -1,7 +1,7 @@
 #!/bin/bash
-# SEM-74, REL-84: from the real kube-proxy to Sluice and back, in its modes nftables and iptables, without a lost connection: long-lived TCP and
-# UDP and fresh connections, of a pod's sockets, of a guest whose packets alone are seen, of the node and from outside; ClusterIP, node
-# port and load-balancer address, with source NAT and without; both families. (IPVS: the kernel here has none.)
+# SEM-74, REL-84: from the real kube-proxy to Sluice and back, in its modes nftables and iptables (iptables-nft and iptables-legacy), without a
+# lost connection: long-lived TCP and UDP and fresh connections, of a pod's sockets, of a guest whose packets alone are seen, of the node and
+# from outside; ClusterIP, node port and load-balancer address, with source NAT and without; both families. (IPVS: the kernel here has none.)
 # The second round drains beside a running agent. --long: ten rounds in each mode, by tc and once more with native XDP on the uplink.
 set -euo pipefail
 # shellcheck source=tests/e2e/lib/scenario.sh
@@ -11,7 +11,7 @@ source "$SLUICE_ROOT/scripts/lib/switch_clients.sh"
 
 ROUNDS=${SLUICE_LONG:+10}
 ROUNDS=${ROUNDS:-2}
-MODES=${SLUICE_MODES:-nftables iptables}
+MODES=${SLUICE_MODES:-nftables iptables iptables-legacy}
 XDP_MODES=${SLUICE_LONG:+off native}
 XDP_MODES=${SLUICE_XDP:-${XDP_MODES:-off}}
 # A flow that has ended keeps its port for a minute.
@@ -76,18 +76,20 @@ begin_fresh() {
 }
 
 kube_proxy_comes() {
-	cluster_kube_proxy "$MODE"
+	cluster_kube_proxy "${MODE%-legacy}" "$(cluster_iptables "$MODE")"
 	lab_wait 30 kube_proxy_serves || die "kube-proxy's rules do not come: $(tail -n 5 "$LAB_DIR/kube-proxy.log")"
 }
 
 # Both families, which come one after the other, and well behind the first healthy answer.
 kube_proxy_serves() {
+	local kind=nft
 	if [[ $MODE == nftables ]]; then
 		prints '10.96.0.10 ' lab_in node nft list map ip kube-proxy service-ips &&
 			prints 'fd00:10:96::10 ' lab_in node nft list map ip6 kube-proxy service-ips
 	else
-		prints '-d 10.96.0.10/32' lab_in node iptables-save -t nat &&
-			prints '-d fd00:10:96::10/128' lab_in node ip6tables-save -t nat
+		[[ $MODE != iptables-legacy ]] || kind=legacy
+		prints '-d 10.96.0.10/32' lab_in node "iptables-$kind-save" -t nat &&
+			prints '-d fd00:10:96::10/128' lab_in node "ip6tables-$kind-save" -t nat
 	fi
 }
 
@@ -136,11 +138,13 @@ back_beside() {
 }
 
 rounds() {
-	local round when
+	local round when rounds=$ROUNDS
+	# The carrying is iptables mode's; what differs is who reads and removes the rules.
+	[[ -n ${SLUICE_LONG:-} || $MODE != iptables-legacy ]] || rounds=1
 	kube_proxy_comes
 	begin "$MODE, XDP $AGENT_XDP, begun with kube-proxy"
 	begin_fresh
-	for ((round = 1; round <= ROUNDS; round++)); do
+	for ((round = 1; round <= rounds; round++)); do
 		when="$MODE, XDP $AGENT_XDP, round $round"
 		there "$when" "$round"
 		if ((round % 2)); then back "$when"; else back_beside "$when"; fi

@@ -1,6 +1,7 @@
 #!/bin/bash
-# SEM-74, REL-84: from kube-proxy's IPVS mode to Sluice and back, without a lost connection. The rules and settings are those that kube-proxy makes
-# for these Services; the build machine's kernel has no IPVS, and a guest is too slow for an API server.
+# SEM-74, SEM-75, REL-84: from kube-proxy's IPVS mode to Sluice and back, without a lost connection; `cleanup --kube-proxy` hands those of IPVS over to
+# conntrack, removes what that mode left, and nothing of others. The rules and settings are those that kube-proxy makes for these Services;
+# the build machine's kernel has no IPVS, and a guest is too slow for an API server.
 set -euo pipefail
 # shellcheck source=tests/kernels/lab.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
@@ -32,6 +33,12 @@ ipvs_begins() {
 	for address in "$WEB" "$WEB6" "$WEB_OUTSIDE" "$WEB_OUTSIDE6"; do virtual tcp "$address" 80 8080; done
 	for address in "$NODE" "$NODE6"; do virtual tcp "$address" "$NODE_PORT" 8080; done
 	for address in "$DNS" "$DNS6"; do virtual udp "$address" 53 5353; done
+	lab_in node ipset create KUBE-NODE-PORT-TCP bitmap:port range 0-65535
+	lab_in node ipset create KUBE-6-NODE-PORT-TCP bitmap:port range 0-65535
+	lab_in node ipset add KUBE-NODE-PORT-TCP "$NODE_PORT"
+	lab_in node ipset add KUBE-6-NODE-PORT-TCP "$NODE_PORT"
+	lab_in node ipset create KUBE-CLUSTER-IP hash:ip,port
+	lab_in node ipset create KUBE-6-LOAD-BALANCER-SOURCE-CID hash:ip,port family inet6
 	# In kube-proxy's table and with its chain, by which an agent notices it.
 	lab_in node nft -f - <<-'NFT'
 		table ip nat {
@@ -53,12 +60,51 @@ ipvs_begins() {
 	NFT
 }
 
-# ipvs_ends: as `kube-proxy --cleanup` does it.
-ipvs_ends() {
+# others_come: virtual services, a set and a chain of somebody else's, at addresses of theirs.
+others_come() {
+	lab_in node ipvsadm -A -t 192.0.2.80:80 -s rr
+	lab_in node ipvsadm -A -t "$NODE:8443" -s rr
+	lab_in node ipvsadm -A -f 7 -s rr
+	lab_in node ipset create KUBE-SOMETHING hash:ip
+	lab_in node nft add chain ip nat OTHERS
+}
+
+# others_are WHEN: there as they came.
+others_are() {
+	[[ $(lab_in node ipvsadm -Sn | sort) == "-A -f 7 -s rr"$'\n'"-A -t $NODE:8443 -s rr"$'\n'"-A -t 192.0.2.80:80 -s rr" ]] ||
+		die "$1: virtual services: $(lab_in node ipvsadm -Sn)"
+	[[ $(lab_in node ipset list -n) == KUBE-SOMETHING ]] || die "$1: sets: $(lab_in node ipset list -n)"
+	prints OTHERS lab_in node nft list chain ip nat OTHERS || die "$1: the chain OTHERS is gone"
+	! ip -n "$LAB-node" link show kube-ipvs0 >/dev/null 2>&1 || die "$1: kube-ipvs0 is left"
+}
+
+# others_go: with the last chains of type nat that are not Sluice's.
+others_go() {
 	lab_in node ipvsadm -C
-	ip -n "$LAB-node" link delete kube-ipvs0
+	lab_in node ipset destroy KUBE-SOMETHING
 	lab_in node nft delete table ip nat
 	lab_in node nft delete table ip6 nat
+}
+
+# end_is_refused: and nothing is changed.
+end_is_refused() {
+	local said before
+	before=$(lab_in node ipvsadm -Sn)
+	said=$(lab_sluice cleanup --kube-proxy 2>&1) && die "the node's own connection was ended: $said"
+	[[ $said == *"1 of them, as tcp $WEB:"*" to $WEB:80 (the node's own, from an address of kube-ipvs0)"* ]] || die "refused so: $said"
+	[[ $(lab_in node ipvsadm -Sn) == "$before" ]] || die "refused, and changed: $(lab_in node ipvsadm -Sn)"
+	printf 'refused: %s\n' "$said"
+}
+
+own_has_ended() { ! prints "ESTABLISHED $WEB:[0-9]* *$WEB:80" lab_in node ipvsadm -Lnc; }
+
+# ipvs_ends: by Sluice; a second time there is nothing to do.
+ipvs_ends() {
+	lab_sluice cleanup --kube-proxy | tee "$LAB_DIR/cleanup"
+	others_are "cleaned up"
+	lab_sluice cleanup --kube-proxy >"$LAB_DIR/again"
+	[[ $(<"$LAB_DIR/again") == "nothing of kube-proxy is left on this node" ]] || die "a second time: $(<"$LAB_DIR/again")"
+	others_are "cleaned up twice"
 }
 
 # established: connections that IPVS translates.
@@ -72,21 +118,25 @@ clients() {
 	switch_client pod keep tcp "$WEB" 80
 	switch_client guest keep tcp "$WEB6" 80
 	switch_client guest keep udp "$DNS" 53
-	switch_client node keep udp "$DNS6" 53
 	switch_open "$1" "$first"
 	switch_client client fresh tcp "$NODE6" "$NODE_PORT"
 	switch_client guest fresh tcp "$WEB" 80
 	switch_client pod fresh tcp "$WEB6" 80
 }
 
-modules dummy ip_vs ip_vs_rr nf_conntrack
+modules dummy ip_vs ip_vs_rr nf_conntrack ip_set_bitmap_port ip_set_hash_ipport
 lab_up ipvs-switch
 lab_guest
 lab_backends
 ipvs_begins
+others_come
 clients "IPVS alone"
 before=$(established)
 ((before > 0)) || die "nothing goes through IPVS: $(lab_in node ipvsadm -Ln)"
+# The node's own connections through IPVS come from addresses that it has for IPVS alone: nobody can carry those on.
+switch_client node keep tcp "$WEB" 80
+own=$((${#SWITCH_CLIENTS[@]} - 1))
+switch_open "the node's own" "$own"
 
 lab_agent --pod-devices pod --xdp off --max-flows 16384
 switch_passes 6 "beside IPVS"
@@ -94,11 +144,18 @@ counted new_remote new_from_pod flow_redirect socket_translated
 still=$(established)
 ((still > 0)) || die "IPVS lost the connections that it had"
 printf 'IPVS translates %d connections, %d before\n' "$still" "$before"
-switch_ends
 
-# What Sluice has begun needs nothing of IPVS's.
-clients "Sluice before IPVS"
+end_is_refused
+lab_stop "${SWITCH_CLIENTS[own]%% *}" || true
+unset "SWITCH_CLIENTS[own]"
+rm "$LAB_DIR/client-$own"
+lab_wait 20 own_has_ended || die "IPVS keeps the node's own connection"
+
+# What IPVS began conntrack carries on; what Sluice has begun needs neither.
+switch_client node keep udp "$DNS6" 53
+switch_open "begun with Sluice" "$own"
 ipvs_ends
+others_go
 switch_passes 6 "IPVS is gone"
 
 # And back.

@@ -17,10 +17,13 @@
 #   rolled_out NAME            the DaemonSet kube-system/NAME is as written, and ready on every node
 #   pods_of NAME               names of that DaemonSet's pods
 #   web                        a pod web-NODE on each node, with the servers of scripts/lib/backend.py, and services of them; of
-#                              both families: web (TCP 80, node port 30080) and dns (UDP 53, node port 30053)
-#   web_answers WHEN           everybody reaches them: pods by ClusterIP, the client by node ports
-#   web_clients                switch_clients.sh: long and fresh connections to them, from pods and from outside
-#   kubeadm_config             what kubeadm gives kube-proxy: ConfigMap, account and rights
+#                              both families, with addresses of a load balancer: web (TCP 80, node port 30080), dns (UDP 53, node port
+#                              30053) and here (TCP 80, node port 30082), whose externalTrafficPolicy is Local
+#   web_answers WHEN           everybody reaches them: pods by ClusterIP, the client by node ports, both by load-balancer addresses
+#   web_clients WHEN           switch_clients.sh: long connections to them, from pods and from outside
+#   web_fresh                  and fresh ones
+#   kubeadm_config MODE        what kubeadm gives kube-proxy: ConfigMap, account and rights
+#   kube_proxy_mode MODE       another mode in that ConfigMap
 #
 # A node's cgroup is version 2 whatever this machine has, with no limits of resources. Images are made here; nothing is pulled.
 
@@ -86,6 +89,9 @@ nodes_network() {
 	ip -n "$LAB-net" link set bridge up
 	for who in client control "${NODES[@]}"; do lab_attach "$who"; done
 	for who in "${NODES[@]}"; do node_routes "$who"; done
+	# One node announces IPv4's addresses of load balancers, the other IPv6's.
+	ip -n "$LAB-client" route add 203.0.113.0/24 via 10.0.0.11
+	ip -n "$LAB-client" route add 2001:db8:113::/64 via fd00:10::12
 }
 
 # node_routes NODE: forwarding, and the way to the pods of the others.
@@ -284,7 +290,7 @@ nodes_down() {
 
 # ---- What users have. ----
 
-rolled_out() { kubectl -n kube-system rollout status "daemonset/$1" --timeout=120s || die "the DaemonSet $1 does not become ready"; }
+rolled_out() { kubectl -n kube-system rollout status "daemonset/$1" --timeout=300s || die "the DaemonSet $1 does not become ready"; }
 pods_of() { kubectl -n kube-system get pods -l "app.kubernetes.io/name=$1" -o jsonpath='{.items[*].metadata.name}'; }
 
 # web_pod NODE: programs of this machine, by the paths that they have outside.
@@ -315,7 +321,7 @@ web_pod() {
 	YAML
 }
 
-# web_of NAME NUMBER PROTOCOL PORT TARGET NODE_PORT
+# web_of NAME NUMBER PROTOCOL PORT TARGET NODE_PORT [POLICY]
 web_of() {
 	cat <<-YAML
 		---
@@ -323,7 +329,8 @@ web_of() {
 		kind: Service
 		metadata: {name: $1}
 		spec:
-		  type: NodePort
+		  type: LoadBalancer
+		  externalTrafficPolicy: ${7:-Cluster}
 		  selector: {app: web}
 		  clusterIP: 10.96.0.$2
 		  clusterIPs: [10.96.0.$2, "fd00:10:96::$2"]
@@ -332,45 +339,75 @@ web_of() {
 	YAML
 }
 
+# balanced NAME NUMBER: as if a load balancer's controller had given it addresses.
+balanced() {
+	kubectl patch service "$1" --subresource=status --type=merge \
+		--patch "{\"status\": {\"loadBalancer\": {\"ingress\": [{\"ip\": \"203.0.113.$2\"}, {\"ip\": \"2001:db8:113::$2\"}]}}}" >/dev/null
+}
+
 web() {
 	local node
 	{
 		for node in "${NODES[@]}"; do web_pod "$node"; done
 		web_of web 80 TCP 80 8080 30080
 		web_of dns 53 UDP 53 5353 30053
+		web_of here 82 TCP 80 8080 30082 Local
 	} | kubectl apply -f - >/dev/null
+	balanced web 80
+	balanced dns 53
+	balanced here 82
 	kubectl wait --for=condition=Ready pod -l app=web --timeout=60s >/dev/null || die "the pods do not become ready"
 }
 
 # web_seen WHO PROTOCOL ADDRESS PORT: who answers twenty questions, none of which may fail.
 web_seen() { lab_ask "$@" && lab_ask "$@" --count 20 --json | jq -r '.answers | keys | join(" ")'; }
 web_reached() { [[ $(web_seen "$@") == *"web-node-a web-node-b" ]]; }
+# web_local NODE WHO PROTOCOL ADDRESS PORT: that node's pod alone.
+web_local() { [[ $(web_seen "${@:2}" | tail -n 1) == "web-$1" ]]; }
 
+# Of a Service whose policy is Local, pods have all endpoints, and the outside those of the node that it asks.
 web_answers() {
 	local each node
-	for each in "tcp 10.96.0.80 80" "tcp fd00:10:96::80 80" "udp 10.96.0.53 53" "udp fd00:10:96::53 53"; do
+	for each in "tcp 10.96.0.80 80" "tcp fd00:10:96::80 80" "udp 10.96.0.53 53" "udp fd00:10:96::53 53" "tcp 203.0.113.82 80"; do
 		for node in "${NODES[@]}"; do
 			# shellcheck disable=SC2086  # protocol, address and port
 			lab_wait 5 web_reached "pod/web-$node" $each || die "$1: pod web-$node: $each: $(web_seen "pod/web-$node" $each)"
 		done
 	done
-	for each in "tcp 10.0.0.11 30080" "tcp fd00:10::12 30080" "udp 10.0.0.12 30053" "udp fd00:10::11 30053"; do
+	for each in "tcp 10.0.0.11 30080" "tcp fd00:10::12 30080" "udp 10.0.0.12 30053" "udp fd00:10::11 30053" "tcp 203.0.113.80 80" \
+		"udp 2001:db8:113::53 53"; do
 		# shellcheck disable=SC2086
 		lab_wait 5 web_reached client $each || die "$1: client: $each: $(web_seen client $each)"
 	done
-	printf '%s: pods reach ClusterIPs, and the outside node ports\n' "$1"
+	for each in "node-a client tcp 10.0.0.11 30082" "node-b client tcp fd00:10::12 30082" "node-a client tcp 203.0.113.82 80"; do
+		# shellcheck disable=SC2086
+		lab_wait 5 web_local $each || die "$1: not by its own node: $each: $(web_seen ${each#* })"
+	done
+	printf '%s: pods reach ClusterIPs, the outside node ports, and both load-balancer addresses\n' "$1"
 }
 
 # web_clients WHEN
 web_clients() {
-	local each kind first=${#SWITCH_CLIENTS[@]}
-	for kind in keep fresh; do
-		for each in "pod/web-node-a $kind tcp 10.96.0.80 80" "pod/web-node-b $kind tcp fd00:10:96::80 80" "pod/web-node-a $kind udp fd00:10:96::53 53" \
-			"client $kind tcp 10.0.0.11 30080" "client $kind tcp fd00:10::12 30080" "client $kind udp 10.0.0.12 30053"; do
-			# shellcheck disable=SC2086
-			switch_client $each
-		done
-		[[ $kind != keep ]] || switch_open "$1" "$first"
+	local each first=${#SWITCH_CLIENTS[@]}
+	for each in "pod/web-node-a keep tcp 10.96.0.80 80" "pod/web-node-b keep tcp fd00:10:96::80 80" "pod/web-node-a keep udp fd00:10:96::53 53" \
+		"pod/web-node-a keep tcp 203.0.113.82 80" "pod/web-node-a keep tcp 10.0.0.11 30082" "pod/web-node-b keep tcp fd00:10::11 30080" \
+		"client keep tcp 10.0.0.11 30080" "client keep tcp fd00:10::12 30080" "client keep udp 10.0.0.12 30053" \
+		"client keep tcp 10.0.0.11 30082" "client keep tcp fd00:10::12 30082" \
+		"client keep tcp 203.0.113.80 80" "client keep tcp 2001:db8:113::82 80" "client keep udp 203.0.113.53 53"; do
+		# shellcheck disable=SC2086
+		switch_client $each
+	done
+	switch_open "$1" "$first"
+}
+
+web_fresh() {
+	local each
+	for each in "pod/web-node-a fresh tcp 10.96.0.80 80" "pod/web-node-b fresh tcp fd00:10:96::80 80" "pod/web-node-a fresh udp fd00:10:96::53 53" \
+		"pod/web-node-b fresh tcp 2001:db8:113::82 80" \
+		"client fresh tcp 10.0.0.11 30080" "client fresh tcp fd00:10::12 30080" "client fresh udp 10.0.0.12 30053" \
+		"client fresh tcp fd00:10::12 30082" "client fresh tcp 203.0.113.80 80" "client fresh tcp 203.0.113.82 80"; do
+		# shellcheck disable=SC2086
+		switch_client $each
 	done
 }
 
@@ -387,8 +424,13 @@ kubeadm_config() {
 		current-context: default
 		users: [{name: default, user: {tokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token}}]
 	YAML
-	sed -E 's/^  (maxPerCore|min): null/  \1: 0/' "$SLUICE_ROOT/tests/corpus/kube_proxy/kubeadm-1.36.yaml" >"$LAB_DIR/config.conf"
-	kubectl -n kube-system create configmap kube-proxy --from-file="$LAB_DIR/kubeconfig.conf" --from-file="$LAB_DIR/config.conf" >/dev/null
+	kube_proxy_mode "$1"
+}
+
+kube_proxy_mode() {
+	sed -E "s/^  (maxPerCore|min): null/  \1: 0/; s/^mode: .*/mode: $1/" "$SLUICE_ROOT/tests/corpus/kube_proxy/kubeadm-1.36.yaml" >"$LAB_DIR/config.conf"
+	kubectl -n kube-system create configmap kube-proxy --from-file="$LAB_DIR/kubeconfig.conf" --from-file="$LAB_DIR/config.conf" \
+		--dry-run=client -o yaml | kubectl apply -f - >/dev/null
 }
 
 # left NODE: directories of pins (a bpf file system has files of its own), and what of ours is attached to the node's devices and cgroup.

@@ -281,6 +281,19 @@ cluster_kube_proxy() {
 	cluster_tell_zone zone-a
 }
 
+# cluster_iptables MODE: a directory in which `iptables` and the like are nft's or, for iptables-legacy, legacy's; kube-proxy takes what its PATH has.
+cluster_iptables() {
+	local name each kind=nft
+	[[ $1 != iptables-legacy ]] || kind=legacy
+	mkdir -p "$LAB_DIR/$1"
+	for name in iptables ip6tables; do
+		for each in "$name" "$name-save" "$name-restore"; do
+			ln -sf "$(command -v "xtables-$kind-multi")" "$LAB_DIR/$1/$each"
+		done
+	done
+	printf '%s\n' "$LAB_DIR/$1"
+}
+
 # cluster_tell_zone ZONE: tells kube-proxy that node is in it, by a change. kube-proxy (1.36.3, 1.37.2) may miss the zone that its Node has at the
 # start, and then ignores zone hints: its informer runs already when NodeTopologyConfig asks for events, and the first one may come
 # before the proxier is registered with that (pkg/proxy/config/config.go).

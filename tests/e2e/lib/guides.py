@@ -7,7 +7,7 @@ import pathlib
 import re
 import sys
 
-LANGUAGES = {"yaml": "the content of a file", "bird": "BIRD's configuration: no BIRD here"}
+LANGUAGES = {"yaml": "the content of a file", "bird": "BIRD's configuration: tests/net/coexistence/bird.sh runs it"}
 
 
 def blocks(page):

@@ -1,0 +1,140 @@
+// First connections, then services, the device, and, once no rule names them, the sets.
+#include "agent/kube_proxy/ipvs_cleanup.hpp"
+
+#include <fmt/format.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "agent/base/system_error.hpp"
+#include "agent/kube_proxy/ipvs_services.hpp"
+#include "agent/netlink/netlink.hpp"
+#include "maps/map.hpp"
+
+namespace lb::agent {
+namespace {
+
+using boost::system::error_code;
+
+/// kube-proxy sets it to 1: connections without a server end at once, and their conntrack entries with them.
+constexpr const char* expire_setting = "/proc/sys/net/ipv4/vs/expire_nodest_conn";
+
+std::vector<VirtualService> list_services() {
+  std::vector<VirtualService> services;
+  std::error_code ignored;
+  // Asking for IPVS by its name would load it.
+  if (!std::filesystem::exists("/sys/module/ip_vs", ignored)) return services;
+  if (const auto ipvs = Ipvs::open()) {
+    static_cast<void>(ipvs->list_services([&](const auto&, netlink::Bytes body) {
+      if (const auto service = virtual_service_of(ipvs_service_in(body))) services.push_back(*service);
+    }));
+  }
+  return services;
+}
+
+IpvsState look() {
+  auto sets = list_ip_sets();
+  return {ipvs_device_addresses(), list_services(), sets ? std::move(*sets) : std::vector<IpSet>()};
+}
+
+bool has_device() { return ::if_nametoindex(ipvs_device) != 0; }
+
+error_code remove_device() {
+  const maps::Fd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
+  netlink::Request request(RTM_DELLINK, netlink::Wanted::one, ifinfomsg{});
+  request.add(IFLA_IFNAME, std::string_view(ipvs_device));
+  return netlink::ask(socket.get(), std::move(request), [](const auto&, netlink::Bytes) {});
+}
+
+/// Do connections outlive their servers, or can that be set?
+bool can_outlive() {
+  int value = 0;
+  return (std::ifstream(expire_setting) >> value && value == 0) || ::access(expire_setting, W_OK) == 0;
+}
+
+void let_outlive() { std::ofstream(expire_setting) << "0"; }
+
+std::string end_text(const k8s::Address& address, std::uint16_t port) {
+  const bool ipv4 = address.family() == k8s::Family::ipv4;
+  return fmt::format("{}{}{}:{}", ipv4 ? "" : "[", address.text(), ipv4 ? "" : "]", port);
+}
+
+std::string connection_text(const TrackedTuple& requests) {
+  const auto* protocol = requests.protocol == LB_TCP ? "tcp" : requests.protocol == LB_UDP ? "udp" : "sctp";
+  return fmt::format("{} {} to {}", protocol, end_text(requests.source, requests.source_port),
+                     end_text(requests.destination, requests.destination_port));
+}
+
+void note(std::vector<std::string>& problems, const std::string& what, const error_code& error) {
+  if (error) problems.push_back(fmt::format("{}: {}", what, error.message()));
+}
+
+}  // namespace
+
+IpvsCleanup::IpvsCleanup() : state_(look()), removal_(plan_ipvs_removal(state_)) {
+  std::ifstream text("/proc/thread-self/net/ip_vs_conn");
+  connections_ = carried_by(removal_, read_ipvs_connections(text));
+}
+
+std::vector<std::string> IpvsCleanup::leftovers() const {
+  std::vector<std::string> found;
+  found.reserve(removal_.services.size() + removal_.sets.size() + 1);
+  for (const auto& service : removal_.services) found.push_back(virtual_service_text(service));
+  if (has_device()) found.push_back(fmt::format("device {}", ipvs_device));
+  for (const auto& set : removal_.sets) found.push_back(fmt::format("IP set {}", set));
+  return found;
+}
+
+std::vector<std::string> IpvsCleanup::would_end() const {
+  std::vector<std::string> ends;
+  auto opened = Conntrack::open();
+  std::string why_none;
+  if (!opened) why_none = fmt::format("conntrack cannot be asked: {}", opened.error().message());
+  if (!can_outlive()) why_none = "set net.ipv4.vs.expire_nodest_conn to 0 on the node: it is read-only here";
+  std::optional<KernelConntrack> conntrack;
+  if (opened) conntrack.emplace(std::move(*opened));
+  for (const auto& each : connections_) {
+    if (each.requests.protocol == LB_UDP) continue;
+    const auto why = why_none.empty() ? why_not_handed(each, state_.bound, *conntrack) : why_none;
+    if (!why.empty()) {
+      ends.push_back(fmt::format("{} ({})", connection_text(each.requests), why));
+    }
+  }
+  return ends;
+}
+
+std::size_t IpvsCleanup::remove_services(std::vector<std::string>& problems) const {
+  std::size_t handed = 0;
+  if (auto opened = Conntrack::open(); opened && !connections_.empty()) {
+    let_outlive();
+    KernelConntrack conntrack(std::move(*opened));
+    for (const auto& each : connections_) {
+      if (!why_not_handed(each, state_.bound, conntrack).empty()) continue;
+      const auto error = hand_over_ipvs(each, conntrack);
+      note(problems, connection_text(each.requests), error);
+      handed += error ? 0 : 1;
+    }
+  }
+  if (!removal_.services.empty()) {
+    const auto ipvs = Ipvs::open();
+    for (const auto& service : removal_.services) {
+      note(problems, virtual_service_text(service), ipvs ? ipvs->remove(service) : ipvs.error());
+    }
+  }
+  if (has_device()) note(problems, ipvs_device, remove_device());
+  return handed;
+}
+
+void IpvsCleanup::remove_sets(std::vector<std::string>& problems) const {
+  for (const auto& set : removal_.sets) note(problems, fmt::format("IP set {}", set), destroy_ip_set(set));
+}
+
+}  // namespace lb::agent
