@@ -14,6 +14,8 @@
 #include <bpf/bpf_endian.h>
 
 #include "bpf/flow/frag_queue.h"
+#include "bpf/flow/fragment.h"
+#include "bpf/flow/handshake.h"
 #include "bpf/flow/scratch.h"
 #include "bpf/packet/packet.h"
 #include "bpf/packet/stats.h"
@@ -112,6 +114,32 @@ LB_FUNCTION enum lb_fastpath_result lb_tc_fastpath(struct __sk_buff *skb, enum l
 		return lb_tc_fastpath_of(skb, hook, LB_IPV6);
 	}
 	return LB_FASTPATH_UNDECIDED;
+}
+
+/*
+ * At egress, a packet within what its route has added to it: of a flow that there is, or an error or a fragment of one. A tunnel that
+ * somebody makes by hand, as a pod may, has no such route, and nothing in it concerns our flows.
+ */
+LB_FUNCTION enum lb_outcome lb_encapsulated(struct __sk_buff *skb)
+{
+	struct lb_scratch *scratch = lb_scratch_get();
+	enum lb_outcome outcome;
+
+	if (!scratch)
+		return LB_OUTCOME_unrelated;
+	scratch->flow.leaving = scratch->packet.tuple;
+	scratch->flow.track.device = scratch->device;
+	if (!lb_is_encapsulated(lb_route(skb, scratch, LB_ASK_DEVICE)))
+		return LB_OUTCOME_unrelated;
+	if (scratch->packet.part == LB_LATER_FRAGMENT)
+		return lb_fragment_find(&scratch->packet) ? lb_related() : LB_OUTCOME_unrelated;
+	if (scratch->packet.inner_network)
+		return lb_related();
+	if (scratch->packet.part == LB_FIRST_FRAGMENT)
+		lb_fragment_remember(&scratch->packet);
+	outcome = lb_established(LB_HOOK_TC_EGRESS, scratch);
+	return outcome == LB_OUTCOME_unrelated && lb_may_be_unassured(&scratch->packet) ? lb_unassured()
+											: outcome;
 }
 
 static __always_inline enum lb_outcome lb_redirectable(struct __sk_buff *skb, struct lb_scratch *scratch,
@@ -215,6 +243,15 @@ static __always_inline int lb_drop(enum lb_hook hook)
 								       : TC_ACT_SHOT;
 }
 
+/* Of a packet that was parsed: what becomes of it. */
+static __always_inline enum lb_outcome lb_tc_balance(struct __sk_buff *skb, enum lb_hook hook,
+						     struct lb_scratch *scratch)
+{
+	if (hook == LB_HOOK_TC_EGRESS && scratch->packet.encapsulated == LB_YES)
+		return lb_if_summable(scratch, lb_encapsulated(skb));
+	return lb_in_order(skb, scratch, lb_if_summable(scratch, lb_balance(skb, hook, scratch)));
+}
+
 /* `missed`: the fast path has looked for an assured flow, and there is none. */
 static __always_inline int lb_tc_slowpath(struct __sk_buff *skb, enum lb_hook hook, enum lb_bool missed)
 {
@@ -227,12 +264,12 @@ static __always_inline int lb_tc_slowpath(struct __sk_buff *skb, enum lb_hook ho
 	scratch->mark = skb->mark;
 	scratch->forwarded = lb_is_forwarded(skb, hook) ? LB_YES : LB_NO;
 	outcome = lb_skb_parse(skb, &scratch->packet);
+	if (hook == LB_HOOK_TC_EGRESS)
+		outcome = lb_skb_parse_within(skb, &scratch->packet, outcome);
 	if (outcome == LB_OUTCOME_NONE && lb_is_translated(skb, hook, &scratch->packet.tuple))
 		outcome = LB_OUTCOME_unrelated;
 	else if (outcome == LB_OUTCOME_NONE)
-		outcome = lb_carry(
-			skb, scratch,
-			lb_in_order(skb, scratch, lb_if_summable(scratch, lb_balance(skb, hook, scratch))));
+		outcome = lb_carry(skb, scratch, lb_tc_balance(skb, hook, scratch));
 	else if (outcome == LB_OUTCOME_other_protocol)
 		outcome = lb_other_protocol(scratch);
 	lb_count(outcome);

@@ -44,6 +44,9 @@ static __always_inline enum lb_outcome lb_parse_inner(struct lb_cursor *cursor, 
 
 	if (lb_beyond(cursor, packet))
 		return LB_OUTCOME_malformed;
+	/* An error is for who sent what it quotes. One for anybody else is none of the flow's, which may be let in where that one's are not. */
+	if (!lb_same_address(&packet->outer_destination, &packet->tuple.destination))
+		return LB_OUTCOME_other_protocol;
 	packet->tuple.protocol = lb_protocol_of(protocol);
 	if (packet->tuple.protocol == LB_ANY_PROTOCOL)
 		return LB_OUTCOME_other_protocol;

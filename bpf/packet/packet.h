@@ -115,6 +115,7 @@ struct lb_packet {
 	__u8 hops;                 /* TTL or hop limit */
 	__u8 next; /* the IP protocol's number */
 	LB_BYTE_ENUM lb_bool may_fragment; /* IPv4 without "don't fragment" */
+	LB_BYTE_ENUM lb_bool encapsulated; /* lies within what a route has added, and `network` behind that */
 };
 
 #define LB_MAX_OFFSET 0x7ff /* beyond this no header is looked for */

@@ -10,6 +10,7 @@
 
 #include "bpf/flow/scratch.h"
 #include "bpf/packet/cursor.h"
+#include "bpf/packet/encapsulated.h"
 #include "bpf/packet/kernel.h"
 #include "bpf/packet/packet.h"
 #include "bpf/packet/parse.h"
@@ -101,6 +102,31 @@ static __always_inline enum lb_outcome lb_skb_parse(struct __sk_buff *skb, struc
 	if (bpf_skb_pull_data(skb, skb->len < LB_HEADERS ? skb->len : LB_HEADERS))
 		return outcome;
 	return lb_skb_read(skb, packet);
+}
+
+LB_FUNCTION enum lb_outcome lb_skb_within(struct __sk_buff *skb, struct lb_packet *packet)
+{
+	struct lb_cursor cursor = {
+		.start = (void *)(long)skb->data,
+		.pos = (void *)(long)skb->data,
+		.end = (void *)(long)skb->data_end,
+	};
+
+	return packet ? lb_parse_within(&cursor, packet, skb->len) : LB_OUTCOME_malformed;
+}
+
+/* The packet within what a route has added to it; `outcome`, and the packet as it was read, where there is none. */
+static __always_inline enum lb_outcome lb_skb_parse_within(struct __sk_buff *skb, struct lb_packet *packet,
+							   enum lb_outcome outcome)
+{
+	if ((outcome != LB_OUTCOME_not_ip && outcome != LB_OUTCOME_other_protocol) || lb_is_tagged(skb))
+		return outcome;
+	if (skb->data_end - skb->data < LB_HEADERS)
+		bpf_skb_pull_data(skb, skb->len < LB_HEADERS ? skb->len : LB_HEADERS);
+	if (lb_skb_within(skb, packet) == LB_OUTCOME_NONE && lb_skb_transport(skb, packet) == LB_OUTCOME_NONE)
+		return LB_OUTCOME_NONE;
+	lb_skb_read(skb, packet);
+	return outcome;
 }
 
 /*

@@ -77,6 +77,7 @@ TESTS = {
     "fuzz": ("tests/fuzz/fuzz_{}.c*",),
     "prog": ("tests/prog/**/{}.cpp",),
     "net": ("tests/net/**/{}.cpp", "tests/net/**/{}.sh"),
+    "kernels": ("tests/kernels/{}.sh",),
     "e2e": ("tests/e2e/{}.sh",),
     "cluster": ("tests/cluster/{}.sh",),
 }
@@ -98,7 +99,10 @@ def bad_tests(text):
                 found = re.fullmatch(r"(\w+): ([\w-]+)", word)
                 if re.fullmatch(r"\w+\.(cpp|py|sh)", word):
                     patterns = ("tests/**/{}",)
-                elif found and found[1] in TESTS and found[2] != "NAME":
+                elif found and found[1] not in TESTS:
+                    yield f"names the level {found[1]}, which does not exist"
+                    continue
+                elif found and found[2] != "NAME":
                     level, word = found[1], found[2]
                     patterns = TESTS[level]
                 elif level and re.fullmatch(r"[\w-]+", word):

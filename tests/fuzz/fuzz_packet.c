@@ -16,6 +16,7 @@
 
 #include <linux/if_ether.h>
 
+#include "bpf/packet/encapsulated.h"
 #include "bpf/packet/packet.h"
 #include "bpf/packet/parse.h"
 #include "bpf/rewrite/rewrite.h"
@@ -49,7 +50,7 @@ static struct frame frame_of(const __u8 *bytes, __u32 size)
 }
 
 /* As lb_skb_read() and the XDP program do it: the frame is all that is linear of `total` bytes. */
-static enum lb_outcome parse(const struct frame *frame, __u32 total, struct lb_packet *packet)
+static enum lb_outcome parse_plain(const struct frame *frame, __u32 total, struct lb_packet *packet)
 {
 	void *end = frame->data + frame->size;
 	struct lb_cursor cursor = {.start = frame->data, .pos = frame->data, .end = end};
@@ -60,6 +61,33 @@ static enum lb_outcome parse(const struct frame *frame, __u32 total, struct lb_p
 	cursor = (struct lb_cursor){.start = frame->data, .end = end};
 	cursor.pos = cursor.start + (packet->transport & LB_MAX_OFFSET);
 	return lb_parse_transport(&cursor, packet);
+}
+
+/* As lb_skb_parse_within(), without the pull: what lies within and beyond what is linear makes the packet malformed. */
+static enum lb_outcome parse_within(const struct frame *frame, __u32 total, struct lb_packet *packet)
+{
+	void *end = frame->data + frame->size;
+	struct lb_cursor cursor = {.start = frame->data, .pos = frame->data, .end = end};
+	enum lb_outcome outcome = lb_parse_within(&cursor, packet, total);
+
+	if (outcome != LB_OUTCOME_NONE)
+		return outcome;
+	cursor = (struct lb_cursor){.start = frame->data, .end = end};
+	cursor.pos = cursor.start + (packet->transport & LB_MAX_OFFSET);
+	return lb_parse_transport(&cursor, packet);
+}
+
+static enum lb_outcome parse(const struct frame *frame, __u32 total, struct lb_packet *packet)
+{
+	enum lb_outcome outcome = parse_plain(frame, total, packet), within;
+	struct lb_packet inner = {0};
+
+	if (outcome != LB_OUTCOME_not_ip && outcome != LB_OUTCOME_other_protocol)
+		return outcome;
+	within = parse_within(frame, total, &inner);
+	if (within == LB_OUTCOME_NONE)
+		*packet = inner;
+	return within == LB_OUTCOME_NONE ? within : frame->size < total ? LB_OUTCOME_malformed : outcome;
 }
 
 static enum lb_outcome parse_bytes(const __u8 *bytes, __u32 size, __u32 total, struct lb_packet *packet)
@@ -96,7 +124,9 @@ static void check_places(const struct lb_packet *packet, const __u8 *bytes, __u3
 {
 	__u32 end = packet->network + packet->length;
 
-	require(packet->network == sizeof(struct ethhdr), "IP follows Ethernet");
+	require(packet->encapsulated == LB_YES ? packet->network > sizeof(struct ethhdr)
+					       : packet->network == sizeof(struct ethhdr),
+		"IP follows Ethernet, or what a route adds");
 	require(packet->length == 0xffff || end <= size, "the IP packet ends in the frame");
 	require(follows(packet, bytes, packet->network, packet->transport), "the transport follows IP");
 	require(packet->transport + LB_REACH <= LB_MAX_OFFSET, "offsets stay below what the verifier knows");
@@ -157,7 +187,8 @@ static void check_padding(const __u8 *bytes, __u32 size, const struct lb_packet 
 	__u32 end = packet->network + packet->length;
 	struct lb_packet seen;
 
-	if (end >= size)
+	/* Without it the outer packet would be cut. */
+	if (end >= size || packet->encapsulated == LB_YES)
 		return;
 	require(parse_bytes(bytes, end, end, &seen) == LB_OUTCOME_NONE && same(&seen, packet),
 		"padding changes nothing");

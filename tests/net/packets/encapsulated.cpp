@@ -1,5 +1,5 @@
 // Clients behind a route that adds headers of its own (ip route ... encap seg6): no program can send by it,
-// so the stack sends the replies of backends elsewhere.
+// so the stack sends the replies, and those of backends here have its headers by the time they pass egress.
 #include <fmt/format.h>
 #include <sys/socket.h>
 
@@ -14,7 +14,10 @@ namespace {
 
 constexpr std::uint16_t port = 80;
 constexpr std::uint16_t backend_port = 8080;
-constexpr std::size_t within_one_packet = 1000;
+constexpr std::size_t within_one_packet =
+    1000;  // the kernel tells no sender that the route's headers are too much
+
+const char* client_address(int family) { return family == AF_INET ? "198.51.100.77" : "2001:db8:77::77"; }
 
 /// The node's only route to a client is a segment, whose end is the client's host.
 struct BehindSegment : PodScene {
@@ -62,6 +65,32 @@ TEST_CASE("REL-99 clients behind a route that encapsulates have answers of backe
       CHECK(rose.no_route == 0);
       CHECK(rose.flow_stack > 0);
       CHECK(rose.new_remote + rose.new_xdp == 1);
+    }
+  }
+}
+
+TEST_CASE("REL-99 clients behind a route that encapsulates have answers of backends here", "[features]") {
+  const auto mode = GENERATE(agent::XdpMode::off, agent::XdpMode::native);
+  BehindSegment scene(mode);
+  REQUIRE(scene.attach().failure().empty());
+  Writer writer(scene.lab.pins());
+  for (const int family : {AF_INET, AF_INET6}) {
+    const auto& known = names(family);
+    for (const int type : {SOCK_STREAM, SOCK_DGRAM}) {
+      INFO((mode == agent::XdpMode::off ? "tc" : "XDP")
+           << (family == AF_INET ? " IPv4" : " IPv6") << (type == SOCK_STREAM ? " TCP" : " UDP"));
+      const auto backend = end(known.server, backend_port);
+      const auto where = end(known.vip, port);
+      writer.service(1, {{1, backend, LB_YES, LB_SAME_NODE}});
+      writer.frontend(where, type == SOCK_STREAM ? LB_TCP : LB_UDP, 1, LB_LOAD_BALANCER);
+      const auto server = serve_at(scene.server, type, backend);
+      std::optional<End> seen;
+      const auto rose =
+          rise(writer, [&] { seen = talk(scene.outside, server, type, where, within_one_packet); });
+      REQUIRE(seen);
+      CHECK(seen->address == end(client_address(family), port).address);
+      CHECK(rose.flow_stack > 0);
+      CHECK(rose.new_local == 1);
     }
   }
 }

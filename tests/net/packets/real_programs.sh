@@ -1,5 +1,6 @@
 #!/bin/bash
-# Real programs as servers, as clients and as proxies, each through sockets, tc and XDP (issue 25: what works unchanged stays so): Debian's, and
+# Real programs as servers, as clients and as proxies, each in both families through sockets, tc, XDP in the driver and generic XDP (issue 25: what
+# works unchanged stays so): Debian's, and
 # small ones of our own with Go's, Rust's, Java's, Node's and Python's libraries, io_uring, sends without copies, gRPC that is silent for 90 s, and
 # 10,000 idle connections; and backends that change meanwhile. For the long form; by itself with scripts/test net/real_programs. REAL_PROGRAMS names what
 # scripts/lib/real-programs unpacked and built.
@@ -13,8 +14,9 @@ source "$SLUICE_ROOT/tests/net/programs/clients.sh"
 # shellcheck source=tests/net/programs/changing.sh
 source "$SLUICE_ROOT/tests/net/programs/changing.sh"
 
-SILENCE=90 IDLE=10000
+SILENCE=90 IDLE=5000
 SERVICE=10.96.0.70 NODE=10.0.0.10 BACKEND=10.244.2.10 OTHER=10.244.3.10
+SERVICE6=fd00:10:96::70 NODE6=fd00:10::10 BACKEND6=fd00:10:244:2::10 OTHER6=fd00:10:244:3::10
 # NAME PROTOCOL PORT NODEPORT of each server.
 SERVERS=(
 	"redis TCP 6379 31001" "memcached TCP 11211 31002" "nginx TCP 8081 31003" "haproxy TCP 8082 31004" "mosquitto TCP 1883 31005"
@@ -49,23 +51,32 @@ manifest() {
 		spec:
 		  type: NodePort
 		  clusterIP: $SERVICE
+		  clusterIPs: [$SERVICE, "$SERVICE6"]
+		  ipFamilies: [IPv4, IPv6]
 		  ports:
 	YAML
 	for each in "${SERVERS[@]}"; do
 		read -r name protocol port node_port <<<"$each"
 		printf '  - {name: %s, protocol: %s, port: %d, nodePort: %d}\n' "$name" "$protocol" "$port" "$node_port"
 	done
+	slice IPv4 "$BACKEND"
+	slice IPv6 "$BACKEND6"
+}
+
+# slice FAMILY ADDRESS
+slice() {
+	local name protocol port
 	cat <<-YAML
 		---
 		apiVersion: discovery.k8s.io/v1
 		kind: EndpointSlice
-		metadata: {name: real-1, namespace: default, labels: {kubernetes.io/service-name: real}}
-		addressType: IPv4
-		endpoints: [{addresses: [$BACKEND], nodeName: worker-a}]
+		metadata: {name: real-${1,,}, namespace: default, labels: {kubernetes.io/service-name: real}}
+		addressType: $1
+		endpoints: [{addresses: ["$2"], nodeName: worker-a}]
 		ports:
 	YAML
 	for each in "${SERVERS[@]}"; do
-		read -r name protocol port node_port <<<"$each"
+		read -r name protocol port _ <<<"$each"
 		printf -- '- {name: %s, protocol: %s, port: %d}\n' "$name" "$protocol" "$port"
 	done
 }
@@ -87,8 +98,7 @@ each() {
 silent_begin() {
 	local grpc memcached
 	grpc=$(port_of grpc "$3") memcached=$(port_of memcached "$3")
-	SILENT=()
-	serve "$1" silent-grpc.log talk grpc "$2:$grpc" "$SILENCE"
+	serve "$1" silent-grpc.log talk grpc "$(at "$2" "$grpc")" "$SILENCE"
 	SILENT+=("$LAB_STARTED")
 	serve "$1" silent-idle.log python3 "$SLUICE_ROOT/tests/net/programs/idle.py" "$2" "$memcached" "$IDLE" "$SILENCE"
 	SILENT+=("$LAB_STARTED")
@@ -97,50 +107,62 @@ silent_begin() {
 silent_end() {
 	local pid
 	for pid in "${SILENT[@]}"; do wait "$pid" || die "connections that were silent by $1: $(cat "$LAB_DIR"/silent-*.log)"; done
-	printf '%s: silent for %d s: gRPC, and %d connections\n' "$1" "$SILENCE" "$IDLE"
+	SILENT=()
+	printf '%s: silent for %d s: gRPC, and %d connections, in each family\n' "$1" "$SILENCE" "$IDLE"
 }
 
 # port_of NAME COLUMN
 port_of() { printf '%s\n' "${SERVERS[@]}" | awk -v name="$1" -v column="$(($2 + 1))" '$1 == name { print $column; exit }'; }
 
-# through WAY WHO TO COLUMN: all that one way carries.
+# through WAY WHO COLUMN TO TO6: all that one way carries, in both families.
 through() {
-	silent_begin "${@:2}"
-	each "$@"
-	resolve "$SERVICE"
-	[[ $2 != pod ]] || ask_proxies
-	changing "$@"
-	silent_end "$1"
+	local way=$1 who=$2 column=$3 to
+	for to in "${@:4}"; do silent_begin "$who" "$to" "$column"; done
+	for to in "${@:4}"; do
+		each "$way, $to" "$who" "$to" "$column"
+		[[ $to == *:* ]] && resolve "$SERVICE6" || resolve "$SERVICE"
+		changing "$way, $to" "$who" "$to" "$column"
+	done
+	silent_end "$way"
 }
 
 # outcome NAME: how often.
 outcome() { lab_sluice status -o json | jq ".outcomes.$1"; }
 
+# ask_proxies NAME SERVICE HTTP DNS: proxies in a pod that lead to the service.
 ask_proxies() {
 	local port
-	proxies
-	for port in 9081 9082; do
-		lab_wait 60 ask_nginx 127.0.0.1 "$port" || die "the proxy at $port: $(tail -n 5 "$LAB_DIR"/*-proxy.log)"
+	WHO=pod
+	proxies "$@"
+	for port in "$3" $(($3 + 1)); do
+		lab_wait 60 ask_nginx 127.0.0.1 "$port" || die "the proxy at $port: $(tail -n 5 "$LAB_DIR/"*"-$1-proxy.log")"
 	done
-	for port in 5300 5301; do
-		lab_wait 60 dig_for 127.0.0.1 "$port" +notcp || die "the forwarder at $port: $(tail -n 5 "$LAB_DIR"/{unbound,dnsmasq}-proxy.log)"
+	for port in "$4" $(($4 + 1)); do
+		lab_wait 60 dig_for 127.0.0.1 "$port" +notcp || die "the forwarder at $port: $(tail -n 5 "$LAB_DIR/"*"-$1-proxy.log")"
 	done
-	printf 'proxies: nginx, haproxy, unbound, dnsmasq\n'
+	printf 'proxies, %s: nginx, haproxy, unbound, dnsmasq\n' "$1"
 }
 
 find_programs
 lab_up real
 manifest >"$LAB_MANIFESTS/real.yaml"
 servers
-each "themselves" worker-a "$BACKEND" 2 60
+SILENT=()
+for to in "$BACKEND" "$BACKEND6"; do each "themselves, $to" worker-a "$to" 2 60; done
 lab_offload off
 # A bridge's port that receives with GRO hands on sums that are still to be made, which XDP would send out as they are.
 nsenter --net="/run/netns/$LAB-net" ethtool -K to-node tx off >/dev/null
 lab_agent --xdp off
-through sockets pod "$SERVICE" 2
-through tc client "$NODE" 3
+through sockets pod 2 "$SERVICE" "$SERVICE6"
+ask_proxies IPv4 "$SERVICE" 9081 5300
+ask_proxies IPv6 "$SERVICE6" 9083 5302
+through tc client 3 "$NODE" "$NODE6"
 (($(outcome flow_redirect) > 0 && $(outcome flow_xdp) == 0)) || die "tc carried nothing"
-lab_stop "$LAB_AGENT" || true
-lab_agent --xdp native
-through XDP client "$NODE" 3
-(($(outcome flow_xdp) > 0)) || die "XDP carried nothing"
+for mode in native generic; do
+	lab_stop "$LAB_AGENT" || true
+	lab_agent --xdp "$mode"
+	[[ $(ip -n "$LAB-node" link show eth0) == *" xdp${mode#native} "* ]] || die "XDP ($mode) is not: $(ip -n "$LAB-node" link show eth0)"
+	before=$(outcome flow_xdp)
+	through "XDP ($mode)" client 3 "$NODE" "$NODE6"
+	(($(outcome flow_xdp) > before)) || die "XDP ($mode) carried nothing"
+done

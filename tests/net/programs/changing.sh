@@ -2,12 +2,22 @@
 # PostgreSQL in worker-a, whose endpoints come and go. All of them stay alive, so nothing may fail. Sourced by it.
 # shellcheck shell=bash
 
-MOVING=10.96.0.71
+MOVING=10.96.0.71 MOVING6=fd00:10:96::71
 
-# moving ADDRESS...: these are its endpoints.
+# endpoints ADDRESS...
+endpoints() {
+	local address all=''
+	for address; do all+="${all:+, }{addresses: [\"$address\"]}"; done
+	printf '[%s]\n' "$all"
+}
+
+# moving WORKER...: these are its endpoints, a or b.
 moving() {
-	local address endpoints=''
-	for address; do endpoints+="${endpoints:+, }{addresses: [$address]}"; done
+	local worker
+	local -a ipv4=() ipv6=()
+	for worker; do
+		[[ $worker == a ]] && ipv4+=("$BACKEND") ipv6+=("$BACKEND6") || ipv4+=("$OTHER") ipv6+=("$OTHER6")
+	done
 	cat >"$LAB_DIR/moving.yaml" <<-YAML
 		apiVersion: v1
 		kind: Service
@@ -15,13 +25,22 @@ moving() {
 		spec:
 		  type: NodePort
 		  clusterIP: $MOVING
+		  clusterIPs: [$MOVING, "$MOVING6"]
+		  ipFamilies: [IPv4, IPv6]
 		  ports: [{name: http, port: 8081, nodePort: 31020}, {name: sql, port: 5432, nodePort: 31021}]
 		---
 		apiVersion: discovery.k8s.io/v1
 		kind: EndpointSlice
 		metadata: {name: moving-1, namespace: default, labels: {kubernetes.io/service-name: moving}}
 		addressType: IPv4
-		endpoints: [$endpoints]
+		endpoints: $(endpoints "${ipv4[@]}")
+		ports: [{name: http, port: 8081}, {name: sql, port: 5432}]
+		---
+		apiVersion: discovery.k8s.io/v1
+		kind: EndpointSlice
+		metadata: {name: moving-2, namespace: default, labels: {kubernetes.io/service-name: moving}}
+		addressType: IPv6
+		endpoints: $(endpoints "${ipv6[@]}")
 		ports: [{name: http, port: 8081}, {name: sql, port: 5432}]
 	YAML
 	mv "$LAB_DIR/moving.yaml" "$LAB_MANIFESTS/moving.yaml"
@@ -35,24 +54,28 @@ begin() {
 
 # changing WAY WHO TO COLUMN: requests on new and on kept connections, and one session of PostgreSQL that its endpoint leaves.
 changing() {
-	local address=$3 http=31020 sql=31021 pid each
+	local address=$3 http=31020 sql=31021 pid each url
 	local -a CLIENTS=()
-	[[ $2 != pod ]] || address=$MOVING http=8081 sql=5432
-	moving "$BACKEND"
+	if [[ $2 == pod ]]; then
+		http=8081 sql=5432 address=$MOVING
+		[[ $3 != *:* ]] || address=$MOVING6
+	fi
+	url=http://$(at "$address" "$http")/small
+	moving a
 	lab_wait 10 real "$2" psql -h "$address" -p "$sql" -U postgres -c 'select 1' || die "the changing service by $1 is not there"
 	rm -f "$LAB_DIR"/changing-*.log
 	begin "$2" sql psql -h "$address" -p "$sql" -U postgres -Atq -c "select 'begun'" -c 'select count(pg_sleep(0.2)) from generate_series(1, 50)'
 	lab_wait 60 grep -q begun "$LAB_DIR/changing-sql.log" || die "PostgreSQL's session by $1: $(<"$LAB_DIR/changing-sql.log")"
-	begin "$2" kept hey -z 10s -c 8 "http://$address:$http/small"
-	begin "$2" new hey -z 10s -c 8 -disable-keepalive "http://$address:$http/small"
+	begin "$2" kept hey -z 10s -c 8 "$url"
+	begin "$2" new hey -z 10s -c 8 -disable-keepalive "$url"
 	for _ in {1..8}; do
-		for each in "$BACKEND $OTHER" "$OTHER" "$OTHER $BACKEND" "$BACKEND"; do
+		for each in "a b" b "b a" a; do
 			# shellcheck disable=SC2086  # words
 			moving $each
 			sleep 0.3
 		done
 	done
-	moving "$OTHER"
+	moving b
 	for pid in "${CLIENTS[@]}"; do wait "$pid" || die "changing backends by $1: $(tail -n 5 "$LAB_DIR"/changing-*.log)"; done
 	[[ $(<"$LAB_DIR/changing-sql.log") == $'begun\n50' ]] || die "PostgreSQL's session by $1: $(<"$LAB_DIR/changing-sql.log")"
 	for each in kept new; do

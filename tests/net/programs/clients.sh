@@ -2,6 +2,9 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2016  # other languages' variables
 
+# at ADDRESS PORT: as one word, in which IPv6's addresses stand in brackets.
+at() { [[ $1 == *:* ]] && printf '[%s]:%s\n' "$@" || printf '%s:%s\n' "$@"; }
+
 # From standard input: what nginx serves.
 same_file() { cmp - "$LAB_DIR/www/file"; }
 
@@ -44,14 +47,14 @@ ask_file() {
 	for program in "${@:2}"; do "get_$program" "$1" | same_file || return 1; done
 }
 
-ask_nginx() { ask_file "$1:$2" curl python node java go rust; }
-ask_java() { ask_file "$1:$2" curl java; }
-ask_go() { ask_file "$1:$2" curl go; }
-ask_rust() { ask_file "$1:$2" curl rust; }
-ask_node() { ask_file "$1:$2" curl node; }
-ask_grpc() { real "$WHO" talk grpc "$1:$2" 0; }
+ask_nginx() { ask_file "$(at "$1" "$2")" curl python node java go rust; }
+ask_java() { ask_file "$(at "$1" "$2")" curl java; }
+ask_go() { ask_file "$(at "$1" "$2")" curl go; }
+ask_rust() { ask_file "$(at "$1" "$2")" curl rust; }
+ask_node() { ask_file "$(at "$1" "$2")" curl node; }
+ask_grpc() { real "$WHO" talk grpc "$(at "$1" "$2")" 0; }
 # 3 MB in datagrams, which quic-go sends as many at a time as the kernel takes.
-ask_quic() { real "$WHO" talk http3 "$1:$2" | same_file; }
+ask_quic() { real "$WHO" talk http3 "$(at "$1" "$2")" | same_file; }
 
 # Up and down again, as text.
 ask_postgres() {
@@ -71,7 +74,7 @@ ask_zerocopy() {
 	done
 }
 
-ask_haproxy() { [[ $(lab_in "$WHO" curl -fsS -m 60 "http://$1:$2/") == haproxy ]]; }
+ask_haproxy() { [[ $(lab_in "$WHO" curl -fsS -m 60 "http://$(at "$1" "$2")/") == haproxy ]]; }
 
 ask_mosquitto() {
 	real "$WHO" mosquitto_pub -h "$1" -p "$2" -r -q 1 -t topic -m hello &&
@@ -86,9 +89,9 @@ ask_iperf-udp() {
 		jq -e '.end.sum.packets > 10 and .end.sum.lost_percent < 50' >/dev/null
 }
 
-ask_socat() { [[ $(echo hello | real "$WHO" socat -t 30 - "TCP:$1:$2") == hello ]]; }
+ask_socat() { [[ $(echo hello | real "$WHO" socat -t 30 - "TCP:$(at "$1" "$2")") == hello ]]; }
 ask_socat-udp() {
-	[[ $(echo hello | real "$WHO" socat -t 5 - "UDP:$1:$2") == hello ]] && real "$WHO" uring datagram "$1" "$2"
+	[[ $(echo hello | real "$WHO" socat -t 5 - "UDP:$(at "$1" "$2")") == hello ]] && real "$WHO" uring datagram "$1" "$2"
 }
 
 # dig_for ADDRESS PORT OPTION...: the name's address. Not a name below test., which unbound answers itself (RFC 6761) however it forwards: so it
@@ -100,7 +103,7 @@ ask_dnsmasq-udp() { dig_for "$1" "$2" +notcp; }
 # Node resolves by c-ares.
 ask_dns-udp() {
 	dig_for "$1" "$2" +notcp && [[ 192.0.2.80 == $(real "$WHO" node -e 'const asked = new (require("dns").Resolver)({ timeout: 20000 });
-		asked.setServers([process.argv[1]]); asked.resolve4("www.sluice.example", (error, found) => console.log(error || found[0]))' "$1:$2") ]]
+		asked.setServers([process.argv[1]]); asked.resolve4("www.sluice.example", (error, found) => console.log(error || found[0]))' "$(at "$1" "$2")") ]]
 }
 
 # resolve ADDRESS: by the libraries that ask whom resolv.conf names: glibc, which connects its sockets, and musl, which does not.

@@ -25,13 +25,27 @@ static void fail(const char *what, int error)
 	exit(1);
 }
 
-static struct sockaddr_in end(const char *address, const char *port)
-{
-	struct sockaddr_in made = {.sin_family = AF_INET, .sin_port = htons(atoi(port))};
+union end {
+	struct sockaddr any;
+	struct sockaddr_in ipv4;
+	struct sockaddr_in6 ipv6;
+};
 
-	if (inet_pton(AF_INET, address, &made.sin_addr) != 1)
+static union end end_of(const char *address, const char *port)
+{
+	union end made = {.ipv4 = {.sin_family = AF_INET, .sin_port = htons(atoi(port))}};
+
+	if (inet_pton(AF_INET, address, &made.ipv4.sin_addr) == 1)
+		return made;
+	made = (union end){.ipv6 = {.sin6_family = AF_INET6, .sin6_port = htons(atoi(port))}};
+	if (inet_pton(AF_INET6, address, &made.ipv6.sin6_addr) != 1)
 		fail(address, EINVAL);
 	return made;
+}
+
+static socklen_t size_of(const union end *end)
+{
+	return end->any.sa_family == AF_INET ? sizeof(end->ipv4) : sizeof(end->ipv6);
 }
 
 static struct io_uring_sqe *entry(struct io_uring *ring)
@@ -120,11 +134,11 @@ static void completed(struct io_uring *ring, const struct io_uring_cqe *done)
 
 static void serve(struct io_uring *ring, const char *port)
 {
-	const struct sockaddr_in own = end("0.0.0.0", port);
-	int listener = socket(AF_INET, SOCK_STREAM, 0), reuse = 1;
+	const union end own = end_of("::", port); /* IPv4's clients, too */
+	int listener = socket(AF_INET6, SOCK_STREAM, 0), reuse = 1;
 
 	setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof(reuse));
-	if (bind(listener, (const struct sockaddr *)&own, sizeof(own)) || listen(listener, 128))
+	if (bind(listener, &own.any, size_of(&own)) || listen(listener, 128))
 		fail("listening", errno);
 	provide(ring, 0, BUFFERS);
 	accept_more(ring, listener);
@@ -169,12 +183,12 @@ static void same(const char *sent, const char *heard, size_t length)
 		fail("the echo is another", EPROTO);
 }
 
-static int stream(struct io_uring *ring, const struct sockaddr_in *service)
+static int stream(struct io_uring *ring, const union end *service)
 {
 	static char sent[CHUNK], heard[CHUNK];
-	int connection = socket(AF_INET, SOCK_STREAM, 0);
+	int connection = socket(service->any.sa_family, SOCK_STREAM, 0);
 
-	io_uring_prep_connect(entry(ring), connection, (const struct sockaddr *)service, sizeof(*service));
+	io_uring_prep_connect(entry(ring), connection, &service->any, size_of(service));
 	result(ring, "connect");
 	for (int chunk = 0; chunk < CHUNKS; chunk++) {
 		for (int at = 0; at < CHUNK; at++)
@@ -193,16 +207,26 @@ static int stream(struct io_uring *ring, const struct sockaddr_in *service)
 	return 0;
 }
 
+static int is_same_end(const union end *one, const union end *other)
+{
+	if (one->any.sa_family == AF_INET6)
+		return one->ipv6.sin6_port == other->ipv6.sin6_port &&
+		       !memcmp(&one->ipv6.sin6_addr, &other->ipv6.sin6_addr, sizeof(one->ipv6.sin6_addr));
+	return one->ipv4.sin_port == other->ipv4.sin_port &&
+	       one->ipv4.sin_addr.s_addr == other->ipv4.sin_addr.s_addr;
+}
+
 /* Without a connection: the answer has to come from whom was asked. */
-static int datagram(struct io_uring *ring, const struct sockaddr_in *service)
+static int datagram(struct io_uring *ring, const union end *service)
 {
 	char sent[] = "hello\n", heard[sizeof(sent)] = "";
-	struct sockaddr_in to = *service, from = {0};
+	union end to = *service, from = {0};
 	struct iovec out = {sent, sizeof(sent) - 1}, in = {heard, sizeof(heard)};
-	struct msghdr asked = {.msg_name = &to, .msg_namelen = sizeof(to), .msg_iov = &out, .msg_iovlen = 1};
+	struct msghdr asked = {
+		.msg_name = &to, .msg_namelen = size_of(&to), .msg_iov = &out, .msg_iovlen = 1};
 	struct msghdr answered = {
 		.msg_name = &from, .msg_namelen = sizeof(from), .msg_iov = &in, .msg_iovlen = 1};
-	int asking = socket(AF_INET, SOCK_DGRAM, 0);
+	int asking = socket(to.any.sa_family, SOCK_DGRAM, 0);
 
 	io_uring_prep_sendmsg(entry(ring), asking, &asked, 0);
 	result(ring, "sendmsg");
@@ -210,14 +234,14 @@ static int datagram(struct io_uring *ring, const struct sockaddr_in *service)
 	if (result(ring, "recvmsg") != (int)sizeof(sent) - 1)
 		fail("heard too little", EIO);
 	same(sent, heard, sizeof(sent) - 1);
-	if (from.sin_addr.s_addr != service->sin_addr.s_addr || from.sin_port != service->sin_port)
+	if (from.any.sa_family != service->any.sa_family || !is_same_end(&from, service))
 		fail("an answer from another", EPROTO);
 	return 0;
 }
 
 int main(int count, char **words)
 {
-	struct sockaddr_in service;
+	union end service;
 	struct io_uring ring;
 	int error = io_uring_queue_init(256, &ring, 0);
 
@@ -227,6 +251,6 @@ int main(int count, char **words)
 		serve(&ring, words[2]);
 	if (count != 4)
 		fail("serve PORT, stream ADDRESS PORT or datagram ADDRESS PORT", EINVAL);
-	service = end(words[2], words[3]);
+	service = end_of(words[2], words[3]);
 	return strcmp(words[1], "stream") ? datagram(&ring, &service) : stream(&ring, &service);
 }

@@ -44,7 +44,7 @@ def receive_all(connection):
 
 
 def serve(port):
-    with socket.create_server(("", port)) as listener:
+    with socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True) as listener:
         while True:
             connection, _ = listener.accept()
             with connection:

@@ -54,7 +54,7 @@ func serve(path string) error {
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp4", ":8085")
+	listener, err := net.Listen("tcp", ":8085")
 	if err != nil {
 		return err
 	}

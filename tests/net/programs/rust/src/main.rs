@@ -6,6 +6,7 @@ use hyper::service::{make_service_fn, service_fn};
 use hyper::{Body, Client, Response, Server, Uri};
 use std::convert::Infallible;
 use std::io::Write;
+use std::net::Ipv6Addr;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -14,7 +15,7 @@ async fn serve(port: u16, path: &str) -> Result<(), Failure> {
     let service = make_service_fn(move |_| async move {
         Ok::<_, Infallible>(service_fn(move |_| async move { Ok::<_, Infallible>(Response::new(Body::from(content))) }))
     });
-    Server::bind(&([0, 0, 0, 0], port).into()).serve(service).await?;
+    Server::bind(&(Ipv6Addr::UNSPECIFIED, port).into()).serve(service).await?;
     Ok(())
 }
 
