@@ -113,10 +113,11 @@ void Attacher::detach_removed(const AttachPlan& plan, const std::set<std::uint32
   }
   std::set<std::uint32_t> pods;
   pods_.add_indices(pods);
+  const FilterOwner owner(links_.base());
   for (const auto index : indices_) {
     if (!indices.contains(index) && !pods.contains(index)) {
-      remove_clsact(static_cast<int>(index), TcSide::ingress);
-      remove_clsact(static_cast<int>(index), TcSide::egress);
+      remove_clsact(owner, static_cast<int>(index), TcSide::ingress);
+      remove_clsact(owner, static_cast<int>(index), TcSide::egress);
       erase_device(plan.devices_map, index);
     }
   }
@@ -135,7 +136,8 @@ void Attacher::sweep(const AttachPlan& plan, const std::set<std::uint32_t>& indi
     pods_.add_pins(pins);
   }
   links_.prune(pins);
-  remove_clsact_filters(plan.tc_by == TcAttachment::clsact ? served : std::set<std::uint32_t>());
+  const FilterOwner owner(links_.base());
+  remove_clsact_filters(owner, plan.tc_by == TcAttachment::clsact ? served : std::set<std::uint32_t>());
   release_qdiscs(links_);
   keep_only(plan.devices_map, served);
 }
@@ -261,13 +263,13 @@ void Attacher::stop_sending(std::uint32_t device) {
 
 std::vector<std::uint32_t> Attacher::sending() const { return {with_xdp_.begin(), with_xdp_.end()}; }
 
-void remove_clsact_filters(const std::set<std::uint32_t>& except) {
+void remove_clsact_filters(const FilterOwner& owner, const std::set<std::uint32_t>& except) {
   const std::unique_ptr<struct if_nameindex, decltype(&if_freenameindex)> all(if_nameindex(),
                                                                               &if_freenameindex);
   for (const auto* device = all.get(); device != nullptr && device->if_index != 0; ++device) {
     if (!except.contains(device->if_index)) {
-      remove_clsact(static_cast<int>(device->if_index), TcSide::ingress);
-      remove_clsact(static_cast<int>(device->if_index), TcSide::egress);
+      remove_clsact(owner, static_cast<int>(device->if_index), TcSide::ingress);
+      remove_clsact(owner, static_cast<int>(device->if_index), TcSide::egress);
     }
   }
 }

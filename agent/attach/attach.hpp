@@ -76,7 +76,8 @@ class Attacher {
   std::map<std::uint32_t, std::string> refused_xdp_;  ///< devices whose driver refused native XDP, and why
 };
 
-/// Removes our clsact filters from every device of this network namespace except those in `except`.
-void remove_clsact_filters(const std::set<std::uint32_t>& except);
+/// Removes the clsact filters of `owner` from every device of this network namespace except those in
+/// `except`.
+void remove_clsact_filters(const FilterOwner& owner, const std::set<std::uint32_t>& except);
 
 }  // namespace lb::agent

@@ -15,7 +15,7 @@
 namespace lb::agent {
 
 void detach_all(const maps::Pins& pins) {
-  remove_clsact_filters({});
+  remove_clsact_filters(FilterOwner(pins.base()), {});
   release_qdiscs(Links(pins.links()));
   detach_pins(pins);
 }

@@ -104,7 +104,7 @@ void require_nothing_ends(const CleanupOptions& options) {
   if (ends.empty()) return;
   throw StartError(fmt::format(
       "connections of IPVS would end with its virtual services, and nothing is changed; {} of them, as {}: "
-      "wait for their end, or use --anyway",
+      "wait for their end, or use --force",
       ends.size(), ends.front()));
 }
 

@@ -3,16 +3,30 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace lb::agent {
 
 enum class TcSide : std::uint8_t { ingress, egress };
 
-/// Filters of ours have one of these handles: the first, or, where others have taken those before, a later
-/// one.
-inline constexpr std::uint32_t first_handle = 0x6c62;  // "lb"
-inline constexpr std::uint32_t last_handle = 0x6c69;
+/// What a Sluice may call its filters: the first of these handles, or, where others have taken those before,
+/// a later one.
+struct FilterHandles {
+  std::uint32_t first = 0;
+  std::uint32_t last = 0;
+  [[nodiscard]] constexpr bool contains(std::uint32_t handle) const {
+    return handle >= first && handle <= last;
+  }
+};
+
+/// Those of every Sluice; and those that each used before they had handles of their own.
+inline constexpr FilterHandles all_filter_handles{0x6c000000, 0x6cffffff};  // 'l'
+inline constexpr FilterHandles older_filter_handles{0x6c62, 0x6c69};        // "lb"
+
+/// Those of the Sluice whose pins are below that path: no two on one node share them, whoever may see whose
+/// programs.
+[[nodiscard]] FilterHandles filter_handles_of(std::string_view pins);
 
 struct TcFilter {
   std::uint32_t priority = 0;

@@ -149,7 +149,8 @@ std::size_t drop_hops(std::set<DeviceRoute>& routes, const DeviceRoute& route) {
 /// A filter that replaces another is reported as one that came. So are our own: one look too many.
 bool at_our_handle(Bytes body) {
   const auto filter = read<tcmsg>(body);
-  return filter && filter->tcm_handle >= first_handle && filter->tcm_handle <= last_handle;
+  return filter && (all_filter_handles.contains(filter->tcm_handle) ||
+                    older_filter_handles.contains(filter->tcm_handle));
 }
 
 template <class Map>

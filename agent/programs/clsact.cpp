@@ -1,15 +1,22 @@
 // clsact filters with a handle and priorities of our own.
 #include "agent/programs/clsact.hpp"
 
+#include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <set>
+#include <system_error>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "agent/base/system_error.hpp"
+#include "agent/programs/pins_beside.hpp"
 #include "agent/programs/program.hpp"
+#include "maps/map.hpp"
 
 namespace lb::agent {
 namespace {
@@ -42,35 +49,59 @@ bpf_tc_opts options_of(TcSide side, std::uint32_t handle) {
 
 /// By its program's name; the kernel shows a program to CAP_SYS_ADMIN alone, and libbpf names the filter
 /// after it.
-bool is_ours(const TcFilter& filter) {
+bool runs_our_code(const TcFilter& filter) {
   const auto info = program_info_of(filter.program);
   const auto& name = info ? info->name : filter.name;
   return name.starts_with("lb_tc_") || name.starts_with("lb_pod_");
 }
 
-struct Filter {
-  std::uint32_t handle = 0;   ///< 0: no handle is left
-  std::uint32_t program = 0;  ///< 0: none yet
+/// The node pages of every Sluice whose pins are beside these.
+std::set<std::uint32_t> pages_beside(const std::filesystem::path& base) {
+  std::set<std::uint32_t> pages;
+  for (const auto& pins : pins_beside(base)) {
+    const maps::Fd page(bpf_obj_get(pins.map("lb_node").c_str()));
+    if (const auto info = maps::map_info(page.get())) {
+      pages.insert(info->id);
+    }
+  }
+  return pages;
+}
+
+/// Of filters at our place: ours, and the handles that all of them have.
+struct Place {
+  std::vector<TcFilter> ours;  ///< those at handles of our own first
+  std::set<std::uint32_t> taken;
 };
 
-/// Our filter, or the first free handle for it.
-Filter our_filter(int device, TcSide side) {
-  std::set<std::uint32_t> taken;
-  for (const auto& filter : filters_of(device, side)) {
-    if (filter.priority != priority_of(side)) {
-      continue;
+Place place_of(const FilterOwner& owner, int device, TcSide side) {
+  Place place;
+  for (auto& filter : filters_of(device, side)) {
+    if (filter.priority == priority_of(side)) {
+      place.taken.insert(filter.handle);
+      if (owner.owns(filter)) {
+        place.ours.push_back(std::move(filter));
+      }
     }
-    if (filter.program != 0 && is_ours(filter)) {
-      return {filter.handle, filter.program};
-    }
-    taken.insert(filter.handle);
   }
-  for (auto handle = first_handle; handle <= last_handle; ++handle) {
+  std::ranges::partition(place.ours,
+                         [&](const auto& filter) { return owner.handles().contains(filter.handle); });
+  return place;
+}
+
+/// 0: no handle is left.
+std::uint32_t free_handle(const FilterHandles& handles, const std::set<std::uint32_t>& taken) {
+  for (auto handle = handles.first; handle <= handles.last; ++handle) {
     if (!taken.contains(handle)) {
-      return {handle, 0};
+      return handle;
     }
   }
-  return {};
+  return 0;
+}
+
+void remove_filter(int device, TcSide side, std::uint32_t handle) {
+  const auto hook = hook_of(device, side);
+  const auto options = options_of(side, handle);
+  bpf_tc_detach(&hook, &options);
 }
 
 boost::system::result<AttachResult> put_filter(int device, TcSide side, std::uint32_t handle, int program,
@@ -92,7 +123,8 @@ ClsactTrial attach_anywhere(int program) {
   if (const auto qdisc = ensure_qdisc(loopback); !qdisc) {
     return {qdisc.error(), ClsactPart::qdisc};
   }
-  const auto held = put_filter(loopback, TcSide::ingress, first_handle, program, HookState::attached);
+  const auto held =
+      put_filter(loopback, TcSide::ingress, all_filter_handles.first, program, HookState::attached);
   return {held ? error_code() : held.error(), ClsactPart::filter};
 }
 
@@ -129,36 +161,65 @@ void remove_empty_qdisc(int device) {
   bpf_tc_hook_destroy(&hook);
 }
 
-boost::system::result<AttachResult> ensure_clsact(int device, TcSide side, int program) {
-  const auto filter = our_filter(device, side);
-  if (filter.handle == 0) {
-    return error_of(-EEXIST);
+// By one path, however it was written.
+FilterOwner::FilterOwner(const std::filesystem::path& pins) {
+  std::error_code unknown;
+  pins_ = std::filesystem::weakly_canonical(pins, unknown);
+  if (!pins_.has_filename()) {
+    pins_ = pins_.parent_path();
   }
-  if (filter.program == 0) {
-    return put_filter(device, side, filter.handle, program, HookState::attached);
-  }
-  if (same_program(filter.program, program)) {
-    return AttachResult{HookState::kept, filter.program};
-  }
-  return put_filter(device, side, filter.handle, program, HookState::updated);
+  handles_ = filter_handles_of(pins_.native());
 }
 
-void remove_clsact(int device, TcSide side) {
-  const auto filter = our_filter(device, side);
-  if (filter.program == 0) {
-    return;
+// Where the kernel does not say which maps a program has (without CAP_SYS_ADMIN), the filter is left if it
+// may be another's.
+bool FilterOwner::owns(const TcFilter& filter) const {
+  if (filter.program == 0 || !runs_our_code(filter)) {
+    return false;
   }
-  const auto hook = hook_of(device, side);
-  const auto options = options_of(side, filter.handle);
-  bpf_tc_detach(&hook, &options);
+  if (!older_filter_handles.contains(filter.handle)) {
+    return handles_.contains(filter.handle);
+  }
+  const auto others = pages_beside(pins_);
+  const auto info = program_info_of(filter.program);
+  return info ? std::ranges::none_of(info->maps, [&](auto map) { return others.contains(map); })
+              : others.empty();
+}
+
+// One at an older handle goes only when its successor runs: our programs leave alone what the other has done.
+boost::system::result<AttachResult> ensure_clsact(const FilterOwner& owner, int device, TcSide side,
+                                                  int program) {
+  const auto place = place_of(owner, device, side);
+  const bool found = !place.ours.empty() && owner.handles().contains(place.ours.front().handle);
+  const auto handle = found ? place.ours.front().handle : free_handle(owner.handles(), place.taken);
+  if (handle == 0) {
+    return error_of(-EEXIST);
+  }
+  const bool same = found && same_program(place.ours.front().program, program);
+  const auto done = place.ours.empty() ? HookState::attached : HookState::updated;
+  const auto put = same ? AttachResult{HookState::kept, place.ours.front().program}
+                        : put_filter(device, side, handle, program, done);
+  for (const auto& filter : place.ours) {
+    if (put && filter.handle != handle) {
+      remove_filter(device, side, filter.handle);
+    }
+  }
+  return put;
+}
+
+void remove_clsact(const FilterOwner& owner, int device, TcSide side) {
+  for (const auto& filter : place_of(owner, device, side).ours) {
+    remove_filter(device, side, filter.handle);
+  }
 }
 
 bool runs_clsact(int device, TcSide side, std::uint32_t program) {
-  return our_filter(device, side).program == program;
+  const auto filters = filters_of(device, side);
+  return std::ranges::find(filters, program, &TcFilter::program) != filters.end();
 }
 
-std::uint32_t clsact_program(int device, TcSide side) { return our_filter(device, side).program; }
-
-bool has_clsact(int device, TcSide side) { return clsact_program(device, side) != 0; }
+bool has_clsact(const FilterOwner& owner, int device, TcSide side) {
+  return !place_of(owner, device, side).ours.empty();
+}
 
 }  // namespace lb::agent

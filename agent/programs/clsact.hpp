@@ -1,10 +1,12 @@
 // tc programs without links, for kernels before TCX: filters of the clsact qdisc, which stay while no agent
-// runs.
+// runs. They have no pins: whose they are their handles say (agent/netlink/filters.hpp), so several Sluices
+// leave each other's alone. All have one priority, where a later filter runs before earlier ones.
 #pragma once
 
 #include <boost/system/error_code.hpp>
 #include <boost/system/result.hpp>
 #include <cstdint>
+#include <filesystem>
 
 #include "agent/netlink/filters.hpp"
 #include "agent/programs/links.hpp"
@@ -20,15 +22,29 @@ enum class Qdisc : std::uint8_t { found, made };
 /// Removes the qdisc if no filter hangs from it. Nothing there is fine.
 void remove_empty_qdisc(int device);
 
+/// The Sluice with these pins, as the owner of filters.
+class FilterOwner {
+ public:
+  explicit FilterOwner(const std::filesystem::path& pins);
+  [[nodiscard]] const FilterHandles& handles() const noexcept { return handles_; }
+  /// Is a filter its own? One at an older handle is, unless it is of a Sluice whose pins are beside these.
+  [[nodiscard]] bool owns(const TcFilter& filter) const;
+
+ private:
+  std::filesystem::path pins_;
+  FilterHandles handles_;
+};
+
 /// Makes our filter on one side of a device run `program`, first at ingress and last at egress. It has one of
 /// a few handles, so filters of others are left alone; EEXIST: they have taken all of them. Other errors are
 /// errno values. The qdisc must be there.
-[[nodiscard]] boost::system::result<AttachResult> ensure_clsact(int device, TcSide side, int program);
+[[nodiscard]] boost::system::result<AttachResult> ensure_clsact(const FilterOwner& owner, int device,
+                                                                TcSide side, int program);
 
 /// Removes our filter, and no other. No filter there is no error.
-void remove_clsact(int device, TcSide side);
+void remove_clsact(const FilterOwner& owner, int device, TcSide side);
 
-/// Does our filter run that program?
+/// Does a filter run that program?
 [[nodiscard]] bool runs_clsact(int device, TcSide side, std::uint32_t program);
 
 enum class ClsactPart : std::uint8_t { qdisc, filter };
@@ -43,10 +59,7 @@ struct ClsactTrial {
 /// call: can this kernel do it? EPERM: nothing is known, because this process may make no namespace.
 [[nodiscard]] ClsactTrial try_clsact(int program);
 
-/// The id of the program that a filter of ours runs; 0: there is none.
-[[nodiscard]] std::uint32_t clsact_program(int device, TcSide side);
-
 /// Is a filter of ours there?
-[[nodiscard]] bool has_clsact(int device, TcSide side);
+[[nodiscard]] bool has_clsact(const FilterOwner& owner, int device, TcSide side);
 
 }  // namespace lb::agent

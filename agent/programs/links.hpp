@@ -6,6 +6,7 @@
 
 #include <boost/system/result.hpp>
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
@@ -44,6 +45,10 @@ class Links {
  public:
   explicit Links(std::string directory) : directory_(std::move(directory)) {}
 
+  /// Below which the directory is: BASE of BASE/vLAYOUT/links.
+  [[nodiscard]] std::filesystem::path base() const {
+    return std::filesystem::path(directory_).parent_path().parent_path();
+  }
   /// Makes the link be as asked. Errors are errno values of the attach call.
   [[nodiscard]] boost::system::result<AttachResult> ensure(const LinkRequest& request);
   /// Is there a link of that name which is attached to that target? Three system calls.

@@ -1,17 +1,27 @@
 // The two ways to a device's hook behind one set of words.
 #include "agent/programs/tc_hook.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <string>
 #include <string_view>
+
+#include "agent/programs/pins_beside.hpp"
 
 namespace lb::agent {
 namespace {
 
 constexpr const char* qdisc_note = "qdisc_";
 
-bool holds_ours(int device) {
-  return has_clsact(device, TcSide::ingress) || has_clsact(device, TcSide::egress);
+bool holds_ours(const Links& links, int device) {
+  const FilterOwner owner(links.base());
+  return has_clsact(owner, device, TcSide::ingress) || has_clsact(owner, device, TcSide::egress);
+}
+
+/// Has a Sluice beside this one made the qdisc? Then it goes with the last of them.
+bool noted_beside(const Links& links, const std::string& name) {
+  return std::ranges::any_of(pins_beside(links.base()),
+                             [&](const auto& pins) { return Links(pins.links()).noted(name); });
 }
 
 // Before the first filter, so that what a start that was killed leaves is known to the next one.
@@ -20,15 +30,16 @@ boost::system::error_code prepare_qdisc(const Links& links, int device) {
   if (!qdisc) {
     return qdisc.error();
   }
-  if (*qdisc == Qdisc::made) {
-    links.note(qdisc_note + std::to_string(device));
+  const auto name = qdisc_note + std::to_string(device);
+  if (*qdisc == Qdisc::made || noted_beside(links, name)) {
+    links.note(name);
   }
   return {};
 }
 
 void release_qdisc(const Links& links, int device) {
   const auto name = qdisc_note + std::to_string(device);
-  if (links.noted(name) && !holds_ours(device)) {
+  if (links.noted(name) && !holds_ours(links, device)) {
     remove_empty_qdisc(device);
     links.forget(name);
   }
@@ -43,12 +54,13 @@ const char* name_of(TcAttachment by) { return by == TcAttachment::tcx ? "tcx" : 
 boost::system::result<AttachResult> ensure_tc(Links& links, const TcHook& hook, int program) {
   const auto index = static_cast<int>(hook.device);
   if (hook.by == TcAttachment::clsact) {
-    if (!has_clsact(index, hook.side)) {
+    const FilterOwner owner(links.base());
+    if (!has_clsact(owner, index, hook.side)) {
       if (const auto error = prepare_qdisc(links, index)) {
         return error;
       }
     }
-    return ensure_clsact(index, hook.side, program);
+    return ensure_clsact(owner, index, hook.side, program);
   }
   const std::uint32_t place = hook.side == TcSide::ingress ? BPF_F_BEFORE : BPF_F_AFTER;
   return links.ensure({hook.pin, program, type_of(hook.side), index, hook.device, place});
@@ -66,7 +78,7 @@ void remove_tc(const Links& links, const TcHook& hook) {
   if (hook.by == TcAttachment::tcx) {
     links.remove(hook.pin);
   } else {
-    remove_clsact(static_cast<int>(hook.device), hook.side);
+    remove_clsact(FilterOwner(links.base()), static_cast<int>(hook.device), hook.side);
     release_qdisc(links, static_cast<int>(hook.device));
   }
 }

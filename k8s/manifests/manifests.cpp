@@ -95,7 +95,7 @@ class ManifestSource::ResourceWatcher final
   void take_file_event(std::uint32_t mask, const std::string& name);
   void wait_until_quiet();
   void look();
-  [[nodiscard]] std::error_code look_at_files();
+  [[nodiscard]] std::error_code check_files();
   void wait_for_complaints();
   void wait_for_slow_look();
 
@@ -140,7 +140,7 @@ void ManifestSource::ResourceWatcher::start() {
     throw StartError(fmt::format("cannot read the manifests directory {}: {}; name a directory that exists",
                                  path_.string(), error_text(error)));
   }
-  if (const auto error = look_at_files()) {
+  if (const auto error = check_files()) {
     throw StartError(fmt::format("cannot read the manifests directory {}: {}; make it readable",
                                  path_.string(), error.message()));
   }
@@ -216,7 +216,7 @@ void ManifestSource::ResourceWatcher::wait_until_quiet() {
   });
 }
 
-std::error_code ManifestSource::ResourceWatcher::look_at_files() {
+std::error_code ManifestSource::ResourceWatcher::check_files() {
   const auto now = steady_clock::now();
   std::erase_if(being_written_, [&](const auto& entry) { return now - entry.second > abandoned; });
   std::set<std::string> skipped;
@@ -238,7 +238,7 @@ void ManifestSource::ResourceWatcher::look() {
     sink_.arrived();
   }
   const int watch_error = watch();
-  const auto error = look_at_files();
+  const auto error = check_files();
   std::vector<Complaint> complaints;
   if (error) {
     complaints.push_back(

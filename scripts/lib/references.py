@@ -42,7 +42,8 @@ def options_of(text):
         option = re.match(r" {1,4}(-\S+)(.*)", line)
         if option:
             # A long name has its meaning in the next lines.
-            shape, _, meaning = option.group(2).partition("  ") if "  " in option.group(2) else (option.group(2), "", "")
+            rest = re.sub(r"^ Needs:(?: -\S+)+", "  ", option.group(2))
+            shape, _, meaning = rest.partition("  ") if "  " in rest else (rest, "", "")
             default = re.search(r"=(\S+)$|\[([^\s\]]+)\]$", shape.strip())
             found.append([option.group(1), next(filter(None, default.groups())) if default else "", meaning.strip()])
         elif re.match(r" {8,}\S", line) and found:

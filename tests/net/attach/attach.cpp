@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -26,6 +27,8 @@
 #include "agent/attach/detach.hpp"
 #include "agent/base/error.hpp"
 #include "agent/datapath/datapath.hpp"
+#include "agent/netlink/filters.hpp"
+#include "agent/programs/clsact.hpp"
 #include "agent/programs/program.hpp"
 #include "tests/net/lib/hooks.hpp"
 #include "tests/net/lib/lab.hpp"
@@ -194,13 +197,73 @@ TEST_CASE("REL-68 somebody else's clsact filter in our place is left alone, and 
   scene.options.without = {"tcx"};
   const auto program = foreign_program();
   shell("tc qdisc add dev eth0 clsact");
-  put_filter(program.get(), BPF_TC_INGRESS, 0x6c62);
+  put_filter(program.get(), BPF_TC_INGRESS, agent::FilterOwner(scene.lab.pins()).handles().first);
   CHECK(start(scene.options).failure().empty());
   CHECK(start(scene.options).count(HookState::kept) == 2);
   shell("tc filter show dev eth0 ingress | grep -q lb_tc_in");
   agent::detach_all(maps::Pins(scene.lab.pins()));
   shell("tc filter show dev eth0 ingress | grep -q foreign");
   shell("! tc filter show dev eth0 ingress | grep -q lb_tc_in");
+}
+
+namespace {
+
+/// The agents of two Sluices, by their options.
+struct TwoSluices : DeviceLab {
+  TwoSluices() {
+    options.without = {"tcx"};
+    other = options;
+    options.pins = lab.pins() + "/one";
+    other.pins = lab.pins() + "/other";
+    REQUIRE(std::filesystem::create_directory(lab.pins()));
+  }
+  ~TwoSluices() {
+    agent::detach_all(maps::Pins(options.pins));
+    agent::detach_all(maps::Pins(other.pins));
+  }
+  agent::AgentOptions other;
+};
+
+std::vector<agent::TcFilter> filters_of_eth0(agent::TcSide side = agent::TcSide::ingress) {
+  return agent::filters_of(static_cast<int>(if_nametoindex("eth0")), side);
+}
+
+/// As agents called their filters before each Sluice had handles of its own.
+void move_to_older_handle(const agent::TcFilter& filter) {
+  put_filter(maps::Fd(bpf_prog_get_fd_by_id(filter.program)).get(), BPF_TC_INGRESS,
+             agent::older_filter_handles.first);
+  shell(fmt::format("tc filter del dev eth0 ingress prio 1 handle {:#x} bpf", filter.handle));
+}
+
+}  // namespace
+
+TEST_CASE("SEM-75 the clsact filters of two Sluices stay and go each with its own") {
+  TwoSluices scene;
+  static_cast<void>(start(scene.options));
+  static_cast<void>(start(scene.other));
+  CHECK(start(scene.options).count(HookState::kept) == 2);
+  CHECK(start(scene.other).count(HookState::kept) == 2);
+  CHECK(filters_of_eth0().size() == 2);
+  CHECK(filters_of_eth0(agent::TcSide::egress).size() == 2);
+  agent::detach_all(maps::Pins(scene.options.pins));
+  CHECK(filters_of_eth0().size() == 1);
+  CHECK(start(scene.other).count(HookState::kept) == 2);
+  agent::detach_all(maps::Pins(scene.other.pins));
+  shell("! tc qdisc show dev eth0 | grep -q clsact");
+}
+
+TEST_CASE("SEM-75 a clsact filter of an older agent is taken over by the Sluice whose maps it has") {
+  TwoSluices scene;
+  static_cast<void>(start(scene.options));
+  move_to_older_handle(filters_of_eth0().front());
+  REQUIRE(filters_of_eth0().front().handle == agent::older_filter_handles.first);
+  CHECK(start(scene.other).count(HookState::attached) == 2);
+  CHECK(filters_of_eth0().size() == 2);
+  CHECK(start(scene.options).count(HookState::updated) == 1);
+  CHECK(filters_of_eth0().size() == 2);
+  CHECK(std::ranges::none_of(filters_of_eth0(), [](const auto& filter) {
+    return agent::older_filter_handles.contains(filter.handle);
+  }));
 }
 
 TEST_CASE("REL-68 a qdisc that we made goes when nothing hangs from it, and no other one") {

@@ -27,6 +27,7 @@
 #include "agent/base/error.hpp"
 #include "agent/netlink/filters.hpp"
 #include "agent/netlink/node_watch.hpp"
+#include "agent/programs/clsact.hpp"
 #include "tests/net/lib/hooks.hpp"
 #include "tests/net/lib/pod_scene.hpp"
 
@@ -277,7 +278,9 @@ TEST_CASE("REL-68 a filter replaced at our handle is noticed, and ours runs agai
   const auto before = changes();
   shell("tc filter replace dev eth0 ingress prio 1 handle 0x99 bpf bytecode '1,6 0 0 4294967295,'");
   CHECK(changes() == before);
-  shell("tc filter replace dev eth0 ingress prio 1 handle 0x6c62 bpf bytecode '1,6 0 0 4294967295,'");
+  shell(
+      fmt::format("tc filter replace dev eth0 ingress prio 1 handle {:#x} bpf bytecode '1,6 0 0 4294967295,'",
+                  agent::FilterOwner(scene.lab.pins()).handles().first));
   CHECK(changes() == before + 1);
   CHECK(heal(*scene.datapath, FilterChanges::some) == Names{{"ingress", 1}});
   const auto at_eth0 = agent::filters_of(static_cast<int>(if_nametoindex("eth0")), agent::TcSide::ingress);

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Two Sluices of different names on one node, each with pins and ports of its own: both serve their own services, and cleanup of one leaves
-# the other's pins and links as they were, while it serves (SEM-75). By tcx: docs/limitations.md says why not by clsact.
+# the other's pins and links as they were, while it serves (SEM-75). By links of tcx and by clsact filters, which have no pins.
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
@@ -33,7 +33,7 @@ second() { LAB_PINS=$PINS/second "$@"; }
 # second_starts: its pid is in $SECOND_AGENT.
 second_starts() {
 	lab_start node second.log "$SLUICE" agent --manifests "$LAB_MANIFESTS" --node node --devices eth0 --cgroup "$LAB_CGROUP" --pins "$PINS/second" \
-		--xdp off --service-proxy-name second --health 127.0.0.1:10356 --metrics 127.0.0.1:10349
+		--xdp off ${SLUICE_WITHOUT:+--without "$SLUICE_WITHOUT"} --service-proxy-name second --health 127.0.0.1:10356 --metrics 127.0.0.1:10349
 	SECOND_AGENT=$LAB_STARTED
 	lab_wait 30 lab_in node curl -fsS -m 2 http://127.0.0.1:10356/healthz || die "the second agent did not become ready: $(tail -n 5 "$LAB_DIR/second.log")"
 }
@@ -88,18 +88,52 @@ first_goes() {
 	printf 'cleanup of the first leaves the second\n'
 }
 
-lab_up two-sluices
-PINS=$LAB_PINS
-mkdir -p "$PINS"
-lab_backends
-second_service
-first lab_agent --xdp off
-links >"$LAB_DIR/links"
-[[ $(<"$LAB_DIR/links") == *eth0*lb_tc*lb_connect4* ]] || die "attached is: $(<"$LAB_DIR/links")"
-second_starts
-both_serve "two Sluices"
-second_goes
-second_starts
-first_goes
-lab_stop "$SECOND_AGENT" TERM || die "the second agent ended badly"
-second lab_sluice cleanup >/dev/null
+# first_dies: and comes back to what it left, beside the second one's.
+first_dies() {
+	local attached
+	attached=$(attached_to_eth0)
+	lab_stop "$LAB_AGENT" KILL || true
+	first lab_agent --xdp off
+	[[ $(attached_to_eth0) == "$attached" ]] || die "after a restart of the first $(attached_to_eth0) programs are attached, not $attached"
+	both_serve "the first was killed and is back"
+}
+
+attached_to_eth0() { lab_in node bpftool net show -j | jq '[.[0].tc[] | select(.devname == "eth0")] | length'; }
+
+# restored PORT: how many hooks the agent with that port of metrics has attached again.
+restored() { lab_in node curl -sS -m 5 "http://127.0.0.1:$1/metrics" | awk '/^sluice_hooks_restored_total[{ ]/ { sum += $NF } END { print sum + 0 }'; }
+
+# none_replaced: neither took anything of the other's.
+none_replaced() {
+	[[ $(restored 10249) == 0 ]] || die "the first agent has attached again: $(tail -n 3 "$LAB_DIR/agent.log")"
+	[[ $(restored 10349) == 0 ]] || die "the second agent has attached again: $(tail -n 3 "$LAB_DIR/second.log")"
+}
+
+# by HOOKS: both come and go, in either order.
+by() {
+	lab_up two-sluices
+	PINS=$LAB_PINS
+	mkdir -p "$PINS"
+	lab_backends
+	second_service
+	lab_in node tc qdisc show dev eth0 >"$LAB_DIR/qdiscs"
+	first lab_agent --xdp off
+	[[ $(first lab_sluice status -o json | jq -r .packets) == "eth0 $1" ]] || die "the first serves by: $(first lab_sluice status -o json | jq -r .packets)"
+	links >"$LAB_DIR/links"
+	[[ $(<"$LAB_DIR/links") == *eth0*lb_tc*lb_connect4* ]] || die "attached is: $(<"$LAB_DIR/links")"
+	second_starts
+	both_serve "two Sluices by $1"
+	none_replaced
+	second_goes
+	second_starts
+	first_dies
+	none_replaced
+	first_goes
+	lab_stop "$SECOND_AGENT" TERM || die "the second agent ended badly"
+	second lab_sluice cleanup >/dev/null
+	diff "$LAB_DIR/qdiscs" <(lab_in node tc qdisc show dev eth0) >&2 || die "a qdisc is left, above"
+	lab_down
+}
+
+[[ $(uname -r) == 6.1.* ]] || by tcx
+SLUICE_WITHOUT=${SLUICE_WITHOUT:+$SLUICE_WITHOUT,}tcx by clsact

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/netlink/filters.hpp"
 #include "agent/netlink/node_network.hpp"
 #include "tests/lib/seed.hpp"
 
@@ -203,6 +204,7 @@ TEST_CASE("REL-68 filters that go, and those that come where ours are, are count
   CHECK(rises(RTM_NEWTFILTER, 0x6c62) == 1);
   CHECK(rises(RTM_NEWTFILTER, 0x6c69) == 1);
   CHECK(rises(RTM_NEWTFILTER, 0x6c6a) == 0);
+  CHECK(rises(RTM_NEWTFILTER, filter_handles_of("/sys/fs/bpf/sluice").first) == 1);
   CHECK(talk.receive(message(RTM_NEWTFILTER, Bytes(4))) == Next::wait);
 }
 
