@@ -79,7 +79,7 @@ error_code trust(ssl::context& context, const std::string& authority) {
   return error;
 }
 
-/// False if OpenSSL rejects the name.
+/// Requires that the certificate has this name or address; false if OpenSSL rejects the name.
 bool expect_name(SSL* handle, const std::string& name) {
   X509_VERIFY_PARAM* parameters = SSL_get0_param(handle);
   if (const auto address = Address::parse(name)) {

@@ -50,8 +50,8 @@ class ApiClient {
   ApiClient(const ApiClient&) = delete;
   ApiClient& operator=(const ApiClient&) = delete;
 
-  /// Where the servers are, as far as is known: addresses that are given, and those that names had when they
-  /// were asked for. `notify` is called whenever there are more.
+  /// Known addresses of the servers: the configured ones, and those that names resolved to. `notify` is
+  /// called whenever there are more.
   [[nodiscard]] std::vector<ServerAddress> addresses() const;
   void on_addresses(std::function<void()> notify);
 

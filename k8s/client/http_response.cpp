@@ -156,7 +156,7 @@ void Parser::on_field_impl(http::field name, string_view, string_view value, err
 void Parser::on_header_impl(error_code& error) {
   head_passed_ = true;
   if (head_.status < 200) {
-    return;  // the answer itself is still to come
+    return;  // 1xx: the actual response follows
   }
   if (coding_ == "gzip") {
     gunzip_ = std::make_unique<Gunzip>();

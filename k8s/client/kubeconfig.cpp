@@ -1,4 +1,4 @@
-// Converts YAML to JSON by k8s/manifests, then reads field by field; unsupported fields are rejected by name.
+// Converts YAML to JSON by k8s/encoding, then reads field by field; unsupported fields are rejected by name.
 #include "k8s/client/kubeconfig.hpp"
 
 #include <fmt/format.h>
