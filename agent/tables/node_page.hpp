@@ -35,7 +35,7 @@ class NodePage {
   void set_zone(std::string_view zone);
   /// Sets source addresses for cases in which the FIB has none; all zero if the node has none of that family.
   void set_sources(const k8s::Address& ipv4, const k8s::Address& ipv6);
-  /// Words for `status`; cut to fit.
+  /// Texts for `status`, truncated to fit.
   void set_status(std::string_view sockets, std::string_view packets);
   void set_missing(std::string_view missing);
   /// Sets the time, in Unix seconds, at which the first whole plan was written.

@@ -76,7 +76,7 @@ class FlowCounter {
   /// outlive this.
   FlowCounter(const maps::MapSet& maps, maps::Post post, std::uint32_t step_entries = 4096);
 
-  /// Begins a count unless one is under way.
+  /// Starts a count unless one is under way.
   void refresh();
   /// Results of the last complete count; all zero before the first.
   [[nodiscard]] const std::vector<Fill>& last() const noexcept { return last_; }
