@@ -1,5 +1,4 @@
-// A check is cheap while kube-proxy's rules exist, and where they never did: conntrack is read only in
-// between.
+// A check is cheap while kube-proxy's rules exist, and if they never did: conntrack is read only in between.
 #include "agent/datapath/kube_proxy_flows.hpp"
 
 #include <spdlog/spdlog.h>
@@ -85,7 +84,7 @@ boost::system::result<std::size_t> KubeProxyFlows::find_flows() const {
   return flows;
 }
 
-// Where conntrack cannot be read, or changed while it was read, nothing is let go.
+// If conntrack cannot be read, or changed while it was read, the table is kept.
 void KubeProxyFlows::look() {
   const bool rules = !rules_.look().empty();
   const bool is_first = !std::exchange(looked_, true);
