@@ -33,11 +33,11 @@ lb_frontend_key frontend_of(const TrackedTuple& tuple) {
   return key;
 }
 
-/// A connection of UDP by where its datagrams go: service number, address, port.
+/// The target of a UDP connection's datagrams: service number, address, port.
 using Target = std::tuple<std::uint32_t, k8s::Address, std::uint16_t>;
 using Datagrams = std::multimap<Target, TrackedTuple>;
 
-/// Takes those out that may go on. One look at all backends, however many connections there are.
+/// Removes datagrams whose backend still serves. Reads all backends once, however many connections there are.
 void remove_served(Datagrams& datagrams, const maps::MappedArray<lb_backend>& backends) {
   for (std::uint32_t id = 1; id < backends.size() && !datagrams.empty(); ++id) {
     const auto backend = backends.load(id);
