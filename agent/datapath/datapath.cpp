@@ -133,7 +133,7 @@ struct Datapath::State {
   std::string lacks;                      ///< the argument of set_limitations()
   std::string sockets;                    ///< status text about sockets at the last attach()
   std::string packets;                    ///< status text about packets at the last attach()
-  bool late = false;                      ///< the last attach() was incomplete
+  bool late = false;                      ///< the last attach() was skipped, for lack of descriptors
 
   [[nodiscard]] AttachPlan plan(const std::vector<Device>& devices) const;
   [[nodiscard]] std::string missing() const;

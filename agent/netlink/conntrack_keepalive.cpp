@@ -1,5 +1,6 @@
-// As `nft` would have them: table ip sluice-nat-sluice { chain keeps-nat { type nat hook postrouting priority
-// srcnat; ct status dnat accept } } and table ip sluice-ct-sluice { chain keeps-tracking { ct state new } }
+// The tables in nft's syntax: table ip sluice-nat-sluice { chain keeps-nat { type nat hook postrouting
+// priority srcnat; ct status dnat accept } } and table ip sluice-ct-sluice { chain keeps-tracking { ct state
+// new } }
 #include "agent/netlink/conntrack_keepalive.hpp"
 
 #include <fmt/format.h>

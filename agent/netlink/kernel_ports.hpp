@@ -30,7 +30,7 @@ struct KernelPorts {
 [[nodiscard]] std::vector<PortRange> source_ports(const std::vector<PortRange>& wanted,
                                                   const KernelPorts& kernel);
 
-/// Bitmap of the ports in `chosen` that the kernel reserves, which source NAT therefore does not use.
+/// Bitmap of the reserved ports; also of the ephemeral ports, unless `chosen` overlaps with them.
 [[nodiscard]] std::array<std::uint64_t, LB_RESERVED_WORDS> reserved_bits(const std::vector<PortRange>& chosen,
                                                                          const KernelPorts& kernel);
 

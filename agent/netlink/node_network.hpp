@@ -112,7 +112,7 @@ class RtnetlinkDump {
  public:
   explicit RtnetlinkDump(Routes routes = Routes::ignored) : follows_(routes) {}
 
-  /// What the caller shall do now.
+  /// The caller's next step.
   enum class Next : std::uint8_t { wait, send, notify };
 
   /// Starts over, at first and whenever the socket reports ENOBUFS; then send request().

@@ -71,8 +71,8 @@ struct Sizes {
   std::uint32_t services = LB_MAX_SERVICES;
   std::uint32_t backends = LB_MAX_BACKENDS;
   std::uint32_t slots = LB_MAX_SLOTS;
-  std::uint32_t flows = LB_MAX_FLOWS;          ///< of each family
-  std::uint32_t unassured = LB_MAX_UNASSURED;  ///< of each family
+  std::uint32_t flows = LB_MAX_FLOWS;          ///< entries for each family
+  std::uint32_t unassured = LB_MAX_UNASSURED;  ///< entries for each family
   std::uint32_t consistent_slots = 16381;      ///< slots of a set of consistent selection; a prime
   bool operator==(const Sizes&) const = default;
 };

@@ -22,7 +22,7 @@ struct HealthCheck {
   bool operator==(const HealthCheck&) const = default;
 };
 
-/// By the service's "namespace/name".
+/// Health checks by the service's "namespace/name".
 using HealthChecks = std::map<std::string, HealthCheck>;
 
 }  // namespace lb::agent

@@ -137,8 +137,8 @@ BackendList nearer(const BackendList& have, const ServicePortPlan& want, std::si
 
 Plan shared(ServicePortPlan plan) { return std::make_shared<const ServicePortPlan>(std::move(plan)); }
 
-/// First adds ranges, under the old policy; then changes backends, then frontends together with the policy;
-/// then removes ranges.
+/// First adds ranges, under the old policy; then changes the backends, under the new policy, then the
+/// frontends; removes the old ranges last.
 Plan nearer(const ServicePortPlan& have, const Plan& want, std::size_t& writes) {
   const auto cost = writes_between(have, *want, writes + 1);
   if (cost <= writes) {

@@ -28,7 +28,7 @@ class PlannedServices final : private PlanSink {
   /// Processes the source's reports for this time.
   void follow(std::chrono::milliseconds time);
 
-  /// By "namespace/name".
+  /// The planned services by "namespace/name".
   [[nodiscard]] const std::map<std::string, Ports>& services() const noexcept { return services_; }
   /// "the API at https://10.0.0.1:6443"
   [[nodiscard]] const std::string& source() const { return inputs_.text(); }

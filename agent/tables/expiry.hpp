@@ -102,7 +102,7 @@ class FlowExpiry {
 
   /// Flows (not entries) ended since the agent started, by Ending.
   [[nodiscard]] const std::array<std::uint64_t, endings.size()>& ended() const noexcept { return ended_; }
-  /// By table: IPv4, IPv6.
+  /// Fill of the tables for IPv4 and IPv6.
   [[nodiscard]] const std::array<Fullness, 2>& fullness() const noexcept { return fullness_; }
   [[nodiscard]] std::uint32_t rounds() const noexcept { return round_; }
 

@@ -18,7 +18,7 @@ class NodePage {
 
   [[nodiscard]] lb_node read() const { return array_.load(0); }
 
-  /// What was pinned here when the page was created.
+  /// The pins that existed when the page was created.
   enum class Before : std::uint8_t { nothing, other_layout };
 
   /// Marks the page with this version's layout, and creates the secret if there is none; an existing secret

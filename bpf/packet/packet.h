@@ -100,7 +100,7 @@ struct lb_packet {
 	struct lb_tuple tuple;
 	union lb_ip outer_source; /* of an ICMP error */
 	union lb_ip outer_destination;
-	__u32 expected_ack;  /* of a SYN-ACK or INIT-ACK: what the client's next packet must acknowledge */
+	__u32 expected_ack;  /* TCP: sequence number + 1; INIT-ACK: its tag; for the peer to acknowledge */
 	__u32 ack;           /* what this packet acknowledges: TCP's number, SCTP's tag */
 	__u32 end_seq;       /* of TCP: the number after its last byte, including SYN and FIN */
 	__u16 length;        /* of the IP packet */

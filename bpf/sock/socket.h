@@ -132,9 +132,7 @@ static __always_inline int lb_host_in_ranges(struct lb_request *request)
 	return source && lb_in_ranges(request->service, source);
 }
 
-/*
- * ---- The pairs of a socket, under its lock. The first pair is the latest, and free ones are the last. ----
- */
+/* ---- The pairs of a socket, under its lock: the latest first, free ones last. ---- */
 
 static __always_inline int lb_asks_for(const struct lb_pair *pair, const struct lb_frontend_key *asked)
 {
