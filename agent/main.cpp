@@ -1,4 +1,4 @@
-// sluice: reads the command line, runs what it asks for, and turns "cannot start" into one sentence.
+// sluice: parses the command line, runs the command, and prints an error message if it cannot start.
 #include <fmt/format.h>
 #include <unistd.h>
 

@@ -29,7 +29,10 @@ static __always_inline void lb_read6(__u8 *address, __u32 first, __u32 second, _
 	__builtin_memcpy(address, words, sizeof(words));
 }
 
-/* To others an MPTCP connection is TCP; getpeername shows the process's socket, whose protocol is another. */
+/*
+ * Other hooks see an MPTCP connection as TCP; getpeername sees the process's socket, which has another
+ * protocol.
+ */
 static __always_inline enum lb_protocol lb_protocol_of_socket(__u32 protocol)
 {
 	if (protocol == LB_MPTCP)
@@ -37,7 +40,7 @@ static __always_inline enum lb_protocol lb_protocol_of_socket(__u32 protocol)
 	return protocol <= 0xff ? (enum lb_protocol)protocol : LB_ANY_PROTOCOL;
 }
 
-/* The family is a constant of each program: the kernel refuses fields of the other one. */
+/* The family is a constant of each program: the verifier rejects fields of the other one. */
 static __always_inline void lb_read_peer(struct bpf_sock_addr *ctx, enum lb_family family,
 					 struct lb_frontend_key *peer)
 {
@@ -65,7 +68,7 @@ static __always_inline void lb_write_peer(struct bpf_sock_addr *ctx, enum lb_fam
 	ctx->user_port = bpf_htons(port);
 }
 
-/* In a socket of the IPv6 family the kernel's IPv4 field means nothing: it is 127.0.0.6 for any address. */
+/* In a socket of the IPv6 family the kernel's IPv4 field is meaningless: it is 127.0.0.6 for any address. */
 static __always_inline void lb_read_bound(struct bpf_sock *sk, __u8 *address)
 {
 	if (!sk)
@@ -97,7 +100,7 @@ static __always_inline int lb_connect(struct bpf_sock_addr *ctx, enum lb_family 
 	return lb_call(family, &request);
 }
 
-/* The kernel lets no recvmsg or getpeername program refuse: they return 1. */
+/* recvmsg and getpeername programs must not reject: they return 1. */
 static __always_inline int lb_restore_peer(struct bpf_sock_addr *ctx, enum lb_family family,
 					   enum lb_peer which)
 {
@@ -124,7 +127,7 @@ int lb_connect6(struct bpf_sock_addr *ctx)
 	return lb_connect(ctx, LB_IPV6);
 }
 
-/* A message may name a source of its own, so that is what counts. */
+/* A message may have its own source address, which is used here. */
 SEC("cgroup/sendmsg4")
 int lb_sendmsg4(struct bpf_sock_addr *ctx)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * tc: ingress opens flows and translates their packets, egress translates the replies of flows through the stack. On
- * uplinks for clients outside, on the host end of pods' devices for what the socket hooks did not translate.
+ * tc: ingress opens flows and translates their packets, egress translates the replies of flows through the
+ * stack. On uplinks for external clients, on the host ends of pods' devices for traffic that the socket hooks
+ * did not translate.
  */
 #define LB_OBJECT tc
 #define LB_CT_LOOKUP bpf_skb_ct_lookup
@@ -28,13 +29,14 @@
 #include "bpf/rewrite/rewrite.h"
 #include "bpf/rewrite/skb.h"
 
-/* TCX_NEXT and TC_ACT_UNSPEC alike. OK would hide the packet from every later program. */
+/* The value of both TCX_NEXT and TC_ACT_UNSPEC. TC_ACT_OK would hide the packet from later programs. */
 #define LB_NEXT -1
 
 /*
- * Where two of our programs are at one hook, as while one way of attaching replaces another, the second sees what the first has
- * translated, which looks like what a client sends straight to a backend. So the first notes in the packet's control buffer, which
- * all programs of one hook share, what it has made of the packet. Others may leave anything there.
+ * If two of our programs are at one hook, for example while one way of attaching replaces another, the second
+ * one sees packets that the first has translated, which look like packets of a client directly to a backend.
+ * So the first one notes its translation in the packet's control buffer, which all programs of one hook
+ * share. Other programs may leave any value there.
  */
 #define LB_TRANSLATED_NOTE 0x5107ce00u
 #define LB_TRANSLATED_WORD 4 /* of skb->cb */
@@ -54,7 +56,7 @@ static __always_inline int lb_is_translated(const struct __sk_buff *skb, enum lb
 	return skb->cb[LB_TRANSLATED_WORD] == lb_translated_note(skb, hook, tuple);
 }
 
-/* What leaves as it came needs no note: no program can tell the two apart, nor has to. */
+/* A packet that leaves unchanged needs no note: no program can tell the difference, nor needs to. */
 static __always_inline void lb_note_translated(struct __sk_buff *skb, enum lb_hook hook,
 					       const struct lb_tuple *arriving,
 					       const struct lb_tuple *leaving)
@@ -65,7 +67,9 @@ static __always_inline void lb_note_translated(struct __sk_buff *skb, enum lb_ho
 		skb->cb[LB_TRANSLATED_WORD] = note;
 }
 
-/* At egress: may the packet be one that came here by a flow, and that the stack sends on to the flow's backend? */
+/*
+ * At egress: whether the packet may have arrived by a flow, and the stack forwards it to the flow's backend.
+ */
 static __always_inline int lb_is_forwarded(const struct __sk_buff *skb, enum lb_hook hook)
 {
 	return lb_config.stack_forwards && hook == LB_HOOK_TC_EGRESS && skb->ingress_ifindex;
@@ -163,8 +167,9 @@ static __always_inline int lb_is_rewritten(enum lb_outcome outcome)
 }
 
 /*
- * A router would cut a packet that is too big and may be cut. The kernel cuts only what it routes, and it takes no packet from
- * outside that has the node's own address as its source, as ours have; so the sender gets the size all the same.
+ * A router would fragment a packet that is too big and may be fragmented. The kernel fragments only packets
+ * that it routes, and it accepts no external packet with the node's own address as its source, like ours; so
+ * the sender gets the size nevertheless.
  */
 static __always_inline enum lb_outcome lb_unsent(const struct lb_scratch *scratch, enum lb_outcome outcome)
 {
@@ -173,7 +178,7 @@ static __always_inline enum lb_outcome lb_unsent(const struct lb_scratch *scratc
 		       : outcome;
 }
 
-/* Checks what only the packet's size can tell, and rewrites it: the outcome that is final. */
+/* Makes the checks that depend on the packet's size, and rewrites it; returns the final outcome. */
 static __always_inline enum lb_outcome lb_carry(struct __sk_buff *skb, struct lb_scratch *scratch,
 						enum lb_outcome outcome)
 {
@@ -201,8 +206,8 @@ static __always_inline enum lb_outcome lb_if_summable(const struct lb_scratch *s
 }
 
 /*
- * A datagram's fragments in the order in which they can be translated. One that was kept looks once more: its first may have
- * come meanwhile, and have found no copy.
+ * Processes a datagram's fragments in the order in which they can be translated. After queueing a fragment it
+ * looks once more: the first one may have arrived meanwhile, and found no copy.
  */
 static __always_inline enum lb_outcome lb_in_order(struct __sk_buff *skb, struct lb_scratch *scratch,
 						   enum lb_outcome outcome)
@@ -218,13 +223,13 @@ static __always_inline enum lb_outcome lb_in_order(struct __sk_buff *skb, struct
 	return LB_OUTCOME_frag_head_replayed;
 }
 
-/* A sender on this node gets the answer where it receives: at ingress. */
+/* A sender on this node receives the answer at ingress. */
 static __always_inline int lb_send_back(const struct __sk_buff *skb, enum lb_hook hook)
 {
 	return (int)bpf_redirect(skb->ifindex, hook == LB_HOOK_TC_EGRESS ? BPF_F_INGRESS : 0);
 }
 
-/* Sends the rewritten packet by the device that its flow leaves by. */
+/* Sends the rewritten packet by the flow's device. */
 static __always_inline int lb_send_on(struct __sk_buff *skb, const struct lb_scratch *scratch)
 {
 	__u32 device = scratch->flow.track.device;
@@ -234,8 +239,8 @@ static __always_inline int lb_send_on(struct __sk_buff *skb, const struct lb_scr
 }
 
 /*
- * On the way out a dropped packet would be reported to its sender (ENOBUFS), a lost one is not. A redirect to no device frees it
- * without an error; TCX has no verdict that does.
+ * At egress a dropped packet would be reported to its sender (ENOBUFS), a lost one is not. A redirect to no
+ * device frees it without an error; TCX has no verdict for that.
  */
 static __always_inline int lb_drop(enum lb_hook hook)
 {
@@ -292,8 +297,9 @@ static __always_inline int lb_tc_slowpath(struct __sk_buff *skb, enum lb_hook ho
 }
 
 /*
- * Is a frame from the network for this host alone? Others come by a flooding switch or in promiscuous mode, and reach their own host,
- * too. At pods' devices the kernel's packet type says nothing: a bridge port sees frames for the bridge as for another host.
+ * Whether a frame from the network is only for this host. Other frames come from a flooding switch or in
+ * promiscuous mode, and reach their own host, too. On pods' devices the kernel's packet type is not used: a
+ * bridge port sees frames for the bridge as for another host.
  */
 static __always_inline int lb_is_for_host(const struct __sk_buff *skb, enum lb_hook hook)
 {

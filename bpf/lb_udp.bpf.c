@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Closes connected UDP sockets whose backend is gone, or whose service had no backend when they connected and has one now:
- * their next call fails with ECONNABORTED, as if the host had refused, and the client can connect again (SEM-46). Run over all
- * UDP sockets of one network namespace, whenever UDP services change.
+ * Closes connected UDP sockets whose backend is gone, or whose service had no backend when they connected and
+ * has one now: their next call fails with ECONNABORTED, as if the host had refused, and the client can
+ * connect again (SEM-46). Run over all UDP sockets of one network namespace, whenever UDP services change.
  */
 #include <linux/bpf.h>
 
@@ -13,7 +13,7 @@
 #include "bpf/select/service.h"
 #include "maps/abi/maps.bpf.h"
 
-/* 6.5 and later; the agent loads lb_udp_destroy only where the kernel has it. */
+/* From 6.5; the agent loads lb_udp_destroy only if the kernel has it. */
 extern int bpf_sock_destroy(struct sock_common *sock) __ksym __weak;
 
 static __always_inline void lb_read_far_end(const struct sock_common *sock, struct lb_frontend_key *far_end)
@@ -37,7 +37,7 @@ static __always_inline int lb_leads_there(const struct lb_pair *pair, const stru
 	       lb_word(pair->backend_address + 8) == lb_word(far_end->address + 8);
 }
 
-/* Ids are reused one day, so that the address is compared too. */
+/* Ids are reused eventually, so the address is compared, too. */
 static __always_inline int lb_still_serves(const struct lb_pair *pair)
 {
 	struct lb_backend backend;
@@ -48,7 +48,7 @@ static __always_inline int lb_still_serves(const struct lb_pair *pair)
 	       lb_word(backend.address + 8) == lb_word(pair->backend_address + 8);
 }
 
-/* The frontend that the pair's call asked for, if there is one by now. */
+/* The frontend to which the pair's call was, if it exists now. */
 static __always_inline int lb_frontend_of(const struct lb_pair *pair, struct lb_frontend *frontend)
 {
 	struct lb_frontend_key key = {.port = pair->port, .protocol = pair->protocol};
@@ -62,7 +62,7 @@ static __always_inline int lb_frontend_of(const struct lb_pair *pair, struct lb_
 	       lb_node_port_load(&key, frontend);
 }
 
-/* Would a socket that connects now be given a backend? The set is that of lb_redirect_call. */
+/* Whether a socket that connects now would get a backend. The set is that of lb_redirect_call. */
 static __always_inline int lb_would_serve(const struct lb_pair *pair)
 {
 	const struct lb_service *service;
@@ -78,13 +78,13 @@ static __always_inline int lb_would_serve(const struct lb_pair *pair)
 	return lb_set_load(service, scope).count > 0;
 }
 
-/* Is the pair's backend gone, or was there none and is there one now? */
+/* Whether the pair's backend is gone, or the pair has none and there is one now. */
 static __always_inline int lb_is_outdated(const struct lb_pair *pair)
 {
 	return pair->backend ? !lb_still_serves(pair) : lb_would_serve(pair);
 }
 
-/* Is the backend of the socket's pair gone? A socket without a pair of ours is left alone. */
+/* Whether the backend of the socket's pair is gone. A socket without a pair of ours is not closed. */
 static __always_inline int lb_lost_backend(const struct lb_socket *socket, const struct sock_common *sock)
 {
 	struct lb_frontend_key far_end;
@@ -97,7 +97,7 @@ static __always_inline int lb_lost_backend(const struct lb_socket *socket, const
 	return 0;
 }
 
-/* An unconnected one would lose its port (REL-71). */
+/* Only connected sockets: an unconnected one would lose its port (REL-71). */
 static __always_inline int lb_must_close(struct sock_common *sock)
 {
 	const struct lb_socket *socket;
@@ -121,7 +121,10 @@ int lb_udp_destroy(struct bpf_iter__udp *ctx)
 	return 0;
 }
 
-/* For kernels without bpf_sock_destroy: writes the cookie of each socket that the agent shall close, by sock_diag. */
+/*
+ * For kernels without bpf_sock_destroy: writes the cookie of each socket that the agent must close by
+ * sock_diag.
+ */
 SEC("iter/udp")
 int lb_udp_find(struct bpf_iter__udp *ctx)
 {

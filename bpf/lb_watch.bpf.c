@@ -33,7 +33,9 @@ static __always_inline void lb_note_xdp_tx(const struct net_device *here, __u32 
 	}
 }
 
-/* Its arguments: the device frames came by, the one they were to leave by, how many were sent, how many lost, why. */
+/*
+ * Arguments: the receiving device, the transmitting device, the numbers of frames sent and lost, the error.
+ */
 SEC("tp_btf/xdp_devmap_xmit")
 int lb_xdp_sent(unsigned long long *arguments)
 {
@@ -44,8 +46,8 @@ int lb_xdp_sent(unsigned long long *arguments)
 }
 
 /*
- * A device that takes no frames of XDP at all. The arguments: the device the frame came by, program, target, error, the
- * map's type and id, and the key that was looked up in it, which is lb_devmap's interface index.
+ * Frames to a device that does not transmit for XDP at all. Arguments: the receiving device, program, target,
+ * error, the map's type and id, and the key looked up in it, which is lb_devmap's interface index.
  */
 SEC("tp_btf/xdp_redirect_err")
 int lb_xdp_refused(unsigned long long *arguments)

@@ -63,8 +63,9 @@ static __always_inline int lb_sends_by(__u32 device)
 }
 
 /*
- * Can a known flow's packet leave right now, by the device that the flow uses? The addresses are then in the FIB's answer. The
- * first packet's was just asked for, as the client's, as the kernel does that routes before it changes the source.
+ * Whether a known flow's packet can be sent now, by the flow's device. The link-layer addresses are then in
+ * the FIB's result. The first packet's route was just looked up with the client's source address, because the
+ * kernel routes before it changes the source.
  */
 static __always_inline int lb_fib_cache_entry(struct xdp_md *xdp, struct lb_scratch *scratch)
 {
@@ -85,7 +86,7 @@ static __always_inline int lb_xdp_check(void *data, void *end, const struct lb_p
 	return lb_write_check(data, end, packet, change);
 }
 
-/* `addresses`: the frame's destination and source, as its header begins. */
+/* `addresses`: the frame's destination and source, as at the beginning of its header. */
 static __always_inline int lb_xdp_write(struct xdp_md *xdp, const struct lb_packet *packet,
 					const struct lb_tuple *leaving, const __u8 *destination,
 					const __u8 *source)
@@ -112,7 +113,10 @@ LB_FUNCTION int lb_xdp_rewrite(struct xdp_md *xdp)
 			    scratch->fib.smac);
 }
 
-/* A packet of a known flow whose route was looked up a moment ago (fib_cache.h), or of nothing that is ours. */
+/*
+ * Handles a packet of a known flow whose route was looked up a moment ago (fib_cache.h), or one that is not
+ * for us.
+ */
 static __always_inline enum lb_fastpath_result lb_xdp_fastpath_of(struct xdp_md *xdp, enum lb_family family)
 {
 	void *data = (void *)(long)xdp->data, *end = (void *)(long)xdp->data_end;
@@ -155,7 +159,7 @@ LB_FUNCTION enum lb_fastpath_result lb_xdp_fastpath(struct xdp_md *xdp)
 	return LB_FASTPATH_UNDECIDED;
 }
 
-/* `missed`: the fast path has looked for an assured flow, and there is none. */
+/* `missed`: the fast path has found no assured flow. */
 static __always_inline int lb_xdp_slowpath(struct xdp_md *xdp, enum lb_bool missed)
 {
 	struct lb_scratch *scratch = lb_scratch_begin(LB_HOOK_XDP, xdp->ingress_ifindex, missed);
@@ -181,9 +185,10 @@ static __always_inline int lb_xdp_slowpath(struct xdp_md *xdp, enum lb_bool miss
 }
 
 /*
- * Is the frame for the device that it came by? What is for others, or for many, a flooding switch or promiscuous mode brought here, and
- * tc sees what the kernel makes of it. So does it with the frames of the moment in which the agent writes another address here: a processor that
- * reorders the two loads, as arm64 may, then compares with half of it.
+ * Whether the frame is for the receiving device. Frames for others, or multicast, come from a flooding switch
+ * or in promiscuous mode, and tc sees how the kernel classifies them. Frames that arrive just while the agent
+ * writes another address here go to tc, too: a CPU that reorders the two loads, as arm64 may, could compare
+ * with half of it.
  */
 static __always_inline int lb_is_for_device(struct xdp_md *xdp)
 {
@@ -196,7 +201,7 @@ static __always_inline int lb_is_for_device(struct xdp_md *xdp)
 	return mine[0] == theirs[0] && mine[1] == theirs[1] && mine[2] == theirs[2];
 }
 
-/* Frames in several buffers are left to tc: their lengths do not fit what is visible here. */
+/* Multi-buffer frames are left to tc: their lengths do not fit the visible data. */
 SEC("xdp.frags")
 int lb_xdp(struct xdp_md *xdp)
 {

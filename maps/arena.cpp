@@ -1,4 +1,4 @@
-// First fit over an ordered map of free runs; a stack of returned numbers.
+// First fit over an ordered map of free ranges; a stack of released numbers.
 #include "maps/arena.hpp"
 
 #include <algorithm>

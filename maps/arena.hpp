@@ -1,5 +1,5 @@
-// Which slots and which numbers are free. Pure bookkeeping: agent/tables/id_reclaimer.hpp decides when
-// something may be reused, and only then returns it here.
+// Tracks free slots and numbers. Pure bookkeeping: agent/tables/id_reclaimer.hpp decides when something may
+// be reused, and only then returns it here.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace lb::maps {
 
-/// A run of lb_slots; count 0 is none.
+/// A contiguous range of lb_slots; count 0 is none.
 struct Extent {
   std::uint32_t first = 0;
   std::uint32_t count = 0;
@@ -18,20 +18,20 @@ struct Extent {
 
 /// First fit by address, neighbours merged at once. Bound (Robson 1977): with at most M slots in use in
 /// extents of at most n, about M log2(n) slots always suffice; in practice a third more than M, plus the
-/// largest extent, which is written again before the old one is given back.
+/// largest extent, which is copied before the old one is released.
 class ExtentArena {
  public:
   explicit ExtentArena(std::uint32_t limit);
 
-  /// Nothing when no free run is long enough. Count 0 gives the empty extent.
+  /// nullopt if no free range is long enough. Count 0 gives the empty extent.
   [[nodiscard]] std::optional<Extent> allocate(std::uint32_t count);
-  /// Takes exactly these slots; false when one of them is taken or out of range.
+  /// Takes exactly these slots; false if one of them is taken or out of range.
   [[nodiscard]] bool claim(Extent extent);
   void release(Extent extent);
 
   [[nodiscard]] std::uint32_t limit() const noexcept { return limit_; }
   [[nodiscard]] std::uint32_t available() const noexcept { return available_; }
-  /// The longest free run; looks at all of them.
+  /// The length of the longest free range; checks all of them.
   [[nodiscard]] std::uint32_t largest() const noexcept;
 
  private:
@@ -39,14 +39,14 @@ class ExtentArena {
 
   std::uint32_t limit_;
   std::uint32_t available_;
-  std::map<std::uint32_t, std::uint32_t> free_;  ///< first slot to count; no two touch
+  std::map<std::uint32_t, std::uint32_t> free_;  ///< first slot to count; no two ranges are adjacent
 };
 
-/// Hands out the numbers 1 to limit - 1, the lowest never used one first unless some were given back.
+/// Allocates the numbers 1 to limit - 1: released ones first, then the lowest never used one.
 class IdPool {
  public:
   explicit IdPool(std::uint32_t limit);
-  /// All but those that `used` marks (by index, at most `limit` of them) are free.
+  /// Marks all numbers as free except those in `used` (by index, at most `limit` of them).
   void adopt(const std::vector<bool>& used);
 
   [[nodiscard]] std::optional<std::uint32_t> allocate();

@@ -17,12 +17,12 @@ bool fits(const MapInfo& from, const MapInfo& to) {
   return same_shape(from, to) && from.max_entries <= to.max_entries;
 }
 
-/// Bytes of an array, as the kernel lays it out.
+/// Size of an array's memory in the kernel's layout.
 std::size_t array_bytes(const MapInfo& info) {
   return std::size_t{info.max_entries} * ((std::size_t{info.value_size} + 7) / 8 * 8);
 }
 
-/// As many elements as the smaller one has.
+/// Copies as many elements as the smaller array has.
 error_code copy_array(int from, const MapInfo& source, int to, const MapInfo& target) {
   const auto bytes = std::min(array_bytes(source), array_bytes(target));
   const auto old = Mapping::of_map(from, array_bytes(source), Access::read);
@@ -30,7 +30,7 @@ error_code copy_array(int from, const MapInfo& source, int to, const MapInfo& ta
   const auto fresh = Mapping::of_map(to, array_bytes(target), Access::write);
   if (!fresh) return fresh.error();
   if (bytes == 0) return {};
-  static_cast<void>(old->at(bytes - 1));  // brings all of it into view
+  static_cast<void>(old->at(bytes - 1));  // maps all of it
   static_cast<void>(fresh->at(bytes - 1));
   std::memcpy(fresh->at(0), old->at(0), bytes);
   return {};

@@ -21,7 +21,7 @@ result<Fd> make(bpf_map_type type, const char* name, const bpf_map_create_opts* 
   return Fd(fd);
 }
 
-/// Signals are for the agent's own thread.
+/// Blocks signals in the helper: they are for the agent's own thread.
 class BlockedSignals {
  public:
   BlockedSignals() {

@@ -43,14 +43,14 @@ namespace {
 
 constexpr std::uint32_t batch_entries = 4096;
 
-/// A bucket larger than the buffer is ENOSPC, and more buffer is the answer.
+/// Maximum buffer: a bucket larger than the buffer gives ENOSPC, and the buffer is enlarged.
 constexpr std::uint32_t largest_batch = 1U << 20U;
 
 class Batch {
  public:
   Batch(const MapInfo& info, std::uint32_t count) : info_(info), count_(count) { resize(); }
 
-  /// One call: what it found is visited. ENOENT becomes `finished`.
+  /// One batch lookup; visits its entries. ENOENT sets `finished`.
   error_code next(int fd, Cursor& cursor, const Visit& visit) {
     for (;;) {
       __u32 count = count_;
@@ -89,8 +89,8 @@ class Batch {
   std::vector<char> values_;
 };
 
-/// All keys first, because a visitor may erase. A cursor that vanishes meanwhile sends the walk back to the
-/// first key: the steps are bounded, since a map that changes for ever may never show its end.
+/// Collects all keys first, because a visitor may erase. If the cursor's key is erased meanwhile, the walk
+/// starts over from the first key; steps are bounded, because a map that changes all the time may never end.
 result<std::unordered_set<std::string>> all_keys(int fd, const MapInfo& info) {
   std::unordered_set<std::string> keys;
   const std::string* cursor = nullptr;
@@ -112,7 +112,7 @@ error_code walk_keys(int fd, const MapInfo& info, const Visit& visit) {
   for (const std::string& key : *keys) {
     if (bpf_map_lookup_elem(fd, key.data(), value.data()) == 0) {
       visit(key.data(), value.data());
-    } else if (errno != ENOENT) {  // it went meanwhile
+    } else if (errno != ENOENT) {  // it was erased meanwhile
       return from_errno();
     }
   }
@@ -143,11 +143,11 @@ error_code erase(int fd, const void* key) {
 }
 
 error_code walk(int fd, const MapInfo& info, Walk how, const Visit& visit) {
-  // Only these number their buckets; other types' cursors are keys.
+  // Only these types number their buckets; the cursors of other types are keys.
   const bool buckets = info.type == BPF_MAP_TYPE_HASH || info.type == BPF_MAP_TYPE_LRU_HASH;
   if (how == Walk::batch && buckets) {
     const error_code error = walk_batches(fd, info, visit);
-    // EINVAL and ENOTSUPP (524, which has no name) come at the first call, before any visit.
+    // EINVAL and ENOTSUPP (524, which has no name) occur at the first call, before any visit.
     if (error.value() != EINVAL && error.value() != 524) return error;
   }
   return walk_keys(fd, info, visit);

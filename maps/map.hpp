@@ -18,7 +18,7 @@ namespace lb::maps {
 using boost::system::error_code;
 using boost::system::result;
 
-/// Owns a file descriptor; -1 is none.
+/// Owns a file descriptor; -1: none.
 class Fd {
  public:
   Fd() = default;
@@ -38,7 +38,7 @@ class Fd {
   int fd_ = -1;
 };
 
-/// What the kernel says of a map; sizes in bytes.
+/// The kernel's information about a map; sizes in bytes.
 struct MapInfo {
   std::uint32_t id = 0;
   bpf_map_type type = BPF_MAP_TYPE_UNSPEC;
@@ -53,7 +53,7 @@ struct MapInfo {
 
 enum class Put : std::uint8_t { any = BPF_ANY, create = BPF_NOEXIST, replace = BPF_EXIST };
 
-/// How for_each goes through a map: by whole buckets, or key by key where a kernel cannot do that.
+/// How for_each walks a map: by whole buckets, or key by key if the kernel does not support that.
 enum class Walk : std::uint8_t { batch, keys };
 
 namespace raw {
@@ -64,27 +64,27 @@ using Visit = std::function<void(const void* key, const void* value)>;
 [[nodiscard]] error_code erase(int fd, const void* key);
 [[nodiscard]] error_code walk(int fd, const MapInfo& info, Walk how, const Visit& visit);
 
-/// Where a walk in steps stands.
+/// The position of a walk in steps.
 struct Cursor {
   std::uint64_t bucket = 0;
   bool started = false;
   bool finished = false;
 };
-/// Goes on by about `count` entries, and sets `finished` after the last one.
+/// Continues by about `count` entries, and sets `finished` after the last one.
 [[nodiscard]] error_code step(int fd, const MapInfo& info, Cursor& cursor, std::uint32_t count,
                               const Visit& visit);
 
 }  // namespace raw
 
-/// A key-value table: a map of the kernel, or a double of one.
+/// A key-value table: a map of the kernel, or a test double.
 template <class Key, class Value>
 class Table {
  public:
   virtual ~Table() = default;
-  /// ENOENT when the key is absent.
+  /// ENOENT if the key is absent.
   [[nodiscard]] virtual result<Value> get(const Key& key) const = 0;
   [[nodiscard]] virtual error_code put(const Key& key, const Value& value, Put mode) = 0;
-  /// An absent key is a success (REL-82).
+  /// Erasing an absent key is a success (REL-82).
   [[nodiscard]] virtual error_code erase(const Key& key) = 0;
   /// Visits every entry that exists from begin to end of the call, once; others may or may not be visited
   /// (REL-74). The visitor may erase. An error means that not all were visited.
@@ -98,7 +98,7 @@ template <class Key, class Value>
 class HashMap final : public Table<Key, Value> {
  public:
   HashMap() = default;
-  /// EMSGSIZE when the map's sizes are not those of the types.
+  /// EMSGSIZE if the map's sizes differ from those of the types.
   [[nodiscard]] static result<HashMap> open(Fd fd) {
     auto info = map_info(fd.get());
     if (!info) return info.error();

@@ -14,7 +14,7 @@ namespace lb::maps {
 
 namespace {
 
-/// A map comes into view in so many pieces at most, each of so many bytes at least: the kernel keeps a record
+/// A map is mapped in at most this many pieces, each of at least this many bytes: the kernel keeps a record
 /// of each.
 constexpr std::size_t pieces = 16;
 constexpr std::size_t smallest_piece = std::size_t{256} << 10U;
@@ -66,8 +66,8 @@ error_code Mapping::map_up_to(std::size_t offset) const noexcept {
   return {};
 }
 
-/// Readers would have to handle a failure at every word. An agent that has ended is started again, and
-/// finds all that it wrote.
+/// Terminates, because readers would otherwise have to handle a failure at every word. An agent that ended is
+/// restarted, and finds everything that it wrote.
 void Mapping::extend(std::size_t offset) const noexcept {
   if (map_up_to(offset)) std::terminate();
 }

@@ -1,8 +1,8 @@
-// A typed view of an ARRAY map through memory. Readers load aligned 64-bit words at any moment, so everything
-// is written here in such words; one release store publishes what was written before it. On arm64 that needs
-// an order on both sides: here the release, and in the programs an address that depends on the word that was
-// published (an index, or lb_after of bpf/select/service.h). What is retired is free only after a grace
-// period (maps/grace.hpp), whose wait orders everything.
+// A typed view of an ARRAY map through memory. Readers load aligned 64-bit words at any time, so everything
+// is written here in such words; one release store publishes earlier writes. On arm64 that needs ordering on
+// both sides: here the release, and in the programs an address that depends on the published word (an index,
+// or lb_after of bpf/select/service.h). Retired elements are free only after a grace period (maps/grace.hpp),
+// whose wait orders everything.
 #pragma once
 
 #include <linux/bpf.h>
@@ -23,24 +23,24 @@ namespace lb::maps {
 
 enum class Access : std::uint8_t { read, write };
 
-/// Memory of a map, or anonymous memory of a test; unmapped at the end. A map comes into view piece by piece,
-/// up to the furthest byte that was asked for: the kernel counts all that is in view as resident, and most
-/// maps are much larger than what is in them.
+/// Memory of a map, or anonymous memory of a test; unmapped at the end. A map is mapped piece by piece, up to
+/// the furthest byte requested: the kernel counts all mapped memory as resident, and most maps are much
+/// larger than their contents.
 class Mapping {
  public:
   Mapping() = default;
-  /// EINVAL when the map is not an array made for mapping. `fd` must stay open.
+  /// EINVAL if the map is not a mappable array. `fd` must stay open.
   [[nodiscard]] static result<Mapping> of_map(int fd, std::size_t bytes, Access access);
   [[nodiscard]] static Mapping in_memory(std::size_t bytes);
 
-  /// The byte at `offset`, which the caller keeps below the size. Ends the process where the kernel has no
-  /// memory left to bring it into view.
+  /// The byte at `offset`, which must be below the size. Terminates the process if the kernel has no memory
+  /// left to map it.
   [[nodiscard]] std::byte* at(std::size_t offset) const noexcept {
     if (offset >= mapped_bytes_) [[unlikely]]
       extend(offset);
     return memory_.get() + offset;
   }
-  /// Takes a map out of view; what is asked for comes back.
+  /// Unmaps the map; bytes that are requested later are mapped again.
   void unmap() noexcept;
   [[nodiscard]] std::size_t mapped_bytes() const noexcept { return mapped_bytes_; }
 
@@ -65,14 +65,13 @@ class MappedArray {
   static_assert(std::is_trivially_copyable_v<T>);
 
  public:
-  /// The kernel lays elements out in steps of eight bytes; what is smaller shares an element with its
-  /// neighbours.
+  /// The kernel aligns elements to eight bytes; smaller values share an element with their neighbours.
   static constexpr std::size_t per_element = sizeof(T) < 8 ? 8 / sizeof(T) : 1;
   static constexpr std::size_t element_bytes = per_element > 1 ? 8 : sizeof(T);
   static constexpr std::size_t stride = per_element > 1 ? sizeof(T) : (sizeof(T) + 7) / 8 * 8;
 
   MappedArray() = default;
-  /// EMSGSIZE when the map's sizes are not those of the type.
+  /// EMSGSIZE if the map's sizes differ from those of the type.
   [[nodiscard]] static result<MappedArray> open(Fd fd, Access access) {
     auto info = map_info(fd.get());
     if (!info) return info.error();
@@ -85,20 +84,20 @@ class MappedArray {
     if (!mapping) return mapping.error();
     return MappedArray(std::move(fd), std::move(*mapping), count);
   }
-  /// Zeroed memory that no kernel knows, for tests and dry runs.
+  /// Zeroed memory unknown to the kernel, for tests and dry runs.
   [[nodiscard]] static MappedArray in_memory(std::uint32_t count) {
     return MappedArray(Fd(), Mapping::in_memory((count * stride + 7) / 8 * 8), count);
   }
 
   [[nodiscard]] std::uint32_t size() const noexcept { return size_; }
   [[nodiscard]] int fd() const noexcept { return fd_.get(); }
-  /// Takes all elements out of view; those that are asked for come back.
+  /// Unmaps all elements; those requested later are mapped again.
   void unmap() noexcept { mapping_.unmap(); }
-  /// Bytes of the map that are in view.
+  /// Number of mapped bytes.
   [[nodiscard]] std::size_t mapped_bytes() const noexcept { return mapping_.mapped_bytes(); }
 
-  /// Word by word, in no order: consistent where no other thread or program writes more than one word of that
-  /// element meanwhile. Another process that only shows what it reads may see a change half done.
+  /// Loads word by word, in no order: consistent if no other thread or program writes more than one word of
+  /// that element meanwhile. Another process that only displays values may see a partial change.
   [[nodiscard]] T load(std::uint32_t index) const noexcept {
     if constexpr (per_element > 1) {
       return part(index).load(std::memory_order_relaxed);
@@ -110,8 +109,8 @@ class MappedArray {
     }
   }
 
-  /// For elements that no reader can reach yet; the publish() that lets them reach it orders these words
-  /// before itself.
+  /// Stores an element that no reader can reach yet; the later publish() that makes it reachable orders these
+  /// words before itself.
   void store(std::uint32_t index, const T& element) noexcept {
     if constexpr (per_element > 1) return part(index).store(element, std::memory_order_relaxed);
     std::array<std::uint64_t, stride / 8> words{};
@@ -120,14 +119,14 @@ class MappedArray {
       word(index, at).store(words[at], std::memory_order_relaxed);
   }
 
-  /// Takes the 64-bit word at byte `Offset` of `element` over, in one release store.
+  /// Stores the 64-bit word at byte `Offset` of `element`, by one release store.
   template <std::size_t Offset>
   void publish(std::uint32_t index, const T& element) noexcept {
     static_assert(Offset % 8 == 0 && Offset < stride);
     word(index, Offset / 8).store(word_of<Offset>(element), std::memory_order_release);
   }
 
-  /// The same, only where it differs. True: it was written.
+  /// Likewise, but only if it differs. Returns whether it was written.
   template <std::size_t Offset>
   bool publish_change(std::uint32_t index, const T& element) noexcept {
     if (word(index, Offset / 8).load(std::memory_order_relaxed) == word_of<Offset>(element)) return false;
@@ -153,7 +152,7 @@ class MappedArray {
     return {word(index, At).load(std::memory_order_relaxed)...};
   }
 
-  /// The caller keeps `index` below size().
+  /// `index` must be below size().
   [[nodiscard]] std::atomic_ref<std::uint64_t> word(std::uint32_t index, std::size_t at) const noexcept {
     auto* bytes = std::assume_aligned<8>(mapping_.at((index * stride) + (at * 8)));
     return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(bytes));

@@ -1,4 +1,4 @@
-// Opens pins by name and says in a sentence what is wrong with them.
+// Opens pins by name and describes errors.
 #include "maps/mapset.hpp"
 
 #include <bpf/bpf.h>
@@ -58,7 +58,7 @@ class Opener {
   Opener& open(std::string_view name, HashMap<Key, Value>& into) {
     return take(name, access_, into, [](Fd fd) { return HashMap<Key, Value>::open(std::move(fd)); });
   }
-  /// The kernel maps no memory of a descriptor that cannot write (EINVAL): the mapping itself is read-only.
+  /// The kernel does not map memory of a read-only descriptor (EINVAL): the mapping itself is read-only.
   template <class T>
   Opener& open(std::string_view name, MappedArray<T>& into) {
     return take(name, Access::write, into,

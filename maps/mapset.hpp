@@ -13,7 +13,7 @@
 
 namespace lb::maps {
 
-/// Where things are pinned below one directory of a bpf file system: BASE/vLAYOUT/{maps,links}/NAME.
+/// The paths of pins below one directory of a bpf file system: BASE/vLAYOUT/{maps,links}/NAME.
 class Pins {
  public:
   explicit Pins(std::filesystem::path base, std::uint32_t layout = LB_LAYOUT);
@@ -23,9 +23,9 @@ class Pins {
   [[nodiscard]] std::filesystem::path map(std::string_view name) const { return maps() / name; }
   [[nodiscard]] std::filesystem::path links() const { return version() / "links"; }
   [[nodiscard]] std::filesystem::path link(std::string_view name) const { return links() / name; }
-  /// Which other layouts are pinned beside ours, the oldest first.
+  /// Other layouts that are pinned beside ours, the oldest first.
   [[nodiscard]] std::vector<std::uint32_t> other_layouts() const;
-  /// The newest of them; 0: none.
+  /// The newest other layout; 0: none.
   [[nodiscard]] std::uint32_t other_layout() const;
 
  private:
@@ -35,9 +35,9 @@ class Pins {
 
 enum class OpenFault : std::uint8_t {
   nothing_here,  ///< no Sluice was started on these pins
-  other_layout,  ///< another version of Sluice made what is pinned
+  other_layout,  ///< the pins are another version's
   missing,       ///< one map is not pinned
-  mismatch,      ///< one map is not of the size that this version knows
+  mismatch,      ///< one map has another size than in this version
   refused,       ///< the kernel refused; see `cause`
 };
 
@@ -45,15 +45,15 @@ struct OpenError {
   OpenFault fault = OpenFault::refused;
   std::string where;  ///< path of the directory or of the map
   error_code cause;
-  std::uint32_t layout = 0;  ///< the one found, with other_layout
-  /// One sentence for people, that says what to do.
+  std::uint32_t layout = 0;  ///< the layout found, with other_layout
+  /// A message with advice.
   [[nodiscard]] std::string sentence() const;
 };
 
 template <class T>
 using Opened = boost::system::result<T, OpenError>;
 
-/// What Tables writes: the maps of the kernel, or doubles of them.
+/// The maps that Tables writes: the kernel's, or test doubles.
 struct Store {
   Table<lb_frontend_key, lb_frontend>& frontends;
   Table<lb_address_key, lb_address>& addresses;
@@ -73,10 +73,10 @@ class MapSet {
   HashMap<lb_frontend_key, lb_frontend> frontends;
   HashMap<lb_address_key, lb_address> addresses;
   HashMap<lb_range_key, lb_range> ranges;
-  HashMap<std::uint32_t, lb_name> names;  ///< skip those that are `retired`: their services are gone
+  HashMap<std::uint32_t, lb_name> names;  ///< skip `retired` entries: their services are gone
   MappedArray<lb_service> services;       ///< by service number, 0 is unused
   MappedArray<std::uint32_t> slots;
-  MappedArray<lb_backend> backends;  ///< by id; service 0 is a free one
+  MappedArray<lb_backend> backends;  ///< by id; service 0 means free
   MappedArray<lb_node> node;         ///< one element
   MappedArray<std::uint64_t> reserved;
   HashMap<lb_flow4_key, lb_flow4> flows4;
@@ -86,9 +86,9 @@ class MapSet {
   HashMap<lb_affinity_key, lb_affinity> affinity;
 
   [[nodiscard]] Store store();
-  /// Takes the large arrays out of view: the start has looked at every element, later work touches few.
+  /// Unmaps the large arrays: the start has read every element, later work touches few.
   void unmap() noexcept;
-  /// Summed over the CPUs.
+  /// Sum over the CPUs.
   [[nodiscard]] result<lb_stats> stats() const;
 
  private:

@@ -1,4 +1,4 @@
-// A copy of what a hash of the kernel holds, so that only differences are written. No policy, no retries.
+// A copy of a kernel hash's contents, so that only differences are written. No policy, no retries.
 #pragma once
 
 #include <boost/functional/hash.hpp>
@@ -11,7 +11,7 @@
 
 namespace lb::maps {
 
-/// Keys of the contract have no holes, so their bytes are their identity.
+/// Keys have no padding holes, so they are compared by their bytes.
 struct HashBytes {
   template <class Key>
   std::size_t operator()(const Key& key) const noexcept {
@@ -33,14 +33,14 @@ class Mirror {
 
   explicit Mirror(Table<Key, Value>& table) : table_(table) {}
 
-  /// Forgets what was known and reads it again.
+  /// Discards the copy and reads the table again.
   [[nodiscard]] error_code load() {
     entries_.clear();
     return table_.for_each(
         [this](const Key& key, const Value& value) { entries_.insert_or_assign(key, value); });
   }
 
-  /// An existing key is updated in place: never a moment without it but the kernel's own.
+  /// An existing key is updated in place: it is never absent in between, except in the kernel's own update.
   [[nodiscard]] error_code put(const Key& key, const Value& value) {
     const auto found = entries_.find(key);
     if (found != entries_.end() && EqualBytes()(found->second, value)) return {};
@@ -57,8 +57,8 @@ class Mirror {
     return {};
   }
 
-  /// Makes the table what it was left as: what another process wrote, changed or deleted is put right.
-  /// Returns how many entries that were; what cannot be put right now is found again by the next call.
+  /// Restores the table to the copy: reverts entries that other processes wrote, changed or deleted. Returns
+  /// their number; entries that cannot be restored now are found again by the next call.
   [[nodiscard]] result<std::size_t> repair() {
     Entries found;
     if (auto error =

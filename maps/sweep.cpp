@@ -1,4 +1,4 @@
-// The walk over the tables, one bounded step a turn.
+// The walk over the tables, one bounded step per turn.
 #include "maps/sweep.hpp"
 
 #include <utility>
@@ -89,7 +89,7 @@ error_code FlowSweeper::step_affinity() {
 }
 
 bool FlowSweeper::older(std::uint32_t seen, std::uint32_t seconds) const {
-  // Counted as the programs count, modulo 2^32; a second of slack for the one that is just passing.
+  // Modulo 2^32, as the programs count; with a second of tolerance for the current one.
   return age_.now && now_ - seen > seconds + 1 && now_ - seen < (1U << 31U);
 }
 

@@ -1,5 +1,5 @@
-// Finds which backend ids and service numbers the flow tables still refer to, in bounded steps: an id may
-// mean another endpoint only when nothing refers to it. Deletes nothing.
+// Finds the backend ids and service numbers to which the flow tables still refer, in bounded steps: an id may
+// get another meaning only if nothing refers to it. Deletes nothing.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace lb::maps {
 
-/// By number; shorter than the map where nothing higher is named.
+/// Indexed by number; shorter than the map if no higher number is referred to.
 struct Named {
   std::vector<bool> backends;
   std::vector<bool> services;
@@ -27,22 +27,22 @@ struct Named {
 class Sweeper {
  public:
   virtual ~Sweeper() = default;
-  /// Calls `done` later, on the agent's thread, with all that is named, or with the error that stopped it.
-  /// One at a time.
+  /// Calls `done` later, on the agent's thread, with all references, or with the error that stopped it. Only
+  /// one sweep at a time.
   virtual void sweep(std::function<void(result<Named>)> done) = 0;
 };
 
-/// The tables to look at. Flows move from unassured to established, so the unassured are looked at first.
+/// The tables to read. Flows move from unassured to assured, so the unassured tables are read first.
 struct FlowTables {
   const HashMap<lb_flow4_key, lb_flow4>& unassured4;
   const HashMap<lb_flow6_key, lb_flow6>& unassured6;
   const HashMap<lb_flow4_key, lb_flow4>& flows4;
   const HashMap<lb_flow6_key, lb_flow6>& flows6;
-  const HashMap<lb_affinity_key, lb_affinity>* affinity = nullptr;  ///< none: not looked at
+  const HashMap<lb_affinity_key, lb_affinity>* affinity = nullptr;  ///< null: not read
 };
 
-/// When an unassured entry no longer counts: the programs ignore it too. Nothing given: every entry counts.
-/// An affinity entry counts for a day, the longest time that a Service can ask for.
+/// The age at which an unassured entry no longer counts: the programs ignore it too. Without `now` every
+/// entry counts. An affinity entry counts for a day, the longest timeout that a Service can have.
 struct UnassuredAge {
   std::function<std::uint32_t()> now;  ///< seconds of lb_clock
   std::uint32_t seconds = 0;
@@ -50,7 +50,7 @@ struct UnassuredAge {
 
 class FlowSweeper final : public Sweeper {
  public:
-  /// `post` runs each step, of about `step_entries` entries, in a turn of its own.
+  /// `post` runs each step, of about `step_entries` entries, in its own turn of the event loop.
   FlowSweeper(FlowTables tables, Post post, UnassuredAge age, std::uint32_t step_entries = 4096);
   void sweep(std::function<void(result<Named>)> done) override;
 

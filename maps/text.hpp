@@ -1,4 +1,4 @@
-// Formats values of map entries (maps/abi/abi.h) for the commands and logs: the one word for each, and
+// Formats values of map entries (maps/abi/abi.h) for the commands and logs: a fixed word for each value, and
 // addresses.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace lb::maps {
 
-/// The one word for each value; "?" for one that this version does not know (a map written by another
+/// The fixed word for each value; "?" for one that is unknown to this version (in a map written by another
 /// version).
 [[nodiscard]] std::string_view word(lb_protocol protocol) noexcept;
 [[nodiscard]] std::string_view word(lb_family family) noexcept;
@@ -25,13 +25,13 @@ namespace lb::maps {
 [[nodiscard]] std::string_view word(lb_path way) noexcept;
 [[nodiscard]] std::string_view word(lb_state state) noexcept;
 
-/// Text of 16 bytes (IPv4 as ::ffff:a.b.c.d is dotted) or of 4 bytes, in network order.
+/// Formats 16 bytes (IPv4 as ::ffff:a.b.c.d is dotted) or 4 bytes, in network byte order.
 [[nodiscard]] std::string address_text(std::span<const std::uint8_t, 16> address);
 [[nodiscard]] std::string address_text(std::span<const std::uint8_t, 4> address);
 /// "10.96.0.10:80" or "[fd00::10]:80".
 [[nodiscard]] std::string socket_text(std::span<const std::uint8_t, 16> address, std::uint16_t port);
 [[nodiscard]] std::string socket_text(std::span<const std::uint8_t, 4> address, std::uint16_t port);
-/// A fixed array of characters as far as its first zero; never reads past its end.
+/// The text in a fixed array up to its first zero; never reads past its end.
 [[nodiscard]] std::string_view stored_text(std::span<const char> text) noexcept;
 
 }  // namespace lb::maps

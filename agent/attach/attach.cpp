@@ -1,5 +1,5 @@
-// The order of attaching: what restores replies before what opens flows, XDP last because it needs tc behind
-// it.
+// Attaches programs that restore replies before programs that create flows, and XDP last, because it needs tc
+// as a fallback.
 #include "agent/attach/attach.hpp"
 
 #include <bpf/bpf.h>
@@ -31,18 +31,18 @@ std::uint32_t xdp_flags(XdpMode mode) {
   return mode == XdpMode::generic ? XDP_FLAGS_SKB_MODE : XDP_FLAGS_DRV_MODE;
 }
 
-/// What the kernel says of XDP on a device; all 0 where it says nothing.
+/// The kernel's information about XDP on a device; all 0 if it has none.
 bpf_xdp_query_opts xdp_of(std::uint32_t device) {
   bpf_xdp_query_opts query{};
   query.sz = sizeof(query);
   return bpf_xdp_query(static_cast<int>(device), 0, &query) == 0 ? query : bpf_xdp_query_opts{};
 }
 
-/// How XDP runs on a device now; 0: not at all.
+/// The mode in which XDP runs on a device; 0: it does not.
 std::uint8_t attached_mode(std::uint32_t device) { return xdp_of(device).attach_mode; }
 
-/// Does the device say that it takes no frames of XDP to send, as a veth whose other end does not poll?
-/// Before 6.3 kernels say nothing of any device.
+/// Whether the device reports that it cannot transmit XDP frames, like a veth whose peer does not poll.
+/// Kernels before 6.3 report nothing for any device.
 bool takes_no_frames(std::uint32_t device) {
   const auto features = xdp_of(device).feature_flags;
   return features != 0 && (features & NETDEV_XDP_ACT_NDO_XMIT) == 0;
@@ -52,12 +52,13 @@ std::uint8_t mode_of_flags(std::uint32_t flags) {
   return flags == XDP_FLAGS_SKB_MODE ? XDP_ATTACHED_SKB : XDP_ATTACHED_DRV;
 }
 
-// Another program, or our own link that is just going away, may be gone the next time.
+// EBUSY and EEXIST are not final: another program, or our own link that is being removed, may be gone next
+// time.
 bool is_final(const error_code& error) {
   return error != boost::system::errc::device_or_resource_busy && error != boost::system::errc::file_exists;
 }
 
-/// What to do about it, as the end of a sentence; empty where we know nothing of the driver.
+/// Advice as the end of a message; empty for unknown drivers.
 std::string or_else(const DeviceKind& kind) {
   const auto advice = native_xdp_advice(kind);
   return advice.empty() ? advice : "; for native XDP " + advice;
@@ -100,8 +101,7 @@ AttachReport Attacher::attach(const AttachPlan& plan) {
   return report;
 }
 
-// The first round finds what earlier agents left; afterwards nothing is there but what rounds before this one
-// attached.
+// The first call removes what earlier agents left; later only hooks of previous calls can exist.
 void Attacher::detach_removed(const AttachPlan& plan, const std::set<std::uint32_t>& indices) {
   if (!std::exchange(swept_, true)) {
     sweep(plan, indices);
@@ -188,8 +188,8 @@ void Attacher::attach_tc(const AttachPlan& plan, const Device& device, AttachRep
   }
 }
 
-// A driver that has refused is not asked again, and the reason stays the same. XDP takes frames for the
-// device's own address alone, so that is written before XDP sees the first one.
+// A driver that has refused is not tried again, and the reason is kept. XDP accepts frames only for the
+// device's own address, so that is written before XDP sees the first frame.
 std::string Attacher::why_no_xdp(const AttachPlan& plan, const Device& device) {
   const bool automatic = plan.xdp_mode == XdpMode::automatic;
   if (const auto refused = refused_xdp_.find(device.index); automatic && refused != refused_xdp_.end()) {
@@ -213,7 +213,7 @@ void Attacher::attach_xdp(const AttachPlan& plan, const Device& device, AttachRe
     report.hooks.push_back({hook, {}, HookState::declined, why});
     return;
   }
-  // Both modes at once are refused by the kernel, so a link of the other mode goes first.
+  // The kernel refuses both modes at once, so a link of the other mode is removed first.
   if (const auto mode = attached_mode(device.index); mode != 0 && mode != mode_of_flags(flags)) {
     links_.remove(request.pin);
   }
@@ -251,10 +251,11 @@ void Attacher::drop(const std::vector<std::string>& names) const {
   }
 }
 
-/// Generic XDP gives devices packets, which all of them take.
+/// Generic XDP sends socket buffers, which every device transmits.
 bool Attacher::declines(std::uint32_t device) const { return !generic_ && takes_no_frames(device); }
 
-// A device that says so itself may say otherwise later; else there is no telling when it would send again.
+// A device that reports this itself may change its report later; otherwise nothing shows when it would
+// transmit again.
 void Attacher::stop_sending(std::uint32_t device) {
   if (!declines(device)) {
     unsendable_.insert(device);
@@ -274,11 +275,11 @@ void remove_clsact_filters(const FilterOwner& owner, const std::set<std::uint32_
   }
 }
 
-// ---- Looking after it. ----
+// ---- Checking. ----
 
 bool Attacher::runs(const Watched& hook, FilterChanges filters) const {
   switch (hook.method) {
-    case CheckMethod::query:  // a cgroup that cannot be asked is on its way out
+    case CheckMethod::query:  // a cgroup that cannot be queried is being removed
       return runs_at(hook.request.target, hook.request.type, hook.program).value_or(false);
     case CheckMethod::link:
       return links_.holds(hook.request.pin, hook.request.target_id);
@@ -294,13 +295,13 @@ bool Attacher::intact(FilterChanges filters) {
   return all_pinned() && ours && pods && !failed_ && sends_as_before();
 }
 
-// No rtnetlink event reports that a device has changed its mind.
+// No rtnetlink event reports a change of a device's XDP features.
 bool Attacher::sends_as_before() const {
   const auto declines_now = [this](auto device) { return declines(device); };
   return std::ranges::none_of(with_xdp_, declines_now) && std::ranges::all_of(declining_, declines_now);
 }
 
-// The time is taken before the check, so that what happens during it is seen by the next one.
+// The mtime is read before the check, so that the next check notices changes during this one.
 bool Attacher::all_pinned() {
   const auto changed = links_.changed();
   if (changed && changed == pins_seen_) {

@@ -1,5 +1,5 @@
 // Attaches the loaded programs to their hooks and keeps them attached, by comparing the wanted hooks with the
-// attached ones. attach() can be called again at any time; where nothing has changed it makes no attach call.
+// attached ones. attach() can be called again at any time; if nothing has changed it makes no attach call.
 #pragma once
 
 #include <linux/bpf.h>
@@ -19,16 +19,16 @@ namespace lb::agent {
 
 class Attacher {
  public:
-  /// `directory` holds the pinned links.
+  /// `directory` contains the pinned links.
   explicit Attacher(std::string directory) : links_(std::move(directory)) {}
 
-  /// Attaches what is missing, replaces in place what is old, detaches what is no longer wanted.
+  /// Attaches missing hooks, replaces outdated programs in place, detaches hooks that are no longer wanted.
   [[nodiscard]] AttachReport attach(const AttachPlan& plan);
-  /// Is everything that attach() wanted still attached? One system call for most hooks. The next attach()
-  /// reattaches what is not. A hook that could not be attached counts as lost.
+  /// Whether everything that attach() wanted is still attached. One system call for most hooks. The next
+  /// attach() reattaches the rest. A hook that could not be attached counts as lost.
   [[nodiscard]] bool intact(FilterChanges filters);
 
-  /// Drops the links of socket hooks, by their names, so that the next attach() makes them again.
+  /// Removes the links of the named socket hooks, so that the next attach() makes them again.
   void drop(const std::vector<std::string>& names) const;
 
   /// Devices that XDP may redirect to, in ascending order.
@@ -43,7 +43,7 @@ class Attacher {
     CheckMethod method = CheckMethod::query;
     LinkRequest request;
     TcHook tc;                  ///< only with CheckMethod::filter
-    std::uint32_t program = 0;  ///< id of the one that runs
+    std::uint32_t program = 0;  ///< id of the attached program
   };
 
   void attach_sockets(const AttachPlan& plan, AttachReport& report);
@@ -62,8 +62,8 @@ class Attacher {
   Links links_;
   FrameAddresses addresses_;  ///< of the uplinks
   PodHooks pods_;
-  std::vector<Watched> watched_;           ///< all hooks but pods'
-  bool failed_ = false;                    ///< one of them could not be attached
+  std::vector<Watched> watched_;           ///< all hooks but those of pods' devices
+  bool failed_ = false;                    ///< one of watched_ could not be attached
   std::optional<std::int64_t> pins_seen_;  ///< mtime of the links' directory when all pins were last seen
   bool swept_ = false;                     ///< links of an earlier agent have been checked
   std::set<std::uint32_t> indices_;        ///< uplinks of the last round

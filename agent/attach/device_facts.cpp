@@ -1,4 +1,4 @@
-// Generic netlink's family "netdev" for what the kernel reports of a device's XDP.
+// Queries XDP features by the generic netlink family "netdev".
 #include "agent/attach/device_facts.hpp"
 
 #include <bpf/libbpf.h>
@@ -20,7 +20,7 @@
 namespace lb::agent {
 namespace {
 
-/// Whether the kernel has the family that reports what devices' XDP can do.
+/// Whether the kernel has the family that reports devices' XDP features.
 bool has_netdev_family() {
   const maps::Fd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_GENERIC));
   genlmsghdr head{};
@@ -75,7 +75,7 @@ std::string facts_text(const DeviceFacts& facts) {
 
 bool has_native_xdp(const std::string& name) { return has(device_facts(name), NETDEV_XDP_ACT_BASIC); }
 
-// A driver outside of the kernel's tree may have XDP and not say so: --xdp auto tries it all the same.
+// An out-of-tree driver may support XDP without reporting it: --xdp auto tries it anyway.
 void require_xdp(const AgentOptions& options, const std::string& name, const DeviceFacts& facts) {
   if (!wants_xdp(options) || options.xdp == XdpMode::automatic) {
     return;

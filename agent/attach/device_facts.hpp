@@ -1,4 +1,4 @@
-// What a device's driver supports of XDP, and whether another XDP program is attached to it.
+// The XDP features of a device's driver, and whether another XDP program is attached to it.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 namespace lb::agent {
 
 struct DeviceFacts {
-  std::string driver;  ///< "virtio_net", "veth"; empty: not known
-  std::optional<std::uint64_t>
-      xdp;                  ///< NETDEV_XDP_ACT_… bits; nothing: the kernel says of no device (before 6.3)
-  std::string xdp_program;  ///< not ours, that runs there; empty: none
+  std::string driver;  ///< "virtio_net", "veth"; empty: unknown
+  /// NETDEV_XDP_ACT_… bits; nullopt: the kernel does not report them (before 6.3).
+  std::optional<std::uint64_t> xdp;
+  std::string xdp_program;  ///< another XDP program attached there; empty: none
 };
 
 [[nodiscard]] DeviceFacts device_facts(const std::string& name);
@@ -22,13 +22,13 @@ struct DeviceFacts {
 /// "driver veth; XDP: native, redirect, transmit".
 [[nodiscard]] std::string facts_text(const DeviceFacts& facts);
 
-/// Does its driver say that it has native XDP?
+/// Whether the driver reports native XDP.
 [[nodiscard]] bool has_native_xdp(const std::string& name);
 
-/// Throws StartError where --xdp insists on what cannot be had on that device.
+/// Throws StartError if --xdp requires a mode that the device does not support.
 void require_xdp(const AgentOptions& options, const std::string& name, const DeviceFacts& facts);
 
-/// What an agent that does not insist goes without; empty `found`: nothing.
+/// What an agent without a required mode does without; empty `found`: nothing.
 [[nodiscard]] Refusal xdp_lack(const AgentOptions& options, const DeviceFacts& facts);
 
 }  // namespace lb::agent

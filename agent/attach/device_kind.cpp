@@ -1,4 +1,4 @@
-// Two ioctls a device, which need no privileges.
+// Two ioctls for each device, which need no privileges.
 #include "agent/attach/device_kind.hpp"
 
 #include <fmt/format.h>
@@ -18,9 +18,9 @@
 namespace lb::agent {
 namespace {
 
-/// Drivers that give XDP frames with unfinished transport checksums (CHECKSUM_PARTIAL), because the sender is
-/// on the same machine: the other end of a veth, the process behind a tap (vhost, a VPN), another domain of
-/// the same Xen host (xen-netfront calls itself vif). virtio_net is none of them: while it has a program, its
+/// Drivers that pass frames with unfinished transport checksums (CHECKSUM_PARTIAL) to XDP, because the sender
+/// is on the same machine: the peer of a veth, the process behind a tap (vhost, a VPN), another domain of the
+/// same Xen host (xen-netfront calls itself vif). virtio_net is not one of them: while it has a program, its
 /// host finishes checksums.
 constexpr std::array<std::string_view, 3> unfinished_checksums = {"veth", "tun", "vif"};
 
@@ -29,8 +29,8 @@ struct DriverAdvice {
   std::string_view advice;
 };
 
-/// What most often keeps a driver from native XDP. Nothing but the error's number comes with a refusal; the
-/// driver's own words are in the kernel's log.
+/// The most frequent reasons why a driver refuses native XDP. The error has only a number; the driver's
+/// message is in the kernel's log.
 constexpr std::array<DriverAdvice, 8> refusals = {{
     {"bnxt_en", "combine its channels by 'ethtool -L'"},
     {"ena", "use at most half of its channels ('ethtool -L') and an MTU of at most 3498"},

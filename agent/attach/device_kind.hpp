@@ -1,5 +1,5 @@
-// The kind of a network device, and what follows from it: whether the device is served at all, and whether
-// --xdp auto uses it. The rules are pure; device_kind() asks the kernel.
+// The kind of a network device, and its consequences: whether the device is served at all, and whether --xdp
+// auto uses it. The rules are pure; device_kind() asks the kernel.
 #pragma once
 
 #include <array>
@@ -10,24 +10,23 @@
 namespace lb::agent {
 
 struct DeviceKind {
-  std::uint16_t hardware = 1;         ///< ARPHRD_…: the header that its frames begin with
-  std::string driver;                 ///< as ethtool has it: "ixgbe", "veth", "wireguard"; empty: it has none
-  std::array<std::uint8_t, 6> mac{};  ///< zero without Ethernet
+  std::uint16_t hardware = 1;         ///< ARPHRD_…: the link-layer header of its frames
+  std::string driver;                 ///< from ethtool: "ixgbe", "veth", "wireguard"; empty: it has none
+  std::array<std::uint8_t, 6> mac{};  ///< zero if it is not Ethernet
   bool operator==(const DeviceKind&) const = default;
 };
 
-/// Of a device of this network namespace; nothing: there is none of that name.
+/// The kind of a device of this network namespace; nullopt if there is none with that name.
 [[nodiscard]] std::optional<DeviceKind> device_kind(const std::string& name);
 
-/// Why no program is attached to such a device, and what that means; empty: it is served. The programs read
-/// Ethernet headers, and loopback carries what never left this node.
+/// Why no program is attached to such a device, and the consequences; empty: it is served. The programs read
+/// Ethernet headers, and loopback carries only packets that never left this node.
 [[nodiscard]] std::string unsupported_reason(const DeviceKind& kind);
 
-/// What to do where the driver refuses native XDP; empty: we know nothing of it (docs/drivers.md has the
-/// sources).
+/// Advice if the driver refuses native XDP; empty: unknown driver (docs/drivers.md has the sources).
 [[nodiscard]] std::string native_xdp_advice(const DeviceKind& kind);
 
-/// Why --xdp auto leaves such a device to tc; empty: it does not.
+/// Why --xdp auto uses only tc on such a device; empty: it tries XDP.
 [[nodiscard]] std::string automatic_xdp_refusal(const DeviceKind& kind);
 
 }  // namespace lb::agent

@@ -1,5 +1,4 @@
-// The entries are found by the name of their variable: an earlier version's memory may be laid out
-// differently.
+// Finds the entries by the name of their variable: an earlier version's memory may have another layout.
 #include "agent/attach/frame_addresses.hpp"
 
 #include <bpf/bpf.h>
@@ -20,7 +19,7 @@ using Types = std::unique_ptr<btf, decltype(&btf__free)>;
 
 constexpr std::string_view variable = "lb_frame_addresses";
 
-/// Where the entries begin in a data section; nothing: it has none, or others than these.
+/// Offset of the entries in a data section; nullopt if it has none, or entries of another layout.
 std::optional<std::size_t> offset_in(const btf* types, std::uint32_t section) {
   const auto* type = btf__type_by_id(types, section);
   if (type == nullptr || !btf_is_datasec(type)) {
@@ -39,22 +38,23 @@ FrameAddresses::Memory entries_at(std::byte* begin) {
   return {reinterpret_cast<lb_frame_address*>(begin), LB_FRAME_ADDRESSES};
 }
 
-/// Where the entries begin in that map; nothing: it is not a section that has them.
+/// Offset of the entries in that map; nullopt if it is not a section with entries.
 std::optional<std::size_t> offset_in(const bpf_map_info& map) {
   const Types types(btf__load_from_kernel_by_id(map.btf_id), &btf__free);
   return types ? offset_in(types.get(), map.btf_value_type_id) : std::nullopt;
 }
 
-/// The entry is empty for a moment, so that no reader sees half of two addresses.
+/// The entry is empty while it changes, so that no reader sees parts of two addresses.
 void store(lb_frame_address& entry, std::uint32_t device, const FrameAddresses::Mac& mac) {
   if (entry.device == device && std::ranges::equal(entry.address, mac)) {
     return;
   }
   const std::atomic_ref holder(entry.device);
   holder.store(0, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_release);  // empty before the first byte of the new address
+  std::atomic_thread_fence(std::memory_order_release);  // empty before the first byte of the new address is
+                                                        // written
   std::ranges::copy(mac, std::begin(entry.address));
-  holder.store(device, std::memory_order_release);  // and named after the last
+  holder.store(device, std::memory_order_release);  // filled in after the last byte
 }
 
 }  // namespace

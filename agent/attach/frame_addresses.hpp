@@ -22,12 +22,12 @@ class FrameAddresses {
   using Memory = std::span<lb_frame_address>;
   using Mac = std::array<std::uint8_t, 6>;
 
-  /// Writes what is known there, and every change from now on; once for each memory. An empty one is fine.
+  /// Writes the known addresses there, and every change from now on; once for each memory. May be empty.
   void add(Memory memory);
-  /// The same for the memory of a program that runs, by its id; what it has no such memory, is left alone.
+  /// Likewise for the memory of an attached program, by its id; no-op if the program has no such memory.
   void add_program(std::uint32_t program);
 
-  /// False: another device has the entry.
+  /// Sets a device's address; false if another device has its entry.
   [[nodiscard]] bool put(std::uint32_t device, const Mac& mac);
   /// Frees the entries of all other devices.
   void keep_only(const std::set<std::uint32_t>& devices);
@@ -46,7 +46,7 @@ class FrameAddresses {
 
   std::array<Known, LB_FRAME_ADDRESSES> known_{};
   std::vector<Memory> memories_;
-  std::map<std::uint32_t, std::optional<Mapped>> programs_;  ///< by id; nothing: it has no such memory
+  std::map<std::uint32_t, std::optional<Mapped>> programs_;  ///< by id; nullopt: no such memory
 };
 
 }  // namespace lb::agent

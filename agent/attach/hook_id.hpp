@@ -1,4 +1,4 @@
-// Identifies a hook of this node, and formats it for people.
+// Identifies a hook of this node, and formats it for messages.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@ enum class HookKind : std::uint8_t {
 
 struct HookId {
   HookKind kind = HookKind::any;
-  std::string device = {};  ///< its name; empty for a socket hook
+  std::string device = {};  ///< device name; empty for a socket hook
   std::string socket = {};  ///< "connect4"; empty for a device's hook
 
   bool operator==(const HookId&) const = default;
 
-  /// Without the device: "ingress", "pod_ingress", "xdp", "connect4"; "any hook".
+  /// The name without the device: "ingress", "pod_ingress", "xdp", "connect4"; "any hook".
   [[nodiscard]] std::string_view name() const noexcept;
   /// "eth0 ingress", "cgroup connect4"; "eth0" for all hooks of a device.
   [[nodiscard]] std::string text() const;

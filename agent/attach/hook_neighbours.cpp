@@ -1,4 +1,4 @@
-// TCX programs first, clsact filters behind them, as the kernel runs them.
+// Lists TCX programs first and clsact filters after them, in the order in which the kernel runs them.
 #include "agent/attach/hook_neighbours.hpp"
 
 #include <bpf/bpf.h>
@@ -26,7 +26,7 @@ void add_tcx(std::uint32_t device, TcSide side, std::vector<std::string>& names)
   query.count = ids.size();
   const auto type = side == TcSide::ingress ? BPF_TCX_INGRESS : BPF_TCX_EGRESS;
   if (bpf_prog_query_opts(static_cast<int>(device), type, &query) != 0) {
-    return;  // a kernel without TCX
+    return;  // the kernel has no TCX
   }
   for (const auto id : std::span(ids).first(std::min<std::size_t>(query.count, ids.size()))) {
     const auto program = program_info_of(id);

@@ -11,7 +11,7 @@
 
 namespace lb::agent {
 
-/// May several programs be at a hook?
+/// Whether several programs may be attached to a hook.
 enum class Sharing : std::uint8_t { possible, refused };
 
 enum class Order : std::uint8_t { before_us, after_us };
@@ -23,26 +23,26 @@ struct Neighbour {
   bool operator==(const Neighbour&) const = default;
 };
 
-/// At both tc hooks of a device, in the order in which they run. Where ours does not run there
-/// are none.
+/// Programs at both tc hooks of a device, in the order in which they run; none for a hook without our
+/// program.
 [[nodiscard]] std::vector<Neighbour> neighbours_of(std::uint32_t device, const std::string& name);
 
-/// At those of several devices, by their names; one that is gone has none.
+/// Likewise for several devices, by name; a removed device has none.
 [[nodiscard]] std::vector<Neighbour> neighbours_of(const std::vector<std::string>& devices);
 
-/// Programs and filters that are not ours at the tc hooks of a device, whether ours run there or not, as
-/// "eth0 ingress: cil_from_netdev".
+/// Programs and filters of others at the tc hooks of a device, whether ours are attached or not, as "eth0
+/// ingress: cil_from_netdev".
 [[nodiscard]] std::vector<std::string> others_at_tc(const std::string& device);
 
-/// Programs that are not ours at that hook of a cgroup itself (a descriptor of its directory), and how they
-/// were attached.
+/// Programs of others attached directly to that hook of a cgroup (a descriptor of its directory), and whether
+/// they share the hook.
 struct CgroupPrograms {
   std::vector<std::string> programs;
   Sharing sharing = Sharing::possible;
 };
 [[nodiscard]] CgroupPrograms cgroup_programs(int cgroup, bpf_attach_type type);
 
-/// "eth0 ingress: cil_from_netdev before us; …"; empty where there are none.
+/// "eth0 ingress: cil_from_netdev before us; …"; empty: no neighbours.
 [[nodiscard]] std::string neighbours_text(const std::vector<Neighbour>& neighbours);
 
 }  // namespace lb::agent

@@ -1,4 +1,4 @@
-// The results of attaching, as text.
+// Formats the results of attaching.
 #include "agent/attach/hooks.hpp"
 
 #include <fmt/format.h>
@@ -75,7 +75,7 @@ std::string AttachReport::sockets_text() const {
   return all == 0 ? "off" : fmt::format("cgroup, {} of {} hooks", serving, all);
 }
 
-// The reports of a device follow one another: ingress, egress, XDP.
+// The reports of a device are consecutive: ingress, egress, XDP.
 std::string AttachReport::packets_text() const {
   std::string text;
   std::string last;

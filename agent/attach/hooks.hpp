@@ -1,4 +1,4 @@
-// What is to be attached, and the result of attaching: types that the files of agent/attach share.
+// The hooks to attach, and the result of attaching: types that the files of agent/attach share.
 #pragma once
 
 #include <linux/bpf.h>
@@ -26,18 +26,18 @@ struct Device {
 };
 
 struct SocketProgram {
-  std::string name;  ///< of its hook: "connect4"
+  std::string name;  ///< hook name: "connect4"
   int program = -1;
   bpf_attach_type type = BPF_CGROUP_INET4_CONNECT;
 };
 
-/// Everything that shall be attached. A program that is not to run is -1.
+/// All programs to attach; -1: not wanted.
 struct AttachPlan {
   std::vector<SocketProgram> sockets;
   int cgroup = -1;              ///< file descriptor of the cgroup's directory
   std::uint64_t cgroup_id = 0;  ///< its inode number
-  std::vector<Device> devices;  ///< uplink
-  std::vector<Device> pods;     ///< the host's ends of pods' devices; none of `devices`
+  std::vector<Device> devices;  ///< the uplinks
+  std::vector<Device> pods;     ///< host ends of pods' devices; none of `devices`
   TcAttachment tc_by = TcAttachment::tcx;
   int tc_in = -1;
   int tc_out = -1;
@@ -52,7 +52,7 @@ struct AttachPlan {
 
 struct HookReport {
   HookId hook;
-  /// "cgroup", "tcx", "clsact", "native", "generic"; empty where nothing is attached
+  /// "cgroup", "tcx", "clsact", "native", "generic"; empty if not attached
   std::string attach_type;
   HookState state = HookState::failed;
   std::string problem;  ///< why it failed or was declined; empty otherwise
@@ -61,18 +61,18 @@ struct HookReport {
 struct AttachReport {
   std::vector<HookReport> hooks;
   std::vector<HookReport> pod_hooks;  ///< only those that changed or failed
-  std::size_t pods = 0;               ///< devices of pods that are served
+  std::size_t pods = 0;               ///< number of served pods' devices
   TcAttachment tc_by = TcAttachment::tcx;
 
-  /// One sentence on the first hook that failed; empty if none did. Pods' devices do not count: one that
-  /// fails is no reason not to serve.
+  /// A message about the first hook that failed; empty if none did. Pods' devices do not count: the node is
+  /// served even if one of them fails.
   [[nodiscard]] std::string failure() const;
   [[nodiscard]] std::size_t count(HookState state) const;
-  /// What is not used where, and why: a sentence a reason.
+  /// Features that are not used, with devices and reasons: one message for each reason.
   [[nodiscard]] std::vector<std::string> declined() const;
   /// "cgroup, 8 of 8 hooks", or "off".
   [[nodiscard]] std::string sockets_text() const;
-  /// The same of pods' devices.
+  /// Like failure(), for pods' devices.
   [[nodiscard]] std::string pod_failure() const;
   /// "eth0 tcx+native, eth1 tcx, 40 pods tcx", or "off".
   [[nodiscard]] std::string packets_text() const;

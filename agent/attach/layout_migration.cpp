@@ -1,4 +1,4 @@
-// Renaming within one BPF file system, and the one element that every layout has in the same place.
+// Renames pins within one BPF file system, and reads the one field that every layout has at the same offset.
 #include "agent/attach/layout_migration.hpp"
 
 #include <bpf/bpf.h>

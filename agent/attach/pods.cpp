@@ -21,12 +21,13 @@ bool on_bridge(const NetDevice& device, const std::map<std::uint32_t, NetDevice>
   return !bridge.empty() && master != all.end() && master->second.name == bridge;
 }
 
-// Named by index, which is safe in a path whatever the device is called.
+// Pin names use the index, because a device name may not be safe in a path.
 TcHook hook_of(TcAttachment by, TcSide side, std::uint32_t device) {
   return {by, side, device, fmt::format("{}_{}", side == TcSide::ingress ? "pod_in" : "pod_out", device)};
 }
 
-/// Attaches one side if that is not done; says so in the report, and is false where it failed.
+/// Attaches one side unless it is attached; adds changes and failures to the report, and returns false after
+/// a failure.
 bool ensure_side(Links& links, const TcHook& hook, int program, std::uint32_t& running,
                  const std::string& device, AttachReport& report) {
   if (running != 0) {
@@ -56,7 +57,8 @@ std::vector<Device> pod_devices(const std::map<std::uint32_t, NetDevice>& device
   return pods;
 }
 
-// Without the egress program's restoring, what the ingress program translates would get no answer.
+// Attaches egress first: packets that the ingress program translates get no reply until the egress program
+// restores addresses.
 void PodHooks::attach(Links& links, const AttachPlan& plan, AttachReport& report) {
   detach_removed(links, plan);
   by_ = plan.tc_by;

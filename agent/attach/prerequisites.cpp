@@ -36,7 +36,7 @@ void check_kernel(Findings& findings) {
   }
 }
 
-/// May anything be asked at all?
+/// Whether bpf() can be called at all.
 bool check_bpf(const Privileges& privileges, Findings& findings) {
   if (!findings.need("bpf()", [&] { require_bpf(privileges); })) {
     return false;
@@ -127,7 +127,7 @@ void check_pins(const AgentOptions& options, const Privileges& privileges, const
   }
 }
 
-/// How tc programs get to devices.
+/// How tc programs are attached to devices.
 void check_tc(const AgentOptions& options, const Prerequisites& found, Findings& findings) {
   if (!serves_devices(options) || !found.features) {
     return;
@@ -139,14 +139,14 @@ void check_tc(const AgentOptions& options, const Prerequisites& found, Findings&
   }
 }
 
-/// Does a start end at this device already? With several, attaching names the hook that failed, after those
-/// that did not.
+/// Whether a start ends with an error for this device here. With several devices, attaching reports the
+/// failed hook, after it has attached the others.
 bool ends_here(const AgentOptions& options, const Findings& findings) {
   return findings.lists() || options.xdp != XdpMode::native ||
          std::ranges::none_of(options.devices, [](const auto& name) { return has_native_xdp(name); });
 }
 
-/// Which XDP the options ask of a device.
+/// Checks which XDP mode the options require of a device.
 void check_device(const AgentOptions& options, const std::string& name, Findings& findings) {
   const auto subject = "device " + name;
   const auto look = [&] {
@@ -165,7 +165,8 @@ void check_device(const AgentOptions& options, const std::string& name, Findings
   }
 }
 
-/// What --devices auto would take now: the Node object's addresses, which may add some, are not known yet.
+/// Reports the present result of --devices auto; the Node object's addresses, which may add devices, are
+/// unknown here.
 void check_found(const AgentOptions& options, Findings& findings) {
   const auto uplinks = find_uplinks(read_network(Routes::followed).links(), options, {});
   if (uplinks.empty()) {
@@ -186,7 +187,7 @@ void check_devices(const AgentOptions& options, Findings& findings) {
     findings.ok("devices", "none: sockets are served only");
     return;
   }
-  // How many they are matters to all, and which ones to each.
+  // Too many devices are one error; otherwise each device is checked.
   if (options.devices.size() > LB_MAX_DEVICES) {
     findings.need("devices", [&] { require_devices(options.devices); });
     return;
@@ -209,7 +210,7 @@ Prerequisites check_prerequisites(const AgentOptions& options, Findings& finding
     check_kernel(findings);
     const bool compiles = check_jit(findings);
     check_types(options, found, findings);
-    // Whatever else the kernel refused then, it would be for that reason.
+    // Everything else that the kernel refused was refused for that reason.
     if (!compiles) {
       found.features.reset();
     }

@@ -1,5 +1,5 @@
-// The one list of what an agent needs of its machine, for its start and for `sluice check`, so that the two
-// cannot disagree. Checking changes nothing.
+// The prerequisites of an agent on its machine, for its start and for `sluice check`, so that the two cannot
+// disagree. Checking changes nothing.
 #pragma once
 
 #include <optional>
@@ -13,18 +13,18 @@
 
 namespace lb::agent {
 
-/// What was found on the way and a start goes on with.
+/// Results of the checks that a start uses.
 struct Prerequisites {
   std::string secret;
-  std::optional<Features> features;     ///< nothing: they cannot be asked for
-  Cgroup cgroup;                        ///< empty where sockets are not served
+  std::optional<Features> features;     ///< nullopt: the kernel could not be queried
+  Cgroup cgroup;                        ///< empty if sockets are not served
   std::optional<BpfPrograms> programs;  ///< opened, with the options' sizes
 };
 
-/// Looks at everything, in the order in which one thing needs another.
+/// Checks everything; a prerequisite of another check comes before it.
 [[nodiscard]] Prerequisites check_prerequisites(const AgentOptions& options, Findings& findings);
 
-/// The same for a start: throws StartError for the first thing that is missing.
+/// Likewise for a start: throws StartError for the first missing prerequisite.
 [[nodiscard]] Prerequisites require_prerequisites(const AgentOptions& options);
 
 }  // namespace lb::agent

@@ -13,7 +13,7 @@ struct SocketHook {
   bpf_attach_type type;
 };
 
-// What restores addresses is attached before what translates them.
+// Programs that restore addresses are attached before those that translate them.
 inline constexpr std::array socket_hooks = {
     SocketHook{"lb_peername4", "getpeername4", BPF_CGROUP_INET4_GETPEERNAME},
     SocketHook{"lb_peername6", "getpeername6", BPF_CGROUP_INET6_GETPEERNAME},

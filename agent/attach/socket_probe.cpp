@@ -1,4 +1,4 @@
-// Creates sockets in another cgroup than ours, and writes marks into their storage, which the programs clear.
+// Creates sockets in another cgroup, and writes marks into their storage, which the programs clear.
 #include "agent/attach/socket_probe.hpp"
 
 #include <arpa/inet.h>
@@ -20,7 +20,7 @@
 namespace lb::agent {
 namespace {
 
-// Addresses that are reserved and belong to no host: RFC 7600 and RFC 9780.
+// Reserved addresses that belong to no host: RFC 7600 and RFC 9780.
 constexpr const char* dummy4 = "192.0.0.8";
 constexpr const char* dummy6 = "100:0:0:1::1";
 constexpr std::uint16_t discard_port = 9;
@@ -43,7 +43,8 @@ sockaddr_storage unused_address(int family) {
   return where;
 }
 
-// Without a route connect() fails, but after the programs ran. Connecting to AF_UNSPEC releases the port.
+// Without a route connect() fails, but only after the programs ran. Connecting to AF_UNSPEC releases the
+// port.
 void connect_once(int socket, int family) {
   const auto where = unused_address(family);
   ::connect(socket, reinterpret_cast<const sockaddr*>(&where), sizeof(where));
@@ -51,7 +52,8 @@ void connect_once(int socket, int family) {
   ::connect(socket, &none, sizeof(none));
 }
 
-// A child in that cgroup, with our descriptors but its own memory; it may only make system calls.
+// Forks a child into that cgroup, which shares our descriptors but not our memory; it may only make system
+// calls.
 pid_t fork_into(const Cgroup& cgroup) {
   clone_args how{};
   how.flags = CLONE_INTO_CGROUP | CLONE_FILES;
@@ -60,7 +62,7 @@ pid_t fork_into(const Cgroup& cgroup) {
   return static_cast<pid_t>(::syscall(SYS_clone3, &how, sizeof(how)));
 }
 
-// A socket belongs to the cgroup of the process that made it, even when another process uses it afterwards.
+// A socket belongs to the cgroup of the process that created it, even if another process uses it afterwards.
 bool replace(int socket, int family) {
   const int made = ::socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   const bool replaced = made >= 0 && ::dup3(made, socket, O_CLOEXEC) >= 0;
@@ -95,13 +97,13 @@ void SocketProbe::enter(const Cgroup& cgroup) {
   }
 }
 
-// At a connect, the programs clear all pairs of the socket before they look at the destination.
+// At connect(), the programs clear all pairs of the socket before they check the destination.
 bool SocketProbe::is_running(const Probe& probe) const {
   const int socket = probe.socket.get();
   lb_socket mark{};
   mark.pairs[0].used = LB_YES;
   if (bpf_map_update_elem(sockets_, &socket, &mark, BPF_ANY) != 0) {
-    return true;  // nothing is known
+    return true;  // unknown
   }
   connect_once(socket, probe.family);
   return bpf_map_lookup_elem(sockets_, &socket, &mark) != 0 || mark.pairs[0].used == LB_NO;

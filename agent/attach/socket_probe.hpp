@@ -1,5 +1,5 @@
-// Verifies that the socket programs run, by calls on test sockets in the served cgroup (REL-70). That they
-// are attached proves nothing: the cgroup may be a removed one, or not the one that the processes are in.
+// Verifies that the socket programs run, by calls on test sockets in the served cgroup (REL-70). Attachment
+// proves nothing: the cgroup may be removed, or not the one that contains the processes.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@ class SocketProbe {
   /// `sockets` is the descriptor of lb_sockets.
   explicit SocketProbe(int sockets) : sockets_(sockets) {}
 
-  /// Creates sockets in that cgroup, once; they keep it in memory, but it can still be removed. Where the
-  /// kernel refuses a process of ours there (no write permission, a namespace's border, controllers), the
-  /// sockets are in our own cgroup, or there are none if the served one is not the root: then nothing is
-  /// known.
+  /// Creates sockets in that cgroup, once; they keep it in memory, but it can still be removed. If the kernel
+  /// does not permit a process of ours there (no write permission, a namespace's border, controllers), the
+  /// sockets are in our own cgroup; if the served cgroup is then not the root, there are no sockets, and the
+  /// result is unknown.
   void enter(const Cgroup& cgroup);
 
-  /// Hooks that did not run when such a socket connected: "connect4", "connect6". Sends no packet. Costs a
+  /// Hooks that did not run when a test socket connected: "connect4", "connect6". Sends no packet. Costs a
   /// few system calls.
   [[nodiscard]] std::vector<std::string> not_running() const;
 

@@ -1,12 +1,12 @@
-// The ways to close connected UDP sockets on this kernel when their backend goes away.
+// The methods to close connected UDP sockets on this kernel when their backend is removed.
 #pragma once
 
 namespace lb::agent {
 
 /// Iterators over UDP sockets, as descriptors that the caller owns; -1: none.
 struct UdpCleanup {
-  int destroys = -1;  ///< the one that ends them
-  int finds = -1;     ///< else the one that names those that sock_diag shall end
+  int destroys = -1;  ///< the iterator that destroys sockets
+  int finds = -1;     ///< else the iterator that lists sockets for sock_diag to destroy
 };
 
 }  // namespace lb::agent

@@ -1,4 +1,5 @@
-// Namespaces one after the other, and in each the iterator, and sock_diag where that only finds.
+// Processes one namespace after the other: runs the iterator, and sock_diag if the iterator only lists
+// sockets.
 #include "agent/attach/udp_sockets.hpp"
 
 #include <bpf/bpf.h>
@@ -22,11 +23,11 @@ namespace {
 
 using boost::system::error_code;
 
-constexpr std::chrono::milliseconds pause{
-    100};                                  // between a backend's end and the look, so that more may come
+// Delay between a backend's end and the round, which collects further ends.
+constexpr std::chrono::milliseconds pause{100};
 constexpr std::size_t spaces_a_step = 16;  // an iterator over a namespace's sockets takes some 100 µs
 
-/// All that the iterator writes: a byte for each socket that it closed, a cookie for each that it found.
+/// Reads the iterator's output: a byte for each socket that it closed, a cookie for each that it listed.
 boost::system::result<std::string> read_all(int iterator) {
   std::array<char, 4096> buffer{};
   std::string written;
@@ -85,7 +86,7 @@ void UdpSockets::begin() {
   step();
 }
 
-// An iterator is one over the sockets of the namespace in which it was made, and so is sock_diag.
+// An iterator covers the sockets of the namespace in which it was created, and so does sock_diag.
 boost::system::result<std::uint64_t> UdpSockets::clean_up_in(const std::string& netns) const {
   maps::Fd iterator;
   boost::system::result<maps::Fd> diag = maps::Fd();
@@ -110,7 +111,7 @@ boost::system::result<std::uint64_t> UdpSockets::clean_up_in(const std::string& 
   return written->empty() ? 0 : end_udp_sockets(diag->get(), cookies_in(*written));
 }
 
-// A namespace that ended meanwhile has no sockets.
+// A namespace that was removed meanwhile has no sockets.
 void UdpSockets::step() {
   for (std::size_t done = 0; done < spaces_a_step && !namespaces_.empty(); ++done) {
     const auto reported = clean_up_in(namespaces_.back());

@@ -14,37 +14,38 @@
 
 namespace lb::agent {
 
-/// The namespaces whose sockets are given backends.
+/// The namespaces whose sockets are translated.
 enum class Namespaces : std::uint8_t { own, all };
 
 class UdpSockets {
  public:
-  /// How many were closed in one round, and why some namespaces could not be looked at; empty: all were.
+  /// Called with the number of sockets closed in one round, and why some namespaces could not be checked;
+  /// empty: all were.
   using Report = std::function<void(std::uint64_t count, const std::string& problem)>;
 
-  /// Without a way nothing happens, ever.
+  /// Without an iterator in `cleanup` it does nothing.
   UdpSockets(boost::asio::io_context& context, const UdpCleanup& cleanup, Namespaces namespaces,
              Report reported);
 
-  /// Some backend ended. A round begins soon; one that runs is followed by another.
+  /// Call when a backend ended. A round starts soon; if one is under way, another one follows.
   void backend_ended();
 
  private:
   void begin();
   void step();
   void finish();
-  /// How many it closed of a namespace's.
+  /// Number of sockets closed in a namespace.
   [[nodiscard]] boost::system::result<std::uint64_t> clean_up_in(const std::string& netns) const;
 
   boost::asio::steady_timer timer_;
-  maps::Fd link_;  ///< of the iterator
-  bool finds_;     ///< it is the one that finds
+  maps::Fd link_;  ///< link of the iterator
+  bool finds_;     ///< the iterator only lists sockets
   Namespaces which_;
   Report report_;
   enum class Phase : std::uint8_t { idle, waiting, running };
   Phase phase_ = Phase::idle;
   bool again_ = false;
-  std::vector<std::string> namespaces_;  ///< still to be looked at
+  std::vector<std::string> namespaces_;  ///< namespaces still to be checked
   std::uint64_t count_ = 0;
   std::string problem_;
 };

@@ -28,7 +28,7 @@ XdpDropWatch::XdpDropWatch(const std::vector<int>& programs, std::span<lb_xdp_tx
   }
 }
 
-// A device that stays keeps its entry and its counts.
+// A device that is still followed keeps its entry and its counts.
 void XdpDropWatch::follow(const std::vector<std::uint32_t>& devices) {
   const auto is_wanted = [&](std::uint32_t device) {
     return std::ranges::find(devices, device) != devices.end();

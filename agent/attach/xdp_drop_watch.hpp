@@ -15,15 +15,15 @@ namespace lb::agent {
 
 class XdpDropWatch {
  public:
-  /// `programs` count into `counts` (bpf/lb_watch.bpf.c) as long as this object lives; -1: no such program.
+  /// `programs` count into `counts` (bpf/lb_watch.bpf.c) while this object lives; -1: no such program.
   XdpDropWatch(const std::vector<int>& programs, std::span<lb_xdp_tx> counts);
 
-  /// Counts these devices from now on, as many as `counts` has room for.
+  /// Counts frames of these devices from now on, as many devices as `counts` has room for.
   void follow(const std::vector<std::uint32_t>& devices);
-  /// Those of them that dropped every frame since the last call, if there was any.
+  /// Followed devices that had frames since the last call and dropped all of them.
   [[nodiscard]] std::vector<std::uint32_t> dropping();
-  /// Frames dropped since the start, by device name: as of the last call of dropping(), including devices
-  /// that are no longer counted.
+  /// Frames dropped since the start, by device name, at the last call of dropping(); includes devices that
+  /// are no longer followed.
   [[nodiscard]] const std::map<std::string, std::uint64_t>& lost() const noexcept { return lost_; }
 
  private:

@@ -72,8 +72,8 @@ bool is_mount_root(int directory) {
          (status.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
 }
 
-/// Does a cgroup of that directory, or of one of those, belong to the kubelet's pods: "kubepods",
-/// "kubepods.slice", "kubelet-kubepods.slice"?
+/// Whether the directory has a cgroup, at most two levels below, of the kubelet's pods: "kubepods",
+/// "kubepods.slice", "kubelet-kubepods.slice".
 bool holds_pods(const std::filesystem::path& directory) {
   constexpr int deepest = 2;  // kind has /kubelet.slice/kubelet-kubepods.slice
   std::error_code error;

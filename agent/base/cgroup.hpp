@@ -1,5 +1,5 @@
 // The directories that BPF objects need: the pin directory on a bpf file system, and the cgroup whose
-// processes are served. Checked and made at start; every failure is a StartError.
+// processes are served. Checked and created at start; every failure is a StartError.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +11,21 @@
 
 namespace lb::agent {
 
-/// The bpf file system of the pins.
+/// Whether the bpf file system of the pins was mounted, or we mounted it.
 enum class BpfMount : std::uint8_t { found, made };
 
-/// Is it mounted? If not, a start mounts it at /sys/fs/bpf, if `pins` is below that and `privileges`
-/// allow it. Throws StartError if it is not mounted and cannot be.
+/// Whether the file system is mounted. If not, a start mounts it at /sys/fs/bpf, if `pins` is below that and
+/// `privileges` allow it. Throws StartError if it is not mounted and cannot be.
 [[nodiscard]] BpfMount require_bpf_mount(const maps::Pins& pins, const Privileges& privileges);
 
-/// Makes the pin directory and those below it, for root alone, and mounts the file system if it is not
-/// mounted.
+/// Creates the pin directory and its subdirectories, accessible only to root, and mounts the file system if
+/// necessary.
 BpfMount prepare_pins(const maps::Pins& pins);
 
-/// Unmounts what prepare_pins() has mounted, unless it is in use by now.
+/// Unmounts the file system that prepare_pins() has mounted, unless it is in use by now.
 void unmount_bpf();
 
-/// Removes those directories where they are empty.
+/// Removes those directories that are empty.
 void remove_empty_pins(const maps::Pins& pins);
 
 /// The inode number of the host's root cgroup.
@@ -35,23 +35,23 @@ struct Cgroup {
   maps::Fd directory;
   std::uint64_t id = 0;
   std::string path;
-  std::string note;  ///< what an operator should know about it, in a sentence; empty: nothing
+  std::string note;  ///< message for the operator; empty: none
 };
 
 /// Opens a directory of the cgroup v2 file system; an empty path means its root, found in /proc/self/mounts.
-/// Programs at the root of a cgroup namespace see only the sockets below it. On a node that is itself a
-/// container (kind) all pods are below it; if no cgroup of pods is there, the note says so.
+/// Programs at the root of a cgroup namespace see only sockets below it. On a node that is itself a container
+/// (kind) all pods are below it; if there is no cgroup of pods, the note says so.
 [[nodiscard]] Cgroup open_cgroup(const std::string& path);
 
-/// Which versions of the cgroup file system are mounted, from the text of /proc/self/mounts.
+/// The mounted versions of the cgroup file system, from the text of /proc/self/mounts.
 struct CgroupMounts {
-  std::string version2;  ///< the first directory; empty: none
+  std::string version2;  ///< directory of the first mount; empty: none
   bool version1 = false;
 };
 [[nodiscard]] CgroupMounts cgroup_mounts(const std::string& mounts);
 [[nodiscard]] std::string read_mounts();
 
-/// Does its path still lead to it?
+/// Whether the path still refers to this cgroup.
 [[nodiscard]] bool is_cgroup(const Cgroup& cgroup);
 
 }  // namespace lb::agent

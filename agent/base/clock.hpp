@@ -1,4 +1,4 @@
-// The clock of the programs (lb_clock of bpf/packet/stats.h), as the agent and the commands compute it.
+// The clock of the programs (lb_clock of bpf/packet/stats.h), as computed by the agent and the commands.
 #pragma once
 
 #include <chrono>
@@ -6,17 +6,17 @@
 
 namespace lb::agent {
 
-/// Seconds of lb_clock when CLOCK_MONOTONIC shows `monotonic`, on a kernel with `hertz` timer ticks a second;
-/// right to within a second. The kernel's tick counter starts 300 s before 2^32 ticks (INITIAL_JIFFIES).
+/// Seconds of lb_clock at CLOCK_MONOTONIC `monotonic`, on a kernel with `hertz` timer ticks per second; exact
+/// to within a second. The kernel's tick counter starts 300 s before 2^32 ticks (INITIAL_JIFFIES).
 [[nodiscard]] std::uint32_t flow_clock(std::chrono::nanoseconds monotonic, std::uint32_t hertz);
 
-/// The processor time that the calling thread has taken so far.
+/// The processor time used by the calling thread so far.
 [[nodiscard]] std::chrono::nanoseconds thread_time();
 
-/// Now; 0 where `hertz` is 0.
+/// The present lb_clock; 0 if `hertz` is 0.
 [[nodiscard]] std::uint32_t flow_clock_now(std::uint32_t hertz);
 
-/// Since 1970.
+/// Nanoseconds since 1970.
 [[nodiscard]] std::int64_t unix_nanoseconds(std::chrono::system_clock::time_point time);
 
 }  // namespace lb::agent

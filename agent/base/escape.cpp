@@ -1,4 +1,4 @@
-// Which bytes and characters are escaped.
+// Decides which bytes and characters are escaped.
 #include "agent/base/escape.hpp"
 
 #include <fmt/format.h>
@@ -19,7 +19,8 @@ struct Span {
   char32_t last;
 };
 
-/// Beyond ASCII: of Unicode's general categories Cc, Cf, Zl and Zp what is no part of a written word.
+/// Above ASCII: characters of Unicode's general categories Cc, Cf, Zl and Zp that are not part of written
+/// words.
 constexpr std::array<Span, 10> hidden = {{
     {0x80, 0x9f},        // C1 controls
     {0xad, 0xad},        // soft hyphen
@@ -43,7 +44,7 @@ struct Character {
   std::size_t size = 1;
 };
 
-/// The one that begins there, of a text that is UTF-8.
+/// The character at `at` of a valid UTF-8 text.
 Character character_at(std::string_view text, std::size_t at) {
   const auto lead = static_cast<unsigned char>(text[at]);
   const std::size_t size = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;

@@ -6,11 +6,11 @@
 
 namespace lb::agent {
 
-/// The text as UTF-8 in one line, in which nothing commands a terminal or makes a reader see another order
-/// than there is: "\x1b" stands for a control character of ASCII (newline and carriage return are "\n" and
-/// "\r", a tab stays), "\u202e" for what Unicode counts as a control, a separator of lines, a mark or change
-/// of direction, or of no width, and "\xff" for each byte beyond ASCII of a text that is not UTF-8. Names of
-/// devices are of any bytes, and others choose some of them.
+/// The text as UTF-8 in one line, without characters that control a terminal or change the displayed order:
+/// "\x1b" stands for an ASCII control character (newline and carriage return are "\n" and "\r", a tab is
+/// kept), "\u202e" for Unicode's control characters, line separators, direction marks and zero-width
+/// characters, and "\xff" for each byte above ASCII in a text that is not UTF-8. Device names may contain any
+/// bytes, some of them chosen by others.
 [[nodiscard]] std::string escaped(std::string_view text);
 
 }  // namespace lb::agent

@@ -1,4 +1,4 @@
-// Verdicts.
+// Records findings and names their verdicts.
 #include "agent/base/findings.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The results of checking a machine: one line for each thing that the agent needs or can use. Pure.
+// The results of checking a machine: one line for each feature that the agent needs or can use. Pure.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace lb::agent {
 
 enum class Verdict : std::uint8_t {
   ok,
-  warning,  ///< the agent starts, and something is lost or should be known
+  warning,  ///< the agent starts, with a limitation or a note
   missing,  ///< the agent does not start
 };
 
@@ -19,18 +19,18 @@ struct Finding {
   std::string subject;  ///< "cgroup", "program lb_tc_in", "device eth0"
   Verdict verdict = Verdict::ok;
   std::string found;
-  std::string advice;  ///< what to do; empty where there is nothing to do
+  std::string advice;  ///< empty if there is none
   bool operator==(const Finding&) const = default;
 };
 
 /// "ok", "warning" or "missing".
 [[nodiscard]] const char* verdict_name(Verdict verdict);
 
-/// Would an agent start? Only if nothing is missing.
+/// Whether an agent would start: nothing is missing.
 [[nodiscard]] bool would_start(const std::vector<Finding>& findings);
 
-/// Takes findings as they are made. The agent's start and `sluice check` go through the same checks and
-/// differ in this alone: what is missing ends the start, and is one line more of a check.
+/// Collects findings. The agent's start and `sluice check` run the same checks and differ only in this: a
+/// missing prerequisite ends a start, and is one more line of a check.
 class Findings {
  public:
   enum class Missing : std::uint8_t { ends_start, is_listed };
@@ -38,10 +38,10 @@ class Findings {
 
   void ok(std::string subject, std::string found);
   void warning(std::string subject, std::string found, std::string advice);
-  /// Throws the error where what is missing ends the start.
+  /// Throws the error if missing prerequisites end the start.
   void missing(std::string subject, const StartError& error);
 
-  /// Runs `check`, for which a StartError is what is missing. Was nothing?
+  /// Runs `check`, whose StartError is recorded as missing. Returns whether it succeeded.
   template <class Check>
   bool need(const std::string& subject, Check check) {
     try {
@@ -53,7 +53,7 @@ class Findings {
     }
   }
 
-  /// Is what is missing a line of a list, and not the end?
+  /// Whether missing prerequisites are listed, instead of ending the start.
   [[nodiscard]] bool lists() const noexcept { return missing_ == Missing::is_listed; }
   [[nodiscard]] const std::vector<Finding>& all() const noexcept { return all_; }
 

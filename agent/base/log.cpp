@@ -1,4 +1,4 @@
-// The format of a log line, and which complaints are logged.
+// The format of a log line, and the choice of complaints to log.
 #include "agent/base/log.hpp"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ std::string quoted(const std::string& words) {
   return boost::json::serialize(boost::json::string_view(words));
 }
 
-/// "%*": the message in one line, for people or as a JSON string.
+/// The flag "%*": the message in one line, as text or as a JSON string.
 class Message : public spdlog::custom_flag_formatter {
  public:
   explicit Message(LogFormat format) : format_(format) {}
@@ -112,8 +112,8 @@ void Complaints::say(const k8s::Complaint& complaint, Moment now) {
   }
 }
 
-/// Cheap where nothing is old enough: within a minute there are complaints about few objects, unless many
-/// owners make mistakes.
+/// Cheap if nothing is due: within a minute there are complaints about few objects, unless many owners make
+/// mistakes.
 void Complaints::log_suppressed(Moment now) {
   if (now < next_look_) {
     return;

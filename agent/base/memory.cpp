@@ -15,7 +15,7 @@ constexpr std::uint64_t element_head = 48;  // struct htab_elem
 constexpr std::uint64_t trie_head = 40;     // struct lpm_trie_node
 constexpr std::uint64_t free_list_node = 8;
 constexpr std::uint64_t bucket = 16;
-// Above this the kernel means "no limit": it stores pages in a signed number.
+// Larger values mean "no limit": the kernel stores pages in a signed number.
 constexpr std::uint64_t no_limit = std::uint64_t{1} << 62;
 
 std::uint64_t rounded(std::uint64_t bytes) { return (bytes + 7) / 8 * 8; }
@@ -25,19 +25,18 @@ std::uint64_t hash_bytes(const MapSize& map) {
   return map.entries * element + std::bit_ceil(std::uint64_t{map.entries}) * bucket;
 }
 
-// A prefix may need a branching node beside its own.
+// A prefix may need an intermediate node in addition to its own.
 std::uint64_t trie_node_pair(const MapSize& map) {
   return 2 * (trie_head + rounded(map.key_size) + rounded(map.value_size));
 }
 
-/// Where a cgroup file system is mounted, and which of its directories that shows, as /proc/self/cgroup
-/// writes it.
+/// The mount point of a cgroup file system, and the mounted directory, in the form of /proc/self/cgroup.
 struct CgroupMount {
   std::string root;
   std::string directory;
 };
 
-/// Version 2 for an empty controller name.
+/// An empty controller name means version 2.
 std::optional<CgroupMount> mount_of(std::string_view controller) {
   std::istringstream lines(read_file("/proc/self/mountinfo"));
   for (std::string line; std::getline(lines, line);) {
@@ -66,7 +65,7 @@ void lower(std::optional<std::uint64_t>& limit, std::optional<std::uint64_t> oth
   }
 }
 
-/// The least limit from a cgroup up to the mount's root; `file` is the version's.
+/// The lowest limit from a cgroup up to the mount's root; `file` is the name of the limit's file.
 std::optional<std::uint64_t> least_limit(std::string_view controller, const std::string& file) {
   const auto mount = mount_of(controller);
   const auto whole = cgroup_path(read_file("/proc/self/cgroup"), controller);

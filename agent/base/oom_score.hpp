@@ -1,4 +1,4 @@
-// How early the kernel kills this process when memory runs out (proc_pid_oom_score_adj(5)).
+// The OOM score adjustment of this process (proc_pid_oom_score_adj(5)).
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace lb::agent {
 
-/// Nothing: leaves it. A lower value than the process has needs CAP_SYS_RESOURCE; without it a warning is
+/// Sets the adjustment; nullopt: unchanged. Lowering it needs CAP_SYS_RESOURCE; without that a warning is
 /// logged, and the value stays.
 void adjust_oom_score(std::optional<std::int32_t> adjustment);
 

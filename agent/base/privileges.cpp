@@ -1,4 +1,4 @@
-// Files of /proc and securityfs.
+// Reads files of /proc and securityfs.
 #include "agent/base/privileges.hpp"
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ namespace {
 constexpr const char* what_it_needs = "run it as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON";
 constexpr int seccomp_filter = 2;  // SECCOMP_MODE_FILTER
 
-/// The first word behind "NAME:" in /proc/self/status.
+/// The first word after "NAME:" in /proc/self/status.
 std::string status_word(const std::string& root, const std::string& name) {
   std::ifstream file(root + "/proc/self/status");
   for (std::string line; std::getline(file, line);) {
@@ -32,7 +32,7 @@ std::string status_word(const std::string& root, const std::string& name) {
   return {};
 }
 
-/// The first user namespace maps every number to itself.
+/// The initial user namespace maps every number to itself.
 Namespace user_namespace(const std::string& root) {
   std::ifstream file(root + "/proc/self/uid_map");
   std::uint64_t inside = 0;

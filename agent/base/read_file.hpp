@@ -13,7 +13,7 @@ namespace lb::agent {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// Without the newline; empty if the file cannot be read.
+/// The first line without the newline; empty if the file cannot be read.
 [[nodiscard]] inline std::string first_line(const std::string& path) {
   std::ifstream file(path);
   std::string line;

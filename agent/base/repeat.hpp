@@ -6,7 +6,8 @@
 
 namespace lb::agent {
 
-/// Until the timer is cancelled or destroyed. What `action` refers to must live as long as the timer.
+/// Repeats until the timer is cancelled or destroyed. Objects that `action` uses must live as long as the
+/// timer.
 template <class Action>
 void repeat(boost::asio::steady_timer& timer, boost::asio::steady_timer::duration pause, Action action) {
   timer.expires_after(pause);

@@ -11,7 +11,7 @@ namespace lb::agent {
   return {number, boost::system::generic_category()};
 }
 
-/// That of the call that has just failed.
+/// The error of the call that has just failed.
 [[nodiscard]] inline boost::system::error_code last_error() noexcept { return system_error(errno); }
 
 }  // namespace lb::agent

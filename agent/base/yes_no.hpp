@@ -1,4 +1,4 @@
-// Booleans as maps hold them.
+// Booleans in the form of the maps.
 #pragma once
 
 #include "maps/abi/abi.h"

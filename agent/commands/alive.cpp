@@ -22,14 +22,14 @@ namespace {
 
 using Now = std::chrono::system_clock::time_point;
 
-/// It looks each 0.7 s, and each 5 s while it starts; one that is busy with a first plan of a large cluster
-/// takes its time.
+/// An agent writes its heartbeat every 0.7 s, and every 5 s while it starts; an agent with the first plan of
+/// a large cluster takes longer.
 constexpr std::chrono::seconds longest_silence{60};
 
-/// Empty: it is alive.
+/// Empty if the agent is alive.
 std::string why_not_alive(const AgentPresence& agent, Now now) {
   if (agent.state == AgentState::absent) return "no agent runs on these pins";
-  if (!agent.last_heartbeat) return {};  // it has just begun
+  if (!agent.last_heartbeat) return {};  // it has just started
   const auto age = std::chrono::duration_cast<std::chrono::seconds>(now - *agent.last_heartbeat);
   return age <= longest_silence ? std::string()
                                 : fmt::format("the agent's last heartbeat was {} s ago", age.count());
@@ -52,7 +52,7 @@ std::string gauge(const Family& family, std::string_view pins, std::int64_t valu
                      pins, value);
 }
 
-/// Nothing pinned and no right to look are not the same.
+/// Distinguishes missing pins from missing rights.
 void require_sight(const maps::Pins& pins) {
   if (::access(pins.base().c_str(), R_OK | X_OK) == 0 || errno == ENOENT) return;
   throw StartError(fmt::format("cannot read {}: {}; run as root", pins.base().string(),
@@ -66,7 +66,7 @@ void write_answer(const AliveOptions& options) {
   if (const auto problem = replace_file(options.textfile, text); !problem.empty()) throw StartError(problem);
 }
 
-/// Until SIGTERM or SIGINT. A file that is left behind would go on saying what was so.
+/// Runs until SIGTERM or SIGINT, then removes the file, which would otherwise show outdated data.
 void write_answers(const AliveOptions& options) {
   sigset_t ends;
   sigemptyset(&ends);

@@ -1,5 +1,5 @@
-// `sluice alive`: what a container's probe runs where another process may hold the health port; and the same
-// for monitoring, as a file that node_exporter's textfile collector reads while no agent answers.
+// `sluice alive`: a container's probe for cases in which another process may hold the health port; also for
+// monitoring, as a file that node_exporter's textfile collector reads even while no agent responds.
 #pragma once
 
 #include <chrono>
@@ -11,11 +11,12 @@
 
 namespace lb::agent {
 
-/// 0 while an agent holds these pins and has lately looked after them; else prints why not, and 1. With a
-/// textfile: 0 once that is written. Throws StartError where it cannot be, or the pins cannot be read.
+/// Returns 0 if an agent holds the lock of these pins and has a recent heartbeat; else prints the reason and
+/// returns 1. With a textfile: returns 0 once it is written. Throws StartError if it cannot be written, or
+/// the pins cannot be read.
 [[nodiscard]] int run_alive(const AliveOptions& options);
 
-/// The answer in Prometheus' text format. Pure.
+/// The result in Prometheus' text format. Pure.
 [[nodiscard]] std::string alive_metrics(std::string_view pins, const AgentPresence& agent,
                                         std::chrono::system_clock::time_point now);
 

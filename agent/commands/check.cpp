@@ -1,4 +1,4 @@
-// `sluice check`: would an agent start here?
+// `sluice check`: whether an agent would start here.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ std::string conclusion(const std::vector<Finding>& findings) {
                            missing, warnings);
 }
 
-/// What to do stands below what was found: in a column of its own the lines would get too long to be read.
+/// Advice is below the finding: a separate column would make lines too long.
 std::string findings_table(const std::vector<Finding>& findings) {
   Grid grid({{"VERDICT"}, {"WHAT"}, {"FOUND"}});
   for (const auto& each : findings) {

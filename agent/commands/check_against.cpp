@@ -1,6 +1,5 @@
 // Plans our side from the source that the options name, because operators run this before Sluice is installed
-// on the node. A change reaches the two sides at different times, so only a difference that lasts is
-// reported.
+// on the node. A change reaches the two sides at different times, so only a lasting difference is reported.
 #include "agent/commands/check_against.hpp"
 
 #include <fmt/format.h>
@@ -28,7 +27,7 @@ constexpr int same_code = 0;
 constexpr int differs_code = 1;
 constexpr int incomparable_code = 2;
 
-constexpr std::chrono::seconds timeout{30};  // for the source's first lists
+constexpr std::chrono::seconds timeout{30};  // of the source's first lists
 constexpr std::chrono::seconds between_looks{1};
 constexpr int most_looks = 5;
 
@@ -132,7 +131,7 @@ ComparedServices look(const PlannedServices& planned) {
 }
 
 ComparedServices compare(const AgentOptions& options) {
-  static_cast<void>(theirs());  // before the wait begins
+  static_cast<void>(theirs());  // fail before waiting for the source
   PlannedServices planned(options);
   planned.await(timeout);
   auto compared = look(planned);

@@ -1,4 +1,4 @@
-// `sluice check --against kube-proxy`: would an agent serve the same as this node's kube-proxy?
+// `sluice check --against kube-proxy`: whether an agent would serve the same as this node's kube-proxy.
 #pragma once
 
 #include <string>
@@ -12,16 +12,16 @@ namespace lb::agent {
 
 struct ComparedServices {
   ProxyMode mode = ProxyMode::none;
-  std::string source;        ///< of our side: "the API at ..."
-  std::size_t compared = 0;  ///< frontends that either side has
+  std::string source;        ///< source of our side: "the API at ..."
+  std::size_t compared = 0;  ///< number of frontends of either side
   std::vector<Difference> differences;
-  std::vector<std::string> information;  ///< what is not compared, and what Sluice skips of the objects
+  std::vector<std::string> information;  ///< what is not compared, and skipped parts of objects
 };
 
 /// One line, or one JSON object, for each difference. Pure.
 [[nodiscard]] std::string show_comparison(const ComparedServices& compared, Output output);
 
-/// Prints the differences. Exit code: 0 none, 1 some, 2 the two could not be compared.
+/// Prints the differences. Exit code: 0 none, 1 some, 2 the two cannot be compared.
 [[nodiscard]] int run_check_against(const Options& options);
 
 }  // namespace lb::agent

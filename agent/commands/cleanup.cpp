@@ -1,4 +1,4 @@
-// Lists, removes, and lists again: what is still there was not removed.
+// Lists, removes, and lists again: whatever is still listed was not removed.
 #include "agent/commands/cleanup.hpp"
 
 #include <fmt/format.h>
@@ -36,7 +36,7 @@ void print(std::FILE* to, const char* what, const Lines& lines) {
   }
 }
 
-/// `look` says what is there.
+/// `look` lists the leftovers.
 template <class Look, class Remove>
 int clean(CleanupMode mode, const char* whose, Look look, Remove remove) {
   const Lines before = look();
@@ -58,7 +58,7 @@ int clean(CleanupMode mode, const char* whose, Look look, Remove remove) {
   return after.empty() && problem.empty() ? 0 : 1;
 }
 
-/// An agent would put everything back within a second.
+/// Holds the lock, because an agent would restore everything within a second.
 int clean_sluice(const CleanupOptions& options) {
   const maps::Pins pins(options.pins);
   std::optional<PinLock> lock;

@@ -1,11 +1,12 @@
-// `sluice cleanup`: removes what Sluice or kube-proxy left on this node.
+// `sluice cleanup`: removes leftovers of Sluice or kube-proxy from this node.
 #pragma once
 
 #include "agent/options/config.hpp"
 
 namespace lb::agent {
 
-/// Prints what went, or would go, and what could not; the exit code. Throws StartError while an agent runs.
+/// Prints what was or would be removed, and failures; returns the exit code. Throws StartError while an agent
+/// runs.
 [[nodiscard]] int run_cleanup(const CleanupOptions& options);
 
 }  // namespace lb::agent

@@ -1,4 +1,4 @@
-// Opens the pins, reads what the command asks for, and passes it to the printers.
+// Opens the pins, reads the data of the command, and formats it.
 #include "agent/commands/commands.hpp"
 
 #include <bpf/bpf.h>
@@ -25,7 +25,7 @@ using maps::MapSet;
 
 MapSet maps_of(const ShowOptions& options) { return open_maps(maps::Pins(options.pins), maps::Access::read); }
 
-/// The value, or the reason why a map could not be read.
+/// Returns the value, or throws StartError with the reason why a map could not be read.
 template <class T>
 T or_stop(maps::result<T> value) {
   if (!value) {
@@ -47,7 +47,7 @@ std::vector<std::string> pinned_links(const maps::Pins& pins) {
   return names;
 }
 
-/// At the hooks of the devices that are served and still there.
+/// Other programs at the hooks of the served devices that still exist.
 std::string others(const maps::Pins& pins) {
   const maps::Fd devices(bpf_obj_get(pins.map("lb_devices").c_str()));
   std::vector<std::string> names;
@@ -60,7 +60,7 @@ std::string others(const maps::Pins& pins) {
   return neighbours_text(neighbours_of(names));
 }
 
-/// The source addresses towards other nodes, which are the Node's as far as the maps know.
+/// Source addresses for packets to other nodes, the only addresses of the Node that the maps have.
 std::vector<k8s::Address> node_addresses(const lb_node& node) {
   std::vector<k8s::Address> addresses(2);
   std::ranges::copy(node.source4, addresses[0].bytes.begin());
@@ -78,7 +78,7 @@ std::vector<std::string> served_names(const maps::Pins& pins, const NodeLinks& l
   return names;
 }
 
-/// Of the devices that are served: what shows them now, or that they were named.
+/// The served uplinks with their present reasons, or "named".
 std::string uplinks(const maps::Pins& pins, const lb_node& node) {
   const auto links = read_network(Routes::followed).links();
   auto names = served_names(pins, links);
@@ -111,7 +111,7 @@ std::string status(const ShowOptions& options) {
   return show_status(status, options.output);
 }
 
-/// Those that are asked for; all where none is named.
+/// The requested services; all if none is named.
 std::vector<ServiceView> wanted_services(const MapSet& maps, const ShowOptions& options) {
   auto services = or_stop(read_services(maps));
   if (options.service.empty()) {

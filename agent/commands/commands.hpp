@@ -8,11 +8,11 @@
 
 namespace lb::agent {
 
-/// The text to print. Throws StartError where nothing is pinned or nothing matches.
+/// Returns the text to print. Throws StartError if nothing is pinned or nothing matches.
 [[nodiscard]] std::string run_command(Command command, const ShowOptions& options);
 
-/// Looks at this machine for an agent of these options and prints what was found; the exit code: 0 if it
-/// would start. With --against see check_against.hpp.
+/// Checks this machine for an agent with these options and prints the findings; returns the exit code: 0 if
+/// it would start. For --against see check_against.hpp.
 [[nodiscard]] int run_check(const Options& options);
 
 }  // namespace lb::agent

@@ -13,13 +13,13 @@
 namespace lb::agent {
 namespace {
 
-constexpr std::size_t most_named = 3;  // endpoints of a line
+constexpr std::size_t most_named = 3;  // endpoints listed in a line
 
 bool serves(const ServedFrontend& frontend) {
   return !frontend.outside.endpoints.empty() || !frontend.inside.endpoints.empty();
 }
 
-/// "10.244.1.10:8080, 10.244.2.10:8080 and 4 more" of those that `others` lacks; empty: none.
+/// "10.244.1.10:8080, 10.244.2.10:8080 and 4 more": endpoints that `others` lacks; empty: none.
 std::string lacking(const EndpointSet& set, const EndpointSet& others) {
   std::vector<ServedEndpoint> missing;
   std::ranges::set_difference(set.endpoints, others.endpoints, std::back_inserter(missing));

@@ -12,31 +12,31 @@ namespace lb::agent {
 enum class DifferenceKind : std::uint8_t {
   only_kube_proxy,  ///< it serves the frontend, Sluice does not
   only_sluice,
-  endpoints,  ///< of clients outside of the node; of a ClusterIP, of all
+  endpoints,  ///< for clients outside of the node; for a ClusterIP, for all
   endpoints_inside,
-  no_endpoints,  ///< what a client gets where there are none
+  no_endpoints,  ///< verdict for a client if there are no endpoints
   affinity,
   source_ranges,
 };
 
-/// As JSON has it: "only-kube-proxy".
+/// The name in JSON: "only-kube-proxy".
 [[nodiscard]] const char* kind_name(DifferenceKind kind);
 
 struct Difference {
   DifferenceKind kind{};
-  std::string service;  ///< "namespace/name[:port]"; "-" where it is not known
+  std::string service;  ///< "namespace/name[:port]"; "-" if unknown
   FrontendId frontend;
   std::string reason;  ///< a clause that names both sides
 };
 
-/// What can be compared: IPVS knows one set for all clients, and neither refusals nor who is let in.
+/// What can be compared: IPVS has one set for all clients, and neither verdicts nor source ranges.
 enum class Detail : std::uint8_t { all, one_set };
 
-/// By frontend: address, port, protocol.
+/// Sorted by frontend: address, port, protocol.
 [[nodiscard]] std::vector<Difference> compare_services(const ServedFrontends& kube_proxy,
                                                        const ServedFrontends& sluice, Detail detail);
 
-/// Of what `sluice` serves with endpoints, what `kube_proxy` has no endpoint for.
+/// Frontends that `sluice` serves with endpoints and for which `kube_proxy` has none.
 [[nodiscard]] std::vector<Difference> unserved_by(const ServedFrontends& kube_proxy,
                                                   const ServedFrontends& sluice);
 

@@ -1,4 +1,4 @@
-// Switches the programs by the node page, then checks the flows until none needs us.
+// Switches the programs by the node page, then checks the flows until none needs Sluice.
 #include "agent/commands/drain.hpp"
 
 #include <fmt/format.h>
@@ -35,8 +35,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds between_walks{500};
-constexpr std::chrono::seconds rules_timeout{30};  // for a kube-proxy that starts
-constexpr std::size_t most_named = 3;              // frontends of a refusal
+constexpr std::chrono::seconds rules_timeout{30};  // for a kube-proxy that is starting
+constexpr std::size_t most_named = 3;              // frontends listed in an error message
 
 KernelConntrack open_conntrack() {
   auto opened = Conntrack::open();
@@ -46,7 +46,7 @@ KernelConntrack open_conntrack() {
   return KernelConntrack(std::move(*opened));
 }
 
-/// What the maps say is served here.
+/// The frontends that are served here, from the maps.
 ServedFrontends our_frontends(const maps::MapSet& maps) {
   const auto services = read_services(maps);
   if (!services) {
@@ -84,8 +84,8 @@ std::string lacking_text(const std::vector<Difference>& lacking) {
   return text;
 }
 
-/// Waits until kube-proxy has endpoints for all that is served here: it says that it is healthy before its
-/// rules are there. Its mode.
+/// Waits until kube-proxy has endpoints for everything served here: it reports healthy before its rules are
+/// installed. Returns its mode.
 std::string await_successor(const maps::MapSet& maps) {
   const auto deadline = Clock::now() + rules_timeout;
   for (;;) {
@@ -108,14 +108,15 @@ std::string successor(const DrainOptions& options, const maps::MapSet& maps) {
   return options.successor == Successor::required ? await_successor(maps) : KubeProxyRules().look();
 }
 
-/// Walks until no flow needs us, or the deadline passes; `page_deadline` is that as the page has it.
+/// Walks the flows until none needs Sluice, or the deadline passes; `page_deadline` is the deadline for the
+/// node page.
 HandOverCount drain_flows(const DrainOptions& options, maps::MapSet& maps, HandOver handing,
                           std::uint32_t page_deadline) {
   auto conntrack = open_conntrack();
   const auto deadline = Clock::now() + std::chrono::seconds(options.deadline);
   HandOverCount all;
   for (;;) {
-    set_draining(maps.node, page_deadline);  // again, in case an agent wrote the page meanwhile
+    set_draining(maps.node, page_deadline);  // again, in case an agent has written the page meanwhile
     const auto count = hand_over({maps.flows4, maps.flows6, maps.unassured4, maps.unassured6}, conntrack,
                                  handing, flow_clock_now(maps.node.load(0).hertz));
     if (!count) {
@@ -131,7 +132,7 @@ HandOverCount drain_flows(const DrainOptions& options, maps::MapSet& maps, HandO
   }
 }
 
-/// Of each reason the number, and a few flows that an operator can look for.
+/// Prints the number of flows for each reason, and a few examples.
 void print_left(const HandOverCount& count) {
   for (std::size_t at = 0; at < count.left.size(); ++at) {
     const auto& flows = count.left.at(at);
@@ -148,7 +149,7 @@ void print_left(const HandOverCount& count) {
   }
 }
 
-/// An agent holds the pins, and would put its hooks back.
+/// If an agent holds the pins, it would restore its hooks.
 int finish(const maps::Pins& pins) {
   if (find_agent(pins).state == AgentState::running) {
     fmt::print(

@@ -5,8 +5,8 @@
 
 namespace lb::agent {
 
-/// Says what it does, and waits until no flow needs us or the deadline passes; the exit code. Throws
-/// StartError where nothing can be drained.
+/// Prints its progress, and waits until no flow needs Sluice or the deadline passes; returns the exit code.
+/// Throws StartError if nothing can be drained.
 [[nodiscard]] int run_drain(const DrainOptions& options);
 
 }  // namespace lb::agent

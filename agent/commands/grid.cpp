@@ -1,4 +1,4 @@
-// Rows in columns: widths first, then the lines.
+// Formats rows in columns: computes widths first, then the lines.
 #include "agent/commands/grid.hpp"
 
 #include <fmt/format.h>

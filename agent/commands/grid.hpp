@@ -18,7 +18,7 @@ class Grid {
  public:
   explicit Grid(std::vector<Column> columns);
 
-  /// As many cells as there are columns.
+  /// `row` must have as many cells as there are columns.
   void add(std::vector<std::string> row);
   /// A line of titles, then the rows; columns are as wide as their widest cell, and no line ends in blanks.
   [[nodiscard]] std::string text() const;

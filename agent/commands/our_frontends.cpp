@@ -21,7 +21,7 @@ struct ServicePort {
 
 Unserved unserved(lb_verdict verdict) { return verdict == LB_DROP ? Unserved::drop : Unserved::reject; }
 
-/// Of "namespace/name:port name", whose port name may be empty.
+/// Removes an empty port name from "namespace/name:port name".
 std::string without_empty_port(std::string name) {
   if (name.ends_with(':')) name.pop_back();
   return name;
@@ -39,7 +39,7 @@ void sort_sets(ServicePort& port) {
   sort_endpoints(port.local.endpoints);
 }
 
-/// Pods and the node itself go to the cluster set of an outside address, whatever its policy is.
+/// For pods and the node itself an outside address uses the cluster set, whatever its policy.
 void add(ServedFrontends& to, const ServicePort& port, const FrontendId& id, lb_kind kind) {
   const auto set_of = [&port](lb_scope scope) { return scope == LB_LOCAL ? port.local : port.cluster; };
   auto& frontend = to[id];

@@ -1,4 +1,5 @@
-// What Sluice serves, or would serve, in the types that are compared with kube-proxy's rules. Pure.
+// The frontends that Sluice serves, or would serve, in the types for comparison with kube-proxy's rules.
+// Pure.
 #pragma once
 
 #include <vector>
@@ -9,10 +10,11 @@
 
 namespace lb::agent {
 
-/// Adds those of a plan.
+/// Adds the frontends of a plan.
 void add_frontends(ServedFrontends& to, const ServicePortPlan& plan);
 
-/// What the maps say: `backends` are those of `services`, with or without those that are gone.
+/// Frontends from the maps: `backends` are those of `services`, with or without those whose endpoints are
+/// gone.
 [[nodiscard]] ServedFrontends frontends_of(const std::vector<ServiceView>& services,
                                            const std::vector<BackendView>& backends);
 

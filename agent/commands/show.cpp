@@ -24,7 +24,7 @@ json::string_view view(std::string_view text) { return {text.data(), text.size()
 
 std::string printed(const json::value& value) { return json::serialize(value) + "\n"; }
 
-/// Node ports are on every address that serves them.
+/// Node ports are served on several addresses, hence '*'.
 std::string frontend_text(const lb_frontend_key& key, const lb_frontend& frontend) {
   const auto where =
       frontend.kind == LB_NODE_PORT ? fmt::format("*:{}", key.port) : socket_text(key.address, key.port);
@@ -114,7 +114,7 @@ std::string name_of(const Names& names, std::uint32_t number) {
   return found == names.end() ? fmt::format("#{}", number) : std::string(found->second);
 }
 
-/// How long ago its last packet passed; the clocks may differ by a second.
+/// Time since the last packet; the clocks may differ by a second.
 std::string idle_text(const FlowView& flow, std::uint32_t now) {
   return now == 0 ? "-" : fmt::format("{}s", now > flow.track.seen ? now - flow.track.seen : 0);
 }

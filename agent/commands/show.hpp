@@ -1,4 +1,4 @@
-// Formats the output of the commands: values of view.hpp and snapshot.hpp in, text out. Pure.
+// Formats the output of the commands, from values of view.hpp and snapshot.hpp. Pure.
 #pragma once
 
 #include <chrono>
@@ -18,11 +18,11 @@ namespace lb::agent {
 [[nodiscard]] std::string show_backends(const std::vector<ServiceView>& services, const BackendViews& list,
                                         Output output);
 
-/// The flows to show and how many there are in all.
+/// The flows to show, and the total number.
 struct FlowList {
   std::vector<FlowView> flows;
   std::uint64_t all = 0;
-  std::uint32_t now = 0;  ///< seconds of lb_clock; 0: not known, and no idle time is shown
+  std::uint32_t now = 0;  ///< seconds of lb_clock; 0: unknown, so idle times are not shown
 };
 [[nodiscard]] std::string show_flows(const FlowList& list, const std::vector<ServiceView>& services,
                                      Output output);
@@ -35,10 +35,10 @@ struct Status {
   AgentPresence agent;
   std::chrono::system_clock::time_point now;
   lb_node node{};
-  std::uint32_t clock = 0;         ///< lb_clock now, which the node page's times are of
+  std::uint32_t clock = 0;         ///< current lb_clock, to which the node page's times refer
   std::vector<std::string> links;  ///< names of pinned links, sorted
-  std::string uplinks;             ///< and what shows each to be one: "eth0 (default routes)"
-  std::string others;              ///< who else is at our tc hooks, in words
+  std::string uplinks;             ///< served uplinks with reasons: "eth0 (default routes)"
+  std::string others;              ///< text about other programs at our tc hooks
   Snapshot snapshot;
 };
 [[nodiscard]] std::string show_status(const Status& status, Output output);

@@ -1,4 +1,4 @@
-// `sluice status`: which agent serves, how full the tables are, the counters of outcomes.
+// `sluice status`: which agent serves, the fill of the tables, the counters of outcomes.
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
@@ -29,7 +29,7 @@ std::string time_text(std::time_t seconds) {
 
 std::string started_text(std::uint64_t seconds) { return time_text(static_cast<std::time_t>(seconds)); }
 
-/// "2 h 5 min": the two largest units.
+/// The two largest units: "2 h 5 min".
 std::string age_text(std::chrono::seconds age) {
   const auto seconds = std::max<std::int64_t>(age.count(), 0);
   if (seconds < 60) {
@@ -39,7 +39,7 @@ std::string age_text(std::chrono::seconds age) {
                         : fmt::format("{} h {} min", seconds / 3600, seconds / 60 % 60);
 }
 
-/// The pinned maps keep serving and grow stale; only this line shows it.
+/// The pinned maps keep serving and become outdated; only this line shows it.
 std::string absent_text(const Status& status) {
   std::string since;
   if (const auto beat = status.agent.last_heartbeat) {
@@ -70,7 +70,7 @@ std::string percent(const Fill& fill) {
   return fill.limit == 0 ? "-" : fmt::format("{}%", fill.used * 100 / fill.limit);
 }
 
-/// Entries of flow tables, two a flow.
+/// Number of flows, which have two entries each.
 std::uint64_t flows_left(const Status& status) {
   std::uint64_t entries = 0;
   for (const auto& fill : status.snapshot.fills) {
@@ -79,12 +79,12 @@ std::uint64_t flows_left(const Status& status) {
   return (entries + 1) / 2;
 }
 
-/// How long until then, as seconds of lb_clock; negative: it has passed.
+/// Seconds until `then` (lb_clock); negative: it has passed.
 std::int32_t seconds_until(const Status& status, std::uint32_t then) {
   return static_cast<std::int32_t>(then - status.clock);
 }
 
-/// A line of the heading while no flow is opened; what says so outlasts a restart.
+/// The line shown while no flow is created; the draining state outlasts a restart.
 std::string draining_line(const Status& status) {
   if (status.node.policy.draining != LB_YES) return {};
   const auto since = std::chrono::seconds(-seconds_until(status, status.node.drain_started));
@@ -120,7 +120,7 @@ std::string heading(const Status& status) {
       draining_line(status));
 }
 
-/// What is given up takes room, and is not in use.
+/// Retired entries take room, but are not in use.
 std::string fills_table(const std::vector<Fill>& fills) {
   Grid grid({{"MAP"},
              {"USED", Align::right},
@@ -143,7 +143,7 @@ json::object fill_json(const Fill& fill) {
   return object;
 }
 
-/// Only what has happened: the rest is in the JSON.
+/// Only outcomes that have occurred; the JSON has all.
 std::string outcomes_table(const lb_stats& stats) {
   Grid grid({{"OUTCOME"}, {"COUNT", Align::right}, {"ACTION"}, {"MEANING"}});
   for (const auto& outcome : outcomes) {

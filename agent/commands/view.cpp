@@ -1,4 +1,4 @@
-// Turns map entries into services, backends and flows.
+// Converts map entries to services, backends and flows.
 #include "agent/commands/view.hpp"
 
 #include <algorithm>

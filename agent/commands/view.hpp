@@ -1,4 +1,4 @@
-// The contents of the pinned maps as values for people: services with their frontends and backends, flows.
+// The contents of the pinned maps in readable form: services with their frontends and backends, flows.
 #pragma once
 
 #include <array>
@@ -14,12 +14,12 @@
 
 namespace lb::agent {
 
-/// One service number and all that belongs to it.
+/// One service number with its entries.
 struct ServiceView {
   std::uint32_t number = 0;
   lb_name name{};
   lb_service service{};
-  std::vector<std::pair<lb_frontend_key, lb_frontend>> frontends;  ///< by kind, then address
+  std::vector<std::pair<lb_frontend_key, lb_frontend>> frontends;  ///< sorted by kind, then address
 };
 
 struct BackendView {
@@ -27,13 +27,13 @@ struct BackendView {
   lb_backend backend{};
 };
 
-/// The backends to show, and how many are left out because their endpoints are gone.
+/// The backends to show, and the number of those left out because their endpoints are gone.
 struct BackendViews {
   std::vector<BackendView> backends;
   std::size_t gone = 0;
 };
 
-/// One connection, read from the entry that its replies match. IPv4 in the 16-byte form.
+/// One connection, read from its reply entry. IPv4 addresses in the 16-byte form.
 struct FlowView {
   struct End {
     std::array<std::uint8_t, 16> address{};
@@ -42,34 +42,34 @@ struct FlowView {
   lb_family family = LB_IPV4;
   lb_protocol protocol = LB_TCP;
   End client;
-  End frontend;  ///< what the client asked for
+  End frontend;  ///< the client's destination
   End backend;
-  End source;  ///< as the backend sees the client
+  End source;  ///< the client's address as the backend sees it
   lb_track track{};
   bool is_assured = false;  ///< seen in both directions
 };
 
-/// Services in use, sorted by name, protocol and family. Fails with the errno of a map.
+/// Services in use, sorted by name, protocol and family. Fails with a map's errno.
 [[nodiscard]] maps::result<std::vector<ServiceView>> read_services(const maps::MapSet& maps);
 
-/// Living backends of these services (numbers, ascending), by service and then id.
+/// Backends in use of these services (numbers, ascending), sorted by service and then id.
 [[nodiscard]] std::vector<BackendView> read_backends(const maps::MapSet& maps,
                                                      const std::vector<std::uint32_t>& services);
 
-/// Without those whose endpoints are gone.
+/// Removes backends whose endpoints are gone.
 [[nodiscard]] BackendViews present_among(std::vector<BackendView> backends);
 
-/// Every flow of both families, once; the established come first. Unassured entries that the programs ignore
-/// are left out: those whose flow was established since, and old ones. `now`: seconds of lb_clock, 0 if not
-/// known.
+/// Visits every flow of both families once; assured flows first. Skips unassured entries that the programs
+/// ignore: those whose flow is assured by now, and old ones. `now`: seconds of lb_clock, 0 if unknown.
 [[nodiscard]] maps::error_code read_flows(const maps::MapSet& maps, std::uint32_t now,
                                           const std::function<void(const FlowView&)>& visit);
 
-/// What a reply's entry says of its flow; nothing for the entry of the other direction.
+/// The flow of a reply entry; nullopt for a forward entry.
 [[nodiscard]] std::optional<FlowView> flow_view(const lb_flow4_key& key, const lb_flow4& flow);
 [[nodiscard]] std::optional<FlowView> flow_view(const lb_flow6_key& key, const lb_flow6& flow);
 
-/// "namespace/name[:port]" exactly; or every port of "namespace/name"; else everything that begins so.
+/// Services named exactly "namespace/name[:port]"; or all ports of "namespace/name"; else all with this
+/// prefix.
 [[nodiscard]] std::vector<ServiceView> matching(std::vector<ServiceView> services, std::string_view wanted);
 
 }  // namespace lb::agent

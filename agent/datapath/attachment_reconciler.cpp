@@ -1,4 +1,4 @@
-// Reattaches hooks that were detached, and reports programs that run before ours.
+// Reattaches detached hooks, and reports programs that run before ours.
 #include "agent/datapath/attachment_reconciler.hpp"
 
 #include <fmt/format.h>
@@ -16,11 +16,11 @@
 namespace lb::agent {
 namespace {
 
-/// Between two looks whether all hooks are still there, which a second must suffice for (REL-19). It is most
-/// of what wakes an idle agent, which shall wake up twice a second at most.
+/// Pause between two checks that all hooks are attached; a detached hook must be back within a second
+/// (REL-19). These checks are most of the wake-ups of an idle agent, which should be at most two a second.
 constexpr std::chrono::milliseconds pause{700};
 
-/// Every so many of them it also looks who else is at our hooks, and tries those of sockets.
+/// Every this many checks, also checks for other programs at our hooks, and tests the socket hooks.
 constexpr unsigned checks_until_thorough = 7;
 
 }  // namespace
@@ -76,14 +76,14 @@ void AttachmentReconciler::start() {
   });
 }
 
-/// Reattaches what was detached from outside, and tries again each time.
+/// Reattaches hooks that were detached from outside, and retries at each check.
 void AttachmentReconciler::heal() {
   const auto changes = std::exchange(filter_changes_, node_.network().filter_changes());
   const auto filters = changes == filter_changes_ ? FilterChanges::none : FilterChanges::some;
   report(datapath_.restore(filters), heal_failure_);
 }
 
-/// A device that is not served, or not by XDP, is reported once for each reason.
+/// Reports a device that is not served, or not by XDP, once for each reason.
 void AttachmentReconciler::report_declined() {
   for (const auto& sentence : datapath_.declined()) {
     if (std::ranges::find(declined_, sentence) == declined_.end()) {
@@ -93,12 +93,13 @@ void AttachmentReconciler::report_declined() {
   declined_ = datapath_.declined();
 }
 
-/// A program may be attached and never run: its cgroup is gone (REL-70).
+/// A program may be attached and never run, because its cgroup was removed (REL-70).
 void AttachmentReconciler::reattach_idle_hooks() {
   report(datapath_.reattach_idle_hooks(), reattach_failure_);
 }
 
-/// Who came to our hooks, or went, is reported once: one before us may keep packets from us (REL-68).
+/// Reports once when other programs are added to or removed from our hooks: one before ours may keep packets
+/// from us (REL-68).
 void AttachmentReconciler::check_neighbours() {
   auto text = neighbours_text(neighbours_of(served_.uplinks()));
   if (text != neighbours_) {
@@ -111,7 +112,7 @@ void AttachmentReconciler::check_neighbours() {
   neighbours_ = std::move(text);
 }
 
-/// What came back, and once why something did not.
+/// Reports restored hooks and maps, and once why others could not be restored.
 void AttachmentReconciler::report(const Restored& restored, std::string& failure) {
   report_declined();
   std::vector<std::string> texts;

@@ -1,5 +1,5 @@
-// Keeps the hooks attached to the devices that exist, checks that they run, and reports which other programs
-// are attached beside them.
+// Keeps the hooks attached to the existing devices, checks that they run, and reports other programs at the
+// same hooks.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -17,23 +17,23 @@
 
 namespace lb::agent {
 
-/// Every check is usual; every few, a thorough one looks at more.
+/// Depth of a periodic check; every few checks, a thorough one checks more.
 enum class CheckDepth : std::uint8_t { usual, thorough };
 
 class AttachmentReconciler {
  public:
-  /// What is referred to must outlive this. `checked` is called after each check, for what else must be
-  /// checked at as often.
+  /// All referenced objects must outlive this. `checked` is called after each check, for other checks with
+  /// the same period.
   AttachmentReconciler(boost::asio::io_context& context, Datapath& datapath, const NodeWatch& node,
                        const ServedDevices& served, Metrics& metrics,
                        std::function<void(CheckDepth depth)> checked);
 
-  /// To the devices that there are now.
+  /// Attaches the hooks to the present devices.
   AttachReport attach();
-  /// The same once more if a device came, went or changed, or others serve than before.
+  /// Calls attach() again if a device was added, removed or changed, or other devices are served.
   void follow_devices();
 
-  /// Looks every so often from now on.
+  /// Starts the periodic checks.
   void start();
 
  private:
@@ -49,14 +49,14 @@ class AttachmentReconciler {
   const ServedDevices& served_;
   Metrics& metrics_;
   std::function<void(CheckDepth depth)> checked_;
-  std::map<std::uint32_t, NetDevice> devices_;  ///< as hooks were last attached with
-  std::vector<std::string> uplinks_;            ///< likewise
-  std::vector<Device> pods_;                    ///< likewise
-  std::uint64_t filter_changes_ = 0;            ///< as of the last check
-  std::vector<std::string> declined_;           ///< as last logged
-  std::string heal_failure_;                    ///< as last logged
-  std::string reattach_failure_;                ///< likewise
-  std::string neighbours_;                      ///< likewise
+  std::map<std::uint32_t, NetDevice> devices_;  ///< devices at the last attach()
+  std::vector<std::string> uplinks_;            ///< uplinks at the last attach()
+  std::vector<Device> pods_;                    ///< pods' devices at the last attach()
+  std::uint64_t filter_changes_ = 0;            ///< value at the last check
+  std::vector<std::string> declined_;           ///< last logged messages
+  std::string heal_failure_;                    ///< last logged failure of restore()
+  std::string reattach_failure_;                ///< last logged failure of reattach_idle_hooks()
+  std::string neighbours_;                      ///< last logged neighbours
   unsigned checks_ = 0;
 };
 

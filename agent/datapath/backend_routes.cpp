@@ -10,13 +10,14 @@
 namespace lb::agent {
 namespace {
 
-/// Two or three milliseconds.
+/// Work of one turn: two or three milliseconds.
 constexpr std::uint64_t units_of_turn = 8192;
 
-/// A question to the kernel.
+/// Cost of one route lookup.
 constexpr std::uint64_t units_of_question = 24;
 
-/// So many questions are one call of look() without a new round: less than a hundredth of a processor.
+/// For this many lookups, one call of look() passes without a new round: less than a hundredth of a
+/// processor.
 constexpr std::size_t questions_of_pause = 4096;
 
 std::set<std::uint32_t> indices_of(const std::vector<Device>& devices) {
@@ -54,7 +55,7 @@ void BackendRoutes::begin() {
   take_turn();
 }
 
-/// Each turn is a handler of its own: what came meanwhile is handled between two.
+/// Each turn is a separate handler, so that other events are handled between two.
 void BackendRoutes::take_turn() {
   WorkBudget budget(units_of_turn);
   while (const auto backend = round_->backends.next(budget)) {

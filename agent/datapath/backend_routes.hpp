@@ -1,5 +1,5 @@
-// Looks up the routes to the backends that clients outside may get, and reports devices among them that have
-// no program of ours: replies that pass there are never translated back, and no counter shows it.
+// Looks up the routes to the backends that external clients may get, and reports devices on them without a
+// program of ours: replies that pass there are never translated back, and no counter shows it.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -18,7 +18,7 @@ namespace lb::agent {
 
 class BackendRoutes {
  public:
-  /// What is referred to must outlive this.
+  /// All references must outlive this.
   struct Sources {
     const Cluster& cluster;
     const NodeWatch& node;
@@ -26,17 +26,17 @@ class BackendRoutes {
   };
   BackendRoutes(boost::asio::io_context& context, Sources sources, Coexistence& coexistence);
 
-  /// Plans, devices or what serves are others than before: the next look() is a new one.
+  /// Call when plans, devices or served devices have changed: the next look() starts a new round.
   void note_change() noexcept { changed_ = true; }
-  /// Begins a look if something has changed since the last one; it goes on in turns of some milliseconds. To
-  /// be called every few seconds: the more backends a look asked about, the more of these calls pass before
-  /// the next.
+  /// Starts a round if something has changed since the last one; the round continues in turns of some
+  /// milliseconds. Call every few seconds: the more routes a round looked up, the more of these calls pass
+  /// before the next one.
   void look();
 
   [[nodiscard]] const UnservedByDevice& found() const noexcept { return found_; }
 
  private:
-  /// One look, from its beginning to its end.
+  /// The state of one round.
   struct Round {
     UnservedDevices devices;
     OutsideBackends backends;
@@ -52,11 +52,11 @@ class BackendRoutes {
   Sources sources_;
   Coexistence& coexistence_;
   RouteLookup routes_;
-  std::unique_ptr<Round> round_;  ///< null: none is under way
+  std::unique_ptr<Round> round_;  ///< null: no round is under way
   UnservedByDevice found_;
   UnservedReport report_;
   bool changed_ = true;
-  std::size_t pause_ = 0;  ///< calls of look() until another may begin
+  std::size_t pause_ = 0;  ///< number of calls of look() before another round may start
 };
 
 }  // namespace lb::agent

@@ -16,7 +16,7 @@
 namespace lb::agent {
 namespace {
 
-/// What keeps pods' connected UDP sockets from being closed, as --without's words are; empty: nothing.
+/// Why connected UDP sockets of pods cannot be closed, in the form of --without; empty: they can.
 std::string lacks_text(const Reach& reach) {
   if (!reach.may_enter) {
     return "CAP_SYS_ADMIN: connected UDP sockets of pods are not ended";
@@ -88,7 +88,7 @@ void Coexistence::set_tracking(std::string tracking) { replace(tracking_, std::m
 
 bool Coexistence::set_node(std::string node) { return replace(node_, std::move(node)); }
 
-/// True: it is another text than before, which is in the report now.
+/// Replaces a text and updates the report; returns whether the text has changed.
 bool Coexistence::replace(std::string& text, std::string now) {
   if (text == now) {
     return false;

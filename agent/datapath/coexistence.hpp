@@ -1,5 +1,5 @@
-// Detects and reports what else on this node limits the agent: kube-proxy's rules, pods' network namespaces
-// that it cannot enter, ports that others hold, and a missing Node object.
+// Detects and reports other software and conditions that limit the agent on this node: kube-proxy's rules,
+// pods' network namespaces that it cannot enter, ports held by others, and a missing Node object.
 #pragma once
 
 #include <cstdint>
@@ -17,32 +17,32 @@ namespace lb::agent {
 
 class Coexistence {
  public:
-  /// What is referred to must outlive this.
+  /// All references must outlive this.
   Coexistence(const AgentOptions& options, Datapath& datapath, Metrics& metrics);
 
-  /// Pods' network namespaces come and go with their devices: the next check must list them again.
+  /// Pods' network namespaces are added and removed with their devices: the next check must list them again.
   void devices_changed() noexcept { devices_changed_ = true; }
-  /// Are there namespaces of pods whose connected UDP sockets will not be closed?
+  /// Checks whether connected UDP sockets of some pods' namespaces cannot be closed.
   void check_reach(const std::map<std::uint32_t, NetDevice>& devices,
                    const std::vector<std::string>& uplinks);
 
-  /// Reports whether kube-proxy's rules exist, if that has changed: --drop-unallocated would drop what they
-  /// serve (choice A). Without that option it does not look.
+  /// Reports whether kube-proxy's rules exist, if that has changed: --drop-unallocated would drop the packets
+  /// that they serve (choice A). Does not check without that option.
   [[nodiscard]] std::optional<KubeProxy> look_for_kube_proxy();
 
-  /// How many IPsec policies cover packets that leave this node.
+  /// Sets the number of IPsec policies that cover packets leaving this node.
   void set_xfrm(std::size_t policies);
-  /// Ports that another process holds, in words; empty: none.
+  /// Sets the text about ports that another process holds; empty: none.
   void set_ports(std::string ports);
-  /// The same of what is wrong with the configuration file.
+  /// Sets the text about errors in the configuration file; likewise.
   void set_config(std::string config);
-  /// The same of devices that lead to backends and are not served.
+  /// Sets the text about devices that lead to backends and are not served; likewise.
   void set_unserved(std::string devices);
-  /// The same of what keeps conntrack from tracking.
+  /// Sets the text about obstacles to conntrack's tracking; likewise.
   void set_tracking(std::string tracking);
-  /// The same of uplinks that are not found.
+  /// Sets the text about missing uplinks; likewise.
   void set_uplinks(std::string uplinks);
-  /// The same of what is wrong with the own Node. Is it news?
+  /// Sets the text about a missing own Node; likewise. Returns whether it has changed.
   [[nodiscard]] bool set_node(std::string node);
 
  private:
@@ -52,8 +52,8 @@ class Coexistence {
   const AgentOptions& options_;
   Datapath& datapath_;
   Metrics& metrics_;
-  bool devices_changed_ = false;  ///< since the last look at what leads to pods
-  std::string lacks_;             ///< of reach, as it was said last
+  bool devices_changed_ = false;  ///< since the last check_reach()
+  std::string lacks_;             ///< last reported text about pods' namespaces
   std::string ports_;
   std::string node_;
   std::string config_;
@@ -61,8 +61,8 @@ class Coexistence {
   std::string unserved_;
   std::string tracking_;
   KubeProxyRules rules_;
-  std::size_t xfrm_ = 0;    ///< IPsec policies
-  std::string kube_proxy_;  ///< by what means its rules are there; empty: they are not
+  std::size_t xfrm_ = 0;    ///< number of IPsec policies
+  std::string kube_proxy_;  ///< how kube-proxy's rules are installed; empty: they are not
 };
 
 }  // namespace lb::agent

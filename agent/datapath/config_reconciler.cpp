@@ -9,7 +9,7 @@
 namespace lb::agent {
 namespace {
 
-/// Without what says only where options come from, and what the running agent has found to be its sizes.
+/// The options without their source, and without the sizes that the running agent has chosen.
 AgentOptions comparable(AgentOptions options, const AgentOptions& now) {
   options.config_file = {};
   options.remarks = {};

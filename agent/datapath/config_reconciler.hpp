@@ -1,5 +1,5 @@
-// Handles a change of the configuration file while the agent runs: a valid one is applied, an invalid one
-// leaves the last valid one in force and is reported by log, metric and `status`.
+// Handles a change of the configuration file while the agent runs: applies a valid one; after an invalid one,
+// the last valid one stays in force, and log, metric and `status` report the error.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -15,20 +15,20 @@
 
 namespace lb::agent {
 
-/// How options that have changed come into force.
+/// How changed options take effect.
 enum class ChangeKind : std::uint8_t {
-  none,        ///< nothing has changed that the agent looks at
-  live,        ///< the log, the kernel's conntrack, the process's OOM score
-  begin_again  ///< all else: the next agent of this process takes over what is pinned
+  none,        ///< no option that the agent uses has changed
+  live,        ///< only the log, the kernel's conntrack, or the process's OOM score
+  begin_again  ///< any other option: the next agent in this process takes over the pinned maps
 };
 
 [[nodiscard]] ChangeKind change_between(const AgentOptions& now, const AgentOptions& next);
 
-/// Brings what can change live into force, and what says where the options come from. All else stays where it
-/// is: the agent's parts refer to it.
+/// Applies the options that can change live, and the ones about the options' source. All others stay
+/// unchanged: the agent's components refer to them.
 void take_live(AgentOptions& options, AgentOptions next);
 
-/// The options of the same command line and another text of the file, or why there are none. Pure.
+/// The options from the same command line and a new text of the file, or an error message. Pure.
 [[nodiscard]] std::variant<AgentOptions, std::string> options_with(const AgentOptions& now,
                                                                    const std::string& text);
 
@@ -37,10 +37,10 @@ class ConfigReconciler {
   struct Actions {
     std::function<void(AgentOptions)> apply_live;
     std::function<void(AgentOptions)> begin_again;
-    std::function<void(std::string)> report;  ///< what is wrong with the file, to `status`; empty: nothing
+    std::function<void(std::string)> report;  ///< for `status`: the error in the file; empty: none
   };
 
-  /// Does nothing where the options come from no file. All references must outlive this.
+  /// Does nothing if the options come from no file. All references must outlive this.
   ConfigReconciler(boost::asio::io_context& context, const AgentOptions& options, Metrics& metrics,
                    Actions actions);
 

@@ -12,7 +12,8 @@
 namespace lb::agent {
 namespace {
 
-/// Who flushes all rules, as nftables.service does when it starts, takes ours too: the kernel tells of it.
+/// Fallback interval. Whoever flushes all rules, like nftables.service at its start, deletes our table too,
+/// and the kernel notifies us.
 constexpr std::chrono::seconds between_looks{30};
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Ensures that conntrack tracks the packets that programs look up in it (REL-89): it does so only while some
-// rule of the network namespace asks for it. Nearly every node has such rules (kube-proxy's, a network
-// plug-in's masquerading); where there is none, a table of ours is the rule.
+// Ensures that conntrack tracks the packets that programs look up in it (REL-89): it tracks only while some
+// rule of the network namespace uses it. Nearly every node has such rules (kube-proxy's, a network plug-in's
+// masquerading); otherwise a table of ours provides the rule.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -15,13 +15,13 @@ namespace lb::agent {
 
 class ConntrackTracking {
  public:
-  /// `table` is the name of the table of ours. What is referred to must outlive this.
+  /// `table` is the name of our table. All referenced objects must outlive this.
   ConntrackTracking(boost::asio::io_context& context, const Features& features, Coexistence& coexistence,
                     std::string table);
 
-  /// Makes the table now, before programs are attached, and again as soon as somebody deletes it. Looks every
-  /// half a minute all the same, where the kernel does not tell.
-  /// Where programs do not ask conntrack, a table that an earlier agent made goes.
+  /// Creates the table now, before programs are attached, and again as soon as it is deleted. Also checks
+  /// every half minute, in case the kernel sends no notifications. If programs do not look up conntrack,
+  /// removes an earlier agent's table.
   void start();
 
  private:
@@ -32,7 +32,7 @@ class ConntrackTracking {
   const Features& features_;
   Coexistence& coexistence_;
   std::string table_;
-  std::string problem_;  ///< as last logged
+  std::string problem_;  ///< last logged problem
 };
 
 }  // namespace lb::agent

@@ -33,7 +33,7 @@
 namespace lb::agent {
 namespace {
 
-/// Those of the named devices that there are.
+/// The named devices that exist.
 std::vector<Device> find_devices(const std::vector<std::string>& names) {
   std::vector<Device> devices;
   for (const auto& name : names) {
@@ -47,13 +47,14 @@ std::vector<Device> find_devices(const std::vector<std::string>& names) {
 
 bool is_served(const Device& device) { return unsupported_reason(device.kind).empty(); }
 
-/// Devices that are named or found, and not served; at those that are named and not there hooks have failed.
+/// Reports devices that are named or found but not served; for named devices that do not exist, the hooks
+/// have failed already.
 void report_unserved(const std::vector<std::string>& named, const std::vector<std::string>& uplinks,
                      const std::vector<Device>& devices, AttachReport& report) {
   for (const auto& name : uplinks) {
     const auto device = std::ranges::find(devices, name, &Device::name);
     if (device == devices.end() && std::ranges::find(named, name) == named.end()) {
-      continue;  // it went just now, and the next look finds another
+      continue;  // it was removed just now; the next check finds other devices
     }
     if (device == devices.end()) {
       report.hooks.push_back(
@@ -65,7 +66,7 @@ void report_unserved(const std::vector<std::string>& named, const std::vector<st
   }
 }
 
-/// The measured one of an earlier start holds until the next boot, as the pins do.
+/// The value measured at an earlier start is valid until the next boot, like the pins.
 std::uint32_t hertz_of(const maps::Pins& pins) {
   auto page = maps::MappedArray<lb_node>::open(maps::Fd(bpf_obj_get(pins.map("lb_node").c_str())),
                                                maps::Access::read);
@@ -93,7 +94,7 @@ void add_to(Restored& restored, const AttachReport& report) {
   restored.failure = report.failure().empty() ? report.pod_failure() : report.failure();
 }
 
-/// Removes the directories of a start that failed.
+/// Removes the directories of a failed start.
 class PinsGuard {
  public:
   explicit PinsGuard(const maps::Pins& pins) : pins_(pins) {}
@@ -126,13 +127,13 @@ struct Datapath::State {
   std::vector<std::string> notes;
   std::vector<Device> pods;
   std::vector<std::string> uplinks;
-  std::optional<std::int64_t> maps_seen;  ///< when all maps were last seen to be pinned
-  std::vector<std::string> not_running;   ///< socket hooks that did not run when last tried
-  std::vector<std::string> declined;      ///< what the last attach() left unused, and why
-  std::string lacks;                      ///< as set_limitations() was given
-  std::string sockets;                    ///< what serves, as of the last attach()
-  std::string packets;                    ///< likewise
-  bool late = false;                      ///< the last attach() was not done
+  std::optional<std::int64_t> maps_seen;  ///< mtime when all maps were last seen pinned
+  std::vector<std::string> not_running;   ///< socket hooks that did not run at the last test
+  std::vector<std::string> declined;      ///< features that the last attach() did not use, with reasons
+  std::string lacks;                      ///< the argument of set_limitations()
+  std::string sockets;                    ///< status text about sockets at the last attach()
+  std::string packets;                    ///< status text about packets at the last attach()
+  bool late = false;                      ///< the last attach() was skipped, for lack of descriptors
 
   [[nodiscard]] AttachPlan plan(const std::vector<Device>& devices) const;
   [[nodiscard]] std::string missing() const;
@@ -176,7 +177,7 @@ std::string Datapath::State::missing() const {
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
-/// What serves, and what it lost, for `status`.
+/// Writes served hooks and lost frames to the node page, for `status`.
 void Datapath::State::report() {
   std::string lost;
   for (const auto& [device, frames] : watch.lost()) {
@@ -272,7 +273,7 @@ std::size_t Datapath::State::restore_maps() {
   return repin_maps(programs.object(), pins);
 }
 
-// Programs on a cgroup that was removed serve no process, and nothing shows it (REL-70).
+// Programs on a removed cgroup serve no process, and nothing shows it (REL-70).
 bool Datapath::State::take_cgroup() {
   if (options.sockets == SocketScope::off || is_cgroup(cgroup)) {
     return false;
@@ -281,7 +282,7 @@ bool Datapath::State::take_cgroup() {
   return true;
 }
 
-/// A hook that does not run is one that failed.
+/// A hook that does not run counts as failed.
 void Datapath::State::try_sockets(AttachReport& report) {
   if (options.sockets == SocketScope::off) {
     return;
@@ -326,7 +327,7 @@ Restored Datapath::restore(FilterChanges filters) {
   return restored;
 }
 
-// Reattached only once: if that does not help, the hooks that do run must not flap.
+// Reattaches only once: if that does not help, the running hooks must not flap.
 Restored Datapath::reattach_idle_hooks() {
   Restored restored;
   if (!descriptor_shortage().empty()) {

@@ -1,4 +1,4 @@
-// The kernel side as one object: opens it (maps made or adopted, programs loaded), attaches it, and can
+// The kernel side as one object: opens it (creates or adopts maps, loads programs), attaches it, and can
 // remove it again. Everything is pinned, so it serves while no agent runs.
 #pragma once
 
@@ -21,8 +21,8 @@ namespace lb::agent {
 /// The result of restore().
 struct Restored {
   std::vector<HookId> hooks;
-  std::size_t maps = 0;  ///< that were pinned again
-  std::string failure;   ///< why the first of those that did not come back did not; empty: none
+  std::size_t maps = 0;  ///< number of maps pinned again
+  std::string failure;   ///< why the first of the missing ones could not be restored; empty: none
 
   [[nodiscard]] bool nothing() const { return hooks.empty() && maps == 0; }
 };
@@ -30,7 +30,7 @@ struct Restored {
 class Datapath {
  public:
   /// Checks its prerequisites (privileges, kernel, memory, cgroup, devices) before it changes anything; then
-  /// makes or adopts the pinned maps and loads the programs with the options' configuration. Throws
+  /// creates or adopts the pinned maps and loads the programs with the options' configuration. Throws
   /// StartError. Attaches nothing. The caller prevents two agents on the same pins.
   [[nodiscard]] static Datapath open(const AgentOptions& options);
 
@@ -42,37 +42,38 @@ class Datapath {
   /// time: an unchanged hook is not touched, a detached one is reattached, a new device gets its hooks.
   AttachReport attach();
 
-  /// The uplinks for attach(), by name, from now on; at first those that the options name.
+  /// Sets the names of the uplinks for attach(); initially those that the options name.
   void set_uplinks(std::vector<std::string> names);
-  /// The devices that attach() treats as pods' devices, from now on.
+  /// Sets the devices that attach() treats as pods' devices.
   void set_pods(std::vector<Device> pods);
-  /// Restores what others have detached or unpinned; returns which hooks and how many maps. Costs one system
-  /// call a hook where nothing is lost, so it can be called often.
+  /// Restores hooks and maps that others have detached or unpinned; returns them. Costs one system call a
+  /// hook if nothing is lost, so it can be called often.
   [[nodiscard]] Restored restore(FilterChanges filters);
 
-  /// The same for socket hooks that are attached but do not run, as the socket probe detects (REL-70).
+  /// Likewise for socket hooks that are attached but do not run, as the socket probe detects (REL-70).
   [[nodiscard]] Restored reattach_idle_hooks();
 
   /// The iterators that close connected UDP sockets when their backend ends; the descriptors live as long as
   /// this.
   [[nodiscard]] UdpCleanup udp_cleanup() const noexcept;
 
-  /// What is missing besides kernel features, in the same form ("CAP_…: …"), for the node page; empty:
-  /// nothing.
+  /// Sets the missing capabilities besides kernel features, in the same form ("CAP_…: …"), for the node page;
+  /// empty: none.
   void set_limitations(std::string lacks);
 
-  /// Why tables of these sizes cannot be made beside the existing ones; nothing: they can.
+  /// Why tables of these sizes cannot be created beside the existing ones; nullopt: they can.
   [[nodiscard]] std::optional<std::string> memory_shortage(const Sizes& sizes) const;
 
-  /// Frames that XDP redirected and that devices dropped, by device, as of the last restore().
+  /// Frames that XDP redirected and devices dropped, by device, at the last restore().
   [[nodiscard]] const std::map<std::string, std::uint64_t>& frames_lost() const noexcept;
 
-  /// Features that the last attach() left unused, by device, and why: sentences, also in the node page.
+  /// Messages about features that the last attach() did not use, by device, with reasons; also in the node
+  /// page.
   [[nodiscard]] const std::vector<std::string>& declined() const noexcept;
 
   [[nodiscard]] NodePage& page() noexcept;
   [[nodiscard]] const Features& features() const noexcept;
-  /// Sentences that an operator should see once: sizes that pinned maps kept, devices that are missing.
+  /// Messages to log once: sizes kept from pinned maps, missing devices.
   [[nodiscard]] const std::vector<std::string>& notes() const noexcept;
 
  private:

@@ -1,4 +1,4 @@
-// The timer between the steps of the expiry, its counters and its warnings.
+// The timer for the steps of the expiry, its counters and its warnings.
 #include "agent/datapath/expiry_timer.hpp"
 
 #include <spdlog/spdlog.h>
@@ -25,7 +25,7 @@ ExpiryTimer::ExpiryTimer(boost::asio::io_context& context, maps::MapSet& maps, c
 
 void ExpiryTimer::start() {
   for (const auto& [why, name] : endings) {
-    metrics_.flows_ended(name, 0);  // a counter is there before it counts
+    metrics_.flows_ended(name, 0);  // creates the counter with value 0
   }
   step();
 }
@@ -59,7 +59,7 @@ void ExpiryTimer::count() {
   counted_ = expiry_.ended();
 }
 
-/// Each table once when it gets nearly full, and once when that is over.
+/// Logs once when a table gets nearly full, and once when it no longer is.
 void ExpiryTimer::report_fullness() {
   for (std::size_t table = 0; table < fullness_.size(); ++table) {
     const auto& [entries, fill] = expiry_.fullness().at(table);

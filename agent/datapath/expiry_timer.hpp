@@ -14,11 +14,11 @@ namespace lb::agent {
 
 class ExpiryTimer {
  public:
-  /// `hertz` is the kernel's (lb_node). The references must outlive this.
+  /// `hertz` is the kernel's tick rate (lb_node). The references must outlive this.
   ExpiryTimer(boost::asio::io_context& context, maps::MapSet& maps, const FlowTimeouts& timeouts,
               std::uint32_t hertz, Metrics& metrics);
 
-  /// From now until the context ends.
+  /// Starts the steps, which continue until the context ends.
   void start();
 
  private:
@@ -30,9 +30,9 @@ class ExpiryTimer {
   maps::MapSet& maps_;
   Metrics& metrics_;
   FlowExpiry expiry_;
-  std::array<std::uint64_t, endings.size()> counted_{};  ///< as last reported to the metrics
-  std::array<TableFill, 2> fullness_{};                  ///< as last logged, by table
-  maps::error_code failure_;                             ///< as last logged
+  std::array<std::uint64_t, endings.size()> counted_{};  ///< last reported to the metrics
+  std::array<TableFill, 2> fullness_{};                  ///< last logged, by table
+  maps::error_code failure_;                             ///< last logged error
 };
 
 }  // namespace lb::agent

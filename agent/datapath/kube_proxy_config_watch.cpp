@@ -1,6 +1,5 @@
-// Events only say when to read: the text decides whether anything has changed. The directory is watched,
-// because a ConfigMap volume never writes the file: it renames a symbolic link that the path of the file
-// leads through.
+// Events only trigger reading: the text decides whether anything has changed. The directory is watched,
+// because a ConfigMap volume never writes the file: it renames a symbolic link in the file's path.
 #include "agent/datapath/kube_proxy_config_watch.hpp"
 
 #include <sys/inotify.h>
@@ -19,10 +18,10 @@ namespace {
 
 namespace asio = boost::asio;
 
-/// A burst of events ends when none came for this long.
+/// A burst of events ends when none arrived for this long.
 constexpr std::chrono::milliseconds quiet_time{50};
-/// What no event reports: a link to elsewhere, a directory that was replaced, a system without a watch to
-/// spare.
+/// Interval for changes without events: a link to another directory, a replaced directory, a system without
+/// free inotify watches.
 constexpr std::chrono::seconds slow_look{5};
 
 constexpr std::uint32_t events = IN_CREATE | IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE |
@@ -51,7 +50,7 @@ class ConfigWatch::ResourceWatcher final : public std::enable_shared_from_this<R
   }
 
  private:
-  /// The directory that the path names now. Where it cannot be watched, slow looks are left.
+  /// Watches the directory that the path names now. If that fails, the slow checks remain.
   void watch() {
     const auto directory = std::filesystem::absolute(path_).parent_path();
     if (inotify_.is_open()) ::inotify_add_watch(inotify_.native_handle(), directory.c_str(), events);
@@ -98,7 +97,7 @@ class ConfigWatch::ResourceWatcher final : public std::enable_shared_from_this<R
   asio::posix::stream_descriptor inotify_;
   asio::steady_timer quiet_timer_;
   asio::steady_timer slow_timer_;
-  std::array<char, 4096> buffer_{};  ///< never looked into
+  std::array<char, 4096> buffer_{};  ///< content is ignored
 };
 
 ConfigWatch::ConfigWatch(asio::io_context& context, std::string path, std::string known, Notify notify)

@@ -13,11 +13,11 @@ namespace lb::agent {
 
 class ConfigWatch {
  public:
-  /// The whole new text, or why there is none.
+  /// Receives the complete new text, or the reason why it cannot be read.
   using Notify = std::function<void(const std::variant<std::string, ConfigRefusal>&)>;
 
-  /// Reports what differs from `known`, the text that the caller has, and from then on each change, within
-  /// 100 ms, or a few seconds where no event reports it. `context` must outlive this.
+  /// Reports the file's text if it differs from `known`, the text that the caller has, and then each change,
+  /// within 100 ms, or within a few seconds if no inotify event reports it. `context` must outlive this.
   ConfigWatch(boost::asio::io_context& context, std::string path, std::string known, Notify notify);
   ~ConfigWatch();
   ConfigWatch(const ConfigWatch&) = delete;

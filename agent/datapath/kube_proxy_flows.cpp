@@ -1,5 +1,4 @@
-// A check is cheap while kube-proxy's rules exist, and where they never did: conntrack is read only in
-// between.
+// A check is cheap while kube-proxy's rules exist, and if they never did: conntrack is read only in between.
 #include "agent/datapath/kube_proxy_flows.hpp"
 
 #include <spdlog/spdlog.h>
@@ -34,11 +33,11 @@ lb_frontend_key frontend_of(const TrackedTuple& tuple) {
   return key;
 }
 
-/// A connection of UDP by where its datagrams go: service number, address, port.
+/// The target of a UDP connection's datagrams: service number, address, port.
 using Target = std::tuple<std::uint32_t, k8s::Address, std::uint16_t>;
 using Datagrams = std::multimap<Target, TrackedTuple>;
 
-/// Takes those out that may go on. One look at all backends, however many connections there are.
+/// Removes datagrams whose backend still serves. Reads all backends once, however many connections there are.
 void remove_served(Datagrams& datagrams, const maps::MappedArray<lb_backend>& backends) {
   for (std::uint32_t id = 1; id < backends.size() && !datagrams.empty(); ++id) {
     const auto backend = backends.load(id);
@@ -85,7 +84,7 @@ boost::system::result<std::size_t> KubeProxyFlows::find_flows() const {
   return flows;
 }
 
-// Where conntrack cannot be read, or changed while it was read, nothing is let go.
+// If conntrack cannot be read, or changed while it was read, the table is kept.
 void KubeProxyFlows::look() {
   const bool rules = !rules_.look().empty();
   const bool is_first = !std::exchange(looked_, true);

@@ -1,7 +1,7 @@
-// Carries connections that kube-proxy opened to their end (REL-84). Conntrack keeps translating them, on
-// whatever path: while kube-proxy's rules exist because of those rules, and after that because of a table of
-// ours, until no such connection is left. UDP flows to a backend that no longer serves lose their entry, as
-// with kube-proxy, and move to another one.
+// Keeps connections that kube-proxy opened alive until they end (REL-84). Conntrack keeps translating them,
+// on whatever path: while kube-proxy's rules exist because of those rules, and after that because of a table
+// of ours, until no such connection is left. UDP flows to a backend that no longer serves lose their entry,
+// as with kube-proxy, and move to another one.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -17,15 +17,15 @@ namespace lb::agent {
 
 class KubeProxyFlows {
  public:
-  /// `table` is the name of the table of ours. The maps must outlive this.
+  /// `table` is the name of our table. The maps must outlive this.
   KubeProxyFlows(boost::asio::io_context& context, maps::MapSet& maps, std::string table);
 
-  /// Looks now, before programs are attached, and every half a minute from then on.
+  /// Checks now, before programs are attached, and then every half minute.
   void start();
 
  private:
   void look();
-  /// How many of its connections are left; those of UDP to backends that serve no more are deleted.
+  /// Number of its remaining connections; deletes UDP entries for backends that no longer serve.
   [[nodiscard]] boost::system::result<std::size_t> find_flows() const;
   [[nodiscard]] bool any_left() const;
   [[nodiscard]] bool keep_table();
@@ -37,7 +37,7 @@ class KubeProxyFlows {
   KubeProxyRules rules_;
   bool looked_ = false;
   bool held_ = false;
-  std::string problem_;  ///< as last logged
+  std::string problem_;  ///< last logged problem
 };
 
 }  // namespace lb::agent

@@ -22,8 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The kernel takes its time to end a killed agent with all its maps, and `sluice status` may hold the lock
-// for a moment.
+// The kernel takes time to end a killed agent with all its maps, and `sluice status` may hold the lock for a
+// moment.
 constexpr int attempts = 100;
 constexpr std::chrono::milliseconds between_attempts{20};
 
@@ -54,14 +54,14 @@ std::optional<std::chrono::system_clock::time_point> beat_of(const fs::path& ver
   return std::chrono::system_clock::from_time_t(status.st_mtim.tv_sec);
 }
 
-/// Of our layout, or else of the newest other one, which a new agent has not taken over yet.
+/// Heartbeat of our layout, or else of the newest other one, which a new agent has not taken over yet.
 std::optional<std::chrono::system_clock::time_point> last_heartbeat(const maps::Pins& pins) {
   if (const auto ours = beat_of(pins.version())) return ours;
   const auto other = pins.other_layout();
   return other == 0 ? std::nullopt : beat_of(maps::Pins(pins.base(), other).version());
 }
 
-/// False when an agent whose start failed has removed the directory since it was opened.
+/// False if an agent whose start failed has removed the directory since it was opened.
 bool is_still(const fs::path& path, int fd) {
   struct stat there{};
   struct stat opened{};
@@ -76,7 +76,7 @@ std::optional<pid_t> lock_holder(std::string_view locks, dev_t device, ino_t ino
   std::istringstream lines{std::string(locks)};
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);
-    std::array<std::string, 6> word;  // number, kind, advisory or mandatory, mode, pid, file
+    std::array<std::string, 6> word;  // columns: number, kind, advisory or mandatory, mode, pid, file
     for (auto& each : word) {
       words >> each;
     }

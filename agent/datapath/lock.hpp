@@ -17,8 +17,8 @@
 
 namespace lb::agent {
 
-/// Held while the agent runs. A start that pinned nothing leaves no directory behind, and no file system that
-/// it mounted for it.
+/// Held while the agent runs. A start that pinned nothing leaves no directory behind, and unmounts the file
+/// system if it mounted it.
 class PinLock {
  public:
   PinLock(PinLock&&) = default;
@@ -27,10 +27,10 @@ class PinLock {
   PinLock& operator=(const PinLock&) = delete;
   ~PinLock();
 
-  /// Makes the directories (prepare_pins) and locks them. Throws StartError when another agent holds the
+  /// Creates the directories (prepare_pins) and locks them. Throws StartError if another agent holds the
   /// lock.
   [[nodiscard]] static PinLock take(const maps::Pins& pins);
-  /// The same without making anything: nothing where there is no such directory.
+  /// Likewise without creating anything: nullopt if there is no such directory.
   [[nodiscard]] static std::optional<PinLock> take_existing(const maps::Pins& pins);
 
  private:
@@ -48,18 +48,18 @@ enum class AgentState : std::uint8_t { running, absent };
 
 struct AgentPresence {
   AgentState state = AgentState::absent;
-  std::optional<pid_t> pid;  ///< where /proc/locks says it
-  /// When an agent last looked after what is pinned, whatever its layout; nothing: no pins are there.
+  std::optional<pid_t> pid;  ///< if /proc/locks has it
+  /// Time of the last heartbeat of an agent, of any layout; nullopt: there are no pins.
   std::optional<std::chrono::system_clock::time_point> last_heartbeat = std::nullopt;
 };
 
-/// Says that an agent runs, by the time of the layout's directory: what `status` shows once none does.
+/// Records that an agent runs, as the mtime of the layout's directory: `status` shows it once no agent runs.
 void record_heartbeat(const maps::Pins& pins);
 
 /// Whether an agent holds the lock of this directory.
 [[nodiscard]] AgentPresence find_agent(const maps::Pins& pins);
 
-/// Who holds a flock on the file, by the text of /proc/locks (proc(5)).
+/// The pid of the process that holds a flock on the file, from the text of /proc/locks (proc(5)).
 [[nodiscard]] std::optional<pid_t> lock_holder(std::string_view locks, dev_t device, ino_t inode);
 
 }  // namespace lb::agent

@@ -10,10 +10,10 @@
 namespace lb::agent {
 namespace {
 
-/// All nodes' tables are full at one time, and a new agent asks the API for everything: not all at once.
+/// Maximum delay: all nodes' tables are full at the same time, and a new agent lists everything from the API.
 constexpr std::chrono::milliseconds spread{30'000};
 
-/// Between two looks at the slots.
+/// Maximum time between two checks of the slots.
 constexpr std::chrono::milliseconds longest_look{30'000};
 
 }  // namespace
@@ -88,7 +88,7 @@ void MapResizer::check_slots(std::chrono::steady_clock::time_point now) {
   }
 }
 
-/// What is in use lies in the first half of what the next agent makes.
+/// The slots in use are in the first half of the next agent's table.
 void MapResizer::shrink() {
   auto sizes = tables_.smaller(least_slots_);
   if (!sizes) {

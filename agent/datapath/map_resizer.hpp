@@ -1,6 +1,6 @@
-// Makes tables larger for what does not fit, and frees the memory of unused slots. Tables of another size
-// need programs that are loaded again, at a start. So the agent ends, and one with tables of other sizes
-// begins and takes over what is pinned, as after any restart (SEM-81).
+// Enlarges tables that are full, and frees the memory of unused slots. Tables of another size need reloaded
+// programs. So the agent ends, and one with other table sizes starts and takes over the pinned maps, as after
+// any restart (SEM-81).
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -18,7 +18,7 @@
 
 namespace lb::agent {
 
-/// What may be asked for.
+/// Limits of the sizes.
 struct RoomLimits {
   const AgentOptions& options;
   std::uint32_t least_slots;
@@ -26,15 +26,15 @@ struct RoomLimits {
 
 class MapResizer {
  public:
-  /// What is referred to must outlive this. `begin_again`: called once, when tables of these sizes can be
-  /// had.
+  /// All referenced objects must outlive this. `begin_again`: called once, when tables of these sizes can be
+  /// created.
   MapResizer(boost::asio::io_context& context, const RoomLimits& limits, Tables& tables,
              const Datapath& datapath, const Health& health, std::function<void(const Sizes&)> begin_again);
 
-  /// If tables are too small, and may grow: sees to larger ones, in a while where a whole cluster's nodes
-  /// would do so at once.
+  /// Enlarges tables that are too small and may grow; with a random delay if all nodes of a cluster would do
+  /// so at once.
   void make();
-  /// Looks from now on whether the slots are mostly free, and for how long.
+  /// Starts checking how long most slots have been free.
   void watch_slots();
 
  private:
@@ -55,8 +55,8 @@ class MapResizer {
   std::function<void(const Sizes&)> begin_again_;
   bool waits_ = false;
   bool found_ = false;
-  std::optional<std::chrono::steady_clock::time_point> free_since_;  ///< most slots are
-  std::string lack_;  ///< why tables cannot be made larger, as it was said last
+  std::optional<std::chrono::steady_clock::time_point> free_since_;  ///< since when most slots are free
+  std::string lack_;  ///< last logged reason why tables cannot be enlarged
 };
 
 }  // namespace lb::agent

@@ -1,5 +1,4 @@
-// The pinned maps of one agent, with what waits for programs that read them, sweeps their flows and counts
-// them.
+// The pinned maps of one agent, with the grace period, the flow sweeper and the flow counter that use them.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +11,13 @@
 
 namespace lb::agent {
 
-/// Throws StartError where they are not there, or may not be opened so.
+/// Opens the pinned maps. Throws StartError if they do not exist, or cannot be opened with this access.
 [[nodiscard]] maps::MapSet open_maps(const maps::Pins& pins, maps::Access access);
 
-/// The parts refer to each other: it stays where it is made.
+/// Not movable, because the members refer to each other.
 struct OpenMaps {
-  /// `hertz` is the kernel's (lb_node), `post` runs what is to be done later on the agent's thread. Throws
-  /// StartError where maps cannot be opened.
+  /// `hertz` is the kernel's tick rate (lb_node); `post` runs actions later on the agent's thread. Throws
+  /// StartError if maps cannot be opened.
   OpenMaps(const maps::Pins& pins, std::uint32_t hertz, const maps::Post& post);
   OpenMaps(const OpenMaps&) = delete;
   OpenMaps& operator=(const OpenMaps&) = delete;

@@ -11,7 +11,7 @@
 namespace lb::agent {
 namespace {
 
-/// Those that names or the bridge's name show, and those that are found; no uplink is among them.
+/// Pods' devices that are named or belong to a named bridge, and those that are found; without uplinks.
 std::vector<Device> all_pods(const NodeNetwork& network, const std::vector<Uplink>& uplinks,
                              const AgentOptions& options) {
   std::map<std::uint32_t, Device> pods;

@@ -1,5 +1,5 @@
-// Which devices are served now, as named or as found, and why: decided again whenever the node's network or
-// its Node object has changed.
+// The devices that are served now, named or found, and the reasons: decided again whenever the node's network
+// or its Node object has changed.
 #pragma once
 
 #include <string>
@@ -12,22 +12,23 @@
 
 namespace lb::agent {
 
-/// Routes matter where devices are found by them.
+/// Routes are followed only if devices are found by them.
 [[nodiscard]] Routes wanted_routes(const AgentOptions& options);
 
 class ServedDevices {
  public:
-  /// What is referred to must outlive this.
+  /// All references must outlive this.
   ServedDevices(const AgentOptions& options, const NodeWatch& node);
 
-  /// Decides, by the own Node's InternalIPs and ExternalIPs too, and logs what it finds to be an uplink or
-  /// ceases to. While the kernel is asked again, all stays as it was. True: others serve than before.
+  /// Decides which devices are served, also by the own Node's InternalIPs and ExternalIPs, and logs changes
+  /// of found uplinks. During a new dump of the network nothing changes. Returns whether other devices are
+  /// served than before.
   bool decide(const std::vector<k8s::Address>& node_addresses);
-  /// What decide() last logged; empty: nothing.
+  /// The argument of the last decide(); empty before the first call.
   [[nodiscard]] const std::vector<k8s::Address>& node_addresses() const noexcept { return node_addresses_; }
 
   [[nodiscard]] const std::vector<std::string>& uplinks() const noexcept { return names_; }
-  /// By interface index, each once.
+  /// Sorted by interface index, each once.
   [[nodiscard]] const std::vector<Device>& pods() const noexcept { return pods_; }
 
  private:
@@ -37,7 +38,7 @@ class ServedDevices {
   const NodeWatch& node_;
   std::vector<k8s::Address> node_addresses_;
   std::vector<Uplink> found_;
-  std::vector<std::string> names_;  ///< of the same
+  std::vector<std::string> names_;  ///< names of found_
   std::vector<Device> pods_;
 };
 

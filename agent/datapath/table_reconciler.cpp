@@ -12,10 +12,10 @@
 namespace lb::agent {
 namespace {
 
-/// Between two looks whether the tables are as they were written.
+/// Time between two checks of the tables.
 constexpr std::chrono::hours repair_pause{1};
 
-/// Of eighths. A table that comes and goes at one mark is not reported each time.
+/// Thresholds in eighths; two of them, so that a table near one is not reported repeatedly.
 constexpr std::uint64_t nearly_full = 7;
 constexpr std::uint64_t room_again = 6;
 
@@ -66,7 +66,7 @@ void TableReconciler::report_fullness() {
   }
 }
 
-/// The kernel reports no writes of other processes to the tables.
+/// The kernel sends no notifications of other processes' writes to the tables.
 void TableReconciler::repair() {
   for (const auto& each : tables_.repair()) {
     metrics_.repaired(each.table, each.entries);

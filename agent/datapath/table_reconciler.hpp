@@ -1,4 +1,4 @@
-// Keeps the tables as planned: retries failed writes, and repairs what others changed.
+// Keeps the tables as planned: retries failed writes, and repairs entries that others changed.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -15,21 +15,21 @@ namespace lb::agent {
 
 class TableReconciler {
  public:
-  /// What is referred to must outlive this. `retried` is called after each retry; `growth`: what becomes of a
-  /// table that is full.
+  /// All referenced objects must outlive this. `retried` is called after each retry; `growth`: whether full
+  /// tables are enlarged.
   TableReconciler(boost::asio::io_context& context, Tables& tables, Metrics& metrics, Growth growth,
                   std::function<void()> retried);
 
-  /// Tries again in time what has failed, if anything has. A retry that is under way is not put off by what
-  /// comes meanwhile.
+  /// Schedules a retry of failed writes, if there are any. A scheduled retry is not postponed by later
+  /// failures.
   void retry_later();
 
-  /// Says of each table once that it is nearly full, and once that this is over.
+  /// Logs once when a table gets nearly full, and once when it no longer is.
   void report_fullness();
 
-  /// Looks now whether the tables are as they were written (SEM-70).
+  /// Checks now whether the tables have their written values (SEM-70).
   void repair();
-  /// The same every so often from now on.
+  /// Repeats the check periodically from now on.
   void repair_later();
 
  private:
@@ -40,7 +40,7 @@ class TableReconciler {
   Growth growth_;
   std::function<void()> retried_;
   bool retry_waits_ = false;
-  std::set<std::string_view> nearly_full_;  ///< as last logged
+  std::set<std::string_view> nearly_full_;  ///< last logged tables
 };
 
 }  // namespace lb::agent

@@ -1,4 +1,4 @@
-// Names, and what is reached from chains that stay.
+// Names of kube-proxy's chains, and which of them are reachable from chains that stay.
 #include "agent/kube_proxy/chains.hpp"
 
 #include <algorithm>
@@ -8,7 +8,8 @@
 namespace lb::agent {
 namespace {
 
-// pkg/proxy/iptables/proxier.go and pkg/proxy/ipvs/proxier.go; the last three were its userspace mode's.
+// From pkg/proxy/iptables/proxier.go and pkg/proxy/ipvs/proxier.go; the last three are from its userspace
+// mode.
 constexpr std::array<std::string_view, 16> whole_names = {"KUBE-SERVICES",
                                                           "KUBE-EXTERNAL-SERVICES",
                                                           "KUBE-NODEPORTS",
@@ -26,14 +27,14 @@ constexpr std::array<std::string_view, 16> whole_names = {"KUBE-SERVICES",
                                                           "KUBE-PORTALS-HOST",
                                                           "KUBE-PORTALS-CONTAINER"};
 
-// Of service ports and endpoints, before a hash.
+// Prefixes for service ports and endpoints, followed by a hash.
 constexpr std::array<std::string_view, 6> prefixes = {"KUBE-SVC-", "KUBE-SVL-", "KUBE-EXT-",
                                                       "KUBE-SEP-", "KUBE-FW-",  "KUBE-XLB-"};
 
 constexpr std::string_view marks = "KUBE-MARK-MASQ";
-constexpr std::string_view masquerades = "KUBE-POSTROUTING";  // what is marked
+constexpr std::string_view masquerades = "KUBE-POSTROUTING";  // masquerades marked packets
 
-/// kube-proxy's chains that others' chains lead to, and what those need.
+/// kube-proxy's chains to which chains of others lead, and the chains that those need.
 std::set<std::string> needed(const ChainTable& table) {
   std::set<std::string> kept;
   std::vector<std::string> open;

@@ -1,5 +1,5 @@
-// Which chains of iptables' tables are kube-proxy's, and which rules must be removed with them. Pure: tables
-// are values.
+// Identifies kube-proxy's chains in iptables' tables, and the rules to remove together with them. Pure:
+// tables are values.
 #pragma once
 
 #include <cstdint>
@@ -10,32 +10,33 @@
 
 namespace lb::agent {
 
-/// A rule that jumps or goes to a chain of its table.
+/// A rule with a jump or goto to a chain of its table.
 struct ChainJump {
   std::string from;
-  std::uint64_t rule = 0;  ///< the table's own number for it
+  std::uint64_t rule = 0;  ///< the rule's number in its table
   std::string to;
 };
 
-/// One table: "nat" of IPv4, for instance.
+/// One table, for instance "nat" of IPv4.
 struct ChainTable {
-  std::vector<std::string> chains;  ///< all
-  std::set<std::string> base;       ///< those that a hook of the kernel calls, as PREROUTING
+  std::vector<std::string> chains;  ///< all chains
+  std::set<std::string> base;       ///< chains of kernel hooks, like PREROUTING
   std::vector<ChainJump> jumps;
 };
 
 struct ChainRemoval {
-  std::vector<ChainJump> jumps;     ///< rules of base chains that lead to what goes
-  std::vector<std::string> chains;  ///< go, with all of their rules
-  std::vector<std::string> kept;    ///< kube-proxy's, but others' chains lead there
+  std::vector<ChainJump> jumps;     ///< rules of base chains that lead to removed chains
+  std::vector<std::string> chains;  ///< removed, with all of their rules
+  std::vector<std::string> kept;    ///< kube-proxy's chains to which chains of others lead
 };
 
-/// Does kube-proxy make chains of that name, in its iptables or its IPVS mode, as of any version since 1.13?
-/// The kubelet's (KUBE-FIREWALL, KUBE-KUBELET-CANARY, KUBE-IPTABLES-HINT, KUBE-MARK-DROP) are not among them.
+/// Whether kube-proxy makes chains of that name, in iptables or IPVS mode, in any version since 1.13. The
+/// kubelet's chains (KUBE-FIREWALL, KUBE-KUBELET-CANARY, KUBE-IPTABLES-HINT, KUBE-MARK-DROP) are not among
+/// them.
 [[nodiscard]] bool is_kube_proxy_chain(std::string_view name);
 
-/// What to remove. Where a chain that is not kube-proxy's leads to one that is, as port mappings of a
-/// network plug-in do to KUBE-MARK-MASQ, that one stays with all that it needs.
+/// Plans the removal. If a chain of others leads to one of kube-proxy's, like port mappings of a network
+/// plug-in to KUBE-MARK-MASQ, that chain stays with all chains that it needs.
 [[nodiscard]] ChainRemoval plan_removal(const ChainTable& table);
 
 }  // namespace lb::agent

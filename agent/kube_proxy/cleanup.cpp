@@ -1,4 +1,4 @@
-// Table by table: plans what to remove, and removes it.
+// Plans and performs the removal for each table.
 #include "agent/kube_proxy/cleanup.hpp"
 
 #include <fmt/format.h>
@@ -21,9 +21,9 @@ using boost::system::error_code;
 
 constexpr std::array families = {AF_INET, AF_INET6};
 constexpr std::array<const char*, 3> tables = {"nat", "filter", "mangle"};
-constexpr const char* own_table = "kube-proxy";  // of its nftables mode
+constexpr const char* own_table = "kube-proxy";  // the table of its nftables mode
 
-/// By which means a node's iptables writes its rules.
+/// The kernel interface of a node's iptables.
 struct Backend {
   const char* name;
   ChainTable (*read)(int family, const std::string& table);

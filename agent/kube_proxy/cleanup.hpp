@@ -1,4 +1,5 @@
-// Finds what kube-proxy left on this node, in any of its modes, and removes it without a binary of the host.
+// Finds kube-proxy's leftovers on this node, of any of its modes, and removes them without a binary of the
+// host.
 #pragma once
 
 #include <cstddef>
@@ -7,11 +8,10 @@
 
 namespace lb::agent {
 
-/// One line each: "table ip kube-proxy", "chain KUBE-SERVICES in nat of iptables-nft". Only what would be
-/// removed.
+/// What would be removed, one line each: "table ip kube-proxy", "chain KUBE-SERVICES in nat of iptables-nft".
 [[nodiscard]] std::vector<std::string> kube_proxy_leftovers();
 
-/// Its chains that stay because others' chains lead there, likewise.
+/// kube-proxy's chains that stay because chains of others lead there, likewise.
 [[nodiscard]] std::vector<std::string> kube_proxy_kept();
 
 /// Connections that the removal would end, each with the reason: only IPVS's need what goes.

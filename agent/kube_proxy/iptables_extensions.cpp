@@ -16,13 +16,13 @@ namespace {
 using netlink::Bytes;
 using netlink::read;
 
-/// How xt_sctp_info begins, whose header is none of C++.
+/// The beginning of xt_sctp_info, whose header is not valid C++.
 struct SctpInfo {
   std::uint16_t dpts[2];  ///< first and last
   static constexpr int invflags = 0;
 };
 
-/// One port, from first to last.
+/// Takes the port if the range has only one.
 template <class Info>
 void take_port(IptablesRule& rule, const std::optional<Info>& info) {
   if (info && info->dpts[0] == info->dpts[1] && info->invflags == 0) rule.port = info->dpts[0];
@@ -36,7 +36,7 @@ void take_address_type(IptablesRule& rule, const std::optional<xt_addrtype_info_
   if (info && info->source != 0) rule.clients = RuleClients::inside;
 }
 
-/// Revision 0, IPv4 alone: a count, and then one range.
+/// Revision 0, only for IPv4: a count, and then one range.
 std::optional<ServedEndpoint> old_range(Bytes info) {
   const auto range = read<nf_nat_ipv4_multi_range_compat>(info);
   if (!range || range->rangesize == 0) return std::nullopt;

@@ -1,5 +1,5 @@
-// One run of entries: each has its addresses, then its matches, then its target. An ERROR target begins a
-// chain and names it; a standard one leads to the first rule of a chain, by its offset.
+// Parses the sequence of entries: each has its addresses, then its matches, then its target. An ERROR target
+// begins a chain and names it; a standard target jumps to the first rule of a chain, by its offset.
 #include <linux/netfilter/x_tables.h>
 #include <linux/netfilter_ipv4/ip_tables.h>
 #include <linux/netfilter_ipv6/ip6_tables.h>
@@ -16,14 +16,14 @@ namespace {
 
 using netlink::Bytes;
 
-/// What both families' heads say.
+/// The common fields of both families' entries.
 struct Head {
-  std::size_t matches = 0;  ///< offset of the first
-  std::size_t target = 0;   ///< its offset
-  std::size_t next = 0;     ///< size of all
+  std::size_t matches = 0;  ///< offset of the first match
+  std::size_t target = 0;   ///< offset of the target
+  std::size_t next = 0;     ///< size of the entry
 };
 
-/// netlink::read() gives no values that end in arrays of no size. False: there are too few bytes.
+/// netlink::read() cannot return types that end in flexible arrays. False if there are too few bytes.
 template <class T>
 bool read_into(T& value, Bytes bytes) {
   if (bytes.size() < sizeof(T)) return false;
@@ -108,7 +108,7 @@ class TableReader {
   }
 
  private:
-  /// False: it is not as the kernel writes it.
+  /// False if the entry is malformed.
   bool take_entry() {
     const auto bytes = entries_.subspan(at_);
     IptablesRule rule;
@@ -123,7 +123,7 @@ class TableReader {
 
   void take_entry_target(IptablesRule rule, Bytes bytes) {
     xt_entry_target target;
-    if (!read_into(target, bytes)) return;  // is_valid() has seen to that
+    if (!read_into(target, bytes)) return;  // cannot happen after is_valid()
     const auto info = bytes.subspan(sizeof(xt_entry_target));
     auto name = name_of(target.u.user.name);
     if (name == XT_ERROR_TARGET) {
@@ -152,8 +152,8 @@ class TableReader {
   std::size_t at_ = 0;
   std::string chain_;
   std::vector<IptablesRule> rules_;
-  std::map<std::size_t, std::string> starts_;  ///< of chains: offset of the first rule
-  std::map<std::size_t, std::size_t> jumps_;   ///< number of a rule: the offset that it leads to
+  std::map<std::size_t, std::string> starts_;  ///< chain by the offset of its first rule
+  std::map<std::size_t, std::size_t> jumps_;   ///< rule number to the offset to which it jumps
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// iptables-nft writes addresses, protocols and, since 1.8.9, ports as expressions, the rest as the extensions
-// that they were.
+// iptables-nft writes addresses, protocols and, since 1.8.9, ports as nf_tables expressions, and the rest as
+// xtables extensions.
 #include <endian.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
@@ -94,7 +94,7 @@ class RuleReader {
 
   int family_;
   IptablesRule rule_;
-  PacketField field_ = PacketField::other;  ///< what was loaded last
+  PacketField field_ = PacketField::other;  ///< the field loaded last
   NatRegisters registers_;
 };
 

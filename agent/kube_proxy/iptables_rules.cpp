@@ -1,4 +1,4 @@
-// pkg/proxy/iptables/proxier.go of Kubernetes says which chains and rules there are.
+// The chains and rules are those of pkg/proxy/iptables/proxier.go of Kubernetes.
 #include "agent/kube_proxy/iptables_rules.hpp"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ bool is_service_chain(std::string_view name) {
   return std::ranges::any_of(service_prefixes, [name](auto prefix) { return name.starts_with(prefix); });
 }
 
-/// "default/web:http cluster IP" begins with the service.
+/// The service at the beginning of "default/web:http cluster IP".
 std::string service_of(std::string_view comment) { return std::string(comment.substr(0, comment.find(' '))); }
 
 std::optional<FrontendId> id_of(const IptablesRule& rule, int family) {
@@ -30,7 +30,7 @@ std::optional<FrontendId> id_of(const IptablesRule& rule, int family) {
 
 ProxyStep step_of(const IptablesRule& rule) {
   ProxyStep step;
-  // Who a firewall chain lets in is a matter of its own.
+  // A firewall chain's clients are handled separately.
   step.clients = rule.chain.starts_with(firewall_prefix) ? RuleClients::all : rule.clients;
   step.affinity_seconds = rule.recent_seconds;
   if (rule.recent_seconds == 0 && is_service_chain(rule.target)) step.chains.push_back(rule.target);

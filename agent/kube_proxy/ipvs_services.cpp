@@ -64,8 +64,7 @@ ServedFrontends IpvsDump::frontends() const {
   for (auto [id, frontend] : services_) {
     sort_endpoints(frontend.outside.endpoints);
     frontend.inside = frontend.outside;
-    frontends.emplace(
-        id, std::move(frontend));  // a node port has a virtual service on each of the node's addresses
+    frontends.emplace(id, std::move(frontend));  // a node port has a virtual service at each node address
   }
   return frontends;
 }

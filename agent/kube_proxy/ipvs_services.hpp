@@ -1,4 +1,4 @@
-// kube-proxy's IPVS mode: the kernel's virtual services, by generic netlink.
+// kube-proxy's IPVS mode: reads the kernel's virtual services by generic netlink.
 #pragma once
 
 #include <linux/netlink.h>
@@ -11,23 +11,24 @@
 
 namespace lb::agent {
 
-/// Holds the addresses of all services, and nothing else; kube-proxy makes it.
+/// The device to which kube-proxy adds the addresses of all services, and only those.
 inline constexpr const char* ipvs_device = "kube-ipvs0";
 /// Sorted; none where there is no such device.
 [[nodiscard]] std::vector<k8s::Address> ipvs_device_addresses();
 
-/// What the kernel lists. Pure.
+/// Collects the kernel's list. Pure.
 class IpvsDump {
  public:
-  /// `service_addresses`: those of ipvs_device; a virtual service elsewhere is a node port. Sorted.
+  /// `service_addresses`: the addresses of ipvs_device; a virtual service at another address is a node port.
+  /// Sorted.
   explicit IpvsDump(std::vector<k8s::Address> service_addresses)
       : service_addresses_(std::move(service_addresses)) {}
 
-  /// An answer to IPVS_CMD_GET_SERVICE, followed by those to IPVS_CMD_GET_DEST about the same. What is not as
-  /// the kernel writes it is passed over; a server without weight gets no new connections, and is left out.
+  /// Takes a reply to IPVS_CMD_GET_SERVICE, followed by those to IPVS_CMD_GET_DEST for the same service.
+  /// Malformed messages are skipped; a server of weight 0 gets no new connections, and is left out.
   void take(netlink::Bytes body);
 
-  /// With the same set for clients in- and outside, and no service's name: IPVS knows of neither.
+  /// The frontends, with equal sets for clients inside and outside, and without names: IPVS has neither.
   [[nodiscard]] ServedFrontends frontends() const;
 
  private:
@@ -38,7 +39,7 @@ class IpvsDump {
   std::vector<std::pair<FrontendId, ServedFrontend>> services_;
 };
 
-/// Fails with ENOENT where the kernel has no IPVS, EPERM without CAP_NET_ADMIN.
+/// Fails with ENOENT if the kernel has no IPVS, EPERM without CAP_NET_ADMIN.
 [[nodiscard]] boost::system::result<ServedFrontends> read_ipvs_services();
 
 }  // namespace lb::agent

@@ -1,7 +1,7 @@
-// Both families number their socket options alike. A table is one run of entries (rules) of different sizes.
-// A chain is a row of them: its head, an ERROR target with its name, where others than the kernel call it;
-// its rules; a last one that returns. Jumps hold the offset of their chain's first rule, so taking entries
-// out moves the offsets of all that is behind them.
+// Both families have the same socket option numbers. A table is a sequence of entries (rules) of different
+// sizes. A chain is a part of it: its head, which for user-defined chains is an ERROR target with the name;
+// its rules; a last one that returns. Jumps have the offset of their chain's first rule, so removing entries
+// changes the offsets of all entries after them.
 #include "agent/kube_proxy/legacy_chains.hpp"
 
 #include <linux/netfilter_ipv4/ip_tables.h>
@@ -58,13 +58,13 @@ bool is_loaded(const char* names, const std::string& table) {
   return false;
 }
 
-/// One entry, wherever it lies.
+/// One entry of the table.
 struct Rule {
   std::size_t offset = 0;
   std::size_t size = 0;
   std::string chain;
-  std::optional<int> verdict;  ///< of a standard target: an offset, or below zero what becomes of the packet
-  std::size_t verdict_at = 0;  ///< where it stands
+  std::optional<int> verdict;  ///< of a standard target: an offset, or a negative verdict
+  std::size_t verdict_at = 0;  ///< offset of the verdict
   xt_counters counters{};
 };
 
@@ -73,11 +73,11 @@ struct Table {
   typename Family::Info info{};
   std::vector<std::byte> bytes;
   std::vector<Rule> rules;
-  std::map<std::size_t, std::string> starts;  ///< of chains that rules can lead to: offset of the first rule
+  std::map<std::size_t, std::string> starts;  ///< user-defined chains by the offset of their first rule
   ChainTable chains;
 };
 
-/// Not by an initializer, because these end in arrays of no size.
+/// Zeroes by memset, because types with flexible arrays have no initializer.
 template <class T>
 T zeroed() {
   T value;
@@ -105,7 +105,7 @@ void name_base_chain(Table<Family>& table, std::size_t offset, std::string& chai
   }
 }
 
-/// False: not as the kernel writes it.
+/// False if the table is malformed.
 template <class Family>
 bool parse(Table<Family>& table) {
   std::string chain;
@@ -137,7 +137,7 @@ bool parse(Table<Family>& table) {
     table.rules.push_back(std::move(rule));
     offset += entry.next_offset;
   }
-  // The table's end is marked by one more head.
+  // The table ends with one more head.
   if (!table.starts.empty() && table.starts.rbegin()->first == table.bytes.size()) {
     table.starts.erase(table.bytes.size());
     table.chains.chains.pop_back();
@@ -164,7 +164,7 @@ maps::Fd open_socket() {
   return maps::Fd(::socket(Family::family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
 }
 
-/// The table as the kernel gives it, unparsed.
+/// Reads the table from the kernel, unparsed.
 template <class Family>
 std::optional<Table<Family>> fetch(int socket, const std::string& name) {
   Table<Family> table;
@@ -206,7 +206,8 @@ std::vector<std::byte> entries(const std::string& name) {
   return table ? std::move(table->bytes) : std::vector<std::byte>();
 }
 
-/// What stays of a table, and where each old offset is now: that of what is behind it, where it is gone.
+/// The remaining part of a table, and the new offset of each old one: for removed entries, that of the entry
+/// after them.
 template <class Family>
 struct Rest {
   Rest(const Table<Family>& table, const ChainRemoval& removal) {
@@ -265,7 +266,7 @@ error_code replace(int socket, const Table<Family>& table, const Rest<Family>& r
   return {};
 }
 
-/// A new table begins with none.
+/// Restores counters: a new table begins with zeros.
 template <class Family>
 void put_counters(int socket, const Table<Family>& table, const Rest<Family>& rest) {
   auto request = zeroed<xt_counters_info>();

@@ -12,16 +12,16 @@
 
 namespace lb::agent {
 
-/// Of one family (AF_INET, AF_INET6), by its name: "nat". Empty where it is not loaded. The rules' numbers
-/// are those of their entries.
+/// Reads a table ("nat") of one family (AF_INET, AF_INET6). Empty if it is not loaded. Rule numbers are those
+/// of their entries.
 [[nodiscard]] ChainTable read_legacy_table(int family, const std::string& table);
 
-/// Its entries as IPT_SO_GET_ENTRIES gives them; none where it is not loaded, or another process changes it
-/// at this moment.
+/// The table's entries from IPT_SO_GET_ENTRIES; empty if it is not loaded, or another process changes it at
+/// this moment.
 [[nodiscard]] std::vector<std::byte> read_legacy_entries(int family, const std::string& table);
 
-/// All of it, or nothing and the kernel's error; EAGAIN: another process changed the table meanwhile.
-/// Counters of what stays are kept.
+/// Removes everything, or nothing and returns the kernel's error; EAGAIN: another process changed the table
+/// meanwhile. Counters of remaining rules are kept.
 [[nodiscard]] boost::system::error_code remove_legacy_chains(int family, const std::string& table,
                                                              const ChainRemoval& removal);
 

@@ -1,4 +1,4 @@
-// Messages of nf_tables: dumps, and batches that the kernel commits as one.
+// nf_tables messages: dumps, and batches that the kernel commits as one.
 #include "agent/kube_proxy/nf_chains.hpp"
 
 #include <endian.h>
@@ -41,7 +41,7 @@ void read_chain(ChainTable& into, std::string_view table, Bytes body) {
   into.chains.push_back(std::move(name));
 }
 
-/// The chain that an expression leads to; empty: none.
+/// The chain to which an expression jumps; empty: none.
 std::string led_to_by(Bytes expression) {
   if (text_of(attribute(expression, NFTA_EXPR_NAME)) != "immediate") {
     return {};
@@ -93,7 +93,7 @@ error_code remove_nf_chains(int family, std::string_view table, const ChainRemov
     batch.add(std::move(request));
   }
   for (const auto& chain : removal.chains) {
-    auto request = batch.request(NFT_MSG_DELRULE);  // without a handle: all of its rules
+    auto request = batch.request(NFT_MSG_DELRULE);  // without a handle: all rules of the chain
     request.add(NFTA_RULE_TABLE, table).add(NFTA_RULE_CHAIN, chain);
     batch.add(std::move(request));
   }

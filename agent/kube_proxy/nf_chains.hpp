@@ -1,5 +1,5 @@
-// iptables' tables in nf_tables (iptables-nft): reads them, and removes chains of them in one transaction. By
-// netlink, so that no binary of the host is needed.
+// iptables' tables in nf_tables (iptables-nft): reads them, and removes chains of them in one transaction.
+// Uses netlink, so that no binary of the host is needed.
 #pragma once
 
 #include <boost/system/error_code.hpp>
@@ -10,10 +10,10 @@
 
 namespace lb::agent {
 
-/// Of one family (AF_INET, AF_INET6), by its name: "nat". Empty where there is none.
+/// Reads a table ("nat") of one family (AF_INET, AF_INET6). Empty if there is none.
 [[nodiscard]] ChainTable read_nf_table(int family, std::string_view table);
 
-/// All of it, or nothing and the kernel's error.
+/// Removes everything, or nothing and returns the kernel's error.
 [[nodiscard]] boost::system::error_code remove_nf_chains(int family, std::string_view table,
                                                          const ChainRemoval& removal);
 

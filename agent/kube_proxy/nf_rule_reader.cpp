@@ -15,7 +15,7 @@ std::uint32_t number(Bytes data, unsigned short type) {
   return be32toh(read<std::uint32_t>(attribute(data, type)).value_or(0));
 }
 
-/// Where the addresses stand in an IP header.
+/// Offsets of the addresses in an IP header.
 struct Header {
   std::uint32_t source;
   std::uint32_t destination;

@@ -1,4 +1,4 @@
-// Evaluates nf_tables' expressions one after the other: what they load, compare and decide. Pure.
+// Evaluates nf_tables expressions in order: which fields they load, compare and translate. Pure.
 #pragma once
 
 #include <cstdint>
@@ -11,33 +11,33 @@
 
 namespace lb::agent {
 
-/// A part of a packet, or of what the kernel knows of it.
+/// A part of a packet or of its metadata.
 enum class PacketField : std::uint8_t {
   other,
-  source,            ///< whole or the first bytes of the address
+  source,            ///< the address or its first bytes
   destination,       ///< the whole address
-  destination_part,  ///< its first bytes
+  destination_part,  ///< the first bytes of the address
   destination_port,
   protocol,
-  device,  ///< by which it came
+  device,  ///< input device
 };
 
-/// Of a `payload` or `meta` expression; AF_INET or AF_INET6.
+/// The field that a `payload` or `meta` expression loads; `family`: AF_INET or AF_INET6.
 [[nodiscard]] PacketField loaded_field(const NfExpression& expression, int family);
 
-/// Values that a rule loads, until a `nat` expression takes them.
+/// Values in a rule's registers, for `nat` expressions.
 class NatRegisters {
  public:
-  /// An `immediate` expression with a value.
+  /// Executes an `immediate` expression with a value.
   void load(const NfExpression& immediate);
-  /// Where a `nat` expression translates to; nothing where it does not say so by loaded values.
+  /// The target of a `nat` expression; nullopt if it does not use loaded values.
   [[nodiscard]] std::optional<ServedEndpoint> target_of(const NfExpression& nat) const;
 
  private:
   std::map<std::uint32_t, std::vector<std::byte>> values_;
 };
 
-/// A port as packets have it; 0 where there are not two bytes.
+/// Converts a port from network byte order; 0 unless there are two bytes.
 [[nodiscard]] std::uint16_t port_of(netlink::Bytes bytes);
 
 }  // namespace lb::agent

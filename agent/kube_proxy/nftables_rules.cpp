@@ -1,5 +1,5 @@
-// pkg/proxy/nftables/proxier.go of Kubernetes says which maps and chains there are. Endpoints stand in a map
-// from a random number, either themselves or, with session affinity, by the chain of each.
+// The maps and chains are those of pkg/proxy/nftables/proxier.go of Kubernetes. Endpoints are values of a map
+// from a random number, either directly or, with session affinity, by the chain of each.
 #include "agent/kube_proxy/nftables_rules.hpp"
 
 #include <linux/netfilter.h>
@@ -18,12 +18,12 @@ using netlink::attribute;
 using netlink::Bytes;
 using netlink::text_of;
 
-constexpr std::string_view affinity_prefix = "affinity-";  // of sets
-constexpr std::size_t padded = 4;                          // each part of a concatenation is a multiple of it
+constexpr std::string_view affinity_prefix = "affinity-";  // prefix of sets
+constexpr std::size_t padded = 4;                          // alignment of each part of a concatenation
 
 std::size_t address_size(int family) { return family == AF_INET ? 4 : 16; }
 
-/// Chains of services have a slash in their names, those that mark, check or reject have none.
+/// Names of services' chains have a slash; those of chains that mark, check or reject have none.
 bool is_service_chain(std::string_view name) { return name.find('/') != std::string_view::npos; }
 
 Bytes part(Bytes bytes, std::size_t at) { return bytes.size() < at ? Bytes() : bytes.subspan(at); }
@@ -94,7 +94,7 @@ class RuleReader {
   ProxyStep step_;
 };
 
-/// Of an element's key: [address .] protocol . port.
+/// Parses an element's key: [address .] protocol . port.
 FrontendId id_of(const NfElement& element, int family, std::size_t address_bytes) {
   const Bytes key(element.key);
   if (key.size() < address_bytes + padded + sizeof(std::uint16_t)) return {};

@@ -11,11 +11,11 @@ namespace lb::agent {
 
 inline constexpr std::string_view nftables_table = "kube-proxy";
 
-/// `dump` is of that table, of AF_INET or AF_INET6.
+/// `dump` is a dump of that table; `family`: AF_INET or AF_INET6.
 [[nodiscard]] ProxyRules nftables_rules(const NfDump& dump, int family);
 
-/// "namespace/name[:port]" of "service-HASH-namespace/name/protocol/port"; empty where the chain's name was
-/// too long for all of that.
+/// "namespace/name[:port]" from "service-HASH-namespace/name/protocol/port"; empty if the chain's name was
+/// truncated.
 [[nodiscard]] std::string service_of_chain(std::string_view chain);
 
 }  // namespace lb::agent

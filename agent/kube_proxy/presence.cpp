@@ -1,5 +1,5 @@
-// nf_tables by netlink, and the older tables by their socket options. Nothing here makes the kernel load a
-// table.
+// Queries nf_tables by netlink, and the legacy tables by their socket options. Does not make the kernel load
+// a table.
 #include "agent/kube_proxy/presence.hpp"
 
 #include <linux/netfilter.h>
@@ -23,8 +23,8 @@
 namespace lb::agent {
 namespace {
 
-constexpr std::string_view own_table = "kube-proxy";        // of its nftables mode
-constexpr std::string_view common_chain = "KUBE-SERVICES";  // of its other modes, in the table nat
+constexpr std::string_view own_table = "kube-proxy";        // the table of its nftables mode
+constexpr std::string_view common_chain = "KUBE-SERVICES";  // a chain of its other modes, in the table nat
 constexpr std::array families = {AF_INET, AF_INET6};
 
 struct Words {
@@ -32,7 +32,7 @@ struct Words {
   std::string_view text;
 };
 
-/// Is there what has these names?
+/// Whether an object with these names exists.
 bool finds(int socket, int message, int family, std::initializer_list<Words> names) {
   nfgenmsg head{};
   head.nfgen_family = static_cast<__u8>(family == AF_INET ? NFPROTO_IPV4 : NFPROTO_IPV6);
@@ -53,7 +53,7 @@ bool has_chain(int socket, int family) {
                {{NFTA_CHAIN_TABLE, "nat"}, {NFTA_CHAIN_NAME, common_chain}});
 }
 
-/// The kernel would make the table for any process that asks for it.
+/// Whether the table is loaded; querying the table itself would load it.
 bool has_legacy_nat(int family) {
   std::ifstream names(family == AF_INET ? "/proc/thread-self/net/ip_tables_names"
                                         : "/proc/thread-self/net/ip6_tables_names");
@@ -66,7 +66,7 @@ bool has_legacy_nat(int family) {
   return false;
 }
 
-/// Bytes of all rules; 0: not known.
+/// Size of all rules in bytes; 0: unknown.
 std::size_t legacy_size(int socket, int family) {
   ipt_getinfo info{};
   std::strcpy(info.name, "nat");
@@ -76,7 +76,7 @@ std::size_t legacy_size(int socket, int family) {
   return ::getsockopt(socket, level, IPT_SO_GET_INFO, &info, &size) == 0 ? info.size : 0;
 }
 
-/// A chain's name stands before its rules.
+/// Whether kube-proxy's chain exists: a chain's name precedes its rules.
 bool names_chain(int socket, int family, std::size_t bytes) {
   static_assert(sizeof(ipt_get_entries) == sizeof(ip6t_get_entries));
   std::vector<char> answer(sizeof(ipt_get_entries) + bytes);

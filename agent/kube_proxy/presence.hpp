@@ -1,4 +1,4 @@
-// Detects kube-proxy's rules in this network namespace, also those that it left behind.
+// Detects kube-proxy's rules in this network namespace, including leftovers.
 #pragma once
 
 #include <array>
@@ -12,9 +12,8 @@ enum class KubeProxy : std::uint8_t { absent, present };
 
 class KubeProxyRules {
  public:
-  /// By what means they are there: "nftables", "iptables" (which IPVS needs, too) or "iptables-legacy";
-  /// empty: they are not. A few small requests; the legacy tables are read again only when their size has
-  /// changed.
+  /// How the rules are installed: "nftables", "iptables" (which IPVS needs, too) or "iptables-legacy"; empty:
+  /// there are none. A few small requests; the legacy tables are read again only when their size has changed.
   [[nodiscard]] std::string look();
 
  private:
@@ -24,7 +23,7 @@ class KubeProxyRules {
   };
   [[nodiscard]] KubeProxy look_at(Legacy& seen, int family);
 
-  std::array<Legacy, 2> legacy_;  ///< IPv4's and IPv6's nat tables, as of the last look
+  std::array<Legacy, 2> legacy_;  ///< IPv4's and IPv6's nat tables at the last look()
 };
 
 }  // namespace lb::agent

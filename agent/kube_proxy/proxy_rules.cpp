@@ -7,9 +7,9 @@
 namespace lb::agent {
 namespace {
 
-constexpr int deepest = 8;  // kube-proxy's are four: firewall, external, service, endpoint
+constexpr int deepest = 8;  // kube-proxy has four levels: firewall, external, service, endpoint
 
-/// What a chain gives to those who come there.
+/// The endpoints that packets in a chain can reach.
 struct Reach {
   std::vector<ServedEndpoint> outside;
   std::vector<ServedEndpoint> inside;
@@ -28,7 +28,7 @@ class Walker {
     if (const auto known = known_.find(chain); known != known_.end()) {
       return known->second;
     }
-    known_[chain];  // a jump back to it is a loop
+    known_[chain];  // marks the chain as visited, to stop at a loop
     auto found = ++depth_ > deepest ? Reach{} : walk(chain);
     --depth_;
     return known_[chain] = std::move(found);
@@ -37,7 +37,7 @@ class Walker {
  private:
   Reach walk(const std::string& chain) {
     Reach all;
-    Reach own;  // by rules for clients inside alone, which take those away from the rest
+    Reach own;  // from rules only for inside clients, whose packets skip the rest
     const auto steps = rules_.chains.find(chain);
     if (steps == rules_.chains.end()) return all;
     for (const auto& step : steps->second) {

@@ -1,5 +1,5 @@
-// The rules of kube-proxy that select a backend, in one form for nftables and iptables, and the frontends
-// that they amount to. Pure.
+// kube-proxy's rules that select a backend, in one form for nftables and iptables, and the resulting
+// frontends. Pure.
 #pragma once
 
 #include <cstdint>
@@ -11,34 +11,32 @@
 
 namespace lb::agent {
 
-/// Whose packets a rule is for. Only of pods and of the node itself do kube-proxy's chains tell some from
-/// others.
+/// The clients of a rule. kube-proxy's chains distinguish only pods and the node itself from others.
 enum class RuleClients : std::uint8_t { all, inside };
 
 /// One rule of a chain.
 struct ProxyStep {
   RuleClients clients = RuleClients::all;
-  std::vector<std::string> chains;        ///< one of which takes the packet
-  std::vector<ServedEndpoint> endpoints;  ///< or one of these gets it
-  std::uint32_t affinity_seconds =
-      0;  ///< for clients that come again; such a rule has no endpoint of its own
+  std::vector<std::string> chains;        ///< one of them gets the packet
+  std::vector<ServedEndpoint> endpoints;  ///< or one of these does
+  std::uint32_t affinity_seconds = 0;     ///< session affinity; such a rule has no endpoint of its own
 };
 
-/// What is said about one frontend: where its packets go, or what becomes of those that no chain takes.
+/// The entry of one frontend: the chain for its packets, or the verdict for packets that no chain takes.
 struct ProxyEntry {
   FrontendId id;
-  std::string service;  ///< "namespace/name[:port]"; empty: not said
-  std::string chain;    ///< empty: `refusal` is what is said
+  std::string service;  ///< "namespace/name[:port]"; empty: unknown
+  std::string chain;    ///< empty: the entry has `refusal`
   Unserved refusal = Unserved::reject;
 };
 
 struct ProxyRules {
   std::map<std::string, std::vector<ProxyStep>> chains;
-  std::vector<ProxyEntry> entries;  ///< of two with the same frontend the first counts
-  std::vector<FrontendId> limited;  ///< let only some clients in
+  std::vector<ProxyEntry> entries;  ///< of several with the same frontend the first counts
+  std::vector<FrontendId> limited;  ///< frontends that allow only some clients
 };
 
-/// Chains that lead to themselves, or nowhere, serve nothing.
+/// Evaluates the rules. Chains that form a loop, or lead nowhere, serve nothing.
 [[nodiscard]] ServedFrontends served_by(const ProxyRules& rules);
 
 }  // namespace lb::agent

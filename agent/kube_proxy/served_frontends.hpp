@@ -1,4 +1,4 @@
-// What a service proxy, of any kind, serves on this node, as values that can be compared. Pure.
+// The services that a service proxy of any kind serves on this node, as values that can be compared. Pure.
 #pragma once
 
 #include <compare>
@@ -18,28 +18,28 @@ struct ServedEndpoint {
   auto operator<=>(const ServedEndpoint&) const = default;
 };
 
-/// What a client meets at a frontend whose set is empty.
+/// The verdict for packets to a frontend with an empty set.
 enum class Unserved : std::uint8_t { reject, drop };
 
 struct EndpointSet {
   std::vector<ServedEndpoint> endpoints;  ///< sorted, each once
-  Unserved empty = Unserved::reject;      ///< counts where there are none
+  Unserved empty = Unserved::reject;      ///< used if there are no endpoints
   bool operator==(const EndpointSet&) const = default;
 };
 
 struct FrontendId {
-  k8s::Address address;  ///< of a node port the family's zero: ::ffff:0.0.0.0 or ::
+  k8s::Address address;  ///< the family's zero address for a node port: ::ffff:0.0.0.0 or ::
   std::uint16_t port = 0;
   lb_protocol protocol = LB_TCP;
   auto operator<=>(const FrontendId&) const = default;
 };
 
-/// Are only some clients let in (loadBalancerSourceRanges)?
+/// Whether only some clients are allowed (loadBalancerSourceRanges).
 enum class Clients : std::uint8_t { all, limited };
 
 struct ServedFrontend {
-  std::string service;  ///< "namespace/name[:port]" as far as it is known
-  EndpointSet outside;  ///< for clients beyond this node
+  std::string service;  ///< "namespace/name[:port]" if known
+  EndpointSet outside;  ///< for clients outside of this node
   EndpointSet inside;   ///< for this node's pods and processes
   std::uint32_t affinity_seconds = 0;
   Clients clients = Clients::all;
@@ -48,13 +48,13 @@ struct ServedFrontend {
 
 using ServedFrontends = std::map<FrontendId, ServedFrontend>;
 
-/// The address that stands for all of the node's in that family (AF_INET or AF_INET6).
+/// The address that stands for all node addresses in that family (AF_INET or AF_INET6).
 [[nodiscard]] k8s::Address node_port_address(int family);
 
-/// From the 4 or 16 bytes of an address as packets have it; zero for other sizes.
+/// Converts the 4 or 16 bytes of an address in a packet; zero for other sizes.
 [[nodiscard]] k8s::Address address_of(const void* bytes, std::size_t size);
 
-/// Sorts them, and leaves each out but once.
+/// Sorts endpoints and removes duplicates.
 void sort_endpoints(std::vector<ServedEndpoint>& endpoints);
 
 }  // namespace lb::agent

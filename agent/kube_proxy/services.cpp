@@ -1,5 +1,5 @@
-// nftables' own table first, then IPVS (which needs rules of iptables, too), then iptables with either of its
-// backends.
+// Checks nftables' own table first, then IPVS (which needs iptables rules, too), then iptables with either of
+// its backends.
 #include "agent/kube_proxy/services.hpp"
 
 #include <net/if.h>

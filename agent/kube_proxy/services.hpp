@@ -1,4 +1,4 @@
-// What this node's kube-proxy serves, read from the kernel.
+// The services that this node's kube-proxy serves, read from the kernel.
 #pragma once
 
 #include <boost/system/result.hpp>
@@ -8,7 +8,7 @@
 
 namespace lb::agent {
 
-/// By which means its rules are there.
+/// How kube-proxy's rules are installed.
 enum class ProxyMode : std::uint8_t { none, nftables, iptables, iptables_legacy, ipvs };
 
 /// "nftables", "iptables", "iptables-legacy", "ipvs"; empty for none.
@@ -19,8 +19,8 @@ struct KubeProxyServices {
   ServedFrontends frontends;
 };
 
-/// ProxyMode::none where it has no rules here. Fails with EPERM without CAP_NET_ADMIN, else with what the
-/// kernel says.
+/// ProxyMode::none if kube-proxy has no rules here. Fails with EPERM without CAP_NET_ADMIN, else with the
+/// kernel's error.
 [[nodiscard]] boost::system::result<KubeProxyServices> read_kube_proxy_services();
 
 }  // namespace lb::agent

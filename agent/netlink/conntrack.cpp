@@ -1,4 +1,4 @@
-// Numbers in files of /proc/sys/net/netfilter.
+// Reads and writes the sysctls in /proc/sys/net/netfilter.
 #include "agent/netlink/conntrack.hpp"
 
 #include <fcntl.h>
@@ -21,7 +21,7 @@ namespace {
 constexpr std::uint64_t most_entries = 1U << 20;
 constexpr std::uint64_t entries_a_bucket = 4;
 
-/// Numbers in files, and what failed.
+/// Reads and writes numeric sysctl files, and collects failures.
 class Settings {
  public:
   explicit Settings(std::string directory) : directory_(std::move(directory)) {}
@@ -36,14 +36,14 @@ class Settings {
     return std::nullopt;
   }
 
-  /// Files are written only where that changes them.
+  /// Writes the file only if its value differs.
   void set(const std::string& name, std::uint64_t value) {
     if (const auto now = read(name); now && *now != value && !write(name, value)) {
       fail(name, *now, value);
     }
   }
 
-  /// Never lowers it.
+  /// Writes the file only if its value is lower.
   void raise(const std::string& name, std::uint64_t value) {
     if (const auto now = read(name); now && *now < value && !write(name, value)) {
       fail(name, *now, value);
@@ -70,7 +70,7 @@ class Settings {
     failures_.push_back(fmt::format("{} is {} and not {}: {}", path(name), now, wanted, reason()));
   }
 
-  /// Of a number that is none, too.
+  /// The text of errno; EINVAL for a file whose content is not a number, which leaves errno 0.
   static std::string reason() { return std::generic_category().message(errno == 0 ? EINVAL : errno); }
 
   std::string directory_;

@@ -1,5 +1,6 @@
-// As `nft` would have them: table ip sluice-nat-sluice { chain keeps-nat { type nat hook postrouting priority
-// srcnat; ct status dnat accept } } and table ip sluice-ct-sluice { chain keeps-tracking { ct state new } }
+// The tables in nft's syntax: table ip sluice-nat-sluice { chain keeps-nat { type nat hook postrouting
+// priority srcnat; ct status dnat accept } } and table ip sluice-ct-sluice { chain keeps-tracking { ct state
+// new } }
 #include "agent/netlink/conntrack_keepalive.hpp"
 
 #include <fmt/format.h>
@@ -37,13 +38,12 @@ void add_expression(Request& expressions, std::string_view name, const std::func
                    [&](Request& element) { element.add(NFTA_EXPR_NAME, name).nest(NFTA_EXPR_DATA, data); });
 }
 
-/// Numbers of the kernel's own order, as registers hold them.
+/// Adds a number in host byte order, as nf_tables registers hold the kernel's own values.
 void add_value(Request& request, std::uint16_t type, std::uint32_t value) {
   request.nest(type, [&](Request& data) { data.add_bytes(NFTA_DATA_VALUE, bytes_of(value)); });
 }
 
-/// ct status dnat, ct state new: the rule goes on if the word that conntrack has under `key` has a bit of
-/// `mask`.
+/// ct status dnat, ct state new: the rule continues if the conntrack word `key` has a bit of `mask`.
 void add_match(Request& expressions, nft_ct_keys key, std::uint32_t mask) {
   constexpr auto in = register_of_match;
   add_expression(expressions, "ct", [key](Request& data) {
@@ -72,8 +72,8 @@ void add_accept(Request& expressions) {
   });
 }
 
-/// A table of one chain of one rule. `base` says where the kernel calls the chain; without words of its own
-/// nothing does.
+/// Makes a table of one chain with one rule. `base` adds the hook of a base chain; if it adds nothing, no
+/// packet reaches the chain.
 boost::system::error_code make_table(int family, std::string_view table, std::string_view chain,
                                      const std::function<void(Request&)>& base,
                                      const std::function<void(Request&)>& rule) {

@@ -1,12 +1,11 @@
-// Tables of nf_tables that keep conntrack at work, by rules that change nothing.
+// nf_tables tables that keep conntrack working, by rules that change no packet.
 //
-// Translating: the kernel rewrites packets of the connections that it has translated once as long as some
-// chain of type nat exists. So when the last nat chain goes, as kube-proxy's may be, connections that it
-// began hang; and a new connection on a tuple of one of them is dropped, where it would have got another
-// port.
+// NAT: the kernel translates packets of connections that conntrack has translated only while some chain of
+// type nat exists. When the last nat chain is removed, which may be kube-proxy's, connections that use it
+// hang; and a new connection whose tuple clashes with one of them is dropped instead of getting another port.
 //
-// Tracking: the kernel tracks at all as long as some rule of the network namespace asks for it, whether or
-// not packets come to that rule. Programs can only be told of connections that are tracked.
+// Tracking: the kernel tracks connections only while some rule of the network namespace uses conntrack,
+// whether or not packets reach that rule. BPF programs can look up tracked connections only.
 #pragma once
 
 #include <boost/system/error_code.hpp>
@@ -17,21 +16,21 @@
 
 namespace lb::agent {
 
-/// Of the Sluice whose pins are there; two on one node have a table each.
+/// Name of the table of the Sluice with these pins; each Sluice on a node has its own table.
 [[nodiscard]] std::string kept_nat_table(const std::filesystem::path& pins);
 [[nodiscard]] std::string kept_tracking_table(const std::filesystem::path& pins);
 
-/// Makes it, unless it is there. `family`: AF_INET or AF_INET6.
+/// Creates the table unless it exists. `family`: AF_INET or AF_INET6.
 [[nodiscard]] boost::system::error_code keep_nat(int family, std::string_view table);
-/// Likewise. No packet comes to its chain.
+/// Like keep_nat(). No packet reaches the table's chain.
 [[nodiscard]] boost::system::error_code keep_tracking(int family, std::string_view table);
-/// Likewise in both families, by one of these two. A kernel without IPv6 needs no table of that family, and
-/// can have none: IPv4's error is the result.
+/// Calls keep_nat() or keep_tracking() for both families. A kernel without IPv6 needs no IPv6 table and
+/// cannot have one, so only IPv4's error is returned.
 [[nodiscard]] boost::system::error_code keep_in_both_families(
     boost::system::error_code (*keep)(int, std::string_view), std::string_view table);
-/// The families that have it, as nft names them: "ip", "ip6".
+/// The families in which the table exists, as nft names them: "ip", "ip6".
 [[nodiscard]] std::vector<std::string> families_with(std::string_view table);
-/// Removes it from both families; where it is not, nothing happens.
+/// Removes the table from both families; no-op where it does not exist.
 void remove_kept(std::string_view table);
 
 }  // namespace lb::agent

@@ -1,4 +1,4 @@
-// One rtnetlink dump.
+// Lists tc filters by one rtnetlink dump.
 #include "agent/netlink/filters.hpp"
 
 #include <linux/pkt_cls.h>
@@ -20,7 +20,7 @@ using netlink::Bytes;
 using netlink::read;
 using netlink::text_of;
 
-// The kernel lists each priority once with handle 0, before the filters there.
+// The kernel lists each priority once with handle 0 before its filters; that entry is skipped.
 std::optional<TcFilter> read_filter(Bytes body) {
   const auto head = read<tcmsg>(body);
   if (!head || head->tcm_handle == 0) {

@@ -31,12 +31,12 @@ inline constexpr FilterHandles older_filter_handles{0x6c62, 0x6c69};        // "
 struct TcFilter {
   std::uint32_t priority = 0;
   std::uint32_t handle = 0;
-  std::uint32_t program = 0;  ///< id of a BPF filter's program; 0: of another kind
-  std::string name;           ///< as its owner called it, else its kind
+  std::uint32_t program = 0;  ///< id of the BPF program; 0: not a BPF filter
+  std::string name;           ///< name given by the filter's owner, else the filter's kind
 };
 
-/// Of one side of a device's clsact qdisc, in the order in which they run. Empty where there is none, or
-/// where the kernel does not say.
+/// Filters on one side of a device's clsact qdisc, in the order in which they run. Empty if there are none,
+/// or if the kernel refuses the dump.
 [[nodiscard]] std::vector<TcFilter> filters_of(int device, TcSide side);
 
 }  // namespace lb::agent

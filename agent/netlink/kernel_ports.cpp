@@ -1,4 +1,4 @@
-// Two files of /proc/sys, and arithmetic of ranges.
+// Parses two files of /proc/sys, and subtracts port ranges.
 #include "agent/netlink/kernel_ports.hpp"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr unsigned enough_ports = 1000;
 
-/// Takes a number off the front.
+/// Parses a number at the front of `text` and removes it.
 std::optional<std::uint16_t> take_port(std::string_view& text) {
   std::uint16_t port = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), port);
@@ -52,7 +52,7 @@ bool apart(const PortRange& one, const PortRange& other) {
   return one.last < other.first || other.last < one.first;
 }
 
-/// At most two pieces.
+/// `range` without `hole`: at most two ranges.
 std::vector<PortRange> without(const PortRange& range, const PortRange& hole) {
   if (hole.last == 0 || apart(range, hole)) {
     return {range};

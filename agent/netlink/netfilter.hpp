@@ -1,4 +1,4 @@
-// Requests to netfilter (nf_tables, ctnetlink) by netlink: their socket, and how each message begins.
+// Opens nfnetlink sockets and builds requests to netfilter (nf_tables, ctnetlink).
 #pragma once
 
 #include <linux/netfilter/nfnetlink.h>
@@ -8,11 +8,11 @@
 
 namespace lb::agent {
 
-/// Invalid where the kernel has no nfnetlink; errno says why.
+/// Opens a nfnetlink socket. Invalid if the kernel has no nfnetlink; errno has the reason.
 [[nodiscard]] maps::Fd open_netfilter();
 
-/// `subsystem` is NFNL_SUBSYS_…, `message` that subsystem's. `family`: AF_INET or AF_INET6, which netfilter
-/// numbers alike.
+/// `subsystem` is NFNL_SUBSYS_…, `message` one of that subsystem's messages. `family`: AF_INET or AF_INET6,
+/// which netfilter numbers alike.
 [[nodiscard]] netlink::Request netfilter_request(int subsystem, int message, netlink::Wanted wanted,
                                                  int family);
 

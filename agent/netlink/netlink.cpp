@@ -1,4 +1,4 @@
-// Bytes, and a socket that waits for its answers.
+// Encodes and decodes netlink messages, and receives replies from a socket.
 #include "agent/netlink/netlink.hpp"
 
 #include <endian.h>
@@ -17,7 +17,7 @@ using boost::system::error_code;
 
 constexpr std::size_t aligned(std::size_t size) { return (size + 3) / 4 * 4; }
 
-/// How far a conversation is.
+/// Whether the replies are complete, and the error.
 struct Progress {
   bool done = false;
   error_code error;
@@ -100,7 +100,7 @@ Request& Request::add(std::uint16_t type, std::uint32_t value) {
   return *this;
 }
 
-// The padding belongs to no attribute.
+// The attribute's length excludes the padding.
 Request& Request::add(std::uint16_t type, std::string_view text) {
   const auto at = begin(type);
   const std::string ended(text);
@@ -110,7 +110,7 @@ Request& Request::add(std::uint16_t type, std::string_view text) {
   return *this;
 }
 
-// As of text, the padding belongs to no attribute.
+// As for text, the attribute's length excludes the padding.
 Request& Request::add_bytes(std::uint16_t type, Bytes content) {
   const auto at = begin(type);
   put(content.data(), content.size());

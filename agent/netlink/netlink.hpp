@@ -21,8 +21,8 @@ namespace lb::agent::netlink {
 
 using Bytes = std::span<const std::byte>;
 
-/// A socket that receives the notifications of multicast groups (1U << (group - 1) each) and never blocks.
-/// `protocol`: NETLINK_ROUTE, .... Invalid where the kernel refuses it; errno says why.
+/// A non-blocking socket that receives the notifications of multicast groups (1U << (group - 1) each).
+/// `protocol`: NETLINK_ROUTE, … Invalid if the kernel refuses it; errno has the reason.
 [[nodiscard]] maps::Fd open_notifications(int protocol, std::uint32_t groups);
 
 template <class T>
@@ -35,10 +35,10 @@ std::optional<T> read(Bytes bytes) {
   return value;
 }
 
-/// What follows after `size` bytes and their padding.
+/// The bytes after the first `size` bytes and their padding.
 [[nodiscard]] Bytes after(Bytes bytes, std::size_t size);
 
-/// Calls `visit` with the type and the content of each attribute.
+/// Calls `visit` with the type and the content of each attribute; stops at a malformed one.
 template <class Visit>
 void for_each_attribute(Bytes bytes, Visit visit) {
   while (const auto head = read<nlattr>(bytes)) {
@@ -54,10 +54,10 @@ void for_each_attribute(Bytes bytes, Visit visit) {
 /// The content of the first attribute of that type; empty where there is none.
 [[nodiscard]] Bytes attribute(Bytes bytes, unsigned short type);
 
-/// Up to its first zero.
+/// The text up to its first zero byte.
 [[nodiscard]] std::string text_of(Bytes bytes);
 
-/// one: an acknowledgement; all: a list; nothing: no answer but an error.
+/// one: an acknowledgement; all: a dump; nothing: no reply unless there is an error.
 enum class Wanted : std::uint8_t { one, all, nothing };
 
 [[nodiscard]] constexpr int flags_of(Wanted wanted) {
@@ -77,17 +77,17 @@ class Request {
 
   Request& add(std::uint16_t type, std::uint32_t value);
   Request& add(std::uint16_t type, std::string_view text);
-  /// In network order, as netfilter has its numbers.
+  /// Adds a number in network byte order, as netfilter attributes have it.
   Request& add_network_order(std::uint16_t type, std::uint64_t value);
   Request& add_network_order(std::uint16_t type, std::uint32_t value);
   Request& add_network_order(std::uint16_t type, std::uint16_t value);
   Request& add_bytes(std::uint16_t type, Bytes content);
-  /// NLM_F_CREATE and the like, beside those of what is wanted.
+  /// Sets flags such as NLM_F_CREATE in addition to those for `Wanted`.
   Request& with_flags(std::uint16_t flags);
-  /// Puts what `inner` adds into an attribute of that type.
+  /// Adds a nested attribute of that type; `inner` adds its content.
   Request& nest(std::uint16_t type, const std::function<void(Request& request)>& inner);
 
-  /// Whole, to be sent.
+  /// The complete message, ready to send.
   [[nodiscard]] Bytes bytes();
 
  private:
@@ -100,11 +100,11 @@ class Request {
 
 using Take = std::function<void(const nlmsghdr& head, Bytes body)>;
 
-/// Receives and calls `take` for each answer, until the end of the list or the acknowledgement.
+/// Receives replies and calls `take` for each, until the end of the dump or the acknowledgement.
 [[nodiscard]] boost::system::error_code receive(int socket, const Take& take);
 
-/// Sends and calls `take` for each answer, until the end of the list or the acknowledgement. Errors are errno
-/// values: the kernel's, or EINTR for a list that changed while it was reported.
+/// Sends the request and calls `take` for each reply, until the end of the dump or the acknowledgement.
+/// Errors are errno values: the kernel's, or EINTR for a dump that changed while it was reported.
 [[nodiscard]] boost::system::error_code ask(int socket, Request request, const Take& take);
 
 }  // namespace lb::agent::netlink

@@ -1,4 +1,4 @@
-// Files below /proc and /run/netns; the kernel's numbers tell which namespaces they are.
+// Lists files below /proc and /run/netns; device and inode numbers identify each namespace.
 #include "agent/netlink/netns.hpp"
 
 #include <fcntl.h>
@@ -30,8 +30,8 @@ bool is_number(const std::string& name) {
   return !name.empty() && std::ranges::all_of(name, [](char each) { return each >= '0' && each <= '9'; });
 }
 
-/// Adds the namespace behind a file, unless it is there already, or the file is none's: all of them are in
-/// one file system of the kernel's.
+/// Adds the namespace of a file, unless it is known already or the file is not a namespace file: all those
+/// are in one kernel file system (nsfs).
 void add_netns(const std::string& file, std::set<std::pair<dev_t, ino_t>>& known,
                std::vector<std::string>& namespaces) {
   struct stat status{};
@@ -41,7 +41,7 @@ void add_netns(const std::string& file, std::set<std::pair<dev_t, ino_t>>& known
   }
 }
 
-/// As our namespace calls that one; below zero if it has no number for it.
+/// The nsid that our namespace has for that namespace; negative if none is assigned.
 std::int32_t number_of(int socket, const std::string& file) {
   const auto netns = open_netns(file);
   netlink::Request request(RTM_GETNSID, netlink::Wanted::one, rtgenmsg{});
@@ -79,7 +79,8 @@ std::vector<std::string> network_namespaces() {
   return namespaces;
 }
 
-// A thread that cannot go back is useless. Staying needs no privilege.
+// A thread that cannot return to its namespace is useless. Our own namespace is not entered, so it needs no
+// privilege.
 error_code in_netns(const std::string& netns, const std::function<error_code()>& act) {
   if (netns == own_netns) {
     return act();

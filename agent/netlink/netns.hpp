@@ -1,4 +1,4 @@
-// The machine's network namespaces, as far as this process sees them and may enter them.
+// The machine's network namespaces that this process can see and may enter.
 #pragma once
 
 #include <boost/system/error_code.hpp>
@@ -13,26 +13,27 @@
 
 namespace lb::agent {
 
-/// The file of the calling thread's own one.
+/// The file of the calling thread's own network namespace.
 inline constexpr const char* own_netns = "/proc/thread-self/ns/net";
 
-/// Files of network namespaces, each namespace once, our own first: those with a name in /run/netns, where
-/// container runtimes keep pods', and those of the processes that we see.
+/// Files of network namespaces, each namespace once, our own first: the named ones in /run/netns, where
+/// container runtimes keep pods' namespaces, and those of the processes visible to us.
 [[nodiscard]] std::vector<std::string> network_namespaces();
 
-/// Calls `act` in a network namespace; what it returns, or why it was not called (EPERM: others than our own
-/// need CAP_SYS_ADMIN). The calling thread is back in its own one afterwards.
+/// Calls `act` in a network namespace and returns its result, or the reason why it was not called (EPERM:
+/// entering other namespaces needs CAP_SYS_ADMIN). The calling thread is back in its own namespace
+/// afterwards.
 [[nodiscard]] boost::system::error_code in_netns(const std::string& netns,
                                                  const std::function<boost::system::error_code()>& act);
 
-/// How far we reach beyond our own namespace.
+/// Which other network namespaces this process can reach.
 struct Reach {
   bool may_enter = true;
-  std::size_t unseen = 0;  ///< namespaces that our devices lead to, and of which we see no file
+  std::size_t unseen = 0;  ///< namespaces of our devices' peers whose file is not visible
   bool operator==(const Reach&) const = default;
 };
 
-/// `uplink` devices lead to no pods, but perhaps to the namespace that holds this machine.
+/// Peers of `uplink` devices are not counted as pods: an uplink's peer may be in the namespace of the host.
 [[nodiscard]] Reach reach_of(const std::map<std::uint32_t, NetDevice>& devices,
                              const std::vector<std::string>& uplink);
 

@@ -1,4 +1,4 @@
-// Messages between two markers.
+// Sends messages between the begin and end markers of a batch.
 #include "agent/netlink/nf_batch.hpp"
 
 #include <endian.h>

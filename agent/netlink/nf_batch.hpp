@@ -1,4 +1,4 @@
-// Changes of nf_tables that the kernel commits together, or not at all.
+// nf_tables changes that the kernel commits as one transaction.
 #pragma once
 
 #include <boost/system/error_code.hpp>
@@ -12,15 +12,15 @@ namespace lb::agent {
 
 class NfBatch {
  public:
-  /// AF_INET or AF_INET6.
+  /// `family`: AF_INET or AF_INET6.
   explicit NfBatch(int family);
 
-  /// The head of a change (NFT_MSG_…), to be filled and added.
+  /// Starts the request of a change (NFT_MSG_…); fill it, then add() or commit() it.
   [[nodiscard]] netlink::Request request(int message,
                                          netlink::Wanted wanted = netlink::Wanted::nothing) const;
   void add(netlink::Request request);
-  /// The last change is the one whose acknowledgement is waited for (Wanted::one): it comes behind all
-  /// errors.
+  /// Adds the last change and commits. commit() waits for the acknowledgement of `last` (Wanted::one), which
+  /// arrives after all errors.
   [[nodiscard]] boost::system::error_code commit(netlink::Request last);
 
  private:

@@ -1,4 +1,4 @@
-// Three lists, and one for each map; again from the beginning where the table changed meanwhile.
+// Dumps a table's rules, its sets, and each map's elements; starts over if the table changed meanwhile.
 #include "agent/netlink/nf_dump.hpp"
 
 #include <endian.h>
@@ -26,7 +26,7 @@ constexpr std::uint8_t comment_type = 0;  // NFTNL_UDATA_SET_ELEM_COMMENT
 
 std::vector<std::byte> copy_of(Bytes bytes) { return {bytes.begin(), bytes.end()}; }
 
-/// What nft keeps with an element: pieces of a type, a size and so many bytes.
+/// The comment in an element's userdata, which nft writes as TLVs: type, size, value.
 std::string comment_of(Bytes userdata) {
   while (userdata.size() >= 2) {
     const auto size = std::to_integer<std::size_t>(userdata[1]);
@@ -66,7 +66,7 @@ class Reader {
   }
 
  private:
-  /// `set`: whose elements; empty: the whole table's rules or sets.
+  /// `set`: the set whose elements are listed; empty: list the table's rules or sets.
   error_code list(int message, std::uint16_t table_attribute, std::string_view set) {
     auto request = netfilter_request(NFNL_SUBSYS_NFTABLES, message, Wanted::all, family_);
     request.add(table_attribute, table_);
@@ -144,7 +144,7 @@ const NfSet* NfDump::find_set(std::string_view name) const {
 boost::system::result<NfDump> read_nf_dump(int family, std::string_view table) {
   auto dump = Reader(family, table).read();
   for (int attempt = 1; attempt < attempts && !dump; ++attempt) {
-    // A map may go between the list of maps and that of its elements.
+    // A map may be deleted between the list of maps and the list of its elements.
     const auto code = dump.error().value();
     if (code != EINTR && code != ENOENT) break;
     dump = Reader(family, table).read();

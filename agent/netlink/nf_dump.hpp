@@ -15,7 +15,7 @@
 
 namespace lb::agent {
 
-/// An expression of a rule: "payload" and its attributes. Points into the rule.
+/// An expression of a rule: its name ("payload") and its attributes. Views the rule's bytes.
 struct NfExpression {
   std::string name;
   netlink::Bytes data;
@@ -26,44 +26,43 @@ struct NfRule {
   std::vector<std::byte> bytes;  ///< NFTA_RULE_EXPRESSIONS
 };
 
-/// In the rule's order.
+/// The rule's expressions, in order.
 [[nodiscard]] std::vector<NfExpression> expressions_of(const NfRule& rule);
 
-/// What a verdict says: a chain to go to, or an end.
+/// A verdict: a code, and the chain of a jump or goto.
 struct NfVerdict {
   std::int32_t code = 0;  ///< NF_DROP, NFT_GOTO, ...
-  std::string chain;      ///< of NFT_GOTO and NFT_JUMP
+  std::string chain;      ///< target of NFT_GOTO and NFT_JUMP
 };
 
-/// `data` holds NFTA_DATA_...; nothing where it is no verdict.
+/// `data` holds NFTA_DATA_…; nullopt if it is not a verdict.
 [[nodiscard]] std::optional<NfVerdict> verdict_of(netlink::Bytes data);
 
 /// An element of a map.
 struct NfElement {
   std::vector<std::byte> key;
-  std::vector<std::byte> value;  ///< empty: `verdict` is the value
+  std::vector<std::byte> value;  ///< empty if `verdict` is the value
   std::optional<NfVerdict> verdict;
   std::string comment;
 };
 
 struct NfSet {
   std::uint32_t flags = 0;       ///< NFT_SET_...
-  std::uint64_t timeout_ms = 0;  ///< of elements, 0: they stay
+  std::uint64_t timeout_ms = 0;  ///< of elements; 0: they do not expire
   std::vector<NfElement> elements;
 };
 
 class NfDump {
  public:
-  /// Messages about other tables are passed over.
+  /// Messages about other tables are skipped.
   explicit NfDump(std::string_view table) : table_(table) {}
 
-  /// An answer to NFT_MSG_GETRULE, NFT_MSG_GETSET or NFT_MSG_GETSETELEM. What is not as the kernel writes it
-  /// is passed over.
+  /// Takes a reply to NFT_MSG_GETRULE, NFT_MSG_GETSET or NFT_MSG_GETSETELEM. Malformed messages are skipped.
   void take(const nlmsghdr& head, netlink::Bytes body);
 
   [[nodiscard]] const std::vector<NfRule>& rules() const noexcept { return rules_; }
   [[nodiscard]] const std::map<std::string, NfSet, std::less<>>& sets() const noexcept { return sets_; }
-  /// Null where the table has none of that name.
+  /// Returns nullptr if the table has no set of that name.
   [[nodiscard]] const NfSet* find_set(std::string_view name) const;
 
  private:
@@ -76,9 +75,9 @@ class NfDump {
   std::map<std::string, NfSet, std::less<>> sets_;
 };
 
-/// Of AF_INET or AF_INET6: all rules, and the elements of all maps, as they were at one moment. No table is
-/// no error, and no rules. EPERM without CAP_NET_ADMIN; EINTR where the table changed during each of some
-/// attempts.
+/// Reads all rules and the elements of all maps of a table in one consistent state. `family`: AF_INET or
+/// AF_INET6. A table that does not exist gives no rules and no error. EPERM without CAP_NET_ADMIN; EINTR if
+/// the table changed during every attempt.
 [[nodiscard]] boost::system::result<NfDump> read_nf_dump(int family, std::string_view table);
 
 }  // namespace lb::agent

@@ -1,4 +1,4 @@
-// Hears of nftables tables that are deleted.
+// Receives nf_tables notifications and reports deletions of one table.
 #include "agent/netlink/nf_table_watch.hpp"
 
 #include <linux/netfilter/nf_tables.h>
@@ -58,7 +58,7 @@ void NfTableWatch::wait() {
                      });
 }
 
-/// Reads all that there are. Did one tell of the table, or was one lost?
+/// Reads all pending notifications. Returns whether one reported the table's deletion, or one was lost.
 bool NfTableWatch::take_reports() {
   std::array<std::byte, 65536> report{};
   bool deleted = false;

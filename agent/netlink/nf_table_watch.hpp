@@ -1,4 +1,4 @@
-// Hears of nftables tables that are deleted, by whomever: `nft flush ruleset` takes all tables.
+// Watches for deletions of an nftables table by other programs: `nft flush ruleset` deletes all tables.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -11,17 +11,18 @@
 
 namespace lb::agent {
 
-/// Does a message of the kernel's group NFNLGRP_NFTABLES, or one behind it in these bytes, tell that a table
-/// of that name is gone, of whatever family? Pure; what is malformed says nothing.
+/// Whether a datagram of group NFNLGRP_NFTABLES contains a message that a table of that name was deleted, in
+/// any family. Pure; malformed messages are ignored.
 [[nodiscard]] bool reports_deletion(netlink::Bytes datagram, std::string_view table);
 
 class NfTableWatch {
  public:
-  /// `deleted` is called from the context after each deletion of a table of that name, and where reports were
-  /// lost. It must not destroy this.
+  /// `deleted` is called from the context after each deletion of a table of that name, and after lost
+  /// notifications. It must not destroy this.
   NfTableWatch(boost::asio::io_context& context, std::string table, std::function<void()> deleted);
 
-  /// Deletions before this are not heard of. Where the kernel does not tell of any nothing is called.
+  /// Starts watching; earlier deletions are not reported. If the kernel has no such notifications, `deleted`
+  /// is never called.
   void start();
 
  private:

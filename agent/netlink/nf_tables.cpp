@@ -19,7 +19,7 @@ using netlink::Wanted;
 
 namespace {
 
-/// Nothing: it is there.
+/// No error if the table exists.
 error_code look_for_table(int family, std::string_view table) {
   const auto socket = open_netfilter();
   auto request = netfilter_request(NFNL_SUBSYS_NFTABLES, NFT_MSG_GETTABLE, Wanted::one, family);

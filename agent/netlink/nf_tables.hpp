@@ -1,5 +1,5 @@
-// Whether nf_tables, and a table of it, are there; a table removed as a whole. By netlink, so that no binary
-// of the host is needed.
+// Checks whether nf_tables, or one of its tables, exists, and removes a table. Uses netlink, so that no
+// binary of the host is needed.
 #pragma once
 
 #include <boost/system/error_code.hpp>
@@ -7,7 +7,7 @@
 
 namespace lb::agent {
 
-/// Nothing: the kernel has nf_tables.
+/// No error if the kernel has nf_tables.
 [[nodiscard]] boost::system::error_code nf_tables_error();
 [[nodiscard]] bool has_nf_table(int family, std::string_view table);
 [[nodiscard]] boost::system::error_code remove_nf_table(int family, std::string_view table);

@@ -1,4 +1,4 @@
-// The kind that the maps hold for an address of this node.
+// A node address and the kind under which the maps hold it.
 #pragma once
 
 #include "k8s/objects/model.hpp"

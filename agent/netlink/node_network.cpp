@@ -60,7 +60,7 @@ struct AddressMessage {
   std::uint32_t flags = 0;
 };
 
-// On a point-to-point device IFA_ADDRESS is the other end's and IFA_LOCAL ours.
+// On a point-to-point device IFA_ADDRESS is the peer's address and IFA_LOCAL ours.
 AddressMessage read_address_message(const ifaddrmsg& head, Bytes attributes) {
   AddressMessage message{std::nullopt, head.ifa_flags};
   for_each_attribute(attributes, [&](unsigned short type, Bytes content) {
@@ -73,7 +73,7 @@ AddressMessage read_address_message(const ifaddrmsg& head, Bytes attributes) {
   return message;
 }
 
-/// Is the address in use? Not while another host may have it (duplicate address detection).
+/// Whether the address is in use; not while duplicate address detection is under way or has failed.
 bool in_use(std::uint32_t flags) {
   const bool tentative = (flags & IFA_F_TENTATIVE) != 0 && (flags & IFA_F_OPTIMISTIC) == 0;
   return !tentative && (flags & IFA_F_DADFAILED) == 0;
@@ -95,7 +95,7 @@ struct RouteMessage {
   std::vector<std::uint32_t> devices;
 };
 
-/// rtnexthop by rtnexthop (rtnetlink(7), RTA_MULTIPATH).
+/// Reads one rtnexthop after the other (rtnetlink(7), RTA_MULTIPATH).
 void read_next_hops(Bytes hops, RouteMessage& message) {
   while (const auto hop = read<rtnexthop>(hops)) {
     if (hop->rtnh_len < sizeof(rtnexthop) || hop->rtnh_len > hops.size()) return;
@@ -126,7 +126,7 @@ RouteMessage read_route_message(const rtmsg& head, Bytes attributes) {
   return message;
 }
 
-/// Of an address of a family, in bits.
+/// Prefix length of a host address, in bits.
 std::uint8_t whole_length(std::uint8_t family) { return family == AF_INET ? 32 : 128; }
 
 bool is_default(const rtmsg& head, const RouteMessage& message) {
@@ -138,7 +138,7 @@ bool leads_to_host(const rtmsg& head, const RouteMessage& message) {
          message.table != RT_TABLE_LOCAL;
 }
 
-/// All next hops of a route: whatever device they lead to. Returns how many they were.
+/// Erases all next hops of a route, whatever their device. Returns their number.
 std::size_t drop_hops(std::set<DeviceRoute>& routes, const DeviceRoute& route) {
   return std::erase_if(routes, [&](DeviceRoute known) {
     known.device = route.device;
@@ -146,7 +146,7 @@ std::size_t drop_hops(std::set<DeviceRoute>& routes, const DeviceRoute& route) {
   });
 }
 
-/// A filter that replaces another is reported as one that came. So are our own: one look too many.
+/// The kernel reports a replaced filter as a new one, and our own filters too: at most one check too many.
 bool at_our_handle(Bytes body) {
   const auto filter = read<tcmsg>(body);
   return filter && (all_filter_handles.contains(filter->tcm_handle) ||
@@ -169,7 +169,7 @@ bool same_family(const k8s::Address& one, const k8s::Address& other) {
   return one.family() == other.family();
 }
 
-// A list limits only the families it names.
+// The address list restricts only the families that it contains.
 bool in_primary(const k8s::Address& address, const std::vector<k8s::Address>& primary) {
   if (std::ranges::none_of(primary, [&](const auto& item) { return same_family(item, address); })) {
     return !address.link_local() && !address.loopback();
@@ -209,7 +209,7 @@ lb_address_kind kind_of(const k8s::Address& address, const NodePortAddresses& as
   return address.loopback() ? LB_LOOPBACK_ADDRESS : LB_NODE_PORT_ADDRESS;
 }
 
-// kube-proxy's IPVS mode puts every service's address on this device; none of them is the node's.
+// kube-proxy's IPVS mode adds every service's address to this device; none of them is a node address.
 constexpr std::string_view ipvs_device = "kube-ipvs0";
 
 }  // namespace
@@ -272,7 +272,7 @@ Sources NodeNetwork::sources(const std::vector<std::string>& uplink) const {
 }
 
 void RtnetlinkDump::begin() {
-  const auto changes = network_.filter_changes_ + 1;  // one may be among what was lost
+  const auto changes = network_.filter_changes_ + 1;  // a filter change may be among the lost messages
   network_ = {};
   network_.filter_changes_ = changes;
   phase_ = DumpPhase::devices;
@@ -324,7 +324,7 @@ RtnetlinkDump::Next RtnetlinkDump::receive(std::span<const std::byte> datagram) 
   return next;
 }
 
-// The end of a list asks for the next one; the end of the last one makes the network whole.
+// The end of a dump starts the next one; the end of the last one makes the network whole.
 RtnetlinkDump::Next RtnetlinkDump::finish_list() {
   if (phase_ == DumpPhase::devices) {
     phase_ = DumpPhase::addresses;
@@ -342,7 +342,7 @@ RtnetlinkDump::Next RtnetlinkDump::finish_list() {
   return Next::notify;
 }
 
-/// Those that are known hold until the list is whole.
+/// Known routes stay valid until the dump is complete.
 RtnetlinkDump::Next RtnetlinkDump::list_routes() {
   phase_ = DumpPhase::routes;
   listed_.clear();
@@ -350,7 +350,7 @@ RtnetlinkDump::Next RtnetlinkDump::list_routes() {
   return Next::send;
 }
 
-// The end of a list that was given up says nothing about the present one.
+// The end of an abandoned dump is ignored: its sequence number differs.
 RtnetlinkDump::Effect RtnetlinkDump::take(const nlmsghdr& head, std::span<const std::byte> body) {
   const bool answer = head.nlmsg_seq == sequence_ && phase_ != DumpPhase::following;
   if (answer && (head.nlmsg_flags & NLM_F_DUMP_INTR) != 0) {
@@ -385,7 +385,7 @@ RtnetlinkDump::Effect RtnetlinkDump::take(const nlmsghdr& head, std::span<const 
   }
 }
 
-// Bridges report their ports under their own family; that says nothing about the device.
+// Bridges report their ports under their own family (AF_BRIDGE); such messages are ignored.
 RtnetlinkDump::Effect RtnetlinkDump::take_device(std::uint16_t type, std::span<const std::byte> body) {
   const auto head = read<ifinfomsg>(body);
   if (!head || head->ifi_family != AF_UNSPEC) {
@@ -420,11 +420,11 @@ RtnetlinkDump::Effect RtnetlinkDump::take_address(std::uint16_t type, std::span<
   if (network_.addresses_.erase(key) == 0) {
     return Effect::none;
   }
-  // With the address go the routes that prefer it as their source, of which the kernel says nothing.
+  // Routes that prefer a deleted address as their source are deleted too, without a notification.
   return follows_ == Routes::followed && phase_ == DumpPhase::following ? Effect::stale : Effect::changed;
 }
 
-// A device that goes down loses its IPv4 routes, of which the kernel says nothing either.
+// A device that goes down loses its IPv4 routes, also without a notification.
 RtnetlinkDump::Effect RtnetlinkDump::drop_routes(std::uint32_t device) {
   const auto leads_there = [device](const DeviceRoute& route) { return route.device == device; };
   std::erase_if(listed_, leads_there);

@@ -1,5 +1,5 @@
-// This node's devices and addresses, as rtnetlink reports them. Pure: bytes in; requests to send and the
-// known state out. The socket is node_watch.hpp's.
+// This node's devices and addresses, as rtnetlink reports them. Pure: takes received bytes; gives requests to
+// send and the known state. node_watch.hpp has the socket.
 #pragma once
 
 #include <array>
@@ -29,35 +29,35 @@ struct NetDevice {
   std::uint32_t mtu = 0;              ///< bytes
   std::array<std::uint8_t, 6> mac{};  ///< zero where the device has no Ethernet address
   std::uint32_t master = 0;           ///< interface index of the bridge (or the like) it belongs to; 0: none
-  /// The kernel's number of the network namespace that its other end is in; nothing: this one, or no such
-  /// end.
+  /// The nsid of the network namespace of the device's peer; nullopt if the peer is in this namespace or
+  /// there is no peer.
   std::optional<std::int32_t> peer_netns = std::nullopt;
-  std::uint16_t hardware = 1;  ///< ARPHRD_…: the header that its frames begin with; 1: Ethernet's
-  std::string kind = {};  ///< of a virtual device, as `ip -details link` has it: "veth", "bridge", "vxlan"
+  std::uint16_t hardware = 1;  ///< ARPHRD_…: the link-layer header of its frames; 1: Ethernet
+  std::string kind = {};  ///< kind of a virtual device, as in `ip -details link`: "veth", "bridge", "vxlan"
   bool operator==(const NetDevice&) const = default;
 };
 
 enum class AddressUse : std::uint8_t { preferred, other };
 
-/// Where an address is, beside the address.
+/// An address and the device that has it.
 struct DeviceAddress {
   std::uint32_t device = 0;  ///< interface index
   k8s::Address address;
   auto operator<=>(const DeviceAddress&) const = default;
 };
 
-/// Source addresses towards other nodes; all zero where there is none of that family.
+/// Source addresses for packets to other nodes; all zero if the node has none of that family.
 struct Sources {
   k8s::Address ipv4;
   k8s::Address ipv6;
   bool operator==(const Sources&) const = default;
 };
 
-/// One next hop of a route that matters here: a default route of the main table, or a route to one address
-/// without a gateway, as CNIs make them to pods.
+/// One next hop of a relevant route: a default route of the main table, or a host route without a gateway, as
+/// CNIs add them for pods.
 struct DeviceRoute {
   std::uint8_t family = 0;  ///< AF_INET or AF_INET6
-  std::uint8_t length = 0;  ///< of the destination's prefix
+  std::uint8_t length = 0;  ///< of the destination prefix
   std::uint32_t table = 0;
   std::uint32_t metric = 0;
   k8s::Address destination;
@@ -65,11 +65,11 @@ struct DeviceRoute {
   auto operator<=>(const DeviceRoute&) const = default;
 };
 
-/// A device with all that says what it is for.
+/// A device with its addresses and routes, from which its role is derived.
 struct LinkFacts {
   NetDevice device;
   std::vector<k8s::Address> addresses;
-  std::vector<k8s::Address> hosts;  ///< addresses elsewhere that it alone leads to, without a gateway
+  std::vector<k8s::Address> hosts;  ///< destinations of host routes by this device, without a gateway
   bool default_route4 = false;
   bool default_route6 = false;
   bool operator==(const LinkFacts&) const = default;
@@ -77,19 +77,21 @@ struct LinkFacts {
 
 class NodeNetwork {
  public:
-  /// Every device, with its addresses and, where routes are followed, what leads to it.
+  /// Every device, with its addresses and, if routes are followed, its routes.
   [[nodiscard]] std::map<std::uint32_t, LinkFacts> links() const;
-  /// Has the kernel reported all there is? Not while it is asked again.
+  /// Whether the kernel has reported everything; false during a new dump.
   [[nodiscard]] bool whole() const noexcept { return whole_; }
   [[nodiscard]] const std::map<std::uint32_t, NetDevice>& devices() const noexcept { return devices_; }
 
   /// Every address of the node, once, and whether node ports are served on it (SEM-34, choice B). `primary`
-  /// are the Node's own, at most one of a family; it matters for NodePortScope::primary only.
+  /// are the Node's own addresses, at most one of a family; they matter for NodePortScope::primary only.
   [[nodiscard]] std::vector<NodeAddress> addresses(const NodePortAddresses& asked,
                                                    const std::vector<k8s::Address>& primary) const;
-  /// Of the first of these devices that has one, for each family. One without Ethernet headers is not served.
+  /// For each family, the preferred address of the first of these devices that has one. Devices without
+  /// Ethernet headers are not used.
   [[nodiscard]] Sources sources(const std::vector<std::string>& uplink) const;
-  /// Rises whenever a tc filter or qdisc is removed from any device, or a filter is put at a handle of ours.
+  /// Counter that increases when a tc filter or qdisc is removed from any device, or a filter is added at one
+  /// of our handles.
   [[nodiscard]] std::uint64_t filter_changes() const noexcept { return filter_changes_; }
 
  private:
@@ -102,21 +104,21 @@ class NodeNetwork {
   bool whole_ = false;
 };
 
-/// Whether routes are asked for, which many may have thousands of.
+/// Whether routes are dumped and followed; some nodes have thousands.
 enum class Routes : std::uint8_t { ignored, followed };
 
-/// The conversation with the kernel: two lists or three, then changes. Knows what was lost and asks again.
+/// The exchange with the kernel: two or three dumps, then notifications. Starts over after lost messages.
 class RtnetlinkDump {
  public:
   explicit RtnetlinkDump(Routes routes = Routes::ignored) : follows_(routes) {}
 
-  /// What the caller shall do now.
+  /// The caller's next step.
   enum class Next : std::uint8_t { wait, send, notify };
 
-  /// Starts over, as at first and whenever the socket reports ENOBUFS; then send request().
+  /// Starts over, at first and whenever the socket reports ENOBUFS; then send request().
   void begin();
-  /// What the kernel sent in one datagram. Next::send: send request(). Next::notify: network() has changed
-  /// and is whole.
+  /// Takes one datagram from the kernel. Next::send: send request(). Next::notify: network() has changed and
+  /// is whole.
   [[nodiscard]] Next receive(std::span<const std::byte> datagram);
 
   [[nodiscard]] std::vector<std::byte> request() const;
@@ -124,7 +126,7 @@ class RtnetlinkDump {
 
  private:
   enum class DumpPhase : std::uint8_t { devices, addresses, routes, following };
-  /// stale: the kernel may have dropped routes without a word.
+  /// stale: the kernel may have deleted routes without a notification.
   enum class Effect : std::uint8_t { none, changed, stale, finished, broken };
 
   [[nodiscard]] Effect take(const nlmsghdr& head, std::span<const std::byte> body);
@@ -136,7 +138,7 @@ class RtnetlinkDump {
   [[nodiscard]] Effect drop_routes(std::uint32_t device);
 
   NodeNetwork network_;
-  std::set<DeviceRoute> listed_;  ///< routes, while the kernel lists them
+  std::set<DeviceRoute> listed_;  ///< routes listed so far by the dump under way
   Routes follows_ = Routes::ignored;
   DumpPhase phase_ = DumpPhase::devices;
   std::uint32_t sequence_ = 0;

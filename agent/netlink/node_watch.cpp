@@ -1,4 +1,4 @@
-// The rtnetlink socket: reads until it is empty, then reports once.
+// Reads the rtnetlink socket until it is empty, then reports once.
 #include "agent/netlink/node_watch.hpp"
 
 #include <fmt/format.h>
@@ -52,7 +52,8 @@ struct NodeWatch::State {
   }
   void send_request() {
     const auto request = dump.request();
-    // A failure shows as a list that never ends; the kernel refuses none while the socket has room.
+    // A failed send shows as a dump that never ends; the kernel accepts every request while the socket has
+    // room.
     static_cast<void>(::send(socket.native_handle(), request.data(), request.size(), 0));
   }
   void wait();
@@ -62,7 +63,7 @@ struct NodeWatch::State {
   asio::posix::stream_descriptor socket;
   std::function<void()> changed;
   RtnetlinkDump dump;
-  bool lost = false;  ///< something, for want of room
+  bool lost = false;  ///< messages were lost because the socket was full
   std::array<std::byte, 65536> buffer{};
 };
 
@@ -76,7 +77,7 @@ void NodeWatch::State::wait() {
                     });
 }
 
-// Nothing when the socket is empty; an empty datagram for one that is not the kernel's.
+// Returns nullopt when the socket is empty, and an empty datagram for one that the kernel did not send.
 std::optional<std::span<const std::byte>> NodeWatch::State::receive() {
   sockaddr_nl sender{};
   socklen_t size = sizeof(sender);
@@ -107,8 +108,8 @@ void NodeWatch::State::drain() {
         break;
     }
   }
-  // Only an empty socket has room for every answer: one that says "a list is under way still" would be lost,
-  // too, and the end of that list is not the one that is waited for.
+  // Starts over only once the socket is empty, so that it has room for every reply: otherwise EBUSY for a
+  // dump still under way would be lost too, and the end of that dump is not the awaited one.
   if (std::exchange(lost, false)) {
     start_over();
   } else if (notify) {

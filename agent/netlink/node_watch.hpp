@@ -12,7 +12,7 @@ namespace lb::agent {
 class NodeWatch {
  public:
   /// `changed` is called when network() is whole for the first time, and after each burst of changes. Throws
-  /// StartError where the kernel gives no such socket.
+  /// StartError if the kernel refuses the socket.
   NodeWatch(boost::asio::io_context& context, std::function<void()> changed, Routes routes = Routes::ignored);
   NodeWatch(const NodeWatch&) = delete;
   NodeWatch& operator=(const NodeWatch&) = delete;
@@ -25,7 +25,8 @@ class NodeWatch {
   std::unique_ptr<State> state_;
 };
 
-/// What there is now: waits for the kernel. Throws StartError where it gives no such socket.
+/// Reads the current network synchronously: blocks until the dump is complete. Throws StartError if the
+/// kernel refuses the socket.
 [[nodiscard]] NodeNetwork read_network(Routes routes);
 
 }  // namespace lb::agent

@@ -14,7 +14,7 @@
 namespace lb::agent {
 namespace {
 
-/// One report fits, and of more than that it matters only that there were some.
+/// Receive buffer with room for one notification; of further ones only their existence matters.
 constexpr int queue_bytes = 4096;
 
 constexpr std::array<unsigned, 4> groups = {RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE, RTNLGRP_IPV4_RULE,

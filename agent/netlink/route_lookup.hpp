@@ -1,4 +1,4 @@
-// Which device packets to an address leave by, as `ip route get ADDRESS` reports: a request to the kernel, so
+// The device by which packets to an address leave, as `ip route get ADDRESS` reports it: asks the kernel, so
 // that rules, metrics and next hops are respected.
 #pragma once
 
@@ -17,24 +17,24 @@ enum class HopKind : std::uint8_t {
 };
 
 struct NextHop {
-  std::uint32_t device = 0;  ///< interface index; 0: no route leads there, or the address is this node's own
+  std::uint32_t device = 0;  ///< interface index; 0: no route, or the address is this node's own
   HopKind kind = HopKind::on_link;
   bool operator==(const NextHop&) const = default;
 };
 
 [[nodiscard]] netlink::Request route_question(const k8s::Address& address);
-/// Of the kernel's answer; pure. One that is malformed says that there is no route.
+/// Parses the kernel's reply; pure. A malformed reply counts as no route.
 [[nodiscard]] NextHop next_hop_of(const nlmsghdr& head, netlink::Bytes body);
 
 class RouteLookup {
  public:
-  /// If the process lacks descriptors for sockets, there are no routes.
+  /// If no socket can be opened, next_hop() finds no route.
   RouteLookup();
 
-  /// Costs some microseconds.
+  /// Takes some microseconds.
   [[nodiscard]] NextHop next_hop(const k8s::Address& address) const;
-  /// Have routes or rules changed since the last call? The kernel's reports are drained, not read one by one,
-  /// and wake no handler.
+  /// Whether routes or rules have changed since the last call. The notifications are drained, not parsed, and
+  /// wake no handler.
   [[nodiscard]] bool changed() const;
 
  private:

@@ -1,4 +1,4 @@
-// Messages of ctnetlink: numbers in network order, tuples as nested attributes.
+// ctnetlink messages: numbers in network byte order, tuples as nested attributes.
 #include "agent/netlink/tracked.hpp"
 
 #include <endian.h>
@@ -36,7 +36,7 @@ Bytes bytes_of(const k8s::Address& address) {
   return address.family() == k8s::Family::ipv4 ? all.subspan(k8s::ipv4_at) : all;
 }
 
-/// Whichever of the two is there.
+/// Reads the IPv4 address if present, else the IPv6 address.
 std::optional<k8s::Address> read_address(Bytes ends, unsigned short ipv4, unsigned short ipv6) {
   const auto four = attribute(ends, ipv4);
   return k8s::read_address(four.empty() ? attribute(ends, ipv6) : four);
@@ -83,7 +83,7 @@ void add_tuple(Request& request, std::uint16_t type, const TrackedTuple& tuple) 
   });
 }
 
-/// One end becomes exactly this address and port.
+/// Translates one end to exactly this address and port.
 void add_translation(Request& request, std::uint16_t type, const k8s::Address& address, std::uint16_t port) {
   const bool four = address.family() == k8s::Family::ipv4;
   request.nest(type, [&](Request& range) {
@@ -96,7 +96,8 @@ void add_translation(Request& request, std::uint16_t type, const k8s::Address& a
   });
 }
 
-/// Established, and liberal: the two sides' windows and their scales are not known here.
+/// TCP state established, with liberal window checks: the windows of both sides and their scales are unknown
+/// here.
 void add_established(Request& request) {
   nf_ct_tcp_flags flags{};
   flags.flags = flags.mask = IP_CT_TCP_FLAG_BE_LIBERAL;
@@ -131,8 +132,8 @@ std::optional<Tracked> read_tracked(Bytes body) {
                  .mark = number32(attribute(attributes, CTA_MARK))};
 }
 
-// The kernel expects the reply tuple as if it were untranslated, and makes it again of what the two ends
-// become.
+// The kernel expects the untranslated reply tuple, and derives the translated one from the NAT attributes of
+// both ends.
 Request track_request(const Tracked& flow, std::uint32_t seconds) {
   const auto untranslated = reversed(flow.original);
   const auto& answers = flow.reply;
@@ -161,7 +162,7 @@ boost::system::result<Conntrack> Conntrack::open() {
   return Conntrack(std::move(socket));
 }
 
-// A kernel before 5.15 does not know the filter, and reports all.
+// A kernel before 5.15 ignores the filter and reports all connections.
 error_code Conntrack::for_each_translated(int family,
                                           const std::function<void(const Tracked&)>& visit) const {
   auto request = request_of(IPCTNL_MSG_CT_GET, Wanted::all, family);
@@ -180,7 +181,7 @@ boost::system::result<Tracked> Conntrack::find(const TrackedTuple& original) con
   const auto error = netlink::ask(socket_.get(), std::move(request),
                                   [&](const auto&, Bytes body) { found = read_tracked(body); });
   if (error) return error;
-  // The kernel finds it by the tuple of its answers, too: where it began in mid-connection, with an answer.
+  // The kernel also finds a connection by its reply tuple, if conntrack picked it up by a reply packet.
   if (found && found->reply == original) std::swap(found->original, found->reply);
   if (!found || found->original != original) return system_error(ENOENT);
   return *found;

@@ -1,5 +1,5 @@
-// Connections that the kernel tracks, as ctnetlink reports them: lists, deletes and creates them. Only those
-// of zone 0, where service proxies translate.
+// Connections that the kernel tracks: lists, deletes and creates them by ctnetlink. Only zone 0, which
+// service proxies use.
 #pragma once
 
 #include <boost/system/error_code.hpp>
@@ -17,7 +17,7 @@
 
 namespace lb::agent {
 
-/// Packets of one direction as they arrive; ports in host byte order.
+/// The tuple of one direction, as its packets arrive; ports in host byte order.
 struct TrackedTuple {
   k8s::Address source;
   k8s::Address destination;
@@ -27,7 +27,7 @@ struct TrackedTuple {
   auto operator<=>(const TrackedTuple&) const = default;
 };
 
-/// That of the answers, where nothing translates.
+/// The tuple of the reply direction of an untranslated connection.
 [[nodiscard]] TrackedTuple reversed(const TrackedTuple& tuple);
 
 struct Tracked {
@@ -42,12 +42,12 @@ struct Tracked {
   }
 };
 
-/// One message of the kernel's. Nothing for another protocol than TCP and UDP, for another zone, and for what
-/// is cut short.
+/// Parses one ctnetlink message. nullopt for a protocol other than TCP and UDP, another zone, and truncated
+/// messages.
 [[nodiscard]] std::optional<Tracked> read_tracked(netlink::Bytes body);
 
 /// The message that makes the kernel track `flow` as an assured connection, translated as its two tuples say,
-/// for `seconds` without a packet. TCP's is established, and takes any number.
+/// with a timeout of `seconds`. A TCP connection is created established, without window checks.
 [[nodiscard]] netlink::Request track_request(const Tracked& flow, std::uint32_t seconds);
 
 /// What those ask who hand connections over to conntrack; a double of it in tests. Errors are errno values;
@@ -66,15 +66,15 @@ class ConntrackTable {
 /// The kernel's own table.
 class Conntrack {
  public:
-  /// Without ctnetlink, or CAP_NET_ADMIN, an error.
+  /// An error without ctnetlink or CAP_NET_ADMIN.
   [[nodiscard]] static boost::system::result<Conntrack> open();
 
-  /// Of the family (AF_INET, AF_INET6), all whose destination is translated. EINTR: the list changed
-  /// meanwhile, and some may be missing.
+  /// Visits all connections of the family (AF_INET, AF_INET6) with a translated destination. EINTR: the table
+  /// changed meanwhile, and some may be missing.
   [[nodiscard]] boost::system::error_code for_each_translated(
       int family, const std::function<void(const Tracked&)>& visit) const;
-  /// Also one that began with its answers, as seen from here; then both directions are reported the other way
-  /// round.
+  /// Also finds a connection that conntrack first saw in the reply direction; both of its tuples are then
+  /// swapped.
   [[nodiscard]] boost::system::result<Tracked> find(const TrackedTuple& original) const;
   [[nodiscard]] boost::system::error_code erase(const TrackedTuple& original) const;
   [[nodiscard]] boost::system::error_code track(const Tracked& flow, std::uint32_t seconds) const;

@@ -1,4 +1,4 @@
-// A list of each family's connected sockets, then one request a socket.
+// Lists each family's connected UDP sockets, then sends one request for each socket to destroy.
 #include "agent/netlink/udp_diag.hpp"
 
 #include <linux/inet_diag.h>
@@ -34,7 +34,7 @@ std::uint64_t cookie_of(const inet_diag_msg& message) {
   return message.id.idiag_cookie[0] | std::uint64_t{message.id.idiag_cookie[1]} << 32;
 }
 
-// By its addresses and its cookie: one that was connected elsewhere meanwhile is not found.
+// Identifies the socket by its addresses and its cookie: a socket reconnected meanwhile is not found.
 error_code end_socket(int diag, const inet_diag_msg& message) {
   auto request = request_for(message.idiag_family);
   request.id = message.id;
@@ -43,7 +43,7 @@ error_code end_socket(int diag, const inet_diag_msg& message) {
 
 }  // namespace
 
-// No socket has this cookie, so that nothing is found where the kernel understands.
+// No socket has this cookie, so a kernel that supports the request reports that none was found.
 bool ends_udp_sockets() {
   const auto diag = open_socket_diag();
   if (!diag) {

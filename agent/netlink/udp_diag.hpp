@@ -1,4 +1,4 @@
-// Closes connected UDP sockets from outside, by sock_diag, on kernels where no program can (before 6.5).
+// Closes connected UDP sockets by sock_diag, on kernels where no BPF program can (before 6.5).
 #pragma once
 
 #include <boost/system/result.hpp>
@@ -9,14 +9,14 @@
 
 namespace lb::agent {
 
-/// Can this kernel end UDP sockets so (CONFIG_INET_DIAG_DESTROY)?
+/// Whether this kernel can destroy UDP sockets by sock_diag (CONFIG_INET_DIAG_DESTROY).
 [[nodiscard]] bool ends_udp_sockets();
 
-/// A socket of this kind belongs to the network namespace in which it was opened. Errors are errno values.
+/// A sock_diag socket works on the network namespace in which it was opened. Errors are errno values.
 [[nodiscard]] boost::system::result<maps::Fd> open_socket_diag();
 
-/// Ends those connected UDP sockets of `diag`'s namespace that have one of these cookies; how many. Errors
-/// are errno values.
+/// Destroys the connected UDP sockets of `diag`'s namespace that have one of these cookies; returns their
+/// number. Errors are errno values.
 [[nodiscard]] boost::system::result<std::uint64_t> end_udp_sockets(int diag,
                                                                    const std::set<std::uint64_t>& cookies);
 

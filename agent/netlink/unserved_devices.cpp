@@ -12,10 +12,10 @@
 namespace lb::agent {
 namespace {
 
-/// Kinds of devices whose other end a pod or a virtual machine of this node may have.
+/// Kinds of devices whose peer may be a pod or a virtual machine of this node.
 constexpr std::array<std::string_view, 3> guest_kinds = {"veth", "netkit", "tun"};
 
-/// In `status`, whose line has room for little.
+/// Devices listed in the line of `status`, which has little room.
 constexpr std::size_t most_named = 3;
 
 bool is_guest(const NetDevice& device) {

@@ -1,5 +1,5 @@
-// Devices that lead to backends whose replies no program of ours sees, and the text that reports them: when
-// such a backend is chosen for a client outside, the client's address is kept, and its replies are never
+// Devices that lead to backends whose replies no program of ours sees, and the messages about them. If such a
+// backend is chosen for an external client, the client's address is kept, and the backend's replies are never
 // translated back. Pure.
 #pragma once
 
@@ -17,40 +17,41 @@
 
 namespace lb::agent {
 
-/// A device, or what of an uplink's traffic no program of ours sends.
+/// An unserved device, or the part of an uplink's traffic that no program of ours sends.
 struct UnservedDevice {
   std::string label;          ///< "eth1", "eth0 (encap)"
-  bool encapsulates = false;  ///< an uplink, by routes that add headers of their own
+  bool encapsulates = false;  ///< an uplink with routes that add their own headers
 };
 
 class UnservedDevices {
  public:
-  /// `uplinks` by name, as they serve; `pods` by interface index. Where there is no uplink, or an uplink has
-  /// routes of its own (VRF), which are not asked, no device is one.
+  /// `uplinks`: names of the served uplinks; `pods`: interface indices. If there is no served uplink, or an
+  /// uplink belongs to a VRF, whose routing table is not queried, no device counts as unserved.
   UnservedDevices(const NodeLinks& links, const std::vector<std::string>& uplinks,
                   const std::set<std::uint32_t>& pods);
 
-  /// The device, if a route by it leads to where no program of ours is. Not where it leads to a
-  /// pod of this node: those answer by the stack, and so by an uplink. A route that adds headers of its own
-  /// is the stack's alone, by whatever device it leads.
+  /// The device of the next hop, if no program of ours is on it. nullopt for a pod or virtual machine of this
+  /// node: its replies pass the stack and then an uplink. A route that adds its own headers (encap) is
+  /// handled by the stack alone, whatever its device.
   [[nodiscard]] std::optional<UnservedDevice> at(const NextHop& hop) const;
 
  private:
   std::map<std::uint32_t, std::string> unserved_;
-  std::map<std::uint32_t, std::string> uplinks_;  ///< those that serve
-  std::set<std::uint32_t> guests_;  ///< those of them that lead to this node's pods, if not by a gateway
+  std::map<std::uint32_t, std::string> uplinks_;  ///< served uplinks
+  std::set<std::uint32_t> guests_;  ///< devices that lead to this node's pods and virtual machines, unless by
+                                    ///< a gateway
 };
 
-/// Backends that are reached by one device.
+/// Backends reached by one device.
 struct UnservedBackends {
   std::size_t count = 0;
   std::string example;        ///< "default/web (10.244.2.10)"
-  bool encapsulates = false;  ///< as UnservedDevice has it
+  bool encapsulates = false;  ///< as in UnservedDevice
   bool operator==(const UnservedBackends&) const = default;
 };
 using UnservedByDevice = std::map<std::string, UnservedBackends>;  ///< by label
 
-/// "unserved devices: eth1 (3 backends)", for `status`; names no more than fit.
+/// "unserved devices: eth1 (3 backends)", for `status`; lists at most three devices.
 [[nodiscard]] std::string unserved_text(const UnservedByDevice& found);
 
 struct Sentence {
@@ -59,20 +60,20 @@ struct Sentence {
   std::string text;
 };
 
-/// What the log shall say: when routes begin to lead to backends by a device, and when that ends; whatever
-/// the routes do, once a minute of each device.
+/// The log messages: when routes begin to lead to backends by a device, and when that ends; at most once a
+/// minute for each device, however often routes change.
 class UnservedReport {
  public:
   using Moment = std::chrono::steady_clock::time_point;
   static constexpr std::chrono::minutes pause{1};
 
-  /// To be called for each look, also where nothing has changed: what was held back is said then.
+  /// Call after each check, also without changes: delayed messages are returned then.
   [[nodiscard]] std::vector<Sentence> sentences(const UnservedByDevice& found, Moment now);
 
  private:
   struct Said {
     bool is_unserved = false;
-    Moment at;  ///< of the warning
+    Moment at;  ///< when the warning was logged
   };
   std::map<std::string, Said> said_;
 };

@@ -1,4 +1,4 @@
-// Rules about devices, each with what it is for.
+// Rules that classify devices, each with its reason.
 #include "agent/netlink/uplinks.hpp"
 
 #include <fmt/format.h>
@@ -13,16 +13,17 @@
 namespace lb::agent {
 namespace {
 
-/// What encapsulates: by IFLA_INFO_KIND, so whatever the CNI or the operator calls the device.
+/// Kinds of encapsulating devices (IFLA_INFO_KIND), which hold whatever the CNI or the operator names the
+/// device.
 constexpr std::array<std::string_view, 12> tunnel_kinds = {"vxlan",  "geneve",    "gre",  "gretap",
                                                            "erspan", "ip6gre",    "ipip", "ip6tnl",
                                                            "sit",    "wireguard", "vti",  "xfrm"};
 
-/// What carries addresses and no packets of others.
+/// Kinds of devices that carry addresses but no traffic.
 constexpr std::array<std::string_view, 3> carriers = {"dummy", "ifb", "nlmon"};
 
-/// What pods' devices are called, for CNIs that lead to pods neither by a route of the kernel's nor by a
-/// bridge (docs/cni.md has the sources).
+/// Names of pods' devices, for CNIs that use neither a kernel route nor a bridge for pods (docs/cni.md has
+/// the sources).
 struct Naming {
   std::string_view prefix;
   std::string_view cni;
@@ -34,10 +35,10 @@ constexpr std::array<Naming, 6> namings = {{{"cali", "Calico"},
                                             {"azv", "the Azure CNI"},
                                             {"gke", "GKE"}}};
 
-/// Kinds of devices with two ends, one of which a pod may have.
+/// Kinds of paired devices, one end of which a pod may have.
 constexpr std::array<std::string_view, 2> pair_kinds = {"veth", "netkit"};
 
-/// Masters that look at their ports' packets themselves and serve services there (OVN-Kubernetes, Antrea).
+/// Masters that process their ports' packets themselves and serve services there (OVN-Kubernetes, Antrea).
 constexpr std::string_view virtual_switch = "openvswitch";
 
 template <class List, class Item>
@@ -47,7 +48,7 @@ bool contains(const List& list, const Item& item) {
 
 bool is_up(const LinkFacts& link) { return link.device.power == DevicePower::up; }
 
-/// A port's packets are its bridge's or bond's, which is where addresses and routes are.
+/// A port's packets belong to its bridge or bond, which has the addresses and routes.
 bool is_port(const LinkFacts& link) { return link.device.master != 0; }
 
 bool is_tunnel(const LinkFacts& link) { return contains(tunnel_kinds, link.device.kind) && !is_port(link); }
@@ -86,7 +87,7 @@ Found look_at(const LinkFacts& link, const std::vector<k8s::Address>& node_addre
   return found;
 }
 
-/// In the order of ranks and then of interface indices.
+/// Uplinks that no option names, sorted by rank and then by interface index.
 std::vector<Uplink> discovered(const NodeLinks& links, const AgentOptions& options,
                                const std::vector<k8s::Address>& node_addresses) {
   std::vector<std::pair<Rank, Uplink>> found;
@@ -96,7 +97,7 @@ std::vector<Uplink> discovered(const NodeLinks& links, const AgentOptions& optio
       found.emplace_back(rank, Uplink{link.device.name, std::move(why)});
     }
   }
-  // By rank, and of one rank in the order of indices.
+  // Sort by rank, and within a rank by interface index.
   std::vector<Uplink> uplinks;
   for (const auto rank : {Rank::node_address, Rank::default_route, Rank::tunnel}) {
     for (auto& [its_rank, uplink] : found) {
@@ -108,7 +109,7 @@ std::vector<Uplink> discovered(const NodeLinks& links, const AgentOptions& optio
 
 // ---- Pods. ----
 
-/// Is its other end in another network namespace?
+/// Whether the device's peer is in another network namespace.
 bool leads_elsewhere(const LinkFacts& link) {
   return contains(pair_kinds, std::string_view(link.device.kind)) && link.device.peer_netns.has_value();
 }
@@ -119,7 +120,7 @@ std::string naming_of(const std::string& name) {
   return naming == namings.end() ? std::string() : fmt::format("named as {} names them", naming->cni);
 }
 
-/// What shows that it is a pod's; empty: nothing.
+/// The reason why the device is a pod's; empty: it is not.
 std::string why_pod(const LinkFacts& link, const NodeLinks& links) {
   if (!link.hosts.empty()) {
     return "route to " + link.hosts.front().text();

@@ -1,10 +1,10 @@
-// Two netlink sockets: one hears that something has changed, the other one asks for the whole list.
+// Uses two netlink sockets: one receives change notifications, the other one dumps the whole list.
 #include "agent/netlink/xfrm.hpp"
 
 #include <linux/netlink.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-// It needs what the ones before it define.
+// linux/xfrm.h needs definitions from the headers above.
 #include <linux/xfrm.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
@@ -27,7 +27,7 @@ namespace {
 namespace asio = boost::asio;
 using netlink::Bytes;
 
-constexpr std::uint8_t ipv4_bits = 96;  // before an IPv4 address in 16 bytes
+constexpr std::uint8_t ipv4_bits = 96;  // prefix bits before an IPv4 address in 16 bytes
 
 void add_range(XfrmPolicies& policies, const k8s::Prefix& range) {
   const auto at = std::ranges::lower_bound(policies.ranges, range);
@@ -36,7 +36,7 @@ void add_range(XfrmPolicies& policies, const k8s::Prefix& range) {
   }
 }
 
-/// Without the bits behind the prefix, which the kernel does not look at.
+/// Clears the bits after the prefix length, which the kernel ignores.
 k8s::Prefix masked(k8s::Prefix range) {
   for (std::size_t at = 0; at < range.address.bytes.size(); ++at) {
     const auto kept = std::clamp<int>(range.length - static_cast<int>(8 * at), 0, 8);
@@ -67,7 +67,8 @@ std::optional<k8s::Prefix> peer_of(const xfrm_userpolicy_info& policy) {
   return range_of(selector.family, selector.daddr, selector.prefixlen_d);
 }
 
-/// Templates of which one has to be used. For what leaves all count: with a state it is encrypted.
+/// Whether some template is required. For out policies every template counts: with a state, the packet is
+/// encrypted.
 bool demands(const xfrm_userpolicy_info& policy, Bytes templates) {
   if (policy.dir != XFRM_POLICY_FWD) {
     return !templates.empty();
@@ -80,7 +81,7 @@ bool demands(const xfrm_userpolicy_info& policy, Bytes templates) {
   return false;
 }
 
-/// A policy of an xfrm device holds for what is routed to that device, which only the stack does.
+/// A policy with an xfrm interface id applies to packets routed to that device, which only the stack sends.
 bool binds_what_leaves(const xfrm_userpolicy_info& policy, Bytes attributes) {
   const bool out = policy.dir == XFRM_POLICY_OUT || policy.dir == XFRM_POLICY_FWD;
   const bool asks =
@@ -98,7 +99,7 @@ void take_default(XfrmPolicies& policies, Bytes body) {
   }
 }
 
-/// Nothing where the list changed while it was reported, or cannot be read.
+/// Returns nullopt if the list changed during the dump, or cannot be read.
 std::optional<XfrmPolicies> read_policies() {
   const maps::Fd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_XFRM));
   XfrmPolicies policies;
@@ -107,13 +108,13 @@ std::optional<XfrmPolicies> read_policies() {
       netlink::ask(socket.get(), {XFRM_MSG_GETPOLICY, netlink::Wanted::all, xfrm_userpolicy_id{}}, take)) {
     return std::nullopt;
   }
-  // Before 5.14 there is no default but to let pass.
+  // Kernels before 5.14 have no default policy but accept.
   static_cast<void>(netlink::ask(
       socket.get(), {XFRM_MSG_GETDEFAULT, netlink::Wanted::one, xfrm_userpolicy_default{}}, take));
   return policies;
 }
 
-/// Hears of every change; invalid where the kernel has no IPsec.
+/// Opens a socket for change notifications; invalid if the kernel has no IPsec.
 maps::Fd open_listener() {
   auto socket = netlink::open_notifications(NETLINK_XFRM, 1U << (XFRMNLGRP_POLICY - 1U));
   if (!socket && errno != EPROTONOSUPPORT) {
@@ -168,8 +169,8 @@ void XfrmWatch::State::wait() {
                     });
 }
 
-/// What was reported, and what was lost, is in the list that is read afterwards. One that changes meanwhile
-/// wakes this again.
+/// Drains notifications: whatever they reported or lost is in the list that is read afterwards. Changes
+/// during the read wake this again.
 void XfrmWatch::State::look() {
   std::array<std::byte, 65536> notify{};
   while (::recv(events.native_handle(), notify.data(), notify.size(), 0) >= 0 || errno == ENOBUFS) {

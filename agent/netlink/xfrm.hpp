@@ -1,4 +1,4 @@
-// IPsec policies of this node (xfrm): whose traffic the stack encrypts or blocks. Packets that a program
+// IPsec policies of this node (xfrm), whose traffic the stack encrypts or blocks. Packets that a program
 // redirects bypass all of them.
 #pragma once
 
@@ -16,19 +16,19 @@ struct nlmsghdr;
 namespace lb::agent {
 
 struct XfrmPolicies {
-  std::size_t count = 0;            ///< that bind what leaves
-  std::vector<k8s::Prefix> ranges;  ///< whom they concern, in ascending order, each once
+  std::size_t count = 0;            ///< policies that apply to leaving packets
+  std::vector<k8s::Prefix> ranges;  ///< peers covered by these policies, ascending, each once
   bool operator==(const XfrmPolicies&) const = default;
 };
 
-/// Takes one message of the kernel's: a policy, or the default where none matches. Pure; what is malformed
-/// says nothing.
+/// Takes one message of the kernel: a policy, or the default policy. Pure; malformed messages are ignored.
 void take_policy(XfrmPolicies& policies, const nlmsghdr& head, netlink::Bytes body);
 
-/// Follows the policies. A kernel without IPsec has none.
+/// Follows the policies. On a kernel without IPsec there are none.
 class XfrmWatch {
  public:
-  /// `changed` is called from the context after each change. The first look is taken here.
+  /// `changed` is called from the context after each change. The constructor reads the policies for the first
+  /// time.
   XfrmWatch(boost::asio::io_context& context, std::function<void()> changed);
   XfrmWatch(const XfrmWatch&) = delete;
   XfrmWatch& operator=(const XfrmWatch&) = delete;

@@ -1,4 +1,4 @@
-// Field names, and Go's way to write durations.
+// Field names, and durations in Go's format.
 #include "agent/observe/configz.hpp"
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ namespace {
 
 namespace json = boost::json;
 
-/// As Go's time.Duration: "24h0m0s", "1m30s", "30s".
+/// Formats like Go's time.Duration: "24h0m0s", "1m30s", "30s".
 std::string duration_text(std::uint32_t seconds) {
   auto rest = fmt::format("{}s", seconds % 60);
   const auto minutes = seconds / 60;

@@ -1,4 +1,4 @@
-// The configuration in effect, as kube-proxy's /configz shows its own (SEM-61, SEM-91). Pure.
+// The configuration in effect, in the form of kube-proxy's /configz (SEM-61, SEM-91). Pure.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace lb::agent {
 
-/// {"kubeproxy.config.k8s.io": KubeProxyConfiguration of v1alpha1}: what is there with kube-proxy's meaning
-/// under kube-proxy's names, and nothing else.
+/// {"kubeproxy.config.k8s.io": KubeProxyConfiguration of v1alpha1}: contains only fields that have
+/// kube-proxy's meaning, under kube-proxy's names.
 [[nodiscard]] std::string configz(const AgentOptions& options);
 
 }  // namespace lb::agent

@@ -1,4 +1,4 @@
-// The probes' verdicts and bodies.
+// The probes' results and bodies.
 #include "agent/observe/health.hpp"
 
 #include <fmt/chrono.h>
@@ -15,7 +15,7 @@ namespace {
 namespace json = boost::json;
 using Wall = std::chrono::system_clock::time_point;
 
-/// RFC 3339 in UTC.
+/// Formats a time by RFC 3339 in UTC.
 std::string timestamp(Wall time) {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(time)));
 }
@@ -24,7 +24,7 @@ HttpResponse answer(bool good, const json::object& body) {
   return {good ? 200U : 503U, "application/json", json::serialize(body) + "\n"};
 }
 
-/// Both families are written by one writer, so they share their state.
+/// One writer writes both families, so they share their state.
 json::object body_of(const std::string& updated, Wall now, bool healthy) {
   const json::object family = {{"lastUpdated", updated}, {"healthy", healthy}};
   return {{"lastUpdated", updated},
@@ -50,7 +50,8 @@ bool Health::overdue(Moment now) const { return queued_ && now.steady - queued_-
 
 bool Health::healthy(Moment now) const { return ready() && !overdue(now); }
 
-/// While all is well, "now", as kube-proxy says; else the last time it was.
+/// The current time while changes are not overdue, as in kube-proxy; else the last time at which all were
+/// written.
 std::string Health::last_updated(Moment now) const {
   if (!applied_) {
     return "0001-01-01T00:00:00Z";  // Go's zero time

@@ -1,5 +1,5 @@
 // Whether this agent keeps its node's maps up to date, as kube-proxy's probes report it (SEM-59, 60). No
-// clock here.
+// clock.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,7 @@
 
 namespace lb::agent {
 
-/// Steady for judging, wall for printing: a jump of the wall clock changes no verdict.
+/// Steady time for decisions, wall time for output: a jump of the wall clock changes no result.
 struct Moment {
   std::chrono::steady_clock::time_point steady;
   std::chrono::system_clock::time_point wall;
@@ -21,18 +21,19 @@ struct Moment {
   }
 };
 
-/// May cloud load balancers send new connections to this node?
-/// `unknown`: the API has not shown the Node yet.
+/// Whether cloud load balancers may send new connections to this node. `unknown`: the API has not reported
+/// the Node yet.
 enum class NodeEligibility : std::uint8_t { eligible, leaving, unknown };
 
 class Health {
  public:
-  /// A change that has waited this long to be written makes us unhealthy: twice kube-proxy's sync period.
+  /// A change that has waited this long to be written makes the agent unhealthy: twice kube-proxy's sync
+  /// period.
   static constexpr std::chrono::seconds overdue_after{60};
 
-  /// A change has arrived and waits to be written; calls before the next applied() keep the oldest.
+  /// A change has arrived and waits to be written; until the next applied() the oldest one counts.
   void queued(Moment now);
-  /// All that had arrived is in the maps. The first call ends the start-up (SEM-63).
+  /// All changes that had arrived are in the maps. The first call ends the start-up (SEM-63).
   void applied(Moment now);
   void eligibility(NodeEligibility value) { eligibility_ = value; }
 
@@ -41,8 +42,8 @@ class Health {
 
   /// 200 while healthy and eligible, else 503.
   [[nodiscard]] HttpResponse healthz(Moment now) const;
-  /// 200 while healthy, else 503. Before the first full write it is 200 as long as that does not take longer
-  /// than any other write may: a liveness probe must not kill an agent that starts.
+  /// 200 while healthy, else 503. Before the first full write it is 200 unless that takes longer than any
+  /// other write may: a liveness probe must not kill a starting agent.
   [[nodiscard]] HttpResponse livez(Moment now) const;
 
  private:
@@ -50,7 +51,7 @@ class Health {
   [[nodiscard]] std::string last_updated(Moment now) const;
 
   std::optional<Moment> queued_;   ///< the oldest change not yet written
-  std::optional<Moment> applied_;  ///< the last time nothing was left to write
+  std::optional<Moment> applied_;  ///< the last time at which nothing was left to write
   NodeEligibility eligibility_ = NodeEligibility::eligible;
 };
 

@@ -1,4 +1,4 @@
-// The HTTP server: accept, read one request, answer, again; the only file that includes Beast.
+// The HTTP server: accepts, reads a request, responds, repeats; the only file that includes Beast.
 #include "agent/observe/http.hpp"
 
 #include <fmt/format.h>
@@ -35,7 +35,7 @@ using Request = http::request<http::string_body>;
 using Parser = http::request_parser<http::string_body>;
 
 constexpr auto wait_for_result = asio::as_tuple(asio::use_awaitable);
-constexpr std::chrono::milliseconds accept_pause{100};  // out of descriptors: try again later
+constexpr std::chrono::milliseconds accept_pause{100};  // no free descriptors: retry later
 
 std::string path_of(beast::string_view target) {
   return {target.data(), std::min(target.find('?'), target.size())};
@@ -53,7 +53,7 @@ Reply make_reply(HttpResponse response, unsigned version) {
   return reply;
 }
 
-/// The answer to what is no acceptable request; nothing where the client is gone.
+/// The response to an invalid request; nullopt if the client has closed the connection.
 std::optional<HttpResponse> refuse(const beast::error_code& error) {
   if (error == http::error::header_limit) {
     return HttpResponse{431, "text/plain; charset=utf-8", "request header too large\n"};
@@ -118,7 +118,8 @@ struct HttpServer::State {
   [[nodiscard]] Reply reply_to(const Request& request) const;
 };
 
-/// A probe must get through although others hold connections open: the oldest one makes room.
+/// Closes the oldest connection at the limit, so that a probe is served although others hold connections
+/// open.
 void HttpServer::State::admit(const std::shared_ptr<Stream>& stream) {
   std::erase_if(streams, [](const auto& other) { return other.expired(); });
   if (streams.size() >= limits.connections) {
@@ -147,7 +148,7 @@ asio::awaitable<bool> HttpServer::State::send(std::shared_ptr<State> self, std::
   co_return !std::get<0>(written) && reply.keep_alive();
 }
 
-/// One request and its response. False: the connection ends.
+/// Handles one request and its response. Returns false if the connection ends.
 asio::awaitable<bool> HttpServer::State::answer(std::shared_ptr<State> self, std::shared_ptr<Stream> stream,
                                                 std::shared_ptr<beast::flat_buffer> buffer) {
   Parser parser;
@@ -168,7 +169,7 @@ asio::awaitable<bool> HttpServer::State::answer(std::shared_ptr<State> self, std
   reply.keep_alive(parser.get().keep_alive());
   reply.prepare_payload();
   if (parser.get().method() == http::verb::head) {
-    reply.body().clear();  // the length stays
+    reply.body().clear();  // the Content-Length stays
   }
   co_return co_await send(self, stream, std::move(reply));
 }

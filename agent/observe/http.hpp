@@ -1,5 +1,5 @@
-// A small HTTP server for probes and scrapes: read-only, bounded, every wait with a deadline (REL-57). Beast
-// stays in http.cpp.
+// A small HTTP server for probes and scrapes: read-only, bounded, every wait with a deadline (REL-57). Only
+// http.cpp includes Beast.
 #pragma once
 
 #include <boost/system/result.hpp>
@@ -20,9 +20,9 @@ class io_context;
 
 namespace lb::agent {
 
-/// Which methods get an answer.
+/// The permitted methods.
 enum class HttpMethods : std::uint8_t { read_only, any };
-/// What an IPv6 address without a zone listens for, "[::]" that is.
+/// Whether an IPv6 address without a zone, such as "[::]", also listens for IPv4.
 enum class HttpFamilies : std::uint8_t { both, own };
 
 struct HttpRequest {
@@ -33,31 +33,31 @@ struct HttpResponse {
   unsigned status = 200;
   std::string content_type = "text/plain; charset=utf-8";
   std::string body;
-  std::vector<std::pair<std::string, std::string>> headers = {};  ///< beside the usual ones
+  std::vector<std::pair<std::string, std::string>> headers = {};  ///< besides the usual ones
 };
 
 /// "0.0.0.0:10256", "[::1]:10256".
 [[nodiscard]] std::string listen_text(const Listen& listen);
 
-/// Answers one request; runs in the agent's thread, so it must be quick.
+/// Handles one request; runs in the agent's thread, so it must be quick.
 using HttpHandler = std::function<HttpResponse(const HttpRequest&)>;
 
 struct HttpLimits {
-  std::chrono::milliseconds read{10'000};   ///< for a whole request, idle time before it included
+  std::chrono::milliseconds read{10'000};   ///< for a whole request, including idle time before it
   std::chrono::milliseconds write{10'000};  ///< for a whole response
   std::uint32_t header_bytes = 8192;
-  std::uint32_t body_bytes = 0;  ///< what a request may carry; it is read and thrown away
-  std::size_t connections = 64;  ///< one more closes the oldest
+  std::uint32_t body_bytes = 0;  ///< limit of a request's body, which is read and discarded
+  std::size_t connections = 64;  ///< one more connection closes the oldest
   HttpMethods methods = HttpMethods::read_only;
   HttpFamilies families = HttpFamilies::both;
 };
 
 class HttpServer {
  public:
-  /// Listens at once, or says why not. `context` must outlive it.
+  /// Listens at once, or returns an error. `context` must outlive it.
   [[nodiscard]] static boost::system::result<std::unique_ptr<HttpServer>> open(
       boost::asio::io_context& context, const Listen& listen, HttpHandler handler, HttpLimits limits = {});
-  /// The same at start-up: throws StartError.
+  /// Likewise at start-up: throws StartError.
   [[nodiscard]] static std::unique_ptr<HttpServer> open_or_throw(boost::asio::io_context& context,
                                                                  const Listen& listen, HttpHandler handler,
                                                                  HttpLimits limits = {});
@@ -65,7 +65,7 @@ class HttpServer {
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  /// The port it listens on, which the kernel chose if 0 was asked for.
+  /// The port on which it listens; chosen by the kernel if 0 was requested.
   [[nodiscard]] std::uint16_t port() const;
 
  private:

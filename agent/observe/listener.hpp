@@ -1,5 +1,5 @@
-// An HTTP server whose port another process may hold: it waits for the port, as kube-proxy does
-// (bindAddressHardFail: false), while the agent serves packets.
+// An HTTP server whose port may be in use: it waits for the port, like kube-proxy (bindAddressHardFail:
+// false), while the agent serves packets.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -17,11 +17,11 @@ namespace lb::agent {
 
 class Listener {
  public:
-  /// Between two attempts; kube-proxy waits five seconds.
+  /// Time between two attempts; kube-proxy waits five seconds.
   static constexpr std::chrono::seconds pause{1};
 
-  /// Tries to listen at once; throws StartError where that fails and `failure` says that it is fatal.
-  /// `opened` is called when a later attempt succeeds. `context` must outlive this.
+  /// Tries to listen at once; throws StartError if that fails and `failure` is fatal. `opened` is called when
+  /// a later attempt succeeds. `context` must outlive this.
   Listener(boost::asio::io_context& context, Listen listen, HttpHandler handler, BindFailure failure,
            std::function<void()> opened);
 

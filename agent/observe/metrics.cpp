@@ -46,7 +46,7 @@ double unix_seconds(std::chrono::system_clock::time_point time) {
   return std::chrono::duration<double>(time.time_since_epoch()).count();
 }
 
-/// One writer serves both families, so both labels carry the same figure.
+/// One writer serves both families, so both labels have the same value.
 std::array<Gauge*, 2> gauge_by_family(Registry& registry, const char* name, const char* help) {
   auto& family = BuildGauge().Name(name).Help(help).Register(registry);
   return {&family.Add({{"ip_family", families[0]}}), &family.Add({{"ip_family", families[1]}})};
@@ -59,15 +59,16 @@ std::array<Histogram*, 2> histogram_by_family(Registry& registry, const char* na
           &family.Add({{"ip_family", families[1]}}, boundaries)};
 }
 
-/// kube-proxy's for everything it does itself.
+/// kube-proxy's buckets for its own work.
 Histogram::BucketBoundaries sync_buckets() { return powers_of_two(0.001, 15); }
 
-/// client-go's.
+/// client-go's buckets.
 Histogram::BucketBoundaries request_buckets() {
   return {0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60};
 }
 
-/// kube-proxy's from the cause to the end: 0.25 and 0.5 s, then steps of 1, 5 and 30 s up to five minutes.
+/// kube-proxy's buckets from trigger to completion: 0.25 and 0.5 s, then steps of 1, 5 and 30 s up to five
+/// minutes.
 Histogram::BucketBoundaries programming_buckets() {
   Histogram::BucketBoundaries boundaries = {0.25, 0.5};
   const auto add = [&boundaries](int first, int step, int count) {
@@ -117,7 +118,7 @@ MetricFamily fill_family(const char* name, const char* help, const std::vector<F
 
 using prometheus::MetricType;
 
-/// Without a metric where no device has a count.
+/// Adds a metric by device; omits the metric if no device has a count.
 void add_by_device(std::vector<MetricFamily>& all, MetricFamily family,
                    const std::map<std::string, std::uint64_t>& counts) {
   if (counts.empty()) return;
@@ -131,7 +132,7 @@ void add_by_device(std::vector<MetricFamily>& all, MetricFamily family,
   all.push_back(std::move(family));
 }
 
-/// One line of what is shown of each watched resource.
+/// One metric of each watched resource.
 struct ApiConnection {
   const char* name;
   const char* help;
@@ -246,7 +247,7 @@ MetricFamily figure_of(const char* name, const char* help, MetricType type, doub
   return family;
 }
 
-/// By the names that every Prometheus client gives them.
+/// Process metrics under the names that every Prometheus client uses.
 void add_process_families(std::vector<MetricFamily>& all, const ProcessStats& process) {
   all.push_back(figure_of("process_cpu_seconds_total", "CPU time in user and in kernel mode",
                           MetricType::Counter, process.cpu_seconds));
@@ -277,7 +278,7 @@ void add_object_families(std::vector<MetricFamily>& all, const Snapshot& snapsho
                        snapshot.extents.longest_free));
 }
 
-/// "namespace/name:port" and the rest of the key as labels.
+/// Splits the key, with its name "namespace/name:port", into labels.
 std::vector<ClientMetric::Label> labels_of(const ServicePortKey& key, const char* set) {
   const auto slash = key.name.find('/');
   const auto colon = std::min(key.name.find(':'), key.name.size());
@@ -493,7 +494,7 @@ void Metrics::ports_waiting(const std::string& server, std::size_t count) {
   state_->ports_waiting.Add({{"server", server}}).Set(static_cast<double>(count));
 }
 
-/// As client-go counts: what got no answer has a duration, too.
+/// Counts like client-go: a request without a response has a duration, too.
 void Metrics::requested(const k8s::RequestOutcome& outcome) {
   const std::string method(outcome.method);
   const auto code = outcome.status == 0 ? "<error>" : std::to_string(outcome.status);

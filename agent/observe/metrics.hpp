@@ -1,4 +1,4 @@
-// The agent's metrics, and their text for a scrape. prometheus-cpp stays in metrics.cpp.
+// The agent's metrics, and their text for a scrape. Only metrics.cpp includes prometheus-cpp.
 #pragma once
 
 #include <chrono>
@@ -16,12 +16,12 @@ namespace lb::agent {
 
 enum class Probe : std::uint8_t { healthz, livez };
 enum class Subject : std::uint8_t { service, endpoints };
-/// Can the configuration file, as it is now, be used?
+/// Whether the present configuration file is valid.
 enum class ConfigState : std::uint8_t { good, bad };
-/// Whether all was written, or what had changed.
+/// Whether everything was written, or only changes.
 enum class Sync : std::uint8_t { full, partial };
 
-/// Counted where it happens; rendered together with a snapshot of the maps.
+/// Counters are updated at their events, and rendered together with a snapshot of the maps.
 class Metrics {
  public:
   Metrics();
@@ -31,37 +31,37 @@ class Metrics {
 
   /// An object of a source changed; it stays pending until published() is called.
   void changed(Subject what, std::chrono::system_clock::time_point now);
-  /// A plan is in the maps, `took` after the writer got it.
+  /// A plan is in the maps; writing it took `took`.
   void published(Sync sync, std::chrono::steady_clock::duration took,
                  std::chrono::system_clock::time_point now);
-  /// A burst of changes is in the maps, so long after its first one came.
+  /// A burst of changes is in the maps; `took` counts from the arrival of its first change.
   void changes_written(std::chrono::steady_clock::duration took);
-  /// A change is in the maps, so long after what caused it; below zero where the clocks differ.
+  /// A change is in the maps; `took` counts from its trigger, and is negative if clocks differ.
   void programmed(k8s::Family family, std::chrono::nanoseconds took);
-  /// Nothing that was reported is pending: what changed no plan needs no write.
+  /// No reported change is pending: changes that affect no plan need no write.
   void in_sync();
   void complained();
   void retried();
-  /// Flows that expired; `why` is one of `endings`.
+  /// Flows that expired; `why` is the name of one of `endings`.
   void flows_ended(std::string_view why, std::uint64_t count);
-  /// A program or pin that others had taken away is back.
+  /// A program or pin that others had removed was restored.
   void restored(const std::string& hook);
-  /// Entries of a table that others had changed are as they were again.
+  /// Entries of a table that others had changed were repaired.
   void repaired(const std::string& table, std::size_t entries);
   void probed(Probe probe, unsigned status);
-  /// Are kube-proxy's rules there?
+  /// Whether kube-proxy's rules exist.
   void kube_proxy(KubeProxy rules);
 
-  /// So many ports of that server ("health", "metrics", "health-check") are another process's.
+  /// Another process holds `count` ports of that server ("health", "metrics", "health-check").
   void ports_waiting(const std::string& server, std::size_t count);
 
-  /// A request to the API was answered, or could not be.
+  /// A request to the API got a response, or failed.
   void requested(const k8s::RequestOutcome& outcome);
 
-  /// The configuration file was read, at the start or because it changed.
+  /// The configuration file was read, at the start or after a change.
   void config_loaded(ConfigState state, std::chrono::system_clock::time_point now);
 
-  /// The exposition text (format 0.0.4).
+  /// The text in exposition format 0.0.4.
   [[nodiscard]] std::string render(const Snapshot& snapshot) const;
   static constexpr const char* content_type = "text/plain; version=0.0.4; charset=utf-8";
 

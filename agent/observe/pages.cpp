@@ -1,4 +1,4 @@
-// The paths, and the counting of probes.
+// The paths, and the counters of probes.
 #include "agent/observe/pages.hpp"
 
 #include <fmt/chrono.h>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* plain = "text/plain; charset=utf-8";
 
-/// As kube-proxy's, so that these pages are not taken for an interface.
+/// The same head as kube-proxy's, so that these pages are not taken for an API.
 constexpr const char* zpage_head =
     "\nsluice {}\nWarning: This endpoint is not meant to be machine parseable, has no formatting "
     "compatibility "
@@ -82,7 +82,8 @@ HttpResponse Pages::metrics(const HttpRequest& request) {
   return response;
 }
 
-/// The component-base library's two metrics: whether a probe would be answered well now, and how they were.
+/// The two metrics of the component-base library: whether a probe would succeed now, and the numbers of its
+/// results.
 std::string Pages::slis() const {
   std::string now;
   std::string all;

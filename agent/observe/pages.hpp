@@ -1,4 +1,4 @@
-// The paths of the two servers, and what each returns. No I/O.
+// The paths of the two servers, and their responses. No I/O.
 #pragma once
 
 #include <array>
@@ -14,19 +14,19 @@
 
 namespace lb::agent {
 
-/// What the options say.
+/// Pages whose content depends only on the options.
 struct FixedPages {
   std::string configz;
-  std::map<std::string, std::string> flags;  ///< by their names, without dashes
+  std::map<std::string, std::string> flags;  ///< by flag name, without dashes
 };
 
 class Pages {
  public:
-  /// `snapshot` reads the maps as they are at a scrape. All references must outlive this.
+  /// `snapshot` reads the maps at the time of a scrape. All references must outlive this.
   Pages(const Health& health, Metrics& metrics, std::function<Moment()> clock,
         std::function<Snapshot()> snapshot, FixedPages fixed);
 
-  /// The options have changed.
+  /// Call when the options have changed.
   void show(FixedPages fixed) { fixed_ = std::move(fixed); }
   /// /healthz and /livez, for probes from anywhere (SEM-59, 60).
   [[nodiscard]] HttpResponse health(const HttpRequest& request);
@@ -34,7 +34,7 @@ class Pages {
   [[nodiscard]] HttpResponse metrics(const HttpRequest& request);
 
  private:
-  /// Of one probe, since the start.
+  /// Numbers of responses of one probe since the agent started.
   struct Answers {
     std::uint64_t good = 0;
     std::uint64_t bad = 0;

@@ -1,4 +1,4 @@
-// /proc/self/stat (proc(5)), whose second field may hold anything.
+// Parses /proc/self/stat (proc(5)), whose second field may contain any character.
 #include "agent/observe/process_stats.hpp"
 
 #include <sys/resource.h>
@@ -34,7 +34,7 @@ std::uint64_t number(const Fields& fields, std::size_t field) {
   return std::strtoull(fields.at(field - first_field).c_str(), nullptr, 10);
 }
 
-/// Unix seconds; 0 where /proc/stat does not say.
+/// Boot time in Unix seconds; 0 if /proc/stat does not have it.
 double boot_time(const std::string& root) {
   std::istringstream lines(read_file(root + "/proc/stat"));
   for (std::string word; lines >> word;) {

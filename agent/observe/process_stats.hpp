@@ -8,7 +8,7 @@
 namespace lb::agent {
 
 struct ProcessStats {
-  double cpu_seconds = 0;  ///< in user and in kernel mode
+  double cpu_seconds = 0;  ///< user and kernel mode
   double start_time = 0;   ///< Unix seconds
   std::uint64_t resident_bytes = 0;
   std::uint64_t virtual_bytes = 0;
@@ -16,7 +16,7 @@ struct ProcessStats {
   std::uint64_t most_descriptors = 0;  ///< the soft limit
 };
 
-/// Nothing where /proc below `root` does not say.
+/// Reads the statistics; nullopt if /proc below `root` does not have them.
 [[nodiscard]] std::optional<ProcessStats> own_process(const std::string& root = "");
 
 }  // namespace lb::agent

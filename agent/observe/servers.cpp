@@ -9,7 +9,7 @@ namespace lb::agent {
 Servers::Servers(boost::asio::io_context& context, const AgentOptions& options, Pages& pages,
                  Metrics& metrics, std::function<void()> opened)
     : context_(context), failure_(options.bind_failure), metrics_(metrics), opened_(std::move(opened)) {
-  // kube-proxy's reason; of its metrics it says nothing to the API.
+  // kube-proxy's Event reason; kube-proxy posts no Event for its metrics port.
   add("health", "FailedToStartProxierHealthcheck", options.health,
       [&pages](const auto& asked) { return pages.health(asked); });
   add("metrics", "FailedToStartMetrics", options.metrics,

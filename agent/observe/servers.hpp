@@ -1,5 +1,5 @@
-// The agent's two servers, for probes and for scrapes, and what is reported while another process holds their
-// ports: beside a running kube-proxy the agent serves packets all the same.
+// The agent's two servers, for probes and for scrapes, and reports while another process holds their ports:
+// beside a running kube-proxy the agent serves packets nevertheless.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -18,14 +18,14 @@ namespace lb::agent {
 
 /// A server that waits for its port.
 struct WaitingServer {
-  std::string event;    ///< the reason of the Event that says so
+  std::string event;    ///< reason of the Event that reports it
   std::string problem;  ///< "cannot listen on 0.0.0.0:10256: Address already in use"
 };
 
 class Servers {
  public:
-  /// Listens, or throws StartError where the options say that a port that is taken is fatal. `opened` is
-  /// called when a server listens after all. All references must outlive this.
+  /// Listens, or throws StartError if the options make a taken port fatal. `opened` is called when a server
+  /// listens later. All references must outlive this.
   Servers(boost::asio::io_context& context, const AgentOptions& options, Pages& pages, Metrics& metrics,
           std::function<void()> opened);
 

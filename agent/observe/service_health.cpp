@@ -1,4 +1,4 @@
-// Which health-check servers are wanted, and what each answers.
+// Decides which health-check servers are wanted, and their responses.
 #include "agent/observe/service_health.hpp"
 
 #include <fmt/format.h>
@@ -32,7 +32,7 @@ HttpResponse service_health(const HealthCheck& check, k8s::Family family, const 
 ServiceHealth::ServiceHealth(const Health& health, std::function<Moment()> clock, Open open, Failed failed)
     : health_(health), clock_(std::move(clock)), open_(std::move(open)), report_(std::move(failed)) {}
 
-/// Closing comes first: a port may pass from one service to another.
+/// Closes servers first: a port may move from one service to another.
 void ServiceHealth::serve(const HealthChecks& checks, const std::vector<k8s::Address>& addresses) {
   if (checks_ == checks && addresses_ == addresses && complete()) return;
   checks_ = checks;

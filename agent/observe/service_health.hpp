@@ -1,5 +1,5 @@
 // The health-check node ports: one small server for each service, family and address (SEM-58, 62). The model
-// decides what they report; this opens and closes them.
+// computes their results; this opens and closes them.
 #pragma once
 
 #include <chrono>
@@ -17,24 +17,24 @@
 
 namespace lb::agent {
 
-/// 200 where an endpoint of the service is ready on this node and the maps are kept up to date, else 503.
+/// 200 if an endpoint of the service is ready on this node and the maps are up to date, else 503.
 [[nodiscard]] HttpResponse service_health(const HealthCheck& check, k8s::Family family, const Health& health,
                                           Moment now);
 
 class ServiceHealth {
  public:
   using Open = std::function<boost::system::result<std::unique_ptr<HttpServer>>(const Listen&, HttpHandler)>;
-  /// `why`: the port, its address and what the kernel said.
+  /// `why`: the port, its address and the kernel's error.
   using Failed = std::function<void(const k8s::ObjectKey& service, const std::string& why)>;
 
-  /// `open` listens; `failed` is called with what it could not. All references must outlive this.
+  /// `open` listens on a port; `failed` is called if it fails. All references must outlive this.
   ServiceHealth(const Health& health, std::function<Moment()> clock, Open open, Failed failed);
 
-  /// Listens for what `checks` hold on `addresses` (unspecified ones stand for all of their family) and on
-  /// nothing else. What cannot be opened is reported once, and tried again by every call.
+  /// Listens on the ports of `checks` at `addresses` (an unspecified address stands for all of its family),
+  /// and closes all other servers. A failure is reported once, and retried by every call.
   void serve(const HealthChecks& checks, const std::vector<k8s::Address>& addresses);
   [[nodiscard]] bool complete() const noexcept { return failed_.empty(); }
-  /// How many of its ports it waits for.
+  /// Number of ports on which it cannot listen yet.
   [[nodiscard]] std::size_t waiting() const noexcept { return failed_.size(); }
 
  private:

@@ -5,8 +5,8 @@
 
 namespace lb::agent {
 
-/// The machine, for an agent's start; or the rules of the kube-proxy that runs, for what an agent would
-/// serve.
+/// machine: check the machine for an agent's start; kube_proxy: compare the running kube-proxy's rules with
+/// what an agent would serve.
 enum class CheckAgainst : std::uint8_t { machine, kube_proxy };
 
 struct CheckOptions {

@@ -22,10 +22,10 @@ namespace lb::agent {
 namespace {
 
 constexpr const char* default_pins = "/sys/fs/bpf/sluice";
-constexpr int usage_error = 2;                   // as the shell's own; 1 is what a command found
-constexpr std::size_t longest_device_name = 15;  // IFNAMSIZ without its zero
+constexpr int usage_error = 2;                   // like the shell's; 1 is a command's negative result
+constexpr std::size_t longest_device_name = 15;  // IFNAMSIZ without the terminating zero
 
-/// Turns "nothing for bad text" into CLI11's "a sentence for bad text".
+/// Makes a CLI11 validator with an error message from a parser that returns an empty result for bad text.
 template <class Parse>
 CLI::Validator checked(Parse parse, const char* wanted) {
   return CLI::Validator(
@@ -70,7 +70,7 @@ std::string wrong_device(const std::string& list) {
   return bad == names.end() ? std::string() : fmt::format("'{}' is too long for a device name", *bad);
 }
 
-/// A name may have a '!' before it, where others are found.
+/// A name may have the prefix '!' if devices are discovered.
 std::string wrong_uplinks(const std::string& list) {
   auto words = split(list);
   const bool finds = std::ranges::find(words, found_devices) != words.end();
@@ -330,7 +330,7 @@ void add_sizes(CLI::App& app, RawOptions& raw) {
       "entries of flows without an answer yet, of each family, when the maps are made");
 }
 
-/// What one Service may take, and what all of them may where backends are chosen consistently.
+/// Limits of one Service's frontends, and of the slots of consistent selection.
 void add_budgets(CLI::App& app, RawOptions& raw) {
   app.add_option(
          "--max-service-frontends", raw.agent.service_frontends,
@@ -354,7 +354,7 @@ void add_budgets(CLI::App& app, RawOptions& raw) {
       ->capture_default_str();
 }
 
-/// When tables change their sizes, and how long they serve without an agent.
+/// Options about resizing tables, and about serving without an agent.
 void add_table_changes(CLI::App& app, RawOptions& raw) {
   app.add_flag("--fixed-sizes", raw.fixed_sizes,
                "Make no table larger than this: a service that does not fit keeps what it had");
@@ -382,7 +382,7 @@ void add_table_changes(CLI::App& app, RawOptions& raw) {
       ->capture_default_str();
 }
 
-/// What options were called before; not shown by --help.
+/// Former names of options; not shown by --help.
 void add_former_names(CLI::App& app, RawOptions& raw) {
   const std::string hidden;
   app.add_option("--max-young", raw.agent.sizes.unassured)
@@ -554,7 +554,7 @@ void add_drain(CLI::App& app, DrainOptions& options) {
   drain->footer(drain_footer);
 }
 
-/// As they were given, or are by default.
+/// All options with their given or default values.
 std::map<std::string, std::string> flags_of(const CLI::App& app) {
   std::map<std::string, std::string> flags;
   for (const auto* option : app.get_options()) {
@@ -592,7 +592,7 @@ std::variant<Options, Finished> convert(const CLI::App& app, const RawOptions& r
   return options;
 }
 
-/// CLI11's own exit codes (100 and more) mean nothing to operators.
+/// Replaces CLI11's own exit codes (100 and more), which mean nothing to operators.
 Finished explain(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) {
     std::ostringstream text;
@@ -611,8 +611,8 @@ Finished explain(const CLI::App& app, const CLI::ParseError& error) {
           fmt::format("sluice: {}; see 'sluice {} --help'\n", error.what(), chosen.front()->get_name())};
 }
 
-/// kube-proxy ignores a flag where a file is given. An option that it does not have is ours, and counts.
-/// Manifests leave no place for a kubeconfig.
+/// kube-proxy ignores a flag if a file is given. Options that kube-proxy does not have are ours, and are
+/// used. With manifests, a kubeconfig is not used.
 bool counts_beside_file(const CLI::App& agent, const std::string& option) {
   return !is_kube_proxy_flag(option) ||
          (option == "--kubeconfig" && agent.get_option("--manifests")->count() > 0);
@@ -631,8 +631,7 @@ void apply(CLI::App& agent, const OptionSetting& setting, AgentOptions& options)
   option->run_callback();
 }
 
-/// Reads the file that --config names unless its text is given. Returns why it cannot be used, a sentence
-/// each.
+/// Reads the file of --config unless its text is given. Returns messages about why it cannot be used.
 ConfigRefusal take_config_file(CLI::App& agent, RawOptions& raw, std::optional<std::string> text) {
   auto& options = raw.agent;
   const auto& path = options.config_file.path;
@@ -659,8 +658,8 @@ std::variant<Options, Finished> parse(const std::vector<std::string>& arguments,
   add_alive(app, raw.alive);
   add_drain(app, raw.drain);
   try {
-    app.parse(
-        std::vector<std::string>(arguments.rbegin(), arguments.rend()));  // CLI11 takes them from the back
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));  // CLI11 expects them in
+                                                                                // reverse order
     if (auto& file = raw.agent.config_file; !file.path.empty()) {
       const auto refusal = take_config_file(*app.get_subcommands().front(), raw, std::move(config_text));
       if (!refusal.empty())

@@ -6,9 +6,9 @@
 
 namespace lb::agent {
 
-/// `cancel`: the node takes new flows again.
+/// `cancel`: the node accepts new flows again.
 enum class DrainMode : std::uint8_t { drain, cancel };
-/// Whether new flows may go unserved: where kube-proxy serves nothing, or not all that is served here.
+/// Whether to drain even if kube-proxy does not serve everything that is served here.
 enum class Successor : std::uint8_t { required, any };
 
 struct DrainOptions {

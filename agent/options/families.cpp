@@ -1,4 +1,4 @@
-// Two files of /proc.
+// Reads two files of /proc.
 #include "agent/options/families.hpp"
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Which IP families this host supports (SEM-85).
+// The IP families that this host supports (SEM-85).
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace lb::agent {
 
-/// IPv4 always; IPv6 unless the kernel has none or it is switched off for all devices. `root` is "" but in
+/// IPv4 always; IPv6 unless the kernel lacks it or it is disabled for all devices. `root` is "" except in
 /// tests.
 [[nodiscard]] std::vector<lb_family> host_families(const std::string& root);
 

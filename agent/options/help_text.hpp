@@ -1,4 +1,4 @@
-// What --help says below the options.
+// The texts of --help below the options.
 #pragma once
 
 namespace lb::agent {

@@ -1,4 +1,5 @@
-// Tree and table side by side: what the table does not list is unknown, and what has another type is refused.
+// Compares the tree with the table: fields not in the table are unknown, and fields of another type are
+// rejected.
 #include "agent/options/kube_proxy_config.hpp"
 
 #include <fmt/format.h>
@@ -106,7 +107,7 @@ std::optional<ConfigValue> value_of(FieldType type, const ConfigNode& node) {
   return node.kind == ConfigNode::Kind::scalar ? scalar_value(type, node.scalar) : std::nullopt;
 }
 
-/// Enough of what was found to recognise it.
+/// A short description of the value found.
 std::string found_text(const ConfigNode& node) {
   switch (node.kind) {
     case ConfigNode::Kind::mapping:
@@ -215,11 +216,11 @@ struct DurationUnit {
   double nanoseconds;
 };
 
-/// The longer of two names that begin alike comes first. Both spellings of µ are Go's.
+/// Of two names with a common prefix the longer comes first. Both spellings of µ are Go's.
 constexpr DurationUnit duration_units[] = {{"ns", 1},   {"us", 1e3}, {"\xc2\xb5s", 1e3}, {"\xce\xbcs", 1e3},
                                            {"ms", 1e6}, {"s", 1e9},  {"m", 60e9},        {"h", 3600e9}};
 
-/// Takes one number with its unit off the text.
+/// Parses one number with its unit at the front of the text and removes it.
 std::optional<double> take_duration_part(std::string_view& text) {
   const auto digits = std::min(text.find_first_not_of("0123456789."), text.size());
   double number = 0;
@@ -248,7 +249,7 @@ std::optional<ConfigValue> number_from(std::string_view text) {
     return ConfigValue(std::int64_t{number});
 }
 
-/// What strconv.ParseBool takes.
+/// Accepts the same texts as strconv.ParseBool.
 std::optional<ConfigValue> boolean_from(std::string_view text) {
   for (const std::string_view yes : {"1", "t", "T", "true", "TRUE", "True"}) {
     if (text == yes) return ConfigValue(true);

@@ -1,4 +1,4 @@
-// A KubeProxyConfiguration as written: which fields it sets, each with its type. Pure.
+// A KubeProxyConfiguration as written: the fields that it sets, each with its type. Pure.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +13,11 @@
 
 namespace lb::agent {
 
-/// Something about a field; to be reported with the file's name.
+/// A message about a field; reported with the file's name.
 struct ConfigProblem {
-  std::size_t line = 0;  ///< counted from 1; 0: none, as of a flag
+  std::size_t line = 0;  ///< counted from 1; 0: none, for example for a flag
   std::string field;     ///< empty: the whole file
-  std::string reason;    ///< with what to do
+  std::string reason;    ///< includes advice
   bool operator==(const ConfigProblem&) const = default;
 };
 
@@ -29,22 +29,22 @@ struct KubeProxyConfig {
     ConfigValue value;
     std::size_t line = 0;
   };
-  std::map<std::string, Said, std::less<>> fields;  ///< by path; null is as absent
-  /// What kube-proxy decodes all the same and warns of: fields that it does not know, fields given twice (of
-  /// which the last counts).
+  std::map<std::string, Said, std::less<>> fields;  ///< by path; a null value counts as absent
+  /// Fields that kube-proxy accepts with a warning: unknown fields, and duplicate fields (the last one
+  /// counts).
   std::vector<ConfigProblem> warnings;
 };
 
-/// As kube-proxy decodes v1alpha1: strictly, and what only strictness refuses (unknown fields, fields given
-/// twice) leniently with a warning. A text that cannot be parsed, another apiVersion or kind, and a value of
+/// Decodes v1alpha1 like kube-proxy: strictly, and what only strict decoding rejects (unknown and duplicate
+/// fields) leniently with a warning. A text that cannot be parsed, another apiVersion or kind, and a value of
 /// another type are errors.
 [[nodiscard]] std::variant<KubeProxyConfig, std::vector<ConfigProblem>> read_kube_proxy_config(
     std::string_view text);
 
-/// As Go's time.ParseDuration: "1h30m", "-1.5s", "0"; in nanoseconds.
+/// Parses like Go's time.ParseDuration: "1h30m", "-1.5s", "0"; in nanoseconds.
 [[nodiscard]] std::optional<std::int64_t> parse_go_duration(std::string_view text);
 
-/// A field's value as a flag of kube-proxy's says it; nothing where it cannot be of this type.
+/// Parses a field's value from a kube-proxy flag; nullopt if it is not of this type.
 [[nodiscard]] std::optional<ConfigValue> parse_flag_value(FieldType type, std::string_view text);
 
 }  // namespace lb::agent

@@ -1,4 +1,4 @@
-// Reads kube-proxy's configuration file, and turns it into the agent's options and remarks for the log.
+// Reads kube-proxy's configuration file, and converts it to the agent's options and remarks for the log.
 #pragma once
 
 #include <string>
@@ -17,22 +17,22 @@ struct LoadedConfig {
   std::vector<ConfigRemark> remarks;
 };
 
-/// Why a file cannot be used: a sentence each, with its name and, where there is one, the line.
+/// Messages about why a file cannot be used, each with the file's name and, if known, the line.
 using ConfigRefusal = std::vector<std::string>;
 
-/// A ConfigMap holds no more.
+/// Maximum size of a ConfigMap.
 inline constexpr std::size_t most_config_bytes = std::size_t{1} << 20U;
 
-/// The whole file, or one sentence.
+/// The whole file, or one message.
 [[nodiscard]] std::variant<std::string, ConfigRefusal> read_config_file(const std::string& path);
 
-/// Pure.
+/// Like load_config_file(), for a text that was read already. Pure.
 [[nodiscard]] std::variant<LoadedConfig, ConfigRefusal> load_config_text(std::string_view path,
                                                                          std::string text);
 
 [[nodiscard]] std::variant<LoadedConfig, ConfigRefusal> load_config_file(const std::string& path);
 
-/// The sentences as one text; `between` separates them.
+/// All messages as one text, separated by `between`.
 [[nodiscard]] std::string refusal_text(const ConfigRefusal& refusal, std::string_view between);
 
 }  // namespace lb::agent

@@ -1,4 +1,4 @@
-// Section by section: what is refused, what becomes an option, and what is lost or without effect.
+// Handles each section: errors, options, and fields that are ignored or without effect.
 #include "agent/options/kube_proxy_config_options.hpp"
 
 #include <fmt/format.h>
@@ -17,15 +17,15 @@ namespace lb::agent {
 namespace {
 
 constexpr std::int64_t second = 1'000'000'000;
-constexpr std::int64_t most_seconds = 1 << 30;  // of the agent's options
+constexpr std::int64_t most_seconds = 1 << 30;  // limit of the agent's options
 constexpr std::string_view mode_sections[] = {"iptables", "ipvs", "nftables"};
 
-/// AppendPortIfNeeded of kube-proxy: an address alone gets the port.
+/// Like kube-proxy's AppendPortIfNeeded: adds the port to an address without one.
 std::string with_port(const std::string& address, unsigned port) {
   return k8s::Address::parse(address) ? k8s::host_port(address, port) : address;
 }
 
-/// What of a range is not 127.0.0.0/8.
+/// Adds the parts of a range outside of 127.0.0.0/8.
 void add_without_loopback(const k8s::Prefix& range, std::vector<std::string>& out) {
   static const auto loopback = *k8s::Prefix::parse("127.0.0.0/8");
   if (!range.contains(loopback.address) && !loopback.contains(range.address)) {
@@ -42,7 +42,7 @@ void add_without_loopback(const k8s::Prefix& range, std::vector<std::string>& ou
 
 std::string joined(const std::vector<std::string>& texts) { return fmt::format("{}", fmt::join(texts, ",")); }
 
-/// 0, "", false, an empty list.
+/// Whether the value is 0, "", false, or an empty list.
 bool is_zero(const ConfigValue& value) {
   return std::visit([](const auto& held) { return held == std::decay_t<decltype(held)>{}; }, value);
 }
@@ -71,7 +71,7 @@ class Mapper {
   }
 
  private:
-  // ---- What the file says. ----
+  // ---- Values in the file. ----
 
   template <class Value>
   const Value* find(std::string_view path) const {
@@ -86,14 +86,14 @@ class Mapper {
     const auto* value = find<bool>(path);
     return value != nullptr ? *value : standard;
   }
-  /// A whole number or a duration; absent: kube-proxy's default.
+  /// A whole number or a duration; kube-proxy's default if absent.
   [[nodiscard]] std::int64_t number(std::string_view path) const {
     if (const auto* value = find<std::int64_t>(path)) return *value;
     const auto* field = find_field(path);
     const auto standard = parse_flag_value(field->type, field->standard.empty() ? "0" : field->standard);
     return std::get<std::int64_t>(*standard);
   }
-  /// The same where kube-proxy takes 0 for absent.
+  /// Likewise for fields in which kube-proxy treats 0 as absent.
   [[nodiscard]] std::int64_t number_or_standard(std::string_view path) const {
     const auto* value = find<std::int64_t>(path);
     if (value != nullptr && *value != 0) return *value;
@@ -106,7 +106,7 @@ class Mapper {
     return value != nullptr ? *value : std::vector<std::string>();
   }
 
-  // ---- What is found. ----
+  // ---- Results. ----
 
   [[nodiscard]] ConfigProblem at(std::string_view path, std::string reason) const {
     const auto found = config_.fields.find(path);
@@ -252,7 +252,7 @@ class Mapper {
         add_without_loopback(*k8s::Prefix::parse(each == "all" ? "0.0.0.0/0" : each), rest);
       }
     }
-    // An empty list would mean all addresses; this one belongs to no host.
+    // An empty list would mean all addresses; this address belongs to no host.
     if (rest.empty()) rest.emplace_back("255.255.255.255/32");
     return rest;
   }
@@ -334,9 +334,10 @@ class Mapper {
     set("--oom-score-adj", std::to_string(adjustment));
   }
 
-  // ---- What does nothing, where it would do something in kube-proxy. ----
+  // ---- Fields without effect that would have one in kube-proxy. ----
 
-  /// Of another mode than the one that is chosen? The IPVS mode takes masquerading from iptables' section.
+  /// Whether the field belongs to a mode that is not selected. IPVS mode uses masquerading of iptables'
+  /// section.
   [[nodiscard]] bool is_of_other_mode(std::string_view path) const {
     const auto section = path.substr(0, path.find('.'));
     if (section == mode_ || std::ranges::find(mode_sections, section) == std::end(mode_sections))

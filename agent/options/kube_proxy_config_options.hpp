@@ -1,4 +1,4 @@
-// From kube-proxy's configuration to the agent's options. Pure.
+// Converts kube-proxy's configuration to the agent's options. Pure.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@ namespace lb::agent {
 
 /// One option of the agent's command line.
 struct OptionSetting {
-  std::string option;  ///< with its dashes
-  std::string value;   ///< a flag's is "true" or "false"; empty: nothing, whatever the default is
+  std::string option;  ///< name with its dashes
+  std::string value;   ///< "true" or "false" for a flag; empty: no value, instead of the default
   bool operator==(const OptionSetting&) const = default;
 };
 
@@ -23,13 +23,13 @@ struct FieldRemark {
 };
 
 struct MappedConfig {
-  /// Every option that some field always decides about is here, also where the file does not give the field:
-  /// kube-proxy takes its default then, whatever its flags say.
+  /// Contains every option that some field always determines, even if the file does not set the field:
+  /// kube-proxy then uses the field's default and ignores flags.
   std::vector<OptionSetting> settings;
   std::vector<FieldRemark> remarks;
 };
 
-/// Values that kube-proxy refuses are errors.
+/// Values that kube-proxy rejects are errors.
 [[nodiscard]] std::variant<MappedConfig, std::vector<ConfigProblem>> map_kube_proxy_config(
     const KubeProxyConfig& config);
 

@@ -1,4 +1,4 @@
-// The table. Types and defaults are Kubernetes 1.37's (and 1.36's, which has the same fields).
+// The table. Types and defaults are those of Kubernetes 1.37 (and 1.36, which has the same fields).
 #include "agent/options/kube_proxy_config_table.hpp"
 
 #include <algorithm>

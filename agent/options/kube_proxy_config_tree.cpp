@@ -1,4 +1,4 @@
-// Boost.JSON's parser is fed line by line, so that what it reports is known to be on the line.
+// Feeds Boost.JSON's parser line by line, so that the line of each value is known.
 #include "agent/options/kube_proxy_config_tree.hpp"
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ namespace {
 
 namespace json = boost::json;
 
-/// What the parser calls; it builds the tree.
+/// The parser's handler; builds the tree.
 class TreeBuilder {
  public:
   static constexpr std::size_t max_object_size = std::numeric_limits<std::size_t>::max();
@@ -60,7 +60,7 @@ class TreeBuilder {
     return true;
   }
 
-  /// Where the value that begins now belongs. What is open does not move: only its last child grows.
+  /// The node for the value that begins now. Open nodes do not move: only the last child of each grows.
   ConfigNode& next() {
     if (open_.empty()) return root_;
     auto& parent = *open_.back();

@@ -1,4 +1,4 @@
-// Flags set fields of the configuration, as they do in kube-proxy; the rest is kube_proxy_config_options'.
+// Flags set fields of the configuration, as in kube-proxy; kube_proxy_config_options does the rest.
 #include "agent/options/kube_proxy_flags.hpp"
 
 #include <fmt/format.h>
@@ -83,7 +83,7 @@ const KubeProxyFlag* find_flag(std::string_view name) {
   return found == flags.end() ? nullptr : &*found;
 }
 
-/// May it stand without a value?
+/// Whether the flag may be given without a value.
 bool is_switch(const KubeProxyFlag& flag) {
   const auto* field = find_field(flag.field);
   return field != nullptr ? field->type == FieldType::boolean
@@ -92,14 +92,14 @@ bool is_switch(const KubeProxyFlag& flag) {
 }
 
 struct ParsedCall {
-  std::map<std::string, std::string, std::less<>> flags;  ///< the last value of each
-  std::vector<std::string> rest;                          ///< what is not kube-proxy's
+  std::map<std::string, std::string, std::less<>> flags;  ///< last value of each flag
+  std::vector<std::string> rest;                          ///< arguments that are not kube-proxy's
 
   [[nodiscard]] const std::string* find(std::string_view name) const {
     const auto found = flags.find(name);
     return found == flags.end() ? nullptr : &found->second;
   }
-  /// Is a switch on?
+  /// Whether a switch is on.
   [[nodiscard]] bool is_on(std::string_view name) const {
     const auto* value = find(name);
     return value != nullptr && parse_flag_value(FieldType::boolean, *value) == ConfigValue(true);
@@ -115,8 +115,8 @@ Finished mistake(std::string_view what) {
   return {1, fmt::format("kube-proxy (sluice): {}; see 'kube-proxy --help'\n", what)};
 }
 
-/// pflag's rules: --name=value, --name value, -v=2, -v 2, -v2; a switch takes its value by '=' only; '_' is
-/// '-'.
+/// pflag's rules: --name=value, --name value, -v=2, -v 2, -v2; a switch takes its value only by '='; '_' is
+/// equivalent to '-'.
 class CallParser {
  public:
   explicit CallParser(const std::vector<std::string>& arguments) : arguments_(arguments) {}
@@ -220,7 +220,7 @@ class Translator {
     return flag.field.empty() || flag.field == "hostnameOverride" || flag.field.starts_with("logging.");
   }
 
-  /// Fields of flags that count. Nothing: all are good.
+  /// Sets the fields of used flags. nullopt if all are valid.
   std::optional<Finished> read_flags(KubeProxyConfig& config, bool beside) {
     for (const auto& [name, text] : call_.flags) {
       const auto& flag = *find_flag(name);
@@ -252,7 +252,7 @@ class Translator {
     return std::nullopt;
   }
 
-  /// Only what was given: the file decides about the rest.
+  /// Uses only given flags: the file determines everything else.
   std::optional<Finished> beside_file(const std::string& file) {
     add("--config=" + file);
     KubeProxyConfig config;
@@ -280,7 +280,7 @@ class Translator {
     return wrong;
   }
 
-  /// The deprecated flags: 0 is off, and all else counts where the address has no port.
+  /// Deprecated flags: 0 is off, and any other value is used if the address has no port.
   std::optional<Finished> take_port(std::string_view flag, const char* field, const char* option,
                                     KubeProxyConfig& config) {
     const auto* text = call_.find(flag);

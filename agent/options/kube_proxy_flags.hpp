@@ -13,36 +13,35 @@
 namespace lb::agent {
 
 struct KubeProxyFlag {
-  std::string_view name;   ///< without dashes
-  std::string_view field;  ///< of the configuration; empty: `note` says what it does
+  std::string_view name;   ///< name without dashes
+  std::string_view field;  ///< field of the configuration; empty: `note` describes its effect
   std::string_view twin;   ///< a second field that it sets, or empty
   std::string_view note;
 };
 
-/// Of Kubernetes 1.36 and 1.37, also those that its help does not show.
+/// The flags of Kubernetes 1.36 and 1.37, including those hidden in its help.
 [[nodiscard]] std::span<const KubeProxyFlag> kube_proxy_flags();
 
-/// Has kube-proxy a flag of this name? With its dashes.
+/// Whether kube-proxy has this flag, given with its dashes.
 [[nodiscard]] bool is_kube_proxy_flag(std::string_view option);
 
-/// Is a program that is called so kube-proxy? By the last part of the path.
+/// Whether a program of this name is kube-proxy, by the last part of the path.
 [[nodiscard]] bool is_kube_proxy_name(std::string_view called);
 
-/// The command line in the agent's words.
+/// The command line with the agent's options.
 struct TranslatedCall {
   std::vector<std::string> arguments;
-  std::vector<ConfigRemark> remarks;  ///< of flags that are ignored or without effect
+  std::vector<ConfigRemark> remarks;  ///< about flags that are ignored or without effect
 };
 
-/// Flags go by pflag's rules. With --config only those count that kube-proxy takes beside it:
-/// --hostname-override,
-/// --master, --cleanup, --init-only and those of logging. Options of the agent that kube-proxy does not have
-/// are taken too. `devices` are the agent's where none are named, separated by commas; empty: they have to
-/// be.
+/// Parses flags by pflag's rules. With --config only those flags are used that kube-proxy uses beside it:
+/// --hostname-override, --master, --cleanup, --init-only and those of logging. Options of the agent that
+/// kube-proxy does not have are used too. `devices` is the default of --devices, separated by commas; empty:
+/// they must be given.
 [[nodiscard]] std::variant<TranslatedCall, Finished> translate_kube_proxy_call(
     const std::vector<std::string>& arguments, std::string_view devices);
 
-/// That, and parse_command_line of it.
+/// Translates the command line, and parses the result by parse_command_line().
 [[nodiscard]] std::variant<Options, Finished> parse_kube_proxy_command_line(
     const std::vector<std::string>& arguments, std::string_view host_name, std::string_view devices);
 

@@ -40,7 +40,7 @@ std::optional<Listen> listen_or_off(const std::string& text) {
   return text == off_word ? std::nullopt : parse_listen(text);
 }
 
-/// "auto,wg0,!eth1": find them, take wg0 too, and never eth1.
+/// Parses "auto,wg0,!eth1": discover devices, also serve wg0, and never eth1.
 void convert_devices(const std::string& words, AgentOptions& options) {
   for (auto& word : split(words == no_devices ? "" : words)) {
     if (word == found_devices) {

@@ -1,4 +1,4 @@
-// The command line as written, and its conversion to options. No command-line library here.
+// The command line as written, and its conversion to options. Does not use the command-line library.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@ inline constexpr const char* off_word = "off";
 inline constexpr const char* no_devices = "none";
 inline constexpr const char* found_devices = "auto";
 
-/// What the command-line library fills; kept apart so that conversion is ours and tested.
+/// Filled by the command-line library; separate so that the conversion is ours and tested.
 struct RawOptions {
   AgentOptions agent;
   ShowOptions show;
@@ -56,7 +56,7 @@ struct RawOptions {
   std::string output = "table";
 };
 
-/// The words that an option takes.
+/// The words that options accept.
 extern const std::map<std::string, XdpMode> xdp_modes;
 extern const std::map<std::string, k8s::Selection> selections;
 extern const std::map<std::string, SocketScope> socket_scopes;
@@ -67,12 +67,12 @@ extern const std::map<std::string, PodDetector> pod_detectors;
 extern const std::map<std::string, LogFormat> log_formats;
 extern const std::map<std::string, Output> outputs;
 
-/// Takes what the options' checks have let pass; `host_name` is the node's where none is given.
+/// Converts options that passed the checks; `host_name` is the default of the node's name.
 [[nodiscard]] AgentOptions convert_agent(const RawOptions& raw, std::string_view host_name);
 
 [[nodiscard]] CleanupOptions convert_cleanup(const RawOptions& raw);
 
-/// What an option asks for that only another one can give; empty: nothing.
+/// The option that another one needs and that is missing; empty: none.
 [[nodiscard]] std::string missing_option(const AgentOptions& options);
 
 }  // namespace lb::agent

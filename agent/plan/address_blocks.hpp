@@ -1,5 +1,5 @@
-// Which blocks of addresses contain endpoints: a filter that tells at once of nearly every address that it is
-// no endpoint's. Pure.
+// Address blocks that contain endpoints: a fast filter for addresses that are no endpoint's, which are nearly
+// all. Pure.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ class AddressBlocks {
  public:
   void add(const k8s::Address& address) { ++blocks_[block(address)]; }
 
-  /// Only what was added.
+  /// Removes an address that was added before.
   void remove(const k8s::Address& address) {
     const auto found = blocks_.find(block(address));
     if (--found->second == 0) blocks_.erase(found);

@@ -8,8 +8,8 @@
 
 namespace lb::agent {
 
-/// 0: not in it. Branches only where weights differ: who is in a set is a mix that no branch predictor
-/// learns.
+/// `weight` 0 means not a member. Branches only where weights differ: branching on membership would be
+/// unpredictable.
 void Members::add(unsigned weight) noexcept {
   count += weight > 0 ? 1 : 0;
   weights += weight;

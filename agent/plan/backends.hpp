@@ -1,4 +1,4 @@
-// The backends of one service port, in order, and in chunks that plans share where nothing changed. Pure.
+// The backends of one service port, sorted, and in chunks that plans share where nothing changed. Pure.
 #pragma once
 
 #include <bitset>
@@ -18,19 +18,19 @@ namespace lb::agent {
 struct BackendPlan {
   k8s::Address address;
   std::uint16_t port = 0;
-  lb_locality locality : 8 = LB_ELSEWHERE;  ///< 24 bytes in all: there are 100,000
+  lb_locality locality : 8 = LB_ELSEWHERE;  ///< 24 bytes in all: there may be 100,000
   bool in_cluster = false;
   bool in_local = false;
   bool serving = false;
-  std::uint8_t weight = 1;  ///< 0: drains, in no set
+  std::uint8_t weight = 1;  ///< 0: draining, and in no set
   auto operator<=>(const BackendPlan&) const = default;
 };
 
-/// The backends of one set before they are slots.
+/// Counts of the backends in one set, before slots are made.
 struct Members {
   std::uint32_t count = 0;
   std::uint32_t weights = 0;  ///< their sum
-  unsigned divisor = 0;       ///< the greatest that all their weights have in common; 0: there are none
+  unsigned divisor = 0;       ///< greatest common divisor of the weights; 0: no members
 
   void add(unsigned weight) noexcept;
   void add(const Members& others) noexcept;
@@ -39,19 +39,19 @@ struct Members {
   bool operator==(const Members&) const = default;
 };
 
-/// Neighbours in the order, and who of them is in which set: what is published of a chunk that did not change
-/// is known without a look at its backends.
+/// Consecutive backends and their sets. If a chunk is unchanged, its published state is known without reading
+/// its backends.
 class BackendChunk {
  public:
-  static constexpr std::size_t most = 256;  ///< a changed endpoint costs this many, and one look a chunk
+  static constexpr std::size_t most = 256;  ///< cost of a changed endpoint; an equal chunk costs one step
 
-  /// std::length_error where they are more than `most`.
+  /// Throws std::length_error if there are more than `most`.
   explicit BackendChunk(std::vector<BackendPlan> backends);
 
   [[nodiscard]] std::span<const BackendPlan> backends() const noexcept { return backends_; }
   [[nodiscard]] std::size_t size() const noexcept { return backends_.size(); }
   [[nodiscard]] const Members& members(lb_scope scope) const noexcept { return set(scope).members; }
-  /// Is the backend at this place in the set, with a weight?
+  /// Whether the backend at this index is in the set, with a weight above 0.
   [[nodiscard]] bool has(lb_scope scope, std::size_t at) const noexcept { return set(scope).who[at]; }
 
  private:
@@ -75,11 +75,11 @@ class BackendList {
   class Iterator;
 
   BackendList() = default;
-  /// In the order that they are given in.
+  /// Keeps the given order.
   BackendList(std::span<const BackendPlan> backends);    // NOLINT(google-explicit-constructor)
   BackendList(const std::vector<BackendPlan>& backends)  // NOLINT(google-explicit-constructor)
       : BackendList(std::span(backends)) {}
-  /// Chunks without backends are left out.
+  /// Drops chunks without backends.
   explicit BackendList(Chunks chunks);
 
   [[nodiscard]] const Chunks& chunks() const noexcept { return chunks_; }
@@ -88,10 +88,10 @@ class BackendList {
   [[nodiscard]] Members members(lb_scope scope) const noexcept;
   [[nodiscard]] Iterator begin() const noexcept;
   [[nodiscard]] Iterator end() const noexcept;
-  /// Those of `front` before `front_end`, then those of `back` from `back_begin` on.
+  /// The backends of `front` before `front_end`, followed by those of `back` from `back_begin` on.
   [[nodiscard]] static BackendList joined(const BackendList& front, const Iterator& front_end,
                                           const BackendList& back, const Iterator& back_begin);
-  /// The same backends, however they are divided.
+  /// Whether both have the same backends, however they are divided into chunks.
   bool operator==(const BackendList& other) const;
 
  private:
@@ -99,7 +99,7 @@ class BackendList {
   std::size_t size_ = 0;
 };
 
-/// Over the backends; at the beginning of a chunk, over all of it in one step.
+/// Iterates over the backends; at the beginning of a chunk, it can skip the whole chunk in one step.
 class BackendList::Iterator {
  public:
   using value_type = BackendPlan;
@@ -124,11 +124,11 @@ class BackendList::Iterator {
   }
   bool operator==(const Iterator&) const noexcept = default;
 
-  /// Where in the list's chunks it stands, and where in that chunk.
+  /// Position in the list's chunks, and in that chunk.
   [[nodiscard]] Chunks::const_iterator chunk() const noexcept { return chunk_; }
   [[nodiscard]] std::size_t index() const noexcept { return at_; }
 
-  /// The chunk that begins here; null within one. Not at the end.
+  /// The chunk that begins here; nullptr within a chunk. Not to be called at the end.
   [[nodiscard]] const BackendChunk* begun() const noexcept { return at_ == 0 ? chunk_->get() : nullptr; }
   void skip_chunk() noexcept {
     ++chunk_;
@@ -140,7 +140,7 @@ class BackendList::Iterator {
   std::size_t at_ = 0;
 };
 
-/// The same chunk begins at both: all in it is equal, and not even looked at.
+/// Whether the same chunk begins at both: its backends are equal and need no comparison.
 [[nodiscard]] inline bool share_chunk(const BackendList::Iterator& left, const BackendList::Iterator& right) {
   return left.begun() != nullptr && left.begun() == right.begun();
 }

@@ -1,4 +1,4 @@
-// The candidates of one service port: kept in order and in blocks, merged, and looked at.
+// The candidates of one service port: sorted, in blocks, and merged.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -14,10 +14,10 @@ namespace lb::agent {
 namespace {
 
 constexpr std::size_t most = BackendChunk::most;
-constexpr std::size_t usual = most * 3 / 4;  ///< so that some may come before a block is parted
-constexpr std::size_t few = most / 4;        ///< fewer join the block before them
+constexpr std::size_t usual = most * 3 / 4;  ///< leaves room for additions before a block is split
+constexpr std::size_t few = most / 4;        ///< smaller blocks are merged with the previous one
 
-/// Of endpoints in conflict the smaller one counts: not terminating, then ready, then serving (SEM-4).
+/// Order of candidates in conflict; the smallest counts: not terminating, then ready, then serving (SEM-4).
 auto conflict_order(const Candidate& candidate) {
   return std::tuple(has_all(candidate.traits, trait::terminating), !has_all(candidate.traits, trait::ready),
                     !has_all(candidate.traits, trait::serving), std::string_view(*candidate.slice));
@@ -34,7 +34,7 @@ struct Keyed {
   const Candidate* candidate;
 };
 
-/// Full equals, which only one slice can have, stay in their order.
+/// Sorts candidates; equal ones, which only one slice can have, keep their order.
 std::vector<Keyed> in_order(const std::vector<Candidate>& candidates) {
   std::vector<Keyed> sorted;
   sorted.reserve(candidates.size());
@@ -54,14 +54,14 @@ std::vector<Candidate> all_of(const std::vector<Keyed>& sorted) {
   return candidates;
 }
 
-/// An address and port where not all stays as it is.
+/// Candidates of one address and port, some of which change.
 struct Change {
   OrderKey key;
   std::span<const Keyed> gone;
   std::span<const Keyed> fresh;
 };
 
-/// Cuts those of the key off, which are at the front if there are any.
+/// Removes the candidates with this key from the front of `sorted` and returns them.
 std::span<const Keyed> take(std::span<const Keyed>& sorted, const OrderKey& key) {
   const auto end = std::ranges::find_if(sorted, [&](const Keyed& keyed) { return keyed.key != key; });
   const auto taken = sorted.first(static_cast<std::size_t>(end - sorted.begin()));
@@ -69,7 +69,7 @@ std::span<const Keyed> take(std::span<const Keyed>& sorted, const OrderKey& key)
   return taken;
 }
 
-/// A slice that changes reports all of its endpoints again, and most of them are as they were.
+/// A slice that changes reports all its endpoints again, most of them unchanged; these are left out.
 std::vector<Change> changes_of(std::span<const Keyed> gone, std::span<const Keyed> fresh) {
   std::vector<Change> changes;
   while (!gone.empty() || !fresh.empty()) {
@@ -89,7 +89,7 @@ bool goes(const Candidate& candidate, const Change& change) {
                              [&](const Keyed& gone) { return gone.candidate->slice == candidate.slice; });
 }
 
-/// The candidates of a block as they are from now on.
+/// The candidates of a block with the changes applied.
 std::vector<Candidate> edited(const std::vector<Candidate>& candidates, std::span<const Change> changes) {
   std::vector<Candidate> result;
   result.reserve(candidates.size() + changes.size());
@@ -111,7 +111,7 @@ std::vector<Candidate> edited(const std::vector<Candidate>& candidates, std::spa
   return result;
 }
 
-/// Calls `visit` with those candidates that count: of equals the first.
+/// Calls `visit` with the candidates that count: the first one of each address and port.
 template <class Visit>
 void for_each_merged(const std::vector<Candidate>& candidates, Visit visit) {
   const Candidate* last = nullptr;
@@ -121,7 +121,7 @@ void for_each_merged(const std::vector<Candidate>& candidates, Visit visit) {
   }
 }
 
-/// Without branches: endpoints of all localities come in a mix that no branch predictor learns.
+/// Without branches: endpoints of all localities are mixed, so branches would be unpredictable.
 lb_locality locality(Traits traits) {
   const int local = has_all(traits, trait::local) ? LB_SAME_NODE : LB_ELSEWHERE;
   const int zone = has_all(traits, trait::same_zone) ? LB_SAME_ZONE : LB_ELSEWHERE;
@@ -150,14 +150,14 @@ EndpointCounts count_endpoints(const std::vector<Candidate>& candidates) {
 
 }  // namespace
 
-/// Makes blocks, from the first to the last.
+/// Builds blocks, from the first to the last.
 class CandidateList::Editor {
  public:
   explicit Editor(std::vector<Block>& blocks) : blocks_(blocks) {}
 
   void keep(Block& block) { blocks_.push_back(std::move(block)); }
 
-  /// In as many blocks as they need; or, being few, in the one before them.
+  /// Adds candidates in as many blocks as needed; a few are added to the previous block.
   void add(std::vector<Candidate> candidates) {
     if (candidates.empty()) return;
     if (candidates.size() < few && !blocks_.empty()) {

@@ -1,4 +1,4 @@
-// The model: every relevant object, and which services need planning again.
+// The model: all relevant objects, and which services must be planned again.
 #include "agent/plan/cluster.hpp"
 
 #include <algorithm>
@@ -8,10 +8,10 @@
 namespace lb::agent {
 namespace {
 
-/// Its endpoints are the API servers.
+/// The service whose endpoints are the API servers.
 const std::string api_service = "default/kubernetes";
 
-constexpr std::uint64_t units_a_spec = 8;  ///< beside its frontends: names, and a place in three sets
+constexpr std::uint64_t units_a_spec = 8;  ///< besides its frontends: names, and entries in three sets
 
 std::string zone_of(const Labels& labels) {
   const auto found = std::ranges::find(labels, k8s::zone_label, &Labels::value_type::first);
@@ -54,8 +54,8 @@ void Cluster::erase_service(const k8s::ObjectKey& key) {
   if (services_.erase(key.text()) > 0) touch(key.text()).unset();
 }
 
-/// A slice that changes its service leaves the old one first (SEM-4); one without a service is as good as
-/// absent.
+/// A slice that moves to another service is removed from the old one first (SEM-4); a slice without a service
+/// is ignored.
 void Cluster::upsert(k8s::EndpointSlice slice) {
   const auto key = slice.key.text();
   const auto service = k8s::ObjectKey{slice.key.name_space, slice.service}.text();
@@ -68,7 +68,7 @@ void Cluster::upsert(k8s::EndpointSlice slice) {
   note_triggers(slice, known, touch(service).put_slice(slice));
 }
 
-/// A slice that is reported again as it was is no change (SEM-88).
+/// A slice reported again unchanged is no change (SEM-88).
 void Cluster::note_triggers(const k8s::EndpointSlice& slice, Slice& known, Change change) {
   for (const auto trigger : slice.triggers) {
     if (change == Change::some || trigger != known.trigger) {
@@ -120,7 +120,7 @@ void Cluster::upsert_own(const k8s::Node& node) {
   }
 }
 
-/// A Node without labels is as good as absent.
+/// A Node without labels counts as absent.
 void Cluster::upsert_peer(k8s::Node node) {
   auto& labels = node_.peers[node.name];
   const auto changed = changed_keys(labels, node.labels);
@@ -137,8 +137,8 @@ void Cluster::erase_node(const std::string& name) {
   invalidate_labels(NodeRole::peers, name, gone);
 }
 
-/// Labels other than the own zone matter to services with topology keys only (SEM-24), and those of another
-/// Node only where endpoints are on it.
+/// Labels other than the own zone matter only to services with topology keys (SEM-24), and those of another
+/// Node only if it has endpoints.
 void Cluster::invalidate_labels(NodeRole role, std::string_view node, const k8s::LabelKeys& changed) {
   if (changed.empty()) return;
   for (auto& [key, model] : models_) {
@@ -161,8 +161,8 @@ void Cluster::labels_known(const k8s::LabelKeys& keys) {
   }
 }
 
-/// A service that asks for labels which are not known keeps what it has until labels_known() touches it
-/// again. Load balancers outside are answered all the same: what is local hangs on no label of other Nodes.
+/// A service that needs unknown labels keeps its plan until labels_known() invalidates it. Its health check
+/// is updated nevertheless, because local endpoints do not depend on labels of other Nodes.
 bool Cluster::defer(const std::string& service, WorkBudget& work) {
   if (!known_labels_) return false;
   auto& model = *models_.at(service);
@@ -214,8 +214,8 @@ void Cluster::join_api_servers() {
   }
 }
 
-/// A service that comes may have the address of another one's endpoint as its ClusterIP, or gives it free as
-/// it goes.
+/// A new service may have the address of another one's endpoint as its ClusterIP, and a removed one may free
+/// it.
 void Cluster::invalidate_endpoints_at(const std::vector<k8s::Address>& addresses) {
   std::vector<k8s::Address> concerned;
   std::ranges::copy_if(addresses, std::back_inserter(concerned),
@@ -253,7 +253,7 @@ bool Cluster::has_work() const {
   return !dirty_.empty() || has_plans_to_make() || (!is_first_reported_ && is_first_made());
 }
 
-/// Has every service that was there at the start a plan?
+/// Whether every service that existed at the start has a plan.
 bool Cluster::is_first_made() const { return is_synced_ && due_.empty(); }
 
 void Cluster::ask_for_more() {
@@ -262,11 +262,11 @@ void Cluster::ask_for_more() {
 
 bool Cluster::has_plans_to_make() const { return !framed_.empty() || !under_way_.empty(); }
 
-/// The first specs come before all plans, because who holds a frontend is known only when all claims are.
-/// Later ones share turns with plans, so that none waits for an end of the others: where specs left nothing
-/// of a turn, the next one is for plans alone. A plan that does not know of a stronger claim yet is made
-/// again when that comes. A frontend that passes between two services of which one has to wait for another
-/// turn belongs to neither until then.
+/// The first specs are made before all plans, because the holder of a frontend is known only when all claims
+/// are. Later specs share turns with plans, so that neither waits for the other to finish: if specs used up a
+/// turn, the next one is for plans only. A plan made without knowledge of a stronger claim is made again once
+/// that claim is known. If a frontend moves between two services and one of them waits for another turn,
+/// neither has it until then.
 void Cluster::work(WorkBudget turn) {
   if (!std::exchange(are_plans_next_, false)) update_dirty_specs(turn);
   Planned planned;
@@ -290,8 +290,8 @@ void Cluster::report(const Planned& planned) {
   if (!changes.empty()) plans_.apply(Batch::changes, std::move(changes));
 }
 
-/// One batch, once every service that was there at the start has a plan. What comes meanwhile joins, and
-/// holds nothing up.
+/// Reports one batch, once every service that existed at the start has a plan. Services added meanwhile are
+/// included, but not waited for.
 void Cluster::report_first(const Planned& planned) {
   first_.insert(planned.changed.begin(), planned.changed.end());
   for (const auto& service : planned.all) forget_if_empty(service);
@@ -304,7 +304,8 @@ void Cluster::report_first(const Planned& planned) {
   plans_.apply(Batch::whole, std::move(changes));
 }
 
-/// Of thousands some are reported ahead in each turn. Whether others are left for the next one.
+/// If there are thousands of services, reports some ahead in each turn. Returns whether others are left for
+/// the next turn.
 bool Cluster::prepare_first() {
   if (!more_ || first_.size() <= limits_.first) return false;
   std::vector<std::string> some;
@@ -327,9 +328,9 @@ void Cluster::update_dirty_specs(WorkBudget& turn) {
   apply_cluster_ip_changes();
 }
 
-/// One that is dirty. Where the look at its addresses is a turn's work, its claims are for the next one,
-/// which begins with them: an object that changes meanwhile again is looked at again, and put off no more.
-/// Claims that are under way are made to their end, and planned, before the object is looked at again.
+/// Updates a dirty service. If drafting its spec uses up the turn, its claims are made at the start of the
+/// next one; an object that changes meanwhile is drafted again, but not put off again. Claims under way are
+/// completed, and planned, before the object is read again.
 void Cluster::update_spec(std::string service, WorkBudget& work) {
   if (models_.at(service)->is_claiming()) {
     if (!claim(service, work)) return;
@@ -345,7 +346,7 @@ void Cluster::update_spec(std::string service, WorkBudget& work) {
   if (claimed_.contains(service) && models_.at(service)->needs_spec()) postponed_.insert(service);
 }
 
-/// Have all its claims been made?
+/// Returns whether all claims have been made.
 bool Cluster::claim(const std::string& service, WorkBudget& work) {
   auto& model = *models_.at(service);
   const auto touched = model.spec(node_, options_, frontends_, work);
@@ -356,35 +357,35 @@ bool Cluster::claim(const std::string& service, WorkBudget& work) {
   return true;
 }
 
-/// Once for all that were dirty at the last look, because it is one at all services.
+/// Runs once for all services that were dirty at the last call, because it checks all services.
 void Cluster::apply_cluster_ip_changes() {
   if (!dirty_.is_past(seen_specs_)) return;
   invalidate_endpoints_at(frontends_.take_changed());
   seen_specs_ = dirty_.next_mark();
 }
 
-/// Its spec and its slices are those of the plan under way, or that its claims wait for, until that is made.
+/// While a plan is under way or waits for the service's claims, its spec and slices must not change.
 bool Cluster::postpone(const std::string& service) {
   const bool has_to_wait = claimed_.contains(service) || models_.at(service)->is_under_way();
   if (has_to_wait) postponed_.insert(service);
   return has_to_wait;
 }
 
-/// New ones first: most are planned in no time. Then one that needs several turns goes on, however many new
-/// ones there are.
+/// Plans new services first, most of which take little time, then continues one service that needs several
+/// turns, however many new ones there are.
 void Cluster::replan_some(WorkBudget& turn, Planned& planned) {
   const bool goes_on = !under_way_.empty();
   while (!framed_.empty() && !turn.is_over()) {
     const auto service = framed_.front();
     framed_.erase(service);
     if (claimed_.erase(service) == 0 && dirty_.contains(service)) {
-      update_spec(service, turn);  // it is planned as it is now, and not for nothing before
+      update_spec(service, turn);  // plan the current object, not an outdated one
       if (!framed_.erase(service)) continue;
       claimed_.erase(service);
     }
     if (!postpone(service) && !defer(service, turn)) replan(service, turn, planned);
   }
-  std::ranges::sort(planned.changed);  // reported by name, in whatever order they waited
+  std::ranges::sort(planned.changed);  // report in the order of names
   apply_cluster_ip_changes();
   if (!goes_on) return;
   const auto service = std::move(under_way_.front());
@@ -416,7 +417,7 @@ std::vector<PlanChange> Cluster::changes_of(const Names& finished) const {
   std::vector<PlanChange> present;
   for (const auto& service : finished) {
     const auto model = models_.find(service);
-    if (model == models_.end()) {  // it came and went before the first batch was whole
+    if (model == models_.end()) {  // the service was added and removed before the first batch was whole
       if (prepared_.contains(service)) changes.push_back({service, {}});
       continue;
     }

@@ -1,4 +1,4 @@
-// The model: every relevant object, and which services need planning again. No I/O and no clock.
+// The model: all relevant objects, and which services must be planned again. No I/O and no clock.
 #pragma once
 
 #include <cstddef>
@@ -28,73 +28,71 @@
 
 namespace lb::agent {
 
-/// Takes what a source reports, and at each flush() passes the plans that changed to the PlanSink. Reports
-/// nothing before synced(); that call makes the first, complete batch. Plans only services that a change
-/// affects, and in turns where a callback is given that continues it: planning one service does not delay the
-/// others.
+/// Receives a source's reports, and at each flush() passes the changed plans to the PlanSink. Reports nothing
+/// before synced(), which makes the first, whole batch. Plans only services that a change affects, and in
+/// turns if a callback continues the work: planning one service does not delay the others.
 class Cluster final : public k8s::Sink {
  public:
   using Complain = std::function<void(k8s::Complaint)>;
 
-  /// `node`: this node's name, trimmed and in lower case (SEM-85). Complaints, its own and the source's, go
-  /// to `complain`; its own are reported once for as long as they hold. `plans` must outlive the cluster.
+  /// `node`: this node's name, trimmed and in lower case (SEM-85). `complain` is called with complaints of
+  /// the source and of this; the latter are reported once while they hold. `plans` must outlive the cluster.
   Cluster(std::string node, PlanOptions options, PlanSink& plans, Complain complain);
 
   void upsert(k8s::Service service) override;
   void upsert(k8s::EndpointSlice slice) override;
   void upsert(k8s::Node node) override;
-  /// Known ranges of ClusterIPs change no service's plan (SEM-17).
+  /// ServiceCIDRs do not affect any service's plan (SEM-17).
   void upsert(k8s::ServiceCidr /*cidr*/) override {}
   void erase_service_cidr(const std::string& /*name*/) override {}
   void erase_service(const k8s::ObjectKey& key) override;
   void erase_slice(const k8s::ObjectKey& key) override;
-  /// The own Node's last state stays (SEM-73).
+  /// The own Node's last state is kept (SEM-73).
   void erase_node(const std::string& name) override;
   void complain(k8s::Complaint complaint) override;
-  /// Services that need other labels keep the plan that they have, or wait for their first one.
+  /// Services that need unknown labels keep their plan, or wait for their first one.
   void labels_known(const k8s::LabelKeys& keys) override;
   void flush() override;
   void synced() override;
 
-  /// Addresses found on this node's devices, beside those of its Node object (REL-51). Takes effect at the
-  /// next flush().
+  /// Sets the addresses of this node's devices, in addition to those of its Node object (REL-51). Takes
+  /// effect at the next flush().
   void set_addresses(std::vector<k8s::Address> addresses);
-  /// The addresses of the API servers, besides the endpoints of default/kubernetes: no service gets such a
-  /// frontend (REL-51). Takes effect at the next flush().
+  /// Sets the addresses of the API servers, in addition to the endpoints of default/kubernetes: no service
+  /// gets such a frontend (REL-51). Takes effect at the next flush().
   void set_api_servers(std::vector<ListeningAddress> addresses);
 
-  /// From now on flush() and synced() do no more than a turn's work; for what is left they call `more` once,
-  /// which shall have take_turn() called soon. The first plans are reported together, when all are made; of
-  /// thousands some are reported ahead in each turn, where the sink takes them.
+  /// From now on flush() and synced() work for at most one turn; if work is left, they call `more` once,
+  /// which must arrange that take_turn() is called soon. The first plans are reported together, once all are
+  /// made; if there are thousands, some are reported ahead in each turn, if the sink accepts them.
   void take_turns(std::function<void()> more, TurnLimits limits = {}) {
     more_ = std::move(more);
     limits_ = limits;
   }
-  /// Specs are made first, in half of a turn if plans are to be made, too; then services are planned that
-  /// have no part of a plan yet, then the one that has waited longest for its next part. All in the order in
-  /// which they were marked: one that changes constantly delays no other.
+  /// Makes specs first, in half of a turn if there are also plans to make; then plans services without a
+  /// partial plan, then the one that has waited longest for the next part of its plan. All in the order in
+  /// which they were marked: a service that changes constantly does not delay others.
   void take_turn();
 
   [[nodiscard]] const NodeView& node() const noexcept { return node_; }
-  /// The plans of the first service after that name; nothing: there is none.
+  /// The plans of the first service after that name; nullopt if there is none.
   [[nodiscard]] std::optional<PlanChange> plans_after(const std::string& service) const;
   [[nodiscard]] ClusterCounts counts() const;
-  /// Is a service not planned because labels that it needs are not known?
+  /// Whether a service is not planned because labels that it needs are unknown.
   [[nodiscard]] bool waits() const noexcept { return !waiting_.empty(); }
-  /// From now on keeps when slices' changes were caused, if later than this (Unix nanoseconds).
+  /// From now on keeps the trigger times of slices' changes later than this (Unix nanoseconds).
   void measure_triggers(std::int64_t after) { triggers_.start(after); }
-  /// Those of all changes that have been planned; none while something waits for a flush(). Each is reported
-  /// once.
+  /// The trigger times of all planned changes, each reported once; empty while a change waits for a flush().
   [[nodiscard]] TriggerTimes::Pending take_triggers();
-  /// As of the last whole plan or flush().
+  /// The health checks at the last whole plan or flush().
   [[nodiscard]] const HealthChecks& health_checks() const noexcept { return health_checks_; }
 
  private:
-  /// The facts about a slice besides its endpoints.
+  /// Facts about a slice besides its endpoints.
   struct Slice {
     std::string service;  ///< "namespace/name"
     k8s::Family family = k8s::Family::ipv4;
-    std::int64_t trigger = 0;  ///< the last that was reported; 0: none
+    std::int64_t trigger = 0;  ///< last reported trigger time; 0: none
   };
 
   void note_triggers(const k8s::EndpointSlice& slice, Slice& known, Change change);
@@ -113,7 +111,7 @@ class Cluster final : public k8s::Sink {
   void apply_cluster_ip_changes();
   [[nodiscard]] bool are_first_specs_made() const { return dirty_.is_past(first_specs_); }
   [[nodiscard]] bool postpone(const std::string& service);
-  /// Services that were planned, and those of them whose plan changed.
+  /// Planned services, and those of them whose plan changed.
   struct Planned {
     std::vector<std::string> all;
     std::vector<std::string> changed;
@@ -144,34 +142,34 @@ class Cluster final : public k8s::Sink {
   bool is_synced_ = false;
   std::map<std::string, std::unique_ptr<ServiceModel>> models_;
   std::unordered_map<std::string, Slice> slices_;  ///< by "namespace/name"
-  std::set<std::string> services_;                 ///< those that have a Service object
+  std::set<std::string> services_;                 ///< services with a Service object
   TriggerTimes triggers_;
-  ServiceQueue dirty_;                 ///< to be derived
-  ServiceQueue framed_;                ///< and then to be planned
-  std::set<std::string> claimed_;      ///< of framed_, those whose claims took several turns
-  std::set<std::string> put_off_;      ///< of dirty_, those looked at whose claims wait for a turn
-  bool are_plans_next_ = false;        ///< specs were all of the last turn
-  std::uint64_t first_specs_ = 0;      ///< the mark in dirty_ before which all first specs are
-  std::uint64_t seen_specs_ = 0;       ///< the one of the last look at which addresses became ClusterIPs
-  std::deque<std::string> under_way_;  ///< planned in part
-  std::set<std::string> postponed_;    ///< to be derived once the plan that is under way is made
-  std::function<void()> more_;         ///< null: everything is done at once
+  ServiceQueue dirty_;                 ///< services whose spec must be made
+  ServiceQueue framed_;                ///< services with a new spec, to be planned
+  std::set<std::string> claimed_;      ///< services of framed_ whose claims took several turns
+  std::set<std::string> put_off_;      ///< services of dirty_ whose drafted specs wait for a turn
+  bool are_plans_next_ = false;        ///< the last turn was used up by specs
+  std::uint64_t first_specs_ = 0;      ///< all first specs have marks in dirty_ below this
+  std::uint64_t seen_specs_ = 0;       ///< next mark in dirty_ at the last apply_cluster_ip_changes()
+  std::deque<std::string> under_way_;  ///< partially planned services
+  std::set<std::string> postponed_;    ///< services whose spec must be made after the plan under way
+  std::function<void()> more_;         ///< null: all work is done at once
   TurnLimits limits_;
   bool asked_for_more_ = false;
-  std::set<std::string> waiting_;  ///< services that are not planned for want of labels
-  /// Of those of the first batch, those not planned since: what an earlier agent left of them stands until a
-  /// plan is reported, also the plan that nothing is left.
+  std::set<std::string> waiting_;  ///< services not planned because labels are unknown
+  /// Services that waited in the first batch and are not planned since: an earlier agent's entries of them
+  /// stay until a plan is reported, even an empty one.
   std::set<std::string> owed_;
-  std::optional<k8s::LabelKeys> known_labels_;  ///< of other Nodes; nothing: all that are reported
+  std::optional<k8s::LabelKeys> known_labels_;  ///< of other Nodes; nullopt: all reported labels
   Frontends frontends_;
   ConsistentBudget consistent_budget_;
   HealthChecks health_checks_;
   std::map<std::string, ServiceModel::Sentences> reported_;  ///< complaints by service
   std::uint64_t complaint_count_ = 0;
-  bool is_first_reported_ = false;            ///< the first plans, as one batch
-  std::set<std::string> first_;               ///< services of it whose plans are to be reported
-  std::unordered_set<std::string> prepared_;  ///< services of it that were reported ahead
-  std::set<std::string> due_;                 ///< services of the start that have no plan yet
+  bool is_first_reported_ = false;            ///< whether the first batch was reported
+  std::set<std::string> first_;               ///< services of the first batch whose plans must be reported
+  std::unordered_set<std::string> prepared_;  ///< services of the first batch that were reported ahead
+  std::set<std::string> due_;                 ///< services at the start without a plan yet
 };
 
 }  // namespace lb::agent

@@ -1,4 +1,4 @@
-// Which service ports have tables of consistent selection.
+// Decides which service ports have tables of consistent selection.
 #include "agent/plan/consistent_budget.hpp"
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 namespace lb::agent {
 
-/// As many ports, from the first one on, as `most` tables are enough for.
+/// The number of ports, from the first one on, for which `most` tables suffice.
 ConsistentBudget::Grant ConsistentBudget::grant(const std::vector<std::size_t>& tables_of_ports,
                                                 std::size_t most) {
   Grant granted;
@@ -71,7 +71,7 @@ void ConsistentBudget::enter(const Rank& rank, std::vector<std::size_t> tables_o
   }
 }
 
-/// Each step is another service that has all that it may have, or has it no more.
+/// Each step moves one service into or out of the fully granted ones.
 void ConsistentBudget::move_first_short(Before& before, WorkBudget& work) {
   while (served_ > tables_) {
     --first_short_;
@@ -90,8 +90,8 @@ void ConsistentBudget::move_first_short(Before& before, WorkBudget& work) {
   }
 }
 
-/// The first that is short has as many ports as fit. What then is left is less than its next port takes, so
-/// few others get something of it.
+/// The first request that is not fully granted gets as many ports as fit. The rest is smaller than its next
+/// port needs, so few others get a part of it.
 void ConsistentBudget::grant_rest(Before& before, WorkBudget& work) {
   for (const auto& rank : std::exchange(from_the_rest_, {})) set_granted(asks_.find(rank), 0, before);
   std::size_t left = tables_ - served_;

@@ -1,6 +1,6 @@
-// Which service ports get a table of consistent selection, where not all can: each table takes
-// --consistent-slots slots on every node, and an object may have 4,096 ports. Pure, and the same on every
-// node that has the same Services.
+// Decides which service ports get a table of consistent selection if not all can: each table takes
+// --consistent-slots slots on every node, and an object may have 4,096 ports. Pure, and equal on all nodes
+// with the same Services.
 #pragma once
 
 #include <cstddef>
@@ -15,35 +15,36 @@
 
 namespace lb::agent {
 
-/// Older Services come first, so that none loses its table to a newer one; none has more than a quarter of
-/// all. A question costs the logarithm of how many ask, for itself and for each service whose grant changes.
+/// Older Services come first, so that none loses its table to a newer one; no Service gets more than a
+/// quarter of all tables. A request costs the logarithm of the number of requests, for itself and for each
+/// service whose grant changes.
 class ConsistentBudget {
  public:
-  /// `tables`: how many there may be.
+  /// `tables`: the total number of tables.
   explicit ConsistentBudget(std::size_t tables) : tables_(tables) {}
 
-  /// In place of what the service asked for before: how many tables each of its ports takes, in their order;
-  /// none: it asks for nothing. `created` in Unix seconds, 0 if unknown. Returns the other services that are
-  /// granted more or less than before. Spends a unit for each service that it looks at.
+  /// Replaces the service's request: the number of tables for each of its ports, in their order; empty: no
+  /// request. `created` in Unix seconds, 0 if unknown. Returns the other services whose grant has changed.
+  /// Spends a unit for each service checked.
   std::set<std::string> ask(const std::string& service, std::int64_t created,
                             std::vector<std::size_t> tables_of_ports, WorkBudget& work);
 
-  /// How many of a service's ports have their tables, from the first one on.
+  /// The number of a service's ports that have their tables, counted from the first port.
   [[nodiscard]] std::size_t granted(const std::string& service) const;
 
  private:
-  using Rank = std::pair<std::int64_t, std::string>;  ///< age and name
+  using Rank = std::pair<std::int64_t, std::string>;  ///< creation time and name
   struct Grant {
     std::size_t ports = 0;
     std::size_t tables = 0;
   };
   struct Ask {
     std::vector<std::size_t> tables_of_ports;
-    Grant most;               ///< were it alone
+    Grant most;               ///< the grant if it were alone
     std::size_t granted = 0;  ///< ports
   };
   using Asks = std::map<Rank, Ask>;
-  /// What each was granted whose grant may have changed.
+  /// Earlier grants of services whose grant may have changed.
   using Before = std::map<std::string, std::size_t>;
 
   static Grant grant(const std::vector<std::size_t>& tables_of_ports, std::size_t most);
@@ -60,14 +61,14 @@ class ConsistentBudget {
   void remove_short(Asks::iterator at);
 
   std::size_t tables_;
-  Asks asks_;                                 ///< those for which there would be a table, were they alone
-  std::map<std::string, std::int64_t> ages_;  ///< of these
-  /// All before it have what they may have; it and those after it have to do with the rest, which is less
-  /// than it asks for.
+  Asks asks_;                                 ///< requests that could be granted if they were alone
+  std::map<std::string, std::int64_t> ages_;  ///< creation times of these services
+  /// The first request that is not fully granted: all before it are; it and those after it share the
+  /// remaining tables, which are fewer than it requests.
   Asks::iterator first_short_ = asks_.end();
-  std::size_t served_ = 0;                       ///< tables of those before it
+  std::size_t served_ = 0;                       ///< tables granted before it
   std::map<std::size_t, std::set<Rank>> short_;  ///< it and those after it, by the tables of their first port
-  std::set<Rank> from_the_rest_;                 ///< of these, those that were granted some
+  std::set<Rank> from_the_rest_;                 ///< those of short_ with a partial grant
 };
 
 }  // namespace lb::agent

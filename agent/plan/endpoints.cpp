@@ -20,7 +20,7 @@ enum Condition : std::uint8_t { is_ready = 1, is_serving = 2, is_terminating = 4
 constexpr std::uint32_t symbols_a_word = 12;
 constexpr std::uint32_t bits_a_symbol = 5;
 
-/// The characters of address texts in the order of their bytes; 0 is the end of the text.
+/// Maps the characters of address texts to numbers in byte order; 0 is the end of the text.
 constexpr std::uint64_t symbol(char character) {
   if (character == '.') return 1;
   if (character >= '0' && character <= '9') return static_cast<std::uint64_t>(character - '0') + 2;
@@ -47,7 +47,7 @@ Run longest_zeros(const std::array<unsigned, 8>& groups) {
   return best;
 }
 
-/// Writes a text as symbols, the first ones highest, so that words compare as the text does.
+/// Packs a text as symbols, the first in the highest bits, so that words compare like the text.
 class Packer {
  public:
   explicit Packer(std::array<std::uint64_t, 4>& words) : words_(words) {}
@@ -92,11 +92,12 @@ class Packer {
   std::uint32_t length_ = 0;
 };
 
-/// No set, no flow and no command has one that is neither: the slice is reported again when it comes to be.
+/// An endpoint that is neither ready nor serving is in no set, has no flow and is not shown; its slice is
+/// reported again when that changes.
 bool is_of_use(const k8s::Endpoint& endpoint) { return endpoint.ready || endpoint.serving; }
 
-/// One that has ended gives way to any other of the same address. One that is not of use yet may not be left
-/// out: it counts before a terminating one of another slice (SEM-4).
+/// A terminated endpoint loses to any other one of the same address. An endpoint that is not ready yet must
+/// not be left out: it wins over a terminating one of another slice (SEM-4).
 bool can_matter(const k8s::Endpoint& endpoint) { return is_of_use(endpoint) || !endpoint.terminating; }
 
 std::string_view find_label(const Labels& labels, std::string_view key) {
@@ -119,7 +120,7 @@ OrderKey::OrderKey(const k8s::Address& address, std::uint16_t port) {
   packer.push_number(port, 10);
 }
 
-/// Gives every string and every list one index; lives as long as the making of its slice.
+/// Gives every string and every list one index; lives only while its slice is made.
 class CompactSlice::Builder {
  public:
   explicit Builder(CompactSlice& slice) : slice_(slice) {
@@ -131,7 +132,7 @@ class CompactSlice::Builder {
     profiles_.emplace(Profile{}, 0);
   }
 
-  /// Of one that is not of use, that its address is taken is all that counts.
+  /// For an unusable endpoint only its address is kept.
   void add(const k8s::Endpoint& endpoint) {
     if (!is_of_use(endpoint)) {
       slice_.endpoints_.push_back({.address = endpoint.address});
@@ -224,12 +225,12 @@ std::string CompactSlice::append(const ServicePortKey& key, std::string_view por
                      skipped == 1 ? "" : fmt::format(", and {} more", skipped - 1));
 }
 
-/// What is sent there would come back to a service. Only what cannot be claimed at will decides that:
-/// ClusterIPs, which the API server gives out, and the service's own outside addresses, where its packets
-/// would go round. An outside address of another service excludes nothing, because a tenant who may
-/// write a Service may claim any: that would take another namespace's endpoints away. A loop through several
-/// services ends as every loop of routers does, by the packets' hop limits. An endpoint of a node may be
-/// where that node's address is also the service's load balancer's.
+/// Packets to such an endpoint would return to a service. Only addresses that cannot be claimed at will
+/// count: ClusterIPs, which the API server assigns, and the service's own outside addresses, where its
+/// packets would loop. Another service's outside address excludes nothing, because a tenant who may write a
+/// Service may claim any address, and could exclude another namespace's endpoints. A loop through several
+/// services ends like every routing loop, by the packets' hop limits. An endpoint on a node may have that
+/// node's address although it is also the service's load-balancer address.
 bool CompactSlice::is_service(const CompactEndpoint& endpoint, const k8s::EndpointPort& port,
                               const Viewpoint& view) const {
   if (view.frontends == nullptr) return false;
@@ -276,8 +277,7 @@ Traits CompactSlice::traits(const CompactEndpoint& endpoint, const Viewpoint& vi
   return traits | key_traits(endpoint, view);
 }
 
-/// An endpoint of weight 0 keeps its old flows and nothing else: it is neither ready nor draining ("Our
-/// choices" I).
+/// An endpoint of weight 0 only keeps its old flows: it is neither ready nor draining ("Our choices" I).
 Traits CompactSlice::condition_traits(const Profile& profile) const {
   const bool terminating = (profile.conditions & is_terminating) != 0;
   const bool serving = (profile.conditions & is_serving) != 0;
@@ -314,7 +314,7 @@ bool CompactSlice::shares(const CompactEndpoint& endpoint, const NodeView& node,
   return !mine.empty() && label_of(endpoint, node, label) == mine;
 }
 
-/// From the slice if it says so, else from the Node object of the endpoint's node; empty: unknown.
+/// The label from the slice if present, else from the Node object of the endpoint's node; empty: unknown.
 std::string_view CompactSlice::label_of(const CompactEndpoint& endpoint, const NodeView& node,
                                         std::string_view label) const {
   const Profile& profile = of(endpoint);

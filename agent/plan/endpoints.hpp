@@ -21,12 +21,12 @@ namespace lb::agent {
 
 class Frontends;
 
-/// Whose eyes endpoints are seen with: a node's, and those of a service with topology keys.
+/// The viewpoint for endpoints' traits: a node, and the topology keys of a service.
 struct Viewpoint {
   const NodeView& node;
   std::span<const std::string> topology_keys;  ///< at most max_topology_keys
-  const Frontends* frontends = nullptr;        ///< what is a service's, and so no endpoint; null: nothing is
-  std::string service = {};                    ///< whose endpoints they are; only with frontends
+  const Frontends* frontends = nullptr;        ///< addresses of services are no endpoints; null: no check
+  std::string service = {};                    ///< the endpoints' service; only with frontends
 };
 
 /// One endpoint of one slice for one service port.
@@ -35,12 +35,11 @@ struct Candidate {
   std::uint16_t port = 0;
   std::uint8_t weight = 1;
   Traits traits = 0;
-  const std::string* slice =
-      nullptr;  ///< its name: the same text for as long as there is a slice of that name
+  const std::string* slice = nullptr;  ///< its name, at a stable address while a slice of that name exists
   bool operator==(const Candidate&) const = default;
 };
 
-/// Compares as the bytes of the text "a.b.c.d:port" or "[v6]:port" do (SEM-29), without making that text.
+/// Compares like the bytes of the text "a.b.c.d:port" or "[v6]:port" (SEM-29), without making that text.
 class OrderKey {
  public:
   OrderKey(const k8s::Address& address, std::uint16_t port);
@@ -50,23 +49,23 @@ class OrderKey {
   std::array<std::uint64_t, 4> words_{};
 };
 
-/// An EndpointSlice without anything twice: about 30 bytes an endpoint.
+/// An EndpointSlice in deduplicated form: about 30 bytes an endpoint.
 class CompactSlice {
  public:
   explicit CompactSlice(const k8s::EndpointSlice& slice)
       : CompactSlice(slice, std::make_shared<const std::string>(slice.key.name)) {}
-  /// What has become of `before`: endpoints that stayed as they were give equal candidates.
+  /// The new state of the slice `before`: unchanged endpoints give equal candidates.
   CompactSlice(const k8s::EndpointSlice& slice, const CompactSlice& before)
       : CompactSlice(slice, before.name_) {}
 
   [[nodiscard]] const std::string& name() const noexcept { return *name_; }
   [[nodiscard]] std::size_t size() const noexcept { return endpoints_.size(); }
   [[nodiscard]] std::size_t port_count() const noexcept { return ports_.size(); }
-  /// Appends what this slice has for a port of its service: nothing for another family, protocol or port
-  /// name. Returns a sentence on endpoints that were skipped because they are services; empty: none.
+  /// Appends this slice's candidates for a port of its service; none for another family, protocol or port
+  /// name. Returns a message about endpoints that were skipped because they are services; empty: none.
   [[nodiscard]] std::string append(const ServicePortKey& key, std::string_view port_name,
                                    const Viewpoint& view, std::vector<Candidate>& candidates) const;
-  /// Calls `visit` with the addresses of ready endpoints on `node`, whatever their ports.
+  /// Calls `visit` with the addresses of ready endpoints on `node`, for any port.
   template <class Visit>
   void for_each_local_ready(std::string_view node, Visit visit) const {
     const auto at = std::ranges::find(strings_, node);
@@ -86,13 +85,13 @@ class CompactSlice {
   void for_each_address(Visit visit) const {
     for (const auto& endpoint : endpoints_) visit(endpoint.address);
   }
-  /// Appends where its endpoints listen for TCP.
+  /// Appends the addresses and ports at which its endpoints listen for TCP.
   void append_listening(std::vector<ListeningAddress>& addresses) const;
-  /// Of two of one name, where one has become of the other.
+  /// Compares two states of one slice.
   bool operator==(const CompactSlice&) const = default;
 
  private:
-  /// What many endpoints have in common. Numbers are indexes into strings_; for lists, in lists_, where a
+  /// Properties that many endpoints share. Numbers are indexes into strings_; for lists, into lists_, where a
   /// list's length comes before its members.
   struct Profile {
     std::uint32_t zone = 0;
@@ -133,31 +132,32 @@ class CompactSlice {
   std::uint8_t weight_;
   std::vector<k8s::EndpointPort> ports_;
   std::vector<CompactEndpoint> endpoints_;
-  std::vector<Profile> profiles_;     ///< [0] is of an endpoint that no service port can use
+  std::vector<Profile> profiles_;     ///< [0] is for endpoints that no service port can use
   std::vector<std::string> strings_;  ///< [0] is empty
   std::vector<std::uint32_t> lists_;  ///< [0] is the empty list
 };
 
-/// All candidates of one service port in order; of equals the one that counts comes first (SEM-4). They are
-/// kept in blocks, so that a change costs what it touches.
+/// All candidates of one service port, sorted; of equal ones the one that counts comes first (SEM-4). They
+/// are kept in blocks, so that a change costs only the changed blocks.
 class CandidateList {
  public:
-  /// Drops what slices that went had appended, and takes in what new ones have. `gone` is of each slice what
-  /// was taken in, and all of it.
+  /// Removes candidates of removed slices, and adds those of new ones. `gone` must contain all candidates
+  /// that a removed slice added.
   void update(const std::vector<Candidate>& gone, const std::vector<Candidate>& fresh);
   void clear() noexcept { blocks_.clear(); }
-  /// Those that count, counted.
+  /// Counts of the candidates that count.
   [[nodiscard]] EndpointCounts counts() const noexcept;
-  /// Those that count and are in a set or serving. What has not changed is in the chunks of the last time.
+  /// Backends from the candidates that count and are in a set or serving. Unchanged backends are in the same
+  /// chunks as last time.
   [[nodiscard]] BackendList backends(const Sets& sets);
 
  private:
-  /// Neighbours, at least one; those of one address and port are all in one block.
+  /// Consecutive candidates, at least one; those of one address and port are all in one block.
   struct Block {
     OrderKey first;
     std::vector<Candidate> candidates;
     EndpointCounts counts;
-    std::shared_ptr<const BackendChunk> chunk;  ///< for sets_; null: to be made
+    std::shared_ptr<const BackendChunk> chunk;  ///< for sets_; null: not made yet
   };
   class Editor;
 

@@ -16,8 +16,8 @@
 namespace lb::agent {
 namespace {
 
-constexpr std::uint64_t claims_a_unit = 4;       ///< that are put in order and compared
-constexpr std::uint64_t units_among_rivals = 4;  ///< a claim that is not the only one to its key
+constexpr std::uint64_t claims_a_unit = 4;       ///< claims sorted and compared per unit
+constexpr std::uint64_t units_among_rivals = 4;  ///< cost of a claim to a key with other claims
 
 Frontends::Key key_of(const FrontendPlan& frontend, lb_protocol protocol) {
   return {frontend.address, frontend.port, protocol};
@@ -73,7 +73,7 @@ std::optional<Frontends::Changes> Frontends::claim(const std::string& service, s
   return std::move(renewed.changes);
 }
 
-/// Claims that are made under another age or by other ports than before are other claims.
+/// Claims under another age or other ports than before are new claims.
 Frontends::Renewal Frontends::renewal(const Claimant& before, std::int64_t created,
                                       std::span<const PortSpec> specs, WorkBudget& work) {
   Renewal renewal;
@@ -100,8 +100,8 @@ Frontends::Renewal Frontends::renewal(const Claimant& before, std::int64_t creat
   return renewal;
 }
 
-/// Those that go are removed after the others came, so that who takes a frontend over is named once; but all
-/// of them before, where what they are compared by changes.
+/// Removes old claims after adding new ones, so that each service that takes over a frontend is reported
+/// once; but removes all of them before, if the order of claims changes.
 bool Frontends::proceed(Claimant& claimant, WorkBudget& work) {
   auto& renewal = *claimant.renewal;
   if (renewal.is_renamed) {
@@ -114,7 +114,7 @@ bool Frontends::proceed(Claimant& claimant, WorkBudget& work) {
          take(claimant, renewal.gone, &Frontends::remove, work);
 }
 
-/// As many as work is left for. Were these the last?
+/// Processes as many claims as the budget allows. Returns whether all are done.
 bool Frontends::take(Claimant& claimant, Part& part, Step step, WorkBudget& work) {
   for (; part.done < part.claims.size() && !work.is_over(); ++part.done) {
     (this->*step)(claimant, part.claims[part.done], work);
@@ -175,8 +175,8 @@ void Frontends::remove_other(Claims& claims, Others::iterator which) {
   if (claims.others->empty()) claims.others.reset();
 }
 
-/// At once and before the claims, of which some may go in this turn only to come again in the next: what
-/// others have asked meanwhile must not be an address that has not changed.
+/// Counts ClusterIPs at once and before the claims, some of which may be removed in this turn and added again
+/// in the next one: in between, an unchanged address must still count as a ClusterIP.
 void Frontends::count_cluster_ips(const Renewal& renewal) {
   const auto count = [this](const Part& part, int change) {
     for (const auto& made : part.claims) {

@@ -20,12 +20,12 @@
 
 namespace lb::agent {
 
-/// Smaller is stronger: ClusterIP, load balancer, external IP, node port.
+/// Rank of a kind; smaller is stronger: ClusterIP, load balancer, external IP, node port.
 [[nodiscard]] int precedence(lb_kind kind) noexcept;
 
 /// All claims of all services. A service holds a frontend if no stronger claim to it exists: by kind, then by
-/// age of the Service object (unknown: youngest), then by "namespace/name", then by service port. A renewed
-/// claim costs what of it has changed.
+/// age of the Service object (unknown: youngest), then by "namespace/name", then by service port. Renewing
+/// claims costs only what has changed.
 class Frontends {
  public:
   struct Key {
@@ -35,35 +35,36 @@ class Frontends {
     auto operator<=>(const Key&) const = default;
   };
 
-  /// What claim() has changed.
+  /// The effects of claim().
   struct Changes {
-    std::set<std::string> touched;      ///< other services that now hold a frontend more or less
-    std::vector<k8s::Address> outside;  ///< of the service: those but ClusterIPs that it claimed or gave up
+    std::set<std::string> touched;      ///< other services that gained or lost a frontend
+    std::vector<k8s::Address> outside;  ///< addresses, except ClusterIPs, that the service claimed or gave up
   };
-  /// Replaces all claims of a service, `created` in Unix seconds (0: unknown) as its age; no specs: it
-  /// claims nothing more. Spends units for each claim that comes or goes, and less for those that stay.
-  /// Nothing: work is over before all have come and gone, and further calls go on with these claims, whatever
-  /// they are given. Until then held(), lost() and use_of() may not be asked about the service's own.
+  /// Replaces all claims of a service, `created` in Unix seconds (0: unknown) as its age; without specs it
+  /// claims nothing any more. Spends units for each claim added or removed, and fewer for unchanged ones.
+  /// Returns nullopt if the budget ended before all were added and removed; further calls continue with these
+  /// claims, whatever their arguments. Until then held(), lost() and use_of() must not be called for this
+  /// service.
   std::optional<Changes> claim(const std::string& service, std::int64_t created,
                                std::span<const PortSpec> specs, WorkBudget& work);
 
-  /// Those of a service port's claims that it holds.
+  /// The frontends of a service port whose claims it holds.
   [[nodiscard]] std::vector<FrontendPlan> held(const std::string& service, const ServicePortPlan& plan) const;
 
-  /// What a service has lost: one sentence that names the first of its claims and that one's holder, and how
-  /// many more there are; empty: nothing.
+  /// A message about the claims that a service has lost: the first of them, its holder, and the number of
+  /// others; empty if none is lost.
   [[nodiscard]] std::string lost(const std::string& service) const;
 
-  /// What an address and port are to the endpoints of `service`. On a ClusterIP every port is the service's;
-  /// of all other addresses only its own matter, because any Service may claim any address as an external
-  /// one.
+  /// How an address and port are used, seen from endpoints of `service`. A ClusterIP belongs to its service
+  /// on every port; of other addresses only the service's own count, because any Service may claim any
+  /// address as an external IP.
   enum class Use : std::uint8_t { none, cluster_ip, own };
   [[nodiscard]] Use use_of(const Key& key, const std::string& service) const;
 
-  /// Addresses that became a ClusterIP since the last call, or are one no more; sorted.
+  /// Addresses that became a ClusterIP since the last call, or stopped being one; sorted.
   [[nodiscard]] std::vector<k8s::Address> take_changed();
 
-  /// How many claims are lost now.
+  /// Number of claims that are currently lost.
   [[nodiscard]] std::size_t lost_count() const noexcept { return lost_; }
 
  private:
@@ -75,14 +76,14 @@ class Frontends {
   };
   struct Part {
     std::vector<Made> claims;
-    std::size_t done = 0;  ///< of these
+    std::size_t done = 0;  ///< number of processed claims
   };
-  /// What becomes of a service's claims, as far as it has come.
+  /// The progress of replacing a service's claims.
   struct Renewal {
     std::int64_t age = 0;
     std::vector<std::string> ports;
     std::vector<Made> claims;
-    bool is_renamed = false;  ///< by age or ports; until what was claimed under the old ones is gone
+    bool is_renamed = false;  ///< age or ports changed; true until the old claims are removed
     Part come;
     Part gone;
     Changes changes;
@@ -92,7 +93,7 @@ class Frontends {
     std::int64_t age = 0;
     std::vector<std::string> ports;  ///< ServicePortKey::name
     std::vector<Made> claims;        ///< sorted
-    std::size_t lost = 0;            ///< of these
+    std::size_t lost = 0;            ///< number of lost claims
     std::optional<Renewal> renewal;
   };
   struct Claim {
@@ -105,10 +106,10 @@ class Frontends {
     bool operator()(const Claim& left, const Claim& right) const noexcept;
   };
   using Others = std::set<Claim, Stronger>;
-  /// Nearly every key has one claim; what many have in common costs the logarithm of how many they are.
+  /// Nearly every key has one claim; a key with many costs the logarithm of their number.
   struct Claims {
     Claim holder;
-    std::unique_ptr<Others> others;  ///< null: none
+    std::unique_ptr<Others> others;  ///< null: no other claims
   };
   struct HashKey {
     using is_avalanching = void;
@@ -129,8 +130,8 @@ class Frontends {
 
   boost::unordered_flat_map<Key, Claims, HashKey> by_key_;
   std::map<std::string, std::unique_ptr<Claimant>> claimants_;
-  boost::unordered_flat_map<k8s::Address, std::uint32_t, AddressHash> cluster_ips_;  ///< claims to each
-  std::map<k8s::Address, int> changes_;  ///< claims to ClusterIPs made, less those given up
+  boost::unordered_flat_map<k8s::Address, std::uint32_t, AddressHash> cluster_ips_;  ///< number of claims
+  std::map<k8s::Address, int> changes_;  ///< change in the number of claims to each ClusterIP
   std::size_t lost_ = 0;
 };
 

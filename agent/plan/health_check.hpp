@@ -1,4 +1,4 @@
-// The answer to an external load balancer's health check of one service (SEM-58). Data only.
+// The response to an external load balancer's health check of one service (SEM-58). Data only.
 #pragma once
 
 #include <array>
@@ -16,13 +16,13 @@ namespace lb::agent {
 struct HealthCheck {
   k8s::ObjectKey service;
   std::uint16_t port = 0;
-  /// Distinct addresses of ready endpoints on this node, IPv4 then IPv6; none: the service has no ClusterIP
-  /// of that family, so nothing is asked about it there.
+  /// Number of distinct addresses of ready endpoints on this node, IPv4 then IPv6; nullopt: the service has
+  /// no ClusterIP of that family, so there is no health check for it.
   std::array<std::optional<std::size_t>, 2> local;
   bool operator==(const HealthCheck&) const = default;
 };
 
-/// By the service's "namespace/name".
+/// Health checks by the service's "namespace/name".
 using HealthChecks = std::map<std::string, HealthCheck>;
 
 }  // namespace lb::agent

@@ -1,4 +1,4 @@
-// Counts the ready endpoints of one service on this node, as its slices come and go. Pure.
+// Counts the ready endpoints of one service on this node, as its slices are added and removed. Pure.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace lb::agent {
 
-/// An address in two slices counts once (SEM-30). A slice costs what it has.
+/// An address in two slices counts once (SEM-30). Adding a slice costs its number of endpoints.
 class LocalReady {
  public:
   explicit LocalReady(std::string node) : node_(std::move(node)) {}
@@ -23,7 +23,7 @@ class LocalReady {
     slice.for_each_local_ready(node_, [&](const k8s::Address& address) { ++slices[address]; });
   }
 
-  /// Only what was added.
+  /// Removes a slice that was added before.
   void remove(const CompactSlice& slice) {
     auto& slices = of(slice.family());
     slice.for_each_local_ready(node_, [&](const k8s::Address& address) {
@@ -35,7 +35,7 @@ class LocalReady {
   [[nodiscard]] std::size_t count(k8s::Family family) const { return by_family_.at(index(family)).size(); }
 
  private:
-  using Slices = boost::unordered_flat_map<k8s::Address, std::uint32_t, AddressHash>;  ///< that have it
+  using Slices = boost::unordered_flat_map<k8s::Address, std::uint32_t, AddressHash>;  ///< number of slices
   static std::size_t index(k8s::Family family) { return family == k8s::Family::ipv4 ? 0 : 1; }
   Slices& of(k8s::Family family) { return by_family_.at(index(family)); }
 

@@ -1,4 +1,4 @@
-// Iterates over the backends on other nodes that clients outside may get, of all services, in parts between
+// Iterates over the backends on other nodes that external clients may get, for all services, in parts between
 // which plans may change. Pure.
 #pragma once
 
@@ -14,13 +14,13 @@
 
 namespace lb::agent {
 
-/// May a client outside get a backend on another node by this plan? Not where it has ClusterIPs alone, which
-/// sockets are served at, nor where its external traffic stays on the node.
+/// Whether this plan may give an external client a backend on another node. False if it has only ClusterIPs,
+/// which the socket hooks serve, or if its external traffic policy is Local.
 [[nodiscard]] bool sends_outside_clients_on(const ServicePortPlan& plan);
 
 class OutsideBackends {
  public:
-  /// The plans of the first service after a name; nothing: there is none.
+  /// Returns the plans of the first service after a name; nullopt if there is none.
   using NextPlans = std::function<std::optional<PlanChange>(const std::string& after)>;
   explicit OutsideBackends(NextPlans next_plans) : next_plans_(std::move(next_plans)) {}
 
@@ -29,7 +29,7 @@ class OutsideBackends {
     k8s::Address address;
     auto operator<=>(const Backend&) const = default;
   };
-  /// Each address of a service once. Nothing: the budget is over, or is_at_end().
+  /// Returns each address of a service once. nullopt if the budget is used up, or is_at_end().
   [[nodiscard]] std::optional<Backend> next(WorkBudget& budget);
   [[nodiscard]] bool is_at_end() const noexcept { return is_at_end_; }
 
@@ -38,11 +38,11 @@ class OutsideBackends {
   [[nodiscard]] bool take_next_port();
 
   NextPlans next_plans_;
-  PlanChange plans_;                             ///< of the service that it is at
-  std::size_t ports_ = 0;                        ///< of it that were begun
-  std::shared_ptr<const ServicePortPlan> port_;  ///< null: the next one is to be begun
-  BackendList::Iterator at_;                     ///< in that port
-  std::set<k8s::Address> seen_;                  ///< of the service
+  PlanChange plans_;                             ///< of the current service
+  std::size_t ports_ = 0;                        ///< number of its ports begun
+  std::shared_ptr<const ServicePortPlan> port_;  ///< null: begin the next one
+  BackendList::Iterator at_;                     ///< position in that port
+  std::set<k8s::Address> seen_;                  ///< addresses of the service
   bool is_at_end_ = false;
 };
 

@@ -1,4 +1,4 @@
-// Between the model and the tables: plans are written in parts.
+// Between the model and the tables: writes plans in parts.
 #include "agent/plan/pacer.hpp"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 using Plan = std::shared_ptr<const ServicePortPlan>;
 
 constexpr std::size_t backends_a_write = 16;
-constexpr std::size_t ended_a_write = 2;  ///< backends that go, each with an entry in quarantine
+constexpr std::size_t ended_a_write = 2;  ///< removed backends, each with an entry in quarantine
 constexpr std::size_t writes_a_port = 4;  ///< name, number, sets
 
 template <class Entry>
@@ -24,15 +24,15 @@ std::size_t differences(const std::vector<Entry>& have, const std::vector<Entry>
   return all.size();
 }
 
-/// How far two lists, both in their order, have been walked.
+/// Positions in two sorted lists.
 struct Reached {
   BackendList::Iterator have;
   BackendList::Iterator want;
   std::size_t work = 0;  ///< in sixteenths of a write
 };
 
-/// As far as `writes` take, and by one backend at least if they are more than none. What both share is passed
-/// over.
+/// Walks both lists for up to `writes`, and over at least one backend if `writes` is not 0. Skips shared
+/// chunks.
 Reached go_through(const BackendList& have, const BackendList& want, std::size_t writes) {
   constexpr std::size_t ended = backends_a_write / ended_a_write;
   const auto goes_first = [](const BackendPlan& left, const BackendPlan& right) {
@@ -60,7 +60,7 @@ Reached go_through(const BackendList& have, const BackendList& want, std::size_t
   return reached;
 }
 
-/// Of backends that two plans do not share.
+/// Writes for backends that differ between two plans.
 std::size_t backend_writes(const ServicePortPlan& have, const ServicePortPlan& want, std::size_t enough) {
   return go_through(have.backends, want.backends, enough).work / backends_a_write;
 }
@@ -75,8 +75,8 @@ std::size_t writes_between(const ServicePortPlan& have, const ServicePortPlan& w
          backend_writes(have, want, enough) + 1;
 }
 
-/// Takes up to `writes` steps from one sorted list to another, or all; what comes is there before what goes
-/// has gone.
+/// Moves from one sorted list towards another by up to `writes` entries; adds entries before it removes
+/// others.
 template <class Entry>
 std::vector<Entry> nearer(const std::vector<Entry>& have, const std::vector<Entry>& want,
                           std::size_t& writes) {
@@ -107,7 +107,7 @@ std::vector<k8s::Prefix> both(const std::vector<k8s::Prefix>& left, const std::v
   return all;
 }
 
-/// A port as it is before anything is written of it.
+/// A service port with nothing written yet.
 ServicePortPlan unwritten(const ServicePortPlan& want) {
   ServicePortPlan plan = want;
   plan.frontends.clear();
@@ -116,14 +116,14 @@ ServicePortPlan unwritten(const ServicePortPlan& want) {
   return plan;
 }
 
-/// Is a set of `part` empty that is so at neither end?
+/// Whether a set of `part` is empty although it is empty in neither `have` nor `want`.
 bool is_emptier(const BackendList& part, const BackendList& have, const BackendList& want) {
   return std::ranges::any_of(std::array{LB_CLUSTER, LB_LOCAL}, [&](lb_scope scope) {
     return part.members(scope).count == 0 && have.members(scope).count > 0 && want.members(scope).count > 0;
   });
 }
 
-/// The wanted ones up to a place in the order, and from there on those that are there.
+/// The wanted backends up to a position in the order, and from there on the present ones.
 BackendList nearer(const BackendList& have, const ServicePortPlan& want, std::size_t& writes) {
   const bool is_consistent = want.policy.selection == LB_CONSISTENT;
   const auto most = is_consistent ? std::numeric_limits<std::size_t>::max() : writes;
@@ -137,8 +137,8 @@ BackendList nearer(const BackendList& have, const ServicePortPlan& want, std::si
 
 Plan shared(ServicePortPlan plan) { return std::make_shared<const ServicePortPlan>(std::move(plan)); }
 
-/// First the ranges that come, under the old policy; then backends; then frontends, with the ranges that go;
-/// then those go.
+/// First adds ranges, under the old policy; then changes the backends, under the new policy, then the
+/// frontends; removes the old ranges last.
 Plan nearer(const ServicePortPlan& have, const Plan& want, std::size_t& writes) {
   const auto cost = writes_between(have, *want, writes + 1);
   if (cost <= writes) {
@@ -165,7 +165,7 @@ Plan nearer(const ServicePortPlan& have, const Plan& want, std::size_t& writes) 
   return shared(std::move(plan));
 }
 
-/// Without so many of the last ones, in whole chunks.
+/// Removes up to `writes` worth of the last backends, in whole chunks.
 BackendList fewer(const BackendList& backends, std::size_t& writes) {
   auto chunks = backends.chunks();
   while (!chunks.empty() && writes > 0) {
@@ -175,7 +175,8 @@ BackendList fewer(const BackendList& backends, std::size_t& writes) {
   return BackendList(std::move(chunks));
 }
 
-/// Its frontends go first, because a packet must find none without the rest. Null: it is gone.
+/// Removes frontends first, because a packet must not match a frontend without the rest. Returns nullptr once
+/// everything is removed.
 Plan going(const Plan& have, std::size_t& writes) {
   if (const auto cost = writes_of(*have, ended_a_write); cost <= writes) {
     writes -= cost;
@@ -193,7 +194,7 @@ struct Pair {
   const Plan* want = nullptr;
 };
 
-/// By key.
+/// Pairs plans with the same key.
 std::vector<Pair> pairs_of(const ServicePlans& have, const ServicePlans& want) {
   std::vector<Pair> pairs;
   auto old = have.begin();
@@ -224,7 +225,7 @@ std::size_t writes_between(const ServicePlans& have, const ServicePlans& want, s
 ServicePlans part_towards(const ServicePlans& have, const ServicePlans& want, std::size_t writes) {
   const auto pairs = pairs_of(have, want);
   std::vector<Plan> parts(pairs.size());
-  for (std::size_t at = 0; at < pairs.size(); ++at) {  // room first
+  for (std::size_t at = 0; at < pairs.size(); ++at) {  // removals first, to make room
     const auto& [old, next] = pairs[at];
     if (old != nullptr && next == nullptr) parts[at] = writes == 0 ? *old : going(*old, writes);
   }
@@ -272,7 +273,7 @@ void Pacer::prepare_one(PlanChange change) {
   prepared = std::move(change);
 }
 
-/// Services that are gone come first.
+/// Removed services come first.
 void Pacer::pass_whole() {
   std::vector<PlanChange> gone;
   std::vector<PlanChange> others;
@@ -298,7 +299,7 @@ void Pacer::pass_changes(std::vector<PlanChange> changes) {
   if (!small.empty()) plans_.apply(Batch::changes, std::move(small));
 }
 
-/// Takes the place of what waits of its service, if something does.
+/// Replaces the waiting plans of this service, if there are any.
 bool Pacer::is_awaited(PlanChange& change) {
   const auto waiting = wanted_.find(change.service);
   if (waiting == wanted_.end()) return false;
@@ -325,7 +326,7 @@ void Pacer::note(const PlanChange& passed) {
   }
 }
 
-/// Of the service whose turn it is, with about so many writes at most, of which it takes its own.
+/// The next part for the service whose turn it is, of about `writes` writes, which it subtracts.
 PlanChange Pacer::next_part(std::size_t& writes) {
   const auto service = std::move(turns_.front());
   turns_.pop_front();
@@ -345,9 +346,9 @@ PlanChange Pacer::next_part(std::size_t& writes) {
 }
 
 void Pacer::take_turn() {
-  constexpr std::size_t least = 2;  // with fewer nothing need come nearer
+  constexpr std::size_t least = 2;  // with fewer, a part may make no progress
   asked_for_more_ = false;
-  std::vector<PlanChange> parts;  // Services that are gone come first: what they held may be another's next
+  std::vector<PlanChange> parts;  // Removed services come first: another service may get their frontends next
   std::vector<PlanChange> others;
   for (std::size_t writes = most_; writes >= least && !turns_.empty();) {
     auto part = next_part(writes);

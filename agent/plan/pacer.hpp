@@ -1,5 +1,5 @@
-// Between the model and the tables: a plan that changes thousands of entries is written in parts, in turns
-// with those of other services. Pure, and without a clock: writes are counted.
+// Between the model and the tables: writes a plan that changes thousands of entries in parts, alternating
+// with other services. Pure, and without a clock: writes are counted.
 #pragma once
 
 #include <cstddef>
@@ -21,38 +21,38 @@ namespace lb::agent {
 using ServicePlans = std::vector<std::shared_ptr<const ServicePortPlan>>;
 
 /// The cost to write `want` over `have`: one unit is about one system call. Backends, which are stores into
-/// mapped memory, cost a sixteenth where they are added or changed, and half where they are removed. Stops
-/// counting at `enough`.
+/// mapped memory, cost a sixteenth if added or changed, and half if removed. Stops counting at `enough`.
 [[nodiscard]] std::size_t writes_between(const ServicePlans& have, const ServicePlans& want,
                                          std::size_t enough = std::numeric_limits<std::size_t>::max());
 
-/// The next plans to write on the way from `have` to `want`, with about so many writes: `want` itself if that
-/// suffices, else intermediate plans, each of them valid. A client that both plans admit is admitted by each
-/// intermediate one, and one that both refuse is refused: source ranges are added before what they admit, and
-/// removed after it. One service port's backends are added and removed in parts, in their order, and no set
-/// is empty in between unless it is in one of the two; those of consistent selection, whose tables are
-/// rebuilt each time, are written as a whole. Two writes or more always make progress.
+/// The next plans to write on the way from `have` to `want`, with about `writes` writes: `want` itself if
+/// that suffices, else intermediate plans, each of them valid. An intermediate plan allows every client that
+/// both plans allow, and rejects every client that both reject: source ranges are added before the frontends
+/// that they allow, and removed after them. One service port's backends are added and removed in parts, in
+/// their order, and no set is empty in between unless it is in one of the two; backends of consistent
+/// selection, whose tables are rebuilt each time, are written as a whole. At least two writes always make
+/// progress.
 [[nodiscard]] ServicePlans part_towards(const ServicePlans& have, const ServicePlans& want,
                                         std::size_t writes);
 
-/// How the first batch is written. At once: an earlier agent's entries serve, and each must be matched in one
-/// step. In parts: nothing is served yet that could be interrupted.
+/// How the first batch is written. At once: an earlier agent's entries are in use, and each must be matched
+/// in one step. In parts: nothing is served yet that could be interrupted.
 enum class FirstBatch : std::uint8_t { at_once, in_parts };
 
-/// Passes small changes on at once and in order. Of a large one it passes the next part with each
-/// take_turn(), services in turn; other changes of these services wait behind it.
+/// Passes small changes on at once and in order. Of a large change it passes the next part with each
+/// take_turn(), one service after the other; further changes of these services wait behind it.
 class Pacer final : public PlanSink {
  public:
   static constexpr std::size_t most_writes = 1024;  ///< 2 to 4 ms
 
-  /// `more` is called once when something waits; it must arrange that take_turn() is called soon. `plans`
-  /// must outlive this.
+  /// `more` is called once when a change waits; it must arrange that take_turn() is called soon. `plans` must
+  /// outlive this.
   Pacer(PlanSink& plans, std::function<void()> more, std::size_t most = most_writes)
       : plans_(plans), more_(std::move(more)), most_(most) {}
 
   void apply(Batch batch, std::vector<PlanChange> changes) override;
   bool prepare(std::vector<PlanChange>& changes) override;
-  /// To be called before the first batch, if at all.
+  /// Call before the first batch, if at all.
   void pass_first(FirstBatch how) noexcept { first_ = how; }
   void take_turn();
   [[nodiscard]] bool waits() const noexcept { return !wanted_.empty(); }
@@ -71,12 +71,12 @@ class Pacer final : public PlanSink {
   PlanSink& plans_;
   std::function<void()> more_;
   std::size_t most_;
-  std::unordered_map<std::string, ServicePlans> passed_;  ///< as of the last call of plans_
-  std::unordered_map<std::string, ServicePlans> wanted_;  ///< what is still to be reached
-  std::deque<std::string> turns_;                         ///< the services of wanted_
+  std::unordered_map<std::string, ServicePlans> passed_;  ///< plans passed to plans_ so far
+  std::unordered_map<std::string, ServicePlans> wanted_;  ///< plans still to be reached
+  std::deque<std::string> turns_;                         ///< services of wanted_
   bool asked_for_more_ = false;
-  std::map<std::string, PlanChange> prepared_;  ///< of a first batch: what passes as soon as it is whole
-  std::size_t prepared_writes_ = 0;             ///< of that batch so far
+  std::map<std::string, PlanChange> prepared_;  ///< first batch: plans to pass once it is whole
+  std::size_t prepared_writes_ = 0;             ///< writes of that batch so far
   FirstBatch first_ = FirstBatch::at_once;
 };
 

@@ -32,7 +32,7 @@ lb_scope scope_of(k8s::TrafficPolicy policy) {
   return policy == k8s::TrafficPolicy::local ? LB_LOCAL : LB_CLUSTER;
 }
 
-/// SEM-1, SEM-10: what a proxy programs at all.
+/// Whether a proxy programs the service at all (SEM-1, SEM-10).
 bool is_ours(const k8s::Service& service, const PlanOptions& options) {
   const bool named = options.service_proxy_name.empty() ? !service.other_proxy
                                                         : service.proxy_name == options.service_proxy_name;
@@ -55,7 +55,7 @@ bool has_some_of(const std::vector<k8s::Address>& addresses, lb_family family) {
                              [family](const auto& address) { return family_of(address) == family; });
 }
 
-/// Why an external IP may not be programmed; null: it may (REL-51).
+/// The reason why an external IP must not be programmed; nullptr if it may (REL-51).
 const char* refusal(const k8s::Address& address, const NodeView& node, const PlanOptions& options) {
   const auto& ranges = options.external_ip_ranges;
   if (ranges && std::none_of(ranges->begin(), ranges->end(),
@@ -68,7 +68,8 @@ const char* refusal(const k8s::Address& address, const NodeView& node, const Pla
   return nullptr;
 }
 
-/// A Service that takes an API server's address and port takes every request to it, the agent's too (REL-51).
+/// A Service with an API server's address and port would get every request to it, including the agent's
+/// (REL-51).
 bool is_api_server(const FrontendPlan& frontend, lb_protocol protocol, const NodeView& node) {
   return protocol == LB_TCP && frontend.kind != LB_CLUSTER_IP &&
          std::ranges::binary_search(node.api_servers, ListeningAddress{frontend.address, frontend.port});
@@ -78,7 +79,7 @@ bool is_excluded(const k8s::Address& address, const PlanOptions& options) {
   return std::ranges::any_of(options.excluded, [&](const auto& range) { return range.contains(address); });
 }
 
-/// Those of a family that are served, sorted: not what `--exclude` names.
+/// The served addresses of a family, sorted: those that `--exclude` does not contain.
 std::vector<k8s::Address> served(const std::vector<k8s::Address>& addresses, lb_family family,
                                  const PlanOptions& options) {
   auto chosen = of_family(addresses, family);
@@ -89,7 +90,7 @@ std::vector<k8s::Address> served(const std::vector<k8s::Address>& addresses, lb_
   return chosen;
 }
 
-/// By the key of the service port, as far as it is of the port.
+/// Sorts by the port's part of the service port key.
 std::vector<const k8s::ServicePort*> in_order(const std::vector<k8s::ServicePort>& ports) {
   std::vector<const k8s::ServicePort*> sorted;
   sorted.reserve(ports.size());
@@ -111,10 +112,10 @@ bool lie_in(const std::vector<k8s::Prefix>& ranges, const std::vector<k8s::Addre
   });
 }
 
-/// Things of one kind that are complained about in one sentence: the first of them, and how many more.
+/// Items of one kind that are reported in one message: the first of them, and the number of the others.
 class Tally {
  public:
-  /// `name` is asked for of the first one only.
+  /// `name` is called only for the first item.
   template <class Name>
   void add(Name name) {
     if (count_++ == 0) first_ = name();
@@ -130,20 +131,19 @@ class Tally {
   std::size_t count_ = 0;
 };
 
-/// What a family's service ports have in common, made once for all of them.
+/// The common parts of a family's service ports, made once for all of them.
 struct FamilyParts {
   lb_family family = LB_IPV4;
-  std::vector<k8s::Address> cluster_ips;  ///< this and the next two: those that are served, sorted
+  std::vector<k8s::Address> cluster_ips;  ///< this and the next two: only served addresses, sorted
   std::vector<k8s::Address> load_balancer_ips;
   std::vector<k8s::Address> external_ips;
-  bool reached_from_outside = false;  ///< by addresses, whatever becomes of them
+  bool reached_from_outside = false;  ///< by any address, whether or not it is served
   std::vector<k8s::Prefix> source_ranges;
-  std::size_t first_spec = 0;  ///< its specs begin here
+  std::size_t first_spec = 0;  ///< index of its first spec
 };
 
-/// A range of 0 bits lets all clients of its family in; ranges of the other family alone restrict none. A
-/// node that is let in may have a load-balancer address as its source where that is on one of its devices
-/// (SEM-37).
+/// A range of 0 bits allows all clients of its family; ranges of only the other family restrict none. An
+/// allowed node may use a load-balancer address as its source if one of its devices has it (SEM-37).
 std::vector<k8s::Prefix> ranges_of(const k8s::Service& service, lb_family family, const NodeView& node) {
   const auto load_balancer_ips = of_family(service.load_balancer_ips, family);
   if (load_balancer_ips.empty()) return {};
@@ -163,9 +163,9 @@ std::vector<k8s::Prefix> ranges_of(const k8s::Service& service, lb_family family
   return ranges;
 }
 
-/// Makes the specs of one service: first all service ports, then what they are reached by, the nearest to
-/// the cluster first, address by address. Where an object asks for more than one Service may have, that order
-/// says what of it is served. Costs no more than what is served, and a look at each address, range and port.
+/// Makes the specs of one service: first all service ports, then their frontends, from ClusterIPs outwards,
+/// address by address. If an object exceeds the limit of one Service, this order decides what is served.
+/// Costs no more than the served frontends, and a check of each address, range and port.
 class Framer {
  public:
   Framer(const k8s::Service& service, const NodeView& node, const PlanOptions& options)
@@ -206,17 +206,17 @@ class Framer {
     }
   }
 
-  /// Without a ClusterIP of its own a family has nothing, neither node ports nor load-balancer IPs (SEM-9).
+  /// A family without its own ClusterIP has no frontends, neither node ports nor load-balancer IPs (SEM-9).
   void add_family(lb_family family) {
     FamilyParts parts;
     if (!has_some_of(service_.cluster_ips, family)) return;
     parts.family = family;
     parts.cluster_ips = served(service_.cluster_ips, family, options_);
-    // A ClusterIP that a cache on this node has taken is left alone (NodeLocal DNS).
+    // A ClusterIP that a cache on this node uses is not served (NodeLocal DNS).
     std::erase_if(parts.cluster_ips, [&](const auto& address) { return has(node_.addresses, address); });
     parts.load_balancer_ips = served(service_.load_balancer_ips, family, options_);
     parts.external_ips = served(external_ips_, family, options_);
-    // External IPs that are refused make a service externally accessible all the same (SEM-83).
+    // Even refused external IPs make a service externally accessible (SEM-83).
     parts.reached_from_outside =
         has_some_of(service_.load_balancer_ips, family) || has_some_of(service_.external_ips, family);
     parts.source_ranges = ranges_of(service_, family, node_);
@@ -225,7 +225,7 @@ class Framer {
     for (const auto* port : sorted_ports_) add_port(*port, families_.back());
   }
 
-  /// The first one of a key counts.
+  /// Of several ports with one key the first counts.
   void choose_ports() {
     for (const auto* port : in_order(service_.ports)) {
       if (!sorted_ports_.empty() && same_key(sorted_ports_.back(), port)) {
@@ -248,7 +248,7 @@ class Framer {
     ports_.push_back(&port);
   }
 
-  /// No key is in both.
+  /// Merges the families' specs; no key is in both.
   void merge_families() {
     std::ranges::sort(spec_.ports, {}, [](const PortSpec& port) -> const auto& { return port.plan.key; });
   }
@@ -264,7 +264,7 @@ class Framer {
     return next < families_.size() ? families_[next].first_spec : spec_.ports.size();
   }
 
-  /// All ports of one address come before the next address, which works as a whole or not at all.
+  /// All ports of one address come before the next address, which works completely or not at all.
   void add_to_ports(const FamilyParts& parts, const std::vector<k8s::Address>& addresses, lb_kind kind) {
     const std::size_t end = end_of(parts);
     for (const auto& address : addresses) {
@@ -282,7 +282,7 @@ class Framer {
     beyond_ += (addresses.size() - at) * ports;
   }
 
-  /// A service may claim one address twice, as two kinds: the stronger kind, which comes first, serves it.
+  /// A service may claim one address as two kinds: the stronger kind, which comes first, serves it.
   [[nodiscard]] static bool is_of_stronger_kind(const FamilyParts& parts, const k8s::Address& address,
                                                 lb_kind kind) {
     return kind != LB_CLUSTER_IP && (has(parts.cluster_ips, address) ||
@@ -306,8 +306,8 @@ class Framer {
     }
   }
 
-  /// Each service port has the ranges for itself. Who lies beyond those that fit is not let in: what a range
-  /// restricts must not open because there are many.
+  /// Each service port has its own copy of the ranges. Clients in ranges beyond the limit are rejected: a
+  /// restricted service must not become open because it has too many ranges.
   void bound_source_ranges() {
     for (auto& parts : families_) {
       const std::size_t ports = end_of(parts) - parts.first_spec;
@@ -328,7 +328,7 @@ class Framer {
     }
   }
 
-  /// A service port without a frontend would take up a number and backends in vain.
+  /// Drops service ports without a frontend, which would waste a number and backends.
   void drop_ports_without_room() {
     if (left_ > 0) return;
     std::erase_if(spec_.ports, [this](const PortSpec& port) {
@@ -351,7 +351,8 @@ class Framer {
     spec.uses[LB_LOCAL] = plan.policy.internal == LB_LOCAL || plan.policy.external == LB_LOCAL;
     spec.topology = service_.topology_keys.empty() ? TopologyMode::hints : TopologyMode::keys;
     plan.affinity_seconds = service_.affinity_seconds;
-    // Only for load-balancer IPs; and what the socket hooks must leave alone ("Our choices" E and F).
+    // Source ranges apply only to load-balancer IPs; packet_path is for service ports that the socket hooks
+    // must not handle ("Our choices" E and F).
     const bool restricted = !parts.source_ranges.empty();
     plan.policy.source_ranges = yes_if(restricted);
     plan.policy.packet_path =
@@ -395,11 +396,11 @@ class Framer {
   const k8s::Service& service_;
   const NodeView& node_;
   const PlanOptions& options_;
-  std::size_t left_;  ///< frontends that the Service may have yet
+  std::size_t left_;  ///< frontends that the Service may still have
   std::vector<k8s::Address> external_ips_;
   std::vector<FamilyParts> families_;
   std::vector<const k8s::ServicePort*> sorted_ports_;
-  std::vector<const k8s::ServicePort*> ports_;  ///< beside spec_.ports, until those are merged
+  std::vector<const k8s::ServicePort*> ports_;  ///< parallel to spec_.ports, until those are merged
   std::map<std::pair<lb_kind, std::uint16_t>, Tally> api_servers_;
   Tally stated_twice_;
   Tally without_room_;

@@ -1,7 +1,7 @@
-// Highest rank wins: each slot ranks all members by a hash of both, so a member that goes leaves the others'
-// slots alone. Maglev's own permutations move more (2 % beyond the share for 100 members in 16,381 slots).
-// Ranks alone are uneven; so a member that has its fill stands back, which moves a few slots of the last
-// ones.
+// Highest-rank-wins (rendezvous) hashing: each slot ranks all members by a hash of both, so removing a member
+// does not change the others' slots. Maglev's own permutations move more (2 % beyond the share for 100
+// members in 16,381 slots). Ranks alone are uneven, so a member that has its maximum is skipped, which moves
+// a few of the last slots.
 #include "agent/plan/rendezvous.hpp"
 
 #include <algorithm>
@@ -15,16 +15,16 @@ namespace lb::agent {
 namespace {
 
 constexpr std::uint64_t spread = 0xbf58476d1ce4e5b9ULL;
-constexpr std::uint64_t excess_parts = 20;  // a twentieth above its share
+constexpr std::uint64_t excess_parts = 20;  // at most a twentieth above its share
 
 struct Contender {
   std::uint64_t name = 0;
-  std::uint32_t room = 0;  ///< slots that it may still get
+  std::uint32_t room = 0;  ///< number of slots that it may still get
   std::uint32_t weight = 1;
   std::uint32_t id = 0;
 };
 
-/// Of the endpoint, never of its id, which is another one on every node.
+/// Hash of the endpoint, not of its id, which differs between nodes.
 std::uint64_t name_of(const RendezvousMember& member) {
   const auto* bytes = member.address.bytes.data();
   return lb_mix(lb_mix(lb_mix(0, lb_word(bytes)), lb_word(bytes + 8)), member.port);
@@ -45,8 +45,8 @@ std::vector<Contender> contenders_of(std::span<const RendezvousMember> members, 
 
 std::uint64_t rank(std::uint64_t slot, std::uint64_t name) { return lb_mix(slot, name) * spread; }
 
-/// -log2(rank / 2^64) in units of 2^-20, by whole bits and a parabola between them (wrong by 0.01 bits
-/// at most): the same on every machine, as the mathematics library's is not. The rank is never 0 here.
+/// -log2(rank / 2^64) in units of 2^-20, by whole bits and a parabola between them (at most 0.01 bits off):
+/// equal on every machine, unlike the mathematics library's. The rank is never 0 here.
 std::uint64_t depth(std::uint64_t rank) {
   constexpr unsigned unit = 20;
   const auto zeros = static_cast<unsigned>(std::countl_zero(rank));
@@ -70,7 +70,7 @@ std::size_t best_of_equals(const std::vector<Contender>& contenders, std::uint64
   return best;
 }
 
-/// The least depth by weight wins with a chance that is the weight's share.
+/// The smallest depth divided by weight wins, with a probability that is the weight's share.
 std::size_t best_by_weight(const std::vector<Contender>& contenders, std::uint64_t slot) {
   std::uint64_t least = 0;
   std::size_t best = contenders.size();

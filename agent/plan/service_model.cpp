@@ -12,8 +12,8 @@
 namespace lb::agent {
 namespace {
 
-constexpr std::uint64_t units_a_port = 4;  ///< names, policy and a plan of its own
-constexpr std::uint64_t looks_a_unit = 4;  ///< at an address, a range or a port as the object has it
+constexpr std::uint64_t units_a_port = 4;  ///< for names, policy and its plan
+constexpr std::uint64_t looks_a_unit = 4;  ///< checks of an address, a range or a port of the object
 
 }  // namespace
 
@@ -34,7 +34,7 @@ void ServiceModel::unset() {
   abandon_round();
 }
 
-/// The plan that was under way is of no use.
+/// Abandons the plan under way.
 void ServiceModel::abandon_round() {
   if (!round_) return;
   ports_went_ = ports_went_ || round_->change == Change::some;
@@ -57,7 +57,7 @@ Change ServiceModel::put_slice(const k8s::EndpointSlice& slice) {
 
 void ServiceModel::erase_slice(const std::string& name) { retire(name); }
 
-/// What came and went since the last replan() began was never among the candidates, and is not to be.
+/// A slice that was added since the last replan() began has no candidates, so none must be removed for it.
 void ServiceModel::retire(const std::string& slice) {
   const bool was_taken_in = changed_slices_.insert(slice).second;
   if (endpoints_ == Endpoints::resolved) endpoints_ = Endpoints::slices_changed;
@@ -103,7 +103,7 @@ bool ServiceModel::has_endpoints_in_blocks_of(const std::vector<k8s::Address>& a
          std::ranges::any_of(addresses, [this](const auto& address) { return blocks_.may_have(address); });
 }
 
-/// Keeps the endpoints and the plan of every port that stays.
+/// Keeps the endpoints and the plan of every unchanged port.
 void ServiceModel::adopt(std::vector<PortSpec> specs) {
   std::vector<Port> ports;
   ports.reserve(specs.size());
@@ -175,7 +175,7 @@ ServiceModel::Round ServiceModel::begin() {
   return round;
 }
 
-/// Port by port, and of each port some slices at a time.
+/// Works port by port, on some slices of each port at a time.
 bool ServiceModel::resolve_endpoints(Round& round, const Viewpoint& view, WorkBudget& budget) {
   if (round.is_resolved) return true;
   for (; round.port < ports_.size(); ++round.port, round.slice = 0) {
@@ -193,7 +193,8 @@ bool ServiceModel::resolve_endpoints(Round& round, const Viewpoint& view, WorkBu
   return true;
 }
 
-/// As many as make up a step, so that each of few costs no pass over all. Returns which comes next.
+/// Takes in enough slices for a step, so that small slices do not each cost a pass over all candidates.
+/// Returns the index of the next one.
 std::size_t ServiceModel::take_in(Port& port, const std::vector<SliceChange>& changes, std::size_t from,
                                   const Viewpoint& view, WorkBudget& budget) {
   constexpr std::size_t step = 4096;
@@ -235,7 +236,7 @@ std::shared_ptr<const ServicePortPlan> ServiceModel::replan(std::size_t at, std:
   auto plan = complete(port.spec, port.candidates);
   plan.frontends = std::move(held);
   plan.policy.selection = selection_of(at);
-  budget.spend(plan.backends.size() / 4);  // two ports of 100,000 are too much for a turn
+  budget.spend(plan.backends.size() / 4);  // two ports of 100,000 backends are too much for a turn
   if (port.plan && *port.plan == plan) return port.plan;
   return std::make_shared<const ServicePortPlan>(std::move(plan));
 }
@@ -257,7 +258,7 @@ PlanChange ServiceModel::plans() const {
   return change;
 }
 
-/// A Service of another proxy has no spec, and is not answered for.
+/// A Service of another proxy has no spec, and no health check here.
 bool ServiceModel::has_health_check() const noexcept {
   return service_ && service_->type == k8s::ServiceType::load_balancer &&
          service_->external_policy == k8s::TrafficPolicy::local && service_->health_check_node_port != 0 &&

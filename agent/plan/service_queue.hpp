@@ -1,4 +1,4 @@
-// Services in the order in which they were first marked. Pure.
+// A queue of services in the order in which they were first marked. Pure.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace lb::agent {
 
-/// A service that is marked again keeps its place, so a service that changes often gets its turn and does not
-/// delay the others.
+/// A service that is marked again keeps its position, so a service that changes often gets its turn and does
+/// not delay the others.
 class ServiceQueue {
  public:
   void push(const std::string& service) {
@@ -22,7 +22,7 @@ class ServiceQueue {
     for (const auto& service : services) push(service);
   }
 
-  /// Not of an empty one.
+  /// The queue must not be empty.
   [[nodiscard]] const std::string& front() const { return order_.begin()->second; }
 
   bool erase(const std::string& service) {
@@ -35,7 +35,7 @@ class ServiceQueue {
 
   [[nodiscard]] bool contains(const std::string& service) const { return marks_.contains(service); }
   [[nodiscard]] bool empty() const noexcept { return order_.empty(); }
-  /// Marks are numbered. All before `mark` are gone?
+  /// Marks are numbered. Whether all services marked before `mark` are gone.
   [[nodiscard]] bool is_past(std::uint64_t mark) const { return empty() || order_.begin()->first >= mark; }
   [[nodiscard]] std::uint64_t next_mark() const noexcept { return next_; }
 

@@ -1,17 +1,17 @@
-// Which endpoints of a service port a node uses.
+// Decides which endpoints of a service port a node uses.
 #include "agent/plan/topology.hpp"
 
 namespace lb::agent {
 namespace {
 
-/// All or nothing: one ready endpoint without a hint switches that kind of hint off (SEM-21).
+/// All or nothing: one ready endpoint without a hint disables that kind of hint (SEM-21).
 Traits by_hints(const EndpointCounts& counts) noexcept {
   if (counts.node_hinted == counts.ready && counts.my_node > 0) return trait::ready | trait::my_node_hint;
   if (counts.zone_hinted == counts.ready && counts.my_zone > 0) return trait::ready | trait::my_zone_hint;
   return trait::ready;
 }
 
-/// The first key is the lowest bit.
+/// The first key, which is the lowest bit.
 constexpr Traits first_key(Traits keys) noexcept { return keys & (~keys + 1); }
 
 Traits by_keys(const EndpointCounts& counts) noexcept {

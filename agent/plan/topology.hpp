@@ -1,4 +1,5 @@
-// Which endpoints of a service port a node uses: traffic policy, hints and Service Topology. Pure, on bits.
+// Decides which endpoints of a service port a node uses: traffic policy, hints and Service Topology. Pure, on
+// bits.
 #pragma once
 
 #include <cstddef>
@@ -6,8 +7,9 @@
 
 namespace lb::agent {
 
-/// What one endpoint is, seen from one node; a set of these bits. Bits 16 to 31 are the service's topology
-/// keys: bit 16 + i is set if the endpoint shares the node's value of key i (see topology_key_trait).
+/// Properties of one endpoint, seen from one node; a set of these bits. Bits 16 to 31 are the service's
+/// topology keys: bit 16 + i is set if the endpoint shares the node's value of key i (see
+/// topology_key_trait).
 using Traits = std::uint32_t;
 
 namespace trait {
@@ -32,20 +34,20 @@ inline constexpr std::size_t max_topology_keys = 16;
   return (traits & wanted) == wanted;
 }
 
-/// What the endpoints of one service port are, counted. Merged endpoints count once (SEM-30).
+/// Counts of the endpoints of one service port. Merged endpoints count once (SEM-30).
 struct EndpointCounts {
   std::uint32_t ready = 0;
   std::uint32_t draining = 0;
   std::uint32_t local_ready = 0;
   std::uint32_t local_draining = 0;
-  std::uint32_t node_hinted = 0;  ///< this and the next three: of the ready ones
+  std::uint32_t node_hinted = 0;  ///< this and the next three: ready endpoints only
   std::uint32_t my_node = 0;
   std::uint32_t zone_hinted = 0;
   std::uint32_t my_zone = 0;
   Traits ready_keys = 0;  ///< topology keys that some ready endpoint shares with the node
   Traits draining_keys = 0;
 
-  /// One endpoint of these traits.
+  /// Adds one endpoint with these traits.
   void add(Traits traits) noexcept {
     constexpr Traits all_keys = 0xffff0000U;
     const auto one_if = [](Traits some, Traits wanted) { return has_all(some, wanted) ? 1U : 0U; };
@@ -61,7 +63,7 @@ struct EndpointCounts {
     local_draining += one_if(traits, trait::draining | trait::local);
     draining_keys |= has_all(traits, trait::draining) ? traits & all_keys : 0;
   }
-  /// All that another one has counted.
+  /// Adds another count.
   void add(const EndpointCounts& other) noexcept {
     ready += other.ready;
     draining += other.draining;
@@ -74,28 +76,28 @@ struct EndpointCounts {
     ready_keys |= other.ready_keys;
     draining_keys |= other.draining_keys;
   }
-  /// Some endpoint anywhere could take new flows (SEM-20: hasAny).
+  /// Whether any endpoint anywhere could take new flows (SEM-20: hasAny).
   [[nodiscard]] bool any() const noexcept { return ready + draining > 0; }
   bool operator==(const EndpointCounts&) const = default;
 };
 
-/// Where a service port's cluster set comes from ("Our choices" H: keys win over hints).
+/// The source of a service port's cluster set ("Our choices" H: keys win over hints).
 enum class TopologyMode : std::uint8_t { hints, keys };
 
-/// A set is the endpoints that have all of these traits; trait::none: the empty set.
+/// Each set consists of the endpoints that have all of these traits; trait::none: the empty set.
 struct Sets {
   Traits cluster = trait::none;
   Traits local = trait::none;
   bool operator==(const Sets&) const = default;
 };
 
-/// SEM-20 and SEM-21: ready endpoints that the hints leave; if none is ready anywhere, the draining ones.
-/// With keys: the first key that a ready endpoint shares selects among the ready ones; where none does, the
-/// same among the draining ones; where none does, no endpoint, because keys without "*" are a demand and no
-/// preference.
+/// SEM-20 and SEM-21: the ready endpoints that hints select; if none is ready anywhere, the draining ones.
+/// With keys: the first key that a ready endpoint shares selects among the ready ones; if there is none,
+/// likewise among the draining ones; if there is none, the set is empty, because keys without "*" are a
+/// requirement and not a preference.
 [[nodiscard]] Traits cluster_set(const EndpointCounts& counts, TopologyMode mode) noexcept;
 
-/// SEM-20: local ready endpoints, else local draining ones, whatever there is elsewhere.
+/// SEM-20: local ready endpoints, else local draining ones, regardless of endpoints elsewhere.
 [[nodiscard]] Traits local_set(const EndpointCounts& counts) noexcept;
 
 }  // namespace lb::agent

@@ -1,5 +1,5 @@
-// When the changes that are not in the maps yet were triggered, as kube-proxy records it for its network
-// programming latency (SEM-64, SEM-88). Pure: times are Unix nanoseconds that callers read.
+// Trigger times of changes that are not in the maps yet, which kube-proxy records for its network programming
+// latency (SEM-64, SEM-88). Pure: times are Unix nanoseconds that callers read.
 #pragma once
 
 #include <compare>
@@ -25,12 +25,12 @@ class TriggerTimes {
  public:
   using Pending = std::map<TriggerKey, std::vector<std::int64_t>>;
 
-  /// Keeps what was caused later than this; before the call nothing is kept.
+  /// Keeps trigger times later than this from now on; before the call none are kept.
   void start(std::int64_t after) { after_ = after; }
   void add(TriggerKey key, std::int64_t time) {
     if (after_ && time > *after_) pending_[std::move(key)].push_back(time);
   }
-  /// A slice went: its annotation is of an earlier change, so nothing of its service is measured.
+  /// Call when a slice is removed: its annotation is from an earlier change, so its service is not measured.
   void discard(const TriggerKey& key) { pending_.erase(key); }
   [[nodiscard]] Pending take() { return std::exchange(pending_, {}); }
 

@@ -1,4 +1,4 @@
-// How much work may be done before other handlers run. Counted, not timed: the same on every machine.
+// Limits the work that is done before other handlers run. Counted, not timed: equal on every machine.
 #pragma once
 
 #include <cstddef>
@@ -28,11 +28,11 @@ class WorkBudget {
   std::uint64_t spent_ = 0;
 };
 
-/// Of one turn, two to three milliseconds each.
+/// Limits of one turn, two to three milliseconds each.
 struct TurnLimits {
   std::uint64_t service = 8192;  ///< one service
-  std::uint64_t turn = 8192;     ///< all services, beside one that needs several turns
-  std::size_t first = 1024;      ///< services of the first batch that are reported ahead, beside those
+  std::uint64_t turn = 8192;     ///< all services, besides one that needs several turns
+  std::size_t first = 1024;      ///< services of the first batch reported ahead, besides those
 };
 
 }  // namespace lb::agent

@@ -1,4 +1,4 @@
-// The one file that knows the generated skeleton.
+// The only file that includes the generated skeleton.
 #include "agent/programs/bpf_programs.hpp"
 
 #include <bpf/bpf.h>
@@ -15,7 +15,7 @@
 #include "agent/programs/program_config.hpp"
 
 // The skeleton's struct would collide with our namespace of the same name. It is generated as C that C++
-// accepts, not as code that passes our warnings.
+// accepts, but not without our warnings.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wsign-conversion"
 #pragma GCC diagnostic ignored "-Woverlength-strings"
@@ -29,7 +29,7 @@ namespace {
 
 using Opened = std::unique_ptr<skeleton::lb, decltype(&skeleton::lb__destroy)>;
 
-/// Why the last load failed, in the verifier's words where it has some.
+/// Why the last load failed, in the verifier's words if it has some.
 std::string refusal(int error) {
   const auto& refused = refused_program();
   return refused.reason.empty() ? libbpf_reason(error) : refused.reason;
@@ -46,7 +46,7 @@ StartError load_error(int error) {
   return {fmt::format("the kernel refused the {} ({})", what, refusal(error)), advice};
 }
 
-/// The options' tables are as small as they may be: no program knows their sizes from the options.
+/// Minimum table sizes: no program reads its tables' sizes from the options.
 constexpr Sizes smallest{.frontends = 64,
                          .ranges = 64,
                          .services = 64,
@@ -56,7 +56,7 @@ constexpr Sizes smallest{.frontends = 64,
                          .unassured = 1024,
                          .consistent_slots = 251};
 
-/// A clock is of no concern to the verifier.
+/// The verifier does not depend on the tick rate.
 constexpr std::uint32_t any_hertz = 250;
 
 BpfPrograms configured(const AgentOptions& options, const Features& features) {
@@ -130,7 +130,7 @@ void BpfPrograms::load() {
   if (const int error = skeleton::lb__load(skeleton_->opened.get()); error != 0) {
     throw load_error(-error);
   }
-  // libbpf maps no memory where its own question whether the kernel can met an error.
+  // libbpf does not map memory if its probe for that feature failed with an error.
   if (skeleton_->opened->bss == nullptr) throw StartError("cannot see the programs' memory: start again");
 }
 
@@ -149,8 +149,8 @@ int BpfPrograms::program(const char* name) const {
   return program != nullptr && bpf_program__autoload(program) ? bpf_program__fd(program) : -1;
 }
 
-// All at once, as an agent does; the kernel stops at the first that it refuses, and only then each is tried
-// by itself, which takes longer.
+// Loads all at once, as an agent does. The kernel stops at the first program that it refuses; only then each
+// is tried separately, which takes longer.
 std::vector<ProgramTrial> try_programs(const AgentOptions& options, const Features& features) {
   std::vector<ProgramTrial> trials;
   auto all = configured(options, features);

@@ -19,24 +19,24 @@ namespace lb::agent {
 
 class BpfPrograms {
  public:
-  /// Read, with maps of these sizes; nothing is in the kernel yet. Throws StartError.
+  /// Opens the object, with maps of these sizes; creates nothing in the kernel yet. Throws StartError.
   [[nodiscard]] static BpfPrograms open(const Sizes& sizes);
 
   BpfPrograms(BpfPrograms&&) noexcept;
   BpfPrograms& operator=(BpfPrograms&&) noexcept;
   ~BpfPrograms();
 
-  /// Before load: the choice of programs and their read-only data.
+  /// Before load: chooses programs and sets their read-only data.
   void configure(const AgentOptions& options, const Features& features, std::uint32_t hertz);
-  /// Throws StartError, which names the program that the kernel refuses and why.
+  /// Throws StartError with the program that the kernel refuses, and the reason.
   void load();
 
   [[nodiscard]] bpf_object* object() const noexcept;
-  /// After load: what lb_watch counts into.
+  /// After load: the counters of lb_watch.
   [[nodiscard]] std::span<lb_xdp_tx> sending() const noexcept;
-  /// After load: the devices' link addresses, as XDP compares them.
+  /// After load: the devices' link-layer addresses for XDP.
   [[nodiscard]] std::span<lb_frame_address> frame_addresses() const noexcept;
-  /// Descriptor of a map; below zero before load.
+  /// Descriptor of a map; negative before load.
   [[nodiscard]] int map(const char* name) const;
   /// Descriptor of a program; -1: it is not loaded.
   [[nodiscard]] int program(const char* name) const;
@@ -48,15 +48,15 @@ class BpfPrograms {
   std::unique_ptr<Skeleton> skeleton_;
 };
 
-/// What came of loading one program.
+/// The result of loading one program.
 struct ProgramTrial {
   std::string name;
-  std::uint32_t instructions = 0;  ///< that the verifier went through; 0: not known
-  std::string refusal;             ///< why it was not loaded; empty: it was
+  std::uint32_t instructions = 0;  ///< instructions processed by the verifier; 0: unknown
+  std::string refusal;             ///< why the kernel refused it; empty: it was loaded
 };
 
-/// Loads each program that an agent with these options would, and drops it: with maps of their own, the
-/// smallest, that nothing pins.
+/// Loads each program that an agent with these options would load, and drops it: uses its own unpinned maps
+/// of minimum size.
 [[nodiscard]] std::vector<ProgramTrial> try_programs(const AgentOptions& options, const Features& features);
 
 }  // namespace lb::agent

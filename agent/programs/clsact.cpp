@@ -23,10 +23,10 @@ namespace {
 
 using boost::system::error_code;
 
-constexpr std::uint32_t first_priority = 1;      // before everybody at ingress
-constexpr std::uint32_t last_priority = 0xfff0;  // after everybody at egress
+constexpr std::uint32_t first_priority = 1;      // first at ingress
+constexpr std::uint32_t last_priority = 0xfff0;  // last at egress
 
-/// As libbpf returns it.
+/// Converts a negative errno of libbpf.
 error_code error_of(int negative) { return system_error(-negative); }
 
 bpf_tc_hook hook_of(int device, TcSide side) {
@@ -117,7 +117,7 @@ boost::system::result<AttachResult> put_filter(int device, TcSide side, std::uin
   return AttachResult{done, loaded ? loaded->id : 0};
 }
 
-/// In the network namespace of the calling thread, which must be its own alone.
+/// Uses the network namespace of the calling thread, which must not be shared.
 ClsactTrial attach_anywhere(int program) {
   constexpr int loopback = 1;
   if (const auto qdisc = ensure_qdisc(loopback); !qdisc) {
@@ -130,7 +130,7 @@ ClsactTrial attach_anywhere(int program) {
 
 }  // namespace
 
-// The namespace goes with the thread, and what hangs in it with the namespace.
+// The namespace ends with the thread, and its filters with the namespace.
 ClsactTrial try_clsact(int program) {
   ClsactTrial trial;
   std::thread([&] {

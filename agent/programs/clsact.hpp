@@ -13,13 +13,13 @@
 
 namespace lb::agent {
 
-/// Whose the qdisc is that filters hang from.
+/// Whether the clsact qdisc existed, or we created it.
 enum class Qdisc : std::uint8_t { found, made };
 
-/// Makes sure that the device has the qdisc. Errors are errno values.
+/// Ensures that the device has the qdisc. Errors are errno values.
 [[nodiscard]] boost::system::result<Qdisc> ensure_qdisc(int device);
 
-/// Removes the qdisc if no filter hangs from it. Nothing there is fine.
+/// Removes the qdisc if it has no filters. No qdisc is no error.
 void remove_empty_qdisc(int device);
 
 /// The Sluice with these pins, as the owner of filters.
@@ -49,14 +49,14 @@ void remove_clsact(const FilterOwner& owner, int device, TcSide side);
 
 enum class ClsactPart : std::uint8_t { qdisc, filter };
 
-/// What the kernel answered, and to which of the two.
+/// The kernel's error, and whether it is about the qdisc or the filter.
 struct ClsactTrial {
   boost::system::error_code error;
   ClsactPart part = ClsactPart::qdisc;
 };
 
-/// Attaches `program` to the loopback device of a network namespace that is made for that and ends with the
-/// call: can this kernel do it? EPERM: nothing is known, because this process may make no namespace.
+/// Tests whether this kernel supports clsact: attaches `program` to the loopback device of a temporary
+/// network namespace. EPERM: unknown, because this process may not create a namespace.
 [[nodiscard]] ClsactTrial try_clsact(int program);
 
 /// Is a filter of ours there?

@@ -10,7 +10,7 @@
 namespace lb::agent {
 namespace {
 
-// Replacing an equal value would make concurrent look-ups miss it.
+// Replacing an entry by an equal value would make concurrent lookups miss it.
 template <class Value>
 void put_if_other(int map, std::uint32_t key, const Value& value) {
   Value present;

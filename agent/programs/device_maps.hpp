@@ -1,4 +1,4 @@
-// The maps that tell programs which devices take part, keyed by interface index.
+// The maps of served devices for the programs, keyed by interface index.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,17 @@
 
 namespace lb::agent {
 
-/// Into lb_devices. An entry that is right is left alone. A full map shows as a device that is not served.
+/// Adds a device to lb_devices. A correct entry is not rewritten. If the map is full, the device is not
+/// served.
 void put_device(int map, std::uint32_t index, lb_device_kind kind);
-/// Into lb_devmap; likewise.
+/// Adds a device to lb_devmap; likewise.
 void put_port(int map, std::uint32_t index);
-/// From either; nothing there is fine.
+/// Removes a device from either map; no entry is no error.
 void erase_device(int map, std::uint32_t index);
 void keep_only(int map, const std::set<std::uint32_t>& wanted);
-/// The indices in either.
+/// The indices in either map.
 [[nodiscard]] std::vector<std::uint32_t> devices_in(int map);
-/// Those of lb_devices that are uplinks.
+/// The uplinks in lb_devices.
 [[nodiscard]] std::vector<std::uint32_t> uplinks_in(int map);
 
 }  // namespace lb::agent

@@ -1,4 +1,4 @@
-// Tries kernel features with programs of a few instructions, run on a packet of zeros.
+// Probes kernel features with programs of a few instructions, run on a packet of zeros.
 #include "agent/programs/features.hpp"
 
 #include <bpf/bpf.h>
@@ -30,7 +30,7 @@ struct Words {
   Feature feature;
   std::string_view name;
   std::string_view instead;
-  std::string_view since;  ///< which kernel has it
+  std::string_view since;  ///< the kernel that introduced it
 };
 
 constexpr std::array<Words, feature_count> words = {{
@@ -44,7 +44,7 @@ constexpr std::array<Words, feature_count> words = {{
     {Feature::sock_diag, "sock-diag", "UDP sockets not ended", "CONFIG_INET_DIAG_DESTROY"},
 }};
 
-// ---- Instructions, as far as the probes need them. ----
+// ---- Instructions that the probes need. ----
 
 constexpr bpf_insn instruction(int code, int destination, int source, int offset, int immediate) {
   bpf_insn made{};
@@ -71,7 +71,7 @@ constexpr bpf_insn store(int size, int offset, int value) {
 constexpr bpf_insn call(int helper) { return instruction(BPF_JMP | BPF_CALL, 0, 0, 0, helper); }
 constexpr bpf_insn leave() { return instruction(BPF_JMP | BPF_EXIT, 0, 0, 0, 0); }
 
-/// A loaded tc program that is run by hand.
+/// A loaded tc program for BPF_PROG_TEST_RUN.
 class Trial {
  public:
   explicit Trial(std::span<const bpf_insn> program)
@@ -82,7 +82,7 @@ class Trial {
   [[nodiscard]] int error() const noexcept { return error_; }
   [[nodiscard]] int descriptor() const noexcept { return program_.get(); }
 
-  /// The low half of what the program returned; nothing if it was not loaded or not run.
+  /// The low half of the program's return value; nullopt if it was not loaded or not run.
   [[nodiscard]] std::optional<std::uint32_t> run() const {
     const std::array<std::byte, 64> packet{};
     bpf_test_run_opts options{};
@@ -102,7 +102,7 @@ class Trial {
 
 constexpr std::array ticks_program = {call(BPF_FUNC_jiffies64), leave()};
 
-/// The kernel has no machine code of what it interprets.
+/// An interpreted program has no machine code.
 bool is_compiled(int program) {
   bpf_prog_info info{};
   __u32 size = sizeof(info);
@@ -116,7 +116,7 @@ bool has_tcx() {
   return bpf_prog_query_opts(loopback, BPF_TCX_INGRESS, &query) == 0;
 }
 
-// An unknown flag is EINVAL; anything else, an error too, means that the flag was understood.
+// An unknown flag gives EINVAL; any other result, including other errors, means that the flag is known.
 bool understood(std::span<const bpf_insn> program) {
   const auto answer = Trial(program).run();
   return answer && *answer != static_cast<std::uint32_t>(-EINVAL);
@@ -141,7 +141,7 @@ bool has_fib_flag(int flag) {
   return understood(program);
 }
 
-// The odd offset is refused too (EFAULT), but after the flags have been looked at.
+// The odd offset is an error too (EFAULT), but is checked after the flags.
 bool has_csum_ipv6() {
   constexpr int flag = 1 << 7;  // BPF_F_IPV6, younger than some kernel headers we build with
   constexpr std::array program = {set(BPF_REG_2, 1),
@@ -153,7 +153,7 @@ bool has_csum_ipv6() {
   return understood(program);
 }
 
-// ---- What the kernel's types say. They are some megabytes, so they are read once and not kept. ----
+// ---- Kernel types (BTF). They are some megabytes, so they are read once and not kept. ----
 
 using Types = std::unique_ptr<btf, decltype(&btf__free)>;
 
@@ -216,7 +216,7 @@ void require_kernel() {
   }
 }
 
-// Without it the kernel takes no calls back (bpf_loop) and no calls of its own functions.
+// Without JIT the kernel supports neither callbacks (bpf_loop) nor kfuncs.
 void require_jit() {
   const Trial trial(ticks_program);
   if (trial.error() == 0 && !is_compiled(trial.descriptor())) {
@@ -229,7 +229,7 @@ void require_jit() {
 void require_clsact() {
   const Trial trial(std::array{set(BPF_REG_0, 0), leave()});
   const auto [error, lacks] = try_clsact(trial.descriptor());
-  // Who may make no network namespace learns it when attaching.
+  // A process that may not create network namespaces gets the error when attaching.
   if (!error || error == boost::system::errc::operation_not_permitted) {
     return;
   }
@@ -264,7 +264,7 @@ Features Features::probe(const std::vector<std::string>& without) {
   return features;
 }
 
-// To ask for sock_diag loads modules of the kernel.
+// Probing sock_diag loads kernel modules.
 bool Features::needs(Feature feature) const noexcept {
   return feature != Feature::sock_diag || !usable(Feature::socket_destroy);
 }
@@ -314,8 +314,8 @@ struct Edge {
   Clock::time_point at;
 };
 
-/// The moment at which the tick counter next moves on. An edge during which this thread was held up is of an
-/// unknown moment, and the next one is taken.
+/// The moment at which the tick counter next increases. If this thread was delayed at an edge, its moment is
+/// unknown, and the next edge is taken.
 std::optional<Edge> next_edge(const Trial& ticks) {
   constexpr std::chrono::microseconds sharp{200};
   const auto deadline = Clock::now() + std::chrono::seconds(1);

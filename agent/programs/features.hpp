@@ -12,16 +12,16 @@
 
 namespace lb::agent {
 
-/// What later kernels than 6.1 have, and Sluice does without where it must.
+/// Features of kernels after 6.1, each of which Sluice can do without.
 enum class Feature : std::uint8_t {
   tcx,             ///< links for tc programs (6.6)
-  fib_source,      ///< the FIB look-up says the source address (6.7)
-  fib_mark,        ///< the FIB look-up knows packets' marks (6.10)
-  csum_ipv6,       ///< checksum helpers that know IPv6 addresses (6.16)
-  ct_lookup,       ///< programs can ask the kernel's conntrack
-  socket_destroy,  ///< programs can end sockets (6.5)
-  skb_sums,        ///< tc programs see how a packet is summed (6.2)
-  sock_diag,       ///< sockets can be ended by netlink; asked for only where programs cannot
+  fib_source,      ///< the FIB lookup returns the source address (6.7)
+  fib_mark,        ///< the FIB lookup uses packets' marks (6.10)
+  csum_ipv6,       ///< checksum helpers support IPv6 addresses (6.16)
+  ct_lookup,       ///< programs can look up conntrack entries
+  socket_destroy,  ///< programs can destroy sockets (6.5)
+  skb_sums,        ///< tc programs see a packet's checksum state (6.2)
+  sock_diag,       ///< sock_diag can destroy sockets; probed only if programs cannot
 };
 inline constexpr std::size_t feature_count = 8;
 
@@ -29,15 +29,15 @@ enum class FeatureState : std::uint8_t { present, absent, switched_off };
 
 class Features {
  public:
-  /// Tries each feature, except those whose names are in `without`. Throws StartError where the kernel does
-  /// not show its types, without which libbpf loads none of our programs. After require_bpf().
+  /// Probes each feature, except those whose names are in `without`. Throws StartError if the kernel has no
+  /// BTF, without which libbpf loads none of our programs. Call after require_bpf().
   [[nodiscard]] static Features probe(const std::vector<std::string>& without);
 
   [[nodiscard]] FeatureState state(Feature feature) const noexcept;
   [[nodiscard]] bool usable(Feature feature) const noexcept;
-  /// What is not used and what is used instead, as "tcx absent: clsact; …"; empty where all is there.
+  /// Unused features and their fallbacks, as "tcx absent: clsact; …"; empty if all are present.
   [[nodiscard]] std::string missing() const;
-  /// Has the kernel the tracepoints of frames that XDP sends and loses, with their types?
+  /// Whether the kernel has the tracepoints of frames that XDP transmits and drops, with their types.
   [[nodiscard]] bool reports_sent_frames() const noexcept { return reports_sent_frames_; }
 
  private:
@@ -47,32 +47,31 @@ class Features {
   bool reports_sent_frames_ = false;
 };
 
-/// As --without and `status` call it.
+/// The name in --without and `status`.
 [[nodiscard]] std::string_view feature_name(Feature feature);
-/// What is used instead, as `status` calls it.
+/// The name of the fallback in `status`.
 [[nodiscard]] std::string_view feature_fallback(Feature feature);
-/// What has it: "Linux 6.6".
+/// The kernel that introduced it: "Linux 6.6".
 [[nodiscard]] std::string_view feature_source(Feature feature);
 
-/// Throws StartError where the kernel refuses to load even the smallest program to this process, or would
-/// refuse ours.
+/// Throws StartError if this process cannot load even the smallest program, or could not load ours.
 void require_bpf(const Privileges& privileges);
 
-/// Throws StartError where the kernel lacks what Sluice cannot do without. After require_bpf(), as what
-/// follows.
+/// Throws StartError if the kernel lacks a feature that Sluice needs. Call this and the following functions
+/// after require_bpf().
 void require_kernel();
 
-/// Throws StartError where programs are not compiled.
+/// Throws StartError if the kernel does not compile programs (JIT).
 void require_jit();
 
-/// Throws StartError where tc programs cannot be attached without TCX; what it tries it tries in a network
-/// namespace of its own. The kernel may load its modules for that, as it would at the start.
+/// Throws StartError if tc programs cannot be attached without TCX; tests that in its own network namespace.
+/// The kernel may load modules for it, as at the start.
 void require_clsact();
 
-/// Timer ticks a second, measured against the clock in about a tenth of a second. Throws StartError.
+/// Timer ticks per second, measured against the clock in about a tenth of a second. Throws StartError.
 [[nodiscard]] std::uint32_t measure_hertz();
 
-/// The usual timer frequency next to `measured` ticks a second; 0 if none is within a twentieth of it.
+/// The usual timer frequency closest to `measured` ticks per second; 0 if none is within a twentieth of it.
 [[nodiscard]] std::uint32_t usual_hertz(double measured);
 
 }  // namespace lb::agent

@@ -1,4 +1,4 @@
-// libbpf prints by one function of the whole process.
+// libbpf has one print function for the whole process.
 #include "agent/programs/libbpf_log.hpp"
 
 #include <bpf/libbpf.h>
@@ -25,7 +25,7 @@ Said& said() {
   return words;
 }
 
-/// A verifier's log has megabytes.
+/// Formats a message; a verifier's log has megabytes.
 [[gnu::format(printf, 1, 0)]] std::string formatted(const char* format, va_list arguments) {
   va_list again;
   va_copy(again, arguments);
@@ -37,7 +37,7 @@ Said& said() {
   return text;
 }
 
-/// Takes "prog 'NAME': -- BEGIN PROG LOAD LOG --…" and "prog 'NAME': … load failed: …".
+/// Parses "prog 'NAME': -- BEGIN PROG LOAD LOG --…" and "prog 'NAME': … load failed: …".
 void take_refusal(std::string_view text) {
   constexpr std::string_view opening = "prog '";
   const auto end = text.find("': ", opening.size());
@@ -61,7 +61,7 @@ void take_warning(std::string_view text) {
   take_refusal(text);
 }
 
-/// The verifier's log comes as one text: each of its lines is a record.
+/// Logs each line of the verifier's log, which is one text, as a separate record.
 void debug_lines(std::string_view text) {
   if (!spdlog::should_log(spdlog::level::debug)) return;
   for (std::size_t end = 0; !text.empty(); text.remove_prefix(std::min(end + 1, text.size()))) {

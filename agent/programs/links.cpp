@@ -1,4 +1,4 @@
-// Link calls of the kernel.
+// Creates, updates and pins BPF links.
 #include "agent/programs/links.hpp"
 
 #include <bpf/bpf.h>
@@ -23,7 +23,7 @@ namespace {
 
 using boost::system::error_code;
 
-/// Where a link is attached; 0 when its device or cgroup is gone.
+/// The target of a link; 0 if its device or cgroup was removed.
 std::uint64_t target_of(const bpf_link_info& link) {
   switch (link.type) {
     case BPF_LINK_TYPE_CGROUP:
@@ -37,7 +37,7 @@ std::uint64_t target_of(const bpf_link_info& link) {
   }
 }
 
-// The kernel lets no more programs than this stand at one hook.
+// The kernel's limit of programs at one hook.
 constexpr std::size_t most_programs = 64;
 
 std::uint32_t id_of(int program) {
@@ -55,7 +55,7 @@ bool Links::same(std::uint32_t running, int loaded) {
   return known->second;
 }
 
-// Nothing where the pinned link is absent, broken or attached elsewhere: then a new one is needed.
+// An error if the pinned link is missing, broken or attached elsewhere: then a new one is needed.
 boost::system::result<AttachResult> Links::adopt(int link, const LinkRequest& request) {
   bpf_link_info info{};
   std::uint32_t size = sizeof(info);
@@ -83,7 +83,7 @@ boost::system::result<AttachResult> Links::ensure(const LinkRequest& request) {
   return create(request);
 }
 
-// The new link takes the old one's name in one step; until then both may be attached, to different targets.
+// The new link replaces the old one's pin atomically; until then both may be attached, to different targets.
 boost::system::result<AttachResult> Links::create(const LinkRequest& request) const {
   const auto fresh = request.pin + "_new";
   remove(fresh);  // of a start that was killed here
@@ -112,7 +112,7 @@ bool Links::pinned(const std::string& pin) const { return ::access(path(pin).c_s
 
 std::optional<std::int64_t> Links::changed() const { return directory_changed(directory_); }
 
-// Without the call the kernel would detach some time after the pin is gone.
+// Without bpf_link_detach() the kernel would detach only some time after the pin is removed.
 void Links::remove(const std::string& pin) const {
   const auto file = path(pin);
   if (const maps::Fd link(bpf_obj_get(file.c_str())); link) {
@@ -121,7 +121,7 @@ void Links::remove(const std::string& pin) const {
   ::unlink(file.c_str());
 }
 
-// A BPF file system holds pinned objects and directories, no ordinary files.
+// A BPF file system contains pinned objects and directories, but no ordinary files.
 void Links::note(const std::string& name) const { ::mkdir(path(name).c_str(), 0700); }
 
 bool Links::noted(const std::string& name) const {
@@ -171,7 +171,7 @@ std::optional<bool> runs_at(int target, bpf_attach_type type, std::uint32_t prog
   return std::ranges::find(running, program) != running.end();
 }
 
-// The clock is read first: a change after the look then bears a later time than one that is reported.
+// The clock is read first, so that a change after the check has a later time than the returned one.
 std::optional<std::int64_t> directory_changed(const std::string& path) {
   constexpr auto nanoseconds = [](const timespec& time) {
     return time.tv_sec * 1'000'000'000 + time.tv_nsec;

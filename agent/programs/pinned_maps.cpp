@@ -21,7 +21,8 @@
 namespace lb::agent {
 namespace {
 
-/// Tables grow. Programs add and delete flows all the time: a copy would never be complete.
+/// Only tables of the agent are resized. Programs add and delete flows all the time: a copy would never be
+/// complete.
 enum class Resize : std::uint8_t { never, when_short };
 
 struct WantedSize {
@@ -48,7 +49,7 @@ std::optional<WantedSize> wanted_size(std::string_view map, const Sizes& sizes) 
   return found == all.end() ? std::nullopt : std::optional(*found);
 }
 
-/// Behind a table's name: pinned, and not yet in its place. The bpf file system takes no dots.
+/// Suffix of a new table's pin before it replaces the old one. The bpf file system permits no dots.
 constexpr const char* beside = "_next";
 
 bool grows(const bpf_map* map) {
@@ -62,7 +63,7 @@ MapSize size_of(const bpf_map* map) {
 
 constexpr std::uint64_t mebi = 1 << 20;
 
-/// Bytes of the agent itself, and of all maps, each as `size` says.
+/// Bytes of the agent itself and of all maps, by `size`.
 template <class Size>
 std::uint64_t needed_bytes(const bpf_object* object, Size size) {
   constexpr std::uint64_t agent_itself = 64 * mebi;
@@ -72,7 +73,7 @@ std::uint64_t needed_bytes(const bpf_object* object, Size size) {
   return needed;
 }
 
-/// A sentence where that is more than the limit.
+/// An error message if that exceeds the limit.
 std::optional<std::string> lack(std::uint64_t needed) {
   const auto limit = memory_limit();
   if (!limit || *limit >= needed) return std::nullopt;
@@ -87,8 +88,8 @@ bool same_shape(const maps::MapInfo& pinned, const bpf_map* map) {
          pinned.value_size == bpf_map__value_size(map);
 }
 
-/// What is pinned there; none: nothing. To take a map that cannot be opened for none would be to serve from
-/// an empty one.
+/// The map pinned there; invalid if there is none. A map that cannot be opened must not count as missing: the
+/// agent would serve from an empty one.
 maps::Fd open_pinned(const std::string& path) {
   maps::Fd fd(bpf_obj_get(path.c_str()));
   const int error = errno;
@@ -103,7 +104,7 @@ struct PinnedMap {
   maps::MapInfo info;
 };
 
-/// What is pinned there, if it can be this map. Each error ends the start, for the same reason.
+/// The map pinned there, if it is compatible. Errors end the start, for the same reason.
 std::optional<PinnedMap> open_adoptable(const bpf_map* map, const std::string& path) {
   auto fd = open_pinned(path);
   if (!fd) {
@@ -121,7 +122,7 @@ std::optional<PinnedMap> open_adoptable(const bpf_map* map, const std::string& p
   return PinnedMap{std::move(fd), std::move(*info)};
 }
 
-/// Slots up to the last one that a service's set has; nothing where that is not known.
+/// End of the last slots used by a service's set; nullopt if unknown.
 std::optional<std::uint32_t> slots_in_use(const maps::Pins& pins) {
   auto services =
       maps::MappedArray<lb_service>::open(open_pinned(pins.map("lb_services")), maps::Access::read);
@@ -134,8 +135,8 @@ std::optional<std::uint32_t> slots_in_use(const maps::Pins& pins) {
   return end;
 }
 
-/// Of the slots alone is it known what is in use, and that this lies at the start. Half of them stay free, or
-/// the next change would make the table larger again.
+/// Only for slots is it known which are in use, and that they are at the start. Half of them stay free, or
+/// the next change would enlarge the table again.
 bool may_shrink(const bpf_map* map, const maps::Pins& pins) {
   if (std::string_view(bpf_map__name(map)) != "lb_slots") return false;
   const auto used = slots_in_use(pins);
@@ -167,7 +168,7 @@ void adopt_map(bpf_map* map, const maps::Pins& pins, AdoptedMaps& adopted) {
   }
 }
 
-/// Into a larger table all, into a smaller one what fits.
+/// Copies everything to a larger table, and the entries that fit to a smaller one.
 maps::error_code copy(int from, int to) {
   const auto source = maps::map_info(from);
   const auto target = maps::map_info(to);
@@ -177,8 +178,8 @@ maps::error_code copy(int from, int to) {
 
 bool is_pinnable(const bpf_map* map) { return !bpf_map__is_internal(map); }
 
-/// libbpf makes maps without names where its own question whether the kernel knows names met a lack of
-/// memory. By a name a map is found again, by the next agent and by people.
+/// libbpf creates maps without names if its probe for names failed for lack of memory. The next agent and
+/// operators find a map by its name.
 bool is_named(const bpf_map* map) {
   const auto info = maps::map_info(bpf_map__fd(map));
   return info && !info->name.empty();

@@ -1,4 +1,4 @@
-// Asks the kernel about programs and their maps.
+// Queries programs and their maps from the kernel.
 #include "agent/programs/program.hpp"
 
 #include <bpf/bpf.h>
@@ -16,8 +16,8 @@ namespace {
 using boost::system::error_code;
 using boost::system::generic_category;
 
-// libbpf names the data sections of our object so, those that the compiler named itself by that name alone
-// (".rodata.cst16"). No map of ours begins with either.
+// libbpf names the data sections of our object with the prefix "lb."; sections named by the compiler keep
+// their name (".rodata.cst16"). None of our maps begins with either.
 bool is_section(const maps::MapInfo& map) { return map.name.starts_with("lb.") || map.name.starts_with('.'); }
 
 struct Section {

@@ -1,4 +1,4 @@
-// Loaded programs as the kernel knows them: which one is behind a link, and whether two are the same.
+// Loaded programs in the kernel: which one a link has, and whether two are the same.
 #pragma once
 
 #include <boost/system/result.hpp>
@@ -8,21 +8,21 @@
 
 namespace lb::agent {
 
-/// What the kernel says of a loaded program.
+/// The kernel's information about a loaded program.
 struct ProgramInfo {
   std::uint32_t id = 0;
   std::string name;
-  std::string tag;  ///< eight bytes over its instructions
+  std::string tag;  ///< hash over its instructions, eight bytes
   std::vector<std::uint32_t> maps;
 };
 
-/// Of the program behind a file descriptor. Errors are errno values.
+/// Information about a program by its file descriptor. Errors are errno values.
 [[nodiscard]] boost::system::result<ProgramInfo> program_info(int fd);
-/// Of a program by its id.
+/// Information about a program by its id.
 [[nodiscard]] boost::system::result<ProgramInfo> program_info_of(std::uint32_t id);
 
-/// Do both run the same code on the same maps with the same configuration? Data sections are compared by
-/// content where they are constant and left out where they are not. Unknown is no.
+/// Whether both run the same code on the same maps with the same configuration. Constant data sections are
+/// compared by content; others are ignored. False if unknown.
 [[nodiscard]] bool same_program(std::uint32_t running, int loaded);
 
 }  // namespace lb::agent

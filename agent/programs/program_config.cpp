@@ -15,13 +15,13 @@
 namespace lb::agent {
 namespace {
 
-/// Is it the one of the two that this kernel can do?
+/// Whether this is the UDP iterator that this kernel supports.
 bool is_iterator(std::string_view name, const Features& features) {
   const bool ends = features.usable(Feature::socket_destroy);
   return name == "lb_udp_destroy" ? ends : !ends && features.usable(Feature::sock_diag);
 }
 
-/// Names this process's network namespace: the host's, as far as the programs know.
+/// The cookie of this process's network namespace, which programs take as the host's.
 std::uint64_t network_cookie() {
   const maps::Fd any(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   std::uint64_t cookie = 0;
@@ -30,9 +30,9 @@ std::uint64_t network_cookie() {
   return cookie;
 }
 
-/// As if its section were "xdp": a program has its section's flags until its type changes. The stack gives a
-/// program that takes frames in several buffers a copy of each packet whose data lies outside of the head,
-/// and tc gets that copy.
+/// Gives the program the flags of section "xdp" instead of "xdp.frags": a program has its section's flags
+/// until its type changes. For a program that accepts multi-buffer frames, generic XDP copies each packet
+/// with data outside of the linear part, and tc gets that copy.
 void take_no_fragments(bpf_program* program) {
   bpf_program__set_type(program, BPF_PROG_TYPE_UNSPEC);
   bpf_program__set_type(program, BPF_PROG_TYPE_XDP);

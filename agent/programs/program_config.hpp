@@ -1,4 +1,4 @@
-// From options and kernel features to the programs: which are loaded, and with which read-only data.
+// Derives from options and kernel features which programs are loaded, and their read-only data.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@ struct bpf_object;
 
 namespace lb::agent {
 
-/// Do the options ask for XDP, and for tc programs?
+/// Whether the options enable XDP; whether they enable tc programs.
 [[nodiscard]] bool wants_xdp(const AgentOptions& options);
 [[nodiscard]] bool serves_devices(const AgentOptions& options);
 
-/// Leaves out the programs that nothing asks for or that this kernel cannot have.
+/// Disables programs that no option needs or that this kernel does not support.
 void choose_programs(bpf_object* object, const AgentOptions& options, const Features& features);
 
-/// `hertz`: the kernel's timer ticks a second.
+/// `hertz`: the kernel's timer ticks per second.
 void configure(lb_config& config, const AgentOptions& options, const Features& features, std::uint32_t hertz);
 
 }  // namespace lb::agent

@@ -18,7 +18,7 @@
 namespace lb::agent {
 namespace {
 
-/// Looking after hooks needs as many at once.
+/// Number of descriptors that checking hooks needs at the same time.
 constexpr std::size_t spare_descriptors = 4;
 
 }  // namespace

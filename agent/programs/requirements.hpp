@@ -1,4 +1,4 @@
-// What a start, or a check of the hooks, requires and may lack.
+// Prerequisites of a start, or of a check of the hooks.
 #pragma once
 
 #include <string>
@@ -6,14 +6,14 @@
 
 namespace lb::agent {
 
-/// Throws StartError if one is absent, or if they are more than can be served.
+/// Throws StartError if a device does not exist, or if there are more than can be served.
 void require_devices(const std::vector<std::string>& names);
 
-/// What all nodes of the cluster share; empty where no file was named. Throws StartError.
+/// The secret shared by all nodes of the cluster; empty if `path` is empty. Throws StartError.
 [[nodiscard]] std::string read_secret(const std::string& path);
 
-/// Why there are no descriptors to look after hooks with; empty: there are. Without them devices and pins
-/// that are there seem to be gone, and what is attached must not be given up for that (REL-42).
+/// Why there are no free descriptors for checking hooks; empty: there are. Without descriptors, existing
+/// devices and pins seem to be missing, and attached programs must not be given up for that (REL-42).
 [[nodiscard]] std::string descriptor_shortage();
 
 }  // namespace lb::agent

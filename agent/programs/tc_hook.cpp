@@ -1,4 +1,4 @@
-// The two ways to a device's hook behind one set of words.
+// One interface for both ways to attach to a device.
 #include "agent/programs/tc_hook.hpp"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ bool noted_beside(const Links& links, const std::string& name) {
                              [&](const auto& pins) { return Links(pins.links()).noted(name); });
 }
 
-// Before the first filter, so that what a start that was killed leaves is known to the next one.
+// Notes the qdisc before the first filter, so that the next start knows what a killed one left.
 boost::system::error_code prepare_qdisc(const Links& links, int device) {
   const auto qdisc = ensure_qdisc(device);
   if (!qdisc) {

@@ -15,15 +15,15 @@ namespace lb::agent {
 
 enum class TcAttachment : std::uint8_t { tcx, clsact };
 
-/// Was a filter removed, or one of ours replaced, since the last check? A check of filters costs five system
-/// calls, and the kernel reports when one is added or removed.
+/// Whether a filter was removed, or one of ours replaced, since the last check. A check of filters costs five
+/// system calls, and the kernel sends notifications of changes.
 enum class FilterChanges : std::uint8_t { none, some };
 
 struct TcHook {
   TcAttachment by = TcAttachment::tcx;
   TcSide side = TcSide::ingress;
   std::uint32_t device = 0;  ///< interface index
-  std::string pin;           ///< of its link; unused by filters
+  std::string pin;           ///< pin name of its link; unused by filters
 };
 
 [[nodiscard]] const char* name_of(TcAttachment by);
@@ -31,14 +31,13 @@ struct TcHook {
 /// Attaches the program to run first at ingress, last at egress. Errors are errno values.
 [[nodiscard]] boost::system::result<AttachResult> ensure_tc(Links& links, const TcHook& hook, int program);
 
-/// Is that program still attached there? Where that is not known (the device is gone), yes.
+/// Whether that program is still attached there. True if unknown, because the device was removed.
 [[nodiscard]] bool runs_tc(const TcHook& hook, std::uint32_t program, FilterChanges filters);
 
-/// It is no error if nothing is attached.
+/// Detaches the hook. It is no error if nothing is attached.
 void remove_tc(const Links& links, const TcHook& hook);
 
-/// Removes the qdiscs that we made and that have no filters any more, also the notes of devices that are
-/// gone.
+/// Removes the qdiscs that we created and that have no filters any more, and the notes of removed devices.
 void release_qdiscs(const Links& links);
 
 }  // namespace lb::agent

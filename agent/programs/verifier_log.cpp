@@ -1,4 +1,4 @@
-// The forms are those of kernel/bpf/verifier.c and log.c, from 6.1 on.
+// The formats are those of kernel/bpf/verifier.c and log.c, from 6.1 on.
 #include "agent/programs/verifier_log.hpp"
 
 #include <algorithm>
@@ -19,13 +19,13 @@ std::string_view trimmed(std::string_view line) {
   return first == npos ? std::string_view() : line.substr(first, last - first + 1);
 }
 
-/// "12: (85) call …", and "12: R0=…" for the registers behind it.
+/// An instruction, "12: (85) call …", or the register state after it, "12: R0=…".
 bool is_instruction(std::string_view line) {
   const auto digits = line.find_first_not_of("0123456789");
   return digits != npos && digits > 0 && line.substr(digits).starts_with(": ");
 }
 
-/// "R0=scalar() R1_w=ctx(off=0,imm=0) R10=fp0": what the verifier knows. "R4 invalid …" is a reason.
+/// A register state: "R0=scalar() R1_w=ctx(off=0,imm=0) R10=fp0". "R4 invalid …" is a reason.
 bool is_registers(std::string_view line) {
   if (line.starts_with("frame")) {
     const auto colon = line.find(": ");
@@ -38,7 +38,7 @@ bool is_registers(std::string_view line) {
   return word.find('=') != npos;
 }
 
-/// What is said on the way, whatever comes of it.
+/// Messages that do not depend on the result.
 bool is_remark(std::string_view line) {
   constexpr std::array<std::string_view, 16> openings = {
       ";",     "processed ", "verification time", "stack depth", "from ",        "func#",
@@ -63,7 +63,7 @@ std::vector<std::string_view> lines_of(std::string_view log) {
 
 }  // namespace
 
-// A reason may have two lines: "invalid access to map value, …", and which register's bound that was.
+// A reason may have two lines: "invalid access to map value, …", and the register whose bound it was.
 std::string verifier_reason(std::string_view log) {
   const auto lines = lines_of(log);
   const auto last = std::find_if(lines.rbegin(), lines.rend(), is_reason);

@@ -1,5 +1,5 @@
-// Finds the relevant lines of the verifier's log when it rejects a program: thousands of lines, of which the
-// last ones matter. Pure.
+// Finds the relevant lines in the verifier's log of a rejected program: of thousands of lines the last ones
+// matter. Pure.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace lb::agent {
 
-/// The reason of a refusal in one line: the last words of the log that are the verifier's own, without the
-/// instructions, the registers and the figures that stand around them. Empty where the log has none.
+/// The reason of a rejection in one line: the last message of the verifier, without instructions, register
+/// states and statistics. Empty if the log has none.
 [[nodiscard]] std::string verifier_reason(std::string_view log);
 
 }  // namespace lb::agent

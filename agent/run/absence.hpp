@@ -1,4 +1,4 @@
-// How long this node was without an agent, while the pinned programs served with ever older tables.
+// How long this node was without an agent, while the pinned programs served with outdated tables.
 #pragma once
 
 #include <chrono>
@@ -7,11 +7,11 @@
 
 namespace lb::agent {
 
-/// Longer than any restart or upgrade of a pod takes.
+/// An absence longer than a restart or upgrade of a pod.
 inline constexpr std::chrono::seconds noteworthy_absence{60};
 
-/// A sentence for log and Event; nothing where no agent was here before (no heartbeat), or it was here just
-/// now.
+/// A message for log and Event; nullopt if there was no agent here before (no heartbeat), or only a short
+/// absence.
 [[nodiscard]] std::optional<std::string> absence_text(
     std::optional<std::chrono::system_clock::time_point> last_heartbeat,
     std::chrono::system_clock::time_point now);

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Part of the name that every API server's certificate has for its clients within the cluster.
+/// A name in every API server's certificate, for clients within the cluster.
 constexpr std::string_view name_in_cluster = "kubernetes.default.svc";
 constexpr std::string_view file_name = "api-servers";
 
@@ -68,7 +68,7 @@ void ApiServerCache::write() {
   if (directory_.empty() || text.empty() || text == written_) {
     return;
   }
-  // Whole or not at all: a start reads it when it knows no better.
+  // Replaces the file atomically: a later start may depend on it.
   std::error_code error;
   fs::create_directories(directory_, error);
   auto failure = replace_file(fs::path(directory_) / file_name, text);

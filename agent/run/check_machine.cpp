@@ -1,4 +1,4 @@
-// The start's own list first, then what the agent's other parts need, then the rest; programs come last,
+// Checks the start's own list first, then what the agent's other parts need, then the rest; programs last,
 // because they take longest.
 #include "agent/run/check_machine.hpp"
 
@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* instructions_limit = "1000000";  // BPF_COMPLEXITY_LIMIT_INSNS
 
-/// What a configuration file asks for that is lost, unknown or without effect.
+/// Options in a configuration file that are dropped, unknown or without effect.
 void check_remarks(const AgentOptions& options, Findings& findings) {
   for (const auto& remark : options.remarks) {
     if (remark.level == LogLevel::info) {
@@ -42,7 +42,7 @@ void check_agent(const AgentOptions& options, const AgentPresence& running, Find
   }
 }
 
-/// Where services come from.
+/// The source of services.
 void check_source(const AgentOptions& options, Findings& findings) {
   boost::asio::io_context context;
   std::optional<Inputs> inputs;
@@ -51,7 +51,7 @@ void check_source(const AgentOptions& options, Findings& findings) {
   }
 }
 
-/// A port that another process holds keeps an agent from starting only where the options say so.
+/// A port held by another process prevents a start only if the options say so.
 void check_port(const std::string& subject, const Listen& listen, BindFailure failure, Findings& findings) {
   const auto text = fmt::format("{} port {}", listen.address, listen.port);
   boost::asio::io_context context;
@@ -69,7 +69,7 @@ void check_port(const std::string& subject, const Listen& listen, BindFailure fa
   }
 }
 
-/// A running agent on the same pins has these ports, and gives them up when it ends.
+/// A running agent on the same pins has these ports, and releases them when it ends.
 void check_server(const std::string& subject, const std::optional<Listen>& listen, BindFailure failure,
                   const AgentPresence& running, Findings& findings) {
   if (!listen) {

@@ -1,4 +1,4 @@
-// Checks this machine as a start would, and what else an operator should know before one. Changes nothing.
+// Checks this machine like a start, and what else an operator should know before one. Changes nothing.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace lb::agent {
 
-/// One finding for each thing that the agent needs or can use. Beside a running agent on the same pins it
-/// looks as for the one that shall replace it.
+/// One finding for each feature that the agent needs or can use. Beside a running agent on the same pins it
+/// checks as for that agent's replacement.
 [[nodiscard]] std::vector<Finding> check_machine(const AgentOptions& options);
 
 }  // namespace lb::agent

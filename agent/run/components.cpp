@@ -22,8 +22,8 @@ namespace {
 
 namespace asio = boost::asio;
 
-/// For the cluster and the pacer, whose work is bounded by turns. Each is a handler of its own: what came
-/// meanwhile is handled between two.
+/// Schedules turns of the cluster or the pacer, whose work is bounded by turns. Each turn is a separate
+/// handler, so that other events are handled between two.
 template <class Worker>
 std::function<void()> takes_turns(asio::io_context& context, Worker& worker, Events& events) {
   return [&] {
@@ -34,7 +34,7 @@ std::function<void()> takes_turns(asio::io_context& context, Worker& worker, Eve
   };
 }
 
-/// To the agent's thread, from any.
+/// Posts actions to the agent's thread, from any thread.
 maps::Post post_to(asio::io_context& context, Events& events) {
   return [&](std::function<void()> action) {
     asio::post(context, [&events, action = std::move(action)] {
@@ -114,7 +114,7 @@ void Components::log_start() const {
   }
 }
 
-/// What an earlier agent left serves on: each entry must find its place in one go.
+/// An earlier agent's entries are in use, so each must be matched in one step.
 void Components::adopt() {
   const auto adopted = tables.adopt();
   if (!adopted) {
@@ -128,14 +128,14 @@ void Components::adopt() {
   }
 }
 
-/// What the first lists took in passing goes back: the allocator would keep it for good.
+/// Returns memory of the first lists to the kernel: the allocator would keep it otherwise.
 void Components::start_reconcilers(std::chrono::system_clock::time_point planned) {
   maps.set.unmap();
   ::malloc_trim(0);
   attachment_reconciler.start();
   table_reconciler.repair_later();
   map_resizer.watch_slots();
-  maps.flow_counter.refresh();  // for the first scrape
+  maps.flow_counter.refresh();  // counts for the first scrape
   datapath.page().set_started(static_cast<std::uint64_t>(std::chrono::system_clock::to_time_t(planned)));
 }
 

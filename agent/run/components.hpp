@@ -1,5 +1,5 @@
-// Every object that lives while the agent runs, and how they call each other. agent/run/serve.cpp says what
-// is done with them, and when.
+// All objects that live while the agent runs, and their connections. agent/run/serve.cpp decides what is done
+// with them, and when.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -37,58 +37,58 @@
 
 namespace lb::agent {
 
-/// Events while the agent runs, always on its thread. A call says that there is something to check; it may
-/// come from within the part that makes it.
+/// Events while the agent runs, always on its thread. A call only says that there is something to check; it
+/// may come from within the component that raises it.
 class Events {
  public:
   virtual ~Events() = default;
 
   /// The kernel has reported devices, addresses or routes.
   virtual void network_changed() = 0;
-  /// The source's first objects, or a burst of changes, have arrived; or more of them is planned or written.
+  /// The source's first objects, or a burst of changes, have arrived, or more of them are planned or written.
   virtual void objects_changed() = 0;
   /// The addresses of the API servers have changed.
   virtual void api_servers_changed() = 0;
-  /// A batch of plans has been in the maps since `end`.
+  /// A batch of plans was written to the maps at `end`.
   virtual void plans_written(const Moment& end) = 0;
-  /// Background work (grace periods, sweeps) may have made room in the tables, or left something to retry.
+  /// Background work (grace periods, sweeps) may have made room in the tables, or needs a retry.
   virtual void tables_changed() = 0;
   /// The hooks have been checked, which happens periodically.
   virtual void hooks_checked(CheckDepth depth) = 0;
   virtual void ipsec_changed() = 0;
-  /// A server that waited for its port now listens.
+  /// A server that waited for its port listens now.
   virtual void port_opened() = 0;
-  /// The configuration file has changed, in options that take effect while the agent runs.
+  /// The configuration file has changed, only in options that take effect while the agent runs.
   virtual void options_changed(AgentOptions next) = 0;
-  /// The configuration file has changed, in options that need another agent in this process.
+  /// The configuration file has changed, in options that need a new agent in this process.
   virtual void must_begin_with(AgentOptions next) = 0;
   /// Tables of these sizes are needed, or suffice, and fit in memory.
   virtual void must_begin_with(const Sizes& sizes) = 0;
 };
 
-/// In the order in which they are created. Nothing before `datapath` changes anything in the kernel.
+/// Members are in the order of their creation. Nothing before `datapath` changes anything in the kernel.
 struct Components {
-  /// Calls `events` for nothing before the context runs. `least_slots`: the table of slots gets no smaller.
-  /// What is referred to must outlive this. Throws StartError.
+  /// Does not call `events` before the context runs. `least_slots`: minimum size of lb_slots. All referenced
+  /// objects must outlive this. Throws StartError.
   Components(boost::asio::io_context& context, const AgentOptions& given, std::uint32_t least_slots,
              Events& events);
   Components(const Components&) = delete;
   Components& operator=(const Components&) = delete;
 
-  /// Logs what starts, from where, and what an operator should know about it.
+  /// Logs what starts, its source, and warnings for the operator.
   void log_start() const;
-  /// Reads what is pinned. Throws StartError.
+  /// Reads the pinned maps. Throws StartError.
   void adopt();
-  /// Once all hooks are attached: the timers that keep hooks, tables and sizes as they should be. `planned`:
-  /// when the first plan was in the maps, for the node page.
+  /// Call once all hooks are attached: starts the timers that reconcile hooks, tables and sizes. `planned`:
+  /// the time at which the first plan was in the maps, for the node page.
   void start_reconcilers(std::chrono::system_clock::time_point planned);
 
-  /// Shows that an agent runs: to people by the directory of the pins, and to programs by the node page.
+  /// Signals that an agent runs: to operators by the directory of the pins, and to programs by the node page.
   void heartbeat();
 
   /// The parts of objects that are not in the maps yet.
   [[nodiscard]] Backlog backlog() const;
-  /// Logs and counts it.
+  /// Logs and counts a complaint.
   void complain(const k8s::Complaint& complaint);
 
   const AgentOptions& options;
@@ -101,14 +101,15 @@ struct Components {
   Servers servers;
 
   Datapath datapath;
-  lb_node before;  ///< the node page as the last agent left it
+  lb_node before;  ///< the node page as the previous agent left it
   OpenMaps maps;
   ExpiryTimer expiry;
   Tables tables;
   TableReconciler table_reconciler;
   MapResizer map_resizer;
 
-  // Objects go from the source by the intake to the cluster; plans from there by the pacer to the writer.
+  // Objects flow from the source through the intake to the cluster; plans flow from there through the pacer
+  // to the writer.
   PlanOptions plan_options;
   PlanWriter plan_writer;
   Pacer pacer;

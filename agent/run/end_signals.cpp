@@ -1,4 +1,4 @@
-// A signalfd, an eventfd and a thread that polls them.
+// Uses a signalfd, an eventfd and a thread that polls them.
 #include "agent/run/end_signals.hpp"
 
 #include <poll.h>
@@ -53,7 +53,7 @@ void EndSignals::on_signal(std::function<void(int)> notify) {
   notify_ = std::move(notify);
 }
 
-// Nothing is logged where the process has to be ended: the thread that is stuck may be so while it logs.
+// Logs nothing before it ends the process: the stuck thread may hold the log's lock.
 void EndSignals::wait() {
   std::array<pollfd, 2> either = {{{done_.get(), POLLIN, 0}, {signals_.get(), POLLIN, 0}}};
   while (::poll(either.data(), either.size(), -1) < 0) {

@@ -1,5 +1,5 @@
 // SIGTERM and SIGINT end the process in a fifth of a second, whatever it is doing: a separate thread waits
-// for them, so a handler that takes long, or never returns, does not delay the end. What is pinned is
+// for them, so a handler that takes long, or never returns, does not delay the end. Pinned maps are
 // consistent at any instruction.
 #pragma once
 
@@ -15,18 +15,18 @@ namespace lb::agent {
 
 class EndSignals {
  public:
-  /// How long the agent has to end by itself.
+  /// Time for the agent to end by itself.
   static constexpr std::chrono::milliseconds grace{150};
 
-  /// To be made before all other threads, which inherit that they do not get these signals.
+  /// Create it before all other threads, which inherit the blocked signals.
   EndSignals();
-  /// The process goes on to end by itself.
+  /// Stops the thread; the process continues and ends by itself.
   ~EndSignals();
   EndSignals(const EndSignals&) = delete;
   EndSignals& operator=(const EndSignals&) = delete;
 
-  /// `notify` is called with the signal's number in the waiting thread, and must return at once. Null: none
-  /// is called.
+  /// Sets the callback for a signal: called with its number in the waiting thread, it must return at once.
+  /// May be null.
   void on_signal(std::function<void(int)> notify);
 
  private:
@@ -37,7 +37,7 @@ class EndSignals {
   maps::Fd signals_;
   maps::Fd done_;
   std::mutex mutex_;
-  std::function<void(int)> notify_;  ///< under the lock
+  std::function<void(int)> notify_;  ///< protected by mutex_
   std::thread thread_;
 };
 

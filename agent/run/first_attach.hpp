@@ -1,5 +1,5 @@
-// Attaches for the first time: hooks of another map layout are taken over, and where the node cannot be
-// served nothing of ours stays behind.
+// The first attachment: replaces hooks of another map layout, and removes everything of ours if the node
+// cannot be served.
 #pragma once
 
 #include <optional>
@@ -11,16 +11,16 @@
 
 namespace lb::agent {
 
-/// Did an earlier agent serve from these pins? What it left goes on serving whatever becomes of this one.
+/// Whether an earlier agent served from these pins. Its programs keep serving whatever this agent does.
 enum class FormerAgent : std::uint8_t { none, served };
 
-/// Throws StartError where nothing that is addressed to this node could be served, because the family of its
-/// Node's first address is not among `families` (SEM-85). No hook is attached yet.
+/// Throws StartError if the family of the Node's first address is not among `families`, so that nothing
+/// addressed to this node could be served (SEM-85). No hook is attached yet.
 void require_family(const std::optional<lb_family>& family, const std::vector<lb_family>& families,
                     const maps::Pins& pins, FormerAgent former_agent);
 
-/// Attaches all hooks, and removes what other layouts have pinned. Throws StartError where one that is asked
-/// for cannot be attached; hooks that no earlier agent had attached are detached again then.
+/// Attaches all hooks, and removes pins of other layouts. Throws StartError if a required hook cannot be
+/// attached; then detaches the hooks that no earlier agent had attached.
 [[nodiscard]] AttachReport attach_first(AttachmentReconciler& attachments, const maps::Pins& pins,
                                         FormerAgent former_agent);
 

@@ -1,4 +1,4 @@
-// Files of /proc and /sys, and questions to the kernel.
+// Reads files of /proc and /sys, and queries the kernel.
 #include "agent/run/host_facts.hpp"
 
 #include <fmt/format.h>
@@ -17,14 +17,14 @@
 namespace lb::agent {
 namespace {
 
-/// "none [integrity] confidentiality" says integrity.
+/// The word in brackets: "none [integrity] confidentiality" gives "integrity".
 std::string chosen_word(const std::string& line) {
   const auto from = line.find('[');
   const auto to = line.find(']');
   return from == std::string::npos || to == std::string::npos ? "" : line.substr(from + 1, to - from - 1);
 }
 
-// Only the first network namespace shows the file.
+// Only the initial network namespace has this file.
 void check_hardening(Findings& findings) {
   const auto value = first_line("/proc/sys/net/core/bpf_jit_harden");
   if (value == "2") {
@@ -78,7 +78,7 @@ void check_settings(Findings& findings) {
 void check_rights(const AgentOptions& options, Findings& findings) {
   const auto own = own_privileges("");
   if (!lacking_capabilities(own).empty()) {
-    return;  // is said where bpf() is tried
+    return;  // reported by the check of bpf()
   }
   if (!has_capability(own, CAP_SYS_ADMIN) && options.sockets == SocketScope::all) {
     findings.warning("capabilities",

@@ -1,4 +1,4 @@
-// Facts about the machine that do not prevent a start, or only beside other software, and that an operator
+// Facts about the machine that prevent no start, or only together with other software, and that an operator
 // should know before: for `sluice check`.
 #pragma once
 
@@ -8,13 +8,13 @@
 
 namespace lb::agent {
 
-/// Settings of the kernel that concern BPF programs.
+/// Kernel settings that affect BPF programs.
 void check_settings(Findings& findings);
 
 /// Privileges that a process can use but does not need.
 void check_rights(const AgentOptions& options, Findings& findings);
 
-/// The optional features that the kernel has, lacks, or that the options switch off.
+/// Optional features that the kernel has or lacks, or that options disable.
 void check_features(const Prerequisites& found, Findings& findings);
 
 /// The kernel's connection tracking.

@@ -1,4 +1,4 @@
-// Choosing the source, and what must be right before it starts.
+// Chooses the source, and checks its settings before it starts.
 #include "agent/run/inputs.hpp"
 
 #include <fmt/format.h>
@@ -29,7 +29,7 @@ void require_directory(const std::string& path) {
   }
 }
 
-/// Of kubeconfigs that need not be there, as where no kube-proxy is.
+/// API servers of kubeconfig files, which may be missing, for example without kube-proxy.
 std::vector<k8s::ApiServer> servers_in(const std::vector<std::string>& files) {
   std::vector<k8s::ApiServer> servers;
   for (const auto& file : files) {
@@ -44,8 +44,8 @@ std::vector<k8s::ApiServer> servers_in(const std::vector<std::string>& files) {
   return servers;
 }
 
-/// All that a pod may know, the surest first: the client goes on to the next where one does not answer. Each
-/// once.
+/// All API servers known to a pod, the most reliable first, each once: the client tries the next one if one
+/// does not respond.
 std::vector<k8s::ApiServer> known_servers(const AgentOptions& options, const k8s::PodEnvironment& pod) {
   std::vector<k8s::ApiServer> servers;
   const auto add = [&servers](const k8s::ApiServer& server) {

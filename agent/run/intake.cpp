@@ -1,4 +1,4 @@
-// Counting and passing on.
+// Counts objects and passes them on.
 #include "agent/run/intake.hpp"
 
 #include <algorithm>

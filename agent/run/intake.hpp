@@ -1,4 +1,4 @@
-// Between the source and the model: counts objects, records for the probes what waits, and remembers the
+// Between the source and the model: counts objects, records pending changes for the probes, and keeps the
 // ServiceCIDRs.
 #pragma once
 
@@ -17,12 +17,12 @@ namespace lb::agent {
 
 class Intake final : public k8s::Sink {
  public:
-  /// `in_sync` is called after each end of a burst, when all that the model made of it has been handed on.
-  /// All references must outlive this.
+  /// `in_sync` is called after each end of a burst, when the model has passed all its results on. All
+  /// references must outlive this.
   Intake(k8s::Sink& model, std::string node, Metrics& metrics, Health& health, std::function<Moment()> clock,
          std::function<void()> in_sync);
 
-  /// Passes the API's own slices on to it, too; it must outlive this.
+  /// Also passes the API servers' slices to `memory`, which must outlive this.
   void cache_api_servers_in(ApiServerCache& memory) noexcept { api_server_cache_ = &memory; }
 
   void arrived() override;
@@ -39,16 +39,16 @@ class Intake final : public k8s::Sink {
   void flush() override;
   void synced() override;
 
-  /// When the first change of the burst under way came; nothing outside of one.
+  /// Time of the first change of the burst under way; nullopt outside of a burst.
   [[nodiscard]] std::optional<Moment> burst() const noexcept { return burst_; }
-  /// Has the source reported all that it has?
+  /// Whether the source has reported all its objects.
   [[nodiscard]] bool listed() const noexcept { return listed_; }
-  /// Has the source reported all that it has, and the own Node is not among it?
+  /// Whether the source has reported all its objects, and the own Node is not among them.
   [[nodiscard]] bool own_node_is_missing() const noexcept { return listed_ && !own_node_; }
-  /// Has the source reported any Node?
+  /// Whether the source has reported any Node.
   [[nodiscard]] bool any_node() const noexcept { return any_node_; }
-  /// Where ClusterIPs are taken from, as far as the source reports them; sorted. Deleted ServiceCIDRs count
-  /// no more.
+  /// The ranges of ClusterIPs, if the source reports ServiceCIDRs; sorted. Deleted ServiceCIDRs are not
+  /// included.
   [[nodiscard]] std::vector<k8s::Prefix> cluster_ip_ranges() const;
 
  private:
@@ -64,9 +64,9 @@ class Intake final : public k8s::Sink {
   Health& health_;
   std::function<Moment()> clock_;
   std::function<void()> in_sync_;
-  bool listed_ = false;    ///< the source's first lists are whole
-  bool own_node_ = false;  ///< is there
-  bool any_node_ = false;  ///< has been there
+  bool listed_ = false;    ///< the source's first lists are complete
+  bool own_node_ = false;  ///< the own Node exists
+  bool any_node_ = false;  ///< any Node has been reported
   std::optional<Moment> arrived_;
   std::optional<Moment> burst_;
 };

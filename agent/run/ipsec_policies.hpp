@@ -1,5 +1,5 @@
-// Applies this node's IPsec policies: packets that a program redirects bypass them, so new flows to what they
-// cover are refused, and existing ones are ended.
+// Applies this node's IPsec policies: packets that a program redirects bypass them, so new flows to covered
+// addresses are refused, and existing ones are ended.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -19,16 +19,16 @@ class IpsecPolicies {
     NodePublisher& node;
     Coexistence& coexistence;
   };
-  /// Reads the policies. `changed` is called from the context after each change. What is referred to must
+  /// Reads the policies. `changed` is called from the context after each change. All referenced objects must
   /// outlive this.
   IpsecPolicies(boost::asio::io_context& context, maps::MapSet& maps, Targets targets,
                 std::function<void()> changed);
 
   [[nodiscard]] bool any() const { return xfrm_.policies().count > 0; }
-  /// Logs and reports how many there are; from the next NodePublisher::apply_ranges() on programs refuse new
-  /// flows to what they bind.
+  /// Logs and reports the number of policies; after the next NodePublisher::apply_ranges() programs refuse
+  /// new flows to the covered addresses.
   void apply();
-  /// Ends the flows that are redirected there; programs must refuse new ones before.
+  /// Ends redirected flows to covered addresses; programs must already refuse new ones.
   void end_redirected_flows();
 
  private:

@@ -1,4 +1,4 @@
-// Pins below one directory, and clsact filters, which have no pin.
+// Finds pins below one directory, and clsact filters, which have no pin.
 #include "agent/run/leftovers.hpp"
 
 #include <fmt/format.h>
@@ -67,7 +67,7 @@ void add_pins(std::vector<std::string>& found, const maps::Pins& pins) {
   found.push_back(fmt::format("directory {}", pins.version().string()));
 }
 
-/// What keeps conntrack translating, and tracking.
+/// The nf_tables tables that keep conntrack translating and tracking.
 std::array<std::string, 2> kept_tables(const fs::path& pins) {
   return {kept_nat_table(pins), kept_tracking_table(pins)};
 }
@@ -93,7 +93,7 @@ std::vector<std::string> leftovers(const fs::path& pins) {
   for (const auto& layout : layouts) {
     add_pins(found, layout);
   }
-  // What others keep there is theirs, and then the directory is, too.
+  // If the directory has files of others, it is not ours.
   std::error_code error;
   if (fs::is_directory(pins, error) && entries_of(pins).size() == layouts.size()) {
     found.push_back(fmt::format("directory {}", pins.string()));
@@ -102,7 +102,7 @@ std::vector<std::string> leftovers(const fs::path& pins) {
 }
 
 bool has_hooks(const maps::Pins& pins) {
-  const auto entries = entries_of(pins.links());  // a directory among them is a note
+  const auto entries = entries_of(pins.links());  // directories in it do not count
   return std::ranges::any_of(entries, [](const auto& entry) { return !fs::is_directory(entry); }) ||
          !our_filters(pins.base()).empty();
 }
@@ -118,7 +118,7 @@ void remove_leftovers(const fs::path& pins) {
   }
   for (const auto& table : kept_tables(pins)) remove_kept(table);
   std::error_code ignored;
-  fs::remove(pins, ignored);  // an empty directory alone
+  fs::remove(pins, ignored);  // removes only an empty directory
 }
 
 }  // namespace lb::agent

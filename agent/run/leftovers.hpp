@@ -1,4 +1,4 @@
-// Removes from this node everything that Sluice left there, whichever map layout it had (SEM-75).
+// Removes everything of Sluice from this node, of any map layout (SEM-75).
 #pragma once
 
 #include <filesystem>
@@ -9,15 +9,15 @@
 
 namespace lb::agent {
 
-/// What is left, one line each: "link /sys/fs/bpf/sluice/v6/links/connect4", "clsact filter at eth0 ingress".
-/// What a Sluice with other pins beside this one has is not among it.
+/// What exists of Sluice, one line each: "link /sys/fs/bpf/sluice/v6/links/connect4", "clsact filter at eth0
+/// ingress". Excludes another Sluice with pins in a directory beside this one.
 [[nodiscard]] std::vector<std::string> leftovers(const std::filesystem::path& pins);
 
-/// Is any program of ours at a hook, by a link of this layout or a clsact filter?
+/// Whether any program of ours is attached to a hook, by a link of this layout or a clsact filter.
 [[nodiscard]] bool has_hooks(const maps::Pins& pins);
 
-/// Removes all of that as far as the kernel lets it: links are detached first, so that nothing runs on maps
-/// that are gone. Nothing there is fine. The caller holds the lock of the pins.
+/// Removes all leftovers that the kernel permits: links are detached first, so that no program runs on
+/// removed maps. No leftovers is no error. The caller holds the lock of the pins.
 void remove_leftovers(const std::filesystem::path& pins);
 
 }  // namespace lb::agent

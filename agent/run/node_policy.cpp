@@ -1,4 +1,4 @@
-// The detector that counts, and the first range of each family.
+// Chooses the detector, and the first range of each family.
 #include "agent/run/node_policy.hpp"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ lb_local_detection by_range(const std::vector<k8s::Prefix>& ranges, k8s::Family 
   return LB_DETECT_BY_RANGE;
 }
 
-/// Another owner of services may have that ClusterIP.
+/// Whether no other service proxy may own a ClusterIP.
 bool owns_all(const AgentOptions& options, KubeProxy kube_proxy) {
   return options.service_proxy_name.empty() && kube_proxy == KubeProxy::absent;
 }

@@ -1,4 +1,4 @@
-// From options, devices and the Node object to what the maps say.
+// Converts options, devices and the Node object to map contents.
 #include "agent/run/node_publisher.hpp"
 
 #include <utility>
@@ -8,7 +8,7 @@
 namespace lb::agent {
 namespace {
 
-/// 0.0.0.0, as all addresses are written here.
+/// 0.0.0.0 as an IPv4-mapped address.
 constexpr k8s::Address any_ipv4{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff}};
 
 }  // namespace
@@ -57,8 +57,7 @@ void NodePublisher::apply_kernel_ports() {
   kernel_ports_ = std::move(ports);
 }
 
-/// Where node ports are served on every address, so are health checks, as long as the addresses are no
-/// concern.
+/// If node ports are served on every address, so are health checks, independent of the present addresses.
 std::vector<k8s::Address> NodePublisher::health_addresses() const {
   if (options_.node_port_addresses.scope == NodePortScope::all) {
     return {any_ipv4, k8s::Address{}};

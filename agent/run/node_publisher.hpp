@@ -1,5 +1,5 @@
-// Writes into the maps what concerns this node itself, when it changes: its addresses, the pods' ranges, and
-// the ports that source NAT must not use.
+// Writes facts about this node into the maps when they change: its addresses, the pods' ranges, and the ports
+// that source NAT must not use.
 #pragma once
 
 #include <optional>
@@ -19,7 +19,7 @@ namespace lb::agent {
 
 class NodePublisher {
  public:
-  /// What is referred to must outlive this.
+  /// All references must outlive this.
   struct Targets {
     Cluster& cluster;
     Tables& tables;
@@ -28,20 +28,20 @@ class NodePublisher {
   NodePublisher(const AgentOptions& options, const NodeWatch& node, const ServedDevices& served,
                 const Intake& intake, Targets targets);
 
-  /// The node's addresses, to all who ask for them, and the ports.
+  /// Publishes the node's addresses to the model, the tables and the node page, and the kernel's ports.
   void apply_addresses();
-  /// Whether the Node object's addresses are others than those that were applied.
+  /// Whether the Node object's addresses differ from the last applied ones.
   [[nodiscard]] bool addresses_changed() const { return targets_.cluster.node().primary != primary_; }
-  /// Holds from the next apply_ranges() on.
+  /// Takes effect at the next apply_ranges().
   void set_kube_proxy(KubeProxy kube_proxy);
-  /// What IPsec policies encrypt or block; likewise.
+  /// Sets the ranges that IPsec policies encrypt or block; takes effect at the next apply_ranges().
   void set_xfrm(std::vector<k8s::Prefix> ranges);
-  /// Whose addresses are pods', what is behind IPsec policies, and where ClusterIPs come from.
+  /// Publishes the ranges of pods, of IPsec policies, and of ClusterIPs.
   void apply_ranges();
-  /// An operator may change them at any time, and no event says so.
+  /// Publishes the kernel's ports, which an operator may change at any time without a notification.
   void apply_kernel_ports();
 
-  /// Where health checks are answered.
+  /// The addresses on which health checks are served.
   [[nodiscard]] std::vector<k8s::Address> health_addresses() const;
 
  private:
@@ -52,8 +52,8 @@ class NodePublisher {
   Targets targets_;
   KubeProxy kube_proxy_ = KubeProxy::absent;
   std::vector<k8s::Prefix> xfrm_;
-  std::vector<k8s::Address> primary_;        ///< as addresses were last applied with
-  std::optional<KernelPorts> kernel_ports_;  ///< as last written
+  std::vector<k8s::Address> primary_;        ///< primary addresses as last applied
+  std::optional<KernelPorts> kernel_ports_;  ///< ports as last written
 };
 
 }  // namespace lb::agent

@@ -1,4 +1,4 @@
-// Reports when the cluster has no Node of this node's name: without it the agent does not know its zone, its
+// Reports if the cluster has no Node of this node's name: without it the agent does not know its zone, its
 // addresses and its pods' ranges.
 #pragma once
 
@@ -15,12 +15,12 @@ class OwnNodeReporter {
  public:
   using Complain = std::function<void(const k8s::Complaint&)>;
 
-  /// What is referred to must outlive this.
+  /// All referenced objects must outlive this.
   OwnNodeReporter(const AgentOptions& options, const Intake& intake, Coexistence& coexistence,
                   Complain complain);
 
-  /// To `status`, and as a complaint each time that it is news. Manifests need not have Nodes: with them it
-  /// is missed only where others are.
+  /// Updates `status`, and complains when the Node goes missing. Manifests need not contain Nodes: there a
+  /// missing Node is reported only if there are others.
   void report();
 
  private:

@@ -33,7 +33,7 @@ void PendingSteps::pass(const std::function<void(Step)>& act) {
     last = step;
   }
   is_scheduled_ = false;
-  mark({});  // what is left
+  mark({});  // schedule the remaining steps
 }
 
 }  // namespace lb::agent

@@ -1,5 +1,4 @@
-// The steps that the agent has still to run: events mark steps, and one pass runs them in a fixed order.
-// Pure.
+// The agent's pending steps: events mark steps, and one pass runs them in a fixed order. Pure.
 #pragma once
 
 #include <cstdint>
@@ -10,27 +9,27 @@
 
 namespace lb::agent {
 
-/// What Agent::reconcile() does, in this order. A step may rely on all before it: no hook is attached before
-/// the node's devices, addresses and ranges are published.
+/// The steps of Agent::reconcile(), in this order. A step may rely on all steps before it: no hook is
+/// attached before the node's devices, addresses and ranges are published.
 enum class Step : std::uint8_t {
-  devices,           ///< decide which devices serve, by the kernel's network and the Node object's addresses
+  devices,           ///< decide which devices are served, from the kernel's network and the Node's addresses
   addresses,         ///< publish the node's addresses: to the model, the maps and the node page
-  source,            ///< begin to read objects, once the network is known: the first plan needs its addresses
-  plans,             ///< plan again what new addresses or API servers affect
-  triggers,          ///< record the trigger times of what is planned
-  ipsec,             ///< read what IPsec policies encrypt or block; `node` publishes it
-  kube_proxy,        ///< look for kube-proxy's rules; `node` publishes what follows from them
-  node,              ///< publish the zone, the pods' ranges, ClusterIPs' ranges and IPsec's
+  source,            ///< start to read objects once the network is known: the first plan needs its addresses
+  plans,             ///< plan services again that new addresses or API servers affect
+  triggers,          ///< record the trigger times of planned changes
+  ipsec,             ///< read the ranges that IPsec policies encrypt or block; `node` publishes them
+  kube_proxy,        ///< check for kube-proxy's rules; `node` publishes the consequences
+  node,              ///< publish the zone, and the ranges of pods, ClusterIPs and IPsec
   attach,            ///< attach all hooks for the first time, once the first plan is in the maps
-  hooks,             ///< follow devices that came, went or changed
-  redirected_flows,  ///< end those that IPsec policies cover; since `node`, programs refuse new ones
+  hooks,             ///< follow devices that were added, removed or changed
+  redirected_flows,  ///< end flows that IPsec policies cover; since `node`, programs refuse new ones
   conntrack,         ///< configure the kernel's conntrack as the options say
-  repair,            ///< compare the tables with what was written
-  tables,            ///< report those that are nearly full, make larger ones, schedule retries
-  readiness,         ///< is everything that was delivered in the maps?
+  repair,            ///< compare the tables with their written values
+  tables,            ///< report tables that are nearly full, enlarge them, schedule retries
+  readiness,         ///< check whether all delivered objects are in the maps
   health_checks,     ///< serve the health-check node ports
-  unreported_changes,  ///< check what no event of the kernel reports, and write the heartbeat
-  reports,             ///< report that the own Node is missing, or ports are taken
+  unreported_changes,  ///< check facts without kernel notifications, and write the heartbeat
+  reports,             ///< report a missing own Node, and ports that are taken
 };
 
 class PendingSteps {
@@ -42,16 +41,16 @@ class PendingSteps {
   /// A step that is marked twice runs once.
   void mark(std::initializer_list<Step> steps);
 
-  /// Calls `act` for each marked step in ascending order, also for those that `act` marks meanwhile. If `act`
-  /// marks the current step or an earlier one, the pass ends, and the rest waits for the next one: so the
-  /// order is kept, and a step that marks itself delays no other.
+  /// Calls `act` for each marked step in ascending order, including those that `act` marks meanwhile. If
+  /// `act` marks the current step or an earlier one, the pass ends, and the rest waits for the next one: so
+  /// the order is kept, and a step that marks itself delays no other.
   void pass(const std::function<void(Step)>& act);
 
  private:
   [[nodiscard]] std::optional<Step> first() const;
 
   std::function<void()> schedule_;
-  std::uint32_t marked_ = 0;   ///< a bit a step
+  std::uint32_t marked_ = 0;   ///< one bit for each step
   bool is_scheduled_ = false;  ///< or under way
 };
 

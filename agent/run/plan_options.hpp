@@ -6,7 +6,7 @@
 
 namespace lb::agent {
 
-/// Reads from the kernel which families this host has.
+/// Checks which families the kernel of this host supports.
 [[nodiscard]] PlanOptions plan_options(const AgentOptions& options);
 
 }  // namespace lb::agent

@@ -12,7 +12,7 @@
 namespace lb::agent {
 namespace {
 
-/// May a UDP backend have ended? What was planned before is not known here.
+/// Whether a UDP backend may have ended; the previous plan is unknown here.
 bool concerns_udp(const PlanChange& change) {
   return change.ports.empty() ||
          std::ranges::any_of(change.ports, [](const auto& port) { return port->key.protocol == LB_UDP; });
@@ -23,7 +23,7 @@ Namespaces namespaces_of(SocketScope scope) {
   return scope == SocketScope::all ? Namespaces::all : Namespaces::own;
 }
 
-/// A problem that lasts is logged once.
+/// Logs closed sockets, and a lasting problem once.
 UdpSockets::Report log_closed_sockets() {
   return [last = std::string()](std::uint64_t count, const std::string& problem) mutable {
     if (count > 0) {
@@ -58,7 +58,7 @@ void PlanWriter::apply(Batch batch, std::vector<PlanChange> changes) {
   wrote_(end);
 }
 
-/// The first batch answers to no event.
+/// The first batch has no change latency, because no event triggered it.
 void PlanWriter::measure(Batch batch, const Moment& start, const Moment& end) const {
   dependencies_.metrics.published(batch == Batch::whole ? Sync::full : Sync::partial,
                                   end.steady - start.steady, end.wall);

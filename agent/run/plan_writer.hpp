@@ -1,5 +1,5 @@
-// Writes plans to the maps at once, as they come, because the time until a change takes effect matters most.
-// Measures that time.
+// Writes plans to the maps at once, as they arrive, because the time until a change takes effect matters
+// most. Measures that time.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -18,21 +18,21 @@ namespace lb::agent {
 
 class PlanWriter final : public PlanSink {
  public:
-  /// What is referred to must outlive this; `intake` may be made later.
+  /// All references must outlive this; `intake` may be created later.
   struct Dependencies {
     Tables& tables;
     Metrics& metrics;
     const Intake& intake;
   };
-  /// `cleanup` resets connected UDP sockets whose backend ended, where the hooks translate those of `scope`.
-  /// `wrote` is called after each batch, with when it was in the maps.
+  /// `cleanup` resets connected UDP sockets whose backend ended, in the namespaces in which the hooks of
+  /// `scope` translate. `wrote` is called after each batch, with the time at which it was in the maps.
   PlanWriter(boost::asio::io_context& context, const UdpCleanup& cleanup, SocketScope scope,
              Dependencies dependencies, std::function<void(const Moment& end)> wrote);
 
   void apply(Batch batch, std::vector<PlanChange> changes) override;
 
-  /// How long ago that was caused what `cluster` has planned since the last call. As in kube-proxy, what
-  /// fails is not measured, and what changed no plan is.
+  /// Measures the time since the triggers of all changes that `cluster` has planned since the last call. Like
+  /// kube-proxy, excludes failed changes, and includes changes that affected no plan.
   void measure_triggers(Cluster& cluster) const;
 
  private:

@@ -1,5 +1,5 @@
-// What an agent with these options would serve now: with its own source and planning, without maps or
-// programs.
+// The services that an agent with these options would serve now: uses its own source and planning, without
+// maps or programs.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -20,19 +20,19 @@ class PlannedServices final : private PlanSink {
  public:
   using Ports = std::vector<std::shared_ptr<const ServicePortPlan>>;
 
-  /// Throws StartError where the source cannot be read at all; `options` must outlive this.
+  /// Throws StartError if the source cannot be read at all; `options` must outlive this.
   explicit PlannedServices(const AgentOptions& options);
 
-  /// Returns once everything is planned; throws StartError, with what was waited for, after `timeout`.
+  /// Returns once everything is planned; after `timeout` throws StartError with what is missing.
   void await(std::chrono::milliseconds timeout);
-  /// Takes what the source reports for so long.
+  /// Processes the source's reports for this time.
   void follow(std::chrono::milliseconds time);
 
-  /// By "namespace/name".
+  /// The planned services by "namespace/name".
   [[nodiscard]] const std::map<std::string, Ports>& services() const noexcept { return services_; }
   /// "the API at https://10.0.0.1:6443"
   [[nodiscard]] const std::string& source() const { return inputs_.text(); }
-  /// What of the objects is skipped, and why; one line each.
+  /// Skipped parts of objects, with reasons; one line each.
   [[nodiscard]] const std::set<std::string>& complaints() const noexcept { return complaints_; }
 
  private:

@@ -7,7 +7,7 @@
 namespace lb::agent {
 namespace {
 
-/// Load balancers ask with any method, and on every address of a family at once (SEM-58).
+/// Load balancers use any method, and connect to every address of a family (SEM-58).
 constexpr HttpLimits health_check_rules{
     .body_bytes = 4096, .methods = HttpMethods::any, .families = HttpFamilies::own};
 
@@ -34,7 +34,7 @@ PortReporter::PortReporter(boost::asio::io_context& context, Dependencies depend
           },
           [this](const auto& service, const auto& why) { complain_of(service, why); }) {}
 
-/// Its people see it where they look at their Service (SEM-58).
+/// Logs the problem, and posts an Event that the Service's owner sees (SEM-58).
 void PortReporter::complain_of(const k8s::ObjectKey& service, const std::string& why) {
   complain_({"Service " + service.text(), "", why});
   dependencies_.inputs.post({service, "FailedToStartServiceHealthcheck",

@@ -1,4 +1,4 @@
-// The ports that this agent listens on: serves the health-check node ports, and reports which ports another
+// The ports that this agent listens on: serves the health-check node ports, and reports ports that another
 // process holds, in the log, in Events, in the metrics and in `status`.
 #pragma once
 
@@ -18,12 +18,13 @@
 
 namespace lb::agent {
 
-/// What `status` says of ports that are taken; empty: none is. `checks`: how many health-check node ports.
+/// The text for `status` about ports that are taken; empty if none is. `checks`: number of taken health-check
+/// node ports.
 [[nodiscard]] std::string taken_ports_text(const std::vector<WaitingServer>& servers, std::size_t checks);
 
 class PortReporter {
  public:
-  /// What is referred to must outlive this.
+  /// All references must outlive this.
   struct Dependencies {
     const AgentOptions& options;
     const Health& health;
@@ -36,16 +37,16 @@ class PortReporter {
 
   PortReporter(boost::asio::io_context& context, Dependencies dependencies, Complain complain);
 
-  /// As ServiceHealth has it; says to the owners of Services which of their ports it cannot have.
+  /// Serves health checks by ServiceHealth; complains to the owners of Services about ports that are taken.
   void serve(const HealthChecks& checks, const std::vector<k8s::Address>& addresses) {
     health_checks_.serve(checks, addresses);
   }
-  /// Does it listen on all of them?
+  /// Whether it listens on all of them.
   [[nodiscard]] bool complete() const noexcept { return health_checks_.complete(); }
 
-  /// Events about the Node, as kube-proxy has them, for ports of our own servers that are taken at the start.
+  /// Posts Events about the Node, like kube-proxy, for ports of our own servers that are taken at the start.
   void announce();
-  /// The metrics and `status`.
+  /// Updates the metrics and `status`.
   void report();
 
  private:

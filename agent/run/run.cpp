@@ -1,4 +1,4 @@
-// One agent after another: each with tables of other sizes than the one before, or with the options of a
+// Runs one agent after another: each with other table sizes than the previous one, or with the options of a
 // changed file.
 #include "agent/run/run.hpp"
 
@@ -29,7 +29,7 @@ std::string sizes_text(const Sizes& sizes) {
                      sizes.frontends, sizes.ranges, sizes.services, sizes.backends, sizes.slots);
 }
 
-/// Those that were said of the options before are known.
+/// Logs remarks, except those that were logged for the previous options.
 void say_remarks(const std::vector<ConfigRemark>& remarks, const std::vector<ConfigRemark>& said) {
   for (const auto& remark : remarks) {
     if (std::ranges::find(said, remark) != said.end()) continue;
@@ -52,7 +52,7 @@ const char* reason(SizeChange change) {
                                        : "tables are too small for what is planned";
 }
 
-/// From the options of the agent that ended to those of the next.
+/// Derives the next agent's options from those of the agent that ended.
 AgentOptions next_options(const AgentOptions& options, Next next) {
   if (next.options) {
     begin_log(*next.options, options.remarks);
@@ -64,8 +64,8 @@ AgentOptions next_options(const AgentOptions& options, Next next) {
   return resized;
 }
 
-/// Back to what served. A growth that fails is not tried again, nor is a table made smaller once that has
-/// failed, and a configuration is not before its file changes.
+/// Returns to the last working options. A failed enlargement is not retried, nor is a table shrunk again
+/// after a failure, nor is a configuration retried before its file changes.
 AgentOptions last_good_options(AgentOptions good, const AgentOptions& failed, SizeChange change,
                                const StartError& error) {
   if (good.config_file.text != failed.config_file.text) {
@@ -103,7 +103,7 @@ int run_agent(AgentOptions options) {
   const maps::Pins pins(options.pins);
   const auto absence = absence_text(find_agent(pins).last_heartbeat, std::chrono::system_clock::now());
   const auto lock = PinLock::take(pins);
-  std::optional<AgentOptions> good;  ///< those of the agent before
+  std::optional<AgentOptions> good;  ///< options of the previous agent
   Start start{.readiness = Readiness::never, .least_slots = options.sizes.slots, .absence = absence};
   auto change = SizeChange::larger;
   for (;;) {

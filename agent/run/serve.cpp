@@ -1,9 +1,8 @@
-// The agent's start-up and event handling: the events, and the steps that follow, in order. One thread and
-// one io_context; the only other threads are helpers, which wait for grace periods and for signals.
+// The agent's start-up and event handling: the events, and the resulting steps, in order. One thread and one
+// io_context; the only other threads are helpers, which wait for grace periods and for signals.
 //
-// Plans are written at once, as they come (agent/run/components.hpp says from where). All else follows:
-// whatever happens marks steps, and one reconcile(), soon after, takes those that are marked in the order of
-// enum Step.
+// Plans are written at once, as they arrive (agent/run/components.hpp shows the path). For everything else,
+// events mark steps, and one reconcile(), soon after, runs the marked steps in the order of enum Step.
 #include "agent/run/serve.hpp"
 
 #include <spdlog/spdlog.h>
@@ -72,13 +71,13 @@ class Agent final : public Events {
   void apply_conntrack() const;
 
   EndSignals& ends_;
-  AgentOptions& options_;  ///< the caller's, for what of them changes while the agent runs
+  AgentOptions& options_;  ///< the caller's, because some change while the agent runs
   asio::io_context context_{1};
   asio::signal_set sighup_{context_, SIGHUP};
   PendingSteps pending_{[this] { asio::post(context_, [this] { reconcile(); }); }};
   StartPhase phase_;
   std::optional<std::string> absence_;
-  std::optional<Next> next_;  ///< ends this agent
+  std::optional<Next> next_;  ///< set to end this agent
   Components components_;
   StartProgress start_progress_;
 };
@@ -113,7 +112,7 @@ std::optional<Next> Agent::run() {
   return std::move(next_);
 }
 
-/// Called by the waiting thread; this thread ends the agent.
+/// The callback runs in the waiting thread; this thread ends the agent.
 void Agent::await_end() {
   ends_.on_signal([this](int signal) {
     asio::post(context_, [this, signal] {
@@ -177,7 +176,7 @@ void Agent::hooks_checked(CheckDepth depth) {
   }
 }
 
-/// What no part keeps a copy of.
+/// Updates options of which no component keeps a copy.
 void Agent::options_changed(AgentOptions next) {
   if (next.conntrack != options_.conntrack) {
     pending_.mark({Step::conntrack});
@@ -203,7 +202,7 @@ void Agent::begin_again(Next next) {
   context_.stop();
 }
 
-// ---- Steps. enum Step says in which order, and why. ----
+// ---- Steps. enum Step has their order, and the reasons. ----
 
 void Agent::reconcile() {
   pending_.pass([this](Step step) { act(step); });
@@ -285,7 +284,7 @@ void Agent::look_for_kube_proxy() {
   }
 }
 
-/// Until all objects are known, what an earlier agent published is more accurate.
+/// Until all objects are known, an earlier agent's values are more accurate.
 void Agent::publish_node() {
   if (components_.intake.listed()) {
     components_.datapath.page().set_zone(components_.cluster.node().zone);
@@ -311,7 +310,7 @@ void Agent::attach() {
   if (const auto missing = components_.datapath.features().missing(); !missing.empty()) {
     spdlog::info("without: {}", missing);
   }
-  pending_.mark({Step::redirected_flows, Step::unreported_changes});  // flows of an earlier agent's
+  pending_.mark({Step::redirected_flows, Step::unreported_changes});  // flows of an earlier agent
   objects_changed();
 }
 
@@ -334,7 +333,7 @@ void Agent::serve_health_checks() {
   pending_.mark({Step::reports});
 }
 
-/// Checks what no event of the kernel reports.
+/// Checks facts without kernel notifications.
 void Agent::look_for_unreported() {
   components_.heartbeat();
   components_.node_publisher.apply_kernel_ports();

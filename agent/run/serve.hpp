@@ -11,28 +11,28 @@
 
 namespace lb::agent {
 
-/// What is known before an agent begins.
+/// Facts known before an agent starts.
 struct Start {
   Readiness readiness = Readiness::never;
-  std::uint32_t least_slots = 0;  ///< the table of slots gets no smaller than was asked for at first
-  std::optional<std::string> absence = std::nullopt;  ///< of any agent before, to be reported
+  std::uint32_t least_slots = 0;  ///< minimum size of lb_slots: the size that the options requested at first
+  std::optional<std::string> absence = std::nullopt;  ///< message to report about a missing earlier agent
 };
 
 enum class SizeChange : std::uint8_t { larger, smaller };
 
-/// How the next agent is to begin, because tables are too small, or slots mostly free (SEM-81), or because
-/// the configuration file has changed.
+/// How the next agent must start, because tables are too small, or slots mostly free (SEM-81), or because the
+/// configuration file has changed.
 struct Next {
   Sizes sizes;
   Readiness readiness = Readiness::never;
   SizeChange change = SizeChange::larger;
-  std::optional<AgentOptions> options = std::nullopt;  ///< those of the changed file; nothing: the same
+  std::optional<AgentOptions> options = std::nullopt;  ///< options of the changed file; nullopt: unchanged
 };
 
-/// Until SIGTERM or SIGINT, after which it returns nothing; or until another agent has to begin. What of a
-/// changed configuration file comes into force at once is written into `options`. Everything stays pinned and
-/// serves on. A node that was ready is so again as soon as it serves, whatever does not fit. The caller holds
-/// the lock of the pins. Throws StartError before the agent is up.
+/// Runs until SIGTERM or SIGINT, then returns nullopt; or until another agent must start. Options of a
+/// changed configuration file that take effect at once are written into `options`. Everything stays pinned
+/// and keeps serving. A node that was ready is ready again as soon as it serves, even if something does not
+/// fit. The caller holds the lock of the pins. Throws StartError before the agent is up.
 [[nodiscard]] std::optional<Next> serve(AgentOptions& options, const Start& start, EndSignals& ends);
 
 }  // namespace lb::agent

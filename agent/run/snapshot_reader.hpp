@@ -1,4 +1,4 @@
-// Collects the values of a scrape from their owners, when it is asked for.
+// Collects the values of a scrape from their owners, on request.
 #pragma once
 
 #include "agent/datapath/backend_routes.hpp"
@@ -12,7 +12,7 @@
 
 namespace lb::agent {
 
-/// All must outlive the reading.
+/// All must outlive the call.
 struct SnapshotParts {
   const AgentOptions& options;
   const Inputs& inputs;
@@ -23,7 +23,8 @@ struct SnapshotParts {
   const BackendRoutes& backend_routes;
 };
 
-/// Flows are as they were counted last; this begins the next count. They are too many to be counted here.
+/// The flow counts are those of the last count; this starts the next one. Flows are too many to be counted
+/// here.
 [[nodiscard]] Snapshot read_snapshot(const SnapshotParts& parts);
 
 }  // namespace lb::agent

@@ -1,4 +1,4 @@
-// Sentences about a start that takes long.
+// Messages about a start that takes long.
 #include "agent/run/start_progress.hpp"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::chrono::seconds pause{5};
 
-/// Those without which there is no plan: of ServiceCIDRs and other Nodes there is.
+/// Resources without which there is no plan; ServiceCIDRs and other Nodes are not needed.
 constexpr std::array<std::string_view, 3> needed = {"services", "endpointslices", "nodes"};
 
 std::string progress_of(const k8s::ApiStats& list) {

@@ -1,4 +1,4 @@
-// Logs what a start waits for when it takes long, because nothing else shows it.
+// Logs what a start waits for if it takes long, because nothing else shows it.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -13,22 +13,22 @@
 
 namespace lb::agent {
 
-/// How far a start has come.
+/// The progress of a start.
 enum class StartStep : std::uint8_t {
-  network,  ///< the kernel has not reported this node's devices and addresses
-  objects,  ///< the source has not reported all objects
-  plan,     ///< a first plan is made and written
+  network,  ///< waits for the kernel to report this node's devices and addresses
+  objects,  ///< waits for the source to report all objects
+  plan,     ///< the first plan is being made and written
   labels,   ///< a Service waits for the labels of other Nodes
   turns,    ///< a plan waits for its next turn
-  tables,   ///< something of the first plan is not in the maps
+  tables,   ///< a part of the first plan is not in the maps
   serving,
 };
 
-/// In words, after "waiting for ". `api`: of each watched resource; none without the API.
+/// The text after "waiting for ". `api`: statistics of each watched resource; empty without the API.
 [[nodiscard]] std::string awaited(StartStep step, const std::vector<k8s::ApiStats>& api);
 
-/// "not ready after 12 s: waiting for …", and whether the agent could not look for so long that its own work
-/// or the machine is slow: `held` is by how much it looks later than it should.
+/// "not ready after 12 s: waiting for …", and a hint that its own work or the machine is slow if it was
+/// blocked for long: `held` is the delay of the timer.
 [[nodiscard]] std::string start_sentence(std::chrono::milliseconds waited, std::chrono::milliseconds held,
                                          const std::string& what);
 
@@ -37,7 +37,7 @@ class StartProgress {
   using Clock = std::chrono::steady_clock;
   using Ask = std::function<std::string()>;
 
-  /// Says every so often what `ask` answers, until that is nothing. The time is since this was made.
+  /// Logs the result of `ask` periodically, until it is empty. Times count from the construction.
   StartProgress(boost::asio::io_context& context, Ask ask);
   void watch();
 

@@ -1,4 +1,4 @@
-// lb_addresses: the node's own addresses, and those of services.
+// Keeps lb_addresses: the node's own addresses and those of services.
 #include "agent/tables/address_table.hpp"
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// Reads what is pinned when an agent starts.
+// Reads the pinned maps when an agent starts.
 #include "agent/tables/adoption.hpp"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ maps::result<Adopted> Adoption::run() {
   const Adopted adopted{.services = states_.size(),
                         .backends = count(backends_),
                         .frontends = tables_.frontends.entries().size()};
-  // No program can still be reading an entry that was not there.
+  // Empty maps need no grace period: no program can still be reading an entry that did not exist.
   if (count(services_) + adopted.backends + adopted.frontends > 0) reclaim();
   return adopted;
 }
@@ -53,7 +53,7 @@ maps::error_code Adoption::adopt_names() {
     const ServicePortKey key{.name = std::string(maps::stored_text(name.service)),
                              .protocol = name.protocol,
                              .family = name.family};
-    // A second number of one service port is free.
+    // If a service port has a second number, that number is retired.
     if (name.retired == LB_YES || tables_.services.contains(key)) {
       retired_.push_back(number);
     } else {
@@ -62,7 +62,8 @@ maps::error_code Adoption::adopt_names() {
   });
 }
 
-/// A number without a living name belongs to a nameless service, which no plan names: it goes.
+/// A number without a valid name becomes a nameless service, which no plan contains: the first whole plan
+/// removes it.
 ServiceState& Adoption::state_of(std::uint32_t number) {
   ServiceState*& state = states_[number];
   if (state == nullptr) state = &tables_.services.add({}, number);
@@ -78,7 +79,7 @@ void Adoption::adopt_frontends() {
 
 void Adoption::adopt_ranges() {
   for (const auto& [key, value] : tables_.ranges.entries()) {
-    if (!tables_.services.is_usable(key.service)) continue;  // the lists that belong to no service
+    if (!tables_.services.is_usable(key.service)) continue;  // skip lists that belong to no service
     state_of(key.service).ranges.insert(key);
     services_[key.service] = true;
   }
@@ -103,7 +104,7 @@ void Adoption::adopt_backends() {
   }
 }
 
-// A set that overlaps another one or leaves the array is damaged; it is written again.
+// A set that overlaps another one or exceeds the array is damaged; it is written again.
 void Adoption::adopt_sets() {
   for (const auto& [number, state] : states_) {
     if (!tables_.services.is_usable(number)) continue;

@@ -1,4 +1,4 @@
-// Reads what is pinned when an agent starts.
+// Reads the pinned maps when an agent starts.
 #pragma once
 
 #include <cstddef>
@@ -11,20 +11,20 @@
 
 namespace lb::agent {
 
-/// What was found pinned.
+/// Numbers of pinned entries.
 struct Adopted {
   std::size_t services = 0;
   std::size_t backends = 0;
   std::size_t frontends = 0;
 };
 
-/// Reads everything and writes nothing; what a killed agent left half done is either taken up by the first
-/// whole plan or retired by it.
+/// Reads all maps and writes nothing. Entries that a killed agent left half done are completed or retired by
+/// the first whole plan.
 class Adoption {
  public:
-  /// Of tables that nothing was done with yet, and that outlive this.
+  /// `tables` must be unused so far, and must outlive this.
   explicit Adoption(TableSet& tables);
-  /// To be called once. Errors are those of a map that cannot be read.
+  /// Call once. Fails if a map cannot be read.
   [[nodiscard]] maps::result<Adopted> run();
 
  private:
@@ -37,10 +37,10 @@ class Adoption {
   ServiceState& state_of(std::uint32_t number);
 
   TableSet& tables_;
-  std::vector<bool> services_;  ///< numbers that are not free
-  std::vector<bool> backends_;  ///< ids that are not free
+  std::vector<bool> services_;  ///< service numbers in use
+  std::vector<bool> backends_;  ///< backend ids in use
   std::unordered_map<std::uint32_t, ServiceState*> states_;
-  std::vector<std::uint32_t> retired_;  ///< numbers without a living name
+  std::vector<std::uint32_t> retired_;  ///< numbers whose name is retired, or a duplicate
 };
 
 }  // namespace lb::agent

@@ -1,5 +1,5 @@
 // Finds backend ids by address, port and service. The keys are read from lb_backends itself, where they do
-// not change while an id is in use here, so an entry costs only a few bytes.
+// not change while an id is in this map, so an entry costs only a few bytes.
 #pragma once
 
 #include <array>
@@ -14,10 +14,10 @@
 
 namespace lb::agent {
 
-/// What a backend id stands for; it never stands for another while it is in use.
+/// The identity of a backend id, constant while the id is in use.
 struct BackendKey {
   std::array<std::uint8_t, 16> address;
-  std::uint32_t service;  ///< number
+  std::uint32_t service;  ///< service number
   std::uint16_t port;
   bool operator==(const BackendKey&) const = default;
 };
@@ -62,7 +62,7 @@ class BackendKeyEqual {
   const maps::MappedArray<lb_backend>* backends_;
 };
 
-/// From a backend id, or its key, to something about it. One id for each key.
+/// A map from a backend id, or its key, to a value. Each key has one id.
 template <class Value>
 class BackendIdMap : public boost::unordered_flat_map<std::uint32_t, Value, BackendKeyHash, BackendKeyEqual> {
  public:

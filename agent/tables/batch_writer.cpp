@@ -1,4 +1,4 @@
-// The order of one batch: remove frontends, switch sets, add frontends, retire numbers.
+// Writes a batch in this order: remove frontends, switch sets, add frontends, retire numbers.
 #include "agent/tables/batch_writer.hpp"
 
 #include <fmt/format.h>
@@ -25,17 +25,17 @@ std::string full(std::string_view map, std::uint32_t limit, std::string_view opt
 
 }  // namespace
 
-/// A service port that is not in the tables as it shall be.
+/// A service port whose tables differ from its plan.
 struct BatchWriter::PortWork {
-  const std::shared_ptr<const ServicePortPlan>* plan = nullptr;  ///< null: it goes
-  ServiceState* state = nullptr;                                 ///< null: it comes
+  const std::shared_ptr<const ServicePortPlan>* plan = nullptr;  ///< null: the service port is removed
+  ServiceState* state = nullptr;                                 ///< null: the service port is new
   bool is_whole = false;                                         ///< all of the plan is written
 };
 
-/// One service of a batch, and how far it came.
+/// One service of a batch, and its progress.
 struct BatchWriter::Work {
   ServiceOutcome outcome;
-  std::vector<PortWork> ports;  ///< those of the change, and those that go
+  std::vector<PortWork> ports;  ///< service ports of the change, and those that are removed
 };
 
 std::vector<ServiceOutcome> BatchWriter::write(std::vector<PlanChange> changes) {
@@ -56,8 +56,9 @@ std::vector<ServiceOutcome> BatchWriter::write(std::vector<PlanChange> changes) 
   return written;
 }
 
-/// A part of a large plan leaves thousands of service ports as they are: each costs no more than a look. Both
-/// lists are in the order of their keys. What was adopted without a name has no key, and no plan.
+/// A partial change of a large plan leaves thousands of service ports unchanged, each of which costs one
+/// comparison. Both lists are sorted by key. Service ports adopted without a name have an empty key and no
+/// plan.
 std::vector<BatchWriter::PortWork> BatchWriter::unwritten_ports(const PlanChange& change) const {
   const auto& have = tables_.services.ports_of(change.service);
   std::vector<PortWork> unwritten;
@@ -84,7 +85,8 @@ void BatchWriter::add_claims(FrontendKeys& claims, const PortWork& port) {
   for (const FrontendPlan& frontend : plan.frontends) claims.insert(key_of(plan.key, frontend));
 }
 
-// A key that another service of this batch claims is not removed: it passes in one update, without a hole.
+// A key that another service of this batch claims is not removed: one update moves it to that service,
+// without a gap.
 void BatchWriter::remove_frontends(Work& work, const FrontendKeys& claims) {
   for (const PortWork& port : work.ports) {
     if (port.state == nullptr) continue;
@@ -94,7 +96,7 @@ void BatchWriter::remove_frontends(Work& work, const FrontendKeys& claims) {
   }
 }
 
-/// Whether it points to this service no more, nor will again.
+/// True if the frontend no longer points to this service, now or later.
 bool BatchWriter::erase_frontend(Work& work, const ServiceState& state, const lb_frontend_key& key) {
   const error_code error = tables_.frontends.remove(key, state.number);
   if (error) fail(work, fmt::format("frontend {} cannot be removed: {}", text_of(key), error.message()));
@@ -132,8 +134,8 @@ void BatchWriter::publish_port(Work& work, PortWork& port) {
   }
 }
 
-/// Once the table has refused a new frontend, only those that it has already are written: thousands of
-/// refusals at each retry would be for nothing. Are all of them written?
+/// Once the table is full, only frontends that it contains already are written: thousands of errors at each
+/// retry would be useless. Returns whether all were written.
 bool BatchWriter::point_frontends(Work& work, ServiceState& state, const ServicePortPlan& plan) {
   bool too_many = false;
   bool all = true;
@@ -154,8 +156,8 @@ bool BatchWriter::point_frontends(Work& work, ServiceState& state, const Service
   return all;
 }
 
-// New ranges are written before the policy asks for them, and old ones are deleted after: a client that is
-// let in before and after is let in meanwhile, and no other is.
+// New ranges are written before the policy uses them, and old ones are deleted after: a client that both the
+// old and the new ranges allow is allowed all the time, and no others are.
 bool BatchWriter::add_ranges(Work& work, ServiceState& state, const ServicePortPlan& plan) {
   const error_code error = tables_.ranges.add(state.ranges, range_keys(plan.source_ranges, state.number));
   if (!error) return true;
@@ -186,7 +188,7 @@ ServiceState* BatchWriter::create_state(Work& work, const ServicePortPlan& plan)
   return *created;
 }
 
-// What another service claimed and did not get is removed here after all.
+// Removes frontends that another service claimed but did not get.
 void BatchWriter::finish(Work& work) {
   for (const PortWork& port : work.ports) {
     if (port.state == nullptr) continue;
@@ -208,7 +210,7 @@ void BatchWriter::retire_ports(Work& work) {
   tables_.services.forget(work.outcome.change.service, retired);
 }
 
-// The name goes last: an agent that is killed before leaves a service that the next one withdraws again.
+// The name is retired last: if the agent is killed before, the next one withdraws the service again.
 bool BatchWriter::retire_port(Work& work, ServiceState& state) {
   if (!state.frontends.empty() || !remove_ranges(work, state, {})) return false;
   if (!tables_.services.is_usable(state.number)) return true;
@@ -223,7 +225,7 @@ void BatchWriter::fail(Work& work, std::string reason) {
   if (work.outcome.reason.empty()) work.outcome.reason = std::move(reason);
 }
 
-// Waiting for a grace period or a sweep is no trouble, unless nothing can come of it.
+// Waiting for a grace period or a sweep is not reported, unless neither can free anything.
 void BatchWriter::report_full(Work& work, TableSizes::Table table, const std::string& what) {
   if (!tables_.reclaimer.may_free_more()) {
     sizes_.note_full(table);

@@ -12,11 +12,11 @@
 
 namespace lb::agent {
 
-/// A service of a batch, and what became of it.
+/// A service of a batch, and the result of writing it.
 struct ServiceOutcome {
   PlanChange change;
   Progress progress = Progress::written;
-  std::string reason;  ///< of the first refusal, for people
+  std::string reason;  ///< message of the first error
 };
 
 class BatchWriter {
@@ -24,9 +24,8 @@ class BatchWriter {
   /// Both must outlive this.
   BatchWriter(TableSet& tables, TableSizes& sizes) : tables_(tables), sizes_(sizes) {}
 
-  /// Writes what differs. What is refused for one service disturbs no other. Outcomes are in the order of
-  /// `changes`. lb_addresses is not written, and nothing that was given up is free before the caller's
-  /// flush().
+  /// Writes the differences. An error of one service does not affect others. Outcomes are in the order of
+  /// `changes`. Does not write lb_addresses; retired ids and slots are not free before the caller's flush().
   [[nodiscard]] std::vector<ServiceOutcome> write(std::vector<PlanChange> changes);
 
  private:

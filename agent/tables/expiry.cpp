@@ -1,4 +1,4 @@
-// When a flow has ended, and the walk that ends it.
+// Decides when a flow has ended, and walks the tables to end it.
 #include "agent/tables/expiry.hpp"
 
 #include <algorithm>
@@ -10,13 +10,13 @@ namespace lb::agent {
 
 namespace {
 
-/// A UDP exchange that lasts longer is a stream; conntrack's rule.
+/// A UDP exchange that lasts longer counts as a stream, as in conntrack.
 constexpr std::uint32_t stream_seconds = 2;
-/// In one of so many rounds an entry is compared with its other half although it is in use. A power of two.
+/// In one of this many rounds an entry's other half is checked although the entry is in use. A power of two.
 constexpr std::uint64_t orphan_rounds = 32;
 constexpr std::chrono::milliseconds longest_pause{1000};
 
-/// Seconds of lb_clock since `then`; its second may have begun before ours. Modulo 2^32, as programs count.
+/// Seconds of lb_clock since `then`, which may be slightly later than `now`. Modulo 2^32, as programs count.
 std::uint32_t age(std::uint32_t now, std::uint32_t then) {
   const std::uint32_t passed = now - then;
   return passed < (1U << 31U) ? passed : 0;
@@ -33,7 +33,7 @@ std::uint32_t half_closed_limit(const LifeTerms& terms) {
   return terms.fill == TableFill::normal ? limits.close_wait : std::min(limits.close_wait, limits.closing);
 }
 
-/// Seconds without a packet that end a flow, and what that is called.
+/// The timeout that ends a flow, and the resulting Ending.
 struct Limit {
   std::uint32_t seconds;
   Ending ending;
@@ -67,7 +67,7 @@ Limit limit_of(const LifeTerms& terms, lb_protocol protocol, const lb_track& hal
   return tcp_limit(terms, half, other);
 }
 
-/// Is it this entry's turn? By its key, because places in the table shift.
+/// Whether this round checks the entry. Depends on its key, because positions in the table change.
 template <class Key>
 bool is_sampled(const Key& key, std::uint32_t round) {
   std::uint64_t word = 0;
@@ -76,8 +76,8 @@ bool is_sampled(const Key& key, std::uint32_t round) {
   return (lb_mix(word, ports) + round) % orphan_rounds == 0;
 }
 
-/// Reply entries without a forward entry may still be used, and keep their port for a while; forward entries
-/// without a reply entry only fail, and the flow starts again when they are gone.
+/// A lone reply entry may still be used, and keeps its port for a while; packets of a lone forward entry only
+/// fail, and the flow starts again once it is erased.
 bool is_over_alone(const LifeTerms& terms, const lb_track& half) {
   return half.direction == LB_FORWARD || age(terms.now, half.seen) > terms.timeouts.closing;
 }
@@ -87,8 +87,8 @@ bool same(const Key& one, const Key& other) {
   return std::memcmp(&one, &other, sizeof(Key)) == 0;
 }
 
-/// The flow's other entry, as it is now. A hash may show another key's value, and a tuple may belong to
-/// another flow by now: only an entry that leads back to `key` is believed.
+/// Reads the flow's other entry. A hash may return another key's value, and a tuple may belong to another
+/// flow by now, so the entry is used only if it leads back to `key`.
 template <class Table, class Key, class Flow>
 auto find_other(const Table& table, const Key& key, const Flow& flow) {
   const Key there = other_key(key, flow);
@@ -96,7 +96,7 @@ auto find_other(const Table& table, const Key& key, const Flow& flow) {
   return found && same(other_key(there, *found), key) ? std::optional(*found) : std::nullopt;
 }
 
-/// An entry and the other half of its flow, as they are now.
+/// The current values of an entry and of its flow's other entry.
 template <class Flow>
 struct Pair {
   Flow half;
@@ -118,8 +118,8 @@ std::optional<Ending> judge(const LifeTerms& terms, lb_protocol protocol, const 
   return ending(terms, protocol, pair.half.track, pair.other ? &pair.other->track : nullptr);
 }
 
-/// Requests first: none is translated without a way back. A program that dies between the two, or an error,
-/// leaves a reply's entry, which is an orphan of the next round.
+/// Erases the forward entry first, so that no request is translated without a reply entry. If the agent dies
+/// in between, or an erase fails, the reply entry is an orphan of a later round.
 template <class Table, class Key, class Flow>
 bool erase_pair(Table& table, const Key& key, const Pair<Flow>& pair) {
   if (!pair.other) {
@@ -206,7 +206,8 @@ maps::error_code FlowExpiry::step_table(maps::HashMap<Key, Flow>& table) {
   return error;
 }
 
-/// What the walk saw may have changed since, so all is read again. A lone half is believed when seen twice.
+/// Entries may have changed since the walk read them, so they are read again. A lone half counts only if seen
+/// twice.
 template <class Table, class Key>
 void FlowExpiry::end_if_over(Table& table, const LifeTerms& terms, const Key& key) {
   auto pair = read_pair(table, key);
@@ -231,8 +232,8 @@ void FlowExpiry::finish_table() {
   ++table_;
 }
 
-/// Even steps for full tables, so that the cost of a round does not depend on guesses; what is left of a
-/// round's time after emptier ones is one long pause.
+/// Steps are evenly spaced for full tables, so that the cost of a round does not depend on estimates; with
+/// emptier tables the rest of a round's time is one long pause.
 std::chrono::milliseconds FlowExpiry::pause(std::chrono::nanoseconds taken) {
   const auto& [round, shortest, rest] = pacing();
   const std::chrono::milliseconds round_time = round;

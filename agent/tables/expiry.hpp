@@ -1,5 +1,5 @@
-// Ends flows that are over: the decision (pure), and a walk over the tables in bounded, paced steps. Programs
-// make the entries; only this removes those that are no longer used.
+// Ends flows: the decision (pure), and a walk over the tables in bounded, paced steps. Programs create the
+// entries; only this erases unused ones.
 #pragma once
 
 #include <array>
@@ -19,10 +19,10 @@ namespace lb::agent {
 
 /// Why a flow ended.
 enum class Ending : std::uint8_t {
-  closed,       ///< both sides ended it, or one reset it
-  half_closed,  ///< one side ended it, and then nothing came for long
-  idle,         ///< nothing came for long
-  orphaned,     ///< one of its two entries was gone
+  closed,       ///< both sides closed it, or one reset it
+  half_closed,  ///< one side closed it, and it was then idle for its timeout
+  idle,         ///< it was idle for its timeout
+  orphaned,     ///< one of its two entries was missing
 };
 
 struct EndingName {
@@ -38,38 +38,38 @@ inline constexpr std::array<EndingName, 4> endings = {{{Ending::closed, "closed"
 /// nearly_full: nine tenths of the table are in use.
 enum class TableFill : std::uint8_t { normal, nearly_full };
 
-/// What the decision needs besides the entries. `now` is in seconds of lb_clock.
+/// Parameters of the decision besides the entries. `now` is in seconds of lb_clock.
 struct LifeTerms {
   FlowTimeouts timeouts;
   TableFill fill = TableFill::normal;
   std::uint32_t now = 0;
 };
 
-/// False: whatever the other entry says, the flow lives. Cheap, for each entry of a walk.
+/// False if the flow lives whatever its other entry says. Cheap, called for each entry of a walk.
 [[nodiscard]] bool may_have_ended(const LifeTerms& terms, lb_protocol protocol, const lb_track& half);
 
-/// Why the flow of these two entries has ended, nothing while it lives. `other` is null when there is no
-/// other entry. A flow is as young as its younger half, because a one-way stream refreshes only one of
-/// them.
+/// The reason why the flow of these two entries has ended; nullopt while it lives. `other` is null if there
+/// is no other entry. The flow's age is that of its younger entry, because a one-way stream refreshes only
+/// one of them.
 [[nodiscard]] std::optional<Ending> ending(const LifeTerms& terms, lb_protocol protocol, const lb_track& half,
                                            const lb_track* other);
 
-/// The key of a flow's other entry, which follows from the rewrite of this one.
+/// The key of a flow's other entry, derived from this entry's rewrite.
 [[nodiscard]] lb_flow4_key other_key(const lb_flow4_key& key, const lb_flow4& flow);
 [[nodiscard]] lb_flow6_key other_key(const lb_flow6_key& key, const lb_flow6& flow);
 
-/// From one look at an entry to the next, and the least between two steps, which makes rounds over tables of
-/// more than a million entries longer: it bounds the cost whatever the size, and on a slow machine the rest
-/// does (bench/expiry.cpp).
+/// `round` is the time between two visits of an entry, `shortest_pause` the minimum between two steps, which
+/// makes rounds over tables of more than a million entries longer. It bounds the cost for any table size; on
+/// a slow machine `rest` does (bench/expiry.cpp).
 struct Pacing {
   std::chrono::seconds round;
   std::chrono::milliseconds shortest_pause;
-  unsigned rest;  ///< after a step: at least so many times as long as it took, by its processor time
+  unsigned rest;  ///< minimum pause after a step, as a multiple of its processor time
 };
 
 /// How fast the tables are walked.
 struct ExpiryPace {
-  std::uint32_t step_entries = 512;  ///< looked at in one turn of the event loop
+  std::uint32_t step_entries = 512;  ///< entries per turn of the event loop
   Pacing even{
       .round = std::chrono::seconds{60}, .shortest_pause = std::chrono::milliseconds{25}, .rest = 120};
   /// While one of the tables is nearly full.
@@ -81,13 +81,13 @@ class FlowExpiry {
   using Flows4 = maps::HashMap<lb_flow4_key, lb_flow4>;
   using Flows6 = maps::HashMap<lb_flow6_key, lb_flow6>;
 
-  /// How full one table was when its last walk ended.
+  /// Fill of one table at the end of its last walk.
   struct Fullness {
     std::uint64_t entries = 0;
     TableFill fill = TableFill::normal;
   };
 
-  /// What is asked for the time: seconds of lb_clock, and the processor time that this thread has taken.
+  /// Clock functions: seconds of lb_clock, and the processor time of this thread.
   struct Clocks {
     std::function<std::uint32_t()> now;
     std::function<std::chrono::nanoseconds()> taken = thread_time;
@@ -96,13 +96,13 @@ class FlowExpiry {
   /// The tables must outlive this.
   FlowExpiry(Flows4& flows4, Flows6& flows6, FlowTimeouts timeouts, Clocks clocks, ExpiryPace pace = {});
 
-  /// Looks at the next few entries, and says how long to wait before the next step. An error gives this round
-  /// up; the next step begins another.
+  /// Checks the next few entries, and returns the pause before the next step. An error ends this round; the
+  /// next step begins a new one.
   [[nodiscard]] maps::result<std::chrono::milliseconds> step();
 
-  /// Flows (not entries) since the start, by Ending.
+  /// Flows (not entries) ended since the agent started, by Ending.
   [[nodiscard]] const std::array<std::uint64_t, endings.size()>& ended() const noexcept { return ended_; }
-  /// By table: IPv4, IPv6.
+  /// Fill of the tables for IPv4 and IPv6.
   [[nodiscard]] const std::array<Fullness, 2>& fullness() const noexcept { return fullness_; }
   [[nodiscard]] std::uint32_t rounds() const noexcept { return round_; }
 
@@ -125,7 +125,7 @@ class FlowExpiry {
   std::size_t table_ = 0;
   std::uint64_t counted_ = 0;  ///< entries of this table in this round
   std::uint32_t round_ = 0;
-  std::chrono::milliseconds slept_{};  ///< in this round
+  std::chrono::milliseconds slept_{};  ///< sum of pauses in this round
   maps::raw::Cursor cursor_;
 };
 

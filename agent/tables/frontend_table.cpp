@@ -1,4 +1,4 @@
-// lb_frontends, and what follows from its entries.
+// Keeps lb_frontends, and what depends on its entries.
 #include "agent/tables/frontend_table.hpp"
 
 #include <algorithm>
@@ -72,7 +72,7 @@ void FrontendTable::forget_former(const lb_frontend_key& key, std::uint32_t serv
   if (former->second.empty()) former_.erase(former);
 }
 
-/// Reserved from source NAT before the frontend is served, and as long as it is.
+/// A node port is reserved from source NAT before the frontend is served, and until it is removed.
 void FrontendTable::count_node_port(const lb_frontend_key& key, int change) {
   if (is_node_port(key)) ports_.count_node_port(key.port, change);
 }

@@ -1,5 +1,5 @@
-// lb_frontends: which service number an address and port belong to, and what follows from that: the address
-// counts as a service's, and a node port is reserved from source NAT.
+// lb_frontends: maps an address and port to a service number. Each entry also counts its address as a
+// service's, and reserves a node port from source NAT.
 #pragma once
 
 #include <boost/unordered/unordered_flat_map.hpp>
@@ -18,34 +18,34 @@ namespace lb::agent {
 
 class FrontendTable {
  public:
-  /// All of these must outlive this. Addresses are counted here; who writes them is the caller.
+  /// All arguments must outlive this. Only counts addresses; the caller writes them.
   FrontendTable(maps::Table<lb_frontend_key, lb_frontend>& table, AddressTable& addresses,
                 ReservedPorts& ports)
       : entries_(table), addresses_(addresses), ports_(ports) {}
 
-  /// Reads what is pinned, and counts its addresses and node ports. Errors are the map's.
+  /// Reads the pinned map, and counts its addresses and node ports. Errors are the map's.
   [[nodiscard]] maps::error_code load();
-  /// Writes one entry if it differs. Where it points to another service, it passes to `value.service`; unless
-  /// it was that one's before, which gets it back when the other removes it. Errors are the map's; is_full()
-  /// reports those of a map without room.
+  /// Writes one entry if it differs. An entry of another service moves to `value.service`, unless it was
+  /// moved away from that service before: then that service gets it back when the other one removes it.
+  /// Errors are the map's; is_full() recognizes those of a full map.
   [[nodiscard]] maps::error_code put(const lb_frontend_key& key, const lb_frontend& value);
-  /// Gives up what `service` has put: the entry goes, or passes back to the service that it was taken from.
+  /// Removes the entry that `service` has put, or moves it back to the service from which it was taken.
   [[nodiscard]] maps::error_code remove(const lb_frontend_key& key, std::uint32_t service);
 
   [[nodiscard]] bool contains(const lb_frontend_key& key) const { return entries_.entries().contains(key); }
 
-  /// Puts right what others wrote; how many entries that were.
+  /// Restores entries that other programs changed; returns their number.
   [[nodiscard]] maps::result<std::size_t> repair() { return entries_.repair(); }
   [[nodiscard]] const auto& entries() const noexcept { return entries_.entries(); }
   [[nodiscard]] std::uint32_t limit() const noexcept { return entries_.limit(); }
 
  private:
-  /// Services that an entry was taken from and that have not removed it, in the order in which they lost it.
-  /// A large service is removed in parts: meanwhile another may hold what the plan has given it already.
+  /// Services from which an entry was taken and that have not removed it yet, oldest first. A large service
+  /// is removed in parts; meanwhile another service may already have an entry that the plan gives it.
   using Former = std::vector<lb_frontend>;
 
   [[nodiscard]] maps::error_code write(const lb_frontend_key& key, const lb_frontend& value);
-  /// Null: the entry was never that service's, or is so now.
+  /// Returns nullptr if the entry never belonged to that service, or does so now.
   [[nodiscard]] lb_frontend* find_former(const lb_frontend_key& key, std::uint32_t service);
   void forget_former(const lb_frontend_key& key, std::uint32_t service);
   void count_node_port(const lb_frontend_key& key, int change);

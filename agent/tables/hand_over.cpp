@@ -1,7 +1,7 @@
-// Conntrack tracks a flow that goes by the stack behind our translation, by an entry whose reply tuple is the
-// same as the new one's. That entry is deleted, and its contents (a mark, a source that the host chose) are
-// copied into the new one. In between a packet is dropped at worst, and retransmitted; it never reaches
-// another backend, because our entries are removed last.
+// If a flow passes the stack after our translation, conntrack has an entry for it whose reply tuple equals
+// that of the new entry. The old entry is deleted, and its mark and source NAT are copied into the new one.
+// In between, a packet is at worst dropped and retransmitted; it never reaches another backend, because our
+// entries are erased last.
 #include "agent/tables/hand_over.hpp"
 
 #include <cerrno>
@@ -40,7 +40,8 @@ RemainReason why_not(const Key& key) {
   return key.protocol == LB_SCTP ? RemainReason::sctp : RemainReason::forwarded;
 }
 
-/// The same flow where the stack has translated it further; its own entry is gone then.
+/// Merges the stack's entry for the same flow, with its further translation, into `flow`, and deletes that
+/// entry.
 Tracked take_over(ConntrackTable& conntrack, Tracked flow) {
   const auto behind_us = reversed(flow.reply);
   const auto found = conntrack.find(behind_us);
@@ -51,7 +52,7 @@ Tracked take_over(ConntrackTable& conntrack, Tracked flow) {
   return flow;
 }
 
-/// What was tracked of the client's tuple before, as an entry of another proxy's, gives way.
+/// Creates the entry; an existing entry for the client's tuple, for example another proxy's, is replaced.
 boost::system::error_code track(ConntrackTable& conntrack, const Tracked& flow) {
   const auto seconds = handed_seconds(flow.original.protocol);
   auto error = conntrack.track(flow, seconds);
@@ -59,8 +60,8 @@ boost::system::error_code track(ConntrackTable& conntrack, const Tracked& flow) 
   return error;
 }
 
-/// One family: assured flows, and those that are not. An assured flow's older entry may be among the latter
-/// for a while.
+/// One family's flows, assured and unassured. An assured flow's old entry may remain among the unassured for
+/// a while.
 template <class Key, class Flow>
 class Walk {
  public:
@@ -69,7 +70,7 @@ class Walk {
   Walk(Table& assured, Table& unassured, ConntrackTable& conntrack, HandOver handing, std::uint32_t now)
       : assured_(assured), unassured_(unassured), conntrack_(conntrack), handing_(handing), now_(now) {}
 
-  // Unassured ones first: a flow moves from there to the others, never back.
+  // Unassured flows first: a flow moves from there to the assured table, never back.
   [[nodiscard]] maps::error_code all(HandOverCount& count) {
     const auto error = each_unassured(count);
     return error ? error : each_assured(count);
@@ -82,7 +83,7 @@ class Walk {
     });
   }
 
-  /// Of TCP a handshake is under way, which either is proven soon or comes to nothing.
+  /// An unassured TCP flow is in its handshake, which is either assured soon or abandoned.
   [[nodiscard]] maps::error_code each_unassured(HandOverCount& count) {
     return each(unassured_, [&](const Key& key, const Flow& flow) {
       const auto lives = key.protocol == LB_UDP ? LB_UNASSURED_SECONDS : handshake_seconds;
@@ -116,7 +117,7 @@ class Walk {
     }
   }
 
-  /// Nothing: it is conntrack's now.
+  /// Returns nullopt if conntrack has the flow now.
   [[nodiscard]] std::optional<RemainReason> give(HandOverCount& count, const Key& key, const Flow& flow) {
     if (handing_ == HandOver::forbidden) return RemainReason::no_successor;
     auto tracked = tracked_of(key, flow);
@@ -130,8 +131,8 @@ class Walk {
     return std::nullopt;
   }
 
-  /// Assured entries last: without them a packet would find the older ones, and prove the flow again. Each
-  /// may have expired meanwhile.
+  /// Erases the assured entries last: without them a packet would find the unassured ones, and make the flow
+  /// assured again. Each entry may have expired meanwhile.
   void forget(const Key& key, const Flow& flow) {
     const auto answers = other_key(key, flow);
     for (auto* table : {&unassured_, &assured_}) {

@@ -1,5 +1,5 @@
-// Our flows in the form of conntrack's entries, and the walk that creates these: from then on conntrack
-// translates their packets just as we did, as long as some nat chain exists (REL-84).
+// Converts our flows to conntrack entries, and walks the tables to create these entries: from then on
+// conntrack translates the flows' packets as we did, while some nat chain exists (REL-84).
 #pragma once
 
 #include <array>
@@ -14,32 +14,32 @@
 
 namespace lb::agent {
 
-/// What conntrack shall track in the place of the flow whose requests' entry this is. Nothing for answers'
-/// entries, for SCTP, and for what the stack forwards and a second flow gives a source (--forwarding=stack).
+/// The conntrack entry for the flow with this forward entry. nullopt for reply entries, for SCTP, and for
+/// flows that the stack forwards and a second flow masquerades (--forwarding=stack).
 [[nodiscard]] std::optional<Tracked> tracked_of(const lb_flow4_key& key, const lb_flow4& flow);
 [[nodiscard]] std::optional<Tracked> tracked_of(const lb_flow6_key& key, const lb_flow6& flow);
 
 /// Why a flow stays ours.
 enum class RemainReason : std::uint8_t { handshake, sctp, forwarded, refused, no_successor };
 inline constexpr std::size_t left_reasons = 5;
-/// For people: "a handshake is under way".
+/// Text for messages: "a handshake is under way".
 [[nodiscard]] std::string_view reason_text(RemainReason reason);
 
 struct LeftFlows {
   std::size_t count = 0;
-  std::vector<TrackedTuple> examples;  ///< requests of a few of them
+  std::vector<TrackedTuple> examples;  ///< forward tuples of a few of them
 };
 
 struct HandOverCount {
-  std::size_t handed = 0;                    ///< flows that are conntrack's now
-  std::array<LeftFlows, left_reasons> left;  ///< flows that need us still, by RemainReason
-  boost::system::error_code refusal;         ///< the kernel's last one; none: it refused nothing
+  std::size_t handed = 0;                    ///< flows that conntrack translates now
+  std::array<LeftFlows, left_reasons> left;  ///< flows not handed over, by RemainReason
+  boost::system::error_code refusal;         ///< last error of the kernel, if any
 
   void leave(RemainReason reason, const TrackedTuple& requests);
   [[nodiscard]] std::size_t all_left() const;
 };
 
-/// May flows be handed over, or do all stay to their end?
+/// Whether flows may be handed over, or all remain until they end.
 enum class HandOver : std::uint8_t { allowed, forbidden };
 
 /// The flow tables of both families.
@@ -50,7 +50,7 @@ struct DrainedTables {
   maps::HashMap<lb_flow6_key, lb_flow6>& unassured6;
 };
 
-/// Looks at all flows once. Programs must open no more of them. `now`: seconds of lb_clock.
+/// Visits all flows once. Programs must not create flows any more. `now`: seconds of lb_clock.
 [[nodiscard]] maps::result<HandOverCount> hand_over(const DrainedTables& tables, ConntrackTable& conntrack,
                                                     HandOver handing, std::uint32_t now);
 

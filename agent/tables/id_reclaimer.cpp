@@ -1,5 +1,5 @@
-// Quarantine: stamps what is retired with the number of grace periods begun so far, and frees it when one
-// more has passed.
+// Quarantine: stamps each retired item with the number of grace periods started so far, and frees it when one
+// more has completed.
 #include "agent/tables/id_reclaimer.hpp"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ IdReclaimer::IdReclaimer(const maps::Store& store, maps::GracePeriod& grace, map
       backends_(store.backends.size()),
       services_(std::min(store.services.size(), store.names.limit())),
       retired_backends_(store.backends) {
-  // Otherwise it would be rehashed when it has many entries, which takes long.
+  // Avoids rehashing a large map, which takes long.
   retired_backends_.reserve(store.backends.size());
 }
 
@@ -44,7 +44,7 @@ void IdReclaimer::retire(Extent extent) {
 
 void IdReclaimer::retire_backend(std::uint32_t id) {
   dirty_ = true;
-  // Two ids of one meaning are no work of ours; the second one stays out of use until the next start.
+  // We never create two ids with one key; the second one stays out of use until the next start.
   if (!retired_backends_.emplace(id, started_).second) return;
   ++retired_of_[store_.backends.load(id).service];
   ++unswept_backends_;
@@ -107,14 +107,14 @@ void IdReclaimer::sweep_if_wanted() {
 
 void IdReclaimer::swept(const maps::result<maps::Named>& named) {
   sweeping_ = false;
-  // After an error too: what failed now is tried again when something is short or more was retired.
+  // Also after an error: the sweep is retried when something is short or more was retired.
   unswept_backends_ = 0;
   unswept_services_ = 0;
   if (named) {
     release_backends(*named);
     release_services(*named);
   }
-  // A sweep that was asked for meanwhile is done by this one; else two tables without room would ask for
+  // This sweep also serves a sweep requested meanwhile; otherwise two full tables would request sweeps for
   // ever.
   if (unswept_backends_ + unswept_services_ == 0) urgent_ = false;
   freed_();
@@ -146,7 +146,7 @@ void IdReclaimer::release_services(const maps::Named& named) {
 
 bool IdReclaimer::release_service(std::uint32_t number) {
   store_.services.store(number, {});
-  // The name goes last: while it is there, the number is not free, also for the next agent.
+  // The name is erased last: while it exists, the number is not free, also for the next agent.
   if (store_.names.erase(number)) return false;
   services_.release(number);
   return true;

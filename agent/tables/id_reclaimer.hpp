@@ -1,5 +1,5 @@
-// Which slots, backend ids and service numbers are in use, and when retired ones may be reused: slots after a
-// grace period; ids and numbers also only when no flow refers to them any more.
+// Tracks which slots, backend ids and service numbers are in use, and when retired ones may be reused: slots
+// after a grace period; ids and numbers also only when no flow refers to them any more.
 #pragma once
 
 #include <cstdint>
@@ -19,44 +19,44 @@ namespace lb::agent {
 
 class IdReclaimer {
  public:
-  /// `freed` is called after something that was retired has become free, or will not. All references and the
+  /// `freed` is called after something retired has become free, or could not be freed. All references and the
   /// callbacks of `grace` and `sweeper` must outlive this.
   IdReclaimer(const maps::Store& store, maps::GracePeriod& grace, maps::Sweeper& sweeper,
               std::function<void()> freed);
   IdReclaimer(const IdReclaimer&) = delete;
   IdReclaimer& operator=(const IdReclaimer&) = delete;
 
-  // ---- Taking. Nothing: none is free now; see may_free_more(). ----
+  // ---- Allocating. nullopt: none is free now; see may_free_more(). ----
   [[nodiscard]] std::optional<maps::Extent> slots(std::uint32_t count);
   [[nodiscard]] std::optional<std::uint32_t> backend();
   [[nodiscard]] std::optional<std::uint32_t> service();
 
-  // ---- Giving back what no reader has ever been shown. ----
+  // ---- Releasing what was never visible to programs. ----
   void cancel(maps::Extent extent) { slots_.release(extent); }
   void cancel_backend(std::uint32_t id) { backends_.release(id); }
   void cancel_service(std::uint32_t number) { services_.release(number); }
 
-  // ---- Giving up what readers may still hold. A service's number goes after its last backend. ----
+  // ---- Retiring what programs may still use. A service's number goes after its last backend. ----
   void retire(maps::Extent extent);
-  /// Its entry still holds what it meant.
+  /// The id's entry in lb_backends must still have its key.
   void retire_backend(std::uint32_t id);
   void retire_service(std::uint32_t number);
-  /// The retired id of an endpoint that has come back: it has not been reused meanwhile.
+  /// Takes back the retired id of a backend with this key, if it has not been reused.
   [[nodiscard]] std::optional<std::uint32_t> revive(const BackendKey& key);
 
-  /// Begins the grace period of all that was retired so far. Call it after each batch of changes.
+  /// Starts a grace period for everything retired so far. Call it after each batch of changes.
   void flush();
-  /// Requests a sweep of the flow tables soon, because something is short.
+  /// Requests a sweep of the flow tables soon, because ids or slots are short.
   void request_sweep();
-  /// Whether waiting, or a sweep, may yet free something.
+  /// Whether a grace period or a sweep may free more.
   [[nodiscard]] bool may_free_more() const noexcept;
 
-  // ---- At the start. ----
-  /// What pinned maps use; everything else is free, but not before a grace period has passed.
+  // ---- Adopting pinned maps. ----
+  /// Marks the ids and numbers that pinned maps use; all others are free after a grace period.
   void adopt(const std::vector<bool>& used_backends, const std::vector<bool>& used_services);
   [[nodiscard]] bool claim(maps::Extent extent) { return slots_.claim(extent); }
 
-  // ---- What is given up, and not free yet. ----
+  // ---- Retired, and not free yet. ----
   [[nodiscard]] std::uint64_t retired_slots() const;
   [[nodiscard]] std::uint64_t retired_backends() const { return retired_backends_.size(); }
   [[nodiscard]] std::uint64_t retired_services() const { return retired_services_.size(); }
@@ -69,7 +69,7 @@ class IdReclaimer {
   template <class T>
   struct Retired {
     T what;
-    std::uint64_t epoch;  ///< safe when more grace periods than this have passed
+    std::uint64_t epoch;  ///< free once more grace periods than this have completed
   };
   template <class T>
   [[nodiscard]] Retired<T> stamped(T what);
@@ -89,10 +89,10 @@ class IdReclaimer {
   maps::IdPool backends_;
   maps::IdPool services_;
 
-  std::uint64_t started_ = 0;    ///< grace periods
-  std::uint64_t completed_ = 0;  ///< of those
-  bool dirty_ = false;           ///< something was retired after the last one started
-  bool closed_ = false;          ///< adopted, and no grace period has passed yet
+  std::uint64_t started_ = 0;    ///< grace periods started
+  std::uint64_t completed_ = 0;  ///< grace periods completed
+  bool dirty_ = false;           ///< something was retired after the last grace period started
+  bool closed_ = false;          ///< adopted, and no grace period has completed yet
   bool urgent_ = false;
   bool sweeping_ = false;
   std::uint64_t sweep_epoch_ = 0;
@@ -101,7 +101,8 @@ class IdReclaimer {
 
   std::deque<Retired<maps::Extent>> retired_slots_;
   BackendIdMap<std::uint64_t> retired_backends_;                 ///< id to epoch
-  std::unordered_map<std::uint32_t, std::uint32_t> retired_of_;  ///< service number to how many of those
+  std::unordered_map<std::uint32_t, std::uint32_t> retired_of_;  ///< service number to the number of its
+                                                                 ///< retired backends
   std::vector<Retired<std::uint32_t>> retired_services_;
 };
 

@@ -1,5 +1,5 @@
-// Writes whole words, and words that stay the same are written as they were, so a reader never sees half of
-// one.
+// Writes whole words, and rewrites unchanged words with the same value, so a reader never sees a partial
+// word.
 #include "agent/tables/node_page.hpp"
 
 #include <fmt/format.h>
@@ -32,7 +32,7 @@ void make_secret(lb_node& node) {
 
 using Key = std::array<std::uint64_t, 2>;
 
-/// Every node makes the same key of the same text; two passes, so that the halves differ.
+/// Derives the same key from the same text on every node; two passes, so that the halves differ.
 Key key_of(std::string_view text) {
   Key key{text.size(), ~text.size()};
   for (auto& half : key) {
@@ -42,11 +42,11 @@ Key key_of(std::string_view text) {
   return key;
 }
 
-/// For so long after another layout's flow tables were left a packet in mid-connection may be of a flow that
-/// they had.
+/// Seconds after another layout's flow tables were lost during which a packet in mid-connection may belong to
+/// one of those flows.
 constexpr std::uint32_t seconds_to_find_flows_again = 900;
 
-/// Stated once for all clusters whose operator gives no secret: balancers must agree.
+/// The key for all clusters without a secret: load balancers must agree on it.
 constexpr std::string_view known_to_all = "sluice.lb/selection: consistent";
 
 void choose_keys(lb_node& node, std::string_view cluster_secret) {
@@ -66,7 +66,7 @@ void NodePage::begin(std::string_view node_name, std::uint32_t hertz, std::strin
   auto node = read();
   make_secret(node);
   choose_keys(node, cluster_secret);
-  // A new page lies among new tables; what another layout's knew may be going on.
+  // A new page comes with new tables; flows of another layout's tables may still be active.
   if (node.layout != LB_LAYOUT && before == Before::other_layout) {
     node.lost_until = flow_clock_now(hertz) + seconds_to_find_flows_again;
   }

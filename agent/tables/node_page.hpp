@@ -1,5 +1,5 @@
-// The one element of lb_node: what all programs need to know about the node, and what `status` shows of the
-// agent. The running agent is its only writer.
+// The only element of lb_node: facts about the node that all programs need, and the agent's part of `status`.
+// The running agent is its only writer.
 #pragma once
 
 #include <array>
@@ -18,28 +18,27 @@ class NodePage {
 
   [[nodiscard]] lb_node read() const { return array_.load(0); }
 
-  /// What was pinned here when the page was made.
+  /// The pins that existed when the page was created.
   enum class Before : std::uint8_t { nothing, other_layout };
 
-  /// Marks the page as this version's and makes the secret if there is none yet; an existing one is kept, so
-  /// that flows find their ports and backends again. `cluster_secret` is what all nodes of the cluster share;
-  /// empty: each chooses by its own secret, and for consistent selection by a public key.
-  /// Where another layout's flows were left behind, programs know so for a while (lb_tables_lost).
+  /// Marks the page with this version's layout, and creates the secret if there is none; an existing secret
+  /// is kept, so that flows find their ports and backends again. `cluster_secret` is shared by all nodes of
+  /// the cluster; if it is empty, each node selects by its own secret, and consistent selection uses a public
+  /// key. If flows of another layout were lost, programs are told so for a while (lb_tables_lost).
   void begin(std::string_view node_name, std::uint32_t hertz, std::string_view cluster_secret, Before before);
-  /// Before begin(): the secret of another page, where this one has none.
+  /// Copies the secret of another page, if this one has none. Call before begin().
   void inherit(const std::array<std::uint64_t, 2>& secret);
-  /// How clients are distinguished, and what is refused for their sake: one store.
+  /// Sets how clients are distinguished, and which packets are dropped to protect them, in one store.
   void set_node_policy(const lb_node_policy& policy);
-  /// An agent looks after this node now: see --orphaned-after.
+  /// Records that an agent manages this node now: see --orphaned-after.
   void set_heartbeat();
   void set_zone(std::string_view zone);
-  /// Where the FIB cannot say a source address, this one is used; all zero where the node has none of that
-  /// family.
+  /// Sets source addresses for cases in which the FIB has none; all zero if the node has none of that family.
   void set_sources(const k8s::Address& ipv4, const k8s::Address& ipv6);
-  /// Words for `status`; cut to fit.
+  /// Texts for `status`, truncated to fit.
   void set_status(std::string_view sockets, std::string_view packets);
   void set_missing(std::string_view missing);
-  /// Unix seconds at which the first whole plan was written.
+  /// Sets the time, in Unix seconds, at which the first whole plan was written.
   void set_started(std::uint64_t seconds);
 
  private:

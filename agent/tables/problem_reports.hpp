@@ -1,4 +1,4 @@
-// Reports each problem once, until it changes or is over. No map, no clock.
+// Reports each problem once, until it changes or ends. No map, no clock.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ class ProblemReports {
   using Complain = std::function<void(k8s::Complaint)>;
   explicit ProblemReports(Complain complain) : complain_(std::move(complain)) {}
 
-  /// `subject` has one problem at a time; `object` is what operators call it, like "Service default/web".
+  /// `subject` has one problem at a time; `object` is its name for operators, like "Service default/web".
   void report(const std::string& subject, const std::string& object, const std::string& reason) {
     if (std::exchange(reported_[subject], reason) == reason) return;
     complain_({.object = object, .where = {}, .reason = reason});

@@ -1,4 +1,4 @@
-// Compares the plan with the arrays, reserves, writes, publishes, retires: in this order.
+// Publishes in this order: compare the plan with the arrays, reserve, write, publish, retire.
 #include "agent/tables/publisher.hpp"
 
 #include <algorithm>
@@ -14,17 +14,17 @@ namespace lb::agent {
 
 using maps::Extent;
 
-/// A backend of the plan, and where its id is.
+/// A backend of the plan, and the position of its id.
 struct Publisher::Entry {
   std::uint32_t at;  ///< index into Draft::ids
   const BackendPlan* backend;
 };
 
 struct Publisher::Draft {
-  std::vector<std::uint32_t> ids;       ///< one for each planned backend; 0: not yet known
-  std::vector<Entry> created;           ///< those without an id
-  std::vector<Entry> changed;           ///< those whose entries may differ from the plan
-  std::vector<std::uint32_t> revived;   ///< ids that were retired before
+  std::vector<std::uint32_t> ids;       ///< one for each planned backend; 0: unknown so far
+  std::vector<Entry> created;           ///< backends without an id
+  std::vector<Entry> changed;           ///< backends whose entries may differ from the plan
+  std::vector<std::uint32_t> revived;   ///< ids that were retired
   std::vector<std::uint32_t> leftover;  ///< ids of backends that are no longer planned
   std::vector<std::uint32_t> cluster_slots;
   std::vector<std::uint32_t> local_slots;
@@ -35,7 +35,7 @@ struct Publisher::Draft {
     for (auto* list : {&ids, &cluster_slots, &local_slots}) list->clear();
     forget_changes();
   }
-  /// The memory of a first plan, where all is new, is not kept for changes, which are small.
+  /// Frees the memory of a first plan, in which everything is new; later changes are small.
   void forget_changes() {
     for (auto* list : {&revived, &leftover}) *list = {};
     for (auto* list : {&created, &changed}) *list = {};
@@ -65,7 +65,7 @@ bool same_endpoint(const lb_backend& left, const lb_backend& right) {
                      sizeof(left.address)) == 0;
 }
 
-/// Field by field: faster than by words that were just put together from bytes.
+/// Compares field by field: faster than by words that were just assembled from bytes.
 bool same_state(const lb_backend& left, const lb_backend& right) {
   return left.service == right.service && left.locality == right.locality &&
          left.in_cluster == right.in_cluster && left.in_local == right.in_local &&
@@ -105,8 +105,8 @@ void table_of(const BackendList& backends, lb_scope scope, const std::vector<std
 using Slot = std::vector<std::uint32_t>::iterator;
 using Id = std::vector<std::uint32_t>::const_iterator;
 
-/// One slot for each member. The next one takes the place of who is not in: who is, is a mix that no branch
-/// predictor learns.
+/// Writes one slot for each member. A non-member's slot is overwritten by the next member: branching on
+/// membership would be unpredictable.
 Slot fill_once(const BackendChunk& chunk, lb_scope scope, Id id, Slot slot) {
   if (chunk.members(scope).count == chunk.size()) {
     return std::copy_n(id, chunk.size(), slot);
@@ -125,8 +125,8 @@ Slot fill_by_weight(const BackendChunk& chunk, lb_scope scope, unsigned divisor,
   return slot;
 }
 
-/// Each backend as often as its weight says, reduced by the weights' common divisor; or a table of
-/// `consistent_slots` slots, where the service asks for that. `ids` runs beside plan.backends.
+/// Each backend gets as many slots as its weight, reduced by the weights' common divisor; or the service gets
+/// a table of `consistent_slots` slots, for consistent selection. `ids` is parallel to plan.backends.
 void slots_of(const ServicePortPlan& plan, lb_scope scope, const std::vector<std::uint32_t>& ids,
               std::uint32_t consistent_slots, std::vector<std::uint32_t>& slots) {
   if (plan.policy.selection == LB_CONSISTENT)
@@ -162,7 +162,9 @@ Publisher::Publisher(const maps::Store& store, IdReclaimer& reclaimer, std::uint
 Publisher::~Publisher() = default;
 
 Shortage Publisher::publish(ServiceState& state, const std::shared_ptr<const ServicePortPlan>& published) {
-  if (state.plan == published) return Shortage::none;  // it is all there; repair() looks whether it still is
+  if (state.plan == published)
+    return Shortage::none;  // already published; repair() checks whether it is
+                            // still intact
   const ServicePortPlan& plan = *published;
   Draft& draft = *draft_;
   draft.clear();
@@ -213,7 +215,7 @@ std::uint32_t Publisher::lower(ServiceState& state, std::uint32_t limit) {
   return moved;
 }
 
-/// Copies what is there; nothing reads the new place yet.
+/// Copies the slots; nothing reads the new extent yet.
 bool Publisher::lower_extent(Extent& extent, std::uint32_t limit) {
   if (extent.first + extent.count <= limit) return false;
   const auto next = reclaimer_.slots(extent.count);
@@ -229,8 +231,8 @@ bool Publisher::lower_extent(Extent& extent, std::uint32_t limit) {
   return true;
 }
 
-// What is as in the plan before is not even read from the map: that memory is the dearest of all that is
-// passed through here.
+// Backends unchanged since the previous plan are not even read from the map: its memory is the most expensive
+// access here.
 void Publisher::match(const ServiceState& state, const ServicePortPlan& plan, Draft& draft) {
   draft.ids.resize(plan.backends.size());
   if (state.plan) {
@@ -241,8 +243,8 @@ void Publisher::match(const ServiceState& state, const ServicePortPlan& plan, Dr
   match_rest(state, draft);
 }
 
-/// Both plans are sorted alike: an entry in only one of them was removed or added. Chunks that both
-/// have are passed over.
+/// Both plans are sorted alike: an entry in only one of them was removed or added. Chunks in both are
+/// skipped.
 void Publisher::match_in_order(const ServiceState& state, const ServicePortPlan& plan, Draft& draft) {
   auto old = state.plan->backends.begin();
   auto wanted = plan.backends.begin();
@@ -279,7 +281,7 @@ void Publisher::match_in_order(const ServiceState& state, const ServicePortPlan&
   while (wanted != wanted_end) add();
 }
 
-/// Another agent published them, in what order only the map tells: usually in this one.
+/// Another agent published these backends. Only the map has their order, which is usually this one.
 void Publisher::match_adopted(const ServiceState& state, const ServicePortPlan& plan, Draft& draft) {
   auto id = state.ids.begin();
   std::uint32_t at = 0;
@@ -295,7 +297,7 @@ void Publisher::match_adopted(const ServiceState& state, const ServicePortPlan& 
   for (; wanted != plan.backends.end(); ++wanted) draft.created.push_back({at++, &*wanted});
 }
 
-/// What seems new may be what was adopted, in whatever order, or what was retired and is not yet forgotten.
+/// A backend that seems new may be an adopted one at another position, or a retired one that is not free yet.
 void Publisher::match_rest(const ServiceState& state, Draft& draft) {
   BackendIdMap<std::size_t> known(store_.backends);  // to the index in leftover
   known.reserve(draft.leftover.size());
@@ -379,8 +381,8 @@ void Publisher::write_extent(Extent current, Extent next, const std::vector<std:
   for (const std::uint32_t id : ids) store_.slots.store(slot++, id);
 }
 
-// A reader loads the policy, which names the set, and then the set: a set that the old or the new policy
-// names is never empty in between unless it is empty in one of the two.
+// A program loads the policy, which names the set, and then the set: a set that the old or the new policy
+// names is never empty in between, unless it is empty in one of the two.
 void Publisher::switch_sets(const ServiceState& state, const ServicePortPlan& plan, const Draft& draft) {
   const lb_service next = row_of(plan, draft.cluster, draft.local);
   const auto publish_sets = [&](bool empty) {

@@ -1,5 +1,5 @@
-// Makes the arrays hold the backends of one service port: writes new extents, then publishes them by one
-// store. Knows no frontends, and no errors of system calls, because it makes none.
+// Writes the backends of one service port into the arrays: fills new extents, then publishes them by one
+// store. Does not handle frontends, and makes no system calls, so it has no errors.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace lb::agent {
 
 [[nodiscard]] BackendCounts count_backends(const ServicePortPlan& plan);
 
-/// Entries of service ports that differ from what was published.
+/// Entries of service ports that differ from their published values.
 struct Damage {
   std::size_t services = 0;
   std::size_t slots = 0;
@@ -25,29 +25,29 @@ struct Damage {
   Damage& operator+=(const Damage& more) noexcept;
 };
 
-/// What did not fit; such a service keeps its previous state.
+/// The table that is full; the service then keeps its previous state.
 enum class Shortage : std::uint8_t { none, backends, slots };
 
 class Publisher {
  public:
-  /// `consistent_slots`: slots of a set of consistent selection.
+  /// `consistent_slots`: slots of a set with consistent selection.
   Publisher(const maps::Store& store, IdReclaimer& reclaimer, std::uint32_t consistent_slots);
   Publisher(const Publisher&) = delete;
   Publisher& operator=(const Publisher&) = delete;
   ~Publisher();
 
-  /// All or nothing. Changes nothing that a reader can see until everything is reserved.
+  /// Publishes all or nothing. Changes nothing visible to programs until everything is reserved.
   [[nodiscard]] Shortage publish(ServiceState& state,
                                  const std::shared_ptr<const ServicePortPlan>& published);
-  /// To be called when the service has no frontends any more: empties its sets, ends its backends, and
-  /// retires all but the number.
+  /// Call when the service has no frontends any more: empties its sets, retires its backends and slots, but
+  /// not its number.
   void withdraw(ServiceState& state);
-  /// Moves the sets of a service port that end after `limit` below it, as far as there is room; returns how
-  /// many slots that were.
+  /// Moves the sets of a service port that end after `limit` below it, if there is room; returns the number
+  /// of moved slots.
   [[nodiscard]] std::uint32_t lower(ServiceState& state, std::uint32_t limit);
-  /// How many slots the sets of a plan need.
+  /// Number of slots for the sets of a plan.
   [[nodiscard]] std::uint64_t slots(const ServicePortPlan& plan) const;
-  /// Reads every entry of a service port that has a plan.
+  /// Reads every entry of a service port with a plan, and counts differences.
   [[nodiscard]] Damage damage(const ServiceState& state);
 
  private:
@@ -73,7 +73,7 @@ class Publisher {
   maps::Store store_;
   IdReclaimer& reclaimer_;
   std::uint32_t consistent_slots_;
-  std::unique_ptr<Draft> draft_;  ///< of the last publication; its memory serves the next
+  std::unique_ptr<Draft> draft_;  ///< of the last publication; its memory is reused
 };
 
 }  // namespace lb::agent

@@ -1,4 +1,4 @@
-// lb_ranges: source ranges of services, and the node's lists.
+// Keeps lb_ranges: source ranges of services, and the node's lists.
 #include "agent/tables/range_table.hpp"
 
 #include <algorithm>
@@ -52,7 +52,7 @@ error_code RangeTable::write_lists() {
   return error;
 }
 
-/// Of lists that were set; what an earlier agent left of others stays.
+/// Checks only lists that were set; an earlier agent's entries of other lists stay.
 std::vector<lb_range_key> RangeTable::unwanted() const {
   Ranges wanted;
   for (const auto& [list, keys] : lists_) wanted.insert(keys.begin(), keys.end());

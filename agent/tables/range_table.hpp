@@ -1,5 +1,5 @@
-// lb_ranges: who may reach a service's load-balancer addresses, and the node's lists of ranges (of pods, of
-// ClusterIPs, of IPsec policies). Both are prefixes below a number, which is a service's or a list's.
+// lb_ranges: the source ranges of services' load-balancer addresses, and the node's range lists (pods,
+// ClusterIPs, IPsec policies). Each entry is a prefix below the number of a service or of a list.
 #pragma once
 
 #include <cstddef>
@@ -15,30 +15,31 @@
 
 namespace lb::agent {
 
-/// What one service has is known to its state; what a list shall have is known here.
+/// ServiceState has the ranges of a service; this class has the wanted ranges of lists.
 class RangeTable {
  public:
   /// `table` must outlive this.
   explicit RangeTable(maps::Table<lb_range_key, lb_range>& table) : entries_(table) {}
 
-  /// Reads what is pinned; writes nothing. Errors are the map's.
+  /// Reads the pinned map; writes nothing. Errors are the map's.
   [[nodiscard]] maps::error_code load() { return entries_.load(); }
 
-  /// Writes `wanted`, and notes in `have` what the service has by then; ends at the first error.
+  /// Writes `wanted`, and adds written ranges to `have`; stops at the first error.
   [[nodiscard]] maps::error_code add(Ranges& have, const std::vector<lb_range_key>& wanted);
-  /// Removes from the table and from `have` what is not in `wanted`. Goes on after an error; returns the
-  /// first one.
+  /// Removes ranges that are not in `wanted` from the table and from `have`. Continues after an error;
+  /// returns the first one.
   [[nodiscard]] maps::error_code remove_others(Ranges& have, const Ranges& wanted);
 
-  /// The whole of one list; for the next write_lists(). Whether it is another one than before.
+  /// Sets the complete list; written by the next write_lists(). Returns whether it differs from the previous
+  /// one.
   bool set_list(std::uint32_t list, const std::vector<k8s::Prefix>& ranges);
-  /// Writes what differs of the lists that were set, if one was or the last time failed: first what comes,
-  /// then what goes. Goes on after an error; returns the last one.
+  /// Writes the differences of the lists that were set, if one was set or the last write failed: adds ranges
+  /// first, then removes. Continues after an error; returns the last one.
   [[nodiscard]] maps::error_code write_lists();
-  /// Is there something that write_lists() would write?
+  /// Whether write_lists() has something to write.
   [[nodiscard]] bool is_pending() const noexcept { return pending_; }
 
-  /// Puts right what others wrote; how many entries that were.
+  /// Restores entries that other programs changed; returns their number.
   [[nodiscard]] maps::result<std::size_t> repair() { return entries_.repair(); }
   [[nodiscard]] const auto& entries() const noexcept { return entries_.entries(); }
   [[nodiscard]] std::uint32_t limit() const noexcept { return entries_.limit(); }
@@ -47,7 +48,7 @@ class RangeTable {
   [[nodiscard]] std::vector<lb_range_key> unwanted() const;
 
   maps::Mirror<lb_range_key, lb_range> entries_;
-  std::map<std::uint32_t, std::vector<lb_range_key>> lists_;  ///< as they shall be
+  std::map<std::uint32_t, std::vector<lb_range_key>> lists_;  ///< the wanted lists
   bool pending_ = false;
 };
 

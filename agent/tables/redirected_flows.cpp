@@ -1,4 +1,4 @@
-// Unassured tables first: a flow moves from there to the others, never back.
+// Visits the unassured tables first: a flow moves from there to the assured ones, never back.
 #include "agent/tables/redirected_flows.hpp"
 
 #include <spdlog/spdlog.h>
@@ -17,13 +17,13 @@ constexpr std::uint32_t step_entries = 512;
 constexpr std::chrono::milliseconds between_steps{2};
 constexpr std::size_t tables = 4;
 
-/// Where packets of this entry go: to the backend, or the client.
+/// The translated destination of packets of this entry: the backend or the client.
 k8s::Address target_of(const lb_flow4& flow) { return k8s::address_of(flow.destination.address); }
 k8s::Address target_of(const lb_flow6& flow) { return k8s::address_of(flow.destination); }
 
-/// Does no policy see what becomes of its packets? What we redirect passes none, and what we translate at
-/// egress has passed them before, with other addresses. A pod's packets to itself leave the node by no
-/// device.
+/// Whether the flow's translated packets bypass the policies. Redirected packets pass none, and packets
+/// translated at egress have passed them before, with other addresses. A pod's packets to itself do not leave
+/// the node.
 bool passes_policies_by(const lb_track& track) {
   return track.side == LB_UPLINK_EGRESS ||
          (track.side == LB_UPLINK_INGRESS && track.path == LB_PATH_REDIRECT);
@@ -89,7 +89,7 @@ void RedirectedFlows::step() {
   }
 }
 
-/// Requests first, as in expiry: none is translated without a way back.
+/// Erases forward entries first, as in expiry, so that no request is translated without a reply entry.
 template <class Key, class Flow>
 maps::error_code RedirectedFlows::step_table(maps::HashMap<Key, Flow>& table) {
   std::vector<Key> gone;

@@ -1,5 +1,5 @@
-// Ends redirected flows from and to addresses that IPsec policies cover: no policy of the node sees their
-// packets as they leave. The next packet of such a flow is decided again.
+// Ends redirected flows from and to addresses that IPsec policies cover, because their packets bypass all
+// policies. The next packet of such a flow is decided anew.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -16,11 +16,11 @@ namespace lb::agent {
 
 class RedirectedFlows {
  public:
-  /// The tables must outlive this. `ended` hears how many entries a walk has erased.
+  /// The tables must outlive this. `ended` is called with the number of entries that a walk erased.
   RedirectedFlows(boost::asio::io_context& context, maps::MapSet& maps,
                   std::function<void(std::size_t entries)> ended);
 
-  /// Walks all flow tables from the start, between other work. Programs must refuse new flows there before.
+  /// Walks all flow tables from the start, in steps. Programs must refuse new such flows before.
   void end(std::vector<k8s::Prefix> towards);
 
  private:

@@ -1,4 +1,4 @@
-// Finds and repairs what others wrote into the tables.
+// Finds and repairs entries that other programs changed in the tables.
 #include "agent/tables/repair.hpp"
 
 #include <utility>
@@ -18,8 +18,8 @@ void repair_table(const char* name, Table& table, std::vector<Repaired>& all) {
   }
 }
 
-// As after another agent: what is there is read, what is right of it stays, and the rest is made beside it
-// and shown by one store. A service that was never published has nothing that could be damaged.
+// Treats the state like another agent's: reads it, keeps correct entries, writes the rest to new entries, and
+// publishes them by one store. A service that was never published cannot be damaged.
 Damage repair_port(Publisher& publisher, ServiceState& state, Shortage& shortage) {
   if (!state.plan) return {};
   const auto damage = publisher.damage(state);

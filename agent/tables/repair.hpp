@@ -1,4 +1,4 @@
-// Finds and repairs what others wrote into the tables.
+// Finds and repairs entries that other programs changed in the tables.
 #pragma once
 
 #include <cstddef>
@@ -10,15 +10,15 @@
 
 namespace lb::agent {
 
-/// Entries of one table that were not as they were written.
+/// Entries of one table that differed from their written values.
 struct Repaired {
   std::string table;
   std::size_t entries = 0;
-  maps::error_code failure;  ///< why not all of them are right now
+  maps::error_code failure;  ///< why some entries are not repaired
 };
 
 /// Reads every entry in use of lb_frontends, lb_addresses, lb_ranges, lb_services, lb_slots and lb_backends.
-/// One line for each table where something was wrong.
+/// Returns one line for each table with differences.
 [[nodiscard]] std::vector<Repaired> repair(TableSet& tables);
 
 }  // namespace lb::agent

@@ -1,4 +1,4 @@
-// Reserved is the union of all requests; a word is stored only where that differs.
+// Computes the union of all reservations; stores a word only if it differs.
 #include "agent/tables/reserved_ports.hpp"
 
 namespace lb::agent {

@@ -1,4 +1,4 @@
-// Which ports source NAT must not use, by address and protocol: lb_reserved.
+// lb_reserved: the ports that source NAT must not use.
 #pragma once
 
 #include <array>
@@ -14,13 +14,13 @@ class ReservedPorts {
  public:
   using Bits = std::array<std::uint64_t, LB_RESERVED_WORDS>;
 
-  /// `reserved` must outlive this. Until set_kernel() what it holds already stays.
+  /// `reserved` must outlive this. Until set_kernel() its bits stay set.
   explicit ReservedPorts(maps::MappedArray<std::uint64_t>& reserved) : reserved_(reserved) {}
 
-  /// All that the kernel and its operator keep, as reserved_bits() has them.
+  /// Sets the ports that the kernel and its operator reserve, from reserved_bits().
   void set_kernel(const Bits& bits);
-  /// `change` more frontends, or less, are at that node port. A port is kept for TCP, UDP and SCTP of both
-  /// families if it is a node port of one.
+  /// Adds `change` (which may be negative) to the number of frontends at that node port. A node port of any
+  /// protocol or family is reserved for all of them.
   void count_node_port(std::uint16_t port, int change);
 
  private:
@@ -30,7 +30,7 @@ class ReservedPorts {
   Bits kernel_{};
   bool kernel_is_known_ = false;
   Bits node_ports_{};
-  boost::unordered_flat_map<std::uint16_t, int> frontends_;  ///< by node port
+  boost::unordered_flat_map<std::uint16_t, int> frontends_;  ///< number of frontends by node port
 };
 
 }  // namespace lb::agent

@@ -11,26 +11,26 @@
 
 namespace lb::agent {
 
-/// How far a service came.
+/// The progress of writing a service.
 enum class Progress : std::uint8_t {
   written,
-  waiting,  ///< for a grace period or a sweep, which free what it lacks
-  failed    ///< refused; only another try can tell
+  waiting,  ///< for a grace period or a sweep, which frees ids or slots
+  failed    ///< by an error, which only a retry may overcome
 };
 
 class RetryQueue {
  public:
-  /// Takes the place of what was kept of the service; `written` keeps nothing.
+  /// Replaces the service's kept plan; with `written` nothing is kept.
   void keep(PlanChange change, Progress progress);
   void clear() noexcept { kept_.clear(); }
   [[nodiscard]] bool empty() const noexcept { return kept_.empty(); }
 
-  /// Copies of those that came so far, in the order of their names.
+  /// Copies of the plans with this progress, sorted by service.
   [[nodiscard]] std::vector<PlanChange> with(Progress progress) const;
   [[nodiscard]] bool has(Progress progress) const;
-  /// Was this service's plan refused? By "namespace/name".
+  /// Whether writing this service ("namespace/name") failed.
   [[nodiscard]] bool has_failed(const std::string& service) const;
-  /// Calls `visit` with each plan of a service port.
+  /// Calls `visit` with each service port's plan.
   template <class Visit>
   void for_each_port(Visit visit) const {
     for (const auto& [service, kept] : kept_) {
@@ -38,10 +38,10 @@ class RetryQueue {
     }
   }
 
-  /// Before the next try: 100 ms, then twice as long after each note_retry(), at most 25.6 s.
+  /// Backoff before the next retry: 100 ms, doubled by each note_retry(), at most 25.6 s.
   [[nodiscard]] std::chrono::milliseconds pause() const;
   void note_retry() noexcept { ++retries_; }
-  /// All is written: the next pause is a short one.
+  /// Resets the backoff after everything was written.
   void note_success() noexcept { retries_ = 0; }
 
  private:
@@ -50,7 +50,7 @@ class RetryQueue {
     Progress progress = Progress::failed;
   };
   std::map<std::string, Kept> kept_;  ///< by "namespace/name"
-  unsigned retries_ = 0;              ///< since the last success
+  unsigned retries_ = 0;              ///< retries since the last success
 };
 
 }  // namespace lb::agent

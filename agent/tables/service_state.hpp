@@ -1,4 +1,4 @@
-// The state of one service port in the maps, as this agent knows it. Plain values.
+// This agent's knowledge of one service port's state in the maps. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -11,24 +11,25 @@
 
 namespace lb::agent {
 
-/// Backends in the sets of a service port, however many slots they have.
+/// Numbers of backends in the sets of a service port, however many slots they have.
 struct BackendCounts {
   std::uint32_t cluster = 0;
   std::uint32_t local = 0;
 };
 
-/// One service number and what it has in the kernel.
+/// One service number and its entries in the maps.
 struct ServiceState {
   ServicePortKey key;
   std::uint32_t number = 0;
-  std::vector<std::uint32_t> ids;               ///< of its backends, in the order of the plan
-  std::shared_ptr<const ServicePortPlan> plan;  ///< as this agent published it last; null: another agent did
+  std::vector<std::uint32_t> ids;               ///< ids of the backends, in the plan's order
+  std::shared_ptr<const ServicePortPlan> plan;  ///< as this agent published it; null: published by another
+                                                ///< agent
   maps::Extent cluster;
   maps::Extent local;
-  BackendCounts counts;    ///< since this agent published it
-  FrontendKeys frontends;  ///< those that may point to this number
-  Ranges ranges;           ///< those that may be there
-  bool is_whole = false;   ///< all of `plan` was written, frontends and ranges, too
+  BackendCounts counts;    ///< valid once this agent published it
+  FrontendKeys frontends;  ///< frontends that may point to this number
+  Ranges ranges;           ///< ranges that may be in the map
+  bool is_whole = false;   ///< all of `plan` is written, including frontends and ranges
 };
 
 }  // namespace lb::agent

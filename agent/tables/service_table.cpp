@@ -10,7 +10,7 @@ using maps::error_code;
 
 namespace {
 
-/// Nothing where the name does not fit.
+/// Returns nullopt if the name does not fit.
 std::optional<lb_name> name_of(const ServicePortKey& key, lb_bool retired) {
   lb_name name{};
   if (key.name.size() >= sizeof(name.service)) return std::nullopt;
@@ -27,7 +27,7 @@ std::string service_of(const std::string& service_port) {
   return service_port.substr(0, service_port.find(':'));
 }
 
-// The name comes first: an agent that is killed from here on leaves a number that the next one can tell.
+// The name is written first: if the agent is killed later, the next one can identify the number.
 maps::result<ServiceState*> ServiceTable::create(const ServicePortKey& key) {
   const auto name = name_of(key, LB_NO);
   if (!name) return make_error_code(boost::system::errc::filename_too_long);

@@ -21,7 +21,7 @@ result<Fill> count(std::string_view name, const Table& table) {
   return fill;
 }
 
-/// Adds a count to the list, or keeps the first error.
+/// Appends a count to the list, or keeps the first error.
 void take(result<Fill> fill, std::vector<Fill>& fills, error_code& error) {
   if (fill) {
     fills.push_back(*fill);
@@ -39,7 +39,7 @@ Fill count_slots(const MapSet& maps) {
   return fill;
 }
 
-/// Ids whose endpoints are gone are in no set and serve nothing.
+/// Retired ids are in no set and are not served.
 Fill count_backends(const MapSet& maps) {
   Fill fill{"lb_backends", 0, maps.backends.size() - 1U, 0};  // id 0 is never used
   for (std::uint32_t id = 1; id < maps.backends.size(); ++id) {
@@ -52,7 +52,7 @@ Fill count_backends(const MapSet& maps) {
   return fill;
 }
 
-/// Service numbers; one name each.
+/// Counts service numbers, each of which has one name.
 result<Fill> count_services(const MapSet& maps) {
   Fill fill{"lb_services", 0, maps.services.size() - 1U, 0};
   const auto error = maps.names.for_each([&fill](const auto&, const lb_name& name) {
@@ -139,7 +139,7 @@ error_code FlowCounter::step_table() {
 
 void FlowCounter::step() {
   if (step_table()) {
-    counting_.clear();  // the last figures stay
+    counting_.clear();  // last_ keeps the previous counts
     return;
   }
   if (cursor_.finished) {

@@ -1,4 +1,4 @@
-// Sizes and counters of the maps at one moment: for /metrics and `sluice status`. Plain values.
+// A snapshot of the maps' sizes and counters, for /metrics and `sluice status`. Plain values.
 #pragma once
 
 #include <array>
@@ -19,66 +19,68 @@
 
 namespace lb::agent {
 
-/// How full one map is.
+/// How many entries of one map are used.
 struct Fill {
-  std::string_view map;    ///< the kernel's name, a literal
-  std::uint64_t used = 0;  ///< entries
+  std::string_view map;    ///< map name in the kernel; a string literal
+  std::uint64_t used = 0;  ///< entries in use
   std::uint64_t limit = 0;
-  /// Of those in use: given up, and kept until no packet and no flow can name them; nothing: never kept.
+  /// entries in use that are retired until no packet and no flow can refer to them; nullopt: the map has no
+  /// such
   std::optional<std::uint64_t> retired = std::nullopt;
 };
 
-/// How lb_slots is divided.
+/// How lb_slots is used.
 struct ExtentStats {
   std::uint64_t used = 0;
-  std::uint64_t longest_free = 0;  ///< slots
+  std::uint64_t longest_free = 0;  ///< slots in the longest free extent
 };
 
 /// One service port in one family.
 struct ServiceStats {
   ServicePortKey key;
   struct Set {
-    std::uint64_t eligible = 0;    ///< backends that the plan has in it, those of weight 0 excepted
-    std::uint64_t programmed = 0;  ///< backends that the maps have in it
+    std::uint64_t eligible = 0;    ///< planned backends in the set, except weight 0
+    std::uint64_t programmed = 0;  ///< backends in the set in the maps
   };
   Set cluster;
-  std::optional<Set> local;  ///< nothing: no policy names it
+  std::optional<Set> local;  ///< nullopt: no policy uses the local set
 };
 
 struct Snapshot {
   std::vector<Fill> fills;
-  /// Since the flow tables among them were counted; nothing: not yet.
+  /// Time since the flow tables in `fills` were counted; nullopt: not counted yet.
   std::optional<std::chrono::steady_clock::duration> flows_age;
   ExtentStats extents;
   ClusterCounts objects;
-  std::vector<ServiceStats> services;   ///< as many as are shown one by one
-  std::uint64_t services_left_out = 0;  ///< service ports beyond those
-  lb_stats outcomes{};                  ///< summed over the CPUs
+  std::vector<ServiceStats> services;   ///< the service ports listed one by one
+  std::uint64_t services_left_out = 0;  ///< number of further service ports
+  lb_stats outcomes{};                  ///< sum over the CPUs
   std::vector<k8s::ApiStats> api;
-  std::map<std::string, std::uint64_t> frames_lost;        ///< of XDP's, by device
-  std::map<std::string, std::uint64_t> unserved_backends;  ///< by the device that routes lead to them by
+  std::map<std::string, std::uint64_t> frames_lost;        ///< frames that XDP lost, by device
+  std::map<std::string, std::uint64_t> unserved_backends;  ///< by the device to which their routes lead
 };
 
-/// Is its endpoint gone, and its id kept only until no packet and no flow can name it?
+/// Whether the endpoint is gone, and the id is only kept until no packet and no flow can refer to it.
 [[nodiscard]] bool is_retired(const lb_backend& backend);
 
-/// Frontends, addresses, services, source ranges, slots and backends in use. Reads every entry: for a
-/// command, or now and then.
+/// Frontends, addresses, services, source ranges, slots and backends in use. Reads every entry: only for
+/// commands, or rare use.
 [[nodiscard]] maps::result<std::vector<Fill>> table_fills(const maps::MapSet& maps);
 /// Entries of the tables that programs fill: flows and affinity. Reads every entry.
 [[nodiscard]] maps::result<std::vector<Fill>> flow_fills(const maps::MapSet& maps);
 
-/// Counts the tables that programs fill, in steps between other work, so that no scrape holds up the agent.
+/// Counts the tables that programs fill, in steps, so that no scrape blocks the agent.
 class FlowCounter {
  public:
-  /// `post` runs each step, of about `step_entries` entries, in a turn of its own. `maps` must outlive this.
+  /// `post` runs each step, of about `step_entries` entries, in its own turn of the event loop. `maps` must
+  /// outlive this.
   FlowCounter(const maps::MapSet& maps, maps::Post post, std::uint32_t step_entries = 4096);
 
-  /// Begins a count unless one is under way.
+  /// Starts a count unless one is under way.
   void refresh();
-  /// As the last finished count found them; all zero before the first.
+  /// Results of the last complete count; all zero before the first.
   [[nodiscard]] const std::vector<Fill>& last() const noexcept { return last_; }
-  /// When that count ended; nothing before the first.
+  /// When the last count ended; nullopt before the first.
   [[nodiscard]] std::optional<std::chrono::steady_clock::time_point> counted() const noexcept {
     return counted_;
   }

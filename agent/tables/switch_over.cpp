@@ -1,4 +1,4 @@
-// Each word of the page is stored as one.
+// Stores each word of the page whole.
 #include "agent/tables/switch_over.hpp"
 
 #include <algorithm>

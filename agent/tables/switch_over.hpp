@@ -1,5 +1,5 @@
-// The part of the node page about the change from one service proxy to another. The agent writes some of it,
-// and `sluice drain` the rest, directly into the page, so no agent needs to run.
+// The part of the node page for the change from one service proxy to another. The agent writes some of it,
+// and `sluice drain` writes the rest directly into the page, so no agent needs to run.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,17 @@
 
 namespace lb::agent {
 
-/// Whether conntrack goes on translating what others have begun.
+/// Sets whether conntrack keeps translating connections that other proxies began.
 void set_conntrack_nat(maps::MappedArray<lb_node>& page, lb_bool translates);
 
-/// From now on no flow is opened, until `deadline` (lb_clock) while flows are waited for. Said again, it
-/// keeps its beginning.
+/// Starts draining: no flow is created any more; `deadline` (lb_clock) is when waiting for flows ends. A
+/// repeated call keeps the start time.
 void set_draining(maps::MappedArray<lb_node>& page, std::uint32_t deadline);
-/// Flows are opened again.
+/// Ends draining: flows are created again.
 void end_draining(maps::MappedArray<lb_node>& page);
 
-/// The service that packets to that address and port are for: at its own address, or by a node port at one of
-/// this node's that serves them. 0: none.
+/// The number of the service for packets to that address and port: a frontend at that address, or a node port
+/// if the address serves node ports. 0: none.
 [[nodiscard]] std::uint32_t service_at(const maps::Table<lb_frontend_key, lb_frontend>& frontends,
                                        const maps::Table<lb_address_key, lb_address>& addresses,
                                        const lb_frontend_key& key);

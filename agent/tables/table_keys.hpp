@@ -1,4 +1,4 @@
-// From plans to the keys and values of the hashes. For agent/tables/ alone.
+// Converts plans to the keys and values of the hashes. Only for agent/tables/.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace lb::agent {
 
-/// A service may have as many of both as its object can name.
+/// Frontends and ranges of a service; its object may name any number of both.
 using FrontendKeys = boost::unordered_flat_set<lb_frontend_key, maps::HashBytes, maps::EqualBytes>;
 using Ranges = boost::unordered_flat_set<lb_range_key, maps::HashBytes, maps::EqualBytes>;
 
@@ -32,7 +32,7 @@ using Ranges = boost::unordered_flat_set<lb_range_key, maps::HashBytes, maps::Eq
   return key;
 }
 
-/// A node port is at the address zero; bytes behind it do not count.
+/// Whether the key is a node port: its address is zero. An IPv4 zero address is one too.
 [[nodiscard]] inline bool is_node_port(const lb_frontend_key& key) {
   return k8s::address_of(key.address).unspecified();
 }
@@ -46,7 +46,7 @@ using Ranges = boost::unordered_flat_set<lb_range_key, maps::HashBytes, maps::Eq
   return frontend;
 }
 
-/// The number's 32 bits come first in the trie.
+/// The keys of these ranges in the trie, where the number's 32 bits come first.
 [[nodiscard]] inline std::vector<lb_range_key> range_keys(const std::vector<k8s::Prefix>& ranges,
                                                           std::uint32_t number) {
   std::vector<lb_range_key> keys;
@@ -60,7 +60,7 @@ using Ranges = boost::unordered_flat_set<lb_range_key, maps::HashBytes, maps::Eq
   return keys;
 }
 
-/// A map takes no more entries: what hashes say, and what tries do.
+/// Whether the error says that the map is full: hashes and tries report different errors.
 [[nodiscard]] inline bool is_full(const maps::error_code& error) {
   return error == boost::system::errc::argument_list_too_long ||
          error == boost::system::errc::no_space_on_device;

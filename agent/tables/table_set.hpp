@@ -1,5 +1,4 @@
-// Everything that one agent writes with plans, in the order in which its parts depend on each other. No
-// policy.
+// All tables that the agent writes from plans, in the order of their dependencies. No policy.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +19,8 @@
 namespace lb::agent {
 
 struct TableSet {
-  /// What `of`, `grace` and `sweeper` refer to must outlive this. `freed` is called when something that was
-  /// given up may be used again; `consistent_slots`: slots of a set of consistent selection.
+  /// The objects to which `of`, `grace` and `sweeper` refer must outlive this. `freed` is called when retired
+  /// ids or slots may be reused; `consistent_slots`: slots of a set with consistent selection.
   TableSet(const maps::Store& of, maps::GracePeriod& grace, maps::Sweeper& sweeper,
            std::function<void()> freed, std::uint32_t consistent_slots)
       : store(of),

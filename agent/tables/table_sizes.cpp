@@ -1,4 +1,4 @@
-// How large the tables should be.
+// Decides the table sizes.
 #include "agent/tables/table_sizes.hpp"
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 namespace lb::agent {
 namespace {
 
-/// At least the double, so that growing is rare; a power of two, because hashes take that much anyway.
+/// At least doubles the size, so that growing is rare; a power of two, because hashes take that much anyway.
 std::uint32_t grown(std::uint32_t now, std::uint64_t needed) {
   const auto wanted = std::bit_ceil(std::max(std::uint64_t{now} * 2, needed));
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, most_map_entries));
@@ -32,7 +32,7 @@ void TableSizes::note_success() {
   full_.clear();
 }
 
-/// Entries that all which was refused could take. Slots twice: a set that changes has an old and a new
+/// Number of entries that all failed plans need. Slots count twice: a set that changes has an old and a new
 /// extent.
 std::uint64_t TableSizes::entries(Table table, const RetryQueue& waiting) const {
   std::uint64_t entries = 0;
@@ -63,7 +63,7 @@ std::optional<Sizes> TableSizes::larger(const RetryQueue& waiting) const {
   return sizes == now ? std::nullopt : std::optional(sizes);
 }
 
-/// Sets that change want room for an old and a new extent, and what comes back soon should find room, too.
+/// Changing sets need room for an old and a new extent, and sets that soon grow again need room too.
 std::optional<Sizes> TableSizes::smaller(std::uint32_t least) const {
   constexpr std::uint64_t spare = 4;
   Sizes sizes = now();

@@ -1,4 +1,4 @@
-// How large the tables should be, from what did not fit, or from how little they hold.
+// Decides the table sizes, from what did not fit or how little the tables contain.
 #pragma once
 
 #include <cstdint>
@@ -18,22 +18,22 @@ class TableSizes {
   /// `tables` must outlive this.
   explicit TableSizes(TableSet& tables) : tables_(tables) {}
 
-  /// A table had no room. Counts from the first retry on: at the first try what goes in the same batch may
-  /// still be in the way.
+  /// Notes that a table was full. Counts from the first retry on: at the first attempt, entries that the same
+  /// batch removes may still occupy room.
   void note_full(Table table);
-  /// A retry begins: what is still refused is noted again.
+  /// Call when a retry begins; tables that are still full are noted again.
   void note_retry();
-  /// All is written.
+  /// Call when everything is written.
   void note_success();
 
-  /// Sizes with which what waits would fit: of tables that were full at least the double, a power of two, and
-  /// no more than a map may have. Nothing: no table was full, or none may grow (SEM-81).
+  /// Sizes at which the waiting plans would fit: for full tables at least the double, a power of two, at most
+  /// the largest possible map. nullopt if no table was full, or none may grow (SEM-81).
   [[nodiscard]] std::optional<Sizes> larger(const RetryQueue& waiting) const;
-  /// Sizes with an lb_slots of four times what is in use, a power of two and no smaller than `least`.
-  /// Nothing: that would be more than half of what it is.
+  /// Sizes with an lb_slots of four times the slots in use, a power of two, at least `least`. nullopt if that
+  /// is more than half of the present size.
   [[nodiscard]] std::optional<Sizes> smaller(std::uint32_t least) const;
-  /// Moves sets to the first `limit` slots, about 65,000 slots of them at a time: to be called until it says
-  /// that all are there. False for good where there is no room for one.
+  /// Moves sets to the first `limit` slots, about 65,000 slots per call: call it until it returns true, when
+  /// all are there. Stays false if a set does not fit.
   [[nodiscard]] bool lower_slots(std::uint32_t limit);
 
  private:
@@ -41,8 +41,8 @@ class TableSizes {
   [[nodiscard]] std::uint64_t entries(Table table, const RetryQueue& waiting) const;
 
   TableSet& tables_;
-  std::vector<Table> full_;  ///< as of the last retry
-  bool is_retry_ = false;    ///< there was one since all was written
+  std::vector<Table> full_;  ///< tables that were full at the last retry
+  bool is_retry_ = false;    ///< a retry happened since everything was written
 };
 
 }  // namespace lb::agent

@@ -1,4 +1,4 @@
-// Figures of the tables for a scrape.
+// Statistics of the tables for a scrape.
 #include "agent/tables/table_stats.hpp"
 
 #include <map>
@@ -13,7 +13,7 @@ bool names_local(const lb_policy& policy) {
   return policy.internal == LB_LOCAL || policy.external == LB_LOCAL;
 }
 
-/// What the maps have.
+/// Adds the backends in the maps.
 void add_stats(AllStats& all, const ServiceState& state, const lb_policy& policy) {
   auto& stats = all[state.key];
   stats.key = state.key;
@@ -23,7 +23,7 @@ void add_stats(AllStats& all, const ServiceState& state, const lb_policy& policy
   }
 }
 
-/// What they shall have.
+/// Adds the planned backends.
 void add_stats(AllStats& all, const ServicePortPlan& plan) {
   const auto counts = count_backends(plan);
   auto& stats = all[plan.key];
@@ -67,7 +67,8 @@ ExtentStats extents_of(const TableSet& tables) {
   return stats;
 }
 
-// Ports that could not be written have a plan and perhaps no state; all others have what they were planned.
+// Service ports that could not be written have a plan and perhaps no state; for all others the maps match the
+// plan.
 std::pair<std::vector<ServiceStats>, std::uint64_t> services_of(const TableSet& tables,
                                                                 const RetryQueue& waiting, std::size_t most) {
   if (most == 0) return {};

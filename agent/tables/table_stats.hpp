@@ -1,4 +1,4 @@
-// Figures of the tables for a scrape, from this agent's own state: no map is read but lb_services.
+// Statistics of the tables for a scrape, from this agent's own state: the only map read is lb_services.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace lb::agent {
 /// Entries in use of lb_frontends, lb_services, lb_backends, lb_slots, lb_ranges and lb_addresses.
 [[nodiscard]] std::vector<Fill> fills_of(const TableSet& tables);
 [[nodiscard]] ExtentStats extents_of(const TableSet& tables);
-/// Of the service ports that are planned or in the maps, the first `most` by name; and how many more are.
+/// The first `most` service ports by name that are planned or in the maps, and the number of the others.
 [[nodiscard]] std::pair<std::vector<ServiceStats>, std::uint64_t> services_of(const TableSet& tables,
                                                                               const RetryQueue& waiting,
                                                                               std::size_t most);

@@ -1,4 +1,4 @@
-// Batches, retries and reports.
+// Applies batches, retries, and reports problems.
 #include "agent/tables/tables.hpp"
 
 #include <fmt/format.h>
@@ -33,7 +33,8 @@ void Tables::apply(Batch batch, std::vector<PlanChange> changes) {
   run(std::move(changes));
 }
 
-/// What is there and not named goes, before all else; what is not planned yet stays as it is.
+/// Services in the maps that the plan does not contain are removed first; services that are not planned yet
+/// stay unchanged.
 std::vector<PlanChange> Tables::whole(std::vector<PlanChange> changes) {
   boost::unordered_flat_set<std::string_view> named;
   for (const PlanChange& change : changes) named.insert(change.service);
@@ -46,8 +47,8 @@ std::vector<PlanChange> Tables::whole(std::vector<PlanChange> changes) {
   return all;
 }
 
-// Addresses follow the frontends of the whole batch, so that a port which comes with its service is never
-// refused.
+// Addresses are written after the frontends of the whole batch, so that a port that arrives together with its
+// service is never rejected.
 void Tables::run(std::vector<PlanChange> changes) {
   auto written = writer_.write(std::move(changes));
   if (const error_code error = tables_.addresses.write_touched()) report_addresses(error);
@@ -100,7 +101,7 @@ void Tables::write_ranges() {
 void Tables::set_kernel_ports(const ReservedPorts::Bits& bits) { tables_.reserved_ports.set_kernel(bits); }
 
 std::vector<Repaired> Tables::repair() {
-  if (!started_) return {};  // what is there is the last agent's
+  if (!started_) return {};  // before the first batch the maps are the previous agent's
   return lb::agent::repair(tables_);
 }
 

@@ -1,6 +1,6 @@
-// Makes the maps match the plan: applies batches, retries what failed, and reports each problem once. A
-// failure of one service disturbs no other one and is not reported to any source. Each table has a class of
-// its own (agent/tables/table_set.hpp), as have the order of a batch, retries and sizes.
+// Makes the maps match the plan: applies batches, retries failed writes, and reports each problem once. A
+// failure of one service does not affect others and is not reported to any source. Separate classes handle
+// each table (agent/tables/table_set.hpp), the order of a batch, retries and sizes.
 #pragma once
 
 #include <chrono>
@@ -31,49 +31,49 @@ class Tables final : public PlanSink {
  public:
   using Complain = ProblemReports::Complain;
 
-  /// What `store`, `grace` and `sweeper` refer to must outlive this; each problem of a service is reported
-  /// once until it changes. `consistent_slots`: slots of a set of consistent selection.
+  /// The objects to which `store`, `grace` and `sweeper` refer must outlive this. Each problem of a service
+  /// is reported once until it changes. `consistent_slots`: slots of a set with consistent selection.
   Tables(const maps::Store& store, maps::GracePeriod& grace, maps::Sweeper& sweeper, Complain complain,
          std::uint32_t consistent_slots = Sizes{}.consistent_slots);
 
-  /// Reads everything that is pinned; writes nothing. Call it once, before the first apply().
+  /// Reads all pinned maps; writes nothing. Call it once, before the first apply().
   [[nodiscard]] maps::result<Adopted> adopt();
 
-  /// Writes the differences. Before the first batch, which is Batch::whole, nothing is written.
+  /// Writes the differences. Nothing is written before the first batch, which is Batch::whole.
   void apply(Batch batch, std::vector<PlanChange> changes) override;
 
-  /// The complete list of this node's addresses; written once the first batch is. A ClusterIP among them is
-  /// this node's, and packets to it that no service matches are left to the node.
+  /// Sets the complete list of this node's addresses; written after the first batch has arrived. A ClusterIP
+  /// among them counts as a node address, and packets to it that no service matches go to the node.
   void set_addresses(std::vector<NodeAddress> addresses);
-  /// One complete list that belongs to no service: LB_POD_RANGES, LB_CLUSTER_IP_RANGES or LB_XFRM_RANGES;
-  /// written once the first batch is.
+  /// Sets one complete list that belongs to no service: LB_POD_RANGES, LB_CLUSTER_IP_RANGES or
+  /// LB_XFRM_RANGES; written after the first batch has arrived.
   void set_ranges(std::uint32_t list, const std::vector<k8s::Prefix>& ranges);
-  /// The ports that source NAT must not use because of the kernel; the tables add the node ports. Written at
-  /// once.
+  /// Sets the ports that source NAT must not use because of the kernel; the tables add the node ports.
+  /// Written at once.
   void set_kernel_ports(const ReservedPorts::Bits& bits);
 
-  /// Checks that the tables are still as they were written, and repairs what is not. Reads every entry in
-  /// use; before the first batch it does nothing.
+  /// Checks that the tables still have their written values, and repairs differences. Reads every entry in
+  /// use; does nothing before the first batch.
   [[nodiscard]] std::vector<Repaired> repair();
 
   /// Retries failed writes.
   void retry();
-  /// How long to wait before the next retry(); nothing: all is written, or waits for a grace period only.
+  /// Backoff before the next retry(); nullopt if everything is written, or only waits for a grace period.
   [[nodiscard]] std::optional<std::chrono::milliseconds> retry_in() const;
   /// Whether the maps hold the complete plan.
   [[nodiscard]] bool complete() const;
-  /// Whether a write for a service ("namespace/name") fails.
+  /// Whether a write for a service ("namespace/name") failed.
   [[nodiscard]] bool failed(const std::string& service) const;
 
-  /// Sizes with which everything that did not fit would; see TableSizes.
+  /// Sizes at which everything would fit; see TableSizes.
   [[nodiscard]] std::optional<Sizes> larger() const;
-  /// Sizes with a smaller lb_slots that still suffices, unless something waits to be written; see TableSizes.
+  /// Sizes with a smaller lb_slots that still suffices, unless a plan waits to be written; see TableSizes.
   [[nodiscard]] std::optional<Sizes> smaller(std::uint32_t least) const;
-  /// Moves sets to the first `limit` slots, only some of them if they are many: call it until it reports that
-  /// all are there. False for good if one does not fit.
+  /// Moves sets to the first `limit` slots, only some of them if they are many: call it until it returns
+  /// true, when all are there. Stays false if a set does not fit.
   [[nodiscard]] bool lower_slots(std::uint32_t limit);
 
-  /// How full each table is.
+  /// Fill of each table.
   [[nodiscard]] std::vector<Fill> fills() const;
   [[nodiscard]] ExtentStats extents() const;
   /// The first `most` service ports by name that are planned or in the maps, and how many more there are.
@@ -93,7 +93,7 @@ class Tables final : public PlanSink {
   RetryQueue waiting_;
   TableSizes sizes_{tables_};
   BatchWriter writer_{tables_, sizes_};
-  bool started_ = false;  ///< the first batch came
+  bool started_ = false;  ///< the first batch has arrived
 };
 
 }  // namespace lb::agent

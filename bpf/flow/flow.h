@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The flow tables: tuple as it arrives -> tuple as it leaves. The only file that knows that they come in
- * two widths. A value is copied and checked against its key before it is used; a failed check is a miss.
+ * The flow tables: map the tuple of an arriving packet to the tuple with which it leaves. Only this file
+ * distinguishes the two address widths. A value is copied and checked against its key before use; a failed
+ * check counts as a miss.
  */
 #ifndef SLUICE_BPF_FLOW_H
 #define SLUICE_BPF_FLOW_H
@@ -56,8 +57,8 @@ static __always_inline void *lb_flow_map(enum lb_table table, enum lb_family fam
 }
 
 /*
- * ---- What a packet does beside its new addresses: as constant as they are, and tied to the key with them. Read as the words
- * that it is copied by: what a program has stored in pieces it waits for when it reads it whole. ----
+ * ---- The track's part that is constant, and tied to the key like the addresses. It is read in the words in
+ * which it is copied: reading a whole word that a program stored in pieces would stall. ----
  */
 
 LB_ASSERT(offsetof(struct lb_track, backend) == 0 && offsetof(struct lb_track, service) == 4);
@@ -75,8 +76,8 @@ static __always_inline __u64 lb_track_attributes(const struct lb_track *track)
 }
 
 /*
- * The device may be learnt later, so no check holds it: it is read before all that is checked. An element that was
- * reused by then shows another's words, and the check fails.
+ * The device may be learnt later, so no check covers it: it is read before everything that is checked. If the
+ * element was reused in between, the other words are another entry's, and the check fails.
  */
 static __always_inline void lb_copy_device(const struct lb_track *from, struct lb_track *to)
 {
@@ -90,10 +91,10 @@ static __always_inline void lb_copy_rest(const struct lb_track *from, struct lb_
 	words[0] = lb_load((const __u64 *)from);
 	words[2] = lb_load((const __u64 *)from + 2);
 	words[3] = lb_load((const __u64 *)from + 3);
-	barrier(); /* the check reads them from there again: kept in registers they would be spilled to the stack */
+	barrier(); /* the check reads the words again: registers would be spilled */
 }
 
-/* ---- IPv4: 16-byte keys, and ends that are one word each. ---- */
+/* ---- IPv4: 16-byte keys, and ends of one word each. ---- */
 
 static __always_inline void lb_key4(const struct lb_tuple *tuple, struct lb_flow4_key *key)
 {
@@ -112,7 +113,7 @@ static __always_inline __u64 lb_place4(const union lb_ip *address, __u16 port)
 	return (__u64)port << 32 | address->words[3];
 }
 
-/* Ties one end (0: source, 1: destination), and half of the track's constant part, to the key: in the check's bits. */
+/* The check of one end (0: source, 1: destination), over key, end, and half of the track's constant part. */
 static __always_inline __u64 lb_sum4(const struct lb_flow4_key *key, __u64 end, const struct lb_track *track,
 				     int which)
 {
@@ -204,7 +205,7 @@ static __always_inline __u32 lb_check6(const struct lb_tuple *key, const struct 
 		       32);
 }
 
-/* Copies where the caller wants it, and not by way of the stack, of which there is little. */
+/* Copies directly to the caller's memory, to save stack. */
 static __always_inline struct lb_track *lb_find6(void *map, const struct lb_tuple *arriving,
 						 struct lb_flow *flow)
 {
@@ -234,7 +235,7 @@ static __always_inline struct lb_track *lb_find6(void *map, const struct lb_tupl
 static __always_inline long lb_insert6(void *map, const struct lb_tuple *arriving, const struct lb_flow *flow,
 				       __u64 flags)
 {
-	struct lb_tuple key = *arriving; /* older verifiers take no key from an argument's memory */
+	struct lb_tuple key = *arriving; /* before 6.2 the verifier accepts no key in an argument's memory */
 	struct lb_scratch *scratch = lb_scratch_get();
 	struct lb_flow6 *value;
 
@@ -250,9 +251,9 @@ static __always_inline long lb_insert6(void *map, const struct lb_tuple *arrivin
 	return bpf_map_update_elem(map, &key, value, flags);
 }
 
-/* ---- Both. ---- */
+/* ---- Both families. ---- */
 
-/* Copies the entry at that tuple and returns its live track, to write times and states into. */
+/* Copies the entry at that tuple and returns its live track, for updates of times and states. */
 static __always_inline struct lb_track *lb_flow_find(enum lb_table table, const struct lb_tuple *arriving,
 						     struct lb_flow *flow)
 {
@@ -261,7 +262,7 @@ static __always_inline struct lb_track *lb_flow_find(enum lb_table table, const 
 	return lb_find6(lb_flow_map(table, LB_IPV6), arriving, flow);
 }
 
-/* 0, or the kernel's negative error: -EEXIST, -E2BIG, -ENOMEM, -EBUSY. */
+/* Returns 0, or the kernel's negative error: -EEXIST, -E2BIG, -ENOMEM, -EBUSY. */
 LB_FUNCTION long lb_flow_insert(enum lb_table table, const struct lb_tuple *arriving,
 				const struct lb_flow *flow, __u64 flags)
 {
@@ -274,7 +275,7 @@ LB_FUNCTION long lb_flow_insert(enum lb_table table, const struct lb_tuple *arri
 				   : lb_insert6(&lb_unassured6, arriving, flow, flags);
 }
 
-/* 0 for him who has removed the entry. */
+/* Returns 0 to the caller that has removed the entry. */
 static __always_inline long lb_flow_erase(enum lb_table table, const struct lb_tuple *arriving)
 {
 	struct lb_flow4_key key;
@@ -285,7 +286,7 @@ static __always_inline long lb_flow_erase(enum lb_table table, const struct lb_t
 	return bpf_map_delete_elem(lb_flow_map(table, LB_IPV4), &key);
 }
 
-/* An unassured entry that is too old is as absent. */
+/* An unassured entry that is too old counts as absent. */
 static __always_inline struct lb_track *lb_unassured_find(const struct lb_tuple *arriving,
 							  struct lb_flow *flow)
 {

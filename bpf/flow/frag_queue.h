@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Fragments that arrive before the first one of their datagram, which alone has the ports. Whether they are for a service is not known
- * yet: they go to the stack, and a copy of each is queued. If the first one is for a service, it is received again, followed by the
- * copies. tc only: XDP leaves fragments to tc.
+ * Fragments that arrive before the first one of their datagram, which alone has the ports. It is unknown
+ * whether they are for a service, so they are passed to the stack, and a copy of each is queued. If the first
+ * fragment is for a service, it is received again, followed by the copies. Only tc: XDP leaves fragments to
+ * tc.
  */
 #ifndef SLUICE_BPF_FRAG_QUEUE_H
 #define SLUICE_BPF_FRAG_QUEUE_H
@@ -16,18 +17,18 @@
 #include "maps/abi/abi.h"
 
 #define LB_FRAG_QUEUE_SIZE 256   /* copies: of four datagrams of the largest size */
-#define LB_FRAG_QUEUE_FRAME 1536 /* bytes; a larger fragment is not kept */
+#define LB_FRAG_QUEUE_FRAME 1536 /* bytes; larger fragments are not queued */
 
 /*
- * The processor that has set LB_FRAG_BUSY owns the copy until it sets another state. The others do not wait: they leave it alone. Both are
- * atomic operations that return a value, so the copy's contents are read after the first and written before the second. Tags say only where
- * to look, and may be seen early or late.
+ * The CPU that has set LB_FRAG_BUSY owns the copy until it sets another state. Other CPUs do not wait, but
+ * skip the copy. Both are atomic operations that return a value, so the copy's contents are read after the
+ * first and written before the second. Tags only show where to look, and may be seen early or late.
  */
 enum lb_frag_state { LB_FRAG_FREE, LB_FRAG_BUSY, LB_FRAG_QUEUED };
 
 struct lb_frag_queue {
 	struct lb_fragment_key datagram;
-	__u32 device; /* interface index that it was seen on, */
+	__u32 device; /* interface index of the device that received it, */
 	__u32 hook; /* and enum lb_hook: a datagram may pass us more than once, with other frames around it */
 	__u32 state;
 	__u32 seen;
@@ -36,7 +37,7 @@ struct lb_frag_queue {
 	__u8 frame[LB_FRAG_QUEUE_FRAME];
 };
 
-/* The oldest copy gives way: a flood of fragments displaces nothing but such copies. */
+/* The oldest copy is replaced: a flood of fragments displaces only such copies. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, LB_FRAG_QUEUE_SIZE);
@@ -44,10 +45,10 @@ struct {
 	__type(value, struct lb_frag_queue);
 } lb_frag_queue SEC(".maps") __weak;
 
-/* Where to look for copies; the copy itself identifies its datagram. */
+/* Index of the copies; each copy itself identifies its datagram. */
 struct lb_frag_index {
-	__u32 next; /* how many slots were given out */
-	__u32 seen; /* when the last one was */
+	__u32 next; /* number of slots assigned so far */
+	__u32 seen; /* time of the last assignment */
 	__u32 tags[LB_FRAG_QUEUE_SIZE];
 };
 
@@ -82,7 +83,7 @@ static __always_inline void lb_frag_set_state(struct lb_frag_queue *copy, enum l
 	__sync_lock_test_and_set(&copy->state, state);
 }
 
-/* Keeps a copy of a later fragment in the slot of the oldest one; 0 where that cannot be. */
+/* Queues a copy of a later fragment in the slot of the oldest one; 0 if impossible. */
 LB_FUNCTION int lb_frag_enqueue(struct __sk_buff *skb)
 {
 	const struct lb_scratch *scratch = lb_scratch_get();
@@ -115,7 +116,7 @@ LB_FUNCTION int lb_frag_enqueue(struct __sk_buff *skb)
 	return !failed;
 }
 
-/* What is sought, and then sent. `first` is the slot of the oldest copy that was found, plus one. */
+/* The state of searching and sending copies. `first` is the slot of the oldest copy found, plus one. */
 struct lb_frag_replay {
 	struct __sk_buff *skb;
 	struct lb_frag_index *index;
@@ -135,7 +136,7 @@ static __always_inline int lb_frag_matches(const struct lb_frag_queue *copy,
 	       lb_clock() - copy->seen <= LB_FRAGMENT_SECONDS;
 }
 
-/* Takes the copy of one slot, the newest first, if it is the datagram's. */
+/* Collects the copy in one slot, newest first, if it is of this datagram. */
 static long lb_frag_collect(__u32 back, struct lb_frag_replay *replay)
 {
 	__u32 slot = (replay->newest - 1 - back) % LB_FRAG_QUEUE_SIZE;
@@ -163,7 +164,7 @@ static __always_inline long lb_frag_reinject(struct __sk_buff *skb, __u32 hook)
 											  : BPF_F_INGRESS);
 }
 
-/* Gives the packet the copy's length and all behind its Ethernet header, which is the same. */
+/* Gives the packet the copy's length and its content after the Ethernet header, which is equal. */
 static __always_inline long lb_frag_restore(struct __sk_buff *skb, const struct lb_frag_queue *copy)
 {
 	__u64 length = *(const volatile __u32 *)&copy->length;
@@ -175,7 +176,7 @@ static __always_inline long lb_frag_restore(struct __sk_buff *skb, const struct 
 				   length - sizeof(struct ethhdr), BPF_F_RECOMPUTE_CSUM);
 }
 
-/* The next copy that goes, or NULL after the last one. */
+/* The next copy to send, or NULL after the last one. */
 static __always_inline struct lb_frag_queue *lb_frag_next(struct lb_frag_replay *replay)
 {
 	__u32 slot = replay->first - 1;
@@ -186,7 +187,7 @@ static __always_inline struct lb_frag_queue *lb_frag_next(struct lb_frag_replay 
 	return copy;
 }
 
-/* Sends the next copy in the packet's skin and gives its slot back; 1 ends the replay. */
+/* Sends the next copy by means of the packet, and frees its slot; 1 ends the replay. */
 static long lb_frag_replay_one(__u32 number, struct lb_frag_replay *replay)
 {
 	struct lb_frag_queue *copy = lb_frag_next(replay);
@@ -212,9 +213,10 @@ static long lb_frag_drop(__u32 number, struct lb_frag_replay *replay)
 }
 
 /*
- * The first fragment of a service's datagram, whose ports are remembered by now. If copies of others wait, it is received
- * again and they behind it, and 1 says that this packet is spent; no copy comes twice. What is sent out again passes these
- * programs at once, so nothing of the CPU's scratch is believed after that.
+ * For the first fragment of a service's datagram, whose ports are stored by now. If copies of other fragments
+ * are queued, it is received again, followed by them, and 1 is returned: this packet is consumed; no copy is
+ * sent twice. Packets that are sent out again run these programs at once, so the CPU's scratch memory is
+ * invalid afterwards.
  */
 LB_FUNCTION int lb_frag_replay_all(struct __sk_buff *skb)
 {

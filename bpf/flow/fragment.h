@@ -9,7 +9,7 @@
 #include "bpf/select/service.h"
 #include "maps/abi/maps.bpf.h"
 
-/* Seconds of lb_clock for which an entry counts: ids wrap soon (RFC 4963), fragments travel together. */
+/* Lifetime of an entry in seconds of lb_clock: ids wrap soon (RFC 4963), and fragments arrive together. */
 #define LB_FRAGMENT_SECONDS 1
 
 static __always_inline void lb_fragment_key_of(const struct lb_packet *packet, struct lb_fragment_key *key)
@@ -30,7 +30,7 @@ static __always_inline __u32 lb_fragment_check(const struct lb_fragment_key *key
 		       32);
 }
 
-/* Written in place where the id comes again: a reader sees the old ports, the new ones, or a wrong check. */
+/* Updates in place if the id is reused: a reader sees the old ports, the new ones, or a wrong check. */
 LB_FUNCTION int lb_fragment_remember(const struct lb_packet *packet)
 {
 	struct lb_fragment_key key;
@@ -52,7 +52,7 @@ LB_FUNCTION int lb_fragment_remember(const struct lb_packet *packet)
 	return 1;
 }
 
-/* Gives a later fragment its ports; 0 where its start is unknown or too old. */
+/* Gives a later fragment its ports; 0 if its first fragment is unknown or too old. */
 LB_FUNCTION int lb_fragment_find(struct lb_packet *packet)
 {
 	struct lb_fragment_key key;

@@ -14,14 +14,15 @@
 #include "maps/abi/abi.h"
 
 /*
- * Until when packets in mid-flow that are not in lb_flows may belong to an unassured flow, because one was opened in
- * mid-stream, by a SYN with data or straight to a backend, or found no room there (lb_clock seconds).
+ * The time (lb_clock) until which packets in mid-connection without an entry in lb_flows may belong to an
+ * unassured flow: one opened mid-stream, by a SYN with data, or directly to a backend, or one that did not
+ * fit into lb_flows.
  */
 __u32 lb_midstream_until __weak;
 
 enum lb_insert_result { LB_INSERT_REFUSED, LB_INSERT_ADDED, LB_INSERT_EXISTED, LB_INSERT_DISPLACED };
 
-/* Adds an entry to lb_flows; an equal one that is there already is as good. */
+/* Adds an entry to lb_flows; an equal existing one is a success. */
 static __always_inline enum lb_insert_result lb_assure_entry(struct lb_scratch *scratch,
 							     const struct lb_tuple *arriving,
 							     struct lb_flow *flow)
@@ -39,8 +40,8 @@ static __always_inline enum lb_insert_result lb_assure_entry(struct lb_scratch *
 }
 
 /*
- * Has another flow taken this one's tuple, because this one had not proven itself? If not, replies go on by the device that they have
- * found. With the lock held.
+ * Whether another flow has taken the tuple of this one, which was not assured. If not, replies keep the
+ * device that they have found. The lock is held.
  */
 static __always_inline int lb_displaced(struct lb_scratch *scratch, const struct lb_tuple *reply,
 					struct lb_flow *back)
@@ -53,7 +54,10 @@ static __always_inline int lb_displaced(struct lb_scratch *scratch, const struct
 	return 0;
 }
 
-/* Where each side is, as far as the packet that proves the flow tells; SCTP's server gave its tag in the handshake. */
+/*
+ * The position of each side, from the packet that assures the flow; SCTP's server gave its tag in the
+ * handshake.
+ */
 static __always_inline void lb_first_numbers(struct lb_scratch *scratch)
 {
 	struct lb_track *mine = &scratch->flow.track, *other = &scratch->reply.track;
@@ -68,7 +72,7 @@ static __always_inline void lb_first_numbers(struct lb_scratch *scratch)
 		mine->number = 0;
 }
 
-/* Both halves or none: the reply's first, so that no forward packet is translated without a way back. */
+/* Adds both halves or none: the reply's first, so that no forward packet is translated without a way back. */
 static __always_inline enum lb_insert_result lb_assure_entries(struct lb_scratch *scratch)
 {
 	int forth = scratch->flow.track.direction == LB_FORWARD;
@@ -114,9 +118,10 @@ LB_FUNCTION int lb_assure(void)
 }
 
 /*
- * A SYN-ACK brings the forward entry, with the number that alone will prove the client. Where a SYN came again after a change
- * two backends may answer: who was first is the flow's, and of the other the client shall not hear, or it would go on with that
- * one if the first answer is lost (REL-11). 0: this is the other.
+ * A SYN-ACK adds the forward entry, with the number that the client must acknowledge. If a SYN is repeated
+ * after a change, two backends may answer: the first one gets the flow, and the client must not see the other
+ * one's answer, or it would continue with that one if the first answer is lost (REL-11). Returns 0 for the
+ * other one.
  */
 LB_FUNCTION int lb_note_synack(void)
 {
@@ -144,12 +149,13 @@ LB_FUNCTION int lb_note_synack(void)
 }
 
 /*
- * What a client may acknowledge beyond the SYN-ACK in its first packet behind that: what a server sent on the data of the SYN (RFC
- * 7413), which is no more than an initial window in practice. Who guesses the number blindly has one chance in 65,536.
+ * How far the client's first packet after the SYN-ACK may acknowledge beyond it: data that a server sent on
+ * the data of the SYN (RFC 7413), in practice at most an initial window. A blind guess succeeds once in
+ * 65,536 times.
  */
 #define LB_FAST_OPEN_DATA (1U << 16)
 
-/* Does the client show that it saw the SYN-ACK? */
+/* Whether the client has seen the SYN-ACK. */
 static __always_inline int lb_acknowledges(const struct lb_track *track, __u32 ack)
 {
 	__u32 beyond = ack - track->number;
@@ -157,7 +163,7 @@ static __always_inline int lb_acknowledges(const struct lb_track *track, __u32 a
 	return track->fast_open == LB_YES ? beyond < LB_FAST_OPEN_DATA : !beyond;
 }
 
-/* Does this packet show that both ends take part, which assures the flow? */
+/* Whether this packet shows that both ends take part, which assures the flow. */
 static __always_inline int lb_proves_two_way(const struct lb_scratch *scratch)
 {
 	const struct lb_track *track = &scratch->flow.track;
@@ -168,7 +174,7 @@ static __always_inline int lb_proves_two_way(const struct lb_scratch *scratch)
 		return 0;
 	if (track->direction == LB_REPLY)
 		return track->state == LB_OPENING && track->number == 1;
-	/* An end that was forged meanwhile takes nothing from the assurance. */
+	/* A forged FIN or RST in between does not prevent the assurance. */
 	return track->state != LB_OPENING && track->number != 1 &&
 	       lb_acknowledges(track, scratch->packet.ack);
 }
@@ -182,8 +188,9 @@ static __always_inline int lb_has_reply(struct lb_scratch *scratch)
 }
 
 /*
- * Does an unassured one-way flow still have its way back, and once a second, its backend? The LRU may have evicted the reply's
- * half, which comes back, or the flow starts again. To ask for it with each packet is what keeps it as long as this half.
+ * Whether an unassured one-way flow still has its reply entry and, checked once a second, its backend. The
+ * LRU may have evicted the reply entry: it is added again, or the flow starts again. Looking it up for each
+ * packet keeps it as long as this entry.
  */
 static __always_inline int lb_unassured_alive(struct lb_scratch *scratch, int new_second)
 {
@@ -222,7 +229,7 @@ LB_FUNCTION enum lb_outcome lb_unassured(void)
 	return lb_known_outcome(&scratch->flow.track, scratch->hook);
 }
 
-/* TCP in mid-flow that is not in lb_flows is of no flow, save for the while that lb_midstream_until grants. */
+/* TCP in mid-connection without an entry in lb_flows belongs to no flow, except until lb_midstream_until. */
 static __always_inline int lb_may_be_unassured(const struct lb_packet *packet)
 {
 	if (packet->step == LB_STEP_DATA || packet->step == LB_STEP_FIN)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Claims the reply tuple for a new flow, with another source port where it is taken.
+ * Claims the reply tuple for a new flow, with another source port if it is taken.
  *
- * A tuple has one owner: the flow whose entry is in lb_flows, or else in the unassured table. The kernel deletes by key alone, so
- * a delete after a look-up may delete what another CPU has claimed in between. So everything that makes a flow the owner
- * (a claim, a claim that takes over an old one, a displacement, becoming assured) holds the tuple's lock from its first look-up to
- * its last write. What ends an entry without the lock (eviction, expiry, a restart) makes no owner.
+ * A tuple has one owner: the flow whose entry is in lb_flows, or else in the unassured table. The kernel
+ * deletes by key only, so a delete after a lookup may delete an entry that another CPU has claimed in
+ * between. So every operation that makes a flow the owner (a claim, taking over an old claim, a displacement,
+ * becoming assured) holds the tuple's lock from its first lookup to its last write. Operations that remove an
+ * entry without the lock (eviction, expiry, a restart) make no flow an owner.
  */
 #ifndef SLUICE_BPF_NAT_H
 #define SLUICE_BPF_NAT_H
@@ -23,7 +24,10 @@
 /* With 90 % of the ports in use, one flow in a million finds none. */
 #define LB_PROBES 128
 
-/* Tuple locks: 0 or 1. Many, so that two CPUs rarely contend for one; and pinned, so that old programs share them. */
+/*
+ * Tuple locks: 0 or 1. Many, so that two CPUs rarely contend for one; pinned, so that old programs share
+ * them.
+ */
 #define LB_LOCKS 1024
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -32,12 +36,13 @@ struct {
 	__type(value, __u64);
 } lb_locks SEC(".maps") __weak;
 
-/* A microsecond or several: a holder makes at most five look-ups. */
+/* A few microseconds: a holder makes at most five lookups. */
 #define LB_LOCK_TRIES 64
 
 /*
- * NULL: another CPU holds it for too long. No program ends, and none interrupts another, while it holds one. BPF's atomic operations
- * that return a value order all accesses before them against all after them, on every CPU.
+ * Returns NULL if another CPU holds the lock for too long. No program ends, and none interrupts another,
+ * while it holds a lock. BPF's atomic operations that return a value order all accesses before them against
+ * all after them, on every CPU.
  */
 static __always_inline __u64 *lb_lock(const struct lb_tuple *tuple)
 {
@@ -57,7 +62,7 @@ static __always_inline void lb_unlock(__u64 *lock)
 	__sync_lock_test_and_set(lock, 0);
 }
 
-/* LB_CLAIM_UNASSURED: taken by a flow that is not assured, whose entry is in `scratch->existing`. */
+/* LB_CLAIM_UNASSURED: taken by an unassured flow, whose entry is in `scratch->existing`. */
 enum lb_claim { LB_CLAIMED, LB_CLAIM_TAKEN, LB_CLAIM_UNASSURED, LB_CLAIM_REFUSED };
 
 /* Keyed with the node's secret, so that a sender cannot choose its backend or port. */
@@ -90,8 +95,8 @@ static const __u16 lb_steps[LB_STEPS] = {
 };
 
 /*
- * The port of a probe: both ranges in sequence, from an offset and in steps that the hash selects, so that flows which collide
- * on one port differ on the next. 0: no range at all.
+ * The port of a probe: from both ranges in sequence, from an offset and in steps that the hash selects, so
+ * that flows which collide on one port differ on the next. 0: no range is configured.
  */
 static __always_inline __u16 lb_source_port(__u64 hash, __u32 probe)
 {
@@ -108,8 +113,8 @@ static __always_inline __u16 lb_source_port(__u64 hash, __u32 probe)
 }
 
 /*
- * A retransmission finds its own claim. A claim that lost to an entry of lb_flows remains as an unassured entry, which lb_flows
- * hides. With the lock held.
+ * A retransmission finds its own claim. A claim that lost to an entry of lb_flows remains as an unassured
+ * entry, which lb_flows hides. The lock is held.
  */
 static __always_inline enum lb_claim lb_claim_locked(struct lb_scratch *scratch)
 {
@@ -131,7 +136,7 @@ static __always_inline enum lb_claim lb_claim_locked(struct lb_scratch *scratch)
 		lb_flow_touch(live, &scratch->existing.track, scratch->reply.track.seen);
 		return LB_CLAIMED;
 	}
-	/* Too old to count: taken over. */
+	/* Too old: take it over. */
 	lb_flow_erase(LB_UNASSURED, &scratch->reply_tuple);
 	return lb_flow_insert(LB_UNASSURED, &scratch->reply_tuple, &scratch->reply, BPF_NOEXIST)
 		       ? LB_CLAIM_REFUSED
@@ -155,7 +160,7 @@ LB_FUNCTION int lb_claim_tuple(void)
 	return claim;
 }
 
-/* Releases the claim, if it is still the flow's own. */
+/* Releases the claim if it is still the flow's. */
 LB_FUNCTION int lb_unclaim(void)
 {
 	struct lb_scratch *scratch = lb_scratch_get();
@@ -173,7 +178,10 @@ LB_FUNCTION int lb_unclaim(void)
 	return 1;
 }
 
-/* Not reserved by the kernel, and no node port: a reply to a node port would look like a client's packet. */
+/*
+ * Whether the port is neither reserved by the kernel nor a node port: a reply to a node port would look like
+ * a client's packet.
+ */
 static __always_inline int lb_port_usable(__u16 port)
 {
 	__u32 index = port / 64;
@@ -182,7 +190,7 @@ static __always_inline int lb_port_usable(__u16 port)
 	return port && word && !(lb_load(word) >> port % 64 & 1);
 }
 
-/* Remembers the claim in `scratch->existing`, if it is the oldest unassured one so far. */
+/* Stores the claim of `scratch->existing` if it is the oldest unassured one so far. */
 static __always_inline void lb_note_oldest(struct lb_scratch *scratch)
 {
 	__u32 age = lb_clock() - scratch->existing.track.seen + 1;
@@ -194,7 +202,9 @@ static __always_inline void lb_note_oldest(struct lb_scratch *scratch)
 	scratch->oldest = scratch->existing.leaving;
 }
 
-/* Does the claim still belong to the flow that was the oldest, and is it still unassured? With the lock held. */
+/*
+ * Whether the claim still belongs to the flow that was the oldest, and is still unassured. The lock is held.
+ */
 static __always_inline int lb_displaceable(struct lb_scratch *scratch)
 {
 	return !lb_flow_find(LB_ASSURED, &scratch->reply_tuple, &scratch->existing) &&
@@ -203,8 +213,8 @@ static __always_inline int lb_displaceable(struct lb_scratch *scratch)
 }
 
 /*
- * Takes over the oldest unassured claim among the probed ports, so that a flood of flows without replies cannot use the
- * ports up. The next packet of the flow that lost its port opens a new one.
+ * Takes over the oldest unassured claim among the probed ports, so that a flood of flows without replies
+ * cannot exhaust the ports. The next packet of the displaced flow opens a new one.
  */
 LB_FUNCTION enum lb_outcome lb_displace(void)
 {
@@ -232,7 +242,7 @@ LB_FUNCTION enum lb_outcome lb_displace(void)
 	return LB_OUTCOME_NONE;
 }
 
-/* Probes no port twice, and at least one. */
+/* The number of probes: each port at most once, and at least one. */
 static __always_inline __u32 lb_probes(void)
 {
 	__u32 all = lb_all_ports();
@@ -240,14 +250,17 @@ static __always_inline __u32 lb_probes(void)
 	return all == 0 ? 1 : all < LB_PROBES ? all : LB_PROBES;
 }
 
-/* What all probes of one claim share. */
+/* The common state of all probes of one claim. */
 struct lb_probing {
 	void *ctx;
 	struct lb_scratch *scratch;
 	enum lb_outcome outcome;
 };
 
-/* Is the flow's own claim there already, as a retransmission finds it? Its connection is then the one that the kernel tracks. */
+/*
+ * Whether the flow's own claim exists already, for example in a retransmission. The kernel then tracks this
+ * flow's connection.
+ */
 static __always_inline int lb_is_claimed(struct lb_scratch *scratch)
 {
 	return (lb_flow_find(LB_ASSURED, &scratch->reply_tuple, &scratch->existing) ||
@@ -256,8 +269,9 @@ static __always_inline int lb_is_claimed(struct lb_scratch *scratch)
 }
 
 /*
- * The client's own port: because we did not choose it, the client may also use it for a direct connection to the backend. That one keeps
- * the tuple, and this flow gets another port (as with the kernel's own NAT); otherwise a forged packet would divert its replies.
+ * Claims the client's own port. Because we did not choose it, the client may also use it for a direct
+ * connection to the backend. That connection keeps the tuple, and this flow gets another port (as with the
+ * kernel's own NAT); otherwise a forged packet would divert its replies.
  */
 LB_FUNCTION int LB_OWN(lb_claim_own_port)(void *ctx __arg_ctx)
 {
@@ -279,7 +293,7 @@ LB_FUNCTION int LB_OWN(lb_claim_own_port)(void *ctx __arg_ctx)
 	return claim;
 }
 
-/* One probe of a port that we choose; returns 1 to stop. */
+/* Probes one port that we choose; returns 1 to stop. */
 static long LB_OWN(lb_probe)(__u32 probe, struct lb_probing *probing)
 {
 	struct lb_scratch *scratch = probing->scratch;
@@ -304,8 +318,9 @@ static long LB_OWN(lb_probe)(__u32 probe, struct lb_probing *probing)
 }
 
 /*
- * Claims a source port for `scratch->flow`, whose reply's track is in `scratch->reply`: the client's own where only the destination
- * is rewritten, if it is free, or one of ours. LB_OUTCOME_NONE, or the outcome of the packet.
+ * Claims a source port for `scratch->flow`, whose reply track is in `scratch->reply`: the client's own port
+ * if only the destination is rewritten and the port is free, or one of ours. Returns LB_OUTCOME_NONE, or the
+ * packet's outcome.
  */
 LB_FUNCTION enum lb_outcome LB_OWN(lb_claim)(void *ctx __arg_ctx)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The state of the packet that is being processed, in per-CPU memory: the programs' stacks are
- * too small for it. Packet hooks run with bottom halves disabled, so no two use it at once.
+ * The state of the packet being processed, in per-CPU memory: the programs' stacks are too small for it.
+ * Packet hooks run with bottom halves disabled, so no two use it at once.
  */
 #ifndef SLUICE_BPF_SCRATCH_H
 #define SLUICE_BPF_SCRATCH_H
@@ -11,7 +11,7 @@
 #include "bpf/packet/packet.h"
 #include "maps/abi/abi.h"
 
-/* The longest start of a packet that an ICMP answer quotes. */
+/* The maximum length of the packet's start that an ICMP answer quotes. */
 #define LB_QUOTE 128
 
 enum lb_hook {
@@ -22,7 +22,7 @@ enum lb_hook {
 	LB_HOOK_POD_EGRESS,  /* to a pod */
 };
 
-/* What the sender of a packet that ends here gets; the first ones at a limited rate, each kind by itself. */
+/* Answers to the sender of a packet that ends here; the first ones are rate-limited, each kind separately. */
 enum lb_answer {
 	LB_ANSWER_PORT,
 	LB_ANSWER_RESET,
@@ -31,7 +31,7 @@ enum lb_answer {
 	LB_ANSWER_TOO_BIG = LB_LIMITED_ANSWERS,
 };
 
-/* One entry of a flow table, whatever its family. */
+/* An entry of a flow table, of either family. */
 struct lb_flow {
 	struct lb_tuple leaving;
 	struct lb_track track;
@@ -39,39 +39,39 @@ struct lb_flow {
 
 struct lb_scratch {
 	struct lb_packet packet;
-	struct lb_flow flow;            /* the packet's entry: what it becomes */
-	struct lb_tuple reply_tuple;    /* the tuple of the other direction, as it arrives */
-	struct lb_flow reply;           /* and its entry */
-	struct lb_flow existing;        /* an entry that was in the way */
-	struct lb_tuple existing_reply; /* the key of that one's reply entry */
+	struct lb_flow flow;            /* the packet's entry: its translation */
+	struct lb_tuple reply_tuple;    /* the tuple of arriving packets of the other direction */
+	struct lb_flow reply;           /* its entry */
+	struct lb_flow existing;        /* a conflicting entry */
+	struct lb_tuple existing_reply; /* the key of its reply entry */
 	struct bpf_fib_lookup fib;
 	struct lb_backend backend;
-	struct lb_frontend_key asked; /* where the packet asks for a service */
+	struct lb_frontend_key asked; /* the packet's destination, as a frontend */
 	__u64 hash;   /* keyed, of the packet's tuple, for source ports: the same for every retransmission */
-	__u32 mark;   /* of the packet, as routing rules may ask for it; XDP's have none */
-	__u32 device; /* interface index the packet is seen on */
+	__u32 mark;   /* the packet's mark, for routing rules; 0 in XDP */
+	__u32 device; /* interface index of the receiving device */
 	__u32 backend_id;
-	__u32 hook; /* enum lb_hook */
-	__u32 missed; /* enum lb_bool: the flow table was asked already, and has no flow of the packet's that acts here */
-	__u32 unassured;  /* enum lb_bool: the packet's entry is of a flow that was not proven before it */
-	__u32 mtu;        /* of the way out, where the packet was too big for it */
-	__u32 masquerade; /* enum lb_bool: outside of choice C this client gets the node's address */
+	__u32 hook;       /* enum lb_hook */
+	__u32 missed;     /* enum lb_bool: the fast path found no entry in the flow table that acts here */
+	__u32 unassured;  /* enum lb_bool: the packet's entry was unassured when found */
+	__u32 mtu;        /* of the route, if the packet is too big for it */
+	__u32 masquerade; /* enum lb_bool: without choice C this client would get the node's address */
 	__u32 xfrm;       /* enum lb_bool: IPsec policies may cover the way to the backend */
-	__u32 forwarded;  /* enum lb_bool: at egress, a packet that came by another device */
-	__u32 oldest_age; /* seconds, of the oldest unproven claim among the probes, plus one; 0: there is none */
-	__u32 oldest_port;      /* and its port */
-	struct lb_tuple oldest; /* and what it makes of the packets there: whose it is */
+	__u32 forwarded;  /* enum lb_bool: at egress, a packet that arrived on another device */
+	__u32 oldest_age; /* age in seconds of the oldest unassured claim among the probes, plus one; 0: none */
+	__u32 oldest_port;      /* its port */
+	struct lb_tuple oldest; /* its translation, which identifies the flow */
 	__u32 answers
 		[LB_LIMITED_ANSWERS]; /* asked for in `answer_second`, of each kind; these two outlive the packet */
 	__u32 answer_second;
-	__u8 quote[LB_QUOTE]; /* what an ICMP answer quotes */
+	__u8 quote[LB_QUOTE]; /* quoted by an ICMP answer */
 	union {
 		struct lb_flow4 v4;
 		struct lb_flow6 v6;
-	} inserted; /* an entry as it goes into its table */
+	} inserted; /* an entry before it is inserted into its table */
 };
 
-/* Scratch memory: what a dump shows of it means nothing. */
+/* Scratch memory: a dump of it has no meaning. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -80,9 +80,9 @@ struct {
 } lb_scratch SEC(".maps") __weak;
 
 /*
- * What this CPU is working on. Functions that the verifier checks by themselves (LB_FUNCTION) ask for it here and never get it
- * as an argument: from a look-up it is a map's value, parts of which may be keys of other maps; an argument's memory may
- * not before Linux 6.2.
+ * The state of this CPU. Functions that the verifier checks separately (LB_FUNCTION) look it up here and do
+ * not get it as an argument: a looked-up pointer is a map value, parts of which may be keys of other maps; an
+ * argument's memory may not be before Linux 6.2.
  */
 static __always_inline struct lb_scratch *lb_scratch_get(void)
 {

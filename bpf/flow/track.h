@@ -28,7 +28,10 @@ static __always_inline int lb_acts_here(const struct lb_track *track, __u32 hook
 	return track->side == lb_side_of(hook);
 }
 
-/* Is the packet rewritten and then for the stack? By what its flow is, or because only the stack can send by the route back. */
+/*
+ * Whether the packet is rewritten and then passed to the stack: because of its flow, or because only the
+ * stack can send by the route back.
+ */
 static __always_inline int lb_is_for_stack(const struct lb_track *track)
 {
 	return track->path == LB_PATH_STACK || track->device == LB_STACK_DEVICE;
@@ -41,7 +44,7 @@ static __always_inline enum lb_outcome lb_known_outcome(const struct lb_track *t
 	return hook == LB_HOOK_XDP ? LB_OUTCOME_flow_xdp : LB_OUTCOME_flow_redirect;
 }
 
-/* UDP flows leave a backend that stopped serving; TCP flows drain (SEM-45, SEM-47). */
+/* UDP flows leave a backend that no longer serves; TCP flows drain (SEM-45, SEM-47). */
 static __always_inline int lb_abandoned(struct lb_scratch *scratch)
 {
 	const struct lb_track *track = &scratch->flow.track;
@@ -53,8 +56,8 @@ static __always_inline int lb_abandoned(struct lb_scratch *scratch)
 }
 
 /*
- * Is a flow whose entries are in these states over? One FIN alone ends no TCP flow, whose client cannot begin again yet; an SCTP association has
- * one end for both sides.
+ * Whether a flow whose entries have these states has ended. One FIN alone does not end a TCP flow, whose
+ * client cannot begin again yet; an SCTP association has one end for both sides.
  */
 static __always_inline int lb_is_over(enum lb_protocol protocol, enum lb_state one, enum lb_state other)
 {
@@ -65,8 +68,8 @@ static __always_inline int lb_is_over(enum lb_protocol protocol, enum lb_state o
 }
 
 /*
- * A client that starts again on a tuple whose flow has ended gets a new choice (REL-12). The first packet of a known flow is
- * rare, so a look-up more is cheap.
+ * A client that starts again on the tuple of a flow that has ended gets a new selection (REL-12). The first
+ * packet of a known flow is rare, so one more lookup is cheap.
  */
 static __always_inline int lb_reused(struct lb_scratch *scratch)
 {
@@ -80,14 +83,14 @@ static __always_inline int lb_reused(struct lb_scratch *scratch)
 	return lb_is_over(scratch->packet.tuple.protocol, track->state, scratch->existing.track.state);
 }
 
-/* The same of a flow that was never proven, and of which nothing else is worth a look. */
+/* Likewise for an unassured flow, whose other entry need not be checked. */
 static __always_inline int lb_begins_anew(const struct lb_scratch *scratch)
 {
 	return scratch->packet.step == LB_STEP_SYN && scratch->flow.track.direction == LB_FORWARD &&
 	       scratch->flow.track.state >= LB_CLOSING;
 }
 
-/* Nothing of a flow that has ended may catch the next one on its tuple, neither request nor answer. */
+/* Erases all entries of a flow that has ended, so that none matches packets of the next flow on its tuple. */
 static __always_inline void lb_flow_forget(struct lb_scratch *scratch)
 {
 	lb_reverse(&scratch->flow.leaving, &scratch->reply_tuple);
@@ -95,7 +98,7 @@ static __always_inline void lb_flow_forget(struct lb_scratch *scratch)
 	lb_flow_erase(LB_UNASSURED, &scratch->packet.tuple);
 }
 
-/* A FIN or RST of an unassured flow. It may be forged, so it only shortens the flow's life (REL-72). */
+/* Notes a FIN or RST of an unassured flow. It may be forged, so it only shortens the flow's life (REL-72). */
 static __always_inline void lb_unassured_note_end(const struct lb_scratch *scratch, struct lb_track *live)
 {
 	const struct lb_track *track = &scratch->flow.track;
@@ -108,19 +111,20 @@ static __always_inline void lb_unassured_note_end(const struct lb_scratch *scrat
 		live->state = LB_OPEN;
 }
 
-/* How far a number may lie from the one that was kept, of some packet of the flow's last second: 4 MiB behind, 64 ahead. */
+/* Maximum distance of a number from the stored one of the flow's last second: 4 MiB before, 64 MiB after. */
 #define LB_BEHIND (1U << 22)
 #define LB_AHEAD (1U << 26)
 
-/* 0: none was kept. */
+/* Whether the number is near the stored one; 0: none is stored. */
 static __always_inline int lb_near(__u32 number, __u32 kept)
 {
 	return !kept || number - kept + LB_BEHIND <= LB_BEHIND + LB_AHEAD;
 }
 
 /*
- * Are the packet's sequence and acknowledgment numbers within the windows that this assured flow has shown? Of thirty guessed packets
- * one is. A side whose sequence numbers move too fast to be checked is checked by what it acknowledges. SCTP: by the server's tag.
+ * Whether the packet's sequence or acknowledgment number is within the windows that this assured flow has
+ * shown: one of thirty guessed packets is. A side whose sequence numbers move too fast for the check is
+ * checked by its acknowledgment numbers. SCTP: by the server's tag.
  */
 static __always_inline int lb_fits(struct lb_scratch *scratch)
 {
@@ -136,8 +140,8 @@ static __always_inline int lb_fits(struct lb_scratch *scratch)
 }
 
 /*
- * A side's end. One that does not fit may be forged, or of a side that was seen too seldom: of TCP it counts as a FIN, after
- * which an idle flow lives for an hour, and is nothing that another flow may begin on.
+ * Notes a side's end. If it does not fit, it may be forged, or of a side that was seen too seldom: for TCP it
+ * counts as a FIN, after which an idle flow lives for an hour, and no other flow may begin on the tuple.
  */
 static __always_inline void lb_note_close(const struct lb_scratch *scratch, struct lb_track *live, int fits)
 {
@@ -156,7 +160,10 @@ static __always_inline void lb_note_close(const struct lb_scratch *scratch, stru
 	live->state = LB_CLOSING;
 }
 
-/* A side goes on: behind a FIN comes nothing new, behind a reset nothing at all. And once a second, how far it is. */
+/*
+ * Notes that a side continues: after a FIN there is no new data, after a reset no packet at all. Also its
+ * position, once a second.
+ */
 static __always_inline void lb_note_data(const struct lb_scratch *scratch, struct lb_track *live, int fits)
 {
 	const struct lb_track *track = &scratch->flow.track;
@@ -171,7 +178,7 @@ static __always_inline void lb_note_data(const struct lb_scratch *scratch, struc
 		live->state = LB_OPEN;
 }
 
-/* What a packet says of its flow's end, and where its side is (REL-72). */
+/* Notes what a packet shows about its flow's end and its side's position (REL-72). */
 LB_FUNCTION int lb_note(struct lb_track *live, int new_second)
 {
 	struct lb_scratch *scratch = lb_scratch_get();
@@ -188,8 +195,8 @@ LB_FUNCTION int lb_note(struct lb_track *live, int new_second)
 }
 
 /*
- * A flow that the node itself began, on its way out (SCTP, which no socket hook serves): its requests are sent by us, and its
- * replies given to the stack.
+ * Whether the node itself began the flow, at egress (SCTP, which no socket hook serves): we send its
+ * requests, and pass its replies to the stack.
  */
 static __always_inline int lb_is_nodes_own(const struct lb_track *track)
 {
@@ -207,9 +214,9 @@ static __always_inline enum lb_path lb_other_path(const struct lb_track *track)
 }
 
 /*
- * The device that the other half's packets leave by; 0: the stack knows, or lb_find_next_hop() will. Replies to outside go back
- * by the uplink that the flow came by, whatever the stack's choice was (REL-66); but a reply says nothing of the way to
- * the backend, which may be another than its own.
+ * The device by which packets of the other direction leave; 0: the stack decides, or lb_find_next_hop() will.
+ * Replies to external clients leave by the uplink on which the flow arrived, whatever the stack chose
+ * (REL-66); but a reply does not show the route to the backend, which may be asymmetric.
  */
 static __always_inline __u32 lb_other_device(const struct lb_scratch *scratch)
 {
@@ -222,7 +229,10 @@ static __always_inline __u32 lb_other_device(const struct lb_scratch *scratch)
 	return track->direction == LB_FORWARD && track->side == LB_UPLINK_INGRESS ? scratch->device : 0;
 }
 
-/* Makes `scratch->reply_tuple` and `scratch->reply`, the flow's entry for the other direction, from the packet's own. */
+/*
+ * Derives `scratch->reply_tuple` and `scratch->reply`, the flow's entry for the other direction, from the
+ * packet's entry.
+ */
 static __always_inline void lb_other_entry(struct lb_scratch *scratch)
 {
 	const struct lb_track *track = &scratch->flow.track;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Is a tuple in use on this node by something other than our flows: by a socket of the host, or by a connection in
- * conntrack? Checked for new flows only. The kfunc is a different one in each program type, so the object that
- * includes this names its own in LB_CT_LOOKUP and, for its callers, itself in LB_OBJECT.
+ * Whether a tuple is used on this node by something other than our flows: by a socket of the host, or by a
+ * connection in conntrack. Checked for new flows only. The kfunc differs between program types, so the object
+ * that includes this file sets LB_CT_LOOKUP to its own and LB_OBJECT to its name, for callers.
  */
 #ifndef SLUICE_BPF_TUPLE_IN_USE_H
 #define SLUICE_BPF_TUPLE_IN_USE_H
@@ -21,18 +21,21 @@
 #define LB_OWN(name) LB_JOINED(name, LB_OBJECT)
 #define LB_CT_RELEASE LB_JOINED(bpf_ct_release__, LB_OBJECT)
 
-/* net/netfilter/nf_conntrack_bpf.c; the flavour behind ___ is ignored when it is compared with the kernel's. */
+/*
+ * From net/netfilter/nf_conntrack_bpf.c; libbpf ignores the suffix after ___ when it compares it with the
+ * kernel's struct.
+ */
 struct bpf_ct_opts___lb {
 	__s32 netns_id;
 	__s32 error;
 	__u8 l4proto;
-	__u8 dir; /* which of the connection's directions the tuple is */
+	__u8 dir; /* the direction of the connection that the tuple matches */
 	__u16 ct_zone_id;
 	__u8 ct_zone_dir;
 	__u8 reserved[3];
 };
 #define LB_CT_REPLY 1
-/* Older kernels know the first twelve bytes. */
+/* Older kernels accept only the first twelve bytes. */
 #define LB_CT_OPTS_SIZE 12
 
 union nf_inet_addr {
@@ -57,7 +60,7 @@ struct nf_conn {
 
 struct nf_conn *LB_CT_LOOKUP(LB_CT_CONTEXT *ctx, struct bpf_sock_tuple *tuple, __u32 size,
 			     struct bpf_ct_opts___lb *opts, __u32 opts_size) __weak __ksym;
-/* One name in each object, because bpftool cannot merge two that are outside of both. */
+/* A separate name for each object, because bpftool cannot merge equal external symbols. */
 void LB_CT_RELEASE(struct nf_conn *connection) __weak __ksym;
 
 enum lb_tuple_user {
@@ -65,11 +68,11 @@ enum lb_tuple_user {
 	LB_LISTENER,
 	LB_CONNECTED,
 	LB_CONNTRACK,
-	LB_CONNTRACK_TRANSLATED, /* the original direction of a connection whose destination conntrack or IPVS rewrites */
+	LB_CONNTRACK_TRANSLATED, /* original direction, destination rewritten by conntrack or IPVS */
 	LB_CONNTRACK_REPLY,
 };
 
-/* Fills a tuple as a packet that arrives here has it; its size. */
+/* Fills in the tuple of an arriving packet; returns its size. */
 static __always_inline __u32 lb_sock_tuple(const struct lb_tuple *tuple, struct bpf_sock_tuple *asked)
 {
 	__builtin_memset(asked, 0, sizeof(*asked));
@@ -133,8 +136,8 @@ static __always_inline int lb_socket_using(void *ctx, const struct lb_tuple *tup
 }
 
 /*
- * Is a connection's destination rewritten: do its replies come from another end than the original direction goes to? The status bit
- * IPS_DST_NAT says it only of what conntrack rewrites, not of what IPVS does.
+ * Whether a connection's destination is rewritten: its replies come from another end than the destination of
+ * the original direction. The status bit IPS_DST_NAT is set only for rewriting by conntrack, not by IPVS.
  */
 static __always_inline int lb_has_other_destination(const struct nf_conn *connection,
 						    const struct lb_tuple *original)
@@ -173,9 +176,10 @@ LB_FUNCTION int LB_OWN(lb_conntrack_of)(void *ctx __arg_ctx, const struct lb_tup
 }
 
 /*
- * Do replies on this tuple belong to a connection that the kernel tracks, as one that the client has straight to the backend? Its
- * sockets are not asked: the client is no process of this node's. After the flow tables were lost the kernel's entry may be that of
- * a flow of ours which is to be found again, and nothing tells the two apart.
+ * Whether replies on this tuple belong to a connection that the kernel tracks, that is, a direct one of the
+ * client to the backend. Sockets are not checked: the client is not a process of this node. After the flow
+ * tables were lost the kernel's entry may be that of one of our flows that must be found again, and the two
+ * cannot be distinguished.
  */
 LB_FUNCTION int LB_OWN(lb_is_direct)(void *ctx __arg_ctx, const struct lb_tuple *reply, int opens)
 {
@@ -184,7 +188,7 @@ LB_FUNCTION int LB_OWN(lb_is_direct)(void *ctx __arg_ctx, const struct lb_tuple 
 	return LB_OWN(lb_conntrack_of)(ctx, reply) != LB_UNUSED;
 }
 
-/* Would replies by this tuple be taken for those of a socket or a connection of the kernel's, or those for ours? */
+/* Whether replies on this tuple would be confused with those of a socket or connection of the kernel. */
 LB_FUNCTION int LB_OWN(lb_reply_in_use)(void *ctx __arg_ctx, const struct lb_tuple *tuple)
 {
 	int holder;
@@ -198,8 +202,9 @@ LB_FUNCTION int LB_OWN(lb_reply_in_use)(void *ctx __arg_ctx, const struct lb_tup
 }
 
 /*
- * Is a packet for a service's address a reply to a local socket or connection whose source that address and port are (REL-64)? Of
- * UDP the connection's first direction says nothing: it may be what passed before the service existed.
+ * Whether a packet for a service's address is a reply to a local socket or connection with that address and
+ * port as its source (REL-64). For UDP the connection's first direction does not matter: it may be from
+ * before the service existed.
  */
 LB_FUNCTION int LB_OWN(lb_tuple_in_use)(void *ctx __arg_ctx, const struct lb_tuple *tuple)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* A position in a packet and the one bounds check that moves it. Works on any context's data. */
+/* A position in a packet and the one bounds check that moves it. Works on the data of any context. */
 #ifndef SLUICE_BPF_CURSOR_H
 #define SLUICE_BPF_CURSOR_H
 
@@ -13,7 +13,7 @@ struct lb_cursor {
 	void *end;
 };
 
-/* The next `size` bytes, or nothing if the packet ends before. */
+/* The next `size` bytes, or NULL if the packet ends before. */
 static __always_inline void *lb_take(struct lb_cursor *cursor, __u32 size)
 {
 	void *here = cursor->pos;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What lies between an IP header and its transport header: IPv4's options, IPv6's extension headers, fragments.
+ * Headers between the IP header and the transport header: IPv4's options, IPv6's extension headers,
+ * fragments.
  */
 #ifndef SLUICE_BPF_HEADERS_H
 #define SLUICE_BPF_HEADERS_H
@@ -32,7 +33,7 @@ static __always_inline enum lb_protocol lb_protocol_of(__u8 number)
 	return LB_ANY_PROTOCOL;
 }
 
-/* Steps over IPv4's options; the mask tells the verifier what the header length cannot exceed. */
+/* Skips IPv4's options; the mask shows the verifier the maximum header length. */
 static __always_inline int lb_skip_options(struct lb_cursor *cursor, const struct iphdr *ip)
 {
 	__u32 size = (ip->ihl * 4 - sizeof(*ip)) & 0x3c;
@@ -40,15 +41,15 @@ static __always_inline int lb_skip_options(struct lb_cursor *cursor, const struc
 	return ip->ihl >= 5 && lb_take(cursor, size);
 }
 
-#define LB_V4_OPTIONS 40 /* bytes of them, and so at most as many */
+#define LB_V4_OPTIONS 40 /* bytes of options, and so the maximum number of them */
 #define LB_OPTION_END 0
 #define LB_OPTION_NONE 1
 #define LB_OPTION_LOOSE 131
 #define LB_OPTION_STRICT 137
 
 /*
- * Has the packet a source route with hops left (RFC 791, 3.1)? Then its destination is not the last one, as with a routing header's
- * segments left.
+ * Whether the packet has a source route with hops left (RFC 791, 3.1). Its destination is then not the last
+ * one, as with segments left in a routing header.
  */
 static __always_inline int lb_is_source_routed(const struct iphdr *ip, const void *end)
 {
@@ -76,7 +77,7 @@ static __always_inline enum lb_part lb_part_of(__u16 offset, int more)
 struct lb_fragment6 {
 	__u8 nexthdr;
 	__u8 reserved;
-	__be16 offset; /* in bytes, and the lowest bit says that more follow */
+	__be16 offset; /* in bytes; the lowest bit: more fragments follow */
 	__be32 id;
 };
 
@@ -91,10 +92,10 @@ static __always_inline int lb_skip_fragment6(struct lb_cursor *cursor, struct lb
 	return fragment->nexthdr;
 }
 
-/* Steps over one extension header; the next header's number, or a negative outcome. */
+/* Skips one extension header; returns the next header's number, or a negative outcome. */
 static __always_inline int lb_skip_extension(struct lb_cursor *cursor, __u8 header, struct lb_packet *packet)
 {
-	const struct ipv6_rt_hdr *option; /* the others begin alike, and none is shorter than eight bytes */
+	const struct ipv6_rt_hdr *option; /* the others begin alike, and each has at least eight bytes */
 
 	switch (header) {
 	case IPPROTO_HOPOPTS:
@@ -103,7 +104,7 @@ static __always_inline int lb_skip_extension(struct lb_cursor *cursor, __u8 head
 		option = lb_take(cursor, sizeof(*option));
 		if (!option || !lb_take(cursor, option->hdrlen * 8 + 8 - sizeof(*option)))
 			return -LB_OUTCOME_malformed;
-		/* Its destination is not the last one, which the checksum covers (RFC 8200, 8.1). */
+		/* The destination is not the last one, which the checksum covers (RFC 8200, 8.1). */
 		if (header == IPPROTO_ROUTING && option->segments_left)
 			return -LB_OUTCOME_other_protocol;
 		return option->nexthdr;

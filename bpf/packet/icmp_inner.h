@@ -20,7 +20,7 @@
 #define LB_V6_INNER_HEADERS                                                                                  \
 	4 /* an error that quotes a longer chain of extension headers is left to the stack */
 
-/* linux/icmp.h needs libc's sockets; RFC 792 is short enough. */
+/* Own definition, because linux/icmp.h needs libc's sockets: RFC 792. */
 struct lb_icmp4 {
 	__u8 type;
 	__u8 code;
@@ -31,12 +31,12 @@ struct lb_icmp4 {
 
 #define LB_ICMP4_ECHO 8
 #define LB_ICMP4_UNREACHABLE 3
-#define LB_ICMP4_PORT 3 /* codes of the above */
+#define LB_ICMP4_PORT 3 /* codes of unreachable */
 #define LB_ICMP4_TOO_BIG 4
 #define LB_ICMP4_TIME 11
 #define LB_ICMP4_PARAMETER 12
 
-/* What an error quotes behind the inner IP header; eight bytes are all that is promised. */
+/* Reads the quoted data after the inner IP header, of which only eight bytes are guaranteed. */
 static __always_inline enum lb_outcome lb_parse_inner(struct lb_cursor *cursor, __u8 protocol,
 						      struct lb_packet *packet)
 {
@@ -61,7 +61,7 @@ static __always_inline enum lb_outcome lb_parse_inner(struct lb_cursor *cursor, 
 	return LB_OUTCOME_NONE;
 }
 
-/* Steps over the first headers of a quoted packet; what comes behind, or a negative outcome. */
+/* Skips the first headers of a quoted packet; returns the next header, or a negative outcome. */
 static __always_inline int lb_skip_inner(struct lb_cursor *cursor, int header, struct lb_packet *packet)
 {
 	for (int i = 0;

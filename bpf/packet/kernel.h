@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The few kernel structs that programs read, with only the members that they read: relocated by CO-RE at load time. */
+/*
+ * The kernel structs that programs read, with only the members that they read: relocated by CO-RE at load
+ * time.
+ */
 #ifndef SLUICE_BPF_KERNEL_H
 #define SLUICE_BPF_KERNEL_H
 
@@ -7,7 +10,7 @@
 
 #define LB_KERNEL __attribute__((preserve_access_index))
 
-/* Of its sockets and routes; userspace's socket.h does not fit here. */
+/* Families of the kernel's sockets and routes; userspace's socket.h cannot be included here. */
 #define LB_AF_INET 2
 #define LB_AF_INET6 10
 
@@ -36,7 +39,7 @@ struct net_device {
 	possible_net_t nd_net;
 } LB_KERNEL;
 
-/* What is known of a packet's checksum; the kernel's CHECKSUM_… */
+/* The state of a packet's checksum: the kernel's CHECKSUM_… */
 enum lb_summed { LB_SUMMED_NOT, LB_SUMMED_VERIFIED, LB_SUMMED_WHOLE, LB_SUMMED_PARTLY };
 
 struct sk_buff {

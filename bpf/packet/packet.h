@@ -13,7 +13,7 @@
 #include "bpf/packet/stats.h"
 #include "maps/abi/abi.h"
 
-/* RFC 9260: the common header, and the start of each chunk. */
+/* The common header and a chunk's beginning (RFC 9260). */
 struct lb_sctp {
 	__be16 source;
 	__be16 destination;
@@ -44,7 +44,7 @@ static __always_inline int lb_same_address(const union lb_ip *one, const union l
 	return one->longs[0] == other->longs[0] && one->longs[1] == other->longs[1];
 }
 
-/* Multicast, broadcast or unspecified. 240.0.0.0/4 is unicast, as it is to Linux. */
+/* Whether the address is multicast, broadcast or unspecified. 240.0.0.0/4 is unicast, as in Linux. */
 static __always_inline int lb_is_no_host(enum lb_family family, const union lb_ip *address)
 {
 	__u8 first = address->bytes[12];
@@ -54,7 +54,7 @@ static __always_inline int lb_is_no_host(enum lb_family family, const union lb_i
 	return address->bytes[0] == 0xff || (!address->longs[0] && !address->longs[1]);
 }
 
-/* One direction's addresses and ports; as the key of the IPv6 tables it is used as it stands. */
+/* One direction's addresses and ports; directly used as the key of the IPv6 tables. */
 struct lb_tuple {
 	union lb_ip source;
 	union lb_ip destination;
@@ -66,7 +66,7 @@ struct lb_tuple {
 } LB_ALIGN8;
 LB_ASSERT(sizeof(struct lb_tuple) == sizeof(struct lb_flow6_key));
 
-/* The ports as a packet has them, and the rest, as one word: nothing that reads it whole has to wait for its pieces. */
+/* Sets ports in network order and the rest as one word, so that reading the whole word does not stall. */
 static __always_inline void lb_set_ends(struct lb_tuple *tuple, __be32 ports, enum lb_protocol protocol,
 					enum lb_family family)
 {
@@ -76,7 +76,7 @@ static __always_inline void lb_set_ends(struct lb_tuple *tuple, __be32 ports, en
 		(__u64)family << 40 | (__u64)protocol << 32 | (__u32)(swapped << 16) | swapped >> 16;
 }
 
-/* What a packet does in its connection: TCP's flags and SCTP's chunks in one set of words. */
+/* A packet's role in its connection: one set of values for TCP's flags and SCTP's chunks. */
 LB_BYTE_ENUM lb_step {
 	LB_STEP_NONE,   /* the protocol has no connections */
 	LB_STEP_SYN,    /* SYN, INIT */
@@ -93,35 +93,35 @@ LB_BYTE_ENUM lb_part {
 };
 
 /*
- * For an ICMP error the tuple is that of the packet it complains about, reversed: the direction in which the
- * error itself travels. So it finds the same flow entry as that direction's packets.
+ * For an ICMP error the tuple is that of the quoted packet, reversed: the direction in which the error itself
+ * travels. So it finds the same flow entry as that direction's packets.
  */
 struct lb_packet {
 	struct lb_tuple tuple;
 	union lb_ip outer_source; /* of an ICMP error */
 	union lb_ip outer_destination;
-	__u32 expected_ack;  /* of an answer: what the client's next packet must show */
-	__u32 ack;           /* what this packet shows: TCP's acknowledgement, SCTP's tag */
-	__u32 end_seq;       /* of TCP: the number behind its last byte, SYN and FIN counted */
+	__u32 expected_ack;  /* TCP: sequence number + 1; INIT-ACK: its tag; for the peer to acknowledge */
+	__u32 ack;           /* what this packet acknowledges: TCP's number, SCTP's tag */
+	__u32 end_seq;       /* of TCP: the number after its last byte, including SYN and FIN */
 	__u16 length;        /* of the IP packet */
 	__u16 network;       /* offset of the IP header */
 	__u16 transport;     /* offset of the TCP, UDP or ICMP header */
-	__u16 inner_network; /* of an ICMP error, else 0: offset of the IP header it quotes */
-	__u16 inner_transport; /* and of the ports behind that */
+	__u16 inner_network; /* of an ICMP error, else 0: offset of the quoted IP header */
+	__u16 inner_transport; /* and of the ports after it */
 	LB_BYTE_ENUM lb_step step;
 	LB_BYTE_ENUM lb_part part;
 	__u32 id; /* of a fragmented datagram */
 	LB_BYTE_ENUM lb_bool echo;         /* an ICMP echo request */
 	__u8 hops;                 /* TTL or hop limit */
-	__u8 next; /* the IP protocol's number */
+	__u8 next; /* IP protocol number */
 	LB_BYTE_ENUM lb_bool may_fragment; /* IPv4 without "don't fragment" */
 	LB_BYTE_ENUM lb_bool encapsulated; /* lies within what a route has added, and `network` behind that */
 };
 
-#define LB_MAX_OFFSET 0x7ff /* beyond this no header is looked for */
-#define LB_REACH 128        /* what is read or written behind the start of the transport header */
+#define LB_MAX_OFFSET 0x7ff /* maximum offset of a header */
+#define LB_REACH 128        /* maximum access after the start of the transport header */
 
-/* Instead of an outcome: nothing ends here, the packet goes on. */
+/* Instead of an outcome: processing continues. */
 #define LB_OUTCOME_NONE LB_OUTCOME_COUNT
 
 static __always_inline void lb_mapped(union lb_ip *address, __be32 v4)
@@ -131,7 +131,7 @@ static __always_inline void lb_mapped(union lb_ip *address, __be32 v4)
 	address->words[3] = v4;
 }
 
-/* Bytes from the transport header to the end of the IP packet; what the frame has behind that is no part of it. */
+/* Bytes from the transport header to the end of the IP packet, without the frame's padding. */
 static __always_inline __u32 lb_transport_room(const struct lb_packet *packet)
 {
 	__u32 headers = packet->transport - packet->network;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * From bytes to a tuple: Ethernet, IPv4 and IPv6, TCP, UDP, SCTP, fragments of them and ICMP errors about
+ * Parses bytes to a tuple: Ethernet, IPv4 and IPv6, TCP, UDP, SCTP, fragments of them and ICMP errors about
  * them. Reads only; never past the end.
  */
 #ifndef SLUICE_BPF_PARSE_H
@@ -77,7 +77,7 @@ static __always_inline enum lb_step lb_sctp_step(__u8 chunk)
 	return LB_STEP_DATA;
 }
 
-/* The server's tag, given in its INIT-ACK, is in every packet of the client from then on. */
+/* The server's tag from its INIT-ACK is in every later packet of the client. */
 static __always_inline enum lb_outcome lb_parse_sctp(struct lb_cursor *cursor, struct lb_packet *packet)
 {
 	const struct lb_sctp *sctp = lb_take(cursor, sizeof(*sctp));
@@ -103,7 +103,7 @@ static __always_inline enum lb_outcome lb_parse_sctp(struct lb_cursor *cursor, s
 	return LB_OUTCOME_NONE;
 }
 
-/* From the cursor at `packet->transport`: ports, steps, or what an ICMP error is about. */
+/* Parses from the cursor at `packet->transport`: ports, steps, or the packet quoted by an ICMP error. */
 static __always_inline enum lb_outcome lb_parse_transport(struct lb_cursor *cursor, struct lb_packet *packet)
 {
 	if (packet->tuple.protocol == LB_ANY_PROTOCOL)
@@ -175,7 +175,10 @@ static __always_inline enum lb_outcome lb_parse_ipv6(struct lb_cursor *cursor, s
 	__builtin_memcpy(&packet->tuple.destination, &ip->daddr, 16);
 	packet->tuple.family = LB_IPV6;
 	packet->hops = ip->hop_limit;
-	/* Not by the function for quoted ones: in one loop with that the verifier has twice as much to look at. */
+	/*
+	 * Does not use lb_skip_inner(): with both loops in one function the verifier has twice as much to
+	 * check.
+	 */
 	header = ip->nexthdr;
 	for (int i = 0; i < LB_V6_HEADERS && lb_is_extension(header) && packet->part != LB_LATER_FRAGMENT;
 	     i++) {
@@ -183,13 +186,16 @@ static __always_inline enum lb_outcome lb_parse_ipv6(struct lb_cursor *cursor, s
 		if (header < 0)
 			return -header;
 	}
-	/* What follows the packet in its frame, as padding does, is no header of it. */
+	/* Bytes after the packet in its frame, such as padding, are not part of its headers. */
 	if (lb_beyond(cursor, packet))
 		return LB_OUTCOME_malformed;
 	return lb_transport_is(cursor, (__u8)header, packet);
 }
 
-/* Addresses and the place of the transport header. `total`: bytes of the whole packet, beyond what is linear too. */
+/*
+ * Parses addresses and finds the transport header. `total`: size of the whole packet, including its
+ * non-linear part.
+ */
 static __always_inline enum lb_outcome lb_parse_network(struct lb_cursor *cursor, struct lb_packet *packet,
 							__u32 total)
 {

@@ -6,15 +6,16 @@
 #include "maps/abi/maps.bpf.h"
 
 /*
- * A function that the verifier checks once, by itself. Its pointers may be null as far as the verifier
- * knows. Weak, because several objects bring it and are linked into one.
+ * A function that the verifier checks once, separately; for the verifier, its pointers may be null. Weak,
+ * because several objects contain it and are linked into one.
  */
 #define LB_FUNCTION __weak __attribute__((noinline))
 
 /*
- * A number that the compiler knows nothing of. Older verifiers (before 6.10) follow a bound only in the register that was compared, not in
- * its 32-bit copies, and know nothing of what a function of its own returned; so a length, an index or an outcome goes through here
- * once, and is then compared and used in this one 64-bit register.
+ * A number about which the compiler has no information. Older verifiers (before 6.10) track a bound only in
+ * the compared register, not in its 32-bit copies, and do not know the range of a function's return value; so
+ * a length, an index or an outcome passes through here once, and is then compared and used in this one 64-bit
+ * register.
  */
 static __always_inline __u64 lb_opaque(__u64 number)
 {
@@ -22,7 +23,10 @@ static __always_inline __u64 lb_opaque(__u64 number)
 	return number;
 }
 
-/* Is the number from `least` to `most`? Two comparisons of the same register: compilers make one of them, of a difference. */
+/*
+ * Whether the number is from `least` to `most`. Two comparisons of the same register: compilers would make
+ * one, of a difference.
+ */
 static __always_inline int lb_within(__u64 *number, __u64 least, __u64 most)
 {
 	*number = lb_opaque(*number);
@@ -52,7 +56,7 @@ enum lb_action {
 	LB_ACTION_EVENT,
 };
 
-/* The one table from what happened to what is done. */
+/* The table from outcomes to actions. */
 static __always_inline enum lb_action lb_action(enum lb_outcome outcome)
 {
 	switch (outcome) {
@@ -75,7 +79,7 @@ static __always_inline __u64 *lb_counter(enum lb_outcome outcome)
 	return stats && index < LB_OUTCOME_COUNT ? (__u64 *)stats + index : NULL;
 }
 
-/* For packet hooks, which run with bottom halves off: nothing else counts on this CPU meanwhile. */
+/* For packet hooks, which run with bottom halves disabled: no other counting on this CPU meanwhile. */
 static __always_inline void lb_count(enum lb_outcome outcome)
 {
 	__u64 *counter = lb_counter(outcome);
@@ -84,7 +88,7 @@ static __always_inline void lb_count(enum lb_outcome outcome)
 		*counter += 1;
 }
 
-/* For socket hooks, which may be interrupted by one another. */
+/* For socket hooks, which may interrupt one another. */
 static __always_inline void lb_count_call(enum lb_outcome outcome)
 {
 	__u64 *counter = lb_counter(outcome);
@@ -93,7 +97,7 @@ static __always_inline void lb_count_call(enum lb_outcome outcome)
 		__sync_fetch_and_add(counter, 1);
 }
 
-/* Coarse seconds: the jiffies are thirty times cheaper to read than the clock. */
+/* Coarse seconds: reading jiffies is thirty times cheaper than reading the clock. */
 static __always_inline __u32 lb_clock(void)
 {
 	return (__u32)(bpf_jiffies64() * lb_config.clock_factor >> 32);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The core of all packet hooks (the slow path): known flow? else find the service, select a backend, claim, record. Returns
- * the outcome and the rewrite to make; changes no packet itself.
+ * The core of all packet hooks (the slow path): finds a known flow; else finds the service, selects a
+ * backend, claims the tuple and records the flow. Returns the outcome and the rewrite to make; changes no
+ * packet itself.
  */
 #ifndef SLUICE_BPF_BALANCE_H
 #define SLUICE_BPF_BALANCE_H
@@ -24,12 +25,12 @@
 #include "bpf/select/switch_over.h"
 #include "maps/abi/abi.h"
 
-/* XDP leaves the first packet of one of so many seconds of a flow to tc. */
+/* For one in this many seconds of a flow, XDP leaves the first packet to tc. */
 #define LB_TC_TURN 4
 
 /*
- * XDP uses the FIB's neighbour entry as it is, so the kernel never probes that neighbour again. tc's look-up makes it
- * probe: a neighbour's new MAC address is learned in seconds (REL-65).
+ * XDP uses the FIB's neighbour entry as it is, so the kernel never probes that neighbour again. tc's lookup
+ * makes it probe: a neighbour's new MAC address is learned in seconds (REL-65).
  */
 static __always_inline int lb_probes_neighbour(const struct lb_track *track)
 {
@@ -76,17 +77,17 @@ LB_FUNCTION enum lb_outcome lb_related(void)
 	return lb_is_for_stack(&scratch->flow.track) ? LB_OUTCOME_icmp_stack : LB_OUTCOME_icmp_redirect;
 }
 
-/* A later fragment takes the path of the first one; it opens no flow and assures none. */
+/* A later fragment takes the path of the first one; it neither opens nor assures a flow. */
 static __always_inline enum lb_outcome lb_later_fragment(struct lb_scratch *scratch)
 {
 	return lb_fragment_find(&scratch->packet) ? lb_related() : LB_OUTCOME_fragment;
 }
 
-/* ---- Packets of no service, which pass through. ---- */
+/* ---- Packets without a service, which pass through. ---- */
 
 /*
- * A new connection directly to a backend, on the tuple of a dead flow of ours: the replies do not belong to that
- * flow.
+ * A new connection directly to a backend, on the tuple of a dead flow of ours: its replies do not belong to
+ * that flow.
  */
 static __always_inline void lb_replace_dead(struct lb_scratch *scratch)
 {
@@ -107,7 +108,10 @@ static __always_inline void lb_replace_dead(struct lb_scratch *scratch)
 		lb_count(LB_OUTCOME_flow_replaced);
 }
 
-/* At egress, after the translation of any other proxy: a packet to a ClusterIP that no service has (SEM-17, 31). */
+/*
+ * At egress, after the translation by any other proxy: a packet to a ClusterIP that no service has (SEM-17,
+ * 31).
+ */
 static __always_inline int lb_is_unallocated(const struct lb_scratch *scratch)
 {
 	const struct lb_tuple *tuple = &scratch->packet.tuple;
@@ -119,9 +123,10 @@ static __always_inline int lb_is_unallocated(const struct lb_scratch *scratch)
 }
 
 /*
- * Packets to services that leave the node untranslated: of calls that the socket hooks left alone because their service drops them
- * ("Our choices" D), and what those hooks never see, such as SCTP, raw sockets and pods' packets at devices that are not served. No
- * other host may answer them. For the node itself any address but a ClusterIP is short-circuited (SEM-32).
+ * Handles packets to services that leave the node untranslated: calls that the socket hooks did not translate
+ * because their service drops them ("Our choices" D), and traffic that those hooks do not see, such as SCTP,
+ * raw sockets and pods' packets at devices that are not served. No other host may answer them. For the node
+ * itself any address but a ClusterIP is short-circuited (SEM-32).
  */
 static __always_inline enum lb_outcome lb_drop_or_refuse_leaving(const struct lb_scratch *scratch)
 {
@@ -178,8 +183,8 @@ static __always_inline enum lb_outcome lb_other_protocol(const struct lb_scratch
 }
 
 /*
- * Returns the outcome, and in `scratch->flow` the tuple to write if the outcome rewrites the packet. Packets at egress
- * come from the stack; they open only the node's own flows that no socket hook serves.
+ * Returns the outcome, and in `scratch->flow` the tuple to write if the outcome rewrites the packet. Packets
+ * at egress come from the stack; they open only the node's own flows that no socket hook serves.
  */
 static __always_inline enum lb_outcome lb_balance(void *ctx, enum lb_hook hook, struct lb_scratch *scratch)
 {

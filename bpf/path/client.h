@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Whether a source may be a client of a service, its kind, and the set and source address that follow from it. */
+/* Whether a source may be a client of a service, its kind, and the resulting set and source address. */
 #ifndef SLUICE_BPF_CLIENT_H
 #define SLUICE_BPF_CLIENT_H
 
@@ -20,7 +20,9 @@ static __always_inline int lb_on_loopback(const struct lb_tuple *tuple, const un
 	return !address->longs[0] && address->longs[1] == bpf_cpu_to_be64(1);
 }
 
-/* Is the source a frontend? A node may hold a load balancer's address, but not send from that port. */
+/*
+ * Whether the source is a frontend. A node may have a load balancer's address, but not send from that port.
+ */
 static __always_inline int lb_service_source(const struct lb_tuple *tuple)
 {
 	struct lb_frontend_key key = lb_frontend_at(&tuple->source, tuple->source_port, tuple->protocol);
@@ -29,7 +31,7 @@ static __always_inline int lb_service_source(const struct lb_tuple *tuple)
 	return lb_frontend_load(&key, &frontend);
 }
 
-/* Who cannot be a client of a service (REL-18), or LB_OUTCOME_NONE. */
+/* Returns the outcome for a source that cannot be a client of a service (REL-18), or LB_OUTCOME_NONE. */
 static __always_inline enum lb_outcome lb_check_source(const struct lb_tuple *tuple)
 {
 	enum lb_address_kind kind = lb_address_kind_of(tuple->source.bytes);
@@ -43,7 +45,10 @@ static __always_inline enum lb_outcome lb_check_source(const struct lb_tuple *tu
 	return kind == LB_SERVICE_ADDRESS ? LB_OUTCOME_NONE : LB_OUTCOME_own_source;
 }
 
-/* Is the packet for a load balancer's address whose source ranges its client is in none of (SEM-37)? */
+/*
+ * Whether the packet is for a load balancer's address and its client is in none of the source ranges
+ * (SEM-37).
+ */
 static __always_inline int lb_range_denies(struct lb_frontend frontend, struct lb_policy policy,
 					   const struct lb_tuple *tuple)
 {
@@ -52,8 +57,9 @@ static __always_inline int lb_range_denies(struct lb_frontend frontend, struct l
 }
 
 /*
- * Would the stack encrypt, or block, what goes to this client outside? Our replies and redirects bypass IPsec policies, and what the
- * stack sends back gets the service's address at egress, after them: they see another source, and we cannot translate what they encrypt.
+ * Whether the stack would encrypt, or block, packets to this external client. Our replies and redirects
+ * bypass IPsec policies, and packets that the stack sends back get the service's address at egress, after the
+ * policies: these see another source, and we cannot translate encrypted packets.
  */
 LB_FUNCTION int lb_needs_xfrm_back(void)
 {
@@ -76,11 +82,11 @@ static __always_inline enum lb_outcome lb_refuses(const struct lb_tuple *tuple)
 	return lb_needs_xfrm_back() ? LB_OUTCOME_ipsec : LB_OUTCOME_unknown_port;
 }
 
-/* ---- Kinds of clients, and what follows (SEM-32). ---- */
+/* ---- Kinds of clients, and the consequences (SEM-32). ---- */
 
 enum lb_client { LB_ANY_CLIENT, LB_POD_CLIENT, LB_OUTSIDE_CLIENT, LB_NODE_CLIENT };
 
-/* Without a detector it is not known which clients are pods. */
+/* Without a detector pods are not distinguished. */
 static __always_inline enum lb_client lb_client_of(const struct lb_scratch *scratch,
 						   struct lb_node_policy node_policy)
 {
@@ -98,7 +104,7 @@ static __always_inline enum lb_client lb_client_of(const struct lb_scratch *scra
 	}
 }
 
-/* Does the kind of client make a difference? If not, the ranges of pods need not be searched. */
+/* Whether the kind of client matters. If not, the ranges of pods need not be searched. */
 static __always_inline int lb_asks_client(struct lb_frontend frontend, struct lb_policy policy,
 					  struct lb_node_policy node_policy)
 {
@@ -107,7 +113,10 @@ static __always_inline int lb_asks_client(struct lb_frontend frontend, struct lb
 	return policy.external != LB_CLUSTER;
 }
 
-/* Does SEM-32 ask for the node's address? "Our choices" C keep the client's where the reply comes back anyway. */
+/*
+ * Whether SEM-32 requires the node's address. "Our choices" C keep the client's address if the reply returns
+ * anyway.
+ */
 static __always_inline int lb_masquerades(struct lb_frontend frontend, struct lb_policy policy,
 					  struct lb_node_policy node_policy, enum lb_client client)
 {
@@ -116,7 +125,10 @@ static __always_inline int lb_masquerades(struct lb_frontend frontend, struct lb
 	return policy.external == LB_CLUSTER;
 }
 
-/* The set that this traffic uses: SEM-20, SEM-32. A pod's or the node's traffic to outside addresses is short-circuited. */
+/*
+ * The set for this traffic: SEM-20, SEM-32. Traffic of a pod or the node to outside addresses is
+ * short-circuited.
+ */
 static __always_inline enum lb_scope lb_scope_of(struct lb_frontend frontend, struct lb_policy policy,
 						 enum lb_client client)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The fast path of nearly every packet: unfragmented, UDP or TCP in mid-connection, of an assured flow that had a packet in this
- * second, or of no flow of ours. It is read, looked up and decided in one pass. Rarer packets are passed unchanged to the slow
- * path (balance.h), which handles every packet, and treats these the same.
+ * The fast path for nearly every packet: unfragmented, UDP or TCP in mid-connection, of an assured flow that
+ * had a packet in this second, or of no flow of ours. The packet is read, looked up and decided in one pass.
+ * Rarer packets are passed unchanged to the slow path (balance.h), which handles every packet, and handles
+ * these equally.
  */
 #ifndef SLUICE_BPF_FASTPATH_H
 #define SLUICE_BPF_FASTPATH_H
@@ -27,17 +28,17 @@
 #include "bpf/select/service.h"
 #include "maps/abi/maps.bpf.h"
 
-/* What became of a packet, or what is left to do. */
+/* The result of the fast path. */
 enum lb_fastpath_result {
-	LB_FASTPATH_UNDECIDED, /* as it came; the slow path must look */
-	LB_FASTPATH_NO_FLOW, /* as it came, and it has no assured flow; the slow path must look for the rest */
+	LB_FASTPATH_UNDECIDED, /* unchanged; the slow path must process it */
+	LB_FASTPATH_NO_FLOW,   /* unchanged, without an assured flow; the slow path must process the rest */
 	LB_FASTPATH_PASSED,
 	LB_FASTPATH_REDIRECTED,
 	LB_FASTPATH_DROPPED,
 };
 
 #define LB_IPV4_NO_OPTIONS 0x45 /* the first byte without options */
-#define LB_TCP_FLAGS 13         /* offset of the byte with these: */
+#define LB_TCP_FLAGS 13         /* offset of the byte with these flags: */
 #define LB_TCP_FIN_SYN_RST 0x07
 
 struct lb_fastpath {
@@ -71,7 +72,7 @@ static __always_inline int lb_fastpath_ipv6(const struct ipv6hdr *ip, struct lb_
 	return packet->length > sizeof(*ip) && payload <= 0xffff - sizeof(*ip);
 }
 
-/* Ports and step; `room`: bytes of the packet from here on. */
+/* Reads ports and step; `room`: bytes of the packet from here on. */
 static __always_inline int lb_fastpath_transport(const void *transport, const void *end, __u32 room,
 						 __u8 protocol, enum lb_family family,
 						 struct lb_packet *packet)
@@ -92,7 +93,7 @@ static __always_inline int lb_fastpath_transport(const void *transport, const vo
 	       tcp->doff * 4 <= room && !(((const __u8 *)tcp)[LB_TCP_FLAGS] & LB_TCP_FIN_SYN_RST);
 }
 
-/* `family` is a constant, so that each has code of its own. `total`: bytes of the frame. */
+/* `family` is a constant, so that each family has its own code. `total`: size of the frame. */
 static __always_inline int lb_fastpath_read(const void *data, const void *end, __u32 total,
 					    enum lb_family family, struct lb_packet *packet)
 {
@@ -111,7 +112,7 @@ static __always_inline int lb_fastpath_read(const void *data, const void *end, _
 				     packet);
 }
 
-/* The packet's flow needs nothing but the rewrite; LB_OUTCOME_NONE: the slow path must look. */
+/* Whether the packet of a flow only needs to be rewritten; LB_OUTCOME_NONE: the slow path must process it. */
 static __always_inline enum lb_outcome lb_fastpath_known(enum lb_hook hook, __u32 device,
 							 const struct lb_fastpath *fast)
 {
@@ -131,7 +132,7 @@ static __always_inline enum lb_outcome lb_fastpath_known(enum lb_hook hook, __u3
 	return hook == LB_HOOK_XDP ? LB_OUTCOME_flow_xdp : LB_OUTCOME_flow_redirect;
 }
 
-/* TCP in mid-connection, of no flow and not for us; LB_OUTCOME_NONE: the slow path must look. */
+/* TCP in mid-connection, without a flow and not for us; LB_OUTCOME_NONE: the slow path must process it. */
 static __always_inline enum lb_outcome lb_fastpath_foreign(enum lb_hook hook, const struct lb_packet *packet)
 {
 	const struct lb_tuple *tuple = &packet->tuple;
@@ -154,11 +155,10 @@ static __always_inline enum lb_outcome lb_fastpath_foreign(enum lb_hook hook, co
 	return hook == LB_HOOK_XDP ? LB_OUTCOME_left_to_tc : LB_OUTCOME_unrelated;
 }
 
-/* Finds the packet's flow; 0 where it has none that acts here. */
+/* Finds the packet's flow; 0 if it has none that acts here. */
 static __always_inline int lb_fastpath_find(enum lb_hook hook, struct lb_fastpath *fast)
 {
-	struct lb_tuple key =
-		fast->packet.tuple; /* what a helper sees stays in memory; the packet need not */
+	struct lb_tuple key = fast->packet.tuple; /* keys for helpers are in memory; the packet need not be */
 
 	return lb_flow_find(LB_ASSURED, &key, &fast->flow) && lb_acts_here(&fast->flow.track, hook);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Caches results of FIB look-ups for an eighth of a second: a look-up for each packet of a known flow took a large part of
- * XDP's time per packet. A change of a route, rule or neighbour takes effect that much later.
+ * Caches results of FIB lookups for an eighth of a second: a lookup for each packet of a known flow took a
+ * large part of XDP's time per packet. A change of a route, rule or neighbour takes effect that much later.
  */
 #ifndef SLUICE_BPF_FIB_CACHE_H
 #define SLUICE_BPF_FIB_CACHE_H
@@ -15,20 +15,20 @@
 #include "bpf/packet/stats.h"
 
 #define LB_FIB_CACHE_SIZE 256 /* a power of two */
-#define LB_EIGHTHS_BITS 3     /* bits behind the seconds */
+#define LB_EIGHTHS_BITS 3     /* fraction bits of the time */
 
 struct lb_fib_cache_entry {
 	union lb_ip source;
 	union lb_ip destination;
-	__u32 from;   /* interface index that the packet came by */
-	__u32 moment; /* in which the FIB was asked: eighths of a second */
+	__u32 from;   /* interface index of the receiving device */
+	__u32 moment; /* time of the lookup in eighths of a second */
 	__u32 device;
 	__u16 mtu;
-	__u8 ethernet[2 * ETH_ALEN]; /* the new header's start */
+	__u8 ethernet[2 * ETH_ALEN]; /* the beginning of the new header */
 	__u8 pad[6];
 };
 
-/* Scratch memory, as lb_scratch. */
+/* Scratch memory, like lb_scratch. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, LB_FIB_CACHE_SIZE);
@@ -49,7 +49,7 @@ static __always_inline struct lb_fib_cache_entry *lb_fib_cache_slot(const struct
 	return bpf_map_lookup_elem(&lb_fib_cache, &slot);
 }
 
-/* How a packet that becomes `leaving` left a moment ago; NULL: the FIB has to be asked, or it is too long. */
+/* The cached result for a packet that becomes `leaving`; NULL: look up the FIB, or the packet is too long. */
 static __always_inline const struct lb_fib_cache_entry *lb_fib_cache_find(const struct lb_tuple *leaving,
 									  __u32 from, __u16 length)
 {
@@ -63,7 +63,7 @@ static __always_inline const struct lb_fib_cache_entry *lb_fib_cache_find(const 
 		       : NULL;
 }
 
-/* Keeps what the FIB has just said in `scratch->fib`. */
+/* Stores the FIB result of `scratch->fib`. */
 static __always_inline void lb_fib_cache_store(const struct lb_scratch *scratch)
 {
 	const struct lb_tuple *leaving = &scratch->flow.leaving;

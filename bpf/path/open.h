@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Opens a flow: finds the service and its verdict, selects backend and source, and claims the reply tuple. Egress opens only
- * flows of the node itself that socket hooks cannot translate.
+ * Opens a flow: finds the service and its verdict, selects backend and source, and claims the reply tuple. At
+ * egress it opens only flows of the node itself that socket hooks cannot translate.
  */
 #ifndef SLUICE_BPF_OPEN_H
 #define SLUICE_BPF_OPEN_H
@@ -75,7 +75,10 @@ static __always_inline enum lb_outcome lb_choose(void *ctx, struct lb_scratch *s
 		return LB_OUTCOME_range_denied;
 	hash = lb_hash(&scratch->packet.tuple,
 		       node->choice[policy.selection == LB_CONSISTENT ? LB_CONSISTENT : LB_RANDOM]);
-	/* Mixed with this node's secret, or the ports of each of few backends would begin in a small part of the range. */
+	/*
+	 * Mixed with this node's secret; otherwise the ports of each of few backends would begin in a small
+	 * part of the range.
+	 */
 	scratch->hash = lb_mix(hash, node->secret[0]);
 	picked = lb_pick_for_packet(scratch, service, frontend.service, scope, hash);
 	if (picked == LB_PICKED_NONE)
@@ -91,7 +94,9 @@ static __always_inline int lb_is_midstream(const struct lb_packet *packet)
 	return packet->step == LB_STEP_DATA || packet->step == LB_STEP_FIN;
 }
 
-/* TCP in mid-connection to a service: an unassured flow, a connection that is not translated, or a flow that we lost. */
+/*
+ * TCP in mid-connection to a service: an unassured flow, a connection that is not translated, or a lost flow.
+ */
 static __always_inline enum lb_outcome lb_midstream(void *ctx, struct lb_scratch *scratch)
 {
 	enum lb_outcome outcome = lb_unassured();
@@ -106,8 +111,9 @@ static __always_inline enum lb_outcome lb_midstream(void *ctx, struct lb_scratch
 }
 
 /*
- * A datagram to a port that a process of this node may use as its source port (no process has a ClusterIP), or of a flow that
- * began with kube-proxy and that conntrack still translates: another backend would not know the flow.
+ * Whether the datagram is for another owner: to a port that a process of this node may use as its source port
+ * (no process has a ClusterIP), or of a flow that kube-proxy began and that conntrack still translates:
+ * another backend would not know the flow.
  */
 static __always_inline int lb_is_others(void *ctx, struct lb_scratch *scratch, struct lb_frontend frontend)
 {
@@ -130,7 +136,7 @@ static __always_inline int lb_is_zero_address(const union lb_ip *address)
 	       !address->words[3];
 }
 
-/* No frontend at that port; on a ClusterIP that is rejected ("Our choices" A), unless it is an unassured flow. */
+/* No frontend at that port: rejected on a ClusterIP ("Our choices" A), unless it is of an unassured flow. */
 static __always_inline enum lb_outcome lb_unserved(struct lb_scratch *scratch, enum lb_address_kind kind)
 {
 	enum lb_outcome outcome = LB_OUTCOME_unrelated;
@@ -142,7 +148,7 @@ static __always_inline enum lb_outcome lb_unserved(struct lb_scratch *scratch, e
 	return outcome == LB_OUTCOME_unrelated ? LB_OUTCOME_unknown_port : outcome;
 }
 
-/* The frontend that a packet is for: LB_OUTCOME_NONE, or the outcome where there is none. */
+/* Finds the packet's frontend: LB_OUTCOME_NONE, or the outcome if there is none. */
 static __always_inline enum lb_outcome lb_frontend_for(struct lb_scratch *scratch,
 						       struct lb_frontend *frontend)
 {
@@ -159,7 +165,8 @@ static __always_inline enum lb_outcome lb_frontend_for(struct lb_scratch *scratc
 }
 
 /*
- * SCTP of the node's own processes, which no socket hook sees. lb_drop_or_refuse_leaving() has handled what is rejected or dropped.
+ * Opens SCTP flows of the node's own processes, which no socket hook sees. lb_drop_or_refuse_leaving() has
+ * already rejected or dropped others.
  */
 LB_FUNCTION enum lb_outcome LB_OWN(lb_open_own)(void *ctx __arg_ctx)
 {

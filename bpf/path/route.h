@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The device by which a packet leaves, and its source address: the FIB's result, and when it must not be used. */
+/*
+ * The device by which a packet leaves, and its source address: the FIB's result, and when it must not be
+ * used.
+ */
 #ifndef SLUICE_BPF_ROUTE_H
 #define SLUICE_BPF_ROUTE_H
 
@@ -31,7 +34,10 @@ static __always_inline int lb_is_uplink(__u32 index)
 	return lb_device_kind_of(index) == LB_UPLINK;
 }
 
-/* With the source that the packet has; with one that the FIB says; or whether its entry's device leads there. */
+/*
+ * Look up with the packet's source; with a source from the FIB; or only whether a route by the entry's device
+ * exists.
+ */
 enum lb_ask { LB_KEEP_SOURCE, LB_ASK_SOURCE, LB_ASK_DEVICE };
 
 static __always_inline __u32 lb_route_flags(enum lb_ask ask)
@@ -41,7 +47,7 @@ static __always_inline __u32 lb_route_flags(enum lb_ask ask)
 	return ask == LB_ASK_SOURCE && lb_config.fib_source ? BPF_FIB_LOOKUP_SRC : 0;
 }
 
-/* The way that the packet's entry takes, into `scratch->fib`; on request with the source address for it. */
+/* Looks up the route for the packet's entry in `scratch->fib`; on request with a source address. */
 static __always_inline long lb_route(void *ctx, struct lb_scratch *scratch, enum lb_ask ask)
 {
 	const struct lb_tuple *leaving = &scratch->flow.leaving;
@@ -68,33 +74,36 @@ static __always_inline long lb_route(void *ctx, struct lb_scratch *scratch, enum
 	return bpf_fib_lookup(ctx, fib, sizeof(*fib), flags);
 }
 
-/* Does the FIB's answer name a device? To tc it does for a packet that is too big, too. */
+/* Whether the FIB result has a device. In tc it does also for a packet that is too big. */
 static __always_inline int lb_names_device(const struct lb_scratch *scratch, long result)
 {
 	return result == BPF_FIB_LKUP_RET_SUCCESS || result == BPF_FIB_LKUP_RET_NO_NEIGH ||
 	       (result == BPF_FIB_LKUP_RET_FRAG_NEEDED && scratch->hook != LB_HOOK_XDP);
 }
 
-/* Does a route add headers of its own (MPLS, segments, a tunnel's)? Only the stack sends by it: a redirect would leave them out. */
+/*
+ * Whether the route adds its own headers (MPLS, segments, a tunnel's). Only the stack can send by it: a
+ * redirect would omit them.
+ */
 static __always_inline int lb_is_encapsulated(long result)
 {
 	return result == BPF_FIB_LKUP_RET_UNSUPP_LWT;
 }
 
 /*
- * Replies go back by the uplink that their flow came by, if a route leads to the client there: where a client's packets and those to
- * it take different ways (rp_filter 0 or 2) there may be none. Asked of replies until their flow is proven.
+ * Replies leave by the uplink on which their flow arrived, if a route leads to the client there: with
+ * asymmetric routes (rp_filter 0 or 2) there may be none. Checked for replies until their flow is assured.
  */
 static __always_inline int lb_leads_back(void *ctx, struct lb_scratch *scratch)
 {
 	if (scratch->unassured == LB_NO || scratch->flow.track.direction != LB_REPLY)
 		return 1;
-	/* Of IPv6 the FIB names the best route's device, by whatever route that one leads there, too. */
+	/* For IPv6 the FIB returns the best route's device, even if another route leads there by this one. */
 	return lb_names_device(scratch, lb_route(ctx, scratch, LB_ASK_DEVICE)) &&
 	       (scratch->fib.ifindex == scratch->flow.track.device || !lb_is_uplink(scratch->fib.ifindex));
 }
 
-/* By which device do the packets of the entry leave? Written into the entry, wherever it is by now. */
+/* Writes the device by which the entry's packets leave into the entry, in whichever table it is now. */
 static __always_inline void lb_set_device(struct lb_scratch *scratch, __u32 device)
 {
 	struct lb_track *live;
@@ -113,8 +122,8 @@ static __always_inline void lb_set_device(struct lb_scratch *scratch, __u32 devi
 enum lb_next_hop { LB_NO_NEXT_HOP, LB_NEXT_HOP_REDIRECT, LB_NEXT_HOP_STACK };
 
 /*
- * Knows the packet's entry by which device its packets leave? If not, that is found out once. Replies to a client behind a route that
- * adds headers are for the stack.
+ * Whether the packet's entry has the device by which its packets leave; if not, it is looked up once. Replies
+ * to a client behind a route that adds headers are passed to the stack.
  */
 static __always_inline enum lb_next_hop lb_find_next_hop(void *ctx, struct lb_scratch *scratch)
 {
@@ -134,8 +143,9 @@ static __always_inline enum lb_next_hop lb_find_next_hop(void *ctx, struct lb_sc
 }
 
 /*
- * Does a reply leave by another uplink than its flow came by, though routes lead the service's own packets to the client
- * by that one? The stack chose before the service's address was back in its place, which rules by source look at.
+ * Whether a reply leaves by another uplink than the one on which its flow arrived, although routes lead to
+ * the client by that one for the service's own packets. The stack chose before the service's address was
+ * restored, which source-based rules use.
  */
 static __always_inline int lb_leaves_by_other_uplink(void *ctx, struct lb_scratch *scratch)
 {
@@ -148,7 +158,7 @@ static __always_inline int lb_leaves_by_other_uplink(void *ctx, struct lb_scratc
 	return lb_names_device(scratch, result) && scratch->fib.ifindex == came_by;
 }
 
-/* Where the FIB cannot say the source address, the agent's choice for this node stands in. */
+/* If the FIB has no source address, uses the one that the agent chose for this node. */
 static __always_inline void lb_take_source(struct lb_scratch *scratch)
 {
 	struct lb_tuple *leaving = &scratch->flow.leaving;

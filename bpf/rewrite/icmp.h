@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * ICMP errors about flows: the quoted packet is rewritten to the one that the receiver of the error sent, and the
- * outer addresses accordingly. Without this, path MTU discovery fails through the load balancer.
+ * ICMP errors about flows: the quoted packet is rewritten to the one that the receiver of the error sent, and
+ * the outer addresses accordingly. Without this, path MTU discovery fails through the load balancer.
  */
 #ifndef SLUICE_BPF_ICMP_H
 #define SLUICE_BPF_ICMP_H
@@ -20,7 +20,7 @@
 #include "bpf/rewrite/rewrite.h"
 #include "bpf/rewrite/skb.h"
 
-/* Of a quoted TCP header no more than eight bytes are promised; most senders quote all of it. */
+/* Of a quoted TCP header only eight bytes are guaranteed; most senders quote all of it. */
 static __always_inline void lb_pull_inner(struct __sk_buff *skb, const struct lb_packet *packet)
 {
 	__u32 end = packet->inner_transport + lb_check_place(LB_TCP) + sizeof(__u16);
@@ -29,7 +29,7 @@ static __always_inline void lb_pull_inner(struct __sk_buff *skb, const struct lb
 		bpf_skb_pull_data(skb, end);
 }
 
-/* The quoted packet's checksum, if it has one that covers ports and addresses and the quote goes that far. */
+/* The quoted packet's checksum, if it has one that covers ports and addresses and is quoted. */
 static __always_inline __u16 *lb_inner_check(void *data, const void *end, const struct lb_packet *packet)
 {
 	enum lb_protocol protocol = packet->tuple.protocol;
@@ -42,7 +42,7 @@ static __always_inline __u16 *lb_inner_check(void *data, const void *end, const 
 	return protocol == LB_TCP || *check ? check : NULL;
 }
 
-/* Writes the quoted packet; the difference that this makes to the ICMP checksum, or -1. */
+/* Rewrites the quoted packet; returns the difference for the ICMP checksum, or -1. */
 static __always_inline long lb_write_inner(struct __sk_buff *skb, const struct lb_packet *packet,
 					   const struct lb_tuple *from, const struct lb_tuple *to)
 {
@@ -63,7 +63,7 @@ static __always_inline long lb_write_inner(struct __sk_buff *skb, const struct l
 		difference += *check;
 	}
 	if (from->family == LB_IPV4) {
-		/* Its own checksum keeps the quoted header's sum as it was. */
+		/* The quoted header's own checksum keeps its sum unchanged. */
 		if (network + sizeof(struct iphdr) > end)
 			return -1;
 		lb_write_ipv4(network, to, change.addresses, LB_KEEP_HOPS);
@@ -84,7 +84,10 @@ static __always_inline int lb_write_outer(struct __sk_buff *skb, const struct lb
 	return lb_write_network(data + (packet->network & LB_MAX_OFFSET), end, to, addresses, hops);
 }
 
-/* A router between keeps its own address; an error from the flow's other end comes from its translation. */
+/*
+ * A router in between keeps its own address; an error from the flow's other end comes from its translated
+ * address.
+ */
 static __always_inline void lb_outer_tuples(struct lb_scratch *scratch, struct lb_tuple *from,
 					    struct lb_tuple *to)
 {

@@ -25,9 +25,9 @@
 #include "bpf/rewrite/skb.h"
 #include "bpf/select/service.h"
 
-#define LB_ANSWERS_PER_SECOND 1000 /* of each kind, on each CPU; the kernel's own limit is as high */
+#define LB_ANSWERS_PER_SECOND 1000 /* for each kind and CPU; like the kernel's own limit */
 #define LB_ANSWER_HOPS 64
-#define LB_PACKET_OTHER_HOST 3 /* as a bridge's port sees what is for the bridge's own address */
+#define LB_PACKET_OTHER_HOST 3 /* a bridge port sees frames for the bridge's own address so */
 
 struct lb_answer4 {
 	struct iphdr ip;
@@ -49,7 +49,7 @@ struct lb_answer6 {
 	struct icmp6hdr icmp;
 };
 
-/* RFC 1122, RFC 4443: no answer to what was not sent to us alone, nor to a sender that is no single host. */
+/* RFC 1122, RFC 4443: no answer to packets not sent only to us, nor to a sender that is not a single host. */
 static __always_inline int lb_answerable(const struct __sk_buff *skb, const struct lb_tuple *tuple,
 					 __u32 hook)
 {
@@ -60,9 +60,10 @@ static __always_inline int lb_answerable(const struct __sk_buff *skb, const stru
 }
 
 /*
- * Each kind has its own budget, so that a flood of one leaves the others their answers. Path MTU has no limit, as in the kernel's own
- * icmp_global_allow(): without that answer a client's large packets vanish for good, and whatever budget it had, a flood of large packets
- * would use it up. Nobody gains by reflecting it: one answer for each packet, to its sender, and much smaller than the packet.
+ * Each kind has its own budget, so that a flood of one does not block the others. Path MTU has no limit, as
+ * in the kernel's own icmp_global_allow(): without that answer a client's large packets are lost for good,
+ * and a flood of large packets would exhaust any budget. It is useless for reflection: one answer for each
+ * packet, to its sender, and much smaller than the packet.
  */
 static __always_inline int lb_answer_allowed(struct lb_scratch *scratch, enum lb_answer what)
 {
@@ -90,7 +91,10 @@ static __always_inline enum lb_answer lb_answer_of(enum lb_outcome outcome)
 	}
 }
 
-/* Who answers: the service for its ports and ways; for what ended here on its way, this node as any router. */
+/*
+ * The answer's source: the service for its ports and routes; this node, like any router, for packets that
+ * expired.
+ */
 static __always_inline const union lb_ip *lb_answers_as(const struct lb_tuple *tuple, enum lb_answer what)
 {
 	const union lb_ip *node = (const union lb_ip *)lb_node_source(tuple->family == LB_IPV4);
@@ -99,7 +103,9 @@ static __always_inline const union lb_ip *lb_answers_as(const struct lb_tuple *t
 										     : &tuple->destination;
 }
 
-/* Bytes to quote: the headers that lead to the ports, and of TCP the whole fixed header. A multiple of 4. */
+/*
+ * Number of bytes to quote: the headers up to the ports, and for TCP the whole fixed header. A multiple of 4.
+ */
 static __always_inline __u32 lb_quote_size(const struct lb_packet *packet)
 {
 	return packet->transport - packet->network + (packet->tuple.protocol == LB_TCP ? 20 : 8);
@@ -165,7 +171,7 @@ static __always_inline void lb_fill6(struct lb_scratch *scratch, struct lb_answe
 	answer->icmp.icmp6_cksum = (__u16)~lb_fold16((__u32)sum);
 }
 
-/* Keeps the quoted start of the packet, makes room before it, and turns the Ethernet header around. */
+/* Keeps the quoted start of the packet, makes room before it, and reverses the Ethernet header. */
 static __always_inline int lb_make_room(struct __sk_buff *skb, struct lb_scratch *scratch, __u32 size,
 					__u32 room)
 {
@@ -184,8 +190,8 @@ static __always_inline int lb_make_room(struct __sk_buff *skb, struct lb_scratch
 /* ---- Resets. ---- */
 
 /*
- * An established TCP connection ignores ICMP errors, and so may a pod's sandbox: both get a reset. A new connection from outside
- * gets kube-proxy's answer.
+ * Whether to answer by a reset: an established TCP connection ignores ICMP errors, and so may a pod's
+ * sandbox. A new connection from outside gets kube-proxy's answer.
  */
 static __always_inline int lb_wants_reset(const struct lb_scratch *scratch)
 {
@@ -193,7 +199,7 @@ static __always_inline int lb_wants_reset(const struct lb_scratch *scratch)
 	       (scratch->hook == LB_HOOK_POD_INGRESS || scratch->packet.step != LB_STEP_SYN);
 }
 
-/* The sum over the pseudo header; the mapped prefixes of IPv4 add nothing to it. */
+/* The sum over the pseudo header; IPv4's mapped prefixes add nothing to it. */
 static __always_inline __u64 lb_pseudo_sum(const struct lb_tuple *tuple, __u32 length)
 {
 	__u64 sum = (__u64)bpf_htons(IPPROTO_TCP) + bpf_htonl(length);
@@ -203,7 +209,10 @@ static __always_inline __u64 lb_pseudo_sum(const struct lb_tuple *tuple, __u32 l
 	return sum;
 }
 
-/* A sum that is still to be finished, by hardware or by the receiver's kernel, is that of the pseudo header alone. */
+/*
+ * Whether the checksum is still to be finished, by hardware or by the receiver's kernel: then it covers only
+ * the pseudo header.
+ */
 static __always_inline int lb_sum_unfinished(struct __sk_buff *skb, const struct lb_packet *packet)
 {
 	__u16 check;
@@ -213,7 +222,7 @@ static __always_inline int lb_sum_unfinished(struct __sk_buff *skb, const struct
 	return check == lb_fold16(lb_pseudo_sum(&packet->tuple, lb_transport_room(packet)));
 }
 
-/* RFC 9293, 3.10.7.1: with the number that the sender acknowledged, or acknowledging all that it sent. */
+/* RFC 9293, 3.10.7.1: uses the number that the sender acknowledged, or acknowledges all that it sent. */
 static __always_inline void lb_fill_reset(const struct lb_packet *packet, struct tcphdr *tcp, int unfinished)
 {
 	const __u16 *words = (const __u16 *)tcp;
@@ -235,7 +244,7 @@ static __always_inline void lb_fill_reset(const struct lb_packet *packet, struct
 	tcp->check = unfinished ? lb_fold16(sum) : (__u16)~lb_fold16(sum);
 }
 
-/* Makes room for what goes behind the Ethernet header, and turns that around. */
+/* Makes room for the content after the Ethernet header, and reverses that header. */
 static __always_inline int lb_turn_ethernet(struct __sk_buff *skb, __u32 size)
 {
 	__u8 addresses[2 * ETH_ALEN];
@@ -298,8 +307,8 @@ LB_FUNCTION int lb_reset(struct __sk_buff *skb)
 /* ---- All answers. ---- */
 
 /*
- * Turns the packet into the answer and sends it back by the device it came by; drops it where it must not. An ICMP error gets
- * none.
+ * Turns the packet into the answer and sends it back by the receiving device; drops it if no answer is
+ * permitted. An ICMP error gets none.
  */
 LB_FUNCTION int lb_answer(struct __sk_buff *skb, enum lb_answer what)
 {

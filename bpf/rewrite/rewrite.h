@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Writes a tuple into a packet, and updates the checksums. They are updated by one's complement
- * differences, so the payload is never read.
+ * Writes a tuple into a packet, and updates the checksums by one's complement differences, so the payload is
+ * never read.
  */
 #ifndef SLUICE_BPF_REWRITE_H
 #define SLUICE_BPF_REWRITE_H
@@ -16,7 +16,7 @@
 #include "bpf/packet/packet.h"
 #include "bpf/rewrite/sctp.h"
 
-/* The kernel's flag from 6.16 on; libc's headers may be older. Used only where it was probed. */
+/* The kernel's flag from 6.16 on, which libc's headers may lack. Used only if it was probed. */
 #define LB_F_IPV6 (1ULL << 7)
 
 enum lb_hops { LB_KEEP_HOPS, LB_COUNT_HOP };
@@ -40,7 +40,7 @@ static __always_inline __u16 lb_fold16(__u64 sum)
 	return (__u16)((sum & 0xffff) + (sum >> 16));
 }
 
-/* The mapped prefix of IPv4 is the same on both sides and adds nothing. */
+/* IPv4's mapped prefix is the same on both sides and adds nothing. */
 static __always_inline struct lb_change lb_change_of(const struct lb_tuple *from, const struct lb_tuple *to)
 {
 	const __u32 *old = (const __u32 *)from, *new = (const __u32 *)to;
@@ -58,7 +58,7 @@ static __always_inline __u16 lb_apply(__u16 check, __u64 difference)
 	return (__u16)~lb_fold16((__u64)(__u16)~check + difference);
 }
 
-/* Of a UDP checksum zero means none, so one that comes out as zero is written as its other form. */
+/* A UDP checksum of zero means none, so a result of zero is written in its other form. */
 static __always_inline void lb_apply_to(__u16 *check, int udp, __u64 difference)
 {
 	*check = lb_apply(*check, difference);
@@ -88,7 +88,10 @@ static __always_inline void lb_write_ipv6(struct ipv6hdr *ip, const struct lb_tu
 		ip->hop_limit--;
 }
 
-/* Its sum covers the whole message, whose length the last fragment alone tells: with new ports no part of it can be right. */
+/*
+ * SCTP's checksum covers the whole message, whose length only the last fragment has: with new ports no
+ * fragment can be corrected.
+ */
 static __always_inline int lb_is_sctp_part(const struct lb_packet *packet, const struct lb_tuple *to)
 {
 	return packet->tuple.protocol == LB_SCTP && packet->part != LB_WHOLE &&
@@ -97,8 +100,9 @@ static __always_inline int lb_is_sctp_part(const struct lb_packet *packet, const
 }
 
 /*
- * SCTP's sum covers no addresses, so it needs no help of the kernel. One that is still to be made is 0, and has to stay 0: skb_crc32c_csum_help
- * or the network card, which makes it, sums over that field, too. A finished sum of 0 is one in four thousand million.
+ * SCTP's checksum covers no addresses, so it needs no help of the kernel. A checksum still to be computed is
+ * 0, and must stay 0: skb_crc32c_csum_help or the network card, which computes it, includes that field. A
+ * finished checksum of 0 occurs once in four thousand million.
  */
 static __always_inline int lb_write_sctp(void *data, void *end, const struct lb_packet *packet,
 					 const struct lb_tuple *to)
@@ -117,7 +121,7 @@ static __always_inline int lb_write_sctp(void *data, void *end, const struct lb_
 	return 0;
 }
 
-/* Addresses and hops. 0, or -1 where the packet is shorter than it was parsed. */
+/* Writes addresses and hops. Returns 0, or -1 if the packet is shorter than parsed. */
 static __always_inline int lb_write_network(void *network, void *end, const struct lb_tuple *to,
 					    __u32 addresses, enum lb_hops hops)
 {
@@ -133,7 +137,7 @@ static __always_inline int lb_write_network(void *network, void *end, const stru
 	return 0;
 }
 
-/* Everything but the transport's checksum. 0, or -1 where the packet is shorter than it was parsed. */
+/* Writes everything but the transport's checksum. Returns 0, or -1 if the packet is shorter than parsed. */
 static __always_inline int lb_write_headers(void *data, void *end, const struct lb_packet *packet,
 					    const struct lb_tuple *to, __u32 addresses, enum lb_hops hops)
 {
@@ -149,7 +153,7 @@ static __always_inline int lb_write_headers(void *data, void *end, const struct 
 	return lb_write_network(network, end, to, addresses, hops);
 }
 
-/* Behind the start of a TCP or UDP header. */
+/* Offset of the checksum in a TCP or UDP header. */
 static __always_inline __u32 lb_check_place(enum lb_protocol protocol)
 {
 	return protocol == LB_TCP ? offsetof(struct tcphdr, check) : offsetof(struct udphdr, check);
@@ -160,7 +164,7 @@ static __always_inline __u32 lb_check_offset(const struct lb_packet *packet)
 	return packet->transport + lb_check_place(packet->tuple.protocol);
 }
 
-/* For XDP, where a checksum is complete. UDP that has none keeps none. */
+/* For XDP, where checksums are complete. UDP without a checksum keeps none. */
 static __always_inline int lb_write_check(void *data, void *end, const struct lb_packet *packet,
 					  struct lb_change change)
 {

@@ -11,7 +11,7 @@
 #define LB_CRC32C 0x82f63b78 /* the polynomial, bits reversed */
 #define LB_CRC_POWERS 16     /* enough for 64 KiB */
 
-/* x^(8 * 2^k) modulo the polynomial: what 2^k bytes of zeros do to a remainder. */
+/* x^(8 * 2^k) modulo the polynomial: the effect of 2^k zero bytes on a remainder. */
 static const __u32 lb_crc_powers[LB_CRC_POWERS] = {
 	0x00800000, 0x00008000, 0x82f63b78, 0x6ea2d55c, 0x18b8ea18, 0x510ac59a, 0xb82be955, 0xb8fdb1e7,
 	0x88e56f72, 0x74c360a4, 0xe4172b16, 0x0d65762a, 0x35d73a62, 0x28461564, 0xbf455269, 0xe2ea32dc,
@@ -29,7 +29,10 @@ LB_FUNCTION __u32 lb_crc_multiply(__u32 one, __u32 other)
 	return product;
 }
 
-/* What `difference` in the first four bytes (as a little-endian word) does to the sum over `length` bytes. */
+/*
+ * The effect of `difference` in the first four bytes (as a little-endian word) on the sum over `length`
+ * bytes.
+ */
 LB_FUNCTION __u32 lb_crc_change(__u32 difference, __u32 length)
 {
 	for (int k = 0; k < LB_CRC_POWERS; k++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What only tc needs: linear headers, checksums by the kernel's helpers, GSO sizes. */
+/* Functions only for tc: linear headers, checksums by the kernel's helpers, GSO sizes. */
 #ifndef SLUICE_BPF_SKB_H
 #define SLUICE_BPF_SKB_H
 
@@ -17,11 +17,11 @@
 #include "bpf/packet/stats.h"
 #include "bpf/rewrite/rewrite.h"
 
-/* Bytes made linear before a second try at parsing: the longest chain of headers we follow, and TCP's. */
+/* Bytes made linear before a second parse: the longest supported chain of headers, and TCP's. */
 #define LB_HEADERS 256
-/* skb->gso_size of segments that are skbs of their own: the kernel's GSO_BY_FRAGS. */
+/* skb->gso_size of segments that are separate skbs: the kernel's GSO_BY_FRAGS. */
 #define LB_GSO_BY_FRAGS 0xffff
-/* Below this size no way out of ours can be too narrow, and the look at the device is saved. */
+/* Below this size no device's MTU can be too small, and its check is skipped. */
 #define LB_SMALL 576
 
 LB_FUNCTION enum lb_outcome lb_skb_network(struct __sk_buff *skb, struct lb_packet *packet)
@@ -36,9 +36,9 @@ LB_FUNCTION enum lb_outcome lb_skb_network(struct __sk_buff *skb, struct lb_pack
 }
 
 /*
- * Several packets that the kernel's SCTP hands down as one: the common header alone is linear, and the chunks of
- * each packet, data among them, are an skb of the fragment list. Pulled into the linear part they would be no
- * whole packet any more, and the receiver would abort the association.
+ * Whether the skb is several packets that the kernel's SCTP passes down as one: only the common header is
+ * linear, and the chunks of each packet, including data, are an skb of the fragment list. Pulling them into
+ * the linear part would break the packets, and the receiver would abort the association.
  */
 static __always_inline int lb_is_sctp_gso(const struct __sk_buff *skb, const struct lb_packet *packet)
 {
@@ -63,19 +63,20 @@ LB_FUNCTION enum lb_outcome lb_skb_transport(struct __sk_buff *skb, struct lb_pa
 	return outcome == LB_OUTCOME_malformed && lb_is_sctp_gso(skb, packet) ? LB_OUTCOME_NONE : outcome;
 }
 
-#define LB_PACKET_HOST 0 /* of skb->pkt_type: for this host alone */
+#define LB_PACKET_HOST 0 /* skb->pkt_type: for this host only */
 #define LB_VLAN_ID 0x0fff
 
 /*
- * Is the frame tagged for a VLAN? The kernel has taken the tag out of it, and it is its VLAN's device's, whose programs see it next.
- * A tag of VLAN 0 only gives a priority (IEEE 802.1Q, 9.6): the frame is the device's own.
+ * Whether the frame is tagged for a VLAN. The kernel has removed the tag, and the frame belongs to the VLAN's
+ * device, whose programs see it next. A tag of VLAN 0 only sets a priority (IEEE 802.1Q, 9.6): the frame
+ * belongs to the device itself.
  */
 static __always_inline int lb_is_tagged(const struct __sk_buff *skb)
 {
 	return skb->vlan_present && (skb->vlan_tci & LB_VLAN_ID);
 }
 
-/* A frame that we send out has no priority tag, as one that the kernel forwards has none. */
+/* Frames that we send out have no priority tag, like those that the kernel forwards. */
 static __always_inline void lb_untag(struct __sk_buff *skb)
 {
 	if (skb->vlan_present)
@@ -89,7 +90,7 @@ static __always_inline enum lb_outcome lb_skb_read(struct __sk_buff *skb, struct
 	return outcome == LB_OUTCOME_NONE ? lb_skb_transport(skb, packet) : outcome;
 }
 
-/* Headers may lie outside the linear part; then they are pulled in and read again. */
+/* Headers may be outside the linear part; then they are pulled in and parsed again. */
 static __always_inline enum lb_outcome lb_skb_parse(struct __sk_buff *skb, struct lb_packet *packet)
 {
 	enum lb_outcome outcome = lb_skb_read(skb, packet);
@@ -130,8 +131,8 @@ static __always_inline enum lb_outcome lb_skb_parse_within(struct __sk_buff *skb
 }
 
 /*
- * A sum that hardware made over the packet (CHECKSUM_COMPLETE) follows what we write ourselves, as far as no
- * checksum within the packet makes up for it. No such sum: nothing happens.
+ * Updates a checksum that hardware computed over the packet (CHECKSUM_COMPLETE) after our own writes, unless
+ * a checksum within the packet compensates for them. No-op without such a checksum.
  */
 static __always_inline void lb_skb_sum(struct __sk_buff *skb, __u64 difference)
 {
@@ -139,13 +140,13 @@ static __always_inline void lb_skb_sum(struct __sk_buff *skb, __u64 difference)
 		bpf_csum_update(skb, lb_fold32(difference));
 }
 
-/* A hop limit is under no checksum; a TTL is. */
+/* No checksum covers a hop limit; one covers a TTL. */
 static __always_inline __u64 lb_hop_difference(enum lb_family family, __u32 hops)
 {
 	return family == LB_IPV6 && hops == LB_COUNT_HOP ? (__u16)~bpf_htons(1) : 0;
 }
 
-/* The kernel's helpers know of partial checksums and of sums made by hardware; we can see neither. */
+/* The kernel's helpers handle partial checksums and hardware checksums; we see neither. */
 static __always_inline int lb_skb_checksum(struct __sk_buff *skb, enum lb_family family, __u32 offset,
 					   __u64 flags, struct lb_change change)
 {
@@ -155,13 +156,16 @@ static __always_inline int lb_skb_checksum(struct __sk_buff *skb, enum lb_family
 		pseudo |= LB_F_IPV6;
 	if (change.addresses && bpf_l4_csum_replace(skb, offset, 0, change.addresses, pseudo))
 		return -1;
-	/* Without that flag the helper takes the addresses for IPv4's, which the IP header's checksum makes up for. */
+	/*
+	 * Without that flag the helper assumes IPv4 addresses, for which the IP header's checksum
+	 * compensates.
+	 */
 	if (family == LB_IPV6 && !lb_config.csum_ipv6)
 		lb_skb_sum(skb, change.addresses);
 	return change.ports ? bpf_l4_csum_replace(skb, offset, 0, change.ports, flags) : 0;
 }
 
-/* Is there an Internet checksum that the ports and addresses are under? UDP may do without. */
+/* Whether an Internet checksum covers the ports and addresses. UDP may have none. */
 static __always_inline int lb_skb_summed(const struct __sk_buff *skb, const struct lb_packet *packet)
 {
 	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
@@ -172,7 +176,9 @@ static __always_inline int lb_skb_summed(const struct __sk_buff *skb, const stru
 	return packet->tuple.protocol == LB_TCP || ((void *)(check + 1) <= end && *check);
 }
 
-/* Where there is none: SCTP's own sum follows, and the difference all this makes to the packet, or -1. */
+/*
+ * For packets without one: updates SCTP's own checksum; returns the difference for the whole packet, or -1.
+ */
 static __always_inline __s64 lb_skb_unsummed(struct __sk_buff *skb, const struct lb_packet *packet,
 					     const struct lb_tuple *to, struct lb_change change)
 {
@@ -193,7 +199,7 @@ static __always_inline __s64 lb_skb_unsummed(struct __sk_buff *skb, const struct
 	return difference + sctp->checksum;
 }
 
-/* The kernel's own view of a packet (6.2), which costs no call. */
+/* The kernel's own view of a packet (6.2), without a helper call. */
 void *bpf_cast_to_kern_ctx(void *ctx) __ksym __weak;
 
 static __always_inline int lb_sees_sums(void)
@@ -209,8 +215,8 @@ static __always_inline enum lb_summed lb_summed_of(struct __sk_buff *skb)
 }
 
 /*
- * The same for a whole TCP or UDP packet with a checksum, where we see how it is summed: without the helpers' calls.
- * A partial checksum covers the addresses only, and is no complement yet.
+ * Like the above for a whole TCP or UDP packet with a checksum whose state is visible: without helper calls.
+ * A partial checksum covers the addresses only, and is not complemented yet.
  */
 static __always_inline int lb_skb_write(struct __sk_buff *skb, const struct lb_packet *packet,
 					const struct lb_tuple *to, __u32 hops)
@@ -261,7 +267,10 @@ LB_FUNCTION int lb_skb_rewrite(struct __sk_buff *skb, __u32 hops)
 	return 0;
 }
 
-/* Is the packet, or each segment of it, too large for the device it would leave by? Notes that device's MTU. */
+/*
+ * Whether the packet, or each segment of it, is too large for the device by which it would leave. Stores that
+ * device's MTU.
+ */
 static __always_inline int lb_exceeds(struct __sk_buff *skb, __u32 device, __u32 *mtu)
 {
 	return skb->len > LB_SMALL && bpf_check_mtu(skb, device, mtu, 0, BPF_MTU_CHK_SEGS) > 0;

@@ -7,9 +7,9 @@
 #include "bpf/select/service.h"
 #include "maps/abi/abi.h"
 
-/* The client, the service and the set, and where the choice goes. */
+/* The client, the service and the set, and the output of the selection. */
 struct lb_choice {
-	const void *client; /* 16 bytes: an address, or what stands for a socket's network namespace */
+	const void *client; /* 16 bytes: an address, or a substitute for a socket's network namespace */
 	__u32 random;
 	__u32 service;
 	enum lb_scope scope;
@@ -22,7 +22,7 @@ static __always_inline int lb_eligible(const struct lb_backend *backend, enum lb
 	return (scope == LB_LOCAL ? backend->in_local : backend->in_cluster) == LB_YES;
 }
 
-/* The client's last backend, if it counts still and may be chosen for this traffic (SEM-38). */
+/* The client's last backend, if the entry is valid and the backend eligible for this traffic (SEM-38). */
 static __always_inline int lb_affine(const struct lb_choice *choice, const struct lb_affinity_key *key,
 				     __u32 seconds, struct lb_affinity *there)
 {
@@ -43,7 +43,7 @@ static __always_inline int lb_affine(const struct lb_choice *choice, const struc
 	return 1;
 }
 
-/* Written in place where the client is known: replacing a key of an LRU map evicts others (REL-61). */
+/* Updates in place if the client is known: replacing a key of an LRU map evicts others (REL-61). */
 static __always_inline void lb_affinity_note(const struct lb_choice *choice,
 					     const struct lb_affinity_key *key, struct lb_affinity *there)
 {
@@ -70,7 +70,10 @@ static __always_inline enum lb_picked lb_pick_fresh(const struct lb_choice *choi
 	return picked;
 }
 
-/* Chooses for a client: where it was before, as far as the service asks for that, or any backend of the set. */
+/*
+ * Selects a backend for a client: its previous one if the service has session affinity, else any backend of
+ * the set.
+ */
 static __always_inline enum lb_picked lb_pick_for(const struct lb_choice *choice,
 						  const struct lb_service *service)
 {

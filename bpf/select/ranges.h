@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Look-ups of address ranges: lb_ranges. */
+/* Lookups of address ranges: lb_ranges. */
 #ifndef SLUICE_BPF_RANGES_H
 #define SLUICE_BPF_RANGES_H
 
 #include "bpf/packet/stats.h"
 #include "maps/abi/maps.bpf.h"
 
-#define LB_RANGE_BITS 160 /* the service number's and the address's */
+#define LB_RANGE_BITS 160 /* bits of the service number and the address */
 
 /*
- * Is the address in one of the ranges of that number: a service's source ranges (SEM-37), or one of the LB_..._RANGES? A value of another
- * key is looked up once more.
+ * Whether the address is in one of the ranges of that number: a service's source ranges (SEM-37), or one of
+ * the LB_..._RANGES. If the value is another key's, it is looked up once more.
  */
 static __always_inline int lb_in_ranges(__u32 service, const void *client)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * From a destination to a service and from a service to a backend: one hash look-up and three array
- * accesses. Shared by the socket and the packet programs; knows nothing of either.
+ * Finds the service for a destination and a backend for a service: one hash lookup and three array accesses.
+ * Shared by the socket and the packet programs; depends on neither.
  */
 #ifndef SLUICE_BPF_SERVICE_H
 #define SLUICE_BPF_SERVICE_H
@@ -18,16 +18,17 @@
 
 enum lb_picked { LB_PICKED, LB_PICKED_NONE, LB_PICKED_STALE };
 
-/* All that changes in the shared arrays changes by 64-bit stores, so it is read by 64-bit loads. */
+/* The agent changes the shared arrays by 64-bit stores, so they are read by 64-bit loads. */
 static __always_inline __u64 lb_load(const void *address)
 {
 	return *(const volatile __u64 *)address;
 }
 
 /*
- * `address`, made to depend on `word`: what is read there is read after `word` was, also by processors that reorder loads (arm64 keeps the
- * order of a load whose address depends on another's value, and not the order behind a comparison). The agent's release store of `word`
- * then has everything before it visible. BPF's own acquire loads are newer than the kernels that we serve.
+ * Makes `address` depend on `word`, so that memory at the result is read after `word`, also by CPUs that
+ * reorder loads (arm64 keeps the order if a load's address depends on another's value, but not after a
+ * comparison). Everything before the agent's release store of `word` is then visible. BPF's own acquire loads
+ * are newer than the supported kernels.
  */
 static __always_inline const void *lb_after(const void *address, __u64 word)
 {
@@ -35,7 +36,10 @@ static __always_inline const void *lb_after(const void *address, __u64 word)
 	return (const __u8 *)address + word;
 }
 
-/* A hash may show another key's value; a wrong check is looked up once more and then is a miss. */
+/*
+ * A hash may return another key's value; after a wrong check it is looked up once more, and then counts as a
+ * miss.
+ */
 static __always_inline int lb_frontend_load(const struct lb_frontend_key *key, struct lb_frontend *frontend)
 {
 	for (int try = 0; try < 2; try++) {
@@ -74,7 +78,7 @@ static __always_inline int lb_is_ipv4(const __u8 *address)
 	return !lb_word(address) && lb_half(address + 8) == LB_IPV4_PREFIX;
 }
 
-/* The node port of that number, whatever address it was asked on. Overwrites the key's address with zero. */
+/* The node port with that number, on any address. Overwrites the key's address with zero. */
 static __always_inline int lb_node_port_load(struct lb_frontend_key *key, struct lb_frontend *frontend)
 {
 	__u32 middle = lb_is_ipv4(key->address) ? LB_IPV4_PREFIX : 0;
@@ -96,7 +100,7 @@ static __always_inline const struct lb_node *lb_this_node(void)
 	return bpf_map_lookup_elem(&lb_node, &zero);
 }
 
-/* Were the flow tables made empty a short while ago, with flows going on that they had? */
+/* Whether the flow tables were created empty a short while ago, although their flows continue. */
 static __always_inline int lb_tables_lost(void)
 {
 	const struct lb_node *node = lb_this_node();
@@ -104,7 +108,7 @@ static __always_inline int lb_tables_lost(void)
 	return node && lb_clock() < *(const volatile __u32 *)&node->lost_until;
 }
 
-/* The address that the agent chose for this node, 16 bytes; NULL: there is no page yet. */
+/* The source address that the agent chose for this node, 16 bytes; NULL: there is no node page yet. */
 static __always_inline const __u8 *lb_node_source(int ipv4)
 {
 	const struct lb_node *node = lb_this_node();
@@ -138,8 +142,9 @@ static __always_inline enum lb_verdict lb_empty_verdict(struct lb_policy policy,
 }
 
 /*
- * Copies a backend if that id still belongs to the service. The id may be one that was remembered (affinity, a flow, a socket) and has had
- * another owner and another address since, so the rest is read after the word that says whose it is.
+ * Copies a backend if the id still belongs to the service. The id may come from an affinity entry, a flow or
+ * a socket, and may have had another owner and address since, so the rest is read after the word with the
+ * owner.
  */
 static __always_inline int lb_backend_load(__u32 id, __u32 service, struct lb_backend *backend)
 {
@@ -159,8 +164,9 @@ static __always_inline int lb_backend_load(__u32 id, __u32 service, struct lb_ba
 }
 
 /*
- * Every slot of the set is equally likely for an evenly spread `random`. The agent writes backends, then slots, then the set's word: here each
- * load's address comes from the one before (set, slot, id), which keeps that order.
+ * Every slot of the set is equally likely for an evenly distributed `random`. The agent writes backends, then
+ * slots, then the set's word: here each load's address depends on the previous one (set, slot, id), which
+ * keeps that order.
  */
 static __always_inline enum lb_picked lb_pick(struct lb_set set, __u32 service, __u32 random, __u32 *id,
 					      struct lb_backend *backend)

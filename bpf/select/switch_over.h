@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The state of the switch from one service proxy to another, in the node page: whether we open flows, and whether conntrack
- * still translates connections that began with kube-proxy.
+ * The state of the switch from one service proxy to another, in the node page: whether we open flows, and
+ * whether conntrack still translates connections that began with kube-proxy.
  */
 #ifndef SLUICE_BPF_SWITCH_OVER_H
 #define SLUICE_BPF_SWITCH_OVER_H
@@ -19,7 +19,7 @@ static __always_inline struct lb_node_policy lb_node_policy_load(const struct lb
 	return node_policy;
 }
 
-/* Has no agent looked after this node for longer than --orphaned-after? What is in the maps may be wrong by now. */
+/* Whether the agent's last heartbeat is older than --orphaned-after: the maps may be outdated. */
 static __always_inline int lb_is_orphaned(const struct lb_node *node)
 {
 	__u32 heartbeat = *(const volatile __u32 *)&node->heartbeat;
@@ -28,7 +28,10 @@ static __always_inline int lb_is_orphaned(const struct lb_node *node)
 	return lb_config.orphaned_after && (__s32)(lb_clock() - heartbeat) > (__s32)lb_config.orphaned_after;
 }
 
-/* Are new flows left to the service proxy behind us (draining, or no agent for --orphaned-after)? Known flows are carried on. */
+/*
+ * Whether new flows are left to the service proxy behind us (draining, or no agent for --orphaned-after).
+ * Known flows continue.
+ */
 static __always_inline int lb_leaves_new_flows(void)
 {
 	const struct lb_node *node = lb_this_node();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The core of all socket programs: which address a call is rewritten to, and which peer address a socket
- * sees. Works on 16-byte addresses, so that IPv4 through an IPv6 socket is no special case.
+ * The core of all socket programs: the address to which a call is rewritten, and the peer address that a
+ * socket sees. Works on 16-byte addresses, so that IPv4 through an IPv6 socket is no special case.
  */
 #ifndef SLUICE_BPF_SOCKET_H
 #define SLUICE_BPF_SOCKET_H
@@ -19,21 +19,23 @@
 #include "bpf/select/switch_over.h"
 #include "maps/abi/maps.bpf.h"
 
-/* No member of the kernel's struct is read, only whether the pointer is NULL. */
+/* No member of the kernel's struct is read; only the pointer is compared with NULL. */
 struct mptcp_sock {
 	__u64 write_seq;
 } LB_KERNEL;
 
 enum lb_call { LB_CONNECT, LB_SEND };
 
-/* Which peer a call returns: a message's sender (recvmsg), or the one that the socket is connected to (getpeername). */
+/*
+ * The peer that a call returns: a message's sender (recvmsg), or the socket's connected peer (getpeername).
+ */
 enum lb_peer { LB_SENDER, LB_CONNECTED_PEER };
 
-/* What a socket hook sees of a call; `chosen` is what the kernel shall use instead of `asked`. */
+/* A call as a socket hook sees it; `chosen` is the backend that replaces `asked`. */
 struct lb_request {
 	struct bpf_sock_addr *ctx;
 	enum lb_call call;
-	__u8 source[16]; /* the address that the socket is bound to; unspecified: the kernel will choose */
+	__u8 source[16]; /* the socket's bound address; unspecified: the kernel will choose */
 	struct lb_frontend_key asked;
 	struct lb_backend chosen;
 	__u32 backend;
@@ -45,7 +47,7 @@ static __always_inline int lb_same_ip(const __u8 *one, const __u8 *other)
 	return lb_word(one) == lb_word(other) && lb_word(one + 8) == lb_word(other + 8);
 }
 
-/* 127.0.0.0/8 or ::1. */
+/* Whether the address is in 127.0.0.0/8 or ::1. */
 static __always_inline int lb_is_loopback(const __u8 *address)
 {
 	if (lb_is_ipv4(address))
@@ -60,7 +62,7 @@ static __always_inline int lb_of_host(struct bpf_sock_addr *ctx)
 	return bpf_get_netns_cookie(ctx) == host;
 }
 
-/* A pod's loopback is not the node's: localhost serves node ports to sockets of the host alone. */
+/* A pod's loopback is not the node's: localhost serves node ports only to sockets of the host. */
 static __always_inline int lb_serves_node_ports(struct lb_request *request, enum lb_address_kind kind)
 {
 	return kind == LB_NODE_PORT_ADDRESS || (kind == LB_LOOPBACK_ADDRESS && lb_of_host(request->ctx));
@@ -71,7 +73,7 @@ static __always_inline int lb_serves_protocol(const struct lb_request *request)
 	return request->asked.protocol == LB_TCP || request->asked.protocol == LB_UDP;
 }
 
-/* Calls that the packet path serves, as the options say. */
+/* Calls that the options leave to the packet path. */
 static __always_inline int lb_not_served(struct lb_request *request)
 {
 	return !lb_serves_protocol(request) || (lb_config.host_sockets && !lb_of_host(request->ctx));
@@ -93,15 +95,15 @@ static __always_inline enum lb_asked lb_asked_frontend(struct lb_request *reques
 	return kind == LB_CLUSTER_ADDRESS ? LB_ASKED_UNKNOWN_PORT : LB_ASKED_NOTHING;
 }
 
-/* Does the frontend depend on the client? */
+/* Whether the frontend has source ranges. */
 static __always_inline int lb_has_ranges(struct lb_policy policy, enum lb_kind kind)
 {
 	return policy.source_ranges && kind == LB_LOAD_BALANCER;
 }
 
 /*
- * What the packet hooks must decide. For the host's sockets the source is known well enough, and their packets
- * pass no hook that could open a flow.
+ * Whether the packet hooks must decide. For the host's sockets the source is known well enough, and their
+ * packets pass no hook that could open a flow.
  */
 static __always_inline int lb_left_to_packets(struct lb_request *request, struct lb_policy policy,
 					      enum lb_kind kind)
@@ -111,13 +113,16 @@ static __always_inline int lb_left_to_packets(struct lb_request *request, struct
 	return (policy.packet_path || lb_has_ranges(policy, kind)) && !lb_of_host(request->ctx);
 }
 
-/* ::, 0.0.0.0, or that as an IPv6 socket says it. */
+/* Whether the address is ::, 0.0.0.0, or ::ffff:0.0.0.0. */
 static __always_inline int lb_is_unspecified(const __u8 *address)
 {
 	return !lb_word(address) && !lb_half(address + 12) && (!lb_half(address + 8) || lb_is_ipv4(address));
 }
 
-/* Is a socket of the host in the service's ranges (SEM-37)? One that is not bound will have the node's own address. */
+/*
+ * Whether a socket of the host is in the service's ranges (SEM-37). An unbound socket will use the node's own
+ * address.
+ */
 static __always_inline int lb_host_in_ranges(struct lb_request *request)
 {
 	const __u8 *source = request->source;
@@ -127,7 +132,7 @@ static __always_inline int lb_host_in_ranges(struct lb_request *request)
 	return source && lb_in_ranges(request->service, source);
 }
 
-/* ---- What a socket remembers, under its lock. The first pair is the latest, and free ones are the last. ---- */
+/* ---- The pairs of a socket, under its lock: the latest first, free ones last. ---- */
 
 static __always_inline int lb_asks_for(const struct lb_pair *pair, const struct lb_frontend_key *asked)
 {
@@ -157,8 +162,8 @@ static __always_inline struct mptcp_sock *lb_mptcp_opening(const struct lb_reque
 }
 
 /*
- * The storage of the process's socket. With MPTCP that is not the socket that connects, which is a subflow that the kernel
- * made; getpeername is called on the process's.
+ * The storage of the process's socket. With MPTCP that is not the connecting socket, which is a subflow that
+ * the kernel created; getpeername is called on the process's.
  */
 static __always_inline struct lb_socket *lb_socket_of(const struct lb_request *request, __u64 flags)
 {
@@ -169,7 +174,7 @@ static __always_inline struct lb_socket *lb_socket_of(const struct lb_request *r
 	return bpf_sk_storage_get(&lb_sockets, request->ctx->sk, NULL, flags);
 }
 
-/* The index of that frontend's pair; if there is none, a free one, or that of the least recently used pair. */
+/* The index of that frontend's pair; if there is none, of a free one, or of the least recently used pair. */
 static __always_inline int lb_place_of(const struct lb_socket *socket, const struct lb_frontend_key *asked)
 {
 	for (int i = 0; i < LB_SOCKET_PAIRS - 1; i++) {
@@ -179,7 +184,7 @@ static __always_inline int lb_place_of(const struct lb_socket *socket, const str
 	return LB_SOCKET_PAIRS - 1;
 }
 
-/* Makes room for the latest pair: those before `at`, which it had, move on. */
+/* Makes room for the latest pair at the front: moves the pairs before `at`, its old position, back by one. */
 static __always_inline void lb_make_room_first(struct lb_socket *socket, int at)
 {
 	for (int i = LB_SOCKET_PAIRS - 1; i > 0; i--) {
@@ -188,7 +193,7 @@ static __always_inline void lb_make_room_first(struct lb_socket *socket, int at)
 	}
 }
 
-/* A connected socket has one peer, so a connect ends what it knew of others. */
+/* A connected socket has one peer, so connect discards the pairs of others. */
 static __always_inline void lb_socket_forget(const struct lb_request *request)
 {
 	struct lb_socket *socket = lb_socket_of(request, 0);
@@ -221,7 +226,7 @@ static __always_inline int lb_remember(const struct lb_request *request)
 	return 1;
 }
 
-/* Ids are reused and sockets are never swept, so the pair's address is compared, too. */
+/* Ids are reused and sockets are not swept, so the pair's address is compared, too. */
 static __always_inline int lb_pair_serves(struct lb_request *request, const struct lb_pair *pair)
 {
 	if (pair->service != request->service ||
@@ -231,7 +236,7 @@ static __always_inline int lb_pair_serves(struct lb_request *request, const stru
 	       lb_same_ip(request->chosen.address, pair->backend_address);
 }
 
-/* An unconnected socket stays on its backend while that is serving; what it sends makes the pair its latest. */
+/* An unconnected socket stays on its backend while that serves; sending makes the pair its latest. */
 static __always_inline int lb_keeps(struct lb_request *request)
 {
 	struct lb_socket *socket = lb_socket_of(request, 0);
@@ -253,9 +258,10 @@ static __always_inline int lb_keeps(struct lb_request *request)
 }
 
 /*
- * A message directly to a backend. If the socket also reached that backend through services, replies from there are no longer theirs
- * until the next message to one of them: of two conversations on one tuple the latest counts. Except for a connected socket's
- * peer: for an IPv6 socket with an IPv4 peer the kernel shows each message as one that was sent to the peer.
+ * Handles a message directly to a backend. If the socket also reached that backend through services, later
+ * replies are not attributed to them until the next message to one of them: of two conversations on one tuple
+ * the latest counts. Except for a connected socket's peer: for an IPv6 socket with an IPv4 peer the kernel
+ * shows each message as one that was sent to the peer.
  */
 static __always_inline void lb_note_direct(const struct lb_request *request)
 {
@@ -274,9 +280,10 @@ static __always_inline void lb_note_direct(const struct lb_request *request)
 }
 
 /*
- * That frontend has no backend, or the ClusterIP has no such port. UDP's connect succeeds nevertheless, because it sends nothing:
- * getaddrinfo connects to sort addresses, others to learn their own. What is sent then is rejected or dropped as a packet. The pair,
- * without a backend, lets lb_udp close the socket once there is one.
+ * The frontend has no backend, or the ClusterIP has no such port. UDP's connect succeeds nevertheless,
+ * because it sends nothing: getaddrinfo connects to sort addresses, others to learn their own. Packets sent
+ * later are rejected or dropped by the packet hooks. The pair without a backend lets lb_udp close the socket
+ * once there is one.
  */
 static __always_inline enum lb_outcome lb_socket_no_backend(struct lb_request *request,
 							    enum lb_verdict verdict)
@@ -292,7 +299,7 @@ static __always_inline enum lb_outcome lb_socket_no_backend(struct lb_request *r
 
 /* ---- Decisions. ---- */
 
-/* A socket may have no address yet: its network namespace stands for the client ("Our choices" F). */
+/* A socket may have no address yet: its network namespace represents the client ("Our choices" F). */
 static __always_inline enum lb_picked lb_pick_for_socket(struct lb_request *request,
 							 const struct lb_service *service,
 							 enum lb_scope scope)
@@ -325,8 +332,8 @@ static __always_inline enum lb_outcome lb_choose_for_socket(struct lb_request *r
 }
 
 /*
- * Decides connect and sendmsg; an unknown port of a ClusterIP is refused ("Our choices" A and D). All kinds but a
- * ClusterIP give inside clients the cluster set (SEM-31, 32).
+ * Decides connect and sendmsg; an unknown port of a ClusterIP is refused ("Our choices" A and D). For all
+ * kinds but ClusterIP, inside clients use the cluster set (SEM-31, 32).
  */
 static __always_inline enum lb_outcome lb_redirect_call(struct lb_request *request)
 {
@@ -376,8 +383,8 @@ static __always_inline int lb_end_call(enum lb_outcome outcome)
 }
 
 /*
- * The frontend that the socket called when it was translated to this peer; the latest of several. A connected socket's peer is
- * the frontend of its connect, whatever it has sent elsewhere since.
+ * The frontend of the socket's call that was translated to this peer; the latest of several. A connected
+ * socket's peer is the frontend of its connect, whatever it has sent elsewhere since.
  */
 static __always_inline const struct lb_pair *lb_pair_of_peer(struct bpf_sock_addr *ctx,
 							     const struct lb_frontend_key *peer,

@@ -1,4 +1,4 @@
-// URLs of API servers, and which of them are refused as unsafe.
+// Parses URLs of API servers, and rejects unsafe ones.
 #include "k8s/client/access.hpp"
 
 #include <fmt/format.h>
@@ -28,7 +28,7 @@ std::optional<std::uint16_t> port_of(std::string_view text) {
   return good ? std::optional(port) : std::nullopt;
 }
 
-/// "HOST", "HOST:PORT", "[IPv6]" or "[IPv6]:PORT"; false for anything else.
+/// Parses "HOST", "HOST:PORT", "[IPv6]" or "[IPv6]:PORT"; false for anything else.
 bool read_authority(std::string_view text, ApiServer& server) {
   const bool bracketed = text.starts_with('[');
   const auto host_end = bracketed ? text.find(']') : std::min(text.find(':'), text.size());

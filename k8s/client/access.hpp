@@ -1,5 +1,5 @@
-// The addresses of the API servers and the credentials for them, as configured. Plain values; kubeconfig
-// reads them.
+// The configured addresses of the API servers and the credentials for them. Plain values; kubeconfig reads
+// them.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace lb::k8s {
 
-/// Text as it is, or the file that has it, which is read again whenever it changes.
+/// A credential: its text, or a file with it, which is read again when it changes.
 struct Material {
-  std::string text;  ///< counts if it is not empty
+  std::string text;  ///< used if not empty
   std::string file;
 
   [[nodiscard]] bool empty() const { return text.empty() && file.empty(); }
@@ -22,41 +22,41 @@ enum class Scheme : std::uint8_t { https, http };
 
 struct ApiServer {
   Scheme scheme = Scheme::https;
-  std::string host;  ///< a name or an address, IPv6 without brackets
+  std::string host;  ///< a name, or an address (IPv6 without brackets)
   std::uint16_t port = 443;
-  std::string prefix;            ///< of every path: "" or "/clusters/one"
-  std::string certificate_name;  ///< what its certificate must be for; empty: the host
+  std::string prefix;            ///< prefix of every path: "" or "/clusters/one"
+  std::string certificate_name;  ///< name that the certificate must have; empty: the host
 
-  /// "https://[fd00::1]:6443", without the prefix.
+  /// The URL "https://[fd00::1]:6443", without the prefix.
   [[nodiscard]] std::string text() const;
-  /// The name that its certificate must have.
+  /// The name that the server's certificate must have.
   [[nodiscard]] const std::string& certificate() const {
     return certificate_name.empty() ? host : certificate_name;
   }
-  /// "fd00::1" and "10.0.0.1" are, "localhost" is not.
+  /// Whether the host is an address, like "fd00::1" and "10.0.0.1", and not a name like "localhost".
   [[nodiscard]] bool host_is_address() const;
   bool operator==(const ApiServer&) const = default;
 };
 
-/// Of the server's certificate.
+/// How the server's certificate is verified.
 enum class Verification : std::uint8_t { full, none };
 
 struct ApiAccess {
-  std::vector<ApiServer> servers;  ///< the same API behind each; the first that answers is used
+  std::vector<ApiServer> servers;  ///< servers of the same API; the first that responds is used
   Material authority;              ///< PEM certificates; empty: the system's
-  Material certificate;            ///< ours, PEM, its chain after it
+  Material certificate;            ///< client certificate, PEM, followed by its chain
   Material key;
   Material token;
-  std::string server_name;  ///< what the server's certificate must be for; empty: its host
+  std::string server_name;  ///< name that the server's certificate must have; empty: its host
   Verification verification = Verification::full;
   bool operator==(const ApiAccess&) const = default;
 };
 
-/// "https://HOST[:PORT][/PREFIX]", or http. Throws StartError for anything else.
+/// Parses "https://HOST[:PORT][/PREFIX]", or http. Throws StartError for anything else.
 [[nodiscard]] ApiServer parse_api_server(std::string_view url);
 
-/// Throws StartError for what must not be: a certificate without its key, and plain http with credentials or
-/// to another machine (REL-87).
+/// Throws StartError for invalid combinations: a certificate without its key, and plain http with credentials
+/// or to another machine (REL-87).
 void check_access(const ApiAccess& access);
 
 }  // namespace lb::k8s

@@ -1,4 +1,4 @@
-// Connections by Asio, TLS by OpenSSL: the only file that includes OpenSSL.
+// TCP connections by Asio, TLS by OpenSSL: the only file that includes OpenSSL.
 #include "k8s/client/channel.hpp"
 
 #include <fmt/format.h>
@@ -32,7 +32,7 @@ namespace {
 constexpr auto wait_for_result = asio::as_tuple(asio::use_awaitable);
 constexpr std::size_t read_bytes = 32768;
 
-/// A dead peer is detected after these, even if we send nothing.
+/// Keepalive detects a dead peer after this, even if we send nothing.
 constexpr int keepalive_idle_seconds = 15;
 constexpr int keepalive_interval_seconds = 5;
 constexpr int keepalive_probes = 3;
@@ -57,8 +57,8 @@ struct Channel : std::enable_shared_from_this<Channel> {
   std::optional<ssl::stream<tcp::socket&>> tls;
   asio::steady_timer timer;
   std::vector<char> buffer;
-  unsigned limits = 0;   ///< number of the latest one
-  bool expired = false;  ///< a limit closed it
+  unsigned limits = 0;   ///< number of the newest Limit
+  bool expired = false;  ///< a Limit closed the channel
 };
 
 namespace {
@@ -79,7 +79,7 @@ error_code trust(ssl::context& context, const std::string& authority) {
   return error;
 }
 
-/// False if OpenSSL rejects the name.
+/// Requires that the certificate has this name or address; false if OpenSSL rejects the name.
 bool expect_name(SSL* handle, const std::string& name) {
   X509_VERIFY_PARAM* parameters = SSL_get0_param(handle);
   if (const auto address = Address::parse(name)) {
@@ -101,11 +101,11 @@ std::string handshake_problem(SSL* handle, const error_code& error) {
 // ---- Sockets. ----
 
 void set_option(tcp::socket& socket, int level, int name, unsigned value) {
-  // Where the kernel lacks the option, the caller's deadlines still apply.
+  // If the kernel lacks the option, the caller's deadlines still apply.
   (void)::setsockopt(socket.native_handle(), level, name, &value, sizeof(value));
 }
 
-/// Half-open connections are closed (REL-33), small requests are sent at once.
+/// Half-open connections are closed (REL-33), and small requests are sent at once.
 void set_options(tcp::socket& socket) {
   set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -115,7 +115,7 @@ void set_options(tcp::socket& socket) {
   set_option(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, unacknowledged_milliseconds);
 }
 
-/// Closes a connection unless this is destroyed in time.
+/// Closes a connection unless destroyed in time.
 class Limit {
  public:
   Limit(const ChannelPtr& channel, milliseconds time) : channel_(channel) {
@@ -156,7 +156,7 @@ Tls make_tls(const Pem& pem, Verification verification) {
   auto& context = made->context;
   SSL_CTX* raw = context.native_handle();
   SSL_CTX_set_min_proto_version(raw, TLS1_2_VERSION);
-  // As in Go: every certificate of the bundle is trusted, even if it is no root.
+  // Like Go: every certificate of the bundle is trusted, also one that is not a root.
   X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(raw), X509_V_FLAG_PARTIAL_CHAIN);
   constexpr std::array<unsigned char, 9> protocols = {8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
   SSL_CTX_set_alpn_protos(raw, protocols.data(), protocols.size());

@@ -15,10 +15,10 @@
 
 namespace lb::k8s {
 
-/// What handshakes need of certificates and keys.
+/// Certificates and keys for handshakes.
 struct TlsContext;
 
-/// What makes a TLS context; PEM.
+/// Input of make_tls(), in PEM.
 struct Pem {
   std::string authority;
   std::string certificate;
@@ -26,7 +26,7 @@ struct Pem {
 };
 
 struct Tls {
-  std::shared_ptr<TlsContext> context;  ///< null: `problem` says why
+  std::shared_ptr<TlsContext> context;  ///< null: see `problem`
   std::string problem;
 };
 
@@ -37,13 +37,14 @@ using ChannelPtr = std::shared_ptr<Channel>;
 
 [[nodiscard]] ChannelPtr make_channel(boost::asio::io_context& context);
 [[nodiscard]] bool is_open(const Channel& channel);
-/// Whatever is under way on it fails.
+/// Closes the connection; pending operations fail.
 void close(Channel& channel);
 
-/// Empty: done; else why not.
+/// Connects. Returns an empty string, or the error message.
 [[nodiscard]] boost::asio::awaitable<std::string> connect(ChannelPtr channel, Address address,
                                                           std::uint16_t port, std::chrono::milliseconds time);
-/// The same for TLS on it, with a server whose certificate has that name or address.
+/// Performs the TLS handshake with a server whose certificate has that name or address. Returns like
+/// connect().
 [[nodiscard]] boost::asio::awaitable<std::string> tls_handshake(ChannelPtr channel,
                                                                 std::shared_ptr<TlsContext> context,
                                                                 std::string name, Verification verification,
@@ -53,7 +54,7 @@ void close(Channel& channel);
 
 struct Received {
   boost::system::error_code error;
-  std::string_view bytes;  ///< in the connection's buffer, until the next call
+  std::string_view bytes;  ///< view of the channel's buffer, valid until the next call
 };
 
 [[nodiscard]] boost::asio::awaitable<Received> receive(ChannelPtr channel);

@@ -1,4 +1,4 @@
-// Small files, read whole.
+// Reads small credential files whole.
 #include "k8s/client/credentials.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// The current certificates, keys and tokens: files are read again, because they rotate (REL-34). No TLS here.
+// The current certificates, keys and tokens: their files are read again, because they rotate (REL-34). No
+// TLS.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +9,17 @@
 
 namespace lb::k8s {
 
-/// One Material's text. A file that cannot be read keeps the text it had.
+/// One Material's text. If its file cannot be read, the last text is kept.
 class Credential {
  public:
   enum class Change : std::uint8_t { none, changed };
 
   explicit Credential(Material material) : material_(std::move(material)) {}
 
-  /// Reads the file; they are small, and connections are few.
+  /// Reads the file; files are small, and connections are few.
   Change refresh();
   [[nodiscard]] const std::string& text() const { return text_; }
-  /// Why the file could not be read the last time; empty if it could, or there is none.
+  /// Why the last read of the file failed; empty if it succeeded, or there is no file.
   [[nodiscard]] const std::string& problem() const { return problem_; }
 
  private:
@@ -27,8 +28,8 @@ class Credential {
   std::string problem_;
 };
 
-/// Fit for a header: white space around it taken off; empty if there is anything else but visible ASCII in
-/// it.
+/// The token for an HTTP header, without surrounding white space; empty if it contains anything but visible
+/// ASCII.
 [[nodiscard]] std::string bearer_token(const std::string& text);
 
 }  // namespace lb::k8s

@@ -79,15 +79,15 @@ struct ApiClient::Shared {
   Credential key;
   Credential token;
   std::shared_ptr<TlsContext> tls;
-  std::uint64_t credentials = 0;           ///< rises with each change of what connections are made with
-  std::size_t preferred = 0;               ///< the server that answered last
-  std::string complaint;                   ///< the last one
-  std::set<ServerAddress> addresses;       ///< of all servers, as far as their names were resolved
-  std::function<void()> notify_addresses;  ///< called when there are more of them
+  std::uint64_t credentials = 0;           ///< increases with each change of certificates or keys
+  std::size_t preferred = 0;               ///< index of the server that responded last
+  std::string complaint;                   ///< the last reported problem
+  std::set<ServerAddress> addresses;       ///< of all servers, resolved so far
+  std::function<void()> notify_addresses;  ///< called when addresses are added
   Report report_outcome;                   ///< may be empty
 };
 
-/// Old ones stay: behind a name there may be several servers in turn.
+/// Old addresses are kept: a name may resolve to several servers in turn.
 void ApiClient::Shared::note(const std::vector<Address>& found, std::uint16_t port) {
   const auto before = addresses.size();
   for (const auto& address : found) {
@@ -107,7 +107,7 @@ void ApiClient::Shared::complain(const std::string& sentence) {
   }
 }
 
-/// What cannot be used leaves the last good state in use: files are replaced one by one.
+/// Unusable new credentials leave the last good ones in use: files are replaced one by one.
 void ApiClient::Shared::refresh() {
   bool changed = tls == nullptr;
   std::string problem;
@@ -159,7 +159,7 @@ void ApiClient::Shared::report(const ApiRequest& request, const ApiServer& serve
 
 namespace {
 
-/// A look-up that a request waits for.
+/// A name resolution that a request waits for.
 struct LookupWait {
   explicit LookupWait(asio::io_context& context) : timer(context) {}
 
@@ -167,22 +167,22 @@ struct LookupWait {
   std::optional<Looked> looked;
 };
 
-/// What a reader throws ends the context's run(), as it would outside of a coroutine.
+/// An exception of a reader ends the context's run(), as it would outside of a coroutine.
 void pass_on(const std::exception_ptr& thrown) {
   if (thrown) {
     std::rethrow_exception(thrown);
   }
 }
 
-/// How a request ended.
+/// The result of a request.
 struct Ending {
   End how = End::truncated;
   std::string problem;
-  bool begun = false;  ///< something of an answer came
+  bool begun = false;  ///< a part of the response arrived
   bool has_head = false;
 };
 
-/// Passes an answer on, and says when its head came.
+/// Forwards a response, and notifies when its head arrives.
 class HeadReader final : public AnswerReader {
  public:
   HeadReader(AnswerReader& next, std::function<void(unsigned status)> notify)
@@ -227,8 +227,8 @@ class ApiClient::OpenConnection final : public ApiConnection {
   }
 
  private:
-  /// Shared with the coroutines, so that it lives as long as the last of them. One whose turn is over says
-  /// nothing.
+  /// Shared with the coroutines, so that it lives as long as the last of them. A coroutine whose turn has
+  /// ended calls no reader.
   struct State {
     explicit State(std::shared_ptr<Shared> with) : shared(std::move(with)) {}
 
@@ -249,12 +249,12 @@ class ApiClient::OpenConnection final : public ApiConnection {
     void finish(std::uint64_t ended, const Ending& ending);
 
     std::shared_ptr<Shared> shared;
-    std::uint64_t turn = 0;  ///< rises with each request and each cancel()
+    std::uint64_t turn = 0;  ///< increases with each request and each cancel()
     AnswerReader* reader = nullptr;
     ChannelPtr channel;
-    std::uint64_t opened_with = 0;  ///< of shared->credentials
+    std::uint64_t opened_with = 0;  ///< value of shared->credentials
     std::shared_ptr<LookupWait> lookup;
-    std::optional<std::size_t> server;  ///< spoken to last
+    std::optional<std::size_t> server;  ///< index of the last used server
   };
 
   std::shared_ptr<State> state_;
@@ -285,7 +285,7 @@ void ApiClient::OpenConnection::State::finish(std::uint64_t ended, const Ending&
   std::exchange(reader, nullptr)->end(ending.how, ending.problem);
 }
 
-/// What an answer's state says of its request.
+/// The result of a request, from the state of its response.
 Ending ApiClient::OpenConnection::State::ending_of(const HttpResponse& answer, HttpResponse::State state,
                                                    const std::string& peer) {
   switch (state) {
@@ -318,7 +318,7 @@ asio::awaitable<void> ApiClient::OpenConnection::State::run(Ptr self, ApiRequest
       self->finish(turn, ending);
       co_return;
     }
-    // The server had closed it while it was idle.
+    // The server had closed the idle connection: retry on a new one.
   }
   ending.problem = co_await open(self, request.connection, turn);
   if (turn == self->turn && self->channel) {
@@ -336,7 +336,8 @@ void ApiClient::OpenConnection::State::report_failure(const ApiRequest& request,
   shared->report(request, shared->access.servers[*server], 0, begin);
 }
 
-/// Leaves a connection, or a sentence for each server. What was to be replaced is not asked first.
+/// Opens a connection, or returns a message for each server. With Connection::fresh, the server of the old
+/// connection is tried last.
 asio::awaitable<std::string> ApiClient::OpenConnection::State::open(Ptr self, Connection how,
                                                                     std::uint64_t turn) {
   self->drop();
@@ -383,7 +384,7 @@ asio::awaitable<std::string> ApiClient::OpenConnection::State::open_server(Ptr s
   co_return problem;
 }
 
-/// Names are resolved again for each connection: addresses behind them change (REL-77).
+/// Names are resolved again for each connection: their addresses change (REL-77).
 asio::awaitable<Looked> ApiClient::OpenConnection::State::resolve(Ptr self, std::string host) {
   if (const auto address = Address::parse(host)) {
     co_return Looked{{*address}, ""};
@@ -402,7 +403,7 @@ asio::awaitable<Looked> ApiClient::OpenConnection::State::resolve(Ptr self, std:
   co_return wait->looked.value_or(Looked{{}, "its name was not resolved in time"});
 }
 
-/// The channel is the connection's from the start, so that cancel() can close it.
+/// Stores the channel before connecting, so that cancel() can close it.
 asio::awaitable<std::string> ApiClient::OpenConnection::State::open_address(Ptr self, std::size_t index,
                                                                             Address address) {
   const auto shared = self->shared;
@@ -421,7 +422,7 @@ asio::awaitable<std::string> ApiClient::OpenConnection::State::open_address(Ptr 
   co_return problem;
 }
 
-/// One request and its answer on the open channel.
+/// Sends one request and receives its response on the open channel.
 asio::awaitable<Ending> ApiClient::OpenConnection::State::exchange(Ptr self, ApiRequest request,
                                                                    std::uint64_t turn,
                                                                    Clock::time_point begin) {

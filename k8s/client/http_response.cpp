@@ -1,4 +1,4 @@
-// Drives Beast's parser by hand, so that nothing here waits for bytes; zlib follows it.
+// Drives Beast's parser by hand, so that nothing here blocks; zlib decompresses its output.
 #include "k8s/client/http_response.hpp"
 
 #include <fmt/format.h>
@@ -22,13 +22,13 @@ using boost::beast::string_view;
 using State = HttpResponse::State;
 
 constexpr std::uint32_t most_head_bytes = 65536;
-/// What a chunk's size line or a trailer may take.
+/// Limit for buffered bytes, such as a chunk's size line or a trailer.
 constexpr std::size_t most_waiting_bytes = most_head_bytes + 4096;
 constexpr std::size_t piece_bytes = 32768;
 
-/// A stream of gzip, piece by piece. It may have several members, one after another (RFC 1952, 2.2):
-/// Kubernetes 1.37 answers a watch that begins with a list (feature WatchListCompression) by one member for
-/// each flush.
+/// Decompresses a gzip stream piece by piece. The stream may have several members, one after another (RFC
+/// 1952, 2.2): Kubernetes 1.37 sends one member per flush in a watch that begins with a list (feature
+/// WatchListCompression).
 class Gunzip {
  public:
   Gunzip() { good_ = ::inflateInit2(&stream_, 16 + MAX_WBITS) == Z_OK; }
@@ -36,9 +36,9 @@ class Gunzip {
   Gunzip(const Gunzip&) = delete;
   Gunzip& operator=(const Gunzip&) = delete;
 
-  /// Passes to `reader` what comes of `bytes`.
+  /// Decompresses `bytes` and passes the output to `reader`.
   State feed(std::string_view bytes, AnswerReader& reader);
-  /// Has the last member come to its end? So has a stream of none.
+  /// Whether the last member is complete, or none has begun.
   [[nodiscard]] bool between_members() const { return between_members_; }
   [[nodiscard]] bool had_member() const { return had_member_; }
 
@@ -54,7 +54,7 @@ State Gunzip::feed(std::string_view bytes, AnswerReader& reader) {
   std::string input(bytes);  // zlib's input is not const
   stream_.next_in = reinterpret_cast<Bytef*>(input.data());
   stream_.avail_in = static_cast<uInt>(input.size());
-  bool full = true;  // there may be more to come of what went in before
+  bool full = true;  // zlib may have more output for the input so far
   while (good_ && (stream_.avail_in > 0 || full)) {
     if (between_members_) {
       if (stream_.avail_in == 0) break;
@@ -83,7 +83,7 @@ std::optional<std::chrono::seconds> seconds(string_view text) {
              : std::nullopt;
 }
 
-/// Fields and body to the reader. An error that it sets ends Beast's work; state() says what it meant.
+/// Passes header fields and body to the reader. Setting an error stops Beast; state() has the meaning.
 class Parser final : public http::basic_parser<false> {
  public:
   explicit Parser(AnswerReader& reader) : reader_(reader) {
@@ -95,7 +95,7 @@ class Parser final : public http::basic_parser<false> {
   [[nodiscard]] State state() const { return state_; }
   [[nodiscard]] const std::string& problem() const { return problem_; }
   [[nodiscard]] unsigned status() const { return head_.status; }
-  /// A body that was compressed has an end of its own. Without a length it has to have come that far.
+  /// A compressed body has its own end. Without a Content-Length that end must have been reached.
   [[nodiscard]] bool body_whole() const {
     return !gunzip_ || (gunzip_->between_members() && (gunzip_->had_member() || !need_eof()));
   }
@@ -136,7 +136,7 @@ class Parser final : public http::basic_parser<false> {
 
 void Parser::on_field_impl(http::field name, string_view, string_view value, error_code&) {
   if (head_passed_) {
-    return;  // a trailer
+    return;  // a trailer field
   }
   switch (name) {
     case http::field::content_type:
@@ -156,7 +156,7 @@ void Parser::on_field_impl(http::field name, string_view, string_view value, err
 void Parser::on_header_impl(error_code& error) {
   head_passed_ = true;
   if (head_.status < 200) {
-    return;  // the answer itself is still to come
+    return;  // 1xx: the actual response follows
   }
   if (coding_ == "gzip") {
     gunzip_ = std::make_unique<Gunzip>();
@@ -190,7 +190,7 @@ struct HttpResponse::Work {
 
   AnswerReader& reader;
   std::optional<Parser> parser;
-  std::string waiting;  ///< bytes that the parser wants to see again with more
+  std::string waiting;  ///< unparsed bytes, which the parser needs again together with more
   bool begun = false;
   std::string problem;
 };

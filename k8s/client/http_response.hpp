@@ -1,5 +1,5 @@
-// Parses one HTTP/1.1 response as its bytes arrive: removes the head, chunks and gzip. No I/O; Beast and zlib
-// stay in http_response.cpp.
+// Parses one HTTP/1.1 response as its bytes arrive: decodes the head, chunks and gzip. No I/O; only
+// http_response.cpp includes Beast and zlib.
 #pragma once
 
 #include <memory>
@@ -14,26 +14,26 @@ namespace lb::k8s {
 class HttpResponse {
  public:
   enum class State : std::uint8_t {
-    open,     ///< more is to come
-    whole,    ///< came to its end; bytes after it break it, because none were asked for
-    broken,   ///< is no HTTP, or ends too early; problem() says why
-    stopped,  ///< the reader wants no more
+    open,     ///< more bytes are expected
+    whole,    ///< complete; further bytes make it `broken`, because none were requested
+    broken,   ///< not HTTP, or truncated; see problem()
+    stopped,  ///< the reader returned Flow::stop
   };
 
-  /// Passes to `reader` head and body, never end().
+  /// Passes head and body to `reader`; never calls end().
   explicit HttpResponse(AnswerReader& reader);
   ~HttpResponse();
   HttpResponse(const HttpResponse&) = delete;
   HttpResponse& operator=(const HttpResponse&) = delete;
 
-  /// Not to be called again once it has answered anything but `open`.
+  /// Do not call again after a result other than `open`.
   State feed(std::string_view bytes);
-  /// The server has ended the connection in an orderly way.
+  /// Call when the server has closed the connection in an orderly way.
   State close();
 
-  /// Whether another request may follow on the connection; once it is `whole`.
+  /// Whether the connection may be reused for another request; valid once `whole`.
   [[nodiscard]] bool keep_alive() const;
-  /// Whether anything of it has come.
+  /// Whether any byte of the response has arrived.
   [[nodiscard]] bool begun() const;
   [[nodiscard]] const std::string& problem() const;
 

@@ -1,4 +1,4 @@
-// Converts YAML to JSON by our own layer, then reads field by field; unsupported fields are rejected by name.
+// Converts YAML to JSON by k8s/encoding, then reads field by field; unsupported fields are rejected by name.
 #include "k8s/client/kubeconfig.hpp"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ namespace {
 
 namespace json = boost::json;
 
-/// A kubeconfig with keys inside is a few KiB; what is much larger is another file.
+/// A kubeconfig with inline keys is a few KiB; a much larger file is not a kubeconfig.
 constexpr std::size_t most_bytes = std::size_t{4} << 20U;
 
 [[noreturn]] void refuse(const std::string& path, std::string_view what) {
@@ -42,7 +42,7 @@ std::string read_whole(const std::string& path) {
   }
 }
 
-/// An object's members, and its place for sentences.
+/// An object's members, and its path for messages.
 class Fields {
  public:
   Fields(const std::string& path, std::string place, const json::value& value)
@@ -56,7 +56,7 @@ class Fields {
     const auto* value = object_->if_contains(name);
     return value != nullptr && !value->is_null() ? value : nullptr;
   }
-  /// Empty if it is absent.
+  /// The string member; empty if absent.
   [[nodiscard]] std::string text(std::string_view name) const {
     const auto* value = find(name);
     if (value != nullptr && !value->is_string()) {
@@ -83,7 +83,7 @@ class Fields {
       refuse(path_, fmt::format("{} is not supported; {}", field(name), instead));
     }
   }
-  /// NAME-data decoded, else NAME as a file's name relative to the kubeconfig.
+  /// Decodes NAME-data if present, else takes NAME as a file name relative to the kubeconfig.
   [[nodiscard]] Material material(std::string_view name) const {
     const auto data = text(fmt::format("{}-data", name));
     if (!data.empty()) {
@@ -94,7 +94,7 @@ class Fields {
   [[nodiscard]] std::string relative(const std::string& file) const {
     return file.empty() ? file : (std::filesystem::absolute(path_).parent_path() / file).string();
   }
-  /// The member `what` of the entry called `name` in the list `list`.
+  /// The member `what` of the entry with `name` in the list `list`.
   [[nodiscard]] Fields entry(std::string_view list, std::string_view what, std::string_view name) const;
 
  private:

@@ -1,4 +1,4 @@
-// How to reach the API: from a kubeconfig file, or from the files that the kubelet mounts into a pod.
+// Reads how to access the API: from a kubeconfig file, or from the files that the kubelet mounts into a pod.
 #pragma once
 
 #include <optional>
@@ -12,19 +12,20 @@ namespace lb::k8s {
 
 struct Kubeconfig {
   ApiAccess access;
-  std::vector<std::string> warnings;  ///< a sentence each
+  std::vector<std::string> warnings;  ///< messages for the log
 };
 
-/// The current context of a kubeconfig. File names in it are relative to it. Throws StartError that names the
-/// field which is wrong, missing, or asks for what is not supported (exec and auth-provider plugins,
-/// passwords, impersonation, proxies).
+/// Reads the current context of a kubeconfig. File names in it are relative to it. Throws StartError with the
+/// name of the field that is wrong, missing, or requests an unsupported feature (exec and auth-provider
+/// plugins, passwords, impersonation, proxies).
 [[nodiscard]] Kubeconfig read_kubeconfig(const std::string& path);
 
-/// Where the current context of a kubeconfig finds its cluster; its user does not matter. Throws StartError
-/// likewise.
+/// The server of the current context's cluster; the context's user is ignored. Throws StartError like
+/// read_kubeconfig().
 [[nodiscard]] ApiServer read_kubeconfig_server(const std::string& path);
 
-/// What a pod is given: its environment's KUBERNETES_SERVICE_HOST and _PORT, and its service account's files.
+/// A pod's API access: KUBERNETES_SERVICE_HOST and _PORT of the environment, and its service account's
+/// directory.
 struct PodEnvironment {
   std::string host;
   std::string port;
@@ -33,13 +34,14 @@ struct PodEnvironment {
   [[nodiscard]] static PodEnvironment from_environment();
 };
 
-/// Of the environment; nothing where it names none.
+/// The server that the environment names; nullopt if it names none.
 [[nodiscard]] std::optional<ApiServer> server_of(const PodEnvironment& pod);
 
-/// Throws StartError where there are none. `servers` that are given count in place of the environment's.
+/// Throws StartError if the pod has no such access. `servers`, if not empty, replace the environment's
+/// server.
 [[nodiscard]] ApiAccess in_cluster_access(const PodEnvironment& pod, std::vector<ApiServer> servers);
 
-/// Standard base64, white space allowed; throws StartError that names `field` for anything else.
+/// Decodes standard base64, white space allowed; throws StartError that names `field` for anything else.
 [[nodiscard]] std::string decode_base64(std::string_view text, std::string_view field);
 
 }  // namespace lb::k8s

@@ -1,4 +1,4 @@
-// How a request to the API ended, for metrics.
+// The result of a request to the API, for metrics.
 #pragma once
 
 #include <chrono>
@@ -7,13 +7,13 @@
 
 namespace lb::k8s {
 
-/// Its head came, or it is known that none will.
+/// Made when a response's head has arrived, or the request has failed before.
 struct RequestOutcome {
-  std::string host;                            ///< of the server that was asked last: "10.0.0.1:6443"
+  std::string host;                            ///< the last server tried: "10.0.0.1:6443"
   std::string_view method;                     ///< "GET", "POST" or "PATCH"
-  bool is_watch = false;                       ///< whose answer goes on for as long as it is heard
-  unsigned status = 0;                         ///< 0: no head came
-  std::chrono::steady_clock::duration took{};  ///< from before a connection is made until then
+  bool is_watch = false;                       ///< the response continues for as long as the watch
+  unsigned status = 0;                         ///< 0: no head arrived
+  std::chrono::steady_clock::duration took{};  ///< from before connecting until then
 };
 
 }  // namespace lb::k8s

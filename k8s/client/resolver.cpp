@@ -1,4 +1,4 @@
-// One thread for each look-up, because a library call cannot be cancelled: it is abandoned, not waited for.
+// One thread for each resolution, because getaddrinfo(3) cannot be cancelled: it is abandoned, not joined.
 #include "k8s/client/resolver.hpp"
 
 #include <netdb.h>
@@ -54,7 +54,7 @@ Looked look_up_by_system(const std::string& host) {
   return looked;
 }
 
-/// Shared with the threads. The context is theirs to use only under the lock, and only while there is one.
+/// Shared with the threads. They may use the context only under the lock, and only while it is not null.
 struct Resolver::State : std::enable_shared_from_this<State> {
   State(asio::io_context& to, Lookup how) : context(&to), lookup(std::move(how)) {}
 
@@ -87,7 +87,7 @@ Resolver::Resolver(asio::io_context& context, Lookup lookup)
     : state_(std::make_shared<State>(context, std::move(lookup))) {}
 
 Resolver::~Resolver() {
-  state_->waiting.clear();  // here and now: they hold what belongs to the context
+  state_->waiting.clear();  // destroyed in the context's thread: the callbacks own objects of the context
   const std::lock_guard lock(state_->mutex);
   state_->context = nullptr;
 }

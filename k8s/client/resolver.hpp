@@ -1,4 +1,4 @@
-// Resolves host names by the system's library, which may block for long: in a helper thread, never in ours.
+// Resolves host names by getaddrinfo(3), which may block for long: in a helper thread, not in the agent's.
 #pragma once
 
 #include <functional>
@@ -15,28 +15,28 @@ class io_context;
 namespace lb::k8s {
 
 struct Looked {
-  std::vector<Address> addresses;  ///< in the order in which they are to be tried
-  std::string problem;             ///< why there are none
+  std::vector<Address> addresses;  ///< in the order in which to try them
+  std::string problem;             ///< error message if there are none
 };
 
-/// Blocks; called in another thread.
+/// Blocks; called in a helper thread.
 using Lookup = std::function<Looked(const std::string& host)>;
 
-/// getaddrinfo(3).
+/// Resolves by getaddrinfo(3).
 [[nodiscard]] Looked look_up_by_system(const std::string& host);
 
-/// At most one thread a host: a request made while one is under way gets its answer.
+/// Runs at most one thread for each host: a concurrent request for the same host shares its result.
 class Resolver {
  public:
   using Done = std::function<void(const Looked&)>;
 
-  /// A look-up that is still under way when this goes ends by itself, and calls no callback.
+  /// Destroying the resolver abandons a resolution under way, whose callback is not called.
   Resolver(boost::asio::io_context& context, Lookup lookup);
   ~Resolver();
   Resolver(const Resolver&) = delete;
   Resolver& operator=(const Resolver&) = delete;
 
-  /// `done` runs in the context, after this has returned.
+  /// Calls `done` in the context, after this call has returned.
   void resolve(const std::string& host, Done done);
 
  private:

@@ -1,4 +1,4 @@
-// JSON by simdjson: tables of the members we read. What they mean is in the rules. The only user of simdjson.
+// JSON by simdjson: tables of the members that are read. The rules interpret them. The only user of simdjson.
 #include "k8s/encoding/decode.hpp"
 
 #include <fmt/format.h>
@@ -110,7 +110,7 @@ constexpr std::array<Member<W>, 2> service_members = {{
 
 struct SliceWalk {
   std::string_view address_type;
-  wire::Endpoint endpoint;  ///< used again and again: its vectors keep their memory
+  wire::Endpoint endpoint;  ///< reused: its vectors keep their memory
   SliceRules rules;
 };
 
@@ -246,7 +246,7 @@ Kind kind_of(const Head& head, Kind expected) {
     return expected;
   }
   if (head.kind == "PartialObjectMetadata" && expected == Kind::node) {
-    return expected;  // as it was asked for
+    return expected;  // as requested
   }
   const bool core = head.api_version == "v1";
   if (head.kind == "Service" && core) {
@@ -278,7 +278,7 @@ std::string foreign_reason(const Head& head) {
 class JsonDecoder final : public Decoder {
  public:
   explicit JsonDecoder(Origin origin) : origin_(origin), parser_(most_bytes) {
-    // Only memory can fail here; the parser then says so at its first object.
+    // Only a lack of memory can fail here; the parser then reports it at its first object.
     [[maybe_unused]] const auto error = parser_.allocate(first_capacity, most_depth);
   }
 

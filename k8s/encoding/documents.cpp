@@ -22,7 +22,7 @@ std::string_view line_of(std::string_view text, std::size_t at) {
   return text.substr(at, end - at);
 }
 
-/// Lines of rising offsets, without counting from the start each time.
+/// Line numbers of ascending offsets, without counting from the start each time.
 class Lines {
  public:
   Lines(std::string_view text, std::size_t first) : text_(text), line_(first) {}
@@ -39,7 +39,7 @@ class Lines {
   std::size_t counted_ = 0;
 };
 
-/// A whole object: its items if it is a list, else itself.
+/// Reports a whole object: its items if it is a list, else itself.
 void report_object(std::string_view json, const Cut& cut, Lines& lines, std::size_t offset,
                    DocumentVisitor& visitor) {
   if (!cut.has_items || !cut.kind.ends_with("List")) {
@@ -54,7 +54,7 @@ void report_object(std::string_view json, const Cut& cut, Lines& lines, std::siz
   }
 }
 
-/// Any number of JSON objects, one after the other.
+/// Reads any number of consecutive JSON objects.
 void read_json(std::string_view text, std::size_t first_line, DocumentVisitor& visitor) {
   Lines lines(text, first_line);
   for (auto at = skip_space(text, 0); at < text.size(); at = skip_space(text, at)) {
@@ -115,7 +115,7 @@ void read_document(std::string_view text, std::size_t first_line, Format format,
   }
 }
 
-/// "---" alone or followed by space; what follows on the line belongs to the document.
+/// Whether the line is "---", alone or followed by white space; the rest of the line belongs to the document.
 bool begins_document(std::string_view line) {
   return line.starts_with("---") &&
          (line.size() == 3 || line[3] == ' ' || line[3] == '\t' || line[3] == '\r');
@@ -123,7 +123,7 @@ bool begins_document(std::string_view line) {
 
 bool ends_document(std::string_view line) { return line == "..." || line == "...\r"; }
 
-/// Directives and left-over end markers are no part of any document.
+/// Directives and remaining end markers belong to no document.
 bool stands_before(std::string_view line) { return line.starts_with('%') || ends_document(line); }
 
 /// The document that begins at `at`: its text begins after the markers and directives before it.

@@ -1,4 +1,4 @@
-// The scanner reads only brackets and quotes; the splitter knows only objects and lists.
+// The scanner recognizes only brackets and quotes; cut_object() only objects and lists.
 #include "k8s/encoding/framing.hpp"
 
 #include <array>

@@ -1,5 +1,5 @@
 // Splits JSON text into values without parsing them, so that a list is decoded object by object and memory is
-// bounded by its largest object. The values are not validated yet: the decoder does that.
+// bounded by its largest object. Does not validate the values: the decoder does.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +9,13 @@
 
 namespace lb::k8s {
 
-/// Finds where the JSON value that begins a text ends. The text may come in pieces.
+/// Finds the end of the JSON value that begins a text. The text may arrive in pieces.
 class ValueScanner {
  public:
-  /// The number of bytes of `piece` up to and with the value's end; nothing if it goes on after the piece.
-  /// Only objects, arrays and strings know their end; a number or a word ends before the byte after it.
+  /// The number of bytes of `piece` up to the value's end; nullopt if the value continues after the piece.
+  /// Only objects, arrays and strings have their own end; a number or a word ends before the next other byte.
   [[nodiscard]] std::optional<std::size_t> scan(std::string_view piece);
-  /// Whether the text may end here, because a number or a word does.
+  /// Whether the text may end here, because the value is a number or a word.
   [[nodiscard]] bool may_end() const { return inside_ == Inside::word; }
 
  private:
@@ -29,21 +29,22 @@ class ValueScanner {
   std::size_t depth_ = 0;
 };
 
-/// The first byte at or after `at` that is no JSON white space, or the text's size.
+/// Index of the first byte at or after `at` that is not JSON white space, or the text's size.
 [[nodiscard]] std::size_t skip_space(std::string_view text, std::size_t at);
 
-/// A position in JSON text that steps over tokens and whole values. Once broken it stays where it broke.
+/// A position in JSON text that advances over tokens and whole values. After an error it stays at the error.
 class JsonCursor {
  public:
   explicit JsonCursor(std::string_view text) : text_(text), at_(skip_space(text, 0)) {}
 
-  /// Steps over one punctuation character if it is next.
+  /// Skips one punctuation character if it is next.
   bool take(char wanted);
-  /// As take(), but anything else breaks.
+  /// Like take(), but anything else is an error.
   void expect(char wanted) { broken_ = !take(wanted) || broken_; }
-  /// Steps over the next value, whatever it is, and returns it.
+  /// Skips the next value of any type, and returns it.
   std::string_view value();
-  /// Steps over the next value if it is a string, else breaks; returns it without its quotes, escapes kept.
+  /// Skips the next value if it is a string, else it is an error; returns it without quotes, with escapes
+  /// unchanged.
   std::string_view string();
 
   [[nodiscard]] bool next_is(char c) const { return !broken_ && at_ < text_.size() && text_[at_] == c; }
@@ -56,18 +57,18 @@ class JsonCursor {
   bool broken_ = false;
 };
 
-/// A document that is an object, cut at its top level.
+/// An object document, split at its top level.
 struct Cut {
   std::string_view kind;         ///< without quotes; empty: none
   std::string_view api_version;  ///< without quotes; empty: none
   bool has_items = false;
   std::vector<std::string_view> items;
-  /// Where the text stops to be one object; nothing if it is whole. Items before it are good to use.
+  /// Position of a syntax error; nullopt if there is none. Items before it are usable.
   std::optional<std::size_t> broken_at;
-  std::size_t end = 0;  ///< bytes up to and with the object's end
+  std::size_t end = 0;  ///< bytes up to the object's end
 };
 
-/// Cuts the object that begins `text` (white space first is skipped). Text after it is left alone.
+/// Splits the object at the beginning of `text`, after white space. Ignores text after it.
 [[nodiscard]] Cut cut_object(std::string_view text);
 
 }  // namespace lb::k8s

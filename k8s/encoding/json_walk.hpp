@@ -1,8 +1,8 @@
 // Walks parsed JSON by tables of members: types, duplicates, positions of problems. Included by decode.cpp
 // only.
 //
-// A value of a wrong type, or given twice, rejects the smallest list entry around it, else the object: what
-// Kubernetes' own decoder would reject is not guessed at. null counts as absent.
+// A value of a wrong type, or a duplicate one, rejects the innermost list entry that contains it, else the
+// object: input that Kubernetes' own decoder would reject is not interpreted. null counts as absent.
 #pragma once
 
 #include <fmt/format.h>
@@ -74,7 +74,7 @@ Read read(dom::element value, std::optional<T>& out, Problems& problems) {
 
 // ---- Objects and lists. ----
 
-/// One member that we read of an object.
+/// A member of an object that is read.
 template <typename Target>
 struct Member {
   std::string_view name;
@@ -110,7 +110,7 @@ Read read_object(dom::element value, const std::array<Member<Target>, Count>& me
   return Read::good;
 }
 
-/// Calls each(element) for every element; one that it refuses is left out, and has its problem.
+/// Calls each(element) for every element; one that it rejects is left out, with a problem.
 template <typename Each>
 Read read_list(dom::element value, Problems& problems, Each each) {
   dom::array array;
@@ -134,7 +134,7 @@ inline Read read(dom::element value, std::vector<std::string_view>& out, Problem
   });
 }
 
-/// A map of strings: labels, annotations.
+/// Reads a map of strings: labels, annotations.
 inline Read read(dom::element value, wire::Pairs& out, Problems& problems) {
   dom::object object;
   if (value.get(object) != simdjson::SUCCESS) {
@@ -151,25 +151,25 @@ inline Read read(dom::element value, wire::Pairs& out, Problems& problems) {
   return Read::good;
 }
 
-/// A member that is read into a field as it is.
+/// Reads a member directly into a field.
 template <auto Field, typename Target>
 Read leaf(dom::element value, Target& target, Problems& problems) {
   return read(value, target.*Field, problems);
 }
 
-/// A member that is an object with members of the same target.
+/// Reads a member that is an object whose members belong to the same target.
 template <const auto& members, typename Target>
 Read nested(dom::element value, Target& target, Problems& problems) {
   return read_object(value, members, target, problems);
 }
 
-/// A member that is an object and a field of the target.
+/// Reads a member that is an object into a field of the target.
 template <auto Field, const auto& members, typename Target>
 Read inner(dom::element value, Target& target, Problems& problems) {
   return read_object(value, members, target.*Field, problems);
 }
 
-/// A list whose elements are objects that a rule takes one by one.
+/// Reads a list of objects, and passes each to a rule.
 template <typename Element, const auto& members, auto Rule, typename Walk>
 Read object_list(dom::element value, Walk& walk, Problems& problems) {
   return read_list(value, problems, [&](dom::element element) {
@@ -180,7 +180,7 @@ Read object_list(dom::element value, Walk& walk, Problems& problems) {
   });
 }
 
-/// A list whose elements are strings that a rule takes one by one.
+/// Reads a list of strings, and passes each to a rule.
 template <auto Rule, typename Walk>
 Read text_list(dom::element value, Walk& walk, Problems& problems) {
   return read_list(value, problems, [&](dom::element element) {

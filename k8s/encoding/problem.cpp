@@ -1,4 +1,4 @@
-// Formats positions inside objects, and limits how many problems are recorded for one object.
+// Formats positions inside objects, and limits the number of recorded problems.
 #include "k8s/encoding/problem.hpp"
 
 #include <fmt/format.h>
@@ -42,8 +42,8 @@ bool is_index(std::string_view step) {
   return !step.empty() && std::ranges::all_of(step, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-/// Reasons quote what others wrote: no control characters, no endless lines in logs, nothing but UTF-8 (which
-/// protobuf does not ask for).
+/// Sanitizes reasons, which quote untrusted text: no control characters, limited length, and valid UTF-8
+/// (which protobuf does not enforce).
 std::string printable(std::string text) {
   std::ranges::replace_if(
       text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');

@@ -1,5 +1,4 @@
-// Problems found inside one object, with their positions: collected while a decoder walks, reported by its
-// caller.
+// Problems inside one object, with their positions: collected while a decoder walks, reported by its caller.
 #pragma once
 
 #include <cstddef>
@@ -10,24 +9,24 @@
 namespace lb::k8s {
 
 struct Problem {
-  std::string pointer;  ///< RFC 6901: "/spec/ports/0/port"; "" is the object itself
+  std::string pointer;  ///< RFC 6901: "/spec/ports/0/port"; "": the object itself
   std::string reason;
   bool operator==(const Problem&) const = default;
 };
 
-/// The start of a text, at most so many bytes, without a part of a UTF-8 character at its end.
+/// The start of a text, at most `most` bytes, without a partial UTF-8 character at its end.
 [[nodiscard]] std::string_view start_of(std::string_view text, std::size_t most);
 
-/// "spec.ports[0].port" for "/spec/ports/0/port", as people write it.
+/// The usual form "spec.ports[0].port" of "/spec/ports/0/port".
 [[nodiscard]] std::string field_path(std::string_view pointer);
 
-/// Collects an object's problems. Knows the place by the steps the walker has taken, so that rules need not.
+/// Collects an object's problems. Tracks the current position by the walker's steps, so that rules need not.
 class Problems {
  public:
-  /// More than this many are counted, not kept: a hostile object must not fill the log.
+  /// Limit of stored problems; further ones are only counted: a hostile object must not fill the log.
   static constexpr std::size_t kept = 8;
 
-  /// A step into a member or an element, for as long as it lives.
+  /// A step into a member or an element, while it lives.
   class Step {
    public:
     Step(Problems& problems, std::string_view member) : problems_(problems) {
@@ -44,16 +43,16 @@ class Problems {
     Problems& problems_;
   };
 
-  /// At the current place.
+  /// Adds a problem at the current position.
   void add(std::string reason);
-  /// At a member of the current place.
+  /// Adds a problem at a member of the current position.
   void add(std::string_view member, std::string reason);
-  /// Hands over what was collected, the uncounted rest as one line, and starts again.
+  /// Returns the collected problems, with one line for the number of further ones, and starts again.
   [[nodiscard]] std::vector<Problem> take();
 
  private:
   struct Place {
-    std::string_view member;  ///< a name with static life; empty: an element
+    std::string_view member;  ///< a name with static lifetime; empty: an element
     std::size_t element;
   };
 

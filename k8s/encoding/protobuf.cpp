@@ -1,4 +1,4 @@
-// Field numbers are those of Kubernetes' generated.proto; the rules say what the fields mean.
+// Field numbers are those of Kubernetes' generated.proto; the rules interpret the fields.
 #include "k8s/encoding/protobuf.hpp"
 
 #include <fmt/format.h>
@@ -22,14 +22,14 @@ struct ServiceWalk {
   std::size_t external_ips = 0;
   std::size_t source_ranges = 0;
 
-  /// Calls act() at list[index], so that its problems get that place.
+  /// Calls act() at list[index], so that its problems get that position.
   template <typename Act>
   void element(std::string_view list, std::size_t& index, Act act) {
     const Problems::Step field(problems, list);
     const Problems::Step step(problems, index++);
     act();
   }
-  /// The fields that are copied; false for any other.
+  /// Reads fields that are copied; false for any other.
   bool plain(Message& message);
   void spec(std::string_view bytes);
   void status(std::string_view bytes);
@@ -124,7 +124,7 @@ Kind kind_of(const Envelope& envelope, Kind expected) {
     return expected;
   }
   if (envelope.kind == "PartialObjectMetadata" && expected == Kind::node) {
-    return expected;  // as it was asked for
+    return expected;  // as requested
   }
   if (envelope.api_version == "v1") {
     return envelope.kind == "Service" ? Kind::service : envelope.kind == "Node" ? Kind::node : Kind::other;
@@ -134,7 +134,7 @@ Kind kind_of(const Envelope& envelope, Kind expected) {
         envelope.api_version == "networking.k8s.io/v1" || envelope.api_version == "networking.k8s.io/v1beta1";
     return networking ? Kind::service_cidr : Kind::other;
   }
-  // v1beta1 has other field numbers, and no API server that we know speaks it any more.
+  // v1beta1 has other field numbers, and no supported API server sends it.
   const bool slice = envelope.kind == "EndpointSlice" && envelope.api_version == "discovery.k8s.io/v1";
   return slice ? Kind::slice : Kind::other;
 }
@@ -159,7 +159,7 @@ class ProtobufDecoder final : public Decoder {
   Origin origin_;
   Problems problems_;
   Times times_;
-  wire::Endpoint endpoint_;  ///< used again and again: its vectors keep their memory
+  wire::Endpoint endpoint_;  ///< reused: its vectors keep their memory
 };
 
 Decoded ProtobufDecoder::decode(std::string_view bytes, Kind expected) {
@@ -210,7 +210,7 @@ Verdict ProtobufDecoder::walk(std::string_view bytes, Kind expected, Decoded& de
   }
 }
 
-/// All kinds have it as field 1.
+/// In all kinds the metadata are field 1.
 wire::Metadata ProtobufDecoder::metadata(std::string_view message) {
   wire::Metadata metadata;
   for (Message object(message); object.next();) {
@@ -223,7 +223,8 @@ wire::Metadata ProtobufDecoder::metadata(std::string_view message) {
   return metadata;
 }
 
-/// JSON is refused as a whole for bad UTF-8; of protobuf only what we keep as it is can do harm.
+/// JSON with bad UTF-8 is rejected as a whole; in protobuf only the fields that are kept unchanged can do
+/// harm.
 bool ProtobufDecoder::readable(const wire::Metadata& metadata) {
   bool good = valid_utf8(metadata.uid);
   for (const auto* pairs : {&metadata.labels, &metadata.annotations}) {

@@ -12,7 +12,7 @@
 
 namespace lb::k8s::protobuf {
 
-/// A message whose accessors look at the wire type, which protozero itself only asserts.
+/// A message whose accessors check the wire type, which protozero itself only asserts.
 class Message {
  public:
   explicit Message(std::string_view bytes) : reader_(bytes.data(), bytes.size()) {}
@@ -20,7 +20,7 @@ class Message {
   [[nodiscard]] bool next() { return reader_.next(); }
   [[nodiscard]] std::uint32_t tag() const { return reader_.tag(); }
   void skip() { reader_.skip(); }
-  /// A string, bytes, or a message to be walked.
+  /// A string, bytes, or an embedded message.
   [[nodiscard]] std::string_view bytes() {
     require(protozero::pbf_wire_type::length_delimited);
     const auto view = reader_.get_view();
@@ -59,13 +59,13 @@ inline void read_pair(std::string_view bytes, wire::Pairs& out) {
   }
 }
 
-/// Of an ObjectMeta's times, which the metadata views.
+/// Texts of an ObjectMeta's times, to which the metadata's views refer.
 struct Times {
   std::string created;
   std::string deleted;
 };
 
-/// ObjectMeta.
+/// Reads an ObjectMeta.
 void read_metadata(std::string_view bytes, wire::Metadata& metadata, Times& times);
 [[nodiscard]] wire::ServicePort read_service_port(std::string_view bytes);
 void read_affinity(std::string_view bytes, wire::Service& wire);
@@ -73,7 +73,7 @@ void read_affinity(std::string_view bytes, wire::Service& wire);
 [[nodiscard]] wire::Taint read_taint(std::string_view bytes);
 [[nodiscard]] wire::SlicePort read_slice_port(std::string_view bytes);
 void read_endpoint(std::string_view bytes, wire::Endpoint& endpoint);
-/// As new, its vectors' memory kept.
+/// Resets the endpoint, but keeps its vectors' memory.
 void clear(wire::Endpoint& endpoint);
 
 }  // namespace lb::k8s::protobuf

@@ -1,4 +1,4 @@
-// Messages into wire structs, field by field: numbers as of Kubernetes' generated.proto.
+// Reads messages into wire structs, field by field: numbers are those of Kubernetes' generated.proto.
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
@@ -21,7 +21,7 @@ static std::int64_t read_seconds(std::string_view bytes) {
   return seconds;
 }
 
-/// RFC 3339, as JSON has it; empty for what is no time of ours.
+/// Formats a time by RFC 3339, like JSON; empty for an invalid time.
 static std::string time_text(std::int64_t seconds) {
   constexpr std::int64_t year_9999 = 253'402'300'799;
   if (seconds <= 0 || seconds > year_9999) {

@@ -10,7 +10,7 @@
 namespace lb::k8s {
 namespace {
 
-/// The cluster autoscaler's, whatever its effect (SEM-59).
+/// The cluster autoscaler's taint, with any effect (SEM-59).
 constexpr std::string_view leaving_taint = "ToBeDeletedByClusterAutoscaler";
 
 bool lower_or_digit(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
@@ -90,7 +90,7 @@ Node NodeRules::finish(ObjectKey key, const wire::Metadata& metadata, std::strin
   node_.leaving = node_.leaving || !metadata.deleted.empty();
   std::map<std::string_view, std::string_view> sorted;
   for (const auto& [name, value] : metadata.labels) {
-    sorted[name] = value;  // of equal keys the last one counts, as in the API server's decoder
+    sorted[name] = value;  // the last of equal keys counts, as in the API server's decoder
   }
   node_.labels.assign(sorted.begin(), sorted.end());
   return std::move(node_);

@@ -1,4 +1,4 @@
-// From the wire to the model: defaults, filters and validation, the same for every encoding. No JSON here. A
+// Converts wire structs to the model: defaults, filters and validation, equal for every encoding. No JSON. A
 // walker calls a method at the position of a field, so that a problem gets this position; the order of calls
 // does not matter.
 #pragma once
@@ -13,8 +13,8 @@
 
 namespace lb::k8s {
 
-/// Where an object comes from. The API server has applied defaults and validation; the author of a manifest
-/// has not: its objects get the API server's defaults here, and spec.topologyKeys is read.
+/// The source of an object. The API server has applied defaults and validation; the author of a manifest has
+/// not: its objects get the API server's defaults here, and spec.topologyKeys is read.
 enum class Origin : std::uint8_t { api_server, manifest };
 
 enum class Kind : std::uint8_t { other, service, slice, node, service_cidr };
@@ -22,7 +22,7 @@ enum class Kind : std::uint8_t { other, service, slice, node, service_cidr };
 /// "Service", "EndpointSlice", "Node", "ServiceCIDR"; "object" for others.
 [[nodiscard]] std::string_view kind_text(Kind kind);
 
-/// The object's key, or nothing (with a problem) if it has no valid one.
+/// The object's key; nullopt (with a problem) if it has no valid one.
 [[nodiscard]] std::optional<ObjectKey> identify(Kind kind, const wire::Metadata& metadata, Origin origin,
                                                 Problems& problems);
 
@@ -35,7 +35,7 @@ class ServiceRules {
   void external_ip(std::string_view text);
   void source_range(std::string_view text);
   void ingress(const wire::Ingress& ingress);
-  /// Returns the Service; to be called once, at the object's root, after all other methods.
+  /// Returns the Service; call once, at the object's root, after all other methods.
   [[nodiscard]] Service finish(ObjectKey key, const wire::Metadata& metadata, const wire::Service& wire);
 
  private:
@@ -59,7 +59,7 @@ class SliceRules {
 
   void port(const wire::SlicePort& wire);
   void endpoint(const wire::Endpoint& wire);
-  /// The slice, or nothing if it is to be ignored: headless, FQDN, of no service.
+  /// The slice; nullopt if it must be ignored: headless, FQDN, or without a service.
   [[nodiscard]] std::optional<EndpointSlice> finish(ObjectKey key, const wire::Metadata& metadata,
                                                     std::string_view address_type);
 
@@ -105,28 +105,30 @@ class ServiceCidrRules {
 
 namespace rules {
 
-/// metadata.resourceVersion, to be compared (KEP-5504); 0 for anything but a decimal number.
+/// Parses metadata.resourceVersion for comparison (KEP-5504); 0 for anything but a decimal number.
 [[nodiscard]] std::uint64_t version_number(std::string_view text);
 
-/// The rest of a hostile object's ports is ignored, because each port is compared with the others.
+/// Limit of an object's ports, because each port is compared with the others; further ones are ignored.
 inline constexpr std::size_t most_ports = 4096;
 
-/// Roughly a DNS subdomain: the API server checks more; we need names that are safe to print and to compare.
+/// Whether the text is roughly a DNS subdomain: the API server checks more; here names must be safe to print
+/// and to compare.
 [[nodiscard]] bool object_name(std::string_view text);
-/// The last value of a key, as the API server's own decoder takes it; a problem if there are several.
+/// The last value of a key, as in the API server's own decoder; a problem if there are several.
 [[nodiscard]] std::optional<std::string_view> find(const wire::Pairs& pairs, std::string_view key,
                                                    Problems& problems);
 [[nodiscard]] std::string_view trimmed(std::string_view text);
-/// Nothing (with a problem at the current position) for anything but TCP, UDP, SCTP; an empty text is TCP.
+/// nullopt (with a problem at the current position) for anything but TCP, UDP, SCTP; an empty text means TCP.
 [[nodiscard]] std::optional<Protocol> protocol(std::string_view text, Problems& problems);
-/// 1 to 65535, else nothing, with a problem.
+/// A number from 1 to 65535; else nullopt, with a problem.
 [[nodiscard]] std::optional<std::uint16_t> port_number(std::optional<std::int64_t> number,
                                                        Problems& problems);
-/// A DNS label of at most 63 characters, or empty.
+/// Whether the text is a DNS label of at most 63 characters, or empty.
 [[nodiscard]] bool port_name(std::string_view text);
-/// Is it valid as a zone, a node's name or a label's value: printable ASCII, at most 253 characters?
+/// Whether the text is valid as a zone, a node's name or a label's value: printable ASCII, at most 253
+/// characters.
 [[nodiscard]] bool plain(std::string_view text);
-/// The text in quotes, truncated, for the reason of a problem.
+/// The text in quotes, truncated, for a problem's reason.
 [[nodiscard]] std::string quoted(std::string_view text);
 
 }  // namespace rules

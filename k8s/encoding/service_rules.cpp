@@ -17,12 +17,13 @@ constexpr std::int64_t most_affinity_seconds = 86400;
 
 using rules::quoted;
 
-/// 0 for what is no time.
+/// 0 for an invalid time.
 std::int64_t unix_seconds(std::string_view text) {
   return unix_nanoseconds(text).value_or(0) / 1'000'000'000;
 }
 
-/// An address that may be a frontend. Others would take over traffic that is for no Service (REL-51).
+/// An address that may be a frontend. Other addresses would capture traffic that is not for a Service
+/// (REL-51).
 std::optional<Address> frontend_address(std::string_view text, Problems& problems) {
   const auto address = Address::parse(text);
   if (!address) {
@@ -81,7 +82,7 @@ ServiceType service_type(std::string_view text, Problems& problems) {
   return ServiceType::cluster_ip;
 }
 
-/// By one byte of each; those that are equal in it keep their order.
+/// One pass of a radix sort, by one byte of each address; stable.
 void sort_by(std::size_t byte, std::vector<Address>& addresses, std::vector<Address>& sorted) {
   std::array<std::size_t, 257> places{};
   for (const auto& address : addresses) ++places.at(address.bytes.at(byte) + 1U);
@@ -91,8 +92,8 @@ void sort_by(std::size_t byte, std::vector<Address>& addresses, std::vector<Addr
   addresses.swap(sorted);
 }
 
-/// From the last byte to the first, and only by those that differ: an object of 1.5 MB has 150,000 addresses,
-/// which differ in few.
+/// Radix sort from the last byte to the first, only by bytes that differ: an object of 1.5 MB has 150,000
+/// addresses, which differ in few bytes.
 void sort_unique(std::vector<Address>& addresses) {
   if (addresses.empty()) return;
   std::array<bool, 16> differs{};
@@ -186,8 +187,8 @@ void ServiceRules::cluster_ip(std::string_view text, std::optional<Family> famil
   service_.cluster_ips.push_back(*address);
 }
 
-/// SEM-9: clusterIPs[i] is of ipFamilies[i]; without ipFamilies spec.clusterIP alone counts. A manifest gets
-/// what the API server would have filled in: families by the addresses.
+/// SEM-9: clusterIPs[i] is of ipFamilies[i]; without ipFamilies only spec.clusterIP counts. A manifest gets
+/// the API server's defaults: families by the addresses.
 void ServiceRules::addresses(const wire::Service& wire) {
   auto texts = wire.cluster_ips;
   if (texts.empty() && wire.cluster_ip) {
@@ -257,7 +258,7 @@ void ServiceRules::topology_key(std::string_view text) {
   }
 }
 
-/// Choice H: the annotation everywhere, the field in manifests only (the API server drops it).
+/// Choice H: the annotation is read everywhere, the field only in manifests (the API server drops it).
 void ServiceRules::topology(const wire::Metadata& metadata, const wire::Service& wire) {
   const auto annotation = rules::find(metadata.annotations, "sluice.lb/topology-keys", problems_);
   if (annotation) {
@@ -286,7 +287,7 @@ void ServiceRules::selection(const wire::Metadata& metadata) {
   if (!annotation) {
     return;
   }
-  // Known as Maglev before.
+  // "maglev" is the former name.
   const bool consistent = text == "consistent" || text == "maglev";
   service_.selection = consistent ? Selection::consistent : Selection::random;
   if (!consistent && text != "random") {

@@ -15,7 +15,7 @@ constexpr std::string_view trigger_annotation = "endpoints.kubernetes.io/last-ch
 
 using rules::quoted;
 
-/// Endpoints that would reach the node itself, or everyone (REL-52).
+/// Addresses that would reach the node itself, or several hosts (REL-52).
 bool forbidden(const Address& address) {
   return address.unspecified() || address.loopback() || address.link_local() || address.multicast();
 }
@@ -108,7 +108,7 @@ void SliceRules::endpoint(const wire::Endpoint& wire) {
   topology(wire, endpoint);
 }
 
-/// Here and not per endpoint: addressType may stand after the endpoints.
+/// Checked here and not for each endpoint: addressType may follow the endpoints.
 void SliceRules::family(Family family) {
   slice_.family = family;
   const auto other = [&](const Endpoint& endpoint) { return endpoint.address.family() != family; };
@@ -139,7 +139,7 @@ void SliceRules::weight(const wire::Metadata& metadata) {
   slice_.weight = static_cast<std::uint8_t>(value);
 }
 
-/// Only measured by: a value that is no time is reported, and ignored.
+/// Used only for measurements: an invalid time is reported, and ignored.
 void SliceRules::trigger(const wire::Metadata& metadata) {
   const auto annotation = rules::find(metadata.annotations, trigger_annotation, problems_);
   if (!annotation) {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int most_depth = 100;
 
-/// Compares a member's name, escapes kept, with one step of a pointer.
+/// Compares a member's name, with escapes unchanged, with one step of a pointer.
 bool names(std::string_view member, std::string_view step) {
   std::size_t at = 0;
   for (std::size_t i = 0; i < step.size(); ++i, ++at) {
@@ -109,7 +109,7 @@ void check_object(JsonCursor& cursor, std::size_t& bad, int depth) {
   }
 }
 
-/// Sets `bad` to the first value that is none, or breaks the cursor at the first token out of place.
+/// Sets `bad` to the first invalid value, or breaks the cursor at the first misplaced token.
 void check(JsonCursor& cursor, std::size_t& bad, int depth) {
   if (depth == most_depth) {
     bad = cursor.at();

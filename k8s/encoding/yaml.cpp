@@ -1,4 +1,4 @@
-// Turns YAML's events into JSON text as they come; an anchor records the part of the text that it names.
+// Converts YAML events to JSON text one by one; an anchor records the part of the text that it names.
 #include "k8s/encoding/yaml.hpp"
 
 #include <fmt/format.h>
@@ -62,7 +62,7 @@ std::optional<std::string> json_integer(std::string_view text) {
   return value ? std::optional(std::to_string(*value)) : std::nullopt;
 }
 
-/// The core schema's floats, but .inf and .nan, which JSON cannot say.
+/// The core schema's floats, except .inf and .nan, which JSON does not have.
 std::optional<std::string> json_float(std::string_view text) {
   const auto digits = text.starts_with('+') ? text.substr(1) : text;
   const bool number_like = !digits.empty() && !(digits.front() == '-' && digits.size() != text.size()) &&
@@ -75,7 +75,7 @@ std::optional<std::string> json_float(std::string_view text) {
   return fmt::format("{:.17e}", value);
 }
 
-/// A plain scalar by the core schema.
+/// Converts a plain scalar by the core schema.
 std::string json_plain(std::string_view text) {
   if (one_of(text, {"", "~", "null", "Null", "NULL"})) {
     return "null";
@@ -97,7 +97,7 @@ std::string json_plain(std::string_view text) {
 
 enum class Scalar : std::uint8_t { plain, text, unknown };
 
-/// "?" is an untagged plain scalar, "!" one that was quoted.
+/// The tag "?" is an untagged plain scalar, "!" a quoted one.
 Scalar scalar_of(std::string_view tag) {
   if (tag.empty() || tag == "?") {
     return Scalar::plain;
@@ -115,7 +115,7 @@ Scalar scalar_of(std::string_view tag) {
   return one_of(name, {"str", "timestamp"}) ? Scalar::text : Scalar::unknown;
 }
 
-/// Writes JSON. After its first error it ignores the rest: its parser has no way to be stopped.
+/// Writes JSON. After the first error it ignores further events: the parser cannot be stopped.
 class Writer final : public YAML::EventHandler {
  public:
   void OnDocumentStart(const YAML::Mark&) override {}
@@ -160,7 +160,7 @@ class Writer final : public YAML::EventHandler {
  private:
   struct Level {
     bool map;
-    std::size_t entries;  ///< keys and values each count
+    std::size_t entries;  ///< keys and values are counted separately
     YAML::anchor_t anchor;
     std::size_t begin;
   };
@@ -187,7 +187,7 @@ class Writer final : public YAML::EventHandler {
   std::size_t alias_bytes_ = 0;
 };
 
-/// Punctuation, and line ends until the JSON stands on the document's line.
+/// Writes punctuation, and line ends until the JSON is on the document's line.
 void Writer::before_value(const YAML::Mark& mark) {
   auto& out = result_.json;
   if (!levels_.empty()) {
@@ -275,7 +275,7 @@ void Writer::close(char bracket) {
 YamlResult yaml_to_json(std::string_view yaml) {
   Writer writer;
   try {
-    // Without the marker a quote that is never closed would pass: the file ends, so the text does.
+    // Without the end marker an unterminated quote would be accepted at the end of the file.
     std::istringstream stream{std::string(yaml) + "\n...\n"};
     YAML::Parser parser(stream);
     parser.HandleNextDocument(writer);
@@ -288,7 +288,7 @@ YamlResult yaml_to_json(std::string_view yaml) {
     writer.fail(YAML::Mark::null_mark(), fmt::format("is no YAML: {}", problem.what()));
   }
   auto result = writer.take();
-  // A quote that is never closed is noticed at the marker.
+  // An unterminated quote is detected only at the marker.
   const auto lines = std::ranges::count(yaml.substr(0, yaml.find_last_not_of('\n') + 1), '\n');
   result.line = std::min(result.line, static_cast<std::size_t>(lines));
   return result;

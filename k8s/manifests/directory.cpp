@@ -14,7 +14,8 @@
 namespace lb::k8s {
 namespace {
 
-/// File systems stamp by the timer tick: a file that was written just now can be written again unnoticed.
+/// Timestamps have the resolution of the timer tick: a file written just now can be modified again without a
+/// new time.
 constexpr std::chrono::nanoseconds rest = std::chrono::milliseconds(50);
 
 std::int64_t nanoseconds(const timespec& time) { return time.tv_sec * 1'000'000'000LL + time.tv_nsec; }
@@ -34,7 +35,7 @@ class OpenFile {
 
   [[nodiscard]] bool status(struct stat& out) const { return fd_ >= 0 && ::fstat(fd_, &out) == 0; }
 
-  /// 0 or an errno.
+  /// Reads the whole file. Returns 0 or an errno.
   [[nodiscard]] int read_all(std::string& out) const {
     std::size_t length = 0;
     for (;;) {

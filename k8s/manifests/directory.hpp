@@ -1,4 +1,4 @@
-// Scans a directory of manifests: which files are new, changed or gone since the last scan. No events here.
+// Scans a directory of manifests for files that are new, changed or deleted since the last scan. No inotify.
 #pragma once
 
 #include <sys/stat.h>
@@ -20,24 +20,24 @@ class FileListener {
   virtual void gone(const std::string& name) = 0;
 };
 
-/// Whether a file of this name is a manifest: *.yaml, *.yml, *.json, but no hidden file.
+/// Whether a file of this name is a manifest: *.yaml, *.yml, *.json, not hidden.
 [[nodiscard]] bool is_manifest_name(std::string_view name);
 
 class Directory {
  public:
-  /// Larger files are unreadable.
+  /// Larger files count as unreadable.
   static constexpr std::size_t most_bytes = 256U << 20U;
 
   explicit Directory(std::string path) : path_(std::move(path)) {}
 
-  /// Reports all changes. Files named in `changed` are read even if they look the same; those in `skipped`
-  /// are left for another time. An error means that the directory itself cannot be read; then nothing is
-  /// reported.
+  /// Scans the directory and reports all changes. Files in `changed` are read even if they seem unchanged;
+  /// those in `skipped` are not read this time. An error means that the directory itself cannot be read; then
+  /// nothing is reported.
   [[nodiscard]] std::error_code look(const std::set<std::string>& changed,
                                      const std::set<std::string>& skipped, FileListener& listener);
 
  private:
-  /// Changes whenever the contents do, if they have rested for a moment.
+  /// File attributes that differ whenever the contents do, if the file was unmodified for a moment before.
   struct Identity {
     dev_t device;
     ino_t file;
@@ -54,7 +54,7 @@ class Directory {
   void forget_missing(const std::set<std::string>& present, FileListener& listener);
 
   std::string path_;
-  std::map<std::string, Identity> known_;  ///< of files that were read after they had rested
+  std::map<std::string, Identity> known_;  ///< of files that were settled when read
   std::set<std::string> reported_;
 };
 

@@ -1,5 +1,5 @@
-// Reads files into definitions, lets the first file win, and reports the differences from what was reported
-// before.
+// Parses files to definitions, chooses the first file's definition, and reports the differences from earlier
+// reports.
 #include "k8s/manifests/manifest_set.hpp"
 
 #include <fmt/format.h>
@@ -42,7 +42,7 @@ bool blank(std::string_view text) { return skip_space(text, 0) == text.size(); }
 
 std::string ObjectId::text() const { return fmt::format("{} {}", kind_text(kind), key.text()); }
 
-/// Collects what a file says, and what is wrong with it.
+/// Collects a file's definitions and problems.
 class ManifestSet::Reader final : public DocumentVisitor {
  public:
   Reader(std::string file, Decoder& decoder, const Definitions& before)
@@ -80,10 +80,10 @@ class ManifestSet::Reader final : public DocumentVisitor {
     complaints_.push_back({std::move(object), fmt::format("{}:{}", file_, line), std::move(reason)});
   }
 
-  /// All definitions that hold now.
+  /// All definitions in effect now.
   Definitions take_definitions() {
     if (broken_) {
-      // Does not touch what the file still defines.
+      // Does not replace definitions that the file still has.
       definitions_.insert(before_.begin(), before_.end());
     }
     return std::move(definitions_);
@@ -207,7 +207,7 @@ void ManifestSet::apply(Moment now) {
     } else if (object && (reported == reported_.end() || *reported->second != *object)) {
       upserts.emplace_back(id, std::move(object));
     } else if (object) {
-      reported->second = std::move(object);  // equal: one copy is enough
+      reported->second = std::move(object);  // equal: keep only one copy
     }
   }
   for (const auto& id : deletions) {

@@ -1,4 +1,5 @@
-// The objects that a set of files defines, and the changes when a file changes. Pure: no fd, clock or thread.
+// The objects that a set of files defines, and their changes when a file changes. Pure: no fd, clock or
+// thread.
 #pragma once
 
 #include <map>
@@ -14,7 +15,7 @@
 
 namespace lb::k8s {
 
-/// Names one object of any kind.
+/// Identifies one object of any kind.
 struct ObjectId {
   Kind kind = Kind::other;
   ObjectKey key;
@@ -24,31 +25,30 @@ struct ObjectId {
   auto operator<=>(const ObjectId&) const = default;
 };
 
-/// Files in, changes of objects out. An object belongs to the first file, in the order of their names, that
-/// defines it. What cannot be read keeps its last valid state: an invalid object its own; a broken document
-/// all objects that its file had and no longer defines, because it is not known which of them the broken part
-/// meant. An empty file does, too, because a full disk leaves one.
+/// Converts file contents to changes of objects. An object belongs to the first file, by name, that defines
+/// it. Invalid parts keep their last valid state: an invalid object its own; a broken document all objects
+/// that its file had and no longer defines, because it is unknown which of them it contained. So does an
+/// empty file, because a full disk leaves one.
 class ManifestSet {
  public:
   using Moment = ComplaintBook::Moment;
 
   explicit ManifestSet(Sink& sink);
 
-  /// The file's text is now this. Names that end in ".json" are JSON, all others YAML.
+  /// Sets a file's new text. Names that end in ".json" are JSON, all others YAML.
   void put(const std::string& file, std::string_view text, Moment now);
-  /// The file exists and cannot be read: its objects stay.
+  /// The file exists but cannot be read: its objects stay.
   void unreadable(const std::string& file, std::string reason, Moment now);
-  /// The file is gone, and its objects with it.
+  /// The file was deleted: its objects are too.
   void erase(const std::string& file, Moment now);
 
-  /// Reports to the sink what has changed since the last call, deletions first, and flushes if anything
-  /// has.
+  /// Reports changes since the last call to the sink, deletions first, and flushes if there were any.
   void apply(Moment now);
 
   [[nodiscard]] ComplaintBook& complaints() { return complaints_; }
 
  private:
-  /// One file's definition of one object. No object: it is to be ignored.
+  /// One file's definition of one object. Null: the object must be ignored.
   struct Definition {
     std::shared_ptr<const Object> object;
     std::size_t line = 0;

@@ -1,5 +1,4 @@
-// inotify says when to scan; the scan decides which files to read. The only file of this folder that uses
-// Asio.
+// inotify triggers scans; the scan decides which files to read. The only file of this folder that uses Asio.
 #include "k8s/manifests/manifests.hpp"
 
 #include <fmt/format.h>
@@ -31,13 +30,12 @@ namespace asio = boost::asio;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-/// A burst of events ends when none came for this long, or after the longest wait.
+/// A burst of events ends when none arrived for this long, or after the longest wait.
 constexpr milliseconds quiet_time{5};
 constexpr milliseconds longest_wait{40};
-/// What no event reports (targets of symbolic links, errors that have gone) is seen at the next of these
-/// looks.
+/// Interval of scans for changes without events: targets of symbolic links, errors that have ended.
 constexpr milliseconds slow_look{2000};
-/// A file that is being written is not read before it is closed, or unchanged for this long.
+/// A file that is being written is read only once it is closed, or unchanged for this long.
 constexpr milliseconds abandoned{1000};
 
 constexpr std::uint32_t directory_events = IN_CREATE | IN_MODIFY | IN_CLOSE_WRITE | IN_MOVED_TO |
@@ -116,7 +114,7 @@ class ManifestSource::ResourceWatcher final
   steady_clock::time_point first_event_;
 };
 
-/// Watches whatever directory the path names now, and its parent. 0 or an errno.
+/// Watches the directory that the path names now, and its parent. Returns 0 or an errno.
 int ManifestSource::ResourceWatcher::watch() {
   const int fd = inotify_.native_handle();
   const int watch = ::inotify_add_watch(fd, path_.c_str(), directory_events);
@@ -126,7 +124,7 @@ int ManifestSource::ResourceWatcher::watch() {
     being_written_.clear();
   }
   directory_watch_ = watch;
-  // Without the parent a recreated directory is seen at the next slow look.
+  // Without a watch of the parent, a recreated directory is noticed at the next slow scan.
   parent_watch_ = ::inotify_add_watch(fd, path_.parent_path().c_str(), parent_events);
   return error;
 }
@@ -184,7 +182,7 @@ void ManifestSource::ResourceWatcher::take_event(const inotify_event& event, con
   } else if (event.wd == parent_watch_) {
     matters = name == path_.filename();
   } else if (event.wd == directory_watch_) {
-    // "..data" is what kubelet renames when a ConfigMap changes.
+    // The kubelet renames "..data" when a ConfigMap changes.
     matters = name.empty() || name.starts_with("..") || is_manifest_name(name);
     take_file_event(event.mask, name);
   }

@@ -12,10 +12,10 @@ class io_context;
 
 namespace lb::k8s {
 
-/// Reads *.yaml, *.yml and *.json of one directory (not below it; hidden and temporary files are left out)
-/// and reports to `sink` their objects and, within 100 ms, every change. ConfigMap volumes, atomic renames
-/// and editors' ways of saving are understood. If the directory goes away, its objects stay until it is back
-/// and says otherwise. Not for two threads at once; `sink` must outlive the source.
+/// Reads *.yaml, *.yml and *.json of one directory (without subdirectories, hidden and temporary files) and
+/// reports their objects to `sink`, and every change within 100 ms. Supports ConfigMap volumes, atomic
+/// renames and editors' ways of saving. If the directory is removed, its objects stay until it exists again.
+/// Not thread-safe; `sink` must outlive the source.
 class ManifestSource final : public Source {
  public:
   ManifestSource(boost::asio::io_context& context, std::string path, Sink& sink);
@@ -24,7 +24,7 @@ class ManifestSource final : public Source {
   ManifestSource& operator=(const ManifestSource&) = delete;
 
   /// Reads the directory and reports all of it, then synced(), before it returns; then follows it while the
-  /// context runs. Throws StartError if the directory cannot be read or watched. To be called once.
+  /// context runs. Throws StartError if the directory cannot be read or watched. Call once.
   void start() override;
 
  private:

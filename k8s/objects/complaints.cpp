@@ -1,4 +1,4 @@
-// Keeps the current complaints; two are the same if object, file and reason are.
+// Stores the current complaints; two are equal if object, file and reason are.
 #include "k8s/objects/complaints.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The current complaints, and which of them have been reported: each once, when it has lasted for a while.
+// The current complaints, and which of them have been reported: each once, after it has lasted for a while.
 // Pure.
 #pragma once
 
@@ -12,21 +12,22 @@
 
 namespace lb::k8s {
 
-/// Complaints by owner (a file, an object). The same complaint on another line is the same complaint.
+/// Complaints by owner (a file, an object). The same complaint on another line counts as the same.
 class ComplaintBook {
  public:
   using Moment = std::chrono::steady_clock::time_point;
 
-  /// A state that lasts for less is no complaint: files are written in steps, objects move between files.
+  /// A complaint is reported only if it lasts this long: files are written in steps, objects move between
+  /// files.
   static constexpr std::chrono::milliseconds delay{250};
 
-  /// All that stands against `owner` from now on; none clears it.
+  /// Replaces all complaints of `owner`; an empty list clears them.
   void set(const std::string& owner, std::vector<Complaint> complaints, Moment now);
-  /// Reports what has stood for `delay` and was not reported.
+  /// Reports complaints that have lasted for `delay` and were not reported.
   void report_settled(Sink& sink, Moment now);
-  /// Reports all that was not reported.
+  /// Reports all complaints that were not reported.
   void report_all(Sink& sink);
-  /// When report_settled() will have something to report; nothing if never.
+  /// When report_settled() will have something to report; nullopt if never.
   [[nodiscard]] std::optional<Moment> due() const;
 
  private:

@@ -7,7 +7,7 @@
 
 namespace lb::k8s {
 
-/// A source cannot start. what() is one sentence for the user that says what to do.
+/// A source cannot start. what() is a message for the user, with advice.
 class StartError : public std::runtime_error {
  public:
   explicit StartError(const std::string& sentence) : std::runtime_error(sentence), found_(sentence) {}
@@ -15,9 +15,9 @@ class StartError : public std::runtime_error {
   StartError(std::string found, std::string advice)
       : std::runtime_error(found + ": " + advice), found_(std::move(found)), advice_(std::move(advice)) {}
 
-  /// What is wrong; the whole sentence where it was not given in two parts.
+  /// The problem; the whole message if it was not given in two parts.
   [[nodiscard]] const std::string& found() const noexcept { return found_; }
-  /// What to do; empty where it is part of found().
+  /// The advice; empty if it is part of found().
   [[nodiscard]] const std::string& advice() const noexcept { return advice_; }
 
  private:

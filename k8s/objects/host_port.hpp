@@ -7,7 +7,7 @@
 
 namespace lb::k8s {
 
-/// "10.0.0.1:80", "node:80", "[fd00::1]:80": brackets where the host has colons itself.
+/// "10.0.0.1:80", "node:80", "[fd00::1]:80": brackets if the host contains colons.
 [[nodiscard]] std::string host_port(std::string_view host, std::string_view port);
 [[nodiscard]] std::string host_port(std::string_view host, std::uint32_t port);
 

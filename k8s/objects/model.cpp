@@ -17,8 +17,8 @@ constexpr std::uint8_t mapped_bits = 96;
 
 constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/// A C string of at most 63 characters, with the leading zeros of dotted numbers left out: inet_pton would
-/// refuse them, and older API servers have stored them (SEM-89).
+/// A C string of at most 63 characters, without leading zeros in dotted numbers: inet_pton rejects them, and
+/// older API servers have stored them (SEM-89).
 class Normal {
  public:
   explicit Normal(std::string_view text) {
@@ -50,7 +50,7 @@ class Normal {
   bool fits_ = true;
 };
 
-/// Takes a decimal number of up to three digits from the front; more than 255: there is none.
+/// Parses a decimal number of up to three digits at the front and removes it; more than 255: there is none.
 unsigned take_decimal(std::string_view& text) {
   unsigned value = 0;
   std::size_t digits = 0;
@@ -67,8 +67,8 @@ bool take(std::string_view& text, char wanted) {
   return true;
 }
 
-/// "10.0.0.1". An object may have 100,000 addresses: whatever this does not take the C library looks at,
-/// which is five times slower.
+/// Parses "10.0.0.1". An object may have 100,000 addresses: texts that this does not accept are parsed by the
+/// C library, which is five times slower.
 bool read_dotted(std::string_view text, Address& address) {
   std::ranges::copy(mapped, address.bytes.begin());
   for (std::size_t at = mapped.size(); at < address.bytes.size(); ++at) {
@@ -88,7 +88,7 @@ constexpr unsigned hex_value(char c) {
   return letter >= 'a' && letter <= 'f' ? static_cast<unsigned>(letter - 'a') + 10 : no_digit;
 }
 
-/// Takes up to four hexadecimal digits from the front; nothing: there are none, or more.
+/// Parses up to four hexadecimal digits at the front and removes them; nullopt: there are none, or more.
 std::optional<unsigned> take_group(std::string_view& text) {
   unsigned value = 0;
   std::size_t digits = 0;
@@ -99,7 +99,7 @@ std::optional<unsigned> take_group(std::string_view& text) {
   return digits >= 1 && digits <= 4 ? std::optional(value) : std::nullopt;
 }
 
-/// "fd00::1:2"; likewise.
+/// Parses "fd00::1:2"; other texts are left to the C library likewise.
 bool read_groups(std::string_view text, Address& address) {
   std::array<std::uint8_t, 16> given{};
   std::size_t count = 0;  // bytes
@@ -200,7 +200,7 @@ std::string Address::text() const {
   }
   const bool twelve_zeros = std::all_of(bytes.begin(), bytes.begin() + 12, [](auto b) { return b == 0; });
   if (twelve_zeros && (bytes[12] != 0 || bytes[13] != 0)) {
-    // The C library would write ::a.b.c.d, which RFC 5952 keeps for known prefixes.
+    // The C library would write ::a.b.c.d, which RFC 5952 reserves for known prefixes.
     return fmt::format("::{:x}:{:x}", bytes[12] << 8 | bytes[13], bytes[14] << 8 | bytes[15]);
   }
   return inet_ntop(AF_INET6, bytes.data(), buffer.data(), buffer.size());

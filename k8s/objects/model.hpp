@@ -1,5 +1,5 @@
 // The Kubernetes objects, decoded and compact, with only the fields that a service proxy reads. No I/O, no
-// JSON here.
+// JSON.
 #pragma once
 
 #include <array>
@@ -16,12 +16,12 @@ namespace lb::k8s {
 enum class Family : std::uint8_t { ipv4 = 4, ipv6 = 6 };
 enum class Protocol : std::uint8_t { tcp = 6, udp = 17, sctp = 132 };
 
-/// 16 bytes in network order; IPv4 as ::ffff:a.b.c.d, as everywhere in the maps.
+/// 16 bytes in network order; IPv4 as ::ffff:a.b.c.d, as in the maps.
 struct Address {
   std::array<std::uint8_t, 16> bytes{};
 
-  /// Parses as the API server's older releases did: leading zeros are decimal, `::ffff:a.b.c.d` is IPv4
-  /// (SEM-4, SEM-89). Nothing for anything else.
+  /// Parses like older releases of the API server: leading zeros are decimal, `::ffff:a.b.c.d` is IPv4
+  /// (SEM-4, SEM-89). nullopt for anything else.
   [[nodiscard]] static std::optional<Address> parse(std::string_view text);
   [[nodiscard]] Family family() const noexcept;
   [[nodiscard]] bool unspecified() const noexcept;
@@ -36,7 +36,7 @@ struct Address {
 /// An address range, for source ranges and cluster CIDRs.
 struct Prefix {
   Address address;
-  std::uint8_t length = 0;  ///< 0 to 128, counted in the 16-byte form: IPv4's /8 is 104.
+  std::uint8_t length = 0;  ///< 0 to 128, in the 16-byte form: IPv4's /8 is 104
 
   [[nodiscard]] static std::optional<Prefix> parse(std::string_view text);
   [[nodiscard]] bool contains(const Address& other) const noexcept;
@@ -44,7 +44,7 @@ struct Prefix {
   auto operator<=>(const Prefix&) const = default;
 };
 
-/// Labels of Nodes that mean something to us.
+/// Labels of Nodes that Sluice uses.
 inline constexpr std::string_view hostname_label = "kubernetes.io/hostname";
 inline constexpr std::string_view zone_label = "topology.kubernetes.io/zone";
 inline constexpr std::string_view region_label = "topology.kubernetes.io/region";
@@ -64,7 +64,7 @@ struct ObjectKey {
 
 enum class ServiceType : std::uint8_t { cluster_ip, node_port, load_balancer, external_name };
 enum class TrafficPolicy : std::uint8_t { cluster, local };
-/// How one backend of many is chosen; unsaid: as the agent's options say.
+/// How a backend is selected; unsaid: by the agent's options.
 enum class Selection : std::uint8_t { unsaid, random, consistent };
 
 struct ServicePort {
@@ -83,16 +83,16 @@ struct Service {
   bool headless = false;                   ///< spec.clusterIP is "" or "None"
   bool other_proxy = false;                ///< label service.kubernetes.io/service-proxy-name (SEM-1)
   std::string proxy_name;                  ///< that label's value
-  std::vector<Address> cluster_ips;        ///< only those of a stated or implied family (SEM-9)
+  std::vector<Address> cluster_ips;        ///< only of a stated or implied family (SEM-9)
   std::vector<Address> external_ips;       ///< spec.externalIPs
-  std::vector<Address> load_balancer_ips;  ///< status ingress with ipMode VIP or none (SEM-14)
+  std::vector<Address> load_balancer_ips;  ///< from status, with ipMode VIP or none (SEM-14)
   std::vector<Prefix> source_ranges;       ///< spec.loadBalancerSourceRanges
   TrafficPolicy internal_policy = TrafficPolicy::cluster;
   TrafficPolicy external_policy = TrafficPolicy::cluster;
   std::uint16_t health_check_node_port = 0;
-  std::uint32_t affinity_seconds = 0;      ///< 0: none
+  std::uint32_t affinity_seconds = 0;      ///< 0: no session affinity
   std::vector<std::string> topology_keys;  ///< annotation sluice.lb/topology-keys or spec.topologyKeys
-  std::vector<std::string> refused_topology_keys;  ///< those of them that the operator does not allow
+  std::vector<std::string> refused_topology_keys;  ///< keys that the operator does not allow
   Selection selection = Selection::unsaid;         ///< annotation sluice.lb/selection
   std::vector<ServicePort> ports;
   bool operator==(const Service&) const = default;
@@ -126,8 +126,8 @@ struct EndpointSlice {
   std::uint8_t weight = 1;  ///< annotation sluice.lb/weight, 0 to 100 ("Our choices" I)
   std::vector<EndpointPort> ports;
   std::vector<Endpoint> endpoints;
-  /// What caused it, in Unix nanoseconds: annotation endpoints.kubernetes.io/last-change-trigger-time.
-  /// Several where several updates are reported as one, the last one's last (SEM-88).
+  /// Trigger times, in Unix nanoseconds: annotation endpoints.kubernetes.io/last-change-trigger-time. Several
+  /// if several updates are reported as one, the latest last (SEM-88).
   std::vector<std::int64_t> triggers;
   bool operator==(const EndpointSlice&) const = default;
 };
@@ -138,12 +138,12 @@ struct Node {
   std::vector<Address> internal_ips;
   std::vector<Address> external_ips;
   std::vector<Prefix> pod_cidrs;
-  /// Being deleted, or tainted by the cluster's autoscaler: no new connections from outside (SEM-59).
+  /// Being deleted, or tainted by the cluster autoscaler: no new connections from outside (SEM-59).
   bool leaving = false;
   bool operator==(const Node&) const = default;
 };
 
-/// Address ranges that ClusterIPs are taken from; those of an object that is not ready count too (SEM-17).
+/// Ranges from which ClusterIPs are allocated; those of an object that is not ready are included (SEM-17).
 struct ServiceCidr {
   std::string name;
   std::vector<Prefix> ranges;

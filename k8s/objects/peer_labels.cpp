@@ -1,4 +1,4 @@
-// Which labels of other Nodes the Services need.
+// The labels of other Nodes that Services need.
 #include "k8s/objects/peer_labels.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Which labels of other Nodes the Services need: those of their topology keys that slices do not carry
+// The labels of other Nodes that Services need: those of their topology keys that slices do not contain
 // (choice H).
 #pragma once
 
@@ -10,18 +10,18 @@
 
 namespace lb::k8s {
 
-/// Which labels may be topology keys; nothing: any.
+/// The labels that may be topology keys; nullopt: any.
 using AllowedLabels = std::optional<LabelKeys>;
 
-/// Sets aside those of a Service's topology keys that are not allowed. A tenant who may annotate a Service
+/// Moves topology keys that are not allowed to refused_topology_keys. A tenant who may annotate a Service
 /// could otherwise make every agent watch all Nodes for any label.
 void refuse_topology_keys(Service& service, const AllowedLabels& allowed);
 
-/// Those of a Service's topology keys that only the Node of an endpoint has. None of a Service that is
-/// not programmed.
+/// The topology keys of a Service that only the endpoint's Node has; empty for a Service that is not
+/// programmed.
 [[nodiscard]] LabelKeys peer_labels(const Service& service);
 
-/// What all Services together ask for.
+/// The labels that all Services together need.
 class AskedLabels {
  public:
   explicit AskedLabels(AllowedLabels allowed = {}) : allowed_(std::move(allowed)) {}
@@ -32,10 +32,10 @@ class AskedLabels {
 
  private:
   AllowedLabels allowed_;
-  std::map<ObjectKey, LabelKeys> services_;  ///< those that ask
+  std::map<ObjectKey, LabelKeys> services_;  ///< services that need labels
 };
 
-/// Drops all of a Node's labels but these.
+/// Removes all labels of a Node except these.
 void keep_labels(Node& node, const LabelKeys& keys);
 
 }  // namespace lb::k8s

@@ -1,4 +1,4 @@
-// Addresses in the form of the kernel and the maps: bytes in network order, 4 of IPv4, or 16 of either
+// Addresses in the form of the kernel and the maps: bytes in network order, 4 for IPv4, or 16 for either
 // family.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace lb::k8s {
 
-/// Where IPv4's bytes are within the 16 (::ffff:a.b.c.d).
+/// Offset of IPv4's bytes within the 16 (::ffff:a.b.c.d).
 inline constexpr std::size_t ipv4_at = 12;
 
 [[nodiscard]] inline Address address_of(std::span<const std::uint8_t, 16> bytes) noexcept {
@@ -29,7 +29,7 @@ inline constexpr std::size_t ipv4_at = 12;
   return address;
 }
 
-/// Of 4 or 16 bytes of a message; nothing for any other number.
+/// Reads 4 or 16 bytes of a message; nullopt for any other size.
 [[nodiscard]] inline std::optional<Address> read_address(std::span<const std::byte> message) noexcept {
   Address address;
   const auto whole = message.size() == address.bytes.size();

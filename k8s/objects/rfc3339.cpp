@@ -1,4 +1,5 @@
-// Parses dates by strptime(), and the fraction of a second, which strptime() does not know, by from_chars().
+// Parses dates by strptime(), and the fraction of a second, which strptime() does not support, by
+// from_chars().
 #include "k8s/objects/rfc3339.hpp"
 
 #include <algorithm>
@@ -13,7 +14,7 @@ namespace {
 constexpr std::size_t whole_seconds = 19;  // "2026-01-31T12:00:00"
 constexpr std::size_t most_characters = 64;
 
-/// Of the digits at the start of `text`, which it takes away; those after the ninth do not count.
+/// Nanoseconds from the digits at the front of `text`, which are removed; digits after the ninth are ignored.
 std::optional<std::int64_t> take_fraction(std::string_view& text) {
   const auto length = std::min(text.find_first_not_of("0123456789"), text.size());
   auto digits = std::string(text.substr(0, length));
@@ -24,7 +25,7 @@ std::optional<std::int64_t> take_fraction(std::string_view& text) {
   return length > 0 ? std::optional(nanoseconds) : std::nullopt;
 }
 
-/// Seconds east of Greenwich.
+/// Offset from UTC in seconds, positive to the east.
 std::optional<std::int64_t> zone_of(const std::string& text) {
   std::tm parts{};
   const bool known =
@@ -33,7 +34,7 @@ std::optional<std::int64_t> zone_of(const std::string& text) {
   return end != nullptr && *end == '\0' ? std::optional<std::int64_t>(parts.tm_gmtoff) : std::nullopt;
 }
 
-/// strptime() takes any month to have 31 days.
+/// Unix seconds; checks the day, because strptime() accepts 31 days in any month.
 std::optional<std::int64_t> unix_seconds(const std::string& text) {
   std::tm parts{};
   const char* end = ::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);

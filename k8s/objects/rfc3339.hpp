@@ -1,4 +1,4 @@
-// Parses times (RFC 3339) as Go's time.RFC3339Nano does, with the C library.
+// Parses times (RFC 3339) like Go's time.RFC3339Nano, with the C library.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace lb::k8s {
 
-/// Unix nanoseconds of "2026-01-31T12:00:00.123456789Z" or of "…+01:00"; nothing for anything else, and for
-/// years that nanoseconds do not reach (before 1678, after 2261).
+/// Unix nanoseconds of "2026-01-31T12:00:00.123456789Z" or of "…+01:00"; nullopt for anything else, and for
+/// years out of range of nanoseconds (before 1678, after 2261).
 [[nodiscard]] std::optional<std::int64_t> unix_nanoseconds(std::string_view text);
 
 }  // namespace lb::k8s

@@ -1,5 +1,5 @@
-// Objects as they are on the wire, before any rule: what a walker of JSON or protobuf passes to the rules.
-// Text lives in the decoder's buffer until its next object.
+// Objects as they are on the wire, before any rule: passed by a walker of JSON or protobuf to the rules.
+// Texts are views of the decoder's buffer, valid until its next object.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct Metadata {
   std::string_view name_space;
   std::string_view uid;
   std::string_view created;  ///< RFC 3339
-  std::string_view deleted;  ///< the same; empty: its deletion was not asked for
+  std::string_view deleted;  ///< RFC 3339; empty: deletion was not requested
   std::string_view version;  ///< resourceVersion
   Pairs labels;
   Pairs annotations;
@@ -55,7 +55,7 @@ struct SlicePort {
 };
 
 struct Endpoint {
-  std::optional<std::string_view> address;  ///< the first
+  std::optional<std::string_view> address;  ///< the first address
   std::optional<bool> ready;
   std::optional<bool> serving;
   std::optional<bool> terminating;

@@ -1,4 +1,4 @@
-// Timers whose callback is dropped when they are set again or destroyed.
+// Timers whose callback is cancelled when they are set again or destroyed.
 #include "k8s/watch/api_runtime.hpp"
 
 #include <boost/asio/io_context.hpp>
@@ -20,7 +20,7 @@ class TimerAlarm final : public Alarm {
     const auto number = ++*number_;
     timer_.expires_at(Clock::time_point(when));
     timer_.async_wait([number, current = std::weak_ptr(number_), ring = std::move(ring)](const auto& error) {
-      const auto now = current.lock();  // gone with the alarm
+      const auto now = current.lock();  // null after the alarm was destroyed
       if (!error && now && *now == number) {
         ring();
       }
@@ -32,7 +32,7 @@ class TimerAlarm final : public Alarm {
   std::shared_ptr<std::uint64_t> number_ = std::make_shared<std::uint64_t>(0);
 };
 
-/// Rounded up: an alarm at this time has rung when the clock shows it.
+/// The current time rounded up, so that an alarm has fired when the clock shows its time.
 Time steady_now() { return std::chrono::ceil<Time>(Clock::now().time_since_epoch()); }
 
 }  // namespace

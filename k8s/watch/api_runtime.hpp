@@ -1,5 +1,5 @@
-// The connections, timers and clock that ApiSource uses in production: those of an ApiClient, of Asio, and
-// the steady clock.
+// The connections, timers and clock that ApiSource uses in production: connections of an ApiClient, Asio
+// timers, and the steady clock.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace lb::k8s {
 
-/// `context` and `client` must outlive every source that lives in it.
+/// `context` and `client` must outlive every source that uses the runtime.
 [[nodiscard]] ApiRuntime asio_runtime(boost::asio::io_context& context, ApiClient& client,
                                       std::uint32_t seed);
 

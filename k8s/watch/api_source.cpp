@@ -19,7 +19,7 @@ namespace {
 constexpr std::string_view proxy_label = "service.kubernetes.io/service-proxy-name";
 constexpr std::string_view headless_label = "service.kubernetes.io/headless";
 
-/// So many sentences about servers are reported in so long a time; all watches fail together.
+/// At most `most_failures` messages are reported in `failure_period`, because all watches fail together.
 constexpr unsigned most_failures = 4;
 constexpr Time failure_period{30'000};
 
@@ -52,7 +52,8 @@ ObjectKey key_of(const Object& object) {
   return std::visit(Visit{}, object);
 }
 
-/// Each update is measured, also where only the last one is reported (SEM-88).
+/// Keeps the trigger times of replaced updates: each update's latency is measured, also if only the last
+/// update is reported (SEM-88).
 void keep_triggers(const Object& earlier, Object& later) {
   const auto* from = std::get_if<EndpointSlice>(&earlier);
   if (auto* to = std::get_if<EndpointSlice>(&later); from != nullptr && to != nullptr) {
@@ -60,7 +61,7 @@ void keep_triggers(const Object& earlier, Object& later) {
   }
 }
 
-/// Of Nodes there may be two.
+/// Name of the resource in metrics; the two watches of Nodes need different names.
 std::string_view resource_name(const Resource& resource) {
   if (resource.extent == Extent::metadata) {
     return "peer_nodes";
@@ -76,7 +77,7 @@ std::string slice_selector(const std::string& more) {
   return fmt::format("!{}{}{}", headless_label, more.empty() ? "" : ",", more);
 }
 
-/// Lets through what a log can bear, and says how much it did not.
+/// Limits the rate of failure messages, and reports how many were suppressed.
 class FailureGate {
  public:
   explicit FailureGate(ApiSource::Failure report) : report_(std::move(report)) {}
@@ -117,7 +118,7 @@ struct ApiSource::State {
         seed(runtime.seed),
         asked(scope.topology_labels) {}
 
-  /// To be called after each turn of a follower.
+  /// Call after each step of a watcher.
   void flush_burst(const ResourceWatcher& turned);
   [[nodiscard]] std::unique_ptr<ResourceWatcher> follow(Resource resource);
   void follow_peers();
@@ -132,12 +133,12 @@ struct ApiSource::State {
   std::uint32_t seed;
   std::vector<std::unique_ptr<ResourceWatcher>> watchers;
   AskedLabels asked;
-  std::unique_ptr<ResourceWatcher> peers;  ///< of the other Nodes; null: not needed
+  std::unique_ptr<ResourceWatcher> peers;  ///< watches the other Nodes; null: not needed
   bool synced = false;
   bool unflushed = false;
 };
 
-/// A resource: its reflector, its connection, its alarm.
+/// Watches one resource: has its reflector, connection and alarm.
 class ApiSource::ResourceWatcher final : public Listener, public AnswerReader {
  public:
   ResourceWatcher(State& state, Resource resource)
@@ -150,8 +151,8 @@ class ApiSource::ResourceWatcher final : public Listener, public AnswerReader {
   }
 
   void step();
-  /// Of Nodes, these labels alone are reported from now on; where one of them is not known, all Nodes are
-  /// listed again.
+  /// Restricts reported Node labels to these keys; if one of them is unknown so far, all Nodes are listed
+  /// again.
   void keep(LabelKeys labels);
   [[nodiscard]] Kind kind() const { return reflector_.resource().kind; }
   [[nodiscard]] bool listing() const { return reflector_.listing(); }
@@ -183,16 +184,16 @@ class ApiSource::ResourceWatcher final : public Listener, public AnswerReader {
   Reflector reflector_;
   bool asking_ = false;
   std::optional<Time> armed_;
-  /// Of the piece under way, the last of each object; nothing: it is gone.
+  /// The last change of each object in the current burst; nullopt: deleted.
   std::map<ObjectKey, std::optional<Object>> changes_;
-  std::optional<LabelKeys> labels_;  ///< of Nodes, those that are reported; nothing: all
-  LabelKeys known_labels_;           ///< as last reported
-  bool listed_ = false;              ///< a list has come to its end and its last objects are not reported yet
+  std::optional<LabelKeys> labels_;  ///< keys of the Node labels to report; nullopt: all
+  LabelKeys known_labels_;           ///< as last reported to the sink
+  bool listed_ = false;              ///< a list is complete, and its last objects are not reported yet
   ApiStats stats_;
   Time last_heard_;
 };
 
-/// Lists come whole before they are flushed, and what a relist brings is one burst.
+/// A list is complete before it is flushed, and the changes of a relist are one burst.
 void ApiSource::State::flush_burst(const ResourceWatcher& turned) {
   const auto open = [](const auto& watcher) { return watcher->gate_open(); };
   if (!synced && std::ranges::all_of(watchers, open)) {
@@ -227,7 +228,7 @@ void ApiSource::State::note_erased(Kind kind, const ObjectKey& key) {
   }
 }
 
-/// To be called when no list of Services is under way.
+/// Call only while no list of Services is under way.
 void ApiSource::State::follow_peers() {
   auto labels = asked.all();
   const bool wanted = !labels.empty();
@@ -251,7 +252,7 @@ void ApiSource::ResourceWatcher::step() {
   arm();
 }
 
-/// A deadline that moves on leaves the alarm where it is: it rings, and is set again.
+/// A later deadline does not move the alarm: it fires at the old time and is set again.
 void ApiSource::ResourceWatcher::arm() {
   const auto deadline = reflector_.deadline();
   if (!armed_ || deadline < *armed_) {
@@ -299,9 +300,9 @@ void ApiSource::ResourceWatcher::end(End how, std::string detail) {
   step();
 }
 
-/// What was reported of a label that is not asked for any more is forgotten, because it is not kept up to
-/// date. So is what lists that did not come to their end reported, of every label that is not known; that one
-/// is over then, also where fewer labels are asked for than it began with.
+/// Labels that are no longer requested become unknown, because they are not kept up to date. So do labels
+/// reported by an incomplete list, unless they are known; that list is cancelled, also if fewer labels are
+/// requested than when it began.
 void ApiSource::ResourceWatcher::keep(LabelKeys labels) {
   if (labels_ == labels) {
     return;
@@ -402,7 +403,7 @@ std::vector<Resource> api_resources(const ApiScope& scope) {
   };
 }
 
-/// The rest of a Node is large, and changes all the time.
+/// Metadata only: the rest of a Node is large and changes all the time.
 Resource peer_nodes(const ApiScope& scope) {
   return {Kind::node,         "/api/v1/nodes", "", fmt::format("metadata.name!={}", scope.node),
           Presence::required, Extent::metadata};

@@ -1,6 +1,6 @@
-// The Kubernetes API as a source of objects: one reflector for each resource, and whether all of them have
-// synced. No socket and no clock: connections, timers and time are injected (api_runtime.hpp has the real
-// ones).
+// The Kubernetes API as a source of objects: runs one reflector for each resource, and tracks whether all of
+// them have synced. No socket and no clock: connections, timers and time are injected (api_runtime.hpp has
+// the real ones).
 #pragma once
 
 #include <array>
@@ -17,53 +17,53 @@
 
 namespace lb::k8s {
 
-/// Which part of the API is watched (SEM-1, 2, 17, 24).
+/// The part of the API that is watched (SEM-1, 2, 17, 24).
 struct ApiScope {
   std::string node;  ///< the own Node's name
   std::string
       service_proxy_name;      ///< only Services with this label value; empty: only those without the label
-  std::string slice_selector;  ///< label selector that slices must match too; empty: all
+  std::string slice_selector;  ///< label selector that slices must match too; empty: all slices
   ApiEncoding encoding = ApiEncoding::protobuf;
-  AllowedLabels topology_labels = {};  ///< what Services may ask of other Nodes; nothing: anything
+  AllowedLabels topology_labels = {};  ///< Node labels that Services may use as topology keys; nullopt: all
 };
 
-/// Calls once, at or after a time.
+/// A one-shot timer: calls its callback at or after a given time.
 class Alarm {
  public:
   virtual ~Alarm() = default;
-  /// In place of what was set before.
+  /// Sets the timer; replaces the earlier time and callback.
   virtual void set(Time when, std::function<void()> ring) = 0;
 };
 
-/// What the world is made of: real, or a test's.
+/// Connections, timers and clock: the real ones or a test's.
 struct ApiRuntime {
   std::function<std::unique_ptr<ApiConnection>()> connection;
   std::function<std::unique_ptr<Alarm>()> alarm;
   std::function<Time()> now;
-  std::uint32_t seed = 0;  ///< of all jitter
+  std::uint32_t seed = 0;  ///< seed of all jitter
 };
 
-/// Of one resource, since the start.
+/// Counters of one resource since the agent started.
 struct ApiStats {
   std::string_view resource;   ///< "services"
-  std::uint64_t lists = 0;     ///< that came to their end
-  std::uint64_t requests = 0;  ///< lists' pieces and watches
-  std::uint64_t failures = 0;  ///< requests that did not come to a good end
-  std::uint64_t bytes = 0;     ///< of bodies, decompressed
-  std::uint64_t problems = 0;  ///< what was refused or skipped in objects
-  std::uint64_t objects = 0;   ///< known now
+  std::uint64_t lists = 0;     ///< completed lists
+  std::uint64_t requests = 0;  ///< list pages and watches
+  std::uint64_t failures = 0;  ///< requests that ended with an error
+  std::uint64_t bytes = 0;     ///< body bytes after decompression
+  std::uint64_t problems = 0;  ///< objects or fields that were rejected or skipped
+  std::uint64_t objects = 0;   ///< objects known now
   Reflector::Counts stream;
-  Time silence{0};  ///< since something came, or since the start
+  Time silence{0};  ///< time since the last byte arrived, or since the start
 };
 
-/// Reports to `sink` what the API holds and every change, deletions first within what comes together
-/// (REL-35); synced() when Services, EndpointSlices and the own Node have been listed as a whole, and by
-/// nothing else (SEM-69, REL-78). What is known stays, whatever happens to the servers. Other Nodes are
-/// listed and watched for as long as some Service asks for their labels, and only those labels are reported.
+/// Reports to `sink` all objects of the API and every change, deletions first within one burst (REL-35).
+/// Calls synced() when Services, EndpointSlices and the own Node have been listed completely, and on no other
+/// event (SEM-69, REL-78). Known objects stay, whatever happens to the servers. Other Nodes are listed and
+/// watched only while some Service has topology keys for their labels, and only those labels are reported.
 /// `sink` must outlive this.
 class ApiSource final : public Source {
  public:
-  /// What goes wrong with servers, a sentence each and not too often: for the log.
+  /// Called with a log message for each failure of a server, with a rate limit.
   using Failure = std::function<void(std::string sentence)>;
 
   ApiSource(const ApiScope& scope, ApiRuntime runtime, Sink& sink, Failure failure, Timeouts timeouts = {});
@@ -80,9 +80,10 @@ class ApiSource final : public Source {
   std::unique_ptr<State> state_;
 };
 
-/// What ApiSource always asks for, in this order: Services, EndpointSlices, the own Node, ServiceCIDRs.
+/// The resources that ApiSource always watches, in this order: Services, EndpointSlices, the own Node,
+/// ServiceCIDRs.
 [[nodiscard]] std::vector<Resource> api_resources(const ApiScope& scope);
-/// What it asks for beside them while some Service has topology keys that slices do not have.
+/// The additional resource while some Service has topology keys that slices do not have: the other Nodes.
 [[nodiscard]] Resource peer_nodes(const ApiScope& scope);
 
 }  // namespace lb::k8s

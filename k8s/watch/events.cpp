@@ -1,4 +1,4 @@
-// One request after the other; the response matters to the log only.
+// Sends one request after the other; the response is used for the log only.
 #include "k8s/watch/events.hpp"
 
 #include <fmt/chrono.h>
@@ -19,12 +19,12 @@ std::string text_of(std::chrono::system_clock::time_point time) {
 
 constexpr unsigned already_exists = 409;
 
-/// Events about what has no namespace are kept in "default", as by client-go.
+/// Events about objects without a namespace are stored in "default", as client-go does.
 std::string name_space_of(const Event& event) {
   return event.subject == EventSubject::node ? "default" : event.object.name_space;
 }
 
-/// A Node by its name as its UID, as kube-proxy and the kubelet refer to it: `kubectl describe node` looks
+/// A Node's name is also used as its UID, as kube-proxy and the kubelet do: `kubectl describe node` searches
 /// for that.
 json::object reference_to(const Event& event) {
   const auto& object = event.object;
@@ -34,14 +34,15 @@ json::object reference_to(const Event& event) {
   return {{"kind", "Service"}, {"apiVersion", "v1"}, {"namespace", object.name_space}, {"name", object.name}};
 }
 
-/// FNV-1a.
+/// FNV-1a hash.
 std::uint64_t hash_of(std::string_view text) {
   std::uint64_t hash = 0xcbf29ce484222325;
   for (const char each : text) hash = (hash ^ static_cast<unsigned char>(each)) * 0x100000001b3;
   return hash;
 }
 
-/// What all nodes say has one name, so that the API takes the first of them and refuses the others (409).
+/// Events of scope `cluster` have the same name on all nodes, so that the API accepts the first and rejects
+/// the others (409).
 json::object metadata_of(const Event& event) {
   json::object metadata;
   if (event.scope == EventScope::cluster) {
@@ -76,7 +77,7 @@ std::optional<Event> event_of(const Complaint& complaint) {
 constexpr std::string_view missing =
     ", the right to create events is missing; k8s/deploy/account.yaml grants it";
 
-/// Keeps the answer's status, and lets its body pass.
+/// Keeps the response's status and discards its body.
 class EventPoster::Reader final : public AnswerReader {
  public:
   explicit Reader(EventPoster& owner) : owner_(owner) {}

@@ -1,5 +1,5 @@
-// Posts Events about objects to the API, which people see by `kubectl describe`. No socket and no clock:
-// connection, timer and time are injected.
+// Posts Kubernetes Events about objects, which `kubectl describe` shows. No socket and no clock: connection,
+// timer and time are injected.
 #pragma once
 
 #include <chrono>
@@ -21,34 +21,36 @@ namespace lb::k8s {
 
 enum class EventSubject : std::uint8_t { service, node };
 
-/// Whether each node reports what it met, or all nodes say the same of an object: the API keeps that once.
+/// node: each node reports its own event; cluster: all nodes report the same event, which the API stores
+/// once.
 enum class EventScope : std::uint8_t { node, cluster };
 
-/// Always a warning.
+/// An Event of type Warning.
 struct Event {
-  ObjectKey object;    ///< a Node's has no namespace
+  ObjectKey object;    ///< a Node has no namespace
   std::string reason;  ///< "FailedToStartServiceHealthcheck"
   std::string message;
   EventSubject subject = EventSubject::service;
-  std::string action = "Listen";  ///< what was tried
+  std::string action = "Listen";  ///< the action that failed
   EventScope scope = EventScope::node;
 };
 
-/// What a complaint tells its Service's owner; nothing: it tells of no Service, or only the log.
+/// The Event for the owner of a complaint's Service; nullopt if the complaint is about no Service, or for the
+/// log only.
 [[nodiscard]] std::optional<Event> event_of(const Complaint& complaint);
 
-/// Posts one event at a time. The same about the same object is reported once in ten minutes, what finds 32
-/// others waiting not at all, and what fails not again: an event is a courtesy.
+/// Posts one event at a time, on a best-effort basis: the same event about the same object is posted once in
+/// ten minutes; an event is dropped while 32 others wait; failed posts are not retried.
 class EventPoster {
  public:
   using Failure = std::function<void(std::string sentence)>;
   using WallClock = std::function<std::chrono::system_clock::time_point()>;
 
-  static constexpr Time pause{600'000};    ///< between two equal ones
-  static constexpr Time deadline{10'000};  ///< for an answer
+  static constexpr Time pause{600'000};    ///< between two equal events
+  static constexpr Time deadline{10'000};  ///< for a response
   static constexpr std::size_t most_waiting = 32;
 
-  /// `node`: who reports. `failure` hears of the first of several failures.
+  /// `node`: name of the reporting node. `failure` is called for the first of several failures in a row.
   EventPoster(const ApiRuntime& runtime, WallClock wall, std::string node, Failure failure);
   ~EventPoster();
   EventPoster(const EventPoster&) = delete;

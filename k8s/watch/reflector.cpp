@@ -1,4 +1,4 @@
-// The states of a list and watch: which request comes next, and what responses mean.
+// The states of a list and watch: chooses the next request, and interprets responses.
 #include "k8s/watch/reflector.hpp"
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 
 namespace lb::k8s {
 
-/// The reflector as the receiver of a body's parts.
+/// Passes the parts of a body to the reflector.
 class Reflector::Sink final : public BodySink {
  public:
   explicit Sink(Reflector& reflector) : reflector_(reflector) {}
@@ -71,7 +71,7 @@ std::string Reflector::target() {
   return query.text();
 }
 
-/// A server that cannot cut objects down to their metadata sends them whole.
+/// Requests metadata only if wanted; a server that does not support that sends whole objects.
 std::string Reflector::accept() const {
   std::string part;
   if (resource_.extent == Extent::metadata) {
@@ -97,7 +97,7 @@ Time Reflector::fleet_jitter() {
   return Time(random_() % (most + 1));
 }
 
-/// One that is under way serves: else events that keep coming would put it off for ever.
+/// A backoff under way is not extended: else a steady stream of events would postpone the request for ever.
 void Reflector::pause(Time now, Time length) {
   if (now >= not_before_) {
     not_before_ = now + length;
@@ -208,8 +208,8 @@ void Reflector::report_problems(const Decoded& decoded) {
   }
 }
 
-/// In a list: all up to version_ is known, so an object of that time that is not, or is newer here, is of a
-/// view that has been left behind. In a watch: all events are newer than version_.
+/// In a list: all objects up to version_ are known, so an unknown object with such a version, or one older
+/// than known here, comes from a stale view. In a watch: all events are newer than version_.
 bool Reflector::is_stale(const Decoded& decoded) const {
   if (decoded.version == 0 || (listing() && restored_ == Restored::believed)) {
     return false;
@@ -231,7 +231,7 @@ Flow Reflector::upserted(Decoded& decoded) {
   report_problems(decoded);
   counts_.unreadable += decoded.verdict == Verdict::refused ? 1 : 0;
   if (decoded.key.name.empty()) {
-    return Flow::proceed;  // which object it is cannot be known
+    return Flow::proceed;  // the object cannot be identified
   }
   if (is_stale(decoded)) {
     return listing() ? give_up(Result::stale, "answers with stale data") : Flow::proceed;
@@ -283,7 +283,7 @@ Flow Reflector::bookmark(std::string_view bytes) {
   return Flow::proceed;
 }
 
-/// Everything was compared with the round: what the list did not hold is gone.
+/// Erases the objects whose round is not the list's: the list did not contain them.
 void Reflector::list_complete(std::uint64_t version) {
   for (auto it = known_.begin(); it != known_.end();) {
     if (it->second.round == round_) {
@@ -302,7 +302,7 @@ void Reflector::list_complete(std::uint64_t version) {
   stale_since_.reset();
   restored_ = Restored::no;
   if (failure_ != Failure::relist) {
-    succeeded();  // else when its watch is good: lists are dear
+    succeeded();  // after a relist only once its watch is good: lists are expensive
   }
   synced_ = true;
   listener_.listed(resource_.kind);

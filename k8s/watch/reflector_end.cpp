@@ -1,4 +1,4 @@
-// How a response ended, and what follows from it: the next request, and when.
+// Handles the end of a response: chooses the next request, and its time.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,11 +12,11 @@
 namespace lb::k8s {
 namespace {
 
-/// A watch that ends sooner without an event counts as a failure: no hot loop.
+/// A watch that ends sooner without an event counts as a failure, to avoid a hot loop.
 constexpr Time shortest_watch{1'000};
-/// One that lived so long was a success, however it ended.
+/// A watch that lasted this long was a success, however it ended.
 constexpr Time good_watch{5'000};
-/// A server may not keep us away for longer.
+/// Upper limit for a server's Retry-After.
 constexpr Time longest_retry_after{120'000};
 
 std::string_view end_text(End how) {
@@ -32,8 +32,8 @@ std::string_view end_text(End how) {
   }
 }
 
-/// What a server says when it refuses names the account and the right at its end, behind more than a
-/// quotation of an object's field has room for.
+/// A server's error message names the account and the missing right at its end, so it needs more room than a
+/// quoted field of an object.
 constexpr std::size_t longest_refusal = 300;
 
 std::string refusal_text(unsigned code, std::string_view message) {
@@ -115,7 +115,7 @@ void Reflector::again(Time now, Failure failure) {
   say(why_, pause);
 }
 
-/// Reported once for as long as it is the same.
+/// Reports the same failure in a row only once.
 void Reflector::say(std::string_view what, Time pause) {
   if (what.empty() || what == last_failure_) {
     return;
@@ -135,7 +135,7 @@ void Reflector::end(End how, Time now, std::string detail) {
     succeeded();
   }
   const bool answered_no = how == End::complete && head_.status != 0 && head_.status != 200;
-  // Its body is longer than any Status.
+  // the body is longer than any Status
   const bool answered_too_much = how == End::stopped && !reader_ && head_.status != 0;
   if (result_ != Result::open) {
     finish_request(now);
@@ -155,14 +155,14 @@ bool Reflector::quiet(End how) const {
          reader_->whole();
 }
 
-/// Nothing happened, or the server is gone: the probe, on a new connection, shows which.
+/// Either nothing happened, or the server is gone: the probe on a new connection shows which.
 void Reflector::watch_was_quiet() {
   ++counts_.quiet;
   connection_ = Connection::fresh;
   mode_ = Mode::probe;
 }
 
-/// The body came to a good end: of a list's piece, or of a watch whose time was over.
+/// The body is complete: a page of a list, or a watch whose timeout ended.
 void Reflector::body_ended(Time now) {
   switch (mode_) {
     case Mode::list:
@@ -198,7 +198,8 @@ void Reflector::body_ended(Time now) {
   }
 }
 
-/// Sooner than asked for: the server goes away, and what comes back may be another one, or restored.
+/// A watch that ended before its requested timeout: the server shuts down, and its successor may be another
+/// one, or restored.
 void Reflector::watch_ended(Time now) {
   if (now - begun_ < std::chrono::seconds(timeouts_.least)) {
     mode_ = Mode::probe;
@@ -216,8 +217,8 @@ void Reflector::page_ended() {
   }
 }
 
-/// An error in the stream: a Status, whose code says what a status line would have said (KEP-3157: a refused
-/// streaming list may also come so).
+/// An ERROR event: a Status whose code has the meaning of an HTTP status (KEP-3157: a rejected streaming list
+/// may also arrive as such).
 Flow Reflector::error_event(std::string_view bytes) {
   const auto status = encoding_->status(bytes);
   if (!status) {
@@ -235,7 +236,7 @@ Flow Reflector::error_event(std::string_view bytes) {
   return give_up(keeps ? Result::retry : Result::relist, std::move(why));
 }
 
-/// Any status but 200.
+/// A response with a status other than 200.
 void Reflector::refused(Time now) {
   const auto status = encoding_ != nullptr ? encoding_->status(error_body_) : std::nullopt;
   const auto code = head_.status;
@@ -265,12 +266,12 @@ void Reflector::refused(Time now) {
   finish_request(now);
 }
 
-/// No error was reported, but the answer is not whole.
+/// The response is incomplete, without an error from the server.
 void Reflector::failed(End how, Time now) {
   why_ = end_text(how);
   connection_ = Connection::fresh;
   if (mode_ == Mode::streaming_list && head_.status == 200 && ++streaming_cuts_ >= 2) {
-    mode_ = Mode::list;  // this time; the next list streams again
+    mode_ = Mode::list;  // only this time; the next list streams again
     streaming_cuts_ = 0;
   }
   if (listing()) {
@@ -278,7 +279,7 @@ void Reflector::failed(End how, Time now) {
     start_list();
     mode_ = mode;
   } else {
-    mode_ = Mode::probe;  // another server, or a restored one, may be behind the address
+    mode_ = Mode::probe;  // the address may lead to another server, or to a restored one
   }
   const bool gone = how == End::unreachable || (how == End::truncated && head_.status == 0);
   again(now, gone ? Failure::unreachable : Failure::refused);
@@ -320,8 +321,8 @@ void Reflector::finish_request(Time now) {
   }
 }
 
-/// A server that lags catches up, or another one answers; if that does not come, etcd was restored, and what
-/// the server says is the present: all versions begin again (REL-76).
+/// A lagging server catches up, or another one answers. If that does not happen, etcd was restored, and the
+/// server's state is accepted as current: all known versions are reset (REL-76).
 void Reflector::finish_stale(Time now) {
   connection_ = Connection::fresh;
   stale_since_ = stale_since_.value_or(now);

@@ -12,7 +12,7 @@ namespace lb::k8s {
 
 inline constexpr std::string_view json_type = "application/json";
 inline constexpr std::string_view protobuf_type = "application/vnd.kubernetes.protobuf";
-/// Of an answer that is an error; a Status is shorter.
+/// Limit for the body of an error response; a Status is shorter.
 inline constexpr std::size_t most_error_bytes = 16384;
 
 /// A path and its query, percent-encoded.
@@ -20,7 +20,7 @@ class Query {
  public:
   explicit Query(std::string_view path) : text_(path) {}
 
-  /// Nothing is added for an empty value.
+  /// Adds a parameter, unless its value is empty.
   void add(std::string_view name, std::string_view value);
   [[nodiscard]] const std::string& text() const { return text_; }
 
@@ -29,9 +29,9 @@ class Query {
   char separator_ = '?';
 };
 
-/// Of a Content-Type with or without parameters; nothing for others.
+/// The encoding named by a Content-Type with or without parameters; nullopt for others.
 [[nodiscard]] std::optional<ApiEncoding> encoding_of(std::string_view content_type);
-/// For sentences: cut, without control characters.
+/// The Content-Type for messages: truncated, without control characters.
 [[nodiscard]] std::string printable_type(std::string_view content_type);
 
 }  // namespace lb::k8s

@@ -1,4 +1,4 @@
-// A GET, then a PATCH, each with a deadline; after a failure both are retried.
+// Sends a GET, then a PATCH, each with a deadline; after a failure both are retried.
 #include "k8s/watch/startup_taint.hpp"
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ namespace {
 
 namespace json = boost::json;
 
-/// Indexes of the taints with this key, the last first.
+/// Indexes of the taints with this key, in descending order.
 std::vector<std::size_t> places_of(const json::value& node, std::string_view key) {
   std::vector<std::size_t> places;
   boost::system::error_code none;
@@ -50,7 +50,7 @@ std::optional<std::string> patch_without_taint(std::string_view node, std::strin
   return steps.empty() ? std::string() : json::serialize(steps);
 }
 
-/// Keeps the answer whole, for a Node is no large object.
+/// Buffers the whole response; a Node is small.
 class StartupTaint::Reader final : public AnswerReader {
  public:
   explicit Reader(StartupTaint& owner) : owner_(owner) {}

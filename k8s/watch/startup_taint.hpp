@@ -13,18 +13,18 @@
 
 namespace lb::k8s {
 
-/// Reads the Node and patches it, and tries again until the API has taken it: a node that keeps its taint
-/// gets no pods.
+/// Reads the Node and patches it, and retries until the API has accepted the patch: a node that keeps its
+/// taint gets no pods.
 class StartupTaint {
  public:
   using Say = std::function<void(std::string sentence)>;
   struct Report {
     Say done;
-    Say failure;  ///< of several failures in a row the first
+    Say failure;  ///< called for the first of several failures in a row
   };
 
-  static constexpr Time deadline{10'000};       ///< for an answer
-  static constexpr Time shortest_pause{1'000};  ///< before another attempt; it doubles
+  static constexpr Time deadline{10'000};       ///< for a response
+  static constexpr Time shortest_pause{1'000};  ///< before a retry; it doubles
   static constexpr Time longest_pause{60'000};
   static constexpr std::size_t most_bytes = std::size_t{8} << 20U;  ///< of a Node
 
@@ -33,7 +33,7 @@ class StartupTaint {
   StartupTaint(const StartupTaint&) = delete;
   StartupTaint& operator=(const StartupTaint&) = delete;
 
-  /// To be called once.
+  /// Call once.
   void remove();
 
  private:
@@ -57,8 +57,8 @@ class StartupTaint {
   bool failing_ = false;
 };
 
-/// A JSON patch (RFC 6902) that removes all taints with this key, and fails if they are no longer where they
-/// were; empty: there is none. Nothing: this is no Node.
+/// A JSON patch (RFC 6902) that removes all taints with this key, and fails if their positions have changed;
+/// empty if there are none. nullopt if `node` is not a Node.
 [[nodiscard]] std::optional<std::string> patch_without_taint(std::string_view node, std::string_view key);
 
 }  // namespace lb::k8s

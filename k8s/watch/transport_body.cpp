@@ -1,4 +1,4 @@
-// JSON bodies: steps through a list's top level member by member; a watch is one object after another.
+// Parses JSON bodies: a list's top level member by member, a watch as a sequence of objects.
 #include "k8s/watch/transport_body.hpp"
 
 #include <charconv>
@@ -13,7 +13,8 @@ std::string_view unquoted(std::string_view value) {
   return value.size() >= 2 && value.front() == '"' ? value.substr(1, value.size() - 2) : std::string_view{};
 }
 
-/// Calls each(name, value) for an object's members, escapes kept; false if the text is no object.
+/// Calls each(name, value) for an object's members, with escapes unchanged; false if the text is not an
+/// object.
 template <typename Each>
 bool for_members(std::string_view object, Each each) {
   JsonCursor cursor(object);
@@ -40,7 +41,7 @@ std::uint32_t small_number(std::string_view text) {
   return number;
 }
 
-/// A text that grows at its end and is used up from its front, value by value.
+/// A text that is appended to at its end and consumed from its front, value by value.
 class JsonBuffer {
  public:
   void append(std::string_view bytes) { text_ += bytes; }
@@ -51,7 +52,7 @@ class JsonBuffer {
   }
   [[nodiscard]] std::size_t held() const { return text_.size() - at_; }
 
-  /// The next byte that is no white space, not used up; 0: there is none yet.
+  /// The next byte that is not white space, not consumed; 0: none yet.
   [[nodiscard]] char peek() {
     at_ = skip_space(text_, at_);
     scanned_ = at_;
@@ -59,7 +60,7 @@ class JsonBuffer {
   }
   void skip() { scanned_ = ++at_; }
 
-  /// The next value; nothing while it is not whole. Each byte is looked at once.
+  /// The next value; nullopt while it is incomplete. Each byte is scanned once.
   [[nodiscard]] std::optional<std::string_view> value() {
     if (scanned_ == at_) {
       if (peek() == '\0') {
@@ -80,7 +81,7 @@ class JsonBuffer {
  private:
   std::string text_;
   std::size_t at_ = 0;
-  std::size_t scanned_ = 0;  ///< within a value: how far its scanner has come
+  std::size_t scanned_ = 0;  ///< within a value: position of its scanner
   ValueScanner scanner_;
 };
 
@@ -112,13 +113,13 @@ class JsonListReader final : public BodyReader {
     nothing
   };
 
-  /// Whether there may be more to do with what is there.
+  /// Whether more of the buffered bytes can be processed.
   bool step(BodySink& sink);
   bool punctuation(char c);
   bool value(BodySink& sink);
   void member(std::string_view value, BodySink& sink);
 
-  /// Uses `c` up if it is `wanted`.
+  /// Consumes `c` if it is `wanted`.
   bool take(char c, char wanted, Next next) {
     if (c != wanted) {
       return false;
@@ -206,7 +207,7 @@ bool JsonListReader::step(BodySink& sink) {
     if (take(c, '[', Next::first_item)) {
       return true;
     }
-    name_.clear();  // "items" that are no list: a value like others
+    name_.clear();  // "items" that are not an array are a value like others
     return true;
   }
   if (!punctuation(c)) {

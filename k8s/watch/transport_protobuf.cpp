@@ -1,4 +1,4 @@
-// Protobuf bodies: steps through a list's envelope field by field; a watch is frames with a length.
+// Parses protobuf bodies: a list's envelope field by field, a watch as length-prefixed frames.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,10 +14,10 @@ namespace {
 using protobuf::Message;
 using State = BodyReader::State;
 
-/// A base-128 number and how many bytes it took.
+/// A base-128 number and its encoded length.
 struct Varint {
   std::uint64_t value = 0;
-  std::size_t bytes = 0;  ///< 0: not whole yet
+  std::size_t bytes = 0;  ///< 0: incomplete
   bool broken = false;    ///< longer than ten bytes
 };
 
@@ -35,10 +35,10 @@ Varint read_varint(std::string_view text) {
   return number;
 }
 
-/// The head of one field: its tag and where its value begins and how long it is.
+/// The head of one field: its tag, the start of its value, and its length.
 struct FieldHead {
   std::uint64_t tag = 0;
-  std::size_t begin = 0;  ///< 0: not whole yet
+  std::size_t begin = 0;  ///< 0: incomplete
   std::uint64_t size = 0;
   bool broken = false;
 };
@@ -124,7 +124,7 @@ class ProtobufListReader final : public BodyReader {
   Inside inside_ = Inside::magic;
   State state_ = State::good;
   bool list_seen_ = false;
-  std::uint64_t list_left_ = 0;  ///< bytes of the list message still to come
+  std::uint64_t list_left_ = 0;  ///< remaining bytes of the list message
 };
 
 bool ProtobufListReader::step(BodySink& sink) {
@@ -188,7 +188,7 @@ void ProtobufListReader::list_field(std::uint64_t tag, std::string_view value, B
   }
 }
 
-/// Frames of a four-byte length, most significant byte first, and a WatchEvent{type, object{raw}}.
+/// Frames of a four-byte big-endian length and a WatchEvent{type, object{raw}}.
 class ProtobufWatchReader final : public BodyReader {
  public:
   State feed(std::string_view bytes, BodySink& sink) override {
@@ -255,7 +255,7 @@ void ProtobufWatchReader::event(std::string_view bytes, BodySink& sink) {
   }
 }
 
-/// ObjectMeta, as far as a bookmark has one.
+/// Reads the ObjectMeta fields of a bookmark.
 Bookmark read_bookmark(std::string_view metadata) {
   Bookmark bookmark;
   wire::Pairs annotations;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The contract between the programs and the agent: every key, value, enum and limit of the maps.
- * Included by both sides (C11 for the programs, C++20 for the agent), so a struct exists once.
+ * The interface between the programs and the agent: every key, value, enum and limit of the maps. Included by
+ * both sides (C11 for the programs, C++20 for the agent), so a struct exists once.
  *
- * Addresses are 16 bytes, IPv4 as ::ffff:a.b.c.d. Ports are in host byte order. Padding is explicit
- * and zero. What changes under a reader changes by aligned 64-bit stores (see maps/abi/LAYOUT.md).
+ * Addresses are 16 bytes, IPv4 as ::ffff:a.b.c.d. Ports are in host byte order. Padding is explicit and zero.
+ * Values that a reader may use at the same time change by aligned 64-bit stores (see maps/abi/LAYOUT.md).
  */
 #ifndef SLUICE_MAPS_ABI_H
 #define SLUICE_MAPS_ABI_H
@@ -19,14 +19,14 @@
 #define LB_ASSERT(what) _Static_assert(what, #what)
 #endif
 
-/* An enum of one byte, so that a dump prints its name and a key has no hole. */
+/* An enum of one byte, so that a dump prints its names and a key has no padding hole. */
 #define LB_BYTE_ENUM enum __attribute__((packed))
 #define LB_ALIGN8 __attribute__((aligned(8)))
 
-/* The version of everything in this file. It names the pin directory: another layout, another directory. */
+/* The version of everything in this file. It names the pin directory: each layout has its own directory. */
 #define LB_LAYOUT 7
 
-/* Default sizes; the agent's options change them before the maps are made. */
+/* Default sizes; the agent's options change them before the maps are created. */
 #define LB_MAX_FRONTENDS 65536
 #define LB_MAX_SERVICES 65536
 #define LB_MAX_BACKENDS 262144
@@ -34,7 +34,7 @@
 #define LB_MAX_FLOWS 524288
 /* A little more than a power of two: the kernel makes twice as many buckets, and chains are half as long. */
 #define LB_MAX_UNASSURED 140000
-/* An unassured entry that no packet used for longer is ignored. */
+/* An unassured entry without a packet for longer is ignored. */
 #define LB_UNASSURED_SECONDS 75
 #define LB_MAX_ADDRESSES 65536
 #define LB_MAX_DEVICES 4096
@@ -48,7 +48,7 @@ LB_BYTE_ENUM lb_protocol { LB_ANY_PROTOCOL = 0, LB_TCP = 6, LB_UDP = 17, LB_SCTP
 
 LB_BYTE_ENUM lb_family { LB_NO_FAMILY = 0, LB_IPV4 = 4, LB_IPV6 = 6 };
 
-/* ---- Frontends: where services are reached. ---- */
+/* ---- Frontends: addresses and ports of services. ---- */
 
 LB_BYTE_ENUM lb_kind {
 	LB_NO_KIND,
@@ -79,22 +79,22 @@ struct lb_frontend {
 } LB_ALIGN8;
 LB_ASSERT(sizeof(struct lb_frontend) == 8);
 
-/* ---- This node's own addresses, and those of services where all ports count. ---- */
+/* ---- This node's addresses, and those addresses of services on which all ports matter. ---- */
 
 LB_BYTE_ENUM lb_address_kind {
 	LB_NO_ADDRESS,
-	LB_NODE_ADDRESS,      /* ours, without node ports */
-	LB_NODE_PORT_ADDRESS, /* ours, and node ports are served on it */
-	LB_LOOPBACK_ADDRESS, /* node ports are served on it for sockets of the host's own network namespace */
-	LB_CLUSTER_ADDRESS,  /* a ClusterIP, and not ours: what no frontend answers there is refused */
-	LB_SERVICE_ADDRESS, /* another address of services, and not ours: no frontend is at an address that is not here */
+	LB_NODE_ADDRESS,      /* this node's, without node ports */
+	LB_NODE_PORT_ADDRESS, /* this node's, with node ports */
+	LB_LOOPBACK_ADDRESS,  /* serves node ports to sockets of the host's network namespace */
+	LB_CLUSTER_ADDRESS,   /* a ClusterIP, not this node's: unknown ports there are rejected */
+	LB_SERVICE_ADDRESS,   /* another address of a service; each frontend's address has an entry */
 };
 
 struct lb_address_key {
 	__u8 address[16];
 };
 
-/* `check` is lb_address_check() of its key, because a hash may show a reader another key's value. */
+/* `check` is lb_address_check() of its key, because a hash may return another key's value. */
 struct lb_address {
 	enum lb_address_kind kind;
 	__u8 pad[3];
@@ -102,12 +102,12 @@ struct lb_address {
 } LB_ALIGN8;
 LB_ASSERT(sizeof(struct lb_address) == 8);
 
-/* ---- Devices the packet programs are attached to. ---- */
+/* ---- Devices to which the packet programs are attached. ---- */
 
 LB_BYTE_ENUM lb_device_kind {
 	LB_NO_DEVICE,
 	LB_UPLINK, /* towards the network: other nodes and clients */
-	LB_POD,    /* the host's end of a pod's device */
+	LB_POD,    /* the host end of a pod's device */
 };
 
 /* Keyed by interface index. `check` is lb_device_check() of its key. */
@@ -120,7 +120,7 @@ LB_ASSERT(sizeof(struct lb_device) == 8);
 
 /* ---- Services: one number per service port, protocol and family. Number 0 is never used. ---- */
 
-/* A run of lb_slots; count 0 is an empty set. Replaced by one 64-bit store. */
+/* An extent of lb_slots; count 0 is an empty set. Replaced by one 64-bit store. */
 struct lb_set {
 	__u32 first;
 	__u32 count;
@@ -130,21 +130,21 @@ LB_BYTE_ENUM lb_scope { LB_CLUSTER, LB_LOCAL };
 
 LB_BYTE_ENUM lb_verdict { LB_REJECT, LB_DROP };
 
-/* Which key the choice of backend is made with: see struct lb_node. */
+/* The key with which a backend is selected: see struct lb_node. */
 LB_BYTE_ENUM lb_selection {
-	LB_RANDOM,     /* slots stand for weights */
-	LB_CONSISTENT, /* slots are a consistent table, the same on every node */
+	LB_RANDOM,     /* slots represent weights */
+	LB_CONSISTENT, /* slots are a consistent table, equal on every node */
 };
 #define LB_SELECTIONS 2
 
 /* One 64-bit word. */
 struct lb_policy {
-	enum lb_scope internal;        /* the set of a ClusterIP's clients */
-	enum lb_scope external;        /* the set of outside clients of all other kinds */
-	enum lb_verdict cluster_empty; /* what happens when the cluster set is empty */
-	enum lb_verdict local_empty;   /* what happens when the local set is empty */
-	enum lb_bool source_ranges;    /* load-balancer addresses are limited by lb_ranges */
-	enum lb_bool packet_path;      /* socket hooks leave this service to the packet hooks */
+	enum lb_scope internal;        /* the set for a ClusterIP's clients */
+	enum lb_scope external;        /* the set for external clients of all other kinds */
+	enum lb_verdict cluster_empty; /* the verdict if the cluster set is empty */
+	enum lb_verdict local_empty;   /* the verdict if the local set is empty */
+	enum lb_bool source_ranges;    /* lb_ranges restricts load-balancer addresses */
+	enum lb_bool packet_path;      /* socket hooks leave it to packet hooks, but for the host's sockets */
 	enum lb_selection selection;
 	__u8 pad;
 } LB_ALIGN8;
@@ -160,12 +160,12 @@ LB_ASSERT(sizeof(struct lb_set) == 8);
 LB_ASSERT(sizeof(struct lb_policy) == 8);
 LB_ASSERT(sizeof(struct lb_service) == 32);
 
-/* What a service number means, for people and for an agent that adopts the maps. */
+/* The meaning of a service number, for operators and for an agent that adopts the maps. */
 struct lb_name {
 	char service[192]; /* "namespace/name:port name", the port name may be empty */
 	enum lb_protocol protocol;
 	enum lb_family family;
-	enum lb_bool retired; /* the service is gone; its number waits until nothing names it any more */
+	enum lb_bool retired; /* the service is gone; its number waits until nothing refers to it */
 	__u8 pad[5];
 };
 LB_ASSERT(sizeof(struct lb_name) == 200);
@@ -173,28 +173,28 @@ LB_ASSERT(sizeof(struct lb_name) == 200);
 /* ---- Backends: one id per endpoint (address and port) of one service. Id 0 is never used. ---- */
 
 LB_BYTE_ENUM lb_locality {
-	LB_ELSEWHERE, /* another zone, or no zone known */
+	LB_ELSEWHERE, /* another zone, or unknown */
 	LB_SAME_ZONE,
 	LB_SAME_NODE,
 };
 
 struct lb_backend {
 	__u8 address[16];
-	/* One 64-bit word, all that ever changes of a living id. */
+	/* One 64-bit word, the only part of an id in use that changes. */
 	__u32 service;
 	enum lb_locality locality;
-	enum lb_bool in_cluster; /* new flows of the cluster set may choose it */
-	enum lb_bool in_local;   /* new flows of the local set may choose it */
-	enum lb_bool serving;    /* the endpoint still answers (UDP flows stay while it does) */
+	enum lb_bool in_cluster; /* eligible for new flows of the cluster set */
+	enum lb_bool in_local;   /* eligible for new flows of the local set */
+	enum lb_bool serving;    /* the endpoint serves (UDP flows stay while it does) */
 	__u16 port;
-	__u8 weight; /* 0 to 100; how many slots it has relative to its peers */
+	__u8 weight; /* 0 to 100; its number of slots relative to the others */
 	__u8 pad[5];
 } LB_ALIGN8;
 LB_ASSERT(sizeof(struct lb_backend) == 32);
 
 /*
- * An element of lb_slots: two slots, each a backend id, because the kernel's arrays step by 8 bytes and half of a
- * cache line would be empty. Slot n is ids[n % 2] of element n / 2.
+ * An element of lb_slots: two slots, each a backend id, because the kernel aligns array elements to 8 bytes
+ * and half of each cache line would be unused. Slot n is ids[n % 2] of element n / 2.
  */
 #define LB_SLOTS_A_PAIR 2
 struct lb_slots_pair {
@@ -202,34 +202,34 @@ struct lb_slots_pair {
 } LB_ALIGN8;
 LB_ASSERT(sizeof(struct lb_slots_pair) == 8);
 
-/* ---- Flows. A flow is two entries, one per direction, each keyed by the tuple as it arrives. ---- */
+/* ---- Flows. A flow has two entries, one per direction, each keyed by the tuple of arriving packets. ---- */
 
-/* The hook side at which an entry acts; it does nothing elsewhere. */
+/* The hook side at which an entry acts; it has no effect elsewhere. */
 LB_BYTE_ENUM lb_side {
 	LB_NO_SIDE,
-	LB_UPLINK_INGRESS, /* arriving at a device towards the network */
-	LB_UPLINK_EGRESS,  /* leaving by one */
+	LB_UPLINK_INGRESS, /* arriving on an uplink */
+	LB_UPLINK_EGRESS,  /* leaving by an uplink */
 	LB_POD_INGRESS,    /* arriving from a pod's device */
-	LB_POD_EGRESS,     /* leaving towards a pod */
+	LB_POD_EGRESS,     /* leaving to a pod's device */
 };
 
 LB_BYTE_ENUM lb_direction { LB_FORWARD, LB_REPLY };
 
 LB_BYTE_ENUM lb_path {
-	LB_PATH_STACK,    /* rewritten and given to the stack */
+	LB_PATH_STACK,    /* rewritten and passed to the stack */
 	LB_PATH_REDIRECT, /* rewritten and sent out by us, in both directions */
 };
 
 /*
- * What an entry has seen; it may shorten an entry's life and never refuses a packet. From LB_CLOSING on the flow is
- * over, unless data follows.
+ * The packets that an entry has seen; a state may shorten the entry's life, but never drops a packet. From
+ * LB_CLOSING on the flow has ended, unless data follows.
  */
 LB_BYTE_ENUM lb_state {
-	LB_OPENING,  /* not proven two-way */
+	LB_OPENING,  /* not seen in both directions */
 	LB_ANSWERED, /* the SYN-ACK was seen; `number` is what the client must acknowledge */
 	LB_OPEN,
 	LB_CLOSING, /* a FIN was seen */
-	LB_RESET,   /* an RST was seen: no side sends more */
+	LB_RESET,   /* an RST was seen: neither side sends more */
 };
 
 struct lb_flow4_key {
@@ -254,8 +254,9 @@ struct lb_flow6_key {
 LB_ASSERT(sizeof(struct lb_flow6_key) == 40);
 
 /*
- * One 64-bit word: what to write into one end of the packet. `check` ties it to the entry's key, and half of the
- * track's constant part with it: backend and service at the source's end, the rest at the destination's.
+ * One 64-bit word: the address and port to write into one end of the packet. `check` ties it to the entry's
+ * key, and half of the track's constant part with it: backend and service at the source's end, the rest at
+ * the destination's.
  */
 struct lb_end4 {
 	__u8 address[4];
@@ -263,23 +264,27 @@ struct lb_end4 {
 	__u16 check;
 } LB_ALIGN8;
 
-/* What the device of a reply is whose way back is a route with headers of its own (encap): only the stack can send by it. */
+/* The device of a reply whose route adds its own headers (encap): only the stack can send it. */
 #define LB_STACK_DEVICE 0xffffffffU
 
-/* Of both families; times are seconds of lb_clock. `seen`, `number`, `state` and `device` change, the rest is constant, and checked. */
+/*
+ * For both families; times are seconds of lb_clock. `seen`, `number`, `state` and `device` change, the rest
+ * is constant and checked.
+ */
 struct lb_track {
 	__u32 backend;
 	__u32 service;
-	__u32 device; /* interface index that packets of this direction leave by; 0: the stack knows; LB_STACK_DEVICE */
-	__u32 seen; /* when the last packet passed */
+	__u32 device; /* output interface index of this direction; 0: the stack decides; LB_STACK_DEVICE */
+	__u32 seen;   /* time of the last packet */
 	__u32 opened;
 	/*
-	 * Unassured: what the client's first ACK must acknowledge; 1 in LB_OPENING: no handshake. Then, of TCP, the number behind
-	 * a packet of this side, of each second's first or of the FIN; of SCTP the server's tag. 0: not known.
+	 * Unassured: the number that the client's first ACK must acknowledge; 1 in LB_OPENING: no handshake.
+	 * Assured: for TCP the number after a packet of this side, the first of each second or the FIN; for
+	 * SCTP the server's tag. 0: unknown.
 	 */
 	__u32 number;
 	enum lb_side side;
-	enum lb_side other_side; /* where the flow's other entry acts */
+	enum lb_side other_side; /* the side of the flow's other entry */
 	enum lb_direction direction;
 	enum lb_path path;
 	enum lb_state state;
@@ -308,7 +313,7 @@ struct lb_flow6 {
 } LB_ALIGN8;
 LB_ASSERT(sizeof(struct lb_flow6) == 72);
 
-/* ---- Session affinity: which backend a client of a service had last. ---- */
+/* ---- Session affinity: the last backend of a service's client. ---- */
 
 struct lb_affinity_key {
 	__u8 client[16];
@@ -317,7 +322,10 @@ struct lb_affinity_key {
 } LB_ALIGN8;
 LB_ASSERT(sizeof(struct lb_affinity_key) == 24);
 
-/* `check` is lb_affinity_check() of key and backend. Changed in place: replacing a key of an LRU evicts others. */
+/*
+ * `check` is lb_affinity_check() of key and backend. Changed in place: replacing a key of an LRU evicts
+ * others.
+ */
 struct lb_affinity {
 	__u32 backend;
 	__u32 used; /* seconds of lb_clock at the last new flow */
@@ -326,13 +334,13 @@ struct lb_affinity {
 } LB_ALIGN8;
 LB_ASSERT(sizeof(struct lb_affinity) == 16);
 
-/* ---- Ranges of addresses: by service who may reach its load-balancer addresses (SEM-37), and two more lists. ---- */
+/* ---- Address ranges: by service number the allowed clients (SEM-37), and further lists. ---- */
 
-#define LB_CLUSTER_IP_RANGES 0     /* where ClusterIPs are taken from (SEM-17) */
-#define LB_POD_RANGES 0xffffffffu  /* whose addresses are pods' (SEM-32) */
-#define LB_XFRM_RANGES 0xfffffffeu /* whom IPsec policies of this node concern: what they encrypt or block */
+#define LB_CLUSTER_IP_RANGES 0     /* ranges from which ClusterIPs are allocated (SEM-17) */
+#define LB_POD_RANGES 0xffffffffu  /* ranges of pods' addresses (SEM-32) */
+#define LB_XFRM_RANGES 0xfffffffeu /* peers whose packets IPsec policies of this node encrypt or block */
 
-/* `prefix` counts the service number's 32 bits too; IPv4 prefixes count their 96 mapped bits. */
+/* `prefix` includes the service number's 32 bits; IPv4 prefixes include their 96 mapped bits. */
 struct lb_range_key {
 	__u32 prefix;
 	__u32 service;
@@ -341,7 +349,7 @@ struct lb_range_key {
 LB_ASSERT(sizeof(struct lb_range_key) == 24);
 
 struct lb_range {
-	__u32 service; /* that of the key, as its check */
+	__u32 service; /* the key's, as a check */
 };
 
 /* ---- Fragments: the ports of a datagram whose first fragment was seen. ---- */
@@ -355,7 +363,7 @@ struct lb_fragment_key {
 } LB_ALIGN8;
 LB_ASSERT(sizeof(struct lb_fragment_key) == 40);
 
-/* The first word is replaced as one; `check` ties it to the key. */
+/* The first word is replaced as a whole; `check` ties it to the key. */
 struct lb_fragment {
 	__u16 source_port;
 	__u16 destination_port;
@@ -365,34 +373,34 @@ struct lb_fragment {
 } LB_ALIGN8;
 LB_ASSERT(sizeof(struct lb_fragment) == 16);
 
-/* ---- Sockets: what a socket was shown, so that it is shown the same again. ---- */
+/* ---- Sockets: the translations of a socket, so that later calls get the same ones. ---- */
 
 #define LB_SOCKET_PAIRS 4
 
 struct lb_pair {
-	__u8 address[16]; /* the frontend the process asked for */
+	__u8 address[16]; /* the frontend of the process's call */
 	__u8 backend_address[16];
 	__u16 port;
 	__u16 backend_port;
-	__u32 backend; /* 0: no backend served, and a connected UDP socket waits to be closed; the addresses are the same */
+	__u32 backend; /* 0: none, and a connected UDP socket waits to be closed; the addresses are equal */
 	__u32 service;
 	enum lb_protocol protocol;
 	enum lb_bool used;
-	enum lb_bool direct; /* the process has sent to the backend itself since */
-	enum lb_bool sent;   /* by a message; no: by connect */
+	enum lb_bool direct; /* the process has sent directly to the backend since */
+	enum lb_bool sent;   /* made by a message; no: by connect */
 } LB_ALIGN8;
 LB_ASSERT(sizeof(struct lb_pair) == 48);
 
 struct lb_socket {
 	struct lb_pair pairs[LB_SOCKET_PAIRS]; /* the latest first */
-	__u8 pad[8];                           /* older programs' turn, which newer ones leave as it is */
+	__u8 pad[8];                           /* used by older programs; unchanged */
 } LB_ALIGN8;
 
-/* ---- Ports that source NAT leaves to the kernel: a bit a port, 64 an element, the lowest first. ---- */
+/* ---- Ports that source NAT leaves to the kernel: a bit per port, 64 an element, lowest first. ---- */
 
 #define LB_RESERVED_WORDS 1024
 
-/* ---- The node: what all programs need to know and may change while they run. One element, mmapable. ---- */
+/* ---- The node: facts for all programs that may change while they run. One element, mmapable. ---- */
 
 /* How a family's pods are distinguished from other clients (SEM-32). */
 LB_BYTE_ENUM lb_local_detection {
@@ -405,35 +413,41 @@ LB_BYTE_ENUM lb_local_detection {
 struct lb_node_policy {
 	enum lb_local_detection local_detection4;
 	enum lb_local_detection local_detection6;
-	enum lb_bool masquerade_all;   /* also what pods send to ClusterIPs gets this node's address */
-	enum lb_bool drop_unallocated; /* nothing leaves towards a ClusterIP that no service has */
+	enum lb_bool masquerade_all;   /* also pods' packets to ClusterIPs get this node's address */
+	enum lb_bool drop_unallocated; /* packets to a ClusterIP without a service are dropped at egress */
 	enum lb_bool xfrm;             /* LB_XFRM_RANGES has entries */
-	enum lb_bool conntrack_nat; /* conntrack goes on translating the connections that kube-proxy began */
-	enum lb_bool draining;      /* no flow is opened: packets of no flow go on to the proxy behind us */
+	enum lb_bool conntrack_nat;    /* conntrack keeps translating connections that kube-proxy began */
+	enum lb_bool draining;         /* no flow is created: packets without a flow pass to the next proxy */
 	__u8 pad;
 } LB_ALIGN8;
 LB_ASSERT(sizeof(struct lb_node_policy) == 8);
 
 struct lb_node {
-	__u8 source4[16]; /* source address towards remote backends where the FIB cannot say */
+	__u8 source4[16]; /* source address towards remote backends if the FIB has none */
 	__u8 source6[16];
-	__u64 secret[2]; /* keys the choice of source ports; in this place in every layout */
-	/* keys the choice of backend, by lb_selection; LB_CONSISTENT's is the cluster's */
+	__u64 secret[2]; /* keys the selection of source ports; at the same offset in every layout */
+	/* keys the selection of backends, by lb_selection; LB_CONSISTENT's is the cluster's */
 	__u64 choice[LB_SELECTIONS][2];
 	struct lb_node_policy policy;
 	__u32 layout; /* LB_LAYOUT */
-	__u32 hertz;  /* timer ticks a second; lb_clock counts seconds of them */
-	/* Until then (lb_clock) the flow tables may lack flows that live, because they were made empty: see lb_tables_lost() */
+	__u32 hertz;  /* timer ticks per second; lb_clock counts seconds of them */
+	/*
+	 * Until then (lb_clock) the flow tables may lack existing flows, because they were created empty: see
+	 * lb_tables_lost()
+	 */
 	__u32 lost_until;
-	__u32 heartbeat;  /* when an agent last looked after its hooks (lb_clock) */
+	__u32 heartbeat;  /* time of an agent's last check of its hooks (lb_clock) */
 	__u64 started;    /* Unix seconds at which the running or last agent had written its first plan */
 	char version[16]; /* of that agent */
-	char name[64];    /* the node's name, cut to fit */
+	char name[64];    /* the node's name, truncated to fit */
 	char zone[64];
-	char sockets[32];  /* what serves sockets, in words */
-	char packets[64];  /* what serves packets, in words */
-	char missing[312]; /* optional kernel features that are absent, and what is used instead */
-	/* While `draining`: since when, and until when `sluice drain` waits for what cannot be handed over (lb_clock). */
+	char sockets[32];  /* text for `status` about sockets */
+	char packets[64];  /* text for `status` about packets */
+	char missing[312]; /* missing optional kernel features, with fallbacks */
+	/*
+	 * While `draining`: the start, and the time until which `sluice drain` waits for remaining flows
+	 * (lb_clock).
+	 */
 	__u32 drain_started;
 	__u32 drain_deadline;
 } LB_ALIGN8;
@@ -447,17 +461,17 @@ struct lb_config {
 	__u16 last_port;         /* 0 to 0: none */
 	__u16 high_first_port;
 	__u16 high_last_port;
-	enum lb_bool fib_source;     /* the FIB look-up can say the source address */
-	enum lb_bool csum_ipv6;      /* BPF_F_IPV6 is known */
-	enum lb_bool ct_lookup;      /* the kernel's conntrack can be asked */
-	enum lb_bool skb_sums;       /* programs can see how a packet is summed */
-	enum lb_bool host_sockets;   /* sockets of the host's network namespace only */
-	enum lb_bool fib_mark;       /* the FIB look-up asks rules about marks */
-	enum lb_bool stack_forwards; /* flows from outside to backends elsewhere go by the stack */
+	enum lb_bool fib_source;     /* the FIB lookup returns the source address */
+	enum lb_bool csum_ipv6;      /* BPF_F_IPV6 is supported */
+	enum lb_bool ct_lookup;      /* conntrack lookups are possible */
+	enum lb_bool skb_sums;       /* a packet's checksum state is visible */
+	enum lb_bool host_sockets;   /* only sockets of the host's network namespace */
+	enum lb_bool fib_mark;       /* the FIB lookup uses marks */
+	enum lb_bool stack_forwards; /* the stack forwards external clients' flows to remote backends */
 	__u8 pad;
 	__u32 host_cookie_low; /* network namespace cookie of the host */
 	__u32 host_cookie_high;
-	__u32 orphaned_after; /* seconds without a heartbeat after which no flow is opened; 0: never */
+	__u32 orphaned_after; /* seconds without a heartbeat after which no flow is created; 0: never */
 };
 
 /* ---- Checks of values read from hashes. ---- */

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The link-layer addresses of the devices that XDP serves, in the memory of bpf/lb_xdp.bpf.c: the agent writes, the program
- * compares. C11 and C++20.
+ * The link-layer addresses of the devices that XDP serves, in the memory of bpf/lb_xdp.bpf.c: the agent
+ * writes them, the program compares. C11 and C++20.
  */
 #ifndef SLUICE_MAPS_FRAME_ADDRESS_H
 #define SLUICE_MAPS_FRAME_ADDRESS_H
 
 #include "maps/abi/abi.h"
 
-/* A device's entry is its interface index modulo this; of two devices with one entry XDP serves the one that it names. */
+/*
+ * A device's entry is its interface index modulo this; of two devices with the same entry XDP serves the one
+ * in it.
+ */
 #define LB_FRAME_ADDRESSES 256
 
 struct lb_frame_address {
