@@ -1,5 +1,5 @@
-// Clients behind a route that adds headers of its own (ip route ... encap seg6): no program can send by it,
-// so the stack sends the replies of backends elsewhere.
+// Clients behind a route that adds an encapsulation (ip route ... encap seg6): BPF programs cannot send by
+// it, so the stack sends the replies of remote backends.
 #include <fmt/format.h>
 #include <sys/socket.h>
 
@@ -16,7 +16,7 @@ constexpr std::uint16_t port = 80;
 constexpr std::uint16_t backend_port = 8080;
 constexpr std::size_t within_one_packet = 1000;
 
-/// The node's only route to a client is a segment, whose end is the client's host.
+/// The node's only route to a client has a seg6 encapsulation, which the client's host removes.
 struct BehindSegment : PodScene {
   explicit BehindSegment(agent::XdpMode mode) : PodScene(Wiring::routed) {
     const std::string no_filter =

@@ -1,8 +1,8 @@
 #!/bin/bash
-# Real programs as servers, as clients and as proxies, each through sockets, tc and XDP (issue 25: what works unchanged stays so): Debian's, and
-# small ones of our own with Go's, Rust's, Java's, Node's and Python's libraries, io_uring, sends without copies, gRPC that is silent for 90 s, and
-# 10,000 idle connections; and backends that change meanwhile. For the long form; by itself with scripts/test net/real_programs. REAL_PROGRAMS names what
-# scripts/lib/real-programs unpacked and built.
+# Real programs as servers, clients and proxies, each through sockets, tc and XDP (issue 25: what works unchanged stays so):
+# Debian's, and small ones of our own with the libraries of Go, Rust, Java, Node and Python, io_uring, zero-copy sends, gRPC
+# that is silent for 90 s, and 10,000 idle connections; and backends that change meanwhile. Runs in the long form; by itself
+# with scripts/test net/real_programs. REAL_PROGRAMS names the directory that scripts/lib/real-programs unpacked and built.
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
@@ -23,10 +23,10 @@ SERVERS=(
 	"grpc TCP 8085 31014" "quic UDP 8443 31014" "rust TCP 8086 31015" "node TCP 8087 31016" "uring TCP 7002 31017" "zerocopy TCP 7003 31018"
 )
 
-# real WHO COMMAND...: one of the programs, with the libraries that came with it.
+# real WHO COMMAND...: runs one of the programs with its own libraries.
 real() { lab_in "$1" env "${LIBRARIES[@]}" "${@:2}"; }
 
-# serve WHO LOG COMMAND...: the same in the background.
+# serve WHO LOG COMMAND...: starts one of the programs in the background.
 serve() { lab_start "$1" "$2" env "${LIBRARIES[@]}" "${@:3}"; }
 
 find_programs() {
@@ -70,7 +70,8 @@ manifest() {
 	done
 }
 
-# each WAY WHO TO COLUMN [SECONDS]: every server by that way; COLUMN of SERVERS is the port. Servers may take SECONDS to be ready.
+# each WAY WHO TO COLUMN [SECONDS]: uses every server by that way; COLUMN of SERVERS is the port. Waits SECONDS for servers
+# to be ready.
 each() {
 	local way=$1 to=$3 column=$4 each log
 	local -a words
@@ -83,7 +84,7 @@ each() {
 	printf '%s: %d servers\n' "$way" "${#SERVERS[@]}"
 }
 
-# silent_begin WHO TO COLUMN: connections that will be silent for a while, beside what else the way is asked.
+# silent_begin WHO TO COLUMN: opens connections that stay silent for a while, in parallel with the other traffic.
 silent_begin() {
 	local grpc memcached
 	grpc=$(port_of grpc "$3") memcached=$(port_of memcached "$3")
@@ -100,10 +101,10 @@ silent_end() {
 	printf '%s: silent for %d s: gRPC, and %d connections\n' "$1" "$SILENCE" "$IDLE"
 }
 
-# port_of NAME COLUMN
+# port_of NAME COLUMN: the port of a server.
 port_of() { printf '%s\n' "${SERVERS[@]}" | awk -v name="$1" -v column="$(($2 + 1))" '$1 == name { print $column; exit }'; }
 
-# through WAY WHO TO COLUMN: all that one way carries.
+# through WAY WHO TO COLUMN: all checks of one way.
 through() {
 	silent_begin "${@:2}"
 	each "$@"
@@ -113,7 +114,7 @@ through() {
 	silent_end "$1"
 }
 
-# outcome NAME: how often.
+# outcome NAME: the outcome's count.
 outcome() { lab_sluice status -o json | jq ".outcomes.$1"; }
 
 ask_proxies() {
@@ -134,7 +135,7 @@ manifest >"$LAB_MANIFESTS/real.yaml"
 servers
 each "themselves" worker-a "$BACKEND" 2 60
 lab_offload off
-# A bridge's port that receives with GRO hands on sums that are still to be made, which XDP would send out as they are.
+# A bridge port with GRO forwards unfinished checksums, which XDP would send out unchanged.
 nsenter --net="/run/netns/$LAB-net" ethtool -K to-node tx off >/dev/null
 lab_agent --xdp off
 through sockets pod "$SERVICE" 2

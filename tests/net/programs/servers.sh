@@ -53,7 +53,8 @@ servers() {
 	serve worker-b nginx-other.log nginx -p "$LAB_DIR" -c "$LAB_DIR/nginx-other.conf"
 	serve worker-a haproxy.log haproxy -f "$LAB_DIR/haproxy.cfg"
 	serve worker-a mosquitto.log mosquitto -c "$LAB_DIR/mosquitto.conf"
-	# Datagrams are answered from the address that they were sent to, which is not the one of the route back.
+	# Bind them to this address, so that datagrams are answered from the address that they were sent to, not from that of the
+	# route back.
 	serve worker-a iperf.log iperf3 -s -B "$BACKEND"
 	serve worker-a socat.log socat TCP-LISTEN:7000,fork,reuseaddr EXEC:cat
 	serve worker-a socat-udp.log socat "UDP-RECVFROM:7001,bind=$BACKEND,fork" EXEC:cat
@@ -64,7 +65,7 @@ servers() {
 	postgres
 }
 
-# What serves the file by HTTP, and echoes.
+# own_servers: our own servers, which serve the file by HTTP, or echo.
 own_servers() {
 	serve worker-a java.log java -cp "$REAL_PROGRAMS/opt" FileByHttp serve 8083 "$LAB_DIR/www/file"
 	serve worker-a go.log talk serve "$LAB_DIR/www/file"
@@ -76,7 +77,7 @@ own_servers() {
 	serve worker-a zerocopy.log python3 "$SLUICE_ROOT/tests/net/programs/zerocopy.py" serve 7003
 }
 
-# nobody COMMAND...: PostgreSQL refuses to run as root. What lies in root's own directories is read with this capability.
+# nobody COMMAND...: PostgreSQL refuses to run as root. This capability gives access to files in root's own directories.
 nobody() { printf '%s\n' setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=+dac_override --ambient-caps=+dac_override "$@"; }
 
 postgres() {
@@ -91,7 +92,7 @@ postgres() {
 	serve worker-a postgres.log "${command[@]}"
 }
 
-# Proxies in a pod, whose connections to the service the socket hooks translate.
+# proxies: proxies in a pod, whose connections to the service are translated by the socket hooks.
 proxies() {
 	nginx_conf proxy 9081 "location / { proxy_pass http://$SERVICE:8081; }" >"$LAB_DIR/nginx-proxy.conf"
 	haproxy_conf 9082 'default_backend back' >"$LAB_DIR/haproxy-proxy.cfg"
