@@ -1,13 +1,14 @@
 #!/bin/bash
-# k8s/overlays/kubeadm as it is: kubeadm's DaemonSet runs the real kube-proxy, then Sluice's image called as kube-proxy, then kube-proxy again, whose
-# way is cleared by k8s/overlays/kubeadm/uninstall; under long and fresh connections, of which none is lost. REL-84, SEM-68, SEM-74, SEM-75.
+# k8s/overlays/kubeadm unchanged: kubeadm's DaemonSet runs the real kube-proxy, then Sluice's image called as kube-proxy,
+# then kube-proxy again, after k8s/overlays/kubeadm/uninstall has cleaned up; with long and new connections, of which none is
+# lost. REL-84, SEM-68, SEM-74, SEM-75.
 set -euo pipefail
 # shellcheck source=tests/cluster/lib/nodes.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/nodes.sh"
 
 OVERLAY=$SLUICE_ROOT/k8s/overlays/kubeadm
 
-# on_nodes COMMAND...: in the pod of kubeadm's DaemonSet on each node.
+# on_nodes COMMAND...: runs COMMAND in the pod of kubeadm's DaemonSet on each node.
 on_nodes() {
 	local pod
 	for pod in $(kubectl -n kube-system get pods -l k8s-app=kube-proxy -o jsonpath='{.items[*].metadata.name}'); do
@@ -15,7 +16,7 @@ on_nodes() {
 	done
 }
 
-# kube_proxy_rules NODE: of iptables, in both families.
+# kube_proxy_rules NODE: the number of kube-proxy's iptables rules, in both families.
 kube_proxy_rules() { lab_in "$1" bash -c 'iptables-save; ip6tables-save' | grep -c -- '-A KUBE-SVC-'; }
 
 kube_proxy_serves() {
