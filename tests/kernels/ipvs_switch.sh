@@ -1,13 +1,14 @@
 #!/bin/bash
-# SEM-74, REL-84: from kube-proxy's IPVS mode to Sluice and back, without a lost connection. The rules and settings are those that kube-proxy makes
-# for these Services; the build machine's kernel has no IPVS, and a guest is too slow for an API server.
+# SEM-74, REL-84: from kube-proxy's IPVS mode to Sluice and back, without a lost connection. The script writes the rules and
+# settings that kube-proxy makes for these Services; the build machine's kernel has no IPVS, and a guest is too slow for an
+# API server.
 set -euo pipefail
 # shellcheck source=tests/kernels/lab.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
 # shellcheck source=scripts/lib/switch_clients.sh
 source "$SLUICE_ROOT/scripts/lib/switch_clients.sh"
 
-# virtual PROTOCOL ADDRESS PORT TARGET: a virtual service of the four pods, masqueraded.
+# virtual PROTOCOL ADDRESS PORT TARGET: a virtual service with the four pods, masqueraded.
 virtual() {
 	local option=-t address=$2 number
 	[[ $1 == tcp ]] || option=-u
@@ -22,7 +23,7 @@ virtual() {
 	done
 }
 
-# ipvs_begins: as kube-proxy does it; a pod that meets itself is masqueraded, too.
+# ipvs_begins: configures IPVS as kube-proxy does; a pod's connections to itself are masqueraded, too.
 ipvs_begins() {
 	local address
 	lab_in node bash -c 'cd /proc/sys/net/ipv4/vs && echo 1 >conntrack && echo 1 >expire_nodest_conn && echo 1 >expire_quiescent_template'
@@ -32,7 +33,7 @@ ipvs_begins() {
 	for address in "$WEB" "$WEB6" "$WEB_OUTSIDE" "$WEB_OUTSIDE6"; do virtual tcp "$address" 80 8080; done
 	for address in "$NODE" "$NODE6"; do virtual tcp "$address" "$NODE_PORT" 8080; done
 	for address in "$DNS" "$DNS6"; do virtual udp "$address" 53 5353; done
-	# In kube-proxy's table and with its chain, by which an agent notices it.
+	# In kube-proxy's table and with its chain, by which an agent detects it.
 	lab_in node nft -f - <<-'NFT'
 		table ip nat {
 			chain KUBE-SERVICES { }
@@ -53,7 +54,7 @@ ipvs_begins() {
 	NFT
 }
 
-# ipvs_ends: as `kube-proxy --cleanup` does it.
+# ipvs_ends: removes the configuration, as `kube-proxy --cleanup` does.
 ipvs_ends() {
 	lab_in node ipvsadm -C
 	ip -n "$LAB-node" link delete kube-ipvs0
@@ -61,10 +62,11 @@ ipvs_ends() {
 	lab_in node nft delete table ip6 nat
 }
 
-# established: connections that IPVS translates.
+# established: the number of connections that IPVS translates.
 established() { lab_in node ipvsadm -Lnc | grep -c 'ESTABLISHED\|^UDP' || true; }
 
-# clients WHEN: long and fresh connections from outside, from a pod's sockets, from a pod's packets and from the node. Few: a guest is slow.
+# clients WHEN: long and new connections from outside, from a pod's sockets, from a pod's packets and from the node. Only a
+# few: a guest is slow.
 clients() {
 	local first=${#SWITCH_CLIENTS[@]}
 	switch_client client keep tcp "$NODE" "$NODE_PORT"
@@ -96,12 +98,12 @@ still=$(established)
 printf 'IPVS translates %d connections, %d before\n' "$still" "$before"
 switch_ends
 
-# What Sluice has begun needs nothing of IPVS's.
+# Connections opened under Sluice do not depend on IPVS.
 clients "Sluice before IPVS"
 ipvs_ends
 switch_passes 6 "IPVS is gone"
 
-# And back.
+# And back to IPVS.
 ipvs_begins
 lab_sluice drain --deadline 30 | tee "$LAB_DIR/drain"
 switch_passes 4 "drained beside IPVS"
