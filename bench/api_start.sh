@@ -1,6 +1,6 @@
 #!/bin/bash
-# What a real API server's objects cost an agent: from its start to everything programmed, beside the time that curl takes for
-# the same lists, and its memory then.
+# An agent's cost for a real API server's objects: the time from its start until everything is programmed, compared with
+# curl's time for the same lists, and its memory then.
 # usage: bench/api_start.sh [SERVICES SLICES SIZE]   so many services of so many slices with so many endpoints each; without:
 # 1 service of 100,000 endpoints, then 5,000 services of 20.
 set -euo pipefail
@@ -13,7 +13,7 @@ RUNS=5 LABEL=''
 AGENT_SIZES=() # the defaults
 LISTS=(/api/v1/services /apis/discovery.k8s.io/v1/endpointslices)
 
-# fetch TYPE: milliseconds that curl takes for the lists, one after the other on one connection, as an agent asks for them.
+# fetch TYPE: milliseconds that curl takes for the lists, one after the other on one connection, as an agent requests them.
 fetch() {
 	local start
 	start=$(milliseconds)
@@ -22,7 +22,7 @@ fetch() {
 	printf '%d\n' $(($(milliseconds) - start))
 }
 
-# start_time: milliseconds from exec to /healthz 200, which is when all of it is in the maps.
+# start_time: milliseconds from exec to /healthz 200, when everything is in the maps.
 start_time() {
 	local start
 	rm -rf "$LAB_PINS"
@@ -36,13 +36,13 @@ start_time() {
 	awk '{ print ($14 + $15) * 10 }' "/proc/$LAB_AGENT/stat" >>"$LAB_DIR/cpu"
 }
 
-# figure FILE WHAT UNIT DIGITS WHO: a cell of the table, and the record of it; LABEL says which objects.
+# figure FILE WHAT UNIT DIGITS WHO: prints a cell of the table, and records the figure; LABEL names the objects.
 figure() {
 	keep api "$LABEL, $5: $2" "$3" <"$LAB_DIR/$1"
 	cell "$4" <"$LAB_DIR/$1"
 }
 
-# figures NAME OPTION...: one line of the table.
+# figures NAME OPTION...: prints a line of the table.
 figures() {
 	local turn
 	rm -f "$LAB_DIR"/{starts,resident,peak,anonymous,cpu}
@@ -55,14 +55,14 @@ figures() {
 		"$(figure anonymous 'resident, its own' MiB 1 "Sluice, $1")" "$(figure peak 'resident at most' MiB 1 "Sluice, $1")"
 }
 
-# fetches NAME TYPE: the same of curl, which has no more to tell than its time.
+# fetches NAME TYPE: prints curl's line, which has only the time.
 fetches() {
 	local turn
 	for ((turn = 0; turn < RUNS; turn++)); do fetch "$2"; done >"$LAB_DIR/fetches"
 	printf '| curl, %s | %s | | | | |\n' "$1" "$(figure fetches 'lists' ms 0 "curl, $1")"
 }
 
-# measure SERVICES SLICES SIZE
+# measure SERVICES SLICES SIZE: all figures for these objects.
 measure() {
 	LABEL=$1x$(($2 * $3))
 	cluster_up start

@@ -1,4 +1,4 @@
-// Connects again and again and records which endpoint answers: see bench/ask.hpp.
+// Connects repeatedly and records which endpoint answers: see bench/ask.hpp.
 #include "bench/ask.hpp"
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ namespace lb::bench {
 namespace {
 
 struct Asked {
-  Answer answer = 0;  ///< 0: nobody's
+  Answer answer = 0;  ///< 0: no answer
   bool reset = false;
 };
 
@@ -30,7 +30,7 @@ Asked ask(const sockaddr_in& end) {
   const auto got = ::recv(socket.get(), &answer, sizeof(answer), MSG_WAITALL);
   if (got != sizeof(answer)) return {.answer = 0, .reset = cut(got)};
   char rest = 0;
-  // The server's end, so that no port of ours waits.
+  // The server must close first, so that no port of ours stays in TIME_WAIT.
   return {.answer = answer, .reset = ::recv(socket.get(), &rest, 1, 0) != 0};
 }
 
@@ -44,7 +44,8 @@ std::string text_of(Answer answer) {
   return text.data();
 }
 
-/// The signals that end a run in order. They wait until they are asked for, so no system call is interrupted.
+/// The signals that end a run. They stay pending until within() reads them, so that no system call is
+/// interrupted.
 class Ending {
  public:
   Ending() {
@@ -52,7 +53,7 @@ class Ending {
     for (const int signal : {SIGTERM, SIGINT}) ::sigaddset(&signals_, signal);
     ::sigprocmask(SIG_BLOCK, &signals_, nullptr);
   }
-  /// Waits; whether one of them has come.
+  /// Waits that long; returns whether a signal has come.
   [[nodiscard]] bool within(double seconds) const {
     const double whole = std::floor(std::max(seconds, 0.0));
     const timespec most{.tv_sec = static_cast<time_t>(whole),
@@ -66,7 +67,7 @@ class Ending {
 
 struct Met {
   std::uint64_t count = 0;
-  double first = 0, last = 0;  ///< Unix times
+  double first = 0, last = 0;  ///< Unix times, see bench/connect.cpp
 };
 
 struct Tally {
@@ -100,7 +101,7 @@ void tell(const Tally& tally) {
 
 }  // namespace
 
-/// A thousand times a second at most, so as not to be what the machine does.
+/// At most a thousand connections a second, to limit the load on the machine.
 void watch(char** words) {
   const auto end = end_of(words[0], number(words[1]));
   Answer last = 0;
@@ -123,7 +124,7 @@ void steady(char** words) {
   Tally tally;
   double due = 0;
   for (double now = 0; seconds == 0 || now < seconds; now = seconds_since(begin)) {
-    // What one ask took too long is not caught up with.
+    // Connections missed during a slow one are not made up for.
     due = std::max(due + pause, now);
     const double asked = unix_time();
     tally.take(ask(end), asked);

@@ -1,5 +1,5 @@
-// The commands of bench_connect that connect one time after the other and record which endpoint answers. For
-// bench/connect.cpp, which describes them.
+// The commands of bench_connect that make one connection after the other and record which endpoint answers.
+// Described in bench/connect.cpp, the only user.
 #pragma once
 
 namespace lb::bench {

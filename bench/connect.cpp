@@ -1,30 +1,30 @@
-// A small generator of connections: what a connection costs in time, and how many a second there can be. The
-// other end is bench/serve.cpp, whose answer names the endpoint that was reached.
+// A small connection generator: the duration of a connection, and connections per second. The server is
+// bench/serve.cpp, whose answer names the endpoint that was reached.
 //
 // usage: bench_connect load ADDRESS PORT SPREAD SECONDS CONCURRENT FIRST COUNT
-//          Fresh TCP connections, so many at a time, each to the next of SPREAD addresses from ADDRESS on, in
-//          an order that jumps. Right are the answers of the COUNT endpoints from address FIRST on; with a
-//          COUNT of 0 that of the address asked alone. One JSON object: connections a second, times to
-//          connect and to the answer, endpoints met, and how many
+//          New TCP connections, CONCURRENT at a time, each to another of SPREAD addresses from ADDRESS on, in
+//          an order in which neighbours are far apart. The COUNT endpoints from address FIRST on may answer;
+//          with a COUNT of 0 only the address asked. Prints one JSON object: connections per second, times to
+//          connect and to the answer, number of endpoints that answered, and how many connections
 //            failed     had no answer
-//            reset      ended by an error, or were not closed by the server in time; of these, those without
-//                       an answer have failed, too
-//            misrouted  were answered by anybody else
+//            reset      ended by an error, or were not closed by the server in time; those of them without
+//                       an answer count as failed, too
+//            misrouted  were answered by another address
 //        bench_connect call ADDRESS PORT SPREAD COUNT
-//          The system call connect() of a UDP socket alone, in nanoseconds.
+//          The duration of the system call connect() of a UDP socket, in nanoseconds.
 //        bench_connect bulk ADDRESS PORT SECONDS
-//          Gigabits a second that arrive by one connection; without that figure, and "failed", if the server
-//          has not received what was sent.
+//          Gigabits per second that arrive by one connection; if the server has not received all that was
+//          sent, "failed" instead.
 //        bench_connect watch ADDRESS PORT
-//          "UNIX-TIME ENDPOINT" whenever another endpoint answers, "UNIX-TIME -" for each ask that nobody
-//          answers, until it is ended.
+//          Prints "UNIX-TIME ENDPOINT" whenever another endpoint answers, "UNIX-TIME -" for each connection
+//          without an answer, until it is ended.
 //        bench_connect steady ADDRESS PORT RATE SECONDS
-//          Fresh connections one after the other, RATE a second at most, until SIGTERM or SIGINT if SECONDS
-//          is 0. At the end one JSON object:
+//          New connections one after the other, at most RATE per second, until SIGTERM or SIGINT if SECONDS
+//          is 0. At the end prints one JSON object:
 //            {"asked": 3, "failed": 0, "reset": 0, "answers": {"10.128.0.1": 3},
 //             "first": {"10.128.0.1": 1795420000.123456}, "last": {"10.128.0.1": 1795420002.123456}}
-//          failed and reset as above; Unix times of when an endpoint's first answer was there, and of when
-//          the last connection that it answered began.
+//          failed and reset as above; first: Unix time of an endpoint's first answer; last: of the start of
+//          the last connection that it answered.
 #include <fmt/format.h>
 #include <sys/epoll.h>
 
@@ -43,9 +43,9 @@
 namespace lb::bench {
 namespace {
 
-constexpr double patience = 5;  ///< seconds until a connection counts as lost
+constexpr double patience = 5;  ///< seconds until a connection counts as failed
 
-/// Addresses in turn, neighbours far apart.
+/// Yields the addresses in an order in which neighbours are far apart.
 class Targets {
  public:
   Targets(const char* address, std::uint32_t port, std::uint32_t spread)
@@ -62,7 +62,8 @@ class Targets {
   std::uint32_t spread_, at_ = 0;
 };
 
-/// Who may answer: so many endpoints from that address on, or with none the address asked alone.
+/// The endpoints that may answer: `count` addresses from `first` on, or, with a count of 0, only the address
+/// that was asked.
 class Right {
  public:
   Right(const char* first, std::uint32_t count) : first_(host_order(end_of(first, 0))), count_(count) {}
@@ -75,13 +76,13 @@ class Right {
 };
 
 struct Figures {
-  std::vector<float> connect, answer;  ///< seconds
+  std::vector<float> connect, answer;  ///< in seconds
   std::unordered_set<Answer> endpoints;
   std::uint64_t failed = 0, reset = 0, misrouted = 0;
   double seconds = 0;
 };
 
-/// One connection from its connect() to the server's end of it.
+/// A connection from connect() until the server closes it.
 struct Attempt {
   maps::Fd fd;
   sockaddr_in asked;
@@ -89,7 +90,7 @@ struct Attempt {
   bool connected = false, answered = false;
 };
 
-/// How a connection ends: closed by the server, by an error, or given up.
+/// How a connection ends: closed by the server, by an error, or by a timeout.
 enum class End : std::uint8_t { closed, error, silence };
 
 class Load {
@@ -118,7 +119,7 @@ class Load {
       return;
     }
     epoll_event event{.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data = {.u32 = slot}};
-    // What fails at once would fail at once again.
+    // A connection that fails at once is not retried, because it would fail again.
     const int made = ::connect(attempt.fd.get(), plain(attempt.asked), sizeof(attempt.asked));
     if (made != 0 && errno != EINPROGRESS) must(made, "connect");
     ++open_;
@@ -197,7 +198,7 @@ void load(char** words) {
       found.reset, found.misrouted, found.endpoints.size());
 }
 
-/// Each call on a socket of its own, because a second connect() of one takes other ways.
+/// Each call uses a new socket, because a second connect() of a socket takes another code path.
 void call(char** words) {
   Targets targets(words[0], number(words[1]), number(words[2]));
   std::vector<float> times(number(words[3]));
@@ -213,7 +214,7 @@ void call(char** words) {
              percentile(times, 0.5), percentile(times, 0.99), times.size());
 }
 
-/// So many bytes left here until the seconds were over, or the connection.
+/// The bytes sent until the time was over or the connection ended.
 struct Sent {
   std::uint64_t bytes = 0;
   bool reset = false;

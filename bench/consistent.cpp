@@ -1,5 +1,5 @@
-// Consistent selection: what a table costs, how even it is, and how much moves beyond the share of the
-// members that go.
+// Consistent selection: the cost of a table, its evenness, and how many slots move beyond those of removed
+// members.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -44,7 +44,8 @@ double largest_share(const std::vector<std::uint32_t>& slots, std::uint32_t coun
   return static_cast<double>(most) * count / static_cast<double>(slots.size());
 }
 
-/// A tenth of the members goes: how many percent of the slots move that were not theirs.
+/// Removes a tenth of the members; returns the percentage of slots that move although they belonged to other
+/// members.
 double moved_beyond(const std::vector<RendezvousMember>& before, const std::vector<std::uint32_t>& slots,
                     std::mt19937& random) {
   auto after = before;

@@ -1,4 +1,4 @@
-// Shared by the two ends of a measured connection: IPv4 addresses, errors as exceptions, and the clock. For
+// Shared by both ends of a measured connection: IPv4 addresses, errors as exceptions, and the clock. For
 // bench/connect.cpp, bench/ask.cpp and bench/serve.cpp.
 #pragma once
 
@@ -22,10 +22,11 @@ namespace lb::bench {
 
 using Clock = std::chrono::steady_clock;
 
-/// What a server writes into each connection before it closes it: the address at which it was reached.
+/// The answer that a server writes into each connection before it closes it: the address at which it was
+/// reached.
 using Answer = in_addr_t;
 
-/// What a sink writes when the sender has ended: bytes.
+/// The byte count that a sink writes when the sender has finished.
 using Total = std::uint64_t;
 
 inline int must(int value, const char* what) {
@@ -56,7 +57,7 @@ inline maps::Fd socket_of(int type) {
   return maps::Fd(must(::socket(AF_INET, type | SOCK_CLOEXEC, 0), "socket"));
 }
 
-/// A TCP socket that waits for nothing longer than that.
+/// A TCP socket with this timeout for sends and receives.
 inline maps::Fd patient_socket(time_t seconds) {
   auto socket = socket_of(SOCK_STREAM);
   const timeval most{.tv_sec = seconds, .tv_usec = 0};
@@ -65,7 +66,7 @@ inline maps::Fd patient_socket(time_t seconds) {
   return socket;
 }
 
-/// Whether the call before failed otherwise than by patience.
+/// Whether a call failed otherwise than by its timeout.
 inline bool cut(ssize_t returned) { return returned < 0 && errno != EAGAIN && errno != EINPROGRESS; }
 
 inline const sockaddr* plain(const sockaddr_in& end) { return reinterpret_cast<const sockaddr*>(&end); }

@@ -1,5 +1,4 @@
-// Expiry: the cost of a walk over many flows, and for how long its longest step blocks the agent. Run as
-// root.
+// Expiry: the cost of a walk over many flows, and how long its longest step blocks the agent. Run as root.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,20 +23,21 @@ using lb::bench::cell;
 constexpr const char* part = "expiry";
 constexpr int rounds = 3;
 constexpr std::uint64_t mebibytes = 1024;
-constexpr double most_share = 1;  ///< percent of a core
+constexpr double most_share = 1;  ///< percent of a CPU
 
-/// The agent pauses for longer; without any, the kernel frees what earlier steps deleted within a later one.
+/// The pause between steps. The agent pauses longer; without a pause, a later step would include the kernel's
+/// freeing of what earlier steps deleted.
 constexpr std::chrono::milliseconds breath{2};
 
 double cpu_milliseconds() {
   return std::chrono::duration<double, std::milli>(lb::agent::thread_time()).count();
 }
 
-/// CPU time of one round, in milliseconds.
+/// CPU time of one round in milliseconds.
 struct Cost {
   double total = 0;
   double longest_step = 0;
-  double round = 0;  ///< how long it takes by the clock
+  double round = 0;  ///< elapsed time of the round
   std::uint32_t steps = 0;
 };
 
@@ -58,7 +58,7 @@ Cost walk(FlowLab& lab) {
   return cost;
 }
 
-/// The share of a core, percent.
+/// Prints and records the costs; returns the share of a CPU in percent.
 double tell(const std::string& what, std::uint32_t flows, const std::vector<Cost>& costs) {
   const auto figure = [&](const char* name, const char* unit, auto of) {
     std::vector<double> values(costs.size());
@@ -77,7 +77,7 @@ double tell(const std::string& what, std::uint32_t flows, const std::vector<Cost
   return share.value;
 }
 
-/// `over` of a hundred flows have ended.
+/// A lab in which `over` of each hundred flows have ended.
 std::unique_ptr<FlowLab> lab_of(std::uint32_t flows, std::uint32_t limit, std::uint32_t over) {
   auto lab = std::make_unique<FlowLab>(limit, lb::agent::ExpiryPace{}, lb::agent::thread_time);
   for (std::uint32_t number = 0; number < flows; ++number) {
@@ -88,10 +88,10 @@ std::unique_ptr<FlowLab> lab_of(std::uint32_t flows, std::uint32_t limit, std::u
   return lab;
 }
 
-/// The largest share of a core, percent.
+/// The largest share of a CPU in percent.
 double measure(std::uint32_t flows, std::uint32_t limit) {
   auto lab = lab_of(flows, limit, 0);
-  (void)walk(*lab);  // memory is touched for the first time
+  (void)walk(*lab);  // the first walk touches the memory for the first time
   std::vector<Cost> costs(rounds);
   for (auto& cost : costs) cost = walk(*lab);
   double most = tell("all live", flows, costs);

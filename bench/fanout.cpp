@@ -1,11 +1,11 @@
-// What EndpointSlices cost the API server when a service changes, by simulation of the controller's published
-// rules: how many objects are written, and how many bytes leave for all watchers. Prints tables; needs no
+// What EndpointSlices cost the API server when a service changes, simulated by the controller's published
+// rules: the number of objects written, and the bytes sent to all watchers. Prints tables; needs no
 // privileges.
 //
-// Source of the arithmetic: KEP-0752, "Sample Case 1": 20,000 endpoints, 5,000 nodes; its figures stand
-// beside ours. Source of the rules: the Kubernetes documentation, "Distribution of EndpointSlices": fill
-// slices that change anyway, then put what is left into the fullest slice that takes all of it, and else
-// create one rather than update several.
+// Source of the arithmetic: KEP-0752, "Sample Case 1": 20,000 endpoints, 5,000 nodes; the tables show its
+// figures next to ours. Source of the rules: the Kubernetes documentation, "Distribution of EndpointSlices":
+// fill slices that change anyway, then put the rest into the fullest slice that has room for all of it, and
+// otherwise create a slice rather than update several.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ constexpr std::uint32_t slice_capacity = 100;  // the controller's default
 constexpr std::uint32_t zones = 3;
 
 /// Bytes of one watch event of a slice: measured at a real API server for slices of 100 endpoints (a list of
-/// 100,000 is 12.1 MB as protobuf and 48.3 MB as JSON), less what a slice without endpoints takes.
+/// 100,000 is 12.1 MB as protobuf and 48.3 MB as JSON), minus the size of a slice without endpoints.
 struct Encoding {
   const char* name;
   double slice;
@@ -38,10 +38,10 @@ struct Encoding {
 };
 constexpr Encoding protobuf{"protobuf", 420, 117};
 constexpr Encoding json{"JSON", 1100, 472};
-/// As the KEP reckons where it reckons by size: 20,000 endpoints are 2 MB, 100 are 10 kB.
+/// The KEP's estimate where it calculates with sizes: 20,000 endpoints are 2 MB, 100 are 10 kB.
 constexpr Encoding reckoned{"100 bytes an endpoint", 0, 100};
 
-/// What one change of a service makes the controller write, in objects and in the endpoints they hold.
+/// What the controller writes for one change of a service: objects, and the endpoints in them.
 struct Writes {
   std::uint64_t objects = 0;
   std::uint64_t endpoints = 0;
@@ -56,13 +56,13 @@ struct Writes {
   }
 };
 
-/// The slices of one service, or of one of its zones where slices are kept apart by zone. Endpoints are only
-/// counted: all that a slice's fate depends on is how many it holds.
+/// The slices of one service, or of one of its zones if slices are separated by zone. Endpoints are only
+/// counted: the rules depend on a slice's size only.
 class Packer {
  public:
   Packer(Writes& writes, std::uint32_t capacity) : writes_(writes), capacity_(capacity) {}
 
-  /// `fresh` endpoints come and those at `gone` (places among all, distinct) go, in one pass of the
+  /// Adds `fresh` endpoints and removes those at `gone` (distinct places among all), in one pass of the
   /// controller.
   void pass(std::vector<std::uint32_t> gone, std::uint32_t fresh) {
     filled_.clear();
@@ -78,7 +78,7 @@ class Packer {
     std::erase(sizes_, 0U);
   }
 
-  /// As many endpoints change their conditions and stay where they are.
+  /// Changes the conditions of the endpoints at these places.
   void touch(std::vector<std::uint32_t> places) {
     const auto hits = by_slice(std::move(places));
     for (std::size_t slice = 0; slice < hits.size(); ++slice) {
@@ -86,7 +86,7 @@ class Packer {
     }
   }
 
-  /// What came in the last pass, in which nothing went, changes its conditions.
+  /// Changes the conditions of the endpoints added in the last pass, in which none was removed.
   void touch_fresh() {
     for (const auto slice : filled_) writes_.write(sizes_[slice]);
   }
@@ -94,7 +94,7 @@ class Packer {
   [[nodiscard]] std::uint32_t endpoints() const { return std::accumulate(sizes_.begin(), sizes_.end(), 0U); }
 
  private:
-  /// How many of these places lie in each slice.
+  /// The number of these places in each slice.
   [[nodiscard]] std::vector<std::uint32_t> by_slice(std::vector<std::uint32_t> places) const {
     std::vector<std::uint32_t> hits(sizes_.size(), 0);
     std::ranges::sort(places);
@@ -107,7 +107,7 @@ class Packer {
     return hits;
   }
 
-  /// The slices that lose some, by number.
+  /// Removes endpoints; returns the numbers of the slices that lose some.
   std::vector<std::uint32_t> remove(std::vector<std::uint32_t> gone) {
     const auto losses = by_slice(std::move(gone));
     std::vector<std::uint32_t> touched;
@@ -116,7 +116,7 @@ class Packer {
       sizes_[slice] -= losses[slice];
       touched.push_back(slice);
     }
-    // The fullest first, so that the emptiest may go.
+    // The fullest first, so that the emptiest may be removed.
     std::ranges::sort(touched, [this](auto left, auto right) {
       return sizes_[left] != sizes_[right] ? sizes_[left] > sizes_[right] : left < right;
     });
@@ -146,7 +146,7 @@ class Packer {
   Writes& writes_;
   std::uint32_t capacity_;
   std::vector<std::uint32_t> sizes_;
-  std::vector<std::uint32_t> filled_;  ///< by the last pass
+  std::vector<std::uint32_t> filled_;  ///< slices filled by the last pass
 };
 
 /// `count` distinct places of `of`.
@@ -156,11 +156,11 @@ std::vector<std::uint32_t> draw(std::uint32_t count, std::uint32_t of, std::mt19
   return {drawn.begin(), drawn.end()};
 }
 
-/// How a pod's end shows: in the proposal at once; today it is first marked as terminating, and its successor
-/// first as not ready, so that one replaced pod is seen four times.
+/// The updates caused by a pod's replacement: in the proposal one; today the old pod is first marked as
+/// terminating, and its successor is first not ready, so that one replaced pod causes four.
 enum class PodLife : std::uint8_t { replaced, as_today };
 
-/// All `endpoints` replaced, `batch` at a time.
+/// Replaces all `endpoints`, `batch` at a time.
 Writes roll(std::uint32_t endpoints, std::uint32_t capacity, std::uint32_t batch, PodLife life) {
   Writes writes;
   Packer packer(writes, capacity);
@@ -205,7 +205,7 @@ Writes change_one(std::uint32_t endpoints, std::uint32_t capacity) {
   return writes;
 }
 
-/// What nodes receive: so many of them watch each object.
+/// The traffic to the nodes: `watchers` of them watch each object.
 struct Traffic {
   Writes writes;
   double watchers;
@@ -214,8 +214,8 @@ struct Traffic {
   [[nodiscard]] double bytes(const Encoding& encoding) const { return writes.bytes(encoding) * watchers; }
 };
 
-/// Slices of one zone hold its endpoints alone, and only its nodes watch them. `seen` zones have a part in
-/// it.
+/// Slices by zone have only endpoints of one zone, and only its nodes watch them. The change affects `seen`
+/// zones.
 template <class Part>
 Traffic by_zone(std::uint32_t nodes, std::uint32_t endpoints, std::uint32_t seen, Part writes_of) {
   Writes all;
@@ -250,7 +250,7 @@ constexpr std::array<Layout, 3> layouts = {{{"Endpoints (one object)", kep_endpo
                                             {"100 endpoints a slice", slice_capacity},
                                             {"one endpoint a slice", 1}}};
 
-/// As the KEP has them, by layout.
+/// The KEP's figures by layout.
 struct Kep {
   const char* what;
   std::array<double, layouts.size()> writes;
@@ -265,10 +265,10 @@ constexpr std::array<Kep, 3> kep = {
       {100e6, 100e6, 100e6},
       {"200 TB", "1 TB", "~100 GB"}}}};
 
-/// What each of those is made of: the writes of a service or of a zone's part of it.
+/// How each scenario is simulated: the writes for a service, or for a zone's part of it.
 struct Step {
   Writes (*writes)(std::uint32_t endpoints, std::uint32_t capacity);
-  std::uint32_t zones;  ///< so many of them see it
+  std::uint32_t zones;  ///< the number of zones affected
 };
 Writes roll_singly(std::uint32_t endpoints, std::uint32_t capacity) {
   return roll(endpoints, capacity, 1, PodLife::replaced);
@@ -282,7 +282,7 @@ void print_line(const std::string& name, std::size_t count, Cell text) {
   fmt::print("\n");
 }
 
-/// A column a layout, and the last for slices by zone, which the KEP has not.
+/// One column per layout, and a last one for slices by zone, which the KEP does not have.
 void print_scenario(const Kep& theirs, const std::vector<Traffic>& ours) {
   const auto from_kep = [&](auto text) {
     return [&, text](std::size_t at) { return at < layouts.size() ? text(at) : std::string(); };
@@ -298,7 +298,7 @@ void print_scenario(const Kep& theirs, const std::vector<Traffic>& ours) {
   print_line("the KEP", all, from_kep([&](auto at) { return std::string(theirs.bytes[at]); }));
 }
 
-/// Does the simulation write and tell as often as the KEP says?
+/// Whether the simulation's writes and events equal the KEP's.
 bool scenario(const Kep& theirs, const Step& step) {
   std::vector<Traffic> ours;
   for (const auto& layout : layouts) {
@@ -332,11 +332,11 @@ bool proposal() {
 
 // ---- Rolling updates as pods go today. ----
 
-/// A size of cluster, of which the last is extrapolated.
+/// A cluster's size; the last one is extrapolated.
 struct Cluster {
   std::uint32_t nodes;
   std::uint32_t endpoints;
-  const char* mark;  ///< behind the names of its records
+  const char* mark;  ///< appended to the names of its records
 };
 
 void print_row(std::uint32_t batch, const std::string& watched, const Traffic& traffic,

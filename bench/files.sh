@@ -1,6 +1,6 @@
 #!/bin/bash
-# How soon a changed file of a directory is in effect: from its renaming to its place until `sluice backends` shows the change, the
-# command's own time included, which is shown beside it. Exit code 3: more than 100 ms once.
+# How soon a changed file in a directory takes effect: from its renaming until `sluice backends` shows the change, including
+# the command's own time, which is also shown separately. Exit code 3: it took more than 100 ms at least once.
 # usage: bench/files.sh [CHANGES]
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
@@ -10,7 +10,7 @@ source "$SLUICE_ROOT/bench/rows.sh"
 
 CHANGES=${1:-40} MOST=100 MISSED=3 PATIENCE=10
 
-# slice ADDRESS: of the service of the examples.
+# slice ADDRESS: an EndpointSlice of the example service.
 slice() {
 	cat <<-YAML
 		apiVersion: discovery.k8s.io/v1
@@ -22,10 +22,10 @@ slice() {
 	YAML
 }
 
-# milliseconds BEGIN: since then, of EPOCHREALTIME.
+# milliseconds BEGIN: the time since BEGIN, a value of EPOCHREALTIME.
 milliseconds() { awk -v begin="$1" -v end="$EPOCHREALTIME" 'BEGIN { printf "%.1f\n", (end - begin) * 1e3 }'; }
 
-# change ADDRESS: milliseconds until it is a backend.
+# change ADDRESS: writes the change; prints milliseconds until ADDRESS is a backend.
 change() {
 	local begin until=$((SECONDS + PATIENCE))
 	slice "$1" >"$LAB_DIR/changing.yaml"
@@ -37,7 +37,7 @@ change() {
 	milliseconds "$begin"
 }
 
-# look: milliseconds that the command takes alone.
+# look: milliseconds that the command itself takes.
 look() {
 	local begin=$EPOCHREALTIME
 	lab_sluice backends default/web >/dev/null

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The least that a load balancer's program can cost here: reading headers; that with one hash look-up and a rewrite of addresses,
- * ports and checksums; and that with a counter, and sent on. For bench/programs.cpp only.
+ * The minimum cost of a load balancer's program here: reading headers; the same plus one hash lookup and a rewrite of addresses,
+ * ports and checksums; and the same plus a counter and a redirect. For bench/programs.cpp only.
  */
 #include <stddef.h>
 
@@ -34,7 +34,7 @@ struct floor6 {
 	__u32 protocol;
 };
 
-/* What the packet becomes, and what that adds to its checksums. */
+/* The packet's new tuple, and the difference that it makes to the checksums. */
 struct floor_value4 {
 	struct floor4 to;
 	__u32 addresses;
@@ -62,7 +62,7 @@ struct {
 	__type(value, struct floor_value6);
 } floor_flows6 SEC(".maps");
 
-/* As wide and as large as the table that new flows are claimed in. */
+/* With the types and the size of the table of unassured flows. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, LB_MAX_UNASSURED);
@@ -134,7 +134,7 @@ static __always_inline int floor_rewrite6(struct ipv6hdr *ip, struct tcphdr *tcp
 	return 1;
 }
 
-/* 0: no TCP over IP; 1: read (and rewritten, if `rewrite`). */
+/* Returns 0 if the packet is not TCP over IP; 1 if it was read (and rewritten, if `rewrite`). */
 static __always_inline int floor(void *data, void *end, int rewrite)
 {
 	struct ethhdr *ethernet = data;
@@ -169,7 +169,7 @@ int floor_xdp(struct xdp_md *xdp)
 	return floor((void *)(long)xdp->data, (void *)(long)xdp->data_end, 1) ? XDP_TX : XDP_PASS;
 }
 
-/* A key that is never seen again: of each the first bytes are a counter, mixed. */
+/* Inserts a new key each time: its first bytes are a hashed counter. */
 static __always_inline int floor_insert(__u16 ethernet_protocol)
 {
 	__u64 mixed = ++floor_inserted * 0x9e3779b97f4a7c15ULL;

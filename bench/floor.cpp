@@ -27,7 +27,7 @@ std::uint32_t fold(std::uint64_t sum) {
   return static_cast<std::uint32_t>(sum);
 }
 
-/// By how much 16-bit words in memory order differ, as a one's complement sum.
+/// The one's complement difference of two byte ranges, in 16-bit words.
 std::uint64_t difference(const std::uint8_t* from, const std::uint8_t* to, std::size_t bytes) {
   std::uint64_t sum = 0;
   for (std::size_t at = 0; at < bytes; at += 2) {
@@ -40,7 +40,7 @@ std::uint64_t difference(const std::uint8_t* from, const std::uint8_t* to, std::
   return sum;
 }
 
-/// Addresses and ports as they stand in a packet, which is also how the maps' keys begin.
+/// Addresses and ports as in a packet, which is also how the maps' keys begin.
 Bytes key_of(const Tuple& tuple) {
   const std::ptrdiff_t skip = tuple.family == 4 ? 12 : 0;
   Bytes key;
@@ -54,10 +54,10 @@ Bytes key_of(const Tuple& tuple) {
   return key;
 }
 
-/// By which a test run's frame comes, unless it says otherwise.
+/// The default device of a test run's frame.
 constexpr std::uint32_t loopback = 1;
 
-/// Of a packet that the program knew.
+/// The return code for a packet that the program recognises.
 std::uint32_t verdict_of(Floor floor, Hook hook) {
   if (hook == Hook::xdp) return floor == Floor::send ? std::uint32_t{XDP_REDIRECT} : std::uint32_t{XDP_TX};
   return floor == Floor::send ? std::uint32_t{TC_ACT_REDIRECT} : std::uint32_t{TC_ACT_STOLEN};

@@ -1,4 +1,4 @@
-// The floor programs of floor.bpf.c, loaded, with one flow that sends a packet back and forth.
+// The loaded floor programs of floor.bpf.c, with one flow that sends a packet back and forth.
 #pragma once
 
 #include <memory>
@@ -11,14 +11,14 @@ namespace lb::bench {
 
 enum class Floor : std::uint8_t {
   parse,
-  rewrite,  ///< parse, one look-up, rewrite
-  send,     ///< the same, counted and redirected
-  insert    ///< one new key into a table like that of unassured flows
+  rewrite,  ///< parse, one lookup, rewrite
+  send,     ///< like `rewrite`, plus a counter and a redirect
+  insert    ///< one new key in a table like that of unassured flows
 };
 
 class Floors {
  public:
-  /// Packets of `one` become `other`, and those become `one`.
+  /// Packets of `one` are rewritten to `other`, and those of `other` to `one`.
   Floors(const test::Tuple& one, const test::Tuple& other);
   Floors(const Floors&) = delete;
   Floors& operator=(const Floors&) = delete;
@@ -26,7 +26,7 @@ class Floors {
 
   /// Attaches the floor's XDP program to a device; see Mirror in programs.cpp.
   void attach(Floor floor, std::uint32_t device);
-  /// Mean nanoseconds of one run; 0 where the program did not know the packet. `hook` is xdp or tc_in.
+  /// Mean nanoseconds of one run; 0 if the program did not recognise the packet. `hook` is xdp or tc_in.
   [[nodiscard]] std::uint32_t run(Floor floor, test::Hook hook, const test::Bytes& packet,
                                   std::uint32_t repeat);
 

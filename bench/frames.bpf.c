@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Both ends of the packets that bench/frames.cpp measures with: a sender that makes frames of many flows, a receiver that answers
- * what opens a flow, counts the rest and looks where it was sent to, and an end for what comes back to a sender without sockets.
+ * Both ends of bench/frames.cpp's packets: a sender that makes frames of many flows, a receiver that replies to packets that open
+ * a flow, counts the others and checks their destination, and a program that drops replies to a sender without sockets.
  */
 #include <stddef.h>
 
@@ -32,7 +32,7 @@ struct frame {
 	};
 } __attribute__((packed));
 
-/* What is sent, as the first flow's packet; flows after it have the following source addresses. */
+/* The frame that is sent, as the first flow's packet; the next flows have the following source addresses. */
 __u64 lb_frame[LB_FRAME_BYTES / 8];
 __u32 lb_first;
 __u32 lb_flows = 1;
@@ -45,7 +45,7 @@ struct {
 	__type(value, __u64);
 } received SEC(".maps");
 
-/* Whose packets are none of those: one that goes to no endpoint, or not to where its flow went before. */
+/* Counts packets that are not in `received`: those to no endpoint, or to another one than their flow's first packet. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -53,7 +53,7 @@ struct {
 	__type(value, __u64);
 } misrouted SEC(".maps");
 
-/* By flow, where its first packet went; 0 before. */
+/* By flow, the destination of its first packet; 0 before that. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, LB_FRAME_FLOWS);
@@ -61,12 +61,12 @@ struct {
 	__type(value, __be32);
 } backends SEC(".maps");
 
-/* So many addresses from the first on, and their port; in host order. */
+/* The endpoints: the first address, the number of addresses, and their port; in host order. */
 const volatile __u32 lb_first_endpoint;
 const volatile __u32 lb_endpoints;
 const volatile __u16 lb_endpoint_port;
 
-/* One's complement: `sum` with `from` taken out and `to` put in. */
+/* The one's complement checksum `check` after `from` is replaced by `to`. */
 static __always_inline __u16 replaced(__u16 check, __u32 from, __u32 to)
 {
 	__u64 sum = (__u16)~check + (__u64)(__u32)~from + to;
@@ -78,7 +78,7 @@ static __always_inline __u16 replaced(__u16 check, __u32 from, __u32 to)
 	return (__u16)~sum;
 }
 
-/* A page comes back as its last receiver left it, so all of it is written each time. */
+/* A recycled page has the content that its last receiver left, so the whole frame is written each time. */
 SEC("xdp")
 int lb_send(struct xdp_md *xdp)
 {
@@ -109,7 +109,7 @@ int lb_send(struct xdp_md *xdp)
 	return XDP_TX;
 }
 
-/* Back to where it came from; sums stay as they are. */
+/* Swaps source and destination; checksums do not change. */
 static __always_inline void turn(struct frame *frame)
 {
 	__u8 mac[ETH_ALEN];

@@ -1,19 +1,20 @@
-// Packets of established flows, as fast as they go, and how many of them arrive. The sender is the kernel's
-// own test run with live frames, or a UDP socket; the receiver is a program at the last device, so that no
-// socket there is the bottleneck. Flow n comes from address 10.64.0.0 + n, port 5000, whoever sends it.
+// Packets of established flows at full rate, and how many of them arrive. The sender is the kernel's test run
+// with live frames, or a UDP socket; the receiver is a program at the last device, so that no receiving
+// socket is the bottleneck. Flow n has the source address 10.64.0.0 + n, port 5000, with both senders.
 //
 // usage: bench_frames receive DEVICE DIRECTORY FIRST COUNT PORT
-//          Answers and counts at DEVICE what goes to one of COUNT endpoints from address FIRST on; pins into
-//          DIRECTORY, which is to be removed in the end.
+//          Answers and counts at DEVICE packets to the COUNT endpoints from address FIRST on; pins into
+//          DIRECTORY, which the caller removes at the end.
 //        bench_frames swallow DEVICE DIRECTORY
-//          Ends at DEVICE what comes back to live frames.
+//          Drops replies to live frames at DEVICE.
 //        bench_frames open DIRECTORY DEVICE MAC PROTOCOL ADDRESS PORT FLOWS
-//          Each flow's first packets, both ways, by live frames out of DEVICE to its neighbour MAC; PROTOCOL
-//          is tcp or udp. All flows of before are forgotten.
+//          Sends each flow's first packets, both ways, by live frames out of DEVICE to its neighbour MAC;
+//          PROTOCOL is tcp or udp. Forgets all earlier flows.
 //        bench_frames live DIRECTORY DEVICE MAC PROTOCOL ADDRESS PORT FLOWS SECONDS
 //        bench_frames socket DIRECTORY ADDRESS PORT FLOWS SECONDS
-//          One JSON object: packets a second, sent and received, and how many were misrouted since the flows
-//          were opened or that was last said: to no endpoint, or not to where their flow went before.
+//          Prints one JSON object: packets per second, sent and received, and how many were misrouted since
+//          the flows were opened or since the last such figure: to no endpoint, or to another one than
+//          before.
 #include "bench/frames.h"
 
 #include <bpf/bpf.h>
@@ -47,11 +48,11 @@ namespace {
 
 using Program = std::unique_ptr<skeleton::frames, decltype(&skeleton::frames__destroy)>;
 
-constexpr std::uint32_t burst = 64;       // packets a system call of the socket
-constexpr std::uint32_t opening = 1000;   // flows whose first packets go together
-constexpr std::uint32_t chunk = 100'000;  // frames a test run
+constexpr std::uint32_t burst = 64;       // packets per system call of the socket
+constexpr std::uint32_t opening = 1000;   // flows whose first packets are sent together
+constexpr std::uint32_t chunk = 100'000;  // frames per test run
 
-/// Where the receiver counts what arrives; a sender's is left empty.
+/// The endpoints whose packets the receiver counts; empty for a sender.
 struct Endpoints {
   std::uint32_t first = 0, count = 0;
   std::uint16_t port = 0;
@@ -103,12 +104,12 @@ maps::Fd pinned(const std::string& directory, const char* name) {
   return maps::Fd(must(bpf_obj_get((directory + '/' + name).c_str()), name));
 }
 
-/// What the receiver has counted so far.
+/// The receiver's counters.
 class Received {
  public:
   explicit Received(const std::string& directory)
       : received_(pinned(directory, "received")), misrouted_(pinned(directory, "misrouted")) {}
-  /// Packets of data at their right place.
+  /// Data packets that reached their endpoint.
   [[nodiscard]] std::uint64_t count() const {
     std::vector<std::uint64_t> each(static_cast<std::size_t>(must(libbpf_num_possible_cpus(), "processors")));
     must(bpf_map_lookup_elem(received_.get(), &only, each.data()), "received");
@@ -129,7 +130,7 @@ class Received {
   maps::Fd received_, misrouted_;
 };
 
-/// The flows' numbers are reassigned, to flows that may go elsewhere.
+/// Resets the backends of all flow numbers, because new flows use them and may go elsewhere.
 void forget_backends(const std::string& directory) {
   const auto map = pinned(directory, "backends");
   std::vector<std::uint32_t> flows(LB_FRAME_FLOWS);
@@ -170,7 +171,7 @@ test::Mac own_mac(const char* device) {
   return mac;
 }
 
-/// Frames out of a device, as many as asked, of so many flows in turn.
+/// Sends a number of frames out of a device, cycling through the flows.
 class Sender {
  public:
   /// DEVICE MAC PROTOCOL ADDRESS PORT
@@ -227,7 +228,7 @@ class Sender {
   test::Tuple tuple_{};
 };
 
-/// A few together, because not every table has room for all of them while they are unassured.
+/// Opens a few flows at a time, because not every table has room for all of them while they are unassured.
 void open(char** words) {
   const Received received(words[0]);
   Sender sender(words + 1);
@@ -243,13 +244,13 @@ void open(char** words) {
       sender.send(now);
     }
   }
-  // A misrouted one is open, too; it is counted with the next figures.
+  // A misrouted flow is open, too; it is counted with the next figures.
   const auto arrived = received.count() - before + received.misrouted();
   if (arrived * 100 < std::uint64_t{flows} * 99)
     throw std::runtime_error(fmt::format("of {} flows only {} were opened", flows, arrived));
 }
 
-/// `step` sends some packets and says how many.
+/// `step` sends some packets and returns their number.
 void measure(const std::string& directory, double seconds, const std::function<std::uint64_t()>& step) {
   const Received received(directory);
   stay();
@@ -277,7 +278,7 @@ void live(char** words) {
 
 // ---- A UDP socket. ----
 
-/// Messages that differ by their source address, and say which flow's they are.
+/// Messages that differ by their source address, and contain their flow's number.
 class Burst {
  public:
   explicit Burst(std::uint32_t flows) : flows_(flows) {
@@ -312,7 +313,7 @@ class Burst {
   struct alignas(cmsghdr) Control {
     std::array<char, CMSG_SPACE(sizeof(in_pktinfo))> bytes;
   };
-  /// As long as that of a live frame.
+  /// As long as a live frame's payload.
   struct Load {
     lb_frame_load begin;
     std::array<char, 22 - sizeof(lb_frame_load)> rest;

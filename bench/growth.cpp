@@ -48,7 +48,7 @@ Address mapped(std::uint32_t address) {
   return bytes;
 }
 
-/// One device, with one neighbour as next hop to every address.
+/// One device, with one neighbour as next hop for every address.
 std::uint32_t make_network() {
   run_ip(
       "link add growth0 address 02:00:00:00:00:10 type veth peer name growth0p\nlink set growth0 up\nlink "
@@ -64,7 +64,7 @@ struct Shape {
   std::uint32_t flows;
 };
 
-/// The services of a shape, with its flows established.
+/// The services of a shape, with their established flows.
 class Ring {
  public:
   Ring(Shape shape, std::uint32_t device)
@@ -84,24 +84,24 @@ class Ring {
     attach();
   }
 
-  /// A program that is attached nowhere costs two grace periods a run.
+  /// A test run of a program that is attached nowhere costs two grace periods.
   void attach() { attach_xdp(device_, programs_.program(Hook::xdp)); }
 
-  /// XDP leaves to tc a packet of each flow that tc has not seen for seconds; after this tc has seen all
-  /// flows.
+  /// XDP leaves to tc a packet of each flow that tc has not seen for some seconds; after this call tc has
+  /// seen all flows.
   void refresh() {
     for (std::uint32_t chain = 0; chain < chains_; ++chain)
       run(Hook::tc_in, build(first_of(chain), {.hops = 255}), chain_flows, LB_OUTCOME_flow_redirect);
   }
 
-  /// Nanoseconds a packet of one chain of established flows; 0 where the batch does not count.
+  /// Nanoseconds per packet of one chain of established flows; 0 if the batch does not count.
   double established(Hook hook) {
     const auto outcome = hook == Hook::xdp ? LB_OUTCOME_flow_xdp : LB_OUTCOME_flow_redirect;
     const auto chain = static_cast<std::uint32_t>(random_() % chains_);
     return run(hook, build(first_of(chain), {.hops = 255}), chain_flows, outcome);
   }
 
-  /// The same for new flows, from an address that had none.
+  /// Like established(), for new flows from an unused address.
   double opened(Hook hook) {
     const auto outcome = hook == Hook::xdp ? LB_OUTCOME_new_xdp : LB_OUTCOME_new_remote;
     const auto drawn = static_cast<std::uint32_t>(random_());
@@ -208,7 +208,7 @@ class Ring {
 
 using Batch = double (Ring::*)(Hook);
 
-/// What grows, its sizes, and a ring for each size.
+/// The dimension that grows, its sizes, and a ring for each size.
 struct Growth {
   const char* by;
   std::vector<std::uint32_t> sizes;
@@ -229,7 +229,7 @@ void tell(const Growth& growth, const char* what, Hook hook, const std::vector<S
   std::fflush(stdout);
 }
 
-/// The rings take turns within each round, so that other load of the machine affects all of them alike.
+/// The rings take turns within each round, so that other load on the machine affects all of them alike.
 void measure(const Growth& growth, const char* what, Batch batch, Hook hook) {
   const auto& rings = growth.rings;
   std::vector<std::vector<double>> means(rings.size());

@@ -1,6 +1,6 @@
 #!/bin/bash
-# How often an agent wakes up that has nothing to do: voluntary context switches of all its threads, a second, in three rounds of
-# ten seconds. Exit code 3: more than two a second.
+# How often an idle agent wakes up: voluntary context switches of all its threads per second, in three rounds of ten seconds.
+# Exit code 3: more than two a second.
 # usage: bench/idle.sh [SECONDS]   of one round
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
@@ -10,10 +10,10 @@ source "$SLUICE_ROOT/bench/rows.sh"
 
 SPAN=${1:-10} TURNS=3 MOST=2 MISSED=3
 
-# switches: so far.
+# switches: their number so far.
 switches() { awk '/^voluntary_ctxt_switches/ { sum += $2 } END { print sum }' /proc/"$LAB_AGENT"/task/*/status; }
 
-# round: wake-ups a second.
+# round: wake-ups per second.
 round() {
 	local before
 	before=$(switches)

@@ -1,4 +1,4 @@
-// Fills the maps of two mirrored services, and makes their flows by handshakes.
+// Fills the maps for two mirrored services, and opens their flows by handshakes.
 #include "bench/mirror.hpp"
 
 #include <arpa/inet.h>
@@ -75,7 +75,7 @@ std::uint32_t make_network() {
       "nodad\n");
   for (const auto* names : {&names4, &names6}) {
     for (const auto* text : {names->client, names->node, names->frontends[0], names->frontends[1]})
-      // The device's own address: a frame that XDP has sent on is the next one that it gets.
+      // The device's own address: XDP's output frame is its next input frame.
       run_ip(fmt::format("neighbour replace {} lladdr 02:00:00:00:00:10 dev bench0 nud permanent\n", text));
   }
   return ::if_nametoindex("bench0");

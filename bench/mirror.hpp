@@ -16,9 +16,9 @@ namespace lb::bench {
 constexpr std::uint16_t service_port = 80;
 constexpr std::uint16_t client_port = 5000;
 constexpr std::uint32_t hops_a_batch = 200;  // below the TTL
-constexpr std::uint32_t new_a_batch = 64;    // so few that their ports seldom meet
+constexpr std::uint32_t new_a_batch = 64;    // so few that their ports seldom collide
 
-/// All on the network of one device.
+/// Addresses, all on the network of one device.
 struct Names {
   const char* client;
   const char* node;
@@ -28,17 +28,17 @@ struct Names {
 
 [[nodiscard]] test::Address address(const std::string& text);
 
-/// The device in the calling thread's network namespace; its interface index.
+/// Makes the device in the calling thread's network namespace; returns its interface index.
 [[nodiscard]] std::uint32_t make_network();
-/// The address of that device: what is not for it gets no answer.
+/// The device's address; frames to other addresses are ignored.
 inline constexpr test::Mac device_mac = {2, 0, 0, 0, 0, 0x10};
 
-/// What the two services are like.
+/// The properties of the two services.
 struct Shape {
-  std::uint32_t slots = 10'000;  ///< in all
+  std::uint32_t slots = 10'000;  ///< of both services together
   int family = 4;
   std::uint8_t protocol = 6;
-  std::uint16_t first_port = client_port;  ///< for source NAT
+  std::uint16_t first_port = client_port;  ///< port range of source NAT
   std::uint16_t last_port = client_port;
   lb_locality locality = LB_ELSEWHERE;
   lb_device_kind device = LB_UPLINK;
@@ -51,28 +51,30 @@ class Mirror {
  public:
   Mirror(const Shape& shape, std::uint32_t device);
 
-  /// The XDP program to the device, in place of another mirror's. No packet arrives there: it gives the
-  /// device queues to name, and a program that is attached nowhere costs two grace periods a run.
+  /// Attaches the XDP program to the device, in place of another mirror's. No packet arrives there: it allows
+  /// test runs to set the device's queues, and a test run of a program that is attached nowhere costs two
+  /// grace periods.
   void attach();
 
-  /// By which source ports are chosen.
+  /// Sets the secret that selects source ports.
   void set_secret(std::uint64_t secret);
-  /// Another secret, and another source address of new flows: what was new a batch ago is so again.
+  /// Sets another secret, and another source address of new flows, so that the next batch's flows are new
+  /// again.
   void renew(std::uint64_t drawn);
-  /// Clients of these addresses may reach the services: `bits` of the address count.
+  /// Allows clients from this prefix to reach the services; `bits` is its length.
   void allow(const std::string& text, std::uint32_t bits);
 
-  /// Each call makes the flows that there are now seen a second earlier than they were.
+  /// Each call of the result makes the current flows' last packet a second older.
   [[nodiscard]] std::function<void()> aging();
 
   test::Verdict run(test::Hook hook, const test::Bytes& packet, std::uint32_t repeat);
   /// Mean nanoseconds of one run; 0 unless the outcome was counted `repeat` times.
   double batch(test::Hook hook, const test::Bytes& packet, lb_outcome outcome, std::uint32_t repeat);
 
-  /// Of that client, to one of the two frontends.
+  /// A request of that client to one of the two frontends.
   [[nodiscard]] test::Tuple request(const char* client, int frontend) const;
-  /// Two flows in lb_flows between which an established packet goes to and fro: requests are seen at `there`,
-  /// replies at `back`.
+  /// Opens two flows in lb_flows between which an established packet goes back and forth: requests are seen
+  /// at `there`, replies at `back`.
   void establish_pair(test::Hook there, test::Hook back);
 
  private:

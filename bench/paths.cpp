@@ -15,12 +15,12 @@ namespace {
 
 constexpr std::uint8_t udp = 17;
 constexpr std::uint32_t hour = 3600;
-// Of 15 rounds of single runs; the programs answer a thousand packets in a second.
+// For 15 rounds of single runs; the programs send at most a thousand replies a second.
 constexpr std::uint32_t answers_a_round = 60;
 
 Shape shape_of(const Place& place) { return {.slots = place.slots, .family = place.family}; }
 
-/// With ports for as many new flows as a test makes.
+/// A shape with enough ports for all new flows of a test.
 Shape shape_of_new(const Place& place) {
   auto shape = shape_of(place);
   shape.first_port = 1024;
@@ -34,7 +34,7 @@ lb_outcome known_outcome(Hook hook) {
 
 lb_outcome new_outcome(Hook hook) { return hook == Hook::xdp ? LB_OUTCOME_new_xdp : LB_OUTCOME_new_remote; }
 
-/// One and the same packet each time.
+/// Repeats the same packet each time.
 Case repeated(std::unique_ptr<Mirror> owned, Hook hook, Bytes packet, lb_outcome outcome) {
   auto& mirror = *owned;
   return {std::move(owned), [&mirror, hook, outcome, packet = std::move(packet)] {
@@ -48,14 +48,14 @@ Bytes request_of(const Mirror& mirror, int family, const Body& body) {
 
 /// ---- Flows that are known. ----
 
-/// Two flows, between which an established packet goes to and fro.
+/// Two flows, between which an established packet goes back and forth.
 std::unique_ptr<Mirror> with_flows(const Place& place, const Shape& shape) {
   auto mirror = std::make_unique<Mirror>(shape, place.device);
   mirror->establish_pair(Hook::tc_in, Hook::tc_in);
   return mirror;
 }
 
-/// Every few seconds XDP leaves a flow to tc until tc has seen it; before each batch it has.
+/// Every few seconds XDP leaves a flow to tc until tc has seen it; so tc sees it before each batch.
 Case known(const Place& place, const Shape& shape) {
   auto owned = with_flows(place, shape);
   auto& mirror = *owned;
@@ -72,7 +72,7 @@ Case known_udp(const Place& place) {
   return known(place, shape);
 }
 
-/// Requests at `there` and replies at `back`, whichever of them the place sees.
+/// Requests at `there` and replies at `back`; the place's hook sees one of them.
 Case by_stack(const Place& place, const Shape& shape, Hook there, Hook back) {
   auto mirror = std::make_unique<Mirror>(shape, place.device);
   mirror->establish_pair(there, back);
@@ -93,8 +93,8 @@ Case from_pod(const Place& place) {
   return by_stack(place, shape, Hook::pod_in, Hook::pod_out);
 }
 
-/// A datagram's part that begins `units` times 8 bytes behind its start; of IPv6 its options header becomes
-/// the fragment header.
+/// The fragment of a datagram that begins at `units` times 8 bytes; for IPv6 its options header becomes the
+/// fragment header.
 Bytes fragment_of(const Tuple& tuple, std::uint16_t units) {
   constexpr std::size_t header = 8;
   Body body{.hops = 255, .options = tuple.family == 6 ? header : 0, .payload = Bytes(16)};
@@ -113,7 +113,7 @@ Bytes fragment_of(const Tuple& tuple, std::uint16_t units) {
   return packet;
 }
 
-/// The first one is remembered for a second, so each batch begins with it, to and fro.
+/// The first fragment is remembered for a second, so each batch begins with it, back and forth.
 Case later_fragment(const Place& place) {
   auto shape = shape_of(place);
   shape.protocol = udp;
@@ -129,7 +129,7 @@ Case later_fragment(const Place& place) {
 
 /// ---- Flows that are new. ----
 
-/// From a client that `number` stands for.
+/// A request from the client with this number.
 Tuple request_from(const Mirror& mirror, int family, std::uint32_t number) {
   auto tuple = mirror.request(names_of(family).client, 0);
   for (const std::size_t at : {15U, 14U, 13U}) {
@@ -139,7 +139,7 @@ Tuple request_from(const Mirror& mirror, int family, std::uint32_t number) {
   return tuple;
 }
 
-/// Each batch from another client, because a datagram's flow has an entry in its own direction at once.
+/// Each batch uses another client, because a datagram's flow has an entry in its own direction at once.
 Case opened(const Place& place, const Shape& shape, const Body& body) {
   auto owned = std::make_unique<Mirror>(shape, place.device);
   auto& mirror = *owned;
@@ -172,7 +172,7 @@ Case opened_in_range(const Place& place) {
   return made;
 }
 
-/// The first packets of a batch come from addresses without a backend yet; so some others go before.
+/// A batch's first packets come from addresses without an affinity entry; so some others are sent before.
 Case opened_affine(const Place& place) {
   auto shape = shape_of_new(place);
   shape.affinity_seconds = hour;
@@ -188,10 +188,10 @@ Case opened_affine(const Place& place) {
           }};
 }
 
-// Beyond those who have other parts here.
+// Beyond the clients with other roles here.
 constexpr std::uint32_t first_client = 0x10000;
 
-/// Each packet from a client of its own.
+/// Each packet comes from another client.
 Case opened_singly(const Place& place, const Shape& shape, lb_outcome outcome) {
   auto owned = std::make_unique<Mirror>(shape, place.device);
   auto& mirror = *owned;
@@ -231,7 +231,7 @@ Case out_of_range(const Place& place) {
   return repeated(std::move(mirror), place.hook, std::move(packet), LB_OUTCOME_range_denied);
 }
 
-/// An answer goes out by the device that the packet came by.
+/// A reply leaves by the device that the packet came by.
 Case answered(const Place& place) {
   auto shape = shape_of(place);
   shape.empty = true;
@@ -252,7 +252,7 @@ Case answered(const Place& place) {
 
 /// ---- Packets that are for no service. ----
 
-/// A packet in mid-connection to that end, which no service has.
+/// A mid-connection packet to a destination that no service has.
 Case foreign(const Place& place, const Endpoint& destination) {
   auto shape = shape_of(place);
   shape.device = place.hook == Hook::pod_in || place.hook == Hook::pod_out ? LB_POD : LB_UPLINK;

@@ -11,14 +11,14 @@
 
 namespace lb::bench {
 
-/// One kind of packet, and the services that it is for.
+/// A kind of packet, and the services for it.
 struct Case {
   std::unique_ptr<Mirror> mirror;
-  std::function<double()> batch;  ///< nanoseconds a packet; 0: does not count
+  std::function<double()> batch;  ///< returns nanoseconds per packet; 0: the batch does not count
   std::uint32_t batches = lb::bench::batches;
 };
 
-/// Where packets are seen, and for services of which sizes.
+/// The hook and device that see the packets, and the services' size.
 struct Place {
   std::uint32_t device;
   int family;
@@ -29,13 +29,14 @@ struct Place {
 [[nodiscard]] const char* name_of(test::Hook hook);
 
 [[nodiscard]] Case established(const Place& place);
-/// A datagram that is the first of its second, and looks whether the backend still serves; single runs.
+/// A flow's first datagram of the second, for which the program checks whether the backend still serves;
+/// single runs.
 [[nodiscard]] Case looked_after(const Place& place);
 [[nodiscard]] Case new_flows(const Place& place);
 [[nodiscard]] Case unrelated(const Place& place);
 
-/// All other ways. Those of single runs cannot be repeated: no packet becomes one that would be as new, or
-/// the packet becomes an answer. Their figures hold the harness, and caches as a system call leaves them.
+/// All other paths. Single runs cannot be repeated: no rewritten packet would be as new, or the packet
+/// becomes a reply. Their figures include the harness, and the caches' state after a system call.
 struct Path {
   const char* what;
   test::Hook hook;

@@ -1,4 +1,4 @@
-// Planning: the time from a changed slice to the plan, for one service of 100,000 endpoints, and the memory
+// Planning: the time from a changed slice to the plan, for one service with 100,000 endpoints, and the memory
 // of the model. Makes no kernel calls.
 #include <fmt/format.h>
 #include <malloc.h>
@@ -52,7 +52,7 @@ lb::k8s::Service service_of(Family family) {
   return made;
 }
 
-/// The first endpoint is another in each generation.
+/// A slice whose first endpoint differs in each generation.
 lb::k8s::EndpointSlice slice_of(std::size_t number, std::size_t generation, Family family) {
   lb::k8s::EndpointSlice made;
   made.key = {"default", fmt::format("web-{:05}", number)};
@@ -74,7 +74,7 @@ lb::k8s::EndpointSlice slice_of(std::size_t number, std::size_t generation, Fami
   return made;
 }
 
-/// Of this thread's processor, because the machine may be shared.
+/// CPU time of this thread, because the machine may be shared.
 double milliseconds(const std::function<void()>& act) {
   const auto begin = lb::agent::thread_time();
   act();
@@ -87,9 +87,9 @@ double megabytes_in_use() {
 }
 
 struct Round {
-  double megabytes = 0;  ///< of the model and its plan
+  double megabytes = 0;  ///< memory of the model and its plan
   double first = 0;      ///< ms
-  double change = 0;     ///< ms, the median of many
+  double change = 0;     ///< ms, median of many changes
 };
 
 Round measure(Family family) {

@@ -1,12 +1,13 @@
-// What a packet costs in the programs, in nanoseconds by BPF_PROG_TEST_RUN, beside the floor: the most
-// frequent packets with 10 to 1,000,000 slots, all other ways with some. Run as root, with the machine idle.
+// The cost of a packet in the programs, in nanoseconds by BPF_PROG_TEST_RUN, compared with the floor
+// programs: the most frequent packets with 10 to 1,000,000 slots, all other paths with some. Run as root,
+// with the machine idle.
 //
 // A test run repeats on the same buffer, and the programs rewrite it. So two services mirror each other: the
-// backend of one is the frontend of the other. An established packet goes to and fro between two flows for as
-// long as its TTL lasts; a new flow's packet is the next new flow's, each batch from a source address of its
-// own. A batch starts with a fresh packet, and counts only if the outcome's counter rose by exactly its size.
-// All tables but those of slots and backends have their default sizes. The kernel test-runs no socket
-// programs: what they cost, bench/run's part connections says.
+// backend of one is the frontend of the other. An established packet goes back and forth between two flows
+// for as long as its TTL lasts; a new flow's packet is the next new flow's, and each batch uses another
+// source address. A batch starts with a fresh packet, and counts only if the outcome's counter increased by
+// exactly its size. All tables but those of slots and backends have their default sizes. The kernel cannot
+// test-run socket programs: bench/run's part connections measures them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,7 +39,7 @@ std::string series(Hook hook, int family, const std::string& what) {
   return fmt::format("{}, IPv{}, {}", name_of(hook), family, what);
 }
 
-/// The median is of the rounds' means.
+/// The median of the rounds' means.
 template <class Batch>
 Spread measure(Batch batch, std::uint32_t count = batches) {
   std::vector<double> means(rounds);
@@ -46,7 +47,7 @@ Spread measure(Batch batch, std::uint32_t count = batches) {
   return spread_of(std::move(means));
 }
 
-/// What is brought up, and then measured in batches, as often as its turn comes.
+/// A measured item: set up by `begin`, then run in batches at each turn.
 struct Turn {
   std::function<void()> begin;
   std::function<double()> batch;
@@ -84,7 +85,7 @@ void measure_floor(const char* what, Floor floor, std::uint32_t device, int fami
 /// One kind of packet at one hook, with services of each size.
 struct Row {
   std::array<Spread, sizes.size()> nanoseconds;
-  Spread growth;  ///< last size over the first
+  Spread growth;  ///< ratio of the last size to the first
 };
 
 void tell(const Row& row, const char* what, int family, Hook hook) {
@@ -99,7 +100,7 @@ void tell(const Row& row, const char* what, int family, Hook hook) {
   std::fflush(stdout);
 }
 
-/// The sizes take turns within each round, because what else the machine does would make a difference between
+/// The sizes take turns within each round, because other load on the machine would cause differences between
 /// them; the growth is the median of the rounds' own.
 Row measured(const char* what, Case (*make)(const Place&), std::uint32_t device, int family, Hook hook) {
   std::array<Case, sizes.size()> cases;
@@ -123,16 +124,16 @@ constexpr std::array compared = {"established / floor", "established / floor tha
                                  "new flow / established", "new flow / one insert",
                                  "unrelated / established"};
 
-/// What issue and README compare, of one hook and family.
+/// The ratios that issue and README compare, for one hook and family.
 struct Comparison {
   Hook hook;
   int family;
   std::array<Spread, compared.size()> ratios;
-  double growth;  ///< the worst of them
+  double growth;  ///< the worst of the three
 };
 
-/// All that is compared takes its turn within each round: a machine whose speed changes meanwhile would make
-/// a difference between them. With the least slots.
+/// All compared items take turns within each round: changes of the machine's speed would cause differences
+/// between them. Uses the fewest slots.
 std::array<Spread, compared.size()> ratios_by_turns(std::uint32_t device, int family, Hook hook) {
   const auto floor = [&](Floor which) { return turn_of(which, device, family, hook, hops_a_batch); };
   const auto of = [&](Case (*make)(const Place&)) {
@@ -165,7 +166,7 @@ Comparison compare(std::uint32_t device, int family, Hook hook) {
   const auto fresh = measured("new flow (SYN), source NAT", new_flows, device, family, hook);
   const auto others = measured("unrelated", unrelated, device, family, hook);
   double growth = std::max({known.growth.value, fresh.growth.value, others.growth.value});
-  // XDP leaves some of these to tc.
+  // XDP leaves some of these packets to tc.
   if (hook == Hook::tc_in) {
     const auto looking =
         measured("established UDP, first of a second; single runs", looked_after, device, family, hook);
@@ -209,7 +210,7 @@ void print_comparisons(const std::vector<Comparison>& comparisons) {
   }
 }
 
-/// `cost` says it for one family.
+/// `cost` measures the path for one family.
 template <class Cost>
 void print_path(const char* what, Hook hook, Cost cost) {
   fmt::print("| {} | {} |", name_of(hook), what);

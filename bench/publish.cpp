@@ -1,5 +1,5 @@
-// Publishing: the time from a plan to the switch to its extent, for one service of many backends, in the
-// kernel's own maps. Run as root.
+// Publishing: the time from a plan to the switch to its extent, for one service with many backends, in real
+// kernel maps. Run as root.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -40,7 +40,7 @@ Plan plan_of(std::uint32_t count, std::uint32_t generation) {
   return plan;
 }
 
-/// As planning does it: all chunks but one are the same.
+/// As planning does: all chunks but one are shared.
 lb::agent::BackendList with_one_replaced(const lb::agent::BackendList& before, std::size_t which) {
   auto chunks = before.chunks();
   auto& chunk = chunks[which / lb::agent::BackendChunk::most];
@@ -50,7 +50,7 @@ lb::agent::BackendList with_one_replaced(const lb::agent::BackendList& before, s
   return lb::agent::BackendList(std::move(chunks));
 }
 
-/// One agent over maps of its own.
+/// An agent with its own maps.
 struct Bench {
   Calls calls;
   RealMaps maps{{.backends = 1U << 20U}};
@@ -68,7 +68,7 @@ struct Bench {
   }
 };
 
-/// `step` prepares round n and gives what is timed.
+/// `step` prepares round n and returns the function that is timed.
 void measure(const char* what, std::uint32_t count, const std::function<std::function<void()>(int)>& step) {
   std::vector<double> times;
   for (int round = 0; round < rounds; ++round) {

@@ -1,4 +1,4 @@
-// How the packet benchmarks measure: on one CPU, and in rounds of batches.
+// How the packet benchmarks measure: on one CPU, in rounds of batches.
 #pragma once
 
 #include <sched.h>
@@ -9,14 +9,14 @@
 
 namespace lb::bench {
 
-constexpr std::uint32_t batches = 100;  // of one round
+constexpr std::uint32_t batches = 100;  // per round
 
 inline void demand(bool met, const std::string& what) {
   if (!met) throw std::runtime_error(what);
 }
 
-/// The thread stays on one processor, so that a batch meets its own caches, and what else runs may have the
-/// others.
+/// Pins the thread to one processor, so that a batch finds its own caches, and other processes may use the
+/// other processors.
 inline void stay() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -24,8 +24,8 @@ inline void stay() {
   ::sched_setaffinity(0, sizeof(set), &set);
 }
 
-/// Mean of one round of `count` batches. `batch` returns nanoseconds a packet, or 0 where the batch does not
-/// count.
+/// The mean of one round of `count` batches. `batch` returns nanoseconds per packet, or 0 if the batch does
+/// not count.
 template <class Batch>
 double round_mean(Batch&& batch, std::uint32_t count = batches) {
   double sum = 0;

@@ -1,5 +1,5 @@
 // The output of a benchmark: cells of a Markdown table for people, and for bench/lib/report.py the same
-// figures as records, one JSON object a line, in the file that BENCH_RECORDS names (none if it is unset).
+// figures as records, one JSON object per line, in the file that BENCH_RECORDS names (none if it is unset).
 #pragma once
 
 #include <fmt/format.h>
@@ -15,10 +15,10 @@
 
 namespace lb::bench {
 
-/// Exit code of a bench that ran, and whose table says that a figure is not what it is to be. Errors are 1.
+/// Exit code of a benchmark that ran, but missed a limit on a figure. Errors are 1.
 constexpr int figure_missed = 3;
 
-/// A figure of several rounds; of one it is just a value.
+/// A figure of several rounds; with one round it is just a value.
 struct Spread {
   double value = 0;  ///< the median
   double least = 0;
@@ -46,11 +46,11 @@ struct Record {
   std::string series;
   const char* unit;
   Spread figure;
-  const char* by = nullptr;  ///< what it grows with, if with anything
-  std::uint64_t size = 0;    ///< so many of those
+  const char* by = nullptr;  ///< the name of the dimension that the figure depends on, if any
+  std::uint64_t size = 0;    ///< the size in that dimension
 };
 
-/// Names are the benches' own and need no escaping.
+/// Names come from the benchmarks and need no escaping.
 inline std::string json_of(const Record& record) {
   auto line = fmt::format(R"({{"part": "{}", "series": "{}")", record.part, record.series);
   if (record.by != nullptr) line += fmt::format(R"(, "by": "{}", "size": {})", record.by, record.size);
@@ -68,7 +68,7 @@ inline void keep(const Record& record) {
   if (!file) throw std::runtime_error(fmt::format("cannot write to {}, which BENCH_RECORDS names", path));
 }
 
-/// Throws with a sentence where less memory is free than the bench needs at its largest size.
+/// Throws an error with a sentence if less memory is free than the benchmark needs at its largest size.
 inline void need_memory(std::uint64_t mebibytes) {
   std::ifstream file("/proc/meminfo");
   std::string word;

@@ -1,10 +1,10 @@
-// The servers of bench/connect.cpp: one process answers for all addresses that are routed to it.
+// The servers for bench/connect.cpp: one process answers for all addresses that are routed to it.
 //
 // usage: bench_serve answer PORT
 //          Writes its address into each connection and closes it.
 //        bench_serve sink PORT
-//          Reads whatever comes, one connection after the other, and answers at its end how many bytes it
-//          was.
+//          Reads all data of one connection after the other, and answers at the end with the number of
+//          bytes.
 #include <sys/epoll.h>
 
 #include "bench/ends.hpp"
@@ -29,7 +29,7 @@ void answer_one(const maps::Fd& connection) {
   socklen_t size = sizeof(own);
   if (::getsockname(connection.get(), reinterpret_cast<sockaddr*>(&own), &size) != 0) return;
   const Answer answer = own.sin_addr.s_addr;
-  // A client that has gone is the client's to count.
+  // The client counts a failure if it is gone.
   (void)::send(connection.get(), &answer, sizeof(answer), MSG_NOSIGNAL);
 }
 
@@ -47,7 +47,7 @@ void answer_one(const maps::Fd& connection) {
   for (;;) {
     const maps::Fd connection(must(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC), "accept"));
     Total all = 0;
-    // Thrown away in the kernel: the receiver is not what is measured.
+    // The kernel discards the data: the receiver is not what is measured.
     ssize_t got = 0;
     while ((got = ::recv(connection.get(), nullptr, chunk, MSG_TRUNC)) > 0) all += static_cast<Total>(got);
     if (got == 0) (void)::send(connection.get(), &all, sizeof(all), MSG_NOSIGNAL);

@@ -1,6 +1,6 @@
-// Counts the system calls of everything in a cgroup, at the price of one comparison for every system call of
-// the machine: cheap enough to be on while times are taken, unlike a tracer. Lives in pins, so it counts from
-// before a process starts.
+// Counts the system calls of all processes in a cgroup, at the cost of one comparison for every system call
+// of the machine: unlike a tracer, cheap enough to be on while times are measured. The program and its maps
+// are pinned, so that it counts from before a process starts.
 //
 // usage: bench_syscalls begin CGROUP DIRECTORY     DIRECTORY on a BPF file system; remove it to stop
 //        bench_syscalls read DIRECTORY
@@ -32,7 +32,7 @@ void demand(bool met, const std::string& what) {
   if (!met) throw std::runtime_error(what + ": " + std::strerror(errno));
 }
 
-/// The number of its directory is the cgroup's.
+/// A cgroup's id is the inode number of its directory.
 std::uint64_t cgroup_id(const char* path) {
   struct stat found{};
   demand(::stat(path, &found) == 0, path);

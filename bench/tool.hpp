@@ -1,4 +1,4 @@
-// What the measuring tools' command lines share: a command chosen by its name, and what goes wrong as one
+// Shared by the measuring tools' command lines: selects a command by its name, and prints an error as one
 // sentence. For bench/connect.cpp, bench/frames.cpp, bench/serve.cpp and bench/syscalls.cpp.
 #pragma once
 
@@ -14,8 +14,8 @@
 namespace lb::bench {
 
 struct Command {
-  std::function<void(char**)> what;  ///< gets the words behind the command
-  int words;                         ///< so many it wants
+  std::function<void(char**)> what;  ///< gets the words after the command
+  int words;                         ///< how many words it takes
 };
 
 using Commands = std::map<std::string, Command>;
@@ -26,7 +26,7 @@ inline void run(const Commands& commands, const char* usage, int count, char** w
   command->second.what(words + 2);
 }
 
-/// What main() of the tool of that name does, and returns.
+/// The body of main() of the tool of that name; returns its exit code.
 inline int run_tool(const char* name, const Commands& commands, const char* usage, int count, char** words) {
   try {
     run(commands, usage, count, words);

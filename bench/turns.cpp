@@ -1,6 +1,6 @@
 // The effect of the worst objects that an API server accepts on the agent's event loop: the longest step, and
-// how long a change of a small service waits meanwhile. Model, pacer and tables, with the kernel's own maps.
-// Run as root.
+// how long a change of a small service waits meanwhile. Model, pacer and tables, with real kernel maps. Run
+// as root.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -74,8 +74,8 @@ EndpointSlice slice(const std::string& of, std::size_t number, std::size_t ports
   return made;
 }
 
-/// What is posted, in its order, each piece timed. By this thread's processor time, because the machine may
-/// be shared.
+/// A queue of posted steps, each of which is timed, by this thread's CPU time, because the machine may be
+/// shared.
 class Loop {
  public:
   using Step = std::function<void()>;
@@ -132,7 +132,7 @@ class Bench {
     lb::bench::keep({part, what + ": longest step", "ms", lb::bench::single(loop_.longest())});
     lb::bench::keep({part, what + ": a small service waits", "ms", lb::bench::single(longest_wait_)});
   }
-  /// Not timed.
+  /// Applies a change without timing it.
   void prepare(const std::function<void(lb::agent::Cluster&)>& change) {
     change(cluster_);
     cluster_.flush();
@@ -265,7 +265,7 @@ void own_node(Bench& bench) {
   bench.measure("and all but one go", [&](auto& cluster) { cluster.upsert(own); });
 }
 
-/// One object's text, in one go: nothing of it can be put off.
+/// Decodes one object's text, in one step: no part of it can be deferred.
 bool decoding(const std::string& what, const std::string& text, lb::k8s::Kind kind) {
   const auto decoder = lb::k8s::json_decoder(lb::k8s::Origin::api_server);
   std::vector<double> times;
@@ -294,7 +294,7 @@ std::string service_text(const std::string& annotations, const std::string& addr
          addresses + "]}}";
 }
 
-/// As large as a server takes them: 1.5 MB.
+/// Objects as large as a server accepts: 1.5 MB.
 bool decodings() {
   const auto addresses = joined(70'000, [](std::size_t at) { return '"' + numbered(198, at).text() + '"'; });
   const auto annotations =
@@ -307,7 +307,7 @@ bool decodings() {
   const auto ports = joined(100, [](std::size_t at) {
     return fmt::format(R"({{"name":"p{:04}","port":{},"protocol":"TCP"}})", at, 8000 + at);
   });
-  // The shortest texts of different addresses, in no order: 1.5 MB of them.
+  // The shortest texts of different addresses, unsorted: 1.5 MB of them.
   const auto shortest = joined(150'000, [](std::size_t at) {
     const auto shuffled = at * 40'503 % 150'000;
     return fmt::format(R"("{:x}::{:x}")", 1 + shuffled % 15, 4096 + shuffled / 15);
@@ -335,7 +335,7 @@ bool decodings() {
   return missed;
 }
 
-/// Many Services that claim the same addresses and ports; each takes over what an older one gives up.
+/// Many Services that claim the same addresses and ports; each takes over those that an older one gives up.
 void rivals(Bench& bench) {
   constexpr std::size_t services = 200;
   const auto rival = [](std::size_t at) {
@@ -355,7 +355,8 @@ void rivals(Bench& bench) {
   });
 }
 
-/// What load balancers outside ask for hangs on the object and on the endpoints of this node.
+/// The health-check replies for external load balancers depend on the object and on the endpoints of this
+/// node.
 void local_endpoints(Bench& bench) {
   auto made = with_addresses(service("local", 1, 7), 70'000);
   made.type = lb::k8s::ServiceType::load_balancer;
@@ -372,18 +373,19 @@ void local_endpoints(Bench& bench) {
   bench.prepare([&](auto& cluster) { cluster.erase_slice(here.key); });
 }
 
-/// An agent that starts on nothing.
+/// An agent that starts with empty maps.
 bool first_plans(const std::string& what, lb::k8s::Selection selection) {
   constexpr std::size_t services = 10'000;
   lb::agent::PlanOptions options;
   options.selection = selection;
-  options.consistent_tables = 63;  // as many as there are by default
+  options.consistent_tables = 63;  // the default number
   Bench bench(Bench::Begins::later, options);
   bench.prepare([](auto& cluster) {
     for (std::size_t at = 0; at < services; ++at) {
       const auto name = fmt::format("s{:05}", at);
       auto made = service(name, 1, 10 + at);
-      made.created = static_cast<std::int64_t>(1 + at * 7919 % services);  // in no order of names
+      made.created = static_cast<std::int64_t>(
+          1 + at * 7919 % services);  // in an order different from that of the names
       cluster.upsert(made);
       cluster.upsert(slice(name, at, 1, 10));
     }

@@ -113,7 +113,7 @@ class Changes(Patches):
             else:
                 number = 1 + at * 7919 % others
                 index = at // others % self.size.held(self.size.slice(number)[1])
-                # The client's own changes by the line above alone.
+                # Only the line above replaces the endpoint that the client sees.
                 self.replace(number, max(index, 1) if number % self.size.slices == 0 else index)
         return sent
 

@@ -1,13 +1,13 @@
-# The parts of bench/run about the control plane: the published workload, what a change costs an agent, and what an agent costs
-# the API server. Sourced by bench/lib/parts.
+# The parts of bench/run about the control plane: the published workload, an agent's cost of a change, and the API server's
+# cost of an agent. Sourced by bench/lib/parts.
 # shellcheck shell=bash
 
 # OUT is a directory with a file for each peer that is not tried again.
 ROUND=1 OUT=''
 export ROUND BENCH_CONNECT=$BUILD_ROOT/bench/bench_connect
 
-# apart PART COMMAND...: in a shell of its own, so that its end is only PART's, and a failure of the whole. Not to be called where
-# bash ignores errors (after `if`, before `||`): the command would ignore them too.
+# apart PART COMMAND...: runs COMMAND in its own shell, so that if it exits, only PART ends, and counts as failed. Not to be
+# called where bash ignores errors (after `if`, before `||`): the command would ignore them too.
 apart() {
 	local code=0 why
 	why=$(mktemp)
@@ -21,14 +21,14 @@ apart() {
 	rm -f "$why"
 }
 
-# kept PART COMMAND...: keeps the records that COMMAND writes; where it fails, PART is skipped with its last words.
+# kept PART COMMAND...: keeps the records that COMMAND writes; if it fails, skips PART and reports COMMAND's last line.
 kept() {
 	"${@:2}" 2>"$LAB_DIR/why" | keep && return 0
 	broken "$1" "$(last_words "$LAB_DIR/why")"
 	return 1
 }
 
-# peer_stays_out PEER PART: PEER was started and did not get ready; it is not tried again.
+# peer_stays_out PEER PART: PEER was started and did not become ready; it is not tried again.
 peer_stays_out() {
 	not_ready "$2"
 	touch "$OUT/$1"
@@ -36,9 +36,9 @@ peer_stays_out() {
 
 # ---- One NodePort service with many endpoints, as published at KubeCon EU 2020. ----
 
-# load WHO URL LABEL: one run of hey, every request on its own connection.
+# load WHO URL LABEL: one run of hey with a new connection for every request.
 load() {
-	# hey gives each of its clients the same number, rounded down.
+	# hey gives each of its clients the same number of requests, rounded down.
 	local requests=$((REQUESTS / 80 * 80))
 	sleep 1.5 # until the server has written what came before
 	: >"$LAB_DIR/hits"
@@ -73,7 +73,7 @@ workload_of() {
 	peer_ends
 }
 
-# workload_up ENDPOINTS: the service, and the server behind it.
+# workload_up ENDPOINTS: sets up the service and its server.
 workload_up() {
 	WORKLOAD=$1
 	bench_cluster
@@ -94,7 +94,7 @@ workload_at() {
 	done
 }
 
-# workload_small: of kube-proxy's iptables mode, so that there is a figure of it at all.
+# workload_small: measures kube-proxy's iptables mode with few endpoints, so that there is a figure for it at all.
 workload_small() {
 	workload_up "$IPTABLES_ENDPOINTS"
 	for ((ROUND = 1; ROUND <= ROUNDS; ROUND++)); do workload_of iptables; done
@@ -112,18 +112,18 @@ part_workload() {
 
 # ---- What a start and a change cost. ----
 
-# client_watches: from now on $SEEN says who answers the client at the node port, and since when.
+# client_watches: starts writing to $SEEN which endpoint answers the client at the node port, and since when.
 client_watches() {
 	: >"$SEEN"
 	lab_start client seen "$BENCH_CONNECT" watch "$NODE_ADDRESS" "$BENCH_PORT"
 	WATCH=$LAB_STARTED
 }
 
-# updates_of PEER SIZE ROLLING: a start, some changes, and where ROLLING is not 0 a rolling update of so many endpoints.
+# updates_of PEER SIZE ROLLING: a start, some changes, and, if ROLLING is not 0, a rolling update of that many endpoints.
 updates_of() {
 	local part="updates $2 $1" rate=$STEADY
 	local -a room=()
-	# The defaults have room for 262,144 endpoints, and each change needs a second extent for a moment.
+	# The defaults have room for 262,144 endpoints, and each change temporarily needs a second extent.
 	((${2#*x} <= 200000)) || room=(--max-backends 1400000 --max-slots 4194304)
 	[[ $1 == sluice ]] || room=()
 	[[ $1 != iptables ]] || rate=$STEADY_IPTABLES
@@ -139,7 +139,7 @@ updates_of() {
 	lab_stop "$WATCH" KILL || true
 }
 
-# updates_at SIZE ROLLING PEER...: the peers in turn; the rolling update in the first round alone.
+# updates_at SIZE ROLLING PEER...: the peers in turn; the rolling update only in the first round.
 updates_at() {
 	local peer rolling=$2
 	OUT=$(mktemp -d)
@@ -157,12 +157,12 @@ updates_at() {
 	done
 }
 
-# rounds_of SIZE PEER: as many as there are, or as what takes long may have.
+# rounds_of SIZE PEER: the number of rounds, fewer for slow measurements.
 rounds_of() {
 	if ((${1%x*} <= 10000 && ${1#*x} <= 200000)) && [[ $2 != iptables ]]; then echo "$ROUNDS"; else echo "$SLOW_ROUNDS"; fi
 }
 
-# updates_peers SIZE: who is measured at that size; who is not, with the reason.
+# updates_peers SIZE: the peers measured at that size; records the others with the reason.
 updates_peers() {
 	UPDATES_PEERS=(sluice)
 	if ((${1#*x} > 200000)); then
@@ -177,7 +177,7 @@ updates_peers() {
 	fi
 }
 
-# calls_countable: whether the kernel lets system calls be counted.
+# calls_countable: whether the kernel allows counting system calls.
 calls_countable() {
 	local group why
 	group=$(cgroup_root)/bench-calls
@@ -207,14 +207,14 @@ part_updates() {
 
 # ---- What one agent costs the API server. ----
 
-# api_cgroup: the API server's own, whose processor time is counted in microseconds; outside of what an agent attaches to.
+# api_cgroup: gives the API server its own cgroup, whose CPU time is counted in microseconds; outside of the agents' cgroup.
 api_cgroup() {
 	API_CGROUP=$(cgroup_root)/bench-api
 	mkdir -p "$API_CGROUP"
 	echo "$CLUSTER_API" >"$API_CGROUP/cgroup.procs"
 }
 
-# cost_of PEER: its start and some changes; nobody says what of it is not the agent's.
+# cost_of PEER: a start and some changes; with the peer `nobody` the costs without an agent.
 cost_of() {
 	local part="cost 1x$ENDPOINTS $1"
 	[[ ! -e $OUT/$1 ]] || return 0

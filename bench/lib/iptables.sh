@@ -1,10 +1,10 @@
-# The iptables that kube-proxy's iptables mode runs: of the two variants the legacy one, as at the time of the published figures.
-# iptables-nft looks up each chain that it restores in a list, so that 100,000 endpoints, a chain each, keep it busy for minutes.
-# Sourced by bench/lib/peers.sh.
+# The iptables that kube-proxy's iptables mode runs: the legacy variant, as at the time of the published figures.
+# iptables-nft searches a list for each chain that it restores, so that 100,000 endpoints, with a chain each, take it
+# minutes. Sourced by bench/lib/peers.sh.
 # shellcheck shell=bash
 
-# iptables_tools: $IPTABLES_BIN with the variant under the plain names, and its empty tables on the node: the kernel keeps them until
-# the namespace's end, so all peers are measured with them.
+# iptables_tools: makes $IPTABLES_BIN with the variant under the plain names, and its empty tables on the node: the kernel
+# keeps them until the namespace's end, so all peers are measured with them.
 iptables_tools() {
 	local name
 	if [[ $IPTABLES == legacy ]] && ! lab_in node iptables-legacy -t nat -S >/dev/null 2>&1; then

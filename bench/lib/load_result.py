@@ -51,7 +51,7 @@ def load(label, requests, endpoints, csv_path, hits_path):
     own = {address: count for address, count in hits.items() if address in wanted}
     choices = {address: count for address, count in even_choices(asked).items() if address in wanted}
     strangers = sum(hits.values()) - sum(own.values())
-    # Whoever answered without a hit here is no endpoint either.
+    # An answer without a hit here did not come from an endpoint either.
     return {"label": label, "endpoints": endpoints, "requests": requests, "failed": requests - good,
             "misrouted": strangers + max(0, good - sum(hits.values())), "hits": sum(hits.values()), "endpoints_hit": len(own),
             "choices": sum(choices.values())} | (times(rows) if rows else {}) | ({} if direct else distribution(choices, endpoints))

@@ -1,13 +1,14 @@
-# What each part of bench/run needs, so that what is missing costs only the parts that need it. Sourced after build.sh and machine.sh.
+# What each part of bench/run needs, so that a missing program costs only the parts that need it. Sourced after build.sh and
+# machine.sh.
 # shellcheck shell=bash
 
 CLUSTER_PARTS=(packets connections cost api workload updates)
 
-# GiB of free memory.
+# Free memory needed, in GiB.
 declare -A MEMORY=([idle]=1 [files]=1 [programs]=4 [plan]=1 [turns]=3 [publish]=2 [expiry]=4 [consistent]=2 [fanout]=1 [growth]=6 [packets]=6 [connections]=6 [cost]=6
 	[api]=6 [workload]=6 [updates]=6)
 
-# is_cluster_part PART
+# is_cluster_part PART: whether the part needs a control plane.
 is_cluster_part() { [[ " ${CLUSTER_PARTS[*]} " == *" $1 "* ]]; }
 
 any_cluster_part() {
@@ -16,7 +17,7 @@ any_cluster_part() {
 	return 1
 }
 
-# programs_of PART: what the build has to make for it.
+# programs_of PART: the build targets that it needs.
 programs_of() {
 	case $1 in
 	idle | files | api) echo sluice ;;
@@ -26,7 +27,7 @@ programs_of() {
 	esac
 }
 
-# commands_of PART: what else has to be installed for it.
+# commands_of PART: the other commands that it needs.
 commands_of() {
 	case $1 in
 	programs | plan | turns | publish | expiry | consistent | fanout) ;;
@@ -37,7 +38,7 @@ commands_of() {
 	esac
 }
 
-# partners_of PART
+# partners_of PART: the control-plane binaries that it needs.
 partners_of() {
 	case $1 in
 	api) echo etcd kube-apiserver ;;
@@ -45,14 +46,14 @@ partners_of() {
 	esac
 }
 
-# packages_for PART...: what they, and the plots, need beside scripts/setup's packages.
+# packages_for PART...: Debian packages that the parts and the plots need in addition to scripts/setup's.
 packages_for() {
 	echo python3-matplotlib
 	! any_cluster_part "$@" || echo conntrack
 	[[ " $* " != *" workload "* ]] || echo nginx-light
 }
 
-# install PACKAGE: as no service: nginx would start where there is an init system to ask.
+# install PACKAGE: installs it without starting services: nginx would start if there is an init system.
 install() (
 	policy=/usr/sbin/policy-rc.d
 	if [[ ! -e $policy ]]; then
@@ -64,7 +65,7 @@ install() (
 
 is_installed() { [[ $(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null) == installed ]]; }
 
-# prepare PART...: installs and builds for them. What fails is said here, and again by why_not for the parts that need it.
+# prepare PART...: installs and builds what the parts need. Reports failures; why_not repeats them for each part affected.
 prepare() {
 	local package
 	"$SLUICE_ROOT/scripts/setup" || say "scripts/setup failed; going on with what is there"
@@ -74,14 +75,15 @@ prepare() {
 	build "$@"
 	if any_cluster_part "$@"; then
 		"$SLUICE_ROOT/scripts/lib/partners" >/dev/null || true
-		# Where it leaves them, also if one could not be had.
+		# The directory that scripts/lib/partners uses, even if one of them could not be fetched.
 		export PARTNERS=$BUILD_ROOT/partners
 	fi
 }
 
 declare -A BUILT=()
 
-# build PART...: one by one only if not all can be built: what an old build left is not what is to be measured.
+# build PART...: builds programs one by one only if not all can be built: the outdated output of an earlier build must not be
+# measured.
 build() {
 	local part name all=yes
 	local -a names=()
@@ -92,7 +94,7 @@ build() {
 	done
 }
 
-# why_not PART: why it cannot be measured; nothing if it can.
+# why_not PART: why it cannot be measured; empty if it can.
 why_not() {
 	local name
 	for name in $(programs_of "$1"); do

@@ -13,11 +13,11 @@ import uuid
 
 ETCD = "http://127.0.0.1:2379/v3/kv/txn"
 SLICE = 100
-# The pods of the published workload are 10 groups of 10,000: of each service, consecutive slices.
+# The pods of the published workload are 10 groups of 10,000: for each service, consecutive slices.
 GROUPS = 10
 FIRST_ENDPOINT = ipaddress.IPv4Address("10.128.0.0")
 FIRST_SERVICE = ipaddress.IPv4Address("10.96.16.0")
-# Of what one transaction of etcd takes, which is 128 operations and 1.5 MB.
+# Within the limits of an etcd transaction, which are 128 operations and 1.5 MB.
 OPERATIONS, BYTES = 100, 700_000
 
 
@@ -168,7 +168,7 @@ def wait_listed(api, size, seconds=120):
             listed = api.get(f"{path}?limit=1")
             counts.append(listed["metadata"].get("remainingItemCount", 0) + len(listed["items"]))
         if counts[0] >= size.services and counts[1] >= size.slices:
-            # `limit` is answered by etcd; the cache, from which agents are served, follows within moments.
+            # etcd answers requests with `limit`; the watch cache, which serves agents, follows shortly after.
             time.sleep(2 + size.slices / 20000)
             return
         time.sleep(0.5)

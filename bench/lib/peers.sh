@@ -1,8 +1,8 @@
-# What the measurements with a cluster share: objects of a given size, kube-proxy and Sluice one after the other on the same node,
-# servers and clients. Sourced by bench/lib/parts.
+# Shared by the measurements with a cluster: objects of a given size, kube-proxy and Sluice one after the other on the same
+# node, servers and clients. Sourced by bench/lib/parts.
 # shellcheck shell=bash
 
-# One server answers for every endpoint: the addresses are routed to the loopback of a worker.
+# One server answers for all endpoints: their addresses are routed to a worker's loopback device.
 ENDPOINT_RANGE=10.128.0.0/9
 NODE_ADDRESS=10.0.0.10 BENCH_PORT=32301
 PEER='' PEER_PID='' PEER_LOG='' PEER_CGROUP='' PEER_CALLS=''
@@ -14,12 +14,12 @@ export BENCH_SYSCALLS=$BUILD_ROOT/bench/bench_syscalls
 measure() { lab_in control env E2E_KUBE="$CLUSTER" PYTHONPATH="$E2E" python3 "$SLUICE_ROOT/bench/lib/measure.py" "$@"; }
 on_node() { lab_in node env PYTHONPATH="$E2E" python3 "$SLUICE_ROOT/bench/lib/measure.py" "$@"; }
 
-# endpoint_ways: to the one server behind all endpoints, and back.
+# endpoint_ways: routes to the server behind all endpoints, and back.
 endpoint_ways() {
 	ip -n "$LAB-worker-a" route add local "$ENDPOINT_RANGE" dev lo
 	ip -n "$LAB-node" route add "$ENDPOINT_RANGE" via 10.0.0.21
 	ip -n "$LAB-client" route add "$ENDPOINT_RANGE" via "$NODE_ADDRESS"
-	# Answers of a direct request take the way that those of a service do.
+	# Replies to a direct request take the same route as those of a service.
 	ip -n "$LAB-worker-a" route replace 10.0.0.100/32 via "$NODE_ADDRESS"
 }
 
@@ -48,7 +48,7 @@ server_starts() {
 	lab_wait 10 lab_in worker-a curl -fsS -m 1 http://127.0.0.1/ || die "nginx does not start: $(cat "$LAB_DIR/nginx.log")"
 }
 
-# peer_run NAME COMMAND...: on node, in a cgroup that it and its children have to themselves; counted where PEER_CALLS says so.
+# peer_run NAME COMMAND...: runs COMMAND on node in its own cgroup; counts its system calls if PEER_CALLS is set.
 peer_run() {
 	PEER=$1 PEER_LOG=$LAB_DIR/peer-$1.log PEER_CGROUP=$LAB_CGROUP/node/peer-$((++PEERS))
 	mkdir "$PEER_CGROUP"
@@ -63,8 +63,8 @@ peer_run() {
 	export PEER PEER_PID PEER_CGROUP PEER_CALLS
 }
 
-# peer_starts NAME [OPTION...]: kube-proxy in a mode (iptables, nftables), or sluice (with tc, with tc and the stack, or xdp) with more options, on node;
-# waits until all is programmed.
+# peer_starts NAME [OPTION...]: starts kube-proxy in a mode (iptables, nftables), or Sluice (with tc, with tc and the stack,
+# or with XDP) with more options, on node; waits until everything is programmed.
 peer_starts() {
 	local xdp=off forwarding=redirect
 	case $1 in
@@ -93,7 +93,7 @@ peer_starts() {
 	on_node programmed "$PEER_PATIENCE" 2>"$LAB_DIR/peer-why"
 }
 
-# peer_rules: how many lines of rules the peer has now; Sluice has none.
+# peer_rules: the number of lines of the peer's rules; Sluice has none.
 peer_rules() {
 	case $PEER in
 	iptables) lab_in node "$IPTABLES_BIN/iptables-save" | wc -l ;;
@@ -102,14 +102,14 @@ peer_rules() {
 	esac
 }
 
-# peer_killed: it and its children; an iptables-restore would go on.
+# peer_killed: kills it and its children; an iptables-restore would go on.
 peer_killed() {
 	echo 1 >"$PEER_CGROUP/cgroup.kill"
 	lab_stop "$PEER_PID" KILL || true
 	lab_wait 60 grep -qx 'populated 0' "$PEER_CGROUP/cgroup.events" || die "$PEER does not end"
 }
 
-# peer_ends: and what it left in the kernel.
+# peer_ends: kills it, and removes what it left in the kernel.
 peer_ends() {
 	peer_killed
 	case $PEER in
@@ -121,34 +121,34 @@ peer_ends() {
 	*) rm -rf "$LAB_PINS" ;;
 	esac
 	[[ -z $PEER_CALLS ]] || rm -rf "$PEER_CALLS"
-	# What one agent's flows left would be in the way of the next one's.
+	# The previous agent's conntrack entries would interfere with the next one.
 	lab_in node conntrack -F >/dev/null 2>&1 || true
 	PEER=''
 	return 0
 }
 
-# keep PART [KEY=VALUE...]: standard input's records, one JSON object a line, to the results and in words.
+# keep: appends standard input's records, one JSON object per line, to the results and prints them in words.
 keep() { tee -a "$RECORDS" | python3 "$SLUICE_ROOT/bench/lib/measure.py" say; }
 
-# last_words FILE: of a command that failed; not of bash, which tells of the processes that this killed.
+# last_words FILE: the last line of a failed command's output, without bash's messages about killed processes.
 last_words() {
 	sed 's/\x1b\[[0-9;]*m//g' "$1" | awk 'NF && !/ Killed / { last = $0 } END { print last == "" ? "it does not say why" : substr(last, 1, 300) }'
 }
 
-# not_ready PART: the peer that was started did not get ready; says so in the results, and ends it.
+# not_ready PART: records that the started peer did not become ready, and ends it.
 not_ready() {
 	skipped "$1" "$PEER is not ready: $(last_words "$LAB_DIR/peer-why"); $(peer_error)$(peer_children)"
 	peer_ends
 }
 
-# peer_error: the last one in its log. Counters that this kernel lacks are complained of at each reading of the metrics, and the
-# addresses of node ports are those that are meant.
+# peer_error: the last error in its log. Ignored are complaints at each reading of the metrics about counters that this
+# kernel lacks, and the intended addresses of node ports.
 peer_error() {
 	awk '!/nfacct|nodePortAddresses/ && (/^[EF][0-9]/ || tolower($0) ~ /error|fail/) { last = $0 }
 		END { print last == "" ? "no error in its log" : substr(last, 1, 250) }' "$PEER_LOG"
 }
 
-# peer_children: those that still run, and for how long.
+# peer_children: its children that still run, and for how long.
 peer_children() {
 	local pid name seconds
 	while read -r pid; do

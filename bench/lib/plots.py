@@ -12,7 +12,7 @@ from results import PEERS, PUBLISHED, PUBLISHED_ENDPOINTS, column, grouped, of, 
 WIDE = 50  # a range whose ends are so far apart is drawn on a logarithmic axis
 MANY_LINES, MANY_BARS = 10, 30  # more than that have a plot for each first word of their names
 
-# Of the parts' records: file, title, unit, part, the fields that name a bar, the field drawn, its factor.
+# The plots of parts' records: file, title, unit, part, the fields that name a bar, the field drawn, its factor.
 BARS = [
     ("connect", "Mean time to connect, by hey", "ms", "workload", ("endpoints", "label"), "connect_mean", 1e3),
     ("connect-p99", "Time to connect, 99 %, by hey", "ms", "workload", ("endpoints", "label"), "connect_p99", 1e3),
@@ -36,9 +36,9 @@ BARS = [
     ("connections-p99", "Time to connect, 99 %", "ms", "connections", ("endpoints", "from", "path"), "connect_p99", 1e3),
     ("bulk", "One connection's throughput", "Gbit/s", "bulk", ("from", "path"), "gigabits", 1),
 ]
-# What was published stands beside these.
+# Published figures drawn beside these.
 BESIDE = {"response": ("response_mean", 1e3), "rate": ("per_second", 1), "rules": ("lines", 1), "synchronisation": ("start", 1)}
-# The same for what grows: file, title, unit, part, the field that grows, the field that names a line, the field drawn, its factor.
+# The line plots: file, title, unit, part, the field that grows, the field that names a line, the field drawn, its factor.
 LINES = [
     ("growth-connect", "Time to connect, median", "µs", "growth", "endpoints", "from", "connect_p50", 1e6),
     ("growth-connect-p99", "Time to connect, 99 %", "µs", "growth", "endpoints", "from", "connect_p99", 1e6),
@@ -161,7 +161,7 @@ def update_beside(records, directory):
 def own_bars(records, directory):
     """Of the records of each part."""
     for name, title, unit, part, names, field, factor in BARS:
-        # A figure below 0 is the difference of two that chance has turned round.
+        # A negative figure is a difference whose sign is due to chance.
         groups = grouped([record for record in of(records, part) if not record.get("extrapolated") or record.get(field, 0) > 0], *names)
         values = {label_of(names, key): triple(column(group, field, factor)) for key, group in groups.items() if column(group, field)}
         yield bars(directory, name, title, unit, values | published(name)) if values else ""

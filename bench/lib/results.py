@@ -5,16 +5,17 @@ import collections
 import json
 import statistics
 
-# Published at KubeCon EU 2020 for the same workload at 4,002 nodes, in seconds; to stand beside ours, not to be compared by ratio.
+# Published at KubeCon EU 2020 for the same workload at 4,002 nodes, in seconds; shown for orientation, not to be compared by
+# ratio.
 PUBLISHED = {"iptables": {"response_mean": 0.88, "per_second": 248.7, "update": 25, "lines": 401964, "start": 16},
              "IPVS": {"response_mean": 1.75, "per_second": 248.3, "update": 5}}
 PUBLISHED_ENDPOINTS = 100000
-# What a path is called in a table.
+# The name of a path in a table.
 PATHS = {"plain": "plain routing", "direct": "direct, routed", "nftables": "kube-proxy nftables", "iptables": "kube-proxy iptables",
          "sluice": "Sluice, tc", "sluice-stack": "Sluice, tc, --forwarding stack", "sluice-xdp": "Sluice, XDP"}
-# The same of an agent.
+# The name of an agent in a table.
 PEERS = PATHS | {"sluice": "Sluice"}
-# Where there is traffic, somebody must have counted what went wrong.
+# Parts with traffic must have counted errors.
 TRAFFIC = ("workload", "updates", "packets", "connections", "bulk", "growth")
 WRONG = ("failed", "reset", "misrouted")
 

@@ -1,20 +1,21 @@
-# The parts of bench/run about packets: how many a second, how many connections, and how both grow. Sourced by bench/lib/parts.
+# The parts of bench/run about packets: packets per second, connections per second, and how both change with size. Sourced by
+# bench/lib/parts.
 # shellcheck shell=bash
 
-# Links of their own, client - node - worker-a, because a bridge between them would be most of what is measured.
+# Separate links, client - node - worker-a, because a bridge between them would dominate the measurement.
 FAST_CLIENTS=10.64.0.0/15
 read -ra PATHS <<<"$ROUTES"
-# What has no service in front of it: connections to endpoints themselves, of which only the asked one may answer.
+# Connections without a service, directly to endpoints: only the endpoint asked may answer.
 DIRECT=(0.0.0.0 0)
 
-# fast_link WHO DEVICE NETWORK: from the node's DEVICE (.1) to WHO's of the same name (.2).
+# fast_link WHO DEVICE NETWORK: a link from the node's DEVICE (.1) to WHO's device of the same name (.2).
 fast_link() {
 	local who
 	ip -n "$LAB-node" link add "$2" type veth peer name "$2" netns "$LAB-$1"
 	for who in node "$1"; do ip -n "$LAB-$who" link set "$2" up; done
 	for who in node "$1"; do
-		# A frame that an XDP program or the generator sends is taken only by a device that polls, and GRO makes it poll (asked for
-		# before the device is up, it does not tell XDP so); and XDP needs checksums that are whole. The same for all paths.
+		# A device receives frames from an XDP program or the generator only if it polls, and GRO makes it poll (set before the
+		# device is up, it does not tell XDP so); and XDP needs complete checksums. The same for all paths.
 		nsenter --net="/run/netns/$LAB-$who" ethtool -K "$2" gro on tx off >/dev/null
 	done
 	ip -n "$LAB-node" address add "$3.1/24" dev "$2"
@@ -25,7 +26,7 @@ fast_link() {
 
 fast_mac() { ip -n "$LAB-$1" -json link show dev "$2" | jq -r '.[0].address'; }
 
-# fast_links: every way that is measured goes over them, for all paths alike.
+# fast_links: makes the links that all measured paths use.
 fast_links() {
 	fast_link client fast0 10.1.0
 	fast_link worker-a fast1 10.2.0
@@ -40,18 +41,19 @@ fast_links() {
 	LAB_DEVICES=eth0,fast0,fast1
 }
 
-# quiet_server: no TIME_WAIT at the server. What one path's connections left there would meet the next path's, whose time stamps
-# do not continue theirs: the server would take a SYN for an old one, and the client try again a second later.
+# quiet_server: prevents TIME_WAIT at the server. Otherwise the next path's connections would meet such sockets of the
+# previous path, with timestamps that are not continuous: the server would take a SYN for an old one, and the client retry a
+# second later.
 quiet_server() { lab_in worker-a sysctl -qw net.ipv4.tcp_max_tw_buckets=0; }
 
-# serving MODE PORT: that server at worker-a, when it takes connections.
+# serving MODE PORT: starts that server on worker-a, and waits until it accepts connections.
 serving() {
 	lab_start worker-a "serve-$1.log" "$BENCH/bench_serve" "$1" "$2"
 	# shellcheck disable=SC2016  # expanded inside
 	lab_wait 10 lab_in worker-a bash -c 'exec 3<>"/dev/tcp/127.0.0.1/$1"' ask "$2" || die "no server at port $2"
 }
 
-# path_starts NAME: that path, ready; plain is nobody.
+# path_starts NAME: starts the path's peer; plain has none.
 path_starts() {
 	[[ $1 == plain ]] || peer_starts "$1"
 }
@@ -60,7 +62,7 @@ path_ends() {
 	[[ $1 == plain ]] || peer_ends
 }
 
-# each_path PART: PART_of NAME for each path, which take turns within each round.
+# each_path PART: calls PART_of NAME for each path, which take turns within each round.
 each_path() {
 	local round path
 	for ((round = 1; round <= ROUNDS; round++)); do
@@ -75,33 +77,34 @@ each_path() {
 	done
 }
 
-# first_endpoint SERVICE: of the service load-SERVICE; see bench/lib/objects.py.
+# first_endpoint SERVICE: the first endpoint of the service load-SERVICE; see bench/lib/objects.py.
 first_endpoint() { printf '10.128.%d.%d\n' $(($1 * 64 / 256)) $(($1 * 64 % 256)); }
 
-# path_target NAME: where the client sends: the node port, or without a service an endpoint.
+# path_target NAME: the client's destination: the node port, or without a service an endpoint.
 path_target() {
 	if [[ $1 == plain ]]; then echo 10.128.0.1 80; else echo "$NODE_ADDRESS" "$BENCH_PORT"; fi
 }
 
 # ---- Packets a second of established flows. ----
 
-# packets SENDER PROTOCOL FLOWS PATH ARGUMENT...: one run of the generator; flood is live frames with the node on a thread.
+# packets SENDER PROTOCOL FLOWS PATH ARGUMENT...: one run of the generator; flood is live frames with the node's threaded
+# NAPI.
 packets() {
 	local sender=$1 protocol=$2 flows=$3 path=$4
 	lab_in client "$BENCH/bench_frames" "${sender/flood/live}" "${@:5}" "$SPAN" | python3 "$SLUICE_ROOT/bench/lib/measure.py" add packets \
 		round="$round" sender="$sender" protocol="$protocol" flows="$flows" path="$path" | keep
 }
 
-# node_threaded 0|1: whether the node takes what the client sends on a thread of its own, which then gets the other processor: so
-# the generator is never what is measured. What the thread does not take in time is lost at the door.
+# node_threaded 0|1: turns threaded NAPI for the client's frames on the node on or off. The thread gets the other processor,
+# so that the generator is never the bottleneck. Frames that the thread does not process in time are lost at the device.
 node_threaded() {
-	# A network namespace's devices are in a sysfs that is mounted there.
+	# The devices of a network namespace are in a sysfs that is mounted in it.
 	# shellcheck disable=SC2016  # expanded inside
 	nsenter --net="/run/netns/$LAB-node" unshare --mount bash -c 'mount -t sysfs bench /sys && echo "$1" >/sys/class/net/fast0/threaded' \
 		threaded "$1"
 }
 
-# packets_of PATH: live frames and, of UDP, a socket; with one flow and with many.
+# packets_of PATH: live frames and, for UDP, a socket; with one flow and with many.
 packets_of() {
 	local path=$1 flows protocol address port mac
 	read -r address port < <(path_target "$path")
@@ -137,7 +140,7 @@ part_packets() {
 
 # ---- Connections a second, and bulk. ----
 
-# connections WHO PATH ADDRESS PORT SPREAD FIRST COUNT: one run of the generator; right are COUNT endpoints from FIRST on.
+# connections WHO PATH ADDRESS PORT SPREAD FIRST COUNT: one run of the generator; COUNT endpoints from FIRST on may answer.
 connections() {
 	lab_in "$1" "$BENCH/bench_connect" load "$3" "$4" "$5" "$SPAN" 8 "$6" "$7" |
 		python3 "$SLUICE_ROOT/bench/lib/measure.py" add connections round="$round" from="$1" path="$2" endpoints="$ENDPOINTS" | keep
@@ -145,16 +148,16 @@ connections() {
 
 direct_connections() { connections "$1" direct "$(first_endpoint 0)" 80 "$ENDPOINTS" "${DIRECT[@]}"; }
 
-# service_connections WHO PATH ADDRESS PORT
+# service_connections WHO PATH ADDRESS PORT: connections to a service with all endpoints.
 service_connections() { connections "$@" 1 "$(first_endpoint 0)" "$ENDPOINTS"; }
 
-# bulk WHO PATH ADDRESS PORT: by one connection to a service of one endpoint.
+# bulk WHO PATH ADDRESS PORT: the throughput of one connection to a service with one endpoint.
 bulk() {
 	lab_in "$1" "$BENCH/bench_connect" bulk "$3" "$4" "$SPAN" |
 		python3 "$SLUICE_ROOT/bench/lib/measure.py" add bulk round="$round" from="$1" path="$2" endpoints=1 | keep
 }
 
-# connections_of PATH: through the node, and from the node itself, where neither XDP nor forwarding has a part in it.
+# connections_of PATH: through the node, and from the node itself, where neither XDP nor forwarding is involved.
 connections_of() {
 	if [[ $1 == plain ]]; then
 		direct_connections client
@@ -168,7 +171,7 @@ connections_of() {
 	[[ $1 != sluice-* ]] || return 0
 	service_connections node "$1" "$CLUSTER_ADDRESS" 80
 	bulk node "$1" "$BULK_ADDRESS" 81
-	# What is as fast as it gets on the same machine at the same time, for the socket alone.
+	# A reference without a service on the same machine at the same time, for the socket programs' cost.
 	[[ $1 != sluice ]] || direct_connections node
 }
 
@@ -199,14 +202,15 @@ part_connections() {
 
 # ---- Growth. ----
 
-# growth_sizes: endpoints of the services load-1, load-2 and so on, none larger than MOST.
+# growth_sizes: the numbers of endpoints of the services load-1, load-2 and so on, none larger than MOST.
 growth_sizes() {
 	local size
 	for size in $GROWTH_SIZES; do echo $((size < MOST ? size : MOST)); done | sort -nu
 }
 
-# growth_connect FROM SERVICE: one connection after the other, and from the node that system call alone. FROM is node (by the
-# service's address), direct (without a service: what so many destinations cost the kernel itself), client or client-xdp.
+# growth_connect FROM SERVICE: one connection after the other, and from the node also the system call by itself. FROM is node
+# (by the service's address), direct (without a service: the kernel's own cost of so many destinations), client or
+# client-xdp.
 growth_connect() {
 	local who=${1%-xdp} size=${sizes[$2]} first
 	local -a target right
@@ -219,7 +223,8 @@ growth_connect() {
 		python3 "$SLUICE_ROOT/bench/lib/measure.py" add call round="$round" from="$1" endpoints="$size" | keep
 }
 
-# growth_rounds FROM...: connections to the services take turns; to those between the smallest and the largest in every third round.
+# growth_rounds FROM...: connections to the services take turns; those between the smallest and the largest only in every
+# third round.
 growth_rounds() {
 	local round from service last=${#sizes[@]}
 	for ((round = 1; round <= ROUNDS * 3; round++)); do
@@ -231,12 +236,12 @@ growth_rounds() {
 	done
 }
 
-# growth_agent XDP: the agent with all services, from manifests in its directory.
+# growth_agent XDP: starts the agent with all services, from manifests in its directory.
 growth_agent() {
 	local all=0 size
 	for size in "${sizes[@]}"; do all=$((all + size)); done
-	# Told where pods are, it takes the client for somebody outside, whose packets need no stack: the rest XDP leaves to tc. Each
-	# service is there for TCP and for UDP.
+	# Given the pods' range, it treats the client as external, whose packets need no stack: XDP leaves other packets to tc. Each
+	# service has a TCP and a UDP port.
 	lab_launch --xdp "$1" --cluster-cidr 10.244.0.0/16 --max-backends $((all * 2 + 100000)) --max-slots $((all * 4))
 	lab_wait 180 lab_in node curl -fsS -m 2 http://127.0.0.1:10256/healthz || {
 		tail -n 5 "$LAB_DIR/agent.log"
@@ -250,13 +255,13 @@ growth_agent_ends() {
 	rm -rf "$LAB_PINS"
 }
 
-# growth_connects: one agent serves services of 10 endpoints to MOST, and after it another one by XDP.
+# growth_connects: one agent serves services of 10 to MOST endpoints, and after it another one with XDP.
 growth_connects() {
 	local -a sizes
 	mapfile -t -O 1 sizes < <(growth_sizes)
 	lab_up growth
 	rm -f "$LAB_MANIFESTS"/*
-	# The first endpoint of load-0 is said to be on the node, and has other ways; so that service is one that nobody asks.
+	# The first endpoint of load-0 is declared local to the node, and takes other code paths; so no requests go to that service.
 	python3 "$SLUICE_ROOT/bench/lib/measure.py" manifests "$LAB_MANIFESTS" 1 "${sizes[@]}"
 	endpoint_ways
 	fast_links

@@ -1,19 +1,19 @@
 #!/bin/bash
-# k8s/overlays/beside as it is, beside a real kube-proxy on real kubelets: it becomes ready at ports of its own, serves the labelled Service alone,
-# and kube-proxy all others, before, meanwhile and after. SEM-75.
+# k8s/overlays/beside unchanged, with a real kube-proxy on real kubelets: it becomes ready at its own ports, serves only the
+# labelled Service, and kube-proxy serves all others, before, meanwhile and after. SEM-75.
 set -euo pipefail
 # shellcheck source=tests/cluster/lib/nodes.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/nodes.sh"
 
 OVERLAY=$SLUICE_ROOT/k8s/overlays/beside
 
-# mine: a service that the label gives to Sluice.
+# mine: creates a service whose label assigns it to Sluice.
 mine() {
 	web_of mine 90 TCP 80 8080 30090 | kubectl apply -f - >/dev/null
 	kubectl label service mine service.kubernetes.io/service-proxy-name=sluice >/dev/null
 }
 
-# mine_reached: by pods and from outside.
+# mine_reached: checks that pods and the external client reach the service.
 mine_reached() {
 	local each
 	for each in "pod/web-node-a tcp 10.96.0.90 80" "pod/web-node-b tcp fd00:10:96::90 80" "client tcp 10.0.0.11 30090" "client tcp fd00:10::12 30090"; do
@@ -23,7 +23,7 @@ mine_reached() {
 	printf 'the labelled service is reached by ClusterIP and node port\n'
 }
 
-# served NODE: the services that its agent has.
+# served NODE: the services of the node's agent.
 served() {
 	local pod
 	pod=$(kubectl -n kube-system get pods -l app.kubernetes.io/name=sluice --field-selector "spec.nodeName=$1" -o jsonpath='{.items[0].metadata.name}')

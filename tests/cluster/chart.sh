@@ -1,6 +1,7 @@
 #!/bin/bash
-# The chart installed by Helm on real kubelets, in a cluster that never had kube-proxy, with a start-up taint: a pod waits until the
-# agent has taken the taint away, which it does on nodes that are there and on one that joins; helm uninstall cleans them. SEM-63, SEM-75.
+# The chart installed by Helm on real kubelets, in a cluster that never had kube-proxy, with a start-up taint: a pod waits
+# until the agent has removed the taint, on existing nodes and on one that joins; helm uninstall cleans up the nodes. SEM-63,
+# SEM-75.
 set -euo pipefail
 # shellcheck source=tests/cluster/lib/nodes.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/nodes.sh"

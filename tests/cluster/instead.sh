@@ -1,14 +1,14 @@
 #!/bin/bash
-# k8s/deploy and k8s/deploy/uninstall as they are, on real kubelets: in place of kube-proxy the image of scripts/package becomes ready, with the
-# mounts and rights as written, and serves pods and the outside; an upgrade loses no connection; the clean-up leaves nothing on any node.
-# SEM-55, SEM-75, REL-54.
+# k8s/deploy and k8s/deploy/uninstall unchanged, on real kubelets: instead of kube-proxy the image of scripts/package becomes
+# ready, with the specified mounts and rights, and serves pods and external clients; an upgrade loses no connection; the
+# clean-up leaves nothing on any node. SEM-55, SEM-75, REL-54.
 set -euo pipefail
 # shellcheck source=tests/cluster/lib/nodes.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/nodes.sh"
 
 DEPLOY=$SLUICE_ROOT/k8s/deploy
 
-# uids: of the agents' pods, to tell them from those that come after.
+# uids: the uids of the agents' pods, to distinguish them from their successors.
 uids() { kubectl -n kube-system get pods -l app.kubernetes.io/name=sluice -o jsonpath='{.items[*].metadata.uid}'; }
 
 installed() {
@@ -22,7 +22,7 @@ installed() {
 	done
 }
 
-# upgraded: every pod is another one, and no client has seen it.
+# upgraded: checks that every pod has been replaced and that no client was affected.
 upgraded() {
 	local before uid
 	before=$(uids)

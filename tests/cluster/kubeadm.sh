@@ -8,7 +8,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib/nodes.sh"
 
 OVERLAY=$SLUICE_ROOT/k8s/overlays/kubeadm
 
-# on_nodes COMMAND...: in the pod of kubeadm's DaemonSet on each node.
+# on_nodes COMMAND...: runs COMMAND in the pod of kubeadm's DaemonSet on each node.
 on_nodes() {
 	local pod
 	for pod in $(kubectl -n kube-system get pods -l k8s-app=kube-proxy -o jsonpath='{.items[*].metadata.name}'); do

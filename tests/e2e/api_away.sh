@@ -1,6 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2016,SC2119  # conditions are evaluated when they are checked; options are for those who have some
-# The API server goes away, forgets and comes back: REL-30, 31, 76, 78, 80, SEM-72. A pod asks a service all the time and never fails.
+# The API server becomes unavailable, loses history and returns: REL-30, 31, 76, 78, 80, SEM-72. A pod makes requests to a
+# service all the time, and none fails.
 set -euo pipefail
 # shellcheck source=tests/e2e/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/scenario.sh"
@@ -13,12 +14,12 @@ WITHOUT_B=${ALL/ 10.244.3.10:8080/}
 
 state() { family4 default/web:; }
 healthz() { lab_in node curl -s -o /dev/null -w '%{http_code}' -m 2 http://127.0.0.1:10256/healthz; }
-# more: whether the slice of that name is in the maps.
+# more: whether the slice "more" is in the maps.
 more() { lab_sluice backends default/web -o json | jq 'any(.[]; .port == 8081 and .serving)'; }
 affinity() { lab_sluice services -o json | jq '[.[] | select(.service == "default/web:http").affinitySeconds] | max'; }
 lists() { asked '^[0-9.]+ (-|record) GET .*endpointslices[^ ]*(sendInitialEvents=true|limit=[0-9][0-9])'; }
 
-# endpoints NAME...: the slice of the service, made by hand: a controller would take its own time after an outage.
+# endpoints NAME...: writes the service's slice by hand: a controller would need time to recover from an outage.
 endpoints() {
 	local name
 	declare -A place=([pod]=1 [a]=2 [b]=3 [c]=4)
@@ -38,7 +39,7 @@ endpoints() {
 	} | kube apply
 }
 
-# cut_streams [RULES]: ends every stream that is under way, and has RULES from then on.
+# cut_streams [RULES]: ends every open stream, then applies RULES.
 cut_streams() {
 	rules '[{"match": ".", "now": "cut"}]'
 	sleep 0.3
@@ -49,10 +50,11 @@ stop_api() {
 	lab_stop "$CLUSTER_API" KILL || true
 }
 
-# etcd_ask PATH JSON: etcd's own interface.
+# etcd_ask PATH JSON: a request to etcd's own API.
 etcd_ask() { lab_in control curl -fsS -m 5 "http://127.0.0.1:2379/v3/kv/$1" -d "$2"; }
 
-# REL-30, REL-80: away; the last state serves, health stays green; the first change after its return is there in 2 s.
+# REL-30, REL-80: the API is away; the last state keeps serving and health stays green; the first change after its return is
+# in the maps within 2 s.
 away() {
 	stop_api
 	sleep "$AWAY"
@@ -65,7 +67,7 @@ away() {
 	becomes "and the next" 0 affinity
 }
 
-# REL-31: what the agent has seen is compacted away while it cannot watch, and the server's cache is new.
+# REL-31: the version that the agent has seen is compacted while it cannot watch, and the server's watch cache is new.
 compacted() {
 	local before revision
 	kube apply <<-YAML
@@ -93,7 +95,7 @@ compacted() {
 	[[ $(state) == "$ALL" ]] || die "REL-31: the rest changed: $(state)"
 }
 
-# REL-31: 410 inside a stream.
+# REL-31: error 410 as an event in a stream.
 expired_event() {
 	local before
 	before=$(lists)
@@ -103,7 +105,7 @@ expired_event() {
 	WITHIN=10 becomes "REL-31: 410 as an event" "$ALL" state
 }
 
-# REL-76: a server that lives in the past, to whose probes and lists the agent is led by a 410; it does not go back in time.
+# REL-76: a server with old data, to whose probes and lists a 410 leads the agent; the agent does not go back in time.
 past() {
 	local expired='{"match": "endpointslices.*resourceVersion=[1-9]", "answer": 410, "times": 1}'
 	cut_streams "[$expired, {\"match\": \"endpointslices.*limit=1(&|$)\", \"record\": \"probe\"},
@@ -126,7 +128,7 @@ past() {
 	WITHIN=30 becomes "and on" "$ALL" state
 }
 
-# REL-78: one list is held back; nothing is written, and health is not green, before it has come.
+# REL-78: one list is delayed; before it has come, the agent writes nothing and health is not green.
 gate() {
 	lab_maps >"$LAB_DIR/before"
 	lab_stop "$LAB_AGENT" KILL || true
@@ -138,7 +140,7 @@ gate() {
 	lab_maps >"$LAB_DIR/during"
 	diff "$LAB_DIR/before" "$LAB_DIR/during" || die "REL-78: wrote before all lists were there"
 	rules '[]'
-	# The request that is held then is given up after half a minute of silence, and made again after a pause.
+	# The request that is delayed then times out after half a minute of silence, and is retried after a pause.
 	WITHIN=60 becomes "REL-78: written when the last list has come" "$WITHOUT_B" state
 	lab_wait 5 eval '[[ $(healthz) == 200 ]]' || die "not healthy after all lists have come"
 	endpoints pod a b c

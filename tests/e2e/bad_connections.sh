@@ -1,6 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2016,SC2119  # conditions are evaluated when they are checked; options are for those who have some
-# What lies between the agent and the API server misbehaves: REL-31 to 34, 77. After each the agent follows changes again.
+# Faulty connections between the agent and the API server: REL-31 to 34, 77. After each fault the agent follows changes
+# again.
 set -euo pipefail
 # shellcheck source=tests/e2e/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/scenario.sh"
@@ -9,7 +10,7 @@ PORT=7443
 
 state() { family4 default/web:; }
 
-# A change that no controller has to make: another slice of the same service.
+# endpoint NUMBER: a change that needs no controller: another slice of the same service.
 endpoint() {
 	kube apply <<-YAML
 		apiVersion: discovery.k8s.io/v1
@@ -24,7 +25,7 @@ endpoint() {
 	YAML
 }
 
-# follows WHAT: a change made now arrives; each time another one.
+# follows WHAT: checks that a change made now arrives; each call makes another change.
 NEXT=20
 follows() {
 	NEXT=$((NEXT + 1))
@@ -32,10 +33,10 @@ follows() {
 	WITHIN=${WITHIN:-15} becomes "$1" "10.244.2.$NEXT:8080" state
 }
 
-# older_stream TIME: whether a stream is under way whose request came before that.
+# older_stream TIME: whether a stream is open that was requested before TIME.
 older_stream() { awk -v time="$1" '{ exit !($1 != "none" && $1 < time) }' "$CLUSTER/oldest"; }
 
-# again RULES: every stream is cut, and RULES hold from then on.
+# again RULES: cuts every stream, then applies RULES.
 again() {
 	local now
 	now=$(date +%s.%3N)
@@ -44,7 +45,7 @@ again() {
 	rules "$1"
 }
 
-# restart RULES: an agent that starts on nothing, under RULES.
+# restart RULES: starts an agent without pins, with RULES in force.
 restart() {
 	lab_stop "$LAB_AGENT" KILL || true
 	rm -rf "$LAB_PINS"
@@ -54,7 +55,7 @@ restart() {
 
 requests() { grep -c ' GET ' "$LAB_DIR/proxy.log" || true; }
 
-# calm WHAT AT_MOST: how often the agent asks in three seconds.
+# calm WHAT AT_MOST: checks the number of the agent's requests in three seconds.
 calm() {
 	local before count
 	before=$(requests)
@@ -64,7 +65,7 @@ calm() {
 	printf '%s: %d requests in 3 s\n' "$1" "$count"
 }
 
-# refused_by_status ENCODING, refused_by_event ENCODING: in both of its forms a server says that it streams no lists.
+# refused_by_status ENCODING, refused_by_event ENCODING: the two ways in which a server refuses streaming lists.
 refused_by_status() {
 	local status='{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Invalid", "code": 422}'
 	restart "[{\"match\": \"sendInitialEvents\", \"answer\": 422, \"body\": $(jq -c tojson <<<"$status")}]" "--api-encoding=$1"
@@ -88,18 +89,18 @@ refused_streams() {
 	refused_by_event protobuf
 }
 
-# memory FIELD: of the agent, in KiB.
+# memory FIELD: the agent's memory, in KiB.
 memory() { awk -v field="$1:" '$1 == field { print $2 }' "/proc/$LAB_AGENT/status"; }
 
 last_endpoint() { family4 default/burst: | tr ' ' '\n' | grep '^10\.200\.'; }
 
-# logged FROM WORD: what the proxy said of that since it had so many lines.
+# logged FROM WORD: the proxy's log lines with WORD after line FROM.
 logged() { tail -n "+$(($1 + 1))" "$LAB_DIR/proxy.log" | grep -E "^[0-9.]+ $2 " || true; }
 
-# burst_endpoint NUMBER: the last endpoint of the slice as it is after that change.
+# burst_endpoint NUMBER: the slice's last endpoint after that change.
 burst_endpoint() { printf '10.200.%d.%d:8080\n' $(($1 >> 8)) $(($1 & 255)); }
 
-# hold_changes LAST TIMES: the proxy has all changes of the slice from the second to that one, to pass them on so often.
+# hold_changes LAST TIMES: makes the proxy hold all changes of the slice from the second to LAST, to send them TIMES times.
 hold_changes() {
 	local from
 	from=$(wc -l <"$LAB_DIR/proxy.log")
@@ -110,8 +111,8 @@ hold_changes() {
 	[[ $(last_endpoint) == "$(burst_endpoint 1)" ]] || die "the proxy did not hold the changes"
 }
 
-# burst LAST TIMES OPTION: so many changes of a slice of 1,000 endpoints come at once, and so often (REL-33). The agent may
-# take as much as a few such objects need, and not what all of them do. One more change comes behind them.
+# burst LAST TIMES OPTION: that many changes of a slice with 1,000 endpoints arrive at once, TIMES times (REL-33). The agent
+# may need memory for a few such objects, but not for all of them. One more change follows.
 burst() {
 	local before peak bytes from next=$(($1 + 1))
 	restart '[]' "$3"
@@ -135,7 +136,8 @@ burst() {
 	printf 'REL-33: %d bytes took %d KiB\n' "$bytes" $((peak - before))
 }
 
-# As many changes as make 100 MB take the API server minutes.
+# The API server takes minutes for as many changes as make 100 MB, so only the long form makes them; otherwise a few changes
+# are sent repeatedly.
 bursts() {
 	cluster_service burst 10.96.0.94
 	burst 21 20 --api-encoding=protobuf
@@ -150,7 +152,8 @@ bursts() {
 
 count() { lab_sluice services -o json | jq '[.[] | select(.service == "default/many:http").clusterSlots] | max'; }
 
-# REL-31: a list in pieces, whose token has expired when the second piece is asked for; a server that streams no lists.
+# REL-31: a list in pages, whose continue token has expired when the second page is requested; from a server without
+# streaming lists.
 expired_token() {
 	cluster_service many 10.96.0.93
 	kube slices many 510 4
@@ -162,7 +165,7 @@ expired_token() {
 	(($(asked ' answer GET .*continue=') > 0)) || die "no token was refused"
 }
 
-# REL-32: cut before the bookmark that ends it: nothing is written; then whole.
+# REL-32: the list is cut before its final bookmark: the agent writes nothing; then it gets the whole list.
 cut_lists() {
 	lab_stop "$LAB_AGENT" KILL || true
 	rm -rf "$LAB_PINS"
@@ -177,7 +180,7 @@ cut_lists() {
 streams() {
 	local at
 	for at in 7 333 ${SLUICE_LONG:+1 100}; do
-		# A new agent each time, whose pauses have not grown yet.
+		# A new agent each time, whose retry pauses are still short.
 		restart '[]'
 		again "[{\"match\": \"endpointslices.*watch=\", \"cut\": $at, \"times\": 2}]"
 		follows "REL-33: streams cut after $at bytes"
@@ -188,8 +191,8 @@ streams() {
 	follows "REL-33: cut without a rule"
 }
 
-# held_labels: other Nodes cannot be listed: a Service that asks for their labels waits, and keeps what it has had; all
-# others go on (SEM-21 choice H, REL-78).
+# held_labels: other Nodes cannot be listed: a Service that asks for their labels waits, and keeps its previous state; all
+# other Services are updated (SEM-21 choice H, REL-78).
 held_labels() {
 	local refused='[{"match": "nodes.*metadata.name%21", "answer": 503}]'
 	rules "$refused"
@@ -211,7 +214,7 @@ held_labels() {
 	kube delete Service/racked
 }
 
-# half_open: from now on the packets of the connections that there are vanish without a word, in both directions.
+# half_open: from now on the packets of existing connections are dropped silently, in both directions.
 half_open() {
 	local ports
 	ports=$(lab_in node ss -Htn state established dst "10.0.0.2:$PORT" | awk '{ sub(".*:", "", $3); print $3 }' | paste -sd ,)
@@ -243,13 +246,13 @@ refusals() {
 	done
 }
 
-# The server believes an old token for ten seconds more.
+# The server accepts an old token for ten seconds more.
 old_token_is_refused() {
 	[[ $(lab_in control curl -sS -m 10 -o /dev/null -w '%{http_code}' --cacert "$CLUSTER/ca.crt" \
 		-H "Authorization: Bearer $(<"$CLUSTER/token")" "$API/api/v1/services?limit=1") == 401 ]]
 }
 
-# REL-34: the account is recreated, so the token that the agent read at its start is worth nothing; another one is put in place.
+# REL-34: the account is recreated, so the token that the agent read at its start becomes invalid; a new one replaces it.
 rotation() {
 	local before
 	kube delete ServiceAccount/kube-system/sluice

@@ -1,14 +1,15 @@
 #!/bin/bash
-# REL-84: `sluice check --against kube-proxy` beside the real one, in its modes nftables and iptables (iptables-nft and iptables-legacy): the
-# same is 0, each planted difference is 1 with a line of its own, no kube-proxy or no API is 2. `drain` waits for rules that lack a service.
-# SLUICE_RECORD=DIR keeps what the kernel said of the rules there, as tests/corpus/kube_proxy_rules has it.
+# REL-84: `sluice check --against kube-proxy` with the real kube-proxy, in its modes nftables and iptables (iptables-nft and
+# iptables-legacy): exit code 0 if both are the same, 1 with one line for each planted difference, 2 without kube-proxy or
+# API. `drain` waits while rules lack a service.
+# SLUICE_RECORD=DIR saves the kernel's dumps of the rules in DIR, as in tests/corpus/kube_proxy_rules.
 set -euo pipefail
 # shellcheck source=tests/e2e/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/scenario.sh"
 
 MODES=${SLUICE_MODES:-nftables iptables iptables-legacy}
 
-# service NAME NUMBER FIELDS [PROTOCOL]: of type LoadBalancer with a node port; FIELDS: more of the spec.
+# service NAME NUMBER FIELDS [PROTOCOL]: a service of type LoadBalancer with a node port; FIELDS: more fields of the spec.
 service() {
 	kube apply <<-YAML
 		apiVersion: v1
@@ -20,7 +21,7 @@ service() {
 	kube patch "Service/$1" --status "{\"status\": {\"loadBalancer\": {\"ingress\": [{\"ip\": \"203.0.113.$2\"}, {\"ip\": \"2001:db8:113::$2\"}]}}}"
 }
 
-# with_slice NAME ENDPOINTS: the service's only slice, by hand.
+# with_slice NAME ENDPOINTS: writes the service's only slice by hand.
 with_slice() {
 	kube apply <<-YAML
 		apiVersion: discovery.k8s.io/v1
@@ -54,7 +55,7 @@ kube_proxy_goes() {
 	lab_sluice cleanup --kube-proxy --force >"$LAB_DIR/cleanup" || die "kube-proxy's rules are left: $(cat "$LAB_DIR/cleanup")"
 }
 
-# record MODE
+# record MODE: saves the kernel's dumps of all rules of MODE.
 record() {
 	local family table
 	for family in ip ip6; do
@@ -66,30 +67,30 @@ record() {
 	done
 }
 
-# recorded ARGUMENT... FILE
+# recorded ARGUMENT... FILE: saves one dump.
 recorded() { lab_in node python3 "$E2E/record_rules.py" "${@:1:$#-1}" "$SLUICE_RECORD/${*: -1}"; }
 
-# against [OPTION...]: what the check prints and how it ends, in $LAB_DIR/against and $CODE.
+# against [OPTION...]: runs the check; its output goes to $LAB_DIR/against, its exit code to $CODE.
 against() {
 	CODE=0
 	lab_in node "$SLUICE" check --against kube-proxy --kubeconfig "$CLUSTER/agent.conf" --node node --devices none "$@" \
 		>"$LAB_DIR/against" 2>&1 || CODE=$?
 }
 
-# Within a minute: kube-proxy says that it is healthy before its rules are there, and slices follow their Services.
+# Needs up to a minute: kube-proxy reports healthy before its rules are written, and slices follow their Services.
 finds_same() {
 	against
 	((CODE == 0))
 }
 
-# is_same WHEN
+# is_same WHEN: waits until the check finds no difference.
 is_same() {
 	lab_wait 60 finds_same || die "$1: wanted the same, found ($CODE): $(<"$LAB_DIR/against")"
 	grep -q '^The same: [0-9]* frontends' "$LAB_DIR/against" || die "$1: $(<"$LAB_DIR/against")"
 	printf '%s: %s\n' "$1" "$(tail -n 1 "$LAB_DIR/against")"
 }
 
-# finds_differences LINES
+# finds_differences LINES: whether the check finds exactly these differences.
 finds_differences() {
 	against -o json
 	((CODE == 1)) || return 1
@@ -97,14 +98,15 @@ finds_differences() {
 	[[ $(<"$LAB_DIR/found") == "$1" ]]
 }
 
-# differs WHEN LINES: "KIND SERVICE PROTOCOL ADDRESS PORT" of each difference, sorted.
+# differs WHEN LINES: waits until the check finds exactly LINES: "KIND SERVICE PROTOCOL ADDRESS PORT" of each difference,
+# sorted.
 differs() {
 	lab_wait 60 finds_differences "$2" ||
 		die "$1, $CODE: $(diff <(printf '%s\n' "$2") "$LAB_DIR/found"): $(<"$LAB_DIR/against")"
 	printf '%s: %d differences\n' "$1" "$(wc -l <"$LAB_DIR/found")"
 }
 
-# is_incomparable WHEN WHY COMMAND...
+# is_incomparable WHEN WHY COMMAND...: checks that COMMAND exits with 2 and prints WHY.
 is_incomparable() {
 	local code=0
 	"${@:3}" >"$LAB_DIR/against" 2>&1 || code=$?
@@ -113,7 +115,7 @@ is_incomparable() {
 	printf '%s: %s\n' "$1" "$(tail -n 1 "$LAB_DIR/against")"
 }
 
-# frontends KIND NAME NUMBER [PROTOCOL]: a line of each that a service has, of both families.
+# frontends KIND NAME NUMBER [PROTOCOL]: a line for each frontend of a service, in both families.
 frontends() {
 	local address
 	for address in "10.96.0.$3 80" "fd00:10:96::$3 80" "203.0.113.$3 80" "2001:db8:113::$3 80" "* 300$3" "* 300$3"; do
@@ -121,7 +123,7 @@ frontends() {
 	done
 }
 
-# planted: what change() makes of the services. The only endpoint of `away` is gone, which has IPv4 alone.
+# planted: the differences that change() causes. The only endpoint of `away`, which is IPv4 only, is removed.
 planted() {
 	{
 		frontends only-kube-proxy dns 53 UDP
@@ -135,7 +137,7 @@ planted() {
 	} | LC_ALL=C sort
 }
 
-# change: with kube-proxy stopped, so that its rules stay as they were.
+# change: changes services while kube-proxy is stopped, so that its rules stay as they are.
 change() {
 	local web='selector: {app: web}'
 	kube delete Service/default/dns
@@ -146,7 +148,7 @@ change() {
 	kube delete EndpointSlice/default/away
 }
 
-# The API server leaves the settings of an affinity that is gone, and refuses them then.
+# Deletes and recreates `web`: after affinity is turned off, the API server keeps its settings and then rejects them.
 change_back() {
 	kube delete Service/default/late
 	kube delete Service/default/web
@@ -162,7 +164,7 @@ without_manifests() {
 	lab_in node "$SLUICE" check --against kube-proxy --manifests "$LAB_DIR/nowhere" --node node --devices none
 }
 
-# in_mode MODE
+# in_mode MODE: all comparisons with kube-proxy in that mode.
 in_mode() {
 	kube_proxy_comes "$1"
 	is_same "$1"
@@ -179,7 +181,8 @@ in_mode() {
 	((CODE == 2)) || die "no kube-proxy: found $CODE: $(<"$LAB_DIR/against")"
 }
 
-# drains: rules that lack a service keep a drain waiting; with them it goes on, and without it refuses.
+# drains: while kube-proxy's rules lack a service a drain waits; once they have it the drain goes on, and without kube-proxy
+# it is refused.
 drains() {
 	# shellcheck disable=SC2119  # no options
 	cluster_agent

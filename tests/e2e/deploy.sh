@@ -1,14 +1,14 @@
 #!/bin/bash
 # shellcheck disable=SC2016,SC2119  # conditions are evaluated when they are checked; options are for those who have some
-# k8s/deploy: accepted whole by a real API server, and the agent runs as the DaemonSet says, in its image's root, with its
-# capabilities, as its service account: REL-54, REL-55, SEM-77.
+# k8s/deploy: a real API server accepts all of it, and the agent runs as the DaemonSet specifies, in its image's root, with
+# its capabilities and its service account: REL-54, REL-55, SEM-77.
 set -euo pipefail
 # shellcheck source=tests/e2e/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/scenario.sh"
 
 DEPLOY=$SLUICE_ROOT/k8s/deploy
 
-# resources: the files that the kustomization names, which are all that there are.
+# resources: the files that the kustomization lists; checks that the directory has no others.
 resources() {
 	local -a named
 	mapfile -t named < <(sed -n '/^resources:/,/^[^ ]/s/^  - //p' "$DEPLOY/kustomization.yaml")
@@ -26,7 +26,7 @@ accepted() {
 	for file in $(resources); do kube apply <"$DEPLOY/$file"; done
 }
 
-# overlays_accepted: what stands beside, each as kubectl would send it; nothing of it is kept.
+# overlays_accepted: dry runs of the other manifests, as kubectl would send them; nothing of them is stored.
 overlays_accepted() {
 	local overlay
 	python3 "$E2E/kustomize.py" "$SLUICE_ROOT/k8s/overlays/beside" | kube check
@@ -60,10 +60,11 @@ kube_proxy_config() {
 	kube get ConfigMap/kube-system/kube-proxy | jq -r '.data["kubeconfig.conf"]' >"$LAB_DIR/kube-proxy/kubeconfig.conf"
 }
 
-# as_account COMMAND...: kube.py with nothing but the account's token.
+# as_account COMMAND...: runs kube.py with only the account's token.
 as_account() { lab_in control env E2E_KUBE="$LAB_DIR/account" python3 "$E2E/kube.py" "$@"; }
 
-# REL-55: exactly what is read, and Events. What every account may ask about itself does not count.
+# REL-55: the account may read exactly what the agent reads, and post Events. Every account's rights about itself do not
+# count.
 rights() {
 	local path
 	mkdir "$LAB_DIR/account"
@@ -87,7 +88,7 @@ rights() {
 	printf 'REL-55: reads services, nodes, endpointslices and servicecidrs, creates Events, and no more\n'
 }
 
-# The environment that the DaemonSet gives: from the fields and the ConfigMap that it names.
+# container_environment: the environment that the DaemonSet specifies, from the fields and the ConfigMap that it names.
 container_environment() {
 	jq -r --argjson config "$(kube get ConfigMap/kube-system/sluice)" '
 		.spec.template.spec.containers[0].env[] |
@@ -95,7 +96,7 @@ container_environment() {
 			elif .valueFrom.fieldRef.fieldPath == "spec.nodeName" then "node" else error("unknown source") end)"' "$LAB_DIR/daemonset.json"
 }
 
-# A mount of network namespaces as the DaemonSet says it.
+# namespaces_mount: the DaemonSet's mount of network namespaces.
 namespaces_mount() {
 	jq -r '(.spec.template.spec.volumes[] | select(.name == "netns").hostPath.path) as $path |
 		.spec.template.spec.containers[0].volumeMounts[] | select(.name == "netns") |
@@ -103,14 +104,15 @@ namespaces_mount() {
 		"$LAB_DIR/daemonset.json"
 }
 
-# make_image: what start_container starts.
+# make_image: makes the image that start_container runs.
 make_image() {
 	kube get DaemonSet/kube-system/sluice >"$LAB_DIR/daemonset.json"
 	mkdir -p "$LAB_DIR/image" "$LAB_DIR/secrets" "$LAB_PINS"
 	"$SLUICE_ROOT/scripts/lib/image" "$SLUICE" "$LAB_DIR/image"
 }
 
-# start_container [whole|no-namespaces|no-capability]: the agent as a kubelet and a container runtime start it; or less.
+# start_container [whole|no-namespaces|no-capability]: starts the agent as a kubelet and a container runtime do, or without
+# one of these.
 start_container() {
 	local account=/var/run/secrets/kubernetes.io/serviceaccount variable capabilities
 	local -a environment arguments namespaces=(--mount "$(namespaces_mount)")
@@ -121,7 +123,7 @@ start_container() {
 	for variable in "${environment[@]}"; do
 		arguments=("${arguments[@]//"\$(${variable%%=*})"/"${variable#*=}"}")
 	done
-	# All but this: where a node has one agent for all of its pods, the test serves its own.
+	# One argument differs: on a real node one agent serves all pods, here it serves the test's pods only.
 	arguments=("${arguments[@]/#--cgroup=\/host\/cgroup/--cgroup=\/host\/cgroup\/$LAB}")
 	capabilities=$(jq -r '.spec.template.spec.containers[0].securityContext.capabilities.add | join(",")' "$LAB_DIR/daemonset.json")
 	case ${1:-whole} in
@@ -138,7 +140,7 @@ start_container() {
 	LAB_AGENT=$LAB_STARTED
 }
 
-# probe NAME: the status of that probe, at the path and port that the DaemonSet names.
+# probe NAME: the HTTP status of that probe, at the path and port in the DaemonSet.
 probe() {
 	local path port
 	path=$(jq -r ".spec.template.spec.containers[0].$1.httpGet.path" "$LAB_DIR/daemonset.json")
@@ -146,7 +148,7 @@ probe() {
 	lab_in control curl -s -o /dev/null -w '%{http_code}' -m 2 "http://10.0.0.10:$port$path"
 }
 
-# is_alive: what the kubelet's exec probe finds.
+# is_alive: runs the kubelet's exec probe.
 is_alive() {
 	local command
 	command=$(jq -r '.spec.template.spec.containers[0].livenessProbe.exec.command | join(" ")' "$LAB_DIR/daemonset.json")
@@ -156,7 +158,7 @@ is_alive() {
 
 # ---- Connected UDP sockets of pods (SEM-46). ----
 
-# dns_is SERVING: a service of datagrams with one endpoint, the lab's pod.
+# dns_is SERVING: a UDP service with one endpoint, the lab's pod.
 dns_is() {
 	kube apply <<-YAML
 		apiVersion: v1
@@ -177,7 +179,7 @@ without() { LAB_PINS=$LAB_PINS/sluice lab_sluice status -o json | jq -r .without
 lacks() { [[ $(without) == *"$1"* ]]; }
 lacks_not() { ! lacks "$1"; }
 
-# late_pod: a pod that comes while the agent runs, in the cgroup that is served.
+# late_pod: adds a pod while the agent runs, in the cgroup that is served.
 late_pod() {
 	lab_guest
 	# shellcheck disable=SC2016  # expanded inside
@@ -202,7 +204,7 @@ pods_are_told() {
 	done
 }
 
-# reports_unended LESS WORDS: what status says where the container has less than the DaemonSet gives.
+# reports_unended LESS WORDS: checks what status reports if the container has less than the DaemonSet specifies.
 reports_unended() {
 	start_container "$1"
 	lab_wait 30 lacks "$2" || die "status does not say '$2': $(without)"
@@ -210,7 +212,7 @@ reports_unended() {
 	lab_stop "$LAB_AGENT" TERM || die "the agent ended badly: $(tail -n 3 "$LAB_DIR/agent.log")"
 }
 
-# SEM-55: how long conntrack keeps a connection in CLOSE_WAIT in the node's namespace.
+# SEM-55: conntrack's timeout for the state CLOSE_WAIT in the node's namespace.
 close_wait() { lab_in node cat /proc/sys/net/netfilter/nf_conntrack_tcp_timeout_close_wait; }
 
 cluster_up deploy
@@ -238,7 +240,8 @@ pods_are_told
 lab_stop "$LAB_AGENT" TERM || die "the agent ended badly: $(tail -n 3 "$LAB_DIR/agent.log")"
 ! is_alive 2>/dev/null || die "an agent that has ended is alive"
 
-# The next start knows the API by what the last one kept, though kube-proxy's file is gone and nobody serves its ClusterIP.
+# The next start knows the API servers from the previous start's cache, although kube-proxy's file is gone and nothing serves
+# the ClusterIP.
 rm "$LAB_DIR/kube-proxy/kubeconfig.conf"
 start_container
 WITHIN=60 becomes "the readiness probe" 200 probe readinessProbe

@@ -1,8 +1,8 @@
 #!/bin/bash
 # shellcheck disable=SC2016,SC2119  # conditions are evaluated when they are checked; options are for those who have some
-# The same objects, the same answer: the real kube-proxy (nftables) and Sluice, each on a node of its own in equal labs,
-# follow one API server, and clients of both ask the same after each of a seeded random sequence of changes. SEM-20 to 40.
-# SLUICE_SEED and SLUICE_STEPS choose another sequence; --long draws one.
+# The same objects must lead to the same replies: the real kube-proxy (nftables) and Sluice, each on its own node in equal
+# labs, follow one API server, and clients of both make the same requests after each of a seeded random sequence of changes.
+# SEM-20 to 40. SLUICE_SEED and SLUICE_STEPS select another sequence; --long draws a random one.
 set -euo pipefail
 # shellcheck source=tests/e2e/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/scenario.sh"
@@ -12,7 +12,7 @@ STEPS=${SLUICE_LONG:+500} STEPS=${SLUICE_STEPS:-${STEPS:-40}}
 SEED=$(seed 20)
 OTHER='' OTHER_DIR='' OTHER_CGROUP='' OTHER_PINS=''
 
-# other COMMAND...: in the lab of kube-proxy.
+# other COMMAND...: runs COMMAND in kube-proxy's lab.
 other() { LAB=$OTHER LAB_DIR=$OTHER_DIR LAB_CGROUP=$OTHER_CGROUP LAB_PINS=$OTHER_PINS "$@"; }
 
 clean_up() {
@@ -20,7 +20,7 @@ clean_up() {
 	[[ -z $OTHER ]] || other lab_down
 }
 
-# servers: what the endpoints are, in the lab that is current.
+# servers: starts the endpoints' servers in the current lab.
 servers() {
 	local who
 	for who in node pod "${LAB_WORKERS[@]}"; do
@@ -28,13 +28,13 @@ servers() {
 	done
 }
 
-# Both refuse by ICMP, which the kernel sends only so often; what it holds back would look like a drop.
+# Both refuse by ICMP, which the kernel rate-limits; suppressed errors would look like a drop.
 talkative() {
 	lab_in node bash -c 'cd /proc/sys/net && echo 0 | tee ipv4/icmp_ratelimit ipv6/icmp/ratelimit &&
 		echo 100000 | tee ipv4/icmp_msgs_per_sec ipv4/icmp_msgs_burst' >/dev/null
 }
 
-# A way to the API server for the other lab's node, beside everything that is compared.
+# A link from the other lab's node to the API server, separate from everything that is compared.
 link_control() {
 	ip -n "$LAB-control" link add to-other type veth peer name control0 netns "$OTHER-node"
 	ip -n "$LAB-control" address add 192.168.77.1/30 dev to-other
@@ -75,6 +75,6 @@ talkative
 other talkative
 kube_proxy
 cluster_tell_zone zone-a
-# The pod's device, because what source ranges leave to the packet path meets no socket hook.
+# The pod's device is served, because the socket hooks leave services with source ranges to the packet path.
 cluster_agent --pod-devices pod0
 lab_in control env E2E_KUBE="$CLUSTER" E2E_CGROUPS="$(cgroup_root)" python3 "$E2E/differ.py" "$SEED" "$STEPS" "$OTHER" "$LAB"

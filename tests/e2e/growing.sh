@@ -1,7 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2016,SC2119  # conditions are evaluated when they are checked; options are for those who have some
-# SEM-81 behind a real API server: services and endpoints that do not fit make the tables larger within the half minute over which
-# nodes spread that; the agent goes on as the same process, is ready as soon as it serves, and no request fails.
+# SEM-81 with a real API server: services and endpoints that do not fit make the tables larger within the half minute over
+# which nodes spread that; the agent stays the same process, is ready as soon as it serves, and no request fails.
 set -euo pipefail
 # shellcheck source=tests/e2e/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/scenario.sh"
@@ -16,7 +16,7 @@ agent=$LAB_AGENT
 
 load create "$SERVICES" >/dev/null
 kube slices big 10 100
-# A table that was larger than what is short of room may be short of it next.
+# A table that was large enough so far may be the next one that is full.
 WITHIN=100 becomes "SEM-81: service ports, two families each" $((2 * SERVICES)) programmed
 WITHIN=100 becomes "SEM-81: endpoints of one service" 1000 count
 grep -q 'recreating the maps' "$LAB_DIR/agent.log" || die "nothing grew"

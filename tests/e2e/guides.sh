@@ -1,7 +1,8 @@
 #!/bin/bash
-# docs/guides: the blocks of commands, in their order, with real kubectl, helm and kube-proxy at a real API server. tests/e2e/lib/kubelet.py stands in for what
-# is not there (DaemonSet controller, kubelet, container runtime), and a `kubectl` before the real one answers `exec`, which needs a
-# kubelet's server. Traffic goes on throughout the migration: REL-84, SEM-74. What is not run is named and counted.
+# docs/guides: runs the blocks of commands, in order, with the real kubectl, helm and kube-proxy and a real API server.
+# tests/e2e/lib/kubelet.py stands in for missing parts (DaemonSet controller, kubelet, container runtime), and a `kubectl`
+# wrapper handles `exec`, which needs a kubelet's server. Clients make requests throughout the migration: REL-84, SEM-74.
+# Blocks that are not run are listed and counted.
 set -euo pipefail
 # shellcheck source=tests/e2e/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/scenario.sh"
@@ -18,7 +19,7 @@ guides_down() {
 }
 trap 'guides_down; cluster_down' EXIT
 
-# tools: what the guides call, in $LAB_DIR/bin.
+# tools: installs the programs that the guides call in $LAB_DIR/bin.
 tools() {
 	mkdir "$LAB_DIR/bin"
 	ln -s "$(readlink -f "$PARTNERS/kubectl")" "$LAB_DIR/bin/real-kubectl"
@@ -34,7 +35,7 @@ tools() {
 	kubeconfig "$LAB_DIR/admin.yaml" "$API" "certificate admin"
 }
 
-# machine: /etc is this machine's, and what is written there goes to the lab.
+# machine: mounts an overlay on this machine's /etc, so that writes go to the lab.
 machine() {
 	mkdir "$LAB_DIR/etc"
 	mount -t tmpfs etc "$LAB_DIR/etc"
@@ -42,7 +43,7 @@ machine() {
 	mount -t overlay -o "lowerdir=/etc,upperdir=$LAB_DIR/etc/upper,workdir=$LAB_DIR/etc/work" etc /etc
 }
 
-# loopback PORT...: the API where distributions have a proxy for it.
+# loopback PORT...: a proxy to the API at loopback, as some distributions have it.
 loopback() {
 	local port
 	for port; do lab_start node loopback.log ncat --listen --keep-open 127.0.0.1 "$port" --exec "$(command -v ncat) 10.0.0.2 6443"; done
@@ -56,7 +57,7 @@ kubelet() {
 	KUBELET_PID=$LAB_STARTED
 }
 
-# page NAME: its blocks.
+# page NAME: runs the blocks of a page.
 page() {
 	python3 "$E2E/guides.py" "$GUIDES/$1.md" "$LAB_DIR/$1.sh"
 	(cd "$SLUICE_ROOT" && lab_in node env "PATH=$LAB_DIR/bin:$PATH" "HOME=$LAB_DIR" "KUBECONFIG=$LAB_DIR/admin.yaml" timeout 240 \
@@ -66,7 +67,7 @@ page() {
 	nothing_left "$1"
 }
 
-# tainted: with the taint that install.md has the kubelet register nodes with, and another.
+# tainted: adds the taint with which install.md has the kubelet register nodes, and another one.
 tainted() {
 	kube patch Node/node '{"spec": {"taints": [{"key": "example.com/stays", "effect": "PreferNoSchedule"},
 		{"key": "sluice.lb/starting", "effect": "NoSchedule"}]}}'
@@ -74,14 +75,14 @@ tainted() {
 
 taints() { kube get Node/node | jq -c '[.spec.taints[]?.key | select(startswith("node.kubernetes.io") | not)]'; }
 
-# nothing_left NAME: after a page has removed what it had installed.
+# nothing_left NAME: checks that a page has removed everything that it installed.
 nothing_left() {
 	[[ ! -e $LAB_PINS/sluice ]] || die "$1.md leaves $(find "$LAB_PINS/sluice" | head -n 5)"
 	! kube get DaemonSet/kube-system/sluice >/dev/null 2>&1 || die "$1.md leaves a DaemonSet"
 	! kube get DaemonSet/kube-system/sluice-uninstall >/dev/null 2>&1 || die "$1.md leaves the clean-up's DaemonSet"
 }
 
-# kube_proxy_runs MODE: as kubeadm's DaemonSet, on its own ports, which Sluice wants too.
+# kube_proxy_runs MODE: runs kube-proxy as kubeadm's DaemonSet does, on its own ports, which Sluice uses too.
 kube_proxy_runs() {
 	kubeconfig "$CLUSTER/kube-proxy.kubeconfig" "$API" "certificate kube-proxy"
 	cat >"$KUBE_PROXY_CONFIG" <<-YAML
@@ -99,7 +100,7 @@ kube_proxy_runs() {
 	becomes "kube-proxy ($1)" "web-a web-b web-c web-pod" answers pod 10.96.0.80 80
 }
 
-# busy_port_events: of them, what the agent said on the Node.
+# busy_port_events: the reasons of the agent's Events on the Node about busy ports.
 busy_port_events() {
 	kube get /api/v1/namespaces/default/events | jq -r '[.items[] | select(.reportingComponent == "sluice" and .involvedObject.kind == "Node").reason |
 		select(startswith("FailedToStart"))] | unique | join(" ")'
@@ -109,7 +110,7 @@ migration() {
 	kube_proxy_runs "$1"
 	lab_traffic pod 10.96.0.80 80
 	page migrate
-	# kube-proxy held the agent's ports.
+	# kube-proxy has held the agent's ports.
 	becomes "SEM-77: Events on the Node" "FailedToStartMetrics FailedToStartProxierHealthcheck" busy_port_events
 	lab_traffic_ends
 	rm "$LAB_DIR/traffic-ends" "$LAB_DIR"/traffic-*.log

@@ -1,7 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2016,SC2119  # conditions are evaluated when they are checked; options are for those who have some
-# REL-38: the agent is killed at random instants while objects change and traffic flows: no failed request, and after the
-# last start the maps equal what a clean start writes.
+# REL-38: the agent is killed at random moments while objects change and traffic flows: no request fails, and after the last
+# start the maps equal those of a clean start.
 set -euo pipefail
 # shellcheck source=tests/e2e/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/scenario.sh"
@@ -40,7 +40,8 @@ lab_traffic pod 10.96.0.80 80
 lab_traffic node fd00:10:96::80 80
 lab_traffic client 10.0.0.10 30080
 RANDOM=$((SEED & 32767))
-# A start takes a few hundred milliseconds: a third each of the kills falls into it, into the first writing and after.
+# A start takes a few hundred milliseconds: a third of the kills happen during it, a third during the first writing, and a
+# third later.
 for ((kill = 1; kill <= KILLS; kill++)); do
 	sleep "0.$(printf '%03d' $((RANDOM % (kill % 3 == 0 ? 1000 : kill % 3 == 1 ? 100 : 400))))"
 	lab_stop "$LAB_AGENT" KILL || true
@@ -52,7 +53,7 @@ wait "$churn" || die "the changes ended badly: $(tail -n 5 "$LAB_DIR/churn.log")
 cat "$LAB_DIR/churn.log"
 lab_traffic_ends
 
-# The controller and the agent have had their say when nothing has changed for a second.
+# The controller and the agent are done when nothing has changed for a second.
 settled=''
 for ((i = 0; i < 30; i++)); do
 	lab_maps >"$LAB_DIR/after.new"

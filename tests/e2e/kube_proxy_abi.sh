@@ -1,6 +1,6 @@
 #!/bin/bash
-# SEM-68: what tests/unit holds the agent's table of fields and flags to is what upstream has: the fields by Go's reflection over the
-# types of both releases, the flags by the help of the real kube-proxy.
+# SEM-68: checks the fields and flags against which tests/unit tests the agent's table: they must be upstream's. The fields
+# come from Go's reflection over the types of both releases, the flags from the help text of the real kube-proxy.
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib/common.sh"
@@ -15,7 +15,7 @@ for release in 1.36 1.37; do
 	printf 'fields of %s: %d\n' "$release" "$("$FIELDS/fields-$release" | wc -l)"
 done
 
-# Deprecated flags are not in the help.
+# The help text omits deprecated flags.
 "$PARTNERS/kube-proxy" --help 2>&1 | sed -n 's/^ *\(-[a-z], \)\?--\([a-z0-9-]*\).*/\2/p' | sort >"$TMPDIR/shown"
 release=$("$PARTNERS/kube-proxy" --version | sed -n 's/^Kubernetes v\([0-9]*\.[0-9]*\).*/\1/p')
 grep -v '^healthz-port$\|^metrics-port$' "$KNOWN/flags-$release" | diff - "$TMPDIR/shown" ||

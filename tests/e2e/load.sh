@@ -1,7 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2016,SC2119  # conditions are evaluated when they are checked; options are for those who have some
-# REL-37: services created and deleted by the thousand, and slices of a big service changed a hundred times a second. The
-# agent keeps up, nothing stays behind in its maps, its memory returns, and a pod's requests go on.
+# REL-37: thousands of services are created and deleted, and slices of a big service change a hundred times a second. The
+# agent keeps up, leaves nothing behind in its maps, its memory use returns to normal, and a pod's requests succeed.
 set -euo pipefail
 # shellcheck source=tests/e2e/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/scenario.sh"
@@ -14,7 +14,7 @@ ROUNDS=6
 AGENT_SIZES=(--max-frontends 65536 --max-services 65536 --max-backends 262144 --max-slots 1048576 --max-flows 16384
 	--max-unassured 16384)
 
-# resident: kibibytes of the agent.
+# resident: the agent's resident memory in KiB.
 resident() { awk '/^VmRSS:/ {print $2}' "/proc/$LAB_AGENT/status"; }
 frontends() { lab_fill | jq .lb_frontends; }
 # ports: the port numbers of the big service's backends.
@@ -34,7 +34,7 @@ for ((round = 1; round <= ROUNDS; round++)); do
 	memory+=("$(resident)")
 done
 printf 'resident after each round: %s KiB\n' "${memory[*]}"
-# The allocator takes more of a heap that was never so full, and less each time; what is forgotten costs each round the same.
+# The allocator's heap grows at first, and less each time; a leak would cost the same in each round.
 grown=$((memory[ROUNDS - 1] - memory[ROUNDS - 2]))
 ((grown * 33 <= memory[ROUNDS - 2])) || die "REL-37: the agent's memory still grows from round to round: ${memory[*]} KiB"
 ((memory[ROUNDS - 1] * 10 <= memory[0] * 13)) || die "REL-37: the agent's memory has grown by more than three tenths: ${memory[*]} KiB"

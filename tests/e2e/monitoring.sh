@@ -1,9 +1,9 @@
 #!/bin/bash
 # shellcheck disable=SC2119  # options are for those who have some
-# REL-98: monitoring that knows kube-proxy goes on working. A real Prometheus scrapes the agent as the job "kube-proxy": each panel of
-# the usual dashboard has figures, the usual alerts fire when they should and end. Our own alerts pass promtool's tests; the overlay
-# is accepted by a real API server that has the Prometheus operator's definitions. REL-97: a node whose agent is gone is seen through a real
-# node_exporter, and the next agent tells the API.
+# REL-98: monitoring made for kube-proxy keeps working. A real Prometheus scrapes the agent as the job "kube-proxy": each
+# panel of the usual dashboard has values, the usual alerts fire when they should and end. Our own alerts pass promtool's
+# tests; a real API server with the Prometheus operator's definitions accepts the overlay. REL-97: a node without an agent is
+# reported by a real node_exporter, and the next agent posts an Event.
 set -euo pipefail
 # shellcheck source=tests/e2e/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/scenario.sh"
@@ -48,7 +48,8 @@ prometheus() {
 query() { lab_in control curl -fsS -m 5 -G --data-urlencode "query=$1" "$PROMETHEUS/api/v1/query" | jq -r '.data.result[].value[1]'; }
 firing() { query "count(ALERTS{alertname=\"$1\", alertstate=\"firing\"})"; }
 
-# node_exporter: the node's, of which the agent is no part, and the file that it reads, written as k8s/overlays/textfile has it.
+# node_exporter: runs the node's node_exporter, which is independent of the agent, and `sluice alive`, which writes its
+# textfile as in k8s/overlays/textfile.
 node_exporter() {
 	mkdir "$LAB_DIR/textfile"
 	lab_start node textfile.log "$SLUICE" alive --pins "$LAB_PINS" --textfile "$LAB_DIR/textfile/sluice.prom" --interval 1
@@ -64,7 +65,7 @@ absences() {
 		select(.reportingComponent == "sluice" and .reason == "AgentWasAbsent") | "\(.involvedObject.kind)/\(.involvedObject.name)"'
 }
 
-# each_panel: whether all have a figure that is one; says which do.
+# each_panel: whether all panels have a numeric value; prints the values.
 each_panel() {
 	local panel value
 	for panel in "${PANELS[@]}"; do
@@ -74,10 +75,10 @@ each_panel() {
 	done
 }
 
-# A server that cannot stream lists, as before 1.34: what else is asked for is watches, whose duration says nothing.
+# A server without streaming lists, as before 1.34: the remaining requests are watches, whose duration is meaningless.
 ALL_WELL='[{"match": "sendInitialEvents", "answer": 422}]'
 
-# list_again: what was watched is too old, and is listed.
+# list_again: makes the watched version too old, so that the agent lists again.
 list_again() {
 	rules '[{"match": "sendInitialEvents", "answer": 422},
 		{"match": "endpointslices.*resourceVersion=[1-9]", "error": 410, "reason": "Expired", "times": 1},
@@ -86,7 +87,7 @@ list_again() {
 	rules "$ALL_WELL"
 }
 
-# triggered NUMBER: a slice that says what caused it and when, as the controller's do.
+# triggered NUMBER: a slice with the trigger time annotation, as the controller writes it.
 triggered() {
 	kube apply <<-YAML
 		apiVersion: discovery.k8s.io/v1
@@ -102,7 +103,7 @@ triggered() {
 	YAML
 }
 
-# changes: endpoints and services come and go until somebody ends it.
+# changes: changes endpoints and services until it is stopped.
 changes() {
 	local number=0
 	while sleep 1; do
@@ -150,7 +151,7 @@ WITHIN=30 becomes "REL-97: an agent runs: sluice_agent_absent" 0 query sluice_ag
 lab_stop "$LAB_AGENT" KILL || true
 WITHIN=30 becomes "REL-97: no agent: sluice_agent_absent" 1 query sluice_agent_absent
 WITHIN=30 becomes "no agent: KubeProxyDown" 1 firing KubeProxyDown
-# As if it had been gone for long: the time of the pins' directory is the last heartbeat.
+# As after a long absence: the modification time of the pins' directory is the last heartbeat.
 touch -d '10 minutes ago' "$LAB_PINS"/v*
 cluster_agent
 WITHIN=30 becomes "REL-97: an agent runs again: sluice_agent_absent" 0 query sluice_agent_absent

@@ -1,6 +1,7 @@
 #!/bin/bash
-# The newest Kubernetes release (1.37): the same objects and the same answer as its own kube-proxy, behind its API server and
-# controllers (differential); its three modes' rules compared with ours (check_against); and from it to Sluice and back (switch_over).
+# The newest Kubernetes release (1.37): the same objects lead to the same replies as its own kube-proxy's, with its API
+# server and controllers (differential); the rules of its three modes are compared with ours (check_against); and from it to
+# Sluice and back (switch_over).
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib/common.sh"

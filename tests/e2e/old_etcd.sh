@@ -1,7 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2016,SC2119  # conditions are evaluated when they are checked; options are for those who have some
-# Debian's etcd behind the API server. REL-32: before 3.5 it makes the server refuse streaming lists; the agent falls back and
-# writes the same maps, and follows.
+# Debian's etcd with the API server. REL-32: etcd before 3.5 makes the server refuse streaming lists; the agent falls back,
+# writes the same maps, and follows changes.
 set -euo pipefail
 # shellcheck source=tests/e2e/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/scenario.sh"

@@ -1,7 +1,8 @@
 #!/bin/bash
 # shellcheck disable=SC2016,SC2119  # conditions are evaluated when they are checked; options are for those who have some
-# The own Node changes while the agent runs: its addresses and its pods' range are planned again (REL-43, SEM-96). And what the agent
-# says of a Service to the API: one event where a health-check node port is taken, and one where it asks for too much (SEM-58, SEM-77).
+# The agent's own Node changes while the agent runs: its addresses and its pod range are planned again (REL-43, SEM-96). And
+# the agent posts Events on Services: one if a health-check node port is taken, and one if a Service exceeds the limits
+# (SEM-58, SEM-77).
 set -euo pipefail
 # shellcheck source=tests/e2e/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/scenario.sh"
@@ -9,14 +10,14 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib/scenario.sh"
 ALL='web-a web-b web-c web-pod'
 CHECKED=32100
 
-# node_addresses ADDRESS...: the Node's, the primary one first.
+# node_addresses ADDRESS...: sets the Node's addresses, the primary one first.
 node_addresses() {
 	local list
 	list=$(printf '{"type": "InternalIP", "address": "%s"}\n' "$@" | jq -sc .)
 	kube patch Node/node --status "{\"status\": {\"addresses\": $list}}"
 }
 
-# pod_ranges: where pods' IPv4 addresses lie, as the programs see it (LB_POD_RANGES).
+# pod_ranges: the pods' IPv4 ranges in the maps (LB_POD_RANGES).
 pod_ranges() {
 	bpftool map dump pinned "$LAB_PINS"/v*/maps/lb_ranges -j | jq -r '[.[].formatted.key |
 		select(.service == 4294967295 and .address[10] == 255) | "\(.address[12:] | join("."))/\(.prefix - 128)"] | join(" ")'
@@ -41,10 +42,10 @@ ranges() {
 	becomes "REL-43: a Node that is made anew has another range" 10.245.5.0/24 pod_ranges
 }
 
-# checked: the health-check node port of a service, as the load balancer outside asks it; nothing: refused.
+# checked: the reply of a service's health-check node port to an external load balancer; empty if refused.
 checked() { lab_in client curl -sS -m 2 "http://10.0.0.10:$CHECKED/" | jq .localEndpoints; }
 
-# events: what the agent said to the API.
+# events: the agent's Events.
 events() {
 	kube get /api/v1/namespaces/default/events |
 		jq -r '.items[] | select(.reportingComponent == "sluice") | "\(.involvedObject.kind)/\(.involvedObject.name) \(.reason)"'
@@ -73,7 +74,7 @@ health_check() {
 	becomes "and there is no other event" "Service/checked FailedToStartServiceHealthcheck" events
 }
 
-# limit: a Service that asks for more than one may have is told at the Service.
+# limit: a Service that exceeds the limits gets an Event.
 limit() {
 	kube apply <<-YAML
 		apiVersion: v1

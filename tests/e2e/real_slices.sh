@@ -1,7 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2016,SC2119  # conditions are evaluated when they are checked; options are for those who have some
-# What the real controllers make of Pods and Services reaches the maps, and traffic follows: SEM-1, 2, 8, 9, 11, 14, 15, 20,
-# 21, 23, 24, 26, 57, 83, and choice H; over protobuf as over JSON.
+# The slices that the real controllers make of Pods and Services reach the maps, and traffic follows: SEM-1, 2, 8, 9, 11, 14,
+# 15, 20, 21, 23, 24, 26, 57, 83, and choice H; over protobuf as over JSON.
 set -euo pipefail
 # shellcheck source=tests/e2e/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/scenario.sh"
@@ -9,7 +9,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib/scenario.sh"
 WEB4=10.96.0.80 WEB6=fd00:10:96::80
 ALL='10.244.1.10:8080 10.244.2.10:8080 10.244.3.10:8080 10.244.4.10:8080'
 
-# web [FIELDS]: the service of the pods; FIELDS are more lines of its spec.
+# web [FIELDS]: writes the service of the pods; FIELDS are more lines of its spec.
 web() {
 	kube apply <<-YAML
 		apiVersion: v1
@@ -48,7 +48,7 @@ terminating() {
 	becomes "recreated" "$ALL" family4 default/web:
 }
 
-# zone_b: whether the endpoint of zone-b is chosen, and that of zone-c is not.
+# zone_b: whether the endpoint in zone-b is selected, and that in zone-c is not.
 zone_b() {
 	local found
 	found=$(family4 default/web:)
@@ -60,7 +60,7 @@ zones() {
 	becomes "SEM-23: hints of the real controller, node in zone-a" "10.244.1.10:8080 10.244.2.10:8080" family4 default/web:
 	becomes "traffic stays in the zone" "web-a web-pod" answers pod "$WEB4" 80
 	kube patch Node/node '{"metadata": {"labels": {"topology.kubernetes.io/zone": "zone-b"}}}'
-	# The controller moves the node's own pod to zone-b only when its slice is made again.
+	# The controller moves the node's own pod to zone-b only when it rewrites the slice.
 	WITHIN=5 becomes "SEM-24: the node moves to zone-b" true zone_b
 	kube patch Node/node '{"metadata": {"labels": {"topology.kubernetes.io/zone": "zone-a"}}}'
 	web '  trafficDistribution: PreferSameNode'
@@ -69,18 +69,18 @@ zones() {
 	becomes "no distribution, no hints" "$ALL" family4 default/web:
 }
 
-# region NODE VALUE: a label that slices do not tell.
+# region NODE VALUE: sets a label that slices do not contain.
 region() { kube patch "Node/$1" "{\"metadata\": {\"labels\": {\"topology.kubernetes.io/region\": $2}}}"; }
 
-# keys VALUE: the topology keys of web.
+# keys VALUE: sets web's topology keys.
 keys() { kube patch Service/web "{\"metadata\": {\"annotations\": {\"sluice.lb/topology-keys\": $1}}}"; }
 
-# peers: how many Nodes but the own one the agent knows; nothing: it watches none.
+# peers: the number of other Nodes that the agent knows; empty if it watches none.
 peers() {
 	lab_in node curl -fsS -m 2 http://127.0.0.1:10249/metrics | sed -n 's/^sluice_api_objects{resource="peer_nodes"} //p'
 }
 
-# regions: choice H by labels of the endpoints' Nodes, live.
+# regions: choice H with labels of the endpoints' Nodes, changed while the agent runs.
 regions() {
 	region node '"north"'
 	region worker-a '"south"'
@@ -105,7 +105,7 @@ regions() {
 	becomes "the watch of the others is given up" "" peers
 }
 
-# labels: SEM-1 and SEM-2, both live.
+# labels: SEM-1 and SEM-2, changed while the agent runs.
 labels() {
 	kube patch Service/web '{"metadata": {"labels": {"service.kubernetes.io/service-proxy-name": "other"}}}'
 	becomes "SEM-1: another proxy's service goes" false has_service default/web:
@@ -126,7 +126,7 @@ labels() {
 	becomes "SEM-10: nothing for a headless service" false has_service default/headless
 }
 
-# mirrored: an Endpoints object of a service without selector, which the mirroring controller makes a slice of.
+# mirrored: an Endpoints object of a service without selector, of which the mirroring controller makes a slice.
 mirrored() {
 	kube apply <<-YAML
 		apiVersion: v1
@@ -149,7 +149,7 @@ mirrored() {
 	becomes "the service is deleted" false has_service default/legacy
 }
 
-# load_balancer: what a cloud controller writes into the status.
+# load_balancer: writes the status as a cloud controller does.
 load_balancer() {
 	kube patch Service/web '{"spec": {"type": "LoadBalancer"}}'
 	kube patch Service/web --status '{"status": {"loadBalancer": {"ingress": [
@@ -159,14 +159,14 @@ load_balancer() {
 	becomes "traffic to the VIP" "web-a web-b web-c web-pod" answers client 203.0.113.80 80
 }
 
-# restart [OPTION...]: an agent that starts on nothing.
+# restart [OPTION...]: starts an agent without pins.
 restart() {
 	lab_stop "$LAB_AGENT" TERM
 	rm -rf "$LAB_PINS"
 	cluster_agent "$@"
 }
 
-# named: an agent that owns a named subset serves that and nothing else.
+# named: an agent that owns a named subset of the services serves only that.
 named() {
 	kube apply <<-YAML
 		apiVersion: v1
@@ -188,7 +188,7 @@ named() {
 	becomes "the name is taken away" false has_service default/theirs
 }
 
-# chosen: --slice-selector leaves out slices of other zones.
+# chosen: --slice-selector excludes slices of other zones.
 chosen() {
 	restart --slice-selector '!zone.example/other'
 	becomes "--slice-selector: all are chosen" "$ALL" family4 default/web:

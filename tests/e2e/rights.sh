@@ -1,7 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2016,SC2119  # conditions are evaluated when they are checked; options are for those who have some
-# The agent's rights: kube-proxy's own, of system:node-proxier, suffice (SEM-77), and where one of k8s/deploy/account.yaml's is missing, the
-# complaint names it and the services that were known serve on (REL-77).
+# The agent's rights: kube-proxy's own, those of system:node-proxier, suffice (SEM-77), and if one of
+# k8s/deploy/account.yaml's is missing, the log names it and known services keep working (REL-77).
 set -euo pipefail
 # shellcheck source=tests/e2e/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/scenario.sh"
@@ -10,7 +10,7 @@ PORT=7443
 ALL="web-a web-b web-c web-pod"
 APPLY='k8s/deploy/account.yaml grants'
 
-# greedy NAME ADDRESS: a Service that asks for more than it may have, of which the agent posts an Event.
+# greedy NAME ADDRESS: a Service that exceeds the limits, on which the agent posts an Event.
 greedy() {
 	kube apply <<-YAML
 		apiVersion: v1
@@ -24,13 +24,13 @@ greedy() {
 	YAML
 }
 
-# events_of NAME: reasons of the Events that were posted on that Service.
+# events_of NAME: the reasons of the agent's Events on that Service.
 events_of() {
 	kube get /api/v1/namespaces/default/events |
 		jq -r --arg name "$1" '.items[] | select(.reportingComponent == "sluice" and .involvedObject.name == $name).reason'
 }
 
-# refusals: how many requests of the agent were refused for want of a right, by what it counts itself.
+# refusals: how many of the agent's requests were forbidden, by its own metric.
 refusals() {
 	lab_in node curl -fsS -m 2 http://127.0.0.1:10249/metrics |
 		awk '/^rest_client_requests_total\{code="403"/ { sum += $NF } END { print sum + 0 }'
@@ -47,7 +47,7 @@ node_proxier() {
 	lab_stop "$LAB_AGENT" TERM || die "the agent ended badly: $(tail -n 3 "$LAB_DIR/agent.log")"
 }
 
-# may VERB PATH: whether the agent's account may do that, by what the API server says of it.
+# may VERB PATH: whether the agent's account has that right, according to the API server.
 may() {
 	local group=${2%/*} resource=${2##*/}
 	[[ $group != "$2" ]] || group=''
@@ -59,36 +59,36 @@ may() {
 }
 may_not() { ! may "$@"; }
 
-# complains WORDS...: a line of the log since it was emptied has all of them.
+# complains WORDS...: whether a log line since the log was emptied contains all of them.
 complains() {
 	local words found
 	found=$(cat "$LAB_DIR/agent.log")
 	for words; do found=$(grep -F -- "$words" <<<"$found"); done
 }
 
-# rules_but RESOURCE: the role's rules without the one that names it; those of the file where there is none.
+# rules_but RESOURCE: the role's rules without the one for RESOURCE; all rules if there is no such one.
 rules_but() { jq -c --arg without "$1" '{rules: [.rules[] | select(.resources | index($without) | not)]}' "$CLUSTER/role.json"; }
 
-# taken VERB GROUP/RESOURCE: the rule that grants that is taken from the role.
+# taken VERB GROUP/RESOURCE: removes the rule that grants that from the role.
 taken() {
 	: >"$LAB_DIR/agent.log"
 	kube patch ClusterRole/sluice "$(rules_but "${2##*/}")"
 	lab_wait 20 may_not "$1" "$2" || die "the API server still allows to $1 $2"
 }
 
-# given VERB GROUP/RESOURCE: all rules are there again.
+# given VERB GROUP/RESOURCE: restores all rules.
 given() {
 	kube patch ClusterRole/sluice "$(rules_but none)"
 	lab_wait 20 may "$1" "$2" || die "the API server does not allow to $1 $2"
 }
 
-# serves_without WHAT: and the log says what to apply.
+# serves_without WHAT: checks that the service works, and prints the log line that says what to apply.
 serves_without() {
 	[[ $(answers pod 10.96.0.80 80) == "$ALL" ]] || die "REL-77: without $1: $(answers pod 10.96.0.80 80) answer"
 	printf 'REL-77: serves without %s: %s\n' "$1" "$(grep -m 1 -F "$APPLY" "$LAB_DIR/agent.log" | cut -d' ' -f 3- | cut -c1-300)"
 }
 
-# no_list RESOURCE...: a complaint about each.
+# no_list RESOURCE...: checks that the log reports each missing right.
 no_list() {
 	local resource
 	for resource; do
@@ -101,7 +101,7 @@ no_list() {
 healthz() { lab_in node curl -s -o /dev/null -w '%{http_code}' -m 2 http://127.0.0.1:10256/healthz; }
 is_healthy() { [[ $(healthz) == 200 ]] || die "REL-77: /healthz says $(healthz) $1"; }
 
-# while_it_runs: the right goes, and the streams that were granted by it end.
+# while_it_runs: removes the right, and ends the streams that were granted by it.
 while_it_runs() {
 	taken list services
 	rules '[{"match": "/(services|nodes)", "now": "cut"}]'
@@ -122,7 +122,7 @@ while_it_runs() {
 	becomes "REL-77: an Event with the right given back" TooManyFrontends events_of third
 }
 
-# at_a_start GROUP/RESOURCE NAME...: on the maps of the agent before.
+# at_a_start GROUP/RESOURCE NAME...: starts an agent without the right on the previous agent's maps.
 at_a_start() {
 	lab_stop "$LAB_AGENT" TERM || die "the agent ended badly: $(tail -n 3 "$LAB_DIR/agent.log")"
 	taken list "$1"

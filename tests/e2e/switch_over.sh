@@ -14,10 +14,11 @@ ROUNDS=${ROUNDS:-2}
 MODES=${SLUICE_MODES:-nftables iptables iptables-legacy}
 XDP_MODES=${SLUICE_LONG:+off native}
 XDP_MODES=${SLUICE_XDP:-${XDP_MODES:-off}}
-# A flow that has ended keeps its port for a minute.
+# An ended flow occupies its port for a minute.
 AGENT_SIZES=(--max-frontends 4096 --max-services 1024 --max-backends 8192 --max-slots 16384 --max-flows 131072 --max-unassured 16384)
 
-# service NAME CLUSTER_IP CLUSTER_IP6 PROTOCOL PORT TARGET NODE_PORT LB LB6 POLICY: of type LoadBalancer, whose pods are those of `web`.
+# service NAME CLUSTER_IP CLUSTER_IP6 PROTOCOL PORT TARGET NODE_PORT LB LB6 POLICY: a service of type LoadBalancer with the
+# pods of `web`.
 service() {
 	kube apply <<-YAML
 		apiVersion: v1
@@ -43,7 +44,7 @@ services() {
 	service dns 10.96.0.10 fd00:10:96::10 UDP 53 5353 30053 203.0.113.53 2001:db8:113::53 Cluster
 }
 
-# begin WHEN: long connections of every kind, all of which are open at the end.
+# begin WHEN: opens long connections of every kind, which must all be open at the end.
 begin() {
 	local who each first=${#SWITCH_CLIENTS[@]}
 	for who in pod guest node; do
@@ -80,7 +81,8 @@ kube_proxy_comes() {
 	lab_wait 30 kube_proxy_serves || die "kube-proxy's rules do not come: $(tail -n 5 "$LAB_DIR/kube-proxy.log")"
 }
 
-# Both families, which come one after the other, and well behind the first healthy answer.
+# kube_proxy_serves: checks the rules of both families, which are written one after the other, well after kube-proxy first
+# reports healthy.
 kube_proxy_serves() {
 	local kind=nft
 	if [[ $MODE == nftables ]]; then
@@ -98,7 +100,8 @@ kube_proxy_goes() {
 	lab_sluice cleanup --kube-proxy >"$LAB_DIR/cleanup" || die "kube-proxy's rules are left: $(cat "$LAB_DIR/cleanup")"
 }
 
-# there WHEN ROUND: clients that Sluice has first begin in the first one, and go on through all.
+# there WHEN ROUND: changes to Sluice. Clients that connect under Sluice are started in the first round, and last through all
+# rounds.
 there() {
 	cluster_agent --pod-devices pod
 	switch_passes 2 "$1, Sluice beside kube-proxy"
@@ -109,14 +112,14 @@ there() {
 	xdp_is_used "$1"
 }
 
-# xdp_is_used WHEN: by flows that were opened since the agent came.
+# xdp_is_used WHEN: checks that XDP carries flows opened since the agent started.
 xdp_is_used() {
 	local packets
 	packets=$(lab_sluice status -o json | jq .outcomes.flow_xdp)
 	[[ $AGENT_XDP != native ]] || ((packets > 0)) || die "$1: XDP carries nothing: $(lab_sluice status)"
 }
 
-# back WHEN: the agent ends first, and `drain` removes all.
+# back WHEN: changes back; the agent ends first, and `drain` removes everything.
 back() {
 	kube_proxy_comes
 	lab_stop "$LAB_AGENT" || die "the agent ended badly: $(tail -n 20 "$LAB_DIR/agent.log")"
@@ -126,7 +129,7 @@ back() {
 	switch_passes 8 "$1, drained"
 }
 
-# back_beside WHEN: the agent ends after the drain, as a DaemonSet's pod does.
+# back_beside WHEN: changes back; the agent ends after the drain, as a DaemonSet's pod does.
 back_beside() {
 	kube_proxy_comes
 	lab_sluice drain --deadline 20

@@ -1,6 +1,6 @@
 // REL-58: decodes objects in both encodings: any bytes give a result, the same one when decoded again, and
-// what was decoded can be planned. The first byte chooses kind, encoding and origin (see Question); the rest
-// is the object.
+// the decoded object can be planned. The first byte selects kind, encoding and origin (see Question); the
+// rest is the object.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -22,8 +22,8 @@ using k8s::Verdict;
 
 enum class Wire : std::uint8_t { json, protobuf };
 
-/// Bits 0 to 2: the kind (0 to 4, then 0 again); bit 3: protobuf; bit 4: a manifest's. So '@' to 'D' and 'P'
-/// to 'T' are JSON, 'H' to 'L' protobuf.
+/// Bits 0 to 2: the kind (0 to 4, then 0 again); bit 3: protobuf; bit 4: from a manifest. So '@' to 'D' and
+/// 'P' to 'T' are JSON, 'H' to 'L' protobuf.
 struct Question {
   explicit Question(std::uint8_t byte)
       : kind(static_cast<Kind>((byte & 7U) % 5)),
@@ -47,7 +47,7 @@ Kind kind_of(const k8s::Object& object) {
   return kinds.at(object.index());
 }
 
-/// Is it a single line of valid text, fit for a log?
+/// Whether it is a single line of valid text, fit for a log.
 bool is_line(std::string_view text) {
   return !text.empty() && k8s::valid_utf8(text) &&
          std::ranges::none_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });

@@ -1,5 +1,5 @@
 // Bodies of lists and watches in both encodings: received in any pieces, they give the same result as in one
-// piece. Input: a byte of choices (see Question), the number of piece sizes, these sizes, the body.
+// piece. Input: a byte of options (see Question), the number of piece sizes, these sizes, the body.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ using k8s::BodyReader;
 
 enum class Shape : std::uint8_t { list, watch };
 
-/// Bit 0: protobuf; bit 1: a watch; bits 2 and 3: after how many objects the reader wants no more (0: never).
+/// Bit 0: protobuf; bit 1: a watch; bits 2 and 3: after how many objects the reader stops (0: never).
 struct Question {
   explicit Question(std::uint8_t byte)
       : encoding((byte & 1U) != 0 ? k8s::protobuf_encoding() : k8s::json_encoding()),
@@ -36,7 +36,7 @@ struct Question {
   std::size_t most;
 };
 
-/// Everything a body held, as text.
+/// Records everything in a body as text.
 class Reports final : public k8s::BodySink {
  public:
   explicit Reports(std::size_t most) : most_(most) {}
@@ -65,7 +65,7 @@ class Reports final : public k8s::BodySink {
   std::size_t objects_ = 0;
 };
 
-/// How a body ended.
+/// The result of reading a body.
 struct Outcome {
   BodyReader::State state = BodyReader::State::good;
   bool whole = false;
@@ -89,7 +89,7 @@ Outcome read_pieces(const Question& question, std::string_view body, std::string
   return {state, reader->whole()};
 }
 
-/// The other reader of JSON lists, that of manifests, finds the same items.
+/// Checks that the other reader of JSON lists, that of manifests, finds the same items.
 void check_cut(std::string_view body, const Reports& reported) {
   const auto cut = k8s::cut_object(body);
   require(!cut.broken_at, "a whole list is an object");

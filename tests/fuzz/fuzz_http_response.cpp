@@ -13,7 +13,7 @@ namespace {
 using k8s::HttpResponse;
 using State = HttpResponse::State;
 
-/// Everything an answer held, as text.
+/// Records everything in a response as text.
 class Reports final : public k8s::AnswerReader {
  public:
   k8s::Flow head(const k8s::ApiHead& head) override {
@@ -35,13 +35,13 @@ class Reports final : public k8s::AnswerReader {
   bool operator==(const Reports& other) const { return heads == other.heads && content == other.content; }
 };
 
-/// What became of the bytes, and of the connection's end after them.
+/// The state after the bytes, and after the connection's end.
 struct Outcome {
   State fed = State::open;
   State closed = State::open;
   bool keeps = false;
-  /// Beast may leave what it sees to be broken in one piece to the end of the connection when it comes in
-  /// several.
+  /// If the response comes in several pieces, Beast may report an error only at the connection's end that it
+  /// reports at once for a single piece.
   bool operator==(const Outcome& other) const {
     return closed == other.closed && (closed == State::broken || (fed == other.fed && keeps == other.keeps));
   }
@@ -58,8 +58,8 @@ Outcome read_whole(std::string_view bytes, Reports& reported) {
   return end(answer, answer.feed(bytes));
 }
 
-/// Bytes after the end break an answer, whether they come with it or not: who owns the connection sees to
-/// that.
+/// Bytes after the end make a response invalid, whether or not they come together with it: the connection's
+/// owner checks that.
 Outcome read_pieces(std::string_view bytes, std::string_view sizes, Reports& reported) {
   HttpResponse answer(reported);
   auto state = State::open;

@@ -1,6 +1,6 @@
-// A directory of manifests that changes: whatever is in the files, what is reported fits together and can be
-// planned. Input: parts between zero bytes. Part i becomes the text of file i modulo 4 (a.yaml, b.json,
-// c.yaml, d.json); an empty one removes that file.
+// A changing directory of manifests: whatever the files contain, the reported changes are consistent and the
+// objects can be planned. Input: parts separated by zero bytes. Part i becomes the content of file i modulo 4
+// (a.yaml, b.json, c.yaml, d.json); an empty part removes that file.
 #include <array>
 #include <map>
 #include <string>
@@ -21,7 +21,7 @@ using k8s::ObjectId;
 
 const std::array<std::string, 4> files = {"a.yaml", "b.json", "c.yaml", "d.json"};
 
-/// Keeps what a source has reported, and checks it.
+/// Keeps and checks the objects that a source has reported.
 class Ledger final : public k8s::Sink {
  public:
   void upsert(k8s::Service service) override { put({Kind::service, service.key}, service); }
@@ -41,7 +41,7 @@ class Ledger final : public k8s::Sink {
   }
   void synced() override { require(false, "a set does not know when it is complete"); }
 
-  /// After apply().
+  /// Called after apply().
   void check_flushed() const { require(unflushed_ == 0, "changes are followed by a flush"); }
 
   std::map<ObjectId, k8s::Object> objects;
@@ -120,11 +120,11 @@ void check_yaml(std::string_view text) {
     return;
   }
   require(k8s::is_json(result.json), "YAML becomes JSON");
-  // A value that is left out at the end stands where the end is noticed.
+  // An omitted value at the end has the position at which the parser notices it.
   require(k8s::line_at(result.json, result.json.size()) <= lines + 1, "JSON stands on the lines of its YAML");
 }
 
-/// Files that are first seen in another order are the same directory.
+/// Checks that reading the files in another order gives the same objects.
 void check_order(const std::vector<std::string_view>& parts, const Ledger& expected) {
   Directory directory;
   for (auto i = parts.size(); i-- > 0;) {

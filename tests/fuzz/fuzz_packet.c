@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * REL-17: the packet parser and the rewriting of headers, compiled natively: bpf/packet/parse.h and bpf/rewrite/rewrite.h as they
- * stand, for they call no helper of the kernel. Input: how much of the frame is linear (in 255ths), then the frame.
+ * REL-17: the packet parser and the rewriting of headers, compiled natively: bpf/packet/parse.h and bpf/rewrite/rewrite.h
+ * unchanged, because they call no BPF helpers. Input: how much of the frame is linear (in 255ths), then the frame.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* libbpf's looks through a null pointer, which UBSan reports. */
+/* libbpf's macro dereferences a null pointer, which UBSan reports. */
 #include <linux/bpf.h>
 
 #include <bpf/bpf_helpers.h>
@@ -21,11 +21,11 @@
 #include "bpf/packet/parse.h"
 #include "bpf/rewrite/rewrite.h"
 
-#define ALIGN 2    /* what drivers put before a frame, so that the IP header is aligned (NET_IP_ALIGN) */
-#define MOST 65536 /* bytes of a frame */
+#define ALIGN 2    /* bytes that drivers leave before a frame, to align the IP header (NET_IP_ALIGN) */
+#define MOST 65536 /* bytes of the largest frame */
 
 struct frame {
-	__u8 *memory; /* ends with the frame, so that a step beyond is seen */
+	__u8 *memory; /* ends with the frame, so that an access beyond it is detected */
 	__u8 *data;
 	__u32 size;
 };
@@ -107,7 +107,7 @@ static void check_outcome(enum lb_outcome outcome)
 		"the outcome is one of the parser's");
 }
 
-/* Of an IPv4 header with its options; of IPv6, whose extension headers follow, the least. */
+/* The size of an IPv4 header with its options, or of an IPv6 header without its extension headers. */
 static __u32 header_size(const struct lb_packet *packet, const __u8 *header)
 {
 	return packet->tuple.family == LB_IPV4 ? 4u * (header[0] & 15) : sizeof(struct ipv6hdr);
@@ -170,7 +170,7 @@ static int same(const struct lb_packet *one, const struct lb_packet *other)
 	return !memcmp(one, other, sizeof(*one));
 }
 
-/* Headers outside the linear part make a packet malformed until they are pulled in, and nothing else. */
+/* Headers outside the linear part make a packet malformed until they are pulled in, and have no other effect. */
 static void check_linear(const __u8 *bytes, __u32 linear, __u32 size, enum lb_outcome outcome,
 			 const struct lb_packet *packet)
 {
@@ -181,7 +181,7 @@ static void check_linear(const __u8 *bytes, __u32 linear, __u32 size, enum lb_ou
 		"a part of the packet gives the same or nothing");
 }
 
-/* What a frame has behind its IP packet is no part of it. */
+/* Bytes of a frame after its IP packet do not affect the result. */
 static void check_padding(const __u8 *bytes, __u32 size, const struct lb_packet *packet)
 {
 	__u32 end = packet->network + packet->length;
@@ -194,7 +194,7 @@ static void check_padding(const __u8 *bytes, __u32 size, const struct lb_packet 
 		"padding changes nothing");
 }
 
-/* The one's complement sum of words, as RFC 1071 says it: the referee of what is computed from differences. */
+/* The one's complement sum of words (RFC 1071): the reference for checksums updated from differences. */
 static __u32 sum(const __u8 *bytes, __u32 size)
 {
 	__u32 total = 0;
@@ -203,12 +203,12 @@ static __u32 sum(const __u8 *bytes, __u32 size)
 		total += (__u32)(bytes[i] << 8 | bytes[i + 1]);
 	while (total >> 16)
 		total = (total & 0xffff) + (total >> 16);
-	return total == 0xffff ? 0 : total; /* two forms of zero */
+	return total == 0xffff ? 0 : total; /* zero has two forms */
 }
 
 /*
- * CRC32c bit by bit (RFC 9260, appendix A) of an SCTP packet, combined with the one it has: 0 where that is right, and where the field is 0,
- * because the sum is still to be made and the field has to stay 0 until then.
+ * CRC32c bit by bit (RFC 9260, appendix A) of an SCTP packet, combined with its checksum field: 0 if the checksum is correct, and if the field
+ * is 0, because then the checksum is still to be computed and the field must stay 0 until then.
  */
 static __u32 sctp_difference(const __u8 *bytes, __u32 size)
 {
@@ -225,13 +225,13 @@ static __u32 sctp_difference(const __u8 *bytes, __u32 size)
 	return ~remainder ^ there;
 }
 
-/* What a rewrite keeps: the sum of all that a checksum covers and that is written; of SCTP, how wrong it is. */
+/* What a rewrite preserves: the sum of each checksum's written coverage; for SCTP, the checksum's error. */
 struct sums {
 	__u32 network;
 	__u32 transport;
 };
 
-/* Where the checksum is that covers ports and addresses; 0: there is none. */
+/* The offset of the checksum that covers ports and addresses; 0: there is none. */
 static __u32 check_place(const struct lb_packet *packet)
 {
 	return packet->part == LB_LATER_FRAGMENT || packet->tuple.protocol == LB_SCTP
@@ -239,7 +239,7 @@ static __u32 check_place(const struct lb_packet *packet)
 		       : lb_check_offset(packet);
 }
 
-/* UDP may do without. */
+/* Whether the packet has a checksum; UDP may omit it. */
 static int has_check(const struct frame *frame, const struct lb_packet *packet)
 {
 	const __u8 *check = frame->data + check_place(packet);
@@ -282,7 +282,7 @@ static void write_tuple(struct frame *frame, const struct lb_packet *packet, con
 		require(!lb_write_check(frame->data, end, packet, change), "the checksum can be written");
 }
 
-/* Some other tuple of the same family and protocol. */
+/* Another tuple with the same family and protocol. */
 static struct lb_tuple another(const struct lb_packet *packet)
 {
 	struct lb_tuple to = packet->tuple;
@@ -296,7 +296,7 @@ static struct lb_tuple another(const struct lb_packet *packet)
 	return to;
 }
 
-/* A frame that is written and written back is the one before, but for which zero its checksums show. */
+/* A frame that is rewritten and rewritten back is unchanged, except for the form of zero in its checksums. */
 static void check_equal(const struct frame *frame, const __u8 *bytes, const struct lb_packet *packet)
 {
 	__u32 checks[2] = {packet->tuple.family == LB_IPV4 ? packet->network + 10u : 0, check_place(packet)};

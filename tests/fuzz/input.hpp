@@ -10,13 +10,13 @@
 #include <string_view>
 #include <vector>
 
-// Every target's, under the name that libFuzzer calls.
+// Each target defines it; libFuzzer prescribes the name.
 // NOLINTNEXTLINE(readability-identifier-naming)
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 namespace lb::fuzz {
 
-/// Ends the run where an oracle does not hold; libFuzzer then keeps the input.
+/// Aborts the run if an oracle does not hold; libFuzzer then keeps the input.
 inline void require(bool holds, std::string_view what) {
   if (!holds) {
     fmt::print(stderr, "oracle: {}\n", what);
@@ -24,17 +24,17 @@ inline void require(bool holds, std::string_view what) {
   }
 }
 
-/// An input that is used up from its front.
+/// An input that is consumed from its front.
 class Input {
  public:
   Input(const std::uint8_t* data, std::size_t size) : rest_(reinterpret_cast<const char*>(data), size) {}
 
-  /// 0 where nothing is left.
+  /// The next byte; 0 if none is left.
   [[nodiscard]] std::uint8_t byte() {
     const auto taken = front(1);
     return taken.empty() ? std::uint8_t{0} : static_cast<std::uint8_t>(taken.front());
   }
-  /// As many bytes as the next byte says, as far as there are any.
+  /// As many bytes as the next byte says, or all that are left.
   [[nodiscard]] std::string_view counted() { return front(byte()); }
   [[nodiscard]] std::string_view rest() const { return rest_; }
 
@@ -48,8 +48,9 @@ class Input {
   std::string_view rest_;
 };
 
-/// Hands `text` to each(piece, bytes so far) in pieces of these sizes, again and again (none: single bytes),
-/// while it answers true. Every piece lies in memory of its own: who reads beyond it, or keeps it, is found.
+/// Passes `text` to each(piece, bytes so far) in pieces of these sizes, which are repeated (none: single
+/// bytes), while it returns true. Every piece has its own allocation, so that a sanitizer detects a read
+/// beyond it or after it.
 template <typename Each>
 void in_pieces(std::string_view text, std::string_view sizes, Each each) {
   for (std::size_t at = 0, i = 0; at < text.size(); ++i) {

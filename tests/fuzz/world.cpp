@@ -1,4 +1,4 @@
-// The base objects around each kind of object, and the oracles of a visit.
+// The base objects around each kind of object, and the oracles that visit() checks.
 #include "tests/fuzz/world.hpp"
 
 #include <type_traits>
@@ -118,8 +118,8 @@ void World::take(const k8s::Object& object) {
   }
 }
 
-/// There is one service, the base's or the object in its place: which of several gets an address is
-/// decided elsewhere.
+/// There is only one service, the base's or the object in its place: conflicts over an address are tested
+/// elsewhere.
 void World::compare_with_plan() const {
   const auto& [key, service] = *services_.begin();
   std::vector<k8s::EndpointSlice> slices;

@@ -19,11 +19,11 @@ struct Base {
 
 class World {
  public:
-  /// Puts around the object what it has to do with: a service's slice, a slice's service, a node's own agent.
+  /// Adds the objects that the object refers to: a service's slice, a slice's service, or a node's own agent.
   explicit World(const k8s::Object& object);
 
-  /// Oracles: while the object is there, the cluster's plan is that from nothing; afterwards it is the one
-  /// before.
+  /// Oracles: while the object exists, the cluster's plan equals one made from scratch; afterwards the plan
+  /// is the previous one.
   void visit(const k8s::Object& object);
 
  private:

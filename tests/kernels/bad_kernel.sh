@@ -1,13 +1,13 @@
 #!/bin/bash
-# A kernel that its owner has closed as far as it can be and still serves: lockdown (integrity, then confidentiality), JIT hardening for
-# everybody, no bpf() for the unprivileged, cgroup v1 beside v2 and (where there is TCX) no clsact. An agent starts there and
-# serves, by sockets, tc and XDP. What cannot serve at all is in check.sh.
+# A kernel with the strictest settings under which the agent can still serve: lockdown (integrity, then confidentiality), JIT
+# hardening for all users, no bpf() for unprivileged users, cgroup v1 beside v2 and (if there is TCX) no clsact. An agent
+# starts there and serves, by sockets, tc and XDP. Kernels that cannot serve at all are in check.sh.
 # guest: VM_CPUS=1
 set -euo pipefail
 # shellcheck source=tests/kernels/lab.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
 
-# hybrid: as systemd mounts it there.
+# hybrid: mounts both cgroup versions as systemd's hybrid mode does.
 hybrid() {
 	umount /sys/fs/cgroup
 	mount -t tmpfs none /sys/fs/cgroup
@@ -16,14 +16,14 @@ hybrid() {
 	mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified
 }
 
-# locked MODE: there is no way back.
+# locked MODE: sets the lockdown mode, which cannot be undone.
 locked() {
 	mountpoint -q /sys/kernel/security || mount -t securityfs securityfs /sys/kernel/security
 	echo "$1" >/sys/kernel/security/lockdown
 	grep -q "\[$1\]" /sys/kernel/security/lockdown || die "not in lockdown: $(</sys/kernel/security/lockdown)"
 }
 
-# Nothing loads in a lockdown: Debian's unsigned kernels have modules without signatures.
+# No module loads in a lockdown: Debian's unsigned kernels have modules without signatures.
 modprobe -a veth bridge nf_conntrack
 [[ $KERNEL != 6.1 ]] || modprobe -a sch_ingress cls_bpf
 hybrid

@@ -1,11 +1,12 @@
 #!/bin/bash
-# A node whose uplink is a bond or a team of two devices: served on it, also where the bond's slaves have our XDP program and the team has it in
-# the stack, before and after the first of the two has failed; connections go on. A team is teamd's work, in the modes that send by one port and by all in turn.
+# A node whose uplink is a bond or a team of two devices: it is served, also if the bond's slaves run our native XDP program
+# or the team runs it generically, before and after the first of the two fails; connections go on. teamd runs the team, in
+# the modes that send by one port and by all in turn.
 set -euo pipefail
 # shellcheck source=tests/kernels/lab.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
 
-# lab_attach WHO: of the node, by two ports of the bridge.
+# lab_attach WHO: connects the node by two ports of the bridge.
 lab_attach() {
 	if [[ $1 != node ]]; then
 		lab_port "$1" eth0
@@ -28,7 +29,8 @@ bond_device() {
 	done
 }
 
-# team_device: by teamd, because a team alone gives its ports no common address, so none of them takes what is for the team.
+# team_device: makes the team by teamd, because a team by itself gives its ports no common address, so that none of them
+# receives frames for the team.
 team_device() {
 	ip -n "$LAB-node" link set below0 down
 	ip -n "$LAB-node" link set below1 down
@@ -37,7 +39,7 @@ team_device() {
 	lab_wait 20 goes_by below0 || die "teamd: $(<"$LAB_DIR/teamd.log")"
 }
 
-# goes_by PORT: whether the team sends by it. What sends by all in turn leaves out the ports whose link is down.
+# goes_by PORT: whether the team sends by it. A team that sends by all ports in turn leaves out those whose link is down.
 goes_by() {
 	[[ $(teamed ports) == *": $1: up"* ]] || return 1
 	[[ $KIND != *activebackup || $(teamed getoption activeport) == "$(link_of node "$1" ifindex)" ]]
@@ -47,7 +49,7 @@ goes_not_by() { ! goes_by "$1"; }
 
 teamed() { lab_in node teamnl eth0 "$@"; }
 
-# first_fails: the other takes over.
+# first_fails: takes the first port down, and waits until the other takes over.
 first_fails() {
 	ip -n "$LAB-net" link set to-node down
 	[[ $KIND == team* ]] || return 0
@@ -55,7 +57,8 @@ first_fails() {
 	lab_wait 20 goes_by below1 || die "the team does not take its other port: $(<"$LAB_DIR/teamd.log")"
 }
 
-# on KIND MODE HOOKS OUTCOME...: the outcomes are those of flows to backends elsewhere, which tc and XDP count apart.
+# on KIND MODE HOOKS OUTCOME...: all checks of that kind of device; the outcomes are those of flows to remote backends, which
+# tc and XDP count separately.
 on() {
 	KIND=$1
 	up bonding "$2"
@@ -75,6 +78,7 @@ on "team activebackup" auto "$HOOKS" new_remote flow_redirect
 if [[ -n ${SLUICE_LONG:-} ]]; then
 	on "team roundrobin" off "$HOOKS" new_remote flow_redirect
 	on "team activebackup" generic "$HOOKS+generic" new_xdp flow_xdp
-	# A frame comes to a bond's XDP by one of the bond's devices, which no entry of ours names: tc takes all.
+	# A bond's XDP program gets a frame with the ingress device of a slave, for which our maps have no entry: tc takes all
+	# frames.
 	on bond native "$HOOKS+native" left_to_tc new_remote flow_redirect
 fi

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Inside a virtual machine with a distribution's own kernel ($KERNEL, 6.1 or 6.12): what `sluice check` ($SLUICE) says of it, and of
-# a machine that lacks something. What the machine has is changed at will, because it ends with the test (REL-95).
+# Inside a virtual machine with a distribution's own kernel ($KERNEL, 6.1 or 6.12): what `sluice check` ($SLUICE) reports
+# about it, and about a machine that lacks something. The test changes the machine at will, because it ends with the test
+# (REL-95).
 # guest: VM_CPUS=1
 set -euo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -12,7 +13,7 @@ BPFTOOL=$(command -v bpftool)
 
 die() { printf '%s\n' "$*" && exit 1; }
 
-# The file systems of a usual machine, as far as they are not there.
+# Mount the usual file systems that are missing.
 mountpoint -q /sys/fs/bpf || mount -t bpf bpf /sys/fs/bpf
 mountpoint -q /sys/fs/cgroup || mount -t cgroup2 cgroup2 /sys/fs/cgroup
 mountpoint -q /sys/kernel/security || mount -t securityfs securityfs /sys/kernel/security
@@ -22,18 +23,18 @@ ip link add eth0 type veth peer name peer0
 ip link set eth0 up
 ip link set peer0 up
 ethtool -K peer0 gro on # makes it poll, so that eth0 takes frames of XDP
-# Modules that a machine may be without: each loads when a test says so.
+# Modules that a machine may lack: each becomes loadable when the test says so.
 printf 'install sch_ingress /bin/false\ninstall cls_bpf /bin/false\n' >/etc/modprobe.d/sluice-check.conf
 
-# options DEVICES: becomes OPTIONS. Without devices the programs of tc and XDP are not tried, which take an emulated processor most of the time:
-# so is asked what has nothing to do with devices.
+# options DEVICES: sets OPTIONS. Without devices the programs of tc and XDP are not loaded, which takes most of the time on
+# an emulated processor: used for checks that do not depend on devices.
 options() {
 	OPTIONS=(--manifests "$WORK/manifests" --node guest --devices "$1" --metrics off --health 127.0.0.1:10256 --max-flows 1024
 		--max-unassured 1024)
 }
 options eth0
 
-# state: everything that a check or a start that ends could leave behind.
+# state: everything that a check or a failed start could leave behind.
 state() {
 	find /sys/fs/bpf 2>/dev/null | sort
 	cat /proc/self/mounts
@@ -44,7 +45,7 @@ state() {
 	grep -H . /proc/sys/net/{core/bpf*,netfilter/nf_conntrack_{max,buckets},ipv4/ip_forward,ipv4/conf/eth0/*} 2>/dev/null || true
 } 2>&1
 
-# unchanged WHO: since state was written to $WORK/before.
+# unchanged WHO: checks that the state is the one in $WORK/before.
 unchanged() {
 	state >"$WORK/after"
 	diff "$WORK/before" "$WORK/after" && return
@@ -52,7 +53,7 @@ unchanged() {
 	FAILURES=$((FAILURES + 1))
 }
 
-# check: its findings in $WORK/said, its exit code in CODE. It changes nothing.
+# check: runs the check; its findings go to $WORK/said, its exit code to CODE. Checks that it changes nothing.
 check() {
 	CODE=0
 	state >"$WORK/before"
@@ -61,14 +62,15 @@ check() {
 	unchanged "the check"
 }
 
-# find_in SUBJECT: VERDICT, FOUND and ADVICE of the last check, by one jq: a process is dear on an emulated processor.
+# find_in SUBJECT: sets VERDICT, FOUND and ADVICE from the last check, by one jq: processes are slow on an emulated
+# processor.
 find_in() {
 	local said
 	said=$(jq -r --arg subject "$1" '.findings[] | select(.what == $subject) | .verdict, .found, .advice // ""' "$WORK/said")
 	{ read -r VERDICT && read -r FOUND && read -r ADVICE; } <<<"$said" || true
 }
 
-# found SUBJECT VERDICT WORDS: by the last check.
+# found SUBJECT VERDICT WORDS: checks that the last check has this finding.
 found() {
 	VERDICT='' FOUND='' ADVICE=''
 	find_in "$1"
@@ -79,8 +81,8 @@ found() {
 	printf '%s: %s: %s%s\n' "$1" "$VERDICT" "$FOUND" "${ADVICE:+: $ADVICE}"
 }
 
-# refused SUBJECT WORDS: the last check found that missing, and an agent ends with the same sentence, which is all that it says, and changes
-# nothing either.
+# refused SUBJECT WORDS: checks that the last check reports it missing, and that an agent ends with the same sentence, prints
+# nothing else, and changes nothing either.
 refused() {
 	local code=0
 	found "$1" missing "$2"
@@ -151,7 +153,7 @@ check
 found "JIT hardening" warning "enabled for all users"
 sysctl -qw net.core.bpf_jit_harden=0
 
-# A copy of the agent with a program that no verifier takes, so that this kernel's words are read.
+# A copy of the agent with a program that every verifier refuses, to parse this kernel's message.
 python3 "$ROOT/tests/net/lib/refused_program.py" "$SLUICE" "$(dirname "$SLUICE")/bpf/lb.o" lb_connect4 "$WORK/spoiled"
 UNSPOILED=$SLUICE SLUICE=$WORK/spoiled
 check
@@ -210,7 +212,7 @@ check
 found cgroup ok "/sys/fs/cgroup/unified"
 found "cgroup versions" ok hybrid
 
-# The last one: nothing takes it back. Every program loads in it.
+# The last check, because a lockdown cannot be undone. Every program loads under it.
 for mode in integrity confidentiality; do
 	[[ $mode == integrity ]] || options eth0
 	echo "$mode" >/sys/kernel/security/lockdown

@@ -1,14 +1,15 @@
 #!/bin/bash
-# Real IPsec between the node and one of the workers: transport mode between the node and that worker's pod, tunnel mode between the node's
-# pods and the worker's. What goes through the stack (of sockets, and of pods' packets) is encrypted; what Sluice would redirect in the clear
-# (of clients outside) is refused by name (ipsec), and the other backends serve. On the wire nothing of the worker's pod is readable (REL-88).
+# Real IPsec between the node and one of the workers: transport mode between the node and that worker's pod, tunnel mode
+# between the node's pods and the worker's. Packets that go through the stack (from sockets, and from pods) are encrypted;
+# packets that Sluice would redirect in the clear (from external clients) are refused (outcome ipsec), and the other backends
+# serve. No packet of the worker's pod is readable on the wire (REL-88).
 set -euo pipefail
 # shellcheck source=tests/kernels/lab.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
 
 KEY=0x0123456789abcdef0123456789abcdef01234567
 
-# states ONE OTHER SPI MODE: both directions between these two addresses, as both machines know them.
+# states ONE OTHER SPI MODE: adds the states for both directions between these two addresses, on both machines.
 states() {
 	local who
 	for who in node worker-a; do
@@ -17,17 +18,17 @@ states() {
 	done
 }
 
-# state WHO FROM TO SPI MODE
+# state WHO FROM TO SPI MODE: adds a state.
 state() {
 	lab_in "$1" ip xfrm state add src "$2" dst "$3" proto esp spi "$4" reqid "$4" mode "$5" aead 'rfc4106(gcm(aes))' "$KEY" 128
 }
 
-# policy WHO DIRECTION FROM TO TEMPLATE-FROM TEMPLATE-TO SPI MODE
+# policy WHO DIRECTION FROM TO TEMPLATE-FROM TEMPLATE-TO SPI MODE: adds a policy.
 policy() {
 	lab_in "$1" ip xfrm policy add src "$3" dst "$4" dir "$2" tmpl src "$5" dst "$6" proto esp reqid "$7" mode "$8"
 }
 
-# transport NODE POD SPI: between these two, in both directions.
+# transport NODE POD SPI: transport mode between these two, in both directions.
 transport() {
 	states "$1" "$2" "$3" transport
 	policy node out "$1" "$2" "$1" "$2" "$3" transport
@@ -36,7 +37,7 @@ transport() {
 	policy node in "$2" "$1" "$2" "$1" $(($3 + 1)) transport
 }
 
-# tunnel PODS OTHER-PODS NODE WORKER SPI: between the pods of both.
+# tunnel PODS OTHER-PODS NODE WORKER SPI: tunnel mode between the pods of both.
 tunnel() {
 	states "$3" "$4" "$5" tunnel
 	policy node out "$1" "$2" "$3" "$4" "$5" tunnel
@@ -45,10 +46,10 @@ tunnel() {
 	policy node fwd "$2" "$1" "$4" "$3" $(($5 + 1)) tunnel
 }
 
-# answers WHO ADDRESS PORT: who answers, by 30 new connections of which none hangs; a refusal is counted.
+# answers WHO ADDRESS PORT: the backends that reply to 30 new connections, none of which hangs; refusals are counted.
 answers() { lab_ask "$1" tcp "$2" "$3" --count 30 --timeout 10 --json || true; }
 
-# encrypted: nothing of the worker's pod on the wire but ESP, of which there is some.
+# encrypted: checks that the wire carries ESP, and no other packets of the worker's pod.
 encrypted() {
 	lab_stop "$CAPTURE" INT || true
 	tcpdump -Z root -nr "$LAB_DIR/wire" >"$LAB_DIR/packets" 2>/dev/null
@@ -62,20 +63,20 @@ transport "$NODE" 10.244.2.10 0x100
 transport "$NODE6" fd00:10:244:2::10 0x110
 tunnel 10.244.1.0/24 10.244.2.0/24 "$NODE" 10.0.0.21 0x200
 tunnel fd00:10:244:1::/64 fd00:10:244:2::/64 "$NODE6" fd00:10::21 0x210
-# Those that hold for what leaves or is forwarded: four of direction out, two of direction fwd.
+# The policies for packets that leave or are forwarded: four of direction out, two of direction fwd.
 lab_wait 20 prints 'ipsec: 6 policies' lab_sluice status -o json ||
 	die "status does not say it: $(lab_sluice status -o json | jq -r .without)"
 lab_start net wire.log tcpdump -Z root -i to-worker-a -U -w "$LAB_DIR/wire" "not arp and not icmp6"
 CAPTURE=$LAB_STARTED
 lab_wait 20 grep -q listening "$LAB_DIR/wire.log" || die "tcpdump does not begin"
-# All four backends answer.
+# Through the stack all four backends reply.
 for ask in "node $WEB" "node $WEB6" "pod $WEB" "pod $WEB6" "guest $WEB" "guest $WEB6"; do
 	read -r who address <<<"$ask"
 	said=$(answers "$who" "$address" 80)
 	printf '%s %s: %s\n' "$who" "$address" "$said"
 	[[ $(jq -c '[.answers["web-a"] > 0, .failed == {}]' <<<"$said") == "[true,true]" ]] || die "not served through the stack"
 done
-# A client's would be redirected: all but web-a answer.
+# A client's packets would be redirected: all backends but web-a reply.
 for address in "$NODE" "$NODE6"; do
 	said=$(answers client "$address" "$NODE_PORT")
 	printf 'client %s: %s\n' "$address" "$said"

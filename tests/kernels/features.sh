@@ -1,6 +1,7 @@
 #!/bin/bash
-# What the agent says of this kernel: which of the features that it can use are missing, and what it uses instead; another list than this
-# is a new kernel, or a probe that has become blind. Served with that, by clsact or TCX, and by native XDP.
+# The agent's report about this kernel: which of the optional features are missing, and what it uses instead; another list
+# than the expected one means a new kernel, or a probe that no longer works. Served with these features, by clsact or TCX,
+# and by native XDP.
 set -euo pipefail
 # shellcheck source=tests/kernels/lab.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
@@ -12,10 +13,10 @@ socket-destroy absent: sock_diag
 skb-sums absent: checksum helpers"
 ABSENT_6_12="ct-lookup absent: not asked"
 
-# absent: what status says is missing, a line each.
+# absent: the missing features according to status, one per line.
 absent() { lab_sluice status -o json | jq -r '.without' | sed 's/; /\n/g'; }
 
-# expected: for this kernel, with conntrack's module or without (a kfunc of the module is what ct-lookup needs).
+# expected: the list for this kernel, with conntrack's module or without (ct-lookup needs a kfunc of the module).
 expected() {
 	case $(uname -r) in
 	6.1.*) printf '%s\n' "$ABSENT_6_1" ;;
@@ -24,7 +25,7 @@ expected() {
 	esac | if [[ $1 == with ]]; then grep -v '^ct-lookup' || true; else cat; fi
 }
 
-# says WITH HOW
+# says WITH HOW: checks both lists and the hooks.
 says() {
 	[[ $(absent) == "$(expected "$1")" ]] || die "$1 conntrack: status says $(absent), and not $(expected "$1")"
 	[[ $(lab_sluice status -o json | jq -r .packets) == "eth0 $2"* ]] || die "packets: $(lab_sluice status -o json | jq -r .packets)"

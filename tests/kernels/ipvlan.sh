@@ -1,11 +1,12 @@
 #!/bin/bash
-# Pods behind ipvlan devices of the node's uplink, as cloud CNIs make them: pods' sockets, the node's own processes and node ports are
-# served. (What a pod sends without a socket of ours comes by no device of its own, and is not.)
+# Pods behind ipvlan devices of the node's uplink, as cloud CNIs make them: pods' sockets, the node's own processes and node
+# ports are served. (Packets that a pod sends without our socket hooks pass no device of the pod's own on the node, and are
+# not served.)
 set -euo pipefail
 # shellcheck source=tests/kernels/lab.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
 
-# lab_pod WHO DEVICE NUMBER: on the node's uplink; the node reaches it by an ipvlan device of its own.
+# lab_pod WHO DEVICE NUMBER: connects a pod to the node's uplink; the node reaches it by its own ipvlan device.
 lab_pod() {
 	local worker
 	ip -n "$LAB-node" link add link eth0 name "$2" type ipvlan mode "$MODE"
@@ -19,7 +20,7 @@ lab_pod() {
 		ip -n "$LAB-$1" route add "10.244.$(lab_pod_network "$worker").0/24" via "10.0.0.$(lab_number "$worker")" dev eth0 onlink
 		ip -n "$LAB-$1" route add "fd00:10:244:$(lab_pod_network "$worker")::/64" via "fd00:10::$(lab_number "$worker")" dev eth0 onlink
 	done
-	# Sockets want some route for service addresses.
+	# connect() needs some route to the service addresses.
 	ip -n "$LAB-$1" route add default dev eth0
 	ip -n "$LAB-$1" -6 route add default dev eth0
 	ip -n "$LAB-node" link add link eth0 name own type ipvlan mode "$MODE"
@@ -29,8 +30,8 @@ lab_pod() {
 	ip -n "$LAB-node" route add "fd00:10:244:1::$3/128" dev own src fd00:10::10
 }
 
-# permanent_neighbours NUMBER: because an answer to what the node asks by its own device would arrive at eth0, whose address it goes to, and the
-# pod's solicitation of that address meets an own device that does not have it.
+# permanent_neighbours NUMBER: the reply to a solicitation by the node's ipvlan device would arrive at eth0, whose address it
+# is sent to, and the pod's solicitation of that address reaches an ipvlan device that does not have it.
 permanent_neighbours() {
 	local mac
 	[[ $MODE == l2 ]] || return 0
@@ -40,7 +41,7 @@ permanent_neighbours() {
 	ip -n "$LAB-pod" neighbour add fd00:10::10 lladdr "$mac" dev eth0 nud permanent
 }
 
-# on MODE
+# on MODE: all checks in that mode.
 on() {
 	MODE=$1
 	lab_up ipvlan

@@ -1,13 +1,14 @@
 #!/bin/bash
-# What kube-proxy's IPVS mode leaves on a node: kube-ipvs0, a dummy device that holds every service's address, and virtual services without a
-# server that lives. Served as without; while an address that another dummy device holds (as NodeLocal DNSCache does) is left to the node.
+# Remains of kube-proxy's IPVS mode on a node: kube-ipvs0, a dummy device that holds every service's address, and virtual
+# services without a reachable real server. Services are served as without them; but an address on another dummy device (as
+# NodeLocal DNSCache adds) is left to the node.
 set -euo pipefail
 # shellcheck source=tests/kernels/lab.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
 
 LOCAL_DNS=10.96.0.53 LOCAL_DNS6=fd00:10:96::53
 
-# dummy NAME ADDRESS...
+# dummy NAME ADDRESS...: adds a dummy device with these addresses.
 dummy() {
 	local address
 	ip -n "$LAB-node" link add "$1" type dummy
@@ -19,13 +20,13 @@ dummy() {
 	done
 }
 
-# virtual ADDRESS: with a real server where nobody is.
+# virtual ADDRESS REAL: adds a virtual service whose real server does not exist.
 virtual() {
 	lab_in node ipvsadm -A -t "$1" -s rr
 	lab_in node ipvsadm -a -t "$1" -r "$2" -m
 }
 
-# local_dns: a service whose addresses the node itself holds; its endpoints are elsewhere.
+# local_dns: a service whose addresses the node itself holds; its endpoints are on other nodes.
 local_dns() {
 	sed "s/10\.96\.0\.10\b/$LOCAL_DNS/; s/fd00:10:96::10\b/$LOCAL_DNS6/; s/name: dns/name: node-dns/; s/9f3a-2f8f1f0c9a02/9f3a-2f8f1f0c9a53/" \
 		"$SLUICE_ROOT/k8s/examples/dns.yaml" >"$LAB_MANIFESTS/node-dns.yaml"

@@ -8,7 +8,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
 # shellcheck source=scripts/lib/switch_clients.sh
 source "$SLUICE_ROOT/scripts/lib/switch_clients.sh"
 
-# virtual PROTOCOL ADDRESS PORT TARGET: a virtual service of the four pods, masqueraded.
+# virtual PROTOCOL ADDRESS PORT TARGET: a virtual service with the four pods, masqueraded.
 virtual() {
 	local option=-t address=$2 number
 	[[ $1 == tcp ]] || option=-u
@@ -23,7 +23,7 @@ virtual() {
 	done
 }
 
-# ipvs_begins: as kube-proxy does it; a pod that meets itself is masqueraded, too.
+# ipvs_begins: configures IPVS as kube-proxy does; a pod's connections to itself are masqueraded, too.
 ipvs_begins() {
 	local address
 	lab_in node bash -c 'cd /proc/sys/net/ipv4/vs && echo 1 >conntrack && echo 1 >expire_nodest_conn && echo 1 >expire_quiescent_template'
@@ -110,7 +110,8 @@ ipvs_ends() {
 # established: connections that IPVS translates.
 established() { lab_in node ipvsadm -Lnc | grep -c 'ESTABLISHED\|^UDP' || true; }
 
-# clients WHEN: long and fresh connections from outside, from a pod's sockets, from a pod's packets and from the node. Few: a guest is slow.
+# clients WHEN: long and new connections from outside, from a pod's sockets, from a pod's packets and from the node. Only a
+# few: a guest is slow.
 clients() {
 	local first=${#SWITCH_CLIENTS[@]}
 	switch_client client keep tcp "$NODE" "$NODE_PORT"
@@ -158,7 +159,7 @@ ipvs_ends
 others_go
 switch_passes 6 "IPVS is gone"
 
-# And back.
+# And back to IPVS.
 ipvs_begins
 lab_sluice drain --deadline 30 | tee "$LAB_DIR/drain"
 switch_passes 4 "drained beside IPVS"

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Backends behind devices whose packets have no Ethernet header, as CNIs use them: WireGuard (both families in one), ipip with ip6ip6, and GRE. Such
-# a device is refused by name where it is given as one of the node's, and what lies behind it is served through the stack, with the client's
-# address kept: so what the workers' pods send goes back by the tunnel.
+# Backends behind devices whose packets have no Ethernet header, as CNIs use them: WireGuard (both families in one), ipip
+# with ip6ip6, and GRE. If such a device is configured as one of the node's, the agent refuses it by name. Backends behind it
+# are served through the stack, with the client's address kept: therefore the replies of the workers' pods use the tunnel.
 set -euo pipefail
 # shellcheck source=tests/kernels/lab.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
@@ -10,8 +10,8 @@ keys() { # WHO: its private key in a file, its public one in another
 	wg genkey | tee "$LAB_DIR/$1.private" | wg pubkey >"$LAB_DIR/$1.public"
 }
 
-# way WHO DEVICE PODS [DEVICE6]: WHO's route to the PODS of the third part 10.244.PODS, as lab_worker's, by DEVICE; of a worker, also the way of
-# whatever its pod sends.
+# way WHO DEVICE PODS [DEVICE6]: sets WHO's route to the PODS with third part 10.244.PODS, like lab_worker's, to DEVICE; on a
+# worker, also the route of its pod's own packets.
 way() {
 	local own
 	ip -n "$LAB-$1" route replace "10.244.$3.0/24" dev "$2"
@@ -24,7 +24,7 @@ way() {
 	ip -n "$LAB-$1" -6 rule add from "fd00:10:244:$own::10" lookup 77
 }
 
-# wireguard: one device a node, the node's with each worker as a peer.
+# wireguard: one device per node; the node's has each worker as a peer.
 wireguard() {
 	local who network number
 	keys node
@@ -45,11 +45,11 @@ wireguard() {
 	done
 }
 
-# ipip, gre: a device for each worker and family.
+# ipip, gre: one device for each worker and family.
 ipip() { tunnelled ipip ip6tnl mode ip6ip6; }
 gre() { tunnelled gre ip6gre; }
 
-# tunnelled KIND KIND6 [OPTION...]
+# tunnelled KIND KIND6 [OPTION...]: adds the devices on the node and the workers.
 tunnelled() {
 	local who network number
 	for who in "${LAB_WORKERS[@]}"; do
@@ -61,7 +61,8 @@ tunnelled() {
 	ip -n "$LAB-node" link set tunnel up
 }
 
-# tunnel_to WHO PODS OWN OTHER KIND KIND6 [OPTION...]: OWN and OTHER are the last parts of both addresses.
+# tunnel_to WHO PODS OWN OTHER KIND KIND6 [OPTION...]: adds WHO's devices of both families; OWN and OTHER are the last parts
+# of the tunnel's addresses.
 tunnel_to() {
 	ip -n "$LAB-$1" link add "four$2" type "$5" local "10.0.0.$3" remote "10.0.0.$4"
 	ip -n "$LAB-$1" link add "six$2" type "$6" "${@:7}" local "fd00:10::$3" remote "fd00:10::$4" encaplimit none
@@ -70,7 +71,7 @@ tunnel_to() {
 	way "$1" "four$2" "$2" "six$2"
 }
 
-# by KIND: its function and the driver that `status` names.
+# by KIND: all checks of a kind: its function and the driver that `status` names.
 by() {
 	lab_up layer3
 	BULK_SERVERS=()

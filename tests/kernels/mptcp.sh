@@ -1,7 +1,7 @@
 #!/bin/bash
-# MPTCP through services: a connection by a ClusterIP, whose peer is the service, one by a node port, and those that ask for further subflows
-# through the service. Of several backends another one may get the subflow: refused there, the connection goes on by its first. Of a single
-# backend it is joined, in both families.
+# MPTCP through services: a connection by a ClusterIP, whose peer is the service, one by a node port, and connections that
+# open further subflows through the service. With several backends the subflow may reach another backend: it is refused
+# there, and the connection goes on by its first subflow. With a single backend it joins, in both families.
 set -euo pipefail
 # shellcheck source=tests/kernels/lab.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
@@ -9,13 +9,13 @@ source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
 # both_speak WHO: how many of WHO's connections were MPTCP at both ends.
 both_speak() { lab_in "$1" nstat -asz MPTcpExtMPCapableSYNACKRX | awk '/MPCapable/ { print $2 }'; }
 
-# heard COUNTER WHO...: what MPTCP has counted of it there.
+# heard COUNTER WHO...: the sum of that MPTCP counter in these namespaces.
 heard() {
 	local who
 	for who in "${@:2}"; do lab_in "$who" nstat -asz "MPTcpExt$1"; done | awk '/^MPTcpExt/ { sum += $2 } END { print sum + 0 }'
 }
 
-# single_service: of worker-a alone, at node port 30071.
+# single_service: a service of worker-a's pod only, at node port 30071.
 single_service() {
 	sed -e "s/bulk/single/; s/$BULK_PORT/30071/; s/96\.0\.70/96.0.71/g; s/96::70/96::71/; s/9a03$/9a04/" \
 		-e '/nodeName: \(node\|worker-b\|worker-c\)}/d' "$SLUICE_ROOT/tests/kernels/bulk.yaml" >"$LAB_MANIFESTS/single.yaml"
@@ -24,8 +24,8 @@ single_service() {
 
 single_is_known() { lab_sluice services -o json | jq -e 'any(.[]; .service | startswith("default/single"))'; }
 
-# joins ADDRESS: until a further subflow of a connection to the single service has been joined at the backend: which is asked for once the
-# first is established, so a connection may end before.
+# joins ADDRESS: makes connections to the single service until a further subflow has joined at the backend. The client opens
+# it only after the first subflow is established, so a connection may end before.
 joins() {
 	local before at=$1
 	before=$(heard MPJoinAckRx worker-a)
@@ -47,7 +47,7 @@ for who in client pod guest node; do
 done
 counted new_remote new_from_pod flow_redirect socket_translated
 ip -n "$LAB-client" address add 10.0.0.101/24 dev eth0
-# Deprecated, or first subflows would come from it, and there would be no other for the second.
+# Deprecated, so that first subflows use the other address and this one is left for second subflows.
 ip -n "$LAB-client" address add fd00:10::101/64 dev eth0 nodad preferred_lft 0
 ip -n "$LAB-client" mptcp limits set subflow 2 add_addr_accepted 2
 ip -n "$LAB-client" mptcp endpoint add 10.0.0.101 dev eth0 subflow

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Ways that lose, delay, reorder and double packets (netem, on all ports of the lab's bridge): what is asked through them arrives whole, TCP
-# and UDP, in both families, by node port and by ClusterIP, by tc and by native XDP, and a connection that was there before goes on.
+# Links that lose, delay, reorder and duplicate packets (netem, on all ports of the lab's bridge): data arrives complete, by
+# TCP and UDP, in both families, by node port and by ClusterIP, by tc and by native XDP, and an existing connection goes on.
 set -euo pipefail
 # shellcheck source=tests/kernels/lab.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
@@ -8,13 +8,13 @@ source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
 SIZE=${SLUICE_LONG:+300000}
 SIZE=${SIZE:-30000}
 
-# ways WHAT...: from now on each frame towards each of them passes this.
+# ways WHAT...: applies netem with WHAT to each frame towards each host.
 ways() {
 	local who
 	for who in client node "${LAB_WORKERS[@]}"; do tc -n "$LAB-net" qdisc replace dev "to-$who" root netem "$@" limit 10000; done
 }
 
-# through WHAT...
+# through WHAT...: checks transfers under netem with WHAT.
 through() {
 	local who protocol
 	ways "$@"

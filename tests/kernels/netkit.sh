@@ -1,10 +1,11 @@
 #!/bin/bash
-# Pods behind netkit devices (Linux 6.7), with Ethernet headers and without (netkit's modes l2 and l3): served at the host's ends as at a veth's.
+# Pods behind netkit devices (Linux 6.7), with Ethernet headers and without (netkit's modes l2 and l3): served at the host's
+# ends like veth devices.
 set -euo pipefail
 # shellcheck source=tests/kernels/lab.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
 
-# lab_pod WHO DEVICE NUMBER
+# lab_pod WHO DEVICE NUMBER: connects a pod by a netkit device.
 lab_pod() {
 	local host own
 	lab_in node python3 "$SLUICE_ROOT/tests/kernels/netkit.py" "$2" "peer$3" "$MODE"
@@ -29,7 +30,7 @@ lab_pod() {
 	ip -n "$LAB-node" route add "fd00:10:244:1::$3/128" dev "$2"
 }
 
-# on MODE
+# on MODE: all checks in that mode.
 on() {
 	MODE=$1
 	up netkit off

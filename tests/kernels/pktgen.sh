@@ -1,6 +1,7 @@
 #!/bin/bash
-# A flood of small datagrams by the kernel's packet generator, each from another port: through a node port, in both families, by tc and by native XDP. The agent
-# answers meanwhile, connections that were there go on, no new request fails, and afterwards all is served as before.
+# A flood of small datagrams by the kernel's packet generator, each from another port: through a node port, in both families,
+# by tc and by native XDP. The agent stays responsive, existing connections go on, no new request fails, and afterwards
+# everything is served as before.
 set -euo pipefail
 # shellcheck source=tests/kernels/lab.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
@@ -9,13 +10,13 @@ COUNT=${SLUICE_LONG:+2000000}
 COUNT=${COUNT:-40000}
 PROC=/proc/net/pktgen
 
-# generator LINE...: what pktgen shall do, to its device.
+# generator LINE...: writes commands to pktgen's device.
 generator() {
 	local line
 	for line; do lab_in client bash -c 'echo "$1" >"$2"' generator "$line" "$PROC/eth0" || die "pktgen does not take '$line'"; done
 }
 
-# flood FAMILY OUTCOME: COUNT datagrams to the node port, each of which is counted so.
+# flood FAMILY OUTCOME: sends COUNT datagrams to the node port, and checks that each is counted as OUTCOME.
 flood() {
 	local mac before
 	mac=$(link_of node eth0 address)

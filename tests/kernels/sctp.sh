@@ -1,24 +1,25 @@
 #!/bin/bash
-# The kernel's SCTP through services: one-to-one and one-to-many sockets, by node port, pods' sockets (whose SCTP no hook sees), a pod's
-# device and the node's own processes. An association of several addresses that asks for no service is left alone: it keeps both its paths,
-# and goes on by the second when the first is cut.
+# The kernel's SCTP through services: one-to-one and one-to-many sockets, by node port, pods' sockets (no hook sees their
+# SCTP), a pod's device and the node's own processes. An association with several addresses that uses no service is not
+# affected: it keeps both paths, and uses the second one when the first is cut.
 set -euo pipefail
 # shellcheck source=tests/kernels/lab.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
 
 SIZE=20000
 
-# asked PROTOCOL
+# asked PROTOCOL: checks transfers from all clients.
 asked() {
 	local who
 	for who in client guest pod node; do bulk_both "$who" "$1" "$SIZE"; done
 }
 
-# paths: the addresses of its peer to which the guest's association has had heartbeats answered.
+# paths: the peer's addresses from which the guest's association has received heartbeat acknowledgements.
 paths() { lab_in guest awk 'NR > 1 && $NF == 2 { print $1 }' /proc/net/sctp/remaddr | sort -u; }
 both_paths() { [[ $(paths | wc -l) == 2 ]]; }
 
-# several_addresses: an echo between guest and a server on the worker's and its pod's address, while the first of them is cut off.
+# several_addresses: an echo between the guest and a server on the worker's and its pod's address, while the first path is
+# cut.
 several_addresses() {
 	lab_start worker-a several.log python3 "$SLUICE_ROOT/tests/kernels/several.py" serve 7001 10.244.2.10 10.0.0.21
 	lab_wait 20 grep -q ready "$LAB_DIR/several.log" || die "no server: $(<"$LAB_DIR/several.log")"

@@ -35,7 +35,8 @@ def serve(port, addresses):
 
 def ask(address, port, stop):
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_SCTP) as connection:
-        # Retransmits after a quarter of a second, and takes a path for lost after two of these; asks each path every second.
+        # Retransmit after a quarter of a second, consider a path lost after two retransmissions, and probe each path every
+        # second.
         connection.setsockopt(socket.IPPROTO_SCTP, SCTP_RTOINFO, struct.pack("=iIII", 0, 250, 1000, 250))
         connection.setsockopt(socket.IPPROTO_SCTP, SCTP_PEER_ADDR_PARAMS,
                               struct.pack("=i128sIHIIIIBx", 0, bytes(128), 1000, 1, 0, 0, SPP_HB_ENABLE, 0, 0))

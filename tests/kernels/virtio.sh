@@ -1,18 +1,19 @@
 #!/bin/bash
-# A network card's own XDP: virtio-net of qemu, whose other ends are taps that a bridge joins. The node's uplink is one of these devices, the
-# lab's bridge has another; so what the node takes and sends passes the driver's rings both ways. Devices with several queues, with
-# one queue, with buffers that are not merged, at an MTU of 9,000, and one that refuses XDP; XDP from and to a device of another kind. What XDP took and
-# sent is asserted by the drivers' own counters. One processor serves all queues: emulated, two are not steady.
+# A network card's own XDP: qemu's virtio-net, whose other ends are taps joined by a bridge. The node's uplink is one of
+# these devices, the lab's bridge has another; so all frames that the node receives and sends pass the driver's rings.
+# Devices with several queues, with one queue, with unmerged buffers, at an MTU of 9,000, and one that refuses XDP; XDP from
+# and to a device of another kind. The drivers' own counters show what XDP received and sent. One CPU serves all queues: two
+# emulated ones are unstable.
 # guest: VM_CPUS=1 VM_NICS=4+4+1+4,mrg_rxbuf=off+4,ctrl_guest_offloads=off
 set -euo pipefail
 # shellcheck source=tests/kernels/lab.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
 
-# The guest's devices: by number as in the line above. The lab's bridge has the first.
+# The guest's devices, numbered as in the line above. The lab's bridge has the first.
 NICS=()
 SWITCH=0 SEVERAL=1 ONE_QUEUE=2 BIG=3 REFUSING=4
 
-# nics: the names of the devices by their addresses, because another driver may have named one.
+# nics: finds the devices' names by their addresses, because other drivers may have taken names.
 nics() {
 	local number
 	modprobe virtio_net
@@ -22,14 +23,14 @@ nics() {
 	done
 }
 
-# lab_attach WHO: the node by a card of its own, the others by a veth; the bridge's card goes with the node's.
+# lab_attach WHO: connects the node by its own card, the others by a veth; the bridge's card belongs to the node's.
 lab_attach() {
 	if [[ $1 != node ]]; then
 		lab_port "$1" eth0
 	else
 		ip link set "${NICS[CARD]}" netns "$LAB-node" name eth0
 		ip link set "${NICS[SWITCH]}" netns "$LAB-net" name to-node
-		# Three pairs of queues for the stack, which XDP's own makes the four that there are.
+		# Three pairs of queues for the stack; with XDP's own that makes the four that the device has.
 		((CARD == ONE_QUEUE)) || nsenter --net="/run/netns/$LAB-node" ethtool -L eth0 combined 3
 		ip -n "$LAB-net" link set to-node master bridge up mtu "$MTU"
 		ip -n "$LAB-node" link set eth0 up mtu "$MTU"
@@ -39,7 +40,7 @@ lab_attach() {
 	lab_address "$1"
 }
 
-# given_back: the cards, before the lab that has them ends.
+# given_back: returns the cards before the lab that has them ends.
 given_back() {
 	ip -n "$LAB-node" link set eth0 down
 	ip -n "$LAB-node" link set eth0 netns 1 name "${NICS[CARD]}"
@@ -52,7 +53,7 @@ packets() { lab_sluice status -o json | jq -r .packets; }
 without() { lab_sluice status -o json | jq -r .without; }
 expects() { [[ $(packets) == *"$1"* ]] || die "packets: $(packets), not '$1'; without: $(without); $(dmesg | tail -n 3)"; }
 
-# started CARD MTU MODE [DEVICES]
+# started CARD MTU MODE [DEVICES]: starts a lab with that card.
 started() {
 	CARD=$1 MTU=$2 LAB_DEVICES=${4:-eth0}
 	lab_up virtio
@@ -60,7 +61,7 @@ started() {
 	lab_guest
 	lab_backends
 	[[ -z ${4:-} ]] || other_kind
-	# The card counts on from one lab to the next.
+	# The card's counters continue from one lab to the next.
 	local name sum
 	for name in taken sent; do
 		read -r _ sum <<<"$(queues eth0 "$name")"
@@ -70,7 +71,7 @@ started() {
 	bulk_service TCP UDP
 }
 
-# traffic WHAT
+# traffic WHAT: checks requests and transfers.
 traffic() {
 	served "$1"
 	bulk_both client TCP
@@ -78,14 +79,16 @@ traffic() {
 	bulk_both guest TCP
 }
 
-# queues DEVICE taken|sent: how many queues have counted that XDP did so, and how often in all. Kernels say rx_queue_0_… or rx0_….
+# queues DEVICE taken|sent: the number of queues on which XDP received or sent frames, and the sum of the frames. Kernels
+# name the counters rx_queue_0_… or rx0_….
 queues() {
 	lab_in node ethtool -S "$1" | awk -v names="^${COUNTER[$2]}:\$" '{ sub("_queue_", "", $1) } $1 ~ names && $2 > 0 { queues++; sum += $2 } END { print queues + 0, sum + 0 }'
 }
 
 declare -A COUNTER=([taken]='rx[0-9]+_xdp_redirects?' [sent]='tx[0-9]+_xdp_(tx|xmit)') BEFORE=()
 
-# by_xdp DEVICE...: XDP took packets from each device's driver and sent some by each, more than BEFORE; and none was lost.
+# by_xdp DEVICE...: checks that XDP received packets from each device's driver and sent some by each, more than BEFORE, and
+# that none was lost.
 by_xdp() {
 	local device name number sum
 	counted new_xdp flow_xdp new_from_pod
@@ -100,14 +103,14 @@ by_xdp() {
 		die "XDP lost frames: $(lab_in node curl -fsS http://127.0.0.1:10249/metrics | grep frames_lost)"
 }
 
-# spread: XDP took packets from more than one of the card's queues.
+# spread: checks that XDP received packets from more than one of the card's queues.
 spread() {
 	local number
 	read -r number _ <<<"$(queues eth0 taken)"
 	((number > 1)) || die "XDP ran for one queue alone: $(lab_in node ethtool -S eth0)"
 }
 
-# other_kind: worker-c by a veth of its own.
+# other_kind: connects worker-c by its own veth.
 other_kind() {
 	ip -n "$LAB-node" link add eth1 type veth peer name eth1 netns "$LAB-worker-c"
 	local who number
@@ -148,14 +151,15 @@ traffic "a host that keeps its offloads"
 given_back
 
 if [[ -n ${SLUICE_LONG:-} ]]; then
-	# Where the host segments for the guest and buffers are not merged, the driver takes the program and never runs it (receive_big).
+	# If the host segments for the guest and buffers are not merged, the driver accepts the program but never runs it
+	# (receive_big).
 	started "$BIG" 1500 native
 	expects "eth0 $HOOKS+native"
 	traffic "buffers that are not merged"
 	counted new_remote flow_redirect
 	given_back
 	started "$SEVERAL" 9000 auto
-	# Frames in several buffers: from 6.3 on.
+	# Frames in several buffers need Linux 6.3.
 	[[ $KERNEL == 6.1 ]] || expects "eth0 $HOOKS+native"
 	[[ $KERNEL != 6.1 ]] || [[ $(without) == *"no native XDP"*"MTU"* ]] || die "status does not say what to do: $(without)"
 	lab_in client ping -c 1 -W 20 -M do -s 8972 "$NODE" >/dev/null || die "no frame of 9,000 bytes arrives"

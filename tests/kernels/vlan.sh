@@ -1,11 +1,11 @@
 #!/bin/bash
-# Nodes whose uplink is a VLAN device, and one in another (802.1Q in 802.1ad): served on the VLAN device, while what is on the device below
-# it (its tag is not in the packet there) is left alone, whether that is named too or not.
+# Nodes whose uplink is a VLAN device, and one inside another VLAN (802.1Q in 802.1ad): served on the VLAN device, while
+# frames on the device below it (whose tag is not in the packet there) are ignored, whether or not that device is named too.
 set -euo pipefail
 # shellcheck source=tests/kernels/lab.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
 
-# The outer device has room for its own tag alone: the kernel takes it from the inner one's MTU.
+# The outer device has room for its own tag only: the kernel subtracts the inner tag from the inner device's MTU.
 lab_attach() {
 	lab_port "$1" below
 	if [[ $STACKED == yes ]]; then
@@ -17,7 +17,7 @@ lab_attach() {
 	lab_address "$1"
 }
 
-# on DEVICES
+# on DEVICES: all checks with these devices.
 on() {
 	LAB_DEVICES=$1
 	up vlan off

@@ -1,11 +1,11 @@
-// How often tests repeat: random packets, rounds of a race.
+// How often tests repeat: number of random packets, rounds of a race.
 #pragma once
 
 #include <cstdlib>
 
 namespace lb::test {
 
-/// `usual`; `most` with --long; a fiftieth of the usual on an emulated processor (SLUICE_EMULATED), which is
+/// `usual`; `most` with --long; a fiftieth of `usual` on an emulated processor (SLUICE_EMULATED), which is
 /// thirty times slower.
 template <class Number>
 [[nodiscard]] Number amount(Number usual, Number most) {

@@ -8,7 +8,7 @@
 
 namespace lb::test {
 
-/// Throws std::runtime_error where the file cannot be read.
+/// Throws std::runtime_error if the file cannot be read.
 [[nodiscard]] inline std::string content_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(file), {}};

@@ -1,4 +1,4 @@
-// One canonical line per map entry.
+// Formats one canonical line per map entry.
 #include "tests/lib/map_lines.hpp"
 
 #include <fmt/format.h>

@@ -12,11 +12,11 @@ namespace lb::test {
 [[nodiscard]] std::string frontend_line(const lb_frontend_key& key, const lb_frontend& frontend,
                                         std::string_view service);
 /// `service default/web:http TCP IPv4 cluster=6 local=2 internal=cluster external=local empty=reject/drop`,
-/// then what is not usual: `affinity=10800s`, `source-ranges`, `packet-path`. Sizes are slots; empty= is what
-/// the empty cluster and the empty local set answer.
+/// then settings that differ from the default: `affinity=10800s`, `source-ranges`, `packet-path`. cluster=
+/// and local= are slot counts; empty= is the verdict of the empty cluster set and of the empty local set.
 [[nodiscard]] std::string service_line(const lb_name& name, const lb_service& service);
-/// `backend default/web:http TCP 10.1.0.5:8080 same-zone cluster local serving`: the sets that new flows find
-/// it in, and whether old UDP flows may stay; `weight=3` where it is not 1.
+/// `backend default/web:http TCP 10.1.0.5:8080 same-zone cluster local serving`: the sets in which new flows
+/// find it, and whether old UDP flows may stay; `weight=3` unless it is 1.
 [[nodiscard]] std::string backend_line(const lb_name& name, const lb_backend& backend);
 
 }  // namespace lb::test

@@ -1,14 +1,14 @@
-// Where this tree and its build lie. Only paths.cpp is compiled with them, so that what one tree has compiled
-// of the other tests serves every tree (ccache).
+// Paths of this tree and its build. Only paths.cpp is compiled with them, so that the objects of all other
+// tests can be shared between trees (ccache).
 #pragma once
 
 #include <string>
 
 namespace lb::test {
 
-/// A file or folder of the source tree: source_path("tests/corpus/api/") is an absolute path.
+/// The absolute path of a file or directory of the source tree: source_path("tests/corpus/api/").
 [[nodiscard]] std::string source_path(const std::string& name);
-/// The same of the build directory.
+/// The absolute path of a file or directory of the build.
 [[nodiscard]] std::string build_path(const std::string& name);
 
 }  // namespace lb::test

@@ -1,4 +1,4 @@
-// Plans as the canonical lines of tests/lib/map_lines.hpp.
+// Formats plans as the canonical lines of tests/lib/map_lines.hpp.
 #include "tests/lib/plan_lines.hpp"
 
 #include <fmt/format.h>

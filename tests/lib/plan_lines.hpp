@@ -1,4 +1,5 @@
-// Plans as the canonical lines of tests/lib/map_lines.hpp, as if they had been read back from the maps.
+// Formats plans as the canonical lines of tests/lib/map_lines.hpp, as if they had been read back from the
+// maps.
 #pragma once
 
 #include <span>
@@ -9,7 +10,8 @@
 
 namespace lb::test {
 
-/// How many slots a set of these weights takes: the weights without their common factor; 0 takes none.
+/// The number of slots of a set with these weights: their sum after division by their common factor; 0 takes
+/// none.
 [[nodiscard]] std::uint32_t slot_count(std::span<const std::uint8_t> weights);
 
 /// The frontends, the service, the source ranges and the backends of one service port, one line each.

@@ -8,8 +8,7 @@
 
 namespace lb::test {
 
-/// SLUICE_SEED where the environment has it, so that what failed can be seen again; a new one otherwise.
-/// Print it beside what fails.
+/// SLUICE_SEED if it is set, to repeat a failure; otherwise a new random seed. Print it with a failure.
 inline std::uint32_t seed() {
   const char* given = std::getenv("SLUICE_SEED");  // NOLINT(concurrency-mt-unsafe): it is never set
   return given != nullptr ? static_cast<std::uint32_t>(std::stoul(given)) : std::random_device()();

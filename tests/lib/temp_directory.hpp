@@ -1,4 +1,4 @@
-// A temporary directory of one test.
+// A test's temporary directory.
 #pragma once
 
 #include <cstdlib>
@@ -8,8 +8,8 @@
 
 namespace lb::test {
 
-/// Empty at first, and gone with all that is in it at the end. Throws std::runtime_error where none can be
-/// made.
+/// An empty directory that is removed with its content by the destructor. Throws std::runtime_error if none
+/// can be made.
 struct TempDirectory {
   TempDirectory() {
     std::string name = std::filesystem::temp_directory_path() / "sluice-test-XXXXXX";

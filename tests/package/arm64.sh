@@ -1,7 +1,8 @@
 #!/bin/bash
-# The output of scripts/build --arch arm64: the pure parts pass their tests by emulation, the BPF programs are the same bytes as for amd64,
-# Debian's arm64 kernels load them with every configuration and pass the packet tables in emulated machines, and the image for arm64 has all
-# libraries that its binary loads. Only in the long form: the build takes as long as that for this machine.
+# The output of scripts/build --arch arm64: the pure parts pass their tests under emulation, the BPF programs are byte for
+# byte those for amd64, Debian's arm64 kernels load them with every configuration and pass the packet tables in emulated
+# machines, and the arm64 image has all libraries that its binary loads. Only in the long form: the build takes as long as
+# that for this machine.
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib/common.sh"
@@ -12,7 +13,7 @@ trap 'rm -rf "$WORK"' EXIT
 
 emulated() { qemu-aarch64-static -L "$@"; }
 
-# level NAME: runs its tests by emulation.
+# level NAME: runs the level's tests under emulation.
 level() {
 	(cd "$SLUICE_ROOT" && emulated "$SYSROOT" "$BUILD/tests/test_$1" --reporter compact >"$WORK/$1.log" 2>&1) || die "$1: $(tail -n 20 "$WORK/$1.log")"
 	printf '%s by emulation: %s\n' "$1" "$(tail -n 1 "$WORK/$1.log")"

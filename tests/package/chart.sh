@@ -1,6 +1,6 @@
 #!/bin/bash
-# The Helm chart: the same objects as k8s/deploy and the overlays, by values; wrong values refused by the schema; accepted, installed, changed
-# and removed by Helm at a real API server.
+# The Helm chart: renders the same objects as k8s/deploy and the overlays, depending on values; the schema rejects wrong
+# values; Helm installs, changes and removes it at a real API server.
 set -euo pipefail
 # shellcheck source=tests/e2e/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib/scenario.sh"
@@ -9,15 +9,16 @@ source "$SLUICE_ROOT/tests/package/lib/twice.sh"
 
 OBJECTS=$SLUICE_ROOT/tests/package/lib/objects.py
 K8S=$SLUICE_ROOT/k8s
-# What kubeadm 1.37 takes for a strategic patch of its target kubeproxydaemonset (parseFilename() in cmd/kubeadm/app/util/patches).
+# The name that kubeadm 1.37 recognises as a strategic patch of its target kubeproxydaemonset (parseFilename() in
+# cmd/kubeadm/app/util/patches).
 KUBEADM_PATCH=$K8S/overlays/kubeadm/kubeproxydaemonset+strategic.yaml
 
 helm() { env HOME="$LAB_DIR" "$HELM/helm" "$@"; }
-# rendered VALUE...: by `helm template`, hooks included.
+# rendered VALUE...: the output of `helm template`, hooks included.
 rendered() { helm template sluice "$CHART" --namespace kube-system "${@/#/--set=}"; }
 kustomized() { "$HELM/kustomize" build --load-restrictor LoadRestrictionsNone "$1"; }
 
-# kubeadm_patched: kubeadm's DaemonSet with the patch of k8s/overlays/kubeadm, as kubectl patch merges it.
+# kubeadm_patched: kubeadm's DaemonSet with the patch of k8s/overlays/kubeadm, merged as kubectl patch does.
 kubeadm_patched() {
 	mkdir -p "$LAB_DIR/kubeadm"
 	[[ -r $KUBEADM_PATCH ]] || die "no $KUBEADM_PATCH"
@@ -28,7 +29,7 @@ kubeadm_patched() {
 	kustomized "$LAB_DIR/kubeadm"
 }
 
-# expected MODE: what the tree has for it.
+# expected MODE: the tree's manifests for the mode.
 expected() {
 	case $1 in
 	instead) kustomized "$K8S/deploy" ;;
@@ -39,7 +40,7 @@ expected() {
 	case $1 in instead | beside) printf -- '---\n' && kustomized "$K8S/deploy/uninstall" ;; esac
 }
 
-# same_with VALUES DIRECTORY...: with these values there is what the directories' kustomizations have.
+# same_with VALUES DIRECTORY...: checks that these values render the objects of the directories' kustomizations.
 same_with() {
 	local -a values
 	read -ra values <<<"$1"
@@ -50,7 +51,7 @@ same_with() {
 	printf '%s: the same as %s\n' "${values[*]}" "${*#"$SLUICE_ROOT/"}"
 }
 
-# kubeadm_undone: mode kubeadm with its clean-up, and what the notes say of the way back.
+# kubeadm_undone: checks mode kubeadm with its clean-up, and the notes' steps for changing back.
 kubeadm_undone() {
 	diff <((kubeadm_patched && printf -- '---\n' && kustomized "$K8S/overlays/kubeadm/uninstall") | python3 "$OBJECTS") \
 		<(rendered mode=kubeadm kubeadm.uninstall=true | python3 "$OBJECTS") || die "kubeadm.uninstall: other objects than the overlay's"
@@ -64,7 +65,7 @@ same_objects() {
 	printf 'mode %s: %d objects, the same as in the tree\n' "$1" "$(rendered "mode=$1" | grep -c '^kind:')"
 }
 
-# What values change, and nothing else.
+# changes: checks that values change what they name, and nothing else.
 changes() {
 	local digest
 	digest=sha256:$(printf x | sha256sum | cut -d' ' -f1)
@@ -77,7 +78,8 @@ changes() {
 	printf 'values: image by digest, devices, options of the agent\n'
 }
 
-# startup_taint MODE ACCOUNT: the option, and the right to patch nodes for that account; without the value neither.
+# startup_taint MODE ACCOUNT: checks that the value sets the option, and gives that account the right to patch nodes; without
+# the value neither.
 startup_taint() {
 	local with
 	with=$(rendered "mode=$1" agent.startupTaint=sluice.lb/starting)
@@ -92,7 +94,7 @@ sys.exit(accounts != sys.argv[1:])' "$2" <<<"$with" || die "mode $1 does not let
 	printf 'mode %s: SEM-63: start-up taint, by the account %s\n' "$1" "$2"
 }
 
-# refused VALUE WORDS
+# refused VALUE WORDS: checks that the schema rejects VALUE with WORDS.
 refused() {
 	local said
 	! said=$(rendered "$1" 2>&1) || die "takes $1"
@@ -141,7 +143,7 @@ installed_and_removed() {
 	lab_wait 10 not_there DaemonSet/kube-system/sluice || die "helm uninstall leaves the DaemonSet"
 	not_there ClusterRole/sluice || die "helm uninstall leaves rights"
 	[[ $(image_of sluice-uninstall) == sluice:0.1.0 ]] || die "helm uninstall does not clean the nodes"
-	# Once more: what the last one left does not stand in its way.
+	# Install and uninstall once more: the objects left by the first uninstall must not be in the way.
 	at_server install sluice "$CHART"
 	at_server uninstall sluice
 	kube delete DaemonSet/kube-system/sluice-uninstall

@@ -1,7 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2016  # dpkg-query's own names
-# The Debian package: installed, upgraded, removed and purged by dpkg on this machine's root file system below an overlay, and what it
-# installs serves as its unit starts it.
+# The Debian package: dpkg installs, upgrades, removes and purges it on an overlay of this machine's root file system, and
+# the installed files serve as its unit starts them.
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib/scenario.sh"
@@ -11,7 +11,7 @@ source "$SLUICE_ROOT/tests/package/lib/twice.sh"
 UNITS=usr/lib/systemd/system
 TEXTFILE=var/lib/prometheus/node-exporter/sluice.prom
 
-# machine: $ROOT is this machine's root file system, and what is written there goes to memory.
+# machine: mounts this machine's root file system at $ROOT with an overlay in memory for writes.
 machine() {
 	mkdir "$LAB_DIR/memory"
 	mount -t tmpfs memory "$LAB_DIR/memory"
@@ -21,14 +21,14 @@ machine() {
 	mount --bind /proc "$ROOT/proc"
 	mount --rbind /sys "$ROOT/sys"
 	mount --bind /dev "$ROOT/dev"
-	# Whatever is installed here already is not the package under test.
+	# Remove a package that is installed on this machine: it is not the one under test.
 	[[ ! -e $ROOT/usr/bin/sluice ]] || in_machine dpkg --purge sluice >&2
 }
 
 in_machine() { chroot "$ROOT" env DEBIAN_FRONTEND=noninteractive "$@"; }
 status_of() { in_machine dpkg-query -W -f '${db:Status-Status}' sluice; }
 
-# ours: all that has been written below the usual places, but for dpkg's own files.
+# ours: lists all that has been written in the usual places, except for dpkg's own files.
 ours() { (cd "$LAB_DIR/memory/upper" && find . \( -ipath '*sluice*' -o -name '*.service' -o -name '*.timer' \) ! -path './var/lib/dpkg/*' ! -path './var/log/*' ! -path './tmp/*' ! -type c | sort); }
 
 installed() {
@@ -42,7 +42,8 @@ installed() {
 	printf 'installed: %s\n' "$(dpkg-deb -f "$DEB" Depends)"
 }
 
-# The units as systemd reads them; a directive that it does not know, or a program that is not there, is said and is an error here.
+# units_are_good: checks the units with systemd, which reports unknown directives and missing programs; each is an error
+# here.
 units_are_good() {
 	local said unit
 	for unit in sluice.service sluice-textfile.timer; do
@@ -52,7 +53,7 @@ units_are_good() {
 	printf 'systemd-analyze verify: good\n'
 }
 
-# command_line: ExecStart with the conffile's options, word by word as systemd splits $NAME.
+# command_line: ExecStart with the conffile's options, split into words as systemd splits $NAME.
 command_line() {
 	local SLUICE_OPTIONS='' line
 	# shellcheck source=/dev/null
@@ -61,7 +62,7 @@ command_line() {
 	printf '%s\n' "${line/\$SLUICE_OPTIONS/$SLUICE_OPTIONS}" | tr -s ' ' '\n'
 }
 
-# serves: the installed agent, as the unit starts it, with manifests of the lab.
+# serves: checks the installed agent, started as the unit does, with the lab's manifests.
 serves() {
 	local -a words
 	lab_backends
@@ -82,7 +83,8 @@ serves() {
 	printf 'serves by %s\n' "${words[*]}"
 }
 
-# textfile VALUE: what the timer's service writes for node_exporter, where Debian's package of that has made the directory, says so.
+# textfile VALUE: checks the metric that the timer's service writes for node_exporter, in the directory that Debian's
+# node_exporter package makes.
 textfile() {
 	local -a words
 	read -ra words < <(sed -n 's/^ExecStart=//p' "$ROOT/$UNITS/sluice-textfile.service")
@@ -92,7 +94,7 @@ textfile() {
 	printf 'REL-97: sluice_agent_absent is %s\n' "$1"
 }
 
-# A conffile that somebody has changed survives an upgrade and a removal, and a purge leaves nothing.
+# conffile_kept: a changed conffile survives an upgrade and a removal, and a purge leaves nothing.
 conffile_kept() {
 	echo 'SLUICE_OPTIONS="--devices eth7"' >"$ROOT/etc/default/sluice"
 	in_machine dpkg -i --force-confold /sluice.deb >>"$LAB_DIR/dpkg.log" 2>&1 || die "upgrade: $(cat "$LAB_DIR/dpkg.log")"

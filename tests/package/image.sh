@@ -56,7 +56,7 @@ containerd_up() {
 		[grpc]
 		  address = "$LAB_DIR/containerd.sock"
 	TOML
-	# runc keeps its containers there by name, those of every containerd of the machine.
+	# Its own /run/containerd, where runc keeps containers by name, those of every containerd on the machine.
 	mkdir -p /run/containerd
 	mount -t tmpfs none /run/containerd
 	lab_start node containerd.log env "${FINDS[@]}" containerd --config "$LAB_DIR/containerd.toml"
@@ -81,7 +81,7 @@ runs() {
 	printf 'containerd: %s runs\n' "$NAME"
 }
 
-# serves: the agent in its container.
+# serves: checks the agent in its container.
 serves() {
 	lab_backends
 	run agent /usr/bin/sluice agent --manifests /etc/sluice --node node --devices eth0 --cgroup "/host/cgroup/$LAB" --pod-devices none >"$LAB_DIR/agent.log" 2>&1 &
@@ -114,10 +114,10 @@ signatures() {
 	package sign "$LAB_DIR/private.pem"
 	package verify "$LAB_DIR/public.pem"
 	cp -a "$once" "$LAB_DIR/kept"
-	# One bit in the middle of the image.
+	# Change one byte in the middle of the image.
 	printf '\xff' | dd of="$IMAGE" bs=1 seek=$(($(stat -c %s "$IMAGE") / 2)) conv=notrunc status=none
 	refused "a changed image" "not as signed: sluice-$VERSION"
-	# Signed again with another key.
+	# Sign again with another key.
 	package sign "$LAB_DIR/other.pem" >/dev/null
 	refused "another key" "SHA256SUMS is not signed with this key"
 	touch "$once/more.tgz"
@@ -139,7 +139,7 @@ signatures() {
 }
 
 CONTAINERD=${CONTAINERD:-$("$SLUICE_ROOT/scripts/lib/containerd")}
-# Programs and libraries unpacked there take precedence.
+# Programs and libraries in $CONTAINERD take precedence.
 FINDS=("PATH=$CONTAINERD/usr/bin:$CONTAINERD/usr/sbin:$PATH" "LD_LIBRARY_PATH=$CONTAINERD/usr/lib/$(gcc -print-multiarch)")
 lab_up image
 twice image

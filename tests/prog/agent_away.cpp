@@ -1,6 +1,6 @@
-// REL-39: no agent for an hour. The programs go on with the maps as they are: flows stay and end as their
-// entries say, a full flow table pushes nobody out and keeps nobody out, and the agent that returns ends what
-// is over.
+// REL-39: an hour without an agent. The programs go on with the maps as they are: flows stay and end as their
+// entries say, a full flow table evicts no flow and refuses none, and the returning agent ends the expired
+// flows.
 #include <catch2/catch_test_macros.hpp>
 #include <cstdint>
 #include <stdexcept>
@@ -17,9 +17,9 @@ namespace {
 
 constexpr std::uint32_t limit = 1000;
 constexpr std::uint32_t unassured = 4096;
-constexpr std::uint32_t before = limit / 2;     // flows, of two entries each: the table is full
-constexpr std::uint32_t speaking = 100;         // of those
-constexpr std::uint32_t newcomers = unassured;  // more entries than the unassured table holds
+constexpr std::uint32_t before = limit / 2;     // flows of two entries each, which fill the table
+constexpr std::uint32_t speaking = 100;         // those of them that send packets
+constexpr std::uint32_t newcomers = unassured;  // new flows, with more entries than the unassured table holds
 
 struct Flow {
   Tuple request;
@@ -44,7 +44,7 @@ class HourAlone {
     return tuple_of(run("out0", flow.request).packet) == flow.onward && answered(flow);
   }
   void pass_an_hour() { world_.change({"age", "3600"}); }
-  /// What the agent does once it is back.
+  /// Expires flows, as the returning agent does.
   void expire() {
     const auto hertz = agent::measure_hertz();
     agent::FlowExpiry expiry(world_.programs().flows4, world_.programs().flows6, {},
@@ -90,7 +90,7 @@ TEST_CASE(
     REQUIRE(alone.entries().first == limit);
     alone.pass_an_hour();
     for (std::uint32_t at = 0; at < speaking; ++at) REQUIRE(alone.goes_on(old[at]));
-    // Nobody ends the silent ones, so the table stays full; whoever comes is served by the unassured one.
+    // No agent ends the silent flows, so the table stays full; new flows use the unassured table.
     for (auto number = before; number < before + newcomers; ++number) static_cast<void>(alone.open(number));
     CHECK(alone.entries().first == limit);
     CHECK(alone.entries().second <= unassured);

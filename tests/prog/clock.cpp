@@ -44,7 +44,7 @@ TEST_CASE("the agent's flow clock is the programs' to within a second") {
   for (int round = 0; round < 3; ++round) {
     const auto low = kernel_ticks();
     const auto reckoned = lb::agent::flow_clock_now(hertz);
-    // The counter starts 300 s below 2^32, so it has passed that when its lower half is small.
+    // The counter starts 300 s below 2^32, so it has wrapped once its lower half is small.
     const std::uint64_t high = low < (1U << 31) ? std::uint64_t{1} << 32 : 0;
     const auto exact = clock_of(high + low, hertz);
     CAPTURE(hertz, low, exact, reckoned);

@@ -1,4 +1,4 @@
-// The contents of a smaller map are in the larger one after a copy, for each kind of table (SEM-81).
+// A copy to a larger map preserves the contents, for each kind of table (SEM-81).
 #include <catch2/catch_test_macros.hpp>
 #include <cerrno>
 #include <cstdint>

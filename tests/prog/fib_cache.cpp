@@ -1,5 +1,5 @@
-// XDP uses a cached FIB result for an eighth of a second: changes of neighbours and routes take effect
-// nevertheless (bpf/path/fib_cache.h).
+// XDP caches a FIB result for an eighth of a second: changes of neighbours and routes still take effect
+// (bpf/path/fib_cache.h).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace lb::test {
 namespace {
 
-constexpr auto timeouts = std::chrono::seconds(20);  // tc has one packet of a flow in four seconds
+constexpr auto timeouts = std::chrono::seconds(20);  // tc gets one packet of a flow in four seconds
 
 struct Names {
   int family;
@@ -33,7 +33,7 @@ class Line {
  public:
   explicit Line(const Names& names) : world_(Settings()), request_(request_of(names)) { establish(); }
 
-  /// Runs the flow's packet at XDP until its result is `wanted`; false: it never was.
+  /// Runs the flow's packet at XDP until the result satisfies `wanted`; returns false if none does in time.
   template <class Wanted>
   bool until(Wanted wanted) {
     const auto end = std::chrono::steady_clock::now() + timeouts;
@@ -91,7 +91,7 @@ TEST_CASE("REL-65 XDP follows a neighbour whose link address changes, and a rout
       return sent(verdict) && next_of(verdict) == after;
     }));
     run_ip(fmt::format("route add unreachable {}/{}\n", names.backend, names.family == 4 ? 32 : 128));
-    // XDP leaves a flow to tc for one second of four; a route that is gone is gone for longer.
+    // XDP leaves a flow to tc for one second of four; after the route is gone it does so for longer.
     auto last_sent = std::chrono::steady_clock::now();
     CHECK(line.until([&last_sent](const Verdict& verdict) {
       const auto now = std::chrono::steady_clock::now();

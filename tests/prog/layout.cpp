@@ -1,5 +1,5 @@
-// The contract as both sides see it: every struct of abi.h has the same layout in C++ as in the built
-// object's BTF, and every map that is loaded has BTF for its key and value.
+// The map contract in both languages: every struct of abi.h has the same layout in C++ as in the built
+// object's BTF, and every loaded map has BTF for its key and value.
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
@@ -114,10 +114,10 @@ std::vector<Struct> structs() {
   };
 }
 
-/// What programs keep for themselves between two of their own calls; the agent never reads it.
+/// State that programs keep between two of their own calls; the agent never reads it.
 const std::set<std::string> scratch{"lb_scratch", "lb_fib_cache_entry", "lb_frag_queue", "lb_frag_index"};
 
-/// The kernel gives these no BTF; so they are known by name.
+/// The kernel keeps no BTF for these maps, so they are listed by name.
 const std::set<std::string> without_btf{"lb_devmap"};
 
 struct CloseObject {

@@ -55,10 +55,10 @@ lab_number() {
 	esac
 }
 
-# node_range NODE: the number of its range of pod addresses.
+# node_range NODE: the number of its pod address range.
 node_range() { echo $(($(lab_number "$1") - 10)); }
 
-# lab_exec WHO COMMAND...: in place of this shell.
+# lab_exec WHO COMMAND...: runs COMMAND in place of this shell.
 lab_exec() {
 	local who=$1
 	shift
@@ -94,7 +94,7 @@ nodes_network() {
 	ip -n "$LAB-client" route add 2001:db8:113::/64 via fd00:10::12
 }
 
-# node_routes NODE: forwarding, and the way to the pods of the others.
+# node_routes NODE: turns on forwarding, and adds routes to the other nodes' pods.
 node_routes() {
 	local other range number
 	nsenter --net="/run/netns/$LAB-$1" bash -c 'cd /proc/sys/net; echo 1 >ipv4/ip_forward; echo 1 >ipv6/conf/all/forwarding'
@@ -104,12 +104,12 @@ node_routes() {
 		ip -n "$LAB-$1" route add "10.244.$range.0/24" via "10.0.0.$number"
 		ip -n "$LAB-$1" route add "fd00:10:244:$range::/64" via "fd00:10::$number"
 	done
-	# Service addresses need some route for a socket to be made.
+	# Without a route to the service addresses, connect() fails.
 	ip -n "$LAB-$1" route add default via 10.0.0.100
 	ip -n "$LAB-$1" route add default via fd00:10::100
 }
 
-# node_machine NODE: what its kubelet runs on.
+# node_machine NODE: starts the environment of its kubelet.
 node_machine() {
 	local ready=$LAB_DIR/$1.ready
 	mkdir -p "$LAB_CGROUP/$1" "$LAB_DIR/$1"
@@ -124,7 +124,7 @@ node_machine() {
 
 # ---- Images. ----
 
-# image NAME ENTRYPOINT ROOT: $LAB_DIR/images/….tar of a root directory, which containerd knows as NAME.
+# image NAME ENTRYPOINT ROOT: makes $LAB_DIR/images/….tar of a root directory, which containerd knows as NAME.
 image() {
 	local made=$LAB_DIR/images/${1//[\/:]/_}
 	printf 'FROM scratch\nENTRYPOINT %s\n' "$2" >"$made.dockerfile"
@@ -136,7 +136,7 @@ image() {
 	rm -r "$made.layer" "$made.layout"
 }
 
-# pause: that of all pods' sandboxes, and of pods that run programs of this machine, whose /usr is mounted there.
+# pause_image: the image of all pods' sandboxes, and of pods that run programs of this machine, whose /usr is mounted there.
 pause_image() {
 	local root=$LAB_DIR/images/pause each
 	mkdir -p "$root"/{usr,etc,tmp,run,sluice,lab}
@@ -145,7 +145,7 @@ pause_image() {
 	image "$PAUSE" '["/busybox", "sleep", "infinity"]' "$root"
 }
 
-# copy_program ROOT FILE [NAME...]: with the libraries that it loads, and under these names, too.
+# copy_program ROOT FILE [NAME...]: copies it with the libraries that it loads, and links it under these names.
 copy_program() {
 	local library name
 	for library in "$2" $(ldd "$2" | grep -o '/[^ ]*'); do
@@ -155,7 +155,8 @@ copy_program() {
 	for name in "${@:3}"; do ln -s "$2" "$1/usr/sbin/$name"; done
 }
 
-# kube-proxy, and what it calls. The tag is that of kubeadm's DaemonSet, the program PARTNERS' own.
+# kube_proxy_image: kube-proxy, and the programs that it calls. The tag is that of kubeadm's DaemonSet, the binary is from
+# PARTNERS.
 kube_proxy_image() {
 	local root=$LAB_DIR/images/kube-proxy extensions
 	extensions=/usr/lib/$(gcc -print-multiarch)/xtables
@@ -163,13 +164,13 @@ kube_proxy_image() {
 	cp "$PARTNERS/kube-proxy" "$root/usr/local/bin/"
 	cp -r "$extensions" "$root$extensions"
 	copy_program "$root" /usr/sbin/nft
-	# Loaded by iptables, and in need of a library that iptables is not.
+	# iptables loads this extension, which needs a library that iptables itself does not.
 	copy_program "$root" "$extensions/libxt_statistic.so"
 	copy_program "$root" /usr/sbin/xtables-nft-multi {iptables,ip6tables}{,-save,-restore}
 	image "$KUBE_PROXY_IMAGE" '["/usr/local/bin/kube-proxy"]' "$root"
 }
 
-# sluice_image: what users get.
+# sluice_image: makes the image that users get.
 sluice_image() {
 	"$SLUICE_ROOT/scripts/package" image --output "$LAB_DIR/images" >"$LAB_DIR/package.log" || die "no image: $(tail -n 5 "$LAB_DIR/package.log")"
 }
@@ -216,7 +217,7 @@ node_containerd() {
 	node_images "$1"
 }
 
-# node_kubelet NODE [LINE...]
+# node_kubelet NODE [LINE...]: configures and starts the kubelet.
 node_kubelet() {
 	certificate "$1" "/O=system:nodes/CN=system:node:$1"
 	kubeconfig "$CLUSTER/$1.conf" "$API" "certificate $1"
@@ -282,7 +283,7 @@ nodes_up() {
 nodes_down() {
 	local code=$?
 	((code == 0)) || [[ -z $CLUSTER ]] || nodes_explain || true
-	# Containers, and whoever watches them, outlive containerd.
+	# Containers and their shims outlive containerd.
 	[[ -z $LAB ]] || echo 1 >"$LAB_CGROUP/cgroup.kill" || true
 	lab_down
 	CLUSTER=''
@@ -293,7 +294,7 @@ nodes_down() {
 rolled_out() { kubectl -n kube-system rollout status "daemonset/$1" --timeout=300s || die "the DaemonSet $1 does not become ready"; }
 pods_of() { kubectl -n kube-system get pods -l "app.kubernetes.io/name=$1" -o jsonpath='{.items[*].metadata.name}'; }
 
-# web_pod NODE: programs of this machine, by the paths that they have outside.
+# web_pod NODE: a pod that runs programs of this machine, mounted at the same paths.
 web_pod() {
 	cat <<-YAML
 		---
@@ -359,7 +360,7 @@ web() {
 	kubectl wait --for=condition=Ready pod -l app=web --timeout=60s >/dev/null || die "the pods do not become ready"
 }
 
-# web_seen WHO PROTOCOL ADDRESS PORT: who answers twenty questions, none of which may fail.
+# web_seen WHO PROTOCOL ADDRESS PORT: the backends that reply to twenty requests, none of which may fail.
 web_seen() { lab_ask "$@" && lab_ask "$@" --count 20 --json | jq -r '.answers | keys | join(" ")'; }
 web_reached() { [[ $(web_seen "$@") == *"web-node-a web-node-b" ]]; }
 # web_local NODE WHO PROTOCOL ADDRESS PORT: that node's pod alone.
@@ -386,7 +387,7 @@ web_answers() {
 	printf '%s: pods reach ClusterIPs, the outside node ports, and both load-balancer addresses\n' "$1"
 }
 
-# web_clients WHEN
+# web_clients WHEN: starts long and new connections to the services.
 web_clients() {
 	local each first=${#SWITCH_CLIENTS[@]}
 	for each in "pod/web-node-a keep tcp 10.96.0.80 80" "pod/web-node-b keep tcp fd00:10:96::80 80" "pod/web-node-a keep udp fd00:10:96::53 53" \
@@ -411,8 +412,8 @@ web_fresh() {
 	done
 }
 
-# As cmd/kubeadm/app/phases/addons/proxy/manifests.go has them, with what kubeadm 1.36 writes as configuration; but for the size of conntrack's
-# table, which belongs to the machine, as kind has it.
+# The objects of cmd/kubeadm/app/phases/addons/proxy/manifests.go, with the configuration that kubeadm 1.36 writes; except
+# for the size of conntrack's table, which belongs to the machine, as with kind.
 kubeadm_config() {
 	kubectl -n kube-system create serviceaccount kube-proxy >/dev/null
 	kubectl create clusterrolebinding kubeadm:node-proxier --clusterrole=system:node-proxier --serviceaccount=kube-system:kube-proxy >/dev/null
@@ -433,14 +434,15 @@ kube_proxy_mode() {
 		--dry-run=client -o yaml | kubectl apply -f - >/dev/null
 }
 
-# left NODE: directories of pins (a bpf file system has files of its own), and what of ours is attached to the node's devices and cgroup.
+# left NODE: directories of pins (a bpf file system has files of its own), and our programs attached to the node's devices
+# and cgroup.
 left() {
 	lab_in "$1" find /sys/fs/bpf -mindepth 1 -type d
 	lab_in "$1" bpftool net show | grep -o 'lb_[a-z0-9_]*' | sort -u
 	lab_in "$1" bpftool cgroup show /sys/fs/cgroup | grep -o 'lb_[a-z0-9_]*' | sort -u
 }
 
-# nothing_left: on any node.
+# nothing_left: checks that nothing is left on any node.
 nothing_left() {
 	local node
 	for node in "${NODES[@]}"; do
@@ -448,7 +450,7 @@ nothing_left() {
 	done
 }
 
-# nodes_explain: for a scenario that failed.
+# nodes_explain: prints diagnostics of a failed scenario.
 nodes_explain() {
 	kubectl get pods -A -o wide
 	kubectl get events -A --sort-by=.lastTimestamp | tail -n 15

@@ -28,7 +28,7 @@ PARTNERS=${PARTNERS:-}
 CLUSTER='' KUBE_PROXY='' CLUSTER_ETCD='' CLUSTER_API='' CLUSTER_CONTROLLERS='' CLUSTER_PROXY=''
 CONTROLLERS=endpointslice-controller,endpointslice-mirroring-controller,serviceaccount-controller
 CONTROLLERS+=,namespace-controller,service-cidr-controller
-# Small maps, which are made and filled quickly.
+# Small maps, which are created and filled quickly.
 AGENT_SIZES=(--max-frontends 4096 --max-services 1024 --max-backends 8192 --max-slots 16384 --max-flows 16384
 	--max-unassured 16384)
 E2E=$SLUICE_ROOT/tests/e2e/lib
@@ -37,7 +37,7 @@ SERVICE_RANGES=10.96.0.0/16,fd00:10:96::/112
 
 kube() { lab_in control env E2E_KUBE="$CLUSTER" python3 "$E2E/kube.py" "$@"; }
 
-# certificate NAME SUBJECT [NAMES]: NAME.key and NAME.crt, by the cluster's authority.
+# certificate NAME SUBJECT [NAMES]: makes NAME.key and NAME.crt, signed by the cluster's authority.
 certificate() {
 	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 \
 		-CA "$CLUSTER/ca.crt" -CAkey "$CLUSTER/ca.key" -keyout "$CLUSTER/$1.key" -out "$CLUSTER/$1.crt" \
@@ -76,7 +76,7 @@ kubeconfig() {
 	YAML
 }
 
-# partner NAME OPTION...: one of the binaries, in its namespace; its pid is in $LAB_STARTED.
+# partner NAME OPTION...: starts one of the binaries in the control namespace; its pid is in $LAB_STARTED.
 partner() { lab_start control "$1.log" nice -n 5 "$PARTNERS/$1" "${@:2}"; }
 
 cluster_etcd() {
@@ -106,13 +106,13 @@ cluster_controllers() {
 	CLUSTER_CONTROLLERS=$LAB_STARTED
 }
 
-# cluster_wrong NAME: a partner did not start.
+# cluster_wrong NAME: fails because a partner did not start.
 cluster_wrong() {
 	tail -n 40 "$LAB_DIR/$1.log"
 	die "cannot start $1; the end of its log is above."
 }
 
-# cluster_node NAME ZONE NUMBER PODS: a node of the lab as its kubelet reports it.
+# cluster_node NAME ZONE NUMBER PODS: a Node object as the node's kubelet writes it.
 cluster_node() {
 	cat <<-YAML
 		---
@@ -127,7 +127,7 @@ cluster_node() {
 	YAML
 }
 
-# What its kubelet writes into the status: addresses, and the processors that hints go by.
+# cluster_node_status: the status that the kubelet writes: addresses, and the CPUs on which topology hints depend.
 cluster_node_status() {
 	kube patch "Node/$1" --status "{\"status\": {
 		\"addresses\": [{\"type\": \"InternalIP\", \"address\": \"10.0.0.$3\"},
@@ -137,7 +137,7 @@ cluster_node_status() {
 		\"conditions\": [{\"type\": \"Ready\", \"status\": \"True\", \"reason\": \"KubeletReady\", \"message\": \"e2e\"}]}}"
 }
 
-# each_node FUNCTION: with what it takes of each of the four nodes.
+# each_node FUNCTION: calls FUNCTION with the properties of each of the four nodes.
 each_node() {
 	"$1" node zone-a 10 1
 	"$1" worker-a zone-a 21 2
@@ -145,7 +145,7 @@ each_node() {
 	"$1" worker-c zone-c 23 4
 }
 
-# control: where the partners live, a place of their own on the lab's bridge.
+# cluster_namespace: makes the namespace `control` for the partners, on the lab's bridge.
 cluster_namespace() {
 	lab_namespace control
 	ip -n "$LAB-net" link add to-control type veth peer name eth0 netns "$LAB-control"
@@ -183,7 +183,7 @@ cluster_down() {
 	CLUSTER=''
 }
 
-# cluster_agent_starts [OPTION...]: the same without the wait.
+# cluster_agent_starts [OPTION...]: like cluster_agent, but does not wait.
 cluster_agent_starts() {
 	lab_start node agent.log "$SLUICE" agent --kubeconfig "${AGENT_KUBECONFIG:-$CLUSTER/agent.conf}" --node node --devices eth0 \
 		--xdp "${AGENT_XDP:-off}" --cgroup "$LAB_CGROUP" --pins "$LAB_PINS" --health 127.0.0.1:10256 --metrics "${AGENT_METRICS:-127.0.0.1:10249}" \
@@ -199,7 +199,7 @@ cluster_agent() {
 	fi
 }
 
-# pod_at NAME: node and pod network of a pod of the lab.
+# pod_at NAME: the node and the pod network number of a pod of the lab.
 pod_at() {
 	case $1 in
 	web-pod) echo node 1 ;;
@@ -207,7 +207,7 @@ pod_at() {
 	esac
 }
 
-# cluster_pod NAME [OPTION...]: that pod, as its kubelet reports it.
+# cluster_pod NAME [OPTION...]: a Pod object as its kubelet writes it.
 cluster_pod() {
 	local node number
 	read -r node number < <(pod_at "$1")
@@ -257,7 +257,7 @@ load() { lab_in control env E2E_KUBE="$CLUSTER" python3 "$E2E/load.py" "$@"; }
 programmed() { lab_sluice services -o json | jq '[.[] | select(.service | startswith("default/load-"))] | length'; }
 count() { lab_sluice backends default/big -o json | jq '[.[] | select(.inClusterSet)] | length'; }
 
-# Its ports are its own, so that the agent may be there, too.
+# kube-proxy uses other ports than the agent, so that both can run.
 cluster_kube_proxy() {
 	kubeconfig "$CLUSTER/kube-proxy.kubeconfig" "$API" "certificate kube-proxy"
 	cat >"$CLUSTER/kube-proxy.conf" <<-YAML
@@ -310,15 +310,15 @@ cluster_proxy() {
 		cluster_wrong proxy
 }
 
-# backends_of SERVICE: the addresses that its cluster set holds, sorted.
+# backends_of SERVICE: the sorted addresses in its cluster set.
 backends_of() {
 	lab_sluice backends "$1" -o json 2>/dev/null | jq -r '[.[] | select(.inClusterSet) | "\(.address):\(.port)"] | sort | join(" ")'
 }
 
 milliseconds() { echo $((${EPOCHREALTIME/[.,]/} / 1000)); }
 
-# becomes WHAT WANTED COMMAND...: COMMAND prints WANTED within $WITHIN seconds (3); says how long it took. However slow the
-# machine is beside others' work, there are five looks for each of those seconds.
+# becomes WHAT WANTED COMMAND...: waits until COMMAND prints WANTED, at most $WITHIN seconds (3), and prints how long that
+# took. On a busy machine it still tries at least five times for each of those seconds.
 becomes() {
 	local what=$1 wanted=$2 start found='' looks=0
 	start=$(milliseconds)
@@ -333,25 +333,25 @@ becomes() {
 	printf '%s: %s (%d ms)\n' "$what" "$wanted" $(($(milliseconds) - start))
 }
 
-# rules JSON: what the proxy does from now on; in place at once, never half.
+# rules JSON: sets the proxy's rules, atomically.
 rules() {
 	printf '%s\n' "$1" >"$CLUSTER/rules.new"
 	mv "$CLUSTER/rules.new" "$CLUSTER/rules.json"
 }
 
-# asked EXPRESSION: how many requests the proxy has seen that match; its lines are "TIME ACTION GET PATH".
+# asked EXPRESSION: the number of matching requests in the proxy's log, whose lines are "TIME ACTION GET PATH".
 asked() { grep -cE -- "$1" "$LAB_DIR/proxy.log" || true; }
 
-# agent_account: the right of the agent, as a token in $CLUSTER/token.
+# agent_account: creates the agent's service account, and a token for it in $CLUSTER/token.
 agent_account() {
 	kube apply <"$SLUICE_ROOT/k8s/deploy/account.yaml"
 	kube token kube-system/sluice >"$CLUSTER/token"
 }
 
-# family4 SERVICE: its IPv4 backends in the cluster set.
+# family4 SERVICE: the IPv4 backends in its cluster set.
 family4() { backends_of "$1" | tr ' ' '\n' | grep -v '\[\|:.*:' | paste -sd ' '; }
 
-# answers WHO ADDRESS PORT: who answers 40 connections, each of which succeeds.
+# answers WHO ADDRESS PORT: the backends that reply to 40 connections, none of which may fail.
 answers() { lab_ask "$1" tcp "$2" "$3" --count 40 --json | jq -r '.answers | keys | join(" ")'; }
 
 has_service() { lab_sluice services -o json | jq --arg name "$1" 'any(.[]; .service | startswith($name))'; }

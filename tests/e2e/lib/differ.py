@@ -118,7 +118,8 @@ class Seen:
                 verdict = "answered"
                 self.backends[f"{words[0]}:{words[1]}"].add(source_of(question.client, words[2]))
             else:
-                # Where nobody serves an address, the kernel looks for a neighbour, and says so when it gives up in time.
+                # If nothing serves an address, the kernel tries to resolve a neighbour, and reports its failure if it comes
+                # within the timeout.
                 verdict = "timeout" if answer == "EHOSTUNREACH" else answer
             self.verdicts.add(verdict)
             self.tries[verdict] += times
@@ -135,7 +136,7 @@ def meets_itself(question, theirs, ours, nameless):
     if question.client != "pod" or not OWN["pod"] & nameless or ours.verdicts != {"answered"}:
         return False
     others = {name for name in ours.backends if name.rsplit(":", 1)[0] not in OWN["pod"]}
-    # With affinity each side has chosen for itself.
+    # With affinity each side chooses a backend of its own.
     return theirs.verdicts in ({"timeout"}, {"answered", "timeout"}) and (question.sticky or others == set(theirs.backends))
 
 
@@ -158,7 +159,7 @@ def letter_of(question, theirs, ours, world):
             return "B"
         return ""
     if question.sticky:
-        # Each side has chosen for itself, once.
+        # Each side chooses a backend once.
         return None if len(theirs.backends) <= 1 and len(ours.backends) <= 1 else ""
     if set(theirs.backends) != set(ours.backends):
         return ""
@@ -202,7 +203,7 @@ class Comparison:
         until = time.monotonic() + SETTLE
         wrong = [each for each in questions if judged[each] == ""]
         while wrong:
-            # Few tries show few backends; a change may still be on its way.
+            # Few requests reach few backends; and a change may not have arrived yet.
             again = self.sides(wrong, MORE)
             judged |= self.judged(wrong, again)
             seen |= again
@@ -350,7 +351,7 @@ class World:
                                          {"ready": False, "serving": True, "terminating": True},
                                          {"ready": False, "serving": False, "terminating": True}])
         made = {"addresses": [address], "conditions": conditions, "nodeName": node, "zone": zone}
-        # Not for the node's own address: clients from outside do not reach that yet where no node is named.
+        # Not for the node's own address: external clients do not reach that yet if the endpoint names no node.
         if self.random.random() < 0.1 and address not in NODE:
             del made["nodeName"], made["zone"]
         if hints == "zones":

@@ -26,7 +26,7 @@ import sys
 import time
 import urllib.parse
 
-# kind: path of its API, plural, whether it lives in a namespace
+# kind: path of its API, plural name, whether it is namespaced
 KINDS = {
     "Namespace": ("/api/v1", "namespaces", False),
     "Node": ("/api/v1", "nodes", False),

@@ -98,7 +98,7 @@ class Pod:
             return subprocess.Popen([os.environ["PARTNERS"] + "/kube-proxy", "--config", os.environ["KUBE_PROXY_CONFIG"]], stdout=log, stderr=log)
         environment = self.environment(container)
         arguments = [re.sub(r"\$\((\w+)\)", lambda found: environment[found.group(1)], each) for each in container.get("args", [])]
-        # Where a node has one agent for all of its pods, the lab serves its own.
+        # On a real node one agent serves all pods; here it serves the lab's only.
         arguments = [each.replace("--cgroup=/host/cgroup", "--cgroup=/host/cgroup/" + pathlib.Path(CGROUP).name) for each in arguments]
         capabilities = ",".join(container["securityContext"]["capabilities"]["add"])
         runtime = [sys.executable, str(HERE / "container.py"), str(KUBELET / "image"), capabilities, *self.mounts(container), "--"]

@@ -68,5 +68,5 @@ def render(directory):
 
 
 if __name__ == "__main__":
-    # JSON is YAML, and has no types of its own for what a string may look like.
+    # JSON is valid YAML, and leaves no doubt about which values are strings.
     print("\n---\n".join(json.dumps(document, indent=1) for document in render(pathlib.Path(sys.argv[1]))))

@@ -103,7 +103,8 @@ class Asker:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         sock = socket.socket(family, socket.SOCK_STREAM if protocol == "TCP" else socket.SOCK_DGRAM)
         sock.setblocking(False)
-        # Over a veth an ICMP error arrives while connect() still holds the socket, and would be noticed at the next SYN.
+        # Over a veth an ICMP error arrives while connect() still holds the socket, and would only be noticed at the next
+        # SYN.
         sock.setsockopt(*RECVERR[family], 1)
         try:
             sock.connect((address, port))
@@ -134,7 +135,7 @@ class Asker:
     def step(self):
         for key, _ in self.selector.select(0.05):
             try:
-                # An ICMP error of a handshake shows here alone.
+                # Only SO_ERROR reports an ICMP error about a handshake.
                 wrong = key.fileobj.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
                 if wrong:
                     raise OSError(wrong, "")
@@ -152,7 +153,8 @@ class Asker:
         while todo or self.left:
             while todo and len(self.left) < AT_ONCE:
                 at, (protocol, address, port, _) = todo.popleft()
-                # Where nothing answers, nothing answers the third time either; and whoever refuses counts how often.
+                # Two timeouts or refusals are enough: a third request would not be answered either, and refusals are
+                # rate-limited.
                 if answers[at]["timeout"] + answers[at]["refused"] < 2 and not (protocol == "HTTP" and answers[at]):
                     self.begin(answers[at], protocol, address, port)
             self.step()

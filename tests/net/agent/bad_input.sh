@@ -1,5 +1,5 @@
 #!/bin/bash
-# What the agent and the commands refuse: one clear sentence that says what to do, exit code 1, nothing changed.
+# What the agent and the commands refuse: one clear sentence that says what to do, exit code 1, no change of state.
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/common.sh"
@@ -8,7 +8,7 @@ source "$SLUICE_ROOT/scripts/lib/sandbox.sh"
 SLUICE=${SLUICE:-$BUILD_ROOT/sluice}
 need_root
 
-# Devices and ports of its own.
+# Runs in its own network and mount namespaces.
 [[ -n ${BAD_INPUT_INSIDE:-} ]] || BAD_INPUT_INSIDE=1 exec unshare --net --mount "$0" "$@"
 
 NAME=bad-input-$$
@@ -34,7 +34,7 @@ ip link set eth0 up
 ip link add bridge0 type bridge # has no XDP in its driver
 ip link set bridge0 up
 
-# Everything of this test that could change: pins, XDP and tc of its devices, links to its cgroup.
+# state: everything that this test could change: pins, XDP and tc of its devices, links to its cgroup.
 state() {
 	find "$PINS" "$PINS-2" 2>/dev/null || true
 	ip -o link show
@@ -43,7 +43,7 @@ state() {
 	bpftool cgroup show "$CGROUP"
 }
 
-# refused WHAT WORDS COMMAND...: COMMAND says WORDS in one sentence and changes nothing.
+# refused WHAT WORDS COMMAND...: checks that COMMAND prints one sentence with WORDS and changes nothing.
 refused() {
 	local what=$1 words=$2 code=0 wanted=1 said
 	shift 2
@@ -53,7 +53,7 @@ refused() {
 	! grep -q -- "--help'$" "$WORK/errors" || wanted=2 # a wrong command line
 	((code == wanted)) || { cat "$WORK/errors" && die "$what: exit code $code, not $wanted"; }
 	[[ ! -s $WORK/output ]] || { cat "$WORK/output" && die "$what: printed something, although it was refused"; }
-	# The log of an agent that got far may come before it.
+	# The log lines of an agent that starts may precede it.
 	said=$(grep -v '^2[0-9]*-.*Z info ' "$WORK/errors") || true
 	[[ $said == "sluice: "* && $said != *$'\n'* ]] || { cat "$WORK/errors" && die "$what: not one sentence of sluice"; }
 	[[ $said == *"$words"* ]] || { cat "$WORK/errors" && die "$what: does not say '$words'"; }
@@ -61,14 +61,14 @@ refused() {
 	printf '%s: %s\n' "$what" "$said"
 }
 
-# agent OPTION...: the arguments of an agent that would start; later ones win.
+# agent OPTION...: the arguments of an agent that would start; later options override.
 agent() {
 	printf '%s\n' "$SLUICE" agent --manifests "$WORK/manifests" --node bad --devices eth0 --cgroup "$CGROUP" --pins "$PINS" \
 		--health 127.0.0.1:10256 --metrics off --max-flows 1024 --max-unassured 1024
 }
 mapfile -t START < <(agent)
 
-# with OPTION VALUE: START with another value of that option.
+# with OPTION VALUE: sets CHANGED to START with that value of the option.
 with() {
 	local at
 	CHANGED=("${START[@]}")
@@ -110,7 +110,7 @@ refused "pins with a dot" "has a dot" "${CHANGED[@]}"
 with --devices bridge0
 refused "XDP that the driver has not" "bridge0" "${CHANGED[@]}" --xdp native
 
-# no_cgroup COMMAND...: without any cgroup v2 mounted.
+# no_cgroup COMMAND...: runs COMMAND without any cgroup v2 mounted.
 no_cgroup() {
 	# shellcheck disable=SC2016  # expanded inside
 	unshare --mount bash -c 'while root=$(awk '\''$3 == "cgroup2" { print $2; exit }'\'' /proc/self/mounts) && [[ -n $root ]]; do

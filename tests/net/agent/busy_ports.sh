@@ -1,13 +1,14 @@
 #!/bin/bash
-# Beside a kube-proxy that still runs, which holds 10256, 10249 and the health-check node ports (SEM-58): the agent serves packets all the
-# same, says what it waits for, and answers within two seconds of the other's end. --bind-address-hard-fail refuses to start.
+# A kube-proxy that still runs holds 10256, 10249 and the health-check node ports (SEM-58): the agent serves packets all the
+# same, says which ports it waits for, and replies on them within two seconds of the other's end. With
+# --bind-address-hard-fail it refuses to start.
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
 
 NODE=10.0.0.10 NODE_PORT=30080 CHECKED=32100
 
-# hold PORT: somebody else listens there on all addresses, as kube-proxy does; its pid is in HOLDER.
+# hold PORT: another server listens there on all addresses, as kube-proxy does; its pid is in HOLDER.
 hold() {
 	lab_start node "holder-$1.log" python3 -m http.server --bind :: "$1" --directory "$LAB_MANIFESTS"
 	HOLDER=$LAB_STARTED
@@ -19,7 +20,7 @@ waits_for() { [[ $(without) == *"$1"* ]]; }
 waits_for_nothing() { [[ $(without) != *"cannot listen"* && $(without) != *"health-check node ports"* ]]; }
 healthy() { lab_in node curl -fsS -m 1 http://127.0.0.1:10256/healthz; }
 metric() { lab_in node curl -sS -m 5 http://127.0.0.1:10249/metrics | sed -n "s/^sluice_ports_waiting{server=\"$1\"} //p"; }
-# checked: what the health-check node port answers, if that is ours.
+# checked: the reply of the health-check node port, if the agent has it.
 checked() { lab_in client curl -sS -m 1 "http://$NODE:$CHECKED/" | jq -e '.service == {namespace: "default", name: "checked"}'; }
 metric_is() { [[ $(metric "$1") == "$2" ]]; }
 
@@ -49,7 +50,7 @@ METRICS=$HOLDER
 hold "$CHECKED"
 CHECK=$HOLDER
 
-# The strict form ends before it has changed anything.
+# With --bind-address-hard-fail the agent ends before it has changed anything.
 lab_launch --xdp off --bind-address-hard-fail
 code=0
 wait "$LAB_AGENT" || code=$?
@@ -71,7 +72,7 @@ lab_wait 3 metric_is health 1 || die "the metrics do not say that the health por
 metric_is metrics 0 || die "the metrics say that their own port is waited for"
 metric_is health-check 2 || metric_is health-check 1 || die "the metrics do not say that a health-check node port is waited for"
 
-# A second until the next attempt, and what lab_wait counts is up to a second less than it says.
+# A second until the next attempt, and lab_wait may wait up to a second less than its argument.
 lab_stop "$HEALTH" || true
 lab_wait 3 healthy || die "healthz does not answer within two seconds"
 metric_is health 0 || die "the metrics say that the health port is waited for"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# sluice check: says what the agent's start would say, and changes nothing. Each fault is given to both: what is missing for
-# the one ends the other, with the same words.
+# sluice check reports what the agent's start would report, and changes nothing. Each fault is given to both: what check
+# reports as missing ends the agent, with the same words.
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/common.sh"
@@ -9,7 +9,7 @@ source "$SLUICE_ROOT/scripts/lib/sandbox.sh"
 SLUICE=${SLUICE:-$BUILD_ROOT/sluice}
 need_root
 
-# Devices and ports of its own.
+# Runs in its own network and mount namespaces.
 [[ -n ${CHECK_INSIDE:-} ]] || CHECK_INSIDE=1 exec unshare --net --mount "$0" "$@"
 
 NAME=check-$$
@@ -29,7 +29,7 @@ trap clean_up EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# These of its own: tests beside it write into those that they share.
+# Its own bpffs and /run/netns: concurrent tests write into the shared ones.
 mount -t bpf none /sys/fs/bpf
 mkdir -p /run/netns
 mount -t tmpfs none /run/netns
@@ -41,11 +41,11 @@ ip link set peer0 up
 ip link add bridge0 type bridge # has no XDP in its driver
 ip link set bridge0 up
 
-# What both are given; set_option changes one of these.
+# The options of both commands; set_option changes one of them.
 OPTIONS=(--manifests "$WORK/manifests" --node checked --devices eth0 --cgroup "$CGROUP" --pins "$PINS"
 	--health 127.0.0.1:10256 --metrics off --max-flows 1024 --max-unassured 1024)
 
-# set_option NAME VALUE
+# set_option NAME VALUE: sets or adds an option.
 set_option() {
 	local at
 	for at in "${!OPTIONS[@]}"; do
@@ -54,7 +54,7 @@ set_option() {
 	OPTIONS+=("$1" "$2")
 }
 
-# Everything that a check could leave behind: pins and mounts, hooks, devices, locks, settings, its programs and maps.
+# state: everything that a check could leave behind: pins and mounts, hooks, devices, locks, settings, its programs and maps.
 state() {
 	find /sys/fs/bpf 2>/dev/null | sort
 	cat /proc/self/mounts
@@ -67,10 +67,10 @@ state() {
 	cat /proc/sys/net/netfilter/nf_conntrack_max 2>/dev/null || true
 }
 
-# find_in SUBJECT WHAT: of the last check.
+# find_in SUBJECT WHAT: a field of a finding of the last check.
 find_in() { jq -r --arg subject "$1" ".findings[] | select(.what == \$subject) | .$2" "$WORK/said"; }
 
-# checked CODE COMMAND...: a check in JSON, which ends with CODE and changes nothing.
+# checked CODE COMMAND...: runs a check in JSON, which must exit with CODE and change nothing.
 checked() {
 	local code=0 wanted=$1
 	shift
@@ -84,15 +84,15 @@ checked() {
 	diff "$WORK/before" "$WORK/after" || die "'$*' changed this"
 }
 
-# verdict SUBJECT VERDICT WORDS: the last check found that.
+# verdict SUBJECT VERDICT WORDS: checks that the last check has this finding.
 verdict() {
 	[[ $(find_in "$1" verdict) == "$2" && $(find_in "$1" found) == *"$3"* ]] ||
 		{ jq . "$WORK/said" && die "$1: '$(find_in "$1" verdict)', '$(find_in "$1" found)'; wanted '$2', '$3'"; }
 	printf '%s: %s: %s\n' "$1" "$2" "$(find_in "$1" found)"
 }
 
-# missing SUBJECT WORDS COMMAND...: COMMAND runs what follows it, and below it both refuse, with these words: `check` in the
-# line SUBJECT, the agent in its one sentence, which says what the check found and advised.
+# missing SUBJECT WORDS COMMAND...: COMMAND runs the commands given to it. Under it both refuse, with these words: `check` in
+# the line SUBJECT, the agent in its one sentence, which repeats the check's finding and advice.
 missing() {
 	local subject=$1 words=$2 code=0 said
 	shift 2
@@ -160,7 +160,7 @@ missing "bpf()" "lacks CAP_BPF" without_capabilities
 missing "bpf()" "lacks CAP_PERFMON" setpriv --bounding-set=-perfmon,-sys_admin --inh-caps=-perfmon,-sys_admin
 missing "bpf()" "a seccomp filter refuses bpf()" python3 "$SLUICE_ROOT/tests/net/lib/refuse_bpf.py" EPERM
 missing "bpf()" "has no bpf()" python3 "$SLUICE_ROOT/tests/net/lib/refuse_bpf.py" ENOSYS
-# A program that the verifier refuses, at its end: the others are tried all the same.
+# The verifier refuses one program near its end: check still loads the others.
 python3 "$SLUICE_ROOT/tests/net/lib/refused_program.py" "$SLUICE" "$(dirname "$SLUICE")/bpf/lb.o" lb_tc_in "$WORK/spoiled"
 checked 1 "$WORK/spoiled" check "${OPTIONS[@]}"
 verdict "program lb_tc_in" missing "the kernel refuses it: invalid write to stack R10 off=8 size=8"
@@ -189,7 +189,7 @@ set_option --manifests "$WORK/absent"
 missing source "$WORK/absent" as_it_is
 set_option --manifests "$WORK/manifests"
 
-# unmounting TYPE COMMAND...: without any file system of a type that begins so.
+# unmounting TYPE COMMAND...: runs COMMAND without any mounted file system whose type begins with TYPE.
 unmounting() {
 	# shellcheck disable=SC2016  # expanded inside
 	unshare --mount bash -c 'while root=$(awk -v type="$0" '\''index($3, type) == 1 { print $2 }'\'' /proc/self/mounts | tail -n 1) && [[ -n $root ]]; do
@@ -200,7 +200,7 @@ no_cgroup() { unmounting cgroup "$@"; }
 cgroup_v1() { unmounting cgroup2 "$@"; }
 set_option --cgroup ''
 missing cgroup "no cgroup v2 file system is mounted" no_cgroup
-# Where there is no version 1 either; tests/kernels/check.sh has both.
+# The message where version 1 is not mounted either; tests/kernels/check.sh has both cases.
 v1_alone="cgroup v1 alone is mounted"
 grep -q ' cgroup ' /proc/self/mounts || v1_alone="no cgroup v2 file system is mounted"
 missing cgroup "$v1_alone" cgroup_v1

@@ -1,13 +1,14 @@
 #!/bin/bash
-# SEM-75: `sluice cleanup` leaves nothing of Sluice's, of any map layout, and nothing else changed; `cleanup --kube-proxy` takes
-# kube-proxy's rules and nothing of others (REL-44), byte for byte, with iptables-nft and iptables-legacy, for both families.
+# SEM-75: `sluice cleanup` removes everything of Sluice's, of any map layout, and changes nothing else; `cleanup
+# --kube-proxy` removes kube-proxy's rules and no others (REL-44), byte for byte, with iptables-nft and iptables-legacy, for
+# both families.
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
 
 LAYOUT=$(sed -n 's/^#define LB_LAYOUT //p' "$SLUICE_ROOT/maps/abi/abi.h")
 
-# state: everything of the node's that cleanup may touch.
+# state: everything on the node that cleanup may touch.
 state() {
 	find "$LAB_PINS" 2>/dev/null | sort || true
 	bpftool -j cgroup show "$LAB_CGROUP" | jq -c .
@@ -18,13 +19,13 @@ state() {
 	lab_in node nft list tables
 }
 
-# same WHAT BEFORE AFTER: two files.
+# same WHAT BEFORE AFTER: checks that two files are equal.
 same() { diff "$2" "$3" >&2 || die "$1: the difference is above"; }
 
-# cleanup [OPTION...]: says what it does into $LAB_DIR/said; its exit code.
+# cleanup [OPTION...]: runs it with output to $LAB_DIR/said; returns its exit code.
 cleanup() { lab_sluice cleanup "$@" >"$LAB_DIR/said" 2>"$LAB_DIR/errors"; }
 
-# refused_beside_agent: one sentence that names it, and nothing changes.
+# refused_beside_agent: checks that cleanup names the running agent in one sentence and changes nothing.
 refused_beside_agent() {
 	local code=0
 	state >"$LAB_DIR/with-agent"
@@ -37,7 +38,7 @@ refused_beside_agent() {
 	printf 'refused beside an agent: %s\n' "$(cat "$LAB_DIR/errors")"
 }
 
-# all_goes WHAT: a dry run names what then goes; a second time there is nothing.
+# all_goes WHAT: checks that a dry run lists what cleanup then removes, and that a second cleanup finds nothing.
 all_goes() {
 	state >"$LAB_DIR/left"
 	cleanup --dry-run || die "$1: a dry run failed: $(cat "$LAB_DIR/errors")"
@@ -53,14 +54,14 @@ all_goes() {
 	printf '%s: %d things removed\n' "$1" "$(wc -l <"$LAB_DIR/would")"
 }
 
-# tracks COUNT: so many tables of ours ask for conntrack (REL-89).
+# tracks COUNT: checks that COUNT of our tables use conntrack (REL-89).
 tracks() {
 	local count
 	count=$(lab_in node nft list tables | grep -c "sluice-ct-$LAB\$" || true)
 	((count == $1)) || die "$count tables keep conntrack tracking, expected $1: $(lab_in node nft list tables)"
 }
 
-# stopped: the agent was killed; its last words are its pins.
+# stopped: kills the agent, so that its pins stay.
 stopped() { lab_stop "$LAB_AGENT" KILL || true; }
 
 sluice_goes() {
@@ -86,7 +87,7 @@ sluice_goes() {
 	stopped
 	all_goes "what an agent left without ct-lookup"
 
-	# Two layouts with programs of their own, which this program does not know, and one that was only begun.
+	# Two layouts with their own programs, which this version does not know, and one that was only begun.
 	lab_agent --xdp off
 	stopped
 	mv "$LAB_PINS/v$LAYOUT" "$LAB_PINS-parked"
@@ -99,7 +100,7 @@ sluice_goes() {
 	lab_sluice drain >"$LAB_DIR/drain" || die "a drain where nothing is left fails: $(<"$LAB_DIR/drain")"
 }
 
-# Others' filter on the device keeps its qdisc.
+# others_stay: another owner's filter on the device keeps its qdisc.
 others_stay() {
 	lab_in node tc qdisc add dev eth0 clsact
 	lab_in node tc filter add dev eth0 ingress prio 7 handle 1 bpf bytecode '1,6 0 0 4294967295,' flowid 1:1
@@ -110,8 +111,8 @@ others_stay() {
 	lab_in node tc qdisc del dev eth0 clsact
 }
 
-# as_deployed: what a node's pod of k8s/deploy/uninstall does, in the image's root, with its capabilities and no others; its second
-# container stays until it is ended.
+# as_deployed: does what a node's pod of k8s/deploy/uninstall does, in the image's root, with exactly its capabilities; its
+# second container runs until it is stopped.
 as_deployed() {
 	local manifest=$SLUICE_ROOT/k8s/deploy/uninstall/daemonset.yaml capabilities some
 	local -a containers arguments
@@ -143,10 +144,10 @@ CONTAINER_MOUNTS=(--mount /proc:/proc --mount /sys:/sys:ro --mount /sys/fs/bpf:/
 
 # ---- kube-proxy's rules. ----
 
-# by FAMILY KIND COMMAND...: ip or ip6, nft or legacy.
+# by FAMILY KIND COMMAND...: runs iptables; FAMILY is ip or ip6, KIND nft or legacy.
 by() { lab_in node "$1tables-$2" "${@:3}"; }
 
-# rules_of_others FAMILY KIND: what a kubelet, a network plug-in and an operator have; before and after kube-proxy's.
+# rules_of_others FAMILY KIND: adds the rules of a kubelet, a network plug-in and an operator, before and after kube-proxy's.
 rules_of_others() {
 	by "$1" "$2" -t mangle -N KUBE-KUBELET-CANARY
 	by "$1" "$2" -t mangle -N KUBE-IPTABLES-HINT
@@ -161,7 +162,7 @@ rules_of_others() {
 	by "$1" "$2" -t nat -A POSTROUTING -p tcp --dport 9 # counts, and leads nowhere
 }
 
-# rules_of_kube_proxy FAMILY KIND: as its iptables mode writes them, in front, in between and behind.
+# rules_of_kube_proxy FAMILY KIND: adds rules as its iptables mode writes them, before, between and after others' rules.
 rules_of_kube_proxy() {
 	by "$1" "$2" -t mangle -N KUBE-PROXY-CANARY
 	for chain in KUBE-SERVICES KUBE-NODEPORTS KUBE-POSTROUTING KUBE-MARK-MASQ KUBE-PROXY-CANARY KUBE-SVC-NPX46M4PTMTKRN6Y \
@@ -189,7 +190,7 @@ rules_of_kube_proxy() {
 	by "$1" "$2" -t filter -A KUBE-FORWARD -m conntrack --ctstate INVALID -j DROP
 }
 
-# tables FAMILY KIND: as iptables-save has them, but for its comments on the time.
+# tables FAMILY KIND: iptables-save without its comments, which contain the time.
 tables() { lab_in node "$1tables-$2-save" 2>"$LAB_DIR/warnings" | grep -v '^#'; }
 all_tables() {
 	local family kind
@@ -199,7 +200,7 @@ all_tables() {
 	lab_in node nft list table inet others
 }
 
-# counters: what a rule of others has counted, in each table that has it; ip6tables-nft begins with none.
+# counters: the counters of another owner's rules, in each table that has them; ip6tables-nft has none at first.
 counters() {
 	local family kind
 	for kind in nft legacy; do
@@ -207,8 +208,8 @@ counters() {
 	done
 }
 
-# needs_replacement: kube-proxy's rules stay where nothing of ours would serve in their place, unless told otherwise; each refusal is one
-# sentence that says why.
+# needs_replacement: checks that kube-proxy's rules stay if no Sluice would serve in their place, unless --force is given;
+# each refusal is one sentence that says why.
 needs_replacement() {
 	no_replacement "nothing is pinned"
 	lab_agent
@@ -227,7 +228,7 @@ needs_replacement() {
 	cleanup || die "the agent's pins do not go: $(cat "$LAB_DIR/errors")"
 }
 
-# no_replacement WHY
+# no_replacement WHY: checks that cleanup refuses with WHY.
 no_replacement() {
 	local code=0
 	all_tables >"$LAB_DIR/with"
@@ -241,7 +242,8 @@ no_replacement() {
 	printf "kube-proxy's rules stay: %s\n" "$1"
 }
 
-# behind_others: a port mapping that uses kube-proxy's mark, as the portmap plug-in may, and its own chain that leads there.
+# behind_others: a port mapping that uses kube-proxy's mark, as the portmap plug-in may, and its own chain that jumps to
+# kube-proxy's.
 behind_others() {
 	by ip nft -t nat -N CNI-HOSTPORT-SETMARK
 	by ip nft -t nat -A CNI-HOSTPORT-SETMARK -j KUBE-MARK-MASQ

@@ -1,6 +1,6 @@
 #!/bin/bash
-# What people see: status, services, backends, flows and the two servers tell what real traffic did, with the agent and
-# without it, and tables and JSON say the same.
+# The output of the commands: status, services, backends, flows and the two HTTP servers show what real traffic did, with the
+# agent and without it, and tables and JSON show the same.
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
@@ -9,13 +9,13 @@ NODE=10.0.0.10 NODE_PORT=30080
 
 page() { lab_in node curl -sS -m 5 "http://127.0.0.1:$1$2"; }
 
-# equal WHAT WANTED FOUND
+# equal WHAT WANTED FOUND: checks that both are equal.
 equal() {
 	[[ $2 == "$3" ]] || die "$1: wanted '$2', found '$3'"
 	printf '%s: %s\n' "$1" "$3"
 }
 
-# What is true with and without an agent.
+# check_commands: checks that hold with and without an agent.
 check_commands() {
 	equal "services of the examples" "default/web:http kube-system/dns:dns" \
 		"$(lab_sluice services -o json | jq -r '[.[].service] | unique | join(" ")')"
@@ -56,11 +56,11 @@ equal "outcome in a scrape" "$(outcome new_remote)" \
 	"$(sed -n 's/^sluice_outcomes_total{.*outcome="new_remote"} //p' <<<"$scraped")"
 equal "services in a scrape" "$(lab_sluice status -o json | jq .maps.lb_services.used)" \
 	"$(sed -n 's/^sluice_map_entries{map="lb_services"} //p' <<<"$scraped")"
-# The first scrape begins the count of flows, a later one shows it.
+# The first scrape starts the count of flows, a later one has the result.
 counted() { [[ $(page 10249 /metrics | sed -n 's/^sluice_map_entries{map="lb_flows4"} //p') -gt 0 ]]; }
 lab_wait 10 counted || die "a scrape never shows the flows"
 
-# Backends whose endpoints are gone are not shown, and not counted as in use.
+# Backends without endpoints are not shown, and not counted as in use.
 rows() { lab_sluice backends default/web "$@" -o json | jq '[.[] | select(.address == "10.244.4.10")] | length'; }
 rows_are() { [[ $(rows) == "$1" ]]; }
 retired() { lab_sluice status -o json | jq .maps.lb_backends.retired; }
@@ -71,7 +71,7 @@ equal "a backend that is gone, and that flows may name" "1 1" "$(rows --all) $(r
 cp "$SLUICE_ROOT/k8s/examples/web-endpoints.yaml" "$LAB_MANIFESTS"
 lab_wait 5 rows_are 1 || die "a backend that is back is not shown"
 
-# A node of that name is missed where others are listed.
+# A missing Node is reported only if there are other Nodes.
 without() { lab_sluice status -o json | jq -r .without; }
 misses_its_node() { [[ $(without) == *"Node node: there is none of that name"* ]]; }
 has_its_node() { ! misses_its_node; }

@@ -1,16 +1,16 @@
 #!/bin/bash
-# SEM-70: entries that somebody else took from the tables, changed or added are put right when the agent looks: every hour, and
-# on SIGHUP. Requests show that it is the programs that see the difference.
+# SEM-70: entries that another program removed from the tables, changed or added are repaired at the agent's next check:
+# every hour, and on SIGHUP. Requests show that the programs use the damaged entries.
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
 
-# key ADDRESS: of its frontend, as bpftool takes it.
+# key ADDRESS: the key of its frontend, in bpftool's syntax.
 key() {
 	bpftool -j map dump pinned "$LAB_PINS"/v*/maps/lb_frontends |
 		jq -r --argjson address "$1" '.[] | select(.formatted.key.address[12:] == $address) | .key | join(" ")' | head -n 1
 }
-# repaired TABLE: how many of its entries were put right.
+# repaired TABLE: how many of its entries were repaired.
 repaired() {
 	lab_in node curl -fsS -m 2 http://127.0.0.1:10249/metrics |
 		sed -n "s/^sluice_entries_repaired_total{table=\"$1\"} //p"
@@ -24,7 +24,7 @@ lab_maps >"$LAB_DIR/maps"
 asked || die "the service is not served"
 read -ra bytes <<<"$(key '[10,96,0,80]')"
 value=$(bpftool -j map dump pinned "$LAB_PINS"/v*/maps/lb_frontends | jq -r '.[0].value | join(" ")')
-# Of one address and port, and of one that nobody planned.
+# Delete the frontend, and add one that no service has.
 bpftool map delete pinned "$LAB_PINS"/v*/maps/lb_frontends key "${bytes[@]}"
 other=("${bytes[@]}")
 other[12]=0x63
@@ -37,7 +37,7 @@ lab_wait 5 asked || die "the service is not served again"
 diff <(lab_maps) "$LAB_DIR/maps" || die "the maps are not as they were"
 [[ $(repaired lb_frontends) == 2 ]] || die "two entries were damaged, and '$(repaired lb_frontends)' were put right"
 
-# Its row, which says that it has no endpoints.
+# Overwrite the service's row, so that it has no endpoints.
 read -ra number < <(bpftool -j map dump pinned "$LAB_PINS"/v*/maps/lb_frontends |
 	jq -r '[.[] | select(.formatted.key.address[12:] == [10, 96, 0, 80])][0].value[:4] | join(" ")')
 read -ra row < <(bpftool -j map lookup pinned "$LAB_PINS"/v*/maps/lb_services key "${number[@]}" | jq -r '.value | join(" ")')

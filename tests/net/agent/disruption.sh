@@ -1,8 +1,8 @@
 #!/bin/bash
-# The disruption gate: TCP and UDP flows that never pause, over every path, while the agent is killed, ended, upgraded in
-# place, killed while it starts, and given larger tables (REL-38, REL-69, REL-83, SEM-71, SEM-78, SEM-81): no flow breaks, moves to
-# another backend or is opened a second time, no datagram is lost, and nothing unexpected is counted. Nor does what the node
-# itself does without any service: a pod's way out, a log-in on the node, a probe of a pod.
+# The disruption gate: TCP and UDP flows that never pause, over every path, while the agent is killed, stopped, upgraded in
+# place, killed while it starts, and given larger tables (REL-38, REL-69, REL-83, SEM-71, SEM-78, SEM-81): no flow breaks,
+# moves to another backend or is opened a second time, no datagram is lost, and no unexpected outcome is counted. The same
+# holds for the node's traffic without any service: a pod's outgoing traffic, a login on the node, a probe of a pod.
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
@@ -14,10 +14,10 @@ RESTARTS=${SLUICE_RESTARTS:-${RESTARTS:-40}} # a start takes a second, most of i
 RANDOM=$((SEED & 32767))
 say "seed $SEED, $RESTARTS restarts"
 
-# What the starts differ in: constants of all programs, and without tcx also how they are attached.
+# The differences between the starts: constants of all programs, and without tcx also the way they are attached.
 VARIANTS=('' --source-ports=2000-29999 --without=fib-source --without=csum-ipv6 --without=ct-lookup
 	--without=socket-destroy --without=tcx --without=tcx,fib-source,fib-mark,csum-ipv6,ct-lookup,socket-destroy,skb-sums)
-# What is counted when every path is used.
+# The outcomes that are counted if every path is used.
 USED=(flow_stack flow_redirect flow_xdp socket_kept)
 
 # ---- Restarts. ----

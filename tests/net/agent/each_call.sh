@@ -1,7 +1,8 @@
 #!/bin/bash
-# A crash at each bpf() call of the agent, and an error at each (REL-38, REL-82): whatever call it was, requests go on, and
-# the next start leaves what a start from nothing would. A few calls, spread by a seed, and a hundred in each of the six stages with
-# SLUICE_LONG. SLUICE_POINTS=100000 goes through all, a quarter of an hour and more a stage; SLUICE_STAGES="1 3" through two.
+# A crash at each bpf() call of the agent, and an error at each (REL-38, REL-82): after each of them requests succeed, and
+# the next start results in the same maps as a start from nothing. By default a few calls, spread by a seed; with SLUICE_LONG
+# a hundred in each of the six stages. SLUICE_POINTS=100000 takes all, which needs a quarter of an hour and more per stage;
+# SLUICE_STAGES="1 3" runs two stages.
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
@@ -21,7 +22,7 @@ ready() { lab_in node curl -fsS -m 2 "$HEALTH"; }
 gone() { ! kill -0 "$1" 2>/dev/null; }
 ready_or_gone() { gone "$1" || ready; }
 
-# manifests SET: "base", or "changed": a service more, a service less, an endpoint less, another policy.
+# manifests SET: writes "base", or "changed": one service more, one less, one endpoint less, another policy.
 manifests() {
 	cp "$SLUICE_ROOT"/k8s/examples/*.yaml "$LAB_MANIFESTS"
 	rm -f "$LAB_MANIFESTS/extra.yaml"
@@ -49,14 +50,14 @@ manifests() {
 dump() { lab_maps && lab_fill; }
 same() { [[ $(dump) == "$(<"$LAB_DIR/$1.reference")" ]]; }
 
-# start_clean SET: an agent that nobody disturbs, until the maps are as they shall be.
+# start_clean SET: runs an agent without injection until the maps are those of SET.
 start_clean() {
 	lab_agent --xdp off ${LARGER[@]+"${LARGER[@]}"} >"$LAB_DIR/start" || { cat "$LAB_DIR/start" && die "$2: the next start fails"; }
 	lab_wait 15 same "$1" || { diff "$LAB_DIR/$1.reference" <(dump) || die "$2: the next start leaves other maps, above"; }
 	lab_stop "$LAB_AGENT" KILL || true
 }
 
-# start_injected INJECTION: an agent that meets it; until it serves or has ended. Its log: injected.log.
+# start_injected INJECTION: runs an agent with the injection until it serves or has ended. Its log: injected.log.
 start_injected() {
 	: >"$LAB_DIR/injected.log"
 	lab_start node injected.log strace -f -qq -e signal=none -e trace=bpf -o "$LAB_DIR/calls" -e "inject=bpf:$1" \
@@ -65,7 +66,7 @@ start_injected() {
 	INJECTED=$1 ENDED=no
 	lab_wait 30 ready_or_gone "$LAB_STARTED" || { cat "$LAB_DIR/injected.log" && die "with $1: neither serves nor ends"; }
 	CALLS=$(wc -l <"$LAB_DIR/calls")
-	# The changes of the first second belong to the start: what was given up is freed, what failed is tried again.
+	# Changes within the first second belong to the start: dropped entries are freed, failed writes are retried.
 	[[ $1 == signal=* ]] && sleep 0.3 || sleep 0.1
 	! gone "$LAB_STARTED" || ENDED=yes
 	local agent
@@ -74,10 +75,10 @@ start_injected() {
 	lab_stop "$LAB_STARTED" KILL || true
 }
 
-# fired: the last injection took place.
+# fired: whether the last injection took place.
 fired() { [[ $INJECTED == signal=* && $ENDED == yes ]] || grep -q INJECTED "$LAB_DIR/calls"; }
 
-# all_answered: no asker has met a failure.
+# all_answered: whether no client has had a failure.
 all_answered() {
 	local asker
 	for asker in ${ASKERS[@]+"${ASKERS[@]}"}; do
@@ -85,15 +86,16 @@ all_answered() {
 	done
 }
 
-# points COUNT: up to POINTS of the numbers 1 to COUNT, spread evenly from a random place.
+# points COUNT: up to POINTS of the numbers 1 to COUNT, evenly spread from a random start.
 points() {
 	local step=$((($1 + POINTS - 1) / POINTS)) at
 	((step > 0)) || step=1
 	for ((at = 1 + RANDOM % step; at <= $1; at += step)); do printf '%d\n' "$at"; done
 }
 
-# chosen_calls STAGE: those of the counted start at which an error is always tried. A first start: libbpf's own questions, which decide
-# how maps are made. A restart: the shape of a pinned table; to go on without it would be to serve from an empty one.
+# chosen_calls STAGE: the calls of the counted start at which an error is always injected. In a first start these are
+# libbpf's feature probes, which decide how maps are created. In a restart it is the query of a pinned table's shape: to
+# continue without it would mean to serve from an empty table.
 chosen_calls() {
 	case $1 in
 	2) echo 1 2 ;;
@@ -101,15 +103,15 @@ chosen_calls() {
 	esac
 }
 
-# larger STAGE: the next starts want larger tables than any before, in the last two stages.
+# larger STAGE: in the last two stages, the next starts request larger tables than any before.
 larger() {
 	[[ $1 == [56] ]] || return 0
 	SIZE=$((SIZE + 1))
 	LARGER=(--max-frontends "$SIZE" --max-services "$SIZE" --max-backends "$((4 * SIZE))" --max-slots "$((16 * SIZE))")
 }
 
-# go_through STAGE TITLE FROM INJECTION: at each point an injected start, a clean one, and the maps compared. FROM: nothing, or what
-# the other set of manifests left.
+# go_through STAGE TITLE FROM INJECTION: at each point runs an injected start and a clean one, and compares the maps. FROM:
+# nothing, or the pins of the other set of manifests.
 go_through() {
 	local title=$2 from=$3 injection=$4 at count wanted=changed number=0 fired=0 filled
 	[[ " $STAGES " == *" $1 "* ]] || return 0
@@ -153,7 +155,7 @@ go_through 2 "error at a first start" nothing error=ERROR
 
 [[ $STAGES == *[3456]* ]] || exit 0
 
-# From here on somebody always asks, at a socket and through the devices, and no request may fail.
+# From here on clients always send requests, by a socket and through the devices, and no request may fail.
 manifests base && start_clean base "before the requests"
 lab_start node asked.socket "${ASK[@]}" tcp 10.96.0.80 80
 ASKERS+=("$LAB_STARTED:asked.socket")

@@ -1,10 +1,12 @@
 #!/bin/bash
-# SIGTERM and SIGINT end the agent at once, also while it waits for something that never comes; what is pinned serves on.
+# SIGTERM and SIGINT end the agent at once, also while it waits for something that never happens; the pinned programs and
+# maps keep serving.
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
 
-# ended SIGNAL: the agent ends well on it; how long that took, in milliseconds. The bound is a machine's that is at its limits.
+# ended SIGNAL: checks that the agent ends well on it, and prints how long that took, in milliseconds. The bound allows for
+# an overloaded machine.
 ended() {
 	local begun=$EPOCHREALTIME code=0
 	kill -"$1" "$LAB_AGENT"
@@ -25,7 +27,7 @@ for signal in TERM INT; do
 	lab_ask client tcp 10.0.0.10 30080 --count 10 >/dev/null || die "$signal: what is pinned does not serve on"
 done
 
-# A file that nobody ever writes stands for every wait without an end.
+# A FIFO without a writer stands for every wait without an end.
 mkfifo "$LAB_DIR/secret"
 opening() { [[ $(cat "/proc/$LAB_AGENT/wchan") =~ partner|fifo ]]; }
 lab_launch --xdp off --cluster-secret "$LAB_DIR/secret"

@@ -1,6 +1,7 @@
 #!/bin/bash
-# REL-42: without a file descriptor to spare, and on a full disk, the agent stays, what it wrote goes on serving, and what changed
-# meanwhile is planned as soon as there is room again. An agent that cannot start for want of them empties nothing.
+# REL-42: without a free file descriptor, and on a full disk, the agent keeps running, what it wrote keeps serving, and
+# changes made meanwhile are planned as soon as there is room again. An agent that cannot start for lack of them empties no
+# map.
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
@@ -8,7 +9,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
 DISK=''
 trap '[[ -z $DISK ]] || umount -l "$DISK"; lab_down' EXIT
 
-# service NAME ADDRESS: a Service and its only endpoint, web-a, as JSON: half of it is nothing.
+# service NAME ADDRESS: a Service and its only endpoint, web-a, as JSON, because half a JSON file is invalid.
 service() {
 	jq -nc --arg name "$1" --arg address "$2" '{apiVersion: "v1", kind: "List", items: [
 		{apiVersion: "v1", kind: "Service", metadata: {namespace: "default", name: $name},
@@ -20,7 +21,7 @@ service() {
 }
 served() { lab_ask pod tcp "$1" 80; }
 healthy() { lab_in node curl -fsS -m 2 -o /dev/null http://127.0.0.1:10256/healthz; }
-# ticks: the processor time that the agent has used, in hundredths of a second.
+# ticks: the CPU time that the agent has used, in hundredths of a second.
 ticks() { awk '{ print $14 + $15 }' "/proc/$LAB_AGENT/stat"; }
 unchanged() { diff <(lab_maps) "$LAB_DIR/maps" || die "$1: the maps changed"; }
 

@@ -1,7 +1,7 @@
 #!/bin/bash
-# SEM-81: tables that are too small for what is planned are made again, larger, while the same agent goes on: connections that are
-# open stay with their backends, and no request fails. A later start keeps the sizes, and makes smaller tables larger when asked
-# to. With --fixed-sizes nothing grows: who does not fit keeps what he had.
+# SEM-81: tables that are too small for the plan are made again, larger, while the same agent runs: open connections keep
+# their backends, and no request fails. A later start keeps the sizes, and makes smaller tables larger if options say so.
+# With --fixed-sizes no table grows: a service that does not fit keeps its previous state.
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
@@ -13,13 +13,13 @@ TABLES=(lb_frontends lb_services lb_names lb_backends lb_slots)
 SMALL=(--max-frontends 32 --max-services 16 --max-backends 48 --max-slots 64 --max-ranges 4)
 MANY=${SLUICE_LONG:+5000} MANY=${MANY:-500}
 
-# services PREFIX COUNT ENDPOINTS: more of them.
+# services PREFIX COUNT ENDPOINTS: adds services with this prefix.
 services() { lab_in node python3 "$SLUICE_ROOT/tests/net/lib/services.py" "$@" "$LAB_MANIFESTS"; }
-# programmed PREFIX: backends in the sets of those.
+# programmed PREFIX: the number of backends in the sets of these services.
 programmed() { lab_sluice backends "default/$1-" -o json 2>/dev/null | jq '[.[] | select(.inClusterSet)] | length'; }
-# pointed PREFIX: frontends of those.
+# pointed PREFIX: the number of frontends of these services.
 pointed() { lab_sluice services -o json | jq --arg prefix "default/$1-" '[.[] | select(.service | startswith($prefix)).frontends | length] | add'; }
-# has PREFIX BACKENDS SERVICES
+# has PREFIX BACKENDS SERVICES: whether these numbers are in the maps.
 has() { [[ $(programmed "$1") == "$2" && $(pointed "$1") == "$3" ]]; }
 entries() { bpftool -j map show pinned "$LAB_PINS"/v*/maps/"$1" | jq .max_entries; }
 sizes() { for table in "${TABLES[@]}"; do printf '%s %d\n' "$table" "$(entries "$table")"; done; }
@@ -27,7 +27,7 @@ grown() { grep -c 'recreating the maps' "$LAB_DIR/agent.log" || true; }
 descriptors() { find "/proc/$LAB_AGENT/fd" -mindepth 1 | wc -l; }
 secret() { bpftool -j map dump pinned "$LAB_PINS"/v*/maps/lb_node | jq -c '.[0].formatted.value.secret'; }
 
-# more PREFIX COUNT ENDPOINTS: services that do not fit, until they are served.
+# more PREFIX COUNT ENDPOINTS: adds services that do not fit, and waits until they are served.
 more() {
 	local before begin=$EPOCHREALTIME
 	before=$(grown)
@@ -60,7 +60,8 @@ LARGE=$(sizes)
 [[ $(bpftool -j map dump pinned "$LAB_PINS"/v*/maps/lb_services | jq '.[1].formatted.value.policy.internal') == *LB_* ]] ||
 	die "people cannot read the new tables: $(bpftool map dump pinned "$LAB_PINS"/v*/maps/lb_services | head -n 20)"
 
-# A start with smaller sizes keeps them; one with larger ones does not, and nobody notices. What grew holds no more than what starts.
+# A start with smaller sizes keeps the tables; one with larger sizes does not, and no client notices. After growing, the
+# agent has no more descriptors open than after a start.
 held=$(descriptors)
 lab_stop "$LAB_AGENT" KILL || true
 lab_agent --xdp native "${SMALL[@]}"
@@ -72,7 +73,7 @@ lab_agent --xdp native --max-backends 200000 --max-services 30000
 [[ $(secret) == "$SECRET" ]] || die "the secret changed"
 has many $((MANY * 3)) "$MANY" || die "$(programmed many) backends after a start that grew"
 
-# Slots that are mostly free become fewer again, with the same flows, and the agent is as ready as it was; a start does so, too.
+# Slots that are mostly free shrink again, with the same flows, and the agent stays ready; a start shrinks them, too.
 shrunk() { (($(entries lb_slots) * 2 <= $1)); }
 lab_stop "$LAB_AGENT" KILL || true
 lab_agent --xdp native "${SMALL[@]}" --shrink-after 2s
@@ -94,7 +95,7 @@ lab_agent --xdp native --max-slots 1024 --shrink-after 0
 ((large > 512 && $(entries lb_slots) == 512)) || die "a start left $(entries lb_slots) pairs of slots of $large"
 has some 80 40 || die "$(programmed some) backends after a start"
 
-# What is full stays full.
+# With --fixed-sizes a full table stays full.
 lab_stop "$LAB_AGENT" KILL || true
 lab_keep_ends
 lab_traffic_ends
@@ -106,14 +107,14 @@ lab_wait 10 grep -q 'Service default/big-0: lb_backends is full' "$LAB_DIR/agent
 (($(entries lb_backends) == 48 && $(programmed big) == 0)) || die "it grew, or part of it is served: $(sizes)"
 lab_ask client tcp 10.0.0.10 30080 --count 20 >/dev/null || die "the others are not served"
 
-# A growth that fails is logged, and the agent goes on as before it: as ready as it was.
+# A failure to grow is logged, and the agent goes on as before, and as ready.
 lab_stop "$LAB_AGENT" KILL || true
 find "$LAB_MANIFESTS" -name '*.json' -delete
 lab_agent --xdp native "${SMALL[@]}"
 taken=$(find "$LAB_PINS" -name lb_backends)_next
 mkdir -p "$taken/by-somebody"
 services big 1 300
-# The next agent loads its programs before it fails, which takes seconds where others use the processors.
+# The next agent loads its programs before it fails, which takes seconds on a busy machine.
 lab_wait 60 grep -q 'the tables stay as small as they are: cannot pin the map .*lb_backends_next' "$LAB_DIR/agent.log" ||
 	die "a growth that cannot be is not logged: $(tail -n 5 "$LAB_DIR/agent.log")"
 lab_wait 5 lab_in node curl -fsS -m 2 http://127.0.0.1:10256/healthz || die "is not ready after a growth that failed"
@@ -121,7 +122,7 @@ lab_wait 5 lab_in node curl -fsS -m 2 http://127.0.0.1:10256/healthz || die "is 
 lab_ask client tcp 10.0.0.10 30080 --count 20 >/dev/null || die "the others are not served after a growth that failed"
 rmdir "$taken/by-somebody" "$taken"
 
-# Nor does a table grow beyond the memory limit.
+# limited: checks that no table grows beyond the memory limit.
 limited() {
 	lab_stop "$LAB_AGENT" KILL || true
 	rm -r "$LAB_PINS"

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Hostile names of devices and of objects, annotations of all kinds, and the largest objects of each kind (docs/threats.md): who was served
-# is served, no word of theirs reaches a terminal, a log reader or a scraper as anything but words, and the log stays short.
+# Hostile names of devices and of objects, annotations of all kinds, and the largest objects of each kind (docs/threats.md):
+# existing services are still served, no text of theirs reaches a terminal, a log reader or a scraper as anything but text,
+# and the log stays short.
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
@@ -8,7 +9,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
 PREFIX=podx
 NAMES=($'podx\e[31m' $'podx\a\b\x7f' $'podx\xff\xfe' $'podx\xc2\x9b2J' 'podx"\\{}=' 'podx$(id)' 'podx..' 'podx;&|' $'podx\xe2\x80\xaegpj')
 
-# only_words FILE WHAT: UTF-8 without control characters, and without those that turn the direction or are not seen.
+# only_words FILE WHAT: checks that FILE is UTF-8 without control, direction and invisible characters.
 only_words() {
 	python3 - "$1" <<-'PY' || die "$2 has more than words in it"
 		import sys
@@ -20,20 +21,20 @@ only_words() {
 	PY
 }
 
-# answers WHAT: the example's service, from the pod and from outside.
+# answers WHAT: checks the example's service, from the pod and from outside.
 answers() {
 	lab_ask pod tcp 10.96.0.80 80 --count 20 >/dev/null || die "$1: a pod's requests fail"
 	lab_ask client tcp 10.0.0.10 30080 --count 20 >/dev/null || die "$1: requests from outside fail"
 }
 
-# away DEVICE: its hooks are detached, by whoever may.
+# away DEVICE: detaches its hooks, as another program may.
 away() {
 	local index link
 	index=$(ip -n "$LAB-node" -o link show dev "$1" | cut -d : -f 1)
 	for link in "$LAB_PINS"/v*/links/pod_in_"$index"; do bpftool link detach pinned "$link"; done
 }
 
-# look WHAT: at all that people and machines read.
+# look WHAT: checks all output for people and machines.
 look() {
 	answers "$1"
 	only_words "$LAB_DIR/agent.log" "$1: the log"
@@ -47,8 +48,9 @@ look() {
 	done
 }
 
-# alive: asks /livez as the kubelet does, only more often, until was_alive; writes at last how often that was answered and the longest time without
-# a good answer, in microseconds. One failure alone is no fault: the agent begins again when it needs larger maps, and does not listen meanwhile.
+# alive: requests /livez as the kubelet does, only more often, until was_alive; then writes the number of good replies and
+# the longest time without one, in microseconds. A single failure is no fault: the agent restarts itself when it needs larger
+# maps, and does not listen meanwhile.
 alive() {
 	# shellcheck disable=SC2016  # expanded inside
 	lab_start node livez.log bash -c '
@@ -65,7 +67,8 @@ alive() {
 	ALIVE=$LAB_STARTED
 }
 
-# was_alive: ends the asking; dies where no good answer came for 10 s. The DaemonSet ends an agent after a minute.
+# was_alive: ends these requests; fails if no good reply came for 10 s. The DaemonSet's probe restarts an agent after a
+# minute.
 was_alive() {
 	local answers longest
 	touch "$LAB_DIR/asked-enough"
@@ -107,7 +110,7 @@ longest=$(awk '{ print length }' "$LAB_DIR/agent.log" | sort -n | tail -n 1)
 kill -0 "$LAB_AGENT" || die "the agent has ended"
 printf 'hostile objects: %d lines of log, the longest of %d characters\n' "$lines" "$longest"
 
-# And a start on all of them.
+# And a start with all of these objects.
 lab_stop "$LAB_AGENT" KILL || true
 lab_agent --pod-devices "$PREFIX"
 look "a start on hostile objects"

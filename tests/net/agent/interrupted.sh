@@ -1,19 +1,19 @@
 #!/bin/bash
-# The demo and the test command, interrupted at ten points: what there was before is there after, and nothing more.
+# The demo and the test command, interrupted at ten points: they leave the machine as it was before.
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/common.sh"
 # shellcheck source=scripts/lib/sandbox.sh
 source "$SLUICE_ROOT/scripts/lib/sandbox.sh"
 
-# Beside other tests, which make and remove things of their own.
+# Run in a sandbox, because concurrent tests make and remove such things, too.
 if [[ -z ${SLUICE_ALONE:-} ]]; then
 	SLUICE_ALONE=1 sandbox bash "${BASH_SOURCE[0]}"
 	exit
 fi
 
-# state: everything that could be left behind, but for loaded programs. Processes are counted by their cgroup, which
-# cannot be removed while one lives.
+# state: everything that could be left behind, except loaded programs. Processes are counted by their cgroup, which cannot be
+# removed while one lives.
 state() {
 	ip netns list
 	find "$(cgroup_root)" -mindepth 1 -type d
@@ -23,13 +23,13 @@ state() {
 	[[ ! -d /run/netns ]] || find /run/netns -mindepth 1
 }
 
-# programs: ids of the loaded programs of ours; those of other users of this machine come and go too.
+# programs: ids of our loaded programs; other users of this machine load and unload such programs, too.
 programs() { bpftool -j prog show | jq -r '.[] | select(.name // "" | startswith("lb_")) | .id' | sort; }
 
-# gone FILE: none of the programs that FILE names is loaded any more.
+# gone FILE: whether none of the programs in FILE is loaded any more.
 gone() { [[ -z $(comm -12 "$1" <(programs)) ]]; }
 
-# interrupt SIGNAL SECONDS COMMAND...
+# interrupt SIGNAL SECONDS COMMAND...: interrupts COMMAND after SECONDS, and checks that it leaves nothing behind.
 interrupt() {
 	local signal=$1 seconds=$2 pid code=0 try
 	shift 2

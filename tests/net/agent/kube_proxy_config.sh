@@ -1,13 +1,13 @@
 #!/bin/bash
-# SEM-68: an agent that is called kube-proxy and started as kubeadm's DaemonSet starts it, by a ConfigMap's volume: what the file
-# says is in force, changes are followed, nonsense is not, and no connection notices any of it.
+# SEM-68: an agent that is called kube-proxy and started as kubeadm's DaemonSet starts it, with a ConfigMap volume: the
+# file's content is in force, changes are followed, invalid content is not, and no connection is affected.
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
 
 NODE=10.0.0.10 NODE_PORT=30080
 
-# volume TEXT: a ConfigMap's volume as the kubelet writes it: a new directory, and one link that is renamed.
+# volume TEXT: writes a ConfigMap volume as the kubelet does: a new directory, and one link that is renamed.
 volume() {
 	local directory
 	directory=$(mktemp -d "$VOLUME/..data_XXXXXX")
@@ -17,7 +17,7 @@ volume() {
 	[[ -e $VOLUME/config.conf ]] || ln -s ..data/config.conf "$VOLUME/config.conf"
 }
 
-# config SCRIPT...: kubeadm's file, with fields of it changed by sed.
+# config SCRIPT...: kubeadm's file, with fields changed by sed.
 config() {
 	local script
 	local -a scripts=()
@@ -27,7 +27,7 @@ config() {
 
 page() { lab_in node curl -fsS -m 5 "http://127.0.0.1:10249$1"; }
 in_force() { page /configz | jq -r ".[\"kubeproxy.config.k8s.io\"] | $1"; }
-# force FILTER WANTED
+# force FILTER WANTED: whether the configuration in force has this value.
 force() { [[ $(in_force "$1") == "$2" ]]; }
 metric_is() { [[ $(page /metrics | sed -n 's/^sluice_config_last_reload_successful //p') == "$1" ]]; }
 without() { lab_sluice status -o json | jq -r .without; }
@@ -36,7 +36,7 @@ complains_of() { [[ $(without) == *"$1"* ]]; }
 complains_of_nothing() { [[ $(without) != *"configuration"* ]]; }
 ready() { lab_in node curl -fsS -m 2 http://127.0.0.1:10256/healthz; }
 
-# started: the agent has not ended since.
+# same_process: whether the agent is still the same process.
 same_process() { [[ $(lab_sluice status -o json | jq .agent.pid) == "$LAB_AGENT" ]]; }
 
 lab_up kubeconf
@@ -47,7 +47,7 @@ volume "$(config 's/^mode: .*/mode: nftables/' 's/^nodePortAddresses: .*/nodePor
 mkdir "$LAB_DIR/bin"
 ln -s "$SLUICE" "$LAB_DIR/bin/kube-proxy"
 
-# As kubeadm's DaemonSet does, and what this lab needs. The devices are those of the default routes.
+# The options of kubeadm's DaemonSet, and those that this lab needs. The devices are those of the default routes.
 lab_start node agent.log "$LAB_DIR/bin/kube-proxy" --config="$VOLUME/config.conf" --hostname-override=Node \
 	--manifests "$LAB_MANIFESTS" --cgroup "$LAB_CGROUP" --pins "$LAB_PINS" --xdp off
 LAB_AGENT=$LAB_STARTED
@@ -63,7 +63,7 @@ printf 'in force as kubeadm writes it: %s\n' "$(in_force '"\(.hostnameOverride) 
 lab_traffic client "$NODE" "$NODE_PORT"
 lab_keep
 
-# Nonsense: said once, and nothing changes.
+# Invalid content: logged once, and nothing changes.
 volume "$(config 's/^mode: .*/mode: userspace/')"
 lab_wait 10 metric_is 0 || die "the metric does not say that the file is bad: $(page /metrics | grep config)"
 complains_of "mode is 'userspace'; write iptables, ipvs or nftables" || die "status does not say what is wrong: $(without)"
@@ -74,7 +74,7 @@ force '.nodePortAddresses | join(",")' 10.0.0.0/8 || die "a bad file changed wha
 same_process || die "a bad file ended the agent"
 printf 'nonsense is not followed: %s\n' "$(without)"
 
-# A valid one that needs a restart, with which no agent starts: the previous one stays in force.
+# A valid file that requires a restart, but with which no agent starts: the previous one stays in force.
 volume "$(config 's/^mode: .*/mode: iptables/' \
 	's/^healthzBindAddress: .*/healthzBindAddress: 192.0.2.1:10256/' \
 	's/^bindAddressHardFail: .*/bindAddressHardFail: true/')"
@@ -84,7 +84,7 @@ force '.nodePortAddresses | join(",")' 10.0.0.0/8 || die "the options before are
 metric_is 0 || die "the metric does not say that no agent starts"
 printf 'an agent that does not start gives back to the one before\n'
 
-# Good again: what needs a new agent, and what changes at once.
+# A good file again: one change needs a new agent, another applies at once.
 volume "$(config 's/^mode: .*/mode: iptables/' 's/^healthzBindAddress: .*/healthzBindAddress: 127.0.0.1/')"
 lab_wait 20 force '.healthzBindAddress' 127.0.0.1:10256 || die "a good file is not followed: $(in_force .healthzBindAddress)"
 lab_wait 10 ready || die "the agent did not become ready with the new file"
@@ -99,7 +99,7 @@ volume "$(config 's/^mode: .*/mode: iptables/' \
 lab_wait 10 force '.conntrack.udpTimeout' 40s || die "conntrack's settings do not follow: $(in_force .conntrack)"
 [[ $(said "restarting in place") == 2 ]] || die "a new agent began for what changes at once: $(said "restarting in place")"
 same_process || die "what changes at once ended the process"
-# A file without a ConfigMap's links, as an editor writes it.
+# A file without a ConfigMap volume's links, as an editor writes it.
 rm "$VOLUME/config.conf"
 config 's/^mode: .*/mode: nftables/' >"$VOLUME/config.new"
 mv "$VOLUME/config.new" "$VOLUME/config.conf"

@@ -1,11 +1,12 @@
 #!/bin/bash
-# A slow leak (docs/threats.md): services with new names, endpoints with new addresses, pods' devices and objects that are wrong come and go, tens of
-# thousands of endpoints (with --long 60,000). What the agent and the kernel hold for them afterwards is what they held half way.
+# A slow leak (docs/threats.md): services with new names, endpoints with new addresses, pods' devices and invalid objects
+# come and go, tens of thousands of endpoints (with --long 60,000). Afterwards the agent and the kernel hold no more than
+# half way.
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
 
-# Each round has SERVICES of ENDPOINTS come and go.
+# Each round adds and removes SERVICES services of ENDPOINTS endpoints.
 SERVICES=10 ENDPOINTS=50
 ROUNDS=${SLUICE_LONG:+120} ROUNDS=${ROUNDS:-16}
 
@@ -14,10 +15,11 @@ metric() { lab_in node curl -fsS -m 10 http://127.0.0.1:10249/metrics | awk -v n
 has() { [[ $(metric "$1") == "$2" ]]; }
 anonymous() { awk '/^RssAnon:/ { print $2 }' "/proc/$LAB_AGENT/status"; }
 descriptors() { find "/proc/$LAB_AGENT/fd" -mindepth 1 | wc -l; }
-# entries: in tables whose entries go at once. Backends' ids and services' numbers wait for the flows that may name them.
+# entries: the entries of tables from which entries are removed at once. Backend ids and service numbers stay reserved for
+# flows that may refer to them.
 entries() { lab_sluice status -o json | jq -c '.maps | {lb_frontends, lb_addresses} | map_values(.used)'; }
 
-# device NUMBER: a pod's device comes and goes.
+# device NUMBER: adds and removes a pod's device.
 device() {
 	ip -n "$LAB-node" link add "podx$1" type veth peer name "far$1"
 	ip -n "$LAB-node" link set "podx$1" up
@@ -25,7 +27,7 @@ device() {
 	ip -n "$LAB-node" link delete "podx$1"
 }
 
-# round NUMBER: one wave comes and the one before it goes.
+# round NUMBER: adds one wave of objects and removes the previous one.
 round() {
 	python3 "$SLUICE_ROOT/tests/net/lib/services.py" "leak$1" "$SERVICES" "$ENDPOINTS" "$LAB_MANIFESTS"
 	printf 'apiVersion: v1\nkind: Service\nmetadata: {name: "wrong %d", namespace: default}\nspec: {clusterIP: nowhere}\n' "$1" \

@@ -1,6 +1,6 @@
 #!/bin/bash
-# REL-37: services by the thousand come and go as manifests, as fast as files can be written. The agent keeps up, nothing stays
-# behind in its maps, and requests to another service go on. 10,000 of them with --long.
+# REL-37: thousands of services are added and removed as manifests, as fast as files can be written. The agent keeps up,
+# leaves nothing behind in its maps, and requests to another service succeed. 10,000 services with --long.
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Upgrade and downgrade by another binary (REL-41, SEM-78): an agent of an earlier commit (scripts/lib/older-agents) and this one take turns under the
-# flows of the disruption gate, ended or killed, forward and back. Both are of one map layout: no flow breaks.
+# Upgrade and downgrade by another binary (REL-41, SEM-78): an agent of an earlier commit (scripts/lib/older-agents) and the
+# current one alternate under the flows of the disruption gate, stopped or killed, forward and back. Both have the same map
+# layout: no flow breaks.
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
@@ -10,14 +11,14 @@ source "$SLUICE_ROOT/tests/net/lib/disruption.sh"
 SEED=$(seed 41) ROUNDS=${SLUICE_ROUNDS:-5}
 OURS=$SLUICE LAYOUT=$(sed -n 's/^#define LB_LAYOUT //p' "$SLUICE_ROOT/maps/abi/abi.h")
 
-# start BINARY WHEN: it is asked about the pins from now on, too.
+# start BINARY WHEN: starts BINARY's agent; later commands use BINARY, too.
 start() {
 	SLUICE=$1
 	lab_agent --xdp native --pod-devices pod >"$LAB_DIR/start" || { tail -n 20 "$LAB_DIR/start" && die "$2: does not start"; }
 	[[ $(cd "$LAB_PINS" && echo v*) == "v$LAYOUT" ]] || die "$2: pinned is $(ls "$LAB_PINS")"
 }
 
-# end ROUND: by turns as a kubelet and as the kernel does it.
+# end ROUND: ends the agent, alternately as a kubelet (SIGTERM) and as the kernel (SIGKILL) does.
 end() {
 	if (($1 % 2)); then
 		lab_stop "$LAB_AGENT" TERM || die "round $1: the agent did not end well: $(tail -n 3 "$LAB_DIR/agent.log")"
@@ -26,7 +27,7 @@ end() {
 	fi
 }
 
-# turns: on every path without a pause.
+# turns: alternates the agents while flows use every path.
 turns() {
 	local round
 	for ((round = 1; round <= ROUNDS; round++)); do

@@ -1,31 +1,32 @@
 #!/bin/bash
-# REL-41, SEM-78: what a Sluice of another map layout has pinned is taken over: each hook is updated in place, calls by sockets go on
-# without a failure, connections through the other layout's flow tables are found again by their hash, and nothing of it stays.
-# Not those that wait for an answer at that moment: of a reply without a flow nobody can say whose it is.
-# The other layout is this one under another number; in the long form also a real one, there and back: that of an earlier commit's agent
-# (scripts/lib/older-agents), whose maps, pins and programs have other names.
+# REL-41, SEM-78: the pins of a Sluice with another map layout are taken over: each hook is updated in place, socket calls
+# never fail, connections of the other layout's flow tables are found again by their hash, and nothing of that layout stays.
+# Connections that wait for a reply at that moment are not found: a reply without a flow cannot be assigned to a connection.
+# The other layout is the current one under another number; in the long form also a real one, there and back: that of an
+# earlier commit's agent (scripts/lib/older-agents), whose maps, pins and programs have other names.
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
 
 OURS=$(sed -n 's/^#define LB_LAYOUT //p' "$SLUICE_ROOT/maps/abi/abi.h")
 
-# hooks: the pins of our programs, with the kernel's numbers of their links, which an update in place keeps.
+# hooks: the pins of our programs, with the kernel's ids of their links, which an update in place keeps.
 hooks() {
 	find "$LAB_PINS" -path '*/links/*' -type f | sort | while read -r pin; do
 		printf '%s %s\n' "${pin##*/}" "$(bpftool -j link show pinned "$pin" | jq .id)"
 	done
 }
-# running: how many of our programs a socket call or a packet meets.
+# running: how many of our programs a socket call or a packet passes.
 running() {
 	bpftool -j cgroup show "$LAB_CGROUP" | jq length
 	lab_in node bpftool -j net show | jq '.[0] | (.tc | length) + (.xdp | length)'
 }
 secret() { bpftool -j map dump pinned "$LAB_PINS/v$1/maps/lb_node" | jq -c '.[0].formatted.value.secret'; }
-# lost LAYOUT: until when flows of lost tables are looked for (REL-89); 0: none are lost.
+# lost LAYOUT: the time until which flows of lost tables are looked for (REL-89); 0: none are lost.
 lost() { bpftool -j map dump pinned "$LAB_PINS/v$1/maps/lb_node" | jq '.[0].formatted.value.lost_until'; }
 
-# replace FROM TO [COMMAND...]: the agent ends, COMMAND does something to its pins, and an agent starts that finds layout FROM and is of layout TO.
+# replace FROM TO [COMMAND...]: kills the agent, runs COMMAND on its pins, and starts an agent that finds layout FROM and has
+# layout TO.
 replace() {
 	local before
 	before=$(secret "$(cd "$LAB_PINS" && echo v* | tr -d v)")
@@ -40,7 +41,7 @@ replace() {
 	[[ $(secret "$2") == "$before" ]] || die "the secret changed from $before to $(secret "$2")"
 }
 
-# upgrade FROM: what an agent of ours has pinned becomes that of layout FROM.
+# upgrade FROM: renames our agent's pins to layout FROM, and starts our agent on them.
 upgrade() {
 	replace "$1" "$OURS" mv "$LAB_PINS/v$OURS" "$LAB_PINS/v$1"
 	(($(lost "$OURS") > 0)) || die "flows of layout $1 are not looked for"
@@ -48,7 +49,7 @@ upgrade() {
 	[[ $(running) == "$RUNNING" ]] || die "$RUNNING programs ran, now $(running)"
 }
 
-# there_and_back LAYOUT: a real agent of that layout takes ours over, and ours takes it over again: every link is the same.
+# there_and_back LAYOUT: a real agent of that layout takes over from ours, and ours takes over again: all links are the same.
 there_and_back() {
 	local ours=$SLUICE links
 	links=$(hooks)

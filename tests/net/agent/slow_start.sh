@@ -1,6 +1,6 @@
 #!/bin/bash
-# An agent whose API server takes connections and says nothing, beside four busy processes: its log says every few seconds what
-# it waits for. Whoever looks at an agent that does not become ready has nothing else to look at.
+# An agent whose API server accepts connections and never replies, in parallel with four busy processes: its log says every
+# few seconds what it waits for. An operator whose agent does not become ready has only the log.
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
@@ -25,7 +25,7 @@ busy_processes
 lab_start node agent.log "$SLUICE" agent --kubeconfig "$LAB_DIR/agent.conf" --node node --devices eth0 --xdp off --sockets off \
 	--pins "$LAB_PINS" --max-flows 16384 --max-unassured 16384
 lab_wait 300 grep -q accepted "$LAB_DIR/server.log" || die "the agent asks nobody: $(cat "$LAB_DIR/agent.log")"
-# No matter when: a machine that has no time for the agent has none for its clock either.
+# The time does not matter: a machine too busy to run the agent delays its timers, too.
 lab_wait 300 grep -q 'not ready after [0-9]* s: waiting for the API.s list of services' "$LAB_DIR/agent.log" ||
 	die "the agent does not say what it waits for: $(cat "$LAB_DIR/agent.log")"
 lab_wait 300 eval '(($(grep -c "not ready after" "$LAB_DIR/agent.log") >= 2))' || die "the agent says it once only"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# An agent that starts while the API server says nothing: what an earlier one published of the node (its zone, whose addresses are
-# pods') stays as it was, whatever the agent hears of the kernel and of scrapes meanwhile (REL-30).
+# An agent that starts while the API server does not reply: what an earlier agent published about the node (its zone, the
+# pods' address ranges) stays unchanged, whatever kernel notifications and scrapes the agent gets meanwhile (REL-30).
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
@@ -8,7 +8,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
 source "$SLUICE_ROOT/tests/net/lib/silent_api.sh"
 
 scrape() { lab_in node curl -fsS -o "$LAB_DIR/metrics" -m 5 http://127.0.0.1:10249/metrics; }
-# The second scrape at the earliest: the first one begins the count.
+# The second scrape at the earliest: the first one starts the count.
 flows_counted() { scrape && grep -q '^sluice_flow_count_age_seconds' "$LAB_DIR/metrics"; }
 published() {
 	bpftool -j map dump pinned "$LAB_PINS"/v*/maps/lb_node |

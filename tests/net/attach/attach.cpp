@@ -1,5 +1,5 @@
-// Attaching, adopting and detaching, on real devices and a real cgroup: what a restart, a kill, a vanished
-// device or a foreign program may and may not change.
+// Attaching, adopting and detaching, on real devices and a real cgroup: what a restart, a kill, a removed
+// device or another owner's program may change, and what not.
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <fmt/format.h>
@@ -41,7 +41,7 @@ using agent::Datapath;
 using agent::HookState;
 using Catch::Matchers::ContainsSubstring;
 
-/// The programs on one side of a device, in the order they run.
+/// A tc program of another owner, which passes every packet on.
 maps::Fd foreign_program() {
   const std::array<bpf_insn, 2> next = {
       {{BPF_ALU64 | BPF_MOV | BPF_K, 0, 0, 0, -1}, {BPF_JMP | BPF_EXIT, 0, 0, 0, 0}}};
@@ -53,7 +53,7 @@ maps::Fd attach_foreign(int program, const char* device, bpf_attach_type side) {
   return maps::Fd(bpf_link_create(program, static_cast<int>(if_nametoindex(device)), side, nullptr));
 }
 
-/// A clsact filter of eth0 with our priority at ingress.
+/// Adds a clsact filter with our priority to one side of eth0.
 void put_filter(int program, bpf_tc_attach_point side, std::uint32_t handle) {
   bpf_tc_hook hook{};
   hook.sz = sizeof(hook);
@@ -97,7 +97,8 @@ TEST_CASE("REL-19 what somebody detached comes back", "[features]") {
       REQUIRE(bpf_link_detach(maps::Fd(bpf_obj_get(pins.link(name).c_str())).get()) == 0);
     }
   }
-  // The kernel lets go of a removed pin's link a little later, and refuses the same program twice until then.
+  // The kernel releases the link of a removed pin asynchronously, and until then refuses the same program at
+  // that hook.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (!datapath.attach().failure().empty() && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -365,7 +366,7 @@ TEST_CASE("by default XDP is not used where frames may carry unfinished checksum
   CHECK_THAT(missing, ContainsSubstring("tap0 xdp: frames may carry unfinished checksums (tun)"));
 }
 
-// 256 of them have entries: see maps/abi/frame_address.h.
+// The frame addresses have 256 entries: see maps/abi/frame_address.h.
 TEST_CASE("of two devices whose interface indices share an entry XDP serves the first", "[features]") {
   DeviceLab scene;
   const auto index = if_nametoindex("eth0");

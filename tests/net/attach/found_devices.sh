@@ -1,6 +1,6 @@
 #!/bin/bash
-# Devices that nobody names: --devices auto and --pod-devices auto follow routes, addresses and devices as they come and go, and
-# status says what shows an uplink to be one. SEM-32, SEM-34.
+# Detected devices: --devices auto and --pod-devices auto follow routes, addresses and devices as they change, and status
+# says why a device counts as an uplink. SEM-32, SEM-34.
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
@@ -9,17 +9,17 @@ uplinks() { lab_sluice status -o json | jq -r .uplinks; }
 uplinks_are() { [[ $(uplinks) == "$1" ]]; }
 without() { lab_sluice status -o json | jq -r .without; }
 pods() { lab_in node bpftool net show | grep -c ' lb_pod_' || true; }
-# Two programs each.
+# pods_are COUNT: each pod device has two programs.
 pods_are() { (($(pods) == 2 * $1)); }
 
-# served WHEN UPLINKS PODS
+# served WHEN UPLINKS PODS: waits until these uplinks and this number of pod devices are served.
 served() {
 	lab_wait 15 uplinks_are "$2" || { tail -n 5 "$LAB_DIR/agent.log" && die "$1: uplinks are '$(uplinks)', not '$2'"; }
 	lab_wait 15 pods_are "$3" || die "$1: $(pods) programs at pods' devices, not two for each of $3"
 	printf '%s: %s; %d pods\n' "$1" "$2" "$3"
 }
 
-# outside: a client's connection to a node port is served at the uplink.
+# outside: checks that a client's connection to a node port is served at the uplink.
 outside() { lab_ask client tcp 10.0.0.10 30080 >/dev/null || die "$1: nobody answers at the node port"; }
 
 on_node() { ip -n "$LAB-node" "$@"; }
@@ -56,7 +56,7 @@ auto() {
 	lab_stop "$LAB_AGENT"
 }
 
-# A name beside, and one that never serves.
+# beside: `auto` together with a named device and an excluded one.
 beside() {
 	LAB_DEVICES='auto,wan0,!eth0'
 	lab_agent --xdp off --pod-devices 'auto'
@@ -64,7 +64,7 @@ beside() {
 	lab_stop "$LAB_AGENT"
 }
 
-# Nothing is found: sockets are served, and status says so.
+# none: without any uplink, sockets are served, and status reports the lack of uplinks.
 none() {
 	LAB_DEVICES='auto,!eth0'
 	on_node link del wan0

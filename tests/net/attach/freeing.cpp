@@ -1,6 +1,6 @@
-// What the kernel frees for us keeps no packet waiting (REL-75): pings go on beside it, and beside nothing,
-// in one run. How long the worst took is asserted in the long form alone, and of the best of some rounds: a
-// stall comes back each time, noise does not.
+// Memory that the kernel frees for the agent delays no packet (REL-75): pings run during the freeing and, for
+// comparison, without it. Only the long form checks the longest delay, and takes the best of several rounds:
+// a stall occurs in each round, noise does not.
 #include <bpf/bpf.h>
 #include <fmt/format.h>
 #include <sys/socket.h>
@@ -32,7 +32,7 @@ constexpr double late = 10;  // milliseconds
 bool is_long() { return std::getenv("SLUICE_LONG") != nullptr; }
 int rounds() { return is_long() ? 5 : 1; }
 
-/// Waits for that many answers more in a file of pings; false after a minute.
+/// Waits for `count` more replies in ping's output file; returns false after a minute.
 bool more_answers(const PodScene& scene, const std::string& file, long count) {
   const auto answers = [&] { return std::stol(scene.outside.output("grep -c ttl= " + file + " || true")); };
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
@@ -43,8 +43,8 @@ bool more_answers(const PodScene& scene, const std::string& file, long count) {
   return answers() >= before + count;
 }
 
-/// One round of pings out of the scene, from before `act` until after it; how many milliseconds the slowest
-/// took, unless one was lost. The last one may be under way when they end.
+/// Pings the pod from outside, from before `act` until after it. Returns the slowest round trip in
+/// milliseconds, nullopt if a reply was lost. The last ping may be under way at the end.
 std::optional<double> slowest_ping(const PodScene& scene, const std::function<void()>& act) {
   const std::string file = fmt::format("/tmp/lbtest-ping-{}", ::getpid());
   const long around = is_long() ? 1000 : 100;
@@ -69,7 +69,7 @@ std::optional<double> slowest_ping(const PodScene& scene, const std::function<vo
   return std::stol(found[1]) - std::stol(found[2]) <= 1 ? std::optional(std::stod(found[3])) : std::nullopt;
 }
 
-/// The least of the slowest, over some rounds.
+/// The smallest of several rounds' slowest round trips.
 double slowest_of_best(const PodScene& scene, const std::function<void()>& prepare,
                        const std::function<void()>& act) {
   std::vector<double> all;
@@ -138,7 +138,7 @@ void fill_flows(int map) {
   }
 }
 
-/// Full tables of another layout.
+/// Pins full tables of another map layout.
 void pin_predecessor(const maps::Pins& pins) {
   for (const auto& directory : {pins.base(), pins.version(), pins.maps(), pins.links()}) {
     ::mkdir(directory.c_str(), 0700);

@@ -1,4 +1,4 @@
-// Hooks and pins that others remove by hand are restored, and counted (REL-19).
+// Hooks and pins that others remove are restored, and counted (REL-19).
 #include <bpf/bpf.h>
 #include <fmt/format.h>
 #include <net/if.h>
@@ -165,11 +165,11 @@ TEST_CASE("REL-70 a socket hook that does not run is attached anew, and said to 
   CHECK(sockets() == "cgroup, 8 of 8 hooks");
 }
 
-// A separate thread, so that the namespaces of the others do not change.
+// A separate thread, so that the namespaces of the other threads do not change.
 TEST_CASE("REL-70 the root of a cgroup namespace is served, and that it holds no pods is said") {
   const Lab lab;
   const std::string mount = "/tmp";
-  const std::string slice = mount + "/kubelet.slice";  // as kind's nodes have it
+  const std::string slice = mount + "/kubelet.slice";  // named like the slice on kind's nodes
   const std::string pods = slice + "/kubelet-kubepods.slice";
   std::string without_pods;
   std::string with_pods = "not looked at";
@@ -321,7 +321,7 @@ TEST_CASE("500 pods' devices are attached, looked after and let go cheaply", "[f
   WARN(fmt::format("500 devices: all {:.0f} ms, one more {:.1f} ms, a look {:.2f} ms of CPU", all * 1e3,
                    one * 1e3, look * 1e3 / 20));
   CHECK(one < all / 4);
-  CHECK(look / 20 < 0.01);  // twice a second: 2 % of a core at the worst, sanitizers and all
+  CHECK(look / 20 < 0.01);  // it runs twice a second: at most 2 % of a core, even with sanitizers
   batch(remove + "link del podsy\n");
   CHECK(scene.attach().pods == 2);
   CHECK(links(scene.lab).size() == 6);

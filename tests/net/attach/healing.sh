@@ -1,7 +1,8 @@
 #!/bin/bash
-# REL-19, REL-68: what others do to a running agent's devices, hooks and pins. Devices come, are renamed, flap and go; links
-# are detached and pins removed; other programs come before and behind ours: service comes back each time, what was brought
-# back is counted, and who else is there is named. SLUICE_WITHOUT=tcx shows the same with clsact.
+# REL-19, REL-68: other programs change a running agent's devices, hooks and pins. Devices are added, renamed, set down and
+# up, and removed; links are detached and pins removed; other owners' programs are attached before and after ours. Each time
+# service recovers, the restored hooks are counted, and the other owners' programs are reported. With SLUICE_WITHOUT=tcx the
+# same for clsact.
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
@@ -11,7 +12,7 @@ NODE=10.0.0.10 NODE6=fd00:10::10 NODE_PORT=30080
 
 asks() { lab_ask "$1" tcp "$2" "$3" --count 4 --timeout 1; }
 
-# served WHEN WHO...: each is answered at the service's addresses of both families; soon, not necessarily at once.
+# served WHEN WHO...: checks that each client gets replies from the service's addresses of both families, within 20 seconds.
 served() {
 	local who port address
 	for who in "${@:2}"; do
@@ -27,7 +28,8 @@ served() {
 	printf '%s: served\n' "$1"
 }
 
-# Guests are in no cgroup that is served: only their devices' hooks serve them. Of both kinds and of sockets:
+# Guests are in no cgroup that is served: only their devices' hooks serve them. All clients, and those that the socket hooks
+# do not serve:
 everybody=(client guest pod node)
 
 restored() { lab_in node curl -sS -m 5 http://127.0.0.1:10249/metrics | awk '/^sluice_hooks_restored_total[{ ]/ { sum += $NF } END { print sum + 0 }'; }
@@ -37,13 +39,13 @@ says() { [[ $(status "$1") == *"$2"* ]]; }
 says_not() { [[ $(status "$1") != *"$2"* ]]; }
 links() { find "$LAB_PINS" -path '*/links/*' -type f | sort; }
 
-# shows WHAT FIELD WORDS: status says so within ten seconds.
+# shows WHAT FIELD WORDS: checks that status shows WORDS within ten seconds.
 shows() { lab_wait 10 says "$2" "$3" || die "$1: $2 does not say '$3': $(status "$2")"; }
 
 milliseconds() { date +%s%3N; }
 
-# healed WHAT COMMAND...: what COMMAND does is undone, and counted; with --long, where nothing else keeps the machine busy, three
-# times in five within a second of it, as a scrape sees it.
+# healed WHAT COMMAND...: checks that the effect of COMMAND is undone, and counted; with --long, when the machine is
+# otherwise idle, three times in five within a second of COMMAND, as seen in the metrics.
 healed() {
 	local before begin took soon=0 round rounds=${SLUICE_LONG:+5}
 	for ((round = 0; round < ${rounds:-1}; round++)); do
@@ -61,7 +63,7 @@ healed() {
 
 # ---- Devices. ----
 
-# pod_routes DEVICE NUMBER: what a CNI adds, and what goes when the device is down.
+# pod_routes DEVICE NUMBER: adds a CNI's routes and neighbours, which the kernel removes when the device is set down.
 pod_routes() {
 	local own="02:00:00:00:$2:02"
 	ip -n "$LAB-node" route replace "10.244.1.$2/32" dev "$1"
@@ -70,7 +72,7 @@ pod_routes() {
 	ip -n "$LAB-node" neighbour replace "fd00:10:244:1::$2" lladdr "$own" dev "$1" nud permanent
 }
 
-# node_routes: what goes when the node's eth0 is down.
+# node_routes: restores the routes that the kernel removes when the node's eth0 is set down.
 node_routes() {
 	local who pods number
 	ip -n "$LAB-node" address replace fd00:10::10/64 dev eth0 nodad
@@ -116,7 +118,7 @@ devices() {
 
 # ---- Hooks and pins. ----
 
-# detach PIN: as bpftool does it; a filter of clsact has no link.
+# detach PIN: detaches a link as bpftool does; a clsact filter has no link.
 detach() { bpftool link detach pinned "$1"; }
 detach_all() {
 	local pin
@@ -128,7 +130,7 @@ unpin() {
 }
 unpin_map() { rm "$(find "$LAB_PINS" -path "*/maps/$1")"; }
 remove_clsact() { lab_in node tc qdisc delete dev "$1" clsact; }
-# Of another's making, where ours was: at its handle, or at a later one of ours since the last time.
+# replace_filter DEVICE: replaces our filter by another owner's at its handle; after the first time ours has a later handle.
 replace_filter() {
 	local handle
 	handle=$(lab_in node tc filter show dev "$1" ingress | grep -o 'handle [^ ]* lb_tc_in' | cut -d ' ' -f 2)
@@ -140,7 +142,7 @@ remove_replaced() {
 	for handle in "${REPLACED[@]}"; do lab_in node tc filter delete dev "$1" ingress prio 1 handle "$handle" bpf; done
 }
 
-# index DEVICE: pins of devices' programs end with it.
+# index DEVICE: the interface index, with which the names of the device's pins end.
 index() { ip -n "$LAB-node" -j link show dev "$1" | jq '.[0].ifindex'; }
 
 hooks() {
@@ -166,7 +168,7 @@ hooks() {
 
 # ---- Others. ----
 
-# A filter that takes every packet and ends the chain, of the one kind that may share a priority with ours.
+# A filter that ends the chain for every packet, of kind bpf, the only kind that may share a priority with ours.
 add_filter() { lab_in node tc filter add dev eth0 ingress prio 1 handle 1 bpf bytecode '1,6 0 0 4294967295,' flowid 1:1; }
 remove_filter() { lab_in node tc filter delete dev eth0 ingress prio 1 handle 1 bpf; }
 
@@ -191,7 +193,7 @@ others() {
 	served "the filter went" "${everybody[@]}"
 }
 
-# XDP's link, on a device that XDP may run on.
+# xdp: checks that XDP's link is restored, on a device that XDP may use.
 xdp() {
 	says packets native || die "XDP does not run: $(status packets)"
 	healed "XDP's program is detached" detach_all "^xdp_$(index eth0)\$"

@@ -1,14 +1,14 @@
 #!/bin/bash
-# A device that is handed to a pod and comes back (docs/threats.md): in another network namespace no program of ours runs on it, also when no
-# agent was there to see it go, and back on the node it is served again.
+# A device that is moved to a pod and comes back (docs/threats.md): none of our programs runs on it in another network
+# namespace, even if no agent ran when it was moved, and back on the node it is served again.
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
 
-# hooks WHO DEVICE: how many programs of ours run there.
+# hooks WHO DEVICE: the number of our programs on the device.
 hooks() { nsenter --net="/run/netns/$LAB-$1" bpftool -j net show dev "$2" | jq '[.. | objects | select(.name? // "" | startswith("lb_") or startswith("xdp")) ] | length'; }
 has() { [[ $(hooks "$1" "$2") == "$3" ]]; }
-# hand FROM TO: both devices, from one namespace to another.
+# hand FROM TO: moves both devices from one namespace to another.
 hand() {
 	local device
 	for device in podx eth1; do
@@ -17,7 +17,7 @@ hand() {
 	done
 }
 
-# free WHEN: nothing of ours runs on either device in the other namespace, which has no addresses that it could answer for.
+# free WHEN: checks that none of our programs runs on either device in the other namespace, which has none of our addresses.
 free() {
 	local device
 	for device in podx eth1; do
@@ -25,14 +25,14 @@ free() {
 	done
 }
 
-# served WHEN
+# served WHEN: checks that both devices have their hooks and that requests succeed.
 served() {
 	lab_wait 20 has node podx "$POD_HOOKS" || die "$1: podx has $(hooks node podx) hooks instead of $POD_HOOKS"
 	lab_wait 20 has node eth1 "$UPLINK_HOOKS" || die "$1: eth1 has $(hooks node eth1) hooks instead of $UPLINK_HOOKS"
 	lab_ask client tcp 10.0.0.10 30080 --count 5 >/dev/null || die "$1: requests fail"
 }
 
-# tidy WHEN: no pin speaks of a device that is not there.
+# tidy WHEN: checks that there are no pins of devices that no longer exist.
 tidy() {
 	local left
 	left=$(find "$LAB_PINS"/v*/links -name '*_[0-9]*' | sed 's/.*_//' | sort -un | while read -r index; do
@@ -60,7 +60,7 @@ printf 'handed over and back, before the eyes of an agent\n'
 
 lab_stop "$LAB_AGENT" || true
 hand node net
-# A start refuses names of devices that are not there.
+# The agent refuses to start with names of devices that do not exist.
 lab_agent --pod-devices podx
 free "handed over without an agent"
 tidy "handed over without an agent"

@@ -1,4 +1,4 @@
-// The rtnetlink socket in its own namespace: what exists, what changes, and reports that were lost.
+// The rtnetlink socket in its own namespace: existing state, changes, and lost notifications.
 #include "agent/netlink/node_watch.hpp"
 
 #include <unistd.h>
@@ -17,7 +17,7 @@
 namespace lb::test {
 namespace {
 
-/// Lets the watch run until `true_now` holds; false after ten seconds.
+/// Runs the watch until `true_now` returns true; returns false after ten seconds.
 bool comes_true(boost::asio::io_context& context, const std::function<bool()>& true_now) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   while (!true_now() && std::chrono::steady_clock::now() < deadline) {

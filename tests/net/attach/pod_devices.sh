@@ -1,7 +1,7 @@
 #!/bin/bash
-# 500 pods' devices come and go beside a running agent, which hears of them by rtnetlink: found by prefix, and
-# fewer by their bridge. What comes is hooked and served, by packets alone, and nothing of what went stays.
-# SLUICE_WITHOUT=tcx shows the same with clsact.
+# 500 pods' devices are added and removed while an agent runs, which learns of them by rtnetlink: selected by a prefix, and
+# fewer of them by their bridge. New devices get hooks and are served, by packets only, and nothing of removed devices stays.
+# With SLUICE_WITHOUT=tcx the same for clsact.
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
@@ -12,7 +12,7 @@ WEB=10.96.0.80 WEB6=fd00:10:96::80
 
 # ---- Devices: podxN on the node, its other end farN with all others in one namespace. ----
 
-# macs NUMBER: of both ends.
+# macs NUMBER: sets the MAC addresses of both ends.
 macs() {
 	printf -v HOST_MAC '02:00:01:%02x:%02x:01' $(($1 >> 8)) $(($1 & 255))
 	printf -v OWN_MAC '02:00:01:%02x:%02x:02' $(($1 >> 8)) $(($1 & 255))
@@ -20,7 +20,8 @@ macs() {
 
 is_asked() { (($1 % EACH == 0)); }
 
-# A device that is asked through has addresses of its own, and the way there and back; GATE is where the node routes them to.
+# node_lines NUMBER: ip's batch lines for a device. A device used for requests has its own addresses, and routes both ways;
+# GATE is the device of the node's routes to them.
 node_lines() { # NUMBER
 	local gate=${GATE:-podx$1} last=$((20 + $1 / EACH))
 	macs "$1"
@@ -43,7 +44,7 @@ guest_lines() { # NUMBER
 		"route add default via 169.254.1.1 $way" "route add default via fe80::1 $way"
 }
 
-# batch WHO FUNCTION FIRST LAST: what FUNCTION says of each number, at once.
+# batch WHO FUNCTION FIRST LAST: runs the lines that FUNCTION prints for each number as one batch.
 batch() {
 	local number
 	for ((number = $3; number <= $4; number++)); do "$2" "$number"; done | ip -n "$LAB-$1" -batch -
@@ -53,12 +54,12 @@ come() { batch node node_lines "$@" && batch guest guest_lines "$@"; }
 gone_lines() { printf 'link delete podx%d\n' "$1"; }
 go() { batch node gone_lines "$@"; }
 
-# go_at_once HALF: all of the first or the second half.
+# go_at_once HALF: removes all devices of the first or the second half.
 go_at_once() { ip -n "$LAB-node" link delete group "$1"; }
 
 # ---- What is seen of them. ----
 
-# hooks: of pods, in the kernel.
+# hooks: the number of programs at pods' devices, in the kernel.
 hooks() { lab_in node bpftool net show | grep -c ' lb_pod_' || true; }
 are_hooked() { (($(hooks) == 2 * $1)); }
 packets() { lab_sluice status -o json | jq -r .packets; }
@@ -66,7 +67,7 @@ says() { [[ $(packets), == *", $1 pods $BY,"* ]]; }
 says_none() { [[ $(packets) != *" pod"* ]]; }
 from_pods() { lab_sluice status -o json | jq '.outcomes.new_from_pod'; }
 
-# settled WHEN COUNT: so many are served, in the kernel as in what the agent says.
+# settled WHEN COUNT: waits until COUNT devices are served, according to the kernel and to the agent.
 settled() {
 	lab_wait 20 are_hooked "$2" || { tail -n 5 "$LAB_DIR/agent.log" && die "$1: $(hooks) hooks for $2 devices"; }
 	if (($2 > 0)); then
@@ -77,7 +78,7 @@ settled() {
 	printf '%s: %d hooks; %s\n' "$1" "$(hooks)" "$(packets)"
 }
 
-# asked WHEN LAST: through every device that has a way; each request is one of a pod's packets.
+# asked WHEN LAST: makes requests through every device that has routes; each request is counted as from a pod.
 asked() {
 	local number address asked=0 before
 	before=$(from_pods)
@@ -121,7 +122,7 @@ by_bridge() {
 	ip -n "$LAB-node" link add cni0 type bridge
 	ip -n "$LAB-node" link set cni0 up
 	GATE_MAC=$(ip -n "$LAB-node" -j link show dev cni0 | jq -r '.[0].address')
-	# Else it is that of the bridge's first port.
+	# Otherwise the bridge's address would be that of its first port.
 	ip -n "$LAB-node" link set cni0 address "$GATE_MAC"
 	lab_agent --xdp off --pod-bridge cni0
 	settled "an empty bridge" 0

@@ -1,4 +1,4 @@
-// Agents that are killed and started again while connections are made: nothing may notice (SEM-78).
+// Agents that are killed and started again while clients connect: no client may notice (SEM-78).
 #include <linux/bpf.h>
 #include <linux/rtnetlink.h>
 #include <sys/ptrace.h>
@@ -31,7 +31,7 @@ using agent::Datapath;
 using agent::HookState;
 using Catch::Matchers::ContainsSubstring;
 
-/// An agent in a process of its own, as far as the kernel's side goes; killed at the end.
+/// The kernel's part of an agent in its own process; killed at the end.
 class Agent {
  public:
   explicit Agent(const agent::AgentOptions& options) : process_(::fork()) {
@@ -57,7 +57,7 @@ class Agent {
   pid_t process_;
 };
 
-/// A service on the lab's loopback device whose connections are counted.
+/// A service on the lab's loopback device, and the connections to it.
 class Traffic {
  public:
   explicit Traffic(const std::string& pins) : server_(AF_INET, SOCK_STREAM) {
@@ -69,14 +69,14 @@ class Traffic {
     REQUIRE(server_.listen() == 0);
   }
 
-  /// One connection; true if it reached the backend and knows the service as its peer.
+  /// Makes one connection; returns whether it reached the backend with the service as its peer.
   [[nodiscard]] bool once() const {
     const Socket client(AF_INET, SOCK_STREAM);
     return client.connect(end("10.96.0.1", 80)) == 0 && server_.accept() &&
            client.peer() == end("10.96.0.1", 80);
   }
 
-  /// Goes on for a while; the number of failed connections.
+  /// Makes connections for a while; returns the number of failed ones.
   [[nodiscard]] int failures(std::chrono::microseconds time) const {
     int failed = 0;
     const auto until = std::chrono::steady_clock::now() + time;
@@ -90,12 +90,13 @@ class Traffic {
   Socket server_;
 };
 
-/// What sends a request by a netlink socket that attaches or detaches: filters, qdiscs, XDP of a device.
+/// Whether a system call sends a netlink request that attaches or detaches something: filters, qdiscs, XDP of
+/// a device.
 bool attaches_by_netlink(pid_t process, const __ptrace_syscall_info& info) {
   if (info.entry.nr != __NR_sendto) {
     return false;
   }
-  // libbpf and the agent begin each request with its header, of which the type is the third half word.
+  // libbpf and the agent begin each request with its header, whose third 16-bit word is the type.
   const long head = ::ptrace(PTRACE_PEEKDATA, process, info.entry.args[1], nullptr);
   const auto type = static_cast<std::uint16_t>(static_cast<unsigned long>(head) >> 32);
   static const std::set<std::uint16_t> attaching = {RTM_NEWQDISC, RTM_DELQDISC, RTM_NEWTFILTER,
@@ -105,8 +106,8 @@ bool attaches_by_netlink(pid_t process, const __ptrace_syscall_info& info) {
 
 enum class Ended : std::uint8_t { killed, whole };
 
-/// Starts an agent in a process of its own and kills it just before its `nth` bpf() call with one of
-/// `commands`, or request by netlink that attaches.
+/// Starts an agent in its own process and kills it just before its `nth` bpf() call with one of `commands`,
+/// or just before its `nth` netlink request that attaches.
 Ended start_and_kill(const agent::AgentOptions& options, const std::set<bpf_cmd>& commands, int nth) {
   const auto child = ::fork();
   if (child == 0) {
@@ -146,7 +147,7 @@ namespace {
 const std::set<bpf_cmd> attaching = {BPF_LINK_CREATE, BPF_LINK_UPDATE, BPF_LINK_DETACH,
                                      BPF_PROG_ATTACH, BPF_PROG_DETACH, BPF_OBJ_PIN};
 
-/// All hooks but `others` are sockets'. SLUICE_LONG: a hundred restarts.
+/// `others`: the number of hooks that are not socket hooks. SLUICE_LONG: a hundred restarts.
 void restart_unchanged(DeviceLab& scene, std::size_t others) {
   const auto hooks = socket_hooks + others;
   REQUIRE(start(scene.options).count(HookState::attached) == hooks);
@@ -180,7 +181,7 @@ TEST_CASE("REL-69 an unchanged restart makes no attach call, without TCX") {
   REQUIRE(before.find("lb_tc_in") != std::string::npos);
   CHECK(start(scene.options).count(HookState::kept) == socket_hooks + 2);
   CHECK(filters() == before);
-  // And what is not there is seen to be attached.
+  // And the tracer recognises the requests that attach what is missing.
   agent::detach_all(maps::Pins(scene.lab.pins()));
   CHECK(start_and_kill(scene.options, {}, 1) == Ended::killed);
   static_cast<void>(start(scene.options));
@@ -217,7 +218,8 @@ TEST_CASE("SEM-71 connections succeed while the agent is killed and started agai
   CHECK(ids(links(lab)) == before);
 }
 
-// Every start has another configuration, so it replaces all programs, and is killed before the next one.
+// Every start has another configuration, so it replaces all programs, and is killed before the next
+// replacement.
 TEST_CASE("REL-83 every mix of old and new programs serves") {
   Lab lab;
   auto options = lab.options();

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Routes lead to backends by a device that nobody named: clients outside get no answer from these, and the log, status and a metric say so,
-# for as long as it is so. REL-99.
+# Routes lead to backends by a device that --devices does not name: external clients get no replies from these backends, and
+# the log, status and a metric say so as long as this lasts. REL-99.
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
@@ -9,11 +9,11 @@ without() { lab_sluice status -o json | jq -r .without; }
 metric() { lab_in node curl -fsS http://127.0.0.1:10249/metrics | sed -n 's/^sluice_unserved_backends//p'; }
 says() { [[ $(without) == *"unserved devices: $1"* && $(metric) == "{device=\"${1%% *}\"} ${2}" ]]; }
 is_content() { [[ $(without) != *unserved* && -z $(metric) ]]; }
-# logged COUNT SENTENCE
+# logged COUNT SENTENCE: the log contains SENTENCE that many times.
 logged() { (($(grep -c "$2" "$LAB_DIR/agent.log") == $1)); }
 on_node() { ip -n "$LAB-node" "$@"; }
 
-# wait_for WHAT COMMAND...
+# wait_for WHAT COMMAND...: waits until COMMAND succeeds.
 wait_for() {
 	local -r what=$1
 	shift
@@ -27,7 +27,7 @@ lab_port node eth1 to-node1
 lab_agent --xdp off
 wait_for "all backends are reached by eth0" is_content
 
-# A pod of another node gets the client's address, and answers past this node.
+# A pod of another node sees the client's address, and its replies bypass this node.
 on_node route replace 10.244.2.0/24 via 10.0.0.21 dev eth1 onlink
 wait_for "one is reached by eth1" says "eth1 (1 backend)" 1
 wait_for "the log names it" logged 1 'device eth1 is not served, and routes lead to 1 backend by it, such as default/.* (10.244.2.10)'
@@ -37,7 +37,7 @@ on_node route replace 10.244.3.0/24 via 10.0.0.22 dev eth1 onlink
 wait_for "two" says "eth1 (2 backends)" 2
 logged 1 'device eth1 is not served' || die "the log says it again for a second backend"
 
-# A rule decides as well as a route does, and no route of the main table has changed.
+# A policy rule changes the device as a route does, although no route of the main table has changed.
 on_node route replace 10.244.2.0/24 via 10.0.0.21 dev eth0
 on_node route replace 10.244.3.0/24 via 10.0.0.22 dev eth0
 wait_for "none, by routes" is_content

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* SYNs from ever new addresses and ports: rewrites each frame of a live test run and sends it. */
+/* A SYN flood from random addresses and ports: rewrites each frame of a live test run and sends it. */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <linux/in.h>
@@ -17,7 +17,9 @@ enum {
 	LB_FRAME6 = ETH_HLEN + sizeof(struct ipv6hdr) + sizeof(struct tcphdr),
 };
 
-/* Set before loading. The low bits of its sender, its port and number are zero, and its sums are not yet complemented. */
+/* Set before loading. The low bits of the source address, the source port and the sequence number are zero, and the
+ * checksum fields hold uncomplemented sums.
+ */
 const volatile __u8 lb_frame[LB_FRAME6] = {};
 
 static __always_inline __u16 complement(__u32 sum)
@@ -31,14 +33,14 @@ static __always_inline __u32 halves(__u32 word)
 	return (word & 0xffff) + (word >> 16);
 }
 
-/* A page comes back as its last receiver left it, so all of it is written each time. */
+/* A recycled page has the content that its last receiver left, so the whole frame is written each time. */
 static __always_inline void copy_frame(__u8 *to, unsigned size)
 {
 	for (unsigned at = 0; at < size; at++)
 		to[at] = lb_frame[at];
 }
 
-/* sum: of what else was drawn. */
+/* sum: of the random bits of the source address. */
 static __always_inline void renew_tcp(struct tcphdr *tcp, __u32 sum)
 {
 	__u32 number = bpf_get_prandom_u32();
@@ -80,7 +82,7 @@ int lb_flood_send6(struct xdp_md *xdp)
 	return XDP_TX;
 }
 
-/* How many of them have got through to a device, seen before anybody else there sees them. */
+/* The number of these frames that have reached a device, counted before any other program there. */
 __u64 lb_flood_seen = 0;
 
 SEC("tcx/ingress")

@@ -1,5 +1,5 @@
-// Beside others on a node: every path of a packet, under every rule that hosts and CNIs are known to have
-// (SEM-33, SEM-34).
+// Other owners' rules on a node: every path of a packet, under every rule that hosts and CNIs are known to
+// have (SEM-33, SEM-34).
 #include <fmt/format.h>
 #include <sys/socket.h>
 
@@ -15,12 +15,12 @@ namespace {
 
 constexpr std::uint16_t backend_port = 8080;
 
-/// Whom the backend shall see.
+/// The source address that the backend must see.
 enum class Sees : std::uint8_t {
   client,
   node,
   anyone,
-  node_if_masqueraded,  ///< the CNI's rule applies to what leaves the cluster
+  node_if_masqueraded,  ///< the CNI's rule applies to packets that leave the cluster
 };
 
 struct Path {
@@ -49,7 +49,7 @@ const std::vector<Path> paths = {
     {pod_to_itself, other_node_port, Sees::anyone},
 };
 
-/// What the host does with packets besides us.
+/// What the host does with packets besides Sluice.
 struct Rules {
   int rp_filter;
   bool drops_invalid;
@@ -73,7 +73,7 @@ std::string text_of(const Rules& rules) {
                      rules.masquerades ? ", masquerade" : "");
 }
 
-/// IPv6 has no rp_filter; firewalld and others do this instead.
+/// IPv6 has no rp_filter; firewalld and others use these rules instead.
 std::string reverse_path_of(int rp_filter) {
   const auto* way = rp_filter == 1 ? "saddr . iif" : "saddr";
   return rp_filter == 0 ? ""

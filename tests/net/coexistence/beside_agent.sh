@@ -1,7 +1,7 @@
 #!/bin/bash
-# What the agent leaves to others on its node: a ClusterIP that a cache holds there, addresses that --exclude names, pods'
-# sockets under --sockets=host, and other owners' programs, which it names (REL-68, REL-73). And connected UDP sockets hear
-# of their backend's end by the agent alone (SEM-46).
+# What the agent leaves to others on its node: a ClusterIP that a local cache holds, addresses that --exclude names, pods'
+# sockets under --sockets=host, and other owners' programs, which it names (REL-68, REL-73). And connected UDP sockets learn
+# of their backend's removal from the agent only (SEM-46).
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
@@ -13,7 +13,7 @@ served() { prints "^$1\$" frontends; }
 not_served() { ! served "$1"; }
 asked() { lab_ask "$@" --count 20 2>&1 | sort -u; }
 
-# wants WHAT COMMAND...: within five seconds it is so.
+# wants WHAT COMMAND...: checks that COMMAND succeeds within five seconds.
 wants() {
 	lab_wait 5 "${@:2}" || die "$1: not so; frontends: $(frontends | tr '\n' ' ')"
 	printf '%s\n' "$1"
@@ -22,7 +22,7 @@ wants() {
 lab_up beside
 lab_backends
 
-# A cache on the node, as NodeLocal DNSCache makes it: the ClusterIP on a device of its own, and who answers there.
+# A cache on the node, as NodeLocal DNSCache sets it up: the ClusterIP on a device of the node, and a server at it.
 lab_agent --xdp off --exclude 203.0.113.0/24
 wants "the ClusterIP is served" served "$DNS"
 wants "what --exclude names is not" not_served 203.0.113.80
@@ -40,12 +40,13 @@ lab_stop "$LAB_STARTED" KILL || true
 ip -n "$LAB-node" address del "$DNS/32" dev lo
 wants "served again when the cache is gone" served "$DNS"
 
-# Somebody else's program behind ours.
+# Another owner's program behind ours.
 if [[ -z ${SLUICE_WITHOUT:-} ]]; then
 	[[ $(lab_sluice status -o json | jq -r .others) == "" ]] || die "somebody is beside us: $(lab_sluice status -o json | jq -r .others)"
 fi
 
-# A socket that stays connected to a backend which ends: told by a program, or by sock_diag where the kernel has none.
+# A socket that stays connected to a backend which is removed: ended by a BPF program, or by sock_diag if the kernel has no
+# such program.
 if prints 'UDP sockets.*not ended' lab_sluice status; then
 	printf 'this kernel cannot end sockets: nothing to see\n'
 else
@@ -62,7 +63,7 @@ else
 	done
 fi
 
-# Meshes and VM runtimes need the ClusterIP on the wire.
+# Service meshes and VM runtimes need the ClusterIP on the wire.
 lab_stop "$LAB_AGENT" || true
 lab_agent --xdp off --sockets host --pod-devices pod
 before=$(lab_sluice status -o json | jq '.outcomes.socket_translated')

@@ -1,5 +1,5 @@
-// Ten megabytes each way while the host tracks connections, drops what is INVALID and masquerades: either
-// both directions of a connection meet its stack or neither does (REL-67).
+// Ten megabytes each way while the host tracks connections, drops INVALID packets and masquerades: either
+// both directions of a connection pass its stack or neither does (REL-67).
 #include <fmt/format.h>
 #include <sys/socket.h>
 
@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint16_t backend_port = 8080;
 constexpr std::size_t ten_megabytes = 10'000'000;
 
-/// Who carries a connection's packets.
+/// Whether the stack or a redirect carries a connection's packets.
 enum class By : std::uint8_t { stack, redirect };
 
 struct Path {
@@ -43,13 +43,13 @@ void track() {
   shell("sysctl -qw net.netfilter.nf_conntrack_acct=1");
 }
 
-/// A line of /proc/net/nf_conntrack: what went by in the direction of its first packet, and against it.
+/// A line of /proc/net/nf_conntrack, with the bytes in the original direction and in the reply direction.
 struct Tracked {
   std::string line;
   std::array<std::size_t, 2> bytes{};
 };
 
-/// Connections of which one end is this port.
+/// The entries with this port at one end.
 std::vector<Tracked> tracked(std::uint16_t of) {
   std::vector<Tracked> found;
   std::istringstream lines(Host::here().output("cat /proc/net/nf_conntrack"));

@@ -1,5 +1,5 @@
-// Beside others on a node: who forbids, who looks at the same packets, and who routes by marks and sources
-// (SEM-52, REL-66, REL-68).
+// Other owners on a node: rules that forbid traffic, programs at the same hooks, and policy routing by marks
+// and sources (SEM-52, REL-66, REL-68).
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <fmt/format.h>
@@ -36,7 +36,7 @@ End offer(Writer& writer, const std::string& frontend, const End& backend, lb_ki
   return where;
 }
 
-/// A tc program that passes everything on, with that mark, and counts.
+/// A tc program that returns `verdict`, sets the mark, and counts packets.
 class Foreign {
  public:
   explicit Foreign(int verdict, int mark = 0) {
@@ -59,7 +59,7 @@ class Foreign {
     REQUIRE(link_);
   }
 
-  /// As a filter of clsact; it goes with the device.
+  /// Attaches it as a clsact filter, which is removed with the device.
   void attach_filter(const char* device, bpf_tc_attach_point side, std::uint32_t priority) const {
     bpf_tc_hook hook{};
     hook.sz = sizeof(hook);
@@ -114,7 +114,7 @@ namespace {
 
 enum class By : std::uint8_t { tcx, clsact };
 
-/// Of one hook: who runs before our program and who after.
+/// Two programs at one hook: one runs before our program and one after it.
 struct Pair {
   Pair(By by, const char* device, bpf_attach_type side) {
     if (by == By::tcx) {
@@ -122,7 +122,7 @@ struct Pair {
       after.attach(device, side, BPF_F_AFTER);
     } else {
       const auto point = side == BPF_TCX_INGRESS ? BPF_TC_INGRESS : BPF_TC_EGRESS;
-      before.attach_filter(device, point, 1);  // of one priority the newest is the first
+      before.attach_filter(device, point, 1);  // within one priority the newest filter runs first
       after.attach_filter(device, point, 2);
     }
     place = std::string(device) + (side == BPF_TCX_INGRESS ? " ingress" : " egress");
@@ -133,8 +133,8 @@ struct Pair {
   Foreign after{-1};
 };
 
-/// Others at all four hooks of two devices, all at once, while somebody outside talks to a pod here (pods3)
-/// or to one elsewhere (by eth0).
+/// Other owners' programs at all four hooks of two devices at once, while an external client talks to a local
+/// pod (pods3) or to a remote one (by eth0).
 struct Beside {
   explicit Beside(By by) : scene(Wiring::routed) {
     if (by == By::clsact) {
@@ -173,7 +173,7 @@ struct Beside {
   std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> seen;  ///< packets before us and after us
 };
 
-/// Three packets at least of every conversation.
+/// Checks that at least three packets of every conversation are seen.
 void see_all(Beside& beside) {
   for (const int family : {AF_INET, AF_INET6}) {
     for (const int type : {SOCK_STREAM, SOCK_DGRAM}) {
@@ -185,7 +185,7 @@ void see_all(Beside& beside) {
         CHECK(packets.first >= 3);
         CHECK(packets.second >= 3);
       }
-      // Once a packet is sent on from here, the kernel asks nobody else who looks at what comes in.
+      // Once our program redirects a packet, the kernel runs no later program at that ingress hook.
       beside.ask(family, type, beside.scene.remote, known.remote_pod);
       const auto& [before_in, after_in] = beside.seen.at("eth0 ingress");
       CHECK(before_in >= 6);
@@ -225,7 +225,7 @@ namespace {
 
 void ip_of(int family, const std::string& words) { shell((family == AF_INET ? "ip -4 " : "ip -6 ") + words); }
 
-/// The way to the pods of the other node is there for packets with mark 1 only.
+/// Only packets with mark 1 have a route to the other node's pods.
 void open_by_mark_alone(int family) {
   const auto* pods = family == AF_INET ? "10.244.2.0/24" : "fd00:244:2::/64";
   ip_of(family, fmt::format("route del {}", pods));
@@ -236,7 +236,7 @@ void open_by_mark_alone(int family) {
 
 }  // namespace
 
-// What a rule forbids is answered by ICMP, so that nobody waits.
+// A rule of type prohibit answers by ICMP, so that the client does not wait for a timeout.
 TEST_CASE("REL-66 routes by source and by mark are honoured behind a translation") {
   const int family = GENERATE(AF_INET, AF_INET6);
   const int type = GENERATE(SOCK_STREAM, SOCK_DGRAM);
@@ -273,7 +273,7 @@ TEST_CASE("REL-66 routes by source and by mark are honoured behind a translation
   }
 }
 
-// From outside to another node a packet never meets the host's own rules that set marks; those of programs
+// A packet from outside to another node never passes the host rules that set marks; marks set by programs
 // before ours count.
 TEST_CASE("REL-66 a mark that a program before ours has set opens the way to a backend elsewhere",
           "[features]") {
@@ -294,7 +294,7 @@ TEST_CASE("REL-66 a mark that a program before ours has set opens the way to a b
   CHECK(talk(scene.outside, server, type, vip));
 }
 
-// The usual rules of a host with two uplinks know the uplink's address, which replies of a pod bear only
+// The usual rules of a host with two uplinks match the uplink's address, which a pod's replies have only
 // after the routing decision.
 TEST_CASE("REL-66 replies leave by the uplink that the flow came by") {
   PodScene scene(Wiring::routed);

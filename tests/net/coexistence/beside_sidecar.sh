@@ -1,6 +1,6 @@
 #!/bin/bash
-# A sidecar in a pod, to whose port the pod's own rules redirect all TCP that leaves: what the pod asks gets the same answers
-# and verdicts with it as without, and nothing is lost, whether socket hooks serve pods or packets do (REL-73).
+# A sidecar in a pod, to whose port the pod's own rules redirect all outgoing TCP: the pod's requests get the same replies
+# and errors with it as without, and none is lost, whether pods are served by socket hooks or by packets (REL-73).
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
@@ -22,10 +22,10 @@ unredirected() {
 	lab_stop "$SIDECAR" KILL || true
 }
 
-# verdict ADDRESS PORT: how long it takes is nobody's business, but a refusal is one and no time-out.
+# verdict ADDRESS PORT: the error of a request. Its duration does not matter, but a refusal must not be a timeout.
 verdict() { lab_ask pod tcp "$1" "$2" --timeout 5 2>&1 | sed 's/^1 failed: //' || true; }
 
-# answers ADDRESS: all of them came; in OWN, how many of them from the pod itself.
+# answers ADDRESS: checks that all replies arrive; sets OWN to the number of replies from the pod itself.
 answers() {
 	local got
 	got=$(lab_ask pod tcp "$1" 80 --count "$COUNT" --json) || die "not all requests to $1 were answered: $got"
@@ -33,16 +33,17 @@ answers() {
 	OWN=$(jq '.answers["web-pod"] // 0' <<<"$got")
 }
 
-# leaving SCOPE: how many of them left the pod. What socket hooks send to the pod itself does not.
+# leaving SCOPE: how many of the requests left the pod. Connections that socket hooks send to the pod itself do not.
 leaving() { [[ $1 == all ]] && printf '%d\n' $((COUNT - OWN)) || printf '%d\n' "$COUNT"; }
 
-# through PATTERN COUNT: so many connections to such destinations did the sidecar see.
+# through PATTERN COUNT: checks that the sidecar saw that many connections to such destinations.
 through() {
 	(($(grep -c -- "$1" "$LAB_DIR/sidecar.log") == $2)) || die "not $2 to $1 by the sidecar: $(sort "$LAB_DIR/sidecar.log" | uniq -c)"
 }
 
-# beside_sidecar SCOPE DESTINATION DESTINATION6 REFUSAL: under --sockets SCOPE the sidecar sees these destinations; REFUSAL is
-# what a client sees of a refused connection, which with packets the sidecar takes before it knows.
+# beside_sidecar SCOPE DESTINATION DESTINATION6 REFUSAL: checks that under --sockets SCOPE the sidecar sees these
+# destinations; REFUSAL is the client's error for a refused connection, which with packets the sidecar accepts before it
+# knows.
 beside_sidecar() {
 	local scope=$1 what
 	lab_agent --xdp off --sockets "$scope" --pod-devices pod
@@ -67,8 +68,8 @@ beside_sidecar() {
 
 lab_up sidecar
 lab_backends
-# The socket hooks have chosen before there is a packet: the sidecar sees a backend.
+# The socket hooks choose a backend before the first packet is sent: the sidecar sees the backend.
 beside_sidecar all '^10\.244\.[1-4]\.10 8080$' '^fd00:10:244:[1-4]::10 8080$' "Connection refused"
-# The mesh sees the service's address, and its own connections are served as the pod's.
+# The mesh sees the service's address, and its own connections are served like the pod's.
 beside_sidecar host "^$WEB 80\$" "^$WEB6 80\$" "Connection reset by peer"
 grep -qx "$WEB 81 refused" "$LAB_DIR/sidecar.log" || die "the sidecar was not refused: $(tail -n 1 "$LAB_DIR/sidecar.log")"

@@ -25,7 +25,7 @@ using agent::TrackedTuple;
 
 k8s::Address address(const char* text) { return k8s::Address::parse(text).value(); }
 
-/// Both of its ends become others.
+/// A connection whose source and destination are both translated.
 Tracked translated(lb_protocol protocol, const char* client, const char* service, const char* pod,
                    const char* node) {
   return {.original = {address(client), address(service), 40000, 80, protocol},
@@ -75,7 +75,7 @@ TEST_CASE("REL-84 a table of ours keeps conntrack translating") {
 
 TEST_CASE("REL-89 a table of ours keeps conntrack tracking") {
   const Lab lab;
-  // Entries of this network namespace, of one datagram of each family.
+  // The number of entries in this network namespace after one datagram of each family.
   const auto tracked = [] {
     const Host here = Host::here();
     for (const auto& [family, loopback] : {std::pair(AF_INET, "127.0.0.1"), std::pair(AF_INET6, "::1")}) {
@@ -108,7 +108,7 @@ TEST_CASE("REL-89 who flushes all rules of nftables is heard of at once") {
   const auto here = Host::here();
   here.run("nft add table ip other && nft delete table ip other && nft add table ip6 ourselves");
   context.poll();
-  CHECK(heard == 0);  // reports are there when nft has ended
+  CHECK(heard == 0);  // notifications are in the socket before nft has ended
   for (int round = 1; round <= 3; ++round) {
     here.run("nft flush ruleset");
     CHECK(agent::families_with("ours").empty());

@@ -1,5 +1,5 @@
-// --forwarding: what the host's forward chain sees of clients outside and backends on other nodes, and that
-// its word counts.
+// --forwarding: what the host's forward chain sees of external clients and remote backends, and that its
+// verdict applies.
 #include <fmt/format.h>
 #include <sys/socket.h>
 
@@ -27,7 +27,7 @@ const std::vector<Kind> kinds = {
 
 const char* client_of(int family) { return family == AF_INET ? "192.0.2.100" : "2001:db8:1::100"; }
 
-/// Lets through what clients begin towards `backend` and what belongs to that, and nothing else.
+/// Rules that accept only connections that clients open towards `backend`, and their replies.
 std::string firewall(int family, const std::string& client, const std::string& backend) {
   const auto* ip = family == AF_INET ? "ip" : "ip6";
   return fmt::format(
@@ -58,7 +58,7 @@ struct Forwarding : PodScene {
     REQUIRE(attach().failure().empty());
   }
 
-  /// One backend, at a load balancer's address.
+  /// Writes a service with one backend and a load balancer's address.
   static End offer(Writer& writer, const Kind& kind, const End& backend) {
     const auto where = end(names(kind.family).vip, port);
     writer.service(1, {{1, backend}});

@@ -1,6 +1,6 @@
 #!/bin/bash
-# IPsec policies under a running agent: the maps and status follow them, what was redirected towards them ends, and clients behind one get
-# nothing in the clear, by tc and by XDP (REL-88).
+# IPsec policies added while an agent runs: the maps and status follow them, redirected flows that match them end, and
+# clients behind a policy get no packet in the clear, by tc and by XDP (REL-88).
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
@@ -12,15 +12,16 @@ ranges() { lab_sluice status -o json | jq .maps.lb_ranges.used; }
 says() { [[ $(without) == *"ipsec: $1 policies; new flows to backends, or of clients, behind them are refused"* ]]; }
 silent() { [[ $(without) != *ipsec* ]]; }
 policy() { lab_in node ip xfrm policy "$@"; }
-# Flows of the client to pods of other nodes.
+# redirected: the number of the client's flows to pods of other nodes.
 redirected() { lab_sluice flows --limit 0 -o json | jq '[.flows[] | select(.client | startswith("10.0.0.100:")) | select(.backend | startswith("10.244.1.") | not)] | length'; }
 ended() { (($(redirected) == 0)); }
 refused() { lab_sluice status -o json | jq '.outcomes.ipsec // 0'; }
-# of_client: the client's flows, to whichever backend.
+# of_client: the number of the client's flows, to any backend.
 of_client() { lab_sluice flows --limit 0 -o json | jq --arg one "$CLIENT:" --arg other "[$CLIENT6]:" '[.flows[] | select(.client | startswith($one) or startswith($other))] | length'; }
 none_of_client() { (($(of_client) == 0)); }
 
-# silent_to_client WAY: its flows have ended; no backend, here or elsewhere, is told of a new one, and the client hears nothing.
+# silent_to_client WAY: checks that the client's flows have ended; no backend, local or remote, gets a new one, and the
+# client receives no packets.
 silent_to_client() {
 	local before address heard
 	lab_wait 15 none_of_client || die "$1: $(of_client) flows of the client go on"
@@ -64,7 +65,7 @@ lab_wait 15 silent || die "status still says: $(without)"
 (($(ranges) == before)) || die "lb_ranges has $(ranges) entries, and $before before"
 printf 'status and the maps follow policies\n'
 
-# A client behind a policy: what it opened ends, and it opens nothing.
+# A client behind a policy: its open flows end, and it can open no new ones.
 lab_stop "$LAB_AGENT" TERM
 lab_offload off
 for mode in off native; do

@@ -1,5 +1,5 @@
-// kube-proxy's rules are detected in every mode that it writes them, and no longer reported when they are
-// gone (choice A).
+// kube-proxy's rules are detected in every mode in which it writes them, and no longer reported after they
+// are removed (choice A).
 
 #include <catch2/catch_test_macros.hpp>
 #include <string>

@@ -1,6 +1,6 @@
 #!/bin/bash
-# REL-97: nobody at home. The agent is killed; its programs carry on the flows that they have, and after --orphaned-after they leave new
-# ones to kube-proxy's rules, without a process of ours. An agent that starts takes new flows again.
+# REL-97: programs without an agent. The agent is killed; its programs carry on the existing flows, and after
+# --orphaned-after they leave new ones to kube-proxy's rules, without any process of ours. A new agent takes new flows again.
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
@@ -9,20 +9,20 @@ source "$SLUICE_ROOT/scripts/lib/kube_proxy_rules.sh"
 # shellcheck source=scripts/lib/switch_clients.sh
 source "$SLUICE_ROOT/scripts/lib/switch_clients.sh"
 
-# What programs have opened so far, by packets and by sockets.
+# opened: the number of flows that the programs have opened so far, by packets and by sockets.
 opened() {
 	lab_sluice status -o json |
 		jq '.outcomes | [to_entries[] | select(.key | test("^(new_|socket_translated)")) | .value] | add'
 }
 
-# asks: by XDP or tc, and by a pod's socket.
+# asks: makes requests by XDP or tc, and by a pod's socket.
 asks() {
 	lab_ask client tcp 10.0.0.10 30080 --count 5 >/dev/null
 	lab_ask client tcp 2001:db8:113::80 80 --count 5 >/dev/null
 	lab_ask pod tcp 10.96.0.80 80 --count 5 >/dev/null
 }
 
-# absent: what node_exporter is told.
+# absent: the metric that node_exporter gets.
 absent() {
 	lab_sluice alive --textfile "$LAB_DIR/sluice.prom" || die "cannot write the textfile"
 	sed -n "s|^sluice_agent_absent{pins=\"$LAB_PINS\"} ||p" "$LAB_DIR/sluice.prom"
@@ -52,7 +52,7 @@ asks
 [[ $(opened) == "$before" ]] || die "programs without an agent open flows: $(opened) after $before"
 switch_passes 1 "without an agent"
 
-# The next agent says how long there was none: the time of the pins' directory is the last heartbeat.
+# The next agent reports how long there was none: the modification time of the pins' directory is the last heartbeat.
 ! grep -q 'no agent ran here' "$LAB_DIR/agent.log" || die "the first agent misses another"
 touch -d '10 minutes ago' "$LAB_PINS"/v*
 lab_agent --pod-devices pod --orphaned-after 4s

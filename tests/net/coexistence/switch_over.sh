@@ -1,8 +1,10 @@
 #!/bin/bash
-# SEM-74, REL-84: from kube-proxy's rules to Sluice and back, by one command and without a lost connection. Connections that began with
-# either, and fresh ones all the time; from a pod's sockets, from a guest whose packets alone are seen, from the node and from outside;
-# both families. The rules are of kube-proxy's nftables mode, and the kernel's conntrack is the real one.
-# --long: ten times there and back, and once more with native XDP on the uplink, which neither conntrack nor kube-proxy's rules see.
+# SEM-74, REL-84: from kube-proxy's rules to Sluice and back, by one command and without a lost connection. Connections
+# opened under either, and new ones all the time; from a pod's sockets, from a guest that is served by packets only, from the
+# node and from outside; both families. The rules are those of kube-proxy's nftables mode, and the kernel's conntrack is the
+# real one.
+# --long: ten times there and back, and once more with native XDP on the uplink, which bypasses both conntrack and
+# kube-proxy's rules.
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
@@ -16,7 +18,8 @@ ROUNDS=${ROUNDS:-1}
 XDP_MODES=${SLUICE_LONG:+auto native}
 XDP_MODES=${SLUICE_XDP:-${XDP_MODES:-auto}} # of the uplinks; auto leaves veth to tc
 
-# begin ROUND WHEN: long connections of every kind, all of which are open at the end; those of the first round go on through all.
+# begin ROUND WHEN: opens long connections of every kind, which must all be open at the end; those of the first round last
+# through all rounds.
 begin() {
 	local who first=${#SWITCH_CLIENTS[@]}
 	(($1 == 1)) || return 0
@@ -49,7 +52,7 @@ begin_fresh() {
 
 agent() { lab_agent --pod-devices pod --xdp "$XDP"; }
 
-# xdp_is_used: by flows that were opened since the agent came.
+# xdp_is_used: checks that XDP carries flows opened since the agent started.
 xdp_is_used() {
 	local packets
 	packets=$(lab_sluice status -o json | jq .outcomes.flow_xdp)
@@ -79,7 +82,8 @@ back() {
 	switch_passes 8 "round $1, drained"
 }
 
-# Without kube-proxy there is nobody to drain to; an agent that runs keeps its hooks, which take nothing, until the drain is cancelled.
+# asked_wrongly: a drain without kube-proxy is refused; a running agent keeps its hooks, which take no flows, until the drain
+# is cancelled.
 asked_wrongly() {
 	local said
 	kube_proxy_goes
@@ -98,7 +102,7 @@ asked_wrongly() {
 	[[ $(lab_sluice flows -o json --limit 0 | jq .all) != 0 ]] || die "no flow is opened after --cancel"
 }
 
-# once MODE: all of it, with that mode of XDP.
+# once MODE: all rounds with that mode of XDP.
 once() {
 	local round
 	XDP=$1

@@ -1,6 +1,6 @@
 #!/bin/bash
-# What tools that nobody here wrote make of services, on every path: curl, ncat, ping and traceroute, from outside, from a pod's
-# and the node's sockets, and from a guest that only its packets serve. With SLUICE_WITHOUT the same by every fallback.
+# What third-party tools report about services, on every path: curl, ncat, ping and traceroute, from outside, from a pod's
+# and the node's sockets, and from a guest that is served by packets only. With SLUICE_WITHOUT the same by every fallback.
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
@@ -11,20 +11,20 @@ PUBLIC=203.0.113.80 PUBLIC6=2001:db8:113::80
 NODE=10.0.0.10 NODE6=fd00:10::10 NODE_PORT=30080
 PODS=(10.244.1.10 fd00:10:244:1::10) # the node's
 
-# url ADDRESS PORT
+# url ADDRESS PORT: the service's URL.
 url() { if [[ $1 == *:* ]]; then printf 'http://[%s]:%s/\n' "$1" "$2"; else printf 'http://%s:%s/\n' "$1" "$2"; fi; }
 
-# answered WHAT WORDS COMMAND...: COMMAND succeeds and says WORDS, a pattern.
+# answered WHAT WORDS COMMAND...: checks that COMMAND succeeds and prints WORDS, a pattern.
 answered() {
 	local said
 	said=$("${@:3}" 2>&1) || die "$1: failed: $said"
 	[[ $said =~ $2 ]] || die "$1: does not say '$2': $said"
 }
 
-# never WHAT WORDS TEXT
+# never WHAT WORDS TEXT: checks that TEXT does not contain WORDS.
 never() { [[ ! $3 =~ $2 ]] || die "$1: says '$2': $3"; }
 
-# places WHO: where it finds the web service; localhost's node ports too (SEM-35).
+# places WHO: the addresses at which WHO reaches the web service; localhost's node ports too (SEM-35).
 places() {
 	case $1 in
 	client) printf '%s\n' "$NODE $NODE_PORT" "$NODE6 $NODE_PORT" "$PUBLIC 80" "$PUBLIC6 80" "$WEB 80" "$WEB6 80" ;;
@@ -33,7 +33,7 @@ places() {
 	esac
 }
 
-# by_ncat OPTION... WHO ADDRESS PORT: standard input there, and what comes back; it ends when nothing comes for a second.
+# by_ncat OPTION... WHO ADDRESS PORT: sends standard input and prints the reply; ends after a second without data.
 by_ncat() { lab_in "${@: -3:1}" ncat --idle-timeout 1 "${@:1:$#-3}" "${@: -2}" 2>&1 || true; }
 http_by_hand() { printf 'GET / HTTP/1.0\r\n\r\n' | by_ncat "$@"; }
 ask_once() { (printf 'who?\n' && sleep 0.5) | by_ncat -u "$@" 53; } # ncat -u does not wait for answers when its input has ended
@@ -65,14 +65,14 @@ by_udp() {
 	printf 'ncat -u is answered everywhere\n'
 }
 
-# refused WHAT COMMAND...: COMMAND fails and names the port; nothing waits for a time-out.
+# refused WHAT COMMAND...: checks that COMMAND fails with a refusal, not a timeout.
 refused() {
 	local said
 	! said=$("${@:2}" 2>&1) || die "$1: succeeded: $said"
 	[[ ${said,,} =~ port\ unreachable|connection\ refused|couldn.t\ connect|connection\ reset ]] || die "$1: is not refused: $said"
 }
 
-# refused_at_once WHO ADDRESS: TCP hears it before it would send its SYN again.
+# refused_at_once WHO ADDRESS: checks that TCP is refused before it would send its SYN again.
 refused_at_once() {
 	local said
 	said=$(printf '[["TCP", "%s", 79, 2]]\n' "$2" | lab_in "$1" python3 "$SLUICE_ROOT/tests/e2e/lib/prober.py" ask)
@@ -102,7 +102,7 @@ pings() {
 	printf 'pings of pods and of the node pass\n'
 }
 
-# route WHO ADDRESS PORT: the node, then the service; of backends nothing is seen.
+# route WHO ADDRESS PORT: checks that traceroute shows the node, then the service, and no backends.
 route() {
 	local said family=4 node=$NODE
 	[[ $2 != *:* ]] || family=6 node=$NODE6

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Two balancers before the same backends, with consistent selection and one secret (docs/guides/stand-alone.md): each chooses the same backend for a
-# connection, by IPv4 and IPv6. One is killed: with the client's address kept its connections go on through the other, with
-# source NAT they are reset at once and none hangs.
+# Two balancers before the same backends, with consistent selection and one secret (docs/guides/stand-alone.md): both choose
+# the same backend for a connection, by IPv4 and IPv6. One is killed: where the client's address is kept its connections go
+# on through the other, with source NAT they are reset at once and none hangs.
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
@@ -10,7 +10,7 @@ CLIENT=$SLUICE_ROOT/tests/net/lib/by_port.py
 NAT=203.0.113.80 NAT6=2001:db8:113::80 KEPT=203.0.113.81 KEPT6=2001:db8:113::81
 BALANCERS=(node worker-c)
 
-# service NAME SLICES CLUSTER_IPS [LB_ADDRESSES]: an address that is a ClusterIP keeps the client's where nobody is known to be a pod.
+# service NAME SLICES CLUSTER_IPS [LB_ADDRESSES]: a service. Without known pod ranges a ClusterIP keeps the client's address.
 service() {
 	cat <<-YAML
 		---
@@ -43,7 +43,7 @@ service() {
 	YAML
 }
 
-# The second balancer, as the first: it forwards and knows the way to the backends.
+# second: sets up the second balancer like the first: it forwards and has routes to the backends.
 second() {
 	local pods
 	nsenter --net="/run/netns/$LAB-worker-c" bash -c 'cd /proc/sys/net; echo 1 >ipv4/ip_forward; echo 1 >ipv6/conf/all/forwarding'
@@ -53,14 +53,14 @@ second() {
 	done
 }
 
-# balancer WHO: the agent there.
+# balancer WHO: starts an agent on WHO.
 balancer() {
 	lab_start "$1" "agent-$1.log" "$SLUICE" agent --manifests "$LAB_MANIFESTS" --node "$1" --devices eth0 --sockets off \
 		--pins "$LAB_PINS-$1" --cluster-secret "$LAB_DIR/secret" --health 127.0.0.1:10256 --metrics off --consistent-slots 251
 	PID[$1]=$LAB_STARTED
 }
 
-# way BALANCER...: routers' way of the outside to the services, by ECMP.
+# way BALANCER...: sets the external routes to the services, by ECMP.
 way() {
 	local who number family
 	local -A hops=()
@@ -74,7 +74,7 @@ way() {
 	ip -n "$LAB-client" -6 route replace 2001:db8:113::/64 ${hops[6]}
 }
 
-# way_back BALANCER: the backends' way to the client, for those who see its address.
+# way_back BALANCER: sets the backends' routes to the client, for services that keep its address.
 way_back() {
 	local who number
 	number=$(lab_number "$1")
@@ -86,7 +86,7 @@ way_back() {
 
 by_port() { lab_in client python3 "$CLIENT" once "$1" 80 42000 40; }
 
-# same_choice ADDRESS: who answers to each of 40 ports of the client, by the one balancer and the other.
+# same_choice ADDRESS: checks that both balancers choose the same backend for each of 40 client ports.
 same_choice() {
 	local who
 	for who in "${BALANCERS[@]}"; do
@@ -98,7 +98,8 @@ same_choice() {
 	(($(cut -d' ' -f2 "$LAB_DIR/by-node" | sort -u | wc -l) == 2)) || die "$1: one backend alone was chosen"
 }
 
-# keep NAME ADDRESS PORT: ten connections that talk until they are told to stop; each line of the log is one that ended, and how.
+# keep NAME ADDRESS PORT: ten connections that exchange data until they are told to stop; each log line is one that ended,
+# and how.
 keep() {
 	lab_start client "keep-$1" python3 "$CLIENT" keep "$2" 80 "$3" 10 "$LAB_DIR/stop"
 	KEEPERS+=("$LAB_STARTED")
@@ -127,7 +128,7 @@ way_back node
 keep nat "$NAT" 43000
 keep kept "$KEPT" 43100
 keep kept6 "$KEPT6" 43200
-# The first balancer dies with its hooks, as a machine does; the routers hear of it.
+# The first balancer disappears with its hooks, as a machine that fails; the routes change.
 lab_stop "${PID[node]}" KILL || true
 ip -n "$LAB-node" link set eth0 down
 way worker-c

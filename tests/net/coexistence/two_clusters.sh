@@ -1,17 +1,18 @@
 #!/bin/bash
-# Two clusters on one network, with the same addresses of services and the same node ports (docs/threats.md): each node serves its own, a
-# service may lead to one of the other cluster, and two services that lead to each other end by hop limits and take nothing else with them.
+# Two clusters on one network, with the same service addresses and the same node ports (docs/threats.md): each node serves
+# its own, a service may have an endpoint in the other cluster, and packets between two services that have each other as
+# endpoint end by their hop limit and disturb no other traffic.
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
 
-# By family: the node, the other cluster's, services web, far and ring, and the pods that answer.
+# By family: the node, the other cluster's node, the services web, far and ring, and the pods that reply.
 declare -A NODE=([4]=10.0.0.10 [6]=fd00:10::10) OTHER=([4]=10.0.0.23 [6]=fd00:10::23)
 declare -A WEB=([4]=10.96.0.80 [6]=fd00:10:96::80) FAR=([4]=10.96.0.81 [6]=fd00:10:96::81) RING=([4]=10.96.0.90 [6]=fd00:10:96::90)
 declare -A WEB_A=([4]=10.244.2.10 [6]=fd00:10:244:2::10) WEB_B=([4]=10.244.3.10 [6]=fd00:10:244:3::10)
 
-# service NAME PORT-OF-NODES TCP-PORT UDP-PORT CLUSTER-IPS ENDPOINTS: one of both families and protocols, with one endpoint in each family. The
-# last two are names of arrays.
+# service NAME PORT-OF-NODES TCP-PORT UDP-PORT CLUSTER-IPS ENDPOINTS: a dual-stack service for both protocols, with one
+# endpoint in each family. The last two are names of arrays.
 service() {
 	local family
 	local -n cluster_ips=$5 endpoints=$6
@@ -38,7 +39,7 @@ service() {
 	done
 }
 
-# other_agent: that of the other cluster's node, which is worker-c. It knows nothing of ours.
+# other_agent: starts the agent of the other cluster's node, which is worker-c. It knows no objects of ours.
 other_agent() {
 	mkdir "$LAB_CGROUP/other" "$LAB_DIR/other"
 	service web 30080 8080 5353 WEB WEB_B >"$LAB_DIR/other/web.yaml"
@@ -51,7 +52,7 @@ other_agent() {
 	lab_wait 30 lab_in worker-c curl -fsS -m 2 http://127.0.0.1:10256/healthz || die "the other agent: $(cat "$LAB_DIR/other.log")"
 }
 
-# answers WHO ADDRESS PORT NAME: nobody but NAME, by both protocols.
+# answers WHO ADDRESS PORT NAME: checks that only NAME replies, by both protocols.
 answers() {
 	local protocol said
 	for protocol in tcp udp; do
@@ -60,10 +61,11 @@ answers() {
 	done
 }
 
-# packets DEVICE: that it received.
+# packets DEVICE: the number of packets that it received.
 packets() { ip -n "$LAB-node" -s -j link show dev "$1" | jq '.[0].stats64.rx.packets'; }
 
-# ring FAMILY PROTOCOL: two services that lead to each other. Nobody answers, packets end, and all else goes on.
+# ring FAMILY PROTOCOL: two services that have each other as endpoint. No reply comes, the packets end, and all other traffic
+# goes on.
 ring() {
 	local before turned
 	before=$(packets eth0)

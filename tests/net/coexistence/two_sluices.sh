@@ -7,7 +7,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
 
 SECOND=10.96.0.90
 
-# second_service: one that the label gives to the second Sluice.
+# second_service: adds a service whose label assigns it to the second Sluice.
 second_service() {
 	cat >"$LAB_MANIFESTS/second.yaml" <<-YAML
 		apiVersion: v1
@@ -30,7 +30,7 @@ second_service() {
 first() { LAB_PINS=$PINS/first "$@"; }
 second() { LAB_PINS=$PINS/second "$@"; }
 
-# second_starts: its pid is in $SECOND_AGENT.
+# second_starts: starts the second agent; its pid is in $SECOND_AGENT.
 second_starts() {
 	lab_start node second.log "$SLUICE" agent --manifests "$LAB_MANIFESTS" --node node --devices eth0 --cgroup "$LAB_CGROUP" --pins "$PINS/second" \
 		--xdp off ${SLUICE_WITHOUT:+--without "$SLUICE_WITHOUT"} --service-proxy-name second --health 127.0.0.1:10356 --metrics 127.0.0.1:10349
@@ -38,7 +38,7 @@ second_starts() {
 	lab_wait 30 lab_in node curl -fsS -m 2 http://127.0.0.1:10356/healthz || die "the second agent did not become ready: $(tail -n 5 "$LAB_DIR/second.log")"
 }
 
-# both_serve WHEN: each its own service and not the other's, inside and outside.
+# both_serve WHEN: checks that each serves its own service and not the other's, inside and outside.
 both_serve() {
 	local who
 	for who in "pod 10.96.0.80 80" "client 10.0.0.10 30080" "pod $SECOND 80" "client 10.0.0.10 30090"; do
@@ -52,14 +52,14 @@ both_serve() {
 	printf '%s: both serve\n' "$1"
 }
 
-# pins_of NAME, links: what one of them has pinned; the kernel's links on the node's devices and cgroup.
+# pins_of NAME, links: the pins of one Sluice; the kernel's links on the node's devices and cgroup.
 pins_of() { find "$PINS/$1" | sort; }
 links() {
 	lab_in node bpftool net show -j | jq -cS .
 	lab_in node bpftool cgroup show "$LAB_CGROUP" -j | jq -cS .
 }
 
-# unchanged NAME COMMAND...: that one's pins are as before COMMAND.
+# unchanged NAME COMMAND...: checks that COMMAND does not change NAME's pins.
 unchanged() {
 	local name=$1
 	shift
@@ -68,7 +68,7 @@ unchanged() {
 	diff "$LAB_DIR/before" <(pins_of "$name") >&2 || die "$*: changed the $name one's pins, above"
 }
 
-# second_goes: and what hangs in the kernel is as it was before it came.
+# second_goes: stops and cleans up the second Sluice, and checks that the kernel's links are as before it started.
 second_goes() {
 	lab_stop "$SECOND_AGENT" TERM || die "the second agent ended badly"
 	unchanged first second lab_sluice cleanup

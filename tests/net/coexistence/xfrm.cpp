@@ -1,4 +1,5 @@
-// IPsec policies are followed, and what they should encrypt or block is no longer redirected (REL-88).
+// The watch follows IPsec policies, and the datapath no longer redirects packets that they encrypt or block
+// (REL-88).
 #include "agent/netlink/xfrm.hpp"
 
 #include <sys/socket.h>
@@ -23,7 +24,7 @@ using Texts = std::vector<std::string>;
 constexpr const char* encrypts =
     "ip xfrm policy add src 0.0.0.0/0 dst 10.244.2.0/24 dir out "
     "tmpl src 192.0.2.1 dst 192.0.2.2 proto esp mode tunnel";
-/// What is forwarded from there must have been encrypted: no word on who lies behind this node.
+/// Forwarded packets from that range must have been encrypted: says nothing about hosts behind this node.
 constexpr const char* expects =
     "ip xfrm policy add src 10.244.3.0/24 dst 192.0.2.0/24 dir fwd "
     "tmpl src 192.0.2.2 dst 192.0.2.1 proto esp mode tunnel";
@@ -37,7 +38,7 @@ Texts texts(const agent::XfrmPolicies& policies) {
   return all;
 }
 
-/// Lets the context run until the watch says so; false after half a minute.
+/// Runs the context until the watch has these policies; returns false after half a minute.
 bool says(boost::asio::io_context& context, const agent::XfrmWatch& watch, const Texts& wanted) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   while (texts(watch.policies()) != wanted && std::chrono::steady_clock::now() < deadline) {
@@ -64,7 +65,7 @@ Entries entries_of(maps::MapSet& maps) {
           .ipv6 = entries(maps.flows6) + entries(maps.unassured6)};
 }
 
-/// Flows of TCP and UDP through the node, in both families, each by a leg.
+/// Opens TCP and UDP flows through the node, in both families, each along a leg.
 void open_flows(const PodScene& scene, Writer& writer, const Leg& leg) {
   std::uint32_t number = 0;
   for (const int family : {AF_INET, AF_INET6}) {
@@ -78,7 +79,7 @@ void open_flows(const PodScene& scene, Writer& writer, const Leg& leg) {
   }
 }
 
-/// Ends flows towards that range; how many entries went.
+/// Ends the flows towards that range; returns the number of erased entries.
 std::size_t end_towards(maps::MapSet& maps, const std::string& range) {
   boost::asio::io_context context;
   std::size_t erased = 0;
@@ -116,7 +117,7 @@ TEST_CASE("IPsec policies are followed as they come and go") {
 TEST_CASE("flows that no policy sees end where one covers the backend, or the client, and others go on") {
   struct Case {
     const Leg& leg;
-    const char* ends4;  // whose policy ends the flows of a family
+    const char* ends4;  // the policy that ends the flows of a family
     const char* ends6;
   };
   const std::array cases = {Case{outside_elsewhere, "10.244.2.0/24", "fd00:244:2::/64"},

@@ -14,7 +14,7 @@ import time
 def open_from(address, port, own):
     connection = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    # Closed by a reset, so that the port is free at once for the next.
+    # Close by a reset, so that the next connection can use the port at once.
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
     connection.settimeout(5)
     connection.bind(("", own))

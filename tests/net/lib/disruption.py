@@ -195,7 +195,7 @@ class Talk:
         self.ended = True
 
     def end_round(self):
-        # Question N had been asked before, N + 1 is the first one since, and its answer lets N + 2 be asked.
+        # Question N was sent before the round began, N + 1 is the first one since, and only its answer allows N + 2.
         if self.marks is not None and all(flow.number >= mark + 2 for flow, mark in self.marks.items()
                                           if flow in self.flows):
             self.marks = None

@@ -1,18 +1,18 @@
-# Flows that never pause, over every path, and what is seen of them: for scenarios that replace agents under them. Sourced after scenario.sh, with
-# SEED set; MAPS, OUTCOMES and FLOWS are what there was when the flows were open.
+# Flows that never pause, over every path, for scenarios that replace agents under them, and checks of these flows. Sourced
+# after scenario.sh, with SEED set. MAPS, OUTCOMES and FLOWS hold the state when all flows were open.
 # shellcheck shell=bash
 
 PORT=7000 NODE_PORT=30700
 HELPER=$SLUICE_ROOT/tests/net/lib/disruption.py
 
-# What may be counted while flows live that were all open before. The rest is unexpected: drops, refusals, new flows.
+# The outcomes that may be counted once all flows are open. All others are unexpected: drops, refusals, new flows.
 EXPECTED=(not_ip other_protocol unrelated left_to_tc flow_stack flow_redirect flow_xdp
 	socket_kept socket_restored socket_unrelated)
 
 # ---- The lab. ----
 
-# The client's second way to the node. The client's end does not poll, so it takes no frames of XDP: what comes by eth1 goes to
-# remote backends by XDP and comes back by tc; what comes by eth0 takes XDP both ways.
+# The client's second path to the node. The client's end does not poll, so it receives no frames from XDP: packets that
+# arrive by eth1 go to remote backends by XDP and come back by tc; packets that arrive by eth0 take XDP both ways.
 second_uplink() {
 	local who number
 	ip -n "$LAB-client" link add eth1 type veth peer name eth1 netns "$LAB-node"
@@ -25,14 +25,14 @@ second_uplink() {
 	done
 }
 
-# The kernel takes a device's queue away while it makes or removes this qdisc, and what is sent meanwhile is lost. That somebody
-# else's is there lets starts change between tcx and clsact without.
+# The kernel takes a device's queue away while it makes or removes this qdisc, and packets sent meanwhile are lost. With
+# another owner's qdisc present, agents can change between tcx and clsact without that.
 make_clsact() {
 	local device
 	for device in eth0 eth1 pod0 pod1; do lab_in node tc qdisc add dev "$device" clsact; done
 }
 
-# addresses WHO: of its server.
+# addresses WHO: the addresses of WHO's server.
 addresses() {
 	local last=10 network
 	[[ $1 != node ]] || { printf '%s\n' 10.0.0.10 fd00:10::10 && return; }
@@ -42,7 +42,7 @@ addresses() {
 	printf '%s\n' "10.244.$network.$last" "fd00:10:244:$network::$last"
 }
 
-# slice FAMILY LINE: the endpoints whose addresses are on that line of addresses().
+# slice FAMILY LINE: an EndpointSlice with the addresses on that line of addresses().
 slice() {
 	local who
 	cat <<-YAML
@@ -79,7 +79,7 @@ manifests() {
 	slice IPv6 2
 }
 
-# disruption_lab NAME: the lab with all of that and with servers that answer, and no agent yet.
+# disruption_lab NAME: the lab with all of the above and with running servers, but no agent yet.
 disruption_lab() {
 	lab_up "$1"
 	lab_guest
@@ -96,19 +96,20 @@ disruption_lab() {
 
 # ---- Those who talk. ----
 
-# both TITLE IPV4 IPV6 PORT BACKENDS: a path of each family, as the helper wants it.
+# both TITLE IPV4 IPV6 PORT BACKENDS: one path for each family, in the helper's syntax.
 both() {
 	printf '%s=%s=%d=%s\n' "$1-ipv4" "$2" "$4" "$5" "$1-ipv6" "$3" "$4" "$5"
 }
 
-# plain WHO NAME: straight to another one's server, past every service, as a node's own traffic goes.
+# plain WHO NAME: a path directly to NAME's server, through no service, as a node's own traffic goes.
 plain() {
 	local -a own
 	mapfile -t own < <(addresses "$2")
 	both "$1-plain-$2" "${own[@]}" "$PORT" "$2"
 }
 
-# paths WHO: the guest is in no cgroup that the agent serves, so its device does what sockets do for the pod and the node.
+# paths WHO: WHO's paths. The guest is in no cgroup that the agent serves, so its device's programs do for it what the socket
+# programs do for the pod and the node.
 paths() {
 	local remote=worker-a,worker-b,worker-c
 	local -a cluster=(10.96.0.70 fd00:10:96::70 "$PORT") public=(203.0.113.70 2001:db8:113::70 "$PORT")
@@ -140,7 +141,7 @@ paths() {
 	esac
 }
 
-# Talking takes all the time there is, so the agent and others here go first.
+# The helpers use all CPU time that is left, so the agent and other processes take precedence.
 helper() { lab_start "$1" "$2" nice -n 10 python3 "$HELPER" "${@:3}"; }
 listens() { [[ $(lab_in "$1" ss -Hln "sport = :$PORT" | wc -l) == 4 ]]; }
 
@@ -178,7 +179,7 @@ talk() {
 	done
 }
 
-# go_on WHEN: every flow has begun and ended an exchange since, and none is broken.
+# go_on WHEN: checks that every flow has begun and ended an exchange since the call, and that none is broken.
 go_on() {
 	local who
 	ROUND=$((ROUND + 1))
@@ -194,7 +195,7 @@ go_on() {
 dump() { lab_maps && lab_fill; }
 outcomes() { lab_sluice status -o json | jq .outcomes; }
 
-# moved: the outcomes that were counted since the flows were open, and how often.
+# moved: each outcome counted since the flows were opened, with its count.
 moved() {
 	jq -rn --argjson before "$OUTCOMES" --argjson after "$(outcomes)" \
 		'$after | to_entries[] | .value -= $before[.key] | select(.value != 0) | "\(.key) \(.value)"'
@@ -202,7 +203,7 @@ moved() {
 
 unexpected() { moved | grep -vE "^($(IFS='|' && printf '%s' "${EXPECTED[*]}")) " || true; }
 
-# flows: the entries of those flows that are packets' and live, with backend and source port.
+# flows: the live flow-map entries of those flows, with backend and source port.
 flows() {
 	lab_sluice flows --limit 0 -o json |
 		jq -r '.flows[] | "\(.protocol) \(.client) \(.frontend) \(.backend) \(.source)"' | sort |
@@ -210,7 +211,7 @@ flows() {
 			<(grep -h '^flow ' "$(log_of guest)" "$(log_of client)") -
 }
 
-# wrong WHAT: ends the test, and shows what there is to see.
+# wrong WHAT: fails the test and prints the diagnostics.
 wrong() {
 	local who
 	sleep 1
@@ -220,5 +221,5 @@ wrong() {
 	die "$1 (seed $SEED)"
 }
 
-# equal_flows: the entries are those of the beginning.
+# equal_flows: checks that the flow entries are the same as at the beginning.
 equal_flows() { diff <(printf '%s\n' "$FLOWS") <(flows); }

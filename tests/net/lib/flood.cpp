@@ -1,4 +1,4 @@
-// Live frames by BPF_PROG_TEST_RUN. The one file that knows the flood's skeleton.
+// Sends live frames by BPF_PROG_TEST_RUN. The only file that includes the flood's skeleton.
 #include "tests/net/lib/flood.hpp"
 
 #include <bpf/bpf.h>
@@ -99,7 +99,7 @@ Frame frame_to(const MacAddress& from, const MacAddress& to, const End& target) 
   return frame;
 }
 
-/// Puts the sums of what is there into the places of the checksums.
+/// Stores the sums of the constant parts in the checksum fields.
 void complete(Frame& frame, const End& target) {
   const std::span<const std::uint8_t> bytes(frame);
   const auto tcp_at = frame.size() - sizeof(tcphdr);

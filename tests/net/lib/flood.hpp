@@ -1,4 +1,4 @@
-// A SYN flood out of a network namespace, as fast as its device takes frames.
+// A SYN flood out of a network namespace, at the full rate of its device.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace lb::test {
 
-/// SYNs from 10.128.0.0/9 or, to an IPv6 address, 2001:db8:f::/96, from eth0 of one host to eth0 of its next
-/// hop.
+/// Sends SYNs from 10.128.0.0/9 or, to an IPv6 address, from 2001:db8:f::/96, out of eth0 of one host to eth0
+/// of its next hop.
 class Flood {
  public:
   Flood(const Host& from, const Host& next, const End& target);
@@ -17,10 +17,10 @@ class Flood {
   Flood& operator=(const Flood&) = delete;
   ~Flood();
 
-  /// Sends that many. Any thread; it stays in its namespace.
+  /// Sends `count` SYNs. May be called from any thread; the thread stays in its namespace.
   void send(std::uint32_t count) const;
-  /// Frames of any flood that have arrived at the next hop. A veth throws away what its other end does not
-  /// take in time.
+  /// The number of frames of any flood that have arrived at the next hop. A veth drops frames that its peer
+  /// does not receive in time.
   [[nodiscard]] std::uint64_t arrived() const;
 
  private:

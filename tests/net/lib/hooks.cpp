@@ -1,4 +1,4 @@
-// Looks at pinned links as any other program could.
+// Reads pinned links as any other program could.
 #include "tests/net/lib/hooks.hpp"
 
 #include <bpf/bpf.h>
@@ -17,7 +17,7 @@ std::map<std::string, LinkState> links(const Lab& lab) {
   std::map<std::string, LinkState> found;
   for (const auto& entry : std::filesystem::directory_iterator(maps::Pins(lab.pins()).links())) {
     if (entry.is_directory()) {
-      continue;  // a note, not a link
+      continue;  // a text file beside the links
     }
     const maps::Fd link(bpf_obj_get(entry.path().c_str()));
     bpf_link_info info{};
@@ -48,7 +48,7 @@ std::string tc_type(const agent::AgentOptions& options) {
   struct bpf_prog_query_opts query{};
   query.sz = sizeof(query);
   constexpr int loopback = 1;
-  // A kernel without TCX does not know the kind of hook.
+  // A kernel without TCX rejects this attach type.
   return bpf_prog_query_opts(loopback, BPF_TCX_INGRESS, &query) == 0 ? "tcx" : "clsact";
 }
 
@@ -78,7 +78,7 @@ DeviceLab::DeviceLab() : options(lab.options()) {
 }
 
 void DeviceLab::make_device() {
-  // eth0 takes frames of XDP when its other end polls, and GRO makes it poll.
+  // eth0 receives frames from XDP only if its peer polls, and GRO makes it poll.
   shell(
       "ip link add eth0 type veth peer name peer0 && ip link set eth0 up && ip link set peer0 up && "
       "ethtool -K peer0 gro on");

@@ -21,23 +21,22 @@ struct LinkState {
   auto operator<=>(const LinkState&) const = default;
 };
 
-/// Every pinned link by its name.
+/// All pinned links by name.
 [[nodiscard]] std::map<std::string, LinkState> links(const Lab& lab);
 
-/// The links' ids alone.
+/// Only the links' ids.
 [[nodiscard]] std::map<std::string, std::uint32_t> ids(const std::map<std::string, LinkState>& all);
 
-/// Opens, attaches and lets go, as an agent does that ends at once.
+/// Opens and attaches the datapath and closes it, as an agent does that ends at once.
 agent::AttachReport start(const agent::AgentOptions& options);
 
-/// How tc programs are attached with these options on this kernel, as AttachReport says it: "tcx" or
-/// "clsact".
+/// How this kernel attaches tc programs with these options, in AttachReport's terms: "tcx" or "clsact".
 [[nodiscard]] std::string tc_type(const agent::AgentOptions& options);
 
-/// The names of the programs that a device's TCX hook runs, in order; none on a kernel without TCX.
+/// The names of the programs at a device's TCX hook, in order; empty on a kernel without TCX.
 [[nodiscard]] std::vector<std::string> tcx_programs(const char* device, bpf_attach_type side);
 
-/// A lab with a pair of devices; "eth0" is served by tc alone, "peer0" is its other end.
+/// A lab with a veth pair; "eth0" is served by tc only, "peer0" is its peer.
 struct DeviceLab {
   DeviceLab();
   static void make_device();

@@ -128,7 +128,7 @@ Lab::~Lab() {
   ::waitpid(janitor_, nullptr, 0);
 }
 
-// It is forked before anything is made, and is therefore in no cgroup or namespace of the test.
+// The janitor is forked before anything is made, and is therefore in no cgroup or namespace of the test.
 void Lab::start_janitor() {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {

@@ -1,5 +1,5 @@
-// The environment of a net test: its own network namespace, cgroup and pins, removed at the end, however it
-// ends.
+// The environment of a net test: its own network namespace, cgroup and pins, removed at the end, even if the
+// test is killed.
 #pragma once
 
 #include <sys/types.h>
@@ -13,18 +13,18 @@
 
 namespace lb::test {
 
-/// Runs a command line in a shell; throws with its text if it fails.
+/// Runs a shell command; throws an error with its text if it fails.
 void shell(const std::string& command);
 
-/// Of the calling thread.
+/// A network namespace that the calling thread can enter.
 class Namespace {
  public:
-  /// The one the thread is in.
+  /// The calling thread's namespace.
   [[nodiscard]] static Namespace current();
-  /// A new one with its loopback device up; the thread stays where it is.
+  /// A new namespace with its loopback device up; the thread stays in its own.
   [[nodiscard]] static Namespace fresh();
   void enter() const;
-  /// For `ip link set … netns PATH`; valid while this object lives.
+  /// The path for `ip link set … netns PATH`; valid while this object lives.
   [[nodiscard]] std::string path() const;
 
  private:
@@ -32,8 +32,8 @@ class Namespace {
   maps::Fd fd_;
 };
 
-/// The calling thread enters its new network namespace and this process its new cgroup, until the end. A
-/// child that outlives a killed test removes what is left.
+/// The calling thread enters a new network namespace and the process a new cgroup, until this object is
+/// destroyed. A child process cleans up after a killed test.
 class Lab {
  public:
   Lab();
@@ -43,7 +43,8 @@ class Lab {
 
   [[nodiscard]] const std::string& pins() const noexcept { return pins_; }
   [[nodiscard]] const std::string& cgroup() const noexcept { return cgroup_; }
-  /// Sockets alone, small maps, without the features that SLUICE_WITHOUT lists, everything else by default.
+  /// Options for sockets only with small maps, without the features that SLUICE_WITHOUT lists; all else by
+  /// default.
   [[nodiscard]] agent::AgentOptions options() const;
   /// Makes another cgroup, a sibling of cgroup().
   [[nodiscard]] std::string make_cgroup(const std::string& suffix) const;
@@ -54,7 +55,7 @@ class Lab {
 
   std::string pins_;
   std::string cgroup_;
-  std::string home_;  ///< the cgroup to go back to
+  std::string home_;  ///< the cgroup to return to
   Namespace before_;
   maps::Fd alive_;  ///< closed when this process ends, which wakes the janitor
   pid_t janitor_ = 0;

@@ -1,4 +1,4 @@
-// Offering a service's addresses, and the CNI's rule.
+// Writes services at any of their addresses, and the CNI's masquerade rules.
 #include "tests/net/lib/paths.hpp"
 
 #include <fmt/format.h>

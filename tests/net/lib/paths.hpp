@@ -9,7 +9,7 @@
 
 namespace lb::test {
 
-/// From whom to whom.
+/// The client and the server of a path, and the backend's address.
 struct Leg {
   const char* name;
   Host PodScene::* from;
@@ -28,7 +28,7 @@ inline constexpr Leg pod_to_node{"pod to another node", &PodScene::client, &PodS
                                  &PodNames::remote};
 inline constexpr Leg pod_to_itself{"pod to itself", &PodScene::client, &PodScene::client, &PodNames::client};
 
-/// Which of a service's addresses is asked.
+/// The address through which a client reaches a service.
 struct At {
   const char* name;
   std::string PodNames::* address;
@@ -41,11 +41,11 @@ inline constexpr At node_port{"a node port", &PodNames::node, LB_NODE_PORT};
 inline constexpr At other_node_port{"a node port of another device's address", &PodNames::second,
                                     LB_NODE_PORT};
 
-/// Makes `backend` the one of service `number` and offers that there; returns the frontend.
+/// Makes `backend` the only backend of service `number` and adds a frontend at `at`; returns the frontend.
 End offer(Writer& writer, std::uint32_t number, const At& at, const PodNames& known, const End& backend,
           lb_protocol protocol);
 
-/// Tables for nft, as a CNI has them: what pods send out of the cluster gets the node's address.
+/// nft tables like a CNI's: packets from pods that leave the cluster get the node's address as source.
 [[nodiscard]] std::string masquerade_rules();
 
 }  // namespace lb::test

@@ -49,7 +49,7 @@ void limit_waiting(const Socket& socket) {
   ::setsockopt(socket.fd(), SOL_SOCKET, SO_SNDTIMEO, &longest, sizeof(longest));
 }
 
-/// A device's fact, of the namespace that the socket was made in.
+/// Asks an ioctl about a device of the socket's network namespace.
 ifreq asked_of(const Socket& socket, unsigned long question, const char* device) {
   ifreq answer{};
   std::strncpy(&answer.ifr_name[0], device, IFNAMSIZ - 1);
@@ -125,7 +125,7 @@ std::string Host::output(const std::string& command) const {
   return words;
 }
 
-// A group of its own, so that what the shell starts ends with it.
+// The shell runs in its own process group, so that its children end with it.
 Running Host::start(const std::string& command) const {
   const auto process = ::fork();
   if (process == 0) {
@@ -160,7 +160,7 @@ int Running::wait() {
 
 Host Host::here() { return Host(Namespace::current()); }
 
-// An address that is looked for duplicates of cannot be used for a second or two.
+// While duplicate address detection runs, an address is unusable for a second or two.
 Host::Host() : namespace_(Namespace::fresh()) { run(no_dad); }
 
 PodScene::PodScene(Wiring wiring) : options(lab.options()), wiring_(wiring) {
@@ -181,7 +181,7 @@ PodScene::PodScene(Wiring wiring) : options(lab.options()), wiring_(wiring) {
   options.xdp = agent::XdpMode::off;
 }
 
-// A frame that an XDP program sends out of a veth is taken only by a peer that polls; GRO makes it poll.
+// A veth delivers the frames of an XDP program only to a peer that polls; GRO makes it poll.
 void PodScene::join(const Host& host, const std::string& port, int number) {
   wire.run(
       fmt::format("ip link add {0} type veth peer name eth0 netns {1} && ip link set {0} master wire up && "
@@ -240,7 +240,7 @@ void PodScene::check_sums() const {
   for (const auto* host : {&remote, &outside, &client, &server}) {
     host->run("ethtool -K eth0 tx off >/dev/null");
   }
-  wire.run("ethtool -K to-node tx off >/dev/null");  // what GRO put together here is cut again
+  wire.run("ethtool -K to-node tx off >/dev/null");  // GRO's segments are split again here
 }
 
 bool PodScene::runs_xdp() const {

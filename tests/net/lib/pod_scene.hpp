@@ -1,5 +1,5 @@
-// A node with two pods whose sockets no hook translates, another node and an external client, all on one
-// network: the environment of the packet tests.
+// A node with two pods without socket programs, another node and an external client, all on one network: the
+// environment of the packet tests.
 #pragma once
 
 #include <array>
@@ -14,19 +14,19 @@
 
 namespace lb::test {
 
-/// How pods' devices reach the node: each by a route of its own, or all on one bridge.
+/// How the pods' devices are connected to the node: each by its own route, or all by one bridge.
 enum class Wiring : std::uint8_t { routed, bridged };
 
-/// A command that runs until this object goes, or ends by itself before.
+/// A command that runs until this object is destroyed or the command ends by itself.
 class Running {
  public:
   explicit Running(pid_t process) : process_(process) {}
   Running(Running&& other) noexcept : process_(std::exchange(other.process_, 0)) {}
   Running& operator=(Running&&) = delete;
   ~Running();
-  /// Waits until it has ended; its exit code, 128 and more for a signal.
+  /// Waits until the command has ended; returns its exit code, 128 and more for a signal.
   [[nodiscard]] int wait();
-  /// As control-C would.
+  /// Sends SIGINT, as control-C does.
   void interrupt() const;
 
  private:
@@ -35,21 +35,21 @@ class Running {
 
 using MacAddress = std::array<std::uint8_t, 6>;
 
-/// Makes sockets of a namespace while the thread stays where it is.
+/// A network namespace in which sockets are made and commands run; the calling thread stays in its own.
 class Host {
  public:
   Host();
-  /// The namespace that the thread is in.
+  /// The calling thread's namespace.
   [[nodiscard]] static Host here();
   [[nodiscard]] const Namespace& space() const noexcept { return namespace_; }
   [[nodiscard]] Socket socket(int family, int type) const;
   void run(const std::string& command) const;
-  /// Of a device there: asked by system calls, since a command may fail for want of anything.
+  /// Properties of a device in the namespace, by system calls, because a command may fail for lack of memory.
   [[nodiscard]] int device_index(const char* device) const;
   [[nodiscard]] MacAddress mac_address(const char* device) const;
-  /// The words that a command writes, for a shell; its exit code is nobody's business.
+  /// The standard output of a shell command; its exit code is ignored.
   [[nodiscard]] std::string output(const std::string& command) const;
-  /// Begins a command of a shell that is left to itself; its output goes nowhere.
+  /// Starts a shell command in the background; its output is discarded.
   [[nodiscard]] Running start(const std::string& command) const;
 
  private:
@@ -57,14 +57,14 @@ class Host {
   Namespace namespace_;
 };
 
-/// Addresses by family: AF_INET or AF_INET6.
+/// Addresses of one family: AF_INET or AF_INET6.
 struct PodNames {
   std::string client, server, remote, node, service;
-  std::string remote_pod;  ///< on the other node
-  std::string outside;     ///< a client that is no node's
-  std::string vip;         ///< a load balancer's address, which outside routes to the node
-  std::string second;      ///< another address of the node, routed likewise
-  std::string pods;        ///< every node's pods
+  std::string remote_pod;  ///< a pod on the other node
+  std::string outside;     ///< a client outside of the cluster
+  std::string vip;         ///< a load balancer's address, which `outside` routes to the node
+  std::string second;      ///< a second address of the node, routed likewise
+  std::string pods;        ///< the prefix of all nodes' pods
 };
 [[nodiscard]] const PodNames& names(int family);
 
@@ -72,14 +72,14 @@ class PodScene {
  public:
   explicit PodScene(Wiring wiring);
 
-  /// Another pod: its host end is called `device`.
+  /// Connects another pod; `device` is the name of its host end.
   void connect_pod(const Host& pod, const std::string& device, int number);
-  /// Lets all but the node complete their checksums, as cards would do: before XDP, which sends on what a
-  /// veth hands to it.
+  /// Makes all hosts but the node compute their checksums, as network cards would: XDP forwards a frame from
+  /// a veth with the checksum that it finds.
   void check_sums() const;
-  /// Wanted, and not switched off for the whole run.
+  /// Whether XDP is wanted, and not switched off for the whole run.
   [[nodiscard]] bool runs_xdp() const;
-  /// Tells the datapath of the devices there are now and attaches.
+  /// Tells the datapath which devices exist now, and attaches.
   agent::AttachReport attach();
 
   Lab lab;
@@ -95,8 +95,8 @@ class PodScene {
   Wiring wiring_;
 };
 
-/// One exchange with `where` from a socket of the host: did words go there and come back from where they
-/// went, and from whom did the server see them come?
+/// One exchange with `where` from a socket of the host. Returns the client's address that the server saw, or
+/// nullopt unless the message arrived and its reply came from `where`.
 [[nodiscard]] std::optional<End> exchange(const Host& client, const Socket& server, int type,
                                           const End& where);
 

@@ -1,4 +1,4 @@
-// Map writes and socket calls.
+// Writes maps and calls the sockets API.
 #include "tests/net/lib/scene.hpp"
 
 #include <arpa/inet.h>
@@ -51,7 +51,7 @@ lb_frontend frontend_of(const lb_frontend_key& key, std::uint32_t service, lb_ki
   return frontend;
 }
 
-// One extent a service, of fixed size: these tests never need more.
+// One extent per service, of fixed size: these tests need no more.
 constexpr std::uint32_t extent = 8;
 
 struct Raw {
@@ -159,7 +159,8 @@ void Writer::frontend(const End& where, lb_protocol protocol, std::uint32_t serv
   note(where, kind);
 }
 
-/// As the agent would, but no ClusterIP's other ports are refused unless address() says so.
+/// Notes the address or node port as the agent would, but other ports of a ClusterIP are refused only if
+/// address() says so.
 void Writer::note(const End& where, lb_kind kind) {
   if (kind == LB_NODE_PORT) {
     const std::uint32_t word = where.port / 64;

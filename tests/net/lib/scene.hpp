@@ -15,7 +15,7 @@
 
 namespace lb::test {
 
-/// An address and a port, as text for people: "10.96.0.1:80", "[fd00::1]:80".
+/// An address and a port; as text "10.96.0.1:80" or "[fd00::1]:80".
 struct End {
   k8s::Address address;
   std::uint16_t port = 0;
@@ -37,21 +37,21 @@ class Writer {
  public:
   explicit Writer(const std::string& pins);
 
-  /// Its cluster set are these backends, its local set those.
+  /// Writes a service: `backends` are its cluster set, `local` its local set.
   void service(std::uint32_t number, const std::vector<BackendSpec>& backends, lb_policy policy = {},
                const std::vector<BackendSpec>& local = {});
   void backend(std::uint32_t service, const BackendSpec& backend);
   void frontend(const End& where, lb_protocol protocol, std::uint32_t service, lb_kind kind = LB_CLUSTER_IP);
   void remove_frontend(const End& where, lb_protocol protocol);
-  /// At the address zero of that address's family.
+  /// Adds a node port frontend at the unspecified address of `family_of`'s family.
   void node_port(const k8s::Address& family_of, std::uint16_t port, lb_protocol protocol,
                  std::uint32_t service);
   void address(const std::string& address, lb_address_kind kind);
-  /// One more of a service's source ranges.
+  /// Adds a prefix to a service's source ranges.
   void range(std::uint32_t service, const std::string& prefix);
-  /// A frontend whose value is not its key's, as a reader may see while an element is reused.
+  /// Writes a frontend whose value does not match its key, as a reader may see while an element is reused.
   void wrong_frontend(const End& where, lb_protocol protocol, std::uint32_t service);
-  /// Points a service's only slot at a backend of another service.
+  /// Points a service's only slot to a backend of another service.
   void stale_slot(std::uint32_t service, std::uint32_t backend);
 
   [[nodiscard]] lb_stats counters() const;
@@ -62,7 +62,7 @@ class Writer {
   maps::MapSet maps_;
 };
 
-/// How much each counter rose while `act` ran.
+/// How much each counter increased while `act` ran.
 [[nodiscard]] lb_stats counter_deltas(const Writer& writer, const std::function<void()>& act);
 
 /// A socket of one family; IPv4 addresses go through an IPv6 socket as ::ffff:a.b.c.d.
@@ -71,7 +71,7 @@ class Socket {
   Socket(int family, int type, int protocol = 0);
   [[nodiscard]] int fd() const noexcept { return fd_.get(); }
 
-  /// 0 or errno, as everything below.
+  /// Returns 0 or errno, as do all functions below that return int.
   [[nodiscard]] int bind(const End& where) const;
   [[nodiscard]] int listen() const;
   [[nodiscard]] int connect(const End& where) const;
@@ -82,12 +82,12 @@ class Socket {
     std::string words;
     End from;
   };
-  /// Waits at most a second.
+  /// Waits at most a second for a message.
   [[nodiscard]] std::optional<Message> receive() const;
-  /// Who connected, waiting at most a second.
+  /// The address of a client that connects; waits at most a second.
   [[nodiscard]] std::optional<End> accept() const;
   [[nodiscard]] std::optional<End> peer() const;
-  /// Where it is bound.
+  /// The local address.
   [[nodiscard]] std::optional<End> name() const;
 
  private:
@@ -95,10 +95,10 @@ class Socket {
   maps::Fd fd_;
 };
 
-/// Who is at the other end of a connected socket.
+/// The remote address of a connected socket.
 [[nodiscard]] std::optional<End> peer_of(int connected);
 
-/// Receives one message and sends it back; where it came from, or nothing within a second.
+/// Receives one message and sends it back; returns its source, or nullopt if none comes within a second.
 std::optional<End> echo_once(const Socket& server);
 
 }  // namespace lb::test

@@ -1,6 +1,7 @@
-# An API server that accepts connections and says nothing, and a kubeconfig that leads to it. Sourced after scenario.sh.
+# An API server that accepts connections and never replies, and a kubeconfig for it. Sourced after scenario.sh.
 
-# silent_server: at 127.0.0.1:6443 of the lab's node; $LAB_DIR/server.log says "accepted" for each connection.
+# silent_server: starts the server at 127.0.0.1:6443 of the lab's node; $LAB_DIR/server.log says "accepted" for each
+# connection.
 silent_server() {
 	lab_start node server.log python3 -c '
 import socket
@@ -14,7 +15,7 @@ while True:
 	lab_wait 60 grep -q listens "$LAB_DIR/server.log" || die "the silent server does not start"
 }
 
-# silent_kubeconfig: $LAB_DIR/agent.conf.
+# silent_kubeconfig: writes $LAB_DIR/agent.conf.
 silent_kubeconfig() {
 	cat >"$LAB_DIR/agent.conf" <<-'YAML'
 		apiVersion: v1

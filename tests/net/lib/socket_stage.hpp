@@ -1,4 +1,4 @@
-// The datapath with sockets of the test: the environment of the tests of the socket programs.
+// The datapath with the test's own sockets: the environment of the tests of the socket programs.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 
 namespace lb::test {
 
-/// One way for a process to reach a service.
+/// A combination of socket, frontend and backend addresses.
 struct AddressCase {
   const char* name;
   int socket_family;
@@ -34,7 +34,7 @@ inline constexpr std::uint16_t service_port = 80;
 inline constexpr std::uint16_t backend_port = 8080;
 inline constexpr std::uint32_t web = 7;
 
-/// The datapath on a lab's cgroup, and backends' addresses on its loopback device.
+/// The datapath attached to a lab's cgroup, with backend addresses on the loopback device.
 struct SocketStage {
   explicit SocketStage(agent::SocketScope scope = agent::SocketScope::all) : options(lab.options()) {
     options.sockets = scope;
@@ -58,7 +58,7 @@ struct SocketStage {
     writer->frontend(end(address_case.frontend, service_port), protocol, web);
   }
 
-  /// A way out towards services, as a default route is one; packets that take it end here.
+  /// Adds a route to services, as a default route would be; its packets end on the loopback device.
   static void route_services() {
     shell("ip route add 10.96.0.0/16 dev lo src 10.1.0.1 && ip route add fd00:96::/64 dev lo src fd00:1::1");
   }

@@ -15,7 +15,7 @@ namespace lb::test {
 namespace {
 
 constexpr int timeout_ms =
-    3000;  // milliseconds without progress: a lost SYN-ACK comes again after one second
+    3000;  // milliseconds without progress: a lost SYN-ACK is sent again after one second
 constexpr std::chrono::seconds longest{20};
 
 bool would_block() { return errno == EAGAIN || errno == EINTR; }
@@ -59,8 +59,8 @@ std::optional<End> talk_by_udp(const Socket& client, const Socket& server, const
   return seen;
 }
 
-/// A port that no conversation had before: a UDP flow outlives its socket, and who comes from the same port
-/// to the same place while it lives is, rightly, still with its backend.
+/// A source port that no conversation has used: a UDP flow outlives its socket, and a new socket with the
+/// same source and destination would correctly get the same backend.
 std::uint16_t unused_port() {
   constexpr std::uint16_t first = 33000;
   constexpr std::uint16_t last = 60000;

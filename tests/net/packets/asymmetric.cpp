@@ -1,5 +1,5 @@
-// Asymmetric routes: a client's packets come by one uplink, and those to it leave by another. Where rp_filter
-// is 0 or 2 the kernel serves such clients, so we must.
+// Asymmetric routes: a client's packets arrive by one uplink, and packets to the client leave by another. If
+// rp_filter is 0 or 2 the kernel serves such clients, so Sluice must, too.
 #include <fmt/format.h>
 #include <sys/socket.h>
 
@@ -17,8 +17,8 @@ constexpr std::uint16_t backend_port = 8080;
 
 const char* client_of(int family) { return family == AF_INET ? "198.51.100.77" : "2001:db8:77::77"; }
 
-/// A client who sends by the wire to eth0 of the node, which knows no way back to it there: its only route to
-/// it is by eth1.
+/// A client whose packets reach eth0 of the node by the wire, but the node's only route to the client is by
+/// eth1.
 struct TwoWays : PodScene {
   TwoWays(agent::XdpMode mode, int rp_filter) : PodScene(Wiring::routed) {
     shell("ip link add eth1 type veth peer name eth1 netns " + outside.space().path());
@@ -75,7 +75,7 @@ TEST_CASE("REL-94 clients that no route leads to by the uplink that they come by
         const auto rose = counter_deltas(writer, [&] { seen = talk(scene.outside, server, type, where); });
         REQUIRE(seen);
         CHECK(rose.no_route == 0);
-        // A backend elsewhere sees the node, which sends both directions on by itself.
+        // A remote backend sees the node's address; the node forwards both directions itself.
         CHECK((seen->address.text() == client_of(family)) == here);
         CHECK((rose.new_remote + rose.new_xdp == 1) == !here);
       }

@@ -1,5 +1,5 @@
-// REL-16: sums that the sender left to its card and that we rewrote are completed by the node's own kernel,
-// because the way out has no card that would: right on the wire, as the receivers see, who look at every one.
+// REL-16: checksums that the sender left to its card and that the datapath updated are completed by the
+// node's kernel, because the outgoing device has no checksum offload. The receivers verify every checksum.
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
@@ -38,7 +38,7 @@ const std::vector<Path> paths = {
     {"pod to itself", &PodScene::client, &PodScene::client, &PodNames::client, LB_CLUSTER_IP},
 };
 
-/// The ends leave sums to their cards and check what comes; the node's devices complete nothing.
+/// The hosts leave checksums to their devices and verify received ones; the node's devices have no offload.
 void leave_sums_to_the_node(const PodScene& scene) {
   for (const auto* host : {&scene.remote, &scene.outside, &scene.client, &scene.server}) {
     host->run("ethtool -K eth0 tx on rx off >/dev/null");
@@ -55,7 +55,7 @@ std::string random_bytes(std::size_t size, unsigned seed) {
   return made;
 }
 
-/// What comes of as many bytes; less where nothing comes for three seconds.
+/// Reads `size` bytes; returns fewer if nothing arrives for three seconds.
 std::string read_from(int connected, std::size_t size) {
   std::string got;
   std::string buffer(65536, '\0');
@@ -68,7 +68,7 @@ std::string read_from(int connected, std::size_t size) {
   return got;
 }
 
-/// A piece each way, and again: every piece fits the sockets' buffers.
+/// Sends data each way 20 times; each piece fits the sockets' buffers.
 bool carry_by_tcp(int client, int server) {
   for (unsigned round = 0; round < 20; ++round) {
     const auto words = random_bytes(1 + round * 1009, round);
@@ -99,7 +99,8 @@ void set_udp(const Socket& socket, int option, int value) {
 
 constexpr int segment = 1000;
 
-/// What comes until it is as much as `size`, whole segments put together or one by one; whom from.
+/// Receives messages until they have `size` bytes together, whether or not GRO merged them; returns the data
+/// and its source.
 std::optional<Socket::Message> gather(const Socket& socket, std::size_t size) {
   auto all = socket.receive();
   while (all && all->words.size() < size) {
@@ -110,7 +111,7 @@ std::optional<Socket::Message> gather(const Socket& socket, std::size_t size) {
   return all;
 }
 
-/// Datagrams that the sender's kernel, its card, or nobody cuts before the receiver.
+/// Sends datagrams that the sender's kernel or its device segments, or that reach the receiver unsegmented.
 bool carry_segments(const Socket& client, const Socket& server, const End& where) {
   for (const auto* socket : {&client, &server}) {
     set_udp(*socket, UDP_SEGMENT, segment);

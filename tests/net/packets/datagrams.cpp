@@ -1,5 +1,5 @@
-// REL-14, SEM-42, SEM-43: datagrams of 8 KB, which no way takes whole, through a service and back, as kernels
-// send them and with their fragments in other orders.
+// REL-14, SEM-42, SEM-43: datagrams of 8 KB, larger than every MTU, through a service and back, fragmented by
+// kernels and with the fragments in other orders.
 #include <fmt/format.h>
 #include <sys/socket.h>
 
@@ -18,7 +18,7 @@ constexpr std::uint16_t client_port = 33000;
 constexpr std::uint16_t backend_port = 8080;
 constexpr std::size_t size = 8192;
 
-/// As fragments.py makes it.
+/// The content that fragments.py makes.
 std::string large() {
   std::string words(size, '\0');
   for (std::size_t at = 0; at < words.size(); ++at) words[at] = static_cast<char>(at * 7 + at / 256);
@@ -45,10 +45,10 @@ const std::vector<Path> paths = {
      LB_CLUSTER_IP},
 };
 
-/// Each path has a service of its own: the client's port is always the same.
+/// Each path has its own service, because the client's port is always the same.
 std::uint16_t port_of(const Path& path) { return static_cast<std::uint16_t>(port + (&path - paths.data())); }
 
-/// Both ends of a path, and a service between them.
+/// Client, server and the service between them.
 struct Talk {
   Talk(const PodScene& scene, Writer& writer, const Path& path, int family)
       : from(scene.*path.from),
@@ -69,13 +69,13 @@ struct Talk {
   Socket client, server;
 };
 
-/// Did the datagram arrive whole?
+/// Whether the whole datagram arrives from `source`.
 bool hears(const Socket& socket, const End& source) {
   const auto message = socket.receive();
   return message && message->words == large() && message->from == source;
 }
 
-/// No two of our datagrams have one number, as hosts see to it.
+/// No two of our datagrams share an IP identification, as with real hosts.
 void shuffle(const Host& host, const End& source, const End& destination, const std::string& order) {
   static int number = 7000;
   host.run(fmt::format("/usr/bin/python3 {} {} {} {} {} {} {} {}", source_path("tests/net/lib/fragments.py"),
@@ -83,7 +83,7 @@ void shuffle(const Host& host, const End& source, const End& destination, const 
                        ++number, order));
 }
 
-/// A small question and its answer; how the backend sees the client.
+/// Opens a flow by a small request and its reply; returns the client's address that the backend saw.
 End opened(const Talk& talk) {
   REQUIRE(talk.client.send_to(talk.where, "small") == 0);
   const auto seen = echo_once(talk.server);
@@ -134,7 +134,7 @@ TEST_CASE("SEM-43 REL-14 datagrams of 8 KB arrive whole, from the first one on, 
       }
     });
     CHECK(rose.flow_redirect + rose.flow_stack >=
-          30);  // three rounds, both ways, five pieces behind each first
+          30);  // three rounds, both ways, five fragments after each first one
   });
 }
 

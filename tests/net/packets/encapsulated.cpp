@@ -19,7 +19,7 @@ constexpr std::size_t within_one_packet =
 
 const char* client_address(int family) { return family == AF_INET ? "198.51.100.77" : "2001:db8:77::77"; }
 
-/// The node's only route to a client is a segment, whose end is the client's host.
+/// The node's only route to a client has a seg6 encapsulation, which the client's host removes.
 struct BehindSegment : PodScene {
   explicit BehindSegment(agent::XdpMode mode) : PodScene(Wiring::routed) {
     const std::string no_filter =

@@ -1,5 +1,6 @@
-// What live flows and sockets do when their backend or their service ends: TCP drains, UDP moves on within a
-// second, connected UDP sockets are ended (SEM-45 to SEM-48, SEM-94, REL-8 to REL-10, REL-71).
+// What live flows and sockets do when their backend or their service is removed: TCP drains, UDP changes to
+// another backend within a second, connected UDP sockets get an error (SEM-45 to SEM-48, SEM-94, REL-8 to
+// REL-10, REL-71).
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -27,7 +28,7 @@ constexpr std::uint16_t backend_port = 8080;
 
 const char* family_text(int family) { return family == AF_INET ? "IPv4" : "IPv6"; }
 
-/// Backend 1 is the pod here, backend 2 the one elsewhere.
+/// Backend 1 is the local pod, backend 2 the remote one.
 struct Offer {
   BackendSpec here, elsewhere;
   End where;
@@ -43,19 +44,19 @@ Offer offer(Writer& writer, int family, lb_protocol protocol) {
   return made;
 }
 
-/// Takes a backend out of service 1 as the agent does: new flows first, then what serves.
+/// Removes a backend of service 1 as the agent does: from the selection first, then its `serving` flag.
 void end_backend(Writer& writer, BackendSpec backend, const std::vector<BackendSpec>& others) {
   writer.service(1, others);
   backend.serving = LB_NO;
   writer.backend(1, backend);
 }
 
-/// A flow's backend is looked at once a second.
+/// The datapath checks a flow's backend once a second.
 constexpr std::chrono::seconds look{1};
-/// No verdict: what is waited for comes within a second or two.
+/// A timeout, not a limit under test: the expected event comes within a second or two.
 constexpr std::chrono::seconds patience{60};
 
-/// Sends every 20 ms until `done` says so; false when that has not come.
+/// Sends every 20 ms until `done` returns true; returns false after `patience`.
 bool sends_until(const Socket& client, const End& where, const std::function<bool()>& done) {
   const auto begin = std::chrono::steady_clock::now();
   while (std::chrono::steady_clock::now() - begin < patience) {
@@ -73,8 +74,8 @@ bool heard_by(const Socket& server) {
   return ::recv(server.fd(), buffer, sizeof(buffer), MSG_DONTWAIT) > 0;
 }
 
-/// Once so much time has passed that a flow's backend must be looked at: does what is sent then reach the
-/// other backend alone? How long a machine takes to send it makes no difference.
+/// Waits until the flow's backend is due for a check, then returns whether messages reach the other backend
+/// only. How long the machine takes to send does not matter.
 bool moves(const Socket& client, const End& where, const Socket& from, const Socket& to) {
   std::this_thread::sleep_for(look + std::chrono::milliseconds(100));
   while (heard_by(from)) {
@@ -82,7 +83,7 @@ bool moves(const Socket& client, const End& where, const Socket& from, const Soc
   return sends_until(client, where, [&] { return heard_by(to); }) && !heard_by(from);
 }
 
-/// From outside and from a pod, with the same addresses.
+/// Runs the test for an external client and for a pod, which use the same addresses.
 template <class Test>
 void for_each_client(Test test) {
   for (const int family : {AF_INET, AF_INET6}) {
@@ -168,8 +169,8 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-/// The datapath with socket hooks, one service of two UDP backends at the node's own addresses, and who
-/// tells.
+/// The datapath with socket programs, one service with two UDP backends at the node's own addresses, and the
+/// cleanup of UDP sockets.
 struct SocketScene : PodScene {
   explicit SocketScene(const Names& without = {}) : PodScene(Wiring::routed) {
     options.sockets = agent::SocketScope::all;
@@ -178,7 +179,7 @@ struct SocketScene : PodScene {
     writer.emplace(lab.pins());
   }
 
-  /// A round as the agent makes it; how many sockets were ended.
+  /// Runs one round of the UDP cleanup as the agent does; returns how many sockets it ended.
   std::uint64_t tell() const {
     boost::asio::io_context context;
     std::optional<std::uint64_t> reported;
@@ -201,7 +202,7 @@ struct SocketScene : PodScene {
   std::optional<Writer> writer;
 };
 
-/// The error that a socket waits to tell its process.
+/// The socket's pending error (SO_ERROR).
 int told_error(const Socket& socket) {
   int error = 0;
   socklen_t size = sizeof(error);

@@ -1,5 +1,5 @@
-// TCP Fast Open (RFC 7413) by real sockets, through a node port: the server answers the data of a SYN, and
-// all of its answer arrives while nothing that the client acknowledges gets out (REL-5).
+// TCP Fast Open (RFC 7413) by real sockets, through a node port: the server replies to the SYN's data, and
+// the whole reply arrives while no acknowledgement of the client leaves its host (REL-5).
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -17,12 +17,12 @@ namespace lb::test {
 namespace {
 
 constexpr std::uint16_t backend_port = 8080;
-constexpr std::size_t early = 8000;  // bytes: less than an initial window
+constexpr std::size_t early = 8000;  // bytes: fewer than an initial window
 constexpr std::size_t later = 100'000;
 
 void allow(const Host& host) { host.run("sysctl -qw net.ipv4.tcp_fastopen=3"); }
 
-/// While this lives, nothing of TCP but SYNs leaves the host.
+/// While this object lives, no TCP segments but SYNs leave the host.
 class Held {
  public:
   explicit Held(const Host& host) : host_(host) {
@@ -42,7 +42,7 @@ class Held {
   const Host& host_;
 };
 
-/// Did the server take what came with the SYN?
+/// Whether the server accepted the data in the SYN.
 bool sent_with_syn(const Socket& client) {
   tcp_info info{};
   socklen_t size = sizeof(info);
@@ -56,7 +56,7 @@ bool hears(const maps::Fd& taken, std::string_view words) {
   return size >= 0 && std::string_view(buffer.data(), static_cast<std::size_t>(size)) == words;
 }
 
-/// The server's cookie, which it gives with the SYN-ACK of an ordinary connection.
+/// Gets the server's cookie, which comes with the SYN-ACK of an ordinary connection.
 void get_cookie(const Host& from, const Socket& server, const End& where, int family) {
   const auto client = from.socket(family, SOCK_STREAM);
   REQUIRE(client.send_to(where, "a cookie", MSG_FASTOPEN) == 0);

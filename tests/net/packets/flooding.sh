@@ -1,13 +1,13 @@
 #!/bin/bash
-# Two nodes with the same services behind a switch that floods: each frame reaches both, and the node that it is not for leaves it alone, by tc
-# and by XDP, in promiscuous mode too (REL-91).
+# Two nodes with the same services behind a switch that floods: each frame reaches both, and the node whose address it does
+# not have ignores it, by tc and by XDP, also in promiscuous mode (REL-91).
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
 
 ADDRESSES=(10.0.0.10/30080/30053 fd00:10::10/30080/30053 203.0.113.80/80/53 2001:db8:113::80/80/53)
 
-# slice FAMILY LOCAL ELSEWHERE
+# slice FAMILY LOCAL ELSEWHERE: an EndpointSlice with these two addresses.
 slice() {
 	cat <<-YAML
 		---
@@ -20,7 +20,7 @@ slice() {
 	YAML
 }
 
-# services: what both nodes serve. No backend is on worker-c: what it sends is its agent's doing.
+# services: the services of both nodes. No backend is on worker-c, so that all that worker-c sends comes from its agent.
 services() {
 	cat <<-YAML
 		apiVersion: v1
@@ -39,7 +39,7 @@ services() {
 	slice IPv6 fd00:10:244:1::10 fd00:10:244:2::10
 }
 
-# bystander: worker-c becomes a node with routes to all backends, so that it could serve the frames that it sees.
+# bystander: makes worker-c a node with routes to all backends, so that it could serve the frames that it sees.
 bystander() {
 	mkdir "$LAB_CGROUP/other"
 	lab_in worker-c bash -c 'cd /proc/sys/net && echo 1 >ipv4/ip_forward && echo 1 >ipv6/conf/all/forwarding'
@@ -56,14 +56,14 @@ other_agent() {
 other() { lab_in worker-c "$SLUICE" "$1" --pins "$LAB_PINS/other" -o json; }
 ignored() { other status | jq '.outcomes.other_host // 0'; }
 
-# flood: the bridge knows no address, so that it sends each frame to all ports.
+# flood: turns off the bridge's address learning, so that it sends each frame to all ports.
 flood() {
 	local port
 	ip -n "$LAB-net" link set bridge type bridge ageing_time 0
 	for port in client node "${LAB_WORKERS[@]}"; do bridge -n "$LAB-net" link set dev "to-$port" learning off flood on; done
 }
 
-# undisturbed WAY: a client is served at every address of the node, and the other node sends nothing.
+# undisturbed WAY: checks that a client is served at every address of the node, and that the other node sends no packets.
 undisturbed() {
 	local where address tcp udp before ear
 	before=$(ignored)

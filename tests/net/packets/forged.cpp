@@ -1,7 +1,6 @@
-// REL-72: ends that another host forges without knowing a connection's numbers, while data passes by it, from
-// either side: the hosts see that they are forged, and the flow goes on as if they had never been. REL-89:
-// one source port of a client is used straight to a backend and through a service, by the client or by a
-// forger.
+// REL-72: FINs and resets that a third host forges without the connection's sequence numbers, from either
+// side, while data passes: the hosts recognise them, and the flow goes on unchanged. REL-89: one source port
+// of a client is used both directly to a backend and through a service, by the client or by a forger.
 #include <fmt/format.h>
 #include <sys/socket.h>
 
@@ -31,7 +30,7 @@ bool passes_both_ways(int client, int server) {
   return pass(client, server, piece) && pass(server, client, piece);
 }
 
-/// A connection by `leg`, and forged ends of it from both sides between its pieces.
+/// A connection by `leg`, with forged FINs and resets from both sides between its data.
 void try_to_end(const PodScene& scene, Writer& writer, int family, const Leg& leg) {
   const auto& known = names(family);
   const auto backend = end(known.*leg.backend, backend_port);
@@ -56,13 +55,13 @@ void try_to_end(const PodScene& scene, Writer& writer, int family, const Leg& le
   CHECK((rose.flow_xdp > 0) == (scene.runs_xdp() && leg.to == &PodScene::remote));
 }
 
-/// Whether to a service or straight to its backend: what a client has by one source port.
+/// A client's connection or UDP flow with one source port, to a service or directly to its backend.
 struct Line {
   Socket client;
   End where;
-  maps::Fd taken;  ///< of TCP
+  maps::Fd taken;  ///< the server's socket of a TCP connection
 
-  /// Words both cases; who the server saw.
+  /// Sends words both ways; returns the client's address that the server saw.
   [[nodiscard]] std::optional<End> speaks(const Socket& server) const {
     if (taken) {
       return passes_both_ways(client.fd(), taken.get()) ? peer_of(taken.get()) : std::nullopt;
@@ -93,11 +92,11 @@ struct Case {
   const At& at;
 };
 
-/// Where answers of the backend to the client itself pass us.
+/// The cases in which the backend's replies to the client's direct flow pass the node.
 constexpr std::array cases = {Case{outside_here, load_balancer}, Case{pod_here, cluster_ip},
                               Case{pod_elsewhere, cluster_ip}};
 
-/// A service of one backend, a client that reaches both, and a source port that is used for the first time.
+/// A service with one backend, a client that reaches both, and an unused source port.
 struct Offered {
   Offered(const PodScene& scene, Writer& writer, const Case& test_case, int family, int type)
       : backend(end(names(family).*test_case.leg.backend, backend_port)),
@@ -134,7 +133,7 @@ void for_each_way(Test test) {
   }
 }
 
-/// What comes second gets another port, and takes nothing from the first.
+/// The second flow gets another source port, and the first keeps its own.
 void share_port(Writer& writer, const Offered& offered, int type, bool direct_first) {
   const auto& [backend, service, server, from, client, port] = offered;
   const auto first = begin(from, server, type, port, direct_first ? backend : service);

@@ -1,12 +1,13 @@
 #!/bin/bash
-# Hostile ICMP: somebody beside the way who knows the tuples of all flows sends every error about both directions of them, whole, cut and
-# nested (docs/threats.md). No flow ends, changes its state or its size, and the node believes none of it for itself.
+# Hostile ICMP: an off-path host that knows the tuples of all flows sends every ICMP error about both directions of them,
+# whole, truncated and nested (docs/threats.md). No flow ends or changes its state or its path MTU, and the node itself
+# accepts none of the errors.
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
 
 outcome() { lab_in node curl -fsS http://127.0.0.1:10249/metrics | awk -v name="outcome=\"$1\"" 'index($0, "sluice_outcomes_total") == 1 && index($0, name) { print $2 }'; }
-# tuples: of all flows with their states.
+# tuples: all TCP flows with their states.
 tuples() { lab_sluice flows -o json | jq -c '[.flows[] | select(.protocol == "TCP") | {client, frontend, backend, source, state, assured}] | sort'; }
 
 lab_up icmp

@@ -1,4 +1,4 @@
-// Backends behind a VXLAN device, made as flannel makes it, reached from sockets, pods and outside.
+// Backends behind a VXLAN device, configured like flannel's, reached from sockets, pods and external clients.
 #include <fmt/format.h>
 #include <sys/socket.h>
 
@@ -14,13 +14,13 @@ namespace {
 constexpr std::uint16_t port = 80;
 constexpr std::uint16_t backend_port = 8080;
 
-/// The addresses of the tunnel's ends.
+/// The addresses of the two ends of the tunnel.
 const std::string& tunnel_end(int family, int node) {
   static const std::string ends[2][2] = {{"10.244.1.0", "10.244.2.0"}, {"fd00:244:1::ff", "fd00:244:2::ff"}};
   return ends[family == AF_INET ? 0 : 1][node - 1];
 }
 
-/// flannel.1 of node 1 or 2, with the other node's pods behind it.
+/// Adds flannel.1 on node 1 or 2, with a route to the other node's pods.
 void tunnel(const Host& host, int own) {
   const int other = 3 - own;
   host.run(fmt::format("ip route del fd00:244:{}::/64", other));
@@ -56,7 +56,7 @@ End offer(Writer& writer, const PodNames& known, std::string PodNames::* fronten
   return where;
 }
 
-/// Small and large conversations; the backend must see `source`.
+/// Small and large conversations; the backend must see `source` as the client.
 void converse(const Host& client, const Host& backend_host, const End& where, const End& backend,
               const std::string& source) {
   for (const int type : {SOCK_STREAM, SOCK_DGRAM}) {
@@ -74,7 +74,7 @@ bool without_fib_source(const agent::AgentOptions& options) {
 
 }  // namespace
 
-// The kernel's VXLAN device has no XDP of its own: what comes by eth0, natively, leaves by tc.
+// The kernel's VXLAN device has no native XDP: packets that arrive at eth0 with native XDP leave by tc.
 TEST_CASE("backends behind a VXLAN device are reached from outside, from pods and from the node's sockets") {
   for (const auto mode : {agent::XdpMode::off, agent::XdpMode::native}) {
     OverlayScene scene;

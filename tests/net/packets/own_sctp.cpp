@@ -1,5 +1,5 @@
-// SEM-32: SCTP that the node's own processes send to services: no socket hook is asked, so the packets are
-// translated on their way out.
+// SEM-32: SCTP from the node's own processes to services: no socket hook sees it, so the packets are
+// translated when they leave.
 #include <fmt/format.h>
 #include <sys/socket.h>
 

@@ -1,5 +1,6 @@
-// REL-15: a path behind the load balancer with a smaller MTU than the clients'. The routers' ICMP errors
-// reach the senders in terms of the service's address, and transfers complete; traceroute works (SEM-41).
+// REL-15: a path behind the load balancer with a smaller MTU than the clients' paths. The routers' ICMP
+// errors reach the senders with the service's address in them, and transfers complete; traceroute works
+// (SEM-41).
 #include <fmt/format.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -21,8 +22,8 @@ constexpr std::uint16_t port = 80;
 constexpr std::uint16_t backend_port = 8080;
 constexpr int narrow = 1280;
 
-/// Behind the other node: a router by a narrow link, and behind that a wide one to the backend, so that the
-/// backend's own MSS says nothing of what lies between.
+/// Behind the other node are a router with a narrow link, and behind that a wide link to the backend, so that
+/// the backend's own MSS does not reflect the narrow link.
 struct NarrowScene : PodScene {
   NarrowScene() : PodScene(Wiring::routed) {
     remote.run(
@@ -56,7 +57,7 @@ struct NarrowScene : PodScene {
   Host router, far;
 };
 
-/// A service of TCP and of UDP at the load balancer's address.
+/// Writes a service for TCP and UDP at the address of this kind.
 End offer(Writer& writer, const PodNames& known, const std::string& backend, lb_kind kind) {
   const auto where = end(kind == LB_CLUSTER_IP ? known.service : known.vip, port);
   writer.service(1, {{1, end(backend, backend_port)}});
@@ -69,7 +70,7 @@ std::string path_mtu_of(const Host& client, const End& where) {
   return client.output("ip route get " + where.address.text());
 }
 
-/// 10 MB up, and what the client's kernel learned of the way.
+/// Uploads 10 MB and checks the path MTU that the client's kernel learned.
 void upload(const Host& client, const Host& backend_host, const End& where, const End& backend) {
   const auto server = serve_at(backend_host, SOCK_STREAM, backend);
   CHECK(talk(client, server, SOCK_STREAM, where, 10'000'000));
@@ -154,7 +155,7 @@ TEST_CASE("REL-15 iperf3 runs through a narrow link in both directions") {
 
 namespace {
 
-/// The way out towards the backend is itself the narrow one.
+/// The node's own link to the backend is the narrow one.
 struct NarrowUplink : PodScene {
   NarrowUplink() : PodScene(Wiring::routed) {
     NarrowScene::connect(Host::here(), far, "narrow", "172.16.1", "fd00:1", narrow);
@@ -168,7 +169,7 @@ struct NarrowUplink : PodScene {
   Host far;
 };
 
-/// `want`: "don't fragment" where the way is believed to take it, as sockets do that nobody asked otherwise.
+/// `want`: "don't fragment" is set if the packet fits the known path MTU, as by sockets' default.
 enum class Discovery : std::uint8_t { none, want };
 
 Socket sender_of(const Host& host, int family, Discovery discovery) {
@@ -180,7 +181,7 @@ Socket sender_of(const Host& host, int family, Discovery discovery) {
   return socket;
 }
 
-/// How many datagrams are lost until one arrives; at most five are sent.
+/// The number of datagrams lost until one arrives; sends at most five.
 int lost_before(const Socket& client, const Socket& server, const End& where, std::size_t size) {
   for (int sent = 0; sent < 5; ++sent) {
     REQUIRE(client.send_to(where, std::string(size, 'x')) == 0);
@@ -223,8 +224,8 @@ TEST_CASE("REL-15 SEM-43 senders believe the size of our own way out, also witho
 
 namespace {
 
-/// What traceroute says from outside, with TCP and with UDP: the routers one after the other, then the
-/// service, and never the backend.
+/// Checks traceroute's output from outside, with TCP and with UDP: the routers in order, then the service,
+/// and never the backend.
 void trace(const PodScene& scene, const std::string& service, const std::vector<std::string>& routers,
            const std::string& backend) {
   for (const auto* way : {"-T -p 80", "-U -p 80"}) {

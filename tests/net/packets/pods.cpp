@@ -1,5 +1,5 @@
-// Packets of pods whose sockets no hook translates: served at the host's ends of their devices, by route and
-// by bridge, both families, TCP and UDP.
+// Packets of pods without socket programs: served at the host's ends of their devices, routed and bridged,
+// both families, TCP and UDP.
 #include "agent/attach/pods.hpp"
 
 #include <fmt/format.h>
@@ -40,7 +40,7 @@ Socket serve(const Host& host, const Kind& kind, const std::string& address) {
   return server;
 }
 
-/// A service of this kind with one backend at `address`; returns its ClusterIP.
+/// Writes a service of this kind with one backend at `address`; returns its ClusterIP.
 End offer(Writer& writer, const Kind& kind, const std::string& address) {
   const auto where = end(names(kind.family).service, port);
   writer.service(1, {{1, end(address, backend_port)}});
@@ -48,7 +48,7 @@ End offer(Writer& writer, const Kind& kind, const std::string& address) {
   return where;
 }
 
-/// Session affinity for service 1.
+/// Turns on session affinity for service 1.
 void remember_clients(const std::string& pins) {
   auto maps = maps::MapSet::open(maps::Pins(pins), maps::Access::write);
   REQUIRE(maps.has_value());
@@ -57,7 +57,7 @@ void remember_clients(const std::string& pins) {
   maps->services.store(1, service);
 }
 
-/// All kinds and both wirings, each in a scene of its own.
+/// Runs the test for all kinds and both wirings; each wiring has its own scene.
 template <class Test>
 void for_each(Test test) {
   for (const auto wiring : {Wiring::routed, Wiring::bridged}) {
@@ -127,7 +127,7 @@ TEST_CASE("a pod reaches a node port on its node's address") {
   });
 }
 
-/// The error that the socket is told of what it has sent. The time limit is no verdict: a slow machine keeps
+/// The error that the socket gets for its message. The timeout is no limit under test: a slow machine keeps
 /// it.
 int refusal(const Socket& client) {
   constexpr timeval long_enough{30, 0};
@@ -136,8 +136,9 @@ int refusal(const Socket& client) {
   return ::recv(client.fd(), &word, sizeof(word), 0) < 0 ? errno : 0;
 }
 
-// The answer comes back within the client's own call: for TCP a reset, because no ICMP message ends a socket
-// that is just being used. It is the first SYN's: a second one would be counted, too.
+// The refusal arrives within the client's own call: for TCP a reset, because the kernel ignores an ICMP error
+// for a socket that is in use by a call. It is the reply to the first SYN: a second SYN would be counted,
+// too.
 TEST_CASE("a service without endpoints refuses a pod at once") {
   for_each([](const PodScene& scene, Writer& writer, const Kind& kind) {
     const auto where = end(names(kind.family).service, port);
@@ -164,7 +165,7 @@ TEST_CASE("a pod keeps its backend across connections by session affinity") {
     const auto where = offer(writer, kind, known.server);
     remember_clients(scene.lab.pins());
     REQUIRE(exchange(scene.client, server, kind.type, where));
-    // Now most slots belong to a backend that does not answer; affinity alone leads to the first.
+    // Now most slots have a backend that does not answer; only affinity leads to the first.
     std::vector<BackendSpec> backends = {{1, end(known.server, backend_port)}};
     for (std::uint32_t id = 2; id <= 8; ++id) {
       backends.push_back({id, end(known.remote, 9)});

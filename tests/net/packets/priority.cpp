@@ -1,4 +1,4 @@
-// Frames with a priority tag, which is a tag of VLAN 0: they are the device's own, as for the kernel.
+// Priority-tagged frames (VLAN 0) belong to the device itself, as in the kernel.
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <fmt/format.h>
@@ -27,7 +27,7 @@ namespace {
 constexpr std::uint16_t port = 80;
 constexpr std::uint16_t backend_port = 8080;
 
-/// Tags what leaves eth0 of a host, as long as it lives.
+/// Tags all frames that leave eth0 of a host, as long as this object lives.
 class Tagging {
  public:
   explicit Tagging(const Host& host)
@@ -50,8 +50,8 @@ class Tagging {
   std::unique_ptr<bpf_link, decltype(&bpf_link__destroy)> link_;
 };
 
-/// Where a frame has its tag when it comes to the node: beside it, as from a card that takes tags out, or in
-/// it.
+/// Where the tag is when a frame arrives at the node: in the metadata, as from a card that strips tags, or in
+/// the frame.
 struct Tag {
   const char* name;
   const char* offload;

@@ -25,10 +25,10 @@ SERVERS=(
 	"grpc TCP 8085 31014" "quic UDP 8443 31014" "rust TCP 8086 31015" "node TCP 8087 31016" "uring TCP 7002 31017" "zerocopy TCP 7003 31018"
 )
 
-# real WHO COMMAND...: one of the programs, with the libraries that came with it.
+# real WHO COMMAND...: runs one of the programs with its own libraries.
 real() { lab_in "$1" env "${LIBRARIES[@]}" "${@:2}"; }
 
-# serve WHO LOG COMMAND...: the same in the background.
+# serve WHO LOG COMMAND...: starts one of the programs in the background.
 serve() { lab_start "$1" "$2" env "${LIBRARIES[@]}" "${@:3}"; }
 
 find_programs() {
@@ -81,7 +81,8 @@ slice() {
 	done
 }
 
-# each WAY WHO TO COLUMN [SECONDS]: every server by that way; COLUMN of SERVERS is the port. Servers may take SECONDS to be ready.
+# each WAY WHO TO COLUMN [SECONDS]: uses every server by that way; COLUMN of SERVERS is the port. Waits SECONDS for servers
+# to be ready.
 each() {
 	local way=$1 to=$3 column=$4 each log
 	local -a words
@@ -94,7 +95,7 @@ each() {
 	printf '%s: %d servers\n' "$way" "${#SERVERS[@]}"
 }
 
-# silent_begin WHO TO COLUMN: connections that will be silent for a while, beside what else the way is asked.
+# silent_begin WHO TO COLUMN: opens connections that stay silent for a while, in parallel with the other traffic.
 silent_begin() {
 	local grpc memcached
 	grpc=$(port_of grpc "$3") memcached=$(port_of memcached "$3")
@@ -111,7 +112,7 @@ silent_end() {
 	printf '%s: silent for %d s: gRPC, and %d connections, in each family\n' "$1" "$SILENCE" "$IDLE"
 }
 
-# port_of NAME COLUMN
+# port_of NAME COLUMN: the port of a server.
 port_of() { printf '%s\n' "${SERVERS[@]}" | awk -v name="$1" -v column="$(($2 + 1))" '$1 == name { print $column; exit }'; }
 
 # through WAY WHO COLUMN TO TO6: all that one way carries, in both families.
@@ -126,7 +127,7 @@ through() {
 	silent_end "$way"
 }
 
-# outcome NAME: how often.
+# outcome NAME: the outcome's count.
 outcome() { lab_sluice status -o json | jq ".outcomes.$1"; }
 
 # ask_proxies NAME SERVICE HTTP DNS: proxies in a pod that lead to the service.
@@ -150,7 +151,7 @@ servers
 SILENT=()
 for to in "$BACKEND" "$BACKEND6"; do each "themselves, $to" worker-a "$to" 2 60; done
 lab_offload off
-# A bridge's port that receives with GRO hands on sums that are still to be made, which XDP would send out as they are.
+# A bridge port with GRO forwards unfinished checksums, which XDP would send out unchanged.
 nsenter --net="/run/netns/$LAB-net" ethtool -K to-node tx off >/dev/null
 lab_agent --xdp off
 through sockets pod 2 "$SERVICE" "$SERVICE6"

@@ -1,5 +1,5 @@
-// SEM-40: whole SCTP associations of an independent stack: usrsctp's echo server and client, which need no
-// SCTP in the kernel, because they run over raw sockets.
+// SEM-40: complete SCTP associations of an independent stack: usrsctp's echo server and client, which need no
+// SCTP in the kernel, because they use raw sockets.
 #include <fmt/format.h>
 #include <sys/socket.h>
 
@@ -17,7 +17,7 @@ namespace {
 using Catch::Matchers::ContainsSubstring;
 
 constexpr std::uint16_t port = 80;
-constexpr std::uint16_t echo_port = 7;  // of echo_server, which knows no other
+constexpr std::uint16_t echo_port = 7;  // the fixed port of echo_server
 constexpr int lines = 20;
 
 struct Path {
@@ -35,7 +35,8 @@ const std::vector<Path> paths = {
     {"pod to another node", &PodScene::client, &PodScene::remote, &PodNames::remote, LB_CLUSTER_IP},
 };
 
-/// A second address, of the other family too, would be sent to the peer, who could then go past the service.
+/// SCTP would announce a second address, also one of the other family, to the peer, which could then bypass
+/// the service.
 void leave_one_address(const PodScene& scene, int family) {
   for (const auto* host : {&scene.client, &scene.server, &scene.remote, &scene.outside}) {
     host->run(family == AF_INET ? "sysctl -qw net.ipv6.conf.all.disable_ipv6=1"
@@ -44,8 +45,8 @@ void leave_one_address(const PodScene& scene, int family) {
   scene.remote.run("ip address del 10.244.2.2/32 dev lo");
 }
 
-/// Until the server listens it refuses, whoever asks. The client's end is the association's, and what comes
-/// back by then counts.
+/// Retries while the server does not listen yet and refuses. The client ends the association itself; its
+/// output until then is the result.
 std::string ask(const Host& client, const std::string& address) {
   std::string text;
   for (int tries = 0; tries < 10 && (text.empty() || text.find("Connection refused") != std::string::npos);
@@ -59,7 +60,7 @@ std::string ask(const Host& client, const std::string& address) {
   return text;
 }
 
-/// Sends lines and gets each back; ends the association.
+/// Sends lines and checks that each is echoed; ends the association.
 void echo(const Host& client, const std::string& address) {
   const auto text = ask(client, address);
   INFO(text);
@@ -83,7 +84,7 @@ TEST_CASE("SEM-40 SCTP associations come about, carry data and end on every path
       const auto& known = names(family);
       for (const auto& path : paths) {
         if (mode != agent::XdpMode::off && path.from != &PodScene::outside) {
-          continue;  // none of eth0's
+          continue;  // neither is on eth0
         }
         INFO((family == AF_INET ? "IPv4 " : "IPv6 ")
              << path.name << (mode == agent::XdpMode::off ? ", tc" : ", XDP"));

@@ -1,7 +1,7 @@
-// REL-4: SYNs of ever other clients, from another namespace and as fast as frames can be sent, while a
-// thousand established connections go on, beside as many that the node only routes. SLUICE_LONG: ten million
-// with all optional features, or as many as SLUICE_SYNS says; of IPv6, and where a scene only differs in a
-// table's size or in who runs, a tenth.
+// REL-4: SYNs from ever new clients, from another namespace and at the device's full rate, while a thousand
+// established connections make progress, and as many that the node only routes. SLUICE_LONG: ten million SYNs
+// with all optional features, or SLUICE_SYNS; a tenth of that for IPv6, and for scenes that differ only in a
+// table's size or in the processes that run.
 #include <fmt/format.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
@@ -36,7 +36,7 @@ bool is_long() { return std::getenv("SLUICE_LONG") != nullptr; }
 
 enum class Share : std::uint8_t { whole = 1, tenth = 10 };
 
-/// How many SYNs; of the long form.
+/// The number of SYNs; the share applies in the long form.
 std::uint32_t flood_size(int family, Share share) {
   const auto* said = std::getenv("SLUICE_SYNS");
   if (!is_long()) {
@@ -49,12 +49,12 @@ std::uint32_t flood_size(int family, Share share) {
   return size / static_cast<std::uint32_t>(share) / (family == AF_INET ? 1 : 10);
 }
 
-/// A kilobyte goes there and back, again and again.
+/// A connection that exchanges a kilobyte again and again.
 struct Established {
   Socket client;
   maps::Fd server;
   std::uint64_t rounds = 0;
-  std::size_t got = 0;  ///< of the kilobyte that is on its way
+  std::size_t got = 0;  ///< bytes received of the current kilobyte
 };
 
 constexpr std::array<char, 1000> words{};
@@ -65,7 +65,7 @@ bool send_words(int from) {
 
 enum class At : std::uint8_t { client, server };
 
-/// Whoever has a whole kilobyte sends one back; false where the connection is broken.
+/// Receives, and replies once a whole kilobyte has arrived; returns false if the connection is broken.
 bool go_on(Established& each, At at) {
   const int fd = at == At::client ? each.client.fd() : each.server.get();
   std::array<char, words.size()> buffer{};
@@ -84,7 +84,7 @@ bool go_on(Established& each, At at) {
 
 using Rounds = std::vector<std::uint64_t>;
 
-/// Established connections that all talk at once.
+/// Established connections that all exchange data at once.
 class Talkers {
  public:
   void add(Socket client, maps::Fd server) {
@@ -95,7 +95,7 @@ class Talkers {
     all_.push_back({std::move(client), std::move(server)});
   }
 
-  /// What comes within a tenth of a second; how many connections broke.
+  /// Handles the events of up to a tenth of a second; returns how many connections broke.
   int go_on() {
     std::array<epoll_event, 64> events{};
     const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 100);
@@ -129,10 +129,10 @@ class Talkers {
   std::vector<Established> all_;
 };
 
-/// What devices lose of a flood, the kernel sends again: only half a minute without two rounds is an end.
+/// The kernel sends again what devices lose in a flood: only half a minute without two rounds is a failure.
 constexpr std::chrono::seconds timeout{30};
 
-/// How far each has come since.
+/// The progress of each connection since `before`.
 Rounds since(const Rounds& before, const Talkers& talkers) {
   auto rounds = talkers.rounds();
   std::ranges::transform(rounds, before, rounds.begin(), std::minus<>());
@@ -162,7 +162,7 @@ void allow_many_files() {
 struct FloodScene : PodScene {
   explicit FloodScene(std::string PodNames::* name) : PodScene(Wiring::routed), backend_name(name) {
     allow_many_files();
-    // Answers to the flood have a way, and end where it came from.
+    // Replies to the flood are routed to its sender, which drops them.
     shell("ip route add 10.128.0.0/9 via 192.0.2.100 && ip route add 2001:db8:f::/48 via 2001:db8:1::100");
     remote.run("ip route add 10.128.0.0/9 via 192.0.2.1 && ip route add 2001:db8:f::/48 via 2001:db8:1::1");
     outside.run("ip route add blackhole 10.128.0.0/9 && ip route add blackhole 2001:db8:f::/48");
@@ -199,13 +199,13 @@ void establish(const FloodScene& scene, const Socket& listener, int family, Talk
   }
 }
 
-/// First packets that our programs have seen, whatever became of them.
+/// The number of first packets that our programs have seen, whatever their outcome.
 std::uint64_t arrived(const Writer& writer) {
   const auto stats = writer.counters();
   return stats.new_local + stats.new_remote + stats.new_xdp + stats.ports_exhausted;
 }
 
-/// What connections managed beside so many frames, and how far each came.
+/// The frames of a flood, the connections that broke in it, and each connection's progress.
 struct Progress {
   std::uint64_t frames = 0;
   int broken = 0;
@@ -232,8 +232,8 @@ struct Progress {
   }
 };
 
-/// All connections go on beside a flood, which ends when it has made `seen` rise by `size` and every
-/// connection has come two rounds further, or one does not.
+/// Runs all connections during a flood, which ends when `seen` has increased by `size` and every connection
+/// has progressed by two rounds, or when one has stopped.
 template <class Seen>
 Progress talk_beside(Talkers& talkers, const Flood& flood, std::uint32_t size, Seen seen) {
   constexpr std::uint32_t batch = 5000;
@@ -259,8 +259,8 @@ Progress talk_beside(Talkers& talkers, const Flood& flood, std::uint32_t size, S
   return progress;
 }
 
-/// By turns a flood of the service and one of its backend, which the node only routes: what connections
-/// manage beside as many frames of the one and of the other depends on no clock.
+/// Alternates a flood of the service with one of its backend, which the node only routes: comparing the
+/// connections' progress per frame in both needs no clock.
 void flood_by_turns(Talkers& talkers, const FloodScene& scene, int family) {
   const Flood to_backend(scene.outside, Host::here(), scene.backend(family));
   const Flood to_service(scene.outside, Host::here(), FloodScene::where(family));

@@ -1,4 +1,4 @@
-// VLAN-tagged frames belong to the VLAN's device, wherever the kernel keeps the tag.
+// VLAN-tagged frames belong to the VLAN's device, whether the tag is in the frame or in the metadata.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/socket.h>
@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint16_t port = 80;
 constexpr std::uint16_t backend_port = 8080;
 
-/// Sends a datagram for the service from `outside` by hand, in a frame that `tags` precede.
+/// Sends a datagram for the service from `outside` by scapy, in a frame with these tags.
 void send_frame(const PodScene& scene, int family, const std::string& tags) {
   const auto node = Host::here().mac_address("eth0");
   const auto& who = names(family);

@@ -1,5 +1,5 @@
 // XDP as an accelerator that can be added and removed: under traffic, with large frames, with neighbours that
-// vanish or change (REL-20, REL-21, REL-65).
+// disappear or change (REL-20, REL-21, REL-65).
 #include <fmt/format.h>
 #include <poll.h>
 #include <pthread.h>
@@ -26,7 +26,7 @@ constexpr std::uint16_t backend_port = 8080;
 
 const char* mode_text(agent::XdpMode mode) { return mode == agent::XdpMode::off ? "tc" : "XDP"; }
 
-/// Services 1 and 2: a backend elsewhere and one here.
+/// Service 1 has a remote backend, service 2 a local one.
 struct Offer {
   End elsewhere, here;
   End elsewhere_backend, here_backend;
@@ -45,7 +45,7 @@ Offer offer(Writer& writer, int family) {
   return made;
 }
 
-/// The end of a child of another thread would interrupt a call of this one that waits for a limited time.
+/// Blocks SIGCHLD: the end of another thread's child would interrupt this thread's waits.
 void ignore_children() {
   sigset_t children;
   ::sigemptyset(&children);
@@ -53,7 +53,7 @@ void ignore_children() {
   ::pthread_sigmask(SIG_BLOCK, &children, nullptr);
 }
 
-/// One request after the other from a thread of its own, until this object is asked how it went.
+/// Makes one request after the other in its own thread, until failures() is called.
 class Asking {
  public:
   Asking(const Host& client, const Socket& server, const End& where, int type = SOCK_STREAM)
@@ -88,7 +88,7 @@ class Asking {
   std::thread thread_;
 };
 
-/// The kernel's patience with neighbours is shortened, so that tests are.
+/// Shortens the kernel's neighbour timers, to shorten the tests.
 void ask_neighbours_sooner() {
   shell(
       "for each in ipv4 ipv6; do cd /proc/sys/net/$each/neigh/eth0 && echo 1 >delay_first_probe_time && "
@@ -100,7 +100,7 @@ bool is_readable(const Socket& socket) {
   return ::poll(&wait, 1, 50) == 1;
 }
 
-/// Sends again and again until an answer comes; false after half a minute.
+/// Sends until a reply arrives; returns false after half a minute.
 bool is_heard_again(const Socket& client, const Socket& server, const End& where) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   while (std::chrono::steady_clock::now() < deadline) {
@@ -126,7 +126,7 @@ struct XdpScene : PodScene {
 
 namespace {
 
-/// Waits until every one has made so many requests more.
+/// Waits until each has made `more` requests more.
 void wait_for(const std::vector<std::unique_ptr<Asking>>& all, int more) {
   std::vector<int> wanted;
   for (const auto& asking : all) wanted.push_back(asking->requests() + more);
@@ -146,8 +146,7 @@ TEST_CASE("switching XDP on and off under traffic loses no request", "[features]
   INFO((family == AF_INET ? "IPv4 " : "IPv6 ") << (type == SOCK_STREAM ? "TCP" : "UDP"));
   constexpr int rounds = 6;
   XdpScene scene(agent::XdpMode::off);
-  scene.options.sizes.flows = scene.options.sizes.unassured =
-      131'072;  // for every port that a client may have
+  scene.options.sizes.flows = scene.options.sizes.unassured = 131'072;  // enough for every port of a client
   REQUIRE(scene.attach().failure().empty());
   Writer writer(scene.lab.pins());
   const auto made = offer(writer, family);
@@ -166,8 +165,9 @@ TEST_CASE("switching XDP on and off under traffic loses no request", "[features]
   }
   for (const auto& one : asking) {
     CHECK(one->requests() > 100);
-    // A veth throws away what gets into its queue while XDP goes; TCP sends that again. One datagram in all
-    // may meet that: 400 of these switches, and 1,190 of a program that only passes, never did.
+    // A veth drops the packets in its queue while XDP is detached; TCP sends them again. At most one datagram
+    // may be lost that way: none was in 400 of these switches, and in 1,190 of a program that only passes
+    // frames.
     CHECK(one->failures() <= (type == SOCK_STREAM ? 0 : 1));
   }
   const auto after = writer.counters();
@@ -197,7 +197,7 @@ TEST_CASE("SEM-43 REL-20 jumbo frames pass, by tc and beside XDP") {
         CHECK(talk(scene.outside, elsewhere, SOCK_STREAM, made.elsewhere, 5'000'000));
         CHECK(talk(scene.outside, here, SOCK_STREAM, made.here, 5'000'000));
       });
-      // Small frames, as acknowledgements are, are XDP's, though it leaves the large ones.
+      // Small frames, such as acknowledgements, take XDP, although it leaves the large ones to tc.
       CHECK((rose.flow_xdp > 0) == scene.runs_xdp());
       CHECK(rose.flow_redirect > 500);
     }
@@ -206,7 +206,7 @@ TEST_CASE("SEM-43 REL-20 jumbo frames pass, by tc and beside XDP") {
 
 namespace {
 
-/// One datagram of that size there and back; whole, as the server got it.
+/// Sends one datagram of that size and its reply; returns whether the server received it whole.
 bool echoes(const Host& client, const Socket& server, const End& where, std::size_t size) {
   const auto family = where.address.family() == k8s::Family::ipv4 ? AF_INET : AF_INET6;
   const auto socket = client.socket(family, SOCK_DGRAM);
@@ -220,7 +220,7 @@ bool echoes(const Host& client, const Socket& server, const End& where, std::siz
 
 }  // namespace
 
-// Senders on the same machine leave checksums to a card that there is none of.
+// Senders on the same machine leave checksums to an offload that does not exist here.
 TEST_CASE("by default what a veth hands over with unfinished checksums arrives", "[features]") {
   const int family = GENERATE(AF_INET, AF_INET6);
   const int type = GENERATE(SOCK_STREAM, SOCK_DGRAM);
@@ -249,7 +249,7 @@ TEST_CASE("generic XDP leaves to tc what it does not take, whole", "[features]")
     const auto here = serve_at(scene.server, SOCK_STREAM, made.here_backend);
     CHECK(talk(scene.outside, elsewhere, SOCK_STREAM, made.elsewhere, 5'000'000));
     CHECK(talk(scene.outside, here, SOCK_STREAM, made.here, 5'000'000));
-    // One of nobody's service.
+    // Traffic of no service.
     const auto node = serve_at(Host::here(), SOCK_STREAM, end(names(family).node, backend_port));
     CHECK(talk(scene.outside, node, SOCK_STREAM, end(names(family).node, backend_port), 5'000'000));
   });
@@ -265,7 +265,7 @@ TEST_CASE("generic XDP leaves to tc what it does not take, whole", "[features]")
 
 namespace {
 
-/// How a second uplink is made.
+/// The kind of the second uplink.
 enum class Second : std::uint8_t { veth, bridge };
 
 /// A second uplink, eth1, with a node and its pods behind it.
@@ -290,7 +290,7 @@ struct TwoUplinks : XdpScene {
     options.devices = {"eth0", "eth1"};
   }
 
-  /// Conversations from outside with a pod behind eth1.
+  /// Conversations from outside with a pod behind eth1; returns the counters' increase.
   lb_stats converse(int family, int type) {
     const auto& known = names(family);
     const auto backend = end(family == AF_INET ? "10.244.3.2" : "fd00:244:3::2", backend_port);
@@ -321,11 +321,11 @@ TEST_CASE("XDP sends from one device out of another, and back") {
                                               tc_type(scene.options))) == scene.runs_xdp());
   const auto rose = scene.converse(family, type);
   CHECK((rose.new_xdp > 0) == scene.runs_xdp());
-  // The first packet of each direction is tc's, because the neighbour is unknown.
+  // The first packet of each direction is tc's, because the neighbour is unknown yet.
   CHECK((rose.flow_xdp > (type == SOCK_STREAM ? 100U : 10U)) == scene.runs_xdp());
 }
 
-// The kernel's bridges have no XDP of their own: native is refused there, and tc serves.
+// The kernel's bridges have no native XDP: attaching is refused there, and tc serves.
 TEST_CASE("what XDP takes in and a bridge sends on is left to tc") {
   const int family = GENERATE(AF_INET, AF_INET6);
   const int type = GENERATE(SOCK_STREAM, SOCK_DGRAM);
@@ -368,7 +368,7 @@ TEST_CASE("SEM-43 segments of 128 KiB pass, by tc and beside XDP") {
 
 namespace {
 
-/// Looks after the hooks, as the agent does every 0.7 s; what XDP is for eth0 then.
+/// Restores the hooks, as the agent does every 0.7 s; returns the page's text on eth0's packets.
 std::string packets_after_look(PodScene& scene) {
   CHECK(scene.datapath->restore(agent::FilterChanges::none).failure.empty());
   return scene.datapath->page().read().packets;
@@ -376,8 +376,8 @@ std::string packets_after_look(PodScene& scene) {
 
 }  // namespace
 
-// The other end of the node's veth takes no frames of XDP as long as it does not poll. Each is lost, and only
-// a tracepoint tells.
+// The peer of the node's veth receives no frames from XDP as long as it does not poll. Each frame is lost,
+// and only a tracepoint reports that.
 TEST_CASE("REL-20 where what XDP sends is lost, tc sends", "[features]") {
   XdpScene scene(agent::XdpMode::native);
   REQUIRE(scene.attach().failure().empty());
@@ -427,8 +427,8 @@ TEST_CASE("REL-21 neighbours that are flushed under load lose no request") {
       const auto made = offer(writer, family);
       const auto elsewhere = serve_at(scene.remote, SOCK_STREAM, made.elsewhere_backend);
       Asking asking(scene.outside, elsewhere, made.elsewhere);
-      // A SYN that waits for a neighbour who is forgotten again is sent again after a second: on some runs
-      // few get through.
+      // A SYN that waits for a neighbour whose entry is flushed again is sent again after a second: on some
+      // runs few connections succeed.
       for (int flushed = 0; flushed < 30 || (asking.requests() <= 30 && flushed < 2000); ++flushed) {
         shell("ip neighbour flush dev eth0");
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -441,7 +441,7 @@ TEST_CASE("REL-21 neighbours that are flushed under load lose no request") {
 
 namespace {
 
-/// Another link-layer address for eth0, which its neighbours hear of at once.
+/// Gives eth0 another link-layer address, which its neighbours learn at once.
 void give_address(const PodScene& scene, const char* address) {
   shell(fmt::format("ip link set eth0 address {}", address));
   for (const auto* host : {&scene.remote, &scene.outside}) {
@@ -451,7 +451,7 @@ void give_address(const PodScene& scene, const char* address) {
 
 }  // namespace
 
-// XDP takes frames for the device's own address alone, which the agent tells it.
+// XDP takes only frames to the device's own address, which the agent writes to its configuration.
 TEST_CASE("a served device may change its link-layer address under traffic", "[features]") {
   const int family = GENERATE(AF_INET, AF_INET6);
   INFO((family == AF_INET ? "IPv4" : "IPv6"));
@@ -476,7 +476,7 @@ TEST_CASE("a served device may change its link-layer address under traffic", "[f
     CHECK(asking.front()->failures() == 0);
   }
   CHECK(by_xdp() == scene.runs_xdp());
-  // The next agent keeps the program that runs, and with it that program's memory.
+  // The next agent keeps the running program, and with it that program's memory.
   scene.datapath.reset();
   give_address(scene, "02:00:00:00:00:72");
   CHECK(scene.attach().count(agent::HookState::kept) >= 3);

@@ -1,5 +1,6 @@
-# Backends that change under real programs' traffic, for tests/net/packets/real_programs.sh: a service of nginx in worker-a and worker-b, and of
-# PostgreSQL in worker-a, whose endpoints come and go. All of them stay alive, so nothing may fail. Sourced by it.
+# Backends that change under real programs' traffic, for tests/net/packets/real_programs.sh: a service of nginx in worker-a
+# and worker-b, and of PostgreSQL in worker-a, whose endpoints are added and removed. The backends keep running, so no
+# request may fail. Sourced by it.
 # shellcheck shell=bash
 
 MOVING=10.96.0.71 MOVING6=fd00:10:96::71
@@ -46,13 +47,13 @@ moving() {
 	mv "$LAB_DIR/moving.yaml" "$LAB_MANIFESTS/moving.yaml"
 }
 
-# begin WHO NAME COMMAND...: its pid is in CLIENTS.
+# begin WHO NAME COMMAND...: starts a client; adds its pid to CLIENTS.
 begin() {
 	serve "$1" "changing-$2.log" "${@:3}"
 	CLIENTS+=("$LAB_STARTED")
 }
 
-# changing WAY WHO TO COLUMN: requests on new and on kept connections, and one session of PostgreSQL that its endpoint leaves.
+# changing WAY WHO TO COLUMN: requests on new and on kept connections, and one PostgreSQL session whose endpoint is removed.
 changing() {
 	local address=$3 http=31020 sql=31021 pid each url
 	local -a CLIENTS=()

@@ -1,4 +1,4 @@
-# The clients of tests/net/packets/real_programs.sh: ask_SERVER ADDRESS PORT, as WHO. Sourced by it.
+# The clients of tests/net/packets/real_programs.sh: ask_SERVER ADDRESS PORT, run as WHO. Sourced by it.
 # shellcheck shell=bash
 # shellcheck disable=SC2016  # other languages' variables
 
@@ -8,7 +8,7 @@ at() { [[ $1 == *:* ]] && printf '[%s]:%s\n' "$@" || printf '%s:%s\n' "$@"; }
 # From standard input: what nginx serves.
 same_file() { cmp - "$LAB_DIR/www/file"; }
 
-# get_PROGRAM ADDRESS:PORT: the file to standard output.
+# get_PROGRAM ADDRESS:PORT: writes the file to standard output.
 get_curl() { lab_in "$WHO" curl -fsS -m 60 "http://$1/file"; }
 get_python() {
 	lab_in "$WHO" python3 -c 'import shutil, sys, urllib.request as web
@@ -41,7 +41,7 @@ get_java() { real "$WHO" java -cp "$REAL_PROGRAMS/opt" FileByHttp get "http://$1
 get_go() { real "$WHO" talk http "http://$1/file"; }
 get_rust() { real "$WHO" files get "http://$1/file"; }
 
-# ask_file ADDRESS:PORT PROGRAM...: the file by each of them.
+# ask_file ADDRESS:PORT PROGRAM...: gets the file by each of these programs.
 ask_file() {
 	local program
 	for program in "${@:2}"; do "get_$program" "$1" | same_file || return 1; done
@@ -56,7 +56,7 @@ ask_grpc() { real "$WHO" talk grpc "$(at "$1" "$2")" 0; }
 # 3 MB in datagrams, which quic-go sends as many at a time as the kernel takes.
 ask_quic() { real "$WHO" talk http3 "$(at "$1" "$2")" | same_file; }
 
-# Up and down again, as text.
+# Sends the file to the server and reads it back, as text.
 ask_postgres() {
 	base64 -w 0 "$LAB_DIR/www/file" >"$LAB_DIR/text"
 	{
@@ -81,7 +81,7 @@ ask_mosquitto() {
 		[[ $(real "$WHO" mosquitto_sub -h "$1" -p "$2" -t topic -C 1 -W 60) == hello ]]
 }
 
-# What is under way when iperf3 has sent all, its server does not count.
+# iperf3's server does not count data that is in flight when the client has sent all.
 ask_iperf() { real "$WHO" iperf3 -J -c "$1" -p "$2" -n 20M | jq -e '.end.sum_sent.bytes > 19000000 and .end.sum_received.bytes > 1000000' >/dev/null; }
 
 ask_iperf-udp() {
@@ -94,19 +94,20 @@ ask_socat-udp() {
 	[[ $(echo hello | real "$WHO" socat -t 5 - "UDP:$(at "$1" "$2")") == hello ]] && real "$WHO" uring datagram "$1" "$2"
 }
 
-# dig_for ADDRESS PORT OPTION...: the name's address. Not a name below test., which unbound answers itself (RFC 6761) however it forwards: so it
-# once gave no answers behind a ClusterIP.
+# dig_for ADDRESS PORT OPTION...: resolves the name. It must not be below test., for which unbound replies itself (RFC 6761)
+# whatever its forwarding says; with such a name it gave no answers behind a ClusterIP.
 dig_for() { [[ $(real "$WHO" dig +short +time=20 "${@:3}" -p "$2" "@$1" www.sluice.example) == 192.0.2.80 ]]; }
 ask_dns() { dig_for "$1" "$2" +tcp; }
 ask_dnsmasq() { dig_for "$1" "$2" +tcp; }
 ask_dnsmasq-udp() { dig_for "$1" "$2" +notcp; }
-# Node resolves by c-ares.
+# Node resolves names by c-ares.
 ask_dns-udp() {
 	dig_for "$1" "$2" +notcp && [[ 192.0.2.80 == $(real "$WHO" node -e 'const asked = new (require("dns").Resolver)({ timeout: 20000 });
 		asked.setServers([process.argv[1]]); asked.resolve4("www.sluice.example", (error, found) => console.log(error || found[0]))' "$(at "$1" "$2")") ]]
 }
 
-# resolve ADDRESS: by the libraries that ask whom resolv.conf names: glibc, which connects its sockets, and musl, which does not.
+# resolve ADDRESS: resolves by the libraries that use resolv.conf: glibc, which connects its sockets, and musl, which does
+# not.
 resolve() {
 	local program
 	echo "nameserver $1" >"$LAB_DIR/resolv.conf"

@@ -55,7 +55,8 @@ servers() {
 	serve worker-b nginx-other.log nginx -p "$LAB_DIR" -c "$LAB_DIR/nginx-other.conf"
 	serve worker-a haproxy.log haproxy -f "$LAB_DIR/haproxy.cfg"
 	serve worker-a mosquitto.log mosquitto -c "$LAB_DIR/mosquitto.conf"
-	# Datagrams are answered from the address that they were sent to, which is not the one of the route back.
+	# Bind them to this address, so that datagrams are answered from the address that they were sent to, not from that of the
+	# route back.
 	serve worker-a iperf.log iperf3 -s -B "$BACKEND"
 	serve worker-a iperf.log iperf3 -s -B "$BACKEND6"
 	serve worker-a socat.log socat TCP6-LISTEN:7000,ipv6only=0,fork,reuseaddr EXEC:cat
@@ -68,7 +69,7 @@ servers() {
 	postgres
 }
 
-# What serves the file by HTTP, and echoes.
+# own_servers: our own servers, which serve the file by HTTP, or echo.
 own_servers() {
 	serve worker-a java.log java -cp "$REAL_PROGRAMS/opt" FileByHttp serve 8083 "$LAB_DIR/www/file"
 	serve worker-a go.log talk serve "$LAB_DIR/www/file"
@@ -80,7 +81,7 @@ own_servers() {
 	serve worker-a zerocopy.log python3 "$SLUICE_ROOT/tests/net/programs/zerocopy.py" serve 7003
 }
 
-# nobody COMMAND...: PostgreSQL refuses to run as root. What lies in root's own directories is read with this capability.
+# nobody COMMAND...: PostgreSQL refuses to run as root. This capability gives access to files in root's own directories.
 nobody() { printf '%s\n' setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=+dac_override --ambient-caps=+dac_override "$@"; }
 
 postgres() {

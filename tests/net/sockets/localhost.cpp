@@ -1,4 +1,4 @@
-// Node ports on localhost: for the node's own processes, in both families, and not for anyone on the network
+// Node ports on localhost: they serve the node's own processes, in both families, and no host on the network
 // (SEM-35, choice B, REL-50).
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -27,7 +27,7 @@ struct LocalhostScene : PodScene {
     }
   }
 
-  /// A node port that leads to the pod `server`; returns the pod's address.
+  /// Adds a node port for the pod `server`; returns the pod's address.
   End offer(int family, lb_protocol protocol) {
     const auto backend = end(names(family).server, backend_port);
     writer->service(1, {{1, backend}});
@@ -38,7 +38,7 @@ struct LocalhostScene : PodScene {
   std::optional<Writer> writer;
 };
 
-/// Nothing of it may get in.
+/// Checks that no packet gets through.
 void knock(const Socket& client, const Socket& listener, int type, const End& where) {
   if (type == SOCK_STREAM) {
     ::fcntl(client.fd(), F_SETFL, O_NONBLOCK);
@@ -66,7 +66,7 @@ TEST_CASE("SEM-35 localhost leads the node's processes to a pod, over both famil
   }
 }
 
-// What a neighbour does who wants in: it has no 127.0.0.1 of its own, and sends what it has for it to the
+// An attack by a neighbour: it has no 127.0.0.1 of its own, and sends its packets for that address to the
 // node.
 TEST_CASE("REL-50 localhost's node ports are not reached from the wire") {
   LocalhostScene scene;

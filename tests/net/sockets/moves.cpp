@@ -29,7 +29,7 @@ void in(const Namespace& other, const std::function<void()>& act) {
   });
 }
 
-/// The source of the reply to what the socket sends there, or to its peer; "" without a reply.
+/// The source of the reply to a message to `where`, or to the connected peer; "" without a reply.
 std::string answer_to(const Socket& client, const Socket& server, const End& where) {
   const int failed = client.peer() ? client.send("who?") : client.send_to(where, "who?");
   if (failed != 0 || !echo_once(server)) return {};
@@ -63,8 +63,8 @@ bool set(const Socket& socket, int option, int value) {
   return ::setsockopt(socket.fd(), IPPROTO_TCP, option, &value, sizeof(value)) == 0;
 }
 
-/// Both directions, receiving and sending. Leaves the socket in repair mode, so that closing it sends nothing
-/// to the peer.
+/// Reads both directions, receiving and sending. Leaves the socket in repair mode, so that closing it sends
+/// nothing to the peer.
 std::array<Direction, 2> checkpoint(const Socket& socket) {
   std::array<Direction, 2> both{{{TCP_RECV_QUEUE}, {TCP_SEND_QUEUE}}};
   REQUIRE(set(socket, TCP_REPAIR, 1));
@@ -76,7 +76,7 @@ std::array<Direction, 2> checkpoint(const Socket& socket) {
   return both;
 }
 
-/// Makes `socket` the one that was checkpointed: from `own` to `peer`.
+/// Restores the checkpointed connection from `own` to `peer` in `socket`.
 void restore(const Socket& socket, const std::array<Direction, 2>& both, const End& own, const End& peer) {
   REQUIRE(set(socket, TCP_REPAIR, 1));
   REQUIRE(socket.bind(own) == 0);
@@ -151,7 +151,7 @@ TEST_CASE("a socket keeps its pairs when its process leaves the served cgroup, a
     CHECK(answer_to(client, server, service) == text(service));
     CHECK((!connected || client.peer() == service));
   });
-  CHECK(kept.socket_kept == (connected ? 0 : 1));  // a connected one's messages are sent without a look-up
+  CHECK(kept.socket_kept == (connected ? 0 : 1));  // messages of a connected socket are sent without a lookup
   stage.lab.enter_cgroup(stage.lab.cgroup());
 }
 

@@ -1,5 +1,5 @@
-// SEM-38 at the socket hooks: the client is a network namespace, every new flow renews, another backend is
-// chosen when the time is over, the backend is not eligible any more, or the client is another one.
+// SEM-38 at the socket hooks: the client is a network namespace; every new flow renews the entry; another
+// backend is chosen after the timeout, if the backend is no longer eligible, and for another client.
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -40,7 +40,7 @@ const std::vector<Kind> kinds = {
     {"UDP, IPv6", AF_INET6, SOCK_DGRAM, "fd00:96::1", "2001:db8:ffff::1", {"fd00:1::1", "fd00:1::2"}},
 };
 
-/// A network namespace, which is a client, with a listener at each backend's address.
+/// A network namespace, which counts as one client, with a listener at each backend's address.
 struct Place {
   Place(const Kind& kind, Host space) : host(std::move(space)) {
     for (const auto* address : kind.backends) {
@@ -76,7 +76,7 @@ class Stage {
     writer_->frontend(end(kind.balancer, service_port), protocol, web, LB_LOAD_BALANCER);
   }
 
-  /// The service's only backend from now on; the other one goes on for those who have it.
+  /// Makes `backend` the service's only backend; the other one keeps serving its existing flows.
   void serve(std::uint32_t backend) {
     writer_->service(web, {{backend + 1, end(kind_.backends.at(backend), backend_port)}});
     auto maps = open();
@@ -85,7 +85,7 @@ class Stage {
     maps.services.store(web, service);
   }
 
-  /// It answers nobody any more.
+  /// Makes the backend ineligible for all flows, existing ones too.
   void retire(std::uint32_t backend) {
     auto maps = open();
     auto value = maps.backends.load(backend + 1);
@@ -93,7 +93,7 @@ class Stage {
     maps.backends.store(backend + 1, value);
   }
 
-  /// All clients came that much earlier.
+  /// Makes all entries older by `time`.
   void pass(std::uint32_t time) {
     auto maps = open();
     std::vector<std::pair<lb_affinity_key, lb_affinity>> all;
@@ -106,7 +106,7 @@ class Stage {
     }
   }
 
-  /// The backend that a new socket is given; -1: none.
+  /// The backend that a new socket gets; -1: none.
   [[nodiscard]] int ask(const Place& place) const { return ask(place, kind_.frontend); }
   [[nodiscard]] int ask_balancer(const Place& place) const { return ask(place, kind_.balancer); }
 

@@ -1,4 +1,4 @@
-// Which calls the socket programs translate, refuse or leave alone: every outcome of a call.
+// Which calls the socket programs translate, refuse or ignore: every outcome of a call.
 #include <fcntl.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -17,7 +17,7 @@ namespace lb::test {
 
 namespace {
 
-/// What programs learn by a UDP connect: the connected socket's own address, without its port; "": it failed.
+/// A connected UDP socket's own address, without the port, as programs look it up; "" if connect() failed.
 std::string own_address_towards(const Socket& socket, const End& where) {
   return socket.connect(where) == 0 && socket.name() ? socket.name()->address.text() : std::string();
 }

@@ -1,4 +1,4 @@
-// The socket pairs that a socket remembers: which service's address its replies and its peer get.
+// The socket pairs that a socket remembers, which give its replies and its peer the service's address.
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -17,14 +17,14 @@
 namespace lb::test {
 namespace {
 
-/// The address of another service: the first one's with another last digit.
+/// An address for another service: the first service's with another last digit.
 std::string sibling(const char* address, int number) {
   std::string other(address);
   other.back() = static_cast<char>('0' + number);
   return other;
 }
 
-/// UDP services 1 to `count`, at addresses with that last digit, each with only the way's first backend.
+/// UDP services 1 to `count`, at addresses with that last digit, all with the case's first backend only.
 struct SharedBackend {
   SharedBackend(SocketStage& stage, const AddressCase& address_case, int count)
       : case_(address_case),
@@ -201,7 +201,7 @@ TEST_CASE(
   const auto counted = counter_deltas(*stage.writer, [&] {
     REQUIRE(client.connect(end(address_case.frontend, service_port)) == 0);
     const maps::Fd taken(::accept4(server.fd(), nullptr, nullptr, SOCK_CLOEXEC));
-    // The kernel joins subflows when data has shown that both ends speak MPTCP.
+    // The kernel joins subflows only after data has shown that both ends support MPTCP.
     REQUIRE(client.send("words") == 0);
     std::array<char, 8> words{};
     REQUIRE(::recv(taken.get(), words.data(), words.size(), 0) == 5);
@@ -211,7 +211,7 @@ TEST_CASE(
     CHECK(client.peer() == end(address_case.frontend, service_port));
   });
   CHECK(counted.socket_translated == 1);
-  CHECK(counted.socket_unrelated >= 1);  // of each subflow that joins
+  CHECK(counted.socket_unrelated >= 1);  // one for each subflow that joins
 }
 
 TEST_CASE("TCP Fast Open's first message goes to a backend, and its peer is the service") {

@@ -18,14 +18,14 @@ namespace {
 constexpr std::uint16_t port = 80;
 constexpr std::uint16_t unknown_port = 81;
 
-/// The error of the call after a message, when the answer to that has come; 0: none came.
+/// The error of the call after a message, once the message's reply has come; 0: no reply.
 int error_after_sending(const Socket& socket) {
   if (const int error = socket.send("anybody?"); error != 0) return error;
   pollfd wait{socket.fd(), 0, 0};
   return ::poll(&wait, 1, 10'000) == 1 ? socket.send("anybody?") : 0;
 }
 
-/// Pods whose packets are seen at their own devices, or only where they leave the node.
+/// Whether the programs see pods' packets at the pods' own devices, or only where they leave the node.
 enum class PodDevices : std::uint8_t { served, not_named };
 
 struct RefusingScene : PodScene {
@@ -65,7 +65,7 @@ TEST_CASE("SEM-31 a UDP socket that connected to what a ClusterIP does not serve
   }
 }
 
-// glibc connects UDP sockets, to the port that was asked for, to see which addresses there is a way to.
+// glibc connects UDP sockets to the requested port to find out to which addresses there is a route.
 TEST_CASE("SEM-31 getaddrinfo in a pod without IPv6 sorts a dual-stack service's IPv4 address first") {
   const RefusingScene scene(PodDevices::served);
   scene.client.run("sysctl -qw net.ipv6.conf.all.disable_ipv6=1");

@@ -1,6 +1,6 @@
 // Which set serves the node's own processes: the cases "node to ..." and "localhost to ..." of upstream's
-// TestInternalExternalMasquerade, their names kept; tests/prog/fixtures/tables_clients.py has the other
-// clients'. Sockets keep every source, so the masquerade that upstream asks for is nobody's here.
+// TestInternalExternalMasquerade, with their names; tests/prog/fixtures/tables_clients.py has the other
+// clients' cases. Sockets keep every source address, so upstream's masquerade column is not tested here.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
 #include <string>
@@ -23,7 +23,7 @@ struct Truth {
   lb_scope chosen;
 };
 
-/// External addresses are ours to add: upstream has no cases of them.
+/// The cases of external addresses are our own: upstream has none.
 const std::vector<Truth> truths = {
     {"node to ClusterIP", To::cluster_ip, LB_CLUSTER, LB_CLUSTER, LB_CLUSTER},
     {"node to NodePort", To::node_port, LB_CLUSTER, LB_CLUSTER, LB_CLUSTER},
@@ -42,7 +42,7 @@ const std::vector<Truth> truths = {
     {"node to external IP with iTP:Local", To::external_ip, LB_LOCAL, LB_CLUSTER, LB_CLUSTER},
 };
 
-/// A service at all its addresses, whose cluster set is the first backend and whose local set is the second.
+/// A service at all its addresses; its cluster set is the first backend, its local set the second.
 class Everywhere {
  public:
   Everywhere(SocketStage& stage, const AddressCase& address_case, lb_protocol protocol)
@@ -82,7 +82,7 @@ class Everywhere {
   bool ipv4_;
 };
 
-/// Does a process that asks there come to this server, and believe to be where it asked?
+/// Checks that a process that connects to `where` reaches this server, and sees `where` as its peer.
 void reaches(const AddressCase& address_case, lb_protocol protocol, const End& where, const Socket& server) {
   const Socket client(address_case.socket_family, protocol == LB_TCP ? SOCK_STREAM : SOCK_DGRAM);
   REQUIRE(client.connect(where) == 0);

@@ -1,5 +1,5 @@
-// Conversations through the socket programs: both families, both protocols, and the peer that a socket
-// reports.
+// Conversations through the socket programs: both families, both protocols, and the peer address that a
+// socket reports.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
 #include <set>
@@ -69,7 +69,7 @@ TEST_CASE("an unconnected UDP socket stays on its backend until that serves no m
   ask();
   REQUIRE(first.receive());
 
-  // The set moves to the other backend; the first one drains, but serves.
+  // The set now has the other backend only; the first one drains, but still serves.
   stage.writer->service(web, {{2, end(address_case.second_backend, backend_port)}});
   const auto kept = counter_deltas(*stage.writer, ask);
   CHECK(first.receive());

@@ -1,7 +1,7 @@
-# Making an artifact twice, and comparing. Sourced after scenario.sh.
+# Makes an artifact twice, and compares both. Sourced after scenario.sh.
 # shellcheck shell=bash
 
-# twice PACKAGE [OPTION...]: into $LAB_DIR/once and $LAB_DIR/again; dies unless both are equal byte for byte.
+# twice PACKAGE [OPTION...]: makes it in $LAB_DIR/once and $LAB_DIR/again; fails unless both are equal byte for byte.
 twice() {
 	local into
 	for into in once again; do

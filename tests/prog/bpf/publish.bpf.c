@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The referee of publishing: selects backends as every program does, and counts each one that its service cannot
- * have had at that moment. Tests only.
+ * The referee of publishing: selects backends as every program does, and counts each backend that its service
+ * cannot have had at that moment. Tests only.
  *
- * An endpoint's address says whose it is: {service tag, generation} and {index, seal}; its port repeats the
- * generation. So half of one and half of another are seen as such.
+ * An endpoint's address identifies it: {service tag, generation} and {index, seal}; its port repeats the
+ * generation. So a mix of two endpoints is detected.
  */
 #include "bpf/select/service.h"
 
@@ -17,13 +17,13 @@ struct {
 	__u64 selections;
 	__u64 misses;    /* no frontend, no set, or a slot of another service's backend */
 	__u64 strangers; /* an endpoint of another service */
-	__u64 torn;      /* half of one endpoint and half of another */
-	__u64 untimely;  /* of a generation that was not there during the selection */
+	__u64 torn;      /* a mix of two endpoints */
+	__u64 untimely;  /* an endpoint of a generation that was not published during the selection */
 } referee;
-__u32 held;              /* steps of idling between the set and the slot */
-__u32 modulus;           /* generations repeat after so many; 0: never */
+__u32 held;              /* idle steps between the set and the slot */
+__u32 modulus;           /* generations repeat after this number; 0: never */
 __u32 started[SERVICES]; /* the generation being written or written last */
-__u32 shown[SERVICES];   /* the generation that was shown last */
+__u32 shown[SERVICES];   /* the generation published last */
 
 static long idle(__u32 step, void *context)
 {

@@ -1,4 +1,4 @@
-// A full table of session affinity: a client that comes back again and again costs the others nothing.
+// A full table of session affinity: a client that reconnects again and again evicts no other entries.
 #include <fmt/format.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -11,7 +11,7 @@
 namespace lb::test {
 namespace {
 
-/// Clients of a service that no packet asks for.
+/// Adds entries for clients of a service that gets no packets.
 void fill(Programs& programs) {
   for (std::uint32_t number = 0; number < LB_MAX_AFFINITY; ++number) {
     lb_affinity_key key{};
@@ -34,7 +34,7 @@ TEST_CASE("REL-61 one client reconnecting evicts no other client from a full tab
   World world{Settings()};
   world.change({"affinity", "remote_tcp4", "10800"});
   fill(world.programs());
-  REQUIRE(connects(world, 1));  // its own entry may push some out
+  REQUIRE(connects(world, 1));  // its own entry may evict some others
   const auto before = count(world.programs().affinity);
   CHECK(before > LB_MAX_AFFINITY / 2);
   for (std::uint16_t port = 2; port < 3000; ++port) REQUIRE(connects(world, port));

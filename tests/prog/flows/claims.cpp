@@ -40,7 +40,7 @@ class Pressure {
 
   World& world() { return world_; }
 
-  /// The first packet of a flow; the tuple that its backend sees is in `onward`.
+  /// Sends a flow's first packet; `onward` becomes the tuple that the backend sees.
   Verdict begin(const Tuple& request, Hook hook, Tuple& onward) {
     const auto verdict = world_.programs().run({.hook = hook, .device = world_.device("out0")},
                                                build(request, {.flags = syn}));
@@ -48,7 +48,7 @@ class Pressure {
     return verdict;
   }
 
-  /// The rest of the handshake, or an answer. True: the flow is proven two-way.
+  /// Sends the rest of the handshake, or a reply; returns whether the flow is then assured.
   bool prove(const Tuple& request, const Tuple& onward) {
     auto& programs = world_.programs();
     const auto answer = programs.run({.hook = Hook::tc_in, .device = world_.device("out1")},
@@ -74,7 +74,7 @@ struct Form {
   std::uint8_t protocol;
 };
 
-/// Each family and each protocol once; the long form has every pair.
+/// Each family and each protocol once; in the long form every pair.
 std::vector<Form> forms() {
   if (std::getenv("SLUICE_LONG") != nullptr) return {{4, 6}, {4, 17}, {4, 132}, {6, 6}, {6, 17}, {6, 132}};
   return {{4, 17}, {6, 6}, {4, 132}};
@@ -95,7 +95,7 @@ TEST_CASE("30,000 flows to one backend from one node: never two on one tuple (RE
       const bool by_xdp =
           number % 2 == 0 && pressure.begin(request, Hook::xdp, onward).counts[LB_OUTCOME_new_xdp] == 1;
       left += number % 2 == 0 && !by_xdp ? 1 : 0;
-      // What XDP leaves, for whatever reason, tc takes; and what XDP has opened, it finds.
+      // tc accepts every flow that XDP leaves to it, and finds every flow that XDP has opened.
       const auto verdict = pressure.begin(request, Hook::tc_in, onward);
       INFO("flow " << number << ": " << counts_text(verdict.counts));
       REQUIRE(verdict.counts[LB_OUTCOME_new_remote] + verdict.counts[LB_OUTCOME_flow_redirect] == 1);
@@ -112,10 +112,10 @@ TEST_CASE("30,000 flows to one backend from one node: never two on one tuple (RE
 
 namespace {
 
-/// Flows that were opened: what the client sends, and what the backend sees.
+/// Open flows: the client's tuple, and the one that the backend sees.
 using Opened = std::map<Tuple, Tuple>;
 
-/// As many flows as ask; all that get a port are proven, so that none may give way.
+/// Opens too many flows; all that get a port are assured, so that none of them may be evicted.
 Opened crowd(Pressure& pressure, Form form) {
   Opened opened;
   std::set<std::uint16_t> ports;
@@ -128,7 +128,7 @@ Opened crowd(Pressure& pressure, Form form) {
     REQUIRE(verdict.counts[LB_OUTCOME_port_displaced] == 0);
     if (verdict.counts[LB_OUTCOME_ports_exhausted] == 1) {
       ++refused;
-      REQUIRE(onward == request);  // dropped as it came
+      REQUIRE(onward == request);  // the dropped packet is unchanged
       continue;
     }
     REQUIRE(verdict.counts[LB_OUTCOME_new_remote] == 1);
@@ -185,7 +185,7 @@ TEST_CASE("ports that are used up come back when flows end (REL-6)") {
   }
   Tuple onward;
   CHECK(pressure.begin(request_of(100, 6), Hook::tc_in, onward).counts[LB_OUTCOME_ports_exhausted] == 1);
-  constexpr std::uint16_t port = 2042;  // as expiry ends a flow: both halves
+  constexpr std::uint16_t port = 2042;  // both halves of a flow are erased, as by expiry
   auto& programs = pressure.world().programs();
   std::vector<lb_flow4_key> halves;
   must(programs.flows4.for_each([&](const lb_flow4_key& key, const lb_flow4& flow) {

@@ -1,6 +1,6 @@
-// Two processors claim the same few source ports in the same moment (REL-7): claims that are too old, claims
-// that give way, and claims that are proven meanwhile. Never do two flows get one tuple. SLUICE_LONG=1 runs
-// more rounds.
+// Two processors claim the same few source ports at the same time (REL-7): claims that are too old, claims
+// that are replaced, and claims that become assured meanwhile. Two flows never get the same tuple.
+// SLUICE_LONG=1 runs more rounds.
 #include <array>
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
@@ -35,7 +35,8 @@ Settings few_ports() {
   return settings;
 }
 
-/// Makes each port's claim `oldest` seconds older, that of a port behind the first one by `less` each.
+/// Makes the first port's claim `oldest` seconds older, and each following port's claim `less` fewer seconds
+/// older.
 template <class Key, class Flow>
 void make_older(maps::HashMap<Key, Flow>& map, std::uint32_t oldest, std::uint32_t less) {
   std::vector<std::pair<Key, Flow>> claims;
@@ -52,7 +53,7 @@ class Claims {
  public:
   explicit Claims(Form form) : form_(form), world_(few_ports()) {}
 
-  /// The next client's first packet.
+  /// The first packet of the next client.
   Tuple next() {
     auto client = address_of(form_.family == 4 ? "100.64.0.0" : "2001:db8:aaaa::");
     ++client_;
@@ -65,7 +66,7 @@ class Claims {
             {address_of(form_.family == 4 ? "198.19.0.1" : "2001:db8:ffff::1"), 80}};
   }
 
-  /// The port that the flow got; 0: none.
+  /// Opens a flow and returns its source port; 0: none was free.
   std::uint16_t open(const Tuple& request) {
     const auto verdict = world_.programs().shoot({.hook = Hook::tc_in, .device = world_.device("out0")},
                                                  build(request, {.flags = syn}));
@@ -73,7 +74,8 @@ class Claims {
     return sent == request ? std::uint16_t{0} : sent.source.port;
   }
 
-  /// An answer to that port, which proves a UDP flow; who gets it.
+  /// Sends a reply to that port, which makes a UDP flow assured; returns the reply's destination after
+  /// translation.
   Endpoint answer(std::uint16_t port) {
     const Tuple reply{form_.family,
                       form_.protocol,
@@ -84,7 +86,7 @@ class Claims {
     return tuple_of(verdict.packet).destination;
   }
 
-  /// Nothing but a claim of each port, by clients who are gone.
+  /// Leaves nothing but one claim for each port, by clients that send no more.
   void fill(std::uint32_t oldest, std::uint32_t less) {
     each_flow_map(world_.programs(), [](auto& map) { erase_if(map, [](const auto&) { return true; }); });
     for (std::uint16_t at = 0; at < ports; ++at) REQUIRE(open(next()) != 0);
@@ -94,7 +96,7 @@ class Claims {
 
   std::uint64_t displaced() { return world_.programs().counts()[LB_OUTCOME_port_displaced]; }
 
-  /// A lock that stayed would stop all who come after.
+  /// Whether a lock is still held, which would block all later claims.
   bool any_locked() {
     const int map = world_.programs().map("lb_locks");
     for (std::uint32_t at = 0; at < maps::map_info(map)->max_entries; ++at) {
@@ -113,7 +115,7 @@ class Claims {
 
 using Owners = std::map<std::uint16_t, Endpoint>;
 
-/// Half as many flows as there are ports.
+/// Opens half as many flows as there are ports.
 void open_half(Claims& claims, const std::vector<Tuple>& requests, std::vector<std::uint16_t>& got) {
   for (const auto& request : requests) got.push_back(claims.open(request));
 }
@@ -124,7 +126,7 @@ std::vector<Tuple> next_half(Claims& claims) {
   return requests;
 }
 
-/// Every port has one owner, who gets what is answered.
+/// Checks that every port has one owner, which receives the replies.
 void check_owners(Claims& claims, const std::vector<Tuple>& requests, const std::vector<std::uint16_t>& got) {
   Owners owners;
   for (std::size_t at = 0; at < requests.size(); ++at) {
@@ -154,7 +156,7 @@ TEST_CASE("REL-7 two processors take claims over that are too old: never two flo
       std::vector<std::uint16_t> theirs_got;
       cores.run([&] { open_half(claims, mine, got); }, [&] { open_half(claims, theirs, theirs_got); });
       if (claims.displaced() != before)
-        continue;  // a lock was held for too long, so that a port was passed by
+        continue;  // a lock was held for too long, so that the program skipped its port
       ++quiet;
       mine.insert(mine.end(), theirs.begin(), theirs.end());
       got.insert(got.end(), theirs_got.begin(), theirs_got.end());
@@ -193,11 +195,11 @@ TEST_CASE("REL-7 a claim is displaced on one processor while its flow is proven 
       std::uint16_t got = 0;
       cores.run(
           [&] {
-            pause(round % 64 * 128);  // now before the other, now behind it
+            pause(round % 64 * 128);  // alternately before and after the other thread
             static_cast<void>(claims.answer(first_port));
           },
           [&] { got = claims.open(request); });
-      // Where the answer came late, it has proven the new flow: that is its owner's, too.
+      // A late reply has made the new flow assured: the port is that flow's, too.
       if (got != 0) REQUIRE(claims.answer(got) == request.source);
     }
     CHECK_FALSE(claims.any_locked());

@@ -1,5 +1,5 @@
-// Flows in real tables, made as the programs make them: two entries that lead to each other. For tests and
-// benches.
+// Flows in real tables, written as the programs write them: two entries that refer to each other. For tests
+// and benches.
 #pragma once
 
 #include <chrono>
@@ -17,10 +17,10 @@ namespace lb::expiry_test {
 
 using agent::FlowExpiry;
 
-/// What the tests say about a half.
+/// The state of one half of a flow.
 struct HalfIs {
   lb_state state = LB_OPEN;
-  std::uint32_t seen = 0;  ///< seconds of lb_clock
+  std::uint32_t seen = 0;  ///< time of the last packet, in seconds of lb_clock
 };
 
 /// Which of a flow's entries are written.
@@ -35,7 +35,7 @@ inline lb_track track(const HalfIs& half, lb_direction direction) {
   return track;
 }
 
-/// A client of flow `number`; the translated source differs in each flow, as source NAT makes it.
+/// The key of flow `number`; the translated source differs in each flow, as with source NAT.
 inline lb_flow4_key key4(std::uint32_t number, lb_protocol protocol) {
   lb_flow4_key key{{10, 0, 0, 0}, {203, 0, 113, 80}, 0, 80, protocol, {}};
   std::memcpy(key.source, &number, sizeof(number));
@@ -88,7 +88,8 @@ inline lb_flow6 back6(const lb_flow6_key& key) {
   return flow;
 }
 
-/// The two tables and what walks them; `clock` is lb_clock. A step takes no time unless `taken` says so.
+/// The two flow tables and the expiry that walks them; `clock` is lb_clock. A step takes no time unless
+/// `taken` says so.
 struct FlowLab {
   explicit FlowLab(
       std::uint32_t limit, agent::ExpiryPace pace = {},
@@ -108,7 +109,7 @@ struct FlowLab {
     add(flows6, key, flow6(number), back6(key), {forward, reply}, halves);
   }
 
-  /// Steps until `rounds` more are complete; how many steps that took.
+  /// Runs steps until `rounds` more rounds are complete; returns the number of steps.
   std::uint32_t walk(std::uint32_t rounds = 1) {
     std::uint32_t steps = 0;
     for (const auto last = expiry.rounds() + rounds; expiry.rounds() != last; ++steps) {

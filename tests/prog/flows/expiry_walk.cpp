@@ -1,5 +1,5 @@
-// Expiry in tables of the kernel: who goes, who stays, and a walk while others delete and insert (REL-23,
-// 74).
+// Expiry in real tables: which flows end, which stay, and a walk while other threads delete and insert
+// (REL-23, 74).
 #include <atomic>
 #include <catch2/catch_message.hpp>
 #include <catch2/catch_test_macros.hpp>
@@ -102,7 +102,7 @@ TEST_CASE("lone halves: a request's at the latest in 32 rounds, a reply's when i
 TEST_CASE("a reply's tuple that belongs to another flow by now is not taken along") {
   FlowLab lab(1024);
   const auto key = key4(1, LB_TCP);
-  auto stale = flow4(2);  // leads to flow 2's reply, which leads back to flow 2
+  auto stale = flow4(2);  // refers to flow 2's reply, which refers back to flow 2
   stale.track = track({LB_CLOSING, lab.clock - 100}, LB_FORWARD);
   REQUIRE_FALSE(lab.flows4.put(key, stale, lb::maps::Put::create));
   lab.add4(2, LB_TCP, {LB_OPEN, lab.clock}, {LB_OPEN, lab.clock});
@@ -168,7 +168,7 @@ TEST_CASE("half-closed flows go early from a table that is nearly full, and step
   CHECK(lab.expiry.fullness()[0].fill == TableFill::normal);
 }
 
-// CPU time is bench/expiry.cpp's. What costs it is counted here: entries looked at, and how often.
+// bench/expiry.cpp measures CPU time. This counts what causes it: the entries visited, and how often.
 TEST_CASE("REL-23 a second's walk looks at a bounded number of entries, however many there are") {
   constexpr std::uint32_t most_a_second = 512 * 1000 / 25;
   for (const std::uint32_t limit : {1000U, 100'000U, 1U << 20U, 1U << 22U}) {
@@ -182,7 +182,7 @@ TEST_CASE("REL-23 a second's walk looks at a bounded number of entries, however 
   for (std::uint32_t number = 0; number < flows; ++number)
     lab.add4(number, LB_TCP, {LB_OPEN, lab.clock}, {LB_OPEN, lab.clock});
   const auto steps = lab.walk();
-  CHECK(lab.expiry.fullness()[0].entries == std::uint64_t{2} * flows);  // each once
+  CHECK(lab.expiry.fullness()[0].entries == std::uint64_t{2} * flows);  // each entry counted once
   CHECK(steps >= 2 * flows / (agent_step + agent_step / 4));
   CHECK(steps <= (2 * flows / agent_step * 5 / 4) + 4);
 }
@@ -192,7 +192,7 @@ TEST_CASE(
   std::chrono::nanoseconds taken{};
   FlowLab lab(1000, {.step_entries = 10}, [&taken] { return taken += 20ms; });
   CHECK(lab.expiry.step().value() == 2400ms);
-  CHECK(lab.expiry.step().value() == 60s - 2400ms);  // what is left of a round
+  CHECK(lab.expiry.step().value() == 60s - 2400ms);  // the rest of a round
   for (std::uint32_t number = 0; number < 450; ++number)
     lab.add4(number, LB_TCP, {LB_OPEN, lab.clock}, {LB_OPEN, lab.clock});
   lab.walk();
@@ -215,7 +215,7 @@ TEST_CASE("a round takes its time, whatever the tables hold") {
   CHECK(round_of() == 60s);
   CHECK(round_of() == 60s);
   FlowLab large(1U << 21U);
-  CHECK(large.expiry.step().value() == 25ms);  // the least, not 7 ms
+  CHECK(large.expiry.step().value() == 25ms);  // the minimum, not 7 ms
   FlowLab empty(1000);
   CHECK(empty.expiry.step().value() == 1s);  // the other table is next
   CHECK(empty.expiry.step().value() == 59s);

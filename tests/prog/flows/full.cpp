@@ -1,5 +1,5 @@
-// REL-3: both flow tables are full. What is established stays, what is new works, and of the unassured table,
-// which evicts by an approximate order, a band of entries survives.
+// REL-3: both flow tables are full. Established flows stay, new ones work, and a number of entries of the
+// unassured table, which evicts in approximate LRU order, survives.
 #include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <cstdint>
@@ -15,9 +15,10 @@ namespace {
 
 constexpr std::uint32_t limit = 1000;
 constexpr std::uint32_t all = 5000;
-constexpr std::uint32_t established = limit / 2;  // of each flow two entries
+constexpr std::uint32_t established = limit / 2;  // each flow has two entries
 
-/// Where the backend is: replies come by another device, or past us on their way out.
+/// Where the backend is: replies of a remote one arrive by another device, those of a local one pass our hook
+/// on their way out.
 enum class Place : std::uint8_t { elsewhere, here };
 
 constexpr std::uint8_t tcp = 6, udp = 17, sctp = 132;
@@ -26,10 +27,10 @@ struct Form {
   int family;
   Place place;
   std::uint8_t protocol;
-  Hook hook;  ///< what XDP leaves, tc takes
+  Hook hook;  ///< packets that XDP leaves are run at tc
 };
 
-/// Each family with each protocol, and each place with each protocol; by XDP where backends are elsewhere.
+/// Each family with each protocol, and each place with each protocol; by XDP for remote backends.
 constexpr std::array forms = {
     Form{4, Place::elsewhere, udp, Hook::tc_in}, Form{6, Place::elsewhere, udp, Hook::xdp},
     Form{4, Place::here, udp, Hook::tc_in},      Form{6, Place::here, udp, Hook::tc_in},
@@ -59,7 +60,7 @@ struct Talk {
   Tuple onward;
 };
 
-/// The tables of that form, and its packets through them.
+/// The tables for a form, and its packets through the programs.
 class Stage {
  public:
   Stage(Form form, const Settings& settings) : form_(form), world_(settings) {}
@@ -77,7 +78,7 @@ class Stage {
                 build(talk.onward.reversed(), body));
   }
 
-  /// A question and its answer, or a handshake.
+  /// Opens a flow by a request and its reply, or by a handshake.
   Talk open(const Tuple& request) {
     const auto first = ask(request, {.flags = syn, .sequence = 1000});
     REQUIRE(first.counts[LB_OUTCOME_new_remote] + first.counts[LB_OUTCOME_new_local] +
@@ -97,7 +98,7 @@ class Stage {
                      {.sequence = 5001, .acknowledged = 1001});
   }
 
-  /// What began comes again, and is answered now.
+  /// Repeats the first packet, and sends its reply.
   bool begins_again(const Talk& talk) {
     return both_ways(talk, {.flags = syn, .sequence = 1000},
                      {.flags = syn | ack, .sequence = 5000, .acknowledged = 1001});
@@ -159,7 +160,7 @@ TEST_CASE("REL-3 of 1,000 unassured entries a band survives 1,000 inserts") {
     const auto left = stage.world().entries().second;
     CHECK(left >= limit * 9 / 10);
     CHECK(left <= limit);
-    std::uint32_t kept = 0;  // of the last ones, whose entries nothing had a reason to evict
+    std::uint32_t kept = 0;  // of the last ones, whose entries there was no reason to evict
     for (auto at = talks.size() - limit / 4; at < talks.size(); ++at)
       kept += stage.begins_again(talks[at]) ? 1 : 0;
     CHECK(kept >= limit / 4 * 9 / 10);

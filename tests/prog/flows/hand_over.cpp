@@ -1,5 +1,4 @@
-// The walk that hands flows over to conntrack, over real flow tables and a conntrack of the test's own
-// (REL-84).
+// The walk that hands flows over to conntrack, with real flow tables and a fake conntrack (REL-84).
 #include "agent/tables/hand_over.hpp"
 
 #include <algorithm>
@@ -26,7 +25,7 @@ using expiry_test::key4;
 
 boost::system::error_code error_of(int number) { return {number, boost::system::generic_category()}; }
 
-/// Refuses what has a tuple of one that is there, as the kernel does.
+/// Refuses a connection whose tuple exists already, as the kernel does.
 class FakeConntrack final : public agent::ConntrackTable {
  public:
   boost::system::result<Tracked> find(const TrackedTuple& original) override {
@@ -51,7 +50,7 @@ class FakeConntrack final : public agent::ConntrackTable {
   std::vector<Tracked> entries;
 };
 
-/// Assured flows and those that are not, each in tables of its own.
+/// Assured and unassured flows, each in their own tables.
 struct Drained {
   FlowLab assured{64};
   FlowLab unassured{64};

@@ -1,8 +1,8 @@
-// What clients of a service left behind, affinity and flows, when the service has changed since. SEM-49:
-// policies and sets are for new flows. REL-81: where a backend id, or a pod's address, belongs to another
-// service by now, nothing leads there. That a service number is not given away before nothing names it is
-// tests/unit/tables/apply.cpp's and tests/prog/publish/maps.cpp's; sockets are
-// tests/net/sockets/sockets.cpp's.
+// What remains of a service's clients, affinity and flows, after the service has changed. SEM-49: policies
+// and sets apply to new flows. REL-81: if a backend id, or a pod's address, now belongs to another service,
+// no entry leads there. That a service number is not reused while an entry refers to it is tested in
+// tests/unit/tables/apply.cpp and tests/prog/publish/maps.cpp; sockets are tested in
+// tests/net/sockets/sockets.cpp.
 #include <catch2/catch_test_macros.hpp>
 #include <cstring>
 #include <map>
@@ -24,7 +24,7 @@ class Reuse {
   explicit Reuse(Form form) : form_(form), world_(Settings{}) {}
 
   World& world() { return world_; }
-  /// "pair" is "pair_tcp4" here.
+  /// The name with the form's protocol and family: "pair" becomes "pair_tcp4".
   [[nodiscard]] std::string named(const std::string& name) const {
     static const std::map<int, std::string> protocols = {{6, "_tcp"}, {17, "_udp"}, {132, "_sctp"}};
     return name + protocols.at(form_.protocol) + std::to_string(form_.family);
@@ -32,7 +32,7 @@ class Reuse {
   [[nodiscard]] Address address(const std::string& four, const std::string& six) const {
     return address_of(form_.family == 4 ? four : six);
   }
-  /// A first packet of the one client to a port of the balancer; where it goes.
+  /// Sends the client's first packet to a port of the balancer; returns its destination after translation.
   Endpoint ask(std::uint16_t client_port, std::uint16_t port, std::uint8_t flags = syn) {
     const Tuple request{form_.family,
                         form_.protocol,
@@ -43,7 +43,7 @@ class Reuse {
     onward_ = tuple_of(verdict.packet);
     return onward_.destination;
   }
-  /// The backend's answer to what was asked last.
+  /// Sends the backend's reply to the last request.
   void answer() {
     static_cast<void>(
         world_.programs().run({.hook = Hook::tc_in, .device = world_.device("out1")},
@@ -52,7 +52,7 @@ class Reuse {
   Endpoint first() const { return {address("198.51.100.21", "2001:db8:2::21"), 8080}; }
   Endpoint second() const { return {address("198.51.100.22", "2001:db8:2::22"), 8080}; }
 
-  /// The first backend of "pair" is gone, and its id is one of "remote", at another address.
+  /// Removes the first backend of "pair", and gives its id to "remote", at another address.
   void give_id_away() {
     world_.change({"cluster", named("pair"), named("pair_b")});
     auto& backends = world_.programs().backends;
@@ -63,8 +63,8 @@ class Reuse {
     std::memcpy(taken.address, elsewhere.data(), elsewhere.size());
     backends.store(id, taken);
   }
-  /// The first backend of "pair" is gone, and a backend of "remote" has its address and port, under another
-  /// id.
+  /// Removes the first backend of "pair", and gives its address and port to a backend of "remote", under
+  /// another id.
   void give_address_away() {
     world_.change({"cluster", named("pair"), named("pair_b")});
     world_.change({"retire", named("pair_a")});
@@ -112,7 +112,8 @@ TEST_CASE("REL-81 affinity to a pod whose address another service has does not l
     REQUIRE(reuse.ask(33000, pair_port) == reuse.first());
     reuse.give_address_away();
     CHECK(reuse.ask(33001, pair_port) == reuse.second());
-    CHECK(reuse.ask(33002, remote_port) == reuse.first());  // who is of that service now
+    CHECK(reuse.ask(33002, remote_port) ==
+          reuse.first());  // the backend at this address now belongs to that service
   });
 }
 
@@ -136,8 +137,8 @@ TEST_CASE("REL-81 a flow whose backend's id or address another service has never
       reuse.answer();
       REQUIRE(reuse.ask(33000, pair_port, ack) == reuse.first());
       by_id ? reuse.give_id_away() : reuse.give_address_away();
-      reuse.world().change({"age", "2"});  // a backend is looked at once a second
-      // TCP stays with the pod that it began with, to whatever end (SEM-47); UDP leaves (SEM-45).
+      reuse.world().change({"age", "2"});  // the program checks a flow's backend once a second
+      // TCP stays with its pod, even if that ends it (SEM-47); UDP changes to another backend (SEM-45).
       CHECK(reuse.ask(33000, pair_port, ack) == (udp ? reuse.second() : reuse.first()));
       CHECK(reuse.ask(33001, pair_port) == reuse.second());
     }
@@ -153,7 +154,7 @@ TEST_CASE("SEM-49 another policy and another set are for new flows") {
     reuse.answer();
     reuse.world().change({"external", reuse.named("mix"), "local"});
     reuse.world().change({"cluster", reuse.named("mix"), reuse.named("mix_near")});
-    reuse.world().change({"age", "2"});  // a backend is looked at once a second
+    reuse.world().change({"age", "2"});  // the program checks a flow's backend once a second
     CHECK(reuse.ask(33000, mix_port, ack) == far);
     CHECK(reuse.ask(33001, mix_port).address == reuse.address("10.244.1.6", "fd00:244:1::6"));
   });

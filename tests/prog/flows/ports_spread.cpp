@@ -1,4 +1,4 @@
-// Source ports of new flows are spread over the whole range, whichever backend was chosen.
+// Source ports of new flows are spread over the whole range, whichever backend is chosen.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <map>
@@ -25,8 +25,8 @@ Settings one_range() {
 
 }  // namespace
 
-// A hash whose upper half chooses both backend and port gives each of two backends half of the ports to begin
-// at.
+// If the upper half of one hash chose both backend and port, each of two backends would start at only half of
+// the ports.
 TEST_CASE("each backend's flows begin anywhere among the source ports, and seldom meet") {
   World world(one_range());
   world.change({"cluster", "pair_tcp4", "pair_a_tcp4", "pair_b_tcp4"});
@@ -54,7 +54,7 @@ TEST_CASE("each backend's flows begin anywhere among the source ports, and seldo
       CHECK(inside > static_cast<std::ptrdiff_t>(chosen.size()) / 8);  // a quarter is expected
     }
   }
-  CHECK(collisions < 200);  // a thousand to each backend on 20,000 ports: 50 are expected
+  CHECK(collisions < 200);  // 1,000 flows to each backend on 20,000 ports: 50 are expected
 }
 
 }  // namespace lb::test

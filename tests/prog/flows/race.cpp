@@ -1,6 +1,6 @@
-// No value read from a flow table is believed without its check: one processor carries packets of flows,
-// while the other makes flows of another service come and go in the same tables. SLUICE_LONG=1 runs 60
-// million packets.
+// No value read from a flow table is used without its check: one processor carries packets of flows, while
+// the other adds and removes flows of another service in the same tables. SLUICE_LONG=1 runs 60 million
+// packets.
 #include <bpf/bpf.h>
 #include <fmt/format.h>
 
@@ -19,15 +19,15 @@
 namespace lb::test {
 namespace {
 
-constexpr std::uint32_t batch = 20000;  // packets a system call
+constexpr std::uint32_t batch = 20000;  // packets per system call
 constexpr std::uint16_t readers = 64;   // flows that are carried
-constexpr std::uint16_t few = 4;        // of those whose entries come and go
+constexpr std::uint16_t few = 4;        // those whose entries are removed and added
 
 std::uint64_t packets_wanted() { return amount<std::uint64_t>(3'000'000, 60'000'000); }
 
 Address text(int family, const char* four, const char* six) { return address_of(family == 4 ? four : six); }
 
-/// A service whose address is its backend's: its flows change nothing, so one packet can be run for ever.
+/// A service whose address is its backend's: its flows change nothing, so one packet can be run repeatedly.
 Tuple to_itself(int family, std::uint16_t port) {
   return {family,
           6,
@@ -60,10 +60,10 @@ class Race {
   }
 
   World& world() { return world_; }
-  /// Why carry() was false.
+  /// Why carry() returned false.
   [[nodiscard]] const std::string& problem() const { return problem_; }
 
-  /// A handshake; the flow is then in lb_flows.
+  /// Performs a handshake, so that the flow is in lb_flows.
   void open(const Tuple& request, Hook back, const char* way) {
     auto& programs = world_.programs();
     const auto first = programs.run(in(), build(request, {.flags = syn}));
@@ -73,7 +73,7 @@ class Race {
     programs.run(in(), build(request, {.flags = ack, .sequence = 1, .acknowledged = 701}));
   }
 
-  /// Carries a reader's packets; false where one of them was changed.
+  /// Carries a reader's packets; returns false if one of them was changed.
   bool carry(int number) {
     auto packet = build(to_itself(family_, static_cast<std::uint16_t>(1 + number)),
                         {.flags = ack, .payload = Bytes(10, 7)});
@@ -109,8 +109,8 @@ class Race {
     each_flow_map(world_.programs(), [&](auto& map) { erase_if(map, theirs); });
   }
 
-  /// A reader's entry goes, and a stranger's takes its element, which the kernel gives out again at once;
-  /// then the reader's comes back. As fast as the kernel can.
+  /// Removes a reader's entry, adds another service's, which gets the same element because the kernel reuses
+  /// it at once, and then restores the reader's. Runs as fast as the kernel can.
   void churn_readers() {
     if (family_ == 4) {
       trade_places(world_.programs().flows4);
@@ -122,7 +122,7 @@ class Race {
  private:
   static Settings settings() {
     Settings settings;
-    settings.flows = 1024;  // few buckets, so that they meet
+    settings.flows = 1024;  // few buckets, so that flows share them
     settings.unassured = 4096;
     return settings;
   }
@@ -148,7 +148,7 @@ class Race {
     }
   }
 
-  /// The service's forward entries, of clients' first ports.
+  /// The service's forward entries of the first few client ports.
   template <class Key, class Flow>
   std::vector<std::pair<Key, Flow>> requests(const maps::HashMap<Key, Flow>& map,
                                              const std::string& service) {
@@ -166,8 +166,8 @@ class Race {
   std::string problem_;
 };
 
-/// Runs `disturb` on the other processor while packets are carried; how many, and whether all stayed as they
-/// were.
+/// Runs `disturb` on the other processor while packets are carried; returns their number, and whether all
+/// were unchanged.
 template <class Disturb>
 std::pair<std::uint64_t, bool> carry_all(Race& race, std::uint16_t flows, std::uint64_t wanted,
                                          Disturb disturb) {

@@ -1,6 +1,6 @@
-// Tables used on one processor while the other makes their elements change hands: affinity, and flow tables
-// of few buckets (REL-63). No value is believed without its check, and no half of a flow stays. SLUICE_LONG=1
-// runs longer.
+// Tables used on one processor while the other makes the kernel reuse their elements: affinity, and flow
+// tables with few buckets (REL-63). No value is used without its check, and no half of a flow stays alone.
+// SLUICE_LONG=1 runs longer.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <cstdlib>
@@ -19,8 +19,8 @@
 namespace lb::test {
 namespace {
 
-constexpr std::uint32_t batch = 20'000;  // packets a system call
-constexpr std::uint16_t few = 4;         // entries that change hands
+constexpr std::uint32_t batch = 20'000;  // packets per system call
+constexpr std::uint16_t few = 4;         // entries whose elements are reused
 
 std::uint32_t batches() { return std::getenv("SLUICE_LONG") != nullptr ? 1500 : 25; }
 
@@ -30,8 +30,8 @@ Tuple tuple(int family, std::uint8_t protocol, std::uint16_t port, const Endpoin
   return {family, protocol, {text(family, "192.0.2.10", "2001:db8:1::10"), port}, to};
 }
 
-/// A service whose address is its backend's: what is right changes nothing, so one packet can be run for
-/// ever.
+/// A service whose address is its backend's: a correct translation changes nothing, so one packet can be run
+/// repeatedly.
 Endpoint itself(int family) { return {text(family, "10.244.1.5", "fd00:244:1::5"), 8080}; }
 Endpoint balancer(int family) { return {text(family, "198.19.0.1", "2001:db8:ffff::1"), 81}; }
 
@@ -47,7 +47,7 @@ Run arriving(const World& world, std::uint32_t repeat) {
   return {.hook = Hook::tc_in, .device = world.device("out0"), .repeat = repeat};
 }
 
-/// Runs each packet in turn; each must come out as it went in.
+/// Runs each packet in turn; each must be unchanged.
 void carry(World& world, const std::vector<Bytes>& packets) {
   for (std::uint32_t number = 0; number < batches(); ++number) {
     const auto& packet = packets[number % packets.size()];
@@ -61,7 +61,8 @@ void carry(World& world, const std::vector<Bytes>& packets) {
 template <class Key, class Value>
 using Entries = std::vector<std::pair<Key, Value>>;
 
-/// An entry goes, another takes its element, which the kernel gives out again at once, and goes, too.
+/// Removes an entry, adds another, which gets the same element because the kernel reuses it at once, and
+/// removes that, too.
 template <class Key, class Value>
 void trade_places(maps::HashMap<Key, Value>& map, const Entries<Key, Value>& mine,
                   const Entries<Key, Value>& theirs) {
@@ -73,7 +74,7 @@ void trade_places(maps::HashMap<Key, Value>& map, const Entries<Key, Value>& min
   }
 }
 
-/// A few clients that are remembered to have had that backend.
+/// Affinity entries of a few clients for that backend.
 Entries<lb_affinity_key, lb_affinity> remembered(const World& world, std::uint8_t first_client,
                                                  const std::string& backend, int family) {
   Entries<lb_affinity_key, lb_affinity> entries;
@@ -85,14 +86,14 @@ Entries<lb_affinity_key, lb_affinity> remembered(const World& world, std::uint8_
     key.service = world.service("itself");
     lb_affinity value{};
     value.backend = world.backend(backend);
-    value.used = agent::flow_clock_now(agent::measure_hertz()) - 5;  // right to within a second
+    value.used = agent::flow_clock_now(agent::measure_hertz()) - 5;  // correct to within a second
     value.check = lb_affinity_check(&key, value.backend);
     entries.emplace_back(key, value);
   }
   return entries;
 }
 
-/// A flow's entry without its other half.
+/// The number of flow entries without their other half.
 template <class Key, class Flow>
 std::size_t halves(const maps::HashMap<Key, Flow>& map) {
   std::size_t alone = 0;
@@ -105,8 +106,8 @@ std::size_t halves(const maps::HashMap<Key, Flow>& map) {
 
 }  // namespace
 
-// Who has no entry gets the one backend of the set, as who has his own does. Strangers' entries name another
-// backend of the same service, so that nothing but the check tells them from his.
+// A client without an entry gets the only backend of the set, and so does a client with its own entry. Other
+// clients' entries name another backend of the same service, so that only the check distinguishes them.
 TEST_CASE("affinity that changes places under a SYN is never taken for a stranger's") {
   for (const int family : {4, 6}) {
     INFO("IPv" << family);
@@ -123,7 +124,7 @@ TEST_CASE("affinity that changes places under a SYN is never taken for a strange
     must(world.programs().affinity.put(theirs[0].first, theirs[0].second, maps::Put::any));
     const auto sent = world.programs().run(arriving(world, 1), build(stranger, {.flags = syn}));
     REQUIRE(tuple_of(sent.packet).destination.address !=
-            itself(family).address);  // a stranger's entry would count
+            itself(family).address);  // another client's entry would lead elsewhere
     auto& affinity = world.programs().affinity;
     meanwhile([&] { carry(world, packets); }, [&](std::uint32_t) { trade_places(affinity, mine, theirs); });
   }
@@ -133,7 +134,7 @@ TEST_CASE("REL-63 two processors fill one small table: no half of a flow stays")
   for (const int family : {4, 6}) {
     INFO("IPv" << family);
     Settings settings;
-    settings.flows = 16;  // as many buckets, and room for eight flows
+    settings.flows = 16;  // 16 buckets, and room for eight flows
     World world(settings);
     auto& programs = world.programs();
     const auto talk = [&](std::uint16_t first) {

@@ -42,7 +42,7 @@ constexpr std::array<std::string_view, hooks.size()> hook_names = {"tc_in", "tc_
 constexpr std::array<std::string_view, LB_OUTCOME_COUNT> outcome_names = {LB_OUTCOMES(LB_OUTCOME_NAME)};
 #undef LB_OUTCOME_NAME
 
-// Room for a packet that a program makes longer.
+// Extra space, for a program that makes the packet longer.
 constexpr std::size_t spare = 256;
 
 [[noreturn]] void fail(const std::string& what) {
@@ -80,7 +80,7 @@ int only_errors(libbpf_print_level level, const char* format, va_list arguments)
   return level == LIBBPF_WARN ? std::vfprintf(stderr, format, arguments) : 0;
 }
 
-/// The contexts of the two kinds of programs, as the kernel wants them for a test run.
+/// The contexts of the two kinds of programs, as BPF_PROG_TEST_RUN takes them.
 struct Context {
   __sk_buff skb{};
   xdp_md xdp{};
@@ -161,7 +161,7 @@ void attach_xdp(std::uint32_t device, int program) {
 
 namespace {
 
-/// One measurement may be wrong on a busy machine, the most frequent of several is not.
+/// One measurement may be wrong on a busy machine; the most frequent of several is not.
 std::uint32_t likely_hertz() {
   std::map<std::uint32_t, int> votes;
   for (int i = 0; i < 5; ++i) ++votes[agent::measure_hertz()];
@@ -177,7 +177,7 @@ const agent::Features& kernel_features() {
   return features;
 }
 
-/// What an agent with every option loads, as far as this kernel can have it.
+/// Selects the programs that an agent with every option loads, as far as this kernel supports them.
 void choose_all(bpf_object* object) {
   agent::AgentOptions options;
   options.devices = {"any"};
@@ -186,7 +186,7 @@ void choose_all(bpf_object* object) {
   agent::choose_programs(object, options, kernel_features());
 }
 
-/// Switches off what this kernel cannot do.
+/// Switches off features that this kernel lacks.
 void leave_out_absent(lb_config& config) {
   using agent::Feature;
   const std::array<std::pair<lb_bool*, Feature>, 5> switches = {{{&config.fib_source, Feature::fib_source},
@@ -239,7 +239,7 @@ struct Programs::Skeleton {
     }
   }
 
-  /// Socket programs cannot be test-run, and another test loads them.
+  /// Skips socket programs, which cannot be test-run and which another test loads.
   void load_packet_programs() const {
     const auto wanted = packet_programs();
     bpf_program* program = nullptr;
@@ -263,8 +263,8 @@ namespace {
 
 constexpr LinkAddress nobody{};
 
-/// The device's own address becomes zeros where the frame had it, and where an answer has it that turned the
-/// frame around.
+/// Replaces the device's own address by zeros, both where the input frame had it and in a reply made from the
+/// frame.
 void hide_address(Bytes& out, const Bytes& in, const LinkAddress& own) {
   if (out.size() < 2 * own.size()) return;
   const auto destination = std::span(out).first(own.size());

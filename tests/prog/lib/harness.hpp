@@ -28,11 +28,11 @@ inline constexpr std::array hooks = {Hook::tc_in, Hook::tc_out, Hook::xdp, Hook:
 [[nodiscard]] std::string_view hook_name(Hook hook) noexcept;
 [[nodiscard]] std::string_view outcome_name(std::size_t outcome) noexcept;
 [[nodiscard]] std::optional<lb_outcome> outcome_named(std::string_view name) noexcept;
-/// "new_remote+assured", each name as often as it was counted up to three times.
+/// "new_remote+assured"; a name is repeated as often as it was counted, up to three times.
 [[nodiscard]] std::string counts_text(const Counts& counts);
 
-/// A new network namespace for the calling thread, with forwarding on and no addresses of its own making; the
-/// old one is entered again at the end, and the kernel removes the new one with all its devices.
+/// A new network namespace for the calling thread, with forwarding on and no addresses of its own; the
+/// destructor returns to the old one, and the kernel removes the new one with all its devices.
 class NetNamespace {
  public:
   NetNamespace();
@@ -44,16 +44,16 @@ class NetNamespace {
   maps::Fd before_;
 };
 
-/// Runs lines of `ip` in the thread's network namespace; throws with what ip says.
+/// Runs lines of `ip` in the thread's network namespace; throws an error with ip's message.
 void run_ip(const std::string& lines);
 
-/// Attaches an XDP program that does nothing: a test run may name a device's queues only while some program
-/// is there.
+/// Attaches an XDP program that does nothing: a test run may set a device's queue only while some program is
+/// attached.
 void attach_nothing(std::uint32_t device);
-/// Attaches that XDP program instead of what is there.
+/// Replaces the attached XDP program by this one.
 void attach_xdp(std::uint32_t device, int program);
 
-/// What is set before load: the configuration and the sizes of the maps.
+/// Settings made before loading: the configuration and the sizes of the maps.
 struct Settings {
   Settings();
   lb_config config{};
@@ -61,16 +61,16 @@ struct Settings {
   std::uint32_t unassured = 16384;
   std::uint32_t slots = 4096;
   std::uint32_t backends = 4096;
-  bool refusing = false;  ///< lb_unassured refuses when it is full, instead of evicting
+  bool refusing = false;  ///< lb_unassured refuses new entries when it is full, instead of evicting old ones
 };
 
-/// How often and on what a program runs.
+/// The parameters of a test run.
 struct Run {
   Hook hook = Hook::tc_in;
-  std::uint32_t device = 0;  ///< interface index the packet is seen on
+  std::uint32_t device = 0;  ///< interface index of the packet's device
   std::uint32_t repeat = 1;
-  std::uint32_t flags = 0;                 ///< of bpf(BPF_PROG_TEST_RUN)
-  std::uint32_t segment_size = 0;          ///< of a large segment, tc only; 0: none
+  std::uint32_t flags = 0;                 ///< flags of bpf(BPF_PROG_TEST_RUN)
+  std::uint32_t segment_size = 0;          ///< segment size of a GSO packet, tc only; 0: none
   std::uint32_t linear = 0;                ///< XDP: bytes before the fragments; 0: all
   std::array<std::uint32_t, 5> control{};  ///< tc: the packet's control buffer (skb->cb)
 };
@@ -78,20 +78,19 @@ struct Run {
 struct Verdict {
   int error = 0;  ///< errno of the system call, 0 if it ran
   std::uint32_t code = 0;
-  std::uint32_t nanoseconds = 0;  ///< of one run, the mean
+  std::uint32_t nanoseconds = 0;  ///< mean duration of one run
   Bytes packet;
-  std::array<std::uint32_t, 5>
-      control{};    ///< tc: the control buffer as the next program of the hook finds it
-  Counts counts{};  ///< by how much each outcome rose
+  std::array<std::uint32_t, 5> control{};  ///< tc: the control buffer that the next program of the hook gets
+  Counts counts{};                         ///< the increase of each outcome
 };
 
-/// One program as the verifier saw it.
+/// A program's size according to the verifier.
 struct Size {
   std::string name;
-  std::uint32_t instructions = 0;  ///< that the verifier went through
+  std::uint32_t instructions = 0;  ///< instructions that the verifier processed
 };
 
-/// The loaded programs and their maps. Throws std::runtime_error where the kernel refuses.
+/// The loaded programs and their maps. Throws std::runtime_error if the kernel refuses them.
 class Programs {
  public:
   explicit Programs(const Settings& settings);
@@ -99,21 +98,21 @@ class Programs {
   Programs& operator=(const Programs&) = delete;
   ~Programs();
 
-  /// A frame whose destination is no link address (zeros) is for the device that it is seen on; that address
-  /// is zeros again in what comes out.
+  /// Runs a packet. A destination link address of zeros is replaced by the device's own address, and in the
+  /// output that address is zeros again.
   Verdict run(const Run& run, std::span<const std::uint8_t> packet);
-  /// The same without a look at the counters: for two threads at once.
+  /// Like run(), but does not read the counters: for two threads at once.
   Verdict shoot(const Run& run, std::span<const std::uint8_t> packet);
   [[nodiscard]] Counts counts() const;
   /// The program's file descriptor.
   [[nodiscard]] int program(Hook hook) const;
-  /// -1 where there is no such map.
+  /// The map's file descriptor; -1 if there is no such map.
   [[nodiscard]] int map(const char* name) const;
-  /// What the programs keep for themselves: until when mid-stream packets may be unassured.
+  /// The programs' own variable: until when mid-stream packets may open unassured flows.
   [[nodiscard]] std::uint32_t& midstream_until();
-  /// Tells XDP the device's own address, as the agent does: frames for any other one are left alone.
+  /// Tells XDP the device's own address, as the agent does: XDP ignores frames for any other address.
   void set_frame_address(std::uint32_t device);
-  /// As set_frame_address() found it.
+  /// The address found by set_frame_address().
   [[nodiscard]] const LinkAddress& link_address(std::uint32_t device) const { return addresses_.at(device); }
 
   maps::HashMap<lb_frontend_key, lb_frontend> frontends;
@@ -138,11 +137,11 @@ class Programs {
   Verdict shoot_frame(const Run& run, std::span<const std::uint8_t> packet);
 
   std::unique_ptr<Skeleton> skeleton_;
-  std::map<std::uint32_t, LinkAddress> addresses_;  ///< of set_frame_address()
+  std::map<std::uint32_t, LinkAddress> addresses_;  ///< addresses found by set_frame_address()
 };
 
-/// Loads every program of the linked object that this kernel can have, the socket ones too, with that
-/// configuration as far as the kernel can have that.
+/// Loads every program of the linked object that this kernel supports, socket programs too, with that
+/// configuration as far as the kernel supports it.
 [[nodiscard]] std::vector<Size> verify_all(const lb_config& config);
 
 }  // namespace lb::test

@@ -1,4 +1,4 @@
-// The maps that Tables writes, made in the kernel for one test or bench and pinned nowhere.
+// The maps that Tables writes, created in the kernel for one test or bench and not pinned.
 #pragma once
 
 #include <bpf/bpf.h>
@@ -19,7 +19,7 @@
 
 namespace lb::tables_test {
 
-/// Entries of each map.
+/// The number of entries of each map.
 struct RealLimits {
   std::uint32_t frontends = 1024;
   std::uint32_t services = 1024;
@@ -85,7 +85,7 @@ struct RealMaps {
   maps::MappedArray<std::uint64_t> reserved;
 };
 
-/// What an io_context is to the agent: calls posted by any thread, run by this one.
+/// A substitute for the agent's io_context: any thread posts calls, this one runs them.
 class Calls {
  public:
   maps::Post post() {
@@ -97,7 +97,7 @@ class Calls {
       arrived_.notify_one();
     };
   }
-  /// Runs what is there.
+  /// Runs the pending calls.
   void run() {
     for (;;) {
       std::unique_lock lock(mutex_);
@@ -108,7 +108,7 @@ class Calls {
       call();
     }
   }
-  /// Waits for one call at least, and runs what is there.
+  /// Waits for at least one call, and runs the pending calls.
   void wait() {
     {
       std::unique_lock lock(mutex_);
@@ -123,7 +123,7 @@ class Calls {
   std::deque<std::function<void()>> calls_;
 };
 
-/// No flow names anything here; the answer comes in a turn of its own.
+/// A sweeper that finds no references by flows; its result comes in a separate call.
 class NothingNamed final : public maps::Sweeper {
  public:
   explicit NothingNamed(maps::Post post) : post_(std::move(post)) {}

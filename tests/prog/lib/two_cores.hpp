@@ -26,7 +26,7 @@ inline void go_anywhere() {
   static_cast<void>(::sched_setaffinity(0, sizeof(all), &all));
 }
 
-/// Runs `disturb(round)` on the other processor, again and again, while `work()` runs on this one.
+/// Runs `disturb(round)` repeatedly on the other processor, while `work()` runs on this one.
 template <class Work, class Disturb>
 void meanwhile(Work work, Disturb disturb) {
   std::atomic<bool> stop = false;
@@ -51,7 +51,7 @@ void meanwhile(Work work, Disturb disturb) {
   if (failure) std::rethrow_exception(failure);
 }
 
-/// Two jobs that begin in the same moment, each on a processor of its own, as often as asked.
+/// Runs two jobs that begin at the same moment, each on its own processor, repeatedly.
 class TwoCores {
  public:
   TwoCores() : other_([this] { serve(); }) { stay_on(0); }

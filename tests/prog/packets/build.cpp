@@ -28,7 +28,7 @@ void put_address(Bytes& bytes, int family, const Address& address) {
   bytes.insert(bytes.end(), address.begin() + (family == 4 ? 12 : 0), address.end());
 }
 
-/// What TCP's flags say, in the first chunk.
+/// The type of the first SCTP chunk that corresponds to these TCP flags.
 std::uint8_t chunk_of(std::uint8_t flags) {
   if ((flags & syn) != 0) return (flags & ack) != 0 ? 2 : 1;
   return 0;
@@ -64,7 +64,7 @@ void put_ipv4(Bytes& packet, const Tuple& tuple, const Body& body, std::size_t l
   packet.insert(packet.end(), body.options, 1);  // no operation
 }
 
-/// A destination options header where `options` is not 0: its padding is PadN.
+/// Writes a destination options header, padded by PadN, if `options` is not 0.
 void put_ipv6(Bytes& packet, const Tuple& tuple, const Body& body, std::size_t length) {
   const std::uint8_t next = body.options != 0 ? 60 : tuple.protocol;
   put(packet, Bytes{0x86, 0xdd, 0x60, 0, 0, 0});

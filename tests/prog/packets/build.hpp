@@ -1,4 +1,4 @@
-// Builds packets, with every checksum computed over all bytes by the referee.
+// Builds packets. The referee computes every checksum, over all bytes.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ struct Endpoint {
   auto operator<=>(const Endpoint&) const = default;
 };
 
-/// As it arrives: the ends of one direction.
+/// Source and destination of a packet as it is received.
 struct Tuple {
   int family = 4;
   std::uint8_t protocol = 6;  ///< 6, 17 or 132
@@ -32,30 +32,30 @@ struct Tuple {
 
 enum class Sum : std::uint8_t { full, none };
 
-/// What else is in a packet. Of SCTP: `flags` choose the first chunk as they choose TCP's step,
-/// `acknowledged` is the tag, and one more than `sequence` is the first word in the chunk, where an INIT-ACK
-/// has the tag to be shown.
+/// The packet's other fields. For SCTP, `flags` select the type of the first chunk as they select TCP's step,
+/// `acknowledged` is the verification tag, and `sequence` + 1 is the first word in the chunk, which in an
+/// INIT-ACK is the initiate tag.
 struct Body {
   std::uint8_t hops = 64;
-  std::uint8_t flags = 0x10;  ///< of TCP
+  std::uint8_t flags = 0x10;  ///< TCP flags
   std::uint32_t sequence = 0;
   std::uint32_t acknowledged = 0;
-  std::size_t options = 0;  ///< bytes: of IPv4 a multiple of 4, of IPv6 a header of a multiple of 8
-  std::size_t padding = 0;  ///< bytes behind the IP packet
+  std::size_t options = 0;  ///< bytes of IPv4 options, a multiple of 4, or of an IPv6 header, a multiple of 8
+  std::size_t padding = 0;  ///< bytes after the IP packet
   Bytes payload{};
   Sum sum = Sum::full;  ///< UDP may have none
 };
 
 inline constexpr std::uint8_t fin = 0x01, syn = 0x02, rst = 0x04, psh = 0x08, ack = 0x10;
 
-/// Appended in network order.
+/// Append the value in network byte order.
 void put16(Bytes& bytes, std::size_t value);
 void put32(Bytes& bytes, std::uint32_t value);
 void put(Bytes& bytes, std::span<const std::uint8_t> more);
 
 [[nodiscard]] Bytes build(const Tuple& tuple, const Body& body);
 [[nodiscard]] Tuple tuple_of(const Bytes& packet);
-/// The packet with another tuple and that many hops less, and the checksums that belong to it.
+/// The packet with another tuple, a hop limit lower by `hops`, and updated checksums.
 [[nodiscard]] Bytes rewritten(Bytes packet, const Tuple& to, std::uint8_t hops);
 void set_macs(Bytes& packet, const Mac& source, const Mac& destination);
 [[nodiscard]] std::string hex(const Bytes& bytes);

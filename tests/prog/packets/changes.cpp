@@ -135,7 +135,7 @@ void World::keep_port(std::uint16_t port) {
   programs_.reserved.store(port / 64, programs_.reserved.load(port / 64) | std::uint64_t{1} << port % 64);
 }
 
-/// One that is there already stays what it is, unless it is to be another.
+/// Adds the address; an existing one keeps its kind, unless `mode` replaces it.
 void World::add_address_of(const std::array<std::uint8_t, 16>& bytes, lb_address_kind kind, maps::Put mode) {
   lb_address_key key{};
   std::memcpy(key.address, bytes.data(), bytes.size());
@@ -144,7 +144,7 @@ void World::add_address_of(const std::array<std::uint8_t, 16>& bytes, lb_address
   if (mode != maps::Put::create || error.value() != EEXIST) must(error);
 }
 
-/// cluster|local SERVICE BACKEND...: a new extent, then one store; a number stands for an id of no backend
+/// cluster|local SERVICE BACKEND...: writes a new extent, then one store; a number is an id of no backend
 void World::set_slots(const Words& words) {
   auto& set_owner = programs_.services;
   const auto number = service(words.at(1));
@@ -159,7 +159,7 @@ void World::set_slots(const Words& words) {
   set_owner.store(number, element);
 }
 
-/// source ADDRESS: towards remote backends, where the FIB is not asked
+/// source ADDRESS: the source address towards remote backends when the FIB gives none
 void World::set_source(const Words& words) {
   auto node = programs_.node.load(0);
   const auto bytes = address_of(words.at(1));
@@ -185,7 +185,7 @@ void World::set_node_policy(const Words& words) {
   programs_.node.store(0, node);
 }
 
-/// tables_lost SECONDS: for so long the flow tables may lack flows that live
+/// tables_lost SECONDS: for that time the flow tables may lack live flows
 void World::lose_tables(const Words& words) {
   static const std::uint32_t hertz = agent::measure_hertz();
   auto node = programs_.node.load(0);
@@ -193,7 +193,7 @@ void World::lose_tables(const Words& words) {
   programs_.node.store(0, node);
 }
 
-/// heartbeat SECONDS: so long ago an agent looked after the node
+/// heartbeat SECONDS: the age of the agent's last heartbeat
 void World::set_heartbeat(const Words& words) {
   static const std::uint32_t hertz = agent::measure_hertz();
   auto node = programs_.node.load(0);
@@ -201,21 +201,21 @@ void World::set_heartbeat(const Words& words) {
   programs_.node.store(0, node);
 }
 
-/// selection SERVICE random|consistent: which key its choice is made with
+/// selection SERVICE random|consistent: which key selects the backend
 void World::set_selection(const Words& words) {
   auto element = programs_.services.load(service(words.at(1)));
   element.policy.selection = words.at(2) == "consistent" ? LB_CONSISTENT : LB_RANDOM;
   programs_.services.store(service(words.at(1)), element);
 }
 
-/// internal SERVICE cluster|local: the policy of its ClusterIP's clients
+/// internal SERVICE cluster|local: the policy for its ClusterIP's clients
 void World::set_internal(const Words& words) {
   auto element = programs_.services.load(service(words.at(1)));
   element.policy.internal = named(scopes, words.at(2));
   programs_.services.store(service(words.at(1)), element);
 }
 
-/// external SERVICE cluster|local: the same of outside clients
+/// external SERVICE cluster|local: the policy for external clients
 void World::set_external(const Words& words) {
   auto element = programs_.services.load(service(words.at(1)));
   element.policy.external = named(scopes, words.at(2));
@@ -227,38 +227,38 @@ void World::add_cluster_address(const Words& words) {
   add_address_of(address_of(words.at(1)), LB_CLUSTER_ADDRESS, maps::Put::any);
 }
 
-/// pods|cluster_ips|xfrm ADDRESS/PREFIX: one of the ranges of that kind
+/// pods|cluster_ips|xfrm ADDRESS/PREFIX: adds one range of that kind
 void World::add_list(const Words& words) {
   static const Names<std::uint32_t> lists = {
       {"pods", LB_POD_RANGES}, {"cluster_ips", LB_CLUSTER_IP_RANGES}, {"xfrm", LB_XFRM_RANGES}};
   put_range(named(lists, words.at(0)), words.at(1));
 }
 
-/// reserve PORT...: source NAT leaves these to the kernel
+/// reserve PORT...: ports that source NAT leaves to the kernel
 void World::reserve(const Words& words) {
   for (std::size_t at = 1; at < words.size(); ++at) keep_port(port_of(words[at]));
 }
 
-/// unreserve PORT: nobody has it any more, as a node port neither
+/// unreserve PORT: the port is no longer reserved, for a node port neither
 void World::unreserve(const Words& words) {
   const auto port = port_of(words.at(1));
   programs_.reserved.store(port / 64, programs_.reserved.load(port / 64) & ~(std::uint64_t{1} << port % 64));
 }
 
-/// retire BACKEND: its endpoint does not answer any more
+/// retire BACKEND: its endpoint no longer replies
 void World::retire(const Words& words) {
   auto element = programs_.backends.load(backend(words.at(1)));
   element.serving = element.in_cluster = element.in_local = LB_NO;
   programs_.backends.store(backend(words.at(1)), element);
 }
 
-/// remove SERVICE: its frontends
+/// remove SERVICE: removes its frontends
 void World::remove_frontends(const Words& words) {
   const auto number = service(words.at(1));
   erase_if(programs_.frontends, [number](const lb_frontend& value) { return value.service == number; });
 }
 
-/// age SECONDS: all flows were opened, and last seen, that much earlier
+/// age SECONDS: makes all flows' opening and last packet that much older
 void World::age(const Words& words) {
   const auto seconds = static_cast<std::uint32_t>(std::stoul(words.at(1)));
   each_flow_map(programs_, [seconds](auto& map) {
@@ -269,13 +269,13 @@ void World::age(const Words& words) {
   });
 }
 
-/// age_memory SECONDS: clients came that much earlier
+/// age_memory SECONDS: makes all affinity entries that much older
 void World::age_memory(const Words& words) {
   const auto seconds = static_cast<std::uint32_t>(std::stoul(words.at(1)));
   change_all(programs_.affinity, [seconds](auto& value) { value.used -= seconds; });
 }
 
-/// sleep MILLISECONDS: where time is under a check and cannot be written
+/// sleep MILLISECONDS: for timestamps that are under a check and cannot be changed
 void World::sleep(const Words& words) {
   std::this_thread::sleep_for(std::chrono::milliseconds(std::stoul(words.at(1))));
 }
@@ -299,7 +299,7 @@ void World::put_range(std::uint32_t number, const std::string& prefix) {
   must(programs_.ranges.put(key, {.service = number}, maps::Put::any));
 }
 
-/// range SERVICE ADDRESS/PREFIX: its load-balancer addresses are for these clients
+/// range SERVICE ADDRESS/PREFIX: admits only these clients to its load-balancer addresses
 void World::add_range(const Words& words) {
   const auto number = service(words.at(1));
   put_range(number, words.at(2));
@@ -308,7 +308,7 @@ void World::add_range(const Words& words) {
   programs_.services.store(number, element);
 }
 
-/// states FORWARD REPLY: those of the one flow that is in lb_flows; throws where they are others
+/// states FORWARD REPLY: checks the states of the one flow in lb_flows; throws if they differ
 void World::check_states(const Words& words) {
   const auto check = [&](const auto& map) {
     must(map.for_each([&](const auto&, const auto& flow) {
@@ -323,7 +323,7 @@ void World::check_states(const Words& words) {
   check(programs_.flows6);
 }
 
-/// evict forward|reply: that half of every unassured flow, as the LRU may do
+/// evict forward|reply: removes that half of every unassured flow, as the LRU may do
 void World::evict(const Words& words) {
   const auto direction = words.at(1) == "reply" ? LB_REPLY : LB_FORWARD;
   const auto condition = [direction](const auto& flow) { return flow.track.direction == direction; };
@@ -331,7 +331,7 @@ void World::evict(const Words& words) {
   erase_if(programs_.unassured6, condition);
 }
 
-/// corrupt WHAT: every value's check in that table is wrong, as if it were another key's
+/// corrupt WHAT: makes every value's check in that table wrong, as if it were another key's
 void World::corrupt(const Words& words) {
   const auto flip = [](auto& value) { value.check ^= 0x55; };
   if (words.at(1) == "affinity") return change_all(programs_.affinity, flip);
@@ -351,7 +351,7 @@ void World::corrupt(const Words& words) {
   change_all(programs_.unassured6, flip);
 }
 
-/// forget established: as if lb_flows had been lost
+/// forget established: empties lb_flows, as if it had been lost
 void World::forget(const Words& words) {
   if (words.at(1) != "established") throw std::runtime_error("forgets established flows only");
   const auto all = [](const auto&) { return true; };
@@ -359,7 +359,7 @@ void World::forget(const Words& words) {
   erase_if(programs_.flows6, all);
 }
 
-/// expire: one round of the agent's walk, with its default time-outs
+/// expire: one round of the agent's expiry, with its default timeouts
 void World::expire(const Words& /*words*/) {
   static const std::uint32_t hertz = agent::measure_hertz();
   agent::FlowExpiry expiry(programs_.flows4, programs_.flows6, {},

@@ -1,6 +1,6 @@
-// Several balancers before one service: with consistent selection the same tuple finds the
-// same backend on every node, whatever the node's own secret, and hardly a flow moves but those of a backend
-// that goes.
+// Several balancers before one service: with consistent selection the same tuple gets the same backend on
+// every node, whatever the node's own secret, and when a backend is removed hardly any flows but its own
+// move.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,14 +16,14 @@ namespace {
 
 constexpr unsigned all_backends = 20;
 constexpr std::uint32_t table_size = 16381;
-constexpr int flows_each = 1500;  // of each family and protocol
+constexpr int flows_each = 1500;  // for each family and protocol
 
-/// What one node has for itself, and what it knows of the service.
+/// A node's own keys, and its view of the service.
 struct Node {
-  std::uint64_t own_key = 0;      ///< keys random choices
-  std::uint64_t cluster_key = 0;  ///< and consistent ones
+  std::uint64_t own_key = 0;      ///< key of random selection
+  std::uint64_t cluster_key = 0;  ///< key of consistent selection
   const char* selection = "consistent";
-  std::vector<unsigned> backends;  ///< in the order in which this node heard of them
+  std::vector<unsigned> backends;  ///< in the order in which this node learned of them
 };
 
 using Choices = std::map<Tuple, Endpoint>;
@@ -42,7 +42,7 @@ std::string service_name(int family, std::uint8_t protocol) {
   return fmt::format("consistent_{}_{}", protocol, family);
 }
 
-/// Takes backends' ids as this node gives them; the slots are the agent's.
+/// Writes the slots that the agent computes, with the backend ids of this node.
 void add_slots(World& world, const std::string& name, int family, const std::vector<unsigned>& numbers) {
   std::vector<agent::RendezvousMember> members;
   std::map<std::uint32_t, std::string> names;
@@ -85,7 +85,7 @@ Tuple request_of(int family, std::uint8_t protocol, int number) {
           {address_of(family == 4 ? "198.19.9.1" : "2001:db8:9::1"), 80}};
 }
 
-/// The backends that this node gives to the flows, which are the same for every node.
+/// The backends that this node selects for the flows; the flows are the same for every node.
 Choices choices_of(const Node& node) {
   Settings settings;
   settings.flows = settings.unassured = 65536;
@@ -126,7 +126,7 @@ TEST_CASE("consistent selection: nodes with secrets of their own give the same t
   const auto here = choices_of(one);
   const auto there = choices_of({.own_key = 99, .cluster_key = 77, .backends = reversed});
   CHECK(same(here, there) == here.size());
-  // Of another cluster's key, and of the random selection, no more than chance would have it.
+  // With another cluster's key, or with random selection, only as many choices agree as by chance.
   const auto elsewhere = choices_of({.own_key = 11, .cluster_key = 78, .backends = one.backends});
   CHECK(same(here, elsewhere) < here.size() / 5);
   const Node random{.own_key = 11, .cluster_key = 77, .selection = "random", .backends = one.backends};

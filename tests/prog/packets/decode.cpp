@@ -17,7 +17,7 @@ constexpr std::uint16_t ipv6_type = 0x86dd;
 constexpr std::uint16_t vlan_type = 0x8100;
 constexpr std::uint16_t qinq_type = 0x88a8;
 
-/// Takes headers off the front, and remembers their fields.
+/// Reads headers from the front of a packet, and records their fields.
 class Decoder {
  public:
   explicit Decoder(std::span<const std::uint8_t> packet) : rest_(packet) {}
@@ -42,7 +42,7 @@ class Decoder {
     add(name, fmt::format("{}", std::uint32_t{read16(rest_, at)} << 16U | read16(rest_, at + 2)));
   }
 
-  /// Are that many bytes there? Otherwise says so, and nothing more is decoded.
+  /// Whether that many bytes are left; if not, records that the packet is cut off, and stops decoding.
   bool has(std::size_t bytes) {
     if (rest_.size() >= bytes) return true;
     if (!rest_.empty()) add("cut off", hex_of(rest_));
@@ -108,7 +108,7 @@ class Decoder {
     transport(next, later);
   }
 
-  /// Hop-by-hop, routing, fragment, destination options.
+  /// Whether it is a hop-by-hop, routing, fragment or destination options header.
   static bool is_extension(std::uint8_t next) { return next == 0 || next == 43 || next == 44 || next == 60; }
 
   void transport(std::uint8_t protocol, bool later_fragment) {
@@ -162,7 +162,7 @@ class Decoder {
     skip(12);
   }
 
-  /// An error quotes a packet; what else there is stays payload.
+  /// Decodes an ICMP message; an error's quoted packet is decoded, other content is payload.
   void icmp(bool v4) {
     if (!has(8)) return;
     const auto type = rest_[0];

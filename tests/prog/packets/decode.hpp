@@ -11,15 +11,15 @@
 
 namespace lb::test {
 
-/// A header's field and its value: {"IPv4 ttl", "63"}. What is behind the last known header is "payload", in
-/// hex.
+/// Header fields and their values: {"IPv4 ttl", "63"}. The bytes after the last known header are "payload",
+/// in hex.
 using Fields = std::vector<std::pair<std::string, std::string>>;
 
-/// From the Ethernet header on, into what an ICMP error quotes. A header that is cut off ends it ("cut off",
-/// bytes left).
+/// Decodes from the Ethernet header on, including the packet quoted by an ICMP error. Decoding ends at a
+/// truncated header ("cut off", remaining bytes).
 [[nodiscard]] Fields fields_of(std::span<const std::uint8_t> packet);
 
-/// Both packets field by field, a line each: the fields that differ are marked and show both values.
+/// Lists both packets field by field, one line each; differing fields are marked and show both values.
 [[nodiscard]] std::string compare_packets(const Bytes& expected, const Bytes& came);
 
 }  // namespace lb::test

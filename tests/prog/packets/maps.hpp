@@ -1,4 +1,4 @@
-// What changes whole maps and reads the words of tables; for World's two files.
+// Helpers that change whole maps and parse the words of tables; for World's two files.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// Random valid packets of random flows against a model of what a rewrite is: new addresses, new ports, one
+// Random valid packets of random flows, compared with a model of translation: new addresses, new ports, one
 // hop less, and checksums recomputed over every byte.
 #include <fmt/format.h>
 
@@ -18,19 +18,19 @@
 namespace lb::test {
 namespace {
 
-constexpr int services_each = 6;  // of each family and protocol
+constexpr int services_each = 6;  // for each family and protocol
 
 struct Service {
-  Tuple to;  ///< its frontend is the destination
+  Tuple to;  ///< the frontend is the destination
   bool local = false;
   std::set<Endpoint> backends;
 };
 
 struct Flow {
   Tuple request;          ///< as it arrives
-  Tuple onward;           ///< and as it leaves
-  bool local = false;     ///< the stack delivers
-  bool from_pod = false;  ///< through the host's end of a pod's device
+  Tuple onward;           ///< as it leaves
+  bool local = false;     ///< delivered by the stack
+  bool from_pod = false;  ///< arrives at the host's end of a pod's device
 };
 
 Mac mac_of(const Address& address) { return {2, 7, address[12], address[13], address[14], address[15]}; }
@@ -41,7 +41,7 @@ std::string text_of(const Mac& mac) {
 }
 
 const std::map<std::uint8_t, std::string> protocols = {{6, "tcp"}, {17, "udp"}, {132, "sctp"}};
-/// The FIB's, and that which stands in where the FIB is not asked.
+/// The source address from the FIB, and the one used when the FIB gives none.
 const std::map<int, std::string> node_source = {{4, "198.51.100.1"}, {6, "2001:db8:2::1"}};
 const std::map<int, std::string> stand_in = {{4, "198.51.100.2"}, {6, "2001:db8:2::2"}};
 const std::map<int, std::string> router = {{4, "192.0.2.254"}, {6, "2001:db8:1::fe"}};
@@ -58,7 +58,7 @@ class Model {
     }
   }
 
-  /// One random packet, or the first few of a flow. False: it went wrong, and the test has said so.
+  /// Runs one random packet, or the first few of a flow. Returns false after a failed check.
   bool step() {
     const auto kind = below(10);
     if (flows_.empty() || kind < 3) return open_flow();
@@ -159,7 +159,7 @@ class Model {
     return false;
   }
 
-  /// `towards` is the neighbour that an XDP frame is sent to.
+  /// `towards` is the neighbour to which XDP sends the frame.
   bool expect(Hook hook, const Bytes& packet, const Verdict& verdict, const Tuple& to, bool local,
               const Mac& out, const Mac& towards) const {
     auto expected = rewritten(packet, to, local ? 0 : 1);
@@ -168,11 +168,11 @@ class Model {
                          << "\nexpected " << hex(expected) << "\ncame     " << hex(verdict.packet));
     CHECK(verdict.error == 0);
     CHECK(rewrites(verdict));
-    CHECK((verdict.packet == expected));  // as hex above: Catch2 cannot print every byte
+    CHECK((verdict.packet == expected));  // printed as hex above: Catch2 cannot print every byte
     return rewrites(verdict) && verdict.packet == expected;
   }
 
-  /// Now and then XDP leaves a known flow's packet to tc, which asks the neighbour again (REL-65).
+  /// Sometimes XDP leaves a known flow's packet to tc, which resolves the neighbour again (REL-65).
   bool carry(Hook hook, const char* device, const Bytes& packet, const Tuple& to, bool local, const Mac& out,
              const Mac& towards) {
     const auto verdict = run(hook, device, packet);
@@ -239,10 +239,11 @@ class Model {
     return verdict.packet == packet;
   }
 
-  /// The first packet: what it becomes is the program's choice, within bounds; then the flow proves itself.
+  /// Sends the first packet: the program chooses its translation, within limits; then the flow becomes
+  /// assured.
   bool open_flow() {
     const auto& service = services_[below(services_.size())];
-    const bool from_pod = below(3) == 0;  // whose flows the stack delivers, wherever the backend is
+    const bool from_pod = below(3) == 0;  // their flows are delivered by the stack, wherever the backend is
     Flow flow{service.to, {}, service.local || from_pod, from_pod};
     flow.request.source = random_client(flow.request.family);
     if (!requests_.insert(flow.request).second) return true;
@@ -268,7 +269,7 @@ class Model {
     const auto& source = flow.onward.source;
     CHECK(service.backends.contains(flow.onward.destination));
     const bool fresh =
-        answers_.insert(flow.onward.reversed()).second;  // never two flows on one tuple (REL-7)
+        answers_.insert(flow.onward.reversed()).second;  // two flows never share a tuple (REL-7)
     CHECK(fresh);
     if (flow.local) {
       CHECK(source.address == flow.request.source.address);

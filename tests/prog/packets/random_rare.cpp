@@ -1,4 +1,4 @@
-// Random rare packets of known flows against a model that builds every packet from nothing, before and after:
+// Random rare packets of known flows, compared with a model that builds each input and output from scratch:
 // SCTP, IPv4 options, chains of IPv6 extension headers, fragments, and ICMP errors about all of them; at tc
 // and at XDP.
 #include <fmt/format.h>
@@ -20,18 +20,18 @@ namespace {
 
 constexpr std::uint8_t tcp = 6, udp = 17, sctp = 132;
 
-/// Everything of a packet but its tuple and its hops.
+/// All of a packet except its tuple and its hop limit.
 struct Shape {
   std::uint8_t flags = ack;
-  std::uint32_t number = 0;        ///< TCP's sequence, SCTP's tag
+  std::uint32_t number = 0;        ///< TCP's sequence number, SCTP's tag
   std::uint32_t acknowledged = 0;  ///< TCP's acknowledgement
-  std::uint8_t chunk = 0;          ///< of SCTP
+  std::uint8_t chunk = 0;          ///< SCTP's chunk type
   std::uint32_t initiate_tag = 0;  ///< the tag in SCTP's INIT-ACK
   Bytes payload{};
-  Bytes options{};             ///< of IPv4
-  std::vector<Bytes> chain{};  ///< of IPv6: header number, then its bytes from the length on
-  std::uint32_t id = 0;        ///< of a datagram that is sent in fragments
-  std::size_t piece = 0;       ///< bytes of each fragment's share, a multiple of 8; 0: whole
+  Bytes options{};             ///< IPv4 options
+  std::vector<Bytes> chain{};  ///< IPv6 extension headers: header number, then its bytes from the length on
+  std::uint32_t id = 0;        ///< identification of a fragmented datagram
+  std::size_t piece = 0;       ///< payload bytes of each fragment, a multiple of 8; 0: not fragmented
 };
 
 Bytes wire(int family, const Address& address) {
@@ -61,7 +61,7 @@ Bytes sctp_of(const Tuple& tuple, const Shape& shape) {
   return bytes;
 }
 
-/// The whole datagram behind the IP header, with its checksum.
+/// The whole datagram after the IP header, with its checksum.
 Bytes transport_of(const Tuple& tuple, const Shape& shape) {
   if (tuple.protocol == sctp) return sctp_of(tuple, shape);
   Bytes bytes;
@@ -84,7 +84,7 @@ Bytes transport_of(const Tuple& tuple, const Shape& shape) {
   return bytes;
 }
 
-/// Where in a datagram a packet's share lies.
+/// The part of a datagram that one packet carries.
 struct Share {
   std::size_t offset = 0;
   std::size_t size = 0;
@@ -157,7 +157,7 @@ std::vector<Bytes> packets_of(const Tuple& tuple, const Shape& shape, std::uint8
   return packets;
 }
 
-/// An ICMP error from `from` to the sender of the packet that `quoted` begins.
+/// An ICMP error from `from` to the sender of the packet that `quoted` is the beginning of.
 struct Complaint {
   std::uint8_t type = 0;
   std::uint8_t code = 0;
@@ -182,29 +182,29 @@ struct Flow {
   Tuple request;
   Tuple onward;
   Client client = Client::outside;
-  bool local = false;  ///< the stack delivers
+  bool local = false;  ///< delivered by the stack
 };
 
-/// One direction of a flow at its hook.
+/// One direction of a flow and the hook that sees it.
 struct Way {
   Hook hook = Hook::tc_in;
   const char* device = "out0";
   Tuple arriving;
   Tuple leaving;
   bool counts_hop = false;
-  const char* out = "out0";  ///< where XDP sends it
-  Address next{};            ///< and to whom
+  const char* out = "out0";  ///< device by which XDP sends it
+  Address next{};            ///< next hop to which XDP sends it
 };
 
 bool is_way_of_xdp(const Way& way) { return way.hook == Hook::tc_in && way.counts_hop; }
 
-/// Does it have a routing header that names others before the destination? Then it is nobody's of ours.
+/// Whether a routing header lists further segments before the destination; such packets are not ours.
 bool has_segments_left(const Shape& shape) {
   return std::ranges::any_of(shape.chain,
                              [](const Bytes& header) { return header[0] == 43 && header[3] != 0; });
 }
 
-/// Are the packets parts of an SCTP message whose checksum would have to follow new ports?
+/// Whether the packets are fragments of an SCTP message with a port change, which requires a new checksum.
 bool is_sumless(const Way& way, const std::vector<Bytes>& packets) {
   return way.arriving.protocol == sctp && packets.size() > 1 &&
          (way.arriving.source.port != way.leaving.source.port ||
@@ -234,7 +234,7 @@ class Rare {
  public:
   explicit Rare(World& world) : world_(world), random_(Catch::getSeed()) {
     for (const int family : {4, 6}) {
-      // Of this one ports stay as they are.
+      // Ports of this frontend are not translated.
       world.change({"frontend", fmt::format("local_sctp{}", family), "load_balancer", "sctp",
                     family == 4 ? "198.19.0.1" : "2001:db8:ffff::1", "8080"});
       for (int i = 0; i < 4; ++i) open(family, sctp, 8080, Client::outside);
@@ -249,7 +249,7 @@ class Rare {
     }
   }
 
-  /// False: it went wrong, and the test has said so.
+  /// Runs one random packet. Returns false after a failed check.
   bool step() {
     const auto& flow = flows_[below(flows_.size())];
     const auto way = below(2) == 0 ? forth(flow) : back(flow);
@@ -305,7 +305,8 @@ class Rare {
     flows_.push_back(flow);
   }
 
-  /// What the program made of a first packet without options; SCTP is not in the referee's layouts.
+  /// The tuple that the program translated a first packet without options to; the referee has no layout for
+  /// SCTP.
   static Tuple opened(const Tuple& request, const Bytes& packet) {
     const std::size_t width = request.family == 4 ? 4 : 16;
     const std::size_t addresses = 14 + (request.family == 4 ? 12 : 8);
@@ -358,7 +359,8 @@ class Rare {
     return made;
   }
 
-  /// Every other packet that XDP might send meets it first; what it leaves it leaves as it was.
+  /// Every other packet that XDP might send is first run at XDP; if XDP leaves it to tc, it must be
+  /// unchanged.
   bool expect(const Way& way, const Bytes& in, const Bytes& out) {
     if (!is_way_of_xdp(way) || below(2) == 0) return expect_at(way, in, out);
     auto first = way;
@@ -382,7 +384,7 @@ class Rare {
     INFO(hook_name(way.hook) << ", " << counts_text(verdict.counts) << "\nin       " << hex(in)
                              << "\nexpected " << hex(out) << "\ncame     " << hex(verdict.packet));
     CHECK(verdict.error == 0);
-    CHECK((verdict.packet == out));  // as hex above: Catch2 cannot print every byte
+    CHECK((verdict.packet == out));  // printed as hex above: Catch2 cannot print every byte
     return verdict.error == 0 && verdict.packet == out;
   }
 
@@ -411,7 +413,7 @@ class Rare {
     });
   }
 
-  /// Somebody on the way, or the other end itself, complains about a packet of the other direction.
+  /// A router, or the other end itself, sends an ICMP error about a packet of the other direction.
   bool complain(const Flow& flow, const Way& way) {
     const int family = flow.request.family;
     auto about = shape(way.arriving);
@@ -439,8 +441,8 @@ class Rare {
     return expect(way, in, out);
   }
 
-  /// Bytes behind the quoted IP header; 0: all there are. Half of TCP's checksum is quoted as it came, which
-  /// is not modelled, and SCTP's covers what is not quoted.
+  /// The number of quoted bytes after the IP header; 0: all. Half of TCP's checksum would be quoted
+  /// unchanged, which the model does not cover, and SCTP's covers bytes that are not quoted.
   std::size_t quoted(std::uint8_t protocol) {
     if (protocol == sctp) return 8;
     const auto size = below(2) == 0 ? 0 : 8 + below(30);
@@ -472,7 +474,7 @@ TEST_CASE("REL-17 random rare packets of known flows are rewritten as the model 
   World world(settings);
   Rare rare(world);
   for (int i = 0; i < packets; ++i) REQUIRE(rare.step());
-  CHECK(rare.sent_by_xdp() > static_cast<std::size_t>(packets) / 25);  // of 5.7 in a hundred
+  CHECK(rare.sent_by_xdp() > static_cast<std::size_t>(packets) / 25);  // 5.7 % are expected
 }
 
 }  // namespace lb::test

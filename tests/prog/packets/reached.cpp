@@ -1,5 +1,5 @@
-// Is every outcome of a packet reached by the tables, and does every program load with every configuration
-// (REL-95)?
+// Whether the tables reach every outcome of a packet, and whether every program loads with every
+// configuration (REL-95).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,11 +12,10 @@
 namespace lb::test {
 namespace {
 
-/// What no test run can reach, each with its reason.
+/// Outcomes that no test run can reach, each with its reason.
 constexpr std::array unreachable = {
-    // Every header was read before it is written, and a checksum lies within its header: only a kernel that
-    // has no
-    // memory left to make a shared packet writable refuses.
+    // Every header is read before it is written, and a checksum lies within its header: only a kernel that
+    // lacks the memory to make a shared packet writable refuses.
     std::string_view("rewrite_failed"),
 };
 
@@ -28,12 +27,12 @@ lb_config with(unsigned features) {
   lb_config config = Settings().config;
   const auto on = [features](unsigned bit) { return (features & bit) != 0 ? LB_YES : LB_NO; };
   config.fib_source = on(1);
-  config.fib_mark = config.fib_source;  // a flag more of the same call
+  config.fib_mark = config.fib_source;  // one more flag of the same call
   config.csum_ipv6 = on(2);
   config.ct_lookup = on(4);
   config.host_sockets = on(8);
-  config.stack_forwards = config.host_sockets;  // the one is of sockets, the other of packets
-  config.skb_sums = config.ct_lookup;  // a way beside the others': it needs no configurations of its own
+  config.stack_forwards = config.host_sockets;  // one affects sockets, the other packets
+  config.skb_sums = config.ct_lookup;  // an independent code path: it needs no configurations of its own
   return config;
 }
 

@@ -1,4 +1,4 @@
-// Reads headers byte by byte and sums all of them.
+// Reads headers byte by byte and computes checksums over all bytes.
 #include "tests/prog/packets/referee.hpp"
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 namespace lb::test {
 namespace {
 
-/// One's complement sum of 16-bit words; a last odd byte is the upper half of one.
+/// One's complement sum of 16-bit words; a last odd byte is the upper half of a word.
 std::uint64_t add(std::uint64_t sum, std::span<const std::uint8_t> bytes) {
   for (std::size_t at = 0; at < bytes.size(); ++at) {
     sum += at % 2 == 0 ? static_cast<std::uint64_t>(bytes[at]) << 8 : bytes[at];
@@ -19,7 +19,7 @@ std::uint16_t fold(std::uint64_t sum) {
   return static_cast<std::uint16_t>(~sum & 0xffff);
 }
 
-/// Bytes that a transport header has at least; 0: of another protocol.
+/// The minimum length of the transport header; 0 for other protocols.
 std::size_t header_of(std::uint8_t protocol) {
   switch (protocol) {
     case 6:

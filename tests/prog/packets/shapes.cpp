@@ -1,4 +1,4 @@
-// Packets in unusual shapes of memory: large segments, and XDP frames in several buffers.
+// Packets with unusual memory layouts: large segments, and XDP frames in several buffers.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <cstddef>
@@ -16,7 +16,7 @@ Tuple to_narrow(int family) {
           {address_of(family == 4 ? "198.19.0.1" : "2001:db8:ffff::1"), 90}};
 }
 
-/// To a service whose only backend is on this node.
+/// A request to a service whose only backend is on this node.
 Tuple to_local(int family, std::uint8_t protocol) {
   return {family,
           protocol,
@@ -24,7 +24,7 @@ Tuple to_local(int family, std::uint8_t protocol) {
           {address_of(family == 4 ? "198.19.0.1" : "2001:db8:ffff::1"), 81}};
 }
 
-/// Opens a TCP flow at tc; the tuple of its answers.
+/// Opens a TCP flow at tc; returns the tuple of its replies.
 Tuple open_flow(World& world, const Tuple& request, const char* way) {
   auto& programs = world.programs();
   const Run in{.hook = Hook::tc_in, .device = world.device("out0")};
@@ -37,7 +37,7 @@ Tuple open_flow(World& world, const Tuple& request, const char* way) {
   return answer;
 }
 
-/// An SCTP packet that ends behind its common header, and says so in its IP header.
+/// An SCTP packet that ends after its common header, according to its IP header, too.
 Bytes common_header_of(Bytes packet, int family) {
   const std::size_t network = family == 4 ? 20 : 40;
   packet.resize(14 + network + 12);
@@ -50,7 +50,7 @@ Bytes common_header_of(Bytes packet, int family) {
 
 }  // namespace
 
-// A test run sets no transport header, so the kernel cannot judge parts that are too large: the net tests do.
+// A test run sets no transport header, so the kernel cannot check the segments' size: the net tests do.
 TEST_CASE("SEM-43 a large segment is not refused for its whole size") {
   World world{Settings()};
   for (const int family : {4, 6}) {
@@ -84,7 +84,7 @@ TEST_CASE("SEM-43 XDP leaves frames in several buffers to tc, untouched") {
   }
 }
 
-// While one way of attaching replaces another (TCX, clsact) both programs are at the hook, the old one first.
+// While one attach type replaces another (TCX, clsact) both programs are at the hook, the old one first.
 TEST_CASE(
     "REL-7 what another program of ours at the same hook has translated is nobody's direct connection") {
   World world{Settings()};
@@ -107,8 +107,8 @@ TEST_CASE(
   }
 }
 
-// The kernel's own SCTP leaves the CRC32c to a card, or to skb_crc32c_csum_help: both sum over a field that
-// has to be 0.
+// The kernel's own SCTP leaves the CRC32c to a card, or to skb_crc32c_csum_help(): both sum over a field that
+// must be 0.
 TEST_CASE("an SCTP checksum that is still to be made stays zero where ports change") {
   World world{Settings()};
   for (const int family : {4, 6}) {
@@ -127,8 +127,8 @@ TEST_CASE("an SCTP checksum that is still to be made stays zero where ports chan
   }
 }
 
-// The kernel hands several packets of an SCTP sender down as one (GSO_BY_FRAGS): of it the common header
-// alone is linear. A test run's packet is linear as a whole, and therefore ends there.
+// The kernel combines several packets of an SCTP sender in one skb (GSO_BY_FRAGS), of which only the common
+// header is linear. A test run's packet is linear as a whole, and therefore ends after that header.
 TEST_CASE("several SCTP packets in one need no more than the common header, any other packet needs a chunk") {
   World world{Settings()};
   for (const int family : {4, 6}) {

@@ -1,5 +1,4 @@
-// The changes that a table may make to the node around the programs: sockets, and connections that the kernel
-// tracks.
+// Table commands that change the node around the programs: sockets, and connections in conntrack.
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -26,12 +25,12 @@ sockaddr_in6 end_of(const Words& words, std::size_t at) {
 
 bool is_udp(const Words& words) { return words.size() > 5 && words[5] == "udp"; }
 
-/// A socket of this node at ADDRESS PORT, on its way to PEER PORT; no peer for "-".
+/// A socket of this node bound to ADDRESS PORT, connecting to PEER PORT; unconnected if PEER is "-".
 maps::Fd socket_of(const Words& words) {
   const int type = is_udp(words) ? SOCK_DGRAM : SOCK_STREAM;
   maps::Fd fd(::socket(AF_INET6, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const auto own = end_of(words, 1);
-  const int on = 1;  // a client's address is none of this node's
+  const int on = 1;  // a client's address is not one of this node's
   if (::setsockopt(fd.get(), SOL_IPV6, IPV6_TRANSPARENT, &on, sizeof(on)) != 0)
     throw std::runtime_error(fmt::format("IPV6_TRANSPARENT: {}", std::strerror(errno)));
   if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&own), sizeof(own)) != 0)

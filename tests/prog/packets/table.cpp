@@ -24,7 +24,7 @@ namespace {
 constexpr char sum_letter = 'z';
 constexpr std::uint32_t flood = 256;
 
-/// More than any limit of a second.
+/// More packets than any limit per second.
 constexpr int storm = 1500;
 constexpr auto longest_wait = std::chrono::seconds(5);
 
@@ -103,7 +103,7 @@ void read_line(const Words& words, int line, Table& table) {
 
 std::uint8_t digit(char c) { return static_cast<std::uint8_t>(c <= '9' ? c - '0' : c - 'a' + 10); }
 
-/// Takes ports that are not known yet from what came out.
+/// Assigns unknown letters the ports in the output packet.
 void bind(const std::string& text, const Bytes& packet, Letters& letters) {
   for (std::size_t at = 0; at + 4 <= text.size() && (at / 2) + 2 <= packet.size(); at += 2) {
     if (is_letter(text[at]) && text[at] != sum_letter) {
@@ -115,7 +115,7 @@ void bind(const std::string& text, const Bytes& packet, Letters& letters) {
 
 // ---- Running. ----
 
-/// What the kernel takes in a test run: for tc a whole IP header.
+/// The minimum length that the kernel accepts in a test run: for tc a whole IP header.
 std::size_t shortest(Hook hook, const Bytes& packet) {
   if (hook == Hook::xdp) return 15;
   return read16(packet, 12) == 0x0800 ? 14 + 20 : 14 + 40;
@@ -129,7 +129,7 @@ std::string code_name(Hook hook, std::uint32_t code) {
   return code == tc_next ? "next" : code == 7 ? "redirect" : code == 2 ? "shot" : fmt::format("{}", code);
 }
 
-/// Is it what `outcomes` says, name by name, as often as it says?
+/// Whether the counts are those of `outcomes`, name by name and number by number.
 bool counts_match(const std::string& outcomes, Counts counts) {
   std::size_t start = 0;
   while (start <= outcomes.size()) {
@@ -289,7 +289,7 @@ Bytes packet_of(const std::string& text, const Letters& letters) {
 
 TableResult TableRunner::run(const Table& table, std::uint32_t skb_flags) {
   if (!world_ || settings_ != table.settings_text) {
-    world_.reset();  // two worlds cannot be in one namespace
+    world_.reset();  // two worlds cannot share a namespace
     world_.emplace(table.settings);
     settings_ = table.settings_text;
   }

@@ -1,4 +1,4 @@
-// A table of packets (fixtures/*.table): reads it, runs it against a World and says where they differ.
+// A table of packets (fixtures/*.table): reads it, runs it against a World and reports the differences.
 #pragma once
 
 #include <functional>
@@ -11,21 +11,21 @@
 
 namespace lb::test {
 
-/// One line about packets, as text.
+/// One line with a packet, as text.
 struct Trial {
   Hook hook = Hook::tc_in;
   std::string device;
   std::string code;
   std::string outcomes;
   std::string in;
-  std::string out;   ///< equal to `in` where nothing changes
+  std::string out;   ///< equal to `in` if the packet is unchanged
   std::string verb;  ///< packet, prefixes or until
 };
 
 /// A packet or a change of the maps.
 struct Step {
   int line = 0;
-  Words words;  ///< of a `do` or `tables` line; none for a packet
+  Words words;  ///< words of a `do` or `tables` line; empty for a packet
   Trial trial;
 };
 
@@ -36,34 +36,34 @@ struct Case {
 
 struct Table {
   Settings settings;
-  std::string settings_text;  ///< the lines that `settings` come from
+  std::string settings_text;  ///< the lines of `settings`
   std::vector<Case> cases;
 };
 
-/// Names of the files, sorted.
+/// The sorted names of the table files.
 [[nodiscard]] std::vector<std::string> table_files();
-/// Throws std::runtime_error with the line of what it cannot read.
+/// Throws std::runtime_error with the number of a line that it cannot parse.
 [[nodiscard]] Table read_table(const std::string& file);
 struct NamedTable {
   std::string file;
   Table table;
 };
-/// All of them, those of the same settings beside each other.
+/// All tables; those with the same settings are adjacent.
 [[nodiscard]] std::vector<NamedTable> tables_by_settings();
 
 /// Values of the letters in packets: ports that the programs chose.
 using Letters = std::map<char, std::uint16_t>;
-/// Letters are filled in; unknown ones throw.
+/// Parses a packet and substitutes letters; unknown letters throw.
 [[nodiscard]] Bytes packet_of(const std::string& text, const Letters& letters);
 
 struct TableResult {
-  std::vector<std::string> failures;  ///< one text each: case, line, what was expected and what came
+  std::vector<std::string> failures;  ///< one text per failure: case, line, expected and actual result
   std::size_t packets = 0;
   Counts counts{};
 };
-/// Runs tables: all cases, each from a fresh state, and goes on behind a failure with the next case. Programs
-/// stay loaded from one table to the next while the settings are the same, because on an emulated processor
-/// that takes longer than the packets.
+/// Runs all cases of tables, each from a fresh state; a failure ends its case only. Programs stay loaded for
+/// the next table if the settings are the same, because on an emulated processor loading takes longer than
+/// the packets.
 class TableRunner {
  public:
   /// `skb_flags` are those of bpf(BPF_PROG_TEST_RUN), for the tc hooks.
@@ -71,7 +71,7 @@ class TableRunner {
 
  private:
   std::optional<World> world_;
-  std::string settings_;  ///< of the world
+  std::string settings_;  ///< settings of the world
 };
 
 }  // namespace lb::test

@@ -16,9 +16,9 @@ namespace {
 using Catch::Matchers::ContainsSubstring;
 
 constexpr std::uint32_t checksum_complete =
-    1U << 2;  // BPF_F_TEST_SKB_CHECKSUM_COMPLETE, newer than some headers
+    1U << 2;  // BPF_F_TEST_SKB_CHECKSUM_COMPLETE, which some headers lack
 
-/// Looks at the TCP and UDP packets of a step whose bytes are all scapy's; how many there are.
+/// Checks the checksums of TCP and UDP packets in steps that scapy built completely; returns their number.
 std::size_t check_sums(const std::string& name, const Step& step) {
   const auto& trial = step.trial;
   if (!step.words.empty() || trial.outcomes == "malformed" || trial.outcomes == "other_protocol" ||
@@ -53,13 +53,14 @@ TEST_CASE("cases.txt, which people review, lists the cases that are run") {
   CHECK(content_of(source_path("tests/prog/fixtures/cases.txt")) == content_of(fixtures() + "cases.txt"));
 }
 
-/// Answers that quote less than the packet had, and copies of other lengths: a packet that is cut has no such
-/// sum any more, of which the kernel's check knows nothing.
+/// Tables with replies that quote only part of the packet, or copies of another length: a truncated packet
+/// has no valid complete sum, but the kernel's check does not take that into account.
 constexpr std::array cutting = {"egress.table", "fragments_early.table", "networks_answers.table",
                                 "pods.table",   "refused.table",         "sessions.table",
                                 "storms.table", "unanswered.table",      "verdicts.table"};
 
-// The kernel keeps a sum over the packet, as hardware would, and checks after the run that it is still right.
+// The kernel keeps a sum over the packet, as hardware would (CHECKSUM_COMPLETE), and checks after the run
+// that it is still correct.
 TEST_CASE("sums made by hardware stay right through every rewrite") {
   TableRunner runner;
   for (const auto& [file, table] : tables_by_settings()) {

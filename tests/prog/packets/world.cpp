@@ -133,7 +133,7 @@ void World::fill_devices() {
   }
 }
 
-/// The index alone says where copies of fragments are.
+/// Only the index says where copies of fragments are, so clearing it is enough.
 void World::forget_early() {
   const int map = programs_.map("lb_frag_index");
   const auto info = maps::map_info(map);

@@ -1,5 +1,4 @@
-// The network and the services that packet tests share: fixtures/world.txt made real in a namespace and in
-// the maps.
+// The network and the services of the packet tests: fixtures/world.txt set up in a namespace and in the maps.
 #pragma once
 
 #include <array>
@@ -14,20 +13,20 @@
 namespace lb::test {
 
 using Words = std::vector<std::string>;
-/// The words of a line; none for a comment.
+/// The words of a line; empty for a comment.
 [[nodiscard]] Words words_of(std::string_view line);
-/// 16 bytes, IPv4 as ::ffff:a.b.c.d; throws on anything else.
+/// The address as 16 bytes, IPv4 as ::ffff:a.b.c.d; throws on malformed text.
 [[nodiscard]] std::array<std::uint8_t, 16> address_of(const std::string& text);
-/// Optional features of the kernel that random tests do without, and which part of the packets each set gets.
+/// Optional kernel features switched off in random tests, and which share of the packets runs with each set.
 struct FeatureSet {
   const char* without;
   void (*take)(lb_config&);
   int share;
 };
 extern const std::vector<FeatureSet> feature_sets;
-/// The link address that world.txt gives to a neighbour; throws where it has none.
+/// The link address of a neighbour in world.txt; throws if there is none.
 [[nodiscard]] std::array<std::uint8_t, 6> neighbour_mac(const std::array<std::uint8_t, 16>& address);
-/// The directory of the tables, which the build makes.
+/// The directory of the tables, which the build generates.
 [[nodiscard]] std::string fixtures();
 
 class World {
@@ -39,11 +38,12 @@ class World {
   [[nodiscard]] std::uint32_t service(const std::string& name) const { return services_.at(name); }
   [[nodiscard]] std::uint32_t backend(const std::string& name) const { return backends_.at(name); }
 
-  /// Runs a line of the tables: a `do` of fixtures/generate.py's list, or a line of world.txt about services.
+  /// Runs a line of the tables: a `do` command of fixtures/generate.py's list, or a line of world.txt about
+  /// services.
   void change(const Words& words);
-  /// No flows, and services and frontends as world.txt has them.
+  /// Removes all flows, and restores world.txt's services and frontends.
   void reset();
-  /// Entries in lb_flows and in lb_unassured, of both families.
+  /// The number of entries in lb_flows and in lb_unassured, of both families.
   [[nodiscard]] std::pair<std::size_t, std::size_t> entries() const;
 
  private:
@@ -89,14 +89,14 @@ class World {
 
   NetNamespace network_;
   Programs programs_;
-  std::vector<Words> lines_;  ///< of world.txt, those about services
+  std::vector<Words> lines_;  ///< world.txt's lines about services
   std::vector<Words> device_lines_;
   std::map<std::string, std::uint32_t> devices_;
   std::map<std::string, std::uint32_t> services_;
   std::map<std::string, std::uint32_t> backends_;
   std::uint32_t next_slot_ = 0;
   std::vector<maps::Fd> sockets_;
-  bool tracking_ = false;  ///< conntrack is on in this network namespace
+  bool tracking_ = false;  ///< whether conntrack is on in this network namespace
 };
 
 }  // namespace lb::test

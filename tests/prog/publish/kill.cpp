@@ -1,5 +1,5 @@
-// An agent killed at any instruction: what readers see stays whole, and the next agent makes of it what a
-// clean start would have made (REL-38). SLUICE_LONG=1 kills 1,000 times.
+// An agent killed at any instruction: readers see consistent state, and the next agent restores what a clean
+// start would have written (REL-38). SLUICE_LONG=1 kills 1,000 times.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -35,7 +35,7 @@ PlanChange change_at(std::mt19937& random) {
   return change(service(name, number, lasts));
 }
 
-/// The life of an agent, which somebody else ends.
+/// Runs an agent until its process is killed.
 [[noreturn]] void live(RealMaps& maps, unsigned seed, int ready) {
   Calls calls;
   auto grace = lb::maps::KernelGrace::open(calls.post()).value();
@@ -56,7 +56,7 @@ PlanChange change_at(std::mt19937& random) {
   }
 }
 
-/// Starts an agent, and kills it `after` its start.
+/// Starts an agent, and kills it after this time.
 void start_and_kill(RealMaps& maps, unsigned seed, std::chrono::microseconds after) {
   int pipe[2];
   REQUIRE(::pipe(pipe) == 0);

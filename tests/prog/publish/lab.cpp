@@ -1,4 +1,4 @@
-// Loads the referee over a test's maps and runs it in a thread.
+// Loads the referee with a test's maps and runs it in a thread.
 #include "tests/prog/publish/lab.hpp"
 
 #include <bpf/bpf.h>

@@ -1,5 +1,5 @@
-// A reader on one processor that selects through the real selection functions for as long as it lives, and
-// counts what its service cannot have had. The endpoints it understands are made here.
+// A reader on one processor that continuously selects by the programs' selection functions, and counts
+// backends that its service cannot have had. Also makes the endpoints that the reader recognises.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace lb::tables_test {
 
-/// What the referee has counted.
+/// The referee's counters.
 struct Counted {
   std::uint64_t selections = 0;
   std::uint64_t misses = 0;
@@ -23,8 +23,8 @@ struct Counted {
 };
 
 struct RefereeOptions {
-  std::uint32_t held = 0;     ///< steps of idling between the load of a set and that of its slot
-  std::uint32_t modulus = 0;  ///< generations repeat after so many; 0: never
+  std::uint32_t held = 0;     ///< idle steps between the load of a set and that of its slot
+  std::uint32_t modulus = 0;  ///< generations repeat after this number; 0: never
 };
 
 class Referee {
@@ -34,12 +34,12 @@ class Referee {
   Referee& operator=(const Referee&) = delete;
   ~Referee();
 
-  /// Around each publication, so that the referee knows what is allowed.
+  /// Called before and after each publication, so that the referee knows which generations are allowed.
   void starts(std::uint32_t service, std::uint32_t generation);
   void shown(std::uint32_t service, std::uint32_t generation);
   [[nodiscard]] Counted counted() const;
 
-  /// The selections begin; the calling thread keeps to another processor from here on.
+  /// Starts the selections; from here on the calling thread is pinned to another processor.
   void begin();
 
  private:
@@ -50,7 +50,7 @@ class Referee {
 /// Endpoint `index` of one of the two services (0 or 1) in a generation.
 [[nodiscard]] lb_backend referee_backend(std::uint32_t service, std::uint32_t generation,
                                          std::uint32_t index);
-/// The whole service in a generation, with its frontend.
+/// The whole plan of a service in a generation, with its frontend.
 [[nodiscard]] std::shared_ptr<agent::ServicePortPlan> referee_plan(std::uint32_t service,
                                                                    std::uint32_t generation,
                                                                    std::uint32_t count);

@@ -1,4 +1,4 @@
-// The typed views on maps of the kernel: values, walks while entries vanish, memory, pins, sweeps, grace
+// The typed views of kernel maps: values, walks while entries are deleted, memory, pins, sweeps, grace
 // periods.
 #include <bpf/bpf.h>
 #include <sys/mount.h>
@@ -38,7 +38,7 @@ lb_flow4 flow(std::uint32_t backend, std::uint32_t service, std::uint32_t seen) 
   return value;
 }
 
-/// A bpf file system of the test's own.
+/// The test's own bpf file system.
 class BpfMount {
  public:
   BpfMount() {

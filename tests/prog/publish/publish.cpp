@@ -1,5 +1,5 @@
-// The proof that publishing never shows a mixed set: two services are swapped between disjoint sets of
-// backends, thousands of times, while another processor selects from both. SLUICE_LONG=1 runs the long form.
+// Proof that publishing never shows a mixed set: two services are swapped between disjoint sets of backends,
+// thousands of times, while another processor selects from both. SLUICE_LONG=1 runs the long form.
 #include <array>
 #include <catch2/catch_message.hpp>
 #include <catch2/catch_test_macros.hpp>
@@ -20,7 +20,7 @@ constexpr std::uint32_t set_size = 50000;
 
 bool long_form() { return std::getenv("SLUICE_LONG") != nullptr; }
 
-/// The mistake that the referee must see: no waiting.
+/// A deliberate fault that the referee must detect: grace periods without waiting.
 class NoGrace final : public lb::maps::GracePeriod {
  public:
   explicit NoGrace(lb::maps::Post post) : post_(std::move(post)) {}
@@ -32,12 +32,12 @@ class NoGrace final : public lb::maps::GracePeriod {
 
 struct Swap {
   std::uint32_t slots = set_size;
-  std::uint32_t modulus = 0;  ///< 2: between two sets; 0: new endpoints each time
-  std::uint32_t held = 0;     ///< readers idle so many steps between set and slot
+  std::uint32_t modulus = 0;  ///< 2: alternate between two sets; 0: new endpoints each time
+  std::uint32_t held = 0;     ///< idle steps of readers between set and slot
   RealLimits limits{};
 };
 
-/// Little room, so that everything is reused as soon as it may be, and readers that take longer than a swap
+/// Little room, so that everything is reused as soon as possible, and readers that take longer than a swap
 /// (REL-2).
 constexpr Swap tiny{.slots = 500, .modulus = 0, .held = 200000, .limits = {.backends = 2600, .slots = 1800}};
 
@@ -61,7 +61,7 @@ class Swapper {
     referee_.begin();
   }
 
-  /// One service goes on by a generation. It may have to wait for room.
+  /// Publishes the service's next generation. It may have to wait for room.
   void swap(std::uint32_t service) {
     const std::uint32_t generation = ++generations_.at(service);
     auto change = swap_.modulus == 2 ? plans_.at(service).at(generation % 2)

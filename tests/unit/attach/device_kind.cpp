@@ -1,4 +1,4 @@
-// Which devices are served, and which of them XDP takes by default (REL-94).
+// Which devices are served, and on which of them XDP runs by default (REL-94).
 #include "agent/attach/device_kind.hpp"
 
 #include <net/if_arp.h>

@@ -1,5 +1,5 @@
-// The link-layer addresses that XDP compares frames with: which device has which entry, and that all
-// programs' memory agrees (REL-91).
+// The link-layer addresses that XDP compares frames with: which device has which entry, and that the memory
+// of all programs has the same entries (REL-91).
 #include "agent/attach/frame_addresses.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The text of a hook for people.
+// The readable text of a hook id.
 #include "agent/attach/hook_id.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,4 +1,4 @@
-// Untrusted names as they are printed: one row for each text.
+// How untrusted names are escaped for output: one row for each text.
 #include "agent/base/escape.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Log lines: readable text, valid JSON whatever the message holds, complaints once.
+// Log lines: readable text, valid JSON for any message, each complaint once.
 #include <fmt/format.h>
 #include <spdlog/logger.h>
 #include <spdlog/sinks/ostream_sink.h>
@@ -16,7 +16,7 @@ namespace {
 
 using namespace lb::agent;
 
-/// Everything that is logged while it lives.
+/// Captures everything that is logged while this object lives.
 class Captured {
  public:
   explicit Captured(LogFormat format) : before_(spdlog::default_logger()) {
@@ -100,7 +100,7 @@ TEST_CASE("the kind of a complaint leaves out what it is about") {
   CHECK(complaint_kind("bad") != complaint_kind("worse"));
 }
 
-// Two Services that take the same 10,000 addresses from each other all day are a line a minute each.
+// Two Services that take the same 10,000 addresses from each other all day cause one log line a minute each.
 TEST_CASE("in a minute each kind of trouble of an object is logged once, the rest counted in one line") {
   const Captured log(LogFormat::text);
   Complaints complaints;

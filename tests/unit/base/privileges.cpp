@@ -1,4 +1,4 @@
-// Why bpf() is refused: from what /proc says of a process, and the kernel's answer.
+// Why the kernel refuses bpf(): derived from /proc's facts about a process, and from the error code.
 #include "agent/base/privileges.hpp"
 
 #include <linux/capability.h>

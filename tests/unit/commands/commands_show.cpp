@@ -1,4 +1,4 @@
-// The output of the commands, from values: no kernel here.
+// The output of the commands for given values; needs no kernel.
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/parse.hpp>
@@ -140,7 +140,7 @@ TEST_CASE("backends whose endpoints are gone are left out, and counted") {
   auto gone = backend(3, 7, "10.1.0.7");
   gone.backend.in_cluster = gone.backend.serving = LB_NO;
   auto terminating = backend(4, 7, "10.1.0.8");
-  terminating.backend.in_cluster = LB_NO;  // serves the flows that it has
+  terminating.backend.in_cluster = LB_NO;  // serves existing flows only
   const auto present = present_among({backend(2, 7, "10.1.0.5"), gone, terminating});
   CHECK(present.backends.size() == 2);
   CHECK(present.gone == 1);

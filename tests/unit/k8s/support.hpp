@@ -1,4 +1,4 @@
-// What the k8s tests share: a sink that records what is reported to it, one line each.
+// Shared by the k8s tests: a sink that records what is reported to it, one line each.
 #pragma once
 
 #include <fmt/format.h>
@@ -69,7 +69,7 @@ class RecordingSink final : public Sink {
   void flush() override { add("flush"); }
   void synced() override { add("synced"); }
 
-  /// The lines since the last call.
+  /// The lines recorded since the last call.
   std::vector<std::string> take() { return std::exchange(lines, {}); }
   std::vector<std::string> take_complaints() { return std::exchange(complaints, {}); }
 

@@ -1,4 +1,4 @@
-// Which chains are kube-proxy's, and what goes with them.
+// Which chains are kube-proxy's, and what is removed with them.
 #include "agent/kube_proxy/chains.hpp"
 
 #include <catch2/catch_test_macros.hpp>

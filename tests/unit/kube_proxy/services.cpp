@@ -1,5 +1,5 @@
-// What the kernel said of a real kube-proxy's rules (tests/e2e/check_against.sh records it), and what is read
-// there: the same of all modes.
+// The services read from the kernel's dumps of a real kube-proxy's rules (tests/e2e/check_against.sh records
+// them): the same for all modes.
 #include <endian.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
@@ -54,7 +54,7 @@ ServedFrontends from_iptables_nft(netlink::Bytes bytes, int family) {
                                   nft_iptables_rules(dump_of(bytes, "filter"), family), family));
 }
 
-/// What record_rules.py puts before the entries.
+/// Skips the ipt_getinfo that record_rules.py writes before the entries.
 netlink::Bytes entries_in(netlink::Bytes table) {
   return table.subspan(std::min(table.size(), sizeof(ipt_getinfo)));
 }
@@ -64,7 +64,7 @@ ServedFrontends from_legacy(netlink::Bytes nat, netlink::Bytes filter, int famil
                                   legacy_iptables_rules(entries_in(filter), family), family));
 }
 
-/// Endpoints are all at port 8080 of a pod's network, but for the API's.
+/// The endpoints as text; "drop" or "reject" if there are none.
 std::string text(const EndpointSet& set) {
   if (set.endpoints.empty()) return set.empty == Unserved::drop ? "drop" : "reject";
   std::string text;
@@ -88,7 +88,8 @@ Lines lines_of(const ServedFrontends& frontends) {
   return lines;
 }
 
-/// What tests/e2e/check_against.sh makes, seen from the node `node`; ALL, HERE and THERE stand for endpoints.
+/// The services that tests/e2e/check_against.sh makes, as seen from the node `node`; ALL, HERE and THERE
+/// stand for endpoints.
 Lines expected(int family) {
   const bool v4 = family == AF_INET;
   const auto pod = [v4](int number) {
@@ -158,8 +159,8 @@ TEST_CASE("REL-84: what a real kube-proxy serves is read from iptables-legacy's 
   }
 }
 
-// IPVS: as ipvsadm made it on Linux 6.1, on a node whose kube-ipvs0 has 10.96.0.80, 10.96.0.81, 203.0.113.80
-// and fd00:10:96::80.
+// IPVS: as ipvsadm configured it on Linux 6.1, on a node whose kube-ipvs0 has 10.96.0.80, 10.96.0.81,
+// 203.0.113.80 and fd00:10:96::80.
 
 namespace {
 
@@ -195,11 +196,11 @@ TEST_CASE("REL-84: IPVS's list that ends anywhere, and bytes that are none of it
   static_cast<void>(from_ipvs(recorded("nftables-ip")));
 }
 
-// Input that is nobody's, or another's.
+// Malformed input, and other programs' rules.
 
 namespace {
 
-/// Fewer frontends than the whole, none with an endpoint that the whole has not.
+/// Checks that `part` has no frontends that `whole` lacks, and no endpoints that `whole` lacks.
 void check_within(const ServedFrontends& part, const ServedFrontends& whole) {
   for (const auto& [id, frontend] : part) {
     const auto known = whole.find(id);
@@ -208,7 +209,7 @@ void check_within(const ServedFrontends& part, const ServedFrontends& whole) {
   }
 }
 
-/// A rule as iptables has it, in a chain of the table nat.
+/// A rule as iptables shows it, in a chain of the table nat.
 IptablesRule rule(std::string chain, std::string target) {
   IptablesRule rule;
   rule.chain = std::move(chain);

@@ -1,4 +1,4 @@
-// The arena against a plain array of marks, and the pool of numbers.
+// The arena compared with a plain array of marks, and the pool of numbers.
 #include "maps/arena.hpp"
 
 #include <algorithm>

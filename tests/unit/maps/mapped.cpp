@@ -1,4 +1,4 @@
-// Arrays in memory: the kernel's stride, words, and what one store takes over.
+// Memory-mapped arrays: the kernel's stride, word access, and what one store copies.
 #include "maps/mapped.hpp"
 
 #include <catch2/catch_test_macros.hpp>

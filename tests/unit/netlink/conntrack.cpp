@@ -1,4 +1,4 @@
-// The kernel's conntrack as kube-proxy sets it, in a directory of the test's own.
+// Conntrack's sysctls as kube-proxy sets them, in the test's own directory.
 #include "agent/netlink/conntrack.hpp"
 
 #include <unistd.h>
@@ -21,7 +21,7 @@ using namespace lb::agent;
 
 constexpr const char* sysctls = "/proc/sys/net/netfilter/";
 
-/// A kernel's files, gone with the test.
+/// A copy of the kernel's files, removed with the test.
 class Root {
  public:
   Root() : path_(fs::temp_directory_path() / ("sluice-root-" + std::to_string(::getpid()))) {
@@ -120,7 +120,7 @@ TEST_CASE("SEM-55: all settings together, or none") {
   CHECK(root.sysctl("nf_conntrack_udp_timeout") == "3\n");
   CHECK(root.sysctl("nf_conntrack_udp_timeout_stream") == "4\n");
   CHECK(root.sysctl("nf_conntrack_tcp_be_liberal") == "1\n");
-  const Root nothing;  // not even looked at
+  const Root nothing;  // an empty directory: is not even read
   CHECK(set_below(nothing, {0, 131072, 0, 0, 0, 0, TcpWindow::as_it_is}, 8).empty());
 }
 
@@ -129,18 +129,20 @@ TEST_CASE("conntrack that is not loaded is one sentence that says what to do") {
   const auto problem = set_below(nothing, {}, 8);
   CHECK(problem.find("nf_conntrack is not loaded") == 0);
   CHECK(problem.find("modprobe nf_conntrack") != std::string::npos);
-  CHECK(problem.find("nf_conntrack_max") == std::string::npos);  // not file by file
+  CHECK(problem.find("nf_conntrack_max") == std::string::npos);  // one message, not one per file
 }
 
 TEST_CASE("SEM-55: what is as it shall be is not written") {
   const Root root;
   root.put_conntrack();
-  root.put(sysctls + std::string("nf_conntrack_max"), "  262144");  // as we would not write it
+  root.put(sysctls + std::string("nf_conntrack_max"),
+           "  262144");  // formatted differently than we would write it
   CHECK(set_below(root, {}, 8).empty());
   CHECK(root.sysctl("nf_conntrack_max") == "  262144");
 }
 
-// A sysctl that nobody can write, root included, as conntrack's are outside of the host's network namespace.
+// The file stands for a sysctl that nobody, not even root, can write, as conntrack's are outside of the
+// host's network namespace.
 TEST_CASE(
     "SEM-55: a setting that cannot be written is named with what it is; a larger maximum is not written") {
   const Root root;

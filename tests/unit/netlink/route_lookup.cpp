@@ -13,7 +13,8 @@ namespace {
 
 k8s::Address address(const char* text) { return *k8s::Address::parse(text); }
 
-/// The answer as bytes behind the head: what the question's writer makes of it.
+/// The next hop in a reply with these attributes, built by the writer of requests; the last `cut` bytes are
+/// missing.
 NextHop hop_of(std::uint8_t type, const std::vector<std::uint16_t>& attributes, std::size_t cut = 0) {
   rtmsg route{};
   route.rtm_family = AF_INET;

@@ -1,4 +1,4 @@
-// rtnetlink as bytes: the kernel's reports of devices and addresses, and their interpretation.
+// rtnetlink messages as bytes: the kernel's reports of devices and addresses, and their interpretation.
 #include <linux/if_addr.h>
 #include <linux/if_link.h>
 #include <linux/netlink.h>
@@ -246,7 +246,7 @@ TEST_CASE("what is lost is asked for again") {
   SECTION("the kernel says so") { CHECK(talk.receive(message(NLMSG_OVERRUN, {})) == Next::send); }
   CHECK(asked_type(talk) == RTM_GETLINK);
   CHECK(talk.network().devices().empty());
-  // The end of the list that was given up ends nothing.
+  // The end of the abandoned dump is ignored.
   CHECK(talk.receive(message(NLMSG_DONE, Bytes(4), old_sequence)) == Next::wait);
   CHECK(asked_type(talk) == RTM_GETLINK);
   CHECK(finish(talk) == Next::send);
@@ -279,7 +279,7 @@ TEST_CASE("SEM-34 which addresses serve node ports") {
   struct Row {
     const char* name;
     NodePortScope scope;
-    std::vector<const char*> list;  // ranges, or the node's primary addresses
+    std::vector<const char*> list;  // prefixes, or the node's primary addresses
     Texts served;
     Texts local;
   };
@@ -357,7 +357,7 @@ TEST_CASE("no bytes confuse it") {
     for (std::size_t size = 0; size < whole.size(); ++size) {
       RtnetlinkDump talk;
       talk.begin();
-      // A copy of its own, so that a sanitizer sees a read past the end.
+      // A separate copy, so that a sanitizer detects a read past the end.
       CHECK(talk.receive(Bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size))) ==
             Next::wait);
     }
@@ -425,7 +425,7 @@ Bytes default_by_two(std::uint32_t one, std::uint32_t other) {
   return message(RTM_NEWROUTE, body);
 }
 
-/// Follows routes; device 1 is lo, 2 is eth0, 3 is eth1, and eth0 has 10.0.0.10.
+/// Tracks routes; device 1 is lo, 2 is eth0, 3 is eth1, and eth0 has 10.0.0.10.
 RtnetlinkDump node_with_routes(const std::vector<Bytes>& routes) {
   RtnetlinkDump talk(Routes::followed);
   talk.begin();
@@ -488,7 +488,8 @@ TEST_CASE("rtnetlink: a default route of several next hops, and one that replace
 TEST_CASE("rtnetlink: what the kernel drops without a word") {
   auto talk =
       node_with_routes({route(RTM_NEWROUTE, {nullptr, 2, true}), route(RTM_NEWROUTE, {nullptr, 3, true})});
-  // Routes that prefer an address go with it; until the new list is whole the old one holds.
+  // Routes that prefer an address as source are removed with it; the known routes stay valid until the new
+  // dump is complete.
   CHECK(talk.receive(address(RTM_DELADDR, {2, "10.0.0.10"})) == Next::send);
   CHECK(asked_type(talk) == RTM_GETROUTE);
   CHECK(routes_of(talk) == Texts{"eth0: 4", "eth1: 4"});

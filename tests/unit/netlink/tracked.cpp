@@ -1,4 +1,4 @@
-// ctnetlink as bytes: the kernel's reports of connections, and the requests to track one.
+// ctnetlink messages as bytes: the kernel's reports of connections, and the requests to track one.
 #include "agent/netlink/tracked.hpp"
 
 #include <linux/netfilter/nf_conntrack_common.h>
@@ -13,7 +13,7 @@
 namespace lb::agent {
 namespace {
 
-/// From hexadecimal digits; blanks part them.
+/// Bytes from hexadecimal digits; spaces are ignored.
 std::vector<std::byte> bytes(std::string_view digits) {
   std::vector<std::byte> made;
   std::string pair;
@@ -28,7 +28,7 @@ std::vector<std::byte> bytes(std::string_view digits) {
   return made;
 }
 
-/// As Linux 6.18 tells of a connection from 10.0.0.100:48964 to 10.96.0.80:80, which goes to 10.244.2.10:8080
+/// Linux 6.18's report of a connection from 10.0.0.100:48964 to 10.96.0.80:80, which goes to 10.244.2.10:8080
 /// from 10.0.0.10:48965.
 constexpr std::string_view head = "02000000";
 constexpr std::string_view original =
@@ -102,7 +102,7 @@ TEST_CASE("what is to be tracked follows from both ends, and what they become") 
     return text.find(std::string(reinterpret_cast<const char*>(wanted.data()), wanted.size())) !=
            std::string::npos;
   };
-  // CTA_NAT_DST and CTA_NAT_SRC: least and greatest address, least and greatest port
+  // CTA_NAT_DST and CTA_NAT_SRC: minimum and maximum address, minimum and maximum port
   CHECK(has("28000d80 08000100 0af4020a 08000200 0af4020a 14000380 06000100 1f900000 06000200 1f900000"));
   CHECK(has("28000680 08000100 0a00000a 08000200 0a00000a 14000380 06000100 bf450000 06000200 bf450000"));
   CHECK(has("08000700 00000258"));  // CTA_TIMEOUT

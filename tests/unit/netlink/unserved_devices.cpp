@@ -1,4 +1,4 @@
-// Devices that lead to backends and that no program of ours is on, and when the log says so (REL-99).
+// Devices that lead to backends but have none of our programs, and when the log reports them (REL-99).
 #include "agent/netlink/unserved_devices.hpp"
 
 #include <net/if_arp.h>
@@ -36,7 +36,7 @@ void add(NodeLinks& links, Index index, const char* name, const char* kind, std:
   device.master = master;
 }
 
-/// A node with one of each.
+/// A node with one device of each kind.
 NodeLinks node() {
   NodeLinks links;
   add(links, lo, "lo", "");
@@ -70,7 +70,7 @@ TEST_CASE("REL-99: by which devices routes to backends elsewhere are a problem")
   CHECK(at(devices, wg0, HopKind::on_link) == "wg0");
   CHECK(at(devices, vxlan0) == "vxlan0");
   CHECK(at(devices, flat0, HopKind::on_link) == "flat0");
-  // No route, this node's own address, loopback, and a device that nobody knows.
+  // No route, this node's own address, loopback, and an unknown device.
   CHECK_FALSE(devices.at({}));
   CHECK(at(devices, lo, HopKind::on_link).empty());
   CHECK_FALSE(devices.at({99, HopKind::gateway}));

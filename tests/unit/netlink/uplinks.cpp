@@ -1,4 +1,4 @@
-// Uplinks and pods' devices of nodes as installers, clouds and CNIs leave them.
+// Uplinks and pods' devices on nodes as installers, clouds and CNIs configure them.
 #include "agent/netlink/uplinks.hpp"
 
 #include <net/if_arp.h>
@@ -17,7 +17,7 @@ namespace {
 
 enum class Routes4 : std::uint8_t { none, ipv4, both };
 
-/// A device as a row of a table says it.
+/// A device in a table row.
 struct Row {
   std::uint32_t index = 0;
   std::string name;
@@ -56,7 +56,7 @@ NodeLinks links_of(const std::vector<Row>& rows) {
   return links;
 }
 
-/// A pod's device of a row: its other end is in network namespace 3.
+/// A pod's device in a table row: its peer is in network namespace 3.
 Row pod(std::uint32_t index, std::string name, std::vector<const char*> hosts, std::uint32_t master = 0) {
   return {index, std::move(name), "veth", {}, Routes4::none, std::move(hosts), master, 3};
 }
@@ -71,7 +71,7 @@ struct Layout {
 
 const Row loopback = {1, "lo", "", {"127.0.0.1", "::1"}};
 
-/// Each as the installer, cloud or CNI in its name leaves a node (docs/cni.md has the sources).
+/// Each is a node as the installer, cloud or CNI in its name configures it (docs/cni.md has the sources).
 std::vector<Layout> layouts() {
   return {
       {"kubeadm and Calico with VXLAN",
@@ -203,7 +203,7 @@ std::vector<std::string> pod_texts(const NodeLinks& links, const std::vector<Upl
   return texts;
 }
 
-/// One node for what options do to it.
+/// A node with two uplinks, for the tests of options.
 NodeLinks two_uplinks() {
   return links_of({loopback,
                    {2, "eth0", "", {"10.0.0.10"}, Routes4::ipv4},

@@ -4,7 +4,7 @@
 #include <linux/netlink.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-// It needs what the ones before it define.
+// linux/xfrm.h needs types from the headers before it.
 #include <arpa/inet.h>
 #include <linux/xfrm.h>
 
@@ -24,7 +24,7 @@ struct Policy {
   std::size_t templates = 1;
   std::uint32_t device = 0;
   std::string source = "0.0.0.0/0";
-  std::uint8_t optional = 0;  ///< all templates are
+  std::uint8_t optional = 0;  ///< whether all templates are optional
 };
 
 void attribute(std::vector<std::byte>& bytes, std::uint16_t type, const void* content, std::size_t size) {
@@ -35,7 +35,7 @@ void attribute(std::vector<std::byte>& bytes, std::uint16_t type, const void* co
   std::memcpy(bytes.data() + at + sizeof(head), content, size);
 }
 
-/// Writes the address; its prefix.
+/// Stores the range's address; returns its prefix length.
 std::uint8_t take_range(const std::string& range, int family, xfrm_address_t* address) {
   const auto slash = range.find('/');
   ::inet_pton(family, range.substr(0, slash).c_str(), address);

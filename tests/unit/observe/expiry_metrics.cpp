@@ -1,4 +1,4 @@
-// The counters of flows that expired.
+// The counters of expired flows.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 

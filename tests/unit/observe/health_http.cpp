@@ -1,4 +1,4 @@
-// The HTTP server over real sockets on loopback: answers, refusals, bounds and deadlines (REL-57).
+// The HTTP server over real sockets on loopback: replies, errors, limits and deadlines (REL-57).
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -23,7 +23,7 @@ using namespace std::chrono_literals;
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::StartsWith;
 
-/// A server on a free port, in a thread of its own.
+/// A server on a free port, in its own thread.
 class Served {
  public:
   explicit Served(HttpLimits limits = {})
@@ -55,7 +55,7 @@ class Served {
   std::thread thread_;
 };
 
-/// A plain blocking client.
+/// A simple blocking client.
 class Client {
  public:
   explicit Client(std::uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
@@ -73,7 +73,7 @@ class Client {
 
   void send(const std::string& text) const { (void)::send(fd_, text.data(), text.size(), MSG_NOSIGNAL); }
 
-  /// Until `end` was seen or the server closed.
+  /// Reads until `end` was received or the server closed.
   [[nodiscard]] std::string receive(const std::string& end) const {
     std::string text;
     char byte = 0;
@@ -82,7 +82,7 @@ class Client {
     }
     return text;
   }
-  /// All until the server closes; fails when that takes too long.
+  /// Reads until the server closes; fails after a timeout.
   [[nodiscard]] std::string rest() const {
     std::string text;
     char byte = 0;
@@ -175,7 +175,7 @@ TEST_CASE("connections held open do not keep a probe out") {
   CHECK(oldest.rest().empty());
 }
 
-/// Until it is so, for as long as any machine may take.
+/// Waits until the condition is true, as long as a slow machine may need.
 bool comes_true(const std::function<bool()>& condition) {
   const auto until = std::chrono::steady_clock::now() + 20s;
   while (!condition() && std::chrono::steady_clock::now() < until) {

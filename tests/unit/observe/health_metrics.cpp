@@ -1,4 +1,4 @@
-// What a scrape shows: every outcome with its figure, kube-proxy's names with kube-proxy's buckets.
+// The metrics of a scrape: every outcome with its count, kube-proxy's names with kube-proxy's buckets.
 #include <fmt/format.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -137,7 +137,7 @@ TEST_CASE("SEM-64: from the cause to the maps, by family and in kube-proxy's buc
   metrics.programmed(lb::k8s::Family::ipv4, 300ms);
   metrics.programmed(lb::k8s::Family::ipv4, 62s);
   metrics.programmed(lb::k8s::Family::ipv4, 20min);
-  metrics.programmed(lb::k8s::Family::ipv6, -2s);  // the other clock is ahead
+  metrics.programmed(lb::k8s::Family::ipv6, -2s);  // the other clock is ahead of ours
   const auto text = metrics.render({});
   CHECK_THAT(text, ContainsSubstring(programming("IPv4", "0.25", 0)));
   CHECK_THAT(text, ContainsSubstring(programming("IPv4", "0.5", 1)));

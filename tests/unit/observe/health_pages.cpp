@@ -1,4 +1,4 @@
-// The page at each path, and that the probes show pending input until it is handled.
+// The page at each path, and that the probes report pending input until it is handled.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <optional>
@@ -13,7 +13,7 @@ using namespace lb::agent;
 using namespace std::chrono_literals;
 using Catch::Matchers::ContainsSubstring;
 
-/// A clock that the test moves.
+/// A clock that the test advances.
 struct Clock {
   Moment now{std::chrono::steady_clock::time_point(1000s),
              std::chrono::system_clock::time_point(1767323045s)};
@@ -23,7 +23,7 @@ struct Clock {
   }
 };
 
-/// A model that records what is reported to it.
+/// A model that records the changes reported to it.
 struct Model : lb::k8s::Sink {
   std::string reported;
   void upsert(lb::k8s::Service service) override { reported += "+" + service.key.text() + " "; }
@@ -118,7 +118,7 @@ TEST_CASE("a Node of another name is not the own one, which is missed once all i
   node.name = "b";
   intake.upsert(node);
   CHECK(intake.any_node());
-  CHECK_FALSE(intake.own_node_is_missing());  // more may come
+  CHECK_FALSE(intake.own_node_is_missing());  // more Nodes may follow
   intake.synced();
   CHECK(intake.own_node_is_missing());
   intake.erase_node("b");
@@ -184,7 +184,7 @@ TEST_CASE("a burst is as old as the bytes of its first change") {
   CHECK(model.seen[0]->steady == begun + 5s);
   CHECK_FALSE(intake.burst());
   clock.pass(60s);
-  intake.erase_slice({"default", "web-1"});  // of a source that does not tell when
+  intake.erase_slice({"default", "web-1"});  // from a source that reports no arrival
   intake.flush();
   REQUIRE(model.seen.back());
   CHECK(model.seen.back()->steady == clock.now.steady);

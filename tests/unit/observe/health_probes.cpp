@@ -1,5 +1,4 @@
-// The probes' verdicts over time, and their bodies as a reader of kube-proxy's would parse them (SEM-59, 60,
-// 63).
+// The probes' verdicts over time, and their bodies as clients of kube-proxy parse them (SEM-59, 60, 63).
 #include <boost/json/parse.hpp>
 #include <boost/json/value.hpp>
 #include <catch2/catch_test_macros.hpp>
@@ -12,7 +11,7 @@ using namespace lb::agent;
 using namespace std::chrono_literals;
 namespace json = boost::json;
 
-/// 2026-01-02T03:04:05Z and so many seconds.
+/// 2026-01-02T03:04:05Z plus that many seconds.
 Moment at(std::chrono::seconds seconds) {
   return {std::chrono::steady_clock::time_point(1000s + seconds),
           std::chrono::system_clock::time_point(1767323045s + seconds)};

@@ -1,4 +1,4 @@
-// Health-check node ports: what is reported about a service, and which servers there are (SEM-58, SEM-62).
+// Health-check node ports: what is reported about a service, and which servers exist (SEM-58, SEM-62).
 #include <boost/asio/io_context.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -51,7 +51,7 @@ struct NoPlans final : PlanSink {
   void apply(Batch /*batch*/, std::vector<PlanChange> /*changes*/) override {}
 };
 
-/// A model to which these were reported.
+/// A model with these objects.
 struct Reports {
   Reports(const k8s::Service& of, std::initializer_list<k8s::EndpointSlice> slices) {
     cluster.upsert(of);
@@ -62,7 +62,7 @@ struct Reports {
   Cluster cluster{"n", {}, plans, {}};
 };
 
-/// What ServiceHealth opened, without sockets.
+/// The servers that ServiceHealth opens, without sockets.
 struct Doors {
   std::vector<std::string> opened;
   std::vector<std::string> failures;

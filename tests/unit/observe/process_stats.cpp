@@ -1,4 +1,4 @@
-// A process by /proc: this one, and files as the kernel may write them.
+// Statistics of a process from /proc: of this one, and from files as the kernel may write them.
 #include "agent/observe/process_stats.hpp"
 
 #include <unistd.h>

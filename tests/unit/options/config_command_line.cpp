@@ -1,4 +1,4 @@
-// The command line as a table: what is accepted, with which meaning, and the answer to every mistake.
+// The command line as a table: which options are accepted, what they mean, and the message for every mistake.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>

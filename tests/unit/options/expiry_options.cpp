@@ -1,4 +1,4 @@
-// The time-outs of flows on the command line.
+// The options for flow timeouts.
 #include <catch2/catch_message.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <string>

@@ -1,5 +1,5 @@
-// kube-proxy's configuration file as tables: every field of upstream's type, what becomes of each, what is
-// refused and in which words, and the files that installers write (SEM-68).
+// kube-proxy's configuration file as tables: every field of upstream's type and what it sets, the error
+// messages, and the files that installers write (SEM-68).
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -35,7 +35,7 @@ std::vector<std::string> lines_of(const std::string& path) {
   return lines;
 }
 
-/// A file that is gone with the test.
+/// A file that is removed with the test.
 class TemporaryFile {
  public:
   explicit TemporaryFile(const std::string& text)
@@ -72,7 +72,7 @@ Result with_file(const std::string& path, const std::vector<std::string>& more =
   return parse_command_line(arguments, "Host");
 }
 
-/// An agent with a file of these lines below the first two.
+/// An agent's options from a file with these lines after the first two.
 AgentOptions agent(const std::string& lines, const std::vector<std::string>& more = {}) {
   const TemporaryFile file(head + lines);
   return good(with_file(file.path(), more));
@@ -90,7 +90,7 @@ std::vector<std::string> prefixes(const std::vector<lb::k8s::Prefix>& list) {
   return texts;
 }
 
-/// As tests/e2e/partners/fields calls Go's types.
+/// Go's type names, as tests/e2e/partners/fields prints them.
 std::string go_type(FieldType type) {
   switch (type) {
     case FieldType::text:
@@ -430,7 +430,7 @@ TEST_CASE("SEM-68: beside a file flags of kube-proxy's are ignored, and the agen
   CHECK(other.kubeconfig == "/k");
 }
 
-/// kube-proxy's command line, as a process of that name gets it.
+/// The result for an agent called kube-proxy with kube-proxy's arguments.
 Result called(const std::vector<std::string>& arguments) {
   return parse_kube_proxy_command_line(arguments, "Host", "eth0,eth1");
 }

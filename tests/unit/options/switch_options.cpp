@@ -1,4 +1,4 @@
-// The options for the change from one service proxy to another.
+// The options for switching from one service proxy to another.
 #include <catch2/catch_message.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <string>

@@ -1,5 +1,5 @@
-// Lists of backends in chunks: equal however they are divided, shared where nothing changed, and published as
-// if they were made from scratch.
+// Lists of backends in chunks: equal regardless of how they are divided, shared where nothing changed, and
+// published as if made from scratch.
 #include "agent/plan/backends.hpp"
 
 #include <algorithm>
@@ -82,7 +82,7 @@ TEST_CASE("a list of backends knows its sets, with their weights") {
   CHECK_FALSE(weighed.are_equal());
 }
 
-/// Candidates of one slice by their numbers, in a list that is edited.
+/// A slice's candidates by number, in a list that is edited.
 class Edited {
  public:
   void set(std::uint32_t number, lb::agent::Traits traits) {
@@ -105,7 +105,7 @@ class Edited {
     list_.update(gone, fresh);
     return list_.backends(ready_ones);
   }
-  /// The last two bytes of the address of every backend that takes new flows.
+  /// The last two bytes of the address of every backend that accepts new flows.
   [[nodiscard]] std::multiset<std::uint32_t> eligible(lb::agent::Traits wanted) const {
     std::multiset<std::uint32_t> numbers;
     for (const auto& [number, candidate] : candidates_) {

@@ -1,5 +1,5 @@
-// What of an object that asks for too much is planned: the same on every node, and in time that the object's
-// size bounds (REL-93).
+// Which part of an object that exceeds the limits is planned: the same on every node, in time limited by the
+// object's size (REL-93).
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Upstream's TestCategorizeEndpoints (Kubernetes v1.36, pkg/proxy/topology_test.go), case by case under its
-// names; and rows of our own below it.
+// Upstream's TestCategorizeEndpoints (Kubernetes v1.36, pkg/proxy/topology_test.go), case by case with its
+// names; and our own rows below it.
 #include <catch2/catch_test_macros.hpp>
 #include <string>
 #include <vector>
@@ -13,9 +13,10 @@ struct Row {
   std::string name;
   std::string node;     ///< own node's name
   std::string zone;     ///< own zone, may be empty
-  std::string service;  ///< of "itp", "etp" (each Local); "port", "vip", "ext" (reached from outside by that)
+  std::string service;  ///< any of "itp", "etp" (this policy is Local) and "port", "vip", "ext" (frontends
+                        ///< for external clients)
   std::vector<std::string> endpoints;
-  std::string cluster;  ///< last bytes of the addresses in the set; "-": this set is not used at all
+  std::string cluster;  ///< last bytes of the addresses in the set; "-": the set is not used
   std::string local;
   bool any = true;
 };
@@ -58,7 +59,8 @@ const std::vector<Row> rows = {
     {"multiple hints per endpoint, filtering includes any endpoint with zone included", "this", "zone-c", "",
      {"10.1.2.3 for-zone=zone-a for-zone=zone-b for-zone=zone-c", "10.1.2.4 for-zone=zone-b for-zone=zone-c",
       "10.1.2.5 for-zone=zone-b for-zone=zone-d", "10.1.2.6 for-zone=zone-c"}, "3 4 6", "-"},
-    // The gate is locked on (SEM-89), so here the node's own endpoint is chosen; upstream expects "3 6" without it.
+    // The feature gate is locked on (SEM-89), so here the node's own endpoint is chosen; without the gate
+    // upstream expects "3 6".
     {"PreferSameNode falls back to same-zone when feature gate disabled", "node-1", "zone-a", "", nodes, "3", "-"},
     {"PreferSameNode available", "node-1", "zone-a", "", nodes, "3", "-"},
     {"PreferSameNode ignored if some endpoints unhinted", "node-1", "zone-a", "",

@@ -1,4 +1,5 @@
-// The incremental model compared with planning from scratch: any sequence of changes ends in the same plans.
+// The incremental model compared with planning from scratch: any sequence of changes must result in the same
+// plans.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <map>
@@ -15,7 +16,7 @@
 namespace lb::test {
 namespace {
 
-/// A small world where everything meets: few names, few addresses, few ports.
+/// A small cluster in which objects often conflict: few names, few addresses, few ports.
 class World {
  public:
   explicit World(std::uint32_t seed) : random_(seed) {}
@@ -32,7 +33,7 @@ class World {
     }
   }
 
-  /// Every service planned from nothing; frontends given out by trying each pair of services.
+  /// Every service planned from scratch; frontends are assigned by comparing each pair of services.
   [[nodiscard]] std::map<std::string, std::vector<std::string>> oracle() const {
     std::map<std::string, std::vector<std::string>> all;
     for (const auto& [name, service] : services_) {
@@ -143,8 +144,9 @@ class World {
     return found;
   }
 
-  /// By trying each frontend that is asked for. One that is of no use stays: where its address is given
-  /// twice, it may be the one that counts (SEM-4).
+  /// Whether an endpoint's address is a service's, by comparing with each requested frontend. An endpoint
+  /// that is neither ready nor serving is kept: if its address occurs twice, it may be the one that counts
+  /// (SEM-4).
   [[nodiscard]] bool is_service(const std::string& service, const k8s::Endpoint& endpoint,
                                 const k8s::EndpointPort& port) const {
     if (!endpoint.ready && !endpoint.serving) return false;

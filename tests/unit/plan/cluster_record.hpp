@@ -1,4 +1,4 @@
-// A PlanSink that records what the maps would hold, and detects changes that change nothing.
+// A PlanSink that records what the maps would hold, and detects changes without effect.
 #pragma once
 
 #include <map>
@@ -47,8 +47,8 @@ class Record final : public agent::PlanSink {
   std::map<std::string, Ports> services;
   std::vector<agent::PlanChange> last;
   std::vector<agent::Batch> batches;
-  int empty_changes = 0;  ///< changes that reported what was known (SEM-87)
-  int late_deletes = 0;   ///< services that went, reported after one that did not (REL-35)
+  int empty_changes = 0;  ///< changes equal to the recorded state (SEM-87)
+  int late_deletes = 0;   ///< deleted services reported after one that was not deleted (REL-35)
 
  private:
   [[nodiscard]] bool is_empty(const agent::PlanChange& change) const {

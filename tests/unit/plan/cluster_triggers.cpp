@@ -1,5 +1,5 @@
-// Which causes of change are measured: kube-proxy's own cases (TestLastChangeTriggerTime), by their names,
-// and what follows from ours.
+// Which change triggers are measured: kube-proxy's own cases (TestLastChangeTriggerTime), with their names,
+// and our own.
 #include <catch2/catch_test_macros.hpp>
 #include <functional>
 #include <string>
@@ -20,7 +20,7 @@ constexpr std::int64_t start = 1000;
 struct Fixture {
   Fixture() { cluster.measure_triggers(start); }
 
-  /// The slice "name" of the service of that name; `variant` changes its port.
+  /// The slice "name" of the service with the same name; `variant` changes its port.
   static k8s::EndpointSlice made(const std::string& name, const Times& triggers, std::uint16_t variant = 0) {
     auto made = slice(name, {"1.1.1.1"});
     made.service = name;
@@ -87,7 +87,7 @@ TEST_CASE("SEM-19, SEM-64, SEM-88: the causes that kube-proxy measures") {
        },
        of("ep1", {1003})},
       {"delete", [](Fixture& bed) { bed.erase("ep1"); }, {}},
-      // Ours.
+      // Our own cases.
       {"at the very start", [](Fixture& bed) { bed.put("ep1", {start}); }, {}},
       {"reported again as it was",
        [](Fixture& bed) {

@@ -47,7 +47,7 @@ k8s::EndpointSlice large(const std::string& of, std::size_t number, std::size_t 
 
 enum class Synced : std::uint8_t { now, later };
 
-/// Takes the first plans ahead, where it is asked to.
+/// Accepts the first plans in advance, if it is asked to.
 class Ahead final : public agent::PlanSink {
  public:
   explicit Ahead(agent::PlanSink& sink) : sink_(sink) {}
@@ -61,8 +61,8 @@ class Ahead final : public agent::PlanSink {
     return true;
   }
   bool takes = false;
-  std::size_t most = 0;                                 ///< services in one call
-  std::map<std::string, agent::ServicePlans> reported;  ///< ahead, the last of each
+  std::size_t most = 0;                                 ///< most services in one call
+  std::map<std::string, agent::ServicePlans> reported;  ///< the last plans reported in advance, by service
 
  private:
   agent::PlanSink& sink_;
@@ -73,7 +73,7 @@ struct Fixture {
     cluster.take_turns([this] { ++asked; }, {.service = 500, .turn = 500, .first = 7});
     if (when == Synced::now) cluster.synced();
   }
-  /// How many turns until nothing is asked for.
+  /// The number of turns until the model requests no more.
   int turns() {
     int count = 0;
     for (; asked > 0 && count < 10'000; ++count) {
@@ -139,7 +139,7 @@ TEST_CASE("a service that goes while its plan is under way is not waited for") {
   CHECK(bed.record.services.at("default/large").back()->backends.size() == 1000);
 }
 
-/// Before anything is planned: 50 services of 100 endpoints.
+/// A start before anything is planned: 50 services with 100 endpoints each.
 struct StartBed : Fixture {
   StartBed() : Fixture(Synced::later) {
     for (unsigned at = 0; at < 50; ++at) {
@@ -195,7 +195,7 @@ TEST_CASE("of many first plans some are reported ahead in each turn, and the bat
   bed.sink.takes = true;
   bed.cluster.synced();
   while (bed.sink.reported.empty()) bed.cluster.take_turn();
-  const auto gone = bed.sink.reported.begin()->first;  // reported ahead, and goes before the batch
+  const auto gone = bed.sink.reported.begin()->first;  // reported in advance, and removed before the batch
   const auto at = static_cast<unsigned>(std::stoul(gone.substr(gone.size() - 2)));
   bed.cluster.erase_service({"default", fmt::format("s{:02}", at)});
   bed.cluster.erase_slice({"default", fmt::format("s{:02}-{}", at, at)});
@@ -223,7 +223,7 @@ TEST_CASE("a look at an object's many addresses and its claims are two turns") {
   CHECK(bed.turns() >= 2);
   CHECK(bed.record.services.at("default/wide").front()->frontends.size() == 3001);
 
-  made.external_ips.resize(2);  // a change between the two is not lost
+  made.external_ips.resize(2);  // a change between the two turns is not lost
   made.external_ips.resize(3000, address("198.19.0.1"));
   bed.cluster.upsert(made);
   bed.cluster.flush();
@@ -266,7 +266,7 @@ TEST_CASE("what is given up by many that claim the same costs turns, whoever tak
     bed.cluster.erase_service({"default", fmt::format("rival{:02}", at)});
   }
   bed.cluster.flush();
-  CHECK(bed.turns() >= static_cast<int>(rivals / 2) - 2);  // 400 units each, of 500 that a turn has
+  CHECK(bed.turns() >= static_cast<int>(rivals / 2) - 2);  // 400 units each, of a turn's 500
   CHECK(bed.record.services.size() == 1);
   CHECK(bed.cluster.counts().lost_frontends == 0);
 }
@@ -315,7 +315,7 @@ TEST_CASE("an object that changes while its claims are made gets these, and then
   CHECK(bed.cluster.counts().lost_frontends == (goes ? 0 : 2));
 }
 
-/// Of one that is changed between every two turns, and whose spec is a turn's work.
+/// A service that changes between every two turns, and whose spec takes a whole turn.
 class Restless {
  public:
   explicit Restless(Fixture& bed) : bed_(bed) {}
@@ -324,7 +324,7 @@ class Restless {
     bed_.cluster.upsert(wide("a-restless", fmt::format("10.96.2.{}", 1 + generation_++ % 250), 3000));
     bed_.cluster.take_turn();
   }
-  /// How many turns until something holds.
+  /// The number of turns until `holds` returns true.
   template <class Holds>
   int turns_until(const Holds& holds) {
     int count = 0;

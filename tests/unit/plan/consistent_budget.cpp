@@ -1,4 +1,4 @@
-// Which service ports have tables of consistent selection, where not all can (REL-96).
+// Which service ports get tables for consistent selection, if there are not enough for all (REL-96).
 #include "agent/plan/consistent_budget.hpp"
 
 #include <fmt/format.h>
@@ -35,7 +35,7 @@ struct Budget {
   agent::WorkBudget work{agent::WorkBudget::unlimited};
 };
 
-/// The rule itself: a walk over all of them, the oldest first.
+/// The rule, implemented simply: a walk over all services, the oldest first.
 std::map<std::string, std::size_t> by_the_rule(
     std::size_t tables, const std::map<std::pair<std::int64_t, std::string>, Tables>& asks) {
   std::map<std::string, std::size_t> granted;
@@ -104,12 +104,12 @@ TEST_CASE(
 TEST_CASE("a question costs what it changes, however many have asked") {
   constexpr std::size_t services = 10'000;
   Budget budget(63);
-  for (std::size_t at = 0; at < services; ++at) {  // by names, which say nothing of ages
+  for (std::size_t at = 0; at < services; ++at) {  // in order of names, which is independent of age
     budget.ask(fmt::format("s{:05}", at), static_cast<std::int64_t>(1 + at * 7919 % services), {1});
   }
   CHECK(budget.work.spent() < 3 * services);
   const auto before = budget.work.spent();
-  budget.ask("s00000", 1, {1});  // as it was
+  budget.ask("s00000", 1, {1});  // unchanged
   CHECK(budget.work.spent() == before);
   CHECK(budget.ask("s00000", 1, {}).size() == 1);
   CHECK(budget.work.spent() - before <= 4);

@@ -1,4 +1,4 @@
-// A list of endpoints that is updated in place equals one that is made from scratch.
+// A list of endpoints that is updated in place equals one made from scratch.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <cstdint>
@@ -33,7 +33,7 @@ void append(std::vector<Candidate>& list, const std::vector<Candidate>& more) {
   list.insert(list.end(), more.begin(), more.end());
 }
 
-/// How many addresses there are, slices, and endpoints in a slice at most.
+/// The number of addresses and slices, and the most endpoints in a slice.
 struct Sizes {
   const char* name;
   std::uint32_t addresses;
@@ -42,13 +42,13 @@ struct Sizes {
   int steps;
 };
 
-/// Slices of few addresses, so that many share one; sometimes with one address twice. Many have parts of
-/// what they had before.
+/// Slices with few addresses, so that many share one; sometimes a slice has an address twice. Changed slices
+/// often keep parts of their previous content.
 class Slices {
  public:
   Slices(std::uint32_t seed, const Sizes& sizes) : random_(seed), sizes_(sizes) {}
 
-  /// Up to three slices come, change or go, in one update.
+  /// Adds, changes or removes up to three slices in one update.
   void change(CandidateList& edited) {
     std::vector<std::unique_ptr<CompactSlice>> retired;
     std::vector<Candidate> gone;

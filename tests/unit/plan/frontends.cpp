@@ -26,7 +26,7 @@ std::string holder(const agent::Frontends& table, const std::vector<agent::PortS
   return holders;
 }
 
-/// Of one whose work is not counted.
+/// Claims frontends with an unlimited work budget.
 agent::Frontends::Changes claim(agent::Frontends& table, const std::string& name, std::int64_t age,
                                 const std::vector<agent::PortSpec>& specs) {
   agent::WorkBudget work(agent::WorkBudget::unlimited);
@@ -69,7 +69,7 @@ TEST_CASE("REL-36: what a place is to those who send there, and which addresses 
   CHECK(table.use_of(at("192.0.2.1", 80), "a") == Use::none);
   CHECK(table.use_of(at("192.0.2.1", 81), "b") == Use::none);
   CHECK(table.use_of(at("0.0.0.0", 30080), "b") == Use::none);
-  claim(table, "a", 2, std::vector{a});  // as it was
+  claim(table, "a", 2, std::vector{a});  // unchanged
   CHECK(table.take_changed().empty());
   const auto moved = claiming("b", "192.0.2.1", 81, LB_LOAD_BALANCER);
   CHECK(claim(table, "b", 2, std::vector{moved}).outside.size() == 2);
@@ -88,7 +88,7 @@ TEST_CASE("REL-36: a ClusterIP is one all the time, also while its service's cla
   static_cast<void>(table.take_changed());
   for (int turn = 0;; ++turn) {
     agent::WorkBudget work(1);
-    const bool is_done = table.claim("a", 2, std::vector{spec}, work).has_value();  // another age
+    const bool is_done = table.claim("a", 2, std::vector{spec}, work).has_value();  // with another age
     CHECK(table.use_of({address("10.96.0.1"), 82, LB_TCP}, "b") == agent::Frontends::Use::cluster_ip);
     CHECK(table.take_changed().empty());
     if (!is_done) continue;
@@ -160,7 +160,7 @@ TEST_CASE("of many claims that are lost one sentence tells, with a number") {
   CHECK(table.lost_count() == 3);
 }
 
-// One whose claims do not hold anything hears nothing of who else comes and goes.
+// A service whose claims all fail is not notified when others change.
 TEST_CASE("only those who hold more or less than before are touched") {
   agent::Frontends table;
   const auto claims = [&](const std::string& name, std::int64_t age) {
@@ -200,7 +200,7 @@ TEST_CASE("claims that come and go are spent from the turn, and those that stay 
   CHECK(table.claim("s59", 51, {}, work).value().touched == std::set<std::string>{"s58"});
   CHECK(work.spent() >= 1000);
   CHECK(table.claim("s20", 90, {}, work).value().touched.empty());
-  CHECK(claims("s58", 1000, 1000) == std::set<std::string>{"s57"});  // it is the youngest now
+  CHECK(claims("s58", 1000, 1000) == std::set<std::string>{"s57"});  // it is now the youngest
   CHECK(table.lost("s57").empty());
   CHECK(table.lost("s10").ends_with("999 more of its frontends"));
   CHECK(table.lost_count() == 47'000);

@@ -1,4 +1,4 @@
-// The cost of health-check answers depends on what has changed (REL-93).
+// The cost of health-check replies depends only on what has changed (REL-93).
 #include "agent/plan/health_check.hpp"
 
 #include <fmt/format.h>

@@ -1,5 +1,4 @@
-// The pure parts of what a start is checked against: memory of the maps, limits of cgroups, timer
-// frequencies.
+// The pure parts of the checks at a start: memory of the maps, limits of cgroups, timer frequencies.
 #include <catch2/catch_test_macros.hpp>
 
 #include "agent/base/memory.hpp"
@@ -23,7 +22,7 @@ TEST_CASE("memory limits as the kernel writes them") {
   CHECK(parse_limit("1048576\n") == 1048576);
   CHECK_FALSE(parse_limit("max\n"));
   CHECK_FALSE(parse_limit(""));
-  CHECK_FALSE(parse_limit("9223372036854771712\n"));  // version 1's "no limit"
+  CHECK_FALSE(parse_limit("9223372036854771712\n"));  // "no limit" in cgroup v1
 }
 
 TEST_CASE("the cgroup of a process, of both versions") {
@@ -37,7 +36,7 @@ TEST_CASE("the cgroup of a process, of both versions") {
 TEST_CASE("REL-62: a cgroup's files, wherever its file system is mounted from") {
   CHECK(below_mount("/pods/one", "/") == "/pods/one");
   CHECK(below_mount("/", "/") == "");
-  CHECK(below_mount("/../../other", "/../..") == "/other");  // seen from a cgroup namespace of one's own
+  CHECK(below_mount("/../../other", "/../..") == "/other");  // as seen from inside a cgroup namespace
   CHECK(below_mount("/docker/a/b", "/docker/a") == "/b");
   CHECK(below_mount("/docker/a", "/docker/a") == "");
   CHECK_FALSE(below_mount("/docker/ab", "/docker/a"));

@@ -21,7 +21,7 @@ std::string text_of(const Place& place) {
   return (brackets ? "[" + address + "]" : address) + ":" + std::to_string(place.second);
 }
 
-/// Small bytes and zeros come often, because there the text's order and the number's differ.
+/// Small bytes and zeros are frequent, because for them the text's order and the number's differ.
 Place random_place(std::mt19937& random, k8s::Family family) {
   const auto byte = [&] {
     const auto kind = random() % 4;
@@ -74,8 +74,8 @@ TEST_CASE("backends are sorted by their text, whatever the order of slices (SEM-
 
 struct Conflict {
   std::string name;
-  std::string first;   ///< in slice "a"
-  std::string second;  ///< in slice "b"
+  std::string first;   ///< the endpoint in slice "a"
+  std::string second;  ///< the endpoint in slice "b"
   std::string wanted;
 };
 

@@ -1,4 +1,4 @@
-// Which backends clients outside may get from other nodes, in parts between which services change (REL-99).
+// Which backends on other nodes may serve external clients, in parts between which services change (REL-99).
 #include "agent/plan/outside_backends.hpp"
 
 #include <catch2/catch_test_macros.hpp>

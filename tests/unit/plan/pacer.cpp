@@ -1,5 +1,5 @@
-// Large plans are written in parts: each part is small, all of them together are the plan, and no client is
-// admitted or refused in between that is not so before or after (REL-93).
+// Large plans are written in parts: each part is small, all of them together are the plan, and between parts
+// no client is admitted or refused that is not so before or after (REL-93).
 #include "agent/plan/pacer.hpp"
 
 #include <fmt/format.h>
@@ -27,7 +27,7 @@ using agent::writes_between;
 
 struct Shape {
   std::size_t ports = 1;
-  std::size_t first = 0;  ///< of the frontends
+  std::size_t first = 0;  ///< number of the first frontend
   std::size_t frontends = 0;
   std::size_t ranges = 0;
   std::size_t backends = 0;
@@ -57,7 +57,7 @@ ServicePlans plans(const Shape& shape) {
   return all;
 }
 
-/// Where a policy restricts, a plan with frontends has all ranges of that policy's end.
+/// A plan with frontends and source ranges has all source ranges of the old or of the new plan.
 bool is_safe(const agent::ServicePortPlan& part, const ServicePlans& have, const ServicePlans& want) {
   if (part.frontends.empty() || part.policy.source_ranges == LB_NO) return true;
   const auto covers = [&](const ServicePlans& end) {
@@ -90,7 +90,7 @@ TEST_CASE("a long way is made in parts of bounded size that let nobody in or out
     while (have != want) {
       REQUIRE(++parts < 200);
       const auto next = part_towards(have, want, most);
-      // Backends of a port that goes go in whole chunks, which the last of them may exceed.
+      // Backends of a removed port are removed in whole chunks, the last of which may exceed the limit.
       CHECK(writes_between(have, next) <= most + agent::BackendChunk::most / 2 + 1);
       for (const auto& port : next) CHECK(is_safe(*port, start, want));
       CHECK(std::ranges::is_sorted(next, {}, [](const auto& port) { return port->key; }));
@@ -119,7 +119,7 @@ std::size_t backends_of(const ServicePlans& ports) {
   return count;
 }
 
-/// The first `count` of them, from `from` on, of one port that something reaches.
+/// A service port with `count` backends from number `from` on, and one frontend.
 ServicePlans with_backends(std::size_t from, std::size_t count, lb_locality locality = LB_ELSEWHERE) {
   std::vector<agent::BackendPlan> backends;
   for (std::size_t at = from; at < from + count; ++at) {
@@ -210,7 +210,7 @@ TEST_CASE("backends of a port that serves change in parts, and each part is of b
 
 TEST_CASE("no set is empty on the way that is so at neither end, and consistent selection comes as a whole") {
   const auto from = with_backends(0, 500);
-  const auto want = with_backends(1000, 500);  // all that comes is behind all that goes
+  const auto want = with_backends(1000, 500);  // all added backends sort after all removed ones
   const auto far = part_towards(from, want, 10'000);
   CHECK(far == want);
   for (auto have = from; have != want;) {

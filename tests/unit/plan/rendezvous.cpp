@@ -1,4 +1,5 @@
-// The consistent table: shares, what moves when members go, and that it is made of endpoints alone.
+// The consistent table: shares, which slots move when members are removed, and that it depends on the
+// endpoints only.
 #include "agent/plan/rendezvous.hpp"
 
 #include <fmt/format.h>
@@ -53,7 +54,7 @@ std::map<std::uint32_t, std::uint32_t> loads(const std::vector<std::uint32_t>& s
   return counted;
 }
 
-/// Of all slots, in percent: how much more moves than belonged to the members that went.
+/// How many more slots move than belonged to the removed members, in percent of all slots.
 double excess(const std::vector<RendezvousMember>& before, const std::vector<RendezvousMember>& after) {
   const auto old_slots = table(before);
   const auto new_slots = table(after);
@@ -106,7 +107,7 @@ TEST_CASE("SEM-50 consistent selection: at most 1 % more moves than the share of
       std::ranges::sort(after, {}, &RendezvousMember::id);
       CAPTURE(count, go);
       CHECK(excess(before, after) <= 1.0);
-      // Coming back moves what going moved.
+      // Adding the members again restores the table.
       CHECK(table(before) == table(members(count)));
     }
   }

@@ -1,5 +1,5 @@
-// Slices become endpoints: the situations of upstream's endpoint slice cache (Kubernetes v1.36,
-// pkg/proxy/endpointslicecache_test.go), as facts of our own.
+// From slices to endpoints: the situations of upstream's endpoint slice cache (Kubernetes v1.36,
+// pkg/proxy/endpointslicecache_test.go), written as our own cases.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <string>
@@ -21,7 +21,8 @@ const k8s::EndpointPort other_http{"http", k8s::Protocol::tcp, 8080};
 
 constexpr int never = 999;
 
-/// 10.0.NET.1 and on; every `unready`th neither ready nor serving, every `terminating`th not ready.
+/// Endpoints from 10.0.NET.1 on; every `unready`th is neither ready nor serving, every `terminating`th is not
+/// ready.
 Texts numbered(int net, int count, int unready = never, int terminating = never) {
   Texts endpoints;
   for (int i = 1; i <= count; ++i) {
@@ -48,7 +49,7 @@ k8s::Service two_ports() {
   return made;
 }
 
-/// "NET.HOST:PORT" of each backend, "!" behind those of this node, "(…)" around those that take no new flows.
+/// A backend as "NET.HOST:PORT", with "!" after those of this node, in "(…)" if it accepts no new flows.
 std::string text_of(const agent::BackendPlan& backend) {
   const auto& bytes = backend.address.bytes;
   const auto text = std::to_string(bytes[14]) + "." + std::to_string(bytes[15]) + ":" +
@@ -92,7 +93,7 @@ const std::vector<Row> rows = {
     {"a port without number is ignored", {slice_of("a", with_nodes, {{"http", k8s::Protocol::tcp, 0}})}, "", ""},
     {"one address with two target ports is two endpoints", {slice_of("a", two_with_nodes, {http}), slice_of("b", two_with_nodes, {other_http})},
      "1.1:80 1.1:8080 1.2:80! 1.2:8080!", ""},
-    // TestEndpointInfoByServicePort, where it is no repetition
+    // TestEndpointInfoByServicePort, except for repetitions
     {"one slice, some endpoints here", {slice_of("a", with_nodes, {http})}, "1.1:80 1.2:80! 1.3:80", ""},
     {"of three times the same address in one slice the running one counts",
      {slice_of("a", {"10.0.1.1 unready terminating", "10.0.1.1 node=this", "10.0.1.1 unready unserving terminating"}, {http})}, "1.1:80!", ""},
@@ -115,13 +116,13 @@ struct Edit {
   std::string name;
   k8s::EndpointSlice before;
   k8s::EndpointSlice after;
-  std::size_t reported;  ///< batches beside the first
+  std::size_t reported;  ///< batches after the first
 };
 
 const std::string one = "10.0.1.0";
 const std::string two = "10.0.1.1";
 
-/// TestEsDataChanged. Upstream syncs for the order alone; a plan does not (SEM-87).
+/// TestEsDataChanged. Upstream syncs if only the order changes; a plan does not (SEM-87).
 const std::vector<Edit> edits = {
     {"the same ports", slice_of("a", {}, {http}), slice_of("a", {}, {http}), 0},
     {"the same ports in another order", slice_of("a", {one}, {https, http}),
@@ -201,7 +202,7 @@ TEST_CASE("one of two slices of a service goes, and the other one stays") {
   CHECK(cluster.counts().endpoints == 1);
 }
 
-/// TestEndpointsMapFromESC's case of several services
+/// The case of several services in TestEndpointsMapFromESC
 TEST_CASE("a slice is for the service of its label and its namespace (SEM-3, SEM-4)") {
   Record record;
   agent::Cluster cluster("this", {}, record, {});
@@ -224,7 +225,7 @@ TEST_CASE("an endpoint that has ended is not kept, one that is not ready yet is"
   const agent::CompactSlice kept(slice("a", {"10.1.0.1 unready unserving", "10.1.0.2 unready terminating",
                                              "10.1.0.3 unready unserving terminating"}));
   CHECK(kept.size() == 2);
-  // Of one address in two slices the one that does not terminate counts, though it is not ready.
+  // If an address is in two slices, the endpoint that does not terminate counts, although it is not ready.
   const auto lines = planned(
       service(), {slice("a", {"10.1.0.1 unready unserving"}), slice("b", {"10.1.0.1 unready terminating"})});
   CHECK(std::ranges::none_of(lines, [](const auto& line) { return line.starts_with("backend"); }));

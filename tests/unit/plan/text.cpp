@@ -1,4 +1,4 @@
-// Map entries as text (maps/text.hpp), as far as goldens do not show it.
+// Map entries as text (maps/text.hpp), where goldens do not cover it.
 #include "maps/text.hpp"
 
 #include <array>

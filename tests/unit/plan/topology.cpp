@@ -1,4 +1,4 @@
-// The corners of hints and topology keys that no scenario of tests/golden shows.
+// Cases of hints and topology keys that no scenario of tests/golden covers.
 #include <catch2/catch_test_macros.hpp>
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-// When a directory of pins changed: two changes never have the same time (REL-19).
+// The modification time of a directory of pins: two changes never have the same time (REL-19).
 #include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>

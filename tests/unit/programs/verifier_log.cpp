@@ -1,4 +1,4 @@
-// What the operator reads of the kernel's reasons: from real logs, and from the forms that reasons have
+// Which lines of the verifier's log are shown to the operator: from real logs, and for each form of reason
 // (REL-95).
 #include "agent/programs/verifier_log.hpp"
 
@@ -11,7 +11,7 @@ namespace {
 
 using lb::agent::verifier_reason;
 
-/// The end of what a kernel said of a program of ours that it refused.
+/// The end of a verifier log of one of our programs that a kernel refused.
 std::string real_log(const std::string& name) {
   return lb::test::content_of(lb::test::source_path("tests/corpus/verifier/" + name));
 }

@@ -1,4 +1,4 @@
-// The message about the time before a start in which there was no agent (REL-97).
+// The message about the time without an agent before a start (REL-97).
 #include "agent/run/absence.hpp"
 
 #include <catch2/catch_test_macros.hpp>

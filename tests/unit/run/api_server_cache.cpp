@@ -1,4 +1,4 @@
-// The API servers' addresses that a start knows from the previous one.
+// The API servers' addresses that an agent knows from the previous start.
 #include "agent/run/api_server_cache.hpp"
 
 #include <unistd.h>
@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A directory that is not there yet, within one that goes with this.
+/// A directory that does not exist yet, inside one that is removed with this object.
 class State {
  public:
   State() {

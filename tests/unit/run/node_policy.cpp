@@ -1,4 +1,4 @@
-// From options and the own Node to the programs' settings for clients and ports.
+// The programs' settings for clients and ports, derived from options and the agent's own Node.
 #include "agent/run/node_policy.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -163,7 +163,7 @@ TEST_CASE("source NAT leaves the kernel's own ports alone (REL-64)") {
         std::vector<PortRange>{{1024, 9999}, {62001, 65535}});
   CHECK(source_ports(wanted, {.ephemeral = {5000, 5999}, .reserved = {}}) ==
         std::vector<PortRange>{{6000, 29999}, {61000, 65535}});
-  // Too little would be left: sockets are asked all the same.
+  // Too few ports would be left: all are used, and the program looks up sockets anyway.
   CHECK(source_ports(wanted, {.ephemeral = {1024, 65535}, .reserved = {}}) == wanted);
 }
 
@@ -191,7 +191,7 @@ TEST_CASE("REL-89: flows are looked for only where another layout's flow tables 
   migrated.begin("one", 250, "", NodePage::Before::other_layout);
   const auto until = migrated.read().lost_until;
   CHECK(until > 0);
-  // The next start has the flows of this one.
+  // The next start keeps the flows of this one.
   migrated.begin("one", 250, "", NodePage::Before::other_layout);
   CHECK(migrated.read().lost_until == until);
 }

@@ -1,8 +1,8 @@
-// Agent, API and map writer in one thread with dice for a clock and a network: views that are old, missing,
-// cut or in pieces, servers that refuse, lag, lose their history or their store, map calls that fail, kills
-// at any of them, strangers at the tables. When all calms down, the maps hold what a fresh list and a clean
-// start give (REL-30 to 35, 38, 76 to 78, 82; SEM-17, 70). A failing seed replays exactly: SLUICE_SEED=n, and
-// SLUICE_LONG for more of them.
+// Agent, API and map writer in one thread with random time and network: old, missing, truncated or split
+// views, servers that refuse, lag, or lose their history or their store, map calls that fail, kills at any of
+// them, other programs that write the tables. After all faults end, the maps equal those of a fresh list and
+// a clean start (REL-30 to 35, 38, 76 to 78, 82; SEM-17, 70). A failing seed replays exactly: SLUICE_SEED=n;
+// SLUICE_LONG runs more seeds.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,11 +34,10 @@ using simulation::Server;
 
 constexpr int turns = 120;
 constexpr tables_test::Limits room{.frontends = 64, .services = 64, .backends = 512, .slots = 1024};
-/// By then everything has been asked for again: a silent watch, a pause after many failures, a restored
-/// store.
+/// Long enough for all retries: a silent watch, a pause after many failures, a restored store.
 constexpr Time long_enough{600'000};
 
-/// Time, and what waits for it.
+/// The time, and the actions scheduled for it.
 class Clock {
  public:
   struct Ring {
@@ -80,7 +79,7 @@ class SimulatedAlarm final : public k8s::Alarm {
   Clock::Entry entry_;
 };
 
-/// Hands plans to the tables, and knows whether there was one.
+/// Hands plans to the tables, and records whether there was one.
 class Writer final : public agent::PlanSink {
  public:
   explicit Writer(agent::Tables& tables) : tables_(tables) {}
@@ -94,7 +93,7 @@ class Writer final : public agent::PlanSink {
   agent::Tables& tables_;
 };
 
-/// The model as the agent fills it: Services, slices and Nodes by way of the plan, ServiceCIDRs beside it.
+/// The model as the agent fills it: Services, slices and Nodes via the plan, ServiceCIDRs directly.
 struct Model {
   explicit Model(agent::Tables& tables)
       : writer(tables),
@@ -103,7 +102,7 @@ struct Model {
             cluster, "n", metrics(), health, [] { return agent::Moment{}; },
             [this, &tables] { tables.set_ranges(LB_CLUSTER_IP_RANGES, intake.cluster_ip_ranges()); }) {}
 
-  /// Nobody reads them, and they are dear to make.
+  /// Shared, because no check reads them and they are expensive to make.
   static agent::Metrics& metrics() {
     static agent::Metrics all;
     return all;
@@ -117,7 +116,7 @@ struct Model {
 
 k8s::ApiScope scope() { return {"n", "", "", k8s::ApiEncoding::json}; }
 
-/// An agent from its start to its death.
+/// An agent from its start until it is killed.
 struct Life {
   Life(tables_test::FakeKernel& kernel, Server& server, Clock& clock, std::uint32_t seed)
       : agent(kernel),
@@ -140,7 +139,7 @@ struct Life {
   k8s::ApiSource source;
 };
 
-/// What a clean start makes of these objects, by the shortest way.
+/// The map lines after a clean start with these objects, computed directly.
 std::vector<std::string> oracle(const Objects& objects) {
   tables_test::FakeKernel kernel(room);
   tables_test::Agent agent(kernel);
@@ -173,7 +172,7 @@ class Simulation {
   [[nodiscard]] int kills() const { return kills_; }
 
  private:
-  /// A kill ends the agent; another one starts.
+  /// Runs the action; if it kills the agent, another one starts.
   template <class Action>
   void survive(Action action) {
     try {
@@ -209,8 +208,8 @@ class Simulation {
     if (dice_.once_in(60)) throw tables_test::Killed();
   }
 
-  /// Somebody else takes away, changes or adds an entry, and the agent looks (SEM-70): at once, because
-  /// packets would see it too.
+  /// Another program removes, changes or adds an entry, and the agent repairs it (SEM-70): at once, because
+  /// packets would see the damage too.
   void meddle() {
     auto& entries = kernel_.frontends.entries;
     if (!life_->model.writer.wrote || entries.empty()) return;
@@ -231,19 +230,20 @@ class Simulation {
         foreign.first.port = 4711;
         foreign.second.check = lb_frontend_check(&foreign.first);
         kernel_.frontends.insert(foreign.first, foreign.second);
-        tables_test::keep(kernel_.store(), foreign.first.port);  // or it would be torn, if it is a node port
+        tables_test::keep(kernel_.store(),
+                          foreign.first.port);  // or the entry would be torn, if it is a node port
     }
     const auto failed = [](const auto& table) { return static_cast<bool>(table.failure); };
     for (int again = 0; again < 20 && std::ranges::any_of(life_->agent.tables.repair(), failed); ++again) {
       life_->agent.settle();
     }
     CHECK(life_->agent.tables.repair().empty());
-    // What waits for its plan is not known well enough to be put right before that has come.
+    // Services that wait for their plan are repaired only after it has come.
     damaged_ = damaged_ && tables_test::torn(tables_test::lines(kernel_));
   }
 
-  /// Empties the row of a service, or changes one of its slots or the backend behind that. An agent that is
-  /// killed over it leaves it to the next.
+  /// Zeroes a service's row, or changes one of its slots or the slot's backend. An agent that is killed
+  /// meanwhile leaves the repair to the next.
   void meddle_with_arrays(std::uint32_t number) {
     damaged_ = true;
     auto row = kernel_.services.load(number);
@@ -261,7 +261,7 @@ class Simulation {
     }
   }
 
-  /// No agent changes what is served before it knows what shall be (REL-78).
+  /// Checks that no agent changes the maps before it knows the desired state (REL-78).
   void keep_still_before_the_first_list() {
     if (life_ && !life_->model.writer.wrote) REQUIRE(tables_test::lines(kernel_) == before_);
   }

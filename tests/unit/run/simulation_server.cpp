@@ -38,18 +38,18 @@ std::string status_text(unsigned code, const std::string& reason = "because") {
                      code, reason);
 }
 
-/// What some Services ask for, and something else.
+/// Node labels: some that Services ask for, and another one.
 std::string node_labels(Dice& dice) {
   return fmt::format(R"("os":"linux","rack":"r{}","row":"{}")", dice.roll(2), dice.roll(2));
 }
 
-/// Addresses that services may have in common: with each other, with endpoints, and one with the node itself.
+/// An address that several services may share: with each other, with endpoints, and one with the node itself.
 std::string outside_address(Dice& dice) {
   const auto number = dice.roll(4);
   return number == 0 ? "10.0.0.1" : fmt::format("198.51.100.{}", number);
 }
 
-/// Now and then that of a service.
+/// An endpoint's address; sometimes that of a service.
 std::string endpoint_address(Dice& dice) {
   if (dice.once_in(16)) return outside_address(dice);
   if (dice.once_in(16)) return fmt::format("10.96.0.{}", 1 + dice.roll(services));
@@ -78,7 +78,7 @@ const char* list_kind(Kind kind) {
   }
 }
 
-/// A request, taken apart.
+/// A parsed request.
 struct Asked {
   explicit Asked(const std::string& target)
       : kind(kind_of(target.substr(0, target.find('?')))),
@@ -89,7 +89,7 @@ struct Asked {
         limit(number(target, "limit=")),
         more(text(target, "continue=")) {}
 
-  /// Of Nodes either the own one is asked for, or all others.
+  /// A request for Nodes selects either the agent's own Node or all others.
   [[nodiscard]] bool selects(Kind of, const std::string& name) const {
     return of == kind && (kind != Kind::node || (name == "n") == own_node);
   }
@@ -118,7 +118,7 @@ struct Asked {
 
 }  // namespace
 
-/// A request under way: what has been written and not yet been read, and where its watch stands.
+/// A request under way: data written but not yet read, and the position of its watch.
 class Line final : public k8s::ApiConnection {
  public:
   explicit Line(Server& server) : server_(server) { server_.lines_.push_back(this); }
@@ -144,13 +144,13 @@ class Line final : public k8s::ApiConnection {
 
   void cut() { end(answered_ ? k8s::End::truncated : k8s::End::unreachable); }
 
-  /// The next thing that happens on it.
+  /// Makes the next event on the connection happen.
   void move() {
     if (!server_.up_ || (server_.faults_ && server_.dice_.once_in(25))) {
       return cut();
     }
     if (!answered_) return answer();
-    if (server_.faults_ && server_.dice_.once_in(6)) return;  // nothing comes
+    if (server_.faults_ && server_.dice_.once_in(6)) return;  // no data arrives
     write_events();
     deliver(server_.faults_ ? 1 + server_.dice_.roll(400) : std::numeric_limits<std::size_t>::max());
   }
@@ -189,7 +189,7 @@ class Line final : public k8s::ApiConnection {
     if (reader_->head({code, "application/json", std::nullopt}) == k8s::Flow::stop) end(k8s::End::stopped);
   }
 
-  /// Another server of the same cluster may lag behind.
+  /// Another server of the same cluster may have older data.
   const Objects& answer_from() {
     if (!server_.faults_ || server_.past_.empty() || !server_.dice_.once_in(10)) return server_.objects_;
     return server_.past_.at(server_.dice_.roll(static_cast<unsigned>(server_.past_.size())));
@@ -199,7 +199,7 @@ class Line final : public k8s::ApiConnection {
     if (asked_->version > server_.objects_.version) return 504;
     position_ = asked_->version;
     if (position_ >= server_.compacted_) return 200;
-    // Both places in which this is reported.
+    // The API reports this in one of two places.
     if (server_.dice_.once_in(2)) return 410;
     written_ = event_text("ERROR", status_text(410, "Expired"));
     ends_ = true;
@@ -208,7 +208,7 @@ class Line final : public k8s::ApiConnection {
 
   unsigned begin_streaming_list(const Objects& shown) {
     if (server_.faults_ && server_.dice_.once_in(5)) {
-      // As with an etcd that is too old, and as with a server that does not know the option.
+      // As a server with an old etcd, or one that does not know the option.
       if (server_.dice_.once_in(2)) return 422;
       written_ = event_text("ERROR", status_text(500, "InternalError"));
       ends_ = true;
@@ -222,7 +222,7 @@ class Line final : public k8s::ApiConnection {
     return 200;
   }
 
-  /// A continue token is the version of the list, and how many of its objects came before.
+  /// A continue token is the version of the list, and the number of objects already returned.
   unsigned list(const Objects& newest) {
     Objects shown = newest;
     std::size_t first = 0;
@@ -254,7 +254,7 @@ class Line final : public k8s::ApiConnection {
 
   void write_events() {
     if (ends_ || !asked_->watch) return;
-    if (position_ < server_.compacted_) {  // it was too slow
+    if (position_ < server_.compacted_) {  // the client was too slow
       written_ += event_text("ERROR", status_text(410, "Expired"));
       ends_ = true;
       return;
@@ -287,7 +287,7 @@ class Line final : public k8s::ApiConnection {
   bool answered_ = false;
   bool ends_ = false;
   std::string written_;
-  std::uint64_t position_ = 0;  ///< of a watch
+  std::uint64_t position_ = 0;  ///< the version that the watch has reached
 };
 
 std::unique_ptr<k8s::ApiConnection> Server::line() { return std::make_unique<Line>(*this); }
@@ -348,7 +348,7 @@ void Server::erase(Kind kind, const std::string& name) {
   const auto found = objects_.items.find({kind, name});
   if (found == objects_.items.end()) return;
   ++objects_.version;
-  // A deletion carries its own version.
+  // A deletion has its own version.
   auto gone = found->second.json;
   const auto old = fmt::format("\"resourceVersion\":\"{}\"", found->second.version);
   gone.replace(gone.find(old), old.size(), fmt::format("\"resourceVersion\":\"{}\"", objects_.version));
@@ -386,7 +386,7 @@ void Server::change_service() {
   const auto keys = dice_.once_in(2) ? fmt::format(R"(,"annotations":{{"sluice.lb/topology-keys":"{}"}})",
                                                    all_keys.at(dice_.roll(all_keys.size())))
                                      : std::string();
-  const auto first_port = dice_.once_in(3) ? 8080U : 80U;  // slices have endpoints at 8080
+  const auto first_port = dice_.once_in(3) ? 8080U : 80U;  // slices have endpoints at port 8080
   std::vector<std::string> ports;
   for (unsigned port = 0; port <= dice_.roll(2); ++port) {
     ports.push_back(fmt::format(R"({{"name":"p{}","port":{},"protocol":"TCP"{}}})", port, first_port + port,

@@ -1,5 +1,5 @@
-// An API server and its network for the simulation: objects with versions and a history, and lines that
-// answer in pieces, from the past, wrongly, or not at all, as dice say.
+// An API server and its network for the simulation: objects with versions and a history, and connections that
+// reply in pieces, with old data, wrongly, or not at all, at random.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@
 
 namespace lb::simulation {
 
-/// Dice that a seed fixes.
+/// Random numbers from a seed.
 class Dice {
  public:
   explicit Dice(std::uint64_t seed) : random_(seed) {}
-  /// 0 to sides - 1.
+  /// A number from 0 to sides - 1.
   unsigned roll(unsigned sides) { return static_cast<unsigned>(random_() % sides); }
   /// True once in `times`.
   bool once_in(unsigned times) { return roll(times) == 0; }
@@ -29,12 +29,12 @@ class Dice {
   std::mt19937_64 random_;
 };
 
-/// All objects as they were after one change.
+/// All objects in the state after one change.
 struct Objects {
   struct Item {
     std::uint64_t version = 0;
-    std::string json;   ///< with that version in it
-    bool shown = true;  ///< the selectors of the agent match it
+    std::string json;   ///< contains that version
+    bool shown = true;  ///< whether the agent's selectors match it
   };
   std::uint64_t version = 1;
   std::map<std::pair<k8s::Kind, std::string>, Item> items;
@@ -44,25 +44,26 @@ class Line;
 
 class Server {
  public:
-  /// The own Node, "n", is always there: of one that goes the agent keeps the last state (SEM-73).
+  /// The agent's own Node, "n", always exists: after its deletion the agent would keep its last state
+  /// (SEM-73).
   explicit Server(Dice& dice) : dice_(dice), has_cidrs_(!dice.once_in(4)) { change_own_node(); }
 
-  /// Some object comes, changes or goes.
+  /// Adds, changes or removes some object.
   void change_something();
-  /// No watch may begin before some recent version any more.
+  /// Forgets history, so that no watch can start before some recent version.
   void compact();
-  /// Its store is that of some time ago, and so are its versions, for good (REL-76): nothing changes any
-  /// more. (Versions that overtake what an agent has seen, while it sees nothing, are a fork that no client
-  /// can notice.)
+  /// Restores the store to an earlier state, with its versions, for good (REL-76): afterwards nothing changes
+  /// any more. (If versions overtook what an agent has seen while it is disconnected, no client could notice
+  /// that.)
   void restore();
   void set_up(bool up) { up_ = up; }
-  /// Answers go wrong in every way, or in none.
+  /// Turns all kinds of faulty replies on or off.
   void set_faults(bool faults) { faults_ = faults; }
 
   [[nodiscard]] std::unique_ptr<k8s::ApiConnection> line();
-  /// One line does something.
+  /// Makes something happen on one connection.
   void move_some_line();
-  /// Everything that is on its way arrives.
+  /// Delivers all data that is under way.
   void deliver_all();
   [[nodiscard]] const Objects& now() const { return objects_; }
 
@@ -88,9 +89,9 @@ class Server {
   void change_service_cidr();
 
   Dice& dice_;
-  bool has_cidrs_;  ///< older ones do not know ServiceCIDRs
+  bool has_cidrs_;  ///< older servers have no ServiceCIDRs
   Objects objects_;
-  std::vector<Objects> past_;  ///< some of what was
+  std::vector<Objects> past_;  ///< some earlier states
   std::vector<Event> history_;
   std::uint64_t compacted_ = 0;
   bool frozen_ = false;

@@ -1,4 +1,4 @@
-// When hooks are attached, when the node is ready (SEM-63), and what a start waits for.
+// When hooks are attached, when the node becomes ready (SEM-63), and what a start waits for.
 #include "agent/run/start_phase.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -13,7 +13,7 @@ Moment at(seconds time) {
   return {std::chrono::steady_clock::time_point(time), std::chrono::system_clock::time_point(time)};
 }
 
-/// All hooks are attached; the first batch was written at 100 s.
+/// A start phase with all hooks attached, whose first batch was written at 100 s.
 StartPhase serving(Readiness before) {
   StartPhase phase(before);
   CHECK(phase.network_known());
@@ -28,7 +28,7 @@ TEST_CASE("a start goes from the network by the first plan and the hooks to a re
   StartPhase phase(Readiness::never);
   CHECK(phase.phase() == Phase::starting);
   CHECK(phase.network_known());
-  CHECK_FALSE(phase.network_known());  // only the first time
+  CHECK_FALSE(phase.network_known());  // true only the first time
   CHECK(phase.phase() == Phase::planning);
   CHECK_FALSE(phase.first_batch());
   phase.wrote(at(seconds(100)), {});
@@ -53,7 +53,7 @@ TEST_CASE("hooks wait for the last turn of the first plan") {
   CHECK(phase.phase() == Phase::attaching);
   CHECK(phase.first_batch()->steady == at(seconds(100)).steady);
   phase.attached();
-  phase.wrote(at(seconds(102)), {});  // of a phase that is over
+  phase.wrote(at(seconds(102)), {});  // of a finished phase
   CHECK(phase.phase() == Phase::serving);
 }
 

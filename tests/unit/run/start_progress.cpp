@@ -1,4 +1,4 @@
-// The messages about a start that takes long.
+// The messages about a start that takes a long time.
 #include "agent/run/start_progress.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,4 +1,4 @@
-// Addresses and ranges that belong to no one service: ClusterIPs, this node's addresses, pods' ranges.
+// Addresses and ranges that belong to no single service: ClusterIPs, this node's addresses, pods' ranges.
 #include <catch2/catch_test_macros.hpp>
 #include <map>
 
@@ -9,7 +9,7 @@ using namespace lb::tables_test;
 
 namespace {
 
-/// Last byte of each address to its kind.
+/// The kind of each address, by the address's last byte.
 std::map<int, lb_address_kind> kinds(FakeKernel& kernel) {
   std::map<int, lb_address_kind> found;
   for (const auto& [bytes, entry] : kernel.addresses.entries) {
@@ -21,7 +21,7 @@ std::map<int, lb_address_kind> kinds(FakeKernel& kernel) {
 
 using Kinds = std::map<int, lb_address_kind>;
 
-/// Service number and last byte of the address, of each range.
+/// The service number and the last byte of the address of each range.
 std::multimap<std::uint32_t, int> ranges(FakeKernel& kernel) {
   std::multimap<std::uint32_t, int> found;
   for (const auto& [bytes, entry] : kernel.ranges.entries) {
@@ -104,7 +104,7 @@ TEST_CASE("REL-64 a node port is kept from source NAT from before it is served u
   agent.tables.set_kernel_ports(kernels);
   CHECK(kept(8080));
 
-  kernel.faults.fail_at = 2;  // a name, a frontend, and the node port
+  kernel.faults.fail_at = 2;  // the writes: a name, a frontend, and the node port
   agent.tables.apply(Batch::whole, {change(node_port("web", 1, 20080))});
   CHECK_FALSE(kept(20080));
   agent.tables.retry();

@@ -12,11 +12,11 @@ using namespace lb::tables_test;
 
 namespace {
 
-/// A table of this size, and what a writer of it knows.
+/// A table of this size, and its writer.
 struct Fixture {
   explicit Fixture(std::uint32_t limit = 8) : entries(faults, limit), table(entries) {}
 
-  /// Last byte of each address to its kind.
+  /// The kind of each address, by the address's last byte.
   [[nodiscard]] std::map<int, lb_address_kind> kinds() const {
     std::map<int, lb_address_kind> found;
     for (const auto& [bytes, entry] : entries.entries) found[entry.first.address[15]] = entry.second.kind;
@@ -69,7 +69,7 @@ TEST_CASE("an address is the node's own before a service's, and a ClusterIP befo
 
 TEST_CASE("only touched addresses are written after a batch, and all of them when the node's own change") {
   Fixture fixture;
-  fixture.entries.insert({}, {});  // of an earlier agent
+  fixture.entries.insert({}, {});  // written by an earlier agent
   REQUIRE_FALSE(fixture.table.load());
   fixture.table.count(frontend(1), LB_CLUSTER_IP, 1);
   CHECK_FALSE(fixture.table.write_touched());

@@ -1,4 +1,4 @@
-// What Tables writes, keeps, retires and reuses, seen through doubles of the kernel.
+// What Tables writes, keeps, retires and reuses, tested with fakes of the kernel.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <set>

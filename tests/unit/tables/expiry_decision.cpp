@@ -1,4 +1,4 @@
-// When a flow has ended: protocol, states and idle time of both halves, as a table; and the keys of the other
+// When a flow has ended: protocol, states and idle time of both halves, as a table; and the key of the other
 // half.
 #include <algorithm>
 #include <array>
@@ -17,7 +17,8 @@ namespace {
 
 using namespace lb::agent;
 
-/// One half: its state, how long ago its last packet was, and how long the flow had lasted then; seconds.
+/// One half of a flow: its state, the time since its last packet, and how long the flow had lasted at that
+/// packet; in seconds.
 struct Half {
   lb_state state = LB_OPEN;
   std::uint32_t idle = 0;
@@ -88,7 +89,7 @@ const std::vector<Row> rows = {
     {"our clock is a second behind", LB_UDP, brief(static_cast<std::uint32_t>(-1)), brief(500), lives},
 };
 
-/// Judged from the half that the walk met.
+/// The decision when the walk visits this half.
 std::optional<Ending> judge(const Row& row, const Half& half, const std::optional<Half>& other,
                             std::uint32_t now) {
   const LifeTerms terms{.timeouts = {}, .fill = row.fill, .now = now};
@@ -101,7 +102,7 @@ std::optional<Ending> judge(const Row& row, const Half& half, const std::optiona
 }
 
 TEST_CASE("when a flow has ended") {
-  const auto now = GENERATE(1000000U, 5U);  // 5: the clock has just passed 2^32
+  const auto now = GENERATE(1000000U, 5U);  // 5: the clock has just wrapped at 2^32
   for (const auto& row : rows) {
     CAPTURE(row.name, now);
     CHECK(judge(row, row.half, row.other, now) == row.expected);
@@ -173,7 +174,8 @@ TEST_CASE("an entry in use is no suspect") {
 }
 
 TEST_CASE("the other half's key, and back") {
-  // 192.0.2.20:37094 asks 203.0.113.80:80 and is sent as 10.0.0.1:2000 to 10.244.4.10:8080.
+  // 192.0.2.20:37094 sends to 203.0.113.80:80; the packet is forwarded from 10.0.0.1:2000 to
+  // 10.244.4.10:8080.
   const lb_flow4_key asked{{192, 0, 2, 20}, {203, 0, 113, 80}, 37094, 80, LB_TCP, {}};
   lb_flow4 forward{};
   forward.source = {{10, 0, 0, 1}, 2000, 0};

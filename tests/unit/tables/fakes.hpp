@@ -1,5 +1,5 @@
-// Doubles for everything that Tables reaches the kernel by: tables in memory that fail on demand, grace
-// periods and sweeps that end on demand; and the tables' content as lines, to compare.
+// Fakes for everything by which Tables accesses the kernel: tables in memory that fail on demand, grace
+// periods and sweeps that end on demand; and the tables' content as lines, for comparison.
 #pragma once
 
 #include <fmt/format.h>
@@ -22,10 +22,10 @@ namespace lb::tables_test {
 
 using maps::error_code;
 
-/// Thrown out of a write: the agent was killed there.
+/// Thrown by a write at which the agent is killed.
 struct Killed {};
 
-/// Counts the writes of all tables; one of them fails, or is the last.
+/// Counts the writes to all tables; one of them fails, or kills the agent.
 struct Faults {
   int writes = 0;
   int fail_at = -1;
@@ -57,7 +57,7 @@ class FakeTable final : public maps::Table<Key, Value> {
     entries.insert_or_assign(bytes(key), std::pair(key, value));
     return {};
   }
-  /// By somebody else.
+  /// Writes an entry as another program would.
   void insert(const Key& key, const Value& value) {
     entries.insert_or_assign(bytes(key), std::pair(key, value));
   }
@@ -88,7 +88,7 @@ struct Limits {
   std::uint32_t slots = 256;
 };
 
-/// The kernel's side; it outlives the agents that write it.
+/// The kernel's state; it outlives the agents that write it.
 struct FakeKernel {
   explicit FakeKernel(Limits limits = {})
       : frontends(faults, limits.frontends),
@@ -112,7 +112,7 @@ struct FakeKernel {
   maps::MappedArray<std::uint64_t> reserved = maps::MappedArray<std::uint64_t>::in_memory(LB_RESERVED_WORDS);
 };
 
-/// Ends a grace period when the test says so.
+/// Grace periods that end when the test says so.
 class ManualGrace final : public maps::GracePeriod {
  public:
   void after(std::function<void()> done) override { waiting.push_back(std::move(done)); }
@@ -122,7 +122,7 @@ class ManualGrace final : public maps::GracePeriod {
   std::vector<std::function<void()>> waiting;
 };
 
-/// Ends a sweep when the test says so; `named` is what flows still name.
+/// Sweeps that end when the test says so; `named` is what flows still refer to.
 class ManualSweeper final : public maps::Sweeper {
  public:
   void sweep(std::function<void(maps::result<maps::Named>)> done) override {
@@ -137,14 +137,14 @@ class ManualSweeper final : public maps::Sweeper {
   std::function<void(maps::result<maps::Named>)> waiting;
 };
 
-/// One life of an agent.
+/// An agent from its start to its end.
 struct Agent {
   explicit Agent(FakeKernel& kernel, std::uint32_t slots = 251)
       : tables(
             kernel.store(), grace, sweeper,
             [this](const k8s::Complaint& complaint) { complaints.push_back(complaint.reason); }, slots) {}
 
-  /// Everything that waits comes to its end.
+  /// Ends all pending grace periods and sweeps.
   void settle() {
     while (!grace.waiting.empty() || sweeper.waiting) {
       grace.pass();
@@ -206,13 +206,13 @@ inline bool is_kept(const maps::Store& store, std::uint16_t port) {
   return (store.reserved.load(port / 64) >> port % 64 & 1) != 0;
 }
 
-/// By somebody else.
+/// Reserves a node port as another program would.
 inline void keep(const maps::Store& store, std::uint16_t port) {
   store.reserved.store(port / 64, store.reserved.load(port / 64) | std::uint64_t{1} << port % 64);
 }
 
-/// What a reader would see: living services with their sets in order, and frontends; every number replaced by
-/// what it means. A line with "!" is one that must not be.
+/// The state as a reader sees it: existing services with their sets in order, and frontends; numbers are
+/// replaced by what they refer to. A line with "!" is an inconsistency.
 inline std::vector<std::string> lines(const maps::Store& store) {
   std::vector<std::string> result;
   const auto name_of = [&](std::uint32_t number) {
@@ -261,7 +261,7 @@ inline bool torn(const std::vector<std::string>& all) {
                              [](const std::string& line) { return line.find('!') != std::string::npos; });
 }
 
-/// The lines of a kernel that was written once by an agent that knew nothing before.
+/// The lines after an agent with empty maps has written this plan.
 inline std::vector<std::string> clean_lines(const std::vector<agent::PlanChange>& plan, Limits limits = {}) {
   FakeKernel kernel(limits);
   Agent agent(kernel);

@@ -1,4 +1,4 @@
-// Which tables would have to be larger, and how large, for what was refused for want of room (SEM-81).
+// Which tables must be larger, and how large, after entries did not fit (SEM-81).
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <string>
@@ -12,7 +12,7 @@ using namespace lb::tables_test;
 
 namespace {
 
-/// The tables of the fake kernel, of which one is as large as said.
+/// The sizes of the fake kernel's tables.
 Sizes sizes_of(const FakeKernel& kernel) {
   Sizes sizes;
   sizes.frontends = kernel.frontends.limit();
@@ -29,7 +29,7 @@ Plan numbered(const std::string& name, std::uint8_t frontend, std::uint8_t count
   return service(name, frontend, lasts);
 }
 
-/// What has become too small after a plan that fits and one that does not.
+/// A plan that fits, one that does not, and the table that must become larger.
 struct Case {
   Limits limits;
   std::vector<Plan> plans;
@@ -54,7 +54,7 @@ void check(const Case& row) {
   wanted.*row.table = row.wanted;
   CHECK(*agent.tables.larger() == wanted);
 
-  // In tables of that size all of it fits.
+  // With tables of that size everything fits.
   FakeKernel larger({.frontends = wanted.frontends,
                      .services = wanted.services,
                      .backends = wanted.backends,
@@ -158,7 +158,7 @@ TEST_CASE("SEM-81 what fails for another reason asks for no larger table, nor wh
 
 namespace {
 
-/// Where the sets of all services end.
+/// The end of the last set of any service.
 std::uint32_t end_of_sets(FakeKernel& kernel) {
   std::uint32_t end = 0;
   for (std::uint32_t number = 0; number < kernel.services.size(); ++number) {
@@ -178,7 +178,7 @@ TEST_CASE("SEM-81 slots that are mostly free may be fewer, once all sets lie in 
   agent.settle();
   CHECK_FALSE(agent.tables.smaller(16));
   agent.tables.apply(Batch::changes, {change("big", {})});
-  CHECK_FALSE(agent.tables.smaller(16));  // readers may still hold them
+  CHECK_FALSE(agent.tables.smaller(16));  // readers may still use the slots
   agent.settle();
   CHECK_FALSE(agent.tables.smaller(1024));
   REQUIRE(agent.tables.smaller(16));

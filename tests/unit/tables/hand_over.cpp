@@ -1,4 +1,4 @@
-// Which flows can be handed over to conntrack, and the entries that they become.
+// Which flows can be handed over to conntrack, and the entries made for them.
 #include "agent/tables/hand_over.hpp"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ lb_flow4_key request_key(lb_protocol protocol) {
   return key;
 }
 
-/// A flow to the pod, with the node's address as source, or the client's.
+/// A flow to the pod, with the node's or the client's address as source.
 lb_flow4 request_flow(lb_path path) {
   lb_flow4 flow{};
   std::ranges::copy(path == LB_PATH_REDIRECT ? node : client, std::begin(flow.source.address));

@@ -1,5 +1,5 @@
-// Readers that were held up at any point of a selection, against random changes: whatever they do next leads
-// to an endpoint that their service has had since they began. Grace periods end only when those readers have.
+// Readers that are delayed at any point of a selection, during random changes: whatever they do next leads to
+// an endpoint that their service has had since they began. Grace periods end only after those readers.
 #include <catch2/catch_test_macros.hpp>
 #include <deque>
 #include <map>
@@ -15,20 +15,20 @@ using namespace lb::tables_test;
 
 namespace {
 
-/// A program between its look-up of a frontend and its use of the backend.
+/// A program between its lookup of a frontend and its use of the backend.
 struct HeldReader {
   std::string service;
   std::uint32_t number = 0;
   lb_set set{};
   std::set<std::uint8_t> allowed;  ///< endpoints planned since it began
-  bool before_grace = false;       ///< it began before the grace period that is under way, or comes next
+  bool before_grace = false;       ///< it began before the current or the next grace period
 };
 
 class Simulation {
  public:
   explicit Simulation(unsigned seed) : random_(seed) {}
 
-  /// Gives the number of selections that were held up.
+  /// Returns the number of delayed selections.
   int run(int steps) {
     agent_.tables.apply(Batch::whole, {});
     for (int step = 0; step < steps; ++step) {
@@ -68,7 +68,8 @@ class Simulation {
     REQUIRE_FALSE(torn(lines(kernel_)));
   }
 
-  /// It may see a plan that did not fit yet, so it may be sent to what was planned before.
+  /// Starts a delayed reader. A plan that did not fit yet may be pending, so the previous plan's endpoints
+  /// are allowed, too.
   void hold_reader() {
     if (kernel_.frontends.entries.empty()) return;
     auto entry = kernel_.frontends.entries.begin();
@@ -93,7 +94,7 @@ class Simulation {
     return lasts;
   }
 
-  /// The grace period under way ends.
+  /// Ends the current grace period.
   void finish_readers() {
     std::deque<HeldReader> later;
     for (HeldReader& reader : std::exchange(readers_, {})) {

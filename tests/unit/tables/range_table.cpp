@@ -17,7 +17,7 @@ namespace {
 struct Fixture {
   explicit Fixture(std::uint32_t limit = 8) : entries(faults, limit), table(entries) {}
 
-  /// Number and last byte of the address, of each range.
+  /// The service number and the last byte of the address of each range.
   [[nodiscard]] std::set<std::pair<std::uint32_t, int>> ranges() const {
     std::set<std::pair<std::uint32_t, int>> found;
     for (const auto& [bytes, entry] : entries.entries) {

@@ -1,4 +1,4 @@
-// Repair of entries that others changed (SEM-70).
+// Repair of entries that other programs changed (SEM-70).
 #include <catch2/catch_test_macros.hpp>
 
 #include "tests/unit/tables/fakes.hpp"
@@ -15,7 +15,7 @@ std::vector<lb::agent::PlanChange> plan() {
   return {change(service("web", 1, {1, 2})), change(restricted)};
 }
 
-/// An agent whose tables are as the plan says.
+/// An agent that has written the plan to its tables.
 struct Written {
   Written() {
     REQUIRE(agent.tables.adopt().has_value());

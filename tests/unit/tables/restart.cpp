@@ -1,4 +1,4 @@
-// How the next agent adopts what it finds: a clean state, a killed agent's, and a foreign one.
+// How the next agent adopts existing tables: a clean state, a killed agent's, and another program's.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
@@ -10,7 +10,7 @@ using namespace lb::tables_test;
 
 namespace {
 
-/// A load balancer's source range 10.0.NET.0/24.
+/// The plan with a load balancer's source range 10.0.NET.0/24.
 Plan restricted(Plan plan, std::uint8_t net) {
   plan->policy.source_ranges = LB_YES;
   plan->source_ranges = {{.address = address(net, 0), .length = 120}};
@@ -35,7 +35,7 @@ std::vector<PlanChange> difference() {
   return changes;
 }
 
-/// A new agent on what is there, whose first plan is the second one.
+/// Starts an agent on the existing tables; its first plan is the second one.
 void expect_repair(FakeKernel& kernel) {
   kernel.faults = {};
   REQUIRE_FALSE(torn(lines(kernel)));
@@ -62,7 +62,7 @@ TEST_CASE("a service of which a first plan says nothing yet stays as it was (cho
   auto plan = second_plan();
   plan.push_back({.service = "default/goes", .ports = {}, .standing = lb::agent::Standing::waiting});
   next.tables.apply(Batch::whole, plan);
-  // Its frontend, its range, its set; there is no room for "comes" before it goes.
+  // Its frontend, its range, its set; "comes" does not fit before it is removed.
   CHECK(std::ranges::count_if(lines(kernel), [](const std::string& line) {
           return line.find("default/goes") != std::string::npos;
         }) == 3);

@@ -1,4 +1,4 @@
-// What waits to be written, and for how long.
+// Which plans wait to be written, and for how long.
 #include "agent/tables/retry_queue.hpp"
 
 #include <catch2/catch_test_macros.hpp>

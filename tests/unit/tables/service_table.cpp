@@ -58,7 +58,7 @@ TEST_CASE("a name without room in its entry is refused, and takes no number") {
 }
 
 TEST_CASE("without a free number nothing is created, and that is no error") {
-  Fixture fixture(2);  // number 0 is nobody's
+  Fixture fixture(2);  // number 0 is reserved
   REQUIRE(fixture.table.create(key("default/web")));
   const auto second = fixture.table.create(key("default/db"));
   REQUIRE(second);

@@ -1,4 +1,4 @@
-// How large tables should be: what counts as too small, and how much larger or smaller they would be.
+// The wanted sizes of tables: when a table is too small, and how much larger or smaller it should be.
 #include "agent/tables/table_sizes.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -23,7 +23,7 @@ struct Fixture {
   lb::agent::TableSizes sizes;
 };
 
-/// What a queue with one plan waits for.
+/// A queue in which one plan waits.
 RetryQueue waiting_for(const Plan& plan) {
   RetryQueue waiting;
   waiting.keep(change(plan), Progress::failed);

@@ -76,7 +76,7 @@ TEST_CASE("REL-33: cut, truncated, reset and interrupted answers end as such") {
       CHECK(reader.content == row.content);
     }
     CHECK_THAT(reader.detail, ContainsSubstring(url(server)));
-    // And it can go on.
+    // The connection remains usable.
     Reader next;
     lab.connection->ask({"/", "a/b"}, next);
     REQUIRE(run_until(lab.context, [&] { return next.ended || next.content == row.content; }));
@@ -139,7 +139,8 @@ TEST_CASE("REL-87: no token in the clear, and nothing in the clear to another ma
   CHECK_THROWS_MATCHES(lab.open(access), StartError, MessageMatches(ContainsSubstring("in the clear")));
   CHECK_THROWS_AS(lab.open(access_to({"http://192.0.2.1:1"})), StartError);
   lab.lookup = [](const std::string&) { return Looked{{*Address::parse("192.0.2.1")}, ""}; };
-  lab.open(access_to({"http://localhost:1"}));  // whatever somebody's resolver makes of it
+  lab.open(access_to(
+      {"http://localhost:1"}));  // the result must not depend on the resolver's answer for localhost
   const auto reader = lab.ask();
   CHECK(reader.ended == End::unreachable);
   CHECK_THAT(reader.detail, ContainsSubstring("neither encrypted nor on this machine"));

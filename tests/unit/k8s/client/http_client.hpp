@@ -1,4 +1,4 @@
-// A client for the tests of one, beside the server of server.hpp.
+// An HTTP client for tests against the server of server.hpp.
 #pragma once
 
 #include <fmt/format.h>
@@ -43,7 +43,7 @@ class Reader final : public AnswerReader {
 };
 
 struct Files : lb::test::TempDirectory {
-  /// As a Secret's volume does: the old text or the new one, never half.
+  /// Writes a file atomically, as the kubelet does for a Secret's volume.
   Material write(const std::string& name, const std::string& text) const {
     std::ofstream(path / ".new", std::ios::binary) << text;
     std::filesystem::rename(path / ".new", path / name);
@@ -51,7 +51,7 @@ struct Files : lb::test::TempDirectory {
   }
 };
 
-/// A client and what it says.
+/// A client and the warnings that it logs.
 struct ClientLab {
   boost::asio::io_context context{1};
   std::vector<std::string> warnings;

@@ -29,7 +29,7 @@ TEST_CASE("k8s client: the next server stands in for one that fails, and is kept
   CHECK(lab.connection->server() == url(second));
   CHECK(lab.ask().ended == End::complete);
   CHECK(second.connections() == 1);
-  // A new connection is asked for because of what this server said: the others come first.
+  // A fresh connection is requested because of this server's reply: the other servers are tried first.
   CHECK(lab.ask(Connection::fresh).ended == End::complete);
   CHECK(lab.connection->server() == url(second));
   second.stop();
@@ -83,7 +83,7 @@ TEST_CASE("k8s client: a look-up that takes too long is given up and hurts nobod
     CHECK_FALSE(dropped.ended);
   }
   gate.unlock();
-  std::this_thread::sleep_for(20ms);  // the thread that was left behind ends by itself
+  std::this_thread::sleep_for(20ms);  // the abandoned lookup thread ends by itself
 }
 
 TEST_CASE("k8s client: a server that accepts and is silent is given up for the next") {

@@ -21,7 +21,7 @@ TEST_CASE("k8s client: the server's certificate must be for its name or address,
     const char* names;
     const char* host;
     const char* server_name;
-    const char* why_not;  ///< empty: accepted
+    const char* why_not;  ///< the expected error; empty: accepted
   };
   const Row rows[] = {
       {"an address", &ours, "x", "IP:127.0.0.1", "127.0.0.1", "", ""},
@@ -109,7 +109,7 @@ TEST_CASE("REL-34: client certificates and authorities that rotate are used at o
   lab.ask();
   CHECK(server.connections() == 1);
   files.write("certificate", second.certificate);
-  lab.ask();  // half rotated: the key does not fit
+  lab.ask();  // half rotated: the key does not match the certificate
   CHECK(server.connections() == 1);
   REQUIRE(lab.warnings.size() == 1);
   CHECK_THAT(lab.warnings[0], ContainsSubstring("the client key cannot be used"));
@@ -145,7 +145,7 @@ TEST_CASE("REL-34: a server whose certificate has expired is named, and used aga
   CHECK(server->asked().empty());
   Server renewed(lab.context, {"127.0.0.1", authority.issue("x", "IP:127.0.0.1"), ""}, hello());
   access.servers.push_back(parse_api_server(url(renewed, "https")));
-  lab.open(access);  // one server of two has been renewed
+  lab.open(access);  // one of the two servers has a renewed certificate
   CHECK(lab.ask().ended == End::complete);
   CHECK(lab.connection->server() == url(renewed, "https"));
 }

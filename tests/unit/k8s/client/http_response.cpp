@@ -14,7 +14,7 @@ namespace {
 
 using State = HttpResponse::State;
 
-/// What an answer held; stops when the body is as long as `most`.
+/// Records a response as text; stops when the body is as long as `most`.
 class Reports final : public AnswerReader {
  public:
   Flow head(const ApiHead& head) override {
@@ -62,7 +62,7 @@ std::string chunked(const std::string& text, std::size_t size) {
 const std::string chunked_head =
     "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
 
-/// Feeds in two pieces, cut at `cut`.
+/// Feeds the bytes in two pieces, split at `cut`.
 State feed(HttpResponse& answer, const std::string& bytes, std::size_t cut) {
   const auto state = answer.feed(std::string_view(bytes).substr(0, cut));
   return state == State::open ? answer.feed(std::string_view(bytes).substr(cut)) : state;

@@ -1,4 +1,5 @@
-// Kubeconfig files and what a pod is given: the access that follows, and a sentence for what is not followed.
+// Kubeconfig files and a pod's service account: the resulting access, and a message for each part that is
+// ignored.
 #include "k8s/client/kubeconfig.hpp"
 
 #include <fmt/format.h>
@@ -114,7 +115,7 @@ TEST_CASE("k8s kubeconfig: what is not supported or wrong is named") {
 TEST_CASE("k8s access: addresses of servers") {
   struct Row {
     const char* url;
-    const char* text;  ///< null: refused
+    const char* text;  ///< null: expect an error
   };
   const Row rows[] = {
       {"https://10.0.0.1:6443", "https://10.0.0.1:6443"},

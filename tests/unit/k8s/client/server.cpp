@@ -1,4 +1,4 @@
-// Coroutines on the test's own context; certificates by OpenSSL.
+// A server of coroutines on the test's own context; certificates by OpenSSL.
 #include "server.hpp"
 
 #include <fmt/format.h>
@@ -144,7 +144,7 @@ asio::awaitable<bool> send(SessionPtr session, std::string bytes) {
   co_return !error;
 }
 
-/// A request's head; empty: there is none.
+/// Reads a request's head; returns "" if the connection ended first.
 asio::awaitable<std::string> receive(SessionPtr session) {
   boost::system::error_code error;
   std::size_t size = 0;

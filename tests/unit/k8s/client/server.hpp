@@ -1,5 +1,5 @@
-// An HTTP server for tests that does exactly what a test says, also what no server should; with or without
-// TLS.
+// An HTTP server for tests that sends exactly what a test specifies, including invalid responses; with or
+// without TLS.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -12,13 +12,13 @@
 
 namespace lb::k8s::testing {
 
-/// PEM.
+/// A certificate and its private key as PEM.
 struct Identity {
   std::string certificate;
   std::string key;
 };
 
-/// Signs certificates, made again by each test run.
+/// A certificate authority, created anew in each test run.
 class Authority {
  public:
   explicit Authority(const std::string& name);
@@ -27,8 +27,8 @@ class Authority {
   Authority& operator=(const Authority&) = delete;
 
   [[nodiscard]] std::string certificate() const;
-  /// `names` as OpenSSL writes them: "DNS:localhost,IP:127.0.0.1"; `common_name` names a client.
-  /// Valid for `seconds` from an hour ago on; with fewer than 3,600 it has expired.
+  /// Issues a certificate. `names` are in OpenSSL's syntax: "DNS:localhost,IP:127.0.0.1"; `common_name` names
+  /// a client. It is valid for `seconds` from an hour ago on; with fewer than 3,600 it has expired.
   [[nodiscard]] Identity issue(const std::string& common_name, const std::string& names,
                                long seconds = 86400) const;
 
@@ -39,23 +39,23 @@ class Authority {
 
 struct Asked {
   std::string target;
-  std::string head;            ///< all of it
-  std::size_t connection = 0;  ///< counted from 1
-  std::string client;          ///< common name of its certificate
+  std::string head;            ///< the whole request head
+  std::size_t connection = 0;  ///< number of the connection, from 1
+  std::string client;          ///< common name of the client's certificate
 };
 
-/// What is left of the connection when all is written.
+/// What happens to the connection after the reply.
 enum class After { next_request, close, reset, silence };
 
 struct Reply {
-  std::vector<std::string> pieces;  ///< each is written by itself
+  std::vector<std::string> pieces;  ///< each is sent by a separate write
   After after = After::next_request;
 };
 
 struct ServerOptions {
   std::string address = "127.0.0.1";
   std::optional<Identity> tls;
-  std::string client_authority;  ///< PEM; empty: no client certificate is asked for
+  std::string client_authority;  ///< PEM; empty: the server requests no client certificate
 };
 
 class Server {
@@ -69,13 +69,13 @@ class Server {
 
   [[nodiscard]] unsigned short port() const;
   [[nodiscard]] const std::vector<Asked>& asked() const;
-  /// Connections that came, TLS or not.
+  /// The number of connections accepted so far, TLS or not.
   [[nodiscard]] std::size_t connections() const;
-  /// Listens no more and closes what is open.
+  /// Stops listening and closes all connections.
   void stop();
-  /// Closes what is open, but goes on to listen.
+  /// Closes all connections, but keeps listening.
   void cut();
-  /// Writes to every connection that is silent.
+  /// Writes the bytes to every silent connection.
   void push(std::string bytes);
 
  private:
@@ -83,14 +83,14 @@ class Server {
   std::shared_ptr<State> state_;
 };
 
-/// With a length.
+/// A response with a Content-Length.
 [[nodiscard]] std::string answer(int status, const std::string& body, const std::string& fields = "");
-/// The head of a chunked answer, and a chunk.
+/// The head of a chunked response, and one chunk.
 [[nodiscard]] std::string stream_head(const std::string& type = "application/json");
 [[nodiscard]] std::string chunk(const std::string& bytes);
 inline const std::string last_chunk = "0\r\n\r\n";
 
-/// Runs the context until `done`, at most for ten seconds; whether it came.
+/// Runs the context until `done` returns true, at most for `most`; returns whether it did.
 [[nodiscard]] bool run_until(boost::asio::io_context& context, const std::function<bool()>& done,
                              std::chrono::milliseconds most = std::chrono::seconds(10));
 

@@ -1,4 +1,4 @@
-// What the decoder's tests share: objects' JSON from a few members, and decoded objects taken apart.
+// Helpers shared by the decoder's tests: build objects' JSON from a few members, and print decoded objects.
 #pragma once
 
 #include <fmt/format.h>
@@ -46,7 +46,7 @@ inline EndpointSlice slice_of(const Decoded& decoded) {
   return std::get<EndpointSlice>(decoded.object.value());
 }
 
-/// "pointer reason" of each problem, joined by newlines.
+/// "pointer reason" of each decoding problem, joined by newlines.
 inline std::string problems_of(const Decoded& decoded) {
   std::string out;
   for (const auto& problem : decoded.problems) {

@@ -1,4 +1,4 @@
-// What refuses an object, hostile input, places of problems (REL-36; "Our choices" J).
+// Errors that reject an object, hostile input, positions of problems (REL-36; "Our choices" J).
 #include <filesystem>
 #include <random>
 

@@ -112,7 +112,7 @@ TEST_CASE("SEM-20 policies only where they count") {
 
 TEST_CASE("k8s decode: topology keys from the annotation, and from the field in manifests only") {
   struct Row {
-    const char* annotation;  // nullptr: none
+    const char* annotation;  // nullptr: no annotation
     const char* field;
     const char* from_api;
     const char* from_manifest;

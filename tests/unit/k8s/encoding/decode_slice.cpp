@@ -1,4 +1,5 @@
-// EndpointSlices and Nodes from JSON: conditions, places, what is skipped or absent (SEM-2, 4; REL-52).
+// EndpointSlices and Nodes from JSON: conditions, zones and nodes, what is skipped or absent (SEM-2, 4;
+// REL-52).
 #include "decode.hpp"
 
 using namespace lb::k8s;
@@ -97,7 +98,7 @@ TEST_CASE("k8s decode: places, hints and topology of an endpoint") {
 TEST_CASE("SEM-2, SEM-4 slices: which are as absent, and what is said") {
   struct Row {
     std::string json;
-    const char* problem;  // empty: none
+    const char* problem;  // expected problem; empty: none
   };
   const auto* metadata = R"({"apiVersion":"discovery.k8s.io/v1","kind":"EndpointSlice","metadata":)"
                          R"({"name":"a","namespace":"b","labels":{)";

@@ -1,4 +1,5 @@
-// Cutting JSON: values end where they end, whatever the pieces; lists give their items; places are found.
+// Splitting JSON: where values end, in whatever pieces they come; the items of lists; positions of JSON
+// pointers.
 #include "k8s/encoding/framing.hpp"
 
 #include <fmt/format.h>
@@ -39,7 +40,7 @@ TEST_CASE("k8s framing: objects and lists are cut") {
   struct Row {
     const char* text;
     const char* kind;
-    const char* items;  // joined by |
+    const char* items;  // expected items, joined by |
     bool whole;
   };
   const Row rows[] = {
@@ -81,7 +82,7 @@ TEST_CASE("k8s places: a pointer finds its value") {
   CHECK(at("/a/b~1c/1/d") == "tru");
   CHECK(at("/a/e~0") == "1},");
   CHECK(at("/f") == "\"x\"");
-  // What is not there is looked for as deep as it goes.
+  // For a missing member, the position of the deepest existing parent.
   CHECK(at("/a/b~1c/2") == "[10");
   CHECK(at("/g") == "{\"a");
   CHECK(at("/f/g") == "\"x\"");

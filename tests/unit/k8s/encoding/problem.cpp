@@ -1,4 +1,4 @@
-// Reasons go into logs: they are UTF-8, whatever they quote and wherever they are cut.
+// Reasons of problems are logged: they are UTF-8, whatever they quote and wherever they are truncated.
 #include "k8s/encoding/problem.hpp"
 
 #include <catch2/catch_test_macros.hpp>

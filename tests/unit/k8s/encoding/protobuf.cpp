@@ -1,4 +1,4 @@
-// Protobuf: the same objects as JSON's give the same model; bodies are cut wherever the bytes are cut.
+// Protobuf: the same objects give the same model as their JSON; bodies may be split at any byte.
 #include "k8s/encoding/protobuf.hpp"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ namespace {
 
 using Writer = protozero::pbf_writer;
 
-/// A message whose fields `fill` writes.
+/// Encodes a message whose fields `fill` writes.
 template <typename Fill>
 std::string message(Fill fill) {
   std::string out;
@@ -201,7 +201,7 @@ std::vector<Row> rows() {
           {service_cidr_json, service_cidr(), "networking.k8s.io/v1", "ServiceCIDR", Kind::service_cidr}};
 }
 
-/// Writes down what a body gives.
+/// Records as text what a body contains.
 class Parts final : public BodySink {
  public:
   void list_meta(ListMeta meta) override { text += fmt::format("meta {} {};", meta.version, meta.more); }

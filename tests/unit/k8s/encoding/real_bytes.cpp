@@ -1,5 +1,6 @@
-// What a kube-apiserver 1.36 sent: its protobuf and its JSON of the same objects must give the same models.
-// The bodies are in tests/corpus/api; they confirm the field numbers that k8s/encoding/protobuf* read.
+// Responses of a kube-apiserver 1.36: its protobuf and its JSON of the same objects must give the same
+// models. The bodies are in tests/corpus/api; they confirm the field numbers that k8s/encoding/protobuf*
+// read.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,7 +27,7 @@ struct Part {
   std::optional<ApiStatus> status;
 };
 
-/// A body taken apart.
+/// The items and metadata of a body.
 class Parts final : public BodySink {
  public:
   Parts(Encoding& encoding, Kind kind) : encoding_(encoding), kind_(kind) {}

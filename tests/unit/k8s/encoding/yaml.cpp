@@ -1,4 +1,4 @@
-// YAML to JSON: scalars as YAML 1.2's core schema has them, lines kept, bounds held (REL-86).
+// YAML to JSON: scalars as in YAML 1.2's core schema, line numbers preserved, limits enforced (REL-86).
 #include "k8s/encoding/yaml.hpp"
 
 #include <algorithm>
@@ -8,7 +8,7 @@ using lb::k8s::yaml_to_json;
 
 namespace {
 
-/// Without the line ends that keep the lines.
+/// The JSON without the newlines that preserve line numbers.
 std::string json_of(const std::string& yaml) {
   auto result = yaml_to_json(yaml);
   std::erase(result.json, '\n');

@@ -1,4 +1,5 @@
-// Files in, changes of objects out: documents, lists, broken parts, moves, rivals, patience (REL-85, 86).
+// Files in, changes of objects out: documents, lists, broken parts, moved objects, duplicates, grace times
+// (REL-85, 86).
 #include "k8s/manifests/manifest_set.hpp"
 
 #include <fmt/format.h>
@@ -19,7 +20,7 @@ namespace {
 using Lines = std::vector<std::string>;
 using std::chrono::milliseconds;
 
-/// A set whose clock the test moves.
+/// A set with a clock that the test advances.
 struct Fixture {
   RecordingSink sink;
   ManifestSet set{sink};
@@ -144,9 +145,9 @@ TEST_CASE("k8s manifests: a broken document leaves its file's objects and the ot
     const char* what;
     std::string text;
     Lines reported;
-    const char* complaint;  // part of the only one
+    const char* complaint;  // part of the only complaint
   };
-  // Before: web and dns in one file.
+  // Before the change: web and dns in one file.
   const auto moved = service_yaml("web", "10.0.0.9");
   const std::string moved_told = "+Service default/web 10.0.0.9 80";
   const Row rows[] = {
@@ -184,7 +185,7 @@ TEST_CASE("k8s manifests: a broken document leaves its file's objects and the ot
     CAPTURE(complaints[0]);
     CHECK(complaints[0].find(row.complaint) != std::string::npos);
     CHECK(complaints[0].find("last good state stays") != std::string::npos);
-    // Mended: what is no longer defined goes.
+    // After the repair, objects that are no longer defined are removed.
     const auto after = f.put("a.yaml", web);
     CHECK(std::ranges::find(after, "-Service default/dns") != after.end());
     CHECK(f.complaints() == Lines{});
@@ -280,7 +281,7 @@ TEST_CASE("REL-36: a slice of ten megabytes in a manifest is taken, or refused, 
   REQUIRE(reported.size() == 3);
   CHECK(std::ranges::find(reported, web_told) != reported.end());
   CHECK(std::ranges::any_of(reported, [](const auto& line) { return line.ends_with(" 10.9.9.9"); }));
-  CHECK(f.put("huge.json", text).empty());  // cut short: the last good state stays
+  CHECK(f.put("huge.json", text).empty());  // truncated: the last good state stays
   CHECK(f.complaints().size() == 1);
   CHECK(f.erase("huge.json") == Lines{"-EndpointSlice default/huge", "flush"});
 }
@@ -299,17 +300,17 @@ TEST_CASE("k8s manifests: complaints are reported once, when they last") {
   f.put("a.yaml", broken);
   CHECK(f.set.complaints().due() == f.now + ComplaintBook::delay);
   CHECK(f.complaints_after(milliseconds(100)) == Lines{});
-  // The same problem on another line is the same problem, and its time runs on.
+  // The same problem on another line counts as the same problem, and its time continues.
   f.put("a.yaml", "# moved down\n" + broken);
   CHECK(f.complaints_after(milliseconds(150)).size() == 1);
   CHECK_FALSE(f.set.complaints().due());
   f.put("a.yaml", broken);
   CHECK(f.complaints() == Lines{});
-  // Gone and back again: reported again.
+  // A problem that disappears and returns is reported again.
   f.put("a.yaml", web);
   f.put("a.yaml", broken);
   CHECK(f.complaints().size() == 1);
-  // Half-written for a moment: not reported at all.
+  // A file that is half-written for a moment is not reported at all.
   f.put("b.yaml", broken);
   f.now += milliseconds(100);
   f.put("b.yaml", dns);

@@ -1,4 +1,4 @@
-// The manifests' source against a real directory: how editors, kubelet and shells change files
+// The manifests' source against a real directory: the ways in which editors, kubelet and shells change files
 // (REL-85), without any API server (SEM-79).
 #include "k8s/manifests/manifests.hpp"
 
@@ -32,7 +32,7 @@ const std::string web2 = service_yaml("web", "10.0.0.2");
 const std::string web_told = "+Service default/web 10.0.0.1 80";
 const std::string web2_told = "+Service default/web 10.0.0.2 80";
 
-/// A directory of its own, a source on it, and a context that runs until something is reported.
+/// A directory, a source that watches it, and a context that runs until something is reported.
 struct Fixture {
   fs::path base;
   fs::path path;
@@ -57,7 +57,7 @@ struct Fixture {
   }
   void write(const fs::path& file, const std::string& text) { std::ofstream(path / file) << text; }
 
-  /// Runs until `wanted` holds; whether it did within a time that no slow machine needs.
+  /// Runs until `wanted` returns true; returns false after a time that no slow machine needs.
   bool run_until(const std::function<bool()>& wanted) {
     const auto deadline = std::chrono::steady_clock::now() + 20s;
     while (!wanted() && std::chrono::steady_clock::now() < deadline) {
@@ -65,7 +65,7 @@ struct Fixture {
     }
     return wanted();
   }
-  /// The lines of the next changes, up to the flush.
+  /// The reported lines up to the next flush.
   Lines next() {
     run_until([&] { return !sink.lines.empty() && sink.lines.back() == "flush"; });
     return sink.take();
@@ -74,7 +74,7 @@ struct Fixture {
     run_until([&] { return !sink.complaints.empty(); });
     return sink.take_complaints();
   }
-  /// Shows that nothing else was reported before a change that is made now.
+  /// Checks that nothing else was reported before a change that this function makes.
   void expect_quiet() {
     static int count = 0;
     const auto name = "quiet-" + std::to_string(++count);
@@ -158,7 +158,8 @@ TEST_CASE("k8s source: atomic rename, and an editor's ways of saving") {
   f.write(".a.yaml.tmp", web2);
   fs::rename(f.path / ".a.yaml.tmp", f.path / "a.yaml");
   CHECK(f.next() == Lines{web2_told, "flush"});
-  // As vi: a probe file, the old one to a backup, the new one written, the backup gone.
+  // As vi does: it makes a probe file, renames the old file to a backup, writes the new one, removes the
+  // backup.
   f.write("4913", "");
   fs::remove(f.path / "4913");
   f.write(".a.yaml.swp", "binary");
@@ -234,7 +235,7 @@ TEST_CASE("k8s source: the directory goes away, its objects stay until it is bac
   std::ofstream(f.base / "new" / "a.yaml") << web2;
   fs::rename(f.base / "new", f.path);
   CHECK(f.next() == Lines{web2_told, "flush"});
-  // The new directory is followed, the old one is not.
+  // Changes in the new directory are reported, changes in the old one are not.
   std::ofstream(f.base / "elsewhere" / "b.yaml") << service_yaml("old", "10.0.0.3");
   f.expect_quiet();
   fs::remove_all(f.path);
@@ -262,13 +263,13 @@ TEST_CASE("REL-85 a lost event is made up for by looking") {
   Fixture f;
   f.start();
   f.sink.take();
-  // More events than the kernel's queue holds, while nobody reads them.
+  // More events than the kernel's queue holds, while no one reads them.
   std::size_t queue = 16384;
   std::ifstream("/proc/sys/fs/inotify/max_queued_events") >> queue;
   const int noise = ::open((f.path / "noise").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
   const int other = ::open((f.path / "other").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
   for (std::size_t i = 0; i < queue; ++i) {
-    // Two files in turn: the kernel joins equal events that follow each other.
+    // Alternate between two files: the kernel merges consecutive equal events.
     (void)!::pwrite(i % 2 == 0 ? noise : other, "x", 1, 0);
   }
   f.write("a.yaml", web);

@@ -1,4 +1,4 @@
-// Addresses and prefixes: what is read, how it is written, what kind it is (SEM-4, SEM-89).
+// Addresses and prefixes: parsing, text form, and kinds (SEM-4, SEM-89).
 #include <arpa/inet.h>
 
 #include <array>
@@ -18,7 +18,7 @@ using lb::k8s::Prefix;
 TEST_CASE("k8s address: text in, canonical text out") {
   struct Row {
     const char* in;
-    const char* out;  // nullptr: refused
+    const char* out;  // nullptr: expect an error
     Family family = Family::ipv4;
   };
   const Row rows[] = {

@@ -1,4 +1,4 @@
-// An address or a name, and a port.
+// Parsing of an address or a name with a port.
 #include "k8s/objects/host_port.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,4 +1,4 @@
-// Which labels of other Nodes are asked for (choice H, REL-96).
+// Which labels of other Nodes Services ask for (choice H, REL-96).
 #include "k8s/objects/peer_labels.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Times as the API writes them, and what is none.
+// Timestamps as the API writes them, and invalid ones.
 #include "k8s/objects/rfc3339.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,5 +1,5 @@
-// The API as a source: what is asked, when all is known, what is reported in which order; with connections,
-// alarms and time of the test's own.
+// The API as a source: its requests, when it is in sync, what it reports in which order; with the test's own
+// connections, alarms and clock.
 #include <fmt/format.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -108,7 +108,7 @@ TEST_CASE("SEM-17: an API without ServiceCIDRs is asked now and then, and holds 
   lab.pass(Time(30'000));
   CHECK(lab.cidrs().asked == 1);
   lab.pass(Time(60'000));
-  REQUIRE(lab.cidrs().asked == 2);  // the server was upgraded
+  REQUIRE(lab.cidrs().asked == 2);  // as after an upgrade of the server
   lab.cidrs().head();
   lab.cidrs().body(
       event("ADDED",
@@ -185,7 +185,7 @@ TEST_CASE(
   lab.services().head();
   lab.services().body(event("MODIFIED", service("web", 12, "10.0.0.9")));
   CHECK(lab.reported() == "+Service a/web 10.0.0.9 80;flush");
-  // The log could bear it: four sentences in half a minute.
+  // Few enough for a log: at most four messages in half a minute.
   CHECK(lab.failures.size() <= 4 * (static_cast<std::size_t>(lab.now / Time(30'000)) + 1));
   CHECK_THAT(lab.failures.at(0), ContainsSubstring("https://server"));
 }
@@ -203,7 +203,7 @@ TEST_CASE("REL-77: a refusal for which the log had no room is reported as soon a
     });
   };
   REQUIRE(refusals() == 0);
-  // Others, which nobody answers, have sentences of their own, and pauses are random.
+  // Other resources' requests, which get no response, have their own messages, and pauses are random.
   for (int second = 0; second < 300; ++second) {
     lab.pass(Time(1'000));
     if (lab.services().reader != nullptr) {
@@ -231,7 +231,7 @@ TEST_CASE("REL-33: a watch that is silent is hung up and resumed on a new connec
   CHECK(of_services() == 0);
   CHECK(lab.source->stats()[0].failures == 0);
   CHECK(lab.source->stats()[0].stream.quiet == 1);
-  lab.pass(Timeouts{}.head + Time(3'000));  // and nobody answers
+  lab.pass(Timeouts{}.head + Time(3'000));  // no response comes
   CHECK(of_services() == 1);
   CHECK(lab.source->stats()[0].failures == 1);
 }

@@ -1,5 +1,5 @@
-// Objects and events as an API server writes them, and the source with connections, alarms and time of the
-// test's own.
+// Objects and events as an API server writes them, and the source with the test's own connections, alarms and
+// clock.
 #pragma once
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ inline std::string service(const std::string& name, int version, const std::stri
       name, version, address, address);
 }
 
-/// A Service with topology keys, as in the annotation.
+/// A Service with the annotation for these topology keys.
 inline std::string asking(const std::string& name, int version, const std::string& keys) {
   auto text = service(name, version);
   const std::string mark = R"("metadata":{)";
@@ -34,7 +34,7 @@ inline std::string asking(const std::string& name, int version, const std::strin
                      fmt::format(R"("annotations":{{"sluice.lb/topology-keys":"{}"}},)", keys));
 }
 
-/// As it comes when metadata alone was asked for.
+/// A Node as the API returns it to a request for metadata only.
 inline std::string peer(const std::string& name, int version, const std::string& labels) {
   return fmt::format(
       R"({{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{{"name":"{}",)"
@@ -69,7 +69,7 @@ inline std::string status(int code) {
   return fmt::format(R"({{"kind":"Status","apiVersion":"v1","code":{},"message":"because"}})", code);
 }
 
-/// A connection whose other end is the test.
+/// A connection whose server side is the test.
 struct FakeConnection {
   ApiRequest request;
   AnswerReader* reader = nullptr;
@@ -91,7 +91,7 @@ struct FakeConnection {
   }
 };
 
-/// Lines by resource; they come in the order of api_resources().
+/// A source and its connections, one per resource, in the order of api_resources().
 struct Lab {
   explicit Lab(ApiScope scope = {.node = "n1",
                                  .service_proxy_name = "",
@@ -118,7 +118,7 @@ struct Lab {
   FakeConnection& cidrs() { return *connections[3]; }
   FakeConnection& peers() { return *connections.back(); }
 
-  /// Alarms ring at their times until `end`.
+  /// Advances the clock; alarms fire at their times until `end`.
   void pass(Time span) {
     const auto end = now + span;
     for (;;) {
@@ -136,7 +136,7 @@ struct Lab {
     }
     now = end;
   }
-  /// All lists, empty but for these Services, so that the source is in sync.
+  /// Completes all lists, empty except for these Services, so that the source is in sync.
   void sync(const std::string& events = "", int version = 10) {
     for (auto* connection : {&services(), &slices(), &nodes(), &cidrs()}) {
       connection->head();

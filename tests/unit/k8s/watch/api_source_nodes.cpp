@@ -1,4 +1,4 @@
-// The API as a source of other Nodes' labels: listed and watched only where some Service asks for them.
+// The API as a source of other Nodes' labels: they are listed and watched only if some Service asks for them.
 #include <fmt/format.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -167,7 +167,7 @@ TEST_CASE("choice H: a list of Services under way does not end the watch of Node
   lab.pass(Time(1'000));
   REQUIRE(has(lab.services().request.target, "sendInitialEvents"));
   lab.services().head();
-  lab.services().body(event("ADDED", service("web", 12)));  // asks no more
+  lab.services().body(event("ADDED", service("web", 12)));  // no longer asks for labels
   lab.sink.take();
   lab.peers().body(event("ADDED", peer("n2", 13, R"("rack":"r1")")));
   CHECK(lab.reported() == "+Node n2 rack=r1;flush");

@@ -1,4 +1,4 @@
-// The API as a source over real sockets: a small API server that misbehaves in every way.
+// The API as a source over real sockets: a small API server with every kind of fault.
 #include <fmt/format.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -15,7 +15,7 @@ using namespace lb::k8s::testing;
 
 namespace {
 
-/// A small API server: Services by streaming list and watch; the others are empty.
+/// A small API server: Services by streaming list and watch; the other resources are empty.
 struct Api {
   explicit Api(boost::asio::io_context& context, ServerOptions options = {})
       : server(context, std::move(options), [this](const Asked& asked) { return handle(asked); }) {}
@@ -123,7 +123,7 @@ TEST_CASE("REL-32 over sockets: streaming lists that are refused, by status and 
 TEST_CASE("REL-33, REL-34, REL-77 over sockets: failures of every kind, and the next change still comes") {
   struct Row {
     const char* name;
-    std::vector<Reply> replies;  ///< to what follows the first cut, in this order
+    std::vector<Reply> replies;  ///< replies to the requests after the first cut, in order
   };
   const Row rows[] = {
       {"cut in the middle of an object",
@@ -164,7 +164,7 @@ TEST_CASE("REL-33, REL-34, REL-77 over sockets: failures of every kind, and the 
     api.items = service("web", 20, "10.0.0.3");
     api.server.cut();
     REQUIRE(run_until(lab.context, [&] { return replies.empty(); }));
-    // Once it watches again, or has listed again, the change is there.
+    // Once the source watches or has listed again, it reports the change.
     const auto pushed = [&] {
       api.server.push(chunk(event("MODIFIED", service("web", 21, "10.0.0.3"))));
       for (const auto& each : lab.sink.take()) {

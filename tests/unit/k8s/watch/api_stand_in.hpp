@@ -1,4 +1,4 @@
-// An API server that is the test, and a clock that it moves.
+// An API server played by the test, with a clock that the test advances.
 #pragma once
 
 #include <catch2/catch_test_macros.hpp>
@@ -35,7 +35,7 @@ struct ApiStandIn {
     ApiStandIn& api;
   };
 
-  /// For as long as this lives.
+  /// A runtime that is valid as long as this object lives.
   ApiRuntime runtime() {
     return {[this] { return std::make_unique<Line>(*this); },
             [this] { return std::make_unique<Bell>(*this); }, [this] { return now; }};
@@ -49,7 +49,7 @@ struct ApiStandIn {
     }
     asked->end(how, "https://server");
   }
-  /// The clock goes on to the alarm.
+  /// Advances the clock to the alarm, and fires it.
   void wait() {
     now = rings_at;
     const auto action = std::exchange(ring, nullptr);

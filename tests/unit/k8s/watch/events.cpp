@@ -123,7 +123,7 @@ TEST_CASE("SEM-58: an event that fails is not reported again, and only the first
   lab.tell("d");
   lab.answer(403);
   lab.answer(0, {}, End::unreachable);
-  lab.ring();  // no answer
+  lab.ring();  // timeout without a reply
   CHECK(lab.requests.size() == 4);
   CHECK(lab.failures ==
         std::vector<std::string>{
@@ -133,7 +133,7 @@ TEST_CASE("SEM-58: an event that fails is not reported again, and only the first
   lab.tell("e");
   lab.answer(500);
   CHECK(lab.failures.size() == 2);
-  lab.ring();  // of an answer that came
+  lab.ring();  // the alarm of a request whose reply has come
   CHECK(lab.requests.size() == 5);
 }
 

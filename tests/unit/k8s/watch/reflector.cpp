@@ -120,8 +120,8 @@ TEST_CASE("REL-33: a cut or silent watch resumes on a new connection where it st
 TEST_CASE("REL-33: silence is a failure only where an answer is due") {
   struct Row {
     const char* name;
-    std::string before;  ///< what the watch brings until it falls silent
-    unsigned head;       ///< 0: none comes
+    std::string before;  ///< the watch's content until it becomes silent
+    unsigned head;       ///< HTTP status; 0: no response head comes
     bool quiet;
   };
   const Row rows[] = {
@@ -136,7 +136,7 @@ TEST_CASE("REL-33: silence is a failure only where an answer is due") {
     Lab lab;
     lab.list(added("a", 5), 8);
     lab.now += Time(400'000);
-    lab.reflector.end(End::complete, lab.now);  // its time was over
+    lab.reflector.end(End::complete, lab.now);  // the watch's timeout has passed
     REQUIRE(has(lab.ask(), "resourceVersion=8"));
     if (row.head != 0) {
       lab.give(row.before, row.head);
@@ -147,7 +147,8 @@ TEST_CASE("REL-33: silence is a failure only where an answer is due") {
     lab.now = lab.reflector.deadline();
     CHECK(lab.reflector.quiet(End::timed_out) == row.quiet);
     lab.reflector.end(End::timed_out, lab.now);
-    CHECK(has(lab.ask(), "limit=1"));  // whether a server is there, and of what time
+    CHECK(
+        has(lab.ask(), "limit=1"));  // a probe: checks whether the server replies, and how recent its data is
     CHECK(lab.fresh);
     CHECK((lab.waited == Time(0)) == row.quiet);
     CHECK(lab.record.failures.empty() == row.quiet);
@@ -177,7 +178,7 @@ TEST_CASE("REL-33: a watch may be quiet for ever, and a server that has gone mea
   lab.reflector.end(End::timed_out, lab.now);
   lab.ask();
   lab.reflector.end(End::timed_out, lab.now + Timeouts{}.head);
-  CHECK(lab.reflector.counts().quiet == 21);  // the watch, not the probe
+  CHECK(lab.reflector.counts().quiet == 21);  // counts the watch, not the probe
   REQUIRE(lab.record.failures.size() == 1);
   CHECK(has(lab.record.failures[0], "the server fell silent"));
   CHECK(lab.reflector.objects() == 1);

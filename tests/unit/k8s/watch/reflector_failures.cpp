@@ -1,5 +1,5 @@
-// List and watch of a server that refuses, is down or returns old data: the next request, its time, and what
-// is accepted.
+// List and watch of a server that refuses, is down or returns old data: the next request, its time, and which
+// responses are accepted.
 #include <catch2/catch_test_macros.hpp>
 #include <set>
 #include <string>
@@ -35,7 +35,8 @@ TEST_CASE("REL-34: pauses grow, and Retry-After is kept to") {
   for (int i = 0; i < 60; ++i) {
     lab.answer(status(503), End::complete, 503);
     lab.ask();
-    CHECK((i >= 10 || lab.waited < Time(10'000)));  // a server that starts is not missed
+    CHECK((i >= 10 ||
+           lab.waited < Time(10'000)));  // short pauses at first, so that a starting server is noticed soon
   }
   CHECK(lab.waited > Time(150'000));
   CHECK(lab.waited < Time(60 * 10'000));
@@ -168,14 +169,14 @@ TEST_CASE(
     lab.answer(added("a", 24), End::truncated);
     CHECK(lab.record.take() == "+a");
     CHECK(has(lab.ask(), "sendInitialEvents"));
-    lab.answer(added("a", 20) + end_mark(22));  // another server lags, or the store was restored
+    lab.answer(added("a", 20) + end_mark(22));  // as from a lagging server, or after the store was restored
     CHECK(lab.record.take().empty());
     CHECK(has(lab.ask(), "limit=1"));
     lab.answer(page(22, "", object("a", 20)));
     CHECK(has(lab.ask(), "limit=1"));
     if (!restored) {
       lab.answer(page(30, "", object("a", 24)));
-      CHECK(has(lab.ask(), "sendInitialEvents"));  // the watch from 8 would go back in time
+      CHECK(has(lab.ask(), "sendInitialEvents"));  // a watch from 8 would go back in time
       lab.answer(added("a", 24) + end_mark(30));
       CHECK(lab.record.take() == "+a -b listed");
       continue;

@@ -1,5 +1,4 @@
-// A reflector with the requests that it makes and the objects that it reports, and helpers that write
-// responses.
+// A reflector with a record of its requests and reported objects, and helpers that write responses.
 #pragma once
 
 #include <fmt/format.h>
@@ -66,13 +65,13 @@ inline std::string status(int code) {
   return fmt::format(R"({{"kind":"Status","code":{},"message":"because"}})", code);
 }
 
-/// A reflector whose time passes by waiting for its deadlines.
+/// A reflector whose clock advances to its deadlines.
 struct Lab {
   Record record;
   Time now{1'000};
   Reflector reflector{{Kind::service, "/api/v1/services", "!x", "a!=b"}, ApiEncoding::json, {}, 7, record};
 
-  /// The next request's target; waits as long as it must.
+  /// The next request's target; advances the clock until there is one.
   std::string ask() {
     for (;;) {
       if (const auto request = reflector.begin(now)) {
@@ -88,14 +87,14 @@ struct Lab {
     auto flow = reflector.head({code, "application/json", std::nullopt}, now);
     return flow == Flow::proceed ? reflector.body(bytes, now) : flow;
   }
-  /// More of the stream that is open; what comes of it is seen in the record.
+  /// Sends more of the open stream; the record shows the effects.
   void more(const std::string& bytes) { (void)reflector.body(bytes, now); }
-  /// An answer to its end.
+  /// Sends a whole response and its end.
   void answer(const std::string& bytes, End how = End::complete, unsigned code = 200) {
     const auto flow = give(bytes, code);
     reflector.end(flow == Flow::stop ? End::stopped : how, now);
   }
-  /// Brings a list of these, and leaves its stream open.
+  /// Sends a list of these events, and leaves its stream open.
   void list(const std::string& events, int version) {
     ask();
     REQUIRE(give(events + end_mark(version)) == Flow::proceed);

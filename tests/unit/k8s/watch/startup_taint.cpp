@@ -81,12 +81,12 @@ TEST_CASE("SEM-63: the start-up taint is tried again until it is gone, and the f
   lab.answer(0, "", End::unreachable);
   CHECK(lab.rings_at == lab.now + StartupTaint::shortest_pause);
   lab.wait();
-  lab.wait();  // no answer
+  lab.wait();  // timeout without a reply
   CHECK(lab.reader == nullptr);
   CHECK(lab.rings_at == lab.now + 2 * StartupTaint::shortest_pause);
   lab.wait();
   lab.answer(200, tainted);
-  lab.answer(422);  // another has changed the taints meanwhile: read again
+  lab.answer(422);  // another client has changed the taints meanwhile: read them again
   lab.wait();
   CHECK(lab.requests.back().body.empty());
   lab.answer(200, tainted);

@@ -1,4 +1,4 @@
-// A JSON list's own level: what is no object ends as broken, and nothing after it is reported.
+// The outermost level of a JSON list: anything but an object is an error, and nothing after it is reported.
 #include "k8s/watch/transport_body.hpp"
 
 #include <catch2/catch_test_macros.hpp>
