@@ -121,8 +121,9 @@ LB_FUNCTION enum lb_fastpath_result lb_tc_fastpath(struct __sk_buff *skb, enum l
 }
 
 /*
- * At egress, a packet within what its route has added to it: of a flow that there is, or an error or a fragment of one. A tunnel that
- * somebody makes by hand, as a pod may, has no such route, and nothing in it concerns our flows.
+ * At egress, handles a packet inside its route's encapsulation: of an existing flow, or an error or a
+ * fragment of one. A tunnel that someone builds by hand, as a pod may, has no such route, and its packets are
+ * not of our flows.
  */
 LB_FUNCTION enum lb_outcome lb_encapsulated(struct __sk_buff *skb)
 {
@@ -248,7 +249,7 @@ static __always_inline int lb_drop(enum lb_hook hook)
 								       : TC_ACT_SHOT;
 }
 
-/* Of a packet that was parsed: what becomes of it. */
+/* Processes a parsed packet. */
 static __always_inline enum lb_outcome lb_tc_balance(struct __sk_buff *skb, enum lb_hook hook,
 						     struct lb_scratch *scratch)
 {
@@ -257,7 +258,7 @@ static __always_inline enum lb_outcome lb_tc_balance(struct __sk_buff *skb, enum
 	return lb_in_order(skb, scratch, lb_if_summable(scratch, lb_balance(skb, hook, scratch)));
 }
 
-/* `missed`: the fast path has looked for an assured flow, and there is none. */
+/* `missed`: the fast path has found no assured flow. */
 static __always_inline int lb_tc_slowpath(struct __sk_buff *skb, enum lb_hook hook, enum lb_bool missed)
 {
 	struct lb_scratch *scratch = lb_scratch_begin(hook, skb->ifindex, missed);

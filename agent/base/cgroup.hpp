@@ -14,8 +14,8 @@ namespace lb::agent {
 /// Whether the bpf file system of the pins was mounted, or we mounted it.
 enum class BpfMount : std::uint8_t { found, made };
 
-/// Whether the file system is mounted. If not, a start mounts it at /sys/fs/bpf, if `pins` is below that and
-/// `privileges` allow it. Throws StartError if it is not mounted and cannot be.
+/// Checks that the file system is mounted, or that a start can mount it: at /sys/fs/bpf, if `pins` is below
+/// that and `privileges` allow it. Throws StartError otherwise.
 [[nodiscard]] BpfMount require_bpf_mount(const maps::Pins& pins, const Privileges& privileges);
 
 /// Creates the pin directory and its subdirectories, accessible only to root, and mounts the file system if

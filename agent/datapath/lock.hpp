@@ -56,7 +56,7 @@ struct AgentPresence {
 /// Records that an agent runs, as the mtime of the layout's directory: `status` shows it once no agent runs.
 void record_heartbeat(const maps::Pins& pins);
 
-/// Whether an agent holds the lock of this directory.
+/// Finds out whether an agent holds the lock of this directory, and its pid and last heartbeat.
 [[nodiscard]] AgentPresence find_agent(const maps::Pins& pins);
 
 /// The pid of the process that holds a flock on the file, from the text of /proc/locks (proc(5)).

@@ -14,15 +14,16 @@ namespace lb::agent {
 /// kube-proxy's chains that stay because chains of others lead there, likewise.
 [[nodiscard]] std::vector<std::string> kube_proxy_kept();
 
-/// Connections that the removal would end, each with the reason: only IPVS's need what goes.
+/// Connections that the removal would end, each with the reason: only IPVS's connections depend on removed
+/// objects.
 [[nodiscard]] std::vector<std::string> kube_proxy_would_end();
 
 struct KubeProxyRemoved {
-  std::size_t handed = 0;  ///< connections that IPVS carried, and now conntrack does
-  std::string problem;     ///< what was not removed, as one sentence; empty: nothing
+  std::size_t handed = 0;  ///< connections of IPVS that conntrack translates now
+  std::string problem;     ///< message about failures; empty: none
 };
 
-/// Removes what is left over, each table in one step.
+/// Removes the leftovers, each table in one step.
 [[nodiscard]] KubeProxyRemoved remove_kube_proxy_leftovers();
 
 }  // namespace lb::agent

@@ -1,4 +1,4 @@
-// First connections, then services, the device, and, once no rule names them, the sets.
+// Handles connections first, then services, the device, and, once no rule refers to them, the sets.
 #include "agent/kube_proxy/ipvs_cleanup.hpp"
 
 #include <fmt/format.h>
@@ -24,13 +24,14 @@ namespace {
 
 using boost::system::error_code;
 
-/// kube-proxy sets it to 1: connections without a server end at once, and their conntrack entries with them.
+/// kube-proxy sets it to 1: connections without a server then end at once, together with their conntrack
+/// entries.
 constexpr const char* expire_setting = "/proc/sys/net/ipv4/vs/expire_nodest_conn";
 
 std::vector<VirtualService> list_services() {
   std::vector<VirtualService> services;
   std::error_code ignored;
-  // Asking for IPVS by its name would load it.
+  // Querying IPVS by its name would load the module.
   if (!std::filesystem::exists("/sys/module/ip_vs", ignored)) return services;
   if (const auto ipvs = Ipvs::open()) {
     static_cast<void>(ipvs->list_services([&](const auto&, netlink::Bytes body) {
@@ -54,7 +55,7 @@ error_code remove_device() {
   return netlink::ask(socket.get(), std::move(request), [](const auto&, netlink::Bytes) {});
 }
 
-/// Do connections outlive their servers, or can that be set?
+/// Whether connections outlive their servers, or the sysctl can be changed so.
 bool can_outlive() {
   int value = 0;
   return (std::ifstream(expire_setting) >> value && value == 0) || ::access(expire_setting, W_OK) == 0;

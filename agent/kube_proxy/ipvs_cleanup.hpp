@@ -1,5 +1,5 @@
-// Removes what kube-proxy's IPVS mode left outside of iptables, and hands the connections that go through it
-// over to conntrack (REL-84).
+// Removes leftovers of kube-proxy's IPVS mode outside of iptables, and hands the connections that use it over
+// to conntrack (REL-84).
 #pragma once
 
 #include <cstddef>
@@ -12,18 +12,19 @@ namespace lb::agent {
 
 class IpvsCleanup {
  public:
-  /// Looks at this node, and makes the kernel load nothing.
+  /// Reads this node's state, without making the kernel load modules.
   IpvsCleanup();
 
-  /// One line each: "virtual service tcp 10.96.0.1:443", "device kube-ipvs0", "IP set KUBE-CLUSTER-IP".
+  /// What would be removed, one line each: "virtual service tcp 10.96.0.1:443", "device kube-ipvs0", "IP set
+  /// KUBE-CLUSTER-IP".
   [[nodiscard]] std::vector<std::string> leftovers() const;
 
-  /// TCP and SCTP connections that would end, as "tcp 10.244.1.7:40312 to 10.96.0.80:80 (why)".
+  /// TCP and SCTP connections that the removal would end, as "tcp 10.244.1.7:40312 to 10.96.0.80:80 (why)".
   [[nodiscard]] std::vector<std::string> would_end() const;
 
-  /// Adds what fails to `problems`; how many connections are conntrack's now.
+  /// Adds failures to `problems`; returns the number of connections handed over to conntrack.
   [[nodiscard]] std::size_t remove_services(std::vector<std::string>& problems) const;
-  /// After the rules that name them.
+  /// Call after removing the rules that refer to the sets.
   void remove_sets(std::vector<std::string>& problems) const;
 
  private:

@@ -15,9 +15,10 @@ namespace {
 
 constexpr std::string_view prefix = "KUBE-";
 constexpr std::string_view ipv6_prefix = "KUBE-6-";
-constexpr std::size_t longest_name = 31;  // IPSET_MAXNAMELEN without its zero; kube-proxy cuts
+constexpr std::size_t longest_name = 31;  // IPSET_MAXNAMELEN without the terminating zero; kube-proxy
+                                          // truncates
 
-// pkg/proxy/ipvs/ipset.go, without the prefix.
+// From pkg/proxy/ipvs/ipset.go, without the prefix.
 constexpr std::array<std::string_view, 19> names = {"LOOP-BACK",
                                                     "CLUSTER-IP",
                                                     "EXTERNAL-IP",
@@ -38,7 +39,7 @@ constexpr std::array<std::string_view, 19> names = {"LOOP-BACK",
                                                     "HEALTH-CHECK-NODE-PORT",
                                                     "IPVS-IPS"};
 
-/// The set of a family that has all node ports of a protocol.
+/// Name of the set with all node ports of a protocol and family.
 std::string node_ports(lb_protocol protocol, k8s::Family family) {
   const auto start = family == k8s::Family::ipv4 ? prefix : ipv6_prefix;
   const auto* end = protocol == LB_TCP ? "TCP" : protocol == LB_UDP ? "UDP" : "SCTP-HASH";
@@ -60,7 +61,7 @@ std::optional<lb_protocol> protocol_of(std::string_view word) {
   return std::nullopt;
 }
 
-/// Eight hexadecimal digits, or IPv6's text.
+/// Parses eight hexadecimal digits, or IPv6's text.
 std::optional<k8s::Address> read_address(const std::string& word) {
   if (word.find(':') != std::string::npos) return k8s::Address::parse(word);
   const auto number = std::strtoul(word.c_str(), nullptr, 16);
@@ -149,7 +150,7 @@ boost::system::error_code hand_over_ipvs(const IpvsConnection& connection, Connt
   if (!tracked) return tracked.error();
   const auto seconds = handed_seconds(connection.requests.protocol);
   boost::system::error_code error;
-  // A packet in between is tracked anew, for IPVS.
+  // A packet in between creates another entry, for IPVS.
   for (int attempt = 0; attempt < 3; ++attempt) {
     static_cast<void>(conntrack.erase(connection.requests));
     error = conntrack.track(*tracked, seconds);

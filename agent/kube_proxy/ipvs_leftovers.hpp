@@ -1,5 +1,5 @@
-// What kube-proxy's IPVS mode keeps outside of iptables: virtual services, a device for their addresses and
-// IP sets; which of these are its, and which connections go through them. Pure.
+// The state of kube-proxy's IPVS mode outside of iptables: virtual services, a device for their addresses and
+// IP sets; identifies kube-proxy's, and the connections that use them. Pure.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,12 @@
 
 namespace lb::agent {
 
-/// As any version since 1.13 names them, also IPv6's, which `kube-proxy --cleanup` leaves behind.
+/// Whether kube-proxy makes sets of that name, in any version since 1.13, including IPv6's, which `kube-proxy
+/// --cleanup` leaves behind.
 [[nodiscard]] bool is_kube_proxy_set(std::string_view name);
 
 struct IpvsState {
-  std::vector<k8s::Address> bound;  ///< of ipvs_device, sorted
+  std::vector<k8s::Address> bound;  ///< addresses of ipvs_device, sorted
   std::vector<VirtualService> services;
   std::vector<IpSet> sets;
 };
@@ -28,8 +29,8 @@ struct IpvsRemoval {
   std::vector<std::string> sets;
 };
 
-/// kube-proxy's are the virtual services whose address it has bound to its device, and node ports, which its
-/// sets list. (`kube-proxy --cleanup` removes all that there are.)
+/// Plans the removal. kube-proxy's virtual services are those whose address it has added to its device, and
+/// node ports, which its sets contain. (`kube-proxy --cleanup` removes all virtual services.)
 [[nodiscard]] IpvsRemoval plan_ipvs_removal(const IpvsState& state);
 
 /// "virtual service tcp 10.96.0.1:443".
@@ -38,22 +39,22 @@ struct IpvsRemoval {
 /// A connection that IPVS translates.
 struct IpvsConnection {
   TrackedTuple requests;
-  std::string state;  ///< the kernel's word: "ESTABLISHED", "UDP"
+  std::string state;  ///< the kernel's name: "ESTABLISHED", "UDP"
 };
 
-/// The kernel's ip_vs_conn. Lines that are none are passed over.
+/// Parses the kernel's ip_vs_conn. Malformed lines are skipped.
 [[nodiscard]] std::vector<IpvsConnection> read_ipvs_connections(std::istream& text);
 
-/// Those that have begun and not ended, of the services that go. Of TCP, UDP and SCTP.
+/// Connections of removed services that have begun and not ended; TCP, UDP and SCTP.
 [[nodiscard]] std::vector<IpvsConnection> carried_by(const IpvsRemoval& removal,
                                                      std::vector<IpvsConnection> connections);
 
-/// Why conntrack cannot translate it in IPVS's place; empty: it can. A source on the device is an address
-/// that the node loses with it.
+/// Why conntrack cannot translate the connection instead of IPVS; empty: it can. A source address on the
+/// device is lost together with it.
 [[nodiscard]] std::string why_not_handed(const IpvsConnection& connection,
                                          const std::vector<k8s::Address>& bound, ConntrackTable& conntrack);
 
-/// Makes conntrack translate it: what is tracked of it so far only accompanies IPVS.
+/// Makes conntrack translate the connection: its entry so far only accompanies IPVS.
 [[nodiscard]] boost::system::error_code hand_over_ipvs(const IpvsConnection& connection,
                                                        ConntrackTable& conntrack);
 

@@ -80,7 +80,9 @@ boost::system::result<ServedFrontends> read_ipvs_services() {
   for (const auto& service : services) {
     dump.take(service);
     const auto error = ipvs->list_servers(service, [&](const auto&, Bytes body) { dump.take(body); });
-    if (error && error.value() != ESRCH && error.value() != ENOENT) return error;  // or it has gone meanwhile
+    if (error && error.value() != ESRCH && error.value() != ENOENT)
+      return error;  // the service may have
+                     // been removed meanwhile
   }
   return dump.frontends();
 }

@@ -13,7 +13,7 @@ namespace lb::agent {
 
 /// The device to which kube-proxy adds the addresses of all services, and only those.
 inline constexpr const char* ipvs_device = "kube-ipvs0";
-/// Sorted; none where there is no such device.
+/// The device's addresses, sorted; empty if there is no such device.
 [[nodiscard]] std::vector<k8s::Address> ipvs_device_addresses();
 
 /// Collects the kernel's list. Pure.

@@ -41,7 +41,7 @@ std::optional<TcFilter> read_filter(Bytes body) {
 
 }  // namespace
 
-// FNV-1a: the next version of the agent must find them.
+// FNV-1a, and constant: the next version of the agent must find the filters.
 FilterHandles filter_handles_of(std::string_view pins) {
   std::uint32_t hash = 0x811c9dc5;
   for (const unsigned char letter : pins) {
@@ -52,7 +52,7 @@ FilterHandles filter_handles_of(std::string_view pins) {
   return {first, first + count - 1};
 }
 
-// What the kernel reported before it refused (there is no such qdisc) is nothing.
+// The dump's error is ignored: the kernel reports no filters before it (no such qdisc).
 std::vector<TcFilter> filters_of(int device, TcSide side) {
   std::vector<TcFilter> filters;
   const maps::Fd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));

@@ -10,8 +10,8 @@ namespace lb::agent {
 
 enum class TcSide : std::uint8_t { ingress, egress };
 
-/// What a Sluice may call its filters: the first of these handles, or, where others have taken those before,
-/// a later one.
+/// The handles for a Sluice's filters: it uses the first free one, because others may have taken the lower
+/// ones.
 struct FilterHandles {
   std::uint32_t first = 0;
   std::uint32_t last = 0;
@@ -20,12 +20,12 @@ struct FilterHandles {
   }
 };
 
-/// Those of every Sluice; and those that each used before they had handles of their own.
+/// The handles of all Sluices; and those that all of them used before each had its own.
 inline constexpr FilterHandles all_filter_handles{0x6c000000, 0x6cffffff};  // 'l'
 inline constexpr FilterHandles older_filter_handles{0x6c62, 0x6c69};        // "lb"
 
-/// Those of the Sluice whose pins are below that path: no two on one node share them, whoever may see whose
-/// programs.
+/// The handles of the Sluice with pins at that path: no two on one node share them, independent of who can
+/// see the programs.
 [[nodiscard]] FilterHandles filter_handles_of(std::string_view pins);
 
 struct TcFilter {

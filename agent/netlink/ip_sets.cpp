@@ -21,7 +21,7 @@ using netlink::Bytes;
 using netlink::Request;
 using netlink::Wanted;
 
-constexpr std::uint8_t protocol_version = IPSET_PROTOCOL_MIN;  // which every kernel takes
+constexpr std::uint8_t protocol_version = IPSET_PROTOCOL_MIN;  // supported by every kernel
 
 Request request_of(int command, Wanted wanted) {
   auto request = netfilter_request(NFNL_SUBSYS_IPSET, command, wanted, AF_INET);
@@ -38,13 +38,13 @@ IpSetEntry read_entry(Bytes data) {
   return entry;
 }
 
-/// The kernel would load the module for any process that asks for its sets.
+/// Whether the module is loaded: querying sets would load it.
 bool is_loaded() {
   std::error_code ignored;
   return std::filesystem::exists("/sys/module/ip_set", ignored);
 }
 
-/// Beside errno values ipset has numbers of its own, all of which mean that it does not do it.
+/// Maps ipset's own error numbers, which all mean a refusal, to EPROTO.
 boost::system::error_code known(const boost::system::error_code& error) {
   return error.value() >= IPSET_ERR_PRIVATE ? system_error(EPROTO) : error;
 }

@@ -14,7 +14,7 @@
 
 namespace lb::agent {
 
-/// A member, as far as its set's type has an address and a port.
+/// A member of a set; an absent address or port is not part of the set's type.
 struct IpSetEntry {
   std::optional<k8s::Address> address;
   std::uint16_t port = 0;
@@ -25,13 +25,14 @@ struct IpSet {
   std::vector<IpSetEntry> entries;
 };
 
-/// One message of a list; a set with many members comes in several. Without a name for bytes that are none.
+/// Parses one message of a dump; a set with many members has several. The name is empty if the message is
+/// malformed.
 [[nodiscard]] IpSet read_ip_set(netlink::Bytes body);
 
-/// All of this network namespace. Makes the kernel load nothing; without the module there are none.
+/// All sets of this network namespace. Does not make the kernel load the module; without it there are none.
 [[nodiscard]] boost::system::result<std::vector<IpSet>> list_ip_sets();
 
-/// EBUSY while a rule names it.
+/// Fails with EBUSY while a rule refers to the set.
 [[nodiscard]] boost::system::error_code destroy_ip_set(std::string_view name);
 
 }  // namespace lb::agent

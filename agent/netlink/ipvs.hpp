@@ -1,4 +1,4 @@
-// IPVS by generic netlink: the kernel's virtual services, listed and removed.
+// IPVS by generic netlink: lists and removes the kernel's virtual services.
 #pragma once
 
 #include <boost/system/error_code.hpp>
@@ -15,7 +15,7 @@
 
 namespace lb::agent {
 
-/// What tells one from another; those of a firewall mark have no address and are not among them.
+/// The key of a virtual service; services of a firewall mark have no address and are left out.
 struct VirtualService {
   lb_protocol protocol = LB_ANY_PROTOCOL;
   k8s::Address address;
@@ -23,24 +23,25 @@ struct VirtualService {
   auto operator<=>(const VirtualService&) const = default;
 };
 
-/// The attributes of the service that a message is about, or of the server.
+/// The attributes of the service, or of the server, in a message.
 [[nodiscard]] netlink::Bytes ipvs_service_in(netlink::Bytes body);
 [[nodiscard]] netlink::Bytes ipvs_server_in(netlink::Bytes body);
 
-/// A field of 16 bytes, of which IPv4 uses the first four; `family` is the attribute that says which.
+/// Reads an address from a field of 16 bytes, of which IPv4 uses the first four; `family` is the attribute
+/// with the family.
 [[nodiscard]] std::optional<k8s::Address> ipvs_address(netlink::Bytes field, netlink::Bytes family);
 
-/// Nothing for one of a firewall mark, and for what is cut short.
+/// nullopt for a service of a firewall mark, and for truncated attributes.
 [[nodiscard]] std::optional<VirtualService> virtual_service_of(netlink::Bytes attributes);
 
 class Ipvs {
  public:
-  /// Fails with ENOENT where the kernel has no IPVS, EPERM without CAP_NET_ADMIN.
+  /// Fails with ENOENT if the kernel has no IPVS, EPERM without CAP_NET_ADMIN.
   [[nodiscard]] static boost::system::result<Ipvs> open();
 
   /// Calls `take` with each message.
   [[nodiscard]] boost::system::error_code list_services(const netlink::Take& take) const;
-  /// Those of the service that a message of the other list is about.
+  /// Lists the servers of a service, which is given by a message of the other list.
   [[nodiscard]] boost::system::error_code list_servers(netlink::Bytes service,
                                                        const netlink::Take& take) const;
   [[nodiscard]] boost::system::error_code remove(const VirtualService& service) const;
@@ -49,7 +50,7 @@ class Ipvs {
   Ipvs(maps::Fd socket, std::uint16_t family) : socket_(std::move(socket)), family_(family) {}
 
   maps::Fd socket_;
-  std::uint16_t family_;  ///< what generic netlink calls IPVS now
+  std::uint16_t family_;  ///< present generic netlink family number of IPVS
 };
 
 }  // namespace lb::agent

@@ -50,8 +50,8 @@ struct Tracked {
 /// with a timeout of `seconds`. A TCP connection is created established, without window checks.
 [[nodiscard]] netlink::Request track_request(const Tracked& flow, std::uint32_t seconds);
 
-/// What those ask who hand connections over to conntrack; a double of it in tests. Errors are errno values;
-/// ENOENT for a connection that is not tracked, EEXIST where one of its tuples is another's.
+/// The operations for handing connections over to conntrack; tests have a double. Errors are errno values;
+/// ENOENT for a connection that is not tracked, EEXIST if one of its tuples belongs to another connection.
 class ConntrackTable {
  public:
   virtual ~ConntrackTable() = default;
@@ -60,7 +60,7 @@ class ConntrackTable {
   [[nodiscard]] virtual boost::system::error_code track(const Tracked& flow, std::uint32_t seconds) = 0;
 };
 
-/// Until conntrack's own timeouts hold for a connection that it was handed, from the next packet on.
+/// Timeout of a connection handed over to conntrack, until the next packet sets conntrack's own.
 [[nodiscard]] std::uint32_t handed_seconds(lb_protocol protocol);
 
 /// The kernel's own table.
@@ -85,7 +85,7 @@ class Conntrack {
   maps::Fd socket_;
 };
 
-/// The same behind the interface.
+/// The kernel's table behind the interface.
 class KernelConntrack final : public ConntrackTable {
  public:
   explicit KernelConntrack(Conntrack conntrack) : conntrack_(std::move(conntrack)) {}

@@ -38,8 +38,7 @@ class UnservedDevices {
  private:
   std::map<std::uint32_t, std::string> unserved_;
   std::map<std::uint32_t, std::string> uplinks_;  ///< served uplinks
-  std::set<std::uint32_t> guests_;  ///< devices that lead to this node's pods and virtual machines, unless by
-                                    ///< a gateway
+  std::set<std::uint32_t> guests_;  ///< devices to this node's pods and virtual machines, except by gateway
 };
 
 /// Backends reached by one device.

@@ -49,7 +49,7 @@ class Metrics {
   /// Entries of a table that others had changed were repaired.
   void repaired(const std::string& table, std::size_t entries);
   void probed(Probe probe, unsigned status);
-  /// Whether kube-proxy's rules exist.
+  /// Sets whether kube-proxy's rules exist.
   void kube_proxy(KubeProxy rules);
 
   /// Another process holds `count` ports of that server ("health", "metrics", "health-check").

@@ -47,15 +47,15 @@ bpf_tc_opts options_of(TcSide side, std::uint32_t handle) {
   return options;
 }
 
-/// By its program's name; the kernel shows a program to CAP_SYS_ADMIN alone, and libbpf names the filter
-/// after it.
+/// Recognizes our programs by name; only CAP_SYS_ADMIN can read program info, and libbpf names the filter
+/// after the program.
 bool runs_our_code(const TcFilter& filter) {
   const auto info = program_info_of(filter.program);
   const auto& name = info ? info->name : filter.name;
   return name.starts_with("lb_tc_") || name.starts_with("lb_pod_");
 }
 
-/// The node pages of every Sluice whose pins are beside these.
+/// The node pages of every other Sluice with pins beside these.
 std::set<std::uint32_t> pages_beside(const std::filesystem::path& base) {
   std::set<std::uint32_t> pages;
   for (const auto& pins : pins_beside(base)) {
@@ -67,9 +67,9 @@ std::set<std::uint32_t> pages_beside(const std::filesystem::path& base) {
   return pages;
 }
 
-/// Of filters at our place: ours, and the handles that all of them have.
+/// Filters at our priority: our own ones, and the handles that are taken.
 struct Place {
-  std::vector<TcFilter> ours;  ///< those at handles of our own first
+  std::vector<TcFilter> ours;  ///< at handles of this Sluice first
   std::set<std::uint32_t> taken;
 };
 
@@ -88,7 +88,7 @@ Place place_of(const FilterOwner& owner, int device, TcSide side) {
   return place;
 }
 
-/// 0: no handle is left.
+/// Returns 0 if no handle is free.
 std::uint32_t free_handle(const FilterHandles& handles, const std::set<std::uint32_t>& taken) {
   for (auto handle = handles.first; handle <= handles.last; ++handle) {
     if (!taken.contains(handle)) {
@@ -161,7 +161,7 @@ void remove_empty_qdisc(int device) {
   bpf_tc_hook_destroy(&hook);
 }
 
-// By one path, however it was written.
+// Normalizes the path, so that each spelling gives the same handles.
 FilterOwner::FilterOwner(const std::filesystem::path& pins) {
   std::error_code unknown;
   pins_ = std::filesystem::weakly_canonical(pins, unknown);
@@ -171,8 +171,8 @@ FilterOwner::FilterOwner(const std::filesystem::path& pins) {
   handles_ = filter_handles_of(pins_.native());
 }
 
-// Where the kernel does not say which maps a program has (without CAP_SYS_ADMIN), the filter is left if it
-// may be another's.
+// If the kernel does not say which maps a program uses (without CAP_SYS_ADMIN), the filter is kept if it may
+// be another Sluice's.
 bool FilterOwner::owns(const TcFilter& filter) const {
   if (filter.program == 0 || !runs_our_code(filter)) {
     return false;
@@ -186,7 +186,8 @@ bool FilterOwner::owns(const TcFilter& filter) const {
               : others.empty();
 }
 
-// One at an older handle goes only when its successor runs: our programs leave alone what the other has done.
+// A filter at an older handle is removed only once its successor runs: our programs do not process packets
+// that the other has translated.
 boost::system::result<AttachResult> ensure_clsact(const FilterOwner& owner, int device, TcSide side,
                                                   int program) {
   const auto place = place_of(owner, device, side);

@@ -1,6 +1,7 @@
-// tc programs without links, for kernels before TCX: filters of the clsact qdisc, which stay while no agent
-// runs. They have no pins: whose they are their handles say (agent/netlink/filters.hpp), so several Sluices
-// leave each other's alone. All have one priority, where a later filter runs before earlier ones.
+// tc programs without links, for kernels before TCX: filters of the clsact qdisc, which stay attached while
+// no agent runs. They have no pins: their handles identify the owner (agent/netlink/filters.hpp), so several
+// Sluices do not change each other's. All have one priority, in which a later filter runs before earlier
+// ones.
 #pragma once
 
 #include <boost/system/error_code.hpp>
@@ -27,7 +28,8 @@ class FilterOwner {
  public:
   explicit FilterOwner(const std::filesystem::path& pins);
   [[nodiscard]] const FilterHandles& handles() const noexcept { return handles_; }
-  /// Is a filter its own? One at an older handle is, unless it is of a Sluice whose pins are beside these.
+  /// Whether the filter is this Sluice's. One at an older handle is, unless it is of a Sluice with pins
+  /// beside these.
   [[nodiscard]] bool owns(const TcFilter& filter) const;
 
  private:
@@ -35,16 +37,16 @@ class FilterOwner {
   FilterHandles handles_;
 };
 
-/// Makes our filter on one side of a device run `program`, first at ingress and last at egress. It has one of
-/// a few handles, so filters of others are left alone; EEXIST: they have taken all of them. Other errors are
-/// errno values. The qdisc must be there.
+/// Makes our filter on one side of a device run `program`, first at ingress and last at egress. The filter
+/// uses one of a few handles, so filters of others are not changed; EEXIST: others have taken all of them.
+/// Other errors are errno values. The qdisc must exist.
 [[nodiscard]] boost::system::result<AttachResult> ensure_clsact(const FilterOwner& owner, int device,
                                                                 TcSide side, int program);
 
-/// Removes our filter, and no other. No filter there is no error.
+/// Removes our filter, and no other. No filter is no error.
 void remove_clsact(const FilterOwner& owner, int device, TcSide side);
 
-/// Does a filter run that program?
+/// Whether a filter runs that program.
 [[nodiscard]] bool runs_clsact(int device, TcSide side, std::uint32_t program);
 
 enum class ClsactPart : std::uint8_t { qdisc, filter };
@@ -59,7 +61,7 @@ struct ClsactTrial {
 /// network namespace. EPERM: unknown, because this process may not create a namespace.
 [[nodiscard]] ClsactTrial try_clsact(int program);
 
-/// Is a filter of ours there?
+/// Whether we have a filter there.
 [[nodiscard]] bool has_clsact(const FilterOwner& owner, int device, TcSide side);
 
 }  // namespace lb::agent

@@ -45,11 +45,11 @@ class Links {
  public:
   explicit Links(std::string directory) : directory_(std::move(directory)) {}
 
-  /// Below which the directory is: BASE of BASE/vLAYOUT/links.
+  /// The directory of this Sluice's pins: BASE of BASE/vLAYOUT/links.
   [[nodiscard]] std::filesystem::path base() const {
     return std::filesystem::path(directory_).parent_path().parent_path();
   }
-  /// Makes the link be as asked. Errors are errno values of the attach call.
+  /// Creates or updates the link as requested. Errors are errno values of the attach call.
   [[nodiscard]] boost::system::result<AttachResult> ensure(const LinkRequest& request);
   /// Whether a link of that name exists and is attached to that target. Three system calls.
   [[nodiscard]] bool holds(const std::string& pin, std::uint64_t target_id) const;

@@ -1,4 +1,4 @@
-// Directories of a BPF file system.
+// Lists directories of a BPF file system.
 #include "agent/programs/pins_beside.hpp"
 
 #include <algorithm>

@@ -8,10 +8,10 @@
 
 namespace lb::agent {
 
-/// All layouts that are pinned below a directory.
+/// All layouts pinned below a directory.
 [[nodiscard]] std::vector<maps::Pins> layouts_of(const std::filesystem::path& base);
 
-/// All layouts of every Sluice whose pins are beside these.
+/// All layouts of every other Sluice with pins beside these.
 [[nodiscard]] std::vector<maps::Pins> pins_beside(const std::filesystem::path& base);
 
 }  // namespace lb::agent

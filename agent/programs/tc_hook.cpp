@@ -18,7 +18,7 @@ bool holds_ours(const Links& links, int device) {
   return has_clsact(owner, device, TcSide::ingress) || has_clsact(owner, device, TcSide::egress);
 }
 
-/// Has a Sluice beside this one made the qdisc? Then it goes with the last of them.
+/// Whether another Sluice beside this one has noted the qdisc as its own: then the last of them removes it.
 bool noted_beside(const Links& links, const std::string& name) {
   return std::ranges::any_of(pins_beside(links.base()),
                              [&](const auto& pins) { return Links(pins.links()).noted(name); });

@@ -13,7 +13,7 @@
 namespace lb::agent {
 namespace {
 
-/// A handshake that stands still for longer is given up.
+/// A handshake without packets for longer is abandoned.
 constexpr std::uint32_t handshake_seconds = 3;
 
 template <class Key>

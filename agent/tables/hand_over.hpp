@@ -19,7 +19,7 @@ namespace lb::agent {
 [[nodiscard]] std::optional<Tracked> tracked_of(const lb_flow4_key& key, const lb_flow4& flow);
 [[nodiscard]] std::optional<Tracked> tracked_of(const lb_flow6_key& key, const lb_flow6& flow);
 
-/// Why a flow stays ours.
+/// Why a flow is not handed over.
 enum class RemainReason : std::uint8_t { handshake, sctp, forwarded, refused, no_successor };
 inline constexpr std::size_t left_reasons = 5;
 /// Text for messages: "a handshake is under way".

@@ -101,8 +101,7 @@ class IdReclaimer {
 
   std::deque<Retired<maps::Extent>> retired_slots_;
   BackendIdMap<std::uint64_t> retired_backends_;                 ///< id to epoch
-  std::unordered_map<std::uint32_t, std::uint32_t> retired_of_;  ///< service number to the number of its
-                                                                 ///< retired backends
+  std::unordered_map<std::uint32_t, std::uint32_t> retired_of_;  ///< service number to retired backends
   std::vector<Retired<std::uint32_t>> retired_services_;
 };
 

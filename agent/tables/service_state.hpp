@@ -22,8 +22,7 @@ struct ServiceState {
   ServicePortKey key;
   std::uint32_t number = 0;
   std::vector<std::uint32_t> ids;               ///< ids of the backends, in the plan's order
-  std::shared_ptr<const ServicePortPlan> plan;  ///< as this agent published it; null: published by another
-                                                ///< agent
+  std::shared_ptr<const ServicePortPlan> plan;  ///< as this agent published it; null: another agent did
   maps::Extent cluster;
   maps::Extent local;
   BackendCounts counts;    ///< valid once this agent published it

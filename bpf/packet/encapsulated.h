@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a route adds around a packet (ip route ... encap): MPLS labels, or an IPv6 header with segments or options. At egress it is
- * there already, and what the flow tables know is the packet within.
+ * Encapsulation that a route adds (ip route ... encap): MPLS labels, or an IPv6 header with segments or
+ * options. At egress it is present already, while the flow tables have the inner packet.
  */
 #ifndef SLUICE_BPF_ENCAPSULATED_H
 #define SLUICE_BPF_ENCAPSULATED_H
@@ -17,11 +17,11 @@
 #include "bpf/packet/parse.h"
 #include "maps/abi/outcomes.h"
 
-#define LB_MPLS_LABELS 8 /* a deeper stack is left alone */
+#define LB_MPLS_LABELS 8 /* a deeper stack is not parsed */
 #define LB_MPLS_BOTTOM 0x100
 #define LB_OUTER_HEADERS 3
 
-/* The EtherType of what is behind the labels, which say nothing of it; 0: neither IPv4 nor IPv6. */
+/* The EtherType of the payload after the labels, which do not contain it; 0: neither IPv4 nor IPv6. */
 static __always_inline __be16 lb_skip_labels(struct lb_cursor *cursor)
 {
 	for (int i = 0; i < LB_MPLS_LABELS; i++) {
@@ -37,7 +37,7 @@ static __always_inline __be16 lb_skip_labels(struct lb_cursor *cursor)
 	return 0;
 }
 
-/* The same behind an IPv6 header and its extension headers, whatever segments they have left. */
+/* Likewise after an IPv6 header and its extension headers, whatever segments they have left. */
 static __always_inline __be16 lb_skip_outer_ipv6(struct lb_cursor *cursor)
 {
 	const struct ipv6hdr *ip = lb_take(cursor, sizeof(*ip));
@@ -61,7 +61,7 @@ static __always_inline __be16 lb_skip_outer_ipv6(struct lb_cursor *cursor)
 	return header == IPPROTO_IPV6 ? bpf_htons(ETH_P_IPV6) : 0;
 }
 
-/* As lb_parse_network(), of the packet within. */
+/* Like lb_parse_network(), for the inner packet. */
 static __always_inline enum lb_outcome lb_parse_within(struct lb_cursor *cursor, struct lb_packet *packet,
 						       __u32 total)
 {

@@ -44,7 +44,10 @@ static __always_inline enum lb_outcome lb_parse_inner(struct lb_cursor *cursor, 
 
 	if (lb_beyond(cursor, packet))
 		return LB_OUTCOME_malformed;
-	/* An error is for who sent what it quotes. One for anybody else is none of the flow's, which may be let in where that one's are not. */
+	/*
+	 * An error is sent to the source of the quoted packet. One to another host is not of the flow, and
+	 * could pass where the flow's would not.
+	 */
 	if (!lb_same_address(&packet->outer_destination, &packet->tuple.destination))
 		return LB_OUTCOME_other_protocol;
 	packet->tuple.protocol = lb_protocol_of(protocol);

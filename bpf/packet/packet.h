@@ -115,7 +115,7 @@ struct lb_packet {
 	__u8 hops;                 /* TTL or hop limit */
 	__u8 next; /* IP protocol number */
 	LB_BYTE_ENUM lb_bool may_fragment; /* IPv4 without "don't fragment" */
-	LB_BYTE_ENUM lb_bool encapsulated; /* lies within what a route has added, and `network` behind that */
+	LB_BYTE_ENUM lb_bool encapsulated; /* inside an encapsulation; `network` is after it */
 };
 
 #define LB_MAX_OFFSET 0x7ff /* maximum offset of a header */

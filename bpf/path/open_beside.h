@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Opens second flows beside one that a client has through a service: to the same backend, by another source port or address.
+ * Opens second flows beside a client's flow through a service: to the same backend, from another source port
+ * or address.
  */
 #ifndef SLUICE_BPF_OPEN_BESIDE_H
 #define SLUICE_BPF_OPEN_BESIDE_H
@@ -17,8 +18,9 @@
 #include "maps/abi/abi.h"
 
 /*
- * Finds the flow whose reply tuple is that of the packet's own replies, in `scratch->reply`: a flow of a client that also uses a service.
- * Not for packets that we have sent ourselves and that some route brings back to us.
+ * Finds the flow whose reply tuple equals that of the packet's own replies, in `scratch->reply`: a flow of a
+ * client that also uses a service. Excludes packets that we have sent ourselves and that a route returns to
+ * us.
  */
 static __always_inline int lb_meets_flow(struct lb_scratch *scratch)
 {
@@ -28,7 +30,10 @@ static __always_inline int lb_meets_flow(struct lb_scratch *scratch)
 	       scratch->reply.track.direction == LB_REPLY && scratch->reply.track.source_nat == LB_NO;
 }
 
-/* The forward entry of a flow that begins at the hook of the flow in `scratch->reply`, to the same backend. */
+/*
+ * Fills in the forward entry of a flow that begins at the hook of the flow in `scratch->reply`, to the same
+ * backend.
+ */
 static __always_inline void lb_begin_behind(struct lb_scratch *scratch, const struct lb_node *node)
 {
 	scratch->backend_id = scratch->reply.track.backend;
@@ -41,8 +46,8 @@ static __always_inline void lb_begin_behind(struct lb_scratch *scratch, const st
 }
 
 /*
- * A client connects to a backend directly from the port of its flow to that backend through a service. The flow keeps the reply
- * tuple, and the direct connection gets another port, as with the kernel's own NAT.
+ * A client connects to a backend directly from the port of its flow to that backend through a service. The
+ * flow keeps the reply tuple, and the direct connection gets another port, as with the kernel's own NAT.
  */
 LB_FUNCTION enum lb_outcome LB_OWN(lb_open_direct)(void *ctx __arg_ctx)
 {
@@ -52,22 +57,25 @@ LB_FUNCTION enum lb_outcome LB_OWN(lb_open_direct)(void *ctx __arg_ctx)
 
 	if (!scratch || !node || !lb_meets_flow(scratch))
 		return LB_OUTCOME_unrelated;
-	/* The stack forwards the flow's own packets with that tuple. */
+	/* The flow's own packets have that tuple when the stack forwards them. */
 	if (scratch->reply.track.forwarded == LB_YES)
 		return LB_OUTCOME_ports_exhausted;
 	lb_begin_behind(scratch, node);
 	outcome = lb_open_by_stack(ctx, scratch);
 	if (outcome != LB_OUTCOME_NONE)
 		return outcome;
-	/* lb_open() looks up the ACK of the handshake only for frontends, and a backend's address is none. */
+	/*
+	 * lb_open() looks up the ACK of a handshake only for frontends, and a backend's address is not one.
+	 */
 	if (scratch->packet.step == LB_STEP_SYN)
 		lb_midstream_until = scratch->flow.track.opened + lb_config.unassured_seconds;
 	return lb_record_forward(scratch, LB_OUTCOME_new_direct);
 }
 
 /*
- * At egress, what the stack forwards to a backend on another node gets this node's address, as a second flow after the one that it
- * arrived by. Conntrack and the host's rules, which are between the two, see client and backend.
+ * At egress, packets that the stack forwards to a backend on another node get this node's address, as a
+ * second flow after the one by which they arrived. Conntrack and the host's rules, which are between the two,
+ * see client and backend.
  */
 LB_FUNCTION enum lb_outcome LB_OWN(lb_open_leaving)(void *ctx __arg_ctx)
 {

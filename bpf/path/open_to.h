@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Opens the flow to the backend that was selected: by a redirect, or through the stack; and records its forward entry where no
- * handshake would.
+ * Opens the flow to the selected backend: by a redirect, or through the stack; and records its forward entry
+ * if no handshake will.
  */
 #ifndef SLUICE_BPF_OPEN_TO_H
 #define SLUICE_BPF_OPEN_TO_H
@@ -18,7 +18,7 @@
 #include "bpf/select/service.h"
 #include "maps/abi/abi.h"
 
-/* To another node: both addresses are rewritten, and both directions are redirected by us. */
+/* To another node: both addresses are rewritten, and we redirect both directions. */
 static __always_inline enum lb_outcome lb_open_remote(void *ctx, struct lb_scratch *scratch)
 {
 	struct lb_track *track = &scratch->flow.track;
@@ -36,7 +36,7 @@ static __always_inline enum lb_outcome lb_open_remote(void *ctx, struct lb_scrat
 	return LB_OWN(lb_claim)(ctx);
 }
 
-/* Through the stack; the reply passes us at egress of a device of the kind that the flow arrived at. */
+/* Through the stack; the reply passes our egress hook of a device of the same kind as the receiving one. */
 static __always_inline enum lb_outcome lb_open_by_stack(void *ctx, struct lb_scratch *scratch)
 {
 	struct lb_track *track = &scratch->flow.track;
@@ -51,7 +51,10 @@ static __always_inline enum lb_outcome lb_open_by_stack(void *ctx, struct lb_scr
 	return LB_OWN(lb_claim)(ctx);
 }
 
-/* Hairpin: a pod that is its own backend would reply to itself directly, so it sees the node's address (SEM-39). */
+/*
+ * Whether the flow is a hairpin: a pod that is its own backend would reply to itself directly, so it gets the
+ * node's address as its client (SEM-39).
+ */
 static __always_inline int lb_is_hairpin(const struct lb_scratch *scratch)
 {
 	return lb_same_address(&scratch->packet.tuple.source, (const union lb_ip *)scratch->backend.address);
@@ -70,20 +73,23 @@ static __always_inline enum lb_outcome lb_open_from_pod(void *ctx, struct lb_scr
 	result = lb_route(ctx, scratch, LB_ASK_SOURCE);
 	if (result != BPF_FIB_LKUP_RET_SUCCESS && result != BPF_FIB_LKUP_RET_NO_NEIGH)
 		return LB_OUTCOME_no_route;
-	/* The port of a bridge has no neighbours: both directions leave by the device that the pod's address is on. */
+	/*
+	 * A bridge port has no neighbours: both directions leave by the device with the route to the pod's
+	 * address.
+	 */
 	scratch->device = scratch->fib.ifindex;
 	outcome = lb_open_remote(ctx, scratch);
 	return outcome == LB_OUTCOME_NONE ? LB_OUTCOME_new_hairpin : outcome;
 }
 
-/* A SYN with data: the server may answer it before the client's ACK. */
+/* Whether the packet is a SYN with data: the server may answer it before the client's ACK. */
 static __always_inline int lb_has_syn_data(const struct lb_packet *packet)
 {
 	return packet->step == LB_STEP_SYN && packet->tuple.protocol == LB_TCP &&
 	       packet->end_seq != packet->expected_ack;
 }
 
-/* Fills the forward entry: the packet's tuple, translated to the selected backend. */
+/* Fills in the forward entry: the packet's tuple, translated to the selected backend. */
 static __always_inline void lb_begin(struct lb_scratch *scratch)
 {
 	struct lb_track *track = &scratch->flow.track;
@@ -100,7 +106,10 @@ static __always_inline void lb_begin(struct lb_scratch *scratch)
 	track->fast_open = lb_has_syn_data(&scratch->packet) ? LB_YES : LB_NO;
 }
 
-/* An endpoint may be on this node although its EndpointSlice has no nodeName (SEM-12). */
+/*
+ * Whether the address is this node's: an endpoint may be on this node although its EndpointSlice has no
+ * nodeName (SEM-12).
+ */
 static __always_inline int lb_is_ours(const __u8 *address)
 {
 	enum lb_address_kind kind = lb_address_kind_of(address);
@@ -108,7 +117,10 @@ static __always_inline int lb_is_ours(const __u8 *address)
 	return kind == LB_NODE_ADDRESS || kind == LB_NODE_PORT_ADDRESS;
 }
 
-/* Would the stack encrypt, or block, what we would send in the clear? Redirected packets bypass IPsec policies. */
+/*
+ * Whether the stack would encrypt, or block, packets to this backend. Redirected packets bypass IPsec
+ * policies.
+ */
 LB_FUNCTION int lb_needs_xfrm(void)
 {
 	const struct lb_scratch *scratch = lb_scratch_get();
@@ -117,8 +129,9 @@ LB_FUNCTION int lb_needs_xfrm(void)
 }
 
 /*
- * From the node itself, at egress: its address is kept, because replies return to it. They pass us where they arrive from
- * another node or from a pod whose device is served; replies of other backends here pass no hook, so these are left alone.
+ * A flow of the node itself, at egress: its address is kept, because replies return to it. They pass our
+ * hooks if they arrive from another node or from a pod whose device is served; replies of other local
+ * backends pass no hook, so flows to them are not translated.
  */
 static __always_inline enum lb_outcome lb_open_from_node(void *ctx, struct lb_scratch *scratch)
 {
@@ -201,8 +214,9 @@ LB_FUNCTION enum lb_outcome LB_OWN(lb_open_to)(void *ctx __arg_ctx)
 }
 
 /*
- * UDP and mid-stream TCP have no handshake that would insert the forward entry later, and the other fragments of a SYN do not
- * wait for one. Without room for it the reply entry is deleted, too: no half of a flow stays (REL-63).
+ * UDP and mid-stream TCP have no handshake that would insert the forward entry later, and the other fragments
+ * of a SYN do not wait for one. If the forward entry does not fit, the reply entry is deleted, too: no half
+ * of a flow remains (REL-63).
  */
 static __always_inline enum lb_outcome lb_record_forward(struct lb_scratch *scratch, enum lb_outcome opened)
 {

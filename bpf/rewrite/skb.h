@@ -116,7 +116,10 @@ LB_FUNCTION enum lb_outcome lb_skb_within(struct __sk_buff *skb, struct lb_packe
 	return packet ? lb_parse_within(&cursor, packet, skb->len) : LB_OUTCOME_malformed;
 }
 
-/* The packet within what a route has added to it; `outcome`, and the packet as it was read, where there is none. */
+/*
+ * Parses the packet inside a route's encapsulation; if there is none, returns `outcome`, with the packet as
+ * parsed before.
+ */
 static __always_inline enum lb_outcome lb_skb_parse_within(struct __sk_buff *skb, struct lb_packet *packet,
 							   enum lb_outcome outcome)
 {
