@@ -110,7 +110,7 @@ opened() { lab_in "$1" "$SLUICE" status --pins "$LAB_PINS-$1" -o json | jq '[.ou
 declare -A AGENT DAEMON
 lab_up bird
 BIRD=${BIRD:-$("$SLUICE_ROOT/scripts/lib/bird")}
-LIBRARIES=$(dirname "$(find "$BIRD/usr/lib" -name 'libssh*' -print -quit)")
+LIBRARIES=$BIRD/usr/lib/$(gcc -print-multiarch)
 lab_backends
 second
 head -c 32 /dev/urandom >"$LAB_DIR/secret"
