@@ -51,8 +51,10 @@ serving() {
 	lab_wait 10 lab_in worker-a bash -c 'exec 3<>"/dev/tcp/127.0.0.1/$1"' ask "$2" || die "no server at port $2"
 }
 
-# path_starts NAME: that path, ready; plain is nobody.
+# path_starts NAME: that path, ready; plain is nobody. What conntrack knows of flows of another path before it would fill its table, and
+# a full one drops packets.
 path_starts() {
+	lab_in node conntrack -F >/dev/null 2>&1
 	[[ $1 == plain ]] || peer_starts "$1"
 }
 
