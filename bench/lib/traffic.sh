@@ -53,8 +53,10 @@ serving() {
 	lab_wait 10 lab_in worker-a bash -c 'exec 3<>"/dev/tcp/127.0.0.1/$1"' ask "$2" || die "no server at port $2"
 }
 
-# path_starts NAME: starts the path's peer; plain has none.
+# path_starts NAME: starts the path's peer; plain has none. Conntrack's entries of another path's flows would fill its table, and a full
+# table drops packets.
 path_starts() {
+	lab_in node conntrack -F >/dev/null 2>&1
 	[[ $1 == plain ]] || peer_starts "$1"
 }
 
