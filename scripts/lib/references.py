@@ -41,7 +41,7 @@ def options_of(text):
     for line in text.splitlines():
         option = re.match(r" {1,4}(-\S+)(.*)", line)
         if option:
-            # A long name has its meaning in the next lines.
+            # The meaning of a long option is in the next lines.
             shape, _, meaning = option.group(2).partition("  ") if "  " in option.group(2) else (option.group(2), "", "")
             default = re.search(r"=(\S+)$|\[([^\s\]]+)\]$", shape.strip())
             found.append([option.group(1), next(filter(None, default.groups())) if default else "", meaning.strip()])

@@ -1,4 +1,5 @@
-# Clients that a change of the service proxy must not be noticed by (tests/net/lib/switch_over.py), in the lab of netlab.sh. Sourced after it.
+# Clients that must not notice a change of the service proxy (tests/net/lib/switch_over.py), in the lab of netlab.sh. Sourced
+# after it.
 # shellcheck shell=bash
 #
 #   switch_client WHO keep|fresh tcp|udp ADDRESS PORT     starts one
