@@ -2,7 +2,7 @@
 # after it. The maps and chains have kube-proxy's names, so that programs that read its rules (`sluice drain`) read these.
 # shellcheck shell=bash
 #
-#   kube_proxy_comes, kube_proxy_goes     in one transaction each
+#   kube_proxy_comes, kube_proxy_goes     add and remove the rules, in one transaction each
 
 # kube_proxy_service FAMILY PODS NAME ADDRESS PORT TARGET ENDPOINT...: the chains of a service port and of its endpoints;
 # NAME is kube-proxy's namespace/name/protocol/port.

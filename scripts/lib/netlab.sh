@@ -5,36 +5,36 @@
 #       ┌──────────────┬──────────────┬──────────────┬──────────────┐
 #     client         node           worker-a       worker-b       worker-c      network namespaces, each with eth0
 #     .100           .10            .21            .22            .23
-#                     │ pod0        10.244.2.10    10.244.3.10    10.244.4.10   the pod that each worker holds
+#                     │ pod0        10.244.2.10    10.244.3.10    10.244.4.10   each worker's pod
 #                    pod            zone-a         zone-b         zone-c
 #                    10.244.1.10, zone-a
 #
-#   lab_up NAME               makes all of it; several labs of different names live side by side
-#   lab_down                  ends what was started in it and removes it; safe to call twice, or before lab_up
+#   lab_up NAME               makes the lab; several labs with different names can exist at the same time
+#   lab_down                  ends all processes in it and removes it; safe to call twice, or before lab_up
 #   lab_in WHO COMMAND...     runs COMMAND in a namespace: client, net, node, pod, worker-a, worker-b or worker-c;
-#                             in node and pod also in a cgroup below $LAB_CGROUP, where the agent's programs see it
-#   lab_start WHO LOG COMMAND...   the same in the background, output to $LAB_DIR/LOG; its pid is in $LAB_STARTED
-#   lab_stop PID [SIGNAL]     ends what lab_start started, and waits for it
+#                             in node and pod also in a cgroup below $LAB_CGROUP, to which the agent attaches
+#   lab_start WHO LOG COMMAND...   runs COMMAND in the background, output to $LAB_DIR/LOG; its pid is in $LAB_STARTED
+#   lab_stop PID [SIGNAL]     ends a process that lab_start started, and waits for it
 #   lab_backends              an HTTP server (TCP 8080) and an echo server (UDP 5353) in pod and each worker; they answer
 #                             "NAME PEER-ADDRESS", names web-pod, web-a, web-b, web-c
-#   lab_agent [OPTION...]     the agent ($SLUICE) on node, on k8s/examples copied to $LAB_MANIFESTS; waits until it serves;
+#   lab_agent [OPTION...]     starts the agent ($SLUICE) on node, with k8s/examples copied to $LAB_MANIFESTS; waits until it serves;
 #                             its pid is in $LAB_AGENT; LAB_DEVICES lists its devices, SLUICE_WITHOUT kernel features that
 #                             it leaves unused
-#   lab_launch [OPTION...]    the same without waiting
+#   lab_launch [OPTION...]    starts the agent without waiting
 #   lab_guest                 one more pod on node, "guest" (10.244.1.11 behind pod1), in no cgroup that the agent serves,
-#                             as virtual machines are: only its packets show what it does
-#   lab_sluice COMMAND...     a command for people, on the pins of this lab
-#   lab_maps                  what the maps hold, for comparing: without numbers, which may differ from start to start
-#   lab_fill                  how many entries some maps hold
+#                             like a virtual machine: it is served by packets only
+#   lab_sluice COMMAND...     runs a command of sluice on the pins of this lab
+#   lab_maps                  the maps' contents, for comparison: without numbers, which may differ from start to start
+#   lab_fill                  the number of entries of some maps
 #   lab_traffic WHO ADDRESS PORT, lab_traffic_ends    requests without a pause, each on a new connection, none of which may fail
-#   lab_keep [COUNT], lab_keep_ends   connections that stay open, by sockets, tc and XDP, asking all the time; at the end all must have had
-#                             their answers, and only from the backend that they began with
-#   lab_ask WHO ARGUMENT...   scripts/lib/ask.py in a namespace
-#   lab_offload on|off        transmit offloads of every eth0; off before XDP: what a veth hands to an XDP program may lack
-#                             its checksum, and a program that sends it on would send that
+#   lab_keep [COUNT], lab_keep_ends   connections that stay open, by sockets, tc and XDP, and make requests all the time; at the end all
+#                             must have had their replies, and only from their first backend
+#   lab_ask WHO ARGUMENT...   runs scripts/lib/ask.py in a namespace
+#   lab_offload on|off        transmit offloads of every eth0; off before XDP: a packet that a veth passes to an XDP program may
+#                             lack its checksum, and a program that redirects it would send it that way
 #
-# Set by lab_up: LAB (prefix of the namespaces), LAB_DIR (logs), LAB_CGROUP, LAB_PINS, LAB_MANIFESTS. Everything carries
-# NAME and the pid of the shell, so that nothing else is touched. nsenter, not `ip netns exec`, which would hide
+# Set by lab_up: LAB (prefix of the namespaces), LAB_DIR (logs), LAB_CGROUP, LAB_PINS, LAB_MANIFESTS. All names contain
+# NAME and the pid of the shell, so that nothing else is affected. nsenter, not `ip netns exec`, which would hide
 # the bpf and cgroup file systems below a new /sys.
 
 # shellcheck source=scripts/lib/sandbox.sh
