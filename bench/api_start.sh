@@ -1,7 +1,7 @@
 #!/bin/bash
 # An agent's cost for a real API server's objects: the time from its start until everything is programmed, compared with
 # curl's time for the same lists, and its memory then.
-# usage: bench/api_start.sh [SERVICES SLICES SIZE]   so many services of so many slices with so many endpoints each; without:
+# usage: bench/api_start.sh [SERVICES SLICES SIZE]   SERVICES services of SLICES slices with SIZE endpoints each; default:
 # 1 service of 100,000 endpoints, then 5,000 services of 20.
 set -euo pipefail
 # shellcheck source=tests/e2e/lib/scenario.sh

@@ -169,7 +169,7 @@ static __always_inline struct frame *frame_of(__u32 data, __u32 end)
 	return frame;
 }
 
-/* What a packet carries that may be ours, or NULL. */
+/* The payload of a packet that may be ours, or NULL. */
 static __always_inline const struct lb_frame_load *load_of(const struct frame *frame)
 {
 	if (frame->ip.protocol == IPPROTO_UDP)
@@ -177,7 +177,7 @@ static __always_inline const struct lb_frame_load *load_of(const struct frame *f
 	return frame->ip.protocol == IPPROTO_TCP ? &frame->tcp.load : NULL;
 }
 
-/* Whether that is where it should be; its flow's first packet says where the others should. */
+/* Whether a packet's destination is correct: an endpoint, and the one of its flow's first packet. */
 static __always_inline int arrived_well(const struct frame *frame, const struct lb_frame_load *load)
 {
 	__u32 flow = bpf_ntohl(load->flow);
@@ -207,7 +207,7 @@ int lb_receive(struct xdp_md *xdp)
 	return XDP_DROP;
 }
 
-/* Not by XDP_TX: a veth lost what was sent so of a packet that had been a live frame and then a socket buffer (6.18). */
+/* Not XDP_TX, with which a veth lost a packet that had been a live frame and then a socket buffer (6.18). */
 SEC("tcx/ingress")
 int lb_answer(struct __sk_buff *skb)
 {

@@ -384,8 +384,7 @@ bool first_plans(const std::string& what, lb::k8s::Selection selection) {
     for (std::size_t at = 0; at < services; ++at) {
       const auto name = fmt::format("s{:05}", at);
       auto made = service(name, 1, 10 + at);
-      made.created = static_cast<std::int64_t>(
-          1 + at * 7919 % services);  // in an order different from that of the names
+      made.created = static_cast<std::int64_t>(1 + at * 7919 % services);  // not in the names' order
       cluster.upsert(made);
       cluster.upsert(slice(name, at, 1, 10));
     }

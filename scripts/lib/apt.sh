@@ -48,7 +48,7 @@ apt_files() {
 	return 0
 }
 
-# one_line_source SUITE NEW <FILE: the first entry of SUITE, made an entry of NEW (same URI, same options).
+# one_line_source SUITE NEW <FILE: the first entry of SUITE, changed to suite NEW (same URI, same options).
 one_line_source() {
 	awk -v suite="$1" -v new="$2" '
 		$1 == "deb" {
@@ -60,7 +60,7 @@ one_line_source() {
 		}'
 }
 
-# deb822_source SUITE NEW <FILE: the same for stanzas.
+# deb822_source SUITE NEW <FILE: does the same for stanzas.
 deb822_source() {
 	awk -v suite="$1" -v new="$2" 'BEGIN { RS = ""; FS = "\n" }
 		{
@@ -81,8 +81,8 @@ deb822_source() {
 		}'
 }
 
-# derived_source SUITE NEW FILE: writes FILE.list or FILE.sources, as this machine's first source of SUITE is written, for the suite
-# NEW; prints that file's name. Fails where no source has SUITE.
+# derived_source SUITE NEW FILE: writes FILE.list or FILE.sources for the suite NEW, in the format of this machine's first
+# source of SUITE; prints that file's name. Fails if no source has SUITE.
 derived_source() {
 	local file entry ending
 	while IFS= read -r file; do

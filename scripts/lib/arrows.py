@@ -13,11 +13,11 @@ PARTS = [
     ["agent/options", "agent/base", "agent/plan", "agent/netlink", "agent/kube_proxy", "agent/programs", "agent/attach", "agent/tables",
      "agent/observe", "agent/datapath", "agent/run", "agent/commands", "agent"],
 ]
-# Between the parts: who may include whom.
+# Allowed dependencies between the parts: which parts each may include.
 ABOVE = {"maps": set(), "bpf": {"maps"}, "k8s": set(), "agent": {"maps", "k8s", "bpf"}}
-# The plan is a function of objects: it knows neither maps nor the kernel, nor does it wait.
+# The plan is a pure function of objects: it includes neither maps nor the kernel's headers, and waits for nothing.
 PURE = {"agent/plan": re.compile(r"<bpf/|<boost/asio|\"maps/(?!abi/|text\.hpp)|<sys/|<linux/")}
-# Libraries of CMakeLists.txt. Those of a pure part link what is named here and no other foreign library.
+# Libraries of CMakeLists.txt. The pure ones link only the libraries listed here.
 LIBRARIES = ["lb_flags", "lb_map_text", "lb_maps", "lb_objects", "lb_k8s", "lb_plan", "lb_core", "sluice"]
 PURE_LIBRARIES = {"lb_map_text", "lb_objects", "lb_plan"}
 PURE_LINKS = {"fmt::fmt", "Boost::headers", "lb_flags"} | PURE_LIBRARIES

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# What a header passes on: whoever includes it need not include these.
+# Headers that a header re-exports: a file that includes it need not include these.
 PASSED_ON = {
     "maps/abi/maps.bpf.h": ["maps/abi/abi.h", "maps/abi/outcomes.h"],
     "maps/abi/abi.h": ["maps/abi/outcomes.h"],
@@ -21,7 +21,7 @@ DEFINITIONS = [
     re.compile(r"^\} (\w+) SEC\(\"\.maps\"\)", re.M),
 ]
 NOT_NAMES = {"LB_OWN", "SEC"}
-# Of the kernel's and libbpf's headers: which names need which.
+# The kernel's and libbpf's headers, and the names that need each of them.
 SYSTEM = {
     "asm/errno.h": r"\bE[A-Z]{3,}\b",
     "bpf/bpf_core_read.h": r"\bBPF_CORE_\w+|\bbpf_core_\w+",

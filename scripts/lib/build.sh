@@ -1,10 +1,10 @@
-# Configuring and building, quiet when all is well. Sourced after common.sh.
+# Configures and builds; quiet unless something fails. Sourced after common.sh.
 # shellcheck shell=bash
 
 PLAIN_DIR=$BUILD_ROOT
 SANITIZED_DIR=$BUILD_ROOT/sanitized
 
-# jobs: one per core, but no more than memory allows (a sanitized Asio file takes up to 1.5 GB).
+# jobs: one per core, but not more than memory allows (a sanitized Asio file takes up to 1.5 GB).
 jobs() {
 	local cores memory
 	cores=$(nproc)
@@ -13,8 +13,8 @@ jobs() {
 	printf '%d\n' $((memory < cores ? memory : cores))
 }
 
-# configure DIRECTORY CC CXX OPTION...: always run; it takes a second, and picks up new files. The compilers go by the
-# environment, because CMake throws a directory's settings away when they are named again, spelled differently.
+# configure DIRECTORY CC CXX OPTION...: is always run; it takes a second, and finds new files. The compilers are set by the
+# environment, because CMake discards a directory's settings if they are named again with another spelling.
 configure() {
 	local directory=$1 cc=$2 cxx=$3
 	shift 3
@@ -22,27 +22,27 @@ configure() {
 	(cd "$SLUICE_ROOT" && CC=$cc CXX=$cxx cmake -G Ninja -B "$directory" -S . "$@")
 }
 
-# make DIRECTORY TITLE TARGET...: goes on after a failure, so that one run shows all of them.
+# make DIRECTORY TITLE TARGET...: continues after a failure, so that one run shows all of them.
 make() { quietly "$2" ninja --quiet -k 0 -C "$1" -j "$(jobs)" "${@:3}"; }
 
-# targets DIRECTORY PATTERN: its programs and skeletons whose names match, as ninja calls them.
+# targets DIRECTORY PATTERN: ninja's names of the programs and skeletons that match.
 targets() {
 	ninja -C "$1" -t targets all | sed -n 's/: CXX_EXECUTABLE.*//p; s/^\([a-z]*_skeleton\): phony/\1/p' | grep -E "$2"
 }
 
-# g++, optimized, with debug information.
+# configure_plain: g++, optimized, with debug information.
 configure_plain() { quietly "configuring (g++)" configure "$PLAIN_DIR" gcc g++ -DCMAKE_BUILD_TYPE=RelWithDebInfo; }
 
-# clang-19 with AddressSanitizer and UBSan; not optimized, which is quickest to build.
+# configure_sanitized: clang-19 with AddressSanitizer and UBSan; not optimized, which builds fastest.
 configure_sanitized() {
 	quietly "configuring (clang-19)" configure "$SANITIZED_DIR" clang-19 clang++-19 -DSLUICE_SANITIZE=ON \
 		-DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O0 -gline-tables-only"
 }
 
-# build_plain [TARGET...]: everything without TARGET.
+# build_plain [TARGET...]: builds the targets, or everything.
 build_plain() { configure_plain && make "$PLAIN_DIR" "building with g++" "$@"; }
 
-# build_plain_matching PATTERN, build_sanitized_matching PATTERN: the programs and skeletons whose names match.
+# build_plain_matching PATTERN, build_sanitized_matching PATTERN: builds the programs and skeletons whose names match.
 build_plain_matching() {
 	local -a names
 	configure_plain || return 1
@@ -57,7 +57,8 @@ build_sanitized_matching() {
 	make "$SANITIZED_DIR" "building with clang-19, ASan and UBSan" "${names[@]}"
 }
 
-# build_foreign ARCH [TARGET...]: for another architecture than this machine's, into $BUILD_ROOT/ARCH; all but the benches without TARGET.
+# build_foreign ARCH [TARGET...]: builds for another architecture, in $BUILD_ROOT/ARCH; by default everything but the
+# benches.
 build_foreign() {
 	local arch=$1 sysroot
 	[[ -e $SLUICE_ROOT/scripts/lib/$arch.cmake ]] || die "knows no cross tools for $arch on this machine."

@@ -1,4 +1,4 @@
-# What every script here shares: where the tree is, how to talk, how to run something quietly. Sourced, not run.
+# Shared by all scripts: the tree's path, messages, and quiet commands. Sourced, not run.
 # shellcheck shell=bash
 
 SLUICE_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -12,29 +12,30 @@ fi
 # shellcheck disable=SC2034  # used by the scripts that source this
 readonly BOLD DIM RED GREEN YELLOW PLAIN SLUICE_ROOT BUILD_ROOT
 
-# say TEXT...: one line of progress.
+# say TEXT...: prints one line of progress.
 say() { printf '%s\n' "$*"; }
 
-# heading TEXT...: a line that starts a part.
+# heading TEXT...: prints a line that starts a part.
 heading() { printf '%s== %s%s\n' "$BOLD" "$*" "$PLAIN"; }
 
-# die TEXT...: one sentence that says what to do, and exit code 1.
+# die TEXT...: prints one sentence that says what to do, and exits with code 1.
 die() {
 	printf '%s%s: %s%s\n' "$RED" "${0##*/}" "$*" "$PLAIN" >&2
 	exit 1
 }
 
-# need_root: BPF, namespaces and packages want root; nothing here works around that.
+# need_root: fails without root, which BPF, namespaces and packages need.
 need_root() { [[ $(id -u) -eq 0 ]] || die "must run as root; use sudo, or a root shell."; }
 
-# prints PATTERN COMMAND...: whether COMMAND ends well and a line of what it prints matches. It is read to its end: in `COMMAND | grep -q`
-# grep ends at the first match, and a COMMAND that goes on to write ends by SIGPIPE, which pipefail takes for a failure.
+# prints PATTERN COMMAND...: whether COMMAND succeeds and a line of its output matches. The output is read to its end: in
+# `COMMAND | grep -q` grep ends at the first match, and if COMMAND goes on writing, SIGPIPE ends it, which pipefail takes for
+# a failure.
 prints() {
 	local output
 	output=$("${@:2}") && grep -q -- "$1" <<<"$output"
 }
 
-# quietly TITLE COMMAND...: prints one line with the time it took; the output only when it fails.
+# quietly TITLE COMMAND...: prints one line with the time it took; the output only if it fails.
 quietly() {
 	local title=$1 log start=$SECONDS code=0
 	shift
@@ -50,16 +51,16 @@ quietly() {
 	return "$code"
 }
 
-# scenario_files LEVEL: its scenarios, by name; folders below the level are topics, but for those of libraries.
+# scenario_files LEVEL: the level's scenarios, by name; directories below the level are topics, except those of libraries.
 scenario_files() {
 	find "$SLUICE_ROOT/tests/$1" \( -name lib -o -name programs -o -name partners \) -prune -o -type f -name '*.sh' -printf '%f %p\n' |
 		sort | cut -d' ' -f2
 }
 
-# scenario_file LEVEL/NAME: where it is; nothing: there is none.
+# scenario_file LEVEL/NAME: the scenario's path; empty if there is none.
 scenario_file() { scenario_files "${1%%/*}" | grep "/${1#*/}\.sh$" || true; }
 
-# tree_files PATTERN...: the files of this tree that git knows or would add; all but the build when git has no say.
+# tree_files PATTERN...: the files of this tree that git tracks or would add; without git all but the build.
 tree_files() {
 	if git -c safe.directory='*' -C "$SLUICE_ROOT" rev-parse --git-dir >/dev/null 2>&1; then
 		git -c safe.directory='*' -C "$SLUICE_ROOT" ls-files --cached --others --exclude-standard --deduplicate -- "$@" |

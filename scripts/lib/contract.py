@@ -18,10 +18,11 @@ MOST_SCENARIOS = 3  # a row that more scenarios show names the folder
 WIDTH = 120
 
 TESTS = re.compile(r"tests/.*\.(cpp|hpp|c|h|sh|py)|" + re.escape(SCENARIOS) + r"[^/]*\.txt")
-# Made from tables_*.py, which have the same names; bytes from outside; this file and its test, which name what is wrong.
+# Excluded: tables made from tables_*.py, which have the same names; external bytes; and this file and its test, which
+# contain deliberate mistakes.
 LEFT_OUT = re.compile(r".*\.table|tests/corpus/.*|LICENSES?/?.*|scripts/lib/contract(_test)?\.py")
 
-# Between two numbers of a list there may be a line's end, with the next line's comment sign.
+# Between two numbers of a list there may be a line break, with the next line's comment sign.
 GAP = r"(?: |\s*\n\s*(?:#|//+|\*)?\s*)"
 ROW = re.compile(r"\b(SEM|REL)-(\d{1,2}[a-z]?)\b")
 NEXT_ROW = re.compile(rf"(,|{GAP}(?:to|and|or)\b){GAP}?(?:(SEM|REL)-)?(\d{{1,2}}[a-z]?)\b(?![.,]\d)")
@@ -31,7 +32,7 @@ HEADING = re.compile(r"### ((SEM|REL)-\d+[a-z]?|Choice [A-Z])$")
 SHOWN = r"((SEM|REL)-\d+[a-z]?)( choice [A-Z])?"
 SHOWN_LIST = re.compile(rf"{SHOWN}(, {SHOWN})*")
 
-# What pages outside of the repository were called, and numbers of their tables and of issues.
+# Names of pages outside of the repository, and numbers of their tables and of issues.
 OUTSIDE = re.compile(r"\b(SEMANTICS|RELIABILITY|MEASURES|DESIGN|PLATFORM|STYLE)\b|\btable 3[12]\b|\b[Ii]ssue \d+, item\b")
 
 

@@ -1,5 +1,5 @@
-# Running tests and counting them: what scripts/lib/test-levels and, on other kernels, scripts/lib/kernel-tests share. Sourced after
-# build.sh.
+# Runs tests and counts them: shared by scripts/lib/test-levels and, on other kernels, scripts/lib/kernel-tests. Sourced
+# after build.sh.
 # shellcheck shell=bash
 
 PASSED=0 FAILED=0 SKIPPED=0 FAILURES=()
@@ -20,7 +20,8 @@ skipped() {
 	fi
 }
 
-# excerpt LOG: as much of a failed test's output as one reads; all of it stays in $LOGS. Written at once, because tests run side by side.
+# excerpt LOG: prints a readable part of a failed test's output; all of it stays in $LOGS. Written at once, because tests run
+# in parallel.
 excerpt() {
 	mkdir -p "$LOGS"
 	cp "$1" "$LOGS"
@@ -31,15 +32,15 @@ excerpt() {
 	cat "$1.excerpt"
 }
 
-# field XML NAME: an attribute of Catch2's closing count of test cases; 0 where it has none.
+# field XML NAME: an attribute of Catch2's final count of test cases; 0 if there is none.
 field() {
 	local value
 	value=$(grep -o '<OverallResultsCases [^>]*>' "$1" | tail -n 1 | sed -n "s/.* $2=\"\([0-9]*\)\".*/\1/p")
 	printf '%d\n' "${value:-0}"
 }
 
-# catch_level LEVEL DIRECTORY [TITLE TESTS]: runs DIRECTORY/tests/test_LEVEL, and adds up its cases, of which there has to be one at
-# least. TESTS, as Catch2 selects them: not all of them.
+# catch_level LEVEL DIRECTORY [TITLE TESTS]: runs DIRECTORY/tests/test_LEVEL, and counts its cases, of which there must be at
+# least one. TESTS selects some of them, in Catch2's syntax.
 catch_level() {
 	local level=${3:-$1} binary=$2/tests/test_$1 start=$SECONDS code=0
 	local xml=$TMPDIR/${level// /-}.xml log=$TMPDIR/${level// /-}.log key before=$FAILED
@@ -61,7 +62,7 @@ catch_level() {
 		failed 1 "$level: no case ran"
 	(($(field "$xml" failures) == 0)) || failed "$(field "$xml" failures)" "$level: see above"
 	(($(field "$xml" skips) == 0)) || skipped "$(field "$xml" skips)" "$level"
-	# Catch2 exits with 4 when every test was skipped; a sanitizer's report at exit shows in the code alone.
+	# Catch2 exits with 4 when every test was skipped; a sanitizer's report at exit shows only in the exit code.
 	if ((code != 0 && code != 4 && $(field "$xml" failures) == 0)); then failed 1 "$level: exit code $code"; fi
 	if ((code == 0 && FAILED == before && $(field "$xml" skips) == 0)); then
 		remember_passed "$key" $(($(field "$xml" successes) + $(field "$xml" expectedFailures)))
@@ -70,12 +71,13 @@ catch_level() {
 		"$DIM" $((SECONDS - start)) "$PLAIN"
 }
 
-# instructions LOG: what the verifier went through, as tests/prog/packets/reached.cpp prints it, so that growth is seen.
+# instructions LOG: the verifier's instruction counts, as tests/prog/packets/reached.cpp prints them, so that growth is
+# noticed.
 instructions() {
 	awk '/^instructions that the verifier/ { block = 1; print; next } block && /^  / { print; next } { block = 0 }' "$1"
 }
 
-# scenario LEVEL NAME [TITLE]: NAME.sh below tests/LEVEL, one test; exit code 77 is a skip.
+# scenario LEVEL NAME [TITLE]: runs NAME.sh below tests/LEVEL as one test; exit code 77 is a skip.
 scenario() {
 	local title=${3:-$1}/$2.sh code=0 log key start=$SECONDS
 	log=$TMPDIR/${title//[ \/]/-}.log
@@ -96,10 +98,10 @@ scenario() {
 	printf '%-62s %s%3d s%s\n' "$title: exit code $code" "$DIM" $((SECONDS - start)) "$PLAIN"
 }
 
-# write_counts FILE: for add_counts, in another shell.
+# write_counts FILE: writes the counts for add_counts, in another shell.
 write_counts() { printf '%s\n' "$PASSED $FAILED $SKIPPED" ${FAILURES[@]+"${FAILURES[@]}"} >"$1"; }
 
-# add_counts FILE WHO: as write_counts has written it; none: WHO did not get to its end.
+# add_counts FILE WHO: adds the counts in FILE; if there are none, WHO did not reach its end.
 add_counts() {
 	local -a counts failures
 	if [[ ! -s $1 ]]; then

@@ -9,7 +9,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDERS = ("agent", "bpf", "bench", "docs", "k8s", "maps", "scripts", "tests", ".ci")
-# The past, and what quotes it: files moved since then.
+# Files about the past, and quotations: their paths may have changed since.
 HISTORY = ("CHANGELOG.md", "docs/decisions")
 
 
@@ -70,7 +70,7 @@ def bad_options(text, known):
                 yield f"calls `{call.strip()}`, and there is no {option}"
 
 
-# Where the tests of a level are, by what docs/threats.md calls them.
+# The paths of a level's tests, by the names in docs/threats.md.
 TESTS = {
     "unit": ("tests/unit/**/{}.cpp",),
     "golden": ("tests/golden/features/{}.txt",),

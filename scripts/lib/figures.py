@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# Lines of a function at most; a test case may be a table with a loop below.
+# The most lines of a function; a test case may be a table with a loop below it.
 MOST_LINES = {"agent": 60, "bpf": 60, "maps": 60, "k8s": 60, "bench": 60, "tests": 120}
 MOST_FILE_LINES = 700
 SIGNATURE = re.compile(r"^(\s*)(?!.*\b(?:if|for|while|switch|catch|namespace|else|do)\b\s*[({]).*\)[\w\s:,<>&*()]*\{$")
-# Headers that two compilers read; what a library of the machine offers.
+# Allowed conditions: headers that two compilers read, and features of the machine's libraries.
 CONDITIONS = re.compile(r"^\s*#\s*(?:if|ifdef|elif)\b(.*)", re.M)
 ALLOWED = re.compile(r"__cplusplus|__BPF__|__bpf__|__has_feature|__SANITIZE|NDEBUG")
 

@@ -1,11 +1,11 @@
-# Rules in the form of kube-proxy's nftables mode for the services of k8s/examples, on the node of netlab.sh's lab. Sourced after it.
-# The maps and chains have kube-proxy's names, so that what reads its rules (`sluice drain`) reads these.
+# Rules in the form of kube-proxy's nftables mode for the services of k8s/examples, on the node of netlab.sh's lab. Sourced
+# after it. The maps and chains have kube-proxy's names, so that programs that read its rules (`sluice drain`) read these.
 # shellcheck shell=bash
 #
-#   kube_proxy_comes, kube_proxy_goes     in one transaction each
+#   kube_proxy_comes, kube_proxy_goes     add and remove the rules, in one transaction each
 
-# kube_proxy_service FAMILY PODS NAME ADDRESS PORT TARGET ENDPOINT...: the chains of a service port and of its endpoints; NAME is
-# kube-proxy's namespace/name/protocol/port.
+# kube_proxy_service FAMILY PODS NAME ADDRESS PORT TARGET ENDPOINT...: the chains of a service port and of its endpoints;
+# NAME is kube-proxy's namespace/name/protocol/port.
 kube_proxy_service() {
 	local family=$1 pods=$2 name=$3 cluster=$4 port=$5 target=$6 protocol i=0 ends='' address chain
 	shift 6
@@ -27,7 +27,7 @@ kube_proxy_service() {
 	END
 }
 
-# kube_proxy_table FAMILY TYPE PODS WEB NODE BALANCER DNS ENDPOINT...: as kube-proxy has it for the services of k8s/examples.
+# kube_proxy_table FAMILY TYPE PODS WEB NODE BALANCER DNS ENDPOINT...: kube-proxy's table for the services of k8s/examples.
 kube_proxy_table() {
 	local family=$1 type=$2 pods=$3 web=$4 node=$5 balancer=$6 dns=$7
 	shift 7

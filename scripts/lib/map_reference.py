@@ -3,10 +3,10 @@
 import json
 import subprocess
 
-# linux/bpf.h: enum bpf_map_type, and the flags that ours have.
+# linux/bpf.h: enum bpf_map_type, and the flags that our maps use.
 TYPES = {1: "HASH", 2: "ARRAY", 6: "PERCPU ARRAY", 9: "LRU HASH", 11: "LPM TRIE", 24: "SK_STORAGE", 25: "DEVMAP HASH"}
 FLAGS = {1: "no preallocation", 1 << 10: "mmapable"}
-# Memory of one packet on one processor: no reader of a dump needs it.
+# Per-packet state of one CPU, of no use in a dump.
 NOT_SHOWN = {"lb_scratch"}
 
 

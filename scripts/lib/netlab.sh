@@ -5,36 +5,36 @@
 #       ┌──────────────┬──────────────┬──────────────┬──────────────┐
 #     client         node           worker-a       worker-b       worker-c      network namespaces, each with eth0
 #     .100           .10            .21            .22            .23
-#                     │ pod0        10.244.2.10    10.244.3.10    10.244.4.10   the pod that each worker holds
+#                     │ pod0        10.244.2.10    10.244.3.10    10.244.4.10   each worker's pod
 #                    pod            zone-a         zone-b         zone-c
 #                    10.244.1.10, zone-a
 #
-#   lab_up NAME               makes all of it; several labs of different names live side by side
-#   lab_down                  ends what was started in it and removes it; safe to call twice, or before lab_up
+#   lab_up NAME               makes the lab; several labs with different names can exist at the same time
+#   lab_down                  ends all processes in it and removes it; safe to call twice, or before lab_up
 #   lab_in WHO COMMAND...     runs COMMAND in a namespace: client, net, node, pod, worker-a, worker-b or worker-c;
-#                             in node and pod also in a cgroup below $LAB_CGROUP, where the agent's programs see it
-#   lab_start WHO LOG COMMAND...   the same in the background, output to $LAB_DIR/LOG; its pid is in $LAB_STARTED
-#   lab_stop PID [SIGNAL]     ends what lab_start started, and waits for it
+#                             in node and pod also in a cgroup below $LAB_CGROUP, to which the agent attaches
+#   lab_start WHO LOG COMMAND...   runs COMMAND in the background, output to $LAB_DIR/LOG; its pid is in $LAB_STARTED
+#   lab_stop PID [SIGNAL]     ends a process that lab_start started, and waits for it
 #   lab_backends              an HTTP server (TCP 8080) and an echo server (UDP 5353) in pod and each worker; they answer
 #                             "NAME PEER-ADDRESS", names web-pod, web-a, web-b, web-c
-#   lab_agent [OPTION...]     the agent ($SLUICE) on node, on k8s/examples copied to $LAB_MANIFESTS; waits until it serves;
+#   lab_agent [OPTION...]     starts the agent ($SLUICE) on node, with k8s/examples copied to $LAB_MANIFESTS; waits until it serves;
 #                             its pid is in $LAB_AGENT; LAB_DEVICES lists its devices, SLUICE_WITHOUT kernel features that
 #                             it leaves unused
-#   lab_launch [OPTION...]    the same without waiting
+#   lab_launch [OPTION...]    starts the agent without waiting
 #   lab_guest                 one more pod on node, "guest" (10.244.1.11 behind pod1), in no cgroup that the agent serves,
-#                             as virtual machines are: only its packets show what it does
-#   lab_sluice COMMAND...     a command for people, on the pins of this lab
-#   lab_maps                  what the maps hold, for comparing: without numbers, which may differ from start to start
-#   lab_fill                  how many entries some maps hold
+#                             like a virtual machine: it is served by packets only
+#   lab_sluice COMMAND...     runs a command of sluice on the pins of this lab
+#   lab_maps                  the maps' contents, for comparison: without numbers, which may differ from start to start
+#   lab_fill                  the number of entries of some maps
 #   lab_traffic WHO ADDRESS PORT, lab_traffic_ends    requests without a pause, each on a new connection, none of which may fail
-#   lab_keep [COUNT], lab_keep_ends   connections that stay open, by sockets, tc and XDP, asking all the time; at the end all must have had
-#                             their answers, and only from the backend that they began with
-#   lab_ask WHO ARGUMENT...   scripts/lib/ask.py in a namespace
-#   lab_offload on|off        transmit offloads of every eth0; off before XDP: what a veth hands to an XDP program may lack
-#                             its checksum, and a program that sends it on would send that
+#   lab_keep [COUNT], lab_keep_ends   connections that stay open, by sockets, tc and XDP, and make requests all the time; at the end all
+#                             must have had their replies, and only from their first backend
+#   lab_ask WHO ARGUMENT...   runs scripts/lib/ask.py in a namespace
+#   lab_offload on|off        transmit offloads of every eth0; off before XDP: a packet that a veth passes to an XDP program may
+#                             lack its checksum, and a program that redirects it would send it that way
 #
-# Set by lab_up: LAB (prefix of the namespaces), LAB_DIR (logs), LAB_CGROUP, LAB_PINS, LAB_MANIFESTS. Everything carries
-# NAME and the pid of the shell, so that nothing else is touched. nsenter, not `ip netns exec`, which would hide
+# Set by lab_up: LAB (prefix of the namespaces), LAB_DIR (logs), LAB_CGROUP, LAB_PINS, LAB_MANIFESTS. All names contain
+# NAME and the pid of the shell, so that nothing else is affected. nsenter, not `ip netns exec`, which would hide
 # the bpf and cgroup file systems below a new /sys.
 
 # shellcheck source=scripts/lib/sandbox.sh
@@ -47,7 +47,7 @@ LAB_KEPT=()
 LAB_WORKERS=(worker-a worker-b worker-c)
 SLUICE=${SLUICE:-$BUILD_ROOT/sluice}
 
-# lab_number WHO: the last part of its address on the bridge.
+# lab_number WHO: the last part of WHO's address on the bridge.
 lab_number() {
 	case $1 in
 	client) echo 100 ;;
@@ -58,7 +58,7 @@ lab_number() {
 	esac
 }
 
-# lab_pod_network WHO: the third part of the addresses of its pods.
+# lab_pod_network WHO: the third part of the addresses of WHO's pods.
 lab_pod_network() {
 	case $1 in
 	node | pod) echo 1 ;;
@@ -70,8 +70,8 @@ lab_pod_network() {
 
 lab_namespace() {
 	ip netns add "$LAB-$1"
-	# In the namespace's own settings, before any device exists: no duplicate address detection, no router
-	# solicitations, no ICMP redirects, so that everything is up at once and nothing changes routes.
+	# In the namespace's own settings, before any device exists: no duplicate address detection, no router solicitations, no
+	# ICMP redirects, so that everything is up at once and routes do not change.
 	# shellcheck disable=SC2016  # expanded inside
 	nsenter --net="/run/netns/$LAB-$1" bash -c '
 		ip link set lo up
@@ -81,23 +81,23 @@ lab_namespace() {
 		done'
 }
 
-# lab_attach WHO: eth0 of WHO on the bridge. (A scenario with other uplinks has a function of this name of its own.)
+# lab_attach WHO: connects eth0 of WHO to the bridge. (Scenarios with other uplinks replace this function.)
 lab_attach() {
 	lab_port "$1" eth0
 	lab_address "$1"
 }
 
-# lab_port WHO DEVICE [PORT]: a veth between WHO and the bridge, which is PORT there (to-WHO).
+# lab_port WHO DEVICE [PORT]: a veth between WHO and the bridge, whose end there is PORT (to-WHO).
 lab_port() {
 	local who=$1 device=$2 port=${3:-to-$1}
 	ip -n "$LAB-net" link add "$port" type veth peer name "$device" netns "$LAB-$who"
 	ip -n "$LAB-net" link set "$port" master bridge up
 	ip -n "$LAB-$who" link set "$device" up
-	# A frame that an XDP program sends out of a veth is taken only by a peer that polls; GRO makes it poll.
+	# A veth delivers the frames of an XDP program only to a peer that polls; GRO makes it poll.
 	nsenter --net="/run/netns/$LAB-net" ethtool -K "$port" gro on
 }
 
-# lab_address WHO: its addresses on the bridge, on its eth0.
+# lab_address WHO: adds WHO's addresses on the bridge to its eth0.
 lab_address() {
 	local number
 	number=$(lab_number "$1")
@@ -105,7 +105,7 @@ lab_address() {
 	ip -n "$LAB-$1" address add "fd00:10::$number/64" dev eth0 nodad
 }
 
-# lab_worker WHO: another node, whose one pod is an address of its own.
+# lab_worker WHO: sets up another node, whose only pod is an address of its own.
 lab_worker() {
 	local who=$1 pods number
 	number=$(lab_number "$who")
@@ -118,7 +118,8 @@ lab_worker() {
 	ip -n "$LAB-node" route add "fd00:10:244:$pods::/64" via "fd00:10::$number"
 }
 
-# lab_pod WHO DEVICE NUMBER: a pod on the node, routed as many CNIs do it: a /32 and a /128, and the host's end as the gateway.
+# lab_pod WHO DEVICE NUMBER: adds a pod on the node, routed as by many CNIs: a /32 and a /128, with the host's end as
+# gateway.
 lab_pod() {
 	local who=$1 device=$2 number=$3 host="02:00:00:00:$3:01" own="02:00:00:00:$3:02"
 	ip -n "$LAB-node" link add "$device" type veth peer name eth0 netns "$LAB-$who"
@@ -134,7 +135,7 @@ lab_pod() {
 	ip -n "$LAB-$who" route add default via fe80::1 dev eth0 onlink
 	ip -n "$LAB-node" route add "10.244.1.$number/32" dev "$device"
 	ip -n "$LAB-node" route add "fd00:10:244:1::$number/128" dev "$device"
-	# Permanent, because the node has no address on the device to ask from.
+	# Permanent, because the node has no address on the device from which to send solicitations.
 	ip -n "$LAB-node" neighbour add "10.244.1.$number" lladdr "$own" dev "$device" nud permanent
 	ip -n "$LAB-node" neighbour add "fd00:10:244:1::$number" lladdr "$own" dev "$device" nud permanent
 }
@@ -146,15 +147,15 @@ lab_guest() {
 
 lab_routing() {
 	nsenter --net="/run/netns/$LAB-node" bash -c 'cd /proc/sys/net; echo 1 >ipv4/ip_forward; echo 1 >ipv6/conf/all/forwarding'
-	# The way of the outside to what no device holds: service and load-balancer addresses.
+	# The client's routes to addresses that no device holds: service and load-balancer addresses.
 	ip -n "$LAB-client" route add 10.96.0.0/16 via 10.0.0.10
 	ip -n "$LAB-client" route add 203.0.113.0/24 via 10.0.0.10
 	ip -n "$LAB-client" route add fd00:10:96::/112 via fd00:10::10
 	ip -n "$LAB-client" route add 2001:db8:113::/64 via fd00:10::10
-	# Inside, service addresses need some route for a socket to be made; the programs act before it is used.
+	# On the node, connect() needs some route to service addresses; the programs act before the route is used.
 	ip -n "$LAB-node" route add default via 10.0.0.1
 	ip -n "$LAB-node" route add default via fd00:10::1
-	# The router is there, and drops what it gets: without a neighbour nothing would come as far as the hooks at egress.
+	# A router that drops everything: without a neighbour entry no packet would reach the egress hooks.
 	ip -n "$LAB-node" neighbour replace 10.0.0.1 lladdr 02:00:00:00:00:99 dev eth0 nud permanent
 	ip -n "$LAB-node" neighbour replace fd00:10::1 lladdr 02:00:00:00:00:99 dev eth0 nud permanent
 }
@@ -209,7 +210,7 @@ lab_in() {
 lab_start() {
 	local who=$1 log=$2
 	shift 2
-	# One process from here to COMMAND, so that its pid is the one to signal.
+	# A single process from here to COMMAND, so that its pid is the one to signal.
 	if [[ $who == node || $who == pod ]]; then
 		# shellcheck disable=SC2016  # expanded inside
 		bash -c 'echo $$ >"$1/cgroup.procs" && shift && exec nsenter --net="$@"' lab_start \
@@ -226,7 +227,7 @@ lab_stop() {
 	local -a others=()
 	kill -"${2:-TERM}" "$pid" 2>/dev/null || true
 	wait "$pid" 2>/dev/null || code=$?
-	# Its number may be given to another process from now on.
+	# From now on the pid may be reused.
 	for other in "${LAB_PIDS[@]}"; do
 		((other == pid)) || others+=("$other")
 	done
@@ -234,8 +235,8 @@ lab_stop() {
 	return "$code"
 }
 
-# lab_wait SECONDS COMMAND...: until COMMAND succeeds; fails when it has not by then, nor at the fourth look for each second,
-# which comes later on a machine that is busy with other things.
+# lab_wait SECONDS COMMAND...: waits until COMMAND succeeds; fails after SECONDS, but not before four attempts per second,
+# which take longer on a busy machine.
 lab_wait() {
 	local until=$((SECONDS + $1)) looks=$(($1 * 4))
 	shift
@@ -275,7 +276,7 @@ lab_agent() {
 
 lab_sluice() { lab_in node "$SLUICE" "$1" "${@:2}" --pins "$LAB_PINS"; }
 
-# Ids of endpoints that are gone stay until no flow can name them: they are in no set and serve nothing.
+# Ids of removed endpoints stay until no flow can refer to them: they are in no set and serve nothing.
 lab_maps() {
 	local name
 	lab_sluice services -o json |
@@ -306,7 +307,7 @@ lab_traffic_ends() {
 	LAB_TRAFFIC=()
 }
 
-# To the example service of k8s/examples; by XDP where the backend is remote.
+# Connections to the example service of k8s/examples; by XDP if the backend is remote.
 lab_keep() {
 	local ask who address port i
 	for ask in "pod 10.96.0.80 80" "client 10.0.0.10 30080" "client fd00:10::10 30080"; do

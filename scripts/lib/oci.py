@@ -65,7 +65,7 @@ def make(layer_tar, dockerfile, arch, name, layout):
         "history": [{"created": created, "created_by": "scripts/package image"}]}))
     manifest = put(layout, MANIFEST, text_of({"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": [layer]}))
     tag = name.rpartition(":")[2]
-    # The first names the image for containerd, the second for everybody.
+    # containerd uses the first annotation as the image's name, all others the second.
     manifest["annotations"] = {"io.containerd.image.name": f"docker.io/library/{name}", "org.opencontainers.image.ref.name": tag}
     manifest["platform"] = {"architecture": arch, "os": "linux"}
     (layout / "index.json").write_bytes(text_of({"schemaVersion": 2, "mediaType": INDEX, "manifests": [manifest]}))

@@ -5,11 +5,11 @@ LIBRARY_PACKAGES=(
 	libbpf-dev linux-libc-dev libelf-dev zlib1g-dev catch2
 	libsimdjson-dev libfmt-dev libspdlog-dev libyaml-cpp-dev libcli11-dev prometheus-cpp-dev libssl-dev libprotozero-dev
 )
-# What is too old in Debian 12 itself: the oldest version that will do (0: any).
+# Packages that are too old in Debian 12 itself: the oldest sufficient version (0: any).
 declare -A OLDEST=([libbpf-dev]=1:1.4 [bpftool]=7.4 [catch2]=3.5 [linux-libc-dev]=6.6
 	[golang-go]=2:1.21)
 
-# boost_package RELEASE
+# boost_package RELEASE: the package of Boost's headers and libraries.
 boost_package() {
 	case $1 in
 	12) echo libboost1.81-dev ;;
@@ -17,7 +17,8 @@ boost_package() {
 	esac
 }
 
-# requests RELEASE PACKAGE...: what to ask apt for, one a line: Debian 12's own, or what its backports have that is new enough.
+# requests RELEASE PACKAGE...: arguments for apt, one per line: Debian 12's own package, or its backport if only that is new
+# enough.
 requests() {
 	local number=$1 package
 	for package in "${@:2}"; do

@@ -8,7 +8,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PLACES = ("README.md", "docs/*.md", "k8s/**/*.yaml", "k8s/**/*.md", "agent/**/*.cpp", "agent/**/*.hpp")
-# In docs/kernels.md beside the booted ones, because all other levels run there.
+# Listed in docs/kernels.md in addition to the booted ones, because all other levels run on it.
 DEVELOPERS = "6.18"
 WORDS = ("tested", "expected", "untested", "not served")
 RELEASES = {"bookworm": "Debian 12", "trixie": "Debian 13"}

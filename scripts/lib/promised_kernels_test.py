@@ -16,7 +16,7 @@ TABLE = """## Distributions
 
 ## Next
 """
-# What is replaced by what, and words of the complaint.
+# The original text, its replacement, and a part of the expected complaint.
 PLANTED = (
     ("| 6.12 | expected; Debian 12's build is tested |", "| 6.12 | tested |", "'Debian 13' (6.12) is called 'tested', and the level"),
     ("| Talos | 6.6 | untested |", "| Talos | 6.6 | tested |", "'Talos' (6.6) is called 'tested', and the level"),

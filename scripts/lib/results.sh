@@ -1,15 +1,16 @@
-# What passed and has not changed since is not run again: for people, who run a level after each small change. Never in CI (CI=true), with
-# --again or --long (which draws other random numbers each time), or for what is selected by name. Sourced after build.sh.
+# Remembers tests that passed, and does not run them again until something changes: for developers, who run a level after
+# each small change. Not used in CI (CI=true), with --again or --long (which draws other random numbers each time), or for
+# tests selected by name. Sourced after build.sh.
 # shellcheck shell=bash
 
 RESULTS=${XDG_CACHE_HOME:-$HOME/.cache}/sluice/passed
 
-# What a test's outcome may hang on besides files.
+# results_environment: what a test's result may depend on besides files.
 results_environment() {
 	printf '%s\n' "$(uname -r)" "${SLUICE_WITHOUT:-}" "${SLUICE_SEED:-}" "${PARTNERS:-}" "${KERNELS:-}"
 }
 
-# tested_files LEVEL: what that level tests and tests with, besides its own program.
+# tested_files LEVEL: the files that the level tests or uses, besides its own program.
 tested_files() {
 	case $1 in
 	unit | golden | fuzz) printf '%s\n' tests/corpus tests/golden docs/kube-proxy-config.md k8s/examples ;;
@@ -19,7 +20,7 @@ tested_files() {
 	esac
 }
 
-# result_key LEVEL TITLE [PROGRAM]: a file name, other as soon as anything differs that the test may depend on.
+# result_key LEVEL TITLE [PROGRAM]: a file name that changes whenever anything changes on which the test may depend.
 result_key() {
 	local -a paths
 	mapfile -t paths < <(tested_files "$1")
@@ -30,14 +31,14 @@ result_key() {
 	} | sha256sum | cut -c1-40
 }
 
-# passed_before KEY TITLE: whether it has; counts its cases then, and says so.
+# passed_before KEY TITLE: whether the test has passed; if so, counts its cases and prints that.
 passed_before() {
 	[[ ${CI:-} != true && -z ${SLUICE_AGAIN:-}${SLUICE_LONG:-} && -s $RESULTS/$1 ]] || return 1
 	passed "$(<"$RESULTS/$1")"
 	printf '%s\n' "$2: unchanged since it passed, not run (--again runs it)"
 }
 
-# remember_passed KEY COUNT: results of a month ago go.
+# remember_passed KEY COUNT: stores the result; removes results older than a month.
 remember_passed() {
 	mkdir -p "$RESULTS"
 	printf '%d\n' "$2" >"$RESULTS/$1"

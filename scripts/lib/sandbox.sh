@@ -1,10 +1,10 @@
-# Runs a command so that nothing of it can outlive it: own process, mount, network and cgroup namespaces, a bpffs, a
-# /run/netns and a TMPDIR of its own, and a cgroup that it sees as the root. Sourced after common.sh.
+# Runs a command so that nothing of it can outlive it: in its own process, mount, network and cgroup namespaces, with its own
+# bpffs, /run/netns and TMPDIR, and in a cgroup that it sees as the root. Sourced after common.sh.
 # shellcheck shell=bash
 
 SANDBOX_PID='' SANDBOX_CGROUP='' SANDBOX_TMP=''
 
-# cgroup_root: where cgroup v2 is mounted, on its own or beside v1.
+# cgroup_root: the mount point of cgroup v2, alone or beside v1.
 cgroup_root() {
 	local found
 	found=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/self/mounts)
@@ -12,7 +12,8 @@ cgroup_root() {
 	printf '%s\n' "$found"
 }
 
-# memory_cgroup: where a memory cgroup can be made, and the name of its limit: version 1, or 2 with the controller in use.
+# memory_cgroup: a directory in which a memory cgroup can be made, and the name of its limit: version 1, or 2 with the
+# controller enabled.
 memory_cgroup() {
 	local root
 	if root=$(awk '$3 == "cgroup" && (","$4",") ~ /,memory,/ { print $2; exit }' /proc/self/mounts) && [[ -n $root ]]; then
@@ -24,8 +25,8 @@ memory_cgroup() {
 	fi
 }
 
-# sandbox_end: kills what is left (the kernel ends the whole process namespace with its first process) and
-# removes the cgroups and temporary files.
+# sandbox_end: kills remaining processes (the kernel ends the whole process namespace with its first process) and removes the
+# cgroups and temporary files.
 sandbox_end() {
 	if [[ -n $SANDBOX_PID ]]; then
 		kill -KILL "$SANDBOX_PID" 2>/dev/null || true
@@ -40,7 +41,7 @@ sandbox_end() {
 	SANDBOX_PID='' SANDBOX_CGROUP='' SANDBOX_TMP=''
 }
 
-# sandbox_sweep: removes what a sandbox left whose script was killed by SIGKILL (its processes died with it).
+# sandbox_sweep: removes the cgroups of sandboxes whose script was killed by SIGKILL (their processes died with it).
 sandbox_sweep() {
 	local stale
 	for stale in "$(cgroup_root)"/sluice-sandbox.*; do
@@ -50,8 +51,8 @@ sandbox_sweep() {
 	done
 }
 
-# catch_signals: from here on a signal ends the script by its EXIT trap. Without, bash forgets an interrupt that comes
-# while a command of its own runs to a good end.
+# catch_signals: from here on a signal ends the script by its EXIT trap. Otherwise bash ignores an interrupt that arrives
+# while a command of its own runs and then succeeds.
 catch_signals() {
 	trap 'sandbox_end' EXIT
 	trap 'exit 129' HUP
@@ -59,17 +60,17 @@ catch_signals() {
 	trap 'exit 143' TERM
 }
 
-# sandbox COMMAND...: its exit code; interrupted by a signal: 128 and the signal's number, as usual.
+# sandbox COMMAND...: returns COMMAND's exit code; after a signal 128 plus the signal's number, as usual.
 sandbox() {
 	local code=0
 	need_root
 	SANDBOX_TMP=$(mktemp -d "${TMPDIR:-/tmp}/sluice-sandbox.XXXXXX")
 	catch_signals
 	sandbox_sweep
-	# The process number alone is not unique: another process namespace may share the cgroups.
+	# The pid alone is not unique: another process namespace may share the cgroups.
 	SANDBOX_CGROUP=$(mktemp -d --suffix=".$$" "$(cgroup_root)/sluice-sandbox.XXXXXX")
-	# In the background, so that a signal is handled at once and not when the command ends.
-	# It enters its cgroup first, because that is what becomes the root of its cgroup namespace.
+	# In the background, so that a signal is handled at once and not when the command ends. It enters its cgroup first, because
+	# that cgroup becomes the root of its cgroup namespace.
 	# shellcheck disable=SC2016  # expanded inside
 	TMPDIR=$SANDBOX_TMP bash -c 'echo $$ >"$1/cgroup.procs" && exec setpriv --pdeathsig KILL unshare --cgroup --mount \
 		--propagation private --net --pid --fork --kill-child --mount-proc "${@:2}"' sandbox "$SANDBOX_CGROUP" \

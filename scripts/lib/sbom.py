@@ -16,7 +16,7 @@ import time
 
 AGENT = "SPDXRef-Package-sluice"
 LICENSE = "Apache-2.0 AND (GPL-2.0-only OR BSD-2-Clause)"
-# Made on the machine from what the package ships, and so in no package's list.
+# Generated on the machine from a package's files, and therefore in no package's file list.
 MADE_BY = {"/etc/ssl/certs/ca-certificates.crt": "ca-certificates"}
 
 

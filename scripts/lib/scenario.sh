@@ -1,4 +1,4 @@
-# What a shell scenario begins with: the lab (netlab.sh) at hand, root, and all of it gone however the script ends. Sourced first.
+# The preamble of a shell scenario: the lab (netlab.sh), root, and a cleanup however the script ends. Sourced first.
 # shellcheck shell=bash
 
 # shellcheck source=scripts/lib/common.sh
@@ -10,8 +10,8 @@ trap 'lab_down' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# seed DEFAULT: of a random test. SLUICE_SEED replays one, --long draws one, and the short form always plays the same, so that
-# it fails of the change that it is run for.
+# seed DEFAULT: the seed of a random test. SLUICE_SEED repeats one, --long draws a new one, and the short form always uses
+# DEFAULT, so that a failure is caused by the tested change.
 seed() {
 	local drawn=${SLUICE_LONG:+$((RANDOM * 32768 + RANDOM))}
 	printf '%d\n' "${SLUICE_SEED:-${drawn:-$1}}"

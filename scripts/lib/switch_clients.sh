@@ -1,11 +1,12 @@
-# Clients that a change of the service proxy must not be noticed by (tests/net/lib/switch_over.py), in the lab of netlab.sh. Sourced after it.
+# Clients that must not notice a change of the service proxy (tests/net/lib/switch_over.py), in the lab of netlab.sh. Sourced
+# after it.
 # shellcheck shell=bash
 #
-#   switch_client WHO keep|fresh tcp|udp ADDRESS PORT     starts one
-#   switch_open WHEN FIRST    waits until the clients from number FIRST on have their first answer
-#   switch_live WHEN          no client has ended
-#   switch_passes SECONDS WHEN      the same after so long; longer than any client waits for an answer
-#   switch_ends               ends them all; each must have had all its answers, from one backend
+#   switch_client WHO keep|fresh tcp|udp ADDRESS PORT     starts a client
+#   switch_open WHEN FIRST    waits until the clients from number FIRST on have their first reply
+#   switch_live WHEN          checks that no client has ended
+#   switch_passes SECONDS WHEN      checks that after SECONDS; longer than any client waits for a reply
+#   switch_ends               ends all clients; each must have had all its replies, from one backend
 
 SWITCH_CLIENTS=() # "PID LOG WHAT" of each
 

@@ -22,7 +22,7 @@ TIDY = "clang-tidy-19"
 OPTIONS = ["--quiet", "--warnings-as-errors=*"]
 OUR_HEADERS = "/(agent|bench|k8s|maps|tests)/.*[.]hpp$"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Answers that nobody asked for in this time are forgotten.
+# Results not used for this time are removed.
 KEPT_SECONDS = 30 * 86400
 
 
@@ -88,7 +88,7 @@ def main():
     short_keys = {source: "own-" + key_of(entry, own_headers(entry), digests, common) for source, entry in entries.items()}
     stale = [source for source in entries if not (cache / keys[source]).exists()]
     due = [source for source in stale if os.environ.get("CI") == "true" or not (cache / short_keys[source]).exists()]
-    # The longest files first, so that the last ones to end are short.
+    # The longest files first, so that the last ones to finish are short.
     due.sort(key=lambda source: -len(headers.get(object_of(entries[source]), every_header)))
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(int(sys.argv[4])) as pool:

@@ -1,4 +1,4 @@
-# A cluster of two nodes with real kubelets and containerd in namespaces, on which manifests run as they are. Sourced first, as root.
+# A cluster of two nodes with real kubelets and containerd in namespaces, on which manifests run unchanged. Sourced first, as root.
 # shellcheck shell=bash disable=SC2034  # what nodes_up sets is for the caller
 #
 #                      net: one bridge, 10.0.0.0/24 and fd00:10::/64
@@ -9,12 +9,12 @@
 #                                   zone-a         zone-b
 #
 #   nodes_up NAME              the control plane of tests/e2e/lib/cluster.sh with all controllers and the scheduler; no node yet
-#   node_joins NODE [LINE...]  its containerd and kubelet; LINEs are more of the kubelet's configuration
+#   node_joins NODE [LINE...]  starts its containerd and kubelet; LINEs are added to the kubelet's configuration
 #   nodes_down                 ends and removes all of it; safe to call twice
-#   kubectl ARGUMENT...        the real one, as an administrator
-#   lab_in WHO COMMAND...      also on a node (its network, mounts and cgroup), and in a pod: pod/NAME, by kubectl exec
-#   lab_start WHO LOG COMMAND...   the same in the background
-#   rolled_out NAME            the DaemonSet kube-system/NAME is as written, and ready on every node
+#   kubectl ARGUMENT...        the real kubectl, as an administrator
+#   lab_in WHO COMMAND...      runs COMMAND in a namespace, on a node (its network, mounts and cgroup), or in a pod: pod/NAME, by kubectl exec
+#   lab_start WHO LOG COMMAND...   runs it in the background
+#   rolled_out NAME            waits until the DaemonSet kube-system/NAME is up to date and ready on every node
 #   pods_of NAME               names of that DaemonSet's pods
 #   web                        a pod web-NODE on each node, with the servers of scripts/lib/backend.py, and services of them; of
 #                              both families, with addresses of a load balancer: web (TCP 80, node port 30080), dns (UDP 53, node port
@@ -25,7 +25,7 @@
 #   kubeadm_config MODE        what kubeadm gives kube-proxy: ConfigMap, account and rights
 #   kube_proxy_mode MODE       another mode in that ConfigMap
 #
-# A node's cgroup is version 2 whatever this machine has, with no limits of resources. Images are made here; nothing is pulled.
+# A node's cgroup is version 2 whatever this machine has, without resource limits. Images are made here; nothing is pulled.
 
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"

@@ -1,4 +1,4 @@
-# A control plane of real partners beside the lab of scripts/lib/netlab.sh. Sourced after it, as root.
+# A control plane of real binaries, added to the lab of scripts/lib/netlab.sh. Sourced after it, as root.
 # shellcheck shell=bash disable=SC2034  # what cluster_up sets is for the caller
 #
 #   cluster_up NAME            the lab, and in a namespace `control` (10.0.0.2, fd00:10::2) etcd, kube-apiserver and
@@ -6,22 +6,22 @@
 #   cluster_down               ends and removes all of it; safe to call twice
 #   kube COMMAND...            tests/e2e/lib/kube.py against the API server
 #   cluster_agent [OPTION...]  the agent on node, following the API server; waits until it serves
-#   cluster_web [by-hand]      the service default/web at 10.96.0.80, of those pods or with slices by hand
-#   cluster_service NAME ADDRESS [METADATA]   a service of one port, 80, whose slices come by hand; METADATA: more of it
+#   cluster_web [by-hand]      the service default/web at 10.96.0.80, with the pods of cluster_pods or with hand-written slices
+#   cluster_service NAME ADDRESS [METADATA]   a service with one port, 80, and hand-written slices; METADATA: more fields
 #   cluster_pods               pods web-pod, web-a, web-b and web-c (label app=web) with servers behind them
-#   cluster_etcd, cluster_api, cluster_controllers    start one partner again; its pid is in CLUSTER_ETCD, …
-#   cluster_kube_proxy MODE [DIRECTORY]   the real kube-proxy on node, once it says that it is healthy; programs of DIRECTORY come
-#                              first; its pid is in KUBE_PROXY
-#   cluster_tell_zone ZONE     that node is in it, so that a kube-proxy that has just started knows
-#   cluster_proxy PORT         tests/e2e/lib/proxy.py before the API server; its rules are in $CLUSTER/rules.json
+#   cluster_etcd, cluster_api, cluster_controllers    restart one partner; its pid is in CLUSTER_ETCD, …
+#   cluster_kube_proxy MODE [DIRECTORY]   starts the real kube-proxy on node, and waits until it is healthy; programs in DIRECTORY
+#                              take precedence; its pid is in KUBE_PROXY
+#   cluster_tell_zone ZONE     makes a kube-proxy that has just started learn that node is in ZONE
+#   cluster_proxy PORT         tests/e2e/lib/proxy.py in front of the API server; its rules are in $CLUSTER/rules.json
 #   kubeconfig FILE SERVER CREDENTIALS   CREDENTIALS: "token FILE" or "certificate NAME"
-#   load_up NAME               cluster_up with web, its pods, the agent and traffic, and a service default/big for slices by hand
+#   load_up NAME               cluster_up with web, its pods, the agent and traffic, and a service default/big for hand-written slices
 #   load create|delete|update ...             tests/e2e/lib/load.py: many services, many changes
-#   programmed, count          service ports of those that are in the maps; endpoints of default/big
-#   becomes WHAT WANTED COMMAND...            within $WITHIN seconds (3) COMMAND prints WANTED; a busy machine has longer
+#   programmed, count          number of load's service ports in the maps; number of endpoints of default/big
+#   becomes WHAT WANTED COMMAND...            waits $WITHIN seconds (3), longer on a busy machine, until COMMAND prints WANTED
 #
 # $CLUSTER holds certificates and kubeconfigs, $LAB_DIR the logs. PARTNERS names the directory of the binaries, ETCD another
-# etcd in it, API_ADDRESS another address of the API server than 10.0.0.2, AGENT_XDP another mode of XDP than off (native wants
+# etcd in it, API_ADDRESS the API server's address if it is not 10.0.0.2, AGENT_XDP the mode of XDP if it is not off (native needs
 # `lab_offload off`).
 
 PARTNERS=${PARTNERS:-}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Gives every frame that leaves a device a priority tag: of VLAN 0 (IEEE 802.1Q). */
+/* Adds a priority tag (VLAN 0, IEEE 802.1Q) to every frame that leaves a device. */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
 

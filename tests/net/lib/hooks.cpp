@@ -17,7 +17,7 @@ std::map<std::string, LinkState> links(const Lab& lab) {
   std::map<std::string, LinkState> found;
   for (const auto& entry : std::filesystem::directory_iterator(maps::Pins(lab.pins()).links())) {
     if (entry.is_directory()) {
-      continue;  // a text file beside the links
+      continue;  // a note, which is a directory, not a link
     }
     const maps::Fd link(bpf_obj_get(entry.path().c_str()));
     bpf_link_info info{};

@@ -44,7 +44,8 @@ class Host {
   [[nodiscard]] const Namespace& space() const noexcept { return namespace_; }
   [[nodiscard]] Socket socket(int family, int type) const;
   void run(const std::string& command) const;
-  /// Properties of a device in the namespace, by system calls, because a command may fail for lack of memory.
+  /// Properties of a device in the namespace, by system calls, because a command may fail for lack of any
+  /// resource.
   [[nodiscard]] int device_index(const char* device) const;
   [[nodiscard]] MacAddress mac_address(const char* device) const;
   /// The standard output of a shell command; its exit code is ignored.

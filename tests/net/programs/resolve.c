@@ -1,4 +1,4 @@
-/* The addresses of a name, one a line, by the getaddrinfo of the libc that this is linked with. usage: resolve NAME */
+/* Prints a name's addresses, one per line, by getaddrinfo() of the linked libc. usage: resolve NAME */
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>

@@ -1,6 +1,6 @@
 /*
- * Echo by io_uring: a server of multishot accepts and receives, and clients whose connects, sends (without copies) and receives
- * are the ring's.
+ * Echo by io_uring: a server with multishot accepts and receives, and clients that connect, send (zero-copy) and receive by the
+ * ring.
  * usage: uring serve PORT | uring stream ADDRESS PORT | uring datagram ADDRESS PORT
  */
 #include <arpa/inet.h>
@@ -14,7 +14,7 @@
 
 enum { BUFFERS = 64, BUFFER = 4096, GROUP = 1, CHUNK = 65536, CHUNKS = 32 };
 
-/* What a completion is about; the socket or the buffer stands below it in user_data. */
+/* The kind of a completion, in the upper bits of user_data; the socket or the buffer is in the lower bits. */
 enum kind { ACCEPT, RECEIVE, PROVIDE };
 
 static char buffers[BUFFERS][BUFFER];
@@ -61,7 +61,7 @@ static struct io_uring_sqe *entry(struct io_uring *ring)
 	return made;
 }
 
-/* After io_uring_prep_...(), which may clear what is set here. */
+/* Called after io_uring_prep_...(), which may clear the fields set here. */
 static void tag(struct io_uring_sqe *made, enum kind kind, int number)
 {
 	io_uring_sqe_set_data64(made, (__u64)kind << 32 | (__u32)number);
@@ -95,7 +95,7 @@ static void provide(struct io_uring *ring, int first, int count)
 	tag(made, PROVIDE, first);
 }
 
-/* The echo of one completed receive is a plain send: several of a ring might overtake each other. */
+/* Echoes a completed receive by a plain send: several sends of a ring might overtake each other. */
 static void received(struct io_uring *ring, int connection, const struct io_uring_cqe *done)
 {
 	if (done->res > 0) {
@@ -157,7 +157,7 @@ static void serve(struct io_uring *ring, const char *port)
 
 /* ---- The clients. ---- */
 
-/* The result of the one entry that was made; of a send without copies the first completion has it, and the last ends it. */
+/* The result of the only entry; for a zero-copy send the first completion has it, and the last one ends it. */
 static int result(struct io_uring *ring, const char *what)
 {
 	struct io_uring_cqe *done;

@@ -112,8 +112,7 @@ TEST_CASE("REL-81 affinity to a pod whose address another service has does not l
     REQUIRE(reuse.ask(33000, pair_port) == reuse.first());
     reuse.give_address_away();
     CHECK(reuse.ask(33001, pair_port) == reuse.second());
-    CHECK(reuse.ask(33002, remote_port) ==
-          reuse.first());  // the backend at this address now belongs to that service
+    CHECK(reuse.ask(33002, remote_port) == reuse.first());  // now that service's backend
   });
 }
 

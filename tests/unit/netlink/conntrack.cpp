@@ -120,7 +120,7 @@ TEST_CASE("SEM-55: all settings together, or none") {
   CHECK(root.sysctl("nf_conntrack_udp_timeout") == "3\n");
   CHECK(root.sysctl("nf_conntrack_udp_timeout_stream") == "4\n");
   CHECK(root.sysctl("nf_conntrack_tcp_be_liberal") == "1\n");
-  const Root nothing;  // an empty directory: is not even read
+  const Root nothing;  // no files, and none is read
   CHECK(set_below(nothing, {0, 131072, 0, 0, 0, 0, TcpWindow::as_it_is}, 8).empty());
 }
 
@@ -135,8 +135,7 @@ TEST_CASE("conntrack that is not loaded is one sentence that says what to do") {
 TEST_CASE("SEM-55: what is as it shall be is not written") {
   const Root root;
   root.put_conntrack();
-  root.put(sysctls + std::string("nf_conntrack_max"),
-           "  262144");  // formatted differently than we would write it
+  root.put(sysctls + std::string("nf_conntrack_max"), "  262144");  // not in our format
   CHECK(set_below(root, {}, 8).empty());
   CHECK(root.sysctl("nf_conntrack_max") == "  262144");
 }

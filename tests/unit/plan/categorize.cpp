@@ -13,8 +13,7 @@ struct Row {
   std::string name;
   std::string node;     ///< own node's name
   std::string zone;     ///< own zone, may be empty
-  std::string service;  ///< any of "itp", "etp" (this policy is Local) and "port", "vip", "ext" (frontends
-                        ///< for external clients)
+  std::string service;  ///< "itp", "etp" (policy is Local); "port", "vip", "ext" (frontend)
   std::vector<std::string> endpoints;
   std::string cluster;  ///< last bytes of the addresses in the set; "-": the set is not used
   std::string local;

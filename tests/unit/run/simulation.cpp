@@ -230,8 +230,7 @@ class Simulation {
         foreign.first.port = 4711;
         foreign.second.check = lb_frontend_check(&foreign.first);
         kernel_.frontends.insert(foreign.first, foreign.second);
-        tables_test::keep(kernel_.store(),
-                          foreign.first.port);  // or the entry would be torn, if it is a node port
+        tables_test::keep(kernel_.store(), foreign.first.port);  // or it would be torn, if it is a node port
     }
     const auto failed = [](const auto& table) { return static_cast<bool>(table.failure); };
     for (int again = 0; again < 20 && std::ranges::any_of(life_->agent.tables.repair(), failed); ++again) {

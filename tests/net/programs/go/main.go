@@ -27,7 +27,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// echo is a gRPC service without a .proto file: it answers with what it was sent.
+// echo is a gRPC service without a .proto file: it returns each message unchanged.
 var echo = grpc.ServiceDesc{
 	ServiceName: "Echo",
 	HandlerType: (*any)(nil),
@@ -37,7 +37,7 @@ var echo = grpc.ServiceDesc{
 	}}},
 }
 
-// selfSigned is a certificate for nobody in particular.
+// selfSigned makes a self-signed certificate without names.
 func selfSigned() (tls.Certificate, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -72,7 +72,7 @@ func serve(path string) error {
 	return <-ended
 }
 
-// fetch writes what is at the URL to the standard output.
+// fetch writes the content of the URL to standard output.
 func fetch(client *http.Client, url string) error {
 	answer, err := client.Get(url)
 	if err != nil {
@@ -92,7 +92,7 @@ func fetchByQUIC(address string) error {
 	return fetch(&http.Client{Transport: transport, Timeout: time.Minute}, "https://"+address+"/file")
 }
 
-// say has 1 MB echoed.
+// say sends 1 MB and checks its echo.
 func say(connection *grpc.ClientConn) error {
 	sent, heard := wrapperspb.Bytes(make([]byte, 1<<20)), &wrapperspb.BytesValue{}
 	rand.Read(sent.Value)
@@ -107,7 +107,7 @@ func say(connection *grpc.ClientConn) error {
 	return nil
 }
 
-// sayTwice asks, is silent, and asks again on the same connection: keepalives are off.
+// sayTwice sends a request, waits, and sends another on the same connection: keepalives are off.
 func sayTwice(address string, silence time.Duration) error {
 	var connections atomic.Int32
 	connection, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()),

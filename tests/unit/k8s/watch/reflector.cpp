@@ -147,8 +147,7 @@ TEST_CASE("REL-33: silence is a failure only where an answer is due") {
     lab.now = lab.reflector.deadline();
     CHECK(lab.reflector.quiet(End::timed_out) == row.quiet);
     lab.reflector.end(End::timed_out, lab.now);
-    CHECK(
-        has(lab.ask(), "limit=1"));  // a probe: checks whether the server replies, and how recent its data is
+    CHECK(has(lab.ask(), "limit=1"));  // a probe of the server and its data
     CHECK(lab.fresh);
     CHECK((lab.waited == Time(0)) == row.quiet);
     CHECK(lab.record.failures.empty() == row.quiet);

@@ -35,8 +35,7 @@ TEST_CASE("REL-34: pauses grow, and Retry-After is kept to") {
   for (int i = 0; i < 60; ++i) {
     lab.answer(status(503), End::complete, 503);
     lab.ask();
-    CHECK((i >= 10 ||
-           lab.waited < Time(10'000)));  // short pauses at first, so that a starting server is noticed soon
+    CHECK((i >= 10 || lab.waited < Time(10'000)));  // notices a starting server
   }
   CHECK(lab.waited > Time(150'000));
   CHECK(lab.waited < Time(60 * 10'000));
