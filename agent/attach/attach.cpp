@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <ranges>
 #include <string_view>
 #include <utility>
 
@@ -67,6 +68,28 @@ std::string no_native_xdp(const error_code& error, const DeviceKind& kind) {
   return fmt::format("no native XDP ({}): tc serves alone{}", error.message(), or_else(kind));
 }
 
+auto ports_of(const AttachPlan& plan, std::uint32_t bond) {
+  return plan.ports | std::views::filter([bond](const Port& port) { return port.bond == bond; });
+}
+
+std::set<std::uint32_t> with_ports(const AttachPlan& plan, std::set<std::uint32_t> indices) {
+  for (const auto& port : plan.ports) {
+    if (indices.contains(port.bond)) {
+      indices.insert(port.index);
+    }
+  }
+  return indices;
+}
+
+/// Of the device, and of the ports of a bond, which are what frames come by.
+std::string automatic_refusal(const AttachPlan& plan, const Device& device) {
+  auto why = automatic_xdp_refusal(device.kind);
+  for (const auto& port : ports_of(plan, device.index)) {
+    why = why.empty() ? automatic_xdp_refusal(port.kind) : why;
+  }
+  return why;
+}
+
 TcHook tc_hook(const AttachPlan& plan, TcSide side, const Device& device) {
   const auto pin = fmt::format("{}_{}", side == TcSide::ingress ? "tc_in" : "tc_out", device.index);
   return {plan.tc_by, side, device.index, pin};
@@ -90,7 +113,7 @@ AttachReport Attacher::attach(const AttachPlan& plan) {
     indices.insert(device.index);
   }
   addresses_.add(plan.frame_addresses);
-  addresses_.keep_only(indices);
+  addresses_.keep_only(with_ports(plan, indices));
   for (const auto& device : plan.devices) {
     attach_device(plan, device, report);
   }
@@ -195,13 +218,21 @@ std::string Attacher::why_no_xdp(const AttachPlan& plan, const Device& device) {
   if (const auto refused = refused_xdp_.find(device.index); automatic && refused != refused_xdp_.end()) {
     return refused->second;
   }
-  if (auto why = automatic_xdp_refusal(device.kind); automatic && !why.empty()) {
+  if (auto why = automatic_refusal(plan, device); automatic && !why.empty()) {
     return why;
   }
-  return addresses_.put(device.index, device.kind.mac)
+  return put_addresses(plan, device)
              ? std::string()
              : fmt::format("its interface index is that of another served device modulo {}: tc serves alone",
                            LB_FRAME_ADDRESSES);
+}
+
+// The kernel runs a bond's program on its ports. Frames are for the bond, by whichever they come.
+bool Attacher::put_addresses(const AttachPlan& plan, const Device& device) {
+  return addresses_.put(device.index, device.index, device.kind.mac) &&
+         std::ranges::all_of(ports_of(plan, device.index), [&](const Port& port) {
+           return addresses_.put(port.index, device.index, device.kind.mac);
+         });
 }
 
 void Attacher::attach_xdp(const AttachPlan& plan, const Device& device, AttachReport& report) {

@@ -27,14 +27,16 @@ class FrameAddresses {
   /// The same for the memory of a program that runs, by its id; what it has no such memory, is left alone.
   void add_program(std::uint32_t program);
 
-  /// False: another device has the entry.
-  [[nodiscard]] bool put(std::uint32_t device, const Mac& mac);
+  /// Frames that come by `device` and are for that address are the served device `uplink`'s. False: another
+  /// device has the entry.
+  [[nodiscard]] bool put(std::uint32_t device, std::uint32_t uplink, const Mac& mac);
   /// Frees the entries of all other devices.
   void keep_only(const std::set<std::uint32_t>& devices);
 
  private:
   struct Known {
     std::uint32_t device = 0;
+    std::uint32_t uplink = 0;
     Mac mac{};
   };
   struct Mapped {
@@ -43,6 +45,7 @@ class FrameAddresses {
   };
 
   void write(std::size_t at);
+  static void store(lb_frame_address& entry, const Known& known);
 
   std::array<Known, LB_FRAME_ADDRESSES> known_{};
   std::vector<Memory> memories_;

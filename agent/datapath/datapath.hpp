@@ -44,6 +44,8 @@ class Datapath {
 
   /// The uplinks for attach(), by name, from now on; at first those that the options name.
   void set_uplinks(std::vector<std::string> names);
+  /// The ports by which bonds among the uplinks take frames, from now on.
+  void set_ports(std::vector<Port> ports);
   /// The devices that attach() treats as pods' devices, from now on.
   void set_pods(std::vector<Device> pods);
   /// Restores what others have detached or unpinned; returns which hooks and how many maps. Costs one system
