@@ -16,6 +16,7 @@
 #include <string_view>
 #include <utility>
 
+#include "agent/attach/skipped_xdp.hpp"
 #include "agent/programs/clsact.hpp"
 #include "agent/programs/device_maps.hpp"
 #include "maps/abi/abi.h"
@@ -86,6 +87,18 @@ std::string automatic_refusal(const AttachPlan& plan, const Device& device) {
   auto why = automatic_xdp_refusal(device.kind);
   for (const auto& port : ports_of(plan, device.index)) {
     why = why.empty() ? automatic_xdp_refusal(port.kind) : why;
+  }
+  return why;
+}
+
+/// The same of drivers that would run nothing.
+std::string why_skipped(const AttachPlan& plan, const Device& device) {
+  auto why = skipped_xdp(device.name);
+  for (const auto& port : ports_of(plan, device.index)) {
+    std::array<char, IFNAMSIZ> name{};
+    if (why.empty() && if_indextoname(port.index, name.data()) != nullptr) {
+      why = skipped_xdp(name.data());
+    }
   }
   return why;
 }
@@ -220,6 +233,9 @@ std::string Attacher::why_no_xdp(const AttachPlan& plan, const Device& device) {
   }
   if (auto why = automatic_refusal(plan, device); automatic && !why.empty()) {
     return why;
+  }
+  if (const auto why = why_skipped(plan, device); plan.xdp_mode != XdpMode::generic && !why.empty()) {
+    return fmt::format("{}: tc serves alone; {}", why, skipped_xdp_remedy);
   }
   return put_addresses(plan, device)
              ? std::string()

@@ -14,6 +14,7 @@ struct DeviceFacts {
   std::string driver;  ///< "virtio_net", "veth"; empty: not known
   std::optional<std::uint64_t>
       xdp;                  ///< NETDEV_XDP_ACT_… bits; nothing: the kernel says of no device (before 6.3)
+  std::string skipped;      ///< why native XDP is not attached though it could be; empty: it is
   std::string xdp_program;  ///< not ours, that runs there; empty: none
 };
 
