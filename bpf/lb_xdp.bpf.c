@@ -117,7 +117,8 @@ LB_FUNCTION int lb_xdp_rewrite(struct xdp_md *xdp)
  * Handles a packet of a known flow whose route was looked up a moment ago (fib_cache.h), or one that is not
  * for us.
  */
-static __always_inline enum lb_fastpath_result lb_xdp_fastpath_of(struct xdp_md *xdp, enum lb_family family)
+static __always_inline enum lb_fastpath_result lb_xdp_fastpath_of(struct xdp_md *xdp, __u32 uplink,
+								  enum lb_family family)
 {
 	void *data = (void *)(long)xdp->data, *end = (void *)(long)xdp->data_end;
 	struct lb_fastpath fast;
@@ -130,12 +131,12 @@ static __always_inline enum lb_fastpath_result lb_xdp_fastpath_of(struct xdp_md 
 		return lb_fastpath_foreign(LB_HOOK_XDP, &fast.packet) == LB_OUTCOME_left_to_tc
 			       ? lb_fastpath_end(LB_OUTCOME_left_to_tc, LB_FASTPATH_PASSED)
 			       : LB_FASTPATH_NO_FLOW;
-	outcome = lb_fastpath_known(LB_HOOK_XDP, xdp->ingress_ifindex, &fast);
+	outcome = lb_fastpath_known(LB_HOOK_XDP, uplink, &fast);
 	if (outcome == LB_OUTCOME_left_to_tc)
 		return lb_fastpath_end(outcome, LB_FASTPATH_PASSED);
 	if (outcome == LB_OUTCOME_NONE)
 		return LB_FASTPATH_UNDECIDED;
-	entry = lb_fib_cache_find(&fast.flow.leaving, xdp->ingress_ifindex, fast.packet.length);
+	entry = lb_fib_cache_find(&fast.flow.leaving, uplink, fast.packet.length);
 	if (!entry || entry->device != fast.flow.track.device ||
 	    bpf_redirect_map(&lb_devmap, entry->device, XDP_PASS) != XDP_REDIRECT)
 		return LB_FASTPATH_UNDECIDED;
@@ -144,7 +145,7 @@ static __always_inline enum lb_fastpath_result lb_xdp_fastpath_of(struct xdp_md 
 	return lb_fastpath_end(outcome, LB_FASTPATH_REDIRECTED);
 }
 
-LB_FUNCTION enum lb_fastpath_result lb_xdp_fastpath(struct xdp_md *xdp)
+LB_FUNCTION enum lb_fastpath_result lb_xdp_fastpath(struct xdp_md *xdp, __u32 uplink)
 {
 	const struct ethhdr *ethernet = (void *)(long)xdp->data;
 
@@ -152,17 +153,17 @@ LB_FUNCTION enum lb_fastpath_result lb_xdp_fastpath(struct xdp_md *xdp)
 		return LB_FASTPATH_UNDECIDED;
 	switch (ethernet->h_proto) {
 	case bpf_htons(ETH_P_IP):
-		return lb_xdp_fastpath_of(xdp, LB_IPV4);
+		return lb_xdp_fastpath_of(xdp, uplink, LB_IPV4);
 	case bpf_htons(ETH_P_IPV6):
-		return lb_xdp_fastpath_of(xdp, LB_IPV6);
+		return lb_xdp_fastpath_of(xdp, uplink, LB_IPV6);
 	}
 	return LB_FASTPATH_UNDECIDED;
 }
 
 /* `missed`: the fast path has found no assured flow. */
-static __always_inline int lb_xdp_slowpath(struct xdp_md *xdp, enum lb_bool missed)
+static __always_inline int lb_xdp_slowpath(struct xdp_md *xdp, __u32 uplink, enum lb_bool missed)
 {
-	struct lb_scratch *scratch = lb_scratch_begin(LB_HOOK_XDP, xdp->ingress_ifindex, missed);
+	struct lb_scratch *scratch = lb_scratch_begin(LB_HOOK_XDP, uplink, missed);
 	enum lb_outcome outcome;
 
 	if (scratch)
@@ -185,12 +186,13 @@ static __always_inline int lb_xdp_slowpath(struct xdp_md *xdp, enum lb_bool miss
 }
 
 /*
- * Whether the frame is for the receiving device. Frames for others, or multicast, come from a flooding switch
- * or in promiscuous mode, and tc sees how the kernel classifies them. Frames that arrive just while the agent
- * writes another address here go to tc, too: a CPU that reorders the two loads, as arm64 may, could compare
- * with half of it.
+ * The uplink that received the frame, if the frame is for its address, else 0. On a bond the kernel runs this
+ * program on the bond's ports, and the uplink is the bond. Frames for others, or multicast, come from a
+ * flooding switch or in promiscuous mode, and tc sees how the kernel classifies them. Frames that arrive just
+ * while the agent writes another address here go to tc, too: a CPU that reorders the two loads, as arm64 may,
+ * could compare with half of it.
  */
-static __always_inline int lb_is_for_device(struct xdp_md *xdp)
+static __always_inline __u32 lb_uplink_of(struct xdp_md *xdp)
 {
 	const struct ethhdr *ethernet = (void *)(long)xdp->data;
 	const struct lb_frame_address *own = &lb_frame_addresses[xdp->ingress_ifindex % LB_FRAME_ADDRESSES];
@@ -198,25 +200,26 @@ static __always_inline int lb_is_for_device(struct xdp_md *xdp)
 
 	if ((const void *)(ethernet + 1) > (void *)(long)xdp->data_end || own->device != xdp->ingress_ifindex)
 		return 0;
-	return mine[0] == theirs[0] && mine[1] == theirs[1] && mine[2] == theirs[2];
+	return mine[0] == theirs[0] && mine[1] == theirs[1] && mine[2] == theirs[2] ? own->uplink : 0;
 }
 
 /* Multi-buffer frames are left to tc: their lengths do not fit the visible data. */
 SEC("xdp.frags")
 int lb_xdp(struct xdp_md *xdp)
 {
+	__u32 uplink = lb_uplink_of(xdp);
 	enum lb_fastpath_result result;
 
-	if (!lb_is_for_device(xdp))
+	if (!uplink)
 		return lb_leave_to_tc();
-	result = lb_xdp_fastpath(xdp);
+	result = lb_xdp_fastpath(xdp, uplink);
 	if (result == LB_FASTPATH_REDIRECTED)
 		return XDP_REDIRECT;
 	if (result == LB_FASTPATH_PASSED)
 		return XDP_PASS;
 	if (result == LB_FASTPATH_DROPPED)
 		return XDP_DROP;
-	return lb_xdp_slowpath(xdp, result == LB_FASTPATH_NO_FLOW ? LB_YES : LB_NO);
+	return lb_xdp_slowpath(xdp, uplink, result == LB_FASTPATH_NO_FLOW ? LB_YES : LB_NO);
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -12,9 +12,11 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <ranges>
 #include <string_view>
 #include <utility>
 
+#include "agent/attach/skipped_xdp.hpp"
 #include "agent/programs/clsact.hpp"
 #include "agent/programs/device_maps.hpp"
 #include "maps/abi/abi.h"
@@ -68,6 +70,40 @@ std::string no_native_xdp(const error_code& error, const DeviceKind& kind) {
   return fmt::format("no native XDP ({}): tc serves alone{}", error.message(), or_else(kind));
 }
 
+auto ports_of(const AttachPlan& plan, std::uint32_t bond) {
+  return plan.ports | std::views::filter([bond](const Port& port) { return port.bond == bond; });
+}
+
+std::set<std::uint32_t> with_ports(const AttachPlan& plan, std::set<std::uint32_t> indices) {
+  for (const auto& port : plan.ports) {
+    if (indices.contains(port.bond)) {
+      indices.insert(port.index);
+    }
+  }
+  return indices;
+}
+
+/// Of the device, and of the ports of a bond, which are what frames come by.
+std::string automatic_refusal(const AttachPlan& plan, const Device& device) {
+  auto why = automatic_xdp_refusal(device.kind);
+  for (const auto& port : ports_of(plan, device.index)) {
+    why = why.empty() ? automatic_xdp_refusal(port.kind) : why;
+  }
+  return why;
+}
+
+/// The same of drivers that would run nothing.
+std::string why_skipped(const AttachPlan& plan, const Device& device) {
+  auto why = skipped_xdp(device.name);
+  for (const auto& port : ports_of(plan, device.index)) {
+    std::array<char, IFNAMSIZ> name{};
+    if (why.empty() && if_indextoname(port.index, name.data()) != nullptr) {
+      why = skipped_xdp(name.data());
+    }
+  }
+  return why;
+}
+
 TcHook tc_hook(const AttachPlan& plan, TcSide side, const Device& device) {
   const auto pin = fmt::format("{}_{}", side == TcSide::ingress ? "tc_in" : "tc_out", device.index);
   return {plan.tc_by, side, device.index, pin};
@@ -91,7 +127,7 @@ AttachReport Attacher::attach(const AttachPlan& plan) {
     indices.insert(device.index);
   }
   addresses_.add(plan.frame_addresses);
-  addresses_.keep_only(indices);
+  addresses_.keep_only(with_ports(plan, indices));
   for (const auto& device : plan.devices) {
     attach_device(plan, device, report);
   }
@@ -195,13 +231,24 @@ std::string Attacher::why_no_xdp(const AttachPlan& plan, const Device& device) {
   if (const auto refused = refused_xdp_.find(device.index); automatic && refused != refused_xdp_.end()) {
     return refused->second;
   }
-  if (auto why = automatic_xdp_refusal(device.kind); automatic && !why.empty()) {
+  if (auto why = automatic_refusal(plan, device); automatic && !why.empty()) {
     return why;
   }
-  return addresses_.put(device.index, device.kind.mac)
+  if (const auto why = why_skipped(plan, device); plan.xdp_mode != XdpMode::generic && !why.empty()) {
+    return fmt::format("{}: tc serves alone; {}", why, skipped_xdp_remedy);
+  }
+  return put_addresses(plan, device)
              ? std::string()
              : fmt::format("its interface index is that of another served device modulo {}: tc serves alone",
                            LB_FRAME_ADDRESSES);
+}
+
+// The kernel runs a bond's program on its ports. Frames are for the bond, by whichever they come.
+bool Attacher::put_addresses(const AttachPlan& plan, const Device& device) {
+  return addresses_.put(device.index, device.index, device.kind.mac) &&
+         std::ranges::all_of(ports_of(plan, device.index), [&](const Port& port) {
+           return addresses_.put(port.index, device.index, device.kind.mac);
+         });
 }
 
 void Attacher::attach_xdp(const AttachPlan& plan, const Device& device, AttachReport& report) {

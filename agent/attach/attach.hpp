@@ -50,6 +50,7 @@ class Attacher {
   void attach_device(const AttachPlan& plan, const Device& device, AttachReport& report);
   void attach_tc(const AttachPlan& plan, const Device& device, AttachReport& report);
   [[nodiscard]] std::string why_no_xdp(const AttachPlan& plan, const Device& device);
+  [[nodiscard]] bool put_addresses(const AttachPlan& plan, const Device& device);
   void attach_xdp(const AttachPlan& plan, const Device& device, AttachReport& report);
   [[nodiscard]] boost::system::result<AttachResult> ensure(CheckMethod method, const LinkRequest& request);
   void detach_removed(const AttachPlan& plan, const std::set<std::uint32_t>& indices);

@@ -11,6 +11,7 @@
 #include <array>
 
 #include "agent/attach/device_kind.hpp"
+#include "agent/attach/skipped_xdp.hpp"
 #include "agent/base/error.hpp"
 #include "agent/netlink/netlink.hpp"
 #include "agent/programs/program.hpp"
@@ -42,6 +43,7 @@ constexpr const char* no_xdp = "its driver says that it has no XDP";
 DeviceFacts device_facts(const std::string& name) {
   DeviceFacts facts;
   if (const auto kind = device_kind(name)) facts.driver = kind->driver;
+  facts.skipped = skipped_xdp(name);
   bpf_xdp_query_opts query{};
   query.sz = sizeof(query);
   if (bpf_xdp_query(static_cast<int>(if_nametoindex(name.c_str())), 0, &query) != 0) {
@@ -84,6 +86,10 @@ void require_xdp(const AgentOptions& options, const std::string& name, const Dev
     throw StartError(fmt::format("{} cannot run XDP as --xdp native demands: {}", name, no_xdp),
                      "choose --xdp auto or generic");
   }
+  if (options.xdp == XdpMode::native && !facts.skipped.empty()) {
+    throw StartError(fmt::format("{} cannot run XDP as --xdp native demands: {}", name, facts.skipped),
+                     fmt::format("{}, or choose --xdp auto or generic", skipped_xdp_remedy));
+  }
   if (!facts.xdp_program.empty()) {
     throw StartError(fmt::format("the XDP program {} runs on {} already", facts.xdp_program, name),
                      "detach it, or choose --xdp auto, with which tc serves alone there");
@@ -97,6 +103,9 @@ Refusal xdp_lack(const AgentOptions& options, const DeviceFacts& facts) {
   if (!facts.xdp_program.empty()) {
     return {fmt::format("the XDP program {} runs there already, so tc serves alone", facts.xdp_program),
             "detach it to have XDP serve, or use --xdp off"};
+  }
+  if (options.xdp != XdpMode::generic && !facts.skipped.empty()) {
+    return {facts.skipped + ", so tc serves alone", skipped_xdp_remedy};
   }
   if (options.xdp != XdpMode::generic && has(facts, NETDEV_XDP_ACT_BASIC) &&
       !has(facts, NETDEV_XDP_ACT_NDO_XMIT)) {

@@ -44,20 +44,21 @@ std::optional<std::size_t> offset_in(const bpf_map_info& map) {
   return types ? offset_in(types.get(), map.btf_value_type_id) : std::nullopt;
 }
 
+}  // namespace
+
 /// The entry is empty while it changes, so that no reader sees parts of two addresses.
-void store(lb_frame_address& entry, std::uint32_t device, const FrameAddresses::Mac& mac) {
-  if (entry.device == device && std::ranges::equal(entry.address, mac)) {
+void FrameAddresses::store(lb_frame_address& entry, const Known& known) {
+  if (entry.device == known.device && entry.uplink == known.uplink &&
+      std::ranges::equal(entry.address, known.mac)) {
     return;
   }
   const std::atomic_ref holder(entry.device);
   holder.store(0, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_release);  // empty before the first byte of the new address is
-                                                        // written
-  std::ranges::copy(mac, std::begin(entry.address));
-  holder.store(device, std::memory_order_release);  // filled in after the last byte
+  std::atomic_thread_fence(std::memory_order_release);  // empty before the first byte of the new address
+  std::ranges::copy(known.mac, std::begin(entry.address));
+  entry.uplink = known.uplink;
+  holder.store(known.device, std::memory_order_release);  // and named after the last
 }
-
-}  // namespace
 
 void FrameAddresses::add(Memory memory) {
   if (memory.size() != known_.size() ||
@@ -66,7 +67,7 @@ void FrameAddresses::add(Memory memory) {
   }
   memories_.push_back(memory);
   for (std::size_t at = 0; at < known_.size(); ++at) {
-    store(memory[at], known_[at].device, known_[at].mac);
+    store(memory[at], known_[at]);
   }
 }
 
@@ -92,12 +93,12 @@ void FrameAddresses::add_program(std::uint32_t program) {
   }
 }
 
-bool FrameAddresses::put(std::uint32_t device, const Mac& mac) {
+bool FrameAddresses::put(std::uint32_t device, std::uint32_t uplink, const Mac& mac) {
   const auto at = device % known_.size();
   if (known_[at].device != 0 && known_[at].device != device) {
     return false;
   }
-  known_[at] = {device, mac};
+  known_[at] = {device, uplink, mac};
   write(at);
   return true;
 }
@@ -113,7 +114,7 @@ void FrameAddresses::keep_only(const std::set<std::uint32_t>& devices) {
 
 void FrameAddresses::write(std::size_t at) {
   for (const auto& memory : memories_) {
-    store(memory[at], known_[at].device, known_[at].mac);
+    store(memory[at], known_[at]);
   }
 }
 

@@ -27,14 +27,15 @@ class FrameAddresses {
   /// Likewise for the memory of an attached program, by its id; no-op if the program has no such memory.
   void add_program(std::uint32_t program);
 
-  /// Sets a device's address; false if another device has its entry.
-  [[nodiscard]] bool put(std::uint32_t device, const Mac& mac);
+  /// Sets a device's address, and the uplink that its frames belong to; false if another device has its entry.
+  [[nodiscard]] bool put(std::uint32_t device, std::uint32_t uplink, const Mac& mac);
   /// Frees the entries of all other devices.
   void keep_only(const std::set<std::uint32_t>& devices);
 
  private:
   struct Known {
     std::uint32_t device = 0;
+    std::uint32_t uplink = 0;
     Mac mac{};
   };
   struct Mapped {
@@ -43,6 +44,7 @@ class FrameAddresses {
   };
 
   void write(std::size_t at);
+  static void store(lb_frame_address& entry, const Known& known);
 
   std::array<Known, LB_FRAME_ADDRESSES> known_{};
   std::vector<Memory> memories_;

@@ -25,6 +25,13 @@ struct Device {
   bool operator==(const Device&) const = default;
 };
 
+/// A port of a bond by which the bond receives frames.
+struct Port {
+  std::uint32_t index = 0;
+  std::uint32_t bond = 0;  ///< interface index
+  DeviceKind kind = {};
+};
+
 struct SocketProgram {
   std::string name;  ///< hook name: "connect4"
   int program = -1;
@@ -37,6 +44,7 @@ struct AttachPlan {
   int cgroup = -1;              ///< file descriptor of the cgroup's directory
   std::uint64_t cgroup_id = 0;  ///< its inode number
   std::vector<Device> devices;  ///< the uplinks
+  std::vector<Port> ports;      ///< of bonds: the kernel runs a bond's XDP program on these
   std::vector<Device> pods;     ///< host ends of pods' devices; none of `devices`
   TcAttachment tc_by = TcAttachment::tcx;
   int tc_in = -1;

@@ -15,7 +15,7 @@
 namespace lb::agent {
 namespace {
 
-std::string quoted(const std::string& words) {
+std::string json_string(const std::string& words) {
   return boost::json::serialize(boost::json::string_view(words));
 }
 
@@ -27,7 +27,7 @@ class Message : public spdlog::custom_flag_formatter {
   void format(const spdlog::details::log_msg& message, const std::tm& /*time*/,
               spdlog::memory_buf_t& line) override {
     auto words = escaped({message.payload.data(), message.payload.size()});
-    if (format_ == LogFormat::json) words = quoted(words);
+    if (format_ == LogFormat::json) words = json_string(words);
     line.append(words.data(), words.data() + words.size());
   }
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "agent/attach/device_kind.hpp"
 #include "agent/attach/hook_neighbours.hpp"
 #include "agent/base/repeat.hpp"
 
@@ -22,6 +23,19 @@ constexpr std::chrono::milliseconds pause{700};
 
 /// Every this many checks, also checks for other programs at our hooks, and tests the socket hooks.
 constexpr unsigned checks_until_thorough = 7;
+
+std::vector<Port> active_ports(const std::map<std::uint32_t, NetDevice>& devices) {
+  std::vector<Port> ports;
+  for (const auto& [index, device] : devices) {
+    if (device.bond_port != BondPort::active) {
+      continue;
+    }
+    if (const auto kind = device_kind(device.name)) {
+      ports.push_back({index, device.master, *kind});
+    }
+  }
+  return ports;
+}
 
 }  // namespace
 
@@ -40,6 +54,7 @@ AttachReport AttachmentReconciler::attach() {
   uplinks_ = served_.uplinks();
   pods_ = served_.pods();
   datapath_.set_uplinks(uplinks_);
+  datapath_.set_ports(active_ports(devices_));
   datapath_.set_pods(pods_);
   auto report = datapath_.attach();
   report_declined();

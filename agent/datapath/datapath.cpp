@@ -125,6 +125,7 @@ struct Datapath::State {
   SocketProbe probe;
   XdpDropWatch watch;
   std::vector<std::string> notes;
+  std::vector<Port> ports;
   std::vector<Device> pods;
   std::vector<std::string> uplinks;
   std::optional<std::int64_t> maps_seen;  ///< mtime when all maps were last seen pinned
@@ -156,6 +157,7 @@ AttachPlan Datapath::State::plan(const std::vector<Device>& devices) const {
   plan.tc_by = features.usable(Feature::tcx) ? TcAttachment::tcx : TcAttachment::clsact;
   plan.tc_in = programs.program("lb_tc_in");
   plan.tc_out = programs.program("lb_tc_out");
+  plan.ports = ports;
   plan.pods = pods;
   plan.pod_in = programs.program("lb_pod_in");
   plan.pod_out = programs.program("lb_pod_out");
@@ -224,6 +226,7 @@ Datapath Datapath::open(const AgentOptions& options) {
                                                 XdpDropWatch(watching, sending),
                                                 std::move(adopted.notes),
                                                 {},
+                                                {},
                                                 options.devices,
                                                 0,
                                                 {},
@@ -260,6 +263,8 @@ AttachReport Datapath::attach() {
 }
 
 void Datapath::set_uplinks(std::vector<std::string> names) { state_->uplinks = std::move(names); }
+
+void Datapath::set_ports(std::vector<Port> ports) { state_->ports = std::move(ports); }
 
 void Datapath::set_pods(std::vector<Device> pods) { state_->pods = std::move(pods); }
 

@@ -44,6 +44,8 @@ class Datapath {
 
   /// Sets the names of the uplinks for attach(); initially those that the options name.
   void set_uplinks(std::vector<std::string> names);
+  /// Sets the ports by which bonds among the uplinks receive frames.
+  void set_ports(std::vector<Port> ports);
   /// Sets the devices that attach() treats as pods' devices.
   void set_pods(std::vector<Device> pods);
   /// Restores hooks and maps that others have detached or unpinned; returns them. Costs one system call a

@@ -28,6 +28,16 @@ using netlink::read;
 
 std::string kind_of_link(Bytes info) { return netlink::text_of(netlink::attribute(info, IFLA_INFO_KIND)); }
 
+BondPort bond_port_of_link(Bytes info) {
+  if (netlink::text_of(netlink::attribute(info, IFLA_INFO_SLAVE_KIND)) != "bond") {
+    return BondPort::none;
+  }
+  const auto data = netlink::attribute(info, IFLA_INFO_SLAVE_DATA);
+  constexpr std::uint8_t active = 0;  // BOND_STATE_ACTIVE
+  return read<std::uint8_t>(netlink::attribute(data, IFLA_BOND_SLAVE_STATE)) == active ? BondPort::active
+                                                                                       : BondPort::waiting;
+}
+
 NetDevice read_device(const ifinfomsg& head, Bytes attributes) {
   NetDevice device;
   device.hardware = head.ifi_type;
@@ -43,6 +53,7 @@ NetDevice read_device(const ifinfomsg& head, Bytes attributes) {
       device.peer_netns = read<std::int32_t>(content);
     } else if (type == IFLA_LINKINFO) {
       device.kind = kind_of_link(content);
+      device.bond_port = bond_port_of_link(content);
     } else if (type == IFLA_ADDRESS && content.size() == device.mac.size()) {
       std::memcpy(device.mac.data(), content.data(), content.size());
     }

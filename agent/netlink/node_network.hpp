@@ -23,6 +23,9 @@ namespace lb::agent {
 
 enum class DevicePower : std::uint8_t { down, up };
 
+/// What a device is to a bond. The kernel drops what comes by a port that waits for another to fail.
+enum class BondPort : std::uint8_t { none, waiting, active };
+
 struct NetDevice {
   std::string name;
   DevicePower power = DevicePower::down;
@@ -33,6 +36,7 @@ struct NetDevice {
   /// there is no peer.
   std::optional<std::int32_t> peer_netns = std::nullopt;
   std::uint16_t hardware = 1;  ///< ARPHRD_…: the link-layer header of its frames; 1: Ethernet
+  BondPort bond_port = BondPort::none;
   std::string kind = {};  ///< kind of a virtual device, as in `ip -details link`: "veth", "bridge", "vxlan"
   bool operator==(const NetDevice&) const = default;
 };

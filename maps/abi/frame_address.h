@@ -17,7 +17,8 @@
 struct lb_frame_address {
 	__u32 device; /* interface index; 0: free */
 	__u8 address[6];
-	__u8 pad[6];
+	__u8 pad[2];
+	__u32 uplink; /* interface index of the served device: `device` itself, or the bond that it is a port of */
 };
 LB_ASSERT(sizeof(struct lb_frame_address) == 16);
 

@@ -323,7 +323,7 @@ void Programs::set_frame_address(std::uint32_t device) {
     fail("the device's address");
   }
   auto& entry = skeleton_->raw->bss->lb_frame_addresses[device % LB_FRAME_ADDRESSES];
-  entry.device = device;
+  entry.device = entry.uplink = device;
   std::memcpy(entry.address, request.ifr_hwaddr.sa_data, sizeof(entry.address));
   std::memcpy(addresses_[device].data(), request.ifr_hwaddr.sa_data, sizeof(entry.address));
 }

@@ -187,6 +187,29 @@ TEST_CASE("where a device's other end is, is reported") {
   CHECK(talk.network().devices().at(2).peer_netns == std::nullopt);
 }
 
+TEST_CASE("a bond's ports are known, and which of them are in use") {
+  auto talk = node_with({});
+  const auto port = [&](const char* kind, std::uint8_t state) {
+    Bytes data;
+    attribute(data, IFLA_BOND_SLAVE_STATE, &state, sizeof(state));
+    Bytes info;
+    attribute(info, IFLA_INFO_SLAVE_KIND, kind, std::strlen(kind) + 1);
+    attribute(info, IFLA_INFO_SLAVE_DATA, data.data(), data.size());
+    Bytes body;
+    ifinfomsg head{};
+    head.ifi_index = 7;
+    append(body, head);
+    attribute(body, IFLA_IFNAME, "below0", 7);
+    attribute(body, IFLA_LINKINFO, info.data(), info.size());
+    static_cast<void>(talk.receive(message(RTM_NEWLINK, body)));
+    return talk.network().devices().at(7).bond_port;
+  };
+  CHECK(port("bond", 0) == BondPort::active);
+  CHECK(port("bond", 1) == BondPort::waiting);
+  CHECK(port("bridge", 0) == BondPort::none);
+  CHECK(talk.network().devices().at(2).bond_port == BondPort::none);
+}
+
 TEST_CASE("REL-68 filters that go, and those that come where ours are, are counted") {
   auto talk = node_with({});
   const auto rises = [&](std::uint16_t type, std::uint32_t handle) {
