@@ -14,8 +14,8 @@ struct DeviceFacts {
   std::string driver;  ///< "virtio_net", "veth"; empty: unknown
   /// NETDEV_XDP_ACT_… bits; nullopt: the kernel does not report them (before 6.3).
   std::optional<std::uint64_t> xdp;
-  std::string skipped;      ///< why native XDP is not attached although the driver takes it; empty: it is
-  std::string xdp_program;  ///< another XDP program attached there; empty: none
+  std::string xdp_program;   ///< another XDP program attached there; empty: none
+  std::string skipped = {};  ///< why native XDP is not attached although the driver takes it; empty: it is
 };
 
 [[nodiscard]] DeviceFacts device_facts(const std::string& name);

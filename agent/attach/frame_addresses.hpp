@@ -27,7 +27,8 @@ class FrameAddresses {
   /// Likewise for the memory of an attached program, by its id; no-op if the program has no such memory.
   void add_program(std::uint32_t program);
 
-  /// Sets a device's address, and the uplink that its frames belong to; false if another device has its entry.
+  /// Sets a device's address, and the uplink that its frames belong to; false if another device has its
+  /// entry.
   [[nodiscard]] bool put(std::uint32_t device, std::uint32_t uplink, const Mac& mac);
   /// Frees the entries of all other devices.
   void keep_only(const std::set<std::uint32_t>& devices);

@@ -24,8 +24,8 @@ struct FilterHandles {
 inline constexpr FilterHandles all_filter_handles{0x6c000000, 0x6cffffff};  // 'l'
 inline constexpr FilterHandles older_filter_handles{0x6c62, 0x6c69};        // "lb"
 
-/// The handles of the Sluice with pins at that path: no two on one node share them, independent of who can
-/// see the programs.
+/// The handles of the Sluice with pins at that path, from a hash of the path: two Sluices of one node share
+/// them in one case of two million.
 [[nodiscard]] FilterHandles filter_handles_of(std::string_view pins);
 
 struct TcFilter {
