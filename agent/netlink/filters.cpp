@@ -44,8 +44,8 @@ std::optional<TcFilter> read_filter(Bytes body) {
 // FNV-1a, and constant: the next version of the agent must find the filters.
 FilterHandles filter_handles_of(std::string_view pins) {
   std::uint32_t hash = 0x811c9dc5;
-  for (const unsigned char letter : pins) {
-    hash = (hash ^ letter) * 0x01000193;
+  for (const char letter : pins) {
+    hash = (hash ^ static_cast<unsigned char>(letter)) * 0x01000193;
   }
   constexpr std::uint32_t count = 8;
   const auto first = all_filter_handles.first | ((hash ^ hash >> 24) & 0xffffff & ~(count - 1));

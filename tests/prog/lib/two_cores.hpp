@@ -1,4 +1,4 @@
-// Two threads on two CPUs, for tests of races.
+// Which CPU a test runs on: two threads on two CPUs for races, or one CPU for what programs count per CPU.
 #pragma once
 
 #include <sched.h>
@@ -25,6 +25,21 @@ inline void go_anywhere() {
   for (unsigned at = 0; at < std::thread::hardware_concurrency(); ++at) CPU_SET(at, &all);
   static_cast<void>(::sched_setaffinity(0, sizeof(all), &all));
 }
+
+/// Keeps the calling thread on the CPU that it runs on, for its lifetime.
+class OnOneCpu {
+ public:
+  OnOneCpu() {
+    static_cast<void>(::sched_getaffinity(0, sizeof(before_), &before_));
+    stay_on(static_cast<unsigned>(std::max(0, ::sched_getcpu())));
+  }
+  OnOneCpu(const OnOneCpu&) = delete;
+  OnOneCpu& operator=(const OnOneCpu&) = delete;
+  ~OnOneCpu() { static_cast<void>(::sched_setaffinity(0, sizeof(before_), &before_)); }
+
+ private:
+  cpu_set_t before_{};
+};
 
 /// Runs `disturb(round)` repeatedly on the other processor, while `work()` runs on this one.
 template <class Work, class Disturb>
