@@ -129,6 +129,23 @@ static __always_inline int lb_is_others(void *ctx, struct lb_scratch *scratch, s
 	return 1;
 }
 
+/*
+ * Whether a packet to an unknown port of a ClusterIP is a reply that conntrack knows: IPVS mode binds the ClusterIPs
+ * to the node, whose own connections through IPVS have such a source address.
+ */
+static __always_inline int lb_is_ipvs_reply(void *ctx, struct lb_scratch *scratch)
+{
+	const struct lb_packet *packet = &scratch->packet;
+
+	if (packet->step != LB_STEP_NONE && !lb_is_midstream(packet))
+		return 0;
+	if (!lb_conntrack_translates() || LB_OWN(lb_conntrack_of)(ctx, &packet->tuple) != LB_CONNTRACK_REPLY)
+		return 0;
+	if (scratch->hook != LB_HOOK_XDP)
+		lb_count(LB_OUTCOME_tuple_in_use);
+	return 1;
+}
+
 /* No host has address zero, which is the key of node ports. */
 static __always_inline int lb_is_zero_address(const union lb_ip *address)
 {
@@ -208,7 +225,7 @@ LB_FUNCTION enum lb_outcome LB_OWN(lb_open)(void *ctx __arg_ctx)
 		return lb_is_midstream(&scratch->packet) ? lb_unassured() : LB_OUTCOME_unrelated;
 	outcome = lb_frontend_for(scratch, &frontend);
 	if (outcome == LB_OUTCOME_unknown_port)
-		return lb_refuses(tuple);
+		return lb_is_ipvs_reply(ctx, scratch) ? LB_OUTCOME_unrelated : lb_refuses(tuple);
 	if (outcome != LB_OUTCOME_NONE)
 		return outcome;
 	if (lb_is_midstream(&scratch->packet)) {
