@@ -294,7 +294,7 @@ TableResult TableRunner::run(const Table& table, std::uint32_t skb_flags) {
   const OnOneCpu here;
   if (!world_ || settings_ != table.settings_text) {
     world_.reset();  // two worlds cannot share a namespace
-    world_.emplace(table.settings);
+    world_ = std::make_unique<World>(table.settings);
     settings_ = table.settings_text;
   }
   return Runner(*world_, skb_flags).run(table.cases);

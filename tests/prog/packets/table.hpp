@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -70,7 +71,7 @@ class TableRunner {
   [[nodiscard]] TableResult run(const Table& table, std::uint32_t skb_flags = 0);
 
  private:
-  std::optional<World> world_;
+  std::unique_ptr<World> world_;
   std::string settings_;  ///< settings of the world
 };
 
