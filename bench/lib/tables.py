@@ -109,7 +109,7 @@ def extrapolated(runs):
     """Of cost: what many agents would."""
     rows = [[f"{count(nodes)} nodes, {count(endpoints)} endpoints", f"{what}, extrapolated", PEERS.get(peer, peer), spread(column(group, "from_server", 1e-6)),
              spread(column(group, "to_server", 1e-6)), spread(column(group, "events")),
-             spread(column(group, "processor")) if all(value > 0 for value in column(group, "processor")) else "not known from noise"]
+             spread(column(group, "processor")) if all(value > 0 for value in column(group, "processor")) else "lost in the noise"]
             for (nodes, endpoints, what, peer), group in grouped(runs, "nodes", "endpoints", "what", "peer").items()]
     return ("\nExtrapolated, not measured: so many agents, each of which costs as much as the one above, less what the server spends without; "
             "processor time in seconds.\n\n" +

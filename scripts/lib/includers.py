@@ -1,5 +1,6 @@
 """Fails when a header that costs compile time, or that hides a library, reaches more than one object of the agent and
-its libraries (Beast: one of a server and one of a client; CLI11: the agent's options and the commands), directly or not. usage: includers.py BUILD_DIR"""
+its libraries, directly or not (Beast: one of a server and one of a client; CLI11: the agent's options and the commands).
+usage: includers.py BUILD_DIR"""
 
 import re
 import sys
