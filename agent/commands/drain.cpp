@@ -38,12 +38,12 @@ constexpr std::chrono::milliseconds between_walks{500};
 constexpr std::chrono::seconds rules_timeout{30};  // for a kube-proxy that is starting
 constexpr std::size_t most_named = 3;              // frontends listed in an error message
 
-KernelConntrack open_conntrack() {
+Conntrack open_conntrack() {
   auto opened = Conntrack::open();
   if (!opened) {
     throw StartError(fmt::format("cannot ask the kernel's conntrack: {}", opened.error().message()));
   }
-  return KernelConntrack(std::move(*opened));
+  return std::move(*opened);
 }
 
 /// The frontends that are served here, from the maps.

@@ -58,7 +58,7 @@ void KubeProxyFlows::start() {
 }
 
 boost::system::result<std::size_t> KubeProxyFlows::find_flows() const {
-  const auto conntrack = Conntrack::open();
+  auto conntrack = Conntrack::open();
   if (!conntrack) return conntrack.error();
   std::size_t flows = 0;
   Datagrams abandoned;

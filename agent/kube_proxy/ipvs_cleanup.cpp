@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -63,17 +62,6 @@ bool can_outlive() {
 
 void let_outlive() { std::ofstream(expire_setting) << "0"; }
 
-std::string end_text(const k8s::Address& address, std::uint16_t port) {
-  const bool ipv4 = address.family() == k8s::Family::ipv4;
-  return fmt::format("{}{}{}:{}", ipv4 ? "" : "[", address.text(), ipv4 ? "" : "]", port);
-}
-
-std::string connection_text(const TrackedTuple& requests) {
-  const auto* protocol = requests.protocol == LB_TCP ? "tcp" : requests.protocol == LB_UDP ? "udp" : "sctp";
-  return fmt::format("{} {} to {}", protocol, end_text(requests.source, requests.source_port),
-                     end_text(requests.destination, requests.destination_port));
-}
-
 void note(std::vector<std::string>& problems, const std::string& what, const error_code& error) {
   if (error) problems.push_back(fmt::format("{}: {}", what, error.message()));
 }
@@ -96,12 +84,10 @@ std::vector<std::string> IpvsCleanup::leftovers() const {
 
 std::vector<std::string> IpvsCleanup::would_end() const {
   std::vector<std::string> ends;
-  auto opened = Conntrack::open();
+  auto conntrack = Conntrack::open();
   std::string why_none;
-  if (!opened) why_none = fmt::format("conntrack cannot be asked: {}", opened.error().message());
+  if (!conntrack) why_none = fmt::format("conntrack cannot be asked: {}", conntrack.error().message());
   if (!can_outlive()) why_none = "set net.ipv4.vs.expire_nodest_conn to 0 on the node: it is read-only here";
-  std::optional<KernelConntrack> conntrack;
-  if (opened) conntrack.emplace(std::move(*opened));
   for (const auto& each : connections_) {
     if (each.requests.protocol == LB_UDP) continue;
     const auto why = why_none.empty() ? why_not_handed(each, state_.bound, *conntrack) : why_none;
@@ -114,12 +100,11 @@ std::vector<std::string> IpvsCleanup::would_end() const {
 
 std::size_t IpvsCleanup::remove_services(std::vector<std::string>& problems) const {
   std::size_t handed = 0;
-  if (auto opened = Conntrack::open(); opened && !connections_.empty()) {
+  if (auto conntrack = Conntrack::open(); conntrack && !connections_.empty()) {
     let_outlive();
-    KernelConntrack conntrack(std::move(*opened));
     for (const auto& each : connections_) {
-      if (!why_not_handed(each, state_.bound, conntrack).empty()) continue;
-      const auto error = hand_over_ipvs(each, conntrack);
+      if (!why_not_handed(each, state_.bound, *conntrack).empty()) continue;
+      const auto error = hand_over_ipvs(each, *conntrack);
       note(problems, connection_text(each.requests), error);
       handed += error ? 0 : 1;
     }

@@ -4,11 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstdlib>
 #include <iterator>
 #include <optional>
 #include <sstream>
+
+#include "k8s/objects/host_port.hpp"
 
 namespace lb::agent {
 namespace {
@@ -40,6 +41,11 @@ constexpr std::array<std::string_view, 19> names = {"LOOP-BACK",
                                                     "IPVS-IPS"};
 
 /// Name of the set with all node ports of a protocol and family.
+/// The protocol as ipvsadm writes it.
+const char* protocol_word(lb_protocol protocol) {
+  return protocol == LB_TCP ? "tcp" : protocol == LB_UDP ? "udp" : "sctp";
+}
+
 std::string node_ports(lb_protocol protocol, k8s::Family family) {
   const auto start = family == k8s::Family::ipv4 ? prefix : ipv6_prefix;
   const auto* end = protocol == LB_TCP ? "TCP" : protocol == LB_UDP ? "UDP" : "SCTP-HASH";
@@ -110,11 +116,15 @@ IpvsRemoval plan_ipvs_removal(const IpvsState& state) {
   return removal;
 }
 
+std::string connection_text(const TrackedTuple& requests) {
+  return fmt::format("{} {} to {}", protocol_word(requests.protocol),
+                     k8s::host_port(requests.source.text(), requests.source_port),
+                     k8s::host_port(requests.destination.text(), requests.destination_port));
+}
+
 std::string virtual_service_text(const VirtualService& service) {
-  const auto* protocol = service.protocol == LB_TCP ? "tcp" : service.protocol == LB_UDP ? "udp" : "sctp";
-  const bool ipv4 = service.address.family() == k8s::Family::ipv4;
-  return fmt::format("virtual service {} {}{}{}:{}", protocol, ipv4 ? "" : "[", service.address.text(),
-                     ipv4 ? "" : "]", service.port);
+  return fmt::format("virtual service {} {}", protocol_word(service.protocol),
+                     k8s::host_port(service.address.text(), service.port));
 }
 
 std::vector<IpvsConnection> read_ipvs_connections(std::istream& text) {
@@ -147,16 +157,7 @@ std::string why_not_handed(const IpvsConnection& connection, const std::vector<k
 
 boost::system::error_code hand_over_ipvs(const IpvsConnection& connection, ConntrackTable& conntrack) {
   const auto tracked = conntrack.find(connection.requests);
-  if (!tracked) return tracked.error();
-  const auto seconds = handed_seconds(connection.requests.protocol);
-  boost::system::error_code error;
-  // A packet in between creates another entry, for IPVS.
-  for (int attempt = 0; attempt < 3; ++attempt) {
-    static_cast<void>(conntrack.erase(connection.requests));
-    error = conntrack.track(*tracked, seconds);
-    if (error.value() != EEXIST) break;
-  }
-  return error;
+  return tracked ? hand_to_conntrack(conntrack, *tracked) : tracked.error();
 }
 
 }  // namespace lb::agent

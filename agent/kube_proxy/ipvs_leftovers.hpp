@@ -42,6 +42,9 @@ struct IpvsConnection {
   std::string state;  ///< the kernel's name: "ESTABLISHED", "UDP"
 };
 
+/// "tcp 10.0.0.9:40000 to 10.96.0.80:80".
+[[nodiscard]] std::string connection_text(const TrackedTuple& requests);
+
 /// Parses the kernel's ip_vs_conn. Malformed lines are skipped.
 [[nodiscard]] std::vector<IpvsConnection> read_ipvs_connections(std::istream& text);
 

@@ -154,7 +154,15 @@ Request track_request(const Tracked& flow, std::uint32_t seconds) {
   return request;
 }
 
-std::uint32_t handed_seconds(lb_protocol protocol) { return protocol == LB_TCP ? 86400 : 180; }
+error_code hand_to_conntrack(ConntrackTable& conntrack, const Tracked& flow) {
+  const std::uint32_t seconds = flow.original.protocol == LB_TCP ? 86400 : 180;
+  auto error = conntrack.track(flow, seconds);
+  for (int attempt = 0; attempt < 3 && error.value() == EEXIST; ++attempt) {
+    static_cast<void>(conntrack.erase(flow.original));
+    error = conntrack.track(flow, seconds);
+  }
+  return error;
+}
 
 boost::system::result<Conntrack> Conntrack::open() {
   auto socket = open_netfilter();
@@ -174,7 +182,7 @@ error_code Conntrack::for_each_translated(int family,
   });
 }
 
-boost::system::result<Tracked> Conntrack::find(const TrackedTuple& original) const {
+boost::system::result<Tracked> Conntrack::find(const TrackedTuple& original) {
   auto request = request_of(IPCTNL_MSG_CT_GET, Wanted::one, family_of(original));
   add_tuple(request, CTA_TUPLE_ORIG, original);
   std::optional<Tracked> found;
@@ -187,13 +195,13 @@ boost::system::result<Tracked> Conntrack::find(const TrackedTuple& original) con
   return *found;
 }
 
-error_code Conntrack::erase(const TrackedTuple& original) const {
+error_code Conntrack::erase(const TrackedTuple& original) {
   auto request = request_of(IPCTNL_MSG_CT_DELETE, Wanted::one, family_of(original));
   add_tuple(request, CTA_TUPLE_ORIG, original);
   return netlink::ask(socket_.get(), std::move(request), [](const auto&, Bytes) {});
 }
 
-error_code Conntrack::track(const Tracked& flow, std::uint32_t seconds) const {
+error_code Conntrack::track(const Tracked& flow, std::uint32_t seconds) {
   return netlink::ask(socket_.get(), track_request(flow, seconds), [](const auto&, Bytes) {});
 }
 

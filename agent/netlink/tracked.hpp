@@ -60,11 +60,13 @@ class ConntrackTable {
   [[nodiscard]] virtual boost::system::error_code track(const Tracked& flow, std::uint32_t seconds) = 0;
 };
 
-/// Timeout of a connection handed over to conntrack, until the next packet sets conntrack's own.
-[[nodiscard]] std::uint32_t handed_seconds(lb_protocol protocol);
+/// Has conntrack track the connection as `flow` says, in place of entries for the same client's tuple.
+/// Another packet may make such an entry again between the deletion and this; then it is deleted again, three
+/// times at most. Its timeout is long enough for the next packet, which sets conntrack's own.
+[[nodiscard]] boost::system::error_code hand_to_conntrack(ConntrackTable& conntrack, const Tracked& flow);
 
 /// The kernel's own table.
-class Conntrack {
+class Conntrack final : public ConntrackTable {
  public:
   /// An error without ctnetlink or CAP_NET_ADMIN.
   [[nodiscard]] static boost::system::result<Conntrack> open();
@@ -75,32 +77,14 @@ class Conntrack {
       int family, const std::function<void(const Tracked&)>& visit) const;
   /// Also finds a connection that conntrack first saw in the reply direction; both of its tuples are then
   /// swapped.
-  [[nodiscard]] boost::system::result<Tracked> find(const TrackedTuple& original) const;
-  [[nodiscard]] boost::system::error_code erase(const TrackedTuple& original) const;
-  [[nodiscard]] boost::system::error_code track(const Tracked& flow, std::uint32_t seconds) const;
+  [[nodiscard]] boost::system::result<Tracked> find(const TrackedTuple& original) override;
+  [[nodiscard]] boost::system::error_code erase(const TrackedTuple& original) override;
+  [[nodiscard]] boost::system::error_code track(const Tracked& flow, std::uint32_t seconds) override;
 
  private:
   explicit Conntrack(maps::Fd socket) : socket_(std::move(socket)) {}
 
   maps::Fd socket_;
-};
-
-/// The kernel's table behind the interface.
-class KernelConntrack final : public ConntrackTable {
- public:
-  explicit KernelConntrack(Conntrack conntrack) : conntrack_(std::move(conntrack)) {}
-  boost::system::result<Tracked> find(const TrackedTuple& original) override {
-    return conntrack_.find(original);
-  }
-  boost::system::error_code erase(const TrackedTuple& original) override {
-    return conntrack_.erase(original);
-  }
-  boost::system::error_code track(const Tracked& flow, std::uint32_t seconds) override {
-    return conntrack_.track(flow, seconds);
-  }
-
- private:
-  Conntrack conntrack_;
 };
 
 }  // namespace lb::agent

@@ -52,14 +52,6 @@ Tracked take_over(ConntrackTable& conntrack, Tracked flow) {
   return flow;
 }
 
-/// Creates the entry; an existing entry for the client's tuple, for example another proxy's, is replaced.
-boost::system::error_code track(ConntrackTable& conntrack, const Tracked& flow) {
-  const auto seconds = handed_seconds(flow.original.protocol);
-  auto error = conntrack.track(flow, seconds);
-  if (error.value() == EEXIST && !conntrack.erase(flow.original)) error = conntrack.track(flow, seconds);
-  return error;
-}
-
 /// One family's flows, assured and unassured. An assured flow's old entry may remain among the unassured for
 /// a while.
 template <class Key, class Flow>
@@ -123,7 +115,7 @@ class Walk {
     auto tracked = tracked_of(key, flow);
     if (!tracked) return why_not(key);
     if (flow.track.path == LB_PATH_STACK) tracked = take_over(conntrack_, *tracked);
-    if (const auto error = track(conntrack_, *tracked)) {
+    if (const auto error = hand_to_conntrack(conntrack_, *tracked)) {
       count.refusal = error;
       return RemainReason::refused;
     }

@@ -39,7 +39,7 @@ std::vector<Tracked> all_translated(const Conntrack& conntrack, int family) {
   return found;
 }
 
-void live(const Conntrack& conntrack, int family, const Tracked& flow) {
+void live(Conntrack& conntrack, int family, const Tracked& flow) {
   REQUIRE_FALSE(conntrack.track(flow, 600));
   CHECK(conntrack.track(flow, 600).value() == EEXIST);
   const auto found = conntrack.find(flow.original);
@@ -126,7 +126,7 @@ TEST_CASE("REL-84 conntrack takes connections over, and tells of them") {
   const Lab lab;
   REQUIRE_FALSE(agent::keep_nat(AF_INET, "ours"));
   REQUIRE_FALSE(agent::keep_nat(AF_INET6, "ours"));
-  const auto conntrack = Conntrack::open();
+  auto conntrack = Conntrack::open();
   REQUIRE(conntrack.has_value());
   for (const auto protocol : {LB_TCP, LB_UDP}) {
     live(*conntrack, AF_INET, translated(protocol, "192.0.2.7", "10.96.0.80", "10.244.2.10", "10.0.0.10"));
