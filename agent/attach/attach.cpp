@@ -149,11 +149,10 @@ void Attacher::detach_removed(const AttachPlan& plan, const std::set<std::uint32
   }
   std::set<std::uint32_t> pods;
   pods_.add_indices(pods);
-  const FilterOwner owner(links_.base());
   for (const auto index : indices_) {
     if (!indices.contains(index) && !pods.contains(index)) {
-      remove_clsact(owner, static_cast<int>(index), TcSide::ingress);
-      remove_clsact(owner, static_cast<int>(index), TcSide::egress);
+      remove_clsact(links_.owner(), static_cast<int>(index), TcSide::ingress);
+      remove_clsact(links_.owner(), static_cast<int>(index), TcSide::egress);
       erase_device(plan.devices_map, index);
     }
   }
@@ -172,8 +171,8 @@ void Attacher::sweep(const AttachPlan& plan, const std::set<std::uint32_t>& indi
     pods_.add_pins(pins);
   }
   links_.prune(pins);
-  const FilterOwner owner(links_.base());
-  remove_clsact_filters(owner, plan.tc_by == TcAttachment::clsact ? served : std::set<std::uint32_t>());
+  remove_clsact_filters(links_.owner(),
+                        plan.tc_by == TcAttachment::clsact ? served : std::set<std::uint32_t>());
   release_qdiscs(links_);
   keep_only(plan.devices_map, served);
 }

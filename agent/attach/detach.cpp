@@ -15,8 +15,9 @@
 namespace lb::agent {
 
 void detach_all(const maps::Pins& pins) {
-  remove_clsact_filters(FilterOwner(pins.base()), {});
-  release_qdiscs(Links(pins.links()));
+  const Links links(pins.links());
+  remove_clsact_filters(links.owner(), {});
+  release_qdiscs(links);
   detach_pins(pins);
 }
 

@@ -1,20 +1,17 @@
 // clsact filters with a handle and priorities of our own.
 #include "agent/programs/clsact.hpp"
 
-#include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <sched.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <set>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "agent/base/system_error.hpp"
-#include "agent/programs/pins_beside.hpp"
 #include "agent/programs/program.hpp"
 #include "maps/map.hpp"
 
@@ -45,26 +42,6 @@ bpf_tc_opts options_of(TcSide side, std::uint32_t handle) {
   options.handle = handle;
   options.priority = priority_of(side);
   return options;
-}
-
-/// Recognizes our programs by name; only CAP_SYS_ADMIN can read program info, and libbpf names the filter
-/// after the program.
-bool runs_our_code(const TcFilter& filter) {
-  const auto info = program_info_of(filter.program);
-  const auto& name = info ? info->name : filter.name;
-  return name.starts_with("lb_tc_") || name.starts_with("lb_pod_");
-}
-
-/// The node pages of every other Sluice with pins beside these.
-std::set<std::uint32_t> pages_beside(const std::filesystem::path& base) {
-  std::set<std::uint32_t> pages;
-  for (const auto& pins : pins_beside(base)) {
-    const maps::Fd page(bpf_obj_get(pins.map("lb_node").c_str()));
-    if (const auto info = maps::map_info(page.get())) {
-      pages.insert(info->id);
-    }
-  }
-  return pages;
 }
 
 /// Filters at our priority: our own ones, and the handles that are taken.
@@ -159,31 +136,6 @@ void remove_empty_qdisc(int device) {
   auto hook = hook_of(device, TcSide::ingress);
   hook.attach_point = static_cast<bpf_tc_attach_point>(BPF_TC_INGRESS | BPF_TC_EGRESS);
   bpf_tc_hook_destroy(&hook);
-}
-
-// Normalizes the path, so that each spelling gives the same handles.
-FilterOwner::FilterOwner(const std::filesystem::path& pins) {
-  std::error_code unknown;
-  pins_ = std::filesystem::weakly_canonical(pins, unknown);
-  if (!pins_.has_filename()) {
-    pins_ = pins_.parent_path();
-  }
-  handles_ = filter_handles_of(pins_.native());
-}
-
-// If the kernel does not say which maps a program uses (without CAP_SYS_ADMIN), the filter is kept if it may
-// be another Sluice's.
-bool FilterOwner::owns(const TcFilter& filter) const {
-  if (filter.program == 0 || !runs_our_code(filter)) {
-    return false;
-  }
-  if (!older_filter_handles.contains(filter.handle)) {
-    return handles_.contains(filter.handle);
-  }
-  const auto others = pages_beside(pins_);
-  const auto info = program_info_of(filter.program);
-  return info ? std::ranges::none_of(info->maps, [&](auto map) { return others.contains(map); })
-              : others.empty();
 }
 
 // A filter at an older handle is removed only once its successor runs: our programs do not process packets

@@ -7,9 +7,9 @@
 #include <boost/system/error_code.hpp>
 #include <boost/system/result.hpp>
 #include <cstdint>
-#include <filesystem>
 
 #include "agent/netlink/filters.hpp"
+#include "agent/programs/filter_owner.hpp"
 #include "agent/programs/links.hpp"
 
 namespace lb::agent {
@@ -22,20 +22,6 @@ enum class Qdisc : std::uint8_t { found, made };
 
 /// Removes the qdisc if it has no filters. No qdisc is no error.
 void remove_empty_qdisc(int device);
-
-/// The Sluice with these pins, as the owner of filters.
-class FilterOwner {
- public:
-  explicit FilterOwner(const std::filesystem::path& pins);
-  [[nodiscard]] const FilterHandles& handles() const noexcept { return handles_; }
-  /// Whether the filter is this Sluice's. One at an older handle is, unless it is of a Sluice with pins
-  /// beside these.
-  [[nodiscard]] bool owns(const TcFilter& filter) const;
-
- private:
-  std::filesystem::path pins_;
-  FilterHandles handles_;
-};
 
 /// Makes our filter on one side of a device run `program`, first at ingress and last at egress. The filter
 /// uses one of a few handles, so filters of others are not changed; EEXIST: others have taken all of them.

@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "agent/programs/filter_owner.hpp"
+
 namespace lb::agent {
 
 /// The result for one hook.
@@ -43,12 +45,13 @@ struct AttachResult {
 
 class Links {
  public:
-  explicit Links(std::string directory) : directory_(std::move(directory)) {}
+  /// `directory` is BASE/vLAYOUT/links of this Sluice's pins.
+  explicit Links(std::string directory)
+      : directory_(std::move(directory)),
+        owner_(std::filesystem::path(directory_).parent_path().parent_path()) {}
 
-  /// The directory of this Sluice's pins: BASE of BASE/vLAYOUT/links.
-  [[nodiscard]] std::filesystem::path base() const {
-    return std::filesystem::path(directory_).parent_path().parent_path();
-  }
+  /// This Sluice as the owner of clsact filters.
+  [[nodiscard]] const FilterOwner& owner() const noexcept { return owner_; }
   /// Creates or updates the link as requested. Errors are errno values of the attach call.
   [[nodiscard]] boost::system::result<AttachResult> ensure(const LinkRequest& request);
   /// Whether a link of that name exists and is attached to that target. Three system calls.
@@ -74,6 +77,7 @@ class Links {
   [[nodiscard]] bool same(std::uint32_t running, int loaded);
 
   std::string directory_;
+  FilterOwner owner_;
   std::map<std::pair<std::uint32_t, int>, bool> compared_;  ///< programs are immutable, and so are results
 };
 

@@ -14,13 +14,13 @@ namespace {
 constexpr const char* qdisc_note = "qdisc_";
 
 bool holds_ours(const Links& links, int device) {
-  const FilterOwner owner(links.base());
-  return has_clsact(owner, device, TcSide::ingress) || has_clsact(owner, device, TcSide::egress);
+  return has_clsact(links.owner(), device, TcSide::ingress) ||
+         has_clsact(links.owner(), device, TcSide::egress);
 }
 
 /// Whether another Sluice beside this one has noted the qdisc as its own: then the last of them removes it.
 bool noted_beside(const Links& links, const std::string& name) {
-  return std::ranges::any_of(pins_beside(links.base()),
+  return std::ranges::any_of(pins_beside(links.owner().pins()),
                              [&](const auto& pins) { return Links(pins.links()).noted(name); });
 }
 
@@ -54,13 +54,12 @@ const char* name_of(TcAttachment by) { return by == TcAttachment::tcx ? "tcx" : 
 boost::system::result<AttachResult> ensure_tc(Links& links, const TcHook& hook, int program) {
   const auto index = static_cast<int>(hook.device);
   if (hook.by == TcAttachment::clsact) {
-    const FilterOwner owner(links.base());
-    if (!has_clsact(owner, index, hook.side)) {
+    if (!has_clsact(links.owner(), index, hook.side)) {
       if (const auto error = prepare_qdisc(links, index)) {
         return error;
       }
     }
-    return ensure_clsact(owner, index, hook.side, program);
+    return ensure_clsact(links.owner(), index, hook.side, program);
   }
   const std::uint32_t place = hook.side == TcSide::ingress ? BPF_F_BEFORE : BPF_F_AFTER;
   return links.ensure({hook.pin, program, type_of(hook.side), index, hook.device, place});
@@ -78,7 +77,7 @@ void remove_tc(const Links& links, const TcHook& hook) {
   if (hook.by == TcAttachment::tcx) {
     links.remove(hook.pin);
   } else {
-    remove_clsact(FilterOwner(links.base()), static_cast<int>(hook.device), hook.side);
+    remove_clsact(links.owner(), static_cast<int>(hook.device), hook.side);
     release_qdisc(links, static_cast<int>(hook.device));
   }
 }
