@@ -50,20 +50,22 @@ ifreq request_for(const std::string& name) {
   return request;
 }
 
-/// A virtual device's driver is its kind, as `ip -details link` shows it.
-std::string driver_of(int socket, const std::string& name) {
-  ethtool_drvinfo info{};
-  info.cmd = ETHTOOL_GDRVINFO;
-  auto request = request_for(name);
-  request.ifr_data = reinterpret_cast<char*>(&info);
-  return ::ioctl(socket, SIOCETHTOOL, &request) == 0 ? std::string(info.driver) : std::string();
-}
-
 std::string kind_text(const DeviceKind& kind) {
   return kind.driver.empty() ? fmt::format("hardware type {}", kind.hardware) : kind.driver;
 }
 
 }  // namespace
+
+/// A virtual device's driver is its kind, as `ip -details link` shows it.
+DriverInfo driver_info(const std::string& device) {
+  const maps::Fd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ethtool_drvinfo info{};
+  info.cmd = ETHTOOL_GDRVINFO;
+  auto request = request_for(device);
+  request.ifr_data = reinterpret_cast<char*>(&info);
+  if (::ioctl(socket.get(), SIOCETHTOOL, &request) != 0) return {};
+  return {info.driver, info.bus_info};
+}
 
 std::optional<DeviceKind> device_kind(const std::string& name) {
   const maps::Fd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -71,7 +73,7 @@ std::optional<DeviceKind> device_kind(const std::string& name) {
   if (::ioctl(socket.get(), SIOCGIFHWADDR, &request) != 0) {
     return std::nullopt;
   }
-  DeviceKind kind{request.ifr_hwaddr.sa_family, driver_of(socket.get(), name)};
+  DeviceKind kind{request.ifr_hwaddr.sa_family, driver_info(name).name};
   if (kind.hardware == ARPHRD_ETHER) {
     std::memcpy(kind.mac.data(), request.ifr_hwaddr.sa_data, kind.mac.size());
   }

@@ -19,6 +19,13 @@ struct DeviceKind {
 /// The kind of a device of this network namespace; nullopt if there is none with that name.
 [[nodiscard]] std::optional<DeviceKind> device_kind(const std::string& name);
 
+/// A device's driver, by ethtool. Empty if it has none.
+struct DriverInfo {
+  std::string name;
+  std::string bus;  ///< its place there: "0000:00:03.0"
+};
+[[nodiscard]] DriverInfo driver_info(const std::string& device);
+
 /// Why no program is attached to such a device, and the consequences; empty: it is served. The programs read
 /// Ethernet headers, and loopback carries only packets that never left this node.
 [[nodiscard]] std::string unsupported_reason(const DeviceKind& kind);

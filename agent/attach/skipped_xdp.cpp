@@ -1,35 +1,19 @@
 // One ioctl and one file of sysfs a device.
 #include "agent/attach/skipped_xdp.hpp"
 
-#include <linux/ethtool.h>
-#include <linux/sockios.h>
-#include <net/if.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <array>
 #include <filesystem>
 #include <system_error>
 
+#include "agent/attach/device_kind.hpp"
 #include "agent/base/read_file.hpp"
-#include "maps/map.hpp"
 
 namespace lb::agent {
 namespace {
 
-/// All empty where it has no driver.
-ethtool_drvinfo driver_of(const std::string& device) {
-  const maps::Fd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  ethtool_drvinfo info{};
-  info.cmd = ETHTOOL_GDRVINFO;
-  ifreq request{};
-  device.copy(request.ifr_name, IFNAMSIZ - 1);
-  request.ifr_data = reinterpret_cast<char*>(&info);
-  return ::ioctl(socket.get(), SIOCETHTOOL, &request) == 0 ? info : ethtool_drvinfo{};
-}
-
-/// Of the virtio device at that place of the PCI bus, whatever network namespace its network device is in.
+/// The features of the virtio device at that place of the PCI bus, whatever network namespace its network
+/// device is in.
 std::string features_at(const std::string& bus_info) {
   const std::filesystem::path place = "/sys/bus/pci/devices/" + bus_info;
   std::error_code error;
@@ -51,9 +35,8 @@ bool virtio_skips_xdp(std::string_view features) {
 }
 
 std::string skipped_xdp(const std::string& device) {
-  const auto driver = driver_of(device);
-  const std::string_view name = driver.driver;
-  return name == "virtio_net" && virtio_skips_xdp(features_at(driver.bus_info))
+  const auto driver = driver_info(device);
+  return driver.name == "virtio_net" && virtio_skips_xdp(features_at(driver.bus))
              ? "its driver takes an XDP program and never runs it (virtio_net, buffers that are not merged)"
              : std::string();
 }
