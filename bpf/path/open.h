@@ -137,12 +137,12 @@ static __always_inline int lb_is_ipvs_reply(void *ctx, struct lb_scratch *scratc
 {
 	const struct lb_packet *packet = &scratch->packet;
 
-	if (packet->step != LB_STEP_NONE && !lb_is_midstream(packet))
+	/* XDP leaves what is refused to tc, which asks then. */
+	if (scratch->hook == LB_HOOK_XDP || (packet->step != LB_STEP_NONE && !lb_is_midstream(packet)))
 		return 0;
 	if (!lb_conntrack_translates() || LB_OWN(lb_conntrack_of)(ctx, &packet->tuple) != LB_CONNTRACK_REPLY)
 		return 0;
-	if (scratch->hook != LB_HOOK_XDP)
-		lb_count(LB_OUTCOME_tuple_in_use);
+	lb_count(LB_OUTCOME_tuple_in_use);
 	return 1;
 }
 
