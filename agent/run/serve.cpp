@@ -263,7 +263,7 @@ void Agent::choose_devices() {
 }
 
 void Agent::start_source() {
-  if (phase_.network_known()) {
+  if (phase_.set_network_known()) {
     components_.inputs.start(components_.intake);
     components_.ports.announce();
     report_absence();

@@ -2,7 +2,7 @@
 
 namespace lb::agent {
 
-bool StartPhase::network_known() {
+bool StartPhase::set_network_known() {
   if (phase_ != Phase::starting) return false;
   phase_ = Phase::planning;
   return true;

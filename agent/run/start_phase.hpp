@@ -45,7 +45,7 @@ class StartPhase {
   [[nodiscard]] const std::optional<Moment>& first_batch() const noexcept { return first_batch_; }
 
   /// Call when devices and addresses are known. Returns true the first time.
-  [[nodiscard]] bool network_known();
+  [[nodiscard]] bool set_network_known();
   /// Call when a batch of plans is in the maps. The first plan is complete when no part of it waits for its
   /// turn.
   void wrote(const Moment& now, const Backlog& left);

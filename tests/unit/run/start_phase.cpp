@@ -16,7 +16,7 @@ Moment at(seconds time) {
 /// A start phase with all hooks attached, whose first batch was written at 100 s.
 StartPhase serving(Readiness before) {
   StartPhase phase(before);
-  CHECK(phase.network_known());
+  CHECK(phase.set_network_known());
   phase.wrote(at(seconds(100)), {});
   phase.attached();
   return phase;
@@ -27,8 +27,8 @@ StartPhase serving(Readiness before) {
 TEST_CASE("a start goes from the network by the first plan and the hooks to a ready node") {
   StartPhase phase(Readiness::never);
   CHECK(phase.phase() == Phase::starting);
-  CHECK(phase.network_known());
-  CHECK_FALSE(phase.network_known());  // true only the first time
+  CHECK(phase.set_network_known());
+  CHECK_FALSE(phase.set_network_known());  // true only the first time
   CHECK(phase.phase() == Phase::planning);
   CHECK_FALSE(phase.first_batch());
   phase.wrote(at(seconds(100)), {});
@@ -45,7 +45,7 @@ TEST_CASE("a start goes from the network by the first plan and the hooks to a re
 
 TEST_CASE("hooks wait for the last turn of the first plan") {
   StartPhase phase(Readiness::before);
-  CHECK(phase.network_known());
+  CHECK(phase.set_network_known());
   phase.wrote(at(seconds(100)), {.turns = true});
   CHECK(phase.phase() == Phase::planning);
   CHECK_FALSE(phase.check_ready({}, at(seconds(200))));
@@ -77,7 +77,7 @@ TEST_CASE("a node that was ready before is ready as soon as it serves, and one t
 TEST_CASE("a start names what it waits for") {
   StartPhase phase(Readiness::never);
   CHECK(phase.step({.objects = true}) == StartStep::network);
-  CHECK(phase.network_known());
+  CHECK(phase.set_network_known());
   CHECK(phase.step({.objects = true}) == StartStep::objects);
   CHECK(phase.step({}) == StartStep::plan);
   phase.wrote(at(seconds(100)), {.turns = true});
