@@ -49,26 +49,16 @@ static struct frame frame_of(const __u8 *bytes, __u32 size)
 	return frame;
 }
 
-/* As lb_skb_read() and the XDP program do it: the frame is all that is linear of `total` bytes. */
-static enum lb_outcome parse_plain(const struct frame *frame, __u32 total, struct lb_packet *packet)
+/*
+ * As lb_skb_read() and the XDP program do it: the frame is all that is linear of `total` bytes. Or as lb_skb_parse_within(), without
+ * the pull: headers beyond the linear part make the packet malformed.
+ */
+static enum lb_outcome parse_by(enum lb_outcome (*network)(struct lb_cursor *, struct lb_packet *, __u32),
+				const struct frame *frame, __u32 total, struct lb_packet *packet)
 {
 	void *end = frame->data + frame->size;
 	struct lb_cursor cursor = {.start = frame->data, .pos = frame->data, .end = end};
-	enum lb_outcome outcome = lb_parse_network(&cursor, packet, total);
-
-	if (outcome != LB_OUTCOME_NONE)
-		return outcome;
-	cursor = (struct lb_cursor){.start = frame->data, .end = end};
-	cursor.pos = cursor.start + (packet->transport & LB_MAX_OFFSET);
-	return lb_parse_transport(&cursor, packet);
-}
-
-/* As lb_skb_parse_within(), without the pull: what lies within and beyond what is linear makes the packet malformed. */
-static enum lb_outcome parse_within(const struct frame *frame, __u32 total, struct lb_packet *packet)
-{
-	void *end = frame->data + frame->size;
-	struct lb_cursor cursor = {.start = frame->data, .pos = frame->data, .end = end};
-	enum lb_outcome outcome = lb_parse_within(&cursor, packet, total);
+	enum lb_outcome outcome = network(&cursor, packet, total);
 
 	if (outcome != LB_OUTCOME_NONE)
 		return outcome;
@@ -79,12 +69,12 @@ static enum lb_outcome parse_within(const struct frame *frame, __u32 total, stru
 
 static enum lb_outcome parse(const struct frame *frame, __u32 total, struct lb_packet *packet)
 {
-	enum lb_outcome outcome = parse_plain(frame, total, packet), within;
+	enum lb_outcome outcome = parse_by(lb_parse_network, frame, total, packet), within;
 	struct lb_packet inner = {0};
 
 	if (outcome != LB_OUTCOME_not_ip && outcome != LB_OUTCOME_other_protocol)
 		return outcome;
-	within = parse_within(frame, total, &inner);
+	within = parse_by(lb_parse_within, frame, total, &inner);
 	if (within == LB_OUTCOME_NONE)
 		*packet = inner;
 	return within == LB_OUTCOME_NONE ? within : frame->size < total ? LB_OUTCOME_malformed : outcome;

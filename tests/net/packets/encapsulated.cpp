@@ -40,59 +40,57 @@ struct BehindSegment : PodScene {
   }
 };
 
-}  // namespace
-
-TEST_CASE("REL-99 clients behind a route that encapsulates have answers of backends elsewhere",
-          "[features]") {
+/// A client asks a service with one backend, over each family, by TCP and by UDP.
+template <class Serve, class Judge>
+void ask_everyhow(Serve serve, Judge judge) {
   const auto mode = GENERATE(agent::XdpMode::off, agent::XdpMode::native);
   BehindSegment scene(mode);
   REQUIRE(scene.attach().failure().empty());
   Writer writer(scene.lab.pins());
   for (const int family : {AF_INET, AF_INET6}) {
-    const auto& known = names(family);
     for (const int type : {SOCK_STREAM, SOCK_DGRAM}) {
       INFO((mode == agent::XdpMode::off ? "tc" : "XDP")
            << (family == AF_INET ? " IPv4" : " IPv6") << (type == SOCK_STREAM ? " TCP" : " UDP"));
-      const auto backend = end(known.remote_pod, backend_port);
-      const auto where = end(known.vip, port);
-      writer.service(1, {{1, backend}});
+      const auto where = end(names(family).vip, port);
+      const auto server = serve(scene, writer, names(family), type);
       writer.frontend(where, type == SOCK_STREAM ? LB_TCP : LB_UDP, 1, LB_LOAD_BALANCER);
-      const auto server = serve_at(scene.remote, type, backend);
       std::optional<End> seen;
-      const auto rose =
+      const auto counted =
           counter_deltas(writer, [&] { seen = talk(scene.outside, server, type, where, within_one_packet); });
       REQUIRE(seen);
-      CHECK(rose.no_route == 0);
-      CHECK(rose.flow_stack > 0);
-      CHECK(rose.new_remote + rose.new_xdp == 1);
+      CHECK(counted.flow_stack > 0);
+      judge(counted, *seen, family);
     }
   }
 }
 
+}  // namespace
+
+TEST_CASE("REL-99 clients behind a route that encapsulates have answers of backends elsewhere",
+          "[features]") {
+  ask_everyhow(
+      [](BehindSegment& scene, Writer& writer, const PodNames& known, int type) {
+        const auto backend = end(known.remote_pod, backend_port);
+        writer.service(1, {{1, backend}});
+        return serve_at(scene.remote, type, backend);
+      },
+      [](const auto& counted, const End& /*seen*/, int /*family*/) {
+        CHECK(counted.no_route == 0);
+        CHECK(counted.new_remote + counted.new_xdp == 1);
+      });
+}
+
 TEST_CASE("REL-99 clients behind a route that encapsulates have answers of backends here", "[features]") {
-  const auto mode = GENERATE(agent::XdpMode::off, agent::XdpMode::native);
-  BehindSegment scene(mode);
-  REQUIRE(scene.attach().failure().empty());
-  Writer writer(scene.lab.pins());
-  for (const int family : {AF_INET, AF_INET6}) {
-    const auto& known = names(family);
-    for (const int type : {SOCK_STREAM, SOCK_DGRAM}) {
-      INFO((mode == agent::XdpMode::off ? "tc" : "XDP")
-           << (family == AF_INET ? " IPv4" : " IPv6") << (type == SOCK_STREAM ? " TCP" : " UDP"));
-      const auto backend = end(known.server, backend_port);
-      const auto where = end(known.vip, port);
-      writer.service(1, {{1, backend, LB_YES, LB_SAME_NODE}});
-      writer.frontend(where, type == SOCK_STREAM ? LB_TCP : LB_UDP, 1, LB_LOAD_BALANCER);
-      const auto server = serve_at(scene.server, type, backend);
-      std::optional<End> seen;
-      const auto rose =
-          counter_deltas(writer, [&] { seen = talk(scene.outside, server, type, where, within_one_packet); });
-      REQUIRE(seen);
-      CHECK(seen->address == end(client_address(family), port).address);
-      CHECK(rose.flow_stack > 0);
-      CHECK(rose.new_local == 1);
-    }
-  }
+  ask_everyhow(
+      [](BehindSegment& scene, Writer& writer, const PodNames& known, int type) {
+        const auto backend = end(known.server, backend_port);
+        writer.service(1, {{1, backend, LB_YES, LB_SAME_NODE}});
+        return serve_at(scene.server, type, backend);
+      },
+      [](const auto& counted, const End& seen, int family) {
+        CHECK(seen.address == end(client_address(family), port).address);
+        CHECK(counted.new_local == 1);
+      });
 }
 
 }  // namespace lb::test
