@@ -1,4 +1,5 @@
-// The agent's metrics, and their text for a scrape. Only metrics.cpp includes prometheus-cpp.
+// The agent's metrics, and their text for a scrape. Only metrics.cpp and snapshot_metrics.cpp use
+// prometheus-cpp.
 #pragma once
 
 #include <chrono>

@@ -74,7 +74,7 @@ def options_page(sluice):
 def metrics():
     """[(name, type, help)] of every family, sorted."""
     found = {}
-    text = (ROOT / "agent/observe/metrics.cpp").read_text()
+    text = "".join((ROOT / f"agent/observe/{name}.cpp").read_text() for name in ("metrics", "snapshot_metrics"))
     for match in re.finditer(r'"((?:sluice|kubeproxy|rest_client|process|kubernetes)_[a-z0-9_]+)"[\s,.)]*(?:Help\()?\s*(' + LITERALS + ")?",
                              text):
         name, literals = match.groups()
