@@ -1,5 +1,6 @@
 // Table commands that change the node around the programs: sockets, and connections in conntrack.
 #include <fmt/format.h>
+#include <linux/netfilter/nfnetlink_conntrack.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -8,7 +9,9 @@
 #include <cstring>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
+#include "agent/netlink/netfilter.hpp"
 #include "tests/prog/packets/world.hpp"
 
 namespace lb::test {
@@ -43,6 +46,21 @@ maps::Fd socket_of(const Words& words) {
   return fd;
 }
 
+void run_nft(const std::string& commands) {
+  if (std::system(fmt::format("nft '{}'", commands).c_str()) != 0)
+    throw std::runtime_error(fmt::format("nft refused {}", commands));
+}
+
+/// Deletes all of this network namespace's conntrack entries, of both families.
+void flush_connections() {
+  const auto socket = agent::open_netfilter();
+  if (!socket) throw std::runtime_error("no socket of ctnetlink");
+  auto request = agent::netfilter_request(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_DELETE,
+                                          agent::netlink::Wanted::one, AF_UNSPEC);
+  const auto failed = agent::netlink::ask(socket.get(), std::move(request), [](const auto&, auto) {});
+  if (failed) throw std::runtime_error(fmt::format("flushing conntrack: {}", failed.message()));
+}
+
 }  // namespace
 
 /// hold ADDRESS PORT PEER|- PORT [udp]: a socket that waits for its peer, until the end of the case
@@ -51,15 +69,23 @@ void World::hold(const Words& words) { sockets_.push_back(socket_of(words)); }
 /// track ADDRESS PORT PEER PORT tcp|udp: a connection that only the kernel's conntrack still knows
 void World::track(const Words& words) {
   if (!tracking_) {
-    const int failed = std::system(
-        "nft 'add table inet lb_test; add chain inet lb_test out { type filter hook output priority 0; }; "
-        "add rule inet lb_test out ct state new accept'");
-    if (failed != 0) throw std::runtime_error("nft refused to switch conntrack on");
+    run_nft(
+        "add table inet lb_test; add chain inet lb_test out { type filter hook output priority 0; }; "
+        "add rule inet lb_test out ct state new accept");
     tracking_ = true;
   }
   const auto fd = socket_of(words);
   if (is_udp(words) && ::send(fd.get(), "x", 1, 0) != 1)
     throw std::runtime_error(fmt::format("send: {}", std::strerror(errno)));
+}
+
+/// Otherwise conntrack would know the sockets of later cases, too, and tuples of this case would be in use
+/// there.
+void World::stop_tracking() {
+  if (!tracking_) return;
+  run_nft("delete table inet lb_test");
+  flush_connections();
+  tracking_ = false;
 }
 
 }  // namespace lb::test

@@ -145,6 +145,7 @@ void World::forget_early() {
 
 void World::reset() {
   sockets_.clear();
+  stop_tracking();
   clear_flows();
   erase_if(programs_.frontends, [](const lb_frontend&) { return true; });
   erase_if(programs_.addresses, [](const lb_address&) { return true; });

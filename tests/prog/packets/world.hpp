@@ -82,6 +82,7 @@ class World {
   void expire(const Words& words);
   void hold(const Words& words);
   void track(const Words& words);
+  void stop_tracking();
   void check_states(const Words& words);
   void sleep(const Words& words);
   void clear_flows();
