@@ -297,7 +297,9 @@ void add_sizes(CLI::App& app, RawOptions& raw) {
   add("--max-services", sizes.services, "service ports");
   add("--max-backends", sizes.backends, "backends");
   add("--max-slots", sizes.slots, "slots");
-  add("--max-flows", sizes.flows, "flow entries of each family (two a flow), when the maps are made");
+  add("--max-flows", sizes.flows,
+      "flow entries of each family, when the maps are made: two a flow, four if --forwarding stack takes it "
+      "to another node");
   add("--max-unassured", sizes.unassured,
       "entries of flows without an answer yet, of each family, when the maps are made");
 }

@@ -66,7 +66,7 @@ peer_run() {
 # peer_starts NAME [OPTION...]: starts kube-proxy in a mode (iptables, nftables), or Sluice (with tc, with tc and the stack,
 # or with XDP) with more options, on node; waits until everything is programmed.
 peer_starts() {
-	local xdp=off forwarding=redirect
+	local xdp=off forwarding=(redirect)
 	case $1 in
 	iptables | nftables)
 		kubeconfig "$CLUSTER/kube-proxy.kubeconfig" "$API" "certificate kube-proxy"
@@ -85,9 +85,10 @@ peer_starts() {
 		;;
 	sluice | sluice-stack | sluice-xdp)
 		[[ $1 != sluice-xdp ]] || xdp=native
-		[[ $1 != sluice-stack ]] || forwarding=stack
+		# Such a flow has twice as many entries: with the default, the flows of both protocols would not fit.
+		[[ $1 != sluice-stack ]] || forwarding=(stack --max-flows 1048576)
 		peer_run "$1" "$SLUICE" agent --kubeconfig "$CLUSTER/agent.conf" --node node --devices "$LAB_DEVICES" \
-			--xdp "$xdp" --forwarding "$forwarding" --cgroup "$LAB_CGROUP" --pins "$LAB_PINS" --health 127.0.0.1:10256 --metrics 127.0.0.1:10249 "${@:2}"
+			--xdp "$xdp" --forwarding "${forwarding[@]}" --cgroup "$LAB_CGROUP" --pins "$LAB_PINS" --health 127.0.0.1:10256 --metrics 127.0.0.1:10249 "${@:2}"
 		;;
 	esac
 	on_node programmed "$PEER_PATIENCE" 2>"$LAB_DIR/peer-why"
