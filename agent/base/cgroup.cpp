@@ -43,6 +43,32 @@ StartError no_bpf_mount(int error) {
           fmt::format("run as root, or mount it by 'mount -t bpf bpf {}'", usual_mount)};
 }
 
+/// Why others could replace what root pins in the directory; empty if they cannot, or if there is no such
+/// path. A bpf file system that was mounted without a mode lets everybody create directories.
+std::string others_access(const std::filesystem::path& path) {
+  struct stat status{};
+  if (::lstat(path.c_str(), &status) != 0) return {};
+  if (!S_ISDIR(status.st_mode)) return "is no directory";
+  if (status.st_uid != 0 && status.st_uid != ::geteuid())
+    return fmt::format("belongs to user {}", status.st_uid);
+  const bool shared = (status.st_mode & (S_IWGRP | S_IWOTH)) != 0 && (status.st_mode & S_ISVTX) == 0;
+  return shared ? fmt::format("can be written by others (mode {:04o})", status.st_mode & 07777) : "";
+}
+
+/// Throws StartError if another user could replace what is pinned in the directories, or a directory above
+/// them.
+void require_own(const maps::Pins& pins) {
+  for (const auto& deepest : {pins.maps(), pins.links()}) {
+    for (auto path = deepest; path.has_relative_path(); path = path.parent_path()) {
+      if (const auto why = others_access(path); !why.empty()) {
+        throw StartError(
+            fmt::format("{} {}: another user could replace what the agent pins", path.string(), why),
+            "remove it, or choose another --pins");
+      }
+    }
+  }
+}
+
 void make_directory(const std::string& path) {
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
     throw StartError(fmt::format("cannot make the directory {} ({})", path, std::strerror(errno)),
@@ -106,6 +132,7 @@ std::string note_on(const Cgroup& cgroup) {
 
 BpfMount require_bpf_mount(const maps::Pins& pins, const Privileges& privileges) {
   const auto& base = pins.base().string();
+  require_own(pins);
   if (is_on(existing_part(base), BPF_FS_MAGIC)) {
     return BpfMount::found;
   }
@@ -130,6 +157,7 @@ BpfMount prepare_pins(const maps::Pins& pins) {
   for (const auto& path : {pins.base(), pins.version(), pins.maps(), pins.links()}) {
     make_directory(path);
   }
+  require_own(pins);  // another user may have been faster
   return mount;
 }
 

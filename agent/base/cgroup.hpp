@@ -15,7 +15,8 @@ namespace lb::agent {
 enum class BpfMount : std::uint8_t { found, made };
 
 /// Checks that the file system is mounted, or that a start can mount it: at /sys/fs/bpf, if `pins` is below
-/// that and `privileges` allow it. Throws StartError otherwise.
+/// that and `privileges` allow it; and that only root can replace what is pinned there. Throws StartError
+/// otherwise.
 [[nodiscard]] BpfMount require_bpf_mount(const maps::Pins& pins, const Privileges& privileges);
 
 /// Creates the pin directory and its subdirectories, accessible only to root, and mounts the file system if

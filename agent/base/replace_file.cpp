@@ -1,21 +1,40 @@
+// Writes a draft beside the file, which takes its place by rename(2).
 #include "agent/base/replace_file.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
+#include <string_view>
 #include <system_error>
 
+#include "maps/map.hpp"
+
 namespace lb::agent {
+namespace {
+
+bool write_all(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const auto count = ::write(fd, text.data(), text.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return false;
+    text.remove_prefix(static_cast<std::size_t>(count));
+  }
+  return true;
+}
+
+}  // namespace
 
 std::string replace_file(const std::string& path, const std::string& text) {
   const auto draft = path + ".new";
-  {
-    std::ofstream file(draft, std::ios::trunc);
-    file << text << std::flush;
-    if (!file) return fmt::format("cannot write {}: {}", draft, std::strerror(errno));
+  ::unlink(
+      draft.c_str());  // what a killed agent left, or a link that another user of the directory put there
+  const maps::Fd file(::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
+  if (!file || !write_all(file.get(), text)) {
+    return fmt::format("cannot write {}: {}", draft, std::strerror(errno));
   }
   std::error_code error;
   std::filesystem::rename(draft, path, error);

@@ -107,6 +107,15 @@ with --pins "$WORK/pins"
 refused "pins on a disk" "not on a bpf file system" "${CHANGED[@]}"
 with --pins "$PINS.dot"
 refused "pins with a dot" "has a dot" "${CHANGED[@]}"
+mkdir -m 777 "$PINS"
+refused "REL-56: pins that others may write" "$PINS can be written by others (mode 0777)" "${START[@]}"
+chmod 700 "$PINS" && chown nobody "$PINS"
+refused "REL-56: pins of another user" "$PINS belongs to user 65534" "${START[@]}"
+mkdir -m 700 "$PINS/below" && with --pins "$PINS/below"
+refused "REL-56: pins below another user's directory" "$PINS belongs to user 65534" "${CHANGED[@]}"
+rm -r "$PINS" && ln -s "$PINS-2" "$PINS"
+refused "REL-56: a link in place of the pins" "$PINS is no directory" "${START[@]}"
+rm "$PINS"
 with --devices bridge0
 refused "XDP that the driver has not" "bridge0" "${CHANGED[@]}" --xdp native
 
@@ -163,4 +172,6 @@ with --pins "$PINS-2"
 refused "a port in use" "cannot listen on 127.0.0.1:10256" "${CHANGED[@]}" --bind-address-hard-fail
 refused "backends of no service" "'default/absent'" "$SLUICE" backends default/absent --pins "$PINS"
 [[ $("$SLUICE" status --pins "$PINS" -o json | jq .agent.pid) == "$AGENT" ]] || die "the agent is gone"
+open=$(find "$PINS" -type d ! -perm 700)
+[[ -z $open ]] || die "REL-56: not for root alone: $open"
 printf "what is refused beside a running agent does not touch it\n"
