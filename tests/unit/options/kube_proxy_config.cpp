@@ -136,7 +136,7 @@ TEST_CASE("SEM-68: the table has every flag of kube-proxy, and no other") {
     ours.emplace(flag.name);
     INFO(flag.name);
     CHECK((flag.field.empty() || find_field(flag.field) != nullptr));
-    CHECK((flag.twin.empty() || find_field(flag.twin) != nullptr));
+    CHECK((flag.second_field.empty() || find_field(flag.second_field) != nullptr));
     CHECK(flag.field.empty() == !flag.note.empty());
   }
   std::set<std::string> upstream;
@@ -192,7 +192,7 @@ TEST_CASE("SEM-68: kube-proxy's defaults, where the file says nothing") {
   CHECK(options.node_port_addresses == NodePortAddresses{});
   CHECK(options.detect_local == PodDetector::automatic);
   CHECK(options.cluster_cidrs.empty());
-  CHECK(options.masquerade == Masquerade::outsiders);
+  CHECK(options.masquerade == Masquerade::as_needed);
   CHECK(options.oom_score_adj == -999);
   CHECK(options.conntrack == ConntrackSettings{});
   CHECK(options.log_level == LogLevel::info);
@@ -255,7 +255,7 @@ TEST_CASE("SEM-68, SEM-92: the mode says which section counts, and node ports' d
   CHECK(agent("mode: ipvs\n").node_port_addresses == NodePortAddresses{});
   CHECK(agent("mode: nftables\nnftables: {masqueradeAll: true}\n").masquerade == Masquerade::all);
   const auto other = agent("mode: nftables\niptables: {masqueradeAll: true}\n");
-  CHECK(other.masquerade == Masquerade::outsiders);
+  CHECK(other.masquerade == Masquerade::as_needed);
   CHECK(says(other, LogLevel::info, "iptables.masqueradeAll is of another mode than nftables"));
   const auto ipvs = agent("mode: ipvs\niptables: {masqueradeAll: true}\n");
   CHECK(ipvs.masquerade == Masquerade::all);
@@ -330,7 +330,7 @@ TEST_CASE("SEM-68: unknown fields and fields given twice are warnings, as in kub
 
 struct Refusal {
   const char* lines;
-  const char* sentence;
+  const char* message;
 };
 
 TEST_CASE("SEM-68: what kube-proxy refuses is refused with file, line, field and what to do") {
@@ -369,11 +369,10 @@ TEST_CASE("SEM-68: what kube-proxy refuses is refused with file, line, field and
       {"mode: {\n", " is no YAML: "},
       {"---\nkind: Other\n", " holds a second document"},
   };
-  for (const auto& [lines, sentence] : refusals) {
+  for (const auto& [lines, message] : refusals) {
     INFO(lines);
     const TemporaryFile file(head + lines);
-    CHECK_THAT(refused(with_file(file.path())),
-               ContainsSubstring(file.path()) && ContainsSubstring(sentence));
+    CHECK_THAT(refused(with_file(file.path())), ContainsSubstring(file.path()) && ContainsSubstring(message));
   }
 }
 
@@ -413,7 +412,7 @@ TEST_CASE("SEM-68: beside a file flags of kube-proxy's are ignored, and the agen
              "--health", "127.0.0.1:1", "--log-level", "error", "--max-slots", "4096", "--xdp", "off"});
   CHECK(prefixes(options.cluster_cidrs) == std::vector<std::string>{"10.1.0.0/16"});
   CHECK(options.conntrack.min == 7);
-  CHECK(options.masquerade == Masquerade::outsiders);
+  CHECK(options.masquerade == Masquerade::as_needed);
   CHECK(says(options, LogLevel::warning, "--cluster-cidr is ignored"));
   CHECK(says(options, LogLevel::warning, "--masquerade-all is ignored"));
   CHECK(options.node == "given");

@@ -126,7 +126,7 @@ struct Life {
             {[&server] { return server.line(); },
              [&clock] { return std::make_unique<SimulatedAlarm>(clock); }, [&clock] { return clock.now(); },
              seed},
-            model.intake, [](const std::string& /*sentence*/) {}, small_pages()) {}
+            model.intake, [](const std::string& /*message*/) {}, small_pages()) {}
 
   static k8s::Timeouts small_pages() {
     k8s::Timeouts timeouts;
