@@ -52,7 +52,8 @@ static __always_inline int lb_is_loopback(const __u8 *address)
 {
 	if (lb_is_ipv4(address))
 		return address[12] == 127;
-	return !lb_word(address) && !lb_half(address + 8) && lb_half(address + 12) == LB_IPV6_LOOPBACK_END;
+	return !lb_word(address) && !lb_word32(address + 8) &&
+	       lb_word32(address + 12) == LB_IPV6_LOOPBACK_END;
 }
 
 static __always_inline int lb_of_host(struct bpf_sock_addr *ctx)
@@ -116,7 +117,8 @@ static __always_inline int lb_left_to_packets(struct lb_request *request, struct
 /* Whether the address is ::, 0.0.0.0, or ::ffff:0.0.0.0. */
 static __always_inline int lb_is_unspecified(const __u8 *address)
 {
-	return !lb_word(address) && !lb_half(address + 12) && (!lb_half(address + 8) || lb_is_ipv4(address));
+	return !lb_word(address) && !lb_word32(address + 12) &&
+	       (!lb_word32(address + 8) || lb_is_ipv4(address));
 }
 
 /*

@@ -491,12 +491,12 @@ static inline __u64 lb_word(const __u8 *bytes)
 	return word;
 }
 
-static inline __u32 lb_half(const __u8 *bytes)
+static inline __u32 lb_word32(const __u8 *bytes)
 {
-	__u32 half;
+	__u32 word;
 
-	__builtin_memcpy(&half, bytes, sizeof(half));
-	return half;
+	__builtin_memcpy(&word, bytes, sizeof(word));
+	return word;
 }
 
 static inline __u16 lb_frontend_check(const struct lb_frontend_key *key)

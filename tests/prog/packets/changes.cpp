@@ -323,7 +323,7 @@ void World::check_states(const Words& words) {
   check(programs_.flows6);
 }
 
-/// evict forward|reply: removes that half of every unassured flow, as the LRU may do
+/// evict forward|reply: removes that entry of every unassured flow, as the LRU may do
 void World::evict(const Words& words) {
   const auto direction = words.at(1) == "reply" ? LB_REPLY : LB_FORWARD;
   const auto condition = [direction](const auto& flow) { return flow.track.direction == direction; };
