@@ -10,6 +10,7 @@
 #include "bpf/select/service.h"
 #include "bpf/sock/socket.h"
 #include "maps/abi/abi.h"
+#include "maps/abi/checks.h"
 
 #define LB_MPTCP 262 /* IPPROTO_MPTCP */
 

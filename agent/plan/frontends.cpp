@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "maps/abi/abi.h"
+#include "maps/abi/checks.h"
 #include "maps/text.hpp"
 
 namespace lb::agent {

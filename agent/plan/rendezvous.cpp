@@ -10,6 +10,7 @@
 #include <cstddef>
 
 #include "maps/abi/abi.h"
+#include "maps/abi/checks.h"
 
 namespace lb::agent {
 namespace {

@@ -6,6 +6,8 @@
 #include <memory>
 #include <utility>
 
+#include "maps/abi/checks.h"
+
 namespace lb::agent {
 
 namespace {

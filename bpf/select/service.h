@@ -8,6 +8,7 @@
 
 #include "bpf/packet/packet.h"
 #include "bpf/packet/stats.h"
+#include "maps/abi/checks.h"
 #include "maps/abi/maps.bpf.h"
 
 /* Bytes 8 to 11 of ::ffff:a.b.c.d as a little-endian word. */

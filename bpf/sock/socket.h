@@ -17,6 +17,7 @@
 #include "bpf/select/ranges.h"
 #include "bpf/select/service.h"
 #include "bpf/select/switch_over.h"
+#include "maps/abi/checks.h"
 #include "maps/abi/maps.bpf.h"
 
 /* No member of the kernel's struct is read; only the pointer is compared with NULL. */

@@ -14,7 +14,7 @@ PASSED_ON = {
 }
 DEFINITIONS = [
     re.compile(r"^#define (\w+)", re.M),
-    re.compile(r"^(?:static __always_inline|LB_FUNCTION)\s[^;{}(]*?\b(\w+)\((?!\w+\)\()", re.M),
+    re.compile(r"^(?:static (?:__always_)?inline|LB_FUNCTION)\s[^;{}(]*?\b(\w+)\((?!\w+\)\()", re.M),
     re.compile(r"^LB_FUNCTION\s[^;{}(]*?\bLB_OWN\((\w+)\)\(", re.M),
     re.compile(r"^(?:struct|enum|union) (\w+) \{", re.M),
     re.compile(r"^(?:extern |const |volatile )*(?:struct \w+|enum \w+|__u\d+|int|long) \**(lb_\w+|bpf_\w+)(?:\[[^]]*\])?[ ;(]", re.M),

@@ -12,6 +12,8 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "maps/abi/checks.h"
+
 namespace lb::test {
 namespace {
 

@@ -7,6 +7,7 @@
  * generation. So a mix of two endpoints is detected.
  */
 #include "bpf/select/service.h"
+#include "maps/abi/checks.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 

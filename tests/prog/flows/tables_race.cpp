@@ -11,6 +11,7 @@
 #include "agent/base/clock.hpp"
 #include "agent/programs/features.hpp"
 #include "agent/tables/expiry.hpp"
+#include "maps/abi/checks.h"
 #include "tests/prog/lib/two_cores.hpp"
 #include "tests/prog/packets/build.hpp"
 #include "tests/prog/packets/maps.hpp"

@@ -11,6 +11,7 @@
 #include "agent/base/clock.hpp"
 #include "agent/programs/features.hpp"
 #include "agent/tables/expiry.hpp"
+#include "maps/abi/checks.h"
 #include "maps/text.hpp"
 #include "tests/prog/packets/maps.hpp"
 #include "tests/prog/packets/world.hpp"

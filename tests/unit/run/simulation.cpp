@@ -20,6 +20,7 @@
 #include "agent/plan/cluster.hpp"
 #include "agent/run/intake.hpp"
 #include "k8s/encoding/decode.hpp"
+#include "maps/abi/checks.h"
 #include "simulation_server.hpp"
 #include "tests/lib/seed.hpp"
 #include "tests/unit/tables/fakes.hpp"

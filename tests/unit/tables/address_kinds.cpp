@@ -2,6 +2,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <map>
 
+#include "maps/abi/checks.h"
 #include "tests/unit/tables/fakes.hpp"
 
 using lb::agent::Batch;
