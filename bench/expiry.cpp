@@ -82,8 +82,8 @@ std::unique_ptr<FlowLab> lab_of(std::uint32_t flows, std::uint32_t limit, std::u
   auto lab = std::make_unique<FlowLab>(limit, lb::agent::ExpiryPace{}, lb::agent::thread_time);
   for (std::uint32_t number = 0; number < flows; ++number) {
     const bool ended = number % 100 < over;
-    const HalfIs half{ended ? LB_CLOSING : LB_OPEN, ended ? lab->clock - 100 : lab->clock - 20};
-    lab->add4(number, LB_TCP, half, half);
+    const EntryState entry{ended ? LB_CLOSING : LB_OPEN, ended ? lab->clock - 100 : lab->clock - 20};
+    lab->add4(number, LB_TCP, entry, entry);
   }
   return lab;
 }

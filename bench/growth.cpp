@@ -22,6 +22,7 @@
 
 #include "bench/rounds.hpp"
 #include "bench/rows.hpp"
+#include "maps/abi/checks.h"
 #include "tests/prog/lib/harness.hpp"
 #include "tests/prog/packets/build.hpp"
 

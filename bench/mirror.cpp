@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bench/rounds.hpp"
+#include "maps/abi/checks.h"
 
 namespace lb::bench {
 

@@ -10,6 +10,7 @@
 #include "bpf/select/service.h"
 #include "bpf/sock/socket.h"
 #include "maps/abi/abi.h"
+#include "maps/abi/checks.h"
 
 #define LB_MPTCP 262 /* IPPROTO_MPTCP */
 
@@ -58,12 +59,12 @@ static __always_inline void lb_write_peer(struct bpf_sock_addr *ctx, enum lb_fam
 					  const __u8 *address, __u16 port)
 {
 	if (family == LB_IPV4) {
-		ctx->user_ip4 = lb_half(address + 12);
+		ctx->user_ip4 = lb_word32(address + 12);
 	} else {
-		ctx->user_ip6[0] = lb_half(address);
-		ctx->user_ip6[1] = lb_half(address + 4);
-		ctx->user_ip6[2] = lb_half(address + 8);
-		ctx->user_ip6[3] = lb_half(address + 12);
+		ctx->user_ip6[0] = lb_word32(address);
+		ctx->user_ip6[1] = lb_word32(address + 4);
+		ctx->user_ip6[2] = lb_word32(address + 8);
+		ctx->user_ip6[3] = lb_word32(address + 12);
 	}
 	ctx->user_port = bpf_htons(port);
 }

@@ -11,6 +11,7 @@
 
 #include "bpf/packet/kernel.h"
 #include "bpf/select/service.h"
+#include "maps/abi/checks.h"
 #include "maps/abi/maps.bpf.h"
 
 /* From 6.5; the agent loads lb_udp_destroy only if the kernel has it. */

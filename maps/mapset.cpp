@@ -117,7 +117,7 @@ std::uint32_t Pins::other_layout() const {
   return others.empty() ? 0 : others.back();
 }
 
-std::string OpenError::sentence() const {
+std::string OpenError::message() const {
   switch (fault) {
     case OpenFault::nothing_here:
       return fmt::format("no Sluice at {}: start `sluice agent`, or give its --pins directory", where);

@@ -47,7 +47,7 @@ struct OpenError {
   error_code cause;
   std::uint32_t layout = 0;  ///< the layout found, with other_layout
   /// A message with advice.
-  [[nodiscard]] std::string sentence() const;
+  [[nodiscard]] std::string message() const;
 };
 
 template <class T>

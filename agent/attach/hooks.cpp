@@ -55,12 +55,12 @@ std::vector<std::string> AttachReport::declined() const {
       known->second += ", " + each.hook.text();
     }
   }
-  std::vector<std::string> sentences;
-  sentences.reserve(by_reason.size());
+  std::vector<std::string> texts;
+  texts.reserve(by_reason.size());
   for (const auto& [problem, where] : by_reason) {
-    sentences.push_back(fmt::format("{}: {}", where, problem));
+    texts.push_back(fmt::format("{}: {}", where, problem));
   }
-  return sentences;
+  return texts;
 }
 
 std::string AttachReport::sockets_text() const {

@@ -115,10 +115,10 @@ void Complaints::say(const k8s::Complaint& complaint, Moment now) {
 /// Cheap if nothing is due: within a minute there are complaints about few objects, unless many owners make
 /// mistakes.
 void Complaints::log_suppressed(Moment now) {
-  if (now < next_look_) {
+  if (now < next_check_) {
     return;
   }
-  next_look_ = now + std::chrono::seconds(1);
+  next_check_ = now + std::chrono::seconds(1);
   for (auto& [object, kinds] : said_) {
     for (auto& [kind, said] : kinds) {
       if (said.suppressed > 0 && now - said.at >= pause) {

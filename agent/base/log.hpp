@@ -66,7 +66,7 @@ class Complaints {
   std::unordered_set<std::string> known_;
   std::deque<std::string> order_;                ///< known_, oldest first
   std::unordered_map<std::string, Kinds> said_;  ///< by object, for the last minute
-  Moment next_look_;                             ///< next check for suppressed messages
+  Moment next_check_;                            ///< next check for suppressed messages
 };
 
 }  // namespace lb::agent

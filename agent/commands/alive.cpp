@@ -41,11 +41,10 @@ struct Family {
 };
 constexpr Family absent = {
     "sluice_agent_absent",
-    "1 while what an agent has pinned serves on and no agent looks after it: none runs, or its last "
-    "heartbeat is more than 60 s old"};
+    "1 while pinned hooks serve without an agent: none runs, or its last heartbeat is more than 60 s old"};
 constexpr Family heartbeat = {
     "sluice_agent_last_heartbeat_timestamp_seconds",
-    "When an agent last looked after what is pinned; without a value where nothing is"};
+    "Time of the last heartbeat of an agent with these pins; no value if nothing is pinned"};
 
 std::string gauge(const Family& family, std::string_view pins, std::int64_t value) {
   return fmt::format("# HELP {0} {1}.\n# TYPE {0} gauge\n{0}{{pins=\"{2}\"}} {3}\n", family.name, family.help,

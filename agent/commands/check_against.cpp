@@ -28,8 +28,8 @@ constexpr int differs_code = 1;
 constexpr int incomparable_code = 2;
 
 constexpr std::chrono::seconds timeout{30};  // of the source's first lists
-constexpr std::chrono::seconds between_looks{1};
-constexpr int most_looks = 5;
+constexpr std::chrono::seconds between_attempts{1};
+constexpr int most_attempts = 5;
 
 std::string conclusion(const ComparedServices& compared) {
   const auto sides =
@@ -110,7 +110,7 @@ std::size_t frontends_of_either(const ServedFrontends& left, const ServedFronten
   return count;
 }
 
-ComparedServices look(const PlannedServices& planned) {
+ComparedServices compare_once(const PlannedServices& planned) {
   const auto kube_proxy = theirs();
   const auto sluice = ours(planned);
   const auto detail = kube_proxy.mode == ProxyMode::ipvs ? Detail::one_set : Detail::all;
@@ -134,10 +134,10 @@ ComparedServices compare(const AgentOptions& options) {
   static_cast<void>(theirs());  // fail before waiting for the source
   PlannedServices planned(options);
   planned.await(timeout);
-  auto compared = look(planned);
-  for (int looks = 1; looks < most_looks && !compared.differences.empty(); ++looks) {
-    planned.follow(between_looks);
-    compared = look(planned);
+  auto compared = compare_once(planned);
+  for (int attempts = 1; attempts < most_attempts && !compared.differences.empty(); ++attempts) {
+    planned.follow(between_attempts);
+    compared = compare_once(planned);
   }
   return compared;
 }

@@ -36,10 +36,10 @@ void print(std::FILE* to, const char* what, const Lines& lines) {
   }
 }
 
-/// `look` lists the leftovers.
-template <class Look, class Remove>
-int clean(CleanupMode mode, const char* whose, Look look, Remove remove) {
-  const Lines before = look();
+/// `list` returns the leftovers.
+template <class List, class Remove>
+int clean(CleanupMode mode, const char* whose, List list, Remove remove) {
+  const Lines before = list();
   if (before.empty()) {
     fmt::print("nothing of {} is left on this node\n", whose);
     return 0;
@@ -49,7 +49,7 @@ int clean(CleanupMode mode, const char* whose, Look look, Remove remove) {
     return 0;
   }
   const auto problem = remove();
-  const Lines after = look();
+  const Lines after = list();
   print(stdout, "removed", without(before, after));
   print(stderr, "sluice: could not remove", after);
   if (!problem.empty()) {
@@ -78,7 +78,7 @@ std::string why_not_serving(const maps::Pins& pins) {
   const auto opened = maps::MapSet::open(pins, maps::Access::read);
   if (!opened) {
     return opened.error().fault == maps::OpenFault::nothing_here ? "nothing is pinned"
-                                                                 : opened.error().sentence();
+                                                                 : opened.error().message();
   }
   if (find_agent(pins).state == AgentState::absent) return "no agent runs";
   const auto node = opened->node.load(0);

@@ -105,7 +105,7 @@ std::string await_successor(const maps::MapSet& maps) {
 
 /// kube-proxy's mode; empty: it does not serve, and --force accepts that.
 std::string successor(const DrainOptions& options, const maps::MapSet& maps) {
-  return options.successor == Successor::required ? await_successor(maps) : KubeProxyRules().look();
+  return options.successor == Successor::required ? await_successor(maps) : KubeProxyRules().detect();
 }
 
 /// Walks the flows until none needs Sluice, or the deadline passes; `page_deadline` is the deadline for the

@@ -100,9 +100,9 @@ void AttachmentReconciler::heal() {
 
 /// Reports a device that is not served, or not by XDP, once for each reason.
 void AttachmentReconciler::report_declined() {
-  for (const auto& sentence : datapath_.declined()) {
-    if (std::ranges::find(declined_, sentence) == declined_.end()) {
-      spdlog::warn("{}", sentence);
+  for (const auto& message : datapath_.declined()) {
+    if (std::ranges::find(declined_, message) == declined_.end()) {
+      spdlog::warn("{}", message);
     }
   }
   declined_ = datapath_.declined();

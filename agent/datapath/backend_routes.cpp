@@ -16,7 +16,7 @@ constexpr std::uint64_t units_of_turn = 8192;
 /// Cost of one route lookup.
 constexpr std::uint64_t units_of_question = 24;
 
-/// For this many lookups, one call of look() passes without a new round: less than a hundredth of a
+/// For this many lookups, one call of check() passes without a new round: less than a hundredth of a
 /// processor.
 constexpr std::size_t questions_of_pause = 4096;
 
@@ -31,11 +31,11 @@ std::set<std::uint32_t> indices_of(const std::vector<Device>& devices) {
 BackendRoutes::BackendRoutes(boost::asio::io_context& context, Sources sources, Coexistence& coexistence)
     : context_(context), sources_(sources), coexistence_(coexistence) {}
 
-void BackendRoutes::look() {
+void BackendRoutes::check() {
   changed_ = routes_.changed() || changed_;
-  for (const auto& sentence : report_.sentences(found_, std::chrono::steady_clock::now())) {
-    spdlog::log(sentence.level == Sentence::Level::info ? spdlog::level::info : spdlog::level::warn, "{}",
-                sentence.text);
+  for (const auto& message : report_.messages(found_, std::chrono::steady_clock::now())) {
+    spdlog::log(message.level == LogMessage::Level::info ? spdlog::level::info : spdlog::level::warn, "{}",
+                message.text);
   }
   if (pause_ > 0) {
     --pause_;

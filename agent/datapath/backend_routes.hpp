@@ -26,12 +26,12 @@ class BackendRoutes {
   };
   BackendRoutes(boost::asio::io_context& context, Sources sources, Coexistence& coexistence);
 
-  /// Call when plans, devices or served devices have changed: the next look() starts a new round.
+  /// Call when plans, devices or served devices have changed: the next check() starts a new round.
   void note_change() noexcept { changed_ = true; }
   /// Starts a round if something has changed since the last one; the round continues in turns of some
   /// milliseconds. Call every few seconds: the more routes a round looked up, the more of these calls pass
   /// before the next one.
-  void look();
+  void check();
 
   [[nodiscard]] const UnservedByDevice& found() const noexcept { return found_; }
 
@@ -56,7 +56,7 @@ class BackendRoutes {
   UnservedByDevice found_;
   UnservedReport report_;
   bool changed_ = true;
-  std::size_t pause_ = 0;  ///< number of calls of look() before another round may start
+  std::size_t pause_ = 0;  ///< number of calls of check() before another round may start
 };
 
 }  // namespace lb::agent

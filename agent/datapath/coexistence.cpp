@@ -49,11 +49,11 @@ void Coexistence::check_reach(const std::map<std::uint32_t, NetDevice>& devices,
   report();
 }
 
-std::optional<KubeProxy> Coexistence::look_for_kube_proxy() {
+std::optional<KubeProxy> Coexistence::check_kube_proxy() {
   if (options_.unallocated != Unallocated::drop) {
     return std::nullopt;
   }
-  auto rules = rules_.look();
+  auto rules = rules_.detect();
   if (rules == kube_proxy_) {
     return std::nullopt;
   }

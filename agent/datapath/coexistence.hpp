@@ -28,7 +28,7 @@ class Coexistence {
 
   /// Reports whether kube-proxy's rules exist, if that has changed: --drop-unallocated would drop the packets
   /// that they serve (choice A). Does not check without that option.
-  [[nodiscard]] std::optional<KubeProxy> look_for_kube_proxy();
+  [[nodiscard]] std::optional<KubeProxy> check_kube_proxy();
 
   /// Sets the number of IPsec policies that cover packets leaving this node.
   void set_xfrm(std::size_t policies);

@@ -14,14 +14,14 @@ namespace {
 
 /// Fallback interval. Whoever flushes all rules, like nftables.service at its start, deletes our table too,
 /// and the kernel notifies us.
-constexpr std::chrono::seconds between_looks{30};
+constexpr std::chrono::seconds check_interval{30};
 
 }  // namespace
 
 ConntrackTracking::ConntrackTracking(boost::asio::io_context& context, const Features& features,
                                      Coexistence& coexistence, std::string table)
     : timer_(context),
-      watch_(context, table, [this] { look(); }),
+      watch_(context, table, [this] { ensure(); }),
       features_(features),
       coexistence_(coexistence),
       table_(std::move(table)) {}
@@ -32,11 +32,11 @@ void ConntrackTracking::start() {
     return;
   }
   watch_.start();
-  look();
-  repeat(timer_, between_looks, [this] { look(); });
+  ensure();
+  repeat(timer_, check_interval, [this] { ensure(); });
 }
 
-void ConntrackTracking::look() {
+void ConntrackTracking::ensure() {
   const auto error = keep_in_both_families(keep_tracking, table_);
   auto problem = error ? error.message() : std::string();
   if (problem != problem_ && !problem.empty()) {

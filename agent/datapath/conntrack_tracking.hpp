@@ -25,7 +25,7 @@ class ConntrackTracking {
   void start();
 
  private:
-  void look();
+  void ensure();
 
   boost::asio::steady_timer timer_;
   NfTableWatch watch_;

@@ -19,10 +19,10 @@ namespace {
 namespace asio = boost::asio;
 
 /// A burst of events ends when none arrived for this long.
-constexpr std::chrono::milliseconds quiet_time{50};
+constexpr std::chrono::milliseconds debounce_time{50};
 /// Interval for changes without events: a link to another directory, a replaced directory, a system without
 /// free inotify watches.
-constexpr std::chrono::seconds slow_look{5};
+constexpr std::chrono::seconds recheck_interval{5};
 
 constexpr std::uint32_t events = IN_CREATE | IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE |
                                  IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
@@ -36,8 +36,8 @@ class ConfigWatch::ResourceWatcher final : public std::enable_shared_from_this<R
         known_(std::move(known)),
         notify_(std::move(notify)),
         inotify_(context),
-        quiet_timer_(context),
-        slow_timer_(context) {}
+        debounce_timer_(context),
+        recheck_timer_(context) {}
 
   void start() {
     if (const int fd = ::inotify_init1(IN_NONBLOCK | IN_CLOEXEC); fd >= 0) {
@@ -45,8 +45,8 @@ class ConfigWatch::ResourceWatcher final : public std::enable_shared_from_this<R
       next_events();
     }
     watch();
-    look_after(quiet_time);
-    wait_for_slow_look();
+    check_after(debounce_time);
+    schedule_recheck();
   }
 
  private:
@@ -61,30 +61,30 @@ class ConfigWatch::ResourceWatcher final : public std::enable_shared_from_this<R
                              [weak = weak_from_this()](const auto& error, std::size_t) {
                                const auto self = weak.lock();
                                if (!self || error) return;
-                               self->look_after(quiet_time);
+                               self->check_after(debounce_time);
                                self->next_events();
                              });
   }
 
-  void look_after(std::chrono::milliseconds wait) {
-    quiet_timer_.expires_after(wait);
-    quiet_timer_.async_wait([weak = weak_from_this()](const auto& error) {
-      if (const auto self = weak.lock(); self && !error) self->look();
+  void check_after(std::chrono::milliseconds wait) {
+    debounce_timer_.expires_after(wait);
+    debounce_timer_.async_wait([weak = weak_from_this()](const auto& error) {
+      if (const auto self = weak.lock(); self && !error) self->check();
     });
   }
 
-  void wait_for_slow_look() {
-    slow_timer_.expires_after(slow_look);
-    slow_timer_.async_wait([weak = weak_from_this()](const auto& error) {
+  void schedule_recheck() {
+    recheck_timer_.expires_after(recheck_interval);
+    recheck_timer_.async_wait([weak = weak_from_this()](const auto& error) {
       const auto self = weak.lock();
       if (!self || error) return;
       self->watch();
-      self->look();
-      self->wait_for_slow_look();
+      self->check();
+      self->schedule_recheck();
     });
   }
 
-  void look() {
+  void check() {
     auto found = read_config_file(path_);
     if (found == known_) return;
     known_ = std::move(found);
@@ -95,8 +95,8 @@ class ConfigWatch::ResourceWatcher final : public std::enable_shared_from_this<R
   std::variant<std::string, ConfigRefusal> known_;
   Notify notify_;
   asio::posix::stream_descriptor inotify_;
-  asio::steady_timer quiet_timer_;
-  asio::steady_timer slow_timer_;
+  asio::steady_timer debounce_timer_;
+  asio::steady_timer recheck_timer_;
   std::array<char, 4096> buffer_{};  ///< content is ignored
 };
 

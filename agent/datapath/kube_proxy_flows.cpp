@@ -22,7 +22,7 @@
 namespace lb::agent {
 namespace {
 
-constexpr std::chrono::seconds between_looks{30};
+constexpr std::chrono::seconds check_interval{30};
 constexpr std::array families = {AF_INET, AF_INET6};
 
 lb_frontend_key frontend_of(const TrackedTuple& tuple) {
@@ -53,8 +53,8 @@ KubeProxyFlows::KubeProxyFlows(boost::asio::io_context& context, maps::MapSet& m
 
 void KubeProxyFlows::start() {
   held_ = !families_with(table_).empty();
-  look();
-  repeat(timer_, between_looks, [this] { look(); });
+  check();
+  repeat(timer_, check_interval, [this] { check(); });
 }
 
 boost::system::result<std::size_t> KubeProxyFlows::find_flows() const {
@@ -85,9 +85,9 @@ boost::system::result<std::size_t> KubeProxyFlows::find_flows() const {
 }
 
 // If conntrack cannot be read, or changed while it was read, the table is kept.
-void KubeProxyFlows::look() {
-  const bool rules = !rules_.look().empty();
-  const bool is_first = !std::exchange(looked_, true);
+void KubeProxyFlows::check() {
+  const bool rules = !rules_.detect().empty();
+  const bool is_first = !std::exchange(checked_, true);
   if (!rules && !held_ && !is_first) return;
   const bool wanted = rules || any_left();
   const bool holds = wanted && keep_table();

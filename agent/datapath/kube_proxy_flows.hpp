@@ -24,7 +24,7 @@ class KubeProxyFlows {
   void start();
 
  private:
-  void look();
+  void check();
   /// Number of its remaining connections; deletes UDP entries for backends that no longer serve.
   [[nodiscard]] boost::system::result<std::size_t> find_flows() const;
   [[nodiscard]] bool any_left() const;
@@ -35,7 +35,7 @@ class KubeProxyFlows {
   maps::MapSet& maps_;
   std::string table_;
   KubeProxyRules rules_;
-  bool looked_ = false;
+  bool checked_ = false;
   bool held_ = false;
   std::string problem_;  ///< last logged problem
 };

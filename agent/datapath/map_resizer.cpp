@@ -14,11 +14,11 @@ namespace {
 constexpr std::chrono::milliseconds spread{30'000};
 
 /// Maximum time between two checks of the slots.
-constexpr std::chrono::milliseconds longest_look{30'000};
+constexpr std::chrono::milliseconds longest_interval{30'000};
 
 }  // namespace
 
-MapResizer::MapResizer(boost::asio::io_context& context, const RoomLimits& limits, Tables& tables,
+MapResizer::MapResizer(boost::asio::io_context& context, const ResizeLimits& limits, Tables& tables,
                        const Datapath& datapath, const Health& health,
                        std::function<void(const Sizes&)> begin_again)
     : timer_(context),
@@ -34,9 +34,10 @@ void MapResizer::make() {
   if (options_.growth == Growth::off || found_ || waits_ || !tables_.larger()) {
     return;
   }
-  const bool herd = options_.manifests.empty() && health_.ready();
+  const bool all_nodes_grow = options_.manifests.empty() && health_.ready();
   waits_ = true;
-  timer_.expires_after(std::chrono::milliseconds(herd ? std::random_device()() % spread.count() : 0));
+  timer_.expires_after(
+      std::chrono::milliseconds(all_nodes_grow ? std::random_device()() % spread.count() : 0));
   timer_.async_wait([this](const auto& error) {
     waits_ = false;
     if (!error) {
@@ -67,7 +68,7 @@ void MapResizer::watch_slots() {
   if (options_.growth == Growth::off || options_.shrink_after == 0 || found_) {
     return;
   }
-  slots_timer_.expires_after(std::min<std::chrono::milliseconds>(shrink_after() / 4, longest_look));
+  slots_timer_.expires_after(std::min<std::chrono::milliseconds>(shrink_after() / 4, longest_interval));
   slots_timer_.async_wait([this](const auto& error) {
     if (!error) {
       check_slots(std::chrono::steady_clock::now());

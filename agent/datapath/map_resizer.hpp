@@ -19,7 +19,7 @@
 namespace lb::agent {
 
 /// Limits of the sizes.
-struct RoomLimits {
+struct ResizeLimits {
   const AgentOptions& options;
   std::uint32_t least_slots;
 };
@@ -28,7 +28,7 @@ class MapResizer {
  public:
   /// All referenced objects must outlive this. `begin_again`: called once, when tables of these sizes can be
   /// created.
-  MapResizer(boost::asio::io_context& context, const RoomLimits& limits, Tables& tables,
+  MapResizer(boost::asio::io_context& context, const ResizeLimits& limits, Tables& tables,
              const Datapath& datapath, const Health& health, std::function<void(const Sizes&)> begin_again);
 
   /// Enlarges tables that are too small and may grow; with a random delay if all nodes of a cluster would do

@@ -23,7 +23,7 @@ std::unique_ptr<maps::KernelGrace> open_grace(maps::Post post) {
 maps::MapSet open_maps(const maps::Pins& pins, maps::Access access) {
   auto opened = maps::MapSet::open(pins, access);
   if (!opened) {
-    throw StartError(opened.error().sentence());
+    throw StartError(opened.error().message());
   }
   return std::move(*opened);
 }

@@ -40,7 +40,7 @@ std::vector<VirtualService> list_services() {
   return services;
 }
 
-IpvsState look() {
+IpvsState read_state() {
   auto sets = list_ip_sets();
   return {ipvs_device_addresses(), list_services(), sets ? std::move(*sets) : std::vector<IpSet>()};
 }
@@ -68,7 +68,7 @@ void note(std::vector<std::string>& problems, const std::string& what, const err
 
 }  // namespace
 
-IpvsCleanup::IpvsCleanup() : state_(look()), removal_(plan_ipvs_removal(state_)) {
+IpvsCleanup::IpvsCleanup() : state_(read_state()), removal_(plan_ipvs_removal(state_)) {
   std::ifstream text("/proc/thread-self/net/ip_vs_conn");
   connections_ = carried_by(removal_, read_ipvs_connections(text));
 }

@@ -94,7 +94,7 @@ bool names_chain(int socket, int family, std::size_t bytes) {
 
 }  // namespace
 
-KubeProxy KubeProxyRules::look_at(Legacy& seen, int family) {
+KubeProxy KubeProxyRules::detect_legacy(Legacy& seen, int family) {
   if (!has_legacy_nat(family)) {
     seen = {};
     return seen.found;
@@ -108,7 +108,7 @@ KubeProxy KubeProxyRules::look_at(Legacy& seen, int family) {
   return seen.found;
 }
 
-std::string KubeProxyRules::look() {
+std::string KubeProxyRules::detect() {
   const maps::Fd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_NETFILTER));
   const auto any = [&](auto has) {
     return std::ranges::any_of(families, [&](int family) { return has(socket.get(), family); });
@@ -121,7 +121,7 @@ std::string KubeProxyRules::look() {
   }
   bool legacy = false;
   for (std::size_t at = 0; at < families.size(); ++at) {
-    legacy |= look_at(legacy_.at(at), families.at(at)) == KubeProxy::present;
+    legacy |= detect_legacy(legacy_.at(at), families.at(at)) == KubeProxy::present;
   }
   return legacy ? "iptables-legacy" : "";
 }

@@ -14,16 +14,16 @@ class KubeProxyRules {
  public:
   /// How the rules are installed: "nftables", "iptables" (which IPVS needs, too) or "iptables-legacy"; empty:
   /// there are none. A few small requests; the legacy tables are read again only when their size has changed.
-  [[nodiscard]] std::string look();
+  [[nodiscard]] std::string detect();
 
  private:
   struct Legacy {
     std::size_t bytes = 0;
     KubeProxy found = KubeProxy::absent;
   };
-  [[nodiscard]] KubeProxy look_at(Legacy& seen, int family);
+  [[nodiscard]] KubeProxy detect_legacy(Legacy& seen, int family);
 
-  std::array<Legacy, 2> legacy_;  ///< IPv4's and IPv6's nat tables at the last look()
+  std::array<Legacy, 2> legacy_;  ///< IPv4's and IPv6's nat tables at the last detect()
 };
 
 }  // namespace lb::agent

@@ -20,7 +20,7 @@ using netlink::Wanted;
 namespace {
 
 /// No error if the table exists.
-error_code look_for_table(int family, std::string_view table) {
+error_code request_table(int family, std::string_view table) {
   const auto socket = open_netfilter();
   auto request = netfilter_request(NFNL_SUBSYS_NFTABLES, NFT_MSG_GETTABLE, Wanted::one, family);
   request.add(NFTA_TABLE_NAME, table);
@@ -30,11 +30,11 @@ error_code look_for_table(int family, std::string_view table) {
 }  // namespace
 
 error_code nf_tables_error() {
-  const auto error = look_for_table(AF_INET, "sluice");
+  const auto error = request_table(AF_INET, "sluice");
   return error == boost::system::errc::no_such_file_or_directory ? error_code() : error;
 }
 
-bool has_nf_table(int family, std::string_view table) { return !look_for_table(family, table); }
+bool has_nf_table(int family, std::string_view table) { return !request_table(family, table); }
 
 error_code remove_nf_table(int family, std::string_view table) {
   NfBatch batch(family);

@@ -43,16 +43,16 @@ std::string_view advice(const UnservedBackends& backends) {
                "served";
 }
 
-Sentence sentence_of(const std::string& device, const UnservedBackends& backends) {
-  return {Sentence::Level::warning,
+LogMessage warning_about(const std::string& device, const UnservedBackends& backends) {
+  return {LogMessage::Level::warning,
           fmt::format(
               "device {} is not served, and routes lead to {} by it, such as {}: clients outside keep their "
               "address there, and get no answer where it does not come back through this node; {}",
               device, backends_text(backends.count), backends.example, advice(backends))};
 }
 
-Sentence mended(const std::string& device) {
-  return {Sentence::Level::info,
+LogMessage recovered(const std::string& device) {
+  return {LogMessage::Level::info,
           fmt::format("device {} is served, or routes lead to no backends by it any more", device)};
 }
 
@@ -103,22 +103,22 @@ std::string unserved_text(const UnservedByDevice& found) {
   return devices.empty() ? "" : fmt::format("unserved devices: {}", fmt::join(devices, ", "));
 }
 
-std::vector<Sentence> UnservedReport::sentences(const UnservedByDevice& found, Moment now) {
-  std::vector<Sentence> sentences;
+std::vector<LogMessage> UnservedReport::messages(const UnservedByDevice& found, Moment now) {
+  std::vector<LogMessage> messages;
   for (const auto& [device, backends] : found) {
     auto [said, is_first] = said_.try_emplace(device);
     if (said->second.is_unserved || (!is_first && now - said->second.at < pause)) continue;
     said->second = {true, now};
-    sentences.push_back(sentence_of(device, backends));
+    messages.push_back(warning_about(device, backends));
   }
   for (auto& [device, said] : said_) {
     if (!said.is_unserved || found.contains(device)) continue;
     said.is_unserved = false;
-    sentences.push_back(mended(device));
+    messages.push_back(recovered(device));
   }
   std::erase_if(
       said_, [now](const auto& each) { return !each.second.is_unserved && now - each.second.at >= pause; });
-  return sentences;
+  return messages;
 }
 
 }  // namespace lb::agent

@@ -53,7 +53,7 @@ using UnservedByDevice = std::map<std::string, UnservedBackends>;  ///< by label
 /// "unserved devices: eth1 (3 backends)", for `status`; lists at most three devices.
 [[nodiscard]] std::string unserved_text(const UnservedByDevice& found);
 
-struct Sentence {
+struct LogMessage {
   enum class Level : std::uint8_t { info, warning };
   Level level = Level::warning;
   std::string text;
@@ -67,7 +67,7 @@ class UnservedReport {
   static constexpr std::chrono::minutes pause{1};
 
   /// Call after each check, also without changes: delayed messages are returned then.
-  [[nodiscard]] std::vector<Sentence> sentences(const UnservedByDevice& found, Moment now);
+  [[nodiscard]] std::vector<LogMessage> messages(const UnservedByDevice& found, Moment now);
 
  private:
   struct Said {

@@ -68,7 +68,7 @@ struct Found {
   std::string why;
 };
 
-Found look_at(const LinkFacts& link, const std::vector<k8s::Address>& node_addresses) {
+Found assess(const LinkFacts& link, const std::vector<k8s::Address>& node_addresses) {
   Found found;
   if (!carries_packets(link) || !is_up(link)) return found;
   std::vector<std::string> reasons;
@@ -92,7 +92,7 @@ std::vector<Uplink> discovered(const NodeLinks& links, const AgentOptions& optio
                                const std::vector<k8s::Address>& node_addresses) {
   std::vector<std::pair<Rank, Uplink>> found;
   for (const auto& [index, link] : links) {
-    auto [rank, why] = look_at(link, node_addresses);
+    auto [rank, why] = assess(link, node_addresses);
     if (rank != Rank::none && !contains(options.excluded_devices, link.device.name)) {
       found.emplace_back(rank, Uplink{link.device.name, std::move(why)});
     }

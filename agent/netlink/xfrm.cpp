@@ -152,7 +152,7 @@ struct XfrmWatch::State {
   }
 
   void wait();
-  void look();
+  void refresh();
 
   asio::posix::stream_descriptor events;
   std::function<void()> changed;
@@ -163,7 +163,7 @@ void XfrmWatch::State::wait() {
   events.async_wait(asio::posix::stream_descriptor::wait_read,
                     [this](const boost::system::error_code& error) {
                       if (!error) {
-                        look();
+                        refresh();
                         wait();
                       }
                     });
@@ -171,7 +171,7 @@ void XfrmWatch::State::wait() {
 
 /// Drains notifications: whatever they reported or lost is in the list that is read afterwards. Changes
 /// during the read wake this again.
-void XfrmWatch::State::look() {
+void XfrmWatch::State::refresh() {
   std::array<std::byte, 65536> notify{};
   while (::recv(events.native_handle(), notify.data(), notify.size(), 0) >= 0 || errno == ENOBUFS) {
   }

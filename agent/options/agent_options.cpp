@@ -81,19 +81,17 @@ void add_api(CLI::App& app, RawOptions& raw, CLI::Option* manifests) {
                  "Watch the API of this kubeconfig's current context (default: the pod's service account)")
       ->type_name("FILE")
       ->excludes(manifests);
-  app.add_option(
-         "--api-server", raw.agent.api_servers,
-         "Watch the API here, in place of where the kubeconfig or the pod's environment says; repeat it "
-         "for replicas of the API server")
+  app.add_option("--api-server", raw.agent.api_servers,
+                 "Watch the API at this address instead of the kubeconfig's or the pod environment's; "
+                 "repeat it for replicas of the API server")
       ->type_name("URL")
       ->excludes(manifests)
       ->expected(1)
       ->take_all()
       ->check(CLI::Validator(wrong_api_server, "", ""));
-  app.add_option(
-         "--api-server-from", raw.agent.api_server_files,
-         "Without --api-server and --kubeconfig: try the server of this kubeconfig, as of kube-proxy's "
-         "ConfigMap, before the pod's environment's; none if there is no such file")
+  app.add_option("--api-server-from", raw.agent.api_server_files,
+                 "Without --api-server and --kubeconfig: try the server of this kubeconfig, such as "
+                 "kube-proxy's, before that of the pod's environment; ignored if there is no such file")
       ->type_name("FILE")
       ->excludes(manifests)
       ->expected(1)
@@ -119,7 +117,7 @@ void add_api(CLI::App& app, RawOptions& raw, CLI::Option* manifests) {
       ->type_name("NAME")
       ->check(checked(is_label_value, "a label's value"));
   app.add_option("--slice-selector", raw.agent.slice_selector,
-                 "Watch only EndpointSlices whose labels match, as where a zone's are labelled")
+                 "Watch only EndpointSlices whose labels match, such as those of a zone")
       ->type_name("SELECTOR")
       ->excludes(manifests)
       ->check(checked(is_label_selector, "a label selector"));
@@ -127,13 +125,13 @@ void add_api(CLI::App& app, RawOptions& raw, CLI::Option* manifests) {
 
 void add_config(CLI::App& app, RawOptions& raw) {
   app.add_option("--config", raw.agent.config_file.path,
-                 "Take what kube-proxy would from this KubeProxyConfiguration, and follow its changes; of "
-                 "the options "
-                 "here, those that kube-proxy has too are ignored then")
+                 "Read this KubeProxyConfiguration as kube-proxy does, and follow its changes; options"
+                 " of kube-proxy's are then ignored here")
       ->type_name("FILE");
-  app.add_flag("--init-only", raw.agent.init_only, "Set the kernel's conntrack, and end");
+  app.add_flag("--init-only", raw.agent.init_only, "Configure the kernel's conntrack, and exit");
   app.add_option("--oom-score-adj", raw.agent.oom_score_adj,
-                 "Ask the kernel to spare the agent when memory runs out (default: as it is)")
+                 "Set the agent's oom_score_adj: lower values make the kernel spare it when memory "
+                 "runs out (default: unchanged)")
       ->type_name("N")
       ->check(CLI::Range(-1000, 1000));
 }
@@ -141,8 +139,8 @@ void add_config(CLI::App& app, RawOptions& raw) {
 void add_inputs(CLI::App& app, RawOptions& raw) {
   auto* manifests =
       app.add_option("--manifests", raw.agent.manifests,
-                     "Follow Services, EndpointSlices, Nodes and ServiceCIDRs in DIR's YAML and "
-                     "JSON files, and ask no API")
+                     "Follow Services, EndpointSlices, Nodes and ServiceCIDRs in DIR's YAML and JSON files"
+                     " instead of the API")
           ->type_name("DIR");
   add_api(app, raw, manifests);
   app.add_option("--node", raw.node, "This node's name in the objects (default: the host name)")
@@ -159,8 +157,9 @@ void add_hooks(CLI::App& app, RawOptions& raw) {
       ->required()
       ->check(CLI::Validator(wrong_uplinks, "", ""));
   app.add_option("--pod-devices", raw.pod_devices,
-                 "How the host's ends of pods' devices begin, e.g. veth,cali: translate there what no socket "
-                 "hook did. 'auto' finds them by their other ends and their routes or bridge (default: none)")
+                 "Name prefixes of pods' devices (the host's ends), e.g. veth,cali: translate there "
+                 "what no socket hook has translated. 'auto' finds them by their other ends and their "
+                 "routes or bridge (default: none)")
       ->type_name("LIST")
       ->check(CLI::Validator(wrong_prefix, "", ""));
   app.add_option("--pod-bridge", raw.agent.pod_bridge, "The same for all devices on this bridge")
@@ -205,7 +204,7 @@ void add_addresses(CLI::App& app, RawOptions& raw) {
                       "all, none or a list of CIDRs"))
       ->capture_default_str();
   app.add_option("--exclude", raw.exclude,
-                 "Leave services' addresses inside these CIDRs alone (default: none)")
+                 "Do not serve services' addresses inside these CIDRs (default: none)")
       ->type_name("LIST")
       ->check(
           checked([](const std::string& text) { return !parse_prefixes(text).empty(); }, "a list of CIDRs"));
@@ -237,18 +236,18 @@ void add_clients(CLI::App& app, RawOptions& raw) {
       ->check(one_of(pod_detectors))
       ->capture_default_str();
   app.add_flag("--masquerade-all", raw.masquerade_all,
-               "Give pods' requests to ClusterIPs this node's address too, where replies would not come back "
-               "by themselves");
+               "Translate the source of pods' requests to ClusterIPs, too, to this node's address, "
+               "where replies would not return through it otherwise");
   app.add_option("--service-cidr", raw.service_cidrs,
-                 "Where ClusterIPs are taken from, beside what ServiceCIDR objects say")
+                 "Ranges from which ClusterIPs are allocated, in addition to those of ServiceCIDR objects")
       ->type_name("LIST")
       ->check(ranges);
   app.add_flag("--drop-unallocated", raw.drop_unallocated,
-               "Let nothing leave towards a ClusterIP that no service has; not beside another proxy");
+               "Drop packets to unallocated ClusterIPs; without effect beside another proxy");
   app.add_option(
          "--cluster-secret", raw.agent.cluster_secret,
          "A file with the same 16 bytes or more on every node, so that all choose the same backend for "
-         "a connection, which outsiders cannot predict")
+         "a connection, which others cannot predict")
       ->type_name("FILE");
 }
 
@@ -268,7 +267,7 @@ void add_servers(CLI::App& app, RawOptions& raw) {
                "Do not start while another process holds one of these ports (default: serve without, and try "
                "again each second)");
   app.add_option("--service-metrics", raw.agent.service_metrics,
-                 "Show in /metrics so many service ports one by one, each in four lines at most")
+                 "Number of service ports that have series of their own in /metrics, four at most each")
       ->type_name("N")
       ->check(CLI::Range(0U, std::uint32_t{LB_MAX_SERVICES}))
       ->capture_default_str();
@@ -402,14 +401,14 @@ void add_conntrack(CLI::App& app, RawOptions& raw) {
         ->default_str(fmt::format("{}s", seconds));
   };
   add_number("--conntrack-max-per-core", conntrack.max_per_core,
-             "Conntrack entries per CPU that the kernel has room for; 0 leaves its limit as it is");
-  add_number("--conntrack-min", conntrack.min, "The least of that limit, however few CPUs there are");
+             "Maximum number of conntrack entries per CPU; 0 leaves the kernel's limit unchanged");
+  add_number("--conntrack-min", conntrack.min, "Minimum of that limit, whatever the number of CPUs");
   add_time("--conntrack-tcp-timeout-established", conntrack.established, "a TCP connection");
   add_time("--conntrack-tcp-timeout-close-wait", conntrack.close_wait, "a TCP connection in CLOSE_WAIT");
   add_time("--conntrack-udp-timeout", conntrack.udp, "a UDP exchange");
   add_time("--conntrack-udp-timeout-stream", conntrack.udp_stream, "a longer UDP exchange");
   app.add_flag("--conntrack-tcp-be-liberal", raw.tcp_be_liberal,
-               "Let conntrack take TCP packets outside of the window for good ones");
+               "Let conntrack accept TCP packets outside the window as valid");
   app.add_option("--conntrack-dir", conntrack.directory,
                  "Where the host's /proc/sys/net/netfilter is; a container's own is read-only")
       ->type_name("DIR")

@@ -27,7 +27,7 @@ enum class NodePortScope : std::uint8_t { all, primary, ranges };
 enum class PodDetector : std::uint8_t { automatic, cluster_cidr, node_cidr, bridge, prefix };
 /// The clients whose requests to ClusterIPs get this node's source address if the reply would otherwise
 /// bypass this node: those that are not pods, or all.
-enum class Masquerade : std::uint8_t { outsiders, all };
+enum class Masquerade : std::uint8_t { as_needed, all };
 /// The path of packets between external clients and backends on other nodes: redirected by our programs, or
 /// forwarded by the stack, whose hooks (prerouting, forward, postrouting) and routing rules then see client
 /// and backend.
@@ -174,7 +174,7 @@ struct AgentOptions {
   std::vector<PortRange> source_ports;                          ///< one or two, ascending
   std::vector<k8s::Prefix> cluster_cidrs;                       ///< of pods; the first of each family is used
   PodDetector detect_local = PodDetector::automatic;
-  Masquerade masquerade = Masquerade::outsiders;
+  Masquerade masquerade = Masquerade::as_needed;
   std::vector<k8s::Prefix> service_cidrs;  ///< in addition to those that the source reports
   Unallocated unallocated = Unallocated::pass;
   std::string cluster_secret;     ///< a file whose content all nodes share; empty: none

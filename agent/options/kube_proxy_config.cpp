@@ -91,7 +91,7 @@ std::optional<ConfigValue> texts_value(const ConfigNode& node) {
   return node.kind == ConfigNode::Kind::list ? std::optional<ConfigValue>(texts) : std::nullopt;
 }
 
-std::optional<ConfigValue> truths_value(const ConfigNode& node) {
+std::optional<ConfigValue> booleans_value(const ConfigNode& node) {
   std::map<std::string, bool> booleans;
   for (const auto& member : node.children) {
     const auto* boolean = member.scalar.if_bool();
@@ -103,7 +103,7 @@ std::optional<ConfigValue> truths_value(const ConfigNode& node) {
 
 std::optional<ConfigValue> value_of(FieldType type, const ConfigNode& node) {
   if (type == FieldType::texts) return texts_value(node);
-  if (type == FieldType::booleans) return truths_value(node);
+  if (type == FieldType::booleans) return booleans_value(node);
   return node.kind == ConfigNode::Kind::scalar ? scalar_value(type, node.scalar) : std::nullopt;
 }
 
@@ -260,7 +260,7 @@ std::optional<ConfigValue> boolean_from(std::string_view text) {
   return std::nullopt;
 }
 
-std::optional<ConfigValue> truths_from(std::string_view text) {
+std::optional<ConfigValue> booleans_from(std::string_view text) {
   std::map<std::string, bool> booleans;
   for (const auto& piece : split(text)) {
     const auto equals = piece.find('=');
@@ -329,7 +329,7 @@ std::optional<ConfigValue> parse_flag_value(FieldType type, std::string_view tex
     case FieldType::booleans:
       break;
   }
-  return truths_from(text);
+  return booleans_from(text);
 }
 
 }  // namespace lb::agent

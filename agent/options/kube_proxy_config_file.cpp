@@ -11,7 +11,7 @@
 namespace lb::agent {
 namespace {
 
-ConfigRefusal sentences(std::string_view path, const std::vector<ConfigProblem>& problems) {
+ConfigRefusal refusal_of(std::string_view path, const std::vector<ConfigProblem>& problems) {
   ConfigRefusal refusal;
   for (const auto& problem : problems) refusal.push_back(problem_text(path, problem));
   return refusal;
@@ -41,12 +41,12 @@ std::variant<std::string, ConfigRefusal> read_config_file(const std::string& pat
 std::variant<LoadedConfig, ConfigRefusal> load_config_text(std::string_view path, std::string text) {
   auto read = read_kube_proxy_config(text);
   if (const auto* problems = std::get_if<std::vector<ConfigProblem>>(&read)) {
-    return sentences(path, *problems);
+    return refusal_of(path, *problems);
   }
   const auto& config = std::get<KubeProxyConfig>(read);
   auto mapped = map_kube_proxy_config(config);
   if (const auto* problems = std::get_if<std::vector<ConfigProblem>>(&mapped)) {
-    return sentences(path, *problems);
+    return refusal_of(path, *problems);
   }
   LoadedConfig loaded;
   loaded.text = std::move(text);

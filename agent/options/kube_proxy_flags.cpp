@@ -233,7 +233,7 @@ class Translator {
       const auto value = parse_flag_value(field->type, text);
       if (!value) return mistake(fmt::format("--{} is '{}'; write {}", name, text, type_text(field->type)));
       config.fields[std::string(flag.field)] = {*value, 0};
-      if (!flag.twin.empty()) config.fields[std::string(flag.twin)] = {*value, 0};
+      if (!flag.second_field.empty()) config.fields[std::string(flag.second_field)] = {*value, 0};
     }
     return std::nullopt;
   }

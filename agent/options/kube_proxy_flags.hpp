@@ -13,9 +13,9 @@
 namespace lb::agent {
 
 struct KubeProxyFlag {
-  std::string_view name;   ///< name without dashes
-  std::string_view field;  ///< field of the configuration; empty: `note` describes its effect
-  std::string_view twin;   ///< a second field that it sets, or empty
+  std::string_view name;          ///< name without dashes
+  std::string_view field;         ///< field of the configuration; empty: `note` describes its effect
+  std::string_view second_field;  ///< a second field that it sets, or empty
   std::string_view note;
 };
 

@@ -77,7 +77,7 @@ AgentOptions convert_agent(const RawOptions& raw, std::string_view host_name) {
   options.source_ports = parse_source_ports(raw.source_ports).value_or(std::vector<PortRange>{});
   options.cluster_cidrs = parse_prefixes(raw.cluster_cidrs);
   options.detect_local = pod_detectors.at(raw.detect_local);
-  options.masquerade = raw.masquerade_all ? Masquerade::all : Masquerade::outsiders;
+  options.masquerade = raw.masquerade_all ? Masquerade::all : Masquerade::as_needed;
   options.service_cidrs = parse_prefixes(raw.service_cidrs);
   options.growth = raw.fixed_sizes ? Growth::off : Growth::when_short;
   options.unallocated = raw.drop_unallocated ? Unallocated::drop : Unallocated::pass;

@@ -5,6 +5,7 @@
 
 #include "k8s/objects/model.hpp"
 #include "maps/abi/abi.h"
+#include "maps/abi/checks.h"
 
 namespace lb::agent {
 

@@ -300,7 +300,7 @@ void Cluster::report_first(const Planned& planned) {
   auto changes = changes_of(std::exchange(first_, {}));
   prepared_.clear();
   owed_ = waiting_;
-  for (const auto& service : owed_) changes.push_back({service, {}, Standing::waiting});
+  for (const auto& service : owed_) changes.push_back({service, {}, PlanState::waiting});
   plans_.apply(Batch::whole, std::move(changes));
 }
 

@@ -164,7 +164,7 @@ class Cluster final : public k8s::Sink {
   Frontends frontends_;
   ConsistentBudget consistent_budget_;
   HealthChecks health_checks_;
-  std::map<std::string, ServiceModel::Sentences> reported_;  ///< complaints by service
+  std::map<std::string, ServiceModel::Messages> reported_;  ///< complaints by service
   std::uint64_t complaint_count_ = 0;
   bool is_first_reported_ = false;            ///< whether the first batch was reported
   std::set<std::string> first_;               ///< services of the first batch whose plans must be reported

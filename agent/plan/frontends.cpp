@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "maps/abi/abi.h"
+#include "maps/abi/checks.h"
 #include "maps/text.hpp"
 
 namespace lb::agent {
@@ -233,12 +234,12 @@ std::string Frontends::lost(const std::string& service) const {
     return by_key_.find(made.key)->second.holder != Claim{&who, made.port, made.kind};
   });
   const Claim& holder = by_key_.find(first->key)->second.holder;
-  auto sentence = fmt::format("{} {}/{} is not served for {}: {} holds it as {}", maps::word(first->kind),
-                              maps::socket_text(first->key.address.bytes, first->key.port),
-                              maps::word(first->key.protocol), who.ports[first->port],
-                              holder.who->ports[holder.port], maps::word(holder.kind));
-  if (who.lost == 1) return sentence;
-  return fmt::format("{}; and so it is with {} more of its frontends", sentence, who.lost - 1);
+  auto message = fmt::format("{} {}/{} is not served for {}: {} holds it as {}", maps::word(first->kind),
+                             maps::socket_text(first->key.address.bytes, first->key.port),
+                             maps::word(first->key.protocol), who.ports[first->port],
+                             holder.who->ports[holder.port], maps::word(holder.kind));
+  if (who.lost == 1) return message;
+  return fmt::format("{}; and so it is with {} more of its frontends", message, who.lost - 1);
 }
 
 }  // namespace lb::agent

@@ -265,7 +265,7 @@ void Pacer::prepare_one(PlanChange change) {
   if (is_awaited(change)) return;
   const auto writes = first_ == FirstBatch::in_parts ? writes_for(change) : 0;
   prepared_writes_ += writes;
-  if (change.standing == Standing::planned && std::max(writes, prepared_writes_) > most_) {
+  if (change.state == PlanState::planned && std::max(writes, prepared_writes_) > most_) {
     return wait_in_turn(std::move(change));
   }
   note(change);
@@ -278,7 +278,7 @@ void Pacer::pass_whole() {
   std::vector<PlanChange> gone;
   std::vector<PlanChange> others;
   for (auto& [service, change] : std::exchange(prepared_, {})) {
-    const bool is_gone = change.ports.empty() && change.standing == Standing::planned;
+    const bool is_gone = change.ports.empty() && change.state == PlanState::planned;
     (is_gone ? gone : others).push_back(std::move(change));
   }
   std::ranges::move(others, std::back_inserter(gone));
@@ -289,7 +289,7 @@ void Pacer::pass_changes(std::vector<PlanChange> changes) {
   std::vector<PlanChange> small;
   for (auto& change : changes) {
     if (is_awaited(change)) continue;
-    if (change.standing == Standing::planned && writes_for(change) > most_) {
+    if (change.state == PlanState::planned && writes_for(change) > most_) {
       wait_in_turn(std::move(change));
     } else {
       note(change);
@@ -318,7 +318,7 @@ std::size_t Pacer::writes_for(const PlanChange& change) const {
 }
 
 void Pacer::note(const PlanChange& passed) {
-  if (passed.standing == Standing::waiting) return;
+  if (passed.state == PlanState::waiting) return;
   if (passed.ports.empty()) {
     passed_.erase(passed.service);
   } else {

@@ -49,13 +49,13 @@ struct ServicePortPlan {
 
 /// Whether the wanted state of a service is known. If not, its present state stays; reported only in a first
 /// batch, which otherwise removes services that it does not contain.
-enum class Standing : std::uint8_t { planned, waiting };
+enum class PlanState : std::uint8_t { planned, waiting };
 
 /// The complete new plan of one Service object. Shared, because 100,000 backends are not copied.
 struct PlanChange {
   std::string service;                                        ///< "namespace/name"
   std::vector<std::shared_ptr<const ServicePortPlan>> ports;  ///< sorted by key; empty: removed
-  Standing standing = Standing::planned;
+  PlanState state = PlanState::planned;
 };
 
 /// Whether a batch is the complete plan, or the changes since the previous batch.

@@ -10,6 +10,7 @@
 #include <cstddef>
 
 #include "maps/abi/abi.h"
+#include "maps/abi/checks.h"
 
 namespace lb::agent {
 namespace {
@@ -51,9 +52,9 @@ std::uint64_t depth(std::uint64_t rank) {
   constexpr unsigned unit = 20;
   const auto zeros = static_cast<unsigned>(std::countl_zero(rank));
   const std::uint64_t fraction = (rank << zeros << 1U) >> (64 - unit);
-  const std::uint64_t bent = fraction * ((std::uint64_t{1} << unit) - fraction) >> unit;
-  constexpr std::uint64_t bend = 360710;  // 0.344 in those units
-  const std::uint64_t part = fraction + (bent * bend >> unit);
+  const std::uint64_t parabola = fraction * ((std::uint64_t{1} << unit) - fraction) >> unit;
+  constexpr std::uint64_t coefficient = 360710;  // 0.344 in those units
+  const std::uint64_t part = fraction + (parabola * coefficient >> unit);
   return ((std::uint64_t{zeros} + 1) << unit) - part;
 }
 

@@ -208,8 +208,8 @@ std::size_t ServiceModel::take_in(Port& port, const std::vector<SliceChange>& ch
     if (change.gone) static_cast<void>(change.gone->append(key, name, all_of_them, gone));
     if (!change.fresh) continue;
     looked_at += change.fresh->port_count();
-    auto sentence = change.fresh->append(key, name, view, fresh);
-    if (!sentence.empty()) skipped_[change.fresh->name()].insert(std::move(sentence));
+    auto message = change.fresh->append(key, name, view, fresh);
+    if (!message.empty()) skipped_[change.fresh->name()].insert(std::move(message));
   }
   if (!fresh.empty() || !gone.empty()) port.candidates.update(gone, fresh);
   budget.spend(gone.size() + fresh.size() + looked_at / 16 + 1);
@@ -282,11 +282,11 @@ std::optional<HealthCheck> ServiceModel::health_check(const NodeView& node, Work
   return check;
 }
 
-ServiceModel::Sentences ServiceModel::complaints(const Frontends& frontends) const {
-  Sentences complaints;
-  for (const auto& sentence : over_limit_) complaints.try_emplace(sentence, too_many_frontends);
-  for (const auto& sentence : spec_complaints_) complaints.try_emplace(sentence);
-  if (auto sentence = frontends.lost(name_); !sentence.empty()) complaints.try_emplace(std::move(sentence));
+ServiceModel::Messages ServiceModel::complaints(const Frontends& frontends) const {
+  Messages complaints;
+  for (const auto& message : over_limit_) complaints.try_emplace(message, too_many_frontends);
+  for (const auto& message : spec_complaints_) complaints.try_emplace(message);
+  if (auto message = frontends.lost(name_); !message.empty()) complaints.try_emplace(std::move(message));
   if (const auto tables = consistent_tables(); granted_ < tables.size()) {
     complaints.try_emplace(
         fmt::format("{} of its {} service ports choose backends at random: all sets of consistent selection "
@@ -295,8 +295,8 @@ ServiceModel::Sentences ServiceModel::complaints(const Frontends& frontends) con
                     tables.size() - granted_, tables.size()),
         no_consistent_selection);
   }
-  for (const auto& [slice, sentences] : skipped_) {
-    for (const auto& sentence : sentences) complaints.try_emplace(sentence);
+  for (const auto& [slice, messages] : skipped_) {
+    for (const auto& message : messages) complaints.try_emplace(message);
   }
   return complaints;
 }

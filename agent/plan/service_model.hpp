@@ -105,8 +105,8 @@ class ServiceModel {
   [[nodiscard]] std::optional<HealthCheck> health_check(const NodeView& node, WorkBudget& work);
   /// The current complaints about the object: messages, each with the reason of the Event that reports it; an
   /// empty reason: no Event.
-  using Sentences = std::map<std::string, std::string>;
-  [[nodiscard]] Sentences complaints(const Frontends& frontends) const;
+  using Messages = std::map<std::string, std::string>;
+  [[nodiscard]] Messages complaints(const Frontends& frontends) const;
 
  private:
   enum class Endpoints : std::uint8_t { resolved, slices_changed, all_stale };

@@ -89,7 +89,7 @@ void choose_only(const BpfPrograms& programs, const std::string& name) {
   }
 }
 
-ProgramTrial try_program(const AgentOptions& options, const Features& features, const std::string& name) {
+ProgramProbe probe_program(const AgentOptions& options, const Features& features, const std::string& name) {
   auto programs = configured(options, features);
   choose_only(programs, name);
   forget_libbpf_warnings();
@@ -151,17 +151,17 @@ int BpfPrograms::program(const char* name) const {
 
 // Loads all at once, as an agent does. The kernel stops at the first program that it refuses; only then each
 // is tried separately, which takes longer.
-std::vector<ProgramTrial> try_programs(const AgentOptions& options, const Features& features) {
-  std::vector<ProgramTrial> trials;
+std::vector<ProgramProbe> probe_programs(const AgentOptions& options, const Features& features) {
+  std::vector<ProgramProbe> probes;
   auto all = configured(options, features);
   const auto names = chosen_programs(all);
-  trials.reserve(names.size());
+  probes.reserve(names.size());
   const bool loaded = bpf_object__load(all.object()) == 0;
   for (const auto& name : names) {
-    trials.push_back(loaded ? ProgramTrial{name, instructions_of(all.program(name.c_str())), {}}
-                            : try_program(options, features, name));
+    probes.push_back(loaded ? ProgramProbe{name, instructions_of(all.program(name.c_str())), {}}
+                            : probe_program(options, features, name));
   }
-  return trials;
+  return probes;
 }
 
 }  // namespace lb::agent

@@ -49,7 +49,7 @@ class BpfPrograms {
 };
 
 /// The result of loading one program.
-struct ProgramTrial {
+struct ProgramProbe {
   std::string name;
   std::uint32_t instructions = 0;  ///< instructions processed by the verifier; 0: unknown
   std::string refusal;             ///< why the kernel refused it; empty: it was loaded
@@ -57,6 +57,6 @@ struct ProgramTrial {
 
 /// Loads each program that an agent with these options would load, and drops it: uses its own unpinned maps
 /// of minimum size.
-[[nodiscard]] std::vector<ProgramTrial> try_programs(const AgentOptions& options, const Features& features);
+[[nodiscard]] std::vector<ProgramProbe> probe_programs(const AgentOptions& options, const Features& features);
 
 }  // namespace lb::agent

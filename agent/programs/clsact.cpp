@@ -95,7 +95,7 @@ boost::system::result<AttachResult> put_filter(int device, TcSide side, std::uin
 }
 
 /// Uses the network namespace of the calling thread, which must not be shared.
-ClsactTrial attach_anywhere(int program) {
+ClsactProbe attach_anywhere(int program) {
   constexpr int loopback = 1;
   if (const auto qdisc = ensure_qdisc(loopback); !qdisc) {
     return {qdisc.error(), ClsactPart::qdisc};
@@ -108,16 +108,16 @@ ClsactTrial attach_anywhere(int program) {
 }  // namespace
 
 // The namespace ends with the thread, and its filters with the namespace.
-ClsactTrial try_clsact(int program) {
-  ClsactTrial trial;
+ClsactProbe probe_clsact(int program) {
+  ClsactProbe probe;
   std::thread([&] {
     if (::unshare(CLONE_NEWNET) != 0) {
-      trial.error = error_of(-errno);
+      probe.error = error_of(-errno);
       return;
     }
-    trial = attach_anywhere(program);
+    probe = attach_anywhere(program);
   }).join();
-  return trial;
+  return probe;
 }
 
 boost::system::result<Qdisc> ensure_qdisc(int device) {

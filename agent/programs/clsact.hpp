@@ -38,14 +38,14 @@ void remove_clsact(const FilterOwner& owner, int device, TcSide side);
 enum class ClsactPart : std::uint8_t { qdisc, filter };
 
 /// The kernel's error, and whether it is about the qdisc or the filter.
-struct ClsactTrial {
+struct ClsactProbe {
   boost::system::error_code error;
   ClsactPart part = ClsactPart::qdisc;
 };
 
 /// Tests whether this kernel supports clsact: attaches `program` to the loopback device of a temporary
 /// network namespace. EPERM: unknown, because this process may not create a namespace.
-[[nodiscard]] ClsactTrial try_clsact(int program);
+[[nodiscard]] ClsactProbe probe_clsact(int program);
 
 /// Whether we have a filter there.
 [[nodiscard]] bool has_clsact(const FilterOwner& owner, int device, TcSide side);

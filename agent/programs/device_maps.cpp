@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "maps/abi/checks.h"
 #include "maps/map.hpp"
 
 namespace lb::agent {

@@ -72,9 +72,9 @@ constexpr bpf_insn call(int helper) { return instruction(BPF_JMP | BPF_CALL, 0, 
 constexpr bpf_insn leave() { return instruction(BPF_JMP | BPF_EXIT, 0, 0, 0, 0); }
 
 /// A loaded tc program for BPF_PROG_TEST_RUN.
-class Trial {
+class ProbeProgram {
  public:
-  explicit Trial(std::span<const bpf_insn> program)
+  explicit ProbeProgram(std::span<const bpf_insn> program)
       : program_(bpf_prog_load(BPF_PROG_TYPE_SCHED_CLS, "lb_probe", "Dual BSD/GPL", program.data(),
                                program.size(), nullptr)),
         error_(program_ ? 0 : errno) {}
@@ -118,7 +118,7 @@ bool has_tcx() {
 
 // An unknown flag gives EINVAL; any other result, including other errors, means that the flag is known.
 bool understood(std::span<const bpf_insn> program) {
-  const auto answer = Trial(program).run();
+  const auto answer = ProbeProgram(program).run();
   return answer && *answer != static_cast<std::uint32_t>(-EINVAL);
 }
 
@@ -200,12 +200,12 @@ bool found(Feature feature, const Types& kernel) {
 }  // namespace
 
 void require_bpf(const Privileges& privileges) {
-  const Trial trial(ticks_program);
+  const ProbeProgram probe(ticks_program);
   const auto lacking = lacking_capabilities(privileges);
-  if (trial.error() == 0 && lacking.empty()) {
+  if (probe.error() == 0 && lacking.empty()) {
     return;
   }
-  const auto [found, advice] = bpf_refusal(privileges, trial.error() == 0 ? EPERM : trial.error());
+  const auto [found, advice] = bpf_refusal(privileges, probe.error() == 0 ? EPERM : probe.error());
   throw StartError(found, advice);
 }
 
@@ -218,8 +218,8 @@ void require_kernel() {
 
 // Without JIT the kernel supports neither callbacks (bpf_loop) nor kfuncs.
 void require_jit() {
-  const Trial trial(ticks_program);
-  if (trial.error() == 0 && !is_compiled(trial.descriptor())) {
+  const ProbeProgram probe(ticks_program);
+  if (probe.error() == 0 && !is_compiled(probe.descriptor())) {
     throw StartError("the kernel interprets programs instead of compiling them, which ours are not made for",
                      "switch its compiler on by 'sysctl -w net.core.bpf_jit_enable=1' (the kernel needs "
                      "CONFIG_BPF_JIT)");
@@ -227,8 +227,8 @@ void require_jit() {
 }
 
 void require_clsact() {
-  const Trial trial(std::array{set(BPF_REG_0, 0), leave()});
-  const auto [error, lacks] = try_clsact(trial.descriptor());
+  const ProbeProgram probe(std::array{set(BPF_REG_0, 0), leave()});
+  const auto [error, lacks] = probe_clsact(probe.descriptor());
   // A process that may not create network namespaces gets the error when attaching.
   if (!error || error == boost::system::errc::operation_not_permitted) {
     return;
@@ -316,7 +316,7 @@ struct Edge {
 
 /// The moment at which the tick counter next increases. If this thread was delayed at an edge, its moment is
 /// unknown, and the next edge is taken.
-std::optional<Edge> next_edge(const Trial& ticks) {
+std::optional<Edge> next_edge(const ProbeProgram& ticks) {
   constexpr std::chrono::microseconds sharp{200};
   const auto deadline = Clock::now() + std::chrono::seconds(1);
   auto before = Clock::now();
@@ -333,7 +333,7 @@ std::optional<Edge> next_edge(const Trial& ticks) {
   return std::nullopt;
 }
 
-double measure_once(const Trial& ticks, std::chrono::milliseconds wait) {
+double measure_once(const ProbeProgram& ticks, std::chrono::milliseconds wait) {
   const auto from = next_edge(ticks);
   std::this_thread::sleep_for(wait);
   const auto to = next_edge(ticks);
@@ -347,7 +347,7 @@ double measure_once(const Trial& ticks, std::chrono::milliseconds wait) {
 }  // namespace
 
 std::uint32_t measure_hertz() {
-  const Trial ticks(ticks_program);
+  const ProbeProgram ticks(ticks_program);
   for (auto wait = std::chrono::milliseconds(40); wait < std::chrono::seconds(2); wait *= 2) {
     if (const auto hertz = usual_hertz(measure_once(ticks, wait)); hertz != 0) {
       return hertz;

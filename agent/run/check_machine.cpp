@@ -98,15 +98,15 @@ void check_programs(const AgentOptions& options, const Prerequisites& found, Fin
   if (!found.features) {
     return;
   }
-  for (const auto& trial : try_programs(options, *found.features)) {
-    const auto subject = "program " + trial.name;
-    if (trial.refusal.empty()) {
-      findings.ok(subject, trial.instructions == 0 ? std::string("loads")
+  for (const auto& probe : probe_programs(options, *found.features)) {
+    const auto subject = "program " + probe.name;
+    if (probe.refusal.empty()) {
+      findings.ok(subject, probe.instructions == 0 ? std::string("loads")
                                                    : fmt::format("loads: {} of {} instructions",
-                                                                 trial.instructions, instructions_limit));
+                                                                 probe.instructions, instructions_limit));
     } else {
       findings.missing(
-          subject, StartError(fmt::format("the kernel refuses it: {}", trial.refusal),
+          subject, StartError(fmt::format("the kernel refuses it: {}", probe.refusal),
                               "report it with the kernel's release, and use another kernel (6.1 or later)"));
     }
   }

@@ -55,7 +55,7 @@ std::string cgroup1_text() {
 }
 
 void check_kube_proxy(const AgentOptions& options, Findings& findings) {
-  const auto means = KubeProxyRules().look();
+  const auto means = KubeProxyRules().detect();
   if (means.empty()) {
     findings.ok("kube-proxy", "no rules of it here");
     return;

@@ -22,7 +22,7 @@ namespace {
 
 void require_directory(const std::string& path) {
   std::error_code error;
-  const std::filesystem::directory_iterator look(path, error);
+  const std::filesystem::directory_iterator opened(path, error);
   if (error) {
     throw StartError(fmt::format("cannot read the directory --manifests {} ({})", path, error.message()),
                      "name a directory of YAML or JSON files");
@@ -104,14 +104,14 @@ Inputs::Inputs(boost::asio::io_context& context, const AgentOptions& options)
   }
   auto access = read_access(options);
   text_ = api_text(access);
-  client_ = std::make_unique<k8s::ApiClient>(context, std::move(access), [](const std::string& sentence) {
-    spdlog::warn("API access: {}", sentence);
+  client_ = std::make_unique<k8s::ApiClient>(context, std::move(access), [](const std::string& message) {
+    spdlog::warn("API access: {}", message);
   });
 }
 
 void Inputs::start(k8s::Sink& sink) {
   if (client_) {
-    const auto warn = [](const std::string& sentence) { spdlog::warn("API: {}", sentence); };
+    const auto warn = [](const std::string& message) { spdlog::warn("API: {}", message); };
     const auto runtime = k8s::asio_runtime(context_, *client_, std::random_device{}());
     events_ =
         std::make_unique<k8s::EventPoster>(runtime, std::chrono::system_clock::now, options_.node, warn);
@@ -157,8 +157,8 @@ void Inputs::remove_startup_taint() {
   const auto runtime = k8s::asio_runtime(context_, *client_, std::random_device{}());
   taint_ = std::make_unique<k8s::StartupTaint>(
       runtime, options_.node, options_.startup_taint,
-      k8s::StartupTaint::Report{[](const std::string& sentence) { spdlog::info("{}", sentence); },
-                                [](const std::string& sentence) { spdlog::warn("{}", sentence); }});
+      k8s::StartupTaint::Report{[](const std::string& message) { spdlog::info("{}", message); },
+                                [](const std::string& message) { spdlog::warn("{}", message); }});
   taint_->remove();
 }
 

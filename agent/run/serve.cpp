@@ -61,13 +61,13 @@ class Agent final : public Events {
   void choose_devices();
   void start_source();
   void report_absence();
-  void look_for_kube_proxy();
+  void check_kube_proxy();
   void publish_node();
   void attach();
-  void look_after_tables();
+  void maintain_tables();
   void check_readiness();
   void serve_health_checks();
-  void look_for_unreported();
+  void check_unreported();
   void apply_conntrack() const;
 
   EndSignals& ends_;
@@ -165,7 +165,7 @@ void Agent::tables_changed() {
 void Agent::hooks_checked(CheckDepth depth) {
   pending_.mark({Step::unreported_changes});
   if (depth == CheckDepth::thorough) {
-    components_.backend_routes.look();
+    components_.backend_routes.check();
     pending_.mark({Step::kube_proxy});
   }
   if (!phase_.is_ready()) {
@@ -225,7 +225,7 @@ void Agent::act(Step step) {
       components_.ipsec.apply();
       return pending_.mark({Step::node, Step::redirected_flows});
     case Step::kube_proxy:
-      return look_for_kube_proxy();
+      return check_kube_proxy();
     case Step::node:
       return publish_node();
     case Step::attach:
@@ -239,13 +239,13 @@ void Agent::act(Step step) {
     case Step::repair:
       return components_.table_reconciler.repair();
     case Step::tables:
-      return look_after_tables();
+      return maintain_tables();
     case Step::readiness:
       return check_readiness();
     case Step::health_checks:
       return phase_.is_ready() ? serve_health_checks() : void();
     case Step::unreported_changes:
-      return look_for_unreported();
+      return check_unreported();
     case Step::reports:
       components_.own_node.report();
       return components_.ports.report();
@@ -277,8 +277,8 @@ void Agent::report_absence() {
       {{"", options_.node}, "AgentWasAbsent", *absence_, k8s::EventSubject::node, "Start"});
 }
 
-void Agent::look_for_kube_proxy() {
-  if (const auto found = components_.coexistence.look_for_kube_proxy()) {
+void Agent::check_kube_proxy() {
+  if (const auto found = components_.coexistence.check_kube_proxy()) {
     components_.node_publisher.set_kube_proxy(*found);
     pending_.mark({Step::node});
   }
@@ -314,7 +314,7 @@ void Agent::attach() {
   objects_changed();
 }
 
-void Agent::look_after_tables() {
+void Agent::maintain_tables() {
   components_.table_reconciler.report_fullness();
   components_.map_resizer.make();
   components_.table_reconciler.retry_later();
@@ -334,7 +334,7 @@ void Agent::serve_health_checks() {
 }
 
 /// Checks facts without kernel notifications.
-void Agent::look_for_unreported() {
+void Agent::check_unreported() {
   components_.heartbeat();
   components_.node_publisher.apply_kernel_ports();
   components_.complaints.log_suppressed(std::chrono::steady_clock::now());

@@ -58,16 +58,16 @@ std::string awaited(StartStep step, const std::vector<k8s::ApiStats>& api) {
   return "";
 }
 
-std::string start_sentence(std::chrono::milliseconds waited, std::chrono::milliseconds held,
-                           const std::string& what) {
+std::string progress_message(std::chrono::milliseconds waited, std::chrono::milliseconds held,
+                             const std::string& what) {
   const auto seconds = [](std::chrono::milliseconds time) {
     return std::chrono::duration_cast<std::chrono::seconds>(time).count();
   };
   auto text = fmt::format("not ready after {} s: waiting for {}", seconds(waited), what);
   if (held >= std::chrono::seconds(1)) {
-    text +=
-        fmt::format("; could look {} s late only, because a step of the agent or the machine takes that long",
-                    seconds(held));
+    text += fmt::format(
+        "; this check came {} s late, because a step of the agent took that long or the machine is busy",
+        seconds(held));
   }
   return text;
 }
@@ -85,7 +85,7 @@ void StartProgress::watch() {
     const auto ms = [](Clock::duration time) {
       return std::chrono::duration_cast<std::chrono::milliseconds>(time);
     };
-    spdlog::warn("{}", start_sentence(ms(now - began_), ms(now - timer_.expiry()), what));
+    spdlog::warn("{}", progress_message(ms(now - began_), ms(now - timer_.expiry()), what));
     watch();
   });
 }

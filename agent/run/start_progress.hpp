@@ -29,8 +29,8 @@ enum class StartStep : std::uint8_t {
 
 /// "not ready after 12 s: waiting for …", and a hint that its own work or the machine is slow if it was
 /// blocked for long: `held` is the delay of the timer.
-[[nodiscard]] std::string start_sentence(std::chrono::milliseconds waited, std::chrono::milliseconds held,
-                                         const std::string& what);
+[[nodiscard]] std::string progress_message(std::chrono::milliseconds waited, std::chrono::milliseconds held,
+                                           const std::string& what);
 
 class StartProgress {
  public:

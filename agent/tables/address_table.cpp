@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "agent/tables/table_keys.hpp"
+#include "maps/abi/checks.h"
 
 namespace lb::agent {
 

@@ -10,6 +10,7 @@
 
 #include "k8s/objects/model.hpp"
 #include "maps/abi/abi.h"
+#include "maps/abi/checks.h"
 #include "maps/mapped.hpp"
 
 namespace lb::agent {

@@ -6,13 +6,15 @@
 #include <memory>
 #include <utility>
 
+#include "maps/abi/checks.h"
+
 namespace lb::agent {
 
 namespace {
 
 /// A UDP exchange that lasts longer counts as a stream, as in conntrack.
 constexpr std::uint32_t stream_seconds = 2;
-/// In one of this many rounds an entry's other half is checked although the entry is in use. A power of two.
+/// In one of this many rounds an entry's other entry is checked although this one is in use. A power of two.
 constexpr std::uint64_t orphan_rounds = 32;
 constexpr std::chrono::milliseconds longest_pause{1000};
 
@@ -22,13 +24,13 @@ std::uint32_t age(std::uint32_t now, std::uint32_t then) {
   return passed < (1U << 31U) ? passed : 0;
 }
 
-bool is_stream(const lb_track& half) { return age(half.seen, half.opened) > stream_seconds; }
+bool is_stream(const lb_track& entry) { return age(entry.seen, entry.opened) > stream_seconds; }
 
-bool is_closing(const lb_track& half) { return half.state >= LB_CLOSING; }
+bool is_closing(const lb_track& entry) { return entry.state >= LB_CLOSING; }
 
-bool is_reset(const lb_track& half) { return half.state == LB_RESET; }
+bool is_reset(const lb_track& entry) { return entry.state == LB_RESET; }
 
-std::uint32_t half_closed_limit(const LifeTerms& terms) {
+std::uint32_t half_closed_limit(const ExpiryTerms& terms) {
   const auto& limits = terms.timeouts;
   return terms.fill == TableFill::normal ? limits.close_wait : std::min(limits.close_wait, limits.closing);
 }
@@ -39,24 +41,24 @@ struct Limit {
   Ending ending;
 };
 
-Limit tcp_limit(const LifeTerms& terms, const lb_track& half, const lb_track& other) {
-  const bool both = is_closing(half) && is_closing(other);
-  if (both || is_reset(half) || is_reset(other)) {
+Limit tcp_limit(const ExpiryTerms& terms, const lb_track& entry, const lb_track& other) {
+  const bool both = is_closing(entry) && is_closing(other);
+  if (both || is_reset(entry) || is_reset(other)) {
     return {terms.timeouts.closing, Ending::closed};
   }
-  if (is_closing(half) || is_closing(other)) {
+  if (is_closing(entry) || is_closing(other)) {
     return {half_closed_limit(terms), Ending::half_closed};
   }
   return {terms.timeouts.established, Ending::idle};
 }
 
-Limit limit_of(const LifeTerms& terms, lb_protocol protocol, const lb_track& half, const lb_track& other) {
+Limit limit_of(const ExpiryTerms& terms, lb_protocol protocol, const lb_track& entry, const lb_track& other) {
   const auto& limits = terms.timeouts;
   switch (protocol) {
     case LB_UDP:
-      return {is_stream(half) || is_stream(other) ? limits.udp_stream : limits.udp, Ending::idle};
+      return {is_stream(entry) || is_stream(other) ? limits.udp_stream : limits.udp, Ending::idle};
     case LB_SCTP:
-      if (is_closing(half) || is_closing(other)) {
+      if (is_closing(entry) || is_closing(other)) {
         return {limits.closing, Ending::closed};
       }
       return {limits.sctp, Ending::idle};
@@ -64,7 +66,7 @@ Limit limit_of(const LifeTerms& terms, lb_protocol protocol, const lb_track& hal
     case LB_ANY_PROTOCOL:
       break;
   }
-  return tcp_limit(terms, half, other);
+  return tcp_limit(terms, entry, other);
 }
 
 /// Whether this round checks the entry. Depends on its key, because positions in the table change.
@@ -78,8 +80,8 @@ bool is_sampled(const Key& key, std::uint32_t round) {
 
 /// A lone reply entry may still be used, and keeps its port for a while; packets of a lone forward entry only
 /// fail, and the flow starts again once it is erased.
-bool is_over_alone(const LifeTerms& terms, const lb_track& half) {
-  return half.direction == LB_FORWARD || age(terms.now, half.seen) > terms.timeouts.closing;
+bool is_over_alone(const ExpiryTerms& terms, const lb_track& entry) {
+  return entry.direction == LB_FORWARD || age(terms.now, entry.seen) > terms.timeouts.closing;
 }
 
 template <class Key>
@@ -99,7 +101,7 @@ auto find_other(const Table& table, const Key& key, const Flow& flow) {
 /// The current values of an entry and of its flow's other entry.
 template <class Flow>
 struct Pair {
-  Flow half;
+  Flow entry;
   std::optional<Flow> other;
 };
 
@@ -107,15 +109,15 @@ template <class Table, class Key>
 auto read_pair(const Table& table, const Key& key) {
   using Flow = typename decltype(table.get(key))::value_type;
   std::optional<Pair<Flow>> pair;
-  if (const auto half = table.get(key)) {
-    pair = Pair<Flow>{*half, find_other(table, key, *half)};
+  if (const auto entry = table.get(key)) {
+    pair = Pair<Flow>{*entry, find_other(table, key, *entry)};
   }
   return pair;
 }
 
 template <class Flow>
-std::optional<Ending> judge(const LifeTerms& terms, lb_protocol protocol, const Pair<Flow>& pair) {
-  return ending(terms, protocol, pair.half.track, pair.other ? &pair.other->track : nullptr);
+std::optional<Ending> decide(const ExpiryTerms& terms, lb_protocol protocol, const Pair<Flow>& pair) {
+  return ending(terms, protocol, pair.entry.track, pair.other ? &pair.other->track : nullptr);
 }
 
 /// Erases the forward entry first, so that no request is translated without a reply entry. If the agent dies
@@ -125,28 +127,28 @@ bool erase_pair(Table& table, const Key& key, const Pair<Flow>& pair) {
   if (!pair.other) {
     return !table.erase(key);
   }
-  const Key there = other_key(key, pair.half);
-  const bool is_forward = pair.half.track.direction == LB_FORWARD;
+  const Key there = other_key(key, pair.entry);
+  const bool is_forward = pair.entry.track.direction == LB_FORWARD;
   return !table.erase(is_forward ? key : there) && !table.erase(is_forward ? there : key);
 }
 
 }  // namespace
 
-bool may_have_ended(const LifeTerms& terms, lb_protocol protocol, const lb_track& half) {
-  std::uint32_t seconds = limit_of(terms, protocol, half, half).seconds;
-  if (protocol == LB_TCP && is_closing(half)) {
+bool may_have_ended(const ExpiryTerms& terms, lb_protocol protocol, const lb_track& entry) {
+  std::uint32_t seconds = limit_of(terms, protocol, entry, entry).seconds;
+  if (protocol == LB_TCP && is_closing(entry)) {
     seconds = std::min(seconds, half_closed_limit(terms));
   }
-  return age(terms.now, half.seen) > seconds;
+  return age(terms.now, entry.seen) > seconds;
 }
 
-std::optional<Ending> ending(const LifeTerms& terms, lb_protocol protocol, const lb_track& half,
+std::optional<Ending> ending(const ExpiryTerms& terms, lb_protocol protocol, const lb_track& entry,
                              const lb_track* other) {
   if (other == nullptr) {
-    return is_over_alone(terms, half) ? std::optional(Ending::orphaned) : std::nullopt;
+    return is_over_alone(terms, entry) ? std::optional(Ending::orphaned) : std::nullopt;
   }
-  const auto limit = limit_of(terms, protocol, half, *other);
-  const auto idle = std::min(age(terms.now, half.seen), age(terms.now, other->seen));
+  const auto limit = limit_of(terms, protocol, entry, *other);
+  const auto idle = std::min(age(terms.now, entry.seen), age(terms.now, other->seen));
   return idle > limit.seconds ? std::optional(limit.ending) : std::nullopt;
 }
 
@@ -192,24 +194,24 @@ maps::result<std::chrono::milliseconds> FlowExpiry::step() {
 
 template <class Key, class Flow>
 maps::error_code FlowExpiry::step_table(maps::HashMap<Key, Flow>& table) {
-  const LifeTerms terms{.timeouts = timeouts_, .fill = fullness_.at(table_).fill, .now = clocks_.now()};
-  std::vector<Key> suspects;
+  const ExpiryTerms terms{.timeouts = timeouts_, .fill = fullness_.at(table_).fill, .now = clocks_.now()};
+  std::vector<Key> candidates;
   const auto error = table.step(cursor_, pace_.step_entries, [&](const Key& key, const Flow& flow) {
     ++counted_;
     if (may_have_ended(terms, key.protocol, flow.track) || is_sampled(key, round_)) {
-      suspects.push_back(key);
+      candidates.push_back(key);
     }
   });
-  for (const Key& key : suspects) {
+  for (const Key& key : candidates) {
     end_if_over(table, terms, key);
   }
   return error;
 }
 
-/// Entries may have changed since the walk read them, so they are read again. A lone half counts only if seen
-/// twice.
+/// Entries may have changed since the walk read them, so they are read again. A lone entry counts only if
+/// seen twice.
 template <class Table, class Key>
-void FlowExpiry::end_if_over(Table& table, const LifeTerms& terms, const Key& key) {
+void FlowExpiry::end_if_over(Table& table, const ExpiryTerms& terms, const Key& key) {
   auto pair = read_pair(table, key);
   if (pair && !pair->other) {
     pair = read_pair(table, key);
@@ -217,7 +219,7 @@ void FlowExpiry::end_if_over(Table& table, const LifeTerms& terms, const Key& ke
   if (!pair) {
     return;
   }
-  const auto why = judge(terms, key.protocol, *pair);
+  const auto why = decide(terms, key.protocol, *pair);
   if (why && erase_pair(table, key, *pair)) {
     ++ended_.at(static_cast<std::size_t>(*why));
   }
@@ -252,9 +254,9 @@ std::chrono::milliseconds FlowExpiry::pause(std::chrono::nanoseconds taken) {
 }
 
 const Pacing& FlowExpiry::pacing() const {
-  const bool hasty = std::ranges::any_of(
+  const bool urgent = std::ranges::any_of(
       fullness_, [](const Fullness& fullness) { return fullness.fill == TableFill::nearly_full; });
-  return hasty ? pace_.hasty : pace_.even;
+  return urgent ? pace_.urgent : pace_.even;
 }
 
 }  // namespace lb::agent

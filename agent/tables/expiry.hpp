@@ -39,20 +39,20 @@ inline constexpr std::array<EndingName, 4> endings = {{{Ending::closed, "closed"
 enum class TableFill : std::uint8_t { normal, nearly_full };
 
 /// Parameters of the decision besides the entries. `now` is in seconds of lb_clock.
-struct LifeTerms {
+struct ExpiryTerms {
   FlowTimeouts timeouts;
   TableFill fill = TableFill::normal;
   std::uint32_t now = 0;
 };
 
 /// False if the flow lives whatever its other entry says. Cheap, called for each entry of a walk.
-[[nodiscard]] bool may_have_ended(const LifeTerms& terms, lb_protocol protocol, const lb_track& half);
+[[nodiscard]] bool may_have_ended(const ExpiryTerms& terms, lb_protocol protocol, const lb_track& entry);
 
 /// The reason why the flow of these two entries has ended; nullopt while it lives. `other` is null if there
 /// is no other entry. The flow's age is that of its younger entry, because a one-way stream refreshes only
 /// one of them.
-[[nodiscard]] std::optional<Ending> ending(const LifeTerms& terms, lb_protocol protocol, const lb_track& half,
-                                           const lb_track* other);
+[[nodiscard]] std::optional<Ending> ending(const ExpiryTerms& terms, lb_protocol protocol,
+                                           const lb_track& entry, const lb_track* other);
 
 /// The key of a flow's other entry, derived from this entry's rewrite.
 [[nodiscard]] lb_flow4_key other_key(const lb_flow4_key& key, const lb_flow4& flow);
@@ -73,7 +73,8 @@ struct ExpiryPace {
   Pacing even{
       .round = std::chrono::seconds{60}, .shortest_pause = std::chrono::milliseconds{25}, .rest = 120};
   /// While one of the tables is nearly full.
-  Pacing hasty{.round = std::chrono::seconds{15}, .shortest_pause = std::chrono::milliseconds{6}, .rest = 15};
+  Pacing urgent{
+      .round = std::chrono::seconds{15}, .shortest_pause = std::chrono::milliseconds{6}, .rest = 15};
 };
 
 class FlowExpiry {
@@ -110,7 +111,7 @@ class FlowExpiry {
   template <class Key, class Flow>
   [[nodiscard]] maps::error_code step_table(maps::HashMap<Key, Flow>& table);
   template <class Table, class Key>
-  void end_if_over(Table& table, const LifeTerms& terms, const Key& key);
+  void end_if_over(Table& table, const ExpiryTerms& terms, const Key& key);
   void finish_table();
   [[nodiscard]] std::chrono::milliseconds pause(std::chrono::nanoseconds taken);
   [[nodiscard]] const Pacing& pacing() const;

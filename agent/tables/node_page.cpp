@@ -12,6 +12,7 @@
 
 #include "agent/base/clock.hpp"
 #include "agent/base/error.hpp"
+#include "maps/abi/checks.h"
 
 namespace lb::agent {
 namespace {

@@ -10,6 +10,7 @@
 #include "agent/plan/plan.hpp"
 #include "k8s/objects/raw_address.hpp"
 #include "maps/abi/abi.h"
+#include "maps/abi/checks.h"
 #include "maps/mirror.hpp"
 
 namespace lb::agent {

@@ -42,7 +42,7 @@ std::vector<PlanChange> Tables::whole(std::vector<PlanChange> changes) {
   for (const auto& [service, ports] : tables_.services.all()) {
     if (!named.contains(service)) all.push_back({.service = service, .ports = {}});
   }
-  std::erase_if(changes, [](const PlanChange& change) { return change.standing == Standing::waiting; });
+  std::erase_if(changes, [](const PlanChange& change) { return change.state == PlanState::waiting; });
   std::ranges::move(changes, std::back_inserter(all));
   return all;
 }

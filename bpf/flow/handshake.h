@@ -72,7 +72,7 @@ static __always_inline void lb_first_numbers(struct lb_scratch *scratch)
 		mine->number = 0;
 }
 
-/* Adds both halves or none: the reply's first, so that no forward packet is translated without a way back. */
+/* Adds both entries or none: the reply's first, so that no forward packet is translated without a way back. */
 static __always_inline enum lb_insert_result lb_assure_entries(struct lb_scratch *scratch)
 {
 	int forth = scratch->flow.track.direction == LB_FORWARD;

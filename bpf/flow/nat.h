@@ -19,6 +19,7 @@
 #include "bpf/packet/packet.h"
 #include "bpf/packet/stats.h"
 #include "bpf/select/service.h"
+#include "maps/abi/checks.h"
 #include "maps/abi/maps.bpf.h"
 
 /* With 90 % of the ports in use, one flow in a million finds none. */

@@ -18,6 +18,7 @@
 #include "bpf/select/service.h"
 #include "bpf/select/switch_over.h"
 #include "maps/abi/abi.h"
+#include "maps/abi/checks.h"
 
 static __always_inline enum lb_outcome lb_no_backend(struct lb_policy policy, enum lb_scope scope)
 {

@@ -16,6 +16,7 @@
 #include "bpf/path/route.h"
 #include "bpf/select/service.h"
 #include "maps/abi/abi.h"
+#include "maps/abi/checks.h"
 
 /*
  * Finds the flow whose reply tuple equals that of the packet's own replies, in `scratch->reply`: a flow of a

@@ -215,8 +215,8 @@ LB_FUNCTION enum lb_outcome LB_OWN(lb_open_to)(void *ctx __arg_ctx)
 
 /*
  * UDP and mid-stream TCP have no handshake that would insert the forward entry later, and the other fragments
- * of a SYN do not wait for one. If the forward entry does not fit, the reply entry is deleted, too: no half
- * of a flow remains (REL-63).
+ * of a SYN do not wait for one. If the forward entry does not fit, the reply entry is deleted, too: no
+ * entry remains without the other (REL-63).
  */
 static __always_inline enum lb_outcome lb_record_forward(struct lb_scratch *scratch, enum lb_outcome opened)
 {

@@ -14,6 +14,7 @@
 #include "bpf/packet/packet.h"
 #include "bpf/packet/stats.h"
 #include "bpf/select/service.h"
+#include "maps/abi/checks.h"
 #include "maps/abi/maps.bpf.h"
 
 static __always_inline enum lb_device_kind lb_device_kind_of(__u32 index)

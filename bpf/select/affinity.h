@@ -6,6 +6,7 @@
 #include "bpf/packet/stats.h"
 #include "bpf/select/service.h"
 #include "maps/abi/abi.h"
+#include "maps/abi/checks.h"
 
 /* The client, the service and the set, and the output of the selection. */
 struct lb_choice {

@@ -8,6 +8,7 @@
 
 #include "bpf/packet/packet.h"
 #include "bpf/packet/stats.h"
+#include "maps/abi/checks.h"
 #include "maps/abi/maps.bpf.h"
 
 /* Bytes 8 to 11 of ::ffff:a.b.c.d as a little-endian word. */
@@ -75,7 +76,7 @@ static __always_inline enum lb_address_kind lb_address_kind_of(const __u8 *addre
 
 static __always_inline int lb_is_ipv4(const __u8 *address)
 {
-	return !lb_word(address) && lb_half(address + 8) == LB_IPV4_PREFIX;
+	return !lb_word(address) && lb_word32(address + 8) == LB_IPV4_PREFIX;
 }
 
 /* The node port with that number, on any address. Overwrites the key's address with zero. */

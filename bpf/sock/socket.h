@@ -17,6 +17,7 @@
 #include "bpf/select/ranges.h"
 #include "bpf/select/service.h"
 #include "bpf/select/switch_over.h"
+#include "maps/abi/checks.h"
 #include "maps/abi/maps.bpf.h"
 
 /* No member of the kernel's struct is read; only the pointer is compared with NULL. */
@@ -52,7 +53,8 @@ static __always_inline int lb_is_loopback(const __u8 *address)
 {
 	if (lb_is_ipv4(address))
 		return address[12] == 127;
-	return !lb_word(address) && !lb_half(address + 8) && lb_half(address + 12) == LB_IPV6_LOOPBACK_END;
+	return !lb_word(address) && !lb_word32(address + 8) &&
+	       lb_word32(address + 12) == LB_IPV6_LOOPBACK_END;
 }
 
 static __always_inline int lb_of_host(struct bpf_sock_addr *ctx)
@@ -116,7 +118,8 @@ static __always_inline int lb_left_to_packets(struct lb_request *request, struct
 /* Whether the address is ::, 0.0.0.0, or ::ffff:0.0.0.0. */
 static __always_inline int lb_is_unspecified(const __u8 *address)
 {
-	return !lb_word(address) && !lb_half(address + 12) && (!lb_half(address + 8) || lb_is_ipv4(address));
+	return !lb_word(address) && !lb_word32(address + 12) &&
+	       (!lb_word32(address + 8) || lb_is_ipv4(address));
 }
 
 /*

@@ -64,7 +64,7 @@ struct ApiClient::Shared {
         token(access.token) {}
 
   void refresh();
-  void complain(const std::string& sentence);
+  void complain(const std::string& message);
   void note(const std::vector<Address>& found, std::uint16_t port);
   [[nodiscard]] std::string request_text(const ApiServer& server, const ApiRequest& request);
   void report(const ApiRequest& request, const ApiServer& server, unsigned status, Clock::time_point begin);
@@ -101,9 +101,9 @@ void ApiClient::Shared::note(const std::vector<Address>& found, std::uint16_t po
   }
 }
 
-void ApiClient::Shared::complain(const std::string& sentence) {
-  if (std::exchange(complaint, sentence) != sentence && !sentence.empty()) {
-    warn(sentence);
+void ApiClient::Shared::complain(const std::string& message) {
+  if (std::exchange(complaint, message) != message && !message.empty()) {
+    warn(message);
   }
 }
 
@@ -164,7 +164,7 @@ struct LookupWait {
   explicit LookupWait(asio::io_context& context) : timer(context) {}
 
   asio::steady_timer timer;
-  std::optional<Looked> looked;
+  std::optional<LookupResult> result;
 };
 
 /// An exception of a reader ends the context's run(), as it would outside of a coroutine.
@@ -237,7 +237,7 @@ class ApiClient::OpenConnection final : public ApiConnection {
     static asio::awaitable<std::string> open(Ptr self, Connection how, std::uint64_t turn);
     static asio::awaitable<std::string> open_server(Ptr self, std::size_t index, std::uint64_t turn);
     static asio::awaitable<std::string> open_address(Ptr self, std::size_t index, Address address);
-    static asio::awaitable<Looked> resolve(Ptr self, std::string host);
+    static asio::awaitable<LookupResult> resolve(Ptr self, std::string host);
     static asio::awaitable<Ending> exchange(Ptr self, ApiRequest request, std::uint64_t turn,
                                             Clock::time_point begin);
 
@@ -362,10 +362,10 @@ asio::awaitable<std::string> ApiClient::OpenConnection::State::open(Ptr self, Co
 asio::awaitable<std::string> ApiClient::OpenConnection::State::open_server(Ptr self, std::size_t index,
                                                                            std::uint64_t turn) {
   const auto& server = self->shared->access.servers[index];
-  const auto looked = co_await resolve(self, server.host);
-  self->shared->note(looked.addresses, server.port);
-  std::string problem = looked.problem.empty() ? "its name has no address" : looked.problem;
-  for (const auto& address : looked.addresses) {
+  const auto result = co_await resolve(self, server.host);
+  self->shared->note(result.addresses, server.port);
+  std::string problem = result.problem.empty() ? "its name has no address" : result.problem;
+  for (const auto& address : result.addresses) {
     if (turn != self->turn) {
       break;
     }
@@ -385,22 +385,22 @@ asio::awaitable<std::string> ApiClient::OpenConnection::State::open_server(Ptr s
 }
 
 /// Names are resolved again for each connection: their addresses change (REL-77).
-asio::awaitable<Looked> ApiClient::OpenConnection::State::resolve(Ptr self, std::string host) {
+asio::awaitable<LookupResult> ApiClient::OpenConnection::State::resolve(Ptr self, std::string host) {
   if (const auto address = Address::parse(host)) {
-    co_return Looked{{*address}, ""};
+    co_return LookupResult{{*address}, ""};
   }
   const auto wait = std::make_shared<LookupWait>(self->shared->context);
   self->lookup = wait;
   wait->timer.expires_after(self->shared->timeouts.resolve);
-  self->shared->resolver.resolve(host, [wait](const Looked& looked) {
-    wait->looked = looked;
+  self->shared->resolver.resolve(host, [wait](const LookupResult& result) {
+    wait->result = result;
     wait->timer.cancel();
   });
   co_await wait->timer.async_wait(wait_for_result);
   if (self->lookup == wait) {
     self->lookup.reset();
   }
-  co_return wait->looked.value_or(Looked{{}, "its name was not resolved in time"});
+  co_return wait->result.value_or(LookupResult{{}, "its name was not resolved in time"});
 }
 
 /// Stores the channel before connecting, so that cancel() can close it.
@@ -459,8 +459,8 @@ ApiClient::ApiClient(asio::io_context& context, ApiAccess access, Warn warn, Con
   check_access(access);
   std::string problem;
   shared_ = std::make_shared<Shared>(
-      context, std::move(access), [&problem](std::string sentence) { problem = std::move(sentence); },
-      timeouts, std::move(lookup));
+      context, std::move(access), [&problem](std::string message) { problem = std::move(message); }, timeouts,
+      std::move(lookup));
   shared_->refresh();
   shared_->warn = std::move(warn);
   if (!problem.empty()) {

@@ -40,7 +40,7 @@ struct ConnectTimeouts {
 /// configured servers and over TLS (REL-34, REL-87).
 class ApiClient {
  public:
-  using Warn = std::function<void(std::string sentence)>;
+  using Warn = std::function<void(std::string message)>;
   using Report = std::function<void(const RequestOutcome& outcome)>;
 
   /// Throws StartError if the credentials cannot be used. `warn` is called for later problems with them.

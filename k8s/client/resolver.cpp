@@ -35,7 +35,7 @@ std::optional<Address> address_of(const sockaddr& from) {
 
 }  // namespace
 
-Looked look_up_by_system(const std::string& host) {
+LookupResult look_up_by_system(const std::string& host) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
@@ -44,14 +44,14 @@ Looked look_up_by_system(const std::string& host) {
     return {{}, error == EAI_SYSTEM ? std::generic_category().message(errno) : ::gai_strerror(error)};
   }
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
-  Looked looked;
+  LookupResult result;
   for (const auto* each = found; each != nullptr; each = each->ai_next) {
     const auto address = address_of(*each->ai_addr);
-    if (address && std::ranges::find(looked.addresses, *address) == looked.addresses.end()) {
-      looked.addresses.push_back(*address);
+    if (address && std::ranges::find(result.addresses, *address) == result.addresses.end()) {
+      result.addresses.push_back(*address);
     }
   }
-  return looked;
+  return result;
 }
 
 /// Shared with the threads. They may use the context only under the lock, and only while it is not null.
@@ -59,7 +59,7 @@ struct Resolver::State : std::enable_shared_from_this<State> {
   State(asio::io_context& to, Lookup how) : context(&to), lookup(std::move(how)) {}
 
   void run(const std::string& host);
-  void finish(const std::string& host, const Looked& looked);
+  void finish(const std::string& host, const LookupResult& result);
 
   std::mutex mutex;
   asio::io_context* context;
@@ -68,17 +68,17 @@ struct Resolver::State : std::enable_shared_from_this<State> {
 };
 
 void Resolver::State::run(const std::string& host) {
-  auto looked = lookup(host);
+  auto result = lookup(host);
   const std::lock_guard lock(mutex);
   if (context != nullptr) {
     asio::post(*context,
-               [self = shared_from_this(), host, looked = std::move(looked)] { self->finish(host, looked); });
+               [self = shared_from_this(), host, result = std::move(result)] { self->finish(host, result); });
   }
 }
 
-void Resolver::State::finish(const std::string& host, const Looked& looked) {
+void Resolver::State::finish(const std::string& host, const LookupResult& result) {
   for (const auto& done : std::exchange(waiting[host], {})) {
-    done(looked);
+    done(result);
   }
   waiting.erase(host);
 }

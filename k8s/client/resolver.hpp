@@ -14,21 +14,21 @@ class io_context;
 
 namespace lb::k8s {
 
-struct Looked {
+struct LookupResult {
   std::vector<Address> addresses;  ///< in the order in which to try them
   std::string problem;             ///< error message if there are none
 };
 
 /// Blocks; called in a helper thread.
-using Lookup = std::function<Looked(const std::string& host)>;
+using Lookup = std::function<LookupResult(const std::string& host)>;
 
 /// Resolves by getaddrinfo(3).
-[[nodiscard]] Looked look_up_by_system(const std::string& host);
+[[nodiscard]] LookupResult look_up_by_system(const std::string& host);
 
 /// Runs at most one thread for each host: a concurrent request for the same host shares its result.
 class Resolver {
  public:
-  using Done = std::function<void(const Looked&)>;
+  using Done = std::function<void(const LookupResult&)>;
 
   /// Destroying the resolver abandons a resolution under way, whose callback is not called.
   Resolver(boost::asio::io_context& context, Lookup lookup);

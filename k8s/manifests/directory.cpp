@@ -119,7 +119,7 @@ void Directory::forget_missing(const std::set<std::string>& present, FileListene
   }
 }
 
-std::error_code Directory::look(const std::set<std::string>& changed, const std::set<std::string>& skipped,
+std::error_code Directory::scan(const std::set<std::string>& changed, const std::set<std::string>& skipped,
                                 FileListener& listener) {
   std::error_code error;
   std::set<std::string> present;

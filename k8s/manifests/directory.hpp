@@ -33,7 +33,7 @@ class Directory {
   /// Scans the directory and reports all changes. Files in `changed` are read even if they seem unchanged;
   /// those in `skipped` are not read this time. An error means that the directory itself cannot be read; then
   /// nothing is reported.
-  [[nodiscard]] std::error_code look(const std::set<std::string>& changed,
+  [[nodiscard]] std::error_code scan(const std::set<std::string>& changed,
                                      const std::set<std::string>& skipped, FileListener& listener);
 
  private:

@@ -31,10 +31,10 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 /// A burst of events ends when none arrived for this long, or after the longest wait.
-constexpr milliseconds quiet_time{5};
+constexpr milliseconds debounce_time{5};
 constexpr milliseconds longest_wait{40};
 /// Interval of scans for changes without events: targets of symbolic links, errors that have ended.
-constexpr milliseconds slow_look{2000};
+constexpr milliseconds rescan_interval{2000};
 /// A file that is being written is read only once it is closed, or unchanged for this long.
 constexpr milliseconds abandoned{1000};
 
@@ -71,9 +71,9 @@ class ManifestSource::ResourceWatcher final
         directory_(path_),
         set_(sink),
         inotify_(context),
-        quiet_timer_(context),
+        debounce_timer_(context),
         complaint_timer_(context),
-        slow_timer_(context) {}
+        rescan_timer_(context) {}
 
   void start();
 
@@ -91,20 +91,20 @@ class ManifestSource::ResourceWatcher final
   void take_events(std::string_view bytes);
   void take_event(const inotify_event& event, const std::string& name);
   void take_file_event(std::uint32_t mask, const std::string& name);
-  void wait_until_quiet();
-  void look();
+  void debounce();
+  void scan();
   [[nodiscard]] std::error_code check_files();
   void wait_for_complaints();
-  void wait_for_slow_look();
+  void schedule_rescan();
 
   std::filesystem::path path_;
   Sink& sink_;
   Directory directory_;
   ManifestSet set_;
   asio::posix::stream_descriptor inotify_;
-  asio::steady_timer quiet_timer_;
+  asio::steady_timer debounce_timer_;
   asio::steady_timer complaint_timer_;
-  asio::steady_timer slow_timer_;
+  asio::steady_timer rescan_timer_;
   alignas(inotify_event) std::array<char, 16384> buffer_{};
   int directory_watch_ = -1;
   int parent_watch_ = -1;
@@ -145,7 +145,7 @@ void ManifestSource::ResourceWatcher::start() {
   set_.complaints().report_all(sink_);
   sink_.synced();
   next_events();
-  wait_for_slow_look();
+  schedule_rescan();
 }
 
 void ManifestSource::ResourceWatcher::next_events() {
@@ -170,7 +170,7 @@ void ManifestSource::ResourceWatcher::take_events(std::string_view bytes) {
     bytes.remove_prefix(sizeof(event) + event.len);
   }
   if (unsettled_) {
-    wait_until_quiet();
+    debounce();
   }
 }
 
@@ -205,11 +205,11 @@ void ManifestSource::ResourceWatcher::take_file_event(std::uint32_t mask, const 
   }
 }
 
-void ManifestSource::ResourceWatcher::wait_until_quiet() {
-  quiet_timer_.expires_at(std::min(steady_clock::now() + quiet_time, first_event_ + longest_wait));
-  quiet_timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
+void ManifestSource::ResourceWatcher::debounce() {
+  debounce_timer_.expires_at(std::min(steady_clock::now() + debounce_time, first_event_ + longest_wait));
+  debounce_timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
     if (const auto self = weak.lock(); self && !error) {
-      self->look();
+      self->scan();
     }
   });
 }
@@ -223,7 +223,7 @@ std::error_code ManifestSource::ResourceWatcher::check_files() {
   }
   std::set<std::string> later;
   std::ranges::set_intersection(changed_, skipped, std::inserter(later, later.end()));
-  const auto error = directory_.look(changed_, skipped, *this);
+  const auto error = directory_.scan(changed_, skipped, *this);
   if (!error) {
     changed_ = std::move(later);
   }
@@ -231,7 +231,7 @@ std::error_code ManifestSource::ResourceWatcher::check_files() {
   return error;
 }
 
-void ManifestSource::ResourceWatcher::look() {
+void ManifestSource::ResourceWatcher::scan() {
   if (!std::exchange(unsettled_, false)) {
     sink_.arrived();
   }
@@ -244,8 +244,8 @@ void ManifestSource::ResourceWatcher::look() {
          fmt::format("cannot be read: {}; the last good state of all files stays", error.message())});
   } else if (watch_error != 0) {
     complaints.push_back({"", path_.string(),
-                          fmt::format("cannot be watched: {}; looking every {} s instead",
-                                      error_text(watch_error), slow_look / std::chrono::seconds(1))});
+                          fmt::format("cannot be watched: {}; scanned every {} s instead",
+                                      error_text(watch_error), rescan_interval / std::chrono::seconds(1))});
   }
   set_.complaints().set(path_.string(), std::move(complaints), steady_clock::now());
   wait_for_complaints();
@@ -265,12 +265,12 @@ void ManifestSource::ResourceWatcher::wait_for_complaints() {
   });
 }
 
-void ManifestSource::ResourceWatcher::wait_for_slow_look() {
-  slow_timer_.expires_after(slow_look);
-  slow_timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
+void ManifestSource::ResourceWatcher::schedule_rescan() {
+  rescan_timer_.expires_after(rescan_interval);
+  rescan_timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
     if (const auto self = weak.lock(); self && !error) {
-      self->look();
-      self->wait_for_slow_look();
+      self->scan();
+      self->schedule_rescan();
     }
   });
 }

@@ -10,7 +10,7 @@ namespace lb::k8s {
 /// A source cannot start. what() is a message for the user, with advice.
 class StartError : public std::runtime_error {
  public:
-  explicit StartError(const std::string& sentence) : std::runtime_error(sentence), found_(sentence) {}
+  explicit StartError(const std::string& message) : std::runtime_error(message), found_(message) {}
   /// In two parts: "FOUND: ADVICE".
   StartError(std::string found, std::string advice)
       : std::runtime_error(found + ": " + advice), found_(std::move(found)), advice_(std::move(advice)) {}

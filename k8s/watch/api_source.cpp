@@ -82,7 +82,7 @@ class FailureGate {
  public:
   explicit FailureGate(ApiSource::Failure report) : report_(std::move(report)) {}
 
-  FailureReport report(std::string sentence, Time now) {
+  FailureReport report(std::string message, Time now) {
     if (!since_ || now - *since_ >= failure_period) {
       since_ = now;
       reported_ = 0;
@@ -93,9 +93,9 @@ class FailureGate {
     }
     ++reported_;
     if (const auto others = std::exchange(kept_back_, 0); others > 0) {
-      sentence += fmt::format(" (and {} more such failures since the last)", others);
+      message += fmt::format(" (and {} more such failures since the last)", others);
     }
-    report_(std::move(sentence));
+    report_(std::move(message));
     return FailureReport::reported;
   }
 
@@ -164,7 +164,7 @@ class ApiSource::ResourceWatcher final : public Listener, public AnswerReader {
   void upsert(Object object) override;
   void erase(Kind kind, const ObjectKey& key) override;
   void complain(Complaint complaint) override;
-  FailureReport failure(std::string sentence) override;
+  FailureReport failure(std::string message) override;
   void listed(Kind kind) override;
 
   Flow head(const ApiHead& head) override;
@@ -355,8 +355,8 @@ void ApiSource::ResourceWatcher::complain(Complaint complaint) {
   state_.sink.complain(std::move(complaint));
 }
 
-FailureReport ApiSource::ResourceWatcher::failure(std::string sentence) {
-  return state_.failures.report(std::move(sentence), state_.runtime.now());
+FailureReport ApiSource::ResourceWatcher::failure(std::string message) {
+  return state_.failures.report(std::move(message), state_.runtime.now());
 }
 
 void ApiSource::ResourceWatcher::listed(Kind /*kind*/) {

@@ -64,7 +64,7 @@ struct ApiStats {
 class ApiSource final : public Source {
  public:
   /// Called with a log message for each failure of a server, with a rate limit.
-  using Failure = std::function<void(std::string sentence)>;
+  using Failure = std::function<void(std::string message)>;
 
   ApiSource(const ApiScope& scope, ApiRuntime runtime, Sink& sink, Failure failure, Timeouts timeouts = {});
   ~ApiSource() override;

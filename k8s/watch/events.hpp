@@ -43,7 +43,7 @@ struct Event {
 /// ten minutes; an event is dropped while 32 others wait; failed posts are not retried.
 class EventPoster {
  public:
-  using Failure = std::function<void(std::string sentence)>;
+  using Failure = std::function<void(std::string message)>;
   using WallClock = std::function<std::chrono::system_clock::time_point()>;
 
   static constexpr Time pause{600'000};    ///< between two equal events

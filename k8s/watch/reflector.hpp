@@ -62,9 +62,9 @@ class Listener {
   virtual void upsert(Object object) = 0;
   virtual void erase(Kind kind, const ObjectKey& key) = 0;
   virtual void complain(Complaint complaint) = 0;
-  /// A request failed, or the server behaves unexpectedly; `sentence` is the log message. Known objects stay.
+  /// A request failed, or the server behaves unexpectedly; `message` is the log message. Known objects stay.
   /// If the listener suppresses the message (rate limit), it is reported again with the next failure.
-  virtual FailureReport failure(std::string sentence) = 0;
+  virtual FailureReport failure(std::string message) = 0;
   /// A whole list has been reported, including the deletion of objects missing in it. Called after every
   /// list.
   virtual void listed(Kind kind) = 0;

@@ -17,7 +17,7 @@ namespace lb::k8s {
 /// taint gets no pods.
 class StartupTaint {
  public:
-  using Say = std::function<void(std::string sentence)>;
+  using Say = std::function<void(std::string message)>;
   struct Report {
     Say done;
     Say failure;  ///< called for the first of several failures in a row

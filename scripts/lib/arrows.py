@@ -1,5 +1,5 @@
-"""Fails where an include or a link points up: from a folder to one that is built upon it, from a library to one above it. Each
-list below names the folders of a part, or the libraries, lowest first: what stands before a name it may use. usage: arrows.py"""
+"""Fails if an include or a link points up: from a folder or library to one above it. Each list below names the folders of a part, or the
+libraries, lowest first: each may use those before it. usage: arrows.py"""
 
 import re
 import sys

@@ -44,7 +44,7 @@ def family_of(address):
 
 
 def ask_tcp(options):
-    """One request on one connection; the whole answer's text."""
+    """Makes one request on a new connection; returns the text of the whole response."""
     connection = http.client.HTTPConnection(options.address, options.port, timeout=options.timeout)
     try:
         connection.request("POST" if options.post else "GET", "/", bytes(options.post) or None)
@@ -56,7 +56,7 @@ def ask_tcp(options):
 
 
 class AskUdp:
-    """Datagrams; the answer has to come from the address that was asked."""
+    """Requests by UDP. The response must come from the address that was asked."""
 
     def __init__(self):
         self.kept = None
@@ -76,7 +76,7 @@ class AskUdp:
 
 
 class Hold:
-    """Requests on one connection, to one backend."""
+    """Makes requests to one backend on one connection."""
 
     def __init__(self, options):
         for _ in range(1000):
@@ -107,7 +107,7 @@ def main():
 
 
 def run(options, ask):
-    """Asks until the count or the time is reached, prints, and ends the program."""
+    """Makes requests until the count or the time is reached, prints the result, and exits."""
     answers, failed, lines = collections.Counter(), collections.Counter(), collections.Counter()
     peers = collections.defaultdict(set)
     start, slowest, asked, ended = time.monotonic(), 0.0, 0, []

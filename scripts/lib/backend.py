@@ -9,7 +9,7 @@ import threading
 
 
 def plain(address):
-    """An IPv4 client of an IPv6 socket, written as IPv4."""
+    """The address of an IPv4 client of an IPv6 socket, in IPv4 notation."""
     return address.removeprefix("::ffff:")
 
 
@@ -27,7 +27,7 @@ class Answer(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def do_POST(self):
-        """Takes any amount of data and says how much came."""
+        """Accepts a body of any size and returns its size."""
         left = int(self.headers.get("Content-Length", 0))
         total = left
         while left > 0:
@@ -53,7 +53,7 @@ class Web(http.server.ThreadingHTTPServer):
 
 
 def echo(name, family, address, port):
-    """One socket for each family: an answer leaves from the address that was asked."""
+    """Serves one socket per family, so that a response leaves from the address that was asked."""
     sock = socket.socket(family, socket.SOCK_DGRAM)
     if family == socket.AF_INET6:
         sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)

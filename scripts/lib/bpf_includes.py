@@ -1,5 +1,5 @@
-"""Fails where a file of bpf/ uses a name of a header that it does not include itself, or includes a header of ours none of whose names
-it uses. --write mends both. usage: bpf_includes.py [--write]"""
+"""Fails if a file of bpf/ uses a name of a header that it does not include itself, or includes a header of ours without using any of its
+names. --write corrects both. usage: bpf_includes.py [--write]"""
 
 import re
 import sys
@@ -14,7 +14,7 @@ PASSED_ON = {
 }
 DEFINITIONS = [
     re.compile(r"^#define (\w+)", re.M),
-    re.compile(r"^(?:static __always_inline|LB_FUNCTION)\s[^;{}(]*?\b(\w+)\((?!\w+\)\()", re.M),
+    re.compile(r"^(?:static (?:__always_)?inline|LB_FUNCTION)\s[^;{}(]*?\b(\w+)\((?!\w+\)\()", re.M),
     re.compile(r"^LB_FUNCTION\s[^;{}(]*?\bLB_OWN\((\w+)\)\(", re.M),
     re.compile(r"^(?:struct|enum|union) (\w+) \{", re.M),
     re.compile(r"^(?:extern |const |volatile )*(?:struct \w+|enum \w+|__u\d+|int|long) \**(lb_\w+|bpf_\w+)(?:\[[^]]*\])?[ ;(]", re.M),
@@ -39,7 +39,7 @@ SYSTEM = {
 
 
 def code_of(text):
-    """Without comments and strings."""
+    """The text without comments and strings."""
     return re.sub(r"/\*.*?\*/|//[^\n]*|\"[^\"\n]*\"", " ", text, flags=re.S)
 
 
@@ -63,7 +63,7 @@ def wanted(text, owners, name):
 
 
 def system_lacks(text):
-    """Headers of the system that this file's code needs and does not include."""
+    """System headers that this file's code needs and does not include."""
     has = set(re.findall(r"^#include <([^>]+)>", text, re.M))
     return {header for header, names in SYSTEM.items() if header not in has and re.search(names, code_of(text))}
 
@@ -73,7 +73,7 @@ def covered(headers):
 
 
 def rewritten(text, ours, system):
-    """With these includes in the place of all that are there: the kernel's, libbpf's and ours, each a block in order."""
+    """The file with these includes instead of the present ones: a sorted block each for the kernel's, libbpf's and ours."""
     kernels = sorted(f"<{each}>" for each in system if not each.startswith("bpf/"))
     libbpfs = sorted(f"<{each}>" for each in system if each.startswith("bpf/"))
     blocks = [each for each in (kernels, libbpfs, sorted(f'"{each}"' for each in ours)) if each]

@@ -18,7 +18,7 @@ say() { printf '%s\n' "$*"; }
 # heading TEXT...: prints a line that starts a part.
 heading() { printf '%s== %s%s\n' "$BOLD" "$*" "$PLAIN"; }
 
-# die TEXT...: prints one sentence that says what to do, and exits with code 1.
+# die TEXT...: prints one message that says what to do, and exits with code 1.
 die() {
 	printf '%s%s: %s%s\n' "$RED" "${0##*/}" "$*" "$PLAIN" >&2
 	exit 1

@@ -37,7 +37,7 @@ OUTSIDE = re.compile(r"\b(SEMANTICS|RELIABILITY|MEASURES|DESIGN|PLATFORM|STYLE)\
 
 
 class Row:
-    """A row or a choice: where it stands, and its paragraph of tests as lines [first, last) of its page."""
+    """A row or a choice: its place, and the lines [first, last) of its page with its list of tests."""
 
     def __init__(self, name, page, line):
         self.name, self.page, self.line = name, page, line
@@ -47,7 +47,7 @@ class Row:
         self.first = self.last = 0
 
     def says_why(self):
-        """It has no tests, and a reason."""
+        """Whether the row gives a reason for having no tests."""
         return re.match(r"Tests: (not yet|none)\. +\S", self.tests or "")
 
     def places(self):
@@ -55,7 +55,7 @@ class Row:
 
 
 def files_of(tree):
-    """All paths that git knows or would add; all there are when git has no say."""
+    """All paths that git tracks or would add; without git, all files."""
     asked = subprocess.run(["git", "-c", "safe.directory=*", "-C", str(tree), "ls-files", "--cached", "--others",
                             "--exclude-standard", "--deduplicate"], capture_output=True, text=True, check=False)
     if asked.returncode == 0:
@@ -66,7 +66,7 @@ def files_of(tree):
 
 
 def text_of(path):
-    """Nothing for what is no text."""
+    """The file's text; empty for a binary file."""
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
@@ -74,7 +74,7 @@ def text_of(path):
 
 
 def listed(kind, first, following):
-    """The rows of a list that begins with `first`: "SEM-1, 2", "REL-30 to 34"."""
+    """The rows of a list that begins with `first`, such as "SEM-1, 2" or "REL-30 to 34"."""
     names, last = [f"{kind}-{first}"], first
     for joint, new_kind, number in following:
         kind = new_kind or kind
@@ -86,7 +86,7 @@ def listed(kind, first, following):
 
 
 def following(pattern, text, at):
-    """The matches of `pattern` that follow each other from `at`."""
+    """The adjacent matches of `pattern` from offset `at` on."""
     found = pattern.match(text, at)
     while found:
         yield found
@@ -94,7 +94,7 @@ def following(pattern, text, at):
 
 
 def references(text):
-    """(offset, name) of each row and choice that a text names; of a range those between its ends, too."""
+    """(offset, name) of each row and choice that a text names; a range names all rows between its ends."""
     for found in ROW.finditer(text):
         rest = [each.groups() for each in following(NEXT_ROW, text, found.end())]
         yield from ((found.start(), name) for name in listed(found[1], found[2], rest))
@@ -104,7 +104,7 @@ def references(text):
 
 
 class Lines:
-    """Which line an offset is in."""
+    """Maps an offset to its line number."""
 
     def __init__(self, text):
         self.starts = [0] + [found.end() for found in re.finditer("\n", text)]
@@ -114,7 +114,7 @@ class Lines:
 
 
 def rows_of(page, text):
-    """The rows of a page, in their order."""
+    """The rows of a page, in order."""
     rows, section, in_tests = [], "", False
     for number, line in enumerate(text.splitlines()):
         heading = HEADING.match(line)
@@ -143,7 +143,7 @@ def order_of(name):
 
 
 def unlisted(row, shown_by):
-    """The tests that name a row and that it does not list, itself or by the glob."""
+    """The tests that name a row and that the row does not list, by name or by a glob."""
     places = row.places()
     return [path for path in sorted(shown_by) if path not in places and not (GLOB in places and path.startswith(SCENARIOS))]
 
@@ -252,7 +252,7 @@ class Contract:
         return ([GLOB] if len(scenarios) > MOST_SCENARIOS else scenarios) + others
 
     def write(self):
-        """Each row's paragraph of tests, where tests name the row."""
+        """Writes each row's list of tests, if tests name the row."""
         for page in PAGES:
             lines = self.texts[page].splitlines()
             for row in reversed([row for row in self.rows if row.page == page]):

@@ -1,4 +1,4 @@
-"""contract.py against small trees with planted mistakes: each kind of mistake is seen, and none where there is none."""
+"""Tests contract.py on small trees with deliberate mistakes: it reports each kind of mistake, and none in a correct tree."""
 
 import pathlib
 import tempfile
@@ -49,7 +49,7 @@ GOOD = {
 
 
 def mistakes(**changes):
-    """What is said of the good tree with these files ("docs/semantics.md" is docs__semantics_md) changed by (old, new)."""
+    """The mistakes reported for the correct tree after these files ("docs/semantics.md" is docs__semantics_md) are changed by (old, new)."""
     files = dict(GOOD)
     for name, change in changes.items():
         path = next((each for each in files if each.replace("/", "__").replace(".", "_") == name), None)

@@ -1,11 +1,11 @@
-"""What ninja knows of a build: which headers each object was compiled from."""
+"""Reads from ninja which headers each object was compiled from."""
 
 import pathlib
 import subprocess
 
 
 def headers_by_object(build):
-    """{object's name: [path of a header or source, ...]} of everything that is built and up to date in `build`."""
+    """{object's name: [path of a header or source, ...]} for everything in `build` that is built and up to date."""
     if not pathlib.Path(build, "build.ninja").exists():
         return {}
     text = subprocess.run(["ninja", "-C", build, "-t", "deps"], capture_output=True, text=True, check=True).stdout

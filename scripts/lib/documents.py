@@ -20,12 +20,12 @@ def pages():
 
 
 def anchors(text):
-    """As GitHub makes them of headings."""
+    """The anchors that GitHub generates for headings."""
     return {re.sub(r"[^\w\- ]", "", line.lower()).strip().replace(" ", "-") for line in re.findall(r"^#+ +(.*)", text, re.M)}
 
 
 def prose(text):
-    """Without blocks of code, whose lines are kept empty so that numbers stay."""
+    """The text with the lines of code blocks emptied, so that line numbers remain."""
     return re.sub(r"^```.*?^```", lambda block: "\n" * block.group().count("\n"), text, flags=re.M | re.S)
 
 
@@ -42,7 +42,7 @@ def bad_links(page, text):
 
 
 def exists(name, page):
-    """Is there such a file or folder, from the root or from the page; patterns and files made by a build count by their folder."""
+    """Whether the file or folder exists, relative to the root or to the page. For patterns and generated files, the folder must exist."""
     name = name.rstrip("/")
     if any(sign in name for sign in "<>{}$|…") or "NAME" in name:
         return True
@@ -84,13 +84,14 @@ TESTS = {
 
 
 def packet_tables():
-    """One file may make several: each line that does names them."""
+    """The tables that a file generates, read from the lines that name them."""
     lines = [line for path in ROOT.glob("tests/prog/fixtures/tables_*.py") for line in path.read_text().splitlines() if "Table(" in line]
     return set(re.findall(r'"(\w+)"', "\n".join(lines)))
 
 
 def bad_tests(text):
-    """`LEVEL: NAME`; a NAME without a level is of the one before it in its cell or sentence; a file's name is one somewhere in the tests."""
+    """Tests of the form `LEVEL: NAME` that do not exist. A NAME without a level has the level of the name before it in the same cell;
+    a file name may be anywhere in the tests."""
     tables = packet_tables()
     for line in text.splitlines():
         for cell in line.split(" | "):

@@ -1,5 +1,5 @@
-"""Counts functions and conditional compilation of the C and C++ sources, and fails where a function is longer than its folder allows, a
-file than 700 lines, or a new `#if` chooses a feature (features are data: docs/decisions/005). usage: figures.py"""
+"""Counts functions and conditional compilation of the C and C++ sources, and fails if a function is longer than its folder allows, a
+file has more than 700 lines, or a new `#if` selects a feature (features are data: docs/decisions/005). usage: figures.py"""
 
 import re
 import statistics
@@ -17,7 +17,7 @@ ALLOWED = re.compile(r"__cplusplus|__BPF__|__bpf__|__has_feature|__SANITIZE|NDEB
 
 
 def functions(lines):
-    """(first line, lines) of each function body whose end stands in the column of its beginning, as clang-format has it."""
+    """(first line, number of lines) of each function body. Its end is in the column of its beginning, as clang-format writes it."""
     for number, line in enumerate(lines):
         found = SIGNATURE.match(line) or (line == "{" and number and lines[number - 1].endswith(")"))
         if not found:

@@ -27,7 +27,7 @@ def main():
     for name, pattern in HEAVY.items():
         users = sorted(user for user, headers in objects.items()
                        if any(re.search(pattern, str(header)) for header in headers))
-        print(f"{name}: {' '.join(users) or 'nobody'}")
+        print(f"{name}: {' '.join(users) or 'no file'}")
         wrong |= len(users) > ALLOWED.get(name, 1)
     return 1 if wrong else 0
 

@@ -1,4 +1,4 @@
-"""docs/maps.md: every map with its key, value and default size, and every member of these, from the BTF of the programs' object."""
+"""Generates docs/maps.md from the BTF of the programs' object: every map with its key, value, default size, and their members."""
 
 import json
 import subprocess
@@ -16,7 +16,7 @@ class Btf:
         self.types = {each["id"]: each for each in json.loads(dump)["types"]}
 
     def plain(self, number):
-        """The type behind typedefs and qualifiers, but for typedefs of numbers, which have the better name."""
+        """The type without typedefs and qualifiers, except typedefs of integers, whose name is clearer."""
         kind = self.types.get(number, {"kind": "VOID"})
         return self.plain(kind["type_id"]) if kind["kind"] in ("TYPEDEF", "CONST", "VOLATILE") else kind
 
@@ -37,7 +37,7 @@ class Btf:
         return f"enum {kind['name']}" if kind["kind"].startswith("ENUM") else kind["name"]
 
     def macro_number(self, number):
-        """What __uint() of bpf_helpers.h holds: a pointer to an array of so many."""
+        """The value of __uint() of bpf_helpers.h, which is encoded as a pointer to an array of that size."""
         return self.types[self.types[number]["type_id"]]["nr_elems"]
 
     def maps(self):
@@ -56,7 +56,7 @@ def type_text(btf, members):
 
 
 def side(btf, members, name):
-    """(text, bytes, type) of a key or value."""
+    """(text, size in bytes, type) of a key or value."""
     if name in members:
         number = btf.pointee(members[name])
         return f"`{btf.name(number)}`", btf.size(number), number
@@ -65,7 +65,7 @@ def side(btf, members, name):
 
 
 def structs_of(btf, number, found):
-    """Every named struct, union and enum that is reached from this type, each once, in order."""
+    """Every named struct, union and enum that this type refers to, directly or not, each once, in order."""
     kind = btf.plain(number) if number is not None else {"kind": "VOID"}
     if kind["kind"] == "ARRAY":
         structs_of(btf, kind["type_id"], found)
@@ -112,7 +112,7 @@ def maps_page(path, made):
 
 
 def names(path):
-    """Every name of a map, a member or an enum's value: what a dump may show."""
+    """Every name that a dump may show: of a map, a member or an enum value."""
     btf = Btf(path)
     found = {name for name, _ in btf.maps()}
     for kind in btf.types.values():

@@ -1,4 +1,4 @@
-"""OCI image layouts, without a container engine (image-spec 1.1): one layer, compressed in the same way each time.
+"""Makes and checks OCI image layouts (image-spec 1.1) without a container engine: one layer, compressed reproducibly.
 
 usage: oci.py make LAYER_TAR DOCKERFILE ARCH NAME:TAG LAYOUT
                         LAYER_TAR is the root file system; entry point, arguments and labels are those of DOCKERFILE's last stage. The
@@ -25,19 +25,19 @@ LAYER = "application/vnd.oci.image.layer.v1.tar+gzip"
 
 
 def text_of(value):
-    """The same bytes for the same value."""
+    """JSON text that is byte for byte the same for equal values."""
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
 
 def put(layout, kind, data):
-    """Stores a blob; its descriptor."""
+    """Stores a blob and returns its descriptor."""
     digest = hashlib.sha256(data).hexdigest()
     (layout / "blobs/sha256" / digest).write_bytes(data)
     return {"mediaType": kind, "digest": f"sha256:{digest}", "size": len(data)}
 
 
 def container_of(dockerfile):
-    """Entrypoint, Cmd and Labels of the last stage. Instructions that would add to them in another way are refused."""
+    """Entrypoint, Cmd and Labels of the last stage. Fails on instructions that would change them in another way."""
     stage = re.split(r"^FROM .*$", dockerfile, flags=re.M)[-1]
     config = {"Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]}
     for line in filter(None, map(str.strip, stage.splitlines())):
@@ -73,7 +73,7 @@ def make(layer_tar, dockerfile, arch, name, layout):
 
 
 def check(archive):
-    """The manifest's digest, or the end with a sentence."""
+    """The manifest's digest; exits with a message if the archive is inconsistent."""
     with tarfile.open(archive) as tar:
         files = {member.name: tar.extractfile(member).read() for member in tar if member.isfile()}
     left = {name for name in files if name.startswith("blobs/")}

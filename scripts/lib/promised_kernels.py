@@ -49,7 +49,7 @@ def wrong_rows(lines):
 
 
 def wrong_distributions(page, lines, booted_from):
-    """A row is tested if the level boots that distribution's package, and expected if one of its kernels is tested elsewhere."""
+    """Wrong rows. A row must say "tested" if the level boots that distribution's package, and "expected" if its kernel is tested elsewhere."""
     ours = set()
     for row in re.findall(r"^\| (.+) \|$", page.split("## Distributions")[1].split("\n## ")[0], re.M)[1:]:
         name, kernels, status = (cell.strip() for cell in row.split("|")[:3])

@@ -1,4 +1,4 @@
-"""promised_kernels.py's reading of the table of distributions: mistakes that are planted in it are seen. usage: promised_kernels_test.py"""
+"""Tests promised_kernels.py on tables of distributions with deliberate mistakes. usage: promised_kernels_test.py"""
 
 import sys
 

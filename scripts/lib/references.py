@@ -1,8 +1,8 @@
-"""The references in docs/ that the program itself knows best: options (what --help says), metrics (what the registry is given), outcomes
-(the list that the programs are compiled from) and maps (BTF of the object beside SLUICE, bpf/lb.o; the names in LAYOUT.md's samples are
-checked against it). usage: references.py [--write] SLUICE
+"""Generates the references in docs/ from the program: options (from --help), metrics (from the registered families), outcomes (from the list
+that the programs are compiled from) and maps (from BTF of bpf/lb.o beside SLUICE, against which the names in LAYOUT.md's samples are
+checked, too). usage: references.py [--write] SLUICE
 
-Fails where a page differs from the program and says what to do; --write makes the pages anew."""
+Fails if a page differs from the program, and says what to do; --write regenerates the pages."""
 
 import difflib
 import pathlib
@@ -27,7 +27,7 @@ LITERALS = r'"(?:[^"\\]|\\.)*"(?:\s*"(?:[^"\\]|\\.)*")*'
 
 
 def joined(literals):
-    """The text of adjacent C string literals."""
+    """The concatenated text of adjacent C string literals."""
     return "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', literals)).replace('\\"', '"')
 
 
@@ -36,7 +36,7 @@ def help_of(sluice, *command):
 
 
 def options_of(text):
-    """[(names, default, meaning)] of what --help shows, however the version of CLI11 lays it out."""
+    """[(names, default, meaning)] of the output of --help, in the layout of any version of CLI11."""
     found = []
     for line in text.splitlines():
         option = re.match(r" {1,4}(-\S+)(.*)", line)
@@ -72,7 +72,7 @@ def options_page(sluice):
 
 
 def metrics():
-    """[(name, type, help)] of every family, sorted."""
+    """[(name, type, help)] of every metric family, sorted."""
     found = {}
     text = "".join((ROOT / f"agent/observe/{name}.cpp").read_text() for name in ("metrics", "snapshot_metrics"))
     for match in re.finditer(r'"((?:sluice|kubeproxy|rest_client|process|kubernetes)_[a-z0-9_]+)"[\s,.)]*(?:Help\()?\s*(' + LITERALS + ")?",
@@ -99,7 +99,7 @@ def metrics_page():
 
 
 def textfile_metrics():
-    """[(name, help)] of what `sluice alive --textfile` writes."""
+    """[(name, help)] of the metrics that `sluice alive --textfile` writes."""
     text = (ROOT / "agent/commands/alive.cpp").read_text()
     found = [(name, joined(help_text)) for name, help_text in re.findall(r'Family \w+ = \{\s*"(\w+)",\s*(' + LITERALS + r")\s*,?\s*\}", text)]
     if len(found) != text.count("constexpr Family "):
@@ -123,7 +123,7 @@ def outcomes_page():
 
 
 def bad_samples(path):
-    """Names in the samples of LAYOUT.md that no dump can show."""
+    """Names in the samples of LAYOUT.md that no dump can contain."""
     known = map_reference.names(path) | {"key"}
     samples = "".join(re.findall(r"^    .*\n", (ROOT / "maps/abi/LAYOUT.md").read_text(), re.M))
     return sorted(set(re.findall(r'"(\w+)":', samples) + re.findall(r'"(LB_\w+)"', samples)) - known)

@@ -1,8 +1,8 @@
-"""The bill of materials of an image, SPDX 2.3 as JSON on standard output: what is in it, from which Debian packages at which versions, and which
-packages' headers were compiled into the agent. Its time is SOURCE_DATE_EPOCH.
+"""Prints the bill of materials of an image as SPDX 2.3 JSON: its files, the Debian packages and versions that they are from, and the packages
+whose headers were compiled into the agent. Its time is SOURCE_DATE_EPOCH.
 
 usage: sbom.py ROOT BUILD VERSION ARCH [SYSROOT]
-ROOT is the image's root (scripts/lib/image), BUILD the agent's build directory; SYSROOT, of scripts/lib/sysroot, where it is for another
+ROOT is the image's root (scripts/lib/image), BUILD the agent's build directory; SYSROOT: the directory of scripts/lib/sysroot, for another
 architecture."""
 
 import hashlib
@@ -25,12 +25,12 @@ def output(*command):
 
 
 def spellings(path):
-    """A path as a package may have it: /lib is a link to /usr/lib, and packages name either."""
+    """The paths under which a package may list a file: /lib is a link to /usr/lib, and packages use either."""
     return [path, path.removeprefix("/usr") if path.startswith("/usr/lib") else "/usr" + path]
 
 
 class Machine:
-    """Packages that are installed here."""
+    """The packages installed on this machine."""
 
     def __init__(self):
         self.known = {}
@@ -39,7 +39,7 @@ class Machine:
             self.known[name] = rest
 
     def packages_of(self, paths):
-        """The name of each path's package; paths of none are left out."""
+        """Maps each path to its package; paths without a package are left out."""
         owners = {}
         for line in output("dpkg-query", "-S", *sorted({name for path in paths for name in spellings(path)})).splitlines():
             names, _, path = line.rpartition(": ")
@@ -50,7 +50,7 @@ class Machine:
 
 
 class Unpacked:
-    """Packages that scripts/lib/sysroot has unpacked."""
+    """The packages that scripts/lib/sysroot has unpacked."""
 
     def __init__(self, root):
         lines = (line.split("\t") for line in (root / "files").read_text().splitlines())
@@ -67,7 +67,7 @@ class Unpacked:
 
 
 def headers(build):
-    """Real paths of the files outside of the tree that the agent's own objects were compiled from."""
+    """Real paths of the headers outside the tree from which the agent's objects were compiled."""
     paths, ours = set(), False
     for line in output("ninja", "-C", str(build), "-t", "deps").splitlines():
         if not line.startswith(" "):

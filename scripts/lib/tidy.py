@@ -1,10 +1,10 @@
-"""Runs clang-tidy over our .cpp files: those alone whose text, own header, flags or checks have changed since they were last found
-clean; with CI=true in the environment also those of which any other header has. usage: tidy.py BUILD_DIR OTHER_BUILD_DIR CACHE_DIR JOBS
+"""Runs clang-tidy on our .cpp files whose text, own header, flags or checks have changed since they were last found clean; with CI=true in
+the environment also on those of which any other header has changed. usage: tidy.py BUILD_DIR OTHER_BUILD_DIR CACHE_DIR JOBS
 
-CACHE_DIR may serve several trees: what is remembered says nothing of where a tree lies.
+Several trees may share CACHE_DIR: results do not depend on a tree's location.
 
-The commands are those of BUILD_DIR, which is clang's; what it did not build, OTHER_BUILD_DIR may have, and which headers
-a file includes is known from either. Where it is known from neither, all headers of the tree count."""
+The compile commands are those of BUILD_DIR, which is clang's; for what it did not build, those of OTHER_BUILD_DIR. The headers that a file
+includes are known from either; if from neither, all headers of the tree count."""
 
 import concurrent.futures
 import hashlib
@@ -39,19 +39,19 @@ class Digests:
 
 
 def object_of(entry):
-    """The object file that a compile command makes, as ninja names it."""
+    """The object file that a compile command creates, as named by ninja."""
     return re.search(r" -o (\S+)", entry["command"]).group(1)
 
 
 def key_of(entry, headers, digests, common):
-    """Names everything that clang-tidy's answer for one file depends on, wherever the tree lies."""
+    """A hash of everything that clang-tidy's result for one file depends on, except the location of the tree."""
     parts = [common, entry["command"].replace(str(ROOT), "ROOT"), digests.of(pathlib.Path(entry["file"]))]
     parts += [f"{path} {digests.of(path)}".replace(str(ROOT), "ROOT") for path in sorted(headers)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 def own_headers(entry):
-    """What a change of one file concerns at first: its own header. Findings in other headers are those of their own files."""
+    """The header that belongs to a source file. Findings in other headers are reported for their own sources."""
     return [path for path in [pathlib.Path(entry["file"]).with_suffix(".hpp")] if path.exists()]
 
 
@@ -63,7 +63,7 @@ def run(build, source):
 
 
 def forget(cache, used):
-    """Renews the answers that were used, and removes those that have not been for long."""
+    """Updates the timestamps of the results that were used, and removes old ones."""
     for key in used:
         if (cache / key).exists():
             (cache / key).touch()

@@ -199,7 +199,7 @@ pods_are_told() {
 	lab_wait 5 lacks_not 'UDP sockets.*not ended' || die "status says that sockets cannot be ended: $(without)"
 	dns_is false
 	for who in pod guest; do
-		lab_wait 5 grep -q '^error' "$LAB_DIR/connected-$who.log" || die "SEM-46: $who was not told: $(cat "$LAB_DIR/connected-$who.log")"
+		lab_wait 5 grep -q '^error' "$LAB_DIR/connected-$who.log" || die "SEM-46: $who got no error: $(cat "$LAB_DIR/connected-$who.log")"
 		printf 'SEM-46: %s: %s\n' "$who" "$(tail -n 1 "$LAB_DIR/connected-$who.log")"
 	done
 }

@@ -54,7 +54,7 @@ events() {
 health_check() {
 	lab_start node taken.log python3 "$SLUICE_ROOT/scripts/lib/backend.py" taken "$CHECKED" 5353
 	local taken=$LAB_STARTED
-	lab_wait 5 lab_in node curl -sf -o /dev/null "http://127.0.0.1:$CHECKED/" || die "nobody took port $CHECKED"
+	lab_wait 5 lab_in node curl -sf -o /dev/null "http://127.0.0.1:$CHECKED/" || die "no process took port $CHECKED"
 	kube apply <<-YAML
 		apiVersion: v1
 		kind: Service

@@ -97,7 +97,7 @@ regions() {
 	keys '"topology.kubernetes.io/region,e2e/rack"'
 	kube patch Node/worker-c '{"metadata": {"labels": {"e2e/rack": "1"}}}'
 	region node null
-	becomes "choice H: nobody shares a label with the own Node" "" family4 default/web:
+	becomes "choice H: no Node shares a label with the own Node" "" family4 default/web:
 	kube patch Node/node '{"metadata": {"labels": {"e2e/rack": "1"}}}'
 	becomes "choice H: the second key, asked for later" "10.244.1.10:8080 10.244.4.10:8080" family4 default/web:
 	keys null

@@ -1,7 +1,7 @@
 """Changes objects at random until a file appears. usage: churn.py SEED STOP_FILE [PAUSE]
 
-The pods web-* are ready or not, but web-a always is; services come, change and go; a slice by hand changes; the node
-changes its zone. At the end everything is as some clean state says: all pods are ready. Prints the count of changes."""
+Changes the readiness of the pods web-* (web-a is always ready), creates, changes and deletes services, changes a handwritten
+slice and the node's zone. Finally all pods are ready and the node is in zone-a. Prints the number of changes."""
 
 import os
 import random
@@ -17,7 +17,7 @@ def quietly(step):
     try:
         step()
     except kube.Refused:
-        pass  # what another change has taken away, or a conflict: the next change follows
+        pass  # the object was deleted, or a conflict: the next change follows
 
 
 class Churn:

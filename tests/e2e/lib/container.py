@@ -1,9 +1,8 @@
-"""Runs a command as a container runtime would: the root of an image, read-only, a few mounts, a few capabilities.
+"""Runs a command as a container runtime does: in an image's root, read-only, with given mounts and capabilities.
 
 usage: container.py ROOT CAPABILITIES [--mount SOURCE:TARGET[:ro][:slave]]... -- COMMAND...
-CAPABILITIES: names as in a Pod's securityContext, separated by commas. Namespaces and cgroup are the caller's, but for
-mounts; into one that is a slave the host's later mounts come, which Kubernetes calls HostToContainer. The environment is the
-caller's."""
+CAPABILITIES: names as in a Pod's securityContext, separated by commas. Namespaces (except the mount namespace), cgroup and
+environment are the caller's. Later mounts of the host appear in a mount that is a slave (Kubernetes' HostToContainer)."""
 
 import ctypes
 import os
@@ -27,7 +26,7 @@ def mount(source, target, flags):
 
 
 def mounted(root, words):
-    """The image and what the pod mounts into it; the image becomes read-only at the end."""
+    """Mounts the image and the pod's volumes; then makes the image read-only."""
     mount(root, root, MS_BIND)
     for source, target, *options in words:
         place = root + target

@@ -1,11 +1,11 @@
-"""The same objects, the same answer: changes objects at random and asks two nodes, kube-proxy's and Sluice's, the same.
+"""Differential test: changes objects at random, and compares the answers of two nodes, one with kube-proxy and one with Sluice.
 
 usage: differ.py SEED STEPS PROXY_LAB SLUICE_LAB     (names of the labs, whose namespaces are LAB-client and so on; their
 cgroups are $E2E_CGROUPS/LAB; E2E_KUBE as for kube.py)
 
-After each step every client of both labs asks the same frontends: what answers, whom the backend saw, what is refused and
-what gets no answer. A difference that stays for some seconds is a failure, unless it is one of ALLOWED, each of which names
-its choice or its row in docs/semantics.md; one that never comes up is a failure too, but for RARE ones."""
+After each step every client of both labs asks the same frontends; compared are which backends answer, which client address they see,
+what is refused and what times out. A difference that lasts for some seconds is a failure, unless it is one of ALLOWED, each of which
+names its choice or row in docs/semantics.md; an allowed difference that never occurs is a failure too, except RARE ones."""
 
 import collections
 import json
@@ -54,7 +54,7 @@ def say(*words):
 # ---- Asking ----
 
 class Prober:
-    """prober.py in a namespace (and cgroup) of a lab."""
+    """Runs prober.py in a namespace (and cgroup) of a lab."""
 
     def __init__(self, lab, who):
         prober = str(pathlib.Path(__file__).with_name("prober.py"))
@@ -104,7 +104,7 @@ def source_of(client, peer):
 
 
 class Seen:
-    """What one side did with one question, as far as the two are to be equal."""
+    """How one side handled one question: the properties in which both must agree."""
 
     def __init__(self):
         self.verdicts = set()
@@ -132,7 +132,7 @@ class Seen:
 # ---- Comparing ----
 
 def meets_itself(question, theirs, ours, nameless):
-    """A pod asked a service that it is an endpoint of, one that names no node: kube-proxy leaves it without an answer."""
+    """Whether a pod asked a service of which it is an endpoint without a nodeName: kube-proxy gives no answer."""
     if question.client != "pod" or not OWN["pod"] & nameless or ours.verdicts != {"answered"}:
         return False
     others = {name for name in ours.backends if name.rsplit(":", 1)[0] not in OWN["pod"]}
@@ -141,13 +141,13 @@ def meets_itself(question, theirs, ours, nameless):
 
 
 def outlives(question, theirs, ours, ended):
-    """A UDP service that is no longer the proxy's: a source port that comes round again finds the flow of its first time."""
+    """Whether a UDP service is no longer this proxy's: a reused source port matches the flow of its first use."""
     return (question.protocol == "UDP" and (question.address, question.port) in ended and "answered" not in ours.verdicts and
             theirs.verdicts == ours.verdicts | {"answered"})
 
 
 def letter_of(question, theirs, ours, world):
-    """The choice or row of docs/semantics.md that allows this difference; None when there is no difference, "" when none does."""
+    """The choice or row of docs/semantics.md that allows this difference; None if there is no difference, "" if none allows it."""
     if meets_itself(question, theirs, ours, world.nameless):
         return "32"
     if outlives(question, theirs, ours, world.ended):
@@ -197,7 +197,7 @@ class Comparison:
         return {each: letter_of(each, seen[theirs, each], seen[ours, each], self) for each in questions}
 
     def run(self, questions):
-        """The questions that the two answer differently for good, with both answers."""
+        """The questions that both sides keep answering differently, with both answers."""
         seen = self.sides(questions, TRIES)
         judged = self.judged(questions, seen)
         until = time.monotonic() + SETTLE
@@ -217,7 +217,7 @@ class Comparison:
         return [self.both(each, seen) for each in wrong]
 
     def both(self, question, seen):
-        """The question and both answers, for people."""
+        """The question and both answers as readable text."""
         theirs, ours = self.labs.names
         return f"{question}\n    kube-proxy: {seen[theirs, question]}\n    Sluice:     {seen[ours, question]}"
 
@@ -225,7 +225,7 @@ class Comparison:
 # ---- Changing ----
 
 class World:
-    """What the API holds, and random changes of it. The names s0 to s3 are services, each with up to three slices."""
+    """The objects in the API, and random changes to them. s0 to s3 are services, each with up to three slices."""
 
     def __init__(self, api, seed):
         self.api = api
@@ -255,7 +255,7 @@ class World:
         return {4: f"203.0.113.{10 + int(name[1])}", 6: f"2001:db8:113::{10 + int(name[1])}"}[family]
 
     def service(self):
-        """A new service, or the old one of this name anew."""
+        """Creates a service, or replaces the one of this name."""
         name = self.name()
         try:
             self.api.delete(self.path(name))
@@ -287,7 +287,7 @@ class World:
         return f"{name}: {ports}"
 
     def exposure(self, name=None):
-        """Type, external addresses and load-balancer addresses."""
+        """Random type, external IPs and load-balancer addresses."""
         name = name or self.name()
         number = int(name[1])
         spec = {"externalIPs": self.some([f"203.0.113.{110 + number}", f"2001:db8:113::{110 + number}"])}
@@ -326,7 +326,7 @@ class World:
         return f"{name}: {change}"
 
     def headless(self):
-        """The label of a slice that no proxy is to see (SEM-2), put on or taken away."""
+        """Adds or removes the label that hides a slice from proxies (SEM-2)."""
         names = self.slices(self.name())
         if not names:
             return "no slice"
@@ -361,21 +361,21 @@ class World:
         return made
 
     def siblings(self, name, other_than):
-        """{address: endpoint} of the other slices of a service."""
+        """{address: endpoint} of the service's other slices."""
         found = self.api.get("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
                              f"?labelSelector=kubernetes.io/service-name%3D{name}")
         return {endpoint["addresses"][0]: endpoint for each in found["items"] if each["metadata"]["name"] != other_than
                 for endpoint in each["endpoints"] or []}
 
     def beside(self, made, sibling):
-        """An endpoint that another slice has too. Which of two wins is decided only if just one of them ends (SEM-4)."""
+        """An endpoint that another slice has, too. Which of both counts is specified only if exactly one is terminating (SEM-4)."""
         if sibling is None:
             return made
         ends, other_ends = (each.get("conditions", {}).get("terminating", False) for each in (made, sibling))
         return made if ends != other_ends else sibling
 
     def ports_of_slice(self, name):
-        """A port for each name, of the protocol that the service wants there."""
+        """A port for each name, with the service's protocol."""
         wanted = {}
         try:
             wanted = {each["name"]: each["protocol"] for each in self.api.get(self.path(name))["spec"]["ports"]}
@@ -388,7 +388,7 @@ class World:
         return ports
 
     def endpoints(self, name=None):
-        """One slice of a service, made anew."""
+        """A new version of one slice of a service."""
         name = name or self.name()
         family = self.random.choice([4, 4, 6])
         slice_name = f"{name}-{family}-{self.random.randrange(2)}"
@@ -420,7 +420,7 @@ class World:
         return f"node in {zone}"
 
     def step(self):
-        """One change; what it was."""
+        """Makes one change, and returns its description."""
         while True:
             weights = [weight for weight, _ in self.steps]
             try:
@@ -431,7 +431,7 @@ class World:
 
 
 class Mark:
-    """A service of its own whose port and endpoint change after each step: once both show, all before them has arrived."""
+    """A separate service whose port and endpoint change after each step: once both are in effect, all earlier changes are too."""
 
     def __init__(self, api, labs):
         self.api, self.labs, self.count = api, labs, 0
@@ -468,7 +468,7 @@ class Mark:
 
 
 def questions_of(services):
-    """Everything that the services say, asked by every client."""
+    """Every frontend of the services, asked by every client."""
     frontends = set()
     for service in services:
         spec, sticky = service["spec"], service["spec"].get("sessionAffinity") == "ClientIP"
@@ -493,7 +493,7 @@ def questions_of(services):
 
 
 def changed_services(api, before):
-    """All services of the test now, and those of `before` that are gone: those must answer nothing."""
+    """The test's present services, and those of `before` that were removed, which must not answer."""
     now = {each["metadata"]["name"]: each for each in api.get("/api/v1/namespaces/default/services")["items"]
            if each["metadata"]["name"].startswith("s")}
     return now, list(now.values()) + [each for name, each in before.items() if name not in now]
@@ -505,7 +505,7 @@ def nameless(api):
 
 
 def ended(services, present):
-    """Where services that are gone, or another proxy's, have been."""
+    """The former frontends of services that were removed or belong to another proxy now."""
     places = set()
     for service in services:
         if service["metadata"]["name"] in present and PROXY_NAME not in service["metadata"].get("labels", {}):

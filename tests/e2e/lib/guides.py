@@ -1,7 +1,7 @@
-"""The command blocks of docs/guides. usage: guides.py PAGE SCRIPT
+"""Extracts the command blocks of a page of docs/guides. usage: guides.py PAGE SCRIPT
 
-Writes those that are to be run, in their order, to SCRIPT, one shell for all of the page, and prints every other block with the reason why it is
-not run. A fence is ```sh (run), ```sh not run: REASON, or one of LANGUAGES; anything else, and code that is only indented, is an error."""
+Writes the blocks that are run to SCRIPT, in order, for one shell, and prints every other block with the reason why it is not run. A
+fence is ```sh (run), ```sh not run: REASON, or one of LANGUAGES; anything else, and code that is only indented, is an error."""
 
 import pathlib
 import re
@@ -11,7 +11,7 @@ LANGUAGES = {"yaml": "the content of a file", "bird": "BIRD's configuration: tes
 
 
 def blocks(page):
-    """(line, fence, text) of each."""
+    """(line, fence, text) of each block."""
     begun, fence, text = 0, None, []
     for number, line in enumerate(page.read_text().splitlines(), 1):
         if line.startswith("```"):
@@ -29,7 +29,7 @@ def blocks(page):
 
 
 def why_not(page, line, fence):
-    """Empty: it is run."""
+    """The reason why a block is not run; empty if it is run."""
     if fence == "sh":
         return ""
     if found := re.fullmatch(r"sh not run: (\S.*)", fence):

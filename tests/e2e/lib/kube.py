@@ -67,7 +67,7 @@ def path_of(kind, namespace, name=""):
 
 
 def path_of_reference(reference):
-    """KIND/NAME or KIND/NAMESPACE/NAME, or a path as it is."""
+    """The path of KIND/NAME or KIND/NAMESPACE/NAME; an API path is returned unchanged."""
     if reference.startswith("/"):
         return reference
     kind, *rest = reference.split("/")
@@ -75,7 +75,7 @@ def path_of_reference(reference):
 
 
 class Api:
-    """One connection, opened again when the server has closed it."""
+    """One connection, reopened after the server has closed it."""
 
     def __init__(self, directory=None, server=None):
         where = pathlib.Path(directory or os.environ["E2E_KUBE"])
@@ -89,7 +89,7 @@ class Api:
         self.connection = http.client.HTTPSConnection(address.hostname, address.port, context=context, timeout=30)
 
     def ask(self, method, path, body=None, content_type="application/json", accept="application/json"):
-        """Bytes of a good answer; Refused for any other; OSError when there is none."""
+        """The body of a successful response. Raises Refused for any other response, and OSError if there is none."""
         headers = self.headers | {"Accept": accept}
         if body is not None:
             headers["Content-Type"] = content_type
@@ -132,7 +132,7 @@ class Api:
         return self.json("DELETE", path, options)
 
     def apply(self, document, options=""):
-        """`document` is text, because a server takes YAML and this needs no library for it."""
+        """`document` is text: the server accepts YAML, so no library is needed."""
         found = {key: re.search(rf'^\s*"?{key}"?:\s*"?([\w.:-]+)', document, re.M) for key in ("kind", "namespace")}
         name = re.search(r'^(?:metadata:.*\n(?:  .*\n)*?  name:|metadata: \{.*?name:|\s*"name":)\s*"?([\w.:-]+)', document, re.M)
         kind = found["kind"].group(1)
@@ -143,7 +143,7 @@ class Api:
 
 
 def documents(text):
-    """YAML documents of a stream; a lone JSON object is one."""
+    """The YAML documents of a stream; a single JSON object is one document."""
     return [part for part in re.split(r"^---.*$", text, flags=re.M) if re.search(r"^[^#\s]", part, re.M)]
 
 
@@ -157,7 +157,7 @@ def pod(name, node, addresses, labels, namespace="default", ports=()):
 
 
 def pod_status(addresses, ready):
-    """What a kubelet writes into the status."""
+    """A Pod's status as a kubelet writes it."""
     state = "True" if ready else "False"
     return {"status": {
         "phase": "Running", "podIP": addresses[0], "podIPs": [{"ip": address} for address in addresses],
@@ -182,14 +182,14 @@ def token(api, account):
 
 
 def numbered_endpoint(number):
-    """Addresses from 10.128.0.1 on; on nodes of the three zones in turn."""
+    """An endpoint with an address from 10.128.0.1 on, on nodes of the three zones in turn."""
     return {"addresses": [f"10.{128 + (number >> 16)}.{number >> 8 & 255}.{number & 255}"],
             "conditions": {"ready": True, "serving": True, "terminating": False},
             "nodeName": f"worker-{'abc'[number % 3]}", "zone": f"zone-{'abc'[number % 3]}"}
 
 
 def make_slices(api, service, count, size):
-    """Their endpoints are counted through."""
+    """Slices whose endpoints are numbered consecutively."""
     for at in range(count):
         numbers = range(1 + at * size, 1 + (at + 1) * size)
         api.create({
@@ -201,7 +201,7 @@ def make_slices(api, service, count, size):
 
 
 def await_gathered(size):
-    """The server ends a stream that lags too far behind, so that no burst would come of it."""
+    """Waits until the proxy has gathered the previous changes: the server closes a stream that lags too far behind, and there would be no burst."""
     path = pathlib.Path(os.environ["E2E_KUBE"]) / "gathered"
     deadline = time.monotonic() + 120
     while not path.exists() or int(path.read_text()) < size:
@@ -221,7 +221,7 @@ def rewrite_slice(api, name, first, last, size, padding, pace=""):
 
 
 def option(words, name):
-    """Takes `name VALUE` out of words."""
+    """Removes `name VALUE` from words and returns VALUE."""
     if name not in words:
         return None
     at = words.index(name)

@@ -1,9 +1,9 @@
-"""Does for one node what the DaemonSet controller, the scheduler, a kubelet and a container runtime do, as far as the guides need it: runs the
-containers of kube-system's DaemonSets and of static pods, with their mounts, capabilities and environment (container.py), asks their readiness
-probes, reports DaemonSets' status and Pods. Images: .../sluice:... is the root in $KUBELET/image, .../kube-proxy:... the real one.
+"""Replaces the DaemonSet controller, the scheduler, a kubelet and a container runtime for one node, as far as the guides need them: runs the
+containers of kube-system's DaemonSets and of static pods, with their mounts, capabilities and environment (container.py), runs their readiness
+probes, and reports DaemonSets' status and Pods. Images: .../sluice:... is the root in $KUBELET/image, .../kube-proxy:... the real one.
 
 usage: kubelet.py NODE    in the node's namespaces and cgroup; $E2E_KUBE as for kube.py, $API the server, $KUBELET a directory of its own with
-                          image/ in it, $LAB_PINS, $LAB_CGROUP, $KUBE_PROXY_CONFIG; what a pod's command is run by is in $KUBELET/POD.exec"""
+                          image/ in it, $LAB_PINS, $LAB_CGROUP, $KUBE_PROXY_CONFIG; $KUBELET/POD.exec has a pod's command wrapper"""
 
 import http.client
 import json
@@ -27,7 +27,7 @@ NODE_ADDRESS = "10.0.0.10"
 
 
 def host_path(path):
-    """The lab's own, where it has one: others on this machine must not notice."""
+    """The lab's own path, if it has one, so that nothing else on this machine is affected."""
     own = {"/sys/fs/bpf": PINS, "/sys/fs/cgroup": str(pathlib.Path(CGROUP).parent), "/var/lib/sluice": str(KUBELET / "state")}
     where = own.get(path, path)
     os.makedirs(where, exist_ok=True)
@@ -35,7 +35,7 @@ def host_path(path):
 
 
 class Pod:
-    """One pod, from its spec to its processes."""
+    """One pod: its spec and its processes."""
 
     def __init__(self, api, name, template, account):
         self.api, self.name, self.template, self.account = api, name, template, account
@@ -107,7 +107,7 @@ class Pod:
         return subprocess.Popen([*runtime, "/usr/bin/sluice", *arguments], env=environment, stdout=log, stderr=log)
 
     def go_on(self):
-        """Starts what is to run next: init containers until they succeed, then the container, again if it ends."""
+        """Starts the next process: init containers until they succeed, then the container; restarts it if it ends."""
         code = self.process.poll() if self.process else None
         if self.process and code is None:
             return
@@ -116,7 +116,7 @@ class Pod:
         self.process = self.run(self.waiting[0] if self.waiting else self.spec["containers"][0])
 
     def starts(self):
-        """Whether the startup probe, a command in the container, has yet to succeed."""
+        """Whether the startup probe, a command in the container, has not succeeded yet."""
         probe = self.spec["containers"][0].get("startupProbe", {}).get("exec")
         if probe and not self.has_started:
             words = (KUBELET / f"{self.name}.exec").read_bytes().decode().split("\0")[:-1]

@@ -1,6 +1,6 @@
-"""Renders a kustomization as far as ours use it: resources (files and other kustomizations), images, and JSON patches
-(RFC 6902: add, replace) of targets by kind and name. Anything else is refused, so a kustomization that kubectl would read
-in another way fails. usage: kustomize.py DIRECTORY"""
+"""Renders the subset of kustomizations that ours use: resources (files and other kustomizations), images, and JSON patches
+(RFC 6902: add, replace) of targets by kind and name. Anything else fails, so that no kustomization is rendered
+differently from kubectl. usage: kustomize.py DIRECTORY"""
 
 import json
 import pathlib
@@ -12,7 +12,7 @@ KNOWN = {"apiVersion", "kind", "resources", "images", "patches"}
 
 
 def parent_of(document, path):
-    """The list or mapping that holds the last step of a JSON pointer, and that step."""
+    """The list or mapping that contains the last step of a JSON pointer, and that step."""
     *steps, last = [step.replace("~1", "/").replace("~0", "~") for step in path.split("/")[1:]]
     for step in steps:
         document = document[int(step) if isinstance(document, list) else step]

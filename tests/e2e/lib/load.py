@@ -1,4 +1,4 @@
-"""Changes by the thousand. E2E_KUBE as for kube.py.
+"""Makes thousands of changes. E2E_KUBE as for kube.py.
 
 usage: load.py create COUNT           services load-0 to load-(COUNT-1), dual-stack, each with a slice of two endpoints
        load.py delete                 all of them
@@ -20,7 +20,7 @@ OWN = threading.local()
 
 
 def api():
-    """A connection for each thread."""
+    """The calling thread's connection."""
     if not hasattr(OWN, "api"):
         OWN.api = kube.Api()
     return OWN.api
@@ -44,7 +44,7 @@ def create(number):
 
 
 def delete_all():
-    """The slices at one stroke; services have no such request."""
+    """Deletes all slices by one request, which does not exist for services."""
     api().ask("DELETE", kube.path_of("EndpointSlice", "default") + f"?labelSelector={LABEL}%3Dyes")
     found = api().get(kube.path_of("Service", "default") + f"?labelSelector={LABEL}%3Dyes")
     return everywhere(lambda each: api().delete(kube.path_of("Service", "default", each["metadata"]["name"])),

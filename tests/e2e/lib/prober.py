@@ -1,4 +1,4 @@
-"""Both ends of the differential test's questions.
+"""Client and server of the differential test (differ.py).
 
 usage: prober.py serve TCP_PORT,... UDP_PORT,...    answers "ADDRESS PORT PEER": where it was reached and by whom
        prober.py ask    reads a line of JSON, [[PROTOCOL, ADDRESS, PORT, TIMES], ...], asks all of it at once, each time by a
@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 
-PATIENCE = 0.9  # seconds; a SYN that must be sent again, after one second, is a time-out
+TIMEOUT = 0.9  # seconds: less than the time after which a SYN is retransmitted
 RECVERR = {socket.AF_INET: (socket.IPPROTO_IP, 11), socket.AF_INET6: (socket.IPPROTO_IPV6, 25)}
 AT_ONCE = 120
 
@@ -41,7 +41,7 @@ def serve_tcp(port):
 
 
 def serve_udp(family, port):
-    """An answer leaves from the address that was asked."""
+    """Serves UDP; a response leaves from the address that was asked."""
     sock = socket.socket(family, socket.SOCK_DGRAM)
     if family == socket.AF_INET6:
         sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
@@ -74,9 +74,9 @@ def name_of(code):
 
 
 def health(address, port):
-    """Status and count of local endpoints of a health-check node port."""
+    """The status and the count of local endpoints that a health-check node port returns."""
     try:
-        with socket.create_connection((address, port), PATIENCE) as connection:
+        with socket.create_connection((address, port), TIMEOUT) as connection:
             connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n")
             answer = b""
             while data := connection.recv(4096):
@@ -90,7 +90,7 @@ def health(address, port):
 
 
 class Asker:
-    """Sockets under way; what each came to is counted at the place of its question."""
+    """Requests in progress; each result is counted for its question."""
 
     def __init__(self):
         self.selector = selectors.DefaultSelector()
@@ -123,7 +123,7 @@ class Asker:
                 counts[name_of(error.errno)] += 1
                 sock.close()
                 return
-        self.left[sock] = (counts, time.monotonic() + PATIENCE)
+        self.left[sock] = (counts, time.monotonic() + TIMEOUT)
         self.selector.register(sock, selectors.EVENT_READ)
 
     def end(self, sock, answer):

@@ -1,4 +1,4 @@
-"""Stands before the API server and misbehaves as rules say. usage: proxy.py PORT DIRECTORY
+"""A proxy in front of the API server that injects faults by rules. usage: proxy.py PORT DIRECTORY
 
 DIRECTORY holds server, server.crt, server.key, ca.crt of the cluster, and rules.json: a list of rules, read again at each
 request; the first one whose "match" (a regular expression on "METHOD PATH") is found, and whose "times" are not used up,
@@ -76,7 +76,7 @@ class Proxy:
             return []  # half written; it is read again
 
     def rule(self, request):
-        """The rule for a new request; counts its use."""
+        """The rule for a new request; counts that use."""
         for rule in self.rules():
             if "now" in rule or not re.search(rule["match"], request):
                 continue
@@ -88,7 +88,7 @@ class Proxy:
         return {}
 
     def tell(self, name, what):
-        """Whole at any moment."""
+        """Replaces the file atomically."""
         (self.directory / f"{name}.new").write_text(f"{what}\n")
         (self.directory / f"{name}.new").rename(self.directory / name)
 
@@ -96,7 +96,7 @@ class Proxy:
         self.tell("oldest", f"{self.under_way[0]:.3f}" if self.under_way else "none")
 
     def now(self, request):
-        """What holds for a stream that is under way: its rule, or one that says nothing."""
+        """The rule that now applies to an open stream; an empty one if none does."""
         return next((rule for rule in self.rules() if "now" in rule and re.search(rule["match"], request)), {"now": None})
 
     async def serve(self, reader, writer):

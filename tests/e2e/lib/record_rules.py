@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Records what the kernel says of kube-proxy's rules in this network namespace, for tests/unit/netlink: nf_tables' answers as they come
-(each with its nlmsghdr, one behind the other), the older tables as struct ipt_getinfo and then their entries, IPVS likewise.
+"""Records the kernel's dump of kube-proxy's rules in this network namespace, for tests/unit/netlink: nf_tables' messages as received (each
+with its nlmsghdr, concatenated), the legacy tables as struct ipt_getinfo followed by their entries, IPVS's messages likewise.
 
 usage: record_rules.py nf FAMILY TABLE... FILE          FAMILY: ip or ip6
        record_rules.py legacy FAMILY TABLE FILE
@@ -31,7 +31,7 @@ def attributes(data):
 
 
 def dump(sock, kind, body):
-    """All messages of one dump, each with its head."""
+    """All messages of one dump, each with its nlmsghdr."""
     sock.send(struct.pack("IHHII", 16 + len(body), kind, NLM_F_REQUEST | NLM_F_DUMP, 1, 0) + body)
     messages = []
     while True:

@@ -1,5 +1,5 @@
 #!/bin/bash
-# What the agent and the commands refuse: one clear sentence that says what to do, exit code 1, no change of state.
+# What the agent and the commands refuse: one clear message that says what to do, exit code 1, no change of state.
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/common.sh"
@@ -43,7 +43,7 @@ state() {
 	bpftool cgroup show "$CGROUP"
 }
 
-# refused WHAT WORDS COMMAND...: checks that COMMAND prints one sentence with WORDS and changes nothing.
+# refused WHAT WORDS COMMAND...: checks that COMMAND prints one message with WORDS and changes nothing.
 refused() {
 	local what=$1 words=$2 code=0 wanted=1 said
 	shift 2
@@ -55,7 +55,7 @@ refused() {
 	[[ ! -s $WORK/output ]] || { cat "$WORK/output" && die "$what: printed something, although it was refused"; }
 	# The log lines of an agent that starts may precede it.
 	said=$(grep -v '^2[0-9]*-.*Z info ' "$WORK/errors") || true
-	[[ $said == "sluice: "* && $said != *$'\n'* ]] || { cat "$WORK/errors" && die "$what: not one sentence of sluice"; }
+	[[ $said == "sluice: "* && $said != *$'\n'* ]] || { cat "$WORK/errors" && die "$what: not one message of sluice"; }
 	[[ $said == *"$words"* ]] || { cat "$WORK/errors" && die "$what: does not say '$words'"; }
 	diff "$WORK/before" "$WORK/after" || die "$what: changed this"
 	printf '%s: %s\n' "$what" "$said"

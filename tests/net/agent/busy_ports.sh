@@ -12,7 +12,7 @@ NODE=10.0.0.10 NODE_PORT=30080 CHECKED=32100
 hold() {
 	lab_start node "holder-$1.log" python3 -m http.server --bind :: "$1" --directory "$LAB_MANIFESTS"
 	HOLDER=$LAB_STARTED
-	lab_wait 10 lab_in node curl -sS -o /dev/null -m 2 "http://127.0.0.1:$1/" || die "nobody took port $1: $(cat "$LAB_DIR/holder-$1.log")"
+	lab_wait 10 lab_in node curl -sS -o /dev/null -m 2 "http://127.0.0.1:$1/" || die "no process took port $1: $(cat "$LAB_DIR/holder-$1.log")"
 }
 served() { lab_ask client tcp "$NODE" "$NODE_PORT" --count 1; }
 without() { lab_sluice status -o json | jq -r .without; }

@@ -92,7 +92,7 @@ verdict() {
 }
 
 # missing SUBJECT WORDS COMMAND...: COMMAND runs the commands given to it. Under it both refuse, with these words: `check` in
-# the line SUBJECT, the agent in its one sentence, which repeats the check's finding and advice.
+# the line SUBJECT, the agent in its one message, which repeats the check's finding and advice.
 missing() {
 	local subject=$1 words=$2 code=0 said
 	shift 2
@@ -153,7 +153,7 @@ tc qdisc delete dev eth0 clsact
 checked 0 "$SLUICE" check "${OPTIONS[@]}" --without tcx,fib-mark
 verdict tc ok "clsact qdisc"
 verdict "feature tcx" ok "switched off; instead: clsact"
-[[ $(jq '[.findings[] | select(.what | startswith("feature "))] | length' "$WORK/said") == 8 ]] || die "not every feature is told"
+[[ $(jq '[.findings[] | select(.what | startswith("feature "))] | length' "$WORK/said") == 8 ]] || die "not every feature is reported"
 
 # ---- What is missing, to a check as to a start. ----
 missing "bpf()" "lacks CAP_BPF" without_capabilities

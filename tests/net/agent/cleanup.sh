@@ -25,13 +25,13 @@ same() { diff "$2" "$3" >&2 || die "$1: the difference is above"; }
 # cleanup [OPTION...]: runs it with output to $LAB_DIR/said; returns its exit code.
 cleanup() { lab_sluice cleanup "$@" >"$LAB_DIR/said" 2>"$LAB_DIR/errors"; }
 
-# refused_beside_agent: checks that cleanup names the running agent in one sentence and changes nothing.
+# refused_beside_agent: checks that cleanup names the running agent in one message and changes nothing.
 refused_beside_agent() {
 	local code=0
 	state >"$LAB_DIR/with-agent"
 	cleanup || code=$?
 	((code == 1)) || die "cleanup beside an agent: exit code $code"
-	[[ $(wc -l <"$LAB_DIR/errors") == 1 ]] || die "cleanup beside an agent: not one sentence: $(cat "$LAB_DIR/errors")"
+	[[ $(wc -l <"$LAB_DIR/errors") == 1 ]] || die "cleanup beside an agent: not one message: $(cat "$LAB_DIR/errors")"
 	grep -q "an agent (pid $LAB_AGENT) runs on the pins at $LAB_PINS" "$LAB_DIR/errors" || die "cleanup does not name the agent: $(cat "$LAB_DIR/errors")"
 	state >"$LAB_DIR/after"
 	same "cleanup beside an agent" "$LAB_DIR/with-agent" "$LAB_DIR/after"
@@ -209,7 +209,7 @@ counters() {
 }
 
 # needs_replacement: checks that kube-proxy's rules stay if no Sluice would serve in their place, unless --force is given;
-# each refusal is one sentence that says why.
+# each refusal is one message that says why.
 needs_replacement() {
 	no_replacement "nothing is pinned"
 	lab_agent
@@ -234,7 +234,7 @@ no_replacement() {
 	all_tables >"$LAB_DIR/with"
 	cleanup --kube-proxy || code=$?
 	((code == 1)) || die "without a replacement ($1): exit code $code: $(cat "$LAB_DIR/said")"
-	[[ $(wc -l <"$LAB_DIR/errors") == 1 ]] || die "not one sentence: $(cat "$LAB_DIR/errors")"
+	[[ $(wc -l <"$LAB_DIR/errors") == 1 ]] || die "not one message: $(cat "$LAB_DIR/errors")"
 	grep -q "^sluice: no Sluice with the pins $LAB_PINS serves here ($1), .* have no services: .*--force$" "$LAB_DIR/errors" ||
 		die "the refusal does not say '$1': $(cat "$LAB_DIR/errors")"
 	all_tables >"$LAB_DIR/after"

@@ -167,6 +167,6 @@ go_through 5 "crash at a restart with larger tables" pinned signal=SIGKILL
 go_through 6 "error at a restart with larger tables" pinned error=ERROR
 for asker in "${ASKERS[@]}"; do
 	lab_stop "${asker%%:*}" TERM || { cat "$LAB_DIR/${asker#*:}" && die "requests failed while the agent was killed"; }
-	[[ -s $LAB_DIR/${asker#*:} ]] || die "nobody asked"
+	[[ -s $LAB_DIR/${asker#*:} ]] || die "no requests were made"
 	cat "$LAB_DIR/${asker#*:}"
 done

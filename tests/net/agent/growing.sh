@@ -52,7 +52,7 @@ sleep 0.5
 
 more some 40 2
 grep -q 'lb_services is nearly full: 1[45] of 15 entries; when it is full, a larger one is made' "$LAB_DIR/agent.log" ||
-	die "nobody warned: $(<"$LAB_DIR/agent.log")"
+	die "no warning: $(<"$LAB_DIR/agent.log")"
 more big 1 300
 more many "$MANY" 3
 LARGE=$(sizes)
@@ -82,7 +82,7 @@ find "$LAB_MANIFESTS" -name 'big-*.json' -delete
 find "$LAB_MANIFESTS" -name 'many-*.json' -delete
 large=$(entries lb_slots)
 lab_wait 60 shrunk "$large" || die "slots stay $large: $(tail -n 5 "$LAB_DIR/agent.log")"
-grep -q 'slots were mostly free; recreating the maps' "$LAB_DIR/agent.log" || die "nobody says so: $(tail -n 5 "$LAB_DIR/agent.log")"
+grep -q 'slots were mostly free; recreating the maps' "$LAB_DIR/agent.log" || die "not logged: $(tail -n 5 "$LAB_DIR/agent.log")"
 has some 80 40 || die "$(programmed some) backends after the slots became fewer"
 lab_wait 10 lab_in node curl -fsS -m 2 http://127.0.0.1:10256/healthz || die "is not ready after the slots became fewer"
 printf 'SEM-81: %d pairs of slots became %d\n' "$large" "$(entries lb_slots)"
@@ -104,7 +104,7 @@ rm -r "$LAB_PINS"
 find "$LAB_MANIFESTS" -name '*.json' -delete
 lab_agent --xdp native "${SMALL[@]}" --fixed-sizes
 services big 1 300
-lab_wait 10 grep -q 'Service default/big-0: lb_backends is full' "$LAB_DIR/agent.log" || die "nobody says that it does not fit"
+lab_wait 10 grep -q 'Service default/big-0: lb_backends is full' "$LAB_DIR/agent.log" || die "not logged that it does not fit"
 (($(entries lb_backends) == 48 && $(programmed big) == 0)) || die "it grew, or part of it is served: $(sizes)"
 lab_ask client tcp 10.0.0.10 30080 --count 20 >/dev/null || die "the others are not served"
 
@@ -113,7 +113,7 @@ lab_stop "$LAB_AGENT" KILL || true
 find "$LAB_MANIFESTS" -name '*.json' -delete
 lab_agent --xdp native "${SMALL[@]}"
 taken=$(find "$LAB_PINS" -name lb_backends)_next
-mkdir -p "$taken/by-somebody"
+mkdir -p "$taken/by-another"
 services big 1 300
 # The next agent loads its programs before it fails, which takes seconds on a busy machine.
 lab_wait 60 grep -q 'the tables stay as small as they are: cannot pin the map .*lb_backends_next' "$LAB_DIR/agent.log" ||
@@ -121,7 +121,7 @@ lab_wait 60 grep -q 'the tables stay as small as they are: cannot pin the map .*
 lab_wait 5 lab_in node curl -fsS -m 2 http://127.0.0.1:10256/healthz || die "is not ready after a growth that failed"
 (($(entries lb_backends) == 48)) || die "it grew: $(sizes)"
 lab_ask client tcp 10.0.0.10 30080 --count 20 >/dev/null || die "the others are not served after a growth that failed"
-rmdir "$taken/by-somebody" "$taken"
+rmdir "$taken/by-another" "$taken"
 
 # limited: checks that no table grows beyond the memory limit.
 limited() {

@@ -24,7 +24,7 @@ silent_kubeconfig
 busy_processes
 lab_start node agent.log "$SLUICE" agent --kubeconfig "$LAB_DIR/agent.conf" --node node --devices eth0 --xdp off --sockets off \
 	--pins "$LAB_PINS" --max-flows 16384 --max-unassured 16384
-lab_wait 300 grep -q accepted "$LAB_DIR/server.log" || die "the agent asks nobody: $(cat "$LAB_DIR/agent.log")"
+lab_wait 300 grep -q accepted "$LAB_DIR/server.log" || die "the agent connects to no server: $(cat "$LAB_DIR/agent.log")"
 # The time does not matter: a machine too busy to run the agent delays its timers, too.
 lab_wait 300 grep -q 'not ready after [0-9]* s: waiting for the API.s list of services' "$LAB_DIR/agent.log" ||
 	die "the agent does not say what it waits for: $(cat "$LAB_DIR/agent.log")"

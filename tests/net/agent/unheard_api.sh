@@ -26,7 +26,7 @@ silent_server
 silent_kubeconfig
 lab_start node again.log "$SLUICE" agent --kubeconfig "$LAB_DIR/agent.conf" --node node --devices "$LAB_DEVICES" --xdp off --sockets off \
 	--cgroup "$LAB_CGROUP" --pins "$LAB_PINS" --metrics 127.0.0.1:10249
-lab_wait 60 grep -q accepted "$LAB_DIR/server.log" || die "the agent asks nobody: $(cat "$LAB_DIR/again.log")"
+lab_wait 60 grep -q accepted "$LAB_DIR/server.log" || die "the agent connects to no server: $(cat "$LAB_DIR/again.log")"
 lab_wait 30 flows_counted || die "no scrape shows the flow tables: $(cat "$LAB_DIR/again.log")"
 lab_in node ip address add 10.99.0.1/32 dev lo
 sleep 2

@@ -78,7 +78,7 @@ std::string refusal(const agent::AgentOptions& options) {
 
 }  // namespace
 
-TEST_CASE("REL-19 what somebody detached comes back", "[features]") {
+TEST_CASE("REL-19 hooks that were detached from outside are reattached", "[features]") {
   DeviceLab scene;
   scene.options.sockets = agent::SocketScope::all;
   scene.options.xdp = agent::XdpMode::native;
@@ -132,7 +132,7 @@ TEST_CASE("a device that vanished and came back is served again", "[features]") 
   CHECK(datapath.attach().count(HookState::attached) == 3);
 }
 
-TEST_CASE("a device that is no longer wanted is let go", "[features]") {
+TEST_CASE("a device that is no longer wanted is detached", "[features]") {
   DeviceLab scene;
   scene.options.xdp = agent::XdpMode::native;
   scene.options.devices = {"eth0", "peer0"};
@@ -193,7 +193,7 @@ TEST_CASE("without TCX the programs are clsact filters, kept by a restart and le
   shell(std::string(absent) + "tc filter show dev eth0 ingress | grep -q lb_tc_in");
 }
 
-TEST_CASE("REL-68 somebody else's clsact filter in our place is left alone, and no reason not to serve") {
+TEST_CASE("REL-68 a foreign clsact filter at our handle is left alone, and does not prevent serving") {
   DeviceLab scene;
   scene.options.without = {"tcx"};
   const auto program = foreign_program();

@@ -20,7 +20,7 @@ served() {
 }
 
 # outside: checks that a client's connection to a node port is served at the uplink.
-outside() { lab_ask client tcp 10.0.0.10 30080 >/dev/null || die "$1: nobody answers at the node port"; }
+outside() { lab_ask client tcp 10.0.0.10 30080 >/dev/null || die "$1: no answer at the node port"; }
 
 on_node() { ip -n "$LAB-node" "$@"; }
 

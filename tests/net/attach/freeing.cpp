@@ -139,7 +139,7 @@ void fill_flows(int map) {
 }
 
 /// Pins full tables of another map layout.
-void pin_predecessor(const maps::Pins& pins) {
+void pin_other_layout(const maps::Pins& pins) {
   for (const auto& directory : {pins.base(), pins.version(), pins.maps(), pins.links()}) {
     ::mkdir(directory.c_str(), 0700);
   }
@@ -176,7 +176,7 @@ TEST_CASE("REL-75 the tables of another layout are freed beside packets") {
   const maps::Pins pins(scene.lab.pins());
   constexpr std::uint32_t other = LB_LAYOUT + 1;
   check_pings(
-      scene, [&] { pin_predecessor(maps::Pins(pins.base(), other)); },
+      scene, [&] { pin_other_layout(maps::Pins(pins.base(), other)); },
       [&] { agent::remove_other_layout(pins, {other, 0}); });
   CHECK(pins.other_layouts().empty());
 }

@@ -289,7 +289,7 @@ TEST_CASE("REL-68 a filter replaced at our handle is noticed, and ours runs agai
   agent::detach_all(maps::Pins(scene.lab.pins()));
 }
 
-TEST_CASE("500 pods' devices are attached, looked after and let go cheaply", "[features]") {
+TEST_CASE("500 pods' devices are attached, checked and detached cheaply", "[features]") {
   PodScene scene(Wiring::routed);
   const auto file = fmt::format("/tmp/lbtest-{}", ::getpid());
   constexpr int count = 500;

@@ -174,7 +174,7 @@ remove_filter() { lab_in node tc filter delete dev eth0 ingress prio 1 handle 1 
 
 others() {
 	local place=before
-	[[ -z $(status others) ]] || die "somebody is beside us already: $(status others)"
+	[[ -z $(status others) ]] || die "a hook neighbour is there already: $(status others)"
 	if says packets tcx; then
 		place=after
 		lab_in node tc qdisc add dev eth0 clsact

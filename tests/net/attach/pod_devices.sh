@@ -85,7 +85,7 @@ asked() {
 	for ((number = EACH; number <= $2; number += EACH)); do
 		for address in "$WEB" "[$WEB6]"; do
 			lab_in guest curl -fsS -m 5 --interface "if!far$number" "http://$address/" >>"$LAB_DIR/asked" 2>&1 ||
-				{ tail -n 3 "$LAB_DIR/asked" && die "$1: nobody answers at $address through podx$number"; }
+				{ tail -n 3 "$LAB_DIR/asked" && die "$1: no answer at $address through podx$number"; }
 			asked=$((asked + 1))
 		done
 	done

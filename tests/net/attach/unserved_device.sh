@@ -9,7 +9,7 @@ without() { lab_sluice status -o json | jq -r .without; }
 metric() { lab_in node curl -fsS http://127.0.0.1:10249/metrics | sed -n 's/^sluice_unserved_backends//p'; }
 says() { [[ $(without) == *"unserved devices: $1"* && $(metric) == "{device=\"${1%% *}\"} ${2}" ]]; }
 is_content() { [[ $(without) != *unserved* && -z $(metric) ]]; }
-# logged COUNT SENTENCE: the log contains SENTENCE that many times.
+# logged COUNT MESSAGE: the log contains MESSAGE that many times.
 logged() { (($(grep -c "$2" "$LAB_DIR/agent.log") == $1)); }
 on_node() { ip -n "$LAB-node" "$@"; }
 

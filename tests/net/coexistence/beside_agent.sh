@@ -42,7 +42,7 @@ wants "served again when the cache is gone" served "$DNS"
 
 # Another owner's program behind ours.
 if [[ -z ${SLUICE_WITHOUT:-} ]]; then
-	[[ $(lab_sluice status -o json | jq -r .others) == "" ]] || die "somebody is beside us: $(lab_sluice status -o json | jq -r .others)"
+	[[ $(lab_sluice status -o json | jq -r .others) == "" ]] || die "a hook neighbour is there: $(lab_sluice status -o json | jq -r .others)"
 fi
 
 # A socket that stays connected to a backend which is removed: ended by a BPF program, or by sock_diag if the kernel has no
@@ -58,7 +58,7 @@ else
 	done
 	sed -i 's/ready: true, serving: true/ready: false, serving: false/' "$LAB_MANIFESTS/dns-endpoints.yaml"
 	for who in node pod; do
-		lab_wait 5 grep -q '^error' "$LAB_DIR/connected-$who.log" || die "$who was not told: $(cat "$LAB_DIR/connected-$who.log")"
+		lab_wait 5 grep -q '^error' "$LAB_DIR/connected-$who.log" || die "$who got no error: $(cat "$LAB_DIR/connected-$who.log")"
 		printf '%s: %s\n' "$who" "$(tail -n 1 "$LAB_DIR/connected-$who.log")"
 	done
 fi

@@ -82,7 +82,7 @@ balancer_bird() {
 router_bird() {
 	local who
 	ip -n "$LAB-client" address add 10.0.0.1/24 dev eth0
-	ip -n "$LAB-node" neighbour delete 10.0.0.1 dev eth0 # the lab's, of nobody
+	ip -n "$LAB-node" neighbour delete 10.0.0.1 dev eth0 # the lab's entry, which belongs to no host
 	nsenter --net="/run/netns/$LAB-client" bash -c 'echo 1 >/proc/sys/net/ipv4/fib_multipath_hash_policy'
 	{
 		printf 'router id 10.0.0.1;\nprotocol device {}\nprotocol kernel { merge paths yes; ipv4 { export all; }; }\n'
@@ -123,7 +123,7 @@ for who in "${BALANCERS[@]}"; do
 	lab_wait 10 birdc "$who" show status || die "$who: no BIRD: $(cat "$LAB_DIR/bird-$who.log")"
 	guide_watch "$who" >/dev/null
 done
-ways '' || die "announced, and nobody serves: $(hops)"
+ways '' || die "announced without a server: $(hops)"
 for who in "${BALANCERS[@]}"; do
 	balancer "$who"
 	lab_wait 30 lab_in "$who" curl -fsS -m 2 http://127.0.0.1:10256/healthz || die "$who: $(tail -n 5 "$LAB_DIR/agent-$who.log")"

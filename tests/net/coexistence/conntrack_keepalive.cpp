@@ -95,7 +95,7 @@ TEST_CASE("REL-89 a table of ours keeps conntrack tracking") {
   CHECK(agent::families_with("ours").empty());
 }
 
-TEST_CASE("REL-89 who flushes all rules of nftables is heard of at once") {
+TEST_CASE("REL-89 a flush of all nftables rules is noticed at once") {
   const Lab lab;
   boost::asio::io_context context;
   int heard = 0;

@@ -1,6 +1,6 @@
 #!/bin/bash
 # REL-89: who flushes all rules of the node (nft flush ruleset, as nftables.service does when it starts, or iptables -F) takes conntrack's
-# tracking away for a moment alone: the agent is told, and makes its tables again, long before its timer of half a minute.
+# tracking away for a moment alone: the agent is notified, and recreates its tables, long before its timer of half a minute.
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"

@@ -13,12 +13,12 @@ TEST_CASE("kube-proxy's rules are seen") {
   const Lab lab;
   agent::KubeProxyRules rules;
   const auto seen = [&](const std::string& begin, const std::string& end) {
-    CHECK(rules.look().empty());
+    CHECK(rules.detect().empty());
     shell(begin);
-    const auto found = rules.look();
-    CHECK(rules.look() == found);
+    const auto found = rules.detect();
+    CHECK(rules.detect() == found);
     shell(end);
-    CHECK(rules.look().empty());
+    CHECK(rules.detect().empty());
     return found;
   };
   for (const std::string family : {"ip", "ip6"}) {

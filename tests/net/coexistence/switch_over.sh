@@ -59,9 +59,9 @@ xdp_is_used() {
 	[[ $XDP != native ]] || ((packets > 0)) || die "XDP carries nothing: $(lab_sluice status)"
 }
 
-keeper() { lab_in node nft list tables | grep -c "sluice-nat-$LAB" || true; }
+keepalive_tables() { lab_in node nft list tables | grep -c "sluice-nat-$LAB" || true; }
 
-there() {
+to_sluice() {
 	begin "$1" "begun with kube-proxy"
 	agent
 	switch_passes 2 "round $1, Sluice beside kube-proxy"
@@ -69,11 +69,11 @@ there() {
 	kube_proxy_goes
 	switch_passes 8 "round $1, kube-proxy's rules gone"
 	xdp_is_used
-	(($(keeper) == 2)) || die "nothing keeps conntrack translating"
+	(($(keepalive_tables) == 2)) || die "no table keeps conntrack translating"
 	begin "$1" "begun with Sluice"
 }
 
-back() {
+to_kube_proxy() {
 	kube_proxy_comes
 	lab_stop "$LAB_AGENT" || die "the agent ended badly: $(cat "$LAB_DIR/agent.log")"
 	lab_sluice drain --deadline 20 | tee "$LAB_DIR/drain" || die "round $1: not drained"
@@ -82,18 +82,18 @@ back() {
 	switch_passes 8 "round $1, drained"
 }
 
-# asked_wrongly: a drain without kube-proxy is refused; a running agent keeps its hooks, which take no flows, until the drain
+# refused_drains: a drain without kube-proxy is refused; a running agent keeps its hooks, which take no flows, until the drain
 # is cancelled.
-asked_wrongly() {
+refused_drains() {
 	local said
 	kube_proxy_goes
 	agent
-	said=$(lab_sluice drain 2>&1) && die "drained to nobody: $said"
+	said=$(lab_sluice drain 2>&1) && die "drained without a successor: $said"
 	grep -q "no rules of kube-proxy" <<<"$said" || die "drain does not say why: $said"
 	kube_proxy_comes
 	lab_sluice drain --deadline 5 | tee "$LAB_DIR/drain"
 	grep -q 'the hooks stay while an agent runs' "$LAB_DIR/drain" || die "beside an agent: $(cat "$LAB_DIR/drain")"
-	lab_ask client tcp 203.0.113.80 80 --count 5 || die "nobody serves while drained"
+	lab_ask client tcp 203.0.113.80 80 --count 5 || die "no answer while drained"
 	[[ $(lab_sluice flows -o json --limit 0 | jq .all) == 0 ]] || die "a flow was opened while drained: $(lab_sluice flows)"
 	prints '^Draining since .*, for [0-9]* s more; 0 flows are left' lab_sluice status || die "status does not say that the node is drained: $(lab_sluice status)"
 	lab_sluice drain --cancel
@@ -110,11 +110,11 @@ once() {
 	kube_proxy_comes
 	begin_fresh
 	for ((round = 1; round <= ROUNDS; round++)); do
-		there "$round"
-		back "$round"
+		to_sluice "$round"
+		to_kube_proxy "$round"
 	done
 	switch_ends
-	asked_wrongly
+	refused_drains
 	lab_stop "$LAB_AGENT" || die "the agent ended badly: $(tail -n 5 "$LAB_DIR/agent.log")"
 	lab_sluice cleanup >/dev/null
 	kube_proxy_goes

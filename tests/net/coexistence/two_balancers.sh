@@ -98,7 +98,7 @@ same_choice() {
 	(($(cut -d' ' -f2 "$LAB_DIR/by-node" | sort -u | wc -l) == 2)) || die "$1: one backend alone was chosen"
 }
 
-# keep NAME ADDRESS PORT: ten connections that exchange data until they are told to stop; each log line is one that ended,
+# keep NAME ADDRESS PORT: ten connections that exchange data until the stop file exists; each log line is one that ended,
 # and how.
 keep() {
 	lab_start client "keep-$1" python3 "$CLIENT" keep "$2" 80 "$3" 10 "$LAB_DIR/stop"

@@ -1,4 +1,4 @@
-"""Connections of a client whose ports are given, to one that answers HTTP with its name first (scripts/lib/backend.py).
+"""Connections from given source ports to a backend whose HTTP responses begin with its name (scripts/lib/backend.py).
 
 usage: by_port.py once ADDRESS PORT FIRST COUNT         PORT NAME for each of the client's ports FIRST, FIRST + 1, ...
        by_port.py keep ADDRESS PORT FIRST COUNT FILE    they stay open and ask ten times a second until FILE exists; "open" when all have had an
@@ -45,7 +45,7 @@ def once(address, port, first, count):
 
 
 def say(text):
-    """One write, so that threads do not mix their lines."""
+    """Prints a line by one write, so that threads do not interleave."""
     os.write(1, (text + "\n").encode())
 
 

@@ -1,4 +1,4 @@
-"""A UDP socket that stays connected: prints "answered" after the first answer and "error" with the error that ends it."""
+"""Uses one connected UDP socket: prints "answered" after the first answer, and "error: REASON" when the socket fails."""
 
 import os
 import socket

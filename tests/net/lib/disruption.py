@@ -1,4 +1,4 @@
-"""Both ends of the disruption gate's flows, which never pause.
+"""Client and server of the disruption gate's flows, which never pause.
 
 usage: disruption.py serve NAME PORT ADDRESS...   answers each line on TCP and each datagram with "NAME " before it
        disruption.py talk PATH...                 PATH: TITLE=ADDRESS=PORT=NAME,...; three flows each, to one of the NAMEs:
@@ -16,7 +16,7 @@ import struct
 import sys
 import time
 
-PATIENCE = 15  # seconds for an answer; generous, for nothing between the two ends delays anything
+TIMEOUT = 15  # seconds; generous, because nothing between both ends delays packets
 TRIES = 400    # until one of the wanted backends answers
 SEGMENTS_SENT_AGAIN = 100  # offset of tcpi_total_retrans in struct tcp_info
 
@@ -71,20 +71,20 @@ class Server:
 # ---- The asking end. ----
 
 class Unexpected(Exception):
-    """An answer that is none, or not the one."""
+    """A wrong answer, or none."""
 
 
 class Flow:
-    """One socket; what differs between TCP and both kinds of UDP is in the classes below."""
+    """One socket. The subclasses implement what differs between TCP and both kinds of UDP."""
 
     def __init__(self, title, where):
         self.title, self.where = f"{title} {self.kind}", where
         self.sock = socket.socket(family_of(where[0]), self.type)
-        self.sock.settimeout(PATIENCE)
+        self.sock.settimeout(TIMEOUT)
         self.number, self.name, self.since = 0, None, time.monotonic()
 
     def client(self):
-        """Address and port as `sluice flows` writes them; a socket that is not connected does not know its own address."""
+        """The client's address and port in the format of `sluice flows`; an unconnected socket has no local address."""
         with socket.socket(self.sock.family, socket.SOCK_DGRAM) as probe:
             probe.connect(self.where)
             address = probe.getsockname()[0]
@@ -97,7 +97,7 @@ class Flow:
         self.send(b"%d\n" % self.number)
 
     def heard(self):
-        """Takes the answer to the last question; its backend's name, or None as long as a part is missing."""
+        """Reads the answer to the last question. Returns the backend's name, or None while the answer is incomplete."""
         answer = self.receive()
         if answer is None:
             return None
@@ -166,7 +166,7 @@ class UnconnectedUdp(Flow):
 
 
 def opened(kind, title, where, names):
-    """A flow to one of the backends of these names, which the service chooses from among others too."""
+    """Opens a flow to one of these backends; the service may choose others, then it is opened again."""
     for _ in range(TRIES):
         flow = kind(title, where)
         flow.ask()
@@ -209,8 +209,8 @@ class Talk:
         print(f"broken {flow.report()}: {why}", flush=True)
 
     def give_up_the_silent(self, now):
-        for flow in [flow for flow in self.flows if now - flow.since > PATIENCE]:
-            self.give_up(flow, f"no answer to {flow.number} in {PATIENCE} s")
+        for flow in [flow for flow in self.flows if now - flow.since > TIMEOUT]:
+            self.give_up(flow, f"no answer to {flow.number} in {TIMEOUT} s")
 
     def run(self):
         looked = time.monotonic()

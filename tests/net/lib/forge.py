@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""TCP segments of a connection, from a host that does not know its numbers: RST, RST with ACK, FIN with ACK; or bare ACKs.
+"""Sends forged TCP segments of a connection whose sequence numbers are unknown: RST, RST with ACK, FIN with ACK; or bare ACKs.
 
 usage: forge.py ADDRESS PORT ADDRESS PORT [ack]: from the first to the second, which must be of one family.
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Sends datagrams in fragments that scapy made, in orders that a kernel does not send in.
+"""Sends datagrams as fragments made by scapy, in orders in which no kernel sends them.
 
 usage: fragments.py SOURCE PORT DESTINATION PORT SIZE NUMBER ORDER: one datagram of SIZE bytes, whose identification is NUMBER;
 the byte at N is (N * 7 + N // 256) % 256. Orders: in-order, rest-reversed (the first comes first), rotated (the first comes

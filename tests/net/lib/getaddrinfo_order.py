@@ -1,5 +1,5 @@
-"""Prints the address that getaddrinfo sorts first, for a name that has several. usage: getaddrinfo_order.py PORT ADDRESS...
-Binds a hosts file of its own over the system's, so it wants a mount namespace of its own, too."""
+"""Prints the address that getaddrinfo returns first for a name with several addresses. usage: getaddrinfo_order.py PORT ADDRESS...
+Mounts a hosts file over the system's, so it needs its own mount namespace."""
 
 import socket
 import subprocess

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""ICMP errors from somebody who knows or guesses tuples of flows, and no sequence numbers.
+"""Sends forged ICMP errors of an attacker that knows or guesses tuples of flows, but no sequence numbers.
 
-usage: hostile_icmp.py FLOWS    (what `sluice flows -o json` says; errors about both directions of each, and about nothing that is)"""
+usage: hostile_icmp.py FLOWS    the output of `sluice flows -o json`: errors about both directions of each flow, and about unknown tuples"""
 import json
 import logging
 import random
@@ -25,7 +25,7 @@ def end(text):
 
 
 def quoted(protocol, source, target):
-    """As that one sent it, with numbers that were made up."""
+    """A packet from `source` to `target`, with invented sequence numbers."""
     layer = IPv6 if ":" in source[0] else IP
     inner = (TCP(sport=source[1], dport=target[1], seq=random.getrandbits(32), ack=random.getrandbits(32), flags="A")
              if protocol == "TCP" else UDP(sport=source[1], dport=target[1]))
@@ -33,7 +33,7 @@ def quoted(protocol, source, target):
 
 
 def errors_about(packet):
-    """To whom sent it: every error, whole, cut at many lengths, and as a quote in an error."""
+    """Errors to the packet's sender: every type, with the whole packet, with it truncated at many lengths, and with an error that quotes it."""
     layer, errors = (IPv6, ERRORS6) if packet.version == 6 else (IP, ERRORS4)
     for error in errors:
         yield layer(dst=packet.src) / error.copy() / packet
@@ -45,7 +45,7 @@ def errors_about(packet):
 
 
 class Sender:
-    """By the kernel's raw sockets, which know the ways."""
+    """Sends by raw sockets, so that the kernel chooses the route."""
 
     def __init__(self):
         self.raw = {IP: socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP),
@@ -53,11 +53,11 @@ class Sender:
 
     def send(self, packet):
         kind = type(packet)
-        whole = kind(bytes(packet))  # with its sums
+        whole = kind(bytes(packet))  # with its checksums
         try:
             self.raw[kind].sendto(bytes(whole.payload), (packet.dst, 0))
         except OSError:
-            return 0  # no way there from here
+            return 0  # no route from here
         return 1
 
 

@@ -1,6 +1,6 @@
-"""Writes manifests that a hostile tenant might: valid enough to be read, and as wrong, odd and large as they can be.
+"""Writes manifests as a hostile tenant might: valid enough to be decoded, and otherwise as invalid and large as possible.
 
-usage: hostile_objects.py DIRECTORY [all]   (each object in a file of its own; the names begin with "hostile-")
+usage: hostile_objects.py DIRECTORY [all]   (one object per file; the names begin with "hostile-")
 
 With "all" one slice has 10,000 endpoints of 100 ports, a million backends, and another one 200 MB of zones' names: minutes of reading
 and listing. Else they are no larger than an API server takes: 1,000 endpoints of 20 ports, and 1 MB."""

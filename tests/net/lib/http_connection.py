@@ -1,6 +1,6 @@
-"""One HTTP connection that is asked ten times a second and answered by the same backend.
-usage: http_connection.py ADDRESS PORT DIRECTORY. While DIRECTORY/pause exists nothing is asked; when DIRECTORY/stop appears it prints how
-often it was answered. Any other backend or a broken connection is an error."""
+"""Sends ten requests a second on one HTTP connection, all of which the same backend must answer.
+usage: http_connection.py ADDRESS PORT DIRECTORY. While DIRECTORY/pause exists, no request is sent; when DIRECTORY/stop appears, it prints
+the number of responses. Another backend or a broken connection is an error."""
 
 import http.client
 import pathlib
@@ -20,6 +20,6 @@ while not (directory / "stop").exists():
     who = connection.getresponse().read()
     first = first or who
     if who != first:
-        sys.exit(f"{who} answers in the place of {first}")
+        sys.exit(f"{who} answers instead of {first}")
     count += 1
 print(count)

@@ -1,4 +1,4 @@
-"""A copy of the agent, one of whose programs every verifier refuses: close to its end it writes behind its stack.
+"""Makes a copy of the agent with one program that every verifier refuses: near its end it writes beyond its stack.
 
 usage: refused_program.py AGENT OBJECT PROGRAM COPY: OBJECT is the file of programs that the agent has in it."""
 
@@ -22,7 +22,7 @@ def sections(elf):
 
 
 def late_instruction(elf, begin, end):
-    """The last of one slot before the very last, which has to be an end or a jump."""
+    """The last single-slot instruction before the final one, which must be an exit or a jump."""
     found, at = begin, begin
     while at < end - SLOT:
         is_wide = elf[at] == WIDE
@@ -32,7 +32,7 @@ def late_instruction(elf, begin, end):
 
 
 def place_of(elf, program):
-    """Where what is replaced is in the file."""
+    """The file offset of the instruction to replace."""
     all_of_them = sections(elf)
     for _, kind, _, _, offset, size, link, *_ in all_of_them:
         if kind != SYMBOL_TABLE:

@@ -12,6 +12,8 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "maps/abi/checks.h"
+
 namespace lb::test {
 namespace {
 
@@ -24,7 +26,7 @@ void require(boost::system::error_code error, const char* what) {
 maps::MapSet open_maps(const std::string& pins) {
   auto opened = maps::MapSet::open(maps::Pins(pins), maps::Access::write);
   if (!opened) {
-    throw std::runtime_error(opened.error().sentence());
+    throw std::runtime_error(opened.error().message());
   }
   return std::move(*opened);
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """SCTP's handshake over raw sockets, for kernels without SCTP; packets and checksums are scapy's.
 
-usage: sctp_talk.py serve ADDRESS PORT: answers for ever.
+usage: sctp_talk.py serve ADDRESS PORT: answers until it is killed.
        sctp_talk.py ask ADDRESS PORT ADDRESS PORT: from the first to the second; fails if no answer comes from there.
 """
 import logging
@@ -16,7 +16,7 @@ from scapy.layers.sctp import (SCTP, SCTPChunkCookieAck, SCTPChunkCookieEcho, SC
 
 TAG = 0x1111  # of both sides
 SIZES = {"init_tag": TAG, "a_rwnd": 65536, "n_out_streams": 10, "n_in_streams": 10}
-PATIENCE = 10
+TIMEOUT = 10
 
 
 def opened(address):
@@ -28,7 +28,7 @@ def opened(address):
 
 
 def heard(made, port):
-    """The next packet for the port, with a right checksum, and who sent it; None after a while."""
+    """The next packet to the port with a correct checksum, and its sender; None after a timeout."""
     try:
         words, sender = made.recvfrom(65536)
     except TimeoutError:
@@ -54,7 +54,7 @@ def serve(address, port):
 
 def ask(address, port, to, to_port):
     made = opened(address)
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     for chunk, answer in ((SCTPChunkInit(**SIZES), SCTPChunkInitAck),
                           (SCTPChunkCookieEcho(cookie=b"biscuit!"), SCTPChunkCookieAck)):
         got = None

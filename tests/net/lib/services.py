@@ -1,4 +1,4 @@
-"""Writes services as manifests, each with a slice: beside, and then moved to their place, as fast as files can be written.
+"""Writes services as manifests, each with a slice, to temporary files that are then renamed, as fast as possible.
 
 usage: services.py PREFIX COUNT ENDPOINTS DIRECTORY    (PREFIX-0, PREFIX-1 ...: addresses in a network of the prefix below 10.97.0.0 to
 10.196.0.0 for the services, below 10.200.0.0 to 10.255.0.0 for their endpoints)"""

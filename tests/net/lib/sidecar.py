@@ -1,6 +1,6 @@
-"""A sidecar, as meshes put one beside a pod: takes what REDIRECT leads to its port and goes on to where that was meant.
-usage: sidecar.py PORT MARK. Prints the destination of each connection, and with "refused" when nobody is there; its own
-connections bear the mark, by which the rule knows them."""
+"""A service mesh's sidecar proxy: accepts connections that REDIRECT sends to its port, and connects to their original destinations.
+usage: sidecar.py PORT MARK. Prints the destination of each connection, with "refused" if it cannot be reached; its own
+connections have the mark, which exempts them from the rule."""
 
 import socket
 import struct
@@ -12,7 +12,7 @@ FAMILIES = {socket.AF_INET: (socket.IPPROTO_IP, "0.0.0.0"), socket.AF_INET6: (so
 
 
 def original(connection):
-    """Where the client meant to go."""
+    """The client's original destination."""
     raw = connection.getsockopt(FAMILIES[connection.family][0], SO_ORIGINAL_DST, 28)
     port = struct.unpack_from("!H", raw, 2)[0]
     address = raw[4:8] if connection.family == socket.AF_INET else raw[8:24]
@@ -20,7 +20,7 @@ def original(connection):
 
 
 def say(where, what=""):
-    """In one piece, whoever else speaks."""
+    """Prints a line by one write, so that threads do not interleave."""
     sys.stdout.write(f"{where[0]} {where[1]}{what}\n")
     sys.stdout.flush()
 

@@ -1,10 +1,10 @@
-"""Clients that a change of the service proxy must not be noticed by.
+"""Clients that must not notice a change of the service proxy.
 
-usage: switch_over.py keep tcp|udp ADDRESS PORT DIRECTORY    one socket that asks ten times a second, of one backend for ever
-       switch_over.py fresh tcp|udp ADDRESS PORT DIRECTORY   a new socket for each question
+usage: switch_over.py keep tcp|udp ADDRESS PORT DIRECTORY    ten requests a second on one socket, all to the same backend
+       switch_over.py fresh tcp|udp ADDRESS PORT DIRECTORY   a new socket for each request
 
-keep prints "open" behind its first answer. When DIRECTORY/stop appears both print how often they were answered, and end. Another
-backend, a connection that ends and five seconds without an answer are errors; a datagram that was lost is sent again after one."""
+keep prints "open" after its first response. When DIRECTORY/stop appears, both print the number of responses, and exit. Another
+backend, a closed connection and five seconds without a response are errors; a lost datagram is sent again after a second."""
 
 import http.client
 import pathlib
@@ -12,13 +12,13 @@ import socket
 import sys
 import time
 
-PATIENCE = 5
-DATAGRAMS = 5  # of one question, a second apart
+TIMEOUT = 5  # seconds
+DATAGRAMS = 5  # attempts for one request, a second apart
 
 
 class Tcp:
     def __init__(self, address, port):
-        self.connection = http.client.HTTPConnection(address, port, timeout=PATIENCE)
+        self.connection = http.client.HTTPConnection(address, port, timeout=TIMEOUT)
         self.connection.connect()
         self.connection.auto_open = False
 
@@ -57,7 +57,7 @@ def keep(kind, address, port, stop):
             first = who
             print("open", flush=True)
         if who != first:
-            sys.exit(f"{who} answers in the place of {first}, after {count} answers")
+            sys.exit(f"{who} answers instead of {first}, after {count} answers")
         count += 1
         time.sleep(0.1)
     return count

@@ -180,7 +180,7 @@ struct SocketScene : PodScene {
   }
 
   /// Runs one round of the UDP cleanup as the agent does; returns how many sockets it ended.
-  std::uint64_t tell() const {
+  std::uint64_t end_sockets() const {
     boost::asio::io_context context;
     std::optional<std::uint64_t> reported;
     agent::UdpSockets sockets(context, datapath->udp_cleanup(), agent::Namespaces::all,
@@ -230,14 +230,14 @@ TEST_CASE("SEM-46 connected UDP sockets are ended when their backend is gone, in
       REQUIRE(socket->connect(made.where) == 0);
       REQUIRE(socket->peer() == made.where);
     }
-    CHECK(scene.tell() == 0);
+    CHECK(scene.end_sockets() == 0);
     end_backend(*scene.writer, made.here, {made.elsewhere});
-    CHECK(scene.tell() == 3);
+    CHECK(scene.end_sockets() == 3);
     for (const auto* socket : {&node, &pod, &mapped}) {
       CHECK(told_error(*socket) == ECONNABORTED);
       CHECK(socket->send("still there?") != 0);
     }
-    CHECK(scene.tell() == 0);
+    CHECK(scene.end_sockets() == 0);
   }
 }
 
@@ -269,10 +269,10 @@ TEST_CASE("SEM-46 connected UDP sockets without a backend are ended once there i
         REQUIRE(sockets.back().peer() == where);
       }
     }
-    CHECK(scene.tell() == 0);
+    CHECK(scene.end_sockets() == 0);
     scene.writer->service(1, {backend});
     scene.writer->frontend(unknown, LB_UDP, 1);
-    CHECK(scene.tell() == sockets.size());
+    CHECK(scene.end_sockets() == sockets.size());
     const auto server = serve_at(scene.server, SOCK_DGRAM, backend.where);
     for (const auto& socket : sockets) {
       CHECK(told_error(socket) == ECONNABORTED);
@@ -280,18 +280,19 @@ TEST_CASE("SEM-46 connected UDP sockets without a backend are ended once there i
       CHECK(socket.send("somebody!") == 0);
       CHECK(server.receive());
     }
-    CHECK(scene.tell() == 0);
+    CHECK(scene.end_sockets() == 0);
   }
 }
 
-TEST_CASE("SEM-46 a kernel that can end no sockets is said to tell nobody") {
+TEST_CASE("SEM-46 a kernel that cannot end sockets is reported") {
   SocketScene scene({"socket-destroy", "sock-diag"});
   const std::string missing = scene.datapath->page().read().missing;
   CHECK(missing.find("sock-diag off: UDP sockets not ended") != std::string::npos);
   CHECK_FALSE((scene.iterates() || scene.asks()));
 }
 
-TEST_CASE("REL-71 sockets that are not connected, or not by us, or to somebody who serves, are left alone") {
+TEST_CASE(
+    "REL-71 sockets that are unconnected, untranslated or connected to a serving backend are left alone") {
   SocketScene scene(GENERATE(Names{}, Names{"socket-destroy"}));
   const auto made = offer(*scene.writer, AF_INET, LB_UDP);
   const auto here = serve_at(scene.server, SOCK_DGRAM, made.here.where);
@@ -306,7 +307,7 @@ TEST_CASE("REL-71 sockets that are not connected, or not by us, or to somebody w
   scene.writer->frontend(end("10.96.0.2", port), LB_UDP, 2);
   REQUIRE(serving.connect(end("10.96.0.2", port)) == 0);
   end_backend(*scene.writer, made.here, {made.elsewhere});
-  CHECK(scene.tell() == 0);
+  CHECK(scene.end_sockets() == 0);
   CHECK(unconnected.name() == name);
   CHECK(unconnected.send_to(made.where, "again") == 0);
   CHECK(elsewhere.receive());

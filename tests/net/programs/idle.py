@@ -1,4 +1,4 @@
-"""Many connections that are silent for a while: each asks memcached for its version, is silent, and asks again.
+"""Many connections that are idle for a while: each asks memcached for its version, is idle, and asks again.
 
 usage: idle.py ADDRESS PORT COUNT SECONDS"""
 

@@ -1,9 +1,9 @@
-"""Echo of a whole file by sends without copies (MSG_ZEROCOPY), and by sendfile.
+"""Echoes a file by zero-copy sends (MSG_ZEROCOPY), and by sendfile.
 
 usage: zerocopy.py serve PORT | zerocopy.py stream ADDRESS PORT FILE | zerocopy.py sendfile ADDRESS PORT FILE
 
-A client sends the file, and compares what comes back. Whoever sends without copies waits until the kernel has said of each send, by the
-socket's error queue, that it holds the memory no longer."""
+A client sends the file, and compares the echo. The sender of zero-copy data waits until the socket's error queue has reported for each
+send that the kernel no longer uses the memory."""
 
 import select
 import socket
@@ -16,7 +16,7 @@ CHUNK = 1 << 16
 
 
 def reported(connection):
-    """How many sends the error queue's next report speaks of."""
+    """The number of sends that the error queue's next notification covers."""
     _, ancillary, _, _ = connection.recvmsg(0, 512, MSG_ERRQUEUE)
     (_, _, data), = ancillary
     _, origin, _, _, _, first, last = struct.unpack_from("IBBBBII", data)
@@ -25,7 +25,7 @@ def reported(connection):
 
 
 def send_all(connection, content):
-    """All of it, without copies."""
+    """Sends all bytes without copies."""
     connection.setsockopt(socket.SOL_SOCKET, SO_ZEROCOPY, 1)
     view, pending = memoryview(content), 0
     while view or pending:

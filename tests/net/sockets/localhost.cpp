@@ -52,7 +52,7 @@ void knock(const Socket& client, const Socket& listener, int type, const End& wh
 
 }  // namespace
 
-TEST_CASE("SEM-35 localhost leads the node's processes to a pod, over both families, and nobody of a pod") {
+TEST_CASE("SEM-35 localhost's node ports serve the node's processes, in both families, and no pod's") {
   LocalhostScene scene;
   for (const int family : {AF_INET, AF_INET6}) {
     for (const int type : {SOCK_STREAM, SOCK_DGRAM}) {

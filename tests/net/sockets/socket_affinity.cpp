@@ -160,7 +160,7 @@ TEST_CASE("SEM-38 the sockets of a network namespace come back to their backend,
   });
 }
 
-TEST_CASE("SEM-38 each new socket begins the time anew, and then it is over") {
+TEST_CASE("SEM-38 each new socket restarts the affinity timeout, and then it expires") {
   for_each([](Stage& stage) {
     CHECK(stage.ask(stage.here) == 0);
     stage.serve(1);

@@ -1,8 +1,8 @@
-"""The image's contents against its bill of materials, found in another way than scripts/lib/sbom.py finds them: by the dynamic linker's own list,
-by each file's bytes on this machine, and by dpkg's database. usage: bill.py ROOT BILL; of an image of this machine's architecture.
+"""Checks the image's contents against its bill of materials, by other means than scripts/lib/sbom.py: the dynamic linker's list, each file's
+bytes on this machine, and dpkg's database. usage: bill.py ROOT BILL; of an image of this machine's architecture.
 
-Fails on a file of the image without the package that it is of, a package without a file or a header in the agent, another version than
-dpkg's, a library that a program needs and the image has not, and a library that no program needs."""
+Fails on a file whose package is missing in the bill, a package without a file in the image or a header in the agent, a version that differs from
+dpkg's, a missing library, and a library that no program needs."""
 
 import hashlib
 import json
@@ -30,12 +30,12 @@ def is_elf(path):
 
 
 def dynamic(path, tag):
-    """Values of NEEDED or SONAME."""
+    """The values of NEEDED or SONAME."""
     return re.findall(rf"\({tag}\).*\[(.*)\]", output("readelf", "--dynamic", str(path)))
 
 
 def owner(path):
-    """The package of which this machine has the same bytes by that name."""
+    """The package whose file of that name on this machine has the same contents."""
     for line in output("dpkg-query", "-S", "*/" + path.name).splitlines():
         packages, _, theirs = line.rpartition(": ")
         here = pathlib.Path(theirs)
@@ -45,7 +45,7 @@ def owner(path):
 
 
 def related(kinds, name=None):
-    """Names in a relation of these kinds, of either side."""
+    """The names in relations of these kinds, on either side."""
     return {(each["spdxElementId"], each["relatedSpdxElement"]) for each in BILL["relationships"]
             if each["relationshipType"] in kinds and (name is None or name in (each["spdxElementId"], each["relatedSpdxElement"]))}
 
@@ -75,7 +75,7 @@ def check_packages():
 
 
 def check_linking(files):
-    """Who needs whom, from the programs on: the loader is the interpreter of all."""
+    """Checks which libraries the programs need, directly or not; the loader is the interpreter of all."""
     libraries = {soname: name for name, path in files.items() if is_elf(path) for soname in dynamic(path, "SONAME")}
     reached, waiting = set(), [AGENT]
     while waiting:

@@ -1,5 +1,5 @@
-"""The objects of YAML on standard input, in one form whoever wrote them: sorted by kind and name, lists of named things sorted by name, keys
-in order. What only Helm reads (annotations helm.sh/…) is left out."""
+"""Normalizes the objects of YAML on standard input: sorted by kind and name, with lists of named items sorted by name, and keys in order.
+Annotations that only Helm reads (helm.sh/…) are left out."""
 
 import json
 import sys
@@ -8,7 +8,7 @@ import yaml
 
 
 def key(item):
-    """What tells the items of a list apart, where that is not their place."""
+    """The key that identifies the items of a list; None if their position does."""
     return next((str(item[name]) for name in ("mountPath", "name") if name in item), None)
 
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The referee of publishing: selects backends as every program does, and counts each backend that its service
+ * The checker of publishing: selects backends as every program does, and counts each backend that its service
  * cannot have had at that moment. Tests only.
  *
  * An endpoint's address identifies it: {service tag, generation} and {index, seal}; its port repeats the
  * generation. So a mix of two endpoints is detected.
  */
 #include "bpf/select/service.h"
+#include "maps/abi/checks.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -19,7 +20,7 @@ struct {
 	__u64 strangers; /* an endpoint of another service */
 	__u64 torn;      /* a mix of two endpoints */
 	__u64 untimely;  /* an endpoint of a generation that was not published during the selection */
-} referee;
+} checker;
 __u32 held;              /* idle steps between the set and the slot */
 __u32 modulus;           /* generations repeat after this number; 0: never */
 __u32 started[SERVICES]; /* the generation being written or written last */
@@ -52,11 +53,11 @@ static __always_inline void judge(const struct lb_backend *backend, __u32 tag, _
 	__u32 generation = (__u32)owner;
 
 	if (owner >> 32 != tag)
-		referee.strangers++;
+		checker.strangers++;
 	if ((__u32)rest != seal(owner >> 32, generation) || backend->port != (__u16)generation)
-		referee.torn++;
+		checker.torn++;
 	else if (!timely(generation, before, after))
-		referee.untimely++;
+		checker.untimely++;
 }
 
 static __always_inline void select_one(__u32 tag)
@@ -70,24 +71,24 @@ static __always_inline void select_one(__u32 tag)
 	struct lb_set set;
 	__u32 id;
 
-	referee.selections++;
+	checker.selections++;
 	key.address[15] = 1 + index;
 	if (!lb_frontend_load(&key, &frontend) || !(service = lb_service_of(frontend.service))) {
-		referee.misses++;
+		checker.misses++;
 		return;
 	}
 	set = lb_set_load(service, LB_CLUSTER);
 	if (held)
 		bpf_loop(held, idle, NULL, 0);
 	if (lb_pick(set, frontend.service, bpf_get_prandom_u32(), &id, &backend) != LB_PICKED) {
-		referee.misses++;
+		checker.misses++;
 		return;
 	}
 	judge(&backend, index, before, *(volatile __u32 *)&started[index]);
 }
 
 SEC("tc")
-int lb_referee(struct __sk_buff *skb)
+int lb_checker(struct __sk_buff *skb)
 {
 	(void)skb;
 	for (int i = 0; i < SELECTIONS; i++)

@@ -185,20 +185,20 @@ TEST_CASE("ports that are used up come back when flows end (REL-6)") {
   }
   Tuple onward;
   CHECK(pressure.begin(request_of(100, 6), Hook::tc_in, onward).counts[LB_OUTCOME_ports_exhausted] == 1);
-  constexpr std::uint16_t port = 2042;  // both halves of a flow are erased, as by expiry
+  constexpr std::uint16_t port = 2042;  // both entries of a flow are erased, as by expiry
   auto& programs = pressure.world().programs();
-  std::vector<lb_flow4_key> halves;
+  std::vector<lb_flow4_key> entries;
   must(programs.flows4.for_each([&](const lb_flow4_key& key, const lb_flow4& flow) {
-    if (key.destination_port == port || flow.source.port == port) halves.push_back(key);
+    if (key.destination_port == port || flow.source.port == port) entries.push_back(key);
   }));
-  REQUIRE(halves.size() == 2);
-  for (const auto& key : halves) must(programs.flows4.erase(key));
+  REQUIRE(entries.size() == 2);
+  for (const auto& key : entries) must(programs.flows4.erase(key));
   pressure.world().change({"age", "80"});
   CHECK(pressure.begin(request_of(100, 6), Hook::tc_in, onward).counts[LB_OUTCOME_new_remote] == 1);
   CHECK(onward.source.port == port);
 }
 
-TEST_CASE("a flood that nobody answers leaves ports for those who come after (REL-4)") {
+TEST_CASE("an unanswered flood leaves ports for later flows (REL-4)") {
   auto settings = roomy();
   settings.config.first_port = 2000;
   settings.config.last_port = 2999;

@@ -184,7 +184,8 @@ TEST_CASE("REL-7 two processors displace the same claim: one flow gets its port"
   }
 }
 
-TEST_CASE("REL-7 a claim is displaced on one processor while its flow is proven on another: one of both") {
+TEST_CASE(
+    "REL-7 a claim is displaced on one processor while its flow becomes assured on another: one of both") {
   for (const int family : {4, 6}) {
     INFO("IPv" << family);
     Claims claims({family, 17});

@@ -17,20 +17,20 @@ namespace lb::expiry_test {
 
 using agent::FlowExpiry;
 
-/// The state of one half of a flow.
-struct HalfIs {
+/// The state of one entry of a flow.
+struct EntryState {
   lb_state state = LB_OPEN;
   std::uint32_t seen = 0;  ///< time of the last packet, in seconds of lb_clock
 };
 
 /// Which of a flow's entries are written.
-enum class Halves : std::uint8_t { both, forward, reply };
+enum class Entries : std::uint8_t { both, forward, reply };
 
-inline lb_track track(const HalfIs& half, lb_direction direction) {
+inline lb_track track(const EntryState& entry, lb_direction direction) {
   lb_track track{};
-  track.state = half.state;
-  track.seen = half.seen;
-  track.opened = half.seen - 100;
+  track.state = entry.state;
+  track.seen = entry.seen;
+  track.opened = entry.seen - 100;
   track.direction = direction;
   return track;
 }
@@ -98,15 +98,15 @@ struct FlowLab {
         flows6(tables_test::make_hash<lb_flow6_key, lb_flow6>("lb_flows6", limit)),
         expiry(flows4, flows6, {}, {.now = [this] { return clock; }, .taken = std::move(taken)}, pace) {}
 
-  void add4(std::uint32_t number, lb_protocol protocol, HalfIs forward, HalfIs reply,
-            Halves halves = Halves::both) {
+  void add4(std::uint32_t number, lb_protocol protocol, EntryState forward, EntryState reply,
+            Entries entries = Entries::both) {
     const auto key = key4(number, protocol);
-    add(flows4, key, flow4(number), back4(key), {forward, reply}, halves);
+    add(flows4, key, flow4(number), back4(key), {forward, reply}, entries);
   }
-  void add6(std::uint32_t number, lb_protocol protocol, HalfIs forward, HalfIs reply,
-            Halves halves = Halves::both) {
+  void add6(std::uint32_t number, lb_protocol protocol, EntryState forward, EntryState reply,
+            Entries entries = Entries::both) {
     const auto key = key6(number, protocol);
-    add(flows6, key, flow6(number), back6(key), {forward, reply}, halves);
+    add(flows6, key, flow6(number), back6(key), {forward, reply}, entries);
   }
 
   /// Runs steps until `rounds` more rounds are complete; returns the number of steps.
@@ -125,12 +125,12 @@ struct FlowLab {
 
  private:
   template <class Table, class Key, class Flow>
-  static void add(Table& table, const Key& key, Flow forward, Flow back, std::pair<HalfIs, HalfIs> is,
-                  Halves halves) {
+  static void add(Table& table, const Key& key, Flow forward, Flow back, std::pair<EntryState, EntryState> is,
+                  Entries entries) {
     forward.track = track(is.first, LB_FORWARD);
     back.track = track(is.second, LB_REPLY);
-    if (halves != Halves::forward) put(table, agent::other_key(key, forward), back);
-    if (halves != Halves::reply) put(table, key, forward);
+    if (entries != Entries::forward) put(table, agent::other_key(key, forward), back);
+    if (entries != Entries::reply) put(table, key, forward);
   }
   template <class Table, class Key, class Flow>
   static void put(Table& table, const Key& key, const Flow& flow) {

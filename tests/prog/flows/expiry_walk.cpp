@@ -32,22 +32,22 @@ void add_thousand(const Add& add, std::uint32_t now) {
   for (std::uint32_t number = 0; number < 1000; ++number) {
     switch (number % 4) {
       case 0:
-        add(number, LB_TCP, HalfIs{LB_OPEN, now - 5000}, HalfIs{LB_OPEN, now - 5000});
+        add(number, LB_TCP, EntryState{LB_OPEN, now - 5000}, EntryState{LB_OPEN, now - 5000});
         break;
       case 1:
-        add(number, LB_TCP, HalfIs{LB_CLOSING, now - 70}, HalfIs{LB_CLOSING, now - 61});
+        add(number, LB_TCP, EntryState{LB_CLOSING, now - 70}, EntryState{LB_CLOSING, now - 61});
         break;
       case 2:
-        add(number, LB_UDP, HalfIs{LB_OPEN, now - 200}, HalfIs{LB_OPEN, now - 181});
+        add(number, LB_UDP, EntryState{LB_OPEN, now - 200}, EntryState{LB_OPEN, now - 181});
         break;
       default:
-        add(number, LB_UDP, HalfIs{LB_OPEN, now - 900}, HalfIs{LB_OPEN, now});
+        add(number, LB_UDP, EntryState{LB_OPEN, now - 900}, EntryState{LB_OPEN, now});
         break;
     }
   }
 }
 
-TEST_CASE("of a thousand flows of each family those that are over go, both halves, and the others stay") {
+TEST_CASE("of a thousand flows of each family those that are over go, both entries, and the others stay") {
   FlowLab lab(4096, {.step_entries = 100});
   add_thousand([&](auto... flow) { lab.add4(flow...); }, lab.clock);
   add_thousand([&](auto... flow) { lab.add6(flow...); }, lab.clock);
@@ -84,11 +84,11 @@ TEST_CASE("time passes, and the rest go too") {
   CHECK(ended(lab, Ending::closed) == 250);
 }
 
-TEST_CASE("lone halves: a request's at the latest in 32 rounds, a reply's when it is at rest") {
+TEST_CASE("lone entries: a request's at the latest in 32 rounds, a reply's when it is at rest") {
   FlowLab lab(1024);
   for (std::uint32_t number = 0; number < 50; ++number) {
-    lab.add4(number, LB_TCP, {LB_OPEN, lab.clock}, {}, Halves::forward);
-    lab.add4(number + 50, LB_TCP, {}, {LB_OPEN, lab.clock}, Halves::reply);
+    lab.add4(number, LB_TCP, {LB_OPEN, lab.clock}, {}, Entries::forward);
+    lab.add4(number + 50, LB_TCP, {}, {LB_OPEN, lab.clock}, Entries::reply);
     lab.add4(number + 100, LB_TCP, {LB_OPEN, lab.clock}, {LB_OPEN, lab.clock});
   }
   lab.walk(32);

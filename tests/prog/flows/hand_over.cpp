@@ -97,7 +97,7 @@ TEST_CASE("REL-84 an assured flow's entry of before it was proven goes with it, 
   CHECK_FALSE(drained.unassured.flows4.get(other_key(key4(1, LB_TCP), flow4(1))).has_value());
 }
 
-TEST_CASE("REL-84 a handshake is waited for, until nobody goes on with it") {
+TEST_CASE("REL-84 a handshake is waited for until it is abandoned") {
   Drained drained;
   drained.unassured.add4(1, LB_TCP, {LB_OPEN, drained.now()}, {LB_OPEN, drained.now()});
   CHECK(left(drained.walk(), RemainReason::handshake) == 1);
@@ -106,7 +106,7 @@ TEST_CASE("REL-84 a handshake is waited for, until nobody goes on with it") {
   CHECK(drained.conntrack.entries.empty());
 }
 
-TEST_CASE("REL-84 datagrams that nobody has answered yet are handed over") {
+TEST_CASE("REL-84 unanswered datagrams are handed over") {
   Drained drained;
   drained.unassured.add4(1, LB_UDP, {LB_OPEN, drained.now()}, {LB_OPEN, drained.now()});
   CHECK(drained.walk().handed == 1);

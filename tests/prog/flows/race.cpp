@@ -186,7 +186,7 @@ std::pair<std::uint64_t, bool> carry_all(Race& race, std::uint16_t flows, std::u
 
 }  // namespace
 
-TEST_CASE("flows under churn: no packet meets a stranger's flow, and none misses its own") {
+TEST_CASE("flows under churn: no packet matches another flow's entry, and none misses its own") {
   for (const int family : {4, 6}) {
     INFO("IPv" << family);
     Race race(family);
@@ -202,7 +202,7 @@ TEST_CASE("flows under churn: no packet meets a stranger's flow, and none misses
   }
 }
 
-TEST_CASE("flows that end while they are used are never taken for a stranger's") {
+TEST_CASE("flow entries that are deleted while in use are never taken for another flow's") {
   for (const int family : {4, 6}) {
     INFO("IPv" << family);
     Race race(family);

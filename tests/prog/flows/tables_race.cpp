@@ -1,6 +1,6 @@
 // Tables used on one processor while the other makes the kernel reuse their elements: affinity, and flow
-// tables with few buckets (REL-63). No value is used without its check, and no half of a flow stays alone.
-// SLUICE_LONG=1 runs longer.
+// tables with few buckets (REL-63). No value is used without its check, and no entry stays without its flow's
+// other one. SLUICE_LONG=1 runs longer.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <cstdlib>
@@ -11,6 +11,7 @@
 #include "agent/base/clock.hpp"
 #include "agent/programs/features.hpp"
 #include "agent/tables/expiry.hpp"
+#include "maps/abi/checks.h"
 #include "tests/prog/lib/two_cores.hpp"
 #include "tests/prog/packets/build.hpp"
 #include "tests/prog/packets/maps.hpp"
@@ -93,9 +94,9 @@ Entries<lb_affinity_key, lb_affinity> remembered(const World& world, std::uint8_
   return entries;
 }
 
-/// The number of flow entries without their other half.
+/// The number of flow entries without their other entry.
 template <class Key, class Flow>
-std::size_t halves(const maps::HashMap<Key, Flow>& map) {
+std::size_t lone_entries(const maps::HashMap<Key, Flow>& map) {
   std::size_t alone = 0;
   must(map.for_each([&](const Key& key, const Flow& flow) {
     const auto other = map.get(agent::other_key(key, flow));
@@ -108,7 +109,7 @@ std::size_t halves(const maps::HashMap<Key, Flow>& map) {
 
 // A client without an entry gets the only backend of the set, and so does a client with its own entry. Other
 // clients' entries name another backend of the same service, so that only the check distinguishes them.
-TEST_CASE("affinity that changes places under a SYN is never taken for a stranger's") {
+TEST_CASE("an affinity entry that is reused during a SYN is never taken for another client's") {
   for (const int family : {4, 6}) {
     INFO("IPv" << family);
     World world{Settings{}};
@@ -130,7 +131,7 @@ TEST_CASE("affinity that changes places under a SYN is never taken for a strange
   }
 }
 
-TEST_CASE("REL-63 two processors fill one small table: no half of a flow stays") {
+TEST_CASE("REL-63 two processors fill one small table: no entry stays without the other") {
   for (const int family : {4, 6}) {
     INFO("IPv" << family);
     Settings settings;
@@ -150,7 +151,7 @@ TEST_CASE("REL-63 two processors fill one small table: no half of a flow stays")
     for (std::uint32_t round = 0; round < batches() * 20; ++round) {
       cores.run([&] { talk(1000); }, [&] { talk(2000); });
       REQUIRE(world.entries().first <= 16);
-      REQUIRE(halves(programs.flows4) + halves(programs.flows6) == 0);
+      REQUIRE(lone_entries(programs.flows4) + lone_entries(programs.flows6) == 0);
       each_flow_map(programs, [](auto& map) { erase_if(map, [](const auto&) { return true; }); });
     }
     const auto after = programs.counts();

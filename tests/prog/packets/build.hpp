@@ -1,4 +1,4 @@
-// Builds packets. The referee computes every checksum, over all bytes.
+// Builds packets. The reference (reference.hpp) computes every checksum, over all bytes.
 #pragma once
 
 #include <array>
@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "tests/prog/packets/referee.hpp"
+#include "tests/prog/packets/reference.hpp"
 
 namespace lb::test {
 

@@ -11,6 +11,7 @@
 #include "agent/base/clock.hpp"
 #include "agent/programs/features.hpp"
 #include "agent/tables/expiry.hpp"
+#include "maps/abi/checks.h"
 #include "maps/text.hpp"
 #include "tests/prog/packets/maps.hpp"
 #include "tests/prog/packets/world.hpp"
@@ -323,7 +324,7 @@ void World::check_states(const Words& words) {
   check(programs_.flows6);
 }
 
-/// evict forward|reply: removes that half of every unassured flow, as the LRU may do
+/// evict forward|reply: removes that entry of every unassured flow, as the LRU may do
 void World::evict(const Words& words) {
   const auto direction = words.at(1) == "reply" ? LB_REPLY : LB_FORWARD;
   const auto condition = [direction](const auto& flow) { return flow.track.direction == direction; };

@@ -7,7 +7,7 @@
 #include <array>
 
 #include "maps/text.hpp"
-#include "tests/prog/packets/referee.hpp"
+#include "tests/prog/packets/reference.hpp"
 
 namespace lb::test {
 namespace {

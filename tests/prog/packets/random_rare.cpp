@@ -305,7 +305,7 @@ class Rare {
     flows_.push_back(flow);
   }
 
-  /// The tuple that the program translated a first packet without options to; the referee has no layout for
+  /// The tuple that the program translated a first packet without options to; the reference has no layout for
   /// SCTP.
   static Tuple opened(const Tuple& request, const Bytes& packet) {
     const std::size_t width = request.family == 4 ? 4 : 16;

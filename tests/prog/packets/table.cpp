@@ -17,19 +17,19 @@
 #include "tests/prog/lib/two_cores.hpp"
 #include "tests/prog/packets/build.hpp"
 #include "tests/prog/packets/decode.hpp"
-#include "tests/prog/packets/referee.hpp"
+#include "tests/prog/packets/reference.hpp"
 
 namespace lb::test {
 namespace {
 
-constexpr char sum_letter = 'z';
+constexpr char sum_placeholder = 'z';
 constexpr std::uint32_t flood = 256;
 
 /// More packets than any limit per second.
 constexpr int storm = 1500;
 constexpr auto longest_wait = std::chrono::seconds(5);
 
-bool is_letter(char c) { return c > 'f' && c <= 'z'; }
+bool is_placeholder(char c) { return c > 'f' && c <= 'z'; }
 
 // ---- Reading. ----
 
@@ -64,16 +64,16 @@ void read_settings(const Words& words, Settings& settings) {
   }
 }
 
-Trial read_trial(const Words& words) {
-  Trial trial;
+PacketTest read_test(const Words& words) {
+  PacketTest test;
   for (const auto hook : hooks) {
-    if (hook_name(hook) == words.at(1)) trial.hook = hook;
+    if (hook_name(hook) == words.at(1)) test.hook = hook;
   }
-  trial.device = words.at(2);
-  trial.code = words.at(3);
-  trial.outcomes = words.at(4);
-  trial.verb = words[0];
-  return trial;
+  test.device = words.at(2);
+  test.code = words.at(3);
+  test.outcomes = words.at(4);
+  test.verb = words[0];
+  return test;
 }
 
 void read_line(const Words& words, int line, Table& table) {
@@ -88,27 +88,27 @@ void read_line(const Words& words, int line, Table& table) {
   }
   auto& steps = table.cases.at(table.cases.size() - 1).steps;
   if (verb == "in") {
-    steps.back().trial.in = steps.back().trial.out = words.at(1);
+    steps.back().test.in = steps.back().test.out = words.at(1);
   } else if (verb == "out") {
-    steps.back().trial.out = words.at(1);
+    steps.back().test.out = words.at(1);
   } else if (verb == "do") {
     steps.push_back({line, Words(words.begin() + 1, words.end()), {}});
   } else if (verb == "tables") {
     steps.push_back({line, words, {}});
   } else {
-    steps.push_back({line, {}, read_trial(words)});
+    steps.push_back({line, {}, read_test(words)});
   }
 }
 
-// ---- Letters. ----
+// ---- Placeholders. ----
 
 std::uint8_t digit(char c) { return static_cast<std::uint8_t>(c <= '9' ? c - '0' : c - 'a' + 10); }
 
-/// Assigns unknown letters the ports in the output packet.
-void bind(const std::string& text, const Bytes& packet, Letters& letters) {
+/// Assigns unknown placeholders the ports in the output packet.
+void bind(const std::string& text, const Bytes& packet, Placeholders& placeholders) {
   for (std::size_t at = 0; at + 4 <= text.size() && (at / 2) + 2 <= packet.size(); at += 2) {
-    if (is_letter(text[at]) && text[at] != sum_letter) {
-      letters.try_emplace(text[at], read16(packet, at / 2));
+    if (is_placeholder(text[at]) && text[at] != sum_placeholder) {
+      placeholders.try_emplace(text[at], read16(packet, at / 2));
       at += 2;
     }
   }
@@ -154,7 +154,7 @@ class Runner {
   TableResult run(const std::vector<Case>& cases) {
     for (const auto& one : cases) {
       world_.reset();
-      letters_.clear();
+      placeholders_.clear();
       for (const auto& step : one.steps) {
         auto problem = run_step(step);
         if (!problem) continue;
@@ -169,19 +169,19 @@ class Runner {
   using Problem = std::optional<std::string>;
 
   Problem run_step(const Step& step) {
-    if (step.words.empty()) return run_trial(step.trial);
+    if (step.words.empty()) return run_test(step.test);
     if (step.words[0] == "tables") return check_tables(step.words);
     world_.change(step.words);
     return std::nullopt;
   }
 
-  Problem run_trial(const Trial& trial) {
-    if (trial.verb == "prefixes") return run_prefixes(trial);
-    auto problem = run_packet(trial);
-    for (int sent = 1; trial.verb == "storm" && !problem && sent < storm; ++sent) problem = run_packet(trial);
+  Problem run_test(const PacketTest& test) {
+    if (test.verb == "prefixes") return run_prefixes(test);
+    auto problem = run_packet(test);
+    for (int sent = 1; test.verb == "storm" && !problem && sent < storm; ++sent) problem = run_packet(test);
     const auto deadline = std::chrono::steady_clock::now() + longest_wait;
-    while (trial.verb == "until" && problem && std::chrono::steady_clock::now() < deadline)
-      problem = run_packet(trial);
+    while (test.verb == "until" && problem && std::chrono::steady_clock::now() < deadline)
+      problem = run_packet(test);
     return problem;
   }
 
@@ -192,42 +192,42 @@ class Runner {
     return found == expected ? Problem() : fmt::format("expected {}, found {}", expected, found);
   }
 
-  Verdict try_once(const Trial& trial, const Bytes& packet) {
+  Verdict try_once(const PacketTest& test, const Bytes& packet) {
     Run run;
-    run.hook = trial.hook;
-    run.device = world_.device(trial.device);
-    if (trial.verb == "flood") run.repeat = flood;
-    if (trial.hook != Hook::xdp) run.flags = skb_flags_;
+    run.hook = test.hook;
+    run.device = world_.device(test.device);
+    if (test.verb == "flood") run.repeat = flood;
+    if (test.hook != Hook::xdp) run.flags = skb_flags_;
     auto verdict = world_.programs().run(run, packet);
     ++result_.packets;
     for (std::size_t at = 0; at < verdict.counts.size(); ++at) result_.counts[at] += verdict.counts[at];
     return verdict;
   }
 
-  static Problem judge(const Trial& trial, const Verdict& verdict) {
+  static Problem judge(const PacketTest& test, const Verdict& verdict) {
     if (verdict.error != 0) return fmt::format("the kernel did not run it: {}", std::strerror(verdict.error));
-    if (!counts_match(trial.outcomes, verdict.counts))
-      return fmt::format("expected {}, counted {}", trial.outcomes, counts_text(verdict.counts));
-    const auto code = code_name(trial.hook, verdict.code);
-    return code == trial.code ? Problem() : fmt::format("expected {}, returned {}", trial.code, code);
+    if (!counts_match(test.outcomes, verdict.counts))
+      return fmt::format("expected {}, counted {}", test.outcomes, counts_text(verdict.counts));
+    const auto code = code_name(test.hook, verdict.code);
+    return code == test.code ? Problem() : fmt::format("expected {}, returned {}", test.code, code);
   }
 
-  Problem run_packet(const Trial& trial) {
-    const auto verdict = try_once(trial, packet_of(trial.in, letters_));
-    if (auto problem = judge(trial, verdict)) return problem;
-    bind(trial.out, verdict.packet, letters_);
-    const auto expected = packet_of(trial.out, letters_);
+  Problem run_packet(const PacketTest& test) {
+    const auto verdict = try_once(test, packet_of(test.in, placeholders_));
+    if (auto problem = judge(test, verdict)) return problem;
+    bind(test.out, verdict.packet, placeholders_);
+    const auto expected = packet_of(test.out, placeholders_);
     if (expected == verdict.packet) return std::nullopt;
     return fmt::format("the packet is not what it should be (- expected, + came)\n{}  in {}",
-                       compare_packets(expected, verdict.packet), hex(packet_of(trial.in, letters_)));
+                       compare_packets(expected, verdict.packet), hex(packet_of(test.in, placeholders_)));
   }
 
-  Problem run_prefixes(const Trial& trial) {
-    const auto whole = packet_of(trial.in, letters_);
-    for (auto size = shortest(trial.hook, whole); size < whole.size(); ++size) {
+  Problem run_prefixes(const PacketTest& test) {
+    const auto whole = packet_of(test.in, placeholders_);
+    for (auto size = shortest(test.hook, whole); size < whole.size(); ++size) {
       const Bytes packet(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
-      const auto verdict = try_once(trial, packet);
-      if (auto problem = judge(trial, verdict)) return fmt::format("{} bytes: {}", size, *problem);
+      const auto verdict = try_once(test, packet);
+      if (auto problem = judge(test, verdict)) return fmt::format("{} bytes: {}", size, *problem);
       if (verdict.packet != packet) return fmt::format("{} bytes: the packet was changed", size);
     }
     return std::nullopt;
@@ -235,7 +235,7 @@ class Runner {
 
   World& world_;
   std::uint32_t skb_flags_;
-  Letters letters_;
+  Placeholders placeholders_;
   TableResult result_;
 };
 
@@ -271,16 +271,16 @@ std::vector<NamedTable> tables_by_settings() {
   return tables;
 }
 
-Bytes packet_of(const std::string& text, const Letters& letters) {
+Bytes packet_of(const std::string& text, const Placeholders& placeholders) {
   Bytes packet(text.size() / 2);
   bool summed = false;
   for (std::size_t at = 0; at + 1 < text.size(); at += 2) {
-    if (!is_letter(text[at])) {
+    if (!is_placeholder(text[at])) {
       packet[at / 2] = static_cast<std::uint8_t>(digit(text[at]) << 4 | digit(text[at + 1]));
       continue;
     }
-    summed = summed || text[at] == sum_letter;
-    if (text[at] != sum_letter) write16(packet, at / 2, letters.at(text[at]));
+    summed = summed || text[at] == sum_placeholder;
+    if (text[at] != sum_placeholder) write16(packet, at / 2, placeholders.at(text[at]));
     at += 2;
   }
   const auto layout = summed ? layout_of(packet) : std::nullopt;

@@ -13,7 +13,7 @@
 namespace lb::test {
 
 /// One line with a packet, as text.
-struct Trial {
+struct PacketTest {
   Hook hook = Hook::tc_in;
   std::string device;
   std::string code;
@@ -27,7 +27,7 @@ struct Trial {
 struct Step {
   int line = 0;
   Words words;  ///< words of a `do` or `tables` line; empty for a packet
-  Trial trial;
+  PacketTest test;
 };
 
 struct Case {
@@ -52,10 +52,10 @@ struct NamedTable {
 /// All tables; those with the same settings are adjacent.
 [[nodiscard]] std::vector<NamedTable> tables_by_settings();
 
-/// Values of the letters in packets: ports that the programs chose.
-using Letters = std::map<char, std::uint16_t>;
-/// Parses a packet and substitutes letters; unknown letters throw.
-[[nodiscard]] Bytes packet_of(const std::string& text, const Letters& letters);
+/// Values of the placeholders in packets: ports that the programs chose.
+using Placeholders = std::map<char, std::uint16_t>;
+/// Parses a packet and substitutes placeholders; unknown placeholders throw.
+[[nodiscard]] Bytes packet_of(const std::string& text, const Placeholders& placeholders);
 
 struct TableResult {
   std::vector<std::string> failures;  ///< one text per failure: case, line, expected and actual result

@@ -7,7 +7,7 @@
 #include "tests/lib/content_of.hpp"
 #include "tests/lib/paths.hpp"
 #include "tests/prog/packets/decode.hpp"
-#include "tests/prog/packets/referee.hpp"
+#include "tests/prog/packets/reference.hpp"
 #include "tests/prog/packets/table.hpp"
 
 namespace lb::test {
@@ -20,15 +20,15 @@ constexpr std::uint32_t checksum_complete =
 
 /// Checks the checksums of TCP and UDP packets in steps that scapy built completely; returns their number.
 std::size_t check_sums(const std::string& name, const Step& step) {
-  const auto& trial = step.trial;
-  if (!step.words.empty() || trial.outcomes == "malformed" || trial.outcomes == "other_protocol" ||
-      trial.outcomes == "left_to_tc")
+  const auto& test = step.test;
+  if (!step.words.empty() || test.outcomes == "malformed" || test.outcomes == "other_protocol" ||
+      test.outcomes == "left_to_tc")
     return 0;
   std::size_t packets = 0;
-  for (const auto& text : {trial.in, trial.out}) {
+  for (const auto& text : {test.in, test.out}) {
     if (text.find_first_of("pqrstz") != std::string::npos) continue;
     const auto packet = packet_of(text, {});
-    if (!layout_of(packet) || trial.outcomes.starts_with("fragment")) continue;
+    if (!layout_of(packet) || test.outcomes.starts_with("fragment")) continue;
     INFO(name << ", line " << step.line);
     CHECK((is_fragment(packet) || sums_right(packet)));
     ++packets;
@@ -74,14 +74,14 @@ TEST_CASE("sums made by hardware stay right through every rewrite") {
 
 TEST_CASE("two packets are compared field by field") {
   const auto file = read_table("flows.table");
-  const auto& trial = file.cases.at(0).steps.at(0).trial;
-  const auto text = compare_packets(packet_of(trial.in, {}), packet_of(trial.out, {}));
+  const auto& test = file.cases.at(0).steps.at(0).test;
+  const auto text = compare_packets(packet_of(test.in, {}), packet_of(test.out, {}));
   CHECK_THAT(text, ContainsSubstring("    TCP flags: SYN\n"));
   CHECK_THAT(text, ContainsSubstring("  - IPv4 ttl: 64\n  + IPv4 ttl: 63\n"));
   CHECK_THAT(text, ContainsSubstring("  - TCP destination port: 80\n  + TCP destination port: 8080\n"));
 }
 
-TEST_CASE("the referee of the tests and scapy agree on the checksums of every packet") {
+TEST_CASE("the reference of the tests and scapy agree on the checksums of every packet") {
   std::size_t packets = 0;
   for (const auto& file : table_files()) {
     const auto table = read_table(file);

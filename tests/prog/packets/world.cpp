@@ -13,6 +13,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "maps/abi/checks.h"
 #include "tests/lib/paths.hpp"
 #include "tests/prog/packets/maps.hpp"
 

@@ -1,4 +1,4 @@
-// Loads the referee with a test's maps and runs it in a thread.
+// Loads the checker with a test's maps and runs it in a thread.
 #include "tests/prog/publish/lab.hpp"
 
 #include <bpf/bpf.h>
@@ -42,7 +42,7 @@ void keep_off(unsigned processor) {
 }
 
 void reuse(bpf_map* map, int fd) {
-  if (bpf_map__reuse_fd(map, fd) != 0) throw std::runtime_error("the referee cannot use a map of the test");
+  if (bpf_map__reuse_fd(map, fd) != 0) throw std::runtime_error("the checker cannot use a map of the test");
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ std::string Counted::text() const {
                      strangers, torn, untimely);
 }
 
-struct Referee::Inside {
+struct SelectionChecker::Inside {
   publish* skeleton = nullptr;
   std::jthread reader;
 
@@ -64,18 +64,19 @@ struct Referee::Inside {
     options.data_in = packet.data();
     options.data_size_in = packet.size();
     options.repeat = skeleton->bss->held > 0 ? 1 : selections_a_call / 32;
-    const int program = bpf_program__fd(skeleton->progs.lb_referee);
+    const int program = bpf_program__fd(skeleton->progs.lb_checker);
     while (!stop.stop_requested()) {
       if (bpf_prog_test_run_opts(program, &options) != 0) std::abort();
     }
   }
 };
 
-Referee::Referee(const RealMaps& maps, RefereeOptions options) : inside_(std::make_unique<Inside>()) {
+SelectionChecker::SelectionChecker(const RealMaps& maps, CheckerOptions options)
+    : inside_(std::make_unique<Inside>()) {
   if (std::thread::hardware_concurrency() < 2)
     throw std::runtime_error("a reader and a writer need two processors");
   publish* skeleton = publish__open();
-  if (skeleton == nullptr) throw std::runtime_error("the referee cannot be opened");
+  if (skeleton == nullptr) throw std::runtime_error("the checker cannot be opened");
   inside_->skeleton = skeleton;
   reuse(skeleton->maps.lb_frontends, maps.frontends.fd());
   reuse(skeleton->maps.lb_addresses, maps.addresses.fd());
@@ -84,30 +85,30 @@ Referee::Referee(const RealMaps& maps, RefereeOptions options) : inside_(std::ma
   reuse(skeleton->maps.lb_backends, maps.backends.fd());
   skeleton->bss->held = options.held;
   skeleton->bss->modulus = options.modulus;
-  if (publish__load(skeleton) != 0) throw std::runtime_error("the referee cannot be loaded");
+  if (publish__load(skeleton) != 0) throw std::runtime_error("the checker cannot be loaded");
 }
 
-Referee::~Referee() {
+SelectionChecker::~SelectionChecker() {
   inside_->reader.request_stop();
   if (inside_->reader.joinable()) inside_->reader.join();
   publish__destroy(inside_->skeleton);
 }
 
-void Referee::begin() {
+void SelectionChecker::begin() {
   keep_off(1);
   inside_->reader = std::jthread([this](const std::stop_token& stop) { inside_->run(stop); });
 }
 
-void Referee::starts(std::uint32_t service, std::uint32_t generation) {
+void SelectionChecker::starts(std::uint32_t service, std::uint32_t generation) {
   std::atomic_ref(inside_->skeleton->bss->started[service]).store(generation, std::memory_order_seq_cst);
 }
 
-void Referee::shown(std::uint32_t service, std::uint32_t generation) {
+void SelectionChecker::shown(std::uint32_t service, std::uint32_t generation) {
   std::atomic_ref(inside_->skeleton->bss->shown[service]).store(generation, std::memory_order_seq_cst);
 }
 
-Counted Referee::counted() const {
-  const auto& found = inside_->skeleton->bss->referee;
+Counted SelectionChecker::counted() const {
+  const auto& found = inside_->skeleton->bss->checker;
   const auto read = [](const auto& field) {
     return std::uint64_t{*const_cast<const volatile std::remove_reference_t<decltype(field)>*>(&field)};
   };
@@ -118,7 +119,7 @@ Counted Referee::counted() const {
           .untimely = read(found.untimely)};
 }
 
-lb_backend referee_backend(std::uint32_t service, std::uint32_t generation, std::uint32_t index) {
+lb_backend tagged_backend(std::uint32_t service, std::uint32_t generation, std::uint32_t index) {
   lb_backend backend{};
   const std::array<std::uint32_t, 4> words{generation, service, ((generation + 1) * 0x9e3779b1U) ^ service,
                                            index};
@@ -131,8 +132,8 @@ lb_backend referee_backend(std::uint32_t service, std::uint32_t generation, std:
   return backend;
 }
 
-std::shared_ptr<agent::ServicePortPlan> referee_plan(std::uint32_t service, std::uint32_t generation,
-                                                     std::uint32_t count) {
+std::shared_ptr<agent::ServicePortPlan> tagged_plan(std::uint32_t service, std::uint32_t generation,
+                                                    std::uint32_t count) {
   auto plan = std::make_shared<agent::ServicePortPlan>();
   plan->key.name = fmt::format("default/s{}", service);
   agent::FrontendPlan frontend{.address = {}, .port = 80, .kind = LB_CLUSTER_IP};
@@ -140,7 +141,7 @@ std::shared_ptr<agent::ServicePortPlan> referee_plan(std::uint32_t service, std:
   plan->frontends.push_back(frontend);
   std::vector<agent::BackendPlan> backends(count);
   for (std::uint32_t index = 0; index < count; ++index) {
-    const lb_backend made = referee_backend(service, generation, index);
+    const lb_backend made = tagged_backend(service, generation, index);
     agent::BackendPlan& backend = backends[index];
     std::memcpy(backend.address.bytes.data(), static_cast<const void*>(made.address), sizeof(made.address));
     backend.port = made.port;
@@ -151,8 +152,8 @@ std::shared_ptr<agent::ServicePortPlan> referee_plan(std::uint32_t service, std:
   return plan;
 }
 
-agent::PlanChange referee_change(std::uint32_t service, std::uint32_t generation, std::uint32_t count) {
-  auto plan = referee_plan(service, generation, count);
+agent::PlanChange tagged_change(std::uint32_t service, std::uint32_t generation, std::uint32_t count) {
+  auto plan = tagged_plan(service, generation, count);
   return {.service = plan->key.name, .ports = {std::move(plan)}};
 }
 

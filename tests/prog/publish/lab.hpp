@@ -11,7 +11,7 @@
 
 namespace lb::tables_test {
 
-/// The referee's counters.
+/// The checker's counters.
 struct Counted {
   std::uint64_t selections = 0;
   std::uint64_t misses = 0;
@@ -22,19 +22,19 @@ struct Counted {
   [[nodiscard]] std::string text() const;
 };
 
-struct RefereeOptions {
+struct CheckerOptions {
   std::uint32_t held = 0;     ///< idle steps between the load of a set and that of its slot
   std::uint32_t modulus = 0;  ///< generations repeat after this number; 0: never
 };
 
-class Referee {
+class SelectionChecker {
  public:
-  Referee(const RealMaps& maps, RefereeOptions options);
-  Referee(const Referee&) = delete;
-  Referee& operator=(const Referee&) = delete;
-  ~Referee();
+  SelectionChecker(const RealMaps& maps, CheckerOptions options);
+  SelectionChecker(const SelectionChecker&) = delete;
+  SelectionChecker& operator=(const SelectionChecker&) = delete;
+  ~SelectionChecker();
 
-  /// Called before and after each publication, so that the referee knows which generations are allowed.
+  /// Called before and after each publication, so that the checker knows which generations are allowed.
   void starts(std::uint32_t service, std::uint32_t generation);
   void shown(std::uint32_t service, std::uint32_t generation);
   [[nodiscard]] Counted counted() const;
@@ -48,13 +48,12 @@ class Referee {
 };
 
 /// Endpoint `index` of one of the two services (0 or 1) in a generation.
-[[nodiscard]] lb_backend referee_backend(std::uint32_t service, std::uint32_t generation,
-                                         std::uint32_t index);
+[[nodiscard]] lb_backend tagged_backend(std::uint32_t service, std::uint32_t generation, std::uint32_t index);
 /// The whole plan of a service in a generation, with its frontend.
-[[nodiscard]] std::shared_ptr<agent::ServicePortPlan> referee_plan(std::uint32_t service,
-                                                                   std::uint32_t generation,
-                                                                   std::uint32_t count);
-[[nodiscard]] agent::PlanChange referee_change(std::uint32_t service, std::uint32_t generation,
-                                               std::uint32_t count);
+[[nodiscard]] std::shared_ptr<agent::ServicePortPlan> tagged_plan(std::uint32_t service,
+                                                                  std::uint32_t generation,
+                                                                  std::uint32_t count);
+[[nodiscard]] agent::PlanChange tagged_change(std::uint32_t service, std::uint32_t generation,
+                                              std::uint32_t count);
 
 }  // namespace lb::tables_test

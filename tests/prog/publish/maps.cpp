@@ -203,7 +203,7 @@ TEST_CASE("pinned maps are opened by name, for reading alone too, and a wrong on
   const auto wrong = MapSet::open(pins, Access::write);
   REQUIRE_FALSE(wrong.has_value());
   CHECK(wrong.error().fault == OpenFault::mismatch);
-  CHECK(wrong.error().sentence().find(pins.map("lb_names").string()) != std::string::npos);
+  CHECK(wrong.error().message().find(pins.map("lb_names").string()) != std::string::npos);
 }
 
 TEST_CASE(

@@ -20,7 +20,7 @@ constexpr std::uint32_t set_size = 50000;
 
 bool long_form() { return std::getenv("SLUICE_LONG") != nullptr; }
 
-/// A deliberate fault that the referee must detect: grace periods without waiting.
+/// A deliberate fault that the checker must detect: grace periods without waiting.
 class NoGrace final : public lb::maps::GracePeriod {
  public:
   explicit NoGrace(lb::maps::Post post) : post_(std::move(post)) {}
@@ -48,33 +48,33 @@ class Swapper {
         calls_(calls),
         swap_(swap),
         sweeper_(calls.post()),
-        referee_(maps_, {.held = swap.held, .modulus = swap.modulus}),
+        checker_(maps_, {.held = swap.held, .modulus = swap.modulus}),
         tables_(maps_.store(), grace, sweeper_,
                 [this](const lb::k8s::Complaint& c) { complaint_ = c.reason; }) {
-    tables_.apply(Batch::whole, {referee_change(0, 0, swap.slots), referee_change(1, 0, swap.slots)});
+    tables_.apply(Batch::whole, {tagged_change(0, 0, swap.slots), tagged_change(1, 0, swap.slots)});
     for (std::uint32_t generation = 0; generation < 2; ++generation) {
       for (std::uint32_t service = 0; service < 2; ++service) {
         if (swap.modulus == 2)
-          plans_.at(service).at(generation) = referee_change(service, generation, swap.slots);
+          plans_.at(service).at(generation) = tagged_change(service, generation, swap.slots);
       }
     }
-    referee_.begin();
+    checker_.begin();
   }
 
   /// Publishes the service's next generation. It may have to wait for room.
   void swap(std::uint32_t service) {
     const std::uint32_t generation = ++generations_.at(service);
     auto change = swap_.modulus == 2 ? plans_.at(service).at(generation % 2)
-                                     : referee_change(service, generation, swap_.slots);
-    referee_.starts(service, generation);
+                                     : tagged_change(service, generation, swap_.slots);
+    checker_.starts(service, generation);
     tables_.apply(Batch::changes, {std::move(change)});
     calls_.run();
     while (!tables_.complete() && complaint_.empty()) calls_.wait();
-    referee_.shown(service, generation);
+    checker_.shown(service, generation);
     ++swaps_;
   }
 
-  [[nodiscard]] Counted counted() const { return referee_.counted(); }
+  [[nodiscard]] Counted counted() const { return checker_.counted(); }
   [[nodiscard]] std::uint64_t swaps() const noexcept { return swaps_; }
   [[nodiscard]] const std::string& complaint() const noexcept { return complaint_; }
 
@@ -83,7 +83,7 @@ class Swapper {
   Calls& calls_;
   Swap swap_;
   NothingNamed sweeper_;
-  Referee referee_;
+  SelectionChecker checker_;
   std::string complaint_;
   lb::agent::Tables tables_;
   std::array<std::array<lb::agent::PlanChange, 2>, 2> plans_;
@@ -118,7 +118,7 @@ TEST_CASE("REL-1 REL-2 SEM-50 publishing: no selection is ever outside the sets 
   CHECK(counted.untimely == 0);
 }
 
-TEST_CASE("publishing: the referee sees a writer that waits for no grace period") {
+TEST_CASE("publishing: the checker detects a writer that waits for no grace period") {
   Calls calls;
   NoGrace grace(calls.post());
   Swapper swapper(grace, calls, tiny);
@@ -130,26 +130,26 @@ TEST_CASE("publishing: the referee sees a writer that waits for no grace period"
   CHECK(swapper.counted().wrong() > 0);
 }
 
-TEST_CASE("publishing: the referee sees a writer that gives living ids another meaning") {
+TEST_CASE("publishing: the checker detects a writer that reuses ids in use") {
   RealMaps maps;
   Calls calls;
   NoGrace grace(calls.post());
   NothingNamed sweeper(calls.post());
   lb::agent::Tables tables(maps.store(), grace, sweeper, [](const lb::k8s::Complaint&) {});
-  tables.apply(Batch::whole, {referee_change(0, 0, set_size), referee_change(1, 0, set_size)});
-  Referee referee(maps, {});
-  referee.begin();
+  tables.apply(Batch::whole, {tagged_change(0, 0, set_size), tagged_change(1, 0, set_size)});
+  SelectionChecker checker(maps, {});
+  checker.begin();
   const auto deadline = steady_clock::now() + std::chrono::seconds(30);
-  for (std::uint32_t generation = 1; referee.counted().torn == 0 && steady_clock::now() < deadline;
+  for (std::uint32_t generation = 1; checker.counted().torn == 0 && steady_clock::now() < deadline;
        ++generation) {
-    referee.starts(0, generation);
+    checker.starts(0, generation);
     for (std::uint32_t id = 1; id <= set_size; ++id) {
-      lb_backend backend = referee_backend(0, generation, id);
+      lb_backend backend = tagged_backend(0, generation, id);
       backend.service = maps.backends.load(id).service;
       maps.backends.store(id, backend);
     }
-    referee.shown(0, generation);
+    checker.shown(0, generation);
   }
-  INFO(referee.counted().text());
-  CHECK(referee.counted().torn > 0);
+  INFO(checker.counted().text());
+  CHECK(checker.counted().torn > 0);
 }

@@ -35,7 +35,7 @@ TEST_CASE("what is missing ends a start and is listed by a check") {
   CHECK(listed.all() == std::vector<Finding>{{"device", Verdict::missing, "no eth7", "name another"}});
   Findings ending(Findings::Missing::ends_start);
   CHECK_THROWS_AS(ending.need("device", [&] { throw StartError(error); }), StartError);
-  const StartError whole("one sentence: with its advice");
+  const StartError whole("one message: with its advice");
   CHECK(whole.found() == whole.what());
   CHECK(whole.advice().empty());
 }

@@ -70,7 +70,7 @@ TEST_CASE("a complaint names what is known") {
   CHECK(complaint_text({"", "", "lost"}) == "lost");
 }
 
-TEST_CASE("a complaint is said once, and forgotten when too many are known") {
+TEST_CASE("a complaint is logged once, and forgotten when too many are known") {
   const Captured log(LogFormat::text);
   Complaints complaints(2);
   const auto lines = [&log] {

@@ -31,7 +31,7 @@ Names rules(const ChainRemoval& removal) {
   return rules;
 }
 
-TEST_CASE("SEM-75: kube-proxy's chains by their names, and nobody else's") {
+TEST_CASE("SEM-75: kube-proxy's chains by their names, and no others") {
   for (const auto* name :
        {"KUBE-SERVICES", "KUBE-NODEPORTS", "KUBE-POSTROUTING", "KUBE-MARK-MASQ", "KUBE-FORWARD",
         "KUBE-EXTERNAL-SERVICES", "KUBE-PROXY-FIREWALL", "KUBE-PROXY-CANARY", "KUBE-SVC-NPX46M4PTMTKRN6Y",

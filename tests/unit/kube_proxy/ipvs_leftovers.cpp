@@ -97,7 +97,7 @@ Tracked tracked(const TrackedTuple& requests) {
 
 }  // namespace
 
-TEST_CASE("SEM-75: kube-proxy's IP sets by their names, IPv6's cut at 31 characters, and nobody else's") {
+TEST_CASE("SEM-75: kube-proxy's IP sets by their names, IPv6's cut at 31 characters, and no others") {
   for (const auto* name : {"KUBE-LOOP-BACK", "KUBE-CLUSTER-IP", "KUBE-LOAD-BALANCER-SOURCE-CIDR",
                            "KUBE-NODE-PORT-LOCAL-SCTP-HASH", "KUBE-IPVS-IPS", "KUBE-6-IPVS-IPS",
                            "KUBE-6-CLUSTER-IP", "KUBE-6-LOAD-BALANCER-SOURCE-CID", "KUBE-6-NODE-PORT-TCP"}) {

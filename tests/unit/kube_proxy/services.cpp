@@ -271,7 +271,7 @@ TEST_CASE("REL-84: messages about other tables are passed over") {
   CHECK(served_by(nftables_rules(dump_of(recorded("nftables-ip"), "kube-proxy-of-others"), AF_INET)).empty());
 }
 
-TEST_CASE("REL-84: chains of similar names serve nobody unless kube-proxy's lead there") {
+TEST_CASE("REL-84: chains with similar names are ignored unless kube-proxy's jump to them") {
   CHECK(served({rule("KUBE-SERVICES-CUSTOM", "KUBE-SVC-A"), endpoint_rule("KUBE-SVC-A", 1)}).empty());
   auto elsewhere = service_rule("KUBE-SVC-A");
   elsewhere.chain = "CNI-SERVICES";
@@ -289,7 +289,7 @@ TEST_CASE("REL-84: of two rules for one frontend the first counts, as for packet
   CHECK(text(frontends.begin()->second.outside) == "10.244.1.10:1");
 }
 
-TEST_CASE("REL-84: chains that go in circles, or nowhere, serve nobody") {
+TEST_CASE("REL-84: chains that jump in circles, or to no chain, serve no frontend") {
   CHECK(text(served({service_rule("KUBE-SVC-A"), rule("KUBE-SVC-A", "KUBE-SVC-B"),
                      rule("KUBE-SVC-B", "KUBE-SVC-A")})
                  .begin()

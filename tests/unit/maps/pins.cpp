@@ -25,7 +25,7 @@ TEST_CASE("no Sluice, another layout and a missing map are distinguished") {
   const auto nothing = MapSet::open(pins, Access::read);
   REQUIRE_FALSE(nothing.has_value());
   CHECK(nothing.error().fault == OpenFault::nothing_here);
-  CHECK(nothing.error().sentence() ==
+  CHECK(nothing.error().message() ==
         "no Sluice at " + directory.path.string() + ": start `sluice agent`, or give its --pins directory");
 
   for (const char* name : {"v7", "v9", "v", "vx", "v3x", "other"}) {
@@ -35,12 +35,12 @@ TEST_CASE("no Sluice, another layout and a missing map are distinguished") {
   const auto other = MapSet::open(pins, Access::read);
   REQUIRE_FALSE(other.has_value());
   CHECK(other.error().fault == OpenFault::other_layout);
-  CHECK(other.error().sentence().find(
-            fmt::format("have layout 9, this program reads layout {}", LB_LAYOUT)) != std::string::npos);
+  CHECK(other.error().message().find(fmt::format("have layout 9, this program reads layout {}", LB_LAYOUT)) !=
+        std::string::npos);
 
   std::filesystem::create_directories(pins.maps());
   const auto missing = MapSet::open(pins, Access::read);
   REQUIRE_FALSE(missing.has_value());
   CHECK(missing.error().where == pins.map("lb_frontends"));
-  CHECK(missing.error().sentence().find("lb_frontends") != std::string::npos);
+  CHECK(missing.error().message().find("lb_frontends") != std::string::npos);
 }

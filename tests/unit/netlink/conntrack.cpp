@@ -124,7 +124,7 @@ TEST_CASE("SEM-55: all settings together, or none") {
   CHECK(set_below(nothing, {0, 131072, 0, 0, 0, 0, TcpWindow::as_it_is}, 8).empty());
 }
 
-TEST_CASE("conntrack that is not loaded is one sentence that says what to do") {
+TEST_CASE("conntrack that is not loaded is one message, which says what to do") {
   const Root nothing;
   const auto problem = set_below(nothing, {}, 8);
   CHECK(problem.find("nf_conntrack is not loaded") == 0);
@@ -158,7 +158,7 @@ TEST_CASE(
   CHECK(set_below(root, settings, 2).empty());
 }
 
-TEST_CASE("SEM-55: what cannot be set is one sentence, and the rest is set") {
+TEST_CASE("SEM-55: what cannot be set is one message, and the rest is set") {
   const Root root;
   root.put_conntrack();
   fs::remove(root.text() + sysctls + "nf_conntrack_buckets");

@@ -98,7 +98,7 @@ TEST_CASE("REL-99: routes that encapsulate, by whatever device") {
   CHECK(at(devices, eth1, HopKind::encapsulated) == "eth1");
   CHECK(at(UnservedDevices(node(), {}, {}), eth0, HopKind::encapsulated).empty());
   UnservedReport report;
-  const auto said = report.sentences({{"eth0 (encap)", {1, "default/web (10.244.2.10)", true}}}, {});
+  const auto said = report.messages({{"eth0 (encap)", {1, "default/web (10.244.2.10)", true}}}, {});
   REQUIRE(said.size() == 1);
   CHECK_THAT(said.front().text,
              StartsWith("device eth0 (encap) is not served, and routes lead to 1 backend") &&
@@ -128,7 +128,7 @@ TEST_CASE("REL-99: the log says when it begins and ends, and of one device no mo
   UnservedReport report;
   const auto said = [&](const UnservedByDevice& now, std::chrono::seconds after) {
     std::string text;
-    for (const auto& each : report.sentences(now, start + after)) text += each.text + "\n";
+    for (const auto& each : report.messages(now, start + after)) text += each.text + "\n";
     return text;
   };
   CHECK(said({}, 0s).empty());

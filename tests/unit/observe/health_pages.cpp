@@ -228,7 +228,7 @@ TEST_CASE("SEM-59, SEM-60: a Node that is leaving or was never seen gets no new 
   check(200, "\"nodeEligible\":true");
 }
 
-TEST_CASE("a change that is never settled turns the probe over") {
+TEST_CASE("a change that is never applied fails the probe") {
   Model model;
   Metrics metrics;
   Health health;

@@ -83,7 +83,7 @@ TEST_CASE("who is a pod, and what follows") {
   const auto plain = agent({});
   CHECK(plain.detect_local == PodDetector::automatic);
   CHECK(plain.cluster_cidrs.empty());
-  CHECK(plain.masquerade == Masquerade::outsiders);
+  CHECK(plain.masquerade == Masquerade::as_needed);
   CHECK(plain.unallocated == Unallocated::pass);
   CHECK(plain.sizes.consistent_slots == 16381);
   const auto options = agent({"--cluster-cidr", "10.244.0.0/16,fd00::/48", "--detect-local", "node-cidr",
@@ -280,7 +280,7 @@ TEST_CASE("commands for people") {
   CHECK(std::get<Options>(parse({"services"})).command == Command::services);
 }
 
-TEST_CASE("every mistake gets one sentence, where to read on, and exit code 1") {
+TEST_CASE("every mistake gets one message, where to read on, and exit code 1") {
   struct Row {
     std::vector<std::string> arguments;
     std::string says;

@@ -1,185 +1,20 @@
-// kube-proxy's configuration file as tables: every field of upstream's type and what it sets, the error
-// messages, and the files that installers write (SEM-68).
-#include <fmt/format.h>
-#include <unistd.h>
+// kube-proxy's configuration file as tables: what each field sets, the error messages, and a file that
+// changes while the agent runs (SEM-68).
+#include "tests/unit/options/kube_proxy_config.hpp"
 
-#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
-#include <filesystem>
-#include <fstream>
-#include <set>
-#include <sstream>
 
 #include "agent/datapath/config_reconciler.hpp"
 #include "agent/observe/configz.hpp"
 #include "agent/options/config.hpp"
 #include "agent/options/kube_proxy_config_file.hpp"
 #include "agent/options/kube_proxy_config_table.hpp"
-#include "agent/options/kube_proxy_flags.hpp"
-#include "tests/lib/content_of.hpp"
-#include "tests/lib/paths.hpp"
 
 namespace {
 
-using namespace lb::agent;
+using namespace lb::config_test;
 using Catch::Matchers::ContainsSubstring;
-
-const std::string corpus = lb::test::source_path("tests/corpus/kube_proxy/");
-const std::string head = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
-
-std::vector<std::string> lines_of(const std::string& path) {
-  std::vector<std::string> lines;
-  std::istringstream text(lb::test::content_of(path));
-  for (std::string line; std::getline(text, line);) lines.push_back(line);
-  return lines;
-}
-
-/// A file that is removed with the test.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const std::string& text)
-      : path_(std::filesystem::temp_directory_path() / fmt::format("kube-proxy-config-{}.yaml", ::getpid())) {
-    std::ofstream(path_) << text;
-  }
-  ~TemporaryFile() { std::filesystem::remove(path_); }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  [[nodiscard]] std::string path() const { return path_.string(); }
-
- private:
-  std::filesystem::path path_;
-};
-
-using Result = std::variant<Options, Finished>;
-
-AgentOptions good(const Result& result) {
-  const auto* finished = std::get_if<Finished>(&result);
-  INFO((finished != nullptr ? finished->text : ""));
-  REQUIRE(finished == nullptr);
-  return std::get<Options>(result).agent;
-}
-
-std::string refused(const Result& result) {
-  REQUIRE(std::holds_alternative<Finished>(result));
-  CHECK(std::get<Finished>(result).exit_code != 0);
-  return std::get<Finished>(result).text;
-}
-
-Result with_file(const std::string& path, const std::vector<std::string>& more = {}) {
-  std::vector<std::string> arguments = {"agent", "--devices", "eth0", "--config", path};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return parse_command_line(arguments, "Host");
-}
-
-/// An agent's options from a file with these lines after the first two.
-AgentOptions agent(const std::string& lines, const std::vector<std::string>& more = {}) {
-  const TemporaryFile file(head + lines);
-  return good(with_file(file.path(), more));
-}
-
-bool says(const AgentOptions& options, LogLevel level, const std::string& text) {
-  return std::ranges::any_of(options.remarks, [&](const auto& remark) {
-    return remark.level == level && remark.text.find(text) != std::string::npos;
-  });
-}
-
-std::vector<std::string> prefixes(const std::vector<lb::k8s::Prefix>& list) {
-  std::vector<std::string> texts;
-  for (const auto& each : list) texts.push_back(each.text());
-  return texts;
-}
-
-/// Go's type names, as tests/e2e/partners/fields prints them.
-std::string go_type(FieldType type) {
-  switch (type) {
-    case FieldType::text:
-      return "string";
-    case FieldType::boolean:
-      return "bool";
-    case FieldType::int32:
-      return "int32";
-    case FieldType::uint32:
-      return "uint32";
-    case FieldType::float32:
-      return "float32";
-    case FieldType::duration:
-      return "Duration";
-    case FieldType::log_duration:
-      return "TimeOrMetaDuration";
-    case FieldType::quantity:
-      return "QuantityValue";
-    case FieldType::texts:
-      return "[]string";
-    case FieldType::booleans:
-      break;
-  }
-  return "map[string]bool";
-}
-
-TEST_CASE("SEM-68: the table has every field of kube-proxy's type, and no other") {
-  std::set<std::string> ours;
-  for (const auto& field : kube_proxy_fields()) {
-    ours.insert(fmt::format("{}\t{}", field.path, go_type(field.type)));
-  }
-  CHECK(ours.size() == kube_proxy_fields().size());
-  for (const auto* release : {"fields-1.36", "fields-1.37"}) {
-    const auto lines = lines_of(corpus + release);
-    CHECK(lines.size() > 60);
-    CHECK(std::set<std::string>(lines.begin(), lines.end()) == ours);
-  }
-}
-
-TEST_CASE("SEM-68: the table has every flag of kube-proxy, and no other") {
-  std::set<std::string> ours;
-  for (const auto& flag : kube_proxy_flags()) {
-    ours.emplace(flag.name);
-    INFO(flag.name);
-    CHECK((flag.field.empty() || find_field(flag.field) != nullptr));
-    CHECK((flag.twin.empty() || find_field(flag.twin) != nullptr));
-    CHECK(flag.field.empty() == !flag.note.empty());
-  }
-  std::set<std::string> upstream;
-  for (const auto* release : {"flags-1.36", "flags-1.37"}) {
-    for (const auto& name : lines_of(corpus + release)) upstream.insert(name);
-  }
-  CHECK(upstream == ours);
-}
-
-TEST_CASE("the table's rows name options that there are, or say why there is none") {
-  const auto options = agent("");
-  for (const auto& field : kube_proxy_fields()) {
-    INFO(field.path);
-    if (field.use == FieldUse::mapped) {
-      CHECK(options.flags.contains(std::string(field.option.substr(2))));
-    } else {
-      CHECK(field.option.empty());
-      CHECK_FALSE(field.note.empty());
-    }
-    if (!field.standard.empty()) CHECK(parse_flag_value(field.type, field.standard).has_value());
-  }
-}
-
-/// The table of docs/kube-proxy-config.md.
-std::string document_table() {
-  std::string text;
-  for (const auto& field : kube_proxy_fields()) {
-    const auto standard = field.standard.empty() ? "" : fmt::format("`{}`", field.standard);
-    const auto effect =
-        field.use == FieldUse::mapped
-            ? fmt::format("`{}`{}{}", field.option, field.note.empty() ? "" : ": ", field.note)
-        : field.use == FieldUse::read ? fmt::format("read: {}", field.note)
-                                      : fmt::format("no effect: {}", field.note);
-    text += fmt::format("| `{}` | {} | {} |\n", field.path, standard, effect);
-  }
-  return text;
-}
-
-TEST_CASE("the document shows the table") {
-  const auto document = lb::test::content_of(lb::test::source_path("docs/kube-proxy-config.md"));
-  INFO(document_table());
-  CHECK(document.find(document_table()) != std::string::npos);
-}
 
 TEST_CASE("SEM-68: kube-proxy's defaults, where the file says nothing") {
   const auto options = agent("");
@@ -192,7 +27,7 @@ TEST_CASE("SEM-68: kube-proxy's defaults, where the file says nothing") {
   CHECK(options.node_port_addresses == NodePortAddresses{});
   CHECK(options.detect_local == PodDetector::automatic);
   CHECK(options.cluster_cidrs.empty());
-  CHECK(options.masquerade == Masquerade::outsiders);
+  CHECK(options.masquerade == Masquerade::as_needed);
   CHECK(options.oom_score_adj == -999);
   CHECK(options.conntrack == ConntrackSettings{});
   CHECK(options.log_level == LogLevel::info);
@@ -255,7 +90,7 @@ TEST_CASE("SEM-68, SEM-92: the mode says which section counts, and node ports' d
   CHECK(agent("mode: ipvs\n").node_port_addresses == NodePortAddresses{});
   CHECK(agent("mode: nftables\nnftables: {masqueradeAll: true}\n").masquerade == Masquerade::all);
   const auto other = agent("mode: nftables\niptables: {masqueradeAll: true}\n");
-  CHECK(other.masquerade == Masquerade::outsiders);
+  CHECK(other.masquerade == Masquerade::as_needed);
   CHECK(says(other, LogLevel::info, "iptables.masqueradeAll is of another mode than nftables"));
   const auto ipvs = agent("mode: ipvs\niptables: {masqueradeAll: true}\n");
   CHECK(ipvs.masquerade == Masquerade::all);
@@ -330,7 +165,7 @@ TEST_CASE("SEM-68: unknown fields and fields given twice are warnings, as in kub
 
 struct Refusal {
   const char* lines;
-  const char* sentence;
+  const char* message;
 };
 
 TEST_CASE("SEM-68: what kube-proxy refuses is refused with file, line, field and what to do") {
@@ -369,11 +204,10 @@ TEST_CASE("SEM-68: what kube-proxy refuses is refused with file, line, field and
       {"mode: {\n", " is no YAML: "},
       {"---\nkind: Other\n", " holds a second document"},
   };
-  for (const auto& [lines, sentence] : refusals) {
+  for (const auto& [lines, message] : refusals) {
     INFO(lines);
     const TemporaryFile file(head + lines);
-    CHECK_THAT(refused(with_file(file.path())),
-               ContainsSubstring(file.path()) && ContainsSubstring(sentence));
+    CHECK_THAT(refused(with_file(file.path())), ContainsSubstring(file.path()) && ContainsSubstring(message));
   }
 }
 
@@ -413,7 +247,7 @@ TEST_CASE("SEM-68: beside a file flags of kube-proxy's are ignored, and the agen
              "--health", "127.0.0.1:1", "--log-level", "error", "--max-slots", "4096", "--xdp", "off"});
   CHECK(prefixes(options.cluster_cidrs) == std::vector<std::string>{"10.1.0.0/16"});
   CHECK(options.conntrack.min == 7);
-  CHECK(options.masquerade == Masquerade::outsiders);
+  CHECK(options.masquerade == Masquerade::as_needed);
   CHECK(says(options, LogLevel::warning, "--cluster-cidr is ignored"));
   CHECK(says(options, LogLevel::warning, "--masquerade-all is ignored"));
   CHECK(options.node == "given");
@@ -428,125 +262,6 @@ TEST_CASE("SEM-68: beside a file flags of kube-proxy's are ignored, and the agen
   CHECK(files.kubeconfig.empty());
   const auto other = agent("clientConnection: {kubeconfig: /k}\n", {"--kubeconfig", "/other"});
   CHECK(other.kubeconfig == "/k");
-}
-
-/// The result for an agent called kube-proxy with kube-proxy's arguments.
-Result called(const std::vector<std::string>& arguments) {
-  return parse_kube_proxy_command_line(arguments, "Host", "eth0,eth1");
-}
-
-TEST_CASE("SEM-68: kubeadm's files run as they are") {
-  for (const auto* release : {"kubeadm-1.36.yaml", "kubeadm-1.37.yaml"}) {
-    INFO(release);
-    const auto options = good(called({"--config=" + corpus + release, "--hostname-override=Node-1"}));
-    CHECK(options.kubeconfig == "/var/lib/kube-proxy/kubeconfig.conf");
-    CHECK(options.node == "node-1");
-    CHECK(options.devices == std::vector<std::string>{"eth0", "eth1"});
-    CHECK(options.detect_local == PodDetector::cluster_cidr);
-    CHECK(options.cluster_cidrs.size() == 2);
-    CHECK(options.health == Listen{"0.0.0.0", 10256});
-    CHECK(options.metrics == Listen{"127.0.0.1", 10249});
-    CHECK(options.conntrack == ConntrackSettings{});
-    CHECK(options.remarks.empty());
-    CHECK(options.config_file.path == corpus + release);
-  }
-}
-
-TEST_CASE("SEM-63: a start-up taint is Sluice's own option beside kubeadm's file") {
-  const auto options =
-      good(called({"--config=" + corpus + "kubeadm-1.37.yaml", "--startup-taint=sluice.lb/starting"}));
-  CHECK(options.startup_taint == "sluice.lb/starting");
-  CHECK(options.remarks.empty());
-}
-
-TEST_CASE("SEM-68: kubespray's file runs as it is") {
-  const auto options = good(called({"--config", corpus + "kubespray.yaml", "-v=2"}));
-  CHECK(options.node == "node1");
-  CHECK(prefixes(options.cluster_cidrs) == std::vector<std::string>{"10.233.64.0/18"});
-  CHECK(options.selection == lb::k8s::Selection::random);
-  CHECK(options.oom_score_adj == -999);
-  CHECK(options.conntrack == ConntrackSettings{});
-  CHECK(options.remarks.empty());
-}
-
-TEST_CASE("SEM-68: the flags of k3s and RKE2 run as they are") {
-  for (const auto* name : {"k3s", "rke2"}) {
-    INFO(name);
-    const auto options = good(called(lines_of(corpus + name + ".flags")));
-    CHECK(options.kubeconfig == fmt::format("/var/lib/rancher/{}/agent/kubeproxy.kubeconfig", name));
-    CHECK(options.node == "worker-1");
-    CHECK(options.health == Listen{"127.0.0.1", 10256});
-    CHECK(options.cluster_cidrs.size() == (name == std::string("k3s") ? 1 : 2));
-    CHECK(options.conntrack.max_per_core == 0);
-    CHECK(options.conntrack.established == 0);
-    CHECK(options.conntrack.close_wait == 0);
-    CHECK(options.config_file.path.empty());
-    CHECK(options.remarks.empty());
-  }
-}
-
-TEST_CASE("SEM-68: a process called kube-proxy takes its flags") {
-  CHECK(is_kube_proxy_name("/usr/local/bin/kube-proxy"));
-  CHECK(is_kube_proxy_name("kube-proxy"));
-  CHECK_FALSE(is_kube_proxy_name("/usr/bin/sluice"));
-  const auto options = good(called(
-      {"--proxy-mode", "nftables", "--masquerade_all", "--nodeport-addresses=10.0.0.0/8,localhost", "-v2",
-       "--logging-format=json", "--master", "https://192.0.2.1:6443", "--bind-address-hard-fail=true",
-       "--conntrack-tcp-timeout-established=1h0m0s", "--oom-score-adj=-5", "--profiling=false", "",
-       "--devices=eth7", "--xdp", "off", "--iptables-sync-period=1m"}));
-  CHECK(options.masquerade == Masquerade::all);
-  CHECK(options.node_port_addresses.ranges.size() == 3);
-  CHECK(options.log_format == LogFormat::json);
-  CHECK(options.api_servers == std::vector<std::string>{"https://192.0.2.1:6443"});
-  CHECK(options.bind_failure == BindFailure::fatal);
-  CHECK(options.conntrack.established == 3600);
-  CHECK(options.oom_score_adj == -5);
-  CHECK(options.devices == std::vector<std::string>{"eth7"});
-  CHECK(options.xdp == XdpMode::off);
-  CHECK(says(options, LogLevel::info, "nftables.syncPeriod is without effect"));
-  CHECK_FALSE(good(called({"--healthz-port=0"})).health.has_value());
-  CHECK(good(called({"--healthz-port=1", "--healthz-bind-address=127.0.0.1"})).health ==
-        Listen{"127.0.0.1", 1});
-  CHECK(good(called({"--healthz-port=1"})).health == Listen{"0.0.0.0", 10256});
-  CHECK_FALSE(good(called({"--metrics-port", "0"})).metrics.has_value());
-  CHECK(good(called({"--init-only"})).init_only);
-}
-
-TEST_CASE("SEM-68: flags beside a file") {
-  const TemporaryFile file(head + "mode: iptables\nlogging: {verbosity: 9}\nclusterCIDR: 10.1.0.0/16\n");
-  const auto options = good(called({"--config=" + file.path(), "--cluster-cidr=10.2.0.0/16", "--v=1",
-                                    "--hostname-override=x", "--kubeconfig=/ignored"}));
-  CHECK(prefixes(options.cluster_cidrs) == std::vector<std::string>{"10.1.0.0/16"});
-  CHECK(options.log_level == LogLevel::info);
-  CHECK(options.node == "x");
-  CHECK(options.kubeconfig.empty());
-  CHECK(says(options, LogLevel::warning, "--cluster-cidr is ignored, as by kube-proxy"));
-  CHECK(says(options, LogLevel::warning, "--kubeconfig is ignored, as by kube-proxy"));
-  CHECK(good(called({"--config=" + file.path()})).log_level == LogLevel::debug);
-}
-
-TEST_CASE("SEM-68: kube-proxy's other flags, and mistakes") {
-  const auto cleanup = called({"--cleanup", "--pins", "/sys/fs/bpf/other"});
-  REQUIRE(std::holds_alternative<Options>(cleanup));
-  CHECK(std::get<Options>(cleanup).command == Command::cleanup);
-  CHECK(std::get<Options>(cleanup).cleanup.pins == "/sys/fs/bpf/other");
-  const auto version = called({"--version"});
-  REQUIRE(std::holds_alternative<Finished>(version));
-  CHECK(std::get<Finished>(version).exit_code == 0);
-  const auto help = called({"-h"});
-  REQUIRE(std::holds_alternative<Finished>(help));
-  CHECK_THAT(std::get<Finished>(help).text,
-             ContainsSubstring("--nodeport-addresses") && ContainsSubstring("without effect"));
-  CHECK_THAT(refused(called({"--write-config-to=/tmp/x"})),
-             ContainsSubstring("--write-config-to is not supported"));
-  CHECK_THAT(refused(called({"--no-such-flag=1"})), ContainsSubstring("--no-such-flag"));
-  CHECK_THAT(refused(called({"--conntrack-min=many"})),
-             ContainsSubstring("--conntrack-min is 'many'; write a whole number"));
-  CHECK_THAT(refused(called({"--proxy-mode=userspace"})),
-             ContainsSubstring("the flags: mode is 'userspace'"));
-  CHECK_THAT(refused(called({"--config"})), ContainsSubstring("--config needs a value"));
-  CHECK_THAT(refused(called({"surprise"})), ContainsSubstring("surprise"));
-  CHECK_THAT(refused(parse_kube_proxy_command_line({}, "host", "")), ContainsSubstring("--devices"));
 }
 
 TEST_CASE("a changed file: what changes at once, and what with the next agent") {

@@ -25,7 +25,7 @@ Options agent(std::vector<std::string> more) {
 
 }  // namespace
 
-TEST_CASE("REL-84 a drain waits for five minutes, and needs somebody to drain to") {
+TEST_CASE("REL-84 a drain waits for five minutes, and requires a successor") {
   const auto options = read({"drain"});
   CHECK(options.command == Command::drain);
   CHECK(options.drain.pins == "/sys/fs/bpf/sluice");

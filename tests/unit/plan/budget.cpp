@@ -50,7 +50,7 @@ TEST_CASE("two million frontends are ten thousand: ClusterIPs, then whole addres
   CHECK(spec.over_limit == spec.complaints);
 }
 
-TEST_CASE("what lies beyond the limit is told by an Event, once, and what is refused is not") {
+TEST_CASE("what exceeds the limit is reported by an Event, once; what is refused is not") {
   std::vector<k8s::Complaint> told;
   Record record;
   agent::PlanOptions options;
@@ -85,7 +85,7 @@ TEST_CASE("service ports beyond the budget have no number and no backends") {
   CHECK(spec.over_limit.size() == 2);
 }
 
-TEST_CASE("what is refused of many addresses is one sentence with a number") {
+TEST_CASE("several refused addresses of a Service are one message with a number") {
   agent::PlanOptions options;
   options.external_ip_ranges.emplace();
   const auto spec = agent::spec(asking(10'000, 1), node(), options);
@@ -96,7 +96,7 @@ TEST_CASE("what is refused of many addresses is one sentence with a number") {
         std::vector<std::string>{"external IP 198.18.0.0 is refused: it is in no range that is allowed"});
 }
 
-TEST_CASE("source ranges beyond the budget let nobody in") {
+TEST_CASE("source ranges beyond the budget admit no client") {
   auto made = asking(0, 4);
   made.load_balancer_ips = {address("192.0.2.1")};
   for (std::size_t at = 0; at < 1000; ++at) made.source_ranges.push_back({external(at), 128});

@@ -131,10 +131,10 @@ TEST_CASE("a lost frontend is named once, and again only after it was served (SE
   bed.cluster.upsert(named("a", "10.96.0.1"));
   bed.cluster.upsert(named("b", "10.96.0.1"));
   bed.cluster.synced();
-  const std::string sentence =
+  const std::string message =
       "Service default/b: ClusterIP 10.96.0.1:80/TCP is not served for default/b: default/a holds it as "
       "ClusterIP";
-  CHECK(bed.complaints == Lines{sentence});
+  CHECK(bed.complaints == Lines{message});
   CHECK(bed.cluster.counts().lost_frontends == 1);
   auto other = named("b", "10.96.0.1");
   other.affinity_seconds = 60;
@@ -146,7 +146,7 @@ TEST_CASE("a lost frontend is named once, and again only after it was served (SE
   CHECK(bed.cluster.counts().lost_frontends == 0);
   bed.cluster.upsert(named("a", "10.96.0.1"));
   bed.cluster.flush();
-  CHECK(bed.complaints == Lines{sentence, sentence});
+  CHECK(bed.complaints == Lines{message, message});
 }
 
 TEST_CASE("complaints of the source are passed on and counted") {
@@ -224,7 +224,7 @@ TEST_CASE("a service that asks for labels of Nodes waits for them, and no other 
   CHECK(bed.record.services.contains("default/other"));
   REQUIRE(bed.record.last.size() == 2);
   CHECK(bed.record.last[1].service == "default/web");
-  CHECK(bed.record.last[1].standing == agent::Standing::waiting);
+  CHECK(bed.record.last[1].state == agent::PlanState::waiting);
   CHECK(bed.cluster.waits());
   bed.cluster.upsert(named("third", "10.96.0.3"));
   bed.cluster.upsert(node_object("peer", {{"rack", "r1"}}));
@@ -289,7 +289,7 @@ TEST_CASE(
   REQUIRE(bed.record.last.size() == 1);
   CHECK(bed.record.last[0].service == "default/web");
   CHECK(bed.record.last[0].ports.empty());
-  CHECK(bed.record.last[0].standing == agent::Standing::planned);
+  CHECK(bed.record.last[0].state == agent::PlanState::planned);
   bed.cluster.upsert(asking("web", "10.96.0.1", "rack"));
   bed.cluster.flush();
   bed.cluster.erase_service({"default", "web"});
@@ -297,7 +297,7 @@ TEST_CASE(
   CHECK(bed.record.batches.size() == 2);
 }
 
-TEST_CASE("labels that nobody asks for any more are not kept (choice H)") {
+TEST_CASE("labels that no Service asks for any more are not kept (choice H)") {
   Fixture bed;
   bed.cluster.labels_known({});
   bed.cluster.synced();

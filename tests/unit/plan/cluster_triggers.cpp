@@ -151,7 +151,7 @@ TEST_CASE("SEM-88: a cause is reported when its change has been planned, once") 
   CHECK(bed.take() == of("ep1", {1005}));
 }
 
-TEST_CASE("nobody who does not measure keeps causes") {
+TEST_CASE("causes of changes are not kept unless they are measured") {
   Record record;
   agent::Cluster cluster("this", {}, record, [](const k8s::Complaint&) {});
   cluster.upsert(Fixture::made("ep1", {1001}));

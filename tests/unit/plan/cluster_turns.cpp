@@ -211,7 +211,7 @@ TEST_CASE("of many first plans some are reported ahead in each turn, and the bat
   CHECK(std::ranges::count_if(all, [](const auto& each) { return !each.second.empty(); }) == 49);
 }
 
-TEST_CASE("a look at an object's many addresses and its claims are two turns") {
+TEST_CASE("reading an object's many addresses and making its claims are two turns") {
   Fixture bed;
   auto made = named("wide", 1, "10.96.0.1");
   for (unsigned at = 0; at < 3000; ++at) {

@@ -52,7 +52,7 @@ std::map<std::string, std::size_t> by_the_rule(
   return granted;
 }
 
-TEST_CASE("older services come first, whatever came to be known first, and nobody has more than a quarter") {
+TEST_CASE("older services come first, whatever was listed first, and none gets more than a quarter") {
   Budget budget(16);
   CHECK(budget.ask("young", 30, Tables(4096, 1)).empty());
   CHECK(budget.granted("young") == 4);
@@ -115,7 +115,7 @@ TEST_CASE("a question costs what it changes, however many have asked") {
   CHECK(budget.work.spent() - before <= 4);
 }
 
-TEST_CASE("without a budget nobody has a table") {
+TEST_CASE("without a budget no service port has a table") {
   Budget budget(0);
   budget.ask("a", 1, {1});
   CHECK(budget.granted("a") == 0);

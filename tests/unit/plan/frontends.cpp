@@ -144,7 +144,7 @@ TEST_CASE("another port, protocol or address is no collision") {
   CHECK(holder(table, specs) == "a b c d ");
 }
 
-TEST_CASE("of many claims that are lost one sentence tells, with a number") {
+TEST_CASE("several lost frontends of a Service are one message with a number") {
   auto old = claiming("old", "192.0.2.1", 80, LB_EXTERNAL_IP);
   old.plan.frontends.push_back({address("192.0.2.2"), 80, LB_EXTERNAL_IP});
   old.plan.frontends.push_back({address("192.0.2.3"), 80, LB_EXTERNAL_IP});
@@ -175,7 +175,7 @@ TEST_CASE("only those who hold more or less than before are touched") {
   CHECK(claims("a", 1) == std::set<std::string>{"b"});
 }
 
-TEST_CASE("claims that come and go are spent from the turn, and those that stay are nearly free") {
+TEST_CASE("changed claims are charged to the turn, and unchanged ones are nearly free") {
   agent::Frontends table;
   std::uint64_t spent = 0;
   const auto claims = [&](const std::string& name, std::int64_t age, unsigned count) {

@@ -46,7 +46,7 @@ struct Model {
 
 }  // namespace
 
-TEST_CASE("a health check costs a look at all endpoints once, and never a spec") {
+TEST_CASE("a health check reads all endpoints once, and needs no spec") {
   Model bed;
   bed.model.set(checked(10'000));
   bed.model.put_slice(here("a", 0, 1000));

@@ -80,7 +80,7 @@ const std::vector<std::pair<Shape, Shape>> ways = {
     {{.ports = 300, .frontends = 1}, {.ports = 900, .first = 1, .frontends = 1}},
 };
 
-TEST_CASE("a long way is made in parts of bounded size that let nobody in or out on the way") {
+TEST_CASE("a large change is made in bounded parts, none of which admits or denies other clients") {
   constexpr std::size_t most = 100;
   for (const auto& [from, to] : ways) {
     const auto start = plans(from);
@@ -100,7 +100,7 @@ TEST_CASE("a long way is made in parts of bounded size that let nobody in or out
   }
 }
 
-TEST_CASE("a short way is made at once, and what is shared costs nothing") {
+TEST_CASE("a small change is made at once, and shared chunks cost nothing") {
   const auto have = plans({.ports = 2, .frontends = 50});
   auto want = have;
   CHECK(writes_between(have, want) == 0);
@@ -208,7 +208,8 @@ TEST_CASE("backends of a port that serves change in parts, and each part is of b
   }
 }
 
-TEST_CASE("no set is empty on the way that is so at neither end, and consistent selection comes as a whole") {
+TEST_CASE(
+    "no set is empty meanwhile unless it is before or after, and consistent selection changes at once") {
   const auto from = with_backends(0, 500);
   const auto want = with_backends(1000, 500);  // all added backends sort after all removed ones
   const auto far = part_towards(from, want, 10'000);
@@ -290,7 +291,7 @@ TEST_CASE("a first batch is passed on in parts where nothing was before, and at 
     changes.push_back(change(fmt::format("a/s{:02}", at), plans({.frontends = 5, .backends = 100})));
   }
   changes.push_back(change("a/large", plans({.frontends = 250})));
-  changes.push_back({"a/waits", {}, agent::Standing::waiting});
+  changes.push_back({"a/waits", {}, agent::PlanState::waiting});
   for (const auto how : {agent::FirstBatch::at_once, agent::FirstBatch::in_parts}) {
     Record record;
     agent::Pacer pacer(record, [] {}, 100);
@@ -312,7 +313,7 @@ TEST_CASE("a first batch is passed on in parts where nothing was before, and at 
   }
 }
 
-TEST_CASE("what is wanted may change on the way: the last plan wins") {
+TEST_CASE("the plan may change meanwhile: the last one wins") {
   std::mt19937 random(lb::test::seed());
   const auto below = [&](std::size_t bound) { return static_cast<std::size_t>(random() % bound); };
   Record record;

@@ -70,7 +70,7 @@ TEST_CASE("consistent selection: none and one need no table") {
   CHECK(table(members(2)).size() == size);
 }
 
-TEST_CASE("SEM-50 consistent selection: nobody has more than a twentieth above his share") {
+TEST_CASE("SEM-50 consistent selection: no backend exceeds its share by more than a twentieth") {
   for (const std::uint32_t count : {2U, 3U, 10U, 100U, 160U, 1000U}) {
     CAPTURE(count);
     const auto counted = loads(table(members(count)));

@@ -20,6 +20,7 @@
 #include "agent/plan/cluster.hpp"
 #include "agent/run/intake.hpp"
 #include "k8s/encoding/decode.hpp"
+#include "maps/abi/checks.h"
 #include "simulation_server.hpp"
 #include "tests/lib/seed.hpp"
 #include "tests/unit/tables/fakes.hpp"
@@ -126,7 +127,7 @@ struct Life {
             {[&server] { return server.line(); },
              [&clock] { return std::make_unique<SimulatedAlarm>(clock); }, [&clock] { return clock.now(); },
              seed},
-            model.intake, [](const std::string& /*sentence*/) {}, small_pages()) {}
+            model.intake, [](const std::string& /*message*/) {}, small_pages()) {}
 
   static k8s::Timeouts small_pages() {
     k8s::Timeouts timeouts;

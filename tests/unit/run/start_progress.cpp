@@ -45,10 +45,10 @@ TEST_CASE("a start names its other steps, and none when it is over") {
 
 TEST_CASE("a start says how long it has waited, and that it could not look in time") {
   using std::chrono::milliseconds;
-  CHECK(start_sentence(milliseconds(5400), milliseconds(400), "the first plan") ==
+  CHECK(progress_message(milliseconds(5400), milliseconds(400), "the first plan") ==
         "not ready after 5 s: waiting for the first plan");
-  const auto late = start_sentence(milliseconds(36000), milliseconds(31000), "the first plan");
-  CHECK(late.starts_with("not ready after 36 s: waiting for the first plan; could look 31 s late only"));
+  const auto late = progress_message(milliseconds(36000), milliseconds(31000), "the first plan");
+  CHECK(late.starts_with("not ready after 36 s: waiting for the first plan; this check came 31 s late"));
 }
 
 }  // namespace lb::agent

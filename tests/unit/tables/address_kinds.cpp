@@ -2,6 +2,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <map>
 
+#include "maps/abi/checks.h"
 #include "tests/unit/tables/fakes.hpp"
 
 using lb::agent::Batch;
@@ -90,7 +91,7 @@ TEST_CASE("the next agent keeps ClusterIPs, and forgets those of services that w
   CHECK(kinds(kernel) == Kinds{{1, LB_CLUSTER_ADDRESS}});
 }
 
-TEST_CASE("REL-64 a node port is kept from source NAT from before it is served until nobody has it") {
+TEST_CASE("REL-64 a node port is reserved before it is served, and for as long as a service has it") {
   FakeKernel kernel;
   Agent agent(kernel);
   const auto kept = [&](std::uint16_t port) { return is_kept(kernel.store(), port); };
@@ -125,7 +126,7 @@ TEST_CASE("REL-64 a node port is kept from source NAT from before it is served u
   CHECK(kept(8080));
 }
 
-TEST_CASE("REL-64 an agent that is killed where it serves a node port has kept it already") {
+TEST_CASE("REL-64 an agent that is killed when it serves a node port has reserved it already") {
   FakeKernel kernel;
   kernel.faults.kill_at = 2;
   Agent agent(kernel);

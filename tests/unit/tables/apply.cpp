@@ -142,7 +142,7 @@ TEST_CASE("REL-81 a number waits as long as anything names it or one of its ids"
   CHECK(lines(kernel) == clean_lines({change(service("other", 2, {1}))}));
 }
 
-TEST_CASE("REL-81 who gets a service's number next gets nothing else of it") {
+TEST_CASE("REL-81 the next service with a number inherits nothing of the former one") {
   FakeKernel kernel({.services = 2});
   Agent agent(kernel);
   auto old = service("web", 1, {1, 2});
@@ -208,7 +208,7 @@ TEST_CASE(
   CHECK(lines(kernel) == alone);
 }
 
-TEST_CASE("a large service that gives a frontend up in parts takes it from nobody") {
+TEST_CASE("a large service that releases frontends in parts takes none from another service") {
   FakeKernel kernel;
   Agent agent(kernel);
   const auto large = [](std::initializer_list<int> frontends, bool changed) {

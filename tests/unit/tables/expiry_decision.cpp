@@ -1,5 +1,5 @@
-// When a flow has ended: protocol, states and idle time of both halves, as a table; and the key of the other
-// half.
+// When a flow has ended: protocol, states and idle time of both entries, as a table; and the key of the
+// other entry.
 #include <algorithm>
 #include <array>
 #include <catch2/catch_message.hpp>
@@ -17,39 +17,39 @@ namespace {
 
 using namespace lb::agent;
 
-/// One half of a flow: its state, the time since its last packet, and how long the flow had lasted at that
+/// One entry of a flow: its state, the time since its last packet, and how long the flow had lasted at that
 /// packet; in seconds.
-struct Half {
+struct Entry {
   lb_state state = LB_OPEN;
   std::uint32_t idle = 0;
   std::uint32_t lasted = 100;
   lb_direction direction = LB_FORWARD;
 };
 
-lb_track track(const Half& half, std::uint32_t now) {
+lb_track track(const Entry& entry, std::uint32_t now) {
   lb_track track{};
-  track.state = half.state;
-  track.seen = now - half.idle;
-  track.opened = track.seen - half.lasted;
-  track.direction = half.direction;
+  track.state = entry.state;
+  track.seen = now - entry.idle;
+  track.opened = track.seen - entry.lasted;
+  track.direction = entry.direction;
   return track;
 }
 
 struct Row {
   std::string name;
   lb_protocol protocol;
-  Half half;
-  std::optional<Half> other;
+  Entry entry;
+  std::optional<Entry> other;
   std::optional<Ending> expected;
   TableFill fill = TableFill::normal;
 };
 
 constexpr auto lives = std::nullopt;
-constexpr Half none_seen_for(std::uint32_t seconds) { return {.idle = seconds}; }
-constexpr Half closing_for(std::uint32_t seconds) { return {.state = LB_CLOSING, .idle = seconds}; }
-constexpr Half reset_for(std::uint32_t seconds) { return {.state = LB_RESET, .idle = seconds}; }
-constexpr Half brief(std::uint32_t seconds) { return {.idle = seconds, .lasted = 2}; }
-constexpr Half reply(std::uint32_t seconds) { return {.idle = seconds, .direction = LB_REPLY}; }
+constexpr Entry none_seen_for(std::uint32_t seconds) { return {.idle = seconds}; }
+constexpr Entry closing_for(std::uint32_t seconds) { return {.state = LB_CLOSING, .idle = seconds}; }
+constexpr Entry reset_for(std::uint32_t seconds) { return {.state = LB_RESET, .idle = seconds}; }
+constexpr Entry brief(std::uint32_t seconds) { return {.idle = seconds, .lasted = 2}; }
+constexpr Entry reply(std::uint32_t seconds) { return {.idle = seconds, .direction = LB_REPLY}; }
 
 const std::vector<Row> rows = {
     {"TCP in use", LB_TCP, none_seen_for(0), none_seen_for(0), lives},
@@ -89,11 +89,11 @@ const std::vector<Row> rows = {
     {"our clock is a second behind", LB_UDP, brief(static_cast<std::uint32_t>(-1)), brief(500), lives},
 };
 
-/// The decision when the walk visits this half.
-std::optional<Ending> judge(const Row& row, const Half& half, const std::optional<Half>& other,
-                            std::uint32_t now) {
-  const LifeTerms terms{.timeouts = {}, .fill = row.fill, .now = now};
-  const auto mine = track(half, now);
+/// The decision when the walk visits this entry.
+std::optional<Ending> decide(const Row& row, const Entry& entry, const std::optional<Entry>& other,
+                             std::uint32_t now) {
+  const ExpiryTerms terms{.timeouts = {}, .fill = row.fill, .now = now};
+  const auto mine = track(entry, now);
   if (!other) {
     return ending(terms, row.protocol, mine, nullptr);
   }
@@ -105,9 +105,9 @@ TEST_CASE("when a flow has ended") {
   const auto now = GENERATE(1000000U, 5U);  // 5: the clock has just wrapped at 2^32
   for (const auto& row : rows) {
     CAPTURE(row.name, now);
-    CHECK(judge(row, row.half, row.other, now) == row.expected);
+    CHECK(decide(row, row.entry, row.other, now) == row.expected);
     if (row.other) {
-      CHECK(judge(row, *row.other, row.half, now) == row.expected);
+      CHECK(decide(row, *row.other, row.entry, now) == row.expected);
     }
   }
 }
@@ -115,9 +115,9 @@ TEST_CASE("when a flow has ended") {
 TEST_CASE("the time-outs are the options'") {
   const FlowTimeouts timeouts{
       .established = 10, .close_wait = 9, .closing = 8, .udp = 7, .udp_stream = 6, .sctp = 5};
-  const auto limit = [&](lb_protocol protocol, const Half& half, const Half& other) {
+  const auto limit = [&](lb_protocol protocol, const Entry& entry, const Entry& other) {
     for (std::uint32_t idle = 0; idle < 20; ++idle) {
-      auto one = track(half, 1000);
+      auto one = track(entry, 1000);
       auto two = track(other, 1000);
       one.seen -= idle, one.opened -= idle, two.seen -= idle, two.opened -= idle;
       if (ending({.timeouts = timeouts, .now = 1000}, protocol, one, &two)) {
@@ -134,28 +134,28 @@ TEST_CASE("the time-outs are the options'") {
   CHECK(limit(LB_SCTP, none_seen_for(0), none_seen_for(0)) == 5);
 }
 
-TEST_CASE("a flow that has ended shows it in one of its halves alone") {
+TEST_CASE("a flow that has ended shows it in one of its entries alone") {
   const auto seed = lb::test::seed();
   std::mt19937 random(seed);
   const auto below = [&random](std::uint32_t limit) { return static_cast<std::uint32_t>(random() % limit); };
   constexpr std::array protocols = {LB_TCP, LB_UDP, LB_SCTP};
   std::size_t ended = 0;
   for (int round = 0; round < 20000; ++round) {
-    const auto half = [&] {
+    const auto entry = [&] {
       constexpr std::array states = {LB_OPEN, LB_OPEN, LB_CLOSING, LB_RESET};
       return track({.state = states.at(below(4)), .idle = below(400), .lasted = below(5)}, 70000);
     };
     const lb_protocol protocol = protocols.at(below(3));
-    const LifeTerms terms{.timeouts = {.established = 1 + below(300),
-                                       .close_wait = 1 + below(300),
-                                       .closing = 1 + below(300),
-                                       .udp = 1 + below(300),
-                                       .udp_stream = 1 + below(300),
-                                       .sctp = 1 + below(300)},
-                          .fill = below(2) == 0 ? TableFill::normal : TableFill::nearly_full,
-                          .now = 70000};
-    const auto one = half();
-    const auto two = half();
+    const ExpiryTerms terms{.timeouts = {.established = 1 + below(300),
+                                         .close_wait = 1 + below(300),
+                                         .closing = 1 + below(300),
+                                         .udp = 1 + below(300),
+                                         .udp_stream = 1 + below(300),
+                                         .sctp = 1 + below(300)},
+                            .fill = below(2) == 0 ? TableFill::normal : TableFill::nearly_full,
+                            .now = 70000};
+    const auto one = entry();
+    const auto two = entry();
     if (ending(terms, protocol, one, &two)) {
       ++ended;
       CAPTURE(seed, round, protocol, one.seen, two.seen);
@@ -165,15 +165,15 @@ TEST_CASE("a flow that has ended shows it in one of its halves alone") {
   CHECK(ended > 1000);
 }
 
-TEST_CASE("an entry in use is no suspect") {
-  const LifeTerms terms{.timeouts = {}, .fill = TableFill::nearly_full, .now = 1000000};
+TEST_CASE("an entry in use has not ended") {
+  const ExpiryTerms terms{.timeouts = {}, .fill = TableFill::nearly_full, .now = 1000000};
   for (const auto protocol : {LB_TCP, LB_UDP, LB_SCTP}) {
     CHECK_FALSE(may_have_ended(terms, protocol, track(none_seen_for(20), terms.now)));
     CHECK_FALSE(may_have_ended(terms, protocol, track(closing_for(20), terms.now)));
   }
 }
 
-TEST_CASE("the other half's key, and back") {
+TEST_CASE("the other entry's key, and back") {
   // 192.0.2.20:37094 sends to 203.0.113.80:80; the packet is forwarded from 10.0.0.1:2000 to
   // 10.244.4.10:8080.
   const lb_flow4_key asked{{192, 0, 2, 20}, {203, 0, 113, 80}, 37094, 80, LB_TCP, {}};
@@ -188,7 +188,7 @@ TEST_CASE("the other half's key, and back") {
   CHECK(answer.protocol == LB_TCP);
 }
 
-TEST_CASE("the other half's key of IPv6") {
+TEST_CASE("the other entry's key of IPv6") {
   lb_flow6_key asked{};
   asked.source[15] = 1, asked.destination[15] = 2, asked.source_port = 3, asked.destination_port = 4;
   asked.protocol = LB_UDP, asked.family = LB_IPV6;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "agent/tables/tables.hpp"
+#include "maps/abi/checks.h"
 #include "maps/text.hpp"
 #include "tests/lib/map_lines.hpp"
 

@@ -134,7 +134,7 @@ class Simulation {
 
 }  // namespace
 
-TEST_CASE("held-up readers never meet a stranger, whatever changes meanwhile") {
+TEST_CASE("delayed readers never select another service's backend, whatever changes meanwhile") {
   const auto base = lb::test::seed();
   int selections = 0;
   for (unsigned seed = base; seed < base + 100; ++seed) {

@@ -75,7 +75,7 @@ TEST_CASE("a range that cannot be removed stays known, and the others go") {
   CHECK(fixture.ranges().size() == 1);
 }
 
-TEST_CASE("a list is written as a whole, and touches neither services nor lists that nobody set") {
+TEST_CASE("a list is written as a whole, and changes neither services nor lists that were not set") {
   Fixture fixture;
   Ranges have;
   CHECK_FALSE(fixture.table.add(have, range_keys({host(1)}, web)));

@@ -60,7 +60,7 @@ TEST_CASE("a service of which a first plan says nothing yet stays as it was (cho
   Agent next(kernel);
   REQUIRE(next.tables.adopt().has_value());
   auto plan = second_plan();
-  plan.push_back({.service = "default/goes", .ports = {}, .standing = lb::agent::Standing::waiting});
+  plan.push_back({.service = "default/goes", .ports = {}, .state = lb::agent::PlanState::waiting});
   next.tables.apply(Batch::whole, plan);
   // Its frontend, its range, its set; "comes" does not fit before it is removed.
   CHECK(std::ranges::count_if(lines(kernel), [](const std::string& line) {
@@ -165,7 +165,7 @@ TEST_CASE("REL-82 an error at any write disturbs no other service and heals by a
   CHECK(at >= 5);
 }
 
-TEST_CASE("what nobody can have written is removed, and its numbers are not lost") {
+TEST_CASE("entries that no agent can have written are removed, and their numbers are not lost") {
   FakeKernel kernel;
   {
     Agent agent(kernel);

@@ -25,7 +25,7 @@ TEST_CASE("k8s read_bounded: up to its limit, and an errno for everything else")
   CHECK(text == "0123456789");
 }
 
-TEST_CASE("k8s read_bounded: a FIFO that nobody writes to is empty, and keeps nobody waiting") {
+TEST_CASE("k8s read_bounded: a FIFO without a writer reads as empty, and does not block") {
   const lb::test::TempDirectory directory;
   REQUIRE(::mkfifo((directory.path / "fifo").c_str(), 0600) == 0);
   std::string text = "before";

@@ -138,7 +138,7 @@ TEST_CASE("REL-87: no token in the clear, and nothing in the clear to another ma
   access.token.text = "secret";
   CHECK_THROWS_MATCHES(lab.open(access), StartError, MessageMatches(ContainsSubstring("in the clear")));
   CHECK_THROWS_AS(lab.open(access_to({"http://192.0.2.1:1"})), StartError);
-  lab.lookup = [](const std::string&) { return Looked{{*Address::parse("192.0.2.1")}, ""}; };
+  lab.lookup = [](const std::string&) { return LookupResult{{*Address::parse("192.0.2.1")}, ""}; };
   lab.open(access_to({"http://localhost:1"}));  // whatever the resolver returns
   const auto reader = lab.ask();
   CHECK(reader.ended == End::unreachable);

@@ -58,7 +58,7 @@ struct ClientLab {
   std::unique_ptr<ApiClient> client;
   std::unique_ptr<ApiConnection> connection;
   ConnectTimeouts timeouts{std::chrono::seconds(5), std::chrono::seconds(5), std::chrono::seconds(5)};
-  Lookup lookup = [](const std::string&) { return Looked{{*Address::parse("127.0.0.1")}, ""}; };
+  Lookup lookup = [](const std::string&) { return LookupResult{{*Address::parse("127.0.0.1")}, ""}; };
 
   void open(ApiAccess access) {
     client = std::make_unique<ApiClient>(

@@ -43,25 +43,25 @@ TEST_CASE("REL-77: a host's name is resolved again for each connection, its addr
   ClientLab lab;
   Server six(lab.context, {"::1", {}, ""}, hello());
   std::mutex mutex;
-  std::size_t looked = 0;
+  std::size_t result = 0;
   lab.lookup = [&](const std::string& host) {
     const std::lock_guard lock(mutex);
-    ++looked;
+    ++result;
     CHECK(host == "localhost");
-    return Looked{{*Address::parse("127.0.0.1"), *Address::parse("::1")}, ""};
+    return LookupResult{{*Address::parse("127.0.0.1"), *Address::parse("::1")}, ""};
   };
   lab.open(access_to({url(six, "http", "localhost")}));
   CHECK(lab.ask().ended == End::complete);
   CHECK(lab.ask().ended == End::complete);
-  CHECK(looked == 1);
+  CHECK(result == 1);
   CHECK(lab.ask(Connection::fresh).ended == End::complete);
-  CHECK(looked == 2);
-  lab.lookup = [](const std::string&) { return Looked{{}, "no such host"}; };
+  CHECK(result == 2);
+  lab.lookup = [](const std::string&) { return LookupResult{{}, "no such host"}; };
   lab.open(access_to({"http://localhost:1"}));
   CHECK_THAT(lab.ask().detail, ContainsSubstring("no such host"));
 }
 
-TEST_CASE("k8s client: a look-up that takes too long is given up and hurts nobody") {
+TEST_CASE("k8s client: a look-up that takes too long is abandoned, and delays no other request") {
   std::mutex gate;
   gate.lock();
   {
@@ -69,7 +69,7 @@ TEST_CASE("k8s client: a look-up that takes too long is given up and hurts nobod
     lab.timeouts.resolve = 20ms;
     lab.lookup = [&gate](const std::string&) {
       const std::lock_guard lock(gate);
-      return Looked{};
+      return LookupResult{};
     };
     lab.open(access_to({"http://localhost:1"}));
     const auto reader = lab.ask();
@@ -101,9 +101,9 @@ TEST_CASE("k8s client: a server that accepts and is silent is given up for the n
 }
 
 TEST_CASE("k8s client: the system's own look-up") {
-  const auto looked = look_up_by_system("127.0.0.1");
-  REQUIRE(looked.addresses.size() == 1);
-  CHECK(looked.addresses[0].text() == "127.0.0.1");
+  const auto result = look_up_by_system("127.0.0.1");
+  REQUIRE(result.addresses.size() == 1);
+  CHECK(result.addresses[0].text() == "127.0.0.1");
   CHECK(look_up_by_system("::1").addresses.at(0).text() == "::1");
   CHECK_FALSE(look_up_by_system("256.256.256.256.invalid").problem.empty());
 }

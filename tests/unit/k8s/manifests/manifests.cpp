@@ -88,7 +88,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("SEM-79 k8s source: the first look tells all, then synced, before start returns") {
+TEST_CASE("SEM-79 k8s source: the first scan reports all objects, then synced, before start returns") {
   Fixture f;
   f.write("a.yaml", web);
   f.write("b.json", R"({"apiVersion":"v1","kind":"Node","metadata":{"name":"n1"}})");
@@ -259,7 +259,7 @@ TEST_CASE("k8s source: a directory that is a swapped symbolic link") {
   f.expect_quiet();
 }
 
-TEST_CASE("REL-85 a lost event is made up for by looking") {
+TEST_CASE("REL-85 a lost event is compensated by a scan") {
   Fixture f;
   f.start();
   f.sink.take();
@@ -278,7 +278,7 @@ TEST_CASE("REL-85 a lost event is made up for by looking") {
   CHECK(f.next() == Lines{web_told, "flush"});
 }
 
-TEST_CASE("k8s source: targets of symbolic links are seen at a slow look") {
+TEST_CASE("k8s source: targets of symbolic links are seen by a rescan") {
   Fixture f;
   std::ofstream(f.base / "target") << web;
   fs::create_symlink(f.base / "target", f.path / "a.yaml");

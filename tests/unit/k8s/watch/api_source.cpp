@@ -139,7 +139,7 @@ TEST_CASE("REL-35: an endpoint that moves between slices of one piece is reporte
   CHECK(lab.reported() == "+EndpointSlice a/one of web 10.1.0.2;+EndpointSlice a/two of web 10.1.0.1;flush");
 }
 
-TEST_CASE("REL-31: a relist tells the difference in one burst, and is not flushed before its end") {
+TEST_CASE("REL-31: a relist reports the differences in one burst, and is not flushed before its end") {
   Lab lab;
   lab.sync(event("ADDED", service("gone", 5)) + event("ADDED", service("kept", 6)));
   lab.services().body(event("ERROR", status(410)));
@@ -214,7 +214,7 @@ TEST_CASE("REL-77: a refusal for which the log had no room is reported as soon a
   CHECK(refusals() == 1);
 }
 
-TEST_CASE("REL-33: a watch that is silent is hung up and resumed on a new connection") {
+TEST_CASE("REL-33: a watch that is silent is cancelled and resumed on a new connection") {
   Lab lab;
   lab.sync();
   lab.pass(Time(60'000));

@@ -158,7 +158,7 @@ TEST_CASE("REL-33: silence is a failure only where an answer is due") {
   }
 }
 
-TEST_CASE("REL-33: a watch may be quiet for ever, and a server that has gone meanwhile is noticed") {
+TEST_CASE("REL-33: a watch may be idle for ever, and a server that has gone meanwhile is noticed") {
   Lab lab;
   lab.list(added("a", 5), 8);
   for (int times = 0; times < 20; ++times) {

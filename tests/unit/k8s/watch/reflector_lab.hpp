@@ -17,8 +17,8 @@ class Record final : public Listener {
   void upsert(Object object) override { lines.push_back("+" + std::get<Service>(object).key.name); }
   void erase(Kind /*kind*/, const ObjectKey& key) override { lines.push_back("-" + key.name); }
   void complain(Complaint complaint) override { lines.push_back("!" + complaint.object); }
-  FailureReport failure(std::string sentence) override {
-    failures.push_back(std::move(sentence));
+  FailureReport failure(std::string message) override {
+    failures.push_back(std::move(message));
     return FailureReport::reported;
   }
   void listed(Kind /*kind*/) override { lines.emplace_back("listed"); }

@@ -1,5 +1,5 @@
 // Reads headers byte by byte and computes checksums over all bytes.
-#include "tests/prog/packets/referee.hpp"
+#include "tests/prog/packets/reference.hpp"
 
 #include <algorithm>
 
