@@ -60,6 +60,15 @@ ipvs_begins() {
 	NFT
 }
 
+# remote_weight WEIGHT: of WEB's servers on other nodes. With 0 IPVS gives them no new connection.
+remote_weight() {
+	local number
+	for number in 2 3 4; do lab_in node ipvsadm -e -t "$WEB:80" -r "10.244.$number.10:8080" -m -w "$1"; done
+}
+
+# own_servers: the servers of the node's own connections to WEB.
+own_servers() { lab_in node ipvsadm -Lnc | awk -v from="$WEB:" -v to="$WEB:80" '$3 == "ESTABLISHED" && index($4, from) == 1 && $5 == to { print $6 }'; }
+
 # others_come: virtual services, a set and a chain of somebody else's, at addresses of theirs.
 others_come() {
 	lab_in node ipvsadm -A -t 192.0.2.80:80 -s rr
@@ -122,7 +131,9 @@ clients() {
 	switch_open "$1" "$first"
 	switch_client client fresh tcp "$NODE6" "$NODE_PORT"
 	switch_client guest fresh tcp "$WEB" 80
-	switch_client pod fresh tcp "$WEB6" 80
+	# From ports that were not used before: for two minutes IPVS takes a reply of the same server to the same port for one of the
+	# connection through it that has ended, and writes the service's address into it. That hangs a socket's direct connection.
+	switch_client pod once tcp "$WEB6" 80
 }
 
 modules dummy ip_vs ip_vs_rr nf_conntrack ip_set_bitmap_port ip_set_hash_ipport
@@ -134,10 +145,14 @@ others_come
 clients "IPVS alone"
 before=$(established)
 ((before > 0)) || die "nothing goes through IPVS: $(lab_in node ipvsadm -Ln)"
-# The node's own connections through IPVS come from addresses that it has for IPVS alone: nobody can carry those on.
+# The node's own connections through IPVS come from addresses that it has for IPVS alone: nobody can carry those on. One to the
+# server of this node, whose replies are sent to such an address: what leaves by eth0 is masqueraded.
+remote_weight 0
 switch_client node keep tcp "$WEB" 80
 own=$((${#SWITCH_CLIENTS[@]} - 1))
 switch_open "the node's own" "$own"
+remote_weight 1
+[[ $(own_servers) == 10.244.1.10:8080 ]] || die "the node's own connection has: $(own_servers); $(lab_in node ipvsadm -Lnc)"
 
 lab_agent --pod-devices pod --xdp off --max-flows 16384
 switch_passes 6 "beside IPVS"

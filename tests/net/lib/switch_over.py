@@ -2,11 +2,13 @@
 
 usage: switch_over.py keep tcp|udp ADDRESS PORT DIRECTORY    ten requests a second on one socket, all to the same backend
        switch_over.py fresh tcp|udp ADDRESS PORT DIRECTORY   a new socket for each request
+       switch_over.py once tcp ADDRESS PORT DIRECTORY        the same, from a port that it has not used before
 
-keep prints "open" after its first response. When DIRECTORY/stop appears, both print the number of responses, and exit. Another
+keep prints "open" after its first response. When DIRECTORY/stop appears, all print the number of responses, and exit. Another
 backend, a closed connection and five seconds without a response are errors; a lost datagram is sent again after a second."""
 
 import http.client
+import itertools
 import pathlib
 import socket
 import sys
@@ -14,11 +16,13 @@ import time
 
 TIMEOUT = 5  # seconds
 DATAGRAMS = 5  # attempts for one request, a second apart
+OWN_PORTS = (10000, 30000)  # no kernel gives these to other sockets
 
 
 class Tcp:
-    def __init__(self, address, port):
-        self.connection = http.client.HTTPConnection(address, port, timeout=TIMEOUT)
+    def __init__(self, address, port, source_port=0):
+        source = ("::" if ":" in address else "0.0.0.0", source_port)
+        self.connection = http.client.HTTPConnection(address, port, timeout=TIMEOUT, source_address=source if source_port else None)
         self.connection.connect()
         self.connection.auto_open = False
 
@@ -63,10 +67,10 @@ def keep(kind, address, port, stop):
     return count
 
 
-def fresh(kind, address, port, stop):
+def fresh(kind, address, port, stop, ports=itertools.repeat(())):
     count = 0
     while not stop.exists():
-        flow = kind(address, port)
+        flow = kind(address, port, *next(ports))
         flow.ask()
         flow.close()
         count += 1
@@ -74,9 +78,13 @@ def fresh(kind, address, port, stop):
     return count
 
 
+def once(kind, address, port, stop):
+    return fresh(kind, address, port, stop, zip(range(*OWN_PORTS)))
+
+
 what, protocol, where, at, directory = sys.argv[1:]
 try:
-    answers = (keep if what == "keep" else fresh)(
+    answers = {"keep": keep, "fresh": fresh, "once": once}[what](
         Tcp if protocol == "tcp" else Udp, where, int(at), pathlib.Path(directory) / "stop")
 except OSError as error:
     sys.exit(f"{type(error).__name__}: {error}, at {time.strftime('%H:%M:%S')}")
