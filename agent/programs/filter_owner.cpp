@@ -1,4 +1,4 @@
-// Filters by handle, and older ones by the maps of their program.
+// Filters by handle, and others by the maps of their program.
 #include "agent/programs/filter_owner.hpp"
 
 #include <bpf/bpf.h>
@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 #include <system_error>
+#include <vector>
 
 #include "agent/programs/pins_beside.hpp"
 #include "agent/programs/program.hpp"
@@ -22,16 +23,20 @@ bool runs_our_code(const TcFilter& filter) {
   return name.starts_with("lb_tc_") || name.starts_with("lb_pod_");
 }
 
-/// The node pages of every other Sluice with pins beside these.
-std::set<std::uint32_t> pages_beside(const std::filesystem::path& base) {
+/// The ids of the pinned node pages, which all of our programs use.
+std::set<std::uint32_t> pages_of(const std::vector<maps::Pins>& layouts) {
   std::set<std::uint32_t> pages;
-  for (const auto& pins : pins_beside(base)) {
+  for (const auto& pins : layouts) {
     const maps::Fd page(bpf_obj_get(pins.map("lb_node").c_str()));
     if (const auto info = maps::map_info(page.get())) {
       pages.insert(info->id);
     }
   }
   return pages;
+}
+
+bool uses_any(const ProgramInfo& program, const std::set<std::uint32_t>& maps) {
+  return std::ranges::any_of(program.maps, [&](auto map) { return maps.contains(map); });
 }
 
 }  // namespace
@@ -52,13 +57,15 @@ bool FilterOwner::owns(const TcFilter& filter) const {
   if (filter.program == 0 || !runs_our_code(filter)) {
     return false;
   }
-  if (!older_filter_handles.contains(filter.handle)) {
-    return handles_.contains(filter.handle);
+  if (handles_.contains(filter.handle)) {
+    return true;
   }
-  const auto others = pages_beside(pins_);
   const auto info = program_info_of(filter.program);
-  return info ? std::ranges::none_of(info->maps, [&](auto map) { return others.contains(map); })
-              : others.empty();
+  if (older_filter_handles.contains(filter.handle)) {
+    const auto others = pages_of(pins_beside(pins_));
+    return info ? !uses_any(*info, others) : others.empty();
+  }
+  return all_filter_handles.contains(filter.handle) && info && uses_any(*info, pages_of(layouts_of(pins_)));
 }
 
 }  // namespace lb::agent

@@ -14,7 +14,8 @@ class FilterOwner {
   [[nodiscard]] const std::filesystem::path& pins() const noexcept { return pins_; }
   [[nodiscard]] const FilterHandles& handles() const noexcept { return handles_; }
   /// Whether the filter is this Sluice's. One at an older handle is, unless it is of a Sluice with pins
-  /// beside these.
+  /// beside these. One at another Sluice's handle is if its program uses the maps pinned here: the agent that
+  /// attached it saw these pins at another path.
   [[nodiscard]] bool owns(const TcFilter& filter) const;
 
  private:

@@ -168,7 +168,7 @@ updates_peers() {
 	if ((${1#*x} > 200000)); then
 		skipped "updates $1 nftables" "Sluice alone at this size"
 	else
-		UPDATES_PEERS=(nftables sluice)
+		read -ra UPDATES_PEERS <<<"$AGENTS"
 	fi
 	if [[ " ${SIZES_IPTABLES:-} " == *" $1 "* ]]; then
 		UPDATES_PEERS+=(iptables)

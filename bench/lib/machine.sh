@@ -83,6 +83,7 @@ partner_versions() {
 	for name in etcd kube-apiserver kube-controller-manager kube-proxy; do
 		[[ ! -x ${PARTNERS:-}/$name ]] || printf '%s=%s\n' "$name" "$(first_line "$PARTNERS/$name" --version)"
 	done
+	[[ ! -x ${OLDER_PARTNERS:-}/kube-proxy ]] || printf 'kube-proxy-1.36=%s\n' "$(first_line "$OLDER_PARTNERS/kube-proxy" --version)"
 	! command -v nginx >/dev/null || printf 'nginx=%s\n' "$(first_line nginx -v)"
 	! command -v hey >/dev/null || printf 'hey=%s\n' "$(installed_version hey)"
 	! command -v iptables >/dev/null || printf 'iptables=%s\n' "$(first_line iptables --version)"

@@ -74,9 +74,19 @@ prepare() {
 	done < <(packages_for "$@")
 	build "$@"
 	if any_cluster_part "$@"; then
+		prepare_partners
+	fi
+}
+
+# prepare_partners: sets the directories that scripts/lib/partners uses, even if one of the programs could not be built.
+prepare_partners() {
+	export PARTNERS=$BUILD_ROOT/partners OLDER_PARTNERS=$BUILD_ROOT/partners
+	if [[ $RELEASE != 1.36 ]]; then
+		PARTNERS+=/newest
+		"$SLUICE_ROOT/scripts/lib/partners" --newest >/dev/null || true
+	fi
+	if [[ $RELEASE == 1.36 || " $ROUTES $AGENTS " == *" nftables-1.36 "* ]]; then
 		"$SLUICE_ROOT/scripts/lib/partners" >/dev/null || true
-		# The directory that scripts/lib/partners uses, even if one of them could not be fetched.
-		export PARTNERS=$BUILD_ROOT/partners
 	fi
 }
 

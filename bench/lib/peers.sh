@@ -63,25 +63,26 @@ peer_run() {
 	export PEER PEER_PID PEER_CGROUP PEER_CALLS
 }
 
-# peer_starts NAME [OPTION...]: starts kube-proxy in a mode (iptables, nftables), or Sluice (with tc, with tc and the stack,
-# or with XDP) with more options, on node; waits until everything is programmed.
+# peer_starts NAME [OPTION...]: starts kube-proxy in a mode (iptables, nftables; nftables-1.36 is the older release's), or
+# Sluice (with tc, with tc and the stack, or with XDP) with more options, on node; waits until everything is programmed.
 peer_starts() {
-	local xdp=off forwarding=(redirect)
+	local xdp=off forwarding=(redirect) programs=$PARTNERS
 	case $1 in
-	iptables | nftables)
+	iptables | nftables | nftables-1.36)
+		[[ $1 != *-1.36 ]] || programs=$OLDER_PARTNERS
 		kubeconfig "$CLUSTER/kube-proxy.kubeconfig" "$API" "certificate kube-proxy"
 		cat >"$CLUSTER/kube-proxy.conf" <<-YAML
 			apiVersion: kubeproxy.config.k8s.io/v1alpha1
 			kind: KubeProxyConfiguration
 			clientConnection: {kubeconfig: $CLUSTER/kube-proxy.kubeconfig, contentType: application/vnd.kubernetes.protobuf}
-			mode: $1
+			mode: ${1%-*}
 			hostnameOverride: node
 			detectLocalMode: NodeCIDR
 			conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}
 			healthzBindAddress: 127.0.0.1:10256
 			metricsBindAddress: 127.0.0.1:10249
 		YAML
-		peer_run "$1" env PATH="${IPTABLES_BIN:+$IPTABLES_BIN:}$PATH" "$PARTNERS/kube-proxy" --config "$CLUSTER/kube-proxy.conf"
+		peer_run "$1" env PATH="${IPTABLES_BIN:+$IPTABLES_BIN:}$PATH" "$programs/kube-proxy" --config "$CLUSTER/kube-proxy.conf"
 		;;
 	sluice | sluice-stack | sluice-xdp)
 		[[ $1 != sluice-xdp ]] || xdp=native
@@ -98,7 +99,7 @@ peer_starts() {
 peer_rules() {
 	case $PEER in
 	iptables) lab_in node "$IPTABLES_BIN/iptables-save" | wc -l ;;
-	nftables) lab_in node nft list ruleset | wc -l ;;
+	nftables*) lab_in node nft list ruleset | wc -l ;;
 	*) echo 0 ;;
 	esac
 }
@@ -114,7 +115,7 @@ peer_killed() {
 peer_ends() {
 	peer_killed
 	case $PEER in
-	nftables) lab_in node nft flush ruleset ;;
+	nftables*) lab_in node nft flush ruleset ;;
 	iptables)
 		if [[ $IPTABLES == legacy ]]; then iptables_empty; else lab_in node nft flush ruleset; fi
 		! lab_in node "$IPTABLES_BIN/iptables-save" | grep KUBE >/dev/null || die "kube-proxy's rules are still there"

@@ -11,7 +11,8 @@ PUBLISHED = {"iptables": {"response_mean": 0.88, "per_second": 248.7, "update": 
              "IPVS": {"response_mean": 1.75, "per_second": 248.3, "update": 5}}
 PUBLISHED_ENDPOINTS = 100000
 # The name of a path in a table.
-PATHS = {"plain": "plain routing", "direct": "direct, routed", "nftables": "kube-proxy nftables", "iptables": "kube-proxy iptables",
+PATHS = {"plain": "plain routing", "direct": "direct, routed", "nftables": "kube-proxy nftables",
+         "nftables-1.36": "kube-proxy 1.36 nftables", "iptables": "kube-proxy iptables",
          "sluice": "Sluice, tc", "sluice-stack": "Sluice, tc, --forwarding stack", "sluice-xdp": "Sluice, XDP"}
 # The name of an agent in a table.
 PEERS = PATHS | {"sluice": "Sluice"}

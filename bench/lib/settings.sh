@@ -2,9 +2,14 @@
 # which records all of them in the results, and by bench/lib/parts.
 # shellcheck shell=bash disable=SC2034  # for whoever sources this
 
-SETTINGS=(ROUNDS SLOW_ROUNDS ENDPOINTS REQUESTS WORKLOADS IPTABLES IPTABLES_ENDPOINTS SIZES SIZES_IPTABLES CHANGES SLICES ROLLING
+SETTINGS=(RELEASE AGENTS ROUNDS SLOW_ROUNDS ENDPOINTS REQUESTS WORKLOADS IPTABLES IPTABLES_ENDPOINTS SIZES SIZES_IPTABLES CHANGES SLICES ROLLING
 	ROLLING_ELSEWHERE RATE STEADY STEADY_IPTABLES COST_CHANGES NODES NODES_ENDPOINTS FLOWS SPAN ROUTES MOST GROWTH_SIZES PEER_PATIENCE)
 
+# The Kubernetes release of the control plane and of kube-proxy: 1.37, or 1.36. As a path or agent, nftables-1.36 is the older
+# kube-proxy beside it.
+RELEASE=${RELEASE:-1.37}
+# The agents that take turns in the part updates.
+AGENTS=${AGENTS:-nftables sluice}
 # Rounds of all measurements, and of slow ones: kube-proxy's iptables mode, and sizes with many objects.
 ROUNDS=${ROUNDS:-3} SLOW_ROUNDS=${SLOW_ROUNDS:-2}
 # Seconds in which a peer must become ready.

@@ -1,12 +1,16 @@
 #!/bin/bash
 # k8s/deploy and k8s/deploy/uninstall unchanged, on real kubelets: instead of kube-proxy the image of scripts/package becomes
-# ready, with the specified mounts and rights, and serves pods and external clients; an upgrade loses no connection; the
-# clean-up leaves nothing on any node. SEM-55, SEM-75, REL-54.
+# ready, with the specified mounts and rights, and serves pods and external clients; an upgrade, to k8s/overlays/monitoring,
+# loses no connection; a real Prometheus reads the agents by its PodMonitor; k8s/overlays/textfile says on every node whether
+# an agent runs; the clean-up leaves nothing on any node. SEM-55, SEM-75, REL-54, REL-97, REL-98.
 set -euo pipefail
 # shellcheck source=tests/cluster/lib/nodes.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/nodes.sh"
 
 DEPLOY=$SLUICE_ROOT/k8s/deploy
+OVERLAYS=$SLUICE_ROOT/k8s/overlays
+TEXTFILE=/var/lib/node_exporter/textfile_collector/sluice.prom
+PROMETHEUS=http://127.0.0.1:9090
 
 # uids: the uids of the agents' pods, to distinguish them from their successors.
 uids() { kubectl -n kube-system get pods -l app.kubernetes.io/name=sluice -o jsonpath='{.items[*].metadata.uid}'; }
@@ -22,17 +26,62 @@ installed() {
 	done
 }
 
+# absent: the values of sluice_agent_absent that the nodes' textfiles have.
+absent() {
+	local node
+	for node in "${NODES[@]}"; do lab_in "$node" awk '/^sluice_agent_absent/ { print $NF }' "$TEXTFILE"; done | sort | paste -sd ' '
+}
+
+textfile() {
+	kubectl apply -k "$OVERLAYS/textfile"
+	rolled_out sluice-textfile
+	WITHIN=60 becomes "REL-97: agents run: sluice_agent_absent" "0 0" absent
+}
+
+no_textfile() { ! lab_in "$1" test -e "$TEXTFILE"; }
+
+textfile_ends() {
+	local node
+	kubectl delete -k "$OVERLAYS/textfile" --timeout=60s
+	for node in "${NODES[@]}"; do lab_wait 30 no_textfile "$node" || die "REL-97: the textfile stays on $node"; done
+}
+
 # upgraded: checks that every pod has been replaced and that no client was affected.
 upgraded() {
 	local before uid
 	before=$(uids)
 	web_fresh
 	web_clients "before the upgrade"
-	kubectl -n kube-system rollout restart daemonset/sluice
+	kubectl apply -k "$OVERLAYS/monitoring"
 	rolled_out sluice
 	for uid in $before; do [[ $(uids) != *"$uid"* ]] || die "the pod $uid was not replaced"; done
 	switch_passes 6 "upgraded"
 	switch_ends
+}
+
+definitions() {
+	local name
+	kubectl create -f "$MONITORING/definitions" >/dev/null
+	for name in podmonitors prometheusrules; do
+		kubectl wait --for=condition=Established "customresourcedefinition/$name.monitoring.coreos.com" --timeout=30s
+	done
+}
+
+query() { lab_in control curl -fsS -m 5 -G --data-urlencode "query=$1" "$PROMETHEUS/api/v1/query" | jq -r "$2"; }
+nodes_scraped() { query 'up{job="kube-proxy"} == 1' '[.data.result[].metric.node] | sort | join(" ")'; }
+services_seen() { query 'count(sluice_map_entries{map="lb_services"} > 0)' '.data.result[].value[1]'; }
+
+# scraped: a Prometheus configured by the PodMonitor that the API server has stored selects and reads all agents.
+scraped() {
+	kubectl -n kube-system get podmonitor sluice -o json >"$LAB_DIR/monitor.json"
+	kubectl -n kube-system get pods -o json >"$LAB_DIR/pods.json"
+	python3 "$CLUSTER_LIB/scrape_config.py" "$LAB_DIR/monitor.json" "$LAB_DIR/pods.json" >"$LAB_DIR/prometheus.yaml"
+	lab_start control prometheus.log "$MONITORING/prometheus" --config.file "$LAB_DIR/prometheus.yaml" \
+		--storage.tsdb.path "$LAB_DIR/tsdb" --web.listen-address "${PROMETHEUS#http://}"
+	lab_wait 30 lab_in control curl -fsS -m 2 "$PROMETHEUS/-/ready" || cluster_wrong prometheus
+	WITHIN=60 becomes "REL-98: selected by the PodMonitor, in the job kube-proxy" "${NODES[*]}" nodes_scraped
+	WITHIN=60 becomes "REL-98: agents that tell of services" "${#NODES[@]}" services_seen
+	lab_stop "$LAB_STARTED" TERM || true
 }
 
 removed() {
@@ -40,20 +89,27 @@ removed() {
 	for node in "${NODES[@]}"; do
 		[[ $(left "$node") == */sys/fs/bpf/sluice*lb_*lb_connect4* ]] || die "on $node there is: $(left "$node")"
 	done
-	kubectl delete -k "$DEPLOY"
+	kubectl delete -k "$OVERLAYS/monitoring"
+	WITHIN=60 becomes "REL-97: the agents are gone: sluice_agent_absent" "1 1" absent
 	kubectl apply -k "$DEPLOY/uninstall"
 	rolled_out sluice-uninstall
 	nothing_left
+	WITHIN=60 becomes "REL-97: nothing is pinned: sluice_agent_absent" "0 0" absent
 	kubectl delete -k "$DEPLOY/uninstall" --timeout=60s
 	! lab_ask pod/web-node-a tcp 10.96.0.80 80 >/dev/null 2>&1 || die "a service is served, and nobody is there"
 	printf 'SEM-75: nothing is left on %s\n' "${NODES[*]}"
 }
 
+MONITORING=${MONITORING:-$("$SLUICE_ROOT/scripts/lib/monitoring")}
 nodes_up instead
 kubeadm_config iptables
 for node in "${NODES[@]}"; do node_joins "$node"; done
 installed
+textfile
 web
 web_answers "in place of kube-proxy"
+definitions
 upgraded
+scraped
 removed
+textfile_ends

@@ -412,8 +412,8 @@ web_fresh() {
 	done
 }
 
-# The objects of cmd/kubeadm/app/phases/addons/proxy/manifests.go, with the configuration that kubeadm 1.36 writes; except
-# for the size of conntrack's table, which belongs to the machine, as with kind.
+# The objects of cmd/kubeadm/app/phases/addons/proxy/manifests.go, with the configuration that the release's kubeadm writes;
+# except for the size of conntrack's table, which belongs to the machine, as with kind.
 kubeadm_config() {
 	kubectl -n kube-system create serviceaccount kube-proxy >/dev/null
 	kubectl create clusterrolebinding kubeadm:node-proxier --clusterrole=system:node-proxier --serviceaccount=kube-system:kube-proxy >/dev/null
@@ -428,8 +428,11 @@ kubeadm_config() {
 	kube_proxy_mode "$1"
 }
 
+# release: the Kubernetes release of PARTNERS, as in 1.36.
+release() { "$PARTNERS/kube-proxy" --version | sed 's/.* v\(1\.[0-9]*\)\..*/\1/'; }
+
 kube_proxy_mode() {
-	sed -E "s/^  (maxPerCore|min): null/  \1: 0/; s/^mode: .*/mode: $1/" "$SLUICE_ROOT/tests/corpus/kube_proxy/kubeadm-1.36.yaml" >"$LAB_DIR/config.conf"
+	sed -E "s/^  (maxPerCore|min): null/  \1: 0/; s/^mode: .*/mode: $1/" "$SLUICE_ROOT/tests/corpus/kube_proxy/kubeadm-$(release).yaml" >"$LAB_DIR/config.conf"
 	kubectl -n kube-system create configmap kube-proxy --from-file="$LAB_DIR/kubeconfig.conf" --from-file="$LAB_DIR/config.conf" \
 		--dry-run=client -o yaml | kubectl apply -f - >/dev/null
 }

@@ -267,6 +267,22 @@ TEST_CASE("SEM-75 a clsact filter of an older agent is taken over by the Sluice 
   }));
 }
 
+TEST_CASE("SEM-75 a clsact filter of an agent that saw the pins at another path is taken over") {
+  DeviceLab scene;
+  scene.options.without = {"tcx"};
+  REQUIRE(std::filesystem::create_directory(scene.lab.pins()));
+  auto elsewhere = scene.options;
+  elsewhere.pins = "/run/sluice-elsewhere";
+  shell(fmt::format("mkdir {0} && mount --bind {1} {0}", elsewhere.pins, scene.lab.pins()));
+  static_cast<void>(start(elsewhere));
+  shell(fmt::format("umount {0} && rmdir {0}", elsewhere.pins));
+  CHECK(start(scene.options).count(HookState::updated) == 2);
+  CHECK(filters_of_eth0().size() == 1);
+  CHECK(filters_of_eth0(agent::TcSide::egress).size() == 1);
+  agent::detach_all(maps::Pins(scene.lab.pins()));
+  shell("! tc qdisc show dev eth0 | grep -q clsact");
+}
+
 TEST_CASE("REL-68 a qdisc that we made goes when nothing hangs from it, and no other one") {
   DeviceLab scene;
   scene.options.without = {"tcx"};
