@@ -1,6 +1,6 @@
 #!/bin/bash
-# The container image: two builds are identical, containerd imports and runs it with the DaemonSet's privileges, its SBOM is complete, its
-# signature is valid, and tampering is detected.
+# The container image: made twice it is identical, containerd imports and runs it with the DaemonSet's privileges, its SBOM is complete, with
+# versions (REL-59), its signature is valid, and tampering is detected.
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib/scenario.sh"

@@ -1,4 +1,4 @@
-# REL-59: makes an artifact twice, and compares both. Sourced after scenario.sh.
+# Makes an artifact twice, and compares both. Sourced after scenario.sh.
 # shellcheck shell=bash
 
 # twice PACKAGE [OPTION...]: makes it in $LAB_DIR/once and $LAB_DIR/again; fails unless both are equal byte for byte.
