@@ -151,11 +151,11 @@ traffic "a host that does not switch its offloads off"
 lab_ends
 
 if [[ -n ${SLUICE_LONG:-} ]]; then
-	# If the host segments for the guest and buffers are not merged, the driver accepts the program but never runs it
+	# If the host segments for the virtual machine and buffers are not merged, the driver accepts the program but never runs it
 	# (receive_big).
 	lab_starts "$BIG" 1500 auto
 	[[ $(packets) == "eth0 $HOOKS,"* ]] || die "packets: $(packets)"
-	[[ $(without) == *"eth0 xdp: its driver takes an XDP program and never runs it"*"mrg_rxbuf=on"* ]] || die "status does not say why: $(without)"
+	[[ $(without) == *"eth0 xdp: its driver takes an XDP program and never runs it"*"mrg_rxbuf=on"* ]] || die "status has no reason: $(without)"
 	traffic "buffers that are not merged"
 	counted new_remote flow_redirect
 	lab_ends
