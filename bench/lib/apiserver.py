@@ -36,7 +36,7 @@ class Server:
 
     def events(self):
         """The number of watch events of Services and EndpointSlices, to all clients."""
-        text = self.api.ask("GET", "/metrics", accept="text/plain").decode()
+        text = self.api.request("GET", "/metrics", accept="text/plain").decode()
         found = re.findall(r"^apiserver_watch_events_total\{([^}]*)\} (\S+)", text, re.M)
         return int(sum(float(value) for labels, value in found if re.search(r'="(services|endpointslices|Service|EndpointSlice)"', labels)))
 

@@ -51,7 +51,7 @@ class Patches:
         """Writes new addresses, by index, into that slice of a service."""
         path = kube.path_of("EndpointSlice", "default", f"load-{service}-{number}")
         body = [{"op": "replace", "path": f"/endpoints/{index}/addresses/0", "value": address} for index, address in addresses.items()]
-        self.api.ask("PATCH", path, json.dumps(body), "application/json-patch+json", SMALL)
+        self.api.request("PATCH", path, json.dumps(body), "application/json-patch+json", SMALL)
 
     def replace(self, number, index=0):
         """Replaces one endpoint of the number-th slice of all; returns its new address."""
