@@ -10,7 +10,7 @@ import results
 class Found:
     value: float
     rounds: list  # the ratio within each round that has both
-    endpoints: int | None  # the number of endpoints at which it was measured, if records differ in it
+    endpoints: int | None  # the number of endpoints at which it was measured, unless the goal specifies it
 
     def text(self):
         spread = f" ({min(self.rounds):.3g}–{max(self.rounds):.3g})" if len(self.rounds) > 1 else ""

@@ -180,18 +180,18 @@ class Comparison:
     def __init__(self, labs):
         self.labs = labs
         self.letters = collections.Counter()
-        self.asked = 0
+        self.questions = 0
         self.nameless = set()  # addresses of endpoints without a nodeName
         self.ended = set()  # address and port of services that were removed, or belong to another proxy now
 
     def sides(self, questions, times, before=None):
-        """Asks the questions; returns what was seen by lab and question."""
+        """Asks the questions; returns a Seen for each lab and question."""
         answers = self.labs.ask(questions, times)
         seen = before or {(lab, each): Seen() for lab in self.labs.names for each in questions}
         for lab in self.labs.names:
             for question in questions:
                 seen[lab, question].add(question, answers[lab][question])
-        self.asked += len(questions)
+        self.questions += len(questions)
         return seen
 
     def letters_of(self, questions, seen):
@@ -551,7 +551,7 @@ def main():
                 break
     unused = sorted(set(ALLOWED) - set(comparison.letters))
     known = dict(sorted(comparison.letters.items()))
-    say(f"seed {seed}: {comparison.asked} questions, {wrong} differences; by choice: {known}")
+    say(f"seed {seed}: {comparison.questions} questions, {wrong} differences; by choice: {known}")
     if unused:
         say(f"choices that never came up: {unused}")
     sys.exit(1 if wrong or unused else 0)
