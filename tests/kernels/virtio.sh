@@ -40,8 +40,8 @@ lab_attach() {
 	lab_address "$1"
 }
 
-# lab_ends: moves the cards back before their namespaces are removed, and ends the lab.
-lab_ends() {
+# card_lab_down: moves the cards back before their namespaces are removed, and ends the lab.
+card_lab_down() {
 	ip -n "$LAB-node" link set eth0 down
 	ip -n "$LAB-node" link set eth0 netns 1 name "${NICS[CARD]}"
 	ip -n "$LAB-net" link set to-node down nomaster
@@ -53,8 +53,8 @@ packets() { lab_sluice status -o json | jq -r .packets; }
 without() { lab_sluice status -o json | jq -r .without; }
 expects() { [[ $(packets) == *"$1"* ]] || die "packets: $(packets), not '$1'; without: $(without); $(dmesg | tail -n 3)"; }
 
-# lab_starts CARD MTU MODE [DEVICES]: starts a lab with that card.
-lab_starts() {
+# card_lab_up CARD MTU MODE [DEVICES]: starts a lab with that card.
+card_lab_up() {
 	CARD=$1 MTU=$2 LAB_DEVICES=${4:-eth0}
 	lab_up virtio
 	BULK_SERVERS=()
@@ -130,46 +130,46 @@ other_kind() {
 }
 
 nics
-lab_starts "$SEVERAL" 1500 auto
+card_lab_up "$SEVERAL" 1500 auto
 expects "eth0 $HOOKS+native"
 traffic "three queues and one for XDP"
 by_xdp eth0
 spread
-lab_ends
+card_lab_down
 
-lab_starts "$ONE_QUEUE" 1500 native
+card_lab_up "$ONE_QUEUE" 1500 native
 expects "eth0 $HOOKS+native"
 traffic "one queue, which the stack and XDP share"
 by_xdp eth0
-lab_ends
+card_lab_down
 
-lab_starts "$REFUSING" 1500 auto
+card_lab_up "$REFUSING" 1500 auto
 expects "eth0 $HOOKS"
 [[ $(packets) != *native* ]] || die "XDP is attached: $(packets)"
 [[ $(without) == *"eth0"*"no native XDP"*"ctrl_guest_offloads"* ]] || die "status has no advice: $(without)"
 traffic "a host that does not switch its offloads off"
-lab_ends
+card_lab_down
 
 if [[ -n ${SLUICE_LONG:-} ]]; then
 	# If the host segments for the virtual machine and buffers are not merged, the driver accepts the program but never runs it
 	# (receive_big).
-	lab_starts "$BIG" 1500 auto
+	card_lab_up "$BIG" 1500 auto
 	[[ $(packets) == "eth0 $HOOKS,"* ]] || die "packets: $(packets)"
 	[[ $(without) == *"eth0 xdp: its driver takes an XDP program and never runs it"*"mrg_rxbuf=on"* ]] || die "status has no reason: $(without)"
 	traffic "buffers that are not merged"
 	counted new_remote flow_redirect
-	lab_ends
-	lab_starts "$SEVERAL" 9000 auto
+	card_lab_down
+	card_lab_up "$SEVERAL" 9000 auto
 	# Frames in several buffers need Linux 6.3.
 	[[ $KERNEL == 6.1 ]] || expects "eth0 $HOOKS+native"
 	[[ $KERNEL != 6.1 ]] || [[ $(without) == *"no native XDP"*"MTU"* ]] || die "status has no advice: $(without)"
 	lab_in client ping -c 1 -W 20 -M do -s 8972 "$NODE" >/dev/null || die "no frame of 9,000 bytes arrives"
 	traffic "an MTU of 9,000"
 	counted new_remote flow_redirect
-	lab_ends
-	lab_starts "$SEVERAL" 1500 native eth0,eth1
+	card_lab_down
+	card_lab_up "$SEVERAL" 1500 native eth0,eth1
 	expects "eth1 $HOOKS+native"
 	traffic "cards of different kinds"
 	by_xdp eth0 eth1
-	lab_ends
+	card_lab_down
 fi
