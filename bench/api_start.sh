@@ -1,6 +1,6 @@
 #!/bin/bash
-# An agent's cost for a real API server's objects: the time from its start until everything is programmed, compared with
-# curl's time for the same lists, and its memory then.
+# Measures an agent's start with the objects of a real API server: the time until everything is programmed, compared with
+# curl's time for the same lists, and the agent's memory then.
 # usage: bench/api_start.sh [SERVICES SLICES SIZE]   SERVICES services of SLICES slices with SIZE endpoints each; default:
 # 1 service of 100,000 endpoints, then 5,000 services of 20.
 set -euo pipefail
@@ -13,7 +13,8 @@ RUNS=5 LABEL=''
 AGENT_SIZES=() # the defaults
 LISTS=(/api/v1/services /apis/discovery.k8s.io/v1/endpointslices)
 
-# fetch TYPE: milliseconds that curl takes for the lists, one after the other on one connection, as an agent requests them.
+# fetch TYPE: prints the milliseconds that curl takes for the lists, one after the other on one connection, as an agent
+# requests them.
 fetch() {
 	local start
 	start=$(milliseconds)
@@ -22,7 +23,7 @@ fetch() {
 	printf '%d\n' $(($(milliseconds) - start))
 }
 
-# start_time: milliseconds from exec to /healthz 200, when everything is in the maps.
+# start_time [OPTION...]: measures the milliseconds from exec to /healthz 200, when everything is in the maps.
 start_time() {
 	local start
 	rm -rf "$LAB_PINS"
@@ -52,7 +53,7 @@ figures() {
 	done
 	printf '| Sluice, %s | %s | %s | %s | %s | %s |\n' "$1" "$(figure starts 'start' ms 0 "Sluice, $1")" \
 		"$(figure cpu CPU ms 0 "Sluice, $1")" "$(figure resident 'resident' MiB 1 "Sluice, $1")" \
-		"$(figure anonymous 'resident, its own' MiB 1 "Sluice, $1")" "$(figure peak 'resident at most' MiB 1 "Sluice, $1")"
+		"$(figure anonymous 'resident, anonymous' MiB 1 "Sluice, $1")" "$(figure peak 'resident, peak' MiB 1 "Sluice, $1")"
 }
 
 # fetches NAME TYPE: prints curl's line, which has only the time.
@@ -62,7 +63,7 @@ fetches() {
 	printf '| curl, %s | %s | | | | |\n' "$1" "$(figure fetches 'lists' ms 0 "curl, $1")"
 }
 
-# measure SERVICES SLICES SIZE: all figures for these objects.
+# measure SERVICES SLICES SIZE: prints all figures for these objects.
 measure() {
 	LABEL=$1x$(($2 * $3))
 	cluster_up start
@@ -78,7 +79,7 @@ measure() {
 		    kube.make_slices(api, f"s{at}", slices, size)
 	PYTHON
 	printf '\n%s services of %s slices with %s endpoints: median of %d (least–most)\n\n' "$@" "$RUNS"
-	printf '| who | start or lists, ms | CPU, ms | resident, MiB | of it its own | at most |\n|---|---|---|---|---|---|\n'
+	printf '| client | start or lists, ms | CPU, ms | resident, MiB | of it anonymous | peak |\n|---|---|---|---|---|---|\n'
 	fetches protobuf application/vnd.kubernetes.protobuf
 	fetches JSON application/json
 	figures protobuf

@@ -17,13 +17,13 @@
 namespace lb::bench {
 namespace {
 
-struct Asked {
+struct Response {
   Answer answer = 0;  ///< 0: no answer
   bool reset = false;
 };
 
-Asked ask(const sockaddr_in& end) {
-  const auto socket = patient_socket(1);
+Response request(const sockaddr_in& end) {
+  const auto socket = socket_with_timeout(1);
   if (const int made = ::connect(socket.get(), plain(end), sizeof(end)); made != 0)
     return {.answer = 0, .reset = cut(made)};
   Answer answer = 0;
@@ -65,38 +65,38 @@ class Ending {
   sigset_t signals_{};
 };
 
-struct Met {
+struct EndpointAnswers {
   std::uint64_t count = 0;
   double first = 0, last = 0;  ///< Unix times, see bench/connect.cpp
 };
 
 struct Tally {
-  std::uint64_t asked = 0, failed = 0, reset = 0;
-  std::map<std::string, Met> met;
+  std::uint64_t requests = 0, failed = 0, reset = 0;
+  std::map<std::string, EndpointAnswers> endpoints;
 
-  void take(const Asked& found, double begin) {
-    ++asked;
+  void take(const Response& found, double begin) {
+    ++requests;
     failed += found.answer == 0 ? 1 : 0;
     reset += found.reset ? 1 : 0;
     if (found.answer == 0) return;
-    auto& endpoint = met[text_of(found.answer)];
+    auto& endpoint = endpoints[text_of(found.answer)];
     if (endpoint.count++ == 0) endpoint.first = unix_time();
     endpoint.last = begin;
   }
 };
 
-void tell(const Tally& tally) {
+void print_tally(const Tally& tally) {
   std::string answers, first, last;
-  for (const auto& [endpoint, met] : tally.met) {
+  for (const auto& [endpoint, found] : tally.endpoints) {
     const char* comma = answers.empty() ? "" : ", ";
-    answers += fmt::format(R"({}"{}": {})", comma, endpoint, met.count);
-    first += fmt::format(R"({}"{}": {:.6f})", comma, endpoint, met.first);
-    last += fmt::format(R"({}"{}": {:.6f})", comma, endpoint, met.last);
+    answers += fmt::format(R"({}"{}": {})", comma, endpoint, found.count);
+    first += fmt::format(R"({}"{}": {:.6f})", comma, endpoint, found.first);
+    last += fmt::format(R"({}"{}": {:.6f})", comma, endpoint, found.last);
   }
   fmt::print(
       R"({{"asked": {}, "failed": {}, "reset": {}, "answers": {{{}}}, "first": {{{}}}, "last": {{{}}}}})"
       "\n",
-      tally.asked, tally.failed, tally.reset, answers, first, last);
+      tally.requests, tally.failed, tally.reset, answers, first, last);
 }
 
 }  // namespace
@@ -106,7 +106,7 @@ void watch(char** words) {
   const auto end = end_of(words[0], number(words[1]));
   Answer last = 0;
   for (;;) {
-    const auto answer = ask(end).answer;
+    const auto answer = request(end).answer;
     if (answer == 0 || answer != last) {
       fmt::print("{:.6f} {}\n", unix_time(), answer == 0 ? "-" : text_of(answer));
       std::fflush(stdout);
@@ -124,13 +124,13 @@ void steady(char** words) {
   Tally tally;
   double due = 0;
   for (double now = 0; seconds == 0 || now < seconds; now = seconds_since(begin)) {
-    // Connections missed during a slow one are not made up for.
+    // A slow connection delays the next ones; they are not made up for.
     due = std::max(due + pause, now);
-    const double asked = unix_time();
-    tally.take(ask(end), asked);
+    const double start = unix_time();
+    tally.take(request(end), start);
     if (ending.within(due - seconds_since(begin))) break;
   }
-  tell(tally);
+  print_tally(tally);
 }
 
 }  // namespace lb::bench

@@ -4,8 +4,8 @@
 // usage: bench_connect load ADDRESS PORT SPREAD SECONDS CONCURRENT FIRST COUNT
 //          New TCP connections, CONCURRENT at a time, each to another of SPREAD addresses from ADDRESS on, in
 //          an order in which neighbours are far apart. The COUNT endpoints from address FIRST on may answer;
-//          with a COUNT of 0 only the address asked. Prints one JSON object: connections per second, times to
-//          connect and to the answer, number of endpoints that answered, and how many connections
+//          with a COUNT of 0 only the addressed endpoint. Prints one JSON object: connections per second,
+//          times to connect and to the answer, number of endpoints that answered, and how many connections
 //            failed     had no answer
 //            reset      ended by an error, or were not closed by the server in time; those of them without
 //                       an answer count as failed, too
@@ -43,7 +43,7 @@
 namespace lb::bench {
 namespace {
 
-constexpr double patience = 5;  ///< seconds until a connection counts as failed
+constexpr double connection_timeout = 5;  ///< seconds until a connection counts as failed
 
 /// Yields the addresses in an order in which neighbours are far apart.
 class Targets {
@@ -63,12 +63,12 @@ class Targets {
 };
 
 /// The endpoints that may answer: `count` addresses from `first` on, or, with a count of 0, only the address
-/// that was asked.
-class Right {
+/// of the request.
+class Expected {
  public:
-  Right(const char* first, std::uint32_t count) : first_(host_order(end_of(first, 0))), count_(count) {}
-  [[nodiscard]] bool holds(Answer answer, const sockaddr_in& asked) const {
-    return count_ == 0 ? answer == asked.sin_addr.s_addr : ntohl(answer) - first_ < count_;
+  Expected(const char* first, std::uint32_t count) : first_(host_order(end_of(first, 0))), count_(count) {}
+  [[nodiscard]] bool contains(Answer answer, const sockaddr_in& target) const {
+    return count_ == 0 ? answer == target.sin_addr.s_addr : ntohl(answer) - first_ < count_;
   }
 
  private:
@@ -85,7 +85,7 @@ struct Figures {
 /// A connection from connect() until the server closes it.
 struct Attempt {
   maps::Fd fd;
-  sockaddr_in asked;
+  sockaddr_in target;
   Clock::time_point begin;
   bool connected = false, answered = false;
 };
@@ -95,9 +95,9 @@ enum class End : std::uint8_t { closed, error, silence };
 
 class Load {
  public:
-  Load(Targets targets, Right right, std::uint32_t concurrent)
+  Load(Targets targets, Expected expected, std::uint32_t concurrent)
       : targets_(targets),
-        right_(right),
+        expected_(expected),
         poll_(must(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1")),
         attempts_(concurrent) {}
 
@@ -113,14 +113,15 @@ class Load {
  private:
   void start(std::uint32_t slot) {
     auto& attempt = attempts_[slot];
-    attempt = {.fd = socket_of(SOCK_STREAM | SOCK_NONBLOCK), .asked = targets_.next(), .begin = Clock::now()};
+    attempt = {
+        .fd = socket_of(SOCK_STREAM | SOCK_NONBLOCK), .target = targets_.next(), .begin = Clock::now()};
     if (attempt.begin >= until_) {
       attempt.fd = maps::Fd();
       return;
     }
     epoll_event event{.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data = {.u32 = slot}};
     // A connection that fails at once is not retried, because it would fail again.
-    const int made = ::connect(attempt.fd.get(), plain(attempt.asked), sizeof(attempt.asked));
+    const int made = ::connect(attempt.fd.get(), plain(attempt.target), sizeof(attempt.target));
     if (made != 0 && errno != EINPROGRESS) must(made, "connect");
     ++open_;
     must(::epoll_ctl(poll_.get(), EPOLL_CTL_ADD, attempt.fd.get(), &event), "epoll_ctl");
@@ -132,7 +133,8 @@ class Load {
     for (int at = 0; at < count; ++at) step(events[static_cast<std::size_t>(at)]);
     if (count > 0) return;
     for (std::uint32_t slot = 0; slot < attempts_.size(); ++slot) {
-      if (attempts_[slot].fd && seconds_since(attempts_[slot].begin) > patience) finish(slot, End::silence);
+      if (attempts_[slot].fd && seconds_since(attempts_[slot].begin) > connection_timeout)
+        finish(slot, End::silence);
     }
   }
 
@@ -154,7 +156,7 @@ class Load {
       if (got != sizeof(answer)) return finish(slot, got < 0 ? End::error : End::closed);
       attempt.answered = true;
       figures_.endpoints.insert(answer);
-      figures_.misrouted += right_.holds(answer, attempt.asked) ? 0 : 1;
+      figures_.misrouted += expected_.contains(answer, attempt.target) ? 0 : 1;
     }
   }
 
@@ -169,7 +171,7 @@ class Load {
   }
 
   Targets targets_;
-  Right right_;
+  Expected expected_;
   maps::Fd poll_;
   std::vector<Attempt> attempts_;
   Figures figures_;
@@ -236,7 +238,7 @@ Sent send_for(double seconds, int socket) {
 
 void bulk(char** words) {
   const auto end = end_of(words[0], number(words[1]));
-  const auto socket = patient_socket(static_cast<time_t>(patience));
+  const auto socket = socket_with_timeout(static_cast<time_t>(connection_timeout));
   const bool made = ::connect(socket.get(), plain(end), sizeof(end)) == 0;
   const auto begin = Clock::now();
   const auto sent = made ? send_for(number(words[2]), socket.get()) : Sent{};

@@ -38,7 +38,7 @@ inline std::uint32_t number(std::string_view text) {
   std::uint32_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size())
-    throw std::runtime_error("is no number: " + std::string(text));
+    throw std::runtime_error("is not a number: " + std::string(text));
   return value;
 }
 
@@ -47,7 +47,7 @@ inline sockaddr_in end_of(const char* address, std::uint32_t port) {
   end.sin_family = AF_INET;
   end.sin_port = htons(static_cast<std::uint16_t>(port));
   if (::inet_pton(AF_INET, address, &end.sin_addr) != 1)
-    throw std::runtime_error("is no IPv4 address: " + std::string(address));
+    throw std::runtime_error("is not an IPv4 address: " + std::string(address));
   return end;
 }
 
@@ -58,7 +58,7 @@ inline maps::Fd socket_of(int type) {
 }
 
 /// A TCP socket with this timeout for sends and receives.
-inline maps::Fd patient_socket(time_t seconds) {
+inline maps::Fd socket_with_timeout(time_t seconds) {
   auto socket = socket_of(SOCK_STREAM);
   const timeval most{.tv_sec = seconds, .tv_usec = 0};
   for (const int which : {SO_RCVTIMEO, SO_SNDTIMEO})

@@ -59,7 +59,7 @@ Cost walk(FlowLab& lab) {
 }
 
 /// Prints and records the costs; returns the share of a CPU in percent.
-double tell(const std::string& what, std::uint32_t flows, const std::vector<Cost>& costs) {
+double print_costs(const std::string& what, std::uint32_t flows, const std::vector<Cost>& costs) {
   const auto figure = [&](const char* name, const char* unit, auto of) {
     std::vector<double> values(costs.size());
     std::ranges::transform(costs, values.begin(), of);
@@ -94,14 +94,14 @@ double measure(std::uint32_t flows, std::uint32_t limit) {
   (void)walk(*lab);  // the first walk touches the memory for the first time
   std::vector<Cost> costs(rounds);
   for (auto& cost : costs) cost = walk(*lab);
-  double most = tell("all live", flows, costs);
+  double most = print_costs("all live", flows, costs);
   for (const std::uint32_t over : {10U, 100U}) {
     for (auto& cost : costs) {
       lab.reset();
       lab = lab_of(flows, limit, over);
       cost = walk(*lab);
     }
-    most = std::max(most, tell(fmt::format("{} % have ended", over), flows, costs));
+    most = std::max(most, print_costs(fmt::format("{} % have ended", over), flows, costs));
   }
   return most;
 }

@@ -370,7 +370,7 @@ bool run_all() {
   fmt::print("# Fan-out of EndpointSlices, simulated (bench_fanout)\n");
   const bool same = proposal();
   rolling({kep_nodes, kep_endpoints, ""}, {1, 10, 100, 1'000});
-  fmt::print("\nExtrapolated, not measured: the same arithmetic at a size that nobody here can run.\n");
+  fmt::print("\nExtrapolated, not measured: the same arithmetic at a size that this machine cannot run.\n");
   rolling({15'000, 1'000'000, " (extrapolated)"}, {1'000, 10'000, 100'000});
   return same;
 }

@@ -216,8 +216,8 @@ struct Growth {
   std::vector<std::unique_ptr<Ring>> rings;
 };
 
-void tell(const Growth& growth, const char* what, Hook hook, const std::vector<Spread>& costs,
-          const Spread& ratio) {
+void print_growth(const Growth& growth, const char* what, Hook hook, const std::vector<Spread>& costs,
+                  const Spread& ratio) {
   const auto series = fmt::format("{}, IPv4, {}", hook == Hook::xdp ? "XDP" : "tc ingress", what);
   fmt::print("| {} | {} |", hook == Hook::xdp ? "XDP" : "tc ingress", what);
   for (std::size_t at = 0; at < costs.size(); ++at) {
@@ -245,7 +245,7 @@ void measure(const Growth& growth, const char* what, Batch batch, Hook hook) {
   }
   std::vector<Spread> costs(means.size());
   std::ranges::transform(means, costs.begin(), spread_of);
-  tell(growth, what, hook, costs, spread_of(std::move(ratios)));
+  print_growth(growth, what, hook, costs, spread_of(std::move(ratios)));
 }
 
 void print_head(const Growth& growth) {

@@ -88,7 +88,7 @@ struct Row {
   Spread growth;  ///< ratio of the last size to the first
 };
 
-void tell(const Row& row, const char* what, int family, Hook hook) {
+void print_row(const Row& row, const char* what, int family, Hook hook) {
   fmt::print("| {} | IPv{} | {} |", name_of(hook), family, what);
   for (std::size_t at = 0; at < sizes.size(); ++at) {
     fmt::print(" {} |", cell(row.nanoseconds[at]));
@@ -116,7 +116,7 @@ Row measured(const char* what, Case (*make)(const Place&), std::uint32_t device,
   }
   Row row{{}, spread_of(std::move(ratios))};
   std::ranges::transform(means, row.nanoseconds.begin(), spread_of);
-  tell(row, what, family, hook);
+  print_row(row, what, family, hook);
   return row;
 }
 

@@ -68,7 +68,7 @@ inline void keep(const Record& record) {
   if (!file) throw std::runtime_error(fmt::format("cannot write to {}, which BENCH_RECORDS names", path));
 }
 
-/// Throws an error with a sentence if less memory is free than the benchmark needs at its largest size.
+/// Throws an error with a message if less memory is free than the benchmark needs at its largest size.
 inline void need_memory(std::uint64_t mebibytes) {
   std::ifstream file("/proc/meminfo");
   std::string word;

@@ -1,9 +1,9 @@
 # The counterpart of bench/rows.hpp for the scripts of bench/. Sourced, not run.
 # shellcheck shell=bash
 
-# keep PART SERIES UNIT [BY SIZE]: writes the numbers on standard input, one per line, as one record for bench/lib/report.py,
-# to the file that BENCH_RECORDS names (none if it is unset): their median, and of several the extremes. BY and SIZE: the
-# dimension that it depends on.
+# keep PART SERIES UNIT [BY SIZE]: appends one record for bench/lib/report.py to the file that BENCH_RECORDS names (to none if it
+# is unset): the median of the numbers on standard input, one per line, and the extremes if there are several. BY and SIZE: the
+# dimension on which the value depends.
 keep() {
 	local by=${4:+\"by\": \"$4\", \"size\": $5, }
 	sort -g | awk -v head="{\"part\": \"$1\", \"series\": \"$2\", $by\"unit\": \"$3\"" '
@@ -15,7 +15,7 @@ keep() {
 		}' >>"${BENCH_RECORDS:-/dev/null}"
 }
 
-# cell [DIGITS]: prints them as a cell of a Markdown table, "117 (112–125)".
+# cell [DIGITS]: prints the numbers on standard input as a cell of a Markdown table: median and extremes, "117 (112–125)".
 cell() {
 	sort -g | awk -v digits="${1:-0}" '
 		{ value[NR] = $1 }

@@ -1,5 +1,5 @@
 // Shared by the measuring tools' command lines: selects a command by its name, and prints an error as one
-// sentence. For bench/connect.cpp, bench/frames.cpp, bench/serve.cpp and bench/syscalls.cpp.
+// message. For bench/connect.cpp, bench/frames.cpp, bench/serve.cpp and bench/syscalls.cpp.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-"""An agent under measurement, kube-proxy or Sluice, both read in one way: by kube-proxy's metric of the last synchronisation, which
-both have, and by what the kernel says of the cgroup that holds the agent and its children. Times are seconds, memory is bytes.
+"""Reads an agent under measurement, kube-proxy or Sluice, in the same way: by kube-proxy's metric of the last synchronisation, which
+both have, and by the kernel's counters of the cgroup with the agent and its children. Times are seconds, memory is bytes.
 
 Environment, set by bench/lib/peers.sh: PEER, PEER_PID, PEER_CGROUP, PEER_CALLS (pins of bench_syscalls), BENCH_SYSCALLS."""
 
@@ -17,7 +17,7 @@ CHANGES = re.compile(r'^sluice_change_seconds_bucket\{le="([^"]+)"\} (\S+)', re.
 
 
 class Busy(Exception):
-    """The agent still computes when it should be idle."""
+    """The agent still uses the processor when it should be idle."""
 
 
 class Agent:
@@ -33,24 +33,24 @@ class Agent:
         return int(re.search(r"^usage_usec (\d+)", (self.cgroup / "cpu.stat").read_text(), re.M).group(1)) / 1e6
 
     def calls(self):
-        """System calls so far; None where the kernel does not let them be counted."""
+        """The number of system calls so far; None if the kernel does not permit counting them."""
         found = subprocess.run([os.environ["BENCH_SYSCALLS"], "read", os.environ["PEER_CALLS"]], capture_output=True, text=True, check=False)
         return int(found.stdout) if found.returncode == 0 else None
 
     def memory(self):
-        """Resident now, and the most that it ever was; of the agent without its children."""
+        """Resident memory now, and its maximum; of the agent without its children."""
         text = pathlib.Path(f"/proc/{self.pid}/status").read_text()
         return {name: int(re.search(rf"^{field}:\s+(\d+)", text, re.M).group(1)) * 1024
                 for name, field in (("resident", "VmRSS"), ("resident_most", "VmHWM"))}
 
     def started(self):
-        """Unix time of its start, to a hundredth of a second."""
+        """The Unix time of the agent's start, to a hundredth of a second."""
         ticks = int(pathlib.Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[19])
         uptime = float(pathlib.Path("/proc/uptime").read_text().split()[0])
         return time.time() - uptime + ticks / TICKS
 
     def wait_idle(self, quiet=1.0, most=120.0):
-        """Until it has computed nothing worth a tick in `quiet` seconds; Busy where that never comes."""
+        """Waits until the agent uses less than 2 % of a processor in `quiet` seconds; raises Busy if that does not happen within `most` seconds."""
         until, before = time.monotonic() + most, self.processor()
         while time.monotonic() < until:
             time.sleep(quiet)
@@ -58,14 +58,14 @@ class Agent:
             if now - before <= 0.02 * quiet:
                 return
             before = now
-        raise Busy(f"{self.name} still computes after {most:g} s")
+        raise Busy(f"{self.name} is still busy after {most:g} s")
 
     def spent(self):
         return Spent(self)
 
 
 class Spent:
-    """What the agent spends from here on."""
+    """The agent's costs since this object was made."""
 
     def __init__(self, agent):
         self.agent, self.before, self.calls = agent, agent.processor(), agent.calls()
@@ -77,23 +77,23 @@ class Spent:
 
 
 def metrics():
-    """As the agent tells them. In its network namespace."""
+    """The text of the agent's metrics; to be called in its network namespace."""
     with urllib.request.urlopen(METRICS, timeout=10) as answer:
         return answer.read().decode()
 
 
 def last_sync():
-    """Unix time at which the agent had last brought the kernel up to date; 0 before the first time."""
+    """The Unix time of the agent's last synchronisation; 0 before the first one."""
     return max(map(float, LAST.findall(metrics())), default=0.0)
 
 
 def changes():
-    """How many changes were in effect so soon after their arrival, by seconds; nothing from an agent that does not tell."""
+    """The histogram of the time from a change's arrival until it is in effect, in seconds; empty if the agent has no such metric."""
     return {float(most): float(count) for most, count in CHANGES.findall(metrics())}
 
 
 def shares(before, after):
-    """Of the changes between, the shares that were in effect within 2 and 4 ms (the histogram's 1.95 and 3.9)."""
+    """The shares of the changes between two histograms that were in effect within 2 and 4 ms (the histogram's 1.95 and 3.9)."""
     made = {most: after[most] - before.get(most, 0.0) for most in after}
     total = max(made.values(), default=0.0)
     return {f"within_{most:g}_ms": round(max(count for bound, count in made.items() if bound * 1e3 <= most) / total, 4)
@@ -101,7 +101,7 @@ def shares(before, after):
 
 
 def enter(descriptor):
-    """A network namespace, for the calling thread."""
+    """Moves the calling thread into a network namespace."""
     if hasattr(os, "setns"):
         os.setns(descriptor, os.CLONE_NEWNET)
         return
@@ -111,17 +111,17 @@ def enter(descriptor):
         raise OSError(ctypes.get_errno(), "setns")
 
 
-class Elsewhere:
-    """Metrics of an agent in another network namespace."""
+class RemoteMetrics:
+    """The metrics of an agent in another network namespace."""
 
     def __init__(self, path):
         self.inside, self.here = os.open(path, os.O_RDONLY), os.open("/proc/self/ns/net", os.O_RDONLY)
 
-    def read(self, what):
-        """What the function finds there."""
+    def read(self, function):
+        """Calls the function in that namespace, and returns its result."""
         enter(self.inside)
         try:
-            return what()
+            return function()
         finally:
             enter(self.here)
 

@@ -1,6 +1,6 @@
-"""What an agent costs the API server: bytes on the wire to and from its node (counted by nftables, headers included), watch events
-that the server has sent to everybody, and the server's processor time. Runs in the server's network namespace; the same changes
-without any agent (PEER=nobody) say what of it is not the agent's."""
+"""Measures what an agent costs the API server: bytes on the wire to and from the agent's node (counted by nftables, headers included),
+watch events that the server has sent to all clients, and the server's processor time. Runs in the server's network namespace. The
+costs of the same changes without an agent (PEER=nobody) are the baseline."""
 
 import json
 import pathlib
@@ -22,6 +22,7 @@ RULES = """table inet bench {{
 
 
 def count(node):
+    """Counts bytes between that address and the API server from now on."""
     subprocess.run(["nft", "-f", "-"], input=RULES.format(node=node), text=True, check=True)
 
 
@@ -34,8 +35,8 @@ class Server:
         return {each["counter"]["name"]: each["counter"]["bytes"] for each in found["nftables"] if "counter" in each}
 
     def events(self):
-        """Of Services and EndpointSlices, to all who watch."""
-        text = self.api.ask("GET", "/metrics", accept="text/plain").decode()
+        """The number of watch events of Services and EndpointSlices, to all clients."""
+        text = self.api.request("GET", "/metrics", accept="text/plain").decode()
         found = re.findall(r"^apiserver_watch_events_total\{([^}]*)\} (\S+)", text, re.M)
         return int(sum(float(value) for labels, value in found if re.search(r'="(services|endpointslices|Service|EndpointSlice)"', labels)))
 
@@ -53,6 +54,7 @@ def difference(after, before):
 
 
 def cost_of_changes(server, size, number, rate):
+    """The record of so many changes at that rate, each of one endpoint."""
     patches, before, begin = changes.Patches(size), server.figures(), time.time()
     for at in range(number):
         time.sleep(max(0.0, begin + at / rate - time.time()))
@@ -69,33 +71,33 @@ def rounds(records, **wanted):
             all(record.get(key) == value for key, value in wanted.items())]
 
 
-def beyond(one, nobody, field):
-    """The median of that figure with the agent, less the one without."""
-    return statistics.median(record[field] for record in one) - statistics.median(record[field] for record in nobody)
+def beyond(one, baseline, field):
+    """The median of that field with the agent, less the median without an agent."""
+    return statistics.median(record[field] for record in one) - statistics.median(record[field] for record in baseline)
 
 
-def processor_beyond(one, nobody):
-    """The same of processor time, of equal spans; None where the rounds differ by more than the agent costs."""
-    rates = [record["processor"] / record["span"] for record in nobody]
+def processor_beyond(one, baseline):
+    """The same for processor time, over equal spans; None if the rounds differ by more than the agent costs."""
+    rates = [record["processor"] / record["span"] for record in baseline]
     costs = [record["processor"] - statistics.median(rates) * record["span"] for record in one]
     noise = max(max(costs) - min(costs), (max(rates) - min(rates)) * statistics.median(record["span"] for record in one))
     return statistics.median(costs) if statistics.median(costs) > noise else None
 
 
 def extrapolated(records, size, nodes, endpoints):
-    """What so many agents would cost, each as much as the one that was measured, less what the server spends without it. A start's cost
-    grows with the endpoints; a change's does not, whose slice holds as many."""
+    """Records of the cost of `nodes` agents, each as much as the measured agent, less the server's cost without an agent. The cost of a
+    start grows with the number of endpoints; that of a change does not, because its slice has the same size."""
     held = size.services * size.endpoints
     for what in dict.fromkeys(record["what"] for record in rounds(records, part="cost", size=size.text)):
         wanted = {"part": "cost", "size": size.text, "what": what}
-        nobody, factor = rounds(records, peer="nobody", **wanted), nodes * (endpoints / held if what == "start" else 1)
+        baseline, factor = rounds(records, peer="nobody", **wanted), nodes * (endpoints / held if what == "start" else 1)
         for peer in ("nftables", "sluice"):
             one = rounds(records, peer=peer, **wanted)
-            if not one or not nobody:
+            if not one or not baseline:
                 continue
-            found, processor = {key: round(beyond(one, nobody, key) * factor) for key in COUNTS}, processor_beyond(one, nobody)
+            found, processor = {key: round(beyond(one, baseline, key) * factor) for key in COUNTS}, processor_beyond(one, baseline)
             if processor is None:
-                yield {"part": f"cost, extrapolated, processor time, {peer}, {what}", "skipped": "an agent's share is less than the rounds differ by"}
+                yield {"part": f"cost, extrapolated, processor time, {peer}, {what}", "skipped": "the rounds differ by more than an agent costs"}
             else:
                 found["processor"] = round(processor * factor, 3)
             yield wanted | {"peer": peer, "extrapolated": True, "nodes": nodes, "endpoints": endpoints} | found

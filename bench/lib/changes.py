@@ -1,8 +1,8 @@
-"""What a start and what changes cost an agent, and when they take effect: by its own metric, and as a client sees it.
+"""Measures what a start and what changes cost an agent, and when they take effect: by the agent's own metric, and as a client sees it.
 
-A client sees one endpoint of many because it is the only one of its node, and the node port's policy is Local: whoever asks the
-node port is answered by it, while the agent has all endpoints to keep for the service's address. `bench_connect watch` writes
-down when another endpoint begins to answer."""
+One endpoint of many is the only one on its node, and the service's external policy is Local. So it answers every request to the node
+port, while the agent must program all endpoints for the service's address. `bench_connect watch` records when another endpoint begins
+to answer."""
 
 import json
 import pathlib
@@ -19,7 +19,7 @@ SMALL = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,applicatio
 
 
 class Seen:
-    """What the client has written: Unix time and endpoint, whenever that is another."""
+    """The output of `bench_connect watch`: Unix time and endpoint, whenever another endpoint answers."""
 
     def __init__(self, path):
         self.path = pathlib.Path(path)
@@ -29,11 +29,11 @@ class Seen:
         return [(float(when), endpoint) for when, endpoint in found if float(when) >= since]
 
     def first(self, since, endpoint=None):
-        """When that endpoint was seen, or any; None: not at all."""
+        """The time at which that endpoint, or any endpoint, was first seen; None if it was not seen."""
         return next((when for when, who in self.lines(since) if who == endpoint or (endpoint is None and who != "-")), None)
 
     def failures(self, since):
-        """How often nobody answered after somebody had."""
+        """The number of connections without an answer since that time."""
         return sum(who == "-" for _, who in self.lines(since))
 
 
@@ -42,25 +42,25 @@ class Missed(Exception):
 
 
 class Patches:
-    """The changes alone, without an agent to look at."""
+    """Makes the changes, without measuring an agent."""
 
     def __init__(self, size):
         self.size, self.api, self.fresh = objects.Size(size), kube.Api(), objects.Fresh()
 
     def patch(self, service, number, addresses):
-        """New addresses, by index, in that slice of a service."""
+        """Writes new addresses, by index, into that slice of a service."""
         path = kube.path_of("EndpointSlice", "default", f"load-{service}-{number}")
         body = [{"op": "replace", "path": f"/endpoints/{index}/addresses/0", "value": address} for index, address in addresses.items()]
-        self.api.ask("PATCH", path, json.dumps(body), "application/json-patch+json", SMALL)
+        self.api.request("PATCH", path, json.dumps(body), "application/json-patch+json", SMALL)
 
     def replace(self, number, index=0):
-        """One endpoint of the number-th slice of all; returns its new address."""
+        """Replaces one endpoint of the number-th slice of all; returns its new address."""
         address = self.fresh.next()
         self.patch(*self.size.slice(number), {index: address})
         return address
 
     def replace_slice(self):
-        """All endpoints of the slice that the client sees one of."""
+        """Replaces all endpoints of the slice that contains the client's endpoint; returns the new address of that endpoint."""
         service, number = self.size.slice(0)
         addresses = {index: self.fresh.next() for index in range(self.size.held(number))}
         self.patch(service, number, addresses)
@@ -70,7 +70,7 @@ class Patches:
 class Changes(Patches):
     def __init__(self, size, netns, seen, path):
         super().__init__(size)
-        self.agent, self.metrics, self.seen = agents.Agent(), agents.Elsewhere(netns), Seen(seen)
+        self.agent, self.metrics, self.seen = agents.Agent(), agents.RemoteMetrics(netns), Seen(seen)
         self.history, self.netns = endpoint_history.EndpointHistory(self.size, path), netns
 
     def patch(self, service, number, addresses):
@@ -83,13 +83,13 @@ class Changes(Patches):
         return steady.Steady(self.netns, self.agent.cgroup.parent)
 
     def wrong(self, begin, found, lag):
-        """What went wrong for the client and on the node since then, where the agent may be that far behind."""
+        """The errors of the client and of requests on the node since `begin`, if the agent may be `lag` seconds behind."""
         seen = [who for _, who in self.seen.lines(begin) if who != "-"]
         return {"asked": found["asked"], "failed": self.seen.failures(begin) + found["failed"], "reset": found["reset"],
                 "misrouted": self.history.misrouted(found["answers"], found["last"], lag + 1) + self.history.not_the_clients(seen)}
 
     def one(self, change):
-        """One change, from the request to when it had its effect."""
+        """Measures one change, from the request until it is in effect."""
         with self.traffic() as traffic:
             spent, sent = self.agent.spent(), time.time()
             address = change()
@@ -99,12 +99,13 @@ class Changes(Patches):
             costs = spent.fields()
             seconds, seen = self.metrics.last_sync() - sent, self.seen.first(sent, address)
             if seconds <= 0 or seen is None:
-                raise Missed(f"{self.agent.name} did not take the change in")
+                raise Missed(f"{self.agent.name} did not apply the change")
             wrong = self.wrong(sent, traffic.end(), max(seconds, seen - sent))
         return {"answered": round(answered, 5), "seconds": round(seconds, 5), "seen": round(seen - sent, 5)} | wrong | costs
 
     def replace_many(self, count, rate):
-        """`count` endpoints one by one at that rate, all over the slices, and once a second the one that the client sees: when and to what."""
+        """Replaces `count` endpoints one by one at that rate, distributed over the slices, and once a second the client's endpoint. Returns the
+        times and new addresses of the latter."""
         begin, sent, others = time.time(), [], max(1, self.size.slices - 1)
         for at in range(count):
             time.sleep(max(0.0, begin + at / rate - time.time()))
@@ -118,6 +119,7 @@ class Changes(Patches):
         return sent
 
     def rolling(self, count, rate):
+        """Measures a rolling update of `count` endpoints."""
         with self.traffic() as traffic:
             spent, begin, before = self.agent.spent(), time.time(), self.metrics.read(agents.changes)
             sent = self.replace_many(count, rate)
@@ -131,7 +133,7 @@ class Changes(Patches):
                 "rate": round(count / (end - begin), 2)} | wrong | agents.shares(before, self.metrics.read(agents.changes)) | costs
 
     def lags(self, sent):
-        """Of each of the client's changes, until it or a later one was seen: an agent that is behind leaves some out."""
+        """For each change of the client's endpoint, the time until it or a later one was seen: an agent that is behind skips some."""
         order = {address: at for at, (_, address) in enumerate(sent)}
         when = [None] * len(sent)
         for time_seen, who in self.seen.lines(sent[0][0]):
@@ -140,12 +142,12 @@ class Changes(Patches):
                 when[at] = time_seen
                 at -= 1
         if when[-1] is None:
-            raise Missed(f"{self.agent.name} did not take the last change in")
+            raise Missed(f"{self.agent.name} did not apply the last change")
         return [seen - begun for seen, (begun, _) in zip(when, sent)]
 
 
 def start(size, seen):
-    """In the agent's network namespace, when all is programmed."""
+    """The record of a start; to be called in the agent's network namespace when everything is programmed."""
     agent = agents.Agent()
     begun, found = agent.started(), Seen(seen)
     first, calls = found.first(begun - 0.01), agent.calls()

@@ -1,14 +1,14 @@
-# The parts of bench/run about the control plane: the published workload, an agent's cost of a change, and the API server's
-# cost of an agent. Sourced by bench/lib/parts.
+# The parts of bench/run that need a control plane: the published workload, the cost of a change for an agent, and the cost of
+# an agent for the API server. Sourced by bench/lib/parts.
 # shellcheck shell=bash
 
-# OUT is a directory with a file for each peer that is not tried again.
+# OUT is a directory with a file for each peer that did not become ready and is not tried again.
 ROUND=1 OUT=''
 export ROUND BENCH_CONNECT=$BUILD_ROOT/bench/bench_connect
 
-# apart PART COMMAND...: runs COMMAND in its own shell, so that if it exits, only PART ends, and counts as failed. Not to be
-# called where bash ignores errors (after `if`, before `||`): the command would ignore them too.
-apart() {
+# isolated PART COMMAND...: runs COMMAND in a subshell, so that if it exits, only PART ends and counts as failed. Do not call it
+# where bash ignores errors (after `if`, before `||`): COMMAND would ignore them too.
+isolated() {
 	local code=0 why
 	why=$(mktemp)
 	(
@@ -17,51 +17,51 @@ apart() {
 	) 2>"$why" &
 	wait $! || code=$?
 	cat "$why" >&2
-	((code == 0)) || broken "$1" "ended with an error: $(last_words "$why")"
+	((code == 0)) || broken "$1" "ended with an error: $(last_line "$why")"
 	rm -f "$why"
 }
 
-# kept PART COMMAND...: keeps the records that COMMAND writes; if it fails, skips PART and reports COMMAND's last line.
-kept() {
+# keep_records PART COMMAND...: keeps the records that COMMAND writes; if it fails, skips PART and reports COMMAND's last line.
+keep_records() {
 	"${@:2}" 2>"$LAB_DIR/why" | keep && return 0
-	broken "$1" "$(last_words "$LAB_DIR/why")"
+	broken "$1" "$(last_line "$LAB_DIR/why")"
 	return 1
 }
 
-# peer_stays_out PEER PART: PEER was started and did not become ready; it is not tried again.
-peer_stays_out() {
+# give_up_peer PEER PART: records that PEER did not become ready; it is not tried again.
+give_up_peer() {
 	not_ready "$2"
 	touch "$OUT/$1"
 }
 
 # ---- One NodePort service with many endpoints, as published at KubeCon EU 2020. ----
 
-# load WHO URL LABEL: one run of hey with a new connection for every request.
+# load WHO URL LABEL: runs hey once, with a new connection for every request.
 load() {
 	# hey gives each of its clients the same number of requests, rounded down.
 	local requests=$((REQUESTS / 80 * 80))
-	sleep 1.5 # until the server has written what came before
+	sleep 1.5 # until the server has written the hits of the previous run
 	: >"$LAB_DIR/hits"
 	if ! lab_in "$1" hey -n "$requests" -c 8 -t 20 -disable-keepalive -o csv "$2" >"$LAB_DIR/hey.csv" 2>"$LAB_DIR/hey.err"; then
-		broken "workload $WORKLOAD $3" "hey fails: $(last_words "$LAB_DIR/hey.err")"
+		broken "workload $WORKLOAD $3" "hey fails: $(last_line "$LAB_DIR/hey.err")"
 		return 0
 	fi
-	lab_wait 5 hits_written "$requests" || true # what is missing is counted
-	kept "workload $WORKLOAD $3" python3 "$SLUICE_ROOT/bench/lib/measure.py" hits "$3" "$requests" "$WORKLOAD" \
+	lab_wait 5 hits_written "$requests" || true # missing hits are counted
+	keep_records "workload $WORKLOAD $3" python3 "$SLUICE_ROOT/bench/lib/measure.py" hits "$3" "$requests" "$WORKLOAD" \
 		"$LAB_DIR/hey.csv" "$LAB_DIR/hits" || true
 }
 
 hits_written() { (($(wc -l <"$LAB_DIR/hits") >= $1)); }
 
-# workload_of PEER: loads it by each of its paths.
+# workload_of PEER: measures the peer on each of its paths.
 workload_of() {
 	local url="http://$NODE_ADDRESS:$BENCH_PORT/"
 	[[ ! -e $OUT/$1 ]] || return 0
 	if ! peer_starts "$1"; then
-		peer_stays_out "$1" "workload $WORKLOAD $1"
+		give_up_peer "$1" "workload $WORKLOAD $1"
 		return 0
 	fi
-	kept "rules $WORKLOAD $1" on_node rules "$WORKLOAD" "$(peer_rules)" || true
+	keep_records "rules $WORKLOAD $1" on_node rules "$WORKLOAD" "$(peer_rules)" || true
 	case $1 in
 	sluice)
 		load client "$url" "client sluice tc"
@@ -79,7 +79,7 @@ workload_up() {
 	bench_cluster
 	measure fill "1x$1" "$BENCH_PORT" Cluster
 	fast_links
-	quiet_server
+	no_time_wait
 	server_starts
 	iptables_tools
 }
@@ -103,43 +103,44 @@ workload_small() {
 part_workload() {
 	local endpoints
 	OUT=$(mktemp -d)
-	for endpoints in $WORKLOADS; do apart "workload $endpoints" workload_at "$endpoints"; done
+	for endpoints in $WORKLOADS; do isolated "workload $endpoints" workload_at "$endpoints"; done
 	if [[ -e $OUT/iptables ]]; then
 		rm "$OUT/iptables"
-		apart "workload $IPTABLES_ENDPOINTS iptables" workload_small
+		isolated "workload $IPTABLES_ENDPOINTS iptables" workload_small
 	fi
 }
 
-# ---- What a start and a change cost. ----
+# ---- The cost of a start and of a change. ----
 
-# client_watches: starts writing to $SEEN which endpoint answers the client at the node port, and since when.
+# client_watches: starts recording in $SEEN which endpoint answers the client at the node port, and since when.
 client_watches() {
 	: >"$SEEN"
 	lab_start client seen "$BENCH_CONNECT" watch "$NODE_ADDRESS" "$BENCH_PORT"
 	WATCH=$LAB_STARTED
 }
 
-# updates_of PEER SIZE ROLLING: a start, some changes, and, if ROLLING is not 0, a rolling update of that many endpoints.
+# updates_of PEER SIZE ROLLING: measures a start, some changes, and, if ROLLING is not 0, a rolling update of that many
+# endpoints.
 updates_of() {
 	local part="updates $2 $1" rate=$STEADY
-	local -a room=()
+	local -a sizes=()
 	# The defaults have room for 262,144 endpoints, and each change temporarily needs a second extent.
-	((${2#*x} <= 200000)) || room=(--max-backends 1400000 --max-slots 4194304)
-	[[ $1 == sluice ]] || room=()
+	((${2#*x} <= 200000)) || sizes=(--max-backends 1400000 --max-slots 4194304)
+	[[ $1 == sluice ]] || sizes=()
 	[[ $1 != iptables ]] || rate=$STEADY_IPTABLES
 	[[ ! -e $OUT/$1 ]] || return 0
 	client_watches
-	if peer_starts "$1" "${room[@]}"; then
-		kept "$part start" on_node start "$2" "$SEEN" || true
-		STEADY=$rate kept "$part" measure changes "$2" "/run/netns/$LAB-node" "$SEEN" "$LAB_DIR/history" "$CHANGES" "$SLICES" "$3" "$RATE" || true
+	if peer_starts "$1" "${sizes[@]}"; then
+		keep_records "$part start" on_node start "$2" "$SEEN" || true
+		STEADY=$rate keep_records "$part" measure changes "$2" "/run/netns/$LAB-node" "$SEEN" "$LAB_DIR/history" "$CHANGES" "$SLICES" "$3" "$RATE" || true
 		peer_ends
 	else
-		peer_stays_out "$1" "$part"
+		give_up_peer "$1" "$part"
 	fi
 	lab_stop "$WATCH" KILL || true
 }
 
-# updates_at SIZE ROLLING PEER...: the peers in turn; the rolling update only in the first round.
+# updates_at SIZE ROLLING PEER...: measures the peers by turns; the rolling update only in the first round.
 updates_at() {
 	local peer rolling=$2
 	OUT=$(mktemp -d)
@@ -157,16 +158,16 @@ updates_at() {
 	done
 }
 
-# rounds_of SIZE PEER: the number of rounds, fewer for slow measurements.
+# rounds_of SIZE PEER: prints the number of rounds, which is smaller for slow measurements.
 rounds_of() {
 	if ((${1%x*} <= 10000 && ${1#*x} <= 200000)) && [[ $2 != iptables ]]; then echo "$ROUNDS"; else echo "$SLOW_ROUNDS"; fi
 }
 
-# updates_peers SIZE: the peers measured at that size; records the others with the reason.
+# updates_peers SIZE: sets UPDATES_PEERS to the peers that are measured at that size; records the others with the reason.
 updates_peers() {
 	UPDATES_PEERS=(sluice)
 	if ((${1#*x} > 200000)); then
-		skipped "updates $1 nftables" "Sluice alone at this size"
+		skipped "updates $1 nftables" "only Sluice is measured at this size"
 	else
 		read -ra UPDATES_PEERS <<<"$AGENTS"
 	fi
@@ -184,7 +185,7 @@ calls_countable() {
 	why=$(mktemp)
 	mkdir "$group"
 	"$BENCH_SYSCALLS" begin "$group" "$PEER_CALLS" >"$why" 2>&1 || {
-		skipped "updates, system calls" "$(last_words "$why")"
+		skipped "updates, system calls" "$(last_line "$why")"
 		PEER_CALLS=''
 	}
 	rm -rf /sys/fs/bpf/bench-calls "$why"
@@ -196,25 +197,25 @@ part_updates() {
 	PEER_CALLS=/sys/fs/bpf/bench-calls
 	calls_countable
 	for size in $SIZES; do
-		if ((${size#*x} <= 200000)) || enough 10 "updates $size"; then
+		if ((${size#*x} <= 200000)) || has_memory 10 "updates $size"; then
 			updates_peers "$size"
-			apart "updates $size" updates_at "$size" "$rolling" "${UPDATES_PEERS[@]}"
+			isolated "updates $size" updates_at "$size" "$rolling" "${UPDATES_PEERS[@]}"
 		fi
 		rolling=$ROLLING_ELSEWHERE
 	done
 	PEER_CALLS=''
 }
 
-# ---- What one agent costs the API server. ----
+# ---- The cost of one agent for the API server. ----
 
-# api_cgroup: gives the API server its own cgroup, whose CPU time is counted in microseconds; outside of the agents' cgroup.
+# api_cgroup: moves the API server to its own cgroup, outside of the agents' cgroup, whose CPU time is counted in microseconds.
 api_cgroup() {
 	API_CGROUP=$(cgroup_root)/bench-api
 	mkdir -p "$API_CGROUP"
 	echo "$CLUSTER_API" >"$API_CGROUP/cgroup.procs"
 }
 
-# cost_of PEER: a start and some changes; with the peer `nobody` the costs without an agent.
+# cost_of PEER: measures a start and some changes; the peer `nobody` stands for no agent.
 cost_of() {
 	local part="cost 1x$ENDPOINTS $1"
 	[[ ! -e $OUT/$1 ]] || return 0
@@ -224,11 +225,11 @@ cost_of() {
 		export PEER
 		sleep 5
 	elif ! peer_starts "$1"; then
-		peer_stays_out "$1" "$part"
+		give_up_peer "$1" "$part"
 		return 0
 	fi
-	kept "$part start" measure served "$API_CGROUP" "1x$ENDPOINTS" "$LAB_DIR/before" || true
-	kept "$part changes" measure cost "$API_CGROUP" "1x$ENDPOINTS" "$COST_CHANGES" 30 || true
+	keep_records "$part start" measure served "$API_CGROUP" "1x$ENDPOINTS" "$LAB_DIR/before" || true
+	keep_records "$part changes" measure cost "$API_CGROUP" "1x$ENDPOINTS" "$COST_CHANGES" 30 || true
 	[[ $1 == nobody ]] || peer_ends
 }
 
@@ -241,10 +242,10 @@ cost_at() {
 	for ((ROUND = 1; ROUND <= ROUNDS; ROUND++)); do
 		for peer in nobody nftables sluice; do cost_of "$peer"; done
 	done
-	kept "cost, extrapolated" measure extrapolate "$RECORDS" "1x$ENDPOINTS" "$NODES" "$NODES_ENDPOINTS" || true
+	keep_records "cost, extrapolated" measure extrapolate "$RECORDS" "1x$ENDPOINTS" "$NODES" "$NODES_ENDPOINTS" || true
 }
 
 part_cost() {
 	OUT=$(mktemp -d)
-	apart cost cost_at
+	isolated cost cost_at
 }

@@ -1,5 +1,5 @@
-"""The endpoints of the first service, in order: recorded over all changes that bench/run makes, so that each answer to a
-client can be judged. A file, because one process makes the changes of one agent, and the next goes on from there."""
+"""Records the endpoints of the first service over all changes that bench/run makes, so that each answer to a client can be checked. The
+record is a file, because each agent's changes are made by a process of their own, and the next process continues."""
 
 import json
 import pathlib
@@ -17,6 +17,7 @@ class EndpointHistory:
                 self.note(*json.loads(line), when=0.0)
 
     def note(self, number, index, address, when):
+        """Records a new address of the endpoint at that index of the number-th slice."""
         place = (number, index)
         self.gone[self.now.get(place, objects.endpoint_address(0, number * objects.SLICE + index))] = when
         self.now[place] = address
@@ -25,7 +26,7 @@ class EndpointHistory:
             self.seen_by_client.add(address)
 
     def replaced(self, number, changes, when):
-        """Endpoints of a slice of the first service, by index; `when` the API server was asked to."""
+        """Records new addresses, by index, in a slice of the first service; `when` is the time of the request to the API server."""
         with self.path.open("a", encoding="ascii") as file:
             for index, address in changes.items():
                 self.note(number, index, address, when)
@@ -35,10 +36,11 @@ class EndpointHistory:
         return address in self.added or 0 <= objects.number_of(address) - self.first < self.size.endpoints
 
     def misrouted(self, answers, last, lag):
-        """Answers by strangers, and at least one for each endpoint that answered a request made more than `lag` after its removal."""
-        strangers = sum(count for address, count in answers.items() if not self.was_endpoint(address))
-        return strangers + sum(address in self.gone and begun > self.gone[address] + lag for address, begun in last.items())
+        """The number of answers from addresses that were never endpoints, plus one for each endpoint that answered a request made more than
+        `lag` after its removal."""
+        foreign = sum(count for address, count in answers.items() if not self.was_endpoint(address))
+        return foreign + sum(address in self.gone and begun > self.gone[address] + lag for address, begun in last.items())
 
     def not_the_clients(self, addresses):
-        """Of those that answered at the node port: only ever the first endpoint may."""
+        """The number of addresses that answered at the node port and were never the first endpoint: only that one may answer there."""
         return sum(address not in self.seen_by_client for address in addresses)

@@ -1,4 +1,4 @@
-"""The figures to reach, each a ratio of what bench/run has measured: of two medians, with the least and the most that single rounds gave."""
+"""The goals of bench/run, each for a ratio of two measured medians, with the smallest and the largest ratio of single rounds."""
 
 import dataclasses
 import statistics
@@ -10,7 +10,7 @@ import results
 class Found:
     value: float
     rounds: list  # the ratio within each round that has both
-    endpoints: int | None  # at how many it was measured, where that says anything
+    endpoints: int | None  # the number of endpoints at which it was measured, unless the goal specifies it
 
     def text(self):
         spread = f" ({min(self.rounds):.3g}–{max(self.rounds):.3g})" if len(self.rounds) > 1 else ""
@@ -18,7 +18,7 @@ class Found:
 
 
 def medians(records, field, *names):
-    """Of that field, by the values of these fields."""
+    """The medians of that field, by the values of these fields."""
     return {key: statistics.median(results.column(group, field)) for key, group in results.grouped(records, *names).items()}
 
 
@@ -33,7 +33,8 @@ class Goal:
     sign: str = "≥"
 
     def found(self, records):
-        """None where one of the two was not measured. Of several numbers of endpoints the largest counts that both were measured at."""
+        """The measured ratio; None if one of the two was not measured. If there are several numbers of endpoints, the largest at which both
+        were measured counts."""
         over, under = (self.matching(records, where) for where in (self.over, self.under))
         at = None
         if "endpoints" not in self.over:
@@ -50,7 +51,7 @@ class Goal:
                 if record.get(self.field) is not None and all(record.get(key) == value for key, value in where.items())]
 
     def ratios(self, over, under):
-        """Within each round, where records have one."""
+        """The ratio within each round, for records that have a round."""
         above, below = ({key: value for key, value in medians(side, self.field, "run", "round").items() if key[1] is not None}
                         for side in (over, under))
         return [above[key] / below[key] for key in above if below.get(key, 0) > 0]

@@ -1,14 +1,14 @@
-# The iptables that kube-proxy's iptables mode runs: the legacy variant, as at the time of the published figures.
-# iptables-nft searches a list for each chain that it restores, so that 100,000 endpoints, with a chain each, take it
-# minutes. Sourced by bench/lib/peers.sh.
+# Provides the iptables variant for kube-proxy's iptables mode: legacy, as at the time of the published figures. iptables-nft
+# searches a list for each chain that it restores, so that it takes minutes for 100,000 endpoints with a chain each. Sourced
+# by bench/lib/peers.sh.
 # shellcheck shell=bash
 
-# iptables_tools: makes $IPTABLES_BIN with the variant under the plain names, and its empty tables on the node: the kernel
-# keeps them until the namespace's end, so all peers are measured with them.
+# iptables_tools: makes $IPTABLES_BIN, which has the variant under the names without a suffix, and creates its empty tables on
+# the node: the kernel keeps them until the end of the namespace, so all peers are measured with them.
 iptables_tools() {
 	local name
 	if [[ $IPTABLES == legacy ]] && ! lab_in node iptables-legacy -t nat -S >/dev/null 2>&1; then
-		say "no legacy iptables here; kube-proxy's iptables mode runs the nft variant"
+		say "legacy iptables does not work here; kube-proxy's iptables mode runs the nft variant"
 		IPTABLES=nft
 	fi
 	IPTABLES_BIN=$LAB_DIR/iptables

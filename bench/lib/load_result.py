@@ -1,5 +1,5 @@
-"""What hey, and the server that it asked, say about a load. hey writes a line for each answer, and none for a request without; the server
-writes the address that each request was sent to, and the client's address and port as it saw them."""
+"""Evaluates a load by hey from the output of hey and of the server. hey writes a line for each response, and none for a request without a
+response; the server writes the destination address of each request, and the client's address and port as the server saw them."""
 
 import collections
 import csv
@@ -16,6 +16,7 @@ def percentile(values, share):
 
 
 def times(rows):
+    """Rate, and times to connect and to the response, from hey's rows."""
     connect = [float(row["DNS+dialup"]) for row in rows]
     response = [float(row["response-time"]) for row in rows]
     seconds = max(float(row["offset"]) + float(row["response-time"]) for row in rows)
@@ -24,7 +25,8 @@ def times(rows):
 
 
 def distribution(hits, endpoints):
-    """Of hits against an even choice; the deviation is in standard deviations of chance (the normal approximation of chi-square)."""
+    """Compares the hits with a uniform distribution; the deviation is in standard deviations of chance (the normal approximation of
+    chi-square)."""
     total, degrees = sum(hits.values()), endpoints - 1
     even = total / endpoints
     if not total or not degrees:
@@ -35,23 +37,24 @@ def distribution(hits, endpoints):
 
 
 def even_choices(requests):
-    """Hits that were chosen by themselves. Where a tuple alone decides, so that it meets the same endpoint on every node, a client whose
-    ports come round again meets its endpoints again: such a tuple is one choice, however often it came."""
+    """Independent choices of an endpoint, counted by endpoint. If the tuple alone decides, so that every node selects the same endpoint, a
+    client that reuses its ports reaches the same endpoints again: such a tuple is one choice, however often it occurs."""
     return collections.Counter(address for address, _ in set(requests))
 
 
 def load(label, requests, endpoints, csv_path, hits_path):
+    """The record of one run of hey."""
     with open(csv_path, encoding="ascii") as lines:
         rows = [row for row in csv.DictReader(lines) if row["status-code"]]
     good = sum(row["status-code"] == "200" for row in rows)
     direct = "direct" in label
-    asked = [tuple(line.split()) for line in pathlib.Path(hits_path).read_text(encoding="ascii").splitlines()]
-    hits = collections.Counter(address for address, _ in asked)
+    received = [tuple(line.split()) for line in pathlib.Path(hits_path).read_text(encoding="ascii").splitlines()]
+    hits = collections.Counter(address for address, _ in received)
     wanted = {"10.128.0.1"} if direct else {objects.endpoint_address(0, index) for index in range(endpoints)}
     own = {address: count for address, count in hits.items() if address in wanted}
-    choices = {address: count for address, count in even_choices(asked).items() if address in wanted}
-    strangers = sum(hits.values()) - sum(own.values())
-    # An answer without a hit here did not come from an endpoint either.
+    choices = {address: count for address, count in even_choices(received).items() if address in wanted}
+    foreign = sum(hits.values()) - sum(own.values())
+    # A response without a hit at this server did not come from an endpoint either.
     return {"label": label, "endpoints": endpoints, "requests": requests, "failed": requests - good,
-            "misrouted": strangers + max(0, good - sum(hits.values())), "hits": sum(hits.values()), "endpoints_hit": len(own),
+            "misrouted": foreign + max(0, good - sum(hits.values())), "hits": sum(hits.values()), "endpoints_hit": len(own),
             "choices": sum(choices.values())} | (times(rows) if rows else {}) | ({} if direct else distribution(choices, endpoints))

@@ -6,11 +6,11 @@
 
 load() { cut -d' ' -f1 /proc/loadavg; }
 
-# ticks: CPU time of all processors since boot: busy (stolen time included), stolen, and total.
+# ticks: prints the CPU time of all processors since boot: busy (stolen time included), stolen, and total.
 ticks() { awk '/^cpu / { print $2 + $3 + $4 + $7 + $8 + $9, $9, $2 + $3 + $4 + $5 + $6 + $7 + $8 + $9; exit }' /proc/stat; }
 
-# processors_busy: the number of busy processors over the next three seconds. The load average would still include the build
-# and the previous part.
+# processors_busy: prints the number of busy processors over the next three seconds. The load average would still include the
+# build and the previous part.
 processors_busy() {
 	local before after
 	before=$(ticks)
@@ -19,13 +19,14 @@ processors_busy() {
 	awk -v processors="$(nproc)" '{ printf "%.2f\n", ($6 > $3 ? ($4 - $1) / ($6 - $3) * processors : 0) }' <<<"$before $after"
 }
 
-# stolen BEFORE AFTER: the share of CPU time between two outputs of ticks that the hypervisor gave to other machines.
+# stolen BEFORE AFTER: prints the share of CPU time between two outputs of ticks that the hypervisor gave to other machines.
 stolen() { awk '{ printf "%.4f\n", ($6 > $3 ? ($5 - $2) / ($6 - $3) : 0) }' <<<"$1 $2"; }
 
 # ---- Memory. ----
 
-# cgroup_left: bytes that the memory cgroup of a sandbox and its ancestors leave to it; empty without a limit. With version 1
-# a sandbox stays in our cgroup; with version 2 its cgroup is made below the root. Inactive page cache counts as free.
+# cgroup_left: prints the bytes that the limits of a sandbox's memory cgroup and of its ancestors leave free; nothing without
+# a limit. With version 1 a sandbox stays in our cgroup; with version 2 its cgroup is made below the root. Inactive page cache
+# counts as free.
 cgroup_left() {
 	local root place=/ limit=memory.max used=memory.current cache=inactive_file
 	root=$(awk '$3 == "cgroup" && (","$4",") ~ /,memory,/ { print $2; exit }' /proc/self/mounts)
@@ -45,28 +46,28 @@ cgroup_left() {
 	done | sort -g | head -n 1
 }
 
-# memory_left: free memory in GiB, rounded down.
+# memory_left: prints the free memory in GiB, rounded down.
 memory_left() { { awk '/^MemAvailable/ { print $2 * 1024 }' /proc/meminfo && cgroup_left; } | sort -g | awk 'NR == 1 { print int($1 / 2 ^ 30) }'; }
 
 # ---- Hardware and software. ----
 
-# first_line COMMAND...: the first line of the command's output.
+# first_line COMMAND...: prints the first line of the command's output.
 first_line() { { "$@" 2>&1 || true; } | head -n 1; }
 
-# hypervisor: its name, if it can be detected.
+# hypervisor: prints the hypervisor's name, if it can be detected.
 hypervisor() {
 	local name
 	name=$(systemd-detect-virt --vm 2>/dev/null) || true
 	if [[ -n $name && $name != none ]]; then
 		printf '%s\n' "$name"
 	elif grep -qw '^flags.* hypervisor' /proc/cpuinfo; then
-		printf 'there is one\n'
+		printf 'unknown\n'
 	else
 		printf 'none\n'
 	fi
 }
 
-# mitigations: the mitigation of each vulnerability that affects the processor.
+# mitigations: prints the mitigation of each vulnerability that affects the processor.
 mitigations() {
 	local file
 	for file in /sys/devices/system/cpu/vulnerabilities/*; do
@@ -74,10 +75,10 @@ mitigations() {
 	done | grep -v '^[^:]*: Not affected$' | paste -sd '|' | sed 's/|/ | /g'
 }
 
-# installed_version PACKAGE: for a program that does not print its version.
+# installed_version PACKAGE: prints the package's version, for a program that does not print its own.
 installed_version() { dpkg-query -W -f '${Version}' "$1" 2>/dev/null; }
 
-# partner_versions: KEY=VALUE for each program that a part may use, one per line.
+# partner_versions: prints KEY=VALUE for each program that a part may use, one per line.
 partner_versions() {
 	local name
 	for name in etcd kube-apiserver kube-controller-manager kube-proxy; do
@@ -92,7 +93,7 @@ partner_versions() {
 	[[ ! -x $BUILD_ROOT/sluice ]] || printf 'sluice=%s\n' "$(first_line "$BUILD_ROOT/sluice" --version)"
 }
 
-# environment PART...: writes one record about this run.
+# environment PART...: records the environment of this run.
 environment() {
 	local name
 	local -a fields

@@ -1,22 +1,22 @@
-"""What bench/lib/parts measures with, one command each; what it finds is one JSON object a line on standard output.
+"""The measurements of bench/lib/parts, one command each. Results go to standard output, one JSON object per line.
 
 usage: measure.py record PART KEY=VALUE...
-       measure.py add PART KEY=VALUE...        the same with the fields of standard input's JSON object
-       measure.py say                          standard input's records in words
-       measure.py fill SIZE [NODE_PORT POLICY [PROTOCOL...]]   objects behind the API server; SIZE is SERVICESxENDPOINTS
+       measure.py add PART KEY=VALUE...        also adds the fields of the JSON object on standard input
+       measure.py say                          prints the records on standard input as text
+       measure.py fill SIZE [NODE_PORT POLICY [PROTOCOL...]]   creates objects in the API server; SIZE is SERVICESxENDPOINTS
        measure.py manifests DIRECTORY ENDPOINTS...     the same as files: one service for each number, with TCP and UDP
-       measure.py programmed SECONDS           waits until the agent has programmed all, and is idle
-       measure.py start SIZE SEEN              what its start took
+       measure.py programmed SECONDS           waits until the agent has programmed everything and is idle
+       measure.py start SIZE SEEN              the cost of the agent's start
        measure.py rules ENDPOINTS LINES        the agent's rules after its start
-       measure.py changes SIZE NETNS SEEN HISTORY ENDPOINTS SLICES ROLLING RATE      what so many changes took
-       measure.py count NODE                   counts bytes between that address and the API server from here on
-       measure.py server CGROUP                what the API server has spent so far
-       measure.py served CGROUP SIZE FILE      what it has spent since that was written to FILE, on an agent's start
-       measure.py cost CGROUP SIZE COUNT RATE  what it spends on so many changes
-       measure.py extrapolate RECORDS SIZE NODES ENDPOINTS     what so many agents would cost it, each as much as the measured one
-       measure.py hits LABEL REQUESTS ENDPOINTS CSV HITS       what hey and the server wrote
-Times are seconds, memory is bytes. SEEN is what `bench_connect watch` writes, HISTORY a file of endpoint_history.py. In the
-environment PEER is who is measured, ROUND the number of the round."""
+       measure.py changes SIZE NETNS SEEN HISTORY ENDPOINTS SLICES ROLLING RATE      the costs of so many changes
+       measure.py count NODE                   counts bytes between that address and the API server from now on
+       measure.py server CGROUP                the API server's costs so far
+       measure.py served CGROUP SIZE FILE      its costs of an agent's start: since the output of `server` was written to FILE
+       measure.py cost CGROUP SIZE COUNT RATE  its costs of so many changes
+       measure.py extrapolate RECORDS SIZE NODES ENDPOINTS     its costs of so many agents, each as expensive as the measured one
+       measure.py hits LABEL REQUESTS ENDPOINTS CSV HITS       evaluates the output of hey and of the server
+Times are seconds, memory is bytes. SEEN is the output of `bench_connect watch`, HISTORY a file of endpoint_history.py. In the
+environment PEER names the measured agent, and ROUND is the number of the round."""
 
 import json
 import os
@@ -59,7 +59,7 @@ def say(_):
                                for key, value in fields.items() if not isinstance(value, (list, dict))), flush=True)
 
 
-# ---- A cluster's agent. What needs a control plane is imported where it is needed. ----
+# ---- The agent in a cluster. Modules that need a control plane are imported by the functions that use them. ----
 
 def fill(words):
     import kube
@@ -82,7 +82,7 @@ def programmed(words):
     while time.monotonic() < until:
         time.sleep(0.25)
         if not agent.alive():
-            sys.exit("it has ended")
+            sys.exit("the agent has ended")
         try:
             if agents.last_sync() > 0:
                 agent.wait_idle()
@@ -106,26 +106,26 @@ def rules(words):
 
 
 def changes(words):
-    """Runs beside the API server; the agent's metrics are read in its own network namespace."""
+    """Runs in the API server's network namespace; the agent's metrics are read in the agent's."""
     import agents
     import changes as work
     size, netns, seen, history, *numbers = words
     endpoints, slices, rolling, rate = map(int, numbers)
     made = work.Changes(size, netns, seen, history)
 
-    def tell(what, measured):
-        """One that fails is not in the way of the next."""
+    def emit_change(what, measured):
+        """Measures and records one change. If it fails, the next ones are still measured."""
         try:
             emit_round("updates", peer=made.agent.name, size=size, what=what, **measured())
         except (work.Missed, agents.Busy) as error:
             emit(part=f"updates {size} {made.agent.name} {what}", skipped=str(error))
 
     for _ in range(endpoints):
-        tell("one endpoint", lambda: made.one(lambda: made.replace(0)))
+        emit_change("one endpoint", lambda: made.one(lambda: made.replace(0)))
     for _ in range(slices):
-        tell("one slice", lambda: made.one(made.replace_slice))
+        emit_change("one slice", lambda: made.one(made.replace_slice))
     if rolling:
-        tell(f"{rolling} endpoints at {rate}/s", lambda: made.rolling(rolling, rate))
+        emit_change(f"{rolling} endpoints at {rate}/s", lambda: made.rolling(rolling, rate))
 
 
 def count(words):

@@ -1,5 +1,5 @@
-# What each part of bench/run needs, so that a missing program costs only the parts that need it. Sourced after build.sh and
-# machine.sh.
+# The requirements of each part of bench/run, so that a missing program affects only the parts that need it. Sourced after
+# build.sh and machine.sh.
 # shellcheck shell=bash
 
 CLUSTER_PARTS=(packets connections cost api workload updates)
@@ -17,7 +17,7 @@ any_cluster_part() {
 	return 1
 }
 
-# programs_of PART: the build targets that it needs.
+# programs_of PART: prints the build targets that the part needs.
 programs_of() {
 	case $1 in
 	idle | files | api) echo sluice ;;
@@ -27,7 +27,7 @@ programs_of() {
 	esac
 }
 
-# commands_of PART: the other commands that it needs.
+# commands_of PART: prints the other commands that the part needs.
 commands_of() {
 	case $1 in
 	programs | plan | turns | publish | expiry | consistent | fanout) ;;
@@ -38,7 +38,7 @@ commands_of() {
 	esac
 }
 
-# partners_of PART: the control-plane binaries that it needs.
+# partners_of PART: prints the control-plane binaries that the part needs.
 partners_of() {
 	case $1 in
 	api) echo etcd kube-apiserver ;;
@@ -46,14 +46,14 @@ partners_of() {
 	esac
 }
 
-# packages_for PART...: Debian packages that the parts and the plots need in addition to scripts/setup's.
+# packages_for PART...: prints the Debian packages that the parts and the plots need in addition to those of scripts/setup.
 packages_for() {
 	echo python3-matplotlib
 	! any_cluster_part "$@" || echo conntrack
 	[[ " $* " != *" workload "* ]] || echo nginx-light
 }
 
-# install PACKAGE: installs it without starting services: nginx would start if there is an init system.
+# install PACKAGE: installs the package without starting services: nginx would start if there is an init system.
 install() (
 	policy=/usr/sbin/policy-rc.d
 	if [[ ! -e $policy ]]; then
@@ -65,10 +65,10 @@ install() (
 
 is_installed() { [[ $(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null) == installed ]]; }
 
-# prepare PART...: installs and builds what the parts need. Reports failures; why_not repeats them for each part affected.
+# prepare PART...: installs and builds what the parts need. Reports failures; why_not reports them again for each affected part.
 prepare() {
 	local package
-	"$SLUICE_ROOT/scripts/setup" || say "scripts/setup failed; going on with what is there"
+	"$SLUICE_ROOT/scripts/setup" || say "scripts/setup failed; continuing with the installed packages"
 	while read -r package; do
 		is_installed "$package" || quietly "installing $package" install "$package" || true
 	done < <(packages_for "$@")
@@ -92,8 +92,8 @@ prepare_partners() {
 
 declare -A BUILT=()
 
-# build PART...: builds programs one by one only if not all can be built: the outdated output of an earlier build must not be
-# measured.
+# build PART...: builds the parts' programs, one by one if they cannot all be built: outdated programs of an earlier build must
+# not be measured.
 build() {
 	local part name all=yes
 	local -a names=()
@@ -104,7 +104,7 @@ build() {
 	done
 }
 
-# why_not PART: why it cannot be measured; empty if it can.
+# why_not PART: prints why the part cannot be measured; nothing if it can.
 why_not() {
 	local name
 	for name in $(programs_of "$1"); do
@@ -114,7 +114,7 @@ why_not() {
 		command -v "$name" >/dev/null || { printf '%s is not installed\n' "$name" && return; }
 	done
 	for name in $(partners_of "$1"); do
-		[[ -x ${PARTNERS:-}/$name ]] || { printf '%s could not be had; see scripts/lib/partners\n' "$name" && return; }
+		[[ -x ${PARTNERS:-}/$name ]] || { printf '%s is not available; see scripts/lib/partners\n' "$name" && return; }
 	done
-	((MEMORY_LEFT >= MEMORY[$1])) || printf 'needs %s GiB of free memory, and %s are\n' "${MEMORY[$1]}" "$MEMORY_LEFT"
+	((MEMORY_LEFT >= MEMORY[$1])) || printf 'needs %s GiB of free memory; %s GiB are free\n' "${MEMORY[$1]}" "$MEMORY_LEFT"
 }

@@ -1,6 +1,6 @@
-"""The objects that bench/run measures with, and how they get behind the API server. A hundred thousand of them by the API would take
-longer than all measurements together, so they are written into its etcd, from which it hands them out as any others; what changes
-during a measurement goes through the API."""
+"""Creates the objects that bench/run measures with. A hundred thousand requests to the API server would take longer than all measurements
+together, so the objects are written into its etcd, from which the server serves them like all others. Changes during a measurement go
+through the API."""
 
 import base64
 import ipaddress
@@ -22,7 +22,7 @@ OPERATIONS, BYTES = 100, 700_000
 
 
 class Size:
-    """So many services of so many endpoints each, as SERVICESxENDPOINTS."""
+    """A number of services, each with a number of endpoints, from the text SERVICESxENDPOINTS."""
 
     def __init__(self, text):
         self.text = text
@@ -31,20 +31,20 @@ class Size:
         self.slices = self.services * self.slices_each
 
     def slice(self, number):
-        """Service and slice of the number-th slice of all."""
+        """The service, and the slice of that service, of the number-th slice of all."""
         return divmod(number % self.slices, self.slices_each)
 
     def group(self, number):
-        """Of that slice of a service, or of a small service the only one."""
+        """The group of pods of that slice of a service; small services have only one group."""
         return number * GROUPS // self.slices_each
 
     def held(self, number):
-        """Endpoints in that slice of a service."""
+        """The number of endpoints in that slice of a service."""
         return min(SLICE, self.endpoints - number * SLICE)
 
 
 def endpoint_address(service, index):
-    """Distinct for all services, of which several have at most 64 endpoints each."""
+    """The address of an endpoint; distinct for all services, because each of several services has at most 64 endpoints."""
     return str(FIRST_ENDPOINT + service * 64 + index)
 
 
@@ -53,7 +53,8 @@ def number_of(address):
 
 
 class Fresh:
-    """Addresses that no endpoint has had before, in the upper half of the range: 128 a second are there from the clock alone."""
+    """Addresses that no endpoint has had before, in the upper half of the range. They follow the clock, 128 a second, so that later
+    processes do not repeat them."""
 
     def __init__(self):
         self.last = 0
@@ -68,8 +69,8 @@ def meta(name, **more):
 
 
 def endpoint(service, index):
-    """The first of all is on the measured node: what `externalTrafficPolicy: Local` sends its clients to, so that a client can
-    see one endpoint of a hundred thousand."""
+    """An endpoint. The first of all is on the measured node: with `externalTrafficPolicy: Local` the node's clients reach only this one, so
+    that a client can see one endpoint of a hundred thousand."""
     node = "node" if service == 0 and index == 0 else f"node-{index % 5000}"
     return {"addresses": [endpoint_address(service, index)], "conditions": {"ready": True, "serving": True, "terminating": False},
             "nodeName": node, "zone": f"zone-{'abc'[index % 3]}"}
@@ -96,7 +97,7 @@ def service_of(service, protocols=("TCP",)):
 
 
 def node_port_of(service, node_port, policy, protocols=("TCP",)):
-    """The same, asked of the API server, which keeps the books of node ports."""
+    """A service with a node port, to be created through the API server, which allocates node ports."""
     made = service_of(service, protocols)
     made["metadata"] = {"name": f"load-{service}", "namespace": "default"}
     made["spec"] |= {"type": "NodePort", "externalTrafficPolicy": policy}
@@ -106,7 +107,7 @@ def node_port_of(service, node_port, policy, protocols=("TCP",)):
 
 
 def address_of(service):
-    """What the API server notes of each ClusterIP; without, it would go and mend that."""
+    """The IPAddress object that the API server keeps for each ClusterIP; it would create a missing one."""
     return {"apiVersion": "networking.k8s.io/v1", "kind": "IPAddress",
             "metadata": meta(str(FIRST_SERVICE + service), labels={"ipaddress.kubernetes.io/ip-family": "IPv4",
                                                                    "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io"}),
@@ -128,7 +129,7 @@ def entries(size, first_service, protocols):
 
 
 def documents(service, endpoints, protocols):
-    """A service and its slices, each with the name of its file."""
+    """Yields a service and its slices, each with the name of its file."""
     size = Size(f"1x{endpoints}")
     yield f"service-{service}", service_of(service, protocols)
     for number in range(size.slices_each):
@@ -140,11 +141,11 @@ def write(batch):
         request = urllib.request.Request(ETCD, json.dumps({"success": batch}).encode(), {"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=60) as answer:
             if not json.load(answer).get("succeeded"):
-                raise OSError("etcd did not take the objects")
+                raise OSError("etcd did not store the objects")
 
 
 def fill(api, size, node_port=0, policy="Cluster", protocols=("TCP",)):
-    """Where there is a node port, it is the first service's."""
+    """Creates the objects, and waits until the API server lists them. A node port belongs to the first service."""
     if node_port:
         api.create(node_port_of(0, node_port, policy, protocols))
     batch, held = [], 0
@@ -160,7 +161,7 @@ def fill(api, size, node_port=0, policy="Cluster", protocols=("TCP",)):
 
 
 def wait_listed(api, size, seconds=120):
-    """Until the API server, which follows etcd, lists all of it."""
+    """Waits until the API server, which watches etcd, lists all objects."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         counts = []

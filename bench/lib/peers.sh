@@ -14,8 +14,8 @@ export BENCH_SYSCALLS=$BUILD_ROOT/bench/bench_syscalls
 measure() { lab_in control env E2E_KUBE="$CLUSTER" PYTHONPATH="$E2E" python3 "$SLUICE_ROOT/bench/lib/measure.py" "$@"; }
 on_node() { lab_in node env PYTHONPATH="$E2E" python3 "$SLUICE_ROOT/bench/lib/measure.py" "$@"; }
 
-# endpoint_ways: routes to the server behind all endpoints, and back.
-endpoint_ways() {
+# endpoint_routes: adds routes to the server behind all endpoints, and back.
+endpoint_routes() {
 	ip -n "$LAB-worker-a" route add local "$ENDPOINT_RANGE" dev lo
 	ip -n "$LAB-node" route add "$ENDPOINT_RANGE" via 10.0.0.21
 	ip -n "$LAB-client" route add "$ENDPOINT_RANGE" via "$NODE_ADDRESS"
@@ -25,7 +25,7 @@ endpoint_ways() {
 
 bench_cluster() {
 	cluster_up bench
-	endpoint_ways
+	endpoint_routes
 }
 
 server_starts() {
@@ -95,7 +95,7 @@ peer_starts() {
 	on_node programmed "$PEER_PATIENCE" 2>"$LAB_DIR/peer-why"
 }
 
-# peer_rules: the number of lines of the peer's rules; Sluice has none.
+# peer_rules: prints the number of lines of the peer's rules; Sluice has none.
 peer_rules() {
 	case $PEER in
 	iptables) lab_in node "$IPTABLES_BIN/iptables-save" | wc -l ;;
@@ -104,14 +104,14 @@ peer_rules() {
 	esac
 }
 
-# peer_killed: kills it and its children; an iptables-restore would go on.
+# peer_killed: kills the peer and its children, because an iptables-restore would continue.
 peer_killed() {
 	echo 1 >"$PEER_CGROUP/cgroup.kill"
 	lab_stop "$PEER_PID" KILL || true
 	lab_wait 60 grep -qx 'populated 0' "$PEER_CGROUP/cgroup.events" || die "$PEER does not end"
 }
 
-# peer_ends: kills it, and removes what it left in the kernel.
+# peer_ends: kills the peer, and removes its state from the kernel.
 peer_ends() {
 	peer_killed
 	case $PEER in
@@ -129,28 +129,28 @@ peer_ends() {
 	return 0
 }
 
-# keep: appends standard input's records, one JSON object per line, to the results and prints them in words.
+# keep: appends the records on standard input, one JSON object per line, to the results, and prints them as text.
 keep() { tee -a "$RECORDS" | python3 "$SLUICE_ROOT/bench/lib/measure.py" say; }
 
-# last_words FILE: the last line of a failed command's output, without bash's messages about killed processes.
-last_words() {
-	sed 's/\x1b\[[0-9;]*m//g' "$1" | awk 'NF && !/ Killed / { last = $0 } END { print last == "" ? "it does not say why" : substr(last, 1, 300) }'
+# last_line FILE: prints the last line of a failed command's output, without bash's messages about killed processes.
+last_line() {
+	sed 's/\x1b\[[0-9;]*m//g' "$1" | awk 'NF && !/ Killed / { last = $0 } END { print last == "" ? "it printed no reason" : substr(last, 1, 300) }'
 }
 
-# not_ready PART: records that the started peer did not become ready, and ends it.
+# not_ready PART: records that the started peer did not become ready, and stops it.
 not_ready() {
-	skipped "$1" "$PEER is not ready: $(last_words "$LAB_DIR/peer-why"); $(peer_error)$(peer_children)"
+	skipped "$1" "$PEER is not ready: $(last_line "$LAB_DIR/peer-why"); $(peer_error)$(peer_children)"
 	peer_ends
 }
 
-# peer_error: the last error in its log. Ignored are complaints at each reading of the metrics about counters that this
-# kernel lacks, and the intended addresses of node ports.
+# peer_error: prints the last error in the peer's log. It ignores messages about counters that this kernel lacks, which each
+# read of the metrics causes, and about the configured addresses of node ports.
 peer_error() {
 	awk '!/nfacct|nodePortAddresses/ && (/^[EF][0-9]/ || tolower($0) ~ /error|fail/) { last = $0 }
 		END { print last == "" ? "no error in its log" : substr(last, 1, 250) }' "$PEER_LOG"
 }
 
-# peer_children: its children that still run, and for how long.
+# peer_children: prints the peer's children that still run, and for how long.
 peer_children() {
 	local pid name seconds
 	while read -r pid; do

@@ -1,6 +1,7 @@
-"""The report's plots, as SVG and PNG: bars, and lines where something grows. The medians, with all that was measured as the error.
+"""The report's plots, as SVG and PNG: bars, or lines for values that depend on a size. They show medians, with the range of all values as
+error bars.
 
-Draws nothing where matplotlib is missing. A value here is a triple of least, median and most."""
+Without matplotlib there are no plots. A value here is a triple of least, median and most."""
 
 import importlib.util
 import itertools
@@ -9,10 +10,10 @@ import statistics
 
 from results import PEERS, PUBLISHED, PUBLISHED_ENDPOINTS, column, grouped, of, rows_of
 
-WIDE = 50  # a range whose ends are so far apart is drawn on a logarithmic axis
-MANY_LINES, MANY_BARS = 10, 30  # more than that have a plot for each first word of their names
+WIDE = 50  # a range with a larger ratio of its ends is drawn on a logarithmic axis
+MANY_LINES, MANY_BARS = 10, 30  # if there are more, there is a plot for each first word of their names
 
-# The plots of parts' records: file, title, unit, part, the fields that name a bar, the field drawn, its factor.
+# The bar plots of the parts' records: file, title, unit, part, the fields that name a bar, the field drawn, its factor.
 BARS = [
     ("connect", "Mean time to connect, by hey", "ms", "workload", ("endpoints", "label"), "connect_mean", 1e3),
     ("connect-p99", "Time to connect, 99 %, by hey", "ms", "workload", ("endpoints", "label"), "connect_p99", 1e3),
@@ -36,7 +37,7 @@ BARS = [
     ("connections-p99", "Time to connect, 99 %", "ms", "connections", ("endpoints", "from", "path"), "connect_p99", 1e3),
     ("bulk", "One connection's throughput", "Gbit/s", "bulk", ("from", "path"), "gigabits", 1),
 ]
-# Published figures drawn beside these.
+# The plots with published figures, by file: field and factor.
 BESIDE = {"response": ("response_mean", 1e3), "rate": ("per_second", 1), "rules": ("lines", 1), "synchronisation": ("start", 1)}
 # The line plots: file, title, unit, part, the field that grows, the field that names a line, the field drawn, its factor.
 LINES = [
@@ -62,7 +63,7 @@ def triple(values):
 
 
 def scale_of(values):
-    """Of an axis: logarithmic where a line could not show the small ones."""
+    """The scale of an axis: logarithmic if a linear axis could not show the small values."""
     return "log" if min(values) > 0 and max(values) > WIDE * min(values) else "linear"
 
 
@@ -86,7 +87,7 @@ def colour(label):
 
 
 def bars(directory, name, title, unit, values):
-    """A horizontal bar for each label; hatched what this run has not measured."""
+    """Draws a horizontal bar for each label; values that were not measured are hatched."""
     if not values:
         return ""
     pyplot = drawing()
@@ -104,7 +105,7 @@ def bars(directory, name, title, unit, values):
 
 
 def lines(directory, name, title, axis, unit, series):
-    """A line for each of the series, which are triples by size; dashed what this run has not measured."""
+    """Draws a line for each of the series, which are triples by size; values that were not measured are dashed."""
     if not series:
         return ""
     pyplot = drawing()
@@ -128,7 +129,7 @@ def lines(directory, name, title, axis, unit, series):
 
 
 def word(name, value):
-    """Of a bar's label: one of the fields that name it."""
+    """The part of a bar's label for one of its fields."""
     if name == "extrapolated":
         return "extrapolated" if value else ""
     if value is None:
@@ -143,14 +144,14 @@ def label_of(names, key):
 
 
 def published(name):
-    """The bars that stand beside a plot's own."""
+    """The bars of published figures for that plot."""
     field, factor = BESIDE.get(name, (None, 1))
     return {f"published, {peer}, {PUBLISHED_ENDPOINTS:,} endpoints": (value, value, value)
             for peer, figures in PUBLISHED.items() if field in figures for value in [figures[field] * factor]}
 
 
 def update_beside(records, directory):
-    """One endpoint of one service, beside the published figures."""
+    """Plots the change of one endpoint of one service beside the published figures."""
     found = [record for record in of(records, "updates") if record.get("what") == "one endpoint" and str(record.get("size", "")).startswith("1x")]
     values = {f"{int(size[2:]):,} endpoints, {PEERS.get(peer, peer)}": triple(column(group, "seconds"))
               for (size, peer), group in grouped(found, "size", "peer").items() if column(group, "seconds")}
@@ -159,7 +160,7 @@ def update_beside(records, directory):
 
 
 def own_bars(records, directory):
-    """Of the records of each part."""
+    """Plots the records of each part as bars."""
     for name, title, unit, part, names, field, factor in BARS:
         # A negative figure is a difference whose sign is due to chance.
         groups = grouped([record for record in of(records, part) if not record.get("extrapolated") or record.get(field, 0) > 0], *names)
@@ -168,6 +169,7 @@ def own_bars(records, directory):
 
 
 def own_lines(records, directory):
+    """Plots the records of each part that depend on a size as lines."""
     for name, title, unit, part, axis, line, field, factor in LINES:
         series = {}
         for (label, size), group in grouped(of(records, part), line, axis).items():
@@ -177,7 +179,7 @@ def own_lines(records, directory):
 
 
 def point(rows):
-    """Of the same row of several runs."""
+    """The triple of the same row of several runs."""
     least, most = (column(rows, name) + column(rows, "value") for name in ("least", "most"))
     return min(least), statistics.median(column(rows, "value")), max(most)
 
@@ -187,7 +189,7 @@ def file_name(*words):
 
 
 def split(series, most):
-    """Where there are too many for one plot: those whose names begin alike together."""
+    """Splits the series by the first part of their names if there are too many for one plot."""
     if len(series) <= most:
         return {"": series}
     parts = {}
@@ -197,7 +199,7 @@ def split(series, most):
 
 
 def of_rows(records, directory, part):
-    """What a part's programs printed, by what it grows with and by its unit: series of several sizes as lines, all else as bars."""
+    """Plots the rows of a part's programs, by dimension and unit: series of several sizes as lines, all others as bars."""
     for (axis, unit), rows in grouped(rows_of(records, part), "by", "unit").items():
         series, single = {}, {}
         for (label,), group in grouped(rows, "series").items():

@@ -4,7 +4,7 @@
 # record PART KEY=VALUE...: writes one line of results; a value that parses as JSON is written as JSON.
 record() { python3 "$SLUICE_ROOT/bench/lib/measure.py" record "$@" >>"$RESULTS/records.jsonl"; }
 
-# skipped PART REASON: prints it, and records it for the report.
+# skipped PART REASON: prints that the part is skipped, and records it for the report.
 skipped() {
 	say "$1: skipped: $2"
 	record "$1" skipped="$2"

@@ -1,7 +1,7 @@
-"""Makes the report of what bench/run has measured: results.json, results.md, and plots as SVG and PNG. usage: report.py DIRECTORY
+"""Makes the report of the results of bench/run: results.json, results.md, and plots as SVG and PNG. usage: report.py DIRECTORY
 
-Medians, with the smallest and the largest value behind them. What was skipped is in the report with its reason. Exit code 1: an answer
-was wrong or missing. Without matplotlib there are no plots, which the report then says."""
+Figures are medians, followed by the smallest and the largest value. The report lists skipped parts with their reasons. Exit code 1: an
+answer was wrong or missing. Without matplotlib there are no plots, and the report says so."""
 
 import dataclasses
 import json
@@ -13,39 +13,39 @@ import plots
 import tables
 from results import TRAFFIC, WRONG, grouped, incorrect, of, read, table, wrong
 
-STOLEN = 0.05  # a share of the time that makes figures doubtful
+STOLEN = 0.05  # a share of stolen time above which figures are doubtful
 
 
 def environment(records):
-    """Of each run that added to these results."""
+    """The environments of all runs that added to these results, one line for each key."""
     found = of(records, "environment")
     keys = dict.fromkeys(key for record in found for key in record if key not in ("part", "run"))
     return "\n".join(f"- {key}: {', '.join(dict.fromkeys(str(record.get(key, '–')) for record in found))}" for key in keys) + "\n"
 
 
 def warnings(records):
-    """What stands above everything else."""
+    """The warnings at the top of the report."""
     lines = incorrect_lines(records)
     states = of(records, "state")
-    for title, doubtful in (("the machine was busy with something else", [state for state in states if state.get("busy")]),
+    for title, doubtful in (("other processes used the processors", [state for state in states if state.get("busy")]),
                             (f"the hypervisor took more than {STOLEN:.0%} of the time", [state for state in states if state.get("steal", 0) > STOLEN])):
         if doubtful:
-            lines.append(f"**WARNING**: {title} during {', '.join(dict.fromkeys(state['of'] for state in doubtful))}: read these figures with that in mind\n")
+            lines.append(f"**WARNING**: {title} during {', '.join(dict.fromkeys(state['of'] for state in doubtful))}: these figures are doubtful\n")
     if not plots.available():
         lines.append("No plots: /usr/bin/python3 has no matplotlib.\n")
     return "\n".join(lines)
 
 
 def incorrect_lines(records):
-    return [f"**INCORRECT**: {sentence}\n" for sentence in incorrect(records)]
+    return [f"**INCORRECT**: {message}\n" for message in incorrect(records)]
 
 
 def state(records):
     rows = [[record["of"], str(record.get("load_before", "–")), str(record.get("load_after", "–")),
              f"{record['steal']:.1%}" if "steal" in record else "–", str(record.get("busy_before", "–")), str(record.get("seconds", "–"))]
             for record in of(records, "state")]
-    return ("## The machine meanwhile\n\nLoad average, share of all processors' time that the hypervisor gave to others, processors that something "
-            "else kept busy just before, and how long the part took.\n\n" +
+    return ("## State of the machine\n\nLoad average, share of all processors' time that the hypervisor gave to others, processors that other "
+            "processes used just before, and duration of the part.\n\n" +
             table(["part", "load before", "load after", "stolen", "busy before", "seconds"], rows)) if rows else ""
 
 
@@ -54,14 +54,14 @@ def correctness(records):
     if not rows:
         return ""
     lines = incorrect_lines(records)
-    return ("## Correctness\n\nOf all parts with traffic: requests without an answer, connections reset or cut short, and answers by somebody who "
-            "was no endpoint.\n\n" + table(["part", *WRONG], rows) + "\n" + "\n".join(lines or [verdict(records)]))
+    return ("## Correctness\n\nFor all parts with traffic: requests without an answer, connections that were reset or ended early, and answers from an "
+            "address that is not an endpoint.\n\n" + table(["part", *WRONG], rows) + "\n" + "\n".join(lines or [verdict(records)]))
 
 
 def verdict(records):
-    """Where nothing was wrong: how much that says."""
+    """The verdict if no error was counted, with the parts that do not count errors."""
     blind = [part for part, counts in wrong(records).items() if part in TRAFFIC and all(value is None for value in counts.values())]
-    return "Nothing was wrong" + (f" where somebody counted, which is not so in {', '.join(blind)}" if blind else "") + ".\n"
+    return "No errors" + (f" in the parts that count them; {', '.join(blind)} did not" if blind else "") + ".\n"
 
 
 def reached(records):
@@ -69,12 +69,12 @@ def reached(records):
     rows = [[goal.title, "–" if found is None else found.text(), f"{goal.sign} {goal.wanted:g}",
              "not measured" if found is None else "reached" if goal.reached(found.value) else "MISSED"]
             for goal in goals.GOALS for found in [goal.found(records)]]
-    return (f"## Figures to reach\n\nRatios of the medians of {'this run' if runs <= 1 else f'these {runs} runs'}, in brackets of single rounds.\n\n" +
-            table(["", "found", "wanted", ""], rows))
+    return (f"## Goals\n\nRatios of the medians of {'this run' if runs <= 1 else f'these {runs} runs'}, in brackets those of single rounds.\n\n" +
+            table(["", "measured", "goal", ""], rows))
 
 
 def programs(records, directory):
-    """What they printed, each with how it ended and with plots of its rows."""
+    """The tables that the programs printed, each with a note if the program failed or missed a goal."""
     texts = []
     for (part, name), ends in grouped([record for record in records if "table" in record], "part", "table").items():
         text = f"## {part}\n\n"
@@ -83,9 +83,9 @@ def programs(records, directory):
         if (directory / name).exists():
             text += (directory / name).read_text(encoding="utf-8")
         if ends[-1].get("exit") == 3:
-            text += "\nA figure wished for was MISSED; the table says which.\n"
+            text += "\nA goal was MISSED; the table shows which.\n"
         elif ends[-1].get("exit"):
-            text += f"\nFAILED with exit code {ends[-1]['exit']}: the figures are those until then.\n"
+            text += f"\nFAILED with exit code {ends[-1]['exit']}: the table contains the figures up to the failure.\n"
         texts.append(text)
     return "\n".join(texts)
 
@@ -96,7 +96,7 @@ def skipped(records):
 
 
 def results(records):
-    """As JSON: all records, and what the report concludes of them."""
+    """The content of results.json: all records, and the conclusions of the report."""
     found = [(goal, goal.found(records)) for goal in goals.GOALS]
     return {"correctness": wrong(records), "incorrect": incorrect(records),
             "goals": [{"title": goal.title, "sign": goal.sign, "wanted": goal.wanted} |

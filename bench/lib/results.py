@@ -1,5 +1,5 @@
-"""What the report is made of: the records of one or several runs, selected, grouped and put into words. For report.py, tables.py and
-plots.py; the fields of the records are those that measure.py and the programs in bench/ write."""
+"""Selects, groups and formats the records of one or several runs, for report.py, tables.py and plots.py. The fields of the records are
+those that measure.py and the programs in bench/ write."""
 
 import collections
 import json
@@ -15,38 +15,38 @@ PATHS = {"plain": "plain routing", "direct": "direct, routed", "nftables": "kube
          "nftables-1.36": "kube-proxy 1.36 nftables", "iptables": "kube-proxy iptables",
          "sluice": "Sluice, tc", "sluice-stack": "Sluice, tc, --forwarding stack", "sluice-xdp": "Sluice, XDP"}
 # The name of an agent in a table.
-PEERS = PATHS | {"sluice": "Sluice"}
+PEERS = PATHS | {"sluice": "Sluice", "nobody": "no agent"}
 # Parts with traffic must have counted errors.
 TRAFFIC = ("workload", "updates", "packets", "connections", "bulk", "growth")
 WRONG = ("failed", "reset", "misrouted")
 
 
 def read(directory):
-    """All records, each with the number of the run that wrote it: a run begins with its environment."""
+    """All records, each with the number of the run that wrote it; a run begins with the record of its environment."""
     run, records = 0, []
     with open(directory / "records.jsonl", encoding="utf-8") as lines:
         for at, line in enumerate(lines, 1):
             try:
                 record = json.loads(line)
-            except ValueError:  # of a program that was ended while it wrote
-                record = {"part": "records", "skipped": f"line {at} of records.jsonl is torn: {line.strip()[:80]}"}
+            except ValueError:  # the program was ended while it wrote
+                record = {"part": "records", "skipped": f"line {at} of records.jsonl is incomplete: {line.strip()[:80]}"}
             run += record["part"] == "environment"
             records.append(record | {"run": run})
     return records
 
 
 def of(records, part):
-    """The measurements of a part: neither that it was skipped, nor the rows of a table that a program printed."""
+    """The measurements of a part, without records of skipped measurements and rows of a program's table."""
     return [record for record in records if record["part"] == part and not {"skipped", "table", "series"} & record.keys()]
 
 
 def rows_of(records, part):
-    """The rows of its programs' tables."""
+    """The rows of the tables of the part's programs."""
     return [record for record in records if record["part"] == part and "series" in record and record.get("value") is not None]
 
 
 def grouped(records, *names):
-    """By the values of these fields, in their order of appearance; None where a record has no such field."""
+    """The records by the values of these fields, in order of appearance; the value is None if a record has no such field."""
     groups = collections.defaultdict(list)
     for record in records:
         groups[tuple(record.get(name) for name in names)].append(record)
@@ -58,14 +58,14 @@ def column(records, name, factor=1.0):
 
 
 def number(value):
-    """Four digits that count, and no exponent."""
+    """The number as text, with four significant digits and no exponent."""
     if isinstance(value, int) or abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:.4g}"
 
 
 def spread(values):
-    """Median, and what the extremes were."""
+    """The median and the extremes as text."""
     if not values:
         return "–"
     middle, least, most = (number(each) for each in (statistics.median(values), min(values), max(values)))
@@ -73,7 +73,7 @@ def spread(values):
 
 
 def total(records, name):
-    """Of a count; a dash where nobody counted."""
+    """The sum of a count as text; a dash if no record has it."""
     values = column(records, name)
     return f"{sum(values):,.0f}" if values else "–"
 
@@ -88,7 +88,7 @@ def table(head, rows):
 
 
 def wrong(records):
-    """Of each part with traffic: how many of each kind went wrong; None where nobody counted."""
+    """For each part with traffic, the number of errors of each kind; None if no record counts them."""
     found = {}
     for part in dict.fromkeys(record["part"] for record in records):
         counts = {name: sum(values) if (values := column([record for record in records if record["part"] == part], name)) else None for name in WRONG}
@@ -97,17 +97,17 @@ def wrong(records):
     return found
 
 
-def who(record):
-    """Whose measurement a record is, as far as it says."""
+def subject(record):
+    """The fields that identify the subject of a measurement, as text."""
     return ", ".join(str(record[name]) for name in ("series", "label", "size", "what", "peer", "sender", "protocol", "from", "path") if name in record)
 
 
 def incorrect(records):
-    """A sentence for each part with an answer that was wrong or missing, with whom it happened to."""
-    sentences = []
+    """A message for each part with a wrong or missing answer, with the measurements that it affects."""
+    messages = []
     for part, counts in wrong(records).items():
         if any(counts.values()):
             sums = ", ".join(f"{value:,.0f} {name}" for name, value in counts.items() if value)
-            whom = dict.fromkeys(who(record) for record in records if record["part"] == part and any(record.get(name) for name in WRONG))
-            sentences.append(f"{part}: {sums} ({' / '.join(filter(None, whom)) or 'of all'})")
-    return sentences
+            affected = dict.fromkeys(subject(record) for record in records if record["part"] == part and any(record.get(name) for name in WRONG))
+            messages.append(f"{part}: {sums} ({' / '.join(filter(None, affected)) or 'of all'})")
+    return messages

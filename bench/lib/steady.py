@@ -1,5 +1,5 @@
-"""Sends steady requests from the measured node to the first service's address during a change: bench_connect steady, in the node's
-network namespace and cgroup like its other clients. Environment: BENCH_CONNECT, STEADY (requests a second)."""
+"""Sends requests at a constant rate from the measured node to the first service's address during a change: runs bench_connect steady in the
+node's network namespace and cgroup, like its other clients. Environment: BENCH_CONNECT, STEADY (requests per second)."""
 
 import json
 import os

@@ -1,10 +1,10 @@
-"""The report's tables, one function for each part of bench/run: text, or nothing where nothing was measured."""
+"""The report's tables, one function for each part of bench/run. Each returns text, which is empty if nothing was measured."""
 
 import statistics
 
 from results import PATHS, PEERS, PUBLISHED, PUBLISHED_ENDPOINTS, column, count, grouped, number, of, spread, table, total
 
-SENDERS = {"live": "live XDP frames", "flood": "live XDP frames, node apart", "socket": "UDP socket"}
+SENDERS = {"live": "live XDP frames", "flood": "live XDP frames, node on the other processor", "socket": "UDP socket"}
 ORIGINS = {"node": "socket, on the node", "direct": "no service, on the node", "client": "tc, from the client",
            "client-xdp": "XDP, from the client"}
 
@@ -22,18 +22,18 @@ def workload(records):
               for name, figures in PUBLISHED.items()]
     hits = [[count(size), label, spread(column(group, "endpoints_hit")), spread(column(group, "choices")), spread(column(group, "expected_hit")), spread(column(group, "chi_square")),
              spread(column(group, "degrees")), spread(column(group, "deviation"))] for (size, label), group in groups.items()]
-    return ("## One NodePort service with many endpoints, loaded with hey\n\nMilliseconds; every request on a connection of its own, 8 at a "
-            "time. hey does not tell why a request has failed: resets are among those.\n\n" +
+    return ("## One NodePort service with many endpoints, loaded with hey\n\nMilliseconds; every request uses a new connection, 8 at a "
+            "time. hey does not report why a request failed, so failures include resets.\n\n" +
             table(["endpoints", "path", "connect, mean", "connect, 99 %", "response, mean", "response, 99 %", "requests/s", "requests", "failed",
                    "reset", "misrouted"], times) +
-            "\nHow the requests are distributed. One client's ports come round again; where the tuple alone decides, so that all nodes decide the same, "
-            "it then meets the same endpoint: such requests are one choice. Expected is what so many choices hit by chance alone. The last column is how far chi-square is from even, in "
-            "standard deviations of chance: within ±3 is even.\n\n" +
+            "\nThe distribution of the requests. A client reuses its ports. If the tuple alone decides, so that all nodes select the same endpoint, a "
+            "reused port reaches the same endpoint again: such requests are one choice. *Expected* is the number of endpoints that so many random "
+            "choices hit. The last column is the deviation of chi-square from a uniform distribution, in standard deviations; within ±3 is even.\n\n" +
             table(["endpoints", "path", "endpoints hit", "choices", "expected", "chi-square", "degrees of freedom", "unevenness"], hits))
 
 
 def rules(records):
-    """The published workload's other figures: rules, their first synchronisation, and one endpoint changed."""
+    """The other figures of the published workload: rules, their first synchronisation, and one changed endpoint."""
     changes = [record for record in of(records, "updates") if str(record.get("size", "")).startswith("1x")]
     lines = of(records, "rules")
     keys = dict.fromkeys([(record["endpoints"], record["peer"]) for record in lines] +
@@ -47,9 +47,9 @@ def rules(records):
         made = grouped([record for record in changes if (record["size"], record["peer"]) == (f"1x{endpoints}", peer)], "what")
         rows.append([PEERS.get(peer, peer), count(endpoints), spread(column(own, "lines")),
                      spread(column(own, "start") or column(made[("start",)], "seconds")), spread(column(made[("one endpoint",)], "seconds"))])
-    return ("## Rules and updates beside the published figures\n\nOne service; seconds. The published ones are of 4,002 nodes and their API "
-            "server: to stand beside ours, not to be divided by. Of nftables' rules the lines that `nft list ruleset` prints, to which maps of any size "
-            "add few.\n\n" +
+    return ("## Rules and updates beside the published figures\n\nOne service; seconds. The published figures are from 4,002 nodes and their "
+            "API server: for orientation, not for ratios. nftables' rules are counted as lines of `nft list ruleset`, to which maps of any size add "
+            "few.\n\n" +
             table(["agent", "endpoints", "lines of rules", "first synchronisation", "one endpoint changed"], rows))
 
 
@@ -60,31 +60,31 @@ def updates(records):
     rows = []
     for (size, what, peer), group in grouped(runs, "size", "what", "peer").items():
         most = f", {number(max(column(group, 'seen_most', 1e3)))} at most" if column(group, "seen_most") else ""
-        rate = f", at {spread(column(group, 'rate'))}/s in truth" if column(group, "rate") else ""
+        rate = f", at {spread(column(group, 'rate'))}/s measured" if column(group, "rate") else ""
         rows.append([size, what + rate, PEERS.get(peer, peer), spread(column(group, "answered", 1e3)), spread(column(group, "seconds", 1e3)),
                      spread(column(group, "seen", 1e3)) + most, spread(column(group, "processor", 1e3)), spread(column(group, "resident", 1e-6)),
                      spread(column(group, "resident_most", 1e-6)), spread(column(group, "calls")), total(group, "failed"), total(group, "misrouted")])
-    return ("## What a start and a change cost\n\nServices × endpoints each; milliseconds, megabytes. *Answered*: when the API server had taken "
-            "the change. Time to effect is from the request to the API server (a start: from the process's) to the agent's own time stamp of its "
-            "last synchronisation, and as a client sees it: until the new endpoint answers at the node port. Of a rolling update the first is "
-            "how far the agent is behind at its end, the second the median of one change a second. Processor time and system calls are of the "
-            "agent and its children. *Failed* counts how often nobody answered the client.\n\n" +
-            table(["size", "what", "agent", "API server answered", "time, its own", "time, a client's", "processor time", "resident memory",
+    return ("## What a start and a change cost\n\nServices × endpoints each; milliseconds, megabytes. *API server answered*: until the API server's "
+            "response to the change. Time to effect begins with the request to the API server (for a start: with the process). It ends with the "
+            "agent's own time stamp of its last synchronisation, or, as a client sees it, when the new endpoint answers at the node port. For a "
+            "rolling update the first is how far the agent is behind at its end, the second the median of one change per second. Processor time and "
+            "system calls include the agent's children. *Failed*: the client's connections without an answer.\n\n" +
+            table(["size", "what", "agent", "API server answered", "time to effect, agent", "time to effect, client", "processor time", "resident memory",
                    "resident, peak", "system calls", "failed", "misrouted"], rows) + arrivals(runs))
 
 
 def arrivals(runs):
-    """What an agent tells of its own share of a change."""
+    """The agent's own share of the time of a change, if it has such a metric."""
     groups = grouped([run for run in runs if "within_2_ms" in run], "peer", "size", "what")
-    return "".join(f"\n{PEERS.get(peer, peer)}, {size}, {what}: from the arrival of a change, not decoded yet, to its last write within 2 ms for "
-                   f"{spread(column(group, 'within_2_ms', 100))} % of them, within 4 ms for {spread(column(group, 'within_4_ms', 100))} %.\n"
+    return "".join(f"\n{PEERS.get(peer, peer)}, {size}, {what}: from the arrival of a change, before decoding, to its last write within 2 ms for "
+                   f"{spread(column(group, 'within_2_ms', 100))} % of the changes, within 4 ms for {spread(column(group, 'within_4_ms', 100))} %.\n"
                    for (peer, size, what), group in groups.items())
 
 
-def beyond(group, nobody, name):
-    """Of each record what it has more than the same without an agent: in the same round, or else in the median of all."""
-    same = grouped([record for record in nobody if record.get(name) is not None], "run", "round")
-    everywhere = column(nobody, name)
+def beyond(group, baseline, name):
+    """For each record, its excess over the baseline without an agent: in the same round, or else over the median of all rounds."""
+    same = grouped([record for record in baseline if record.get(name) is not None], "run", "round")
+    everywhere = column(baseline, name)
     return [record[name] - statistics.median(column(same.get((record["run"], record.get("round")), []), name) or everywhere)
             for record in group if record.get(name) is not None and everywhere]
 
@@ -95,23 +95,23 @@ def cost(records):
         return ""
     groups, rows = grouped([run for run in runs if not run.get("extrapolated")], "size", "what", "peer"), []
     for (size, what, peer), group in groups.items():
-        nobody = [] if peer == "nobody" else groups.get((size, what, "nobody"), [])
-        events = (beyond(group, nobody, "events") if "change" in str(what) else []) or column(group, "events")
+        baseline = [] if peer == "nobody" else groups.get((size, what, "nobody"), [])
+        events = (beyond(group, baseline, "events") if "change" in str(what) else []) or column(group, "events")
         rows.append([size, what, PEERS.get(peer, peer), spread(column(group, "from_server", 1e-6)), spread(column(group, "to_server", 1e-6)),
-                     spread(events), spread(column(group, "processor", 1e3)), spread([more * 1e3 for more in beyond(group, nobody, "processor")])])
-    return ("## What one agent costs the API server\n\nMegabytes on the wire (compressed where the agent asks for it), watch events (of "
-            "changes: beyond those that the server sends without it), milliseconds of the server's processor time.\n\n" +
-            table(["size", "what", "agent", "from the server, MB", "to the server, MB", "events", "processor time", "more than without"], rows) +
+                     spread(events), spread(column(group, "processor", 1e3)), spread([more * 1e3 for more in beyond(group, baseline, "processor")])])
+    return ("## What one agent costs the API server\n\nMegabytes on the wire (compressed if the agent requests it), watch events (for "
+            "changes: in excess of those without an agent), milliseconds of the server's processor time.\n\n" +
+            table(["size", "what", "agent", "from the server, MB", "to the server, MB", "events", "processor time", "excess over no agent"], rows) +
             extrapolated([run for run in runs if run.get("extrapolated")]))
 
 
 def extrapolated(runs):
-    """Of cost: what many agents would."""
+    """The table of the extrapolated costs of many agents."""
     rows = [[f"{count(nodes)} nodes, {count(endpoints)} endpoints", f"{what}, extrapolated", PEERS.get(peer, peer), spread(column(group, "from_server", 1e-6)),
              spread(column(group, "to_server", 1e-6)), spread(column(group, "events")),
-             spread(column(group, "processor")) if all(value > 0 for value in column(group, "processor")) else "lost in the noise"]
+             spread(column(group, "processor")) if all(value > 0 for value in column(group, "processor")) else "less than the noise"]
             for (nodes, endpoints, what, peer), group in grouped(runs, "nodes", "endpoints", "what", "peer").items()]
-    return ("\nExtrapolated, not measured: so many agents, each of which costs as much as the one above, less what the server spends without; "
+    return ("\nExtrapolated, not measured: many agents, each of which costs as much as the one above, less the server's cost without an agent; "
             "processor time in seconds.\n\n" +
             table(["size", "what", "agent", "from the server, MB", "to the server, MB", "events", "processor time"], rows)) if rows else ""
 
@@ -126,14 +126,14 @@ def packets(records):
             rows.append([SENDERS.get(sender, sender), protocol.upper(), count(flows), PATHS.get(path, path), spread([each / 1e3 for each in received]),
                          spread(lost), total(group, "misrouted"),
                          number(statistics.median(received) / statistics.median(peer)) if peer and received and statistics.median(peer) else "–"])
-    return ("## Packets a second of established flows\n\nThousands a second that arrive, 60 bytes and checksum, client – node – backend over "
-            "veth. The receiver is an XDP program, and one processor sends, forwards and receives; *node apart*: the node forwards on the other "
-            "processor, so that the generator is not the bottleneck, and what the node has no time for is lost at its door.\n\n" +
+    return ("## Packets a second of established flows\n\nThousands of received packets per second, 60 bytes and checksum, client – node – "
+            "backend over veth. The receiver is an XDP program, and one processor sends, forwards and receives. *Node on the other processor*: the "
+            "node forwards there, so that the generator is not the bottleneck; packets that it cannot process in time are lost at its device.\n\n" +
             table(["sender", "protocol", "flows", "path", "thousands/s", "lost, %", "misrouted", "÷ kube-proxy nftables"], rows)) if rows else ""
 
 
 def forwarding(records):
-    """What `--forwarding stack` leaves of the packets that `redirect` sends on: the paths take turns, so each round has a ratio."""
+    """The packet rate with `--forwarding stack` relative to `redirect`; the paths take turns, so each round has a ratio."""
     rows = []
     for (sender, protocol, flows), cases in grouped(of(records, "packets"), "sender", "protocol", "flows").items():
         ratios = []
@@ -144,13 +144,13 @@ def forwarding(records):
                 ratios.append(statistics.median(stack) / statistics.median(redirect))
         if ratios:
             rows.append([SENDERS.get(sender, sender), protocol.upper(), count(flows), spread(ratios)])
-    return ("## Forwarding by the stack\n\nPackets a second with `--forwarding stack` ÷ with `--forwarding redirect`, of the same round: such a "
-            "packet passes two of our hooks, and the kernel's forwarding, conntrack and firewall hooks between them.\n\n" +
+    return ("## Forwarding by the stack\n\nPackets per second with `--forwarding stack` ÷ with `--forwarding redirect`, in the same round. With "
+            "`stack` a packet passes two of our hooks, and between them the kernel's forwarding, conntrack and firewall hooks.\n\n" +
             table(["sender", "protocol", "flows", "stack ÷ redirect"], rows)) if rows else ""
 
 
 def path_from(origin, path):
-    """On the node itself the same agents work by other means."""
+    """The name of a path; on the node itself the same agents use other mechanisms."""
     if origin == "node":
         return {"sluice": "Sluice, socket", "nftables": "kube-proxy nftables, ClusterIP", "direct": "direct"}.get(path, path)
     return PATHS.get(path, path)
@@ -161,8 +161,8 @@ def connections(records):
              spread(column(group, "connect_p90", 1e3)), spread(column(group, "connect_p99", 1e3)), total(group, "failed"), total(group, "reset"),
              total(group, "misrouted")]
             for (origin, path, endpoints), group in grouped(of(records, "connections"), "from", "path", "endpoints").items()]
-    return ("## Connections\n\nFresh TCP connections, 8 at a time, each until the server has answered and closed; milliseconds to connect. "
-            "From the client by the node port, from the node itself by the service's address; direct: to the same endpoints without a "
+    return ("## Connections\n\nNew TCP connections, 8 at a time, each until the server has answered and closed it; milliseconds to connect. "
+            "The client uses the node port, the node itself the service's address; direct: to the same endpoints without a "
             "service.\n\n" + table(["from", "path", "endpoints", "connections/s", "median", "90 %", "99 %", "failed", "reset", "misrouted"], rows)
             if rows else "")
 
@@ -171,12 +171,12 @@ def bulk(records):
     rows = [[origin or "–", path_from(origin, path), spread(column(group, "gigabits")), total(group, "failed"), total(group, "reset"),
              total(group, "misrouted")]
             for (origin, path), group in grouped(of(records, "bulk"), "from", "path").items()]
-    return ("## Bulk\n\nOne connection's throughput, segmentation and checksums by the sender's software on all paths.\n\n" +
+    return ("## Bulk\n\nThroughput of one connection; on all paths the sender's software does segmentation and checksums.\n\n" +
             table(["from", "path", "Gbit/s", "failed", "reset", "misrouted"], rows)) if rows else ""
 
 
 def by_size(item):
-    """Sorts groups of an origin and a size, of which the latter may be missing."""
+    """The sort key of a group of an origin and a size; the size may be missing."""
     (origin, size), _ = item
     return str(origin), size or 0
 
@@ -185,8 +185,8 @@ def growth(records):
     rows = [[ORIGINS.get(origin, origin), count(size), spread(column(group, "connect_p50", 1e6)), spread(column(group, "connect_p99", 1e6)),
              total(group, "failed"), total(group, "reset"), total(group, "misrouted")]
             for (origin, size), group in sorted(grouped(of(records, "growth"), "from", "endpoints").items(), key=by_size)]
-    rows += [["the call connect() of a UDP socket" + (", no service" if origin == "direct" else ""), count(size),
+    rows += [["connect() of a UDP socket" + (", no service" if origin == "direct" else ""), count(size),
               spread(column(group, "call_p50", 1e-3)), spread(column(group, "call_p99", 1e-3)), "–", "–", "–"]
              for (origin, size), group in sorted(grouped(of(records, "call"), "from", "endpoints").items(), key=by_size)]
-    return ("## Growth of a connect\n\nMicroseconds of one TCP connection at a time, two services of one agent in turn.\n\n" +
+    return ("## Time to connect by number of endpoints\n\nMicroseconds; one TCP connection at a time, two services of one agent by turns.\n\n" +
             table(["by", "endpoints", "median", "99 %", "failed", "reset", "misrouted"], rows)) if rows else ""

@@ -1,21 +1,21 @@
-# The parts of bench/run about packets: packets per second, connections per second, and how both change with size. Sourced by
+# The parts of bench/run that measure packets per second, connections per second, and how both depend on size. Sourced by
 # bench/lib/parts.
 # shellcheck shell=bash
 
 # Separate links, client - node - worker-a, because a bridge between them would dominate the measurement.
 FAST_CLIENTS=10.64.0.0/15
 read -ra PATHS <<<"$ROUTES"
-# Connections without a service, directly to endpoints: only the endpoint asked may answer.
+# For connections directly to endpoints: only the endpoint that is addressed may answer.
 DIRECT=(0.0.0.0 0)
 
-# fast_link WHO DEVICE NETWORK: a link from the node's DEVICE (.1) to WHO's device of the same name (.2).
+# fast_link WHO DEVICE NETWORK: adds a link from the node's DEVICE (.1) to WHO's device of the same name (.2).
 fast_link() {
 	local who
 	ip -n "$LAB-node" link add "$2" type veth peer name "$2" netns "$LAB-$1"
 	for who in node "$1"; do ip -n "$LAB-$who" link set "$2" up; done
 	for who in node "$1"; do
-		# A device receives frames from an XDP program or the generator only if it polls, and GRO makes it poll (set before the
-		# device is up, it does not tell XDP so); and XDP needs complete checksums. The same for all paths.
+		# A device accepts frames from an XDP program or the generator only if it polls, and GRO makes it poll (if GRO is set before
+		# the device is up, the device's XDP features do not show it). XDP also needs complete checksums. The same for all paths.
 		nsenter --net="/run/netns/$LAB-$who" ethtool -K "$2" gro on tx off >/dev/null
 	done
 	ip -n "$LAB-node" address add "$3.1/24" dev "$2"
@@ -41,20 +41,20 @@ fast_links() {
 	LAB_DEVICES=eth0,fast0,fast1
 }
 
-# quiet_server: prevents TIME_WAIT at the server. Otherwise the next path's connections would meet such sockets of the
-# previous path, with timestamps that are not continuous: the server would take a SYN for an old one, and the client retry a
-# second later.
-quiet_server() { lab_in worker-a sysctl -qw net.ipv4.tcp_max_tw_buckets=0; }
+# no_time_wait: prevents TIME_WAIT at the server. Otherwise the next path's connections would meet such sockets of the
+# previous path, with timestamps that are not continuous: the server would treat a SYN as an old one, and the client would
+# retry a second later.
+no_time_wait() { lab_in worker-a sysctl -qw net.ipv4.tcp_max_tw_buckets=0; }
 
 # serving MODE PORT: starts that server on worker-a, and waits until it accepts connections.
 serving() {
 	lab_start worker-a "serve-$1.log" "$BENCH/bench_serve" "$1" "$2"
 	# shellcheck disable=SC2016  # expanded inside
-	lab_wait 10 lab_in worker-a bash -c 'exec 3<>"/dev/tcp/127.0.0.1/$1"' ask "$2" || die "no server at port $2"
+	lab_wait 10 lab_in worker-a bash -c 'exec 3<>"/dev/tcp/127.0.0.1/$1"' connect "$2" || die "no server at port $2"
 }
 
-# path_starts NAME: starts the path's peer; plain has none. Conntrack's entries of another path's flows would fill its table, and a full
-# table drops packets.
+# path_starts NAME: starts the path's peer; plain has none. Conntrack entries of another path's flows would fill its table, and
+# with a full table packets are dropped.
 path_starts() {
 	lab_in node conntrack -F >/dev/null 2>&1 || true
 	[[ $1 == plain ]] || peer_starts "$1"
@@ -79,18 +79,18 @@ each_path() {
 	done
 }
 
-# first_endpoint SERVICE: the first endpoint of the service load-SERVICE; see bench/lib/objects.py.
+# first_endpoint SERVICE: prints the first endpoint of the service load-SERVICE; see bench/lib/objects.py.
 first_endpoint() { printf '10.128.%d.%d\n' $(($1 * 64 / 256)) $(($1 * 64 % 256)); }
 
-# path_target NAME: the client's destination: the node port, or without a service an endpoint.
+# path_target NAME: prints the client's destination: the node port, or for plain an endpoint.
 path_target() {
 	if [[ $1 == plain ]]; then echo 10.128.0.1 80; else echo "$NODE_ADDRESS" "$BENCH_PORT"; fi
 }
 
 # ---- Packets a second of established flows. ----
 
-# packets SENDER PROTOCOL FLOWS PATH ARGUMENT...: one run of the generator; flood is live frames with the node's threaded
-# NAPI.
+# packets SENDER PROTOCOL FLOWS PATH ARGUMENT...: runs the generator once; the sender flood is live frames with threaded NAPI
+# on the node.
 packets() {
 	local sender=$1 protocol=$2 flows=$3 path=$4
 	lab_in client "$BENCH/bench_frames" "${sender/flood/live}" "${@:5}" "$SPAN" | python3 "$SLUICE_ROOT/bench/lib/measure.py" add packets \
@@ -106,7 +106,7 @@ node_threaded() {
 		threaded "$1"
 }
 
-# packets_of PATH: live frames and, for UDP, a socket; with one flow and with many.
+# packets_of PATH: measures live frames and, for UDP, a socket; with one flow and with many.
 packets_of() {
 	local path=$1 flows protocol address port mac
 	read -r address port < <(path_target "$path")
@@ -142,7 +142,7 @@ part_packets() {
 
 # ---- Connections a second, and bulk. ----
 
-# connections WHO PATH ADDRESS PORT SPREAD FIRST COUNT: one run of the generator; COUNT endpoints from FIRST on may answer.
+# connections WHO PATH ADDRESS PORT SPREAD FIRST COUNT: runs the generator once; COUNT endpoints from FIRST on may answer.
 connections() {
 	lab_in "$1" "$BENCH/bench_connect" load "$3" "$4" "$5" "$SPAN" 8 "$6" "$7" |
 		python3 "$SLUICE_ROOT/bench/lib/measure.py" add connections round="$round" from="$1" path="$2" endpoints="$ENDPOINTS" | keep
@@ -150,16 +150,17 @@ connections() {
 
 direct_connections() { connections "$1" direct "$(first_endpoint 0)" 80 "$ENDPOINTS" "${DIRECT[@]}"; }
 
-# service_connections WHO PATH ADDRESS PORT: connections to a service with all endpoints.
+# service_connections WHO PATH ADDRESS PORT: measures connections to a service with all endpoints.
 service_connections() { connections "$@" 1 "$(first_endpoint 0)" "$ENDPOINTS"; }
 
-# bulk WHO PATH ADDRESS PORT: the throughput of one connection to a service with one endpoint.
+# bulk WHO PATH ADDRESS PORT: measures the throughput of one connection to a service with one endpoint.
 bulk() {
 	lab_in "$1" "$BENCH/bench_connect" bulk "$3" "$4" "$SPAN" |
 		python3 "$SLUICE_ROOT/bench/lib/measure.py" add bulk round="$round" from="$1" path="$2" endpoints=1 | keep
 }
 
-# connections_of PATH: through the node, and from the node itself, where neither XDP nor forwarding is involved.
+# connections_of PATH: measures connections through the node, and from the node itself, which involve neither XDP nor
+# forwarding.
 connections_of() {
 	if [[ $1 == plain ]]; then
 		direct_connections client
@@ -195,7 +196,7 @@ part_connections() {
 		endpoints: [{addresses: [$BULK_ENDPOINT], conditions: {ready: true}}]
 	YAML
 	fast_links
-	quiet_server
+	no_time_wait
 	serving answer 80
 	serving sink 81
 	each_path connections
@@ -204,29 +205,29 @@ part_connections() {
 
 # ---- Growth. ----
 
-# growth_sizes: the numbers of endpoints of the services load-1, load-2 and so on, none larger than MOST.
+# growth_sizes: prints the numbers of endpoints of the services load-1, load-2 and so on, none larger than MOST.
 growth_sizes() {
 	local size
 	for size in $GROWTH_SIZES; do echo $((size < MOST ? size : MOST)); done | sort -nu
 }
 
-# growth_connect FROM SERVICE: one connection after the other, and from the node also the system call by itself. FROM is node
-# (by the service's address), direct (without a service: the kernel's own cost of so many destinations), client or
+# growth_connect FROM SERVICE: measures one connection at a time, and from the node also the system call by itself. FROM is
+# node (by the service's address), direct (without a service: the kernel's own cost of so many destinations), client or
 # client-xdp.
 growth_connect() {
 	local who=${1%-xdp} size=${sizes[$2]} first
-	local -a target right
+	local -a target expected
 	first=$(first_endpoint "$2")
-	target=("10.96.16.$2" 80 1) right=("$first" "$size")
-	[[ $1 != direct ]] || who=node target=("$first" 80 "$size") right=("${DIRECT[@]}")
-	lab_in "$who" "$BENCH/bench_connect" load "${target[@]}" "$SPAN" 1 "${right[@]}" |
+	target=("10.96.16.$2" 80 1) expected=("$first" "$size")
+	[[ $1 != direct ]] || who=node target=("$first" 80 "$size") expected=("${DIRECT[@]}")
+	lab_in "$who" "$BENCH/bench_connect" load "${target[@]}" "$SPAN" 1 "${expected[@]}" |
 		python3 "$SLUICE_ROOT/bench/lib/measure.py" add growth round="$round" from="$1" endpoints="$size" | keep
 	[[ $who == client ]] || lab_in "$who" "$BENCH/bench_connect" call "${target[@]}" 20000 |
 		python3 "$SLUICE_ROOT/bench/lib/measure.py" add call round="$round" from="$1" endpoints="$size" | keep
 }
 
-# growth_rounds FROM...: connections to the services take turns; those between the smallest and the largest only in every
-# third round.
+# growth_rounds FROM...: measures connections to the services by turns; those to sizes between the smallest and the largest
+# only in every third round.
 growth_rounds() {
 	local round from service last=${#sizes[@]}
 	for ((round = 1; round <= ROUNDS * 3; round++)); do
@@ -242,12 +243,12 @@ growth_rounds() {
 growth_agent() {
 	local all=0 size
 	for size in "${sizes[@]}"; do all=$((all + size)); done
-	# Given the pods' range, it treats the client as external, whose packets need no stack: XDP leaves other packets to tc. Each
-	# service has a TCP and a UDP port.
+	# With the pods' range the agent treats the client as external, so that its packets need not pass the stack; XDP leaves all
+	# others to tc. Each service has a TCP and a UDP port.
 	lab_launch --xdp "$1" --cluster-cidr 10.244.0.0/16 --max-backends $((all * 2 + 100000)) --max-slots $((all * 4))
 	lab_wait 180 lab_in node curl -fsS -m 2 http://127.0.0.1:10256/healthz || {
 		tail -n 5 "$LAB_DIR/agent.log"
-		skipped "growth, XDP $1" "the agent does not get ready with $all endpoints"
+		skipped "growth, XDP $1" "the agent does not become ready with $all endpoints"
 		return 1
 	}
 }
@@ -257,17 +258,18 @@ growth_agent_ends() {
 	rm -rf "$LAB_PINS"
 }
 
-# growth_connects: one agent serves services of 10 to MOST endpoints, and after it another one with XDP.
+# growth_connects: measures one agent with services of 10 to MOST endpoints, and then another one with XDP.
 growth_connects() {
 	local -a sizes
 	mapfile -t -O 1 sizes < <(growth_sizes)
 	lab_up growth
 	rm -f "$LAB_MANIFESTS"/*
-	# The first endpoint of load-0 is declared local to the node, and takes other code paths; so no requests go to that service.
+	# The first endpoint of load-0 is declared local to the node, which selects other code paths; so no requests go to that
+	# service.
 	python3 "$SLUICE_ROOT/bench/lib/measure.py" manifests "$LAB_MANIFESTS" 1 "${sizes[@]}"
-	endpoint_ways
+	endpoint_routes
 	fast_links
-	quiet_server
+	no_time_wait
 	serving answer 80
 	! growth_agent off || growth_rounds node direct client
 	growth_agent_ends

@@ -1,29 +1,29 @@
 #!/bin/bash
-# k8s/overlays/beside unchanged, with a real kube-proxy on real kubelets: it becomes ready at its own ports, serves only the
-# labelled Service, and kube-proxy serves all others, before, meanwhile and after. SEM-75.
+# k8s/overlays/beside unchanged, with a real kube-proxy and real kubelets: Sluice becomes ready at its own ports and serves only
+# the labelled Service. kube-proxy serves all others before, during and after that. SEM-75.
 set -euo pipefail
 # shellcheck source=tests/cluster/lib/nodes.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/nodes.sh"
 
 OVERLAY=$SLUICE_ROOT/k8s/overlays/beside
 
-# mine: creates a service whose label assigns it to Sluice.
-mine() {
-	web_of mine 90 TCP 80 8080 30090 | kubectl apply -f - >/dev/null
-	kubectl label service mine service.kubernetes.io/service-proxy-name=sluice >/dev/null
+# labelled_service: creates a service whose label assigns it to Sluice.
+labelled_service() {
+	web_of labelled 90 TCP 80 8080 30090 | kubectl apply -f - >/dev/null
+	kubectl label service labelled service.kubernetes.io/service-proxy-name=sluice >/dev/null
 }
 
-# mine_reached: checks that pods and the external client reach the service.
-mine_reached() {
+# labelled_reached: checks that pods and the external client reach the service.
+labelled_reached() {
 	local each
 	for each in "pod/web-node-a tcp 10.96.0.90 80" "pod/web-node-b tcp fd00:10:96::90 80" "client tcp 10.0.0.11 30090" "client tcp fd00:10::12 30090"; do
 		# shellcheck disable=SC2086  # who, protocol, address and port
-		lab_wait 5 web_reached $each || die "$each: $(web_seen $each)"
+		lab_wait 5 web_reached $each || die "$each: $(web_backends $each)"
 	done
 	printf 'the labelled service is reached by ClusterIP and node port\n'
 }
 
-# served NODE: the services of the node's agent.
+# served NODE: prints the services of the node's agent.
 served() {
 	local pod
 	pod=$(kubectl -n kube-system get pods -l app.kubernetes.io/name=sluice --field-selector "spec.nodeName=$1" -o jsonpath='{.items[0].metadata.name}')
@@ -40,14 +40,14 @@ web
 web_answers "kube-proxy"
 web_fresh
 web_clients "kube-proxy"
-mine
-! lab_ask pod/web-node-a tcp 10.96.0.90 80 >/dev/null 2>&1 || die "kube-proxy serves what the label gives to Sluice"
+labelled_service
+! lab_ask pod/web-node-a tcp 10.96.0.90 80 >/dev/null 2>&1 || die "kube-proxy serves the service that the label assigns to Sluice"
 kubectl apply -k "$OVERLAY"
 rolled_out sluice
-mine_reached
+labelled_reached
 web_answers "Sluice beside kube-proxy"
 for node in "${NODES[@]}"; do
-	[[ $(served "$node") == default/mine ]] || die "$node: Sluice serves $(served "$node")"
+	[[ $(served "$node") == default/labelled ]] || die "$node: Sluice serves $(served "$node")"
 done
 kubectl delete -k "$OVERLAY"
 kubectl apply -k "$SLUICE_ROOT/k8s/deploy/uninstall"

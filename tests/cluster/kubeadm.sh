@@ -1,7 +1,7 @@
 #!/bin/bash
-# k8s/overlays/kubeadm as it is: kubeadm's DaemonSet runs the real kube-proxy in its mode iptables, then Sluice's image called as kube-proxy, then
-# kube-proxy again, whose way is cleared by k8s/overlays/kubeadm/uninstall, in its mode nftables, and from there to Sluice and back once more;
-# under long and fresh connections, of which none is lost. REL-84, SEM-68, SEM-74, SEM-75.
+# k8s/overlays/kubeadm unchanged: kubeadm's DaemonSet runs the real kube-proxy in its mode iptables, then Sluice's image called as kube-proxy,
+# then, after k8s/overlays/kubeadm/uninstall, kube-proxy again in its mode nftables; then Sluice and kube-proxy once more. No long or new
+# connection is lost. REL-84, SEM-68, SEM-74, SEM-75.
 set -euo pipefail
 # shellcheck source=tests/cluster/lib/nodes.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/nodes.sh"
@@ -16,10 +16,10 @@ on_nodes() {
 	done
 }
 
-# kube_proxy_rules NODE: in any mode, of both families.
+# kube_proxy_rules NODE: prints the number of kube-proxy's rules and tables, in any mode, of both families.
 kube_proxy_rules() { lab_in "$1" bash -c 'iptables-save; ip6tables-save; nft list tables' | grep -c -e '-A KUBE-SVC-' -e ' kube-proxy$'; }
 
-# rules_of MODE NODE: are there, and no others.
+# rules_of MODE NODE: whether the node has kube-proxy's rules of that mode and of no other.
 rules_of() {
 	case $1 in
 	iptables) ! prints ' kube-proxy$' lab_in "$2" nft list tables && prints '-A KUBE-SVC-' lab_in "$2" ip6tables-save ;;
@@ -27,7 +27,7 @@ rules_of() {
 	esac
 }
 
-# kube_proxy_serves MODE [WHEN]
+# kube_proxy_serves MODE [WHEN]: checks that kube-proxy serves in that mode, and that nothing of Sluice is left.
 kube_proxy_serves() {
 	local node
 	for node in "${NODES[@]}"; do
@@ -46,13 +46,13 @@ sluice_serves() {
 	done
 	on_nodes /usr/bin/sluice cleanup --kube-proxy >>"$LAB_DIR/cleanup.log"
 	for node in "${NODES[@]}"; do
-		[[ $(kube_proxy_rules "$node") == 0 ]] || die "$node: rules of kube-proxy are left"
+		[[ $(kube_proxy_rules "$node") == 0 ]] || die "$node: kube-proxy's rules are left"
 	done
 	web_answers "Sluice as kube-proxy"
 	switch_live "Sluice as kube-proxy"
 }
 
-# back_to MODE
+# back_to MODE: switches back to kube-proxy in that mode.
 back_to() {
 	kube_proxy_mode "$1"
 	kubectl -n kube-system rollout undo daemonset kube-proxy

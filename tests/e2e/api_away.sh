@@ -17,7 +17,7 @@ healthz() { lab_in node curl -s -o /dev/null -w '%{http_code}' -m 2 http://127.0
 # more: whether the slice "more" is in the maps.
 more() { lab_sluice backends default/web -o json | jq 'any(.[]; .port == 8081 and .serving)'; }
 affinity() { lab_sluice services -o json | jq '[.[] | select(.service == "default/web:http").affinitySeconds] | max'; }
-lists() { asked '^[0-9.]+ (-|record) GET .*endpointslices[^ ]*(sendInitialEvents=true|limit=[0-9][0-9])'; }
+lists() { requests_matching '^[0-9.]+ (-|record) GET .*endpointslices[^ ]*(sendInitialEvents=true|limit=[0-9][0-9])'; }
 
 # endpoints NAME...: writes the service's slice by hand: a controller would need time to recover from an outage.
 endpoints() {
@@ -100,7 +100,7 @@ expired_event() {
 	local before
 	before=$(lists)
 	cut_streams '[{"match": "endpointslices.*resourceVersion=[1-9]", "error": 410, "reason": "Expired", "times": 1}]'
-	lab_wait 10 eval "((\$(asked ' error GET') > 0))" || die "the agent did not resume its watch"
+	lab_wait 10 eval "((\$(requests_matching ' error GET') > 0))" || die "the agent did not resume its watch"
 	lab_wait 10 eval "((\$(lists) > $before))" || die "REL-31: no list after an ERROR event with code 410"
 	WITHIN=10 becomes "REL-31: 410 as an event" "$ALL" state
 }
@@ -110,14 +110,14 @@ past() {
 	local expired='{"match": "endpointslices.*resourceVersion=[1-9]", "answer": 410, "times": 1}'
 	cut_streams "[$expired, {\"match\": \"endpointslices.*limit=1(&|$)\", \"record\": \"probe\"},
 		{\"match\": \"endpointslices.*sendInitialEvents\", \"record\": \"list\"}]"
-	lab_wait 20 eval '(($(asked " record GET.*sendInitialEvents") > 0))' || die "the agent asked for no list"
+	lab_wait 20 eval '(($(requests_matching " record GET.*sendInitialEvents") > 0))' || die "the agent requested no list"
 	becomes "a list" "$ALL" state
 	endpoints pod a c
 	WITHIN=10 becomes "a change" "$WITHOUT_B" state
 	cut_streams '[{"match": "endpointslices.*limit=1(&|$)", "replay": "probe"},
 		{"match": "endpointslices.*sendInitialEvents", "replay": "list"},
 		{"match": "endpointslices", "answer": 410}]'
-	lab_wait 20 eval '(($(asked " replay GET") > 0))' || die "the agent asked nothing"
+	lab_wait 20 eval '(($(requests_matching " replay GET") > 0))' || die "the agent sent no request"
 	for _ in 1 2 3 4 5 6 7 8 9 10; do
 		[[ $(state) == "$WITHOUT_B" ]] || die "REL-76: back in time: $(state)"
 		sleep 0.2

@@ -159,10 +159,10 @@ expired_token() {
 	kube slices many 510 4
 	restart '[{"match": "sendInitialEvents", "answer": 422}]'
 	becomes "REL-31: a list in pieces" 2040 count
-	(($(asked ' GET .*endpointslices.*continue=') > 0)) || die "the list came in one piece"
+	(($(requests_matching ' GET .*endpointslices.*continue=') > 0)) || die "the list came in one piece"
 	restart '[{"match": "sendInitialEvents", "answer": 422}, {"match": "continue=", "answer": 410, "times": 1}]'
 	WITHIN=10 becomes "REL-31: an expired token" 2040 count
-	(($(asked ' answer GET .*continue=') > 0)) || die "no token was refused"
+	(($(requests_matching ' answer GET .*continue=') > 0)) || die "no token was refused"
 }
 
 # REL-32: the list is cut before its final bookmark: the agent writes nothing; then it gets the whole list.
@@ -171,7 +171,7 @@ cut_lists() {
 	rm -rf "$LAB_PINS"
 	rules '[{"match": "endpointslices", "cut": 200}]'
 	cluster_agent_starts
-	lab_wait 20 eval '(($(asked " cut GET") >= 2))' || die "the agent did not ask again"
+	lab_wait 20 eval '(($(requests_matching " cut GET") >= 2))' || die "the agent did not retry"
 	! prints default/web lab_sluice services 2>/dev/null || die "REL-32: written before a whole list"
 	rules '[]'
 	follows "REL-32: lists cut short, then whole"

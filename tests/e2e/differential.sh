@@ -74,7 +74,7 @@ other servers
 talkative
 other talkative
 kube_proxy
-cluster_tell_zone zone-a
+cluster_publish_zone zone-a
 # The pod's device is served, because the socket hooks leave services with source ranges to the packet path.
 cluster_agent --pod-devices pod0
 lab_in control env E2E_KUBE="$CLUSTER" E2E_CGROUPS="$(cgroup_root)" python3 "$E2E/differ.py" "$SEED" "$STEPS" "$OTHER" "$LAB"

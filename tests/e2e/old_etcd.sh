@@ -33,5 +33,5 @@ for encoding in protobuf json; do
 done
 diff "$LAB_DIR/maps.protobuf" "$LAB_DIR/maps.json" || die "protobuf and JSON gave different maps"
 if dpkg --compare-versions "$version" lt 3.5; then
-	(($(asked 'GET /api/v1/services.*limit=[0-9][0-9]') >= 2)) || die "REL-32: the agent never asked for a plain list"
+	(($(requests_matching 'GET /api/v1/services.*limit=[0-9][0-9]') >= 2)) || die "REL-32: the agent did not request a plain list"
 fi

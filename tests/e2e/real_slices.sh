@@ -99,7 +99,7 @@ regions() {
 	region node null
 	becomes "choice H: no Node shares a label with the own Node" "" family4 default/web:
 	kube patch Node/node '{"metadata": {"labels": {"e2e/rack": "1"}}}'
-	becomes "choice H: the second key, asked for later" "10.244.1.10:8080 10.244.4.10:8080" family4 default/web:
+	becomes "choice H: the second key, requested later" "10.244.1.10:8080 10.244.4.10:8080" family4 default/web:
 	keys null
 	becomes "without keys" "$ALL" family4 default/web:
 	becomes "the watch of the others is given up" "" peers

@@ -1,18 +1,18 @@
-"""Asks services until a backend of this node and one of another have answered, each time by a new connection or socket.
+"""Sends requests to services, each by a new connection or socket, until a backend of this node and a backend of another node have answered.
 
-usage: ask_all.py PROTOCOL ADDRESS PORT...: tcp or udp, as often as wanted. Fails at the first request that fails, and where 60 answers
-come from this node's backend (web-pod) alone, or from others alone."""
+usage: ask_all.py PROTOCOL ADDRESS PORT...: tcp or udp, for one or several services. Fails at the first request that fails, and if 60 answers
+come only from this node's backend (web-pod), or only from others."""
 
 import http.client
 import socket
 import sys
 
 LOCAL = "web-pod"
-PATIENCE = 5
+TIMEOUT = 5
 
 
 def tcp(address, port):
-    connection = http.client.HTTPConnection(address, port, timeout=PATIENCE)
+    connection = http.client.HTTPConnection(address, port, timeout=TIMEOUT)
     connection.request("GET", "/")
     answer = connection.getresponse().read()
     connection.close()
@@ -21,15 +21,16 @@ def tcp(address, port):
 
 def udp(address, port):
     with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.settimeout(PATIENCE)
+        sock.settimeout(TIMEOUT)
         sock.sendto(b"who?\n", (address, port))
         answer, peer = sock.recvfrom(65535)
         if peer[:2] != (address, port):
-            sys.exit(f"udp {address} {port}: answered from {peer[:2]}")
+            sys.exit(f"udp {address} {port}: the answer came from {peer[:2]}")
         return answer
 
 
-def ask(protocol, address, port):
+def check(protocol, address, port):
+    """Exits with a message unless both kinds of backends answer."""
     seen = set()
     for count in range(60):
         try:
@@ -44,7 +45,7 @@ def ask(protocol, address, port):
 def main():
     words = iter(sys.argv[1:])
     for protocol in words:
-        ask(protocol, next(words), int(next(words)))
+        check(protocol, next(words), int(next(words)))
 
 
 main()

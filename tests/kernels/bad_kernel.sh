@@ -1,7 +1,7 @@
 #!/bin/bash
-# A kernel with the strictest settings under which the agent can still serve: lockdown (integrity, then confidentiality), JIT
-# hardening for all users, no bpf() for unprivileged users, cgroup v1 beside v2 and (if there is TCX) no clsact. An agent
-# starts there and serves, by sockets, tc and XDP. Kernels that cannot serve at all are in check.sh.
+# An agent starts and serves by sockets, tc and XDP on a kernel with the strictest settings that permit it: lockdown
+# (integrity, then confidentiality), JIT hardening for all users, no bpf() for unprivileged users, cgroup v1 beside v2 and (if
+# there is TCX) no clsact. check.sh tests kernels on which the agent refuses to start.
 # guest: VM_CPUS=1
 set -euo pipefail
 # shellcheck source=tests/kernels/lab.sh
@@ -16,23 +16,23 @@ hybrid() {
 	mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified
 }
 
-# locked MODE: sets the lockdown mode, which cannot be undone.
-locked() {
+# lock_down MODE: sets the lockdown mode, which cannot be undone.
+lock_down() {
 	mountpoint -q /sys/kernel/security || mount -t securityfs securityfs /sys/kernel/security
 	echo "$1" >/sys/kernel/security/lockdown
 	grep -q "\[$1\]" /sys/kernel/security/lockdown || die "not in lockdown: $(</sys/kernel/security/lockdown)"
 }
 
-# No module loads in a lockdown: Debian's unsigned kernels have modules without signatures.
+# Under lockdown no module can be loaded: the modules of Debian's unsigned kernels have no signatures.
 modprobe -a veth bridge nf_conntrack
 [[ $KERNEL != 6.1 ]] || modprobe -a sch_ingress cls_bpf
 hybrid
 sysctl -qw net.core.bpf_jit_harden=2 kernel.unprivileged_bpf_disabled=1
-locked integrity
+lock_down integrity
 up bad_kernel off
 served "lockdown integrity"
 lab_stop "$LAB_AGENT" || true
-locked confidentiality
+lock_down confidentiality
 lab_offload off
 lab_agent --pod-devices pod --xdp native
 served "lockdown confidentiality, XDP"

@@ -1,12 +1,12 @@
 #!/bin/bash
-# A node whose uplink is a bond or a team of two devices. It is served, also by native XDP, which the kernel runs on the bond's
-# ports and which sends by the port that the bond chooses, and by generic XDP on a team, before and after the first of the two
-# fails; connections go on. teamd runs the team, in the modes that send by one port and by all in turn.
+# A node whose uplink is a bond or a team of two devices is served before and after the first device fails, and connections
+# continue. This includes native XDP, which the kernel runs on the bond's ports and which sends by the port that the bond
+# chooses, and generic XDP on a team. teamd runs the team, in the modes that send by one port and by all ports by turns.
 set -euo pipefail
 # shellcheck source=tests/kernels/lab.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
 
-# lab_attach WHO: connects the node by two ports of the bridge.
+# lab_attach WHO: connects WHO to the bridge; the node by two ports.
 lab_attach() {
 	if [[ $1 != node ]]; then
 		lab_port "$1" eth0
@@ -29,60 +29,61 @@ bond_device() {
 	done
 }
 
-# team_device: makes the team by teamd, because a team by itself gives its ports no common address, so that none of them
-# receives frames for the team.
+# team_device: makes the team by teamd, because the kernel alone gives the ports no common address, so that none of them would
+# receive frames for the team.
 team_device() {
 	ip -n "$LAB-node" link set below0 down
 	ip -n "$LAB-node" link set below1 down
 	lab_start node teamd.log teamd -t eth0 -c "{\"runner\": {\"name\": \"${KIND#team }\"}, \"link_watch\": {\"name\": \"ethtool\"},
 		\"ports\": {\"below0\": {\"prio\": 1}, \"below1\": {}}}"
-	lab_wait 20 goes_by below0 || die "teamd: $(<"$LAB_DIR/teamd.log")"
+	lab_wait 20 sends_by below0 || die "teamd: $(<"$LAB_DIR/teamd.log")"
 }
 
-# goes_by PORT: whether the team sends by it. A team that sends by all ports in turn leaves out those whose link is down.
-goes_by() {
+# sends_by PORT: whether the team sends by the port. A team that sends by all ports by turns skips those whose link is down.
+sends_by() {
 	[[ $(teamed ports) == *": $1: up"* ]] || return 1
 	[[ $KIND != *activebackup || $(teamed getoption activeport) == "$(link_of node "$1" ifindex)" ]]
 }
 
-goes_not_by() { ! goes_by "$1"; }
+does_not_send_by() { ! sends_by "$1"; }
 
 teamed() { lab_in node teamnl eth0 "$@"; }
 
-# first_fails: takes the first port down, and waits until the other takes over.
-first_fails() {
+# first_port_fails: sets the link of the first port down, and waits until the other port takes over.
+first_port_fails() {
 	ip -n "$LAB-net" link set to-node down
 	[[ $KIND == team* ]] || return 0
-	lab_wait 20 goes_not_by below0 || die "the team goes on with its first port: $(<"$LAB_DIR/teamd.log")"
-	lab_wait 20 goes_by below1 || die "the team does not take its other port: $(<"$LAB_DIR/teamd.log")"
+	lab_wait 20 does_not_send_by below0 || die "the team still sends by its first port: $(<"$LAB_DIR/teamd.log")"
+	lab_wait 20 sends_by below1 || die "the team does not send by its other port: $(<"$LAB_DIR/teamd.log")"
 }
 
-# xdp_takes WHEN COMMAND...: with native XDP, it takes packets of known flows while COMMAND runs, and loses none.
-xdp_takes() {
+# xdp_serves WHEN COMMAND...: runs COMMAND; checks that native XDP handles packets of known flows meanwhile, and that no
+# packets are lost.
+xdp_serves() {
 	local before
 	before=$(outcome flow_xdp)
 	"${@:2}"
-	[[ $MODE != native ]] || (($(outcome flow_xdp) > before)) || die "$1: XDP took none: $(lab_sluice status -o json | jq -c .outcomes)"
+	[[ $MODE != native ]] || (($(outcome flow_xdp) > before)) || die "$1: XDP handled no packets: $(lab_sluice status -o json | jq -c .outcomes)"
 	[[ $(lab_sluice status -o json | jq -r .packets) != *lost* ]] || die "$1: $(lab_sluice status -o json | jq -r .packets)"
 }
 
-# on KIND MODE HOOKS OUTCOME...: all checks of that kind of device; the outcomes are those of flows to remote backends, which
-# tc and XDP count separately.
+# on KIND MODE HOOKS OUTCOME...: runs all checks with that kind of device; the outcomes are those of flows to remote backends,
+# which tc and XDP count separately.
 on() {
 	KIND=$1 MODE=$2
 	up bonding "$2"
 	[[ $(lab_sluice status -o json | jq -r .packets) == "eth0 $3, "* ]] || die "packets: $(lab_sluice status -o json | jq -r .packets), not eth0 $3"
 	lab_keep 1
-	xdp_takes "$KIND" served "$KIND, XDP $2"
-	first_fails
-	xdp_takes "$KIND, the first device has failed" served "$KIND, XDP $2, the first device has failed"
+	xdp_serves "$KIND" served "$KIND, XDP $2"
+	first_port_fails
+	xdp_serves "$KIND, the first device has failed" served "$KIND, XDP $2, the first device has failed"
 	lab_keep_ends
 	counted new_from_pod socket_translated "${@:4}"
 	lab_down
 }
 
 modules bonding team team_mode_activebackup team_mode_roundrobin
-# What comes by a veth may lack its checksum, by a bond's port, too: --xdp auto leaves it to tc.
+# Frames from a veth may lack their checksum, also if it is a bond's port: --xdp auto leaves them to tc.
 on "bond active-backup" auto "$HOOKS" new_remote flow_redirect
 on "team activebackup" auto "$HOOKS" new_remote flow_redirect
 on "bond active-backup" native "$HOOKS+native" new_xdp flow_xdp

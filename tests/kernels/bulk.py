@@ -1,9 +1,9 @@
-"""Random bytes there and back: whether a stream arrives whole, over TCP, SCTP or MPTCP, and datagrams over UDP.
+"""Sends random bytes to an echo server and checks that they return unchanged: as a stream over TCP, SCTP or MPTCP, as datagrams over UDP.
 
-usage: bulk.py serve PROTOCOL PORT ADDRESS...: sends back what it is sent; says "ready".
-       bulk.py ask PROTOCOL ADDRESS PORT [BYTES [CONNECTIONS]]: each on a connection of its own; fails at the first wrong byte.
+usage: bulk.py serve PROTOCOL PORT ADDRESS...: the echo server; prints "ready" when it listens.
+       bulk.py ask PROTOCOL ADDRESS PORT [BYTES [CONNECTIONS]]: sends BYTES on each of CONNECTIONS; fails at the first wrong byte.
 
-Protocols: TCP, MPTCP, UDP (what is lost is sent again), SCTP (one-to-one sockets), SCTP-MANY (one-to-many: one socket for all
+Protocols: TCP, MPTCP, UDP (lost datagrams are sent again), SCTP (one-to-one sockets), SCTP-MANY (one-to-many: one socket for all
 associations)."""
 
 import random
@@ -19,17 +19,17 @@ SOCKETS = {
     "SCTP": (socket.SOCK_STREAM, socket.IPPROTO_SCTP),
     "SCTP-MANY": (socket.SOCK_SEQPACKET, socket.IPPROTO_SCTP),
 }
-PIECE = 1000  # a message of SCTP's, in one packet
-PATIENCE = 60  # seconds for one piece
-WINDOW = 16  # datagrams under way
-AGAIN = 0.5  # seconds until a datagram without an answer is sent again
+PIECE = 1000  # bytes; an SCTP message of this size fits in one packet
+TIMEOUT = 60  # seconds for one piece
+WINDOW = 16  # datagrams in flight
+RETRANSMIT = 0.5  # seconds until a datagram without an answer is sent again
 
 
 def family_of(address):
     return socket.AF_INET6 if ":" in address else socket.AF_INET
 
 
-def made(protocol, address):
+def open_socket(protocol, address):
     return socket.socket(family_of(address), *SOCKETS[protocol])
 
 
@@ -47,7 +47,7 @@ def echo_datagrams(server):
 
 
 def serve_address(protocol, address, port, ready):
-    server = made(protocol, address)
+    server = open_socket(protocol, address)
     server.bind((address, port))
     if protocol != "UDP":
         server.listen(64)
@@ -78,9 +78,9 @@ def received(connection, count):
 
 
 def stream(protocol, address, port, data):
-    """All that is sent has to come back, from the address that was asked."""
-    with made(protocol, address) as connection:
-        connection.settimeout(PATIENCE)
+    """Checks that all data returns, from the destination address."""
+    with open_socket(protocol, address) as connection:
+        connection.settimeout(TIMEOUT)
         connection.connect((address, port))
         if connection.getpeername()[:2] != (address, port):
             sys.exit(f"the peer is {connection.getpeername()[:2]}")
@@ -89,42 +89,42 @@ def stream(protocol, address, port, data):
             for begin in range(0, len(window), PIECE):
                 connection.sendall(window[begin:begin + PIECE])
             if received(connection, len(window)) != window:
-                sys.exit(f"a wrong byte among those behind {at}")
+                sys.exit(f"a wrong byte after byte {at}")
 
 
 def many(address, port, data, associations):
-    """One-to-many: each association is begun by its first message."""
-    sockets = [made("SCTP-MANY", address) for _ in range(associations)]
+    """Checks one-to-many sockets: each association begins with its first message."""
+    sockets = [open_socket("SCTP-MANY", address) for _ in range(associations)]
     for at in range(0, len(data), PIECE):
         for each in sockets:
-            each.settimeout(PATIENCE)
+            each.settimeout(TIMEOUT)
             each.sendto(data[at:at + PIECE], (address, port))
             piece, peer = each.recvfrom(1 << 16)
             if piece != data[at:at + PIECE] or peer[:2] != (address, port):
-                sys.exit(f"{len(piece)} bytes from {peer[:2]} in the place of {len(data[at:at + PIECE])}")
+                sys.exit(f"{len(piece)} bytes from {peer[:2]} instead of {len(data[at:at + PIECE])}")
 
 
 def datagrams(address, port, data):
-    """Numbered, some at once; each must come back as it was sent, once or more often."""
+    """Sends numbered datagrams, several at once; each must return unchanged, once or more often."""
     pieces = [number.to_bytes(4, "big") + data[at:at + PIECE] for number, at in enumerate(range(0, len(data), PIECE))]
-    with made("UDP", address) as connection:
+    with open_socket("UDP", address) as connection:
         connection.connect((address, port))
-        connection.settimeout(AGAIN)
-        deadline = time.monotonic() + PATIENCE
+        connection.settimeout(RETRANSMIT)
+        deadline = time.monotonic() + TIMEOUT
         missing = set(range(len(pieces)))
         while missing:
-            under_way = sorted(missing)[:WINDOW]
-            for number in under_way:
+            in_flight = sorted(missing)[:WINDOW]
+            for number in in_flight:
                 connection.send(pieces[number])
             try:
-                while not missing.isdisjoint(under_way):
+                while not missing.isdisjoint(in_flight):
                     piece = connection.recv(1 << 16)
                     if piece != pieces[int.from_bytes(piece[:4], "big") % len(pieces)]:
-                        sys.exit(f"{len(piece)} bytes that nobody sent")
+                        sys.exit(f"{len(piece)} bytes that were not sent")
                     missing.discard(int.from_bytes(piece[:4], "big"))
             except TimeoutError:
                 if time.monotonic() > deadline:
-                    sys.exit(f"{len(missing)} of {len(pieces)} datagrams never came back")
+                    sys.exit(f"{len(missing)} of {len(pieces)} datagrams did not return")
 
 
 def main():
@@ -139,7 +139,7 @@ def main():
         many(address, port, data, connections)
     for _ in range(connections if protocol != "SCTP-MANY" else 0):
         datagrams(address, port, data) if protocol == "UDP" else stream(protocol, address, port, data)
-    print(f"{protocol}: {connections} connections to {address} port {port}, {size} bytes each way, all as they were sent")
+    print(f"{protocol}: {connections} connections to {address} port {port}, {size} bytes each way, all unchanged")
 
 
 main()

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Inside a virtual machine with a distribution's own kernel ($KERNEL, 6.1 or 6.12): what `sluice check` ($SLUICE) reports
-# about it, and about a machine that lacks something. The test changes the machine at will, because it ends with the test
+# Tests the findings of `sluice check` ($SLUICE) in a virtual machine with a distribution's own kernel ($KERNEL, 6.1 or 6.12):
+# on the complete machine, and on one that lacks a requirement. The test may change the machine, which ends with the test
 # (REL-95).
 # guest: VM_CPUS=1
 set -euo pipefail
@@ -22,19 +22,19 @@ ip link set lo up
 ip link add eth0 type veth peer name peer0
 ip link set eth0 up
 ip link set peer0 up
-ethtool -K peer0 gro on # makes it poll, so that eth0 takes frames of XDP
-# Modules that a machine may lack: each becomes loadable when the test says so.
+ethtool -K peer0 gro on # makes it poll, so that eth0 accepts frames from XDP
+# Modules that a machine may lack: they cannot be loaded until the test permits it.
 printf 'install sch_ingress /bin/false\ninstall cls_bpf /bin/false\n' >/etc/modprobe.d/sluice-check.conf
 
-# options DEVICES: sets OPTIONS. Without devices the programs of tc and XDP are not loaded, which takes most of the time on
-# an emulated processor: used for checks that do not depend on devices.
+# options DEVICES: sets OPTIONS. Without devices the programs of tc and XDP are not loaded. Loading takes most of the time on
+# an emulated processor, so checks that do not depend on devices have none.
 options() {
 	OPTIONS=(--manifests "$WORK/manifests" --node guest --devices "$1" --metrics off --health 127.0.0.1:10256 --max-flows 1024
 		--max-unassured 1024)
 }
 options eth0
 
-# state: everything that a check or a failed start could leave behind.
+# state: prints everything that a check or a failed start could leave behind.
 state() {
 	find /sys/fs/bpf 2>/dev/null | sort
 	cat /proc/self/mounts
@@ -45,7 +45,7 @@ state() {
 	grep -H . /proc/sys/net/{core/bpf*,netfilter/nf_conntrack_{max,buckets},ipv4/ip_forward,ipv4/conf/eth0/*} 2>/dev/null || true
 } 2>&1
 
-# unchanged WHO: checks that the state is the one in $WORK/before.
+# unchanged WHO: checks that the state equals $WORK/before.
 unchanged() {
 	state >"$WORK/after"
 	diff "$WORK/before" "$WORK/after" && return
@@ -53,24 +53,24 @@ unchanged() {
 	FAILURES=$((FAILURES + 1))
 }
 
-# check: runs the check; its findings go to $WORK/said, its exit code to CODE. Checks that it changes nothing.
+# check: runs `sluice check`; its findings go to $WORK/findings, its exit code to CODE. Checks that it changes nothing.
 check() {
 	CODE=0
 	state >"$WORK/before"
-	"$SLUICE" check "${OPTIONS[@]}" -o json >"$WORK/said" 2>"$WORK/errors" </dev/null || CODE=$?
-	jq -e . "$WORK/said" >/dev/null || { cat "$WORK/said" "$WORK/errors" && die "no JSON"; }
+	"$SLUICE" check "${OPTIONS[@]}" -o json >"$WORK/findings" 2>"$WORK/errors" </dev/null || CODE=$?
+	jq -e . "$WORK/findings" >/dev/null || { cat "$WORK/findings" "$WORK/errors" && die "no JSON"; }
 	unchanged "the check"
 }
 
-# find_in SUBJECT: sets VERDICT, FOUND and ADVICE from the last check, by one jq: processes are slow on an emulated
+# find_in SUBJECT: sets VERDICT, FOUND and ADVICE from the last check, by one jq process: processes are slow on an emulated
 # processor.
 find_in() {
-	local said
-	said=$(jq -r --arg subject "$1" '.findings[] | select(.what == $subject) | .verdict, .found, .advice // ""' "$WORK/said")
-	{ read -r VERDICT && read -r FOUND && read -r ADVICE; } <<<"$said" || true
+	local finding
+	finding=$(jq -r --arg subject "$1" '.findings[] | select(.what == $subject) | .verdict, .found, .advice // ""' "$WORK/findings")
+	{ read -r VERDICT && read -r FOUND && read -r ADVICE; } <<<"$finding" || true
 }
 
-# found SUBJECT VERDICT WORDS: checks that the last check has this finding.
+# found SUBJECT VERDICT WORDS: verifies that the last check has this finding.
 found() {
 	VERDICT='' FOUND='' ADVICE=''
 	find_in "$1"
@@ -81,8 +81,8 @@ found() {
 	printf '%s: %s: %s%s\n' "$1" "$VERDICT" "$FOUND" "${ADVICE:+: $ADVICE}"
 }
 
-# refused SUBJECT WORDS: checks that the last check reports it missing, and that an agent ends with the same sentence, prints
-# nothing else, and changes nothing either.
+# refused SUBJECT WORDS: verifies that the last check reports SUBJECT as missing, and that an agent ends with the same message,
+# prints nothing else, and changes nothing either.
 refused() {
 	local code=0
 	found "$1" missing "$2"
@@ -94,7 +94,7 @@ refused() {
 	unchanged "the agent that did not start"
 }
 
-# ---- Without the modules. ----
+# ---- The modules cannot be loaded. ----
 check
 found kernel ok "$KERNEL."
 found "bpf()" ok works
@@ -105,7 +105,7 @@ found cgroup ok "the root of all"
 found bpffs ok mounted
 found conntrack warning "nf_conntrack is not loaded"
 found "feature ct-lookup" warning "absent"
-found "feature csum-ipv6" ok present # of 6.16, and in stable releases since, as 6.1 has fib-source
+found "feature csum-ipv6" ok present # of 6.16, backported to stable releases, as fib-source is to 6.1
 case $KERNEL in
 6.1)
 	for feature in tcx fib-mark socket-destroy skb-sums; do found "feature $feature" warning absent; done
@@ -127,7 +127,7 @@ case $KERNEL in
 	;;
 esac
 
-# ---- With them. ----
+# ---- The modules can be loaded. ----
 rm /etc/modprobe.d/sluice-check.conf
 modprobe nf_conntrack
 check
@@ -137,12 +137,12 @@ found "feature ct-lookup" ok present
 for program in lb_tc_in lb_tc_out lb_xdp lb_connect4 lb_connect6 lb_sendmsg4 lb_sendmsg6 lb_recvmsg4 lb_recvmsg6 lb_peername4 lb_peername6; do
 	found "program $program" ok "of 1000000 instructions"
 done
-if ((CODE != 0)) || [[ $(jq .starts "$WORK/said") != true ]]; then
-	printf 'WRONG: an agent would not start here\n'
+if ((CODE != 0)) || [[ $(jq .starts "$WORK/findings") != true ]]; then
+	printf 'WRONG: the check reports that an agent would not start\n'
 	FAILURES=$((FAILURES + 1))
 fi
 
-# ---- What is taken away, one after the other. ----
+# ---- One requirement after the other is missing. ----
 options none
 sysctl -qw net.core.bpf_jit_enable=0
 check
@@ -153,7 +153,7 @@ check
 found "JIT hardening" warning "enabled for all users"
 sysctl -qw net.core.bpf_jit_harden=0
 
-# A copy of the agent with a program that every verifier refuses, to parse this kernel's message.
+# A copy of the agent with a program that every verifier refuses, to test the report of this kernel's message.
 python3 "$ROOT/tests/net/lib/refused_program.py" "$SLUICE" "$(dirname "$SLUICE")/bpf/lb.o" lb_connect4 "$WORK/spoiled"
 UNSPOILED=$SLUICE SLUICE=$WORK/spoiled
 check
@@ -161,7 +161,7 @@ SLUICE=$UNSPOILED
 found "program lb_connect4" missing "the kernel refuses it: invalid write to stack R10 off=8 size=8"
 found "program lb_connect6" ok "of 1000000 instructions"
 if ((CODE != 1)); then
-	printf 'WRONG: an agent would start here, says the check: %d\n' "$CODE"
+	printf 'WRONG: the check reports that an agent would start: exit code %d\n' "$CODE"
 	FAILURES=$((FAILURES + 1))
 fi
 rm "$WORK/spoiled"
@@ -218,7 +218,7 @@ for mode in integrity confidentiality; do
 	echo "$mode" >/sys/kernel/security/lockdown
 	check
 	found lockdown ok "$mode"
-	jq -r '.findings[] | select(.verdict == "missing") | "\(.what): \(.verdict): \(.found)"' "$WORK/said"
+	jq -r '.findings[] | select(.verdict == "missing") | "\(.what): \(.verdict): \(.found)"' "$WORK/findings"
 	((CODE == 0)) || FAILURES=$((FAILURES + 1))
 done
 rm -rf "$WORK"

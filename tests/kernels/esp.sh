@@ -1,8 +1,8 @@
 #!/bin/bash
-# Real IPsec between the node and one of the workers: transport mode between the node and that worker's pod, tunnel mode
-# between the node's pods and the worker's. Packets that go through the stack (from sockets, and from pods) are encrypted;
-# packets that Sluice would redirect in the clear (from external clients) are refused (outcome ipsec), and the other backends
-# serve. No packet of the worker's pod is readable on the wire (REL-88).
+# IPsec between the node and one of the workers: transport mode between the node and that worker's pod, tunnel mode between the
+# node's pods and the worker's. Packets that pass the stack (from sockets, and from pods) are encrypted. Packets that Sluice
+# would redirect in the clear (from external clients) are refused (outcome ipsec), and the other backends serve. No packet of
+# the worker's pod is readable on the wire (REL-88).
 set -euo pipefail
 # shellcheck source=tests/kernels/lab.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
@@ -28,7 +28,7 @@ policy() {
 	lab_in "$1" ip xfrm policy add src "$3" dst "$4" dir "$2" tmpl src "$5" dst "$6" proto esp reqid "$7" mode "$8"
 }
 
-# transport NODE POD SPI: transport mode between these two, in both directions.
+# transport NODE POD SPI: configures transport mode between these two, in both directions.
 transport() {
 	states "$1" "$2" "$3" transport
 	policy node out "$1" "$2" "$1" "$2" "$3" transport
@@ -37,7 +37,7 @@ transport() {
 	policy node in "$2" "$1" "$2" "$1" $(($3 + 1)) transport
 }
 
-# tunnel PODS OTHER-PODS NODE WORKER SPI: tunnel mode between the pods of both.
+# tunnel PODS OTHER-PODS NODE WORKER SPI: configures tunnel mode between the pods of both.
 tunnel() {
 	states "$3" "$4" "$5" tunnel
 	policy node out "$1" "$2" "$3" "$4" "$5" tunnel
@@ -46,7 +46,7 @@ tunnel() {
 	policy node fwd "$2" "$1" "$4" "$3" $(($5 + 1)) tunnel
 }
 
-# answers WHO ADDRESS PORT: the backends that reply to 30 new connections, none of which hangs; refusals are counted.
+# answers WHO ADDRESS PORT: prints the backends that reply to 30 new connections, and counts refusals and timeouts, as JSON.
 answers() { lab_ask "$1" tcp "$2" "$3" --count 30 --timeout 10 --json || true; }
 
 # encrypted: checks that the wire carries ESP, and no other packets of the worker's pod.
@@ -65,22 +65,22 @@ tunnel 10.244.1.0/24 10.244.2.0/24 "$NODE" 10.0.0.21 0x200
 tunnel fd00:10:244:1::/64 fd00:10:244:2::/64 "$NODE6" fd00:10::21 0x210
 # The policies for packets that leave or are forwarded: four of direction out, two of direction fwd.
 lab_wait 20 prints 'ipsec: 6 policies' lab_sluice status -o json ||
-	die "status does not say it: $(lab_sluice status -o json | jq -r .without)"
+	die "status does not report the policies: $(lab_sluice status -o json | jq -r .without)"
 lab_start net wire.log tcpdump -Z root -i to-worker-a -U -w "$LAB_DIR/wire" "not arp and not icmp6"
 CAPTURE=$LAB_STARTED
-lab_wait 20 grep -q listening "$LAB_DIR/wire.log" || die "tcpdump does not begin"
+lab_wait 20 grep -q listening "$LAB_DIR/wire.log" || die "tcpdump does not start"
 # Through the stack all four backends reply.
-for ask in "node $WEB" "node $WEB6" "pod $WEB" "pod $WEB6" "guest $WEB" "guest $WEB6"; do
-	read -r who address <<<"$ask"
-	said=$(answers "$who" "$address" 80)
-	printf '%s %s: %s\n' "$who" "$address" "$said"
-	[[ $(jq -c '[.answers["web-a"] > 0, .failed == {}]' <<<"$said") == "[true,true]" ]] || die "not served through the stack"
+for request in "node $WEB" "node $WEB6" "pod $WEB" "pod $WEB6" "guest $WEB" "guest $WEB6"; do
+	read -r who address <<<"$request"
+	result=$(answers "$who" "$address" 80)
+	printf '%s %s: %s\n' "$who" "$address" "$result"
+	[[ $(jq -c '[.answers["web-a"] > 0, .failed == {}]' <<<"$result") == "[true,true]" ]] || die "not served through the stack"
 done
-# A client's packets would be redirected: all backends but web-a reply.
+# The packets of an external client would be redirected: all backends but web-a reply.
 for address in "$NODE" "$NODE6"; do
-	said=$(answers client "$address" "$NODE_PORT")
-	printf 'client %s: %s\n' "$address" "$said"
-	[[ $(jq -c '.answers | keys' <<<"$said") == '["web-b","web-c","web-pod"]' ]] || die "web-a answers, or others do not"
+	result=$(answers client "$address" "$NODE_PORT")
+	printf 'client %s: %s\n' "$address" "$result"
+	[[ $(jq -c '.answers | keys' <<<"$result") == '["web-b","web-c","web-pod"]' ]] || die "web-a answers, or another backend does not"
 done
 counted ipsec
 encrypted

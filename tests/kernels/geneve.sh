@@ -1,10 +1,10 @@
 #!/bin/bash
-# Nodes whose uplink is a Geneve device (frames in UDP, with Ethernet headers): it is served like any other.
+# A node whose uplink is a Geneve device (frames in UDP, with Ethernet headers) is served like any other.
 set -euo pipefail
 # shellcheck source=tests/kernels/lab.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
 
-# lab_attach WHO: connects it to the bridge by its own tunnel. The tunnel's packets use another network.
+# lab_attach WHO: connects WHO to the bridge by its own tunnel. The tunnel's packets use another network.
 lab_attach() {
 	local number
 	number=$(lab_number "$1")

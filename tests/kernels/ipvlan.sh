@@ -1,7 +1,7 @@
 #!/bin/bash
-# Pods behind ipvlan devices of the node's uplink, as cloud CNIs make them: pods' sockets, the node's own processes and node
-# ports are served. (Packets that a pod sends without our socket hooks pass no device of the pod's own on the node, and are
-# not served.)
+# With pods behind ipvlan devices of the node's uplink, as cloud CNIs create them, pods' sockets, the node's own processes and
+# node ports are served. (Packets that a pod sends without our socket hooks pass no device on the node that belongs to the pod,
+# and are not served.)
 set -euo pipefail
 # shellcheck source=tests/kernels/lab.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
@@ -30,8 +30,9 @@ lab_pod() {
 	ip -n "$LAB-node" route add "fd00:10:244:1::$3/128" dev own src fd00:10::10
 }
 
-# permanent_neighbours NUMBER: the reply to a solicitation by the node's ipvlan device would arrive at eth0, whose address it
-# is sent to, and the pod's solicitation of that address reaches an ipvlan device that does not have it.
+# permanent_neighbours NUMBER: adds permanent neighbour entries. The reply to a solicitation by the node's ipvlan device would
+# arrive at eth0, to whose address it is sent, and the pod's solicitation of that address reaches an ipvlan device that does
+# not have it.
 permanent_neighbours() {
 	local mac
 	[[ $MODE == l2 ]] || return 0
@@ -41,7 +42,7 @@ permanent_neighbours() {
 	ip -n "$LAB-pod" neighbour add fd00:10::10 lladdr "$mac" dev eth0 nud permanent
 }
 
-# on MODE: all checks in that mode.
+# on MODE: runs all checks in that mode.
 on() {
 	MODE=$1
 	lab_up ipvlan

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Remains of kube-proxy's IPVS mode on a node: kube-ipvs0, a dummy device that holds every service's address, and virtual
-# services without a reachable real server. Services are served as without them; but an address on another dummy device (as
-# NodeLocal DNSCache adds) is left to the node.
+# Services are served on a node with remains of kube-proxy's IPVS mode: kube-ipvs0, a dummy device that holds every service's
+# address, and virtual services without a reachable real server. Requests to an address on another dummy device (as NodeLocal
+# DNSCache adds) stay on the node.
 set -euo pipefail
 # shellcheck source=tests/kernels/lab.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
@@ -26,7 +26,7 @@ virtual() {
 	lab_in node ipvsadm -a -t "$1" -r "$2" -m
 }
 
-# local_dns: a service whose addresses the node itself holds; its endpoints are on other nodes.
+# local_dns: creates a service whose addresses the node itself holds; its endpoints are on other nodes.
 local_dns() {
 	sed "s/10\.96\.0\.10\b/$LOCAL_DNS/; s/fd00:10:96::10\b/$LOCAL_DNS6/; s/name: dns/name: node-dns/; s/9f3a-2f8f1f0c9a02/9f3a-2f8f1f0c9a53/" \
 		"$SLUICE_ROOT/k8s/examples/dns.yaml" >"$LAB_MANIFESTS/node-dns.yaml"
@@ -55,4 +55,4 @@ for who in pod guest node; do
 		[[ $(jq -c '.answers | keys' "$LAB_DIR/answers") == '["own-dns"]' ]] || die "$who, $address: $(<"$LAB_DIR/answers")"
 	done
 done
-printf 'an address of another dummy device is the node'"'"'s\n'
+printf 'requests to an address of another dummy device stay on the node\n'

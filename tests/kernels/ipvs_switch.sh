@@ -1,14 +1,15 @@
 #!/bin/bash
-# SEM-74, SEM-75, REL-84: from kube-proxy's IPVS mode to Sluice and back, without a lost connection; `cleanup --kube-proxy` hands those of IPVS over to
-# conntrack, removes what that mode left, and nothing of others. The rules and settings are those that kube-proxy makes for these Services;
-# the build machine's kernel has no IPVS, and a guest is too slow for an API server.
+# SEM-74, SEM-75, REL-84: a switch from kube-proxy's IPVS mode to Sluice and back loses no connection. `cleanup --kube-proxy` transfers IPVS's
+# connections to conntrack, and removes the state of that mode but not that of other owners. The test creates the rules and settings that
+# kube-proxy would create for these Services, because the build machine's kernel has no IPVS, and a virtual machine is too slow for an API
+# server.
 set -euo pipefail
 # shellcheck source=tests/kernels/lab.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
 # shellcheck source=scripts/lib/switch_clients.sh
 source "$SLUICE_ROOT/scripts/lib/switch_clients.sh"
 
-# virtual PROTOCOL ADDRESS PORT TARGET: a virtual service with the four pods, masqueraded.
+# virtual PROTOCOL ADDRESS PORT TARGET: adds a virtual service with the four pods, masqueraded.
 virtual() {
 	local option=-t address=$2 number
 	[[ $1 == tcp ]] || option=-u
@@ -23,8 +24,8 @@ virtual() {
 	done
 }
 
-# ipvs_begins: configures IPVS as kube-proxy does; a pod's connections to itself are masqueraded, too.
-ipvs_begins() {
+# ipvs_starts: configures IPVS as kube-proxy does; a pod's connections to itself are masqueraded, too.
+ipvs_starts() {
 	local address
 	lab_in node bash -c 'cd /proc/sys/net/ipv4/vs && echo 1 >conntrack && echo 1 >expire_nodest_conn && echo 1 >expire_quiescent_template'
 	ip -n "$LAB-node" link add kube-ipvs0 type dummy
@@ -39,7 +40,7 @@ ipvs_begins() {
 	lab_in node ipset add KUBE-6-NODE-PORT-TCP "$NODE_PORT"
 	lab_in node ipset create KUBE-CLUSTER-IP hash:ip,port
 	lab_in node ipset create KUBE-6-LOAD-BALANCER-SOURCE-CID hash:ip,port family inet6
-	# In kube-proxy's table and with its chain, by which an agent notices it.
+	# The table and the chain of kube-proxy by which an agent detects it.
 	lab_in node nft -f - <<-'NFT'
 		table ip nat {
 			chain KUBE-SERVICES { }
@@ -60,17 +61,17 @@ ipvs_begins() {
 	NFT
 }
 
-# remote_weight WEIGHT: of WEB's servers on other nodes. With 0 IPVS gives them no new connection.
+# remote_weight WEIGHT: sets the weight of WEB's servers on other nodes. With 0 IPVS gives them no new connections.
 remote_weight() {
 	local number
 	for number in 2 3 4; do lab_in node ipvsadm -e -t "$WEB:80" -r "10.244.$number.10:8080" -m -w "$1"; done
 }
 
-# own_servers: the servers of the node's own connections to WEB.
+# own_servers: prints the servers of the node's own connections to WEB.
 own_servers() { lab_in node ipvsadm -Lnc | awk -v from="$WEB:" -v to="$WEB:80" '$3 == "ESTABLISHED" && index($4, from) == 1 && $5 == to { print $6 }'; }
 
-# others_come: virtual services, a set and a chain of somebody else's, at addresses of theirs.
-others_come() {
+# add_foreign: adds virtual services, a set and a chain of another owner, at that owner's addresses.
+add_foreign() {
 	lab_in node ipvsadm -A -t 192.0.2.80:80 -s rr
 	lab_in node ipvsadm -A -t "$NODE:8443" -s rr
 	lab_in node ipvsadm -A -f 7 -s rr
@@ -78,8 +79,8 @@ others_come() {
 	lab_in node nft add chain ip nat OTHERS
 }
 
-# others_are WHEN: there as they came.
-others_are() {
+# foreign_unchanged WHEN: checks that they are unchanged, and that nothing of kube-proxy is left.
+foreign_unchanged() {
 	[[ $(lab_in node ipvsadm -Sn | sort) == "-A -f 7 -s rr"$'\n'"-A -t $NODE:8443 -s rr"$'\n'"-A -t 192.0.2.80:80 -s rr" ]] ||
 		die "$1: virtual services: $(lab_in node ipvsadm -Sn)"
 	[[ $(lab_in node ipset list -n) == KUBE-SOMETHING ]] || die "$1: sets: $(lab_in node ipset list -n)"
@@ -87,40 +88,40 @@ others_are() {
 	! ip -n "$LAB-node" link show kube-ipvs0 >/dev/null 2>&1 || die "$1: kube-ipvs0 is left"
 }
 
-# others_go: with the last chains of type nat that are not Sluice's.
-others_go() {
+# remove_foreign: removes them, and the last chains of type nat that are not Sluice's.
+remove_foreign() {
 	lab_in node ipvsadm -C
 	lab_in node ipset destroy KUBE-SOMETHING
 	lab_in node nft delete table ip nat
 	lab_in node nft delete table ip6 nat
 }
 
-# end_is_refused: and nothing is changed.
-end_is_refused() {
-	local said before
+# cleanup_is_refused: checks that the clean-up refuses because of the node's own connection, and changes nothing.
+cleanup_is_refused() {
+	local output before
 	before=$(lab_in node ipvsadm -Sn)
-	said=$(lab_sluice cleanup --kube-proxy 2>&1) && die "the node's own connection was ended: $said"
-	[[ $said == *"1 of them, as tcp $WEB:"*" to $WEB:80 (the node's own, from an address of kube-ipvs0)"* ]] || die "refused so: $said"
-	[[ $(lab_in node ipvsadm -Sn) == "$before" ]] || die "refused, and changed: $(lab_in node ipvsadm -Sn)"
-	printf 'refused: %s\n' "$said"
+	output=$(lab_sluice cleanup --kube-proxy 2>&1) && die "the node's own connection was ended: $output"
+	[[ $output == *"1 of them, as tcp $WEB:"*" to $WEB:80 (the node's own, from an address of kube-ipvs0)"* ]] || die "another message: $output"
+	[[ $(lab_in node ipvsadm -Sn) == "$before" ]] || die "refused, but changed: $(lab_in node ipvsadm -Sn)"
+	printf 'refused: %s\n' "$output"
 }
 
 own_has_ended() { ! prints "ESTABLISHED $WEB:[0-9]* *$WEB:80" lab_in node ipvsadm -Lnc; }
 
-# ipvs_ends: by Sluice; a second time there is nothing to do.
+# ipvs_ends: removes IPVS by `sluice cleanup`, and checks that a second run has nothing to do.
 ipvs_ends() {
 	lab_sluice cleanup --kube-proxy | tee "$LAB_DIR/cleanup"
-	others_are "cleaned up"
+	foreign_unchanged "cleaned up"
 	lab_sluice cleanup --kube-proxy >"$LAB_DIR/again"
 	[[ $(<"$LAB_DIR/again") == "nothing of kube-proxy is left on this node" ]] || die "a second time: $(<"$LAB_DIR/again")"
-	others_are "cleaned up twice"
+	foreign_unchanged "cleaned up twice"
 }
 
-# established: connections that IPVS translates.
+# established: prints the number of connections that IPVS translates.
 established() { lab_in node ipvsadm -Lnc | grep -c 'ESTABLISHED\|^UDP' || true; }
 
-# clients WHEN: long and new connections from outside, from a pod's sockets, from a pod's packets and from the node. Only a
-# few: a guest is slow.
+# clients WHEN: starts long and new connections from outside, from a pod's sockets and from a pod's packets. They are few
+# because a virtual machine is slow.
 clients() {
 	local first=${#SWITCH_CLIENTS[@]}
 	switch_client client keep tcp "$NODE" "$NODE_PORT"
@@ -131,8 +132,8 @@ clients() {
 	switch_open "$1" "$first"
 	switch_client client fresh tcp "$NODE6" "$NODE_PORT"
 	switch_client guest fresh tcp "$WEB" 80
-	# From ports that were not used before: for two minutes IPVS takes a reply of the same server to the same port for one of the
-	# connection through it that has ended, and writes the service's address into it. That hangs a socket's direct connection.
+	# From unused ports: for two minutes IPVS treats a reply of the same server to the same port as part of the ended connection
+	# through IPVS, and writes the service's address into it. A socket's direct connection would hang.
 	switch_client pod once tcp "$WEB6" 80
 }
 
@@ -140,13 +141,13 @@ modules dummy ip_vs ip_vs_rr nf_conntrack ip_set_bitmap_port ip_set_hash_ipport
 lab_up ipvs-switch
 lab_guest
 lab_backends
-ipvs_begins
-others_come
+ipvs_starts
+add_foreign
 clients "IPVS alone"
 before=$(established)
-((before > 0)) || die "nothing goes through IPVS: $(lab_in node ipvsadm -Ln)"
-# The node's own connections through IPVS come from addresses that it has for IPVS alone: nobody can carry those on. One to the
-# server of this node, whose replies are sent to such an address: what leaves by eth0 is masqueraded.
+((before > 0)) || die "IPVS has no connections: $(lab_in node ipvsadm -Ln)"
+# The node's own connections through IPVS have source addresses that exist only for IPVS, so they cannot be transferred. This
+# one is to the server of this node, which replies to such an address: connections that leave by eth0 are masqueraded.
 remote_weight 0
 switch_client node keep tcp "$WEB" 80
 own=$((${#SWITCH_CLIENTS[@]} - 1))
@@ -158,27 +159,27 @@ lab_agent --pod-devices pod --xdp off --max-flows 16384
 switch_passes 6 "beside IPVS"
 counted new_remote new_from_pod flow_redirect socket_translated
 still=$(established)
-((still > 0)) || die "IPVS lost the connections that it had"
+((still > 0)) || die "IPVS lost its connections"
 printf 'IPVS translates %d connections, %d before\n' "$still" "$before"
 
-end_is_refused
+cleanup_is_refused
 lab_stop "${SWITCH_CLIENTS[own]%% *}" || true
 unset "SWITCH_CLIENTS[own]"
 rm "$LAB_DIR/client-$own"
 lab_wait 20 own_has_ended || die "IPVS keeps the node's own connection"
 
-# What IPVS began conntrack carries on; what Sluice has begun needs neither.
+# Conntrack continues the connections that began with IPVS; those that began with Sluice need neither.
 switch_client node keep udp "$DNS6" 53
 switch_open "begun with Sluice" "$own"
 ipvs_ends
-others_go
-switch_passes 6 "IPVS is gone"
+remove_foreign
+switch_passes 6 "IPVS is removed"
 
-# And back to IPVS.
-ipvs_begins
+# The switch back to IPVS.
+ipvs_starts
 lab_sluice drain --deadline 30 | tee "$LAB_DIR/drain"
 switch_passes 4 "drained beside IPVS"
 lab_stop "$LAB_AGENT"
-lab_sluice cleanup >"$LAB_DIR/cleanup" || die "not all is removed: $(<"$LAB_DIR/cleanup")"
+lab_sluice cleanup >"$LAB_DIR/cleanup" || die "the clean-up failed: $(<"$LAB_DIR/cleanup")"
 switch_passes 6 "IPVS alone again"
 switch_ends

@@ -1,12 +1,12 @@
 # Shared by the scenarios of level `kernels`: the lab of netlab.sh with other devices in it, and the common checks. They need
-# modules that the build machine's kernel may lack, and therefore run only in guests (scripts/test kernels/NAME). Sourced
-# first.
+# modules that the build machine's kernel may lack, and therefore run only in virtual machines (scripts/test kernels/NAME).
+# Sourced first.
 # shellcheck shell=bash
 
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib/scenario.sh"
 
-# No feature is switched off here: each kernel is served as it is.
+# No feature is switched off here: the agent uses what each kernel has.
 unset SLUICE_WITHOUT
 
 WEB=10.96.0.80 WEB6=fd00:10:96::80 WEB_OUTSIDE=203.0.113.80 WEB_OUTSIDE6=2001:db8:113::80
@@ -21,14 +21,14 @@ HOOKS=tcx
 # modules NAME...: loads modules; fails if this kernel lacks one.
 modules() { modprobe -a "$@" || die "this kernel lacks one of: $*. Run scripts/test kernels/$(basename "$0" .sh)."; }
 
-# link_of WHO DEVICE FIELD: a field of `ip -j link`, because /sys shows the devices of another namespace.
+# link_of WHO DEVICE FIELD: prints a field of `ip -j link`, because /sys shows the devices of another namespace.
 link_of() { ip -n "$LAB-$1" -j link show "$2" | jq -r ".[0].$3"; }
 
 # answered WHO PROTOCOL ADDRESS PORT...: checks that local and remote backends reply at each address, and that no request
 # fails (ask_all.py).
 answered() {
 	lab_in "$1" python3 "$SLUICE_ROOT/tests/kernels/ask_all.py" "${@:2}" ||
-		die "$1 is not answered, see above; the agent: $(tail -n 5 "$LAB_DIR/agent.log")"
+		die "requests of $1 fail, see above; the agent: $(tail -n 5 "$LAB_DIR/agent.log")"
 }
 
 # served WHEN: checks requests from outside, from a pod's sockets, from a pod's packets (guest) and from the node's own
@@ -41,17 +41,18 @@ served() {
 	printf '%s: served\n' "$1"
 }
 
-# outcome NAME: the outcome's count.
+# outcome NAME: prints the outcome's count.
 outcome() { lab_sluice status -o json | jq ".outcomes.$1 // 0"; }
 
 # counted NAME...: checks that each outcome has been counted, so that the requests passed our programs.
 counted() {
 	local name
-	for name; do (($(outcome "$name") > 0)) || die "$name never happened: $(lab_sluice status -o json | jq -c .outcomes)"; done
+	for name; do (($(outcome "$name") > 0)) || die "the outcome $name was not counted: $(lab_sluice status -o json | jq -c .outcomes)"; done
 }
 
-# bulk_service PROTOCOL...: a service of the four pods, whose servers (bulk.py, which names the protocols) echo data. Each
-# listens only on its pod's addresses: a worker's namespace also has those of the worker. Another call replaces the servers.
+# bulk_service PROTOCOL...: creates a service of the four pods, and starts their servers, which echo data (bulk.py, which lists
+# the protocols). Each listens only on its pod's addresses: a worker's namespace also has those of the worker. Another call
+# replaces the servers.
 bulk_service() {
 	local protocol who network pid
 	for pid in "${BULK_SERVERS[@]}"; do lab_stop "$pid" KILL || true; done
@@ -76,8 +77,8 @@ bulk_service() {
 # bulk_is_known: whether the agent knows the service, or there is no agent yet.
 bulk_is_known() { [[ -z $LAB_AGENT ]] || lab_sluice services -o json | jq -e 'any(.[]; .service | startswith("default/bulk"))'; }
 
-# bulk WHO PROTOCOL ADDRESS PORT [BYTES [CONNECTIONS]]: sends random bytes and checks that they are echoed unchanged; each
-# connection must end well.
+# bulk WHO PROTOCOL ADDRESS PORT [BYTES [CONNECTIONS]]: sends random bytes and checks that they are echoed unchanged on each
+# connection.
 bulk() {
 	lab_in "$1" python3 "$SLUICE_ROOT/tests/kernels/bulk.py" ask "${@:2}" || die "bulk $*: see above; the agent: $(tail -n 5 "$LAB_DIR/agent.log")"
 }
@@ -93,15 +94,15 @@ up() {
 	lab_agent --pod-devices pod --xdp "${@:2}"
 }
 
-# by_native_xdp: restarts the agent with native XDP.
-by_native_xdp() {
+# use_native_xdp: restarts the agent with native XDP.
+use_native_xdp() {
 	lab_stop "$LAB_AGENT"
 	lab_offload off
 	lab_agent --pod-devices pod --xdp native
 }
 
-# bulk_both WHO PROTOCOL [BYTES [CONNECTIONS]]: bulk in both families; for the client by the node port, for others by the
-# ClusterIP.
+# bulk_both WHO PROTOCOL [BYTES [CONNECTIONS]]: runs bulk in both families; for the client by the node port, for others by
+# the ClusterIP.
 bulk_both() {
 	local who=$1 protocol=$2
 	shift 2

@@ -1,18 +1,19 @@
 #!/bin/bash
-# Backends behind devices whose packets have no Ethernet header, as CNIs use them: WireGuard (both families in one), ipip
-# with ip6ip6, and GRE. If such a device is configured as one of the node's, the agent refuses it by name. Backends behind it
-# are served through the stack, with the client's address kept: therefore the replies of the workers' pods use the tunnel.
+# Backends behind devices whose packets have no Ethernet header, as CNIs use them: WireGuard (both families in one device),
+# ipip with ip6ip6, and GRE. If such a device is named in --devices, status reports that it is not served. Backends behind it
+# are served through the stack, with the client's address kept, so the replies of the workers' pods use the tunnel.
 set -euo pipefail
 # shellcheck source=tests/kernels/lab.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
 
-keys() { # WHO: its private key in a file, its public one in another
+# keys WHO: writes WHO's private key and public key to files.
+keys() {
 	wg genkey | tee "$LAB_DIR/$1.private" | wg pubkey >"$LAB_DIR/$1.public"
 }
 
-# way WHO DEVICE PODS [DEVICE6]: sets WHO's route to the PODS with third part 10.244.PODS, like lab_worker's, to DEVICE; on a
-# worker, also the route of its pod's own packets.
-way() {
+# set_route WHO DEVICE PODS [DEVICE6]: routes WHO's packets to the pods 10.244.PODS.0/24, as lab_worker does, by DEVICE; on a worker
+# also its pod's own packets.
+set_route() {
 	local own
 	ip -n "$LAB-$1" route replace "10.244.$3.0/24" dev "$2"
 	ip -n "$LAB-$1" route replace "fd00:10:244:$3::/64" dev "${4:-$2}"
@@ -24,7 +25,7 @@ way() {
 	ip -n "$LAB-$1" -6 rule add from "fd00:10:244:$own::10" lookup 77
 }
 
-# wireguard: one device per node; the node's has each worker as a peer.
+# wireguard: adds one device per node; the node's has each worker as a peer.
 wireguard() {
 	local who network number
 	keys node
@@ -40,12 +41,12 @@ wireguard() {
 		lab_in node wg set tunnel peer "$(<"$LAB_DIR/$who.public")" endpoint "10.0.0.$number:51820" \
 			allowed-ips "10.244.$network.0/24,fd00:10:244:$network::/64"
 		ip -n "$LAB-$who" link set tunnel up
-		way "$who" tunnel 1
-		way node tunnel "$network"
+		set_route "$who" tunnel 1
+		set_route node tunnel "$network"
 	done
 }
 
-# ipip, gre: one device for each worker and family.
+# ipip, gre: add one device for each worker and family.
 ipip() { tunnelled ipip ip6tnl mode ip6ip6; }
 gre() { tunnelled gre ip6gre; }
 
@@ -57,7 +58,7 @@ tunnelled() {
 		tunnel_to node "$network" 10 "$number" "$@"
 		tunnel_to "$who" 1 "$number" 10 "$@"
 	done
-	ip -n "$LAB-node" link add tunnel type "$1" local 10.0.0.10 remote 10.0.0.99 # the one that is named
+	ip -n "$LAB-node" link add tunnel type "$1" local 10.0.0.10 remote 10.0.0.99 # the one in LAB_DEVICES
 	ip -n "$LAB-node" link set tunnel up
 }
 
@@ -68,10 +69,10 @@ tunnel_to() {
 	ip -n "$LAB-$1" link add "six$2" type "$6" "${@:7}" local "fd00:10::$3" remote "fd00:10::$4" encaplimit none
 	ip -n "$LAB-$1" link set "four$2" up
 	ip -n "$LAB-$1" link set "six$2" up
-	way "$1" "four$2" "$2" "six$2"
+	set_route "$1" "four$2" "$2" "six$2"
 }
 
-# by KIND: all checks of a kind: its function and the driver that `status` names.
+# by KIND: runs all checks with that kind of device; KIND is its function here and its driver in `status`.
 by() {
 	lab_up layer3
 	BULK_SERVERS=()
@@ -81,7 +82,7 @@ by() {
 	LAB_DEVICES=eth0,tunnel
 	lab_agent --pod-devices pod --xdp off
 	lab_sluice status -o json | jq -r .without | tee "$LAB_DIR/without"
-	grep -q "tunnel: no Ethernet headers ($1), not served" "$LAB_DIR/without" || die "status does not say that tunnel is not served"
+	grep -q "tunnel: no Ethernet headers ($1), not served" "$LAB_DIR/without" || die "status does not report that tunnel is not served"
 	bulk_service TCP UDP
 	served "backends behind $1"
 	bulk_both client TCP

@@ -1,25 +1,25 @@
 #!/bin/bash
-# MPTCP through services: a connection by a ClusterIP, whose peer is the service, one by a node port, and connections that
-# open further subflows through the service. With several backends the subflow may reach another backend: it is refused
-# there, and the connection goes on by its first subflow. With a single backend it joins, in both families.
+# MPTCP through services: connections to a ClusterIP, whose peer is the service, to a node port, and connections that open
+# further subflows through the service. With several backends a subflow may reach another backend: it is refused there, and the
+# connection continues with its first subflow. With a single backend the subflow joins, in both families.
 set -euo pipefail
 # shellcheck source=tests/kernels/lab.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
 
-# both_speak WHO: how many of WHO's connections were MPTCP at both ends.
-both_speak() { lab_in "$1" nstat -asz MPTcpExtMPCapableSYNACKRX | awk '/MPCapable/ { print $2 }'; }
+# mptcp_connections WHO: prints how many of WHO's connections used MPTCP at both ends.
+mptcp_connections() { lab_in "$1" nstat -asz MPTcpExtMPCapableSYNACKRX | awk '/MPCapable/ { print $2 }'; }
 
-# heard COUNTER WHO...: the sum of that MPTCP counter in these namespaces.
-heard() {
+# mptcp_counter COUNTER WHO...: prints the sum of that MPTCP counter in these namespaces.
+mptcp_counter() {
 	local who
 	for who in "${@:2}"; do lab_in "$who" nstat -asz "MPTcpExt$1"; done | awk '/^MPTcpExt/ { sum += $2 } END { print sum + 0 }'
 }
 
-# single_service: a service of worker-a's pod only, at node port 30071.
+# single_service: creates a service of worker-a's pod only, at node port 30071.
 single_service() {
 	sed -e "s/bulk/single/; s/$BULK_PORT/30071/; s/96\.0\.70/96.0.71/g; s/96::70/96::71/; s/9a03$/9a04/" \
 		-e '/nodeName: \(node\|worker-b\|worker-c\)}/d' "$SLUICE_ROOT/tests/kernels/bulk.yaml" >"$LAB_MANIFESTS/single.yaml"
-	lab_wait 10 single_is_known || die "the agent does not know the service of one backend"
+	lab_wait 10 single_is_known || die "the agent does not know the service with one backend"
 }
 
 single_is_known() { lab_sluice services -o json | jq -e 'any(.[]; .service | startswith("default/single"))'; }
@@ -28,22 +28,22 @@ single_is_known() { lab_sluice services -o json | jq -e 'any(.[]; .service | sta
 # it only after the first subflow is established, so a connection may end before.
 joins() {
 	local before at=$1
-	before=$(heard MPJoinAckRx worker-a)
-	lab_wait 60 one_more_joined || die "no further subflow to $at is joined: $(lab_in worker-a nstat -asz 'MPTcpExtMPJoin*')"
-	printf 'to %s: subflows joined at its one backend: %d\n' "$at" $(($(heard MPJoinAckRx worker-a) - before))
+	before=$(mptcp_counter MPJoinAckRx worker-a)
+	lab_wait 60 one_more_joined || die "no further subflow to $at has joined: $(lab_in worker-a nstat -asz 'MPTcpExtMPJoin*')"
+	printf 'to %s: further subflows that joined at the only backend: %d\n' "$at" $(($(mptcp_counter MPJoinAckRx worker-a) - before))
 }
 
 one_more_joined() {
 	lab_in client python3 "$SLUICE_ROOT/tests/kernels/bulk.py" ask MPTCP "$at" 30071 300000 4 || return 1
-	(($(heard MPJoinAckRx worker-a) > before))
+	(($(mptcp_counter MPJoinAckRx worker-a) > before))
 }
 
 up mptcp off
 bulk_service MPTCP
 for who in client pod guest node; do
-	before=$(both_speak "$who")
+	before=$(mptcp_connections "$who")
 	bulk_both "$who" MPTCP 100000 4
-	(($(both_speak "$who") >= before + 8)) || die "$who: not all connections were MPTCP's"
+	(($(mptcp_connections "$who") >= before + 8)) || die "$who: not all connections used MPTCP"
 done
 counted new_remote new_from_pod flow_redirect socket_translated
 ip -n "$LAB-client" address add 10.0.0.101/24 dev eth0
@@ -53,10 +53,10 @@ ip -n "$LAB-client" mptcp limits set subflow 2 add_addr_accepted 2
 ip -n "$LAB-client" mptcp endpoint add 10.0.0.101 dev eth0 subflow
 ip -n "$LAB-client" mptcp endpoint add fd00:10::101 dev eth0 subflow
 bulk_both client MPTCP 300000 8
-asked=$(heard MPJoinSynRx pod "${LAB_WORKERS[@]}")
-((asked > 0)) || die "no further subflow came to a backend"
-printf 'further subflows that came to backends: %d, to another one than their connection: %d\n' "$asked" \
-	"$(heard MPJoinNoTokenFound pod "${LAB_WORKERS[@]}")"
+further=$(mptcp_counter MPJoinSynRx pod "${LAB_WORKERS[@]}")
+((further > 0)) || die "no further subflow reached a backend"
+printf 'further subflows that reached backends: %d, of these another backend than their connection: %d\n' "$further" \
+	"$(mptcp_counter MPJoinNoTokenFound pod "${LAB_WORKERS[@]}")"
 ip -n "$LAB-worker-a" mptcp limits set subflow 2
 single_service
 joins "$NODE"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Pods behind netkit devices (Linux 6.7), with Ethernet headers and without (netkit's modes l2 and l3): served at the host's
-# ends like veth devices.
+# Pods behind netkit devices (Linux 6.7), with Ethernet headers and without (netkit's modes l2 and l3), are served at the
+# host's ends like those behind veth devices.
 set -euo pipefail
 # shellcheck source=tests/kernels/lab.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
@@ -30,7 +30,7 @@ lab_pod() {
 	ip -n "$LAB-node" route add "fd00:10:244:1::$3/128" dev "$2"
 }
 
-# on MODE: all checks in that mode.
+# on MODE: runs all checks in that mode.
 on() {
 	MODE=$1
 	up netkit off

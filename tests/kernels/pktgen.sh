@@ -1,7 +1,7 @@
 #!/bin/bash
-# A flood of small datagrams by the kernel's packet generator, each from another port: through a node port, in both families,
-# by tc and by native XDP. The agent stays responsive, existing connections go on, no new request fails, and afterwards
-# everything is served as before.
+# The kernel's packet generator sends a flood of small datagrams from random ports to a node port, in both families, by tc and
+# by native XDP. The agent stays responsive, existing connections continue, no new request fails, and everything is served
+# afterwards.
 set -euo pipefail
 # shellcheck source=tests/kernels/lab.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
@@ -13,10 +13,10 @@ PROC=/proc/net/pktgen
 # generator LINE...: writes commands to pktgen's device.
 generator() {
 	local line
-	for line; do lab_in client bash -c 'echo "$1" >"$2"' generator "$line" "$PROC/eth0" || die "pktgen does not take '$line'"; done
+	for line; do lab_in client bash -c 'echo "$1" >"$2"' generator "$line" "$PROC/eth0" || die "pktgen refuses '$line'"; done
 }
 
-# flood FAMILY OUTCOME: sends COUNT datagrams to the node port, and checks that each is counted as OUTCOME.
+# flood FAMILY OUTCOME: sends COUNT datagrams to the node port, and checks that more than a tenth are counted as OUTCOME.
 flood() {
 	local mac before
 	mac=$(link_of node eth0 address)
@@ -26,7 +26,7 @@ flood() {
 	if [[ $1 == 4 ]]; then
 		generator "dst $NODE" "src_min 10.0.0.100" "src_max 10.0.0.100"
 	else
-		generator "dst6 $NODE6" "src6 fd00:10::100" "flag UDPCSUM" # which UDP over IPv6 may not be without
+		generator "dst6 $NODE6" "src6 fd00:10::100" "flag UDPCSUM" # UDP over IPv6 requires a checksum
 	fi
 	before=$(outcome "$2")
 	lab_in client bash -c 'echo start >"$1/pgctrl"' flood "$PROC" &
@@ -36,7 +36,7 @@ flood() {
 	done
 	wait "$flooding" || die "pktgen failed"
 	lab_in client grep -A1 '^Result' "$PROC/eth0"
-	(($(outcome "$2") - before > COUNT / 10)) || die "the flood reached no backend: $(lab_sluice status -o json | jq -c .outcomes)"
+	(($(outcome "$2") - before > COUNT / 10)) || die "too few datagrams reached a backend: $(lab_sluice status -o json | jq -c .outcomes)"
 }
 
 modules pktgen
@@ -46,7 +46,7 @@ lab_keep 1
 lab_traffic pod "$WEB" 80
 flood 4 new_remote
 flood 6 new_remote
-by_native_xdp
+use_native_xdp
 flood 4 new_xdp
 flood 6 new_xdp
 lab_traffic_ends

@@ -1,8 +1,8 @@
-"""An SCTP association of a server with several addresses.
+"""Client and server of an SCTP association with several addresses of the server.
 
-usage: several.py serve PORT ADDRESS...: one socket on all of them, sends back what it is sent; says "ready".
-       several.py ask ADDRESS PORT STOP: a message five times a second until the file STOP exists, a line for each answer; fails where one
-       does not come, or is another."""
+usage: several.py serve PORT ADDRESS...: an echo server with one socket on all addresses; prints "ready" when it listens.
+       several.py ask ADDRESS PORT STOP: sends a message five times a second until the file STOP exists, and prints a line for each answer;
+       fails if an answer is missing or wrong."""
 
 import pathlib
 import socket
@@ -13,7 +13,7 @@ import time
 SCTP_SOCKOPT_BINDX_ADD = 100
 SCTP_RTOINFO, SCTP_PEER_ADDR_PARAMS = 0, 9
 SPP_HB_ENABLE = 1
-PATIENCE = 30
+TIMEOUT = 30
 
 
 def packed(address, port):
@@ -40,7 +40,7 @@ def ask(address, port, stop):
         connection.setsockopt(socket.IPPROTO_SCTP, SCTP_RTOINFO, struct.pack("=iIII", 0, 250, 1000, 250))
         connection.setsockopt(socket.IPPROTO_SCTP, SCTP_PEER_ADDR_PARAMS,
                               struct.pack("=i128sIHIIIIBx", 0, bytes(128), 1000, 1, 0, 0, SPP_HB_ENABLE, 0, 0))
-        connection.settimeout(PATIENCE)
+        connection.settimeout(TIMEOUT)
         connection.connect((address, port))
         number = 0
         while not stop.exists():
@@ -49,7 +49,7 @@ def ask(address, port, stop):
             connection.sendall(message)
             answer = connection.recv(1 << 16)
             if answer != message:
-                sys.exit(f"{answer!r} in the place of {message!r}")
+                sys.exit(f"{answer!r} instead of {message!r}")
             print(number, flush=True)
             time.sleep(0.2)
 

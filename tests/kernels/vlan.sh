@@ -1,6 +1,6 @@
 #!/bin/bash
-# Nodes whose uplink is a VLAN device, and one inside another VLAN (802.1Q in 802.1ad): served on the VLAN device, while
-# frames on the device below it (whose tag is not in the packet there) are ignored, whether or not that device is named too.
+# A node whose uplink is a VLAN device, also one inside another VLAN (802.1Q in 802.1ad), is served on the VLAN device. Frames
+# on the device below it (where the tag is not in the packet) are ignored, whether or not that device is named too.
 set -euo pipefail
 # shellcheck source=tests/kernels/lab.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
@@ -17,7 +17,7 @@ lab_attach() {
 	lab_address "$1"
 }
 
-# on DEVICES: all checks with these devices.
+# on DEVICES: runs all checks with these devices.
 on() {
 	LAB_DEVICES=$1
 	up vlan off

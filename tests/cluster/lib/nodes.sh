@@ -1,5 +1,5 @@
 # A cluster of two nodes with real kubelets and containerd in namespaces, on which manifests run unchanged. Sourced first, as root.
-# shellcheck shell=bash disable=SC2034  # what nodes_up sets is for the caller
+# shellcheck shell=bash disable=SC2034  # the caller uses the variables that nodes_up sets
 #
 #                      net: one bridge, 10.0.0.0/24 and fd00:10::/64
 #       ┌──────────────┬──────────────┬──────────────┐
@@ -8,24 +8,24 @@
 #                                   10.244.1.0/24  10.244.2.0/24     pods by the CNI plugin ptp, routed: fd00:10:244:N::/64
 #                                   zone-a         zone-b
 #
-#   nodes_up NAME              the control plane of tests/e2e/lib/cluster.sh with all controllers and the scheduler; no node yet
-#   node_joins NODE [LINE...]  starts its containerd and kubelet; LINEs are added to the kubelet's configuration
-#   nodes_down                 ends and removes all of it; safe to call twice
+#   nodes_up NAME              starts the control plane of tests/e2e/lib/cluster.sh with all controllers and the scheduler, without nodes
+#   node_joins NODE [LINE...]  starts the node's containerd and kubelet; LINEs are added to the kubelet's configuration
+#   nodes_down                 ends and removes everything; safe to call twice
 #   kubectl ARGUMENT...        the real kubectl, as an administrator
 #   lab_in WHO COMMAND...      runs COMMAND in a namespace, on a node (its network, mounts and cgroup), or in a pod: pod/NAME, by kubectl exec
 #   lab_start WHO LOG COMMAND...   runs it in the background
 #   rolled_out NAME            waits until the DaemonSet kube-system/NAME is up to date and ready on every node
-#   pods_of NAME               names of that DaemonSet's pods
-#   web                        a pod web-NODE on each node, with the servers of scripts/lib/backend.py, and services of them; of
-#                              both families, with addresses of a load balancer: web (TCP 80, node port 30080), dns (UDP 53, node port
-#                              30053) and here (TCP 80, node port 30082), whose externalTrafficPolicy is Local
-#   web_answers WHEN           everybody reaches them: pods by ClusterIP, the client by node ports, both by load-balancer addresses
-#   web_clients WHEN           switch_clients.sh: long connections to them, from pods and from outside
-#   web_fresh                  and fresh ones
-#   kubeadm_config MODE        what kubeadm gives kube-proxy: ConfigMap, account and rights
-#   kube_proxy_mode MODE       another mode in that ConfigMap
+#   pods_of NAME               prints the names of that DaemonSet's pods
+#   web                        creates a pod web-NODE on each node, with the servers of scripts/lib/backend.py, and dual-stack services
+#                              with load-balancer addresses: web (TCP 80, node port 30080), dns (UDP 53, node port 30053) and here
+#                              (TCP 80, node port 30082), whose externalTrafficPolicy is Local
+#   web_answers WHEN           checks that pods reach them by ClusterIP, the client by node port, and both by load-balancer address
+#   web_clients WHEN           starts long connections to them, from pods and from outside (switch_clients.sh)
+#   web_fresh                  starts new connections to them in a loop
+#   kubeadm_config MODE        creates the objects that kubeadm creates for kube-proxy: ConfigMap, account and rights
+#   kube_proxy_mode MODE       writes the mode into that ConfigMap
 #
-# A node's cgroup is version 2 whatever this machine has, without resource limits. Images are made here; nothing is pulled.
+# A node's cgroup is always version 2, without resource limits. Images are made here; nothing is pulled.
 
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
@@ -36,7 +36,7 @@ source "$SLUICE_ROOT/scripts/lib/switch_clients.sh"
 trap 'nodes_down' EXIT
 
 NODES=(node-a node-b)
-LAB_WORKERS=(control "${NODES[@]}") # what lab_down removes
+LAB_WORKERS=(control "${NODES[@]}") # lab_down removes their namespaces
 CONTROLLERS='*,-node-ipam-controller,-node-route-controller,-cloud-node-lifecycle-controller'
 CLUSTER_LIB=$SLUICE_ROOT/tests/cluster/lib
 PAUSE=docker.io/library/pause:lab
@@ -55,7 +55,7 @@ lab_number() {
 	esac
 }
 
-# node_range NODE: the number of its pod address range.
+# node_range NODE: prints the number of the node's pod address range.
 node_range() { echo $(($(lab_number "$1") - 10)); }
 
 # lab_exec WHO COMMAND...: runs COMMAND in place of this shell.
@@ -80,7 +80,7 @@ lab_start() {
 	LAB_PIDS+=("$LAB_STARTED")
 }
 
-# ---- The machines. ----
+# ---- The nodes. ----
 
 nodes_network() {
 	local who
@@ -89,7 +89,7 @@ nodes_network() {
 	ip -n "$LAB-net" link set bridge up
 	for who in client control "${NODES[@]}"; do lab_attach "$who"; done
 	for who in "${NODES[@]}"; do node_routes "$who"; done
-	# One node announces IPv4's addresses of load balancers, the other IPv6's.
+	# One node announces the IPv4 addresses of load balancers, the other the IPv6 addresses.
 	ip -n "$LAB-client" route add 203.0.113.0/24 via 10.0.0.11
 	ip -n "$LAB-client" route add 2001:db8:113::/64 via fd00:10::12
 }
@@ -109,7 +109,7 @@ node_routes() {
 	ip -n "$LAB-$1" route add default via fd00:10::100
 }
 
-# node_machine NODE: starts the environment of its kubelet.
+# node_machine NODE: starts the environment of the node's kubelet.
 node_machine() {
 	local ready=$LAB_DIR/$1.ready
 	mkdir -p "$LAB_CGROUP/$1" "$LAB_DIR/$1"
@@ -124,7 +124,7 @@ node_machine() {
 
 # ---- Images. ----
 
-# image NAME ENTRYPOINT ROOT: makes $LAB_DIR/images/….tar of a root directory, which containerd knows as NAME.
+# image NAME ENTRYPOINT ROOT: makes $LAB_DIR/images/….tar of a root directory, which containerd imports as NAME.
 image() {
 	local made=$LAB_DIR/images/${1//[\/:]/_}
 	printf 'FROM scratch\nENTRYPOINT %s\n' "$2" >"$made.dockerfile"
@@ -136,7 +136,7 @@ image() {
 	rm -r "$made.layer" "$made.layout"
 }
 
-# pause_image: the image of all pods' sandboxes, and of pods that run programs of this machine, whose /usr is mounted there.
+# pause_image: makes the image of all pods' sandboxes, and of pods that run programs of this machine, whose /usr they mount.
 pause_image() {
 	local root=$LAB_DIR/images/pause each
 	mkdir -p "$root"/{usr,etc,tmp,run,sluice,lab}
@@ -145,7 +145,7 @@ pause_image() {
 	image "$PAUSE" '["/busybox", "sleep", "infinity"]' "$root"
 }
 
-# copy_program ROOT FILE [NAME...]: copies it with the libraries that it loads, and links it under these names.
+# copy_program ROOT FILE [NAME...]: copies FILE with the libraries that it loads, and links it under these names.
 copy_program() {
 	local library name
 	for library in "$2" $(ldd "$2" | grep -o '/[^ ]*'); do
@@ -155,8 +155,8 @@ copy_program() {
 	for name in "${@:3}"; do ln -s "$2" "$1/usr/sbin/$name"; done
 }
 
-# kube_proxy_image: kube-proxy, and the programs that it calls. The tag is that of kubeadm's DaemonSet, the binary is from
-# PARTNERS.
+# kube_proxy_image: makes an image with kube-proxy and the programs that it calls. The tag is that of kubeadm's DaemonSet, the
+# binary is from PARTNERS.
 kube_proxy_image() {
 	local root=$LAB_DIR/images/kube-proxy extensions
 	extensions=/usr/lib/$(gcc -print-multiarch)/xtables
@@ -170,9 +170,9 @@ kube_proxy_image() {
 	image "$KUBE_PROXY_IMAGE" '["/usr/local/bin/kube-proxy"]' "$root"
 }
 
-# sluice_image: makes the image that users get.
+# sluice_image: makes the released image.
 sluice_image() {
-	"$SLUICE_ROOT/scripts/package" image --output "$LAB_DIR/images" >"$LAB_DIR/package.log" || die "no image: $(tail -n 5 "$LAB_DIR/package.log")"
+	"$SLUICE_ROOT/scripts/package" image --output "$LAB_DIR/images" >"$LAB_DIR/package.log" || die "cannot make the image: $(tail -n 5 "$LAB_DIR/package.log")"
 }
 
 ctr() { lab_in "$1" ctr --address /run/containerd/containerd.sock --namespace k8s.io "${@:2}"; }
@@ -289,12 +289,12 @@ nodes_down() {
 	CLUSTER=''
 }
 
-# ---- What users have. ----
+# ---- DaemonSets, pods and services. ----
 
 rolled_out() { kubectl -n kube-system rollout status "daemonset/$1" --timeout=300s || die "the DaemonSet $1 does not become ready"; }
 pods_of() { kubectl -n kube-system get pods -l "app.kubernetes.io/name=$1" -o jsonpath='{.items[*].metadata.name}'; }
 
-# web_pod NODE: a pod that runs programs of this machine, mounted at the same paths.
+# web_pod NODE: prints a pod that runs programs of this machine, mounted at the same paths.
 web_pod() {
 	cat <<-YAML
 		---
@@ -322,7 +322,7 @@ web_pod() {
 	YAML
 }
 
-# web_of NAME NUMBER PROTOCOL PORT TARGET NODE_PORT [POLICY]
+# web_of NAME NUMBER PROTOCOL PORT TARGET NODE_PORT [POLICY]: prints a service of these pods.
 web_of() {
 	cat <<-YAML
 		---
@@ -340,8 +340,8 @@ web_of() {
 	YAML
 }
 
-# balanced NAME NUMBER: as if a load balancer's controller had given it addresses.
-balanced() {
+# assign_addresses NAME NUMBER: assigns load-balancer addresses to a service, as a load balancer's controller does.
+assign_addresses() {
 	kubectl patch service "$1" --subresource=status --type=merge \
 		--patch "{\"status\": {\"loadBalancer\": {\"ingress\": [{\"ip\": \"203.0.113.$2\"}, {\"ip\": \"2001:db8:113::$2\"}]}}}" >/dev/null
 }
@@ -354,37 +354,37 @@ web() {
 		web_of dns 53 UDP 53 5353 30053
 		web_of here 82 TCP 80 8080 30082 Local
 	} | kubectl apply -f - >/dev/null
-	balanced web 80
-	balanced dns 53
-	balanced here 82
+	assign_addresses web 80
+	assign_addresses dns 53
+	assign_addresses here 82
 	kubectl wait --for=condition=Ready pod -l app=web --timeout=60s >/dev/null || die "the pods do not become ready"
 }
 
-# web_seen WHO PROTOCOL ADDRESS PORT: the backends that reply to twenty requests, none of which may fail.
-web_seen() { lab_ask "$@" && lab_ask "$@" --count 20 --json | jq -r '.answers | keys | join(" ")'; }
-web_reached() { [[ $(web_seen "$@") == *"web-node-a web-node-b" ]]; }
-# web_local NODE WHO PROTOCOL ADDRESS PORT: that node's pod alone.
-web_local() { [[ $(web_seen "${@:2}" | tail -n 1) == "web-$1" ]]; }
+# web_backends WHO PROTOCOL ADDRESS PORT: prints the backends that reply to twenty requests, none of which may fail.
+web_backends() { lab_ask "$@" && lab_ask "$@" --count 20 --json | jq -r '.answers | keys | join(" ")'; }
+web_reached() { [[ $(web_backends "$@") == *"web-node-a web-node-b" ]]; }
+# web_local NODE WHO PROTOCOL ADDRESS PORT: whether only that node's pod replies.
+web_local() { [[ $(web_backends "${@:2}" | tail -n 1) == "web-$1" ]]; }
 
-# Of a Service whose policy is Local, pods have all endpoints, and the outside those of the node that it asks.
+# With the policy Local, pods reach all endpoints of a Service, and external clients those of the node that they address.
 web_answers() {
 	local each node
 	for each in "tcp 10.96.0.80 80" "tcp fd00:10:96::80 80" "udp 10.96.0.53 53" "udp fd00:10:96::53 53" "tcp 203.0.113.82 80"; do
 		for node in "${NODES[@]}"; do
 			# shellcheck disable=SC2086  # protocol, address and port
-			lab_wait 5 web_reached "pod/web-$node" $each || die "$1: pod web-$node: $each: $(web_seen "pod/web-$node" $each)"
+			lab_wait 5 web_reached "pod/web-$node" $each || die "$1: pod web-$node: $each: $(web_backends "pod/web-$node" $each)"
 		done
 	done
 	for each in "tcp 10.0.0.11 30080" "tcp fd00:10::12 30080" "udp 10.0.0.12 30053" "udp fd00:10::11 30053" "tcp 203.0.113.80 80" \
 		"udp 2001:db8:113::53 53"; do
 		# shellcheck disable=SC2086
-		lab_wait 5 web_reached client $each || die "$1: client: $each: $(web_seen client $each)"
+		lab_wait 5 web_reached client $each || die "$1: client: $each: $(web_backends client $each)"
 	done
 	for each in "node-a client tcp 10.0.0.11 30082" "node-b client tcp fd00:10::12 30082" "node-a client tcp 203.0.113.82 80"; do
 		# shellcheck disable=SC2086
-		lab_wait 5 web_local $each || die "$1: not by its own node: $each: $(web_seen ${each#* })"
+		lab_wait 5 web_local $each || die "$1: not only by the node's own pod: $each: $(web_backends ${each#* })"
 	done
-	printf '%s: pods reach ClusterIPs, the outside node ports, and both load-balancer addresses\n' "$1"
+	printf '%s: pods reach ClusterIPs, the client node ports, and both load-balancer addresses\n' "$1"
 }
 
 # web_clients WHEN: starts long and new connections to the services.
@@ -412,8 +412,8 @@ web_fresh() {
 	done
 }
 
-# The objects of cmd/kubeadm/app/phases/addons/proxy/manifests.go, with the configuration that the release's kubeadm writes;
-# except for the size of conntrack's table, which belongs to the machine, as with kind.
+# Creates the objects of cmd/kubeadm/app/phases/addons/proxy/manifests.go, with the configuration that the release's kubeadm
+# writes; except for the size of conntrack's table, which is machine-wide, as with kind.
 kubeadm_config() {
 	kubectl -n kube-system create serviceaccount kube-proxy >/dev/null
 	kubectl create clusterrolebinding kubeadm:node-proxier --clusterrole=system:node-proxier --serviceaccount=kube-system:kube-proxy >/dev/null
@@ -428,7 +428,7 @@ kubeadm_config() {
 	kube_proxy_mode "$1"
 }
 
-# release: the Kubernetes release of PARTNERS, as in 1.36.
+# release: prints the Kubernetes release of PARTNERS, for example 1.36.
 release() { "$PARTNERS/kube-proxy" --version | sed 's/.* v\(1\.[0-9]*\)\..*/\1/'; }
 
 kube_proxy_mode() {
@@ -437,8 +437,8 @@ kube_proxy_mode() {
 		--dry-run=client -o yaml | kubectl apply -f - >/dev/null
 }
 
-# left NODE: directories of pins (a bpf file system has files of its own), and our programs attached to the node's devices
-# and cgroup.
+# left NODE: prints the directories of pins (a bpf file system has files of its own), and our programs that are attached to
+# the node's devices and cgroup.
 left() {
 	lab_in "$1" find /sys/fs/bpf -mindepth 1 -type d
 	lab_in "$1" bpftool net show | grep -o 'lb_[a-z0-9_]*' | sort -u

@@ -1,5 +1,6 @@
-"""The Prometheus configuration that the Prometheus operator makes of a PodMonitor: scrape_config.py PODMONITOR PODS, both as kubectl
-prints them in JSON. Debian's Prometheus finds no pods itself, so each is listed with the labels that Prometheus's discovery gives it."""
+"""Prints the Prometheus configuration that the Prometheus operator makes of a PodMonitor. usage: scrape_config.py PODMONITOR PODS, both as
+kubectl prints them in JSON. Debian's Prometheus does not discover pods, so each pod is listed with the labels that the discovery would give
+it."""
 
 import json
 import re
@@ -17,14 +18,14 @@ def snake_case(name):
 
 
 def selected(spec):
-    """Pods that match and run, with the job's name from their label."""
+    """Relabeling rules that keep the matching pods that run, and take the job's name from their label."""
     rules = [{"action": "keep", "source_labels": [label(name)], "regex": value} for name, value in spec["selector"]["matchLabels"].items()]
     rules.append({"action": "drop", "source_labels": [META + "phase"], "regex": "(Failed|Succeeded)"})
     return rules + [{"source_labels": [label(spec["jobLabel"])], "target_label": "job", "regex": "(.+)"}]
 
 
 def discovered(pod):
-    """A pod whose containers declare no ports."""
+    """The target and labels that the discovery gives a pod whose containers declare no ports."""
     status = pod["status"]
     labels = {label(name): value for name, value in pod["metadata"]["labels"].items()}
     labels |= {META + "ip": status["podIP"], META + "phase": status["phase"], META + "node_name": pod["spec"]["nodeName"]}

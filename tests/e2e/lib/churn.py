@@ -17,7 +17,7 @@ def quietly(step):
     try:
         step()
     except kube.Refused:
-        pass  # the object was deleted, or a conflict: the next change follows
+        pass  # the object was deleted, or there was a conflict; the next change follows
 
 
 class Churn:

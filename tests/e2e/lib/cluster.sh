@@ -1,26 +1,26 @@
 # A control plane of real binaries, added to the lab of scripts/lib/netlab.sh. Sourced after it, as root.
-# shellcheck shell=bash disable=SC2034  # what cluster_up sets is for the caller
+# shellcheck shell=bash disable=SC2034  # the caller uses the variables that cluster_up sets
 #
-#   cluster_up NAME            the lab, and in a namespace `control` (10.0.0.2, fd00:10::2) etcd, kube-apiserver and
-#                              kube-controller-manager with the controllers that make slices; the lab's four nodes
-#   cluster_down               ends and removes all of it; safe to call twice
-#   kube COMMAND...            tests/e2e/lib/kube.py against the API server
-#   cluster_agent [OPTION...]  the agent on node, following the API server; waits until it serves
-#   cluster_web [by-hand]      the service default/web at 10.96.0.80, with the pods of cluster_pods or with hand-written slices
-#   cluster_service NAME ADDRESS [METADATA]   a service with one port, 80, and hand-written slices; METADATA: more fields
-#   cluster_pods               pods web-pod, web-a, web-b and web-c (label app=web) with servers behind them
-#   cluster_etcd, cluster_api, cluster_controllers    restart one partner; its pid is in CLUSTER_ETCD, …
+#   cluster_up NAME            starts the lab, and in a namespace `control` (10.0.0.2, fd00:10::2) etcd, kube-apiserver and
+#                              kube-controller-manager with the controllers that make slices; creates the lab's four nodes
+#   cluster_down               ends and removes everything; safe to call twice
+#   kube COMMAND...            runs tests/e2e/lib/kube.py against the API server
+#   cluster_agent [OPTION...]  starts the agent on node with the API server as its source; waits until it serves
+#   cluster_web [by-hand]      creates the service default/web at 10.96.0.80, with the pods of cluster_pods or with hand-written slices
+#   cluster_service NAME ADDRESS [METADATA]   creates a service with one port, 80, for hand-written slices; METADATA: more fields
+#   cluster_pods               creates pods web-pod, web-a, web-b and web-c (label app=web), and starts their servers
+#   cluster_etcd, cluster_api, cluster_controllers    start one partner; its pid is in CLUSTER_ETCD, …
 #   cluster_kube_proxy MODE [DIRECTORY]   starts the real kube-proxy on node, and waits until it is healthy; programs in DIRECTORY
 #                              take precedence; its pid is in KUBE_PROXY
-#   cluster_tell_zone ZONE     makes a kube-proxy that has just started learn that node is in ZONE
-#   cluster_proxy PORT         tests/e2e/lib/proxy.py in front of the API server; its rules are in $CLUSTER/rules.json
-#   kubeconfig FILE SERVER CREDENTIALS   CREDENTIALS: "token FILE" or "certificate NAME"
+#   cluster_publish_zone ZONE  sends a kube-proxy that has just started an event with the zone of node
+#   cluster_proxy PORT         starts tests/e2e/lib/proxy.py in front of the API server; its rules are in $CLUSTER/rules.json
+#   kubeconfig FILE SERVER CREDENTIALS   writes a kubeconfig; CREDENTIALS: "token FILE" or "certificate NAME"
 #   load_up NAME               cluster_up with web, its pods, the agent and traffic, and a service default/big for hand-written slices
-#   load create|delete|update ...             tests/e2e/lib/load.py: many services, many changes
-#   programmed, count          number of load's service ports in the maps; number of endpoints of default/big
+#   load create|delete|update ...             runs tests/e2e/lib/load.py: many services, many changes
+#   programmed, count          print the number of load's service ports in the maps; the number of endpoints of default/big
 #   becomes WHAT WANTED COMMAND...            waits $WITHIN seconds (3), longer on a busy machine, until COMMAND prints WANTED
 #
-# $CLUSTER holds certificates and kubeconfigs, $LAB_DIR the logs. PARTNERS names the directory of the binaries, ETCD another
+# $CLUSTER has certificates and kubeconfigs, $LAB_DIR the logs. PARTNERS is the directory of the binaries, ETCD the name of another
 # etcd in it, API_ADDRESS the API server's address if it is not 10.0.0.2, AGENT_XDP the mode of XDP if it is not off (native needs
 # `lab_offload off`).
 
@@ -109,10 +109,10 @@ cluster_controllers() {
 # cluster_wrong NAME: fails because a partner did not start.
 cluster_wrong() {
 	tail -n 40 "$LAB_DIR/$1.log"
-	die "cannot start $1; the end of its log is above."
+	die "cannot start $1; the last lines of its log are above."
 }
 
-# cluster_node NAME ZONE NUMBER PODS: a Node object as the node's kubelet writes it.
+# cluster_node NAME ZONE NUMBER PODS: prints a Node object as the node's kubelet writes it.
 cluster_node() {
 	cat <<-YAML
 		---
@@ -127,7 +127,8 @@ cluster_node() {
 	YAML
 }
 
-# cluster_node_status: the status that the kubelet writes: addresses, and the CPUs on which topology hints depend.
+# cluster_node_status NAME ZONE NUMBER PODS: writes the status that the kubelet writes: addresses, and the CPUs on which
+# topology hints depend.
 cluster_node_status() {
 	kube patch "Node/$1" --status "{\"status\": {
 		\"addresses\": [{\"type\": \"InternalIP\", \"address\": \"10.0.0.$3\"},
@@ -175,7 +176,7 @@ cluster_up() {
 cluster_down() {
 	local code=$? name=$LAB
 	if ((code != 0)) && [[ -n $LAB_DIR && -s $LAB_DIR/agent.log ]]; then
-		printf 'the end of the agent'\''s log:\n'
+		printf 'the last lines of the agent'\''s log:\n'
 		tail -n 30 "$LAB_DIR/agent.log" | cut -c1-400
 	fi
 	lab_down
@@ -199,7 +200,7 @@ cluster_agent() {
 	fi
 }
 
-# pod_at NAME: the node and the pod network number of a pod of the lab.
+# pod_at NAME: prints the node and the pod network number of a pod of the lab.
 pod_at() {
 	case $1 in
 	web-pod) echo node 1 ;;
@@ -207,7 +208,7 @@ pod_at() {
 	esac
 }
 
-# cluster_pod NAME [OPTION...]: a Pod object as its kubelet writes it.
+# cluster_pod NAME [OPTION...]: creates a Pod object as its kubelet reports it.
 cluster_pod() {
 	local node number
 	read -r node number < <(pod_at "$1")
@@ -249,7 +250,7 @@ load_up() {
 	cluster_service big 10.96.0.81
 	cluster_pods
 	cluster_agent
-	lab_wait 10 eval '[[ $(family4 default/web:) == *10.244.4.10* ]]' || die "the pods never came"
+	lab_wait 10 eval '[[ $(family4 default/web:) == *10.244.4.10* ]]' || die "the agent has no backends of the pods"
 	lab_traffic pod 10.96.0.80 80
 }
 
@@ -278,10 +279,11 @@ cluster_kube_proxy() {
 	lab_start node kube-proxy.log env "PATH=${2:+$2:}$PATH" "$PARTNERS/kube-proxy" --config "$CLUSTER/kube-proxy.conf"
 	KUBE_PROXY=$LAB_STARTED
 	lab_wait 60 lab_in node curl -fsS -m 2 http://127.0.0.1:10356/healthz || cluster_wrong kube-proxy
-	cluster_tell_zone zone-a
+	cluster_publish_zone zone-a
 }
 
-# cluster_iptables MODE: a directory in which `iptables` and the like are nft's or, for iptables-legacy, legacy's; kube-proxy takes what its PATH has.
+# cluster_iptables MODE: prints a directory, for kube-proxy's PATH, in which `iptables` and its siblings are the nft variant or, for iptables-legacy,
+# the legacy variant.
 cluster_iptables() {
 	local name each kind=nft
 	[[ $1 != iptables-legacy ]] || kind=legacy
@@ -294,10 +296,10 @@ cluster_iptables() {
 	printf '%s\n' "$LAB_DIR/$1"
 }
 
-# cluster_tell_zone ZONE: tells kube-proxy that node is in it, by a change. kube-proxy (1.36.3, 1.37.2) may miss the zone that its Node has at the
-# start, and then ignores zone hints: its informer runs already when NodeTopologyConfig asks for events, and the first one may come
-# before the proxier is registered with that (pkg/proxy/config/config.go).
-cluster_tell_zone() {
+# cluster_publish_zone ZONE: changes node's zone and sets it to ZONE, so that kube-proxy receives an event. kube-proxy (1.36.3, 1.37.2) may miss
+# the zone that its Node has at the start, and then ignores zone hints: its informer already runs when NodeTopologyConfig subscribes, and the
+# first event may arrive before the proxier is registered (pkg/proxy/config/config.go).
+cluster_publish_zone() {
 	kube patch Node/node '{"metadata": {"labels": {"topology.kubernetes.io/zone": "zone-unknown"}}}'
 	kube patch Node/node "{\"metadata\": {\"labels\": {\"topology.kubernetes.io/zone\": \"$1\"}}}"
 }
@@ -310,7 +312,7 @@ cluster_proxy() {
 		cluster_wrong proxy
 }
 
-# backends_of SERVICE: the sorted addresses in its cluster set.
+# backends_of SERVICE: prints the sorted addresses in the service's cluster set.
 backends_of() {
 	lab_sluice backends "$1" -o json 2>/dev/null | jq -r '[.[] | select(.inClusterSet) | "\(.address):\(.port)"] | sort | join(" ")'
 }
@@ -320,14 +322,14 @@ milliseconds() { echo $((${EPOCHREALTIME/[.,]/} / 1000)); }
 # becomes WHAT WANTED COMMAND...: waits until COMMAND prints WANTED, at most $WITHIN seconds (3), and prints how long that
 # took. On a busy machine it still tries at least five times for each of those seconds.
 becomes() {
-	local what=$1 wanted=$2 start found='' looks=0
+	local what=$1 wanted=$2 start found='' tries=0
 	start=$(milliseconds)
 	shift 2
 	while :; do
 		found=$("$@" 2>/dev/null) || true
 		[[ $found != "$wanted" ]] || break
-		looks=$((looks + 1))
-		(($(milliseconds) - start < ${WITHIN:-3} * 1000 || looks < ${WITHIN:-3} * 5)) || die "$what: wanted '$wanted', found '$found'"
+		tries=$((tries + 1))
+		(($(milliseconds) - start < ${WITHIN:-3} * 1000 || tries < ${WITHIN:-3} * 5)) || die "$what: wanted '$wanted', found '$found'"
 		sleep 0.05
 	done
 	printf '%s: %s (%d ms)\n' "$what" "$wanted" $(($(milliseconds) - start))
@@ -339,8 +341,8 @@ rules() {
 	mv "$CLUSTER/rules.new" "$CLUSTER/rules.json"
 }
 
-# asked EXPRESSION: the number of matching requests in the proxy's log, whose lines are "TIME ACTION GET PATH".
-asked() { grep -cE -- "$1" "$LAB_DIR/proxy.log" || true; }
+# requests_matching EXPRESSION: prints the number of matching requests in the proxy's log, whose lines are "TIME ACTION GET PATH".
+requests_matching() { grep -cE -- "$1" "$LAB_DIR/proxy.log" || true; }
 
 # agent_account: creates the agent's service account, and a token for it in $CLUSTER/token.
 agent_account() {
@@ -348,10 +350,10 @@ agent_account() {
 	kube token kube-system/sluice >"$CLUSTER/token"
 }
 
-# family4 SERVICE: the IPv4 backends in its cluster set.
+# family4 SERVICE: prints the IPv4 backends in the service's cluster set.
 family4() { backends_of "$1" | tr ' ' '\n' | grep -v '\[\|:.*:' | paste -sd ' '; }
 
-# answers WHO ADDRESS PORT: the backends that reply to 40 connections, none of which may fail.
+# answers WHO ADDRESS PORT: prints the backends that reply to 40 connections, none of which may fail.
 answers() { lab_ask "$1" tcp "$2" "$3" --count 40 --json | jq -r '.answers | keys | join(" ")'; }
 
 has_service() { lab_sluice services -o json | jq --arg name "$1" 'any(.[]; .service | startswith($name))'; }

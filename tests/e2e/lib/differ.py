@@ -3,9 +3,9 @@
 usage: differ.py SEED STEPS PROXY_LAB SLUICE_LAB     (names of the labs, whose namespaces are LAB-client and so on; their
 cgroups are $E2E_CGROUPS/LAB; E2E_KUBE as for kube.py)
 
-After each step every client of both labs asks the same frontends; compared are which backends answer, which client address they see,
-what is refused and what times out. A difference that lasts for some seconds is a failure, unless it is one of ALLOWED, each of which
-names its choice or row in docs/semantics.md; an allowed difference that never occurs is a failure too, except RARE ones."""
+After each step every client of both labs sends requests to the same frontends. The test compares which backends answer, which client
+address they see, what is refused and what times out. A difference that lasts for some seconds is a failure, unless it is one of ALLOWED,
+whose keys are choices or rows in docs/semantics.md. An allowed difference that does not occur is a failure too, except those of RARE."""
 
 import collections
 import json
@@ -39,11 +39,11 @@ PROXY_NAME = "service.kubernetes.io/service-proxy-name"
 
 ALLOWED = {
     "B": "node ports on localhost",
-    "C": "the client's own address is kept where the reply comes back through this node anyway",
+    "C": "the client's own address is kept if the reply returns through this node anyway",
 }
 RARE = {
-    "45": "of a UDP service that is gone, or another proxy's, kube-proxy's connection tracking still answers source ports that it has seen",
-    "32": "a pod reaches itself also where it is an endpoint that names no node; kube-proxy's nftables takes only those on its node for hairpins",
+    "45": "a UDP service was removed, or belongs to another proxy now: with kube-proxy, conntrack still translates source ports that it has seen",
+    "32": "a pod also reaches itself if it is an endpoint without a nodeName; kube-proxy's nftables treats only endpoints on its node as hairpins",
 }
 
 
@@ -51,10 +51,10 @@ def say(*words):
     print(*words, flush=True)
 
 
-# ---- Asking ----
+# ---- Requests ----
 
 class Prober:
-    """Runs prober.py in a namespace (and cgroup) of a lab."""
+    """A prober.py that runs in a namespace (and cgroup) of a lab."""
 
     def __init__(self, lab, who):
         prober = str(pathlib.Path(__file__).with_name("prober.py"))
@@ -76,7 +76,8 @@ class Prober:
 
 
 class Question(collections.namedtuple("Question", "client protocol address port kind sticky")):
-    """kind: ClusterIP, NodePort, LoadBalancer, ExternalIP, localhost, health, unknown or unallocated. sticky: with affinity."""
+    """A request to compare. kind: ClusterIP, NodePort, LoadBalancer, ExternalIP, localhost, health, unknown or unallocated. sticky: with
+    affinity."""
 
     def __str__(self):
         where = f"[{self.address}]" if ":" in self.address else self.address
@@ -89,7 +90,7 @@ class Labs:
         self.names = names
 
     def ask(self, questions, times):
-        """{lab: {question: {answer: count}}}"""
+        """Sends each question that many times from both labs; returns {lab: {question: {answer: count}}}."""
         by_client = {who: [each for each in questions if each.client == who] for who in CLIENTS}
         for (_, who), prober in self.probers.items():
             prober.send([[each.protocol, each.address, each.port, times] for each in by_client[who]])
@@ -104,7 +105,7 @@ def source_of(client, peer):
 
 
 class Seen:
-    """How one side handled one question: the properties in which both must agree."""
+    """The properties of one side's answers to a question in which both sides must agree."""
 
     def __init__(self):
         self.verdicts = set()
@@ -118,7 +119,7 @@ class Seen:
                 verdict = "answered"
                 self.backends[f"{words[0]}:{words[1]}"].add(source_of(question.client, words[2]))
             else:
-                # If nothing serves an address, the kernel tries to resolve a neighbour, and reports its failure if it comes
+                # If nothing serves an address, the kernel tries to resolve a neighbour, and reports a failure that occurs
                 # within the timeout.
                 verdict = "timeout" if answer == "EHOSTUNREACH" else answer
             self.verdicts.add(verdict)
@@ -129,19 +130,19 @@ class Seen:
         return "/".join(f"{verdict} {times}" for verdict, times in sorted(self.tries.items())) + (f": {backends}" if backends else "")
 
 
-# ---- Comparing ----
+# ---- Comparison ----
 
 def meets_itself(question, theirs, ours, nameless):
-    """Whether a pod asked a service of which it is an endpoint without a nodeName: kube-proxy gives no answer."""
+    """Whether a pod used a service of which it is an endpoint without a nodeName: kube-proxy's request to itself times out."""
     if question.client != "pod" or not OWN["pod"] & nameless or ours.verdicts != {"answered"}:
         return False
     others = {name for name in ours.backends if name.rsplit(":", 1)[0] not in OWN["pod"]}
-    # With affinity each side chooses a backend of its own.
+    # With affinity the two sides may choose different backends.
     return theirs.verdicts in ({"timeout"}, {"answered", "timeout"}) and (question.sticky or others == set(theirs.backends))
 
 
 def outlives(question, theirs, ours, ended):
-    """Whether a UDP service is no longer this proxy's: a reused source port matches the flow of its first use."""
+    """Whether the UDP service no longer belongs to this proxy: a reused source port matches the flow of its first use."""
     return (question.protocol == "UDP" and (question.address, question.port) in ended and "answered" not in ours.verdicts and
             theirs.verdicts == ours.verdicts | {"answered"})
 
@@ -153,13 +154,13 @@ def letter_of(question, theirs, ours, world):
     if outlives(question, theirs, ours, world.ended):
         return "45"
     if theirs.verdicts == {"answered", "timeout"}:
-        theirs.verdicts = {"answered"}  # what kube-proxy's connection tracking loses now and then is no verdict
+        theirs.verdicts = {"answered"}  # with kube-proxy, conntrack occasionally loses a request
     if theirs.verdicts != ours.verdicts:
         if question.kind == "localhost" and theirs.verdicts == {"refused"}:
             return "B"
         return ""
     if question.sticky:
-        # Each side chooses a backend once.
+        # With affinity each side uses only one backend.
         return None if len(theirs.backends) <= 1 and len(ours.backends) <= 1 else ""
     if set(theirs.backends) != set(ours.backends):
         return ""
@@ -179,38 +180,40 @@ class Comparison:
     def __init__(self, labs):
         self.labs = labs
         self.letters = collections.Counter()
-        self.asked = 0
-        self.nameless = set()  # addresses of endpoints that name no node
-        self.ended = set()  # address and port of services that are gone, or another proxy's
+        self.questions = 0
+        self.nameless = set()  # addresses of endpoints without a nodeName
+        self.ended = set()  # address and port of services that were removed, or belong to another proxy now
 
     def sides(self, questions, times, before=None):
+        """Asks the questions; returns a Seen for each lab and question."""
         answers = self.labs.ask(questions, times)
         seen = before or {(lab, each): Seen() for lab in self.labs.names for each in questions}
         for lab in self.labs.names:
             for question in questions:
                 seen[lab, question].add(question, answers[lab][question])
-        self.asked += len(questions)
+        self.questions += len(questions)
         return seen
 
-    def judged(self, questions, seen):
+    def letters_of(self, questions, seen):
+        """The result of letter_of() for each question."""
         theirs, ours = self.labs.names
         return {each: letter_of(each, seen[theirs, each], seen[ours, each], self) for each in questions}
 
     def run(self, questions):
-        """The questions that both sides keep answering differently, with both answers."""
+        """Texts of the questions to which the answers of both sides still differ after repetitions."""
         seen = self.sides(questions, TRIES)
-        judged = self.judged(questions, seen)
+        letters = self.letters_of(questions, seen)
         until = time.monotonic() + SETTLE
-        wrong = [each for each in questions if judged[each] == ""]
+        wrong = [each for each in questions if letters[each] == ""]
         while wrong:
-            # Few requests reach few backends; and a change may not have arrived yet.
+            # Few requests reach few backends, and a change may not be in effect yet.
             again = self.sides(wrong, MORE)
-            judged |= self.judged(wrong, again)
+            letters |= self.letters_of(wrong, again)
             seen |= again
-            wrong = [each for each in wrong if judged[each] == ""]
+            wrong = [each for each in wrong if letters[each] == ""]
             if time.monotonic() > until:
                 break
-        for each, letter in judged.items():
+        for each, letter in letters.items():
             if letter and letter not in self.letters:
                 say(f"choice {letter}, for example: {self.both(each, seen)}")
             self.letters.update([letter] if letter else [])
@@ -222,7 +225,7 @@ class Comparison:
         return f"{question}\n    kube-proxy: {seen[theirs, question]}\n    Sluice:     {seen[ours, question]}"
 
 
-# ---- Changing ----
+# ---- Changes ----
 
 class World:
     """The objects in the API, and random changes to them. s0 to s3 are services, each with up to three slices."""
@@ -351,7 +354,7 @@ class World:
                                          {"ready": False, "serving": True, "terminating": True},
                                          {"ready": False, "serving": False, "terminating": True}])
         made = {"addresses": [address], "conditions": conditions, "nodeName": node, "zone": zone}
-        # Not for the node's own address: external clients do not reach that yet if the endpoint names no node.
+        # Not for the node's own address: external clients do not reach that yet if the endpoint has no nodeName.
         if self.random.random() < 0.1 and address not in NODE:
             del made["nodeName"], made["zone"]
         if hints == "zones":
@@ -368,14 +371,15 @@ class World:
                 for endpoint in each["endpoints"] or []}
 
     def beside(self, made, sibling):
-        """An endpoint that another slice has, too. Which of both counts is specified only if exactly one is terminating (SEM-4)."""
+        """The endpoint, or its copy in another slice if the two conflict: which one counts is specified only if exactly one is terminating
+        (SEM-4)."""
         if sibling is None:
             return made
         ends, other_ends = (each.get("conditions", {}).get("terminating", False) for each in (made, sibling))
         return made if ends != other_ends else sibling
 
     def ports_of_slice(self, name):
-        """A port for each name, with the service's protocol."""
+        """Slice ports for both port names, with the service's protocols."""
         wanted = {}
         try:
             wanted = {each["name"]: each["protocol"] for each in self.api.get(self.path(name))["spec"]["ports"]}
@@ -388,7 +392,7 @@ class World:
         return ports
 
     def endpoints(self, name=None):
-        """A new version of one slice of a service."""
+        """Writes a new version of one slice of a service."""
         name = name or self.name()
         family = self.random.choice([4, 4, 6])
         slice_name = f"{name}-{family}-{self.random.randrange(2)}"
@@ -416,7 +420,7 @@ class World:
     def zone(self, zone=None):
         zone = zone or self.random.choice(ZONES + [None])
         self.api.patch(kube.path_of("Node", None, "node"), {"metadata": {"labels": {"topology.kubernetes.io/zone": zone}}})
-        time.sleep(1.5)  # no mark tells when both have seen a Node
+        time.sleep(1.5)  # nothing shows when both proxies have seen a change of a Node
         return f"node in {zone}"
 
     def step(self):
@@ -431,7 +435,7 @@ class World:
 
 
 class Mark:
-    """A separate service whose port and endpoint change after each step: once both are in effect, all earlier changes are too."""
+    """A separate service whose port and endpoint change after each step: once these changes are in effect, all earlier ones are too."""
 
     def __init__(self, api, labs):
         self.api, self.labs, self.count = api, labs, 0
@@ -449,7 +453,8 @@ class Mark:
         except kube.Refused:
             self.api.create(body)
 
-    def pass_by(self):
+    def await_effect(self):
+        """Changes the mark, and waits until both labs serve the change."""
         self.count += 1
         target = TARGETS["TCP"][self.count % 2]
         self.slice(target)
@@ -464,11 +469,11 @@ class Mark:
                    for lab in self.labs.names):
                 return
             time.sleep(0.05)
-        raise SystemExit(f"the mark never passed: {answers}")
+        raise SystemExit(f"the change of the mark was not in effect after 20 s: {answers}")
 
 
 def questions_of(services):
-    """Every frontend of the services, asked by every client."""
+    """A question from every client to every frontend of the services."""
     frontends = set()
     for service in services:
         spec, sticky = service["spec"], service["spec"].get("sessionAffinity") == "ClientIP"
@@ -493,13 +498,14 @@ def questions_of(services):
 
 
 def changed_services(api, before):
-    """The test's present services, and those of `before` that were removed, which must not answer."""
+    """The test's present services by name; and a list of these and of the removed services of `before`, which must not answer."""
     now = {each["metadata"]["name"]: each for each in api.get("/api/v1/namespaces/default/services")["items"]
            if each["metadata"]["name"].startswith("s")}
     return now, list(now.values()) + [each for name, each in before.items() if name not in now]
 
 
 def nameless(api):
+    """The addresses of endpoints without a nodeName."""
     slices = api.get("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices")["items"]
     return {endpoint["addresses"][0] for each in slices for endpoint in each.get("endpoints") or [] if not endpoint.get("nodeName")}
 
@@ -524,13 +530,13 @@ def main():
     for step in range(steps):
         what = world.step()
         history.append(f"step {step}, {what}")
-        mark.pass_by()
+        mark.await_effect()
         before, services = changed_services(api, before)
         comparison.nameless, comparison.ended = nameless(api), ended(services, before)
         differences = comparison.run(questions_of(services))
         if differences:
             wrong += len(differences)
-            say("\n".join(each[:200] for each in history))  # what is new since the last difference
+            say("\n".join(each[:200] for each in history))  # the steps since the last difference
             history.clear()
             labels = api.get(kube.path_of("Node", None, "node"))["metadata"]["labels"]
             say(f"  different, with the node in {labels.get('topology.kubernetes.io/zone')}:")
@@ -545,7 +551,7 @@ def main():
                 break
     unused = sorted(set(ALLOWED) - set(comparison.letters))
     known = dict(sorted(comparison.letters.items()))
-    say(f"seed {seed}: {comparison.asked} questions, {wrong} differences; by choice: {known}")
+    say(f"seed {seed}: {comparison.questions} questions, {wrong} differences; by choice: {known}")
     if unused:
         say(f"choices that never came up: {unused}")
     sys.exit(1 if wrong or unused else 0)

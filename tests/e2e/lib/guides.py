@@ -11,7 +11,7 @@ LANGUAGES = {"yaml": "the content of a file", "bird": "BIRD's configuration: tes
 
 
 def blocks(page):
-    """(line, fence, text) of each block."""
+    """Yields line, fence and text of each block."""
     begun, fence, text = 0, None, []
     for number, line in enumerate(page.read_text().splitlines(), 1):
         if line.startswith("```"):
@@ -23,9 +23,9 @@ def blocks(page):
         elif fence is not None:
             text.append(line)
         elif re.match(r"    \S", line):
-            sys.exit(f"{page.name}:{number}: code that no test can tell from text: put it between ```")
+            sys.exit(f"{page.name}:{number}: indented code, which no test can distinguish from text: put it between ```")
     if fence is not None:
-        sys.exit(f"{page.name}:{begun}: a block that does not end")
+        sys.exit(f"{page.name}:{begun}: an unterminated block")
 
 
 def why_not(page, line, fence):
@@ -36,7 +36,7 @@ def why_not(page, line, fence):
         return found.group(1)
     if fence in LANGUAGES:
         return LANGUAGES[fence]
-    sys.exit(f"{page.name}:{line}: a block of '{fence}', of which nobody knows whether to run it")
+    sys.exit(f"{page.name}:{line}: a block of '{fence}': add it to LANGUAGES, or use sh")
 
 
 def main():

@@ -1,20 +1,20 @@
 """A small client of the API server for the end-to-end tests: as a module, and as a command for the scenarios.
 
 usage: kube.py apply               server-side apply of the YAML or JSON documents on standard input
-       kube.py check               the same as a dry run, every field validated
+       kube.py check               the same as a dry run, with validation of every field
        kube.py pod NAME NODE IP4 IP6 LABEL=VALUE... [--not-ready]
                                    a pod as a kubelet reports it: running, with addresses, ready or not
-       kube.py get PATH [--accept TYPE]      raw bytes of an answer; PATH begins with / or is KIND/[NAMESPACE/]NAME
+       kube.py get PATH [--accept TYPE]      prints the response body; PATH begins with / or is KIND/[NAMESPACE/]NAME
        kube.py patch KIND/[NAMESPACE/]NAME MERGE_PATCH [--status]
        kube.py delete KIND/[NAMESPACE/]NAME [--grace SECONDS]
-       kube.py token NAMESPACE/ACCOUNT       a token of that service account
-       kube.py slices SERVICE COUNT SIZE     so many slices of a service, each with so many endpoints of its own
+       kube.py token NAMESPACE/ACCOUNT       prints a token of that service account
+       kube.py slices SERVICE COUNT SIZE     creates COUNT slices of a service, each with SIZE endpoints of its own
        kube.py rewrite SLICE FIRST LAST SIZE BYTES [gathered]
-                                   changes a slice once for each number from FIRST to LAST; it has SIZE endpoints, the last
-                                   another one each time (10.200.0.FIRST and so on), and an annotation of so many bytes;
-                                   with the last word no change before the proxy has gathered the ones before
-       kube.py ready               succeeds when the server is
-E2E_KUBE names the directory of the cluster (server, ca.crt, admin.crt, admin.key; or token instead of the last two)."""
+                                   changes a slice once for each number from FIRST to LAST; it has SIZE endpoints, of which the
+                                   last changes each time (10.200.0.FIRST and so on), and an annotation of BYTES bytes; with
+                                   gathered, each change waits until the proxy has gathered the previous ones
+       kube.py ready               succeeds if the server is ready
+E2E_KUBE is the directory of the cluster (server, ca.crt, admin.crt, admin.key; or token instead of the last two)."""
 
 import http.client
 import json
@@ -88,7 +88,7 @@ class Api:
             self.headers["Authorization"] = "Bearer " + (where / "token").read_text().strip()
         self.connection = http.client.HTTPSConnection(address.hostname, address.port, context=context, timeout=30)
 
-    def ask(self, method, path, body=None, content_type="application/json", accept="application/json"):
+    def request(self, method, path, body=None, content_type="application/json", accept="application/json"):
         """The body of a successful response. Raises Refused for any other response, and OSError if there is none."""
         headers = self.headers | {"Accept": accept}
         if body is not None:
@@ -111,7 +111,7 @@ class Api:
         return data
 
     def json(self, method, path, body=None, content_type="application/json"):
-        return json.loads(self.ask(method, path, None if body is None else json.dumps(body), content_type))
+        return json.loads(self.request(method, path, None if body is None else json.dumps(body), content_type))
 
     def get(self, path):
         return self.json("GET", path)
@@ -138,7 +138,7 @@ class Api:
         kind = found["kind"].group(1)
         namespace = found["namespace"].group(1) if found["namespace"] and KINDS[kind][2] else None
         path = path_of(kind, namespace, name.group(1))
-        return json.loads(self.ask("PATCH", f"{path}?{OWNER}&force=true&fieldValidation=Strict{options}", document.encode(),
+        return json.loads(self.request("PATCH", f"{path}?{OWNER}&force=true&fieldValidation=Strict{options}", document.encode(),
                                    "application/apply-patch+yaml"))
 
 
@@ -251,7 +251,7 @@ def command_pod(api, words):
 
 def command_get(api, words):
     accept = option(words, "--accept") or "application/json"
-    sys.stdout.buffer.write(api.ask("GET", path_of_reference(words[0]), accept=accept))
+    sys.stdout.buffer.write(api.request("GET", path_of_reference(words[0]), accept=accept))
 
 
 def command_patch(api, words):
@@ -274,7 +274,7 @@ COMMANDS = {
     "token": lambda api, words: print(token(api, words[0])),
     "slices": lambda api, words: make_slices(api, words[0], int(words[1]), int(words[2])),
     "rewrite": lambda api, words: rewrite_slice(api, words[0], *map(int, words[1:5]), *words[5:]),
-    "ready": lambda api, _: api.ask("GET", "/readyz"),
+    "ready": lambda api, _: api.request("GET", "/readyz"),
 }
 
 

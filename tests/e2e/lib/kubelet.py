@@ -27,7 +27,7 @@ NODE_ADDRESS = "10.0.0.10"
 
 
 def host_path(path):
-    """The lab's own path, if it has one, so that nothing else on this machine is affected."""
+    """The lab's path in place of a host path, so that nothing else on this machine is affected."""
     own = {"/sys/fs/bpf": PINS, "/sys/fs/cgroup": str(pathlib.Path(CGROUP).parent), "/var/lib/sluice": str(KUBELET / "state")}
     where = own.get(path, path)
     os.makedirs(where, exist_ok=True)
@@ -35,7 +35,7 @@ def host_path(path):
 
 
 class Pod:
-    """One pod: its spec and its processes."""
+    """A pod: its spec and its processes."""
 
     def __init__(self, api, name, template, account):
         self.api, self.name, self.template, self.account = api, name, template, account
@@ -98,7 +98,7 @@ class Pod:
             return subprocess.Popen([os.environ["PARTNERS"] + "/kube-proxy", "--config", os.environ["KUBE_PROXY_CONFIG"]], stdout=log, stderr=log)
         environment = self.environment(container)
         arguments = [re.sub(r"\$\((\w+)\)", lambda found: environment[found.group(1)], each) for each in container.get("args", [])]
-        # On a real node one agent serves all pods; here it serves the lab's only.
+        # On a real node the agent serves all pods; here only the lab's.
         arguments = [each.replace("--cgroup=/host/cgroup", "--cgroup=/host/cgroup/" + pathlib.Path(CGROUP).name) for each in arguments]
         capabilities = ",".join(container["securityContext"]["capabilities"]["add"])
         runtime = [sys.executable, str(HERE / "container.py"), str(KUBELET / "image"), capabilities, *self.mounts(container), "--"]
@@ -106,7 +106,7 @@ class Pod:
         (KUBELET / f"{self.name}.exec").write_bytes(b"".join(word.encode() + b"\0" for word in words))
         return subprocess.Popen([*runtime, "/usr/bin/sluice", *arguments], env=environment, stdout=log, stderr=log)
 
-    def go_on(self):
+    def start_next(self):
         """Starts the next process: init containers until they succeed, then the container; restarts it if it ends."""
         code = self.process.poll() if self.process else None
         if self.process and code is None:
@@ -115,7 +115,7 @@ class Pod:
             self.waiting.pop(0)
         self.process = self.run(self.waiting[0] if self.waiting else self.spec["containers"][0])
 
-    def starts(self):
+    def is_starting(self):
         """Whether the startup probe, a command in the container, has not succeeded yet."""
         probe = self.spec["containers"][0].get("startupProbe", {}).get("exec")
         if probe and not self.has_started:
@@ -124,7 +124,7 @@ class Pod:
         return bool(probe) and not self.has_started
 
     def is_ready(self):
-        if self.waiting or self.process is None or self.process.poll() is not None or self.starts():
+        if self.waiting or self.process is None or self.process.poll() is not None or self.is_starting():
             return False
         probe = self.spec["containers"][0].get("readinessProbe", {}).get("httpGet")
         if not probe:
@@ -154,7 +154,7 @@ class Kubelet:
     def __init__(self):
         self.api = kube.Api(server=os.environ["API"])
         self.node = self.api.get(kube.path_of("Node", None, sys.argv[1]))
-        self.pods, self.told = {}, {}
+        self.pods, self.reported = {}, {}
 
     def is_chosen(self, template):
         wanted = template["spec"].get("nodeSelector", {})
@@ -173,7 +173,7 @@ class Kubelet:
         for name in wanted.keys() - self.pods.keys():
             self.pods[name] = Pod(self.api, name, wanted[name], wanted[name]["spec"].get("serviceAccountName"))
         for pod in self.pods.values():
-            pod.go_on()
+            pod.start_next()
 
     def report(self, each):
         name = each["metadata"]["name"]
@@ -181,14 +181,14 @@ class Kubelet:
         count, ready = int(pod is not None), int(pod is not None and pod.is_ready())
         status = {"observedGeneration": each["metadata"]["generation"], "desiredNumberScheduled": count, "currentNumberScheduled": count,
                   "updatedNumberScheduled": count, "numberMisscheduled": 0, "numberReady": ready, "numberAvailable": ready}
-        if self.told.get(name) != status:
+        if self.reported.get(name) != status:
             self.api.patch(kube.path_of("DaemonSet", "kube-system", name), {"status": status}, "/status")
-            self.told[name] = status
+            self.reported[name] = status
 
     def turn(self):
         sets = self.api.get(kube.path_of("DaemonSet", "kube-system"))["items"]
         self.follow(self.wanted(sets))
-        self.told = {name: status for name, status in self.told.items() if any(each["metadata"]["name"] == name for each in sets)}
+        self.reported = {name: status for name, status in self.reported.items() if any(each["metadata"]["name"] == name for each in sets)}
         for each in sets:
             self.report(each)
 
@@ -201,7 +201,7 @@ def main():
             try:
                 kubelet.turn()
             except kube.Refused as error:
-                print(f"kubelet.py: {error}", flush=True)  # an object that went meanwhile
+                print(f"kubelet.py: {error}", flush=True)  # an object was deleted meanwhile
             time.sleep(0.2)
     finally:
         for pod in kubelet.pods.values():

@@ -2,9 +2,9 @@
 
 usage: load.py create COUNT           services load-0 to load-(COUNT-1), dual-stack, each with a slice of two endpoints
        load.py delete                 all of them
-       load.py update SLICES SECONDS  one slice of `big` after the other changes the port of all its endpoints, 100 a second
-                                      where the server keeps up; the last round brings each to port 8080
-Each prints how many changes it made."""
+       load.py update SLICES SECONDS  changes the port of all endpoints of one slice of `big` after the other, 100 slices a second
+                                      if the server is fast enough; the last round sets all ports to 8080
+Each command prints how many changes it made."""
 
 import concurrent.futures
 import itertools
@@ -26,7 +26,8 @@ def api():
     return OWN.api
 
 
-def everywhere(work, things):
+def in_parallel(work, things):
+    """Calls work for each thing in several threads; returns the number of calls."""
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         return sum(1 for _ in pool.map(work, things))
 
@@ -44,10 +45,10 @@ def create(number):
 
 
 def delete_all():
-    """Deletes all slices by one request, which does not exist for services."""
-    api().ask("DELETE", kube.path_of("EndpointSlice", "default") + f"?labelSelector={LABEL}%3Dyes")
+    """Deletes all slices by one request; for services the API has no such request."""
+    api().request("DELETE", kube.path_of("EndpointSlice", "default") + f"?labelSelector={LABEL}%3Dyes")
     found = api().get(kube.path_of("Service", "default") + f"?labelSelector={LABEL}%3Dyes")
-    return everywhere(lambda each: api().delete(kube.path_of("Service", "default", each["metadata"]["name"])),
+    return in_parallel(lambda each: api().delete(kube.path_of("Service", "default", each["metadata"]["name"])),
                       found["items"])
 
 
@@ -64,13 +65,13 @@ def update(slices, seconds):
             break
         set_port(at, 8081 + made % 7)
         made += 1
-    return made + everywhere(lambda at: set_port(at, 8080), range(slices))
+    return made + in_parallel(lambda at: set_port(at, 8080), range(slices))
 
 
 def main():
     command, *numbers = sys.argv[1:]
     if command == "create":
-        print(everywhere(create, range(int(numbers[0]))))
+        print(in_parallel(create, range(int(numbers[0]))))
     elif command == "delete":
         print(delete_all())
     else:

@@ -1,10 +1,10 @@
 """Client and server of the differential test (differ.py).
 
-usage: prober.py serve TCP_PORT,... UDP_PORT,...    answers "ADDRESS PORT PEER": where it was reached and by whom
-       prober.py ask    reads a line of JSON, [[PROTOCOL, ADDRESS, PORT, TIMES], ...], asks all of it at once, each time by a
-                        new socket, and prints a list of the same order: {answer: count}; an answer is what a server said,
-                        "refused", "timeout" or the name of another error. Of protocol HTTP, which is a health-check node
-                        port: status and count of endpoints, as 200:2"""
+usage: prober.py serve TCP_PORT,... UDP_PORT,...    answers "ADDRESS PORT PEER": its own address and port, and the client's address
+       prober.py ask    reads lines of JSON, [[PROTOCOL, ADDRESS, PORT, TIMES], ...]. Sends all requests of a line concurrently, each by
+                        a new socket, and prints a list in the same order: {answer: count}. An answer is a server's response,
+                        "refused", "timeout" or the name of another error. With the protocol HTTP, for a health-check node port,
+                        it is status and count of endpoints, such as 200:2"""
 
 import collections
 import errno
@@ -18,7 +18,7 @@ import time
 
 TIMEOUT = 0.9  # seconds: less than the time after which a SYN is retransmitted
 RECVERR = {socket.AF_INET: (socket.IPPROTO_IP, 11), socket.AF_INET6: (socket.IPPROTO_IPV6, 25)}
-AT_ONCE = 120
+MOST_CONCURRENT = 120
 
 
 def plain(address):
@@ -41,7 +41,7 @@ def serve_tcp(port):
 
 
 def serve_udp(family, port):
-    """Serves UDP; a response leaves from the address that was asked."""
+    """Serves UDP; a response has the request's destination as its source address."""
     sock = socket.socket(family, socket.SOCK_DGRAM)
     if family == socket.AF_INET6:
         sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
@@ -84,13 +84,13 @@ def health(address, port):
         head, body = answer.decode().split("\r\n\r\n", 1)
         return f"{head.split()[1]}:{json.loads(body)['localEndpoints']}"
     except (ValueError, KeyError):
-        return "gibberish"
+        return "malformed"
     except OSError as error:
         return "timeout" if error.errno is None else name_of(error.errno)
 
 
-class Asker:
-    """Requests in progress; each result is counted for its question."""
+class Requester:
+    """Sends requests concurrently, and counts the results of each question."""
 
     def __init__(self):
         self.selector = selectors.DefaultSelector()
@@ -103,8 +103,7 @@ class Asker:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         sock = socket.socket(family, socket.SOCK_STREAM if protocol == "TCP" else socket.SOCK_DGRAM)
         sock.setblocking(False)
-        # Over a veth an ICMP error arrives while connect() still holds the socket, and would only be noticed at the next
-        # SYN.
+        # Over a veth an ICMP error arrives while connect() still holds the socket, and would only be reported at the next SYN.
         sock.setsockopt(*RECVERR[family], 1)
         try:
             sock.connect((address, port))
@@ -118,7 +117,7 @@ class Asker:
             try:
                 sock.send(b"?")
             except PermissionError:
-                pass  # a rule for what leaves: an ICMP error tells a refusal from a drop
+                pass  # an egress rule: an ICMP error distinguishes a refusal from a drop
             except OSError as error:
                 counts[name_of(error.errno)] += 1
                 sock.close()
@@ -151,7 +150,7 @@ class Asker:
         answers = [collections.Counter() for _ in questions]
         todo = collections.deque((at, question) for at, question in enumerate(questions) for _ in range(question[3]))
         while todo or self.left:
-            while todo and len(self.left) < AT_ONCE:
+            while todo and len(self.left) < MOST_CONCURRENT:
                 at, (protocol, address, port, _) = todo.popleft()
                 # Two timeouts or refusals are enough: a third request would not be answered either, and refusals are
                 # rate-limited.
@@ -165,9 +164,9 @@ def main():
     if sys.argv[1] == "serve":
         serve(sys.argv[2], sys.argv[3])
         return
-    asker = Asker()
+    requester = Requester()
     for line in sys.stdin:
-        print(json.dumps(asker.ask(json.loads(line))), flush=True)
+        print(json.dumps(requester.ask(json.loads(line))), flush=True)
 
 
 main()

@@ -1,23 +1,22 @@
 """A proxy in front of the API server that injects faults by rules. usage: proxy.py PORT DIRECTORY
 
 DIRECTORY holds server, server.crt, server.key, ca.crt of the cluster, and rules.json: a list of rules, read again at each
-request; the first one whose "match" (a regular expression on "METHOD PATH") is found, and whose "times" are not used up,
-says what happens:
-  {"answer": STATUS, "headers": {…}, "body": "…"}   this answer, on a connection that stays open
-  {"error": CODE, "reason": "…"}                    a stream of one ERROR event, in the encoding that was asked for
-  {"hold": SECONDS}                                 nothing for that long, then as usual
-  {"cut": BYTES}                                    the connection is reset after so much of the body
-  {"silent": BYTES}                                 nothing more after so much of the body, the connection stays open
-  {"drip": BYTES}                                   so many bytes at a time
-  {"record": NAME}                                  as usual, and kept
-  {"replay": NAME}                                  what was kept, then silence
-Without a rule requests and answers pass unchanged, one request a connection. A line for each request goes to standard
-output: time, rule or "-", request. Streams that are under way are cut when their rule's list contains {"match": …,
-"now": "cut"}, fall silent by {"now": "silent"}, and gather what comes for as long as it contains {"now": "gather"}:
-after that all of it goes on at once, as fast as the socket takes it, and a line says how many bytes that was; with
-"repeat": COUNT as often as that, for which it has to begin and to end between two events. Meanwhile DIRECTORY/gathered says
-how many bytes it is so far. DIRECTORY/oldest says when the request came that has been under way longest, as seconds since
-1970; "none" where none is."""
+request. The first rule applies whose "match" (a regular expression on "METHOD PATH") is found, and whose "times" are not used
+up:
+  {"answer": STATUS, "headers": {…}, "body": "…"}   returns this answer; the connection stays open
+  {"error": CODE, "reason": "…"}                    returns a stream of one ERROR event, in the encoding of the Accept header
+  {"hold": SECONDS}                                 waits that long, then relays the request
+  {"cut": BYTES}                                    resets the connection after so many bytes of the body
+  {"silent": BYTES}                                 sends no more after so many bytes of the body; the connection stays open
+  {"drip": BYTES}                                   sends so many bytes at a time
+  {"record": NAME}                                  relays the request, and records the answer
+  {"replay": NAME}                                  sends the recorded answer, then nothing
+Without a rule requests and answers pass unchanged, one request per connection. A line for each request goes to standard
+output: time, rule or "-", request. Rules also apply to open streams. {"match": …, "now": "cut"} resets them, {"now": "silent"}
+makes them silent. While the rules contain {"now": "gather"}, the proxy holds the data of matching streams; afterwards it sends all
+of it at once, as fast as the socket accepts it, and prints a line with the number of bytes. With "repeat": COUNT it sends the data
+so many times, for which the data must begin and end between two events. Meanwhile DIRECTORY/gathered has the number of bytes so
+far. DIRECTORY/oldest has the arrival time of the oldest open request, as seconds since 1970, or "none"."""
 
 import asyncio
 import json
@@ -29,7 +28,7 @@ import sys
 import time
 import urllib.parse
 
-LOOK = 0.05  # seconds between looks at the rules while a stream is quiet
+POLL = 0.05  # seconds between reads of the rules while a stream is silent
 
 
 def field(number, data):
@@ -65,18 +64,18 @@ class Proxy:
         self.host, self.port = address.hostname, address.port
         self.upstream = ssl.create_default_context(cafile=str(self.directory / "ca.crt"))
         self.used = {}
-        self.kept = {}
-        self.under_way = []  # when each came, the oldest first
-        self.tell("oldest", "none")
+        self.recorded = {}
+        self.open_requests = []  # their arrival times, the oldest first
+        self.write_file("oldest", "none")
 
     def rules(self):
         try:
             return json.loads((self.directory / "rules.json").read_text())
         except ValueError:
-            return []  # half written; it is read again
+            return []  # incompletely written; it is read again
 
     def rule(self, request):
-        """The rule for a new request; counts that use."""
+        """The rule for a new request; counts its use."""
         for rule in self.rules():
             if "now" in rule or not re.search(rule["match"], request):
                 continue
@@ -87,13 +86,13 @@ class Proxy:
             return rule
         return {}
 
-    def tell(self, name, what):
+    def write_file(self, name, text):
         """Replaces the file atomically."""
-        (self.directory / f"{name}.new").write_text(f"{what}\n")
+        (self.directory / f"{name}.new").write_text(f"{text}\n")
         (self.directory / f"{name}.new").rename(self.directory / name)
 
-    def tell_oldest(self):
-        self.tell("oldest", f"{self.under_way[0]:.3f}" if self.under_way else "none")
+    def write_oldest(self):
+        self.write_file("oldest", f"{self.open_requests[0]:.3f}" if self.open_requests else "none")
 
     def now(self, request):
         """The rule that now applies to an open stream; an empty one if none does."""
@@ -109,7 +108,7 @@ class Proxy:
             writer.close()
 
     async def one(self, reader, writer):
-        """One request; whether another may follow on this connection."""
+        """Handles one request; returns whether another may follow on this connection."""
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         line, *headers = head.split("\r\n")
         request = line.rsplit(" ", 1)[0]
@@ -145,19 +144,19 @@ class Proxy:
         await writer.drain()
 
     async def replay(self, reader, writer, name):
-        writer.write(bytes(self.kept.get(name, b"")))
+        writer.write(bytes(self.recorded.get(name, b"")))
         await writer.drain()
-        await reader.read()  # until the client goes away
+        await reader.read()  # until the client closes the connection
 
     async def relay(self, head, request, reader, writer, rule):
-        came = time.time()
-        self.under_way.append(came)
-        self.tell_oldest()
+        arrived = time.time()
+        self.open_requests.append(arrived)
+        self.write_oldest()
         try:
             await self.relay_one(head, request, reader, writer, rule)
         finally:
-            self.under_way.remove(came)
-            self.tell_oldest()
+            self.open_requests.remove(arrived)
+            self.write_oldest()
 
     async def relay_one(self, head, request, reader, writer, rule):
         upstream, sink = await asyncio.open_connection(self.host, self.port, ssl=self.upstream)
@@ -165,39 +164,39 @@ class Proxy:
             lines = [line for line in head.split("\r\n") if line and not line.lower().startswith("connection:")]
             sink.write(("\r\n".join(lines) + "\r\nConnection: close\r\n\r\n").encode())
             length = next((line.split(":", 1)[1] for line in lines if line.lower().startswith("content-length:")), "0")
-            sink.write(await reader.readexactly(int(length)))  # of an Event
+            sink.write(await reader.readexactly(int(length)))  # the body, for example an Event
             answer = await upstream.readuntil(b"\r\n\r\n")
-            kept = self.kept.setdefault(rule["record"], bytearray()) if "record" in rule else None
-            if kept is not None:
-                kept.clear()
-                kept += answer
+            record = self.recorded.setdefault(rule["record"], bytearray()) if "record" in rule else None
+            if record is not None:
+                record.clear()
+                record += answer
             writer.write(answer)
-            await self.body(request, upstream, reader, writer, rule, kept)
+            await self.body(request, upstream, reader, writer, rule, record)
         finally:
             sink.close()
 
-    async def body(self, request, upstream, reader, writer, rule, kept):
+    async def body(self, request, upstream, reader, writer, rule, record):
         limit = rule.get("cut", rule.get("silent"))
         sent = 0
         gathered = bytearray()
-        ended = False  # by the server, while it gathers
+        ended = False  # the server has ended the stream while its data is gathered
         gathering = False
         repeat = 1
         pending = asyncio.ensure_future(upstream.read(65536))
-        gone = asyncio.ensure_future(reader.read(1))
+        client_gone = asyncio.ensure_future(reader.read(1))
         try:
             while True:
-                await asyncio.wait({pending, gone}, timeout=LOOK, return_when=asyncio.FIRST_COMPLETED)
-                told = self.now(request)
-                now = told["now"]
-                if gone.done():
+                await asyncio.wait({pending, client_gone}, timeout=POLL, return_when=asyncio.FIRST_COMPLETED)
+                open_rule = self.now(request)
+                now = open_rule["now"]
+                if client_gone.done():
                     return
                 if now == "gather" and not gathering:
                     print(f"{time.time():.3f} gathering {request}", flush=True)
                 gathering = now == "gather"
-                repeat = told.get("repeat", 1) if gathering else repeat
+                repeat = open_rule.get("repeat", 1) if gathering else repeat
                 if now == "silent":
-                    await gone
+                    await client_gone
                     return
                 if now == "cut":
                     writer.transport.abort()
@@ -214,17 +213,17 @@ class Proxy:
                     if not ended:
                         print(f"{time.time():.3f} ended {request} {len(gathered)}", flush=True)
                     ended = True
-                    await asyncio.sleep(LOOK)  # the server has ended; what it said before is passed on in its time
+                    await asyncio.sleep(POLL)  # the server has ended the stream; the gathered data is sent later
                     continue
                 if not data:
                     return
                 if now == "gather":
                     gathered += data
-                    self.tell("gathered", len(gathered))
+                    self.write_file("gathered", len(gathered))
                     pending = asyncio.ensure_future(upstream.read(65536))
                     continue
-                if kept is not None:
-                    kept += data
+                if record is not None:
+                    record += data
                 if limit is not None:
                     data = data[:limit - sent]
                 await self.send(writer, data, rule.get("drip"))
@@ -233,19 +232,19 @@ class Proxy:
                     if "cut" in rule:
                         writer.transport.abort()
                     else:
-                        await gone
+                        await client_gone
                     return
                 pending = asyncio.ensure_future(upstream.read(65536))
         finally:
             pending.cancel()
-            gone.cancel()
+            client_gone.cancel()
 
     async def send(self, writer, data, drip):
         for at in range(0, len(data), drip or len(data) or 1):
             writer.write(data[at:at + (drip or len(data))])
             await writer.drain()
             if drip:
-                await asyncio.sleep(0)  # a TLS record, and so a read, of its own
+                await asyncio.sleep(0)  # so that each piece is a TLS record, and a read, of its own
 
 
 async def main():

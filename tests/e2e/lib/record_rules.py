@@ -66,16 +66,16 @@ def record_legacy(family, table):
     sock = socket.socket(domain, socket.SOCK_DGRAM)
     libc = ctypes.CDLL(None, use_errno=True)
 
-    def ask(option, buffer):
+    def get_option(option, buffer):
         size = ctypes.c_uint(len(buffer))
         if libc.getsockopt(sock.fileno(), level, option, buffer, ctypes.byref(size)):
             raise OSError(ctypes.get_errno(), "the kernel refuses")
         return buffer.raw
 
-    info = ask(64, ctypes.create_string_buffer(table.encode(), 84))
+    info = get_option(64, ctypes.create_string_buffer(table.encode(), 84))
     size = struct.unpack_from("I", info, 80)[0]
     request = struct.pack("32sI4x", table.encode(), size) + bytes(size)
-    return info + ask(65, ctypes.create_string_buffer(request, len(request)))[40:]
+    return info + get_option(65, ctypes.create_string_buffer(request, len(request)))[40:]
 
 
 def record_ipvs():

@@ -1,4 +1,4 @@
-# Sets up scenarios with a control plane: scripts/lib/scenario.sh and cluster.sh. Sourced first.
+# Sets up a scenario with a control plane: scripts/lib/scenario.sh and cluster.sh. Sourced first.
 # shellcheck shell=bash
 
 # shellcheck source=scripts/lib/scenario.sh

@@ -1,5 +1,5 @@
-// Prints every field of kube-proxy's configuration type, a line each: its JSON path, a tab, its type. By reflection, so
-// that a field which upstream adds is seen. What reads itself from JSON (durations, quantities) has no fields of its own.
+// Prints every field of kube-proxy's configuration type, one per line: its JSON path, a tab, its type. It uses reflection, so
+// that the list contains fields that upstream adds. Types with their own JSON decoder (durations, quantities) are leaves.
 package main
 
 import (
@@ -11,9 +11,9 @@ import (
 	"k8s.io/kube-proxy/config/v1alpha1"
 )
 
-var readsItself = reflect.TypeFor[json.Unmarshaler]()
+var jsonUnmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
-// fieldName is what encoding/json calls the field; embedded is true where its members belong to what it stands in.
+// fieldName returns the name of the field in JSON; embedded is true if its members belong to the enclosing object.
 func fieldName(field reflect.StructField) (name string, embedded bool) {
 	name, _, _ = strings.Cut(field.Tag.Get("json"), ",")
 	if name == "" && field.Anonymous {
@@ -45,7 +45,7 @@ func walk(path string, kind reflect.Type) {
 	if kind.Kind() == reflect.Pointer {
 		kind = kind.Elem()
 	}
-	leaf := reflect.PointerTo(kind).Implements(readsItself)
+	leaf := reflect.PointerTo(kind).Implements(jsonUnmarshaler)
 	switch {
 	case leaf:
 		fmt.Printf("%s\t%s\n", path, kind.Name())
