@@ -1,4 +1,4 @@
-# What apt is asked here: which release this is, packages unpacked, and sources derived from those that it has. Sourced after common.sh.
+# Functions about apt: the release of this machine, packages unpacked without an installation, and sources for other releases. Sourced after common.sh.
 # shellcheck shell=bash
 
 # release: the Debian release's number, or an error that names what was found.
