@@ -176,7 +176,13 @@ maps::error_code copy(int from, int to) {
   return shrinks ? maps::copy_start(from, to) : maps::copy_entries(from, to);
 }
 
-bool is_pinnable(const bpf_map* map) { return !bpf_map__is_internal(map); }
+/// Scratch memory, which holds nothing from one packet to the next that the next agent needs. Another version may
+/// have another size of it, which must not keep either from starting.
+constexpr const char* scratch = "lb_scratch";
+
+bool is_pinnable(const bpf_map* map) {
+  return !bpf_map__is_internal(map) && std::string_view(bpf_map__name(map)) != scratch;
+}
 
 /// libbpf creates maps without names if its probe for names failed for lack of memory. The next agent and
 /// operators find a map by its name.
@@ -266,6 +272,8 @@ void replace_outgrown(bpf_object* object, const maps::Pins& pins, const std::vec
 }
 
 void pin_maps(bpf_object* object, const maps::Pins& pins) {
+  std::error_code ignored;
+  std::filesystem::remove(pins.map(scratch), ignored);  // of an earlier version, which pinned it
   bpf_map* map = nullptr;
   bpf_object__for_each_map(map, object) {
     const auto path = pins.map(bpf_map__name(map));

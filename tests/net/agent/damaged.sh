@@ -1,6 +1,6 @@
 #!/bin/bash
 # SEM-70: entries that another program removed from the tables, changed or added are repaired at the agent's next check:
-# every hour, and on SIGHUP. Requests show that the programs use the damaged entries.
+# every hour, and on SIGHUP. Requests show that the programs use the damaged entries. REL-41: what another version pinned.
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
@@ -50,3 +50,12 @@ lab_wait 5 asked || die "the service is not served again"
 diff <(lab_maps) "$LAB_DIR/maps" || die "the maps are not as they were"
 printf 'SEM-70: a service whose endpoints were taken away: put right on SIGHUP\n'
 printf 'SEM-70: a frontend that was taken away and one that was added: put right on SIGHUP\n'
+
+# An earlier version of the same layout pinned its scratch memory, which may have another size.
+lab_stop "$LAB_AGENT" || die "the agent did not end well"
+rm -f "$LAB_PINS"/v*/maps/lb_scratch
+bpftool map create "$(echo "$LAB_PINS"/v*/maps)/lb_scratch" type percpu_array key 4 value 816 entries 1 name lb_scratch
+lab_agent
+[[ ! -e $(echo "$LAB_PINS"/v*/maps)/lb_scratch ]] || die "lb_scratch is pinned, which keeps other versions from starting"
+asked || die "the service is not served by the next agent"
+printf 'REL-41: scratch memory of another size keeps no agent from starting\n'
