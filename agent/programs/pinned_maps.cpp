@@ -176,8 +176,8 @@ maps::error_code copy(int from, int to) {
   return shrinks ? maps::copy_start(from, to) : maps::copy_entries(from, to);
 }
 
-/// Scratch memory, which holds nothing from one packet to the next that the next agent needs. Another version may
-/// have another size of it, which must not keep either from starting.
+/// Scratch memory, which holds nothing from one packet to the next that the next agent needs. Another version
+/// may have another size of it, which must not keep either from starting.
 constexpr const char* scratch = "lb_scratch";
 
 bool is_pinnable(const bpf_map* map) {

@@ -8,9 +8,11 @@
 #include <catch2/catch_test_macros.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "maps/abi/abi.h"
@@ -117,6 +119,20 @@ std::vector<Struct> structs() {
 /// State that programs keep between two of their own calls; the agent never reads it.
 const std::set<std::string> scratch{"lb_scratch", "lb_fib_cache_entry", "lb_frag_queue", "lb_frag_index"};
 
+/// Sizes of keys and values of the maps that are pinned with this layout. An agent adopts no map of another
+/// size, so another size needs another LB_LAYOUT.
+static_assert(LB_LAYOUT == 7);
+const std::map<std::string, std::pair<std::uint32_t, std::uint32_t>> pinned_sizes{
+    {"lb_addresses", {16, 8}},    {"lb_affinity", {24, 16}},   {"lb_backends", {4, 32}},
+    {"lb_devices", {4, 8}},       {"lb_devmap", {4, 4}},       {"lb_fib_cache", {4, 64}},
+    {"lb_flows4", {16, 48}},      {"lb_flows6", {40, 72}},     {"lb_frag_index", {4, 1032}},
+    {"lb_frag_queue", {4, 1600}}, {"lb_fragments", {40, 16}},  {"lb_frontends", {20, 8}},
+    {"lb_locks", {4, 8}},         {"lb_names", {4, 200}},      {"lb_node", {4, 672}},
+    {"lb_ranges", {24, 4}},       {"lb_reserved", {4, 8}},     {"lb_services", {4, 32}},
+    {"lb_slots", {4, 8}},         {"lb_sockets", {4, 200}},    {"lb_stats", {4, 472}},
+    {"lb_unassured4", {16, 48}},  {"lb_unassured6", {40, 72}},
+};
+
 /// The kernel keeps no BTF for these maps, so they are listed by name.
 const std::set<std::string> without_btf{"lb_devmap"};
 
@@ -172,6 +188,18 @@ TEST_CASE("every struct in a map is one of the contract's") {
     }
   }
   CHECK(seen >= 20);
+}
+
+TEST_CASE("REL-41 maps keep the sizes of their layout, so that agents of two versions adopt them") {
+  const Object object = open_object();
+  std::map<std::string, std::pair<std::uint32_t, std::uint32_t>> sizes;
+  const bpf_map* map = nullptr;
+  bpf_object__for_each_map(map, object.get()) {
+    const std::string name = bpf_map__name(map);
+    if (bpf_map__is_internal(map) || name == "lb_scratch") continue;
+    sizes[name] = {bpf_map__key_size(map), bpf_map__value_size(map)};
+  }
+  CHECK(sizes == pinned_sizes);
 }
 
 TEST_CASE("every loaded map has BTF for its key and its value, and a short name that says whose it is") {
