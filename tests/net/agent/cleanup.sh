@@ -12,7 +12,8 @@ LAYOUT=$(sed -n 's/^#define LB_LAYOUT //p' "$SLUICE_ROOT/maps/abi/abi.h")
 state() {
 	find "$LAB_PINS" 2>/dev/null | sort || true
 	bpftool -j cgroup show "$LAB_CGROUP" | jq -c .
-	lab_in node bpftool -j net show | jq -c '.[0] | del(.flow_dissector)'
+	# Only these: bpftool lists links of other tests under netfilter, and an error for each that ends meanwhile.
+	lab_in node bpftool -j net show | jq -c '.[0] | {xdp, tc}'
 	lab_in node tc qdisc show
 	lab_in node tc filter show dev eth0 ingress
 	lab_in node tc filter show dev eth0 egress
