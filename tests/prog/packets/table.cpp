@@ -147,6 +147,9 @@ bool counts_match(const std::string& outcomes, Counts counts) {
   return std::ranges::all_of(counts, [](auto count) { return count == 0; });
 }
 
+/// Replies and copies of another length, which may quote a truncated packet.
+bool changes_length(const PacketTest& test) { return test.in.size() != test.out.size(); }
+
 class Runner {
  public:
   Runner(World& world, std::uint32_t skb_flags) : world_(world), skb_flags_(skb_flags) {}
@@ -197,7 +200,7 @@ class Runner {
     run.hook = test.hook;
     run.device = world_.device(test.device);
     if (test.verb == "flood") run.repeat = flood;
-    if (test.hook != Hook::xdp) run.flags = skb_flags_;
+    if (test.hook != Hook::xdp && !changes_length(test)) run.flags = skb_flags_;
     auto verdict = world_.programs().run(run, packet);
     ++result_.packets;
     for (std::size_t at = 0; at < verdict.counts.size(); ++at) result_.counts[at] += verdict.counts[at];

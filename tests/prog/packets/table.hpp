@@ -67,7 +67,8 @@ struct TableResult {
 /// the packets.
 class TableRunner {
  public:
-  /// `skb_flags` are those of bpf(BPF_PROG_TEST_RUN), for the tc hooks.
+  /// `skb_flags` are those of bpf(BPF_PROG_TEST_RUN), for the tc hooks and packets that keep their length: a
+  /// truncated packet has no valid complete sum, but the kernel's check does not take that into account.
   [[nodiscard]] TableResult run(const Table& table, std::uint32_t skb_flags = 0);
 
  private:
