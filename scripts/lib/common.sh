@@ -35,6 +35,10 @@ prints() {
 	output=$("${@:2}") && grep -q -- "$1" <<<"$output"
 }
 
+# net_programs: the output of `bpftool -j net show` without errors. Looking for links to netfilter, bpftool goes through those of
+# the whole machine, and prints an error for each of another test's that ends meanwhile.
+net_programs() { jq -cS '.[0] | .netfilter = [.netfilter[]? | select(has("error") | not)]'; }
+
 # quietly TITLE COMMAND...: prints one line with the time it took; the output only if it fails.
 quietly() {
 	local title=$1 log start=$SECONDS code=0

@@ -39,7 +39,7 @@ state() {
 	find "$PINS" "$PINS-2" 2>/dev/null || true
 	ip -o link show
 	tc filter show dev eth0 ingress
-	bpftool -j net show | jq -c '.[0] | {xdp, tc}'
+	bpftool -j net show | net_programs
 	bpftool cgroup show "$CGROUP"
 }
 

@@ -61,7 +61,7 @@ state() {
 	ip -o link show
 	tc qdisc show
 	tc filter show dev eth0 ingress
-	bpftool -j net show | jq -c '.[0] | {xdp, tc}'
+	bpftool -j net show | net_programs
 	bpftool cgroup show "$CGROUP"
 	find /run/netns /proc/sys/net/netfilter -type f 2>/dev/null | sort
 	cat /proc/sys/net/netfilter/nf_conntrack_max 2>/dev/null || true

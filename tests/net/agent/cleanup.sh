@@ -12,8 +12,7 @@ LAYOUT=$(sed -n 's/^#define LB_LAYOUT //p' "$SLUICE_ROOT/maps/abi/abi.h")
 state() {
 	find "$LAB_PINS" 2>/dev/null | sort || true
 	bpftool -j cgroup show "$LAB_CGROUP" | jq -c .
-	# Only these: bpftool lists links of other tests under netfilter, and an error for each that ends meanwhile.
-	lab_in node bpftool -j net show | jq -c '.[0] | {xdp, tc}'
+	lab_in node bpftool -j net show | net_programs | jq -c 'del(.flow_dissector)'
 	lab_in node tc qdisc show
 	lab_in node tc filter show dev eth0 ingress
 	lab_in node tc filter show dev eth0 egress

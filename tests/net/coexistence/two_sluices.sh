@@ -55,7 +55,7 @@ both_serve() {
 # pins_of NAME, links: the pins of one Sluice; the kernel's links on the node's devices and cgroup.
 pins_of() { find "$PINS/$1" | sort; }
 links() {
-	lab_in node bpftool net show -j | jq -cS '.[0] | {xdp, tc}'
+	lab_in node bpftool -j net show | net_programs
 	lab_in node bpftool cgroup show "$LAB_CGROUP" -j | jq -cS .
 }
 
