@@ -55,18 +55,19 @@ std::string others_access(const std::filesystem::path& path) {
   return shared ? fmt::format("can be written by others (mode {:04o})", status.st_mode & 07777) : "";
 }
 
+void require_own(const std::filesystem::path& path) {
+  if (const auto why = others_access(path); !why.empty()) {
+    throw StartError(fmt::format("{} {}: another user could replace what the agent pins", path.string(), why),
+                     "remove it, or choose another --pins");
+  }
+}
+
 /// Throws StartError if another user could replace what is pinned in the directories, or a directory above
 /// them.
 void require_own(const maps::Pins& pins) {
-  for (const auto& deepest : {pins.maps(), pins.links()}) {
-    for (auto path = deepest; path.has_relative_path(); path = path.parent_path()) {
-      if (const auto why = others_access(path); !why.empty()) {
-        throw StartError(
-            fmt::format("{} {}: another user could replace what the agent pins", path.string(), why),
-            "remove it, or choose another --pins");
-      }
-    }
-  }
+  require_own(pins.maps());
+  require_own(pins.links());
+  for (auto path = pins.version(); path.has_relative_path(); path = path.parent_path()) require_own(path);
 }
 
 void make_directory(const std::string& path) {

@@ -30,9 +30,9 @@ bool write_all(int fd, std::string_view text) {
 
 std::string replace_file(const std::string& path, const std::string& text) {
   const auto draft = path + ".new";
-  ::unlink(
-      draft.c_str());  // what a killed agent left, or a link that another user of the directory put there
-  const maps::Fd file(::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
+  // A killed agent left it, or another user of the directory put a link there.
+  ::unlink(draft.c_str());
+  const maps::Fd file(::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (!file || !write_all(file.get(), text)) {
     return fmt::format("cannot write {}: {}", draft, std::strerror(errno));
   }
