@@ -176,12 +176,10 @@ maps::error_code copy(int from, int to) {
   return shrinks ? maps::copy_start(from, to) : maps::copy_entries(from, to);
 }
 
-/// Scratch memory, which holds nothing from one packet to the next that the next agent needs. Another version
-/// may have another size of it, which must not keep either from starting.
 constexpr const char* scratch = "lb_scratch";
 
 bool is_pinnable(const bpf_map* map) {
-  return !bpf_map__is_internal(map) && std::string_view(bpf_map__name(map)) != scratch;
+  return !bpf_map__is_internal(map) && is_pinned_map(bpf_map__name(map));
 }
 
 /// libbpf creates maps without names if its probe for names failed for lack of memory. The next agent and
@@ -192,6 +190,8 @@ bool is_named(const bpf_map* map) {
 }
 
 }  // namespace
+
+bool is_pinned_map(std::string_view name) { return name != scratch; }
 
 void set_sizes(bpf_object* object, const Sizes& sizes) {
   bpf_map* map = nullptr;

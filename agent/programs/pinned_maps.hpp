@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "agent/options/config.hpp"
@@ -14,6 +15,10 @@
 struct bpf_object;
 
 namespace lb::agent {
+
+/// Whether the map of this name is pinned: all are but scratch memory, which holds nothing that the next
+/// agent needs. Another version may have another size of it, which must not keep either from starting.
+[[nodiscard]] bool is_pinned_map(std::string_view name);
 
 /// Before load: sets the sizes of the options.
 void set_sizes(bpf_object* object, const Sizes& sizes);

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "agent/base/system_error.hpp"
+#include "agent/programs/pinned_maps.hpp"
 #include "maps/map.hpp"
 
 namespace lb::agent {
@@ -25,7 +26,8 @@ struct Section {
   bool operator==(const Section&) const = default;
 };
 
-/// The maps that two programs must share, and the configuration that must be equal.
+/// The maps that two programs must share, and the configuration that must be equal. A map that is not pinned
+/// is each load's own.
 struct Bonds {
   std::vector<std::uint32_t> maps;
   std::vector<Section> constants;
@@ -48,7 +50,9 @@ bool add_bond(Bonds& bonds, std::uint32_t id) {
     return false;
   }
   if (!is_section(*map)) {
-    bonds.maps.push_back(id);
+    if (is_pinned_map(map->name)) {
+      bonds.maps.push_back(id);
+    }
     return true;
   }
   if ((map->flags & BPF_F_RDONLY_PROG) == 0) {

@@ -21,8 +21,8 @@ struct ProgramInfo {
 /// Information about a program by its id.
 [[nodiscard]] boost::system::result<ProgramInfo> program_info_of(std::uint32_t id);
 
-/// Whether both run the same code on the same maps with the same configuration. Constant data sections are
-/// compared by content; others are ignored. False if unknown.
+/// Whether both run the same code on the same pinned maps with the same configuration. Constant data sections
+/// are compared by content; others are ignored. False if unknown.
 [[nodiscard]] bool same_program(std::uint32_t running, int loaded);
 
 }  // namespace lb::agent
