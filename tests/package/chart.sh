@@ -78,6 +78,19 @@ changes() {
 	printf 'values: image by digest, devices, options of the agent\n'
 }
 
+# kubeadm_values: checks that mode kubeadm passes the agent's values on, too, and changes nothing else by them.
+kubeadm_values() {
+	local with container=.spec.template.spec.containers[0]
+	with=$(rendered mode=kubeadm 'agent.devices=eth0\,!eth1' agent.podDevices=cali agent.logFormat=json \
+		'agent.apiServers={https://127.0.0.1:6444}' 'agent.extraArgs={--forwarding=stack}' kubeadm.resources.requests.memory=1Gi)
+	[[ $(python3 "$OBJECTS" <<<"$with" | jq -c "$container.command[3:], $container.resources" | paste -sd ' ') == \
+		'["--devices=eth0,!eth1","--pod-devices=cali","--log-format=json","--api-server=https://127.0.0.1:6444","--forwarding=stack"] {"requests":{"memory":"1Gi"}}' ]] ||
+		die "mode kubeadm does not pass values on: $with"
+	diff <(rendered mode=kubeadm | python3 "$OBJECTS" | jq "del($container.command[3:])") \
+		<(python3 "$OBJECTS" <<<"$with" | jq "del($container.command[3:], $container.resources)") || die "mode kubeadm: values change other things than they say"
+	printf 'mode kubeadm: the values of the agent\n'
+}
+
 # startup_taint MODE ACCOUNT: checks that the value sets the option, and gives that account the right to patch nodes; without
 # the value neither.
 startup_taint() {
@@ -105,6 +118,8 @@ refused() {
 bad_values() {
 	refused mode=aside "mode"
 	refused modes=beside "modes"
+	refused agent.logFormat=xml "logFormat"
+	refused mode=kubeadm,kubeadm.resources.limits.memory=1Gi "memory"
 	refused agent.device=eth0 "device"
 	refused 'agent.extraArgs={forwarding}' "extraArgs/0"
 	refused image.digest=sha256:beef "digest"
@@ -157,7 +172,7 @@ kubeadm_taken_over() {
 	diff <(kube get DaemonSet/kube-system/kube-proxy | jq -S '[.spec.template.spec.volumes[].name] | sort') \
 		<(kubeadm_patched | python3 -c 'import json, sys, yaml; print(json.dumps([each["name"] for each in yaml.safe_load(sys.stdin)["spec"]["template"]["spec"]["volumes"]]))' |
 			jq -S sort) || die "kubeadm's DaemonSet has other volumes than with the patch"
-	not_there DaemonSet/kube-system/sluice-uninstall || die "the clean-up runs where no one asked for it"
+	not_there DaemonSet/kube-system/sluice-uninstall || die "the clean-up runs without kubeadm.uninstall"
 	at_server upgrade sluice "$CHART" --reuse-values --set kubeadm.uninstall=true
 	kube patch DaemonSet/kube-system/kube-proxy '{"spec": {"template": {"spec": {"nodeSelector": {"kubernetes.io/os": "linux", "undone": "yes"}}}}}'
 	at_server uninstall sluice
@@ -179,6 +194,7 @@ for mode in instead beside kubeadm stand-alone; do same_objects "$mode"; done
 same_with monitoring.enabled=true "$K8S/overlays/monitoring" "$K8S/deploy/uninstall"
 kubeadm_undone
 changes
+kubeadm_values
 startup_taint instead sluice
 startup_taint beside sluice
 startup_taint kubeadm kube-proxy

@@ -30,14 +30,14 @@ imagePullSecrets:
 runAsUser: 0
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
-# SYS_ADMIN for setns into pods' network namespaces, and for looking up programs by their numbers.
+# SYS_ADMIN for setns into pods' network namespaces, and for looking up programs by their ids.
 capabilities:
   drop: [ALL]
   add: [BPF, NET_ADMIN, PERFMON, SYS_ADMIN]
 seccompProfile: {type: RuntimeDefault}
 {{- end -}}
 
-{{/* Probes that say whether the agent lives, which kube-proxy cannot answer in its place. */}}
+{{/* An exec probe, because kube-proxy's port would answer an HTTP probe in the agent's place. */}}
 {{- define "sluice.liveness" -}}
 exec: {command: [/usr/bin/sluice, alive]}
 periodSeconds: 10
