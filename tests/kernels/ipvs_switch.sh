@@ -2,12 +2,15 @@
 # SEM-74, SEM-75, REL-84: a switch from kube-proxy's IPVS mode to Sluice and back loses no connection. `cleanup --kube-proxy` transfers IPVS's
 # connections to conntrack, and removes the state of that mode but not that of other owners. The test creates the rules and settings that
 # kube-proxy would create for these Services, because the build machine's kernel has no IPVS, and a virtual machine is too slow for an API
-# server.
+# server. --long: ten times there and back; the clients of the first round last through all rounds.
 set -euo pipefail
 # shellcheck source=tests/kernels/lab.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
 # shellcheck source=scripts/lib/switch_clients.sh
 source "$SLUICE_ROOT/scripts/lib/switch_clients.sh"
+
+ROUNDS=${SLUICE_LONG:+10}
+ROUNDS=${ROUNDS:-1}
 
 # virtual PROTOCOL ADDRESS PORT TARGET: adds a virtual service with the four pods, masqueraded.
 virtual() {
@@ -137,49 +140,76 @@ clients() {
 	switch_client pod once tcp "$WEB6" 80
 }
 
+# begin_own: the node's own connections through IPVS have source addresses that exist only for IPVS, so they cannot be transferred. This
+# one is to the server of this node, which replies to such an address: connections that leave by eth0 are masqueraded.
+begin_own() {
+	remote_weight 0
+	switch_client node keep tcp "$WEB" 80
+	OWN=$((${#SWITCH_CLIENTS[@]} - 1))
+	switch_open "the node's own" "$OWN"
+	remote_weight 1
+	[[ $(own_servers) == 10.244.1.10:8080 ]] || die "the node's own connection has: $(own_servers); $(lab_in node ipvsadm -Lnc)"
+}
+
+# end_own: ends it, and begins one that needs IPVS no more in its place.
+end_own() {
+	lab_stop "${SWITCH_CLIENTS[OWN]%% *}" || true
+	unset "SWITCH_CLIENTS[OWN]"
+	rm "$LAB_DIR/client-$OWN"
+	lab_wait 20 own_has_ended || die "IPVS keeps the node's own connection"
+	switch_client node keep udp "$DNS6" 53
+	switch_open "begun with Sluice" "$OWN"
+}
+
+# begin_more ROUND: starts one long connection more by IPVS from each side, after the first round.
+begin_more() {
+	local first=${#SWITCH_CLIENTS[@]}
+	(($1 > 1)) || return 0
+	switch_client client keep tcp "$WEB_OUTSIDE" 80
+	switch_client guest keep tcp "$WEB6" 80
+	switch_open "round $1, begun with IPVS" "$first"
+}
+
+# to_sluice ROUND: conntrack continues the connections that began with IPVS; those that began with Sluice need neither.
+to_sluice() {
+	local before still
+	add_foreign
+	begin_more "$1"
+	before=$(established)
+	((before > 0)) || die "round $1: IPVS has no connections: $(lab_in node ipvsadm -Ln)"
+	(($1 > 1)) || begin_own
+	lab_agent --pod-devices pod --xdp off --max-flows 16384
+	switch_passes 6 "round $1, beside IPVS"
+	counted new_remote new_from_pod flow_redirect socket_translated
+	still=$(established)
+	((still > 0)) || die "round $1: IPVS lost its connections"
+	printf 'IPVS translates %d connections, %d before\n' "$still" "$before"
+	if (($1 == 1)); then
+		cleanup_is_refused
+		end_own
+	fi
+	ipvs_ends
+	remove_foreign
+	switch_passes 6 "round $1, IPVS is removed"
+}
+
+to_ipvs() {
+	ipvs_starts
+	lab_sluice drain --deadline 30 | tee "$LAB_DIR/drain"
+	switch_passes 4 "round $1, drained beside IPVS"
+	lab_stop "$LAB_AGENT"
+	lab_sluice cleanup >"$LAB_DIR/cleanup" || die "round $1: the clean-up failed: $(<"$LAB_DIR/cleanup")"
+	switch_passes 6 "round $1, IPVS alone again"
+}
+
 modules dummy ip_vs ip_vs_rr nf_conntrack ip_set_bitmap_port ip_set_hash_ipport
 lab_up ipvs-switch
 lab_guest
 lab_backends
 ipvs_starts
-add_foreign
 clients "IPVS alone"
-before=$(established)
-((before > 0)) || die "IPVS has no connections: $(lab_in node ipvsadm -Ln)"
-# The node's own connections through IPVS have source addresses that exist only for IPVS, so they cannot be transferred. This
-# one is to the server of this node, which replies to such an address: connections that leave by eth0 are masqueraded.
-remote_weight 0
-switch_client node keep tcp "$WEB" 80
-own=$((${#SWITCH_CLIENTS[@]} - 1))
-switch_open "the node's own" "$own"
-remote_weight 1
-[[ $(own_servers) == 10.244.1.10:8080 ]] || die "the node's own connection has: $(own_servers); $(lab_in node ipvsadm -Lnc)"
-
-lab_agent --pod-devices pod --xdp off --max-flows 16384
-switch_passes 6 "beside IPVS"
-counted new_remote new_from_pod flow_redirect socket_translated
-still=$(established)
-((still > 0)) || die "IPVS lost its connections"
-printf 'IPVS translates %d connections, %d before\n' "$still" "$before"
-
-cleanup_is_refused
-lab_stop "${SWITCH_CLIENTS[own]%% *}" || true
-unset "SWITCH_CLIENTS[own]"
-rm "$LAB_DIR/client-$own"
-lab_wait 20 own_has_ended || die "IPVS keeps the node's own connection"
-
-# Conntrack continues the connections that began with IPVS; those that began with Sluice need neither.
-switch_client node keep udp "$DNS6" 53
-switch_open "begun with Sluice" "$own"
-ipvs_ends
-remove_foreign
-switch_passes 6 "IPVS is removed"
-
-# The switch back to IPVS.
-ipvs_starts
-lab_sluice drain --deadline 30 | tee "$LAB_DIR/drain"
-switch_passes 4 "drained beside IPVS"
-lab_stop "$LAB_AGENT"
-lab_sluice cleanup >"$LAB_DIR/cleanup" || die "the clean-up failed: $(<"$LAB_DIR/cleanup")"
-switch_passes 6 "IPVS alone again"
+for ((round = 1; round <= ROUNDS; ++round)); do
+	to_sluice "$round"
+	to_ipvs "$round"
+done
 switch_ends
