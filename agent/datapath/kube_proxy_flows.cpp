@@ -49,10 +49,11 @@ void remove_served(Datagrams& datagrams, const maps::MappedArray<lb_backend>& ba
 }  // namespace
 
 KubeProxyFlows::KubeProxyFlows(boost::asio::io_context& context, maps::MapSet& maps, std::string table)
-    : timer_(context), maps_(maps), table_(std::move(table)) {}
+    : timer_(context), watch_(context, table, [this] { check(); }), maps_(maps), table_(std::move(table)) {}
 
 void KubeProxyFlows::start() {
   held_ = !families_with(table_).empty();
+  watch_.start();
   check();
   repeat(timer_, check_interval, [this] { check(); });
 }

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "agent/kube_proxy/presence.hpp"
+#include "agent/netlink/nf_table_watch.hpp"
 #include "maps/mapset.hpp"
 
 namespace lb::agent {
@@ -20,7 +21,8 @@ class KubeProxyFlows {
   /// `table` is the name of our table. The maps must outlive this.
   KubeProxyFlows(boost::asio::io_context& context, maps::MapSet& maps, std::string table);
 
-  /// Checks now, before programs are attached, and then every half minute.
+  /// Checks now, before programs are attached, then every half minute, and as soon as another program deletes
+  /// our table.
   void start();
 
  private:
@@ -32,6 +34,7 @@ class KubeProxyFlows {
   void remove_table();
 
   boost::asio::steady_timer timer_;
+  NfTableWatch watch_;
   maps::MapSet& maps_;
   std::string table_;
   KubeProxyRules rules_;
