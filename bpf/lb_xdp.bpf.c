@@ -137,8 +137,8 @@ static __always_inline enum lb_fastpath_result lb_xdp_fastpath_of(struct xdp_md 
 	if (outcome == LB_OUTCOME_NONE)
 		return LB_FASTPATH_UNDECIDED;
 	entry = lb_fib_cache_find(&fast.flow.leaving, uplink, fast.packet.length);
-	if (!entry || entry->device != fast.flow.track.device ||
-	    bpf_redirect_map(&lb_devmap, entry->device, XDP_PASS) != XDP_REDIRECT)
+	if (!entry || entry->egress_ifindex != fast.flow.track.device ||
+	    bpf_redirect_map(&lb_devmap, entry->egress_ifindex, XDP_PASS) != XDP_REDIRECT)
 		return LB_FASTPATH_UNDECIDED;
 	if (lb_xdp_write(xdp, &fast.packet, &fast.flow.leaving, entry->ethernet, entry->ethernet + ETH_ALEN))
 		return lb_fastpath_end(LB_OUTCOME_rewrite_failed, LB_FASTPATH_DROPPED);

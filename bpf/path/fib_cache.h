@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Caches results of FIB lookups for an eighth of a second: a lookup for each packet of a known flow took a
- * large part of XDP's time per packet. A change of a route, rule or neighbour takes effect that much later.
+ * large part of XDP's time per packet. A change of a route, rule or neighbour takes effect up to that much
+ * later. The key is all that the lookup of a packet in XDP depends on.
  */
 #ifndef SLUICE_BPF_FIB_CACHE_H
 #define SLUICE_BPF_FIB_CACHE_H
@@ -20,12 +21,13 @@
 struct lb_fib_cache_entry {
 	union lb_ip source;
 	union lb_ip destination;
-	__u32 from;   /* interface index of the receiving device */
-	__u32 moment; /* time of the lookup in eighths of a second */
-	__u32 device;
+	__u32 ingress_ifindex;
+	__u32 eighths; /* time of the lookup in eighths of a second */
+	__u32 egress_ifindex;
 	__u16 mtu;
 	__u8 ethernet[2 * ETH_ALEN]; /* the beginning of the new header */
-	__u8 pad[6];
+	__u8 protocol;
+	__u8 pad[5];
 };
 
 /* Scratch memory, like lb_scratch. */
@@ -51,11 +53,12 @@ static __always_inline struct lb_fib_cache_entry *lb_fib_cache_slot(const struct
 
 /* The cached result for a packet that becomes `leaving`; NULL: look up the FIB, or the packet is too long. */
 static __always_inline const struct lb_fib_cache_entry *lb_fib_cache_find(const struct lb_tuple *leaving,
-									  __u32 from, __u16 length)
+									  __u32 ingress_ifindex, __u16 length)
 {
 	const struct lb_fib_cache_entry *entry = lb_fib_cache_slot(leaving);
 
-	if (!entry || entry->moment != lb_clock_eighths() || entry->from != from || length > entry->mtu)
+	if (!entry || entry->eighths != lb_clock_eighths() || entry->ingress_ifindex != ingress_ifindex ||
+	    entry->protocol != leaving->protocol || length > entry->mtu)
 		return NULL;
 	return lb_same_address(&entry->source, &leaving->source) &&
 			       lb_same_address(&entry->destination, &leaving->destination)
@@ -73,9 +76,10 @@ static __always_inline void lb_fib_cache_store(const struct lb_scratch *scratch)
 		return;
 	entry->source = leaving->source;
 	entry->destination = leaving->destination;
-	entry->from = scratch->device;
-	entry->moment = lb_clock_eighths();
-	entry->device = scratch->fib.ifindex;
+	entry->protocol = leaving->protocol;
+	entry->ingress_ifindex = scratch->device;
+	entry->eighths = lb_clock_eighths();
+	entry->egress_ifindex = scratch->fib.ifindex;
 	entry->mtu = scratch->fib.mtu_result;
 	__builtin_memcpy(entry->ethernet, scratch->fib.dmac, ETH_ALEN);
 	__builtin_memcpy(entry->ethernet + ETH_ALEN, scratch->fib.smac, ETH_ALEN);

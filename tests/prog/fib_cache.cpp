@@ -21,28 +21,37 @@ struct Names {
   const char* client;
   const char* service;
   const char* backend;
+  const char* router;
+  const char* everything;
 };
-constexpr std::array<Names, 2> families = {{{4, "192.0.2.10", "198.19.0.1", "198.51.100.11"},
-                                            {6, "2001:db8:1::10", "2001:db8:ffff::1", "2001:db8:2::11"}}};
+constexpr std::array<Names, 2> families = {
+    {{4, "192.0.2.10", "198.19.0.1", "198.51.100.11", "198.51.100.12", "0.0.0.0/0"},
+     {6, "2001:db8:1::10", "2001:db8:ffff::1", "2001:db8:2::11", "2001:db8:2::12", "::/0"}}};
 
-Tuple request_of(const Names& names) {
-  return {names.family, 6, {address_of(names.client), 33000}, {address_of(names.service), 80}};
+constexpr std::uint8_t tcp = 6, udp = 17;
+
+Tuple request_of(const Names& names, std::uint8_t protocol = tcp) {
+  return {names.family, protocol, {address_of(names.client), 33000}, {address_of(names.service), 80}};
 }
 
-class Line {
+/// An established flow.
+class Flow {
  public:
-  explicit Line(const Names& names) : world_(Settings()), request_(request_of(names)) { establish(); }
+  Flow(World& world, const Tuple& request) : world_(world), request_(request) { establish(); }
 
   /// Runs the flow's packet at XDP until the result satisfies `wanted`; returns false if none does in time.
   template <class Wanted>
   bool until(Wanted wanted) {
     const auto end = std::chrono::steady_clock::now() + timeouts;
     while (std::chrono::steady_clock::now() < end) {
-      if (wanted(
-              run(Hook::xdp, "out0", build(request_, {.flags = ack, .sequence = 1001, .acknowledged = 701}))))
-        return true;
+      if (wanted(run_xdp())) return true;
     }
     return false;
+  }
+
+  /// Runs its packet at XDP.
+  Verdict run_xdp() {
+    return run(Hook::xdp, "out0", build(request_, {.flags = ack, .sequence = 1001, .acknowledged = 701}));
   }
 
  private:
@@ -60,7 +69,7 @@ class Line {
     REQUIRE(third.counts[LB_OUTCOME_assured] == 1);
   }
 
-  World world_;
+  World& world_;
   Tuple request_;
 };
 
@@ -77,29 +86,53 @@ bool sent(const Verdict& verdict) { return verdict.counts[LB_OUTCOME_flow_xdp] =
 TEST_CASE("REL-65 XDP follows a neighbour whose link address changes, and a route that goes") {
   for (const auto& names : families) {
     INFO("IPv" << names.family);
-    Line line(names);
+    World world{Settings()};
+    Flow flow(world, request_of(names));
     std::optional<Mac> before;
-    REQUIRE(line.until([&](const Verdict& verdict) {
+    REQUIRE(flow.until([&](const Verdict& verdict) {
       if (sent(verdict)) before = next_of(verdict);
       return sent(verdict);
     }));
     run_ip(
         fmt::format("neighbour replace {} lladdr 02:77:77:77:77:77 dev out1 nud permanent\n", names.backend));
     const Mac after = {0x02, 0x77, 0x77, 0x77, 0x77, 0x77};
-    CHECK(line.until([&](const Verdict& verdict) {
+    CHECK(flow.until([&](const Verdict& verdict) {
       CHECK((!sent(verdict) || next_of(verdict) == *before || next_of(verdict) == after));
       return sent(verdict) && next_of(verdict) == after;
     }));
     run_ip(fmt::format("route add unreachable {}/{}\n", names.backend, names.family == 4 ? 32 : 128));
     // XDP leaves a flow to tc for one second of four; after the route is gone it does so for longer.
     auto last_sent = std::chrono::steady_clock::now();
-    CHECK(line.until([&last_sent](const Verdict& verdict) {
+    CHECK(flow.until([&last_sent](const Verdict& verdict) {
       const auto now = std::chrono::steady_clock::now();
       if (sent(verdict)) last_sent = now;
       return now - last_sent > std::chrono::seconds(2);
     }));
     run_ip(fmt::format("route del unreachable {}/{}\n", names.backend, names.family == 4 ? 32 : 128));
-    CHECK(line.until(sent));
+    CHECK(flow.until(sent));
+  }
+}
+
+TEST_CASE("REL-65 XDP keeps apart the routes of protocols that routing rules tell apart") {
+  for (const auto& names : families) {
+    INFO("IPv" << names.family);
+    World world{Settings()};
+    run_ip(fmt::format("rule add from {} ipproto udp lookup 100\nroute add {}/{} via {} dev out1 table 100\n",
+                       names.everything, names.backend, names.family == 4 ? 32 : 128, names.router));
+    Flow first(world, request_of(names, tcp));
+    Flow second(world, request_of(names, udp));
+    const auto direct = neighbour_mac(address_of(names.backend));
+    const auto routed = neighbour_mac(address_of(names.router));
+    std::array<int, 2> packets{};
+    // XDP leaves a flow to tc for one second of four.
+    CHECK(second.until([&](const Verdict& datagram) {
+      const auto segment = first.run_xdp();
+      if (sent(segment)) CHECK(next_of(segment) == direct);
+      if (sent(datagram)) CHECK(next_of(datagram) == routed);
+      packets[0] += sent(segment) ? 1 : 0;
+      packets[1] += sent(datagram) ? 1 : 0;
+      return packets[0] > 100 && packets[1] > 100;
+    }));
   }
 }
 
