@@ -16,7 +16,9 @@
 
 namespace lb::agent {
 
-/// Name of the table of the Sluice with these pins; each Sluice on a node has its own table.
+/// Name of the table of the Sluice with these pins, after the last part of their path: Sluices in one network
+/// namespace must differ in it. The rest of the path does not count, because a container may see it at
+/// another place.
 [[nodiscard]] std::string kept_nat_table(const std::filesystem::path& pins);
 [[nodiscard]] std::string kept_tracking_table(const std::filesystem::path& pins);
 

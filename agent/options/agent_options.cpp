@@ -420,7 +420,7 @@ void add_conntrack(CLI::App& app, RawOptions& raw) {
 void add_pins(CLI::App& app, std::string& pins) {
   app.add_option("--pins", pins, "Directory of pinned maps and links, on a BPF file system")
       ->type_name("DIR")
-      ->check(CLI::Validator(wrong_pins, "", ""))
+      ->check(CLI::Validator(pins_problem, "", ""))
       ->capture_default_str();
 }
 

@@ -81,7 +81,7 @@ void add_alive(CLI::App& app, AliveOptions& options) {
           ->add_option("--textfile", options.textfile,
                        "Write the answer as metrics to FILE, for node_exporter's textfile collector, instead")
           ->type_name("FILE")
-          ->check(CLI::Validator(wrong_textfile, "", ""));
+          ->check(CLI::Validator(textfile_problem, "", ""));
   alive
       ->add_option("--interval", options.every,
                    "With --textfile: write each SECONDS until SIGTERM, and then remove FILE (default: once)")

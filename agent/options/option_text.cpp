@@ -202,14 +202,15 @@ std::optional<NodePortAddresses> parse_node_port_addresses(std::string_view text
   return pieces.empty() ? std::nullopt : std::optional(std::move(addresses));
 }
 
-std::string wrong_pins(const std::string& path) {
-  const auto name = std::filesystem::path(path).lexically_normal().filename().string();
+std::string pins_problem(const std::string& path) {
+  const auto normal = std::filesystem::path(path).lexically_normal();
+  const auto name = (normal.has_filename() ? normal : normal.parent_path()).filename().string();
   return name.find('.') == std::string::npos
              ? std::string()
-             : fmt::format("'{}' has a dot, which a BPF file system takes in no name", path);
+             : fmt::format("'{}' contains a dot; names in a BPF file system must not", path);
 }
 
-std::string wrong_textfile(const std::string& path) {
+std::string textfile_problem(const std::string& path) {
   return path.ends_with(".prom")
              ? std::string()
              : fmt::format("'{}' does not end in .prom, so node_exporter does not read it", path);

@@ -52,9 +52,9 @@ namespace lb::agent {
 [[nodiscard]] bool is_taint_key(std::string_view text);
 
 /// Why this path is not a valid directory of pins; empty: it is.
-[[nodiscard]] std::string wrong_pins(const std::string& path);
+[[nodiscard]] std::string pins_problem(const std::string& path);
 
 /// Why node_exporter's textfile collector does not read this file; empty: it does.
-[[nodiscard]] std::string wrong_textfile(const std::string& path);
+[[nodiscard]] std::string textfile_problem(const std::string& path);
 
 }  // namespace lb::agent

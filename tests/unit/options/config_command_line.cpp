@@ -331,7 +331,8 @@ TEST_CASE("every mistake gets one message, where to read on, and exit code 1") {
       {with({"--log-level", "loud"}), "'loud' is not one of"},
       {{"agent", "--manifests", "/m", "--devices", ","}, "names no device"},
       {{"agent", "--manifests", "/m", "--devices", "a-name-of-16-byt"}, "too long"},
-      {with({"--pins", "/sys/fs/bpf/my.pins"}), "'/sys/fs/bpf/my.pins' has a dot"},
+      {with({"--pins", "/sys/fs/bpf/my.pins"}), "'/sys/fs/bpf/my.pins' contains a dot"},
+      {with({"--pins", "/sys/fs/bpf/my.pins/"}), "'/sys/fs/bpf/my.pins/' contains a dot"},
       {{"flows", "-o", "yaml"}, "'yaml' is not one of json table"},
   };
   for (const auto& row : rows) {
