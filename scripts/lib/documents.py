@@ -60,14 +60,18 @@ def bad_paths(page, text):
 
 
 def known_options():
-    return set(re.findall(r"`?(--[a-z][\w-]+)", (ROOT / "docs/options.md").read_text()))
+    """The options of each command. `sluice check` also takes the agent's."""
+    sections = re.split(r"^## `sluice (\w+)`$", (ROOT / "docs/options.md").read_text(), flags=re.M)
+    known = {command: set(re.findall(r"`(--[a-z][\w-]+)", text)) | {"--help"} for command, text in zip(sections[1::2], sections[2::2])}
+    known["check"] |= known["agent"]
+    return known
 
 
 def bad_options(text, known):
-    for call in re.findall(r"\bsluice (?:agent|alive|check|status|services|backends|flows|cleanup|drain)\b[^`\n#]*", text):
+    for call, command in re.findall(rf"\b(sluice ({'|'.join(known)})\b[^`\n#|;&]*)", text):
         for option in re.findall(r"(--[a-z][\w-]+)", call):
-            if option not in known | {"--help"}:
-                yield f"calls `{call.strip()}`, and there is no {option}"
+            if option not in known[command]:
+                yield f"calls `{call.strip()}`, and `sluice {command}` has no {option}"
 
 
 # The paths of a level's tests, by the names in docs/threats.md.

@@ -15,8 +15,8 @@ tested_files() {
 	case $1 in
 	unit | golden | fuzz) printf '%s\n' tests/corpus tests/golden docs/kube-proxy-config.md k8s/examples ;;
 	prog) printf '%s\n' tests/prog "$PLAIN_DIR/bpf/lb.o" "$PLAIN_DIR/tests/prog/fixtures" ;;
-	net) printf '%s\n' tests/net k8s/examples scripts/lib "$PLAIN_DIR/sluice" ;;
-	*) printf '%s\n' tests/e2e tests/net tests/package tests/cluster k8s scripts CMakeLists.txt "$PLAIN_DIR/sluice" ;;
+	net) printf '%s\n' tests/net tests/e2e/lib k8s/examples docs/guides scripts/lib "$PLAIN_DIR/sluice" ;;
+	*) printf '%s\n' tests/e2e tests/net tests/package tests/cluster k8s docs/guides scripts CMakeLists.txt "$PLAIN_DIR/sluice" ;;
 	esac
 }
 

@@ -10,7 +10,7 @@ CLIENT=$SLUICE_ROOT/tests/net/lib/by_port.py
 NAT=203.0.113.80 NAT6=2001:db8:113::80 KEPT=203.0.113.81 KEPT6=2001:db8:113::81
 BALANCERS=(node worker-c)
 
-# service NAME SLICES CLUSTER_IPS [LB_ADDRESSES]: a service. Without known pod ranges a ClusterIP keeps the client's address.
+# service NAME CLUSTER_IPS [LB_ADDRESSES]: a service. Without known pod ranges a ClusterIP keeps the client's address.
 service() {
 	cat <<-YAML
 		---
