@@ -92,8 +92,8 @@ Components::Components(asio::io_context& context, const AgentOptions& given, std
       kube_proxy_flows(context, maps.set, kept_nat_table(pins.base())),
       conntrack_tracking(context, datapath.features(), coexistence, kept_tracking_table(pins.base())),
       config_reconciler(context, options, metrics, config_actions(events, coexistence)),
-      ports(context, {options, health, servers, inputs, metrics, coexistence},
-            [this](const auto& each) { complain(each); }),
+      health_check_ports(context, {options, health, servers, inputs, metrics, coexistence},
+                         [this](const auto& each) { complain(each); }),
       own_node(options, intake, coexistence, [this](const auto& each) { complain(each); }) {
   intake.cache_api_servers_in(api_server_cache);
   cluster.set_api_servers(inputs.api_servers());

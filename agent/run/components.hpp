@@ -25,13 +25,13 @@
 #include "agent/plan/cluster.hpp"
 #include "agent/plan/pacer.hpp"
 #include "agent/run/api_server_cache.hpp"
+#include "agent/run/health_check_ports.hpp"
 #include "agent/run/inputs.hpp"
 #include "agent/run/intake.hpp"
 #include "agent/run/ipsec_policies.hpp"
 #include "agent/run/node_publisher.hpp"
 #include "agent/run/own_node_reporter.hpp"
 #include "agent/run/plan_writer.hpp"
-#include "agent/run/port_reporter.hpp"
 #include "agent/run/start_phase.hpp"
 #include "agent/tables/tables.hpp"
 
@@ -127,7 +127,7 @@ struct Components {
   KubeProxyFlows kube_proxy_flows;
   ConntrackTracking conntrack_tracking;
   ConfigReconciler config_reconciler;
-  PortReporter ports;
+  HealthCheckPorts health_check_ports;
   OwnNodeReporter own_node;
 };
 
