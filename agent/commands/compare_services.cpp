@@ -40,7 +40,7 @@ std::string endpoints_reason(const char* clients, const EndpointSet& kube_proxy,
   return fmt::format("endpoints{}: {}", clients, fmt::join(sides, "; "));
 }
 
-const char* refusal_text(Unserved unserved) { return unserved == Unserved::drop ? "drops" : "rejects"; }
+const char* verdict_text(EmptyVerdict verdict) { return verdict == EmptyVerdict::drop ? "drops" : "rejects"; }
 
 std::string seconds_text(std::uint32_t seconds) {
   return seconds == 0 ? std::string("none") : fmt::format("{} s", seconds);
@@ -91,10 +91,11 @@ class Comparison {
            const EndpointSet& sluice) {
     if (kube_proxy.endpoints != sluice.endpoints) {
       add(kind, id, service_, endpoints_reason(clients, kube_proxy, sluice));
-    } else if (kube_proxy.endpoints.empty() && kube_proxy.empty != sluice.empty && detail_ == Detail::all) {
+    } else if (kube_proxy.endpoints.empty() && kube_proxy.verdict_if_empty != sluice.verdict_if_empty &&
+               detail_ == Detail::all) {
       add(DifferenceKind::no_endpoints, id, service_,
           fmt::format("without endpoints{}: kube-proxy {}, Sluice {}", clients,
-                      refusal_text(kube_proxy.empty), refusal_text(sluice.empty)));
+                      verdict_text(kube_proxy.verdict_if_empty), verdict_text(sluice.verdict_if_empty)));
     }
   }
 

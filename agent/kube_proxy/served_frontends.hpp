@@ -18,12 +18,12 @@ struct ServedEndpoint {
   auto operator<=>(const ServedEndpoint&) const = default;
 };
 
-/// The verdict for packets to a frontend with an empty set.
-enum class Unserved : std::uint8_t { reject, drop };
+/// The verdict: what a client gets from a set without endpoints.
+enum class EmptyVerdict : std::uint8_t { reject, drop };
 
 struct EndpointSet {
   std::vector<ServedEndpoint> endpoints;  ///< sorted, each once
-  Unserved empty = Unserved::reject;      ///< used if there are no endpoints
+  EmptyVerdict verdict_if_empty = EmptyVerdict::reject;
   bool operator==(const EndpointSet&) const = default;
 };
 

@@ -97,7 +97,7 @@ TEST_CASE("REL-84: the node's own clients may have another set than those outsid
 
 TEST_CASE("REL-84: what is met without endpoints, session affinity, and who is let in") {
   auto kube_proxy = frontend({});
-  kube_proxy.outside.empty = kube_proxy.inside.empty = Unserved::drop;
+  kube_proxy.outside.verdict_if_empty = kube_proxy.inside.verdict_if_empty = EmptyVerdict::drop;
   CHECK(
       lines({{at("10.96.0.80"), kube_proxy}}, {{at("10.96.0.80"), frontend({})}}) ==
       Lines{
@@ -131,7 +131,7 @@ TEST_CASE("REL-84: a plan as frontends: sets by kind of address and policy, no e
   CHECK(cluster_ip.affinity_seconds == 600);
   CHECK(cluster_ip.clients == Clients::all);
   const auto& load_balancer = frontends.at(at("203.0.113.80"));
-  CHECK(load_balancer.outside == EndpointSet{endpoints({"10.244.1.1"}).endpoints, Unserved::drop});
+  CHECK(load_balancer.outside == EndpointSet{endpoints({"10.244.1.1"}).endpoints, EmptyVerdict::drop});
   CHECK(load_balancer.inside.endpoints == cluster_ip.outside.endpoints);
   CHECK(load_balancer.clients == Clients::limited);
   CHECK(frontends.at(at("0.0.0.0", 30080)).clients == Clients::all);
