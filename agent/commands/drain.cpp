@@ -113,7 +113,7 @@ std::string successor(const DrainOptions& options, const maps::MapSet& maps) {
 HandOverCount drain_flows(const DrainOptions& options, maps::MapSet& maps, HandOver handing,
                           std::uint32_t page_deadline) {
   auto conntrack = open_conntrack();
-  const auto deadline = Clock::now() + std::chrono::seconds(options.deadline);
+  const auto deadline = Clock::now() + std::chrono::seconds(options.timeout_seconds);
   HandOverCount all;
   for (;;) {
     set_draining(maps.node, page_deadline);  // again, in case an agent has written the page meanwhile
@@ -186,7 +186,7 @@ int run_drain(const DrainOptions& options) {
     return cancel(maps);
   }
   const auto rules = successor(options, maps);
-  const auto page_deadline = flow_clock_now(maps.node.load(0).hertz) + options.deadline;
+  const auto page_deadline = flow_clock_now(maps.node.load(0).hertz) + options.timeout_seconds;
   set_draining(maps.node, page_deadline);
   fmt::print("draining: no new flows; successor: {}\n", rules.empty() ? "none" : "kube-proxy, " + rules);
   std::fflush(stdout);
