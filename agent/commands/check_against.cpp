@@ -121,9 +121,8 @@ ComparedServices compare_once(const PlannedServices& planned) {
                             {}};
   if (detail == Detail::one_set) {
     compared.information.emplace_back(
-        "IPVS has one set of endpoints for all clients: sets of the node's own clients, what is met where "
-        "there are no endpoints, and "
-        "source ranges are not compared");
+        "IPVS has one set of endpoints for all clients: sets of the node's own clients, what a client gets "
+        "where there are no endpoints (reject or drop), and source ranges are not compared");
   }
   compared.information.insert(compared.information.end(), planned.complaints().begin(),
                               planned.complaints().end());

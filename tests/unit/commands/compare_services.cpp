@@ -95,7 +95,7 @@ TEST_CASE("REL-84: the node's own clients may have another set than those outsid
   CHECK(lines(theirs, ours, Detail::one_set).empty());
 }
 
-TEST_CASE("REL-84: what is met without endpoints, session affinity, and who is let in") {
+TEST_CASE("REL-84: what a client gets without endpoints, session affinity, and who is let in") {
   auto kube_proxy = frontend({});
   kube_proxy.outside.verdict_if_empty = kube_proxy.inside.verdict_if_empty = EmptyVerdict::drop;
   CHECK(
