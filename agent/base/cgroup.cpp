@@ -123,9 +123,8 @@ std::string note_on(const Cgroup& cgroup) {
   }
   return fmt::format(
       "{} is the root of a cgroup namespace and holds no pods: only sockets of processes below it are "
-      "served; if "
-      "this node runs pods, give the agent the host's cgroup namespace, or the host's root cgroup as "
-      "--cgroup",
+      "served; if this node runs pods, give the agent the host's cgroup namespace, or the host's root cgroup "
+      "as --cgroup",
       cgroup.path);
 }
 

@@ -95,8 +95,8 @@ std::string await_successor(const maps::MapSet& maps) {
     if (Clock::now() >= deadline) {
       throw StartError(
           fmt::format("kube-proxy ({}) does not serve all that is served here, so new connections to the "
-                      "rest would be lost: {}; wait for its "
-                      "rules, see `sluice check --against kube-proxy`, or use --force",
+                      "rest would be lost: {}; wait for its rules, see `sluice check --against kube-proxy`, "
+                      "or use --force",
                       proxy_mode_name(kube_proxy.mode), lacking_text(lacking)));
     }
     std::this_thread::sleep_for(between_walks);

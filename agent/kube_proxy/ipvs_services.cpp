@@ -80,9 +80,8 @@ boost::system::result<ServedFrontends> read_ipvs_services() {
   for (const auto& service : services) {
     dump.take(service);
     const auto error = ipvs->list_servers(service, [&](const auto&, Bytes body) { dump.take(body); });
-    if (error && error.value() != ESRCH && error.value() != ENOENT)
-      return error;  // the service may have
-                     // been removed meanwhile
+    // The service may have been removed meanwhile.
+    if (error && error.value() != ESRCH && error.value() != ENOENT) return error;
   }
   return dump.frontends();
 }

@@ -179,8 +179,7 @@ void add_hooks(CLI::App& app, RawOptions& raw) {
       ->capture_default_str();
   app.add_option("--forwarding", raw.forwarding,
                  "How packets of outside clients leave for backends on other nodes: redirect (past the "
-                 "host's firewall) "
-                 "or stack (through its prerouting, forward and postrouting hooks)")
+                 "host's firewall) or stack (through its prerouting, forward and postrouting hooks)")
       ->type_name("MODE")
       ->check(one_of(forwarding_ways))
       ->capture_default_str();

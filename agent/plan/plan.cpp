@@ -316,8 +316,8 @@ class Framer {
       if (parts.source_ranges.size() > most) {
         complain_over_limit(
             fmt::format("has {} source ranges for each of {} service ports: those after {} are not applied "
-                        "and their clients are denied, because a "
-                        "Service may have {} (--max-service-frontends)",
+                        "and their clients are denied, because a Service may have {} "
+                        "(--max-service-frontends)",
                         parts.source_ranges.size(), ports, parts.source_ranges[most - 1].text(),
                         options_.most_frontends));
         parts.source_ranges.resize(most);
@@ -374,8 +374,7 @@ class Framer {
     }
     if (without_room_.any()) {
       complain_over_limit(
-          fmt::format("service port {} not served: a Service may have {} frontends "
-                      "(--max-service-frontends)",
+          fmt::format("service port {} not served: a Service may have {} frontends (--max-service-frontends)",
                       without_room_.is(), options_.most_frontends));
     }
     if (beyond_ > 0) {

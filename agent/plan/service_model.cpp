@@ -290,8 +290,8 @@ ServiceModel::Messages ServiceModel::complaints(const Frontends& frontends) cons
   if (const auto tables = consistent_tables(); granted_ < tables.size()) {
     complaints.try_emplace(
         fmt::format("{} of its {} service ports choose backends at random: all sets of consistent selection "
-                    "together, and a "
-                    "quarter of that for one Service, have no room for theirs; raise --consistent-budget",
+                    "together, and a quarter of that for one Service, have no room for theirs; raise "
+                    "--consistent-budget",
                     tables.size() - granted_, tables.size()),
         no_consistent_selection);
   }

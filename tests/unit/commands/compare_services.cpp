@@ -79,8 +79,8 @@ TEST_CASE("REL-84: endpoints that one side lacks are named, three of them") {
   const ServedFrontends many = {
       {at("10.96.0.80"), frontend({"10.244.1.1", "10.244.1.2", "10.244.1.3", "10.244.1.4", "10.244.1.5"})}};
   CHECK(lines(few, many) == Lines{"endpoints default/web:http 10.96.0.80:80 endpoints: only kube-proxy has "
-                                  "10.244.1.9:8080; only Sluice has "
-                                  "10.244.1.2:8080, 10.244.1.3:8080, 10.244.1.4:8080 and 1 more"});
+                                  "10.244.1.9:8080; only Sluice has 10.244.1.2:8080, 10.244.1.3:8080, "
+                                  "10.244.1.4:8080 and 1 more"});
 }
 
 TEST_CASE("REL-84: the node's own clients may have another set than those outside") {
