@@ -33,10 +33,10 @@ void start_log(LogLevel level, LogFormat format);
 /// same problem with another address, name or number is of the same kind.
 [[nodiscard]] std::string complaint_kind(std::string_view reason);
 
-/// Remembers complaints, so that each is logged once ("Our choices" J), and limits their rate: one message of
-/// a kind about an object in a minute, whatever its owner does; further ones are counted and reported when
-/// the minute is over. Bounded: if more than `capacity` are remembered, the oldest is forgotten and may be
-/// logged again.
+/// Remembers complaints, so that each is logged once (docs/semantics.md, choice J), and limits their rate:
+/// one message of a kind about an object in a minute, whatever its owner does; further ones are counted and
+/// reported when the minute is over. Bounded: if more than `capacity` are remembered, the oldest is forgotten
+/// and may be logged again.
 class Complaints {
  public:
   using Moment = std::chrono::steady_clock::time_point;

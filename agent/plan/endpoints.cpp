@@ -277,7 +277,8 @@ Traits CompactSlice::traits(const CompactEndpoint& endpoint, const Viewpoint& vi
   return traits | key_traits(endpoint, view);
 }
 
-/// An endpoint of weight 0 only keeps its old flows: it is neither ready nor draining ("Our choices" I).
+/// An endpoint of weight 0 only keeps its old flows: it is neither ready nor draining (docs/semantics.md,
+/// choice I).
 Traits CompactSlice::condition_traits(const Profile& profile) const {
   const bool terminating = (profile.conditions & is_terminating) != 0;
   const bool serving = (profile.conditions & is_serving) != 0;

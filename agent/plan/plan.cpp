@@ -352,7 +352,7 @@ class Framer {
     spec.topology = service_.topology_keys.empty() ? TopologyMode::hints : TopologyMode::keys;
     plan.affinity_seconds = service_.affinity_seconds;
     // Source ranges apply only to load-balancer IPs; packet_path is for service ports that the socket hooks
-    // must not handle ("Our choices" E and F).
+    // must not handle (docs/semantics.md, choices E and F).
     const bool restricted = !parts.source_ranges.empty();
     plan.policy.source_ranges = yes_if(restricted);
     plan.policy.packet_path =

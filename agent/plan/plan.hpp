@@ -136,7 +136,7 @@ inline constexpr const char* no_consistent_selection = "ConsistentSelectionUnava
 
 struct ServiceSpec {
   std::vector<PortSpec> ports;          ///< sorted by key; empty: nothing is programmed
-  std::vector<std::string> complaints;  ///< skipped parts of the object, with reasons ("Our choices" J)
+  std::vector<std::string> complaints;  ///< skipped parts, with reasons (docs/semantics.md, choice J)
   std::vector<std::string> over_limit;  ///< those of `complaints` about the limit of one Service
 };
 

@@ -124,9 +124,9 @@ static __always_inline int lb_is_unallocated(const struct lb_scratch *scratch)
 
 /*
  * Handles packets to services that leave the node untranslated: calls that the socket hooks did not translate
- * because their service drops them ("Our choices" D), and traffic that those hooks do not see, such as SCTP,
- * raw sockets and pods' packets at devices that are not served. No other host may answer them. For the node
- * itself any address but a ClusterIP is short-circuited (SEM-32).
+ * because their service drops them (docs/semantics.md, choice D), and traffic that those hooks do not see,
+ * such as SCTP, raw sockets and pods' packets at devices that are not served. No other host may answer them.
+ * For the node itself any address but a ClusterIP is short-circuited (SEM-32).
  */
 static __always_inline enum lb_outcome lb_drop_or_refuse_leaving(const struct lb_scratch *scratch)
 {

@@ -156,7 +156,10 @@ static __always_inline int lb_is_zero_address(const union lb_ip *address)
 	       !address->words[3];
 }
 
-/* No frontend at that port: rejected on a ClusterIP ("Our choices" A), unless it is of an unassured flow. */
+/*
+ * No frontend at that port: rejected on a ClusterIP (docs/semantics.md, choice A), unless it is of an
+ * unassured flow.
+ */
 static __always_inline enum lb_outcome lb_unserved(struct lb_scratch *scratch, enum lb_address_kind kind)
 {
 	enum lb_outcome outcome = LB_OUTCOME_unrelated;

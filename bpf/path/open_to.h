@@ -60,7 +60,10 @@ static __always_inline int lb_is_hairpin(const struct lb_scratch *scratch)
 	return lb_same_address(&scratch->packet.tuple.source, (const union lb_ip *)scratch->backend.address);
 }
 
-/* A pod's own address is kept, because the reply returns through this node anyway ("Our choices" C). */
+/*
+ * A pod's own address is kept, because the reply returns through this node anyway (docs/semantics.md,
+ * choice C).
+ */
 static __always_inline enum lb_outcome lb_open_from_pod(void *ctx, struct lb_scratch *scratch)
 {
 	enum lb_outcome outcome;

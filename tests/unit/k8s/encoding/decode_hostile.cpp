@@ -1,4 +1,4 @@
-// Errors that reject an object, hostile input, positions of problems (REL-36; "Our choices" J).
+// Errors that reject an object, hostile input, positions of problems (REL-36; choice J).
 #include <filesystem>
 #include <random>
 
