@@ -37,7 +37,7 @@ void ServiceModel::unset() {
 /// Abandons the plan under way.
 void ServiceModel::abandon_round() {
   if (!round_) return;
-  ports_went_ = ports_went_ || round_->change == Change::some;
+  has_unreported_change_ = has_unreported_change_ || round_->change == Change::some;
   round_.reset();
   invalidate_endpoints();
 }
@@ -119,7 +119,7 @@ void ServiceModel::adopt(std::vector<PortSpec> specs) {
     port.spec = std::move(spec);
     ports.push_back(std::move(port));
   }
-  ports_went_ = ports_went_ || kept < ports_.size();
+  has_unreported_change_ = has_unreported_change_ || kept < ports_.size();
   if (kept < ports_.size() && !skipped_.empty()) invalidate_endpoints();
   ports_ = std::move(ports);
   if (endpoints_ == Endpoints::resolved) endpoints_ = Endpoints::slices_changed;
@@ -151,7 +151,7 @@ std::optional<Change> ServiceModel::replan(const NodeView& node, const Frontends
 
 ServiceModel::Round ServiceModel::begin() {
   Round round;
-  round.change = std::exchange(ports_went_, false) ? Change::some : Change::none;
+  round.change = std::exchange(has_unreported_change_, false) ? Change::some : Change::none;
   const auto endpoints = std::exchange(endpoints_, Endpoints::resolved);
   round.is_resolved = endpoints == Endpoints::resolved;
   round.are_stale = endpoints == Endpoints::all_stale;
