@@ -37,8 +37,8 @@ ServicePort service_port(std::string name, const lb_policy& policy, std::uint32_
 }
 
 void sort_sets(ServicePort& port) {
-  sort_endpoints(port.cluster.endpoints);
-  sort_endpoints(port.local.endpoints);
+  sort_unique(port.cluster.endpoints);
+  sort_unique(port.local.endpoints);
 }
 
 /// For pods and the node itself an outside address uses the cluster set, whatever its policy.

@@ -62,7 +62,7 @@ void IpvsDump::take_server(Bytes attributes) {
 ServedFrontends IpvsDump::frontends() const {
   ServedFrontends frontends;
   for (auto [id, frontend] : services_) {
-    sort_endpoints(frontend.outside.endpoints);
+    sort_unique(frontend.outside.endpoints);
     frontend.inside = frontend.outside;
     frontends.emplace(id, std::move(frontend));  // a node port has a virtual service at each node address
   }

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include <cstddef>
+#include <optional>
 #include <utility>
 
 #include "agent/kube_proxy/nf_rule_reader.hpp"
@@ -85,7 +86,9 @@ class RuleReader {
     }
     const auto size = address_size(family_);
     if (element.value.size() < size + sizeof(std::uint16_t)) return;
-    rule_.endpoints.push_back({address_of(element.value.data(), size), port_of(part(element.value, size))});
+    if (const auto address = address_of(element.value.data(), size)) {
+      rule_.endpoints.push_back({*address, port_of(part(element.value, size))});
+    }
   }
 
   const NfDump& dump_;
@@ -95,12 +98,14 @@ class RuleReader {
 };
 
 /// Parses an element's key: [address .] protocol . port.
-FrontendId id_of(const NfElement& element, int family, std::size_t address_bytes) {
+std::optional<FrontendId> id_of(const NfElement& element, int family, std::size_t address_bytes) {
   const Bytes key(element.key);
-  if (key.size() < address_bytes + padded + sizeof(std::uint16_t)) return {};
+  if (key.size() < address_bytes + padded + sizeof(std::uint16_t)) return std::nullopt;
+  const auto address =
+      address_bytes == 0 ? std::optional(node_port_address(family)) : address_of(key.data(), address_bytes);
+  if (!address) return std::nullopt;
   const auto protocol = netlink::read<std::uint8_t>(part(key, address_bytes)).value_or(0);
-  return {address_bytes == 0 ? node_port_address(family) : address_of(key.data(), address_bytes),
-          port_of(part(key, address_bytes + padded)), static_cast<lb_protocol>(protocol)};
+  return FrontendId{*address, port_of(part(key, address_bytes + padded)), static_cast<lb_protocol>(protocol)};
 }
 
 FrontendRule frontend_rule_of(const NfElement& element, const FrontendId& id) {
@@ -143,7 +148,9 @@ ProxyRules nftables_rules(const NfDump& dump, int family) {
   }
   const auto add = [&](std::size_t address_bytes) {
     return [&rules, family, address_bytes](const NfElement& element) {
-      rules.frontend_rules.push_back(frontend_rule_of(element, id_of(element, family, address_bytes)));
+      if (const auto id = id_of(element, family, address_bytes)) {
+        rules.frontend_rules.push_back(frontend_rule_of(element, *id));
+      }
     };
   };
   for_each_element(dump, "service-ips", add(address_size(family)));
@@ -151,7 +158,7 @@ ProxyRules nftables_rules(const NfDump& dump, int family) {
   for_each_element(dump, "service-nodeports", add(0));
   for_each_element(dump, "no-endpoint-nodeports", add(0));
   for_each_element(dump, "firewall-ips", [&](const NfElement& element) {
-    rules.limited.push_back(id_of(element, family, address_size(family)));
+    if (const auto id = id_of(element, family, address_size(family))) rules.limited.push_back(*id);
   });
   return rules;
 }

@@ -46,8 +46,8 @@ class Walker {
     if (!own.inside.empty()) {
       all.inside = std::move(own.inside);
     }
-    sort_endpoints(all.outside);
-    sort_endpoints(all.inside);
+    sort_unique(all.outside);
+    sort_unique(all.inside);
     all.affinity_seconds = std::max(all.affinity_seconds, own.affinity_seconds);
     return all;
   }
