@@ -92,7 +92,7 @@ std::string complaint_kind(std::string_view reason) {
 
 Complaints::Complaints(std::size_t capacity) : capacity_(capacity) {}
 
-void Complaints::say(const k8s::Complaint& complaint, Moment now) {
+void Complaints::say(const k8s::Complaint& complaint, TimePoint now) {
   auto text = complaint_text(complaint);
   if (!is_new(text)) {
     return;
@@ -114,7 +114,7 @@ void Complaints::say(const k8s::Complaint& complaint, Moment now) {
 
 /// Cheap if nothing is due: within a minute there are complaints about few objects, unless many owners make
 /// mistakes.
-void Complaints::log_suppressed(Moment now) {
+void Complaints::log_suppressed(TimePoint now) {
   if (now < next_check_) {
     return;
   }

@@ -39,7 +39,7 @@ void start_log(LogLevel level, LogFormat format);
 /// and may be logged again.
 class Complaints {
  public:
-  using Moment = std::chrono::steady_clock::time_point;
+  using TimePoint = std::chrono::steady_clock::time_point;
   static constexpr std::chrono::minutes pause{1};
   /// Kinds of messages about one object in a minute; further kinds count as one.
   static constexpr std::size_t most_kinds = 16;
@@ -47,14 +47,14 @@ class Complaints {
   explicit Complaints(std::size_t capacity = 4096);
 
   /// Logs the complaint as a warning, unless it was logged before or is rate-limited.
-  void say(const k8s::Complaint& complaint, Moment now);
+  void say(const k8s::Complaint& complaint, TimePoint now);
   /// Logs messages suppressed for a minute: the latest of each kind, with the number of the others.
-  void log_suppressed(Moment now);
+  void log_suppressed(TimePoint now);
 
  private:
   /// One kind of message about one object, since it was logged last.
   struct Said {
-    Moment at;
+    TimePoint at;
     std::size_t suppressed = 0;
     std::string latest;  ///< latest suppressed message
   };
@@ -66,7 +66,7 @@ class Complaints {
   std::unordered_set<std::string> known_;
   std::deque<std::string> order_;                ///< known_, oldest first
   std::unordered_map<std::string, Kinds> said_;  ///< by object, for the last minute
-  Moment next_check_;                            ///< next check for suppressed messages
+  TimePoint next_check_;                         ///< next check for suppressed messages
 };
 
 }  // namespace lb::agent

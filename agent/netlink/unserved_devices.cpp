@@ -103,7 +103,7 @@ std::string unserved_text(const UnservedByDevice& found) {
   return devices.empty() ? "" : fmt::format("unserved devices: {}", fmt::join(devices, ", "));
 }
 
-std::vector<LogMessage> UnservedReport::messages(const UnservedByDevice& found, Moment now) {
+std::vector<LogMessage> UnservedReport::messages(const UnservedByDevice& found, TimePoint now) {
   std::vector<LogMessage> messages;
   for (const auto& [device, backends] : found) {
     auto [said, is_first] = said_.try_emplace(device);

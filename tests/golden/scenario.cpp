@@ -135,7 +135,7 @@ class Stage {
   Picture picture_;
   std::unique_ptr<agent::Cluster> cluster_;
   std::unique_ptr<k8s::ManifestSet> files_;
-  k8s::ManifestSet::Moment now_;
+  k8s::ManifestSet::TimePoint now_;
   bool settled_ = false;
   Lines changed_;
   Lines told_;

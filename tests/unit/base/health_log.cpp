@@ -77,7 +77,7 @@ TEST_CASE("a complaint is logged once, and forgotten when too many are known") {
     const auto text = log.text();
     return std::count(text.begin(), text.end(), '\n');
   };
-  Complaints::Moment now;
+  Complaints::TimePoint now;
   const auto say = [&](const lb::k8s::Complaint& complaint) {
     complaints.say(complaint, now);
     now += Complaints::pause;
@@ -108,7 +108,7 @@ TEST_CASE("in a minute each kind of trouble of an object is logged once, the res
     const auto text = log.text();
     return std::count(text.begin(), text.end(), '\n');
   };
-  Complaints::Moment now;
+  Complaints::TimePoint now;
   for (int at = 0; at < 10'000; ++at) {
     complaints.say({"Service a/one", "", fmt::format("192.0.2.{} is lost to b/{}", at % 256, at)}, now);
   }
