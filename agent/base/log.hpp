@@ -53,20 +53,20 @@ class Complaints {
 
  private:
   /// One kind of message about one object, since it was logged last.
-  struct Said {
+  struct RateLimit {
     TimePoint at;
     std::size_t suppressed = 0;
     std::string latest;  ///< latest suppressed message
   };
-  using Kinds = std::unordered_map<std::string, Said>;
+  using Kinds = std::unordered_map<std::string, RateLimit>;
 
   [[nodiscard]] bool is_new(const std::string& text);
 
   std::size_t capacity_;
   std::unordered_set<std::string> known_;
-  std::deque<std::string> order_;                ///< known_, oldest first
-  std::unordered_map<std::string, Kinds> said_;  ///< by object, for the last minute
-  TimePoint next_check_;                         ///< next check for suppressed messages
+  std::deque<std::string> order_;                       ///< known_, oldest first
+  std::unordered_map<std::string, Kinds> rate_limits_;  ///< by object, for the last minute
+  TimePoint next_check_;                                ///< next check for suppressed messages
 };
 
 }  // namespace lb::agent

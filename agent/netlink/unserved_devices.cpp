@@ -106,18 +106,19 @@ std::string unserved_text(const UnservedByDevice& found) {
 std::vector<LogMessage> UnservedReport::messages(const UnservedByDevice& found, TimePoint now) {
   std::vector<LogMessage> messages;
   for (const auto& [device, backends] : found) {
-    auto [said, is_first] = said_.try_emplace(device);
-    if (said->second.is_unserved || (!is_first && now - said->second.at < pause)) continue;
-    said->second = {true, now};
+    auto [warning, is_first] = warnings_.try_emplace(device);
+    if (warning->second.is_unserved || (!is_first && now - warning->second.at < pause)) continue;
+    warning->second = {true, now};
     messages.push_back(warning_about(device, backends));
   }
-  for (auto& [device, said] : said_) {
-    if (!said.is_unserved || found.contains(device)) continue;
-    said.is_unserved = false;
+  for (auto& [device, warning] : warnings_) {
+    if (!warning.is_unserved || found.contains(device)) continue;
+    warning.is_unserved = false;
     messages.push_back(recovered(device));
   }
-  std::erase_if(
-      said_, [now](const auto& each) { return !each.second.is_unserved && now - each.second.at >= pause; });
+  std::erase_if(warnings_, [now](const auto& each) {
+    return !each.second.is_unserved && now - each.second.at >= pause;
+  });
   return messages;
 }
 

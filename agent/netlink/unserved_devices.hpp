@@ -70,11 +70,11 @@ class UnservedReport {
   [[nodiscard]] std::vector<LogMessage> messages(const UnservedByDevice& found, TimePoint now);
 
  private:
-  struct Said {
+  struct WarningState {
     bool is_unserved = false;
     TimePoint at;  ///< when the warning was logged
   };
-  std::map<std::string, Said> said_;
+  std::map<std::string, WarningState> warnings_;
 };
 
 }  // namespace lb::agent

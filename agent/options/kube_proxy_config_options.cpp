@@ -346,9 +346,9 @@ class Mapper {
   }
 
   void remark_on(const ConfigField& field) {
-    const auto said = config_.fields.find(field.path);
-    if (said == config_.fields.end() || is_zero(said->second.value) ||
-        parse_flag_value(field.type, field.standard) == said->second.value) {
+    const auto given = config_.fields.find(field.path);
+    if (given == config_.fields.end() || is_zero(given->second.value) ||
+        parse_flag_value(field.type, field.standard) == given->second.value) {
       return;
     }
     if (is_of_other_mode(field.path)) {
