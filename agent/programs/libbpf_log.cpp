@@ -15,7 +15,7 @@
 namespace lb::agent {
 namespace {
 
-/// What libbpf said since the last forget_libbpf_warnings().
+/// What libbpf reported since the last forget_libbpf_warnings().
 struct LoadFailure {
   std::string first_warning;
   RefusedProgram refused;
