@@ -52,21 +52,21 @@ class ManifestSet::Reader final : public DocumentVisitor {
     auto decoded = decoder_.decode(json, expected);
     complain(json, decoded, line);
     const bool named = decoded.kind != Kind::other && !decoded.key.name.empty();
-    switch (decoded.verdict) {
-      case Verdict::object:
+    switch (decoded.result) {
+      case DecodeResult::object:
         define({decoded.kind, decoded.key}, std::make_shared<const Object>(std::move(*decoded.object)), line);
         break;
-      case Verdict::absent:
+      case DecodeResult::absent:
         define({decoded.kind, decoded.key}, nullptr, line);
         break;
-      case Verdict::refused:
+      case DecodeResult::refused:
         if (named) {
           keep({decoded.kind, decoded.key});
         } else {
           broken_ = true;
         }
         break;
-      case Verdict::foreign:
+      case DecodeResult::foreign:
         break;
     }
   }
@@ -109,7 +109,7 @@ class ManifestSet::Reader final : public DocumentVisitor {
     for (const auto& problem : decoded.problems) {
       const auto at = decoded.broken_at ? *decoded.broken_at : locate(json, problem.pointer);
       const auto path = field_path(problem.pointer);
-      const bool refused = decoded.verdict == Verdict::refused && &problem == &decoded.problems.back();
+      const bool refused = decoded.result == DecodeResult::refused && &problem == &decoded.problems.back();
       complain(object, line + line_at(json, at),
                fmt::format("{}{}{}{}", path, path.empty() ? "" : " ", problem.reason, refused ? keeps : ""));
     }

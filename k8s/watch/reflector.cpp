@@ -229,7 +229,7 @@ void Reflector::note_version(std::uint64_t version) {
 
 Flow Reflector::upserted(Decoded& decoded) {
   report_problems(decoded);
-  counts_.unreadable += decoded.verdict == Verdict::refused ? 1 : 0;
+  counts_.unreadable += decoded.result == DecodeResult::refused ? 1 : 0;
   if (decoded.key.name.empty()) {
     return Flow::proceed;  // the object cannot be identified
   }
@@ -240,9 +240,9 @@ Flow Reflector::upserted(Decoded& decoded) {
   known = {std::max(known.version, decoded.version), round_};
   unfinished_ = unfinished_ || listing();
   note_version(decoded.version);
-  if (decoded.verdict == Verdict::object) {
+  if (decoded.result == DecodeResult::object) {
     listener_.upsert(std::move(*decoded.object));
-  } else if (decoded.verdict == Verdict::absent) {
+  } else if (decoded.result == DecodeResult::absent) {
     listener_.erase(resource_.kind, decoded.key);
   }
   return Flow::proceed;
