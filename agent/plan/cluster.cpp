@@ -11,7 +11,7 @@ namespace {
 /// The service whose endpoints are the API servers.
 const std::string api_service = "default/kubernetes";
 
-constexpr std::uint64_t units_a_spec = 8;  ///< besides its frontends: names, and entries in three sets
+constexpr std::uint64_t units_per_spec = 8;  ///< besides its frontends: names, and entries in three sets
 
 std::string zone_of(const Labels& labels) {
   const auto found = std::ranges::find(labels, k8s::zone_label, &Labels::value_type::first);
@@ -336,9 +336,9 @@ void Cluster::update_spec(std::string service, WorkBudget& work) {
     if (!claim(service, work)) return;
     claimed_.insert(service);
   } else if (!postpone(service) && !defer(service, work)) {
-    const auto looks = models_.at(service)->draft_spec(node_, options_);
-    work.spend(units_a_spec + looks);
-    if (looks > 0 && work.is_over() && put_off_.insert(service).second) return;
+    const auto checks = models_.at(service)->draft_spec(node_, options_);
+    work.spend(units_per_spec + checks);
+    if (checks > 0 && work.is_over() && put_off_.insert(service).second) return;
     if (!claim(service, work)) return;
   }
   put_off_.erase(service);
