@@ -100,7 +100,7 @@ void Complaints::say(const k8s::Complaint& complaint, TimePoint now) {
   log_suppressed(now);
   auto& kinds = rate_limits_[complaint.object.empty() ? complaint.where : complaint.object];
   auto kind = complaint_kind(complaint.reason);
-  if (kinds.size() >= most_kinds && !kinds.contains(kind)) {
+  if (kinds.size() >= max_kinds && !kinds.contains(kind)) {
     kind.clear();
   }
   const auto [limit, is_first] = kinds.try_emplace(std::move(kind), RateLimit{now, 0, {}});

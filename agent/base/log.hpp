@@ -42,7 +42,7 @@ class Complaints {
   using TimePoint = std::chrono::steady_clock::time_point;
   static constexpr std::chrono::minutes pause{1};
   /// Kinds of messages about one object in a minute; further kinds count as one.
-  static constexpr std::size_t most_kinds = 16;
+  static constexpr std::size_t max_kinds = 16;
 
   explicit Complaints(std::size_t capacity = 4096);
 

@@ -13,7 +13,7 @@
 namespace lb::agent {
 namespace {
 
-constexpr std::size_t most_named = 3;  // endpoints listed in a line
+constexpr std::size_t max_named = 3;  // endpoints listed in a line
 
 bool serves(const ServedFrontend& frontend) {
   return !frontend.outside.endpoints.empty() || !frontend.inside.endpoints.empty();
@@ -25,7 +25,7 @@ std::string lacking(const EndpointSet& set, const EndpointSet& others) {
   std::ranges::set_difference(set.endpoints, others.endpoints, std::back_inserter(missing));
   std::vector<std::string> named;
   for (const auto& each : missing) {
-    if (named.size() == most_named) break;
+    if (named.size() == max_named) break;
     named.push_back(k8s::host_port(each.address.text(), each.port));
   }
   auto text = fmt::format("{}", fmt::join(named, ", "));

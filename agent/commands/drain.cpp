@@ -36,7 +36,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds between_walks{500};
 constexpr std::chrono::seconds rules_timeout{30};  // for a kube-proxy that is starting
-constexpr std::size_t most_named = 3;              // frontends listed in an error message
+constexpr std::size_t max_named = 3;               // frontends listed in an error message
 
 Conntrack open_conntrack() {
   auto opened = Conntrack::open();
@@ -75,7 +75,7 @@ KubeProxyServices kube_proxy_services() {
 std::string lacking_text(const std::vector<Difference>& lacking) {
   std::vector<std::string> named;
   for (const auto& each : lacking) {
-    if (named.size() == most_named) break;
+    if (named.size() == max_named) break;
     named.push_back(fmt::format("{} ({} {})", escaped(each.service), maps::word(each.frontend.protocol),
                                 frontend_text(each.frontend)));
   }

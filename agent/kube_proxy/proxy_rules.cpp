@@ -7,7 +7,7 @@
 namespace lb::agent {
 namespace {
 
-constexpr int deepest = 8;  // kube-proxy has four levels: firewall, external, service, endpoint
+constexpr int max_depth = 8;  // kube-proxy has four levels: firewall, external, service, endpoint
 
 /// The endpoints that packets in a chain can reach.
 struct Reach {
@@ -29,7 +29,7 @@ class Walker {
       return known->second;
     }
     known_[chain];  // marks the chain as visited, to stop at a loop
-    auto found = ++depth_ > deepest ? Reach{} : walk(chain);
+    auto found = ++depth_ > max_depth ? Reach{} : walk(chain);
     --depth_;
     return known_[chain] = std::move(found);
   }

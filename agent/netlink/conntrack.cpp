@@ -18,7 +18,7 @@
 namespace lb::agent {
 namespace {
 
-constexpr std::uint64_t most_entries = 1U << 20;
+constexpr std::uint64_t max_entries = 1U << 20;
 constexpr std::uint64_t entries_per_bucket = 4;
 
 /// Reads and writes numeric sysctl files, and collects failures.
@@ -86,7 +86,7 @@ std::uint64_t conntrack_max(const ConntrackSettings& settings, unsigned cpus) {
     return 0;
   }
   const auto scaled = std::uint64_t{settings.max_per_core} * cpus;
-  return std::min(std::max(scaled, std::uint64_t{settings.min}), most_entries);
+  return std::min(std::max(scaled, std::uint64_t{settings.min}), max_entries);
 }
 
 std::string conntrack_lack(const ConntrackSettings& settings) {

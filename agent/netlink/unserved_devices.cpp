@@ -16,7 +16,7 @@ namespace {
 constexpr std::array<std::string_view, 3> guest_kinds = {"veth", "netkit", "tun"};
 
 /// Devices listed in the line of `status`, which has little room.
-constexpr std::size_t most_named = 3;
+constexpr std::size_t max_named = 3;
 
 bool is_guest(const NetDevice& device) {
   const bool is_kind = std::ranges::find(guest_kinds, std::string_view(device.kind)) != guest_kinds.end();
@@ -94,8 +94,8 @@ std::optional<UnservedDevice> UnservedDevices::at(const NextHop& hop) const {
 std::string unserved_text(const UnservedByDevice& found) {
   std::vector<std::string> devices;
   for (const auto& [device, backends] : found) {
-    if (devices.size() == most_named) {
-      devices.push_back(fmt::format("{} more", found.size() - most_named));
+    if (devices.size() == max_named) {
+      devices.push_back(fmt::format("{} more", found.size() - max_named));
       break;
     }
     devices.push_back(fmt::format("{} ({})", device, backends_text(backends.count)));

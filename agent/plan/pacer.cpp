@@ -126,8 +126,8 @@ bool is_emptier(const BackendList& part, const BackendList& have, const BackendL
 /// The wanted backends up to a position in the order, and from there on the present ones.
 BackendList nearer(const BackendList& have, const ServicePortPlan& want, std::size_t& writes) {
   const bool is_consistent = want.policy.selection == LB_CONSISTENT;
-  const auto most = is_consistent ? std::numeric_limits<std::size_t>::max() : writes;
-  const auto reached = go_through(have, want.backends, most);
+  const auto max_writes = is_consistent ? std::numeric_limits<std::size_t>::max() : writes;
+  const auto reached = go_through(have, want.backends, max_writes);
   writes -= std::min(writes, reached.work / backends_per_write + 1);
   if (reached.have == have.end() && reached.want == want.backends.end()) return want.backends;
   auto part = BackendList::joined(want.backends, reached.want, have, reached.have);
@@ -265,7 +265,7 @@ void Pacer::prepare_one(PlanChange change) {
   if (is_awaited(change)) return;
   const auto writes = first_ == FirstBatch::in_parts ? writes_for(change) : 0;
   prepared_writes_ += writes;
-  if (change.state == PlanState::planned && std::max(writes, prepared_writes_) > most_) {
+  if (change.state == PlanState::planned && std::max(writes, prepared_writes_) > max_writes_) {
     return wait_in_turn(std::move(change));
   }
   note(change);
@@ -289,7 +289,7 @@ void Pacer::pass_changes(std::vector<PlanChange> changes) {
   std::vector<PlanChange> small;
   for (auto& change : changes) {
     if (is_awaited(change)) continue;
-    if (change.state == PlanState::planned && writes_for(change) > most_) {
+    if (change.state == PlanState::planned && writes_for(change) > max_writes_) {
       wait_in_turn(std::move(change));
     } else {
       note(change);
@@ -314,7 +314,8 @@ void Pacer::wait_in_turn(PlanChange change) {
 
 std::size_t Pacer::writes_for(const PlanChange& change) const {
   const auto passed = passed_.find(change.service);
-  return writes_between(passed == passed_.end() ? ServicePlans{} : passed->second, change.ports, most_ + 1);
+  return writes_between(passed == passed_.end() ? ServicePlans{} : passed->second, change.ports,
+                        max_writes_ + 1);
 }
 
 void Pacer::note(const PlanChange& passed) {
@@ -346,11 +347,11 @@ PlanChange Pacer::next_part(std::size_t& writes) {
 }
 
 void Pacer::take_turn() {
-  constexpr std::size_t least = 2;  // with fewer, a part may make no progress
+  constexpr std::size_t min_writes = 2;  // with fewer, a part may make no progress
   asked_for_more_ = false;
   std::vector<PlanChange> parts;  // Removed services come first: another service may get their frontends next
   std::vector<PlanChange> others;
-  for (std::size_t writes = most_; writes >= least && !turns_.empty();) {
+  for (std::size_t writes = max_writes_; writes >= min_writes && !turns_.empty();) {
     auto part = next_part(writes);
     (part.ports.empty() ? parts : others).push_back(std::move(part));
   }

@@ -68,9 +68,9 @@ class Events {
 
 /// Members are in the order of their creation. Nothing before `datapath` changes anything in the kernel.
 struct Components {
-  /// Does not call `events` before the context runs. `least_slots`: minimum size of lb_slots. All referenced
+  /// Does not call `events` before the context runs. `min_slots`: minimum size of lb_slots. All referenced
   /// objects must outlive this. Throws StartError.
-  Components(boost::asio::io_context& context, const AgentOptions& given, std::uint32_t least_slots,
+  Components(boost::asio::io_context& context, const AgentOptions& given, std::uint32_t min_slots,
              Events& events);
   Components(const Components&) = delete;
   Components& operator=(const Components&) = delete;

@@ -15,9 +15,9 @@ namespace {
 
 using namespace json;  // NOLINT(google-build-using-namespace): ours, and made for this file
 
-constexpr std::size_t most_bytes = 64U << 20U;
+constexpr std::size_t max_bytes = 64U << 20U;
 constexpr std::size_t first_capacity = 64U << 10U;
-constexpr std::size_t most_depth = 100;
+constexpr std::size_t max_depth = 100;
 
 // ---- All kinds. ----
 
@@ -277,9 +277,9 @@ std::string foreign_reason(const Head& head) {
 
 class JsonDecoder final : public Decoder {
  public:
-  explicit JsonDecoder(Origin origin) : origin_(origin), parser_(most_bytes) {
+  explicit JsonDecoder(Origin origin) : origin_(origin), parser_(max_bytes) {
     // Only a lack of memory can fail here; the parser then reports it at its first object.
-    [[maybe_unused]] const auto error = parser_.allocate(first_capacity, most_depth);
+    [[maybe_unused]] const auto error = parser_.allocate(first_capacity, max_depth);
   }
 
   Decoded decode(std::string_view bytes, Kind expected) override {

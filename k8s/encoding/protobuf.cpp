@@ -12,7 +12,7 @@ namespace {
 
 using namespace protobuf;  // NOLINT(google-build-using-namespace): ours, and made for this file
 
-constexpr std::size_t most_bytes = std::size_t{64} << 20U;
+constexpr std::size_t max_bytes = std::size_t{64} << 20U;
 
 struct ServiceWalk {
   ServiceRules rules;
@@ -176,7 +176,7 @@ Decoded ProtobufDecoder::decode(std::string_view bytes, Kind expected) {
 }
 
 DecodeResult ProtobufDecoder::walk(std::string_view bytes, Kind expected, Decoded& decoded) {
-  if (bytes.size() > most_bytes) {
+  if (bytes.size() > max_bytes) {
     problems_.add("is larger than 64 MiB");
     return DecodeResult::refused;
   }

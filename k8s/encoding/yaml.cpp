@@ -17,8 +17,8 @@
 namespace lb::k8s {
 namespace {
 
-constexpr std::size_t most_depth = 100;
-constexpr std::size_t most_alias_bytes = 4U << 20U;
+constexpr std::size_t max_depth = 100;
+constexpr std::size_t max_alias_bytes = 4U << 20U;
 
 constexpr std::string_view core_tag = "tag:yaml.org,2002:";
 
@@ -236,7 +236,7 @@ void Writer::OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) {
   std::string copy = result_.json.substr(found->second.begin, found->second.end - found->second.begin);
   std::erase(copy, '\n');
   alias_bytes_ += copy.size();
-  if (alias_bytes_ > most_alias_bytes) {
+  if (alias_bytes_ > max_alias_bytes) {
     fail(mark, "has aliases that would make it larger by more than 4 MiB");
   } else if (at_key() && !copy.starts_with('"')) {
     fail(mark, "has an alias as key that is not a string");
@@ -249,7 +249,7 @@ void Writer::OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) {
 void Writer::open(const YAML::Mark& mark, YAML::anchor_t anchor, char bracket) {
   if (at_key()) {
     fail(mark, "has a key that is no scalar");
-  } else if (levels_.size() == most_depth) {
+  } else if (levels_.size() == max_depth) {
     fail(mark, "is nested more than 100 levels deep");
   }
   if (failed()) {

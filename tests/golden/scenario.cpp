@@ -109,7 +109,7 @@ class Stage {
     } else if (name == "topology-labels") {
       options_.topology_labels = k8s::LabelKeys{value};
     } else if (name == "max-service-frontends") {
-      options_.most_frontends = std::stoul(value);
+      options_.max_frontends = std::stoul(value);
     } else if (name == "own-addresses") {
       options_.external_ip_on_node = value == "serve" ? agent::OwnAddress::serve : agent::OwnAddress::refuse;
     } else {

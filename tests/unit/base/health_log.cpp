@@ -134,7 +134,7 @@ TEST_CASE("kinds without end about one object are a bounded number of lines a mi
     complaints.say({"Service a/one", "", std::string(static_cast<std::size_t>(at) + 1, 'x')}, {});
   }
   const auto text = log.text();
-  CHECK(std::count(text.begin(), text.end(), '\n') == Complaints::most_kinds + 1);
+  CHECK(std::count(text.begin(), text.end(), '\n') == Complaints::max_kinds + 1);
 }
 
 }  // namespace
