@@ -324,8 +324,7 @@ bool proposal() {
   for (std::size_t at = 0; at < kep.size(); ++at) same = scenario(kep[at], steps.at(at)) && same;
   fmt::print(
       "\nOf a slice with one endpoint the KEP counts about 1 kB where it is sent alone, and 100 bytes where "
-      "the service "
-      "is created.\n\nObjects and events are to be the KEP's: {}\n",
+      "the service is created.\n\nObjects and events are to be the KEP's: {}\n",
       same ? "yes" : "NO");
   return same;
 }
@@ -351,10 +350,8 @@ void print_row(std::uint32_t batch, const std::string& watched, const Traffic& t
 void rolling(const Cluster& cluster, std::initializer_list<std::uint32_t> batches) {
   fmt::print(
       "\n## Rolling update of {} endpoints for {} nodes{}, slices of {}, each pod seen as today (not ready, "
-      "ready, "
-      "terminating, gone)\n\n| pods a batch | watched | objects written | events to watchers | {}, all "
-      "watchers | "
-      "{}, all watchers |\n|---|---|---|---|---|---|\n",
+      "ready, terminating, gone)\n\n| pods a batch | watched | objects written | events to watchers | {}, "
+      "all watchers | {}, all watchers |\n|---|---|---|---|---|---|\n",
       cluster.endpoints, cluster.nodes, cluster.mark, slice_capacity, protobuf.name, json.name);
   for (const auto batch : batches) {
     const auto whole = roll(cluster.endpoints, slice_capacity, batch, PodLife::as_today);

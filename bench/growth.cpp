@@ -284,8 +284,7 @@ void run_all() {
   const auto device = make_network();
   fmt::print(
       "ns a packet: median of {} rounds of {} batches (least–most); with two services (one for one flow), or "
-      "with "
-      "10,000 flows\n",
+      "with 10,000 flows\n",
       rounds, batches);
   measure_flows(device);
   measure_services(device);

@@ -15,8 +15,8 @@ namespace lb::bench {
 
 constexpr std::uint16_t service_port = 80;
 constexpr std::uint16_t client_port = 5000;
-constexpr std::uint32_t hops_a_batch = 200;  // below the TTL
-constexpr std::uint32_t new_a_batch = 64;    // so few that their ports seldom collide
+constexpr std::uint32_t hops_per_batch = 200;  // below the TTL
+constexpr std::uint32_t new_per_batch = 64;    // so few that their ports seldom collide
 
 /// Addresses, all on the network of one device.
 struct Names {

@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint8_t udp = 17;
 constexpr std::uint32_t hour = 3600;
 // For 15 rounds of single runs; the programs send at most a thousand replies a second.
-constexpr std::uint32_t answers_a_round = 60;
+constexpr std::uint32_t answers_per_round = 60;
 
 Shape shape_of(const Place& place) { return {.slots = place.slots, .family = place.family}; }
 
@@ -38,7 +38,7 @@ lb_outcome new_outcome(Hook hook) { return hook == Hook::xdp ? LB_OUTCOME_new_xd
 Case repeated(std::unique_ptr<Mirror> owned, Hook hook, Bytes packet, lb_outcome outcome) {
   auto& mirror = *owned;
   return {std::move(owned), [&mirror, hook, outcome, packet = std::move(packet)] {
-            return mirror.batch(hook, packet, outcome, hops_a_batch);
+            return mirror.batch(hook, packet, outcome, hops_per_batch);
           }};
 }
 
@@ -62,7 +62,7 @@ Case known(const Place& place, const Shape& shape) {
   return {std::move(owned),
           [&mirror, hook = place.hook, packet = request_of(mirror, place.family, {.hops = 255})] {
             mirror.run(Hook::tc_in, packet, 2);
-            return mirror.batch(hook, packet, known_outcome(hook), hops_a_batch);
+            return mirror.batch(hook, packet, known_outcome(hook), hops_per_batch);
           }};
 }
 
@@ -123,7 +123,7 @@ Case later_fragment(const Place& place) {
   return {std::move(owned),
           [&mirror, hook = place.hook, first = fragment_of(tuple, 0), later = fragment_of(tuple, 3)] {
             mirror.run(hook, first, 2);
-            return mirror.batch(hook, later, LB_OUTCOME_flow_redirect, hops_a_batch);
+            return mirror.batch(hook, later, LB_OUTCOME_flow_redirect, hops_per_batch);
           }};
 }
 
@@ -146,7 +146,7 @@ Case opened(const Place& place, const Shape& shape, const Body& body) {
   return {std::move(owned), [&mirror, place, body, random = std::mt19937_64(place.slots)]() mutable {
             mirror.renew(random());
             const auto tuple = request_from(mirror, place.family, static_cast<std::uint32_t>(random()));
-            return mirror.batch(place.hook, build(tuple, body), new_outcome(place.hook), new_a_batch);
+            return mirror.batch(place.hook, build(tuple, body), new_outcome(place.hook), new_per_batch);
           }};
 }
 
@@ -184,7 +184,7 @@ Case opened_affine(const Place& place) {
             mirror.renew(random());
             mirror.run(hook, packet, 3);
             mirror.set_secret(random());
-            return mirror.batch(hook, packet, new_outcome(hook), new_a_batch);
+            return mirror.batch(hook, packet, new_outcome(hook), new_per_batch);
           }};
 }
 
@@ -247,7 +247,7 @@ Case answered(const Place& place) {
                 verdict.counts[LB_OUTCOME_no_backend_reject] == 1 && verdict.code == TC_ACT_REDIRECT;
             return sent ? verdict.nanoseconds : 0.0;
           },
-          answers_a_round};
+          answers_per_round};
 }
 
 /// ---- Packets that are for no service. ----

@@ -76,7 +76,7 @@ Spread floor_of(Floor floor, std::uint32_t device, int family, Hook hook, std::u
 }
 
 void measure_floor(const char* what, Floor floor, std::uint32_t device, int family, Hook hook) {
-  const auto cost = floor_of(floor, device, family, hook, hops_a_batch);
+  const auto cost = floor_of(floor, device, family, hook, hops_per_batch);
   const auto name = fmt::format("floor: {}", what);
   fmt::print("| {} | IPv{} | {} | {} | | | |\n", name_of(hook), family, name, cell(cost));
   keep({part, series(hook, family, name), "ns", cost});
@@ -135,7 +135,7 @@ struct Comparison {
 /// All compared items take turns within each round: changes of the machine's speed would cause differences
 /// between them. Uses the fewest slots.
 std::array<Spread, compared.size()> ratios_by_turns(std::uint32_t device, int family, Hook hook) {
-  const auto floor = [&](Floor which) { return turn_of(which, device, family, hook, hops_a_batch); };
+  const auto floor = [&](Floor which) { return turn_of(which, device, family, hook, hops_per_batch); };
   const auto of = [&](Case (*make)(const Place&)) {
     return turn_of(make({device, family, hook, sizes.front()}));
   };

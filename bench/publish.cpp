@@ -43,9 +43,9 @@ Plan plan_of(std::uint32_t count, std::uint32_t generation) {
 /// As planning does: all chunks but one are shared.
 lb::agent::BackendList with_one_replaced(const lb::agent::BackendList& before, std::size_t which) {
   auto chunks = before.chunks();
-  auto& chunk = chunks[which / lb::agent::BackendChunk::most];
+  auto& chunk = chunks[which / lb::agent::BackendChunk::max_size];
   std::vector<lb::agent::BackendPlan> backends(chunk->backends().begin(), chunk->backends().end());
-  backends[which % lb::agent::BackendChunk::most].address.bytes[0] = 99;
+  backends[which % lb::agent::BackendChunk::max_size].address.bytes[0] = 99;
   chunk = std::make_shared<const lb::agent::BackendChunk>(std::move(backends));
   return lb::agent::BackendList(std::move(chunks));
 }

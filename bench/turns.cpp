@@ -273,7 +273,7 @@ bool decoding(const std::string& what, const std::string& text, lb::k8s::Kind ki
     const auto begin = lb::agent::thread_time();
     const auto decoded = decoder->decode(text, kind);
     times.push_back(std::chrono::duration<double, std::milli>(lb::agent::thread_time() - begin).count());
-    if (decoded.verdict != lb::k8s::Verdict::object) throw std::runtime_error(what + ": refused");
+    if (decoded.result != lb::k8s::DecodeResult::object) throw std::runtime_error(what + ": refused");
   }
   const auto spread = lb::bench::spread_of(std::move(times));
   fmt::print("| {} | {:.1f} | {:.1f} | |\n", what, spread.value, spread.most);

@@ -56,7 +56,7 @@ error_code copy_entries(int from, int to) {
                                             : copy_keys(from, *source, to);
 }
 
-error_code copy_start(int from, int to) {
+error_code copy_first_elements(int from, int to) {
   const auto source = map_info(from);
   if (!source) return source.error();
   const auto target = map_info(to);

@@ -44,7 +44,7 @@ namespace {
 constexpr std::uint32_t batch_entries = 4096;
 
 /// Maximum buffer: a bucket larger than the buffer gives ENOSPC, and the buffer is enlarged.
-constexpr std::uint32_t largest_batch = 1U << 20U;
+constexpr std::uint32_t max_batch = 1U << 20U;
 
 class Batch {
  public:
@@ -58,7 +58,7 @@ class Batch {
       const int outcome = bpf_map_lookup_batch(fd, cursor.started ? &cursor.bucket : nullptr, &out,
                                                keys_.data(), values_.data(), &count, nullptr);
       const error_code error = from_result(outcome);
-      if (error == boost::system::errc::no_space_on_device && count_ < largest_batch) {
+      if (error == boost::system::errc::no_space_on_device && count_ < max_batch) {
         count_ *= 2;
         resize();
         continue;

@@ -17,7 +17,7 @@ namespace {
 /// A map is mapped in at most this many pieces, each of at least this many bytes: the kernel keeps a record
 /// of each.
 constexpr std::size_t pieces = 16;
-constexpr std::size_t smallest_piece = std::size_t{256} << 10U;
+constexpr std::size_t min_piece = std::size_t{256} << 10U;
 
 std::size_t whole_pages(std::size_t bytes) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
@@ -57,7 +57,7 @@ Mapping Mapping::in_memory(std::size_t bytes) {
 
 error_code Mapping::map_up_to(std::size_t offset) const noexcept {
   const std::size_t whole = memory_.get_deleter().bytes;
-  const std::size_t piece = whole_pages(std::max(whole / pieces, smallest_piece));
+  const std::size_t piece = whole_pages(std::max(whole / pieces, min_piece));
   const std::size_t end = std::min(whole, (offset / piece + 1) * piece);
   const void* there = ::mmap(memory_.get() + mapped_bytes_, end - mapped_bytes_, protection_,
                              MAP_SHARED | MAP_FIXED, fd_, static_cast<off_t>(mapped_bytes_));

@@ -8,7 +8,7 @@ namespace lb::maps {
 namespace {
 
 constexpr int table_count = 5;
-constexpr std::uint32_t longest_affinity = 86400;  // seconds
+constexpr std::uint32_t max_affinity = 86400;  // seconds
 
 void mark(std::vector<bool>& marks, std::uint32_t number) {
   if (number >= marks.size()) marks.resize(std::size_t{number} + 1);
@@ -83,7 +83,7 @@ error_code FlowSweeper::step_affinity() {
   if (cursor_.finished) return {};
   return tables_.affinity->step(cursor_, step_entries_,
                                 [this](const lb_affinity_key& key, const lb_affinity& entry) {
-                                  if (!older(entry.used, longest_affinity))
+                                  if (!older(entry.used, max_affinity))
                                     named_.add(entry.backend, key.service);
                                 });
 }

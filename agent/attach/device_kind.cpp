@@ -89,8 +89,7 @@ std::string unsupported_reason(const DeviceKind& kind) {
   }
   return fmt::format(
       "no Ethernet headers ({}), not served: node ports do not answer there; backends behind it are reached "
-      "through the stack, "
-      "client's address kept",
+      "through the stack, client's address kept",
       kind_text(kind));
 }
 

@@ -16,10 +16,10 @@
 namespace lb::agent {
 namespace {
 
-constexpr std::size_t most_programs = 64;
+constexpr std::size_t max_programs = 64;
 
 void add_tcx(std::uint32_t device, TcSide side, std::vector<std::string>& names) {
-  std::array<std::uint32_t, most_programs> ids{};
+  std::array<std::uint32_t, max_programs> ids{};
   struct bpf_prog_query_opts query{};
   query.sz = sizeof(query);
   query.prog_ids = ids.data();
@@ -84,7 +84,7 @@ std::vector<std::string> others_at_tc(const std::string& device) {
 }
 
 CgroupPrograms cgroup_programs(int cgroup, bpf_attach_type type) {
-  std::array<std::uint32_t, most_programs> ids{};
+  std::array<std::uint32_t, max_programs> ids{};
   struct bpf_prog_query_opts query{};
   query.sz = sizeof(query);
   query.prog_ids = ids.data();

@@ -102,12 +102,12 @@ bool is_mount_root(int directory) {
 /// Whether the directory has a cgroup, at most two levels below, of the kubelet's pods: "kubepods",
 /// "kubepods.slice", "kubelet-kubepods.slice".
 bool holds_pods(const std::filesystem::path& directory) {
-  constexpr int deepest = 2;  // kind has /kubelet.slice/kubelet-kubepods.slice
+  constexpr int max_depth = 2;  // kind has /kubelet.slice/kubelet-kubepods.slice
   std::error_code error;
   auto at = std::filesystem::recursive_directory_iterator(directory, error);
   for (const auto end = std::filesystem::recursive_directory_iterator(); !error && at != end;
        at.increment(error)) {
-    if (!at->is_directory(error) || at.depth() + 1 >= deepest) {
+    if (!at->is_directory(error) || at.depth() + 1 >= max_depth) {
       at.disable_recursion_pending();
     }
     if (at->path().filename().string().find("kubepods") != std::string::npos) {
@@ -123,9 +123,8 @@ std::string note_on(const Cgroup& cgroup) {
   }
   return fmt::format(
       "{} is the root of a cgroup namespace and holds no pods: only sockets of processes below it are "
-      "served; if "
-      "this node runs pods, give the agent the host's cgroup namespace, or the host's root cgroup as "
-      "--cgroup",
+      "served; if this node runs pods, give the agent the host's cgroup namespace, or the host's root cgroup "
+      "as --cgroup",
       cgroup.path);
 }
 

@@ -1,4 +1,4 @@
-// Records findings and names their verdicts.
+// Records findings and names their severity.
 #include "agent/base/findings.hpp"
 
 #include <algorithm>
@@ -6,35 +6,35 @@
 
 namespace lb::agent {
 
-const char* verdict_name(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::ok:
+const char* severity_name(Severity severity) {
+  switch (severity) {
+    case Severity::ok:
       return "ok";
-    case Verdict::warning:
+    case Severity::warning:
       return "warning";
-    case Verdict::missing:
+    case Severity::missing:
       break;
   }
   return "missing";
 }
 
 bool would_start(const std::vector<Finding>& findings) {
-  return std::ranges::find(findings, Verdict::missing, &Finding::verdict) == findings.end();
+  return std::ranges::find(findings, Severity::missing, &Finding::severity) == findings.end();
 }
 
 void Findings::ok(std::string subject, std::string found) {
-  all_.push_back({std::move(subject), Verdict::ok, std::move(found), {}});
+  all_.push_back({std::move(subject), Severity::ok, std::move(found), {}});
 }
 
 void Findings::warning(std::string subject, std::string found, std::string advice) {
-  all_.push_back({std::move(subject), Verdict::warning, std::move(found), std::move(advice)});
+  all_.push_back({std::move(subject), Severity::warning, std::move(found), std::move(advice)});
 }
 
 void Findings::missing(std::string subject, const StartError& error) {
   if (missing_ == Missing::ends_start) {
     throw StartError(error);
   }
-  all_.push_back({std::move(subject), Verdict::missing, error.found(), error.advice()});
+  all_.push_back({std::move(subject), Severity::missing, error.found(), error.advice()});
 }
 
 }  // namespace lb::agent

@@ -9,7 +9,7 @@
 
 namespace lb::agent {
 
-enum class Verdict : std::uint8_t {
+enum class Severity : std::uint8_t {
   ok,
   warning,  ///< the agent starts, with a limitation or a note
   missing,  ///< the agent does not start
@@ -17,14 +17,14 @@ enum class Verdict : std::uint8_t {
 
 struct Finding {
   std::string subject;  ///< "cgroup", "program lb_tc_in", "device eth0"
-  Verdict verdict = Verdict::ok;
+  Severity severity = Severity::ok;
   std::string found;
   std::string advice;  ///< empty if there is none
   bool operator==(const Finding&) const = default;
 };
 
 /// "ok", "warning" or "missing".
-[[nodiscard]] const char* verdict_name(Verdict verdict);
+[[nodiscard]] const char* severity_name(Severity severity);
 
 /// Whether an agent would start: nothing is missing.
 [[nodiscard]] bool would_start(const std::vector<Finding>& findings);

@@ -92,45 +92,45 @@ std::string complaint_kind(std::string_view reason) {
 
 Complaints::Complaints(std::size_t capacity) : capacity_(capacity) {}
 
-void Complaints::say(const k8s::Complaint& complaint, Moment now) {
+void Complaints::say(const k8s::Complaint& complaint, TimePoint now) {
   auto text = complaint_text(complaint);
   if (!is_new(text)) {
     return;
   }
   log_suppressed(now);
-  auto& kinds = said_[complaint.object.empty() ? complaint.where : complaint.object];
+  auto& kinds = rate_limits_[complaint.object.empty() ? complaint.where : complaint.object];
   auto kind = complaint_kind(complaint.reason);
-  if (kinds.size() >= most_kinds && !kinds.contains(kind)) {
+  if (kinds.size() >= max_kinds && !kinds.contains(kind)) {
     kind.clear();
   }
-  const auto [said, is_first] = kinds.try_emplace(std::move(kind), Said{now, 0, {}});
+  const auto [limit, is_first] = kinds.try_emplace(std::move(kind), RateLimit{now, 0, {}});
   if (is_first) {
     spdlog::warn("{}", text);
   } else {
-    ++said->second.suppressed;
-    said->second.latest = std::move(text);
+    ++limit->second.suppressed;
+    limit->second.latest = std::move(text);
   }
 }
 
 /// Cheap if nothing is due: within a minute there are complaints about few objects, unless many owners make
 /// mistakes.
-void Complaints::log_suppressed(Moment now) {
+void Complaints::log_suppressed(TimePoint now) {
   if (now < next_check_) {
     return;
   }
   next_check_ = now + std::chrono::seconds(1);
-  for (auto& [object, kinds] : said_) {
-    for (auto& [kind, said] : kinds) {
-      if (said.suppressed > 0 && now - said.at >= pause) {
+  for (auto& [object, kinds] : rate_limits_) {
+    for (auto& [kind, limit] : kinds) {
+      if (limit.suppressed > 0 && now - limit.at >= pause) {
         spdlog::warn(
-            "{}{}", said.latest,
-            said.suppressed == 1 ? "" : fmt::format(" (and {} more like this)", said.suppressed - 1));
-        said = {now, 0, {}};
+            "{}{}", limit.latest,
+            limit.suppressed == 1 ? "" : fmt::format(" (and {} more like this)", limit.suppressed - 1));
+        limit = {now, 0, {}};
       }
     }
     std::erase_if(kinds, [now](const auto& kind) { return now - kind.second.at >= pause; });
   }
-  std::erase_if(said_, [](const auto& object) { return object.second.empty(); });
+  std::erase_if(rate_limits_, [](const auto& object) { return object.second.empty(); });
 }
 
 bool Complaints::is_new(const std::string& text) {

@@ -33,40 +33,40 @@ void start_log(LogLevel level, LogFormat format);
 /// same problem with another address, name or number is of the same kind.
 [[nodiscard]] std::string complaint_kind(std::string_view reason);
 
-/// Remembers complaints, so that each is logged once ("Our choices" J), and limits their rate: one message of
-/// a kind about an object in a minute, whatever its owner does; further ones are counted and reported when
-/// the minute is over. Bounded: if more than `capacity` are remembered, the oldest is forgotten and may be
-/// logged again.
+/// Remembers complaints, so that each is logged once (docs/semantics.md, choice J), and limits their rate:
+/// one message of a kind about an object in a minute, whatever its owner does; further ones are counted and
+/// reported when the minute is over. Bounded: if more than `capacity` are remembered, the oldest is forgotten
+/// and may be logged again.
 class Complaints {
  public:
-  using Moment = std::chrono::steady_clock::time_point;
+  using TimePoint = std::chrono::steady_clock::time_point;
   static constexpr std::chrono::minutes pause{1};
   /// Kinds of messages about one object in a minute; further kinds count as one.
-  static constexpr std::size_t most_kinds = 16;
+  static constexpr std::size_t max_kinds = 16;
 
   explicit Complaints(std::size_t capacity = 4096);
 
   /// Logs the complaint as a warning, unless it was logged before or is rate-limited.
-  void say(const k8s::Complaint& complaint, Moment now);
+  void say(const k8s::Complaint& complaint, TimePoint now);
   /// Logs messages suppressed for a minute: the latest of each kind, with the number of the others.
-  void log_suppressed(Moment now);
+  void log_suppressed(TimePoint now);
 
  private:
   /// One kind of message about one object, since it was logged last.
-  struct Said {
-    Moment at;
+  struct RateLimit {
+    TimePoint at;
     std::size_t suppressed = 0;
     std::string latest;  ///< latest suppressed message
   };
-  using Kinds = std::unordered_map<std::string, Said>;
+  using Kinds = std::unordered_map<std::string, RateLimit>;
 
   [[nodiscard]] bool is_new(const std::string& text);
 
   std::size_t capacity_;
   std::unordered_set<std::string> known_;
-  std::deque<std::string> order_;                ///< known_, oldest first
-  std::unordered_map<std::string, Kinds> said_;  ///< by object, for the last minute
-  Moment next_check_;                            ///< next check for suppressed messages
+  std::deque<std::string> order_;                       ///< known_, oldest first
+  std::unordered_map<std::string, Kinds> rate_limits_;  ///< by object, for the last minute
+  TimePoint next_check_;                                ///< next check for suppressed messages
 };
 
 }  // namespace lb::agent

@@ -24,15 +24,15 @@ using Now = std::chrono::system_clock::time_point;
 
 /// An agent writes its heartbeat every 0.7 s, and every 5 s while it starts; an agent with the first plan of
 /// a large cluster takes longer.
-constexpr std::chrono::seconds longest_silence{60};
+constexpr std::chrono::seconds max_silence{60};
 
 /// Empty if the agent is alive.
 std::string why_not_alive(const AgentPresence& agent, Now now) {
   if (agent.state == AgentState::absent) return "no agent runs on these pins";
   if (!agent.last_heartbeat) return {};  // it has just started
   const auto age = std::chrono::duration_cast<std::chrono::seconds>(now - *agent.last_heartbeat);
-  return age <= longest_silence ? std::string()
-                                : fmt::format("the agent's last heartbeat was {} s ago", age.count());
+  return age <= max_silence ? std::string()
+                            : fmt::format("the agent's last heartbeat was {} s ago", age.count());
 }
 
 struct Family {

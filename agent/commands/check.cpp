@@ -18,13 +18,13 @@ namespace {
 
 namespace json = boost::json;
 
-std::ptrdiff_t count(const std::vector<Finding>& findings, Verdict verdict) {
-  return std::ranges::count(findings, verdict, &Finding::verdict);
+std::ptrdiff_t count(const std::vector<Finding>& findings, Severity severity) {
+  return std::ranges::count(findings, severity, &Finding::severity);
 }
 
 std::string conclusion(const std::vector<Finding>& findings) {
-  const auto missing = count(findings, Verdict::missing);
-  const auto warnings = count(findings, Verdict::warning);
+  const auto missing = count(findings, Severity::missing);
+  const auto warnings = count(findings, Severity::warning);
   return missing == 0
              ? fmt::format("An agent with these options would start; warnings: {}.\n", warnings)
              : fmt::format("An agent with these options would not start; missing: {}, warnings: {}.\n",
@@ -35,7 +35,7 @@ std::string conclusion(const std::vector<Finding>& findings) {
 std::string findings_table(const std::vector<Finding>& findings) {
   Grid grid({{"VERDICT"}, {"WHAT"}, {"FOUND"}});
   for (const auto& each : findings) {
-    grid.add({verdict_name(each.verdict), each.subject, each.found});
+    grid.add({severity_name(each.severity), each.subject, each.found});
     if (!each.advice.empty()) {
       grid.add({"", "", "-> " + each.advice});
     }
@@ -47,7 +47,7 @@ std::string findings_json(const std::vector<Finding>& findings) {
   json::array all;
   for (const auto& each : findings) {
     json::object object = {
-        {"what", each.subject}, {"verdict", verdict_name(each.verdict)}, {"found", each.found}};
+        {"what", each.subject}, {"verdict", severity_name(each.severity)}, {"found", each.found}};
     if (!each.advice.empty()) {
       object["advice"] = each.advice;
     }

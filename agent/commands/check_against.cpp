@@ -29,7 +29,7 @@ constexpr int incomparable_code = 2;
 
 constexpr std::chrono::seconds timeout{30};  // of the source's first lists
 constexpr std::chrono::seconds between_attempts{1};
-constexpr int most_attempts = 5;
+constexpr int max_attempts = 5;
 
 std::string conclusion(const ComparedServices& compared) {
   const auto sides =
@@ -121,9 +121,8 @@ ComparedServices compare_once(const PlannedServices& planned) {
                             {}};
   if (detail == Detail::one_set) {
     compared.information.emplace_back(
-        "IPVS has one set of endpoints for all clients: sets of the node's own clients, what is met where "
-        "there are no endpoints, and "
-        "source ranges are not compared");
+        "IPVS has one set of endpoints for all clients: sets of the node's own clients, what a client gets "
+        "where there are no endpoints (reject or drop), and source ranges are not compared");
   }
   compared.information.insert(compared.information.end(), planned.complaints().begin(),
                               planned.complaints().end());
@@ -135,7 +134,7 @@ ComparedServices compare(const AgentOptions& options) {
   PlannedServices planned(options);
   planned.await(timeout);
   auto compared = compare_once(planned);
-  for (int attempts = 1; attempts < most_attempts && !compared.differences.empty(); ++attempts) {
+  for (int attempts = 1; attempts < max_attempts && !compared.differences.empty(); ++attempts) {
     planned.follow(between_attempts);
     compared = compare_once(planned);
   }

@@ -13,7 +13,7 @@
 namespace lb::agent {
 namespace {
 
-constexpr std::size_t most_named = 3;  // endpoints listed in a line
+constexpr std::size_t max_named = 3;  // endpoints listed in a line
 
 bool serves(const ServedFrontend& frontend) {
   return !frontend.outside.endpoints.empty() || !frontend.inside.endpoints.empty();
@@ -25,7 +25,7 @@ std::string lacking(const EndpointSet& set, const EndpointSet& others) {
   std::ranges::set_difference(set.endpoints, others.endpoints, std::back_inserter(missing));
   std::vector<std::string> named;
   for (const auto& each : missing) {
-    if (named.size() == most_named) break;
+    if (named.size() == max_named) break;
     named.push_back(k8s::host_port(each.address.text(), each.port));
   }
   auto text = fmt::format("{}", fmt::join(named, ", "));
@@ -40,7 +40,7 @@ std::string endpoints_reason(const char* clients, const EndpointSet& kube_proxy,
   return fmt::format("endpoints{}: {}", clients, fmt::join(sides, "; "));
 }
 
-const char* refusal_text(Unserved unserved) { return unserved == Unserved::drop ? "drops" : "rejects"; }
+const char* verdict_text(EmptyVerdict verdict) { return verdict == EmptyVerdict::drop ? "drops" : "rejects"; }
 
 std::string seconds_text(std::uint32_t seconds) {
   return seconds == 0 ? std::string("none") : fmt::format("{} s", seconds);
@@ -91,10 +91,11 @@ class Comparison {
            const EndpointSet& sluice) {
     if (kube_proxy.endpoints != sluice.endpoints) {
       add(kind, id, service_, endpoints_reason(clients, kube_proxy, sluice));
-    } else if (kube_proxy.endpoints.empty() && kube_proxy.empty != sluice.empty && detail_ == Detail::all) {
+    } else if (kube_proxy.endpoints.empty() && kube_proxy.verdict_if_empty != sluice.verdict_if_empty &&
+               detail_ == Detail::all) {
       add(DifferenceKind::no_endpoints, id, service_,
           fmt::format("without endpoints{}: kube-proxy {}, Sluice {}", clients,
-                      refusal_text(kube_proxy.empty), refusal_text(sluice.empty)));
+                      verdict_text(kube_proxy.verdict_if_empty), verdict_text(sluice.verdict_if_empty)));
     }
   }
 

@@ -36,7 +36,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds between_walks{500};
 constexpr std::chrono::seconds rules_timeout{30};  // for a kube-proxy that is starting
-constexpr std::size_t most_named = 3;              // frontends listed in an error message
+constexpr std::size_t max_named = 3;               // frontends listed in an error message
 
 Conntrack open_conntrack() {
   auto opened = Conntrack::open();
@@ -75,7 +75,7 @@ KubeProxyServices kube_proxy_services() {
 std::string lacking_text(const std::vector<Difference>& lacking) {
   std::vector<std::string> named;
   for (const auto& each : lacking) {
-    if (named.size() == most_named) break;
+    if (named.size() == max_named) break;
     named.push_back(fmt::format("{} ({} {})", escaped(each.service), maps::word(each.frontend.protocol),
                                 frontend_text(each.frontend)));
   }
@@ -95,8 +95,8 @@ std::string await_successor(const maps::MapSet& maps) {
     if (Clock::now() >= deadline) {
       throw StartError(
           fmt::format("kube-proxy ({}) does not serve all that is served here, so new connections to the "
-                      "rest would be lost: {}; wait for its "
-                      "rules, see `sluice check --against kube-proxy`, or use --force",
+                      "rest would be lost: {}; wait for its rules, see `sluice check --against kube-proxy`, "
+                      "or use --force",
                       proxy_mode_name(kube_proxy.mode), lacking_text(lacking)));
     }
     std::this_thread::sleep_for(between_walks);
@@ -113,7 +113,7 @@ std::string successor(const DrainOptions& options, const maps::MapSet& maps) {
 HandOverCount drain_flows(const DrainOptions& options, maps::MapSet& maps, HandOver handing,
                           std::uint32_t page_deadline) {
   auto conntrack = open_conntrack();
-  const auto deadline = Clock::now() + std::chrono::seconds(options.deadline);
+  const auto deadline = Clock::now() + std::chrono::seconds(options.timeout_seconds);
   HandOverCount all;
   for (;;) {
     set_draining(maps.node, page_deadline);  // again, in case an agent has written the page meanwhile
@@ -186,7 +186,7 @@ int run_drain(const DrainOptions& options) {
     return cancel(maps);
   }
   const auto rules = successor(options, maps);
-  const auto page_deadline = flow_clock_now(maps.node.load(0).hertz) + options.deadline;
+  const auto page_deadline = flow_clock_now(maps.node.load(0).hertz) + options.timeout_seconds;
   set_draining(maps.node, page_deadline);
   fmt::print("draining: no new flows; successor: {}\n", rules.empty() ? "none" : "kube-proxy, " + rules);
   std::fflush(stdout);

@@ -19,7 +19,9 @@ struct ServicePort {
   EndpointSet local;
 };
 
-Unserved unserved(lb_verdict verdict) { return verdict == LB_DROP ? Unserved::drop : Unserved::reject; }
+EmptyVerdict empty_verdict(lb_verdict verdict) {
+  return verdict == LB_DROP ? EmptyVerdict::drop : EmptyVerdict::reject;
+}
 
 /// Removes an empty port name from "namespace/name:port name".
 std::string without_empty_port(std::string name) {
@@ -29,14 +31,14 @@ std::string without_empty_port(std::string name) {
 
 ServicePort service_port(std::string name, const lb_policy& policy, std::uint32_t affinity_seconds) {
   ServicePort port{without_empty_port(std::move(name)), policy, affinity_seconds, {}, {}};
-  port.cluster.empty = unserved(policy.cluster_empty);
-  port.local.empty = unserved(policy.local_empty);
+  port.cluster.verdict_if_empty = empty_verdict(policy.cluster_empty);
+  port.local.verdict_if_empty = empty_verdict(policy.local_empty);
   return port;
 }
 
 void sort_sets(ServicePort& port) {
-  sort_endpoints(port.cluster.endpoints);
-  sort_endpoints(port.local.endpoints);
+  sort_unique(port.cluster.endpoints);
+  sort_unique(port.local.endpoints);
 }
 
 /// For pods and the node itself an outside address uses the cluster set, whatever its policy.

@@ -120,8 +120,7 @@ void AttachmentReconciler::check_neighbours() {
   if (text != neighbours_) {
     spdlog::warn(
         "other programs share our hooks: {}; packets that an earlier one does not pass on (TCX_NEXT, "
-        "TC_ACT_UNSPEC) never "
-        "reach Sluice",
+        "TC_ACT_UNSPEC) never reach Sluice",
         text.empty() ? "none any more" : text);
   }
   neighbours_ = std::move(text);

@@ -208,7 +208,7 @@ Datapath Datapath::open(const AgentOptions& options) {
   auto page = open_page(programs);
   SocketProbe probe(programs.map("lb_sockets"));
   const std::vector<int> watching = {programs.program("lb_xdp_sent"), programs.program("lb_xdp_refused")};
-  const auto sending = programs.sending();
+  const auto counters = programs.xdp_tx_counters();
   if (const auto inherited = inherited_secret(pins)) {
     page.inherit(*inherited);
   }
@@ -223,7 +223,7 @@ Datapath Datapath::open(const AgentOptions& options) {
                                                 std::move(page),
                                                 Attacher(pins.links()),
                                                 std::move(probe),
-                                                XdpDropWatch(watching, sending),
+                                                XdpDropWatch(watching, counters),
                                                 std::move(adopted.notes),
                                                 {},
                                                 {},

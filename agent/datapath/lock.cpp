@@ -122,12 +122,10 @@ std::optional<PinLock> PinLock::try_take(const maps::Pins& pins, Missing missing
   const auto pid = holder ? fmt::format(" (pid {})", *holder) : "";
   throw StartError(
       missing == Missing::made
-          ? fmt::format("another agent{} uses the pins at {}; end it first, or give this one its "
-                        "own --pins",
+          ? fmt::format("another agent{} uses the pins at {}; end it first, or give this one its own --pins",
                         pid, directory.string())
-          : fmt::format("an agent{} runs on the pins at {} and would put everything back; end it "
-                        "first",
-                        pid, directory.string()));
+          : fmt::format("an agent{} runs on the pins at {} and would put everything back; end it first", pid,
+                        directory.string()));
 }
 
 PinLock::~PinLock() {

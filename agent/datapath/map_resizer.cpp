@@ -14,7 +14,7 @@ namespace {
 constexpr std::chrono::milliseconds spread{30'000};
 
 /// Maximum time between two checks of the slots.
-constexpr std::chrono::milliseconds longest_interval{30'000};
+constexpr std::chrono::milliseconds max_interval{30'000};
 
 }  // namespace
 
@@ -24,7 +24,7 @@ MapResizer::MapResizer(boost::asio::io_context& context, const ResizeLimits& lim
     : timer_(context),
       slots_timer_(context),
       options_(limits.options),
-      least_slots_(limits.least_slots),
+      min_slots_(limits.min_slots),
       tables_(tables),
       datapath_(datapath),
       health_(health),
@@ -68,7 +68,7 @@ void MapResizer::watch_slots() {
   if (options_.growth == Growth::off || options_.shrink_after == 0 || found_) {
     return;
   }
-  slots_timer_.expires_after(std::min<std::chrono::milliseconds>(shrink_after() / 4, longest_interval));
+  slots_timer_.expires_after(std::min<std::chrono::milliseconds>(shrink_after() / 4, max_interval));
   slots_timer_.async_wait([this](const auto& error) {
     if (!error) {
       check_slots(std::chrono::steady_clock::now());
@@ -78,7 +78,7 @@ void MapResizer::watch_slots() {
 }
 
 void MapResizer::check_slots(std::chrono::steady_clock::time_point now) {
-  const auto sizes = tables_.smaller(least_slots_);
+  const auto sizes = tables_.smaller(min_slots_);
   if (!sizes) {
     free_since_.reset();
     return;
@@ -91,7 +91,7 @@ void MapResizer::check_slots(std::chrono::steady_clock::time_point now) {
 
 /// The slots in use are in the first half of the next agent's table.
 void MapResizer::shrink() {
-  auto sizes = tables_.smaller(least_slots_);
+  auto sizes = tables_.smaller(min_slots_);
   if (!sizes) {
     return;
   }

@@ -21,7 +21,7 @@ namespace lb::agent {
 /// Limits of the sizes.
 struct ResizeLimits {
   const AgentOptions& options;
-  std::uint32_t least_slots;
+  std::uint32_t min_slots;
 };
 
 class MapResizer {
@@ -48,7 +48,7 @@ class MapResizer {
   boost::asio::steady_timer timer_;
   boost::asio::steady_timer slots_timer_;
   const AgentOptions& options_;
-  std::uint32_t least_slots_;
+  std::uint32_t min_slots_;
   Tables& tables_;
   const Datapath& datapath_;
   const Health& health_;

@@ -61,8 +61,7 @@ void ServedDevices::report(const std::vector<Uplink>& found) {
   if (found.empty()) {
     spdlog::warn(
         "--devices auto finds no uplink: there is no default route, no device with an address of the Node "
-        "and no "
-        "tunnel; node ports are served at sockets only until there is one");
+        "and no tunnel; node ports are served at sockets only until there is one");
   } else {
     spdlog::info("uplinks: {}", uplinks_text(found));
   }

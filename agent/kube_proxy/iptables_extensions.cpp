@@ -40,15 +40,17 @@ void take_address_type(IptablesRule& rule, const std::optional<xt_addrtype_info_
 std::optional<ServedEndpoint> old_range(Bytes info) {
   const auto range = read<nf_nat_ipv4_multi_range_compat>(info);
   if (!range || range->rangesize == 0) return std::nullopt;
-  return ServedEndpoint{address_of(&range->range[0].min_ip, sizeof(range->range[0].min_ip)),
-                        be16toh(range->range[0].min.all)};
+  const auto address = address_of(&range->range[0].min_ip, sizeof(range->range[0].min_ip));
+  if (!address) return std::nullopt;
+  return ServedEndpoint{*address, be16toh(range->range[0].min.all)};
 }
 
 std::optional<ServedEndpoint> range(Bytes info, int family) {
   const auto range = read<nf_nat_range>(info);
   if (!range) return std::nullopt;
-  return ServedEndpoint{address_of(&range->min_addr, family == AF_INET ? 4 : 16),
-                        be16toh(range->min_proto.all)};
+  const auto address = address_of(&range->min_addr, family == AF_INET ? 4 : 16);
+  if (!address) return std::nullopt;
+  return ServedEndpoint{*address, be16toh(range->min_proto.all)};
 }
 
 }  // namespace

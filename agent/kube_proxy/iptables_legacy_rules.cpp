@@ -48,9 +48,10 @@ void take_addresses(IptablesRule& rule, const Ip& ip, int inverted_destination) 
   using Destination = IptablesRule::Destination;
   if (!is_zero(ip.smsk) || ip.iniface[0] != 0) rule.clients = RuleClients::inside;
   if (is_zero(ip.dmsk)) return;
-  const bool one = is_whole(ip.dmsk) && (ip.invflags & inverted_destination) == 0;
+  const auto address = address_of(&ip.dst, sizeof(ip.dst));
+  const bool one = address && is_whole(ip.dmsk) && (ip.invflags & inverted_destination) == 0;
   rule.match = one ? Destination::address : Destination::range;
-  rule.destination = address_of(&ip.dst, sizeof(ip.dst));
+  if (address) rule.destination = *address;
 }
 
 template <class Entry>

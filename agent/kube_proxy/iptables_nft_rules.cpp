@@ -72,8 +72,9 @@ class RuleReader {
         be32toh(netlink::read<std::uint32_t>(attribute(data, NFTA_CMP_OP)).value_or(0)) == NFT_CMP_EQ;
     if (field_ == PacketField::destination) {
       using Destination = IptablesRule::Destination;
-      rule_.match = equal ? Destination::address : Destination::range;
-      rule_.destination = address_of(value.data(), value.size());
+      const auto address = address_of(value.data(), value.size());
+      rule_.match = equal && address ? Destination::address : Destination::range;
+      if (address) rule_.destination = *address;
     } else if (field_ == PacketField::destination_port && equal) {
       rule_.port = port_of(value);
     } else if (field_ == PacketField::protocol && equal) {

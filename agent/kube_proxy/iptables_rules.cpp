@@ -28,24 +28,24 @@ std::optional<FrontendId> id_of(const IptablesRule& rule, int family) {
   return FrontendId{node_port ? node_port_address(family) : rule.destination, *rule.port, rule.protocol};
 }
 
-ProxyStep step_of(const IptablesRule& rule) {
-  ProxyStep step;
+ProxyRule proxy_rule_of(const IptablesRule& rule) {
+  ProxyRule converted;
   // A firewall chain's clients are handled separately.
-  step.clients = rule.chain.starts_with(firewall_prefix) ? RuleClients::all : rule.clients;
-  step.affinity_seconds = rule.recent_seconds;
-  if (rule.recent_seconds == 0 && is_service_chain(rule.target)) step.chains.push_back(rule.target);
-  if (rule.endpoint) step.endpoints.push_back(*rule.endpoint);
-  return step;
+  converted.clients = rule.chain.starts_with(firewall_prefix) ? RuleClients::all : rule.clients;
+  converted.affinity_seconds = rule.recent_seconds;
+  if (rule.recent_seconds == 0 && is_service_chain(rule.target)) converted.chains.push_back(rule.target);
+  if (rule.endpoint) converted.endpoints.push_back(*rule.endpoint);
+  return converted;
 }
 
 void take_nat(ProxyRules& rules, const IptablesRule& rule, int family) {
   if (is_service_chain(rule.chain)) {
-    rules.chains[rule.chain].push_back(step_of(rule));
+    rules.chains[rule.chain].push_back(proxy_rule_of(rule));
     return;
   }
   const auto id = id_of(rule, family);
   if ((rule.chain != services && rule.chain != node_ports) || !id || !is_service_chain(rule.target)) return;
-  rules.entries.push_back({*id, service_of(rule.comment), rule.target, Unserved::reject});
+  rules.frontend_rules.push_back({*id, service_of(rule.comment), rule.target, EmptyVerdict::reject});
   if (rule.target.starts_with(firewall_prefix)) rules.limited.push_back(*id);
 }
 
@@ -54,7 +54,8 @@ void take_filter(ProxyRules& rules, const IptablesRule& rule, int family) {
   const bool drops = rule.target == "DROP";
   if ((rule.chain != services && rule.chain != external_services) || !id) return;
   if (!drops && rule.target != "REJECT") return;
-  rules.entries.push_back({*id, service_of(rule.comment), "", drops ? Unserved::drop : Unserved::reject});
+  rules.frontend_rules.push_back(
+      {*id, service_of(rule.comment), "", drops ? EmptyVerdict::drop : EmptyVerdict::reject});
 }
 
 }  // namespace

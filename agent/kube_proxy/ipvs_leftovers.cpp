@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::string_view prefix = "KUBE-";
 constexpr std::string_view ipv6_prefix = "KUBE-6-";
-constexpr std::size_t longest_name = 31;  // IPSET_MAXNAMELEN without the terminating zero; kube-proxy
-                                          // truncates
+constexpr std::size_t max_name_length = 31;  // IPSET_MAXNAMELEN without the terminating zero; kube-proxy
+                                             // truncates
 
 // From pkg/proxy/ipvs/ipset.go, without the prefix.
 constexpr std::array<std::string_view, 19> names = {"LOOP-BACK",
@@ -99,7 +99,7 @@ std::optional<IpvsConnection> read_connection(const std::string& line) {
 bool is_kube_proxy_set(std::string_view name) {
   return std::ranges::any_of(names, [name](std::string_view each) {
     return name == fmt::format("{}{}", prefix, each) ||
-           name == fmt::format("{}{}", ipv6_prefix, each).substr(0, longest_name);
+           name == fmt::format("{}{}", ipv6_prefix, each).substr(0, max_name_length);
   });
 }
 

@@ -62,7 +62,7 @@ void IpvsDump::take_server(Bytes attributes) {
 ServedFrontends IpvsDump::frontends() const {
   ServedFrontends frontends;
   for (auto [id, frontend] : services_) {
-    sort_endpoints(frontend.outside.endpoints);
+    sort_unique(frontend.outside.endpoints);
     frontend.inside = frontend.outside;
     frontends.emplace(id, std::move(frontend));  // a node port has a virtual service at each node address
   }
@@ -80,9 +80,8 @@ boost::system::result<ServedFrontends> read_ipvs_services() {
   for (const auto& service : services) {
     dump.take(service);
     const auto error = ipvs->list_servers(service, [&](const auto&, Bytes body) { dump.take(body); });
-    if (error && error.value() != ESRCH && error.value() != ENOENT)
-      return error;  // the service may have
-                     // been removed meanwhile
+    // The service may have been removed meanwhile.
+    if (error && error.value() != ESRCH && error.value() != ENOENT) return error;
   }
   return dump.frontends();
 }

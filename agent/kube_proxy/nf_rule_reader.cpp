@@ -72,7 +72,9 @@ std::optional<ServedEndpoint> NatRegisters::target_of(const NfExpression& nat) c
   const auto address = values_.find(number(nat.data, NFTA_NAT_REG_ADDR_MIN));
   const auto port = values_.find(number(nat.data, NFTA_NAT_REG_PROTO_MIN));
   if (address == values_.end() || port == values_.end()) return std::nullopt;
-  return ServedEndpoint{address_of(address->second.data(), address->second.size()), port_of(port->second)};
+  const auto target = address_of(address->second.data(), address->second.size());
+  if (!target) return std::nullopt;
+  return ServedEndpoint{*target, port_of(port->second)};
 }
 
 std::uint16_t port_of(Bytes bytes) { return be16toh(read<std::uint16_t>(bytes).value_or(0)); }

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include <cstddef>
+#include <optional>
 #include <utility>
 
 #include "agent/kube_proxy/nf_rule_reader.hpp"
@@ -32,11 +33,11 @@ class RuleReader {
  public:
   RuleReader(const NfDump& dump, int family) : dump_(dump), family_(family) {}
 
-  ProxyStep read(const NfRule& rule) {
+  ProxyRule read(const NfRule& rule) {
     for (const auto& each : expressions_of(rule)) {
       take(each);
     }
-    return std::move(step_);
+    return std::move(rule_);
   }
 
  private:
@@ -46,12 +47,12 @@ class RuleReader {
     } else if (each.name == "lookup") {
       take_lookup(text_of(attribute(each.data, NFTA_LOOKUP_SET)));
     } else if (each.name == "nat") {
-      if (const auto target = registers_.target_of(each)) step_.endpoints.push_back(*target);
+      if (const auto target = registers_.target_of(each)) rule_.endpoints.push_back(*target);
     } else if (each.name == "fib") {
-      step_.clients = RuleClients::inside;  // fib saddr type local
+      rule_.clients = RuleClients::inside;  // fib saddr type local
     } else {
       const auto field = loaded_field(each, family_);
-      if (field == PacketField::source || field == PacketField::device) step_.clients = RuleClients::inside;
+      if (field == PacketField::source || field == PacketField::device) rule_.clients = RuleClients::inside;
     }
   }
 
@@ -64,14 +65,14 @@ class RuleReader {
   }
 
   void follow(const NfVerdict& verdict) {
-    if (is_service_chain(verdict.chain) && step_.affinity_seconds == 0) step_.chains.push_back(verdict.chain);
+    if (is_service_chain(verdict.chain) && rule_.affinity_seconds == 0) rule_.chains.push_back(verdict.chain);
   }
 
   void take_lookup(const std::string& name) {
     const auto* set = dump_.find_set(name);
     if (set == nullptr) return;
     if (name.starts_with(affinity_prefix)) {
-      step_.affinity_seconds = static_cast<std::uint32_t>(set->timeout_ms / 1000);
+      rule_.affinity_seconds = static_cast<std::uint32_t>(set->timeout_ms / 1000);
     }
     for (const auto& element : set->elements) {
       take_element(element);
@@ -85,30 +86,34 @@ class RuleReader {
     }
     const auto size = address_size(family_);
     if (element.value.size() < size + sizeof(std::uint16_t)) return;
-    step_.endpoints.push_back({address_of(element.value.data(), size), port_of(part(element.value, size))});
+    if (const auto address = address_of(element.value.data(), size)) {
+      rule_.endpoints.push_back({*address, port_of(part(element.value, size))});
+    }
   }
 
   const NfDump& dump_;
   int family_;
   NatRegisters registers_;
-  ProxyStep step_;
+  ProxyRule rule_;
 };
 
 /// Parses an element's key: [address .] protocol . port.
-FrontendId id_of(const NfElement& element, int family, std::size_t address_bytes) {
+std::optional<FrontendId> id_of(const NfElement& element, int family, std::size_t address_bytes) {
   const Bytes key(element.key);
-  if (key.size() < address_bytes + padded + sizeof(std::uint16_t)) return {};
+  if (key.size() < address_bytes + padded + sizeof(std::uint16_t)) return std::nullopt;
+  const auto address =
+      address_bytes == 0 ? std::optional(node_port_address(family)) : address_of(key.data(), address_bytes);
+  if (!address) return std::nullopt;
   const auto protocol = netlink::read<std::uint8_t>(part(key, address_bytes)).value_or(0);
-  return {address_bytes == 0 ? node_port_address(family) : address_of(key.data(), address_bytes),
-          port_of(part(key, address_bytes + padded)), static_cast<lb_protocol>(protocol)};
+  return FrontendId{*address, port_of(part(key, address_bytes + padded)), static_cast<lb_protocol>(protocol)};
 }
 
-ProxyEntry entry_of(const NfElement& element, const FrontendId& id) {
+FrontendRule frontend_rule_of(const NfElement& element, const FrontendId& id) {
   const auto verdict = element.verdict.value_or(NfVerdict{});
   if (is_service_chain(verdict.chain)) {
-    return {id, service_of_chain(verdict.chain), verdict.chain, Unserved::reject};
+    return {id, service_of_chain(verdict.chain), verdict.chain, EmptyVerdict::reject};
   }
-  return {id, element.comment, "", verdict.code == NF_DROP ? Unserved::drop : Unserved::reject};
+  return {id, element.comment, "", verdict.code == NF_DROP ? EmptyVerdict::drop : EmptyVerdict::reject};
 }
 
 template <class Visit>
@@ -143,7 +148,9 @@ ProxyRules nftables_rules(const NfDump& dump, int family) {
   }
   const auto add = [&](std::size_t address_bytes) {
     return [&rules, family, address_bytes](const NfElement& element) {
-      rules.entries.push_back(entry_of(element, id_of(element, family, address_bytes)));
+      if (const auto id = id_of(element, family, address_bytes)) {
+        rules.frontend_rules.push_back(frontend_rule_of(element, *id));
+      }
     };
   };
   for_each_element(dump, "service-ips", add(address_size(family)));
@@ -151,7 +158,7 @@ ProxyRules nftables_rules(const NfDump& dump, int family) {
   for_each_element(dump, "service-nodeports", add(0));
   for_each_element(dump, "no-endpoint-nodeports", add(0));
   for_each_element(dump, "firewall-ips", [&](const NfElement& element) {
-    rules.limited.push_back(id_of(element, family, address_size(family)));
+    if (const auto id = id_of(element, family, address_size(family))) rules.limited.push_back(*id);
   });
   return rules;
 }

@@ -7,7 +7,7 @@
 namespace lb::agent {
 namespace {
 
-constexpr int deepest = 8;  // kube-proxy has four levels: firewall, external, service, endpoint
+constexpr int max_depth = 8;  // kube-proxy has four levels: firewall, external, service, endpoint
 
 /// The endpoints that packets in a chain can reach.
 struct Reach {
@@ -29,7 +29,7 @@ class Walker {
       return known->second;
     }
     known_[chain];  // marks the chain as visited, to stop at a loop
-    auto found = ++depth_ > deepest ? Reach{} : walk(chain);
+    auto found = ++depth_ > max_depth ? Reach{} : walk(chain);
     --depth_;
     return known_[chain] = std::move(found);
   }
@@ -38,25 +38,25 @@ class Walker {
   Reach walk(const std::string& chain) {
     Reach all;
     Reach own;  // from rules only for inside clients, whose packets skip the rest
-    const auto steps = rules_.chains.find(chain);
-    if (steps == rules_.chains.end()) return all;
-    for (const auto& step : steps->second) {
-      take(step.clients == RuleClients::inside ? own : all, step);
+    const auto found = rules_.chains.find(chain);
+    if (found == rules_.chains.end()) return all;
+    for (const auto& rule : found->second) {
+      take(rule.clients == RuleClients::inside ? own : all, rule);
     }
     if (!own.inside.empty()) {
       all.inside = std::move(own.inside);
     }
-    sort_endpoints(all.outside);
-    sort_endpoints(all.inside);
+    sort_unique(all.outside);
+    sort_unique(all.inside);
     all.affinity_seconds = std::max(all.affinity_seconds, own.affinity_seconds);
     return all;
   }
 
-  void take(Reach& into, const ProxyStep& step) {
-    into.affinity_seconds = std::max(into.affinity_seconds, step.affinity_seconds);
-    add(into.outside, step.endpoints);
-    add(into.inside, step.endpoints);
-    for (const auto& chain : step.chains) {
+  void take(Reach& into, const ProxyRule& rule) {
+    into.affinity_seconds = std::max(into.affinity_seconds, rule.affinity_seconds);
+    add(into.outside, rule.endpoints);
+    add(into.inside, rule.endpoints);
+    for (const auto& chain : rule.chains) {
       const auto& behind = reach(chain);
       add(into.outside, behind.outside);
       add(into.inside, behind.inside);
@@ -69,8 +69,8 @@ class Walker {
   int depth_ = 0;
 };
 
-void name(ServedFrontend& frontend, const ProxyEntry& entry) {
-  if (frontend.service.empty()) frontend.service = entry.service;
+void name(ServedFrontend& frontend, const FrontendRule& rule) {
+  if (frontend.service.empty()) frontend.service = rule.service;
 }
 
 }  // namespace
@@ -78,20 +78,20 @@ void name(ServedFrontend& frontend, const ProxyEntry& entry) {
 ServedFrontends served_by(const ProxyRules& rules) {
   Walker walker(rules);
   ServedFrontends served;
-  for (const auto& entry : rules.entries) {
-    if (entry.chain.empty() || served.contains(entry.id)) continue;
-    auto& frontend = served[entry.id];
-    name(frontend, entry);
-    const auto& reach = walker.reach(entry.chain);
+  for (const auto& rule : rules.frontend_rules) {
+    if (rule.chain.empty() || served.contains(rule.id)) continue;
+    auto& frontend = served[rule.id];
+    name(frontend, rule);
+    const auto& reach = walker.reach(rule.chain);
     frontend.outside.endpoints = reach.outside;
     frontend.inside.endpoints = reach.inside;
     frontend.affinity_seconds = reach.affinity_seconds;
   }
-  for (const auto& entry : rules.entries) {
-    if (!entry.chain.empty()) continue;
-    auto& frontend = served[entry.id];
-    name(frontend, entry);
-    frontend.outside.empty = frontend.inside.empty = entry.refusal;
+  for (const auto& rule : rules.frontend_rules) {
+    if (!rule.chain.empty()) continue;
+    auto& frontend = served[rule.id];
+    name(frontend, rule);
+    frontend.outside.verdict_if_empty = frontend.inside.verdict_if_empty = rule.verdict;
   }
   for (const auto& id : rules.limited) {
     if (const auto found = served.find(id); found != served.end()) found->second.clients = Clients::limited;

@@ -15,25 +15,25 @@ namespace lb::agent {
 enum class RuleClients : std::uint8_t { all, inside };
 
 /// One rule of a chain.
-struct ProxyStep {
+struct ProxyRule {
   RuleClients clients = RuleClients::all;
   std::vector<std::string> chains;        ///< one of them gets the packet
   std::vector<ServedEndpoint> endpoints;  ///< or one of these does
   std::uint32_t affinity_seconds = 0;     ///< session affinity; such a rule has no endpoint of its own
 };
 
-/// The entry of one frontend: the chain for its packets, or the verdict for packets that no chain takes.
-struct ProxyEntry {
+/// The rule of one frontend: the chain for its packets, or the verdict for packets that no chain takes.
+struct FrontendRule {
   FrontendId id;
   std::string service;  ///< "namespace/name[:port]"; empty: unknown
-  std::string chain;    ///< empty: the entry has `refusal`
-  Unserved refusal = Unserved::reject;
+  std::string chain;    ///< empty: the rule has `verdict`
+  EmptyVerdict verdict = EmptyVerdict::reject;
 };
 
 struct ProxyRules {
-  std::map<std::string, std::vector<ProxyStep>> chains;
-  std::vector<ProxyEntry> entries;  ///< of several with the same frontend the first counts
-  std::vector<FrontendId> limited;  ///< frontends that allow only some clients
+  std::map<std::string, std::vector<ProxyRule>> chains;
+  std::vector<FrontendRule> frontend_rules;  ///< of several with the same frontend the first counts
+  std::vector<FrontendId> limited;           ///< frontends that allow only some clients
 };
 
 /// Evaluates the rules. Chains that form a loop, or lead nowhere, serve nothing.

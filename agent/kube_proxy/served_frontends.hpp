@@ -4,6 +4,7 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,12 +19,12 @@ struct ServedEndpoint {
   auto operator<=>(const ServedEndpoint&) const = default;
 };
 
-/// The verdict for packets to a frontend with an empty set.
-enum class Unserved : std::uint8_t { reject, drop };
+/// The verdict: what a client gets from a set without endpoints.
+enum class EmptyVerdict : std::uint8_t { reject, drop };
 
 struct EndpointSet {
   std::vector<ServedEndpoint> endpoints;  ///< sorted, each once
-  Unserved empty = Unserved::reject;      ///< used if there are no endpoints
+  EmptyVerdict verdict_if_empty = EmptyVerdict::reject;
   bool operator==(const EndpointSet&) const = default;
 };
 
@@ -51,10 +52,10 @@ using ServedFrontends = std::map<FrontendId, ServedFrontend>;
 /// The address that stands for all node addresses in that family (AF_INET or AF_INET6).
 [[nodiscard]] k8s::Address node_port_address(int family);
 
-/// Converts the 4 or 16 bytes of an address in a packet; zero for other sizes.
-[[nodiscard]] k8s::Address address_of(const void* bytes, std::size_t size);
+/// Converts the 4 or 16 bytes of an address in a packet; nullopt for other sizes.
+[[nodiscard]] std::optional<k8s::Address> address_of(const void* bytes, std::size_t size);
 
 /// Sorts endpoints and removes duplicates.
-void sort_endpoints(std::vector<ServedEndpoint>& endpoints);
+void sort_unique(std::vector<ServedEndpoint>& endpoints);
 
 }  // namespace lb::agent

@@ -18,8 +18,8 @@
 namespace lb::agent {
 namespace {
 
-constexpr std::uint64_t most_entries = 1U << 20;
-constexpr std::uint64_t entries_a_bucket = 4;
+constexpr std::uint64_t max_entries = 1U << 20;
+constexpr std::uint64_t entries_per_bucket = 4;
 
 /// Reads and writes numeric sysctl files, and collects failures.
 class Settings {
@@ -86,7 +86,7 @@ std::uint64_t conntrack_max(const ConntrackSettings& settings, unsigned cpus) {
     return 0;
   }
   const auto scaled = std::uint64_t{settings.max_per_core} * cpus;
-  return std::min(std::max(scaled, std::uint64_t{settings.min}), most_entries);
+  return std::min(std::max(scaled, std::uint64_t{settings.min}), max_entries);
 }
 
 std::string conntrack_lack(const ConntrackSettings& settings) {
@@ -105,7 +105,7 @@ std::string set_conntrack(const ConntrackSettings& settings, unsigned cpus) {
   Settings files(settings.directory);
   if (const auto max = conntrack_max(settings, cpus); max != 0) {
     files.raise("nf_conntrack_max", max);
-    files.raise("nf_conntrack_buckets", max / entries_a_bucket);
+    files.raise("nf_conntrack_buckets", max / entries_per_bucket);
   }
   const auto set_seconds = [&](const char* name, std::uint32_t seconds) {
     if (seconds != 0) {

@@ -16,7 +16,7 @@ namespace {
 constexpr std::array<std::string_view, 3> guest_kinds = {"veth", "netkit", "tun"};
 
 /// Devices listed in the line of `status`, which has little room.
-constexpr std::size_t most_named = 3;
+constexpr std::size_t max_named = 3;
 
 bool is_guest(const NetDevice& device) {
   const bool is_kind = std::ranges::find(guest_kinds, std::string_view(device.kind)) != guest_kinds.end();
@@ -94,8 +94,8 @@ std::optional<UnservedDevice> UnservedDevices::at(const NextHop& hop) const {
 std::string unserved_text(const UnservedByDevice& found) {
   std::vector<std::string> devices;
   for (const auto& [device, backends] : found) {
-    if (devices.size() == most_named) {
-      devices.push_back(fmt::format("{} more", found.size() - most_named));
+    if (devices.size() == max_named) {
+      devices.push_back(fmt::format("{} more", found.size() - max_named));
       break;
     }
     devices.push_back(fmt::format("{} ({})", device, backends_text(backends.count)));
@@ -103,21 +103,22 @@ std::string unserved_text(const UnservedByDevice& found) {
   return devices.empty() ? "" : fmt::format("unserved devices: {}", fmt::join(devices, ", "));
 }
 
-std::vector<LogMessage> UnservedReport::messages(const UnservedByDevice& found, Moment now) {
+std::vector<LogMessage> UnservedReport::messages(const UnservedByDevice& found, TimePoint now) {
   std::vector<LogMessage> messages;
   for (const auto& [device, backends] : found) {
-    auto [said, is_first] = said_.try_emplace(device);
-    if (said->second.is_unserved || (!is_first && now - said->second.at < pause)) continue;
-    said->second = {true, now};
+    auto [warning, is_first] = warnings_.try_emplace(device);
+    if (warning->second.is_unserved || (!is_first && now - warning->second.at < pause)) continue;
+    warning->second = {true, now};
     messages.push_back(warning_about(device, backends));
   }
-  for (auto& [device, said] : said_) {
-    if (!said.is_unserved || found.contains(device)) continue;
-    said.is_unserved = false;
+  for (auto& [device, warning] : warnings_) {
+    if (!warning.is_unserved || found.contains(device)) continue;
+    warning.is_unserved = false;
     messages.push_back(recovered(device));
   }
-  std::erase_if(
-      said_, [now](const auto& each) { return !each.second.is_unserved && now - each.second.at >= pause; });
+  std::erase_if(warnings_, [now](const auto& each) {
+    return !each.second.is_unserved && now - each.second.at >= pause;
+  });
   return messages;
 }
 

@@ -63,18 +63,18 @@ struct LogMessage {
 /// minute for each device, however often routes change.
 class UnservedReport {
  public:
-  using Moment = std::chrono::steady_clock::time_point;
+  using TimePoint = std::chrono::steady_clock::time_point;
   static constexpr std::chrono::minutes pause{1};
 
   /// Call after each check, also without changes: delayed messages are returned then.
-  [[nodiscard]] std::vector<LogMessage> messages(const UnservedByDevice& found, Moment now);
+  [[nodiscard]] std::vector<LogMessage> messages(const UnservedByDevice& found, TimePoint now);
 
  private:
-  struct Said {
+  struct WarningState {
     bool is_unserved = false;
-    Moment at;  ///< when the warning was logged
+    TimePoint at;  ///< when the warning was logged
   };
-  std::map<std::string, Said> said_;
+  std::map<std::string, WarningState> warnings_;
 };
 
 }  // namespace lb::agent

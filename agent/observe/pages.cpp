@@ -16,8 +16,7 @@ constexpr const char* plain = "text/plain; charset=utf-8";
 /// The same head as kube-proxy's, so that these pages are not taken for an API.
 constexpr const char* zpage_head =
     "\nsluice {}\nWarning: This endpoint is not meant to be machine parseable, has no formatting "
-    "compatibility "
-    "guarantees and is for debugging purposes only.\n";
+    "compatibility guarantees and is for debugging purposes only.\n";
 
 constexpr std::string_view name_of(Probe probe) { return probe == Probe::healthz ? "healthz" : "livez"; }
 

@@ -69,7 +69,7 @@ std::optional<ProcessStats> own_process(const std::string& root) {
       .resident_bytes = number(*fields, rss) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)),
       .virtual_bytes = number(*fields, vsize),
       .open_descriptors = open_descriptors(root),
-      .most_descriptors = descriptors.rlim_cur};
+      .max_descriptors = descriptors.rlim_cur};
 }
 
 }  // namespace lb::agent

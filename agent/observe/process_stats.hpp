@@ -13,7 +13,7 @@ struct ProcessStats {
   std::uint64_t resident_bytes = 0;
   std::uint64_t virtual_bytes = 0;
   std::uint64_t open_descriptors = 0;
-  std::uint64_t most_descriptors = 0;  ///< the soft limit
+  std::uint64_t max_descriptors = 0;  ///< the soft limit
 };
 
 /// Reads the statistics; nullopt if /proc below `root` does not have them.

@@ -196,7 +196,7 @@ void add_process_families(std::vector<MetricFamily>& all, const ProcessStats& pr
   all.push_back(single("process_virtual_memory_bytes", "Virtual memory", process.virtual_bytes));
   all.push_back(single("process_open_fds", "Open file descriptors", process.open_descriptors));
   all.push_back(
-      single("process_max_fds", "Maximum number of open file descriptors", process.most_descriptors));
+      single("process_max_fds", "Maximum number of open file descriptors", process.max_descriptors));
 }
 
 void add_object_families(std::vector<MetricFamily>& all, const Snapshot& snapshot) {

@@ -17,7 +17,7 @@
 namespace lb::agent {
 namespace {
 
-constexpr std::size_t longest_device_name = 15;  // IFNAMSIZ without the terminating zero
+constexpr std::size_t max_device_name_length = 15;  // IFNAMSIZ without the terminating zero
 
 /// Makes a CLI11 validator with an error message from a parser that returns an empty result for bad text.
 template <class Parse>
@@ -44,7 +44,7 @@ std::string wrong_device(const std::string& list) {
   if (names.empty()) {
     return "names no device; say 'none' to serve sockets only";
   }
-  const auto too_long = [](const std::string& name) { return name.size() > longest_device_name; };
+  const auto too_long = [](const std::string& name) { return name.size() > max_device_name_length; };
   const auto bad = std::ranges::find_if(names, too_long);
   return bad == names.end() ? std::string() : fmt::format("'{}' is too long for a device name", *bad);
 }
@@ -179,8 +179,7 @@ void add_hooks(CLI::App& app, RawOptions& raw) {
       ->capture_default_str();
   app.add_option("--forwarding", raw.forwarding,
                  "How packets of outside clients leave for backends on other nodes: redirect (past the "
-                 "host's firewall) "
-                 "or stack (through its prerouting, forward and postrouting hooks)")
+                 "host's firewall) or stack (through its prerouting, forward and postrouting hooks)")
       ->type_name("MODE")
       ->check(one_of(forwarding_ways))
       ->capture_default_str();
@@ -288,7 +287,7 @@ void add_sizes(CLI::App& app, RawOptions& raw) {
   const auto add = [&app](const char* name, std::uint32_t& value, const char* what) {
     app.add_option(name, value, fmt::format("Maximum number of {}", what))
         ->type_name("N")
-        ->check(CLI::Range(2U, most_map_entries))
+        ->check(CLI::Range(2U, max_map_entries))
         ->capture_default_str();
   };
   add("--max-frontends", sizes.frontends, "frontends");
@@ -310,14 +309,14 @@ void add_budgets(CLI::App& app, RawOptions& raw) {
          "Frontends (addresses times ports) of one Service at most, and its source ranges; what it asks "
          "for beyond that is not served, and an Event reports it")
       ->type_name("N")
-      ->check(CLI::Range(1U, most_map_entries))
+      ->check(CLI::Range(1U, max_map_entries))
       ->capture_default_str();
   app.add_option(
          "--consistent-budget", raw.agent.consistent_budget,
          "Slots of all sets of services with sluice.lb/selection: consistent together, at most a quarter for "
          "one Service; beyond that a service port chooses at random, and an Event reports it")
       ->type_name("N")
-      ->check(CLI::Range(0U, most_map_entries))
+      ->check(CLI::Range(0U, max_map_entries))
       ->capture_default_str();
   app.add_option("--selection", raw.selection,
                  "How services without sluice.lb/selection choose one backend of many: random (by weights) "
@@ -359,10 +358,10 @@ void add_table_changes(CLI::App& app, RawOptions& raw) {
 void add_former_names(CLI::App& app, RawOptions& raw) {
   const std::string hidden;
   app.add_option("--max-young", raw.agent.sizes.unassured)
-      ->check(CLI::Range(2U, most_map_entries))
+      ->check(CLI::Range(2U, max_map_entries))
       ->group(hidden);
   app.add_option("--maglev-budget", raw.agent.consistent_budget)
-      ->check(CLI::Range(0U, most_map_entries))
+      ->check(CLI::Range(0U, max_map_entries))
       ->group(hidden);
   app.add_option("--maglev-slots", raw.agent.sizes.consistent_slots)
       ->check(checked(is_consistent_size, "a prime between 251 and 131071"))
@@ -370,11 +369,11 @@ void add_former_names(CLI::App& app, RawOptions& raw) {
 }
 
 void add_timeouts(CLI::App& app, FlowTimeouts& timeouts) {
-  constexpr std::uint32_t most = 1U << 30;  // seconds are compared modulo 2^32
+  constexpr std::uint32_t max_seconds = 1U << 30;  // seconds are compared modulo 2^32
   const auto add = [&](const char* name, std::uint32_t& seconds, const char* what) {
     app.add_option(name, seconds, fmt::format("End {} after so long without a packet", what))
         ->type_name("TIME")
-        ->check(CLI::Range(1U, most))
+        ->check(CLI::Range(1U, max_seconds))
         ->transform(CLI::AsNumberWithUnit(time_units))
         ->default_str(fmt::format("{}s", seconds));
   };
@@ -387,16 +386,19 @@ void add_timeouts(CLI::App& app, FlowTimeouts& timeouts) {
 }
 
 void add_conntrack(CLI::App& app, RawOptions& raw) {
-  constexpr std::uint32_t most = 1U << 30;
+  constexpr std::uint32_t max_value = 1U << 30;
   auto& conntrack = raw.agent.conntrack;
   const auto add_number = [&](const char* name, std::uint32_t& value, const char* what) {
-    app.add_option(name, value, what)->type_name("N")->check(CLI::Range(0U, most))->capture_default_str();
+    app.add_option(name, value, what)
+        ->type_name("N")
+        ->check(CLI::Range(0U, max_value))
+        ->capture_default_str();
   };
   const auto add_time = [&](const char* name, std::uint32_t& seconds, const char* what) {
     app.add_option(name, seconds,
                    fmt::format("Let the kernel's conntrack forget {} after so long; 0 leaves it", what))
         ->type_name("TIME")
-        ->check(CLI::Range(0U, most))
+        ->check(CLI::Range(0U, max_value))
         ->transform(CLI::AsNumberWithUnit(time_units))
         ->default_str(fmt::format("{}s", seconds));
   };

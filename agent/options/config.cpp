@@ -110,7 +110,9 @@ void add_cleanup(CLI::App& app, RawOptions& raw) {
 void add_drain(CLI::App& app, DrainOptions& options) {
   auto* drain = app.add_subcommand("drain", "Give this node's services back to kube-proxy");
   add_pins(*drain, options.pins);
-  drain->add_option("--deadline", options.deadline, "How long to wait for flows that cannot be handed over")
+  drain
+      ->add_option("--deadline", options.timeout_seconds,
+                   "How long to wait for flows that cannot be handed over")
       ->type_name("SECONDS")
       ->capture_default_str();
   drain->add_flag_callback(

@@ -78,7 +78,7 @@ struct Sizes {
 };
 
 /// Maximum entries that options or growth may give a map: the kernel's array sizes are in bytes.
-inline constexpr std::uint32_t most_map_entries = 1U << 28U;
+inline constexpr std::uint32_t max_map_entries = 1U << 28U;
 
 /// Frontends of one Service: its object of 1.5 MB could request millions (addresses times ports).
 inline constexpr std::uint32_t default_service_frontends = 10000;

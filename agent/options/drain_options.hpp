@@ -15,7 +15,7 @@ struct DrainOptions {
   std::string pins;
   DrainMode mode = DrainMode::drain;
   Successor successor = Successor::required;
-  std::uint32_t deadline = 300;  ///< seconds for flows that cannot be handed over
+  std::uint32_t timeout_seconds = 300;  ///< for flows that cannot be handed over
 };
 
 }  // namespace lb::agent

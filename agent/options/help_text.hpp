@@ -48,8 +48,9 @@ pins is taken for the one to be replaced: its ports are not tried.
 
 With --against kube-proxy it looks at the rules of the kube-proxy that runs on this node (iptables, nftables or IPVS,
 read from the kernel) and at what an agent with these options would serve, and says what differs: frontends, endpoints,
-session affinity, what is met where there are no endpoints, and whether source ranges limit clients. A difference that
-does not last four seconds is none. Exit code 0: the same; 1: something differs; 2: it cannot be compared.
+session affinity, what a client gets where there are no endpoints (reject or drop), and whether source ranges limit
+clients. A difference that does not last four seconds is none. Exit code 0: the same; 1: something differs; 2: it cannot
+be compared.
 
 Examples:
   sluice check --manifests /etc/sluice --devices eth0

@@ -25,11 +25,11 @@ struct ConfigProblem {
 [[nodiscard]] std::string problem_text(std::string_view file, const ConfigProblem& problem);
 
 struct KubeProxyConfig {
-  struct Said {
+  struct Field {
     ConfigValue value;
     std::size_t line = 0;
   };
-  std::map<std::string, Said, std::less<>> fields;  ///< by path; a null value counts as absent
+  std::map<std::string, Field, std::less<>> fields;  ///< by path; a null value counts as absent
   /// Fields that kube-proxy accepts with a warning: unknown fields, and duplicate fields (the last one
   /// counts).
   std::vector<ConfigProblem> warnings;

@@ -26,7 +26,7 @@ ConfigRemark remark_of(std::string_view path, const FieldRemark& remark) {
 
 std::variant<std::string, ConfigRefusal> read_config_file(const std::string& path) {
   std::string text;
-  const int error = k8s::read_bounded(path, most_config_bytes, text);
+  const int error = k8s::read_bounded(path, max_config_bytes, text);
   if (error == EFBIG) {
     return ConfigRefusal{fmt::format("{} is larger than 1 MiB: that is another file", path)};
   }

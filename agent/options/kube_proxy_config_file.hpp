@@ -21,7 +21,7 @@ struct LoadedConfig {
 using ConfigRefusal = std::vector<std::string>;
 
 /// Maximum size of a ConfigMap.
-inline constexpr std::size_t most_config_bytes = std::size_t{1} << 20U;
+inline constexpr std::size_t max_config_bytes = std::size_t{1} << 20U;
 
 /// The whole file, or one message.
 [[nodiscard]] std::variant<std::string, ConfigRefusal> read_config_file(const std::string& path);

@@ -17,7 +17,7 @@ namespace lb::agent {
 namespace {
 
 constexpr std::int64_t second = 1'000'000'000;
-constexpr std::int64_t most_seconds = 1 << 30;  // limit of the agent's options
+constexpr std::int64_t max_seconds = 1 << 30;  // limit of the agent's options
 constexpr std::string_view mode_sections[] = {"iptables", "ipvs", "nftables"};
 
 /// Like kube-proxy's AppendPortIfNeeded: adds the port to an address without one.
@@ -269,11 +269,11 @@ class Mapper {
   void conntrack() {
     const auto add_number = [this](std::string_view path, const char* option) {
       refuse_unless(number(path) >= 0, path, "at least 0");
-      set(option, std::to_string(std::min(number(path), most_seconds)));
+      set(option, std::to_string(std::min(number(path), max_seconds)));
     };
     const auto add_time = [this](std::string_view path, const char* option) {
       refuse_unless(number(path) >= 0, path, "at least 0");
-      set(option, fmt::format("{}s", std::min(number(path) / second, most_seconds)));
+      set(option, fmt::format("{}s", std::min(number(path) / second, max_seconds)));
     };
     add_number("conntrack.maxPerCore", "--conntrack-max-per-core");
     add_number("conntrack.min", "--conntrack-min");
@@ -314,7 +314,7 @@ class Mapper {
     const auto timeout = number(path);
     refuse_unless(timeout >= 0, path, "at least 0");
     if (timeout <= 0) return;
-    const auto seconds = std::clamp<std::int64_t>(timeout / second, 1, most_seconds);
+    const auto seconds = std::clamp<std::int64_t>(timeout / second, 1, max_seconds);
     for (const auto* option : options) set(option, fmt::format("{}s", seconds));
   }
 
@@ -346,9 +346,9 @@ class Mapper {
   }
 
   void remark_on(const ConfigField& field) {
-    const auto said = config_.fields.find(field.path);
-    if (said == config_.fields.end() || is_zero(said->second.value) ||
-        parse_flag_value(field.type, field.standard) == said->second.value) {
+    const auto given = config_.fields.find(field.path);
+    if (given == config_.fields.end() || is_zero(given->second.value) ||
+        parse_flag_value(field.type, field.standard) == given->second.value) {
       return;
     }
     if (is_of_other_mode(field.path)) {

@@ -62,9 +62,7 @@ constexpr auto fields = std::to_array<ConfigField>({
     {"ipvs.minSyncPeriod", duration, no_effect, "", "", no_period},
     {"ipvs.scheduler", text, mapped, "rr", "--selection",
      "in the mode ipvs: rr and wrr are random (with weights), sh and mh consistent; least connections (lc, "
-     "wlc, "
-     "sed, "
-     "nq) and the others are lost: random is used, and a warning says so"},
+     "wlc, sed, nq) and the others are lost: random is used, and a warning says so"},
     {"ipvs.excludeCIDRs", texts, no_effect, "", "", no_ipvs},
     {"ipvs.strictARP", boolean, no_effect, "", "", "no device holds the services' addresses"},
     {"ipvs.tcpTimeout", duration, mapped, "", "--tcp-established-timeout",
@@ -84,8 +82,7 @@ constexpr auto fields = std::to_array<ConfigField>({
 
     {"detectLocalMode", text, mapped, "", "--detect-local",
      "ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix; empty: by clusterCIDR where there is "
-     "one, else "
-     "auto"},
+     "one, else auto"},
     {"detectLocal.bridgeInterface", text, mapped, "", "--pod-bridge", "with detectLocalMode BridgeInterface"},
     {"detectLocal.interfaceNamePrefix", text, mapped, "", "--pod-devices",
      "with detectLocalMode InterfaceNamePrefix"},

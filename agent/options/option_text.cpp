@@ -17,13 +17,13 @@
 namespace lb::agent {
 namespace {
 
-constexpr std::size_t longest_port_text = 5;
+constexpr std::size_t max_port_digits = 5;
 
 std::optional<std::uint16_t> parse_port(std::string_view text) {
   std::uint16_t port = 0;
   const auto* end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, port);
-  if (text.empty() || text.size() > longest_port_text || error != std::errc{} || rest != end) {
+  if (text.empty() || text.size() > max_port_digits || error != std::errc{} || rest != end) {
     return std::nullopt;
   }
   return port;

@@ -29,7 +29,7 @@ void BackendChunk::Set::add(std::size_t at, unsigned weight) {
 }
 
 BackendChunk::BackendChunk(std::vector<BackendPlan> backends) : backends_(std::move(backends)) {
-  if (backends_.size() > most) throw std::length_error("too many backends for a chunk");
+  if (backends_.size() > max_size) throw std::length_error("too many backends for a chunk");
   for (std::size_t at = 0; at < backends_.size(); ++at) {
     const BackendPlan& backend = backends_[at];
     cluster_.add(at, backend.in_cluster ? backend.weight : 0);
@@ -39,7 +39,7 @@ BackendChunk::BackendChunk(std::vector<BackendPlan> backends) : backends_(std::m
 
 BackendList::BackendList(std::span<const BackendPlan> backends) : size_(backends.size()) {
   while (!backends.empty()) {
-    const auto part = backends.first(std::min(backends.size(), BackendChunk::most));
+    const auto part = backends.first(std::min(backends.size(), BackendChunk::max_size));
     chunks_.push_back(std::make_shared<const BackendChunk>(std::vector(part.begin(), part.end())));
     backends = backends.subspan(part.size());
   }

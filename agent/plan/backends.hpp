@@ -43,9 +43,9 @@ struct Members {
 /// its backends.
 class BackendChunk {
  public:
-  static constexpr std::size_t most = 256;  ///< cost of a changed endpoint; an equal chunk costs one step
+  static constexpr std::size_t max_size = 256;  ///< cost of a changed endpoint; an equal chunk costs one step
 
-  /// Throws std::length_error if there are more than `most`.
+  /// Throws std::length_error if there are more than `max_size`.
   explicit BackendChunk(std::vector<BackendPlan> backends);
 
   [[nodiscard]] std::span<const BackendPlan> backends() const noexcept { return backends_; }
@@ -57,7 +57,7 @@ class BackendChunk {
  private:
   struct Set {
     Members members;
-    std::bitset<most> who;
+    std::bitset<max_size> who;
     void add(std::size_t at, unsigned weight);
   };
   [[nodiscard]] const Set& set(lb_scope scope) const noexcept {

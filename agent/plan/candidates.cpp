@@ -13,9 +13,9 @@
 namespace lb::agent {
 namespace {
 
-constexpr std::size_t most = BackendChunk::most;
-constexpr std::size_t usual = most * 3 / 4;  ///< leaves room for additions before a block is split
-constexpr std::size_t few = most / 4;        ///< smaller blocks are merged with the previous one
+constexpr std::size_t max_block = BackendChunk::max_size;
+constexpr std::size_t usual = max_block * 3 / 4;  ///< leaves room for additions before a block is split
+constexpr std::size_t few = max_block / 4;        ///< smaller blocks are merged with the previous one
 
 /// Order of candidates in conflict; the smallest counts: not terminating, then ready, then serving (SEM-4).
 auto conflict_order(const Candidate& candidate) {
@@ -162,13 +162,13 @@ class CandidateList::Editor {
     if (candidates.empty()) return;
     if (candidates.size() < few && !blocks_.empty()) {
       auto& before = blocks_.back().candidates;
-      if (before.size() + candidates.size() <= most) {
+      if (before.size() + candidates.size() <= max_block) {
         before.insert(before.end(), candidates.begin(), candidates.end());
         candidates = std::move(before);
         blocks_.pop_back();
       }
     }
-    if (candidates.size() <= most) return push(std::move(candidates));
+    if (candidates.size() <= max_block) return push(std::move(candidates));
     const auto parts = (candidates.size() + usual - 1) / usual;
     auto from = candidates.begin();
     for (std::size_t part = 1; part <= parts && from != candidates.end(); ++part) {

@@ -11,7 +11,7 @@ namespace {
 /// The service whose endpoints are the API servers.
 const std::string api_service = "default/kubernetes";
 
-constexpr std::uint64_t units_a_spec = 8;  ///< besides its frontends: names, and entries in three sets
+constexpr std::uint64_t units_per_spec = 8;  ///< besides its frontends: names, and entries in three sets
 
 std::string zone_of(const Labels& labels) {
   const auto found = std::ranges::find(labels, k8s::zone_label, &Labels::value_type::first);
@@ -224,7 +224,7 @@ void Cluster::invalidate_endpoints_at(const std::vector<k8s::Address>& addresses
   for (auto& [key, model] : models_) {
     if (!model->has_endpoints_at(concerned)) continue;
     model->invalidate_endpoints();
-    framed_.push(key);
+    to_plan_.push(key);
   }
 }
 
@@ -260,7 +260,7 @@ void Cluster::ask_for_more() {
   if (more_ && has_work() && !std::exchange(asked_for_more_, true)) more_();
 }
 
-bool Cluster::has_plans_to_make() const { return !framed_.empty() || !under_way_.empty(); }
+bool Cluster::has_plans_to_make() const { return !to_plan_.empty() || !under_way_.empty(); }
 
 /// The first specs are made before all plans, because the holder of a frontend is known only when all claims
 /// are. Later specs share turns with plans, so that neither waits for the other to finish: if specs used up a
@@ -336,9 +336,9 @@ void Cluster::update_spec(std::string service, WorkBudget& work) {
     if (!claim(service, work)) return;
     claimed_.insert(service);
   } else if (!postpone(service) && !defer(service, work)) {
-    const auto looks = models_.at(service)->draft_spec(node_, options_);
-    work.spend(units_a_spec + looks);
-    if (looks > 0 && work.is_over() && put_off_.insert(service).second) return;
+    const auto checks = models_.at(service)->draft_spec(node_, options_);
+    work.spend(units_per_spec + checks);
+    if (checks > 0 && work.is_over() && put_off_.insert(service).second) return;
     if (!claim(service, work)) return;
   }
   put_off_.erase(service);
@@ -351,9 +351,9 @@ bool Cluster::claim(const std::string& service, WorkBudget& work) {
   auto& model = *models_.at(service);
   const auto touched = model.spec(node_, options_, frontends_, work);
   if (!touched) return false;
-  framed_.push_all(*touched);
-  framed_.push_all(consistent_budget_.ask(service, model.created(), model.consistent_tables(), work));
-  framed_.push(service);
+  to_plan_.push_all(*touched);
+  to_plan_.push_all(consistent_budget_.ask(service, model.created(), model.consistent_tables(), work));
+  to_plan_.push(service);
   return true;
 }
 
@@ -375,12 +375,12 @@ bool Cluster::postpone(const std::string& service) {
 /// turns, however many new ones there are.
 void Cluster::replan_some(WorkBudget& turn, Planned& planned) {
   const bool goes_on = !under_way_.empty();
-  while (!framed_.empty() && !turn.is_over()) {
-    const auto service = framed_.front();
-    framed_.erase(service);
+  while (!to_plan_.empty() && !turn.is_over()) {
+    const auto service = to_plan_.front();
+    to_plan_.erase(service);
     if (claimed_.erase(service) == 0 && dirty_.contains(service)) {
       update_spec(service, turn);  // plan the current object, not an outdated one
-      if (!framed_.erase(service)) continue;
+      if (!to_plan_.erase(service)) continue;
       claimed_.erase(service);
     }
     if (!postpone(service) && !defer(service, turn)) replan(service, turn, planned);
@@ -448,7 +448,7 @@ void Cluster::report_complaints(const std::string& service, const ServiceModel& 
 
 void Cluster::forget_if_empty(const std::string& service) {
   const auto found = models_.find(service);
-  if (found == models_.end() || dirty_.contains(service) || framed_.contains(service)) return;
+  if (found == models_.end() || dirty_.contains(service) || to_plan_.contains(service)) return;
   if (found->second->is_empty()) models_.erase(found);
 }
 

@@ -145,8 +145,8 @@ class Cluster final : public k8s::Sink {
   std::set<std::string> services_;                 ///< services with a Service object
   TriggerTimes triggers_;
   ServiceQueue dirty_;                 ///< services whose spec must be made
-  ServiceQueue framed_;                ///< services with a new spec, to be planned
-  std::set<std::string> claimed_;      ///< services of framed_ whose claims took several turns
+  ServiceQueue to_plan_;               ///< services with a new spec, to be planned
+  std::set<std::string> claimed_;      ///< services of to_plan_ whose claims took several turns
   std::set<std::string> put_off_;      ///< services of dirty_ whose drafted specs wait for a turn
   bool are_plans_next_ = false;        ///< the last turn was used up by specs
   std::uint64_t first_specs_ = 0;      ///< all first specs have marks in dirty_ below this

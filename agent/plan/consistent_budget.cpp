@@ -7,12 +7,12 @@
 
 namespace lb::agent {
 
-/// The number of ports, from the first one on, for which `most` tables suffice.
+/// The number of ports, from the first one on, for which `max_tables` tables suffice.
 ConsistentBudget::Grant ConsistentBudget::grant(const std::vector<std::size_t>& tables_of_ports,
-                                                std::size_t most) {
+                                                std::size_t max_tables) {
   Grant granted;
   for (const std::size_t tables : tables_of_ports) {
-    if (tables > most - granted.tables) break;
+    if (tables > max_tables - granted.tables) break;
     granted.tables += tables;
     ++granted.ports;
   }

@@ -47,7 +47,7 @@ class ConsistentBudget {
   /// Earlier grants of services whose grant may have changed.
   using Before = std::map<std::string, std::size_t>;
 
-  static Grant grant(const std::vector<std::size_t>& tables_of_ports, std::size_t most);
+  static Grant grant(const std::vector<std::size_t>& tables_of_ports, std::size_t max_tables);
   [[nodiscard]] std::size_t share() const noexcept { return tables_ / 4; }
   [[nodiscard]] bool is_served(const Rank& rank) const {
     return first_short_ == asks_.end() || rank < first_short_->first;

@@ -17,8 +17,8 @@ namespace {
 
 enum Condition : std::uint8_t { is_ready = 1, is_serving = 2, is_terminating = 4 };
 
-constexpr std::uint32_t symbols_a_word = 12;
-constexpr std::uint32_t bits_a_symbol = 5;
+constexpr std::uint32_t symbols_per_word = 12;
+constexpr std::uint32_t bits_per_symbol = 5;
 
 /// Maps the characters of address texts to numbers in byte order; 0 is the end of the text.
 constexpr std::uint64_t symbol(char character) {
@@ -53,8 +53,8 @@ class Packer {
   explicit Packer(std::array<std::uint64_t, 4>& words) : words_(words) {}
 
   void push(char character) {
-    const auto shift = bits_a_symbol * (symbols_a_word - 1 - length_ % symbols_a_word);
-    words_.at(length_ / symbols_a_word) |= symbol(character) << shift;
+    const auto shift = bits_per_symbol * (symbols_per_word - 1 - length_ % symbols_per_word);
+    words_.at(length_ / symbols_per_word) |= symbol(character) << shift;
     ++length_;
   }
 
@@ -277,7 +277,8 @@ Traits CompactSlice::traits(const CompactEndpoint& endpoint, const Viewpoint& vi
   return traits | key_traits(endpoint, view);
 }
 
-/// An endpoint of weight 0 only keeps its old flows: it is neither ready nor draining ("Our choices" I).
+/// An endpoint of weight 0 only keeps its old flows: it is neither ready nor draining (docs/semantics.md,
+/// choice I).
 Traits CompactSlice::condition_traits(const Profile& profile) const {
   const bool terminating = (profile.conditions & is_terminating) != 0;
   const bool serving = (profile.conditions & is_serving) != 0;

@@ -17,7 +17,7 @@
 namespace lb::agent {
 namespace {
 
-constexpr std::uint64_t claims_a_unit = 4;       ///< claims sorted and compared per unit
+constexpr std::uint64_t claims_per_unit = 4;     ///< claims sorted and compared per unit
 constexpr std::uint64_t units_among_rivals = 4;  ///< cost of a claim to a key with other claims
 
 Frontends::Key key_of(const FrontendPlan& frontend, lb_protocol protocol) {
@@ -89,7 +89,7 @@ Frontends::Renewal Frontends::renewal(const Claimant& before, std::int64_t creat
   auto& claims = renewal.claims;
   std::ranges::sort(claims);
   claims.erase(std::unique(claims.begin(), claims.end()), claims.end());
-  work.spend(claims.size() / claims_a_unit);
+  work.spend(claims.size() / claims_per_unit);
   renewal.is_renamed = before.age != renewal.age || before.ports != renewal.ports;
   if (renewal.is_renamed) {
     renewal.gone.claims = before.claims;

@@ -13,9 +13,9 @@ namespace {
 
 using Plan = std::shared_ptr<const ServicePortPlan>;
 
-constexpr std::size_t backends_a_write = 16;
-constexpr std::size_t ended_a_write = 2;  ///< removed backends, each with an entry in quarantine
-constexpr std::size_t writes_a_port = 4;  ///< name, number, sets
+constexpr std::size_t backends_per_write = 16;
+constexpr std::size_t removals_per_write = 2;  ///< removed backends, each with an entry in quarantine
+constexpr std::size_t writes_per_port = 4;     ///< name, number, sets
 
 template <class Entry>
 std::size_t differences(const std::vector<Entry>& have, const std::vector<Entry>& want) {
@@ -34,7 +34,7 @@ struct Reached {
 /// Walks both lists for up to `writes`, and over at least one backend if `writes` is not 0. Skips shared
 /// chunks.
 Reached go_through(const BackendList& have, const BackendList& want, std::size_t writes) {
-  constexpr std::size_t ended = backends_a_write / ended_a_write;
+  constexpr std::size_t ended = backends_per_write / removals_per_write;
   const auto goes_first = [](const BackendPlan& left, const BackendPlan& right) {
     return OrderKey{left.address, left.port} < OrderKey{right.address, right.port};
   };
@@ -42,7 +42,7 @@ Reached go_through(const BackendList& have, const BackendList& want, std::size_t
   const auto want_end = want.end();
   Reached reached{have.begin(), want.begin()};
   auto& [old, next, work] = reached;
-  while ((old != have_end || next != want_end) && work / backends_a_write < writes) {
+  while ((old != have_end || next != want_end) && work / backends_per_write < writes) {
     const bool both = old != have_end && next != want_end;
     if (both && share_chunk(old, next)) {
       old.skip_chunk();
@@ -62,11 +62,11 @@ Reached go_through(const BackendList& have, const BackendList& want, std::size_t
 
 /// Writes for backends that differ between two plans.
 std::size_t backend_writes(const ServicePortPlan& have, const ServicePortPlan& want, std::size_t enough) {
-  return go_through(have.backends, want.backends, enough).work / backends_a_write;
+  return go_through(have.backends, want.backends, enough).work / backends_per_write;
 }
 
 std::size_t writes_of(const ServicePortPlan& plan, std::size_t backends_in_one) {
-  return writes_a_port + plan.frontends.size() + plan.source_ranges.size() +
+  return writes_per_port + plan.frontends.size() + plan.source_ranges.size() +
          plan.backends.size() / backends_in_one;
 }
 
@@ -126,9 +126,9 @@ bool is_emptier(const BackendList& part, const BackendList& have, const BackendL
 /// The wanted backends up to a position in the order, and from there on the present ones.
 BackendList nearer(const BackendList& have, const ServicePortPlan& want, std::size_t& writes) {
   const bool is_consistent = want.policy.selection == LB_CONSISTENT;
-  const auto most = is_consistent ? std::numeric_limits<std::size_t>::max() : writes;
-  const auto reached = go_through(have, want.backends, most);
-  writes -= std::min(writes, reached.work / backends_a_write + 1);
+  const auto max_writes = is_consistent ? std::numeric_limits<std::size_t>::max() : writes;
+  const auto reached = go_through(have, want.backends, max_writes);
+  writes -= std::min(writes, reached.work / backends_per_write + 1);
   if (reached.have == have.end() && reached.want == want.backends.end()) return want.backends;
   auto part = BackendList::joined(want.backends, reached.want, have, reached.have);
   if (is_emptier(part, have, want.backends)) return want.backends;
@@ -169,7 +169,7 @@ Plan nearer(const ServicePortPlan& have, const Plan& want, std::size_t& writes) 
 BackendList fewer(const BackendList& backends, std::size_t& writes) {
   auto chunks = backends.chunks();
   while (!chunks.empty() && writes > 0) {
-    writes -= std::min(writes, chunks.back()->size() / ended_a_write + 1);
+    writes -= std::min(writes, chunks.back()->size() / removals_per_write + 1);
     chunks.pop_back();
   }
   return BackendList(std::move(chunks));
@@ -178,7 +178,7 @@ BackendList fewer(const BackendList& backends, std::size_t& writes) {
 /// Removes frontends first, because a packet must not match a frontend without the rest. Returns nullptr once
 /// everything is removed.
 Plan going(const Plan& have, std::size_t& writes) {
-  if (const auto cost = writes_of(*have, ended_a_write); cost <= writes) {
+  if (const auto cost = writes_of(*have, removals_per_write); cost <= writes) {
     writes -= cost;
     return nullptr;
   }
@@ -214,7 +214,7 @@ std::size_t writes_between(const ServicePlans& have, const ServicePlans& want, s
   for (const auto& [old, next] : pairs_of(have, want)) {
     if (count >= enough) break;
     if (old == nullptr || next == nullptr) {
-      count += old == nullptr ? writes_of(**next, backends_a_write) : writes_of(**old, ended_a_write);
+      count += old == nullptr ? writes_of(**next, backends_per_write) : writes_of(**old, removals_per_write);
     } else if (*old != *next) {
       count += writes_between(**old, **next, enough - count);
     }
@@ -237,7 +237,7 @@ ServicePlans part_towards(const ServicePlans& have, const ServicePlans& want, st
     } else if (old != nullptr) {
       parts[at] = nearer(**old, *next, writes);
     } else {
-      writes -= std::min(writes, writes_a_port);
+      writes -= std::min(writes, writes_per_port);
       parts[at] = nearer(unwritten(**next), *next, writes);
     }
   }
@@ -265,7 +265,7 @@ void Pacer::prepare_one(PlanChange change) {
   if (is_awaited(change)) return;
   const auto writes = first_ == FirstBatch::in_parts ? writes_for(change) : 0;
   prepared_writes_ += writes;
-  if (change.state == PlanState::planned && std::max(writes, prepared_writes_) > most_) {
+  if (change.state == PlanState::planned && std::max(writes, prepared_writes_) > max_writes_) {
     return wait_in_turn(std::move(change));
   }
   note(change);
@@ -289,7 +289,7 @@ void Pacer::pass_changes(std::vector<PlanChange> changes) {
   std::vector<PlanChange> small;
   for (auto& change : changes) {
     if (is_awaited(change)) continue;
-    if (change.state == PlanState::planned && writes_for(change) > most_) {
+    if (change.state == PlanState::planned && writes_for(change) > max_writes_) {
       wait_in_turn(std::move(change));
     } else {
       note(change);
@@ -314,7 +314,8 @@ void Pacer::wait_in_turn(PlanChange change) {
 
 std::size_t Pacer::writes_for(const PlanChange& change) const {
   const auto passed = passed_.find(change.service);
-  return writes_between(passed == passed_.end() ? ServicePlans{} : passed->second, change.ports, most_ + 1);
+  return writes_between(passed == passed_.end() ? ServicePlans{} : passed->second, change.ports,
+                        max_writes_ + 1);
 }
 
 void Pacer::note(const PlanChange& passed) {
@@ -346,11 +347,11 @@ PlanChange Pacer::next_part(std::size_t& writes) {
 }
 
 void Pacer::take_turn() {
-  constexpr std::size_t least = 2;  // with fewer, a part may make no progress
+  constexpr std::size_t min_writes = 2;  // with fewer, a part may make no progress
   asked_for_more_ = false;
   std::vector<PlanChange> parts;  // Removed services come first: another service may get their frontends next
   std::vector<PlanChange> others;
-  for (std::size_t writes = most_; writes >= least && !turns_.empty();) {
+  for (std::size_t writes = max_writes_; writes >= min_writes && !turns_.empty();) {
     auto part = next_part(writes);
     (part.ports.empty() ? parts : others).push_back(std::move(part));
   }

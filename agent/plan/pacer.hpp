@@ -43,12 +43,12 @@ enum class FirstBatch : std::uint8_t { at_once, in_parts };
 /// take_turn(), one service after the other; further changes of these services wait behind it.
 class Pacer final : public PlanSink {
  public:
-  static constexpr std::size_t most_writes = 1024;  ///< 2 to 4 ms
+  static constexpr std::size_t max_writes = 1024;  ///< 2 to 4 ms
 
   /// `more` is called once when a change waits; it must arrange that take_turn() is called soon. `plans` must
   /// outlive this.
-  Pacer(PlanSink& plans, std::function<void()> more, std::size_t most = most_writes)
-      : plans_(plans), more_(std::move(more)), most_(most) {}
+  Pacer(PlanSink& plans, std::function<void()> more, std::size_t limit = max_writes)
+      : plans_(plans), more_(std::move(more)), max_writes_(limit) {}
 
   void apply(Batch batch, std::vector<PlanChange> changes) override;
   bool prepare(std::vector<PlanChange>& changes) override;
@@ -70,7 +70,7 @@ class Pacer final : public PlanSink {
 
   PlanSink& plans_;
   std::function<void()> more_;
-  std::size_t most_;
+  std::size_t max_writes_;
   std::unordered_map<std::string, ServicePlans> passed_;  ///< plans passed to plans_ so far
   std::unordered_map<std::string, ServicePlans> wanted_;  ///< plans still to be reached
   std::deque<std::string> turns_;                         ///< services of wanted_

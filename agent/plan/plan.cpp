@@ -169,7 +169,7 @@ std::vector<k8s::Prefix> ranges_of(const k8s::Service& service, lb_family family
 class Framer {
  public:
   Framer(const k8s::Service& service, const NodeView& node, const PlanOptions& options)
-      : service_(service), node_(node), options_(options), left_(options.most_frontends) {}
+      : service_(service), node_(node), options_(options), left_(options.max_frontends) {}
 
   ServiceSpec make() {
     choose_external_ips();
@@ -237,7 +237,7 @@ class Framer {
   }
 
   void add_port(const k8s::ServicePort& port, const FamilyParts& parts) {
-    if (spec_.ports.size() == options_.most_frontends) {
+    if (spec_.ports.size() == options_.max_frontends) {
       return without_room_.add([&] { return key_of(port, parts.family).name; });
     }
     PortSpec spec;
@@ -312,15 +312,15 @@ class Framer {
     for (auto& parts : families_) {
       const std::size_t ports = end_of(parts) - parts.first_spec;
       if (ports == 0 || parts.source_ranges.empty()) continue;
-      const auto most = std::max<std::size_t>(options_.most_frontends / ports, 1);
-      if (parts.source_ranges.size() > most) {
+      const auto max_ranges = std::max<std::size_t>(options_.max_frontends / ports, 1);
+      if (parts.source_ranges.size() > max_ranges) {
         complain_over_limit(
             fmt::format("has {} source ranges for each of {} service ports: those after {} are not applied "
-                        "and their clients are denied, because a "
-                        "Service may have {} (--max-service-frontends)",
-                        parts.source_ranges.size(), ports, parts.source_ranges[most - 1].text(),
-                        options_.most_frontends));
-        parts.source_ranges.resize(most);
+                        "and their clients are denied, because a Service may have {} "
+                        "(--max-service-frontends)",
+                        parts.source_ranges.size(), ports, parts.source_ranges[max_ranges - 1].text(),
+                        options_.max_frontends));
+        parts.source_ranges.resize(max_ranges);
       }
       for (std::size_t at = parts.first_spec; at < parts.first_spec + ports; ++at) {
         spec_.ports[at].plan.source_ranges = parts.source_ranges;
@@ -352,7 +352,7 @@ class Framer {
     spec.topology = service_.topology_keys.empty() ? TopologyMode::hints : TopologyMode::keys;
     plan.affinity_seconds = service_.affinity_seconds;
     // Source ranges apply only to load-balancer IPs; packet_path is for service ports that the socket hooks
-    // must not handle ("Our choices" E and F).
+    // must not handle (docs/semantics.md, choices E and F).
     const bool restricted = !parts.source_ranges.empty();
     plan.policy.source_ranges = yes_if(restricted);
     plan.policy.packet_path =
@@ -374,15 +374,14 @@ class Framer {
     }
     if (without_room_.any()) {
       complain_over_limit(
-          fmt::format("service port {} not served: a Service may have {} frontends "
-                      "(--max-service-frontends)",
-                      without_room_.is(), options_.most_frontends));
+          fmt::format("service port {} not served: a Service may have {} frontends (--max-service-frontends)",
+                      without_room_.is(), options_.max_frontends));
     }
     if (beyond_ > 0) {
       complain_over_limit(
           fmt::format("asks for {} frontends (addresses times ports) more than the {} that a Service may "
                       "have: {} and the addresses after it are not served; raise --max-service-frontends",
-                      beyond_, options_.most_frontends, first_beyond_));
+                      beyond_, options_.max_frontends, first_beyond_));
     }
   }
 

@@ -115,7 +115,7 @@ struct PlanOptions {
   std::vector<lb_family> families = {LB_IPV4, LB_IPV6};  ///< other families are not planned (SEM-85)
   k8s::AllowedLabels topology_labels;  ///< allowed topology keys; a Service with others is reported
   /// Limit for one Service: addresses times ports, and source ranges times ports; the excess is reported.
-  std::size_t most_frontends = default_service_frontends;
+  std::size_t max_frontends = default_service_frontends;
   k8s::Selection selection = k8s::Selection::random;  ///< for Services that do not specify one
   /// Limit of all tables of consistent selection; service ports beyond it select at random, and are reported.
   std::size_t consistent_tables = std::numeric_limits<std::size_t>::max();
@@ -136,7 +136,7 @@ inline constexpr const char* no_consistent_selection = "ConsistentSelectionUnava
 
 struct ServiceSpec {
   std::vector<PortSpec> ports;          ///< sorted by key; empty: nothing is programmed
-  std::vector<std::string> complaints;  ///< skipped parts of the object, with reasons ("Our choices" J)
+  std::vector<std::string> complaints;  ///< skipped parts, with reasons (docs/semantics.md, choice J)
   std::vector<std::string> over_limit;  ///< those of `complaints` about the limit of one Service
 };
 

@@ -12,8 +12,8 @@
 namespace lb::agent {
 namespace {
 
-constexpr std::uint64_t units_a_port = 4;  ///< for names, policy and its plan
-constexpr std::uint64_t looks_a_unit = 4;  ///< checks of an address, a range or a port of the object
+constexpr std::uint64_t units_per_port = 4;   ///< for names, policy and its plan
+constexpr std::uint64_t checks_per_unit = 4;  ///< checks of an address, a range or a port of the object
 
 }  // namespace
 
@@ -37,7 +37,7 @@ void ServiceModel::unset() {
 /// Abandons the plan under way.
 void ServiceModel::abandon_round() {
   if (!round_) return;
-  ports_went_ = ports_went_ || round_->change == Change::some;
+  has_unreported_change_ = has_unreported_change_ || round_->change == Change::some;
   round_.reset();
   invalidate_endpoints();
 }
@@ -73,9 +73,9 @@ void ServiceModel::retire(const std::string& slice) {
 std::uint64_t ServiceModel::draft_spec(const NodeView& node, const PlanOptions& options) {
   if (!service_ || !spec_is_stale_ || draft_) return 0;
   draft_ = lb::agent::spec(*service_, node, options);
-  const auto looks = service_->external_ips.size() + service_->load_balancer_ips.size() +
-                     service_->source_ranges.size() + service_->ports.size();
-  return looks / looks_a_unit;
+  const auto checks = service_->external_ips.size() + service_->load_balancer_ips.size() +
+                      service_->source_ranges.size() + service_->ports.size();
+  return checks / checks_per_unit;
 }
 
 std::optional<std::set<std::string>> ServiceModel::spec(const NodeView& node, const PlanOptions& options,
@@ -119,7 +119,7 @@ void ServiceModel::adopt(std::vector<PortSpec> specs) {
     port.spec = std::move(spec);
     ports.push_back(std::move(port));
   }
-  ports_went_ = ports_went_ || kept < ports_.size();
+  has_unreported_change_ = has_unreported_change_ || kept < ports_.size();
   if (kept < ports_.size() && !skipped_.empty()) invalidate_endpoints();
   ports_ = std::move(ports);
   if (endpoints_ == Endpoints::resolved) endpoints_ = Endpoints::slices_changed;
@@ -136,7 +136,7 @@ std::optional<Change> ServiceModel::replan(const NodeView& node, const Frontends
     const std::size_t at = round_->planned++;
     const auto& port = ports_[at];
     auto held = frontends.held(name_, port.spec.plan);
-    budget.spend(units_a_port + port.spec.plan.frontends.size() / looks_a_unit);
+    budget.spend(units_per_port + port.spec.plan.frontends.size() / checks_per_unit);
     const bool stays = round_->is_resolved && port.plan && port.plan->frontends == held &&
                        port.plan->policy.selection == selection_of(at);
     round_->plans.push_back(stays ? port.plan : replan(at, std::move(held), budget));
@@ -151,7 +151,7 @@ std::optional<Change> ServiceModel::replan(const NodeView& node, const Frontends
 
 ServiceModel::Round ServiceModel::begin() {
   Round round;
-  round.change = std::exchange(ports_went_, false) ? Change::some : Change::none;
+  round.change = std::exchange(has_unreported_change_, false) ? Change::some : Change::none;
   const auto endpoints = std::exchange(endpoints_, Endpoints::resolved);
   round.is_resolved = endpoints == Endpoints::resolved;
   round.are_stale = endpoints == Endpoints::all_stale;
@@ -273,7 +273,7 @@ std::optional<HealthCheck> ServiceModel::health_check(const NodeView& node, Work
   if (!local_ready_) {
     local_ready_.emplace(node.name);
     for (const auto& [name, slice] : slices_) local_ready_->add(*slice);
-    work.spend(slices_.size() + endpoint_count_ / looks_a_unit);
+    work.spend(slices_.size() + endpoint_count_ / checks_per_unit);
   }
   HealthCheck check{service_->key, service_->health_check_node_port, {}};
   for (const auto& address : service_->cluster_ips) {
@@ -290,8 +290,8 @@ ServiceModel::Messages ServiceModel::complaints(const Frontends& frontends) cons
   if (const auto tables = consistent_tables(); granted_ < tables.size()) {
     complaints.try_emplace(
         fmt::format("{} of its {} service ports choose backends at random: all sets of consistent selection "
-                    "together, and a "
-                    "quarter of that for one Service, have no room for theirs; raise --consistent-budget",
+                    "together, and a quarter of that for one Service, have no room for theirs; raise "
+                    "--consistent-budget",
                     tables.size() - granted_, tables.size()),
         no_consistent_selection);
   }

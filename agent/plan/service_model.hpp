@@ -156,8 +156,8 @@ class ServiceModel {
   std::optional<ServiceSpec> draft_;     ///< draft of the next spec
   std::optional<ServiceSpec> claiming_;  ///< the spec whose claims are under way
   Endpoints endpoints_ = Endpoints::resolved;
-  bool ports_went_ = false;
-  std::vector<Port> ports_;  ///< sorted by key
+  bool has_unreported_change_ = false;  ///< ports were removed, or a plan with changes was abandoned
+  std::vector<Port> ports_;             ///< sorted by key
   std::vector<std::string> spec_complaints_;
   std::vector<std::string> over_limit_;  ///< those of spec_complaints_ about the limit
   std::map<std::string, std::shared_ptr<const CompactSlice>> slices_;

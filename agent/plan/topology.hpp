@@ -81,7 +81,7 @@ struct EndpointCounts {
   bool operator==(const EndpointCounts&) const = default;
 };
 
-/// The source of a service port's cluster set ("Our choices" H: keys win over hints).
+/// The source of a service port's cluster set (docs/semantics.md, choice H: keys win over hints).
 enum class TopologyMode : std::uint8_t { hints, keys };
 
 /// Each set consists of the endpoints that have all of these traits; trait::none: the empty set.

@@ -12,7 +12,7 @@ namespace lb::agent {
 class WorkBudget {
  public:
   static constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
-  explicit WorkBudget(std::uint64_t most) : is_limited_(most != unlimited), left_(most) {}
+  explicit WorkBudget(std::uint64_t max_units) : is_limited_(max_units != unlimited), left_(max_units) {}
 
   void spend(std::uint64_t units) noexcept {
     spent_ += units;

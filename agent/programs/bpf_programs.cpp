@@ -131,12 +131,18 @@ void BpfPrograms::load() {
     throw load_error(-error);
   }
   // libbpf does not map memory if its probe for that feature failed with an error.
-  if (skeleton_->opened->bss == nullptr) throw StartError("cannot see the programs' memory: start again");
+  if (skeleton_->opened->bss == nullptr) {
+    throw StartError(
+        "cannot map the programs' global data (libbpf's probe failed, perhaps for lack of memory): start "
+        "again");
+  }
 }
 
 bpf_object* BpfPrograms::object() const noexcept { return skeleton_->opened->obj; }
 
-std::span<lb_xdp_tx> BpfPrograms::sending() const noexcept { return skeleton_->opened->bss->lb_xdp_tx; }
+std::span<lb_xdp_tx> BpfPrograms::xdp_tx_counters() const noexcept {
+  return skeleton_->opened->bss->lb_xdp_tx;
+}
 
 std::span<lb_frame_address> BpfPrograms::frame_addresses() const noexcept {
   return skeleton_->opened->bss->lb_frame_addresses;

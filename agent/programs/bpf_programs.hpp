@@ -32,8 +32,8 @@ class BpfPrograms {
   void load();
 
   [[nodiscard]] bpf_object* object() const noexcept;
-  /// After load: the counters of lb_watch.
-  [[nodiscard]] std::span<lb_xdp_tx> sending() const noexcept;
+  /// After load: lb_watch's counters, one for each device to which XDP redirects.
+  [[nodiscard]] std::span<lb_xdp_tx> xdp_tx_counters() const noexcept;
   /// After load: the devices' link-layer addresses for XDP.
   [[nodiscard]] std::span<lb_frame_address> frame_addresses() const noexcept;
   /// Descriptor of a map; negative before load.

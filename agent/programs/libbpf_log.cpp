@@ -15,14 +15,15 @@
 namespace lb::agent {
 namespace {
 
-struct Said {
+/// What libbpf reported since the last forget_libbpf_warnings().
+struct LoadFailure {
   std::string first_warning;
   RefusedProgram refused;
 };
 
-Said& said() {
-  static Said words;
-  return words;
+LoadFailure& load_failure() {
+  static LoadFailure failure;
+  return failure;
 }
 
 /// Formats a message; a verifier's log has megabytes.
@@ -44,7 +45,7 @@ void take_refusal(std::string_view text) {
   if (!text.starts_with(opening) || end == std::string_view::npos) {
     return;
   }
-  auto& refused = said().refused;
+  auto& refused = load_failure().refused;
   const auto words = text.substr(end + 3);
   if (words.starts_with("-- BEGIN PROG LOAD LOG")) {
     const auto body = words.substr(words.find('\n') + 1);
@@ -55,8 +56,8 @@ void take_refusal(std::string_view text) {
 }
 
 void take_warning(std::string_view text) {
-  if (said().first_warning.empty()) {
-    said().first_warning = text;
+  if (load_failure().first_warning.empty()) {
+    load_failure().first_warning = text;
   }
   take_refusal(text);
 }
@@ -87,12 +88,13 @@ void debug_lines(std::string_view text) {
 
 void log_libbpf() { libbpf_set_print(print); }
 
-void forget_libbpf_warnings() { said() = {}; }
+void forget_libbpf_warnings() { load_failure() = {}; }
 
-const RefusedProgram& refused_program() { return said().refused; }
+const RefusedProgram& refused_program() { return load_failure().refused; }
 
 std::string libbpf_reason(int error) {
-  return said().first_warning.empty() ? std::string(std::strerror(error)) : said().first_warning;
+  return load_failure().first_warning.empty() ? std::string(std::strerror(error))
+                                              : load_failure().first_warning;
 }
 
 }  // namespace lb::agent

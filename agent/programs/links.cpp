@@ -38,7 +38,7 @@ std::uint64_t target_of(const bpf_link_info& link) {
 }
 
 // The kernel's limit of programs at one hook.
-constexpr std::size_t most_programs = 64;
+constexpr std::size_t max_programs = 64;
 
 std::uint32_t id_of(int program) {
   const auto info = program_info(program);
@@ -159,7 +159,7 @@ void Links::prune(const std::set<std::string>& wanted) const {
 }
 
 std::optional<bool> runs_at(int target, bpf_attach_type type, std::uint32_t program) {
-  std::array<std::uint32_t, most_programs> programs{};
+  std::array<std::uint32_t, max_programs> programs{};
   struct bpf_prog_query_opts query{};
   query.sz = sizeof(query);
   query.prog_ids = programs.data();

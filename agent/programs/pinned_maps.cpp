@@ -173,7 +173,7 @@ maps::error_code copy(int from, int to) {
   const auto source = maps::map_info(from);
   const auto target = maps::map_info(to);
   const bool shrinks = source && target && target->max_entries < source->max_entries;
-  return shrinks ? maps::copy_start(from, to) : maps::copy_entries(from, to);
+  return shrinks ? maps::copy_first_elements(from, to) : maps::copy_entries(from, to);
 }
 
 constexpr const char* scratch = "lb_scratch";

@@ -36,14 +36,14 @@ void require_devices(const std::vector<std::string>& names) {
 }
 
 std::string read_secret(const std::string& path) {
-  constexpr std::size_t least = 16;
+  constexpr std::size_t min_bytes = 16;
   if (path.empty()) {
     return {};
   }
   auto secret = read_file(path);
-  if (secret.size() < least) {
+  if (secret.size() < min_bytes) {
     throw StartError(
-        fmt::format("the file --cluster-secret {} cannot be read or has less than {} bytes", path, least),
+        fmt::format("the file --cluster-secret {} cannot be read or has less than {} bytes", path, min_bytes),
         "make one of random bytes, the same on every node");
   }
   return secret;

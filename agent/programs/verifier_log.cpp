@@ -67,8 +67,8 @@ std::vector<std::string_view> lines_of(std::string_view log) {
 std::string verifier_reason(std::string_view log) {
   const auto lines = lines_of(log);
   const auto last = std::find_if(lines.rbegin(), lines.rend(), is_reason);
-  constexpr std::ptrdiff_t most = 2;
-  const auto limit = std::min(most, lines.rend() - last);
+  constexpr std::ptrdiff_t max_lines = 2;
+  const auto limit = std::min(max_lines, lines.rend() - last);
   const auto before = std::find_if_not(last, last + limit, is_reason);
   std::string reason;
   for (auto line = before.base(); line != last.base(); ++line) {

@@ -52,7 +52,7 @@ ConfigReconciler::Actions config_actions(Events& events, Coexistence& coexistenc
 
 }  // namespace
 
-Components::Components(asio::io_context& context, const AgentOptions& given, std::uint32_t least_slots,
+Components::Components(asio::io_context& context, const AgentOptions& given, std::uint32_t min_slots,
                        Events& events)
     : options(given),
       pins(options.pins),
@@ -71,7 +71,7 @@ Components::Components(asio::io_context& context, const AgentOptions& given, std
           maps.store, *maps.grace, maps.sweeper, [this](const auto& each) { complain(each); },
           options.sizes.consistent_slots),
       table_reconciler(context, tables, metrics, options.growth, [&events] { events.objects_changed(); }),
-      map_resizer(context, {options, least_slots}, tables, datapath, health,
+      map_resizer(context, {options, min_slots}, tables, datapath, health,
                   [&events](const auto& sizes) { events.must_begin_with(sizes); }),
       plan_options(lb::agent::plan_options(options)),
       plan_writer(context, datapath.udp_cleanup(), options.sockets, {tables, metrics, intake},
@@ -92,8 +92,8 @@ Components::Components(asio::io_context& context, const AgentOptions& given, std
       kube_proxy_flows(context, maps.set, kept_nat_table(pins.base())),
       conntrack_tracking(context, datapath.features(), coexistence, kept_tracking_table(pins.base())),
       config_reconciler(context, options, metrics, config_actions(events, coexistence)),
-      ports(context, {options, health, servers, inputs, metrics, coexistence},
-            [this](const auto& each) { complain(each); }),
+      health_check_ports(context, {options, health, servers, inputs, metrics, coexistence},
+                         [this](const auto& each) { complain(each); }),
       own_node(options, intake, coexistence, [this](const auto& each) { complain(each); }) {
   intake.cache_api_servers_in(api_server_cache);
   cluster.set_api_servers(inputs.api_servers());

@@ -25,13 +25,13 @@
 #include "agent/plan/cluster.hpp"
 #include "agent/plan/pacer.hpp"
 #include "agent/run/api_server_cache.hpp"
+#include "agent/run/health_check_ports.hpp"
 #include "agent/run/inputs.hpp"
 #include "agent/run/intake.hpp"
 #include "agent/run/ipsec_policies.hpp"
 #include "agent/run/node_publisher.hpp"
 #include "agent/run/own_node_reporter.hpp"
 #include "agent/run/plan_writer.hpp"
-#include "agent/run/port_reporter.hpp"
 #include "agent/run/start_phase.hpp"
 #include "agent/tables/tables.hpp"
 
@@ -68,9 +68,9 @@ class Events {
 
 /// Members are in the order of their creation. Nothing before `datapath` changes anything in the kernel.
 struct Components {
-  /// Does not call `events` before the context runs. `least_slots`: minimum size of lb_slots. All referenced
+  /// Does not call `events` before the context runs. `min_slots`: minimum size of lb_slots. All referenced
   /// objects must outlive this. Throws StartError.
-  Components(boost::asio::io_context& context, const AgentOptions& given, std::uint32_t least_slots,
+  Components(boost::asio::io_context& context, const AgentOptions& given, std::uint32_t min_slots,
              Events& events);
   Components(const Components&) = delete;
   Components& operator=(const Components&) = delete;
@@ -127,7 +127,7 @@ struct Components {
   KubeProxyFlows kube_proxy_flows;
   ConntrackTracking conntrack_tracking;
   ConfigReconciler config_reconciler;
-  PortReporter ports;
+  HealthCheckPorts health_check_ports;
   OwnNodeReporter own_node;
 };
 

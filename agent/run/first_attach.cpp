@@ -19,9 +19,8 @@ void require_family(const std::optional<lb_family>& family, const std::vector<lb
     detach_pins(pins);
   }
   throw StartError(
-      "the Node's first address is IPv6, which is switched off on this node "
-      "(net.ipv6.conf.all.disable_ipv6, or a "
-      "kernel without it): switch it on");
+      "the Node's first address is IPv6, which is switched off on this node (net.ipv6.conf.all.disable_ipv6, "
+      "or a kernel without it): switch it on");
 }
 
 AttachReport attach_first(AttachmentReconciler& attachments, const maps::Pins& pins,

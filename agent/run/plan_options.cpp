@@ -11,7 +11,7 @@ PlanOptions plan_options(const AgentOptions& options) {
   plan.external_ip_ranges = options.external_ips;
   plan.excluded = options.exclude;
   plan.topology_labels = options.topology_labels;
-  plan.most_frontends = options.service_frontends;
+  plan.max_frontends = options.service_frontends;
   plan.selection = options.selection;
   plan.consistent_tables = options.consistent_budget / options.sizes.consistent_slots;
   return plan;

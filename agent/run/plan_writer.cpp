@@ -24,7 +24,7 @@ Namespaces namespaces_of(SocketScope scope) {
 }
 
 /// Logs closed sockets, and a lasting problem once.
-UdpSockets::Report log_closed_sockets() {
+StaleUdpSocketCloser::Report log_closed_sockets() {
   return [last = std::string()](std::uint64_t count, const std::string& problem) mutable {
     if (count > 0) {
       spdlog::info("reset {} connected UDP sockets whose backend is gone", count);
@@ -40,7 +40,7 @@ UdpSockets::Report log_closed_sockets() {
 PlanWriter::PlanWriter(boost::asio::io_context& context, const UdpCleanup& cleanup, SocketScope scope,
                        Dependencies dependencies, std::function<void(const Moment& end)> wrote)
     : dependencies_(dependencies),
-      udp_sockets_(context, cleanup, namespaces_of(scope), log_closed_sockets()),
+      stale_udp_sockets_(context, cleanup, namespaces_of(scope), log_closed_sockets()),
       wrote_(std::move(wrote)) {}
 
 void PlanWriter::apply(Batch batch, std::vector<PlanChange> changes) {
@@ -49,7 +49,7 @@ void PlanWriter::apply(Batch batch, std::vector<PlanChange> changes) {
   const bool udp = std::ranges::any_of(changes, concerns_udp);
   dependencies_.tables.apply(batch, std::move(changes));
   if (udp) {
-    udp_sockets_.backend_ended();
+    stale_udp_sockets_.backend_ended();
   }
   const auto end = Moment::now();
   measure(batch, start, end);

@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "agent/attach/udp_sockets.hpp"
+#include "agent/attach/stale_udp_socket_closer.hpp"
 #include "agent/observe/metrics.hpp"
 #include "agent/options/config.hpp"
 #include "agent/plan/cluster.hpp"
@@ -39,7 +39,7 @@ class PlanWriter final : public PlanSink {
   void measure(Batch batch, const Moment& start, const Moment& end) const;
 
   Dependencies dependencies_;
-  UdpSockets udp_sockets_;
+  StaleUdpSocketCloser stale_udp_sockets_;
   std::function<void(const Moment&)> wrote_;
 };
 

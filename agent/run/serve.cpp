@@ -87,7 +87,7 @@ Agent::Agent(AgentOptions& options, const Start& start, EndSignals& ends)
       options_(options),
       phase_(start.readiness),
       absence_(start.absence),
-      components_(context_, options, start.least_slots, *this),
+      components_(context_, options, start.min_slots, *this),
       start_progress_(context_, [this] {
         components_.heartbeat();
         return awaited(phase_.step(components_.backlog()), components_.inputs.stats());
@@ -171,7 +171,7 @@ void Agent::hooks_checked(CheckDepth depth) {
   if (!phase_.is_ready()) {
     pending_.mark({Step::readiness, Step::health_checks});
   }
-  if (!components_.ports.complete()) {
+  if (!components_.health_check_ports.complete()) {
     pending_.mark({Step::health_checks});
   }
 }
@@ -248,7 +248,7 @@ void Agent::act(Step step) {
       return check_unreported();
     case Step::reports:
       components_.own_node.report();
-      return components_.ports.report();
+      return components_.health_check_ports.update_metrics();
   }
 }
 
@@ -265,7 +265,7 @@ void Agent::choose_devices() {
 void Agent::start_source() {
   if (phase_.set_network_known()) {
     components_.inputs.start(components_.intake);
-    components_.ports.announce();
+    components_.health_check_ports.post_events();
     report_absence();
   }
 }
@@ -329,7 +329,8 @@ void Agent::check_readiness() {
 }
 
 void Agent::serve_health_checks() {
-  components_.ports.serve(components_.cluster.health_checks(), components_.node_publisher.health_addresses());
+  components_.health_check_ports.serve(components_.cluster.health_checks(),
+                                       components_.node_publisher.health_addresses());
   pending_.mark({Step::reports});
 }
 

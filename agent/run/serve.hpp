@@ -14,7 +14,7 @@ namespace lb::agent {
 /// Facts known before an agent starts.
 struct Start {
   Readiness readiness = Readiness::never;
-  std::uint32_t least_slots = 0;  ///< minimum size of lb_slots: the size that the options requested at first
+  std::uint32_t min_slots = 0;  ///< minimum size of lb_slots: the size that the options requested at first
   std::optional<std::string> absence = std::nullopt;  ///< message to report about a missing earlier agent
 };
 

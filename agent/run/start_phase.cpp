@@ -18,7 +18,7 @@ void StartPhase::attached() { phase_ = Phase::serving; }
 bool StartPhase::check_ready(const Backlog& left, const Moment& now) {
   if (phase_ == Phase::serving) {
     const bool whole = !left.objects && !left.labels && !left.turns && !left.tables;
-    const bool waited = now.steady - first_batch_->steady >= longest_start;
+    const bool waited = now.steady - first_batch_->steady >= max_start;
     if (whole || waited || before_ == Readiness::before) phase_ = Phase::ready;
   }
   return is_ready();

@@ -33,7 +33,7 @@ struct Backlog {
 class StartPhase {
  public:
   /// How long parts that do not fit may keep the node from being ready.
-  static constexpr std::chrono::seconds longest_start{30};
+  static constexpr std::chrono::seconds max_start{30};
 
   /// A node that was ready before is ready again as soon as it serves, even if something does not fit.
   explicit StartPhase(Readiness before) : before_(before) {}
@@ -52,7 +52,7 @@ class StartPhase {
   /// Call when all hooks are attached.
   void attached();
   /// Checks whether the node may be ready; once it is, it stays so. Parts that do not fit delay it for
-  /// longest_start only: one service must not remove the node from its load balancers for good (SEM-63).
+  /// max_start only: one service must not remove the node from its load balancers for good (SEM-63).
   [[nodiscard]] bool check_ready(const Backlog& left, const Moment& now);
 
   /// The step that the start waits for.

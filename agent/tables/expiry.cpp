@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint32_t stream_seconds = 2;
 /// In one of this many rounds an entry's other entry is checked although this one is in use. A power of two.
 constexpr std::uint64_t orphan_rounds = 32;
-constexpr std::chrono::milliseconds longest_pause{1000};
+constexpr std::chrono::milliseconds max_pause{1000};
 
 /// Seconds of lb_clock since `then`, which may be slightly later than `now`. Modulo 2^32, as programs count.
 std::uint32_t age(std::uint32_t now, std::uint32_t then) {
@@ -237,12 +237,12 @@ void FlowExpiry::finish_table() {
 /// Steps are evenly spaced for full tables, so that the cost of a round does not depend on estimates; with
 /// emptier tables the rest of a round's time is one long pause.
 std::chrono::milliseconds FlowExpiry::pause(std::chrono::nanoseconds taken) {
-  const auto& [round, shortest, rest] = pacing();
+  const auto& [round, min_pause, rest] = pacing();
   const std::chrono::milliseconds round_time = round;
   const auto limits = std::uint64_t{flows4_.limit()} + flows6_.limit();
   const auto even = std::chrono::milliseconds(static_cast<std::uint64_t>(round_time.count()) *
                                               pace_.step_entries / std::max<std::uint64_t>(limits, 1));
-  const auto step_pause = std::max(std::clamp(even, shortest, longest_pause),
+  const auto step_pause = std::max(std::clamp(even, min_pause, max_pause),
                                    std::chrono::ceil<std::chrono::milliseconds>(taken * rest));
   if (table_ < fullness_.size()) {
     slept_ += step_pause;

@@ -58,23 +58,21 @@ struct ExpiryTerms {
 [[nodiscard]] lb_flow4_key other_key(const lb_flow4_key& key, const lb_flow4& flow);
 [[nodiscard]] lb_flow6_key other_key(const lb_flow6_key& key, const lb_flow6& flow);
 
-/// `round` is the time between two visits of an entry, `shortest_pause` the minimum between two steps, which
+/// `round` is the time between two visits of an entry, `min_pause` the minimum between two steps, which
 /// makes rounds over tables of more than a million entries longer. It bounds the cost for any table size; on
 /// a slow machine `rest` does (bench/expiry.cpp).
 struct Pacing {
   std::chrono::seconds round;
-  std::chrono::milliseconds shortest_pause;
+  std::chrono::milliseconds min_pause;
   unsigned rest;  ///< minimum pause after a step, as a multiple of its processor time
 };
 
 /// How fast the tables are walked.
 struct ExpiryPace {
   std::uint32_t step_entries = 512;  ///< entries per turn of the event loop
-  Pacing even{
-      .round = std::chrono::seconds{60}, .shortest_pause = std::chrono::milliseconds{25}, .rest = 120};
+  Pacing even{.round = std::chrono::seconds{60}, .min_pause = std::chrono::milliseconds{25}, .rest = 120};
   /// While one of the tables is nearly full.
-  Pacing urgent{
-      .round = std::chrono::seconds{15}, .shortest_pause = std::chrono::milliseconds{6}, .rest = 15};
+  Pacing urgent{.round = std::chrono::seconds{15}, .min_pause = std::chrono::milliseconds{6}, .rest = 15};
 };
 
 class FlowExpiry {

@@ -159,10 +159,10 @@ std::string_view reason_text(RemainReason reason) {
 }
 
 void HandOverCount::leave(RemainReason reason, const TrackedTuple& requests) {
-  constexpr std::size_t most_examples = 5;
+  constexpr std::size_t max_examples = 5;
   auto& flows = left.at(static_cast<std::size_t>(reason));
   ++flows.count;
-  if (flows.examples.size() < most_examples) flows.examples.push_back(requests);
+  if (flows.examples.size() < max_examples) flows.examples.push_back(requests);
 }
 
 std::size_t HandOverCount::all_left() const {

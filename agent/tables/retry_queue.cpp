@@ -8,7 +8,7 @@ namespace lb::agent {
 namespace {
 
 constexpr auto first_pause = std::chrono::milliseconds(100);
-constexpr unsigned most_doublings = 8;  // 25.6 s
+constexpr unsigned max_doublings = 8;  // 25.6 s
 
 }  // namespace
 
@@ -39,7 +39,7 @@ bool RetryQueue::has_failed(const std::string& service) const {
 }
 
 std::chrono::milliseconds RetryQueue::pause() const {
-  return first_pause * (1U << std::min(retries_, most_doublings));
+  return first_pause * (1U << std::min(retries_, max_doublings));
 }
 
 }  // namespace lb::agent

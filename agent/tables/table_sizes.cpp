@@ -10,7 +10,7 @@ namespace {
 /// At least doubles the size, so that growing is rare; a power of two, because hashes take that much anyway.
 std::uint32_t grown(std::uint32_t now, std::uint64_t needed) {
   const auto wanted = std::bit_ceil(std::max(std::uint64_t{now} * 2, needed));
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, most_map_entries));
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, max_map_entries));
 }
 
 bool is_below(maps::Extent extent, std::uint32_t limit) { return extent.first + extent.count <= limit; }
@@ -64,23 +64,23 @@ std::optional<Sizes> TableSizes::larger(const RetryQueue& waiting) const {
 }
 
 /// Changing sets need room for an old and a new extent, and sets that soon grow again need room too.
-std::optional<Sizes> TableSizes::smaller(std::uint32_t least) const {
+std::optional<Sizes> TableSizes::smaller(std::uint32_t min_slots) const {
   constexpr std::uint64_t spare = 4;
   Sizes sizes = now();
   const std::uint64_t used = sizes.slots - tables_.reclaimer.slot_arena().available();
-  const auto wanted = std::max<std::uint64_t>(std::bit_ceil(used * spare), least);
+  const auto wanted = std::max<std::uint64_t>(std::bit_ceil(used * spare), min_slots);
   if (wanted * 2 > sizes.slots) return std::nullopt;
   sizes.slots = static_cast<std::uint32_t>(wanted);
   return sizes;
 }
 
 bool TableSizes::lower_slots(std::uint32_t limit) {
-  constexpr std::uint32_t most = 1U << 16U;  // half a millisecond
+  constexpr std::uint32_t max_moved = 1U << 16U;  // half a millisecond
   std::uint32_t moved = 0;
   bool all = true;
   for (const auto& [service, ports] : tables_.services.all()) {
     for (const auto& [key, state] : ports) {
-      if (moved < most && tables_.services.is_usable(state->number)) {
+      if (moved < max_moved && tables_.services.is_usable(state->number)) {
         moved += tables_.publisher.lower(*state, limit);
       }
       all = all && is_below(state->cluster, limit) && is_below(state->local, limit);

@@ -29,9 +29,9 @@ class TableSizes {
   /// Sizes at which the waiting plans would fit: for full tables at least the double, a power of two, at most
   /// the largest possible map. nullopt if no table was full, or none may grow (SEM-81).
   [[nodiscard]] std::optional<Sizes> larger(const RetryQueue& waiting) const;
-  /// Sizes with an lb_slots of four times the slots in use, a power of two, at least `least`. nullopt if that
-  /// is more than half of the present size.
-  [[nodiscard]] std::optional<Sizes> smaller(std::uint32_t least) const;
+  /// Sizes with an lb_slots of four times the slots in use, a power of two, at least `min_slots`. nullopt if
+  /// that is more than half of the present size.
+  [[nodiscard]] std::optional<Sizes> smaller(std::uint32_t min_slots) const;
   /// Moves sets to the first `limit` slots, about 65,000 slots per call: call it until it returns true, when
   /// all are there. Stays false if a set does not fit.
   [[nodiscard]] bool lower_slots(std::uint32_t limit);

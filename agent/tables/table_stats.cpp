@@ -70,8 +70,9 @@ ExtentStats extents_of(const TableSet& tables) {
 // Service ports that could not be written have a plan and perhaps no state; for all others the maps match the
 // plan.
 std::pair<std::vector<ServiceStats>, std::uint64_t> services_of(const TableSet& tables,
-                                                                const RetryQueue& waiting, std::size_t most) {
-  if (most == 0) return {};
+                                                                const RetryQueue& waiting,
+                                                                std::size_t max_services) {
+  if (max_services == 0) return {};
   AllStats all;
   for (const auto& [service, ports] : tables.services.all()) {
     for (const auto& [key, port] : ports) {
@@ -81,7 +82,7 @@ std::pair<std::vector<ServiceStats>, std::uint64_t> services_of(const TableSet& 
   waiting.for_each_port([&](const ServicePortPlan& port) { add_stats(all, port); });
   std::vector<ServiceStats> first;
   for (auto& [key, stats] : all) {
-    if (first.size() == most) break;
+    if (first.size() == max_services) break;
     first.push_back(std::move(stats));
   }
   const auto left_out = all.size() - first.size();

@@ -133,8 +133,8 @@ bool Tables::failed(const std::string& service) const { return waiting_.has_fail
 
 std::optional<Sizes> Tables::larger() const { return sizes_.larger(waiting_); }
 
-std::optional<Sizes> Tables::smaller(std::uint32_t least) const {
-  return complete() ? sizes_.smaller(least) : std::nullopt;
+std::optional<Sizes> Tables::smaller(std::uint32_t min_slots) const {
+  return complete() ? sizes_.smaller(min_slots) : std::nullopt;
 }
 
 bool Tables::lower_slots(std::uint32_t limit) { return sizes_.lower_slots(limit); }
@@ -143,8 +143,8 @@ std::vector<Fill> Tables::fills() const { return fills_of(tables_); }
 
 ExtentStats Tables::extents() const { return extents_of(tables_); }
 
-std::pair<std::vector<ServiceStats>, std::uint64_t> Tables::services(std::size_t most) const {
-  return services_of(tables_, waiting_, most);
+std::pair<std::vector<ServiceStats>, std::uint64_t> Tables::services(std::size_t max_services) const {
+  return services_of(tables_, waiting_, max_services);
 }
 
 }  // namespace lb::agent

@@ -68,7 +68,7 @@ class Tables final : public PlanSink {
   /// Sizes at which everything would fit; see TableSizes.
   [[nodiscard]] std::optional<Sizes> larger() const;
   /// Sizes with a smaller lb_slots that still suffices, unless a plan waits to be written; see TableSizes.
-  [[nodiscard]] std::optional<Sizes> smaller(std::uint32_t least) const;
+  [[nodiscard]] std::optional<Sizes> smaller(std::uint32_t min_slots) const;
   /// Moves sets to the first `limit` slots, only some of them if they are many: call it until it returns
   /// true, when all are there. Stays false if a set does not fit.
   [[nodiscard]] bool lower_slots(std::uint32_t limit);
@@ -76,8 +76,9 @@ class Tables final : public PlanSink {
   /// Fill of each table.
   [[nodiscard]] std::vector<Fill> fills() const;
   [[nodiscard]] ExtentStats extents() const;
-  /// The first `most` service ports by name that are planned or in the maps, and how many more there are.
-  [[nodiscard]] std::pair<std::vector<ServiceStats>, std::uint64_t> services(std::size_t most) const;
+  /// The first `max_services` service ports by name that are planned or in the maps, and how many more there
+  /// are.
+  [[nodiscard]] std::pair<std::vector<ServiceStats>, std::uint64_t> services(std::size_t max_services) const;
 
  private:
   [[nodiscard]] std::vector<PlanChange> whole(std::vector<PlanChange> changes);

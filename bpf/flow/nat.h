@@ -64,7 +64,7 @@ static __always_inline void lb_unlock(__u64 *lock)
 }
 
 /* LB_CLAIM_UNASSURED: taken by an unassured flow, whose entry is in `scratch->existing`. */
-enum lb_claim { LB_CLAIMED, LB_CLAIM_TAKEN, LB_CLAIM_UNASSURED, LB_CLAIM_REFUSED };
+enum lb_claim_result { LB_CLAIMED, LB_CLAIM_TAKEN, LB_CLAIM_UNASSURED, LB_CLAIM_REFUSED };
 
 /* Keyed with the node's secret, so that a sender cannot choose its backend or port. */
 static __always_inline __u64 lb_hash(const struct lb_tuple *tuple, const __u64 *key)
@@ -117,7 +117,7 @@ static __always_inline __u16 lb_source_port(__u64 hash, __u32 probe)
  * A retransmission finds its own claim. A claim that lost to an entry of lb_flows remains as an unassured
  * entry, which lb_flows hides. The lock is held.
  */
-static __always_inline enum lb_claim lb_claim_locked(struct lb_scratch *scratch)
+static __always_inline enum lb_claim_result lb_claim_locked(struct lb_scratch *scratch)
 {
 	struct lb_track *live;
 	long error;
@@ -148,7 +148,7 @@ static __always_inline enum lb_claim lb_claim_locked(struct lb_scratch *scratch)
 LB_FUNCTION int lb_claim_tuple(void)
 {
 	struct lb_scratch *scratch = lb_scratch_get();
-	enum lb_claim claim;
+	enum lb_claim_result claim;
 	__u64 *lock;
 
 	if (!scratch)
@@ -274,7 +274,7 @@ static __always_inline int lb_is_claimed(struct lb_scratch *scratch)
  * connection to the backend. That connection keeps the tuple, and this flow gets another port (as with the
  * kernel's own NAT); otherwise a forged packet would divert its replies.
  */
-LB_FUNCTION int LB_OWN(lb_claim_own_port)(void *ctx __arg_ctx)
+LB_FUNCTION int LB_PER_OBJECT(lb_claim_own_port)(void *ctx __arg_ctx)
 {
 	struct lb_scratch *scratch = lb_scratch_get();
 	int claim;
@@ -283,7 +283,7 @@ LB_FUNCTION int LB_OWN(lb_claim_own_port)(void *ctx __arg_ctx)
 		return LB_CLAIM_REFUSED;
 	lb_reverse(&scratch->flow.leaving, &scratch->reply_tuple);
 	if (!lb_is_claimed(scratch) &&
-	    LB_OWN(lb_is_direct)(ctx, &scratch->reply_tuple, scratch->packet.step == LB_STEP_SYN)) {
+	    LB_PER_OBJECT(lb_is_direct)(ctx, &scratch->reply_tuple, scratch->packet.step == LB_STEP_SYN)) {
 		lb_count(LB_OUTCOME_tuple_in_use);
 		claim = LB_CLAIM_TAKEN;
 	} else {
@@ -295,7 +295,7 @@ LB_FUNCTION int LB_OWN(lb_claim_own_port)(void *ctx __arg_ctx)
 }
 
 /* Probes one port that we choose; returns 1 to stop. */
-static long LB_OWN(lb_probe)(__u32 probe, struct lb_probing *probing)
+static long LB_PER_OBJECT(lb_probe)(__u32 probe, struct lb_probing *probing)
 {
 	struct lb_scratch *scratch = probing->scratch;
 	int claim = LB_CLAIM_TAKEN;
@@ -304,7 +304,7 @@ static long LB_OWN(lb_probe)(__u32 probe, struct lb_probing *probing)
 	lb_reverse(&scratch->flow.leaving, &scratch->reply_tuple);
 	if (!lb_port_usable(scratch->flow.leaving.source_port))
 		;
-	else if (LB_OWN(lb_reply_in_use)(probing->ctx, &scratch->reply_tuple))
+	else if (LB_PER_OBJECT(lb_reply_in_use)(probing->ctx, &scratch->reply_tuple))
 		lb_count(LB_OUTCOME_tuple_in_use);
 	else
 		claim = lb_claim_tuple();
@@ -323,7 +323,7 @@ static long LB_OWN(lb_probe)(__u32 probe, struct lb_probing *probing)
  * if only the destination is rewritten and the port is free, or one of ours. Returns LB_OUTCOME_NONE, or the
  * packet's outcome.
  */
-LB_FUNCTION enum lb_outcome LB_OWN(lb_claim)(void *ctx __arg_ctx)
+LB_FUNCTION enum lb_outcome LB_PER_OBJECT(lb_claim_source_port)(void *ctx __arg_ctx)
 {
 	struct lb_scratch *scratch = lb_scratch_get();
 	struct lb_probing probing = {.ctx = ctx, .scratch = scratch, .outcome = LB_OUTCOME_ports_exhausted};
@@ -334,11 +334,11 @@ LB_FUNCTION enum lb_outcome LB_OWN(lb_claim)(void *ctx __arg_ctx)
 	scratch->oldest_age = 0;
 	lb_reverse(&scratch->packet.tuple, &scratch->reply.leaving);
 	if (scratch->flow.track.source_nat == LB_NO) {
-		claim = LB_OWN(lb_claim_own_port)(ctx);
+		claim = LB_PER_OBJECT(lb_claim_own_port)(ctx);
 		if (claim == LB_CLAIMED || claim == LB_CLAIM_REFUSED)
 			return claim == LB_CLAIMED ? LB_OUTCOME_NONE : LB_OUTCOME_flow_table_full;
 	}
-	bpf_loop(lb_probes(), LB_OWN(lb_probe), &probing, 0);
+	bpf_loop(lb_probes(), LB_PER_OBJECT(lb_probe), &probing, 0);
 	return probing.outcome == LB_OUTCOME_ports_exhausted ? lb_displace() : probing.outcome;
 }
 

@@ -2,7 +2,8 @@
 /*
  * Whether a tuple is used on this node by something other than our flows: by a socket of the host, or by a
  * connection in conntrack. Checked for new flows only. The kfunc differs between program types, so the object
- * that includes this file sets LB_CT_LOOKUP to its own and LB_OBJECT to its name, for callers.
+ * that includes this file sets LB_CT_LOOKUP to its own, and LB_OBJECT to its name. LB_PER_OBJECT() names that
+ * object's copy of a function that calls the kfunc.
  */
 #ifndef SLUICE_BPF_TUPLE_IN_USE_H
 #define SLUICE_BPF_TUPLE_IN_USE_H
@@ -18,7 +19,7 @@
 
 #define LB_JOIN(name, object) name##_##object
 #define LB_JOINED(name, object) LB_JOIN(name, object)
-#define LB_OWN(name) LB_JOINED(name, LB_OBJECT)
+#define LB_PER_OBJECT(name) LB_JOINED(name, LB_OBJECT)
 #define LB_CT_RELEASE LB_JOINED(bpf_ct_release__, LB_OBJECT)
 
 /*
@@ -154,7 +155,7 @@ static __always_inline int lb_has_other_destination(const struct nf_conn *connec
 	       from->u3.all[3] != original->destination.words[3];
 }
 
-LB_FUNCTION int LB_OWN(lb_conntrack_of)(void *ctx __arg_ctx, const struct lb_tuple *tuple)
+LB_FUNCTION int LB_PER_OBJECT(lb_conntrack_of)(void *ctx __arg_ctx, const struct lb_tuple *tuple)
 {
 	struct bpf_ct_opts___lb opts = {.netns_id = BPF_F_CURRENT_NETNS};
 	struct bpf_sock_tuple asked;
@@ -181,15 +182,15 @@ LB_FUNCTION int LB_OWN(lb_conntrack_of)(void *ctx __arg_ctx, const struct lb_tup
  * tables were lost the kernel's entry may be that of one of our flows that must be found again, and the two
  * cannot be distinguished.
  */
-LB_FUNCTION int LB_OWN(lb_is_direct)(void *ctx __arg_ctx, const struct lb_tuple *reply, int opens)
+LB_FUNCTION int LB_PER_OBJECT(lb_is_direct)(void *ctx __arg_ctx, const struct lb_tuple *reply, int opens)
 {
 	if (!reply || (!opens && lb_tables_lost()))
 		return 0;
-	return LB_OWN(lb_conntrack_of)(ctx, reply) != LB_UNUSED;
+	return LB_PER_OBJECT(lb_conntrack_of)(ctx, reply) != LB_UNUSED;
 }
 
 /* Whether replies on this tuple would be confused with those of a socket or connection of the kernel. */
-LB_FUNCTION int LB_OWN(lb_reply_in_use)(void *ctx __arg_ctx, const struct lb_tuple *tuple)
+LB_FUNCTION int LB_PER_OBJECT(lb_reply_in_use)(void *ctx __arg_ctx, const struct lb_tuple *tuple)
 {
 	int holder;
 
@@ -198,7 +199,7 @@ LB_FUNCTION int LB_OWN(lb_reply_in_use)(void *ctx __arg_ctx, const struct lb_tup
 	holder = lb_socket_using(ctx, tuple);
 	if (holder == LB_CONNECTED || (holder == LB_LISTENER && tuple->protocol == LB_UDP))
 		return 1;
-	return LB_OWN(lb_conntrack_of)(ctx, tuple) != LB_UNUSED;
+	return LB_PER_OBJECT(lb_conntrack_of)(ctx, tuple) != LB_UNUSED;
 }
 
 /*
@@ -206,7 +207,7 @@ LB_FUNCTION int LB_OWN(lb_reply_in_use)(void *ctx __arg_ctx, const struct lb_tup
  * port as its source (REL-64). For UDP the connection's first direction does not matter: it may be from
  * before the service existed.
  */
-LB_FUNCTION int LB_OWN(lb_tuple_in_use)(void *ctx __arg_ctx, const struct lb_tuple *tuple)
+LB_FUNCTION int LB_PER_OBJECT(lb_tuple_in_use)(void *ctx __arg_ctx, const struct lb_tuple *tuple)
 {
 	int tracked;
 
@@ -214,7 +215,7 @@ LB_FUNCTION int LB_OWN(lb_tuple_in_use)(void *ctx __arg_ctx, const struct lb_tup
 		return 0;
 	if (lb_socket_using(ctx, tuple) == LB_CONNECTED)
 		return 1;
-	tracked = LB_OWN(lb_conntrack_of)(ctx, tuple);
+	tracked = LB_PER_OBJECT(lb_conntrack_of)(ctx, tuple);
 	return tracked == LB_CONNTRACK_REPLY || (tracked != LB_UNUSED && tuple->protocol == LB_TCP);
 }
 

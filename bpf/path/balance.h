@@ -124,9 +124,9 @@ static __always_inline int lb_is_unallocated(const struct lb_scratch *scratch)
 
 /*
  * Handles packets to services that leave the node untranslated: calls that the socket hooks did not translate
- * because their service drops them ("Our choices" D), and traffic that those hooks do not see, such as SCTP,
- * raw sockets and pods' packets at devices that are not served. No other host may answer them. For the node
- * itself any address but a ClusterIP is short-circuited (SEM-32).
+ * because their service drops them (docs/semantics.md, choice D), and traffic that those hooks do not see,
+ * such as SCTP, raw sockets and pods' packets at devices that are not served. No other host may answer them.
+ * For the node itself any address but a ClusterIP is short-circuited (SEM-32).
  */
 static __always_inline enum lb_outcome lb_drop_or_refuse_leaving(const struct lb_scratch *scratch)
 {
@@ -200,19 +200,19 @@ static __always_inline enum lb_outcome lb_balance(void *ctx, enum lb_hook hook, 
 	if (outcome == LB_OUTCOME_unrelated && lb_may_be_unassured(&scratch->packet))
 		outcome = lb_unassured();
 	if (outcome == LB_OUTCOME_unrelated && hook != LB_HOOK_TC_EGRESS && hook != LB_HOOK_POD_EGRESS)
-		outcome = LB_OWN(lb_open)(ctx);
+		outcome = LB_PER_OBJECT(lb_open)(ctx);
 	if (outcome == LB_OUTCOME_unrelated &&
 	    (scratch->packet.step == LB_STEP_SYN || hook == LB_HOOK_TC_EGRESS))
 		outcome = lb_untranslated();
 	if (outcome == LB_OUTCOME_unrelated && (hook == LB_HOOK_TC_INGRESS || hook == LB_HOOK_POD_INGRESS) &&
 	    (scratch->packet.step == LB_STEP_SYN || scratch->packet.step == LB_STEP_NONE))
-		outcome = LB_OWN(lb_open_direct)(ctx);
+		outcome = LB_PER_OBJECT(lb_open_direct)(ctx);
 	if (outcome == LB_OUTCOME_unrelated && hook == LB_HOOK_TC_EGRESS &&
 	    scratch->packet.tuple.protocol == LB_SCTP)
-		outcome = LB_OWN(lb_open_own)(ctx);
+		outcome = LB_PER_OBJECT(lb_open_own)(ctx);
 	if (outcome == LB_OUTCOME_unrelated && hook == LB_HOOK_TC_EGRESS && lb_config.stack_forwards &&
 	    scratch->forwarded == LB_YES)
-		outcome = LB_OWN(lb_open_leaving)(ctx);
+		outcome = LB_PER_OBJECT(lb_open_leaving)(ctx);
 	return outcome;
 }
 

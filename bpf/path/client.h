@@ -114,8 +114,8 @@ static __always_inline int lb_asks_client(struct lb_frontend frontend, struct lb
 }
 
 /*
- * Whether SEM-32 requires the node's address. "Our choices" C keep the client's address if the reply returns
- * anyway.
+ * Whether SEM-32 requires the node's address. Choice C (docs/semantics.md) keeps the client's address if the
+ * reply returns anyway.
  */
 static __always_inline int lb_masquerades(struct lb_frontend frontend, struct lb_policy policy,
 					  struct lb_node_policy node_policy, enum lb_client client)

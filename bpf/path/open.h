@@ -86,7 +86,7 @@ static __always_inline enum lb_outcome lb_choose(void *ctx, struct lb_scratch *s
 		return lb_no_backend(policy, scope);
 	if (picked == LB_PICKED_STALE)
 		return LB_OUTCOME_stale_slot;
-	outcome = LB_OWN(lb_open_to)(ctx);
+	outcome = LB_PER_OBJECT(lb_open_to)(ctx);
 	return lb_opened(outcome) ? lb_record_forward(scratch, outcome) : outcome;
 }
 
@@ -105,7 +105,7 @@ static __always_inline enum lb_outcome lb_midstream(void *ctx, struct lb_scratch
 
 	if (outcome != LB_OUTCOME_unrelated)
 		return outcome;
-	theirs = LB_OWN(lb_tuple_in_use)(ctx, &scratch->packet.tuple);
+	theirs = LB_PER_OBJECT(lb_tuple_in_use)(ctx, &scratch->packet.tuple);
 	if (scratch->hook != LB_HOOK_XDP)
 		lb_count(theirs ? LB_OUTCOME_tuple_in_use : LB_OUTCOME_midstream);
 	return theirs ? LB_OUTCOME_unrelated : LB_OUTCOME_NONE;
@@ -122,8 +122,9 @@ static __always_inline int lb_is_others(void *ctx, struct lb_scratch *scratch, s
 
 	if (scratch->packet.step != LB_STEP_NONE)
 		return 0;
-	if (!(frontend.kind != LB_CLUSTER_IP && LB_OWN(lb_tuple_in_use)(ctx, tuple)) &&
-	    !(lb_conntrack_translates() && LB_OWN(lb_conntrack_of)(ctx, tuple) == LB_CONNTRACK_TRANSLATED))
+	if (!(frontend.kind != LB_CLUSTER_IP && LB_PER_OBJECT(lb_tuple_in_use)(ctx, tuple)) &&
+	    !(lb_conntrack_translates() &&
+	      LB_PER_OBJECT(lb_conntrack_of)(ctx, tuple) == LB_CONNTRACK_TRANSLATED))
 		return 0;
 	if (scratch->hook != LB_HOOK_XDP)
 		lb_count(LB_OUTCOME_tuple_in_use);
@@ -141,7 +142,8 @@ static __always_inline int lb_is_ipvs_reply(void *ctx, struct lb_scratch *scratc
 	/* XDP leaves what is refused to tc, which asks then. */
 	if (scratch->hook == LB_HOOK_XDP || (packet->step != LB_STEP_NONE && !lb_is_midstream(packet)))
 		return 0;
-	if (!lb_conntrack_translates() || LB_OWN(lb_conntrack_of)(ctx, &packet->tuple) != LB_CONNTRACK_REPLY)
+	if (!lb_conntrack_translates() ||
+	    LB_PER_OBJECT(lb_conntrack_of)(ctx, &packet->tuple) != LB_CONNTRACK_REPLY)
 		return 0;
 	lb_count(LB_OUTCOME_tuple_in_use);
 	return 1;
@@ -154,7 +156,10 @@ static __always_inline int lb_is_zero_address(const union lb_ip *address)
 	       !address->words[3];
 }
 
-/* No frontend at that port: rejected on a ClusterIP ("Our choices" A), unless it is of an unassured flow. */
+/*
+ * No frontend at that port: rejected on a ClusterIP (docs/semantics.md, choice A), unless it is of an
+ * unassured flow.
+ */
 static __always_inline enum lb_outcome lb_unserved(struct lb_scratch *scratch, enum lb_address_kind kind)
 {
 	enum lb_outcome outcome = LB_OUTCOME_unrelated;
@@ -186,7 +191,7 @@ static __always_inline enum lb_outcome lb_frontend_for(struct lb_scratch *scratc
  * Opens SCTP flows of the node's own processes, which no socket hook sees. lb_drop_or_refuse_leaving() has
  * already rejected or dropped others.
  */
-LB_FUNCTION enum lb_outcome LB_OWN(lb_open_own)(void *ctx __arg_ctx)
+LB_FUNCTION enum lb_outcome LB_PER_OBJECT(lb_open_own)(void *ctx __arg_ctx)
 {
 	struct lb_scratch *scratch = lb_scratch_get();
 	const struct lb_tuple *tuple;
@@ -207,7 +212,7 @@ LB_FUNCTION enum lb_outcome LB_OWN(lb_open_own)(void *ctx __arg_ctx)
 	return lb_choose(ctx, scratch, frontend);
 }
 
-LB_FUNCTION enum lb_outcome LB_OWN(lb_open)(void *ctx __arg_ctx)
+LB_FUNCTION enum lb_outcome LB_PER_OBJECT(lb_open)(void *ctx __arg_ctx)
 {
 	struct lb_scratch *scratch = lb_scratch_get();
 	const struct lb_tuple *tuple;

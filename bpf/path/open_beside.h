@@ -50,7 +50,7 @@ static __always_inline void lb_begin_behind(struct lb_scratch *scratch, const st
  * A client connects to a backend directly from the port of its flow to that backend through a service. The
  * flow keeps the reply tuple, and the direct connection gets another port, as with the kernel's own NAT.
  */
-LB_FUNCTION enum lb_outcome LB_OWN(lb_open_direct)(void *ctx __arg_ctx)
+LB_FUNCTION enum lb_outcome LB_PER_OBJECT(lb_open_direct)(void *ctx __arg_ctx)
 {
 	struct lb_scratch *scratch = lb_scratch_get();
 	const struct lb_node *node = lb_this_node();
@@ -78,7 +78,7 @@ LB_FUNCTION enum lb_outcome LB_OWN(lb_open_direct)(void *ctx __arg_ctx)
  * second flow after the one by which they arrived. Conntrack and the host's rules, which are between the two,
  * see client and backend.
  */
-LB_FUNCTION enum lb_outcome LB_OWN(lb_open_leaving)(void *ctx __arg_ctx)
+LB_FUNCTION enum lb_outcome LB_PER_OBJECT(lb_open_leaving)(void *ctx __arg_ctx)
 {
 	struct lb_scratch *scratch = lb_scratch_get();
 	const struct lb_node *node = lb_this_node();
@@ -104,7 +104,7 @@ LB_FUNCTION enum lb_outcome LB_OWN(lb_open_leaving)(void *ctx __arg_ctx)
 	scratch->reply.track.direction = LB_REPLY;
 	scratch->reply.track.side = track->other_side;
 	scratch->reply.track.other_side = track->side;
-	outcome = LB_OWN(lb_claim)(ctx);
+	outcome = LB_PER_OBJECT(lb_claim_source_port)(ctx);
 	return outcome == LB_OUTCOME_NONE ? lb_record_forward(scratch, LB_OUTCOME_new_direct) : outcome;
 }
 

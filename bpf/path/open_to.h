@@ -33,7 +33,7 @@ static __always_inline enum lb_outcome lb_open_remote(void *ctx, struct lb_scrat
 	scratch->reply.track = *track;
 	scratch->reply.track.direction = LB_REPLY;
 	scratch->reply.track.device = scratch->device;
-	return LB_OWN(lb_claim)(ctx);
+	return LB_PER_OBJECT(lb_claim_source_port)(ctx);
 }
 
 /* Through the stack; the reply passes our egress hook of a device of the same kind as the receiving one. */
@@ -48,7 +48,7 @@ static __always_inline enum lb_outcome lb_open_by_stack(void *ctx, struct lb_scr
 	scratch->reply.track.direction = LB_REPLY;
 	scratch->reply.track.side = track->other_side;
 	scratch->reply.track.other_side = track->side;
-	return LB_OWN(lb_claim)(ctx);
+	return LB_PER_OBJECT(lb_claim_source_port)(ctx);
 }
 
 /*
@@ -60,7 +60,10 @@ static __always_inline int lb_is_hairpin(const struct lb_scratch *scratch)
 	return lb_same_address(&scratch->packet.tuple.source, (const union lb_ip *)scratch->backend.address);
 }
 
-/* A pod's own address is kept, because the reply returns through this node anyway ("Our choices" C). */
+/*
+ * A pod's own address is kept, because the reply returns through this node anyway (docs/semantics.md,
+ * choice C).
+ */
 static __always_inline enum lb_outcome lb_open_from_pod(void *ctx, struct lb_scratch *scratch)
 {
 	enum lb_outcome outcome;
@@ -161,12 +164,12 @@ static __always_inline enum lb_outcome lb_open_from_node(void *ctx, struct lb_sc
 	scratch->reply.track.direction = LB_REPLY;
 	scratch->reply.track.side = track->other_side;
 	scratch->reply.track.other_side = track->side;
-	outcome = LB_OWN(lb_claim)(ctx);
+	outcome = LB_PER_OBJECT(lb_claim_source_port)(ctx);
 	return outcome == LB_OUTCOME_NONE ? LB_OUTCOME_new_remote : outcome;
 }
 
 /* Opens the flow to the selected backend, through the stack or by redirect. */
-LB_FUNCTION enum lb_outcome LB_OWN(lb_open_to)(void *ctx __arg_ctx)
+LB_FUNCTION enum lb_outcome LB_PER_OBJECT(lb_open_to)(void *ctx __arg_ctx)
 {
 	struct lb_scratch *scratch = lb_scratch_get();
 	int xdp, by_stack, ours = 0;

@@ -302,7 +302,9 @@ static __always_inline enum lb_outcome lb_socket_no_backend(struct lb_request *r
 
 /* ---- Decisions. ---- */
 
-/* A socket may have no address yet: its network namespace represents the client ("Our choices" F). */
+/*
+ * A socket may have no address yet: its network namespace represents the client (docs/semantics.md, choice F).
+ */
 static __always_inline enum lb_picked lb_pick_for_socket(struct lb_request *request,
 							 const struct lb_service *service,
 							 enum lb_scope scope)
@@ -335,8 +337,8 @@ static __always_inline enum lb_outcome lb_choose_for_socket(struct lb_request *r
 }
 
 /*
- * Decides connect and sendmsg; an unknown port of a ClusterIP is refused ("Our choices" A and D). For all
- * kinds but ClusterIP, inside clients use the cluster set (SEM-31, 32).
+ * Decides connect and sendmsg; an unknown port of a ClusterIP is refused (docs/semantics.md, choices A and D).
+ * For all kinds but ClusterIP, inside clients use the cluster set (SEM-31, 32).
  */
 static __always_inline enum lb_outcome lb_redirect_call(struct lb_request *request)
 {

@@ -9,7 +9,7 @@
 
 namespace lb::k8s {
 
-int read_bounded(const std::string& path, std::size_t most, std::string& text) {
+int read_bounded(const std::string& path, std::size_t max_bytes, std::string& text) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (fd < 0) {
     return errno;
@@ -17,11 +17,11 @@ int read_bounded(const std::string& path, std::size_t most, std::string& text) {
   std::string read;
   std::array<char, 4096> piece{};
   ssize_t size = 0;
-  while (read.size() <= most && (size = ::read(fd, piece.data(), piece.size())) > 0) {
+  while (read.size() <= max_bytes && (size = ::read(fd, piece.data(), piece.size())) > 0) {
     read.append(piece.data(), static_cast<std::size_t>(size));
   }
   int error = size < 0 ? errno : 0;
-  if (read.size() > most) error = EFBIG;
+  if (read.size() > max_bytes) error = EFBIG;
   ::close(fd);
   if (error == 0) {
     text = std::move(read);

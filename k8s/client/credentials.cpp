@@ -12,14 +12,14 @@
 namespace lb::k8s {
 namespace {
 
-constexpr std::size_t most_bytes = std::size_t{1} << 20U;
+constexpr std::size_t max_bytes = std::size_t{1} << 20U;
 
 }  // namespace
 
 Credential::Change Credential::refresh() {
   std::string now = material_.text;
   if (now.empty() && !material_.file.empty()) {
-    const int error = read_bounded(material_.file, most_bytes, now);
+    const int error = read_bounded(material_.file, max_bytes, now);
     problem_ = error == 0 ? ""
                           : fmt::format("cannot read {}: {}", material_.file,
                                         std::generic_category().message(error));

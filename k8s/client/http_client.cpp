@@ -30,7 +30,7 @@ namespace {
 namespace asio = boost::asio;
 
 constexpr auto wait_for_result = asio::as_tuple(asio::use_awaitable);
-constexpr std::size_t most_addresses = 64;
+constexpr std::size_t max_addresses = 64;
 
 using Clock = std::chrono::steady_clock;
 
@@ -93,7 +93,7 @@ void ApiClient::Shared::note(const std::vector<Address>& found, std::uint16_t po
   for (const auto& address : found) {
     addresses.insert({address, port});
   }
-  if (addresses.size() > most_addresses) {
+  if (addresses.size() > max_addresses) {
     addresses.erase(addresses.begin());
   }
   if (addresses.size() > before && notify_addresses) {

@@ -21,9 +21,9 @@ using boost::beast::error_code;
 using boost::beast::string_view;
 using State = HttpResponse::State;
 
-constexpr std::uint32_t most_head_bytes = 65536;
+constexpr std::uint32_t max_head_bytes = 65536;
 /// Limit for buffered bytes, such as a chunk's size line or a trailer.
-constexpr std::size_t most_waiting_bytes = most_head_bytes + 4096;
+constexpr std::size_t max_waiting_bytes = max_head_bytes + 4096;
 constexpr std::size_t piece_bytes = 32768;
 
 /// Decompresses a gzip stream piece by piece. The stream may have several members, one after another (RFC
@@ -88,7 +88,7 @@ class Parser final : public http::basic_parser<false> {
  public:
   explicit Parser(AnswerReader& reader) : reader_(reader) {
     eager(true);
-    header_limit(most_head_bytes);
+    header_limit(max_head_bytes);
     body_limit(boost::none);
   }
 
@@ -236,8 +236,8 @@ State HttpResponse::feed(std::string_view bytes) {
       break;
     }
   }
-  return work_->waiting.size() > most_waiting_bytes ? work_->finish(State::broken, "has an endless line")
-                                                    : State::open;
+  return work_->waiting.size() > max_waiting_bytes ? work_->finish(State::broken, "has an endless line")
+                                                   : State::open;
 }
 
 State HttpResponse::close() {

@@ -24,7 +24,7 @@ namespace {
 namespace json = boost::json;
 
 /// A kubeconfig with inline keys is a few KiB; a much larger file is not a kubeconfig.
-constexpr std::size_t most_bytes = std::size_t{4} << 20U;
+constexpr std::size_t max_bytes = std::size_t{4} << 20U;
 
 [[noreturn]] void refuse(const std::string& path, std::string_view what) {
   throw StartError(fmt::format("cannot use the kubeconfig {}: {}", path, what));
@@ -32,7 +32,7 @@ constexpr std::size_t most_bytes = std::size_t{4} << 20U;
 
 std::string read_whole(const std::string& path) {
   std::string text;
-  switch (const int error = read_bounded(path, most_bytes, text); error) {
+  switch (const int error = read_bounded(path, max_bytes, text); error) {
     case 0:
       return text;
     case EFBIG:
@@ -263,8 +263,7 @@ ApiAccess in_cluster_access(const PodEnvironment& pod, std::vector<ApiServer> se
     if (!server) {
       throw StartError(
           "finds no API: this is no pod (KUBERNETES_SERVICE_HOST is not set); name a kubeconfig with "
-          "--kubeconfig, "
-          "or a directory of manifests with --manifests");
+          "--kubeconfig, or a directory of manifests with --manifests");
     }
     access.servers.push_back(std::move(*server));
   }

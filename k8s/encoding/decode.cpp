@@ -15,9 +15,9 @@ namespace {
 
 using namespace json;  // NOLINT(google-build-using-namespace): ours, and made for this file
 
-constexpr std::size_t most_bytes = 64U << 20U;
+constexpr std::size_t max_bytes = 64U << 20U;
 constexpr std::size_t first_capacity = 64U << 10U;
-constexpr std::size_t most_depth = 100;
+constexpr std::size_t max_depth = 100;
 
 // ---- All kinds. ----
 
@@ -277,9 +277,9 @@ std::string foreign_reason(const Head& head) {
 
 class JsonDecoder final : public Decoder {
  public:
-  explicit JsonDecoder(Origin origin) : origin_(origin), parser_(most_bytes) {
+  explicit JsonDecoder(Origin origin) : origin_(origin), parser_(max_bytes) {
     // Only a lack of memory can fail here; the parser then reports it at its first object.
-    [[maybe_unused]] const auto error = parser_.allocate(first_capacity, most_depth);
+    [[maybe_unused]] const auto error = parser_.allocate(first_capacity, max_depth);
   }
 
   Decoded decode(std::string_view bytes, Kind expected) override {
@@ -291,7 +291,7 @@ class JsonDecoder final : public Decoder {
       decoded.broken_at = syntax_error_at(bytes);
       return decoded;
     }
-    decoded.verdict = walk(root, expected, decoded);
+    decoded.result = walk(root, expected, decoded);
     decoded.problems = problems_.take();
     return decoded;
   }
@@ -299,31 +299,31 @@ class JsonDecoder final : public Decoder {
  private:
   static std::string syntax_reason(simdjson::error_code error);
 
-  Verdict walk(dom::element root, Kind expected, Decoded& decoded);
-  Verdict service(dom::element root, const Head& head, Decoded& decoded);
-  Verdict slice(dom::element root, const Head& head, Decoded& decoded);
-  Verdict node(dom::element root, const Head& head, Decoded& decoded);
-  Verdict service_cidr(dom::element root, Decoded& decoded);
+  DecodeResult walk(dom::element root, Kind expected, Decoded& decoded);
+  DecodeResult service(dom::element root, const Head& head, Decoded& decoded);
+  DecodeResult slice(dom::element root, const Head& head, Decoded& decoded);
+  DecodeResult node(dom::element root, const Head& head, Decoded& decoded);
+  DecodeResult service_cidr(dom::element root, Decoded& decoded);
 
   Origin origin_;
   dom::parser parser_;
   Problems problems_;
 };
 
-Verdict JsonDecoder::walk(dom::element root, Kind expected, Decoded& decoded) {
+DecodeResult JsonDecoder::walk(dom::element root, Kind expected, Decoded& decoded) {
   Head head;
   if (read_object(root, head_members, head, problems_) == Read::refused) {
-    return Verdict::refused;
+    return DecodeResult::refused;
   }
   decoded.kind = kind_of(head, expected);
   decoded.version = rules::version_number(head.metadata.version);
   if (decoded.kind == Kind::other) {
     problems_.add(foreign_reason(head));
-    return Verdict::foreign;
+    return DecodeResult::foreign;
   }
   auto key = identify(decoded.kind, head.metadata, origin_, problems_);
   if (!key) {
-    return Verdict::refused;
+    return DecodeResult::refused;
   }
   decoded.key = std::move(*key);
   switch (decoded.kind) {
@@ -338,44 +338,44 @@ Verdict JsonDecoder::walk(dom::element root, Kind expected, Decoded& decoded) {
   }
 }
 
-Verdict JsonDecoder::service(dom::element root, const Head& head, Decoded& decoded) {
+DecodeResult JsonDecoder::service(dom::element root, const Head& head, Decoded& decoded) {
   ServiceWalk walk{{}, ServiceRules(origin_, problems_)};
   if (read_object(root, service_members, walk, problems_) == Read::refused) {
-    return Verdict::refused;
+    return DecodeResult::refused;
   }
   decoded.object = walk.rules.finish(decoded.key, head.metadata, walk.wire);
-  return Verdict::object;
+  return DecodeResult::object;
 }
 
-Verdict JsonDecoder::slice(dom::element root, const Head& head, Decoded& decoded) {
+DecodeResult JsonDecoder::slice(dom::element root, const Head& head, Decoded& decoded) {
   SliceWalk walk{{}, {}, SliceRules(origin_, problems_)};
   if (read_object(root, slice_members, walk, problems_) == Read::refused) {
-    return Verdict::refused;
+    return DecodeResult::refused;
   }
   auto slice = walk.rules.finish(decoded.key, head.metadata, walk.address_type);
   if (!slice) {
-    return Verdict::absent;
+    return DecodeResult::absent;
   }
   decoded.object = std::move(*slice);
-  return Verdict::object;
+  return DecodeResult::object;
 }
 
-Verdict JsonDecoder::node(dom::element root, const Head& head, Decoded& decoded) {
+DecodeResult JsonDecoder::node(dom::element root, const Head& head, Decoded& decoded) {
   NodeWalk walk{{}, NodeRules(problems_)};
   if (read_object(root, node_members, walk, problems_) == Read::refused) {
-    return Verdict::refused;
+    return DecodeResult::refused;
   }
   decoded.object = walk.rules.finish(decoded.key, head.metadata, walk.pod_cidr);
-  return Verdict::object;
+  return DecodeResult::object;
 }
 
-Verdict JsonDecoder::service_cidr(dom::element root, Decoded& decoded) {
+DecodeResult JsonDecoder::service_cidr(dom::element root, Decoded& decoded) {
   ServiceCidrWalk walk{ServiceCidrRules(problems_)};
   if (read_object(root, service_cidr_members, walk, problems_) == Read::refused) {
-    return Verdict::refused;
+    return DecodeResult::refused;
   }
   decoded.object = walk.rules.finish(decoded.key);
-  return Verdict::object;
+  return DecodeResult::object;
 }
 
 std::string JsonDecoder::syntax_reason(simdjson::error_code error) {

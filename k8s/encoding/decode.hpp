@@ -17,7 +17,7 @@ namespace lb::k8s {
 
 using Object = std::variant<Service, EndpointSlice, Node, ServiceCidr>;
 
-enum class Verdict : std::uint8_t {
+enum class DecodeResult : std::uint8_t {
   object,   ///< there is an object
   absent,   ///< valid, but must be treated as if it did not exist (SEM-2, SEM-4)
   foreign,  ///< of a kind that is not decoded
@@ -25,11 +25,11 @@ enum class Verdict : std::uint8_t {
 };
 
 struct Decoded {
-  Verdict verdict = Verdict::refused;
+  DecodeResult result = DecodeResult::refused;
   Kind kind = Kind::other;
   ObjectKey key;                 ///< empty if unknown
   std::uint64_t version = 0;     ///< metadata.resourceVersion; 0: missing or not a number
-  std::optional<Object> object;  ///< set if the verdict is `object`
+  std::optional<Object> object;  ///< set if the result is `object`
   std::vector<Problem> problems;
   /// Position of the syntax error in bytes; only if it is the reason for `refused`.
   std::optional<std::size_t> broken_at;

@@ -11,7 +11,7 @@
 namespace lb::k8s {
 namespace {
 
-constexpr std::size_t longest_reason = 300;
+constexpr std::size_t max_reason_bytes = 300;
 
 /// JSON pointer escapes: "~" is "~0", "/" is "~1".
 void append_escaped(std::string& out, std::string_view member) {
@@ -50,8 +50,8 @@ std::string printable(std::string text) {
   if (!valid_utf8(text)) {
     std::ranges::replace_if(text, [](char c) { return static_cast<unsigned char>(c) >= 0x80; }, '?');
   }
-  if (text.size() > longest_reason) {
-    text.resize(start_of(text, longest_reason).size());
+  if (text.size() > max_reason_bytes) {
+    text.resize(start_of(text, max_reason_bytes).size());
     text += "...";
   }
   return text;
@@ -59,11 +59,11 @@ std::string printable(std::string text) {
 
 }  // namespace
 
-std::string_view start_of(std::string_view text, std::size_t most) {
+std::string_view start_of(std::string_view text, std::size_t max_bytes) {
   const auto continues = [&](std::size_t at) {
     return (static_cast<unsigned char>(text[at]) & 0xc0U) == 0x80;
   };
-  auto size = std::min(text.size(), most);
+  auto size = std::min(text.size(), max_bytes);
   while (size > 0 && size < text.size() && continues(size)) {
     --size;
   }

@@ -14,8 +14,8 @@ struct Problem {
   bool operator==(const Problem&) const = default;
 };
 
-/// The start of a text, at most `most` bytes, without a partial UTF-8 character at its end.
-[[nodiscard]] std::string_view start_of(std::string_view text, std::size_t most);
+/// The start of a text, at most `max_bytes` bytes, without a partial UTF-8 character at its end.
+[[nodiscard]] std::string_view start_of(std::string_view text, std::size_t max_bytes);
 
 /// The usual form "spec.ports[0].port" of "/spec/ports/0/port".
 [[nodiscard]] std::string field_path(std::string_view pointer);

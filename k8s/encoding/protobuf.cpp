@@ -12,7 +12,7 @@ namespace {
 
 using namespace protobuf;  // NOLINT(google-build-using-namespace): ours, and made for this file
 
-constexpr std::size_t most_bytes = std::size_t{64} << 20U;
+constexpr std::size_t max_bytes = std::size_t{64} << 20U;
 
 struct ServiceWalk {
   ServiceRules rules;
@@ -146,13 +146,13 @@ class ProtobufDecoder final : public Decoder {
   Decoded decode(std::string_view bytes, Kind expected) override;
 
  private:
-  Verdict walk(std::string_view bytes, Kind expected, Decoded& decoded);
+  DecodeResult walk(std::string_view bytes, Kind expected, Decoded& decoded);
   [[nodiscard]] wire::Metadata metadata(std::string_view message);
   [[nodiscard]] bool readable(const wire::Metadata& metadata);
-  Verdict service(std::string_view message, const wire::Metadata& metadata, Decoded& decoded);
-  Verdict slice(std::string_view message, const wire::Metadata& metadata, Decoded& decoded);
-  Verdict node(std::string_view message, const wire::Metadata& metadata, Decoded& decoded);
-  Verdict service_cidr(std::string_view message, Decoded& decoded);
+  DecodeResult service(std::string_view message, const wire::Metadata& metadata, Decoded& decoded);
+  DecodeResult slice(std::string_view message, const wire::Metadata& metadata, Decoded& decoded);
+  DecodeResult node(std::string_view message, const wire::Metadata& metadata, Decoded& decoded);
+  DecodeResult service_cidr(std::string_view message, Decoded& decoded);
   void node_status(std::string_view bytes, NodeRules& rules);
   std::string_view node_spec(std::string_view bytes, NodeRules& rules);
 
@@ -165,9 +165,9 @@ class ProtobufDecoder final : public Decoder {
 Decoded ProtobufDecoder::decode(std::string_view bytes, Kind expected) {
   Decoded decoded;
   try {
-    decoded.verdict = walk(bytes, expected, decoded);
+    decoded.result = walk(bytes, expected, decoded);
   } catch (const protozero::exception& error) {
-    decoded.verdict = Verdict::refused;
+    decoded.result = DecodeResult::refused;
     decoded.object.reset();
     problems_.add(fmt::format("is no protobuf: {}", error.what()));
   }
@@ -175,15 +175,15 @@ Decoded ProtobufDecoder::decode(std::string_view bytes, Kind expected) {
   return decoded;
 }
 
-Verdict ProtobufDecoder::walk(std::string_view bytes, Kind expected, Decoded& decoded) {
-  if (bytes.size() > most_bytes) {
+DecodeResult ProtobufDecoder::walk(std::string_view bytes, Kind expected, Decoded& decoded) {
+  if (bytes.size() > max_bytes) {
     problems_.add("is larger than 64 MiB");
-    return Verdict::refused;
+    return DecodeResult::refused;
   }
   const auto envelope = open_envelope(bytes);
   if (!envelope) {
     problems_.add("is no protobuf: its envelope is broken");
-    return Verdict::refused;
+    return DecodeResult::refused;
   }
   decoded.kind = kind_of(*envelope, expected);
   const auto head = metadata(envelope->message);
@@ -191,11 +191,11 @@ Verdict ProtobufDecoder::walk(std::string_view bytes, Kind expected, Decoded& de
   if (decoded.kind == Kind::other) {
     problems_.add(fmt::format("kind {} of apiVersion {} is not read: ignored", rules::quoted(envelope->kind),
                               rules::quoted(envelope->api_version)));
-    return Verdict::foreign;
+    return DecodeResult::foreign;
   }
   auto key = readable(head) ? identify(decoded.kind, head, origin_, problems_) : std::nullopt;
   if (!key) {
-    return Verdict::refused;
+    return DecodeResult::refused;
   }
   decoded.key = std::move(*key);
   switch (decoded.kind) {
@@ -238,7 +238,8 @@ bool ProtobufDecoder::readable(const wire::Metadata& metadata) {
   return good;
 }
 
-Verdict ProtobufDecoder::service(std::string_view message, const wire::Metadata& metadata, Decoded& decoded) {
+DecodeResult ProtobufDecoder::service(std::string_view message, const wire::Metadata& metadata,
+                                      Decoded& decoded) {
   ServiceWalk walk{ServiceRules(origin_, problems_), problems_, {}};
   for (Message object(message); object.next();) {
     switch (object.tag()) {
@@ -253,10 +254,11 @@ Verdict ProtobufDecoder::service(std::string_view message, const wire::Metadata&
     }
   }
   decoded.object = walk.rules.finish(decoded.key, metadata, walk.wire);
-  return Verdict::object;
+  return DecodeResult::object;
 }
 
-Verdict ProtobufDecoder::slice(std::string_view message, const wire::Metadata& metadata, Decoded& decoded) {
+DecodeResult ProtobufDecoder::slice(std::string_view message, const wire::Metadata& metadata,
+                                    Decoded& decoded) {
   SliceRules rules(origin_, problems_);
   std::string_view address_type;
   std::size_t endpoints = 0;
@@ -281,10 +283,10 @@ Verdict ProtobufDecoder::slice(std::string_view message, const wire::Metadata& m
   }
   auto slice = rules.finish(decoded.key, metadata, address_type);
   if (!slice) {
-    return Verdict::absent;
+    return DecodeResult::absent;
   }
   decoded.object = std::move(*slice);
-  return Verdict::object;
+  return DecodeResult::object;
 }
 
 std::string_view ProtobufDecoder::node_spec(std::string_view bytes, NodeRules& rules) {
@@ -336,7 +338,7 @@ void ProtobufDecoder::node_status(std::string_view bytes, NodeRules& rules) {
 }
 
 /// ServiceCIDR{metadata, spec{cidrs...}}.
-Verdict ProtobufDecoder::service_cidr(std::string_view message, Decoded& decoded) {
+DecodeResult ProtobufDecoder::service_cidr(std::string_view message, Decoded& decoded) {
   ServiceCidrRules rules(problems_);
   const Problems::Step spec_step(problems_, "spec");
   const Problems::Step list(problems_, "cidrs");
@@ -356,10 +358,11 @@ Verdict ProtobufDecoder::service_cidr(std::string_view message, Decoded& decoded
     }
   }
   decoded.object = rules.finish(decoded.key);
-  return Verdict::object;
+  return DecodeResult::object;
 }
 
-Verdict ProtobufDecoder::node(std::string_view message, const wire::Metadata& metadata, Decoded& decoded) {
+DecodeResult ProtobufDecoder::node(std::string_view message, const wire::Metadata& metadata,
+                                   Decoded& decoded) {
   NodeRules rules(problems_);
   std::string_view pod_cidr;
   for (Message object(message); object.next();) {
@@ -375,7 +378,7 @@ Verdict ProtobufDecoder::node(std::string_view message, const wire::Metadata& me
     }
   }
   decoded.object = rules.finish(decoded.key, metadata, pod_cidr);
-  return Verdict::object;
+  return DecodeResult::object;
 }
 
 }  // namespace

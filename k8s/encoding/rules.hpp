@@ -109,7 +109,7 @@ namespace rules {
 [[nodiscard]] std::uint64_t version_number(std::string_view text);
 
 /// Limit of an object's ports, because each port is compared with the others; further ones are ignored.
-inline constexpr std::size_t most_ports = 4096;
+inline constexpr std::size_t max_ports = 4096;
 
 /// Whether the text is roughly a DNS subdomain: the API server checks more; here names must be safe to print
 /// and to compare.

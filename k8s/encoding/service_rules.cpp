@@ -11,9 +11,9 @@
 namespace lb::k8s {
 namespace {
 
-constexpr std::size_t most_topology_keys = 16;
+constexpr std::size_t max_topology_keys = 16;
 constexpr std::int64_t default_affinity_seconds = 10800;
-constexpr std::int64_t most_affinity_seconds = 86400;
+constexpr std::int64_t max_affinity_seconds = 86400;
 
 using rules::quoted;
 
@@ -125,7 +125,7 @@ void ServiceRules::port(const wire::ServicePort& wire) {
   const auto same = [&](const ServicePort& other) {
     return other.name == wire.name || (other.port == *number && other.protocol == *protocol);
   };
-  if (service_.ports.size() == rules::most_ports) {
+  if (service_.ports.size() == rules::max_ports) {
     problems_.add("more ports than a service may have; skipped");
     return;
   }
@@ -234,7 +234,7 @@ void ServiceRules::affinity(const wire::Service& wire) {
     return;
   }
   auto seconds = wire.affinity_seconds.value_or(default_affinity_seconds);
-  if (seconds < 1 || seconds > most_affinity_seconds) {
+  if (seconds < 1 || seconds > max_affinity_seconds) {
     problems_.add("sessionAffinityConfig",
                   fmt::format("timeoutSeconds {} is not in 1 to 86400; taken as 10800", seconds));
     seconds = default_affinity_seconds;
@@ -251,7 +251,7 @@ void ServiceRules::topology_key(std::string_view text) {
     problems_.add(quoted(key) + " stands after \"*\", which takes all; skipped");
   } else if (std::ranges::find(keys, key) != keys.end()) {
     problems_.add(quoted(key) + " is given twice; skipped");
-  } else if (keys.size() == most_topology_keys) {
+  } else if (keys.size() == max_topology_keys) {
     problems_.add(fmt::format("more than 16 topology keys; {} and those after it are skipped", quoted(key)));
   } else {
     keys.emplace_back(key);

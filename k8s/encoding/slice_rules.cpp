@@ -10,7 +10,7 @@
 namespace lb::k8s {
 namespace {
 
-constexpr std::size_t most_topology_labels = 16;
+constexpr std::size_t max_topology_labels = 16;
 constexpr std::string_view trigger_annotation = "endpoints.kubernetes.io/last-change-trigger-time";
 
 using rules::quoted;
@@ -44,7 +44,7 @@ void SliceRules::port(const wire::SlicePort& wire) {
     return;
   }
   const auto same = [&](const EndpointPort& other) { return other.name == name; };
-  if (slice_.ports.size() == rules::most_ports) {
+  if (slice_.ports.size() == rules::max_ports) {
     problems_.add("more ports than a slice may have; skipped");
     return;
   }
@@ -72,7 +72,7 @@ std::optional<Address> SliceRules::address(const wire::Endpoint& wire) {
 void SliceRules::topology(const wire::Endpoint& wire, Endpoint& endpoint) {
   for (const auto* pairs : {&wire.topology, &wire.beta_topology}) {
     for (const auto& [key, value] : *pairs) {
-      if (!rules::plain(key) || !rules::plain(value) || endpoint.topology.size() == most_topology_labels) {
+      if (!rules::plain(key) || !rules::plain(value) || endpoint.topology.size() == max_topology_labels) {
         problems_.add("a topology label is skipped: it is none, or the seventeenth");
         return;
       }

@@ -10,7 +10,7 @@
 namespace lb::k8s {
 namespace {
 
-constexpr int most_depth = 100;
+constexpr int max_depth = 100;
 
 /// Compares a member's name, with escapes unchanged, with one step of a pointer.
 bool names(std::string_view member, std::string_view step) {
@@ -111,7 +111,7 @@ void check_object(JsonCursor& cursor, std::size_t& bad, int depth) {
 
 /// Sets `bad` to the first invalid value, or breaks the cursor at the first misplaced token.
 void check(JsonCursor& cursor, std::size_t& bad, int depth) {
-  if (depth == most_depth) {
+  if (depth == max_depth) {
     bad = cursor.at();
   } else if (cursor.take('{')) {
     check_object(cursor, bad, depth + 1);

@@ -17,8 +17,8 @@
 namespace lb::k8s {
 namespace {
 
-constexpr std::size_t most_depth = 100;
-constexpr std::size_t most_alias_bytes = 4U << 20U;
+constexpr std::size_t max_depth = 100;
+constexpr std::size_t max_alias_bytes = 4U << 20U;
 
 constexpr std::string_view core_tag = "tag:yaml.org,2002:";
 
@@ -42,7 +42,7 @@ std::string json_string(std::string_view text) {
 }
 
 template <typename Number>
-std::optional<Number> whole(std::string_view digits, int base) {
+std::optional<Number> parse_integer(std::string_view digits, int base) {
   Number value{};
   const auto [stop, error] = std::from_chars(digits.begin(), digits.end(), value, base);
   return error == std::errc{} && stop == digits.end() && !digits.empty() ? std::optional(value)
@@ -51,14 +51,14 @@ std::optional<Number> whole(std::string_view digits, int base) {
 
 std::optional<std::string> json_integer(std::string_view text) {
   if (text.starts_with("0x") || text.starts_with("0o")) {
-    const auto value = whole<std::uint64_t>(text.substr(2), text[1] == 'x' ? 16 : 8);
+    const auto value = parse_integer<std::uint64_t>(text.substr(2), text[1] == 'x' ? 16 : 8);
     return value ? std::optional(std::to_string(*value)) : std::nullopt;
   }
   const auto unsigned_text = text.starts_with('+') ? text.substr(1) : text;
   if (unsigned_text.starts_with('-') && unsigned_text.size() != text.size()) {
     return std::nullopt;
   }
-  const auto value = whole<std::int64_t>(unsigned_text, 10);
+  const auto value = parse_integer<std::int64_t>(unsigned_text, 10);
   return value ? std::optional(std::to_string(*value)) : std::nullopt;
 }
 
@@ -230,16 +230,16 @@ void Writer::OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) {
   }
   const auto found = anchors_.find(anchor);
   if (found == anchors_.end()) {
-    fail(mark, "has an alias inside of what it names");
+    fail(mark, "has an alias that refers to a node which contains it");
     return;
   }
   std::string copy = result_.json.substr(found->second.begin, found->second.end - found->second.begin);
   std::erase(copy, '\n');
   alias_bytes_ += copy.size();
-  if (alias_bytes_ > most_alias_bytes) {
+  if (alias_bytes_ > max_alias_bytes) {
     fail(mark, "has aliases that would make it larger by more than 4 MiB");
   } else if (at_key() && !copy.starts_with('"')) {
-    fail(mark, "has an alias as a key that is no text");
+    fail(mark, "has an alias as key that is not a string");
   } else {
     before_value(mark);
     result_.json += copy;
@@ -249,7 +249,7 @@ void Writer::OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) {
 void Writer::open(const YAML::Mark& mark, YAML::anchor_t anchor, char bracket) {
   if (at_key()) {
     fail(mark, "has a key that is no scalar");
-  } else if (levels_.size() == most_depth) {
+  } else if (levels_.size() == max_depth) {
     fail(mark, "is nested more than 100 levels deep");
   }
   if (failed()) {

@@ -46,7 +46,7 @@ class OpenFile {
       if (got < 0 && errno != EINTR) {
         return errno;
       }
-      if (got == 0 || length > Directory::most_bytes) {
+      if (got == 0 || length > Directory::max_bytes) {
         out.resize(length);
         return 0;
       }
@@ -92,13 +92,13 @@ void Directory::read(const std::string& name, FileListener& listener) {
     listener.unreadable(name, "is no regular file");
     return;
   }
-  std::string text(static_cast<std::size_t>(std::min<off_t>(status.st_size, most_bytes)) + 1, '\0');
+  std::string text(static_cast<std::size_t>(std::min<off_t>(status.st_size, max_bytes)) + 1, '\0');
   if (const int error = file.read_all(text); error != 0) {
     listener.unreadable(name, "cannot be read: " + error_text(error));
     return;
   }
-  if (text.size() > most_bytes) {
-    listener.unreadable(name, fmt::format("is larger than {} MiB", most_bytes >> 20U));
+  if (text.size() > max_bytes) {
+    listener.unreadable(name, fmt::format("is larger than {} MiB", max_bytes >> 20U));
     return;
   }
   if (is_settled(identity(status))) {

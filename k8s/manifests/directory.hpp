@@ -26,7 +26,7 @@ class FileListener {
 class Directory {
  public:
   /// Larger files count as unreadable.
-  static constexpr std::size_t most_bytes = 256U << 20U;
+  static constexpr std::size_t max_bytes = 256U << 20U;
 
   explicit Directory(std::string path) : path_(std::move(path)) {}
 

@@ -52,21 +52,21 @@ class ManifestSet::Reader final : public DocumentVisitor {
     auto decoded = decoder_.decode(json, expected);
     complain(json, decoded, line);
     const bool named = decoded.kind != Kind::other && !decoded.key.name.empty();
-    switch (decoded.verdict) {
-      case Verdict::object:
+    switch (decoded.result) {
+      case DecodeResult::object:
         define({decoded.kind, decoded.key}, std::make_shared<const Object>(std::move(*decoded.object)), line);
         break;
-      case Verdict::absent:
+      case DecodeResult::absent:
         define({decoded.kind, decoded.key}, nullptr, line);
         break;
-      case Verdict::refused:
+      case DecodeResult::refused:
         if (named) {
           keep({decoded.kind, decoded.key});
         } else {
           broken_ = true;
         }
         break;
-      case Verdict::foreign:
+      case DecodeResult::foreign:
         break;
     }
   }
@@ -109,7 +109,7 @@ class ManifestSet::Reader final : public DocumentVisitor {
     for (const auto& problem : decoded.problems) {
       const auto at = decoded.broken_at ? *decoded.broken_at : locate(json, problem.pointer);
       const auto path = field_path(problem.pointer);
-      const bool refused = decoded.verdict == Verdict::refused && &problem == &decoded.problems.back();
+      const bool refused = decoded.result == DecodeResult::refused && &problem == &decoded.problems.back();
       complain(object, line + line_at(json, at),
                fmt::format("{}{}{}{}", path, path.empty() ? "" : " ", problem.reason, refused ? keeps : ""));
     }
@@ -125,7 +125,7 @@ class ManifestSet::Reader final : public DocumentVisitor {
 
 ManifestSet::ManifestSet(Sink& sink) : sink_(sink), decoder_(json_decoder(Origin::manifest)) {}
 
-void ManifestSet::put(const std::string& file, std::string_view text, Moment now) {
+void ManifestSet::put(const std::string& file, std::string_view text, TimePoint now) {
   Reader reader(file, *decoder_, files_[file]);
   if (blank(text)) {
     reader.broken(1, "is empty (to delete its objects, delete the file)");
@@ -136,11 +136,11 @@ void ManifestSet::put(const std::string& file, std::string_view text, Moment now
   replace(file, reader.take_definitions());
 }
 
-void ManifestSet::unreadable(const std::string& file, std::string reason, Moment now) {
+void ManifestSet::unreadable(const std::string& file, std::string reason, TimePoint now) {
   complaints_.set(file, {{"", file, std::move(reason) + std::string(keeps)}}, now);
 }
 
-void ManifestSet::erase(const std::string& file, Moment now) {
+void ManifestSet::erase(const std::string& file, TimePoint now) {
   complaints_.set(file, {}, now);
   replace(file, {});
   files_.erase(file);
@@ -169,7 +169,7 @@ std::shared_ptr<const Object> ManifestSet::winner(const ObjectId& id) const {
   return files_.at(*owners->second.begin()).at(id).object;
 }
 
-void ManifestSet::complain_of_rivals(const ObjectId& id, Moment now) {
+void ManifestSet::complain_of_rivals(const ObjectId& id, TimePoint now) {
   std::vector<Complaint> complaints;
   const auto& owners = owners_[id];
   for (const auto& file : owners) {
@@ -195,7 +195,7 @@ void ManifestSet::report(const ObjectId& id, const std::shared_ptr<const Object>
              *object);
 }
 
-void ManifestSet::apply(Moment now) {
+void ManifestSet::apply(TimePoint now) {
   std::vector<std::pair<ObjectId, std::shared_ptr<const Object>>> upserts;
   std::vector<ObjectId> deletions;
   for (const auto& id : std::exchange(changed_, {})) {

@@ -31,19 +31,19 @@ struct ObjectId {
 /// empty file, because a full disk leaves one.
 class ManifestSet {
  public:
-  using Moment = ComplaintBook::Moment;
+  using TimePoint = ComplaintBook::TimePoint;
 
   explicit ManifestSet(Sink& sink);
 
   /// Sets a file's new text. Names that end in ".json" are JSON, all others YAML.
-  void put(const std::string& file, std::string_view text, Moment now);
+  void put(const std::string& file, std::string_view text, TimePoint now);
   /// The file exists but cannot be read: its objects stay.
-  void unreadable(const std::string& file, std::string reason, Moment now);
+  void unreadable(const std::string& file, std::string reason, TimePoint now);
   /// The file was deleted: its objects are too.
-  void erase(const std::string& file, Moment now);
+  void erase(const std::string& file, TimePoint now);
 
   /// Reports changes since the last call to the sink, deletions first, and flushes if there were any.
-  void apply(Moment now);
+  void apply(TimePoint now);
 
   [[nodiscard]] ComplaintBook& complaints() { return complaints_; }
 
@@ -58,7 +58,7 @@ class ManifestSet {
 
   void replace(const std::string& file, Definitions definitions);
   void report(const ObjectId& id, const std::shared_ptr<const Object>& object);
-  void complain_of_rivals(const ObjectId& id, Moment now);
+  void complain_of_rivals(const ObjectId& id, TimePoint now);
   [[nodiscard]] std::shared_ptr<const Object> winner(const ObjectId& id) const;
 
   Sink& sink_;

@@ -32,7 +32,7 @@ using std::chrono::steady_clock;
 
 /// A burst of events ends when none arrived for this long, or after the longest wait.
 constexpr milliseconds debounce_time{5};
-constexpr milliseconds longest_wait{40};
+constexpr milliseconds max_wait{40};
 /// Interval of scans for changes without events: targets of symbolic links, errors that have ended.
 constexpr milliseconds rescan_interval{2000};
 /// A file that is being written is read only once it is closed, or unchanged for this long.
@@ -206,7 +206,7 @@ void ManifestSource::ResourceWatcher::take_file_event(std::uint32_t mask, const 
 }
 
 void ManifestSource::ResourceWatcher::debounce() {
-  debounce_timer_.expires_at(std::min(steady_clock::now() + debounce_time, first_event_ + longest_wait));
+  debounce_timer_.expires_at(std::min(steady_clock::now() + debounce_time, first_event_ + max_wait));
   debounce_timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
     if (const auto self = weak.lock(); self && !error) {
       self->scan();

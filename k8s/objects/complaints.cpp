@@ -16,7 +16,7 @@ bool same(const Complaint& a, const Complaint& b) {
 
 }  // namespace
 
-void ComplaintBook::set(const std::string& owner, std::vector<Complaint> complaints, Moment now) {
+void ComplaintBook::set(const std::string& owner, std::vector<Complaint> complaints, TimePoint now) {
   std::vector<Entry> fresh;
   auto& old = entries_[owner];
   for (auto& complaint : complaints) {
@@ -31,7 +31,7 @@ void ComplaintBook::set(const std::string& owner, std::vector<Complaint> complai
   }
 }
 
-void ComplaintBook::report_settled(Sink& sink, Moment now) {
+void ComplaintBook::report_settled(Sink& sink, TimePoint now) {
   for (auto& [owner, entries] : entries_) {
     for (auto& entry : entries) {
       if (!entry.reported && now - entry.since >= delay) {
@@ -42,10 +42,10 @@ void ComplaintBook::report_settled(Sink& sink, Moment now) {
   }
 }
 
-void ComplaintBook::report_all(Sink& sink) { report_settled(sink, Moment::max()); }
+void ComplaintBook::report_all(Sink& sink) { report_settled(sink, TimePoint::max()); }
 
-std::optional<ComplaintBook::Moment> ComplaintBook::due() const {
-  std::optional<Moment> earliest;
+std::optional<ComplaintBook::TimePoint> ComplaintBook::due() const {
+  std::optional<TimePoint> earliest;
   for (const auto& [owner, entries] : entries_) {
     for (const auto& entry : entries) {
       if (!entry.reported && (!earliest || entry.since + delay < *earliest)) {

@@ -15,25 +15,25 @@ namespace lb::k8s {
 /// Complaints by owner (a file, an object). The same complaint on another line counts as the same.
 class ComplaintBook {
  public:
-  using Moment = std::chrono::steady_clock::time_point;
+  using TimePoint = std::chrono::steady_clock::time_point;
 
   /// A complaint is reported only if it lasts this long: files are written in steps, objects move between
   /// files.
   static constexpr std::chrono::milliseconds delay{250};
 
   /// Replaces all complaints of `owner`; an empty list clears them.
-  void set(const std::string& owner, std::vector<Complaint> complaints, Moment now);
+  void set(const std::string& owner, std::vector<Complaint> complaints, TimePoint now);
   /// Reports complaints that have lasted for `delay` and were not reported.
-  void report_settled(Sink& sink, Moment now);
+  void report_settled(Sink& sink, TimePoint now);
   /// Reports all complaints that were not reported.
   void report_all(Sink& sink);
   /// When report_settled() will have something to report; nullopt if never.
-  [[nodiscard]] std::optional<Moment> due() const;
+  [[nodiscard]] std::optional<TimePoint> due() const;
 
  private:
   struct Entry {
     Complaint complaint;
-    Moment since;
+    TimePoint since;
     bool reported;
   };
 

@@ -19,9 +19,9 @@ constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /// A C string of at most 63 characters, without leading zeros in dotted numbers: inet_pton rejects them, and
 /// older API servers have stored them (SEM-89).
-class Normal {
+class NormalizedText {
  public:
-  explicit Normal(std::string_view text) {
+  explicit NormalizedText(std::string_view text) {
     const auto dot = text.find('.');
     const auto dotted = dot == std::string_view::npos ? text.size() : text.rfind(':', dot) + 1;
     for (std::size_t i = 0; i < text.size(); ++i) {
@@ -69,7 +69,7 @@ bool take(std::string_view& text, char wanted) {
 
 /// Parses "10.0.0.1". An object may have 100,000 addresses: texts that this does not accept are parsed by the
 /// C library, which is five times slower.
-bool read_dotted(std::string_view text, Address& address) {
+bool parse_ipv4(std::string_view text, Address& address) {
   std::ranges::copy(mapped, address.bytes.begin());
   for (std::size_t at = mapped.size(); at < address.bytes.size(); ++at) {
     if (at > mapped.size() && !take(text, '.')) return false;
@@ -100,7 +100,7 @@ std::optional<unsigned> take_group(std::string_view& text) {
 }
 
 /// Parses "fd00::1:2"; other texts are left to the C library likewise.
-bool read_groups(std::string_view text, Address& address) {
+bool parse_ipv6(std::string_view text, Address& address) {
   std::array<std::uint8_t, 16> given{};
   std::size_t count = 0;  // bytes
   std::optional<std::size_t> gap;
@@ -146,10 +146,10 @@ std::optional<unsigned> number(std::string_view text) {
 
 std::optional<Address> Address::parse(std::string_view text) {
   Address address;
-  if (read_dotted(text, address) || read_groups(text, address)) {
+  if (parse_ipv4(text, address) || parse_ipv6(text, address)) {
     return address;
   }
-  const Normal normal(text);
+  const NormalizedText normal(text);
   if (text.empty() || text.size() > 256 || !normal.fits()) {
     return std::nullopt;
   }

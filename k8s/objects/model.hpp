@@ -123,7 +123,7 @@ struct EndpointSlice {
   ObjectKey key;
   std::string service;  ///< label kubernetes.io/service-name
   Family family = Family::ipv4;
-  std::uint8_t weight = 1;  ///< annotation sluice.lb/weight, 0 to 100 ("Our choices" I)
+  std::uint8_t weight = 1;  ///< annotation sluice.lb/weight, 0 to 100 (docs/semantics.md, choice I)
   std::vector<EndpointPort> ports;
   std::vector<Endpoint> endpoints;
   /// Trigger times, in Unix nanoseconds: annotation endpoints.kubernetes.io/last-change-trigger-time. Several

@@ -12,7 +12,7 @@ namespace lb::k8s {
 namespace {
 
 constexpr std::size_t whole_seconds = 19;  // "2026-01-31T12:00:00"
-constexpr std::size_t most_characters = 64;
+constexpr std::size_t max_characters = 64;
 
 /// Nanoseconds from the digits at the front of `text`, which are removed; digits after the ninth are ignored.
 std::optional<std::int64_t> take_fraction(std::string_view& text) {
@@ -54,7 +54,7 @@ std::optional<std::int64_t> unix_seconds(const std::string& text) {
 }  // namespace
 
 std::optional<std::int64_t> unix_nanoseconds(std::string_view text) {
-  if (text.size() <= whole_seconds || text.size() > most_characters) {
+  if (text.size() <= whole_seconds || text.size() > max_characters) {
     return std::nullopt;
   }
   const auto seconds = unix_seconds(std::string(text.substr(0, whole_seconds)));

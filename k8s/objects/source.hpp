@@ -8,7 +8,7 @@
 
 namespace lb::k8s {
 
-/// A rejected or skipped part of an object or a document ("Our choices" J).
+/// A rejected or skipped part of an object or a document (docs/semantics.md, choice J).
 struct Complaint {
   std::string object;  ///< "Service default/web", or "" if unknown
   std::string where;   ///< "web.yaml:12", or "" for objects from the API

@@ -19,8 +19,8 @@ namespace {
 constexpr std::string_view proxy_label = "service.kubernetes.io/service-proxy-name";
 constexpr std::string_view headless_label = "service.kubernetes.io/headless";
 
-/// At most `most_failures` messages are reported in `failure_period`, because all watches fail together.
-constexpr unsigned most_failures = 4;
+/// At most `max_failures` messages are reported in `failure_period`, because all watches fail together.
+constexpr unsigned max_failures = 4;
 constexpr Time failure_period{30'000};
 
 void erase_from(Sink& sink, Kind kind, const ObjectKey& key) {
@@ -87,7 +87,7 @@ class FailureGate {
       since_ = now;
       reported_ = 0;
     }
-    if (reported_ == most_failures) {
+    if (reported_ == max_failures) {
       ++kept_back_;
       return FailureReport::kept_back;
     }

@@ -117,7 +117,7 @@ EventPoster::~EventPoster() { connection_->cancel(); }
 void EventPoster::post(Event event) {
   const auto now = now_();
   std::erase_if(posted_, [now](const auto& posted) { return now - posted.second >= pause; });
-  if (waiting_.size() == most_waiting || !posted_.try_emplace({event.object, event.reason}, now).second) {
+  if (waiting_.size() == max_waiting || !posted_.try_emplace({event.object, event.reason}, now).second) {
     return;
   }
   waiting_.push_back(std::move(event));

@@ -48,7 +48,7 @@ class EventPoster {
 
   static constexpr Time pause{600'000};    ///< between two equal events
   static constexpr Time deadline{10'000};  ///< for a response
-  static constexpr std::size_t most_waiting = 32;
+  static constexpr std::size_t max_waiting = 32;
 
   /// `node`: name of the reporting node. `failure` is called for the first of several failures in a row.
   EventPoster(const ApiRuntime& runtime, WallClock wall, std::string node, Failure failure);

@@ -50,7 +50,8 @@ std::string Reflector::target() {
   if (mode_ == Mode::watch || mode_ == Mode::streaming_list) {
     query.add("watch", "true");
     query.add("allowWatchBookmarks", "true");
-    query.add("timeoutSeconds", std::to_string(timeouts_.least + random_() % (timeouts_.least + 1)));
+    query.add("timeoutSeconds",
+              std::to_string(timeouts_.min_watch_seconds + random_() % (timeouts_.min_watch_seconds + 1)));
   }
   switch (mode_) {
     case Mode::streaming_list:
@@ -93,8 +94,8 @@ void Reflector::relist(Time now) {
 }
 
 Time Reflector::fleet_jitter() {
-  const auto most = static_cast<std::uint32_t>(timeouts_.fleet_jitter.count());
-  return Time(random_() % (most + 1));
+  const auto max_jitter = static_cast<std::uint32_t>(timeouts_.fleet_jitter.count());
+  return Time(random_() % (max_jitter + 1));
 }
 
 /// A backoff under way is not extended: else a steady stream of events would postpone the request for ever.
@@ -152,8 +153,8 @@ Flow Reflector::head(const ApiHead& head, Time now) {
 
 Flow Reflector::body(std::string_view bytes, Time now) {
   if (!reader_) {
-    error_body_ += bytes.substr(0, most_error_bytes - std::min(most_error_bytes, error_body_.size()));
-    return error_body_.size() < most_error_bytes ? Flow::proceed : Flow::stop;
+    error_body_ += bytes.substr(0, max_error_bytes - std::min(max_error_bytes, error_body_.size()));
+    return error_body_.size() < max_error_bytes ? Flow::proceed : Flow::stop;
   }
   Sink sink(*this);
   const auto state = reader_->feed(bytes, sink);
@@ -229,7 +230,7 @@ void Reflector::note_version(std::uint64_t version) {
 
 Flow Reflector::upserted(Decoded& decoded) {
   report_problems(decoded);
-  counts_.unreadable += decoded.verdict == Verdict::refused ? 1 : 0;
+  counts_.unreadable += decoded.result == DecodeResult::refused ? 1 : 0;
   if (decoded.key.name.empty()) {
     return Flow::proceed;  // the object cannot be identified
   }
@@ -240,9 +241,9 @@ Flow Reflector::upserted(Decoded& decoded) {
   known = {std::max(known.version, decoded.version), round_};
   unfinished_ = unfinished_ || listing();
   note_version(decoded.version);
-  if (decoded.verdict == Verdict::object) {
+  if (decoded.result == DecodeResult::object) {
     listener_.upsert(std::move(*decoded.object));
-  } else if (decoded.verdict == Verdict::absent) {
+  } else if (decoded.result == DecodeResult::absent) {
     listener_.erase(resource_.kind, decoded.key);
   }
   return Flow::proceed;

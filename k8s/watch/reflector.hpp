@@ -45,14 +45,14 @@ struct Timeouts {
   /// the failure has lasted, so that a returning server is noticed soon; where requests themselves are the
   /// load (429, repeated lists) it doubles each time.
   Time first_pause{500};
-  Time unreachable{1'000};   ///< longest backoff while no server is reachable; back within 2 s (REL-30)
-  Time refused{8'000};       ///< longest backoff while the server responds with an error
-  Time overloaded{30'000};   ///< longest backoff while the server responds with 429
+  Time unreachable{1'000};   ///< maximum backoff while no server is reachable; back within 2 s (REL-30)
+  Time refused{8'000};       ///< maximum backoff while the server responds with an error
+  Time overloaded{30'000};   ///< maximum backoff while the server responds with 429
   Time absent{60'000};       ///< pause while the server lacks an optional resource
   Time fleet_jitter{3'000};  ///< jitter of lists that one event makes all agents send (not at the start)
   Time stale{15'000};  ///< for this long a server may send stale data before that counts as current (REL-76)
-  std::uint32_t page = 500;   ///< page size: objects in a page of a list
-  std::uint32_t least = 300;  ///< minimum seconds until the server ends a watch; maximum: twice that
+  std::uint32_t page = 500;               ///< page size: objects in a page of a list
+  std::uint32_t min_watch_seconds = 300;  ///< until the server ends a watch; maximum: twice that
 };
 
 /// Receives the reflector's objects and failures.
@@ -159,7 +159,7 @@ class Reflector {
   void watch_was_quiet();
   void succeeded();
   void again(Time now, Failure failure);
-  [[nodiscard]] Time longest(Failure failure) const;
+  [[nodiscard]] Time max_pause(Failure failure) const;
   [[nodiscard]] Time jittered(Time pause);
   [[nodiscard]] Time fleet_jitter();
   void pause(Time now, Time length);

@@ -13,11 +13,11 @@ namespace lb::k8s {
 namespace {
 
 /// A watch that ends sooner without an event counts as a failure, to avoid a hot loop.
-constexpr Time shortest_watch{1'000};
+constexpr Time min_watch{1'000};
 /// A watch that lasted this long was a success, however it ended.
 constexpr Time good_watch{5'000};
 /// Upper limit for a server's Retry-After.
-constexpr Time longest_retry_after{120'000};
+constexpr Time max_retry_after{120'000};
 
 std::string_view end_text(End how) {
   switch (how) {
@@ -34,13 +34,13 @@ std::string_view end_text(End how) {
 
 /// A server's error message names the account and the missing right at its end, so it needs more room than a
 /// quoted field of an object.
-constexpr std::size_t longest_refusal = 300;
+constexpr std::size_t max_refusal_bytes = 300;
 
 std::string refusal_text(unsigned code, std::string_view message) {
   auto text = fmt::format("the server answers {}", code);
   if (!message.empty()) {
-    text += fmt::format(": \"{}\"{}", start_of(message, longest_refusal),
-                        message.size() > longest_refusal ? "..." : "");
+    text += fmt::format(": \"{}\"{}", start_of(message, max_refusal_bytes),
+                        message.size() > max_refusal_bytes ? "..." : "");
   }
   if (code == 403) {
     text += "; k8s/deploy/account.yaml grants what the agent reads";
@@ -86,7 +86,7 @@ Time Reflector::jittered(Time pause) {
   return pause - Time(quarter) + Time(random_() % (2 * quarter + 1));
 }
 
-Time Reflector::longest(Failure failure) const {
+Time Reflector::max_pause(Failure failure) const {
   switch (failure) {
     case Failure::unreachable:
       return timeouts_.unreachable;
@@ -108,9 +108,9 @@ void Reflector::again(Time now, Failure failure) {
   const auto doublings = std::min(failures_++, asking_hurts ? 10U : 1U);
   const auto eighth = asking_hurts ? Time(0) : (now - failure_since_) / 8;
   const auto grown = std::max(timeouts_.first_pause * (1U << doublings), eighth);
-  auto pause = jittered(std::min(longest(failure), grown));
+  auto pause = jittered(std::min(max_pause(failure), grown));
   const auto asked = retry_after_ != 0 ? Time(std::chrono::seconds(retry_after_)) : Time(0);
-  pause = std::max(pause, std::min(asked, longest_retry_after));
+  pause = std::max(pause, std::min(asked, max_retry_after));
   not_before_ = deadline_ = now + pause;
   say(why_, pause);
 }
@@ -201,10 +201,10 @@ void Reflector::body_ended(Time now) {
 /// A watch that ended before its requested timeout: the server shuts down, and its successor may be another
 /// one, or restored.
 void Reflector::watch_ended(Time now) {
-  if (now - begun_ < std::chrono::seconds(timeouts_.least)) {
+  if (now - begun_ < std::chrono::seconds(timeouts_.min_watch_seconds)) {
     mode_ = Mode::probe;
   }
-  if (events_ == 0 && now - begun_ < shortest_watch) {
+  if (events_ == 0 && now - begun_ < min_watch) {
     why_ = "the server ends watches at once";
     again(now, Failure::refused);
   }

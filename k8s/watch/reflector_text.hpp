@@ -13,7 +13,7 @@ namespace lb::k8s {
 inline constexpr std::string_view json_type = "application/json";
 inline constexpr std::string_view protobuf_type = "application/vnd.kubernetes.protobuf";
 /// Limit for the body of an error response; a Status is shorter.
-inline constexpr std::size_t most_error_bytes = 16384;
+inline constexpr std::size_t max_error_bytes = 16384;
 
 /// A path and its query, percent-encoded.
 class Query {

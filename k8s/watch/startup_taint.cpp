@@ -60,7 +60,7 @@ class StartupTaint::Reader final : public AnswerReader {
     return Flow::proceed;
   }
   Flow body(std::string_view bytes) override {
-    if (body_.size() + bytes.size() > most_bytes) return Flow::stop;
+    if (body_.size() + bytes.size() > max_bytes) return Flow::stop;
     body_ += bytes;
     return Flow::proceed;
   }
@@ -141,7 +141,7 @@ void StartupTaint::failed(const std::string& problem) {
         fmt::format("cannot remove the taint {} from Node {}, and tries again: {}", key_, node_, problem));
   }
   alarm_->set(now_() + pause_, [this] { read(); });
-  pause_ = std::min(pause_ * 2, longest_pause);
+  pause_ = std::min(pause_ * 2, max_pause);
 }
 
 }  // namespace lb::k8s

@@ -23,10 +23,10 @@ class StartupTaint {
     Say failure;  ///< called for the first of several failures in a row
   };
 
-  static constexpr Time deadline{10'000};       ///< for a response
-  static constexpr Time shortest_pause{1'000};  ///< before a retry; it doubles
-  static constexpr Time longest_pause{60'000};
-  static constexpr std::size_t most_bytes = std::size_t{8} << 20U;  ///< of a Node
+  static constexpr Time deadline{10'000};  ///< for a response
+  static constexpr Time min_pause{1'000};  ///< before a retry; it doubles
+  static constexpr Time max_pause{60'000};
+  static constexpr std::size_t max_bytes = std::size_t{8} << 20U;  ///< of a Node
 
   StartupTaint(const ApiRuntime& runtime, std::string node, std::string key, Report report);
   ~StartupTaint();
@@ -52,7 +52,7 @@ class StartupTaint {
   std::unique_ptr<Reader> reader_;
   std::unique_ptr<Alarm> alarm_;
   std::unique_ptr<ApiConnection> connection_;
-  Time pause_ = shortest_pause;
+  Time pause_ = min_pause;
   bool patching_ = false;
   bool failing_ = false;
 };

@@ -92,7 +92,7 @@ class JsonListReader final : public BodyReader {
     while (state_ == State::good && step(sink)) {
     }
     buffer_.drop_used();
-    if (buffer_.held() > most_object_bytes) {
+    if (buffer_.held() > max_object_bytes) {
       state_ = State::broken;
     }
     return state_;
@@ -228,7 +228,7 @@ class JsonWatchReader final : public BodyReader {
       event(*value, sink);
     }
     buffer_.drop_used();
-    if (buffer_.held() > most_object_bytes) {
+    if (buffer_.held() > max_object_bytes) {
       state_ = State::broken;
     }
     return state_;

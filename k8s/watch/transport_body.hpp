@@ -14,7 +14,7 @@
 namespace lb::k8s {
 
 /// The largest accepted object, in bytes.
-inline constexpr std::size_t most_object_bytes = std::size_t{64} << 20U;
+inline constexpr std::size_t max_object_bytes = std::size_t{64} << 20U;
 
 enum class EventType : std::uint8_t { upserted, deleted, bookmark, error, unknown };
 

@@ -164,7 +164,7 @@ bool ProtobufListReader::field(std::string_view rest, BodySink& sink) {
     list_left_ = head.size;
     return true;
   }
-  if (head.size > most_object_bytes || (inside_ == Inside::list && head.begin + head.size > list_left_)) {
+  if (head.size > max_object_bytes || (inside_ == Inside::list && head.begin + head.size > list_left_)) {
     return broken();
   }
   if (rest.size() < head.begin + head.size) {
@@ -196,7 +196,7 @@ class ProtobufWatchReader final : public BodyReader {
     std::size_t at = 0;
     while (state_ == State::good && text_.size() - at >= 4) {
       const auto size = length(std::string_view(text_).substr(at, 4));
-      if (size > most_object_bytes) {
+      if (size > max_object_bytes) {
         state_ = State::broken;
         break;
       }

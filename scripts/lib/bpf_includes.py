@@ -15,12 +15,12 @@ PASSED_ON = {
 DEFINITIONS = [
     re.compile(r"^#define (\w+)", re.M),
     re.compile(r"^(?:static (?:__always_)?inline|LB_FUNCTION)\s[^;{}(]*?\b(\w+)\((?!\w+\)\()", re.M),
-    re.compile(r"^LB_FUNCTION\s[^;{}(]*?\bLB_OWN\((\w+)\)\(", re.M),
+    re.compile(r"^LB_FUNCTION\s[^;{}(]*?\bLB_PER_OBJECT\((\w+)\)\(", re.M),
     re.compile(r"^(?:struct|enum|union) (\w+) \{", re.M),
     re.compile(r"^(?:extern |const |volatile )*(?:struct \w+|enum \w+|__u\d+|int|long) \**(lb_\w+|bpf_\w+)(?:\[[^]]*\])?[ ;(]", re.M),
     re.compile(r"^\} (\w+) SEC\(\"\.maps\"\)", re.M),
 ]
-NOT_NAMES = {"LB_OWN", "SEC"}
+NOT_NAMES = {"LB_PER_OBJECT", "SEC"}
 # The kernel's and libbpf's headers, and the names that need each of them.
 SYSTEM = {
     "asm/errno.h": r"\bE[A-Z]{3,}\b",

@@ -17,8 +17,8 @@ namespace lb::fuzz {
 namespace {
 
 using k8s::Decoded;
+using k8s::DecodeResult;
 using k8s::Kind;
-using k8s::Verdict;
 
 enum class Wire : std::uint8_t { json, protobuf };
 
@@ -54,14 +54,16 @@ bool is_line(std::string_view text) {
 }
 
 void check_shape(const Decoded& decoded, std::string_view bytes) {
-  require(decoded.object.has_value() == (decoded.verdict == Verdict::object),
-          "an object if the verdict says so");
-  require(decoded.verdict != Verdict::refused || !decoded.problems.empty(), "what is refused has a reason");
-  require((decoded.verdict == Verdict::foreign) == (decoded.kind == Kind::other) ||
-              decoded.verdict == Verdict::refused,
+  require(decoded.object.has_value() == (decoded.result == DecodeResult::object),
+          "an object if the result says so");
+  require(decoded.result != DecodeResult::refused || !decoded.problems.empty(),
+          "what is refused has a reason");
+  require((decoded.result == DecodeResult::foreign) == (decoded.kind == Kind::other) ||
+              decoded.result == DecodeResult::refused,
           "what is foreign has a kind that is not read");
-  require(!decoded.broken_at || (decoded.verdict == Verdict::refused && *decoded.broken_at <= bytes.size()),
-          "the broken place is inside");
+  require(
+      !decoded.broken_at || (decoded.result == DecodeResult::refused && *decoded.broken_at <= bytes.size()),
+      "the broken place is inside");
   for (const auto& problem : decoded.problems) {
     require(is_line(problem.reason), "a problem is a line of text");
   }
@@ -80,7 +82,7 @@ void check_json(const Decoded& decoded, std::string_view bytes) {
 }
 
 void check_same(const Decoded& one, const Decoded& other) {
-  require(one.verdict == other.verdict && one.kind == other.kind && one.key == other.key &&
+  require(one.result == other.result && one.kind == other.kind && one.key == other.key &&
               one.version == other.version && one.object == other.object && one.problems == other.problems &&
               one.broken_at == other.broken_at,
           "a decoder remembers nothing");

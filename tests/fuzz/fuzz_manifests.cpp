@@ -90,11 +90,11 @@ class Directory {
     ledger_.check_flushed();
     set_.complaints().report_settled(ledger_, tick());
   }
-  k8s::ManifestSet::Moment tick() { return now_ += std::chrono::seconds(1); }
+  k8s::ManifestSet::TimePoint tick() { return now_ += std::chrono::seconds(1); }
 
   Ledger ledger_;
   k8s::ManifestSet set_{ledger_};
-  k8s::ManifestSet::Moment now_{};
+  k8s::ManifestSet::TimePoint now_{};
 };
 
 std::vector<std::string_view> split(std::string_view text) {

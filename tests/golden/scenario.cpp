@@ -109,7 +109,7 @@ class Stage {
     } else if (name == "topology-labels") {
       options_.topology_labels = k8s::LabelKeys{value};
     } else if (name == "max-service-frontends") {
-      options_.most_frontends = std::stoul(value);
+      options_.max_frontends = std::stoul(value);
     } else if (name == "own-addresses") {
       options_.external_ip_on_node = value == "serve" ? agent::OwnAddress::serve : agent::OwnAddress::refuse;
     } else {
@@ -135,7 +135,7 @@ class Stage {
   Picture picture_;
   std::unique_ptr<agent::Cluster> cluster_;
   std::unique_ptr<k8s::ManifestSet> files_;
-  k8s::ManifestSet::Moment now_;
+  k8s::ManifestSet::TimePoint now_;
   bool settled_ = false;
   Lines changed_;
   Lines told_;

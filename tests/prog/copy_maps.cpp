@@ -11,7 +11,7 @@ namespace {
 
 using namespace lb::tables_test;
 using lb::maps::copy_entries;
-using lb::maps::copy_start;
+using lb::maps::copy_first_elements;
 
 using Table = lb::maps::HashMap<std::uint32_t, std::uint64_t>;
 
@@ -77,14 +77,14 @@ TEST_CASE("SEM-81 an array is copied, whatever the size of its elements, and not
   CHECK(more_slots.load(10'003) == 0);
 }
 
-TEST_CASE("SEM-81 the start of an array fills a smaller one") {
+TEST_CASE("SEM-81 the first elements of an array fill a smaller one") {
   auto slots = make_array<std::uint32_t>("copied", 20'000);
   for (std::uint32_t at = 0; at < 20'000; ++at) slots.store(at, at + 1);
   auto fewer = make_array<std::uint32_t>("copied", 10'001);
-  REQUIRE_FALSE(copy_start(slots.fd(), fewer.fd()));
+  REQUIRE_FALSE(copy_first_elements(slots.fd(), fewer.fd()));
   for (std::uint32_t at = 0; at < 10'001; ++at) REQUIRE(fewer.load(at) == at + 1);
-  CHECK(copy_start(slots.fd(), make_array<lb_backend>("copied", 64).fd()).value() == EINVAL);
-  CHECK(copy_start(hash(16).fd(), hash(8).fd()).value() == EINVAL);
+  CHECK(copy_first_elements(slots.fd(), make_array<lb_backend>("copied", 64).fd()).value() == EINVAL);
+  CHECK(copy_first_elements(hash(16).fd(), hash(8).fd()).value() == EINVAL);
 }
 
 TEST_CASE("a map of another shape, or a smaller one, takes nothing") {

@@ -308,8 +308,8 @@ TEST_CASE("REL-66 replies leave by the uplink that the flow came by") {
   beyond.run(
       "ip link set eth0 up && ip address add 198.18.0.2/24 dev eth0 && "
       "ip address add 2001:db8:18::2/64 dev eth0 nodad && ip address add 198.19.0.1/32 dev lo && "
-      "ip address add 2001:db8:19::1/128 dev lo nodad && ip route add 198.18.0.1/32 dev eth0 src 198.19.0.1 "
-      "&& "
+      "ip address add 2001:db8:19::1/128 dev lo nodad && "
+      "ip route add 198.18.0.1/32 dev eth0 src 198.19.0.1 && "
       "ip route add 2001:db8:18::1/128 dev eth0 src 2001:db8:19::1");
   scene.options.devices = {"eth0", "eth1"};
   REQUIRE(scene.attach().failure().empty());

@@ -201,9 +201,8 @@ void PodScene::lay_wire() {
   join(outside, "to-outside", 100);
   node.run(
       "sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 && "
-      "ip link add second type veth peer name second1 && ip link set second up && ip address add "
-      "198.51.100.1/32 dev second "
-      "&& "
+      "ip link add second type veth peer name second1 && ip link set second up && "
+      "ip address add 198.51.100.1/32 dev second && "
       "ip address add 2001:db8:51::1/128 dev second nodad && "
       "ip route add 10.244.2.0/24 via 192.0.2.2 && ip route add fd00:244:2::/64 via 2001:db8:1::2 && "
       "ip route add default via 192.0.2.100 && ip route add default via 2001:db8:1::100");

@@ -25,20 +25,18 @@ struct TwoWays : PodScene {
     filter_sources(outside, 0);
     filter_sources(Host::here(), rp_filter);
     outside.run(
-        "ethtool -K eth1 gro on tx off >/dev/null && ip link set eth1 up && ip address add 198.18.0.2/24 dev "
-        "eth1 && "
+        "ethtool -K eth1 gro on tx off >/dev/null && ip link set eth1 up && "
+        "ip address add 198.18.0.2/24 dev eth1 && "
         "ip address add 2001:db8:18::2/64 dev eth1 nodad && ip address add 198.51.100.77/32 dev lo && "
         "ip address add 2001:db8:77::77/128 dev lo nodad && "
         "ip route replace default via 192.0.2.1 src 198.51.100.77 && "
         "ip route replace default via 2001:db8:1::1 src 2001:db8:77::77");
     shell(
-        "ethtool -K eth1 gro on >/dev/null && ip link set eth1 up && ip address add 198.18.0.1/24 dev eth1 "
-        "&& "
-        "ip address add 2001:db8:18::1/64 dev eth1 nodad && ip route delete default && ip -6 route delete "
-        "default && "
-        "ip route add 198.51.100.77 via 198.18.0.2 dev eth1 && ip route add 2001:db8:77::77 via "
-        "2001:db8:18::2 "
-        "dev eth1");
+        "ethtool -K eth1 gro on >/dev/null && ip link set eth1 up && "
+        "ip address add 198.18.0.1/24 dev eth1 && ip address add 2001:db8:18::1/64 dev eth1 nodad && "
+        "ip route delete default && ip -6 route delete default && "
+        "ip route add 198.51.100.77 via 198.18.0.2 dev eth1 && "
+        "ip route add 2001:db8:77::77 via 2001:db8:18::2 dev eth1");
     check_sums();
     options.devices = {"eth0", "eth1"};
     options.xdp = mode;

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "agent/attach/udp_sockets.hpp"
+#include "agent/attach/stale_udp_socket_closer.hpp"
 #include "agent/netlink/netns.hpp"
 #include "tests/net/lib/talk.hpp"
 
@@ -183,11 +183,11 @@ struct SocketScene : PodScene {
   std::uint64_t end_sockets() const {
     boost::asio::io_context context;
     std::optional<std::uint64_t> reported;
-    agent::UdpSockets sockets(context, datapath->udp_cleanup(), agent::Namespaces::all,
-                              [&](std::uint64_t count, const std::string& problem) {
-                                CHECK(problem.empty());
-                                reported = count;
-                              });
+    agent::StaleUdpSocketCloser sockets(context, datapath->udp_cleanup(), agent::Namespaces::all,
+                                        [&](std::uint64_t count, const std::string& problem) {
+                                          CHECK(problem.empty());
+                                          reported = count;
+                                        });
     sockets.backend_ended();
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     while (!reported && std::chrono::steady_clock::now() < deadline &&

@@ -23,7 +23,7 @@ namespace lb::tables_test {
 
 namespace {
 
-constexpr int selections_a_call = 32 * 200;
+constexpr int selections_per_call = 32 * 200;
 
 void keep_to(unsigned processor) {
   cpu_set_t set;
@@ -63,7 +63,7 @@ struct SelectionChecker::Inside {
     options.sz = sizeof(options);
     options.data_in = packet.data();
     options.data_size_in = packet.size();
-    options.repeat = skeleton->bss->held > 0 ? 1 : selections_a_call / 32;
+    options.repeat = skeleton->bss->held > 0 ? 1 : selections_per_call / 32;
     const int program = bpf_program__fd(skeleton->progs.lb_checker);
     while (!stop.stop_requested()) {
       if (bpf_prog_test_run_opts(program, &options) != 0) std::abort();

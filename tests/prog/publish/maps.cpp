@@ -208,9 +208,7 @@ TEST_CASE("pinned maps are opened by name, for reading alone too, and a wrong on
 
 TEST_CASE(
     "REL-81 a sweep finds every id that flows and affinity name, in steps, and passes over the unassured "
-    "that "
-    "are "
-    "too old") {
+    "that are too old") {
   auto unassured4 = make_hash<lb_flow4_key, lb_flow4>("lb_unassured4", 4096, BPF_MAP_TYPE_LRU_HASH);
   auto unassured6 = make_hash<lb_flow6_key, lb_flow6>("lb_unassured6", 64, BPF_MAP_TYPE_LRU_HASH);
   auto flows4 = make_hash<lb_flow4_key, lb_flow4>("lb_flows4", 20000);

@@ -1,4 +1,4 @@
-// Findings, their verdicts, and how `sluice check` shows them.
+// Findings, their severity, and how `sluice check` shows them.
 #include "agent/base/findings.hpp"
 
 #include <boost/json/array.hpp>
@@ -14,15 +14,15 @@ using namespace lb::agent;
 namespace json = boost::json;
 
 std::vector<Finding> some() {
-  return {{"kernel", Verdict::ok, "Linux 6.12", ""},
-          {"feature tcx", Verdict::warning, "absent; instead: clsact", "Linux 6.6 has it"}};
+  return {{"kernel", Severity::ok, "Linux 6.12", ""},
+          {"feature tcx", Severity::warning, "absent; instead: clsact", "Linux 6.6 has it"}};
 }
 
 TEST_CASE("an agent starts with warnings, and not where something is missing") {
   CHECK(would_start({}));
   CHECK(would_start(some()));
   auto missing = some();
-  missing.push_back({"device eth7", Verdict::missing, "there is no network device eth7", "name another"});
+  missing.push_back({"device eth7", Severity::missing, "there is no network device eth7", "name another"});
   CHECK_FALSE(would_start(missing));
 }
 
@@ -32,7 +32,7 @@ TEST_CASE("what is missing ends a start and is listed by a check") {
   Findings listed(Findings::Missing::is_listed);
   CHECK_FALSE(listed.need("device", [&] { throw StartError(error); }));
   CHECK(listed.need("kernel", [] {}));
-  CHECK(listed.all() == std::vector<Finding>{{"device", Verdict::missing, "no eth7", "name another"}});
+  CHECK(listed.all() == std::vector<Finding>{{"device", Severity::missing, "no eth7", "name another"}});
   Findings ending(Findings::Missing::ends_start);
   CHECK_THROWS_AS(ending.need("device", [&] { throw StartError(error); }), StartError);
   const StartError whole("one message: with its advice");
@@ -48,7 +48,7 @@ TEST_CASE("findings as a table") {
         "                      -> Linux 6.6 has it\n"
         "\n"
         "An agent with these options would start; warnings: 1.\n");
-  const std::vector<Finding> missing = {{"bpf()", Verdict::missing, "refused", "allow it"}};
+  const std::vector<Finding> missing = {{"bpf()", Severity::missing, "refused", "allow it"}};
   CHECK(show_findings(missing, Output::table)
             .ends_with("An agent with these options would not start; missing: 1, warnings: 0.\n"));
 }
@@ -64,7 +64,7 @@ TEST_CASE("findings as JSON") {
   CHECK(tcx.at("verdict").as_string() == "warning");
   CHECK(tcx.at("found").as_string() == "absent; instead: clsact");
   CHECK(tcx.at("advice").as_string() == "Linux 6.6 has it");
-  const std::vector<Finding> missing = {{"bpf()", Verdict::missing, "refused", "allow it"}};
+  const std::vector<Finding> missing = {{"bpf()", Severity::missing, "refused", "allow it"}};
   CHECK_FALSE(json::parse(show_findings(missing, Output::json)).as_object().at("starts").as_bool());
 }
 

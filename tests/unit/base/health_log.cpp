@@ -77,7 +77,7 @@ TEST_CASE("a complaint is logged once, and forgotten when too many are known") {
     const auto text = log.text();
     return std::count(text.begin(), text.end(), '\n');
   };
-  Complaints::Moment now;
+  Complaints::TimePoint now;
   const auto say = [&](const lb::k8s::Complaint& complaint) {
     complaints.say(complaint, now);
     now += Complaints::pause;
@@ -108,7 +108,7 @@ TEST_CASE("in a minute each kind of trouble of an object is logged once, the res
     const auto text = log.text();
     return std::count(text.begin(), text.end(), '\n');
   };
-  Complaints::Moment now;
+  Complaints::TimePoint now;
   for (int at = 0; at < 10'000; ++at) {
     complaints.say({"Service a/one", "", fmt::format("192.0.2.{} is lost to b/{}", at % 256, at)}, now);
   }
@@ -134,7 +134,7 @@ TEST_CASE("kinds without end about one object are a bounded number of lines a mi
     complaints.say({"Service a/one", "", std::string(static_cast<std::size_t>(at) + 1, 'x')}, {});
   }
   const auto text = log.text();
-  CHECK(std::count(text.begin(), text.end(), '\n') == Complaints::most_kinds + 1);
+  CHECK(std::count(text.begin(), text.end(), '\n') == Complaints::max_kinds + 1);
 }
 
 }  // namespace

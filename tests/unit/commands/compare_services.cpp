@@ -21,7 +21,7 @@ FrontendId at(const char* address, std::uint16_t port = 80) {
 EndpointSet endpoints(const std::vector<const char*>& addresses) {
   EndpointSet set;
   for (const auto* each : addresses) set.endpoints.push_back({lb::k8s::Address::parse(each).value(), 8080});
-  sort_endpoints(set.endpoints);
+  sort_unique(set.endpoints);
   return set;
 }
 
@@ -79,8 +79,8 @@ TEST_CASE("REL-84: endpoints that one side lacks are named, three of them") {
   const ServedFrontends many = {
       {at("10.96.0.80"), frontend({"10.244.1.1", "10.244.1.2", "10.244.1.3", "10.244.1.4", "10.244.1.5"})}};
   CHECK(lines(few, many) == Lines{"endpoints default/web:http 10.96.0.80:80 endpoints: only kube-proxy has "
-                                  "10.244.1.9:8080; only Sluice has "
-                                  "10.244.1.2:8080, 10.244.1.3:8080, 10.244.1.4:8080 and 1 more"});
+                                  "10.244.1.9:8080; only Sluice has 10.244.1.2:8080, 10.244.1.3:8080, "
+                                  "10.244.1.4:8080 and 1 more"});
 }
 
 TEST_CASE("REL-84: the node's own clients may have another set than those outside") {
@@ -95,9 +95,9 @@ TEST_CASE("REL-84: the node's own clients may have another set than those outsid
   CHECK(lines(theirs, ours, Detail::one_set).empty());
 }
 
-TEST_CASE("REL-84: what is met without endpoints, session affinity, and who is let in") {
+TEST_CASE("REL-84: what a client gets without endpoints, session affinity, and who is let in") {
   auto kube_proxy = frontend({});
-  kube_proxy.outside.empty = kube_proxy.inside.empty = Unserved::drop;
+  kube_proxy.outside.verdict_if_empty = kube_proxy.inside.verdict_if_empty = EmptyVerdict::drop;
   CHECK(
       lines({{at("10.96.0.80"), kube_proxy}}, {{at("10.96.0.80"), frontend({})}}) ==
       Lines{
@@ -131,7 +131,7 @@ TEST_CASE("REL-84: a plan as frontends: sets by kind of address and policy, no e
   CHECK(cluster_ip.affinity_seconds == 600);
   CHECK(cluster_ip.clients == Clients::all);
   const auto& load_balancer = frontends.at(at("203.0.113.80"));
-  CHECK(load_balancer.outside == EndpointSet{endpoints({"10.244.1.1"}).endpoints, Unserved::drop});
+  CHECK(load_balancer.outside == EndpointSet{endpoints({"10.244.1.1"}).endpoints, EmptyVerdict::drop});
   CHECK(load_balancer.inside.endpoints == cluster_ip.outside.endpoints);
   CHECK(load_balancer.clients == Clients::limited);
   CHECK(frontends.at(at("0.0.0.0", 30080)).clients == Clients::all);

@@ -66,7 +66,7 @@ ServedFrontends from_legacy(netlink::Bytes nat, netlink::Bytes filter, int famil
 
 /// The endpoints as text; "drop" or "reject" if there are none.
 std::string text(const EndpointSet& set) {
-  if (set.endpoints.empty()) return set.empty == Unserved::drop ? "drop" : "reject";
+  if (set.endpoints.empty()) return set.verdict_if_empty == EmptyVerdict::drop ? "drop" : "reject";
   std::string text;
   for (const auto& each : set.endpoints) {
     text += (text.empty() ? "" : ",") + lb::k8s::host_port(each.address.text(), each.port);

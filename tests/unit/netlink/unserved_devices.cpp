@@ -124,7 +124,7 @@ TEST_CASE("REL-99: what status says, in the room that it has") {
 TEST_CASE("REL-99: the log says when it begins and ends, and of one device no more than once a minute") {
   using namespace std::chrono_literals;
   const UnservedByDevice found = {{"eth1", {3, "default/web (10.244.2.10)"}}};
-  const UnservedReport::Moment start{1h};
+  const UnservedReport::TimePoint start{1h};
   UnservedReport report;
   const auto said = [&](const UnservedByDevice& now, std::chrono::seconds after) {
     std::string text;

@@ -27,7 +27,7 @@ TEST_CASE("the figures of this process") {
   CHECK(own->resident_bytes > 1 << 20);
   CHECK(own->virtual_bytes >= own->resident_bytes);
   CHECK(own->open_descriptors >= 3);
-  CHECK(own->most_descriptors >= own->open_descriptors);
+  CHECK(own->max_descriptors >= own->open_descriptors);
   const auto now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   CHECK(own->start_time > now - 86400);
   CHECK(own->start_time < now + 1);

@@ -31,13 +31,13 @@ TEST_CASE("REL-84 a drain waits for five minutes, and requires a successor") {
   CHECK(options.drain.pins == "/sys/fs/bpf/sluice");
   CHECK(options.drain.mode == DrainMode::drain);
   CHECK(options.drain.successor == Successor::required);
-  CHECK(options.drain.deadline == 300);
+  CHECK(options.drain.timeout_seconds == 300);
 }
 
 TEST_CASE("REL-84 a drain takes options of its own") {
   const auto options = read({"drain", "--pins", "/sys/fs/bpf/x", "--deadline", "20", "--force"}).drain;
   CHECK(options.pins == "/sys/fs/bpf/x");
-  CHECK(options.deadline == 20);
+  CHECK(options.timeout_seconds == 20);
   CHECK(options.successor == Successor::any);
   CHECK(read({"drain", "--cancel"}).drain.mode == DrainMode::cancel);
   CHECK(std::holds_alternative<Finished>(parse_command_line({"drain", "--deadline", "soon"}, "node")));

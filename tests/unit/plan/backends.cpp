@@ -63,7 +63,7 @@ TEST_CASE("lists of backends are equal however they are divided") {
   CHECK_FALSE(list == BackendList(changed));
   CHECK(BackendList() == BackendList(Backends{}));
   CHECK(BackendList().begin() == BackendList().begin());
-  CHECK_THROWS_AS(BackendChunk(many(BackendChunk::most + 1)), std::length_error);
+  CHECK_THROWS_AS(BackendChunk(many(BackendChunk::max_size + 1)), std::length_error);
 }
 
 TEST_CASE("a list of backends knows its sets, with their weights") {
@@ -136,7 +136,7 @@ TEST_CASE("what does not change keeps its chunks") {
   for (std::uint32_t number = 0; number < 20'000; ++number) edited.set(number, is_ready);
   const auto before = edited.take();
   const auto count = before.chunks().size();
-  REQUIRE(count > 20'000 / BackendChunk::most);
+  REQUIRE(count > 20'000 / BackendChunk::max_size);
 
   SECTION("reported again as it was") {
     for (std::uint32_t number = 0; number < 20'000; number += 7) edited.set(number, is_ready);

@@ -54,7 +54,7 @@ TEST_CASE("what exceeds the limit is reported by an Event, once; what is refused
   std::vector<k8s::Complaint> told;
   Record record;
   agent::PlanOptions options;
-  options.most_frontends = 3;
+  options.max_frontends = 3;
   options.external_ip_ranges = {{prefix("198.18.0.0/16")}};
   agent::Cluster cluster("this", options, record, [&](const auto& complaint) { told.push_back(complaint); });
   auto made = asking(4, 1);
@@ -74,7 +74,7 @@ TEST_CASE("service ports beyond the budget have no number and no backends") {
   auto made = asking(3, 20);
   made.cluster_ips.push_back(address("fd96::1"));
   agent::PlanOptions options;
-  options.most_frontends = 25;
+  options.max_frontends = 25;
   const auto spec = agent::spec(made, node(), options);
   CHECK(spec.ports.size() == 25);
   CHECK(frontends(spec) == 25);
@@ -101,7 +101,7 @@ TEST_CASE("source ranges beyond the budget admit no client") {
   made.load_balancer_ips = {address("192.0.2.1")};
   for (std::size_t at = 0; at < 1000; ++at) made.source_ranges.push_back({external(at), 128});
   agent::PlanOptions options;
-  options.most_frontends = 400;
+  options.max_frontends = 400;
   const auto spec = agent::spec(made, node(), options);
   for (const auto& port : spec.ports) {
     CHECK(port.plan.source_ranges.size() == 100);

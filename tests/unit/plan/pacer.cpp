@@ -91,7 +91,7 @@ TEST_CASE("a large change is made in bounded parts, none of which admits or deni
       REQUIRE(++parts < 200);
       const auto next = part_towards(have, want, most);
       // Backends of a removed port are removed in whole chunks, the last of which may exceed the limit.
-      CHECK(writes_between(have, next) <= most + agent::BackendChunk::most / 2 + 1);
+      CHECK(writes_between(have, next) <= most + agent::BackendChunk::max_size / 2 + 1);
       for (const auto& port : next) CHECK(is_safe(*port, start, want));
       CHECK(std::ranges::is_sorted(next, {}, [](const auto& port) { return port->key; }));
       have = next;
@@ -139,7 +139,7 @@ TEST_CASE("backends that go are a write for two of them, in each part") {
     REQUIRE(part < 200);
     const auto next = part_towards(have, {}, most);
     const auto gone = backends_of(have) - backends_of(next);
-    CHECK(gone <= 2 * most + agent::BackendChunk::most);
+    CHECK(gone <= 2 * most + agent::BackendChunk::max_size);
     CHECK((gone > 0 || next.size() < have.size()));
     have = next;
   }

@@ -28,8 +28,7 @@ TEST_CASE("a start that takes long names the lists that are not there") {
                                           list("servicecidrs", 0)};
   CHECK(awaited(StartStep::objects, api) ==
         "the API's list of endpointslices (3 requests, 2 failed, 4096 bytes; last response 4 s ago), of "
-        "nodes (not "
-        "asked for yet)");
+        "nodes (not asked for yet)");
 }
 
 TEST_CASE("a start names its other steps, and none when it is over") {

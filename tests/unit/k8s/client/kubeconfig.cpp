@@ -33,8 +33,7 @@ std::string config_text(const std::string& cluster, const std::string& user) {
   return fmt::format(
       "apiVersion: v1\nkind: Config\ncurrent-context: here\n"
       "contexts:\n- name: elsewhere\n  context: {{cluster: none}}\n- name: here\n  context: {{cluster: c, "
-      "user: u, "
-      "namespace: x}}\n"
+      "user: u, namespace: x}}\n"
       "clusters:\n- name: c\n  cluster: {{{}}}\nusers:\n- name: u\n  user: {{{}}}\n",
       cluster, user);
 }

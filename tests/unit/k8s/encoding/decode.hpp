@@ -37,12 +37,12 @@ inline std::string endpoints_json(const std::string& endpoints) {
 }
 
 inline Service service_of(const Decoded& decoded) {
-  REQUIRE(decoded.verdict == Verdict::object);
+  REQUIRE(decoded.result == DecodeResult::object);
   return std::get<Service>(decoded.object.value());
 }
 
 inline EndpointSlice slice_of(const Decoded& decoded) {
-  REQUIRE(decoded.verdict == Verdict::object);
+  REQUIRE(decoded.result == DecodeResult::object);
   return std::get<EndpointSlice>(decoded.object.value());
 }
 

@@ -1,4 +1,4 @@
-// Errors that reject an object, hostile input, positions of problems (REL-36; "Our choices" J).
+// Errors that reject an object, hostile input, positions of problems (REL-36; choice J).
 #include <filesystem>
 #include <random>
 
@@ -13,45 +13,48 @@ using namespace lb::k8s::testing;
 TEST_CASE("k8s decode: what refuses an object, or makes it another's") {
   struct Row {
     std::string json;
-    Verdict verdict;
+    DecodeResult result;
     const char* problem;
   };
   const Row rows[] = {
-      {service_json(R"("ports":"x")"), Verdict::refused, "/spec/ports is a string where a list"},
-      {service_json(R"("clusterIP":7)"), Verdict::refused, "/spec/clusterIP is a number"},
-      {service_json(R"("loadBalancerSourceRanges":"10.0.0.0/8")"), Verdict::refused,
+      {service_json(R"("ports":"x")"), DecodeResult::refused, "/spec/ports is a string where a list"},
+      {service_json(R"("clusterIP":7)"), DecodeResult::refused, "/spec/clusterIP is a number"},
+      {service_json(R"("loadBalancerSourceRanges":"10.0.0.0/8")"), DecodeResult::refused,
        "where a list is expected"},
-      {service_json(R"("clusterIP":"10.0.0.1","clusterIP":"10.0.0.2")"), Verdict::refused, "is given twice"},
-      {service_json("", R"(,"spec":{})"), Verdict::refused, "/spec is given twice"},
-      {service_json("", R"(,"status":[])"), Verdict::refused, "/status is a list where an object"},
-      {service_json("", "", R"(,"labels":{"a":1})"), Verdict::refused, "/metadata/labels \"a\": is a number"},
-      {R"({"apiVersion":"v1","kind":"Service"})", Verdict::refused, "/metadata/name is missing"},
-      {R"({"apiVersion":"v1","kind":"Service","metadata":{"name":"a"}})", Verdict::refused, "no namespace"},
-      {R"({"apiVersion":"v1","kind":"Service","metadata":{"name":"a/b","namespace":"x"}})", Verdict::refused,
-       "\"a/b\" is no object name"},
-      {R"({"apiVersion":"v1","kind":"Service","metadata":{"name":"a\nb","namespace":"x"}})", Verdict::refused,
-       "\"a?b\" is no object name"},
-      {R"({"apiVersion":"v1","kind":"Service","metadata":[]})", Verdict::refused, "/metadata is a list"},
-      {R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}})", Verdict::foreign, "kind \"Pod\""},
-      {R"({"apiVersion":"apps/v1","kind":"Service"})", Verdict::foreign, "\"apps/v1\""},
-      {R"({"apiVersion":"discovery.k8s.io/v2","kind":"EndpointSlice"})", Verdict::foreign, "v2"},
-      {R"({"apiVersion":7,"kind":"Service"})", Verdict::refused, "/apiVersion is a number"},
-      {R"({})", Verdict::foreign, "states no kind"},
-      {R"([])", Verdict::refused, "is a list where an object"},
-      {R"("x")", Verdict::refused, "is a string where an object"},
-      {R"({"a":)", Verdict::refused, "is no JSON"},
-      {R"({"a":[1,2,}]})", Verdict::refused, "is no JSON"},
-      {R"({} {})", Verdict::refused, "is no JSON"},
-      {"", Verdict::refused, "is empty"},
-      {"{\"a\":\"\xff\"}", Verdict::refused, "is no JSON"},
-      {std::string(2000, '['), Verdict::refused, "is no JSON"},
-      {R"({"x":)" + std::string(2000, '[') + std::string(2000, ']') + "}", Verdict::refused,
+      {service_json(R"("clusterIP":"10.0.0.1","clusterIP":"10.0.0.2")"), DecodeResult::refused,
+       "is given twice"},
+      {service_json("", R"(,"spec":{})"), DecodeResult::refused, "/spec is given twice"},
+      {service_json("", R"(,"status":[])"), DecodeResult::refused, "/status is a list where an object"},
+      {service_json("", "", R"(,"labels":{"a":1})"), DecodeResult::refused,
+       "/metadata/labels \"a\": is a number"},
+      {R"({"apiVersion":"v1","kind":"Service"})", DecodeResult::refused, "/metadata/name is missing"},
+      {R"({"apiVersion":"v1","kind":"Service","metadata":{"name":"a"}})", DecodeResult::refused,
+       "no namespace"},
+      {R"({"apiVersion":"v1","kind":"Service","metadata":{"name":"a/b","namespace":"x"}})",
+       DecodeResult::refused, "\"a/b\" is no object name"},
+      {R"({"apiVersion":"v1","kind":"Service","metadata":{"name":"a\nb","namespace":"x"}})",
+       DecodeResult::refused, "\"a?b\" is no object name"},
+      {R"({"apiVersion":"v1","kind":"Service","metadata":[]})", DecodeResult::refused, "/metadata is a list"},
+      {R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}})", DecodeResult::foreign, "kind \"Pod\""},
+      {R"({"apiVersion":"apps/v1","kind":"Service"})", DecodeResult::foreign, "\"apps/v1\""},
+      {R"({"apiVersion":"discovery.k8s.io/v2","kind":"EndpointSlice"})", DecodeResult::foreign, "v2"},
+      {R"({"apiVersion":7,"kind":"Service"})", DecodeResult::refused, "/apiVersion is a number"},
+      {R"({})", DecodeResult::foreign, "states no kind"},
+      {R"([])", DecodeResult::refused, "is a list where an object"},
+      {R"("x")", DecodeResult::refused, "is a string where an object"},
+      {R"({"a":)", DecodeResult::refused, "is no JSON"},
+      {R"({"a":[1,2,}]})", DecodeResult::refused, "is no JSON"},
+      {R"({} {})", DecodeResult::refused, "is no JSON"},
+      {"", DecodeResult::refused, "is empty"},
+      {"{\"a\":\"\xff\"}", DecodeResult::refused, "is no JSON"},
+      {std::string(2000, '['), DecodeResult::refused, "is no JSON"},
+      {R"({"x":)" + std::string(2000, '[') + std::string(2000, ']') + "}", DecodeResult::refused,
        "more than 100 levels"},
   };
   for (const auto& row : rows) {
     CAPTURE(row.json.substr(0, 200));
     const auto decoded = decode(row.json);
-    CHECK(decoded.verdict == row.verdict);
+    CHECK(decoded.result == row.result);
     CHECK_FALSE(decoded.object);
     CAPTURE(problems_of(decoded));
     CHECK(problems_of(decoded).find(row.problem) != std::string::npos);
@@ -64,8 +67,8 @@ TEST_CASE("k8s decode: a list's items take the list's kind") {
   CHECK(item_kind("NodeList") == Kind::node);
   CHECK(item_kind("List") == Kind::other);
   const auto* item = R"({"metadata":{"name":"a","namespace":"b"},"spec":{"clusterIP":"10.0.0.1"}})";
-  CHECK(decode(item, Origin::api_server, Kind::service).verdict == Verdict::object);
-  CHECK(decode(item, Origin::api_server, Kind::other).verdict == Verdict::foreign);
+  CHECK(decode(item, Origin::api_server, Kind::service).result == DecodeResult::object);
+  CHECK(decode(item, Origin::api_server, Kind::other).result == DecodeResult::foreign);
 }
 
 TEST_CASE("REL-36 an object with a thousand problems says eight and counts the rest") {
@@ -100,7 +103,7 @@ TEST_CASE("k8s decode: one decoder, many objects, no memory of the last one") {
   const auto bad = decoder->decode("{", Kind::other);
   const auto second = decoder->decode(endpoints_json(R"({"addresses":["10.0.0.2"]})"), Kind::other);
   CHECK(slice_of(first).endpoints.at(0).zone == "z");
-  CHECK(bad.verdict == Verdict::refused);
+  CHECK(bad.result == DecodeResult::refused);
   CHECK(slice_of(second).endpoints.at(0).zone.empty());
   CHECK(slice_of(second).endpoints.at(0).hint_zones.empty());
   CHECK(second.problems.empty());
@@ -113,8 +116,8 @@ TEST_CASE("REL-36 the hostile corpus is answered, file by file") {
     CAPTURE(entry.path().filename().string());
     const auto decoded = decode(lb::test::content_of(entry.path()));
     const bool good = entry.path().filename().string().starts_with("good-");
-    CHECK((decoded.verdict == Verdict::object && decoded.problems.empty()) == good);
-    CHECK(decoded.object.has_value() == (decoded.verdict == Verdict::object));
+    CHECK((decoded.result == DecodeResult::object && decoded.problems.empty()) == good);
+    CHECK(decoded.object.has_value() == (decoded.result == DecodeResult::object));
     ++files;
   }
   CHECK(files >= 20);
@@ -139,8 +142,8 @@ TEST_CASE("REL-36 any damage to a good object is answered") {
       }
       text.resize(text.size() - random() % 3 * (random() % text.size()) / 4);
       const auto decoded = decoder->decode(text, Kind::slice);
-      REQUIRE(decoded.object.has_value() == (decoded.verdict == Verdict::object));
-      REQUIRE((decoded.verdict == Verdict::object || decoded.verdict == Verdict::absent ||
+      REQUIRE(decoded.object.has_value() == (decoded.result == DecodeResult::object));
+      REQUIRE((decoded.result == DecodeResult::object || decoded.result == DecodeResult::absent ||
                !decoded.problems.empty()));
       objects += decoded.object ? 1U : 0U;
     }

@@ -118,7 +118,7 @@ TEST_CASE("SEM-2, SEM-4 slices: which are as absent, and what is said") {
   for (const auto& row : rows) {
     CAPTURE(row.json);
     const auto decoded = decode(row.json);
-    CHECK(decoded.verdict == Verdict::absent);
+    CHECK(decoded.result == DecodeResult::absent);
     CHECK(decoded.key.text() == "b/a");
     CHECK_FALSE(decoded.object);
     CHECK(problems_of(decoded).empty() == std::string(row.problem).empty());
@@ -175,7 +175,7 @@ TEST_CASE("k8s decode: a Node") {
       R"("spec":{"podCIDR":"10.1.0.0/24","podCIDRs":["10.1.0.0/24","fd01::/64","x"]},)"
       R"("status":{"addresses":[{"type":"Hostname","address":"n1"},{"type":"InternalIP","address":"192.0.2.1"},)"
       R"({"type":"ExternalIP","address":"198.51.100.1"},{"type":"InternalIP","address":"?"}]}})");
-  REQUIRE(decoded.verdict == Verdict::object);
+  REQUIRE(decoded.result == DecodeResult::object);
   const auto& node = std::get<Node>(decoded.object.value());
   CHECK(node.name == "n1");
   using Labels = std::vector<std::pair<std::string, std::string>>;

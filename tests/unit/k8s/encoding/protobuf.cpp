@@ -222,11 +222,11 @@ TEST_CASE("k8s protobuf: an object gives what its JSON gives, in an envelope and
   for (const auto& row : rows()) {
     CAPTURE(row.kind);
     const auto json = json_decoder(Origin::api_server)->decode(row.json, Kind::other);
-    REQUIRE(json.verdict == Verdict::object);
+    REQUIRE(json.result == DecodeResult::object);
     const auto decoder = protobuf_decoder(Origin::api_server);
     for (const auto& bytes : {row.bare, envelope(row.version, row.kind, row.bare)}) {
       const auto decoded = decoder->decode(bytes, row.expected);
-      REQUIRE(decoded.verdict == Verdict::object);
+      REQUIRE(decoded.result == DecodeResult::object);
       CHECK(decoded.key == json.key);
       CHECK(decoded.version == json.version);
       CHECK(decoded.problems == json.problems);
@@ -242,13 +242,13 @@ TEST_CASE("REL-36 k8s protobuf: truncated, damaged and foreign bytes are answere
     const std::size_t after_object = 4;  // two empty fields, which may be missing
     for (std::size_t i = 0; i < whole.size() - after_object; ++i) {
       CAPTURE(row.kind, i);
-      CHECK(decoder->decode(whole.substr(0, i), Kind::other).verdict != Verdict::object);
+      CHECK(decoder->decode(whole.substr(0, i), Kind::other).result != DecodeResult::object);
       auto damaged = whole;
       damaged[i] = static_cast<char>(~damaged[i]);
       (void)decoder->decode(damaged, row.expected);
     }
   }
-  CHECK(decoder->decode(envelope("v1", "Pod", node()), Kind::service).verdict == Verdict::foreign);
+  CHECK(decoder->decode(envelope("v1", "Pod", node()), Kind::service).result == DecodeResult::foreign);
 }
 
 TEST_CASE("k8s protobuf: lists and watches are cut into objects wherever the bytes are cut") {

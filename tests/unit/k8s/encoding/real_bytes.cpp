@@ -68,7 +68,7 @@ Parts take_apart(Encoding& encoding, Kind kind, Shape shape, const std::string& 
 void check_equal(const Part& json, const Part& protobuf) {
   CHECK(json.type == protobuf.type);
   CAPTURE(json.decoded.key.text());
-  CHECK(json.decoded.verdict == protobuf.decoded.verdict);
+  CHECK(json.decoded.result == protobuf.decoded.result);
   CHECK(json.decoded.kind == protobuf.decoded.kind);
   CHECK(json.decoded.key == protobuf.decoded.key);
   CHECK(json.decoded.version == protobuf.decoded.version);

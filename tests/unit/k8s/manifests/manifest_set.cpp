@@ -24,7 +24,7 @@ using std::chrono::milliseconds;
 struct Fixture {
   RecordingSink sink;
   ManifestSet set{sink};
-  ManifestSet::Moment now{};
+  ManifestSet::TimePoint now{};
 
   Lines put(const std::string& file, const std::string& text) {
     set.put(file, text, now);

@@ -79,11 +79,11 @@ TEST_CASE("SEM-63: the start-up taint is tried again until it is gone, and the f
   Lab lab;
   lab.taint.remove();
   lab.answer(0, "", End::unreachable);
-  CHECK(lab.rings_at == lab.now + StartupTaint::shortest_pause);
+  CHECK(lab.rings_at == lab.now + StartupTaint::min_pause);
   lab.wait();
   lab.wait();  // timeout without a reply
   CHECK(lab.reader == nullptr);
-  CHECK(lab.rings_at == lab.now + 2 * StartupTaint::shortest_pause);
+  CHECK(lab.rings_at == lab.now + 2 * StartupTaint::min_pause);
   lab.wait();
   lab.answer(200, tainted);
   lab.answer(422);  // another client has changed the taints meanwhile: read them again
@@ -102,7 +102,7 @@ TEST_CASE("SEM-63: a missing right is named, and asked for less and less often")
   for (int i = 0; i < 10; ++i) {
     lab.answer(200, tainted);
     lab.answer(403);
-    if (i == 9) CHECK(lab.rings_at == lab.now + StartupTaint::longest_pause);
+    if (i == 9) CHECK(lab.rings_at == lab.now + StartupTaint::max_pause);
     lab.wait();
   }
   REQUIRE(lab.failures.size() == 1);
@@ -115,7 +115,7 @@ TEST_CASE("SEM-63: an answer that is no Node, or does not end, is a failure") {
   lab.answer(200, "not JSON");
   lab.wait();
   REQUIRE(lab.reader->head({200, "application/json", std::nullopt}) == Flow::proceed);
-  CHECK(lab.reader->body(std::string(StartupTaint::most_bytes, 'x')) == Flow::proceed);
+  CHECK(lab.reader->body(std::string(StartupTaint::max_bytes, 'x')) == Flow::proceed);
   CHECK(lab.reader->body("x") == Flow::stop);
   std::exchange(lab.reader, nullptr)->end(End::stopped, "https://server");
   lab.wait();

@@ -1,5 +1,5 @@
-// The ports that this agent listens on: serves the health-check node ports, and reports ports that another
-// process holds, in the log, in Events, in the metrics and in `status`.
+// Opens and serves the health-check node ports, and reports ports (these, and those of the agent's own
+// servers) that another process holds: in the log, in Events, in the metrics and in `status`.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -22,7 +22,7 @@ namespace lb::agent {
 /// node ports.
 [[nodiscard]] std::string taken_ports_text(const std::vector<WaitingServer>& servers, std::size_t checks);
 
-class PortReporter {
+class HealthCheckPorts {
  public:
   /// All references must outlive this.
   struct Dependencies {
@@ -35,7 +35,7 @@ class PortReporter {
   };
   using Complain = std::function<void(const k8s::Complaint&)>;
 
-  PortReporter(boost::asio::io_context& context, Dependencies dependencies, Complain complain);
+  HealthCheckPorts(boost::asio::io_context& context, Dependencies dependencies, Complain complain);
 
   /// Serves health checks by ServiceHealth; complains to the owners of Services about ports that are taken.
   void serve(const HealthChecks& checks, const std::vector<k8s::Address>& addresses) {
@@ -44,10 +44,11 @@ class PortReporter {
   /// Whether it listens on all of them.
   [[nodiscard]] bool complete() const noexcept { return health_checks_.complete(); }
 
-  /// Posts Events about the Node, like kube-proxy, for ports of our own servers that are taken at the start.
-  void announce();
+  /// Posts Events about the Node, like kube-proxy, for ports of the agent's own servers that are taken at the
+  /// start.
+  void post_events();
   /// Updates the metrics and `status`.
-  void report();
+  void update_metrics();
 
  private:
   void complain_of(const k8s::ObjectKey& service, const std::string& why);

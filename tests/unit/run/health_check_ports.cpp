@@ -1,5 +1,5 @@
 // The text about ports that other processes hold.
-#include "agent/run/port_reporter.hpp"
+#include "agent/run/health_check_ports.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <string>

@@ -1,4 +1,4 @@
-#include "agent/run/port_reporter.hpp"
+#include "agent/run/health_check_ports.hpp"
 
 #include <fmt/format.h>
 
@@ -24,7 +24,8 @@ std::string taken_ports_text(const std::vector<WaitingServer>& servers, std::siz
   return text;
 }
 
-PortReporter::PortReporter(boost::asio::io_context& context, Dependencies dependencies, Complain complain)
+HealthCheckPorts::HealthCheckPorts(boost::asio::io_context& context, Dependencies dependencies,
+                                   Complain complain)
     : dependencies_(dependencies),
       complain_(std::move(complain)),
       health_checks_(
@@ -35,20 +36,20 @@ PortReporter::PortReporter(boost::asio::io_context& context, Dependencies depend
           [this](const auto& service, const auto& why) { complain_of(service, why); }) {}
 
 /// Logs the problem, and posts an Event that the Service's owner sees (SEM-58).
-void PortReporter::complain_of(const k8s::ObjectKey& service, const std::string& why) {
+void HealthCheckPorts::complain_of(const k8s::ObjectKey& service, const std::string& why) {
   complain_({"Service " + service.text(), "", why});
   dependencies_.inputs.post({service, "FailedToStartServiceHealthcheck",
                              fmt::format("node {} {}", dependencies_.options.node, why)});
 }
 
-void PortReporter::announce() {
+void HealthCheckPorts::post_events() {
   for (const auto& server : dependencies_.servers.waiting()) {
     dependencies_.inputs.post(
         {{"", dependencies_.options.node}, server.event, server.problem, k8s::EventSubject::node});
   }
 }
 
-void PortReporter::report() {
+void HealthCheckPorts::update_metrics() {
   const auto checks = health_checks_.waiting();
   dependencies_.metrics.ports_waiting("health-check", checks);
   dependencies_.coexistence.set_ports(taken_ports_text(dependencies_.servers.waiting(), checks));

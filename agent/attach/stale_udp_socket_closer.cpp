@@ -1,6 +1,6 @@
 // Processes one namespace after the other: runs the iterator, and sock_diag if the iterator only lists
 // sockets.
-#include "agent/attach/udp_sockets.hpp"
+#include "agent/attach/stale_udp_socket_closer.hpp"
 
 #include <bpf/bpf.h>
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ using boost::system::error_code;
 
 // Delay between a backend's end and the round, which collects further ends.
 constexpr std::chrono::milliseconds pause{100};
-constexpr std::size_t spaces_a_step = 16;  // an iterator over a namespace's sockets takes some 100 µs
+constexpr std::size_t namespaces_per_step = 16;  // an iterator over a namespace's sockets takes some 100 µs
 
 /// Reads the iterator's output: a byte for each socket that it closed, a cookie for each that it listed.
 boost::system::result<std::string> read_all(int iterator) {
@@ -53,15 +53,15 @@ std::set<std::uint64_t> cookies_in(const std::string& written) {
 
 }  // namespace
 
-UdpSockets::UdpSockets(boost::asio::io_context& context, const UdpCleanup& cleanup, Namespaces namespaces,
-                       Report reported)
-    : timer_(context), finds_(cleanup.destroys < 0), which_(namespaces), report_(std::move(reported)) {
-  if (const int program = finds_ ? cleanup.finds : cleanup.destroys; program >= 0) {
+StaleUdpSocketCloser::StaleUdpSocketCloser(boost::asio::io_context& context, const UdpCleanup& cleanup,
+                                           Namespaces namespaces, Report reported)
+    : timer_(context), lists_only_(cleanup.destroys < 0), scope_(namespaces), report_(std::move(reported)) {
+  if (const int program = lists_only_ ? cleanup.finds : cleanup.destroys; program >= 0) {
     link_ = maps::Fd(bpf_link_create(program, 0, BPF_TRACE_ITER, nullptr));
   }
 }
 
-void UdpSockets::backend_ended() {
+void StaleUdpSocketCloser::backend_ended() {
   if (!link_ || phase_ == Phase::waiting) {
     return;
   }
@@ -73,27 +73,27 @@ void UdpSockets::backend_ended() {
   timer_.expires_after(pause);
   timer_.async_wait([this](const auto& error) {
     if (!error) {
-      begin();
+      start_round();
     }
   });
 }
 
-void UdpSockets::begin() {
+void StaleUdpSocketCloser::start_round() {
   phase_ = Phase::running;
-  namespaces_ = which_ == Namespaces::all ? network_namespaces() : std::vector<std::string>{own_netns};
+  namespaces_ = scope_ == Namespaces::all ? network_namespaces() : std::vector<std::string>{own_netns};
   count_ = 0;
   problem_.clear();
-  step();
+  check_next_namespaces();
 }
 
 // An iterator covers the sockets of the namespace in which it was created, and so does sock_diag.
-boost::system::result<std::uint64_t> UdpSockets::clean_up_in(const std::string& netns) const {
+boost::system::result<std::uint64_t> StaleUdpSocketCloser::clean_up_in(const std::string& netns) const {
   maps::Fd iterator;
   boost::system::result<maps::Fd> diag = maps::Fd();
   const auto error = in_netns(netns, [&] {
     iterator = maps::Fd(bpf_iter_create(link_.get()));
     const auto failure = iterator ? error_code() : last_error();
-    if (finds_) {
+    if (lists_only_) {
       diag = open_socket_diag();
     }
     return failure ? failure : diag ? error_code() : diag.error();
@@ -105,15 +105,15 @@ boost::system::result<std::uint64_t> UdpSockets::clean_up_in(const std::string& 
   if (!written) {
     return written.error();
   }
-  if (!finds_) {
+  if (!lists_only_) {
     return written->size();
   }
   return written->empty() ? 0 : end_udp_sockets(diag->get(), cookies_in(*written));
 }
 
 // A namespace that was removed meanwhile has no sockets.
-void UdpSockets::step() {
-  for (std::size_t done = 0; done < spaces_a_step && !namespaces_.empty(); ++done) {
+void StaleUdpSocketCloser::check_next_namespaces() {
+  for (std::size_t done = 0; done < namespaces_per_step && !namespaces_.empty(); ++done) {
     const auto reported = clean_up_in(namespaces_.back());
     if (reported) {
       count_ += *reported;
@@ -123,13 +123,13 @@ void UdpSockets::step() {
     namespaces_.pop_back();
   }
   if (namespaces_.empty()) {
-    finish();
+    finish_round();
     return;
   }
-  boost::asio::post(timer_.get_executor(), [this] { step(); });
+  boost::asio::post(timer_.get_executor(), [this] { check_next_namespaces(); });
 }
 
-void UdpSockets::finish() {
+void StaleUdpSocketCloser::finish_round() {
   phase_ = Phase::idle;
   report_(count_, problem_);
   if (std::exchange(again_, false)) {

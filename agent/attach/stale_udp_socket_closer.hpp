@@ -17,30 +17,30 @@ namespace lb::agent {
 /// The namespaces whose sockets are translated.
 enum class Namespaces : std::uint8_t { own, all };
 
-class UdpSockets {
+class StaleUdpSocketCloser {
  public:
   /// Called with the number of sockets closed in one round, and why some namespaces could not be checked;
   /// empty: all were.
   using Report = std::function<void(std::uint64_t count, const std::string& problem)>;
 
   /// Without an iterator in `cleanup` it does nothing.
-  UdpSockets(boost::asio::io_context& context, const UdpCleanup& cleanup, Namespaces namespaces,
-             Report reported);
+  StaleUdpSocketCloser(boost::asio::io_context& context, const UdpCleanup& cleanup, Namespaces namespaces,
+                       Report reported);
 
   /// Call when a backend ended. A round starts soon; if one is under way, another one follows.
   void backend_ended();
 
  private:
-  void begin();
-  void step();
-  void finish();
+  void start_round();
+  void check_next_namespaces();
+  void finish_round();
   /// Number of sockets closed in a namespace.
   [[nodiscard]] boost::system::result<std::uint64_t> clean_up_in(const std::string& netns) const;
 
   boost::asio::steady_timer timer_;
-  maps::Fd link_;  ///< link of the iterator
-  bool finds_;     ///< the iterator only lists sockets
-  Namespaces which_;
+  maps::Fd link_;     ///< link of the iterator
+  bool lists_only_;   ///< the iterator only lists sockets
+  Namespaces scope_;  ///< whose sockets are checked
   Report report_;
   enum class Phase : std::uint8_t { idle, waiting, running };
   Phase phase_ = Phase::idle;
