@@ -25,6 +25,8 @@ std::string with_port(const std::string& address, unsigned port) {
   return k8s::Address::parse(address) ? k8s::host_port(address, port) : address;
 }
 
+bool is_ipv4(const k8s::Prefix& range) { return range.address.family() == k8s::Family::ipv4; }
+
 /// Adds the parts of a range outside of 127.0.0.0/8.
 void add_without_loopback(const k8s::Prefix& range, std::vector<std::string>& out) {
   static const auto loopback = *k8s::Prefix::parse("127.0.0.0/8");
@@ -243,17 +245,28 @@ class Mapper {
 
   static std::vector<std::string> not_on_loopback(const std::vector<std::string>& list) {
     std::vector<std::string> rest;
+    bool limits_ipv4 = false;
     for (const auto& each : list) {
       if (each == "primary") {
         rest.push_back(each);
       } else if (each == "localhost") {
         rest.emplace_back("::1/128");
+        limits_ipv4 = true;
       } else {
-        add_without_loopback(*k8s::Prefix::parse(each == "all" ? "0.0.0.0/0" : each), rest);
+        const auto range = *k8s::Prefix::parse(each == "all" ? "0.0.0.0/0" : each);
+        add_without_loopback(range, rest);
+        limits_ipv4 = limits_ipv4 || is_ipv4(range);
       }
     }
-    // An empty list would mean all addresses; this address belongs to no host.
-    if (rest.empty()) rest.emplace_back("255.255.255.255/32");
+    // A list without a range of a family means all addresses of that family.
+    const bool has_ipv4 = std::ranges::any_of(
+        rest, [](const auto& each) { return each == "primary" || is_ipv4(*k8s::Prefix::parse(each)); });
+    if (has_ipv4) return rest;
+    if (limits_ipv4) {
+      rest.emplace_back("255.255.255.255/32");  // no host has this address
+    } else {
+      add_without_loopback(*k8s::Prefix::parse("0.0.0.0/0"), rest);
+    }
     return rest;
   }
 
