@@ -128,7 +128,7 @@ class Reader {
  public:
   void read(const ConfigNode& root) {
     if (root.kind != ConfigNode::Kind::mapping) {
-      errors_.push_back({root.line, "", "is no mapping: give it apiVersion, kind and the fields to set"});
+      errors_.push_back({root.line, "", "is not a mapping: give it apiVersion, kind and the fields to set"});
       return;
     }
     mapping("", root);
@@ -175,7 +175,7 @@ class Reader {
       if (element.kind == ConfigNode::Kind::mapping) {
         mapping(path + "[]", element);
       } else {
-        errors_.push_back({element.line, path, "has an element that is no mapping of its fields"});
+        errors_.push_back({element.line, path, "has an element that is not a mapping of its fields"});
       }
     }
     if (node.kind != ConfigNode::Kind::list && !node.is_null()) {

@@ -38,7 +38,8 @@ std::optional<ObjectKey> identify(Kind kind, const wire::Metadata& metadata, Ori
   const Problems::Step step(problems, "metadata");
   ObjectKey key{std::string(metadata.name_space), std::string(metadata.name)};
   if (!rules::object_name(key.name)) {
-    problems.add("name", key.name.empty() ? "is missing" : rules::quoted(key.name) + " is no object name");
+    problems.add("name",
+                 key.name.empty() ? "is missing" : rules::quoted(key.name) + " is not an object name");
     return std::nullopt;
   }
   if (kind == Kind::node || kind == Kind::service_cidr) {

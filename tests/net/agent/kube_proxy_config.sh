@@ -69,7 +69,7 @@ lab_wait 10 metric_is 0 || die "the metric does not say that the file is bad: $(
 complains_of "mode is 'userspace'; write iptables, ipvs or nftables" || die "status does not say what is wrong: $(without)"
 [[ $(said "the last good one stays in force") == 1 ]] || die "the log does not say once that the file is bad"
 volume "this: is: no YAML"
-lab_wait 10 complains_of "is no YAML" || die "status does not say that the file is no YAML: $(without)"
+lab_wait 10 complains_of "is not valid YAML" || die "status does not say that the file is no YAML: $(without)"
 force '.nodePortAddresses | join(",")' 10.0.0.0/8 || die "a bad file changed what is in force"
 same_process || die "a bad file ended the agent"
 printf 'nonsense is not followed: %s\n' "$(without)"

@@ -107,12 +107,12 @@ TEST_CASE("k8s yaml: what is refused, and on which line") {
     std::size_t line;
   };
   const Row rows[] = {
-      {"a: 1\nb: [1\nc: 2\n", "is no YAML", 2},
-      {"a: 1\nb: c: d\n", "is no YAML", 1},
-      {"a:\n\t- b\n", "is no YAML", 1},
-      {"a: \"x\n", "is no YAML", 0},
-      {"a: @x\n", "is no YAML", 0},
-      {"a: 1\nb: *nothing\n", "is no YAML", 1},
+      {"a: 1\nb: [1\nc: 2\n", "is not valid YAML", 2},
+      {"a: 1\nb: c: d\n", "is not valid YAML", 1},
+      {"a:\n\t- b\n", "is not valid YAML", 1},
+      {"a: \"x\n", "is not valid YAML", 0},
+      {"a: @x\n", "is not valid YAML", 0},
+      {"a: 1\nb: *nothing\n", "is not valid YAML", 1},
       {"a: 1\n<<: {b: 1}\n", "merge key", 1},
       {"a: 1\nb: &b [*b]\n", "refers to a node which contains it", 1},
       {"a: 1\nb: !mine x\n", "unknown tag", 1},
