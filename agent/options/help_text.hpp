@@ -49,7 +49,7 @@ pins is taken for the one to be replaced: its ports are not tried.
 With --against kube-proxy it looks at the rules of the kube-proxy that runs on this node (iptables, nftables or IPVS,
 read from the kernel) and at what an agent with these options would serve, and says what differs: frontends, endpoints,
 session affinity, what a client gets where there are no endpoints (reject or drop), and whether source ranges limit
-clients. A difference that does not last four seconds is none. Exit code 0: the same; 1: something differs; 2: it cannot
+clients. A difference counts only if it lasts four seconds. Exit code 0: the same; 1: something differs; 2: it cannot
 be compared.
 
 Examples:

@@ -161,7 +161,7 @@ class Reader {
       list_at(path, node);
     } else if (!is_section(path)) {
       config_.warnings.push_back(
-          {node.line, path, "is no field of kube-proxy's and is ignored: correct or remove it"});
+          {node.line, path, "is not a field of kube-proxy's and is ignored: correct or remove it"});
     } else if (node.kind == ConfigNode::Kind::mapping) {
       mapping(path, node);
     } else if (!node.is_null()) {

@@ -68,7 +68,7 @@ void Cluster::upsert(k8s::EndpointSlice slice) {
   note_triggers(slice, known, touch(service).put_slice(slice));
 }
 
-/// A slice reported again unchanged is no change (SEM-88).
+/// A slice reported again unchanged is not a change (SEM-88).
 void Cluster::note_triggers(const k8s::EndpointSlice& slice, Slice& known, Change change) {
   for (const auto trigger : slice.triggers) {
     if (change == Change::some || trigger != known.trigger) {

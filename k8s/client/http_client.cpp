@@ -125,7 +125,7 @@ void ApiClient::Shared::refresh() {
     }
   }
   if (problem.empty() && !token.text().empty() && bearer_token(token.text()).empty()) {
-    problem = "the token cannot be used: it is no line of visible characters";
+    problem = "the token cannot be used: it is not a line of visible characters";
   }
   complain(problem);
 }

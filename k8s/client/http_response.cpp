@@ -105,7 +105,7 @@ class Parser final : public http::basic_parser<false> {
   void on_response_impl(int code, string_view, int, error_code& error) override {
     head_.status = static_cast<unsigned>(code);
     if (code < 100) {
-      leave(State::broken, "is no HTTP: its status code is none", error);
+      leave(State::broken, "is not HTTP: its status code is below 100", error);
     }
   }
   void on_field_impl(http::field name, string_view, string_view value, error_code& error) override;
@@ -175,7 +175,7 @@ std::size_t Parser::take(string_view body, error_code& error) {
                      : handler_.body(bytes) == ReadControl::stop ? State::stopped
                                                                  : State::open;
   if (state != State::open) {
-    leave(state, state == State::broken ? "is no gzip although it says so" : "", error);
+    leave(state, state == State::broken ? "is not gzip although it says so" : "", error);
   }
   return body.size();
 }
@@ -226,7 +226,7 @@ State HttpResponse::feed(std::string_view bytes) {
       return work_->finish(parser.state(), parser.problem());
     }
     if (error && error != http::error::need_more) {
-      return work_->finish(State::broken, fmt::format("is no HTTP: {}", error.message()));
+      return work_->finish(State::broken, fmt::format("is not HTTP: {}", error.message()));
     }
     if (parser.is_done()) {
       if (const auto state = work_->whole_or_next(); state != State::open) {

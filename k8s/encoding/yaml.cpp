@@ -248,7 +248,7 @@ void Writer::OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) {
 
 void Writer::open(const YAML::Mark& mark, YAML::anchor_t anchor, char bracket) {
   if (at_key()) {
-    fail(mark, "has a key that is no scalar");
+    fail(mark, "has a key that is not a scalar");
   } else if (levels_.size() == max_depth) {
     fail(mark, "is nested more than 100 levels deep");
   }

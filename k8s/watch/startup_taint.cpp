@@ -104,7 +104,7 @@ void StartupTaint::read() {
 
 void StartupTaint::patch(const std::string& node) {
   const auto patch = patch_without_taint(node, key_);
-  if (!patch) return failed("what it sent is no Node");
+  if (!patch) return failed("what it sent is not a Node");
   if (patch->empty()) {
     alarm_->set(now_(), [] {});
     return report_.done(fmt::format("Node {} has no taint {}", node_, key_));

@@ -167,7 +167,7 @@ TEST_CASE("SEM-68: unknown fields and fields given twice are warnings, as in kub
   const TemporaryFile file(head + "mode: nftables\nmod: ipvs\nconntrack:\n  min: 1\n  min: 2\n");
   const auto options = good(with_file(file.path()));
   CHECK(options.conntrack.min == 2);
-  CHECK(says(options, LogLevel::warning, file.path() + ":4: mod is no field of kube-proxy's"));
+  CHECK(says(options, LogLevel::warning, file.path() + ":4: mod is not a field of kube-proxy's"));
   CHECK(says(options, LogLevel::warning, file.path() + ":7: conntrack.min is given twice"));
 }
 
@@ -246,7 +246,7 @@ TEST_CASE("SEM-68: JSON is read, with its lines") {
   const auto options = good(with_file(file.path()));
   CHECK(options.oom_score_adj == -1);
   CHECK(options.node_port_addresses.scope == NodePortScope::primary);
-  CHECK(says(options, LogLevel::warning, ":4: modes is no field"));
+  CHECK(says(options, LogLevel::warning, ":4: modes is not a field"));
 }
 
 TEST_CASE("SEM-68: beside a file flags of kube-proxy's are ignored, and the agent's own count") {

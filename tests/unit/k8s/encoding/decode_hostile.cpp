@@ -29,7 +29,7 @@ TEST_CASE("k8s decode: what refuses an object, or makes it another's") {
        "/metadata/labels \"a\": is a number"},
       {R"({"apiVersion":"v1","kind":"Service"})", DecodeResult::refused, "/metadata/name is missing"},
       {R"({"apiVersion":"v1","kind":"Service","metadata":{"name":"a"}})", DecodeResult::refused,
-       "no namespace"},
+       "is not a namespace"},
       {R"({"apiVersion":"v1","kind":"Service","metadata":{"name":"a/b","namespace":"x"}})",
        DecodeResult::refused, "\"a/b\" is not an object name"},
       {R"({"apiVersion":"v1","kind":"Service","metadata":{"name":"a\nb","namespace":"x"}})",
