@@ -231,8 +231,9 @@ std::vector<ClientMetric::Label> labels_of(const ServicePortKey& key, const char
 }
 
 void add_service_families(std::vector<MetricFamily>& all, const Snapshot& snapshot) {
-  auto eligible = gauges("sluice_service_backends_eligible", "Backends that new flows of a service may get");
-  auto programmed = gauges("sluice_service_backends_programmed", "Backends that the maps have for them");
+  auto eligible =
+      gauges("sluice_service_backends_eligible", "Backends of a service port that new flows may use");
+  auto programmed = gauges("sluice_service_backends_programmed", "Backends of a service port in the maps");
   const auto add = [&](const ServiceStats& stats, const ServiceStats::Set& set, const char* name) {
     add_gauge(eligible, labels_of(stats.key, name), set.eligible);
     add_gauge(programmed, labels_of(stats.key, name), set.programmed);
