@@ -43,7 +43,7 @@ cgroup_left() {
 		fi
 		[[ $place != / && -n $place ]] || break
 		place=$(dirname "$place")
-	done | sort -g | head -n 1
+	done | sort -g | sed -n 1p
 }
 
 # memory_left: prints the free memory in GiB, rounded down.
@@ -52,7 +52,7 @@ memory_left() { { awk '/^MemAvailable/ { print $2 * 1024 }' /proc/meminfo && cgr
 # ---- Hardware and software. ----
 
 # first_line COMMAND...: prints the first line of the command's output.
-first_line() { { "$@" 2>&1 || true; } | head -n 1; }
+first_line() { { "$@" 2>&1 || true; } | sed -n 1p; }
 
 # hypervisor: prints the hypervisor's name, if it can be detected.
 hypervisor() {
@@ -105,6 +105,6 @@ environment() {
 	record environment date="$(date -u +%Y-%m-%dT%H:%MZ)" parts="$*" \
 		tree="$(git -c safe.directory='*' -C "$SLUICE_ROOT" describe --always --dirty 2>/dev/null || echo unknown)" \
 		kernel="$(uname -r)" system="$(sed -n 's/^PRETTY_NAME="\(.*\)"/\1/p' /etc/os-release)" processors="$(nproc)" \
-		model="$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)" hypervisor="$(hypervisor)" mitigations="$(mitigations)" \
+		model="$(sed -n 's/^model name.*: //p' /proc/cpuinfo | sed -n 1p)" hypervisor="$(hypervisor)" mitigations="$(mitigations)" \
 		memory="$(awk '/^MemTotal/ { print int($2 / 1048576 + 0.5) " GiB" }' /proc/meminfo)" "${fields[@]}"
 }

@@ -26,7 +26,11 @@ excerpt() {
 	mkdir -p "$LOGS"
 	cp "$1" "$LOGS"
 	{
-		cut -c1-400 "$1" | if (($(wc -l <"$1") > 250)); then sed '200q' && printf '…\n' && tail -n 30 "$1" | cut -c1-400; else cat; fi
+		if (($(wc -l <"$1") > 250)); then
+			sed -n 1,200p "$1" && printf '…\n' && tail -n 30 "$1"
+		else
+			cat "$1"
+		fi | cut -c1-400
 		say "(the whole output: ${LOGS#"$SLUICE_ROOT"/}/${1##*/})"
 	} >"$1.excerpt"
 	cat "$1.excerpt"

@@ -41,14 +41,16 @@ sandbox_end() {
 	SANDBOX_PID='' SANDBOX_CGROUP='' SANDBOX_TMP=''
 }
 
-# sandbox_sweep: removes the cgroups of sandboxes whose script was killed by SIGKILL (their processes died with it).
+# sandbox_sweep: removes the cgroups of sandboxes whose script was killed by SIGKILL (their processes died with it): those
+# without a process, and older than a minute, because a process enters a new one. Their scripts may be in other pid
+# namespaces.
 sandbox_sweep() {
 	local stale
-	for stale in "$(cgroup_root)"/sluice-sandbox.*; do
-		if [[ -d $stale ]] && ! kill -0 "${stale##*.}" 2>/dev/null; then
+	while IFS= read -r stale; do
+		if grep -qx 'populated 0' "$stale/cgroup.events" 2>/dev/null; then
 			find "$stale" -depth -type d -exec rmdir {} + 2>/dev/null || true
 		fi
-	done
+	done < <(find "$(cgroup_root)" -maxdepth 1 -type d -name 'sluice-sandbox.*' -mmin +1)
 }
 
 # catch_signals: from here on a signal ends the script by its EXIT trap. Otherwise bash ignores an interrupt that arrives
@@ -67,8 +69,7 @@ sandbox() {
 	SANDBOX_TMP=$(mktemp -d "${TMPDIR:-/tmp}/sluice-sandbox.XXXXXX")
 	catch_signals
 	sandbox_sweep
-	# The pid alone is not unique: another process namespace may share the cgroups.
-	SANDBOX_CGROUP=$(mktemp -d --suffix=".$$" "$(cgroup_root)/sluice-sandbox.XXXXXX")
+	SANDBOX_CGROUP=$(mktemp -d "$(cgroup_root)/sluice-sandbox.XXXXXX")
 	# In the background, so that a signal is handled at once and not when the command ends. It enters its cgroup first, because
 	# that cgroup becomes the root of its cgroup namespace.
 	# shellcheck disable=SC2016  # expanded inside

@@ -117,7 +117,7 @@ taints() { kube get Node/node | jq -c '[.spec.taints[]?.key | select(startswith(
 
 # nothing_left NAME: checks that a page has removed everything that it installed.
 nothing_left() {
-	[[ ! -e $LAB_PINS/sluice ]] || die "$1.md leaves $(find "$LAB_PINS/sluice" | head -n 5)"
+	[[ ! -e $LAB_PINS/sluice ]] || die "$1.md leaves $(find "$LAB_PINS/sluice" | sed -n 1,5p)"
 	! kube get DaemonSet/kube-system/sluice >/dev/null 2>&1 || die "$1.md leaves a DaemonSet"
 	! kube get DaemonSet/kube-system/sluice-uninstall >/dev/null 2>&1 || die "$1.md leaves the clean-up's DaemonSet"
 }

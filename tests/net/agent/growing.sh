@@ -58,7 +58,7 @@ more many "$MANY" 3
 LARGE=$(sizes)
 [[ -z $(find "$LAB_PINS" -name '*_next') ]] || die "something stays pinned beside: $(find "$LAB_PINS" -name '*_next')"
 [[ $(bpftool -j map dump pinned "$LAB_PINS"/v*/maps/lb_services | jq '.[1].formatted.value.policy.internal') == *LB_* ]] ||
-	die "people cannot read the new tables: $(bpftool map dump pinned "$LAB_PINS"/v*/maps/lb_services | head -n 20)"
+	die "people cannot read the new tables: $(bpftool map dump pinned "$LAB_PINS"/v*/maps/lb_services | sed -n 1,20p)"
 
 # A start with smaller sizes keeps the tables; one with larger sizes does not, and no client notices. After growing, the
 # agent has no more descriptors open than after a start.

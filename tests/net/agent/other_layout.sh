@@ -36,7 +36,7 @@ replace() {
 	"${@:3}"
 	lab_agent --xdp native
 	rm "$LAB_DIR/pause"
-	[[ ! -e $LAB_PINS/v$1 ]] || die "layout $1 is still pinned: $(find "$LAB_PINS/v$1" | head)"
+	[[ ! -e $LAB_PINS/v$1 ]] || die "layout $1 is still pinned: $(find "$LAB_PINS/v$1" | sed -n 1,10p)"
 	grep -q "took over .* hooks of map layout $1;" "$LAB_DIR/agent.log" || die "the log does not say what was taken over"
 	[[ $(secret "$2") == "$before" ]] || die "the secret changed from $before to $(secret "$2")"
 }

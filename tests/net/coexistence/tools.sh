@@ -48,7 +48,7 @@ by_tcp() {
 		done < <(places "$who")
 		while read -r address port; do
 			answered "ncat in $who to $address" 'web-' http_by_hand "$who" "$address" "$port"
-		done < <(places "$who" | head -n 2)
+		done < <(places "$who" | sed -n 1,2p)
 		printf '%s: curl and ncat are answered\n' "$who"
 	done
 }

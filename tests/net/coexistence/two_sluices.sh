@@ -72,7 +72,7 @@ unchanged() {
 second_goes() {
 	lab_stop "$SECOND_AGENT" TERM || die "the second agent ended badly"
 	unchanged first second lab_sluice cleanup
-	[[ ! -e $PINS/second ]] || die "left of the second: $(find "$PINS/second" | head -n 3)"
+	[[ ! -e $PINS/second ]] || die "left of the second: $(find "$PINS/second" | sed -n 1,3p)"
 	diff "$LAB_DIR/links" <(links) >&2 || die "cleanup of the second changed what is attached, above"
 	lab_ask pod tcp 10.96.0.80 80 --count 20 >/dev/null || die "the first serves pods no more"
 	lab_ask client tcp 10.0.0.10 30080 --count 20 >/dev/null || die "the first serves the outside no more"
@@ -82,7 +82,7 @@ second_goes() {
 first_goes() {
 	lab_stop "$LAB_AGENT" TERM || die "the first agent ended badly"
 	unchanged second first lab_sluice cleanup
-	[[ ! -e $PINS/first ]] || die "left of the first: $(find "$PINS/first" | head -n 3)"
+	[[ ! -e $PINS/first ]] || die "left of the first: $(find "$PINS/first" | sed -n 1,3p)"
 	lab_ask pod tcp "$SECOND" 80 --count 20 >/dev/null || die "the second serves pods no more"
 	lab_ask client tcp 10.0.0.10 30090 --count 20 >/dev/null || die "the second serves the outside no more"
 	printf 'cleanup of the first leaves the second\n'

@@ -113,7 +113,7 @@ silent_end() {
 }
 
 # port_of NAME COLUMN: the port of a server.
-port_of() { printf '%s\n' "${SERVERS[@]}" | awk -v name="$1" -v column="$(($2 + 1))" '$1 == name { print $column; exit }'; }
+port_of() { printf '%s\n' "${SERVERS[@]}" | awk -v name="$1" -v column="$(($2 + 1))" '$1 == name && !found++ { print $column }'; }
 
 # through WAY WHO COLUMN TO TO6: all that one way carries, in both families.
 through() {

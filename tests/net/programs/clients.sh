@@ -113,6 +113,6 @@ resolve() {
 	echo "nameserver $1" >"$LAB_DIR/resolv.conf"
 	for program in 'getent ahostsv4' resolve; do
 		[[ $(real "$WHO" unshare --mount bash -c 'mount --bind "$1" /etc/resolv.conf && $2 www.sluice.example' \
-			resolve "$LAB_DIR/resolv.conf" "$program" | awk '{ print $1; exit }') == 192.0.2.80 ]] || die "$program asks $1 in vain"
+			resolve "$LAB_DIR/resolv.conf" "$program" | awk 'NR == 1 { print $1 }') == 192.0.2.80 ]] || die "$program asks $1 in vain"
 	done
 }
