@@ -95,14 +95,23 @@ compacted() {
 	[[ $(state) == "$ALL" ]] || die "REL-31: the rest changed: $(state)"
 }
 
-# REL-31: error 410 as an event in a stream.
+# written: how many times the agent has written changes to the maps.
+written() { lab_in node curl -fsS -m 2 http://127.0.0.1:10249/metrics | awk '/^sluice_publish_seconds_count/ { sum += $NF } END { print sum }'; }
+
+# REL-31: error 410 as an event in a stream. A list without a difference writes nothing.
 expired_event() {
-	local before
-	before=$(lists)
+	local before writes
+	before=$(lists) writes=$(written)
 	cut_streams '[{"match": "endpointslices.*resourceVersion=[1-9]", "error": 410, "reason": "Expired", "times": 1}]'
 	lab_wait 10 eval "((\$(requests_matching ' error GET') > 0))" || die "the agent did not resume its watch"
 	lab_wait 10 eval "((\$(lists) > $before))" || die "REL-31: no list after an ERROR event with code 410"
 	WITHIN=10 becomes "REL-31: 410 as an event" "$ALL" state
+	# The next change is after the list.
+	endpoints pod a c
+	WITHIN=10 becomes "and a change" "$WITHOUT_B" state
+	(($(written) == writes + 1)) || die "REL-31: for one change the agent has written $(($(written) - writes)) times"
+	endpoints pod a b c
+	WITHIN=10 becomes "and back" "$ALL" state
 }
 
 # REL-76: a server with old data, to whose probes and lists a 410 leads the agent; the agent does not go back in time.

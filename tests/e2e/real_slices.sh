@@ -46,6 +46,15 @@ terminating() {
 	kube delete Pod/web-c --grace 0
 	cluster_pod web-c
 	becomes "recreated" "$ALL" family4 default/web:
+	kube delete Pod/web-pod --grace 300
+	becomes "a pod of this node ends" "${ALL#* }" family4 default/web:
+	becomes "SEM-57: it reaches services as a client by IPv4" "web-a web-b web-c" answers pod "$WEB4" 80
+	becomes "SEM-57: and by IPv6" "web-a web-b web-c" answers pod "$WEB6" 80
+	becomes "SEM-57: it answers by its own address" web-pod answers worker-a 10.244.1.10 8080
+	becomes "SEM-57: also by IPv6" web-pod answers worker-a fd00:10:244:1::10 8080
+	kube delete Pod/web-pod --grace 0
+	cluster_pod web-pod
+	becomes "recreated, too" "$ALL" family4 default/web:
 }
 
 # zone_b: whether the endpoint in zone-b is selected, and that in zone-c is not.

@@ -8,13 +8,16 @@ source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
 # key ADDRESS: the key of its frontend, in bpftool's syntax.
 key() {
 	bpftool -j map dump pinned "$LAB_PINS"/v*/maps/lb_frontends |
-		jq -r --argjson address "$1" '.[] | select(.formatted.key.address[12:] == $address) | .key | join(" ")' | head -n 1
+		jq -r --argjson address "$1" '.[] | select(.formatted.key.address[12:] == $address) | .key | join(" ")' | sed -n 1p
 }
 # repaired TABLE: how many of its entries were repaired.
 repaired() {
 	lab_in node curl -fsS -m 2 http://127.0.0.1:10249/metrics |
 		sed -n "s/^sluice_entries_repaired_total{table=\"$1\"} //p"
 }
+has_repaired() { [[ $(repaired "$1") == "$2" ]]; }
+# as_before: whether the maps are as they were; prints the difference.
+as_before() { diff <(lab_maps) "$LAB_DIR/maps"; }
 asked() { lab_ask pod tcp 10.96.0.80 80; }
 
 lab_up damaged
@@ -31,11 +34,11 @@ other[12]=0x63
 # shellcheck disable=SC2086  # bytes
 bpftool map update pinned "$LAB_PINS"/v*/maps/lb_frontends key "${other[@]}" value $value
 ! asked || die "without its frontend the service is served"
-! diff <(lab_maps) "$LAB_DIR/maps" >"$LAB_DIR/difference" || die "the damage does not show"
+! as_before >"$LAB_DIR/difference" || die "the damage does not show"
 kill -HUP "$LAB_AGENT"
 lab_wait 5 asked || die "the service is not served again"
-diff <(lab_maps) "$LAB_DIR/maps" || die "the maps are not as they were"
-[[ $(repaired lb_frontends) == 2 ]] || die "two entries were damaged, and '$(repaired lb_frontends)' were put right"
+lab_wait 5 as_before || die "the maps are not as they were: $(as_before)"
+lab_wait 5 has_repaired lb_frontends 2 || die "two entries were damaged, and '$(repaired lb_frontends)' were put right"
 
 # Overwrite the service's row, so that it has no endpoints.
 read -ra number < <(bpftool -j map dump pinned "$LAB_PINS"/v*/maps/lb_frontends |
@@ -46,8 +49,8 @@ bpftool map update pinned "$LAB_PINS"/v*/maps/lb_services key "${number[@]}" \
 ! asked || die "with an empty row the service is served"
 kill -HUP "$LAB_AGENT"
 lab_wait 5 asked || die "the service is not served again"
-[[ $(repaired lb_services) == 1 ]] || die "one row was damaged, and '$(repaired lb_services)' were put right"
-diff <(lab_maps) "$LAB_DIR/maps" || die "the maps are not as they were"
+lab_wait 5 has_repaired lb_services 1 || die "one row was damaged, and '$(repaired lb_services)' were put right"
+lab_wait 5 as_before || die "the maps are not as they were: $(as_before)"
 printf 'SEM-70: a service whose endpoints were taken away: put right on SIGHUP\n'
 printf 'SEM-70: a frontend that was taken away and one that was added: put right on SIGHUP\n'
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # An agent whose API server accepts connections and never replies, in parallel with four busy processes: its log says every
-# few seconds what it waits for. An operator whose agent does not become ready has only the log.
+# few seconds what it waits for. An operator whose agent does not become ready has only the log. However long that takes, the agent
+# is not ready and serves nothing (REL-78).
 set -euo pipefail
 # shellcheck source=scripts/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib/scenario.sh"
@@ -29,4 +30,7 @@ lab_wait 300 grep -q accepted "$LAB_DIR/server.log" || die "the agent connects t
 lab_wait 300 grep -q 'not ready after [0-9]* s: waiting for the API.s list of services' "$LAB_DIR/agent.log" ||
 	die "the agent does not say what it waits for: $(cat "$LAB_DIR/agent.log")"
 lab_wait 300 eval '(($(grep -c "not ready after" "$LAB_DIR/agent.log") >= 2))' || die "the agent says it once only"
+health=$(lab_in node curl -s -o "$LAB_DIR/healthz" -w '%{http_code}' -m 60 http://127.0.0.1:10256/healthz) || die "no answer from /healthz"
+[[ $health == 503 ]] || die "REL-78: /healthz says $health before the first list"
+[[ $(lab_sluice services -o json | jq length) == 0 ]] || die "REL-78: services before the first list: $(lab_sluice services)"
 printf 'said: %s\n' "$(grep -m 1 'not ready after' "$LAB_DIR/agent.log")"

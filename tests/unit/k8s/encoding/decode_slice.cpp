@@ -113,7 +113,7 @@ TEST_CASE("SEM-2, SEM-4 slices: which are as absent, and what is said") {
       {fmt::format(R"({}}}}},"addressType":"IPv4"}})", metadata), "no label kubernetes.io/service-name"},
       {fmt::format(R"({}"kubernetes.io/service-name":""}}}},"addressType":"IPv4"}})", metadata), "no label"},
       {fmt::format(R"({}"kubernetes.io/service-name":"a/b"}}}},"addressType":"IPv4"}})", metadata),
-       "no service's name"},
+       "not a service's name"},
   };
   for (const auto& row : rows) {
     CAPTURE(row.json);
