@@ -69,7 +69,7 @@ lab_keep
 # Invalid content: logged once, and nothing changes.
 volume "$(config 's/^mode: .*/mode: userspace/')"
 lab_wait 10 metric_is 0 || die "the metric does not say that the file is bad: $(page /metrics | grep config)"
-complains_of "mode is 'userspace'; write iptables, ipvs or nftables" || die "status does not say what is wrong: $(without)"
+lab_wait 10 complains_of "mode is 'userspace'; write iptables, ipvs or nftables" || die "status does not say what is wrong: $(without)"
 complains_of configuration || die "status does not say that it is the configuration: $(without)"
 lab_wait 10 eval '[[ $(log_count "the last good one stays in force") != 0 ]]' || die "the log does not say that the file is bad"
 [[ $(log_count "the last good one stays in force") == 1 ]] || die "the log does not say once that the file is bad"
