@@ -29,9 +29,11 @@ trap clean_up EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# Its own bpffs and /run/netns: concurrent tests write into the shared ones.
+# Its own bpffs and /run/netns: concurrent tests write into the shared ones, and a namespace that one of them removes would
+# vanish from the mounts here.
 mount -t bpf none /sys/fs/bpf
 mkdir -p /run/netns
+for mount in $(awk '$2 ~ "^/run/netns/" { print $2 }' /proc/self/mounts); do umount -l "$mount" 2>/dev/null || true; done
 mount -t tmpfs none /run/netns
 mkdir "$CGROUP" "$WORK/manifests"
 ip link set lo up
