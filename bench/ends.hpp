@@ -60,9 +60,9 @@ inline maps::Fd socket_of(int type) {
 /// A TCP socket with this timeout for sends and receives.
 inline maps::Fd socket_with_timeout(time_t seconds) {
   auto socket = socket_of(SOCK_STREAM);
-  const timeval most{.tv_sec = seconds, .tv_usec = 0};
+  const timeval timeout{.tv_sec = seconds, .tv_usec = 0};
   for (const int which : {SO_RCVTIMEO, SO_SNDTIMEO})
-    must(::setsockopt(socket.get(), SOL_SOCKET, which, &most, sizeof(most)), "SO_RCVTIMEO");
+    must(::setsockopt(socket.get(), SOL_SOCKET, which, &timeout, sizeof(timeout)), "SO_RCVTIMEO");
   return socket;
 }
 

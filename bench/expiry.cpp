@@ -23,7 +23,7 @@ using lb::bench::cell;
 constexpr const char* part = "expiry";
 constexpr int rounds = 3;
 constexpr std::uint64_t mebibytes = 1024;
-constexpr double most_share = 1;  ///< percent of a CPU
+constexpr double max_share = 1;  ///< percent of a CPU
 
 /// The pause between steps. The agent pauses longer; without a pause, a later step would include the kernel's
 /// freeing of what earlier steps deleted.
@@ -116,8 +116,8 @@ int main() {
     fmt::print("|---|---|---|---|---|---|\n");
     measure(1000, LB_MAX_FLOWS);
     measure(100'000, LB_MAX_FLOWS);
-    const bool reached = measure(1'000'000, 2'500'000) < most_share;
-    fmt::print("\nless than {} % of a core at a million flows: {}\n", most_share, reached ? "yes" : "NO");
+    const bool reached = measure(1'000'000, 2'500'000) < max_share;
+    fmt::print("\nless than {} % of a core at a million flows: {}\n", max_share, reached ? "yes" : "NO");
     return reached ? EXIT_SUCCESS : lb::bench::figure_missed;
   } catch (const std::exception& error) {
     fmt::print(stderr, "bench_expiry: {}\n", error.what());

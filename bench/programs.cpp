@@ -32,7 +32,7 @@ constexpr const char* part = "programs";
 constexpr std::array<std::uint32_t, 3> sizes = {10, 10'000, 1'000'000};
 constexpr std::uint32_t usual_size = 10'000;
 constexpr int rounds = 15;
-constexpr double most_growth = 1.5;
+constexpr double max_growth = 1.5;
 constexpr std::uint64_t mebibytes = 1024;
 
 std::string series(Hook hook, int family, const std::string& what) {
@@ -245,8 +245,8 @@ bool run_all() {
   print_comparisons(comparisons);
   measure_paths(device);
   const bool reached =
-      std::ranges::all_of(comparisons, [](const auto& row) { return row.growth <= most_growth; });
-  fmt::print("\nlast / first is to be at most {}: {}\n", most_growth, reached ? "yes" : "NO");
+      std::ranges::all_of(comparisons, [](const auto& row) { return row.growth <= max_growth; });
+  fmt::print("\nlast / first is to be at most {}: {}\n", max_growth, reached ? "yes" : "NO");
   return reached;
 }
 

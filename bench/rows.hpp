@@ -21,8 +21,8 @@ constexpr int figure_missed = 3;
 /// A figure of several rounds; with one round it is just a value.
 struct Spread {
   double value = 0;  ///< the median
-  double least = 0;
-  double most = 0;
+  double min = 0;
+  double max = 0;
   std::size_t rounds = 1;
 };
 
@@ -37,7 +37,7 @@ inline Spread single(double value) { return {.value = value}; }
 /// "117 (112–125)"
 inline std::string cell(const Spread& spread, int digits = 0) {
   if (spread.rounds == 1) return fmt::format("{:.{}f}", spread.value, digits);
-  return fmt::format("{:.{}f} ({:.{}f}–{:.{}f})", spread.value, digits, spread.least, digits, spread.most,
+  return fmt::format("{:.{}f} ({:.{}f}–{:.{}f})", spread.value, digits, spread.min, digits, spread.max,
                      digits);
 }
 
@@ -56,7 +56,7 @@ inline std::string json_of(const Record& record) {
   if (record.by != nullptr) line += fmt::format(R"(, "by": "{}", "size": {})", record.by, record.size);
   line += fmt::format(R"(, "unit": "{}", "value": {:.6g})", record.unit, record.figure.value);
   if (record.figure.rounds > 1)
-    line += fmt::format(R"(, "least": {:.6g}, "most": {:.6g})", record.figure.least, record.figure.most);
+    line += fmt::format(R"(, "least": {:.6g}, "most": {:.6g})", record.figure.min, record.figure.max);
   return line + "}";
 }
 

@@ -31,8 +31,8 @@ using lb::k8s::Service;
 
 constexpr const char* part = "turns";
 constexpr std::uint64_t mebibytes = 2048;
-constexpr double longest_step = 10;  ///< ms
-constexpr double longest_wait = 100;
+constexpr double max_step = 10;  ///< ms
+constexpr double max_wait = 100;
 
 Address address(const std::string& text) { return Address::parse(text).value(); }
 
@@ -126,7 +126,7 @@ class Bench {
       if (!small_waits_ && !loop_.is_idle()) change_small();
     }
     while (!tables_.complete()) calls_.wait();
-    const bool missed = loop_.longest() > longest_step || longest_wait_ > longest_wait;
+    const bool missed = loop_.longest() > max_step || longest_wait_ > max_wait;
     missed_ = missed_ || missed;
     fmt::print("| {} | {:.1f} | {:.1f} | {:.1f} |\n", what, loop_.total(), loop_.longest(), longest_wait_);
     lb::bench::keep({part, what + ": longest step", "ms", lb::bench::single(loop_.longest())});
@@ -276,9 +276,9 @@ bool decoding(const std::string& what, const std::string& text, lb::k8s::Kind ki
     if (decoded.result != lb::k8s::DecodeResult::object) throw std::runtime_error(what + ": refused");
   }
   const auto spread = lb::bench::spread_of(std::move(times));
-  fmt::print("| {} | {:.1f} | {:.1f} | |\n", what, spread.value, spread.most);
+  fmt::print("| {} | {:.1f} | {:.1f} | |\n", what, spread.value, spread.max);
   lb::bench::keep({part, what + ": longest step", "ms", spread});
-  return spread.most > longest_step;
+  return spread.max > max_step;
 }
 
 std::string joined(std::size_t count, const std::function<std::string(std::size_t)>& item) {
@@ -399,8 +399,8 @@ bool first_plans(const std::string& what, lb::k8s::Selection selection) {
 int main() {
   try {
     lb::bench::need_memory(mebibytes);
-    fmt::print("Milliseconds of processor time; a step may take {}, a small service wait {}\n\n",
-               longest_step, longest_wait);
+    fmt::print("Milliseconds of processor time; a step may take {}, a small service wait {}\n\n", max_step,
+               max_wait);
     fmt::print("| what | in all | longest step | a small service waits |\n|---|---|---|---|\n");
     Bench bench;
     addresses(bench);

@@ -5,7 +5,7 @@
 
 namespace lb::agent {
 
-/// Detaches all pinned links and removes the pins. It is no error if nothing is pinned.
+/// Detaches all pinned links and removes the pins. It is not an error if nothing is pinned.
 void detach_pins(const maps::Pins& pins);
 
 /// Like detach_pins(), and also removes our clsact filters, which have no pins, from the devices of this

@@ -7,7 +7,7 @@
 
 namespace lb::agent {
 
-/// Features by their numbers; linux/virtio_net.h is no C++.
+/// Features by their numbers; linux/virtio_net.h is not C++.
 namespace virtio {
 inline constexpr std::size_t guest_tso4 = 7;
 inline constexpr std::size_t guest_tso6 = 8;

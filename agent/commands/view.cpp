@@ -6,6 +6,7 @@
 #include <map>
 #include <tuple>
 
+#include "agent/tables/expiry.hpp"
 #include "agent/tables/snapshot.hpp"
 #include "maps/text.hpp"
 
@@ -32,7 +33,7 @@ FlowView::End end_of(const std::uint8_t (&address)[4], std::uint16_t port) {
 }
 
 bool forgotten(const lb_track& track, std::uint32_t now) {
-  return now != 0 && now > track.seen && now - track.seen > LB_UNASSURED_SECONDS;
+  return now != 0 && age(now, track.seen) > LB_UNASSURED_SECONDS;
 }
 
 auto order_of(const ServiceView& view) {

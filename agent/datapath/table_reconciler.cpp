@@ -70,9 +70,14 @@ void TableReconciler::report_fullness() {
 void TableReconciler::repair() {
   for (const auto& each : tables_.repair()) {
     metrics_.repaired(each.table, each.entries);
-    if (each.failure) {
+    if (each.left > 0) {
+      spdlog::error(
+          "{} entries of {} that were changed from outside are not repaired: {}; the next check tries again",
+          each.left, each.table, each.failure.message());
+    } else if (each.failure) {
       spdlog::error("cannot check {}: {}", each.table, each.failure.message());
-    } else {
+    }
+    if (each.entries > 0) {
       spdlog::warn("repaired {} entries of {} that were changed from outside", each.entries, each.table);
     }
   }

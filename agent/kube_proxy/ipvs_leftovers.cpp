@@ -40,12 +40,12 @@ constexpr std::array<std::string_view, 19> names = {"LOOP-BACK",
                                                     "HEALTH-CHECK-NODE-PORT",
                                                     "IPVS-IPS"};
 
-/// Name of the set with all node ports of a protocol and family.
 /// The protocol as ipvsadm writes it.
 const char* protocol_word(lb_protocol protocol) {
   return protocol == LB_TCP ? "tcp" : protocol == LB_UDP ? "udp" : "sctp";
 }
 
+/// Name of the set with all node ports of a protocol and family.
 std::string node_ports(lb_protocol protocol, k8s::Family family) {
   const auto start = family == k8s::Family::ipv4 ? prefix : ipv6_prefix;
   const auto* end = protocol == LB_TCP ? "TCP" : protocol == LB_UDP ? "UDP" : "SCTP-HASH";

@@ -35,7 +35,10 @@ void IpvsDump::take(Bytes body) {
 }
 
 void IpvsDump::take_service(Bytes attributes) {
-  const auto service = virtual_service_of(attributes).value_or(VirtualService{});
+  const auto found = virtual_service_of(attributes);
+  takes_servers_ = found.has_value();
+  if (!takes_servers_) return;
+  const auto& service = *found;
   const auto ipv4 = read<std::uint16_t>(attribute(attributes, IPVS_SVC_ATTR_AF)).value_or(0) == AF_INET;
   const bool node_port = !std::ranges::binary_search(service_addresses_, service.address);
   ServedFrontend frontend;
@@ -51,7 +54,7 @@ void IpvsDump::take_service(Bytes attributes) {
 
 void IpvsDump::take_server(Bytes attributes) {
   const auto weight = read<std::uint32_t>(attribute(attributes, IPVS_DEST_ATTR_WEIGHT)).value_or(0);
-  if (services_.empty() || weight == 0) return;
+  if (!takes_servers_ || weight == 0) return;
   const auto address = ipvs_address(attribute(attributes, IPVS_DEST_ATTR_ADDR),
                                     attribute(attributes, IPVS_DEST_ATTR_ADDR_FAMILY));
   if (!address) return;

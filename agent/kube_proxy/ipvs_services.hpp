@@ -25,7 +25,8 @@ class IpvsDump {
       : service_addresses_(std::move(service_addresses)) {}
 
   /// Takes a reply to IPVS_CMD_GET_SERVICE, followed by those to IPVS_CMD_GET_DEST for the same service.
-  /// Malformed messages are skipped; a server of weight 0 gets no new connections, and is left out.
+  /// Malformed messages are skipped, as are services by firewall mark, which kube-proxy makes none of; a
+  /// server of weight 0 gets no new connections, and is left out.
   void take(netlink::Bytes body);
 
   /// The frontends, with equal sets for clients inside and outside, and without names: IPVS has neither.
@@ -37,6 +38,7 @@ class IpvsDump {
 
   std::vector<k8s::Address> service_addresses_;
   std::vector<std::pair<FrontendId, ServedFrontend>> services_;
+  bool takes_servers_ = false;  ///< the servers that follow are those of services_.back()
 };
 
 /// Fails with ENOENT if the kernel has no IPVS, EPERM without CAP_NET_ADMIN.

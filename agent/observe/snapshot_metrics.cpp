@@ -101,8 +101,8 @@ constexpr std::array<ApiConnection, 10> api_lines = {{
     {"sluice_api_watches_total", "Watches begun; all but those that follow a list are restarts",
      MetricType::Counter, count<&Stream::watches>},
     {"sluice_api_quiet_watches_total",
-     "Watches begun again because no event arrived for two minutes, which is no failure", MetricType::Counter,
-     count<&Stream::quiet>},
+     "Watches begun again because no event arrived for two minutes, which is not a failure",
+     MetricType::Counter, count<&Stream::quiet>},
     {"sluice_api_decode_errors_total", "Responses, events and objects that could not be decoded",
      MetricType::Counter, count<&Stream::unreadable>},
     {"sluice_api_received_bytes_total", "Bytes of responses, decompressed", MetricType::Counter,
@@ -231,8 +231,9 @@ std::vector<ClientMetric::Label> labels_of(const ServicePortKey& key, const char
 }
 
 void add_service_families(std::vector<MetricFamily>& all, const Snapshot& snapshot) {
-  auto eligible = gauges("sluice_service_backends_eligible", "Backends that new flows of a service may get");
-  auto programmed = gauges("sluice_service_backends_programmed", "Backends that the maps have for them");
+  auto eligible =
+      gauges("sluice_service_backends_eligible", "Backends of a service port that new flows may use");
+  auto programmed = gauges("sluice_service_backends_programmed", "Backends of a service port in the maps");
   const auto add = [&](const ServiceStats& stats, const ServiceStats::Set& set, const char* name) {
     add_gauge(eligible, labels_of(stats.key, name), set.eligible);
     add_gauge(programmed, labels_of(stats.key, name), set.programmed);

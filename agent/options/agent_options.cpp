@@ -225,7 +225,8 @@ void add_clients(CLI::App& app, RawOptions& raw) {
   const auto ranges_or_none =
       checked([](const std::string& text) { return text.empty() || !parse_prefixes(text).empty(); },
               "a list of CIDRs");
-  app.add_option("--cluster-cidr", raw.cluster_cidrs, "Pods' addresses; the first of each family counts")
+  app.add_option("--cluster-cidr", raw.cluster_cidrs,
+                 "Pods' addresses; only the first CIDR of each family is used")
       ->type_name("LIST")
       ->check(ranges_or_none);
   app.add_option("--detect-local", raw.detect_local,
@@ -394,9 +395,8 @@ void add_conntrack(CLI::App& app, RawOptions& raw) {
         ->check(CLI::Range(0U, max_value))
         ->capture_default_str();
   };
-  const auto add_time = [&](const char* name, std::uint32_t& seconds, const char* what) {
-    app.add_option(name, seconds,
-                   fmt::format("Let the kernel's conntrack forget {} after so long; 0 leaves it", what))
+  const auto add_time = [&](const char* name, std::uint32_t& seconds, const char* setting) {
+    app.add_option(name, seconds, fmt::format("Set {}; 0 leaves the kernel's value unchanged", setting))
         ->type_name("TIME")
         ->check(CLI::Range(0U, max_value))
         ->transform(CLI::AsNumberWithUnit(time_units))
@@ -405,10 +405,11 @@ void add_conntrack(CLI::App& app, RawOptions& raw) {
   add_number("--conntrack-max-per-core", conntrack.max_per_core,
              "Maximum number of conntrack entries per CPU; 0 leaves the kernel's limit unchanged");
   add_number("--conntrack-min", conntrack.min, "Minimum of that limit, whatever the number of CPUs");
-  add_time("--conntrack-tcp-timeout-established", conntrack.established, "a TCP connection");
-  add_time("--conntrack-tcp-timeout-close-wait", conntrack.close_wait, "a TCP connection in CLOSE_WAIT");
-  add_time("--conntrack-udp-timeout", conntrack.udp, "a UDP exchange");
-  add_time("--conntrack-udp-timeout-stream", conntrack.udp_stream, "a longer UDP exchange");
+  add_time("--conntrack-tcp-timeout-established", conntrack.established,
+           "nf_conntrack_tcp_timeout_established");
+  add_time("--conntrack-tcp-timeout-close-wait", conntrack.close_wait, "nf_conntrack_tcp_timeout_close_wait");
+  add_time("--conntrack-udp-timeout", conntrack.udp, "nf_conntrack_udp_timeout");
+  add_time("--conntrack-udp-timeout-stream", conntrack.udp_stream, "nf_conntrack_udp_timeout_stream");
   app.add_flag("--conntrack-tcp-be-liberal", raw.tcp_be_liberal,
                "Let conntrack accept TCP packets outside the window as valid");
   app.add_option("--conntrack-dir", conntrack.directory,

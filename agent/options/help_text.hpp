@@ -49,7 +49,7 @@ pins is taken for the one to be replaced: its ports are not tried.
 With --against kube-proxy it looks at the rules of the kube-proxy that runs on this node (iptables, nftables or IPVS,
 read from the kernel) and at what an agent with these options would serve, and says what differs: frontends, endpoints,
 session affinity, what a client gets where there are no endpoints (reject or drop), and whether source ranges limit
-clients. A difference that does not last four seconds is none. Exit code 0: the same; 1: something differs; 2: it cannot
+clients. A difference counts only if it lasts four seconds. Exit code 0: the same; 1: something differs; 2: it cannot
 be compared.
 
 Examples:
@@ -73,9 +73,10 @@ may be repeated. It refuses while an agent runs, which would put everything back
 
 --kube-proxy removes what kube-proxy left in any of its modes, once another service proxy serves: the tables of its
 nftables mode, its chains in iptables' tables (nft and legacy) and the jumps to them. The kubelet's chains and all
-other rules stay; so does a chain of kube-proxy's that a chain of another owner jumps to. What its IPVS mode has beside
-chains (virtual services, IP sets, the device kube-ipvs0) is left to `kube-proxy --cleanup`. It refuses where no Sluice with
-these --pins serves (no agent, no first plan written, no hook, or drained): the node would have no services (--force removes nevertheless).
+other rules stay; so does a chain of kube-proxy's that a chain of another owner jumps to. Of its IPVS mode it removes
+virtual services, IP sets and the device kube-ipvs0, too, after it has handed their connections over to conntrack. It refuses
+if connections would end, and if no Sluice with these --pins serves (no agent, no first plan written, no hook, or drained),
+because the node would have no services. --force removes nevertheless.
 
 Exit code 0: nothing is left. 1: something is, and is named; or refused.
 
@@ -92,8 +93,8 @@ connect are not translated. Established flows of packets are handed over to the 
 translating them; what cannot be handed over (SCTP, handshakes under way) stays until it ends, or until --deadline.
 Connections translated at the socket need nothing of ours. docs/switch-over.md has the details.
 
-At the end the hooks and all pins are removed, as by `sluice cleanup`. While an agent runs they stay, and do nothing:
-stop it, then `sluice cleanup`. A drained node stays drained when the agent starts again, until --cancel.
+At the end, without an agent, the hooks and all pins are removed, as by `sluice cleanup`. While an agent runs they stay, and
+handle only what is left: stop it, then `sluice cleanup`. A drained node stays drained when the agent starts again, until --cancel.
 
 Exit code 0: all flows are handed over or ended. 1: refused, or flows were left at the deadline.
 

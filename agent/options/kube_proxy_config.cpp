@@ -128,7 +128,7 @@ class Reader {
  public:
   void read(const ConfigNode& root) {
     if (root.kind != ConfigNode::Kind::mapping) {
-      errors_.push_back({root.line, "", "is no mapping: give it apiVersion, kind and the fields to set"});
+      errors_.push_back({root.line, "", "is not a mapping: give it apiVersion, kind and the fields to set"});
       return;
     }
     mapping("", root);
@@ -161,7 +161,7 @@ class Reader {
       list_at(path, node);
     } else if (!is_section(path)) {
       config_.warnings.push_back(
-          {node.line, path, "is no field of kube-proxy's and is ignored: correct or remove it"});
+          {node.line, path, "is not a field of kube-proxy's and is ignored: correct or remove it"});
     } else if (node.kind == ConfigNode::Kind::mapping) {
       mapping(path, node);
     } else if (!node.is_null()) {
@@ -175,7 +175,7 @@ class Reader {
       if (element.kind == ConfigNode::Kind::mapping) {
         mapping(path + "[]", element);
       } else {
-        errors_.push_back({element.line, path, "has an element that is no mapping of its fields"});
+        errors_.push_back({element.line, path, "has an element that is not a mapping of its fields"});
       }
     }
     if (node.kind != ConfigNode::Kind::list && !node.is_null()) {

@@ -2,6 +2,7 @@
 #include "agent/options/kube_proxy_config_options.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <boost/algorithm/string/trim.hpp>
@@ -24,6 +25,8 @@ constexpr std::string_view mode_sections[] = {"iptables", "ipvs", "nftables"};
 std::string with_port(const std::string& address, unsigned port) {
   return k8s::Address::parse(address) ? k8s::host_port(address, port) : address;
 }
+
+bool is_ipv4(const k8s::Prefix& range) { return range.address.family() == k8s::Family::ipv4; }
 
 /// Adds the parts of a range outside of 127.0.0.0/8.
 void add_without_loopback(const k8s::Prefix& range, std::vector<std::string>& out) {
@@ -82,24 +85,25 @@ class Mapper {
     const auto* value = find<std::string>(path);
     return value != nullptr ? *value : std::string();
   }
-  [[nodiscard]] bool boolean(std::string_view path, bool standard = false) const {
+  [[nodiscard]] bool boolean(std::string_view path, bool default_value = false) const {
     const auto* value = find<bool>(path);
-    return value != nullptr ? *value : standard;
+    return value != nullptr ? *value : default_value;
   }
   /// A whole number or a duration; kube-proxy's default if absent.
   [[nodiscard]] std::int64_t number(std::string_view path) const {
     if (const auto* value = find<std::int64_t>(path)) return *value;
     const auto* field = find_field(path);
-    const auto standard = parse_flag_value(field->type, field->standard.empty() ? "0" : field->standard);
-    return std::get<std::int64_t>(*standard);
+    const auto default_value =
+        parse_flag_value(field->type, field->default_value.empty() ? "0" : field->default_value);
+    return std::get<std::int64_t>(*default_value);
   }
   /// Likewise for fields in which kube-proxy treats 0 as absent.
-  [[nodiscard]] std::int64_t number_or_standard(std::string_view path) const {
+  [[nodiscard]] std::int64_t number_or_default(std::string_view path) const {
     const auto* value = find<std::int64_t>(path);
     if (value != nullptr && *value != 0) return *value;
     const auto* field = find_field(path);
     return std::get<std::int64_t>(
-        *parse_flag_value(field->type, field->standard.empty() ? "0" : field->standard));
+        *parse_flag_value(field->type, field->default_value.empty() ? "0" : field->default_value));
   }
   [[nodiscard]] std::vector<std::string> texts(std::string_view path) const {
     const auto* value = find<std::vector<std::string>>(path);
@@ -168,12 +172,12 @@ class Mapper {
     set("--bind-address-hard-fail", boolean("bindAddressHardFail"));
   }
 
-  void server(std::string_view path, const char* option, unsigned port, const char* standard) {
+  void server(std::string_view path, const char* option, unsigned port, const char* default_value) {
     const auto given = text(path);
-    const auto listen = given.empty() ? std::string(standard) : with_port(given, port);
+    const auto listen = given.empty() ? std::string(default_value) : with_port(given, port);
     const auto parsed = parse_listen(listen);
     if (!parsed || parsed->port == 0) {
-      refuse(path, fmt::format("is '{}'; write an IP address with a port, as {}", given, standard));
+      refuse(path, fmt::format("is '{}'; write an IP address with a port, as {}", given, default_value));
     } else {
       set(option, listen);
     }
@@ -243,17 +247,28 @@ class Mapper {
 
   static std::vector<std::string> not_on_loopback(const std::vector<std::string>& list) {
     std::vector<std::string> rest;
+    bool limits_ipv4 = false;
     for (const auto& each : list) {
       if (each == "primary") {
         rest.push_back(each);
       } else if (each == "localhost") {
         rest.emplace_back("::1/128");
+        limits_ipv4 = true;
       } else {
-        add_without_loopback(*k8s::Prefix::parse(each == "all" ? "0.0.0.0/0" : each), rest);
+        const auto range = *k8s::Prefix::parse(each == "all" ? "0.0.0.0/0" : each);
+        add_without_loopback(range, rest);
+        limits_ipv4 = limits_ipv4 || is_ipv4(range);
       }
     }
-    // An empty list would mean all addresses; this address belongs to no host.
-    if (rest.empty()) rest.emplace_back("255.255.255.255/32");
+    // A list without a range of a family means all addresses of that family.
+    const bool has_ipv4 = std::ranges::any_of(
+        rest, [](const auto& each) { return each == "primary" || is_ipv4(*k8s::Prefix::parse(each)); });
+    if (has_ipv4) return rest;
+    if (limits_ipv4) {
+      rest.emplace_back("255.255.255.255/32");  // no host has this address
+    } else {
+      add_without_loopback(*k8s::Prefix::parse("0.0.0.0/0"), rest);
+    }
     return rest;
   }
 
@@ -320,12 +335,12 @@ class Mapper {
 
   void periods() {
     const auto sync = mode_ + ".syncPeriod";
-    const auto least = mode_ + ".minSyncPeriod";
+    const auto min_sync = mode_ + ".minSyncPeriod";
     if (find_field(sync) == nullptr) return;
-    refuse_unless(number_or_standard(sync) > 0, sync, "more than 0");
-    refuse_unless(number_or_standard(least) >= 0, least, "at least 0");
-    refuse_unless(number_or_standard(least) <= number_or_standard(sync), least, "at most syncPeriod");
-    refuse_unless(number_or_standard("configSyncPeriod") > 0, "configSyncPeriod", "more than 0");
+    refuse_unless(number_or_default(sync) > 0, sync, "more than 0");
+    refuse_unless(number_or_default(min_sync) >= 0, min_sync, "at least 0");
+    refuse_unless(number_or_default(min_sync) <= number_or_default(sync), min_sync, "at most syncPeriod");
+    refuse_unless(number_or_default("configSyncPeriod") > 0, "configSyncPeriod", "more than 0");
   }
 
   void process() {
@@ -348,7 +363,7 @@ class Mapper {
   void remark_on(const ConfigField& field) {
     const auto given = config_.fields.find(field.path);
     if (given == config_.fields.end() || is_zero(given->second.value) ||
-        parse_flag_value(field.type, field.standard) == given->second.value) {
+        parse_flag_value(field.type, field.default_value) == given->second.value) {
       return;
     }
     if (is_of_other_mode(field.path)) {

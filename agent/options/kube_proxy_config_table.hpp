@@ -36,9 +36,9 @@ struct ConfigField {
   std::string_view path;  ///< "conntrack.maxPerCore", "logging.vmodule[].verbosity"
   FieldType type;
   FieldUse use;
-  std::string_view standard;  ///< kube-proxy's default if the field is absent, null or zero; empty: zero
-  std::string_view option;    ///< the agent's option, with its dashes; empty with no_effect
-  std::string_view note;      ///< how it is used, or why not: the rest of a message
+  std::string_view default_value;  ///< kube-proxy's default if the field is absent, null or zero; empty: zero
+  std::string_view option;         ///< the agent's option, with its dashes; empty with no_effect
+  std::string_view note;           ///< how it is used, or why not: the rest of a message
 };
 
 /// The type of a field's value. Whole numbers and durations (in nanoseconds) are std::int64_t.

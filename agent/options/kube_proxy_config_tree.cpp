@@ -109,7 +109,7 @@ std::variant<ConfigNode, ConfigSyntaxError> parse_json(std::string_view text) {
     error = json::error::incomplete;
   }
   if (error) {
-    return ConfigSyntaxError{builder.line, fmt::format("is no JSON: {}", error.message())};
+    return ConfigSyntaxError{builder.line, fmt::format("is not valid JSON: {}", error.message())};
   }
   return builder.take();
 }

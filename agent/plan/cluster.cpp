@@ -68,7 +68,7 @@ void Cluster::upsert(k8s::EndpointSlice slice) {
   note_triggers(slice, known, touch(service).put_slice(slice));
 }
 
-/// A slice reported again unchanged is no change (SEM-88).
+/// A slice reported again unchanged is not a change (SEM-88).
 void Cluster::note_triggers(const k8s::EndpointSlice& slice, Slice& known, Change change) {
   for (const auto trigger : slice.triggers) {
     if (change == Change::some || trigger != known.trigger) {
@@ -171,7 +171,7 @@ bool Cluster::defer(const std::string& service, WorkBudget& work) {
     return false;
   }
   waiting_.insert(service);
-  due_.erase(service);
+  unplanned_at_start_.erase(service);
   work.spend(model.draft_spec(node_, options_));
   note_health_check(service, model, work);
   return true;
@@ -198,12 +198,12 @@ void Cluster::join_addresses() {
 }
 
 void Cluster::set_api_servers(std::vector<ListeningAddress> addresses) {
-  asked_servers_ = std::move(addresses);
+  configured_api_servers_ = std::move(addresses);
   join_api_servers();
 }
 
 void Cluster::join_api_servers() {
-  auto joined = asked_servers_;
+  auto joined = configured_api_servers_;
   const auto behind = models_.find(api_service);
   if (behind != models_.end()) behind->second->append_listening(joined);
   std::ranges::sort(joined);
@@ -244,7 +244,7 @@ void Cluster::take_turn() {
 
 void Cluster::synced() {
   if (std::exchange(is_synced_, true)) return;
-  for (const auto& [service, model] : models_) due_.insert(service);
+  for (const auto& [service, model] : models_) unplanned_at_start_.insert(service);
   first_specs_ = seen_specs_ = dirty_.next_mark();
   work(WorkBudget(more_ ? limits_.turn : WorkBudget::unlimited));
 }
@@ -254,7 +254,7 @@ bool Cluster::has_work() const {
 }
 
 /// Whether every service that existed at the start has a plan.
-bool Cluster::is_first_made() const { return is_synced_ && due_.empty(); }
+bool Cluster::is_first_made() const { return is_synced_ && unplanned_at_start_.empty(); }
 
 void Cluster::ask_for_more() {
   if (more_ && has_work() && !std::exchange(asked_for_more_, true)) more_();
@@ -293,26 +293,27 @@ void Cluster::report(const Planned& planned) {
 /// Reports one batch, once every service that existed at the start has a plan. Services added meanwhile are
 /// included, but not waited for.
 void Cluster::report_first(const Planned& planned) {
-  first_.insert(planned.changed.begin(), planned.changed.end());
+  first_batch_.insert(planned.changed.begin(), planned.changed.end());
   for (const auto& service : planned.all) forget_if_empty(service);
   if (!is_first_made() || prepare_first()) return;
   is_first_reported_ = true;
-  auto changes = changes_of(std::exchange(first_, {}));
+  auto changes = changes_of(std::exchange(first_batch_, {}));
   prepared_.clear();
-  owed_ = waiting_;
-  for (const auto& service : owed_) changes.push_back({service, {}, PlanState::waiting});
+  reported_as_waiting_ = waiting_;
+  for (const auto& service : reported_as_waiting_) changes.push_back({service, {}, PlanState::waiting});
   plans_.apply(Batch::whole, std::move(changes));
 }
 
 /// If there are thousands of services, reports some ahead in each turn. Returns whether others are left for
 /// the next turn.
 bool Cluster::prepare_first() {
-  if (!more_ || first_.size() <= limits_.first) return false;
+  if (!more_ || first_batch_.size() <= limits_.first) return false;
   std::vector<std::string> some;
-  while (some.size() < limits_.first) some.push_back(std::move(first_.extract(first_.begin()).value()));
+  while (some.size() < limits_.first)
+    some.push_back(std::move(first_batch_.extract(first_batch_.begin()).value()));
   auto changes = changes_of(some);
   if (!plans_.prepare(changes)) {
-    first_.insert(some.begin(), some.end());
+    first_batch_.insert(some.begin(), some.end());
     return false;
   }
   prepared_.insert(some.begin(), some.end());
@@ -338,12 +339,12 @@ void Cluster::update_spec(std::string service, WorkBudget& work) {
   } else if (!postpone(service) && !defer(service, work)) {
     const auto checks = models_.at(service)->draft_spec(node_, options_);
     work.spend(units_per_spec + checks);
-    if (checks > 0 && work.is_over() && put_off_.insert(service).second) return;
+    if (checks > 0 && work.is_over() && drafted_.insert(service).second) return;
     if (!claim(service, work)) return;
   }
-  put_off_.erase(service);
+  drafted_.erase(service);
   dirty_.erase(service);
-  if (claimed_.contains(service) && models_.at(service)->needs_spec()) postponed_.insert(service);
+  if (claimed_.contains(service) && models_.at(service)->needs_spec()) respec_after_plan_.insert(service);
 }
 
 /// Returns whether all claims have been made.
@@ -367,7 +368,7 @@ void Cluster::apply_cluster_ip_changes() {
 /// While a plan is under way or waits for the service's claims, its spec and slices must not change.
 bool Cluster::postpone(const std::string& service) {
   const bool has_to_wait = claimed_.contains(service) || models_.at(service)->is_under_way();
-  if (has_to_wait) postponed_.insert(service);
+  if (has_to_wait) respec_after_plan_.insert(service);
   return has_to_wait;
 }
 
@@ -404,11 +405,11 @@ void Cluster::replan(const std::string& service, WorkBudget& turn, Planned& plan
     return;
   }
   planned.all.push_back(service);
-  due_.erase(service);
-  if (owed_.erase(service) > 0 || *change == Change::some) planned.changed.push_back(service);
+  unplanned_at_start_.erase(service);
+  if (reported_as_waiting_.erase(service) > 0 || *change == Change::some) planned.changed.push_back(service);
   note_health_check(service, model, turn);
   report_complaints(service, model);
-  if (postponed_.erase(service) > 0) dirty_.push(service);
+  if (respec_after_plan_.erase(service) > 0) dirty_.push(service);
 }
 
 template <class Names>

@@ -137,29 +137,29 @@ class Cluster final : public k8s::Sink {
   Complain complain_;
   NodeView node_;
   std::vector<k8s::Address> device_addresses_;
-  std::vector<ListeningAddress> asked_servers_;
+  std::vector<ListeningAddress> configured_api_servers_;
   AddressBlocks blocks_;
   bool is_synced_ = false;
   std::map<std::string, std::unique_ptr<ServiceModel>> models_;
   std::unordered_map<std::string, Slice> slices_;  ///< by "namespace/name"
   std::set<std::string> services_;                 ///< services with a Service object
   TriggerTimes triggers_;
-  ServiceQueue dirty_;                 ///< services whose spec must be made
-  ServiceQueue to_plan_;               ///< services with a new spec, to be planned
-  std::set<std::string> claimed_;      ///< services of to_plan_ whose claims took several turns
-  std::set<std::string> put_off_;      ///< services of dirty_ whose drafted specs wait for a turn
-  bool are_plans_next_ = false;        ///< the last turn was used up by specs
-  std::uint64_t first_specs_ = 0;      ///< all first specs have marks in dirty_ below this
-  std::uint64_t seen_specs_ = 0;       ///< next mark in dirty_ at the last apply_cluster_ip_changes()
-  std::deque<std::string> under_way_;  ///< partially planned services
-  std::set<std::string> postponed_;    ///< services whose spec must be made after the plan under way
-  std::function<void()> more_;         ///< null: all work is done at once
+  ServiceQueue dirty_;                       ///< services whose spec must be made
+  ServiceQueue to_plan_;                     ///< services with a new spec, to be planned
+  std::set<std::string> claimed_;            ///< services of to_plan_ whose claims took several turns
+  std::set<std::string> drafted_;            ///< services of dirty_ whose drafted specs wait for a turn
+  bool are_plans_next_ = false;              ///< the last turn was used up by specs
+  std::uint64_t first_specs_ = 0;            ///< all first specs have marks in dirty_ below this
+  std::uint64_t seen_specs_ = 0;             ///< next mark in dirty_ at the last apply_cluster_ip_changes()
+  std::deque<std::string> under_way_;        ///< partially planned services
+  std::set<std::string> respec_after_plan_;  ///< services whose spec must be made after the plan under way
+  std::function<void()> more_;               ///< null: all work is done at once
   TurnLimits limits_;
   bool asked_for_more_ = false;
   std::set<std::string> waiting_;  ///< services not planned because labels are unknown
   /// Services that waited in the first batch and are not planned since: an earlier agent's entries of them
   /// stay until a plan is reported, even an empty one.
-  std::set<std::string> owed_;
+  std::set<std::string> reported_as_waiting_;
   std::optional<k8s::LabelKeys> known_labels_;  ///< of other Nodes; nullopt: all reported labels
   Frontends frontends_;
   ConsistentBudget consistent_budget_;
@@ -167,9 +167,9 @@ class Cluster final : public k8s::Sink {
   std::map<std::string, ServiceModel::Messages> reported_;  ///< complaints by service
   std::uint64_t complaint_count_ = 0;
   bool is_first_reported_ = false;            ///< whether the first batch was reported
-  std::set<std::string> first_;               ///< services of the first batch whose plans must be reported
+  std::set<std::string> first_batch_;         ///< services of the first batch whose plans must be reported
   std::unordered_set<std::string> prepared_;  ///< services of the first batch that were reported ahead
-  std::set<std::string> due_;                 ///< services at the start without a plan yet
+  std::set<std::string> unplanned_at_start_;  ///< services at the start without a plan yet
 };
 
 }  // namespace lb::agent

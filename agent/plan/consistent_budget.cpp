@@ -50,7 +50,7 @@ std::set<std::string> ConsistentBudget::ask(const std::string& service, std::int
 void ConsistentBudget::withdraw(const Rank& rank, Before& before) {
   const auto at = asks_.find(rank);
   if (is_served(rank)) {
-    served_ -= at->second.most.tables;
+    served_ -= at->second.max.tables;
   } else {
     remove_short(at);
     if (from_the_rest_.erase(rank) > 0) set_granted(at, 0, before);
@@ -60,11 +60,11 @@ void ConsistentBudget::withdraw(const Rank& rank, Before& before) {
 }
 
 void ConsistentBudget::enter(const Rank& rank, std::vector<std::size_t> tables_of_ports) {
-  const auto most = grant(tables_of_ports, share());
+  const auto max = grant(tables_of_ports, share());
   const bool is_before = is_served(rank);
-  const auto at = asks_.emplace(rank, Ask{std::move(tables_of_ports), most, most.ports}).first;
+  const auto at = asks_.emplace(rank, Ask{std::move(tables_of_ports), max, max.ports}).first;
   if (is_before) {
-    served_ += most.tables;
+    served_ += max.tables;
   } else {
     at->second.granted = 0;
     wait(at);
@@ -75,16 +75,16 @@ void ConsistentBudget::enter(const Rank& rank, std::vector<std::size_t> tables_o
 void ConsistentBudget::move_first_short(Before& before, WorkBudget& work) {
   while (served_ > tables_) {
     --first_short_;
-    served_ -= first_short_->second.most.tables;
+    served_ -= first_short_->second.max.tables;
     set_granted(first_short_, 0, before);
     wait(first_short_);
     work.spend(1);
   }
-  while (first_short_ != asks_.end() && first_short_->second.most.tables <= tables_ - served_) {
+  while (first_short_ != asks_.end() && first_short_->second.max.tables <= tables_ - served_) {
     remove_short(first_short_);
     from_the_rest_.erase(first_short_->first);
-    set_granted(first_short_, first_short_->second.most.ports, before);
-    served_ += first_short_->second.most.tables;
+    set_granted(first_short_, first_short_->second.max.ports, before);
+    served_ += first_short_->second.max.tables;
     ++first_short_;
     work.spend(1);
   }

@@ -40,7 +40,7 @@ class ConsistentBudget {
   };
   struct Ask {
     std::vector<std::size_t> tables_of_ports;
-    Grant most;               ///< the grant if it were alone
+    Grant max;                ///< the grant if it were alone
     std::size_t granted = 0;  ///< ports
   };
   using Asks = std::map<Rank, Ask>;

@@ -92,11 +92,11 @@ Frontends::Renewal Frontends::renewal(const Claimant& before, std::int64_t creat
   work.spend(claims.size() / claims_per_unit);
   renewal.is_renamed = before.age != renewal.age || before.ports != renewal.ports;
   if (renewal.is_renamed) {
-    renewal.gone.claims = before.claims;
-    renewal.come.claims = claims;
+    renewal.removed.claims = before.claims;
+    renewal.added.claims = claims;
   } else {
-    std::ranges::set_difference(before.claims, claims, std::back_inserter(renewal.gone.claims));
-    std::ranges::set_difference(claims, before.claims, std::back_inserter(renewal.come.claims));
+    std::ranges::set_difference(before.claims, claims, std::back_inserter(renewal.removed.claims));
+    std::ranges::set_difference(claims, before.claims, std::back_inserter(renewal.added.claims));
   }
   return renewal;
 }
@@ -106,13 +106,13 @@ Frontends::Renewal Frontends::renewal(const Claimant& before, std::int64_t creat
 bool Frontends::proceed(Claimant& claimant, WorkBudget& work) {
   auto& renewal = *claimant.renewal;
   if (renewal.is_renamed) {
-    if (!take(claimant, renewal.gone, &Frontends::remove, work)) return false;
+    if (!take(claimant, renewal.removed, &Frontends::remove, work)) return false;
     claimant.age = renewal.age;
     claimant.ports = std::move(renewal.ports);
     renewal.is_renamed = false;
   }
-  return take(claimant, renewal.come, &Frontends::add, work) &&
-         take(claimant, renewal.gone, &Frontends::remove, work);
+  return take(claimant, renewal.added, &Frontends::add, work) &&
+         take(claimant, renewal.removed, &Frontends::remove, work);
 }
 
 /// Processes as many claims as the budget allows. Returns whether all are done.
@@ -123,16 +123,16 @@ bool Frontends::take(Claimant& claimant, Part& part, Step step, WorkBudget& work
   return part.done == part.claims.size();
 }
 
-void Frontends::note(const Made& made, Changes& changes) {
-  if (made.kind == LB_CLUSTER_IP || made.kind == LB_NODE_PORT) return;
-  changes.outside.push_back(made.key.address);
+void Frontends::note(const OwnClaim& own, Changes& changes) {
+  if (own.kind == LB_CLUSTER_IP || own.kind == LB_NODE_PORT) return;
+  changes.external_addresses.push_back(own.key.address);
 }
 
-void Frontends::add(Claimant& claimant, const Made& made, WorkBudget& work) {
+void Frontends::add(Claimant& claimant, const OwnClaim& own, WorkBudget& work) {
   auto& changes = claimant.renewal->changes;
-  note(made, changes);
-  Claim claim{&claimant, made.port, made.kind};
-  const auto [at, is_first] = by_key_.try_emplace(made.key, Claims{claim, nullptr});
+  note(own, changes);
+  Claim claim{&claimant, own.port, own.kind};
+  const auto [at, is_first] = by_key_.try_emplace(own.key, Claims{claim, nullptr});
   work.spend(is_first ? 1 : units_among_rivals);
   if (is_first) return;
   auto& claims = at->second;
@@ -143,11 +143,11 @@ void Frontends::add(Claimant& claimant, const Made& made, WorkBudget& work) {
   add_other(claims, claim);
 }
 
-void Frontends::remove(Claimant& claimant, const Made& made, WorkBudget& work) {
+void Frontends::remove(Claimant& claimant, const OwnClaim& own, WorkBudget& work) {
   auto& changes = claimant.renewal->changes;
-  note(made, changes);
-  const auto at = by_key_.find(made.key);
-  const Claim claim{&claimant, made.port, made.kind};
+  note(own, changes);
+  const auto at = by_key_.find(own.key);
+  const Claim claim{&claimant, own.port, own.kind};
   auto& claims = at->second;
   work.spend(claims.others ? units_among_rivals : 1);
   if (!claims.others) {
@@ -180,16 +180,16 @@ void Frontends::remove_other(Claims& claims, Others::iterator which) {
 /// in the next one: in between, an unchanged address must still count as a ClusterIP.
 void Frontends::count_cluster_ips(const Renewal& renewal) {
   const auto count = [this](const Part& part, int change) {
-    for (const auto& made : part.claims) {
-      if (made.kind != LB_CLUSTER_IP) continue;
-      cluster_ips_[made.key.address] += static_cast<std::uint32_t>(change);
-      changes_[made.key.address] += change;
+    for (const auto& own : part.claims) {
+      if (own.kind != LB_CLUSTER_IP) continue;
+      cluster_ips_[own.key.address] += static_cast<std::uint32_t>(change);
+      changes_[own.key.address] += change;
     }
   };
-  count(renewal.come, 1);
-  count(renewal.gone, -1);
-  for (const auto& made : renewal.gone.claims) {
-    const auto at = cluster_ips_.find(made.key.address);
+  count(renewal.added, 1);
+  count(renewal.removed, -1);
+  for (const auto& own : renewal.removed.claims) {
+    const auto at = cluster_ips_.find(own.key.address);
     if (at != cluster_ips_.end() && at->second == 0) cluster_ips_.erase(at);
   }
 }
@@ -199,7 +199,7 @@ Frontends::Use Frontends::use_of(const Key& key, const std::string& service) con
   const auto found = claimants_.find(service);
   if (found == claimants_.end()) return Use::none;
   const auto& claims = found->second->claims;
-  const auto at = std::ranges::lower_bound(claims, key, {}, &Made::key);
+  const auto at = std::ranges::lower_bound(claims, key, {}, &OwnClaim::key);
   return at != claims.end() && at->key == key ? Use::own : Use::none;
 }
 
@@ -230,8 +230,8 @@ std::string Frontends::lost(const std::string& service) const {
   const auto found = claimants_.find(service);
   if (found == claimants_.end() || found->second->lost == 0) return {};
   Claimant& who = *found->second;
-  const auto first = std::ranges::find_if(who.claims, [&](const Made& made) {
-    return by_key_.find(made.key)->second.holder != Claim{&who, made.port, made.kind};
+  const auto first = std::ranges::find_if(who.claims, [&](const OwnClaim& own) {
+    return by_key_.find(own.key)->second.holder != Claim{&who, own.port, own.kind};
   });
   const Claim& holder = by_key_.find(first->key)->second.holder;
   auto message = fmt::format("{} {}/{} is not served for {}: {} holds it as {}", maps::word(first->kind),
@@ -239,7 +239,9 @@ std::string Frontends::lost(const std::string& service) const {
                              maps::word(first->key.protocol), who.ports[first->port],
                              holder.who->ports[holder.port], maps::word(holder.kind));
   if (who.lost == 1) return message;
-  return fmt::format("{}; and so it is with {} more of its frontends", message, who.lost - 1);
+  const auto others = who.lost - 1;
+  return fmt::format("{}; {} more of its frontends {} not served either", message, others,
+                     others == 1 ? "is" : "are");
 }
 
 }  // namespace lb::agent

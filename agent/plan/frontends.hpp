@@ -37,8 +37,9 @@ class Frontends {
 
   /// The effects of claim().
   struct Changes {
-    std::set<std::string> touched;      ///< other services that gained or lost a frontend
-    std::vector<k8s::Address> outside;  ///< addresses, except ClusterIPs, that the service claimed or gave up
+    std::set<std::string> touched;  ///< other services that gained or lost a frontend
+    /// Addresses of external IPs and load balancers that the service claimed or gave up.
+    std::vector<k8s::Address> external_addresses;
   };
   /// Replaces all claims of a service, `created` in Unix seconds (0: unknown) as its age; without specs it
   /// claims nothing any more. Spends units for each claim added or removed, and fewer for unchanged ones.
@@ -68,31 +69,31 @@ class Frontends {
   [[nodiscard]] std::size_t lost_count() const noexcept { return lost_; }
 
  private:
-  struct Made {
+  struct OwnClaim {
     Key key;
     lb_kind kind = LB_CLUSTER_IP;
     std::uint32_t port = 0;  ///< an index into Claimant::ports
-    auto operator<=>(const Made&) const = default;
+    auto operator<=>(const OwnClaim&) const = default;
   };
   struct Part {
-    std::vector<Made> claims;
+    std::vector<OwnClaim> claims;
     std::size_t done = 0;  ///< number of processed claims
   };
   /// The progress of replacing a service's claims.
   struct Renewal {
     std::int64_t age = 0;
     std::vector<std::string> ports;
-    std::vector<Made> claims;
+    std::vector<OwnClaim> claims;
     bool is_renamed = false;  ///< age or ports changed; true until the old claims are removed
-    Part come;
-    Part gone;
+    Part added;
+    Part removed;
     Changes changes;
   };
   struct Claimant {
     std::string service;
     std::int64_t age = 0;
     std::vector<std::string> ports;  ///< ServicePortKey::name
-    std::vector<Made> claims;        ///< sorted
+    std::vector<OwnClaim> claims;    ///< sorted
     std::size_t lost = 0;            ///< number of lost claims
     std::optional<Renewal> renewal;
   };
@@ -118,15 +119,15 @@ class Frontends {
 
   [[nodiscard]] static Renewal renewal(const Claimant& before, std::int64_t created,
                                        std::span<const PortSpec> specs, WorkBudget& work);
-  using Step = void (Frontends::*)(Claimant&, const Made&, WorkBudget&);
+  using Step = void (Frontends::*)(Claimant&, const OwnClaim&, WorkBudget&);
   [[nodiscard]] bool take(Claimant& claimant, Part& part, Step step, WorkBudget& work);
   [[nodiscard]] bool proceed(Claimant& claimant, WorkBudget& work);
-  void add(Claimant& claimant, const Made& made, WorkBudget& work);
-  void remove(Claimant& claimant, const Made& made, WorkBudget& work);
+  void add(Claimant& claimant, const OwnClaim& own, WorkBudget& work);
+  void remove(Claimant& claimant, const OwnClaim& own, WorkBudget& work);
   void add_other(Claims& claims, const Claim& claim);
   void remove_other(Claims& claims, Others::iterator which);
   void count_cluster_ips(const Renewal& renewal);
-  static void note(const Made& made, Changes& changes);
+  static void note(const OwnClaim& own, Changes& changes);
 
   boost::unordered_flat_map<Key, Claims, HashKey> by_key_;
   std::map<std::string, std::unique_ptr<Claimant>> claimants_;

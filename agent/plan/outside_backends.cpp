@@ -14,7 +14,7 @@ bool is_elsewhere(const BackendPlan& backend) {
 
 }  // namespace
 
-bool sends_outside_clients_on(const ServicePortPlan& plan) {
+bool may_forward_external_clients(const ServicePortPlan& plan) {
   const auto is_outside = [](const auto& frontend) { return frontend.kind != LB_CLUSTER_IP; };
   return plan.policy.external == LB_CLUSTER && std::ranges::any_of(plan.frontends, is_outside);
 }
@@ -50,7 +50,7 @@ void OutsideBackends::take_next_service(WorkBudget& budget) {
 bool OutsideBackends::take_next_port() {
   while (ports_ < plans_.ports.size()) {
     const auto& port = plans_.ports[ports_++];
-    if (port && sends_outside_clients_on(*port)) {
+    if (port && may_forward_external_clients(*port)) {
       port_ = port;
       at_ = port->backends.begin();
       return true;

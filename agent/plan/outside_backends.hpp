@@ -16,7 +16,7 @@ namespace lb::agent {
 
 /// Whether this plan may give an external client a backend on another node. False if it has only ClusterIPs,
 /// which the socket hooks serve, or if its external traffic policy is Local.
-[[nodiscard]] bool sends_outside_clients_on(const ServicePortPlan& plan);
+[[nodiscard]] bool may_forward_external_clients(const ServicePortPlan& plan);
 
 class OutsideBackends {
  public:

@@ -90,7 +90,7 @@ std::optional<std::set<std::string>> ServiceModel::spec(const NodeView& node, co
   if (!changes) return std::nullopt;
   auto derived = std::move(*claiming_);
   claiming_.reset();
-  if (has_endpoints_in_blocks_of(changes->outside)) invalidate_endpoints();
+  if (has_endpoints_in_blocks_of(changes->external_addresses)) invalidate_endpoints();
   spec_complaints_ = std::move(derived.complaints);
   over_limit_ = std::move(derived.over_limit);
   adopt(std::move(derived.ports));

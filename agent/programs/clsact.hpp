@@ -20,7 +20,7 @@ enum class Qdisc : std::uint8_t { found, made };
 /// Ensures that the device has the qdisc. Errors are errno values.
 [[nodiscard]] boost::system::result<Qdisc> ensure_qdisc(int device);
 
-/// Removes the qdisc if it has no filters. No qdisc is no error.
+/// Removes the qdisc if it has no filters. A missing qdisc is not an error.
 void remove_empty_qdisc(int device);
 
 /// Makes our filter on one side of a device run `program`, first at ingress and last at egress. The filter
@@ -29,7 +29,7 @@ void remove_empty_qdisc(int device);
 [[nodiscard]] boost::system::result<AttachResult> ensure_clsact(const FilterOwner& owner, int device,
                                                                 TcSide side, int program);
 
-/// Removes our filter, and no other. No filter is no error.
+/// Removes our filter, and no other. A missing filter is not an error.
 void remove_clsact(const FilterOwner& owner, int device, TcSide side);
 
 /// Whether a filter runs that program.

@@ -14,7 +14,7 @@ namespace lb::agent {
 void put_device(int map, std::uint32_t index, lb_device_kind kind);
 /// Adds a device to lb_devmap; likewise.
 void put_port(int map, std::uint32_t index);
-/// Removes a device from either map; no entry is no error.
+/// Removes a device from either map; a missing entry is not an error.
 void erase_device(int map, std::uint32_t index);
 void keep_only(int map, const std::set<std::uint32_t>& wanted);
 /// The indices in either map.

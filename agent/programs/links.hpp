@@ -59,7 +59,7 @@ class Links {
   [[nodiscard]] bool pinned(const std::string& pin) const;
   /// Time of the last change of the directory, in nanoseconds; see directory_changed().
   [[nodiscard]] std::optional<std::int64_t> changed() const;
-  /// Detaches: unpins the link, which has no other holder. No link is no error.
+  /// Detaches: unpins the link, which has no other holder. A missing link is not an error.
   void remove(const std::string& pin) const;
   /// Notes are names without a link that this agent and the next one can read.
   void note(const std::string& name) const;

@@ -34,7 +34,7 @@ struct TcHook {
 /// Whether that program is still attached there. True if unknown, because the device was removed.
 [[nodiscard]] bool runs_tc(const TcHook& hook, std::uint32_t program, FilterChanges filters);
 
-/// Detaches the hook. It is no error if nothing is attached.
+/// Detaches the hook. It is not an error if nothing is attached.
 void remove_tc(const Links& links, const TcHook& hook);
 
 /// Removes the qdiscs that we created and that have no filters any more, and the notes of removed devices.

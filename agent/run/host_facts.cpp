@@ -63,7 +63,7 @@ void check_kube_proxy(const AgentOptions& options, Findings& findings) {
   const auto* more =
       options.unallocated == Unallocated::drop ? "; --drop-unallocated does nothing beside them" : "";
   findings.warning("kube-proxy", fmt::format("its rules are here ({}){}", means, more),
-                   "once Sluice serves, end kube-proxy and remove them by 'kube-proxy --cleanup'");
+                   "once Sluice serves, end kube-proxy and remove them by 'sluice cleanup --kube-proxy'");
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ namespace lb::agent {
 [[nodiscard]] bool has_hooks(const maps::Pins& pins);
 
 /// Removes all leftovers that the kernel permits: links are detached first, so that no program runs on
-/// removed maps. No leftovers is no error. The caller holds the lock of the pins.
+/// removed maps. It is not an error if there are none. The caller holds the lock of the pins.
 void remove_leftovers(const std::filesystem::path& pins);
 
 }  // namespace lb::agent

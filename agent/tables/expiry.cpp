@@ -18,12 +18,6 @@ constexpr std::uint32_t stream_seconds = 2;
 constexpr std::uint64_t orphan_rounds = 32;
 constexpr std::chrono::milliseconds max_pause{1000};
 
-/// Seconds of lb_clock since `then`, which may be slightly later than `now`. Modulo 2^32, as programs count.
-std::uint32_t age(std::uint32_t now, std::uint32_t then) {
-  const std::uint32_t passed = now - then;
-  return passed < (1U << 31U) ? passed : 0;
-}
-
 bool is_stream(const lb_track& entry) { return age(entry.seen, entry.opened) > stream_seconds; }
 
 bool is_closing(const lb_track& entry) { return entry.state >= LB_CLOSING; }
@@ -133,6 +127,11 @@ bool erase_pair(Table& table, const Key& key, const Pair<Flow>& pair) {
 }
 
 }  // namespace
+
+std::uint32_t age(std::uint32_t now, std::uint32_t then) {
+  const std::uint32_t passed = now - then;
+  return passed < (1U << 31U) ? passed : 0;
+}
 
 bool may_have_ended(const ExpiryTerms& terms, lb_protocol protocol, const lb_track& entry) {
   std::uint32_t seconds = limit_of(terms, protocol, entry, entry).seconds;

@@ -45,6 +45,10 @@ struct ExpiryTerms {
   std::uint32_t now = 0;
 };
 
+/// Seconds of lb_clock since `then`, which may be slightly later than `now`: programs run on meanwhile.
+/// Modulo 2^32, as programs count.
+[[nodiscard]] std::uint32_t age(std::uint32_t now, std::uint32_t then);
+
 /// False if the flow lives whatever its other entry says. Cheap, called for each entry of a walk.
 [[nodiscard]] bool may_have_ended(const ExpiryTerms& terms, lb_protocol protocol, const lb_track& entry);
 

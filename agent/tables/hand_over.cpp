@@ -5,6 +5,7 @@
 #include "agent/tables/hand_over.hpp"
 
 #include <cerrno>
+#include <optional>
 #include <vector>
 
 #include "agent/tables/expiry.hpp"
@@ -41,15 +42,15 @@ RemainReason why_not(const Key& key) {
 }
 
 /// Merges the stack's entry for the same flow, with its further translation, into `flow`, and deletes that
-/// entry.
-Tracked take_over(ConntrackTable& conntrack, Tracked flow) {
+/// entry, which it returns.
+std::optional<Tracked> take_over(ConntrackTable& conntrack, Tracked& flow) {
   const auto behind_us = reversed(flow.reply);
   const auto found = conntrack.find(behind_us);
-  if (!found) return flow;
+  if (!found) return std::nullopt;
   flow.reply = found->reply;
   flow.mark = found->mark;
   static_cast<void>(conntrack.erase(behind_us));
-  return flow;
+  return *found;
 }
 
 /// One family's flows, assured and unassured. An assured flow's old entry may remain among the unassured for
@@ -79,7 +80,7 @@ class Walk {
   [[nodiscard]] maps::error_code each_unassured(HandOverCount& count) {
     return each(unassured_, [&](const Key& key, const Flow& flow) {
       const auto lives = key.protocol == LB_UDP ? LB_UNASSURED_SECONDS : handshake_seconds;
-      if (now_ - flow.track.seen > lives || assured_.get(key)) return;
+      if (age(now_, flow.track.seen) > lives || assured_.get(key)) return;
       if (key.protocol == LB_UDP) {
         record(count, key, flow);
       } else {
@@ -114,8 +115,11 @@ class Walk {
     if (handing_ == HandOver::forbidden) return RemainReason::no_successor;
     auto tracked = tracked_of(key, flow);
     if (!tracked) return why_not(key);
-    if (flow.track.path == LB_PATH_STACK) tracked = take_over(conntrack_, *tracked);
+    std::optional<Tracked> stacks_entry;
+    if (flow.track.path == LB_PATH_STACK) stacks_entry = take_over(conntrack_, *tracked);
     if (const auto error = hand_to_conntrack(conntrack_, *tracked)) {
+      // The flow stays ours, and the stack goes on translating it.
+      if (stacks_entry) static_cast<void>(hand_to_conntrack(conntrack_, *stacks_entry));
       count.refusal = error;
       return RemainReason::refused;
     }

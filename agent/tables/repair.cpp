@@ -12,24 +12,31 @@ template <class Table>
 void repair_table(const char* name, Table& table, std::vector<Repaired>& all) {
   const auto repaired = table.repair();
   if (!repaired) {
-    all.push_back({name, 0, repaired.error()});
+    all.push_back({name, 0, 0, repaired.error()});
   } else if (*repaired > 0) {
-    all.push_back({name, *repaired, {}});
+    all.push_back({name, *repaired, 0, {}});
   }
 }
 
+/// Damage of the arrays.
+struct ArrayDamage {
+  Damage repaired;
+  Damage left;  ///< because a table had no room
+};
+
 // Treats the state like another agent's: reads it, keeps correct entries, writes the rest to new entries, and
 // publishes them by one store. A service that was never published cannot be damaged.
-Damage repair_port(Publisher& publisher, ServiceState& state, Shortage& shortage) {
-  if (!state.plan) return {};
+void repair_port(Publisher& publisher, ServiceState& state, ArrayDamage& all) {
+  if (!state.plan) return;
   const auto damage = publisher.damage(state);
-  if (!damage.any()) return damage;
+  if (!damage.any()) return;
   const auto plan = std::exchange(state.plan, nullptr);
-  if (const auto lack = publisher.publish(state, plan); lack != Shortage::none) {
+  if (publisher.publish(state, plan) == Shortage::none) {
+    all.repaired += damage;
+  } else {
     state.plan = plan;
-    shortage = lack;
+    all.left += damage;
   }
-  return damage;
 }
 
 }  // namespace
@@ -39,19 +46,19 @@ std::vector<Repaired> repair(TableSet& tables) {
   repair_table("lb_frontends", tables.frontends, all);
   repair_table("lb_addresses", tables.addresses, all);
   repair_table("lb_ranges", tables.ranges, all);
-  Damage damage;
-  Shortage shortage = Shortage::none;
+  ArrayDamage damage;
   for (const auto& [service, ports] : tables.services.all()) {
-    for (const auto& [key, state] : ports) damage += repair_port(tables.publisher, *state, shortage);
+    for (const auto& [key, state] : ports) repair_port(tables.publisher, *state, damage);
   }
   tables.reclaimer.flush();
-  const auto failure =
-      shortage == Shortage::none ? error_code() : make_error_code(boost::system::errc::no_space_on_device);
-  for (const auto& [table, entries] :
-       {std::pair("lb_services", damage.services), std::pair("lb_slots", damage.slots),
-        std::pair("lb_backends", damage.backends)}) {
-    if (entries > 0) all.push_back({table, entries, failure});
-  }
+  const auto add = [&](const char* name, std::size_t Damage::* table) {
+    const auto left = damage.left.*table;
+    const auto failure = left == 0 ? error_code() : make_error_code(boost::system::errc::no_space_on_device);
+    if (damage.repaired.*table + left > 0) all.push_back({name, damage.repaired.*table, left, failure});
+  };
+  add("lb_services", &Damage::services);
+  add("lb_slots", &Damage::slots);
+  add("lb_backends", &Damage::backends);
   return all;
 }
 

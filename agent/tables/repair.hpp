@@ -13,8 +13,9 @@ namespace lb::agent {
 /// Entries of one table that differed from their written values.
 struct Repaired {
   std::string table;
-  std::size_t entries = 0;
-  maps::error_code failure;  ///< why some entries are not repaired
+  std::size_t entries = 0;   ///< that have their written values again
+  std::size_t left = 0;      ///< damaged entries that could not be repaired
+  maps::error_code failure;  ///< why not; with no entry left: why the table could not be checked
 };
 
 /// Reads every entry in use of lb_frontends, lb_addresses, lb_ranges, lb_services, lb_slots and lb_backends.

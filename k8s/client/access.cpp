@@ -84,7 +84,7 @@ ApiServer parse_api_server(std::string_view url) {
   server.prefix = prefix;
   if (!read_authority(rest.substr(0, slash), server) || !std::ranges::all_of(prefix, path_character)) {
     throw StartError(fmt::format(
-        "'{}' is no address of an API server; write it as https://HOST:PORT, IPv6 addresses in brackets",
+        "'{}' is not the address of an API server; write it as https://HOST:PORT, IPv6 addresses in brackets",
         url));
   }
   return server;

@@ -224,7 +224,7 @@ asio::awaitable<std::string> tls_handshake(ChannelPtr channel, std::shared_ptr<T
   SSL* handle = channel->tls->native_handle();
   SSL_set_verify(handle, verification == Verification::full ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, nullptr);
   if (!expect_name(handle, name)) {
-    co_return fmt::format("'{}' is no name that a certificate can have", name);
+    co_return fmt::format("'{}' is not a name that a certificate can have", name);
   }
   const Limit limit(channel, time);
   const auto [error] = co_await channel->tls->async_handshake(ssl::stream_base::client, wait_for_result);

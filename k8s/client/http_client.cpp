@@ -36,11 +36,11 @@ using Clock = std::chrono::steady_clock;
 
 std::string_view method_of(const ApiRequest& request) {
   if (request.body.empty()) return "GET";
-  return request.use == BodyUse::post ? "POST" : "PATCH";
+  return request.method == BodyMethod::post ? "POST" : "PATCH";
 }
 
-std::string_view body_type(BodyUse use) {
-  return use == BodyUse::post ? "application/json" : "application/json-patch+json";
+std::string_view body_type(BodyMethod method) {
+  return method == BodyMethod::post ? "application/json" : "application/json-patch+json";
 }
 
 std::string host_of(const ApiServer& server) {
@@ -125,7 +125,7 @@ void ApiClient::Shared::refresh() {
     }
   }
   if (problem.empty() && !token.text().empty() && bearer_token(token.text()).empty()) {
-    problem = "the token cannot be used: it is no line of visible characters";
+    problem = "the token cannot be used: it is not a line of visible characters";
   }
   complain(problem);
 }
@@ -139,7 +139,7 @@ std::string ApiClient::Shared::request_text(const ApiServer& server, const ApiRe
     text += fmt::format("Authorization: Bearer {}\r\n", bearer);
   }
   if (!request.body.empty()) {
-    text += fmt::format("Content-Type: {}\r\nContent-Length: {}\r\n", body_type(request.use),
+    text += fmt::format("Content-Type: {}\r\nContent-Length: {}\r\n", body_type(request.method),
                         request.body.size());
   }
   return text + "\r\n" + request.body;
@@ -167,7 +167,7 @@ struct LookupWait {
   std::optional<LookupResult> result;
 };
 
-/// An exception of a reader ends the context's run(), as it would outside of a coroutine.
+/// An exception of a handler ends the context's run(), as it would outside of a coroutine.
 void pass_on(const std::exception_ptr& thrown) {
   if (thrown) {
     std::rethrow_exception(thrown);
@@ -183,22 +183,22 @@ struct Ending {
 };
 
 /// Forwards a response, and notifies when its head arrives.
-class HeadReader final : public AnswerReader {
+class HeadNotifier final : public ResponseHandler {
  public:
-  HeadReader(AnswerReader& next, std::function<void(unsigned status)> notify)
+  HeadNotifier(ResponseHandler& next, std::function<void(unsigned status)> notify)
       : next_(next), notify_(std::move(notify)) {}
 
-  Flow head(const ApiHead& head) override {
+  ReadControl head(const ApiHead& head) override {
     came_ = true;
     notify_(head.status);
     return next_.head(head);
   }
-  Flow body(std::string_view bytes) override { return next_.body(bytes); }
+  ReadControl body(std::string_view bytes) override { return next_.body(bytes); }
   void end(End how, std::string detail) override { next_.end(how, std::move(detail)); }
   [[nodiscard]] bool came() const noexcept { return came_; }
 
  private:
-  AnswerReader& next_;
+  ResponseHandler& next_;
   std::function<void(unsigned status)> notify_;
   bool came_ = false;
 };
@@ -213,13 +213,13 @@ class ApiClient::OpenConnection final : public ApiConnection {
   OpenConnection(const OpenConnection&) = delete;
   OpenConnection& operator=(const OpenConnection&) = delete;
 
-  void ask(const ApiRequest& request, AnswerReader& reader) override {
-    state_->reader = &reader;
+  void ask(const ApiRequest& request, ResponseHandler& handler) override {
+    state_->handler = &handler;
     asio::co_spawn(state_->shared->context, State::run(state_, request, ++state_->turn), pass_on);
   }
   void cancel() override {
     ++state_->turn;
-    state_->reader = nullptr;
+    state_->handler = nullptr;
     state_->drop();
   }
   [[nodiscard]] std::string server() const override {
@@ -228,7 +228,7 @@ class ApiClient::OpenConnection final : public ApiConnection {
 
  private:
   /// Shared with the coroutines, so that it lives as long as the last of them. A coroutine whose turn has
-  /// ended calls no reader.
+  /// ended calls no handler.
   struct State {
     explicit State(std::shared_ptr<Shared> with) : shared(std::move(with)) {}
 
@@ -250,7 +250,7 @@ class ApiClient::OpenConnection final : public ApiConnection {
 
     std::shared_ptr<Shared> shared;
     std::uint64_t turn = 0;  ///< increases with each request and each cancel()
-    AnswerReader* reader = nullptr;
+    ResponseHandler* handler = nullptr;
     ChannelPtr channel;
     std::uint64_t opened_with = 0;  ///< value of shared->credentials
     std::shared_ptr<LookupWait> lookup;
@@ -282,7 +282,7 @@ void ApiClient::OpenConnection::State::finish(std::uint64_t ended, const Ending&
   if (ending.how != End::complete) {
     drop();
   }
-  std::exchange(reader, nullptr)->end(ending.how, ending.problem);
+  std::exchange(handler, nullptr)->end(ending.how, ending.problem);
 }
 
 /// The result of a request, from the state of its response.
@@ -304,7 +304,7 @@ Ending ApiClient::OpenConnection::State::ending_of(const HttpResponse& answer, H
 
 asio::awaitable<void> ApiClient::OpenConnection::State::run(Ptr self, ApiRequest request,
                                                             std::uint64_t turn) {
-  co_await asio::post(asio::use_awaitable);  // ask() has returned before the reader is called
+  co_await asio::post(asio::use_awaitable);  // ask() has returned before the handler is called
   if (turn != self->turn) {
     co_return;
   }
@@ -434,9 +434,9 @@ asio::awaitable<Ending> ApiClient::OpenConnection::State::exchange(Ptr self, Api
   if (failure || turn != self->turn) {
     co_return Ending{End::truncated, fmt::format("{}: {}", peer, failure.message())};
   }
-  HeadReader reader(*self->reader,
-                    [&](unsigned status) { self->shared->report(request, server, status, begin); });
-  HttpResponse answer(reader);
+  HeadNotifier handler(*self->handler,
+                       [&](unsigned status) { self->shared->report(request, server, status, begin); });
+  HttpResponse answer(handler);
   auto state = HttpResponse::State::open;
   while (state == HttpResponse::State::open) {
     const auto received = co_await receive(channel);
@@ -445,12 +445,12 @@ asio::awaitable<Ending> ApiClient::OpenConnection::State::exchange(Ptr self, Api
     }
     if (received.error && received.error != asio::error::eof) {
       co_return Ending{End::truncated, fmt::format("{}: {}", peer, received.error.message()), answer.begun(),
-                       reader.came()};
+                       handler.came()};
     }
     state = received.error ? answer.close() : answer.feed(received.bytes);
   }
   auto ending = self->ending_of(answer, state, peer);
-  ending.has_head = reader.came();
+  ending.has_head = handler.came();
   co_return ending;
 }
 

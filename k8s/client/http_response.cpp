@@ -36,8 +36,8 @@ class Gunzip {
   Gunzip(const Gunzip&) = delete;
   Gunzip& operator=(const Gunzip&) = delete;
 
-  /// Decompresses `bytes` and passes the output to `reader`.
-  State feed(std::string_view bytes, AnswerReader& reader);
+  /// Decompresses `bytes` and passes the output to `handler`.
+  State feed(std::string_view bytes, ResponseHandler& handler);
   /// Whether the last member is complete, or none has begun.
   [[nodiscard]] bool between_members() const { return between_members_; }
   [[nodiscard]] bool had_member() const { return had_member_; }
@@ -50,7 +50,7 @@ class Gunzip {
   bool had_member_ = false;
 };
 
-State Gunzip::feed(std::string_view bytes, AnswerReader& reader) {
+State Gunzip::feed(std::string_view bytes, ResponseHandler& handler) {
   std::string input(bytes);  // zlib's input is not const
   stream_.next_in = reinterpret_cast<Bytef*>(input.data());
   stream_.avail_in = static_cast<uInt>(input.size());
@@ -68,7 +68,7 @@ State Gunzip::feed(std::string_view bytes, AnswerReader& reader) {
     full = stream_.avail_out == 0;
     between_members_ = result == Z_STREAM_END;
     good_ = good_ && (between_members_ || result == Z_OK || result == Z_BUF_ERROR);
-    if (size > 0 && reader.body({piece_.data(), size}) == Flow::stop) {
+    if (size > 0 && handler.body({piece_.data(), size}) == ReadControl::stop) {
       return State::stopped;
     }
   }
@@ -83,10 +83,10 @@ std::optional<std::chrono::seconds> seconds(string_view text) {
              : std::nullopt;
 }
 
-/// Passes header fields and body to the reader. Setting an error stops Beast; state() has the meaning.
+/// Passes header fields and body to the handler. Setting an error stops Beast; state() has the meaning.
 class Parser final : public http::basic_parser<false> {
  public:
-  explicit Parser(AnswerReader& reader) : reader_(reader) {
+  explicit Parser(ResponseHandler& handler) : handler_(handler) {
     eager(true);
     header_limit(max_head_bytes);
     body_limit(boost::none);
@@ -105,7 +105,7 @@ class Parser final : public http::basic_parser<false> {
   void on_response_impl(int code, string_view, int, error_code& error) override {
     head_.status = static_cast<unsigned>(code);
     if (code < 100) {
-      leave(State::broken, "is no HTTP: its status code is none", error);
+      leave(State::broken, "is not HTTP: its status code is below 100", error);
     }
   }
   void on_field_impl(http::field name, string_view, string_view value, error_code& error) override;
@@ -125,7 +125,7 @@ class Parser final : public http::basic_parser<false> {
     error = http::error::need_buffer;
   }
 
-  AnswerReader& reader_;
+  ResponseHandler& handler_;
   ApiHead head_;
   std::string coding_;
   bool head_passed_ = false;
@@ -164,18 +164,18 @@ void Parser::on_header_impl(error_code& error) {
     leave(State::broken, "uses a content coding that was not asked for", error);
     return;
   }
-  if (reader_.head(head_) == Flow::stop) {
+  if (handler_.head(head_) == ReadControl::stop) {
     leave(State::stopped, "", error);
   }
 }
 
 std::size_t Parser::take(string_view body, error_code& error) {
   const std::string_view bytes(body.data(), body.size());
-  const auto state = gunzip_                             ? gunzip_->feed(bytes, reader_)
-                     : reader_.body(bytes) == Flow::stop ? State::stopped
-                                                         : State::open;
+  const auto state = gunzip_                                     ? gunzip_->feed(bytes, handler_)
+                     : handler_.body(bytes) == ReadControl::stop ? State::stopped
+                                                                 : State::open;
   if (state != State::open) {
-    leave(state, state == State::broken ? "is no gzip although it says so" : "", error);
+    leave(state, state == State::broken ? "is not gzip although it says so" : "", error);
   }
   return body.size();
 }
@@ -183,12 +183,12 @@ std::size_t Parser::take(string_view body, error_code& error) {
 }  // namespace
 
 struct HttpResponse::Work {
-  explicit Work(AnswerReader& to) : reader(to), parser(std::in_place, to) {}
+  explicit Work(ResponseHandler& to) : handler(to), parser(std::in_place, to) {}
 
   State finish(State state, std::string text);
   State whole_or_next();
 
-  AnswerReader& reader;
+  ResponseHandler& handler;
   std::optional<Parser> parser;
   std::string waiting;  ///< unparsed bytes, which the parser needs again together with more
   bool begun = false;
@@ -202,7 +202,7 @@ State HttpResponse::Work::finish(State state, std::string text) {
 
 State HttpResponse::Work::whole_or_next() {
   if (parser->status() < 200) {
-    parser.emplace(reader);
+    parser.emplace(handler);
     return State::open;
   }
   if (!waiting.empty()) {
@@ -211,7 +211,7 @@ State HttpResponse::Work::whole_or_next() {
   return parser->body_whole() ? State::whole : finish(State::broken, "ends within its gzip");
 }
 
-HttpResponse::HttpResponse(AnswerReader& reader) : work_(std::make_unique<Work>(reader)) {}
+HttpResponse::HttpResponse(ResponseHandler& handler) : work_(std::make_unique<Work>(handler)) {}
 HttpResponse::~HttpResponse() = default;
 
 State HttpResponse::feed(std::string_view bytes) {
@@ -226,7 +226,7 @@ State HttpResponse::feed(std::string_view bytes) {
       return work_->finish(parser.state(), parser.problem());
     }
     if (error && error != http::error::need_more) {
-      return work_->finish(State::broken, fmt::format("is no HTTP: {}", error.message()));
+      return work_->finish(State::broken, fmt::format("is not HTTP: {}", error.message()));
     }
     if (parser.is_done()) {
       if (const auto state = work_->whole_or_next(); state != State::open) {

@@ -17,11 +17,11 @@ class HttpResponse {
     open,     ///< more bytes are expected
     whole,    ///< complete; further bytes make it `broken`, because none were requested
     broken,   ///< not HTTP, or truncated; see problem()
-    stopped,  ///< the reader returned Flow::stop
+    stopped,  ///< the handler returned ReadControl::stop
   };
 
-  /// Passes head and body to `reader`; never calls end().
-  explicit HttpResponse(AnswerReader& reader);
+  /// Passes head and body to `handler`; never calls end().
+  explicit HttpResponse(ResponseHandler& handler);
   ~HttpResponse();
   HttpResponse(const HttpResponse&) = delete;
   HttpResponse& operator=(const HttpResponse&) = delete;

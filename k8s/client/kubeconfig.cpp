@@ -42,13 +42,17 @@ std::string read_whole(const std::string& path) {
   }
 }
 
+bool is_empty(const json::value& value) {
+  return (value.is_string() && value.get_string().empty()) || (value.is_array() && value.get_array().empty());
+}
+
 /// An object's members, and its path for messages.
 class Fields {
  public:
   Fields(const std::string& path, std::string place, const json::value& value)
       : path_(path), place_(std::move(place)), object_(value.if_object()) {
     if (object_ == nullptr) {
-      refuse(path_, fmt::format("{} is no mapping", place_));
+      refuse(path_, fmt::format("{} is not a mapping", place_));
     }
   }
 
@@ -60,7 +64,7 @@ class Fields {
   [[nodiscard]] std::string text(std::string_view name) const {
     const auto* value = find(name);
     if (value != nullptr && !value->is_string()) {
-      refuse(path_, fmt::format("{} is no text", field(name)));
+      refuse(path_, fmt::format("{} is not a string", field(name)));
     }
     return value != nullptr ? std::string(value->as_string()) : std::string();
   }
@@ -78,8 +82,9 @@ class Fields {
     }
     return value != nullptr && value->as_bool();
   }
+  /// An empty text or list counts as absent, as for client-go.
   void refuse_if_present(std::string_view name, std::string_view instead) const {
-    if (find(name) != nullptr) {
+    if (const auto* value = find(name); value != nullptr && !is_empty(*value)) {
       refuse(path_, fmt::format("{} is not supported; {}", field(name), instead));
     }
   }
@@ -199,7 +204,7 @@ std::string decode_base64(std::string_view text, std::string_view field) {
     }
   }
   if (!good || digits % 4 != 0 || padding > 2) {
-    throw StartError(fmt::format("{} is no base64", field));
+    throw StartError(fmt::format("{} is not valid base64", field));
   }
   return out;
 }
@@ -214,7 +219,7 @@ json::value read_document(const std::string& path) {
   boost::system::error_code error;
   auto document = json::parse(yaml.json, error);
   if (error) {
-    refuse(path, "it is no YAML mapping");
+    refuse(path, "it is not a YAML mapping");
   }
   return document;
 }
@@ -262,7 +267,8 @@ ApiAccess in_cluster_access(const PodEnvironment& pod, std::vector<ApiServer> se
     auto server = server_of(pod);
     if (!server) {
       throw StartError(
-          "finds no API: this is no pod (KUBERNETES_SERVICE_HOST is not set); name a kubeconfig with "
+          "finds no API server: this is not a pod (KUBERNETES_SERVICE_HOST is not set); name a kubeconfig "
+          "with "
           "--kubeconfig, or a directory of manifests with --manifests");
     }
     access.servers.push_back(std::move(*server));

@@ -77,10 +77,13 @@ void Resolver::State::run(const std::string& host) {
 }
 
 void Resolver::State::finish(const std::string& host, const LookupResult& result) {
-  for (const auto& done : std::exchange(waiting[host], {})) {
+  const auto finished = waiting.extract(host);  // first: a callback may call resolve() for this host again
+  if (finished.empty()) {
+    return;
+  }
+  for (const auto& done : finished.mapped()) {
     done(result);
   }
-  waiting.erase(host);
 }
 
 Resolver::Resolver(asio::io_context& context, Lookup lookup)

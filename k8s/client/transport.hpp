@@ -17,7 +17,7 @@ using Time = std::chrono::milliseconds;
 enum class Connection : std::uint8_t { any, fresh };
 
 /// The method of a request with a body.
-enum class BodyUse : std::uint8_t { post, json_patch };
+enum class BodyMethod : std::uint8_t { post, json_patch };
 
 /// A GET, or a request with a body. The server may receive a request twice, if the connection ends before the
 /// response.
@@ -26,7 +26,7 @@ struct ApiRequest {
   std::string accept;
   Connection connection = Connection::any;
   std::string body = {};  ///< JSON; empty: a GET
-  BodyUse use = BodyUse::post;
+  BodyMethod method = BodyMethod::post;
 };
 
 struct ApiHead {
@@ -40,18 +40,20 @@ enum class End : std::uint8_t {
   truncated,    ///< the connection ended before the body did, or its framing was invalid
   unreachable,  ///< no head arrived: no address, no connection, no TLS
   timed_out,    ///< the deadline passed
-  stopped,      ///< the reader returned Flow::stop
+  stopped,      ///< the handler returned ReadControl::stop
 };
 
-enum class Flow : std::uint8_t { proceed, stop };
+/// Whether to read the rest of a response.
+enum class ReadControl : std::uint8_t { proceed, stop };
 
-/// Receives one response: head(), body()… and in any case end(). After Flow::stop only end(End::stopped).
-class AnswerReader {
+/// Receives one response: head(), body()… and in any case end(). After ReadControl::stop only
+/// end(End::stopped).
+class ResponseHandler {
  public:
-  virtual ~AnswerReader() = default;
-  virtual Flow head(const ApiHead& head) = 0;
+  virtual ~ResponseHandler() = default;
+  virtual ReadControl head(const ApiHead& head) = 0;
   /// A piece of the body, decompressed; valid until the call returns.
-  virtual Flow body(std::string_view bytes) = 0;
+  virtual ReadControl body(std::string_view bytes) = 0;
   /// `detail` is for messages: the server and what failed; may be empty if nothing failed.
   virtual void end(End how, std::string detail) = 0;
 };
@@ -60,10 +62,10 @@ class AnswerReader {
 class ApiConnection {
  public:
   virtual ~ApiConnection() = default;
-  /// Sends a request and passes the response to `reader`, after this call has returned. The previous request
+  /// Sends a request and passes the response to `handler`, after this call has returned. The previous request
   /// must have ended.
-  virtual void ask(const ApiRequest& request, AnswerReader& reader) = 0;
-  /// Cancels the request under way: its reader is not called any more.
+  virtual void ask(const ApiRequest& request, ResponseHandler& handler) = 0;
+  /// Cancels the request under way: its handler is not called any more.
   virtual void cancel() = 0;
   /// The current or last used server: "https://10.0.0.1:6443"; empty: none yet.
   [[nodiscard]] virtual std::string server() const = 0;

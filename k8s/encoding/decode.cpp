@@ -389,7 +389,7 @@ std::string JsonDecoder::syntax_reason(simdjson::error_code error) {
     case simdjson::MEMALLOC:
       return "does not fit into memory";
     default:
-      return fmt::format("is no JSON: {}", simdjson::error_message(error));
+      return fmt::format("is not valid JSON: {}", simdjson::error_message(error));
   }
 }
 

@@ -63,9 +63,9 @@ void read_json(std::string_view text, std::size_t first_line, DocumentVisitor& v
     report_object(rest.substr(0, cut.broken_at.value_or(cut.end)), cut, lines, at, visitor);
     if (cut.broken_at) {
       const auto where = at + syntax_error_at(rest);
-      const auto* reason = rest.front() != '{'    ? "is no JSON object"
+      const auto* reason = rest.front() != '{'    ? "is not a JSON object"
                            : where == text.size() ? "ends in the middle of a JSON object"
-                                                  : "is no JSON";
+                                                  : "is not valid JSON";
       visitor.broken(first_line + line_at(text, std::min(where, text.size() - 1)), reason);
       return;
     }
@@ -84,7 +84,7 @@ void read_yaml(std::string_view text, std::size_t first_line, DocumentVisitor& v
     return;
   }
   if (result.json[begin] != '{') {
-    visitor.broken(first_line, "is no object: a mapping with apiVersion, kind and metadata is expected");
+    visitor.broken(first_line, "is not an object: a mapping with apiVersion, kind and metadata is expected");
     return;
   }
   read_json(result.json, first_line, visitor);

@@ -169,7 +169,7 @@ Decoded ProtobufDecoder::decode(std::string_view bytes, Kind expected) {
   } catch (const protozero::exception& error) {
     decoded.result = DecodeResult::refused;
     decoded.object.reset();
-    problems_.add(fmt::format("is no protobuf: {}", error.what()));
+    problems_.add(fmt::format("is not protobuf: {}", error.what()));
   }
   decoded.problems = problems_.take();
   return decoded;
@@ -182,7 +182,7 @@ DecodeResult ProtobufDecoder::walk(std::string_view bytes, Kind expected, Decode
   }
   const auto envelope = open_envelope(bytes);
   if (!envelope) {
-    problems_.add("is no protobuf: its envelope is broken");
+    problems_.add("is not protobuf: its envelope is broken");
     return DecodeResult::refused;
   }
   decoded.kind = kind_of(*envelope, expected);
@@ -233,7 +233,7 @@ bool ProtobufDecoder::readable(const wire::Metadata& metadata) {
     }
   }
   if (!good) {
-    problems_.add("metadata", "holds text that is no UTF-8");
+    problems_.add("metadata", "holds text that is not UTF-8");
   }
   return good;
 }

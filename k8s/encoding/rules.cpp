@@ -38,7 +38,8 @@ std::optional<ObjectKey> identify(Kind kind, const wire::Metadata& metadata, Ori
   const Problems::Step step(problems, "metadata");
   ObjectKey key{std::string(metadata.name_space), std::string(metadata.name)};
   if (!rules::object_name(key.name)) {
-    problems.add("name", key.name.empty() ? "is missing" : rules::quoted(key.name) + " is no object name");
+    problems.add("name",
+                 key.name.empty() ? "is missing" : rules::quoted(key.name) + " is not an object name");
     return std::nullopt;
   }
   if (kind == Kind::node || kind == Kind::service_cidr) {
@@ -49,7 +50,7 @@ std::optional<ObjectKey> identify(Kind kind, const wire::Metadata& metadata, Ori
     key.name_space = "default";
   }
   if (!rules::object_name(key.name_space)) {
-    problems.add("namespace", rules::quoted(key.name_space) + " is no namespace");
+    problems.add("namespace", rules::quoted(key.name_space) + " is not a namespace");
     return std::nullopt;
   }
   return key;
@@ -62,7 +63,7 @@ void NodeRules::address(const wire::NodeAddress& address) {
   }
   const auto parsed = Address::parse(address.address);
   if (!parsed || parsed->unspecified()) {
-    problems_.add("address", rules::quoted(address.address) + " is no address");
+    problems_.add("address", rules::quoted(address.address) + " is not an address");
     return;
   }
   (internal ? node_.internal_ips : node_.external_ips).push_back(*parsed);
@@ -72,7 +73,7 @@ void NodeRules::pod_cidr(std::string_view text) {
   if (const auto prefix = Prefix::parse(text)) {
     node_.pod_cidrs.push_back(*prefix);
   } else {
-    problems_.add(rules::quoted(text) + " is no address range");
+    problems_.add(rules::quoted(text) + " is not an address range");
   }
 }
 
@@ -100,7 +101,7 @@ void ServiceCidrRules::range(std::string_view text) {
   if (const auto prefix = Prefix::parse(text)) {
     cidr_.ranges.push_back(*prefix);
   } else {
-    problems_.add(rules::quoted(text) + " is no address range");
+    problems_.add(rules::quoted(text) + " is not an address range");
   }
 }
 
@@ -155,7 +156,7 @@ std::optional<Protocol> protocol(std::string_view text, Problems& problems) {
   if (text == "SCTP") {
     return Protocol::sctp;
   }
-  problems.add("protocol", quoted(text) + " is none of TCP, UDP, SCTP; the port is skipped");
+  problems.add("protocol", quoted(text) + " is not TCP, UDP or SCTP; the port is skipped");
   return std::nullopt;
 }
 

@@ -27,7 +27,7 @@ std::int64_t unix_seconds(std::string_view text) {
 std::optional<Address> frontend_address(std::string_view text, Problems& problems) {
   const auto address = Address::parse(text);
   if (!address) {
-    problems.add(quoted(text) + " is no IP address; skipped");
+    problems.add(quoted(text) + " is not an IP address; skipped");
     return std::nullopt;
   }
   if (address->unspecified() || address->loopback() || address->multicast()) {
@@ -77,7 +77,7 @@ ServiceType service_type(std::string_view text, Problems& problems) {
     return ServiceType::external_name;
   }
   if (!text.empty() && text != "ClusterIP") {
-    problems.add("type", quoted(text) + " is no service type; taken as ClusterIP");
+    problems.add("type", quoted(text) + " is not a service type; taken as ClusterIP");
   }
   return ServiceType::cluster_ip;
 }
@@ -119,7 +119,7 @@ void ServiceRules::port(const wire::ServicePort& wire) {
     return;
   }
   if (!rules::port_name(wire.name)) {
-    problems_.add("name", quoted(wire.name) + " is no port name; the port is skipped");
+    problems_.add("name", quoted(wire.name) + " is not a port name; the port is skipped");
     return;
   }
   const auto same = [&](const ServicePort& other) {
@@ -150,7 +150,7 @@ void ServiceRules::source_range(std::string_view text) {
   if (const auto prefix = Prefix::parse(rules::trimmed(text))) {
     service_.source_ranges.push_back(*prefix);
   } else {
-    problems_.add(quoted(text) + " is no address range; skipped");
+    problems_.add(quoted(text) + " is not an address range; skipped");
   }
 }
 
@@ -246,7 +246,7 @@ void ServiceRules::topology_key(std::string_view text) {
   const auto key = rules::trimmed(text);
   auto& keys = service_.topology_keys;
   if (key.empty() || !rules::plain(key)) {
-    problems_.add(quoted(text) + " is no label key; skipped");
+    problems_.add(quoted(text) + " is not a label key; skipped");
   } else if (!keys.empty() && keys.back() == "*") {
     problems_.add(quoted(key) + " stands after \"*\", which takes all; skipped");
   } else if (std::ranges::find(keys, key) != keys.end()) {

@@ -40,7 +40,7 @@ void SliceRules::port(const wire::SlicePort& wire) {
   }
   const auto name = wire.name.value_or("");
   if (!rules::port_name(name)) {
-    problems_.add("name", quoted(name) + " is no port name; the port is skipped");
+    problems_.add("name", quoted(name) + " is not a port name; the port is skipped");
     return;
   }
   const auto same = [&](const EndpointPort& other) { return other.name == name; };
@@ -62,7 +62,7 @@ std::optional<Address> SliceRules::address(const wire::Endpoint& wire) {
   }
   const auto address = Address::parse(*wire.address);
   if (!address || forbidden(*address)) {
-    const auto* why = address ? "cannot be an endpoint's address" : "is no IP address";
+    const auto* why = address ? "cannot be an endpoint's address" : "is not an IP address";
     problems_.add("addresses", fmt::format("{} {}; the endpoint is skipped", quoted(*wire.address), why));
     return std::nullopt;
   }
@@ -73,7 +73,7 @@ void SliceRules::topology(const wire::Endpoint& wire, Endpoint& endpoint) {
   for (const auto* pairs : {&wire.topology, &wire.beta_topology}) {
     for (const auto& [key, value] : *pairs) {
       if (!rules::plain(key) || !rules::plain(value) || endpoint.topology.size() == max_topology_labels) {
-        problems_.add("a topology label is skipped: it is none, or the seventeenth");
+        problems_.add("a topology label is skipped: it is not valid, or the seventeenth");
         return;
       }
       if (key == zone_label) {
@@ -93,7 +93,7 @@ void SliceRules::endpoint(const wire::Endpoint& wire) {
     return;
   }
   if (!all_plain(wire)) {
-    problems_.add("its node's name, a zone or a hint is no label value; the endpoint is skipped");
+    problems_.add("its node's name, a zone or a hint is not a label value; the endpoint is skipped");
     return;
   }
   auto& endpoint = slice_.endpoints.emplace_back();
@@ -149,7 +149,7 @@ void SliceRules::trigger(const wire::Metadata& metadata) {
     slice_.triggers.push_back(*time);
   } else {
     problems_.add(
-        fmt::format("annotation {}: {} is no time; ignored", trigger_annotation, quoted(*annotation)));
+        fmt::format("annotation {}: {} is not a time; ignored", trigger_annotation, quoted(*annotation)));
   }
 }
 
@@ -161,7 +161,7 @@ std::optional<EndpointSlice> SliceRules::finish(ObjectKey key, const wire::Metad
   if (address_type != "IPv4" && address_type != "IPv6") {
     problems_.add("addressType", address_type.empty()
                                      ? "is missing; the slice is ignored"
-                                     : quoted(address_type) + " is no known family; the slice is ignored");
+                                     : quoted(address_type) + " is not a known family; the slice is ignored");
     return std::nullopt;
   }
   const auto service = rules::find(metadata.labels, "kubernetes.io/service-name", problems_);
@@ -170,7 +170,7 @@ std::optional<EndpointSlice> SliceRules::finish(ObjectKey key, const wire::Metad
     return std::nullopt;
   }
   if (!rules::object_name(*service)) {
-    problems_.add(quoted(*service) + " is no service's name; the slice is ignored");
+    problems_.add(quoted(*service) + " is not a service's name; the slice is ignored");
     return std::nullopt;
   }
   slice_.key = std::move(key);

@@ -248,7 +248,7 @@ void Writer::OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) {
 
 void Writer::open(const YAML::Mark& mark, YAML::anchor_t anchor, char bracket) {
   if (at_key()) {
-    fail(mark, "has a key that is no scalar");
+    fail(mark, "has a key that is not a scalar");
   } else if (levels_.size() == max_depth) {
     fail(mark, "is nested more than 100 levels deep");
   }
@@ -283,9 +283,9 @@ YamlResult yaml_to_json(std::string_view yaml) {
       writer.fail(YAML::Mark::null_mark(), "holds a second document without a line of --- before it");
     }
   } catch (const YAML::Exception& problem) {
-    writer.fail(problem.mark, fmt::format("is no YAML: {}", problem.msg));
+    writer.fail(problem.mark, fmt::format("is not valid YAML: {}", problem.msg));
   } catch (const std::exception& problem) {
-    writer.fail(YAML::Mark::null_mark(), fmt::format("is no YAML: {}", problem.what()));
+    writer.fail(YAML::Mark::null_mark(), fmt::format("is not valid YAML: {}", problem.what()));
   }
   auto result = writer.take();
   // An unterminated quote is detected only at the marker.

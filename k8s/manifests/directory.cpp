@@ -89,7 +89,7 @@ void Directory::read(const std::string& name, FileListener& listener) {
     return;
   }
   if (!S_ISREG(status.st_mode)) {
-    listener.unreadable(name, "is no regular file");
+    listener.unreadable(name, "is not a regular file");
     return;
   }
   std::string text(static_cast<std::size_t>(std::min<off_t>(status.st_size, max_bytes)) + 1, '\0');

@@ -63,7 +63,7 @@ void keep_triggers(const Object& earlier, Object& later) {
 
 /// Name of the resource in metrics; the two watches of Nodes need different names.
 std::string_view resource_name(const Resource& resource) {
-  if (resource.extent == Extent::metadata) {
+  if (resource.form == ObjectForm::metadata) {
     return "peer_nodes";
   }
   return std::string_view(resource.path).substr(resource.path.rfind('/') + 1);
@@ -139,7 +139,7 @@ struct ApiSource::State {
 };
 
 /// Watches one resource: has its reflector, connection and alarm.
-class ApiSource::ResourceWatcher final : public Listener, public AnswerReader {
+class ApiSource::ResourceWatcher final : public Listener, public ResponseHandler {
  public:
   ResourceWatcher(State& state, Resource resource)
       : state_(state),
@@ -167,8 +167,8 @@ class ApiSource::ResourceWatcher final : public Listener, public AnswerReader {
   FailureReport failure(std::string message) override;
   void listed(Kind kind) override;
 
-  Flow head(const ApiHead& head) override;
-  Flow body(std::string_view bytes) override;
+  ReadControl head(const ApiHead& head) override;
+  ReadControl body(std::string_view bytes) override;
   void end(End how, std::string detail) override;
 
  private:
@@ -274,20 +274,20 @@ void ApiSource::ResourceWatcher::ring() {
   }
 }
 
-Flow ApiSource::ResourceWatcher::head(const ApiHead& head) {
+ReadControl ApiSource::ResourceWatcher::head(const ApiHead& head) {
   last_heard_ = state_.runtime.now();
   stats_.failures += head.status == 200 ? 0 : 1;
   return reflector_.head(head, last_heard_);
 }
 
-Flow ApiSource::ResourceWatcher::body(std::string_view bytes) {
+ReadControl ApiSource::ResourceWatcher::body(std::string_view bytes) {
   last_heard_ = state_.runtime.now();
   state_.sink.arrived();
   stats_.bytes += bytes.size();
-  const auto flow = reflector_.body(bytes, last_heard_);
+  const auto control = reflector_.body(bytes, last_heard_);
   report_changes();
   state_.flush_burst(*this);
-  return flow;
+  return control;
 }
 
 void ApiSource::ResourceWatcher::end(End how, std::string detail) {
@@ -405,8 +405,8 @@ std::vector<Resource> api_resources(const ApiScope& scope) {
 
 /// Metadata only: the rest of a Node is large and changes all the time.
 Resource peer_nodes(const ApiScope& scope) {
-  return {Kind::node,         "/api/v1/nodes", "", fmt::format("metadata.name!={}", scope.node),
-          Presence::required, Extent::metadata};
+  return {Kind::node,         "/api/v1/nodes",     "", fmt::format("metadata.name!={}", scope.node),
+          Presence::required, ObjectForm::metadata};
 }
 
 ApiSource::ApiSource(const ApiScope& scope, ApiRuntime runtime, Sink& sink, Failure failure,

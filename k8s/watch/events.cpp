@@ -78,15 +78,15 @@ constexpr std::string_view missing =
     ", the right to create events is missing; k8s/deploy/account.yaml grants it";
 
 /// Keeps the response's status and discards its body.
-class EventPoster::Reader final : public AnswerReader {
+class EventPoster::Reader final : public ResponseHandler {
  public:
   explicit Reader(EventPoster& owner) : owner_(owner) {}
 
-  Flow head(const ApiHead& head) override {
+  ReadControl head(const ApiHead& head) override {
     status_ = head.status;
-    return Flow::proceed;
+    return ReadControl::proceed;
   }
-  Flow body(std::string_view /*bytes*/) override { return Flow::proceed; }
+  ReadControl body(std::string_view /*bytes*/) override { return ReadControl::proceed; }
   void end(End how, std::string detail) override {
     const auto status = std::exchange(status_, 0U);
     if (how != End::complete) {

@@ -15,8 +15,10 @@ class Reflector::Sink final : public BodySink {
  public:
   explicit Sink(Reflector& reflector) : reflector_(reflector) {}
   void list_meta(ListMeta meta) override { reflector_.list_meta(std::move(meta)); }
-  Flow item(std::string_view object) override { return reflector_.object(object); }
-  Flow event(EventType type, std::string_view object) override { return reflector_.event(type, object); }
+  ReadControl item(std::string_view object) override { return reflector_.object(object); }
+  ReadControl event(EventType type, std::string_view object) override {
+    return reflector_.event(type, object);
+  }
 
  private:
   Reflector& reflector_;
@@ -75,7 +77,7 @@ std::string Reflector::target() {
 /// Requests metadata only if wanted; a server that does not support that sends whole objects.
 std::string Reflector::accept() const {
   std::string part;
-  if (resource_.extent == Extent::metadata) {
+  if (resource_.form == ObjectForm::metadata) {
     const bool list = mode_ == Mode::list || mode_ == Mode::probe;
     part = fmt::format(";as=PartialObjectMetadata{};g=meta.k8s.io;v=v1", list ? "List" : "");
   }
@@ -128,7 +130,7 @@ std::optional<ApiRequest> Reflector::begin(Time now) {
 
 // ---- Answers. ----
 
-Flow Reflector::head(const ApiHead& head, Time now) {
+ReadControl Reflector::head(const ApiHead& head, Time now) {
   head_ = head;
   deadline_ = now + timeouts_.body;
   const auto encoding = encoding_of(head.content_type);
@@ -136,7 +138,7 @@ Flow Reflector::head(const ApiHead& head, Time now) {
     encoding_ = encodings_[static_cast<std::size_t>(*encoding)].get();
   }
   if (head.status != 200) {
-    return Flow::proceed;
+    return ReadControl::proceed;
   }
   if (encoding_ == nullptr) {
     return give_up(Result::broken, fmt::format("answered in {}", printable_type(head.content_type)));
@@ -148,13 +150,13 @@ Flow Reflector::head(const ApiHead& head, Time now) {
   const bool events = mode_ == Mode::watch || mode_ == Mode::streaming_list;
   reader_ = events ? encoding_->watch_reader() : encoding_->list_reader();
   deadline_ = now + (mode_ == Mode::watch ? timeouts_.watch : timeouts_.body);
-  return Flow::proceed;
+  return ReadControl::proceed;
 }
 
-Flow Reflector::body(std::string_view bytes, Time now) {
+ReadControl Reflector::body(std::string_view bytes, Time now) {
   if (!reader_) {
     error_body_ += bytes.substr(0, max_error_bytes - std::min(max_error_bytes, error_body_.size()));
-    return error_body_.size() < max_error_bytes ? Flow::proceed : Flow::stop;
+    return error_body_.size() < max_error_bytes ? ReadControl::proceed : ReadControl::stop;
   }
   Sink sink(*this);
   const auto state = reader_->feed(bytes, sink);
@@ -162,27 +164,27 @@ Flow Reflector::body(std::string_view bytes, Time now) {
   if (state == BodyReader::State::broken) {
     return give_up(Result::broken, "sent what cannot be read");
   }
-  return state == BodyReader::State::stopped ? Flow::stop : Flow::proceed;
+  return state == BodyReader::State::stopped ? ReadControl::stop : ReadControl::proceed;
 }
 
-Flow Reflector::give_up(Result result, std::string why) {
+ReadControl Reflector::give_up(Result result, std::string why) {
   counts_.unreadable += result == Result::broken ? 1 : 0;
   result_ = result;
   why_ = std::move(why);
-  return Flow::stop;
+  return ReadControl::stop;
 }
 
 void Reflector::list_meta(ListMeta meta) { meta_ = std::move(meta); }
 
-Flow Reflector::object(std::string_view bytes) {
+ReadControl Reflector::object(std::string_view bytes) {
   if (mode_ == Mode::probe) {
-    return Flow::proceed;
+    return ReadControl::proceed;
   }
   auto decoded = encoding_->decoder().decode(bytes, resource_.kind);
   return upserted(decoded);
 }
 
-Flow Reflector::event(EventType type, std::string_view bytes) {
+ReadControl Reflector::event(EventType type, std::string_view bytes) {
   ++events_;
   if (type == EventType::bookmark) {
     return bookmark(bytes);
@@ -228,14 +230,14 @@ void Reflector::note_version(std::uint64_t version) {
   }
 }
 
-Flow Reflector::upserted(Decoded& decoded) {
+ReadControl Reflector::upserted(Decoded& decoded) {
   report_problems(decoded);
   counts_.unreadable += decoded.result == DecodeResult::refused ? 1 : 0;
   if (decoded.key.name.empty()) {
-    return Flow::proceed;  // the object cannot be identified
+    return ReadControl::proceed;  // the object cannot be identified
   }
   if (is_stale(decoded)) {
-    return listing() ? give_up(Result::stale, "answers with stale data") : Flow::proceed;
+    return listing() ? give_up(Result::stale, "answers with stale data") : ReadControl::proceed;
   }
   auto& known = known_[decoded.key];
   known = {std::max(known.version, decoded.version), round_};
@@ -246,42 +248,42 @@ Flow Reflector::upserted(Decoded& decoded) {
   } else if (decoded.result == DecodeResult::absent) {
     listener_.erase(resource_.kind, decoded.key);
   }
-  return Flow::proceed;
+  return ReadControl::proceed;
 }
 
-Flow Reflector::deleted(const Decoded& decoded) {
+ReadControl Reflector::deleted(const Decoded& decoded) {
   if (decoded.key.name.empty()) {
     report_problems(decoded);
     ++counts_.unreadable;
     return give_up(Result::relist, "received a deletion that cannot be read");
   }
   if (!listing() && is_stale(decoded)) {
-    return Flow::proceed;
+    return ReadControl::proceed;
   }
   note_version(decoded.version);
   if (known_.erase(decoded.key) != 0) {
     listener_.erase(resource_.kind, decoded.key);
   }
-  return Flow::proceed;
+  return ReadControl::proceed;
 }
 
-Flow Reflector::bookmark(std::string_view bytes) {
+ReadControl Reflector::bookmark(std::string_view bytes) {
   const auto mark = encoding_->bookmark(bytes);
   if (!mark) {
     return give_up(Result::broken, "sent a bookmark that cannot be read");
   }
   if (mode_ == Mode::watch) {
     note_version(mark->version);
-    return Flow::proceed;
+    return ReadControl::proceed;
   }
   if (!mark->initial_end) {
-    return Flow::proceed;
+    return ReadControl::proceed;
   }
   if (mark->version < seen_) {
     return give_up(Result::stale, "answers with stale data");
   }
   list_complete(mark->version);
-  return Flow::proceed;
+  return ReadControl::proceed;
 }
 
 /// Erases the objects whose round is not the list's: the list did not contain them.

@@ -21,7 +21,7 @@ enum class Presence : std::uint8_t { required, optional };
 enum class FailureReport : std::uint8_t { reported, kept_back };
 
 /// Whole objects, or only their metadata, as PartialObjectMetadata.
-enum class Extent : std::uint8_t { whole, metadata };
+enum class ObjectForm : std::uint8_t { whole, metadata };
 
 /// The objects to list and watch.
 struct Resource {
@@ -30,7 +30,7 @@ struct Resource {
   std::string label_selector;  ///< empty: no selector
   std::string field_selector;  ///< empty: no selector
   Presence presence = Presence::required;
-  Extent extent = Extent::whole;
+  ObjectForm form = ObjectForm::whole;
 };
 
 /// The preferred encoding; the response's Content-Type has the actual one.
@@ -82,9 +82,9 @@ class Reflector {
 
   /// The next request; nullopt before deadline().
   [[nodiscard]] std::optional<ApiRequest> begin(Time now);
-  /// Flow::stop: close the connection, then call end(End::stopped).
-  [[nodiscard]] Flow head(const ApiHead& head, Time now);
-  [[nodiscard]] Flow body(std::string_view bytes, Time now);
+  /// ReadControl::stop: close the connection, then call end(End::stopped).
+  [[nodiscard]] ReadControl head(const ApiHead& head, Time now);
+  [[nodiscard]] ReadControl body(std::string_view bytes, Time now);
   /// `detail` is for messages: the server, and what failed.
   void end(End how, Time now, std::string detail = {});
   /// When to call end(End::timed_out) or, between requests, begin().
@@ -138,13 +138,13 @@ class Reflector {
   [[nodiscard]] std::string accept() const;
   void start_list();
   void list_meta(ListMeta meta);
-  Flow object(std::string_view bytes);
-  Flow event(EventType type, std::string_view bytes);
-  Flow upserted(Decoded& decoded);
-  Flow deleted(const Decoded& decoded);
-  Flow bookmark(std::string_view bytes);
-  Flow error_event(std::string_view bytes);
-  Flow give_up(Result result, std::string why);
+  ReadControl object(std::string_view bytes);
+  ReadControl event(EventType type, std::string_view bytes);
+  ReadControl upserted(Decoded& decoded);
+  ReadControl deleted(const Decoded& decoded);
+  ReadControl bookmark(std::string_view bytes);
+  ReadControl error_event(std::string_view bytes);
+  ReadControl give_up(Result result, std::string why);
   [[nodiscard]] bool is_stale(const Decoded& decoded) const;
   void note_version(std::uint64_t version);
   void report_problems(const Decoded& decoded);

@@ -219,7 +219,7 @@ void Reflector::page_ended() {
 
 /// An ERROR event: a Status whose code has the meaning of an HTTP status (KEP-3157: a rejected streaming list
 /// may also arrive as such).
-Flow Reflector::error_event(std::string_view bytes) {
+ReadControl Reflector::error_event(std::string_view bytes) {
   const auto status = encoding_->status(bytes);
   if (!status) {
     return give_up(Result::broken, "sent an error that cannot be read");

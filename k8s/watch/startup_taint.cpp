@@ -51,18 +51,18 @@ std::optional<std::string> patch_without_taint(std::string_view node, std::strin
 }
 
 /// Buffers the whole response; a Node is small.
-class StartupTaint::Reader final : public AnswerReader {
+class StartupTaint::Reader final : public ResponseHandler {
  public:
   explicit Reader(StartupTaint& owner) : owner_(owner) {}
 
-  Flow head(const ApiHead& head) override {
+  ReadControl head(const ApiHead& head) override {
     status_ = head.status;
-    return Flow::proceed;
+    return ReadControl::proceed;
   }
-  Flow body(std::string_view bytes) override {
-    if (body_.size() + bytes.size() > max_bytes) return Flow::stop;
+  ReadControl body(std::string_view bytes) override {
+    if (body_.size() + bytes.size() > max_bytes) return ReadControl::stop;
     body_ += bytes;
-    return Flow::proceed;
+    return ReadControl::proceed;
   }
   void end(End how, std::string detail) override {
     const auto status = std::exchange(status_, 0U);
@@ -104,7 +104,7 @@ void StartupTaint::read() {
 
 void StartupTaint::patch(const std::string& node) {
   const auto patch = patch_without_taint(node, key_);
-  if (!patch) return failed("what it sent is no Node");
+  if (!patch) return failed("what it sent is not a Node");
   if (patch->empty()) {
     alarm_->set(now_(), [] {});
     return report_.done(fmt::format("Node {} has no taint {}", node_, key_));
@@ -113,7 +113,7 @@ void StartupTaint::patch(const std::string& node) {
   ask({.target = "/api/v1/nodes/" + node_,
        .accept = "application/json",
        .body = *patch,
-       .use = BodyUse::json_patch});
+       .method = BodyMethod::json_patch});
 }
 
 void StartupTaint::ask(ApiRequest request) {

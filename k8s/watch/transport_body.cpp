@@ -147,7 +147,7 @@ bool JsonListReader::value(BodySink& sink) {
     name_ = unquoted(*value);
     next_ = Next::colon;
   } else if (next_ == Next::item) {
-    state_ = sink.item(*value) == Flow::stop ? State::stopped : State::good;
+    state_ = sink.item(*value) == ReadControl::stop ? State::stopped : State::good;
     next_ = Next::after_item;
   } else {
     member(*value, sink);
@@ -248,7 +248,7 @@ class JsonWatchReader final : public BodyReader {
     });
     if (!good || object.empty()) {
       state_ = State::broken;
-    } else if (sink.event(event_type(type), object) == Flow::stop) {
+    } else if (sink.event(event_type(type), object) == ReadControl::stop) {
       state_ = State::stopped;
     }
   }

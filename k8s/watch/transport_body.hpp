@@ -44,8 +44,8 @@ class BodySink {
   virtual ~BodySink() = default;
   /// Called before or after the items, in the server's order.
   virtual void list_meta(ListMeta meta) = 0;
-  virtual Flow item(std::string_view object) = 0;
-  virtual Flow event(EventType type, std::string_view object) = 0;
+  virtual ReadControl item(std::string_view object) = 0;
+  virtual ReadControl event(EventType type, std::string_view object) = 0;
 };
 
 class BodyReader {

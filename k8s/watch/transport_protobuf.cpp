@@ -183,7 +183,7 @@ void ProtobufListReader::list_field(std::uint64_t tag, std::string_view value, B
     } else {
       state_ = State::broken;
     }
-  } else if (tag == 2 && sink.item(value) == Flow::stop) {
+  } else if (tag == 2 && sink.item(value) == ReadControl::stop) {
     state_ = State::stopped;
   }
 }
@@ -250,7 +250,7 @@ void ProtobufWatchReader::event(std::string_view bytes, BodySink& sink) {
   }
   if (object.empty()) {
     state_ = State::broken;
-  } else if (sink.event(event_type(type), object) == Flow::stop) {
+  } else if (sink.event(event_type(type), object) == ReadControl::stop) {
     state_ = State::stopped;
   }
 }

@@ -84,7 +84,7 @@ def metrics():
             kind = next(filter(None, kinds[-1])).lower().replace("single", "gauge").replace("fill_family", "gauge")
         else:
             kind = re.search(r"MetricType::(\w+)", after).group(1).lower()
-        help_text = joined(literals or "") or "What packets and socket calls met, by outcome and action: see [outcomes](outcomes.md)"
+        help_text = joined(literals or "") or "Outcomes of packets and socket calls, by outcome and action: see [outcomes](outcomes.md)"
         found[name] = (kind, help_text)
     return [(name, *rest) for name, rest in sorted(found.items())]
 

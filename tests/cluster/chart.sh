@@ -32,7 +32,9 @@ stand_alone() {
 # balancer_removed: removes the balancer as docs/guides/stand-alone.md describes.
 balancer_removed() {
 	rm "$STATIC_PODS/sluice.yaml"
-	lab_wait 60 lab_in node-a "$SLUICE" cleanup || die "the static pod does not end"
+	cp "$SLUICE_ROOT/k8s/overlays/stand-alone/sluice-uninstall.yaml" "$STATIC_PODS"
+	lab_wait 60 kubectl -n kube-system get pod sluice-uninstall-node-a || die "the kubelet does not start the clean-up"
+	kubectl -n kube-system wait --for=condition=Ready pod/sluice-uninstall-node-a --timeout=120s || die "the clean-up does not succeed"
 	nothing_left
 }
 

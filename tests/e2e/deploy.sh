@@ -31,6 +31,7 @@ overlays_accepted() {
 	local overlay
 	python3 "$E2E/kustomize.py" "$SLUICE_ROOT/k8s/overlays/beside" | kube check
 	kube check <"$SLUICE_ROOT/k8s/overlays/stand-alone/sluice.yaml"
+	kube check <"$SLUICE_ROOT/k8s/overlays/stand-alone/sluice-uninstall.yaml"
 	python3 "$E2E/kustomize.py" "$SLUICE_ROOT/k8s/deploy/uninstall" | kube check
 	python3 "$E2E/kustomize.py" "$SLUICE_ROOT/k8s/overlays/textfile" | kube check
 	for overlay in beside stand-alone uninstall textfile; do printf 'accepted by a dry run: %s\n' "$overlay"; done

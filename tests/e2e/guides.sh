@@ -1,8 +1,8 @@
 #!/bin/bash
 # docs/guides: runs the blocks of commands, in order, with the real kubectl, helm and kube-proxy and a real API server.
-# tests/e2e/lib/kubelet.py stands in for missing parts (DaemonSet controller, kubelet, container runtime), and a `kubectl`
-# wrapper handles `exec`, which needs a kubelet's server. Clients make requests throughout the migration: REL-84, SEM-74.
-# Blocks that are not run are listed and counted.
+# tests/e2e/lib/kubelet.py stands in for missing parts (DaemonSet controller, kubelet, container runtime). Wrappers handle
+# `kubectl exec`, which needs a kubelet's server, and `crictl`. Clients make requests throughout the migration: REL-84,
+# SEM-74. Blocks that are not run are listed and counted.
 set -euo pipefail
 # shellcheck source=tests/e2e/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/scenario.sh"
@@ -30,7 +30,16 @@ tools() {
 		[[ ${3:-} == exec ]] || exec real-kubectl "$@"
 		mapfile -d '' words <"$KUBELET/$4.exec" && exec "${words[@]}" "${@:6}"
 	SHELL
-	printf '#!/bin/bash\nexec %q "$@" --pins %q\n' "$SLUICE" "$LAB_PINS/sluice" >"$LAB_DIR/bin/sluice"
+	cat >"$LAB_DIR/bin/crictl" <<-'SHELL'
+		#!/bin/bash
+		# crictl pods ... --label LABEL=NAME, crictl ps --quiet --name CONTAINER --pod POD, crictl exec POD COMMAND...: of static
+		# pods, whose ids are their names.
+		case $1 in
+		pods) name=${*: -1} && for each in "$KUBELET/${name#*=}"-static-*.running; do [[ ! -e $each ]] || basename "$each" .running; done ;;
+		ps) [[ ! -e $KUBELET/$6.running || ! $(<"$KUBELET/$6.running") =~ $4 ]] || printf '%s\n' "$6" ;;
+		exec) mapfile -d '' words <"$KUBELET/$2.exec" && exec "${words[@]}" "${@:3}" ;;
+		esac
+	SHELL
 	chmod +x "$LAB_DIR"/bin/*
 	kubeconfig "$LAB_DIR/admin.yaml" "$API" "certificate admin"
 }
@@ -65,6 +74,37 @@ page() {
 		die "$1.md: $(tail -n 15 "$LAB_DIR/$1.log") $(tail -n 3 "$LAB_DIR/kubelet.log" "$KUBELET"/*.log)"
 	grep '^──' "$LAB_DIR/$1.log"
 	nothing_left "$1"
+}
+
+# function_of PAGE NAME: that function of a page.
+function_of() { sed -n "/^$2() {/,/^}/p" "$GUIDES/$1.md"; }
+
+# on_nodes_says PODS CODE EXEC: how the guides' on_nodes ends, and what it prints, if kubectl prints PODS and ends with CODE, and
+# `kubectl exec POD` is EXEC.
+on_nodes_says() {
+	local code=0
+	# shellcheck disable=SC2016  # the inner shell's
+	PODS=$1 CODE=$2 EXEC=$3 bash -c "$(function_of install on_nodes)"'
+		kubectl() { if [[ $3 == exec ]]; then eval "$EXEC"; else printf "$PODS" && return "$CODE"; fi; }
+		on_nodes status' >"$LAB_DIR/on-nodes" 2>&1 || code=$?
+	printf '%s: %s\n' "$code" "$(paste -sd ' ' "$LAB_DIR/on-nodes")"
+}
+
+# on_nodes_fails: the function reports every failure, in a shell with a user's options.
+on_nodes_fails() {
+	local wanted said
+	[[ $(function_of install on_nodes) == "$(function_of migrate on_nodes)" ]] || die "the guides' functions on_nodes differ"
+	while IFS='|' read -r pods code exec wanted; do
+		said=$(on_nodes_says "$pods" "$code" "$exec")
+		[[ $said == "$wanted" ]] || die "on_nodes with '$pods', $code and '$exec' ends with '$said', not '$wanted'"
+	done <<-'ROWS'
+		p a\nq b\n|0|echo in $4|0: a: in p b: in q
+		p a\nq b\n|0|echo in $4; [[ $4 == q ]]|1: a: in p b: in q
+		p a\nq b\n|0|echo in $4; [[ $4 == p ]]|1: a: in p b: in q
+		|0|echo in $4|1: there are no pods of Sluice
+		|1|echo in $4|1: 
+	ROWS
+	printf 'on_nodes: fails if there are no pods, kubectl fails, or the command fails on a node\n'
 }
 
 # tainted: adds the taint with which install.md has the kubelet register nodes, and another one.
@@ -128,6 +168,7 @@ cluster_web
 cluster_pods
 loopback 6443 6444 7445
 WITHIN=30
+on_nodes_fails
 tainted
 page install
 becomes "SEM-63: taints of the node" '["example.com/stays"]' taints

@@ -44,11 +44,11 @@ class Reports final : public k8s::BodySink {
   void list_meta(k8s::ListMeta meta) override {
     parts.push_back(fmt::format("meta {} {}", meta.version, meta.more));
   }
-  k8s::Flow item(std::string_view object) override {
+  k8s::ReadControl item(std::string_view object) override {
     items.emplace_back(object);
     return note("item", object);
   }
-  k8s::Flow event(k8s::EventType type, std::string_view object) override {
+  k8s::ReadControl event(k8s::EventType type, std::string_view object) override {
     return note(fmt::format("event {}", static_cast<int>(type)), object);
   }
 
@@ -56,9 +56,9 @@ class Reports final : public k8s::BodySink {
   std::vector<std::string> items;
 
  private:
-  k8s::Flow note(std::string_view what, std::string_view object) {
+  k8s::ReadControl note(std::string_view what, std::string_view object) {
     parts.push_back(fmt::format("{} {}", what, object));
-    return ++objects_ < most_ ? k8s::Flow::proceed : k8s::Flow::stop;
+    return ++objects_ < most_ ? k8s::ReadControl::proceed : k8s::ReadControl::stop;
   }
 
   std::size_t most_;

@@ -14,17 +14,17 @@ using k8s::HttpResponse;
 using State = HttpResponse::State;
 
 /// Records everything in a response as text.
-class Reports final : public k8s::AnswerReader {
+class Reports final : public k8s::ResponseHandler {
  public:
-  k8s::Flow head(const k8s::ApiHead& head) override {
+  k8s::ReadControl head(const k8s::ApiHead& head) override {
     heads += fmt::format("{} {} {};", head.status, head.content_type,
                          head.retry_after ? head.retry_after->count() : -1);
-    return k8s::Flow::proceed;
+    return k8s::ReadControl::proceed;
   }
-  k8s::Flow body(std::string_view bytes) override {
+  k8s::ReadControl body(std::string_view bytes) override {
     require(!heads.empty(), "the head comes first");
     content += bytes;
-    return k8s::Flow::proceed;
+    return k8s::ReadControl::proceed;
   }
   void end(k8s::End /*how*/, std::string /*detail*/) override {
     require(false, "an answer does not tell its end");

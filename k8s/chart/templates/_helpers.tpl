@@ -30,7 +30,7 @@ imagePullSecrets:
 runAsUser: 0
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
-# SYS_ADMIN for setns into pods' network namespaces, and for looking up programs by their ids.
+# SYS_ADMIN to end connected UDP sockets in pods' network namespaces (setns), and to look up programs and maps by their ids.
 capabilities:
   drop: [ALL]
   add: [BPF, NET_ADMIN, PERFMON, SYS_ADMIN]

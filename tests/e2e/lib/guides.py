@@ -1,6 +1,7 @@
 """Extracts the command blocks of a page of docs/guides. usage: guides.py PAGE SCRIPT
 
-Writes the blocks that are run to SCRIPT, in order, for one shell, and prints every other block with the reason why it is not run. A
+Writes the blocks that are run to SCRIPT, in order, for one shell, and prints every other block with the reason why it is not run. The shell
+has a user's options: no pipefail, and no errexit, which would hide what a function returns. SCRIPT ends at the first command that fails. A
 fence is ```sh (run), ```sh not run: REASON, or one of LANGUAGES; anything else, and code that is only indented, is an error."""
 
 import pathlib
@@ -47,7 +48,8 @@ def main():
             left.append(f"  not run: {page.name}:{line}: {reason}")
         else:
             run.append(f"echo '── {page.name}:{line}'\n{text}\n")
-    script.write_text("set -euo pipefail\n" + "\n".join(run))
+    # Not inherited by functions: what these return counts.
+    script.write_text("trap 'exit $?' ERR\n" + "\n".join(run))
     print(f"{page.name}: {len(run)} blocks are run, {len(left)} are not")
     print("\n".join(left), end="\n" if left else "")
 

@@ -3,7 +3,8 @@ containers of kube-system's DaemonSets and of static pods, with their mounts, ca
 probes, and reports DaemonSets' status and Pods. Images: .../sluice:... is the root in $KUBELET/image, .../kube-proxy:... the real one.
 
 usage: kubelet.py NODE    in the node's namespaces and cgroup; $E2E_KUBE as for kube.py, $API the server, $KUBELET a directory of its own with
-                          image/ in it, $LAB_PINS, $LAB_CGROUP, $KUBE_PROXY_CONFIG; $KUBELET/POD.exec has a pod's command wrapper"""
+                          image/ in it, $LAB_PINS, $LAB_CGROUP, $KUBE_PROXY_CONFIG; $KUBELET/POD.exec has a pod's command wrapper,
+                          POD.running the name of the container that runs"""
 
 import http.client
 import json
@@ -104,6 +105,7 @@ class Pod:
         runtime = [sys.executable, str(HERE / "container.py"), str(KUBELET / "image"), capabilities, *self.mounts(container), "--"]
         words = ["env", "-i", *(f"{name}={value}" for name, value in environment.items()), *runtime]
         (KUBELET / f"{self.name}.exec").write_bytes(b"".join(word.encode() + b"\0" for word in words))
+        (KUBELET / f"{self.name}.running").write_text(container["name"])
         return subprocess.Popen([*runtime, "/usr/bin/sluice", *arguments], env=environment, stdout=log, stderr=log)
 
     def start_next(self):
@@ -147,7 +149,8 @@ class Pod:
                 self.process.kill()
                 self.process.wait()
         self.api.delete(kube.path_of("Pod", "kube-system", self.name), grace=0)
-        (KUBELET / f"{self.name}.exec").unlink(missing_ok=True)
+        for file in ("exec", "running"):
+            (KUBELET / f"{self.name}.{file}").unlink(missing_ok=True)
 
 
 class Kubelet:

@@ -39,6 +39,7 @@ class FakeConntrack final : public agent::ConntrackTable {
                : error_of(ENOENT);
   }
   boost::system::error_code track(const Tracked& flow, std::uint32_t /*seconds*/) override {
+    if (refusals > 0) return --refusals, error_of(ENOMEM);
     const bool taken = std::ranges::any_of(entries, [&](const auto& each) {
       return each.original == flow.original || each.reply == flow.reply;
     });
@@ -48,6 +49,7 @@ class FakeConntrack final : public agent::ConntrackTable {
   }
 
   std::vector<Tracked> entries;
+  int refusals = 0;  ///< track() fails so many times
 };
 
 /// Assured and unassured flows, each in their own tables.
@@ -111,6 +113,37 @@ TEST_CASE("REL-84 unanswered datagrams are handed over") {
   drained.unassured.add4(1, LB_UDP, {LB_OPEN, drained.now()}, {LB_OPEN, drained.now()});
   CHECK(drained.walk().handed == 1);
   CHECK_FALSE(drained.unassured.flows4.get(key4(1, LB_UDP)).has_value());
+}
+
+TEST_CASE("REL-84 a flow that a packet refreshes during the walk is in use") {
+  Drained drained;
+  const auto later = drained.now() + 1;
+  drained.unassured.add6(1, LB_UDP, {LB_OPEN, later}, {LB_OPEN, later});
+  drained.unassured.add4(2, LB_TCP, {LB_OPEN, later}, {LB_OPEN, later});
+  const auto count = drained.walk();
+  CHECK(count.handed == 1);
+  CHECK(left(count, RemainReason::handshake) == 1);
+}
+
+TEST_CASE("REL-84 where conntrack refuses a flow, the stack keeps its own entry for it") {
+  Drained drained;
+  auto flow = flow4(1);
+  flow.track = expiry_test::track({LB_OPEN, drained.now()}, LB_FORWARD);
+  flow.track.path = LB_PATH_STACK;
+  REQUIRE_FALSE(drained.assured.flows4.put(key4(1, LB_TCP), flow, maps::Put::any));
+  const auto ours = agent::tracked_of(key4(1, LB_TCP), flow);
+  REQUIRE(ours);
+  Tracked stacks{.original = agent::reversed(ours->reply), .reply = ours->reply, .mark = 7};
+  stacks.reply.destination_port = 4711;  // its source NAT
+  drained.conntrack.entries = {stacks};
+  drained.conntrack.refusals = 1;
+  CHECK(left(drained.walk(), RemainReason::refused) == 1);
+  REQUIRE(drained.conntrack.entries.size() == 1);
+  CHECK(drained.conntrack.entries[0].original == stacks.original);
+  CHECK(drained.conntrack.entries[0].reply == stacks.reply);
+  CHECK(drained.conntrack.entries[0].mark == 7);
+  CHECK(drained.walk().handed == 1);
+  CHECK(drained.conntrack.entries[0].reply == stacks.reply);
 }
 
 TEST_CASE("REL-84 what has ended is not handed over, and not waited for") {

@@ -96,7 +96,7 @@ TEST_CASE("the kind of a complaint leaves out what it is about") {
   CHECK(complaint_kind("external IP 192.0.2.1 is refused: it is an address of this node") ==
         complaint_kind("external IP 2001:db8::7 is refused: it is an address of this node"));
   CHECK(complaint_kind("default/a:http holds it") == complaint_kind("default/b holds it"));
-  CHECK(complaint_kind("\"x\" is no label key") == complaint_kind("\"y\" is no label key"));
+  CHECK(complaint_kind("\"x\" is not a label key") == complaint_kind("\"y\" is not a label key"));
   CHECK(complaint_kind("bad") != complaint_kind("worse"));
 }
 

@@ -1,12 +1,14 @@
 // The services read from the kernel's dumps of a real kube-proxy's rules (tests/e2e/check_against.sh records
 // them): the same for all modes.
 #include <endian.h>
+#include <linux/ip_vs.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netfilter_ipv4/ip_tables.h>
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <catch2/catch_message.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <cstring>
@@ -185,6 +187,20 @@ TEST_CASE("REL-84: virtual services of IPVS, node ports once, and no server with
   CHECK(lines_of(from_ipvs(recorded("ipvs"))) ==
         Lines{" tcp 0.0.0.0:30080 10.244.1.10:8080", " tcp 10.96.0.80:80 10.244.1.10:8080,10.244.2.10:8080",
               " tcp 203.0.113.80:80 10.244.1.10:8080 affinity 600",
+              " tcp [fd00:10:96::80]:80 [fd00:10:244:1::10]:8080", " udp 10.96.0.81:53 reject"});
+}
+
+TEST_CASE("REL-84: a virtual service by firewall mark is not kube-proxy's") {
+  auto bytes = recorded("ipvs");
+  // The attribute with the address of 10.96.0.80 becomes a firewall mark.
+  const auto number = static_cast<std::byte>(IPVS_SVC_ATTR_ADDR);
+  const std::array attribute = {std::byte{20}, std::byte{},   number,      std::byte{},
+                                std::byte{10}, std::byte{96}, std::byte{}, std::byte{80}};
+  const auto at = std::ranges::search(bytes, attribute);
+  REQUIRE_FALSE(at.empty());
+  at.begin()[2] = static_cast<std::byte>(IPVS_SVC_ATTR_FWMARK);
+  CHECK(lines_of(from_ipvs(bytes)) ==
+        Lines{" tcp 0.0.0.0:30080 10.244.1.10:8080", " tcp 203.0.113.80:80 10.244.1.10:8080 affinity 600",
               " tcp [fd00:10:96::80]:80 [fd00:10:244:1::10]:8080", " udp 10.96.0.81:53 reject"});
 }
 

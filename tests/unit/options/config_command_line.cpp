@@ -301,7 +301,7 @@ TEST_CASE("every mistake gets one message, where to read on, and exit code 1") {
       {with({"--slice-selector", "a"}), "--manifests excludes --slice-selector"},
       {with({"--api-encoding", "cbor"}), "'cbor' is not one of json protobuf"},
       {with({"--service-proxy-name", "my proxy"}), "'my proxy' is not a label's value"},
-      {{"agent", "--devices", "eth0", "--api-server", "10.0.0.1"}, "is no address of an API server"},
+      {{"agent", "--devices", "eth0", "--api-server", "10.0.0.1"}, "is not the address of an API server"},
       {{"agent", "--devices", "eth0", "--slice-selector", "a in (b"}, "is not a label selector"},
       {{"agent", "--devices", "eth0", "--slice-selector", "a,,b"}, "is not a label selector"},
       {{"agent", "--devices", "eth0", "--slice-selector", "a&watch=false"}, "is not a label selector"},

@@ -110,7 +110,15 @@ TEST_CASE("SEM-68: node ports not on localhost") {
   CHECK(of("") == all_but);
   CHECK(of("nodePortAddresses: [0.0.0.0/0]\n") == all_but);
   CHECK(of("nodePortAddresses: [10.0.0.0/8, 127.0.0.0/8]\n") == std::vector<std::string>{"10.0.0.0/8"});
-  CHECK(of("nodePortAddresses: [127.0.0.1/32]\n") == std::vector<std::string>{"255.255.255.255/32"});
+  const std::string no_host = "255.255.255.255/32";
+  CHECK(of("nodePortAddresses: [127.0.0.1/32]\n") == std::vector{no_host});
+  CHECK(of("nodePortAddresses: [127.0.0.0/8, '::1/128']\n") == std::vector<std::string>{"::1/128", no_host});
+  CHECK(of("nodePortAddresses: [127.0.0.0/8, 'fd00:1::/64']\n") ==
+        std::vector<std::string>{"fd00:1::/64", no_host});
+  CHECK(of("nodePortAddresses: [localhost]\n") == std::vector<std::string>{"::1/128", no_host});
+  auto ipv6_and_all_but = all_but;
+  ipv6_and_all_but.insert(ipv6_and_all_but.begin(), "fd00:1::/64");
+  CHECK(of("nodePortAddresses: ['fd00:1::/64']\n") == ipv6_and_all_but);
   CHECK(of("mode: nftables\n").empty());
 }
 
@@ -159,7 +167,7 @@ TEST_CASE("SEM-68: unknown fields and fields given twice are warnings, as in kub
   const TemporaryFile file(head + "mode: nftables\nmod: ipvs\nconntrack:\n  min: 1\n  min: 2\n");
   const auto options = good(with_file(file.path()));
   CHECK(options.conntrack.min == 2);
-  CHECK(says(options, LogLevel::warning, file.path() + ":4: mod is no field of kube-proxy's"));
+  CHECK(says(options, LogLevel::warning, file.path() + ":4: mod is not a field of kube-proxy's"));
   CHECK(says(options, LogLevel::warning, file.path() + ":7: conntrack.min is given twice"));
 }
 
@@ -201,7 +209,7 @@ TEST_CASE("SEM-68: what kube-proxy refuses is refused with file, line, field and
       {"featureGates: {A: 1}\n", ":3: featureGates is a mapping; write true or false by name"},
       {"hostnameOverride: \" \"\n", ":3: hostnameOverride is blank"},
       {"mode: ipvs\nipvs: {excludeCIDRs: [x]}\n", ":4: ipvs.excludeCIDRs has 'x'"},
-      {"mode: {\n", " is no YAML: "},
+      {"mode: {\n", " is not valid YAML: "},
       {"---\nkind: Other\n", " holds a second document"},
   };
   for (const auto& [lines, message] : refusals) {
@@ -222,9 +230,10 @@ TEST_CASE("SEM-68: files of other kinds, and none at all") {
              ContainsSubstring(
                  ":2: kind is 'KubeletConfiguration', which cannot be read; write KubeProxyConfiguration"));
   CHECK_THAT(of("apiVersion: v1\nkind: ConfigMap\n"), ContainsSubstring(":1: apiVersion is 'v1'"));
-  CHECK_THAT(of(""), ContainsSubstring("is no mapping"));
-  CHECK_THAT(of("{\"kind\": \"KubeProxyConfiguration\",\n \"mode\" 1}"), ContainsSubstring(":2 is no JSON"));
-  CHECK_THAT(of("{} {}"), ContainsSubstring(":1 is no JSON"));
+  CHECK_THAT(of(""), ContainsSubstring("is not a mapping"));
+  CHECK_THAT(of("{\"kind\": \"KubeProxyConfiguration\",\n \"mode\" 1}"),
+             ContainsSubstring(":2 is not valid JSON"));
+  CHECK_THAT(of("{} {}"), ContainsSubstring(":1 is not valid JSON"));
   CHECK_THAT(refused(with_file("/nonexistent/config.conf")),
              ContainsSubstring("/nonexistent/config.conf cannot be read (No such file or directory)"));
   CHECK_THAT(refused(with_file("/")), ContainsSubstring("/ cannot be read"));
@@ -237,7 +246,7 @@ TEST_CASE("SEM-68: JSON is read, with its lines") {
   const auto options = good(with_file(file.path()));
   CHECK(options.oom_score_adj == -1);
   CHECK(options.node_port_addresses.scope == NodePortScope::primary);
-  CHECK(says(options, LogLevel::warning, ":4: modes is no field"));
+  CHECK(says(options, LogLevel::warning, ":4: modes is not a field"));
 }
 
 TEST_CASE("SEM-68: beside a file flags of kube-proxy's are ignored, and the agent's own count") {

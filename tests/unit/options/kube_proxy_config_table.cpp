@@ -84,7 +84,7 @@ TEST_CASE("the table's rows name options that there are, or say why there is non
       CHECK(field.option.empty());
       CHECK_FALSE(field.note.empty());
     }
-    if (!field.standard.empty()) CHECK(parse_flag_value(field.type, field.standard).has_value());
+    if (!field.default_value.empty()) CHECK(parse_flag_value(field.type, field.default_value).has_value());
   }
 }
 
@@ -92,13 +92,13 @@ TEST_CASE("the table's rows name options that there are, or say why there is non
 std::string document_table() {
   std::string text;
   for (const auto& field : kube_proxy_fields()) {
-    const auto standard = field.standard.empty() ? "" : fmt::format("`{}`", field.standard);
+    const auto default_value = field.default_value.empty() ? "" : fmt::format("`{}`", field.default_value);
     const auto effect =
         field.use == FieldUse::mapped
             ? fmt::format("`{}`{}{}", field.option, field.note.empty() ? "" : ": ", field.note)
         : field.use == FieldUse::read ? fmt::format("read: {}", field.note)
                                       : fmt::format("no effect: {}", field.note);
-    text += fmt::format("| `{}` | {} | {} |\n", field.path, standard, effect);
+    text += fmt::format("| `{}` | {} | {} |\n", field.path, default_value, effect);
   }
   return text;
 }

@@ -72,8 +72,8 @@ TEST_CASE("REL-36: what a place is to those who send there, and which addresses 
   claim(table, "a", 2, std::vector{a});  // unchanged
   CHECK(table.take_changed().empty());
   const auto moved = claiming("b", "192.0.2.1", 81, LB_LOAD_BALANCER);
-  CHECK(claim(table, "b", 2, std::vector{moved}).outside.size() == 2);
-  CHECK(claim(table, "b", 2, std::vector{moved}).outside.empty());
+  CHECK(claim(table, "b", 2, std::vector{moved}).external_addresses.size() == 2);
+  CHECK(claim(table, "b", 2, std::vector{moved}).external_addresses.empty());
   CHECK(table.use_of(at("192.0.2.1", 80), "b") == Use::none);
   claim(table, "a", 1, {});
   CHECK(table.take_changed() == std::vector{address("10.96.0.1")});
@@ -153,10 +153,9 @@ TEST_CASE("several lost frontends of a Service are one message with a number") {
   agent::Frontends table;
   claim(table, "old", 1, std::vector{old});
   claim(table, "young", 2, std::vector{young});
-  CHECK(
-      table.lost("young") ==
-      "ExternalIP 192.0.2.1:80/TCP is not served for young: old holds it as ExternalIP; and so it is with 2 "
-      "more of its frontends");
+  CHECK(table.lost("young") ==
+        "ExternalIP 192.0.2.1:80/TCP is not served for young: old holds it as ExternalIP; 2 more of its "
+        "frontends are not served either");
   CHECK(table.lost_count() == 3);
 }
 
@@ -202,7 +201,7 @@ TEST_CASE("changed claims are charged to the turn, and unchanged ones are nearly
   CHECK(table.claim("s20", 90, {}, work).value().touched.empty());
   CHECK(claims("s58", 1000, 1000) == std::set<std::string>{"s57"});  // it is now the youngest
   CHECK(table.lost("s57").empty());
-  CHECK(table.lost("s10").ends_with("999 more of its frontends"));
+  CHECK(table.lost("s10").ends_with("999 more of its frontends are not served either"));
   CHECK(table.lost_count() == 47'000);
 }
 

@@ -126,7 +126,7 @@ class Line final : public k8s::ApiConnection {
   Line(const Line&) = delete;
   Line& operator=(const Line&) = delete;
 
-  void ask(const k8s::ApiRequest& request, k8s::AnswerReader& reader) override {
+  void ask(const k8s::ApiRequest& request, k8s::ResponseHandler& reader) override {
     cancel();
     reader_ = &reader;
     asked_.emplace(request.target);
@@ -186,7 +186,8 @@ class Line final : public k8s::ApiConnection {
   }
 
   void head(unsigned code) {
-    if (reader_->head({code, "application/json", std::nullopt}) == k8s::Flow::stop) end(k8s::End::stopped);
+    if (reader_->head({code, "application/json", std::nullopt}) == k8s::ReadControl::stop)
+      end(k8s::End::stopped);
   }
 
   /// Another server of the same cluster may have older data.
@@ -271,7 +272,7 @@ class Line final : public k8s::ApiConnection {
   void deliver(std::size_t most) {
     const auto piece = written_.substr(0, most);
     written_.erase(0, piece.size());
-    if (!piece.empty() && reader_->body(piece) == k8s::Flow::stop) return end(k8s::End::stopped);
+    if (!piece.empty() && reader_->body(piece) == k8s::ReadControl::stop) return end(k8s::End::stopped);
     if (ends_ && written_.empty()) end(k8s::End::complete);
   }
 
@@ -282,7 +283,7 @@ class Line final : public k8s::ApiConnection {
   }
 
   Server& server_;
-  k8s::AnswerReader* reader_ = nullptr;
+  k8s::ResponseHandler* reader_ = nullptr;
   std::optional<Asked> asked_;
   bool answered_ = false;
   bool ends_ = false;

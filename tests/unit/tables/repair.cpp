@@ -78,6 +78,30 @@ TEST_CASE("SEM-70: what cannot be put right now is put right later") {
   CHECK(lines(kernel) == good);
 }
 
+TEST_CASE("SEM-70: a slot that cannot be repaired for lack of room is counted as that, and repaired later") {
+  FakeKernel kernel({.slots = 8});
+  Agent agent(kernel);
+  agent.tables.apply(Batch::whole,
+                     {change(service("web", 1, {1, 2, 3, 4})), change(service("other", 2, {5, 6, 7, 8}))});
+  agent.settle();
+  const auto first =
+      kernel.services.load(kernel.frontends.entries.begin()->second.second.service).cluster.first;
+  kernel.slots.store(first, 0);
+  const auto failed = agent.tables.repair();
+  REQUIRE(failed.size() == 1);
+  CHECK(failed[0].table == "lb_slots");
+  CHECK(failed[0].entries == 0);
+  CHECK(failed[0].left == 1);
+  CHECK(failed[0].failure);
+  agent.tables.apply(Batch::changes, {change("other", {})});
+  agent.settle();
+  const auto repaired = agent.tables.repair();
+  REQUIRE(repaired.size() == 1);
+  CHECK(repaired[0].entries == 1);
+  CHECK(repaired[0].left == 0);
+  CHECK_FALSE(repaired[0].failure);
+}
+
 TEST_CASE("SEM-70: what others wrote into the arrays is put right") {
   Written written;
   auto& kernel = written.kernel;

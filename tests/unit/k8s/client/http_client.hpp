@@ -19,15 +19,15 @@
 
 namespace lb::k8s::testing {
 
-class Reader final : public AnswerReader {
+class Reader final : public ResponseHandler {
  public:
-  Flow head(const ApiHead& head) override {
+  ReadControl head(const ApiHead& head) override {
     status = head.status;
-    return Flow::proceed;
+    return ReadControl::proceed;
   }
-  Flow body(std::string_view bytes) override {
+  ReadControl body(std::string_view bytes) override {
     content += bytes;
-    return content.size() < most ? Flow::proceed : Flow::stop;
+    return content.size() < most ? ReadControl::proceed : ReadControl::stop;
   }
   void end(End how, std::string why) override {
     REQUIRE_FALSE(ended);

@@ -15,17 +15,17 @@ namespace {
 using State = HttpResponse::State;
 
 /// Records a response as text; stops when the body is as long as `most`.
-class Reports final : public AnswerReader {
+class Reports final : public ResponseHandler {
  public:
-  Flow head(const ApiHead& head) override {
+  ReadControl head(const ApiHead& head) override {
     text += fmt::format("{} {} {};", head.status, head.content_type,
                         head.retry_after ? static_cast<int>(head.retry_after->count()) : -1);
-    return Flow::proceed;
+    return ReadControl::proceed;
   }
-  Flow body(std::string_view bytes) override {
+  ReadControl body(std::string_view bytes) override {
     longest = std::max(longest, bytes.size());
     content += bytes;
-    return content.size() < most ? Flow::proceed : Flow::stop;
+    return content.size() < most ? ReadControl::proceed : ReadControl::stop;
   }
   void end(End /*how*/, std::string /*detail*/) override { FAIL("an answer does not tell its own end"); }
 

@@ -79,6 +79,14 @@ TEST_CASE("k8s kubeconfig: JSON is YAML, and a user is not needed") {
   CHECK_THAT(config.warnings[0], ContainsSubstring("insecure-skip-tls-verify"));
 }
 
+TEST_CASE("k8s kubeconfig: an empty field that is not supported is absent") {
+  const Directory directory;
+  const auto path =
+      directory.write("config", config_text(plain_server + ", proxy-url: ''",
+                                            "token: t, username: '', password: '', as: '', as-groups: []"));
+  CHECK(read_kubeconfig(path).access.token == Material{"t", ""});
+}
+
 TEST_CASE("k8s kubeconfig: what is not supported or wrong is named") {
   const std::string user = "token: t";
   check_refused(config_text(plain_server, "exec: {command: aws}"), "users[u].user.exec is not supported");
@@ -87,21 +95,22 @@ TEST_CASE("k8s kubeconfig: what is not supported or wrong is named") {
   check_refused(config_text(plain_server, "token: t, as: root"), "users[u].user.as");
   check_refused(config_text(plain_server + ", proxy-url: 'http://p'", user), "clusters[c].cluster.proxy-url");
   check_refused(config_text("certificate-authority: x", user), "clusters[c].cluster.server is missing");
-  check_refused(config_text("server: 17", user), "clusters[c].cluster.server is no text");
-  check_refused(config_text("server: 'ftp://x'", user), "'ftp://x' is no address of an API server");
+  check_refused(config_text("server: 17", user), "clusters[c].cluster.server is not a string");
+  check_refused(config_text("server: 'ftp://x'", user), "'ftp://x' is not the address of an API server");
   check_refused(config_text(plain_server + ", insecure-skip-tls-verify: 'yes'", user),
                 "neither true nor false");
   check_refused(
       config_text(plain_server + ", insecure-skip-tls-verify: true, certificate-authority: x", user),
       "exclude each other");
-  check_refused(config_text(plain_server + ", certificate-authority-data: '%%'", user), "is no base64");
+  check_refused(config_text(plain_server + ", certificate-authority-data: '%%'", user),
+                "is not valid base64");
   check_refused(config_text(plain_server, "client-certificate: x"), "belong together");
   check_refused(config_text("server: 'http://127.0.0.1:8080'", user), "in the clear");
   check_refused(config_text("server: 'http://10.0.0.1:8080'", ""), "neither encrypted nor on this machine");
   check_refused("current-context: x\ncontexts: []\n", "contexts has no entry called \"x\"");
   check_refused("contexts: []\n", "current-context is missing");
-  check_refused("- a\n- b\n", "is no mapping");
-  check_refused("a: [\n", "is no YAML");
+  check_refused("- a\n- b\n", "is not a mapping");
+  check_refused("a: [\n", "is not valid YAML");
   check_refused(
       "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n"
       "d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\n"

@@ -38,7 +38,7 @@ TEST_CASE("SEM-4 endpoints: which are skipped, alone") {
   const Row rows[] = {
       {R"({})", "/endpoints/1/addresses is missing"},
       {R"({"addresses":[]})", "/endpoints/1/addresses is missing or empty"},
-      {R"({"addresses":["x"]})", "\"x\" is no IP address"},
+      {R"({"addresses":["x"]})", "\"x\" is not an IP address"},
       {R"({"addresses":[7]})", "is a number where a string"},
       {R"({"addresses":"10.0.0.2"})", "is a string where a list"},
       {R"({"addresses":["127.0.0.1"]})", "\"127.0.0.1\" cannot be an endpoint's"},
@@ -50,8 +50,8 @@ TEST_CASE("SEM-4 endpoints: which are skipped, alone") {
       {R"({"addresses":["10.0.0.2"],"conditions":{"ready":"false"}})",
        "/endpoints/1/conditions/ready is a string"},
       {R"({"addresses":["10.0.0.2"],"conditions":[]})", "/endpoints/1/conditions is a list"},
-      {R"({"addresses":["10.0.0.2"],"zone":"a b"})", "no label value"},
-      {R"({"addresses":["10.0.0.2"],"nodeName":"a\u0000"})", "no label value"},
+      {R"({"addresses":["10.0.0.2"],"zone":"a b"})", "is not a label value"},
+      {R"({"addresses":["10.0.0.2"],"nodeName":"a\u0000"})", "is not a label value"},
       {R"({"addresses":["10.0.0.2"],"addresses":["10.0.0.3"]})", "is given twice"},
       {R"([])", "/endpoints/1 is a list where an object"},
       {R"(null)", "/endpoints/1 is null where an object"},
@@ -113,7 +113,7 @@ TEST_CASE("SEM-2, SEM-4 slices: which are as absent, and what is said") {
       {fmt::format(R"({}}}}},"addressType":"IPv4"}})", metadata), "no label kubernetes.io/service-name"},
       {fmt::format(R"({}"kubernetes.io/service-name":""}}}},"addressType":"IPv4"}})", metadata), "no label"},
       {fmt::format(R"({}"kubernetes.io/service-name":"a/b"}}}},"addressType":"IPv4"}})", metadata),
-       "no service's name"},
+       "not a service's name"},
   };
   for (const auto& row : rows) {
     CAPTURE(row.json);
@@ -183,8 +183,9 @@ TEST_CASE("k8s decode: a Node") {
   CHECK(joined(node.internal_ips) == "192.0.2.1");
   CHECK(joined(node.external_ips) == "198.51.100.1");
   REQUIRE(node.pod_cidrs.size() == 2);
-  CHECK(problems_of(decoded) ==
-        "/spec/podCIDRs/2 \"x\" is no address range\n/status/addresses/3/address \"?\" is no address");
+  CHECK(
+      problems_of(decoded) ==
+      "/spec/podCIDRs/2 \"x\" is not an address range\n/status/addresses/3/address \"?\" is not an address");
   const auto single =
       decode(R"({"apiVersion":"v1","kind":"Node","metadata":{"name":"n1"},"spec":{"podCIDR":"10.0.0.0/8"}})");
   CHECK(std::get<Node>(single.object.value()).pod_cidrs.size() == 1);
@@ -225,6 +226,6 @@ TEST_CASE("SEM-17: a ServiceCIDR, also of the beta version and not ready") {
     REQUIRE(cidr.ranges.size() == 2);
     CHECK(cidr.ranges[0].text() == "10.96.0.0/12");
     CHECK(cidr.ranges[1].text() == "fd00::/112");
-    CHECK(problems_of(decoded) == R"(/spec/cidrs/1 "no range" is no address range)");
+    CHECK(problems_of(decoded) == R"(/spec/cidrs/1 "no range" is not an address range)");
   }
 }

@@ -205,13 +205,13 @@ std::vector<Row> rows() {
 class Parts final : public BodySink {
  public:
   void list_meta(ListMeta meta) override { text += fmt::format("meta {} {};", meta.version, meta.more); }
-  Flow item(std::string_view object) override {
+  ReadControl item(std::string_view object) override {
     text += fmt::format("item {};", object.size());
-    return Flow::proceed;
+    return ReadControl::proceed;
   }
-  Flow event(EventType type, std::string_view object) override {
+  ReadControl event(EventType type, std::string_view object) override {
     text += fmt::format("event {} {};", static_cast<int>(type), object.size());
-    return Flow::proceed;
+    return ReadControl::proceed;
   }
   std::string text;
 };

@@ -33,8 +33,8 @@ class Parts final : public BodySink {
   Parts(Encoding& encoding, Kind kind) : encoding_(encoding), kind_(kind) {}
 
   void list_meta(ListMeta reported) override { meta = std::move(reported); }
-  Flow item(std::string_view object) override { return event(EventType::upserted, object); }
-  Flow event(EventType type, std::string_view object) override {
+  ReadControl item(std::string_view object) override { return event(EventType::upserted, object); }
+  ReadControl event(EventType type, std::string_view object) override {
     Part part{.type = type, .decoded = {}, .bookmark = {}, .status = {}};
     if (type == EventType::bookmark) {
       part.bookmark = encoding_.bookmark(object);
@@ -44,7 +44,7 @@ class Parts final : public BodySink {
       part.decoded = encoding_.decoder().decode(object, kind_);
     }
     parts.push_back(std::move(part));
-    return Flow::proceed;
+    return ReadControl::proceed;
   }
 
   ListMeta meta;

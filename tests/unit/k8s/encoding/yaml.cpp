@@ -107,18 +107,18 @@ TEST_CASE("k8s yaml: what is refused, and on which line") {
     std::size_t line;
   };
   const Row rows[] = {
-      {"a: 1\nb: [1\nc: 2\n", "is no YAML", 2},
-      {"a: 1\nb: c: d\n", "is no YAML", 1},
-      {"a:\n\t- b\n", "is no YAML", 1},
-      {"a: \"x\n", "is no YAML", 0},
-      {"a: @x\n", "is no YAML", 0},
-      {"a: 1\nb: *nothing\n", "is no YAML", 1},
+      {"a: 1\nb: [1\nc: 2\n", "is not valid YAML", 2},
+      {"a: 1\nb: c: d\n", "is not valid YAML", 1},
+      {"a:\n\t- b\n", "is not valid YAML", 1},
+      {"a: \"x\n", "is not valid YAML", 0},
+      {"a: @x\n", "is not valid YAML", 0},
+      {"a: 1\nb: *nothing\n", "is not valid YAML", 1},
       {"a: 1\n<<: {b: 1}\n", "merge key", 1},
       {"a: 1\nb: &b [*b]\n", "refers to a node which contains it", 1},
       {"a: 1\nb: !mine x\n", "unknown tag", 1},
       {"a: !!binary aGk=\n", "unknown tag", 0},
-      {"a: 1\n[1]: 2\n", "key that is no scalar", 1},
-      {"? {a: b}\n: 2\n", "key that is no scalar", 0},
+      {"a: 1\n[1]: 2\n", "key that is not a scalar", 1},
+      {"? {a: b}\n: 2\n", "key that is not a scalar", 0},
       {"a: &a [1]\n*a : 1\n", "as key that is not a string", 1},
       {"a: 1\n...\nb: 2\n", "second document", 2},
   };

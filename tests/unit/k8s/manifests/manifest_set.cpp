@@ -92,7 +92,7 @@ TEST_CASE("k8s manifests: what one file may hold") {
        web_json + "\n" + R"({"apiVersion":"v1","kind":"Service",)" + dns_item.substr(1),
        {dns_told, web_told, "flush"}},
       {"JSON in YAML", "a.yaml", web_json + "\n---\n" + dns, {dns_told, web_told, "flush"}},
-      {"flow YAML that is no JSON",
+      {"flow YAML that is not valid JSON",
        "a.yaml",
        "{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {clusterIP: 10.0.0.1, ports: [{port: "
        "80}]}}",
@@ -151,15 +151,21 @@ TEST_CASE("k8s manifests: a broken document leaves its file's objects and the ot
   const auto moved = service_yaml("web", "10.0.0.9");
   const std::string moved_told = "+Service default/web 10.0.0.9 80";
   const Row rows[] = {
-      {"broken second document", moved + "---\n" + broken, {moved_told, "flush"}, "|a.yaml:10|is no YAML"},
-      {"broken first document", broken + "---\n" + moved, {moved_told, "flush"}, "|a.yaml:3|is no YAML"},
+      {"broken second document",
+       moved + "---\n" + broken,
+       {moved_told, "flush"},
+       "|a.yaml:10|is not valid YAML"},
+      {"broken first document",
+       broken + "---\n" + moved,
+       {moved_told, "flush"},
+       "|a.yaml:3|is not valid YAML"},
       {"half-written",
        moved + "---\napiVersion: v1\nkind: \"Serv",
        {moved_told, "flush"},
-       "|a.yaml:9|is no YAML"},
+       "|a.yaml:9|is not valid YAML"},
       {"empty", "", {}, "|a.yaml:1|is empty"},
       {"white space", " \n\n", {}, "|a.yaml:1|is empty"},
-      {"no object", "- 1\n- 2\n", {}, "|a.yaml:1|is no object"},
+      {"no object", "- 1\n- 2\n", {}, "|a.yaml:1|is not an object"},
       {"not UTF-8", moved + "---\nx: 1\ny: \xff\n", {moved_told, "flush"}, "|a.yaml:9|is not UTF-8"},
       {"without a name",
        "apiVersion: v1\nkind: Service\nmetadata: {}\n",
@@ -200,11 +206,11 @@ TEST_CASE("k8s manifests: broken JSON says its line, and the objects before it c
       "{\"clusterIP\": \"10.0.0.1\", \"ports\": [{\"port\": 80}]}},\n"
       "{\"apiVersion\": \"v1\", \"kind\": \"Service\" \"metadata\": {\"name\": \"dns\"}}\n]}\n";
   CHECK(f.put("a.json", list) == Lines{web_told, "flush"});
-  CHECK(f.complaints().at(0).starts_with("|a.json:3|is no JSON"));
+  CHECK(f.complaints().at(0).starts_with("|a.json:3|is not valid JSON"));
   CHECK(f.put("b.json", "{\"a\":\n1,\n") == Lines{});
   CHECK(f.complaints().at(0).starts_with("|b.json:2|ends in the middle of a JSON object"));
   CHECK(f.put("c.json", "hello\n") == Lines{});
-  CHECK(f.complaints().at(0).starts_with("|c.json:1|is no JSON object"));
+  CHECK(f.complaints().at(0).starts_with("|c.json:1|is not a JSON object"));
 }
 
 TEST_CASE("k8s manifests: a problem inside an object says object, file, line and field") {

@@ -72,16 +72,16 @@ inline std::string status(int code) {
 /// A connection whose server side is the test.
 struct FakeConnection {
   ApiRequest request;
-  AnswerReader* reader = nullptr;
+  ResponseHandler* reader = nullptr;
   std::size_t asked = 0;
 
   void head(unsigned code = 200) {
     REQUIRE(reader != nullptr);
-    REQUIRE(reader->head({code, "application/json", std::nullopt}) == Flow::proceed);
+    REQUIRE(reader->head({code, "application/json", std::nullopt}) == ReadControl::proceed);
   }
   void body(const std::string& bytes) {
     REQUIRE(reader != nullptr);
-    if (reader->body(bytes) == Flow::stop) {
+    if (reader->body(bytes) == ReadControl::stop) {
       end(End::stopped);
     }
   }
@@ -167,7 +167,7 @@ struct Lab {
     ~Connection() override { fake_.reader = nullptr; }
     Connection(const Connection&) = delete;
     Connection& operator=(const Connection&) = delete;
-    void ask(const ApiRequest& request, AnswerReader& reader) override {
+    void ask(const ApiRequest& request, ResponseHandler& reader) override {
       REQUIRE(fake_.reader == nullptr);
       fake_.request = request;
       fake_.reader = &reader;

@@ -17,7 +17,7 @@ namespace lb::k8s::testing {
 struct ApiStandIn {
   struct Line final : ApiConnection {
     explicit Line(ApiStandIn& with) : api(with) {}
-    void ask(const ApiRequest& request, AnswerReader& asking) override {
+    void ask(const ApiRequest& request, ResponseHandler& asking) override {
       REQUIRE(api.reader == nullptr);
       api.requests.push_back(request);
       api.reader = &asking;
@@ -44,8 +44,8 @@ struct ApiStandIn {
     REQUIRE(reader != nullptr);
     auto* asked = std::exchange(reader, nullptr);
     if (how == End::complete) {
-      REQUIRE(asked->head({status, "application/json", std::nullopt}) == Flow::proceed);
-      REQUIRE(asked->body(body) == Flow::proceed);
+      REQUIRE(asked->head({status, "application/json", std::nullopt}) == ReadControl::proceed);
+      REQUIRE(asked->body(body) == ReadControl::proceed);
     }
     asked->end(how, "https://server");
   }
@@ -60,7 +60,7 @@ struct ApiStandIn {
   Time rings_at{0};
   std::function<void()> ring;
   std::vector<ApiRequest> requests;
-  AnswerReader* reader = nullptr;
+  ResponseHandler* reader = nullptr;
 };
 
 }  // namespace lb::k8s::testing

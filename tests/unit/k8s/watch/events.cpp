@@ -86,7 +86,7 @@ TEST_CASE("SEM-77: what all nodes complain about is one event on the Service, wh
 TEST_CASE("SEM-77: complaints that are no Service's, or for the log alone, are no events") {
   CHECK_FALSE(event_of({"Service shop/web", "", "asks for too much"}));
   CHECK_FALSE(event_of({"Node a", "", "has no name", "Nameless"}));
-  CHECK_FALSE(event_of({"", "web.yaml:3", "is no YAML", "Unreadable"}));
+  CHECK_FALSE(event_of({"", "web.yaml:3", "is not valid YAML", "Unreadable"}));
 }
 
 TEST_CASE("SEM-58: the same event is reported once in ten minutes, and one at a time") {

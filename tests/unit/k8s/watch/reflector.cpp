@@ -88,7 +88,7 @@ TEST_CASE("REL-31: 410 lists again, as status and as event, and what is gone is 
     Lab lab;
     lab.list(added("a", 5) + added("b", 6), 8);
     if (as_event) {
-      CHECK(lab.reflector.body(event("ERROR", status(410)), lab.now) == Flow::stop);
+      CHECK(lab.reflector.body(event("ERROR", status(410)), lab.now) == ReadControl::stop);
       lab.reflector.end(End::stopped, lab.now);
     } else {
       lab.now += Time(400'000);

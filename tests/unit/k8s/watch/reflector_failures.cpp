@@ -27,7 +27,7 @@ TEST_CASE("REL-77: an answer 401, 403 or 404 changes nothing but the connection"
 TEST_CASE("REL-34: pauses grow, and Retry-After is kept to") {
   Lab lab;
   lab.ask();
-  CHECK(lab.reflector.head({429, "text/plain", std::chrono::seconds(7)}, lab.now) == Flow::proceed);
+  CHECK(lab.reflector.head({429, "text/plain", std::chrono::seconds(7)}, lab.now) == ReadControl::proceed);
   lab.reflector.end(End::complete, lab.now);
   lab.ask();
   CHECK(lab.waited >= Time(7'000));
@@ -98,7 +98,7 @@ TEST_CASE(
   lab.waited = Time(0);
   for (int i = 0; i < 10; ++i) {
     lab.give(added("a", 30) + end_mark(31));
-    CHECK(lab.reflector.body(event("ERROR", status(410)), lab.now) == Flow::stop);
+    CHECK(lab.reflector.body(event("ERROR", status(410)), lab.now) == ReadControl::stop);
     lab.reflector.end(End::stopped, lab.now);
     lab.ask();
   }
@@ -216,7 +216,7 @@ TEST_CASE(
   CHECK(has(lab.ask(), "limit=1"));
   lab.answer(page(20, "", ""));
   CHECK(has(lab.ask(), "sendInitialEvents=true"));
-  CHECK(lab.give(added("a", 3) + end_mark(20)) == Flow::proceed);
+  CHECK(lab.give(added("a", 3) + end_mark(20)) == ReadControl::proceed);
   CHECK(lab.record.take() == "+a -b listed");
   CHECK(lab.reflector.version() == 20);
 }

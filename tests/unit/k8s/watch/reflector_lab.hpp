@@ -83,21 +83,21 @@ struct Lab {
       now = reflector.deadline();
     }
   }
-  Flow give(const std::string& bytes, unsigned code = 200) {
-    auto flow = reflector.head({code, "application/json", std::nullopt}, now);
-    return flow == Flow::proceed ? reflector.body(bytes, now) : flow;
+  ReadControl give(const std::string& bytes, unsigned code = 200) {
+    auto control = reflector.head({code, "application/json", std::nullopt}, now);
+    return control == ReadControl::proceed ? reflector.body(bytes, now) : control;
   }
   /// Sends more of the open stream; the record shows the effects.
   void more(const std::string& bytes) { (void)reflector.body(bytes, now); }
   /// Sends a whole response and its end.
   void answer(const std::string& bytes, End how = End::complete, unsigned code = 200) {
-    const auto flow = give(bytes, code);
-    reflector.end(flow == Flow::stop ? End::stopped : how, now);
+    const auto control = give(bytes, code);
+    reflector.end(control == ReadControl::stop ? End::stopped : how, now);
   }
   /// Sends a list of these events, and leaves its stream open.
   void list(const std::string& events, int version) {
     ask();
-    REQUIRE(give(events + end_mark(version)) == Flow::proceed);
+    REQUIRE(give(events + end_mark(version)) == ReadControl::proceed);
     record.take();
   }
 

@@ -58,7 +58,7 @@ TEST_CASE("SEM-63: the start-up taint is read, then removed, and that is said") 
   REQUIRE(lab.requests.size() == 2);
   CHECK(lab.requests[1].target == "/api/v1/nodes/node-a");
   CHECK(lab.requests[1].body == patch);
-  CHECK(lab.requests[1].use == BodyUse::json_patch);
+  CHECK(lab.requests[1].method == BodyMethod::json_patch);
   lab.answer(200);
   CHECK(lab.done == std::vector<std::string>{"removed the taint a/b from Node node-a"});
   lab.wait();
@@ -114,9 +114,9 @@ TEST_CASE("SEM-63: an answer that is no Node, or does not end, is a failure") {
   lab.taint.remove();
   lab.answer(200, "not JSON");
   lab.wait();
-  REQUIRE(lab.reader->head({200, "application/json", std::nullopt}) == Flow::proceed);
-  CHECK(lab.reader->body(std::string(StartupTaint::max_bytes, 'x')) == Flow::proceed);
-  CHECK(lab.reader->body("x") == Flow::stop);
+  REQUIRE(lab.reader->head({200, "application/json", std::nullopt}) == ReadControl::proceed);
+  CHECK(lab.reader->body(std::string(StartupTaint::max_bytes, 'x')) == ReadControl::proceed);
+  CHECK(lab.reader->body("x") == ReadControl::stop);
   std::exchange(lab.reader, nullptr)->end(End::stopped, "https://server");
   lab.wait();
   lab.answer(200, tainted);

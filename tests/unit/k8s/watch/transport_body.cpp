@@ -11,11 +11,11 @@ namespace {
 class Items final : public BodySink {
  public:
   void list_meta(ListMeta /*meta*/) override {}
-  Flow item(std::string_view object) override {
+  ReadControl item(std::string_view object) override {
     text += std::string(object) + ";";
-    return Flow::proceed;
+    return ReadControl::proceed;
   }
-  Flow event(EventType /*type*/, std::string_view /*object*/) override { return Flow::stop; }
+  ReadControl event(EventType /*type*/, std::string_view /*object*/) override { return ReadControl::stop; }
 
   std::string text;
 };
