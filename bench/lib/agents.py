@@ -49,16 +49,16 @@ class Agent:
         uptime = float(pathlib.Path("/proc/uptime").read_text().split()[0])
         return time.time() - uptime + ticks / TICKS
 
-    def wait_idle(self, quiet=1.0, most=120.0):
-        """Waits until the agent uses less than 2 % of a processor in `quiet` seconds; raises Busy if that does not happen within `most` seconds."""
-        until, before = time.monotonic() + most, self.processor()
+    def wait_idle(self, quiet=1.0, max_seconds=120.0):
+        """Waits until the agent uses less than 2 % of a processor in `quiet` seconds; raises Busy if that does not happen within `max_seconds`."""
+        until, before = time.monotonic() + max_seconds, self.processor()
         while time.monotonic() < until:
             time.sleep(quiet)
             now = self.processor()
             if now - before <= 0.02 * quiet:
                 return
             before = now
-        raise Busy(f"{self.name} is still busy after {most:g} s")
+        raise Busy(f"{self.name} is still busy after {max_seconds:g} s")
 
     def spent(self):
         return Spent(self)
@@ -96,7 +96,7 @@ def shares(before, after):
     """The shares of the changes between two histograms that were in effect within 2 and 4 ms (the histogram's 1.95 and 3.9)."""
     made = {most: after[most] - before.get(most, 0.0) for most in after}
     total = max(made.values(), default=0.0)
-    return {f"within_{most:g}_ms": round(max(count for bound, count in made.items() if bound * 1e3 <= most) / total, 4)
+    return {f"within_{max_seconds:g}_ms": round(max(count for bound, count in made.items() if bound * 1e3 <= most) / total, 4)
             for most in (2, 4)} if total else {}
 
 

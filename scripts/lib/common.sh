@@ -35,6 +35,12 @@ prints() {
 	output=$("${@:2}") && grep -q -- "$1" <<<"$output"
 }
 
+# lacks PATTERN COMMAND...: whether COMMAND succeeds and no line of its output matches.
+lacks() {
+	local output
+	output=$("${@:2}") && ! grep -q -- "$1" <<<"$output"
+}
+
 # net_programs: the output of `bpftool -j net show` without errors. Looking for links to netfilter, bpftool goes through those of
 # the whole machine, and prints an error for each of another test's that ends meanwhile.
 net_programs() { jq -cS '.[0] | .netfilter = [.netfilter[]? | select(has("error") | not)]'; }

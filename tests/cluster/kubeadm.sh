@@ -22,8 +22,8 @@ kube_proxy_rules() { lab_in "$1" bash -c 'iptables-save; ip6tables-save; nft lis
 # rules_of MODE NODE: whether the node has kube-proxy's rules of that mode and of no other.
 rules_of() {
 	case $1 in
-	iptables) ! prints ' kube-proxy$' lab_in "$2" nft list tables && prints '-A KUBE-SVC-' lab_in "$2" ip6tables-save ;;
-	nftables) prints 'table ip6 kube-proxy$' lab_in "$2" nft list tables && ! prints '-A KUBE-SVC-' lab_in "$2" iptables-save ;;
+	iptables) lacks ' kube-proxy$' lab_in "$2" nft list tables && prints '-A KUBE-SVC-' lab_in "$2" ip6tables-save ;;
+	nftables) prints 'table ip6 kube-proxy$' lab_in "$2" nft list tables && lacks '-A KUBE-SVC-' lab_in "$2" iptables-save ;;
 	esac
 }
 

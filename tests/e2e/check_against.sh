@@ -201,12 +201,12 @@ drains() {
 	lab_in node nft delete element ip kube-proxy service-ips '{ 10.96.0.80 . tcp . 80 }'
 	! lab_sluice drain >"$LAB_DIR/drain" 2>&1 || die "drains without rules for web: $(<"$LAB_DIR/drain")"
 	grep -q 'default/web:port (TCP 10.96.0.80:80)' "$LAB_DIR/drain" || die "the refusal: $(<"$LAB_DIR/drain")"
-	! prints '^Draining' lab_sluice status || die "a drain that was refused drains"
+	lacks '^Draining' lab_sluice status || die "a drain that was refused drains"
 	printf 'refused: %s\n' "$(<"$LAB_DIR/drain")"
 	lab_start node drain.log "$SLUICE" drain --pins "$LAB_PINS" --deadline 10
 	# It sleeps between two comparisons.
 	lab_wait 30 grep -q nanosleep "/proc/$LAB_STARTED/wchan" || die "the drain does not wait: $(<"$LAB_DIR/drain.log")"
-	! prints '^Draining' lab_sluice status || die "drains before kube-proxy serves web"
+	lacks '^Draining' lab_sluice status || die "drains before kube-proxy serves web"
 	kube_proxy_comes nftables
 	lab_wait 30 prints '^Draining' lab_sluice status || die "does not drain: $(<"$LAB_DIR/drain.log")"
 	lab_sluice drain --cancel

@@ -85,7 +85,8 @@ rights() {
 		! as_account get "$path" >/dev/null 2>"$LAB_DIR/refusal" || die "REL-55: may read $path"
 		grep -q ' 403: ' "$LAB_DIR/refusal" || die "REL-55: $path: $(cat "$LAB_DIR/refusal")"
 	done
-	! as_account patch Node/node '{"metadata": {"labels": {"a": "b"}}}' 2>/dev/null || die "REL-55: may change a Node"
+	! as_account patch Node/node '{"metadata": {"labels": {"a": "b"}}}' >/dev/null 2>"$LAB_DIR/refusal" || die "REL-55: may change a Node"
+	grep -q ' 403: ' "$LAB_DIR/refusal" || die "REL-55: a Node: $(cat "$LAB_DIR/refusal")"
 	printf 'REL-55: reads services, nodes, endpointslices and servicecidrs, creates Events, and no more\n'
 }
 

@@ -109,7 +109,7 @@ cleanup_is_refused() {
 	printf 'refused: %s\n' "$output"
 }
 
-own_has_ended() { ! prints "ESTABLISHED $WEB:[0-9]* *$WEB:80" lab_in node ipvsadm -Lnc; }
+own_has_ended() { lacks "ESTABLISHED $WEB:[0-9]* *$WEB:80" lab_in node ipvsadm -Lnc; }
 
 # ipvs_ends: removes IPVS by `sluice cleanup`, and checks that a second run has nothing to do.
 ipvs_ends() {

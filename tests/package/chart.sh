@@ -1,6 +1,7 @@
 #!/bin/bash
 # The Helm chart: renders the same objects as k8s/deploy and the overlays, depending on values; the schema rejects wrong
-# values; Helm installs, changes and removes it at a real API server.
+# values; Helm installs, changes and removes it at a real API server. The agent's account may change Nodes with a start-up
+# taint alone (REL-55).
 set -euo pipefail
 # shellcheck source=tests/e2e/lib/scenario.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib/scenario.sh"
@@ -103,7 +104,7 @@ roles = {each["metadata"]["name"] for each in objects if each["kind"] == "Cluste
          for rule in each["rules"] if "nodes" in rule["resources"] and "patch" in rule["verbs"]}
 accounts = [subject["name"] for each in objects if each["kind"] == "ClusterRoleBinding" and each["roleRef"]["name"] in roles for subject in each["subjects"]]
 sys.exit(accounts != sys.argv[1:])' "$2" <<<"$with" || die "mode $1 does not let $2 patch nodes"
-	! prints 'startup-taint\|\[patch\]' rendered "mode=$1" || die "mode $1 lets $2 patch nodes without a start-up taint"
+	lacks 'startup-taint\|\[patch\]' rendered "mode=$1" || die "mode $1 lets $2 patch nodes without a start-up taint"
 	printf 'mode %s: SEM-63: start-up taint, by the account %s\n' "$1" "$2"
 }
 
@@ -147,6 +148,29 @@ there() { kube get "$1" >/dev/null 2>&1; }
 not_there() { ! there "$1"; }
 image_of() { kube get "DaemonSet/kube-system/$1" | jq -r '.spec.template.spec.containers[0].image'; }
 arguments_of() { kube get "DaemonSet/kube-system/$1" | jq -r '.spec.template.spec.containers[0].args | join(" ")'; }
+
+# patches_node: whether the account of the installed chart may change its Node.
+patches_node() {
+	mkdir -p "$LAB_DIR/account"
+	cp "$CLUSTER/ca.crt" "$CLUSTER/server" "$LAB_DIR/account"
+	kube token kube-system/sluice >"$LAB_DIR/account/token"
+	lab_in control env E2E_KUBE="$LAB_DIR/account" python3 "$E2E/kube.py" patch Node/node '{"metadata": {"labels": {"a": "b"}}}' \
+		>"$LAB_DIR/patch" 2>&1
+}
+may_not_patch() { ! patches_node && grep -q ' 403: ' "$LAB_DIR/patch"; }
+
+# node_rights: what the API server says to the account, with the start-up taint and without.
+node_rights() {
+	at_server install sluice "$CHART"
+	lab_wait 10 may_not_patch || die "REL-55: without a start-up taint: $(<"$LAB_DIR/patch")"
+	at_server upgrade sluice "$CHART" --set agent.startupTaint=sluice.lb/starting
+	lab_wait 10 patches_node || die "REL-55: with a start-up taint: $(<"$LAB_DIR/patch")"
+	at_server upgrade sluice "$CHART" --set agent.startupTaint=
+	lab_wait 10 may_not_patch || die "REL-55: without it again: $(<"$LAB_DIR/patch")"
+	at_server uninstall sluice
+	kube delete DaemonSet/kube-system/sluice-uninstall
+	printf 'REL-55: the account changes Nodes with a start-up taint alone\n'
+}
 
 installed_and_removed() {
 	at_server install sluice "$CHART" --set image.tag=first
@@ -201,5 +225,6 @@ startup_taint kubeadm kube-proxy
 bad_values
 kubeconfig "$LAB_DIR/admin.yaml" https://127.0.0.1:6443 "certificate admin"
 accepted
+node_rights
 installed_and_removed
 kubeadm_taken_over

@@ -33,18 +33,18 @@ small_and_as_the_dockerfile_says() {
 	printf 'image: %d bytes\n' "$(stat -c %s "$IMAGE")"
 }
 
-# bill: the SBOM lists each file of the image with its digest, and its package and version; and nothing else.
-bill() {
-	local bill=${IMAGE%.oci.tar}.spdx.json
+# sbom: the SBOM lists each file of the image with its digest, and its package and version; and nothing else.
+sbom() {
+	local sbom=${IMAGE%.oci.tar}.spdx.json
 	mkdir "$LAB_DIR/root"
 	blob '.layers[0].digest' | tar -xz -C "$LAB_DIR/root"
-	diff <(jq -r '.files[] | .fileName as $name | .checksums[] | select(.algorithm == "SHA256") | "\(.checksumValue)  \($name)"' "$bill" | sort) \
+	diff <(jq -r '.files[] | .fileName as $name | .checksums[] | select(.algorithm == "SHA256") | "\(.checksumValue)  \($name)"' "$sbom" | sort) \
 		<(cd "$LAB_DIR/root" && find . -type f -print0 | xargs -0 sha256sum | sort) || die "the SBOM does not have the image's files"
-	python3 "$SLUICE_ROOT/tests/package/lib/bill.py" "$LAB_DIR/root" "$bill" || die "the SBOM is not of what is in the image, above"
-	[[ $(jq -r '.packages[] | select(.filesAnalyzed | not) | .externalRefs[0].referenceLocator' "$bill" | grep -vc '^pkg:deb/debian/[a-z0-9]') == 0 ]] ||
+	python3 "$SLUICE_ROOT/tests/package/lib/sbom_contents.py" "$LAB_DIR/root" "$sbom" || die "the SBOM is not of what is in the image, above"
+	[[ $(jq -r '.packages[] | select(.filesAnalyzed | not) | .externalRefs[0].referenceLocator' "$sbom" | grep -vc '^pkg:deb/debian/[a-z0-9]') == 0 ]] ||
 		die "packages without a purl"
 	jq -e '[.relationships[] | select(.relationshipType == "BUILD_DEPENDENCY_OF").spdxElementId] | index("SPDXRef-Package-libcli11-dev")' \
-		"$bill" >/dev/null || die "the SBOM does not name what is in headers alone"
+		"$sbom" >/dev/null || die "the SBOM does not name what is in headers alone"
 }
 
 containerd_up() {
@@ -57,10 +57,19 @@ containerd_up() {
 		  address = "$LAB_DIR/containerd.sock"
 	TOML
 	# Its own /run/containerd, where runc keeps containers by name, those of every containerd on the machine.
-	mkdir -p /run/containerd
+	if [[ ! -e /run/containerd ]]; then mkdir /run/containerd && MADE_RUN=yes; fi
 	mount -t tmpfs none /run/containerd
 	lab_start node containerd.log env "${FINDS[@]}" containerd --config "$LAB_DIR/containerd.toml"
 	lab_wait 30 ctr version >/dev/null || die "containerd does not start: $(tail -n 5 "$LAB_DIR/containerd.log")"
+}
+
+# containerd_down: ends the containers, which would outlive containerd by their shims, and removes its directory.
+containerd_down() {
+	local id try
+	for id in $(ctr tasks list -q 2>/dev/null); do ctr tasks kill --signal SIGKILL "$id" 2>/dev/null || true; done
+	for try in 1 2 3 4 5 6 7 8 9 10; do ended || sleep "0.$try"; done
+	! mountpoint -q /run/containerd || umount -l /run/containerd
+	[[ -z $MADE_RUN ]] || rmdir /run/containerd 2>/dev/null || true
 }
 
 # run ID WORD...: runs a container of the image as the DaemonSet does, with a read-only root.
@@ -93,7 +102,10 @@ serves() {
 	printf 'containerd: the agent serves\n'
 }
 
-ended() { [[ -z $(ctr tasks list -q) ]]; }
+ended() {
+	local tasks
+	tasks=$(ctr tasks list -q 2>/dev/null) && [[ -z $tasks ]]
+}
 
 # refused WHAT WORDS: verify fails with WORDS; the artifacts are restored afterwards.
 refused() {
@@ -106,7 +118,7 @@ refused() {
 }
 
 signatures() {
-	local once=$LAB_DIR/once
+	local once=$LAB_DIR/once middle
 	openssl genpkey -algorithm ed25519 -out "$LAB_DIR/private.pem" 2>/dev/null
 	openssl genpkey -algorithm ed25519 -out "$LAB_DIR/other.pem" 2>/dev/null
 	openssl pkey -in "$LAB_DIR/private.pem" -pubout -out "$LAB_DIR/public.pem"
@@ -114,22 +126,23 @@ signatures() {
 	package sign "$LAB_DIR/private.pem"
 	package verify "$LAB_DIR/public.pem"
 	cp -a "$once" "$LAB_DIR/kept"
-	# Change one byte in the middle of the image.
-	printf '\xff' | dd of="$IMAGE" bs=1 seek=$(($(stat -c %s "$IMAGE") / 2)) conv=notrunc status=none
+	# Invert one byte in the middle of the image.
+	middle=$(($(stat -c %s "$IMAGE") / 2))
+	printf '%b' "\\x$(printf '%02x' $((255 ^ $(od -An -tu1 -j "$middle" -N 1 "$IMAGE"))))" | dd of="$IMAGE" bs=1 seek="$middle" conv=notrunc status=none
 	refused "a changed image" "not as signed: sluice-$VERSION"
 	# Sign again with another key.
 	package sign "$LAB_DIR/other.pem" >/dev/null
 	refused "another key" "SHA256SUMS is not signed with this key"
 	touch "$once/more.tgz"
-	refused "a file more" "other files than those signed"
+	refused "an extra file" "other files than those signed"
 	touch "$once/.hidden"
-	refused "a hidden file more" "other files than those signed"
+	refused "an extra hidden file" "other files than those signed"
 	touch "$once/SHA256SUMS.more"
 	refused "a file named like the sums" "other files than those signed"
 	ln -s /etc/passwd "$once/linked"
 	refused "a link" "linked is no plain file"
 	rm "$once/sluice-$VERSION.tgz"
-	refused "a file less" "not as signed"
+	refused "a missing file" "not as signed"
 	# The checksums are signed with the right key, the payload with another one.
 	openssl pkeyutl -sign -inkey "$LAB_DIR/other.pem" -rawin -in "$once"/*.payload.json | base64 -w 0 >"$(echo "$once"/*.payload.sig)"
 	(cd "$once" && sha256sum -- * 2>/dev/null | grep -v SHA256SUMS >"$LAB_DIR/sums" && mv "$LAB_DIR/sums" SHA256SUMS &&
@@ -141,12 +154,14 @@ signatures() {
 CONTAINERD=${CONTAINERD:-$("$SLUICE_ROOT/scripts/lib/containerd")}
 # Programs and libraries in $CONTAINERD take precedence.
 FINDS=("PATH=$CONTAINERD/usr/bin:$CONTAINERD/usr/sbin:$PATH" "LD_LIBRARY_PATH=$CONTAINERD/usr/lib/$(gcc -print-multiarch)")
+MADE_RUN=''
 lab_up image
+trap 'containerd_down; lab_down' EXIT
 twice image
 IMAGE=$LAB_DIR/once/sluice-$VERSION-$(dpkg --print-architecture).oci.tar
 python3 "$SLUICE_ROOT/scripts/lib/oci.py" check "$IMAGE" >/dev/null
 small_and_as_the_dockerfile_says
-bill
+sbom
 containerd_up
 runs
 serves

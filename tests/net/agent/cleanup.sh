@@ -214,7 +214,7 @@ needs_replacement() {
 	no_replacement "nothing is pinned"
 	lab_agent
 	cleanup --kube-proxy || die "beside an agent that serves: $(cat "$LAB_DIR/errors")"
-	! prints KUBE-SVC tables ip nft || die "beside an agent that serves rules are left"
+	lacks KUBE-SVC tables ip nft || die "beside an agent that serves rules are left"
 	rules_of_kube_proxy ip nft
 	lab_sluice drain --force --deadline 0 >"$LAB_DIR/drain" || true
 	no_replacement "it is drained, and takes no new flows"
@@ -223,7 +223,7 @@ needs_replacement() {
 	no_replacement "no agent runs"
 	cleanup --kube-proxy --dry-run || die "a dry run without an agent: $(cat "$LAB_DIR/errors")"
 	cleanup --kube-proxy --force || die "with --force: $(cat "$LAB_DIR/errors")"
-	! prints KUBE-SVC tables ip nft || die "with --force rules are left"
+	lacks KUBE-SVC tables ip nft || die "with --force rules are left"
 	! cleanup --force || die "takes --force without --kube-proxy"
 	cleanup || die "the agent's pins do not go: $(cat "$LAB_DIR/errors")"
 }
@@ -292,7 +292,7 @@ kube_proxy_goes() {
 	same "rules of others are not as they were" "$LAB_DIR/before" "$LAB_DIR/after"
 	counters >"$LAB_DIR/counted-after"
 	same "counters of others" "$LAB_DIR/counted" "$LAB_DIR/counted-after"
-	! prints kube-proxy lab_in node nft list tables || die "a table of the nftables mode is left"
+	lacks kube-proxy lab_in node nft list tables || die "a table of the nftables mode is left"
 	cleanup --kube-proxy || die "a second time: exit code $?"
 	[[ $(cat "$LAB_DIR/said") == "nothing of kube-proxy is left on this node" ]] || die "a second time: $(cat "$LAB_DIR/said")"
 	printf "kube-proxy's rules are gone, and those of others as they were\n"

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <net/if.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -86,6 +87,9 @@ TEST_CASE("REL-19 hooks that were detached from outside are reattached", "[featu
   static_cast<void>(datapath.attach());
   const maps::Pins pins(scene.lab.pins());
   const auto all = links(scene.lab);
+  const auto in_use = programs_in_use(scene.lab);
+  REQUIRE(all.size() == socket_hooks + 3);
+  REQUIRE(in_use.size() == all.size());
 
   SECTION("by removing the pin") {
     for (const auto& [name, link] : all) {
@@ -96,14 +100,26 @@ TEST_CASE("REL-19 hooks that were detached from outside are reattached", "[featu
     for (const auto& [name, link] : all) {
       REQUIRE(bpf_link_detach(maps::Fd(bpf_obj_get(pins.link(name).c_str())).get()) == 0);
     }
+    REQUIRE(programs_in_use(scene.lab).empty());
   }
   // The kernel releases the link of a removed pin asynchronously, and until then refuses the same program at
   // that hook.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (!datapath.attach().failure().empty() && std::chrono::steady_clock::now() < deadline) {
+  auto report = datapath.attach();
+  auto reattached = report.count(HookState::attached);
+  while (!report.failure().empty() && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    report = datapath.attach();
+    reattached += report.count(HookState::attached);
   }
+  CHECK(reattached == all.size());
   CHECK(datapath.attach().count(HookState::kept) == all.size());
+  CHECK(programs_in_use(scene.lab) == in_use);
+  for (const auto& [name, link] : links(scene.lab)) {
+    INFO(name);
+    CHECK(link.id != all.at(name).id);
+    CHECK(link.program == all.at(name).program);
+  }
 }
 
 TEST_CASE("REL-38 a pinned map that cannot be opened is not taken for none", "[features]") {
@@ -156,11 +172,13 @@ TEST_CASE("the maps name the devices that are served and those that XDP may send
   };
   static_cast<void>(start(scene.options));
   CHECK(listed("lb_devices", "eth0"));
+  CHECK(listed("lb_devices", "peer0"));
   CHECK_FALSE(listed("lb_devmap", "eth0"));
   scene.options.devices = {"eth0"};
   scene.options.xdp = agent::XdpMode::native;
   static_cast<void>(start(scene.options));
   CHECK(listed("lb_devmap", "eth0"));
+  CHECK(listed("lb_devices", "eth0"));
   CHECK_FALSE(listed("lb_devices", "peer0"));
 }
 
@@ -183,14 +201,17 @@ TEST_CASE("without TCX the programs are clsact filters, kept by a restart and le
   CHECK(first.count(HookState::attached) == 2);
   CHECK(start(scene.options).count(HookState::kept) == 2);
   CHECK(tcx_programs("eth0", BPF_TCX_INGRESS).empty());
-  shell("tc filter show dev eth0 ingress | grep -q lb_tc_in");
+  CHECK_THAT(shell_output("tc filter show dev eth0 ingress"), ContainsSubstring("lb_tc_in"));
 
   scene.options.source_ports = {{2000, 3000}};
   CHECK(start(scene.options).count(HookState::updated) == 2);
   scene.options.without.clear();
   CHECK(start(scene.options).packets_text() == "eth0 " + tc_type(scene.options));
-  const auto* absent = tc_type(scene.options) == "tcx" ? "! " : "";
-  shell(std::string(absent) + "tc filter show dev eth0 ingress | grep -q lb_tc_in");
+  if (tc_type(scene.options) == "tcx") {
+    CHECK_THAT(shell_output("tc qdisc show dev eth0"), !ContainsSubstring("clsact"));
+  } else {
+    CHECK_THAT(shell_output("tc filter show dev eth0 ingress"), ContainsSubstring("lb_tc_in"));
+  }
 }
 
 TEST_CASE("REL-68 a foreign clsact filter at our handle is left alone, and does not prevent serving") {
@@ -201,10 +222,10 @@ TEST_CASE("REL-68 a foreign clsact filter at our handle is left alone, and does 
   put_filter(program.get(), BPF_TC_INGRESS, agent::FilterOwner(scene.lab.pins()).handles().first);
   CHECK(start(scene.options).failure().empty());
   CHECK(start(scene.options).count(HookState::kept) == 2);
-  shell("tc filter show dev eth0 ingress | grep -q lb_tc_in");
+  CHECK_THAT(shell_output("tc filter show dev eth0 ingress"), ContainsSubstring("lb_tc_in"));
   agent::detach_all(maps::Pins(scene.lab.pins()));
-  shell("tc filter show dev eth0 ingress | grep -q foreign");
-  shell("! tc filter show dev eth0 ingress | grep -q lb_tc_in");
+  CHECK_THAT(shell_output("tc filter show dev eth0 ingress"), ContainsSubstring("foreign"));
+  CHECK_THAT(shell_output("tc filter show dev eth0 ingress"), !ContainsSubstring("lb_tc_in"));
 }
 
 namespace {
@@ -229,6 +250,25 @@ std::vector<agent::TcFilter> filters_of_eth0(agent::TcSide side = agent::TcSide:
   return agent::filters_of(static_cast<int>(if_nametoindex("eth0")), side);
 }
 
+/// A directory that is also seen at another path, until this object is destroyed.
+class BindMount {
+ public:
+  explicit BindMount(const std::string& directory) {
+    REQUIRE(::mkdtemp(path_.data()) != nullptr);
+    REQUIRE(::mount(directory.c_str(), path_.c_str(), nullptr, MS_BIND, nullptr) == 0);
+  }
+  BindMount(const BindMount&) = delete;
+  BindMount& operator=(const BindMount&) = delete;
+  ~BindMount() {
+    ::umount2(path_.c_str(), MNT_DETACH);
+    ::rmdir(path_.c_str());
+  }
+  [[nodiscard]] const std::string& path() const noexcept { return path_; }
+
+ private:
+  std::string path_ = "/run/lbtest-XXXXXX";
+};
+
 /// As agents called their filters before each Sluice had handles of its own.
 void move_to_older_handle(const agent::TcFilter& filter) {
   put_filter(maps::Fd(bpf_prog_get_fd_by_id(filter.program)).get(), BPF_TC_INGRESS,
@@ -250,7 +290,7 @@ TEST_CASE("SEM-75 the clsact filters of two Sluices stay and go each with its ow
   CHECK(filters_of_eth0().size() == 1);
   CHECK(start(scene.other).count(HookState::kept) == 2);
   agent::detach_all(maps::Pins(scene.other.pins));
-  shell("! tc qdisc show dev eth0 | grep -q clsact");
+  CHECK_THAT(shell_output("tc qdisc show dev eth0"), !ContainsSubstring("clsact"));
 }
 
 TEST_CASE("SEM-75 a clsact filter of an older agent is taken over by the Sluice whose maps it has") {
@@ -272,15 +312,16 @@ TEST_CASE("SEM-75 a clsact filter of an agent that saw the pins at another path 
   scene.options.without = {"tcx"};
   REQUIRE(std::filesystem::create_directory(scene.lab.pins()));
   auto elsewhere = scene.options;
-  elsewhere.pins = "/run/sluice-elsewhere";
-  shell(fmt::format("mkdir {0} && mount --bind {1} {0}", elsewhere.pins, scene.lab.pins()));
-  static_cast<void>(start(elsewhere));
-  shell(fmt::format("umount {0} && rmdir {0}", elsewhere.pins));
+  {
+    const BindMount mount(scene.lab.pins());
+    elsewhere.pins = mount.path();
+    static_cast<void>(start(elsewhere));
+  }
   CHECK(start(scene.options).count(HookState::updated) == 2);
   CHECK(filters_of_eth0().size() == 1);
   CHECK(filters_of_eth0(agent::TcSide::egress).size() == 1);
   agent::detach_all(maps::Pins(scene.lab.pins()));
-  shell("! tc qdisc show dev eth0 | grep -q clsact");
+  CHECK_THAT(shell_output("tc qdisc show dev eth0"), !ContainsSubstring("clsact"));
 }
 
 TEST_CASE("REL-68 a qdisc that we made goes when nothing hangs from it, and no other one") {
@@ -290,29 +331,29 @@ TEST_CASE("REL-68 a qdisc that we made goes when nothing hangs from it, and no o
   SECTION("ours") {
     static_cast<void>(start(scene.options));
     static_cast<void>(start(scene.options));
-    shell("tc qdisc show dev eth0 | grep -q clsact");
+    CHECK_THAT(shell_output("tc qdisc show dev eth0"), ContainsSubstring("clsact"));
     clean();
-    shell("! tc qdisc show dev eth0 | grep -q clsact");
+    CHECK_THAT(shell_output("tc qdisc show dev eth0"), !ContainsSubstring("clsact"));
   }
   SECTION("ours, for TCX") {
     static_cast<void>(start(scene.options));
     scene.options.without.clear();
     static_cast<void>(start(scene.options));
-    shell("! tc qdisc show dev eth0 | grep -q clsact");
+    CHECK_THAT(shell_output("tc qdisc show dev eth0"), !ContainsSubstring("clsact"));
     clean();
   }
   SECTION("one that was there") {
     shell("tc qdisc add dev eth0 clsact");
     static_cast<void>(start(scene.options));
     clean();
-    shell("tc qdisc show dev eth0 | grep -q clsact");
+    CHECK_THAT(shell_output("tc qdisc show dev eth0"), ContainsSubstring("clsact"));
   }
   SECTION("ours, in which somebody has put a filter") {
     static_cast<void>(start(scene.options));
     const auto program = foreign_program();
     put_filter(program.get(), BPF_TC_EGRESS, 0x10);
     clean();
-    shell("tc filter show dev eth0 egress | grep -q foreign");
+    CHECK_THAT(shell_output("tc filter show dev eth0 egress"), ContainsSubstring("foreign"));
   }
   CHECK_FALSE(std::filesystem::exists(scene.lab.pins()));
 }
@@ -473,11 +514,14 @@ TEST_CASE("a start that cannot succeed says what to do and changes nothing") {
     expected = "cannot open the cgroup";
   }
   SECTION("pins outside a bpf file system") {
-    options.pins = "/tmp/lbtest-pins";
+    options.pins = fmt::format("/tmp/lbtest-pins-{}", ::getpid());
     expected = "is not on a bpf file system";
   }
-  CHECK_THAT(refusal(options), ContainsSubstring(expected));
-  CHECK_FALSE(std::filesystem::exists(options.pins));
+  const auto refused = refusal(options);
+  const bool pinned = std::filesystem::exists(options.pins);
+  std::filesystem::remove_all(options.pins);
+  CHECK_THAT(refused, ContainsSubstring(expected));
+  CHECK_FALSE(pinned);
 }
 
 TEST_CASE("detaching leaves nothing behind") {
@@ -485,9 +529,10 @@ TEST_CASE("detaching leaves nothing behind") {
   scene.options.sockets = agent::SocketScope::all;
   scene.options.xdp = agent::XdpMode::native;
   static_cast<void>(start(scene.options));
+  CHECK_FALSE(programs_in_use(scene.lab).empty());
   agent::detach_all(maps::Pins(scene.lab.pins()));
   CHECK_FALSE(std::filesystem::exists(scene.lab.pins()));
-  CHECK(tcx_programs("eth0", BPF_TCX_INGRESS).empty());
+  CHECK(programs_in_use(scene.lab).empty());
   agent::detach_all(maps::Pins(scene.lab.pins()));
 }
 

@@ -1,20 +1,22 @@
-// Memory that the kernel frees for the agent delays no packet (REL-75): pings run during the freeing and, for
-// comparison, without it. Only the long form checks the longest delay, and takes the best of several rounds:
-// a stall occurs in each round, noise does not.
+// Memory that the kernel frees for the agent delays no packet (REL-75): messages go to and fro during the
+// freeing, on the same processor, and, for comparison, without it. Only the long form checks the longest
+// delay, and takes the best of several rounds: a stall occurs in each round, noise does not.
 #include <bpf/bpf.h>
 #include <fmt/format.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <optional>
-#include <regex>
+#include <stdexcept>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -32,65 +34,140 @@ constexpr double late = 10;  // milliseconds
 bool is_long() { return std::getenv("SLUICE_LONG") != nullptr; }
 int rounds() { return is_long() ? 5 : 1; }
 
-/// Waits for `count` more replies in ping's output file; returns false after a minute.
-bool more_answers(const PodScene& scene, const std::string& file, long count) {
-  const auto answers = [&] { return std::stol(scene.outside.output("grep -c ttl= " + file + " || true")); };
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-  const auto before = answers();
-  while (answers() < before + count && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+/// The calling thread stays on this process's first processor until the object is destroyed: there its
+/// requests are sent and answered, and there the kernel frees what the thread gives back.
+class OnOneProcessor {
+ public:
+  OnOneProcessor() {
+    REQUIRE(::sched_getaffinity(0, sizeof(before_), &before_) == 0);
+    int first = 0;
+    while (!CPU_ISSET(first, &before_)) ++first;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(first, &one);
+    REQUIRE(::sched_setaffinity(0, sizeof(one), &one) == 0);
   }
-  return answers() >= before + count;
+  OnOneProcessor(const OnOneProcessor&) = delete;
+  OnOneProcessor& operator=(const OnOneProcessor&) = delete;
+  ~OnOneProcessor() { ::sched_setaffinity(0, sizeof(before_), &before_); }
+
+ private:
+  cpu_set_t before_{};
+};
+
+/// The calling thread runs before all threads of a lower priority, and before those without one (0).
+void set_priority(int priority) {
+  const sched_param parameters{.sched_priority = priority};
+  if (::sched_setscheduler(0, priority > 0 ? SCHED_FIFO : SCHED_OTHER, &parameters) != 0) {
+    throw std::runtime_error("cannot set a real-time priority");
+  }
 }
 
-/// Pings the pod from outside, from before `act` until after it. Returns the slowest round trip in
-/// milliseconds, nullopt if a reply was lost. The last ping may be under way at the end.
-std::optional<double> slowest_ping(const PodScene& scene, const std::function<void()>& act) {
-  const std::string file = fmt::format("/tmp/lbtest-ping-{}", ::getpid());
-  const long around = is_long() ? 1000 : 100;
-  shell("touch " + file);
-  auto pinging =
-      scene.outside.start(fmt::format("exec ping -i 0.001 {} >{} 2>&1", names(AF_INET).server, file));
-  const bool began = more_answers(scene, file, around);
+/// Sends a message from outside to the pod each millisecond, and each is answered. Only the kernel can delay
+/// them: both threads have real-time priority. Late is an answer after the time at which its message was due,
+/// so a time without any messages counts, too.
+class Exchange {
+ public:
+  explicit Exchange(const PodScene& scene)
+      : server_(scene.server.socket(AF_INET, SOCK_DGRAM)),
+        client_(scene.outside.socket(AF_INET, SOCK_DGRAM)) {
+    const auto where = end(names(AF_INET).server, 5353);
+    REQUIRE(server_.bind(where) == 0);
+    REQUIRE(client_.connect(where) == 0);
+    // They inherit the processor.
+    answering_ = std::jthread([this](const std::stop_token& stop) { answer(stop); });
+    sending_ = std::jthread([this](const std::stop_token& stop) { send(stop); });
+  }
+
+  /// Waits for that many more answers; returns false after a minute.
+  [[nodiscard]] bool await(std::uint32_t count) const {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    const auto wanted = answers_ + count;
+    while (answers_ < wanted && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return answers_ >= wanted;
+  }
+
+  /// Ends; returns the latest answer's delay in milliseconds, nullopt if an answer is missing.
+  [[nodiscard]] std::optional<double> slowest() {
+    sending_ = {};
+    answering_ = {};
+    return lost_ > 0 ? std::nullopt : std::optional(slowest_);
+  }
+
+ private:
+  void answer(const std::stop_token& stop) const {
+    set_priority(1);
+    while (!stop.stop_requested()) static_cast<void>(echo_once(server_));
+  }
+  void send(const std::stop_token& stop) {
+    set_priority(1);
+    for (auto due = std::chrono::steady_clock::now(); !stop.stop_requested();
+         due += std::chrono::milliseconds(1)) {
+      std::this_thread::sleep_until(due);
+      if (client_.send("still there?") != 0 || !client_.receive()) {
+        ++lost_;
+        continue;
+      }
+      const auto now = std::chrono::steady_clock::now();
+      slowest_ = std::max(slowest_, std::chrono::duration<double, std::milli>(now - due).count());
+      ++answers_;
+    }
+  }
+
+  Socket server_;
+  Socket client_;
+  std::atomic<std::uint32_t> answers_ = 0;
+  std::uint32_t lost_ = 0;
+  double slowest_ = 0;
+  std::jthread answering_;
+  std::jthread sending_;
+};
+
+/// Exchanges messages from before `act` until after it, on the processor of `act`. Returns the slowest
+/// exchange in milliseconds, nullopt if a message was lost.
+std::optional<double> slowest_exchange(const PodScene& scene, const std::function<void()>& act) {
+  const OnOneProcessor here;
+  const std::uint32_t around = is_long() ? 1000 : 100;
+  Exchange exchange(scene);
+  CHECK(exchange.await(around));
   act();
-  const bool went_on = more_answers(scene, file, around);
-  pinging.interrupt();
-  static_cast<void>(pinging.wait());
-  const auto said = scene.outside.output("tail -n 3 " + file + " && rm " + file);
-  std::smatch found;
-  INFO(said);
-  CHECK(began);
-  CHECK(went_on);
-  if (!std::regex_search(
-          said, found,
-          std::regex(R"((\d+) packets transmitted, (\d+) received[^]*= [^/]*/[^/]*/([0-9.]+)/)"))) {
-    return std::nullopt;
-  }
-  return std::stol(found[1]) - std::stol(found[2]) <= 1 ? std::optional(std::stod(found[3])) : std::nullopt;
+  CHECK(exchange.await(around));
+  return exchange.slowest();
 }
 
-/// The smallest of several rounds' slowest round trips.
+/// The smallest of several rounds' slowest exchanges.
 double slowest_of_best(const PodScene& scene, const std::function<void()>& prepare,
                        const std::function<void()>& act) {
   std::vector<double> all;
   for (int round = 0; round < rounds(); ++round) {
     prepare();
-    const auto slowest = slowest_ping(scene, act);
+    const auto slowest = slowest_exchange(scene, act);
     REQUIRE(slowest);
     all.push_back(*slowest);
   }
   return *std::ranges::min_element(all);
 }
 
-void check_pings(const PodScene& scene, const std::function<void()>& prepare,
+void check_delay(const PodScene& scene, const std::function<void()>& prepare,
                  const std::function<void()>& act) {
   const auto nothing = [] {};
   const auto alone = slowest_of_best(scene, nothing, nothing);
   const auto beside = slowest_of_best(scene, prepare, act);
   if (is_long()) {
-    WARN(fmt::format("slowest ping: {:.2f} ms, beside the freeing {:.2f} ms", alone, beside));
+    WARN(fmt::format("slowest exchange: {:.2f} ms, beside the freeing {:.2f} ms", alone, beside));
     CHECK(beside < alone + late);
   }
+}
+
+/// What a kernel does that frees too much at once: nothing else runs on the processor.
+void stall(std::chrono::milliseconds time) {
+  set_priority(2);
+  const auto until = std::chrono::steady_clock::now() + time;
+  while (std::chrono::steady_clock::now() < until) {
+  }
+  set_priority(0);
 }
 
 lb_range_key range_number(std::uint32_t number) {
@@ -156,11 +233,20 @@ void pin_other_layout(const maps::Pins& pins) {
 
 }  // namespace
 
+TEST_CASE("REL-75 a stall of the processor is seen") {
+  PodScene scene(Wiring::routed);
+  REQUIRE(scene.attach().failure().empty());
+  constexpr std::chrono::milliseconds time{3 * static_cast<int>(late)};
+  const auto slowest = slowest_exchange(scene, [] { stall(time); });
+  REQUIRE(slowest);
+  CHECK(*slowest >= static_cast<double>(time.count()) - 2);
+}
+
 TEST_CASE("REL-75 ranges of a service are deleted beside packets") {
   PodScene scene(Wiring::routed);
   REQUIRE(scene.attach().failure().empty());
   const maps::Fd map(bpf_obj_get(maps::Pins(scene.lab.pins()).map("lb_ranges").c_str()));
-  check_pings(
+  check_delay(
       scene, [&] { fill_ranges(map.get()); },
       [&] {
         for (std::uint32_t number = 0; number < ranges; ++number) {
@@ -175,7 +261,7 @@ TEST_CASE("REL-75 the tables of another layout are freed beside packets") {
   REQUIRE(scene.attach().failure().empty());
   const maps::Pins pins(scene.lab.pins());
   constexpr std::uint32_t other = LB_LAYOUT + 1;
-  check_pings(
+  check_delay(
       scene, [&] { pin_other_layout(maps::Pins(pins.base(), other)); },
       [&] { agent::remove_other_layout(pins, {other, 0}); });
   CHECK(pins.other_layouts().empty());

@@ -97,7 +97,7 @@ refused_drains() {
 	[[ $(lab_sluice flows -o json --limit 0 | jq .all) == 0 ]] || die "a flow was opened while drained: $(lab_sluice flows)"
 	prints '^Draining since .*, for [0-9]* s more; 0 flows are left' lab_sluice status || die "status does not say that the node is drained: $(lab_sluice status)"
 	lab_sluice drain --cancel
-	! prints '^Draining' lab_sluice status || die "status says drained after --cancel"
+	lacks '^Draining' lab_sluice status || die "status says drained after --cancel"
 	lab_ask client tcp 203.0.113.80 80 --count 5
 	[[ $(lab_sluice flows -o json --limit 0 | jq .all) != 0 ]] || die "no flow is opened after --cancel"
 }

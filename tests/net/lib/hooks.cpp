@@ -2,6 +2,8 @@
 #include "tests/net/lib/hooks.hpp"
 
 #include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <fcntl.h>
 #include <net/if.h>
 
 #include <algorithm>
@@ -52,15 +54,17 @@ std::string tc_type(const agent::AgentOptions& options) {
   return bpf_prog_query_opts(loopback, BPF_TCX_INGRESS, &query) == 0 ? "tcx" : "clsact";
 }
 
-std::vector<std::string> tcx_programs(const char* device, bpf_attach_type side) {
-  if (tc_type({}) != "tcx") return {};
+namespace {
+
+/// The names of the programs at a hook of a device or, by its file descriptor, of a cgroup; in order.
+std::vector<std::string> program_names(int target, bpf_attach_type hook) {
   std::array<std::uint32_t, 16> program_ids{};
   struct bpf_prog_query_opts query{};
   query.sz = sizeof(query);
   query.prog_ids = program_ids.data();
   query.count = program_ids.size();
-  if (bpf_prog_query_opts(static_cast<int>(if_nametoindex(device)), side, &query) != 0) {
-    throw std::runtime_error(std::string("cannot ask for the TCX programs of ") + device);
+  if (bpf_prog_query_opts(target, hook, &query) != 0) {
+    throw std::runtime_error("cannot ask for a hook's programs");
   }
   std::vector<std::string> names;
   names.reserve(query.count);
@@ -68,6 +72,35 @@ std::vector<std::string> tcx_programs(const char* device, bpf_attach_type side) 
     names.push_back(agent::program_info_of(program_ids.at(at))->name);
   }
   return names;
+}
+
+}  // namespace
+
+std::vector<std::string> tcx_programs(const char* device, bpf_attach_type side) {
+  if (tc_type({}) != "tcx") return {};
+  return program_names(static_cast<int>(if_nametoindex(device)), side);
+}
+
+std::vector<std::string> programs_in_use(const Lab& lab) {
+  std::vector<std::string> all;
+  const auto add = [&all](const std::string& hook, const std::vector<std::string>& names) {
+    for (const auto& name : names) all.push_back(hook + ": " + name);
+  };
+  add("eth0 ingress", tcx_programs("eth0", BPF_TCX_INGRESS));
+  add("eth0 egress", tcx_programs("eth0", BPF_TCX_EGRESS));
+  if (shell_output("tc qdisc show dev eth0").find("clsact") != std::string::npos) all.emplace_back("clsact");
+  std::uint32_t xdp = 0;
+  if (bpf_xdp_query_id(static_cast<int>(if_nametoindex("eth0")), 0, &xdp) != 0) {
+    throw std::runtime_error("cannot ask for the XDP program of eth0");
+  }
+  if (xdp != 0) add("eth0 xdp", {agent::program_info_of(xdp)->name});
+  const maps::Fd cgroup(::open(lab.cgroup().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  for (const auto hook : {BPF_CGROUP_INET4_CONNECT, BPF_CGROUP_INET6_CONNECT, BPF_CGROUP_UDP4_SENDMSG,
+                          BPF_CGROUP_UDP6_SENDMSG, BPF_CGROUP_UDP4_RECVMSG, BPF_CGROUP_UDP6_RECVMSG,
+                          BPF_CGROUP_INET4_GETPEERNAME, BPF_CGROUP_INET6_GETPEERNAME}) {
+    add("cgroup", program_names(cgroup.get(), hook));
+  }
+  return all;
 }
 
 DeviceLab::DeviceLab() : options(lab.options()) {

@@ -36,6 +36,10 @@ agent::AttachReport start(const agent::AgentOptions& options);
 /// The names of the programs at a device's TCX hook, in order; empty on a kernel without TCX.
 [[nodiscard]] std::vector<std::string> tcx_programs(const char* device, bpf_attach_type side);
 
+/// Where the kernel runs a program: at TCX or XDP of eth0, or at the lab's cgroup, and the program's name, as
+/// "eth0 ingress: lb_tc_in". Without TCX also "clsact" if eth0 has one.
+[[nodiscard]] std::vector<std::string> programs_in_use(const Lab& lab);
+
 /// A lab with a veth pair; "eth0" is served by tc only, "peer0" is its peer.
 struct DeviceLab {
   DeviceLab();

@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -84,6 +85,22 @@ void shell(const std::string& command) {
   if (status != 0) {
     throw std::runtime_error(fmt::format("'{}' ended with {}", command, status));
   }
+}
+
+std::string shell_output(const std::string& command) {
+  FILE* pipe = ::popen(command.c_str(), "r");
+  if (pipe == nullptr) {
+    fail(command);
+  }
+  std::string words;
+  std::array<char, 4096> buffer{};
+  for (std::size_t size = 0; (size = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) {
+    words.append(buffer.data(), size);
+  }
+  if (const int status = ::pclose(pipe); status != 0) {
+    throw std::runtime_error(fmt::format("'{}' ended with {}", command, status));
+  }
+  return words;
 }
 
 Namespace Namespace::current() {

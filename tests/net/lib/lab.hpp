@@ -15,6 +15,8 @@ namespace lb::test {
 
 /// Runs a shell command; throws an error with its text if it fails.
 void shell(const std::string& command);
+/// The same, and returns the command's standard output.
+[[nodiscard]] std::string shell_output(const std::string& command);
 
 /// A network namespace that the calling thread can enter.
 class Namespace {

@@ -9,9 +9,11 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <cerrno>
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -52,14 +54,14 @@ void end_backend(Writer& writer, BackendSpec backend, const std::vector<BackendS
 }
 
 /// The datapath checks a flow's backend once a second.
-constexpr std::chrono::seconds look{1};
+constexpr std::chrono::seconds recheck_interval{1};
 /// A timeout, not a limit under test: the expected event comes within a second or two.
-constexpr std::chrono::seconds patience{60};
+constexpr std::chrono::seconds timeout{60};
 
-/// Sends every 20 ms until `done` returns true; returns false after `patience`.
+/// Sends every 20 ms until `done` returns true; returns false after `timeout`.
 bool sends_until(const Socket& client, const End& where, const std::function<bool()>& done) {
   const auto begin = std::chrono::steady_clock::now();
-  while (std::chrono::steady_clock::now() - begin < patience) {
+  while (std::chrono::steady_clock::now() - begin < timeout) {
     static_cast<void>(client.send_to(where, "still there?"));
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     if (done()) {
@@ -77,22 +79,24 @@ bool heard_by(const Socket& server) {
 /// Waits until the flow's backend is due for a check, then returns whether messages reach the other backend
 /// only. How long the machine takes to send does not matter.
 bool moves(const Socket& client, const End& where, const Socket& from, const Socket& to) {
-  std::this_thread::sleep_for(look + std::chrono::milliseconds(100));
+  std::this_thread::sleep_for(recheck_interval + std::chrono::milliseconds(100));
   while (heard_by(from)) {
   }
   return sends_until(client, where, [&] { return heard_by(to); }) && !heard_by(from);
 }
 
-/// Runs the test for an external client and for a pod, which use the same addresses.
+/// Runs the test for an external client and for a pod, which use the same addresses. Each has a section of
+/// its own, in which the test's sections run, too: Catch2 enters a section of one name once only.
 template <class Test>
 void for_each_client(Test test) {
   for (const int family : {AF_INET, AF_INET6}) {
     for (const auto client : {&PodScene::outside, &PodScene::client}) {
-      INFO(family_text(family) << (client == &PodScene::outside ? " outside" : " pod"));
-      PodScene scene(Wiring::routed);
-      REQUIRE(scene.attach().failure().empty());
-      Writer writer(scene.lab.pins());
-      test(scene, writer, scene.*client, family);
+      DYNAMIC_SECTION(family_text(family) << (client == &PodScene::outside ? " outside" : " pod")) {
+        PodScene scene(Wiring::routed);
+        REQUIRE(scene.attach().failure().empty());
+        Writer writer(scene.lab.pins());
+        test(scene, writer, scene.*client, family);
+      }
     }
   }
 }
@@ -134,7 +138,7 @@ TEST_CASE("REL-10 SEM-48 replies are translated after the service is gone, and o
     end_backend(writer, made.here, {});
     CHECK(pass(taken.get(), client.fd(), 100'000));
     CHECK(pass(client.fd(), taken.get(), 100'000));
-    std::this_thread::sleep_for(look + std::chrono::milliseconds(100));
+    std::this_thread::sleep_for(recheck_interval + std::chrono::milliseconds(100));
     static_cast<void>(speaker.send_to(made.where, "two"));
     CHECK_FALSE(hearer.receive());
   });
@@ -179,7 +183,8 @@ struct SocketScene : PodScene {
     writer.emplace(lab.pins());
   }
 
-  /// Runs one round of the UDP cleanup as the agent does; returns how many sockets it ended.
+  /// Runs one round of the UDP cleanup as the agent does; returns how many sockets it ended. Fails if no
+  /// round was reported.
   std::uint64_t end_sockets() const {
     boost::asio::io_context context;
     std::optional<std::uint64_t> reported;
@@ -193,17 +198,35 @@ struct SocketScene : PodScene {
     while (!reported && std::chrono::steady_clock::now() < deadline &&
            context.run_one_for(std::chrono::seconds(1)) > 0) {
     }
-    return reported.value_or(0);
+    REQUIRE(reported);
+    return *reported;
   }
 
-  [[nodiscard]] bool iterates() const { return datapath->udp_cleanup().destroys >= 0; }
-  [[nodiscard]] bool asks() const { return datapath->udp_cleanup().finds >= 0; }
+  /// Starts a process in the pod's network namespace, and waits until the namespace is found by it.
+  [[nodiscard]] Running occupy_pod() const {
+    auto sleeper = client.start("exec sleep 600");
+    const auto is_found = [own = client.space().path()] {
+      return std::ranges::any_of(agent::network_namespaces(), [&](const std::string& file) {
+        std::error_code gone;
+        return std::filesystem::equivalent(file, own, gone);
+      });
+    };
+    const auto deadline = std::chrono::steady_clock::now() + timeout;
+    while (!is_found() && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    REQUIRE(is_found());
+    return sleeper;
+  }
+
+  [[nodiscard]] bool uses_iterator() const { return datapath->udp_cleanup().destroys >= 0; }
+  [[nodiscard]] bool uses_sock_diag() const { return datapath->udp_cleanup().finds >= 0; }
 
   std::optional<Writer> writer;
 };
 
-/// The socket's pending error (SO_ERROR).
-int told_error(const Socket& socket) {
+/// SO_ERROR.
+int pending_error(const Socket& socket) {
   int error = 0;
   socklen_t size = sizeof(error);
   ::getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &size);
@@ -216,9 +239,9 @@ TEST_CASE("SEM-46 connected UDP sockets are ended when their backend is gone, in
   const auto without = GENERATE(Names{}, Names{"socket-destroy"});
   SocketScene scene(without);
   INFO((without.empty() ? "by the iterator" : "by sock_diag"));
-  REQUIRE(scene.iterates() != scene.asks());
-  CHECK((without.empty() || scene.asks()));
-  const auto sleeper = scene.client.start("exec sleep 60");
+  REQUIRE(scene.uses_iterator() != scene.uses_sock_diag());
+  CHECK((without.empty() || scene.uses_sock_diag()));
+  const auto sleeper = scene.occupy_pod();
   for (const int family : {AF_INET, AF_INET6}) {
     INFO(family_text(family));
     const auto made = offer(*scene.writer, family, LB_UDP);
@@ -234,7 +257,7 @@ TEST_CASE("SEM-46 connected UDP sockets are ended when their backend is gone, in
     end_backend(*scene.writer, made.here, {made.elsewhere});
     CHECK(scene.end_sockets() == 3);
     for (const auto* socket : {&node, &pod, &mapped}) {
-      CHECK(told_error(*socket) == ECONNABORTED);
+      CHECK(pending_error(*socket) == ECONNABORTED);
       CHECK(socket->send("still there?") != 0);
     }
     CHECK(scene.end_sockets() == 0);
@@ -244,11 +267,7 @@ TEST_CASE("SEM-46 connected UDP sockets are ended when their backend is gone, in
 TEST_CASE("SEM-46 connected UDP sockets without a backend are ended once there is one") {
   SocketScene scene(GENERATE(Names{}, Names{"socket-destroy"}));
   const auto node = Host::here();
-  const auto spaces = agent::network_namespaces().size();
-  const auto sleeper = scene.client.start("exec sleep 60");
-  for (int tries = 0; tries < 1000 && agent::network_namespaces().size() == spaces; ++tries) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
+  const auto sleeper = scene.occupy_pod();
   for (const int family : {AF_INET, AF_INET6}) {
     const auto& known = names(family);
     const BackendSpec backend{1, end(known.server, backend_port)};
@@ -275,7 +294,7 @@ TEST_CASE("SEM-46 connected UDP sockets without a backend are ended once there i
     CHECK(scene.end_sockets() == sockets.size());
     const auto server = serve_at(scene.server, SOCK_DGRAM, backend.where);
     for (const auto& socket : sockets) {
-      CHECK(told_error(socket) == ECONNABORTED);
+      CHECK(pending_error(socket) == ECONNABORTED);
       REQUIRE(socket.connect(empty) == 0);
       CHECK(socket.send("somebody!") == 0);
       CHECK(server.receive());
@@ -288,7 +307,7 @@ TEST_CASE("SEM-46 a kernel that cannot end sockets is reported") {
   SocketScene scene({"socket-destroy", "sock-diag"});
   const std::string missing = scene.datapath->page().read().missing;
   CHECK(missing.find("sock-diag off: UDP sockets not ended") != std::string::npos);
-  CHECK_FALSE((scene.iterates() || scene.asks()));
+  CHECK_FALSE((scene.uses_iterator() || scene.uses_sock_diag()));
 }
 
 TEST_CASE(

@@ -117,7 +117,7 @@ TEST_CASE("a pod's localhost is its own") {
   CHECK(counted.socket_unrelated == 1);
 }
 
-TEST_CASE("SEM-84 node ports are one service in each family, on the addresses that serve them alone") {
+TEST_CASE("SEM-84 a node port has one service per family, and only the addresses for node ports serve it") {
   SocketStage stage;
   stage.writer->service(1, {{1, end("10.1.0.1", backend_port)}});
   stage.writer->service(2, {{2, end("fd00:1::1", backend_port)}});

@@ -1,7 +1,7 @@
-"""Checks the image's contents against its bill of materials, by other means than scripts/lib/sbom.py: the dynamic linker's list, each file's
-bytes on this machine, and dpkg's database. usage: bill.py ROOT BILL; of an image of this machine's architecture.
+"""Checks the image's contents against its SBOM, by other means than scripts/lib/sbom.py: the dynamic linker's list, each file's
+bytes on this machine, and dpkg's database. usage: sbom_contents.py ROOT SBOM; of an image of this machine's architecture.
 
-Fails on a file whose package is missing in the bill, a package without a file in the image or a header in the agent, a version that differs from
+Fails on a file whose package is missing in the SBOM, a package without a file in the image or a header in the agent, a version that differs from
 dpkg's, a missing library, and a library that no program needs."""
 
 import hashlib
@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 
-ROOT, BILL = pathlib.Path(sys.argv[1]), json.loads(pathlib.Path(sys.argv[2]).read_text())
+ROOT, SBOM = pathlib.Path(sys.argv[1]), json.loads(pathlib.Path(sys.argv[2]).read_text())
 AGENT = "/usr/bin/sluice"
 LINKED = ("DYNAMIC_LINK", "DEPENDS_ON", "BUILD_DEPENDENCY_OF")
 wrong = []
@@ -46,31 +46,31 @@ def owner(path):
 
 def related(kinds, name=None):
     """The names in relations of these kinds, on either side."""
-    return {(each["spdxElementId"], each["relatedSpdxElement"]) for each in BILL["relationships"]
+    return {(each["spdxElementId"], each["relatedSpdxElement"]) for each in SBOM["relationships"]
             if each["relationshipType"] in kinds and (name is None or name in (each["spdxElementId"], each["relatedSpdxElement"]))}
 
 
 def check_files(files):
-    names = {each["SPDXID"]: each["fileName"].removeprefix(".") for each in BILL["files"]}
-    packages = {each["SPDXID"]: each["name"] for each in BILL["packages"]}
+    names = {each["SPDXID"]: each["fileName"].removeprefix(".") for each in SBOM["files"]}
+    packages = {each["SPDXID"]: each["name"] for each in SBOM["packages"]}
     sources = {names[file]: packages[package] for file, package in related(("COPY_OF", "GENERATED_FROM"))}
     for name, path in files.items():
         found = "ca-certificates" if name.endswith("/ca-certificates.crt") else owner(path)
         if sources.get(name) != found:
-            wrong.append(f"{name} is of {found}, and the bill says {sources.get(name)}")
+            wrong.append(f"{name} is of {found}, and the SBOM says {sources.get(name)}")
     for name in sources.keys() - files.keys():
-        wrong.append(f"the bill says of what package {name} is, which is not in the image")
+        wrong.append(f"the SBOM says of what package {name} is, which is not in the image")
 
 
 def check_packages():
-    named = {each["SPDXID"]: each for each in BILL["packages"] if not each["filesAnalyzed"]}
+    named = {each["SPDXID"]: each for each in SBOM["packages"] if not each["filesAnalyzed"]}
     installed = dict(line.split("\t") for line in output("dpkg-query", "-W", "-f", "${Package}\t${Version}\n").splitlines())
     used = {side for pair in related(LINKED) for side in pair}
     for reference, package in named.items():
         if installed.get(package["name"]) != package["versionInfo"]:
-            wrong.append(f"{package['name']} is {installed.get(package['name'])} here, and {package['versionInfo']} in the bill")
+            wrong.append(f"{package['name']} is {installed.get(package['name'])} here, and {package['versionInfo']} in the SBOM")
         if reference not in used:
-            wrong.append(f"{package['name']} is in the bill, and for nothing")
+            wrong.append(f"{package['name']} is in the SBOM, and for nothing")
     return len(named)
 
 
@@ -96,7 +96,7 @@ def check_linking(files):
 
 def main():
     files = {"/" + str(path.relative_to(ROOT)): path for path in sorted(ROOT.rglob("*")) if path.is_file() and not path.is_symlink()}
-    files.pop(AGENT, None) or sys.exit(f"bill.py: there is no {AGENT} in the image")
+    files.pop(AGENT, None) or sys.exit(f"sbom_contents.py: there is no {AGENT} in the image")
     check_files(files)
     linked, packages = check_linking(files), check_packages()
     for each in wrong:

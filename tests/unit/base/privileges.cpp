@@ -55,11 +55,12 @@ TEST_CASE("why bpf() is refused, and what to do") {
       {filtered, EPERM, "a seccomp filter refuses bpf()", "seccompProfile"},
       {filtered, ENOSYS, "no bpf()", "a seccomp filter may hide it"},
       {all(), ENOSYS, "no bpf()", "CONFIG_BPF_SYSCALL"},
-      {guarded, EPERM, "lockdown,selinux,bpf", "log"},
+      {guarded, EPERM, "lockdown,selinux,bpf", "audit log names the rule"},
       {all(), EINVAL, "Invalid argument", "Linux 6.1"},
   };
   for (const auto& row : rows) {
     const auto refusal = bpf_refusal(row.privileges, row.error);
+    CAPTURE(row.found);
     CHECK_THAT(refusal.found, ContainsSubstring(row.found));
     CHECK_THAT(refusal.advice, ContainsSubstring(row.advice));
   }

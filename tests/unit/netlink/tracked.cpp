@@ -78,7 +78,7 @@ TEST_CASE("a connection of another zone or another protocol is not") {
   CHECK_FALSE(read_tracked(icmp));
 }
 
-TEST_CASE("a connection that is cut short is none, wherever it is cut") {
+TEST_CASE("a connection's message that is truncated anywhere is rejected") {
   const auto whole = bytes(all());
   for (std::size_t size = 0; size < whole.size(); ++size) {
     INFO(size);
@@ -86,7 +86,7 @@ TEST_CASE("a connection that is cut short is none, wherever it is cut") {
   }
 }
 
-TEST_CASE("what is to be tracked follows from both ends, and what they become") {
+TEST_CASE("a request to track a flow has both tuples, and translates both ends") {
   auto request = track_request(translated(), 600);
   const auto message = request.bytes();
   const auto body = message.subspan(sizeof(nlmsghdr));

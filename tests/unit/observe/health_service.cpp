@@ -1,5 +1,6 @@
 // Health-check node ports: what is reported about a service, and which servers exist (SEM-58, SEM-62).
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <string>
@@ -67,6 +68,7 @@ struct Doors {
   std::vector<std::string> opened;
   std::vector<std::string> failures;
   bool refuse = false;
+  std::uint16_t port = 0;  ///< of the server opened last
   boost::asio::io_context context;
   Health health = healthy();
   ServiceHealth servers{health, [] { return start; },
@@ -74,12 +76,22 @@ struct Doors {
                                HttpHandler handler) -> boost::system::result<std::unique_ptr<HttpServer>> {
                           opened.push_back(listen.address + " " + std::to_string(listen.port));
                           if (refuse) return make_error_code(boost::system::errc::address_in_use);
-                          return HttpServer::open(context, {"127.0.0.1", 0}, std::move(handler));
+                          auto server = HttpServer::open(context, {"127.0.0.1", 0}, std::move(handler));
+                          port = server.value()->port();
+                          return server;
                         },
                         [this](const k8s::ObjectKey& service, const std::string& why) {
                           failures.push_back(service.text() + ": " + why);
                         }};
 };
+
+boost::system::error_code connect_to(std::uint16_t port) {
+  boost::asio::io_context context;
+  boost::asio::ip::tcp::socket socket(context);
+  boost::system::error_code error;
+  socket.connect({boost::asio::ip::address_v4::loopback(), port}, error);
+  return error;
+}
 
 }  // namespace
 
@@ -194,7 +206,10 @@ TEST_CASE("SEM-58 a server is opened once, and closed when its service no longer
   CHECK(doors.opened == std::vector<std::string>{"0.0.0.0 30100"});
   doors.servers.serve({{"default/web", check_of(0)}}, any);
   CHECK(doors.opened.size() == 1);
+  const auto port = doors.port;
+  CHECK_FALSE(connect_to(port));
   doors.servers.serve({}, any);
+  CHECK(connect_to(port) == boost::system::errc::connection_refused);
   doors.servers.serve({{"default/web", check_of(1)}}, any);
   CHECK(doors.opened.size() == 2);
   CHECK(doors.servers.complete());

@@ -124,7 +124,7 @@ struct Life {
         model(agent.tables),
         source(
             scope(),
-            {[&server] { return server.line(); },
+            {[&server] { return server.connection(); },
              [&clock] { return std::make_unique<SimulatedAlarm>(clock); }, [&clock] { return clock.now(); },
              seed},
             model.intake, [](const std::string& /*message*/) {}, small_pages()) {}
@@ -201,7 +201,7 @@ class Simulation {
     if (dice_.once_in(30)) server_.set_up(dice_.once_in(2));
     if (dice_.once_in(20)) kernel_.faults.fail_at = kernel_.faults.writes + static_cast<int>(dice_.roll(30));
     if (dice_.once_in(20)) kernel_.faults.kill_at = kernel_.faults.writes + static_cast<int>(dice_.roll(60));
-    for (auto moves = dice_.roll(12); moves > 0; --moves) server_.move_some_line();
+    for (auto moves = dice_.roll(12); moves > 0; --moves) server_.advance_some_connection();
     if (dice_.once_in(3)) life_->agent.grace.pass();
     if (dice_.once_in(5)) life_->agent.sweeper.finish();
     if (dice_.once_in(8)) life_->agent.tables.retry();
@@ -231,7 +231,8 @@ class Simulation {
         foreign.first.port = 4711;
         foreign.second.check = lb_frontend_check(&foreign.first);
         kernel_.frontends.insert(foreign.first, foreign.second);
-        tables_test::keep(kernel_.store(), foreign.first.port);  // or it would be torn, if it is a node port
+        tables_test::reserve(kernel_.store(),
+                             foreign.first.port);  // or it would be torn, if it is a node port
     }
     const auto failed = [](const auto& table) { return static_cast<bool>(table.failure); };
     for (int again = 0; again < 20 && std::ranges::any_of(life_->agent.tables.repair(), failed); ++again) {

@@ -119,12 +119,12 @@ struct Asked {
 }  // namespace
 
 /// A request under way: data written but not yet read, and the position of its watch.
-class Line final : public k8s::ApiConnection {
+class Connection final : public k8s::ApiConnection {
  public:
-  explicit Line(Server& server) : server_(server) { server_.lines_.push_back(this); }
-  ~Line() override { std::erase(server_.lines_, this); }
-  Line(const Line&) = delete;
-  Line& operator=(const Line&) = delete;
+  explicit Connection(Server& server) : server_(server) { server_.connections_.push_back(this); }
+  ~Connection() override { std::erase(server_.connections_, this); }
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
 
   void ask(const k8s::ApiRequest& request, k8s::ResponseHandler& reader) override {
     cancel();
@@ -145,7 +145,7 @@ class Line final : public k8s::ApiConnection {
   void cut() { end(answered_ ? k8s::End::truncated : k8s::End::unreachable); }
 
   /// Makes the next event on the connection happen.
-  void move() {
+  void advance() {
     if (!server_.up_ || (server_.faults_ && server_.dice_.once_in(25))) {
       return cut();
     }
@@ -269,8 +269,8 @@ class Line final : public k8s::ApiConnection {
     if (server_.faults_ && server_.dice_.once_in(20)) ends_ = true;
   }
 
-  void deliver(std::size_t most) {
-    const auto piece = written_.substr(0, most);
+  void deliver(std::size_t max_bytes) {
+    const auto piece = written_.substr(0, max_bytes);
     written_.erase(0, piece.size());
     if (!piece.empty() && reader_->body(piece) == k8s::ReadControl::stop) return end(k8s::End::stopped);
     if (ends_ && written_.empty()) end(k8s::End::complete);
@@ -291,18 +291,18 @@ class Line final : public k8s::ApiConnection {
   std::uint64_t position_ = 0;  ///< the version that the watch has reached
 };
 
-std::unique_ptr<k8s::ApiConnection> Server::line() { return std::make_unique<Line>(*this); }
+std::unique_ptr<k8s::ApiConnection> Server::connection() { return std::make_unique<Connection>(*this); }
 
-void Server::move_some_line() {
-  if (lines_.empty()) return;
-  auto* line = lines_.at(dice_.roll(static_cast<unsigned>(lines_.size())));
-  if (line->busy()) line->move();
+void Server::advance_some_connection() {
+  if (connections_.empty()) return;
+  auto* connection = connections_.at(dice_.roll(static_cast<unsigned>(connections_.size())));
+  if (connection->busy()) connection->advance();
 }
 
 void Server::deliver_all() {
   for (int turn = 0; turn < 4; ++turn) {
-    for (std::size_t at = 0; at < lines_.size(); ++at) {
-      if (lines_[at]->busy()) lines_[at]->move();
+    for (std::size_t at = 0; at < connections_.size(); ++at) {
+      if (connections_[at]->busy()) connections_[at]->advance();
     }
   }
 }
@@ -320,8 +320,8 @@ void Server::restore() {
   std::erase_if(history_, [this](const auto& event) { return event.version > objects_.version; });
   compacted_ = objects_.version;
   frozen_ = true;
-  for (auto* line : std::vector(lines_)) {
-    if (line->busy()) line->cut();
+  for (auto* connection : std::vector(connections_)) {
+    if (connection->busy()) connection->cut();
   }
 }
 

@@ -40,7 +40,7 @@ struct Objects {
   std::map<std::pair<k8s::Kind, std::string>, Item> items;
 };
 
-class Line;
+class Connection;
 
 class Server {
  public:
@@ -60,15 +60,15 @@ class Server {
   /// Turns all kinds of faulty replies on or off.
   void set_faults(bool faults) { faults_ = faults; }
 
-  [[nodiscard]] std::unique_ptr<k8s::ApiConnection> line();
+  [[nodiscard]] std::unique_ptr<k8s::ApiConnection> connection();
   /// Makes something happen on one connection.
-  void move_some_line();
+  void advance_some_connection();
   /// Delivers all data that is under way.
   void deliver_all();
   [[nodiscard]] const Objects& now() const { return objects_; }
 
  private:
-  friend class Line;
+  friend class Connection;
   struct Event {
     std::uint64_t version = 0;
     k8s::Kind kind = k8s::Kind::other;
@@ -97,7 +97,7 @@ class Server {
   bool frozen_ = false;
   bool up_ = true;
   bool faults_ = true;
-  std::vector<Line*> lines_;
+  std::vector<Connection*> connections_;
 };
 
 }  // namespace lb::simulation

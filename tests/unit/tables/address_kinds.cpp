@@ -94,7 +94,7 @@ TEST_CASE("the next agent keeps ClusterIPs, and forgets those of services that w
 TEST_CASE("REL-64 a node port is reserved before it is served, and for as long as a service has it") {
   FakeKernel kernel;
   Agent agent(kernel);
-  const auto kept = [&](std::uint16_t port) { return is_kept(kernel.store(), port); };
+  const auto kept = [&](std::uint16_t port) { return is_reserved(kernel.store(), port); };
   const auto node_port = [](const std::string& name, std::uint8_t address, std::uint16_t port) {
     auto made = service(name, address, {1});
     made->frontends.push_back({.address = lb::k8s::Address{}, .port = port, .kind = LB_NODE_PORT});
@@ -134,7 +134,7 @@ TEST_CASE("REL-64 an agent that is killed when it serves a node port has reserve
   web->frontends.push_back({.address = lb::k8s::Address{}, .port = 20080, .kind = LB_NODE_PORT});
   CHECK_THROWS_AS(agent.tables.apply(Batch::whole, {change(web)}), Killed);
   CHECK(kernel.frontends.entries.size() == 1);
-  CHECK(is_kept(kernel.store(), 20080));
+  CHECK(is_reserved(kernel.store(), 20080));
 }
 
 TEST_CASE("the lists of ranges hold what was last reported, beside the services' own") {

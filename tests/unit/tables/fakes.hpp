@@ -203,12 +203,12 @@ inline agent::PlanChange change(const std::string& name, std::vector<Plan> plans
 
 inline agent::PlanChange change(const Plan& plan) { return {.service = plan->key.name, .ports = {plan}}; }
 
-inline bool is_kept(const maps::Store& store, std::uint16_t port) {
+inline bool is_reserved(const maps::Store& store, std::uint16_t port) {
   return (store.reserved.load(port / 64) >> port % 64 & 1) != 0;
 }
 
 /// Reserves a node port as another program would.
-inline void keep(const maps::Store& store, std::uint16_t port) {
+inline void reserve(const maps::Store& store, std::uint16_t port) {
   store.reserved.store(port / 64, store.reserved.load(port / 64) | std::uint64_t{1} << port % 64);
 }
 
@@ -230,8 +230,8 @@ inline std::vector<std::string> lines(const maps::Store& store) {
     return text;
   };
   const auto add_frontend = [&](const lb_frontend_key& key, const lb_frontend& value) {
-    const bool is_right =
-        value.check == lb_frontend_check(&key) && (value.kind != LB_NODE_PORT || is_kept(store, key.port));
+    const bool is_right = value.check == lb_frontend_check(&key) &&
+                          (value.kind != LB_NODE_PORT || is_reserved(store, key.port));
     result.push_back(test::frontend_line(key, value, name_of(value.service)) + (is_right ? "" : "!"));
   };
   const auto add_service = [&](std::uint32_t number, const lb_name& name) {

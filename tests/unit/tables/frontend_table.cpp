@@ -19,7 +19,7 @@ struct Fixture {
     ports.set_kernel({});
   }
 
-  [[nodiscard]] bool keeps(std::uint16_t port) { return is_kept(kernel.store(), port); }
+  [[nodiscard]] bool keeps(std::uint16_t port) { return is_reserved(kernel.store(), port); }
   [[nodiscard]] std::size_t addresses_written() {
     REQUIRE_FALSE(addresses.write_touched());
     return kernel.addresses.entries.size();

@@ -8,13 +8,15 @@
 #include <random>
 #include <string>
 
+#include "tests/lib/seed.hpp"
+
 using namespace lb::k8s;
 
 namespace {
 
 using State = HttpResponse::State;
 
-/// Records a response as text; stops when the body is as long as `most`.
+/// Records a response as text; stops when the body is as long as `max_content`.
 class Reports final : public ResponseHandler {
  public:
   ReadControl head(const ApiHead& head) override {
@@ -25,14 +27,14 @@ class Reports final : public ResponseHandler {
   ReadControl body(std::string_view bytes) override {
     longest = std::max(longest, bytes.size());
     content += bytes;
-    return content.size() < most ? ReadControl::proceed : ReadControl::stop;
+    return content.size() < max_content ? ReadControl::proceed : ReadControl::stop;
   }
   void end(End /*how*/, std::string /*detail*/) override { FAIL("an answer does not tell its own end"); }
 
   std::string text;
   std::string content;
   std::size_t longest = 0;
-  std::size_t most = std::string::npos;
+  std::size_t max_content = std::string::npos;
 };
 
 std::string gzip(const std::string& text) {
@@ -161,7 +163,7 @@ TEST_CASE("k8s answer: each member of gzip is passed on as it comes") {
   }
 }
 
-TEST_CASE("k8s answer: what is no HTTP is broken, and says so") {
+TEST_CASE("k8s answer: malformed HTTP is rejected") {
   struct Row {
     const char* name;
     std::string bytes;
@@ -169,7 +171,7 @@ TEST_CASE("k8s answer: what is no HTTP is broken, and says so") {
   const Row rows[] = {
       {"TLS", std::string("\x16\x03\x01\x02\x00\x01\x00\x01", 8)},
       {"another protocol", "SSH-2.0-OpenSSH_9.2\r\n"},
-      {"a status code that is none", "HTTP/1.1 000 OK\r\nContent-Length: 2\r\n\r\nhe"},
+      {"an invalid status code", "HTTP/1.1 000 OK\r\nContent-Length: 2\r\n\r\nhe"},
       {"a bad chunk size", chunked_head + "zz\r\nhello\r\n"},
       {"a chunk longer than it says", chunked_head + "2\r\nhello\r\n0\r\n\r\n"},
       {"more than was asked for", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhello"},
@@ -177,11 +179,11 @@ TEST_CASE("k8s answer: what is no HTTP is broken, and says so") {
       {"an endless chunk line", chunked_head + std::string(100'000, '1')},
       {"two lengths", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nhel"},
       {"an unknown coding", "HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 2\r\n\r\nhe"},
-      {"gzip that is none", "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\nhello"},
+      {"invalid gzip data", "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\nhello"},
       {"bytes after gzip's end",
        "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n" +
            chunked(gzip("a") + "b", 1000)},
-      {"a member of gzip that is none",
+      {"an invalid member of gzip",
        "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n" +
            chunked(gzip("a") + "hello", 1000)},
       {"a member of gzip that does not end",
@@ -197,20 +199,22 @@ TEST_CASE("k8s answer: what is no HTTP is broken, and says so") {
   }
 }
 
-TEST_CASE("k8s answer: a bomb of gzip comes in small pieces and can be stopped") {
+TEST_CASE("k8s answer: a decompression bomb comes in small pieces and can be stopped") {
   const auto bomb = gzip(std::string(std::size_t{64} << 20U, 'x'));
   REQUIRE(bomb.size() < 100'000);
   Reports reported;
-  reported.most = std::size_t{1} << 20U;
+  reported.max_content = std::size_t{1} << 20U;
   HttpResponse answer(reported);
   CHECK(answer.feed("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: " +
                     std::to_string(bomb.size()) + "\r\n\r\n" + bomb) == State::stopped);
   CHECK(reported.longest <= 65536);
-  CHECK(reported.content.size() <= reported.most + 65536);
+  CHECK(reported.content.size() <= reported.max_content + 65536);
 }
 
 TEST_CASE("k8s answer: a long body, cut and chunked at random, chunks across zlib's windows") {
-  std::mt19937 random(20261121);
+  const auto seed = lb::test::seed();
+  CAPTURE(seed);
+  std::mt19937 random(seed);
   std::string text;
   for (int i = 0; i < 400'000; ++i) {
     text += static_cast<char>('a' + random() % 4);

@@ -235,7 +235,8 @@ TEST_CASE("k8s protobuf: an object gives what its JSON gives, in an envelope and
   }
 }
 
-TEST_CASE("REL-36 k8s protobuf: truncated, damaged and foreign bytes are answered") {
+TEST_CASE(
+    "REL-36 k8s protobuf: truncated bytes and foreign kinds are rejected, and damaged bytes do no harm") {
   const auto decoder = protobuf_decoder(Origin::api_server);
   for (const auto& row : rows()) {
     const auto whole = envelope(row.version, row.kind, row.bare);
