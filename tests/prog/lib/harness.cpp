@@ -140,8 +140,9 @@ NetNamespace::~NetNamespace() {
   if (::setns(before_.get(), CLONE_NEWNET) != 0) std::perror("cannot go back to the network namespace");
 }
 
-void run_ip(const std::string& lines) {
-  const auto command = fmt::format("ip -batch - <<'END'\n{}END\n", lines);
+void run_ip(const std::string& lines, int family) {
+  const auto* const option = family == 4 ? "-4" : family == 6 ? "-6" : "";
+  const auto command = fmt::format("ip {} -batch - <<'END'\n{}END\n", option, lines);
   if (std::system(command.c_str()) != 0) throw std::runtime_error("ip refused one of these lines:\n" + lines);
 }
 
