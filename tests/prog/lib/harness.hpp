@@ -44,8 +44,8 @@ class NetNamespace {
   maps::Fd before_;
 };
 
-/// Runs lines of `ip` in the thread's network namespace; throws an error with ip's message. `family`: 4 or 6; 0:
-/// as each line's addresses say.
+/// Runs lines of `ip` in the thread's network namespace; throws an error with ip's message. `family`: 4 or 6;
+/// 0: as each line's addresses say.
 void run_ip(const std::string& lines, int family = 0);
 
 /// Attaches an XDP program that does nothing: a test run may set a device's queue only while some program is
