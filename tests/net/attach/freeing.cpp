@@ -236,7 +236,7 @@ void pin_other_layout(const maps::Pins& pins) {
 TEST_CASE("REL-75 a stall of the processor is seen") {
   PodScene scene(Wiring::routed);
   REQUIRE(scene.attach().failure().empty());
-  constexpr std::chrono::milliseconds time{3 * static_cast<int>(late)};
+  static constexpr std::chrono::milliseconds time{3 * static_cast<int>(late)};
   const auto slowest = slowest_exchange(scene, [] { stall(time); });
   REQUIRE(slowest);
   CHECK(*slowest >= static_cast<double>(time.count()) - 2);
