@@ -45,7 +45,8 @@ interrupt() {
 	((code > 128)) || die "'$*' ended with exit code $code after SIG$signal, as if nothing had happened"
 	state >"$WORK/after"
 	diff "$WORK/before" "$WORK/after" || die "'$*' left this behind, interrupted by SIG$signal after $seconds s"
-	for try in 1 2 4 8 15; do
+	# Programs that a test beside this one loaded meanwhile go with that test.
+	for try in 1 2 4 8 15 30 60 120 240; do
 		! gone "$WORK/programs.during" || break
 		sleep "$try"
 	done
