@@ -40,6 +40,9 @@ agent::AttachReport start(const agent::AgentOptions& options);
 /// "eth0 ingress: lb_tc_in". Without TCX also "clsact" if eth0 has one.
 [[nodiscard]] std::vector<std::string> programs_in_use(const Lab& lab);
 
+/// A tc program of another owner, which passes every packet on.
+[[nodiscard]] maps::Fd foreign_program();
+
 /// A lab with a veth pair; "eth0" is served by tc only, "peer0" is its peer.
 struct DeviceLab {
   DeviceLab();
