@@ -42,8 +42,8 @@ void ConntrackTracking::ensure() {
   if (problem != problem_ && !problem.empty()) {
     spdlog::warn(
         "cannot make the nftables table {}: {}; conntrack tracks connections only if other rules ask for it, "
-        "and "
-        "where none does, forged packets may take over connections that clients have straight to a backend",
+        "and where none does, forged packets may take over connections that clients have straight to a "
+        "backend",
         table_, problem);
   }
   if (problem != problem_) {

@@ -268,8 +268,7 @@ ApiAccess in_cluster_access(const PodEnvironment& pod, std::vector<ApiServer> se
     if (!server) {
       throw StartError(
           "finds no API server: this is not a pod (KUBERNETES_SERVICE_HOST is not set); name a kubeconfig "
-          "with "
-          "--kubeconfig, or a directory of manifests with --manifests");
+          "with --kubeconfig, or a directory of manifests with --manifests");
     }
     access.servers.push_back(std::move(*server));
   }
