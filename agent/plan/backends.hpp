@@ -34,6 +34,8 @@ struct Members {
 
   void add(unsigned weight) noexcept;
   void add(const Members& others) noexcept;
+  /// The number of slots: the weights without their common divisor (choice I).
+  [[nodiscard]] std::uint32_t slots() const noexcept { return divisor == 0 ? 0 : weights / divisor; }
   /// All weights are the same, so each backend is one slot.
   [[nodiscard]] bool are_equal() const noexcept { return weights == count * divisor; }
   bool operator==(const Members&) const = default;

@@ -134,7 +134,7 @@ void slots_of(const ServicePortPlan& plan, lb_scope scope, const std::vector<std
   slots.clear();
   const Members members = plan.backends.members(scope);
   if (members.count == 0) return;
-  slots.resize(members.weights / members.divisor + 1);  // one more, for fill_once() to write to
+  slots.resize(members.slots() + 1);  // one more, for fill_once() to write to
   auto slot = slots.begin();
   auto id = ids.begin();
   for (const auto& chunk : plan.backends.chunks()) {
@@ -417,7 +417,7 @@ std::uint64_t Publisher::slots(const ServicePortPlan& plan) const {
   for (const auto scope : {LB_CLUSTER, LB_LOCAL}) {
     const Members members = plan.backends.members(scope);
     if (members.count == 0) continue;
-    slots += plan.policy.selection == LB_CONSISTENT ? consistent_slots_ : members.weights / members.divisor;
+    slots += plan.policy.selection == LB_CONSISTENT ? consistent_slots_ : members.slots();
   }
   return slots;
 }

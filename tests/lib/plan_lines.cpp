@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "agent/base/yes_no.hpp"
 #include "maps/text.hpp"
@@ -24,18 +23,10 @@ lb_name name_of(const agent::ServicePortKey& key) {
   return name;
 }
 
-lb_set set_of(const agent::BackendList& backends, bool agent::BackendPlan::* member) {
-  std::vector<std::uint8_t> weights;
-  for (const auto& backend : backends) {
-    if (backend.*member) weights.push_back(backend.weight);
-  }
-  return {0, slot_count(weights)};
-}
-
 lb_service service_of(const agent::ServicePortPlan& plan) {
   lb_service service{};
-  service.cluster = set_of(plan.backends, &agent::BackendPlan::in_cluster);
-  service.local = set_of(plan.backends, &agent::BackendPlan::in_local);
+  service.cluster.count = plan.backends.members(LB_CLUSTER).slots();
+  service.local.count = plan.backends.members(LB_LOCAL).slots();
   service.policy = plan.policy;
   service.affinity_seconds = plan.affinity_seconds;
   return service;
@@ -64,12 +55,6 @@ std::string frontend_line(const agent::FrontendPlan& plan, const agent::ServiceP
 }
 
 }  // namespace
-
-std::uint32_t slot_count(std::span<const std::uint8_t> weights) {
-  const auto factor = std::accumulate(weights.begin(), weights.end(), 0U,
-                                      [](std::uint32_t a, std::uint32_t b) { return std::gcd(a, b); });
-  return factor == 0 ? 0 : std::accumulate(weights.begin(), weights.end(), 0U) / factor;
-}
 
 std::vector<std::string> plan_lines(const agent::ServicePortPlan& plan) {
   std::vector<std::string> lines;

@@ -82,6 +82,21 @@ TEST_CASE("a list of backends knows its sets, with their weights") {
   CHECK_FALSE(weighed.are_equal());
 }
 
+TEST_CASE("slots are the weights without their common divisor (choice I)") {
+  using Weights = std::vector<std::uint8_t>;
+  const auto slots = [](const Weights& weights) {
+    Backends backends = many(static_cast<std::uint32_t>(weights.size()));
+    for (std::size_t at = 0; at < weights.size(); ++at) backends[at].weight = weights[at];
+    return BackendList(backends).members(LB_CLUSTER).slots();
+  };
+  CHECK(slots({}) == 0);
+  CHECK(slots({0, 0}) == 0);
+  CHECK(slots({1, 1, 1}) == 3);
+  CHECK(slots({100, 100}) == 2);
+  CHECK(slots({60, 0, 40}) == 5);
+  CHECK(slots({7, 3}) == 10);
+}
+
 /// A slice's candidates by number, in a list that is edited.
 class Edited {
  public:

@@ -4,7 +4,6 @@
 #include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <string>
-#include <vector>
 
 #include "build.hpp"
 
@@ -25,15 +24,6 @@ TEST_CASE("text of a full array ends with it") {
   CHECK(maps::stored_text(full) == "abcd");
   constexpr std::array<char, 4> half{'a', 'b', '\0', 'd'};
   CHECK(maps::stored_text(half) == "ab");
-}
-
-TEST_CASE("slots are the weights without their common factor (choice I)") {
-  using Weights = std::vector<std::uint8_t>;
-  CHECK(test::slot_count(Weights{}) == 0);
-  CHECK(test::slot_count(Weights{1, 1, 1}) == 3);
-  CHECK(test::slot_count(Weights{100, 100}) == 2);
-  CHECK(test::slot_count(Weights{60, 40}) == 5);
-  CHECK(test::slot_count(Weights{7, 3}) == 10);
 }
 
 }  // namespace
