@@ -61,9 +61,12 @@ static __always_inline __be16 lb_skip_outer_ipv6(struct lb_cursor *cursor)
 	return header == IPPROTO_IPV6 ? bpf_htons(ETH_P_IPV6) : 0;
 }
 
-/* Like lb_parse_network(), for the inner packet. */
-static __always_inline enum lb_outcome lb_parse_within(struct lb_cursor *cursor, struct lb_packet *packet,
-						       __u32 total)
+/*
+ * Finds the inner packet: sets its offset and family. The verifier checks this and lb_parse_encapsulated() apart: after
+ * each length of the outer headers it would go through all inner headers again.
+ */
+static __always_inline enum lb_outcome lb_skip_outer(struct lb_cursor *cursor, struct lb_packet *packet,
+						     __u32 total)
 {
 	const struct ethhdr *ethernet = lb_take(cursor, sizeof(*ethernet));
 	__be16 within = 0;
@@ -78,12 +81,19 @@ static __always_inline enum lb_outcome lb_parse_within(struct lb_cursor *cursor,
 		return LB_OUTCOME_not_ip;
 	__builtin_memset(packet, 0, sizeof(*packet));
 	packet->encapsulated = LB_YES;
+	packet->tuple.family = within == bpf_htons(ETH_P_IP) ? LB_IPV4 : LB_IPV6;
 	packet->network = lb_offset(cursor);
-	if (packet->network > LB_MAX_OFFSET - LB_REACH || packet->network > total)
-		return LB_OUTCOME_not_ip;
+	return packet->network > LB_MAX_OFFSET - LB_REACH || packet->network > total ? LB_OUTCOME_not_ip
+										     : LB_OUTCOME_NONE;
+}
+
+/* Like lb_parse_network(), for the inner packet; the cursor is at `packet->network`. */
+static __always_inline enum lb_outcome lb_parse_encapsulated(struct lb_cursor *cursor,
+							     struct lb_packet *packet, __u32 total)
+{
 	total -= packet->network;
-	return within == bpf_htons(ETH_P_IP) ? lb_parse_ipv4(cursor, packet, total)
-					     : lb_parse_ipv6(cursor, packet, total);
+	return packet->tuple.family == LB_IPV4 ? lb_parse_ipv4(cursor, packet, total)
+					       : lb_parse_ipv6(cursor, packet, total);
 }
 
 #endif

@@ -105,7 +105,7 @@ static __always_inline enum lb_outcome lb_skb_parse(struct __sk_buff *skb, struc
 	return lb_skb_read(skb, packet);
 }
 
-LB_FUNCTION enum lb_outcome lb_skb_within(struct __sk_buff *skb, struct lb_packet *packet)
+LB_FUNCTION enum lb_outcome lb_skb_outer(struct __sk_buff *skb, struct lb_packet *packet)
 {
 	struct lb_cursor cursor = {
 		.start = (void *)(long)skb->data,
@@ -113,7 +113,20 @@ LB_FUNCTION enum lb_outcome lb_skb_within(struct __sk_buff *skb, struct lb_packe
 		.end = (void *)(long)skb->data_end,
 	};
 
-	return packet ? lb_parse_within(&cursor, packet, skb->len) : LB_OUTCOME_malformed;
+	return packet ? lb_skip_outer(&cursor, packet, skb->len) : LB_OUTCOME_malformed;
+}
+
+LB_FUNCTION enum lb_outcome lb_skb_inner(struct __sk_buff *skb, struct lb_packet *packet)
+{
+	struct lb_cursor cursor = {
+		.start = (void *)(long)skb->data,
+		.end = (void *)(long)skb->data_end,
+	};
+
+	if (!packet)
+		return LB_OUTCOME_malformed;
+	cursor.pos = cursor.start + (packet->network & LB_MAX_OFFSET);
+	return lb_parse_encapsulated(&cursor, packet, skb->len);
 }
 
 /*
@@ -127,7 +140,8 @@ static __always_inline enum lb_outcome lb_skb_parse_within(struct __sk_buff *skb
 		return outcome;
 	if (skb->data_end - skb->data < LB_HEADERS)
 		bpf_skb_pull_data(skb, skb->len < LB_HEADERS ? skb->len : LB_HEADERS);
-	if (lb_skb_within(skb, packet) == LB_OUTCOME_NONE && lb_skb_transport(skb, packet) == LB_OUTCOME_NONE)
+	if (lb_skb_outer(skb, packet) == LB_OUTCOME_NONE && lb_skb_inner(skb, packet) == LB_OUTCOME_NONE &&
+	    lb_skb_transport(skb, packet) == LB_OUTCOME_NONE)
 		return LB_OUTCOME_NONE;
 	lb_skb_read(skb, packet);
 	return outcome;

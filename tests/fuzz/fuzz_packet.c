@@ -49,6 +49,17 @@ static struct frame frame_of(const __u8 *bytes, __u32 size)
 	return frame;
 }
 
+/* As lb_skb_outer() and lb_skb_inner() do it. */
+static enum lb_outcome parse_within(struct lb_cursor *cursor, struct lb_packet *packet, __u32 total)
+{
+	enum lb_outcome outcome = lb_skip_outer(cursor, packet, total);
+
+	if (outcome != LB_OUTCOME_NONE)
+		return outcome;
+	cursor->pos = cursor->start + (packet->network & LB_MAX_OFFSET);
+	return lb_parse_encapsulated(cursor, packet, total);
+}
+
 /*
  * As lb_skb_read() and the XDP program do it: the frame is all that is linear of `total` bytes. Or as lb_skb_parse_within(), without
  * the pull: headers beyond the linear part make the packet malformed.
@@ -74,7 +85,7 @@ static enum lb_outcome parse(const struct frame *frame, __u32 total, struct lb_p
 
 	if (outcome != LB_OUTCOME_not_ip && outcome != LB_OUTCOME_other_protocol)
 		return outcome;
-	within = parse_by(lb_parse_within, frame, total, &inner);
+	within = parse_by(parse_within, frame, total, &inner);
 	if (within == LB_OUTCOME_NONE)
 		*packet = inner;
 	return within == LB_OUTCOME_NONE ? within : frame->size < total ? LB_OUTCOME_malformed : outcome;
