@@ -103,6 +103,12 @@ std::string shell_output(const std::string& command) {
   return words;
 }
 
+std::string await_local_route(const std::string& address) {
+  return fmt::format(
+      "timeout 60 sh -c 'until ip -6 route show table local | grep -q \"local {} \"; do sleep 0.01; done'",
+      address);
+}
+
 Namespace Namespace::current() {
   return Namespace(maps::Fd(::open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC)));
 }

@@ -17,6 +17,9 @@ namespace lb::test {
 void shell(const std::string& command);
 /// The same, and returns the command's standard output.
 [[nodiscard]] std::string shell_output(const std::string& command);
+/// A shell command that waits until packets to this IPv6 address are local. The kernel adds the route after
+/// the address, by a worker, which may have to wait for the removal of other namespaces' devices.
+[[nodiscard]] std::string await_local_route(const std::string& address);
 
 /// A network namespace that the calling thread can enter.
 class Namespace {

@@ -46,11 +46,7 @@ struct SocketStage {
     for (const auto* address : {"10.1.0.1/32", "10.1.0.2/32", "fd00:1::1/128 nodad", "fd00:1::2/128 nodad"}) {
       shell(fmt::format("ip address add {} dev lo", address));
     }
-    // The kernel adds the local routes of IPv6 addresses later, by a worker; until then packets to them are
-    // lost.
-    shell(
-        "timeout 5 sh -c \"until [ \\$(ip -6 route show table local | grep -c 'local fd00:1::') = 2 ]; "
-        "do sleep 0.01; done\"");
+    for (const auto* address : {"fd00:1::1", "fd00:1::2"}) shell(await_local_route(address));
   }
 
   void serve(const AddressCase& address_case, lb_protocol protocol, lb_policy policy = {}) {

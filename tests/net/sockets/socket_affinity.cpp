@@ -46,16 +46,9 @@ struct Place {
     for (const auto* address : kind.backends) {
       const bool six = kind.family == AF_INET6;
       host.run(fmt::format("ip address add {}/{} dev lo", address, six ? "128 nodad" : "32"));
-      if (six) await_route(address);
+      if (six) host.run(await_local_route(address));
       servers.push_back(serve_at(host, kind.type, end(address, backend_port)));
     }
-  }
-
-  /// The kernel adds the local routes of IPv6 addresses later, by a worker.
-  void await_route(const char* address) const {
-    host.run(fmt::format(
-        "timeout 5 sh -c 'until ip -6 route show table local | grep -q \"local {} \"; do sleep 0.01; done'",
-        address));
   }
 
   Host host;
