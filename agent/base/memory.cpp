@@ -30,35 +30,6 @@ std::uint64_t trie_node_pair(const MapSize& map) {
   return 2 * (trie_head + rounded(map.key_size) + rounded(map.value_size));
 }
 
-/// The mount point of a cgroup file system, and the mounted directory, in the form of /proc/self/cgroup.
-struct CgroupMount {
-  std::string root;
-  std::string directory;
-};
-
-/// An empty controller name means version 2.
-std::optional<CgroupMount> mount_of(std::string_view controller) {
-  std::istringstream lines(read_file("/proc/self/mountinfo"));
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
-    std::string number;
-    CgroupMount mount;
-    std::string word;
-    words >> number >> number >> number >> mount.root >> mount.directory;
-    while (words >> word && word != "-") {
-    }
-    std::string type;
-    std::string device;
-    std::string options;
-    words >> type >> device >> options;
-    const bool listed = ("," + options + ",").find("," + std::string(controller) + ",") != std::string::npos;
-    if (controller.empty() ? type == "cgroup2" : type == "cgroup" && listed) {
-      return mount;
-    }
-  }
-  return std::nullopt;
-}
-
 void lower(std::optional<std::uint64_t>& limit, std::optional<std::uint64_t> other) {
   if (other && *other < limit.value_or(no_limit)) {
     limit = other;
@@ -67,9 +38,10 @@ void lower(std::optional<std::uint64_t>& limit, std::optional<std::uint64_t> oth
 
 /// The lowest limit from a cgroup up to the mount's root; `file` is the name of the limit's file.
 std::optional<std::uint64_t> least_limit(std::string_view controller, const std::string& file) {
-  const auto mount = mount_of(controller);
   const auto whole = cgroup_path(read_file("/proc/self/cgroup"), controller);
-  auto path = mount && whole ? below_mount(*whole, mount->root) : std::nullopt;
+  const auto mount =
+      whole ? cgroup_mount(read_file("/proc/self/mountinfo"), controller, *whole) : std::nullopt;
+  auto path = mount ? below_mount(*whole, mount->root) : std::nullopt;
   std::optional<std::uint64_t> limit;
   while (path) {
     lower(limit, parse_limit(read_file(mount->directory + *path + "/" + file)));
@@ -114,6 +86,30 @@ std::optional<std::string> cgroup_path(std::string_view text, std::string_view c
     const auto controllers = "," + line.substr(first + 1, second - first - 1) + ",";
     if (controllers.find("," + std::string(controller) + ",") != std::string::npos) {
       return line.substr(second + 1);
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<CgroupMount> cgroup_mount(std::string_view mountinfo, std::string_view controller,
+                                        std::string_view path) {
+  std::istringstream lines{std::string(mountinfo)};
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string number;
+    CgroupMount mount;
+    std::string word;
+    words >> number >> number >> number >> mount.root >> mount.directory;
+    while (words >> word && word != "-") {
+    }
+    std::string type;
+    std::string device;
+    std::string options;
+    words >> type >> device >> options;
+    const bool listed = ("," + options + ",").find("," + std::string(controller) + ",") != std::string::npos;
+    if ((controller.empty() ? type == "cgroup2" : type == "cgroup" && listed) &&
+        below_mount(path, mount.root)) {
+      return mount;
     }
   }
   return std::nullopt;

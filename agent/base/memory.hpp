@@ -32,6 +32,17 @@ struct MapSize {
 /// namespace ("/../.." is above it); empty: the mount itself; nullopt: the path is not visible in that mount.
 [[nodiscard]] std::optional<std::string> below_mount(std::string_view path, std::string_view root);
 
+/// A mounted cgroup file system.
+struct CgroupMount {
+  std::string root;       ///< the cgroup that is mounted, in the form of /proc/PID/cgroup
+  std::string directory;  ///< where
+};
+
+/// The first mount in the text of /proc/PID/mountinfo that has the cgroup `path`. There may be others: of the
+/// host's cgroups in a container, or one that another mount covers.
+[[nodiscard]] std::optional<CgroupMount> cgroup_mount(std::string_view mountinfo, std::string_view controller,
+                                                      std::string_view path);
+
 /// Parses the text of memory.max: nullopt for "max" and for anything but a number.
 [[nodiscard]] std::optional<std::uint64_t> parse_limit(std::string_view text);
 

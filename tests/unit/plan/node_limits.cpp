@@ -43,6 +43,24 @@ TEST_CASE("REL-62: a cgroup's files, wherever its file system is mounted from") 
   CHECK_FALSE(below_mount("/", "/../.."));
 }
 
+TEST_CASE("REL-62 of several mounts of cgroups the one that has the path counts") {
+  constexpr std::string_view mounts =
+      "30 24 0:26 /.. /host/cgroup rw shared:9 - cgroup2 cgroup rw,nsdelegate\n"
+      "31 24 0:27 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
+      "32 24 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup rw,nsdelegate\n";
+  const auto own = cgroup_mount(mounts, "", "/pods/one");
+  REQUIRE(own);
+  CHECK(own->directory == "/sys/fs/cgroup");
+  CHECK(own->root == "/");
+  const auto outside = cgroup_mount(mounts, "", "/../other");
+  REQUIRE(outside);
+  CHECK(outside->directory == "/host/cgroup");
+  const auto first_version = cgroup_mount(mounts, "memory", "/pods/one");
+  REQUIRE(first_version);
+  CHECK(first_version->directory == "/sys/fs/cgroup/memory");
+  CHECK_FALSE(cgroup_mount(mounts, "cpu", "/pods/one"));
+}
+
 TEST_CASE("a measured timer frequency is the usual one next to it, or none") {
   CHECK(usual_hertz(251.3) == 250);
   CHECK(usual_hertz(96.0) == 100);
