@@ -25,6 +25,25 @@ memory_cgroup() {
 	fi
 }
 
+# has_memory_v1: whether version 1 has the memory controller, as where both are mounted (hybrid).
+has_memory_v1() { awk '$3 == "cgroup" && (","$4",") ~ /,memory,/ { found = 1 } END { exit !found }' /proc/self/mounts; }
+
+# sandbox_controllers: makes it possible to limit memory in the sandbox by version 2, whose cgroups pass controllers on only while
+# they have no process of their own: waits until the sandbox's first process is in a cgroup below (see sandbox-init), and takes
+# the last one out.
+sandbox_controllers() {
+	local root own try
+	root=$(cgroup_root)
+	own=$root$(sed -n 's/^0:://p' /proc/self/cgroup)
+	grep -qw memory "$root/cgroup.subtree_control" || echo +memory >"$root/cgroup.subtree_control" || true
+	for ((try = 0; try < 200; try++)); do
+		kill -0 "$SANDBOX_PID" 2>/dev/null || return 0
+		[[ ! -s $SANDBOX_CGROUP/processes/cgroup.procs ]] || break
+		sleep 0.05
+	done
+	echo "$SANDBOX_PID" >"$own/cgroup.procs"
+}
+
 # sandbox_end: kills remaining processes (the kernel ends the whole process namespace with its first process) and removes the
 # cgroups and temporary files.
 sandbox_end() {
@@ -77,6 +96,7 @@ sandbox() {
 		--propagation private --net --pid --fork --kill-child --mount-proc "${@:2}"' sandbox "$SANDBOX_CGROUP" \
 		"$SLUICE_ROOT/scripts/lib/sandbox-init" "$SANDBOX_CGROUP" "$(cgroup_root)" "$@" </dev/null &
 	SANDBOX_PID=$!
+	has_memory_v1 || sandbox_controllers || true
 	wait "$SANDBOX_PID" || code=$?
 	sandbox_end
 	return "$code"

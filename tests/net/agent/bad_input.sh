@@ -144,7 +144,7 @@ rm "$WORK/manifests/node.yaml"
 
 # ---- Memory. ----
 read -r place limit < <(memory_cgroup)
-LIMITED=$place/$NAME
+LIMITED=$place/$NAME-memory
 mkdir "$LIMITED"
 echo $((48 << 20)) >"$LIMITED/$limit"
 # shellcheck disable=SC2016  # expanded inside

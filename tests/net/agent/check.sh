@@ -226,7 +226,7 @@ set_option --devices eth0
 
 # ---- Memory. ----
 read -r place limit < <(memory_cgroup)
-LIMITED=$place/$NAME
+LIMITED=$place/$NAME-memory
 mkdir -p "$LIMITED"
 echo $((48 << 20)) >"$LIMITED/$limit"
 # shellcheck disable=SC2016  # expanded inside

@@ -128,7 +128,7 @@ limited() {
 	lab_stop "$LAB_AGENT" KILL || true
 	rm -r "$LAB_PINS"
 	read -r place limit < <(memory_cgroup)
-	LIMITED=$place/$LAB
+	LIMITED=$place/$LAB-memory
 	mkdir "$LIMITED"
 	# shellcheck disable=SC2016  # expanded inside
 	printf '#!/bin/bash\necho $$ >"%s/cgroup.procs" && exec "%s" "$@"\n' "$LIMITED" "$SLUICE" >"$LAB_DIR/sluice-limited"
