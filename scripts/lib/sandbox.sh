@@ -12,11 +12,15 @@ cgroup_root() {
 	printf '%s\n' "$found"
 }
 
+# memory_v1: the mount point of version 1's memory controller; empty if it has none.
+memory_v1() { awk '$3 == "cgroup" && (","$4",") ~ /,memory,/ { print $2; exit }' /proc/self/mounts; }
+
 # memory_cgroup: a directory in which a memory cgroup can be made, and the name of its limit: version 1, or 2 with the
 # controller enabled.
 memory_cgroup() {
 	local root
-	if root=$(awk '$3 == "cgroup" && (","$4",") ~ /,memory,/ { print $2; exit }' /proc/self/mounts) && [[ -n $root ]]; then
+	root=$(memory_v1)
+	if [[ -n $root ]]; then
 		printf '%s memory.limit_in_bytes\n' "$root$(sed -n 's/^[0-9]*:memory://p' /proc/self/cgroup)"
 	else
 		root=$(cgroup_root)
@@ -24,9 +28,6 @@ memory_cgroup() {
 		printf '%s memory.max\n' "$root"
 	fi
 }
-
-# has_memory_v1: whether version 1 has the memory controller, as where both are mounted (hybrid).
-has_memory_v1() { awk '$3 == "cgroup" && (","$4",") ~ /,memory,/ { found = 1 } END { exit !found }' /proc/self/mounts; }
 
 # sandbox_controllers: makes it possible to limit memory in the sandbox by version 2, whose cgroups pass controllers on only while
 # they have no process of their own: waits until the sandbox's first process is in a cgroup below (see sandbox-init), and takes
@@ -96,7 +97,7 @@ sandbox() {
 		--propagation private --net --pid --fork --kill-child --mount-proc "${@:2}"' sandbox "$SANDBOX_CGROUP" \
 		"$SLUICE_ROOT/scripts/lib/sandbox-init" "$SANDBOX_CGROUP" "$(cgroup_root)" "$@" </dev/null &
 	SANDBOX_PID=$!
-	has_memory_v1 || sandbox_controllers || true
+	[[ -n $(memory_v1) ]] || sandbox_controllers || true
 	wait "$SANDBOX_PID" || code=$?
 	sandbox_end
 	return "$code"
