@@ -35,25 +35,19 @@ static __always_inline int lb_leave_to_tc(void)
 
 LB_FUNCTION enum lb_outcome lb_xdp_network(struct xdp_md *xdp, struct lb_packet *packet)
 {
-	struct lb_cursor cursor = {
-		.start = (void *)(long)xdp->data,
-		.pos = (void *)(long)xdp->data,
-		.end = (void *)(long)xdp->data_end,
-	};
+	struct lb_cursor cursor = lb_cursor_at((void *)(long)xdp->data, (void *)(long)xdp->data_end, 0);
 
 	return packet ? lb_parse_network(&cursor, packet, xdp->data_end - xdp->data) : LB_OUTCOME_malformed;
 }
 
 LB_FUNCTION enum lb_outcome lb_xdp_transport(struct xdp_md *xdp, struct lb_packet *packet)
 {
-	struct lb_cursor cursor = {
-		.start = (void *)(long)xdp->data,
-		.end = (void *)(long)xdp->data_end,
-	};
+	struct lb_cursor cursor;
 
 	if (!packet)
 		return LB_OUTCOME_malformed;
-	cursor.pos = cursor.start + (packet->transport & LB_MAX_OFFSET);
+	cursor = lb_cursor_at((void *)(long)xdp->data, (void *)(long)xdp->data_end,
+			      packet->transport & LB_MAX_OFFSET);
 	return lb_parse_transport(&cursor, packet);
 }
 

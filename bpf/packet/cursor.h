@@ -13,6 +13,14 @@ struct lb_cursor {
 	void *end;
 };
 
+/* `offset` must have a bound that the verifier knows. */
+static __always_inline struct lb_cursor lb_cursor_at(void *start, void *end, __u32 offset)
+{
+	struct lb_cursor cursor = {.start = start, .pos = start + offset, .end = end};
+
+	return cursor;
+}
+
 /* The next `size` bytes, or NULL if the packet ends before. */
 static __always_inline void *lb_take(struct lb_cursor *cursor, __u32 size)
 {

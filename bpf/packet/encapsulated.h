@@ -62,8 +62,8 @@ static __always_inline __be16 lb_skip_outer_ipv6(struct lb_cursor *cursor)
 }
 
 /*
- * Finds the inner packet: sets its offset and family. The verifier checks this and lb_parse_encapsulated() apart: after
- * each length of the outer headers it would go through all inner headers again.
+ * Finds the inner packet: sets its offset and family. The verifier checks this and lb_parse_encapsulated()
+ * apart: after each length of the outer headers it would go through all inner headers again.
  */
 static __always_inline enum lb_outcome lb_skip_outer(struct lb_cursor *cursor, struct lb_packet *packet,
 						     __u32 total)

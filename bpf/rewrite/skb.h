@@ -26,11 +26,7 @@
 
 LB_FUNCTION enum lb_outcome lb_skb_network(struct __sk_buff *skb, struct lb_packet *packet)
 {
-	struct lb_cursor cursor = {
-		.start = (void *)(long)skb->data,
-		.pos = (void *)(long)skb->data,
-		.end = (void *)(long)skb->data_end,
-	};
+	struct lb_cursor cursor = lb_cursor_at((void *)(long)skb->data, (void *)(long)skb->data_end, 0);
 
 	return packet ? lb_parse_network(&cursor, packet, skb->len) : LB_OUTCOME_malformed;
 }
@@ -50,15 +46,13 @@ static __always_inline int lb_is_sctp_gso(const struct __sk_buff *skb, const str
 
 LB_FUNCTION enum lb_outcome lb_skb_transport(struct __sk_buff *skb, struct lb_packet *packet)
 {
-	struct lb_cursor cursor = {
-		.start = (void *)(long)skb->data,
-		.end = (void *)(long)skb->data_end,
-	};
+	struct lb_cursor cursor;
 	enum lb_outcome outcome;
 
 	if (!packet)
 		return LB_OUTCOME_malformed;
-	cursor.pos = cursor.start + (packet->transport & LB_MAX_OFFSET);
+	cursor = lb_cursor_at((void *)(long)skb->data, (void *)(long)skb->data_end,
+			      packet->transport & LB_MAX_OFFSET);
 	outcome = lb_parse_transport(&cursor, packet);
 	return outcome == LB_OUTCOME_malformed && lb_is_sctp_gso(skb, packet) ? LB_OUTCOME_NONE : outcome;
 }
@@ -107,25 +101,19 @@ static __always_inline enum lb_outcome lb_skb_parse(struct __sk_buff *skb, struc
 
 LB_FUNCTION enum lb_outcome lb_skb_outer(struct __sk_buff *skb, struct lb_packet *packet)
 {
-	struct lb_cursor cursor = {
-		.start = (void *)(long)skb->data,
-		.pos = (void *)(long)skb->data,
-		.end = (void *)(long)skb->data_end,
-	};
+	struct lb_cursor cursor = lb_cursor_at((void *)(long)skb->data, (void *)(long)skb->data_end, 0);
 
 	return packet ? lb_skip_outer(&cursor, packet, skb->len) : LB_OUTCOME_malformed;
 }
 
 LB_FUNCTION enum lb_outcome lb_skb_inner(struct __sk_buff *skb, struct lb_packet *packet)
 {
-	struct lb_cursor cursor = {
-		.start = (void *)(long)skb->data,
-		.end = (void *)(long)skb->data_end,
-	};
+	struct lb_cursor cursor;
 
 	if (!packet)
 		return LB_OUTCOME_malformed;
-	cursor.pos = cursor.start + (packet->network & LB_MAX_OFFSET);
+	cursor = lb_cursor_at((void *)(long)skb->data, (void *)(long)skb->data_end,
+			      packet->network & LB_MAX_OFFSET);
 	return lb_parse_encapsulated(&cursor, packet, skb->len);
 }
 

@@ -56,7 +56,7 @@ static enum lb_outcome parse_within(struct lb_cursor *cursor, struct lb_packet *
 
 	if (outcome != LB_OUTCOME_NONE)
 		return outcome;
-	cursor->pos = cursor->start + (packet->network & LB_MAX_OFFSET);
+	*cursor = lb_cursor_at(cursor->start, cursor->end, packet->network & LB_MAX_OFFSET);
 	return lb_parse_encapsulated(cursor, packet, total);
 }
 
@@ -68,13 +68,12 @@ static enum lb_outcome parse_by(enum lb_outcome (*network)(struct lb_cursor *, s
 				const struct frame *frame, __u32 total, struct lb_packet *packet)
 {
 	void *end = frame->data + frame->size;
-	struct lb_cursor cursor = {.start = frame->data, .pos = frame->data, .end = end};
+	struct lb_cursor cursor = lb_cursor_at(frame->data, end, 0);
 	enum lb_outcome outcome = network(&cursor, packet, total);
 
 	if (outcome != LB_OUTCOME_NONE)
 		return outcome;
-	cursor = (struct lb_cursor){.start = frame->data, .end = end};
-	cursor.pos = cursor.start + (packet->transport & LB_MAX_OFFSET);
+	cursor = lb_cursor_at(frame->data, end, packet->transport & LB_MAX_OFFSET);
 	return lb_parse_transport(&cursor, packet);
 }
 
