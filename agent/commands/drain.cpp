@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -22,6 +23,7 @@
 #include "agent/datapath/open_maps.hpp"
 #include "agent/kube_proxy/presence.hpp"
 #include "agent/kube_proxy/services.hpp"
+#include "agent/netlink/tuple_filter.hpp"
 #include "agent/run/leftovers.hpp"
 #include "agent/tables/hand_over.hpp"
 #include "agent/tables/switch_over.hpp"
@@ -44,6 +46,18 @@ Conntrack open_conntrack() {
     throw StartError(fmt::format("cannot ask the kernel's conntrack: {}", opened.error().message()));
   }
   return std::move(*opened);
+}
+
+/// nullopt on a kernel without nf_tables.
+std::optional<NfTupleFilter> open_filter() {
+  auto opened = NfTupleFilter::open();
+  if (opened) return std::move(*opened);
+  fmt::print(
+      stderr,
+      "sluice: no nftables table can be made ({}): a connection may be reset if a packet arrives while "
+      "it is handed over\n",
+      opened.error().message());
+  return std::nullopt;
 }
 
 /// The frontends that are served here, from the maps.
@@ -113,11 +127,13 @@ std::string successor(const DrainOptions& options, const maps::MapSet& maps) {
 HandOverCount drain_flows(const DrainOptions& options, maps::MapSet& maps, HandOver handing,
                           std::uint32_t page_deadline) {
   auto conntrack = open_conntrack();
+  auto filter = handing == HandOver::allowed ? open_filter() : std::nullopt;
+  const HandOverTarget target{conntrack, filter ? &*filter : nullptr};
   const auto deadline = Clock::now() + std::chrono::seconds(options.timeout_seconds);
   HandOverCount all;
   for (;;) {
     set_draining(maps.node, page_deadline);  // again, in case an agent has written the page meanwhile
-    const auto count = hand_over({maps.flows4, maps.flows6, maps.unassured4, maps.unassured6}, conntrack,
+    const auto count = hand_over({maps.flows4, maps.flows6, maps.unassured4, maps.unassured6}, target,
                                  handing, flow_clock_now(maps.node.load(0).hertz));
     if (!count) {
       throw StartError(fmt::format("cannot walk the flow tables: {}", count.error().message()));

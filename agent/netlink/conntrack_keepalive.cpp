@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "agent/netlink/nf_batch.hpp"
+#include "agent/netlink/nf_expressions.hpp"
 #include "agent/netlink/nf_tables.hpp"
 
 namespace lb::agent {
@@ -29,19 +30,10 @@ using netlink::Wanted;
 constexpr std::string_view nat_chain = "keeps-nat";
 constexpr std::string_view tracking_chain = "keeps-tracking";
 constexpr std::uint32_t register_of_match = NFT_REG_1;
+constexpr std::uint32_t no_bits = 0;
 constexpr std::array<std::pair<int, const char*>, 2> families = {{{AF_INET, "ip"}, {AF_INET6, "ip6"}}};
 
 Bytes bytes_of(const std::uint32_t& value) { return std::as_bytes(std::span(&value, 1)); }
-
-void add_expression(Request& expressions, std::string_view name, const std::function<void(Request&)>& data) {
-  expressions.nest(NFTA_LIST_ELEM,
-                   [&](Request& element) { element.add(NFTA_EXPR_NAME, name).nest(NFTA_EXPR_DATA, data); });
-}
-
-/// Adds a number in host byte order, as nf_tables registers hold the kernel's own values.
-void add_value(Request& request, std::uint16_t type, std::uint32_t value) {
-  request.nest(type, [&](Request& data) { data.add_bytes(NFTA_DATA_VALUE, bytes_of(value)); });
-}
 
 /// ct status dnat, ct state new: the rule continues if the conntrack word `key` has a bit of `mask`.
 void add_match(Request& expressions, nft_ct_keys key, std::uint32_t mask) {
@@ -52,23 +44,12 @@ void add_match(Request& expressions, nft_ct_keys key, std::uint32_t mask) {
   add_expression(expressions, "bitwise", [mask](Request& data) {
     data.add_network_order(NFTA_BITWISE_SREG, in).add_network_order(NFTA_BITWISE_DREG, in);
     data.add_network_order(NFTA_BITWISE_LEN, std::uint32_t{sizeof(std::uint32_t)});
-    add_value(data, NFTA_BITWISE_MASK, mask);
-    add_value(data, NFTA_BITWISE_XOR, 0);
+    add_value(data, NFTA_BITWISE_MASK, bytes_of(mask));
+    add_value(data, NFTA_BITWISE_XOR, bytes_of(no_bits));
   });
   add_expression(expressions, "cmp", [](Request& data) {
     data.add_network_order(NFTA_CMP_SREG, in).add_network_order(NFTA_CMP_OP, std::uint32_t{NFT_CMP_NEQ});
-    add_value(data, NFTA_CMP_DATA, 0);
-  });
-}
-
-void add_accept(Request& expressions) {
-  add_expression(expressions, "immediate", [](Request& data) {
-    data.add_network_order(NFTA_IMMEDIATE_DREG, std::uint32_t{NFT_REG_VERDICT});
-    data.nest(NFTA_IMMEDIATE_DATA, [](Request& value) {
-      value.nest(NFTA_DATA_VERDICT, [](Request& verdict) {
-        verdict.add_network_order(NFTA_VERDICT_CODE, std::uint32_t{NF_ACCEPT});
-      });
-    });
+    add_value(data, NFTA_CMP_DATA, bytes_of(no_bits));
   });
 }
 
@@ -113,7 +94,7 @@ boost::system::error_code keep_nat(int family, std::string_view table) {
   };
   return make_table(family, table, nat_chain, base, [](Request& rule) {
     add_match(rule, NFT_CT_STATUS, IPS_DST_NAT);
-    add_accept(rule);
+    add_verdict(rule, NF_ACCEPT);
   });
 }
 

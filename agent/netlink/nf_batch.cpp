@@ -29,16 +29,17 @@ void NfBatch::add(Request request) {
   bytes_.insert(bytes_.end(), message.begin(), message.end());
 }
 
-error_code NfBatch::commit(Request last) {
+error_code NfBatch::commit(Request last) { return commit(open_netfilter().get(), std::move(last)); }
+
+error_code NfBatch::commit(int socket, Request last) {
   add(std::move(last));
   add_marker(NFNL_MSG_BATCH_END);
-  const auto socket = open_netfilter();
   const auto size = static_cast<int>(bytes_.size() + 4096);
-  ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size));
-  if (::send(socket.get(), bytes_.data(), bytes_.size(), 0) < 0) {
+  ::setsockopt(socket, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size));
+  if (::send(socket, bytes_.data(), bytes_.size(), 0) < 0) {
     return last_error();
   }
-  return netlink::receive(socket.get(), [](const auto&, Bytes) {});
+  return netlink::receive(socket, [](const auto&, Bytes) {});
 }
 
 void NfBatch::add_marker(int message) {

@@ -22,6 +22,9 @@ class NfBatch {
   /// Adds the last change and commits. commit() waits for the acknowledgement of `last` (Wanted::one), which
   /// arrives after all errors.
   [[nodiscard]] boost::system::error_code commit(netlink::Request last);
+  /// The same by an nfnetlink socket, which owns what it creates with NFT_TABLE_F_OWNER. After an error it
+  /// may hold further messages, so use it no more.
+  [[nodiscard]] boost::system::error_code commit(int socket, netlink::Request last);
 
  private:
   void add_marker(int message);

@@ -31,11 +31,6 @@ using netlink::Wanted;
 std::uint32_t number32(Bytes bytes) { return be32toh(read<std::uint32_t>(bytes).value_or(0)); }
 std::uint16_t number16(Bytes bytes) { return be16toh(read<std::uint16_t>(bytes).value_or(0)); }
 
-Bytes bytes_of(const k8s::Address& address) {
-  const auto all = std::as_bytes(std::span(address.bytes));
-  return address.family() == k8s::Family::ipv4 ? all.subspan(k8s::ipv4_at) : all;
-}
-
 /// Reads the IPv4 address if present, else the IPv6 address.
 std::optional<k8s::Address> read_address(Bytes ends, unsigned short ipv4, unsigned short ipv6) {
   const auto four = attribute(ends, ipv4);
@@ -72,8 +67,8 @@ void add_tuple(Request& request, std::uint16_t type, const TrackedTuple& tuple) 
   const bool four = family_of(tuple) == AF_INET;
   request.nest(type, [&](Request& inner) {
     inner.nest(CTA_TUPLE_IP, [&](Request& ends) {
-      ends.add_bytes(four ? CTA_IP_V4_SRC : CTA_IP_V6_SRC, bytes_of(tuple.source));
-      ends.add_bytes(four ? CTA_IP_V4_DST : CTA_IP_V6_DST, bytes_of(tuple.destination));
+      ends.add_bytes(four ? CTA_IP_V4_SRC : CTA_IP_V6_SRC, k8s::raw_bytes(tuple.source));
+      ends.add_bytes(four ? CTA_IP_V4_DST : CTA_IP_V6_DST, k8s::raw_bytes(tuple.destination));
     });
     inner.nest(CTA_TUPLE_PROTO, [&](Request& protocol) {
       add_byte(protocol, CTA_PROTO_NUM, tuple.protocol);
@@ -87,8 +82,8 @@ void add_tuple(Request& request, std::uint16_t type, const TrackedTuple& tuple) 
 void add_translation(Request& request, std::uint16_t type, const k8s::Address& address, std::uint16_t port) {
   const bool four = address.family() == k8s::Family::ipv4;
   request.nest(type, [&](Request& range) {
-    range.add_bytes(four ? CTA_NAT_V4_MINIP : CTA_NAT_V6_MINIP, bytes_of(address));
-    range.add_bytes(four ? CTA_NAT_V4_MAXIP : CTA_NAT_V6_MAXIP, bytes_of(address));
+    range.add_bytes(four ? CTA_NAT_V4_MINIP : CTA_NAT_V6_MINIP, k8s::raw_bytes(address));
+    range.add_bytes(four ? CTA_NAT_V4_MAXIP : CTA_NAT_V6_MAXIP, k8s::raw_bytes(address));
     range.nest(CTA_NAT_PROTO, [&](Request& ports) {
       ports.add_network_order(CTA_PROTONAT_PORT_MIN, port);
       ports.add_network_order(CTA_PROTONAT_PORT_MAX, port);

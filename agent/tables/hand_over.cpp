@@ -1,7 +1,11 @@
 // If a flow passes the stack after our translation, conntrack has an entry for it whose reply tuple equals
 // that of the new entry. The old entry is deleted, and its mark and source NAT are copied into the new one.
-// In between, a packet is at worst dropped and retransmitted; it never reaches another backend, because our
-// entries are erased last.
+// Our entries are erased last, so no packet reaches another backend.
+//
+// From the deletion of the stack's entry until ours are erased, a packet that we have translated, or that the
+// backend has sent, would begin a connection of its own in conntrack: its tuple is one of the new entry's, so
+// it would get another source port, and the host that receives it would answer with a reset. Such packets
+// are dropped instead, and retransmitted.
 #include "agent/tables/hand_over.hpp"
 
 #include <cerrno>
@@ -41,17 +45,24 @@ RemainReason why_not(const Key& key) {
   return key.protocol == LB_SCTP ? RemainReason::sctp : RemainReason::forwarded;
 }
 
-/// Merges the stack's entry for the same flow, with its further translation, into `flow`, and deletes that
-/// entry, which it returns.
-std::optional<Tracked> take_over(ConntrackTable& conntrack, Tracked& flow) {
-  const auto behind_us = reversed(flow.reply);
-  const auto found = conntrack.find(behind_us);
-  if (!found) return std::nullopt;
-  flow.reply = found->reply;
-  flow.mark = found->mark;
-  static_cast<void>(conntrack.erase(behind_us));
-  return *found;
-}
+/// Flows whose packets are dropped at the same time: so many are handed over in about a millisecond.
+constexpr std::size_t max_batch = 32;
+
+/// A flow on its way to conntrack.
+template <class Key, class Flow>
+struct Handed {
+  Key key;
+  Flow flow;
+  Tracked tracked;                      ///< conntrack's new entry
+  std::optional<Tracked> stacks_entry;  ///< the entry so far, if the flow passes the stack
+
+  /// Merges the stack's entry for the same flow, with its further translation.
+  void merge(const Tracked& found) {
+    stacks_entry = found;
+    tracked.reply = found.reply;
+    tracked.mark = found.mark;
+  }
+};
 
 /// One family's flows, assured and unassured. An assured flow's old entry may remain among the unassured for
 /// a while.
@@ -60,13 +71,20 @@ class Walk {
  public:
   using Table = maps::HashMap<Key, Flow>;
 
-  Walk(Table& assured, Table& unassured, ConntrackTable& conntrack, HandOver handing, std::uint32_t now)
-      : assured_(assured), unassured_(unassured), conntrack_(conntrack), handing_(handing), now_(now) {}
+  Walk(Table& assured, Table& unassured, const HandOverTarget& target, HandOver handing, std::uint32_t now)
+      : assured_(assured),
+        unassured_(unassured),
+        conntrack_(target.conntrack),
+        filter_(target.filter),
+        handing_(handing),
+        now_(now) {}
 
   // Unassured flows first: a flow moves from there to the assured table, never back.
   [[nodiscard]] maps::error_code all(HandOverCount& count) {
-    const auto error = each_unassured(count);
-    return error ? error : each_assured(count);
+    auto error = each_unassured(count);
+    if (!error) error = each_assured(count);
+    hand_batch(count);
+    return error;
   }
 
  private:
@@ -103,28 +121,51 @@ class Walk {
   }
 
   void record(HandOverCount& count, const Key& key, const Flow& flow) {
-    if (const auto reason = give(count, key, flow)) {
-      count.leave(*reason, tuple_of(key));
-    } else {
-      ++count.handed;
-    }
+    if (handing_ == HandOver::forbidden) return count.leave(RemainReason::no_successor, tuple_of(key));
+    const auto tracked = tracked_of(key, flow);
+    if (!tracked) return count.leave(why_not(key), tuple_of(key));
+    batch_.push_back({key, flow, *tracked, std::nullopt});
+    if (batch_.size() == max_batch) hand_batch(count);
   }
 
-  /// Returns nullopt if conntrack has the flow now.
-  [[nodiscard]] std::optional<RemainReason> give(HandOverCount& count, const Key& key, const Flow& flow) {
-    if (handing_ == HandOver::forbidden) return RemainReason::no_successor;
-    auto tracked = tracked_of(key, flow);
-    if (!tracked) return why_not(key);
-    std::optional<Tracked> stacks_entry;
-    if (flow.track.path == LB_PATH_STACK) stacks_entry = take_over(conntrack_, *tracked);
-    if (const auto error = hand_to_conntrack(conntrack_, *tracked)) {
-      // The flow stays ours, and the stack goes on translating it.
-      if (stacks_entry) static_cast<void>(hand_to_conntrack(conntrack_, *stacks_entry));
-      count.refusal = error;
-      return RemainReason::refused;
+  void hand_batch(HandOverCount& count) {
+    if (batch_.empty()) return;
+    std::vector<TrackedTuple> dropped;
+    for (auto& each : batch_) add_dropped(dropped, each);
+    if (filter_ != nullptr) static_cast<void>(filter_->drop(dropped));
+    for (const auto& each : batch_) {
+      if (const auto error = give(each)) {
+        count.refusal = error;
+        count.leave(RemainReason::refused, tuple_of(each.key));
+      } else {
+        ++count.handed;
+      }
     }
-    forget(key, flow);
-    return std::nullopt;
+    if (filter_ != nullptr) static_cast<void>(filter_->drop({}));
+    batch_.clear();
+  }
+
+  /// Adds the tuples of the flow's requests and replies after our translation, and, where the stack sees
+  /// replies before it, of replies as the backend sends them.
+  void add_dropped(std::vector<TrackedTuple>& dropped, Handed<Key, Flow>& handed) {
+    dropped.push_back(reversed(handed.tracked.reply));
+    dropped.push_back(reversed(handed.tracked.original));
+    if (handed.flow.track.path != LB_PATH_STACK) return;
+    if (const auto found = conntrack_.find(reversed(handed.tracked.reply))) handed.merge(*found);
+    dropped.push_back(handed.tracked.reply);
+  }
+
+  /// After an error the flow stays ours, and the stack goes on translating it.
+  [[nodiscard]] boost::system::error_code give(const Handed<Key, Flow>& handed) {
+    const auto& stacks_entry = handed.stacks_entry;
+    if (stacks_entry) static_cast<void>(conntrack_.erase(stacks_entry->original));
+    const auto error = hand_to_conntrack(conntrack_, handed.tracked);
+    if (!error) {
+      forget(handed.key, handed.flow);
+    } else if (stacks_entry) {
+      static_cast<void>(hand_to_conntrack(conntrack_, *stacks_entry));
+    }
+    return error;
   }
 
   /// Erases the assured entries last: without them a packet would find the unassured ones, and make the flow
@@ -140,8 +181,10 @@ class Walk {
   Table& assured_;
   Table& unassured_;
   ConntrackTable& conntrack_;
+  TupleFilter* filter_;
   HandOver handing_;
   std::uint32_t now_;
+  std::vector<Handed<Key, Flow>> batch_;
 };
 
 }  // namespace
@@ -182,11 +225,11 @@ std::optional<Tracked> tracked_of(const lb_flow6_key& key, const lb_flow6& flow)
   return tracked(key, flow);
 }
 
-maps::result<HandOverCount> hand_over(const DrainedTables& tables, ConntrackTable& conntrack,
+maps::result<HandOverCount> hand_over(const DrainedTables& tables, const HandOverTarget& target,
                                       HandOver handing, std::uint32_t now) {
   HandOverCount count;
-  if (auto error = Walk(tables.flows4, tables.unassured4, conntrack, handing, now).all(count)) return error;
-  if (auto error = Walk(tables.flows6, tables.unassured6, conntrack, handing, now).all(count)) return error;
+  if (auto error = Walk(tables.flows4, tables.unassured4, target, handing, now).all(count)) return error;
+  if (auto error = Walk(tables.flows6, tables.unassured6, target, handing, now).all(count)) return error;
   return count;
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "agent/netlink/tracked.hpp"
+#include "agent/netlink/tuple_filter.hpp"
 #include "maps/map.hpp"
 
 namespace lb::agent {
@@ -50,8 +51,15 @@ struct DrainedTables {
   maps::HashMap<lb_flow6_key, lb_flow6>& unassured6;
 };
 
+/// Conntrack, and a filter that drops a flow's packets while both it and our programs translate them; null:
+/// the kernel has none, and a packet at that moment may reset its connection.
+struct HandOverTarget {
+  ConntrackTable& conntrack;
+  TupleFilter* filter = nullptr;
+};
+
 /// Visits all flows once. Programs must not create flows any more. `now`: seconds of lb_clock.
-[[nodiscard]] maps::result<HandOverCount> hand_over(const DrainedTables& tables, ConntrackTable& conntrack,
+[[nodiscard]] maps::result<HandOverCount> hand_over(const DrainedTables& tables, const HandOverTarget& target,
                                                     HandOver handing, std::uint32_t now);
 
 }  // namespace lb::agent

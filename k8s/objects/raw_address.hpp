@@ -29,6 +29,12 @@ inline constexpr std::size_t ipv4_at = 12;
   return address;
 }
 
+/// The 4 or 16 bytes for a message.
+[[nodiscard]] inline std::span<const std::byte> raw_bytes(const Address& address) noexcept {
+  const auto all = std::as_bytes(std::span(address.bytes));
+  return address.family() == Family::ipv4 ? all.subspan(ipv4_at) : all;
+}
+
 /// Reads 4 or 16 bytes of a message; nullopt for any other size.
 [[nodiscard]] inline std::optional<Address> read_address(std::span<const std::byte> message) noexcept {
   Address address;

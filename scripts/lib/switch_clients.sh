@@ -2,7 +2,7 @@
 # after it.
 # shellcheck shell=bash
 #
-#   switch_client WHO keep|fresh tcp|udp ADDRESS PORT     starts a client
+#   switch_client WHO keep|fresh|busy tcp|udp ADDRESS PORT     starts a client
 #   switch_open WHEN FIRST    waits until the clients from number FIRST on have their first reply
 #   switch_live WHEN          checks that no client has ended
 #   switch_passes SECONDS WHEN      checks that after SECONDS; longer than any client waits for a reply

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SEM-74, REL-84: from kube-proxy's rules to Sluice and back, by one command and without a lost connection. Connections
 # opened under either, and new ones all the time; from a pod's sockets, from a guest that is served by packets only, from the
-# node and from outside; both families. The rules are those of kube-proxy's nftables mode, and the kernel's conntrack is the
+# node and from outside; both families; hundreds of them busy while they are handed over. The rules are those of kube-proxy's nftables mode, and the kernel's conntrack is the
 # real one.
 # --long: ten times there and back, and once more with native XDP on the uplink, which bypasses both conntrack and
 # kube-proxy's rules.
@@ -73,10 +73,38 @@ to_sluice() {
 	begin "$1" "begun with Sluice"
 }
 
+# busy_begins, busy_ends WHEN: many connections, which have packets under way all the time, so also while each is handed over.
+BUSY=("client tcp 10.0.0.10 30080" "client tcp fd00:10::10 30080" "guest tcp 10.96.0.80 80")
+busy_begins() {
+	local each who rest
+	BUSY_PIDS=()
+	mkdir -p "$LAB_DIR/busy"
+	for each in "${BUSY[@]}"; do
+		read -r who rest <<<"$each"
+		# shellcheck disable=SC2086  # protocol, address and port
+		lab_start "$who" "busy-${#BUSY_PIDS[@]}" python3 "$SLUICE_ROOT/tests/net/lib/switch_over.py" busy $rest "$LAB_DIR/busy"
+		BUSY_PIDS+=("$LAB_STARTED")
+	done
+	for each in "${!BUSY[@]}"; do
+		lab_wait 60 grep -q '^open' "$LAB_DIR/busy-$each" || die "does not begin: ${BUSY[each]}: $(cat "$LAB_DIR/busy-$each")"
+	done
+}
+
+busy_ends() {
+	local each
+	touch "$LAB_DIR/busy/stop"
+	for each in "${!BUSY[@]}"; do
+		wait "${BUSY_PIDS[each]}" || die "$1: ${BUSY[each]}: $(cat "$LAB_DIR/busy-$each")"
+	done
+	rm -r "$LAB_DIR/busy" "$LAB_DIR"/busy-*
+}
+
 to_kube_proxy() {
+	busy_begins
 	kube_proxy_comes
 	lab_stop "$LAB_AGENT" || die "the agent ended badly: $(cat "$LAB_DIR/agent.log")"
 	lab_sluice drain --deadline 20 | tee "$LAB_DIR/drain" || die "round $1: not drained"
+	busy_ends "round $1, drained"
 	grep -q '^removed the hooks' "$LAB_DIR/drain" || die "round $1: the hooks are left"
 	[[ ! -e $LAB_PINS ]] || die "round $1: pins are left"
 	switch_passes 8 "round $1, drained"

@@ -3,6 +3,7 @@
 usage: switch_over.py keep tcp|udp ADDRESS PORT DIRECTORY    ten requests a second on one socket, all to the same backend
        switch_over.py fresh tcp|udp ADDRESS PORT DIRECTORY   a new socket for each request
        switch_over.py once tcp ADDRESS PORT DIRECTORY        the same, from a port that it has not used before
+       switch_over.py busy tcp ADDRESS PORT DIRECTORY        as keep, on many sockets at the same time, and without a pause
 
 keep prints "open" after its first response. When DIRECTORY/stop appears, all print the number of responses, and exit. Another
 backend, a closed connection and five seconds without a response are errors; a lost datagram is sent again after a second."""
@@ -16,6 +17,7 @@ import time
 
 TIMEOUT = 5  # seconds
 DATAGRAMS = 5  # attempts for one request, a second apart
+BUSY = 64  # sockets
 OWN_PORTS = (10000, 30000)  # no kernel gives these to other sockets
 
 
@@ -78,13 +80,29 @@ def fresh(kind, address, port, stop, ports=itertools.repeat(())):
     return count
 
 
+def busy(kind, address, port, stop):
+    """Asks on every socket before it reads any answer, so that a packet of each is under way at nearly any time."""
+    flows, first, count = [kind(address, port) for _ in range(BUSY)], None, 0
+    while not stop.exists():
+        for flow in flows:
+            flow.connection.request("GET", "/")
+        answers = [flow.connection.getresponse().read().split()[0].decode() for flow in flows]
+        if first is None:
+            first = answers
+            print("open", flush=True)
+        if answers != first:
+            sys.exit(f"other backends answer, after {count} answers: {answers} instead of {first}")
+        count += len(answers)
+    return count
+
+
 def once(kind, address, port, stop):
     return fresh(kind, address, port, stop, zip(range(*OWN_PORTS)))
 
 
 what, protocol, where, at, directory = sys.argv[1:]
 try:
-    answers = {"keep": keep, "fresh": fresh, "once": once}[what](
+    answers = {"keep": keep, "fresh": fresh, "once": once, "busy": busy}[what](
         Tcp if protocol == "tcp" else Udp, where, int(at), pathlib.Path(directory) / "stop")
 except OSError as error:
     sys.exit(f"{type(error).__name__}: {error}, at {time.strftime('%H:%M:%S')}")

@@ -4,6 +4,10 @@
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
 #include <vector>
 
 #include "tests/prog/flows/expiry_flows.hpp"
@@ -25,9 +29,28 @@ using expiry_test::key4;
 
 boost::system::error_code error_of(int number) { return {number, boost::system::generic_category()}; }
 
+class FakeFilter final : public agent::TupleFilter {
+ public:
+  boost::system::error_code drop(std::span<const TrackedTuple> tuples) override {
+    if (tuples.empty()) at_end();
+    dropped.assign(tuples.begin(), tuples.end());
+    ++calls;
+    return {};
+  }
+  [[nodiscard]] bool drops(const TrackedTuple& tuple) const {
+    return std::ranges::find(dropped, tuple) != dropped.end();
+  }
+
+  std::vector<TrackedTuple> dropped;
+  std::size_t calls = 0;
+  std::function<void()> at_end = [] {};  ///< called before packets pass again
+};
+
 /// Refuses a connection whose tuple exists already, as the kernel does.
 class FakeConntrack final : public agent::ConntrackTable {
  public:
+  explicit FakeConntrack(const FakeFilter& filter) : filter_(filter) {}
+
   boost::system::result<Tracked> find(const TrackedTuple& original) override {
     const auto at = std::ranges::find(entries, original, &Tracked::original);
     if (at == entries.end()) return error_of(ENOENT);
@@ -45,22 +68,31 @@ class FakeConntrack final : public agent::ConntrackTable {
     });
     if (taken) return error_of(EEXIST);
     entries.push_back(flow);
+    // A packet that our programs translate now would begin another connection.
+    if (!filter_.drops(agent::reversed(flow.reply)) || !filter_.drops(agent::reversed(flow.original))) {
+      ++undropped;
+    }
     return {};
   }
 
   std::vector<Tracked> entries;
-  int refusals = 0;  ///< track() fails so many times
+  int refusals = 0;   ///< track() fails so many times
+  int undropped = 0;  ///< calls of track() at which packets of the flow were not dropped
+
+ private:
+  const FakeFilter& filter_;
 };
 
 /// Assured and unassured flows, each in their own tables.
 struct Drained {
-  FlowLab assured{64};
+  FlowLab assured{128};
   FlowLab unassured{64};
-  FakeConntrack conntrack;
+  FakeFilter filter;
+  FakeConntrack conntrack{filter};
 
   HandOverCount walk(HandOver handing = HandOver::allowed) {
     const DrainedTables tables{assured.flows4, assured.flows6, unassured.flows4, unassured.flows6};
-    const auto count = hand_over(tables, conntrack, handing, assured.clock);
+    const auto count = hand_over(tables, {conntrack, &filter}, handing, assured.clock);
     REQUIRE(count.has_value());
     return *count;
   }
@@ -86,6 +118,47 @@ TEST_CASE("REL-84 flows that live are handed over, and both of their entries go"
   CHECK_FALSE(drained.assured.flows4.get(key4(1, LB_TCP)).has_value());
   CHECK_FALSE(drained.assured.flows4.get(other_key(key4(1, LB_TCP), flow4(1))).has_value());
   CHECK(drained.walk().handed == 0);
+}
+
+TEST_CASE("REL-84 a flow's packets are dropped while conntrack and we both translate it") {
+  Drained drained;
+  const auto now = drained.now();
+  const std::uint32_t more_than_one_batch = 40;
+  for (std::uint32_t i = 1; i <= more_than_one_batch; ++i) {
+    drained.assured.add4(i, LB_TCP, {LB_OPEN, now}, {LB_OPEN, now});
+  }
+  std::vector<std::size_t> translated_twice;
+  drained.filter.at_end = [&] {
+    std::size_t entries = 0;
+    REQUIRE_FALSE(drained.assured.flows4.for_each([&](const auto&, const auto&) { ++entries; }));
+    const auto ours = entries / 2;
+    translated_twice.push_back(ours + drained.conntrack.entries.size() - more_than_one_batch);
+  };
+  CHECK(drained.walk().handed == more_than_one_batch);
+  CHECK(drained.conntrack.undropped == 0);
+  CHECK(translated_twice == std::vector<std::size_t>{0, 0});
+  CHECK(drained.filter.calls == 4);
+  CHECK(drained.filter.dropped.empty());
+}
+
+TEST_CASE("REL-84 replies that the stack translates before us are dropped as the backend sends them") {
+  Drained drained;
+  auto flow = flow4(1);
+  flow.track = expiry_test::track({LB_OPEN, drained.now()}, LB_FORWARD);
+  flow.track.path = LB_PATH_STACK;
+  REQUIRE_FALSE(drained.assured.flows4.put(key4(1, LB_TCP), flow, maps::Put::any));
+  const auto ours = agent::tracked_of(key4(1, LB_TCP), flow);
+  REQUIRE(ours);
+  Tracked stacks{.original = agent::reversed(ours->reply), .reply = ours->reply};
+  stacks.reply.destination_port = 4711;  // its source NAT
+  drained.conntrack.entries = {stacks};
+  bool dropped = false;
+  drained.filter.at_end = [&] {
+    dropped = drained.filter.drops(stacks.original) && drained.filter.drops(stacks.reply) &&
+              drained.filter.drops(agent::reversed(ours->original));
+  };
+  CHECK(drained.walk().handed == 1);
+  CHECK(dropped);
 }
 
 TEST_CASE("REL-84 an assured flow's entry of before it was proven goes with it, or would prove it anew") {
