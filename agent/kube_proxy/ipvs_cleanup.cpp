@@ -7,15 +7,19 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
+#include <span>
 #include <string_view>
 #include <utility>
 
 #include "agent/base/system_error.hpp"
 #include "agent/kube_proxy/ipvs_services.hpp"
 #include "agent/netlink/netlink.hpp"
+#include "agent/netlink/tuple_filter.hpp"
 #include "maps/map.hpp"
 
 namespace lb::agent {
@@ -62,6 +66,22 @@ bool can_outlive() {
 
 void let_outlive() { std::ofstream(expire_setting) << "0"; }
 
+/// Connections whose packets are dropped at the same time, for about a millisecond.
+constexpr std::size_t max_batch = 32;
+
+/// The tuples of both directions as packets arrive. IPVS would begin a new entry for such a packet while
+/// conntrack has none.
+std::vector<TrackedTuple> tuples_of(std::span<const IpvsConnection> connections, ConntrackTable& conntrack) {
+  std::vector<TrackedTuple> tuples;
+  for (const auto& each : connections) {
+    const auto tracked = conntrack.find(each.requests);
+    if (!tracked) continue;
+    tuples.push_back(tracked->original);
+    tuples.push_back(tracked->reply);
+  }
+  return tuples;
+}
+
 void note(std::vector<std::string>& problems, const std::string& what, const error_code& error) {
   if (error) problems.push_back(fmt::format("{}: {}", what, error.message()));
 }
@@ -98,17 +118,28 @@ std::vector<std::string> IpvsCleanup::would_end() const {
   return ends;
 }
 
-std::size_t IpvsCleanup::remove_services(std::vector<std::string>& problems) const {
+std::size_t IpvsCleanup::hand_over_connections(std::vector<std::string>& problems) const {
   std::size_t handed = 0;
-  if (auto conntrack = Conntrack::open(); conntrack && !connections_.empty()) {
-    let_outlive();
-    for (const auto& each : connections_) {
+  auto conntrack = Conntrack::open();
+  if (!conntrack || connections_.empty()) return handed;
+  let_outlive();
+  auto filter = NfTupleFilter::open();
+  for (std::size_t at = 0; at < connections_.size(); at += max_batch) {
+    const auto batch = std::span(connections_).subspan(at, std::min(max_batch, connections_.size() - at));
+    if (filter) static_cast<void>(filter->drop(tuples_of(batch, *conntrack)));
+    for (const auto& each : batch) {
       if (!why_not_handed(each, state_.bound, *conntrack).empty()) continue;
       const auto error = hand_over_ipvs(each, *conntrack);
       note(problems, connection_text(each.requests), error);
       handed += error ? 0 : 1;
     }
+    if (filter) static_cast<void>(filter->drop({}));
   }
+  return handed;
+}
+
+std::size_t IpvsCleanup::remove_services(std::vector<std::string>& problems) const {
+  const auto handed = hand_over_connections(problems);
   if (!removal_.services.empty()) {
     const auto ipvs = Ipvs::open();
     for (const auto& service : removal_.services) {

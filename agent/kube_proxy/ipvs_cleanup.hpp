@@ -28,6 +28,8 @@ class IpvsCleanup {
   void remove_sets(std::vector<std::string>& problems) const;
 
  private:
+  [[nodiscard]] std::size_t hand_over_connections(std::vector<std::string>& problems) const;
+
   IpvsState state_;
   IpvsRemoval removal_;
   std::vector<IpvsConnection> connections_;
