@@ -82,7 +82,9 @@ class Walk {
   // Unassured flows first: a flow moves from there to the assured table, never back.
   [[nodiscard]] maps::error_code all(HandOverCount& count) {
     auto error = each_unassured(count);
-    if (!error) error = each_assured(count);
+    hand_batch(count);
+    if (error) return error;
+    error = each_assured(count);
     hand_batch(count);
     return error;
   }

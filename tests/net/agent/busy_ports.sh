@@ -10,7 +10,7 @@ NODE=10.0.0.10 NODE_PORT=30080 CHECKED=32100
 
 # hold PORT: another server listens there on all addresses, as kube-proxy does; its pid is in HOLDER.
 hold() {
-	lab_start node "holder-$1.log" python3 -m http.server --bind :: "$1" --directory "$LAB_MANIFESTS"
+	lab_start node "holder-$1.log" python3 "$SLUICE_ROOT/scripts/lib/backend.py" holder "$1" "$1"
 	HOLDER=$LAB_STARTED
 	lab_wait 10 lab_in node curl -sS -o /dev/null -m 2 "http://127.0.0.1:$1/" || die "no process took port $1: $(cat "$LAB_DIR/holder-$1.log")"
 }
