@@ -13,9 +13,13 @@ trap 'rm -rf "$WORK"' EXIT
 
 emulated() { qemu-aarch64-static -L "$@"; }
 
-# level NAME: runs the level's tests under emulation.
+# Catch2's expression for what qemu-user cannot run: its /proc/self/stat has no memory.
+NOT_EMULATED='~the figures of this process'
+
+# level NAME: runs the level's tests under emulation, in their short form: the long one, of the same code, takes hours here.
 level() {
-	(cd "$SLUICE_ROOT" && emulated "$SYSROOT" "$BUILD/tests/test_$1" --reporter compact >"$WORK/$1.log" 2>&1) || die "$1: $(tail -n 20 "$WORK/$1.log")"
+	(cd "$SLUICE_ROOT" && unset SLUICE_LONG &&
+		emulated "$SYSROOT" "$BUILD/tests/test_$1" --reporter compact "$NOT_EMULATED" >"$WORK/$1.log" 2>&1) || die "$1: $(tail -n 20 "$WORK/$1.log")"
 	printf '%s by emulation: %s\n' "$1" "$(tail -n 1 "$WORK/$1.log")"
 }
 
