@@ -34,13 +34,17 @@ programs() {
 }
 
 image() {
-	local archive
+	local archive blob
 	SOURCE_DATE_EPOCH=1 "$SLUICE_ROOT/scripts/package" image --arch arm64 --output "$WORK/image" >&2
 	archive=$(echo "$WORK"/image/*.oci.tar)
 	python3 "$SLUICE_ROOT/scripts/lib/oci.py" check "$archive" >/dev/null
 	(($(stat -c %s "$archive") <= 60 * 1024 * 1024)) || die "the image has $(stat -c %s "$archive") bytes"
-	mkdir "$WORK/root"
-	tar -xOf "$archive" --wildcards 'blobs/sha256/*' --to-command 'gzip -dc 2>/dev/null | tar -x -C '"$WORK/root"' 2>/dev/null || true'
+	mkdir "$WORK/root" "$WORK/layout"
+	tar -xf "$archive" -C "$WORK/layout"
+	# Those that are no layers are JSON.
+	for blob in "$WORK"/layout/blobs/sha256/*; do
+		gzip -dc "$blob" 2>/dev/null | tar -x -C "$WORK/root" 2>/dev/null || true
+	done
 	[[ $(readelf -h "$WORK/root/usr/bin/sluice") == *AArch64* ]] || die "the image has a binary for another architecture"
 	[[ $(emulated "$WORK/root" "$WORK/root/usr/bin/sluice" --version) == "$("$BUILD_ROOT/sluice" --version)" ]] || die "the image does not run"
 	printf 'image for arm64: %d bytes\n' "$(stat -c %s "$archive")"
